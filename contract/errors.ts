@@ -1,0 +1,157 @@
+/** Error codes and reasons of both surfaces: App "Errors", Cell "Errors". Nothing else may be answered. */
+
+export interface CodeRule {
+  status: number
+  retryable: boolean
+}
+
+/** App, "Application API codes". `conflict` alone depends on its reason (see RETRYABLE_REASONS). */
+export const APP_CODES = {
+  bad_request: { status: 400, retryable: false },
+  token_invalid: { status: 400, retryable: false },
+  unauthenticated: { status: 401, retryable: false },
+  invalid_credentials: { status: 401, retryable: false },
+  entitlement_required: { status: 402, retryable: false },
+  allowance_exhausted: { status: 402, retryable: false },
+  quota_exceeded: { status: 403, retryable: false },
+  forbidden: { status: 403, retryable: false },
+  mfa_required: { status: 403, retryable: false },
+  email_unverified: { status: 403, retryable: false },
+  step_up_required: { status: 403, retryable: false },
+  not_found: { status: 404, retryable: false },
+  conflict: { status: 409, retryable: false },
+  payload_too_large: { status: 413, retryable: false },
+  unsupported_media_type: { status: 415, retryable: false },
+  validation_failed: { status: 422, retryable: false },
+  idempotency_mismatch: { status: 422, retryable: false },
+  rate_limited: { status: 429, retryable: true },
+  internal_error: { status: 500, retryable: true },
+  dependency_unavailable: { status: 503, retryable: true },
+} as const satisfies Record<string, CodeRule>
+
+/** Cell, "Cell gateway codes". */
+export const CELL_CODES = {
+  bad_request: { status: 400, retryable: false },
+  unauthenticated: { status: 401, retryable: false },
+  forbidden: { status: 403, retryable: false },
+  not_found: { status: 404, retryable: false },
+  conflict: { status: 409, retryable: false },
+  stale_epoch: { status: 409, retryable: true },
+  workspace_not_running: { status: 409, retryable: true },
+  workspace_busy: { status: 409, retryable: true },
+  payload_too_large: { status: 413, retryable: false },
+  range_not_satisfiable: { status: 416, retryable: false },
+  validation_failed: { status: 422, retryable: false },
+  rate_limited: { status: 429, retryable: true },
+  internal_error: { status: 500, retryable: false },
+  dependency_unavailable: { status: 503, retryable: true },
+  service_unavailable: { status: 503, retryable: true },
+  timeout: { status: 504, retryable: true },
+} as const satisfies Record<string, CodeRule>
+
+export type AppCode = keyof typeof APP_CODES
+export type CellCode = keyof typeof CELL_CODES
+export type Surface = 'app' | 'cell'
+
+/**
+ * Reasons of `details.reason`, by surface and code (App "Reasons", Cell "File, parking and host reasons", DECISIONS for those the
+ * specification leaves open). A code that is absent here carries no reason. Reasons of resources that Berth does not
+ * serve yet join their resource's change.
+ */
+export const APP_REASONS = {
+  entitlement_required: ['no_plan', 'limits_missing', 'not_included', 'payment_past_due', 'unpaid', 'operator_hold'],
+  allowance_exhausted: ['allowance_used', 'overage_paused', 'spend_cap_reached'],
+  forbidden: ['template_dev_mode_role', 'secret_not_available'],
+  not_found: ['version_not_found', 'checkpoint_not_found'],
+  conflict: [
+    'operation_in_progress',
+    'workspace_not_running',
+    'workspace_deleted',
+    'not_running',
+    'already_running',
+    'not_suspended',
+    'not_snapshottable',
+    'not_forkable',
+    'not_resettable',
+    'key_in_use',
+    'lifetime_mismatch',
+    'session_lifetime',
+    'not_session',
+    'legacy_disk_layout',
+    'layout_unsupported',
+    'not_supported_for_mode',
+    'mode_mismatch',
+    'template_archived',
+    'version_archived',
+  ],
+  validation_failed: [
+    'reserved_key_prefix',
+    'mode_not_available',
+    'not_supported_for_mode',
+    'confirm_destructive_required',
+    'secret_not_available',
+    'env_collision',
+    'input_required',
+    'input_unknown',
+    'input_invalid',
+    'nul_character',
+  ],
+  dependency_unavailable: ['signing_failed'],
+} as const satisfies Partial<Record<AppCode, readonly string[]>>
+
+export const CELL_REASONS = {
+  unauthenticated: ['revoked_watermark', 'revoked_workspace', 'revoked_api_key', 'revoked_api_key_tools'],
+  forbidden: ['secret_not_available'],
+  not_found: ['path_not_found', 'session_not_found'],
+  conflict: [
+    'stale_endpoint',
+    'operation_id_reused',
+    'operation_interrupted',
+    'output_expired',
+    'legacy_disk_layout',
+    'guest_feature_unavailable',
+    'host_feature_unavailable',
+    'not_supported_for_mode',
+    'already_exists',
+    'not_empty',
+    'not_a_file',
+    'not_a_directory',
+    'revision_mismatch',
+  ],
+  workspace_not_running: ['offline_unavailable', 'offline_budget'],
+  workspace_busy: ['workspace_fenced'],
+  validation_failed: [
+    'invalid_cwd',
+    'invalid_path',
+    'reserved_prefix',
+    'env_collision',
+    'not_supported_for_mode',
+    'edit_not_found',
+    'edit_ambiguous',
+    'edit_not_text',
+    'patch_invalid',
+  ],
+  rate_limited: ['disk_full', 'too_many_sessions'],
+  dependency_unavailable: ['offline_changed'],
+  service_unavailable: ['host_capacity', 'wake_failed', 'draining', 'too_many_streams'],
+} as const satisfies Partial<Record<CellCode, readonly string[]>>
+
+/** Reasons that make an answer retryable although its code alone is not (App, "409 conflict reasons"). */
+export const RETRYABLE_REASONS: ReadonlySet<string> = new Set(['operation_in_progress', 'workspace_not_running'])
+
+/** App, "Operation errors", completed by DECISIONS ("Shapes"). */
+export const OPERATION_ERRORS = {
+  capacity_unavailable: { retryable: true },
+  invalid_resources: { retryable: false },
+  startup_failed: { retryable: true },
+  layout_unsupported: { retryable: false },
+  dependency_failed: { retryable: true },
+  checkpoint_failed: { retryable: true },
+  checkpoint_corrupt: { retryable: false },
+  checkpoint_incompatible: { retryable: false },
+  interrupted: { retryable: true },
+  canceled: { retryable: false },
+  internal_error: { retryable: true },
+} as const satisfies Record<string, { retryable: boolean }>
+
+export type OperationErrorCode = keyof typeof OPERATION_ERRORS

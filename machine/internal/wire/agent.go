@@ -1,0 +1,162 @@
+// Package wire holds the words that cell, hostd and the agent exchange: nothing but shapes.
+// The TypeScript side of the same words is service/cell/links/.
+package wire
+
+// AgentPort is where the agent listens inside the machine's own network. The guest shares that network, so the
+// port alone protects nothing: every call carries the key of this incarnation.
+const AgentPort = 65100
+
+// AgentProtocol is the version of the calls below. A machine restored from an old checkpoint runs an old agent,
+// so a cell keeps speaking every version that a live checkpoint may hold.
+const AgentProtocol = 1
+
+// Every call carries `Authorization: Bearer <key>` and `X-Berth-Epoch: <epoch>`. A key that the agent does not know makes
+// it read the incarnation file of that epoch, once; callers from the machine's own addresses are refused before that.
+//
+//	GET    /incarnation                         -> Incarnation
+//	POST   /claim          ClaimRequest         -> Incarnation        (slot key; hostd only)
+//	POST   /exec           ExecRequest          -> 201 or 200 ExecRecord; 409 operation_id_reused
+//	GET    /exec/{id}                           -> ExecRecord; 404 session_not_found
+//	GET    /exec/{id}/output?stdout_offset=&stderr_offset=&follow=  -> frames (below)
+//	POST   /exec/{id}/signal   {"signal":"SIGTERM"}  -> ExecRecord
+//	POST   /exec/{id}/cancel                    -> ExecRecord
+//	GET    /files?path=&offset=&length=&revision=    -> bytes; X-File-Size, X-File-Revision (16 MiB at most), 206 for a part
+//	PUT    /files?path=&append=&mode=&create_parents= -> WriteResult; body: bytes, 7 MiB at most
+//	DELETE /files?path=&recursive=              -> 204
+//	GET    /files/stat?path=&revision=          -> FileInfo
+//	GET    /files/list?path=&limit=             -> FileList
+//	POST   /files/mkdir    MkdirRequest         -> 201 FileInfo
+//	POST   /files/move     MoveRequest          -> FileInfo
+//	GET    /activity                            -> Activity
+//
+// A refusal is AgentError with the HTTP status that the gateway will use. Sessions, output and their offsets outlive the
+// agent's own restart, a suspend, a resume and a fork: they live in the state directory of the workspace's disk.
+
+// Incarnation says who the agent believes it is. A file of this shape with Key set is what hostd writes for an epoch.
+type Incarnation struct {
+	WorkspaceID string `json:"workspace_id"`
+	Epoch       int64  `json:"epoch"`
+	Protocol    int    `json:"protocol"`
+	AgentSHA256 string `json:"agent_sha256,omitempty"`
+	// Key is only in the file that hostd writes below the slot's root, never in an answer.
+	Key      string       `json:"key,omitempty"`
+	Hostname string       `json:"hostname,omitempty"`
+	Limits   *GuestLimits `json:"limits,omitempty"`
+	// RenewIdentity is set after a fork: hostname and machine-id are written anew, SSH host keys removed.
+	RenewIdentity bool `json:"renew_identity,omitempty"`
+	// Nameserver goes into /etc/resolv.conf of the guest.
+	Nameserver string `json:"nameserver,omitempty"`
+}
+
+// GuestLimits are what the agent enforces inside the guest.
+type GuestLimits struct {
+	MemoryBytes int64 `json:"memory_bytes"`
+	Processes   int   `json:"processes"`
+	// OutputBytes bounds the retained output of all sessions together; the oldest ended sessions go first.
+	OutputBytes int64 `json:"output_bytes"`
+}
+
+// ClaimRequest turns a slot into a workspace's machine: hostd has mounted the workspace's disk at claim/root
+// and its state directory at claim/state.
+type ClaimRequest struct {
+	Incarnation
+}
+
+// ExecRequest is one command. Env is the whole request part of the environment, already merged by the gateway.
+type ExecRequest struct {
+	SessionID   string            `json:"session_id"`
+	Fingerprint string            `json:"fingerprint"` // same id with another fingerprint is operation_id_reused
+	Argv        []string          `json:"argv"`
+	Cwd         string            `json:"cwd"`
+	User        string            `json:"user"`
+	Env         map[string]string `json:"env"`
+	StdinBase64 string            `json:"stdin_base64,omitempty"` // 1 MiB decoded at most, then closed
+	TimeoutMS   int64             `json:"timeout_ms,omitempty"`   // 0: none
+	KillGraceMS int64             `json:"kill_grace_ms,omitempty"`
+}
+
+// ExecRecord is the state of one command. Times are RFC 3339 with milliseconds in UTC.
+type ExecRecord struct {
+	SessionID string   `json:"session_id"`
+	Argv      []string `json:"argv"`
+	Cwd       string   `json:"cwd"`
+	User      string   `json:"user"`
+	State     string   `json:"state"` // running, exited, failed_to_start, lost
+	PID       *int     `json:"pid"`   // as the guest sees it; null when it never ran
+	ExitCode  *int     `json:"exit_code"`
+	// TermSignal is "SIGKILL" and so on, when a signal ended the command; ExitCode is -1 then.
+	TermSignal *string `json:"term_signal"`
+	TimedOut   bool    `json:"timed_out"`
+	StartedAt  *string `json:"started_at"`
+	EndedAt    *string `json:"ended_at"`
+	Error      *string `json:"error"`
+	// Offsets: bytes written so far, and the first byte still retained.
+	StdoutBytes     int64 `json:"stdout_bytes"`
+	StderrBytes     int64 `json:"stderr_bytes"`
+	StdoutAvailable int64 `json:"stdout_available_from"`
+	StderrAvailable int64 `json:"stderr_available_from"`
+}
+
+// Output is a stream of frames, each: kind (1 byte), reserved (3 bytes, zero), length (uint32, big endian),
+// offset (uint64, big endian), then `length` bytes. A frame holds 64 KiB of data at most.
+const (
+	FrameStdout    = 1 // offset: of the first byte
+	FrameStderr    = 2
+	FrameExit      = 3 // data: ExecRecord as JSON; the last frame
+	FrameHeartbeat = 4 // every 15 s of silence; no data
+	FrameError     = 5 // data: AgentError as JSON; the last frame
+	FrameHeader    = 16
+	FrameDataMax   = 64 << 10
+)
+
+// FileInfo describes a path without following a last symbolic link.
+type FileInfo struct {
+	Path       string `json:"path"`
+	Name       string `json:"name"`
+	Type       string `json:"type"` // file, directory, symlink, other
+	Size       int64  `json:"size"`
+	Mode       string `json:"mode"` // octal, "0644"
+	ModifiedAt string `json:"modified_at"`
+	Revision   string `json:"revision,omitempty"` // SHA-256 of the content, regular files of 256 MiB at most
+	Target     string `json:"target,omitempty"`   // of a symbolic link
+}
+
+type FileList struct {
+	Entries   []FileInfo `json:"entries"`
+	Truncated bool       `json:"truncated"`
+}
+
+type WriteResult struct {
+	Path         string `json:"path"`
+	BytesWritten int64  `json:"bytes_written"`
+	SHA256       string `json:"sha256"`   // of the bytes sent
+	Durable      bool   `json:"durable"`  // true: fsync of file and directory succeeded
+	Revision     string `json:"revision"` // SHA-256 of the whole file afterwards ("" above 256 MiB)
+}
+
+type MkdirRequest struct {
+	Path    string `json:"path"`
+	Parents bool   `json:"parents,omitempty"`
+	Mode    string `json:"mode,omitempty"`
+}
+
+type MoveRequest struct {
+	From      string `json:"from"`
+	To        string `json:"to"`
+	Overwrite bool   `json:"overwrite,omitempty"`
+}
+
+// Activity is what the idle clock asks: commands started through exec that still run, and until when each counts.
+type Activity struct {
+	RunningSessions int `json:"running_sessions"`
+	// BusyUntil is the latest end of "1 hour or the command's own timeout" over the running commands; null when none.
+	BusyUntil *string `json:"busy_until"`
+}
+
+// AgentError is every refusal of the agent. Status, code and reason are the gateway's own (Cell, Errors).
+type AgentError struct {
+	Code    string         `json:"code"`
+	Reason  string         `json:"reason,omitempty"`
+	Message string         `json:"message"`
+	Details map[string]any `json:"details,omitempty"`
+}

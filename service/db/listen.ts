@@ -1,0 +1,88 @@
+import pg from 'pg'
+import { connectionConfig, type DatabaseOptions } from './database.ts'
+
+export type Channel = 'berth_operation' | 'berth_workspace' | 'berth_api_key' | 'berth_capacity'
+
+/**
+ * One LISTEN connection a process. Register first, then read: whoever registers before reading cannot miss a change.
+ * After a reconnect every listener is called with null, which means "anything may have changed, read again".
+ */
+export interface Listener {
+  /** @returns a function that ends the subscription. */
+  on(channel: Channel, heard: (id: string | null) => void): () => void
+  /** Milliseconds of monotonic time since contact with the database was last proven; 0 while it is good. */
+  lost_ms(): number
+  close(): Promise<void>
+}
+
+const RECONNECT_MS = 500
+const PROBE_MS = 5000
+
+export async function openListener(options: DatabaseOptions): Promise<Listener> {
+  const subscribers = new Map<Channel, Set<(id: string | null) => void>>()
+  let client: pg.Client | null = null
+  let closed = false
+  let lost_since: number | null = null
+  let retry: NodeJS.Timeout | undefined
+
+  const tell = (channel: string, id: string | null) => {
+    for (const heard of subscribers.get(channel as Channel) ?? []) heard(id)
+  }
+  const lose = (which: pg.Client) => {
+    if (client !== which) return
+    client = null
+    lost_since ??= performance.now()
+    void which.end().catch(() => undefined) // it is broken already; only its socket is left to free
+    if (!closed) retry = setTimeout(() => void connect().catch(() => undefined), RECONNECT_MS)
+  }
+  const connect = async () => {
+    const next = new pg.Client(connectionConfig(options))
+    client = next
+    next.on('error', () => lose(next))
+    next.on('end', () => lose(next))
+    next.on('notification', (message) => tell(message.channel, message.payload ?? null))
+    try {
+      await next.connect()
+      await next.query('listen berth_operation; listen berth_workspace; listen berth_api_key; listen berth_capacity')
+    } catch (error) {
+      lose(next)
+      throw error
+    }
+    lost_since = null
+    for (const channel of subscribers.keys()) tell(channel, null)
+  }
+  // A server that is stopped rather than gone keeps the socket open: only an answer proves contact.
+  const probe = setInterval(() => {
+    const current = client
+    if (!current || lost_since !== null) return
+    const deadline = setTimeout(() => lose(current), PROBE_MS)
+    current.query('select 1').then(
+      () => clearTimeout(deadline),
+      () => {
+        clearTimeout(deadline)
+        lose(current)
+      },
+    )
+  }, PROBE_MS)
+  probe.unref()
+
+  const close = async () => {
+    closed = true
+    clearInterval(probe)
+    clearTimeout(retry)
+    await client?.end().catch(() => undefined)
+  }
+  await connect().catch(async (error: unknown) => {
+    await close()
+    throw error
+  })
+  return {
+    on(channel, heard) {
+      const set = subscribers.get(channel) ?? new Set()
+      subscribers.set(channel, set.add(heard))
+      return () => void set.delete(heard)
+    },
+    lost_ms: () => (lost_since === null ? 0 : performance.now() - lost_since),
+    close,
+  }
+}

@@ -1,0 +1,274 @@
+import type { ColumnType, Generated, JSONColumnType } from 'kysely'
+import type { OperationErrorCode } from '../../contract/errors.ts'
+
+/** The tables of migrations/, column by column. Times are Dates with milliseconds: every one of them came from our clock. */
+export interface Database {
+  plans: PlansTable
+  organizations: OrganizationsTable
+  projects: ProjectsTable
+  people: PeopleTable
+  memberships: MembershipsTable
+  person_sessions: PersonSessionsTable
+  api_keys: ApiKeysTable
+  templates: TemplatesTable
+  template_versions: TemplateVersionsTable
+  cells: CellsTable
+  workspaces: WorkspacesTable
+  workspace_keys: WorkspaceKeysTable
+  checkpoints: CheckpointsTable
+  operations: OperationsTable
+  workspace_holds: WorkspaceHoldsTable
+  idempotency_entries: IdempotencyEntriesTable
+  agent_sessions: AgentSessionsTable
+  signing_keys: SigningKeysTable
+  rate_buckets: RateBucketsTable
+}
+
+/** jsonb that is read as an object and written as its text. */
+type Json<T extends object | null> = JSONColumnType<T, string, string>
+type NullableJson<T extends object> = ColumnType<T | null, string | null, string | null>
+type JsonWithDefault<T extends object> = ColumnType<T, string | undefined, string>
+/** int8 arrives as text from the driver; database.ts parses it, all our counters are safe integers. */
+type Int8 = ColumnType<number, number | bigint, number | bigint>
+type Int8WithDefault = ColumnType<number, number | undefined, number>
+
+export interface Resources {
+  cpu_millis: number
+  memory_mib: number
+  disk_gib: number
+}
+
+interface PlansTable {
+  id: string
+  slug: string
+  name: string
+  concurrent_workspaces: number | null
+  cpu_millis: number | null
+  memory_mib: number | null
+  disk_gib: number | null
+  refuses_starts: string | null
+  created_at: Date
+}
+
+interface OrganizationsTable {
+  id: string
+  name: string
+  slug: string
+  plan_id: string
+  allowance_exhausted: string | null
+  created_at: Date
+}
+
+interface ProjectsTable {
+  id: string
+  organization_id: string
+  name: string
+  slug: string
+  created_at: Date
+}
+
+interface PeopleTable {
+  id: string
+  email: string
+  email_verified: Generated<boolean>
+  display_name: string | null
+  mfa_enabled: Generated<boolean>
+  created_at: Date
+}
+
+interface MembershipsTable {
+  organization_id: string
+  person_id: string
+  role: 'owner' | 'admin' | 'member' | 'billing'
+  created_at: Date
+}
+
+interface PersonSessionsTable {
+  id: string
+  person_id: string
+  token_sha256: Buffer
+  created_at: Date
+  last_used_at: Date
+  expires_at: Date
+  revoked_at: Date | null
+}
+
+interface ApiKeysTable {
+  id: string
+  key_id: string
+  secret_sha256: Buffer
+  organization_id: string
+  project_id: string
+  name: Generated<string>
+  tool_permissions: string[]
+  created_at: Date
+  expires_at: Date | null
+  revoked_at: Date | null
+  tools_changed_at: Date | null
+}
+
+interface TemplatesTable {
+  id: string
+  organization_id: string | null
+  slug: string
+  created_at: Date
+  archived_at: Date | null
+}
+
+interface TemplateVersionsTable {
+  id: string
+  template_id: string
+  version: number
+  layered: boolean
+  layers: string[]
+  settings: Json<object>
+  created_at: Date
+  published_at: Date | null
+  archived_at: Date | null
+}
+
+interface CellsTable {
+  id: string
+  name: string
+  endpoint: string
+  engine: string | null
+  capacity_cpu_millis: number | null
+  capacity_memory_mib: number | null
+  capacity_disk_gib: number | null
+  created_at: Date
+  seen_at: Date | null
+}
+
+interface WorkspacesTable {
+  id: string
+  organization_id: string
+  project_id: string
+  key: string
+  template_version_id: string
+  observed_state: string
+  desired_state: 'running' | 'suspended' | 'deleted'
+  pending_reason: string | null
+  ended_reason: string | null
+  lifetime: 'persistent' | 'session'
+  mode: 'processful' | 'file_first'
+  purpose: Generated<string>
+  disk_layout: 'legacy' | 'layered'
+  origin: NullableJson<object>
+  caps: JsonWithDefault<Partial<Resources>>
+  ceiling_cpu_millis: number
+  ceiling_memory_mib: number
+  ceiling_disk_gib: number
+  grant_cpu_millis: number | null
+  grant_memory_mib: number | null
+  grant_disk_gib: number | null
+  inputs: JsonWithDefault<Record<string, string>>
+  startup: NullableJson<object>
+  tree_revision: ColumnType<number | null, number | null, number | null>
+  cell_id: string | null
+  ownership_epoch: Int8WithDefault
+  disk: string | null
+  checkpoint_id: string | null
+  idle_policy: string | null
+  active_at: Date
+  tool_call_at: Date | null
+  busy_until: Date | null
+  keepalive_until: Date | null
+  suspend_requested_at: Date | null
+  suspend_after_seconds: number | null
+  suspend_not_before: Date | null
+  tokens_revoked_before: Date | null
+  created_at: Date
+  updated_at: Date
+  deleted_at: Date | null
+}
+
+interface WorkspaceKeysTable {
+  organization_id: string
+  key: string
+  workspace_id: string
+  reusable: Generated<boolean>
+}
+
+interface CheckpointsTable {
+  id: string
+  workspace_id: string
+  cell_id: string
+  operation_id: string
+  kind: 'suspend' | 'snapshot' | 'fork' | 'recovery'
+  label: string | null
+  epoch: Int8
+  engine: string
+  size_bytes: Int8
+  resources: Json<Resources>
+  created_at: Date
+  expires_at: Date | null
+}
+
+export interface OperationError {
+  code: OperationErrorCode
+  message: string
+  retryable: boolean
+  details?: Record<string, unknown>
+}
+
+interface OperationsTable {
+  id: string
+  organization_id: string
+  project_id: string
+  workspace_id: string | null
+  source_workspace_id: string | null
+  kind: string
+  state: 'queued' | 'capacity_pending' | 'running' | 'succeeded' | 'failed' | 'canceled'
+  state_reason: string | null
+  input: JsonWithDefault<Record<string, unknown>>
+  result: NullableJson<Record<string, unknown>>
+  error: NullableJson<OperationError>
+  created_at: Date
+  updated_at: Date
+  started_at: Date | null
+  completed_at: Date | null
+  deadline_at: Date | null
+  cell_id: string | null
+  attempt: Generated<number>
+  fence: Int8WithDefault
+  step: string | null
+  progress: JsonWithDefault<Record<string, unknown>>
+}
+
+interface WorkspaceHoldsTable {
+  workspace_id: string
+  operation_id: string
+  gate: 'open' | 'read_only' | 'closed'
+}
+
+interface IdempotencyEntriesTable {
+  principal: string
+  route: string
+  key: string
+  fingerprint: Buffer
+  outcome: Json<Record<string, unknown>>
+  created_at: Date
+}
+
+interface AgentSessionsTable {
+  id: string
+  workspace_id: string
+  principal_type: 'api_key' | 'user'
+  principal_id: string
+  agent_label: string
+  created_at: Date
+  last_used_at: Date
+}
+
+interface SigningKeysTable {
+  kid: string
+  public_jwk: Json<object>
+  created_at: Date
+  retired_at: Date | null
+}
+
+interface RateBucketsTable {
+  name: string
+  tokens: number
+  updated_at: Date
+}

@@ -1,0 +1,33 @@
+import type { AppCode, CellCode } from '../../contract/errors.ts'
+
+export interface FailureOptions {
+  details?: Record<string, unknown>
+  operation_id?: string
+  /** Overrides what code and reason say, for the two retryable 409s without a reason (App, "409 conflict reasons"). */
+  retryable?: boolean
+  retry_after_seconds?: number
+  cause?: unknown
+}
+
+/** A refusal in the caller's terms. The pipeline alone turns it into the error envelope. */
+export class Failure extends Error {
+  readonly code: AppCode | CellCode
+  readonly reason: string | undefined
+  readonly options: FailureOptions
+
+  constructor(code: AppCode | CellCode, reason: string | undefined, message: string, options: FailureOptions = {}) {
+    super(message, { cause: options.cause })
+    this.code = code
+    this.reason = reason
+    this.options = options
+  }
+}
+
+/**
+ * Refuse the call: `throw fail('conflict', 'already_running', 'The workspace is already running')`.
+ * @param reason goes to `details.reason`; null where the code stands alone.
+ * @param message a plain English sentence for people, without secrets or internal names.
+ */
+export function fail(code: AppCode | CellCode, reason: string | null, message: string, options: FailureOptions = {}): Failure {
+  return new Failure(code, reason ?? undefined, message, options)
+}

@@ -1,0 +1,36 @@
+import { v7 } from 'uuid'
+import type { Clock } from './clock.ts'
+
+/** Makes UUIDv7 that never fall below the last one made or seen, so that a clock set back does not reorder pages. */
+export interface Ids {
+  next(): string
+  /** Tells of an id that exists already. */
+  seen(id: string): void
+}
+
+export function createIds(clock: Clock): Ids {
+  let floor_ms = 0
+  let sequence = 0
+  return {
+    next() {
+      const ms = clock.now().getTime()
+      sequence = ms > floor_ms ? Math.floor(Math.random() * 0x1000) : sequence + 1
+      floor_ms = Math.max(ms, floor_ms)
+      return v7({ msecs: floor_ms, seq: sequence })
+    },
+    seen(id) {
+      const ms = Number.parseInt(id.replaceAll('-', '').slice(0, 12), 16)
+      if (Number.isFinite(ms) && ms > floor_ms) {
+        floor_ms = ms
+        sequence = 0xfff
+      }
+    },
+  }
+}
+
+const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/
+
+/** Canonical lower-case form only (App, "Conventions"). */
+export function isUuid(text: string): boolean {
+  return UUID.test(text)
+}
