@@ -1,0 +1,140 @@
+// Slow builds that are done once and kept: the folder <parent>/<key> exists only when its build has finished.
+import { spawn } from 'node:child_process'
+import { mkdir, mkdtemp, open, readdir, rename, rm, stat } from 'node:fs/promises'
+import { join } from 'node:path'
+
+// No build takes nearly this long, so an older folder was left by a process that was killed. Age decides, not the builder's pid:
+// containers that share a cache cannot see each other's processes.
+const ABANDONED_AFTER_MS = 24 * 3600 * 1000
+const OUTPUT_TAIL_CHARS = 4000
+
+/**
+ * Returns the finished folder <parent>/<key>, building it first when it is not there.
+ *
+ * `build({ work, output, run })` fills the folder `output` with files and may use the folder `work` as it likes;
+ * `run(command, args, options)` starts a child process that ends with the build. Two builders at once both build, the first to finish gives its folder the final name, the other throws its own away.
+ * On failure, SIGINT and SIGTERM the children are ended and the temporary folder is removed.
+ */
+export async function cachedBuild({ parent, key, build }) {
+  const finished = join(parent, key)
+  if (await exists(finished)) return finished
+  await mkdir(parent, { recursive: true })
+  await removeAbandoned(parent)
+  const folder = await mkdtemp(join(parent, '.building-'))
+  const interruption = catchSignals()
+  try {
+    const [work, output] = [join(folder, 'work'), join(folder, 'output')]
+    await mkdir(work)
+    await mkdir(output, { mode: 0o755 })
+    await build({ work, output, run: (command, args, options) => run(command, args, { ...options, signal: interruption.signal }) })
+    interruption.signal.throwIfAborted()
+    await syncFiles(output)
+    await renameUnlessThere(output, finished)
+  } finally {
+    await rm(folder, { recursive: true, force: true })
+    interruption.release()
+  }
+  return finished
+}
+
+/**
+ * Runs a command to its end and returns what it printed on stdout. Throws, with the end of its output in the message, when it
+ * fails or exceeds `timeout_seconds`; its whole process group is ended then.
+ */
+export async function run(command, args, { cwd, env = process.env, timeout_seconds = 60, signal } = {}) {
+  // A group of its own, so that ending it also ends the compilers and package managers it started.
+  const child = spawn(command, args, { cwd, env, detached: true, stdio: ['ignore', 'pipe', 'pipe'] })
+  let stdout = ''
+  let tail = ''
+  let ended_because
+  const keepTail = (text) => { tail = (tail + text).slice(-OUTPUT_TAIL_CHARS) }
+  child.stdout.setEncoding('utf8').on('data', (text) => { stdout += text; keepTail(text) })
+  child.stderr.setEncoding('utf8').on('data', keepTail)
+  const end = (why) => { ended_because = why; endGroup(child) }
+  const timer = setTimeout(() => end(`did not finish in ${timeout_seconds} seconds`), timeout_seconds * 1000)
+  const interrupt = () => end('was interrupted')
+  signal?.addEventListener('abort', interrupt)
+  if (signal?.aborted) interrupt()
+  try {
+    const code = await new Promise((resolve, reject) => {
+      child.once('error', reject)
+      child.once('close', (exit_code, exit_signal) => resolve(exit_code ?? exit_signal))
+    })
+    if (ended_because === undefined && code === 0) return stdout
+    throw new Error(`${command} ${args[0] ?? ''} ${ended_because ?? `ended with ${code}`}.\n${tail.trim()}`)
+  } finally {
+    clearTimeout(timer)
+    signal?.removeEventListener('abort', interrupt)
+  }
+}
+
+/** Runs one step and logs how long it took. */
+export async function timed(log, what, step) {
+  const started = performance.now()
+  const result = await step()
+  log(`${what} (${((performance.now() - started) / 1000).toFixed(1)} s)`)
+  return result
+}
+
+export async function exists(path) {
+  return stat(path).then(() => true, (error) => {
+    if (error.code === 'ENOENT') return false
+    throw error
+  })
+}
+
+function endGroup(child) {
+  if (child.pid === undefined) return
+  const kill = (signal) => {
+    try {
+      process.kill(-child.pid, signal)
+    } catch (error) {
+      if (error.code !== 'ESRCH') throw error // ESRCH: everything in the group has ended already.
+    }
+  }
+  // SIGTERM first: mmdebstrap takes its mounts down then.
+  kill('SIGTERM')
+  const timer = setTimeout(() => kill('SIGKILL'), 10_000)
+  child.once('close', () => clearTimeout(timer))
+}
+
+function catchSignals() {
+  const controller = new AbortController()
+  let caught
+  const onSignal = (name) => { caught = name; controller.abort(new Error(`The build was interrupted by ${name}.`)) }
+  const names = ['SIGINT', 'SIGTERM']
+  for (const name of names) process.on(name, onSignal)
+  return {
+    signal: controller.signal,
+    release() {
+      for (const name of names) process.off(name, onSignal)
+      if (caught) process.kill(process.pid, caught)
+    },
+  }
+}
+
+// A rename may reach the disk before the contents do: a power cut would leave a finished name on unfinished files.
+async function syncFiles(folder) {
+  for (const path of [...(await readdir(folder)).map((name) => join(folder, name)), folder]) {
+    const handle = await open(path)
+    await handle.sync().finally(() => handle.close())
+  }
+}
+
+async function renameUnlessThere(from, to) {
+  try {
+    await rename(from, to)
+  } catch (error) {
+    // Another builder was faster. Its result has the same key, so it is as good as ours.
+    if (error.code !== 'ENOTEMPTY' && error.code !== 'EEXIST') throw error
+  }
+}
+
+async function removeAbandoned(parent) {
+  for (const name of await readdir(parent)) {
+    if (!name.startsWith('.building-')) continue
+    const path = join(parent, name)
+    const seen = await stat(path).catch(() => undefined)
+    if (seen && Date.now() - seen.mtimeMs > ABANDONED_AFTER_MS) await rm(path, { recursive: true, force: true })
+  }
+}

@@ -1,0 +1,100 @@
+// The pinned runsc (machine/runsc/README.md says why it is built here), built once and kept in the cache.
+import { createHash } from 'node:crypto'
+import { copyFile, readFile, readdir, realpath, stat } from 'node:fs/promises'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { cachedBuild, exists, run, timed } from './cached-build.mjs'
+
+const RECIPE = fileURLToPath(new URL('../../machine/runsc/', import.meta.url))
+const BUILD_FLAGS = ['-mod=vendor', '-trimpath', '-buildvcs=false']
+const LINKER_FLAGS = '-s -w'
+
+/**
+ * Returns `{ path, version }` of the runsc to use, building it on the first call (75 s on 2 cores with empty Go caches).
+ * `version` is what `runsc --version` prints; a checkpoint restores only under the version that wrote it.
+ * BERTH_RUNSC names a binary to use as it is, for a host without Go.
+ */
+export async function ensureRunsc({ cache_dir, log }) {
+  const given = process.env.BERTH_RUNSC
+  if (given) return { path: given, version: await versionOfGiven(given) }
+  const { key, version } = await identify()
+  const folder = await cachedBuild({
+    parent: join(cache_dir, 'runsc'),
+    key,
+    build: (place) => buildRunsc({ ...place, version, log }),
+  })
+  const path = join(folder, 'runsc')
+  const printed = await versionOf(path)
+  if (printed !== version) throw new Error(`${path} says it is ${printed}, not ${version}. Delete ${folder} and start again.`)
+  return { path, version }
+}
+
+/** The key of a recipe: changes with everything that can change the binary, and with nothing else. */
+export async function recipeKey({ recipe, go_version, go_platform }) {
+  const hash = createHash('sha256')
+  const add = (name, content) => hash.update(`${name}\0${content.length}\0`).update(content)
+  add('go version', Buffer.from(go_version))
+  add('platform', Buffer.from(go_platform))
+  add('flags', Buffer.from([...BUILD_FLAGS, LINKER_FLAGS].join(' ')))
+  for (const name of await recipeFiles(recipe)) add(name, await readFile(join(recipe, name)))
+  return hash.digest('hex').slice(0, 32)
+}
+
+/** The line `runsc version X` of `runsc --version`. */
+export function parseVersion(output) {
+  return /^runsc version (\S+)$/m.exec(output)?.[1]
+}
+
+async function identify() {
+  const [go_version, GOOS, GOARCH] = (await go(['env', 'GOVERSION', 'GOOS', 'GOARCH'], { cwd: RECIPE, timeout_seconds: 300 })).trim().split('\n')
+  const key = await recipeKey({ recipe: RECIPE, go_version, go_platform: `${GOOS}/${GOARCH}` })
+  return { key, version: `berth-${key.slice(0, 12)}` }
+}
+
+async function buildRunsc({ work, output, run, version, log }) {
+  const options = { cwd: work, timeout_seconds: 1800 }
+  log(`runsc ${version} is built once, which takes a minute or two`)
+  for (const name of await recipeFiles(RECIPE)) await copyFile(join(RECIPE, name), join(work, name))
+  await timed(log, 'runsc: gVisor\'s source is there', () => go(['mod', 'vendor'], options, run))
+  await timed(log, 'runsc: seccomp filters are compiled', () => go(['run', ...BUILD_FLAGS, '.', 'vendor'], options, run))
+  const linker_flags = `${LINKER_FLAGS} -X gvisor.dev/gvisor/runsc/version.version=${version}`
+  const path = join(output, 'runsc')
+  await timed(log, 'runsc: built', () =>
+    go(['build', ...BUILD_FLAGS, '-ldflags', linker_flags, '-o', path, 'gvisor.dev/gvisor/runsc'], options, run))
+  const printed = await versionOf(path)
+  if (printed !== version) throw new Error(`The runsc just built says it is ${printed}, not ${version}.`)
+}
+
+async function go(args, options, start = run) {
+  // GOFLAGS and GOWORK of the person who builds must not change what is built under this key; the proxy settings stay theirs.
+  const env = { ...process.env, CGO_ENABLED: '0', GOFLAGS: '', GOWORK: 'off' }
+  try {
+    return await start('go', args, { env, ...options })
+  } catch (error) {
+    if (error.code === 'ENOENT') {
+      throw new Error('Building runsc needs Go 1.21 or newer: install Go, or name a runsc binary in BERTH_RUNSC.', { cause: error })
+    }
+    if (/invalid go version|toolchain not available|requires go >=/.test(error.message)) {
+      throw new Error('This Go is too old to build runsc and could not fetch a newer one: install a current Go, '
+        + 'or name a runsc binary in BERTH_RUNSC.', { cause: error })
+    }
+    throw error
+  }
+}
+
+// The README is no part of the recipe: a new word in it must not make every checkpoint unrestorable.
+async function recipeFiles(recipe) {
+  const names = await readdir(recipe)
+  return names.filter((name) => name === 'go.mod' || name === 'go.sum' || (name.endsWith('.go') && !name.endsWith('_test.go'))).sort()
+}
+
+async function versionOfGiven(path) {
+  if (!(await exists(path)) || !(await stat(path)).isFile()) throw new Error(`BERTH_RUNSC names ${path}, which is not a file.`)
+  const version = await versionOf(await realpath(path))
+  if (!version) throw new Error(`BERTH_RUNSC names ${path}, which does not print a runsc version.`)
+  return version
+}
+
+async function versionOf(path) {
+  return parseVersion(await run(path, ['--version'], { timeout_seconds: 30 }))
+}

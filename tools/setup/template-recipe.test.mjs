@@ -1,0 +1,50 @@
+import assert from 'node:assert/strict'
+import { readFile, readdir } from 'node:fs/promises'
+import { test } from 'node:test'
+import { parseRecipe } from './template-recipe.mjs'
+
+const TEMPLATES = new URL('../../templates/', import.meta.url)
+const base = JSON.parse(await readFile(new URL('base/recipe.json', TEMPLATES), 'utf8'))
+
+test('every recipe of the platform is valid and named like its folder', async () => {
+  for (const name of await readdir(TEMPLATES)) {
+    const recipe = parseRecipe(await readFile(new URL(`${name}/recipe.json`, TEMPLATES), 'utf8'))
+    assert.equal(recipe.name, name)
+  }
+})
+
+test('every problem of a recipe is named at once', () => {
+  assert.deepEqual(problems((recipe) => { recipe.suit = recipe.suite; delete recipe.suite; recipe.debian_packages.push('--evil') }), [
+    'suit is not a known field',
+    'suite must be the name of a Debian release',
+    'debian_packages must be a list of Debian package names',
+  ])
+  assert.deepEqual(problems((recipe) => { recipe.npm_packages[0].version = '^24.0.0'; recipe.user.uid = 0; recipe.settings.env['A B'] = 'x' }), [
+    'npm_packages[0].version must be an exact version',
+    'user.uid must be a positive number',
+    'settings.env must be an object of names and one-line texts',
+  ])
+})
+
+test('a default may be as large as the ceiling, not larger', () => {
+  const withMemory = (memory_mib) => problems((recipe) => { recipe.settings.defaults.memory_mib = memory_mib })
+  assert.deepEqual(withMemory(base.settings.ceiling.memory_mib), [])
+  assert.deepEqual(withMemory(base.settings.ceiling.memory_mib + 1), ['settings.defaults.memory_mib is above settings.ceiling.memory_mib'])
+})
+
+test('an idle policy is adaptive, never, or fixed from 60 to 604800 seconds', () => {
+  const accepted = (idle_policy) => problems((recipe) => { recipe.settings.defaults.idle_policy = idle_policy }).length === 0
+  for (const policy of ['adaptive', 'never', 'fixed:60', 'fixed:604800']) assert.ok(accepted(policy), policy)
+  for (const policy of ['fixed:59', 'fixed:604801', 'fixed:060', 'fixed:', 'fixed:1e3', 'none', '', null]) assert.ok(!accepted(policy), String(policy))
+})
+
+function problems(change) {
+  const recipe = structuredClone(base)
+  change(recipe)
+  try {
+    parseRecipe(JSON.stringify(recipe))
+    return []
+  } catch (error) {
+    return error.message.split('\n').slice(1).map((line) => line.replace(/^- /, ''))
+  }
+}
