@@ -1,0 +1,258 @@
+package cgroup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Group is one cgroup (on v1: the same path under every controller).
+type Group struct {
+	v    version
+	path string
+}
+
+const (
+	killBound   = 20 * time.Second // a process in an uninterruptible wait may need that long
+	deleteTries = 100              // 10 ms apart: the kernel lets go of dead processes a moment later
+	freezeBound = 2 * time.Second
+)
+
+// OCIPath is for linux.cgroupsPath of the OCI spec, and that is the right way to get a sandbox in here: runsc joins a group
+// that exists, changes none of its limits, does not delete it, and starts gofer and sentry in it. It reads the *group's*
+// memory limit for the guest's MemTotal and the quota for the number of CPUs, so set the told limits before the start, and raise
+// them for headroom after it. With --ignore-cgroups and a process that is only placed here the limits hold all the same, but the
+// guest sees the host's memory whatever the OCI resources say. On v1 runsc adds groups of this path under controllers we
+// do not use (cpuset, devices …); Delete removes those, too.
+func (g *Group) OCIPath() string { return "/" + g.path }
+
+// SetLimits sets all limits; zero lifts one. A memory limit below what is used is refused (v1) or kills (v2).
+func (g *Group) SetLimits(l Limits) error {
+	if l.CPUMillis < 0 || l.MemoryBytes < 0 || l.Pids < 0 {
+		return fmt.Errorf("negative limit %+v: %w", l, unix.EINVAL)
+	}
+	if err := g.v.setLimits(g.path, l); err != nil {
+		return fmt.Errorf("limit cgroup %s: %w", g.path, err)
+	}
+	return nil
+}
+
+// Add moves a process and all its threads into the group.
+func (g *Group) Add(pid int) error {
+	for _, dir := range g.v.dirs(g.path) {
+		err := write(filepath.Join(dir, "cgroup.procs"), strconv.Itoa(pid))
+		if err != nil && !errors.Is(err, os.ErrNotExist) { // a controller of v1 that this group does not use
+			return fmt.Errorf("move %d to cgroup %s: %w", pid, g.path, err)
+		}
+	}
+	return nil
+}
+
+// Procs is the authority for what is left of a machine. A group that does not exist has none.
+func (g *Group) Procs() ([]int, error) { return readProcs(g.v.procsFile(g.path)) }
+
+// Exists says whether the group is there (for an inventory; the answer may be old when it arrives).
+func (g *Group) Exists() bool {
+	_, err := os.Stat(g.v.procsFile(g.path))
+	return err == nil
+}
+
+// Freeze returns when every process stands still.
+func (g *Group) Freeze() error { return g.setFrozen(true) }
+
+// Thaw returns at once: what was frozen runs when the scheduler comes to it.
+func (g *Group) Thaw() error { return g.setFrozen(false) }
+
+func (g *Group) setFrozen(on bool) error {
+	ctx, cancel := context.WithTimeout(context.Background(), freezeBound)
+	defer cancel()
+	if err := g.v.freeze(ctx, g.path, on); err != nil {
+		if on { // half frozen is worse than running
+			err = errors.Join(err, g.v.freeze(ctx, g.path, false))
+		}
+		return fmt.Errorf("freeze(%v) cgroup %s: %w", on, g.path, err)
+	}
+	return nil
+}
+
+func (g *Group) Frozen() (bool, error) { return g.v.frozen(g.path) }
+
+// FreezerFile is what the cell writes to thaw without hostd: "THAWED" into freezer.state (v1), "0" into cgroup.freeze (v2).
+func (g *Group) FreezerFile() string { return g.v.freezerFile(g.path) }
+
+// strangers leaves this process out, which on v1 has a thread in the group it spawns into.
+func (g *Group) strangers() ([]int, error) {
+	pids, err := g.Procs()
+	return slices.DeleteFunc(pids, func(pid int) bool { return pid == os.Getpid() }), err
+}
+
+// Kill ends every process but the caller's and returns when the group is empty. On v1 a frozen process ignores SIGKILL, so it thaws first.
+func (g *Group) Kill(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, killBound)
+	defer cancel()
+	pause := time.Millisecond
+	for {
+		pids, err := g.strangers()
+		if err != nil || len(pids) == 0 {
+			return err
+		}
+		if err := g.v.killAll(g.path); err != nil && !isGone(err) {
+			return fmt.Errorf("kill cgroup %s: %w", g.path, err)
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("cgroup %s still holds %v: %w", g.path, pids, ctx.Err())
+		case <-time.After(pause):
+			pause = min(2*pause, 50*time.Millisecond)
+		}
+	}
+}
+
+// Delete removes an empty group and groups below it. One that is not there is fine.
+func (g *Group) Delete() error {
+	for _, dir := range g.v.dirs(g.path) {
+		if err := removeDir(dir); err != nil {
+			return fmt.Errorf("remove cgroup: %w", err)
+		}
+	}
+	return nil
+}
+
+func removeDir(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for _, entry := range entries {
+		if entry.IsDir() {
+			if err := removeDir(filepath.Join(dir, entry.Name())); err != nil {
+				return err
+			}
+		}
+	}
+	for range deleteTries {
+		if err = unix.Rmdir(dir); err == nil || errors.Is(err, unix.ENOENT) {
+			return nil
+		}
+		if !errors.Is(err, unix.EBUSY) {
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	return fmt.Errorf("%s: %w", dir, err)
+}
+
+// Stats are zero for values whose controller is missing.
+func (g *Group) Stats() (cpuUsec, memoryBytes, oomKills int64, err error) {
+	s, err := g.v.stats(g.path)
+	return s.CPUUsec, s.MemoryBytes, s.OOMKills, err
+}
+
+// signalAll holds a pidfd of every process while it reads the group again, so that a number that was given to a stranger
+// meanwhile is not hit.
+func signalAll(procsFile string) error {
+	before, err := readProcs(procsFile)
+	if err != nil {
+		return err
+	}
+	fds := map[int]int{}
+	defer func() {
+		for _, fd := range fds {
+			unix.Close(fd)
+		}
+	}()
+	for _, pid := range before {
+		if pid == os.Getpid() {
+			continue
+		}
+		if fd, err := unix.PidfdOpen(pid, 0); err == nil {
+			fds[pid] = fd
+		}
+	}
+	after, err := readProcs(procsFile)
+	if err != nil {
+		return err
+	}
+	for pid, fd := range fds {
+		if slices.Contains(after, pid) {
+			if err := unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0); err != nil && !isGone(err) {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func readProcs(file string) ([]int, error) {
+	text, err := os.ReadFile(file)
+	if isGone(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	pids := []int{}
+	for _, field := range strings.Fields(string(text)) {
+		pid, err := strconv.Atoi(field)
+		if err != nil {
+			return nil, fmt.Errorf("%s holds %q", file, field)
+		}
+		if pid > 0 { // 0 stands for a process of an outer PID namespace
+			pids = append(pids, pid)
+		}
+	}
+	return pids, nil
+}
+
+// isGone: the group (ENOENT, or ENODEV while it is open) or the process (ESRCH) ended meanwhile.
+func isGone(err error) bool {
+	return errors.Is(err, os.ErrNotExist) || errors.Is(err, unix.ESRCH) || errors.Is(err, unix.ENODEV)
+}
+
+// write never creates: a name that is not there is a controller that is missing.
+func write(file, value string) error {
+	f, err := os.OpenFile(file, os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if _, err := f.WriteString(value); err != nil {
+		return fmt.Errorf("write %q: %w", value, err)
+	}
+	return nil
+}
+
+func readInt(file string) (int64, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return 0, err
+	}
+	return strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
+}
+
+// readKeyed reads "key value" lines.
+func readKeyed(file string) (map[string]int64, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	values := map[string]int64{}
+	for line := range strings.Lines(string(text)) {
+		key, value, _ := strings.Cut(strings.TrimSpace(line), " ")
+		if number, err := strconv.ParseInt(value, 10, 64); err == nil {
+			values[key] = number
+		}
+	}
+	return values, nil
+}

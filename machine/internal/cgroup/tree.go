@@ -1,0 +1,180 @@
+// Package cgroup holds machines, the service and command-line runs apart, on cgroup v1 and v2.
+//
+//	berth-<instance>/machines/<slot>   one machine each, capped
+//	berth-<instance>/service           api, cell, hostd, PostgreSQL: more CPU weight than all machines together
+//	berth-<instance>/commands          runs of the runsc command line, emptied by hostd when it starts
+package cgroup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"time"
+)
+
+// Tree is the root of one instance.
+type Tree struct {
+	name string
+	v    version
+}
+
+// version is what differs between the hierarchies. dirs are absolute: one on v2, one for each controller on v1.
+type version interface {
+	prepare(group string, parents bool) error // make the group; parents: its children need controllers
+	dirs(group string) []string
+	procsFile(group string) string
+	setWeight(group string, percent int) error
+	setLimits(group string, l Limits) error
+	freeze(ctx context.Context, group string, on bool) error
+	frozen(group string) (bool, error)
+	freezerFile(group string) string
+	killAll(group string) error // one pass of SIGKILL
+	stats(group string) (Stats, error)
+	rootProcs() string // where processes may sit outside of the tree
+}
+
+// Limits of a machine. Zero means none.
+type Limits struct {
+	CPUMillis   int
+	MemoryBytes int64
+	Pids        int64
+}
+
+type Stats struct {
+	CPUUsec     int64
+	MemoryBytes int64 // without page cache that could be dropped at once
+	OOMKills    int64
+}
+
+// Weights in percent of the default. Sixteen to one: machines at full load slow the service by a few percent.
+const (
+	machinesWeight = 25
+	serviceWeight  = 400
+)
+
+var (
+	namePattern     = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,63}$`)
+	instancePattern = regexp.MustCompile(`^[a-z0-9]{1,16}$`)
+)
+
+// Open makes or adopts the tree of an instance.
+func Open(instance string) (*Tree, error) {
+	v, err := detect()
+	if err != nil {
+		return nil, err
+	}
+	return open(v, instance)
+}
+
+func open(v version, instance string) (*Tree, error) {
+	if !instancePattern.MatchString(instance) {
+		return nil, fmt.Errorf("instance id %q is not allowed in a cgroup's name", instance)
+	}
+	t := &Tree{name: "berth-" + instance, v: v}
+	groups := []struct {
+		path    string
+		parents bool
+		weight  int
+	}{{t.name, true, 100}, {t.machines(), true, machinesWeight}, {t.Service().path, false, serviceWeight}, {t.Commands().path, false, serviceWeight}}
+	for _, group := range groups {
+		if err := v.prepare(group.path, group.parents); err != nil {
+			return nil, fmt.Errorf("make cgroup %s: %w", group.path, err)
+		}
+		if err := v.setWeight(group.path, group.weight); err != nil {
+			return nil, fmt.Errorf("weigh cgroup %s: %w", group.path, err)
+		}
+	}
+	return t, nil
+}
+
+// Create makes the group of a slot, or takes the one there is, and sets its limits.
+func (t *Tree) Create(slot string, l Limits) (*Group, error) {
+	if !namePattern.MatchString(slot) {
+		return nil, fmt.Errorf("slot name %q is not allowed in a cgroup's name", slot)
+	}
+	g := t.Get(slot)
+	if err := t.v.prepare(g.path, false); err != nil {
+		return nil, fmt.Errorf("make cgroup %s: %w", g.path, err)
+	}
+	if err := g.SetLimits(l); err != nil {
+		return nil, err
+	}
+	return g, nil
+}
+
+// Get names the group of a slot, whether it exists or not. A name that Create would refuse leads to a group that never exists.
+func (t *Tree) Get(slot string) *Group {
+	if !namePattern.MatchString(slot) {
+		slot = ".invalid"
+	}
+	return &Group{v: t.v, path: filepath.Join(t.machines(), slot)}
+}
+
+// List names the slots that have a group. On v1 a group counts while any controller still has it.
+func (t *Tree) List() ([]string, error) {
+	seen, slots := map[string]bool{}, []string{}
+	for _, dir := range t.v.dirs(t.machines()) {
+		entries, err := os.ReadDir(dir)
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			return nil, err
+		}
+		for _, entry := range entries {
+			if entry.IsDir() && namePattern.MatchString(entry.Name()) && !seen[entry.Name()] {
+				seen[entry.Name()] = true
+				slots = append(slots, entry.Name())
+			}
+		}
+	}
+	return slots, nil
+}
+
+// Commands is for runs of the runsc command line: what is left in it when hostd starts belongs to nobody.
+func (t *Tree) Commands() *Group { return &Group{v: t.v, path: filepath.Join(t.name, "commands")} }
+
+// Service is for everything of Berth that is not a machine.
+func (t *Tree) Service() *Group { return &Group{v: t.v, path: filepath.Join(t.name, "service")} }
+
+// Remove kills what is left of machines and commands, moves the service's processes (and a spawner's thread) out, and takes
+// every group away.
+func (t *Tree) Remove() error {
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	slots, err := t.List()
+	if err != nil {
+		return err
+	}
+	var failed error
+	for _, slot := range slots {
+		failed = errors.Join(failed, t.Get(slot).Kill(ctx), t.Get(slot).Delete())
+	}
+	failed = errors.Join(failed, t.Commands().Kill(ctx), t.moveOut(t.Service()), t.moveOut(t.Commands()))
+	for _, path := range []string{t.machines(), t.Commands().path, t.Service().path, t.name} {
+		failed = errors.Join(failed, (&Group{v: t.v, path: path}).Delete())
+	}
+	return failed
+}
+
+func (t *Tree) moveOut(g *Group) error {
+	for _, dir := range t.v.dirs(g.path) {
+		pids, err := readProcs(filepath.Join(dir, "cgroup.procs"))
+		if err != nil {
+			return err
+		}
+		target := t.v.rootProcs()
+		if target == "" { // v1: the root of the same controller
+			target = filepath.Join(filepath.Dir(filepath.Dir(dir)), "cgroup.procs")
+		}
+		for _, pid := range pids {
+			if err := write(target, strconv.Itoa(pid)); err != nil && !isGone(err) {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (t *Tree) machines() string { return filepath.Join(t.name, "machines") }

@@ -1,0 +1,182 @@
+package cgroup
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+)
+
+// leaf takes the processes of a container's own root group.
+const leaf = "berth-rest"
+
+type versionTwo struct {
+	root   string
+	needed []string
+}
+
+func (v *versionTwo) file(group, name string) string { return filepath.Join(v.root, group, name) }
+
+func (v *versionTwo) prepare(group string, parents bool) error {
+	if err := os.Mkdir(filepath.Join(v.root, group), 0o755); err != nil && !errors.Is(err, os.ErrExist) {
+		return err
+	}
+	if parents {
+		return v.delegate(group)
+	}
+	return nil
+}
+
+// delegate hands the controllers to the children of a group.
+func (v *versionTwo) delegate(group string) error {
+	for _, controller := range v.needed {
+		if err := write(v.file(group, "cgroup.subtree_control"), "+"+controller); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (v *versionTwo) moveToLeaf() error {
+	if err := os.Mkdir(filepath.Join(v.root, leaf), 0o755); err != nil && !errors.Is(err, os.ErrExist) {
+		return err
+	}
+	for range 10 { // processes that fork meanwhile
+		pids, err := readProcs(v.file("", "cgroup.procs"))
+		if err != nil || len(pids) == 0 {
+			return err
+		}
+		for _, pid := range pids {
+			if err := write(v.file(leaf, "cgroup.procs"), strconv.Itoa(pid)); err != nil && !isGone(err) {
+				return err
+			}
+		}
+	}
+	return errors.New("processes keep appearing in the root group")
+}
+
+func (v *versionTwo) dirs(group string) []string      { return []string{filepath.Join(v.root, group)} }
+func (v *versionTwo) procsFile(group string) string   { return v.file(group, "cgroup.procs") }
+func (v *versionTwo) freezerFile(group string) string { return v.file(group, "cgroup.freeze") }
+
+func (v *versionTwo) rootProcs() string {
+	if _, err := os.Stat(v.file(leaf, "")); err == nil {
+		return v.file(leaf, "cgroup.procs")
+	}
+	return v.file("", "cgroup.procs")
+}
+
+func (v *versionTwo) has(controller string) bool {
+	for _, needed := range v.needed {
+		if needed == controller {
+			return true
+		}
+	}
+	return false
+}
+
+func (v *versionTwo) setWeight(group string, percent int) error {
+	if !v.has("cpu") {
+		return nil
+	}
+	return write(v.file(group, "cpu.weight"), strconv.Itoa(percent)) // the default is 100
+}
+
+// setLimits turns swap off for the machine, and lets an out-of-memory kill take all of it: half a sandbox is of no use.
+func (v *versionTwo) setLimits(group string, l Limits) error {
+	var failed error
+	if v.has("cpu") {
+		quota := "max"
+		if l.CPUMillis > 0 {
+			quota = strconv.Itoa(max(l.CPUMillis*cpuPeriodUsec/1000, 1000))
+		}
+		failed = write(v.file(group, "cpu.max"), quota+" "+strconv.Itoa(cpuPeriodUsec))
+	}
+	if v.has("pids") {
+		failed = errors.Join(failed, write(v.file(group, "pids.max"), orMax(l.Pids)))
+	}
+	if v.has("memory") {
+		failed = errors.Join(failed, write(v.file(group, "memory.max"), orMax(l.MemoryBytes)),
+			write(v.file(group, "memory.oom.group"), "1"), v.noSwap(group))
+	}
+	return failed
+}
+
+func (v *versionTwo) noSwap(group string) error {
+	err := write(v.file(group, "memory.swap.max"), "0")
+	if errors.Is(err, os.ErrNotExist) { // a kernel without swap
+		return nil
+	}
+	return err
+}
+
+func orMax(value int64) string {
+	if value == 0 {
+		return "max"
+	}
+	return strconv.FormatInt(value, 10)
+}
+
+func (v *versionTwo) freeze(ctx context.Context, group string, on bool) error {
+	value := "0"
+	if on {
+		value = "1"
+	}
+	if err := write(v.freezerFile(group), value); err != nil || !on {
+		return err
+	}
+	for pause := 50 * time.Microsecond; ; pause = min(2*pause, 5*time.Millisecond) {
+		frozen, err := v.frozen(group)
+		if err != nil || frozen {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(pause):
+		}
+	}
+}
+
+func (v *versionTwo) frozen(group string) (bool, error) {
+	events, err := readKeyed(v.file(group, "cgroup.events"))
+	return events["frozen"] == 1, err
+}
+
+// killAll uses cgroup.kill (Linux 5.14), which no fork escapes; the signals are for kernels without it.
+func (v *versionTwo) killAll(group string) error {
+	err := write(v.file(group, "cgroup.kill"), "1")
+	if errors.Is(err, os.ErrNotExist) {
+		return signalAll(v.procsFile(group))
+	}
+	return err
+}
+
+func (v *versionTwo) stats(group string) (Stats, error) {
+	var s Stats
+	cpu, err := readKeyed(v.file(group, "cpu.stat"))
+	if err != nil {
+		return s, err
+	}
+	s.CPUUsec = cpu["usage_usec"]
+	if !v.has("memory") {
+		return s, nil
+	}
+	usage, err := readInt(v.file(group, "memory.current"))
+	if err != nil {
+		return s, err
+	}
+	detail, err := readKeyed(v.file(group, "memory.stat"))
+	if err != nil {
+		return s, err
+	}
+	events, err := readKeyed(v.file(group, "memory.events"))
+	if err != nil {
+		return s, err
+	}
+	s.MemoryBytes = max(usage-detail["inactive_file"], 0)
+	s.OOMKills = events["oom_kill"]
+	return s, nil
+}

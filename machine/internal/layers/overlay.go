@@ -1,0 +1,90 @@
+package layers
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/berth-dev/berth/machine/internal/pool"
+	"golang.org/x/sys/unix"
+)
+
+// ErrTwoSubvolumes says that an overlay would combine two subvolumes of one btrfs.
+var ErrTwoSubvolumes = errors.New("an overlay of two subvolumes of one btrfs gives different files one inode number")
+
+const optionsMax = 4095 // mount(2) takes one page
+
+// Overlay mounts the machine's root at target: lower directories, topmost first, under <diskPath>/upper.
+//
+//   - redirect_dir=on: without it renaming a directory of the template fails with EXDEV, which real programs trip over;
+//   - xino=off: it moves inode numbers past 2^63, where JavaScript's doubles make different files look alike;
+//   - index and metacopy off: a disk is snapshotted, moved and read on its own, which both forbid.
+//
+// Never userxattr: the guest may set user.* attributes, and could then forge whiteouts and redirects.
+func Overlay(lower []string, diskPath, target string) error {
+	if len(lower) == 0 {
+		return fmt.Errorf("an overlay needs a lower directory: %w", unix.EINVAL)
+	}
+	upper, work := filepath.Join(diskPath, "upper"), filepath.Join(diskPath, "work")
+	if err := checkSubvolumes(append([]string{upper}, lower...)); err != nil {
+		return err
+	}
+	escaped := make([]string, len(lower))
+	for i, dir := range lower {
+		escaped[i] = escape.Replace(dir)
+	}
+	options := fmt.Sprintf("lowerdir=%s,upperdir=%s,workdir=%s,redirect_dir=on,xino=off,index=off,metacopy=off,nfs_export=off",
+		strings.Join(escaped, ":"), escape.Replace(upper), escape.Replace(work))
+	if len(options) > optionsMax {
+		return fmt.Errorf("%d layers make %d bytes of mount options, %d at most: %w", len(lower), len(options), optionsMax, unix.E2BIG)
+	}
+	// nodev and nosuid: no host process may gain anything here. The guest has a kernel of its own and does not notice.
+	if err := unix.Mount("berth", target, "overlay", unix.MS_NODEV|unix.MS_NOSUID|unix.MS_NOATIME, options); err != nil {
+		return fmt.Errorf("mount overlay at %s (%s): %w", target, options, err)
+	}
+	return nil
+}
+
+var escape = strings.NewReplacer(`\`, `\\`, `:`, `\:`, `,`, `\,`)
+
+// checkSubvolumes refuses what corrupts guests silently: overlayfs shows the raw inode numbers of all layers of one file
+// system under one device, two subvolumes number their inodes alike, and gVisor takes files with equal device and inode
+// for the same file.
+func checkSubvolumes(dirs []string) error {
+	devices := map[string]uint64{}
+	for _, dir := range dirs {
+		id, device, err := btrfsOf(dir)
+		if err != nil {
+			return fmt.Errorf("layer %s: %w", dir, err)
+		}
+		if id == "" {
+			continue
+		}
+		if first, ok := devices[id]; ok && first != device {
+			return fmt.Errorf("%s: %w", strings.Join(dirs, ", "), ErrTwoSubvolumes)
+		}
+		devices[id] = device
+	}
+	return nil
+}
+
+// btrfsOf says which btrfs a directory lies on ("" if on none), and the device number that stands for its subvolume.
+func btrfsOf(dir string) (id string, device uint64, err error) {
+	file, err := os.Open(dir)
+	if err != nil {
+		return "", 0, err
+	}
+	defer file.Close()
+	var fs unix.Statfs_t
+	if err := unix.Fstatfs(int(file.Fd()), &fs); err != nil || int64(fs.Type) != unix.BTRFS_SUPER_MAGIC {
+		return "", 0, err
+	}
+	var stat unix.Stat_t
+	if err := unix.Fstat(int(file.Fd()), &stat); err != nil {
+		return "", 0, err
+	}
+	id, err = pool.FilesystemID(file)
+	return id, stat.Dev, err
+}

@@ -1,0 +1,140 @@
+// Package layers mounts template layers and puts workspaces' disks on top of them.
+//
+// A layer is an EROFS image named by the SHA-256 of its bytes: immutable, mounted once a host, shared by every machine.
+//
+//	<dir>/<digest>.erofs      the image
+//	<dir>/mnt/<digest>/       where it is mounted
+//	<dir>/verified.json       which file was found to have its digest, on this boot
+package layers
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"sync"
+
+	"github.com/berth-dev/berth/machine/internal/loopdev"
+	"golang.org/x/sys/unix"
+)
+
+// ErrCorrupt says that an image's bytes are not those of its name. Nothing of it was mounted.
+var ErrCorrupt = errors.New("the layer does not have the digest of its name")
+
+var digestPattern = regexp.MustCompile(`^[0-9a-f]{64}$`)
+
+type Store struct {
+	dir string
+	mu  sync.Mutex
+}
+
+func Open(dir string) *Store { return &Store{dir: filepath.Clean(dir)} }
+
+// Mount returns where the layer is mounted, and mounts it first where needed. Errors: os.ErrNotExist (no such image),
+// ErrCorrupt. A file that changed since it was verified is read again in full, also when the layer is mounted.
+func (s *Store) Mount(digest string) (mountpoint string, err error) {
+	if !digestPattern.MatchString(digest) {
+		return "", fmt.Errorf("%q is not a SHA-256 in hex: %w", digest, unix.EINVAL)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	point, image := s.mountpoint(digest), filepath.Join(s.dir, digest+".erofs")
+	fresh, err := s.verify(image, digest)
+	if err != nil {
+		return "", err
+	}
+	mounted := isErofs(point)
+	if mounted && !fresh {
+		return point, nil
+	}
+	if mounted { // it may show bytes that were there before the file was put right; who uses them keeps them
+		if err := unix.Unmount(point, unix.MNT_DETACH); err != nil {
+			return "", fmt.Errorf("detach the old mount of layer %s: %w", digest, err)
+		}
+	}
+	if err := s.mountVerified(image, point); err != nil {
+		return "", fmt.Errorf("mount layer %s: %w", digest, err)
+	}
+	return point, nil
+}
+
+// mountVerified looks at the file once more when it is mounted: a file swapped after its check shows then.
+func (s *Store) mountVerified(image, point string) error {
+	before, err := identify(image)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(point, 0o700); err != nil {
+		return err
+	}
+	if err := mountErofs(image, point); err != nil {
+		return err
+	}
+	after, err := identify(image)
+	if err == nil && after != before {
+		err = fmt.Errorf("the file changed while it was mounted: %w", ErrCorrupt)
+	}
+	if err != nil {
+		return errors.Join(err, unix.Unmount(point, unix.MNT_DETACH))
+	}
+	return nil
+}
+
+const mountFlags = unix.MS_RDONLY | unix.MS_NODEV | unix.MS_NOSUID | unix.MS_NOATIME
+
+// mountErofs mounts the file itself (Linux 6.12), or a loop device on it.
+func mountErofs(image, point string) error {
+	direct := unix.Mount(image, point, "erofs", mountFlags, "")
+	if direct == nil {
+		return nil
+	}
+	if err := mountThroughLoop(image, point); err != nil {
+		return errors.Join(direct, err)
+	}
+	return nil
+}
+
+func mountThroughLoop(image, point string) error {
+	device, err := loopdev.Attach(image, true)
+	if err != nil {
+		return err
+	}
+	defer device.Close()
+	if err := unix.Mount(device.Name(), point, "erofs", mountFlags, ""); err != nil {
+		return fmt.Errorf("through %s: %w", device.Name(), err)
+	}
+	return nil
+}
+
+// UnmountAll unmounts every layer. One that is in use stays and is an error.
+func (s *Store) UnmountAll() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	entries, err := os.ReadDir(filepath.Join(s.dir, "mnt"))
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	var failed error
+	for _, entry := range entries {
+		point := s.mountpoint(entry.Name())
+		for isErofs(point) {
+			if err := unix.Unmount(point, 0); err != nil {
+				failed = errors.Join(failed, fmt.Errorf("unmount %s: %w", point, err))
+				break
+			}
+		}
+		if !isErofs(point) {
+			_ = os.Remove(point) // an empty directory left is harmless
+		}
+	}
+	return failed
+}
+
+func (s *Store) mountpoint(digest string) string { return filepath.Join(s.dir, "mnt", digest) }
+
+// isErofs tells a mounted layer from the directory below it, which is of the data directory's file system.
+func isErofs(point string) bool {
+	var stat unix.Statfs_t
+	return unix.Statfs(point, &stat) == nil && int64(stat.Type) == unix.EROFS_SUPER_MAGIC_V1
+}

@@ -1,0 +1,102 @@
+package layers
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// identity changes with every write to the file, every other file of that name, and every boot: what was true of the
+// bytes before a power cut may not be true after it.
+type identity struct {
+	BootID string `json:"boot_id"`
+	Device uint64 `json:"device"`
+	Inode  uint64 `json:"inode"`
+	Size   int64  `json:"size_bytes"`
+	CTime  int64  `json:"ctime_nanoseconds"`
+}
+
+func identify(path string) (identity, error) {
+	var stat unix.Stat_t
+	if err := unix.Lstat(path, &stat); err != nil {
+		return identity{}, fmt.Errorf("layer %s: %w", path, err)
+	}
+	if stat.Mode&unix.S_IFMT != unix.S_IFREG {
+		return identity{}, fmt.Errorf("layer %s is not a regular file: %w", path, unix.EINVAL)
+	}
+	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return identity{}, err
+	}
+	return identity{strings.TrimSpace(string(boot)), stat.Dev, stat.Ino, stat.Size, stat.Ctim.Nano()}, nil
+}
+
+// verify reads the image unless this very file was read before. fresh says that it did.
+func (s *Store) verify(image, digest string) (fresh bool, err error) {
+	before, err := identify(image)
+	if err != nil {
+		return false, err
+	}
+	known := s.readVerified()
+	if known[digest] == before {
+		return false, nil
+	}
+	sum, err := hashFile(image)
+	if err != nil {
+		return false, err
+	}
+	if sum != digest {
+		return false, fmt.Errorf("layer %s has digest %s: %w", digest, sum, ErrCorrupt)
+	}
+	after, err := identify(image)
+	if err != nil {
+		return false, err
+	}
+	if after != before {
+		return false, fmt.Errorf("layer %s changed while it was read: %w", digest, ErrCorrupt)
+	}
+	known[digest] = after
+	return true, s.writeVerified(known)
+}
+
+func hashFile(path string) (string, error) {
+	file, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW, 0)
+	if err != nil {
+		return "", err
+	}
+	defer file.Close()
+	hash := sha256.New()
+	if _, err := io.CopyBuffer(hash, io.LimitReader(file, 1<<40), make([]byte, 1<<20)); err != nil {
+		return "", fmt.Errorf("read layer %s: %w", path, err)
+	}
+	return hex.EncodeToString(hash.Sum(nil)), nil
+}
+
+// readVerified takes a cache that cannot be read for an empty one: that only costs reading the images again.
+func (s *Store) readVerified() map[string]identity {
+	known := map[string]identity{}
+	if text, err := os.ReadFile(s.cache()); err == nil && json.Unmarshal(text, &known) != nil {
+		known = map[string]identity{}
+	}
+	return known
+}
+
+func (s *Store) writeVerified(known map[string]identity) error {
+	text, err := json.Marshal(known)
+	if err != nil {
+		return err
+	}
+	fresh := s.cache() + ".new"
+	err = os.WriteFile(fresh, text, 0o600)
+	return errors.Join(err, os.Rename(fresh, s.cache()))
+}
+
+func (s *Store) cache() string { return filepath.Join(s.dir, "verified.json") }

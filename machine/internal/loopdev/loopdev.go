@@ -1,0 +1,142 @@
+// Package loopdev attaches image files to loop devices. A device goes away by itself with its last user, so nobody has
+// to remember it across a restart.
+package loopdev
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+const attachTries = 16 // another process may take the free device between asking and configuring
+
+// Attach returns an open loop device on the file. Hold it until the device is mounted: it detaches with its last user.
+// A file that a device already serves gets that device: two devices on one file would each cache their own truth.
+func Attach(path string, readOnly bool) (*os.File, error) {
+	backing, err := openBacking(path, readOnly)
+	if err != nil {
+		return nil, err
+	}
+	defer backing.Close()
+	if device, err := Find(path, readOnly); err != nil || device != nil {
+		return device, err
+	}
+	control, err := os.OpenFile("/dev/loop-control", os.O_RDWR, 0)
+	if err != nil {
+		return nil, fmt.Errorf("loop devices are not available: %w", err)
+	}
+	defer control.Close()
+	for range attachTries {
+		device, err := configureFree(control, backing, readOnly)
+		if !errors.Is(err, unix.EBUSY) {
+			return device, err
+		}
+	}
+	return nil, fmt.Errorf("no loop device became free in %d tries", attachTries)
+}
+
+func configureFree(control, backing *os.File, readOnly bool) (*os.File, error) {
+	number, err := unix.IoctlRetInt(int(control.Fd()), unix.LOOP_CTL_GET_FREE)
+	if err != nil {
+		return nil, fmt.Errorf("ask for a free loop device: %w", err)
+	}
+	device, err := openDevice(number, readOnly)
+	if err != nil {
+		return nil, err
+	}
+	if err := configure(device, backing, readOnly); err != nil {
+		device.Close()
+		return nil, err
+	}
+	return device, nil
+}
+
+// configure prefers direct I/O: without it every page of the pool is cached twice, and a flush of the pool waits for the
+// dirty pages of everyone else on the host's file system.
+func configure(device, backing *os.File, readOnly bool) error {
+	flags := uint32(unix.LO_FLAGS_AUTOCLEAR)
+	if readOnly {
+		flags |= unix.LO_FLAGS_READ_ONLY
+	}
+	config := unix.LoopConfig{Fd: uint32(backing.Fd()), Size: 4096}
+	config.Info.Flags = flags | unix.LO_FLAGS_DIRECT_IO
+	copy(config.Info.File_name[:63], backing.Name())
+	err := unix.IoctlLoopConfigure(int(device.Fd()), &config)
+	if err != nil && !errors.Is(err, unix.EBUSY) { // the file system below cannot do direct I/O
+		config.Info.Flags = flags
+		config.Size = 0
+		err = unix.IoctlLoopConfigure(int(device.Fd()), &config)
+	}
+	if err != nil {
+		return fmt.Errorf("configure %s: %w", device.Name(), err)
+	}
+	return nil
+}
+
+// Find returns the open device that serves the file, nil when there is none. Names differ between mount namespaces, so
+// device and inode decide.
+func Find(path string, readOnly bool) (*os.File, error) {
+	var want unix.Stat_t
+	if err := unix.Stat(path, &want); err != nil {
+		return nil, fmt.Errorf("stat %s: %w", path, err)
+	}
+	entries, err := os.ReadDir("/sys/block")
+	if err != nil {
+		return nil, err
+	}
+	for _, entry := range entries {
+		var number int
+		if _, err := fmt.Sscanf(entry.Name(), "loop%d", &number); err != nil || !inUse(number) {
+			continue
+		}
+		device, err := openDevice(number, readOnly)
+		if err != nil {
+			continue // it went away meanwhile
+		}
+		info, err := unix.IoctlLoopGetStatus64(int(device.Fd()))
+		if err == nil && info.Inode == want.Ino && sameDevice(info.Device, want.Dev) {
+			return device, nil
+		}
+		device.Close()
+	}
+	return nil, nil
+}
+
+// sameDevice compares a device number as the loop driver encodes it (huge_encode_dev: as userspace does, for all real numbers).
+func sameDevice(loop, stat uint64) bool {
+	return loop == stat || (unix.Major(loop) == unix.Major(stat) && unix.Minor(loop) == unix.Minor(stat))
+}
+
+func inUse(number int) bool {
+	_, err := os.Stat(fmt.Sprintf("/sys/block/loop%d/loop", number))
+	return err == nil
+}
+
+func openBacking(path string, readOnly bool) (*os.File, error) {
+	if readOnly {
+		return os.Open(path)
+	}
+	return os.OpenFile(path, os.O_RDWR, 0)
+}
+
+// openDevice makes the node where /dev is not kept by the kernel, as in most containers.
+func openDevice(number int, readOnly bool) (*os.File, error) {
+	path := fmt.Sprintf("/dev/loop%d", number)
+	mode := os.O_RDWR
+	if readOnly {
+		mode = os.O_RDONLY
+	}
+	device, err := os.OpenFile(path, mode|unix.O_CLOEXEC, 0)
+	if errors.Is(err, os.ErrNotExist) {
+		if err := unix.Mknod(path, unix.S_IFBLK|0o600, int(unix.Mkdev(7, uint32(number)))); err != nil && !errors.Is(err, os.ErrExist) {
+			return nil, fmt.Errorf("make %s: %w", path, err)
+		}
+		device, err = os.OpenFile(path, mode|unix.O_CLOEXEC, 0)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open %s: %w", path, err)
+	}
+	return device, nil
+}

@@ -1,0 +1,161 @@
+package network
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/google/nftables"
+	"github.com/google/nftables/expr"
+)
+
+// openHostRules sets what an uplink through the host needs there, all in one table of ours, and says so. Without that uplink nothing
+// of ours stays on the host.
+func (r *Router) openHostRules() error {
+	if r.config.Uplink != UplinkHost {
+		return r.removeHostRules()
+	}
+	conn, err := nftables.New()
+	if err != nil {
+		return err
+	}
+	if err := r.checkFirewalls(conn); err != nil {
+		return err
+	}
+	table := &nftables.Table{Name: r.table(), Family: nftables.TableFamilyINet}
+	replaceTable(conn, table)
+	r.writeHostRules(conn, table)
+	if err := conn.Flush(); err != nil {
+		return fmt.Errorf("load the host's rules: %w", err)
+	}
+	if err := r.enableForwarding(); err != nil {
+		return errors.Join(err, r.removeHostRules())
+	}
+	slog.Info("machines leave through this host: forwarding is on, and an nftables table holds masquerade and forward rules; both go with the network",
+		"table", "inet "+table.Name, "link", r.name("h"), "machine_network", r.config.MachineNetwork.String())
+	return nil
+}
+
+// writeHostRules protects the host's own addresses, public ones too, and keeps strangers from routing through the host to machines.
+func (r *Router) writeHostRules(conn *nftables.Conn, table *nftables.Table) {
+	link, network := r.name("h"), r.config.MachineNetwork
+	lists := []struct {
+		chain *nftables.Chain
+		rules []words
+	}{
+		{baseChain(table, "to_host", nftables.ChainHookInput, nftables.ChainPriorityFilter, nftables.ChainPolicyAccept), []words{
+			rule(from(link), state(established), accept()),
+			rule(from(link), drop()),
+		}},
+		{baseChain(table, "passing", nftables.ChainHookForward, nftables.ChainPriorityFilter, nftables.ChainPolicyAccept), []words{
+			rule(from(link), isIPv4(), saddrIn(network), accept()),
+			rule(from(link), drop()),
+			rule(to(link), state(established), accept()),
+			rule(to(link), drop()),
+		}},
+		{baseChain(table, "leaving", nftables.ChainHookPostrouting, nftables.ChainPriorityNATSource, nftables.ChainPolicyAccept), []words{
+			rule(isIPv4(), saddrIn(network), notTo(link), masquerade()),
+		}},
+	}
+	lists[2].chain.Type = nftables.ChainTypeNAT
+	for _, list := range lists {
+		conn.AddChain(list.chain)
+		for _, exprs := range list.rules {
+			conn.AddRule(&nftables.Rule{Table: table, Chain: list.chain, Exprs: exprs})
+		}
+	}
+}
+
+// checkFirewalls refuses where another table drops forwarded packets by default and has no rule about our link: packets would
+// vanish without a word. Accepting them in our table does not help, since every table has a say.
+func (r *Router) checkFirewalls(conn *nftables.Conn) error {
+	if names, err := os.ReadFile("/proc/net/ip_tables_names"); err == nil && strings.Contains(string(names), "filter") {
+		slog.Warn("this host has a firewall of legacy iptables, which cannot be read from here: if its FORWARD chain drops, machines have no network",
+			"link", r.name("h"))
+	}
+	chains, err := conn.ListChains()
+	if err != nil {
+		return fmt.Errorf("read the host's firewall: %w", err)
+	}
+	for _, chain := range chains {
+		forwards := chain.Hooknum != nil && *chain.Hooknum == *nftables.ChainHookForward && chain.Table.Name != r.table()
+		if !forwards || chain.Policy == nil || *chain.Policy != nftables.ChainPolicyDrop {
+			continue
+		}
+		known, err := r.mentionsLink(conn, chain)
+		if err != nil {
+			return err
+		}
+		if !known {
+			return fmt.Errorf("the host's firewall drops forwarded packets (table %s, chain %s), so machines would have no network: "+
+				"accept packets from and to %s there, or set uplink to none", chain.Table.Name, chain.Name, r.name("h"))
+		}
+	}
+	return nil
+}
+
+func (r *Router) mentionsLink(conn *nftables.Conn, chain *nftables.Chain) (bool, error) {
+	list, err := conn.GetRules(chain.Table, chain)
+	if err != nil {
+		return false, fmt.Errorf("read the host's firewall, chain %s: %w", chain.Name, err)
+	}
+	for _, rule := range list {
+		for _, e := range rule.Exprs {
+			if match, ok := e.(*expr.Cmp); ok && strings.HasPrefix(r.name("h"), string(bytes.TrimRight(match.Data, "\x00"))) && len(match.Data) > 4 {
+				return true, nil
+			}
+		}
+	}
+	return false, nil
+}
+
+func (r *Router) removeHostRules() error {
+	conn, err := nftables.New()
+	if err != nil {
+		return err
+	}
+	tables, err := conn.ListTablesOfFamily(nftables.TableFamilyINet)
+	if err != nil {
+		return fmt.Errorf("read the host's tables: %w", err)
+	}
+	others := 0
+	for _, table := range tables {
+		switch {
+		case table.Name == r.table():
+			conn.DelTable(table)
+		case strings.HasPrefix(table.Name, "berth_"):
+			others++
+		}
+	}
+	if err := conn.Flush(); err != nil {
+		return fmt.Errorf("remove the host's rules: %w", err)
+	}
+	return r.restoreForwarding(others)
+}
+
+// enableForwarding leaves a note where it changed the host, for the run that takes the change back.
+func (r *Router) enableForwarding() error {
+	text, err := os.ReadFile("/proc/sys/net/ipv4/ip_forward")
+	if err != nil || strings.TrimSpace(string(text)) == "1" {
+		return err
+	}
+	if err := os.WriteFile(r.forwardingNote(), nil, 0o600); err != nil {
+		return err
+	}
+	return setSysctl("net/ipv4/ip_forward", "1")
+}
+
+// restoreForwarding leaves it on while another instance needs it.
+func (r *Router) restoreForwarding(otherInstances int) error {
+	err := os.Remove(r.forwardingNote())
+	if errors.Is(err, os.ErrNotExist) || otherInstances > 0 {
+		return nil
+	}
+	return errors.Join(err, setSysctl("net/ipv4/ip_forward", "0"))
+}
+
+func (r *Router) forwardingNote() string { return filepath.Join(r.config.RunDir, "forwarding-was-off") }

@@ -1,0 +1,141 @@
+package network
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+)
+
+const nsfsMagic = 0x6e736673
+
+// inNamespace runs do on a thread that is in the network namespace, and on no other: do must not start goroutines that touch the
+// network. Sockets belong to the namespace they were made in for good.
+func inNamespace(namespace *os.File, do func() error) error {
+	return onForeignThread(func() error {
+		if err := unix.Setns(int(namespace.Fd()), unix.CLONE_NEWNET); err != nil {
+			return fmt.Errorf("enter network namespace %s: %w", namespace.Name(), err)
+		}
+		return do()
+	})
+}
+
+// onForeignThread brings the thread home when do ends. One that cannot come home is never used again. It must not be the normal
+// case to throw the thread away: the process's first thread cannot end, and /proc/self would show a foreign namespace for good.
+func onForeignThread(do func() error) error {
+	result := make(chan error, 1)
+	go func() {
+		runtime.LockOSThread()
+		home, err := os.Open("/proc/thread-self/ns/net")
+		if err != nil {
+			runtime.UnlockOSThread()
+			result <- err
+			return
+		}
+		defer home.Close()
+		err = do()
+		if back := unix.Setns(int(home.Fd()), unix.CLONE_NEWNET); back == nil {
+			runtime.UnlockOSThread()
+		}
+		result <- err
+	}()
+	return <-result
+}
+
+// createNamespace makes a namespace without IPv6 and pins it: the bind mount keeps it, and is how runsc and a later hostd find it.
+func createNamespace(pin string) (*os.File, error) {
+	if err := os.WriteFile(pin, nil, 0o600); err != nil {
+		return nil, err
+	}
+	err := onForeignThread(func() error {
+		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
+			return err
+		}
+		if err := disableIPv6(); err != nil {
+			return err
+		}
+		return unix.Mount("/proc/thread-self/ns/net", pin, "", unix.MS_BIND, "")
+	})
+	if err != nil {
+		os.Remove(pin)
+		return nil, fmt.Errorf("make network namespace %s: %w", pin, err)
+	}
+	return os.Open(pin)
+}
+
+func openOrCreateNamespace(pin string) (*os.File, error) {
+	if isNamespace(pin) {
+		return os.Open(pin)
+	}
+	return createNamespace(pin)
+}
+
+// removeNamespace takes the pin away. The namespace itself ends with its last process.
+func removeNamespace(pin string) error {
+	for isNamespace(pin) {
+		if err := unix.Unmount(pin, unix.MNT_DETACH); err != nil {
+			return fmt.Errorf("unpin network namespace %s: %w", pin, err)
+		}
+	}
+	if err := os.Remove(pin); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+func isNamespace(path string) bool {
+	var stat unix.Statfs_t
+	return unix.Statfs(path, &stat) == nil && int64(stat.Type) == nsfsMagic
+}
+
+// openNamespace takes a path, or a name as `ip netns` makes them.
+func openNamespace(name string) (*os.File, error) {
+	path := name
+	if !strings.Contains(name, "/") {
+		path = filepath.Join("/run/netns", name)
+	}
+	if !isNamespace(path) {
+		return nil, fmt.Errorf("the uplink %q is not a network namespace (%s)", name, path)
+	}
+	return os.Open(path)
+}
+
+func handleIn(namespace *os.File, families ...int) (handle *netlink.Handle, err error) {
+	err = inNamespace(namespace, func() error {
+		handle, err = netlink.NewHandle(families...)
+		return err
+	})
+	return handle, err
+}
+
+// disableIPv6 works on the namespace of the calling thread. IPv6 stays off until it is enforced like IPv4.
+func disableIPv6() error {
+	for _, which := range []string{"all", "default"} {
+		err := setSysctl("net/ipv6/conf/"+which+"/disable_ipv6", "1")
+		if err != nil && !errors.Is(err, os.ErrNotExist) { // a kernel without IPv6
+			return err
+		}
+	}
+	return nil
+}
+
+// setSysctl writes only what differs: in a container /proc/sys may be read-only and right.
+func setSysctl(name, value string) error {
+	path := filepath.Join("/proc/sys", name)
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	if strings.TrimSpace(string(text)) == value {
+		return nil
+	}
+	if err := os.WriteFile(path, []byte(value), 0); err != nil {
+		return fmt.Errorf("set %s to %s: %w", strings.ReplaceAll(name, "/", "."), value, err)
+	}
+	return nil
+}

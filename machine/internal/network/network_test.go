@@ -1,0 +1,400 @@
+package network
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/nftables"
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+)
+
+func TestTheHostReachesMachinesAndTheyReachNeitherItNorEachOther(t *testing.T) {
+	uplink := testNamespace(t, public)
+	c := testConfig(t, uplink.Name())
+	r := openTest(t, c)
+	host := hostNamespace(t)
+	addAddresses(t, host, "lo", "203.0.113.200")
+	a, b := attach(t, r, "a"), attach(t, r, "b")
+	serve(t, a.ns, 65100)
+	serve(t, b.ns, 65100)
+	serve(t, host, 7001)
+	serve(t, r.namespace, 7002)
+	for _, connected := range []bool{false, true} {
+		if connected {
+			must(t, errors.Join(r.Connect("a"), r.Connect("b")))
+		}
+		if who := call(t, host, a.Address.String(), 65100); who != r.hostAddress().String() {
+			t.Errorf("the machine was called by %q", who)
+		}
+		refuse(t, "guest to guest", a.ns, b.Address.String(), 65100)
+		refuse(t, "guest to the other's gateway", a.ns, b.Gateway.String(), 7002)
+		refuse(t, "guest to the host's link", a.ns, r.hostAddress().String(), 7001)
+		refuse(t, "guest to the host's public address", a.ns, "203.0.113.200", 7001)
+		refuse(t, "guest to its gateway", a.ns, a.Gateway.String(), 7002)
+		refuse(t, "guest to the nameserver's other ports", a.ns, a.Nameserver.String(), 7002)
+		refuse(t, "uplink to guest", uplink, a.Address.String(), 65100)
+	}
+}
+
+func TestOnlyAConnectedMachineReachesTheUplinkAndADisconnectCutsWhatIsOpen(t *testing.T) {
+	uplink := testNamespace(t, public)
+	r := openTest(t, testConfig(t, uplink.Name()))
+	a, b := attach(t, r, "a"), attach(t, r, "b")
+	serve(t, uplink, 80)
+	refuse(t, "before connect", a.ns, public, 80)
+	must(t, r.Connect("a"))
+	must(t, r.Connect("a"))
+	conn, err := dial(a.ns, public, 80, blocked)
+	must(t, err)
+	defer conn.Close()
+	if who := line(t, conn); who != r.address(1, 2).String() {
+		t.Errorf("the uplink saw %q, not the router", who)
+	}
+	if !echoes(conn, blocked) {
+		t.Error("the open connection carries nothing")
+	}
+	refuse(t, "the other machine", b.ns, public, 80)
+	must(t, r.Disconnect("a"))
+	must(t, r.Disconnect("a"))
+	if echoes(conn, blocked) {
+		t.Error("an open connection outlived the disconnect")
+	}
+	refuse(t, "after disconnect", a.ns, public, 80)
+}
+
+func TestSpecialRangesAreNeverReached(t *testing.T) {
+	addresses := []string{"10.9.9.9", "172.16.5.5", "192.168.77.1", "169.254.169.254", "100.64.1.1", "198.18.0.1", "192.0.0.8", "192.0.2.9", "240.1.1.1", "10.117.255.254"}
+	uplink := testNamespace(t, append(addresses, public)...)
+	r := openTest(t, testConfig(t, uplink.Name()))
+	a := attach(t, r, "a")
+	must(t, r.Connect("a"))
+	serve(t, uplink, 80)
+	call(t, a.ns, public, 80)
+	for _, address := range append(addresses, r.address(1, 1).String()) {
+		refuse(t, "special range", a.ns, address, 80)
+	}
+}
+
+func TestASpoofedSourceIsDropped(t *testing.T) {
+	uplink := testNamespace(t, public)
+	r := openTest(t, testConfig(t, uplink.Name()))
+	a, b := attach(t, r, "a"), attach(t, r, "b")
+	must(t, errors.Join(r.Connect("a"), r.Connect("b")))
+	received := receive(t, uplink, 9999)
+	addAddresses(t, a.ns, inside, b.Address.String(), "203.0.113.99")
+	send(t, a.ns, b.Address.String(), public, 9999)
+	send(t, a.ns, "203.0.113.99", public, 9999)
+	if got := received(blocked); len(got) != 0 {
+		t.Errorf("spoofed packets came through: %v", got)
+	}
+	send(t, a.ns, a.Address.String(), public, 9999)
+	if got := received(3 * time.Second); len(got) != 1 {
+		t.Errorf("an honest packet did not come through: %v", got)
+	}
+}
+
+func TestTrackedConnectionsOfOneMachineAreCapped(t *testing.T) {
+	uplink := testNamespace(t, public)
+	r := openTest(t, testConfig(t, uplink.Name()))
+	a, b := attach(t, r, "a"), attach(t, r, "b")
+	must(t, errors.Join(r.Connect("a"), r.Connect("b")))
+	received := receive(t, uplink, 9999)
+	must(t, inNamespace(a.ns, func() error {
+		for port := 10000; port < 10000+flowsMax+300; port++ {
+			conn, err := net.DialUDP("udp4", &net.UDPAddr{Port: port}, &net.UDPAddr{IP: net.ParseIP(public), Port: 9999})
+			if err != nil {
+				return err
+			}
+			conn.Write([]byte("x"))
+			conn.Close()
+		}
+		return nil
+	}))
+	if got := len(received(3 * time.Second)); got > flowsMax+1 || got < flowsMax-10 {
+		t.Errorf("%d of %d flows came through", got, flowsMax+300)
+	}
+	send(t, b.ns, "", public, 9999)
+	if got := received(3 * time.Second); len(got) != 1 {
+		t.Errorf("the other machine was not let through: %v", got)
+	}
+}
+
+func TestThroughTheHostMachinesLeaveMasqueradedAndTheHostStaysItself(t *testing.T) {
+	host, world := hostNamespace(t), testNamespace(t, public)
+	joinWorld(t, host, world)
+	r := openTest(t, testConfig(t, UplinkHost))
+	a := attach(t, r, "a")
+	must(t, r.Connect("a"))
+	serve(t, world, 80)
+	serve(t, host, 7001)
+	serve(t, a.ns, 65100)
+	if who := call(t, a.ns, public, 80); who != "203.0.113.1" {
+		t.Errorf("the world saw %q", who)
+	}
+	if who := call(t, host, a.Address.String(), 65100); who != r.hostAddress().String() {
+		t.Errorf("the machine was called by %q", who)
+	}
+	refuse(t, "guest to the host's public address", a.ns, "203.0.113.1", 7001)
+	refuse(t, "guest to the host's link", a.ns, r.hostAddress().String(), 7001)
+	refuse(t, "a stranger through the host to a guest", world, a.Address.String(), 65100)
+	call(t, world, "203.0.113.1", 7001)
+
+	must(t, r.Close())
+	if text, err := os.ReadFile("/proc/sys/net/ipv4/ip_forward"); strings.TrimSpace(string(text)) != "0" || err != nil {
+		t.Errorf("forwarding after Close: %q, %v", text, err)
+	}
+	if tables := hostTables(t); len(tables) != 0 {
+		t.Errorf("tables after Close: %v", tables)
+	}
+}
+
+// joinWorld links the host to a namespace that plays the world, which also knows a way to the machines.
+func joinWorld(t *testing.T, host, world *os.File) {
+	t.Helper()
+	near, err := handleIn(host, unix.NETLINK_ROUTE)
+	must(t, err)
+	defer near.Close()
+	far, err := handleIn(world, unix.NETLINK_ROUTE)
+	must(t, err)
+	defer far.Close()
+	_, err = ensurePair(near, "wan", world, far, "isp", 1400)
+	must(t, err)
+	t.Cleanup(func() { netlink.LinkDel(&netlink.Dummy{LinkAttrs: netlink.LinkAttrs{Name: "wan"}}) })
+	wan, err := setUp(near, "wan", netip.MustParseAddr("203.0.113.1"))
+	must(t, err)
+	isp, err := setUp(far, "isp", netip.MustParseAddr("203.0.113.2"))
+	must(t, err)
+	must(t, setDefaultRoute(near, wan, netip.MustParseAddr("203.0.113.2")))
+	must(t, setDefaultRoute(far, isp, netip.MustParseAddr("203.0.113.1")))
+}
+
+func hostTables(t *testing.T) []string {
+	t.Helper()
+	conn, err := nftables.New()
+	must(t, err)
+	tables, err := conn.ListTables()
+	must(t, err)
+	names := []string{}
+	for _, table := range tables {
+		names = append(names, table.Name)
+	}
+	return names
+}
+
+func TestAHostFirewallThatDropsForwardedPacketsIsALoudFailureUntilItNamesTheLink(t *testing.T) {
+	conn, err := nftables.New()
+	must(t, err)
+	table := conn.AddTable(&nftables.Table{Name: "foreign", Family: nftables.TableFamilyIPv4})
+	chain := conn.AddChain(baseChain(table, "FORWARD", nftables.ChainHookForward, nftables.ChainPriorityFilter, nftables.ChainPolicyDrop))
+	must(t, conn.Flush())
+	t.Cleanup(func() { conn.DelTable(table); must(t, conn.Flush()) })
+	c := testConfig(t, UplinkHost)
+	if _, err := Open(context.Background(), c); err == nil || !strings.Contains(err.Error(), "b7e57h") {
+		t.Fatalf("error %v", err)
+	}
+	conn.AddRule(&nftables.Rule{Table: table, Chain: chain, Exprs: rule(from("b7e57h"), accept())})
+	must(t, conn.Flush())
+	openTest(t, c)
+}
+
+func TestARangeThatTheHostRoutesElsewhereIsRefused(t *testing.T) {
+	pair := netlink.NewVeth(netlink.LinkAttrs{Name: "taken"})
+	pair.PeerName = "taken2"
+	must(t, netlink.LinkAdd(pair))
+	link, err := netlink.LinkByName("taken")
+	must(t, err)
+	t.Cleanup(func() { must(t, netlink.LinkDel(link)) })
+	peer, err := netlink.LinkByName("taken2")
+	must(t, err)
+	must(t, errors.Join(netlink.LinkSetUp(link), netlink.LinkSetUp(peer)))
+	for _, network := range []string{"10.117.5.0/24", "10.0.0.0/8"} {
+		route := &netlink.Route{LinkIndex: link.Attrs().Index, Dst: ipNet(netip.MustParsePrefix(network))}
+		must(t, netlink.RouteAdd(route))
+		_, err := Open(context.Background(), testConfig(t, UplinkNone))
+		if err == nil || !strings.Contains(err.Error(), network) || !strings.Contains(err.Error(), "taken") {
+			t.Errorf("with %s routed: %v", network, err)
+		}
+		must(t, netlink.RouteDel(route))
+	}
+}
+
+func TestARouterThatStartsAgainAdoptsMachinesAndCutsNoConnection(t *testing.T) {
+	uplink := testNamespace(t, public)
+	c := testConfig(t, uplink.Name())
+	first, err := Open(context.Background(), c)
+	must(t, err)
+	a, b := attach(t, first, "a"), attach(t, first, "b")
+	must(t, first.Connect("a"))
+	serve(t, uplink, 80)
+	conn, err := dial(a.ns, public, 80, blocked)
+	must(t, err)
+	defer conn.Close()
+	line(t, conn)
+	_, err = first.Attach("half")
+	must(t, err)
+	must(t, deleteLink(first.links, first.machineLink(first.slots["half"].index))) // a crash in the middle of a release
+	first.release()
+
+	r := openTest(t, c)
+	if slots, err := r.List(); !slices.Equal(slots, []string{"a", "b"}) || err != nil {
+		t.Fatalf("slots %v, %v", slots, err)
+	}
+	if _, err := os.Stat(r.machinePin("half")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the pin of a half slot: %v", err)
+	}
+	again := attach(t, r, "a")
+	if again.Address != a.Address || again.Index != a.Index {
+		t.Errorf("the address changed from %v to %v", a.Address, again.Address)
+	}
+	if !echoes(conn, blocked) {
+		t.Error("the open connection was cut")
+	}
+	call(t, a.ns, public, 80)
+	refuse(t, "still not connected", b.ns, public, 80)
+	rx, tx, err := r.Stats("a")
+	if err != nil || rx == 0 || tx == 0 {
+		t.Errorf("stats: %d, %d, %v", rx, tx, err)
+	}
+}
+
+func TestRefreshPutsBackWhatASandboxTook(t *testing.T) {
+	uplink := testNamespace(t, public)
+	r := openTest(t, testConfig(t, uplink.Name()))
+	a := attach(t, r, "a")
+	must(t, r.Connect("a"))
+	serve(t, uplink, 80)
+	handle, err := handleIn(a.ns, unix.NETLINK_ROUTE)
+	must(t, err)
+	defer handle.Close()
+	link, err := handle.LinkByName(inside)
+	must(t, err)
+	must(t, handle.AddrDel(link, &netlink.Addr{IPNet: ipNet(netip.PrefixFrom(a.Address, a.PrefixLen))}))
+	refuse(t, "without an address", a.ns, public, 80)
+	must(t, r.Refresh("a"))
+	must(t, r.Refresh("a"))
+	call(t, a.ns, public, 80)
+}
+
+func TestAReleasedSlotIsGoneAndItsAddressRests(t *testing.T) {
+	r := openTest(t, testConfig(t, UplinkNone))
+	a := attach(t, r, "a")
+	must(t, r.Release("a"))
+	must(t, r.Release("a"))
+	if _, err := os.Stat(a.NetnsPath); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the pin: %v", err)
+	}
+	if _, err := r.links.LinkByName(a.HostInterface); !isNoLink(err) {
+		t.Errorf("the link: %v", err)
+	}
+	if elements, err := r.rules.conn.GetSetElements(r.rules.machines); len(elements) != 0 || err != nil {
+		t.Errorf("set elements: %v, %v", elements, err)
+	}
+	if again := attach(t, r, "a"); again.Address == a.Address {
+		t.Errorf("the address %s was given away at once", a.Address)
+	}
+	for _, err := range []error{r.Connect("x"), r.Disconnect("x"), r.Refresh("x")} {
+		if !errors.Is(err, ErrUnknown) {
+			t.Errorf("an unknown slot: %v", err)
+		}
+	}
+	for _, name := range []string{"", "..", "a/b", "A"} {
+		if _, err := r.Attach(name); err == nil {
+			t.Errorf("slot name %q was accepted", name)
+		}
+	}
+}
+
+func TestAFullMachineNetworkSaysSo(t *testing.T) {
+	c := testConfig(t, UplinkNone)
+	c.MachineNetwork = netip.MustParsePrefix("10.117.0.0/26")
+	r := openTest(t, c)
+	seen := map[netip.Addr]bool{}
+	for i := range 14 {
+		a := attach(t, r, fmt.Sprintf("s%d", i))
+		seen[a.Address] = c.MachineNetwork.Contains(a.Address)
+	}
+	if len(seen) != 14 {
+		t.Errorf("%d addresses for 14 machines", len(seen))
+	}
+	if _, err := r.Attach("more"); !errors.Is(err, ErrNoAddress) {
+		t.Errorf("one more: %v", err)
+	}
+	must(t, r.Release("s3"))
+	attach(t, r, "more")
+}
+
+func TestCloseLeavesNothing(t *testing.T) {
+	uplink := testNamespace(t, public)
+	c := testConfig(t, uplink.Name())
+	r := openTest(t, c)
+	attach(t, r, "a")
+	must(t, r.Close())
+	links, err := net.Interfaces()
+	must(t, err)
+	for _, link := range links {
+		if strings.HasPrefix(link.Name, "b7e57") {
+			t.Errorf("link %s is left", link.Name)
+		}
+	}
+	if left, _ := filepath.Glob(filepath.Join(c.RunDir, "*/*")); len(left) != 0 {
+		t.Errorf("left in the run directory: %v", left)
+	}
+	if tables := hostTables(t); len(tables) != 0 {
+		t.Errorf("tables %v", tables)
+	}
+}
+
+func TestNoThreadIsLeftInAForeignNamespace(t *testing.T) {
+	r := openTest(t, testConfig(t, UplinkNone))
+	for i := range 8 {
+		attach(t, r, fmt.Sprintf("s%d", i))
+	}
+	home, err := os.Readlink("/proc/self/ns/net")
+	must(t, err)
+	tasks, err := filepath.Glob("/proc/self/task/*/ns/net")
+	must(t, err)
+	for _, task := range tasks {
+		if where, err := os.Readlink(task); err == nil && where != home {
+			t.Errorf("%s is in %s", task, where)
+		}
+	}
+}
+
+func BenchmarkAttach(b *testing.B) {
+	r, err := Open(context.Background(), Config{Instance: "be7c", MachineNetwork: machineNetwork, Uplink: UplinkNone, RunDir: b.TempDir()})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer r.Close()
+	for i := 0; b.Loop(); i++ {
+		if _, err := r.Attach(fmt.Sprintf("s%d", i)); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkConnectAndRefresh(b *testing.B) {
+	r, err := Open(context.Background(), Config{Instance: "be7c", MachineNetwork: machineNetwork, Uplink: UplinkNone, RunDir: b.TempDir()})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer r.Close()
+	if _, err := r.Attach("a"); err != nil {
+		b.Fatal(err)
+	}
+	for b.Loop() {
+		if err := errors.Join(r.Connect("a"), r.Refresh("a"), r.Disconnect("a")); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,234 @@
+// Package network joins machines to the world through one router namespace for each instance.
+//
+//	host ── b<id>h ⇄ b<id>r ── router ── b<id>m<index> ⇄ eth0 ── machine   (one /30 each)
+//	                              └───── b<id>u ⇄ b<id>p ── uplink namespace, where there is one
+//
+// The first two /30 of the machine network belong to those two links. Forwarding, NAT and rules live in the router, so they
+// never mix with the host's. The kernel is the only state: slots are the aliases of the machines' links, so a hostd that
+// starts again adopts what is there. It must be in the mount namespace that holds the pins.
+package network
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+)
+
+type Config struct {
+	Instance       string       // part of the name of everything made here
+	MachineNetwork netip.Prefix // IPv4, /8 to /26; four addresses a machine
+	Uplink         string       // UplinkHost, UplinkNone, or the path or name of a network namespace
+	RunDir         string       // pins are <RunDir>/netns/<name>
+	Resolvers      []string     // address or address:port; default: those of the host's /etc/resolv.conf (UplinkHost only)
+
+	documentation bool // tests: 203.0.113.0/24 is public behind the host, too
+}
+
+const (
+	UplinkHost = "host"
+	UplinkNone = "none"
+
+	firstIndex   = 2       // 0: host link, 1: uplink
+	machinesMax  = 1 << 16 // five digits in a link's name
+	inside       = "eth0"  // the machine's own end
+	linkMTU      = 1500
+	adoptRetries = 5 // a dump is interrupted when links change meanwhile
+)
+
+var (
+	ErrNoAddress = errors.New("the machine network has no free address")
+	ErrUnknown   = errors.New("no such slot in the network")
+
+	instancePattern = regexp.MustCompile(`^[0-9a-z]{1,8}$`)
+	slotPattern     = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,63}$`)
+)
+
+type Router struct {
+	config Config
+	mtu    int
+
+	namespace *os.File // the router's
+	uplink    *os.File // nil unless the uplink is a namespace
+	links     *netlink.Handle
+	hostLinks *netlink.Handle
+	rules     rules
+
+	mu    sync.RWMutex
+	slots map[string]*slot
+	byIP  map[netip.Addr]*slot
+	used  map[int]bool
+	next  int // where the search for a free index goes on, so that an address rests before it is given away again
+}
+
+type slot struct {
+	name      string
+	index     int
+	connected bool       // guarded by Router.mu
+	busy      sync.Mutex // one change at a time
+}
+
+// Open makes the router or adopts the one that is there. Rules are put in anew, in one transaction, with the elements of
+// the machines that exist, so no packet meets a gap. An error says what to change where the host does not allow it.
+func Open(ctx context.Context, c Config) (*Router, error) {
+	if err := check(c); err != nil {
+		return nil, err
+	}
+	r := &Router{config: c, mtu: linkMTU, slots: map[string]*slot{}, byIP: map[netip.Addr]*slot{}, used: map[int]bool{}}
+	steps := []func() error{r.openHost, r.openNamespace, r.joinHost, r.joinUplink, r.adopt, r.openRules, r.openHostRules}
+	for _, step := range steps {
+		if err := errors.Join(ctx.Err(), step()); err != nil {
+			r.release()
+			return nil, fmt.Errorf("network of instance %s: %w", c.Instance, err)
+		}
+	}
+	return r, nil
+}
+
+func check(c Config) error {
+	network := c.MachineNetwork
+	switch {
+	case !instancePattern.MatchString(c.Instance):
+		return fmt.Errorf("instance id %q is not allowed in the name of a link", c.Instance)
+	case !network.IsValid() || !network.Addr().Is4() || network.Bits() < 8 || network.Bits() > 26 || network.Masked() != network:
+		return fmt.Errorf("machine_network %s must be an IPv4 network of /8 to /26", network)
+	case c.Uplink == "":
+		return errors.New("uplink must be host, none, or a network namespace")
+	}
+	return nil
+}
+
+func (r *Router) openNamespace() error {
+	if err := os.MkdirAll(filepath.Join(r.config.RunDir, "netns"), 0o700); err != nil {
+		return err
+	}
+	var err error
+	if r.namespace, err = openOrCreateNamespace(r.pin("router")); err != nil {
+		return err
+	}
+	if r.links, err = handleIn(r.namespace, unix.NETLINK_ROUTE, unix.NETLINK_NETFILTER); err != nil {
+		return err
+	}
+	return inNamespace(r.namespace, func() error {
+		return errors.Join(disableIPv6(), setSysctl("net/ipv4/ip_forward", "1"),
+			setSysctl("net/ipv4/conf/all/accept_redirects", "0"), setSysctl("net/ipv4/conf/all/send_redirects", "0"),
+			setSysctl("net/ipv4/conf/default/send_redirects", "0"))
+	})
+}
+
+// adopt learns the machines from their links. A link or a pin without its other half is what a crash left: it goes.
+func (r *Router) adopt() error {
+	links, err := r.listLinks()
+	if err != nil {
+		return err
+	}
+	for _, link := range links {
+		var index int
+		if _, err := fmt.Sscanf(link.Attrs().Name, r.name("m")+"%d", &index); err != nil {
+			continue
+		}
+		name := link.Attrs().Alias
+		if !slotPattern.MatchString(name) || !isNamespace(r.machinePin(name)) || index < firstIndex || index >= r.indexes() || r.slots[name] != nil {
+			if err := r.links.LinkDel(link); err != nil {
+				return fmt.Errorf("remove stray link %s: %w", link.Attrs().Name, err)
+			}
+			continue
+		}
+		r.remember(&slot{name: name, index: index})
+	}
+	r.next = firstIndex + rand.IntN(r.indexes()-firstIndex)
+	return r.removeStrayPins()
+}
+
+func (r *Router) listLinks() (links []netlink.Link, err error) {
+	for range adoptRetries {
+		links, err = r.links.LinkList()
+		if !errors.Is(err, netlink.ErrDumpInterrupted) {
+			break
+		}
+	}
+	return links, err
+}
+
+func (r *Router) removeStrayPins() error {
+	entries, err := os.ReadDir(filepath.Join(r.config.RunDir, "netns"))
+	if err != nil {
+		return err
+	}
+	for _, entry := range entries {
+		name, ok := strings.CutPrefix(entry.Name(), "m-")
+		if ok && r.slots[name] == nil {
+			if err := removeNamespace(r.pin(entry.Name())); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (r *Router) remember(s *slot) {
+	r.slots[s.name], r.byIP[r.address(s.index, 2)], r.used[s.index] = s, s, true
+}
+
+func (r *Router) forget(s *slot) {
+	delete(r.slots, s.name)
+	delete(r.byIP, r.address(s.index, 2))
+	delete(r.used, s.index)
+}
+
+// Close takes everything away: machines' networks, rules, links, the router. Machines that still run lose their network.
+func (r *Router) Close() error {
+	slots, err := r.List()
+	for _, slot := range slots {
+		err = errors.Join(err, r.Release(slot))
+	}
+	err = errors.Join(err, r.removeHostRules(), deleteLink(r.hostLinks, r.name("h")), deleteLink(r.links, r.name("u")))
+	err = errors.Join(err, removeNamespace(r.pin("router")))
+	r.release()
+	_ = os.Remove(filepath.Join(r.config.RunDir, "netns")) // only when it is empty
+	return err
+}
+
+// release closes what this process holds and changes nothing else.
+func (r *Router) release() {
+	r.rules.close()
+	for _, handle := range []*netlink.Handle{r.links, r.hostLinks} {
+		if handle != nil {
+			handle.Close()
+		}
+	}
+	for _, file := range []*os.File{r.namespace, r.uplink} {
+		if file != nil {
+			file.Close()
+		}
+	}
+}
+
+func (r *Router) name(suffix string) string     { return "b" + r.config.Instance + suffix }
+func (r *Router) table() string                 { return "berth_" + r.config.Instance }
+func (r *Router) pin(name string) string        { return filepath.Join(r.config.RunDir, "netns", name) }
+func (r *Router) machinePin(slot string) string { return r.pin("m-" + slot) }
+func (r *Router) machineLink(index int) string  { return fmt.Sprintf("%s%d", r.name("m"), index) }
+func (r *Router) uplinkIsNamespace() bool {
+	return r.config.Uplink != UplinkHost && r.config.Uplink != UplinkNone
+}
+func (r *Router) indexes() int            { return min(1<<(30-r.config.MachineNetwork.Bits()), machinesMax) }
+func (r *Router) hostAddress() netip.Addr { return r.address(0, 1) }
+func (r *Router) nameserver() netip.Addr  { return r.address(0, 2) }
+
+// address is the first or second host of a /30: the router's or host's end, and the other one.
+func (r *Router) address(index, host int) netip.Addr {
+	base := r.config.MachineNetwork.Addr().As4()
+	number := uint32(base[0])<<24 | uint32(base[1])<<16 | uint32(base[2])<<8 | uint32(base[3])
+	number += uint32(index*4 + host)
+	return netip.AddrFrom4([4]byte{byte(number >> 24), byte(number >> 16), byte(number >> 8), byte(number)})
+}

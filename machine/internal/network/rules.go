@@ -1,0 +1,257 @@
+package network
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"sync"
+
+	"github.com/google/nftables"
+	"github.com/google/nftables/expr"
+	"golang.org/x/sys/unix"
+)
+
+const (
+	flowsMax      = 4096 // tracked connections of one machine at a time
+	elementsBatch = 500  // one netlink attribute holds 64 KiB
+	dnsPort       = 53
+)
+
+// rules is the router's table and the sets that machines come and go in.
+type rules struct {
+	mu        sync.Mutex
+	namespace *os.File
+	conn      *nftables.Conn
+	machines  *nftables.Set // link . address: what may come from where
+	connected *nftables.Set // link . address: who may talk to the uplink
+}
+
+var pairType = nftables.MustConcatSetType(nftables.TypeIFName, nftables.TypeIPAddr)
+
+// openRules replaces the table by one that holds the same machines. Who was connected stays so.
+func (r *Router) openRules() error {
+	r.rules.namespace = r.namespace
+	if err := r.rules.reopen(); err != nil {
+		return err
+	}
+	table := &nftables.Table{Name: r.table(), Family: nftables.TableFamilyINet}
+	r.rules.machines = &nftables.Set{Table: table, Name: "machines", KeyType: pairType, Concatenation: true}
+	r.rules.connected = &nftables.Set{Table: table, Name: "connected", KeyType: pairType, Concatenation: true}
+	if err := r.adoptConnected(table); err != nil {
+		return err
+	}
+	conn := r.rules.conn
+	replaceTable(conn, table)
+	if err := r.fillSets(conn); err != nil {
+		return err
+	}
+	if err := r.writeRules(conn, table); err != nil {
+		return err
+	}
+	if err := conn.Flush(); err != nil {
+		return fmt.Errorf("load the router's rules: %w", err)
+	}
+	return nil
+}
+
+// replaceTable works whether the table exists or not, in one transaction with what follows.
+func replaceTable(conn *nftables.Conn, table *nftables.Table) {
+	conn.AddTable(table)
+	conn.DelTable(table)
+	conn.AddTable(table)
+}
+
+func (r *Router) adoptConnected(table *nftables.Table) error {
+	tables, err := r.rules.conn.ListTablesOfFamily(nftables.TableFamilyINet)
+	if err != nil {
+		return fmt.Errorf("read the router's tables: %w", err)
+	}
+	exists := false
+	for _, known := range tables {
+		exists = exists || known.Name == table.Name
+	}
+	if !exists {
+		return nil
+	}
+	elements, err := r.rules.conn.GetSetElements(r.rules.connected)
+	if err != nil {
+		return fmt.Errorf("read who is connected: %w", err)
+	}
+	for _, element := range elements {
+		if len(element.Key) != int(pairType.Bytes) {
+			continue
+		}
+		address, _ := netip.AddrFromSlice(element.Key[unix.IFNAMSIZ:])
+		if s := r.byIP[address]; s != nil {
+			s.connected = true
+		}
+	}
+	return nil
+}
+
+func (r *Router) fillSets(conn *nftables.Conn) error {
+	var machines, connected []nftables.SetElement
+	for _, s := range r.slots {
+		element := nftables.SetElement{Key: r.key(s)}
+		machines = append(machines, element)
+		if s.connected {
+			connected = append(connected, element)
+		}
+	}
+	return errors.Join(addSet(conn, r.rules.machines, machines), addSet(conn, r.rules.connected, connected))
+}
+
+func addSet(conn *nftables.Conn, set *nftables.Set, elements []nftables.SetElement) error {
+	if err := conn.AddSet(set, nil); err != nil {
+		return err
+	}
+	for len(elements) > 0 {
+		part := elements[:min(len(elements), elementsBatch)]
+		if err := conn.SetAddElements(set, part); err != nil {
+			return err
+		}
+		elements = elements[len(part):]
+	}
+	return nil
+}
+
+// writeRules: everything is dropped that no rule accepts, in both directions.
+func (r *Router) writeRules(conn *nftables.Conn, table *nftables.Table) error {
+	special := &nftables.Set{Table: table, Name: "special", KeyType: nftables.TypeIPAddr, Interval: true}
+	if err := conn.AddSet(special, intervals(specialRanges(r.config))); err != nil {
+		return err
+	}
+	flows := &nftables.Set{Table: table, Name: "flows", KeyType: nftables.TypeIPAddr, Dynamic: true, Size: machinesMax}
+	if err := conn.AddSet(flows, nil); err != nil {
+		return err
+	}
+	write := func(chain *nftables.Chain, list []words) {
+		conn.AddChain(chain)
+		for _, exprs := range list {
+			conn.AddRule(&nftables.Rule{Table: table, Chain: chain, Exprs: exprs})
+		}
+	}
+	write(baseChain(table, "arriving", nftables.ChainHookPrerouting, nftables.ChainPriorityRaw, nftables.ChainPolicyAccept), r.arriving())
+	write(baseChain(table, "answers", nftables.ChainHookOutput, nftables.ChainPriorityRaw, nftables.ChainPolicyAccept), r.answers())
+	write(baseChain(table, "questions", nftables.ChainHookInput, nftables.ChainPriorityFilter, nftables.ChainPolicyDrop), r.questions(flows))
+	write(baseChain(table, "passing", nftables.ChainHookForward, nftables.ChainPriorityFilter, nftables.ChainPolicyDrop), r.passing(special, flows))
+	if r.uplinkIsNamespace() {
+		chain := baseChain(table, "leaving", nftables.ChainHookPostrouting, nftables.ChainPriorityNATSource, nftables.ChainPolicyAccept)
+		chain.Type = nftables.ChainTypeNAT
+		write(chain, []words{rule(to(r.name("u")), masquerade())})
+	}
+	return nil
+}
+
+func baseChain(table *nftables.Table, name string, hook *nftables.ChainHook, priority *nftables.ChainPriority, policy nftables.ChainPolicy) *nftables.Chain {
+	return &nftables.Chain{Table: table, Name: name, Type: nftables.ChainTypeFilter, Hooknum: hook, Priority: priority, Policy: &policy}
+}
+
+// arriving comes before connection tracking: a spoofed packet costs nothing, and DNS questions cannot fill the table.
+func (r *Router) arriving() []words {
+	machines := fromAny(r.name("m"))
+	return []words{
+		rule(isIPv6(), drop()),
+		rule(machines, senderNotIn(r.rules.machines), drop()),
+		rule(machines, daddrIs(r.nameserver()), protocol(unix.IPPROTO_UDP), dport(dnsPort), notrack()),
+	}
+}
+
+func (r *Router) answers() []words {
+	return []words{rule(toAny(r.name("m")), saddrIs(r.nameserver()), protocol(unix.IPPROTO_UDP), sport(dnsPort), notrack())}
+}
+
+// questions are packets to the router itself: DNS on the one address, nothing else.
+func (r *Router) questions(flows *nftables.Set) []words {
+	machines, nameserver := fromAny(r.name("m")), daddrIs(r.nameserver())
+	tcp := rule(machines, nameserver, protocol(unix.IPPROTO_TCP), dport(dnsPort))
+	return []words{
+		rule(from("lo"), accept()),
+		rule(machines, nameserver, protocol(unix.IPPROTO_UDP), dport(dnsPort), accept()),
+		rule(state(established), accept()),
+		rule(tcp, state(expr.CtStateBitNEW), over(flows, flowsMax), drop()),
+		rule(tcp, state(expr.CtStateBitNEW), accept()),
+		drop(),
+	}
+}
+
+// passing are packets through the router. The host reaches machines and gets its answers; a connected machine reaches what
+// is public behind the uplink and gets its answers.
+func (r *Router) passing(special, flows *nftables.Set) []words {
+	machines, toMachines := fromAny(r.name("m")), toAny(r.name("m"))
+	list := []words{
+		rule(state(expr.CtStateBitINVALID), drop()),
+		rule(from(r.name("r")), toMachines, saddrIs(r.hostAddress()), state(expr.CtStateBitNEW|established), accept()),
+		rule(machines, to(r.name("r")), daddrIs(r.hostAddress()), state(established), accept()),
+		rule(machines, daddrInSet(special), protocol(unix.IPPROTO_TCP), reset()),
+		rule(machines, daddrInSet(special), drop()),
+	}
+	if uplink := r.uplinkLink(); uplink != "" {
+		out := rule(machines, senderIn(r.rules.connected), to(uplink))
+		list = append(list,
+			rule(out, state(established), accept()),
+			rule(out, state(expr.CtStateBitNEW), over(flows, flowsMax), drop()),
+			rule(out, state(expr.CtStateBitNEW), accept()),
+			rule(from(uplink), receiverIn(r.rules.connected), state(established), accept()),
+		)
+	}
+	return append(list, drop())
+}
+
+// uplinkLink is the router's link that leads outwards, "" when none does.
+func (r *Router) uplinkLink() string {
+	switch r.config.Uplink {
+	case UplinkNone:
+		return ""
+	case UplinkHost:
+		return r.name("r")
+	default:
+		return r.name("u")
+	}
+}
+
+// --- elements
+
+func (t *rules) add(set *nftables.Set, key []byte) error {
+	return t.change(func() error { return t.conn.SetAddElements(set, []nftables.SetElement{{Key: key}}) })
+}
+
+// remove is content when the element is not there.
+func (t *rules) remove(set *nftables.Set, key []byte) error {
+	err := t.change(func() error { return t.conn.SetDeleteElements(set, []nftables.SetElement{{Key: key}}) })
+	if errors.Is(err, unix.ENOENT) {
+		return nil
+	}
+	return err
+}
+
+// change makes a new socket after an error: nobody knows which answers are still queued on the old one.
+func (t *rules) change(do func() error) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	err := do()
+	if err == nil {
+		err = t.conn.Flush()
+	}
+	if err != nil {
+		err = errors.Join(err, t.reopen())
+	}
+	return err
+}
+
+func (t *rules) reopen() error {
+	if t.conn != nil {
+		_ = t.conn.CloseLasting() // it is given up in any case
+	}
+	return inNamespace(t.namespace, func() (err error) {
+		t.conn, err = nftables.New(nftables.AsLasting())
+		return err
+	})
+}
+
+func (t *rules) close() {
+	if t.conn != nil {
+		_ = t.conn.CloseLasting() // nothing is pending
+	}
+}

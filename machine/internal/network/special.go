@@ -1,0 +1,68 @@
+package network
+
+import (
+	"encoding/binary"
+	"net/netip"
+	"slices"
+
+	"github.com/google/nftables"
+)
+
+// No machine ever reaches these, whatever its policy: the host's neighbours, metadata services, other machines.
+var special = []string{
+	"0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12", "192.0.0.0/24", "192.0.2.0/24",
+	"192.88.99.0/24", "192.168.0.0/16", "198.18.0.0/15", "198.51.100.0/24", "224.0.0.0/4", "240.0.0.0/4",
+}
+
+// documentation is never routed in the world, so tests use it as the public part of an internet of their own.
+const documentation = "203.0.113.0/24"
+
+type span struct{ first, last uint32 }
+
+// specialRanges are disjoint, in order, and apart: what an interval set asks for.
+func specialRanges(c Config) []span {
+	networks := []netip.Prefix{c.MachineNetwork}
+	for _, network := range special {
+		networks = append(networks, netip.MustParsePrefix(network))
+	}
+	if c.Uplink == UplinkHost && !c.documentation {
+		networks = append(networks, netip.MustParsePrefix(documentation))
+	}
+	spans := []span{}
+	for _, network := range networks {
+		first := binary.BigEndian.Uint32(network.Masked().Addr().AsSlice())
+		spans = append(spans, span{first, first | (1<<(32-network.Bits()) - 1)})
+	}
+	return merge(spans)
+}
+
+func merge(spans []span) []span {
+	slices.SortFunc(spans, func(a, b span) int {
+		if a.first < b.first {
+			return -1
+		}
+		return 1
+	})
+	merged := spans[:1]
+	for _, next := range spans[1:] {
+		last := &merged[len(merged)-1]
+		if uint64(next.first) <= uint64(last.last)+1 {
+			last.last = max(last.last, next.last)
+		} else {
+			merged = append(merged, next)
+		}
+	}
+	return merged
+}
+
+// intervals writes each span as its first address and the first one after it; the last span is open, it ends with the address space.
+func intervals(spans []span) []nftables.SetElement {
+	elements := []nftables.SetElement{}
+	for _, s := range spans {
+		elements = append(elements, nftables.SetElement{Key: binary.BigEndian.AppendUint32(nil, s.first)})
+		if s.last < 1<<32-1 {
+			elements = append(elements, nftables.SetElement{Key: binary.BigEndian.AppendUint32(nil, s.last+1), IntervalEnd: true})
+		}
+	}
+	return elements
+}

@@ -1,0 +1,141 @@
+package pool
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// DeleteSubvolume removes a disk, a read-only one too. One that is not there is fine. Space comes back in the background.
+func (p *Pool) DeleteSubvolume(path string) error {
+	if _, err := p.workspaceOf(path); err != nil {
+		return err
+	}
+	file, err := p.openSubvolume(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	file.Close()
+	return p.destroy(path)
+}
+
+func (p *Pool) destroy(path string) error {
+	parent, err := p.openBelow(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	defer parent.Close()
+	if err := destroySubvolume(parent, filepath.Base(path)); err != nil && !errors.Is(err, unix.ENOENT) {
+		return fmt.Errorf("delete subvolume %s: %w", path, err)
+	}
+	return nil
+}
+
+// DeleteWorkspace makes the workspace disappear in one durable step, then removes its files. When the second part is cut
+// short the files lie in the trash, and EmptyTrash ends it. One that is not there is fine.
+func (p *Pool) DeleteWorkspace(workspace string) error {
+	if err := checkName("workspace", workspace); err != nil {
+		return err
+	}
+	grave := filepath.Join(p.trash(), strings.ToLower(rand.Text()))
+	err := os.Rename(p.WorkspaceDir(workspace), grave)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(SyncDir(p.trash()), SyncDir(p.workspaces())); err != nil {
+		return err
+	}
+	return p.bury(context.Background(), grave)
+}
+
+// EmptyTrash finishes deletions and half-made disks that an earlier run left. Call it at start.
+func (p *Pool) EmptyTrash(ctx context.Context) error {
+	entries, err := os.ReadDir(p.trash())
+	if err != nil {
+		return err
+	}
+	for _, entry := range entries {
+		if err := p.bury(ctx, filepath.Join(p.trash(), entry.Name())); err != nil {
+			return err
+		}
+	}
+	if err := p.dropHalfMade(ctx); err != nil {
+		return err
+	}
+	return p.sweepGroups()
+}
+
+func (p *Pool) bury(ctx context.Context, grave string) error {
+	group, groupErr := readGroupID(grave)
+	if err := p.removeTree(ctx, grave); err != nil {
+		return err
+	}
+	if groupErr != nil {
+		return nil // deleted before it had a group
+	}
+	// It is busy until the cleaner has freed the data; the sweep at the next start meets it again.
+	if err := removeGroup(p.root, group); err != nil && !errors.Is(err, unix.EBUSY) && !errors.Is(err, unix.ENOENT) {
+		return fmt.Errorf("remove the quota group of a deleted workspace: %w", err)
+	}
+	return nil
+}
+
+// removeTree never walks into a subvolume: what is in there belongs to a guest, and it goes as a whole.
+func (p *Pool) removeTree(ctx context.Context, dir string) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	for _, entry := range entries {
+		if err := errors.Join(ctx.Err(), p.removeEntry(ctx, filepath.Join(dir, entry.Name()))); err != nil {
+			return err
+		}
+	}
+	return os.Remove(dir)
+}
+
+func (p *Pool) removeEntry(ctx context.Context, path string) error {
+	var stat unix.Stat_t
+	if err := unix.Lstat(path, &stat); err != nil {
+		return err
+	}
+	switch {
+	case stat.Mode&unix.S_IFMT != unix.S_IFDIR:
+		return os.Remove(path)
+	case stat.Ino == subvolInode:
+		return p.destroy(path)
+	default:
+		return p.removeTree(ctx, path)
+	}
+}
+
+func (p *Pool) dropHalfMade(ctx context.Context) error {
+	workspaces, err := p.ListWorkspaces()
+	if err != nil {
+		return err
+	}
+	for _, workspace := range workspaces {
+		dirty, err := filepath.Glob(filepath.Join(p.WorkspaceDir(workspace), "disks", ".new-*"))
+		if err != nil {
+			return err
+		}
+		for _, path := range dirty {
+			if err := errors.Join(ctx.Err(), p.removeEntry(ctx, path)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

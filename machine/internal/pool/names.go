@@ -1,0 +1,80 @@
+package pool
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// Names of workspaces, disks and checkpoints. They start with a letter or digit, so none is hidden, "." or "..", and
+// the pool's own temporary names (which start with a dot) can never be asked for.
+var namePattern = regexp.MustCompile(`^[a-z0-9][a-z0-9@._-]{0,127}$`)
+
+func checkName(kind, name string) error {
+	if !namePattern.MatchString(name) {
+		return fmt.Errorf("%s name %q is not allowed: %w", kind, name, unix.EINVAL)
+	}
+	return nil
+}
+
+// component keeps a bad name inside the pool: functions that only build a path cannot refuse.
+func component(name string) string {
+	if namePattern.MatchString(name) {
+		return name
+	}
+	return ".invalid"
+}
+
+// WorkspaceDir is where everything of a workspace lies.
+func (p *Pool) WorkspaceDir(workspace string) string {
+	return filepath.Join(p.workspaces(), component(workspace))
+}
+
+// DiskPath is a subvolume with upper/, work/ and state/.
+func (p *Pool) DiskPath(workspace, name string) string {
+	return filepath.Join(p.WorkspaceDir(workspace), "disks", component(name))
+}
+
+// CheckpointDir is a plain directory for the files of one checkpoint. It is not made here.
+func (p *Pool) CheckpointDir(workspace, id string) string {
+	return filepath.Join(p.WorkspaceDir(workspace), "checkpoints", component(id))
+}
+
+func (p *Pool) workspaces() string { return filepath.Join(p.config.Mount, "ws") }
+func (p *Pool) trash() string      { return filepath.Join(p.config.Mount, "trash") }
+
+// workspaceOf checks that the path lies in a workspace of this pool and says in which.
+func (p *Pool) workspaceOf(path string) (string, error) {
+	relative, err := filepath.Rel(p.workspaces(), filepath.Clean(path))
+	parts := strings.Split(relative, string(filepath.Separator))
+	if err != nil || len(parts) < 3 {
+		return "", fmt.Errorf("%s is not below a workspace of the pool: %w", path, unix.EINVAL)
+	}
+	for _, part := range parts {
+		if err := checkName("path", part); err != nil {
+			return "", err
+		}
+	}
+	return parts[0], nil
+}
+
+// openBelow opens a directory of the pool and follows no link on the way: a guest owns the inside of its disks.
+func (p *Pool) openBelow(path string) (*os.File, error) {
+	relative, err := filepath.Rel(p.config.Mount, filepath.Clean(path))
+	if err != nil {
+		return nil, err
+	}
+	how := &unix.OpenHow{
+		Flags:   unix.O_RDONLY | unix.O_DIRECTORY | unix.O_CLOEXEC,
+		Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS,
+	}
+	fd, err := unix.Openat2(int(p.root.Fd()), relative, how)
+	if err != nil {
+		return nil, fmt.Errorf("open %s: %w", path, err)
+	}
+	return os.NewFile(uintptr(fd), path), nil
+}

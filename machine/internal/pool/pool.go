@@ -1,0 +1,140 @@
+// Package pool keeps the disks of workspaces: subvolumes of one btrfs, each workspace within its own limit.
+//
+//	<mount>/ws/<workspace>/disks/<name>        subvolume: upper/ work/ state/
+//	<mount>/ws/<workspace>/checkpoints/<id>/   plain directory, filled by the engine
+//	<mount>/ws/<workspace>/quota               id of the workspace's level-1 quota group
+//	<mount>/trash/<random>                     a deleted workspace whose files still go
+//
+// Mounts are made in the caller's mount namespace. The pool keeps no state of its own outside these files.
+package pool
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+type Config struct {
+	Image        string // file with the btrfs; "": Mount is a directory of a btrfs already
+	Mount        string
+	SizeBytes    int64 // of a new image; an image that exists keeps its size
+	ReserveBytes int64 // free space that new disks and forks leave for suspends, restores and deletes
+}
+
+type Pool struct {
+	config Config
+	root   *os.File
+	fsid   string
+	simple bool // simple quotas; classic qgroups otherwise
+}
+
+const unmountTries = 50 // 20 ms apart: a killed sandbox lets go of its files a moment after its death
+
+// Open makes the pool ready: creates the image on first use, attaches and mounts it unless that is done already.
+func Open(ctx context.Context, c Config) (*Pool, error) {
+	c.Mount = filepath.Clean(c.Mount)
+	if err := os.MkdirAll(c.Mount, 0o700); err != nil {
+		return nil, err
+	}
+	if c.Image != "" {
+		if err := openImage(ctx, c); err != nil {
+			return nil, err
+		}
+	}
+	p, err := adopt(c)
+	if err != nil {
+		return nil, err
+	}
+	for _, dir := range []string{p.workspaces(), p.trash()} {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			p.root.Close()
+			return nil, err
+		}
+	}
+	return p, nil
+}
+
+func openImage(ctx context.Context, c Config) error {
+	mounted, err := mountedFrom(c.Mount, c.Image)
+	if err != nil || mounted {
+		return err
+	}
+	if _, err := os.Stat(c.Image); errors.Is(err, os.ErrNotExist) {
+		if err := createImage(ctx, c); err != nil {
+			return err
+		}
+	} else if err != nil {
+		return err
+	}
+	return mountImage(c)
+}
+
+// adopt checks that a btrfs with quotas is mounted.
+func adopt(c Config) (*Pool, error) {
+	var stat unix.Statfs_t
+	if err := unix.Statfs(c.Mount, &stat); err != nil {
+		return nil, fmt.Errorf("statfs %s: %w", c.Mount, err)
+	}
+	if int64(stat.Type) != unix.BTRFS_SUPER_MAGIC {
+		return nil, fmt.Errorf("the pool %s is not on btrfs (type %x): name an image file or a btrfs directory", c.Mount, stat.Type)
+	}
+	root, err := os.Open(c.Mount)
+	if err != nil {
+		return nil, err
+	}
+	p := &Pool{config: c, root: root}
+	if p.fsid, err = FilesystemID(root); err == nil {
+		err = p.enableQuotas()
+	}
+	if err != nil {
+		root.Close()
+		return nil, fmt.Errorf("pool %s: %w", c.Mount, err)
+	}
+	return p, nil
+}
+
+// Close unmounts the image; its loop device detaches with that. A pool on somebody else's btrfs stays mounted.
+func (p *Pool) Close() error {
+	p.root.Close()
+	if p.config.Image == "" {
+		return nil
+	}
+	var err error
+	for range unmountTries {
+		if err = unix.Unmount(p.config.Mount, 0); !errors.Is(err, unix.EBUSY) {
+			break
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	if err != nil {
+		return fmt.Errorf("unmount %s: %w", p.config.Mount, err)
+	}
+	return nil
+}
+
+// Usage says bytes in total, free ones (the reserve among them) and the reserve.
+func (p *Pool) Usage() (total, free, reserve int64, err error) {
+	var stat unix.Statfs_t
+	if err := unix.Fstatfs(int(p.root.Fd()), &stat); err != nil {
+		return 0, 0, 0, err
+	}
+	return int64(stat.Blocks) * stat.Bsize, int64(stat.Bavail) * stat.Bsize, p.config.ReserveBytes, nil
+}
+
+// Admit refuses with ENOSPC when only the reserve is left. CreateDisk and a snapshot into another workspace ask it
+// themselves: they begin something new. Snapshots within a workspace (suspend, restore, start again) may use the reserve.
+func (p *Pool) Admit() error {
+	_, free, reserve, err := p.Usage()
+	if err != nil {
+		return err
+	}
+	if free <= reserve {
+		return fmt.Errorf("the disk pool has %d MiB free and keeps %d MiB in reserve: %w", free>>20, reserve>>20, unix.ENOSPC)
+	}
+	return nil
+}

@@ -1,0 +1,204 @@
+package pool
+
+import (
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// Every workspace has one level-1 quota group, and each of its subvolumes is a member from birth. The limit sits on the
+// group, not on a disk: what a snapshot shares stays charged to the subvolume that wrote it, so limits on single disks
+// would not add up.
+const (
+	groupLevel   = uint64(1) << 48
+	topSubvolume = 5
+)
+
+// enableQuotas prefers simple quotas (Linux 6.7): exact, and without the bookkeeping of shared extents.
+func (p *Pool) enableQuotas() error {
+	if mode := p.quotaMode(); mode != "" {
+		p.simple = mode == "squota"
+		return nil
+	}
+	if err := quotaCtl(p.root, quotaEnableSimple); err == nil {
+		p.simple = true
+		return nil
+	}
+	slog.Warn("the kernel has no simple quotas (Linux 6.7): classic quota groups are used", "pool", p.config.Mount)
+	if err := quotaCtl(p.root, quotaEnable); err != nil {
+		return fmt.Errorf("enable quotas: %w", err)
+	}
+	return nil
+}
+
+// quotaMode is "squota", "qgroup" or "" when quotas are off. Kernels that do not tell the mode have only classic ones.
+func (p *Pool) quotaMode() string {
+	text, err := os.ReadFile(p.groupsDir("mode"))
+	if err == nil {
+		return strings.TrimSpace(string(text))
+	}
+	if _, err := os.Stat(p.groupsDir("")); err == nil {
+		return "qgroup"
+	}
+	return ""
+}
+
+func (p *Pool) groupsDir(name string) string {
+	return filepath.Join("/sys/fs/btrfs", p.fsid, "qgroups", name)
+}
+
+// setLimit makes the workspace's group when it is new. The id is on disk before the group exists, so a crash between
+// the two leaves nothing that nobody knows.
+func (p *Pool) setLimit(workspace string, bytes uint64) error {
+	group, err := p.ensureGroupID(workspace)
+	if err != nil {
+		return err
+	}
+	if err := createGroup(p.root, group); err != nil && !errors.Is(err, unix.EEXIST) {
+		return fmt.Errorf("create the quota group of %s: %w", workspace, err)
+	}
+	if err := limitGroup(p.root, group, bytes); err != nil {
+		return fmt.Errorf("limit the quota group of %s: %w", workspace, err)
+	}
+	return nil
+}
+
+func (p *Pool) ensureGroupID(workspace string) (uint64, error) {
+	group, err := p.groupID(workspace)
+	if !errors.Is(err, os.ErrNotExist) {
+		return group, err
+	}
+	var random [8]byte
+	rand.Read(random[:])
+	group = groupLevel | binary.LittleEndian.Uint64(random[:])>>17 // 47 bits: two workspaces never draw the same
+	path := quotaFile(p.WorkspaceDir(workspace))
+	fresh := filepath.Join(filepath.Dir(path), ".quota")
+	if err := os.WriteFile(fresh, []byte(strconv.FormatUint(group, 10)+"\n"), 0o600); err != nil {
+		return 0, err
+	}
+	if err := FlushFile(fresh); err != nil {
+		return 0, err
+	}
+	return group, os.Rename(fresh, path)
+}
+
+func (p *Pool) groupID(workspace string) (uint64, error) {
+	return readGroupID(p.WorkspaceDir(workspace))
+}
+
+func readGroupID(dir string) (uint64, error) {
+	text, err := os.ReadFile(quotaFile(dir))
+	if err != nil {
+		return 0, err
+	}
+	group, err := strconv.ParseUint(strings.TrimSpace(string(text)), 10, 64)
+	if err != nil || group>>48 != 1 {
+		return 0, fmt.Errorf("%s does not hold a level-1 group: %q", quotaFile(dir), text)
+	}
+	return group, nil
+}
+
+func quotaFile(dir string) string { return filepath.Join(dir, "quota") }
+
+// DiskBytes is what the limit of the workspace counts.
+func (p *Pool) DiskBytes(workspace string) (int64, error) {
+	if err := checkName("workspace", workspace); err != nil {
+		return 0, err
+	}
+	group, err := p.groupID(workspace)
+	if err != nil {
+		return 0, err
+	}
+	bytes := p.referenced(group)
+	if bytes < 0 {
+		return 0, fmt.Errorf("the kernel does not tell the usage of the quota group of %s", workspace)
+	}
+	return bytes, nil
+}
+
+func groupName(group uint64) string { return fmt.Sprintf("%d_%d", group>>48, group&(groupLevel-1)) }
+
+// sweepGroups removes groups nobody needs: first those of subvolumes that are gone, then those of deleted workspaces.
+// A group that still has members or charged data refuses to go, and is met again at the next sweep.
+func (p *Pool) sweepGroups() error {
+	entries, err := os.ReadDir(p.groupsDir(""))
+	if err != nil {
+		return err
+	}
+	used, err := p.usedGroups()
+	if err != nil {
+		return err
+	}
+	for _, level := range []uint64{0, 1} {
+		for _, entry := range entries {
+			group, ok := parseGroupName(entry.Name())
+			if !ok || group>>48 != level || used[group] {
+				continue
+			}
+			if err := p.sweepGroup(group); err != nil {
+				return fmt.Errorf("remove quota group %s: %w", entry.Name(), err)
+			}
+		}
+	}
+	return nil
+}
+
+// sweepGroup asks for the subvolume itself: not every kernel refuses to take the group from a living one.
+func (p *Pool) sweepGroup(group uint64) error {
+	if group>>48 == 0 {
+		if group <= topSubvolume || p.referenced(group) != 0 {
+			return nil
+		}
+		if exists, err := subvolumeExists(p.root, group); err != nil || exists {
+			return err
+		}
+	}
+	err := removeGroup(p.root, group)
+	if errors.Is(err, unix.EBUSY) || errors.Is(err, unix.ENOENT) {
+		return nil
+	}
+	return err
+}
+
+// referenced is -1 when the kernel does not tell.
+func (p *Pool) referenced(group uint64) int64 {
+	text, err := os.ReadFile(filepath.Join(p.groupsDir(groupName(group)), "referenced"))
+	if err != nil {
+		return -1
+	}
+	bytes, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
+	if err != nil {
+		return -1
+	}
+	return bytes
+}
+
+func parseGroupName(name string) (uint64, bool) {
+	var level, id uint64
+	_, err := fmt.Sscanf(name, "%d_%d", &level, &id)
+	return level<<48 | id, err == nil
+}
+
+func (p *Pool) usedGroups() (map[uint64]bool, error) {
+	workspaces, err := p.ListWorkspaces()
+	if err != nil {
+		return nil, err
+	}
+	used := map[uint64]bool{}
+	for _, workspace := range workspaces {
+		group, err := p.groupID(workspace)
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			return nil, err
+		}
+		used[group] = true
+	}
+	return used, nil
+}
