@@ -8,6 +8,7 @@ export const LIMITS = {
   request_id_characters_min: 8,
   request_id_characters_max: 64,
   wait_seconds_max: 20,
+  held_calls_max: 5000, // Berth's own: calls held at once in one process; more are answered without waiting
   capacity_wait_seconds: 15 * 60,
   tool_token_seconds: 15 * 60,
   tool_tokens_per_hour: 3600,

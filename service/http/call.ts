@@ -33,6 +33,20 @@ export interface ToolCaller {
   expires_at_seconds: number
 }
 
+export type Who = Principal | ToolCaller
+
+/** One request before anything of it is parsed: what refusals that win over parsing may look at. */
+export interface Arrival {
+  route: Route
+  request_id: string
+  now: Date
+  /** Path parameters as they stand in the path: not checked yet. */
+  params: Record<string, string>
+  /** Path and query as they were sent, before any decoding. */
+  url: string
+  headers: IncomingMessage['headers']
+}
+
 /** One request as a handler sees it: everything checked, nothing left to parse. */
 export interface Call<R extends Route = Route> extends Parsed<R> {
   route: R
@@ -44,6 +58,7 @@ export interface Call<R extends Route = Route> extends Parsed<R> {
   wait_seconds: number
   /** Present on (I) routes when the caller sent a key. */
   idempotency: { key: string; fingerprint: Buffer } | null
+  url: string
   headers: IncomingMessage['headers']
   /** Ends when the client is gone. */
   signal: AbortSignal
@@ -51,9 +66,20 @@ export interface Call<R extends Route = Route> extends Parsed<R> {
   body_stream: IncomingMessage
 }
 
-/** What a handler answers: a body for the schema of that status, or a stream that it writes itself. */
+/** What a handler answers: a body for the schema of that status (a Buffer goes out as it is), or a stream that it writes itself. */
 export type Reply =
-  | { status: number; body?: unknown; headers?: Record<string, string> }
-  | { stream: (response: ServerResponse) => Promise<void> }
+  { status: number; body?: unknown; headers?: Record<string, string> } | { stream: (response: ServerResponse) => Promise<void> }
 
-export type Handler<R extends Route, Deps> = (call: Call<R>, deps: Deps) => Promise<Reply>
+/** `ticket` is what the server's `admit` gave for this request (the gateway's gate); undefined without one. */
+export type Handler<R extends Route, Deps, Ticket = unknown> = (call: Call<R>, deps: Deps, ticket: Ticket) => Promise<Reply>
+
+/** A route with its handler, its type forgotten. */
+export interface Bound<Deps, Ticket = unknown> {
+  route: Route
+  handler: Handler<Route, Deps, Ticket>
+}
+
+/** Ties a handler to its route: the only place where a handler's own types are forgotten. */
+export function bind<R extends Route, Deps, Ticket = unknown>(route: R, handler: Handler<R, Deps, Ticket>): Bound<Deps, Ticket> {
+  return { route, handler: handler as unknown as Handler<Route, Deps, Ticket> }
+}

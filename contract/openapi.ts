@@ -1,0 +1,168 @@
+import { APP_CODES, APP_REASONS, CELL_CODES, CELL_REASONS, type CodeRule } from './errors.ts'
+import { LIMITS } from './limits.ts'
+import { errorsOf } from './route-errors.ts'
+import type { Answer, Route } from './route.ts'
+import { ErrorEnvelope } from './schemas/error.ts'
+
+type Json = null | boolean | number | string | Json[] | { [name: string]: Json | undefined }
+type JsonObject = { [name: string]: Json | undefined }
+
+const VERSION = '0.1.0' // App, "Versioning" 3
+
+/** The machine-readable description of routes: OpenAPI 3.1.0. Schemas with a title become components. */
+export function describe(routes: readonly Route[], base_url: string): JsonObject {
+  const components = new Map<string, Json>()
+  const schemaOf = (schema: unknown) => hoist(schema as Json, components)
+  const paths: Record<string, JsonObject> = {}
+  for (const route of routes) {
+    const path = (paths[route.path] ??= {})
+    const method = route.method.toLowerCase()
+    if (path[method] !== undefined) throw new Error(`${route.method} ${route.path} is declared twice`)
+    path[method] = operationOf(route, schemaOf)
+  }
+  schemaOf(ErrorEnvelope)
+  return {
+    openapi: '3.1.0',
+    info: {
+      title: 'Berth',
+      version: VERSION,
+      description:
+        'Isolated, durable workspaces for AI agents and people. Errors come in one envelope with closed sets of codes and reasons.',
+      license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
+    },
+    servers: [{ url: base_url }],
+    tags: [
+      { name: 'app', description: 'The application API' },
+      { name: 'cell', description: "The gateway of a workspace's cell, served at its `cell_endpoint`" },
+    ],
+    paths: paths,
+    components: {
+      schemas: Object.fromEntries([...components].sort(([a], [b]) => (a < b ? -1 : 1))),
+      securitySchemes: {
+        principal: {
+          type: 'http',
+          scheme: 'bearer',
+          description: "A project API key `sfk_<key_id>_<secret>`, or a person's session `sfu_<token>`",
+        },
+        tool_token: { type: 'http', scheme: 'bearer', bearerFormat: 'JWT', description: 'A tool token of the application API' },
+      },
+    },
+    'x-error-codes': { app: codesOf(APP_CODES, APP_REASONS), cell: codesOf(CELL_CODES, CELL_REASONS) },
+  }
+}
+
+type SchemaOf = (schema: unknown) => Json
+
+function operationOf(route: Route, schemaOf: SchemaOf): JsonObject {
+  return {
+    operationId: `${route.surface === 'cell' ? 'cell.' : ''}${route.id}`,
+    summary: route.summary,
+    tags: [route.surface],
+    ...(route.surface === 'cell'
+      ? { servers: [{ url: '{cell_endpoint}', variables: { cell_endpoint: { default: 'http://127.0.0.1' } } }] }
+      : {}),
+    security: route.auth === 'none' ? [] : [{ [route.auth === 'tool_token' ? 'tool_token' : 'principal']: [] }],
+    parameters: [...parametersOf('path', route.params, schemaOf), ...parametersOf('query', route.query, schemaOf), ...headersOf(route)],
+    ...bodyOf(route, schemaOf),
+    responses: { ...answersOf(route, schemaOf), ...refusalsOf(route) },
+    'x-errors': errorsOf(route) as JsonObject,
+  }
+}
+
+function parametersOf(where: 'path' | 'query', schema: unknown, schemaOf: SchemaOf): Json[] {
+  const { properties = {}, required = [] } = (schema ?? {}) as {
+    properties?: Record<string, { description?: string }>
+    required?: string[]
+  }
+  return Object.entries(properties).map(([name, property]) => {
+    const { description, ...rest } = property
+    return {
+      name,
+      in: where,
+      required: required.includes(name),
+      ...(description === undefined ? {} : { description }),
+      schema: schemaOf(rest),
+    }
+  })
+}
+
+function headersOf(route: Route): Json[] {
+  const header = (name: string, description: string, schema: JsonObject): Json => ({
+    name,
+    in: 'header',
+    required: false,
+    description,
+    schema,
+  })
+  const { request_id_characters_min: shortest, request_id_characters_max: longest } = LIMITS
+  return [
+    header('X-Request-Id', 'Comes back with the answer', { type: 'string', pattern: `^[A-Za-z0-9._-]{${shortest},${longest}}$` }),
+    ...(route.idempotent
+      ? [
+          header('Idempotency-Key', 'The same key with the same request has one effect, for 24 hours', {
+            type: 'string',
+            pattern: `^[\\x21-\\x7e]{1,${LIMITS.idempotency_key_characters_max}}$`,
+          }),
+        ]
+      : []),
+    ...(route.waits ? [header('Prefer', `wait=<seconds>, at most ${LIMITS.wait_seconds_max}: hold the answer`, { type: 'string' })] : []),
+  ]
+}
+
+function bodyOf(route: Route, schemaOf: SchemaOf): JsonObject {
+  if (route.body === undefined) return {}
+  if (route.body === 'bytes') return { requestBody: { required: true, content: { 'application/octet-stream': { schema: {} } } } }
+  return { requestBody: { required: route.body_optional !== true, content: { 'application/json': { schema: schemaOf(route.body) } } } }
+}
+
+function answersOf(route: Route, schemaOf: SchemaOf): JsonObject {
+  return Object.fromEntries(Object.entries(route.answers).map(([status, answer]) => [status, answerOf(answer, schemaOf)]))
+}
+
+function answerOf(answer: Answer, schemaOf: SchemaOf): JsonObject {
+  const type = answer.content_type ?? (answer.schema === undefined ? undefined : 'application/json')
+  const schema = answer.schema === undefined ? {} : schemaOf(answer.schema)
+  const headers = { 'X-Request-Id': 'The id of this request', ...answer.headers }
+  return {
+    description: answer.description,
+    headers: Object.fromEntries(Object.entries(headers).map(([name, description]) => [name, { description, schema: { type: 'string' } }])),
+    ...(type === undefined ? {} : { content: { [type]: { schema } } }),
+  }
+}
+
+/** One answer for each status, naming the codes and reasons that come with it. */
+function refusalsOf(route: Route): JsonObject {
+  const rules: Record<string, CodeRule> = route.surface === 'app' ? APP_CODES : CELL_CODES
+  const by_status = new Map<number, string[]>()
+  for (const [code, reasons] of Object.entries(errorsOf(route))) {
+    const status = rules[code]?.status
+    if (status === undefined) throw new Error(`${route.id} declares ${code}, which is no code of its surface`)
+    const told =
+      (reasons ?? []).length === 0 ? `\`${code}\`` : `\`${code}\` (${(reasons ?? []).map((reason) => `\`${reason}\``).join(', ')})`
+    by_status.set(status, [...(by_status.get(status) ?? []), told])
+  }
+  const content = { 'application/json': { schema: { $ref: '#/components/schemas/ErrorEnvelope' } } }
+  return Object.fromEntries([...by_status].map(([status, told]) => [String(status), { description: told.join('; '), content }]))
+}
+
+/** Replaces titled schemas by references, everywhere inside. */
+function hoist(schema: Json, components: Map<string, Json>): Json {
+  if (Array.isArray(schema)) return schema.map((inner) => hoist(inner, components))
+  if (schema === null || typeof schema !== 'object') return schema
+  const { title, ...rest } = schema
+  const body = Object.fromEntries(Object.entries(rest).map(([name, inner]) => [name, hoist(inner as Json, components)]))
+  if (typeof title !== 'string') return body
+  const known = components.get(title)
+  if (known !== undefined && JSON.stringify(known) !== JSON.stringify(body)) throw new Error(`two schemas have the title ${title}`)
+  components.set(title, body)
+  return { $ref: `#/components/schemas/${title}` }
+}
+
+function codesOf(codes: Record<string, CodeRule>, reasons: Partial<Record<string, readonly string[]>>): JsonObject {
+  return Object.fromEntries(
+    Object.entries(codes).map(([code, rule]) => [
+      code,
+      { status: rule.status, retryable: rule.retryable, reasons: [...(reasons[code] ?? [])] },
+    ]),
+  )
+}

@@ -1,0 +1,124 @@
+import Type from 'typebox'
+import { APP_REASONS } from '../../errors.ts'
+import { appRoute } from '../../route.ts'
+import { Uuid } from '../../schemas/common.ts'
+import { Operation } from '../../schemas/operations.ts'
+import {
+  IdlePolicyRequest,
+  OpenRequest,
+  OpenResponse,
+  OrganizationWorkspaceQuery,
+  Workspace,
+  WorkspaceInputs,
+  WorkspaceList,
+  WorkspaceQuery,
+} from '../../schemas/workspaces.ts'
+
+export const workspaceParams = Type.Object({ workspace_id: Uuid() })
+export const preferenceApplied = { 'Preference-Applied': 'wait=<seconds>, exactly when the server waited' }
+
+/** What a plan may say against a start. */
+export const startErrors = {
+  entitlement_required: APP_REASONS.entitlement_required.filter((reason) => reason !== 'not_included'),
+  allowance_exhausted: APP_REASONS.allowance_exhausted,
+  quota_exceeded: [],
+} as const
+
+export const workspacesOpen = appRoute({
+  id: 'workspaces.open',
+  method: 'POST',
+  path: '/v1/workspaces/open',
+  summary: 'Open a key: create the workspace on first use, reconnect to it or start it afterwards',
+  auth: 'principal',
+  idempotent: true,
+  waits: true,
+  body: OpenRequest,
+  answers: {
+    200: { schema: OpenResponse, headers: preferenceApplied, description: 'Running and ready' },
+    202: { schema: OpenResponse, headers: preferenceApplied, description: 'Its operation, to poll or to wait for' },
+  },
+  errors: {
+    ...startErrors,
+    forbidden: [],
+    not_found: [],
+    conflict: ['operation_in_progress', 'workspace_deleted', 'lifetime_mismatch', 'session_lifetime', 'mode_mismatch', 'template_archived'],
+    validation_failed: [
+      'reserved_key_prefix',
+      'mode_not_available',
+      'not_supported_for_mode',
+      'secret_not_available',
+      'input_required',
+      'input_unknown',
+      'input_invalid',
+    ],
+  },
+})
+
+export const workspacesList = appRoute({
+  id: 'workspaces.list',
+  method: 'GET',
+  path: '/v1/workspaces',
+  summary: 'Workspaces, newest first; for an API key those of its project',
+  auth: 'principal',
+  query: WorkspaceQuery,
+  answers: { 200: { schema: WorkspaceList, description: 'Workspaces' } },
+  errors: { not_found: [] },
+})
+
+export const workspacesListOfOrganization = appRoute({
+  id: 'workspaces.list_of_organization',
+  method: 'GET',
+  path: '/v1/organizations/{organization_id}/workspaces',
+  summary: 'Workspaces of an organization, newest first',
+  auth: 'principal',
+  params: Type.Object({ organization_id: Uuid() }),
+  query: OrganizationWorkspaceQuery,
+  answers: { 200: { schema: WorkspaceList, description: 'Workspaces' } },
+  errors: { not_found: [] },
+})
+
+export const workspacesGet = appRoute({
+  id: 'workspaces.get',
+  method: 'GET',
+  path: '/v1/workspaces/{workspace_id}',
+  summary: 'One workspace; a deleted one stays readable as a tombstone',
+  auth: 'principal',
+  params: workspaceParams,
+  answers: { 200: { schema: Workspace, description: 'The workspace' } },
+  errors: { not_found: [] },
+})
+
+export const workspacesDelete = appRoute({
+  id: 'workspaces.delete',
+  method: 'DELETE',
+  path: '/v1/workspaces/{workspace_id}',
+  summary: 'Delete a workspace; its key is never used again',
+  auth: 'principal',
+  idempotent: true,
+  params: workspaceParams,
+  answers: { 202: { schema: Operation, description: 'The delete operation; repeating returns the same' } },
+  errors: { not_found: [], forbidden: [] },
+})
+
+export const workspacesInputs = appRoute({
+  id: 'workspaces.inputs',
+  method: 'GET',
+  path: '/v1/workspaces/{workspace_id}/inputs',
+  summary: 'Text inputs that the workspace was opened with',
+  auth: 'principal',
+  params: workspaceParams,
+  answers: { 200: { schema: WorkspaceInputs, description: 'Name to value' } },
+  errors: { not_found: [] },
+})
+
+export const workspacesIdlePolicy = appRoute({
+  id: 'workspaces.idle_policy',
+  method: 'PUT',
+  path: '/v1/workspaces/{workspace_id}/idle-policy',
+  summary: 'Set or clear the idle policy',
+  auth: 'principal',
+  params: workspaceParams,
+  body: IdlePolicyRequest,
+  answers: { 200: { schema: Workspace, description: 'The workspace' } },
+  errors: { not_found: [], forbidden: [], conflict: ['session_lifetime', 'not_supported_for_mode', 'workspace_deleted'] },
+})

@@ -1,0 +1,90 @@
+import { Type } from 'typebox'
+import { LIMITS } from '../../limits.ts'
+import { cellRoute } from '../../route.ts'
+import { ExecOutputQuery, ExecParams, ExecSession, ExecSignal, ExecStart, OutputEvent } from '../../schemas/cell/session.ts'
+import { Uuid } from '../../schemas/common.ts'
+import { GATE_CONFLICTS, GATE_ERRORS } from './gate-errors.ts'
+
+const WorkspaceParams = Type.Object({ workspace_id: Uuid() })
+const UNKNOWN_SESSION = { not_found: ['session_not_found'] }
+
+export const execStart = cellRoute({
+  id: 'exec.start',
+  method: 'POST',
+  path: '/v1/workspaces/{workspace_id}/exec',
+  summary: 'Start a command without a shell; the same session_id never starts it twice',
+  auth: 'tool_token',
+  tool: 'exec',
+  params: WorkspaceParams,
+  body: ExecStart,
+  body_bytes_max: LIMITS.exec_body_bytes_max,
+  answers: {
+    201: { schema: ExecSession, description: 'Started, or `failed_to_start` with the cause in `error`' },
+    200: { schema: ExecSession, description: 'This session exists already; nothing ran again' },
+  },
+  errors: {
+    ...GATE_ERRORS,
+    forbidden: ['secret_not_available'],
+    conflict: [...GATE_CONFLICTS, 'operation_id_reused', 'operation_interrupted'],
+    payload_too_large: [],
+    validation_failed: ['invalid_cwd', 'reserved_prefix', 'not_supported_for_mode'],
+    rate_limited: ['disk_full', 'too_many_sessions'],
+  },
+})
+
+export const execGet = cellRoute({
+  id: 'exec.get',
+  method: 'GET',
+  path: '/v1/workspaces/{workspace_id}/exec/{session_id}',
+  summary: 'Status of a command',
+  auth: 'tool_token',
+  tool: 'exec',
+  params: ExecParams,
+  answers: { 200: { schema: ExecSession, description: 'The command' } },
+  errors: { ...GATE_ERRORS, ...UNKNOWN_SESSION, conflict: GATE_CONFLICTS },
+})
+
+export const execOutput = cellRoute({
+  id: 'exec.output',
+  method: 'GET',
+  path: '/v1/workspaces/{workspace_id}/exec/{session_id}/output',
+  summary: 'Output of a command from given offsets on; Server-Sent Events with `Accept: text/event-stream`',
+  auth: 'tool_token',
+  tool: 'exec',
+  params: ExecParams,
+  query: ExecOutputQuery,
+  answers: {
+    200: { schema: OutputEvent, content_type: 'application/x-ndjson', description: 'One event a line, the last is `exit` or `error`' },
+  },
+  errors: {
+    ...GATE_ERRORS,
+    ...UNKNOWN_SESSION,
+    conflict: [...GATE_CONFLICTS, 'output_expired'],
+    service_unavailable: ['draining', 'too_many_streams'],
+  },
+})
+
+export const execSignal = cellRoute({
+  id: 'exec.signal',
+  method: 'POST',
+  path: '/v1/workspaces/{workspace_id}/exec/{session_id}/signal',
+  summary: "Send a signal to a command's process group",
+  auth: 'tool_token',
+  tool: 'exec',
+  params: ExecParams,
+  body: ExecSignal,
+  answers: { 200: { schema: ExecSession, description: 'The command' } },
+  errors: { ...GATE_ERRORS, ...UNKNOWN_SESSION, validation_failed: [], conflict: [...GATE_CONFLICTS, 'operation_interrupted'] },
+})
+
+export const execCancel = cellRoute({
+  id: 'exec.cancel',
+  method: 'POST',
+  path: '/v1/workspaces/{workspace_id}/exec/{session_id}/cancel',
+  summary: 'SIGTERM to the process group, SIGKILL after the grace',
+  auth: 'tool_token',
+  tool: 'exec',
+  params: ExecParams,
+  answers: { 200: { schema: ExecSession, description: 'The command' } },
+  errors: { ...GATE_ERRORS, ...UNKNOWN_SESSION, conflict: [...GATE_CONFLICTS, 'operation_interrupted'] },
+})

@@ -1,0 +1,44 @@
+import { Type } from 'typebox'
+import { cellRoute } from '../../route.ts'
+import { IdleRecord, Keepalive, KeepaliveAnswer, WakeHint } from '../../schemas/cell/idle.ts'
+import { Uuid } from '../../schemas/common.ts'
+import { GATE_CONFLICTS, GATE_ERRORS } from './gate-errors.ts'
+
+const params = Type.Object({ workspace_id: Uuid() })
+
+export const keepalive = cellRoute({
+  id: 'idle.keepalive',
+  method: 'POST',
+  path: '/v1/workspaces/{workspace_id}/keepalive',
+  summary: 'Keep the workspace from idle suspend for so many seconds; 0 ends it',
+  auth: 'tool_token',
+  tool: 'any',
+  params,
+  body: Keepalive,
+  answers: { 200: { schema: KeepaliveAnswer, description: 'Until when' } },
+  errors: { ...GATE_ERRORS, conflict: GATE_CONFLICTS, validation_failed: [] },
+})
+
+export const wakeHint = cellRoute({
+  id: 'idle.wake-hint',
+  method: 'POST',
+  path: '/v1/workspaces/{workspace_id}/wake-hint',
+  summary: 'A tool call is about to come',
+  auth: 'tool_token',
+  tool: 'any',
+  params,
+  answers: { 202: { schema: WakeHint, description: 'Where the machine is' } },
+  errors: { ...GATE_ERRORS, conflict: GATE_CONFLICTS },
+})
+
+export const idleGet = cellRoute({
+  id: 'idle.get',
+  method: 'GET',
+  path: '/v1/workspaces/{workspace_id}/idle',
+  summary: 'How idle the workspace is, and when it would be suspended for it',
+  auth: 'tool_token',
+  tool: 'any',
+  params,
+  answers: { 200: { schema: IdleRecord, description: 'The idle record' } },
+  errors: { ...GATE_ERRORS, conflict: GATE_CONFLICTS },
+})

@@ -1,0 +1,67 @@
+import { Type, type Static } from 'typebox'
+import { LIMITS } from '../../limits.ts'
+import { strict, Word } from '../common.ts'
+
+const Sha256 = Type.String({ pattern: '^[0-9a-f]{64}$' })
+const Count = Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER })
+
+export const FILE_TYPES = ['file', 'directory', 'symlink', 'other'] as const
+
+/** What is at a path. A last symbolic link is described, not followed. */
+export const FileInfo = Type.Object(
+  {
+    path: Type.String(),
+    name: Type.String(),
+    type: Word(FILE_TYPES),
+    size: Count,
+    mode: Type.String({ pattern: '^[0-7]{4,5}$', description: 'Octal' }),
+    modified_at: Type.String({ format: 'date-time' }),
+    revision: Type.Optional(Sha256),
+    target: Type.Optional(Type.String({ description: 'Where a symbolic link leads' })),
+  },
+  { title: 'FileInfo' },
+)
+export type FileInfo = Static<typeof FileInfo>
+
+export const FileList = Type.Object({ entries: Type.Array(FileInfo), truncated: Type.Boolean() }, { title: 'FileList' })
+export type FileList = Static<typeof FileList>
+
+/** Acknowledges a write. `revision` is absent above 256 MiB. */
+export const WriteResult = Type.Object(
+  {
+    path: Type.String(),
+    bytes_written: Count,
+    sha256: Sha256,
+    durable: Type.Boolean({ description: 'The bytes and the name survive a power cut' }),
+    revision: Type.Optional(Sha256),
+  },
+  { title: 'WriteResult' },
+)
+export type WriteResult = Static<typeof WriteResult>
+
+const path = Type.String({ description: `Absolute, ${LIMITS.file_path_bytes_max} bytes at most` })
+
+export const FileReadQuery = Type.Object({ path, offset: Type.Optional(Count), length: Type.Optional(Count) })
+
+export const FileWriteQuery = Type.Object({
+  path,
+  append: Type.Optional(Type.Boolean({ default: false })),
+  mode: Type.Optional(Type.String({ description: 'Octal' })),
+  create_parents: Type.Optional(Type.Boolean({ default: false })),
+})
+
+export const FileRemoveQuery = Type.Object({ path, recursive: Type.Optional(Type.Boolean({ default: false })) })
+
+export const FileStatQuery = Type.Object({ path, revision: Type.Optional(Type.Boolean({ default: false })) })
+
+export const FileListQuery = Type.Object({
+  path,
+  limit: Type.Optional(Type.Integer({ minimum: 1, maximum: LIMITS.file_list_entries_max, default: LIMITS.file_list_entries_default })),
+})
+
+export const FileMkdir = Type.Object(
+  { path, parents: Type.Optional(Type.Boolean()), mode: Type.Optional(Type.String({ description: 'Octal' })) },
+  strict,
+)
+
+export const FileMove = Type.Object({ from: path, to: path, overwrite: Type.Optional(Type.Boolean()) }, strict)

@@ -1,0 +1,110 @@
+import { Type, type Static } from 'typebox'
+import { LIMITS } from '../../limits.ts'
+import { Nullable, strict, Uuid, Word } from '../common.ts'
+
+/** Ids of commands: chosen by the caller, or made by the server. */
+export const SessionId = Type.String({ pattern: `^[A-Za-z0-9._:-]{1,${LIMITS.session_id_characters_max}}$` })
+
+/** Ids that begin so belong to the template's start commands: readable, not startable. */
+export const RESERVED_SESSION_PREFIX = 'sfstart.'
+
+/** Not Type.Record: its pattern lets names with a line break pass unchecked. */
+const Env = Type.Unsafe<Record<string, string>>({
+  type: 'object',
+  additionalProperties: { type: 'string' },
+  maxProperties: LIMITS.exec_env_max,
+})
+
+/** POST /exec. `execution_id` and `output_limit_bytes` belong to file-first workspaces and are refused on others. */
+export const ExecStart = Type.Object(
+  {
+    session_id: Type.Optional(SessionId),
+    argv: Type.Array(Type.String(), { minItems: 1, maxItems: LIMITS.exec_argv_max }),
+    cwd: Type.Optional(Type.String({ description: 'Absolute path, /home/user when absent' })),
+    env: Type.Optional(Env),
+    user: Type.Optional(Type.String({ minLength: 1, maxLength: 64 })),
+    stdin: Type.Optional(Type.String({ description: '1 MiB at most; then closed' })),
+    stdin_encoding: Type.Optional(Word(['utf8', 'base64'])),
+    timeout_ms: Type.Optional(Type.Integer({ minimum: 1, maximum: LIMITS.exec_timeout_ms_max })),
+    kill_grace_ms: Type.Optional(Type.Integer({ minimum: 0, maximum: LIMITS.exec_kill_grace_ms_max })),
+    secret_refs: Type.Optional(Type.Array(Type.String({ maxLength: 200 }), { maxItems: LIMITS.secrets_per_workspace_max })),
+    execution_id: Type.Optional(Type.String()),
+    output_limit_bytes: Type.Optional(Type.Integer()),
+  },
+  { ...strict, title: 'ExecStart' },
+)
+export type ExecStart = Static<typeof ExecStart>
+
+const Offset = Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER })
+
+export const SESSION_STATES = ['running', 'exited', 'failed_to_start', 'lost'] as const
+
+/** How a command ended, or that it runs: the part of the record that the `exit` event repeats. */
+const Ending = {
+  state: Word(SESSION_STATES),
+  exit_code: Nullable(Type.Integer({ description: '-1 when a signal ended the command' })),
+  term_signal: Nullable(Type.String({ pattern: '^SIG[A-Z0-9+-]{1,12}$' })),
+  timed_out: Type.Boolean(),
+  started_at: Nullable(Type.String({ format: 'date-time' })),
+  ended_at: Nullable(Type.String({ format: 'date-time' })),
+  error: Nullable(Type.String({ description: 'Why the command could not start' })),
+  stdout_bytes: Offset,
+  stderr_bytes: Offset,
+}
+
+/** One command: what was asked, how it goes, and which of its output is still kept. */
+export const ExecSession = Type.Object(
+  {
+    session_id: SessionId,
+    argv: Type.Array(Type.String()),
+    cwd: Type.String(),
+    user: Type.String(),
+    pid: Nullable(Type.Integer({ minimum: 1 })),
+    ...Ending,
+    stdout_available_from: Offset,
+    stderr_available_from: Offset,
+  },
+  { title: 'ExecSession' },
+)
+export type ExecSession = Static<typeof ExecSession>
+
+export const ExecSignal = Type.Object({ signal: Type.String() }, strict)
+
+export const ExecParams = Type.Object({ workspace_id: Uuid(), session_id: SessionId })
+
+export const ExecOutputQuery = Type.Object({
+  stdout_offset: Type.Optional(Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER, default: 0 })),
+  stderr_offset: Type.Optional(Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER, default: 0 })),
+  follow: Type.Optional(Type.Boolean({ default: true })),
+})
+
+/** One event of an output stream. Offsets of a stream only grow and have no gaps. */
+export const OutputEvent = Type.Union([
+  Type.Object({
+    type: Type.Literal('output'),
+    stream: Word(['stdout', 'stderr']),
+    offset: Offset,
+    data: Type.String({ contentEncoding: 'base64' }),
+  }),
+  Type.Object({ type: Type.Literal('exit'), ...Ending }),
+  Type.Object({ type: Type.Literal('heartbeat') }),
+  Type.Object({
+    type: Type.Literal('error'),
+    error: Type.Object({
+      code: Type.String(),
+      message: Type.String(),
+      request_id: Type.String(),
+      retryable: Type.Boolean(),
+      operation_id: Type.Optional(Type.String({ format: 'uuid' })),
+      details: Type.Optional(Type.Record(Type.String(), Type.Unknown())),
+    }),
+  }),
+])
+export type OutputEvent = Static<typeof OutputEvent>
+
+/** Signals that a session's process group may be sent: the portable ones, by name. */
+export const SIGNALS = [
+  'SIGHUP', 'SIGINT', 'SIGQUIT', 'SIGILL', 'SIGTRAP', 'SIGABRT', 'SIGBUS', 'SIGFPE', 'SIGKILL', 'SIGUSR1', 'SIGSEGV', 'SIGUSR2',
+  'SIGPIPE', 'SIGALRM', 'SIGTERM', 'SIGCHLD', 'SIGCONT', 'SIGSTOP', 'SIGTSTP', 'SIGTTIN', 'SIGTTOU', 'SIGURG', 'SIGXCPU', 'SIGXFSZ',
+  'SIGVTALRM', 'SIGPROF', 'SIGWINCH', 'SIGIO', 'SIGPWR', 'SIGSYS',
+] as const // prettier-ignore

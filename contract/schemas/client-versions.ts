@@ -1,0 +1,20 @@
+import Type, { type Static } from 'typebox'
+import { Nullable, Word } from './common.ts'
+
+/** App, "Client versions". */
+export const ClientVersions = Type.Object(
+  {
+    clients: Type.Array(
+      Type.Object({
+        package: Type.String(),
+        ecosystem: Word(['npm', 'pypi']),
+        latest: Nullable(Type.String({ description: 'null while the package is not distributed' })),
+        minimum_supported: Type.String(),
+        upgrade_command: Type.String(),
+        release_notes_url: Type.String(),
+      }),
+    ),
+  },
+  { title: 'ClientVersions' },
+)
+export type ClientVersions = Static<typeof ClientVersions>

@@ -1,0 +1,50 @@
+import Type, { type Static, type TSchema } from 'typebox'
+import { LIMITS } from '../limits.ts'
+
+/** Request bodies and their parts: nothing unnamed is accepted. */
+export const strict = { additionalProperties: false } as const
+
+export const Uuid = (description?: string) => Type.String({ format: 'uuid', ...(description === undefined ? {} : { description }) })
+export const Timestamp = (description?: string) =>
+  Type.String({ format: 'date-time', ...(description === undefined ? {} : { description }) })
+export const Nullable = <T extends TSchema>(schema: T) => Type.Union([schema, Type.Null()])
+
+/** One of a closed list of words. */
+export function Word<const W extends readonly string[]>(words: W, options: { description?: string } = {}) {
+  return Type.Unsafe<W[number]>({ type: 'string', enum: [...words], ...options })
+}
+
+/**
+ * Text from a caller that PostgreSQL can keep and a terminal can show: no control characters (NUL is one) and no lone
+ * surrogates, which would become another text on their way through UTF-8.
+ */
+export const Text = (options: { minLength: number; maxLength: number; description?: string }) =>
+  Type.String({ pattern: '^[^\\p{Cc}\\p{Cs}]*$', ...options })
+
+export const PageQuery = {
+  limit: Type.Optional(
+    Type.Integer({ minimum: 1, maximum: LIMITS.page_size_max, default: LIMITS.page_size_default, description: 'Rows of a page' }),
+  ),
+  cursor: Type.Optional(Text({ minLength: 1, maxLength: LIMITS.cursor_characters_max, description: 'next_cursor of the page before' })),
+}
+
+/** App, "Conventions": every list answers this. */
+export const List = <T extends TSchema>(item: T, title: string) =>
+  Type.Object({ data: Type.Array(item), next_cursor: Nullable(Type.String({ description: 'null on the last page' })) }, { title })
+
+export const ResourcesView = Type.Object(
+  { cpu_millis: Type.Integer(), memory_mib: Type.Integer(), disk_gib: Type.Integer() },
+  { title: 'Resources' },
+)
+export type ResourcesView = Static<typeof ResourcesView>
+
+const int4_max = 2 ** 31 - 1
+export const Caps = Type.Object(
+  {
+    cpu_millis: Type.Optional(Type.Integer({ minimum: 1, maximum: int4_max })),
+    memory_mib: Type.Optional(Type.Integer({ minimum: 1, maximum: int4_max })),
+    disk_gib: Type.Optional(Type.Integer({ minimum: 1, maximum: int4_max })),
+  },
+  { ...strict, title: 'Caps', description: 'Upper bounds; absent ones add no restriction' },
+)
+export type Caps = Static<typeof Caps>

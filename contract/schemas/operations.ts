@@ -1,0 +1,43 @@
+import Type, { type Static } from 'typebox'
+import { OPERATION_ERRORS } from '../errors.ts'
+import { OPERATION_KINDS, OPERATION_STATES } from '../states/operation.ts'
+import { List, Nullable, PageQuery, Timestamp, Uuid, Word } from './common.ts'
+
+const open = { additionalProperties: true } as const
+
+export const OperationError = Type.Object(
+  {
+    code: Word(Object.keys(OPERATION_ERRORS) as (keyof typeof OPERATION_ERRORS)[]),
+    message: Type.String(),
+    retryable: Type.Boolean(),
+    details: Type.Object({}, open),
+  },
+  { title: 'OperationError' },
+)
+
+/** App, "Operation". */
+export const Operation = Type.Object(
+  {
+    id: Uuid(),
+    kind: Word(OPERATION_KINDS),
+    state: Word(OPERATION_STATES),
+    state_reason: Nullable(Type.String({ description: 'Why it is in that state' })),
+    workspace_id: Nullable(Uuid('Of a fork: the new workspace')),
+    created_at: Timestamp(),
+    updated_at: Timestamp(),
+    started_at: Nullable(Timestamp('When it first entered running')),
+    completed_at: Nullable(Timestamp()),
+    error: Nullable(OperationError),
+    result: Nullable(Type.Object({}, open)),
+    input: Type.Object({}, open),
+  },
+  { title: 'Operation' },
+)
+export type Operation = Static<typeof Operation>
+export const OperationList = List(Operation, 'OperationList')
+
+export const OperationQuery = Type.Object({
+  ...PageQuery,
+  state: Type.Optional(Word(OPERATION_STATES)),
+  kind: Type.Optional(Word(OPERATION_KINDS)),
+})

@@ -1,0 +1,171 @@
+import Type, { type Static } from 'typebox'
+import { LIMITS } from '../limits.ts'
+import { OBSERVED_STATES } from '../states/machine.ts'
+import { Caps, List, Nullable, PageQuery, ResourcesView, strict, Text, Timestamp, Uuid, Word } from './common.ts'
+import { Operation } from './operations.ts'
+import { AgentLabel, Tools, ToolToken } from './tool-tokens.ts'
+
+export const DESIRED_STATES = ['running', 'suspended', 'deleted'] as const
+export const LIFETIMES = ['persistent', 'session'] as const
+export const PURPOSES = ['standard', 'template_draft', 'template_test'] as const
+export const MODES = ['processful', 'file_first'] as const
+
+/** App, "Suspend request". */
+export const SuspendRequest = Type.Object(
+  {
+    requested_at: Timestamp(),
+    after_seconds: Type.Integer(),
+    not_before: Timestamp('The suspend takes effect at this moment at the earliest'),
+  },
+  { title: 'SuspendRequest' },
+)
+export type SuspendRequest = Static<typeof SuspendRequest>
+
+export const IDLE_BASES = ['default', 'fixed', 'learned', 'session', 'never'] as const
+
+export const Idle = Type.Object(
+  {
+    policy: Type.String({ description: '`adaptive`, `never` or `fixed:<seconds>`: the one that applies' }),
+    timeout_seconds: Nullable(Type.Integer({ description: 'null: idleness alone never suspends it' })),
+    basis: Word(IDLE_BASES, { description: 'Where the timeout comes from' }),
+    next_eligible_at: Nullable(Timestamp('When it may be suspended if nothing happens until then; null when not running or never')),
+    suspend_request: Nullable(SuspendRequest),
+  },
+  { title: 'Idle' },
+)
+
+export const Startup = Type.Object(
+  {
+    state: Word(['pending', 'running', 'ready', 'failed']),
+    step: Type.Optional(Type.String()),
+    exit_code: Type.Optional(Nullable(Type.Integer())),
+    output_tail: Type.Optional(Type.String()),
+  },
+  { title: 'Startup', additionalProperties: true },
+)
+
+/** App, "Workspace (view)". */
+export const Workspace = Type.Object(
+  {
+    id: Uuid(),
+    organization_id: Uuid(),
+    project_id: Uuid(),
+    key: Type.String(),
+    observed_state: Word(OBSERVED_STATES),
+    desired_state: Word(DESIRED_STATES),
+    ready: Type.Boolean({ description: 'Observed and desired state are running, and start-up is ready where there is one' }),
+    template: Type.Object({ slug: Type.String(), version: Type.Integer() }),
+    active_operation: Nullable(Operation),
+    pending_reason: Nullable(Type.String({ description: 'Why a start waits' })),
+    grants: Nullable(ResourcesView),
+    ceilings: ResourcesView,
+    caps: Caps,
+    lifetime: Word(LIFETIMES),
+    purpose: Word(PURPOSES),
+    disk_layout: Word(['legacy', 'layered']),
+    origin: Nullable(Type.Object({ kind: Type.String() }, { additionalProperties: true })),
+    idle_timeout_seconds: Nullable(Type.Integer()),
+    ended_reason: Nullable(Type.String()),
+    startup: Nullable(Startup),
+    mode: Word(MODES),
+    tree_revision: Nullable(Type.Integer()),
+    ownership_epoch: Type.Integer({ description: 'Rises with every suspend, resume and move; tool tokens carry it' }),
+    cell_endpoint: Nullable(Type.String({ description: 'Where its tools are served; null until it has a place' })),
+    idle: Idle,
+    created_at: Timestamp(),
+    updated_at: Timestamp(),
+    deleted_at: Nullable(Timestamp()),
+  },
+  { title: 'Workspace' },
+)
+export type Workspace = Static<typeof Workspace>
+export const WorkspaceList = List(Workspace, 'WorkspaceList')
+
+export const WorkspaceInputs = Type.Unsafe<Record<string, string>>({
+  type: 'object',
+  additionalProperties: { type: 'string' },
+  title: 'WorkspaceInputs',
+})
+
+const filters = {
+  ...PageQuery,
+  project_id: Type.Optional(Uuid()),
+  state: Type.Optional(Word(OBSERVED_STATES)),
+  desired_state: Type.Optional(Word(DESIRED_STATES)),
+  key_prefix: Type.Optional(Text({ minLength: 0, maxLength: LIMITS.key_characters_max })),
+  include_deleted: Type.Optional(Type.Boolean({ default: false, description: 'implied by state=deleted and desired_state=deleted' })),
+  lifetime: Type.Optional(
+    Type.Unsafe<'persistent' | 'session' | 'any'>({ type: 'string', enum: [...LIFETIMES, 'any'], default: 'persistent' }),
+  ),
+  purpose: Type.Optional(
+    Type.Unsafe<(typeof PURPOSES)[number] | 'any'>({ type: 'string', enum: [...PURPOSES, 'any'], default: 'standard' }),
+  ),
+}
+export const WorkspaceQuery = Type.Object({ ...filters, organization_id: Type.Optional(Uuid()) })
+export type WorkspaceQuery = Static<typeof WorkspaceQuery>
+export const OrganizationWorkspaceQuery = Type.Object(filters)
+
+/** Values are judged by the rules of inputs, which name every bad one: 422 input_invalid (App, open rule 6). */
+const GivenInputs = Type.Unsafe<Record<string, unknown>>({
+  type: 'object',
+  propertyNames: { pattern: '^[^\\p{Cc}\\p{Cs}]*$', maxLength: 200 },
+  maxProperties: 256,
+  additionalProperties: { description: `Text of at most ${LIMITS.input_bytes_max} bytes without CR, LF and NUL` },
+})
+
+const WorkspaceKey = Text({ minLength: 1, maxLength: LIMITS.key_characters_max, description: 'Keys that start with sf: are reserved' })
+const IdlePolicy = Type.String({
+  pattern: '^(adaptive|never|fixed:[1-9][0-9]{1,5})$',
+  description: `adaptive, never or fixed:<${LIMITS.idle_fixed_seconds_min}..${LIMITS.idle_fixed_seconds_max}>`,
+})
+
+export const OpenRequest = Type.Object(
+  {
+    key: WorkspaceKey,
+    template: Text({ minLength: 1, maxLength: 200, description: "Slug; a new workspace uses the template's latest published version" }),
+    caps: Type.Optional(Caps),
+    project_id: Type.Optional(Uuid()),
+    agent_label: Type.Optional(AgentLabel),
+    tools: Type.Optional(Tools),
+    secrets: Type.Optional(
+      Type.Array(Text({ minLength: 1, maxLength: 200 }), { maxItems: LIMITS.secrets_per_workspace_max, uniqueItems: true }),
+    ),
+    inputs: Type.Optional(GivenInputs),
+    lifetime: Type.Optional(Word(LIFETIMES)),
+    idle_policy: Type.Optional(IdlePolicy),
+    mode: Type.Optional(Word(MODES)),
+  },
+  { ...strict, title: 'OpenRequest' },
+)
+export type OpenRequest = Static<typeof OpenRequest>
+
+export const OpenResponse = Type.Object(
+  {
+    workspace: Workspace,
+    operation: Nullable(Operation),
+    cell_endpoint: Nullable(Type.String()),
+    tool_token: Nullable(ToolToken),
+  },
+  { title: 'OpenResponse' },
+)
+
+export const ResumeRequest = Type.Object({ agent_label: Type.Optional(AgentLabel), tools: Type.Optional(Tools) }, strict)
+
+export const ForkRequest = Type.Object(
+  { key: WorkspaceKey, caps: Type.Optional(Caps), lifetime: Type.Optional(Word(LIFETIMES)) },
+  { ...strict, title: 'ForkRequest' },
+)
+
+export const OperationAndWorkspace = Type.Object({ operation: Operation, workspace: Workspace }, { title: 'OperationAndWorkspace' })
+
+export const IdlePolicyRequest = Type.Object({ idle_policy: Nullable(IdlePolicy) }, strict)
+
+export const SuspendWhenIdleRequest = Type.Object(
+  { after_seconds: Type.Integer({ minimum: LIMITS.suspend_after_seconds_min, maximum: LIMITS.suspend_after_seconds_max }) },
+  strict,
+)
+
+export const SuspendWhenIdleResponse = Type.Object(
+  { workspace: Workspace, operation: Nullable(Operation), suspend_request: Nullable(SuspendRequest) },
+  { title: 'SuspendWhenIdleResponse' },
+)

@@ -1,0 +1,201 @@
+import type { ObservedState } from './machine.ts'
+import type { OperationKind } from './operation.ts'
+
+/** What a caller of the application API asks of a workspace. */
+export const COMMANDS = [
+  'open',
+  'suspend',
+  'resume',
+  'resume_and_wait', // resume with Prefer: wait
+  'fork', // as its source
+  'delete',
+  'close',
+  'suspend_when_idle',
+  'cancel_suspend_when_idle',
+  'idle_policy',
+  'tool_token',
+] as const
+export type Command = (typeof COMMANDS)[number]
+
+export type RefusalReason =
+  | 'workspace_deleted'
+  | 'not_supported_for_mode'
+  | 'session_lifetime'
+  | 'not_session'
+  | 'operation_in_progress'
+  | 'workspace_not_running'
+  | 'not_running'
+  | 'already_running'
+  | 'not_suspended'
+  | 'not_forkable'
+
+/** What comes of a command. */
+export type Outcome =
+  | { kind: 'refuse'; reason: RefusalReason }
+  /** A new operation of this kind; `desired_state` is written with it. */
+  | { kind: 'operate'; operation: 'open' | 'suspend' | 'resume' | 'fork' | 'delete'; desired_state: 'running' | 'suspended' | 'deleted' }
+  /** The operation that is there already is the answer. */
+  | { kind: 'join' }
+  /** Nothing of its life changes: the command is answered, or does its small write. */
+  | { kind: 'proceed' }
+  /** What the state says, as long as that starts no operation; else operation_in_progress. */
+  | { kind: 'by_state' }
+
+const refuse = (reason: RefusalReason): Outcome => ({ kind: 'refuse', reason })
+const join: Outcome = { kind: 'join' }
+const proceed: Outcome = { kind: 'proceed' }
+const by_state: Outcome = { kind: 'by_state' }
+const busy = refuse('operation_in_progress')
+const start: Outcome = { kind: 'operate', operation: 'open', desired_state: 'running' }
+const resume: Outcome = { kind: 'operate', operation: 'resume', desired_state: 'running' }
+const suspend: Outcome = { kind: 'operate', operation: 'suspend', desired_state: 'suspended' }
+const fork: Outcome = { kind: 'operate', operation: 'fork', desired_state: 'running' }
+const remove: Outcome = { kind: 'operate', operation: 'delete', desired_state: 'deleted' }
+
+type Row = Record<Command, Outcome>
+type PartialRow = Partial<Row>
+
+/** A deleted workspace: App, "Lifecycle rules". It wins over everything else. */
+export const DELETED_COMMANDS: Row = {
+  open: refuse('workspace_deleted'),
+  suspend: refuse('workspace_deleted'),
+  resume: refuse('workspace_deleted'),
+  resume_and_wait: refuse('workspace_deleted'),
+  fork: refuse('workspace_deleted'),
+  delete: join,
+  close: join,
+  suspend_when_idle: refuse('workspace_deleted'),
+  cancel_suspend_when_idle: proceed,
+  idle_policy: refuse('workspace_deleted'),
+  tool_token: refuse('workspace_deleted'),
+}
+
+/** What a mode and a lifetime refuse in every state. */
+export const MODE_COMMANDS: Record<'processful' | 'file_first', PartialRow> = {
+  processful: {},
+  file_first: {
+    suspend: refuse('not_supported_for_mode'),
+    resume: refuse('not_supported_for_mode'),
+    resume_and_wait: refuse('not_supported_for_mode'),
+    fork: refuse('not_supported_for_mode'),
+    suspend_when_idle: refuse('not_supported_for_mode'),
+    idle_policy: refuse('not_supported_for_mode'),
+  },
+}
+export const LIFETIME_COMMANDS: Record<'persistent' | 'session', PartialRow> = {
+  persistent: { close: refuse('not_session') },
+  session: {
+    suspend: refuse('session_lifetime'),
+    suspend_when_idle: refuse('session_lifetime'),
+    idle_policy: refuse('session_lifetime'),
+  },
+}
+
+/** How an operation holds a workspace: a fork holds two. */
+export type HeldBy = Exclude<OperationKind, 'fork'> | 'fork_source' | 'fork_target'
+
+const HELD: Row = {
+  open: busy,
+  suspend: busy,
+  resume: busy,
+  resume_and_wait: busy,
+  fork: busy,
+  delete: remove,
+  close: remove,
+  suspend_when_idle: busy,
+  cancel_suspend_when_idle: proceed,
+  idle_policy: proceed,
+  tool_token: busy,
+}
+const waits_for_memory = refuse('workspace_not_running') // App, "Reasons": a token asked while suspending or before a resume started
+/** Open and resume join a start in progress (App, "Workspace observed state"). */
+const STARTING: Row = { ...HELD, open: join, resume: join, resume_and_wait: join }
+/** The workspace stays what it is while it is copied. */
+const COPIED: Row = { ...HELD, open: by_state, tool_token: by_state }
+
+/** While an operation holds the workspace, what it is decides, not the state. */
+export const HELD_COMMANDS: Record<HeldBy, Row> = {
+  open: STARTING,
+  resume: { ...STARTING, tool_token: waits_for_memory },
+  fork_target: STARTING,
+  suspend: { ...HELD, suspend_when_idle: join, tool_token: waits_for_memory },
+  fork_source: COPIED,
+  snapshot: COPIED,
+  layer_snapshot: COPIED,
+  template_build: COPIED,
+  restore: HELD,
+  reset: HELD,
+  move: HELD,
+  volume_create: HELD,
+  volume_delete: HELD,
+  volume_attach: HELD,
+  volume_detach: HELD,
+  delete: DELETED_COMMANDS,
+}
+
+/** On its way somewhere, but nothing holds it: what ends it put right at the next open, and DELETE is always accepted. */
+const ADRIFT: Row = {
+  open: start,
+  suspend: refuse('not_running'),
+  resume: refuse('not_suspended'),
+  resume_and_wait: refuse('not_suspended'),
+  fork: refuse('not_forkable'),
+  delete: remove,
+  close: remove,
+  suspend_when_idle: refuse('not_running'),
+  cancel_suspend_when_idle: proceed,
+  idle_policy: proceed,
+  tool_token: refuse('workspace_not_running'),
+}
+
+/** A workspace that nothing holds. */
+export const STATE_COMMANDS: Record<ObservedState, Row> = {
+  running: {
+    ...ADRIFT,
+    open: proceed,
+    suspend,
+    resume: refuse('already_running'),
+    resume_and_wait: proceed,
+    fork,
+    suspend_when_idle: proceed,
+    tool_token: proceed,
+  },
+  suspended: { ...ADRIFT, open: resume, resume, resume_and_wait: resume, fork, tool_token: proceed },
+  failed: ADRIFT, // DECISIONS, "Engine death": open starts it from its current disk
+  creating: ADRIFT,
+  starting: ADRIFT,
+  suspending: ADRIFT,
+  resuming: ADRIFT,
+  forking: ADRIFT,
+  stopping: ADRIFT,
+  deleting: DELETED_COMMANDS,
+  deleted: DELETED_COMMANDS,
+}
+
+/** What `decide` looks at. */
+export interface Seen {
+  observed_state: ObservedState
+  deleted: boolean
+  mode: 'processful' | 'file_first'
+  lifetime: 'persistent' | 'session'
+  held_by: HeldBy | null
+}
+
+export type Decision = Exclude<Outcome, { kind: 'by_state' }>
+
+/** The one reader of the tables above, in the order in which refusals win. */
+export function decide(seen: Seen, command: Command): Decision {
+  if (seen.deleted) return settled(DELETED_COMMANDS[command])
+  const refused = MODE_COMMANDS[seen.mode][command] ?? LIFETIME_COMMANDS[seen.lifetime][command]
+  if (refused) return settled(refused)
+  const of_state = settled(STATE_COMMANDS[seen.observed_state][command])
+  if (seen.held_by === null) return of_state
+  const of_holder = HELD_COMMANDS[seen.held_by][command]
+  if (of_holder.kind !== 'by_state') return of_holder
+  return of_state.kind === 'operate' ? { kind: 'refuse', reason: 'operation_in_progress' } : of_state
+}
+
+function settled(outcome: Outcome): Decision {
+  if (outcome.kind === 'by_state') throw new Error('a table that has no other to refer to says by_state')
+  return outcome
+}

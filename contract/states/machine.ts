@@ -1,0 +1,98 @@
+/** App, "Workspace observed state". */
+export const OBSERVED_STATES = [
+  'creating',
+  'starting',
+  'running',
+  'suspending',
+  'suspended',
+  'resuming',
+  'forking',
+  'stopping',
+  'failed',
+  'deleting',
+  'deleted',
+] as const
+export type ObservedState = (typeof OBSERVED_STATES)[number]
+
+/** What happens to a machine, as its cell sees it: an operation's step, or a death. */
+export const MACHINE_EVENTS = [
+  'start_admitted', // an open has room and begins
+  'started', // the commit of an open
+  'start_failed',
+  'suspend_begun',
+  'suspended', // the commit of a suspend
+  'suspend_undone', // the guest runs again
+  'resume_admitted',
+  'resumed', // the commit of a resume
+  'resume_undone',
+  'fork_admitted',
+  'captured', // a fork has its source's state, and is not running yet
+  'forked', // the commit of a fork: the target runs
+  'fork_failed', // after the capture: an open will restore it
+  'fork_lost', // before the capture: there is nothing to open
+  'died', // the engine ended by itself
+  'lost', // an operation found the machine that it worked on dead
+  'delete_begun',
+  'deleted',
+] as const
+export type MachineEvent = (typeof MACHINE_EVENTS)[number]
+
+/** The state to move to, or null: in this state the event means nothing, and whoever brought it has lost a race. */
+type Row = Record<ObservedState, ObservedState | null>
+
+const NOTHING: Row = {
+  creating: null,
+  starting: null,
+  running: null,
+  suspending: null,
+  suspended: null,
+  resuming: null,
+  forking: null,
+  stopping: null,
+  failed: null,
+  deleting: null,
+  deleted: null,
+}
+
+/**
+ * Total: every event in every state. A row lists what moves. Where an operation holds the workspace (`starting`, `suspending`,
+ * `resuming`, `forking`), a death moves nothing: the operation finds it and decides, since only it knows whether a finished
+ * checkpoint makes the dead machine unimportant.
+ */
+export const MACHINE_STATES: Record<MachineEvent, Row> = {
+  start_admitted: { ...NOTHING, creating: 'starting', starting: 'starting', failed: 'starting' },
+  started: { ...NOTHING, creating: 'running', starting: 'running' },
+  start_failed: { ...NOTHING, creating: 'failed', starting: 'failed', failed: 'failed' },
+  suspend_begun: { ...NOTHING, running: 'suspending', suspending: 'suspending' },
+  suspended: { ...NOTHING, suspending: 'suspended' },
+  suspend_undone: { ...NOTHING, running: 'running', suspending: 'running' },
+  resume_admitted: { ...NOTHING, suspended: 'resuming', resuming: 'resuming' },
+  resumed: { ...NOTHING, resuming: 'running' },
+  resume_undone: { ...NOTHING, suspended: 'suspended', resuming: 'suspended' },
+  fork_admitted: { ...NOTHING, creating: 'forking', forking: 'forking' },
+  captured: { ...NOTHING, creating: 'forking', forking: 'forking' },
+  forked: { ...NOTHING, forking: 'running' },
+  fork_failed: { ...NOTHING, creating: 'failed', forking: 'failed' },
+  fork_lost: { ...NOTHING, creating: 'deleted', forking: 'deleted' },
+  died: { ...NOTHING, running: 'failed' },
+  lost: { ...NOTHING, running: 'failed', suspending: 'failed' },
+  delete_begun: {
+    creating: 'deleting',
+    starting: 'deleting',
+    running: 'deleting',
+    suspending: 'deleting',
+    suspended: 'deleting',
+    resuming: 'deleting',
+    forking: 'deleting',
+    stopping: 'deleting',
+    failed: 'deleting',
+    deleting: 'deleting',
+    deleted: null,
+  },
+  deleted: { ...NOTHING, deleting: 'deleted' },
+}
+
+/** Where the event leads from this state; null when it means nothing there. */
+export function machineState(from: ObservedState, event: MachineEvent): ObservedState | null {
+  return MACHINE_STATES[event][from]
+}

@@ -1,0 +1,36 @@
+/** App, "Operation"; the list of kinds is completed by DECISIONS. */
+export const OPERATION_KINDS = [
+  'open',
+  'suspend',
+  'resume',
+  'fork',
+  'snapshot',
+  'restore',
+  'delete',
+  'reset',
+  'layer_snapshot',
+  'volume_create',
+  'volume_delete',
+  'volume_attach',
+  'volume_detach',
+  'template_build',
+  'move',
+] as const
+export type OperationKind = (typeof OPERATION_KINDS)[number]
+
+export const OPERATION_STATES = ['queued', 'capacity_pending', 'running', 'succeeded', 'failed', 'canceled'] as const
+export type OperationState = (typeof OPERATION_STATES)[number]
+
+/** Which states an operation never leaves. */
+const TERMINAL: Record<OperationState, boolean> = {
+  queued: false,
+  capacity_pending: false,
+  running: false,
+  succeeded: true,
+  failed: true,
+  canceled: true,
+}
+
+export function isTerminal(state: OperationState): boolean {
+  return TERMINAL[state]
+}

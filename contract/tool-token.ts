@@ -1,0 +1,29 @@
+import Type, { type Static } from 'typebox'
+import { TOOLS, type Tool } from './route.ts'
+
+/** The token's `typ`: a JWT signed by the same key for another purpose is no tool token. */
+export const TOOL_TOKEN_TYPE = 'berth-tool+jwt'
+export const TOOL_TOKEN_ALGORITHM = 'ES256'
+
+const uuid = () => Type.String({ format: 'uuid' })
+
+/** Claims of a tool token: App, "Tool token". The header is exactly {alg, typ, kid}. */
+export const ToolTokenClaims = Type.Object(
+  {
+    iss: Type.String({ description: 'Address of the application API that issued it' }),
+    aud: Type.String({ description: 'cell_endpoint of the workspace: no other gateway accepts it' }),
+    sub: uuid(), // the principal
+    pty: Type.Unsafe<'api_key' | 'user'>({ type: 'string', enum: ['api_key', 'user'] }),
+    org: uuid(),
+    prj: uuid(),
+    ws: uuid(),
+    epoch: Type.Integer({ minimum: 0 }),
+    tools: Type.Array(Type.Unsafe<Tool>({ type: 'string', enum: [...TOOLS] }), { minItems: 1, uniqueItems: true }),
+    sid: uuid(), // the agent session
+    iat: Type.Integer(),
+    exp: Type.Integer(),
+    jti: Type.String(),
+  },
+  { additionalProperties: false },
+)
+export type ToolTokenClaims = Static<typeof ToolTokenClaims>

@@ -1,0 +1,95 @@
+import pino, { type Logger } from 'pino'
+import { openDatabase, type DatabaseOptions } from '../db/database.ts'
+import { openListener } from '../db/listen.ts'
+import { systemClock, type Clock } from '../lib/clock.ts'
+import { createIds } from '../lib/ids.ts'
+import { startEngine } from './engine.ts'
+import { startGateway, type Gateway } from './gateway/server.ts'
+import type { MachineHost } from './links/hostd.ts'
+import { connectHostd } from './links/hostd-client.ts'
+import { askActivity, type AskActivity } from './machines/ask-activity.ts'
+import { registerCell } from './machines/cells-store.ts'
+import { createMachineTable } from './machines/live-table.ts'
+import { startOpsServer } from './ops-server.ts'
+
+/** What this process needs to know. service/config.ts reads it from a file. */
+export interface CellConfig {
+  listen: { host: string; port: number }
+  ops_listen: { host: string; port: number }
+  base_url: string
+  cell_endpoint: string
+  cell_name: string
+  hostd_socket: string
+  database: DatabaseOptions
+  log_level: 'debug' | 'info' | 'warn' | 'error'
+}
+
+/** What a test puts in the place of the world. */
+export interface CellParts {
+  host?: MachineHost
+  clock?: Clock
+  log?: Logger
+  ask_activity?: AskActivity
+}
+
+export interface Cell {
+  ops_address: string
+  /** The gateway's address, once this process acts for the cell and serves. */
+  serving: Promise<string>
+  close(): Promise<void>
+}
+
+const DRAIN_MS = 7000 // less than the supervisor waits
+
+/** Owns the machines of one computer: drives its host, works off its operations, serves its gateway. */
+export async function startCell(config: CellConfig, parts: CellParts = {}): Promise<Cell> {
+  const clock = parts.clock ?? systemClock
+  const log = parts.log ?? pino({ level: config.log_level, base: { process: 'cell' } })
+  const ids = createIds(clock)
+  const db = openDatabase(config.database)
+  const listener = await openListener(config.database)
+  const cell_id = await registerCell(db, { id: ids.next(), name: config.cell_name, endpoint: config.cell_endpoint }, clock.now())
+  const host = parts.host ?? connectHostd(config.hostd_socket)
+  const table = createMachineTable({ db, listener, clock, cell_id })
+  const cell = { cell_id, db, clock, ids, host, table, log }
+  const engine = startEngine({
+    cell,
+    listener,
+    database: config.database,
+    endpoint: config.cell_endpoint,
+    ask_activity: parts.ask_activity ?? askActivity,
+  })
+  let gateway: Gateway | null = null
+  const ops = await startOpsServer({ listen: config.ops_listen, table, isReady: () => gateway !== null && engine.isReady() })
+  // Not before this process acts for the cell: a second one by mistake knows no machine, and would refuse what the first serves.
+  const serving = engine.ready.then(async () => {
+    const { listen, base_url: issuer, cell_endpoint: endpoint } = config
+    gateway = await startGateway({ listen, table, db, listener, clock, ids, log, cell_id, issuer, endpoint })
+    log.info({ gateway: gateway.address }, 'serving')
+    return gateway.address
+  })
+  serving.catch((error: unknown) => {
+    log.fatal({ err: error }, 'the gateway could not start')
+    process.exitCode = 1
+    process.kill(process.pid, 'SIGTERM') // a cell without its gateway serves nobody: close, and be started again
+  })
+  return {
+    ops_address: addressOf(ops),
+    serving,
+    async close() {
+      gateway?.drain()
+      await engine.close(DRAIN_MS)
+      await gateway?.close()
+      ops.close()
+      table.close()
+      await host.close()
+      await listener.close()
+      await db.destroy()
+    },
+  }
+}
+
+function addressOf(server: Awaited<ReturnType<typeof startOpsServer>>): string {
+  const address = server.address()
+  return typeof address === 'object' && address !== null ? `http://${address.address}:${address.port}` : ''
+}

@@ -1,0 +1,110 @@
+import type { DatabaseOptions } from '../db/database.ts'
+import type { Resources } from '../db/schema.ts'
+import type { Listener } from '../db/listen.ts'
+import type { AskActivity } from './machines/ask-activity.ts'
+import { describeCell } from './machines/cells-store.ts'
+import { flushActivity, startFlushing } from './machines/flush.ts'
+import { startIdleClock } from './machines/idle-clock.ts'
+import { residentIds } from './machines/store.ts'
+import { watchHost, type Watch } from './machines/watch.ts'
+import type { CellContext } from './operations/job.ts'
+import { ownCell } from './operations/ownership.ts'
+import { startRunner, type Runner } from './operations/runner.ts'
+
+export interface EngineOptions {
+  cell: CellContext
+  listener: Listener
+  database: DatabaseOptions
+  endpoint: string
+  ask_activity: AskActivity
+}
+
+/** What acts for the cell: one process at a time, the one that owns it. */
+export interface Engine {
+  /** This process owns the cell and has compared it with its host. */
+  isReady(): boolean
+  /** Resolves when it first is. */
+  ready: Promise<void>
+  runner(): Runner | null
+  watch(): Watch | null
+  /** Takes no more work and waits for what is under way, at most so long; then gives the cell up. */
+  close(drain_ms: number): Promise<void>
+}
+
+const RETRY_MS = 500
+
+interface Term {
+  runner: Runner
+  watch: Watch
+  controller: AbortController
+}
+
+export function startEngine(options: EngineOptions): Engine {
+  const { cell } = options
+  const first = Promise.withResolvers<void>()
+  const started_at = cell.clock.now()
+  let term: Term | null = null
+  let closed = false
+  let attempt: AbortController | null = null
+
+  const act = async (lost: AbortSignal, controller: AbortController) => {
+    const signal = AbortSignal.any([lost, controller.signal])
+    let capacity: Resources = { cpu_millis: 0, memory_mib: 0, disk_gib: 0 }
+    await cell.table.preload(await residentIds(cell.db, cell.cell_id))
+    const watch = watchHost(cell, signal, async (inventory) => {
+      const { cpu_millis, memory_mib, disk_gib } = inventory.capacity
+      capacity = { cpu_millis, memory_mib, disk_gib }
+      await describeCell(cell.db, cell.cell_id, options.endpoint, inventory, cell.clock.now())
+      term?.runner.wake() // the host may have come back, with room
+    })
+    await Promise.race([watch.ready, watch.ended])
+    signal.throwIfAborted()
+    const runner = startRunner({ cell, listener: options.listener, signal, capacity: () => capacity, leftovers: watch.sweepSoon })
+    startFlushing(cell.db, cell.table, cell.log, signal)
+    startIdleClock({ ...cell, ask_activity: options.ask_activity, started_at }, signal)
+    term = { runner, watch, controller }
+    cell.log.info('this process acts for the cell')
+    first.resolve()
+  }
+  const begin = (lost: AbortSignal) => {
+    const controller = new AbortController()
+    attempt = controller
+    lost.addEventListener('abort', () => {
+      if (term?.controller === controller) term = null
+      cell.log.warn('this process no longer acts for the cell')
+    })
+    act(lost, controller).catch((error: unknown) => {
+      controller.abort(error)
+      if (lost.aborted || closed) return
+      // The database went away in the middle of the beginning: the same lock, another try.
+      cell.log.warn({ err: error }, 'the cell could not begin to act')
+      setTimeout(() => {
+        if (!lost.aborted && !closed) begin(lost)
+      }, RETRY_MS)
+    })
+  }
+  const ownership = ownCell(options.database, cell.cell_id, begin)
+  return {
+    isReady: () => term !== null,
+    ready: first.promise,
+    runner: () => term?.runner ?? null,
+    watch: () => term?.watch ?? null,
+    async close(drain_ms) {
+      closed = true
+      const current = term
+      if (current !== null) {
+        await within(drain_ms, current.runner.drain())
+        await flushActivity(cell.db, cell.table).catch(() => undefined) // a few seconds of activity; after a start all counts as active
+      }
+      attempt?.abort(new Error('The cell is closing'))
+      await ownership.close()
+    },
+  }
+}
+
+async function within(limit_ms: number, work: Promise<void>): Promise<void> {
+  const { promise, resolve } = Promise.withResolvers<void>()
+  const timer = setTimeout(resolve, limit_ms)
+  await Promise.race([work, promise])
+  clearTimeout(timer)
+}

@@ -1,0 +1,36 @@
+import { fail, type Failure, type FailureOptions } from '../../lib/fail.ts'
+import { AgentTrouble, type TroubleKind } from '../links/agent-trouble.ts'
+import type { Ticket } from './gate/gate.ts'
+
+/** `read` changes nothing; `change` may have happened when its answer is lost. */
+export type Asking = 'read' | 'change'
+
+/** Asks a machine's agent, and says in the caller's terms what went wrong. `details` help a caller to find out what became of it. */
+export async function ask<T>(ticket: Ticket, asking: Asking, asked: () => Promise<T>, details?: Record<string, unknown>): Promise<T> {
+  try {
+    return await asked()
+  } catch (error) {
+    throw error instanceof AgentTrouble ? await explain(ticket, asking, error, details) : error
+  }
+}
+
+/** A trouble as a refusal: the workspace's own change, where that is the cause, is a better answer than a broken connection. */
+export async function explain(ticket: Ticket, asking: Asking, trouble: AgentTrouble, details?: Record<string, unknown>): Promise<Failure> {
+  if (trouble.kind === 'nonsense') return fail('internal_error', null, 'The machine gave an answer that makes no sense', { cause: trouble })
+  const unexecuted = trouble.kind === 'unreachable' || asking === 'read'
+  const refused = unexecuted ? await ticket.refusedBy() : null
+  return refused ?? plainly(trouble.kind, asking, { cause: trouble, ...(details ? { details } : {}) })
+}
+
+function plainly(kind: Exclude<TroubleKind, 'nonsense'>, asking: Asking, options: FailureOptions): Failure {
+  if (kind === 'silent') return fail('timeout', null, 'The workspace did not answer in time', options)
+  if (kind === 'cut' && asking === 'change') {
+    return fail(
+      'conflict',
+      'operation_interrupted',
+      'The connection to the machine broke: whether the call was executed is not known',
+      options,
+    )
+  }
+  return fail('dependency_unavailable', null, 'The machine cannot be reached at the moment', { retry_after_seconds: 1, ...options })
+}

@@ -1,0 +1,34 @@
+import { refusal } from '../../../http/envelope.ts'
+import type { Failure } from '../../../lib/fail.ts'
+import type { Ending } from '../../links/output-frames.ts'
+
+/** How events are written: one JSON object a line, or as Server-Sent Events. */
+export interface EventEncoding {
+  content_type: string
+  output(stream: 'stdout' | 'stderr', offset: number, data: Buffer): string
+  exit(ending: Ending): string
+  heartbeat(): string
+  error(failure: Failure, request_id: string): string
+}
+
+export const NDJSON = encoding('application/x-ndjson', '', '\n')
+export const SERVER_SENT_EVENTS = encoding('text/event-stream', 'data: ', '\n\n')
+
+/** The encoding that an Accept header asks for. */
+export function encodingFor(accept: string | undefined): EventEncoding {
+  return accept !== undefined && /(?:^|,)\s*text\/event-stream\s*(?:;|,|$)/i.test(accept) ? SERVER_SENT_EVENTS : NDJSON
+}
+
+function encoding(content_type: string, before: string, after: string): EventEncoding {
+  const event = (value: object) => `${before}${JSON.stringify(value)}${after}`
+  const heartbeat = event({ type: 'heartbeat' })
+  return {
+    content_type,
+    // Put together by hand: base64 needs no escaping, and this line is the whole cost of a stream.
+    output: (stream, offset, data) =>
+      `${before}{"type":"output","stream":"${stream}","offset":${offset},"data":"${data.toString('base64')}"}${after}`,
+    exit: (ending) => event({ type: 'exit', ...ending }),
+    heartbeat: () => heartbeat,
+    error: (failure, request_id) => event({ type: 'error', ...refusal('cell', failure, request_id).body }),
+  }
+}

@@ -1,0 +1,26 @@
+import type { ServerResponse } from 'node:http'
+import type { execOutput } from '../../../../contract/routes/cell/exec.ts'
+import { Failure } from '../../../lib/fail.ts'
+import { ask } from '../ask.ts'
+import type { GatewayHandler } from '../handler.ts'
+import { encodingFor, type EventEncoding } from './event-encoding.ts'
+import { followOutput, startStream } from './follow.ts'
+
+export const readOutput: GatewayHandler<typeof execOutput> = async (call, _deps, ticket) => {
+  const { stdout_offset = 0, stderr_offset = 0, follow = true } = call.query
+  const from = { stdout_offset, stderr_offset, follow }
+  const encoding = encodingFor(call.headers.accept)
+  try {
+    const frames = await ask(ticket, 'read', () => ticket.agent.openOutput(call.params.session_id, from, call.signal))
+    return { stream: (response) => followOutput({ frames, from, response, encoding, ticket, request_id: call.request_id }) }
+  } catch (error) {
+    if (!(error instanceof Failure) || error.reason !== 'output_expired') throw error
+    return { stream: (response) => answerExpired(response, encoding, error, call.request_id) }
+  }
+}
+
+/** DECISIONS, "Gateway": below the retained range is an event, so that followers meet it in one place. */
+async function answerExpired(response: ServerResponse, encoding: EventEncoding, expired: Failure, request_id: string): Promise<void> {
+  startStream(response, encoding)
+  response.end(encoding.error(expired, request_id))
+}

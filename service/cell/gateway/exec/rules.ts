@@ -1,0 +1,109 @@
+import { createHash } from 'node:crypto'
+import { LIMITS } from '../../../../contract/limits.ts'
+import { type ExecStart, RESERVED_SESSION_PREFIX } from '../../../../contract/schemas/cell/session.ts'
+import { fail, type Failure } from '../../../lib/fail.ts'
+import type { AgentExec } from '../../links/agent.ts'
+
+/** DECISIONS, "Workspaces": the platform's templates have this user, and exec runs as it. */
+const DEFAULT_USER = 'user'
+const DEFAULT_CWD = '/home/user'
+
+export interface Environment {
+  template_env: Readonly<Record<string, string>>
+  inputs: Readonly<Record<string, string>>
+}
+
+/** The command that a request asks for, or its refusal. Pure. */
+export function commandOf(asked: ExecStart, environment: Environment, session_id: string): AgentExec {
+  refuseUnavailable(asked, session_id)
+  refuseText(asked)
+  const stdin = stdinOf(asked)
+  const command = {
+    argv: asked.argv,
+    cwd: cwdOf(asked.cwd),
+    user: asked.user ?? DEFAULT_USER,
+    timeout_ms: asked.timeout_ms ?? 0,
+    kill_grace_ms: asked.kill_grace_ms ?? LIMITS.exec_kill_grace_ms_default,
+  }
+  return {
+    session_id,
+    fingerprint: fingerprintOf(command, asked.env ?? {}, stdin),
+    ...command,
+    // Cell, "Exec session": lowest first; the guest's own environment lies below all of them.
+    env: { ...environment.template_env, ...environment.inputs, ...asked.env },
+    ...(stdin.length === 0 ? {} : { stdin_base64: stdin.toString('base64') }),
+  }
+}
+
+function refuseUnavailable(asked: ExecStart, session_id: string): void {
+  if (session_id.startsWith(RESERVED_SESSION_PREFIX)) {
+    throw fail('validation_failed', 'reserved_prefix', `Session ids that start with ${RESERVED_SESSION_PREFIX} belong to the template`, {
+      details: { field: 'session_id' },
+    })
+  }
+  const field = asked.execution_id !== undefined ? 'execution_id' : asked.output_limit_bytes !== undefined ? 'output_limit_bytes' : null
+  if (field !== null) {
+    throw fail('validation_failed', 'not_supported_for_mode', `${field} is for file-first workspaces`, {
+      details: { field, mode: 'processful', operation: 'exec' },
+    })
+  }
+  if (asked.secret_refs !== undefined && asked.secret_refs.length > 0) {
+    throw fail('forbidden', 'secret_not_available', 'The workspace may not use these secrets', { details: { names: asked.secret_refs } })
+  }
+}
+
+function refuseText(asked: ExecStart): void {
+  if (asked.argv[0] === '') throw invalid('argv', 'the program must not be empty')
+  const env = Object.entries(asked.env ?? {})
+  asked.argv.forEach((argument, at) => refuseWord(`argv.${at}`, argument))
+  if (asked.user !== undefined) refuseWord('user', asked.user)
+  for (const [name, value] of env) {
+    if (name === '' || name.includes('=')) throw invalid('env', 'a name must not be empty or contain =')
+    refuseWord('env', name)
+    refuseWord(`env.${name}`, value)
+  }
+  const bytes = [...asked.argv, ...env.flat()].reduce((sum, word) => sum + Buffer.byteLength(word) + 1, 0)
+  if (bytes > LIMITS.exec_arguments_bytes_max) throw tooLarge('Arguments and environment are', LIMITS.exec_arguments_bytes_max)
+}
+
+/** The kernel's strings end at NUL, and half of a surrogate pair has no bytes. */
+function refuseWord(field: string, word: string): void {
+  if (word.includes('\0') || !word.isWellFormed()) throw invalid(field, 'must be Unicode text without NUL')
+}
+
+function cwdOf(cwd: string | undefined): string {
+  if (cwd === undefined) return DEFAULT_CWD
+  if (!cwd.startsWith('/') || cwd.includes('\0') || !cwd.isWellFormed() || Buffer.byteLength(cwd) > LIMITS.file_path_bytes_max) {
+    throw fail('validation_failed', 'invalid_cwd', 'cwd must be an absolute path', { details: { field: 'cwd' } })
+  }
+  return cwd
+}
+
+const BASE64 = /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/
+
+function stdinOf({ stdin = '', stdin_encoding }: ExecStart): Buffer {
+  const base64 = stdin_encoding === 'base64'
+  if (base64 && !BASE64.test(stdin)) throw invalid('stdin', 'is not base64')
+  if (!base64 && !stdin.isWellFormed()) throw invalid('stdin', 'must be Unicode text; send other bytes as base64')
+  const bytes = Buffer.from(stdin, base64 ? 'base64' : 'utf8')
+  if (bytes.length > LIMITS.exec_stdin_bytes_max) throw tooLarge('stdin is', LIMITS.exec_stdin_bytes_max)
+  return bytes
+}
+
+/** Which command an id was used for: what was asked, with its defaults, whatever the order of the environment. */
+function fingerprintOf(command: object, env: Record<string, string>, stdin: Buffer): string {
+  const sorted = Object.entries(env).sort(([a], [b]) => (a < b ? -1 : 1))
+  return createHash('sha256')
+    .update(JSON.stringify([command, sorted, stdin.length]))
+    .update(stdin)
+    .digest('hex')
+}
+
+function invalid(field: string, message: string): Failure {
+  const path = field.slice(0, 200).toWellFormed()
+  return fail('validation_failed', null, 'The request is not valid', { details: { issues: [{ path, message }] } })
+}
+
+function tooLarge(what: string, max_bytes: number): Failure {
+  return fail('payload_too_large', null, `${what} larger than ${max_bytes} bytes`, { details: { max_bytes } })
+}

@@ -1,0 +1,86 @@
+import type { IncomingMessage, OutgoingHttpHeaders } from 'node:http'
+import { Transform, type TransformCallback } from 'node:stream'
+import { pipeline } from 'node:stream/promises'
+import type { filesRead } from '../../../../contract/routes/cell/files.ts'
+import { AgentTrouble } from '../../links/agent-trouble.ts'
+import { ask } from '../ask.ts'
+import type { GatewayHandler } from '../handler.ts'
+import { pathOf } from './path.ts'
+import { type Part, partOf, unsatisfiable } from './range.ts'
+
+export const readFile: GatewayHandler<typeof filesRead> = async (call, _deps, ticket) => {
+  const path = pathOf(call.body_stream.url ?? '')
+  const part = partOf(call.query, call.headers.range)
+  const wanted = part.kind === 'unsatisfiable' ? { offset: 0, length: 0 } : sizesOf(part)
+  const { file, described } = await ask(ticket, 'read', async () => {
+    const file = await ticket.agent.openFile(path, wanted, call.signal)
+    return { file, described: describe(file, part) }
+  })
+  if (part.kind === 'unsatisfiable' || (part.kind === 'range' && described.bytes === 0)) {
+    file.destroy()
+    throw unsatisfiable(described.size)
+  }
+  return {
+    async stream(response) {
+      response.writeHead(part.kind === 'range' ? 206 : 200, described.headers)
+      // Whoever breaks off, the reader must not take a part for the whole: pipeline destroys what is left.
+      const carried = described.bytes === null ? pipeline(file, new AtMost(UNSIZED_BYTES_MAX), response) : pipeline(file, response)
+      await carried.catch(() => undefined)
+    },
+  }
+}
+
+/** Files such as those of /proc say that they are empty, and are not. */
+const UNSIZED_BYTES_MAX = 16 << 20
+
+class AtMost extends Transform {
+  #left: number
+
+  constructor(bytes_max: number) {
+    super()
+    this.#left = bytes_max
+  }
+
+  override _transform(chunk: Buffer, _encoding: BufferEncoding, done: TransformCallback): void {
+    this.#left -= chunk.length
+    done(this.#left < 0 ? new Error('The file is too large') : null, chunk)
+  }
+}
+
+function sizesOf({ offset, length }: { offset?: number; length?: number }): { offset?: number; length?: number } {
+  return { ...(offset === undefined ? {} : { offset }), ...(length === undefined ? {} : { length }) }
+}
+
+/** Headers made anew from what the agent's say: none of its bytes go into ours. `bytes` null: nobody knows how many will come. */
+function describe(file: IncomingMessage, part: Part): { size: number; bytes: number | null; headers: OutgoingHttpHeaders } {
+  const size = countOf(file, 'x-file-size')
+  const offset = part.kind === 'unsatisfiable' ? 0 : (part.offset ?? 0)
+  const bytes = size === 0 && part.kind === 'query' && offset === 0 ? null : promisedBytes(file, part, size, offset)
+  const revision = file.headers['x-file-revision']
+  const headers: OutgoingHttpHeaders = {
+    'content-type': 'application/octet-stream',
+    'cache-control': 'no-store',
+    'x-content-type-options': 'nosniff',
+    'x-file-size': size,
+  }
+  if (bytes !== null) headers['content-length'] = bytes
+  if (typeof revision === 'string' && /^[0-9a-f]{64}$/.test(revision)) headers['x-file-revision'] = revision
+  if (part.kind === 'range') headers['content-range'] = `bytes ${offset}-${offset + (bytes ?? 0) - 1}/${size}`
+  return { size, bytes, headers }
+}
+
+function promisedBytes(file: IncomingMessage, part: Part, size: number, offset: number): number {
+  const length = part.kind === 'unsatisfiable' ? 0 : (part.length ?? size)
+  const bytes = Math.max(0, Math.min(length, size - offset))
+  // An empty file's length is not looked at: it is refused, or read above.
+  if (size === 0 || countOf(file, 'content-length') === bytes) return bytes
+  file.destroy()
+  throw new AgentTrouble('nonsense', 'The agent announced another number of bytes than it was asked for')
+}
+
+function countOf(file: IncomingMessage, name: string): number {
+  const text = file.headers[name]
+  if (typeof text === 'string' && /^\d{1,15}$/.test(text)) return Number(text)
+  file.destroy()
+  throw new AgentTrouble('nonsense', `The agent gave no ${name}`)
+}

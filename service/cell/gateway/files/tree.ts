@@ -1,0 +1,34 @@
+import type { filesList, filesMkdir, filesMove, filesRemove, filesStat } from '../../../../contract/routes/cell/files.ts'
+import { LIMITS } from '../../../../contract/limits.ts'
+import { ask } from '../ask.ts'
+import type { GatewayHandler } from '../handler.ts'
+import { checkMode, checkPath, pathOf } from './path.ts'
+
+export const statFile: GatewayHandler<typeof filesStat> = async (call, _deps, ticket) => {
+  const path = pathOf(call.body_stream.url ?? '')
+  return { status: 200, body: await ask(ticket, 'read', () => ticket.agent.statFile(path, call.query.revision ?? false)) }
+}
+
+export const listFiles: GatewayHandler<typeof filesList> = async (call, _deps, ticket) => {
+  const path = pathOf(call.body_stream.url ?? '')
+  const limit = call.query.limit ?? LIMITS.file_list_entries_default
+  return { status: 200, body: await ask(ticket, 'read', () => ticket.agent.listFiles(path, limit)) }
+}
+
+export const removeFile: GatewayHandler<typeof filesRemove> = async (call, _deps, ticket) => {
+  const path = pathOf(call.body_stream.url ?? '')
+  await ask(ticket, 'change', () => ticket.agent.removeFile(path, call.query.recursive ?? false))
+  return { status: 204 }
+}
+
+export const makeDirectory: GatewayHandler<typeof filesMkdir> = async (call, _deps, ticket) => {
+  const { parents = false, mode } = call.body
+  const wanted = { path: checkPath('path', call.body.path), parents, ...checkMode(mode) }
+  return { status: 201, body: await ask(ticket, 'change', () => ticket.agent.makeDirectory(wanted)) }
+}
+
+export const moveFile: GatewayHandler<typeof filesMove> = async (call, _deps, ticket) => {
+  const { overwrite = false } = call.body
+  const wanted = { from: checkPath('from', call.body.from), to: checkPath('to', call.body.to), overwrite }
+  return { status: 200, body: await ask(ticket, 'change', () => ticket.agent.moveFile(wanted)) }
+}

@@ -1,0 +1,175 @@
+import { LIMITS } from '../../../../contract/limits.ts'
+import type { Arrival, ToolCaller, Who } from '../../../http/call.ts'
+import type { Clock } from '../../../lib/clock.ts'
+import { fail, Failure } from '../../../lib/fail.ts'
+import { isUuid } from '../../../lib/ids.ts'
+import type { AgentLink, AgentLinks } from '../../links/agent.ts'
+import type { LiveMachine, MachineTable, WorkspaceEntry } from '../../machines/table.ts'
+import { type ApiKeys, keyRefusal } from './api-keys.ts'
+import type { VerificationKeys } from './keys.ts'
+import { createPlaces, type Places } from './places.ts'
+import { decideSituation } from './situation.ts'
+import { verifyToken } from './token.ts'
+import { createVerdicts } from './verdicts.ts'
+
+/** The one place that every tool call passes (DESIGN §5, "Gate"). */
+export interface Gate {
+  /** 401 and 403. */
+  authenticate(arrival: Arrival): Promise<ToolCaller>
+  /** Every refusal that wins over the request itself. The ticket holds the machine awake until it is disposed of. */
+  admit(arrival: Arrival, who: Who): Promise<Ticket>
+  /** New calls are refused from now on. */
+  drain(): void
+  readonly draining: AbortSignal
+}
+
+/** A call that may be served, and by what. */
+export interface Ticket extends Disposable {
+  entry: WorkspaceEntry
+  agent: AgentLink
+  /** Why the same call would be refused by now; null when it would not. */
+  refusedBy(): Promise<Failure | null>
+  /** A lifecycle operation has the workspace in hand: its machine may stand still. */
+  held(): boolean
+  draining: AbortSignal
+}
+
+export interface GateDeps {
+  table: MachineTable
+  keys: VerificationKeys
+  api_keys: ApiKeys
+  agents: AgentLinks
+  clock: Clock
+  cell_id: string
+  issuer: string
+  audience: string
+  places?: Places
+}
+
+const BEARER = /^Bearer ([^\s]+)$/i
+/** Served to the end of the call, however long it follows. */
+const STREAM_ROUTES: ReadonlySet<string> = new Set(['exec.output'])
+/** Cell, Endpoints: of any tool, and not tool activity. */
+const isToolCall = (arrival: Arrival) => arrival.route.tool !== 'any'
+
+export function createGate(deps: GateDeps): Gate {
+  const verdicts = createVerdicts()
+  const places = deps.places ?? createPlaces()
+  const draining = new AbortController()
+  const { table } = deps
+
+  const callerOf = async (token: string, now: Date) => {
+    const known = verdicts.get(token)
+    if (known !== undefined) return known
+    const verified = await verifyToken(token, deps.keys, { issuer: deps.issuer, audience: deps.audience, now })
+    if (verified !== null) verdicts.set(token, verified)
+    return verified
+  }
+  const find = async (id: string) => table.get(id) ?? (await table.load(id))
+
+  return {
+    draining: draining.signal,
+    drain: () => draining.abort(),
+    async authenticate(arrival) {
+      const caller = await callerOf(bearerOf(arrival), arrival.now)
+      if (caller === null || caller.expires_at_seconds * 1000 <= arrival.now.getTime()) throw invalidToken()
+      const entry = await find(caller.workspace_id)
+      await refuseRevoked(deps.api_keys, caller, entry, arrival.now)
+      refuseForbidden(arrival, caller)
+      return caller
+    },
+    async admit(arrival, who) {
+      const caller = who as ToolCaller // authenticate() above makes no other
+      if (draining.signal.aborted) throw fail('service_unavailable', 'draining', 'The gateway is shutting down', { retry_after_seconds: 1 })
+      if (table.databaseLostMs() >= LIMITS.revocation_seconds_max * 1000) throw blind()
+      const wanted = { ownership_epoch: caller.ownership_epoch, cell_id: deps.cell_id, read_only: arrival.route.method === 'GET' }
+      const { entry, machine } = await settle(table, caller.workspace_id, wanted)
+      return ticketOf(arrival, entry, machine, wanted)
+    },
+  }
+
+  function ticketOf(arrival: Arrival, entry: WorkspaceEntry, machine: LiveMachine, wanted: Parameters<typeof decideSituation>[1]): Ticket {
+    const what = STREAM_ROUTES.has(arrival.route.id) ? 'stream' : 'call'
+    const held = new DisposableStack()
+    held.use(places.take(entry.id, what))
+    if (isToolCall(arrival)) {
+      table.touch(entry.id, 'tool_call')
+      held.use(table.holdAwake(entry.id, what))
+    }
+    return {
+      entry,
+      agent: deps.agents.of(entry.id, machine, entry.gone),
+      async refusedBy() {
+        // Without its database the cell still knows what it knew: better than no reason.
+        const seen = await table.fresh(entry.id).catch(() => table.get(entry.id))
+        if (seen === undefined || seen.deleted_at !== null) return revoked('revoked_workspace', 'The workspace was deleted')
+        const decided = decideSituation(seen, wanted)
+        return decided instanceof Failure ? decided : null
+      },
+      held: () => (table.get(entry.id)?.hold ?? null) !== null,
+      draining: draining.signal,
+      [Symbol.dispose]: () => held.dispose(),
+    }
+  }
+}
+
+/** Looks again before it refuses: the change that a caller has just been told of by the API may be on its way here. */
+async function settle(table: MachineTable, id: string, wanted: Parameters<typeof decideSituation>[1]) {
+  const seen = table.get(id)
+  const decided = seen === undefined ? null : decideSituation(seen, wanted)
+  if (seen !== undefined && decided !== null && !(decided instanceof Failure)) return { entry: seen, machine: decided }
+  const entry = await table.fresh(id)
+  if (entry === undefined) throw fail('not_found', null, 'There is no such workspace')
+  const machine = decideSituation(entry, wanted)
+  if (machine instanceof Failure) throw machine
+  return { entry, machine }
+}
+
+function bearerOf(arrival: Arrival): string {
+  const token = BEARER.exec(arrival.headers.authorization ?? '')?.[1]
+  if (token === undefined) throw fail('unauthenticated', null, 'The call needs a tool token: Authorization: Bearer <token>')
+  return token
+}
+
+async function refuseRevoked(api_keys: ApiKeys, caller: ToolCaller, entry: WorkspaceEntry | undefined, now: Date): Promise<void> {
+  if (entry !== undefined && entry.deleted_at !== null) throw revoked('revoked_workspace', 'The workspace was deleted')
+  const watermark = entry?.tokens_revoked_before ?? null
+  if (watermark !== null && caller.issued_at_seconds * 1000 <= watermark.getTime()) {
+    throw revoked('revoked_watermark', 'The tokens of the workspace were revoked')
+  }
+  if (caller.principal_type !== 'api_key') return
+  const standing = api_keys.standing(caller.principal_id)
+  const reason = keyRefusal(standing instanceof Promise ? await standing : standing, caller, now)
+  if (reason !== null) throw revoked(reason, 'The API key behind the token was revoked or lost a tool')
+}
+
+function refuseForbidden(arrival: Arrival, caller: ToolCaller): void {
+  const asked = arrival.params['workspace_id'] ?? ''
+  // RELIABILITY T47: only the canonical spelling names a workspace. Another spelling of an id is another workspace's.
+  if (asked !== caller.workspace_id || !spelledPlainly(arrival, asked)) {
+    if (!isUuid(asked.toLowerCase()))
+      throw fail('bad_request', null, 'The workspace id is not a uuid', { details: { field: 'workspace_id' } })
+    throw fail('forbidden', null, 'The token is for another workspace')
+  }
+  const { tool } = arrival.route
+  if (tool !== undefined && tool !== 'any' && !caller.tools.includes(tool)) {
+    throw fail('forbidden', null, `The token does not include the tool ${tool}`, { details: { tool } })
+  }
+}
+
+function spelledPlainly(arrival: Arrival, id: string): boolean {
+  return arrival.url.startsWith(`/v1/workspaces/${id}/`)
+}
+
+function invalidToken(): Failure {
+  return fail('unauthenticated', null, 'The tool token is not valid')
+}
+
+function revoked(reason: string, message: string): Failure {
+  return fail('unauthenticated', reason, message)
+}
+
+/** Revocations cannot be heard of: what might be revoked is not served (RELIABILITY T52). */
+function blind(): Failure {
+  return fail('service_unavailable', null, 'The gateway has lost its database', { retry_after_seconds: 1 })
+}

@@ -1,0 +1,68 @@
+import { compactVerify } from 'jose'
+import { LIMITS } from '../../../../contract/limits.ts'
+import { TOOL_TOKEN_TYPE, ToolTokenClaims } from '../../../../contract/tool-token.ts'
+import type { ToolCaller } from '../../../http/call.ts'
+import { compileSchema } from '../../../http/checks.ts'
+import type { VerificationKeys } from './keys.ts'
+
+const TOKEN_CHARACTERS_MAX = 4096
+const TOKEN = /^[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]{86}$/
+const KID = /^[A-Za-z0-9_-]{1,100}$/
+/** Of the clocks of api and cell, which may be two computers. */
+const CLOCK_SKEW_SECONDS = 5
+
+const isClaims = compileSchema(ToolTokenClaims)
+
+/**
+ * Verifies signature and claims of a tool token (App, "Tool token"); not whether it is expired or revoked.
+ * @returns null for whatever is not a token of ours: a caller learns nothing about why.
+ */
+export async function verifyToken(
+  token: string,
+  keys: VerificationKeys,
+  expected: { issuer: string; audience: string; now: Date },
+): Promise<ToolCaller | null> {
+  if (token.length > TOKEN_CHARACTERS_MAX || !TOKEN.test(token)) return null
+  const kid = kidOf(token.slice(0, token.indexOf('.')))
+  const key = kid === null ? undefined : await keys.find(kid)
+  if (key === undefined) return null
+  const payload = await compactVerify(token, key, { algorithms: ['ES256'] }).then(
+    (verified) => parseJson(Buffer.from(verified.payload)),
+    () => null, // a signature that does not hold
+  )
+  return isClaims(payload) ? callerOf(payload as ToolTokenClaims, expected) : null
+}
+
+/** The header must be exactly ours: a token that carries its own key, or names where to fetch one, is not. */
+function kidOf(encoded: string): string | null {
+  const header = parseJson(Buffer.from(encoded, 'base64url'))
+  if (header === null || typeof header !== 'object' || Object.keys(header).length !== 3) return null
+  const { alg, typ, kid } = header as Record<string, unknown>
+  return alg === 'ES256' && typ === TOOL_TOKEN_TYPE && typeof kid === 'string' && KID.test(kid) ? kid : null
+}
+
+function callerOf(claims: ToolTokenClaims, expected: { issuer: string; audience: string; now: Date }): ToolCaller | null {
+  const life_seconds = claims.exp - claims.iat
+  if (claims.iss !== expected.issuer || claims.aud !== expected.audience) return null
+  if (life_seconds <= 0 || life_seconds > LIMITS.tool_token_seconds) return null
+  if (claims.iat > expected.now.getTime() / 1000 + CLOCK_SKEW_SECONDS) return null
+  return {
+    type: 'tool_token',
+    principal_type: claims.pty,
+    principal_id: claims.sub,
+    workspace_id: claims.ws,
+    ownership_epoch: claims.epoch,
+    agent_session_id: claims.sid,
+    tools: claims.tools,
+    issued_at_seconds: claims.iat,
+    expires_at_seconds: claims.exp,
+  }
+}
+
+function parseJson(bytes: Buffer): unknown {
+  try {
+    return JSON.parse(bytes.toString('utf8'))
+  } catch {
+    return null // not JSON: not a token of ours
+  }
+}

@@ -1,0 +1,125 @@
+import type { Logger } from 'pino'
+import { execCancel, execGet, execOutput, execSignal, execStart } from '../../../contract/routes/cell/exec.ts'
+import { filesList, filesMkdir, filesMove, filesRead, filesRemove, filesStat, filesWrite } from '../../../contract/routes/cell/files.ts'
+import { idleGet, keepalive, wakeHint } from '../../../contract/routes/cell/idle.ts'
+import type { CellRoute } from '../../../contract/route.ts'
+import type { Db } from '../../db/database.ts'
+import type { Listener } from '../../db/listen.ts'
+import { bind, type Bound } from '../../http/call.ts'
+import { createServer, type Observation } from '../../http/pipeline.ts'
+import type { Clock } from '../../lib/clock.ts'
+import type { Ids } from '../../lib/ids.ts'
+import { createAgentLinks } from '../links/agent.ts'
+import type { MachineTable } from '../machines/table.ts'
+import { readOutput } from './exec/output.ts'
+import { cancelExec, getExec, signalExec } from './exec/session.ts'
+import { startExec } from './exec/start.ts'
+import { readFile } from './files/read.ts'
+import { listFiles, makeDirectory, moveFile, removeFile, statFile } from './files/tree.ts'
+import { createWriteMemory } from './files/write-memory.ts'
+import { writeFile } from './files/write.ts'
+import { openApiKeys } from './gate/api-keys.ts'
+import { createGate, type Ticket } from './gate/gate.ts'
+import { openVerificationKeys } from './gate/keys.ts'
+import type { GatewayDeps, GatewayHandler } from './handler.ts'
+import { getIdle } from './idle/get.ts'
+import { keepAlive } from './idle/keepalive.ts'
+import { hintWake } from './idle/wake-hint.ts'
+
+export interface GatewayOptions {
+  listen: { host: string; port: number }
+  table: MachineTable
+  db: Db
+  listener: Listener
+  clock: Clock
+  ids: Ids
+  log: Logger
+  cell_id: string
+  /** `iss` of tool tokens: the public address of the api. */
+  issuer: string
+  /** `aud` of tool tokens: the public address of this cell. */
+  endpoint: string
+  observe?: (seen: Observation) => void
+  /** Tests: refuse to send what the contract does not declare. */
+  validate_answers?: boolean
+  /** Tests: shorter waits. */
+  agent_deadlines?: Parameters<typeof createAgentLinks>[0]
+  drain_ms?: number
+}
+
+/** For calls in progress to end, and for readers to take what is theirs. */
+const DRAIN_MS = 5000
+
+export interface Gateway {
+  /** `http://127.0.0.1:1234` */
+  address: string
+  /** New calls are refused, streams are ended with an event that says so. */
+  drain(): void
+  close(): Promise<void>
+}
+
+/** Serves the tools of this cell's workspaces. */
+export async function startGateway(options: GatewayOptions): Promise<Gateway> {
+  const { db, listener, clock, table, ids } = options
+  const keys = await openVerificationKeys(db, clock)
+  const api_keys = openApiKeys(db, listener)
+  const agents = createAgentLinks(options.agent_deadlines)
+  const gate = createGate({
+    table,
+    keys,
+    api_keys,
+    agents,
+    clock,
+    cell_id: options.cell_id,
+    issuer: options.issuer,
+    audience: options.endpoint,
+  })
+  const server = createServer<GatewayDeps, Ticket>({
+    surface: 'cell',
+    routes: ROUTES,
+    deps: { db, table, ids, writes: createWriteMemory() },
+    clock,
+    ids,
+    logger: options.log,
+    authenticate: (arrival) => gate.authenticate(arrival),
+    admit: (arrival, who) => gate.admit(arrival, who),
+    ...(options.observe ? { observe: options.observe } : {}),
+    ...(options.validate_answers ? { validate_answers: true } : {}),
+  })
+  const address = await server.listen(options.listen)
+  return {
+    address,
+    drain: () => gate.drain(),
+    async close() {
+      gate.drain()
+      // A reader that takes nothing would hold the end of its stream, and all of us, for ever.
+      const late = setTimeout(() => server.http.closeAllConnections(), options.drain_ms ?? DRAIN_MS)
+      await server.close()
+      clearTimeout(late)
+      api_keys.close()
+      agents.close()
+    },
+  }
+}
+
+const ROUTES: readonly Bound<GatewayDeps, Ticket>[] = [
+  route(execStart, startExec),
+  route(execGet, getExec),
+  route(execOutput, readOutput),
+  route(execSignal, signalExec),
+  route(execCancel, cancelExec),
+  route(filesRead, readFile),
+  route(filesWrite, writeFile),
+  route(filesRemove, removeFile),
+  route(filesStat, statFile),
+  route(filesList, listFiles),
+  route(filesMkdir, makeDirectory),
+  route(filesMove, moveFile),
+  route(keepalive, keepAlive),
+  route(wakeHint, hintWake),
+  route(idleGet, getIdle),
+]
+
+function route<R extends CellRoute>(declared: R, handler: GatewayHandler<R>): Bound<GatewayDeps, Ticket> {
+  return bind(declared, handler)
+}

@@ -1,0 +1,117 @@
+import { Agent, type ClientRequest, type IncomingMessage, request } from 'node:http'
+import { Readable } from 'node:stream'
+import type { LiveMachine } from '../machines/table.ts'
+import { AgentTrouble } from './agent-trouble.ts'
+
+export interface AgentRequest {
+  method: 'GET' | 'POST' | 'PUT' | 'DELETE'
+  /** With its query; everything of the caller's in it is percent-encoded. */
+  path: string
+  /** Asking twice does no harm: a kept connection that turns out closed is replaced by a new one. */
+  safe: boolean
+  body?: Buffer | Readable
+  content_length?: number
+  signal?: AbortSignal
+}
+
+/** Connections to one incarnation of a machine. They end with it: its address may be another's afterwards. */
+export interface AgentConnections {
+  send(asked: AgentRequest): Promise<IncomingMessage>
+  close(): void
+}
+
+export const AGENT_DEADLINES = { connect_ms: 2000, header_ms: 30_000 }
+/** The agent keeps idle connections for longer: the side that sends requests must be the one that closes. */
+const IDLE_MS = 60_000
+const HEADER_BYTES_MAX = 16 << 10
+
+export function openConnections(machine: LiveMachine, deadlines = AGENT_DEADLINES): AgentConnections {
+  const [host = '', port = ''] = machine.address.split(':')
+  // The gate bounds calls and streams of a workspace, so the number of sockets needs no second bound.
+  const agent = new Agent({ keepAlive: true, scheduling: 'lifo', timeout: IDLE_MS, maxFreeSockets: 16 })
+  const headers = { authorization: `Bearer ${machine.agent_key}`, 'x-berth-epoch': String(machine.epoch) }
+  const open = (asked: AgentRequest) =>
+    request({
+      host,
+      port,
+      agent,
+      method: asked.method,
+      path: asked.path,
+      headers: { ...headers, ...bodyHeaders(asked) },
+      maxHeaderSize: HEADER_BYTES_MAX,
+    })
+  return {
+    async send(asked) {
+      try {
+        return await exchange(open(asked), asked, deadlines)
+      } catch (error) {
+        if (!(error instanceof StaleConnection) || !asked.safe || asked.body instanceof Readable) throw error
+        return exchange(open(asked), asked, deadlines)
+      }
+    },
+    close: () => agent.destroy(),
+  }
+}
+
+function bodyHeaders({ body, content_length }: AgentRequest): Record<string, string> {
+  if (body === undefined) return {}
+  if (body instanceof Buffer) return { 'content-type': 'application/json', 'content-length': String(body.length) }
+  const length = content_length === undefined ? {} : { 'content-length': String(content_length) }
+  return { 'content-type': 'application/octet-stream', ...length }
+}
+
+/** A kept connection that the agent had closed: in all likelihood it never saw the call. */
+class StaleConnection extends AgentTrouble {}
+
+function exchange(sending: ClientRequest, { body, signal }: AgentRequest, deadlines: typeof AGENT_DEADLINES): Promise<IncomingMessage> {
+  return new Promise((resolve, reject) => {
+    let connected = false
+    let timer: NodeJS.Timeout | undefined
+    const finish = () => {
+      clearTimeout(timer)
+      signal?.removeEventListener('abort', abort)
+    }
+    const lose = (trouble: Error) => {
+      finish()
+      sending.destroy()
+      if (body instanceof Readable) body.unpipe(sending)
+      reject(trouble)
+    }
+    const abort = () => lose(signal?.reason instanceof Error ? signal.reason : new Error('The call was given up'))
+    const arm = () => {
+      clearTimeout(timer)
+      timer = setTimeout(() => lose(new AgentTrouble('silent', 'The agent did not answer in time')), deadlines.header_ms)
+    }
+    sending.once('socket', (socket) => {
+      connected = !socket.connecting
+      if (connected) return
+      const late = setTimeout(
+        () => lose(new AgentTrouble('unreachable', 'The agent did not accept a connection in time')),
+        deadlines.connect_ms,
+      )
+      socket
+        .once('connect', () => (connected = true))
+        .once('connect', () => clearTimeout(late))
+        .once('close', () => clearTimeout(late))
+    })
+    sending.once('finish', arm) // an upload takes what it takes; the agent's time starts when it is complete
+    sending.once('response', (response) => {
+      finish()
+      resolve(response)
+    })
+    sending.on('error', (cause: NodeJS.ErrnoException) => lose(troubleOf(cause, connected, sending.reusedSocket)))
+    signal?.addEventListener('abort', abort)
+    if (signal?.aborted) abort()
+    else if (body instanceof Readable) body.pipe(sending)
+    else sending.end(body)
+  })
+}
+
+function troubleOf(cause: NodeJS.ErrnoException, connected: boolean, reused: boolean): AgentTrouble {
+  if (cause.code?.startsWith('HPE_')) return new AgentTrouble('nonsense', 'The agent does not speak HTTP', { cause })
+  if (!connected) return new AgentTrouble('unreachable', 'The agent could not be reached', { cause })
+  if (reused && (cause.code === 'ECONNRESET' || cause.code === 'EPIPE')) {
+    return new StaleConnection('cut', 'A kept connection to the agent was closed', { cause })
+  }
+  return new AgentTrouble('cut', 'The connection to the agent broke', { cause })
+}

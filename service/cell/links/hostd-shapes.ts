@@ -1,0 +1,125 @@
+import { Type, type TSchema } from 'typebox'
+import { Compile } from 'typebox/compile'
+import { HOST_ERRORS, HostFailure, type CheckpointInfo, type HostEvent, type Inventory, type Machine } from './hostd.ts'
+
+// hostd is ours and trusted; its answers are checked all the same, so that a version that does not fit fails here with a name and
+// not somewhere in an operation with an undefined.
+
+const Count = Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER })
+const Name = Type.String({ maxLength: 512 })
+const Resources = Type.Object({ cpu_millis: Count, memory_mib: Count, disk_gib: Count })
+/** Go writes an empty list of none as null. */
+const ListOf = (item: TSchema) => Type.Union([Type.Array(item), Type.Null()])
+
+const MachineShape = Type.Object({
+  workspace_id: Name,
+  epoch: Count,
+  fence: Count,
+  operation_id: Name,
+  slot: Name,
+  state: Type.Union([Type.Literal('running'), Type.Literal('paused'), Type.Literal('frozen')]),
+  disk: Name,
+  address: Type.String({ pattern: '^[0-9.]{7,15}:[0-9]{1,5}$' }),
+  agent_key: Type.String({ minLength: 16, maxLength: 512 }),
+  started_at: Name,
+  connected: Type.Boolean(),
+  freezer_file: Type.Optional(Type.String({ maxLength: 4096 })),
+  resources: Resources,
+})
+
+const CheckpointShape = Type.Object({
+  checkpoint_id: Name,
+  workspace_id: Name,
+  epoch: Count,
+  engine: Name,
+  size_bytes: Count,
+  disk: Name,
+  created_at: Name,
+  paused_ms: Count,
+  layers: ListOf(Name),
+  resources: Resources,
+})
+
+const InventoryShape = Type.Object({
+  instance: Name,
+  boot_id: Name,
+  host_boot_id: Name,
+  engine: Name,
+  last_event: Count,
+  machines: ListOf(MachineShape),
+  workspaces: ListOf(Type.Object({ workspace_id: Name, fence: Count, disks: ListOf(Name), checkpoints: ListOf(CheckpointShape) })),
+  slots: Count,
+  shells: Count,
+  capacity: Type.Object({
+    cpu_millis: Count,
+    memory_mib: Count,
+    disk_gib: Count,
+    pool_bytes: Count,
+    pool_free_bytes: Count,
+    reserve_bytes: Count,
+  }),
+})
+
+const EventShape = Type.Object({
+  seq: Count,
+  boot_id: Name,
+  kind: Name,
+  workspace_id: Name,
+  epoch: Count,
+  fence: Count,
+  reason: Name,
+  at: Name,
+})
+
+const ErrorShape = Type.Object({
+  code: Type.String({ maxLength: 100 }), // a code that is new to us counts as `internal`
+  message: Type.String(),
+  retryable: Type.Boolean(),
+  details: Type.Optional(Type.Record(Type.String(), Type.Unknown())),
+})
+
+const machine = Compile(MachineShape)
+const checkpoint = Compile(CheckpointShape)
+const inventory = Compile(InventoryShape)
+const event = Compile(EventShape)
+const refusal = Compile(ErrorShape)
+
+export function parseMachine(value: unknown): Machine {
+  if (!machine.Check(value)) throw misshapen('a machine')
+  return value
+}
+
+export function parseCheckpoint(value: unknown): CheckpointInfo {
+  if (!checkpoint.Check(value)) throw misshapen('a checkpoint')
+  return withLists(value) as CheckpointInfo
+}
+
+export function parseInventory(value: unknown): Inventory {
+  if (!inventory.Check(value)) throw misshapen('an inventory')
+  return withLists(value) as Inventory
+}
+
+export function parseEvent(value: unknown): HostEvent {
+  if (!event.Check(value)) throw misshapen('an event')
+  return value
+}
+
+/** The failure that a refused verb becomes; an answer that is no refusal of hostd's either counts as hostd's own mistake. */
+export function parseRefusal(status: number, value: unknown): HostFailure {
+  if (!refusal.Check(value))
+    return new HostFailure('invalid_answer', `The machine host answered ${status} without saying why`, { retryable: false })
+  const code = HOST_ERRORS.find((known) => known === value.code) ?? 'internal'
+  return new HostFailure(code, value.message, { retryable: value.retryable, details: value.details ?? {} })
+}
+
+function misshapen(what: string): HostFailure {
+  return new HostFailure('invalid_answer', `The machine host's answer is not ${what}`, { retryable: false })
+}
+
+const LISTS = new Set(['machines', 'workspaces', 'disks', 'checkpoints', 'layers'])
+
+function withLists(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(withLists)
+  if (typeof value !== 'object' || value === null) return value
+  return Object.fromEntries(Object.entries(value).map(([key, inner]) => [key, inner === null && LISTS.has(key) ? [] : withLists(inner)]))
+}

@@ -1,0 +1,169 @@
+import { Type } from 'typebox'
+import { ExecSession } from '../../../contract/schemas/cell/session.ts'
+import { parseJson } from '../../http/read-body.ts'
+import type { Failure } from '../../lib/fail.ts'
+import { guestRefusal, shape } from './agent-answer.ts'
+import { AgentTrouble } from './agent-trouble.ts'
+
+/** machine/internal/wire/agent.go: frames of the output stream. */
+export const FRAME = { stdout: 1, stderr: 2, exit: 3, heartbeat: 4, error: 5, header_bytes: 16, data_bytes_max: 64 << 10 } as const
+/** A record repeats the command's arguments, which may be larger than a frame of output. */
+const RECORD_BYTES_MAX = 1 << 20
+/** Below this the high half of an offset leaves it a safe integer. */
+const OFFSET_HIGH_MAX = 2 ** 21
+
+export type Ending = Pick<
+  ExecSession,
+  'state' | 'exit_code' | 'term_signal' | 'timed_out' | 'started_at' | 'ended_at' | 'error' | 'stdout_bytes' | 'stderr_bytes'
+>
+
+/** What a stream of frames says. `data` is valid during the call only. */
+export interface FrameSink {
+  output(stream: 'stdout' | 'stderr', offset: number, data: Buffer): void
+  exit(ending: Ending): void
+  error(failure: Failure): void
+}
+
+export interface FrameReader {
+  /** Throws AgentTrouble at whatever an agent would not send. */
+  push(chunk: Buffer): void
+  /** No byte of a frame is outstanding. */
+  complete(): boolean
+}
+
+const { state, exit_code, term_signal, timed_out, started_at, ended_at, error, stdout_bytes, stderr_bytes } = ExecSession.properties
+const ending = shape(Type.Object({ state, exit_code, term_signal, timed_out, started_at, ended_at, error, stdout_bytes, stderr_bytes }))
+
+interface Header {
+  kind: number
+  length: number
+  offset: number
+}
+
+/**
+ * Reads frames as they come. Output is handed on as it arrives, without waiting for its frame to be complete and with
+ * neighbouring frames of one arrival joined, so neither large frames nor a million tiny ones cost memory.
+ */
+export function createFrameReader(from: { stdout_offset: number; stderr_offset: number }, sink: FrameSink): FrameReader {
+  const next = { stdout: from.stdout_offset, stderr: from.stderr_offset }
+  const head = Buffer.alloc(FRAME.header_bytes)
+  let head_bytes = 0
+  let current: Header | null = null
+  let left = 0 // bytes of the current frame that are still to come
+  let record: Buffer[] = []
+  let over = false
+  const run = createRun(sink)
+
+  const take = ({ kind }: Header, chunk: Buffer, at: number): number => {
+    const bytes = Math.min(left, chunk.length - at)
+    const data = chunk.subarray(at, at + bytes)
+    if (kind === FRAME.stdout || kind === FRAME.stderr) {
+      const stream = kind === FRAME.stdout ? 'stdout' : 'stderr'
+      run.add(stream, next[stream], data)
+      next[stream] += bytes
+    } else {
+      record.push(data)
+    }
+    left -= bytes
+    if (left === 0) finish(kind)
+    return at + bytes
+  }
+  const finish = (kind: number) => {
+    current = null
+    if (kind !== FRAME.exit && kind !== FRAME.error) return
+    run.flush()
+    over = true
+    const parsed = parseJson(Buffer.concat(record))
+    record = []
+    if (parsed === undefined) throw nonsense('a record that is not JSON')
+    if (kind === FRAME.exit) sink.exit(endingOf(parsed.value))
+    else sink.error(guestRefusal(parsed.value))
+  }
+  const begin = () => {
+    head_bytes = 0
+    current = readHeader(head)
+    checkHeader(current, next)
+    left = current.length
+    if (left === 0) finish(current.kind)
+  }
+  const read = (chunk: Buffer) => {
+    let at = 0
+    while (at < chunk.length && !over) {
+      if (current !== null) {
+        at = take(current, chunk, at)
+        continue
+      }
+      const bytes = Math.min(FRAME.header_bytes - head_bytes, chunk.length - at)
+      chunk.copy(head, head_bytes, at, at + bytes)
+      head_bytes += bytes
+      at += bytes
+      if (head_bytes === FRAME.header_bytes) begin()
+    }
+  }
+  return {
+    push(chunk) {
+      try {
+        read(chunk)
+      } finally {
+        run.flush() // what came before a violation is true
+      }
+    },
+    complete: () => current === null && head_bytes === 0,
+  }
+}
+
+/** Joins neighbouring pieces of one stream; what is handed on never exceeds the bound of a frame. */
+function createRun(sink: FrameSink) {
+  let stream: 'stdout' | 'stderr' = 'stdout'
+  let offset = 0
+  let bytes = 0
+  let pieces: Buffer[] = []
+  const flush = () => {
+    const [first] = pieces
+    if (first !== undefined) sink.output(stream, offset, pieces.length === 1 ? first : Buffer.concat(pieces, bytes))
+    pieces = []
+    bytes = 0
+  }
+  return {
+    flush,
+    add(of: 'stdout' | 'stderr', at: number, data: Buffer) {
+      if (of !== stream || bytes + data.length > FRAME.data_bytes_max) flush()
+      if (bytes === 0) {
+        stream = of
+        offset = at
+      }
+      pieces.push(data)
+      bytes += data.length
+    },
+  }
+}
+
+function readHeader(head: Buffer): Header {
+  const high = head.readUInt32BE(8)
+  if (head.readUIntBE(1, 3) !== 0 || high >= OFFSET_HIGH_MAX) throw nonsense('a header that is not one')
+  return { kind: head.readUInt8(0), length: head.readUInt32BE(4), offset: high * 2 ** 32 + head.readUInt32BE(12) }
+}
+
+function checkHeader({ kind, length, offset }: Header, next: { stdout: number; stderr: number }): void {
+  if (kind === FRAME.stdout || kind === FRAME.stderr) {
+    if (length === 0 || length > FRAME.data_bytes_max) throw nonsense('output of a forbidden length')
+    if (offset !== (kind === FRAME.stdout ? next.stdout : next.stderr)) throw nonsense('output out of order')
+    if (!Number.isSafeInteger(offset + length)) throw nonsense('an offset past every file')
+  } else if (kind === FRAME.heartbeat) {
+    if (length !== 0) throw nonsense('a heartbeat with data')
+  } else if (kind !== FRAME.exit && kind !== FRAME.error) {
+    throw nonsense('a frame of unknown kind')
+  } else if (length === 0 || length > RECORD_BYTES_MAX) {
+    throw nonsense('a record of a forbidden length')
+  }
+}
+
+function endingOf(value: unknown): Ending {
+  const parsed = ending.parse(value)
+  if (parsed.state === 'running') throw nonsense('an exit of a command that runs')
+  return parsed
+}
+
+function nonsense(what: string): AgentTrouble {
+  return new AgentTrouble('nonsense', `The agent sent ${what}`)
+}

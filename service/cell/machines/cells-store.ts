@@ -1,0 +1,37 @@
+import type { Db } from '../../db/database.ts'
+import type { Inventory } from '../links/hostd.ts'
+
+/** The id of the cell of this name, which is made on its first start. */
+export async function registerCell(db: Db, cell: { id: string; name: string; endpoint: string }, now: Date): Promise<string> {
+  await db
+    .insertInto('cells')
+    .values({
+      ...cell,
+      engine: null,
+      capacity_cpu_millis: null,
+      capacity_memory_mib: null,
+      capacity_disk_gib: null,
+      created_at: now,
+      seen_at: null,
+    })
+    .onConflict((conflict) => conflict.column('name').doNothing())
+    .execute()
+  const { id } = await db.selectFrom('cells').select('id').where('name', '=', cell.name).executeTakeFirstOrThrow()
+  return id
+}
+
+/** What the cell that acts for this computer knows of it. */
+export async function describeCell(db: Db, cell_id: string, endpoint: string, { engine, capacity }: Inventory, now: Date): Promise<void> {
+  await db
+    .updateTable('cells')
+    .set({
+      endpoint,
+      engine,
+      capacity_cpu_millis: capacity.cpu_millis,
+      capacity_memory_mib: capacity.memory_mib,
+      capacity_disk_gib: capacity.disk_gib,
+      seen_at: now,
+    })
+    .where('id', '=', cell_id)
+    .execute()
+}

@@ -1,0 +1,33 @@
+import type { Logger } from 'pino'
+import type { Db } from '../../db/database.ts'
+import type { LiveTable } from './live-table.ts'
+import { writeActivity } from './store.ts'
+
+const FLUSH_MS = 3000
+
+/** Writes what the ledger counted. What cannot be written stays counted for the next time. */
+export async function flushActivity(db: Db, table: LiveTable): Promise<void> {
+  const { activity, putBack } = table.activity.take()
+  if (activity.length === 0) return
+  try {
+    await writeActivity(db, activity)
+  } catch (error) {
+    putBack()
+    throw error
+  }
+}
+
+export function startFlushing(db: Db, table: LiveTable, log: Logger, signal: AbortSignal): void {
+  let flushing = false
+  const timer = setInterval(() => {
+    if (flushing) return
+    flushing = true
+    flushActivity(db, table)
+      .catch((error: unknown) => log.warn({ err: error }, 'activity could not be written'))
+      .finally(() => {
+        flushing = false
+      })
+  }, FLUSH_MS)
+  timer.unref()
+  signal.addEventListener('abort', () => clearInterval(timer), { once: true })
+}

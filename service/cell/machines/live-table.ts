@@ -1,0 +1,128 @@
+import type { Db } from '../../db/database.ts'
+import type { Listener } from '../../db/listen.ts'
+import type { Clock } from '../../lib/clock.ts'
+import { createActivityLedger, type ActivityLedger } from './activity.ts'
+import { createEntryReader } from './entry-reader.ts'
+import { readEntries, type EntryRow } from './store.ts'
+import type { GoneReason, LiveMachine, MachineTable, WorkspaceEntry } from './table.ts'
+
+/** The table as its owner, the cell's runner, sees it. */
+export interface LiveTable extends MachineTable {
+  readonly activity: ActivityLedger
+  /** Every workspace that is known here. */
+  known(): WorkspaceEntry[]
+  /** A machine runs, as hostd says. It shows as soon as the row is at its epoch. */
+  putMachine(workspace_id: string, machine: LiveMachine): void
+  /** It ended. @param fence only this one; a successor stays. */
+  endMachine(workspace_id: string, fence: number, reason: GoneReason): void
+  /** Whether its death has been told, maybe before the commit that would make it the workspace's machine. */
+  isDead(workspace_id: string, fence: number): boolean
+  /** Makes these workspaces known. */
+  preload(workspace_ids: string[]): Promise<void>
+  close(): void
+}
+
+const DEATHS_MAX = 1000
+const ENTRIES_MAX = 20_000
+
+export function createMachineTable(context: { db: Db; listener: Listener; clock: Clock; cell_id: string }): LiveTable {
+  const { listener, clock, cell_id } = context
+  const rows = new Map<string, EntryRow>()
+  const machines = new Map<string, LiveMachine>()
+  const ends = new Map<string, { epoch: number; controller: AbortController }>()
+  const built = new Map<string, WorkspaceEntry>()
+  const deaths = new Set<string>()
+  const activity = createActivityLedger(clock)
+
+  const endOf = (row: EntryRow): AbortController => {
+    const known = ends.get(row.id)
+    if (known && known.epoch === row.ownership_epoch) return known.controller
+    known?.controller.abort('epoch_ended' satisfies GoneReason)
+    const controller = new AbortController()
+    ends.set(row.id, { epoch: row.ownership_epoch, controller })
+    return controller
+  }
+  const build = (workspace_id: string) => {
+    const row = rows.get(workspace_id)
+    if (!row) return
+    const controller = endOf(row)
+    if (row.deleted_at !== null) controller.abort('deleted' satisfies GoneReason)
+    const machine = machines.get(workspace_id)
+    const fits = machine !== undefined && machine.epoch === row.ownership_epoch && !deaths.has(deathKey(workspace_id, machine.fence))
+    built.set(
+      workspace_id,
+      Object.freeze({ ...row, here: row.cell_id === cell_id, machine: fits ? machine : null, gone: controller.signal }),
+    )
+  }
+  const forget = (workspace_id: string) => {
+    rows.delete(workspace_id)
+    built.delete(workspace_id)
+    ends.get(workspace_id)?.controller.abort('deleted' satisfies GoneReason)
+    ends.delete(workspace_id)
+  }
+  const accept = (asked: string[], found: EntryRow[]) => {
+    for (const row of found) rows.set(row.id, row)
+    const present = new Set(found.map(({ id }) => id))
+    for (const id of asked) {
+      if (present.has(id)) build(id)
+      else forget(id)
+    }
+    for (const id of built.keys()) {
+      if (built.size <= ENTRIES_MAX) break
+      if (!machines.has(id) && !activity.inUse(id)) forget(id)
+    }
+  }
+  const reader = createEntryReader(async (ids) => accept(ids, await readEntries(context.db, ids)))
+  const stop = listener.on('berth_workspace', (id) => {
+    if (id === null) reader.keepFresh([...rows.keys()])
+    else if (rows.has(id)) reader.keepFresh([id])
+  })
+
+  const fresh = async (workspace_id: string) => {
+    await reader.read(workspace_id)
+    return built.get(workspace_id)
+  }
+  return {
+    activity,
+    get: (workspace_id) => built.get(workspace_id),
+    load: async (workspace_id) => built.get(workspace_id) ?? fresh(workspace_id),
+    fresh,
+    touch: activity.touch,
+    keepalive: activity.keepalive,
+    holdAwake: activity.holdAwake,
+    databaseLostMs: () => Math.max(listener.lost_ms(), reader.staleMs()),
+    known: () => [...built.values()],
+    putMachine(workspace_id, machine) {
+      machines.set(workspace_id, machine)
+      build(workspace_id)
+    },
+    endMachine(workspace_id, fence, reason) {
+      if (reason === 'died') rememberDeath(deaths, deathKey(workspace_id, fence))
+      const machine = machines.get(workspace_id)
+      if (machine?.fence !== fence) return
+      machines.delete(workspace_id)
+      const end = ends.get(workspace_id)
+      if (end?.epoch === machine.epoch) end.controller.abort(reason)
+      build(workspace_id)
+    },
+    isDead: (workspace_id, fence) => deaths.has(deathKey(workspace_id, fence)),
+    async preload(workspace_ids) {
+      if (workspace_ids.length > 0) accept(workspace_ids, await readEntries(context.db, workspace_ids))
+    },
+    close() {
+      stop()
+      reader.close()
+    },
+  }
+}
+
+function deathKey(workspace_id: string, fence: number): string {
+  return `${workspace_id}:${fence}`
+}
+
+/** Only a death that arrives while its machine's commit is under way is ever asked for, so a short memory is enough. */
+function rememberDeath(deaths: Set<string>, key: string): void {
+  deaths.add(key)
+  const [oldest] = deaths
+  if (deaths.size > DEATHS_MAX && oldest !== undefined) deaths.delete(oldest)
+}

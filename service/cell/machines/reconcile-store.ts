@@ -1,0 +1,95 @@
+import { sql } from 'kysely'
+import { machineState, type MachineEvent, type ObservedState } from '../../../contract/states/machine.ts'
+import type { Db } from '../../db/database.ts'
+
+/** A workspace of this cell as the reconciler compares it with what the host has. */
+export interface ExpectedRow {
+  id: string
+  observed_state: ObservedState
+  ownership_epoch: number
+  disk: string | null
+  checkpoint_id: string | null
+  /** An operation that is not over works on it, or has been asked for. */
+  active: boolean
+  checkpoints: string[]
+}
+
+/**
+ * The fence of a sweep is drawn before anything is read: an operation that is claimed later has a higher one, so that whatever the
+ * sweep does to that workspace by mistake of timing is refused by the host.
+ */
+export async function drawFence(db: Db): Promise<number> {
+  const { rows } = await sql<{ fence: number }>`select nextval('fences') as fence`.execute(db)
+  const [row] = rows
+  if (!row) throw new Error('The database drew no fence')
+  return row.fence
+}
+
+/** What should be here, and the rows of whatever else the host names. */
+export async function readExpected(db: Db, cell_id: string, found_ids: string[]): Promise<Map<string, ExpectedRow>> {
+  const { rows } = await sql<ExpectedRow>`
+    select w.id, w.observed_state, w.ownership_epoch, w.disk, w.checkpoint_id,
+      exists (
+        select from operations o where o.completed_at is null and (o.workspace_id = w.id or o.source_workspace_id = w.id)
+      ) as active,
+      coalesce((select array_agg(c.id::text) from checkpoints c where c.workspace_id = w.id), '{}') as checkpoints
+    from workspaces w
+    where (w.cell_id = ${cell_id} and w.observed_state <> 'deleted') or w.id = any(${found_ids}::uuid[])`.execute(db)
+  return new Map(rows.map((row) => [row.id, row]))
+}
+
+/** Moves a workspace that no operation works on. @returns false where it is not as it was seen any more. */
+export async function settle(
+  db: Db,
+  seen: Pick<ExpectedRow, 'id' | 'observed_state' | 'ownership_epoch'>,
+  event: MachineEvent,
+  now: Date,
+): Promise<boolean> {
+  const to = machineState(seen.observed_state, event)
+  if (to === null) return false
+  const { rows } = await sql`
+    update workspaces set observed_state = ${to}, updated_at = ${now}, pending_reason = null,
+      grant_cpu_millis = case when ${to} = 'running' then grant_cpu_millis end,
+      grant_memory_mib = case when ${to} = 'running' then grant_memory_mib end,
+      grant_disk_gib = case when ${to} = 'running' then grant_disk_gib end
+    where id = ${seen.id} and observed_state = ${seen.observed_state} and ownership_epoch = ${seen.ownership_epoch}
+      and not exists (
+        select from operations o where o.completed_at is null and (o.workspace_id = workspaces.id or o.source_workspace_id = workspaces.id)
+          and ${event} <> 'died'
+      )
+    returning id`.execute(db)
+  return rows.length === 1
+}
+
+/** A fork that captured nothing and that nobody works on any more. */
+export async function settleLostFork(db: Db, seen: ExpectedRow, now: Date): Promise<boolean> {
+  return db.transaction().execute(async (tx) => {
+    if (!(await settle(tx, seen, 'fork_lost', now))) return false
+    await sql`update workspaces set deleted_at = ${now}, desired_state = 'deleted', ended_reason = 'fork_failed' where id = ${seen.id}`.execute(
+      tx,
+    )
+    await sql`update workspace_keys set reusable = true where workspace_id = ${seen.id}`.execute(tx)
+    return true
+  })
+}
+
+/** Holds of operations that are over. */
+export async function dropStaleHolds(db: Db): Promise<number> {
+  const { rows } = await sql`
+    delete from workspace_holds h using operations o
+    where o.id = h.operation_id and o.completed_at is not null
+    returning h.workspace_id`.execute(db)
+  return rows.length
+}
+
+export async function stateOf(
+  db: Db,
+  workspace_id: string,
+): Promise<Pick<ExpectedRow, 'id' | 'observed_state' | 'ownership_epoch'> | undefined> {
+  const row = await db
+    .selectFrom('workspaces')
+    .select(['id', 'observed_state', 'ownership_epoch'])
+    .where('id', '=', workspace_id)
+    .executeTakeFirst()
+  return row as Pick<ExpectedRow, 'id' | 'observed_state' | 'ownership_epoch'> | undefined // the column's check constraint
+}

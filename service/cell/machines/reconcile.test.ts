@@ -1,0 +1,142 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { createWorld, type World } from '../../../tests/engine/world.ts'
+
+async function running(world: World): Promise<string> {
+  const { workspace_id, operation_id } = await world.open()
+  assert.equal((await world.ended(operation_id)).state, 'succeeded')
+  return workspace_id
+}
+
+const fenced = (world: World, workspace_id: string, epoch: number, fence = 1e9) => ({
+  workspace_id,
+  operation_id: world.ids.next(),
+  step: 'test',
+  epoch,
+  fence,
+})
+
+test('a restart of the computer leaves running workspaces failed and suspended ones suspended', async () => {
+  await using world = await createWorld()
+  await world.startProcess()
+  const [resident, asleep] = [await running(world), await running(world)]
+  await world.ended(await world.operate(asleep, 'suspend'))
+  world.host.reboot()
+  await world.until(async () => (await world.workspace(resident)).observed_state === 'failed')
+  assert.equal((await world.workspace(asleep)).observed_state, 'suspended')
+  assert.equal((await world.ended(await world.operate(asleep, 'resume'))).state, 'succeeded')
+  assert.equal((await world.ended(await world.operate(resident, 'open'))).state, 'succeeded')
+})
+
+test('a death while no cell was there is found at the next start', async () => {
+  await using world = await createWorld()
+  const first = await world.startProcess()
+  const workspace_id = await running(world)
+  await first.kill()
+  world.host.kill(workspace_id)
+  await world.startProcess()
+  assert.equal((await world.workspace(workspace_id)).observed_state, 'failed')
+})
+
+test('a new process learns from the host how to reach what runs', async () => {
+  await using world = await createWorld()
+  const first = await world.startProcess()
+  const workspace_id = await running(world)
+  const before = (await first.table.load(workspace_id))?.machine
+  await first.kill()
+  const second = await world.startProcess()
+  assert.deepEqual(second.table.get(workspace_id)?.machine, before)
+  assert.equal(second.table.get(workspace_id)?.template_env['GREETING'], 'hello')
+})
+
+test('machines, disks and checkpoints that no row names go, what rows name stays', async () => {
+  await using world = await createWorld()
+  const process = await world.startProcess()
+  const [kept, asleep, deleted] = [await running(world), await running(world), await running(world)]
+  await world.ended(await world.operate(asleep, 'suspend'))
+  await world.ended(await world.operate(deleted, 'delete'))
+  await process.kill()
+  const machine = { resources: { cpu_millis: 1, memory_mib: 1, disk_gib: 1 }, hostname: 'x', layers: [] }
+  const stranger = world.ids.next()
+  for (const id of [stranger, deleted, asleep]) await world.host.start({ ...fenced(world, id, 7, 10), ...machine })
+  await world.host.checkpoint({ ...fenced(world, kept, 1, 10), checkpoint_id: 'unnamed', then: 'paused' })
+  await world.db
+    .insertInto('workspace_holds')
+    .values({ workspace_id: kept, operation_id: await lastOperation(world, kept), gate: 'closed' })
+    .execute()
+  // The sweep's fence is drawn from the sequence: above what was used here.
+  for (let count = 0; count < 20; count += 1)
+    await world.db.selectNoFrom((eb) => eb.fn<number>('nextval', [eb.val('fences')]).as('n')).execute()
+  await world.startProcess()
+  const { machines, workspaces } = await world.host.inventory()
+  assert.deepEqual(
+    machines.map(({ workspace_id, state }) => [workspace_id, state]),
+    [[kept, 'running']],
+  )
+  const rows = await Promise.all([kept, asleep].map((id) => world.workspace(id)))
+  assert.deepEqual(
+    workspaces
+      .map(({ workspace_id, disks, checkpoints }) => [workspace_id, disks, checkpoints.map(({ checkpoint_id }) => checkpoint_id)])
+      .sort(),
+    [
+      [kept, [rows[0]?.disk], []],
+      [asleep, [], [rows[1]?.checkpoint_id]],
+    ].sort(),
+  )
+  assert.deepEqual(await world.db.selectFrom('workspace_holds').selectAll().execute(), [])
+})
+
+async function lastOperation(world: World, workspace_id: string): Promise<string> {
+  const { id } = await world.db.selectFrom('operations').select('id').where('workspace_id', '=', workspace_id).executeTakeFirstOrThrow()
+  return id
+}
+
+test('states that only an operation may leave are settled when none is left', async () => {
+  await using world = await createWorld()
+  const process = await world.startProcess()
+  const ids = [await running(world), await running(world), await running(world)]
+  const [suspending = '', resuming = '', deleting = ''] = ids
+  await world.ended(await world.operate(resuming, 'suspend'))
+  await process.kill()
+  const set = (id: string, observed_state: string) =>
+    world.db.updateTable('workspaces').set({ observed_state }).where('id', '=', id).execute()
+  await set(suspending, 'suspending')
+  await set(resuming, 'resuming')
+  await set(deleting, 'deleting')
+  const fresh = [await world.newWorkspace(), await world.newWorkspace()]
+  await world.startProcess()
+  const states = await Promise.all([...ids, fresh[0] ?? ''].map(async (id) => (await world.workspace(id)).observed_state))
+  assert.deepEqual(states, ['running', 'suspended', 'deleted', 'creating']) // a row that no cell has taken is nobody's to settle
+})
+
+test('of two processes one acts, and the other takes over when it is gone', async () => {
+  await using world = await createWorld()
+  const first = await world.startProcess()
+  const second = await world.startProcess({ wait: false })
+  await running(world)
+  assert.deepEqual([first.engine.isReady(), second.engine.isReady()], [true, false])
+  await first.kill()
+  await second.engine.ready
+  await running(world)
+  const attempts = await world.db.selectFrom('operations').select('attempt').execute()
+  assert.deepEqual(
+    attempts.map(({ attempt }) => attempt),
+    [1, 1],
+  )
+})
+
+test('a change told by NOTIFY is in the table within a second', async () => {
+  await using world = await createWorld()
+  const { table } = await world.startProcess()
+  const workspace_id = await running(world)
+  const entry = await table.load(workspace_id)
+  await world.db
+    .updateTable('workspaces')
+    .set({ deleted_at: world.clock.now(), desired_state: 'deleted' })
+    .where('id', '=', workspace_id)
+    .execute()
+  const began_ms = performance.now()
+  await world.until(async () => table.get(workspace_id)?.deleted_at !== null)
+  assert.ok(performance.now() - began_ms < 1000)
+  assert.deepEqual([entry?.gone.aborted, entry?.gone.reason], [true, 'deleted'])
+})

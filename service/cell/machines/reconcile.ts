@@ -1,0 +1,160 @@
+import type { Logger } from 'pino'
+import type { Db } from '../../db/database.ts'
+import type { Clock } from '../../lib/clock.ts'
+import type { Ids } from '../../lib/ids.ts'
+import type { Fence, Inventory, Machine, MachineHost, WorkspaceFiles } from '../links/hostd.ts'
+import type { LiveTable } from './live-table.ts'
+import { dropStaleHolds, drawFence, readExpected, settle, settleLostFork, type ExpectedRow } from './reconcile-store.ts'
+
+export interface ReconcileContext {
+  cell_id: string
+  db: Db
+  clock: Clock
+  ids: Ids
+  host: MachineHost
+  table: LiveTable
+  log: Logger
+}
+
+/** One comparison of what the rows say with what the host has. */
+interface Sweep extends ReconcileContext {
+  operation_id: string
+  fence: number
+  did: string[]
+}
+
+/**
+ * Puts right what a crash, a lost answer or a death has left between rows and host, where no operation is at work: those put their
+ * own things right. Rows are read before the inventory: what changes in between either changes the row's state or epoch, by which
+ * every write here is guarded, or has drawn a higher fence, by which the host refuses what is done here.
+ * @returns the inventory that it went by.
+ */
+export async function reconcile(context: ReconcileContext): Promise<Inventory> {
+  const fence = await drawFence(context.db)
+  const shown = context.table.known().flatMap(({ id, machine }) => (machine === null ? [] : [{ id, fence: machine.fence }]))
+  const rows = await readExpected(context.db, context.cell_id, [])
+  const inventory = await context.host.inventory()
+  const sweep: Sweep = { ...context, operation_id: context.ids.next(), fence, did: [] }
+  await forgetEnded(sweep, shown, inventory)
+  const holds = await dropStaleHolds(context.db)
+  if (holds > 0) sweep.did.push(`dropped ${holds} holds of ended operations`)
+  const machines = new Map(inventory.machines.map((machine) => [machine.workspace_id, machine]))
+  const files = new Map(inventory.workspaces.map((one) => [one.workspace_id, one]))
+  for (const row of rows.values()) await guarded(sweep, row.id, () => compare(sweep, row, machines.get(row.id), files.get(row.id)))
+  const holding = inventory.workspaces
+    .filter(({ disks, checkpoints }) => disks.length + checkpoints.length > 0)
+    .map(({ workspace_id }) => workspace_id)
+  await sweepStrangers(sweep, rows, [...new Set([...machines.keys(), ...holding])])
+  if (sweep.did.length > 0) context.log.info({ did: sweep.did }, 'reconciled')
+  return inventory
+}
+
+/** One workspace that cannot be put right must not keep the others from it. */
+async function guarded(sweep: Sweep, workspace_id: string, work: () => Promise<void>): Promise<void> {
+  try {
+    await work()
+  } catch (error) {
+    sweep.log.warn({ workspace_id, err: error }, 'could not be reconciled')
+  }
+}
+
+async function forgetEnded(sweep: Sweep, shown: { id: string; fence: number }[], inventory: Inventory): Promise<void> {
+  const alive = new Set(inventory.machines.map(({ workspace_id, fence }) => `${workspace_id}:${fence}`))
+  for (const { id, fence } of shown) if (!alive.has(`${id}:${fence}`)) sweep.table.endMachine(id, fence, 'died')
+}
+
+function speak(sweep: Sweep, workspace_id: string, epoch: number, step: string): Fence {
+  return { workspace_id, operation_id: sweep.operation_id, step: `sweep-${step}`, epoch, fence: sweep.fence }
+}
+
+async function compare(sweep: Sweep, row: ExpectedRow, machine: Machine | undefined, files: WorkspaceFiles | undefined): Promise<void> {
+  const own = machine?.epoch === row.ownership_epoch ? machine : undefined
+  if (own !== undefined && row.observed_state === 'running') await adopt(sweep, row, own)
+  if (row.active) return
+  await SETTLE[row.observed_state]?.(sweep, row, own)
+  const stray = machine !== undefined && !(own !== undefined && ALIVE.has(row.observed_state))
+  if (stray) await stopStray(sweep, row, machine)
+  if (files !== undefined) await dropUnnamed(sweep, row, files, stray ? undefined : machine)
+}
+
+const ALIVE: ReadonlySet<string> = new Set(['running', 'suspending'])
+
+/** The cell learns anew how to reach what runs. */
+async function adopt(sweep: Sweep, row: ExpectedRow, machine: Machine): Promise<void> {
+  const { address, agent_key, epoch, fence, state } = machine
+  sweep.table.putMachine(row.id, { address, agent_key, epoch, fence, state })
+  if (row.active) return
+  if (state === 'paused') {
+    await sweep.host.unpause(speak(sweep, row.id, epoch, 'unpause'))
+    sweep.did.push(`${row.id}: let the paused guest run again`)
+  }
+  if (!machine.connected) {
+    await sweep.host.connect(speak(sweep, row.id, epoch, 'connect'))
+    sweep.did.push(`${row.id}: connected`)
+  }
+}
+
+type Settle = (sweep: Sweep, row: ExpectedRow, own: Machine | undefined) => Promise<void>
+
+/** What becomes of a state that only an operation may leave, once no operation is left to do so. */
+const SETTLE: Partial<Record<ExpectedRow['observed_state'], Settle>> = {
+  running: async (sweep, row, own) => {
+    if (own === undefined) await move(sweep, row, 'died')
+  },
+  creating: (sweep, row) => move(sweep, row, 'start_failed'),
+  starting: (sweep, row) => move(sweep, row, 'start_failed'),
+  resuming: (sweep, row) => move(sweep, row, 'resume_undone'),
+  suspending: async (sweep, row, own) => {
+    if (own === undefined) return move(sweep, row, 'lost')
+    if (own.state === 'paused') await sweep.host.unpause(speak(sweep, row.id, own.epoch, 'unpause'))
+    await move(sweep, row, 'suspend_undone')
+  },
+  forking: async (sweep, row) => {
+    if (row.checkpoint_id !== null) return move(sweep, row, 'fork_failed')
+    if (await settleLostFork(sweep.db, row, sweep.clock.now())) sweep.did.push(`${row.id}: ended a fork that captured nothing`)
+  },
+  deleting: async (sweep, row) => {
+    await sweep.host.deleteWorkspace(speak(sweep, row.id, row.ownership_epoch, 'delete'))
+    await move(sweep, row, 'deleted')
+  },
+}
+
+async function move(sweep: Sweep, row: ExpectedRow, event: Parameters<typeof settle>[2]): Promise<void> {
+  if (await settle(sweep.db, row, event, sweep.clock.now())) sweep.did.push(`${row.id}: ${row.observed_state}, ${event}`)
+}
+
+async function stopStray(sweep: Sweep, row: ExpectedRow, machine: Machine): Promise<void> {
+  await sweep.host.stop({ ...speak(sweep, row.id, row.ownership_epoch, 'stop'), machine_epoch: machine.epoch })
+  sweep.table.endMachine(row.id, machine.fence, 'epoch_ended')
+  sweep.did.push(`${row.id}: stopped a machine of epoch ${machine.epoch}`)
+}
+
+/** Files that no row names: thrown away attempts, and what a commit has superseded. */
+async function dropUnnamed(sweep: Sweep, row: ExpectedRow, files: WorkspaceFiles, machine: Machine | undefined): Promise<void> {
+  const kept = new Set([row.disk, machine?.disk, ...files.checkpoints.map(({ disk }) => disk)])
+  const disks = files.disks.filter((name) => !kept.has(name))
+  const checkpoints = files.checkpoints.map(({ checkpoint_id }) => checkpoint_id).filter((id) => !row.checkpoints.includes(id))
+  if (disks.length > 0) {
+    await sweep.host.deleteDisks({ ...speak(sweep, row.id, row.ownership_epoch, 'disks'), names: disks })
+    sweep.did.push(`${row.id}: deleted disks ${disks.join(', ')}`)
+  }
+  if (checkpoints.length > 0) {
+    await sweep.host.deleteCheckpoints({ ...speak(sweep, row.id, row.ownership_epoch, 'checkpoints'), names: checkpoints })
+    sweep.did.push(`${row.id}: deleted checkpoints ${checkpoints.join(', ')}`)
+  }
+}
+
+/** What the host holds for workspaces that are deleted, or that no row has ever named. */
+async function sweepStrangers(sweep: Sweep, known: Map<string, ExpectedRow>, found: string[]): Promise<void> {
+  const strange = found.filter((id) => !known.has(id))
+  if (strange.length === 0) return
+  const rows = await readExpected(sweep.db, sweep.cell_id, strange)
+  for (const id of strange) {
+    const row = rows.get(id)
+    if (row !== undefined && (row.active || row.observed_state !== 'deleted')) continue
+    await guarded(sweep, id, async () => {
+      await sweep.host.deleteWorkspace(speak(sweep, id, row?.ownership_epoch ?? 0, 'delete'))
+      sweep.did.push(`${id}: deleted what was left of it`)
+    })
+  }
+}

@@ -1,0 +1,123 @@
+import { sql } from 'kysely'
+import type { ObservedState } from '../../../contract/states/machine.ts'
+import type { Db } from '../../db/database.ts'
+import type { Resources } from '../../db/schema.ts'
+import type { Hold } from './table.ts'
+
+/** What the table of machines keeps of a workspace's row. */
+export interface EntryRow {
+  id: string
+  organization_id: string
+  project_id: string
+  observed_state: ObservedState
+  desired_state: 'running' | 'suspended' | 'deleted'
+  ownership_epoch: number
+  lifetime: 'persistent' | 'session'
+  mode: 'processful' | 'file_first'
+  disk_layout: 'legacy' | 'layered'
+  deleted_at: Date | null
+  cell_id: string | null
+  hold: Hold | null
+  tokens_revoked_before: Date | null
+  template_env: Record<string, string>
+  inputs: Record<string, string>
+  grants: Resources | null
+}
+
+const entries = (db: Db) =>
+  db
+    .selectFrom('workspaces as w')
+    .innerJoin('template_versions as v', 'v.id', 'w.template_version_id')
+    .leftJoin('workspace_holds as h', 'h.workspace_id', 'w.id')
+    .leftJoin('operations as o', 'o.id', 'h.operation_id')
+    .select([
+      'w.id',
+      'w.organization_id',
+      'w.project_id',
+      'w.observed_state',
+      'w.desired_state',
+      'w.ownership_epoch',
+      'w.lifetime',
+      'w.mode',
+      'w.disk_layout',
+      'w.deleted_at',
+      'w.cell_id',
+      'w.tokens_revoked_before',
+      'w.inputs',
+      'w.grant_cpu_millis',
+      'w.grant_memory_mib',
+      'w.grant_disk_gib',
+      'v.settings',
+      'h.operation_id',
+      'h.gate',
+      'o.kind',
+    ])
+
+export async function readEntries(db: Db, workspace_ids: string[]): Promise<EntryRow[]> {
+  const rows = await entries(db)
+    .where('w.id', '=', sql<string>`any(${workspace_ids}::uuid[])`)
+    .execute()
+  return rows.map((row) => ({
+    id: row.id,
+    organization_id: row.organization_id,
+    project_id: row.project_id,
+    observed_state: row.observed_state as ObservedState, // the column's check constraint
+    desired_state: row.desired_state,
+    ownership_epoch: row.ownership_epoch,
+    lifetime: row.lifetime,
+    mode: row.mode,
+    disk_layout: row.disk_layout,
+    deleted_at: row.deleted_at,
+    cell_id: row.cell_id,
+    hold:
+      row.operation_id === null || row.gate === null
+        ? null
+        : { operation_id: row.operation_id, operation_kind: row.kind ?? '', gate: row.gate },
+    tokens_revoked_before: row.tokens_revoked_before,
+    template_env: envOf(row.settings),
+    inputs: row.inputs,
+    grants:
+      row.grant_cpu_millis === null || row.grant_memory_mib === null || row.grant_disk_gib === null
+        ? null
+        : { cpu_millis: row.grant_cpu_millis, memory_mib: row.grant_memory_mib, disk_gib: row.grant_disk_gib },
+  }))
+}
+
+function envOf(settings: object): Record<string, string> {
+  return 'env' in settings && typeof settings.env === 'object' && settings.env !== null ? (settings.env as Record<string, string>) : {}
+}
+
+/** Ids of the workspaces that this cell should know from the start. */
+export async function residentIds(db: Db, cell_id: string): Promise<string[]> {
+  const rows = await db
+    .selectFrom('workspaces')
+    .select('id')
+    .where('cell_id', '=', cell_id)
+    .where('observed_state', 'in', ['running', 'suspending'])
+    .execute()
+  return rows.map(({ id }) => id)
+}
+
+export interface Activity {
+  workspace_id: string
+  active_at: Date
+  tool_call_at: Date | null
+  keepalive_until: Date | null
+}
+
+/** Moves times forward only: an older report cannot undo a newer one. */
+export async function writeActivity(db: Db, activity: Activity[]): Promise<void> {
+  const column = (pick: (one: Activity) => Date | null) => activity.map((one) => pick(one)?.toISOString() ?? null)
+  await sql`
+    update workspaces w set
+      active_at = greatest(w.active_at, v.active_at),
+      tool_call_at = greatest(w.tool_call_at, v.tool_call_at),
+      keepalive_until = greatest(w.keepalive_until, v.keepalive_until)
+    from unnest(
+      ${activity.map((one) => one.workspace_id)}::uuid[],
+      ${column((one) => one.active_at)}::timestamptz[],
+      ${column((one) => one.tool_call_at)}::timestamptz[],
+      ${column((one) => one.keepalive_until)}::timestamptz[]
+    ) as v (id, active_at, tool_call_at, keepalive_until)
+    where w.id = v.id`.execute(db)
+}

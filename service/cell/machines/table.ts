@@ -1,0 +1,77 @@
+import type { ObservedState } from '../../../contract/states/machine.ts'
+import type { Resources } from '../../db/schema.ts'
+
+/** Why an incarnation of a machine ended, as those see it who hold a stream on it. */
+export type GoneReason =
+  | 'deleted' // 401 revoked_workspace for calls, close code 4410 for streams
+  | 'epoch_ended' // suspended, restarted or moved: stale_epoch, 4409
+  | 'died' // the engine was killed: workspace_not_running, 4409
+
+export interface Hold {
+  operation_id: string
+  operation_kind: string
+  gate: 'open' | 'read_only' | 'closed'
+}
+
+/** How the agent of a resident machine is reached. In memory only: hostd says it again after a restart. */
+export interface LiveMachine {
+  address: string // host:port of the agent
+  agent_key: string // Bearer key of this incarnation
+  epoch: number
+  fence: number // with the workspace's id it names this machine and no other
+  state: 'running' | 'paused' | 'frozen'
+}
+
+/** One workspace as this cell sees it. Immutable: a change makes a new entry. */
+export interface WorkspaceEntry {
+  readonly id: string
+  readonly organization_id: string
+  readonly project_id: string
+  readonly observed_state: ObservedState
+  readonly desired_state: 'running' | 'suspended' | 'deleted'
+  readonly ownership_epoch: number
+  readonly lifetime: 'persistent' | 'session'
+  readonly mode: 'processful' | 'file_first'
+  readonly disk_layout: 'legacy' | 'layered'
+  readonly deleted_at: Date | null
+  readonly cell_id: string | null
+  /** False when another cell has it: stale_endpoint. */
+  readonly here: boolean
+  readonly hold: Hold | null
+  readonly tokens_revoked_before: Date | null
+  /** settings.env of the template version. */
+  readonly template_env: Readonly<Record<string, string>>
+  readonly inputs: Readonly<Record<string, string>>
+  readonly grants: Resources | null
+  /** Null when nothing runs, or when hostd has not said yet where it runs. */
+  readonly machine: LiveMachine | null
+  /** Fires once, with a GoneReason as its reason, when this epoch's machine ends or the workspace is deleted. */
+  readonly gone: AbortSignal
+}
+
+export type ActivityKind =
+  | 'tool_call' // counts for everything, and cancels a pending suspend request
+  | 'other' // keeps the machine in use without cancelling a suspend request: a port request, a keepalive
+
+/** What the gateway needs of the machines: all of it from memory but load and fresh. */
+export interface MachineTable {
+  /** undefined: unknown here; ask load(). Never waits. */
+  get(workspace_id: string): WorkspaceEntry | undefined
+  /** From the database on first use, then kept fresh by NOTIFY. undefined: no such workspace. */
+  load(workspace_id: string): Promise<WorkspaceEntry | undefined>
+  /**
+   * Read again. Ask it before refusing for a state, a hold or an epoch: the change that a caller has just been told of
+   * by the API may be on its way here. Callers at one time share one query.
+   */
+  fresh(workspace_id: string): Promise<WorkspaceEntry | undefined>
+  touch(workspace_id: string, kind: ActivityKind): void
+  /**
+   * A call or an attached stream in progress. A suspend waits shortly for calls before it pauses the guest, never for
+   * streams. Disposing counts as activity.
+   */
+  holdAwake(workspace_id: string, what: 'call' | 'stream'): Disposable
+  /** Milliseconds since contact with the database was last proven; from 30,000 on the gateway refuses new calls with 503. */
+  databaseLostMs(): number
+  /** Keeps the workspace resident and from idle suspend until then. It is no tool activity. */
+  keepalive(workspace_id: string, until: Date): void
+}

@@ -1,0 +1,78 @@
+import { setTimeout } from 'node:timers/promises'
+import type { HostEvent, Inventory } from '../links/hostd.ts'
+import { reconcile, type ReconcileContext } from './reconcile.ts'
+import { settle, stateOf } from './reconcile-store.ts'
+
+const RETRY_MS_MIN = 100
+const RETRY_MS_MAX = 2000
+const SWEEP_MS = 60_000
+
+export interface Watch {
+  /** Resolves after the first full comparison. */
+  ready: Promise<void>
+  /** Compares soon: something may have been left. */
+  sweepSoon(): void
+  /** Compares now. */
+  sweep(): Promise<void>
+  ended: Promise<void>
+}
+
+/**
+ * Follows the machine host: a full comparison first, deaths as they are told from then on, and a full comparison again whenever
+ * contact was lost, since nothing that was told meanwhile was heard.
+ */
+export function watchHost(context: ReconcileContext, signal: AbortSignal, seen: (inventory: Inventory) => Promise<void>): Watch {
+  const ready = Promise.withResolvers<void>()
+  let sweeping: Promise<void> = Promise.resolve()
+  let asked = false
+
+  const sweep = (): Promise<void> => {
+    const next = sweeping.then(async () => {
+      asked = false
+      if (!signal.aborted) await seen(await reconcile(context))
+    })
+    sweeping = next.catch(() => undefined)
+    return next
+  }
+  const sweepSoon = () => {
+    if (asked) return
+    asked = true
+    sweep().catch((error: unknown) => context.log.warn({ err: error }, 'could not reconcile'))
+  }
+  const follow = async () => {
+    const { last_event, boot_id } = await context.host.inventory()
+    const stream = context.host.events(last_event, signal)
+    // Deaths are told from last_event on, and everything before it is in the comparison.
+    await sweep()
+    ready.resolve()
+    for await (const event of stream) {
+      if (event.boot_id !== boot_id) return // counted anew: compare anew
+      await handle(context, event)
+    }
+  }
+  const loop = async () => {
+    for (let wait_ms = RETRY_MS_MIN; !signal.aborted; wait_ms = Math.min(wait_ms * 2, RETRY_MS_MAX)) {
+      const began_ms = performance.now()
+      try {
+        await follow()
+      } catch (error) {
+        context.log.warn({ err: error }, 'the machine host is out of contact')
+      }
+      if (performance.now() - began_ms > SWEEP_MS) wait_ms = RETRY_MS_MIN
+      await setTimeout(wait_ms, undefined, { signal }).catch(() => undefined) // aborted: the loop ends
+    }
+  }
+  const timer = setInterval(sweepSoon, SWEEP_MS)
+  const ended = loop().finally(() => clearInterval(timer))
+  return { ready: ready.promise, sweepSoon, sweep, ended }
+}
+
+async function handle(context: ReconcileContext, event: HostEvent): Promise<void> {
+  if (event.kind !== 'died') return
+  const { workspace_id, epoch, fence, reason } = event
+  context.log.warn({ workspace_id, epoch, reason }, 'a machine died')
+  // First in memory: a commit that is under way asks there whether the machine that it commits still lives.
+  context.table.endMachine(workspace_id, fence, 'died')
+  const row = await stateOf(context.db, workspace_id)
+  if (row?.ownership_epoch === epoch) await settle(context.db, row, 'died', context.clock.now())
+}

@@ -1,0 +1,80 @@
+import type { OperationError, Resources } from '../../db/schema.ts'
+import { HostFailure } from '../links/hostd.ts'
+import { begin, type KnownKind } from './begin.ts'
+import { INTERRUPTED, Refused } from './errors.ts'
+import type { Job, OperationKind } from './job.ts'
+import { COMMITTED } from './running.ts'
+import { asAttempt, finish, LostRace, readStep, type OpenOperation } from './store.ts'
+
+/** An operation that falls over this often, by a crash each time or by a mistake of ours, is rolled back. */
+const ATTEMPTS_MAX = 6
+
+/** Carries a claimed operation on. Rejects where the attempt says nothing about the operation: it stays open and is taken up again. */
+export async function attempt(job: Job, { kind }: KnownKind): Promise<'done' | 'lost'> {
+  try {
+    if (await mayUndo(job, kind, job.operation.attempt > ATTEMPTS_MAX)) await kind.undo?.(job, INTERRUPTED)
+    else await drive(job, kind)
+    return 'done'
+  } catch (error) {
+    if (!(error instanceof LostRace)) throw error
+    await abandon(job, INTERRUPTED)
+    return 'lost'
+  }
+}
+
+/** Claims an operation. undefined: there is nothing to do, or no longer. */
+export async function take(job: Job, known: KnownKind, reserved: Resources | null): Promise<OpenOperation | undefined> {
+  try {
+    return await begin(job.cell, job.operation, known, reserved)
+  } catch (error) {
+    if (!(error instanceof LostRace)) throw error
+    await abandon(job, INTERRUPTED)
+    return undefined
+  }
+}
+
+/** Ends an operation that never began. */
+export async function refuse(job: Job, kind: OperationKind, error: OperationError): Promise<void> {
+  try {
+    await kind.undo?.(job, error)
+  } catch (cause) {
+    if (!(cause instanceof LostRace)) throw cause
+    await abandon(job, error)
+  }
+}
+
+async function drive(job: Job, kind: OperationKind): Promise<void> {
+  try {
+    await kind.drive(job)
+  } catch (cause) {
+    const error = callersError(cause, kind)
+    if (error === undefined || !(await mayUndo(job, kind, true))) throw cause
+    job.cell.log.warn({ operation_id: job.operation.id, kind: job.operation.kind, code: error.code, err: cause }, 'the operation failed')
+    await kind.undo?.(job, error)
+  }
+}
+
+/** The world's refusals have a meaning for the caller; anything else is ours or the database's. */
+function callersError(cause: unknown, kind: OperationKind): OperationError | undefined {
+  if (cause instanceof Refused) return cause.error
+  return cause instanceof HostFailure ? kind.errorOf(cause) : undefined
+}
+
+/** Once it is committed there is only forward, however often that takes. */
+async function mayUndo(job: Job, kind: OperationKind, wanted: boolean): Promise<boolean> {
+  return wanted && kind.undo !== null && (await readStep(job.cell.db, job.operation)) !== COMMITTED
+}
+
+/**
+ * The attempt has lost. Where the operation itself is over or somebody else's nothing is written; where it is still ours, its
+ * workspace is no longer what the operation was for, and only the operation is ended.
+ */
+export async function abandon(job: Job, error: OperationError): Promise<void> {
+  const { cell, operation } = job
+  const now = cell.clock.now()
+  try {
+    await asAttempt(cell.db, operation, now, (tx) => finish(tx, operation, now, { state: 'failed', error }))
+  } catch (cause) {
+    if (!(cause instanceof LostRace)) throw cause
+  }
+}

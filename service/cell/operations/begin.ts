@@ -1,0 +1,56 @@
+import type { MachineEvent } from '../../../contract/states/machine.ts'
+import type { Resources } from '../../db/schema.ts'
+import { failpoint, type FailpointName } from '../../lib/failpoints.ts'
+import { remove } from './delete.ts'
+import { fork } from './fork.ts'
+import type { CellContext, OperationKind } from './job.ts'
+import { open } from './open.ts'
+import { resume } from './resume.ts'
+import { COMMITTED } from './running.ts'
+import { claim, moveWorkspace, readMachineRow, type OpenOperation } from './store.ts'
+import { suspend } from './suspend.ts'
+
+export interface KnownKind {
+  kind: OperationKind
+  /** What beginning it does to the workspace. */
+  begins: MachineEvent
+  /** Whether a host must have room first. */
+  starts: boolean
+  before_claim?: FailpointName
+  /** How many of its group may run at once: deletes have places of their own, so that nothing keeps them waiting. */
+  group: 'start' | 'suspend' | 'delete'
+}
+
+const KINDS: Record<string, KnownKind> = {
+  open: { kind: open, begins: 'start_admitted', starts: true, before_claim: 'open.O3', group: 'start' },
+  resume: { kind: resume, begins: 'resume_admitted', starts: true, before_claim: 'resume.R2', group: 'start' },
+  fork: { kind: fork, begins: 'fork_admitted', starts: true, group: 'start' },
+  suspend: { kind: suspend, begins: 'suspend_begun', starts: false, group: 'suspend' },
+  delete: { kind: remove, begins: 'delete_begun', starts: false, group: 'delete' },
+}
+
+/** How this cell does an operation; undefined for what it does not know. */
+export function knownKind(operation: OpenOperation): KnownKind | undefined {
+  return Object.hasOwn(KINDS, operation.kind) ? KINDS[operation.kind] : undefined
+}
+
+/**
+ * Takes the operation and moves its workspace, in one transaction.
+ * @param reserved room that a start takes; null for what takes none, and for a repeat, which has its reservation.
+ */
+export async function begin(
+  cell: CellContext,
+  operation: OpenOperation,
+  known: KnownKind,
+  reserved: Resources | null,
+): Promise<OpenOperation | undefined> {
+  if (known.before_claim !== undefined) await failpoint(known.before_claim)
+  const now = cell.clock.now()
+  return cell.db.transaction().execute(async (tx) => {
+    const claimed = await claim(tx, operation.id, cell.cell_id, now, reserved)
+    if (!claimed || claimed.step === COMMITTED) return claimed
+    const seen = await readMachineRow(tx, claimed.workspace_id)
+    await moveWorkspace(tx, seen, known.begins, now, { pending_reason: null, cell_id: seen.cell_id ?? cell.cell_id })
+    return claimed
+  })
+}

@@ -1,0 +1,142 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { createWorld } from '../../../tests/engine/world.ts'
+import { admit } from './admission.ts'
+
+const ROOM_FOR_TWO = { capacity: { cpu_millis: 8000, memory_mib: 1024, disk_gib: 100 } }
+
+test('30 opens with room for 2: the others wait visibly, in order, and none is lost', async () => {
+  await using world = await createWorld(ROOM_FOR_TWO)
+  await world.startProcess()
+  const opens: { workspace_id: string; operation_id: string }[] = []
+  for (let count = 0; count < 30; count += 1) opens.push(await world.open())
+  const pending = await world.until(async () => {
+    const rows = await Promise.all(opens.map(({ operation_id }) => world.operation(operation_id)))
+    const settled = rows.filter(({ state }) => state === 'succeeded').length === 2
+    return settled && rows.filter(({ state }) => state === 'capacity_pending').length === 28 && rows
+  })
+  assert.deepEqual(
+    pending.map(({ state }) => state),
+    [...Array(2).fill('succeeded'), ...Array(28).fill('capacity_pending')],
+  )
+  const [, , third] = pending
+  assert.ok(third)
+  const deadline_at = new Date(third.created_at.getTime() + 900_000)
+  assert.deepEqual(
+    [third.state_reason, third.deadline_at, third.error?.details?.['deadline_at']],
+    ['no_ready_host', deadline_at, deadline_at.toISOString()],
+  )
+  assert.equal((await world.workspace(opens[2]?.workspace_id ?? '')).pending_reason, 'no_ready_host')
+  // Every suspend makes room for the next in line.
+  for (let index = 0; index < 4; index += 1) {
+    const [oldest, next] = [opens[index], opens[index + 2]]
+    assert.equal((await world.ended(await world.operate(oldest?.workspace_id ?? '', 'suspend'))).state, 'succeeded')
+    assert.equal((await world.ended(next?.operation_id ?? '')).state, 'succeeded')
+    assert.equal((await world.workspace(next?.workspace_id ?? '')).pending_reason, null)
+  }
+  assert.equal((await world.operation(opens[6]?.operation_id ?? '')).state, 'capacity_pending')
+})
+
+test('what still waits after 15 minutes fails, and nothing was started', async () => {
+  await using world = await createWorld(ROOM_FOR_TWO)
+  const process = await world.startProcess()
+  const asleep = await world.open()
+  await world.ended(asleep.operation_id)
+  await world.ended(await world.operate(asleep.workspace_id, 'suspend'))
+  const running = [await world.open(), await world.open()]
+  for (const { operation_id } of running) await world.ended(operation_id)
+  const waiting = {
+    open: await world.open(),
+    fork: await world.fork(running[0]?.workspace_id ?? ''),
+    resume: { workspace_id: asleep.workspace_id, operation_id: await world.operate(asleep.workspace_id, 'resume') },
+  }
+  const all = Object.values(waiting)
+  const states = async () => Promise.all(all.map(async ({ operation_id }) => (await world.operation(operation_id)).state))
+  await world.until(async () => (await states()).every((state) => state === 'capacity_pending'))
+  world.clock.advance(899)
+  await process.engine.runner()?.pass()
+  assert.deepEqual(await states(), ['capacity_pending', 'capacity_pending', 'capacity_pending'])
+  world.clock.advance(1)
+  await process.engine.runner()?.pass()
+  const ended = await Promise.all(all.map(({ operation_id }) => world.operation(operation_id)))
+  for (const { state, error } of ended) {
+    assert.deepEqual(
+      [state, error?.code, error?.retryable, error?.details],
+      [
+        'failed',
+        'capacity_unavailable',
+        true,
+        {
+          reason: 'no_ready_host',
+          waited_seconds: 900,
+          deadline_seconds: 900,
+          required: { cpu_millis: 1000, memory_mib: 512, disk_gib: 4 },
+        },
+      ],
+    )
+  }
+  const observed = await Promise.all(all.map(async ({ workspace_id }) => world.workspace(workspace_id)))
+  assert.deepEqual(
+    observed.map((row) => [row.observed_state, row.desired_state, row.pending_reason]),
+    [
+      ['failed', 'running', null],
+      ['deleted', 'deleted', null],
+      ['suspended', 'suspended', null],
+    ],
+  )
+  assert.equal((await world.host.inventory()).machines.length, 2)
+  assert.deepEqual(await world.db.selectFrom('workspace_holds').selectAll().execute(), [])
+})
+
+test('what no host could ever hold is refused at once', async () => {
+  await using world = await createWorld(ROOM_FOR_TWO)
+  await world.startProcess()
+  const { workspace_id, operation_id } = await world.open({ resources: { memory_mib: 2048, cpu_millis: 9000 } })
+  const { state, error } = await world.ended(operation_id)
+  assert.deepEqual(
+    [state, error?.code, error?.retryable, error?.details],
+    [
+      'failed',
+      'invalid_resources',
+      false,
+      {
+        reason: 'exceeds_host_class',
+        required: { cpu_millis: 9000, memory_mib: 2048, disk_gib: 4 },
+        host_class: ROOM_FOR_TWO.capacity,
+        exceeded: ['cpu_millis', 'memory_mib'],
+      },
+    ],
+  )
+  assert.equal((await world.workspace(workspace_id)).observed_state, 'failed')
+})
+
+test('a machine that is being suspended takes its room until it is dead', async () => {
+  await using world = await createWorld({ capacity: { cpu_millis: 8000, memory_mib: 512, disk_gib: 100 } })
+  await world.startProcess()
+  const first = await world.open()
+  await world.ended(first.operation_id)
+  const stopping = Promise.withResolvers<void>()
+  const go = Promise.withResolvers<void>()
+  using _ = world.host.intercept('stop', 'before', async () => {
+    stopping.resolve()
+    await go.promise
+  })
+  await world.operate(first.workspace_id, 'suspend')
+  await stopping.promise
+  const second = await world.open()
+  await world.until(async () => (await world.operation(second.operation_id)).state === 'capacity_pending')
+  go.resolve()
+  assert.equal((await world.ended(second.operation_id)).state, 'succeeded')
+})
+
+test('admission counts each resource on its own, and exact fits fit', () => {
+  const created_at = new Date(0)
+  const host = { cpu_millis: 1000, memory_mib: 1000, disk_gib: 10 }
+  const used = { cpu_millis: 500, memory_mib: 0, disk_gib: 0 }
+  const ask = (cpu_millis: number, seconds: number) =>
+    admit({ required: { cpu_millis, memory_mib: 1000, disk_gib: 10 }, host, used, created_at, now: new Date(seconds * 1000) }).kind
+  assert.deepEqual(
+    [ask(500, 0), ask(501, 0), ask(1000, 899.999), ask(1000, 900), ask(1001, 0)],
+    ['admit', 'wait', 'wait', 'refuse', 'refuse'],
+  )
+})

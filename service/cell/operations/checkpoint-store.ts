@@ -1,0 +1,52 @@
+import type { CheckpointInfo } from '../links/hostd.ts'
+import type { CellContext } from './job.ts'
+import type { OpenOperation, Tx } from './store.ts'
+
+/** The row of files that are durable already: hostd answers only then. */
+export async function insertCheckpoint(
+  tx: Tx,
+  cell: CellContext,
+  operation: OpenOperation,
+  kind: 'suspend' | 'fork',
+  info: CheckpointInfo,
+): Promise<void> {
+  await tx
+    .insertInto('checkpoints')
+    .values({
+      id: info.checkpoint_id,
+      workspace_id: info.workspace_id,
+      cell_id: cell.cell_id,
+      operation_id: operation.id,
+      kind,
+      label: null,
+      epoch: info.epoch,
+      engine: info.engine,
+      size_bytes: info.size_bytes,
+      resources: JSON.stringify(info.resources),
+      created_at: cell.clock.now(),
+      expires_at: null,
+    })
+    .execute()
+}
+
+/** Rows before files: a row must never name files that are gone. @returns the names whose files may go. */
+export async function dropSuperseded(tx: Tx, workspace_id: string, kept: string): Promise<string[]> {
+  const rows = await tx
+    .deleteFrom('checkpoints')
+    .where('workspace_id', '=', workspace_id)
+    .where('kind', 'in', ['suspend', 'fork'])
+    .where('id', '<>', kept)
+    .returning('id')
+    .execute()
+  return rows.map(({ id }) => id)
+}
+
+export async function dropCheckpoints(tx: Tx, workspace_id: string): Promise<void> {
+  await tx.deleteFrom('checkpoints').where('workspace_id', '=', workspace_id).execute()
+}
+
+/** Memory that the checkpoint holds, for the rule that a fork may not be smaller. */
+export async function capturedMemoryMib(db: CellContext['db'], checkpoint_id: string): Promise<number> {
+  const row = await db.selectFrom('checkpoints').select('resources').where('id', '=', checkpoint_id).executeTakeFirst()
+  return row?.resources.memory_mib ?? 0
+}

@@ -1,0 +1,39 @@
+import { failpoint } from '../../lib/failpoints.ts'
+import { dropCheckpoints } from './checkpoint-store.ts'
+import { operationError } from './errors.ts'
+import { ask, takeOver, type OperationKind } from './job.ts'
+import { asAttempt, finish, freeKey, moveWorkspace, readMachineRow } from './store.ts'
+
+/** Ends whatever runs for the workspace, then removes every file of it. Only forward: the deletion was acknowledged. */
+export const remove: OperationKind = {
+  async drive(job) {
+    const { cell, operation } = job
+    const { workspace_id } = operation
+    await failpoint('delete.D3')
+    await cell.table.fresh(workspace_id)
+    const seen = await readMachineRow(cell.db, workspace_id)
+    const epoch = seen.ownership_epoch
+    await takeOver(job, workspace_id, epoch)
+    await failpoint('delete.D4')
+    await ask(job, workspace_id, 'stop', epoch, (fence) => cell.host.stop(fence))
+    await failpoint('delete.D5')
+    await ask(job, workspace_id, 'delete', epoch, (fence) => cell.host.deleteWorkspace(fence))
+    await failpoint('delete.D6')
+    const now = cell.clock.now()
+    await asAttempt(cell.db, operation, now, async (tx) => {
+      await dropCheckpoints(tx, workspace_id)
+      await moveWorkspace(tx, seen, 'deleted', now, {
+        disk: null,
+        checkpoint_id: null,
+        grants: null,
+        pending_reason: null,
+        suspend_request: null,
+      })
+      if (seen.lifetime === 'session') await freeKey(tx, seen)
+      await finish(tx, operation, now, { state: 'succeeded', result: {} })
+    })
+    await cell.table.fresh(workspace_id)
+  },
+  undo: null,
+  errorOf: (failure) => operationError('dependency_failed', 'The host could not remove the workspace', { reason: failure.code }),
+}

@@ -1,0 +1,150 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { sql } from 'kysely'
+import { createWorld, type World } from '../../../tests/engine/world.ts'
+import { assertNothingIsLeft } from '../../../tests/engine/invariants.ts'
+import { armFailpoint, FAILPOINTS, FailpointError, type FailpointName } from '../../lib/failpoints.ts'
+
+const POINTS = (Object.keys(FAILPOINTS) as FailpointName[]).filter((name) => FAILPOINTS[name].owner === 'cell')
+
+/**
+ * How the process fails at the point: it throws once; it is gone and another one starts; or it stands still while another one takes
+ * over, and goes on as if nothing had happened when that one has come as far.
+ */
+const MODES = ['throw', 'kill -9', 'zombie'] as const
+
+interface Case {
+  world: World
+  source: string
+  operation_id: string
+  target: string
+}
+
+/** Brings a workspace to where the operation begins, and begins it. */
+const BEGIN: Record<string, (world: World) => Promise<Case>> = {
+  async open(world) {
+    const { workspace_id, operation_id } = await world.open()
+    return { world, source: workspace_id, target: workspace_id, operation_id }
+  },
+  suspend: (world) => onRunning(world, (id) => world.operate(id, 'suspend')),
+  delete: (world) => onRunning(world, (id) => world.operate(id, 'delete')),
+  resume: (world) =>
+    onRunning(world, async (id) => {
+      await world.ended(await world.operate(id, 'suspend'))
+      return world.operate(id, 'resume')
+    }),
+  async fork(world) {
+    const begun = await onRunning(world, async () => '')
+    const { workspace_id, operation_id } = await world.fork(begun.source)
+    return { ...begun, target: workspace_id, operation_id }
+  },
+}
+
+async function onRunning(world: World, next: (workspace_id: string) => Promise<string>): Promise<Case> {
+  const { workspace_id, operation_id } = await world.open()
+  assert.equal((await world.ended(operation_id)).state, 'succeeded')
+  const guest = world.host.guest(workspace_id)
+  guest.memory.set('canary', 'in memory')
+  guest.files.set('/f', 'on disk')
+  return { world, source: workspace_id, target: workspace_id, operation_id: await next(workspace_id) }
+}
+
+for (const point of POINTS) {
+  for (const mode of MODES) {
+    test(`${point}, ${mode}: the operation ends, nothing is lost and nothing is left`, async () => {
+      await using world = await createWorld()
+      let process = await world.startProcess()
+      const hit = Promise.withResolvers<void>()
+      const goOn = Promise.withResolvers<void>()
+      const successor = { hit: Promise.withResolvers<void>(), goOn: Promise.withResolvers<void>() }
+      let hits = 0
+      using _ = armFailpoint(point, (name) => {
+        hits += 1
+        if (hits === 2 && mode === 'zombie') {
+          successor.hit.resolve()
+          return successor.goOn.promise
+        }
+        if (hits > 1) return
+        hit.resolve()
+        if (mode === 'throw') throw new FailpointError(name)
+        return goOn.promise // what a killed process was about to do never happens
+      })
+      const kind = point.slice(0, point.indexOf('.'))
+      const begun = await BEGIN[kind]?.(world)
+      assert.ok(begun)
+      await hit.promise
+      if (mode === 'kill -9') {
+        await process.kill()
+        process = await world.startProcess()
+      }
+      if (mode === 'zombie') {
+        const zombie = process.engine.runner()
+        await takeLock(world)
+        process = await world.startProcess()
+        await successor.hit.promise
+        goOn.resolve()
+        await zombie?.idle()
+        successor.goOn.resolve()
+      }
+      const operation = await world.ended(begun.operation_id)
+      assert.equal(operation.state, 'succeeded')
+      await EXPECT[kind]?.(begun)
+      await process.engine.watch()?.sweep()
+      await assertNothingIsLeft(world)
+      await assertEverythingWorks(begun, kind)
+    })
+  }
+}
+
+/** As when the server takes the connection of a process that stands still for dead. */
+async function takeLock({ db }: World): Promise<void> {
+  await sql`select pg_terminate_backend(pid) from pg_locks where locktype = 'advisory' and granted
+    and database = (select oid from pg_database where datname = current_database())`.execute(db)
+}
+
+const EXPECT: Record<string, (begun: Case) => Promise<void>> = {
+  async open({ world, target }) {
+    const row = await world.workspace(target)
+    assert.deepEqual([row.observed_state, row.ownership_epoch], ['running', 1])
+  },
+  async suspend({ world, target }) {
+    const row = await world.workspace(target)
+    assert.deepEqual([row.observed_state, row.ownership_epoch, row.grant_memory_mib], ['suspended', 2, null])
+  },
+  async resume({ world, target }) {
+    const row = await world.workspace(target)
+    assert.deepEqual([row.observed_state, row.ownership_epoch], ['running', 3])
+    assertSameGuest(world, target)
+  },
+  async fork({ world, source, target }) {
+    const rows = [await world.workspace(source), await world.workspace(target)]
+    assert.deepEqual(
+      rows.map((row) => [row.observed_state, row.ownership_epoch]),
+      [
+        ['running', 1],
+        ['running', 1],
+      ],
+    )
+    assertSameGuest(world, source)
+    assertSameGuest(world, target)
+  },
+  async delete({ world, target }) {
+    assert.equal((await world.workspace(target)).observed_state, 'deleted')
+  },
+}
+
+function assertSameGuest(world: World, workspace_id: string): void {
+  const guest = world.host.guest(workspace_id)
+  assert.deepEqual([guest.memory.get('canary'), guest.files.get('/f')], ['in memory', 'on disk'])
+}
+
+/** Whatever is left of it can be suspended, resumed and deleted. */
+async function assertEverythingWorks({ world, source, target }: Case, kind: string): Promise<void> {
+  const [suspend, resume] = kind === 'suspend' ? ['resume', 'suspend'] : ['suspend', 'resume']
+  for (const workspace_id of kind === 'delete' ? [] : new Set([source, target])) {
+    for (const next of [suspend, resume, 'delete']) {
+      assert.equal((await world.ended(await world.operate(workspace_id, next))).state, 'succeeded')
+    }
+  }
+  await assertNothingIsLeft(world)
+}

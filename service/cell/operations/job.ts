@@ -1,0 +1,92 @@
+import { setTimeout } from 'node:timers/promises'
+import type { Logger } from 'pino'
+import type { Db } from '../../db/database.ts'
+import type { OperationError } from '../../db/schema.ts'
+import type { Clock } from '../../lib/clock.ts'
+import type { Ids } from '../../lib/ids.ts'
+import { HostFailure, type Fence, type Machine, type MachineHost } from '../links/hostd.ts'
+import type { LiveTable } from '../machines/live-table.ts'
+import { LostRace, type OpenOperation } from './store.ts'
+
+/** What every operation works with. */
+export interface CellContext {
+  cell_id: string
+  db: Db
+  clock: Clock
+  ids: Ids
+  host: MachineHost
+  table: LiveTable
+  log: Logger
+}
+
+/** One attempt at one operation. */
+export interface Job {
+  cell: CellContext
+  operation: OpenOperation
+  /** Fires when this process may no longer act for the cell. */
+  signal: AbortSignal
+}
+
+export interface OperationKind {
+  /** Carries the operation on from wherever it is. Safe to run again from any point. */
+  drive(job: Job): Promise<void>
+  /** Ends it as failed and leaves the workspace as it was before. Reached only before the operation's commit. null: it only goes forward. */
+  undo: ((job: Job, error: OperationError) => Promise<void>) | null
+  /** What a refusal of the machine host means to the caller. */
+  errorOf(failure: HostFailure): OperationError
+}
+
+const RETRY_MS_MIN = 50
+const RETRY_MS_MAX = 1000
+
+/**
+ * Asks the machine host for one step. While nobody answers the step waits: asked again with the same fence and step, it joins what
+ * may still run. A refused fence means that a later attempt or operation has taken over.
+ * @param step names this one call of the attempt: two calls of one name would be one.
+ */
+export async function ask<T>(job: Job, workspace_id: string, step: string, epoch: number, verb: (fence: Fence) => Promise<T>): Promise<T> {
+  const { id: operation_id, fence } = job.operation
+  for (let wait_ms = RETRY_MS_MIN; ; wait_ms = Math.min(wait_ms * 2, RETRY_MS_MAX)) {
+    job.signal.throwIfAborted()
+    try {
+      return await verb({ workspace_id, operation_id, step, epoch, fence })
+    } catch (error) {
+      if (!(error instanceof HostFailure)) throw error
+      if (error.code === 'fenced') throw new LostRace('The machine')
+      if (error.code !== 'unreachable') throw error
+      await setTimeout(wait_ms, undefined, { signal: job.signal })
+    }
+  }
+}
+
+/** Like ask, where the refusals named are as good as success. */
+export async function askUnless(job: Job, excused: readonly string[], ...rest: AskTail<void>): Promise<boolean> {
+  try {
+    await ask(job, ...rest)
+    return true
+  } catch (error) {
+    if (error instanceof HostFailure && excused.includes(error.code)) return false
+    throw error
+  }
+}
+type AskTail<T> = Parameters<typeof ask<T>> extends [Job, ...infer Tail] ? Tail : never
+
+/** First step of every attempt but the first: ends or joins what an earlier one left running on the host. */
+export async function takeOver(job: Job, workspace_id: string, epoch: number): Promise<void> {
+  await ask(job, workspace_id, 'fence', epoch, (fence) => job.cell.host.fence(fence))
+}
+
+/** The workspace's machine as the host sees it. */
+export async function findMachine(job: Job, workspace_id: string): Promise<Machine | undefined> {
+  const { machines } = await ask(job, workspace_id, 'inventory', 0, () => job.cell.host.inventory())
+  return machines.find((machine) => machine.workspace_id === workspace_id)
+}
+
+/** Tidying that nothing waits for: what fails here is swept by the reconciler. */
+export async function tidy(job: Job, what: string, work: () => Promise<void>): Promise<void> {
+  try {
+    await work()
+  } catch (error) {
+    job.cell.log.debug({ operation_id: job.operation.id, what, err: error }, 'left to the reconciler')
+  }
+}

@@ -1,0 +1,26 @@
+import type { Fence, RestoreRequest, StartRequest } from '../links/hostd.ts'
+import type { MachineRow } from './store.ts'
+
+/** The guest's own name of itself: from the id, since a key may hold anything. */
+export function hostnameOf(workspace_id: string): string {
+  return `ws-${workspace_id.slice(-12)}`
+}
+
+export function startRequest(fence: Fence, seen: MachineRow, from_disk: string | null): StartRequest {
+  return {
+    ...fence,
+    resources: seen.ceilings,
+    hostname: hostnameOf(seen.id),
+    layers: seen.layers,
+    ...(from_disk === null ? {} : { from_disk }),
+  }
+}
+
+export function restoreRequest(
+  fence: Fence,
+  seen: MachineRow,
+  checkpoint_id: string,
+  options: { renew_identity: boolean },
+): RestoreRequest {
+  return { ...fence, resources: seen.ceilings, hostname: hostnameOf(seen.id), checkpoint_id, renew_identity: options.renew_identity }
+}

@@ -1,0 +1,277 @@
+import { sql, type Transaction } from 'kysely'
+import { machineState, type MachineEvent, type ObservedState } from '../../../contract/states/machine.ts'
+import type { Db } from '../../db/database.ts'
+import type { Database, OperationError, Resources } from '../../db/schema.ts'
+
+export type Tx = Transaction<Database>
+
+/** An operation that is not over, as the runner sees it. */
+export interface OpenOperation {
+  id: string
+  kind: string
+  state: 'queued' | 'capacity_pending' | 'running'
+  workspace_id: string
+  source_workspace_id: string | null
+  created_at: Date
+  deadline_at: Date | null
+  attempt: number
+  fence: number
+  step: string | null
+  progress: Progress
+}
+
+/** What the runner notes beside the last finished step. */
+export interface Progress {
+  /** Room that this operation takes up beside the grants of running workspaces. */
+  reserved?: Resources
+}
+
+/** A workspace's row, as far as its machine is concerned. */
+export interface MachineRow {
+  id: string
+  organization_id: string
+  key: string
+  observed_state: ObservedState
+  lifetime: 'persistent' | 'session'
+  ownership_epoch: number
+  cell_id: string | null
+  disk: string | null
+  checkpoint_id: string | null
+  ceilings: Resources
+  grants: Resources | null
+  layers: string[]
+  deleted_at: Date | null
+}
+
+/** Somebody else has written: what this attempt believed is over, and nothing of it may be written. */
+export class LostRace extends Error {
+  constructor(what: string) {
+    super(`${what} has moved on`)
+  }
+}
+
+const OPERATION_COLUMNS = [
+  'o.id',
+  'o.kind',
+  'o.state',
+  'o.workspace_id',
+  'o.source_workspace_id',
+  'o.created_at',
+  'o.deadline_at',
+  'o.attempt',
+  'o.fence',
+  'o.step',
+  'o.progress',
+] as const
+
+const OPEN_OPERATIONS_MAX = 2000
+
+/** Every open operation that is this cell's or nobody's, oldest first. */
+export async function listOpen(db: Db, cell_id: string): Promise<OpenOperation[]> {
+  const rows = await db
+    .selectFrom('operations as o')
+    .leftJoin('workspaces as w', 'w.id', 'o.workspace_id')
+    .leftJoin('workspaces as s', 's.id', 'o.source_workspace_id')
+    .select(OPERATION_COLUMNS)
+    .where('o.completed_at', 'is', null)
+    .where('o.workspace_id', 'is not', null)
+    .where(sql<boolean>`coalesce(o.cell_id, w.cell_id, s.cell_id, ${cell_id}::uuid) = ${cell_id}::uuid`)
+    .orderBy('o.id')
+    .limit(OPEN_OPERATIONS_MAX)
+    .execute()
+  return rows as OpenOperation[] // the two conditions above
+}
+
+export async function readMachineRow(db: Db, workspace_id: string): Promise<MachineRow> {
+  const row = await db
+    .selectFrom('workspaces as w')
+    .innerJoin('template_versions as v', 'v.id', 'w.template_version_id')
+    .selectAll('w')
+    .select('v.layers')
+    .where('w.id', '=', workspace_id)
+    .executeTakeFirst()
+  if (!row) throw new LostRace('The workspace')
+  return {
+    id: row.id,
+    organization_id: row.organization_id,
+    key: row.key,
+    observed_state: row.observed_state as ObservedState, // the column's check constraint
+    lifetime: row.lifetime,
+    ownership_epoch: row.ownership_epoch,
+    cell_id: row.cell_id,
+    disk: row.disk,
+    checkpoint_id: row.checkpoint_id,
+    ceilings: { cpu_millis: row.ceiling_cpu_millis, memory_mib: row.ceiling_memory_mib, disk_gib: row.ceiling_disk_gib },
+    grants:
+      row.grant_cpu_millis === null || row.grant_memory_mib === null || row.grant_disk_gib === null
+        ? null
+        : { cpu_millis: row.grant_cpu_millis, memory_mib: row.grant_memory_mib, disk_gib: row.grant_disk_gib },
+    layers: row.layers,
+    deleted_at: row.deleted_at,
+  }
+}
+
+/**
+ * A transaction that this attempt of the operation alone may commit: its row is locked and proven to be ours first, so that a
+ * cancellation or a later attempt either waits or has won already.
+ */
+export async function asAttempt<T>(db: Db, operation: OpenOperation, now: Date, work: (tx: Tx) => Promise<T>): Promise<T> {
+  return db.transaction().execute(async (tx) => {
+    const { numUpdatedRows } = await tx
+      .updateTable('operations')
+      .set({ updated_at: now })
+      .where('id', '=', operation.id)
+      .where('attempt', '=', operation.attempt)
+      .where('completed_at', 'is', null)
+      .executeTakeFirst()
+    if (numUpdatedRows !== 1n) throw new LostRace('The operation')
+    return work(tx)
+  })
+}
+
+/** Takes the operation for a new attempt. undefined: it is over, or somebody else holds its row. */
+export async function claim(
+  tx: Tx,
+  operation_id: string,
+  cell_id: string,
+  now: Date,
+  reserved: Resources | null,
+): Promise<OpenOperation | undefined> {
+  const free = await tx
+    .selectFrom('operations')
+    .select('id')
+    .where('id', '=', operation_id)
+    .where('completed_at', 'is', null)
+    .forUpdate()
+    .skipLocked()
+    .executeTakeFirst()
+  if (!free) return undefined
+  const row = await tx
+    .updateTable('operations as o')
+    .set((eb) => ({
+      state: 'running' as const,
+      state_reason: null,
+      error: null,
+      attempt: eb('o.attempt', '+', 1),
+      fence: sql<number>`nextval('fences')`,
+      cell_id,
+      started_at: sql<Date>`coalesce(started_at, ${now})`,
+      updated_at: now,
+      ...(reserved === null ? {} : { progress: sql<string>`progress || ${JSON.stringify({ reserved })}::jsonb` }),
+    }))
+    .where('o.id', '=', operation_id)
+    .returning(OPERATION_COLUMNS)
+    .executeTakeFirstOrThrow()
+  return row as OpenOperation
+}
+
+/** Notes the last finished step. Losing the note in a crash costs a repeated step, so the commit is not waited for. */
+export async function markStep(db: Db, operation: OpenOperation, step: string, now: Date): Promise<void> {
+  const { numUpdatedRows } = await db
+    .updateTable('operations')
+    .set({ step, updated_at: now })
+    .where('id', '=', operation.id)
+    .where('attempt', '=', operation.attempt)
+    .where('completed_at', 'is', null)
+    .where(sql<boolean>`(select set_config('synchronous_commit', 'off', true)) is not null`)
+    .executeTakeFirst()
+  if (numUpdatedRows !== 1n) throw new LostRace('The operation')
+}
+
+export async function setStep(tx: Tx, operation: OpenOperation, step: string, progress: Progress): Promise<void> {
+  await tx
+    .updateTable('operations')
+    .set({ step, progress: JSON.stringify(progress) })
+    .where('id', '=', operation.id)
+    .execute()
+}
+
+type WorkspaceChanges = Partial<{
+  ownership_epoch: number
+  desired_state: 'running' | 'suspended' | 'deleted'
+  pending_reason: string | null
+  ended_reason: string
+  cell_id: string
+  disk: string | null
+  checkpoint_id: string | null
+  grants: Resources | null
+  active_at: Date
+  deleted_at: Date
+  suspend_request: null
+}>
+
+/** Moves the workspace by the table, where it still is what was seen. */
+export async function moveWorkspace(
+  tx: Tx,
+  seen: MachineRow,
+  event: MachineEvent,
+  now: Date,
+  changes: WorkspaceChanges = {},
+): Promise<void> {
+  const to = machineState(seen.observed_state, event)
+  if (to === null) throw new LostRace('The workspace')
+  const { grants, suspend_request, ...columns } = changes
+  const { numUpdatedRows } = await tx
+    .updateTable('workspaces')
+    .set({
+      ...columns,
+      observed_state: to,
+      updated_at: now,
+      ...(grants === undefined
+        ? {}
+        : {
+            grant_cpu_millis: grants?.cpu_millis ?? null,
+            grant_memory_mib: grants?.memory_mib ?? null,
+            grant_disk_gib: grants?.disk_gib ?? null,
+          }),
+      ...(suspend_request === undefined ? {} : { suspend_requested_at: null, suspend_after_seconds: null, suspend_not_before: null }),
+    })
+    .where('id', '=', seen.id)
+    .where('ownership_epoch', '=', seen.ownership_epoch)
+    .where('observed_state', '=', seen.observed_state)
+    .where('deleted_at', seen.deleted_at === null ? 'is' : 'is not', null)
+    .executeTakeFirst()
+  if (numUpdatedRows !== 1n) throw new LostRace('The workspace')
+}
+
+/** The last write of an operation: its outcome, and everything that it holds. */
+export async function finish(
+  tx: Tx,
+  operation: OpenOperation,
+  now: Date,
+  outcome: { state: 'succeeded'; result: Record<string, unknown> } | { state: 'failed'; error: OperationError },
+): Promise<void> {
+  await tx
+    .updateTable('operations')
+    .set({
+      state: outcome.state,
+      state_reason: null,
+      result: outcome.state === 'succeeded' ? JSON.stringify(outcome.result) : null,
+      error: outcome.state === 'failed' ? JSON.stringify(outcome.error) : null,
+      completed_at: now,
+      updated_at: now,
+    })
+    .where('id', '=', operation.id)
+    .execute()
+  await tx.deleteFrom('workspace_holds').where('operation_id', '=', operation.id).execute()
+}
+
+export async function releaseHold(tx: Tx, operation: OpenOperation, workspace_id: string): Promise<void> {
+  await tx.deleteFrom('workspace_holds').where('operation_id', '=', operation.id).where('workspace_id', '=', workspace_id).execute()
+}
+
+/** The key may name a new workspace: nothing that anybody used is lost with this one. */
+export async function freeKey(tx: Tx, seen: MachineRow): Promise<void> {
+  await tx
+    .updateTable('workspace_keys')
+    .set({ reusable: true })
+    .where('organization_id', '=', seen.organization_id)
+    .where('key', '=', seen.key)
+    .where('workspace_id', '=', seen.id)
+    .execute()
+}
+
+export async function readStep(db: Db, operation: OpenOperation): Promise<string | null> {
+  const row = await db.selectFrom('operations').select('step').where('id', '=', operation.id).executeTakeFirst()
+  return row?.step ?? null
+}

@@ -1,0 +1,35 @@
+import type { ValidateFunction } from 'ajv/dist/2020.js'
+import { errorsOf } from '../../contract/route-errors.ts'
+import type { Route, RouteErrors } from '../../contract/route.ts'
+import type { Failure } from '../lib/fail.ts'
+import type { Reply } from './call.ts'
+import { compileAnswers } from './checks.ts'
+
+/** What a route declares to answer, compiled for checking. */
+export interface Declared {
+  route: Route
+  answers: Map<number, ValidateFunction | null>
+  errors: RouteErrors<string>
+}
+
+export function compileDeclared(route: Route): Declared {
+  return { route, answers: compileAnswers(route), errors: errorsOf(route) }
+}
+
+/** Throws when an answer is not what its route declares. */
+export function checkAnswer(declared: Declared, answer: Extract<Reply, { status: number }>): void {
+  const validate = declared.answers.get(answer.status)
+  if (validate === undefined) throw new Error(`${declared.route.id} does not declare status ${answer.status}`)
+  // As the wire has it: a Date is a string there, undefined is absent.
+  const body: unknown = answer.body === undefined ? undefined : JSON.parse(JSON.stringify(answer.body))
+  if (validate !== null && !(answer.body instanceof Uint8Array) && !validate(body)) {
+    throw new Error(`${declared.route.id} answers ${answer.status} outside of its schema: ${JSON.stringify(validate.errors)}`)
+  }
+}
+
+/** The refusal itself, or what is wrong with it when its route does not declare it. */
+export function checkRefusal(declared: Declared, failure: Failure): Failure | Error {
+  const reasons = declared.errors[failure.code]
+  if (reasons !== undefined && (failure.reason === undefined || reasons.includes(failure.reason))) return failure
+  return new Error(`${declared.route.id} does not declare ${failure.code} ${failure.reason ?? 'without reason'}`, { cause: failure })
+}

@@ -1,0 +1,28 @@
+import type { Socket } from 'node:net'
+import { STATUS_CODES } from 'node:http'
+import type { Surface } from '../../contract/errors.ts'
+import { fail } from '../lib/fail.ts'
+import type { Ids } from '../lib/ids.ts'
+import { refusal } from './envelope.ts'
+
+const STATUS_OF: Record<string, number> = { HPE_HEADER_OVERFLOW: 431, ERR_HTTP_REQUEST_TIMEOUT: 408 }
+
+/** Answers what the HTTP parser itself refused, in the envelope, straight to the socket: there is no request object. */
+export function answerBrokenRequest(surface: Surface, ids: Ids, error: { code?: string }, socket: Socket): void {
+  if (!socket.writable || error.code === 'ECONNRESET') {
+    socket.destroy()
+    return
+  }
+  const status = STATUS_OF[error.code ?? ''] ?? 400
+  const request_id = ids.next()
+  const { body } = refusal(surface, fail('bad_request', null, 'The request could not be read'), request_id)
+  const text = JSON.stringify(body)
+  const head = [
+    `HTTP/1.1 ${status} ${STATUS_CODES[status]}`,
+    'content-type: application/json; charset=utf-8',
+    `content-length: ${Buffer.byteLength(text)}`,
+    `x-request-id: ${request_id}`,
+    'connection: close',
+  ]
+  socket.end(`${head.join('\r\n')}\r\n\r\n${text}`, () => socket.destroy())
+}

@@ -1,0 +1,44 @@
+import type { IncomingMessage } from 'node:http'
+import { fail } from '../lib/fail.ts'
+
+/** Reads a whole body of at most `bytes_max` bytes. null when the request has none. */
+export async function readBody(request: IncomingMessage, bytes_max: number): Promise<Buffer | null> {
+  const length = request.headers['content-length']
+  if (length === undefined ? request.headers['transfer-encoding'] === undefined : length === '0') return null
+  const too_large = fail('payload_too_large', null, `The body is larger than ${bytes_max} bytes`, { details: { max_bytes: bytes_max } })
+  if (length !== undefined && Number(length) > bytes_max) throw too_large
+  const body = await collect(request, bytes_max)
+  if (body === null) throw too_large
+  return body.length === 0 ? null : body
+}
+
+/** Not an async iterator: leaving one destroys the socket, and the refusal could not be sent any more. */
+function collect(request: IncomingMessage, bytes_max: number): Promise<Buffer | null> {
+  return new Promise((resolve, reject) => {
+    const chunks: Buffer[] = []
+    let bytes = 0
+    const finish = (body: Buffer | null) => {
+      request.off('data', more).off('end', end).off('close', gone).off('error', reject)
+      resolve(body)
+    }
+    const more = (chunk: Buffer) => {
+      bytes += chunk.length
+      if (bytes > bytes_max) finish(null)
+      else chunks.push(chunk)
+    }
+    const end = () => finish(Buffer.concat(chunks))
+    const gone = () => reject(new Error('the client left before its request was complete'))
+    request.on('data', more).on('end', end).on('close', gone).on('error', reject)
+  })
+}
+
+const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
+
+/** @returns undefined when it is not JSON. */
+export function parseJson(body: Buffer): { value: unknown } | undefined {
+  try {
+    return { value: JSON.parse(decoder.decode(body)) as unknown }
+  } catch {
+    return undefined // what is wrong with it is the caller's matter: 400 says so
+  }
+}

@@ -1,0 +1,114 @@
+import { openSync, closeSync } from 'node:fs'
+
+/**
+ * The places where a test may let a process fail, named as in RELIABILITY 2.3: each stands before the step that it names;
+ * what happens inside hostd's verbs has points of hostd's own.
+ */
+export const FAILPOINTS = {
+  'open.O1': { owner: 'api', before: 'the transaction that creates workspace, operation and key' },
+  'open.O2': { owner: 'api', before: 'the answer' },
+  'open.O3': { owner: 'cell', before: 'admission' },
+  'open.O4': { owner: 'cell', before: 'the start of the machine' },
+  'open.O8': { owner: 'cell', before: 'the commit of running' },
+  'open.O9': { owner: 'cell', before: 'its packets may leave' },
+  'open.O10': { owner: 'cell', before: 'the operation succeeds' },
+  'suspend.S1': { owner: 'api', before: 'the transaction that creates the operation' },
+  'suspend.S2': { owner: 'cell', before: 'the gate is closed here' },
+  'suspend.S3': { owner: 'cell', before: 'the checkpoint' },
+  'suspend.S8': { owner: 'cell', before: 'the commit of suspended' },
+  'suspend.S9': { owner: 'cell', before: 'the machine is killed' },
+  'suspend.S11': { owner: 'cell', before: 'the operation succeeds' },
+  'resume.R1': { owner: 'api', before: 'the transaction that creates the operation' },
+  'resume.R2': { owner: 'cell', before: 'admission and the new epoch' },
+  'resume.R3': { owner: 'cell', before: 'the restore' },
+  'resume.R6': { owner: 'cell', before: 'the commit of running' },
+  'resume.R7': { owner: 'cell', before: 'its packets may leave' },
+  'resume.R8': { owner: 'cell', before: 'the operation succeeds' },
+  'fork.F1': { owner: 'api', before: 'the transaction that creates target and operation' },
+  'fork.F2': { owner: 'cell', before: "the source's gate is closed here" },
+  'fork.F3': { owner: 'cell', before: 'the capture' },
+  'fork.F4': { owner: 'cell', before: 'the commit of the capture' },
+  'fork.F5': { owner: 'cell', before: 'the restore of the target' },
+  'fork.F6': { owner: 'cell', before: 'the commit of running' },
+  'fork.F7': { owner: 'cell', before: 'its packets may leave' },
+  'fork.F8': { owner: 'cell', before: 'the operation succeeds' },
+  'delete.D1': { owner: 'api', before: 'the transaction that deletes' },
+  'delete.D2': { owner: 'api', before: 'the answer' },
+  'delete.D3': { owner: 'cell', before: 'the gateway is told' },
+  'delete.D4': { owner: 'cell', before: 'the machine is killed' },
+  'delete.D5': { owner: 'cell', before: 'its files are removed' },
+  'delete.D6': { owner: 'cell', before: 'the operation succeeds' },
+} as const satisfies Record<string, { owner: 'api' | 'cell'; before: string }>
+
+export type FailpointName = keyof typeof FAILPOINTS
+export type FailpointAction = 'kill9' | 'stop' | 'throw'
+
+/** Thrown by the action `throw`: a mistake of ours, as far as the code around it can tell. */
+export class FailpointError extends Error {
+  constructor(name: FailpointName) {
+    super(`Failpoint ${name}`)
+  }
+}
+
+export type FailpointHit = (name: FailpointName) => Promise<void> | void
+
+const armed = new Map<FailpointName, FailpointHit>()
+
+/** Stands before a step. Costs one look at an empty map when no test asked for it. */
+export function failpoint(name: FailpointName): Promise<void> | void {
+  return armed.size === 0 ? undefined : armed.get(name)?.(name)
+}
+
+/** For tests inside this process. @returns what disarms it. */
+export function armFailpoint(name: FailpointName, hit: FailpointHit): Disposable {
+  armed.set(name, hit)
+  return { [Symbol.dispose]: () => void armed.delete(name) }
+}
+
+/**
+ * Arms what `spec` names: `suspend.S8:kill9,resume.R6:throw`. With `@/path/of/a/marker` behind the action it happens once: the
+ * marker file is made first, and where it exists already nothing happens, so that a supervised process survives its restart.
+ * Points that begin with `hostd/` are left to hostd.
+ * @param options.test_switch whether the process was started by a test; without it a spec is an error, since a service that
+ * somebody left armed would kill itself in production.
+ */
+export function armFailpoints(spec: string, options: { test_switch: boolean }): void {
+  if (spec === '') return
+  if (!options.test_switch) throw new Error('Failpoints are set, but this is not a test: refusing to start')
+  const ours = spec.split(',').filter((point) => !point.startsWith('hostd/'))
+  for (const { name, action, marker } of ours.map(parsePoint)) armed.set(name, () => act(name, action, marker))
+}
+
+export function listFailpoints(): string {
+  return Object.entries(FAILPOINTS)
+    .map(([name, { owner, before }]) => `${name}\t${owner}\tbefore ${before}\n`)
+    .join('')
+}
+
+const POINT = /^([a-z]+\.[A-Z][0-9]+):(kill9|stop|throw)(?:@(\/.+))?$/
+
+function parsePoint(text: string): { name: FailpointName; action: FailpointAction; marker: string | undefined } {
+  const [, name, action, marker] = POINT.exec(text) ?? []
+  if (name === undefined || action === undefined) throw new Error(`${text} is not <failpoint>:<kill9|stop|throw>`)
+  if (!isFailpoint(name)) throw new Error(`There is no failpoint ${name}`)
+  return { name, action: action as FailpointAction, marker }
+}
+
+function isFailpoint(name: string): name is FailpointName {
+  return Object.hasOwn(FAILPOINTS, name)
+}
+
+function act(name: FailpointName, action: FailpointAction, marker: string | undefined): void {
+  if (marker !== undefined && !makeMarker(marker)) return
+  if (action === 'throw') throw new FailpointError(name)
+  process.kill(process.pid, action === 'kill9' ? 'SIGKILL' : 'SIGSTOP')
+}
+
+function makeMarker(path: string): boolean {
+  try {
+    closeSync(openSync(path, 'wx'))
+    return true
+  } catch {
+    return false // it exists: this point has happened
+  }
+}

@@ -1,0 +1,184 @@
+import assert from 'node:assert/strict'
+import { after, before, beforeEach, test } from 'node:test'
+import { createPlaces } from '../../service/cell/gateway/gate/places.ts'
+import type { Hold, WorkspaceEntry } from '../../service/cell/machines/table.ts'
+import { type Bench, openBench, refusalOf } from './support/gateway.ts'
+
+const OPERATION = '018f0000-0000-7000-8000-000000000001'
+const hold = (gate: Hold['gate']): Hold => ({ operation_id: OPERATION, operation_kind: 'suspend', gate })
+
+let bench: Bench
+let good: WorkspaceEntry
+before(async () => {
+  bench = await openBench()
+  good = bench.life.entry
+  await bench.call('POST', '/exec', { json: { session_id: 's', argv: ['a'] } })
+})
+beforeEach(() => bench.table.entries.set(bench.workspace_id, good))
+after(() => bench[Symbol.asyncDispose]())
+
+const set = (change: Partial<WorkspaceEntry>) => bench.table.set(bench.workspace_id, change)
+const status = () => bench.call('GET', '/exec/s')
+
+// Each situation holds all of the ones below it too, so every line proves that it wins over the rest.
+const ORDER: [string, () => void, string][] = [
+  ['not running', () => set({ observed_state: 'suspended', machine: null }), '409 workspace_not_running'],
+  ['busy', () => set({ hold: hold('closed') }), '409 workspace_busy'],
+  ['an old epoch', () => set({ ownership_epoch: 4 }), '409 stale_epoch'],
+  ['elsewhere', () => set({ here: false, cell_id: OPERATION }), '409 conflict/stale_endpoint'],
+]
+for (let count = 1; count <= ORDER.length; count += 1) {
+  const [what, , refusal] = ORDER[count - 1] as (typeof ORDER)[number]
+  test(`${what} is ${refusal}, whatever is wrong below it and with the request`, async () => {
+    for (const [, arrange] of ORDER.slice(0, count)) arrange()
+    assert.equal(await refusalOf(await bench.call('POST', '/exec', { json: { nonsense: true } })), refusal)
+  })
+}
+
+test('403 wins over the state of the workspace, 401 over 403', async () => {
+  for (const [, arrange] of ORDER) arrange()
+  assert.equal(await refusalOf(await bench.call('GET', '/exec/s', { token: await bench.token({ tools: ['files'] }) })), '403 forbidden')
+  set({ tokens_revoked_before: new Date() })
+  assert.equal(
+    await refusalOf(await bench.call('GET', '/exec/s', { token: await bench.token({ tools: ['files'] }) })),
+    '401 unauthenticated/revoked_watermark',
+  )
+})
+
+test('workspace_busy names the operation, its kind and the gate, and is retryable', async () => {
+  set({ hold: hold('closed') })
+  const { error } = (await (await status()).json()) as { error: Record<string, unknown> }
+  assert.deepEqual(
+    [error['code'], error['operation_id'], error['retryable'], error['details']],
+    ['workspace_busy', OPERATION, true, { operation_kind: 'suspend', tool_gate: 'closed' }],
+  )
+})
+
+test('reads are served while a snapshot is captured, changes are not', async () => {
+  set({ hold: { ...hold('read_only'), operation_kind: 'snapshot' } })
+  assert.equal((await status()).status, 200)
+  assert.equal(await refusalOf(await bench.call('POST', '/exec', { json: { argv: ['a'] } })), '409 workspace_busy')
+  set({ hold: hold('open') })
+  assert.equal((await bench.call('POST', '/exec', { json: { argv: ['a'] } })).status, 201)
+})
+
+test('every state but running is workspace_not_running', async () => {
+  for (const observed_state of ['creating', 'starting', 'suspending', 'suspended', 'resuming', 'forking', 'stopping', 'failed'] as const) {
+    set({ observed_state, machine: null })
+    assert.equal(await refusalOf(await status()), '409 workspace_not_running', observed_state)
+  }
+})
+
+test('a machine that the host has not named yet is 503 dependency_unavailable', async () => {
+  set({ machine: null })
+  assert.equal(await refusalOf(await status()), '503 dependency_unavailable')
+})
+
+test('a deleted workspace is 401 revoked_workspace, one that is gone 404', async () => {
+  set({ deleted_at: new Date(), desired_state: 'deleted' })
+  assert.equal(await refusalOf(await status()), '401 unauthenticated/revoked_workspace')
+  bench.table.entries.delete(bench.workspace_id)
+  assert.equal(await refusalOf(await status()), '404 not_found')
+})
+
+test('the gate looks again before it refuses: a change that NOTIFY has not brought yet counts', async () => {
+  bench.table.stale.set(bench.workspace_id, { ...good, ownership_epoch: 2, observed_state: 'suspended', machine: null })
+  assert.equal((await status()).status, 200)
+})
+
+test('a call that is served asks neither the database nor the table twice', async () => {
+  const before = bench.table.fresh_asked
+  assert.equal((await status()).status, 200)
+  assert.equal(bench.table.fresh_asked, before)
+})
+
+test('a tool call counts as activity and holds the machine until it ends; a keepalive does neither', async () => {
+  const before = bench.table.touched.length
+  let seen: string[] = []
+  bench.agent.script = (_request, response) => {
+    seen = [...bench.table.held]
+    response.writeHead(404).end('{"code":"not_found","message":"x"}')
+  }
+  await status()
+  bench.agent.script = null
+  assert.deepEqual([seen, bench.table.touched.length - before], [[`call ${bench.workspace_id}`], 1])
+  await bench.call('POST', '/keepalive', { json: { seconds: 1 } })
+  assert.equal(bench.table.touched.length - before, 1)
+  assert.deepEqual(bench.table.held, [])
+})
+
+test('the 129th call at once is 429 with Retry-After: 1, and a place that is given back is taken again', async () => {
+  const waiting = Promise.withResolvers<void>()
+  bench.agent.script = async (_request, response) => {
+    await waiting.promise
+    response.writeHead(404).end('{"code":"not_found","message":"x"}')
+  }
+  const arrived = bench.agent.seen.length
+  const token = await bench.token()
+  const calls = Array.from({ length: 128 }, () => bench.call('GET', '/exec/s', { token }))
+  while (bench.agent.seen.length < arrived + 128) await new Promise((resolve) => setTimeout(resolve, 2))
+  const over = await status()
+  assert.equal(over.headers.get('retry-after'), '1')
+  assert.equal(await refusalOf(over), '429 rate_limited')
+  waiting.resolve()
+  await Promise.all(calls)
+  bench.agent.script = null
+  assert.equal((await status()).status, 200)
+})
+
+test('streams are bounded for a workspace and in all', () => {
+  const places = createPlaces({ calls: 1, streams: 2, all_streams: 3 })
+  const first = places.take('a', 'stream')
+  places.take('a', 'stream')
+  assert.throws(() => places.take('a', 'stream'), { code: 'rate_limited' })
+  places.take('b', 'stream')
+  assert.throws(() => places.take('c', 'stream'), { code: 'service_unavailable', reason: 'too_many_streams' })
+  first[Symbol.dispose]()
+  first[Symbol.dispose]()
+  places.take('c', 'stream')
+  assert.equal(places.streams(), 3)
+})
+
+test('an agent that does not know our key has executed nothing: 503 dependency_unavailable', async () => {
+  bench.agent.key = 'another'
+  assert.equal(await refusalOf(await bench.call('POST', '/exec', { json: { argv: ['a'] } })), '503 dependency_unavailable')
+  bench.agent.key = 'agent-key'
+})
+
+test('an agent that cannot be reached because its machine was just suspended is explained by that', async () => {
+  bench.agent.key = 'another'
+  bench.table.stale.set(bench.workspace_id, good)
+  set({ ownership_epoch: 4, observed_state: 'suspended', machine: null })
+  assert.equal(await refusalOf(await status()), '409 stale_epoch')
+  bench.agent.key = 'agent-key'
+})
+
+test('an agent that never answers is 504 timeout', async () => {
+  bench.agent.script = () => undefined
+  assert.equal(await refusalOf(await status()), '504 timeout')
+  bench.agent.script = null
+})
+
+test('a connection that breaks leaves a start unknown: 409 operation_interrupted with its session id', async () => {
+  bench.agent.script = (request) => void request.socket.destroy()
+  const response = await bench.call('POST', '/exec', { json: { argv: ['a'] } })
+  const { error } = (await response.json()) as { error: { code: string; details: { reason: string; session_id: string } } }
+  assert.deepEqual([response.status, error.code, error.details.reason], [409, 'conflict', 'operation_interrupted'])
+  assert.match(error.details.session_id, /^[0-9a-f-]{36}$/)
+  bench.agent.script = null
+})
+
+test('the next incarnation gets connections of its own', async () => {
+  await status()
+  const before = bench.agent.connections
+  const ended = bench.agent.sockets.size
+  assert.ok(ended > 0)
+  bench.life.end('epoch_ended')
+  set({
+    ownership_epoch: 4,
+    machine: { ...(good.machine as NonNullable<WorkspaceEntry['machine']>), epoch: 4 },
+    gone: new AbortController().signal,
+  })
+  assert.equal((await bench.call('GET', '/exec/s', { token: await bench.token({ epoch: 4 }) })).status, 200)
+  assert.equal(bench.agent.connections, before + 1)
+})

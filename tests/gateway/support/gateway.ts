@@ -1,0 +1,223 @@
+import { exportJWK, generateKeyPair, SignJWT, type CryptoKey } from 'jose'
+import pino, { type Logger } from 'pino'
+import { TOOL_TOKEN_TYPE } from '../../../contract/tool-token.ts'
+import { startGateway, type Gateway } from '../../../service/cell/gateway/server.ts'
+import { openListener, type Listener } from '../../../service/db/listen.ts'
+import type { Clock } from '../../../service/lib/clock.ts'
+import { createIds } from '../../../service/lib/ids.ts'
+import { freshDatabase, type TestDatabase } from '../../support/postgres.ts'
+import { FakeAgent } from './fake-agent.ts'
+import { FakeTable, runningEntry, type Life } from './fake-table.ts'
+
+export const ISSUER = 'http://api.test'
+export const ENDPOINT = 'http://cell.test'
+
+/** A clock that a test moves on top of the real one. */
+export class MovableClock implements Clock {
+  ahead_ms = 0
+  now(): Date {
+    return new Date(Date.now() + this.ahead_ms)
+  }
+  monotonic_ms(): number {
+    return performance.now() + this.ahead_ms
+  }
+}
+
+/** A gateway over real HTTP and a real database, with one running workspace on a scripted agent. */
+export interface Bench extends AsyncDisposable {
+  gateway: Gateway
+  database: TestDatabase
+  listener: Listener
+  table: FakeTable
+  agent: FakeAgent
+  clock: MovableClock
+  life: Life
+  workspace_id: string
+  cell_id: string
+  api_key_id: string
+  logged: string[]
+  signer: Signer
+  /** A token of the running workspace, with changes to its claims and header. */
+  token(claims?: Record<string, unknown>, header?: Record<string, unknown>): Promise<string>
+  /** Calls a route below the workspace with a good token. */
+  call(method: string, path: string, init?: RequestInit & { token?: string; json?: unknown }): Promise<Response>
+}
+
+export interface Signer {
+  kid: string
+  private_key: CryptoKey
+}
+
+export async function openBench(): Promise<Bench> {
+  const database = await freshDatabase()
+  const clock = new MovableClock()
+  const ids = createIds(clock)
+  const seeded = await seed(database, clock, () => ids.next())
+  const listener = await openListener(database.options('berth_cell'))
+  const agent = await FakeAgent.start()
+  const table = new FakeTable()
+  const workspace_id = seeded.workspace_id
+  const life = runningEntry(workspace_id, seeded.cell_id, agent.address)
+  table.entries.set(workspace_id, life.entry)
+  const logged: string[] = []
+  const gateway = await startGateway({
+    listen: { host: '127.0.0.1', port: 0 },
+    table,
+    db: database.cell,
+    listener,
+    clock,
+    ids,
+    log: collectingLogger(logged),
+    cell_id: seeded.cell_id,
+    issuer: ISSUER,
+    endpoint: ENDPOINT,
+    validate_answers: true,
+    drain_ms: 300,
+    agent_deadlines: { connect_ms: 500, header_ms: 700 },
+  })
+  const token = (claims: Record<string, unknown> = {}, header: Record<string, unknown> = {}) =>
+    signToken(seeded.signer, { ...goodClaims(clock, seeded), ...claims }, header)
+  return {
+    gateway,
+    database,
+    listener,
+    table,
+    agent,
+    clock,
+    life,
+    logged,
+    token,
+    ...seeded,
+    async call(method, path, { token: given, json, ...init } = {}) {
+      const headers = new Headers(init.headers)
+      if (!headers.has('authorization')) headers.set('authorization', `Bearer ${given ?? (await token())}`)
+      if (json !== undefined) headers.set('content-type', 'application/json')
+      const body = json === undefined ? init.body : JSON.stringify(json)
+      return fetch(`${gateway.address}/v1/workspaces/${workspace_id}${path}`, {
+        method,
+        ...init,
+        headers,
+        ...(body === undefined || body === null ? {} : { body }),
+      })
+    },
+    async [Symbol.asyncDispose]() {
+      await agent[Symbol.asyncDispose]()
+      await gateway.close()
+      await listener.close()
+      await database[Symbol.asyncDispose]()
+    },
+  }
+}
+
+interface Seeded {
+  workspace_id: string
+  cell_id: string
+  api_key_id: string
+  organization_id: string
+  project_id: string
+  signer: Signer
+}
+
+export function goodClaims(clock: Clock, seeded: Pick<Seeded, 'api_key_id' | 'workspace_id'> & Partial<Seeded>): Record<string, unknown> {
+  const iat = Math.floor(clock.now().getTime() / 1000)
+  return {
+    iss: ISSUER,
+    aud: ENDPOINT,
+    sub: seeded.api_key_id,
+    pty: 'api_key',
+    org: seeded.organization_id,
+    prj: seeded.project_id,
+    ws: seeded.workspace_id,
+    epoch: 3,
+    tools: ['exec', 'files'],
+    sid: seeded.workspace_id,
+    iat,
+    exp: iat + 900,
+    jti: crypto.randomUUID(),
+  }
+}
+
+export function signToken(signer: Signer, claims: Record<string, unknown>, header: Record<string, unknown> = {}): Promise<string> {
+  const defined = Object.fromEntries(Object.entries(claims).filter(([, value]) => value !== undefined))
+  return new SignJWT(defined)
+    .setProtectedHeader({ alg: 'ES256', typ: TOOL_TOKEN_TYPE, kid: signer.kid, ...header })
+    .sign(signer.private_key)
+}
+
+export async function addSigningKey(database: TestDatabase, kid: string): Promise<Signer> {
+  const { publicKey, privateKey } = await generateKeyPair('ES256', { extractable: true })
+  const public_jwk = JSON.stringify(await exportJWK(publicKey))
+  await database.superuser.insertInto('signing_keys').values({ kid, public_jwk, created_at: new Date(), retired_at: null }).execute()
+  return { kid, private_key: privateKey }
+}
+
+async function seed(database: TestDatabase, clock: Clock, id: () => string): Promise<Seeded> {
+  const db = database.superuser
+  const created_at = clock.now()
+  const [plan_id, organization_id, project_id, cell_id, api_key_id, workspace_id, template_id, template_version_id] = Array.from({ length: 8 }, id) as [
+    string, string, string, string, string, string, string, string,
+  ] // prettier-ignore
+  await db.insertInto('plans').values({ id: plan_id, slug: 'p', name: 'P', concurrent_workspaces: null, cpu_millis: null, memory_mib: null, disk_gib: null, refuses_starts: null, created_at }).execute() // prettier-ignore
+  await db
+    .insertInto('organizations')
+    .values({ id: organization_id, name: 'O', slug: 'o', plan_id, allowance_exhausted: null, created_at })
+    .execute()
+  await db.insertInto('projects').values({ id: project_id, organization_id, name: 'P', slug: 'p', created_at }).execute()
+  await db.insertInto('cells').values({ id: cell_id, name: 'c', endpoint: ENDPOINT, engine: null, capacity_cpu_millis: null, capacity_memory_mib: null, capacity_disk_gib: null, created_at, seen_at: null }).execute() // prettier-ignore
+  await db.insertInto('api_keys').values({ id: api_key_id, key_id: 'k1', secret_sha256: Buffer.alloc(32), organization_id, project_id, tool_permissions: ['exec', 'files'], created_at, expires_at: null, revoked_at: null, tools_changed_at: null }).execute() // prettier-ignore
+  await db.insertInto('templates').values({ id: template_id, organization_id: null, slug: 't', created_at, archived_at: null }).execute()
+  await db.insertInto('template_versions').values({ id: template_version_id, template_id, version: 1, layered: true, layers: [], settings: '{}', created_at, published_at: created_at, archived_at: null }).execute() // prettier-ignore
+  await db
+    .insertInto('workspaces')
+    .values({
+      id: workspace_id,
+      organization_id,
+      project_id,
+      key: 'w',
+      template_version_id,
+      observed_state: 'running',
+      desired_state: 'running',
+      pending_reason: null,
+      ended_reason: null,
+      lifetime: 'persistent',
+      mode: 'processful',
+      disk_layout: 'layered',
+      origin: null,
+      ceiling_cpu_millis: 1000,
+      ceiling_memory_mib: 512,
+      ceiling_disk_gib: 1,
+      grant_cpu_millis: null,
+      grant_memory_mib: null,
+      grant_disk_gib: null,
+      startup: null,
+      tree_revision: null,
+      cell_id,
+      ownership_epoch: 3,
+      disk: null,
+      checkpoint_id: null,
+      idle_policy: null,
+      active_at: created_at,
+      tool_call_at: null,
+      busy_until: null,
+      keepalive_until: null,
+      suspend_requested_at: null,
+      suspend_after_seconds: null,
+      suspend_not_before: null,
+      tokens_revoked_before: null,
+      created_at,
+      updated_at: created_at,
+      deleted_at: null,
+    }) // prettier-ignore
+    .execute()
+  return { workspace_id, cell_id, api_key_id, organization_id, project_id, signer: await addSigningKey(database, 'key-1') }
+}
+
+function collectingLogger(lines: string[]): Logger {
+  return pino({ level: 'debug' }, { write: (line: string) => void lines.push(line) })
+}
+
+/** What a refusal says, for one-line assertions: `409 workspace_busy` or `401 unauthenticated/revoked_api_key`. */
+export async function refusalOf(response: Response): Promise<string> {
+  const { error } = (await response.json()) as { error: { code: string; details?: { reason?: string } } }
+  return `${response.status} ${error.code}${error.details?.reason ? `/${error.details.reason}` : ''}`
+}
