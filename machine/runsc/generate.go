@@ -71,6 +71,11 @@ func generate(vendor string) error {
 			return err
 		}
 	}
+	for _, p := range patches {
+		if err := p.applyTo(vendor); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 

@@ -20,7 +20,7 @@ const AgentProtocol = 1
 //	GET    /exec/{id}/output?stdout_offset=&stderr_offset=&follow=  -> frames (below)
 //	POST   /exec/{id}/signal   {"signal":"SIGTERM"}  -> ExecRecord
 //	POST   /exec/{id}/cancel                    -> ExecRecord
-//	GET    /files?path=&offset=&length=&revision=    -> bytes; X-File-Size, X-File-Revision (16 MiB at most), 206 for a part
+//	GET    /files?path=&offset=&length=&revision=    -> bytes; X-File-Size, 206 for a part; revision=true: X-File-Revision (files of 16 MiB at most)
 //	PUT    /files?path=&append=&mode=&create_parents= -> WriteResult; body: bytes, 7 MiB at most
 //	DELETE /files?path=&recursive=              -> 204
 //	GET    /files/stat?path=&revision=          -> FileInfo
@@ -38,7 +38,8 @@ type Incarnation struct {
 	Epoch       int64  `json:"epoch"`
 	Protocol    int    `json:"protocol"`
 	AgentSHA256 string `json:"agent_sha256,omitempty"`
-	// Key is only in the file that hostd writes below the slot's root, never in an answer.
+	// Key is in the file that hostd writes below the slot's root, and may be in a claim (without it the agent reads the file
+	// of the claim's epoch); never in an answer.
 	Key      string       `json:"key,omitempty"`
 	Hostname string       `json:"hostname,omitempty"`
 	Limits   *GuestLimits `json:"limits,omitempty"`
@@ -102,7 +103,7 @@ type ExecRecord struct {
 const (
 	FrameStdout    = 1 // offset: of the first byte
 	FrameStderr    = 2
-	FrameExit      = 3 // data: ExecRecord as JSON; the last frame
+	FrameExit      = 3 // data: ExecRecord as JSON, argv null when the record would not fit; the last frame
 	FrameHeartbeat = 4 // every 15 s of silence; no data
 	FrameError     = 5 // data: AgentError as JSON; the last frame
 	FrameHeader    = 16

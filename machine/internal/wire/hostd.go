@@ -5,8 +5,8 @@ package wire
 // asked again with the same fence and step once: the second caller joins the first or gets its remembered answer.
 //
 //	POST /machines/start        StartRequest      -> Machine   blank disk, or a new attempt on a named disk
-//	POST /machines/restore      RestoreRequest    -> Machine   from a checkpoint; packets do not leave before connect
-//	POST /machines/connect      Fenced            -> {}        the machine's packets may leave
+//	POST /machines/restore      RestoreRequest    -> Machine   from a checkpoint
+//	POST /machines/connect      Fenced            -> {}        packets may leave; of a started or restored machine none do before
 //	POST /machines/checkpoint   CheckpointRequest -> CheckpointInfo
 //	POST /machines/unpause      Fenced            -> {}        after a checkpoint that kept the guest paused
 //	POST /machines/stop         StopRequest       -> {}        idempotent; kills, releases network, mounts, cgroup
@@ -23,7 +23,7 @@ package wire
 //
 // A refusal is HostError. Codes: bad_request 400, not_found 404, fenced 409, not_running 409, already_running 409,
 // no_space 507, checkpoint_failed 500, checkpoint_corrupt 422, checkpoint_incompatible 422, layer_missing 404,
-// invalid_resources 422, no_capacity 503, start_failed 500, internal 500.
+// invalid_resources 422, no_capacity 503, start_failed 500, restore_failed 500, internal 500.
 
 // Fence says for whom a verb speaks.
 type Fence struct {
@@ -33,6 +33,9 @@ type Fence struct {
 	Epoch       int64  `json:"epoch"`
 	Fence       int64  `json:"fence"` // grows with every attempt over all operations of a workspace
 }
+
+// Caller is the fence of any request that has one.
+func (f Fence) Caller() Fence { return f }
 
 type Fenced struct {
 	Fence

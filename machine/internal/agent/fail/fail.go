@@ -1,0 +1,90 @@
+// Package fail is the one table of the agent's refusals: code, HTTP status and how each is made.
+package fail
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"syscall"
+
+	"github.com/berth-dev/berth/machine/internal/wire"
+)
+
+// Error is a refusal with the status of the gateway's own error table.
+type Error struct {
+	Status int
+	wire.AgentError
+}
+
+func (e *Error) Error() string { return e.Code + "/" + e.Reason + ": " + e.Message }
+
+func refuse(status int, code, reason, message string) *Error {
+	return &Error{Status: status, AgentError: wire.AgentError{Code: code, Reason: reason, Message: message}}
+}
+
+func BadRequest(reason, message string) *Error {
+	return refuse(http.StatusBadRequest, "bad_request", reason, message)
+}
+
+func Unauthenticated(message string) *Error {
+	return refuse(http.StatusUnauthorized, "unauthenticated", "", message)
+}
+
+func NotFound(reason, message string) *Error {
+	return refuse(http.StatusNotFound, "not_found", reason, message)
+}
+
+func Conflict(reason, message string) *Error {
+	return refuse(http.StatusConflict, "conflict", reason, message)
+}
+
+func Invalid(reason, message string) *Error {
+	return refuse(http.StatusUnprocessableEntity, "validation_failed", reason, message)
+}
+
+func RateLimited(reason, message string) *Error {
+	return refuse(http.StatusTooManyRequests, "rate_limited", reason, message)
+}
+
+func Internal(message string) *Error {
+	return refuse(http.StatusInternalServerError, "internal_error", "", message)
+}
+
+func Unavailable(reason, message string) *Error {
+	return refuse(http.StatusServiceUnavailable, "service_unavailable", reason, message)
+}
+
+// TooLarge is 413 with the bound in details.max_bytes.
+func TooLarge(message string, maxBytes int64) *Error {
+	return refuse(http.StatusRequestEntityTooLarge, "payload_too_large", "", message).With("max_bytes", maxBytes)
+}
+
+// RangeNotSatisfiable is 416 with the file's size in details.size.
+func RangeNotSatisfiable(sizeBytes int64) *Error {
+	return refuse(http.StatusRequestedRangeNotSatisfiable, "range_not_satisfiable", "", "The range starts past the end of the file").
+		With("size", sizeBytes)
+}
+
+// With adds one detail.
+func (e *Error) With(name string, value any) *Error {
+	if e.Details == nil {
+		e.Details = map[string]any{}
+	}
+	e.Details[name] = value
+	return e
+}
+
+// From turns any error into a refusal; what is not one already is the agent's own fault.
+func From(err error) *Error {
+	var known *Error
+	if errors.As(err, &known) {
+		return known
+	}
+	if errors.Is(err, syscall.EDQUOT) || errors.Is(err, syscall.ENOSPC) {
+		return RateLimited("disk_full", "The workspace's disk is full")
+	}
+	if errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) || errors.Is(err, syscall.ENOMEM) {
+		return RateLimited("resource_limit", "The workspace is at a resource limit")
+	}
+	return Internal(fmt.Sprintf("Unexpected failure in the machine: %v", err))
+}

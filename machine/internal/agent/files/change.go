@@ -1,0 +1,210 @@
+package files
+
+import (
+	"errors"
+	"io"
+	"os"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/berth-dev/berth/machine/internal/agent/fail"
+	"github.com/berth-dev/berth/machine/internal/agent/guestroot"
+	"github.com/berth-dev/berth/machine/internal/wire"
+)
+
+const (
+	componentsMax = 1024
+	// depthMax bounds a recursive delete: each level holds a descriptor.
+	depthMax = 2048
+	// roundsMax: a guest may fill a directory as fast as it is emptied.
+	roundsMax = 100000
+)
+
+// Mkdir makes a directory. With parents an existing directory is fine.
+func Mkdir(r *guestroot.Root, req wire.MkdirRequest, owner Owner) (wire.FileInfo, error) {
+	if err := checkPath(req.Path); err != nil {
+		return wire.FileInfo{}, err
+	}
+	mode, err := parseMode(req.Mode)
+	if err != nil {
+		return wire.FileInfo{}, err
+	}
+	if mode < 0 {
+		mode = 0o755
+	}
+	if req.Parents {
+		dir, _ := split(req.Path)
+		if err := makeParents(r, dir, owner); err != nil {
+			return wire.FileInfo{}, err
+		}
+	}
+	if err := mkdirOne(r, req.Path, uint32(mode), owner); err != nil {
+		if !req.Parents || !isDirectory(r, req.Path) {
+			return wire.FileInfo{}, err
+		}
+	}
+	return Stat(r, req.Path, false)
+}
+
+func mkdirOne(r *guestroot.Root, path string, mode uint32, owner Owner) error {
+	at, err := locate(r, path)
+	if err != nil {
+		return err
+	}
+	defer at.close()
+	if err := unix.Mkdirat(at.dir, at.name, 0o700); err != nil {
+		return explain(err, path)
+	}
+	fd, err := unix.Openat(at.dir, at.name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return explain(err, path)
+	}
+	defer unix.Close(fd)
+	err = errors.Join(unix.Fchown(fd, owner.UID, owner.GID), unix.Fchmod(fd, mode), unix.Fsync(at.dir))
+	return explain(err, path)
+}
+
+func isDirectory(r *guestroot.Root, path string) bool {
+	fd, err := r.Open(path, unix.O_PATH|unix.O_DIRECTORY, 0)
+	if err == nil {
+		unix.Close(fd)
+	}
+	return err == nil
+}
+
+// makeParents makes what is missing of dir, from the top.
+func makeParents(r *guestroot.Root, dir string, owner Owner) error {
+	if isDirectory(r, dir) {
+		return nil
+	}
+	parts := strings.Split(strings.Trim(dir, "/"), "/")
+	if len(parts) > componentsMax {
+		return explain(unix.ENAMETOOLONG, dir)
+	}
+	path := ""
+	for _, part := range parts {
+		path += "/" + part
+		if part == "" || part == "." || part == ".." || isDirectory(r, path) {
+			continue
+		}
+		err := mkdirOne(r, path, 0o755, owner)
+		if err != nil && !isDirectory(r, path) {
+			var refusal *fail.Error
+			if errors.As(err, &refusal) && refusal.Reason == "already_exists" {
+				return explain(unix.ENOTDIR, path)
+			}
+			return err
+		}
+	}
+	return nil
+}
+
+// Move renames. Without overwrite an existing target is refused, atomically.
+func Move(r *guestroot.Root, req wire.MoveRequest) (wire.FileInfo, error) {
+	for _, path := range []string{req.From, req.To} {
+		if err := checkPath(path); err != nil {
+			return wire.FileInfo{}, err
+		}
+	}
+	from, err := locate(r, req.From)
+	if err != nil {
+		return wire.FileInfo{}, err
+	}
+	defer from.close()
+	if _, err := from.stat(); err != nil {
+		return wire.FileInfo{}, explain(err, req.From)
+	}
+	to, err := locate(r, req.To)
+	if err != nil {
+		return wire.FileInfo{}, err
+	}
+	defer to.close()
+	if err := rename(from, to, req.Overwrite); err != nil {
+		return wire.FileInfo{}, explain(err, req.To)
+	}
+	// Durable when it answers, as a write is; a file system without fsync of directories has moved it all the same.
+	_ = errors.Join(unix.Fsync(to.dir), unix.Fsync(from.dir))
+	return Stat(r, req.To, false)
+}
+
+func rename(from, to *place, overwrite bool) error {
+	if overwrite {
+		return unix.Renameat(from.dir, from.name, to.dir, to.name)
+	}
+	err := unix.Renameat2(from.dir, from.name, to.dir, to.name, unix.RENAME_NOREPLACE)
+	if !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOSYS) {
+		return err
+	}
+	// File systems shared with other machines cannot rename without replacing: look first, which others may race.
+	if _, missing := to.stat(); missing == nil {
+		return unix.EEXIST
+	}
+	return unix.Renameat(from.dir, from.name, to.dir, to.name)
+}
+
+// Delete removes a file, a link, or a directory with all that is in it when recursive.
+func Delete(r *guestroot.Root, path string, recursive bool) error {
+	if err := checkPath(path); err != nil {
+		return err
+	}
+	at, err := locate(r, path)
+	if err != nil {
+		return err
+	}
+	defer at.close()
+	st, err := at.stat()
+	if err != nil {
+		return explain(err, path)
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFDIR {
+		err = unix.Unlinkat(at.dir, at.name, 0)
+	} else if err = unix.Unlinkat(at.dir, at.name, unix.AT_REMOVEDIR); errors.Is(err, unix.ENOTEMPTY) && recursive {
+		err = removeTree(at.dir, at.name, depthMax)
+	}
+	if err != nil {
+		return explain(err, path)
+	}
+	_ = unix.Fsync(at.dir) // as in Move
+	return nil
+}
+
+// removeTree holds a descriptor for each level, so a directory that is swapped for a link meanwhile leads nowhere.
+func removeTree(dir int, name string, depth int) error {
+	if depth == 0 {
+		return unix.ENAMETOOLONG
+	}
+	fd, err := unix.Openat(dir, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	f := os.NewFile(uintptr(fd), name)
+	defer f.Close()
+	for range roundsMax {
+		names, err := f.Readdirnames(512)
+		if err != nil && err != io.EOF {
+			return err
+		}
+		if len(names) == 0 {
+			return unix.Unlinkat(dir, name, unix.AT_REMOVEDIR)
+		}
+		for _, child := range names {
+			if err := removeEntry(fd, child, depth); err != nil && !isNotExist(err) {
+				return err
+			}
+		}
+		// Entries vanished under the position: start over until the directory is empty.
+		if _, err := f.Seek(0, io.SeekStart); err != nil {
+			return err
+		}
+	}
+	return unix.ENOTEMPTY
+}
+
+func removeEntry(dir int, name string, depth int) error {
+	err := unix.Unlinkat(dir, name, 0)
+	if errors.Is(err, unix.EISDIR) || errors.Is(err, unix.EPERM) {
+		return removeTree(dir, name, depth-1)
+	}
+	return err
+}

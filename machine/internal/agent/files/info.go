@@ -1,0 +1,210 @@
+package files
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"os"
+	"sort"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/berth-dev/berth/machine/internal/agent/fail"
+	"github.com/berth-dev/berth/machine/internal/agent/guestroot"
+	"github.com/berth-dev/berth/machine/internal/wire"
+)
+
+const (
+	statRevisionBytesMax = 256 << 20
+	listLimitDefault     = 1000
+	listLimitMax         = 10000
+	// directoryNamesMax bounds what one list reads before it sorts.
+	directoryNamesMax = 200000
+)
+
+// Stat describes a path without following a last link; withRevision adds the content's digest.
+func Stat(r *guestroot.Root, path string, withRevision bool) (wire.FileInfo, error) {
+	if err := checkPath(path); err != nil {
+		return wire.FileInfo{}, err
+	}
+	fd, err := r.Open(path, unix.O_PATH|unix.O_NOFOLLOW, 0)
+	if err != nil {
+		return wire.FileInfo{}, explain(err, path)
+	}
+	defer unix.Close(fd)
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return wire.FileInfo{}, explain(err, path)
+	}
+	info := describe(path, baseOf(path), &st)
+	if info.Type == "symlink" {
+		info.Target = readLink(fd, "")
+	}
+	if withRevision && info.Type == "file" && st.Size <= statRevisionBytesMax {
+		info.Revision, err = revisionOf(r, path, statRevisionBytesMax)
+	}
+	return info, err
+}
+
+func baseOf(path string) string {
+	if _, name := split(path); name != "" {
+		return name
+	}
+	return "/"
+}
+
+func describe(path, name string, st *unix.Stat_t) wire.FileInfo {
+	return wire.FileInfo{
+		Path: path, Name: name, Type: typeOf(st.Mode), Size: max(st.Size, 0),
+		Mode:       fmt.Sprintf("%04o", st.Mode&0o7777),
+		ModifiedAt: time.Unix(st.Mtim.Unix()).UTC().Format("2006-01-02T15:04:05.000Z"),
+	}
+}
+
+func typeOf(mode uint32) string {
+	switch mode & unix.S_IFMT {
+	case unix.S_IFREG:
+		return "file"
+	case unix.S_IFDIR:
+		return "directory"
+	case unix.S_IFLNK:
+		return "symlink"
+	}
+	return "other"
+}
+
+// readLink returns a link's target when it can be said in JSON.
+func readLink(dir int, name string) string {
+	var buffer [pathBytesMax]byte
+	n, err := unix.Readlinkat(dir, name, buffer[:])
+	if err != nil || !utf8.Valid(buffer[:n]) {
+		return ""
+	}
+	return string(buffer[:n])
+}
+
+// openRegular opens a regular file for reading. It never waits for a FIFO's writer and never touches a device.
+func openRegular(r *guestroot.Root, path string) (*os.File, unix.Stat_t, error) {
+	var st unix.Stat_t
+	// O_PATH first: opening a device can have effects, and a FIFO would count as its reader.
+	probe, err := r.Open(path, unix.O_PATH, 0)
+	if err != nil {
+		return nil, st, explain(err, path)
+	}
+	err = unix.Fstat(probe, &st)
+	unix.Close(probe)
+	if err != nil {
+		return nil, st, explain(err, path)
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFREG {
+		return nil, st, notAFile(path)
+	}
+	fd, err := r.Open(path, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
+	if err != nil {
+		return nil, st, explain(err, path)
+	}
+	f := os.NewFile(uintptr(fd), baseOf(path))
+	if err := unix.Fstat(fd, &st); err != nil || st.Mode&unix.S_IFMT != unix.S_IFREG {
+		f.Close()
+		return nil, st, notAFile(path)
+	}
+	return f, st, nil
+}
+
+func notAFile(path string) error {
+	return fail.Conflict("not_a_file", "The path is not a regular file").With("path", path)
+}
+
+// revisionOf is the SHA-256 of a regular file, "" when it is or grows larger than bytesMax.
+func revisionOf(r *guestroot.Root, path string, bytesMax int64) (string, error) {
+	f, st, err := openRegular(r, path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	return digest(f, &st, bytesMax)
+}
+
+// digest hashes an open file; the digest of an unchanged file is remembered.
+func digest(f *os.File, st *unix.Stat_t, bytesMax int64) (string, error) {
+	if st.Size > bytesMax {
+		return "", nil
+	}
+	if known, ok := remembered.find(st); ok {
+		return known, nil
+	}
+	hash := sha256.New()
+	n, err := io.CopyBuffer(hash, io.NewSectionReader(f, 0, bytesMax+1), make([]byte, 256<<10))
+	if err != nil || n > bytesMax {
+		return "", err
+	}
+	sum := hex.EncodeToString(hash.Sum(nil))
+	var after unix.Stat_t
+	if unix.Fstat(int(f.Fd()), &after) == nil {
+		remembered.keep(st, &after, sum)
+	}
+	return sum, nil
+}
+
+// List reads a directory, sorted by name. Above limit entries it is cut off and says so.
+func List(r *guestroot.Root, path string, limit int) (wire.FileList, error) {
+	list := wire.FileList{Entries: []wire.FileInfo{}}
+	if err := checkPath(path); err != nil {
+		return list, err
+	}
+	if limit == 0 {
+		limit = listLimitDefault
+	}
+	if limit < 1 || limit > listLimitMax {
+		return list, fail.BadRequest("invalid_limit", "limit is 1 to 10000")
+	}
+	fd, err := r.Open(path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return list, explain(err, path)
+	}
+	dir := os.NewFile(uintptr(fd), "directory")
+	defer dir.Close()
+	names, err := dir.Readdirnames(directoryNamesMax)
+	if err != nil && err != io.EOF {
+		return list, explain(err, path)
+	}
+	list.Truncated = len(names) == directoryNamesMax
+	sort.Strings(names)
+	prefix := strings.TrimRight(path, "/") + "/"
+	for _, name := range names {
+		if hidden(name) {
+			continue
+		}
+		if len(list.Entries) == limit {
+			list.Truncated = true
+			break
+		}
+		if info, ok := entryOf(fd, prefix, name); ok {
+			list.Entries = append(list.Entries, info)
+		}
+	}
+	return list, nil
+}
+
+// entryOf skips what vanished meanwhile, and shows bytes that are no UTF-8 escaped: such a name cannot be asked for again.
+func entryOf(dir int, prefix, name string) (wire.FileInfo, bool) {
+	var st unix.Stat_t
+	if unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil {
+		return wire.FileInfo{}, false
+	}
+	shown := name
+	if !utf8.ValidString(name) {
+		quoted := strconv.QuoteToASCII(name)
+		shown = quoted[1 : len(quoted)-1]
+	}
+	info := describe(prefix+shown, shown, &st)
+	if info.Type == "symlink" {
+		info.Target = readLink(dir, name)
+	}
+	return info, true
+}

@@ -1,0 +1,128 @@
+// Package files is the file service of the guest's tree. Paths are resolved by the kernel below a root (guestroot), so the
+// same code serves a living guest and the mounted disk of a sleeping one.
+package files
+
+import (
+	"errors"
+	"io/fs"
+	"strings"
+	"unicode/utf8"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/berth-dev/berth/machine/internal/agent/fail"
+	"github.com/berth-dev/berth/machine/internal/agent/guestroot"
+)
+
+const (
+	pathBytesMax = 4096
+	linksMax     = 40
+)
+
+func checkPath(path string) error {
+	switch {
+	case path == "" || path[0] != '/':
+		return fail.Invalid("invalid_path", "A path is absolute")
+	case len(path) > pathBytesMax:
+		return fail.Invalid("invalid_path", "A path has 4096 bytes at most")
+	case strings.ContainsRune(path, 0) || !utf8.ValidString(path):
+		return fail.Invalid("invalid_path", "A path is UTF-8 without NUL")
+	}
+	return nil
+}
+
+// place is a name in an open directory: where a path's last component lies, whatever it is.
+type place struct {
+	dir  int
+	name string
+}
+
+func (p *place) close() { unix.Close(p.dir) }
+
+func (p *place) stat() (unix.Stat_t, error) {
+	var st unix.Stat_t
+	err := unix.Fstatat(p.dir, p.name, &st, unix.AT_SYMLINK_NOFOLLOW)
+	return st, err
+}
+
+// split cuts the last component off, textually: the rest is for the kernel, ".." and links included.
+func split(path string) (dir, name string) {
+	trimmed := strings.TrimRight(path, "/")
+	i := strings.LastIndexByte(trimmed, '/')
+	if i < 0 {
+		return "/", trimmed
+	}
+	return trimmed[:i+1], trimmed[i+1:]
+}
+
+// locate opens the directory of path's last component. The root, "." and ".." are no names to create, move or delete.
+func locate(r *guestroot.Root, path string) (*place, error) {
+	dir, name := split(path)
+	if name == "" || name == "." || name == ".." {
+		return nil, fail.Invalid("invalid_path", "The path names no entry of a directory")
+	}
+	fd, err := r.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, explain(err, path)
+	}
+	return &place{dir: fd, name: name}, nil
+}
+
+// locateTarget follows links in the last component too, so that a write through a link replaces what it points at.
+func locateTarget(r *guestroot.Root, path string) (*place, error) {
+	for range linksMax {
+		p, err := locate(r, path)
+		if err != nil {
+			return nil, err
+		}
+		var buffer [pathBytesMax]byte
+		n, err := unix.Readlinkat(p.dir, p.name, buffer[:])
+		if err != nil {
+			return p, nil // not a link, or nothing there
+		}
+		p.close()
+		target := string(buffer[:n])
+		if !strings.HasPrefix(target, "/") {
+			dir, _ := split(path)
+			target = dir + target
+		}
+		if len(target) > pathBytesMax {
+			return nil, explain(unix.ENAMETOOLONG, path)
+		}
+		path = target
+	}
+	return nil, explain(unix.ELOOP, path)
+}
+
+// explain names what the guest's tree answered.
+func explain(err error, path string) error {
+	var errno unix.Errno
+	if !errors.As(err, &errno) {
+		return err
+	}
+	switch errno {
+	case unix.ENOENT:
+		return fail.NotFound("path_not_found", "There is no such path").With("path", path)
+	case unix.ENOTDIR:
+		return fail.Conflict("not_a_directory", "A part of the path is not a directory").With("path", path)
+	case unix.EISDIR:
+		return fail.Conflict("not_a_file", "The path is a directory").With("path", path)
+	case unix.EEXIST:
+		return fail.Conflict("already_exists", "The path exists").With("path", path)
+	case unix.ENOTEMPTY:
+		return fail.Conflict("not_empty", "The directory is not empty").With("path", path)
+	case unix.ELOOP, unix.ENAMETOOLONG, unix.EINVAL:
+		return fail.Invalid("invalid_path", "The path cannot be resolved").With("path", path)
+	case unix.ENXIO, unix.ENODEV:
+		return fail.Conflict("not_a_file", "The path is not a regular file").With("path", path)
+	case unix.EBUSY, unix.ETXTBSY:
+		return fail.Conflict("path_busy", "The path is in use by the system").With("path", path)
+	case unix.EXDEV:
+		return fail.Conflict("different_filesystem", "The paths lie on different file systems").With("path", path)
+	case unix.EROFS, unix.EACCES, unix.EPERM:
+		return fail.Conflict("not_permitted", "The path cannot be changed or read").With("path", path)
+	}
+	return err
+}
+
+func isNotExist(err error) bool { return errors.Is(err, fs.ErrNotExist) }

@@ -1,0 +1,68 @@
+package files
+
+import (
+	"io"
+	"os"
+
+	"github.com/berth-dev/berth/machine/internal/agent/fail"
+	"github.com/berth-dev/berth/machine/internal/agent/guestroot"
+)
+
+// ReadRevisionBytesMax is the largest file whose digest goes with a read.
+const ReadRevisionBytesMax = 16 << 20
+
+// Content is an open file, or a part of it.
+type Content struct {
+	io.Reader
+	File      *os.File
+	SizeBytes int64  // of the whole file
+	Length    int64  // of this part; -1 is "until it ends", for files such as those of /proc that tell no size
+	Partial   bool   // offset or length was asked for
+	Revision  string // of the whole file
+}
+
+// Read opens a regular file from offset on; length -1 is the rest. The caller closes File.
+func Read(r *guestroot.Root, path string, offset, length int64, withRevision bool) (*Content, error) {
+	if err := checkPath(path); err != nil {
+		return nil, err
+	}
+	if offset < 0 || length < -1 {
+		return nil, fail.BadRequest("invalid_range", "offset and length are not negative")
+	}
+	f, st, err := openRegular(r, path)
+	if err != nil {
+		return nil, err
+	}
+	c := &Content{File: f, SizeBytes: st.Size, Partial: offset > 0 || length >= 0}
+	if err := c.limit(offset, length); err != nil {
+		f.Close()
+		return nil, err
+	}
+	if withRevision && st.Size <= ReadRevisionBytesMax && st.Size > 0 {
+		if c.Revision, err = digest(f, &st, ReadRevisionBytesMax); err != nil {
+			f.Close()
+			return nil, explain(err, path)
+		}
+	}
+	return c, nil
+}
+
+func (c *Content) limit(offset, length int64) error {
+	if c.SizeBytes == 0 && offset == 0 {
+		c.Length = -1
+		c.Reader = io.LimitReader(c.File, unknownBytesMax)
+		return nil
+	}
+	if offset > c.SizeBytes {
+		return fail.RangeNotSatisfiable(c.SizeBytes)
+	}
+	c.Length = c.SizeBytes - offset
+	if length >= 0 {
+		c.Length = min(c.Length, length)
+	}
+	c.Reader = io.NewSectionReader(c.File, offset, c.Length)
+	return nil
+}
+
+// unknownBytesMax bounds a file that tells no size.
+const unknownBytesMax = 16 << 20

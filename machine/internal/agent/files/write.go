@@ -1,0 +1,254 @@
+package files
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/berth-dev/berth/machine/internal/agent/fail"
+	"github.com/berth-dev/berth/machine/internal/agent/guestroot"
+	"github.com/berth-dev/berth/machine/internal/wire"
+)
+
+// WriteBytesMax is the largest body of a write.
+const WriteBytesMax = 7 << 20
+
+const (
+	hiddenPrefix = ".berth-"
+	hiddenSuffix = ".tmp"
+)
+
+// Owner is to whom new files belong.
+type Owner struct{ UID, GID int }
+
+// WriteOptions of one write.
+type WriteOptions struct {
+	Append        bool
+	CreateParents bool
+	Mode          string // octal; "" keeps an existing file's, 0644 for a new one
+	Owner         Owner
+}
+
+// hidden is a file that a write has not finished.
+func hidden(name string) bool {
+	return strings.HasPrefix(name, hiddenPrefix) && strings.HasSuffix(name, hiddenSuffix) && len(name) == len(hiddenPrefix)+32+len(hiddenSuffix)
+}
+
+// Write puts body at path: whole and durable, or not at all. body ends with an error when the sender went away.
+func Write(r *guestroot.Root, path string, body io.Reader, o WriteOptions) (wire.WriteResult, error) {
+	if err := checkPath(path); err != nil {
+		return wire.WriteResult{}, err
+	}
+	mode, err := parseMode(o.Mode)
+	if err != nil {
+		return wire.WriteResult{}, err
+	}
+	if strings.HasSuffix(path, "/") {
+		return wire.WriteResult{}, explain(unix.EISDIR, path)
+	}
+	if o.CreateParents {
+		dir, _ := split(path)
+		if err := makeParents(r, dir, o.Owner); err != nil {
+			return wire.WriteResult{}, err
+		}
+	}
+	at, err := locateTarget(r, path)
+	if err != nil {
+		return wire.WriteResult{}, err
+	}
+	defer at.close()
+	w := &writing{at: at, owner: o.Owner, mode: mode, path: path}
+	if w.old, err = w.existing(); err != nil {
+		return wire.WriteResult{}, err
+	}
+	if o.Append {
+		err = w.append(body)
+	} else {
+		err = w.replace(body)
+	}
+	return w.result, explain(err, path)
+}
+
+type writing struct {
+	at     *place
+	path   string
+	owner  Owner
+	mode   int64        // -1: not given
+	old    *unix.Stat_t // nil: a new file
+	result wire.WriteResult
+}
+
+func (w *writing) existing() (*unix.Stat_t, error) {
+	st, err := w.at.stat()
+	if isNotExist(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, explain(err, w.path)
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFREG {
+		return nil, notAFile(w.path)
+	}
+	return &st, nil
+}
+
+// replace writes a hidden neighbour and renames it over the name.
+func (w *writing) replace(body io.Reader) (err error) {
+	var random [16]byte
+	if _, err := rand.Read(random[:]); err != nil {
+		return err
+	}
+	name := hiddenPrefix + hex.EncodeToString(random[:]) + hiddenSuffix
+	fd, err := unix.Openat(w.at.dir, name, unix.O_RDWR|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
+	if err != nil {
+		return err
+	}
+	f := os.NewFile(uintptr(fd), name)
+	defer f.Close()
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, unix.Unlinkat(w.at.dir, name, 0))
+		}
+	}()
+	if err := w.copy(f, body); err != nil {
+		return err
+	}
+	if err := w.dress(fd); err != nil {
+		return err
+	}
+	if err := f.Sync(); err != nil {
+		return err
+	}
+	if err := unix.Renameat(w.at.dir, name, w.at.dir, w.at.name); err != nil {
+		return err
+	}
+	w.result.Revision = w.result.SHA256
+	w.result.Durable = unix.Fsync(w.at.dir) == nil
+	return nil
+}
+
+// append adds to the file in place, and takes back what a vanished sender left incomplete.
+func (w *writing) append(body io.Reader) error {
+	fd, err := unix.Openat(w.at.dir, w.at.name, unix.O_RDWR|unix.O_CREAT|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0o600)
+	if err != nil {
+		return err
+	}
+	f := os.NewFile(uintptr(fd), w.at.name)
+	defer f.Close()
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return err
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFREG {
+		return notAFile(w.path)
+	}
+	// The whole body first: bytes that are appended can be read by others at once.
+	data, err := io.ReadAll(io.LimitReader(body, WriteBytesMax+1))
+	if err != nil {
+		return w.undoCreate(bodyError(err))
+	}
+	if len(data) > WriteBytesMax {
+		return w.undoCreate(fail.TooLarge("The body is too large", WriteBytesMax))
+	}
+	if err := w.appendBytes(f, data); err != nil {
+		return errors.Join(err, unix.Ftruncate(fd, st.Size))
+	}
+	return w.finishAppend(f, data)
+}
+
+func (w *writing) undoCreate(err error) error {
+	if w.old != nil {
+		return err
+	}
+	return errors.Join(err, unix.Unlinkat(w.at.dir, w.at.name, 0))
+}
+
+func (w *writing) appendBytes(f *os.File, data []byte) error {
+	if _, err := f.Seek(0, io.SeekEnd); err != nil {
+		return err
+	}
+	_, err := f.Write(data)
+	return err
+}
+
+func (w *writing) finishAppend(f *os.File, data []byte) error {
+	if w.old == nil || w.mode >= 0 {
+		if err := w.dress(int(f.Fd())); err != nil {
+			return err
+		}
+	}
+	if err := f.Sync(); err != nil {
+		return err
+	}
+	w.result.Durable = unix.Fsync(w.at.dir) == nil
+	sum := sha256.Sum256(data)
+	w.result.Path, w.result.BytesWritten = w.path, int64(len(data))
+	w.result.SHA256 = hex.EncodeToString(sum[:])
+	var st unix.Stat_t
+	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
+		return err
+	}
+	var err error
+	w.result.Revision, err = digest(f, &st, statRevisionBytesMax)
+	return err
+}
+
+// copy streams the body into the file and its digest.
+func (w *writing) copy(f *os.File, body io.Reader) error {
+	hash := sha256.New()
+	// A plain struct around the file keeps io.Copy from looking for a faster way that bypasses the buffer.
+	to := io.MultiWriter(struct{ io.Writer }{f}, hash)
+	n, err := io.CopyBuffer(to, struct{ io.Reader }{io.LimitReader(body, WriteBytesMax+1)}, make([]byte, 256<<10))
+	if err != nil {
+		return bodyError(err)
+	}
+	if n > WriteBytesMax {
+		return fail.TooLarge("The body is too large", WriteBytesMax)
+	}
+	w.result = wire.WriteResult{Path: w.path, BytesWritten: n, SHA256: hex.EncodeToString(hash.Sum(nil))}
+	return nil
+}
+
+// bodyError: what is not the disk's errno is the sender that went away.
+func bodyError(err error) error {
+	var errno unix.Errno
+	var refusal *fail.Error
+	if errors.As(err, &refusal) || errors.As(err, &errno) && (errno == unix.ENOSPC || errno == unix.EDQUOT || errno == unix.EIO) {
+		return err
+	}
+	return fail.BadRequest("body_incomplete", "The body ended early")
+}
+
+// dress gives the new file its owner and mode: those of the file it replaces, or the default ones.
+func (w *writing) dress(fd int) error {
+	uid, gid, mode := w.owner.UID, w.owner.GID, uint32(0o644)
+	if w.old != nil {
+		uid, gid, mode = int(w.old.Uid), int(w.old.Gid), w.old.Mode&0o7777
+	}
+	if w.mode >= 0 {
+		mode = uint32(w.mode)
+	}
+	if err := unix.Fchown(fd, uid, gid); err != nil {
+		return err
+	}
+	return unix.Fchmod(fd, mode)
+}
+
+// parseMode returns -1 for none.
+func parseMode(text string) (int64, error) {
+	if text == "" {
+		return -1, nil
+	}
+	mode, err := strconv.ParseUint(text, 8, 32)
+	if err != nil || mode > 0o7777 || len(text) > 5 {
+		return -1, fail.Invalid("invalid_mode", "mode is an octal string up to 7777")
+	}
+	return int64(mode), nil
+}

@@ -1,0 +1,155 @@
+// Package guard ends processes before the machine runs out of memory: past the cgroup's limit the kernel would kill the
+// whole sandbox, with everything in it.
+package guard
+
+import (
+	"fmt"
+	"log"
+	"runtime"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Thresholds in thousandths of the told memory, and how often to look there. One runaway allocator at full speed is caught
+// between 880 and the limit with 2 ms; below 600 a fast poll would only cost CPU.
+const (
+	relaxedBelow = 600
+	nearAbove    = 820
+	killAbove    = 880
+	endAllAbove  = 970
+
+	// These hold when memory grows so fast that the next look may come too late.
+	killAboveMin   = 800
+	endAllAboveMin = 900
+
+	relaxedEvery = 50 * time.Millisecond
+	closeEvery   = 5 * time.Millisecond
+	nearEvery    = 2 * time.Millisecond
+)
+
+// After a kill the memory comes back in steps, on a busy computer much later than the next look. What does not grow does no
+// harm, so the next kill waits for growth: by these thousandths of the told memory.
+const (
+	killAgainGrowth = 20
+	endAllGrowth    = 30
+)
+
+// tasksSlack is what the agent itself has in tasks, and more: above the limit and this, the limit in the kernel has been
+// got round, and everything of the guest is ended.
+const tasksSlack = 128
+
+// Guest is what the guard may do.
+type Guest interface {
+	Own() []int // processes that are not the guest's
+	EndAll(why string)
+}
+
+// Guard polls one machine.
+type Guard struct {
+	guest  Guest
+	memory atomic.Int64
+	tasks  atomic.Int64
+	used   atomic.Int64 // at the last look
+	// killedAt is what was in use when a process was last ended; 0 once it fell below killAboveMin.
+	killedAt atomic.Int64
+	victims  chan struct{} // one request to end the largest
+}
+
+// Start polls for the life of the agent.
+func Start(guest Guest, memoryBytes int64, tasks int) *Guard {
+	g := &Guard{guest: guest, victims: make(chan struct{})}
+	g.SetLimits(memoryBytes, tasks)
+	go g.loop()
+	go g.endLargest()
+	return g
+}
+
+// SetLimits takes the told size of memory (0: what the machine shows) and the number of tasks (0: not limited).
+func (g *Guard) SetLimits(memoryBytes int64, tasks int) {
+	g.memory.Store(memoryBytes)
+	g.tasks.Store(int64(tasks))
+}
+
+// loop owns a thread that sleeps in the kernel: with dozens of runnable processes each hand-over between threads may cost
+// more than the whole interval.
+func (g *Guard) loop() {
+	runtime.LockOSThread()
+	for {
+		pause := unix.NsecToTimespec(g.look().Nanoseconds())
+		_ = unix.Nanosleep(&pause, nil) // woken early is as good
+	}
+}
+
+// look acts once and says when to look again.
+func (g *Guard) look() time.Duration {
+	var info unix.Sysinfo_t
+	if err := unix.Sysinfo(&info); err != nil {
+		return relaxedEvery
+	}
+	every := g.lookAtMemory(&info)
+	if limit := g.tasks.Load(); limit > 0 && int64(info.Procs) > limit+limit/4+tasksSlack {
+		g.guest.EndAll(fmt.Sprintf("%d tasks where %d are allowed", info.Procs, limit))
+	}
+	return every
+}
+
+func (g *Guard) lookAtMemory(info *unix.Sysinfo_t) time.Duration {
+	unit := max(uint64(info.Unit), 1)
+	total := g.memory.Load()
+	if total <= 0 {
+		total = int64(uint64(info.Totalram) * unit)
+	}
+	used := int64((uint64(info.Totalram) - uint64(info.Freeram)) * unit)
+	if total <= 0 {
+		return relaxedEvery
+	}
+	// A busy computer delays the looks: what grew since the last one may grow again before the next, so act earlier by it.
+	growth := max(0, used-g.used.Swap(used)) * 1000 / total
+	share := used * 1000 / total
+	if share < killAboveMin {
+		g.killedAt.Store(0)
+	}
+	switch {
+	case share < relaxedBelow:
+		return relaxedEvery
+	case share < nearAbove && growth == 0:
+		return closeEvery
+	case share < max(killAboveMin, killAbove-growth):
+		return nearEvery
+	default:
+		g.full(used, total, max(endAllAboveMin, endAllAbove-growth))
+		return nearEvery
+	}
+}
+
+// full asks for the end of the largest process, or ends everything when that has not been enough. It may not wait for
+// anything: to learn the size of a process takes a lock that its page faults hold, for seconds at the worst. Files that
+// are read and written do not count here: they are the host's page cache, not the machine's memory.
+func (g *Guard) full(used, total, endAll int64) {
+	killedAt := g.killedAt.Load()
+	grown := (used - killedAt) * 1000 / total
+	if used*1000/total >= endAll && (killedAt == 0 || grown > endAllGrowth) {
+		g.killedAt.Store(used)
+		g.guest.EndAll(fmt.Sprintf("%d of %d bytes of memory are in use", used, total))
+		return
+	}
+	if killedAt == 0 || grown > killAgainGrowth {
+		select {
+		case g.victims <- struct{}{}:
+		default: // still looking for the last one
+		}
+	}
+}
+
+func (g *Guard) endLargest() {
+	for range g.victims {
+		if pid, bytes := largest(g.guest.Own()); pid > 0 {
+			used := g.used.Load() // it grew while the largest was looked for
+			g.killedAt.Store(used)
+			_ = unix.Kill(pid, unix.SIGKILL)
+			log.Printf("memory: %d bytes in use: ended process %d with %d bytes", used, pid, bytes)
+		}
+	}
+}

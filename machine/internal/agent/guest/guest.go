@@ -1,0 +1,219 @@
+// Package guest is the adopted claim: its root as the guest sees it, its accounts, and how processes are started in it.
+package guest
+
+import (
+	"errors"
+	"fmt"
+	"log"
+	"os"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/berth-dev/berth/machine/internal/agent/guestroot"
+	"github.com/berth-dev/berth/machine/internal/agent/identity"
+	"github.com/berth-dev/berth/machine/internal/agent/reap"
+	"github.com/berth-dev/berth/machine/internal/agent/spawn"
+)
+
+// Guest has a lifetime: waiting (a spawner process is there), adopted, and for moments broken, when the guest killed its
+// own init: then every process of it is dead, and a new spawner adopts the same tree again.
+type Guest struct {
+	binary string
+	layout spawn.Layout
+	reaper *reap.Reaper
+	users  guestroot.Users
+	tasks  *taskLimit // nil: the sandbox's kernel cannot limit them
+
+	mu      sync.Mutex
+	next    *spawn.Spawner // launched, has not adopted
+	current *incumbent
+}
+
+// incumbent is one spawner with the guest's root that it entered.
+type incumbent struct {
+	spawner *spawn.Spawner
+	root    *guestroot.Root
+	starts  sync.WaitGroup
+}
+
+// New launches the first spawner, so that a claim does not wait for a process.
+func New(binary string, layout spawn.Layout, reaper *reap.Reaper) (*Guest, error) {
+	g := &Guest{binary: binary, layout: layout, reaper: reaper}
+	tasks, err := newTaskLimit()
+	if err != nil {
+		log.Printf("the number of tasks is not limited: %v", err)
+	}
+	g.tasks = tasks
+	next, err := g.launch()
+	g.next = next
+	return g, err
+}
+
+func (g *Guest) launch() (*spawn.Spawner, error) {
+	s, err := spawn.Launch(g.binary, g.layout)
+	if err != nil {
+		return nil, err
+	}
+	g.reaper.Forget(s.PID)
+	if g.tasks != nil {
+		err = g.tasks.enter(s.PID)
+	}
+	return s, err
+}
+
+// SetTasks bounds how many tasks the guest may have.
+func (g *Guest) SetTasks(tasks int) {
+	if g.tasks == nil {
+		return
+	}
+	if err := g.tasks.set(tasks); err != nil {
+		log.Printf("limiting tasks: %v", err)
+	}
+}
+
+// Adopt takes the claim.
+func (g *Guest) Adopt() error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.current != nil {
+		return nil
+	}
+	names := []string{"proc", "dev", "sys", "tmp"}
+	if _, err := os.Stat(g.layout.Volumes); g.layout.Volumes != "" && err == nil {
+		names = append(names, "volumes")
+	}
+	if err := identity.MountPoints(g.layout.ClaimRoot, names); err != nil {
+		return err
+	}
+	return g.adopt()
+}
+
+func (g *Guest) adopt() error {
+	s := g.next
+	g.next = nil
+	if s == nil {
+		var err error
+		if s, err = g.launch(); err != nil {
+			return err
+		}
+	}
+	fd, err := s.Adopt()
+	if err != nil {
+		s.Close()
+		return fmt.Errorf("adopting the claim: %w", err)
+	}
+	g.current = &incumbent{spawner: s, root: guestroot.New(fd)}
+	return nil
+}
+
+// Root is the guest's root, to be released by the caller.
+func (g *Guest) Root() (*guestroot.Root, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if err := g.ready(); err != nil {
+		return nil, err
+	}
+	return g.current.root.Acquire(), nil
+}
+
+// ErrUnclaimed: nothing of the guest exists yet.
+var ErrUnclaimed = errors.New("guest: not claimed")
+
+// ready adopts again after a break.
+func (g *Guest) ready() error {
+	if g.current != nil {
+		return nil
+	}
+	if g.next != nil {
+		return ErrUnclaimed
+	}
+	return g.adopt()
+}
+
+// User finds an account of the guest.
+func (g *Guest) User(name string) (guestroot.User, bool, error) {
+	root, err := g.Root()
+	if err != nil {
+		return guestroot.User{}, false, err
+	}
+	defer root.Release()
+	user, ok := g.users.Find(root, name)
+	return user, ok, nil
+}
+
+// Start runs a command in the guest. A guest whose init died is repaired, and the start tried once more: the kernel had
+// refused it, so nothing can run twice.
+func (g *Guest) Start(c *spawn.Command) (spawn.Started, error) {
+	for attempt := 0; ; attempt++ {
+		in, err := g.hold()
+		if err != nil {
+			return spawn.Started{}, err
+		}
+		started, err := in.spawner.Start(c)
+		in.starts.Done()
+		if err == nil || !errors.Is(err, spawn.ErrBroken) {
+			var failed *spawn.StartError
+			if errors.As(err, &failed) && failed.PID != 0 {
+				g.reaper.Forget(failed.PID)
+			}
+			return started, err
+		}
+		log.Printf("starting a command: %v: the guest's namespaces are made anew", err)
+		g.retire(in)
+		if attempt > 0 || !errors.Is(err, spawn.ErrRefused) {
+			return started, err
+		}
+	}
+}
+
+func (g *Guest) hold() (*incumbent, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if err := g.ready(); err != nil {
+		return nil, err
+	}
+	g.current.starts.Add(1)
+	return g.current, nil
+}
+
+// retire ends an incumbent and whatever still runs in its namespaces; the next caller adopts anew.
+func (g *Guest) retire(in *incumbent) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.current != in {
+		return
+	}
+	g.current = nil
+	// Init is the spawner's child: as long as the spawner has not waited for it, its pid is not used again.
+	_ = unix.Kill(in.spawner.Guest, unix.SIGKILL)
+	in.spawner.Close()
+	_ = unix.Kill(in.spawner.PID, unix.SIGKILL)
+	in.root.Release()
+	go func() {
+		in.starts.Wait()
+		in.spawner.Release()
+	}()
+}
+
+// EndAll kills every process of the guest at once, by way of its init.
+func (g *Guest) EndAll(why string) {
+	g.mu.Lock()
+	in := g.current
+	g.mu.Unlock()
+	if in != nil {
+		log.Printf("ending every process of the guest: %s", why)
+		g.retire(in)
+	}
+}
+
+// Own lists the agent's processes beside the guest's: they are never to be killed.
+func (g *Guest) Own() []int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	own := []int{os.Getpid()}
+	if g.current != nil {
+		own = append(own, g.current.spawner.PID, g.current.spawner.Guest)
+	}
+	return own
+}

@@ -1,0 +1,83 @@
+// Package guestroot opens paths as the guest would resolve them, and never leaves the guest's tree: the kernel walks
+// (openat2, RESOLVE_IN_ROOT), so a directory swapped for a link in between leads nowhere else.
+package guestroot
+
+import (
+	"errors"
+	"io"
+	"os"
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+// Root is a descriptor of the guest's "/". It is shared: each user holds it by Acquire until Release.
+type Root struct {
+	fd   int
+	mu   sync.Mutex
+	refs int
+}
+
+// New takes over fd; the caller holds the first reference.
+func New(fd int) *Root { return &Root{fd: fd, refs: 1} }
+
+// OpenDir makes a root of a directory of the caller's own view.
+func OpenDir(path string) (*Root, error) {
+	fd, err := unix.Open(path, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, &os.PathError{Op: "open", Path: path, Err: err}
+	}
+	return New(fd), nil
+}
+
+func (r *Root) Acquire() *Root {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.refs++
+	return r
+}
+
+func (r *Root) Release() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.refs--; r.refs == 0 {
+		unix.Close(r.fd)
+		r.fd = -1
+	}
+}
+
+const resolve = unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS
+
+// Open resolves path below the root. Errors are bare errnos.
+func (r *Root) Open(path string, flags int, mode uint32) (int, error) {
+	how := &unix.OpenHow{Flags: uint64(flags | unix.O_CLOEXEC), Resolve: resolve}
+	if flags&unix.O_CREAT != 0 {
+		how.Mode = uint64(mode)
+	}
+	for range 16 {
+		fd, err := unix.Openat2(r.fd, path, how)
+		// EAGAIN: the kernel saw a rename while it climbed "..", and cannot tell; a guest must not make it fail for ever.
+		if !errors.Is(err, unix.EINTR) && !errors.Is(err, unix.EAGAIN) {
+			return fd, err
+		}
+	}
+	return -1, unix.EAGAIN
+}
+
+// ReadSmall returns a regular file of bytesMax at most; a larger one, a FIFO or a device is an error.
+func (r *Root) ReadSmall(path string, bytesMax int64) ([]byte, error) {
+	fd, err := r.Open(path, unix.O_RDONLY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	f := os.NewFile(uintptr(fd), path)
+	defer f.Close()
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return nil, err
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFREG || st.Size > bytesMax {
+		return nil, unix.EINVAL
+	}
+	return io.ReadAll(io.LimitReader(f, bytesMax))
+}

@@ -1,0 +1,146 @@
+package guestroot
+
+import (
+	"bytes"
+	"os"
+	"strconv"
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+// Bounds of what is read from the guest's account files.
+const (
+	accountBytesMax = 1 << 20
+	accountLinesMax = 20000
+	groupsMax       = 64
+)
+
+// User is one account of the guest.
+type User struct {
+	Name, Home, Shell string
+	UID, GID          uint32
+	Groups            []uint32 // supplementary, the primary one included
+}
+
+// Users answers from /etc/passwd and /etc/group, which are read again when they changed.
+type Users struct {
+	mu            sync.Mutex
+	passwd, group cached
+}
+
+type cached struct {
+	key  [6]int64
+	data []byte
+}
+
+// Find looks an account up by name, or by decimal uid.
+func (u *Users) Find(r *Root, name string) (User, bool) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	passwd := u.passwd.read(r, "/etc/passwd")
+	user, ok := findUser(passwd, name)
+	if !ok {
+		return User{}, false
+	}
+	user.Groups = groupsOf(u.group.read(r, "/etc/group"), user)
+	return user, true
+}
+
+// read returns the file's bytes, empty when there is no such file.
+func (c *cached) read(r *Root, path string) []byte {
+	if c.fresh(r, path) {
+		return c.data
+	}
+	fd, err := r.Open(path, unix.O_RDONLY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil
+	}
+	f := os.NewFile(uintptr(fd), path)
+	defer f.Close()
+	var st unix.Stat_t
+	if unix.Fstat(fd, &st) != nil || st.Mode&unix.S_IFMT != unix.S_IFREG || st.Size > accountBytesMax {
+		return nil
+	}
+	data := make([]byte, st.Size)
+	n, _ := f.ReadAt(data, 0) // a file that shrank meanwhile is as long as it is now
+	c.key, c.data = keyOf(&st), data[:n]
+	return c.data
+}
+
+// fresh compares the cached file with what is there, by one system call. A link below /etc would be followed in the
+// agent's own view here, which can at most make the comparison fail: nothing but numbers is taken from it.
+func (c *cached) fresh(r *Root, path string) bool {
+	var st unix.Stat_t
+	return c.data != nil && unix.Fstatat(r.fd, path[1:], &st, unix.AT_SYMLINK_NOFOLLOW) == nil && keyOf(&st) == c.key
+}
+
+func keyOf(st *unix.Stat_t) [6]int64 {
+	return [6]int64{int64(st.Ino), st.Size, st.Mtim.Sec, st.Mtim.Nsec, st.Ctim.Sec, st.Ctim.Nsec}
+}
+
+// lines calls each with the colon-separated fields of every line until it returns true.
+func lines(data []byte, fieldsMin int, each func(fields []string) bool) {
+	for range accountLinesMax {
+		line, rest, more := bytes.Cut(data, []byte{'\n'})
+		if fields := bytes.Split(line, []byte{':'}); len(fields) >= fieldsMin && len(fields) < 16 {
+			text := make([]string, len(fields))
+			for i, f := range fields {
+				text[i] = string(f)
+			}
+			if each(text) {
+				return
+			}
+		}
+		if !more {
+			return
+		}
+		data = rest
+	}
+}
+
+func findUser(passwd []byte, name string) (User, bool) {
+	var found User
+	ok := false
+	lines(passwd, 7, func(f []string) bool {
+		if f[0] != name && f[2] != name {
+			return false
+		}
+		uid, err1 := strconv.ParseUint(f[2], 10, 32)
+		gid, err2 := strconv.ParseUint(f[3], 10, 32)
+		// uid -1 means "leave it" to setresuid: such a line would start the command as root.
+		if err1 != nil || err2 != nil || uid == 1<<32-1 || gid == 1<<32-1 {
+			return false
+		}
+		found = User{Name: f[0], UID: uint32(uid), GID: uint32(gid), Home: f[5], Shell: f[6]}
+		ok = true
+		return true
+	})
+	return found, ok && found.Name != ""
+}
+
+func groupsOf(group []byte, user User) []uint32 {
+	list := []uint32{user.GID}
+	lines(group, 4, func(f []string) bool {
+		gid, err := strconv.ParseUint(f[2], 10, 32)
+		if err == nil && uint32(gid) != user.GID && member(f[3], user.Name) {
+			list = append(list, uint32(gid))
+		}
+		return len(list) >= groupsMax
+	})
+	return list
+}
+
+func member(list, name string) bool {
+	for list != "" {
+		i := 0
+		for i < len(list) && list[i] != ',' {
+			i++
+		}
+		if list[:i] == name {
+			return true
+		}
+		list = list[min(i+1, len(list)):]
+	}
+	return false
+}

@@ -1,0 +1,162 @@
+// Package identity writes what the service owns in the guest's tree: hostname, hosts, resolver, machine-id.
+package identity
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/berth-dev/berth/machine/internal/agent/guestroot"
+	"github.com/berth-dev/berth/machine/internal/wire"
+)
+
+const (
+	hostsBytesMax = 64 << 10
+	etcEntriesMax = 4096
+)
+
+// Apply makes the tree say who this machine is. A guest may have made any of these names unwritable: that is its own
+// business, so failures are returned together and stop nothing.
+func Apply(r *guestroot.Root, stateDir string, in wire.Incarnation) error {
+	var failed []error
+	if in.Hostname != "" {
+		failed = append(failed, unix.Sethostname([]byte(in.Hostname)))
+		failed = append(failed, replace(r, "hostname", []byte(in.Hostname+"\n"), 0o644))
+		failed = append(failed, writeHosts(r, in.Hostname))
+	}
+	if in.Nameserver != "" {
+		failed = append(failed, replace(r, "resolv.conf", []byte("nameserver "+in.Nameserver+"\n"), 0o644))
+	}
+	if in.RenewIdentity {
+		failed = append(failed, removeHostKeys(r))
+	}
+	failed = append(failed, renewMachineID(r, stateDir, in))
+	return errors.Join(failed...)
+}
+
+// marker remembers for which workspace the machine-id was made: a template's own id must not be shared by everyone.
+type marker struct {
+	WorkspaceID string `json:"workspace_id"`
+}
+
+func renewMachineID(r *guestroot.Root, stateDir string, in wire.Incarnation) error {
+	path := filepath.Join(stateDir, "identity.json")
+	var seen marker
+	if b, err := os.ReadFile(path); err == nil {
+		// A torn marker counts as none: the id is made anew.
+		_ = json.Unmarshal(b, &seen)
+	}
+	if seen.WorkspaceID == in.WorkspaceID && !in.RenewIdentity && hasMachineID(r) {
+		return nil
+	}
+	var id [16]byte
+	if _, err := rand.Read(id[:]); err != nil {
+		return err
+	}
+	if err := replace(r, "machine-id", []byte(hex.EncodeToString(id[:])+"\n"), 0o444); err != nil {
+		return err
+	}
+	b, err := json.Marshal(marker{WorkspaceID: in.WorkspaceID})
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(path, b, 0o600)
+}
+
+func hasMachineID(r *guestroot.Root) bool {
+	b, err := r.ReadSmall("/etc/machine-id", 128)
+	id := strings.TrimSpace(string(b))
+	_, bad := hex.DecodeString(id)
+	return err == nil && len(id) == 32 && bad == nil
+}
+
+// writeHosts keeps the guest's own lines and owns the one of 127.0.1.1, so that sudo needs no resolver for its own name.
+func writeHosts(r *guestroot.Root, hostname string) error {
+	old, err := r.ReadSmall("/etc/hosts", hostsBytesMax)
+	if err != nil {
+		old = nil
+	}
+	var kept []string
+	local := false
+	for _, line := range strings.Split(strings.TrimRight(string(old), "\n"), "\n") {
+		fields := strings.Fields(line)
+		if len(fields) > 0 && fields[0] == "127.0.1.1" {
+			continue
+		}
+		local = local || len(fields) > 1 && fields[0] == "127.0.0.1"
+		if line != "" {
+			kept = append(kept, line)
+		}
+	}
+	if !local {
+		kept = append([]string{"127.0.0.1 localhost", "::1 localhost ip6-localhost ip6-loopback"}, kept...)
+	}
+	kept = append(kept, "127.0.1.1 "+hostname)
+	return replace(r, "hosts", []byte(strings.Join(kept, "\n")+"\n"), 0o644)
+}
+
+// replace puts content at /etc/name. A link there is replaced, never followed; the same content is left alone.
+func replace(r *guestroot.Root, name string, content []byte, mode uint32) error {
+	etc, err := r.Open("/etc", unix.O_RDONLY|unix.O_DIRECTORY, 0)
+	if err != nil {
+		return &os.PathError{Op: "open", Path: "/etc", Err: err}
+	}
+	defer unix.Close(etc)
+	if same(etc, name, content) {
+		return nil
+	}
+	fd, err := unix.Openat(etc, name, createFlags, mode)
+	if errors.Is(err, unix.EEXIST) {
+		// Never written through: it may be a hard link to a file of the guest's, or a device.
+		if err := unix.Unlinkat(etc, name, 0); err != nil {
+			return &os.PathError{Op: "unlink", Path: "/etc/" + name, Err: err}
+		}
+		fd, err = unix.Openat(etc, name, createFlags, mode)
+	}
+	if err != nil {
+		return &os.PathError{Op: "create", Path: "/etc/" + name, Err: err}
+	}
+	f := os.NewFile(uintptr(fd), name)
+	defer f.Close()
+	_, err = f.Write(content)
+	return err
+}
+
+const createFlags = unix.O_WRONLY | unix.O_CREAT | unix.O_EXCL | unix.O_NOFOLLOW | unix.O_CLOEXEC
+
+func same(dir int, name string, content []byte) bool {
+	fd, err := unix.Openat(dir, name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return false
+	}
+	defer unix.Close(fd)
+	buffer := make([]byte, len(content)+1)
+	n, err := unix.Read(fd, buffer)
+	return err == nil && string(buffer[:n]) == string(content)
+}
+
+// removeHostKeys: two machines with one SSH host key could answer for each other.
+func removeHostKeys(r *guestroot.Root) error {
+	fd, err := r.Open("/etc/ssh", unix.O_RDONLY|unix.O_DIRECTORY, 0)
+	if errors.Is(err, unix.ENOENT) {
+		return nil
+	}
+	if err != nil {
+		return &os.PathError{Op: "open", Path: "/etc/ssh", Err: err}
+	}
+	dir := os.NewFile(uintptr(fd), "/etc/ssh")
+	defer dir.Close()
+	names, err := dir.Readdirnames(etcEntriesMax)
+	for _, name := range names {
+		if strings.HasPrefix(name, "ssh_host_") {
+			err = errors.Join(err, unix.Unlinkat(fd, name, 0))
+		}
+	}
+	return err
+}

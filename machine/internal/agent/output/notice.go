@@ -1,0 +1,28 @@
+package output
+
+import "sync"
+
+// Notice wakes everyone who waits for the next change. Register before looking, then wait.
+type Notice struct {
+	mu      sync.Mutex
+	changed chan struct{}
+}
+
+// Next is closed at the next Wake.
+func (n *Notice) Next() <-chan struct{} {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.changed == nil {
+		n.changed = make(chan struct{})
+	}
+	return n.changed
+}
+
+func (n *Notice) Wake() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.changed != nil {
+		close(n.changed)
+		n.changed = nil
+	}
+}

@@ -1,0 +1,69 @@
+package output
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+)
+
+// Reader reads a stream at its own pace, from the files alone: nothing is buffered for it.
+type Reader struct {
+	stream *Stream
+	offset int64
+	file   *os.File
+	start  int64 // of the open segment
+}
+
+func (s *Stream) NewReader(offset int64) *Reader { return &Reader{stream: s, offset: offset} }
+
+// Offset is that of the next byte.
+func (r *Reader) Offset() int64 { return r.offset }
+
+// Read returns up to len(p) bytes that are there now; 0 at the end of what was written so far.
+func (r *Reader) Read(p []byte) (int, error) {
+	first, end := r.stream.Range()
+	if r.offset < first {
+		return 0, ErrExpired
+	}
+	if r.offset >= end {
+		return 0, nil
+	}
+	seg, err := r.open()
+	if err != nil {
+		return 0, err
+	}
+	n := min(int64(len(p)), seg.end-r.offset)
+	got, err := r.file.ReadAt(p[:n], r.offset-seg.start)
+	r.offset += int64(got)
+	if int64(got) == n {
+		return got, nil
+	}
+	return got, err
+}
+
+func (r *Reader) open() (segment, error) {
+	seg, err := r.stream.locate(r.offset)
+	if err != nil {
+		return seg, err
+	}
+	if r.file != nil && r.start == seg.start {
+		return seg, nil
+	}
+	r.Close()
+	f, err := os.Open(r.stream.path(seg.start))
+	if errors.Is(err, fs.ErrNotExist) {
+		return seg, ErrExpired
+	}
+	if err != nil {
+		return seg, err
+	}
+	r.file, r.start = f, seg.start
+	return seg, nil
+}
+
+func (r *Reader) Close() {
+	if r.file != nil {
+		r.file.Close()
+		r.file = nil
+	}
+}

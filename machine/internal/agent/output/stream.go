@@ -1,0 +1,179 @@
+// Package output keeps what commands wrote: byte streams in segment files, whose offsets only grow.
+package output
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"sort"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+// SegmentBytes is the size of one file of a stream: the grain at which the oldest bytes go.
+const SegmentBytes = 8 << 20
+
+// ErrExpired says that the bytes at an offset are no longer retained.
+var ErrExpired = errors.New("output: below the retained range")
+
+// Stream is one of a command's two streams. One goroutine appends; any number read.
+type Stream struct {
+	dir, name    string
+	segmentBytes int64
+
+	mu       sync.Mutex
+	segments []segment // ascending, without gaps
+	end      int64
+	file     *os.File // of the last segment, while it is appended to
+}
+
+type segment struct{ start, end int64 }
+
+// NewStream is an empty stream whose files will lie in dir as name.<start>.
+func NewStream(dir, name string, segmentBytes int64) *Stream {
+	return &Stream{dir: dir, name: name, segmentBytes: segmentBytes}
+}
+
+// LoadStream finds the files of an earlier run. end is the recorded end, which may lie behind what is still retained; -1
+// means that none was recorded.
+func LoadStream(dir, name string, end int64) (*Stream, error) {
+	s := NewStream(dir, name, SegmentBytes)
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range entries {
+		text, ok := strings.CutPrefix(e.Name(), name+".")
+		start, bad := strconv.ParseInt(text, 10, 64)
+		info, err := e.Info()
+		if ok && bad == nil && start >= 0 && err == nil {
+			s.segments = append(s.segments, segment{start, start + info.Size()})
+		}
+	}
+	sort.Slice(s.segments, func(i, j int) bool { return s.segments[i].start < s.segments[j].start })
+	s.keepLastRun()
+	s.end = end
+	if n := len(s.segments); n > 0 {
+		s.end = max(end, s.segments[n-1].end)
+	}
+	s.end = max(s.end, 0)
+	return s, nil
+}
+
+// keepLastRun drops what lies before a gap: a crash may have lost the tail of a segment that was not the last.
+func (s *Stream) keepLastRun() {
+	for i := len(s.segments) - 1; i > 0; i-- {
+		if s.segments[i-1].end != s.segments[i].start {
+			s.segments = s.segments[i:]
+			return
+		}
+	}
+}
+
+// Append writes p at the end. When the disk takes nothing, p is lost but counted: offsets go on, and the lost range reads
+// as expired.
+func (s *Stream) Append(p []byte) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.room(); err != nil {
+		s.lose(len(p))
+		return err
+	}
+	if _, err := s.file.Write(p); err != nil {
+		s.lose(len(p))
+		return err
+	}
+	s.end += int64(len(p))
+	s.segments[len(s.segments)-1].end = s.end
+	return nil
+}
+
+// room makes the last segment one that may be appended to.
+func (s *Stream) room() error {
+	n := len(s.segments)
+	if s.file != nil && n > 0 && s.segments[n-1].end-s.segments[n-1].start < s.segmentBytes {
+		return nil
+	}
+	s.closeFile()
+	f, err := os.OpenFile(s.path(s.end), os.O_WRONLY|os.O_CREATE|os.O_TRUNC|os.O_APPEND, 0o600)
+	if err != nil {
+		return err
+	}
+	s.file = f
+	s.segments = append(s.segments, segment{s.end, s.end})
+	return nil
+}
+
+func (s *Stream) lose(n int) {
+	s.closeFile()
+	s.remove(len(s.segments))
+	s.end += int64(n)
+}
+
+func (s *Stream) path(start int64) string {
+	return filepath.Join(s.dir, s.name+"."+strconv.FormatInt(start, 10))
+}
+
+func (s *Stream) closeFile() {
+	if s.file != nil {
+		s.file.Close()
+		s.file = nil
+	}
+}
+
+// Seal ends the appending.
+func (s *Stream) Seal() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closeFile()
+}
+
+// remove deletes the n oldest segments and tells how many bytes that freed.
+func (s *Stream) remove(n int) int64 {
+	var freed int64
+	for _, old := range s.segments[:n] {
+		// A file that will not go is not served either; its bytes stay charged to the workspace's own disk.
+		_ = os.Remove(s.path(old.start))
+		freed += old.end - old.start
+	}
+	s.segments = append([]segment(nil), s.segments[n:]...)
+	return freed
+}
+
+// DropOldest frees the oldest segment that is no longer appended to; 0 when there is none.
+func (s *Stream) DropOldest() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.segments) == 0 || len(s.segments) == 1 && s.file != nil {
+		return 0
+	}
+	return s.remove(1)
+}
+
+// Range is the first retained offset and the end.
+func (s *Stream) Range() (first, end int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.segments) == 0 {
+		return s.end, s.end
+	}
+	return s.segments[0].start, s.end
+}
+
+// Retained is how many bytes the stream's files hold.
+func (s *Stream) Retained() int64 {
+	first, end := s.Range()
+	return end - first
+}
+
+// locate finds the segment of an offset.
+func (s *Stream) locate(offset int64) (segment, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	i := sort.Search(len(s.segments), func(i int) bool { return s.segments[i].end > offset })
+	if i == len(s.segments) || s.segments[i].start > offset {
+		return segment{}, ErrExpired
+	}
+	return s.segments[i], nil
+}

@@ -1,0 +1,76 @@
+package server
+
+import (
+	"context"
+	"log"
+	"net"
+	"net/netip"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// Listen opens the agent's port. Without SO_REUSEADDR, or a process of the guest could bind the same port at one address
+// and answer in the agent's place.
+func Listen(address string) (net.Listener, error) {
+	config := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) error {
+		var failed error
+		err := c.Control(func(fd uintptr) {
+			failed = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_REUSEADDR, 0)
+		})
+		if err != nil {
+			return err
+		}
+		return failed
+	}}
+	return config.Listen(context.Background(), "tcp4", address)
+}
+
+// outside accepts only peers that are not this machine: its processes share the agent's network.
+type outside struct {
+	net.Listener
+	allowLocal bool // of unit tests, which have no other address to call from
+}
+
+func (l outside) Accept() (net.Conn, error) {
+	for {
+		conn, err := l.Listener.Accept()
+		if err != nil || l.allowLocal || !isLocal(conn.RemoteAddr()) {
+			return conn, err
+		}
+		conn.Close()
+	}
+}
+
+// ownAddresses asks again when the kernel's list changed while it was read.
+func ownAddresses() (own []net.Addr, err error) {
+	for range 5 {
+		if own, err = net.InterfaceAddrs(); err == nil {
+			return own, nil
+		}
+	}
+	return nil, err
+}
+
+func isLocal(peer net.Addr) bool {
+	tcp, ok := peer.(*net.TCPAddr)
+	if !ok {
+		return true
+	}
+	from := tcp.AddrPort().Addr().Unmap()
+	if from.IsLoopback() || from.IsUnspecified() {
+		return true
+	}
+	// Read each time: a restore gives the machine another address. Connections are kept, so this is rare.
+	own, err := ownAddresses()
+	if err != nil {
+		log.Printf("a caller is refused, since the machine's own addresses cannot be read: %v", err)
+		return true
+	}
+	for _, a := range own {
+		if prefix, err := netip.ParsePrefix(a.String()); err == nil && prefix.Addr().Unmap() == from {
+			return true
+		}
+	}
+	return false
+}

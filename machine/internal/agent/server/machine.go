@@ -1,0 +1,179 @@
+// Package server is the agent's HTTP: who may call, what is parsed, and which part answers.
+package server
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"io"
+	"log"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"github.com/berth-dev/berth/machine/internal/agent/fail"
+	"github.com/berth-dev/berth/machine/internal/agent/files"
+	"github.com/berth-dev/berth/machine/internal/agent/guard"
+	"github.com/berth-dev/berth/machine/internal/agent/guest"
+	"github.com/berth-dev/berth/machine/internal/agent/guestroot"
+	"github.com/berth-dev/berth/machine/internal/agent/identity"
+	"github.com/berth-dev/berth/machine/internal/agent/reap"
+	"github.com/berth-dev/berth/machine/internal/agent/session"
+	"github.com/berth-dev/berth/machine/internal/wire"
+)
+
+// Paths of the slot's root.
+type Paths struct {
+	Incarnations string
+	ClaimRoot    string
+	ClaimState   string
+}
+
+// machine is everything behind the routes. Before the claim only keys, guest and reaper exist.
+type machine struct {
+	paths  Paths
+	keys   keys
+	guest  *guest.Guest
+	reaper *reap.Reaper
+
+	becoming sync.Mutex // one claim or change of incarnation at a time
+	mu       sync.RWMutex
+	sessions *session.Manager
+	guard    *guard.Guard
+
+	binary func() string
+}
+
+func newMachine(paths Paths, g *guest.Guest, reaper *reap.Reaper) *machine {
+	return &machine{paths: paths, keys: keys{dir: paths.Incarnations}, guest: g, reaper: reaper, binary: sync.OnceValue(ownDigest)}
+}
+
+// ownDigest says which agent this is: a restored machine runs an old one.
+func ownDigest() string {
+	f, err := os.Open("/proc/self/exe")
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	hash := sha256.New()
+	if _, err := io.Copy(hash, f); err != nil {
+		return ""
+	}
+	return hex.EncodeToString(hash.Sum(nil))
+}
+
+// claim makes the slot a workspace's machine. The same claim again is answered as the first was.
+func (m *machine) claim(in wire.Incarnation) (wire.Incarnation, error) {
+	m.becoming.Lock()
+	defer m.becoming.Unlock()
+	if have := m.keys.incarnation(); have.WorkspaceID != "" {
+		if have.WorkspaceID != in.WorkspaceID || have.Epoch != in.Epoch {
+			return have, fail.Conflict("already_claimed", "The slot belongs to a workspace")
+		}
+		return m.shown(have), nil
+	}
+	if in.WorkspaceID == "" || in.Epoch < 1 {
+		return in, fail.BadRequest("invalid_claim", "A claim names workspace and epoch")
+	}
+	if in.Key == "" {
+		file, err := m.keys.load(in.Epoch)
+		if err != nil {
+			return in, fail.BadRequest("invalid_claim", "The incarnation's key is missing")
+		}
+		in.Key = file.Key
+	}
+	if err := m.adopt(in); err != nil {
+		return in, err
+	}
+	m.keys.become(in)
+	return m.shown(in), nil
+}
+
+// adopt runs the mounts and the writes into the tree beside each other: both are needed before the first command.
+func (m *machine) adopt(in wire.Incarnation) error {
+	limits := limitsOf(in)
+	identified := make(chan error, 1)
+	go func() { identified <- m.identify(in) }()
+	m.guest.SetTasks(limits.Processes)
+	err := m.guest.Adopt()
+	if failed := <-identified; failed != nil {
+		log.Printf("identity: %v", failed)
+	}
+	if err != nil {
+		return err
+	}
+	sessions, err := session.Open(filepath.Join(m.paths.ClaimState, "exec"), m.guest, m.reaper, limits)
+	if err != nil {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.sessions = sessions
+	m.guard = guard.Start(m.guest, limits.MemoryBytes, limits.Processes)
+	return nil
+}
+
+func (m *machine) identify(in wire.Incarnation) error {
+	root, err := guestroot.OpenDir(m.paths.ClaimRoot)
+	if err != nil {
+		return err
+	}
+	defer root.Release()
+	return identity.Apply(root, m.paths.ClaimState, in)
+}
+
+// become follows a restore: same memory, same disk, another incarnation.
+func (m *machine) become(in wire.Incarnation) {
+	m.becoming.Lock()
+	defer m.becoming.Unlock()
+	have := m.keys.incarnation()
+	if have.WorkspaceID == in.WorkspaceID && have.Epoch >= in.Epoch {
+		return // another caller was first
+	}
+	if err := m.identify(in); err != nil {
+		log.Printf("identity: %v", err)
+	}
+	limits := limitsOf(in)
+	m.mu.RLock()
+	m.guest.SetTasks(limits.Processes)
+	m.sessions.SetLimits(limits)
+	m.guard.SetLimits(limits.MemoryBytes, limits.Processes)
+	m.mu.RUnlock()
+	m.keys.become(in)
+}
+
+// limitsOf fills in what hostd left out.
+func limitsOf(in wire.Incarnation) wire.GuestLimits {
+	var limits wire.GuestLimits
+	if in.Limits != nil {
+		limits = *in.Limits
+	}
+	if limits.Processes <= 0 {
+		limits.Processes = 4096
+	}
+	return limits
+}
+
+func (m *machine) shown(in wire.Incarnation) wire.Incarnation {
+	in.Key = ""
+	in.Protocol = wire.AgentProtocol
+	in.AgentSHA256 = m.binary()
+	return in
+}
+
+func (m *machine) running() (*session.Manager, error) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	if m.sessions == nil {
+		return nil, fail.Conflict("not_claimed", "The machine is not claimed")
+	}
+	return m.sessions, nil
+}
+
+// owner is to whom the files API gives what it makes.
+func (m *machine) owner() files.Owner {
+	user, ok, err := m.guest.User("user")
+	if err != nil || !ok {
+		return files.Owner{}
+	}
+	return files.Owner{UID: int(user.UID), GID: int(user.GID)}
+}

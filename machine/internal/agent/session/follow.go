@@ -1,0 +1,149 @@
+package session
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"github.com/berth-dev/berth/machine/internal/agent/fail"
+	"github.com/berth-dev/berth/machine/internal/agent/output"
+	"github.com/berth-dev/berth/machine/internal/wire"
+)
+
+// HeartbeatEvery is how long a follower hears nothing at most.
+const HeartbeatEvery = 15 * time.Second
+
+// Follower sends a session's output from given offsets to one reader, at that reader's pace.
+type Follower struct {
+	session *Session
+	frames  *output.FrameWriter
+	flush   func() error
+	readers [2]*output.Reader
+	unsent  bool
+}
+
+// NewFollower refuses offsets that lie beyond the end.
+func NewFollower(s *Session, frames *output.FrameWriter, flush func() error, stdout, stderr int64) (*Follower, error) {
+	r := s.Record()
+	if stdout < 0 || stderr < 0 || stdout > r.StdoutBytes || stderr > r.StderrBytes {
+		return nil, fail.BadRequest("offset_beyond_end", "The offset lies beyond what was written").
+			With("stdout_bytes", r.StdoutBytes).With("stderr_bytes", r.StderrBytes)
+	}
+	// unsent: the answer's head goes out before the first wait, together with what is there already.
+	return &Follower{session: s, frames: frames, flush: flush, unsent: true,
+		readers: [2]*output.Reader{s.stdout.NewReader(stdout), s.stderr.NewReader(stderr)}}, nil
+}
+
+// Run sends until the exit frame, or with follow false until there is nothing more right now.
+func (f *Follower) Run(ctx context.Context, follow bool) error {
+	defer f.readers[0].Close()
+	defer f.readers[1].Close()
+	beat := time.NewTimer(HeartbeatEvery)
+	defer beat.Stop()
+	for {
+		// In this order, or a last write could slip between the look and the wait.
+		changed := f.session.notice.Next()
+		running := f.session.running()
+		if err := f.sendAvailable(); err != nil {
+			return f.sendError(err)
+		}
+		if !running {
+			return f.sendExit()
+		}
+		if err := f.flushUnsent(beat); err != nil || !follow {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-changed:
+		case <-beat.C:
+			if err := f.frames.Send(wire.FrameHeartbeat, 0, 0); err != nil {
+				return err
+			}
+			f.unsent = true
+		}
+	}
+}
+
+// sendAvailable takes turns between the streams until both are at their end.
+func (f *Follower) sendAvailable() error {
+	for more := true; more; {
+		more = false
+		for i, r := range f.readers {
+			at := r.Offset()
+			n, err := r.Read(f.frames.Room())
+			if err != nil {
+				return err
+			}
+			if n == 0 {
+				continue
+			}
+			if err := f.frames.Send(byte(wire.FrameStdout+i), at, n); err != nil {
+				return sendFailed{err}
+			}
+			more, f.unsent = true, true
+		}
+	}
+	return nil
+}
+
+// sendFailed marks the reader's own disappearance: nothing can be told to it.
+type sendFailed struct{ error }
+
+func (f *Follower) flushUnsent(beat *time.Timer) error {
+	if !f.unsent {
+		return nil
+	}
+	f.unsent = false
+	beat.Reset(HeartbeatEvery)
+	return f.flush()
+}
+
+func (f *Follower) sendError(err error) error {
+	var gone sendFailed
+	if errors.As(err, &gone) {
+		return gone.error
+	}
+	refusal := fail.From(err)
+	if errors.Is(err, output.ErrExpired) {
+		refusal = f.expired()
+	}
+	data, err := json.Marshal(refusal.AgentError)
+	if err != nil {
+		return err
+	}
+	if err := f.frames.SendData(wire.FrameError, data); err != nil {
+		return err
+	}
+	return f.flush()
+}
+
+// expired names the stream that lost its oldest bytes, and where it begins.
+func (f *Follower) expired() *fail.Error {
+	name, stream := "stdout", f.session.stdout
+	if first, _ := stream.Range(); f.readers[0].Offset() >= first {
+		name, stream = "stderr", f.session.stderr
+	}
+	first, _ := stream.Range()
+	return fail.Conflict("output_expired", "The output at this offset is no longer retained").
+		With("stream", name).With("available_from", first)
+}
+
+func (f *Follower) sendExit() error {
+	r := f.session.Record()
+	data, err := json.Marshal(r)
+	if err == nil && len(data) > wire.FrameDataMax {
+		// The arguments are what can be large; the status call still tells them.
+		r.Argv = nil
+		data, err = json.Marshal(r)
+	}
+	if err != nil {
+		return err
+	}
+	if err := f.frames.SendData(wire.FrameExit, data); err != nil {
+		return err
+	}
+	return f.flush()
+}

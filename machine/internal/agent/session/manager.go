@@ -1,0 +1,246 @@
+// Package session runs commands: each id once, its output kept by offsets that only grow. All of it lives in the state
+// directory beside the guest's disk, so that it outlives the agent, a suspend and a fork.
+package session
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/berth-dev/berth/machine/internal/agent/fail"
+	"github.com/berth-dev/berth/machine/internal/agent/guestroot"
+	"github.com/berth-dev/berth/machine/internal/agent/output"
+	"github.com/berth-dev/berth/machine/internal/agent/reap"
+	"github.com/berth-dev/berth/machine/internal/agent/spawn"
+	"github.com/berth-dev/berth/machine/internal/wire"
+)
+
+const (
+	runningMax = 1000  // commands at once
+	cachedMax  = 64    // ended sessions whose record stays in memory
+	sessionMax = 10000 // ended sessions whose record stays on disk; the oldest go, and their ids could run again
+)
+
+// Guest is where commands run.
+type Guest interface {
+	User(name string) (guestroot.User, bool, error)
+	Start(*spawn.Command) (spawn.Started, error)
+}
+
+type Manager struct {
+	dir          string
+	guest        Guest
+	reaper       *reap.Reaper
+	pump         *pump
+	keep         *keeper
+	processesMax atomic.Uint64
+	processes    sync.Map // *Session -> pid of its leader, while it runs
+
+	mu      sync.Mutex
+	known   map[string]*Session // running, and the last ended ones
+	cached  []string            // ids of those, oldest first
+	running int
+
+	drain  sync.Mutex // guards buffer
+	buffer []byte
+}
+
+// Open takes over a state directory. What it already holds is counted in the background: a claim does not wait for it.
+func Open(dir string, guest Guest, reaper *reap.Reaper, limits wire.GuestLimits) (*Manager, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
+	pump, err := newPump()
+	if err != nil {
+		return nil, err
+	}
+	m := &Manager{dir: dir, guest: guest, reaper: reaper, pump: pump, known: map[string]*Session{}, buffer: make([]byte, 64<<10)}
+	m.keep = newKeeper(m)
+	m.SetLimits(limits)
+	go m.keep.index()
+	return m, nil
+}
+
+// SetLimits applies those of a new incarnation.
+func (m *Manager) SetLimits(limits wire.GuestLimits) {
+	m.processesMax.Store(uint64(max(limits.Processes, 0)))
+	m.keep.setLimit(limits.OutputBytes)
+}
+
+// Start runs the command, or returns the session that has its id. created says which.
+func (m *Manager) Start(req wire.ExecRequest) (s *Session, created bool, err error) {
+	c, err := check(req)
+	if err != nil {
+		return nil, false, err
+	}
+	s, mine, err := m.take(c.SessionID)
+	if err != nil {
+		return nil, false, err
+	}
+	if mine {
+		s.fingerprint = c.Fingerprint
+		err := m.start(s, c)
+		if errors.Is(err, fs.ErrExist) {
+			err, mine = s.load(c.SessionID), false
+			if err == nil {
+				m.release(s)
+			}
+		}
+		if err != nil {
+			m.drop(s, c.SessionID)
+		}
+		s.startErr = err
+		close(s.ready)
+	}
+	<-s.ready
+	if s.startErr != nil {
+		return nil, false, s.startErr
+	}
+	if !mine && s.fingerprint != "" && s.fingerprint != c.Fingerprint {
+		return nil, false, fail.Conflict("operation_id_reused", "The session_id was used for a different request")
+	}
+	return s, mine, nil
+}
+
+// take reserves an id in memory: of two callers one starts, the other waits for it.
+func (m *Manager) take(id string) (s *Session, mine bool, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if s := m.known[id]; s != nil {
+		return s, false, nil
+	}
+	if m.running >= runningMax {
+		return nil, false, fail.RateLimited("sessions", "Too many commands are running")
+	}
+	s = &Session{dir: filepath.Join(m.dir, dirName(id)), ready: make(chan struct{})}
+	m.known[id] = s
+	m.running++
+	return s, true, nil
+}
+
+// drop gives an id back that was never used.
+func (m *Manager) drop(s *Session, id string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.known, id)
+	m.running--
+}
+
+// release turns a running session into a remembered one.
+func (m *Manager) release(s *Session) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.running--
+	m.remember(s)
+}
+
+func (m *Manager) remember(s *Session) {
+	m.cached = append(m.cached, s.record.SessionID)
+	if len(m.cached) > cachedMax {
+		delete(m.known, m.cached[0])
+		m.cached = m.cached[1:]
+	}
+}
+
+// ended books a session out of the running ones.
+func (m *Manager) ended(s *Session) {
+	m.processes.Delete(s)
+	m.release(s)
+	m.keep.sessionEnded(s)
+}
+
+// leaderEnded runs on the reaper's goroutine.
+func (m *Manager) leaderEnded(s *Session, pid int, status unix.WaitStatus) {
+	m.drain.Lock()
+	s.finished(pid, status, m.buffer)
+	m.drain.Unlock()
+	m.ended(s)
+}
+
+// Get finds a session, of this boot or an earlier one.
+func (m *Manager) Get(id string) (*Session, error) {
+	m.mu.Lock()
+	s := m.known[id]
+	m.mu.Unlock()
+	if s != nil {
+		<-s.ready
+		return s, s.startErr
+	}
+	s = &Session{dir: filepath.Join(m.dir, dirName(id))}
+	if _, err := os.Lstat(s.dir); !sessionIDPattern.MatchString(id) || err != nil {
+		return nil, fail.NotFound("session_not_found", "There is no such session")
+	}
+	return s, s.load(id)
+}
+
+// load fills an ended or lost session from its files.
+func (s *Session) load(id string) error {
+	e, err := readRecord(s.dir, id)
+	if err != nil {
+		return err
+	}
+	s.fingerprint, s.record = e.Fingerprint, e.Record
+	if s.stdout, err = output.LoadStream(s.dir, "stdout", e.Record.StdoutBytes); err != nil {
+		return err
+	}
+	s.stderr, err = output.LoadStream(s.dir, "stderr", e.Record.StderrBytes)
+	return err
+}
+
+// Cancel asks the process group to end: SIGTERM, then SIGKILL. A session that has ended stays as it is.
+func (m *Manager) Cancel(s *Session) {
+	if pid, ok := m.processes.Load(s); ok {
+		s.end(pid.(int), false)
+	}
+}
+
+// Signal reaches every member of the process group.
+func (m *Manager) Signal(s *Session, name string) error {
+	number := unix.SignalNum(name)
+	if number == 0 {
+		return fail.Invalid("invalid_signal", "Signals are named as SIGTERM")
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	pid, ok := m.processes.Load(s)
+	if !ok || s.record.State != stateRunning {
+		return fail.Conflict("session_ended", "The command has ended")
+	}
+	if err := unix.Kill(-pid.(int), number); err != nil && !errors.Is(err, unix.ESRCH) {
+		return err
+	}
+	return nil
+}
+
+// Activity is what the idle clock asks.
+func (m *Manager) Activity() wire.Activity {
+	now := time.Now()
+	var a wire.Activity
+	var longest time.Duration
+	m.processes.Range(func(key, _ any) bool {
+		a.RunningSessions++
+		longest = max(longest, key.(*Session).busyFor(now))
+		return true
+	})
+	if longest > 0 {
+		a.BusyUntil = stamp(now.Add(longest))
+	}
+	return a
+}
+
+// knownDirs are those that this boot uses.
+func (m *Manager) knownDirs() map[string]bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	dirs := make(map[string]bool, len(m.known))
+	for _, s := range m.known {
+		dirs[s.dir] = true
+	}
+	return dirs
+}

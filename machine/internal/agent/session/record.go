@@ -1,0 +1,117 @@
+package session
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/berth-dev/berth/machine/internal/wire"
+)
+
+// States of a session. A record on disk that only says starting belongs to a boot of the agent that is gone.
+const (
+	stateStarting = "starting"
+	stateRunning  = "running"
+	stateExited   = "exited"
+	stateFailed   = "failed_to_start"
+	stateLost     = "lost"
+)
+
+// recordName is one file of JSON lines: the first is written before the command starts, the last when it has ended. One
+// file and two appends, because each file costs a quarter of a millisecond.
+const recordName = "record.ndjson"
+
+const recordBytesMax = 2 << 20
+
+type entry struct {
+	Fingerprint string          `json:"fingerprint,omitempty"`
+	Record      wire.ExecRecord `json:"record"`
+}
+
+// dirName is where a session lives: ids may hold characters and lengths that a file name should not.
+func dirName(sessionID string) string {
+	sum := sha256.Sum256([]byte(sessionID))
+	return hex.EncodeToString(sum[:])
+}
+
+// createRecord makes the session's directory and writes its first line. fs.ErrExist: the id was used before.
+func createRecord(dir string, e entry) (*os.File, error) {
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return nil, err
+	}
+	f, err := os.OpenFile(filepath.Join(dir, recordName), os.O_WRONLY|os.O_CREATE|os.O_EXCL|os.O_APPEND, 0o600)
+	if err == nil {
+		err = appendEntry(f, e)
+	}
+	if err != nil {
+		// Nothing was started: the id stays free.
+		err = errors.Join(err, os.RemoveAll(dir))
+		if f != nil {
+			f.Close()
+		}
+		return nil, err
+	}
+	return f, nil
+}
+
+func appendEntry(f *os.File, e entry) error {
+	line, err := json.Marshal(e)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(append(line, '\n'))
+	return err
+}
+
+// readRecord returns the last whole line, with the fingerprint of the first. A record whose first line never became whole
+// is lost: the command may have run all the same when the computer lost its power.
+func readRecord(dir, sessionID string) (entry, error) {
+	f, err := os.Open(filepath.Join(dir, recordName))
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return entry{}, err
+	}
+	var last entry
+	if err == nil {
+		defer f.Close()
+		last = lastEntry(io.LimitReader(f, recordBytesMax))
+	}
+	if last.Record.State == stateStarting || last.Record.State == "" {
+		last.Record.SessionID = sessionID
+		last.Record.State = stateLost
+		last.Record.Error = text("The machine that ran the command was lost")
+	}
+	return last, nil
+}
+
+func lastEntry(r io.Reader) entry {
+	var last entry
+	scan := bufio.NewReader(r)
+	for {
+		line, err := scan.ReadBytes('\n')
+		if err != nil {
+			return last
+		}
+		var e entry
+		if json.Unmarshal(bytes.TrimSpace(line), &e) != nil {
+			return last
+		}
+		if e.Fingerprint == "" {
+			e.Fingerprint = last.Fingerprint
+		}
+		last = e
+	}
+}
+
+func text(s string) *string { return &s }
+
+func number(n int) *int { return &n }
+
+// stamp is RFC 3339 with milliseconds in UTC.
+func stamp(t time.Time) *string { return text(t.UTC().Format("2006-01-02T15:04:05.000Z")) }

@@ -1,0 +1,148 @@
+package session
+
+import (
+	"os"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/berth-dev/berth/machine/internal/agent/output"
+	"github.com/berth-dev/berth/machine/internal/wire"
+)
+
+// Session is one command, from the moment its id is taken.
+type Session struct {
+	dir         string
+	fingerprint string
+	notice      output.Notice
+	ready       chan struct{} // closed when the start is decided
+	startErr    error         // why there is no session after all; read after ready
+
+	stdout, stderr *output.Stream
+
+	mu      sync.Mutex
+	record  wire.ExecRecord
+	log     *os.File
+	taps    [2]*tap
+	begun   time.Time // monotonic: idle and timeout do not follow the wall clock
+	timeout time.Duration
+	grace   time.Duration
+	ending  bool // SIGTERM was sent, SIGKILL follows
+	timer   *time.Timer
+}
+
+// Record is the state as of now.
+func (s *Session) Record() wire.ExecRecord {
+	s.mu.Lock()
+	r := s.record
+	s.mu.Unlock()
+	if s.stdout != nil {
+		r.StdoutAvailable, r.StdoutBytes = s.stdout.Range()
+		r.StderrAvailable, r.StderrBytes = s.stderr.Range()
+	}
+	return r
+}
+
+func (s *Session) running() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.record.State == stateRunning || s.record.State == stateStarting
+}
+
+// busyFor is how long the command still counts as activity: an hour, or its own timeout.
+func (s *Session) busyFor(now time.Time) time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	span := s.timeout
+	if span == 0 {
+		span = time.Hour
+	}
+	return s.begun.Add(span).Sub(now)
+}
+
+// started records that the process runs. The first line on disk says all that a later boot may know.
+func (s *Session) started(pid, guestPID int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.record.State = stateRunning
+	s.record.PID = number(guestPID)
+	s.begun = time.Now()
+	if s.timeout > 0 {
+		s.timer = time.AfterFunc(s.timeout, func() { s.end(pid, true) })
+	}
+}
+
+// end sends SIGTERM to the process group, and SIGKILL after the grace.
+func (s *Session) end(pid int, timedOut bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.record.State != stateRunning || s.ending {
+		return
+	}
+	s.ending = true
+	s.record.TimedOut = timedOut
+	if s.timer != nil {
+		s.timer.Stop()
+	}
+	// ESRCH is impossible before the leader is waited for, and harmless.
+	_ = unix.Kill(-pid, unix.SIGTERM)
+	_ = unix.Kill(-pid, unix.SIGCONT)
+	s.timer = time.AfterFunc(s.grace, func() { _ = unix.Kill(-pid, unix.SIGKILL) })
+}
+
+// finished closes the session: the leader has ended with status.
+func (s *Session) finished(pid int, status unix.WaitStatus, buffer []byte) {
+	for _, t := range s.taps {
+		t.finish(buffer)
+	}
+	s.stdout.Seal()
+	s.stderr.Seal()
+	s.mu.Lock()
+	s.stopTimer(pid)
+	s.record.State = stateExited
+	s.record.EndedAt = stamp(time.Now())
+	setStatus(&s.record, status)
+	r := s.record
+	s.mu.Unlock()
+	r.StdoutAvailable, r.StdoutBytes = s.stdout.Range()
+	r.StderrAvailable, r.StderrBytes = s.stderr.Range()
+	// A disk that takes no more leaves the first line, and a later boot calls the session lost.
+	_ = appendEntry(s.log, entry{Record: r})
+	s.log.Close()
+	s.notice.Wake()
+}
+
+// stopTimer: members of the group that outlive the leader still get the SIGKILL that was promised to them.
+func (s *Session) stopTimer(pid int) {
+	if s.timer == nil {
+		return
+	}
+	if s.ending && unix.Kill(-pid, 0) == nil {
+		return
+	}
+	s.timer.Stop()
+}
+
+func setStatus(r *wire.ExecRecord, status unix.WaitStatus) {
+	if status.Signaled() {
+		r.ExitCode = number(-1)
+		r.TermSignal = text(unix.SignalName(status.Signal()))
+		return
+	}
+	r.ExitCode = number(status.ExitStatus())
+}
+
+// failedToStart closes a session that never ran.
+func (s *Session) failedToStart(why string) {
+	s.mu.Lock()
+	s.record.State = stateFailed
+	s.record.StartedAt = nil
+	s.record.EndedAt = stamp(time.Now())
+	s.record.Error = text(why)
+	r := s.record
+	s.mu.Unlock()
+	_ = appendEntry(s.log, entry{Record: r})
+	s.log.Close()
+	s.notice.Wake()
+}

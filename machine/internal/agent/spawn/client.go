@@ -1,0 +1,190 @@
+package spawn
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"strconv"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// answerSecondsMax is how long a start may take. Only a guest that stops the child between fork and execve exceeds it.
+const answerSecondsMax = 20
+
+// ErrBroken says that the spawner or the guest's init is gone: nothing can be started until a new one has adopted the claim.
+var ErrBroken = errors.New("the guest's first process is gone")
+
+// ErrRefused is the ErrBroken of a start that certainly did not happen.
+var ErrRefused = fmt.Errorf("%w: no process was made", ErrBroken)
+
+// StartError is a command that could not be started, and where it failed. PID, when not 0, is to be waited for.
+type StartError struct {
+	Stage uint32
+	Errno syscall.Errno
+	PID   int
+}
+
+func (e *StartError) Error() string { return fmt.Sprintf("stage %d: %v", e.Stage, e.Errno) }
+
+// Spawner is the agent's end of one spawner process.
+type Spawner struct {
+	PID   int // of the process itself
+	Guest int // pid of the guest's init as the agent sees it; 0 before Adopt
+	all   []int
+	free  chan int
+}
+
+// Launch starts the spawner process from the agent's own binary. It then waits for Adopt.
+func Launch(binary string, layout Layout) (*Spawner, error) {
+	workers := min(max(runtime.NumCPU(), 2), 4)
+	s := &Spawner{free: make(chan int, workers)}
+	var theirs []uintptr
+	for range workers {
+		pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+		if err != nil {
+			s.Close()
+			return nil, fmt.Errorf("socketpair: %w", err)
+		}
+		defer unix.Close(pair[1])
+		s.all, theirs = append(s.all, pair[0]), append(theirs, uintptr(pair[1]))
+		tune(pair)
+	}
+	pid, err := launch(binary, layout, theirs)
+	if err != nil {
+		s.Close()
+		return nil, err
+	}
+	s.PID = pid
+	return s, nil
+}
+
+func tune(pair [2]int) {
+	for _, fd := range pair {
+		// Best effort: a message that does not fit makes that one start fail with EMSGSIZE.
+		_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_SNDBUF, 2*messageBytesMax)
+		_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, 2*messageBytesMax)
+	}
+	_ = unix.SetsockoptTimeval(pair[0], unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Sec: answerSecondsMax})
+}
+
+func launch(binary string, layout Layout, sockets []uintptr) (int, error) {
+	text, err := json.Marshal(layout)
+	if err != nil {
+		return 0, err
+	}
+	devNull, err := os.OpenFile("/dev/null", os.O_RDWR, 0)
+	if err != nil {
+		return 0, err
+	}
+	defer devNull.Close()
+	files := append([]uintptr{devNull.Fd(), devNull.Fd(), 2}, sockets...)
+	pid, err := syscall.ForkExec(binary, []string{"agent-spawner", "spawner", strconv.Itoa(len(sockets)), string(text)}, &syscall.ProcAttr{
+		Dir: "/", Env: []string{"GOMAXPROCS=" + strconv.Itoa(len(sockets)+1)}, Files: files,
+	})
+	if err != nil {
+		return 0, fmt.Errorf("starting the spawner: %w", err)
+	}
+	return pid, nil
+}
+
+// Adopt makes the claim the guest's root. It returns a descriptor of that root as the guest sees it, mounts included.
+func (s *Spawner) Adopt() (rootFD int, err error) {
+	if err := sendMessage(s.all[0], []byte{messageAdopt}, nil); err != nil {
+		return -1, err
+	}
+	answer, _, err := s.receive(s.all[0])
+	if err != nil {
+		return -1, err
+	}
+	if answer.stage != StageSpawned {
+		return -1, &StartError{Stage: answer.stage, Errno: syscall.Errno(answer.errno)}
+	}
+	s.Guest = int(answer.pid)
+	return s.awaitWorkers()
+}
+
+// awaitWorkers collects one greeting a worker; each brings the root, of which one is kept.
+func (s *Spawner) awaitWorkers() (int, error) {
+	rootFD := -1
+	for _, fd := range s.all {
+		_, fds, err := s.receive(fd)
+		if err != nil || len(fds) != 1 {
+			closeAll(fds)
+			return rootFD, fmt.Errorf("the spawner did not enter the guest: %w", err)
+		}
+		if rootFD >= 0 {
+			closeAll(fds)
+		} else {
+			rootFD = fds[0]
+		}
+		s.free <- fd
+	}
+	return rootFD, nil
+}
+
+func (s *Spawner) receive(fd int) (reply, []int, error) {
+	var b [replyBytes + 1]byte
+	n, fds, err := recvWithFDs(fd, b[:])
+	if errors.Is(err, unix.EAGAIN) || errors.Is(err, io.EOF) || errors.Is(err, unix.ECONNRESET) {
+		return reply{}, fds, ErrBroken
+	}
+	if err != nil {
+		return reply{}, fds, err
+	}
+	r, err := decodeReply(b[:n])
+	return r, fds, err
+}
+
+// Start runs one command. The calling thread blocks until the program runs, so no scheduler stands between its start and
+// the answer.
+func (s *Spawner) Start(c *Command) (Started, error) {
+	if ArgumentBytes(c.Argv, c.Env) > ArgumentBytesMax || len(c.Groups) > groupsMax {
+		return Started{}, &StartError{Stage: StageExec, Errno: syscall.E2BIG}
+	}
+	fds := []int{c.Stdout, c.Stderr}
+	if c.Stdin >= 0 {
+		fds = append(fds, c.Stdin)
+	}
+	worker := <-s.free
+	defer func() { s.free <- worker }()
+	if err := sendMessage(worker, c.encode(nil), unix.UnixRights(fds...)); err != nil {
+		if errors.Is(err, unix.EMSGSIZE) {
+			return Started{}, &StartError{Stage: StageExec, Errno: syscall.E2BIG}
+		}
+		return Started{}, ErrRefused
+	}
+	r, passed, err := s.receive(worker)
+	closeAll(passed)
+	if err != nil {
+		return Started{}, err
+	}
+	return startedOf(r)
+}
+
+func startedOf(r reply) (Started, error) {
+	if r.stage == StageSpawned {
+		return Started{PID: int(r.pid), GuestPID: int(r.guestPID)}, nil
+	}
+	errno := syscall.Errno(r.errno)
+	// A PID namespace whose init has died takes no new process.
+	if r.stage == StageFork && r.pid == 0 && errno == syscall.ENOMEM {
+		return Started{}, ErrRefused
+	}
+	return Started{}, &StartError{Stage: r.stage, Errno: errno, PID: int(r.pid)}
+}
+
+// Close lets the spawner process end. The caller kills the guest's init when the guest is to end with it.
+func (s *Spawner) Close() {
+	for _, fd := range s.all {
+		// shutdown, not close: a thread may still wait on the descriptor, and its number must not be reused under it.
+		_ = unix.Shutdown(fd, unix.SHUT_RDWR)
+	}
+}
+
+// Release closes the descriptors; no Start may be under way.
+func (s *Spawner) Release() { closeAll(s.all) }

@@ -1,0 +1,161 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// Leftover is a slot that does not run any more, or was never finished, with what its record said.
+type Leftover struct {
+	Slot   string
+	Record Record // zero when it could not be read
+	Ended  bool   // it had been a running machine: its end is news
+}
+
+// Adopt looks at what is really there: processes, cgroups, directories. It returns the sandboxes that run and may go on, and
+// removes everything else that carries this instance's name.
+func (e *Engine) Adopt(ctx context.Context) (alive []*Sandbox, gone []Leftover, err error) {
+	slots, err := e.everySlot()
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, slot := range slots {
+		s, problem := e.adoptSlot(slot)
+		if problem == nil {
+			alive = append(alive, s)
+			continue
+		}
+		e.log.Info("removing a leftover slot", "slot", slot, "why", problem.Error())
+		record := s.record
+		ended := record.Kind == KindMachine && record.Claim.State != Assembling
+		if err := e.Remove(ctx, s); err != nil {
+			return nil, nil, fmt.Errorf("slot %s: %w", slot, err)
+		}
+		gone = append(gone, Leftover{Slot: slot, Record: record, Ended: ended})
+	}
+	return alive, gone, nil
+}
+
+// everySlot names each slot that left a trace anywhere: a directory, a cgroup, a network, a file of runsc.
+func (e *Engine) everySlot() ([]string, error) {
+	found := map[string]bool{}
+	directories, err := os.ReadDir(e.slotsDir())
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	for _, entry := range directories {
+		found[entry.Name()] = true
+	}
+	groups, err := e.groups.List()
+	if err != nil {
+		return nil, err
+	}
+	networks, err := e.router.List()
+	if err != nil {
+		return nil, err
+	}
+	for _, slot := range append(groups, networks...) {
+		found[slot] = true
+	}
+	for _, slot := range e.runscSlots() {
+		found[slot] = true
+	}
+	return sortedKeys(found), nil
+}
+
+func (e *Engine) runscSlots() []string {
+	var slots []string
+	id := e.containerID("")
+	paths, _ := filepath.Glob(filepath.Join(e.runscRoot(), "*"+id+"*")) // a constant pattern is never malformed
+	for _, path := range paths {
+		name := filepath.Base(path)
+		slot := name[strings.LastIndex(name, id)+len(id):]
+		slot, _, _ = strings.Cut(slot, ".")
+		if slot != "" {
+			slots = append(slots, slot)
+		}
+	}
+	return slots
+}
+
+// adoptSlot returns the slot as it is, and why it cannot go on.
+func (e *Engine) adoptSlot(slot string) (*Sandbox, error) {
+	s := &Sandbox{Slot: slot, Dir: filepath.Join(e.slotsDir(), slot)}
+	record, err := readRecord(s.Dir)
+	if err != nil {
+		return s, err
+	}
+	if record.Claim != nil && record.Claim.State == Paused {
+		record.Claim.State = Pausing // true when it was written; the sandbox knows whether it still is
+	}
+	s.record = record
+	if err := e.isSandboxOf(record.Sandbox, slot); err != nil {
+		return s, err
+	}
+	if s.done, err = record.Sandbox.watch(); err != nil {
+		return s, err
+	}
+	return s, e.mayGoOn(record)
+}
+
+func (e *Engine) mayGoOn(record Record) error {
+	switch {
+	case record.Kind == KindMachine && record.Claim.State == Assembling:
+		return errors.New("its start or restore was cut short")
+	case record.Kind == KindMachine:
+		return nil
+	case !record.Ready:
+		return errors.New("it was not finished")
+	case record.Engine != e.version || record.SpecVersion != SpecVersion || record.AgentSHA256 != e.agent:
+		return errors.New("it waits with an older engine or agent")
+	}
+	return nil
+}
+
+// isSandboxOf makes sure that a process is the sandbox of a slot: by its start time, its name, its arguments and its cgroup. runsc's
+// own files are hearsay.
+func (e *Engine) isSandboxOf(process Process, slot string) error {
+	if process.PID == 0 || !process.Alive() {
+		return errGone
+	}
+	args := arguments(process.PID)
+	if len(args) == 0 || args[0] != "runsc-sandbox" || !slices.Contains(args, e.containerID(slot)) {
+		return fmt.Errorf("process %d is not the sandbox of slot %s", process.PID, slot)
+	}
+	members, err := e.groups.Get(slot).Procs()
+	if err != nil {
+		return err
+	}
+	if !slices.Contains(members, process.PID) {
+		return fmt.Errorf("process %d is not in the cgroup of slot %s", process.PID, slot)
+	}
+	return nil
+}
+
+func sortedKeys(set map[string]bool) []string {
+	keys := make([]string, 0, len(set))
+	for key := range set {
+		keys = append(keys, key)
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+// RemoveAll ends and removes every sandbox of the instance, whatever it is.
+func (e *Engine) RemoveAll(ctx context.Context) error {
+	slots, err := e.everySlot()
+	if err != nil {
+		return err
+	}
+	for _, slot := range slots {
+		s := &Sandbox{Slot: slot, Dir: filepath.Join(e.slotsDir(), slot)}
+		err = errors.Join(err, e.Remove(ctx, s))
+	}
+	return err
+}

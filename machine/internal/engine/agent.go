@@ -1,0 +1,119 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"github.com/berth-dev/berth/machine/internal/wire"
+)
+
+// agentAnswerMax bounds an answer of the agent: it comes from inside a hostile machine.
+const agentAnswerMax = 64 << 10
+
+// A lost first packet would be sent again after a whole second, so a connection that does not come at once is tried anew.
+var agentClient = &http.Client{Transport: &http.Transport{
+	DialContext:       (&net.Dialer{Timeout: 100 * time.Millisecond}).DialContext,
+	DisableKeepAlives: true,
+	// One answer of the agent is JSON of a few hundred bytes.
+	MaxResponseHeaderBytes: 16 << 10,
+}, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+
+// WriteIncarnation writes the file that tells the agent whose machine it is from this epoch on. The agent must not have looked for it
+// before: gVisor remembers for good that a file of an exclusive mount was not there.
+func (e *Engine) WriteIncarnation(s *Sandbox, incarnation wire.Incarnation) error {
+	incarnation.Key = e.AgentKey(s.Slot, incarnation.Epoch)
+	incarnation.Nameserver = s.Record().Nameserver
+	text, err := json.Marshal(incarnation)
+	if err != nil {
+		return err
+	}
+	path := filepath.Join(s.root(), "inc", strconv.FormatInt(incarnation.Epoch, 10)+".json")
+	if err := os.WriteFile(path+".tmp", text, 0o600); err != nil {
+		return err
+	}
+	return os.Rename(path+".tmp", path)
+}
+
+// ClaimAgent tells a slot's agent that its disk is mounted and whose it is.
+func (e *Engine) ClaimAgent(ctx context.Context, s *Sandbox, incarnation wire.Incarnation) error {
+	incarnation.Key = e.AgentKey(s.Slot, incarnation.Epoch)
+	incarnation.Nameserver = s.Record().Nameserver
+	body, err := json.Marshal(wire.ClaimRequest{Incarnation: incarnation})
+	if err != nil {
+		return err
+	}
+	answer, err := e.askAgent(ctx, s, http.MethodPost, "/claim", 0, body)
+	if err != nil {
+		return fmt.Errorf("claim: %w", err)
+	}
+	return answer.matches(incarnation.WorkspaceID, incarnation.Epoch)
+}
+
+// WaitForAgent asks until the agent answers as the given epoch, the sandbox ends, or time is up.
+func (e *Engine) WaitForAgent(ctx context.Context, s *Sandbox, epoch int64) (wire.Incarnation, error) {
+	ctx, cancel := context.WithTimeout(ctx, answerTime)
+	defer cancel()
+	for {
+		answer, err := e.askAgent(ctx, s, http.MethodGet, "/incarnation", epoch, nil)
+		if err == nil && answer.Epoch == epoch {
+			return wire.Incarnation(answer), nil
+		}
+		select {
+		case <-s.Done():
+			return wire.Incarnation{}, errors.New("the sandbox ended before its agent answered")
+		case <-ctx.Done():
+			return wire.Incarnation{}, fmt.Errorf("no answer from the agent: %w", err)
+		case <-time.After(time.Millisecond):
+		}
+	}
+}
+
+type incarnationAnswer wire.Incarnation
+
+func (a incarnationAnswer) matches(workspace string, epoch int64) error {
+	if a.WorkspaceID != workspace || a.Epoch != epoch {
+		return errors.New("the agent answers as somebody else")
+	}
+	return nil
+}
+
+func (e *Engine) askAgent(ctx context.Context, s *Sandbox, method, path string, epoch int64, body []byte) (incarnationAnswer, error) {
+	var answer incarnationAnswer
+	request, err := http.NewRequestWithContext(ctx, method, "http://"+s.AgentAddress()+path, bytes.NewReader(body))
+	if err != nil {
+		return answer, err
+	}
+	request.Header.Set("Authorization", "Bearer "+e.AgentKey(s.Slot, epoch))
+	request.Header.Set("X-Berth-Epoch", strconv.FormatInt(epoch, 10))
+	if body != nil {
+		request.Header.Set("Content-Type", "application/json")
+	}
+	response, err := agentClient.Do(request)
+	if err != nil {
+		return answer, err
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(response.Body, agentAnswerMax))
+	if err != nil {
+		return answer, err
+	}
+	if response.StatusCode != http.StatusOK {
+		return answer, fmt.Errorf("the agent answered %d: %.300q", response.StatusCode, text)
+	}
+	return answer, json.Unmarshal(text, &answer)
+}
+
+// AgentAddress is where the machine's agent listens.
+func (s *Sandbox) AgentAddress() string {
+	return net.JoinHostPort(s.Record().Address, strconv.Itoa(wire.AgentPort))
+}

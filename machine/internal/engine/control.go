@@ -1,0 +1,152 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// What a sandbox in order answers within milliseconds, and a save that reads and writes all of a guest's memory.
+const (
+	answerBound = 30 * time.Second
+	saveBound   = 10 * time.Minute
+)
+
+// ImageFiles are the parts of an image, in the order in which the sandbox takes them: state, index of pages, pages.
+var ImageFiles = []string{"checkpoint.img", "pages_meta.img", "pages.img"}
+
+// Pause stops every task of the guest. The sandbox counts pauses, so one that is paused is left as it is.
+func (e *Engine) Pause(ctx context.Context, s *Sandbox) error {
+	if err := e.Settle(ctx, s); err != nil {
+		return err
+	}
+	if s.Record().Claim.State == Paused {
+		return nil
+	}
+	// On disk before it happens: a hostd that finds this after a restart asks the sandbox.
+	if err := s.setState(Pausing); err != nil {
+		return err
+	}
+	if _, err := e.ask(ctx, s, answerBound, "containerManager.Pause", nil); err != nil {
+		return err
+	}
+	e.noteState(s, Paused)
+	return nil
+}
+
+// Unpause lets a paused guest go on. One Resume too many would end the sandbox, so it is asked first where there is doubt.
+func (e *Engine) Unpause(ctx context.Context, s *Sandbox) error {
+	if err := e.Settle(ctx, s); err != nil {
+		return err
+	}
+	if s.Record().Claim.State != Paused {
+		return nil
+	}
+	if _, err := e.ask(ctx, s, answerBound, "containerManager.Resume", nil); err != nil {
+		e.noteState(s, Pausing)
+		return err
+	}
+	e.noteState(s, Running)
+	return nil
+}
+
+// Settle replaces the doubt that a cut-short pause or unpause left by what the sandbox says.
+func (e *Engine) Settle(ctx context.Context, s *Sandbox) error {
+	if s.Record().Claim.State != Pausing {
+		return nil
+	}
+	paused, err := e.IsPaused(ctx, s)
+	if err != nil {
+		return err
+	}
+	if paused {
+		e.noteState(s, Paused)
+	} else {
+		e.noteState(s, Running)
+	}
+	return nil
+}
+
+// Save writes the image of a paused guest. `Resume` means that the sandbox lives on, whether the save fails or not; the guest
+// itself stays paused as long as our own pause holds.
+func (e *Engine) Save(ctx context.Context, s *Sandbox, dir string) error {
+	files, err := createImage(dir)
+	defer closeAll(files)
+	if err != nil {
+		return err
+	}
+	options := map[string]any{"metadata": map[string]string{"compression": "none"}, "have_pages_file": true, "Resume": true}
+	_, err = e.ask(ctx, s, saveBound, "containerManager.Checkpoint", options, files...)
+	return err
+}
+
+func (e *Engine) ask(ctx context.Context, s *Sandbox, within time.Duration, method string, arg any, files ...*os.File) (json.RawMessage, error) {
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	return control(ctx, e.controlSocket(s.Slot), method, arg, files...)
+}
+
+func createImage(dir string) ([]*os.File, error) {
+	var files []*os.File
+	for _, name := range ImageFiles {
+		file, err := os.OpenFile(filepath.Join(dir, name), os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
+		if err != nil {
+			return files, err
+		}
+		files = append(files, file)
+	}
+	return files, nil
+}
+
+func closeAll(files []*os.File) {
+	for _, file := range files {
+		file.Close()
+	}
+}
+
+// IsPaused looks where the guest's tasks stand: every one of a paused guest waits in doStop. The sandbox has no question for it, and
+// the agent's silence could be the guest's doing.
+func (e *Engine) IsPaused(ctx context.Context, s *Sandbox) (bool, error) {
+	result, err := e.ask(ctx, s, answerBound, "debug.Stacks", nil)
+	if err != nil {
+		return false, err
+	}
+	var stacks string
+	if err := json.Unmarshal(result, &stacks); err != nil {
+		return false, fmt.Errorf("stacks: %w", err)
+	}
+	return allStopped(stacks)
+}
+
+func allStopped(stacks string) (bool, error) {
+	tasks := 0
+	for _, stack := range strings.Split(stacks, "\n\n") {
+		if !strings.Contains(stack, "kernel.(*Task).run(") {
+			continue
+		}
+		tasks++
+		if !strings.Contains(stack, "kernel.(*Task).doStop(") {
+			return false, nil
+		}
+	}
+	if tasks == 0 {
+		return false, errors.New("the sandbox shows no task at all")
+	}
+	return true, nil
+}
+
+// noteState cannot fail: a full disk must not keep a guest paused. A file that still says paused only makes the next hostd ask.
+func (e *Engine) noteState(s *Sandbox, state string) {
+	if err := s.setState(state); err != nil {
+		e.log.Error("the record of a slot is old", "slot", s.Slot, "state", state, "error", err)
+	}
+}
+
+func (s *Sandbox) setState(state string) error {
+	return s.Update(func(r *Record) { r.Claim.State = state })
+}

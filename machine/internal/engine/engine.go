@@ -1,0 +1,117 @@
+// Package engine runs machines on gVisor: sandboxes started ahead of need, claims, checkpoints and restores. It knows slots and
+// directories; what a workspace is, and who may ask for what, is hostd's.
+package engine
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/berth-dev/berth/machine/internal/cgroup"
+	"github.com/berth-dev/berth/machine/internal/network"
+)
+
+// Config is where things are and how large machines may grow beyond what they are told.
+type Config struct {
+	Instance      string
+	Runsc         string
+	Agent         string // path of the agent's binary
+	DataDir       string
+	RunDir        string
+	HeadroomBytes int64 // above the told memory, for the sandbox's own needs
+}
+
+// Size is what is fixed when a sandbox starts.
+type Size struct {
+	CPUMillis int `json:"cpu_millis"`
+	MemoryMiB int `json:"memory_mib"`
+}
+
+func (s Size) memoryBytes() int64 { return int64(s.MemoryMiB) << 20 }
+
+// Engine is the sandboxes of one instance on this computer.
+type Engine struct {
+	config   Config
+	groups   *cgroup.Tree
+	router   *network.Router
+	spawn    *spawner
+	version  string
+	agent    string // SHA-256 of the agent that new slots run
+	key      []byte
+	log      *slog.Logger
+	releases sync.WaitGroup // of networks
+}
+
+// stderrBytes bounds what all sandboxes together may write to their stderr.
+const stderrBytes = "67108864"
+
+// Open prepares the engine.
+func Open(ctx context.Context, config Config, groups *cgroup.Tree, router *network.Router, key []byte, log *slog.Logger) (*Engine, error) {
+	e, err := OpenToRemove(ctx, config, groups, router, log)
+	if err != nil {
+		return nil, err
+	}
+	e.key = key
+	for _, dir := range []string{e.slotsDir(), e.agentsDir(), e.runscRoot(), e.logsDir()} {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return nil, err
+		}
+	}
+	if err := mountLogs(e.logsDir()); err != nil {
+		return nil, err
+	}
+	if e.version, err = runscVersion(ctx, config.Runsc); err != nil {
+		return nil, err
+	}
+	e.agent, err = e.storeAgent(config.Agent)
+	return e, err
+}
+
+// OpenToRemove is enough for RemoveAll: it needs neither runsc nor an agent. Command-line runs of runsc that an earlier hostd left
+// behind end here, before anybody looks at what is there.
+func OpenToRemove(ctx context.Context, config Config, groups *cgroup.Tree, router *network.Router, log *slog.Logger) (*Engine, error) {
+	if err := groups.Commands().Kill(ctx); err != nil {
+		return nil, fmt.Errorf("ending leftover runs of runsc: %w", err)
+	}
+	return &Engine{config: config, groups: groups, router: router, spawn: newSpawner(groups.Commands()), log: log}, nil
+}
+
+// Version is the engine's full version: a checkpoint restores under no other.
+func (e *Engine) Version() string { return e.version }
+
+// Agent is the SHA-256 of the agent that new slots run.
+func (e *Engine) Agent() string { return e.agent }
+
+// AgentKey is the key of one incarnation of a slot. It follows from the host's key, so nothing is stored.
+func (e *Engine) AgentKey(slot string, epoch int64) string {
+	mac := hmac.New(sha256.New, e.key)
+	mac.Write([]byte("agent|" + slot + "|" + strconv.FormatInt(epoch, 10)))
+	return hex.EncodeToString(mac.Sum(nil))
+}
+
+func (e *Engine) slotsDir() string  { return filepath.Join(e.config.DataDir, "slots") }
+func (e *Engine) logsDir() string   { return filepath.Join(e.config.RunDir, "logs") }
+func (e *Engine) agentsDir() string { return filepath.Join(e.config.DataDir, "agents") }
+
+func mountLogs(dir string) error {
+	points, err := MountsBelow(dir)
+	if err != nil || len(points) > 0 {
+		return err
+	}
+	if err := unix.Mount("tmpfs", dir, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "mode=700,size="+stderrBytes); err != nil {
+		return fmt.Errorf("mount %s: %w", dir, err)
+	}
+	return nil
+}
+
+// Wait returns when no network is being released any more.
+func (e *Engine) Wait() { e.releases.Wait() }

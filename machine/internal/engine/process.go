@@ -1,0 +1,143 @@
+package engine
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Process names one process for good: a pid alone is reused.
+type Process struct {
+	PID   int    `json:"pid"`
+	Start uint64 `json:"start"` // clock ticks since boot, field 22 of /proc/PID/stat
+}
+
+var errGone = errors.New("the process is gone")
+
+// FindProcess reads who has a pid at this moment.
+func FindProcess(pid int) (Process, error) {
+	start, err := startTime(pid)
+	if err != nil {
+		return Process{}, err
+	}
+	return Process{PID: pid, Start: start}, nil
+}
+
+// Alive says whether this very process runs. A zombie does not: it holds neither memory nor mounts any more.
+func (p Process) Alive() bool {
+	start, err := startTime(p.PID)
+	return err == nil && start == p.Start
+}
+
+// open gives a pidfd of this very process: looked at before and after, so that a reused pid cannot slip in.
+func (p Process) open() (*os.File, error) {
+	if !p.Alive() {
+		return nil, errGone
+	}
+	fd, err := unix.PidfdOpen(p.PID, unix.PIDFD_NONBLOCK)
+	if err != nil {
+		return nil, err
+	}
+	if !p.Alive() {
+		unix.Close(fd)
+		return nil, errGone
+	}
+	return os.NewFile(uintptr(fd), "pidfd"), nil
+}
+
+// watch closes the channel it returns when the process ends, within milliseconds and without a thread: a pidfd becomes readable.
+func (p Process) watch() (<-chan struct{}, error) {
+	file, err := p.open()
+	if err != nil {
+		return nil, err
+	}
+	raw, err := file.SyscallConn()
+	if err != nil {
+		file.Close()
+		return nil, err
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		defer file.Close()
+		// An error here would mean that the runtime cannot poll the descriptor; the process is then looked at, not forgotten.
+		if err := raw.Read(func(fd uintptr) bool { return readable(int(fd)) }); err != nil {
+			waitByPolling(p)
+		}
+	}()
+	return done, nil
+}
+
+func readable(fd int) bool {
+	fds := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
+	n, err := unix.Poll(fds, 0)
+	return err == nil && n == 1
+}
+
+func startTime(pid int) (uint64, error) {
+	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return 0, errGone
+	}
+	// The command's name is in parentheses and may hold anything, parentheses included.
+	end := bytes.LastIndexByte(stat, ')')
+	if end < 0 {
+		return 0, fmt.Errorf("unexpected stat of process %d", pid)
+	}
+	fields := strings.Fields(string(stat[end+1:]))
+	if len(fields) < 20 {
+		return 0, fmt.Errorf("unexpected stat of process %d", pid)
+	}
+	if fields[0] == "Z" || fields[0] == "X" {
+		return 0, errGone
+	}
+	return strconv.ParseUint(fields[19], 10, 64)
+}
+
+// arguments are the command line of a process; empty when it is gone.
+func arguments(pid int) []string {
+	line, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cmdline")
+	if err != nil || len(line) == 0 {
+		return nil
+	}
+	return strings.Split(strings.TrimSuffix(string(line), "\x00"), "\x00")
+}
+
+func waitByPolling(p Process) {
+	for p.Alive() {
+		time.Sleep(100 * time.Millisecond)
+	}
+}
+
+// confined makes sure that a sandbox's process is shut in as it should be: system calls filtered, no way to gain privileges, not in
+// the host's network.
+func (p Process) confined() error {
+	dir := "/proc/" + strconv.Itoa(p.PID)
+	status, err := os.ReadFile(dir + "/status")
+	if err != nil {
+		return err
+	}
+	for _, line := range []string{"\nSeccomp:\t2\n", "\nNoNewPrivs:\t1\n"} {
+		if !strings.Contains(string(status), line) {
+			return fmt.Errorf("process %d is not confined: its status lacks %q", p.PID, strings.TrimSpace(line))
+		}
+	}
+	own, err := os.Readlink("/proc/self/ns/net")
+	if err != nil {
+		return err
+	}
+	its, err := os.Readlink(dir + "/ns/net")
+	if err != nil {
+		return err
+	}
+	if own == its {
+		return fmt.Errorf("process %d is in the host's network", p.PID)
+	}
+	return nil
+}

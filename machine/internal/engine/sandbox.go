@@ -1,0 +1,131 @@
+package engine
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+)
+
+// What a sandbox is for.
+const (
+	KindSlot    = "slot"    // runs the agent, waits for a disk
+	KindShell   = "shell"   // created, not started: waits for a restore
+	KindMachine = "machine" // belongs to a workspace
+)
+
+// How far a machine is.
+const (
+	Assembling = "assembling" // not answered to anybody yet: thrown away when hostd restarts
+	Running    = "running"
+	Pausing    = "pausing" // about to be paused, or just unpaused: ask the sandbox
+	Paused     = "paused"
+)
+
+// Claim is what a machine belongs to, as far as it must survive a restart of hostd.
+type Claim struct {
+	WorkspaceID string   `json:"workspace_id"`
+	OperationID string   `json:"operation_id"`
+	Epoch       int64    `json:"epoch"`
+	Fence       int64    `json:"fence"`
+	State       string   `json:"state"`
+	Disk        string   `json:"disk"`
+	Layers      []string `json:"layers"`
+	DiskGiB     int      `json:"disk_gib"`
+	StartedAt   string   `json:"started_at"`
+	Connected   bool     `json:"connected"`
+	OOMKills    int64    `json:"oom_kills"` // of the cgroup when it was claimed
+}
+
+// Record is the file beside a slot. It is a hint of what to look for, never a proof that something runs.
+type Record struct {
+	Slot        string  `json:"slot"`
+	Kind        string  `json:"kind"`
+	Ready       bool    `json:"ready"` // a slot that answered, a shell that is created
+	Size        Size    `json:"size"`
+	Engine      string  `json:"engine"`
+	SpecVersion int     `json:"spec_version"`
+	AgentSHA256 string  `json:"agent_sha256"`
+	Address     string  `json:"address"` // of the guest, without port
+	Nameserver  string  `json:"nameserver"`
+	Sandbox     Process `json:"sandbox"`
+	Claim       *Claim  `json:"claim,omitempty"`
+}
+
+// Sandbox is one sandbox, whatever it is for.
+type Sandbox struct {
+	Dir  string
+	Slot string
+
+	mu     sync.Mutex
+	record Record
+	done   <-chan struct{} // closed when the sandbox process ended; nil until it was seen
+}
+
+// Record is a copy of what the file says.
+func (s *Sandbox) Record() Record {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	record := s.record
+	if record.Claim != nil {
+		claim := *record.Claim
+		record.Claim = &claim
+	}
+	return record
+}
+
+// Update changes the record and its file together.
+func (s *Sandbox) Update(change func(*Record)) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	change(&s.record)
+	return writeRecord(s.Dir, s.record)
+}
+
+// Done is closed when the sandbox has ended.
+func (s *Sandbox) Done() <-chan struct{} { return s.done }
+
+// Ended says whether the sandbox has ended.
+func (s *Sandbox) Ended() bool {
+	select {
+	case <-s.done:
+		return true
+	default:
+		return false
+	}
+}
+
+func (s *Sandbox) root() string { return filepath.Join(s.Dir, "root") }
+
+// writeRecord replaces the file in one step. It is not synced: a computer that lost its power has no sandbox left to describe.
+func writeRecord(dir string, record Record) error {
+	text, err := json.Marshal(record)
+	if err != nil {
+		return err
+	}
+	temporary := filepath.Join(dir, "slot.json.tmp")
+	if err := os.WriteFile(temporary, text, 0o600); err != nil {
+		return err
+	}
+	return os.Rename(temporary, filepath.Join(dir, "slot.json"))
+}
+
+func readRecord(dir string) (Record, error) {
+	var record Record
+	text, err := os.ReadFile(filepath.Join(dir, "slot.json"))
+	if err != nil {
+		return record, err
+	}
+	if err := json.Unmarshal(text, &record); err != nil {
+		return record, err
+	}
+	if record.Slot != filepath.Base(dir) {
+		return record, fmt.Errorf("the record of %s names slot %q", dir, record.Slot)
+	}
+	if record.Kind == KindMachine && record.Claim == nil {
+		return record, errors.New("a machine without a claim")
+	}
+	return record, nil
+}

@@ -1,0 +1,114 @@
+package hostd
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/berth-dev/berth/machine/internal/engine"
+	"github.com/berth-dev/berth/machine/internal/wire"
+)
+
+const settleTime = 10 * time.Second
+
+// adopt takes over the sandboxes that an earlier hostd left running, and reports machines that ended while nobody looked.
+func (h *Host) adopt(ctx context.Context) error {
+	alive, gone, err := h.engine.Adopt(ctx)
+	if err != nil {
+		return err
+	}
+	for _, left := range gone {
+		if err := h.bury(left); err != nil {
+			return err
+		}
+	}
+	var settling sync.WaitGroup
+	for _, s := range alive {
+		if s.Record().Kind != engine.KindMachine {
+			h.stock.put(s)
+			continue
+		}
+		// A checkpoint that was cut short may have left it without its processor limit.
+		if err := h.handOver(s); err != nil && !s.Ended() {
+			return err
+		}
+		h.enlist(s)
+		settling.Add(1)
+		go func() {
+			defer settling.Done()
+			h.settle(ctx, s)
+		}()
+	}
+	settling.Wait()
+	return nil
+}
+
+// bury throws the disk of an unfinished attempt away, and tells of a machine that had been running.
+func (h *Host) bury(left engine.Leftover) error {
+	claim := left.Record.Claim
+	if claim == nil {
+		return nil
+	}
+	if left.Ended {
+		h.events.add(wire.Event{Kind: "died", WorkspaceID: claim.WorkspaceID, Epoch: claim.Epoch, Fence: claim.Fence, Reason: "killed", At: stamp(time.Now())})
+		return nil
+	}
+	return h.pool.DeleteSubvolume(h.pool.DiskPath(claim.WorkspaceID, claim.Disk))
+}
+
+// settle finds out whether a guest that was about to be paused is. A sandbox that does not say stays in doubt, and is asked again
+// by the verb that needs to know.
+func (h *Host) settle(ctx context.Context, s *engine.Sandbox) {
+	ctx, cancel := context.WithTimeout(ctx, settleTime)
+	defer cancel()
+	if frozen, err := h.groups.Get(s.Slot).Frozen(); err != nil || frozen {
+		return // it cannot answer
+	}
+	if err := h.engine.Settle(ctx, s); err != nil {
+		h.log.Error("a machine does not say whether it is paused", "slot", s.Slot, "error", err)
+	}
+}
+
+// sweepFiles removes half-written checkpoints, agents that no checkpoint needs, and what the pool still has to delete.
+func (h *Host) sweepFiles(ctx context.Context) error {
+	workspaces, err := h.pool.ListWorkspaces()
+	if err != nil {
+		return err
+	}
+	agents, kept := map[string]bool{}, map[string]bool{}
+	for _, workspace := range workspaces {
+		kept[workspace] = true
+		if err := h.sweepCheckpoints(workspace, agents); err != nil {
+			return err
+		}
+	}
+	for _, s := range h.livingMachines() {
+		agents[s.Record().AgentSHA256] = true
+	}
+	return errors.Join(h.engine.KeepAgents(agents), h.jobs.fences.forgetDeleted(kept, time.Now()), h.pool.EmptyTrash(ctx))
+}
+
+func (h *Host) sweepCheckpoints(workspace string, agents map[string]bool) error {
+	ids, err := h.pool.ListCheckpoints(workspace)
+	if err != nil {
+		return err
+	}
+	for _, id := range ids {
+		_, err := os.Lstat(filepath.Join(h.pool.CheckpointDir(workspace, id), manifestName))
+		if errors.Is(err, fs.ErrNotExist) {
+			if err := h.removeCheckpoint(workspace, id); err != nil {
+				return err
+			}
+			continue
+		}
+		// One whose manifest is broken stays: it may be all that is left of somebody's work, and people may want to look at it.
+		if m, err := h.readManifest(workspace, id); err == nil {
+			agents[m.AgentSHA256] = true
+		}
+	}
+	return nil
+}

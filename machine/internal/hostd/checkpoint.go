@@ -1,0 +1,226 @@
+package hostd
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/berth-dev/berth/machine/internal/engine"
+	"github.com/berth-dev/berth/machine/internal/pool"
+	"github.com/berth-dev/berth/machine/internal/wire"
+)
+
+const (
+	thenPaused  = "paused"
+	thenRunning = "running"
+
+	// imageSlack is for kernel state and metadata, above the memory that a machine uses.
+	imageSlack  = 64 << 20
+	unpauseTime = 30 * time.Second
+)
+
+// checkpoint captures memory and disk of one instant. Whatever fails, the guest runs again and nothing half-made is left.
+func (h *Host) checkpoint(ctx context.Context, r wire.CheckpointRequest) (wire.CheckpointInfo, error) {
+	s, err := h.runningMachine(r.Fence)
+	if err != nil {
+		return wire.CheckpointInfo{}, err
+	}
+	owner := r.WorkspaceID
+	if r.IntoWorkspaceID != "" {
+		owner = r.IntoWorkspaceID
+	}
+	if m, ok := h.finishedBefore(s, owner, r); ok {
+		return m.info(), nil
+	}
+	m, err := h.capture(ctx, s, owner, r)
+	if err != nil {
+		err = errors.Join(err, h.letRun(s), h.removeCheckpoint(owner, r.CheckpointID))
+		return wire.CheckpointInfo{}, because("checkpoint_failed", "The checkpoint could not be written", err)
+	}
+	return m.info(), h.points.at("checkpoint.answer")
+}
+
+// finishedBefore finds the checkpoint that a hostd finished and died before it answered. It counts only while the guest has not run
+// on where it should stand still.
+func (h *Host) finishedBefore(s *engine.Sandbox, owner string, r wire.CheckpointRequest) (manifest, bool) {
+	m, err := h.readManifest(owner, r.CheckpointID)
+	if err != nil || m.OperationID != r.OperationID || m.Fence != r.Fence.Fence {
+		return m, false
+	}
+	state := s.Record().Claim.State
+	return m, (r.Then == thenPaused) == (state == engine.Paused)
+}
+
+func (h *Host) capture(ctx context.Context, s *engine.Sandbox, owner string, r wire.CheckpointRequest) (manifest, error) {
+	record := s.Record()
+	dir, err := h.prepareCheckpoint(ctx, s, owner, r)
+	if err != nil {
+		return manifest{}, err
+	}
+	group := h.groups.Get(s.Slot)
+	frozen, err := group.Frozen()
+	if err != nil {
+		return manifest{}, err
+	}
+	if frozen { // a frozen sandbox answers nobody, its control socket included
+		if err := group.Thaw(); err != nil {
+			return manifest{}, err
+		}
+	}
+	pausedMS, err := h.captureInstant(ctx, s, dir, owner, r.Then)
+	if err != nil {
+		return manifest{}, err
+	}
+	if frozen && r.Then == thenRunning {
+		if err := group.Freeze(); err != nil {
+			return manifest{}, err
+		}
+	}
+	m := manifest{Version: manifestVersion, WorkspaceID: owner, CheckpointID: r.CheckpointID, OperationID: r.OperationID,
+		Epoch: record.Claim.Epoch, Fence: r.Fence.Fence, Engine: h.engine.Version(), SpecVersion: record.SpecVersion, CPUFeatures: h.cpuFeatures,
+		AgentSHA256: record.AgentSHA256, Layers: record.Claim.Layers, CreatedAt: stamp(time.Now()), PausedMS: pausedMS,
+		Resources: wire.Resources{CPUMillis: record.Size.CPUMillis, MemoryMiB: record.Size.MemoryMiB, DiskGiB: record.Claim.DiskGiB}}
+	return h.finishCheckpoint(ctx, dir, m)
+}
+
+// prepareCheckpoint does what can be done while the guest still runs: room, an empty directory, and a disk with little left to write.
+func (h *Host) prepareCheckpoint(ctx context.Context, s *engine.Sandbox, owner string, r wire.CheckpointRequest) (string, error) {
+	record := s.Record()
+	if record.Engine != h.engine.Version() {
+		return "", refuse("checkpoint_incompatible", "The machine runs on another build of the engine")
+	}
+	if owner != r.WorkspaceID {
+		if err := h.pool.EnsureWorkspace(owner, record.Claim.DiskGiB); err != nil {
+			return "", err
+		}
+	}
+	if err := h.removeCheckpoint(owner, r.CheckpointID); err != nil {
+		return "", err
+	}
+	dir := h.pool.CheckpointDir(owner, r.CheckpointID)
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return "", err
+	}
+	if err := h.points.at("checkpoint.flush"); err != nil {
+		return "", err
+	}
+	if err := h.pool.Sync(h.pool.DiskPath(r.WorkspaceID, record.Claim.Disk)); err != nil {
+		return "", err
+	}
+	// After the sync: what is not written out yet does not count as used.
+	return dir, h.roomFor(s, owner != r.WorkspaceID || r.Then == thenRunning)
+}
+
+// roomFor refuses before anything is paused. A suspend may use the reserve, that is what it is for; a copy may not.
+func (h *Host) roomFor(s *engine.Sandbox, isCopy bool) error {
+	_, memory, _, err := h.groups.Get(s.Slot).Stats()
+	if err != nil {
+		return err
+	}
+	_, free, reserve, err := h.pool.Usage()
+	if err != nil {
+		return err
+	}
+	if isCopy {
+		free -= reserve
+	}
+	if free < memory+imageSlack {
+		return because("no_space", "", unix.ENOSPC)
+	}
+	return nil
+}
+
+// captureInstant is the part in which the guest stands still.
+func (h *Host) captureInstant(ctx context.Context, s *engine.Sandbox, dir, owner, then string) (pausedMS int64, err error) {
+	claim := s.Record().Claim
+	if err := h.points.at("checkpoint.pause"); err != nil {
+		return 0, err
+	}
+	began := time.Now()
+	if err := h.engine.Pause(ctx, s); err != nil {
+		return 0, err
+	}
+	if err := h.points.at("checkpoint.save"); err != nil {
+		return 0, err
+	}
+	if err := h.save(ctx, s, dir); err != nil {
+		return 0, err
+	}
+	if err := h.points.at("checkpoint.snapshot"); err != nil {
+		return 0, err
+	}
+	// After the save, not beside it: the sandbox writes back what it still holds of mapped files while it saves.
+	if err := h.pool.SnapshotDisk(h.pool.DiskPath(claim.WorkspaceID, claim.Disk), owner, filepath.Join(dir, diskName), true); err != nil {
+		return 0, err
+	}
+	if then == thenPaused {
+		return 0, nil
+	}
+	if err := h.points.at("checkpoint.resume"); err != nil {
+		return 0, err
+	}
+	if err := h.engine.Unpause(ctx, s); err != nil {
+		return 0, err
+	}
+	return time.Since(began).Milliseconds(), nil
+}
+
+func (h *Host) save(ctx context.Context, s *engine.Sandbox, dir string) error {
+	size := s.Record().Size
+	if err := h.engine.Boost(s, size); err != nil {
+		return err
+	}
+	err := h.engine.Save(ctx, s, dir)
+	return errors.Join(saveError(err), h.engine.Resize(s, size))
+}
+
+// finishCheckpoint makes what was captured durable, and then, in one step, a checkpoint.
+func (h *Host) finishCheckpoint(ctx context.Context, dir string, m manifest) (manifest, error) {
+	if err := h.points.at("checkpoint.sync"); err != nil {
+		return m, err
+	}
+	var err error
+	if m.Parts, err = digestParts(ctx, dir, engine.ImageFiles); err != nil {
+		return m, err
+	}
+	if m.DiskUUID, err = subvolumeUUID(filepath.Join(dir, diskName)); err != nil {
+		return m, err
+	}
+	for _, p := range m.Parts {
+		m.SizeBytes += p.StoredBytes
+	}
+	if err := h.points.at("checkpoint.manifest"); err != nil {
+		return m, err
+	}
+	if err := pool.SyncDir(dir); err != nil {
+		return m, err
+	}
+	return m, h.writeManifest(dir, m)
+}
+
+// letRun ends a pause after a failure, however the caller's deadline stands. A machine that died meanwhile has nothing to resume.
+func (h *Host) letRun(s *engine.Sandbox) error {
+	if s.Ended() {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), unpauseTime)
+	defer cancel()
+	return h.engine.Unpause(ctx, s)
+}
+
+// saveError finds the reason in the sandbox's words; they have no other form.
+func saveError(err error) error {
+	if err == nil {
+		return nil
+	}
+	for text, errno := range map[string]error{"no space left": unix.ENOSPC, "disk quota exceeded": unix.EDQUOT} {
+		if containsFold(err.Error(), text) {
+			return errors.Join(err, errno)
+		}
+	}
+	return err
+}

@@ -1,0 +1,141 @@
+package hostd
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strconv"
+	"strings"
+)
+
+// Config is the file that hostd is started with. A setting that it does not know is an error.
+type Config struct {
+	Instance          string         `json:"instance"` // 4 hex digits: part of every kernel object's name
+	DataDir           string         `json:"data_dir"`
+	RunDir            string         `json:"run_dir"`
+	Socket            string         `json:"socket"`
+	SocketUID         int            `json:"socket_uid"` // who may talk to hostd beside root
+	SocketGID         int            `json:"socket_gid"`
+	Runsc             string         `json:"runsc"`
+	Agent             string         `json:"agent"`
+	MachineNetwork    netip.Prefix   `json:"machine_network"`
+	Uplink            string         `json:"uplink"`
+	Resolvers         []string       `json:"resolvers"`
+	Pool              PoolConfig     `json:"pool"`
+	LayersDir         string         `json:"layers_dir"`
+	Slots             SlotsConfig    `json:"slots"`
+	Shells            ShellsConfig   `json:"shells"`
+	Capacity          CapacityConfig `json:"capacity"`
+	MemoryHeadroomMiB int            `json:"memory_headroom_mib"`
+	Failpoints        Failpoints     `json:"failpoints,omitempty"` // refused without --enable-failpoints
+}
+
+type PoolConfig struct {
+	Image        string `json:"image"`
+	Mount        string `json:"mount"`
+	SizeBytes    int64  `json:"size_bytes"`
+	ReserveBytes int64  `json:"reserve_bytes"`
+}
+
+type SlotsConfig struct {
+	Count     int `json:"count"`
+	CPUMillis int `json:"cpu_millis"`
+	MemoryMiB int `json:"memory_mib"`
+}
+
+type ShellsConfig struct {
+	Count int `json:"count"`
+}
+
+// CapacityConfig is what machines may use together; 0 takes it from the computer. Disks are thin: what they may grow to together
+// can be far more than the pool has, so DiskGiB is a promise that somebody else weighs.
+type CapacityConfig struct {
+	CPUMillis int `json:"cpu_millis"`
+	MemoryMiB int `json:"memory_mib"`
+	DiskGiB   int `json:"disk_gib"`
+}
+
+const (
+	slotsMax          = 64
+	processesMax      = 1024    // of a guest, enforced by its agent: each costs the sandbox half a MiB that is not given back
+	retainedOutputMax = 2 << 30 // bytes of all sessions of a workspace together; a quarter of its disk where that is less
+)
+
+var instancePattern = regexp.MustCompile(`^[0-9a-f]{4}$`)
+
+// ReadConfig reads and checks the file.
+func ReadConfig(path string) (Config, error) {
+	var config Config
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return config, err
+	}
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&config); err != nil {
+		return config, fmt.Errorf("%s: %w", path, err)
+	}
+	if err := config.check(); err != nil {
+		return config, fmt.Errorf("%s: %w", path, err)
+	}
+	return config, config.fromHost()
+}
+
+func (c *Config) check() error {
+	var wrong []error
+	expect := func(ok bool, message string) {
+		if !ok {
+			wrong = append(wrong, errors.New(message))
+		}
+	}
+	expect(instancePattern.MatchString(c.Instance), "instance is 4 hex digits")
+	for name, path := range map[string]string{"data_dir": c.DataDir, "run_dir": c.RunDir, "socket": c.Socket, "runsc": c.Runsc,
+		"agent": c.Agent, "layers_dir": c.LayersDir, "pool.mount": c.Pool.Mount} {
+		expect(filepath.IsAbs(path) && filepath.Clean(path) == path && !strings.ContainsAny(path, ":,\\"), name+" is a plain absolute path")
+	}
+	expect(c.Pool.Image == "" || filepath.IsAbs(c.Pool.Image), "pool.image is an absolute path or empty")
+	expect(c.Pool.ReserveBytes >= 0 && c.Pool.SizeBytes >= 0, "pool sizes are not negative")
+	expect(c.Slots.Count >= 0 && c.Slots.Count <= slotsMax, "slots.count is 0 to 64")
+	expect(c.Shells.Count >= 0 && c.Shells.Count <= slotsMax, "shells.count is 0 to 64")
+	expect(c.Slots.CPUMillis >= 100 && c.Slots.MemoryMiB >= memoryMin, "slots.cpu_millis and slots.memory_mib are needed")
+	expect(min(c.Capacity.CPUMillis, c.Capacity.MemoryMiB, c.Capacity.DiskGiB) >= 0, "capacity is not negative")
+	expect(c.MemoryHeadroomMiB >= 0 && c.MemoryHeadroomMiB <= 4096, "memory_headroom_mib is 0 to 4096")
+	return errors.Join(wrong...)
+}
+
+// fromHost fills in the capacity that the file leaves to the computer: an eighth of the memory, and at least 512 MiB, is for the service.
+func (c *Config) fromHost() error {
+	if c.Capacity.CPUMillis == 0 {
+		c.Capacity.CPUMillis = runtime.NumCPU() * 1000
+	}
+	if c.Capacity.MemoryMiB == 0 {
+		total, err := hostMemoryMiB()
+		if err != nil {
+			return err
+		}
+		c.Capacity.MemoryMiB = max(0, total-max(total/8, 512))
+	}
+	return nil
+}
+
+func hostMemoryMiB() (int, error) {
+	text, err := os.ReadFile("/proc/meminfo")
+	if err != nil {
+		return 0, err
+	}
+	for _, line := range strings.Split(string(text), "\n") {
+		if fields := strings.Fields(line); len(fields) > 1 && fields[0] == "MemTotal:" {
+			kib, err := strconv.Atoi(fields[1])
+			return kib >> 10, err
+		}
+	}
+	return 0, errors.New("/proc/meminfo has no MemTotal")
+}
+
+func (c *Config) runPath(name string) string { return filepath.Join(c.RunDir, name) }

@@ -1,0 +1,78 @@
+package hostd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/berth-dev/berth/machine/internal/wire"
+)
+
+// The closed list of codes, with the status that each is answered with and whether the same call may succeed later.
+var codes = map[string]struct {
+	status    int
+	retryable bool
+}{
+	"bad_request":             {http.StatusBadRequest, false},
+	"not_found":               {http.StatusNotFound, false},
+	"fenced":                  {http.StatusConflict, false},
+	"not_running":             {http.StatusConflict, false},
+	"already_running":         {http.StatusConflict, false},
+	"no_space":                {http.StatusInsufficientStorage, true},
+	"checkpoint_failed":       {http.StatusInternalServerError, true},
+	"checkpoint_corrupt":      {http.StatusUnprocessableEntity, false},
+	"checkpoint_incompatible": {http.StatusUnprocessableEntity, false},
+	"restore_failed":          {http.StatusInternalServerError, true},
+	"layer_missing":           {http.StatusNotFound, false},
+	"invalid_resources":       {http.StatusUnprocessableEntity, false},
+	"no_capacity":             {http.StatusServiceUnavailable, true},
+	"start_failed":            {http.StatusInternalServerError, true},
+	"internal":                {http.StatusInternalServerError, true},
+}
+
+// refusal is an error with a code. The cause is for hostd's log; the message says nothing about paths or keys.
+type refusal struct {
+	code    string
+	message string
+	cause   error
+}
+
+func (r *refusal) Error() string {
+	if r.cause == nil {
+		return r.code + ": " + r.message
+	}
+	return fmt.Sprintf("%s: %s: %v", r.code, r.message, r.cause)
+}
+
+func (r *refusal) Unwrap() error { return r.cause }
+
+func refuse(code, message string) error { return &refusal{code: code, message: message} }
+
+// because gives an error a code, unless it has one or says that there is no space left: that is the same wherever it happens.
+func because(code, message string, cause error) error {
+	var known *refusal
+	if cause == nil || errors.As(cause, &known) {
+		return cause
+	}
+	if errors.Is(cause, unix.ENOSPC) || errors.Is(cause, unix.EDQUOT) {
+		return &refusal{code: "no_space", message: "There is no space left for this on the disk pool", cause: cause}
+	}
+	return &refusal{code: code, message: message, cause: cause}
+}
+
+// hostError is what goes over the wire, and its status.
+func hostError(err error) (int, wire.HostError) {
+	var known *refusal
+	if !errors.As(err, &known) {
+		message := "hostd failed"
+		if errors.Is(err, context.DeadlineExceeded) {
+			message = "This took too long"
+		}
+		known = &refusal{code: "internal", message: message}
+	}
+	kind := codes[known.code]
+	return kind.status, wire.HostError{Code: known.code, Message: known.message, Retryable: kind.retryable}
+}

@@ -1,0 +1,52 @@
+package hostd
+
+import (
+	"sync"
+
+	"github.com/berth-dev/berth/machine/internal/wire"
+)
+
+// events is what happened since this run of hostd began. A reader that is too late for the oldest kept one sees a gap in the
+// numbers and takes an inventory.
+type events struct {
+	mu      sync.Mutex
+	bootID  string
+	last    int64
+	kept    []wire.Event
+	changed chan struct{}
+}
+
+func newEvents(bootID string) *events {
+	return &events{bootID: bootID, changed: make(chan struct{})}
+}
+
+func (e *events) add(event wire.Event) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.last++
+	event.Seq, event.BootID = e.last, e.bootID
+	e.kept = append(e.kept, event)
+	if len(e.kept) > eventsKept {
+		e.kept = e.kept[len(e.kept)-eventsKept:]
+	}
+	close(e.changed)
+	e.changed = make(chan struct{})
+}
+
+// after returns the events past a number, and a channel that closes when there are more.
+func (e *events) after(seq int64) ([]wire.Event, <-chan struct{}) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for i, event := range e.kept {
+		if event.Seq > seq {
+			return append([]wire.Event(nil), e.kept[i:]...), e.changed
+		}
+	}
+	return nil, e.changed
+}
+
+func (e *events) lastSeq() int64 {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.last
+}

@@ -1,0 +1,93 @@
+package hostd
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+// FailpointVariable sets failpoints from the environment: "checkpoint.save:kill9,stop.kill:throw".
+const FailpointVariable = "BERTH_FAILPOINT"
+
+// FailpointNames are all places where a test may make hostd fail, each just before the step it is named after.
+var FailpointNames = []string{
+	"start.disk", "start.slot", "start.mount", "start.claim", "start.commit", "start.answer",
+	"connect.network",
+	"checkpoint.flush", "checkpoint.pause", "checkpoint.save", "checkpoint.snapshot", "checkpoint.resume",
+	"checkpoint.sync", "checkpoint.manifest", "checkpoint.rename", "checkpoint.answer",
+	"unpause.resume",
+	"restore.verify", "restore.disk", "restore.shell", "restore.mount", "restore.incarnation", "restore.restore",
+	"restore.agent", "restore.commit", "restore.answer",
+	"clone.verify", "clone.parts", "clone.disk", "clone.manifest", "clone.answer",
+	"stop.kill", "stop.unmount", "stop.answer",
+	"fence.write", "delete.stop", "delete.files", "delete.answer",
+}
+
+// Failpoints maps names to actions: kill9 (this process dies at once), stop (it is stopped, SIGCONT lets it go on), throw (the step
+// fails). A point fires once.
+type Failpoints map[string]string
+
+var errFailpoint = errors.New("a failpoint made this step fail")
+
+type failpoints struct {
+	mu      sync.Mutex
+	set     Failpoints
+	enabled bool
+}
+
+// ParseFailpoints reads the environment's spelling.
+func ParseFailpoints(text string) (Failpoints, error) {
+	points := Failpoints{}
+	for _, part := range strings.Split(text, ",") {
+		name, action, ok := strings.Cut(part, ":")
+		if !ok {
+			return nil, fmt.Errorf("failpoint %q is not name:action", part)
+		}
+		points[name] = action
+	}
+	return points, points.check()
+}
+
+func (f Failpoints) check() error {
+	for name, action := range f {
+		if !slices.Contains(FailpointNames, name) {
+			return fmt.Errorf("there is no failpoint %q", name)
+		}
+		if !slices.Contains([]string{"kill9", "stop", "throw"}, action) {
+			return fmt.Errorf("failpoint %s: there is no action %q", name, action)
+		}
+	}
+	return nil
+}
+
+func (f *failpoints) replace(points Failpoints) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.set = points
+}
+
+// at is the failpoint itself. A name that is not in the list is a mistake in this program.
+func (f *failpoints) at(name string) error {
+	f.mu.Lock()
+	action := f.set[name]
+	delete(f.set, name)
+	f.mu.Unlock()
+	if !slices.Contains(FailpointNames, name) {
+		panic("unknown failpoint " + name)
+	}
+	switch action {
+	case "":
+		return nil
+	case "kill9":
+		unix.Kill(os.Getpid(), unix.SIGKILL)
+		select {} // the signal is on its way; no further step may run
+	case "stop":
+		return unix.Kill(os.Getpid(), unix.SIGSTOP)
+	}
+	return fmt.Errorf("%s: %w", name, errFailpoint)
+}

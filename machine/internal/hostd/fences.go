@@ -1,0 +1,69 @@
+package hostd
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// fences remembers the highest fence of every workspace, in a file each. The files lie beside the pool, so that a deleted workspace
+// stays fenced: a start that comes late must not bring it back to life.
+type fences struct {
+	dir string
+}
+
+// fenceKept is how long a deleted workspace's fence is remembered: far longer than any call or lease lives.
+const fenceKept = 7 * 24 * time.Hour
+
+func openFences(dir string) (*fences, error) {
+	return &fences{dir: dir}, os.MkdirAll(dir, 0o700)
+}
+
+// read returns 0 for a workspace that was never seen, and for a file that lost its content with the computer's power: everybody
+// who could hold an older fence of this computer died with it.
+func (f *fences) read(workspace string) (int64, error) {
+	text, err := os.ReadFile(f.path(workspace))
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	fence, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
+	if err != nil {
+		return 0, nil
+	}
+	return fence, nil
+}
+
+func (f *fences) write(workspace string, fence int64) error {
+	temporary := f.path(workspace) + ".tmp"
+	if err := os.WriteFile(temporary, []byte(strconv.FormatInt(fence, 10)+"\n"), 0o600); err != nil {
+		return err
+	}
+	return os.Rename(temporary, f.path(workspace))
+}
+
+// forgetDeleted drops what belongs to no workspace and is old.
+func (f *fences) forgetDeleted(kept map[string]bool, now time.Time) error {
+	entries, err := os.ReadDir(f.dir)
+	if err != nil {
+		return err
+	}
+	for _, entry := range entries {
+		info, err := entry.Info()
+		if err != nil || kept[entry.Name()] || now.Sub(info.ModTime()) < fenceKept {
+			continue // one that vanished meanwhile is as good as dropped
+		}
+		if err := os.Remove(filepath.Join(f.dir, entry.Name())); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (f *fences) path(workspace string) string { return filepath.Join(f.dir, workspace) }

@@ -1,0 +1,335 @@
+package hostd
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/berth-dev/berth/machine/internal/wire"
+)
+
+// The tests that need the real engine run as root and say what they miss otherwise.
+const (
+	runscVariable = "BERTH_TEST_RUNSC" // path of the runsc build
+	agentVariable = "BERTH_TEST_AGENT" // path of the agent's binary
+	layerVariable = "BERTH_TEST_LAYER" // path of an EROFS image with a small Debian
+)
+
+// daemon is a real hostd process on a directory of its own.
+type daemon struct {
+	t        *testing.T
+	dir      string
+	binary   string
+	config   map[string]any
+	path     string
+	layer    string
+	process  *exec.Cmd
+	client   *http.Client
+	nextStep int
+	mu       sync.Mutex
+}
+
+var binaryDir string
+
+func TestMain(m *testing.M) {
+	var err error
+	if binaryDir, err = os.MkdirTemp("", "hostd-binary-"); err != nil {
+		panic(err)
+	}
+	code := m.Run()
+	os.RemoveAll(binaryDir)
+	os.Exit(code)
+}
+
+var builtHostd = sync.OnceValues(func() (string, error) {
+	binary := filepath.Join(binaryDir, "hostd")
+	output, err := exec.Command("go", "build", "-o", binary, "github.com/berth-dev/berth/machine/cmd/hostd").CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("%w: %s", err, output)
+	}
+	return binary, nil
+})
+
+// newDaemon starts hostd with everything small, and cleans up after the test, checking that nothing is left.
+func newDaemon(t *testing.T, change func(config map[string]any)) *daemon {
+	t.Helper()
+	for _, variable := range []string{runscVariable, agentVariable, layerVariable} {
+		if os.Getenv(variable) == "" {
+			t.Skipf("%s is not set: the test needs the real engine", variable)
+		}
+	}
+	if os.Geteuid() != 0 {
+		t.Skip("the test makes namespaces, mounts and cgroups, so it runs as root")
+	}
+	binary, err := builtHostd()
+	must(t, err)
+	dir, err := os.MkdirTemp("", "hostd-")
+	must(t, err)
+	var random [3]byte
+	rand.Read(random[:])
+	d := &daemon{t: t, dir: dir, binary: binary, path: filepath.Join(dir, "config.json")}
+	d.config = map[string]any{
+		"instance": hex.EncodeToString(random[:2]), "data_dir": dir + "/data", "run_dir": dir + "/run", "socket": dir + "/hostd.sock",
+		"socket_uid": 0, "socket_gid": 0, "runsc": os.Getenv(runscVariable), "agent": os.Getenv(agentVariable),
+		"machine_network": fmt.Sprintf("10.%d.0.0/22", 200+int(random[2])%50), "uplink": "none", "resolvers": []string{},
+		"pool":       map[string]any{"image": dir + "/pool.img", "mount": dir + "/pool", "size_bytes": 3 << 30, "reserve_bytes": 128 << 20},
+		"layers_dir": dir + "/layers", "slots": map[string]any{"count": 1, "cpu_millis": 1000, "memory_mib": 256},
+		"shells": map[string]any{"count": 1}, "capacity": map[string]any{"cpu_millis": 4000, "memory_mib": 2048}, "memory_headroom_mib": 256,
+	}
+	if change != nil {
+		change(d.config)
+	}
+	d.layer = d.addLayer(os.Getenv(layerVariable))
+	d.client = &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		var dialer net.Dialer
+		return dialer.DialContext(ctx, "unix", dir+"/hostd.sock")
+	}}}
+	t.Cleanup(d.clean)
+	d.start()
+	return d
+}
+
+func (d *daemon) addLayer(image string) string {
+	must(d.t, os.MkdirAll(d.dir+"/layers", 0o755))
+	sum, err := exec.Command("sha256sum", image).Output()
+	must(d.t, err)
+	digest := string(sum[:64])
+	must(d.t, exec.Command("cp", "--reflink=auto", "-L", image, d.dir+"/layers/"+digest+".erofs").Run())
+	return digest
+}
+
+// start runs hostd and waits until it answers.
+func (d *daemon) start() {
+	d.t.Helper()
+	text, err := json.Marshal(d.config)
+	must(d.t, err)
+	must(d.t, os.WriteFile(d.path, text, 0o600))
+	log, err := os.OpenFile(d.dir+"/hostd.log", os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	must(d.t, err)
+	defer log.Close()
+	d.process = exec.Command(d.binary, "--config", d.path, "--enable-failpoints")
+	d.process.Stdout, d.process.Stderr = log, log
+	began := time.Now()
+	must(d.t, d.process.Start())
+	for deadline := began.Add(30 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+		response, err := d.client.Get("http://hostd/healthz")
+		if err == nil {
+			response.Body.Close()
+			break
+		}
+		if time.Now().After(deadline) {
+			d.t.Fatalf("hostd does not answer; its log ends: %s", d.logTail())
+		}
+	}
+	d.t.Logf("hostd answers %d ms after its start", time.Since(began).Milliseconds())
+}
+
+// kill ends hostd as a crash would.
+func (d *daemon) kill() {
+	d.t.Helper()
+	must(d.t, d.process.Process.Kill())
+	d.wait()
+}
+
+// wait returns when hostd has ended by itself.
+func (d *daemon) wait() {
+	_ = d.process.Wait() // how it ended is the test's doing
+	d.client.CloseIdleConnections()
+}
+
+func (d *daemon) logTail() string {
+	text, _ := os.ReadFile(d.dir + "/hostd.log")
+	return string(text[max(0, len(text)-3000):])
+}
+
+// clean removes the instance and fails the test when the kernel still holds anything of it.
+func (d *daemon) clean() {
+	if d.t.Failed() {
+		d.t.Logf("hostd's log ends:\n%s", d.logTail())
+	}
+	if d.process != nil && d.process.ProcessState == nil {
+		d.process.Process.Signal(unix.SIGCONT)
+		d.process.Process.Signal(unix.SIGTERM)
+		d.wait()
+	}
+	output, err := exec.Command(d.binary, "clean", "--config", d.path).CombinedOutput()
+	if err != nil {
+		d.t.Errorf("hostd clean: %v: %s", err, output)
+	}
+	for _, left := range d.leftovers() {
+		d.t.Errorf("left behind: %s", left)
+	}
+	if err := os.RemoveAll(d.dir); err != nil {
+		d.t.Error(err)
+	}
+}
+
+// leftovers lists what still carries the instance's name or directory, whoever shows it.
+func (d *daemon) leftovers() []string {
+	instance := d.config["instance"].(string)
+	var left []string
+	matches, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+	for _, path := range matches {
+		line, _ := os.ReadFile(path)
+		if bytes.Contains(line, []byte("berth-"+instance)) || bytes.Contains(line, []byte(d.dir)) {
+			left = append(left, "process "+path+": "+strings.ReplaceAll(string(line), "\x00", " "))
+		}
+		mounts, _ := os.ReadFile(filepath.Dir(path) + "/mountinfo")
+		if bytes.Contains(mounts, []byte(d.dir)) {
+			left = append(left, "a mount in "+filepath.Dir(path))
+		}
+	}
+	groups, _ := exec.Command("find", "/sys/fs/cgroup", "-type", "d", "-name", "berth-"+instance).Output()
+	left = append(left, strings.Fields(string(groups))...)
+	links, _ := filepath.Glob("/sys/class/net/b" + instance + "*")
+	loops, _ := exec.Command("losetup", "-a").Output()
+	if bytes.Contains(loops, []byte(d.dir)) {
+		left = append(left, string(loops))
+	}
+	return append(left, links...)
+}
+
+// call asks hostd; the error is its refusal.
+func (d *daemon) call(method, path string, body, into any) *wire.HostError {
+	d.t.Helper()
+	text, err := json.Marshal(body)
+	must(d.t, err)
+	request, err := http.NewRequest(method, "http://hostd"+path, bytes.NewReader(text))
+	must(d.t, err)
+	response, err := d.client.Do(request)
+	if err != nil {
+		return &wire.HostError{Code: "no_answer", Message: err.Error()}
+	}
+	defer response.Body.Close()
+	answer, err := io.ReadAll(response.Body)
+	must(d.t, err)
+	if response.StatusCode != http.StatusOK {
+		var refusal wire.HostError
+		must(d.t, json.Unmarshal(answer, &refusal))
+		return &refusal
+	}
+	if into != nil {
+		must(d.t, json.Unmarshal(answer, into))
+	}
+	return nil
+}
+
+// fence gives the next attempt of a workspace.
+func (d *daemon) fence(workspace string, epoch int64) wire.Fence {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.nextStep++
+	return wire.Fence{WorkspaceID: workspace, OperationID: newID(), Step: fmt.Sprintf("s%d", d.nextStep), Epoch: epoch, Fence: int64(d.nextStep)}
+}
+
+var small = wire.Resources{CPUMillis: 1000, MemoryMiB: 256, DiskGiB: 1}
+
+func (d *daemon) startRequest(workspace string, epoch int64) wire.StartRequest {
+	return wire.StartRequest{Fence: d.fence(workspace, epoch), Resources: small, Hostname: "box", Layers: []string{d.layer}}
+}
+
+func (d *daemon) startMachine(workspace string, epoch int64) wire.Machine {
+	d.t.Helper()
+	var machine wire.Machine
+	d.ok(d.call("POST", "/machines/start", d.startRequest(workspace, epoch), &machine))
+	return machine
+}
+
+func (d *daemon) checkpoint(m wire.Machine, id, then string) wire.CheckpointInfo {
+	d.t.Helper()
+	var info wire.CheckpointInfo
+	request := wire.CheckpointRequest{Fence: d.fence(m.WorkspaceID, m.Epoch), CheckpointID: id, Then: then}
+	d.ok(d.call("POST", "/machines/checkpoint", request, &info))
+	return info
+}
+
+func (d *daemon) restoreRequest(workspace, id string, epoch int64) wire.RestoreRequest {
+	return wire.RestoreRequest{Fence: d.fence(workspace, epoch), Resources: small, Hostname: "box", CheckpointID: id}
+}
+
+func (d *daemon) restore(workspace, id string, epoch int64) wire.Machine {
+	d.t.Helper()
+	var machine wire.Machine
+	d.ok(d.call("POST", "/machines/restore", d.restoreRequest(workspace, id, epoch), &machine))
+	return machine
+}
+
+func (d *daemon) stop(m wire.Machine) {
+	d.t.Helper()
+	d.ok(d.call("POST", "/machines/stop", wire.StopRequest{Fence: d.fence(m.WorkspaceID, m.Epoch)}, nil))
+}
+
+func (d *daemon) inventory() wire.Inventory {
+	d.t.Helper()
+	var inventory wire.Inventory
+	d.ok(d.call("GET", "/inventory", nil, &inventory))
+	return inventory
+}
+
+// machineOf is the workspace's machine in the inventory, or nil.
+func (d *daemon) machineOf(workspace string) *wire.Machine {
+	d.t.Helper()
+	for _, m := range d.inventory().Machines {
+		if m.WorkspaceID == workspace {
+			return &m
+		}
+	}
+	return nil
+}
+
+func (d *daemon) setFailpoints(points Failpoints) {
+	d.t.Helper()
+	d.ok(d.call("PUT", "/failpoints", points, nil))
+}
+
+func (d *daemon) ok(refusal *wire.HostError) {
+	d.t.Helper()
+	if refusal != nil {
+		d.t.Fatalf("hostd refused: %+v; its log ends: %s", *refusal, d.logTail())
+	}
+}
+
+func (d *daemon) refused(refusal *wire.HostError, code string) {
+	d.t.Helper()
+	if refusal == nil || refusal.Code != code {
+		d.t.Fatalf("hostd answered %+v where it should refuse with %s", refusal, code)
+	}
+}
+
+func newID() string {
+	var b [16]byte
+	rand.Read(b[:])
+	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func eventually(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(patient); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+		if holds() {
+			return
+		}
+	}
+	t.Fatalf("not within %s: %s", patient, what)
+}

@@ -1,0 +1,216 @@
+package hostd
+
+import (
+	"context"
+	"sort"
+	"sync"
+	"time"
+
+	"github.com/berth-dev/berth/machine/internal/wire"
+)
+
+// verbTime bounds one verb, the copying of a large image included.
+const verbTime = 15 * time.Minute
+
+// jobs does one thing at a time for a workspace, refuses fences lower than the highest seen, and runs a verb that is asked again
+// with the same fence and step once. A job goes on when its caller hangs up: the caller asks again and joins it.
+type jobs struct {
+	fences     *fences
+	mu         sync.Mutex
+	workspaces map[string]*turns
+	running    sync.WaitGroup
+}
+
+type turns struct {
+	fence int64
+	turn  chan struct{} // holds one token while a job has its turn
+	known map[jobKey]*job
+}
+
+type jobKey struct {
+	fence      int64
+	verb, step string
+}
+
+type job struct {
+	done  chan struct{}
+	value any
+	err   error
+}
+
+// call is one verb. Others are workspaces that it needs besides its own, with the fence it has for them.
+type call struct {
+	verb     string
+	fence    wire.Fence
+	others   map[string]int64
+	remember bool // answer a repetition with the first answer; a verb that is idempotent by itself is done again
+	do       func(context.Context) (any, error)
+}
+
+func newJobs(fences *fences) *jobs {
+	return &jobs{fences: fences, workspaces: map[string]*turns{}}
+}
+
+// run starts or joins the job and waits for it as long as the caller does.
+func (j *jobs) run(ctx context.Context, c call) (any, error) {
+	found, err := j.startOrJoin(c)
+	if err != nil {
+		return nil, err
+	}
+	select {
+	case <-found.done:
+		return found.value, found.err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+func (j *jobs) startOrJoin(c call) (*job, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	own, err := j.raise(c.fence.WorkspaceID, c.fence.Fence)
+	if err != nil {
+		return nil, err
+	}
+	key := jobKey{c.fence.Fence, c.verb, c.fence.Step}
+	if found, ok := own.known[key]; ok {
+		return found, nil
+	}
+	for workspace, fence := range c.others {
+		if _, err := j.raise(workspace, fence); err != nil {
+			return nil, err
+		}
+	}
+	if len(own.known) >= answersKept {
+		return nil, refuse("bad_request", "too many steps with one fence")
+	}
+	started := &job{done: make(chan struct{})}
+	own.known[key] = started
+	j.running.Add(1)
+	go func() {
+		defer j.running.Done()
+		started.value, started.err = j.take(c)
+		if !c.remember {
+			j.drop(own, key)
+		}
+		close(started.done)
+	}()
+	return started, nil
+}
+
+// raise refuses a fence below the highest and remembers one above it, on disk before in memory. Called with the lock held.
+func (j *jobs) raise(workspace string, fence int64) (*turns, error) {
+	own, err := j.turnsOf(workspace)
+	if err != nil {
+		return nil, err
+	}
+	if fence < own.fence {
+		return nil, refuse("fenced", "A newer attempt has taken over this workspace")
+	}
+	if fence == own.fence {
+		return own, nil
+	}
+	if err := j.fences.write(workspace, fence); err != nil {
+		return nil, err
+	}
+	own.fence = fence
+	for key, known := range own.known {
+		if isDone(known.done) {
+			delete(own.known, key)
+		}
+	}
+	return own, nil
+}
+
+func (j *jobs) turnsOf(workspace string) (*turns, error) {
+	if own, ok := j.workspaces[workspace]; ok {
+		return own, nil
+	}
+	fence, err := j.fences.read(workspace)
+	if err != nil {
+		return nil, err
+	}
+	own := &turns{fence: fence, turn: make(chan struct{}, 1), known: map[jobKey]*job{}}
+	j.workspaces[workspace] = own
+	return own, nil
+}
+
+// take waits for its turn in every workspace it needs, always in one order, and looks at the fences again then.
+func (j *jobs) take(c call) (any, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), verbTime)
+	defer cancel()
+	wanted := map[string]int64{c.fence.WorkspaceID: c.fence.Fence}
+	for workspace, fence := range c.others {
+		wanted[workspace] = fence
+	}
+	names := make([]string, 0, len(wanted))
+	for name := range wanted {
+		names = append(names, name)
+	}
+	sort.Strings(names)
+	for _, name := range names {
+		release, err := j.acquire(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		defer release()
+	}
+	for name, fence := range wanted {
+		if j.fenceOf(name) > fence {
+			return nil, refuse("fenced", "A newer attempt has taken over this workspace")
+		}
+	}
+	return c.do(ctx)
+}
+
+// acquire waits for the turn of one workspace.
+func (j *jobs) acquire(ctx context.Context, workspace string) (func(), error) {
+	j.mu.Lock()
+	own, err := j.turnsOf(workspace)
+	j.mu.Unlock()
+	if err != nil {
+		return nil, err
+	}
+	select {
+	case own.turn <- struct{}{}:
+		return func() { <-own.turn }, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// fenceOf is the highest fence of a workspace; 0 when it was never seen or cannot be read.
+func (j *jobs) fenceOf(workspace string) int64 {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	own, err := j.turnsOf(workspace)
+	if err != nil {
+		return 0
+	}
+	return own.fence
+}
+
+func (j *jobs) drop(own *turns, key jobKey) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	delete(own.known, key)
+}
+
+// wait returns when no job runs, or when time is up.
+func (j *jobs) wait(ctx context.Context) {
+	idle := make(chan struct{})
+	go func() { j.running.Wait(); close(idle) }()
+	select {
+	case <-idle:
+	case <-ctx.Done():
+	}
+}
+
+func isDone(done <-chan struct{}) bool {
+	select {
+	case <-done:
+		return true
+	default:
+		return false
+	}
+}

@@ -1,0 +1,163 @@
+package hostd
+
+import (
+	"context"
+	"os"
+	"time"
+
+	"github.com/berth-dev/berth/machine/internal/engine"
+	"github.com/berth-dev/berth/machine/internal/wire"
+)
+
+// machine is the living machine of a workspace, or nil.
+func (h *Host) machine(workspace string) *engine.Sandbox {
+	h.mu.Lock()
+	s := h.machines[workspace]
+	h.mu.Unlock()
+	if s == nil || !s.Ended() {
+		return s
+	}
+	h.noticeEnd(s)
+	return nil
+}
+
+// runningMachine is the machine that a verb is about; one of another epoch is somebody else's.
+func (h *Host) runningMachine(f wire.Fence) (*engine.Sandbox, error) {
+	s := h.machine(f.WorkspaceID)
+	if s == nil || s.Record().Claim.Epoch != f.Epoch {
+		return nil, refuse("not_running", "The workspace has no machine of this epoch here")
+	}
+	return s, nil
+}
+
+// admit sets memory and processors aside for a machine that is being made. What running machines were told counts in full.
+func (h *Host) admit(workspace string, wanted wire.Resources) (release func(), err error) {
+	if wanted.CPUMillis > h.config.Capacity.CPUMillis || wanted.MemoryMiB > h.config.Capacity.MemoryMiB {
+		return nil, refuse("invalid_resources", "This computer is smaller than that")
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	used := 0
+	for _, s := range h.machines {
+		used += s.Record().Size.MemoryMiB
+	}
+	for _, making := range h.making {
+		used += making.MemoryMiB
+	}
+	if used+wanted.MemoryMiB > h.config.Capacity.MemoryMiB {
+		return nil, refuse("no_capacity", "The memory of this computer is in use")
+	}
+	h.making[workspace] = wanted
+	return func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		delete(h.making, workspace)
+	}, nil
+}
+
+// enlist makes a finished machine known. From here on its end is an event.
+func (h *Host) enlist(s *engine.Sandbox) {
+	h.mu.Lock()
+	h.machines[s.Record().Claim.WorkspaceID] = s
+	h.mu.Unlock()
+	go h.clearAfter(s)
+}
+
+// handOver sets what holds while the machine is its caller's: its limits, and a freezer that the cell can thaw without hostd.
+func (h *Host) handOver(s *engine.Sandbox) error {
+	if err := h.engine.Resize(s, s.Record().Size); err != nil {
+		return err
+	}
+	return os.Chown(h.groups.Get(s.Slot).FreezerFile(), h.config.SocketUID, -1)
+}
+
+// noticeEnd reports, once, a death that nobody asked for. Whoever sees it first does, so that what is left of the machine is known
+// before anything new is made for its workspace.
+func (h *Host) noticeEnd(s *engine.Sandbox) {
+	claim := s.Record().Claim
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.machines[claim.WorkspaceID] != s || h.stopping[s] {
+		return // somebody asked for it, and clears it away
+	}
+	delete(h.machines, claim.WorkspaceID)
+	h.dead[claim.WorkspaceID] = append(h.dead[claim.WorkspaceID], s)
+	reason := h.deathReason(s)
+	h.log.Warn("a machine ended", "workspace", claim.WorkspaceID, "epoch", claim.Epoch, "slot", s.Slot, "reason", reason)
+	h.events.add(wire.Event{Kind: "died", WorkspaceID: claim.WorkspaceID, Epoch: claim.Epoch, Fence: claim.Fence, Reason: reason, At: stamp(time.Now())})
+}
+
+// clearAfter waits for a machine's end and clears away what it leaves. Its disk stays.
+func (h *Host) clearAfter(s *engine.Sandbox) {
+	<-s.Done()
+	h.noticeEnd(s)
+	ctx, cancel := context.WithTimeout(context.Background(), verbTime)
+	defer cancel()
+	workspace := s.Record().Claim.WorkspaceID
+	release, err := h.jobs.acquire(ctx, workspace)
+	if err != nil {
+		return // the next verb of this workspace clears it away
+	}
+	defer release()
+	if err := h.clearDead(ctx, workspace); err != nil {
+		h.log.Error("a dead machine is not cleared away yet", "slot", s.Slot, "error", err)
+	}
+}
+
+func (h *Host) deathReason(s *engine.Sandbox) string {
+	_, _, kills, err := h.groups.Get(s.Slot).Stats()
+	if err == nil && kills > s.Record().Claim.OOMKills {
+		return "out_of_memory"
+	}
+	return "killed"
+}
+
+// clearDead removes what dead machines of a workspace left: mounts, cgroup, network, slot. The caller has the workspace's turn.
+func (h *Host) clearDead(ctx context.Context, workspace string) error {
+	h.mu.Lock()
+	left := h.dead[workspace]
+	h.mu.Unlock()
+	for _, s := range left {
+		if err := h.engine.Remove(ctx, s); err != nil {
+			return err
+		}
+		h.mu.Lock()
+		h.dead[workspace] = without(h.dead[workspace], s)
+		if len(h.dead[workspace]) == 0 {
+			delete(h.dead, workspace)
+		}
+		h.mu.Unlock()
+	}
+	return nil
+}
+
+// describe is the machine as callers see it.
+func (h *Host) describe(s *engine.Sandbox) wire.Machine {
+	record := s.Record()
+	claim := record.Claim
+	machine := wire.Machine{
+		WorkspaceID: claim.WorkspaceID, Epoch: claim.Epoch, Fence: claim.Fence, OperationID: claim.OperationID,
+		Slot: s.Slot, State: "running", Disk: claim.Disk, Address: s.AgentAddress(), AgentKey: h.engine.AgentKey(s.Slot, claim.Epoch),
+		StartedAt: claim.StartedAt, Connected: claim.Connected,
+		Resources: wire.Resources{CPUMillis: record.Size.CPUMillis, MemoryMiB: record.Size.MemoryMiB, DiskGiB: claim.DiskGiB},
+	}
+	if claim.State != engine.Running {
+		machine.State = "paused"
+	}
+	group := h.groups.Get(s.Slot)
+	machine.FreezerFile = group.FreezerFile()
+	if frozen, err := group.Frozen(); err == nil && frozen && machine.State == "running" {
+		machine.State = "frozen"
+	}
+	return machine
+}
+
+func without(list []*engine.Sandbox, gone *engine.Sandbox) []*engine.Sandbox {
+	var kept []*engine.Sandbox
+	for _, s := range list {
+		if s != gone {
+			kept = append(kept, s)
+		}
+	}
+	return kept
+}

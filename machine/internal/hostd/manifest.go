@@ -1,0 +1,253 @@
+package hostd
+
+import (
+	"bytes"
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sort"
+	"strings"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/berth-dev/berth/machine/internal/pool"
+	"github.com/berth-dev/berth/machine/internal/wire"
+)
+
+// A checkpoint is a directory of the pool: the parts of the image, a read-only snapshot of the disk, and manifest.json, whose
+// appearance under that name makes it one. A directory without it is a leftover.
+const (
+	manifestName    = "manifest.json"
+	manifestVersion = 1
+	diskName        = "disk"
+	manifestBytes   = 1 << 20
+)
+
+type manifest struct {
+	Version      int            `json:"version"`
+	WorkspaceID  string         `json:"workspace_id"`
+	CheckpointID string         `json:"checkpoint_id"`
+	OperationID  string         `json:"operation_id"`
+	Epoch        int64          `json:"epoch"`
+	Fence        int64          `json:"fence"`
+	Engine       string         `json:"engine"`
+	SpecVersion  int            `json:"spec_version"`
+	CPUFeatures  string         `json:"cpu_features"`
+	AgentSHA256  string         `json:"agent_sha256"`
+	Layers       []string       `json:"layers"`
+	Resources    wire.Resources `json:"resources"`
+	Parts        []part         `json:"parts"`
+	DiskUUID     string         `json:"disk_uuid"` // of the snapshot's subvolume: another one in its place is seen
+	SizeBytes    int64          `json:"size_bytes"`
+	CreatedAt    string         `json:"created_at"`
+	PausedMS     int64          `json:"paused_ms"`
+}
+
+// part is one file of the image. Inode and change time are of the moment after the digest was taken: while they and the size hold,
+// nobody has written to the file since, and it need not be read again.
+type part struct {
+	Name string `json:"name"`
+	Size int64  `json:"size"`
+	// StoredBytes is what lies on the disk, holes left out; a copy may store more or less.
+	StoredBytes int64  `json:"stored_bytes"`
+	Digest      string `json:"digest"` // contentDigest
+	Inode       uint64 `json:"inode"`
+	CTimeNS     int64  `json:"ctime_ns"`
+}
+
+// sealed is the file: the manifest's bytes and their HMAC under the host's key. A flipped bit anywhere is found.
+type sealed struct {
+	Manifest json.RawMessage `json:"manifest"`
+	Seal     string          `json:"seal"`
+}
+
+func (h *Host) seal(text []byte) string {
+	mac := hmac.New(sha256.New, h.key)
+	mac.Write([]byte("manifest|"))
+	mac.Write(text)
+	return hex.EncodeToString(mac.Sum(nil))
+}
+
+// writeManifest makes the directory a checkpoint. Everything that the manifest names is durable before.
+func (h *Host) writeManifest(dir string, m manifest) error {
+	text, err := json.Marshal(m)
+	if err != nil {
+		return err
+	}
+	whole, err := json.Marshal(sealed{Manifest: text, Seal: h.seal(text)})
+	if err != nil {
+		return err
+	}
+	temporary := filepath.Join(dir, manifestName+".tmp")
+	if err := os.WriteFile(temporary, whole, 0o600); err != nil {
+		return err
+	}
+	if err := pool.FlushFile(temporary); err != nil {
+		return err
+	}
+	if err := h.points.at("checkpoint.rename"); err != nil {
+		return err
+	}
+	if err := os.Rename(temporary, filepath.Join(dir, manifestName)); err != nil {
+		return err
+	}
+	// The directory's own name is durable, too, once its parent is.
+	return errors.Join(pool.SyncDir(dir), pool.SyncDir(filepath.Dir(dir)))
+}
+
+// readManifest checks the seal, and that the checkpoint is the one that is asked for: a valid one in another's place is corrupt.
+func (h *Host) readManifest(workspace, id string) (manifest, error) {
+	var m manifest
+	whole, err := readBounded(filepath.Join(h.pool.CheckpointDir(workspace, id), manifestName), manifestBytes)
+	if errors.Is(err, fs.ErrNotExist) {
+		return m, because("not_found", "There is no such checkpoint", err)
+	}
+	if err != nil {
+		return m, corrupt(err)
+	}
+	var file sealed
+	decoder := json.NewDecoder(bytes.NewReader(whole))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&file); err != nil {
+		return m, corrupt(err)
+	}
+	if decoder.More() || !hmac.Equal([]byte(file.Seal), []byte(h.seal(file.Manifest))) {
+		return m, corrupt(errors.New("the manifest's seal is broken"))
+	}
+	if err := json.Unmarshal(file.Manifest, &m); err != nil {
+		return m, corrupt(err)
+	}
+	if m.WorkspaceID != workspace || m.CheckpointID != id {
+		return m, corrupt(fmt.Errorf("the manifest is of checkpoint %s of %s", m.CheckpointID, m.WorkspaceID))
+	}
+	return m, nil
+}
+
+// verifyContent compares the parts and the disk with the manifest. A part is read only when it may have changed.
+func (h *Host) verifyContent(ctx context.Context, dir string, m manifest) error {
+	for _, expected := range m.Parts {
+		if err := verifyPart(ctx, dir, expected); err != nil {
+			return corrupt(err)
+		}
+	}
+	uuid, err := subvolumeUUID(filepath.Join(dir, diskName))
+	if err != nil {
+		return corrupt(err)
+	}
+	if uuid != m.DiskUUID {
+		return corrupt(errors.New("the disk is not the one of this checkpoint"))
+	}
+	return nil
+}
+
+func verifyPart(ctx context.Context, dir string, expected part) error {
+	path := filepath.Join(dir, expected.Name)
+	found, err := statPart(path)
+	if err != nil {
+		return err
+	}
+	if found.Size == expected.Size && found.Inode == expected.Inode && found.CTimeNS == expected.CTimeNS {
+		return nil
+	}
+	if found.Size != expected.Size {
+		return fmt.Errorf("%s has %d bytes, not %d", expected.Name, found.Size, expected.Size)
+	}
+	digest, err := contentDigest(ctx, path)
+	if err != nil {
+		return err
+	}
+	if digest != expected.Digest {
+		return fmt.Errorf("%s has another content", expected.Name)
+	}
+	return nil
+}
+
+// digestParts makes every file of an image durable and computes its digest at the same time: one waits for the disk, the other
+// for the processor.
+func digestParts(ctx context.Context, dir string, names []string) ([]part, error) {
+	parts, errs := make([]part, len(names)), make([]error, 2*len(names))
+	var work sync.WaitGroup
+	for i, name := range names {
+		path := filepath.Join(dir, name)
+		work.Add(2)
+		go func() {
+			defer work.Done()
+			errs[2*i] = pool.FlushFile(path)
+		}()
+		go func() {
+			defer work.Done()
+			parts[i].Digest, errs[2*i+1] = contentDigest(ctx, path)
+		}()
+	}
+	work.Wait()
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	for i, name := range names {
+		found, err := statPart(filepath.Join(dir, name))
+		if err != nil {
+			return nil, err
+		}
+		found.Name, found.Digest = name, parts[i].Digest
+		parts[i] = found
+	}
+	return parts, nil
+}
+
+func statPart(path string) (part, error) {
+	var stat unix.Stat_t
+	if err := unix.Lstat(path, &stat); err != nil {
+		return part{}, &os.PathError{Op: "stat", Path: path, Err: err}
+	}
+	if stat.Mode&unix.S_IFMT != unix.S_IFREG {
+		return part{}, fmt.Errorf("%s is not a regular file", path)
+	}
+	return part{Size: stat.Size, StoredBytes: stat.Blocks * 512, Inode: stat.Ino, CTimeNS: stat.Ctim.Nano()}, nil
+}
+
+func (m manifest) info() wire.CheckpointInfo {
+	return wire.CheckpointInfo{CheckpointID: m.CheckpointID, WorkspaceID: m.WorkspaceID, Epoch: m.Epoch, Engine: m.Engine, SizeBytes: m.SizeBytes,
+		Disk: diskName, CreatedAt: m.CreatedAt, PausedMS: m.PausedMS, Layers: m.Layers, Resources: m.Resources}
+}
+
+func corrupt(cause error) error {
+	return &refusal{code: "checkpoint_corrupt", message: "The checkpoint does not match its manifest", cause: cause}
+}
+
+func readBounded(path string, bytesMax int64) ([]byte, error) {
+	info, err := os.Lstat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() || info.Size() > bytesMax {
+		return nil, fmt.Errorf("%s is not a small regular file", path)
+	}
+	return os.ReadFile(path)
+}
+
+// cpuFeatures stands for what programs may have found out about the processor before a checkpoint.
+func cpuFeatures() (string, error) {
+	text, err := os.ReadFile("/proc/cpuinfo")
+	if err != nil {
+		return "", err
+	}
+	for _, line := range strings.Split(string(text), "\n") {
+		name, value, _ := strings.Cut(line, ":")
+		switch strings.TrimSpace(name) {
+		case "flags", "Features":
+			flags := strings.Fields(value)
+			sort.Strings(flags)
+			sum := sha256.Sum256([]byte(strings.Join(flags, " ")))
+			return hex.EncodeToString(sum[:]), nil
+		}
+	}
+	return "", errors.New("/proc/cpuinfo names no features")
+}

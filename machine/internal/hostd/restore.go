@@ -1,0 +1,149 @@
+package hostd
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"strings"
+
+	"github.com/berth-dev/berth/machine/internal/engine"
+	"github.com/berth-dev/berth/machine/internal/wire"
+)
+
+// restore continues a checkpoint on a fresh snapshot of its disk. The machine's packets do not leave before connect. The checkpoint
+// itself is only read: whatever fails, it can be restored again.
+func (h *Host) restore(ctx context.Context, r wire.RestoreRequest) (wire.Machine, error) {
+	if s, err := h.alreadyMade(ctx, r.Fence); s != nil || err != nil {
+		return h.describeOr(s, err)
+	}
+	if err := h.points.at("restore.verify"); err != nil {
+		return wire.Machine{}, because("restore_failed", "The checkpoint could not be restored", err)
+	}
+	m, err := h.verifyForRestore(ctx, r)
+	if err != nil {
+		return wire.Machine{}, err
+	}
+	release, err := h.admit(r.WorkspaceID, r.Resources)
+	if err != nil {
+		return wire.Machine{}, err
+	}
+	defer release()
+	lower, err := h.mountLayers(m.Layers)
+	if err != nil {
+		return wire.Machine{}, err
+	}
+	disk := attemptDisk(r.Fence)
+	if err := h.restoreDisk(r, disk); err != nil {
+		return wire.Machine{}, because("restore_failed", "The disk could not be made", err)
+	}
+	s, err := h.restoreSandbox(ctx, r, m, lower, disk)
+	if err != nil {
+		return wire.Machine{}, because("restore_failed", "The checkpoint could not be restored", errors.Join(err, h.discard(s, r.WorkspaceID, disk)))
+	}
+	h.enlist(s)
+	return h.describe(s), h.points.at("restore.answer")
+}
+
+// verifyForRestore refuses before anything is touched.
+func (h *Host) verifyForRestore(ctx context.Context, r wire.RestoreRequest) (manifest, error) {
+	m, err := h.readManifest(r.WorkspaceID, r.CheckpointID)
+	if err != nil {
+		return m, err
+	}
+	switch {
+	case m.Version != manifestVersion || m.SpecVersion != engine.SpecVersion || m.Engine != h.engine.Version():
+		return m, refuse("checkpoint_incompatible", "The checkpoint was written by another build of the engine")
+	case m.CPUFeatures != h.cpuFeatures:
+		return m, refuse("checkpoint_incompatible", "The checkpoint was written on a different processor")
+	case !h.engine.HasAgent(m.AgentSHA256):
+		return m, refuse("checkpoint_incompatible", "The checkpoint's agent is not on this computer")
+	}
+	if err := h.verifyContent(ctx, h.pool.CheckpointDir(r.WorkspaceID, r.CheckpointID), m); err != nil {
+		return m, err
+	}
+	if pages := m.pagesBytes(); pages > int64(r.Resources.MemoryMiB)<<20 {
+		return m, refuse("invalid_resources", "The checkpoint holds more memory than the machine would have")
+	}
+	return m, nil
+}
+
+func (h *Host) restoreDisk(r wire.RestoreRequest, disk string) error {
+	if err := h.points.at("restore.disk"); err != nil {
+		return err
+	}
+	if err := h.pool.EnsureWorkspace(r.WorkspaceID, r.Resources.DiskGiB); err != nil {
+		return err
+	}
+	path := h.pool.DiskPath(r.WorkspaceID, disk)
+	if err := h.pool.DeleteSubvolume(path); err != nil {
+		return err
+	}
+	from := filepath.Join(h.pool.CheckpointDir(r.WorkspaceID, r.CheckpointID), diskName)
+	return h.pool.SnapshotDisk(from, r.WorkspaceID, path, false)
+}
+
+// restoreSandbox returns the sandbox also when it fails after it has one.
+func (h *Host) restoreSandbox(ctx context.Context, r wire.RestoreRequest, m manifest, lower []string, disk string) (*engine.Sandbox, error) {
+	if err := h.points.at("restore.shell"); err != nil {
+		return nil, err
+	}
+	size := sizeOf(r.Resources)
+	s, err := h.stock.takeShell(ctx, size)
+	if err != nil {
+		return nil, err
+	}
+	claim := h.newClaim(r.Fence, disk, m.Layers, r.Resources)
+	claim.OOMKills = h.oomKills(s)
+	err = s.Update(func(record *engine.Record) { record.Kind, record.Size, record.Claim = engine.KindMachine, size, &claim })
+	if err := firstError(err, h.engine.Boost(s, size), h.points.at("restore.mount")); err != nil {
+		return s, err
+	}
+	if err := h.engine.MountDisk(s, lower, h.pool.DiskPath(r.WorkspaceID, disk)); err != nil {
+		return s, err
+	}
+	if err := h.points.at("restore.incarnation"); err != nil {
+		return s, err
+	}
+	if err := h.engine.WriteIncarnation(s, h.incarnation(r.Fence, r.Hostname, r.Resources, r.RenewIdentity)); err != nil {
+		return s, err
+	}
+	if err := h.points.at("restore.restore"); err != nil {
+		return s, err
+	}
+	if err := h.engine.RestoreInto(ctx, s, h.pool.CheckpointDir(r.WorkspaceID, r.CheckpointID), m.AgentSHA256); err != nil {
+		return s, err
+	}
+	return s, h.awaitRestored(ctx, r, s)
+}
+
+func (h *Host) awaitRestored(ctx context.Context, r wire.RestoreRequest, s *engine.Sandbox) error {
+	if err := h.points.at("restore.agent"); err != nil {
+		return err
+	}
+	answer, err := h.engine.WaitForAgent(ctx, s, r.Epoch)
+	if err != nil {
+		return err
+	}
+	if answer.WorkspaceID != r.WorkspaceID {
+		return errors.New("the agent answers as somebody else")
+	}
+	if err := h.points.at("restore.commit"); err != nil {
+		return err
+	}
+	if err := h.handOver(s); err != nil {
+		return err
+	}
+	return s.Update(func(record *engine.Record) { record.Claim.State = engine.Running })
+}
+
+// pagesBytes is how much of the guest's memory the image holds: pages.img has no more than that, holes apart.
+func (m manifest) pagesBytes() int64 {
+	for _, p := range m.Parts {
+		if p.Name == "pages.img" {
+			return p.StoredBytes
+		}
+	}
+	return 0
+}
+
+func containsFold(text, part string) bool { return strings.Contains(strings.ToLower(text), part) }

@@ -1,0 +1,191 @@
+package hostd
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"time"
+
+	"github.com/berth-dev/berth/machine/internal/wire"
+)
+
+// request is any body that says for whom it speaks.
+type request interface{ Caller() wire.Fence }
+
+// Handler answers the verbs of wire/hostd.go.
+func (h *Host) Handler() http.Handler {
+	mux := http.NewServeMux()
+	// These four make something new: a repetition gets the first answer. The others can be done twice.
+	mux.Handle("POST /machines/start", remembered(h, "start", checkStart, h.start))
+	mux.Handle("POST /machines/restore", remembered(h, "restore", checkRestore, h.restore))
+	mux.Handle("POST /machines/checkpoint", remembered(h, "checkpoint", checkCheckpoint, h.checkpoint))
+	mux.Handle("POST /checkpoints/clone", remembered(h, "clone", checkClone, h.clone))
+
+	mux.Handle("POST /machines/connect", verb(h, "connect", checkFenced, h.connect))
+	mux.Handle("POST /machines/unpause", verb(h, "unpause", checkFenced, h.unpause))
+	mux.Handle("POST /machines/stop", verb(h, "stop", checkStop, h.stop))
+	mux.Handle("POST /machines/freeze", verb(h, "freeze", checkFenced, h.freeze))
+	mux.Handle("POST /machines/thaw", verb(h, "thaw", checkFenced, h.thaw))
+	mux.Handle("POST /checkpoints/delete", verb(h, "delete_checkpoints", checkCheckpoints, h.deleteCheckpoints))
+	mux.Handle("POST /disks/delete", verb(h, "delete_disks", checkDisks, h.deleteDisks))
+	mux.Handle("POST /workspaces/fence", verb(h, "fence", checkFenced, h.fence))
+	mux.Handle("POST /workspaces/delete", verb(h, "delete_workspace", checkFenced, h.deleteWorkspace))
+
+	mux.Handle("GET /inventory", view(h, h.inventory))
+	mux.Handle("GET /stats", view(h, h.stats))
+	mux.Handle("GET /healthz", view(h, func(context.Context) (struct{}, error) { return struct{}{}, nil }))
+	mux.HandleFunc("GET /events", h.streamEvents)
+	if h.points.enabled {
+		mux.HandleFunc("PUT /failpoints", h.putFailpoints)
+	}
+	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
+		answer(w, http.StatusNotFound, wire.HostError{Code: "not_found", Message: "There is no such call"})
+	})
+	return mux
+}
+
+func verb[R request, A any](h *Host, name string, check func(R) error, do func(context.Context, R) (A, error)) http.Handler {
+	return handle(h, name, false, check, do)
+}
+
+func remembered[R request, A any](h *Host, name string, check func(R) error, do func(context.Context, R) (A, error)) http.Handler {
+	return handle(h, name, true, check, do)
+}
+
+func handle[R request, A any](h *Host, name string, remember bool, check func(R) error, do func(context.Context, R) (A, error)) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var body R
+		if err := readBody(w, r, &body); err != nil {
+			h.refuse(w, r, err)
+			return
+		}
+		if err := check(body); err != nil {
+			h.refuse(w, r, err)
+			return
+		}
+		c := call{verb: name, fence: body.Caller(), others: othersOf(body), remember: remember}
+		c.do = func(ctx context.Context) (any, error) {
+			h.stock.began()
+			defer h.stock.ended()
+			return do(ctx, body)
+		}
+		value, err := h.jobs.run(r.Context(), c)
+		if err != nil {
+			h.refuse(w, r, err)
+			return
+		}
+		answer(w, http.StatusOK, value)
+	})
+}
+
+// othersOf names what else a verb changes: a fork's checkpoint goes straight into its target.
+func othersOf(body any) map[string]int64 {
+	if r, ok := body.(wire.CheckpointRequest); ok && r.IntoWorkspaceID != "" {
+		return map[string]int64{r.IntoWorkspaceID: r.IntoFence}
+	}
+	return nil
+}
+
+func view[A any](h *Host, read func(context.Context) (A, error)) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		value, err := read(r.Context())
+		if err != nil {
+			h.refuse(w, r, err)
+			return
+		}
+		answer(w, http.StatusOK, value)
+	})
+}
+
+func readBody(w http.ResponseWriter, r *http.Request, into any) error {
+	decoder := json.NewDecoder(http.MaxBytesReader(w, r.Body, bodyBytes))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(into); err != nil {
+		return &refusal{code: "bad_request", message: "The body is not what this call takes", cause: err}
+	}
+	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
+		return refuse("bad_request", "The body is more than one value")
+	}
+	return nil
+}
+
+func (h *Host) refuse(w http.ResponseWriter, r *http.Request, err error) {
+	status, body := hostError(err)
+	if status >= http.StatusInternalServerError {
+		h.log.Error("a call failed", "call", r.URL.Path, "code", body.Code, "error", err)
+	}
+	answer(w, status, body)
+}
+
+func answer(w http.ResponseWriter, status int, value any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	// A caller that hung up does not read; it asks again.
+	_ = json.NewEncoder(w).Encode(value)
+}
+
+// Listen makes the socket and accepts only root and the configured user, whatever the file's mode says.
+func (h *Host) Listen() (net.Listener, error) {
+	path := h.config.Socket
+	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, err
+	}
+	listener, err := net.Listen("unix", path)
+	if err != nil {
+		return nil, err
+	}
+	// A successor may have its own socket there when this one is closed.
+	listener.(*net.UnixListener).SetUnlinkOnClose(false)
+	if err := errors.Join(os.Chown(path, 0, h.config.SocketGID), os.Chmod(path, 0o660)); err != nil {
+		listener.Close()
+		return nil, err
+	}
+	return &peerListener{Listener: listener, uid: uint32(h.config.SocketUID)}, nil
+}
+
+// Serve answers until the context ends, then lets what runs come to its end. Machines run on.
+func (h *Host) Serve(ctx context.Context, listener net.Listener) error {
+	background, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	server := &http.Server{Handler: h.Handler(), ReadHeaderTimeout: 10 * time.Second, MaxHeaderBytes: 16 << 10,
+		BaseContext: func(net.Listener) context.Context { return background }}
+	filled := make(chan struct{})
+	go func() { defer close(filled); h.stock.fill(ctx) }()
+	go h.serveNames(background)
+	drained := make(chan struct{})
+	go func() {
+		defer close(drained)
+		<-ctx.Done()
+		drain, cancel := context.WithTimeout(context.Background(), drainTime)
+		defer cancel()
+		h.jobs.wait(drain)
+		stop() // streams end
+		if err := server.Shutdown(drain); err != nil {
+			server.Close()
+		}
+	}()
+	err := server.Serve(listener)
+	if !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	<-drained
+	<-filled
+	h.engine.Wait()
+	return nil
+}
+
+const drainTime = 25 * time.Second
+
+// serveNames is the guests' resolver. Without it they have no names, but they run: hostd goes on and says so.
+func (h *Host) serveNames(ctx context.Context) {
+	for ctx.Err() == nil {
+		if err := h.router.Serve(ctx); err != nil && ctx.Err() == nil {
+			h.log.Error("the resolver of the machines ended", "error", err)
+			wait(ctx, nil, time.Second)
+		}
+	}
+}

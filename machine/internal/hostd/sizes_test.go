@@ -1,0 +1,197 @@
+package hostd
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/berth-dev/berth/machine/internal/wire"
+)
+
+func TestAMachineStaysWithinItsDiskMemoryAndProcessors(t *testing.T) {
+	d := newDaemon(t, nil)
+	m := d.startMachine(newID(), 1)
+	// The file is removed before anything is printed: a command's output is on the same disk.
+	text := d.run(m, "e=$(dd if=/dev/zero of=/home/big bs=1M count=1200 2>&1); s=$(stat -c %s /home/big); rm /home/big; echo $e; echo $s")
+	if lines := strings.Split(text, "\n"); !strings.Contains(lines[0], "quota") || len(lines[len(lines)-1]) > 10 {
+		t.Errorf("the disk has no end: %s", text)
+	}
+	for _, file := range []struct{ v1, v2, want string }{
+		{"memory.limit_in_bytes", "memory.max", "536870912"}, {"pids.max", "pids.max", "16384"}, {"cpu.cfs_quota_us", "cpu.max", "100000"},
+	} {
+		text, err := os.ReadFile(d.controlFile(m, file.v1, file.v2))
+		must(t, err)
+		if got := strings.Fields(string(text))[0]; got != file.want {
+			t.Errorf("%s is %s, not %s", file.v1, got, file.want)
+		}
+	}
+	d.stop(m)
+}
+
+func TestAMachinePastItsMemoryIsReportedAsOutOfMemory(t *testing.T) {
+	d := newDaemon(t, nil)
+	m := d.startMachine(newID(), 1)
+	// Far below what the guest was told, so that its agent sees no reason to end anybody first.
+	must(t, os.WriteFile(d.controlFile(m, "memory.limit_in_bytes", "memory.max"), []byte("120000000"), 0))
+	d.begin(m, "eater", "head -c 200M /dev/zero > /dev/shm/a; head -c 100M /dev/zero > /tmp/b")
+	event := d.nextEvent(0)
+	if event.WorkspaceID != m.WorkspaceID || event.Reason != "out_of_memory" {
+		t.Fatalf("the event is %+v", event)
+	}
+}
+
+// controlFile is a file of the machine's cgroup, by its name on v1 and v2.
+func (d *daemon) controlFile(m wire.Machine, v1, v2 string) string {
+	dir := filepath.Dir(m.FreezerFile)
+	if strings.HasSuffix(m.FreezerFile, "cgroup.freeze") {
+		return filepath.Join(dir, v2)
+	}
+	controller, _, _ := strings.Cut(v1, ".")
+	return filepath.Join(strings.Replace(dir, "/freezer/", "/"+controller+"/", 1), v1)
+}
+
+func TestAMachineOfAnotherSizeTakesTheSlowPathAndItsCheckpointGrows(t *testing.T) {
+	d := newDaemon(t, nil)
+	workspace := newID()
+	request := d.startRequest(workspace, 1)
+	request.Resources.MemoryMiB = 384
+	var m wire.Machine
+	began := time.Now()
+	d.ok(d.call("POST", "/machines/start", request, &m))
+	t.Logf("start without a slot: %d ms", time.Since(began).Milliseconds())
+	d.run(m, "head -c 120000000 /dev/urandom > /dev/shm/ballast; sha256sum /dev/shm/ballast > /home/sum")
+	id := newID()
+	d.checkpoint(m, id, "paused")
+	d.stop(m)
+	small := d.restoreRequest(workspace, id, 2)
+	small.Resources.MemoryMiB = 64
+	d.refused(d.call("POST", "/machines/restore", small, nil), "invalid_resources")
+	large := d.restoreRequest(workspace, id, 2)
+	large.Resources.MemoryMiB = 512
+	began = time.Now()
+	d.ok(d.call("POST", "/machines/restore", large, &m))
+	t.Logf("restore of 120 MB without a shell: %d ms", time.Since(began).Milliseconds())
+	if text := d.run(m, "sha256sum -c --status /home/sum && awk '/MemTotal/{print $2}' /proc/meminfo"); text != "524288" {
+		t.Fatalf("after the restore: %q", text)
+	}
+	huge := d.startRequest(newID(), 1)
+	huge.Resources.MemoryMiB = 1800
+	d.refused(d.call("POST", "/machines/start", huge, nil), "no_capacity")
+	huge = d.startRequest(newID(), 1)
+	huge.Resources.MemoryMiB = 4000
+	d.refused(d.call("POST", "/machines/start", huge, nil), "invalid_resources")
+}
+
+func TestHostdDiesWhileASandboxSavesAndTheGuestRunsOn(t *testing.T) {
+	d := newDaemon(t, nil)
+	m := d.startMachine(newID(), 1)
+	d.run(m, "head -c 100000000 /dev/urandom > /dev/shm/ballast")
+	d.begin(m, "counter", counter)
+	at := d.counts(m, 0)
+	for _, delay := range []time.Duration{5, 20, 40, 60, 90, 120} {
+		go d.call("POST", "/machines/checkpoint", wire.CheckpointRequest{Fence: d.fence(m.WorkspaceID, 1), CheckpointID: newID(), Then: "paused"}, nil)
+		time.Sleep(delay * time.Millisecond)
+		d.kill()
+		d.start()
+		d.ok(d.call("POST", "/machines/unpause", wire.Fenced{Fence: d.fence(m.WorkspaceID, 1)}, nil))
+		at = d.counts(m, at)
+	}
+	id := newID()
+	d.checkpoint(m, id, "paused")
+	d.stop(m)
+	d.counts(d.restore(m.WorkspaceID, id, 2), 0)
+}
+
+func TestACheckpointOutlivesTheAgentItWasWrittenWithAndRefusesAnotherEngine(t *testing.T) {
+	d := newDaemon(t, nil)
+	workspace, id := d.preparedCheckpoint()
+	d.kill()
+	newer := d.dir + "/agent"
+	binary, err := os.ReadFile(os.Getenv(agentVariable))
+	must(t, err)
+	must(t, os.WriteFile(newer, append(binary, "another build"...), 0o755))
+	d.config["agent"] = newer
+	d.start()
+	resumed := d.restore(workspace, id, 2)
+	d.counts(resumed, 0)
+	var answer wire.Incarnation
+	must(t, json.Unmarshal(d.guest(resumed, "GET", "/incarnation", nil, patient), &answer))
+	fresh := d.startMachine(newID(), 1)
+	var other wire.Incarnation
+	must(t, json.Unmarshal(d.guest(fresh, "GET", "/incarnation", nil, patient), &other))
+	if answer.AgentSHA256 == other.AgentSHA256 {
+		t.Fatal("the restored machine and a new one run the same agent")
+	}
+	d.stop(fresh)
+	d.stop(resumed)
+
+	path := filepath.Join("/proc", itoa(d.process.Process.Pid), "root", d.dir, "pool/ws", workspace, "checkpoints", id, manifestName)
+	for _, change := range []func(*manifest){
+		func(m *manifest) { m.Engine = "another" },
+		func(m *manifest) { m.CPUFeatures = "another" },
+		func(m *manifest) { m.SpecVersion++ },
+	} {
+		d.reseal(path, change)
+		d.refused(d.call("POST", "/machines/restore", d.restoreRequest(workspace, id, 3), nil), "checkpoint_incompatible")
+	}
+}
+
+// reseal writes what an hostd of another version would have written.
+func (d *daemon) reseal(path string, change func(*manifest)) {
+	d.t.Helper()
+	key, err := os.ReadFile(d.dir + "/data/keys/host.key")
+	must(d.t, err)
+	whole, err := os.ReadFile(path)
+	must(d.t, err)
+	var file sealed
+	must(d.t, json.Unmarshal(whole, &file))
+	var m manifest
+	must(d.t, json.Unmarshal(file.Manifest, &m))
+	change(&m)
+	text, err := json.Marshal(m)
+	must(d.t, err)
+	whole, err = json.Marshal(sealed{Manifest: text, Seal: (&Host{key: key}).seal(text)})
+	must(d.t, err)
+	must(d.t, os.WriteFile(path, whole, 0o600))
+}
+
+func TestOnlyRootAndTheConfiguredUserAreAnswered(t *testing.T) {
+	d := newDaemon(t, func(config map[string]any) { config["socket_uid"], config["socket_gid"] = 65534, 65534 })
+	must(t, os.Chmod(d.dir, 0o711))
+	if got := d.askAs(65534); got != "200" {
+		t.Errorf("the configured user gets %q", got)
+	}
+	// The file's mode would keep this one out already; the kernel's word about the peer has to do alone.
+	must(t, os.Chmod(d.dir+"/hostd.sock", 0o666))
+	if got := d.askAs(65533); got == "200" {
+		t.Error("a stranger is answered")
+	}
+	var stat unix.Stat_t
+	must(t, unix.Stat(d.dir+"/data/keys/host.key", &stat))
+	if stat.Mode&0o777 != 0o600 {
+		t.Errorf("the host's key has mode %o", stat.Mode&0o777)
+	}
+}
+
+func TestTheCellThawsAMachineByItsFileAndALimitOutlivesACutShortSave(t *testing.T) {
+	d := newDaemon(t, func(config map[string]any) { config["socket_uid"] = 65534 })
+	m := d.startMachine(newID(), 1)
+	var stat unix.Stat_t
+	must(t, unix.Stat(m.FreezerFile, &stat))
+	if stat.Uid != 65534 {
+		t.Errorf("the freezer file belongs to %d", stat.Uid)
+	}
+	d.setFailpoints(Failpoints{"checkpoint.snapshot": "kill9"})
+	request := wire.CheckpointRequest{Fence: d.fence(m.WorkspaceID, 1), CheckpointID: newID(), Then: "paused"}
+	d.restartAfter("checkpoint.snapshot", d.call("POST", "/machines/checkpoint", request, nil))
+	text, err := os.ReadFile(d.controlFile(m, "cpu.cfs_quota_us", "cpu.max"))
+	must(t, err)
+	if quota := strings.Fields(string(text))[0]; quota != "100000" {
+		t.Errorf("the processor limit is %s", quota)
+	}
+}

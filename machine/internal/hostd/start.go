@@ -1,0 +1,172 @@
+package hostd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/berth-dev/berth/machine/internal/engine"
+	"github.com/berth-dev/berth/machine/internal/wire"
+)
+
+// start claims a waiting slot for a workspace: its disk is mounted into a sandbox that already runs. The disk is a fresh one of this
+// attempt, so a guest that ran before its caller committed has changed nothing that counts.
+func (h *Host) start(ctx context.Context, r wire.StartRequest) (wire.Machine, error) {
+	if s, err := h.alreadyMade(ctx, r.Fence); s != nil || err != nil {
+		return h.describeOr(s, err)
+	}
+	release, err := h.admit(r.WorkspaceID, r.Resources)
+	if err != nil {
+		return wire.Machine{}, err
+	}
+	defer release()
+	lower, err := h.mountLayers(r.Layers)
+	if err != nil {
+		return wire.Machine{}, err
+	}
+	if err := h.points.at("start.disk"); err != nil {
+		return wire.Machine{}, because("start_failed", "The disk could not be made", err)
+	}
+	disk := attemptDisk(r.Fence)
+	if err := h.makeDisk(r, disk); err != nil {
+		return wire.Machine{}, because("start_failed", "The disk could not be made", err)
+	}
+	s, err := h.claimSlot(ctx, r, lower, disk)
+	if err != nil {
+		return wire.Machine{}, because("start_failed", "The machine did not start", errors.Join(err, h.discard(s, r.WorkspaceID, disk)))
+	}
+	h.enlist(s)
+	return h.describe(s), h.points.at("start.answer")
+}
+
+// claimSlot returns the sandbox also when it fails after it has one.
+func (h *Host) claimSlot(ctx context.Context, r wire.StartRequest, lower []string, disk string) (*engine.Sandbox, error) {
+	if err := h.points.at("start.slot"); err != nil {
+		return nil, err
+	}
+	size := sizeOf(r.Resources)
+	s, err := h.stock.takeSlot(ctx, size)
+	if err != nil {
+		return nil, err
+	}
+	claim := h.newClaim(r.Fence, disk, r.Layers, r.Resources)
+	claim.OOMKills = h.oomKills(s)
+	err = s.Update(func(record *engine.Record) { record.Kind, record.Size, record.Claim = engine.KindMachine, size, &claim })
+	if err := firstError(err, h.engine.Resize(s, size), h.points.at("start.mount")); err != nil {
+		return s, err
+	}
+	if err := h.engine.MountDisk(s, lower, h.pool.DiskPath(r.WorkspaceID, disk)); err != nil {
+		return s, err
+	}
+	if err := h.points.at("start.claim"); err != nil {
+		return s, err
+	}
+	if err := h.engine.ClaimAgent(ctx, s, h.incarnation(r.Fence, r.Hostname, r.Resources, false)); err != nil {
+		return s, err
+	}
+	if err := h.points.at("start.commit"); err != nil {
+		return s, err
+	}
+	if err := h.handOver(s); err != nil {
+		return s, err
+	}
+	return s, s.Update(func(record *engine.Record) { record.Claim.State = engine.Running })
+}
+
+// alreadyMade finds the machine of this very attempt, made by a hostd that died before it answered. Any other one is in the way.
+func (h *Host) alreadyMade(ctx context.Context, f wire.Fence) (*engine.Sandbox, error) {
+	if s := h.machine(f.WorkspaceID); s != nil {
+		claim := s.Record().Claim
+		if claim.Epoch == f.Epoch && claim.Fence == f.Fence && claim.OperationID == f.OperationID {
+			return s, nil
+		}
+		return nil, refuse("already_running", "The workspace has a machine here")
+	}
+	return nil, h.clearDead(ctx, f.WorkspaceID)
+}
+
+func (h *Host) describeOr(s *engine.Sandbox, err error) (wire.Machine, error) {
+	if err != nil {
+		return wire.Machine{}, err
+	}
+	return h.describe(s), nil
+}
+
+// mountLayers gives the mount points topmost first, as an overlay takes them.
+func (h *Host) mountLayers(digests []string) ([]string, error) {
+	var points []string
+	for _, digest := range digests {
+		point, err := h.layers.Mount(digest)
+		if errors.Is(err, os.ErrNotExist) {
+			return nil, because("layer_missing", "A template layer is not on this computer", err)
+		}
+		if err != nil {
+			return nil, because("start_failed", "A template layer could not be mounted", err)
+		}
+		points = append(points, point)
+	}
+	slices.Reverse(points)
+	return points, nil
+}
+
+func (h *Host) makeDisk(r wire.StartRequest, disk string) error {
+	if err := h.pool.EnsureWorkspace(r.WorkspaceID, r.Resources.DiskGiB); err != nil {
+		return err
+	}
+	path := h.pool.DiskPath(r.WorkspaceID, disk)
+	// One of this name can only be what an attempt left that was cut short.
+	if err := h.pool.DeleteSubvolume(path); err != nil {
+		return err
+	}
+	if r.FromDisk == "" {
+		return h.pool.CreateDisk(r.WorkspaceID, disk)
+	}
+	from := h.pool.DiskPath(r.WorkspaceID, r.FromDisk)
+	if _, err := os.Stat(from); errors.Is(err, os.ErrNotExist) {
+		return refuse("not_found", "The disk to continue from is not here")
+	}
+	return h.pool.SnapshotDisk(from, r.WorkspaceID, path, false)
+}
+
+// discard takes back a machine that was not finished, and the disk of its attempt. It may not be cut short by the caller's deadline.
+func (h *Host) discard(s *engine.Sandbox, workspace, disk string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	if s != nil {
+		if err := h.engine.Remove(ctx, s); err != nil {
+			h.mu.Lock()
+			h.dead[workspace] = append(h.dead[workspace], s)
+			h.mu.Unlock()
+			return err
+		}
+	}
+	return h.pool.DeleteSubvolume(h.pool.DiskPath(workspace, disk))
+}
+
+func (h *Host) newClaim(f wire.Fence, disk string, layers []string, resources wire.Resources) engine.Claim {
+	return engine.Claim{WorkspaceID: f.WorkspaceID, OperationID: f.OperationID, Epoch: f.Epoch, Fence: f.Fence, State: engine.Assembling,
+		Disk: disk, Layers: layers, DiskGiB: resources.DiskGiB, StartedAt: stamp(time.Now())}
+}
+
+func (h *Host) incarnation(f wire.Fence, hostname string, resources wire.Resources, renew bool) wire.Incarnation {
+	return wire.Incarnation{WorkspaceID: f.WorkspaceID, Epoch: f.Epoch, Protocol: wire.AgentProtocol, Hostname: hostname, RenewIdentity: renew,
+		Limits: &wire.GuestLimits{MemoryBytes: int64(resources.MemoryMiB) << 20, Processes: processesMax, OutputBytes: min(retainedOutputMax, int64(resources.DiskGiB)<<30/4)}}
+}
+
+func (h *Host) oomKills(s *engine.Sandbox) int64 {
+	_, _, kills, err := h.groups.Get(s.Slot).Stats()
+	if err != nil {
+		return 0
+	}
+	return kills
+}
+
+// attemptDisk names the disk of one attempt; no two attempts share a fence.
+func attemptDisk(f wire.Fence) string { return fmt.Sprintf("e%d.%d", f.Epoch, f.Fence) }
+
+func sizeOf(r wire.Resources) engine.Size {
+	return engine.Size{CPUMillis: r.CPUMillis, MemoryMiB: r.MemoryMiB}
+}

@@ -1,0 +1,220 @@
+package hostd
+
+import (
+	"context"
+	"runtime"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/berth-dev/berth/machine/internal/engine"
+)
+
+// stock is what waits ahead of need: slots for starts, shells for restores. It is filled in the background, one at a time, and
+// only while no verb runs: a slot of tomorrow must not slow down a call of today.
+type stock struct {
+	host   *Host
+	mu     sync.Mutex
+	slots  []*engine.Sandbox
+	shells []*engine.Sandbox
+	verbs  int
+	wake   chan struct{}
+
+	busySince time.Time // of the filling loop alone
+}
+
+const (
+	quietTime    = 150 * time.Millisecond // after a verb, before a slot is started: the machine it made is being used right now
+	patienceTime = 2 * time.Second
+	fillRetry    = 5 * time.Second
+	slotLife     = 60 * time.Second // to start one
+	cpusVisible  = 2                // at least: fewer make programs leave out their locks
+)
+
+func (k *stock) init(h *Host) {
+	k.host = h
+	k.wake = make(chan struct{}, 1)
+}
+
+// began and ended count the verbs that keep the filling back.
+func (k *stock) began() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.verbs++
+}
+
+func (k *stock) ended() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.verbs--
+	k.poke()
+}
+
+func (k *stock) poke() {
+	select {
+	case k.wake <- struct{}{}:
+	default:
+	}
+}
+
+// takeSlot gives a waiting slot that fits; none left means the slow path, never an error.
+func (k *stock) takeSlot(ctx context.Context, size engine.Size) (*engine.Sandbox, error) {
+	fits := func(s *engine.Sandbox) bool {
+		have := s.Record().Size
+		return have.MemoryMiB == size.MemoryMiB && visibleCPUs(have) == visibleCPUs(size)
+	}
+	if s := k.take(&k.slots, fits); s != nil {
+		return s, nil
+	}
+	return k.host.engine.StartSlot(ctx, size)
+}
+
+// takeShell gives a shell of the right memory. How many processors the guest sees comes from the checkpoint.
+func (k *stock) takeShell(ctx context.Context, size engine.Size) (*engine.Sandbox, error) {
+	fits := func(s *engine.Sandbox) bool { return s.Record().Size.MemoryMiB == size.MemoryMiB }
+	if s := k.take(&k.shells, fits); s != nil {
+		return s, nil
+	}
+	return k.host.engine.CreateShell(ctx, size)
+}
+
+func (k *stock) take(from *[]*engine.Sandbox, fits func(*engine.Sandbox) bool) *engine.Sandbox {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for i, s := range *from {
+		if !s.Ended() && fits(s) {
+			*from = slices.Delete(*from, i, i+1)
+			k.poke()
+			return s
+		}
+	}
+	return nil
+}
+
+// put adds one that is ready; it goes again when it ends by itself.
+func (k *stock) put(s *engine.Sandbox) {
+	k.mu.Lock()
+	if s.Record().Kind == engine.KindShell {
+		k.shells = append(k.shells, s)
+	} else {
+		k.slots = append(k.slots, s)
+	}
+	k.mu.Unlock()
+	go func() {
+		<-s.Done()
+		k.lost(s)
+	}()
+}
+
+func (k *stock) lost(s *engine.Sandbox) {
+	k.mu.Lock()
+	waiting := slices.Contains(k.slots, s) || slices.Contains(k.shells, s)
+	k.slots, k.shells = without(k.slots, s), without(k.shells, s)
+	k.mu.Unlock()
+	if !waiting {
+		return // whoever took it deals with its end
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), slotLife)
+	defer cancel()
+	if err := k.host.engine.Remove(ctx, s); err != nil {
+		k.host.log.Error("a slot that ended is not removed", "slot", s.Slot, "error", err)
+	}
+	k.poke()
+}
+
+func (k *stock) counts() (slots, shells int) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return len(k.slots), len(k.shells)
+}
+
+// fill runs until the context ends.
+func (k *stock) fill(ctx context.Context) {
+	for ctx.Err() == nil {
+		kind := k.missing()
+		if kind == "" {
+			wait(ctx, k.wake, time.Hour)
+			continue
+		}
+		if k.holdBack(ctx, kind) {
+			continue
+		}
+		if err := k.add(ctx, kind); err != nil && ctx.Err() == nil {
+			k.host.log.Error("no slot could be started ahead of need", "kind", kind, "error", err)
+			wait(ctx, nil, fillRetry)
+		}
+	}
+}
+
+// holdBack waits for a moment of quiet and says whether something came instead. When a kind has run out, quiet is not waited for, and
+// not even a verb that never seems to end keeps it from being made: the slow path of the next start would cost as much.
+func (k *stock) holdBack(ctx context.Context, kind string) bool {
+	slots, shells := k.counts()
+	out := slots == 0 && kind == engine.KindSlot || shells == 0 && kind == engine.KindShell
+	if !k.busy() {
+		k.busySince = time.Time{}
+		if out {
+			return false
+		}
+		wait(ctx, nil, quietTime)
+		return k.busy() || ctx.Err() != nil
+	}
+	if k.busySince.IsZero() {
+		k.busySince = time.Now()
+	}
+	if out && time.Since(k.busySince) > patienceTime {
+		return false
+	}
+	wait(ctx, k.wake, patienceTime/4)
+	return true
+}
+
+func (k *stock) add(ctx context.Context, kind string) error {
+	ctx, cancel := context.WithTimeout(ctx, slotLife)
+	defer cancel()
+	config := k.host.config.Slots
+	size := engine.Size{CPUMillis: config.CPUMillis, MemoryMiB: config.MemoryMiB}
+	make := k.host.engine.StartSlot
+	if kind == engine.KindShell {
+		make = k.host.engine.CreateShell
+	}
+	s, err := make(ctx, size)
+	if err == nil {
+		k.put(s)
+	}
+	return err
+}
+
+// missing says what is short, slots and shells in turn so that neither waits for all of the other.
+func (k *stock) missing() string {
+	slots, shells := k.counts()
+	wantSlots, wantShells := k.host.config.Slots.Count-slots, k.host.config.Shells.Count-shells
+	switch {
+	case wantSlots <= 0 && wantShells <= 0:
+		return ""
+	case wantShells > wantSlots || wantSlots <= 0:
+		return engine.KindShell
+	default:
+		return engine.KindSlot
+	}
+}
+
+func (k *stock) busy() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.verbs > 0
+}
+
+func visibleCPUs(size engine.Size) int {
+	return min(max(cpusVisible, (size.CPUMillis+999)/1000), max(cpusVisible, runtime.NumCPU()))
+}
+
+func wait(ctx context.Context, wake <-chan struct{}, atMost time.Duration) {
+	timer := time.NewTimer(atMost)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-wake:
+	case <-timer.C:
+	}
+}

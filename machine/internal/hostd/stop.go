@@ -1,0 +1,156 @@
+package hostd
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+
+	"github.com/berth-dev/berth/machine/internal/engine"
+	"github.com/berth-dev/berth/machine/internal/pool"
+	"github.com/berth-dev/berth/machine/internal/wire"
+)
+
+// stop ends a workspace's machine and takes everything around it away. Its disk stays. No machine is no error.
+func (h *Host) stop(ctx context.Context, r wire.StopRequest) (struct{}, error) {
+	var done struct{}
+	s := h.machine(r.WorkspaceID)
+	if s != nil && r.MachineEpoch != 0 && s.Record().Claim.Epoch != r.MachineEpoch {
+		return done, nil // it came late: the machine it meant is gone
+	}
+	if err := h.endMachine(ctx, r.WorkspaceID); err != nil {
+		return done, err
+	}
+	return done, h.points.at("stop.answer")
+}
+
+// endMachine is repeated by whoever comes next if it fails half-way: the sandbox is in the list of dead ones then.
+func (h *Host) endMachine(ctx context.Context, workspace string) error {
+	if err := h.points.at("stop.kill"); err != nil {
+		return err
+	}
+	h.mu.Lock()
+	s := h.machines[workspace]
+	if s != nil {
+		h.stopping[s] = true
+	}
+	h.mu.Unlock()
+	if s != nil {
+		if err := h.engine.Kill(ctx, s); err != nil {
+			return err
+		}
+		h.mu.Lock()
+		delete(h.machines, workspace)
+		delete(h.stopping, s)
+		h.dead[workspace] = append(h.dead[workspace], s)
+		h.mu.Unlock()
+	}
+	if err := h.points.at("stop.unmount"); err != nil {
+		return err
+	}
+	return h.clearDead(ctx, workspace)
+}
+
+func (h *Host) connect(_ context.Context, r wire.Fenced) (struct{}, error) {
+	s, err := h.runningMachine(r.Fence)
+	if err != nil {
+		return struct{}{}, err
+	}
+	if err := h.points.at("connect.network"); err != nil {
+		return struct{}{}, err
+	}
+	if err := h.router.Connect(s.Slot); err != nil {
+		return struct{}{}, err
+	}
+	return struct{}{}, s.Update(func(record *engine.Record) { record.Claim.Connected = true })
+}
+
+func (h *Host) unpause(ctx context.Context, r wire.Fenced) (struct{}, error) {
+	s, err := h.runningMachine(r.Fence)
+	if err != nil {
+		return struct{}{}, err
+	}
+	if err := h.points.at("unpause.resume"); err != nil {
+		return struct{}{}, err
+	}
+	return struct{}{}, h.engine.Unpause(ctx, s)
+}
+
+func (h *Host) freeze(_ context.Context, r wire.Fenced) (struct{}, error) {
+	s, err := h.runningMachine(r.Fence)
+	if err != nil {
+		return struct{}{}, err
+	}
+	return struct{}{}, h.groups.Get(s.Slot).Freeze()
+}
+
+func (h *Host) thaw(_ context.Context, r wire.Fenced) (struct{}, error) {
+	s, err := h.runningMachine(r.Fence)
+	if err != nil {
+		return struct{}{}, err
+	}
+	return struct{}{}, h.groups.Get(s.Slot).Thaw()
+}
+
+// fence has done its work before it gets its turn: the fence is raised, and what ran has ended.
+func (h *Host) fence(context.Context, wire.Fenced) (struct{}, error) {
+	return struct{}{}, h.points.at("fence.write")
+}
+
+func (h *Host) deleteDisks(_ context.Context, r wire.DeleteRequest) (struct{}, error) {
+	s := h.machine(r.WorkspaceID)
+	for _, name := range r.Names {
+		if s != nil && s.Record().Claim.Disk == name {
+			return struct{}{}, refuse("already_running", "A machine runs on one of these disks")
+		}
+	}
+	for _, name := range r.Names {
+		if err := h.pool.DeleteSubvolume(h.pool.DiskPath(r.WorkspaceID, name)); err != nil {
+			return struct{}{}, err
+		}
+	}
+	return struct{}{}, nil
+}
+
+func (h *Host) deleteCheckpoints(_ context.Context, r wire.DeleteRequest) (struct{}, error) {
+	for _, id := range r.Names {
+		if err := h.removeCheckpoint(r.WorkspaceID, id); err != nil {
+			return struct{}{}, err
+		}
+	}
+	return struct{}{}, nil
+}
+
+// removeCheckpoint takes the manifest first: from then on the rest is a leftover that any later start of hostd removes.
+func (h *Host) removeCheckpoint(workspace, id string) error {
+	dir := h.pool.CheckpointDir(workspace, id)
+	if _, err := os.Lstat(dir); errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err := os.Remove(filepath.Join(dir, manifestName)); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	if err := pool.SyncDir(dir); err != nil {
+		return err
+	}
+	if err := h.pool.DeleteSubvolume(filepath.Join(dir, diskName)); err != nil {
+		return err
+	}
+	return os.RemoveAll(dir)
+}
+
+func (h *Host) deleteWorkspace(ctx context.Context, r wire.Fenced) (struct{}, error) {
+	if err := h.points.at("delete.stop"); err != nil {
+		return struct{}{}, err
+	}
+	if err := h.endMachine(ctx, r.WorkspaceID); err != nil {
+		return struct{}{}, err
+	}
+	if err := h.points.at("delete.files"); err != nil {
+		return struct{}{}, err
+	}
+	if err := h.pool.DeleteWorkspace(r.WorkspaceID); err != nil {
+		return struct{}{}, err
+	}
+	return struct{}{}, h.points.at("delete.answer")
+}

@@ -1,0 +1,163 @@
+package hostd
+
+import (
+	"regexp"
+
+	"github.com/berth-dev/berth/machine/internal/wire"
+)
+
+// Every argument is checked here, before anything is done with it: names become parts of paths.
+var (
+	uuidPattern     = regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$`)
+	digestPattern   = regexp.MustCompile(`^[0-9a-f]{64}$`)
+	hostnamePattern = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
+	stepPattern     = regexp.MustCompile(`^[a-z0-9][a-z0-9_.:-]{0,63}$`)
+	diskPattern     = regexp.MustCompile(`^e[0-9]{1,18}\.[0-9]{1,18}$`)
+)
+
+const (
+	layersMax   = 32
+	namesMax    = 256
+	numberMax   = 1 << 53 // what JavaScript counts exactly
+	memoryMin   = 64
+	memoryMax   = 1 << 20
+	cpuMin      = 50
+	cpuMax      = 256_000
+	diskGiBMax  = 16 << 10
+	bodyBytes   = 1 << 20
+	eventsKept  = 4096
+	answersKept = 256
+)
+
+func checkFence(f wire.Fence) error {
+	switch {
+	case !uuidPattern.MatchString(f.WorkspaceID):
+		return refuse("bad_request", "workspace_id is not a UUID")
+	case !uuidPattern.MatchString(f.OperationID):
+		return refuse("bad_request", "operation_id is not a UUID")
+	case !stepPattern.MatchString(f.Step):
+		return refuse("bad_request", "step is not a name")
+	case f.Epoch < 0 || f.Epoch > numberMax || f.Fence < 1 || f.Fence > numberMax:
+		return refuse("bad_request", "epoch or fence is out of range")
+	}
+	return nil
+}
+
+func checkResources(r wire.Resources) error {
+	switch {
+	case r.CPUMillis < cpuMin || r.CPUMillis > cpuMax:
+		return refuse("invalid_resources", "cpu_millis is out of range")
+	case r.MemoryMiB < memoryMin || r.MemoryMiB > memoryMax:
+		return refuse("invalid_resources", "memory_mib is out of range")
+	case r.DiskGiB < 1 || r.DiskGiB > diskGiBMax:
+		return refuse("invalid_resources", "disk_gib is out of range")
+	}
+	return nil
+}
+
+// checkEpoch is for verbs that make a machine: epoch 0 is a slot's, before anybody claimed it.
+func checkEpoch(f wire.Fence) error {
+	if f.Epoch < 1 {
+		return refuse("bad_request", "epoch starts at 1")
+	}
+	return nil
+}
+
+func checkStart(r wire.StartRequest) error {
+	if err := firstError(checkFence(r.Fence), checkEpoch(r.Fence), checkResources(r.Resources), checkHostname(r.Hostname)); err != nil {
+		return err
+	}
+	if len(r.Layers) < 1 || len(r.Layers) > layersMax {
+		return refuse("bad_request", "layers are 1 to 32 digests")
+	}
+	for _, digest := range r.Layers {
+		if !digestPattern.MatchString(digest) {
+			return refuse("bad_request", "a layer is not a SHA-256 in hex")
+		}
+	}
+	if r.FromDisk != "" && !diskPattern.MatchString(r.FromDisk) {
+		return refuse("bad_request", "from_disk is not the name of a disk")
+	}
+	return nil
+}
+
+func checkRestore(r wire.RestoreRequest) error {
+	return firstError(checkFence(r.Fence), checkEpoch(r.Fence), checkResources(r.Resources), checkHostname(r.Hostname), checkCheckpointID(r.CheckpointID))
+}
+
+func checkCheckpoint(r wire.CheckpointRequest) error {
+	if err := firstError(checkFence(r.Fence), checkCheckpointID(r.CheckpointID)); err != nil {
+		return err
+	}
+	if r.Then != thenPaused && r.Then != thenRunning {
+		return refuse("bad_request", "then is paused or running")
+	}
+	if r.IntoWorkspaceID == "" {
+		return nil
+	}
+	if !uuidPattern.MatchString(r.IntoWorkspaceID) || r.IntoWorkspaceID == r.WorkspaceID {
+		return refuse("bad_request", "into_workspace_id is not the UUID of another workspace")
+	}
+	if r.IntoFence < 1 || r.IntoFence > numberMax {
+		return refuse("bad_request", "into_fence is out of range")
+	}
+	return nil
+}
+
+func checkClone(r wire.CloneRequest) error {
+	if err := firstError(checkFence(r.Fence), checkCheckpointID(r.CheckpointID), checkCheckpointID(r.SourceCheckpoint)); err != nil {
+		return err
+	}
+	if !uuidPattern.MatchString(r.SourceWorkspaceID) || r.SourceWorkspaceID == r.WorkspaceID {
+		return refuse("bad_request", "source_workspace_id is not the UUID of another workspace")
+	}
+	return nil
+}
+
+func checkStop(r wire.StopRequest) error {
+	if r.MachineEpoch < 0 || r.MachineEpoch > numberMax {
+		return refuse("bad_request", "machine_epoch is out of range")
+	}
+	return checkFence(r.Fence)
+}
+
+func checkFenced(r wire.Fenced) error { return checkFence(r.Fence) }
+
+func checkDisks(r wire.DeleteRequest) error { return checkNames(r, diskPattern) }
+
+func checkCheckpoints(r wire.DeleteRequest) error { return checkNames(r, uuidPattern) }
+
+func checkNames(r wire.DeleteRequest, pattern *regexp.Regexp) error {
+	if len(r.Names) > namesMax {
+		return refuse("bad_request", "at most 256 names")
+	}
+	for _, name := range r.Names {
+		if !pattern.MatchString(name) {
+			return refuse("bad_request", "a name is malformed")
+		}
+	}
+	return checkFence(r.Fence)
+}
+
+func checkHostname(name string) error {
+	if !hostnamePattern.MatchString(name) {
+		return refuse("bad_request", "hostname is not a name of one label")
+	}
+	return nil
+}
+
+func checkCheckpointID(id string) error {
+	if !uuidPattern.MatchString(id) {
+		return refuse("bad_request", "checkpoint_id is not a UUID")
+	}
+	return nil
+}
+
+func firstError(errs ...error) error {
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

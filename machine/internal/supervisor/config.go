@@ -1,0 +1,105 @@
+// Package supervisor keeps the processes of one installation running: it starts them in order, starts again what dies, takes over what
+// an earlier supervisor left running, and ends them in the opposite order. Machines are not its children and outlive it.
+package supervisor
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// Config is what the preparing command prints.
+type Config struct {
+	Instance string  `json:"instance"`
+	RunDir   string  `json:"run_dir"`
+	LogDir   string  `json:"log_dir"`
+	Mounts   []Mount `json:"mounts"`
+	Children []Child `json:"children"`
+	// Announcement is a file of text for people, printed and removed when everything is ready.
+	Announcement string `json:"announcement"`
+}
+
+// Mount is a read-only bind of a directory, so that unprivileged children reach a clone below a home they may not enter.
+type Mount struct {
+	Source string `json:"source"`
+	Target string `json:"target"`
+}
+
+// Child is one process. Children of a stage start together; a stage begins when the one before it is ready.
+type Child struct {
+	Name  string `json:"name"`
+	Stage int    `json:"stage"`
+	// Once: it runs to its end before the next stage and is not started again.
+	Once bool     `json:"once,omitempty"`
+	Argv []string `json:"argv"`
+	Dir  string   `json:"dir"`
+	Env  []string `json:"env"`
+	// FirstEnv is added the first time only: a failpoint that kills its process must not meet the next one.
+	FirstEnv []string `json:"first_env,omitempty"`
+	UID      uint32   `json:"uid"`
+	GID      uint32   `json:"gid"`
+	Ready    Ready    `json:"ready"`
+	// StopSignal asks the child to end; after StopSeconds it is killed.
+	StopSignal   string `json:"stop_signal"`
+	StopSeconds  int    `json:"stop_seconds"`
+	StartSeconds int    `json:"start_seconds"`
+	// Version changes with whatever the child reads when it starts: a running one of another version is replaced, not taken over.
+	Version string `json:"version"`
+}
+
+// Ready says how to see that a child serves: it accepts connections at Unix, or answers 200 at Path there or at TCP.
+type Ready struct {
+	Unix string `json:"unix,omitempty"`
+	TCP  string `json:"tcp,omitempty"`
+	Path string `json:"path,omitempty"`
+}
+
+// ReadConfig parses and checks the configuration. A field that is not known is an error.
+func ReadConfig(text []byte) (Config, error) {
+	var config Config
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&config); err != nil {
+		return config, fmt.Errorf("the supervisor's configuration: %w", err)
+	}
+	return config, config.check()
+}
+
+func (c Config) check() error {
+	var wrong []error
+	expect := func(ok bool, message string) {
+		if !ok {
+			wrong = append(wrong, errors.New(message))
+		}
+	}
+	expect(filepath.IsAbs(c.RunDir) && filepath.IsAbs(c.LogDir), "run_dir and log_dir are absolute paths")
+	names := map[string]bool{}
+	for _, child := range c.Children {
+		expect(child.Name != "" && filepath.Base(child.Name) == child.Name && !names[child.Name], "children have names of their own")
+		expect(len(child.Argv) > 0 && filepath.IsAbs(child.Argv[0]), child.Name+": argv starts with an absolute path")
+		expect(child.StopSeconds > 0 && child.StartSeconds > 0, child.Name+": stop_seconds and start_seconds are needed")
+		expect(unix.SignalNum(child.StopSignal) != 0, child.Name+": stop_signal is the name of a signal")
+		names[child.Name] = true
+	}
+	return errors.Join(wrong...)
+}
+
+func (c Child) stopSignal() syscall.Signal { return unix.SignalNum(c.StopSignal) }
+
+// fingerprint names everything that makes a running child the one that this configuration asks for.
+func (c Child) fingerprint() string {
+	c.FirstEnv = nil
+	text, err := json.Marshal(c)
+	if err != nil {
+		panic(err) // strings and numbers alone
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:8])
+}

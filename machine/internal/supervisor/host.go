@@ -1,0 +1,98 @@
+package supervisor
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// ErrRunning is returned by Lock when another supervisor has the data directory.
+var ErrRunning = errors.New("Berth is already running on this data directory")
+
+// Lock makes this the only supervisor of a data directory until the process ends, however it ends. The lock is not inherited.
+func Lock(dataDir string) (*os.File, error) {
+	file, err := os.OpenFile(filepath.Join(dataDir, "supervisor.lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		holder, _ := os.ReadFile(file.Name()) // only for the message
+		file.Close()
+		if errors.Is(err, unix.EWOULDBLOCK) {
+			return nil, fmt.Errorf("%w (%s, process %s)", ErrRunning, dataDir, strings.TrimSpace(string(holder)))
+		}
+		return nil, err
+	}
+	if err := file.Truncate(0); err != nil {
+		return nil, err
+	}
+	_, err = fmt.Fprintf(file, "%d\n", os.Getpid())
+	return file, err
+}
+
+// BecomeReaper makes orphans of this process tree its own children, as they are when it is a container's first process.
+func BecomeReaper() error {
+	return unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+}
+
+// reap collects every child that has ended. Deaths that matter are seen through pidfds.
+func reap() {
+	for {
+		var status unix.WaitStatus
+		pid, err := unix.Wait4(-1, &status, unix.WNOHANG, nil)
+		if errors.Is(err, unix.EINTR) {
+			continue
+		}
+		if pid <= 0 {
+			return
+		}
+		exits.note(pid, status)
+	}
+}
+
+// mount makes the target a read-only view of the source, and leaves one that is so already to the children that use it.
+func (m Mount) mount() error {
+	same, err := isSameDirectory(m.Source, m.Target)
+	if err != nil || same {
+		return err
+	}
+	if err := m.unmount(); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(m.Target, 0o755); err != nil {
+		return err
+	}
+	if err := unix.Mount(m.Source, m.Target, "", unix.MS_BIND, ""); err != nil {
+		return fmt.Errorf("mounting %s on %s: %w", m.Source, m.Target, err)
+	}
+	if err := unix.Mount("", m.Target, "", unix.MS_BIND|unix.MS_REMOUNT|unix.MS_RDONLY, ""); err != nil {
+		return fmt.Errorf("making %s read-only: %w", m.Target, err)
+	}
+	return nil
+}
+
+func (m Mount) unmount() error {
+	err := unix.Unmount(m.Target, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW)
+	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOENT) {
+		return nil // not mounted
+	}
+	return err
+}
+
+func isSameDirectory(source, target string) (bool, error) {
+	var a, b unix.Stat_t
+	if err := unix.Stat(source, &a); err != nil {
+		return false, err
+	}
+	if err := unix.Stat(target, &b); err != nil {
+		if errors.Is(err, unix.ENOENT) {
+			return false, nil
+		}
+		return false, err
+	}
+	return a.Dev == b.Dev && a.Ino == b.Ino, nil
+}

@@ -1,0 +1,86 @@
+package supervisor
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+const (
+	logBytesMax   = 16 << 20
+	logCheckEvery = 2 * time.Second
+	logTailBytes  = 4000
+)
+
+func logPath(dir, name string) string { return filepath.Join(dir, name+".log") }
+
+func openLog(dir string, child Child) (*os.File, error) {
+	return os.OpenFile(logPath(dir, child.Name), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+}
+
+// boundLogs keeps each log and its predecessor below about 16 MiB. The children hold the files open, so a full log is copied
+// and emptied rather than renamed: what is written between the two is lost, which is better than a full disk.
+func boundLogs(ctx context.Context, config Config, report func(string)) {
+	ticker := time.NewTicker(logCheckEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		for _, child := range config.Children {
+			if err := boundLog(logPath(config.LogDir, child.Name), logBytesMax); err != nil {
+				report("the log of " + child.Name + " cannot be bounded: " + err.Error())
+			}
+		}
+	}
+}
+
+func boundLog(path string, bytesMax int64) error {
+	info, err := os.Stat(path)
+	if errors.Is(err, os.ErrNotExist) || (err == nil && info.Size() <= bytesMax) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	// When there is no room for a copy the log is emptied all the same.
+	copied := copyTail(path, path+".1", bytesMax)
+	return errors.Join(os.Truncate(path, 0), copied)
+}
+
+func copyTail(from, to string, bytesMax int64) error {
+	source, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer source.Close()
+	if _, err := source.Seek(-bytesMax, io.SeekEnd); err != nil {
+		return err
+	}
+	target, err := os.OpenFile(to, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(target, io.LimitReader(source, bytesMax))
+	return errors.Join(err, target.Close())
+}
+
+// tail is the end of a child's log, to be shown when it does not start.
+func tail(dir, name string) string {
+	file, err := os.Open(logPath(dir, name))
+	if err != nil {
+		return ""
+	}
+	defer file.Close()
+	if _, err := file.Seek(-logTailBytes, io.SeekEnd); err != nil {
+		file.Seek(0, io.SeekStart)
+	}
+	text, _ := io.ReadAll(io.LimitReader(file, logTailBytes)) // as much as can be read is what can be shown
+	return strings.TrimSpace(string(text))
+}

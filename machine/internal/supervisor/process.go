@@ -1,0 +1,222 @@
+package supervisor
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// markVariable stands in the environment of every child, so that one whose pid was never written down is found all the same.
+const markVariable = "BERTH_SUPERVISED"
+
+// process is a running child, started here or by an earlier supervisor. A pid alone does not name a process: pids come round again.
+type process struct {
+	PID         int    `json:"pid"`
+	StartTime   uint64 `json:"start_time"` // clock ticks since the computer started
+	BootID      string `json:"boot_id"`
+	Fingerprint string `json:"fingerprint"`
+	pidfd       int
+	ours        bool // a child of this process, whose exit status will be known
+}
+
+// start starts a child in a session of its own: a signal to the terminal's group reaches the supervisor alone.
+func start(config Config, child Child, env []string) (*process, error) {
+	log, err := openLog(config.LogDir, child)
+	if err != nil {
+		return nil, err
+	}
+	defer log.Close()
+	null, err := os.Open(os.DevNull)
+	if err != nil {
+		return nil, err
+	}
+	defer null.Close()
+	// The pidfd comes with the fork: a child that ends at once may be reaped before anybody could open one.
+	pidfd := -1
+	attributes := &syscall.ProcAttr{
+		Dir: child.Dir,
+		Env: append(slices.Clone(env), mark(config.Instance, child)),
+		// Files, not pipes: a child must not lose its output, or its life, with the supervisor.
+		Files: []uintptr{null.Fd(), log.Fd(), log.Fd()},
+		Sys: &syscall.SysProcAttr{Setsid: true, PidFD: &pidfd,
+			Credential: &syscall.Credential{Uid: child.UID, Gid: child.GID, NoSetGroups: os.Getuid() != 0}},
+	}
+	pid, err := syscall.ForkExec(child.Argv[0], child.Argv, attributes)
+	if err != nil {
+		return nil, fmt.Errorf("starting %s: %w", child.Argv[0], err)
+	}
+	if pidfd < 0 {
+		return nil, errors.New("this kernel has no pidfds: Linux 5.4 or newer is needed")
+	}
+	started := &process{PID: pid, Fingerprint: child.fingerprint(), pidfd: pidfd, ours: true}
+	if started.BootID, err = bootID(); err != nil {
+		return nil, err
+	}
+	if started.StartTime, err = startTimeOf(pid); err != nil {
+		return started, nil // it has ended; there is nothing to write down
+	}
+	return started, writePIDFile(config, child, started)
+}
+
+// adopt finds the child that an earlier supervisor left running; nil when there is none.
+func adopt(config Config, child Child) (*process, error) {
+	text, err := os.ReadFile(pidPath(config, child))
+	if err == nil {
+		if found := reopen(text); found != nil {
+			return found, nil
+		}
+	} else if !errors.Is(err, os.ErrNotExist) {
+		return nil, err
+	}
+	return search(config, child)
+}
+
+// reopen is nil when the process has ended, or when its pid is another's by now.
+func reopen(text []byte) *process {
+	var noted process
+	if json.Unmarshal(text, &noted) != nil {
+		return nil // the disk was full or the power went while it was written; search finds the process
+	}
+	found, err := open(noted.PID)
+	if err != nil || found.StartTime != noted.StartTime || found.BootID != noted.BootID {
+		if err == nil {
+			found.close()
+		}
+		return nil
+	}
+	found.Fingerprint = noted.Fingerprint
+	return found
+}
+
+// search covers the moment between a child's start and the writing of its pid: it goes by mark and command line.
+func search(config Config, child Child) (*process, error) {
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return nil, err
+	}
+	for _, entry := range entries {
+		pid, err := strconv.Atoi(entry.Name())
+		if err != nil || !hasMark(pid, mark(config.Instance, child)) || !hasArgv(pid, child.Argv) {
+			continue
+		}
+		found, err := open(pid)
+		if err != nil {
+			continue // it has just ended
+		}
+		found.Fingerprint = child.fingerprint()
+		return found, writePIDFile(config, child, found)
+	}
+	return nil, nil
+}
+
+func mark(instance string, child Child) string {
+	return fmt.Sprintf("%s=%s/%s/%s", markVariable, instance, child.Name, child.fingerprint())
+}
+
+func hasMark(pid int, mark string) bool {
+	environ, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
+	return err == nil && slices.ContainsFunc(bytes.Split(environ, []byte{0}), func(each []byte) bool { return string(each) == mark })
+}
+
+func hasArgv(pid int, argv []string) bool {
+	cmdline, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+	return err == nil && string(cmdline) == strings.Join(argv, "\x00")+"\x00"
+}
+
+// open takes hold of a process by pidfd, so that no later signal can reach a stranger.
+func open(pid int) (*process, error) {
+	pidfd, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		return nil, err
+	}
+	startTime, err := startTimeOf(pid)
+	if err != nil {
+		unix.Close(pidfd)
+		return nil, err
+	}
+	boot, err := bootID()
+	return &process{PID: pid, StartTime: startTime, BootID: boot, pidfd: pidfd}, err
+}
+
+func bootID() (string, error) {
+	text, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	return strings.TrimSpace(string(text)), err
+}
+
+// startTimeOf reads field 22 of stat; the name before it may hold spaces and brackets. A zombie counts as ended.
+func startTimeOf(pid int) (uint64, error) {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0, err
+	}
+	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
+	if len(fields) < 20 {
+		return 0, fmt.Errorf("/proc/%d/stat is too short", pid)
+	}
+	if fields[0] == "Z" || fields[0] == "X" {
+		return 0, syscall.ESRCH
+	}
+	return strconv.ParseUint(fields[19], 10, 64)
+}
+
+// wait returns whether the process has ended within the time.
+func (p *process) wait(timeout time.Duration) bool {
+	deadline := time.Now().Add(timeout)
+	for {
+		left := max(0, time.Until(deadline))
+		n, err := unix.Poll([]unix.PollFd{{Fd: int32(p.pidfd), Events: unix.POLLIN}}, int(left.Milliseconds()))
+		if n > 0 {
+			return true
+		}
+		if (err == nil || !errors.Is(err, unix.EINTR)) && left == 0 {
+			return false
+		}
+	}
+}
+
+func (p *process) signal(signal syscall.Signal) error {
+	err := unix.PidfdSendSignal(p.pidfd, signal, nil, 0)
+	if errors.Is(err, unix.ESRCH) {
+		return nil // it has ended by itself
+	}
+	return err
+}
+
+// ended says how it ended, for people.
+func (p *process) ended() string {
+	if !p.ours {
+		return "ended"
+	}
+	return describe(exits.take(p.PID))
+}
+
+func (p *process) close() { unix.Close(p.pidfd) }
+
+func pidPath(config Config, child Child) string {
+	return filepath.Join(config.RunDir, "children", child.Name+".json")
+}
+
+func writePIDFile(config Config, child Child, p *process) error {
+	text, err := json.Marshal(p)
+	if err != nil {
+		return err
+	}
+	path := pidPath(config, child)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	if err := os.WriteFile(path+".new", text, 0o644); err != nil {
+		return err
+	}
+	return os.Rename(path+".new", path)
+}
