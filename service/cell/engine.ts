@@ -3,6 +3,7 @@ import type { Resources } from '../db/schema.ts'
 import type { Listener } from '../db/listen.ts'
 import type { AskActivity } from './machines/ask-activity.ts'
 import { describeCell } from './machines/cells-store.ts'
+import { startExpiry } from './machines/expiry.ts'
 import { flushActivity, startFlushing } from './machines/flush.ts'
 import { startIdleClock } from './machines/idle-clock.ts'
 import { residentIds } from './machines/store.ts'
@@ -62,6 +63,7 @@ export function startEngine(options: EngineOptions): Engine {
     const runner = startRunner({ cell, listener: options.listener, signal, capacity: () => capacity, leftovers: watch.sweepSoon })
     startFlushing(cell.db, cell.table, cell.log, signal)
     startIdleClock({ ...cell, ask_activity: options.ask_activity, started_at }, signal)
+    startExpiry(cell, signal)
     term = { runner, watch, controller }
     cell.log.info('this process acts for the cell')
     first.resolve()

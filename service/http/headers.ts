@@ -32,7 +32,10 @@ export function idempotencyKey(headers: IncomingHttpHeaders): string | null {
 
 /** Which request a key was used for: method, path, query and what the body means, keyed so that a stored digest tells nothing. */
 export function fingerprint(secret: Buffer, method: string, url: string, body: unknown): Buffer {
-  return createHmac('sha256', secret).update(`${method} ${url}\n`).update(canonical(body ?? null)).digest()
+  return createHmac('sha256', secret)
+    .update(`${method} ${url}\n`)
+    .update(canonical(body ?? null))
+    .digest()
 }
 
 /** The same text for the same JSON value, whatever the order of its keys. Bodies are checked before, so the depth is bounded. */

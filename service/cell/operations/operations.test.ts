@@ -257,7 +257,9 @@ test('a database that drops every connection in the middle loses nothing', async
     {
       using _ = world.host.intercept(verb, 'after', async () => {
         await sql`select pg_terminate_backend(pid) from pg_stat_activity
-          where datname = current_database() and pid <> pg_backend_pid() and usename is not null and application_name = 'berth-test'`.execute(world.db)
+          where datname = current_database() and pid <> pg_backend_pid() and usename is not null and application_name = 'berth-test'`.execute(
+          world.db,
+        )
         reached.resolve()
       })
       const id = await world.operate(workspace_id, kind)

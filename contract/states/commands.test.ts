@@ -1,0 +1,79 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { APP_REASONS } from '../errors.ts'
+import { COMMANDS, decide, HELD_COMMANDS, STATE_COMMANDS, type HeldBy, type Seen } from './commands.ts'
+import { OBSERVED_STATES } from './machine.ts'
+
+const running: Seen = { observed_state: 'running', deleted: false, mode: 'processful', lifetime: 'persistent', held_by: null }
+const all: Seen[] = OBSERVED_STATES.flatMap((observed_state) =>
+  ([null, ...Object.keys(HELD_COMMANDS)] as (HeldBy | null)[]).flatMap((held_by) =>
+    (['persistent', 'session'] as const).flatMap((lifetime) =>
+      (['processful', 'file_first'] as const).flatMap((mode) =>
+        [true, false].map((deleted) => ({ observed_state, held_by, lifetime, mode, deleted })),
+      ),
+    ),
+  ),
+)
+
+test('every state, holder, lifetime and mode decides every command, with reasons of the specification only', () => {
+  const known: readonly string[] = APP_REASONS.conflict
+  for (const seen of all) {
+    for (const command of COMMANDS) {
+      const decision = decide(seen, command)
+      if (decision.kind === 'refuse') assert.ok(known.includes(decision.reason), decision.reason)
+      if (decision.kind === 'join')
+        assert.ok(seen.held_by !== null || seen.deleted || /^delet/.test(seen.observed_state), JSON.stringify([seen, command]))
+    }
+  }
+})
+
+test('delete is always accepted: it operates, or joins the delete that is there', () => {
+  for (const seen of all) {
+    const { kind } = decide(seen, 'delete')
+    const ends_already = seen.deleted || seen.held_by === 'delete' || (seen.held_by === null && /^delet/.test(seen.observed_state))
+    assert.equal(kind, ends_already ? 'join' : 'operate')
+  }
+})
+
+test('nothing but delete and close starts an operation while another holds the workspace', () => {
+  for (const seen of all.filter(({ held_by }) => held_by !== null)) {
+    for (const command of COMMANDS.filter((name) => name !== 'delete' && name !== 'close')) {
+      assert.notEqual(decide(seen, command).kind, 'operate', JSON.stringify([seen, command]))
+    }
+  }
+})
+
+test('deleted wins over mode, mode over lifetime, lifetime over the operation in progress, that over the state', () => {
+  const refusal = (seen: Partial<Seen>) => {
+    const decision = decide({ ...running, ...seen }, 'suspend')
+    return decision.kind === 'refuse' ? decision.reason : decision.kind
+  }
+  const everything: Partial<Seen> = {
+    deleted: true,
+    mode: 'file_first',
+    lifetime: 'session',
+    held_by: 'fork_source',
+    observed_state: 'failed',
+  }
+  assert.equal(refusal(everything), 'workspace_deleted')
+  assert.equal(refusal({ ...everything, deleted: false }), 'not_supported_for_mode')
+  assert.equal(refusal({ ...everything, deleted: false, mode: 'processful' }), 'session_lifetime')
+  assert.equal(refusal({ held_by: 'fork_source', observed_state: 'failed' }), 'operation_in_progress')
+  assert.equal(refusal({ observed_state: 'failed' }), 'not_running')
+  assert.equal(refusal({}), 'operate')
+})
+
+test('the rows of the specification', () => {
+  const of = (observed_state: Seen['observed_state'], command: (typeof COMMANDS)[number]) => STATE_COMMANDS[observed_state][command]
+  assert.deepEqual(of('running', 'resume'), { kind: 'refuse', reason: 'already_running' })
+  assert.deepEqual(of('running', 'resume_and_wait'), { kind: 'proceed' })
+  assert.deepEqual(of('suspended', 'open'), { kind: 'operate', operation: 'resume', desired_state: 'running' })
+  assert.deepEqual(of('failed', 'open'), { kind: 'operate', operation: 'open', desired_state: 'running' })
+  assert.deepEqual(of('failed', 'resume'), { kind: 'refuse', reason: 'not_suspended' })
+  assert.deepEqual(of('suspended', 'tool_token'), { kind: 'proceed' })
+  assert.deepEqual(decide({ ...running, held_by: 'fork_source' }, 'open'), { kind: 'proceed' })
+  assert.deepEqual(decide({ ...running, observed_state: 'suspended', held_by: 'fork_source' }, 'open'), {
+    kind: 'refuse',
+    reason: 'operation_in_progress',
+  })
+})

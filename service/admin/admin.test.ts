@@ -1,0 +1,178 @@
+import assert from 'node:assert/strict'
+import { execFile } from 'node:child_process'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import path from 'node:path'
+import { after, test } from 'node:test'
+import { freshDatabase } from '../../tests/support/postgres.ts'
+import type { SetupConfig } from '../config.ts'
+import { bootstrap } from './bootstrap.ts'
+
+const folder = mkdtempSync('/tmp/berth-admin-test-')
+after(() => rmSync(folder, { recursive: true }))
+
+const SETTINGS = {
+  env: { LANG: 'C.UTF-8' },
+  inputs: {},
+  defaults: { cpu_millis: 1000, memory_mib: 512, disk_gib: 5 },
+  ceiling: { cpu_millis: 2000, memory_mib: 1024, disk_gib: 10 },
+}
+
+function setup(database_url: string, digest = 'a'.repeat(64)): SetupConfig {
+  const name = path.join(folder, Buffer.from(database_url).toString('hex').slice(-40))
+  return {
+    database_url,
+    embedded: false,
+    base_url: 'http://127.0.0.1:1',
+    first_key_file: `${name}.key`,
+    announcement_file: `${name}.text`,
+    templates: [{ name: 'base', digest, settings: SETTINGS }],
+  }
+}
+
+async function admin(database_url: string, ...args: string[]): Promise<{ code: number; stdout: string; stderr: string }> {
+  const main = path.join(import.meta.dirname, 'main.ts')
+  return new Promise((resolve) => {
+    execFile(
+      process.execPath,
+      [main, ...args],
+      { env: { BERTH_ADMIN: JSON.stringify({ database_url }) }, timeout: 30_000 },
+      (error, stdout, stderr) => resolve({ code: error === null ? 0 : Number(error.code), stdout, stderr }),
+    )
+  })
+}
+
+test('the first bootstrap makes a key with all tools, and the next ones change nothing', async () => {
+  await using database = await freshDatabase()
+  const config = setup(database.url)
+  await bootstrap(config)
+  const key = readFileSync(config.first_key_file, 'utf8').trim()
+  assert.match(key, /^sfk_[0-9a-f]{16}_[0-9a-f]{64}$/)
+  assert.ok(readFileSync(config.announcement_file, 'utf8').includes(key))
+  rmSync(config.announcement_file) // as whoever shows it does
+  await bootstrap(config)
+  assert.ok(!readFileSync(config.announcement_file, 'utf8').includes(key))
+  const [row, ...others] = await database.superuser.selectFrom('api_keys').selectAll().execute()
+  assert.deepEqual([row?.key_id, row?.tool_permissions.length, others.length], [key.split('_')[1], 6, 0])
+  const versions = await database.superuser.selectFrom('template_versions').selectAll().execute()
+  assert.deepEqual(
+    versions.map(({ version, layers, settings }) => ({ version, layers, settings })),
+    [{ version: 1, layers: ['a'.repeat(64)], settings: SETTINGS }],
+  )
+})
+
+test('a bootstrap that was killed between the file and the database puts the key of the file in force', async () => {
+  await using database = await freshDatabase()
+  const config = setup(database.url)
+  const key = `sfk_${'1'.repeat(16)}_${'2'.repeat(64)}`
+  writeFileSync(config.first_key_file, `${key}\n`)
+  await bootstrap(config)
+  assert.equal(readFileSync(config.first_key_file, 'utf8').trim(), key)
+  const { key_id } = await database.superuser.selectFrom('api_keys').select('key_id').executeTakeFirstOrThrow()
+  assert.equal(key_id, '1'.repeat(16))
+})
+
+test('a changed image is published as the next version', async () => {
+  await using database = await freshDatabase()
+  await bootstrap(setup(database.url))
+  await bootstrap(setup(database.url, 'b'.repeat(64)))
+  const versions = await database.superuser.selectFrom('template_versions').select(['version', 'layers']).orderBy('version').execute()
+  assert.deepEqual(versions, [
+    { version: 1, layers: ['a'.repeat(64)] },
+    { version: 2, layers: ['b'.repeat(64)] },
+  ])
+})
+
+test('an operator makes an organization, a project and a key, narrows the key and revokes it', async () => {
+  await using database = await freshDatabase()
+  const { url } = database
+  assert.equal((await admin(url, 'organization', 'create', 'acme')).code, 0)
+  assert.equal((await admin(url, 'project', 'create', 'web', '--organization', 'acme')).code, 0)
+  const made = await admin(
+    url,
+    'key',
+    'create',
+    '--organization',
+    'acme',
+    '--project',
+    'web',
+    '--tools',
+    'files,exec',
+    '--expires-in-days',
+    '7',
+    '--quiet',
+  )
+  assert.deepEqual([made.code, made.stderr], [0, ''])
+  assert.match(made.stdout, /^sfk_[0-9a-f]{16}_[0-9a-f]{64}\n$/)
+  const key_id = made.stdout.split('_')[1] ?? ''
+  assert.equal((await admin(url, 'key', 'tools', key_id, '--tools', 'exec,files,git')).code, 0)
+  const widened = await database.superuser.selectFrom('api_keys').selectAll().executeTakeFirstOrThrow()
+  assert.deepEqual([widened.tool_permissions, widened.tools_changed_at], [['exec', 'files', 'git'], null])
+  assert.equal((await admin(url, 'key', 'tools', key_id, '--tools', 'exec')).code, 0)
+  assert.equal((await admin(url, 'key', 'revoke', key_id)).code, 0)
+  const ended = await database.superuser.selectFrom('api_keys').selectAll().executeTakeFirstOrThrow()
+  assert.ok(ended.tools_changed_at !== null && ended.revoked_at !== null && ended.expires_at !== null)
+  const [listed] = JSON.parse((await admin(url, 'key', 'list', '--json')).stdout) as Record<string, unknown>[]
+  assert.deepEqual([listed?.['key_id'], listed?.['organization'], listed?.['project']], [key_id, 'acme', 'web'])
+})
+
+test('plans limit and refuse, and an organization is put on one', async () => {
+  await using database = await freshDatabase()
+  const { url } = database
+  await admin(url, 'organization', 'create', 'acme')
+  assert.equal((await admin(url, 'plan', 'create', 'small', '--concurrent-workspaces', '2', '--memory-mib', '1024')).code, 0)
+  assert.equal((await admin(url, 'plan', 'set', 'small', '--memory-mib', 'none', '--refuse-starts', 'unpaid')).code, 0)
+  assert.equal((await admin(url, 'organization', 'plan', 'acme', 'small')).code, 0)
+  assert.equal((await admin(url, 'organization', 'allowance', 'acme', 'allowance_used')).code, 0)
+  const plan = await database.superuser.selectFrom('plans').selectAll().where('slug', '=', 'small').executeTakeFirstOrThrow()
+  assert.deepEqual([plan.concurrent_workspaces, plan.memory_mib, plan.refuses_starts], [2, null, 'unpaid'])
+  const organization = await database.superuser.selectFrom('organizations').selectAll().executeTakeFirstOrThrow()
+  assert.deepEqual([organization.plan_id, organization.allowance_exhausted], [plan.id, 'allowance_used'])
+})
+
+test('a template version with settings of a file takes the layers of base, and bad settings are all named', async () => {
+  await using database = await freshDatabase()
+  await bootstrap(setup(database.url))
+  const file = path.join(folder, 'settings.json')
+  writeFileSync(file, JSON.stringify({ ...SETTINGS, inputs: { TOKEN: { required: true } } }))
+  const published = await admin(database.url, 'template', 'publish', '--slug', 'tuned', '--settings', file, '--layered', 'false')
+  assert.deepEqual([published.code, published.stdout], [0, 'tuned version 1\n'])
+  const version = await database.superuser
+    .selectFrom('template_versions')
+    .selectAll()
+    .where('layered', '=', false)
+    .executeTakeFirstOrThrow()
+  assert.deepEqual(version.layers, ['a'.repeat(64)])
+  writeFileSync(file, JSON.stringify({ ...SETTINGS, defaults: { ...SETTINGS.defaults, memory_mib: 4096 }, inputs: { LANG: {} } }))
+  const refused = await admin(database.url, 'template', 'publish', '--slug', 'tuned', '--settings', file)
+  assert.equal(refused.code, 1)
+  assert.match(refused.stderr, /defaults.memory_mib is above ceiling.memory_mib[\s\S]*LANG is both an input and in env/)
+})
+
+test('a person gets a role and a session', async () => {
+  await using database = await freshDatabase()
+  await admin(database.url, 'organization', 'create', 'acme')
+  assert.equal(
+    (await admin(database.url, 'person', 'create', '--email', 'A@example.com', '--organization', 'acme', '--role', 'owner')).code,
+    0,
+  )
+  const session = await admin(database.url, 'person', 'session', '--email', 'a@example.com', '--quiet')
+  assert.match(session.stdout, /^sfu_[A-Za-z0-9_-]{43}\n$/)
+})
+
+test('mistakes are told apart: 2 for a command that is not written right, 1 for what is not there', async () => {
+  await using database = await freshDatabase()
+  const { url } = database
+  const code = async (...args: string[]) => (await admin(url, ...args)).code
+  assert.deepEqual(
+    [
+      await code('key', 'create', '--organization', 'nobody', '--project', 'x', '--tools', 'exec'),
+      await code('key', 'create', '--tools', 'exec,telnet'),
+      await code('key', 'create', '--colour', 'red'),
+      await code('key', 'sell'),
+      await code('organization', 'create', 'Bad Slug'),
+      await code('organization', 'create', 'twice'),
+      await code('organization', 'create', 'twice'),
+    ],
+    [1, 2, 2, 2, 2, 0, 1],
+  )
+})

@@ -1,0 +1,87 @@
+import { open, readFile, rename, rm } from 'node:fs/promises'
+import type { Transaction } from 'kysely'
+import { TOOLS } from '../../contract/route.ts'
+import type { Db } from '../db/database.ts'
+import type { Database } from '../db/schema.ts'
+import type { Clock } from '../lib/clock.ts'
+import type { Ids } from '../lib/ids.ts'
+import { apiKeyOf, type NewApiKey, newApiKey } from './secrets.ts'
+import { anyApiKey, findOrganization, findPlan, findProject, insertApiKey, insertOrganization, insertPlan, insertProject } from './store.ts'
+
+interface At {
+  clock: Clock
+  ids: Ids
+}
+
+/**
+ * Makes the first organization, project and key where there is no key at all.
+ * @returns the key's text when this call made it.
+ */
+export async function firstKey(db: Db, file: string, at: At): Promise<string | null> {
+  if (await anyApiKey(db)) return null
+  // The file comes first: a start that is interrupted here finds the key in it, and nobody loses one that is in force.
+  const key = await readKey(file).catch(() => writeKey(file))
+  await db.transaction().execute(async (tx) => {
+    const organization_id = await ensureOrganization(tx, at)
+    const project_id = await ensureProject(tx, organization_id, at)
+    await insertApiKey(tx, {
+      id: at.ids.next(),
+      key_id: key.key_id,
+      secret_sha256: key.secret_sha256,
+      organization_id,
+      project_id,
+      name: 'first',
+      tool_permissions: [...TOOLS],
+      created_at: at.clock.now(),
+      expires_at: null,
+      revoked_at: null,
+      tools_changed_at: null,
+    })
+  })
+  return key.api_key
+}
+
+/** The plan that limits nothing, which every installation has. */
+export async function ensureUnlimitedPlan(tx: Db | Transaction<Database>, at: At): Promise<string> {
+  const found = await findPlan(tx, 'unlimited')
+  if (found !== undefined) return found.id
+  const id = at.ids.next()
+  const unlimited = { concurrent_workspaces: null, cpu_millis: null, memory_mib: null, disk_gib: null, refuses_starts: null }
+  await insertPlan(tx, { id, slug: 'unlimited', name: 'Unlimited', ...unlimited, created_at: at.clock.now() })
+  return id
+}
+
+async function ensureOrganization(tx: Transaction<Database>, at: At): Promise<string> {
+  const found = await findOrganization(tx, 'default')
+  if (found !== undefined) return found.id
+  const id = at.ids.next()
+  const plan_id = await ensureUnlimitedPlan(tx, at)
+  await insertOrganization(tx, { id, name: 'Default', slug: 'default', plan_id, allowance_exhausted: null, created_at: at.clock.now() })
+  return id
+}
+
+async function ensureProject(tx: Transaction<Database>, organization_id: string, at: At): Promise<string> {
+  const found = await findProject(tx, organization_id, 'default')
+  if (found !== undefined) return found.id
+  const id = at.ids.next()
+  await insertProject(tx, { id, organization_id, name: 'Default', slug: 'default', created_at: at.clock.now() })
+  return id
+}
+
+export async function readKey(file: string): Promise<NewApiKey> {
+  return apiKeyOf((await readFile(file, 'utf8')).trim())
+}
+
+async function writeKey(file: string): Promise<NewApiKey> {
+  const key = newApiKey()
+  await rm(`${file}.new`, { force: true })
+  const handle = await open(`${file}.new`, 'wx', 0o600)
+  try {
+    await handle.writeFile(`${key.api_key}\n`)
+    await handle.sync()
+  } finally {
+    await handle.close()
+  }
+  await rename(`${file}.new`, file)
+  return key
+}

@@ -1,0 +1,58 @@
+import { readFile } from 'node:fs/promises'
+import { parseArgs } from 'node:util'
+import type { TemplateSettings } from '../../contract/schemas/template-settings.ts'
+import { AdminError, type Command, type Context, oneOf, organizationOf, required, show, slugOf, UsageError } from './command.ts'
+import { checkSettings } from './template-settings.ts'
+import { latestVersion, listVersions, publishVersion } from './templates-store.ts'
+
+export const TEMPLATE_COMMANDS: Record<string, Command> = {
+  'template list': { synopsis: '[--json]', run: showTemplates },
+  'template publish': {
+    synopsis: '--slug SLUG --settings FILE [--layers-from SLUG] [--organization SLUG] [--layered true|false]',
+    run: publish,
+  },
+}
+
+async function showTemplates(argv: string[], { db, output }: Context): Promise<void> {
+  const { values } = parseArgs({ args: argv, options: { json: { type: 'boolean' } } })
+  const versions = await listVersions(db)
+  if (values.json === true) return show(output, versions, true)
+  const brief = versions.map(({ layers, settings: _, ...version }) => ({ ...version, layers: layers.map((digest) => digest.slice(0, 12)) }))
+  show(output, brief, false)
+}
+
+/** A new version with settings from a file, on the layers of another template (by default its own, or those of base). */
+async function publish(argv: string[], { db, output, clock, ids }: Context): Promise<void> {
+  const text = { type: 'string' } as const
+  const options = { slug: text, settings: text, 'layers-from': text, organization: text, layered: text } as const
+  const { values } = parseArgs({ args: argv, options })
+  const slug = slugOf(values.slug, '--slug')
+  const settings = await readSettings(required(values.settings, '--settings'))
+  const layered = values.layered === undefined ? undefined : oneOf(values.layered, ['true', 'false'], '--layered') === 'true'
+  const organization_id = values.organization === undefined ? null : (await organizationOf(db, values.organization)).id
+  const base = await layersFrom(db, organization_id, slug, values['layers-from'])
+  const next = { organization_id, slug, layered: layered ?? base.layered, layers: base.layers, settings }
+  const version = await publishVersion(db, next, { ids, now: clock.now() })
+  output.line(`${slug} version ${version}`)
+}
+
+async function readSettings(path: string): Promise<TemplateSettings> {
+  const content = await readFile(path, 'utf8').catch((error: unknown) => {
+    throw new UsageError(`${path} cannot be read: ${error instanceof Error ? error.message : String(error)}`)
+  })
+  try {
+    return checkSettings(JSON.parse(content), path)
+  } catch (error) {
+    throw new AdminError(error instanceof SyntaxError ? `${path} is not JSON: ${error.message}` : (error as Error).message)
+  }
+}
+
+/** An organization's own template wins over the platform's of the same name. */
+async function layersFrom(db: Context['db'], organization_id: string | null, slug: string, named: string | undefined) {
+  for (const name of named === undefined ? [slug, 'base'] : [named]) {
+    const own = organization_id === null ? undefined : await latestVersion(db, organization_id, name)
+    const found = own ?? (await latestVersion(db, null, name))
+    if (found !== undefined) return found
+  }
+  throw new AdminError(`There is no template ${named ?? 'base'} to take layers from`)
+}

@@ -1,0 +1,60 @@
+import { hash } from 'node:crypto'
+import type { Reader } from '../../core/sql.ts'
+import type { Db } from '../../db/database.ts'
+import type { Arrival, PersonPrincipal, Principal } from '../../http/call.ts'
+import type { Clock } from '../../lib/clock.ts'
+import { fail } from '../../lib/fail.ts'
+import { findApiKey, findPersonSession, touchPersonSession } from './store.ts'
+import type { Verdicts } from './verdicts.ts'
+
+const BEARER = /^Bearer +(\S+) *$/i
+const API_KEY = /^sfk_([A-Za-z0-9]{1,64})_([A-Za-z0-9_-]{16,200})$/
+const PERSON_SESSION = /^sfu_[A-Za-z0-9_-]{43}$/
+const DAY_MS = 24 * 3600 * 1000
+/** Of a session's last use: within 30 days, an hour more or less decides nothing, and a write a call would cost. */
+const TOUCH_MS = 3600 * 1000
+
+export interface AuthenticateDeps {
+  db: Db
+  reads: Reader
+  clock: Clock
+  verdicts: Verdicts
+}
+
+/** Who calls (App, "Authentication"). Every credential that is not good gets the same answer. */
+export async function authenticate(deps: AuthenticateDeps, arrival: Arrival): Promise<Principal> {
+  const token = BEARER.exec(arrival.headers.authorization ?? '')?.[1]
+  const principal = token === undefined ? null : await principalOf(deps, token, arrival.now)
+  if (principal === null) throw fail('unauthenticated', null, 'A valid API key or session token is required as a Bearer credential')
+  if (arrival.route.auth === 'person' && principal.type !== 'user') throw fail('forbidden', null, 'Only a person may do this')
+  return principal
+}
+
+async function principalOf(deps: AuthenticateDeps, token: string, now: Date): Promise<Principal | null> {
+  const [, key_id, secret] = API_KEY.exec(token) ?? []
+  if (key_id !== undefined && secret !== undefined) return apiKey(deps, token, key_id, secret, now)
+  return PERSON_SESSION.test(token) ? person(deps, token, now) : null
+}
+
+async function apiKey(deps: AuthenticateDeps, token: string, key_id: string, secret: string, now: Date): Promise<Principal | null> {
+  const digest = hash('sha256', token)
+  const monotonic_ms = deps.clock.monotonic_ms()
+  const known = deps.verdicts.find(digest, now, monotonic_ms)
+  if (known) return known
+  const read = async () => {
+    const row = await findApiKey(deps.reads, key_id, hash('sha256', secret, 'buffer'), now)
+    if (!row) return null
+    const { expires_at, ...key } = row
+    return { principal: { type: 'api_key' as const, ...key }, expires_at }
+  }
+  return deps.verdicts.keep(digest, read, monotonic_ms)
+}
+
+async function person(deps: AuthenticateDeps, token: string, now: Date): Promise<PersonPrincipal | null> {
+  const before = (days: number) => new Date(now.getTime() - days * DAY_MS)
+  const row = await findPersonSession(deps.reads, hash('sha256', token, 'buffer'), now, before(30), before(90))
+  if (!row) return null
+  if (!row.email_verified) throw fail('email_unverified', null, 'The email address is not verified yet')
+  if (now.getTime() - row.last_used_at.getTime() > TOUCH_MS) await touchPersonSession(deps.db, row.session_id, now)
+  return { type: 'user', id: row.id, email: row.email, memberships: row.memberships }
+}

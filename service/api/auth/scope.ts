@@ -1,0 +1,60 @@
+import { TOOLS, type Tool } from '../../../contract/route.ts'
+import type { Principal } from '../../http/call.ts'
+import { fail, type Failure } from '../../lib/fail.ts'
+
+/** What belongs to a tenant. */
+export interface Owned {
+  organization_id: string
+  project_id: string
+}
+
+/** Whether a principal may know that this exists. */
+export function maySee(who: Principal, owned: Owned): boolean {
+  return who.type === 'api_key' ? who.project_id === owned.project_id : isMember(who, owned.organization_id)
+}
+
+export function maySeeOrganization(who: Principal, organization_id: string): boolean {
+  return who.type === 'api_key' ? who.organization_id === organization_id : isMember(who, organization_id)
+}
+
+function isMember(who: Extract<Principal, { type: 'user' }>, organization_id: string): boolean {
+  return who.memberships.some((membership) => membership.organization_id === organization_id)
+}
+
+/** The same answer for what does not exist and for what is somebody else's. */
+export function notFound(what: 'organization' | 'project' | 'workspace' | 'operation' | 'template'): Failure {
+  return fail('not_found', null, `There is no such ${what}`)
+}
+
+/** Tools that a principal may use: an API key's permissions, a person's role (DECISIONS: billing has none). */
+export function permittedTools(who: Principal, organization_id: string): readonly Tool[] {
+  if (who.type === 'api_key') return who.tool_permissions
+  const role = who.memberships.find((membership) => membership.organization_id === organization_id)?.role
+  return role === undefined || role === 'billing' ? [] : TOOLS
+}
+
+/** People of the billing role see workspaces; what changes them is not theirs. */
+export function requireOperator(who: Principal, organization_id: string): void {
+  if (who.type === 'user' && permittedTools(who, organization_id).length === 0) {
+    throw fail('forbidden', null, 'Your role in this organization may not change workspaces')
+  }
+}
+
+/** The tools that a call asks for, all permitted ones when it names none. */
+export function requestedTools(who: Principal, organization_id: string, asked: readonly Tool[] | undefined): readonly Tool[] {
+  const permitted = permittedTools(who, organization_id)
+  const denied = (asked ?? []).filter((tool) => !permitted.includes(tool))
+  if (denied.length > 0) {
+    throw fail('forbidden', null, 'These tools are not permitted to you', {
+      details: { denied_tools: denied, permitted_tools: [...permitted] },
+    })
+  }
+  return asked ?? permitted
+}
+
+/** A token without any tool would open nothing. */
+export function requireTools(tools: readonly Tool[]): void {
+  if (tools.length === 0) {
+    throw fail('forbidden', null, 'No tool is permitted to you', { details: { denied_tools: [], permitted_tools: [] } })
+  }
+}

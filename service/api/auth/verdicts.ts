@@ -1,0 +1,46 @@
+import type { Listener } from '../../db/listen.ts'
+import type { ApiKeyPrincipal } from '../../http/call.ts'
+
+const VERDICT_MS = 10_000
+const VERDICTS_MAX = 10_000
+
+interface Verdict {
+  principal: ApiKeyPrincipal
+  expires_at: Date | null
+  read_ms: number
+}
+
+/** API keys that were good a moment ago, by the digest of their text. A change of a key drops what is known of it. */
+export interface Verdicts {
+  find(digest: string, now: Date, monotonic_ms: number): ApiKeyPrincipal | null
+  /** Reads through: what was read before a change was announced is used once and not kept. */
+  keep(digest: string, read: () => Promise<Omit<Verdict, 'read_ms'> | null>, monotonic_ms: number): Promise<ApiKeyPrincipal | null>
+  close(): void
+}
+
+export function openVerdicts(listener: Pick<Listener, 'on'>): Verdicts {
+  const known = new Map<string, Verdict>()
+  let changes = 0
+  const unsubscribe = listener.on('berth_api_key', (id) => {
+    changes++
+    for (const [digest, { principal }] of known) if (id === null || principal.id === id) known.delete(digest)
+  })
+  return {
+    find(digest, now, monotonic_ms) {
+      const verdict = known.get(digest)
+      if (!verdict || monotonic_ms - verdict.read_ms > VERDICT_MS) return null
+      return verdict.expires_at !== null && verdict.expires_at <= now ? null : verdict.principal
+    },
+    async keep(digest, read, monotonic_ms) {
+      const changes_before = changes
+      const verdict = await read()
+      if (!verdict) return null
+      if (changes === changes_before) {
+        if (known.size >= VERDICTS_MAX) known.clear() // as good as any other choice at this size: they are read again
+        known.set(digest, { ...verdict, read_ms: monotonic_ms })
+      }
+      return verdict.principal
+    },
+    close: unsubscribe,
+  }
+}

@@ -1,0 +1,27 @@
+import type { Logger } from 'pino'
+import type { Db } from '../db/database.ts'
+import type { Reader } from '../core/sql.ts'
+import type { Clock } from '../lib/clock.ts'
+import type { Ids } from '../lib/ids.ts'
+import type { Cells } from './workspaces/cells.ts'
+import type { Waits } from './operations/waits.ts'
+import type { Signer } from './tool-tokens/signer.ts'
+
+/** What every handler of the application API works with. */
+export interface ApiDeps {
+  db: Db
+  /** Prepared statements, outside of any transaction. */
+  reads: Reader
+  clock: Clock
+  ids: Ids
+  waits: Waits
+  cells: Cells
+  signer: Signer
+  /** Keys the signatures of cursors. */
+  cursor_secret: Buffer
+  /** Public address of this API: the issuer of tool tokens. */
+  base_url: string
+  /** The OpenAPI description, as it is served. */
+  openapi: Buffer
+  logger: Logger
+}

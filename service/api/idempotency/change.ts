@@ -1,0 +1,29 @@
+import type { Tx } from '../../core/sql.ts'
+import type { Call } from '../../http/call.ts'
+import { fail } from '../../lib/fail.ts'
+import type { ApiDeps } from '../deps.ts'
+import { hasKey, keepOutcome, takeKey, type Outcome } from './store.ts'
+
+/** Thrown inside a change: what it had seen is no longer so. The whole transaction is tried again. */
+export class Again extends Error {}
+
+const TRIES_MAX = 8
+const DEADLOCK = '40P01'
+
+/** Makes a change and keeps its outcome for the Idempotency-Key in one transaction: both are there, or neither. */
+export async function change(deps: ApiDeps, call: Call, work: (tx: Tx) => Promise<Outcome>): Promise<Outcome> {
+  for (let tries = 0; tries < TRIES_MAX; tries++) {
+    try {
+      return await deps.db.transaction().execute(async (tx) => {
+        const earlier = hasKey(call) ? await takeKey(tx, call) : null
+        if (earlier) return earlier
+        const outcome = await work(tx)
+        if (hasKey(call)) await keepOutcome(tx, call, outcome)
+        return outcome
+      })
+    } catch (error) {
+      if (!(error instanceof Again) && (error as { code?: unknown }).code !== DEADLOCK) throw error
+    }
+  }
+  throw fail('conflict', null, 'Other requests are changing the same at this moment', { retryable: true, retry_after_seconds: 1 })
+}

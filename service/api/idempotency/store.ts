@@ -1,0 +1,102 @@
+import { sql } from 'kysely'
+import type { AppCode } from '../../../contract/errors.ts'
+import { LIMITS } from '../../../contract/limits.ts'
+import type { SuspendRequest } from '../../../contract/schemas/workspaces.ts'
+import type { Tx } from '../../core/sql.ts'
+import type { Db } from '../../db/database.ts'
+import type { Call } from '../../http/call.ts'
+import { fail, type Failure } from '../../lib/fail.ts'
+
+/** What a change came to: enough to answer it, and to answer it again from what is there then. Never a token. */
+export interface Outcome {
+  status: number
+  workspace_id: string
+  operation_id: string | null
+  suspend_request?: SuspendRequest | null
+}
+
+interface Refused {
+  refused: { code: AppCode; reason: string | null; message: string; details: Record<string, unknown> | null; operation_id: string | null }
+}
+
+type Kept = Outcome | Refused
+type IdempotentCall = Call & { idempotency: { key: string; fingerprint: Buffer } }
+
+export function hasKey(call: Call): call is IdempotentCall {
+  return call.idempotency !== null
+}
+
+/** The outcome of an earlier call with this key. Throws its refusal, or a mismatch when the key was another request's. */
+export async function findOutcome(db: Db | Tx, call: IdempotentCall): Promise<Outcome | null> {
+  const row = await db
+    .selectFrom('idempotency_entries')
+    .select(['fingerprint', 'outcome'])
+    .where('principal', '=', principalName(call))
+    .where('route', '=', call.route.id)
+    .where('key', '=', call.idempotency.key)
+    .where('created_at', '>', expiry(call.now))
+    .executeTakeFirst()
+  if (!row) return null
+  if (!row.fingerprint.equals(call.idempotency.fingerprint)) {
+    throw fail('idempotency_mismatch', null, 'The Idempotency-Key was used for another request')
+  }
+  const kept = row.outcome as unknown as Kept // written by the two functions below
+  if ('refused' in kept) throw refusalOf(kept)
+  return kept
+}
+
+/**
+ * Takes the key for the transaction: whoever comes with it meanwhile is told to try again.
+ * @returns the outcome of a call that was complete before this one had the key.
+ */
+export async function takeKey(tx: Tx, call: IdempotentCall): Promise<Outcome | null> {
+  const name = JSON.stringify([principalName(call), call.route.id, call.idempotency.key])
+  const { rows } = await sql<{ taken: boolean }>`select pg_try_advisory_xact_lock(hashtextextended(${name}, 1)) as taken`.execute(tx)
+  if (!rows[0]?.taken) {
+    throw fail('conflict', null, 'A request with this Idempotency-Key is in progress', { retryable: true, retry_after_seconds: 1 })
+  }
+  return findOutcome(tx, call)
+}
+
+export function keepOutcome(tx: Tx, call: IdempotentCall, outcome: Outcome): Promise<void> {
+  return keep(tx, call, outcome)
+}
+
+export function keepRefusal(db: Db, call: IdempotentCall, failure: Failure): Promise<void> {
+  const { code, reason = null, message, options } = failure
+  const refused = { code: code as AppCode, reason, message, details: options.details ?? null, operation_id: options.operation_id ?? null }
+  return keep(db, call, { refused })
+}
+
+async function keep(db: Db | Tx, call: IdempotentCall, kept: Kept): Promise<void> {
+  const entry = { fingerprint: call.idempotency.fingerprint, outcome: JSON.stringify(kept), created_at: call.now }
+  await db
+    .insertInto('idempotency_entries')
+    .values({ principal: principalName(call), route: call.route.id, key: call.idempotency.key, ...entry })
+    .onConflict((conflict) =>
+      conflict.columns(['principal', 'route', 'key']).doUpdateSet(entry).where('idempotency_entries.created_at', '<=', expiry(call.now)),
+    )
+    .execute()
+}
+
+/** @returns how many entries were too old to be kept. */
+export async function forgetOutcomes(db: Db, now: Date): Promise<number> {
+  const { numDeletedRows } = await db.deleteFrom('idempotency_entries').where('created_at', '<=', expiry(now)).executeTakeFirst()
+  return Number(numDeletedRows)
+}
+
+function expiry(now: Date): Date {
+  return new Date(now.getTime() - LIMITS.idempotency_seconds * 1000)
+}
+
+function principalName(call: Call): string {
+  const who = call.who
+  return `${who.type}:${who.id}`
+}
+
+function refusalOf({ refused }: Refused): Failure {
+  return fail(refused.code, refused.reason, refused.message, {
+    ...(refused.details === null ? {} : { details: refused.details }),
+    ...(refused.operation_id === null ? {} : { operation_id: refused.operation_id }),
+  })
+}

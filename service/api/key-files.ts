@@ -1,0 +1,45 @@
+import { randomBytes } from 'node:crypto'
+import { link, mkdir, open, readFile, unlink } from 'node:fs/promises'
+import { join } from 'node:path'
+
+const PRIVATE = 0o600
+
+/**
+ * The content of a private file, made on first use. Two processes that start at once end up with the same: a link to a name
+ * that exists fails, and the file is complete and synced before it has its name.
+ */
+export async function readOrCreate(directory: string, name: string, make: () => Promise<Buffer> | Buffer): Promise<Buffer> {
+  await mkdir(directory, { recursive: true, mode: 0o700 })
+  const path = join(directory, name)
+  const existing = await readExisting(path)
+  if (existing) return existing
+  const temporary = `${path}.${process.pid}.${randomBytes(4).toString('hex')}`
+  await writeSynced(temporary, await make())
+  try {
+    await link(temporary, path)
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error // somebody else was first: theirs is read below
+  } finally {
+    await unlink(temporary)
+  }
+  return readFile(path)
+}
+
+async function readExisting(path: string): Promise<Buffer | null> {
+  try {
+    return await readFile(path)
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return null
+    throw error
+  }
+}
+
+async function writeSynced(path: string, content: Buffer): Promise<void> {
+  const file = await open(path, 'wx', PRIVATE)
+  try {
+    await file.writeFile(content)
+    await file.sync()
+  } finally {
+    await file.close()
+  }
+}

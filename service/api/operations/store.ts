@@ -1,0 +1,40 @@
+import type { Reader } from '../../core/sql.ts'
+import type { Page } from '../pages.ts'
+import { OPERATION_COLUMNS, type OperationRow } from './view.ts'
+
+const COLUMNS = OPERATION_COLUMNS.join(', ')
+
+export async function readOperation(reads: Reader, id: string): Promise<OperationRow | null> {
+  const [row] = await reads.rows<OperationRow>('operations.by_id', `select ${COLUMNS} from operations where id = $1`, [id])
+  return row ?? null
+}
+
+export function readOperations(reads: Reader, ids: readonly string[]): Promise<OperationRow[]> {
+  return reads.rows('operations.by_ids', `select ${COLUMNS} from operations where id = any($1)`, [ids])
+}
+
+/** One row more than the page holds, newest first. */
+export function listOperations(
+  reads: Reader,
+  workspace_id: string,
+  filter: { state?: string; kind?: string },
+  page: Page,
+): Promise<OperationRow[]> {
+  return reads.rows(
+    'operations.of_workspace',
+    `select ${COLUMNS} from operations
+     where workspace_id = $1 and ($2::uuid is null or id < $2) and ($3::text is null or state = $3) and ($4::text is null or kind = $4)
+     order by id desc limit $5`,
+    [workspace_id, page.below, filter.state ?? null, filter.kind ?? null, page.limit + 1],
+  )
+}
+
+/** The last delete operation of a workspace. */
+export async function lastDelete(reads: Reader, workspace_id: string): Promise<OperationRow | null> {
+  const [row] = await reads.rows<OperationRow>(
+    'operations.last_delete',
+    `select ${COLUMNS} from operations where workspace_id = $1 and kind = 'delete' order by id desc limit 1`,
+    [workspace_id],
+  )
+  return row ?? null
+}

@@ -1,0 +1,102 @@
+import { LIMITS } from '../../../contract/limits.ts'
+import type { Reader } from '../../core/sql.ts'
+import type { Listener } from '../../db/listen.ts'
+import { readOperations } from './store.ts'
+import type { OperationRow } from './view.ts'
+
+/** Calls that are held until an operation has come to something. */
+export interface Waits {
+  /**
+   * The operation as soon as `enough` says so of it, or as it is when the time is over or the caller has gone.
+   * @returns waited: false when nothing was held because too many calls are held already.
+   */
+  until(
+    id: string,
+    enough: (row: OperationRow) => boolean,
+    seconds: number,
+    signal: AbortSignal,
+  ): Promise<{ row: OperationRow | null; waited: boolean }>
+  /** Lets every held call answer at once: the process is about to end. */
+  close(): void
+}
+
+interface Waiter {
+  see(row: OperationRow): void
+  fail(cause: unknown): void
+  stop(): void
+}
+
+export function openWaits(reads: Reader, listener: Pick<Listener, 'on'>): Waits {
+  const waiting = new Map<string, Set<Waiter>>()
+  let held = 0
+  let closed = false
+  const again = new Map<string, boolean>() // ids being read; true: heard of again meanwhile
+
+  // One read for each id that was heard of, however many wait for it.
+  const reread = async (id: string) => {
+    if (again.has(id)) {
+      again.set(id, true)
+      return
+    }
+    do {
+      again.set(id, false)
+      try {
+        const [row] = await readOperations(reads, [id])
+        if (row) for (const waiter of waiting.get(id) ?? []) waiter.see(row)
+      } catch (error) {
+        for (const waiter of waiting.get(id) ?? []) waiter.fail(error)
+      }
+    } while (again.get(id))
+    again.delete(id)
+  }
+  const unsubscribe = listener.on('berth_operation', (id) => {
+    for (const heard of id === null ? [...waiting.keys()] : [id]) if (waiting.has(heard)) void reread(heard)
+  })
+
+  const hold = (id: string, enough: (row: OperationRow) => boolean, seconds: number, signal: AbortSignal) =>
+    new Promise<OperationRow | null>((resolve, reject) => {
+      let last: OperationRow | null = null
+      const finish = (settle: () => void) => {
+        clearTimeout(deadline)
+        signal.removeEventListener('abort', waiter.stop)
+        const set = waiting.get(id)
+        set?.delete(waiter)
+        if (set?.size === 0) waiting.delete(id)
+        settle()
+      }
+      const waiter: Waiter = {
+        see: (row) => {
+          last = row
+          if (enough(row)) finish(() => resolve(row))
+        },
+        fail: (cause) => finish(() => reject(cause instanceof Error ? cause : new Error('a read failed', { cause }))),
+        stop: () => finish(() => resolve(last)),
+      }
+      const deadline = setTimeout(waiter.stop, seconds * 1000)
+      signal.addEventListener('abort', waiter.stop)
+      waiting.set(id, (waiting.get(id) ?? new Set()).add(waiter))
+      // Registered first, read then: what happens between the two is heard.
+      void reread(id)
+      if (signal.aborted) waiter.stop()
+    })
+
+  return {
+    async until(id, enough, seconds, signal) {
+      if (closed || held >= LIMITS.held_calls_max) {
+        const [row] = await readOperations(reads, [id])
+        return { row: row ?? null, waited: false }
+      }
+      held++
+      try {
+        return { row: await hold(id, enough, seconds, signal), waited: true }
+      } finally {
+        held--
+      }
+    },
+    close() {
+      closed = true
+      unsubscribe()
+      for (const set of [...waiting.values()]) for (const waiter of [...set]) waiter.stop()
+    },
+  }
+}

@@ -1,0 +1,63 @@
+import { createHmac, timingSafeEqual } from 'node:crypto'
+import { LIMITS } from '../../contract/limits.ts'
+import { fail } from '../lib/fail.ts'
+import type { Principal } from '../http/call.ts'
+
+const ID_BYTES = 16
+const MAC_BYTES = 16
+const CURSOR = /^[A-Za-z0-9_-]{43}$/
+
+/** The page that a list call asks for. Lists are newest first, so a page goes on below the last id of the one before. */
+export interface Page {
+  limit: number
+  below: string | null
+}
+
+interface ListCall {
+  route: { id: string }
+  who: Principal
+  params: object
+  query: { limit?: number; cursor?: string }
+}
+
+/** Reads the cursor, which is good only for the same principal, route and filters. */
+export function pageOf(secret: Buffer, call: ListCall): Page {
+  const { limit = LIMITS.page_size_default, cursor } = call.query
+  if (cursor === undefined) return { limit, below: null }
+  const bytes = CURSOR.test(cursor) ? Buffer.from(cursor, 'base64url') : Buffer.alloc(0)
+  const id = bytes.subarray(0, ID_BYTES)
+  const mac = bytes.subarray(ID_BYTES)
+  if (mac.length !== MAC_BYTES || !timingSafeEqual(mac, macOf(secret, call, id))) throw badCursor()
+  const hex = id.toString('hex')
+  return { limit, below: [hex.slice(0, 8), hex.slice(8, 12), hex.slice(12, 16), hex.slice(16, 20), hex.slice(20)].join('-') }
+}
+
+/** Answers a list from one row more than the page holds. */
+export function pageAnswer<Row extends { id: string }, View>(
+  secret: Buffer,
+  call: ListCall,
+  rows: Row[],
+  view: (row: Row) => View,
+): { data: View[]; next_cursor: string | null } {
+  const { limit = LIMITS.page_size_default } = call.query
+  const page = rows.slice(0, limit)
+  const last = page.at(-1)
+  return { data: page.map(view), next_cursor: rows.length > limit && last ? cursorAfter(secret, call, last.id) : null }
+}
+
+function cursorAfter(secret: Buffer, call: ListCall, id: string): string {
+  const bytes = Buffer.from(id.replaceAll('-', ''), 'hex')
+  return Buffer.concat([bytes, macOf(secret, call, bytes)]).toString('base64url')
+}
+
+function macOf(secret: Buffer, call: ListCall, id: Buffer): Buffer {
+  const { cursor: _cursor, limit: _limit, ...filters } = call.query as Record<string, unknown>
+  const bound = [call.route.id, call.who.type, call.who.id, call.params, Object.entries(filters).sort()]
+  return createHmac('sha256', secret).update(JSON.stringify(bound)).update(id).digest().subarray(0, MAC_BYTES)
+}
+
+function badCursor() {
+  return fail('validation_failed', null, 'The request is not valid', {
+    details: { issues: [{ path: 'cursor', message: 'is not a cursor of this list' }] },
+  })
+}

@@ -1,0 +1,91 @@
+import {
+  workspacesCancelSuspendWhenIdle,
+  workspacesClose,
+  workspacesFork,
+  workspacesResume,
+  workspacesSuspend,
+  workspacesSuspendWhenIdle,
+} from '../../contract/routes/app/lifecycle.ts'
+import { openapiGet } from '../../contract/routes/app/openapi.ts'
+import { operationsGet, operationsList } from '../../contract/routes/app/operations.ts'
+import { clientVersions, me, organizationsGet, organizationsList, projectsGet, projectsList } from '../../contract/routes/app/principals.ts'
+import { agentSessionsList, toolTokenKeys, toolTokensCreate } from '../../contract/routes/app/tool-tokens.ts'
+import {
+  workspacesDelete,
+  workspacesGet,
+  workspacesIdlePolicy,
+  workspacesInputs,
+  workspacesList,
+  workspacesListOfOrganization,
+  workspacesOpen,
+} from '../../contract/routes/app/workspaces.ts'
+import { bind, type Bound, type Call, type Reply } from '../http/call.ts'
+import type { ApiDeps } from './deps.ts'
+import type { Outcome } from './idempotency/store.ts'
+import { getOperation } from './operations/get.ts'
+import { listOperationsOfWorkspace } from './operations/list.ts'
+import { getOrganization } from './organizations/get.ts'
+import { listOwnOrganizations } from './organizations/list.ts'
+import { getClientVersions } from './principals/client-versions.ts'
+import { getMe } from './principals/me.ts'
+import { getProject } from './projects/get.ts'
+import { listProjectsOfOrganization } from './projects/list.ts'
+import { createToolToken } from './tool-tokens/create.ts'
+import { getToolTokenKeys } from './tool-tokens/keys.ts'
+import { listAgentSessionsOfWorkspace } from './tool-tokens/list-agent-sessions.ts'
+import { answerOperation, answerOperationAndWorkspace } from './workspaces/answer-operation.ts'
+import { closeWorkspace, deleteWorkspace } from './workspaces/delete.ts'
+import { forkWorkspace } from './workspaces/fork.ts'
+import { getInputs, getWorkspace } from './workspaces/get.ts'
+import { setIdlePolicy } from './workspaces/idle-policy.ts'
+import { listWorkspaces, listWorkspacesOfOrganization } from './workspaces/list.ts'
+import { answerOpen, openWorkspace } from './workspaces/open.ts'
+import { answerResume, resumeWorkspace } from './workspaces/resume.ts'
+import { answerSuspendWhenIdle, cancelSuspendWhenIdle, requestSuspendWhenIdle } from './workspaces/suspend-when-idle.ts'
+import { suspendWorkspace } from './workspaces/suspend.ts'
+
+/** Which function answers which route. */
+export const API_ROUTES: readonly Bound<ApiDeps, undefined>[] = [
+  bind(clientVersions, getClientVersions),
+  bind(me, getMe),
+  bind(organizationsList, listOwnOrganizations),
+  bind(organizationsGet, getOrganization),
+  bind(projectsList, listProjectsOfOrganization),
+  bind(projectsGet, getProject),
+  bind(workspacesOpen, openWorkspace),
+  bind(workspacesList, listWorkspaces),
+  bind(workspacesListOfOrganization, listWorkspacesOfOrganization),
+  bind(workspacesGet, getWorkspace),
+  bind(workspacesDelete, deleteWorkspace),
+  bind(workspacesInputs, getInputs),
+  bind(workspacesIdlePolicy, setIdlePolicy),
+  bind(workspacesSuspend, suspendWorkspace),
+  bind(workspacesResume, resumeWorkspace),
+  bind(workspacesFork, forkWorkspace),
+  bind(workspacesClose, closeWorkspace),
+  bind(workspacesSuspendWhenIdle, requestSuspendWhenIdle),
+  bind(workspacesCancelSuspendWhenIdle, cancelSuspendWhenIdle),
+  bind(operationsGet, getOperation),
+  bind(operationsList, listOperationsOfWorkspace),
+  bind(toolTokensCreate, createToolToken),
+  bind(agentSessionsList, listAgentSessionsOfWorkspace),
+  bind(toolTokenKeys, getToolTokenKeys),
+  bind(openapiGet, async (_call, deps: ApiDeps) => ({
+    status: 200,
+    body: deps.openapi,
+    headers: { 'content-type': 'application/json; charset=utf-8', 'cache-control': 'public, max-age=300' },
+  })),
+]
+
+type Answer<C> = (call: C, deps: ApiDeps, outcome: Outcome) => Promise<Reply>
+
+/** How a repeat of an (I) call is answered: by the function that answered it first, from what is there by then. */
+export const ANSWERS: Readonly<Record<string, Answer<never>>> = {
+  [workspacesOpen.id]: answerOpen satisfies Answer<Call<typeof workspacesOpen>>,
+  [workspacesResume.id]: answerResume satisfies Answer<Call<typeof workspacesResume>>,
+  [workspacesSuspend.id]: answerOperation,
+  [workspacesFork.id]: answerOperationAndWorkspace,
+  [workspacesDelete.id]: answerOperation,
+  [workspacesClose.id]: answerOperation,
+  [workspacesSuspendWhenIdle.id]: answerSuspendWhenIdle,
+}

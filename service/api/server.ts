@@ -1,0 +1,93 @@
+import type { Logger } from 'pino'
+import { describe } from '../../contract/openapi.ts'
+import { APP_ROUTES } from '../../contract/routes/app/all.ts'
+import { CELL_ROUTES } from '../../contract/routes/cell/all.ts'
+import { openStore } from '../core/sql.ts'
+import type { DatabaseOptions } from '../db/database.ts'
+import { openListener } from '../db/listen.ts'
+import { createServer, type Observation, type ServerHandle } from '../http/pipeline.ts'
+import type { Principal } from '../http/call.ts'
+import type { Clock } from '../lib/clock.ts'
+import type { Ids } from '../lib/ids.ts'
+import { authenticate } from './auth/authenticate.ts'
+import { openVerdicts } from './auth/verdicts.ts'
+import type { ApiDeps } from './deps.ts'
+import { idempotency } from './idempotency/replay.ts'
+import { openWaits } from './operations/waits.ts'
+import { ANSWERS, API_ROUTES } from './routes.ts'
+import { openSecrets } from './secrets.ts'
+import { ask, newestIds } from './store.ts'
+import { openSigner } from './tool-tokens/signer.ts'
+import { openCells } from './workspaces/cells.ts'
+
+export interface ApiOptions {
+  database: DatabaseOptions
+  /** Private keys: a folder that only this process's user can enter. Two api processes share it. */
+  signing_keys_dir: string
+  base_url: string
+  clock: Clock
+  ids: Ids
+  logger: Logger
+  validate_answers?: boolean
+  observe?(seen: Observation): void
+}
+
+export interface Api {
+  server: ServerHandle
+  deps: ApiDeps
+  /** Throws while the database cannot be asked. */
+  check(): Promise<void>
+  close(): Promise<void>
+}
+
+/** The application API, not listening yet. */
+export async function openApi(options: ApiOptions): Promise<Api> {
+  const { clock, ids, logger, base_url } = options
+  const store = openStore(options.database)
+  const { db, reads } = store
+  const listener = await openListener(options.database)
+  for (const id of await newestIds(reads)) ids.seen(id) // a clock that was set back must not bring older ones
+  const secrets = await openSecrets(options.signing_keys_dir)
+  const verdicts = openVerdicts(listener)
+  const waits = openWaits(reads, listener)
+  const deps: ApiDeps = {
+    db,
+    reads,
+    clock,
+    ids,
+    waits,
+    cells: openCells(clock),
+    signer: await openSigner(options.signing_keys_dir, db, clock),
+    cursor_secret: secrets.cursor,
+    base_url,
+    openapi: Buffer.from(JSON.stringify(describe([...APP_ROUTES, ...CELL_ROUTES], base_url))),
+    logger,
+  }
+  const server = createServer<ApiDeps>({
+    surface: 'app',
+    routes: API_ROUTES,
+    deps,
+    clock,
+    ids,
+    logger,
+    authenticate: (arrival): Promise<Principal> => authenticate({ db, reads, clock, verdicts }, arrival),
+    idempotency: idempotency(secrets.idempotency, ANSWERS),
+    validate_answers: options.validate_answers ?? false,
+    ...(options.observe ? { observe: options.observe } : {}),
+  })
+  return {
+    server,
+    deps,
+    async check() {
+      await ask(reads)
+      if (listener.lost_ms() > 0) throw new Error('the listener has lost the database')
+    },
+    async close() {
+      const drained = server.close()
+      waits.close() // what is held answers at once, so that the server can end
+      await drained
+      verdicts.close()
+      await Promise.all([listener.close(), store.close()])
+    },
+  }
+}

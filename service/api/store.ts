@@ -1,0 +1,12 @@
+import type { Reader } from '../core/sql.ts'
+
+/** Throws when the database does not answer. */
+export async function ask(reads: Reader): Promise<void> {
+  await reads.rows('ask', 'select 1', [])
+}
+
+/** The newest id of every table that pages by it. */
+export async function newestIds(reads: Reader): Promise<string[]> {
+  const newest = ['workspaces', 'operations', 'agent_sessions'].map((table) => `(select id from ${table} order by id desc limit 1)`)
+  return (await reads.rows<{ id: string }>('ids.newest', newest.join(' union all '), [])).map((row) => row.id)
+}

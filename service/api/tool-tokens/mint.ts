@@ -1,0 +1,89 @@
+import { LIMITS } from '../../../contract/limits.ts'
+import type { Tool } from '../../../contract/route.ts'
+import type { ToolToken } from '../../../contract/schemas/tool-tokens.ts'
+import type { Principal } from '../../http/call.ts'
+import { fail } from '../../lib/fail.ts'
+import type { ApiDeps } from '../deps.ts'
+import type { WorkspaceRow } from '../workspaces/row.ts'
+import { budgetSeconds, countToken, type NewAgentSession } from './store.ts'
+
+export interface TokenWish {
+  who: Principal
+  now: Date
+  agent_label: string | undefined
+  tools: readonly Tool[]
+}
+
+const DEFAULT_LABEL = 'default'
+
+/** A tool token for a workspace that has a place. Refuses over the budget, and when it cannot be signed. */
+export async function mintToken(deps: ApiDeps, workspace: WorkspaceRow, wish: TokenWish): Promise<ToolToken> {
+  const session = newSession(deps, workspace, wish)
+  const counted = await countToken(deps.reads, session)
+  if (!counted) {
+    const retry_after_seconds = await budgetSeconds(deps.reads, session)
+    throw fail('rate_limited', null, 'The hourly number of tool tokens is used up', { retry_after_seconds })
+  }
+  return sign(deps, workspace, wish, counted.agent_session_id)
+}
+
+/** The token of an open or resume: null where none can be issued, since the workspace is what was asked for. */
+export async function mintTokenOrNull(deps: ApiDeps, workspace: WorkspaceRow, wish: TokenWish): Promise<ToolToken | null> {
+  if (wish.tools.length === 0 || workspace.cell_endpoint === null) return null
+  const counted = await countToken(deps.reads, newSession(deps, workspace, wish))
+  if (!counted) return null
+  return sign(deps, workspace, wish, counted.agent_session_id).catch((error: unknown) => {
+    deps.logger.error({ err: error }, 'a tool token could not be signed') // App, resume: "A token that cannot be issued is tool_token: null"
+    return null
+  })
+}
+
+function newSession(deps: ApiDeps, workspace: WorkspaceRow, { who, now, agent_label }: TokenWish): NewAgentSession {
+  return {
+    id: deps.ids.next(),
+    workspace_id: workspace.id,
+    principal_type: who.type,
+    principal_id: who.id,
+    agent_label: agent_label ?? DEFAULT_LABEL,
+    now,
+  }
+}
+
+async function sign(deps: ApiDeps, workspace: WorkspaceRow, { who, tools }: TokenWish, sid: string): Promise<ToolToken> {
+  const endpoint = workspace.cell_endpoint
+  if (endpoint === null) throw fail('dependency_unavailable', 'signing_failed', 'The workspace has no gateway yet')
+  // Of the moment of signing: a call may have been held since it came.
+  const iat = Math.floor(deps.clock.now().getTime() / 1000)
+  const exp = iat + LIMITS.tool_token_seconds
+  const claims = {
+    iss: deps.base_url,
+    aud: endpoint,
+    sub: who.id,
+    pty: who.type,
+    org: workspace.organization_id,
+    prj: workspace.project_id,
+    ws: workspace.id,
+    epoch: workspace.ownership_epoch,
+    tools: [...tools],
+    sid,
+    iat,
+    exp,
+    jti: deps.ids.next(),
+  }
+  const token = await deps.signer.sign(claims).catch((cause: unknown) => {
+    throw fail('dependency_unavailable', 'signing_failed', 'The token could not be signed', { cause })
+  })
+  return {
+    token,
+    token_type: 'Bearer',
+    issued_at: new Date(iat * 1000).toISOString(),
+    expires_at: new Date(exp * 1000).toISOString(),
+    workspace_id: workspace.id,
+    agent_session_id: sid,
+    ownership_epoch: workspace.ownership_epoch,
+    tools: [...tools],
+    audience: endpoint,
+    kid: deps.signer.kid,
+    cell_endpoint: endpoint,
+  }
+}

@@ -1,0 +1,102 @@
+import { LIMITS } from '../../../contract/limits.ts'
+import type { ToolTokenKeys } from '../../../contract/schemas/tool-tokens.ts'
+import type { Reader } from '../../core/sql.ts'
+import type { Db } from '../../db/database.ts'
+import type { Page } from '../pages.ts'
+
+const HOUR_MS = 3600 * 1000
+
+export interface AgentSessionRow {
+  id: string
+  workspace_id: string
+  agent_label: string
+  principal_type: 'api_key' | 'user'
+  principal_id: string
+  created_at: Date
+  last_used_at: Date
+}
+
+export interface NewAgentSession {
+  id: string
+  workspace_id: string
+  principal_type: 'api_key' | 'user'
+  principal_id: string
+  agent_label: string
+  now: Date
+}
+
+/**
+ * Counts one token against the principal's hourly budget and finds or makes its agent session, in one statement.
+ * The budget is filled up an hour after its first use. @returns null when it is used up.
+ */
+export async function countToken(reads: Reader, session: NewAgentSession): Promise<{ agent_session_id: string } | null> {
+  const [row] = await reads.rows<{ id: string }>(
+    'tool_tokens.count',
+    `with budget as (
+       insert into rate_buckets as b (name, tokens, updated_at) values ($1, $2::int - 1, $3)
+       on conflict (name) do update set
+         tokens = case when b.updated_at <= $4 then $2::int - 1 else b.tokens - 1 end,
+         updated_at = case when b.updated_at <= $4 then $3 else b.updated_at end
+       where b.tokens >= 1 or b.updated_at <= $4
+       returning tokens
+     )
+     insert into agent_sessions (id, workspace_id, principal_type, principal_id, agent_label, created_at, last_used_at)
+     select $5, $6, $7, $8, $9, $3, $3 from budget
+     on conflict (workspace_id, principal_type, principal_id, agent_label) do update set last_used_at = excluded.last_used_at
+     returning id`,
+    [
+      budgetName(session),
+      LIMITS.tool_tokens_per_hour,
+      session.now,
+      new Date(session.now.getTime() - HOUR_MS),
+      session.id,
+      session.workspace_id,
+      session.principal_type,
+      session.principal_id,
+      session.agent_label,
+    ],
+  )
+  return row ? { agent_session_id: row.id } : null
+}
+
+/** Seconds until the principal's budget is filled up again. */
+export async function budgetSeconds(reads: Reader, session: NewAgentSession): Promise<number> {
+  const [row] = await reads.rows<{ updated_at: Date }>('tool_tokens.budget', 'select updated_at from rate_buckets where name = $1', [
+    budgetName(session),
+  ])
+  const left_ms = (row?.updated_at.getTime() ?? 0) + HOUR_MS - session.now.getTime()
+  return Math.max(1, Math.ceil(left_ms / 1000))
+}
+
+function budgetName(session: NewAgentSession): string {
+  return `tool_tokens:${session.principal_type}:${session.principal_id}`
+}
+
+/** One row more than the page holds, newest first. */
+export function listAgentSessions(reads: Reader, workspace_id: string, page: Page): Promise<AgentSessionRow[]> {
+  return reads.rows(
+    'agent_sessions.of_workspace',
+    `select id, workspace_id, agent_label, principal_type, principal_id, created_at, last_used_at from agent_sessions
+     where workspace_id = $1 and ($2::uuid is null or id < $2) order by id desc limit $3`,
+    [workspace_id, page.below, page.limit + 1],
+  )
+}
+
+/** Keys that sign, and those whose last token may still live. */
+export async function listKeys(reads: Reader, now: Date): Promise<ToolTokenKeys['keys']> {
+  const rows = await reads.rows<{ public_jwk: ToolTokenKeys['keys'][number] }>(
+    'tool_tokens.keys',
+    'select public_jwk from signing_keys where retired_at is null or retired_at > $1 order by created_at desc',
+    [new Date(now.getTime() - LIMITS.tool_token_seconds * 1000)],
+  )
+  return rows.map((row) => row.public_jwk)
+}
+
+/** The gateways read it from here. */
+export async function publishKey(db: Db, kid: string, public_jwk: object, now: Date): Promise<void> {
+  await db
+    .insertInto('signing_keys')
+    .values({ kid, public_jwk: JSON.stringify(public_jwk), created_at: now, retired_at: null })
+    .onConflict((conflict) => conflict.column('kid').doNothing())
+    .execute()
+}

@@ -1,0 +1,63 @@
+import type { workspacesClose } from '../../../contract/routes/app/lifecycle.ts'
+import type { workspacesDelete } from '../../../contract/routes/app/workspaces.ts'
+import { readerOf, type Tx } from '../../core/sql.ts'
+import type { Call, Reply } from '../../http/call.ts'
+import { failpoint } from '../../lib/failpoints.ts'
+import type { ApiDeps } from '../deps.ts'
+import { Again, change } from '../idempotency/change.ts'
+import type { Outcome } from '../idempotency/store.ts'
+import { lastDelete } from '../operations/store.ts'
+import { answerOperation } from './answer-operation.ts'
+import { endWorkspace, type Ending } from './end.ts'
+import { lockForChange, visible } from './find.ts'
+import { allowed } from './refusals.ts'
+import { activeOperation, type WorkspaceRow } from './row.ts'
+import { readWorkspace } from './store.ts'
+import { cancelOperation, lockOperation } from './write-store.ts'
+
+type EndingCall = Call<typeof workspacesDelete> | Call<typeof workspacesClose>
+
+/** DELETE /v1/workspaces/{workspace_id} */
+export async function deleteWorkspace(call: Call<typeof workspacesDelete>, deps: ApiDeps): Promise<Reply> {
+  await failpoint('delete.D1')
+  const outcome = await change(deps, call, (tx) => end(deps, tx, call, 'delete', { ended_reason: null, input: {} }))
+  await failpoint('delete.D2')
+  return answerOperation(call, deps, outcome)
+}
+
+/** POST /v1/workspaces/{workspace_id}/close */
+export async function closeWorkspace(call: Call<typeof workspacesClose>, deps: ApiDeps): Promise<Reply> {
+  const ending: Ending = { ended_reason: 'closed', input: { reason: 'session_closed' } }
+  const outcome = await change(deps, call, (tx) => end(deps, tx, call, 'close', ending))
+  return answerOperation(call, deps, outcome)
+}
+
+async function end(deps: ApiDeps, tx: Tx, call: EndingCall, command: 'delete' | 'close', ending: Ending): Promise<Outcome> {
+  const row = await lockWithOperation(tx, call)
+  const decision = allowed(row, command)
+  if (decision.kind !== 'operate') return { status: 202, workspace_id: row.id, operation_id: await deleteOperationOf(tx, row) }
+  const active = activeOperation(row)
+  if (active) {
+    await cancelOperation(tx, active.id, call.now)
+    const target = active.kind === 'fork' && active.workspace_id !== row.id ? active.workspace_id : null
+    // The capture is not committed while the fork still holds its source: nothing is there to open, so its key is free again.
+    if (target !== null) await endWorkspace(deps, tx, target, { ended_reason: 'fork_failed', input: {}, frees_key: true }, call.now)
+  }
+  const frees_key = row.lifetime === 'session'
+  return { status: 202, workspace_id: row.id, operation_id: await endWorkspace(deps, tx, row.id, { ...ending, frees_key }, call.now) }
+}
+
+/** Operation first, workspace second: the cell locks them in this order too. */
+async function lockWithOperation(tx: Tx, call: EndingCall): Promise<WorkspaceRow> {
+  const before = visible(call.who, await readWorkspace(readerOf(tx), call.params.workspace_id))
+  if (before.op_id !== null) await lockOperation(tx, before.op_id)
+  const row = await lockForChange(tx, call)
+  if (row.op_id !== null && row.op_id !== before.op_id) throw new Again('another operation holds the workspace')
+  return row
+}
+
+async function deleteOperationOf(tx: Tx, row: WorkspaceRow): Promise<string> {
+  const operation_id = row.op_id ?? (await lastDelete(readerOf(tx), row.id))?.id
+  if (operation_id === undefined) throw new Error('a workspace was deleted without an operation')
+  return operation_id
+}

@@ -1,0 +1,22 @@
+import type { Tx } from '../../core/sql.ts'
+import type { ApiDeps } from '../deps.ts'
+import { lockWorkspace } from './store.ts'
+import { freeKey, holdWorkspaces, insertOperation, markDeleted } from './write-store.ts'
+
+export interface Ending {
+  ended_reason: string | null
+  /** Of the delete operation. */
+  input: Record<string, unknown>
+}
+
+/** Marks a workspace deleted, takes its tools away at once and leaves the rest to a delete operation. @returns the operation's id. */
+export async function endWorkspace(deps: ApiDeps, tx: Tx, id: string, ending: Ending & { frees_key: boolean }, now: Date): Promise<string> {
+  const row = await lockWorkspace(tx, id)
+  if (row === null) throw new Error('a workspace is gone that was to be ended')
+  await markDeleted(tx, id, ending.ended_reason, now)
+  if (ending.frees_key) await freeKey(tx, id)
+  const operation_id = deps.ids.next()
+  await insertOperation(tx, { id: operation_id, kind: 'delete', workspace: row, cell_id: row.cell_id, input: ending.input, now })
+  await holdWorkspaces(tx, operation_id, [id])
+  return operation_id
+}

@@ -1,0 +1,28 @@
+import type { Tx } from '../../core/sql.ts'
+import type { Principal } from '../../http/call.ts'
+import { maySee, notFound, requireOperator } from '../auth/scope.ts'
+import type { ApiDeps } from '../deps.ts'
+import type { WorkspaceRow } from './row.ts'
+import { lockWorkspace, readWorkspace } from './store.ts'
+
+interface WorkspaceCall {
+  who: Principal
+  params: { workspace_id: string }
+}
+
+/** The workspace that a call names, if its principal may know of it. */
+export async function findWorkspace(deps: ApiDeps, call: WorkspaceCall): Promise<WorkspaceRow> {
+  return visible(call.who, await readWorkspace(deps.reads, call.params.workspace_id))
+}
+
+/** The same, to be changed in this transaction by someone who may. */
+export async function lockForChange(tx: Tx, call: WorkspaceCall): Promise<WorkspaceRow> {
+  const row = visible(call.who, await lockWorkspace(tx, call.params.workspace_id))
+  requireOperator(call.who, row.organization_id)
+  return row
+}
+
+export function visible(who: Principal, row: WorkspaceRow | null): WorkspaceRow {
+  if (row === null || !maySee(who, row)) throw notFound('workspace')
+  return row
+}

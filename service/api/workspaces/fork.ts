@@ -1,0 +1,77 @@
+import type { workspacesFork } from '../../../contract/routes/app/lifecycle.ts'
+import { admitStart } from '../../core/admission/store.ts'
+import { readerOf, type Tx } from '../../core/sql.ts'
+import { forkCeilings } from '../../core/workspaces/ceilings.ts'
+import type { Call, Reply } from '../../http/call.ts'
+import { fail } from '../../lib/fail.ts'
+import { failpoint } from '../../lib/failpoints.ts'
+import type { ApiDeps } from '../deps.ts'
+import { Again, change } from '../idempotency/change.ts'
+import type { Outcome } from '../idempotency/store.ts'
+import { answerOperationAndWorkspace } from './answer-operation.ts'
+import { lockForChange } from './find.ts'
+import { checkKey } from './open-rules.ts'
+import { allowed } from './refusals.ts'
+import { ceilings, type WorkspaceRow } from './row.ts'
+import { readKey, readTemplateVersion, readWorkspace } from './store.ts'
+import { holdWorkspaces, insertOperation, insertWorkspace, takeWorkspaceKey } from './write-store.ts'
+
+type ForkCall = Call<typeof workspacesFork>
+
+/** POST /v1/workspaces/{workspace_id}/fork */
+export async function forkWorkspace(call: ForkCall, deps: ApiDeps): Promise<Reply> {
+  checkKey(call.body.key)
+  await failpoint('fork.F1')
+  const outcome = await change(deps, call, async (tx) => {
+    const source = await lockForChange(tx, call)
+    allowed(source, 'fork')
+    return forkFrom(deps, tx, call, source)
+  })
+  return answerOperationAndWorkspace(call, deps, outcome)
+}
+
+async function forkFrom(deps: ApiDeps, tx: Tx, call: ForkCall, source: WorkspaceRow): Promise<Outcome> {
+  const { body, now } = call
+  const id = deps.ids.next()
+  const freed = await freedKey(tx, source.organization_id, body.key)
+  if (!(await takeWorkspaceKey(tx, source.organization_id, body.key, id, freed))) throw new Again('the key is taken meanwhile')
+  const plan = await admitStart(tx, source.organization_id, id)
+  const version = await readTemplateVersion(readerOf(tx), source.template_version_id)
+  const operation_id = deps.ids.next()
+  const workspace = { id, organization_id: source.organization_id, project_id: source.project_id }
+  await insertWorkspace(tx, {
+    ...workspace,
+    key: body.key,
+    template_version_id: source.template_version_id,
+    observed_state: 'forking',
+    lifetime: body.lifetime ?? 'persistent',
+    disk_layout: source.disk_layout,
+    caps: { ...source.caps, ...body.caps },
+    ceilings: forkCeilings(ceilings(source), body.caps ?? {}, version.settings.ceiling, plan),
+    inputs: source.inputs,
+    cell_id: source.cell_id, // its memory and disk are there
+    idle_policy: null,
+    now,
+  })
+  const input = { source_workspace_id: source.id }
+  await insertOperation(tx, {
+    id: operation_id,
+    kind: 'fork',
+    workspace,
+    source_workspace_id: source.id,
+    cell_id: source.cell_id,
+    input,
+    now,
+  })
+  await holdWorkspaces(tx, operation_id, [id, source.id])
+  return { status: 202, workspace_id: id, operation_id }
+}
+
+/** Refuses a key that is in use, or ever was; but a fork that captured nothing has given its key back. @returns who had it. */
+async function freedKey(tx: Tx, organization_id: string, key: string): Promise<string | null> {
+  const used = await readKey(readerOf(tx), organization_id, key)
+  if (used === null) return null
+  const holder = await readWorkspace(readerOf(tx), used.workspace_id)
+  if (used.reusable && holder?.ended_reason === 'fork_failed') return used.workspace_id
+  throw fail('conflict', 'key_in_use', 'The key is in use, or was', { details: { key } })
+}

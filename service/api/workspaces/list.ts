@@ -1,0 +1,21 @@
+import type { workspacesList, workspacesListOfOrganization } from '../../../contract/routes/app/workspaces.ts'
+import type { Call, Reply } from '../../http/call.ts'
+import { maySeeOrganization, notFound } from '../auth/scope.ts'
+import type { ApiDeps } from '../deps.ts'
+import { pageAnswer, pageOf } from '../pages.ts'
+import { findWorkspaces } from './list-store.ts'
+import { workspaceView } from './view.ts'
+
+export async function listWorkspaces(call: Call<typeof workspacesList>, deps: ApiDeps): Promise<Reply> {
+  const page = pageOf(deps.cursor_secret, call)
+  const rows = await findWorkspaces(deps.reads, call.who, call.query, page)
+  return { status: 200, body: pageAnswer(deps.cursor_secret, call, rows, workspaceView) }
+}
+
+export async function listWorkspacesOfOrganization(call: Call<typeof workspacesListOfOrganization>, deps: ApiDeps): Promise<Reply> {
+  const { organization_id } = call.params
+  if (!maySeeOrganization(call.who, organization_id)) throw notFound('organization')
+  const page = pageOf(deps.cursor_secret, call)
+  const rows = await findWorkspaces(deps.reads, call.who, { ...call.query, organization_id }, page)
+  return { status: 200, body: pageAnswer(deps.cursor_secret, call, rows, workspaceView) }
+}

@@ -1,0 +1,79 @@
+import type { OpenRequest } from '../../../contract/schemas/workspaces.ts'
+import { fixedSeconds } from '../../core/workspaces/idle.ts'
+import { fail } from '../../lib/fail.ts'
+import type { FoundTemplate, TemplateVersion } from './store.ts'
+import { notFound } from '../auth/scope.ts'
+import { refuseDeleted } from './refusals.ts'
+import type { WorkspaceRow } from './row.ts'
+
+const RESERVED_PREFIX = 'sf:'
+
+export function checkKey(key: string): void {
+  if (key.startsWith(RESERVED_PREFIX)) {
+    throw fail('validation_failed', 'reserved_key_prefix', `Keys that start with ${RESERVED_PREFIX} are reserved`, {
+      details: { field: 'key' },
+    })
+  }
+}
+
+export function checkIdlePolicy(policy: string | null | undefined): void {
+  if (policy === null || policy === undefined || policy === 'adaptive' || policy === 'never' || fixedSeconds(policy) !== null) return
+  const issues = [{ path: 'idle_policy', message: 'must be adaptive, never or fixed:<60..604800>' }]
+  throw fail('validation_failed', null, 'The request is not valid', { details: { issues } })
+}
+
+/** What is wrong with an open whatever the key names. */
+export function checkOpenBody(body: OpenRequest): void {
+  checkKey(body.key)
+  checkIdlePolicy(body.idle_policy)
+  // App, open rule 8: file-first workspaces are always persistent and never idle.
+  if (body.mode === 'file_first' && (body.lifetime === 'session' || body.idle_policy !== undefined)) {
+    const field = body.lifetime === 'session' ? 'lifetime' : 'idle_policy'
+    throw fail('validation_failed', 'not_supported_for_mode', `A file-first workspace has no ${field}`, {
+      details: { field, mode: 'file_first' },
+    })
+  }
+}
+
+/** What an open may not ask of a workspace that exists: App, open rule 7; DECISIONS, "Workspaces". */
+export function checkReopen(row: WorkspaceRow, body: OpenRequest): void {
+  refuseDeleted(row, 'open')
+  if (body.mode !== undefined && body.mode !== row.mode) {
+    throw fail('conflict', 'mode_mismatch', `The workspace is ${row.mode}`, { details: { mode: row.mode, requested_mode: body.mode } })
+  }
+  if (body.lifetime !== undefined && body.lifetime !== row.lifetime) {
+    throw fail('conflict', 'lifetime_mismatch', `The workspace is ${row.lifetime}`, {
+      details: { lifetime: row.lifetime, requested_lifetime: body.lifetime },
+    })
+  }
+  refuseSessionIdlePolicy(row.lifetime, body)
+}
+
+export interface NewWorkspaceTerms {
+  version: TemplateVersion
+  lifetime: 'persistent' | 'session'
+}
+
+/** What an open of a new key is made from. */
+export function newTerms(found: FoundTemplate | null, body: OpenRequest): NewWorkspaceTerms {
+  if (found?.archived_at) throw fail('conflict', 'template_archived', 'The template is archived')
+  if (!found?.version) throw notFound('template')
+  const lifetime = body.lifetime ?? found.version.settings.defaults.lifetime ?? 'persistent'
+  refuseSessionIdlePolicy(lifetime, body)
+  if (body.mode === 'file_first') {
+    throw fail('validation_failed', 'mode_not_available', 'File-first workspaces are not available here', { details: { field: 'mode' } })
+  }
+  return { version: found.version, lifetime }
+}
+
+function refuseSessionIdlePolicy(lifetime: 'persistent' | 'session', body: OpenRequest): void {
+  if (lifetime === 'session' && body.idle_policy !== undefined) {
+    throw fail('conflict', 'session_lifetime', 'A session workspace has no idle policy')
+  }
+}
+
+/** There are no secrets to bind, so every name is unknown (App, open rule 5). */
+export function checkSecrets(names: readonly string[] | undefined): void {
+  if (names === undefined || names.length === 0) return
+  throw fail('validation_failed', 'secret_not_available', 'These secrets are not available', { details: { names: [...names].sort() } })
+}

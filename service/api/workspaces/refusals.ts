@@ -1,0 +1,45 @@
+import { decide, type Command, type Decision, type RefusalReason } from '../../../contract/states/commands.ts'
+import { fail, type Failure } from '../../lib/fail.ts'
+import { activeOperation, seen, type WorkspaceRow } from './row.ts'
+
+const MESSAGES: Record<RefusalReason, string> = {
+  workspace_deleted: 'The workspace is deleted',
+  not_supported_for_mode: 'A file-first workspace does not support this',
+  session_lifetime: 'A session workspace does not support this',
+  not_session: 'Only a session workspace can be closed',
+  operation_in_progress: 'Another operation of the workspace is in progress',
+  workspace_not_running: 'The workspace is not running',
+  not_running: 'The workspace is not running',
+  already_running: 'The workspace is running already',
+  not_suspended: 'The workspace is not suspended',
+  not_forkable: 'Only a running or suspended workspace can be forked',
+}
+
+export type Allowed = Exclude<Decision, { kind: 'refuse' }>
+
+/** What comes of a command on this workspace. Throws what its tables refuse. */
+export function allowed(row: WorkspaceRow, command: Command): Allowed {
+  const decision = decide(seen(row), command)
+  if (decision.kind === 'refuse') throw refusalOf(decision.reason, row)
+  return decision
+}
+
+/** Throws when a workspace is deleted: that wins over what is wrong with the rest of the request. */
+export function refuseDeleted(row: WorkspaceRow, command: Command): void {
+  if (row.deleted_at !== null) allowed(row, command)
+}
+
+function refusalOf(reason: RefusalReason, row: WorkspaceRow): Failure {
+  const active = reason === 'operation_in_progress' || reason === 'workspace_not_running' ? activeOperation(row) : null
+  if (active === null) return fail('conflict', reason, MESSAGES[reason])
+  return fail('conflict', reason, MESSAGES[reason], {
+    operation_id: active.id,
+    details: { active_operation_id: active.id, active_operation_kind: active.kind },
+  })
+}
+
+/** The operation that a joining command answers with. */
+export function joined(row: WorkspaceRow): string {
+  if (row.op_id === null) throw new Error('only an operation in progress is joined')
+  return row.op_id
+}

@@ -1,0 +1,40 @@
+import type { workspacesResume } from '../../../contract/routes/app/lifecycle.ts'
+import { admitStart } from '../../core/admission/store.ts'
+import type { Call, Reply } from '../../http/call.ts'
+import { failpoint } from '../../lib/failpoints.ts'
+import { requestedTools } from '../auth/scope.ts'
+import type { ApiDeps } from '../deps.ts'
+import { change } from '../idempotency/change.ts'
+import type { Outcome } from '../idempotency/store.ts'
+import { answerStart } from './answer-start.ts'
+import { lockForChange } from './find.ts'
+import { beginOperation } from './operate.ts'
+import { allowed, joined } from './refusals.ts'
+
+type ResumeCall = Call<typeof workspacesResume>
+
+/** POST /v1/workspaces/{workspace_id}/resume */
+export async function resumeWorkspace(call: ResumeCall, deps: ApiDeps): Promise<Reply> {
+  await failpoint('resume.R1')
+  const outcome = await change(deps, call, async (tx) => {
+    const row = await lockForChange(tx, call)
+    requestedTools(call.who, row.organization_id, call.body.tools)
+    const decision = allowed(row, call.wait_seconds > 0 ? 'resume_and_wait' : 'resume')
+    switch (decision.kind) {
+      case 'proceed':
+        return { status: 200, workspace_id: row.id, operation_id: null }
+      case 'join':
+        return { status: 202, workspace_id: row.id, operation_id: joined(row) }
+      case 'operate': {
+        await admitStart(tx, row.organization_id, row.id)
+        const operation_id = await beginOperation(deps, tx, row, decision, { cell_id: row.cell_id, now: call.now })
+        return { status: 202, workspace_id: row.id, operation_id }
+      }
+    }
+  })
+  return answerResume(call, deps, outcome)
+}
+
+export function answerResume(call: ResumeCall, deps: ApiDeps, outcome: Outcome): Promise<Reply> {
+  return answerStart(call, deps, outcome, undefined, ({ operation, workspace }) => ({ operation, workspace }))
+}

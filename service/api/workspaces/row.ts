@@ -1,0 +1,79 @@
+import type { TemplateSettings } from '../../../contract/schemas/template-settings.ts'
+import type { HeldBy, Seen } from '../../../contract/states/commands.ts'
+import type { ObservedState } from '../../../contract/states/machine.ts'
+import type { IdleFacts } from '../../core/workspaces/idle.ts'
+import type { Resources } from '../../db/schema.ts'
+import { OPERATION_COLUMNS, type OperationRow } from '../operations/view.ts'
+
+export interface WorkspaceRow extends IdleFacts {
+  id: string
+  organization_id: string
+  project_id: string
+  key: string
+  template_version_id: string
+  observed_state: ObservedState
+  desired_state: 'running' | 'suspended' | 'deleted'
+  pending_reason: string | null
+  ended_reason: string | null
+  mode: 'processful' | 'file_first'
+  purpose: 'standard' | 'template_draft' | 'template_test'
+  disk_layout: 'legacy' | 'layered'
+  origin: { kind: string } | null
+  caps: Partial<Resources>
+  ceiling_cpu_millis: number
+  ceiling_memory_mib: number
+  ceiling_disk_gib: number
+  grant_cpu_millis: number | null
+  grant_memory_mib: number | null
+  grant_disk_gib: number | null
+  inputs: Record<string, string>
+  startup: { state: 'pending' | 'running' | 'ready' | 'failed' } | null
+  tree_revision: number | null
+  cell_id: string | null
+  ownership_epoch: number
+  checkpoint_id: string | null
+  created_at: Date
+  updated_at: Date
+  deleted_at: Date | null
+  template_slug: string
+  template_version: number
+  template_defaults: TemplateSettings['defaults']
+  cell_endpoint: string | null
+  /** The operation that holds it; the columns of it are null together. */
+  op_id: string | null
+}
+
+/** The operation that holds the workspace. */
+export function activeOperation(row: WorkspaceRow): OperationRow | null {
+  if (row.op_id === null) return null
+  const columns = row as unknown as Record<string, unknown>
+  return Object.fromEntries(OPERATION_COLUMNS.map((name) => [name, columns[`op_${name}`]])) as unknown as OperationRow
+}
+
+/** What the tables of commands look at. */
+export function seen(row: WorkspaceRow): Seen {
+  return {
+    observed_state: row.observed_state,
+    deleted: row.deleted_at !== null,
+    mode: row.mode,
+    lifetime: row.lifetime,
+    held_by: heldBy(row),
+  }
+}
+
+function heldBy(row: WorkspaceRow): HeldBy | null {
+  const active = activeOperation(row)
+  if (active === null) return null
+  if (active.kind === 'fork') return active.workspace_id === row.id ? 'fork_target' : 'fork_source'
+  return active.kind
+}
+
+/** App, "Workspace (view)"; DECISIONS adds the start-up. */
+export function isReady(row: Pick<WorkspaceRow, 'observed_state' | 'desired_state' | 'startup'>): boolean {
+  const started = row.startup === null || row.startup.state === 'ready'
+  return row.observed_state === 'running' && row.desired_state === 'running' && started
+}
+
+export function ceilings(row: WorkspaceRow): Resources {
+  return { cpu_millis: row.ceiling_cpu_millis, memory_mib: row.ceiling_memory_mib, disk_gib: row.ceiling_disk_gib }
+}

@@ -1,0 +1,145 @@
+import { sql } from 'kysely'
+import type { TemplateSettings } from '../../../contract/schemas/template-settings.ts'
+import { readerOf, type Reader, type Tx } from '../../core/sql.ts'
+import { OPERATION_COLUMNS } from '../operations/view.ts'
+import type { WorkspaceRow } from './row.ts'
+
+const WORKSPACE_COLUMNS = [
+  'id',
+  'organization_id',
+  'project_id',
+  'key',
+  'template_version_id',
+  'observed_state',
+  'desired_state',
+  'pending_reason',
+  'ended_reason',
+  'lifetime',
+  'mode',
+  'purpose',
+  'disk_layout',
+  'origin',
+  'caps',
+  'ceiling_cpu_millis',
+  'ceiling_memory_mib',
+  'ceiling_disk_gib',
+  'grant_cpu_millis',
+  'grant_memory_mib',
+  'grant_disk_gib',
+  'inputs',
+  'startup',
+  'tree_revision',
+  'cell_id',
+  'ownership_epoch',
+  'checkpoint_id',
+  'idle_policy',
+  'active_at',
+  'tool_call_at',
+  'busy_until',
+  'keepalive_until',
+  'suspend_requested_at',
+  'suspend_after_seconds',
+  'suspend_not_before',
+  'created_at',
+  'updated_at',
+  'deleted_at',
+] as const
+
+/** A workspace with everything that its view and the rules look at, in one row. */
+export const WORKSPACE_TEXT = `select ${WORKSPACE_COLUMNS.map((name) => `w.${name}`).join(', ')},
+  t.slug as template_slug, v.version as template_version, v.settings -> 'defaults' as template_defaults,
+  c.endpoint as cell_endpoint, ${OPERATION_COLUMNS.map((name) => `o.${name} as op_${name}`).join(', ')}
+from workspaces w
+join template_versions v on v.id = w.template_version_id
+join templates t on t.id = v.template_id
+left join cells c on c.id = w.cell_id
+left join workspace_holds h on h.workspace_id = w.id
+left join operations o on o.id = h.operation_id`
+
+export async function readWorkspace(reads: Reader, id: string): Promise<WorkspaceRow | null> {
+  const [row] = await reads.rows<WorkspaceRow>('workspaces.by_id', `${WORKSPACE_TEXT} where w.id = $1`, [id])
+  return row ?? null
+}
+
+export interface KeyRow {
+  workspace_id: string
+  reusable: boolean
+}
+
+/** Which workspace a key names; it outlives the workspace's row. */
+export async function readKey(reads: Reader, organization_id: string, key: string): Promise<KeyRow | null> {
+  const text = 'select workspace_id, reusable from workspace_keys where organization_id = $1 and key = $2'
+  const [row] = await reads.rows<KeyRow>('workspaces.key', text, [organization_id, key])
+  return row ?? null
+}
+
+export async function readByKey(reads: Reader, organization_id: string, key: string): Promise<WorkspaceRow | null> {
+  const text = `${WORKSPACE_TEXT} where w.id = (select workspace_id from workspace_keys where organization_id = $1 and key = $2)`
+  const [row] = await reads.rows<WorkspaceRow>('workspaces.by_key', text, [organization_id, key])
+  return row ?? null
+}
+
+/**
+ * The workspace as it is, kept so until the transaction ends. Locked first and read then, in two statements: one that waits for a
+ * lock sees the rows that it joins as they were before.
+ */
+export async function lockWorkspace(tx: Tx, id: string): Promise<WorkspaceRow | null> {
+  // No lock of its key: operations that refer to the row must not wait for it.
+  await sql`select 1 from workspaces where id = ${id} for no key update`.execute(tx)
+  return readWorkspace(readerOf(tx), id)
+}
+
+export interface TemplateVersion {
+  id: string
+  layered: boolean
+  settings: TemplateSettings
+}
+
+export interface FoundTemplate {
+  archived_at: Date | null
+  version: TemplateVersion | null
+}
+
+/** The template of a slug: the organization's own before the platform's; with its latest published version. */
+export async function findTemplate(reads: Reader, organization_id: string, slug: string): Promise<FoundTemplate | null> {
+  const [row] = await reads.rows<{ archived_at: Date | null } & (TemplateVersion | { id: null })>(
+    'templates.by_slug',
+    `select t.archived_at, v.id, v.layered, v.settings from templates t
+     left join lateral (select id, layered, settings from template_versions
+       where template_id = t.id and published_at is not null and archived_at is null order by version desc limit 1) v on true
+     where t.slug = $1 and (t.organization_id = $2 or t.organization_id is null)
+     order by t.organization_id nulls last limit 1`,
+    [slug, organization_id],
+  )
+  if (!row) return null
+  return { archived_at: row.archived_at, version: row.id === null ? null : row }
+}
+
+export async function readTemplateVersion(reads: Reader, id: string): Promise<TemplateVersion> {
+  const [row] = await reads.rows<TemplateVersion>(
+    'templates.version',
+    'select id, layered, settings from template_versions where id = $1',
+    [id],
+  )
+  if (!row) throw new Error(`template version ${id} is gone although a workspace refers to it`)
+  return row
+}
+
+/** Cells that have been seen since then. */
+export async function listCells(reads: Reader, since: Date): Promise<string[]> {
+  const rows = await reads.rows<{ id: string }>('cells.alive', 'select id from cells where seen_at > $1 order by id', [since])
+  return rows.map((row) => row.id)
+}
+
+/** The cell with the fewest running workspaces for its memory. */
+export async function leastUsedCell(reads: Reader, ids: string[]): Promise<string | null> {
+  const [row] = await reads.rows<{ id: string }>(
+    'cells.least_used',
+    `select c.id from cells c
+     left join workspaces w on w.cell_id = c.id and w.observed_state <> 'deleted' and w.desired_state = 'running'
+     where c.id = any($1)
+     group by c.id order by count(w.id)::float8 / greatest(coalesce(c.capacity_memory_mib, 1), 1), c.id limit 1`,
+    [ids],
+  )
+  return row?.id ?? null
+}

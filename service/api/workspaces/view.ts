@@ -1,0 +1,55 @@
+import type { SuspendRequest, Workspace } from '../../../contract/schemas/workspaces.ts'
+import { idleRule, nextEligibleAt, pendingSuspend, type PendingSuspend } from '../../core/workspaces/idle.ts'
+import { operationView } from '../operations/view.ts'
+import { activeOperation, ceilings, isReady, type WorkspaceRow } from './row.ts'
+
+/** Row to wire. */
+export function workspaceView(row: WorkspaceRow): Workspace {
+  const active = activeOperation(row)
+  const idle = idleRule(row)
+  const asked = pendingSuspend(row)
+  const is_running = row.observed_state === 'running'
+  return {
+    id: row.id,
+    organization_id: row.organization_id,
+    project_id: row.project_id,
+    key: row.key,
+    observed_state: row.observed_state,
+    desired_state: row.desired_state,
+    ready: isReady(row),
+    template: { slug: row.template_slug, version: row.template_version },
+    active_operation: active === null ? null : operationView(active),
+    pending_reason: row.pending_reason ?? (active?.state === 'capacity_pending' ? active.state_reason : null),
+    grants: grants(row),
+    ceilings: ceilings(row),
+    caps: row.caps,
+    lifetime: row.lifetime,
+    purpose: row.purpose,
+    disk_layout: row.disk_layout,
+    origin: row.origin,
+    idle_timeout_seconds: idle.timeout_seconds,
+    ended_reason: row.ended_reason,
+    startup: row.startup,
+    mode: row.mode,
+    tree_revision: row.tree_revision,
+    ownership_epoch: row.ownership_epoch,
+    cell_endpoint: row.cell_endpoint,
+    idle: {
+      ...idle,
+      next_eligible_at: is_running ? (nextEligibleAt(row)?.toISOString() ?? null) : null,
+      suspend_request: is_running && asked ? suspendRequestView(asked) : null,
+    },
+    created_at: row.created_at.toISOString(),
+    updated_at: row.updated_at.toISOString(),
+    deleted_at: row.deleted_at?.toISOString() ?? null,
+  }
+}
+
+export function suspendRequestView(asked: PendingSuspend): SuspendRequest {
+  return { requested_at: asked.requested_at.toISOString(), after_seconds: asked.after_seconds, not_before: asked.not_before.toISOString() }
+}
+
+function grants(row: WorkspaceRow): Workspace['grants'] {
+  const { grant_cpu_millis: cpu_millis, grant_memory_mib: memory_mib, grant_disk_gib: disk_gib } = row
+  return cpu_millis === null || memory_mib === null || disk_gib === null ? null : { cpu_millis, memory_mib, disk_gib }
+}

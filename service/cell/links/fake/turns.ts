@@ -1,0 +1,85 @@
+import type { Fence, MachineHost } from '../hostd.ts'
+import { raiseFence, refuseLower, silence, type World } from './world.ts'
+
+export type Verb = Exclude<keyof MachineHost, 'inventory' | 'events' | 'close'>
+export type When = 'before' | 'after'
+export type Hook = (request: Fence) => Promise<void> | void
+
+export interface Done {
+  verb: Verb
+  workspace_id: string
+  step: string
+}
+
+/** One verb at a time for a workspace, none below the highest fence, each step once, as hostd does it. */
+export class Turns {
+  reachable = true
+  readonly done: Done[] = []
+  private readonly world: World
+  private readonly latency_ms: number
+  private readonly remembered = new Map<string, Promise<unknown>>()
+  private readonly tails = new Map<string, Promise<unknown>>()
+  private readonly hooks: { verb: Verb; when: When; hook: Hook }[] = []
+
+  constructor(world: World, latency_ms: number) {
+    this.world = world
+    this.latency_ms = latency_ms
+  }
+
+  /** The verb as its callers see it. */
+  verb<Q extends Fence, A>(name: Verb, work: (request: Q) => A): (request: Q) => Promise<A> {
+    return async (request) => {
+      this.speak()
+      raiseFence(this.world, request.workspace_id, request.fence)
+      const key = `${request.workspace_id} ${request.fence} ${name} ${request.step}`
+      const known = this.remembered.get(key)
+      const answer = known === undefined ? this.begin(name, request, work) : (known as Promise<A>) // the key names the verb
+      this.remembered.set(key, answer)
+      const value = await answer
+      if (known === undefined) await this.runHooks(name, 'after', request)
+      this.speak()
+      return value
+    }
+  }
+
+  intercept(verb: Verb, when: When, hook: Hook): Disposable {
+    const entry = { verb, when, hook }
+    this.hooks.push(entry)
+    return {
+      [Symbol.dispose]: () => {
+        const at = this.hooks.indexOf(entry)
+        if (at >= 0) this.hooks.splice(at, 1)
+      },
+    }
+  }
+
+  /** Nobody is told anything while nobody answers, whatever has been done. */
+  private speak(): void {
+    if (!this.reachable) throw silence()
+  }
+
+  forget(): void {
+    this.remembered.clear()
+  }
+
+  private begin<Q extends Fence, A>(name: Verb, request: Q, work: (request: Q) => A): Promise<A> {
+    const run = async () => {
+      await this.runHooks(name, 'before', request)
+      if (this.latency_ms > 0) await new Promise((resolve) => setTimeout(resolve, this.latency_ms))
+      // What waited its turn behind a higher fence is too late.
+      refuseLower(this.world, request.workspace_id, request.fence)
+      this.done.push({ verb: name, workspace_id: request.workspace_id, step: request.step })
+      return work(request)
+    }
+    const answer = (this.tails.get(request.workspace_id) ?? Promise.resolve()).then(run)
+    this.tails.set(
+      request.workspace_id,
+      answer.catch(() => undefined), // whoever asked is told; the next one goes on
+    )
+    return answer
+  }
+
+  private async runHooks(verb: Verb, when: When, request: Fence): Promise<void> {
+    for (const one of [...this.hooks]) if (one.verb === verb && one.when === when) await one.hook(request)
+  }
+}

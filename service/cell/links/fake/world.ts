@@ -1,0 +1,171 @@
+import { randomBytes } from 'node:crypto'
+import type { Clock } from '../../../lib/clock.ts'
+import {
+  HostFailure,
+  type CheckpointInfo,
+  type CheckpointRequest,
+  type CloneRequest,
+  type HostEvent,
+  type Machine,
+  type RestoreRequest,
+  type StartRequest,
+  type StopRequest,
+} from '../hostd.ts'
+import { FakeGuest } from './guest.ts'
+
+interface Saved {
+  info: CheckpointInfo
+  memory: Map<string, string>
+  files: Map<string, string>
+  ran_ms: number
+  corrupt: boolean
+}
+
+interface Running {
+  machine: Machine
+  guest: FakeGuest
+}
+
+export interface World {
+  clock: Clock
+  engine: string
+  boot: number
+  machines: Map<string, Running>
+  disks: Map<string, Map<string, Map<string, string>>>
+  checkpoints: Map<string, Map<string, Saved>>
+  fences: Map<string, number>
+  events: HostEvent[]
+  heard: Set<() => void>
+}
+
+export function silence(): HostFailure {
+  return new HostFailure('unreachable', 'The fake host is unreachable', { retryable: true })
+}
+
+function refusal(code: ConstructorParameters<typeof HostFailure>[0], message: string): HostFailure {
+  return new HostFailure(code, message, { retryable: false })
+}
+
+export function refuseLower(world: World, workspace_id: string, fence: number): void {
+  const highest = world.fences.get(workspace_id) ?? 0
+  if (fence < highest) throw refusal('fenced', `Fence ${fence} is below ${highest}`)
+}
+
+export function raiseFence(world: World, workspace_id: string, fence: number): void {
+  refuseLower(world, workspace_id, fence)
+  world.fences.set(workspace_id, fence)
+}
+
+export function running(world: World, request: { workspace_id: string; epoch?: number }): Running {
+  const found = world.machines.get(request.workspace_id)
+  if (!found) throw refusal('not_running', 'The workspace has no machine')
+  if (request.epoch !== undefined && request.epoch !== found.machine.epoch)
+    throw refusal('not_running', `Its machine is of epoch ${found.machine.epoch}`)
+  return found
+}
+
+function inner<V>(map: Map<string, Map<string, V>>, key: string): Map<string, V> {
+  const known = map.get(key)
+  if (known) return known
+  const made = new Map<string, V>()
+  map.set(key, made)
+  return made
+}
+
+function boot(
+  world: World,
+  request: StartRequest | RestoreRequest,
+  state: { memory: Map<string, string>; files: Map<string, string>; ran_ms: number },
+): Machine {
+  const { workspace_id, epoch, fence, operation_id, resources } = request
+  if (world.machines.has(workspace_id)) throw refusal('already_running', 'The workspace has a machine')
+  const disk = `e${epoch}.${fence}`
+  const files = new Map(state.files)
+  inner(world.disks, workspace_id).set(disk, files)
+  const machine: Machine = {
+    workspace_id,
+    epoch,
+    fence,
+    operation_id,
+    slot: randomBytes(4).toString('hex'),
+    state: 'running',
+    disk,
+    address: '127.0.0.1:9',
+    agent_key: randomBytes(16).toString('hex'),
+    started_at: world.clock.now().toISOString(),
+    connected: false,
+    resources,
+  }
+  world.machines.set(workspace_id, { machine, guest: new FakeGuest({ ...state, files }) })
+  return { ...machine }
+}
+
+export function start(world: World, request: StartRequest): Machine {
+  if (request.from_disk === undefined) return boot(world, request, { memory: new Map(), files: new Map(), ran_ms: 0 })
+  const files = world.disks.get(request.workspace_id)?.get(request.from_disk)
+  if (!files) throw refusal('not_found', 'There is no such disk')
+  return boot(world, request, { memory: new Map(), files, ran_ms: 0 })
+}
+
+export function restore(world: World, request: RestoreRequest): Machine {
+  const saved = world.checkpoints.get(request.workspace_id)?.get(request.checkpoint_id)
+  if (!saved) throw refusal('not_found', 'There is no such checkpoint')
+  if (saved.corrupt) throw refusal('checkpoint_corrupt', 'The checkpoint is damaged')
+  if (saved.info.engine !== world.engine) throw refusal('checkpoint_incompatible', 'The checkpoint is of another engine')
+  return boot(world, request, saved)
+}
+
+export function setState({ machine, guest }: Running, state: Machine['state']): void {
+  machine.state = state
+  if (state === 'running') guest.unpause()
+  else guest.pause()
+}
+
+export function checkpoint(world: World, request: CheckpointRequest): CheckpointInfo {
+  const found = running(world, request)
+  const owner = request.into_workspace_id ?? request.workspace_id
+  if (request.into_workspace_id !== undefined) raiseFence(world, owner, request.into_fence ?? 0)
+  setState(found, 'paused')
+  const info: CheckpointInfo = {
+    checkpoint_id: request.checkpoint_id,
+    workspace_id: owner,
+    epoch: found.machine.epoch,
+    engine: world.engine,
+    size_bytes: 1024,
+    disk: `checkpoint-${request.checkpoint_id}`,
+    created_at: world.clock.now().toISOString(),
+    paused_ms: 0,
+    layers: [],
+    resources: found.machine.resources,
+  }
+  const { memory, files } = found.guest
+  inner(world.checkpoints, owner).set(info.checkpoint_id, {
+    info,
+    memory: new Map(memory),
+    files: new Map(files),
+    ran_ms: found.guest.count(),
+    corrupt: false,
+  })
+  if (request.then === 'running') setState(found, 'running')
+  return info
+}
+
+export function clone(world: World, request: CloneRequest): CheckpointInfo {
+  const saved = world.checkpoints.get(request.source_workspace_id)?.get(request.source_checkpoint_id)
+  if (!saved) throw refusal('not_found', 'There is no such checkpoint')
+  const info = { ...saved.info, checkpoint_id: request.checkpoint_id, workspace_id: request.workspace_id }
+  inner(world.checkpoints, request.workspace_id).set(request.checkpoint_id, {
+    ...saved,
+    info,
+    files: new Map(saved.files),
+    memory: new Map(saved.memory),
+  })
+  return info
+}
+
+export function stop(world: World, request: StopRequest): void {
+  const found = world.machines.get(request.workspace_id)
+  if (!found || ((request.machine_epoch ?? 0) !== 0 && found.machine.epoch !== request.machine_epoch)) return
+  found.guest.pause()
+  world.machines.delete(request.workspace_id)
+}

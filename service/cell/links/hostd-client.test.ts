@@ -1,0 +1,107 @@
+import assert from 'node:assert/strict'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { createServer, type RequestListener } from 'node:http'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { HostFailure, type MachineHost } from './hostd.ts'
+import { connectHostd } from './hostd-client.ts'
+
+const SPEAKER = { workspace_id: 'w', operation_id: 'o', step: 's', epoch: 1, fence: 1 }
+
+/** A host behind a socket that answers as told. */
+async function withHost(listener: RequestListener, use: (host: MachineHost) => Promise<void>): Promise<void> {
+  const dir = mkdtempSync('/tmp/berth-link-')
+  const server = createServer(listener)
+  const socket = join(dir, 'hostd.sock')
+  await new Promise<void>((resolve) => server.listen(socket, resolve))
+  const host = connectHostd(socket)
+  try {
+    await use(host)
+  } finally {
+    await host.close()
+    server.closeAllConnections()
+    await new Promise((resolve) => server.close(resolve))
+    rmSync(dir, { recursive: true })
+  }
+}
+
+const answering =
+  (status: number, body: string): RequestListener =>
+  (request, response) => {
+    request.resume()
+    response.writeHead(status, { 'content-type': 'application/json' })
+    response.end(body)
+  }
+
+async function failureOf(work: Promise<unknown>): Promise<[string, boolean, Record<string, unknown>]> {
+  const error = await work.then(
+    () => undefined,
+    (cause: unknown) => cause,
+  )
+  assert.ok(error instanceof HostFailure)
+  return [error.code, error.retryable, error.details]
+}
+
+test('a refusal arrives with its code, retryability and details', async () => {
+  const refusal = { code: 'no_space', message: 'full', retryable: true, details: { free_bytes: 1 } }
+  await withHost(answering(507, JSON.stringify(refusal)), async (host) => {
+    assert.deepEqual(await failureOf(host.stop(SPEAKER)), ['no_space', true, { free_bytes: 1 }])
+  })
+})
+
+test('a code that is new counts as internal, and an answer without one as invalid', async () => {
+  await withHost(answering(500, JSON.stringify({ code: 'brand_new', message: 'x', retryable: false })), async (host) => {
+    assert.deepEqual(await failureOf(host.stop(SPEAKER)), ['internal', false, {}])
+  })
+  for (const body of ['', '[]', '"text"', '{"code":1}']) {
+    await withHost(answering(500, body), async (host) =>
+      assert.deepEqual(await failureOf(host.stop(SPEAKER)), ['invalid_answer', false, {}]),
+    )
+  }
+})
+
+test('an answer that is not what was asked for is refused', async () => {
+  for (const body of ['{}', 'not json', '{"workspace_id":"w","address":"evil.example:80"}']) {
+    await withHost(answering(200, body), async (host) => {
+      const request = { ...SPEAKER, resources: { cpu_millis: 1, memory_mib: 1, disk_gib: 1 }, hostname: 'h', layers: [] }
+      assert.deepEqual(await failureOf(host.start(request)), ['invalid_answer', false, {}])
+      assert.deepEqual(await failureOf(host.inventory()), ['invalid_answer', false, {}])
+    })
+  }
+})
+
+test('nobody there, a connection cut in the middle and an answer cut in the middle are unreachable', async () => {
+  assert.deepEqual(await failureOf(connectHostd('/nonexistent/hostd.sock').inventory()), ['unreachable', true, {}])
+  await withHost(
+    (request) => void request.socket.destroy(),
+    async (host) => assert.deepEqual(await failureOf(host.stop(SPEAKER)), ['unreachable', true, {}]),
+  )
+  const half: RequestListener = (_, response) => {
+    response.writeHead(200, { 'content-length': 100 })
+    response.write('{"half":')
+    setImmediate(() => response.destroy())
+  }
+  await withHost(half, async (host) => assert.deepEqual(await failureOf(host.stop(SPEAKER)), ['unreachable', true, {}]))
+})
+
+test('events arrive as they are written, blank lines and cuts inside a line included, and end with the signal', async () => {
+  const event = (seq: number) =>
+    JSON.stringify({ seq, boot_id: 'b', kind: 'died', workspace_id: 'w', epoch: 1, fence: 1, reason: 'killed', at: '' })
+  const asked: (string | undefined)[] = []
+  const listener: RequestListener = (request, response) => {
+    asked.push(request.url)
+    response.writeHead(200)
+    const text = `\n${event(8)}\n\n${event(9)}\n`
+    response.write(text.slice(0, 20))
+    setImmediate(() => response.write(text.slice(20)))
+  }
+  await withHost(listener, async (host) => {
+    const controller = new AbortController()
+    const seen: number[] = []
+    for await (const { seq } of host.events(7, controller.signal)) {
+      seen.push(seq)
+      if (seq === 9) controller.abort()
+    }
+    assert.deepEqual([seen, asked], [[8, 9], ['/events?after=7']])
+  })
+})

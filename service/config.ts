@@ -1,0 +1,111 @@
+import { readFileSync } from 'node:fs'
+import { Type, type Static, type TSchema } from 'typebox'
+import { Value } from 'typebox/value'
+import type { DatabaseOptions } from './db/database.ts'
+
+/** An address to listen on. */
+export interface Address {
+  host: string
+  port: number
+}
+
+interface ProcessConfig {
+  /** 4 hex digits from the data directory: part of the name of everything this installation makes on the computer. */
+  instance: string
+  listen: Address
+  /** /healthz, /readyz and /metrics. */
+  ops_listen: Address
+  /** Public address of the api, without a slash at the end; the issuer of tool tokens. */
+  base_url: string
+  /** Public address of this computer's cell, without a slash at the end. */
+  cell_endpoint: string
+  database: DatabaseOptions
+  log_level: 'debug' | 'info' | 'warn' | 'error'
+  /** Named places to fail at, only ever set by a test. */
+  failpoints: string
+}
+
+export interface ApiConfig extends ProcessConfig {
+  /** Private keys that sign tool tokens: a folder that only this process's user can enter. */
+  signing_keys_dir: string
+}
+
+export interface CellConfig extends ProcessConfig {
+  /** Name of this computer in the table of cells. */
+  cell_name: string
+  hostd_socket: string
+}
+
+/** What `main.ts migrate` and `main.ts bootstrap` need: a login that may create tables and roles. */
+export interface SetupConfig {
+  database_url: string
+  embedded: boolean
+  base_url: string
+  first_key_file: string
+  /** Where to leave the lines that people see when everything is ready. */
+  announcement_file: string
+  templates: PlatformTemplate[]
+}
+
+export interface PlatformTemplate {
+  name: string
+  /** SHA-256 of the image, lowest layer. */
+  digest: string
+  settings: unknown
+}
+
+const Listen = Type.Object({ host: Type.String({ minLength: 1 }), port: Type.Integer({ minimum: 0, maximum: 65_535 }) })
+const Url = Type.String({ pattern: '^https?://[^/]+' })
+const PROCESS = {
+  instance: Type.String({ pattern: '^[0-9a-f]{4}$' }),
+  listen: Listen,
+  ops_listen: Listen,
+  base_url: Url,
+  cell_endpoint: Url,
+  database_url: Type.String({ minLength: 1 }),
+  log_level: Type.Union([Type.Literal('debug'), Type.Literal('info'), Type.Literal('warn'), Type.Literal('error')]),
+}
+const strict = { additionalProperties: false }
+const ApiFile = Type.Object({ ...PROCESS, signing_keys_dir: Type.String({ minLength: 1 }) }, strict)
+const CellFile = Type.Object({ ...PROCESS, cell_name: Type.String({ minLength: 1 }), hostd_socket: Type.String({ minLength: 1 }) }, strict)
+const SetupFile = Type.Object(
+  {
+    database_url: Type.String({ minLength: 1 }),
+    embedded: Type.Boolean(),
+    base_url: Url,
+    first_key_file: Type.String({ minLength: 1 }),
+    announcement_file: Type.String({ minLength: 1 }),
+    templates: Type.Array(
+      Type.Object({ name: Type.String(), digest: Type.String({ pattern: '^[0-9a-f]{64}$' }), settings: Type.Unknown() }, strict),
+    ),
+  },
+  strict,
+)
+
+// The files are written by tools/setup/config.mjs, which has already joined flags, environment, file and defaults. They are
+// checked again here because a hand-made one must not start half a service.
+
+export function readApiConfig(path: string, failpoints: string): ApiConfig {
+  const { database_url, ...config } = readConfigFile(path, ApiFile)
+  return { ...config, failpoints, database: databaseOptions(database_url, 'api') }
+}
+
+export function readCellConfig(path: string, failpoints: string): CellConfig {
+  const { database_url, ...config } = readConfigFile(path, CellFile)
+  return { ...config, failpoints, database: databaseOptions(database_url, 'cell') }
+}
+
+export function readSetupConfig(path: string): SetupConfig {
+  return readConfigFile(path, SetupFile)
+}
+
+function databaseOptions(url: string, name: 'api' | 'cell'): DatabaseOptions {
+  return { url, role: `berth_${name}`, connections_max: 20, application_name: `berth-${name}` }
+}
+
+function readConfigFile<S extends TSchema>(path: string, schema: S): Static<S> {
+  const value: unknown = JSON.parse(readFileSync(path, 'utf8'))
+  const [problem] = Value.Errors(schema, value)
+  if (problem !== undefined) throw new Error(`${path}: ${problem.instancePath || 'the file'} ${problem.message}`)
+  return value as Static<S>
+}

@@ -1,0 +1,45 @@
+import { fail, type Failure } from '../../lib/fail.ts'
+
+/** An organization's plan, as far as starts are concerned. null limits mean without limit. */
+export interface Plan {
+  slug: string
+  concurrent_workspaces: number | null
+  cpu_millis: number | null
+  memory_mib: number | null
+  disk_gib: number | null
+  refuses_starts: string | null
+  allowance_exhausted: string | null
+}
+
+const LIMIT_NAMES = ['concurrent_workspaces', 'cpu_millis', 'memory_mib', 'disk_gib'] as const
+
+const ENTITLEMENT_MESSAGES: Record<string, string> = {
+  no_plan: 'The organization has no plan',
+  limits_missing: 'The plan does not say its limits',
+  payment_past_due: 'A payment of the plan is past due, new starts are refused',
+  unpaid: 'The plan is unpaid',
+  operator_hold: 'The operator of this service has put starts on hold',
+}
+
+/** Why a plan refuses every start, whatever is running (App, "Reasons" of 402); null when it does not. */
+export function startRefusal(plan: Plan): Failure | null {
+  if (plan.refuses_starts !== null) {
+    const missing = plan.refuses_starts === 'limits_missing' ? { missing: LIMIT_NAMES.filter((name) => plan[name] === null) } : {}
+    const message = ENTITLEMENT_MESSAGES[plan.refuses_starts] ?? 'The plan does not allow this start'
+    return fail('entitlement_required', plan.refuses_starts, message, { details: { plan: plan.slug, ...missing } })
+  }
+  if (plan.allowance_exhausted !== null) {
+    return fail('allowance_exhausted', plan.allowance_exhausted, 'A compute allowance of the organization is used up', {
+      details: { plan: plan.slug, spend_cap: null },
+    })
+  }
+  return null
+}
+
+/** Why one more running workspace is too many; `running` counts the others. */
+export function concurrencyRefusal(plan: Plan, running: number): Failure | null {
+  if (plan.concurrent_workspaces === null || running < plan.concurrent_workspaces) return null
+  return fail('quota_exceeded', null, 'The plan does not allow more workspaces to run at once', {
+    details: { limit: 'concurrent_workspaces', limit_value: plan.concurrent_workspaces, current: running },
+  })
+}

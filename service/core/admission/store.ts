@@ -1,0 +1,47 @@
+import { sql } from 'kysely'
+import type { Tx } from '../sql.ts'
+import { concurrencyRefusal, startRefusal, type Plan } from './plan.ts'
+
+export async function readPlan(tx: Tx, organization_id: string): Promise<Plan> {
+  return tx
+    .selectFrom('organizations as g')
+    .innerJoin('plans as p', 'p.id', 'g.plan_id')
+    .select([
+      'p.slug',
+      'p.concurrent_workspaces',
+      'p.cpu_millis',
+      'p.memory_mib',
+      'p.disk_gib',
+      'p.refuses_starts',
+      'g.allowance_exhausted',
+    ])
+    .where('g.id', '=', organization_id)
+    .executeTakeFirstOrThrow()
+}
+
+/** Refuses a start that the organization's plan does not allow. Starts that count are judged one after another. */
+export async function admitStart(tx: Tx, organization_id: string, workspace_id: string): Promise<Plan> {
+  const plan = await readPlan(tx, organization_id)
+  const refused =
+    startRefusal(plan) ?? (plan.concurrent_workspaces === null ? null : await tooMany(tx, plan, organization_id, workspace_id))
+  if (refused) throw refused
+  return plan
+}
+
+async function tooMany(tx: Tx, plan: Plan, organization_id: string, workspace_id: string) {
+  // Until the end of the transaction: two starts that both count would both find room for one.
+  await sql`select pg_advisory_xact_lock(hashtextextended(${`admission:${organization_id}`}, 0))`.execute(tx)
+  const { running } = await tx
+    .selectFrom('workspaces as w')
+    .leftJoin('workspace_holds as h', 'h.workspace_id', 'w.id')
+    .select((e) => e.fn.countAll<number>().as('running'))
+    .where('w.organization_id', '=', organization_id)
+    .where('w.id', '<>', workspace_id)
+    .where('w.deleted_at', 'is', null)
+    .where('w.desired_state', '=', 'running')
+    .where('w.mode', '=', 'processful')
+    // A failed one counts again as soon as an operation starts it.
+    .where((e) => e.or([e('w.observed_state', '<>', 'failed'), e('h.operation_id', 'is not', null)]))
+    .executeTakeFirstOrThrow()
+  return concurrencyRefusal(plan, running)
+}

@@ -1,0 +1,41 @@
+import { CompiledQuery, Kysely, PostgresDialect, type Transaction } from 'kysely'
+import type { DatabaseOptions, Db } from '../db/database.ts'
+import type { Database } from '../db/schema.ts'
+import { openWatchedPool } from './watched-pool.ts'
+
+export type Tx = Transaction<Database>
+
+/** Runs one statement of ours. `name` is its identity: the same name always has the same text. */
+export interface Reader {
+  rows<Row>(name: string, text: string, values: unknown[]): Promise<Row[]>
+}
+
+/** The database of a service process: for transactions, and for statements that each connection keeps prepared. */
+export interface Store {
+  db: Db
+  reads: Reader
+  close(): Promise<void>
+}
+
+export function openStore(options: DatabaseOptions): Store {
+  const pool = openWatchedPool(options)
+  const db = new Kysely<Database>({ dialect: new PostgresDialect({ pool }) })
+  return {
+    db,
+    reads: {
+      async rows<Row>(name: string, text: string, values: unknown[]): Promise<Row[]> {
+        return (await pool.query({ name, text, values })).rows as Row[]
+      },
+    },
+    close: () => db.destroy(), // ends the pool
+  }
+}
+
+/** The same statements inside a transaction. */
+export function readerOf(db: Db): Reader {
+  return {
+    async rows<Row>(_name: string, text: string, values: unknown[]): Promise<Row[]> {
+      return (await db.executeQuery<Row>(CompiledQuery.raw(text, values))).rows
+    },
+  }
+}

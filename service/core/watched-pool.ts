@@ -1,0 +1,81 @@
+import pg from 'pg'
+import { connectionConfig, type DatabaseOptions } from '../db/database.ts'
+
+/** A statement that takes longer makes us look whether the database is there at all. */
+const PATIENCE_MS = 1000
+const PROBE_MS = 700
+const CONNECT_MS = 1500
+
+/**
+ * A pool whose statements fail within two seconds when the server has stopped answering (RELIABILITY 2.4). A server that is
+ * stopped keeps its sockets open, and its own statement timeout stands still with it, so nothing else would ever end them.
+ * One that answers a probe is only busy: then a statement may take its time.
+ */
+export function openWatchedPool(options: DatabaseOptions): pg.Pool {
+  const config = { ...connectionConfig(options), connectionTimeoutMillis: CONNECT_MS }
+  const watch = watchServer(config)
+  class WatchedClient extends pg.Client {
+    // The driver's method has many shapes; all of them end in a callback or a promise.
+    override query(...given: unknown[]): never {
+      const socket = (this as unknown as { connection: { stream: { destroy(): void } } }).connection.stream
+      const done = watch.begin(() => socket.destroy())
+      const callback = given.at(-1)
+      if (typeof callback === 'function') {
+        given[given.length - 1] = (...results: unknown[]) => {
+          done()
+          Reflect.apply(callback, undefined, results)
+        }
+      }
+      const result = Reflect.apply(super.query.bind(this), this, given) as unknown
+      if (result instanceof Promise) result.then(done, done)
+      return result as never
+    }
+  }
+  const pool = new pg.Pool({ ...config, max: options.connections_max, Client: WatchedClient as unknown as typeof pg.Client })
+  // A connection that breaks says so as an event, and nobody listens while it is in use: unheard, the event would end the process.
+  // The statement in progress, or the next one, reports it.
+  pool.on('connect', (client) => client.on('error', () => undefined))
+  pool.on('error', () => undefined)
+  return pool
+}
+
+/** Shares one probe among all statements that wait for the same server. */
+function watchServer(config: pg.ClientConfig) {
+  let probing: Promise<boolean> | null = null
+  const answers = () => {
+    probing ??= probe({ ...config, connectionTimeoutMillis: PROBE_MS }).finally(() => (probing = null))
+    return probing
+  }
+  return {
+    /** @returns to be called when the statement has ended. */
+    begin(giveUp: () => void): () => void {
+      let ended = false
+      const look = async () => {
+        if (await answers()) timer = ended ? timer : setTimeout(() => void look(), PATIENCE_MS)
+        else if (!ended) giveUp()
+      }
+      let timer = setTimeout(() => void look(), PATIENCE_MS)
+      return () => {
+        ended = true
+        clearTimeout(timer)
+      }
+    },
+  }
+}
+
+async function probe(config: pg.ClientConfig): Promise<boolean> {
+  const client = new pg.Client(config)
+  client.on('error', () => undefined) // whatever it is, it did not answer
+  const late = new Promise<false>((resolve) => setTimeout(() => resolve(false), PROBE_MS))
+  const asked = client
+    .connect()
+    .then(() => client.query('select 1'))
+    .then(
+      () => true,
+      // Without a free connection it has answered, though not to our liking.
+      (error: unknown) => /^(53|57P03)/.test(String((error as { code?: unknown }).code)),
+    )
+  const answered = await Promise.race([asked, late])
+  ;(client as unknown as { connection: { stream: { destroy(): void } } }).connection.stream.destroy()
+  return answered
+}

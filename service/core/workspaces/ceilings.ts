@@ -1,0 +1,29 @@
+import type { Resources } from '../../db/schema.ts'
+
+export const RESOURCES = ['cpu_millis', 'memory_mib', 'disk_gib'] as const satisfies readonly (keyof Resources)[]
+
+export interface CeilingSources {
+  template: { ceiling: Resources; defaults: Resources }
+  caps: Partial<Resources>
+  plan: { [resource in keyof Resources]: number | null }
+}
+
+/**
+ * What a workspace may use at most: min(template, cap, plan) (App, open body). Where no cap is given the template's default size
+ * stands for it; absent limits of a plan add no restriction.
+ */
+export function ceilingsOf({ template, caps, plan }: CeilingSources): Resources {
+  const of = (resource: keyof Resources) =>
+    Math.min(template.ceiling[resource], caps[resource] ?? template.defaults[resource], plan[resource] ?? Number.POSITIVE_INFINITY)
+  return { cpu_millis: of('cpu_millis'), memory_mib: of('memory_mib'), disk_gib: of('disk_gib') }
+}
+
+/** Of a fork: the source's own ceilings, lowered by caps and by what the plan allows at present. */
+export function forkCeilings(
+  source: Resources,
+  caps: Partial<Resources>,
+  template_ceiling: Resources,
+  plan: CeilingSources['plan'],
+): Resources {
+  return ceilingsOf({ template: { ceiling: template_ceiling, defaults: source }, caps, plan })
+}

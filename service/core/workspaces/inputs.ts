@@ -1,0 +1,31 @@
+import { LIMITS } from '../../../contract/limits.ts'
+import type { TemplateInput } from '../../../contract/schemas/template-settings.ts'
+import { fail } from '../../lib/fail.ts'
+
+/** What makes a value unusable as an environment variable of one line (App, "Reasons": input_invalid). */
+const UNUSABLE = /[\r\n\0]/
+
+/**
+ * The inputs of a workspace: given value, else the declared default (App, "Workspace text inputs").
+ * Refuses by App, open rule 6: unknown before invalid before required, each naming every input it concerns.
+ */
+export function resolveInputs(declared: Record<string, TemplateInput>, given: Record<string, unknown>): Record<string, string> {
+  const unknown = Object.keys(given).filter((name) => !Object.hasOwn(declared, name))
+  if (unknown.length > 0) throw refuse('input_unknown', 'The template version does not declare these inputs', unknown)
+  const invalid = Object.entries(given)
+    .filter(([, value]) => !isUsable(value))
+    .map(([name]) => name)
+  if (invalid.length > 0) throw refuse('input_invalid', 'These inputs are not usable text', invalid)
+  const values = Object.entries(declared).map(([name, input]) => [name, given[name] ?? input.default] as const)
+  const missing = values.filter(([name, value]) => value === undefined && declared[name]?.required === true).map(([name]) => name)
+  if (missing.length > 0) throw refuse('input_required', 'These inputs are required', missing)
+  return Object.fromEntries(values.filter(([, value]) => value !== undefined)) as Record<string, string>
+}
+
+function isUsable(value: unknown): boolean {
+  return typeof value === 'string' && value.isWellFormed() && !UNUSABLE.test(value) && Buffer.byteLength(value) <= LIMITS.input_bytes_max
+}
+
+function refuse(reason: 'input_unknown' | 'input_invalid' | 'input_required', message: string, names: string[]) {
+  return fail('validation_failed', reason, message, { details: { names: names.map((name) => name.toWellFormed()).sort() } })
+}

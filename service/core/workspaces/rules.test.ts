@@ -1,0 +1,77 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { ceilingsOf } from './ceilings.ts'
+import { fixedSeconds, idleRule, nextEligibleAt, pendingSuspend, type IdleFacts } from './idle.ts'
+import { resolveInputs } from './inputs.ts'
+
+const at = (seconds: number) => new Date(Date.UTC(2030, 0, 1) + seconds * 1000)
+const facts: IdleFacts = {
+  lifetime: 'persistent',
+  idle_policy: null,
+  template_defaults: {},
+  active_at: at(0),
+  tool_call_at: null,
+  busy_until: null,
+  keepalive_until: null,
+  suspend_requested_at: null,
+  suspend_after_seconds: null,
+  suspend_not_before: null,
+}
+const asked = { suspend_requested_at: at(10), suspend_after_seconds: 60, suspend_not_before: at(70) }
+
+test("a workspace's own policy wins over its template's, that over adaptive; a session has its own", () => {
+  assert.deepEqual(idleRule(facts), { policy: 'adaptive', timeout_seconds: 300, basis: 'default' })
+  const template = { ...facts, template_defaults: { idle_policy: 'fixed:90', session_idle_seconds: 120 } }
+  assert.deepEqual(idleRule(template), { policy: 'fixed:90', timeout_seconds: 90, basis: 'fixed' })
+  assert.deepEqual(idleRule({ ...template, idle_policy: 'never' }), { policy: 'never', timeout_seconds: null, basis: 'never' })
+  assert.deepEqual(idleRule({ ...template, lifetime: 'session' }), { policy: 'fixed:120', timeout_seconds: 120, basis: 'session' })
+  assert.deepEqual(['fixed:59', 'fixed:60', 'fixed:604800', 'fixed:604801', 'fixed:1e3'].map(fixedSeconds), [null, 60, 604_800, null, null])
+})
+
+test('a suspend request only shortens the wait, a command or keepalive postpones it, a tool call after it cancels it', () => {
+  assert.deepEqual(nextEligibleAt(facts), at(300))
+  assert.deepEqual(nextEligibleAt({ ...facts, ...asked }), at(70))
+  assert.deepEqual(nextEligibleAt({ ...facts, ...asked, suspend_after_seconds: 3600, suspend_not_before: at(3610) }), at(300))
+  assert.deepEqual(nextEligibleAt({ ...facts, ...asked, busy_until: at(100) }), at(160))
+  assert.deepEqual(nextEligibleAt({ ...facts, ...asked, keepalive_until: at(500) }), at(560))
+  assert.equal(pendingSuspend({ ...facts, ...asked, tool_call_at: at(11) }), null)
+  assert.notEqual(pendingSuspend({ ...facts, ...asked, tool_call_at: at(10) }), null)
+  assert.equal(nextEligibleAt({ ...facts, idle_policy: 'never' }), null)
+  assert.deepEqual(nextEligibleAt({ ...facts, idle_policy: 'never', ...asked }), at(70))
+})
+
+test('ceilings are the least of template, cap and plan, with the default size where there is no cap', () => {
+  const template = {
+    ceiling: { cpu_millis: 4000, memory_mib: 4096, disk_gib: 20 },
+    defaults: { cpu_millis: 1000, memory_mib: 1024, disk_gib: 10 },
+  }
+  const plan = { cpu_millis: null, memory_mib: 2048, disk_gib: 5 }
+  assert.deepEqual(ceilingsOf({ template, caps: { cpu_millis: 9000, memory_mib: 9000 }, plan }), {
+    cpu_millis: 4000,
+    memory_mib: 2048,
+    disk_gib: 5,
+  })
+  assert.deepEqual(ceilingsOf({ template, caps: {}, plan }), { cpu_millis: 1000, memory_mib: 1024, disk_gib: 5 })
+})
+
+test('inputs are the given values over the declared defaults; nothing inherited counts as declared', () => {
+  const declared = { A: {}, B: { default: 'b' }, C: { required: true } }
+  assert.deepEqual(resolveInputs(declared, { C: '' }), { B: 'b', C: '' })
+  assert.deepEqual(resolveInputs(declared, { A: 'a', B: 'x', C: 'c' }), { A: 'a', B: 'x', C: 'c' })
+  const refused = (given: Record<string, unknown>) => {
+    try {
+      resolveInputs(declared, given)
+    } catch (error) {
+      const { reason, options } = error as { reason: string; options: { details: { names: string[] } } }
+      return [reason, options.details.names]
+    }
+    return null
+  }
+  assert.deepEqual(refused(JSON.parse('{"toString":"x","__proto__":"y","D":1}') as Record<string, unknown>), [
+    'input_unknown',
+    ['D', '__proto__', 'toString'],
+  ])
+  assert.deepEqual(refused({ A: '\0', B: 1, C: 'x'.repeat(4096) }), ['input_invalid', ['A', 'B']])
+  assert.deepEqual(refused({ C: 'x'.repeat(4097) }), ['input_invalid', ['C']])
+  assert.deepEqual(refused({}), ['input_required', ['C']])
+})

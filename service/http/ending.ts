@@ -1,0 +1,108 @@
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { Logger } from 'pino'
+import type { Route } from '../../contract/route.ts'
+import type { Clock } from '../lib/clock.ts'
+import type { Who } from './call.ts'
+
+export interface Observation {
+  route: Route | null
+  method: string
+  status: number
+  seconds: number
+}
+
+export interface Endings {
+  clock: Clock
+  logger: Logger
+  observe?(seen: Observation): void
+  in_progress: CallCount
+}
+
+/** Counts calls that have begun and not ended. */
+export class CallCount {
+  #count = 0
+  #none: (() => void) | null = null
+
+  begin(): void {
+    this.#count++
+  }
+
+  end(): void {
+    this.#count--
+    if (this.#count === 0) this.#none?.()
+  }
+
+  whenNone(then: () => void): void {
+    this.#none = then
+    if (this.#count === 0) then()
+  }
+}
+
+const CLIENT_GONE = 499 // only in logs and measures: nobody is there to be answered
+
+/** Everything that hangs on the end of an answer: the caller's going, the ticket, the log line and the measure. */
+export class Ending {
+  who: Who | null = null
+  readonly #endings: Endings
+  readonly #route: Route | null
+  readonly #request: FastifyRequest
+  readonly #reply: FastifyReply
+  readonly #started_ms: number
+  #controller: AbortController | null = null
+  #ended = false
+  #ticket: unknown
+
+  constructor(endings: Endings, route: Route | null, request: FastifyRequest, reply: FastifyReply) {
+    this.#endings = endings
+    this.#route = route
+    this.#request = request
+    this.#reply = reply
+    this.#started_ms = endings.clock.monotonic_ms()
+    endings.in_progress.begin()
+    reply.raw.once('close', () => this.#end())
+  }
+
+  /** Made when it is asked for: few calls listen for their caller's going. */
+  get signal(): AbortSignal {
+    this.#controller ??= new AbortController()
+    if (this.#ended) this.#controller.abort()
+    return this.#controller.signal
+  }
+
+  /** The caller may have gone while the ticket was made: then nobody else would end it. */
+  keep(ticket: unknown): void {
+    if (this.#ended) dispose(ticket)
+    else this.#ticket = ticket
+  }
+
+  #end(): void {
+    const { clock, observe, logger, in_progress } = this.#endings
+    const { raw } = this.#reply
+    this.#ended = true
+    if (!raw.writableFinished) this.#controller?.abort()
+    dispose(this.#ticket)
+    in_progress.end()
+    const seconds = (clock.monotonic_ms() - this.#started_ms) / 1000
+    const status = raw.headersSent ? raw.statusCode : CLIENT_GONE
+    observe?.({ route: this.#route, method: this.#request.method, status, seconds })
+    this.#log(logger, status, seconds)
+  }
+
+  /** Reads that went well are many and say little: debug. No query, no header: they may carry what is nobody's business. */
+  #log(logger: Logger, status: number, seconds: number): void {
+    const { id, method, url } = this.#request
+    const level = method === 'GET' && status < 400 ? 'debug' : 'info'
+    if (!logger.isLevelEnabled(level)) return
+    const who = this.who
+    const principal = who === null ? undefined : who.type === 'tool_token' ? who.principal_id : who.id
+    const path = url.split('?', 1)[0]
+    logger[level](
+      { request_id: id, method, path, route: this.#route?.id, status, ms: Math.round(seconds * 1e5) / 100, principal },
+      'request',
+    )
+  }
+}
+
+function dispose(held: unknown): void {
+  if (held !== null && typeof held === 'object' && Symbol.dispose in held) (held as Disposable)[Symbol.dispose]()
+}

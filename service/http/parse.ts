@@ -1,0 +1,78 @@
+import type { FastifyRequest } from 'fastify'
+import type { Surface } from '../../contract/errors.ts'
+import { LIMITS } from '../../contract/limits.ts'
+import type { Route } from '../../contract/route.ts'
+import { fail, type Failure } from '../lib/fail.ts'
+import type { Arrival, Call, Who } from './call.ts'
+import { check, type Checks } from './checks.ts'
+import type { Ending } from './ending.ts'
+import { fingerprint, idempotencyKey, waitSeconds } from './headers.ts'
+import { parseJson, readBody } from './read-body.ts'
+
+export interface Parser {
+  surface: Surface
+  checks: Checks
+  /** Names of the query parameters that the route declares. */
+  declared_query: readonly string[]
+  /** null: the server keeps nothing for Idempotency-Keys. */
+  idempotency_secret: Buffer | null
+}
+
+/** Reads and checks all that a request brings, or refuses it: 400, 413, 415, 422. */
+export async function parse(parser: Parser, request: FastifyRequest, arrival: Arrival, who: Who | null, ending: Ending): Promise<Call> {
+  const { route, request_id, now, url, headers } = arrival
+  const params = request.params
+  const reads_body = route.body !== 'bytes' && route.method !== 'GET'
+  const body = reads_body ? await parseBody(parser.surface, route, request) : undefined
+  const query = declaredOnly(parser, request.query as Record<string, unknown>)
+  check(parser.surface, parser.checks, { params, query, body })
+  return {
+    route,
+    request_id,
+    now,
+    url,
+    headers,
+    who: who as Call['who'],
+    params,
+    query,
+    body,
+    wait_seconds: route.waits ? waitSeconds(headers) : 0,
+    idempotency: route.idempotent ? idempotencyOf(parser, request, body) : null,
+    get signal() {
+      return ending.signal
+    },
+    body_stream: request.raw,
+  }
+}
+
+function idempotencyOf({ idempotency_secret }: Parser, request: FastifyRequest, body: unknown): Call['idempotency'] {
+  const key = idempotency_secret === null ? null : idempotencyKey(request.raw.headers)
+  if (key === null || idempotency_secret === null) return null
+  return { key, fingerprint: fingerprint(idempotency_secret, request.method, request.url, body) }
+}
+
+const NO_QUERY = Object.freeze({})
+
+/** Query parameters that a route does not declare are ignored (DECISIONS), so nothing behind the pipeline sees them. */
+function declaredOnly({ declared_query }: Parser, query: Record<string, unknown>): Record<string, unknown> {
+  if (declared_query.length === 0) return NO_QUERY
+  return Object.fromEntries(declared_query.filter((name) => query[name] !== undefined).map((name) => [name, query[name]]))
+}
+
+async function parseBody(surface: Surface, route: Route, request: FastifyRequest): Promise<unknown> {
+  const bytes = await readBody(request.raw, route.body_bytes_max ?? LIMITS.json_body_bytes_max)
+  const type = request.headers['content-type']
+  const says_json = type !== undefined && /^application\/json\s*(;|$)/i.test(type.trim())
+  if (bytes === null) {
+    if (says_json) throw fail('bad_request', null, 'The content type says JSON, but the body is empty')
+    return {}
+  }
+  if (!says_json) throw wrongMediaType(surface)
+  const parsed = parseJson(bytes)
+  if (!parsed) throw fail('bad_request', null, 'The body is not valid JSON')
+  return parsed.value
+}
+
+export function wrongMediaType(surface: Surface): Failure {
+  return fail(surface === 'app' ? 'unsupported_media_type' : 'bad_request', null, 'The body must be JSON, sent as application/json')
+}

@@ -1,0 +1,45 @@
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { Logger } from 'pino'
+import type { Surface } from '../../contract/errors.ts'
+import type { Route } from '../../contract/route.ts'
+import type { Failure } from '../lib/fail.ts'
+import { checkAnswer, type Declared } from './answers.ts'
+import type { Reply } from './call.ts'
+import { refusal } from './envelope.ts'
+
+const JSON_TYPE = 'application/json; charset=utf-8'
+
+/** Sends an answer. With `declared`, only what the contract declares. */
+export async function send(declared: Declared | null, request: FastifyRequest, reply: FastifyReply, answer: Reply): Promise<FastifyReply> {
+  if ('stream' in answer) {
+    reply.raw.setHeader('x-request-id', request.id)
+    await answer.stream(reply.raw)
+    reply.hijack()
+    return reply
+  }
+  if (declared) checkAnswer(declared, answer)
+  reply.code(answer.status).header('x-request-id', request.id)
+  if (answer.headers) reply.headers(answer.headers)
+  if (answer.body === undefined) return reply.send()
+  if (answer.body instanceof Uint8Array) return reply.send(answer.body)
+  // Not compiled serializers: they drop what a schema does not name, and JSON.stringify is as fast for rows of this size.
+  return reply.header('content-type', JSON_TYPE).send(JSON.stringify(answer.body))
+}
+
+/** Sends the error envelope. */
+export function sendRefusal(
+  { surface, logger }: { surface: Surface; logger: Logger },
+  route: Route | null,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  failure: Failure,
+): FastifyReply {
+  const { status, headers, body } = refusal(surface, failure, request.id)
+  if (status >= 500) {
+    const err = failure.options.cause ?? failure
+    logger.error({ err, request_id: request.id, route: route?.id, code: failure.code }, failure.message)
+  }
+  // What is left of a body that is too large is not worth reading.
+  if (status === 413) reply.header('connection', 'close')
+  return reply.code(status).headers(headers).header('x-request-id', request.id).header('content-type', JSON_TYPE).send(JSON.stringify(body))
+}

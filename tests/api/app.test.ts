@@ -1,0 +1,71 @@
+import assert from 'node:assert/strict'
+import { execFileSync } from 'node:child_process'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { createServer } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { CompiledQuery } from 'kysely'
+import { startApi } from '../../service/api/app.ts'
+import { freshDatabase } from '../support/postgres.ts'
+import { world } from './support.ts'
+
+test('the process serves, says that it is ready, and counts what it answers', async () => {
+  await using database = await freshDatabase()
+  const signing_keys_dir = mkdtempSync(join(tmpdir(), 'berth-app-'))
+  const [port, ops_port] = [await freePort(), await freePort()]
+  const service = await startApi({
+    listen: { host: '127.0.0.1', port },
+    ops_listen: { host: '127.0.0.1', port: ops_port },
+    base_url: `http://127.0.0.1:${port}`,
+    database: database.options('berth_api'),
+    signing_keys_dir,
+    log_level: 'error',
+  })
+  try {
+    const ops = (path: string) => fetch(`http://127.0.0.1:${ops_port}${path}`)
+    assert.equal((await ops('/healthz')).status, 200)
+    assert.equal((await ops('/readyz')).status, 200)
+    assert.equal((await ops('/nope')).status, 404)
+    const versions = await fetch(`http://127.0.0.1:${port}/v1/client-versions`)
+    assert.deepEqual([versions.status, versions.headers.get('cache-control')], [200, 'public, max-age=3600'])
+    const described = (await (await fetch(`http://127.0.0.1:${port}/v1/openapi.json`)).json()) as { openapi: string; servers: unknown }
+    assert.deepEqual([described.openapi, described.servers], ['3.1.0', [{ url: `http://127.0.0.1:${port}` }]])
+    assert.match(
+      await (await ops('/metrics')).text(),
+      /berth_http_request_seconds_count\{route="client-versions.get",method="GET",status="200"\} 1/,
+    )
+    assert.equal(
+      execFileSync('stat', [
+        '-c',
+        '%a',
+        join(signing_keys_dir, 'tool-token-key.json'),
+        join(signing_keys_dir, 'service-secret'),
+      ]).toString(),
+      '600\n600\n',
+    )
+  } finally {
+    await service.close()
+    rmSync(signing_keys_dir, { recursive: true, force: true })
+  }
+})
+
+test('connections that are cut are 503 or unseen, and the next call is served', async () => {
+  await using w = await world()
+  const id = await w.running('cut')
+  for (let n = 0; n < 3; n++) {
+    const others = `select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()`
+    await w.database.superuser.executeQuery(CompiledQuery.raw(others))
+    const { status } = await w.get(`/v1/workspaces/${id}`)
+    assert.ok(status === 200 || status === 503, String(status))
+  }
+  assert.equal((await w.get(`/v1/workspaces/${id}`)).status, 200)
+})
+
+async function freePort(): Promise<number> {
+  const server = createServer()
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const { port } = server.address() as { port: number }
+  await new Promise((resolve) => server.close(resolve))
+  return port
+}

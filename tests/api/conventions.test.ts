@@ -1,0 +1,300 @@
+import assert from 'node:assert/strict'
+import { after, before, test } from 'node:test'
+import { APP_ROUTES } from '../../contract/routes/app/all.ts'
+import type { AppRoute } from '../../contract/route.ts'
+import { seeder, world, type Answer, type World } from './support.ts'
+
+let w: World
+before(async () => {
+  w = await world()
+})
+after(() => w[Symbol.asyncDispose]())
+
+const code = (answer: Answer) => [answer.status, answer.body.error.code]
+const GOOD_BODIES: Record<string, unknown> = {
+  'workspaces.open': { key: 'k', template: 'base' },
+  'workspaces.fork': { key: 'fork' },
+  'workspaces.idle_policy': { idle_policy: null },
+  'workspaces.suspend_when_idle': { after_seconds: 30 },
+}
+const send = (route: AppRoute, url: string, options: object = {}) =>
+  w.call(route.method, url, { ...(route.body === undefined ? {} : { body: GOOD_BODIES[route.id] ?? {} }), ...options })
+
+test('every route with an id answers the same 404 for what is not there and for what is somebody else’s', async () => {
+  const mine = await w.running('tenancy')
+  const operation = (await w.post(`/v1/workspaces/${mine}/suspend`)).body.id
+  const random = w.ids.next()
+  const own: Record<string, string> = {
+    workspace_id: mine,
+    operation_id: operation,
+    organization_id: w.a.organization_id,
+    project_id: w.a.project_id,
+  }
+  const before = (await w.get(`/v1/workspaces/${mine}`)).body
+  const checked: string[] = []
+  for (const route of APP_ROUTES) {
+    const [, name] = /\{(\w+)\}/.exec(route.path) ?? []
+    if (name === undefined) continue
+    checked.push(route.id)
+    const url = (id: string) => route.path.replace(`{${name}}`, id)
+    const missing = await send(route, url(random))
+    const callers = name === 'organization_id' ? [w.b.key] : [w.b.key, w.a2.key]
+    for (const as of callers) {
+      const foreign = await send(route, url(own[name] ?? ''), { as })
+      for (const { body } of [missing, foreign]) delete body.error?.request_id
+      assert.deepEqual([foreign.status, foreign.body], [404, missing.body], route.id)
+    }
+    const bad = await send(route, url('not-a-uuid'))
+    assert.deepEqual([code(bad), bad.body.error.details.issues[0].path], [[422, 'validation_failed'], name], route.id)
+    assert.deepEqual(code(await send(route, url(random), { as: null })), [401, 'unauthenticated'], route.id)
+  }
+  assert.ok(checked.length >= 17, checked.join())
+  assert.deepEqual((await w.get(`/v1/workspaces/${mine}`)).body, before)
+})
+
+test('every route with a body refuses unknown properties, other types and what is not JSON', async () => {
+  for (const route of APP_ROUTES.filter(({ method }) => method !== 'GET')) {
+    const url = route.path.replaceAll(/\{\w+\}/g, w.ids.next())
+    const good = GOOD_BODIES[route.id] ?? {}
+    const unknown = await w.call(route.method, url, { body: { ...good, nope: 1, id: 'x' } })
+    assert.deepEqual(
+      [unknown.status, unknown.body.error.details.issues.map((issue: { path: string }) => issue.path).sort()],
+      [422, ['id', 'nope']],
+      route.id,
+    )
+    assert.deepEqual(code(await w.call(route.method, url, { body: '{"a":' })), [400, 'bad_request'], route.id)
+    assert.deepEqual(
+      code(await w.call(route.method, url, { body: '', headers: { 'content-type': 'application/json' } })),
+      [400, 'bad_request'],
+      route.id,
+    )
+    assert.deepEqual(
+      code(await w.call(route.method, url, { body: '{}', headers: { 'content-type': 'text/xml' } })),
+      [415, 'unsupported_media_type'],
+      route.id,
+    )
+    assert.deepEqual(
+      code(await w.call(route.method, url, { body: `{"a":"${'x'.repeat(1 << 20)}"}` })),
+      [413, 'payload_too_large'],
+      route.id,
+    )
+    for (const wrong of ['[]', '1', 'null'])
+      assert.equal((await w.call(route.method, url, { body: wrong })).status, 422, `${route.id} ${wrong}`)
+  }
+})
+
+test('a credential that is not good is 401 with one answer for all', async () => {
+  const [, key_id, secret] = w.a.key.split('_')
+  const seeds = seeder(w.database, w.clock, w.ids)
+  const expired = await seeds.key(w.a.organization_id, w.a.project_id, ['exec'], new Date(w.clock.now().getTime() - 1))
+  const bad = [
+    '',
+    'sfk_',
+    `sfk_${key_id}_${'0'.repeat(64)}`,
+    `sfk_nope_${secret}`,
+    `sfk_${key_id}`,
+    `${w.a.key}x`,
+    `sfu_${'a'.repeat(43)}`,
+    'x'.repeat(4000),
+    expired.key,
+  ]
+  const bodies = new Set<string>()
+  for (const as of bad) {
+    const answer = await w.get('/v1/me', { as })
+    assert.deepEqual(code(answer), [401, 'unauthenticated'], as)
+    bodies.add(answer.body.error.message)
+  }
+  assert.equal((await w.get('/v1/me', { as: null, headers: { authorization: `Basic ${w.a.key}` } })).status, 401)
+  assert.equal((await w.get('/v1/me', { as: null, headers: { cookie: `session=${w.a.key}` } })).status, 401)
+  assert.equal((await w.get('/v1/me', { as: null, headers: { authorization: `bearer ${w.a.key}` } })).status, 200)
+  assert.equal(bodies.size, 1)
+})
+
+test('a revoked key and narrowed tools are effective at once', async () => {
+  const seeds = seeder(w.database, w.clock, w.ids)
+  const { key, key_row_id } = await seeds.key(w.a.organization_id, w.a.project_id, ['exec', 'git'])
+  assert.deepEqual((await w.get('/v1/me', { as: key })).body.api_key.tool_permissions, ['exec', 'git'])
+  const keys = w.database.superuser.updateTable('api_keys').where('id', '=', key_row_id)
+  await keys.set({ tool_permissions: ['exec'] }).execute()
+  await until(async () => (await w.get('/v1/me', { as: key })).body.api_key.tool_permissions.length === 1)
+  await keys.set({ revoked_at: w.clock.now() }).execute()
+  await until(async () => (await w.get('/v1/me', { as: key })).status === 401)
+})
+
+test('me, organizations and projects show an API key its own and a person theirs', async () => {
+  const me = (await w.get('/v1/me')).body
+  assert.deepEqual([me.type, me.user, me.memberships, me.api_key.project_id], ['api_key', null, [], w.a.project_id])
+  assert.equal(me.api_key.id, w.a.key_row_id)
+  const person = await seeder(w.database, w.clock, w.ids).person(w.a.organization_id, 'admin')
+  const theirs = (await w.get('/v1/me', { as: person.token })).body
+  assert.deepEqual([theirs.type, theirs.user.id, theirs.memberships[0].role, theirs.api_key], ['user', person.id, 'admin', null])
+  assert.deepEqual(
+    (await w.get('/v1/organizations')).body.data.map((row: { id: string; role: null }) => [row.id, row.role]),
+    [[w.a.organization_id, null]],
+  )
+  assert.equal((await w.get(`/v1/organizations/${w.a.organization_id}`, { as: person.token })).body.role, 'admin')
+  const projects = `/v1/organizations/${w.a.organization_id}/projects`
+  assert.deepEqual(
+    (await w.get(projects)).body.data.map((row: { id: string }) => row.id),
+    [w.a.project_id],
+  )
+  assert.deepEqual(
+    (await w.get(projects, { as: person.token })).body.data.map((row: { id: string }) => row.id),
+    [w.a2.project_id, w.a.project_id],
+  )
+  const unverified = await seeder(w.database, w.clock, w.ids).person(w.a.organization_id, 'owner', { email_verified: false })
+  assert.deepEqual(code(await w.get('/v1/me', { as: unverified.token })), [403, 'email_unverified'])
+})
+
+test("a person's session ends 30 days after its last use", async () => {
+  const person = await seeder(w.database, w.clock, w.ids).person(w.a.organization_id, 'member')
+  const days = (n: number) => n * 24 * 3600 * 1000
+  try {
+    w.clock.ahead_ms = days(29)
+    assert.equal((await w.get('/v1/me', { as: person.token })).status, 200)
+    w.clock.ahead_ms = days(58)
+    assert.equal((await w.get('/v1/me', { as: person.token })).status, 200)
+    w.clock.ahead_ms = days(89)
+    assert.equal((await w.get('/v1/me', { as: person.token })).status, 401)
+  } finally {
+    w.clock.ahead_ms = 0
+  }
+})
+
+test('a repeat with the same idempotency key has one effect and answers afresh', async () => {
+  const headers = { 'idempotency-key': 'once' }
+  const first = await w.open('once', {}, { headers })
+  const repeat = await w.open('once', {}, { headers })
+  assert.deepEqual([repeat.status, repeat.body], [first.status, first.body])
+  await w.cell.succeed(first.body.operation.id)
+  const later = await w.open('once', {}, { headers: { ...headers, prefer: 'wait=5' } })
+  assert.deepEqual([later.status, later.body.operation.id], [200, first.body.operation.id])
+  const again = await w.open('once', {}, { headers: { ...headers, prefer: 'wait=5' } })
+  assert.notEqual(again.body.tool_token.token, later.body.tool_token.token)
+  const { outcome } = await w.database.superuser
+    .selectFrom('idempotency_entries')
+    .select('outcome')
+    .where('key', '=', 'once')
+    .executeTakeFirstOrThrow()
+  assert.doesNotMatch(JSON.stringify(outcome), /eyJ/)
+})
+
+test('a key of another request is a mismatch, of another principal or route it is another key', async () => {
+  const headers = { 'idempotency-key': 'mine' }
+  const first = await w.open('mine', { inputs: { CITY: 'a', COLOUR: 'b' } }, { headers })
+  assert.equal((await w.open('mine', { inputs: { COLOUR: 'b', CITY: 'a' } }, { headers })).body.operation.id, first.body.operation.id)
+  assert.deepEqual(code(await w.open('mine', { inputs: { CITY: 'c' } }, { headers })), [422, 'idempotency_mismatch'])
+  assert.equal((await w.open('mine', {}, { headers, as: w.b.key })).status, 202)
+  await w.cell.succeed(first.body.operation.id)
+  const id = first.body.workspace.id
+  const suspend = await w.post(`/v1/workspaces/${id}/suspend`, undefined, { headers })
+  assert.equal(suspend.status, 202)
+  await w.cell.succeed(suspend.body.id)
+  assert.equal((await w.post(`/v1/workspaces/${id}/suspend`, undefined, { headers })).body.id, suspend.body.id)
+})
+
+test('a decided refusal is kept, one that may change is not, and both are forgotten after a day', async () => {
+  const headers = { 'idempotency-key': 'refused' }
+  assert.deepEqual(code(await w.open('refused', { template: 'later' }, { headers })), [404, 'not_found'])
+  await seeder(w.database, w.clock, w.ids).template(w.a.organization_id, 'later', (await import('./support.ts')).SETTINGS)
+  assert.deepEqual(code(await w.open('refused', { template: 'later' }, { headers })), [404, 'not_found'])
+  const id = await w.running('busy')
+  const suspend = await w.post(`/v1/workspaces/${id}/suspend`)
+  const retry = { 'idempotency-key': 'retry' }
+  assert.equal((await w.post(`/v1/workspaces/${id}/resume`, {}, { headers: retry })).status, 409)
+  await w.cell.succeed(suspend.body.id)
+  assert.equal((await w.post(`/v1/workspaces/${id}/resume`, {}, { headers: retry })).status, 202)
+  try {
+    w.clock.ahead_ms = 24 * 3600 * 1000 + 1000
+    assert.equal((await w.open('refused', { template: 'later' }, { headers })).status, 202)
+  } finally {
+    w.clock.ahead_ms = 0
+  }
+})
+
+test('30 calls with one idempotency key at once have one effect; who comes too early is told to try again', async () => {
+  const id = await w.running('race')
+  const calls = await Promise.all(
+    Array.from({ length: 30 }, () => w.post(`/v1/workspaces/${id}/fork`, { key: 'race-fork' }, { headers: { 'idempotency-key': 'race' } })),
+  )
+  const done = calls.filter(({ status }) => status === 202)
+  assert.equal(new Set(done.map(({ body }) => body.operation.id)).size, 1)
+  for (const { status, body } of calls.filter((answer) => answer.status !== 202)) {
+    assert.deepEqual([status, body.error.code, body.error.retryable, body.error.details], [409, 'conflict', true, undefined])
+  }
+})
+
+test('pages are newest first, stay whole under inserts, and their cursors are good for one caller and one filter', async () => {
+  const headers = { as: w.a2.key }
+  const ids: string[] = []
+  for (let n = 0; n < 5; n++) ids.unshift((await w.open(`page-${n}`, {}, headers)).body.workspace.id)
+  const first = await w.get('/v1/workspaces?limit=2&nonsense=1', headers)
+  await w.open('page-new', {}, headers)
+  const cursor = first.body.next_cursor as string
+  assert.ok(cursor.length <= 200)
+  const second = await w.get(`/v1/workspaces?limit=3&cursor=${cursor}`, headers)
+  assert.deepEqual(
+    [...first.body.data, ...second.body.data].map((row: { id: string }) => row.id),
+    ids,
+  )
+  assert.equal(second.body.next_cursor, null)
+  const flipped = `${cursor.startsWith('A') ? 'B' : 'A'}${cursor.slice(1)}`
+  for (const bad of [flipped, 'x'.repeat(201), "'%20OR%201=1--", '', `${cursor}A`]) {
+    const answer = await w.get(`/v1/workspaces?limit=2&cursor=${bad}`, headers)
+    assert.deepEqual([answer.status, answer.body.error.details.issues[0].path], [422, 'cursor'], bad)
+  }
+  assert.equal((await w.get(`/v1/workspaces?cursor=${cursor}`)).status, 422)
+  assert.equal((await w.get(`/v1/workspaces?cursor=${cursor}&state=creating`, headers)).status, 422)
+  for (const query of [
+    'limit=0',
+    'limit=201',
+    'limit=x',
+    'limit=1&limit=2',
+    'state=nope',
+    'include_deleted=maybe',
+    'key_prefix=%00',
+    'project_id=x',
+  ]) {
+    assert.equal((await w.get(`/v1/workspaces?${query}`, headers)).status, 422, query)
+  }
+})
+
+test('filters choose, and hide sessions and deleted ones by default', async () => {
+  const as = (await seeder(w.database, w.clock, w.ids).project(w.a.organization_id, 'filters')).key
+  const keys = async (query: string, base = '/v1/workspaces') =>
+    (await w.get(`${base}?${query}`, { as })).body.data.map((row: { key: string }) => row.key)
+  const opened = await w.open('f-creating', {}, { as })
+  const running = await w.open('f_running', {}, { as })
+  await w.cell.succeed(running.body.operation.id)
+  await w.open('f-session', { lifetime: 'session' }, { as })
+  await w.call('DELETE', `/v1/workspaces/${(await w.open('f-deleted', {}, { as })).body.workspace.id}`, { as })
+  assert.deepEqual(await keys(''), ['f_running', 'f-creating'])
+  assert.deepEqual(await keys('state=creating'), ['f-creating'])
+  assert.deepEqual(await keys('key_prefix=f_'), ['f_running'])
+  assert.deepEqual(await keys('lifetime=session'), ['f-session'])
+  assert.deepEqual(await keys('lifetime=any&include_deleted=true'), ['f-deleted', 'f-session', 'f_running', 'f-creating'])
+  assert.deepEqual(await keys('desired_state=deleted'), ['f-deleted'])
+  assert.deepEqual(await keys('purpose=template_draft'), [])
+  assert.deepEqual(await keys('state=creating', `/v1/organizations/${w.a.organization_id}/workspaces`), ['f-creating'])
+  assert.deepEqual(await keys(`project_id=${w.a.project_id}`), [])
+  assert.deepEqual(await keys(`organization_id=${w.b.organization_id}`), [])
+  const operations = await w.get(`/v1/workspaces/${opened.body.workspace.id}/operations?kind=open&state=queued`, { as })
+  assert.deepEqual(
+    operations.body.data.map((row: { id: string }) => row.id),
+    [opened.body.operation.id],
+  )
+  assert.equal((await w.get(`/v1/workspaces/${opened.body.workspace.id}/operations?kind=suspend`, { as })).body.data.length, 0)
+})
+
+test('a person sees the workspaces of their organizations, nobody else’s', async () => {
+  const person = await seeder(w.database, w.clock, w.ids).person(w.b.organization_id, 'member')
+  await w.open('b-only', {}, { as: w.b.key })
+  const seen = (await w.get('/v1/workspaces?lifetime=any&limit=200', { as: person.token })).body.data as { organization_id: string }[]
+  assert.deepEqual([...new Set(seen.map((row) => row.organization_id))], [w.b.organization_id])
+  assert.equal((await w.get(`/v1/organizations/${w.a.organization_id}/workspaces`, { as: person.token })).status, 404)
+})
+
+async function until(holds: () => Promise<boolean>): Promise<void> {
+  for (let tries = 0; tries < 200; tries++) if (await holds()) return
+  assert.fail('it never came true')
+}

@@ -1,0 +1,237 @@
+import assert from 'node:assert/strict'
+import { after, before, test } from 'node:test'
+import { seeder, SETTINGS, world, type World } from './support.ts'
+
+let w: World
+before(async () => {
+  w = await world()
+})
+after(() => w[Symbol.asyncDispose]())
+
+const reason = (answer: { status: number; body: { error: { code: string; details?: { reason?: string } } } }) =>
+  [answer.status, answer.body.error.code, answer.body.error.details?.reason] as const
+
+test('the first open of a key creates workspace and operation, and says all that is known', async () => {
+  const { status, body, headers } = await w.open('first', { caps: { memory_mib: 512 }, inputs: { CITY: 'Rome' } })
+  assert.equal(status, 202)
+  assert.equal(headers.get('preference-applied'), null)
+  assert.equal(body.tool_token, null)
+  assert.equal(body.cell_endpoint, 'http://one.cell.test')
+  assert.deepEqual([body.operation.kind, body.operation.state, body.operation.workspace_id], ['open', 'queued', body.workspace.id])
+  const { workspace } = body
+  assert.deepEqual(
+    { state: workspace.observed_state, desired: workspace.desired_state, ready: workspace.ready, active: workspace.active_operation.id },
+    { state: 'creating', desired: 'running', ready: false, active: body.operation.id },
+  )
+  assert.deepEqual(workspace.template, { slug: 'base', version: 1 })
+  assert.deepEqual(workspace.ceilings, { cpu_millis: 2000, memory_mib: 512, disk_gib: 10 })
+  assert.deepEqual([workspace.caps, workspace.grants], [{ memory_mib: 512 }, null])
+  assert.deepEqual(workspace.idle, {
+    policy: 'adaptive',
+    timeout_seconds: 300,
+    basis: 'default',
+    next_eligible_at: null,
+    suspend_request: null,
+  })
+  assert.deepEqual((await w.get(`/v1/workspaces/${workspace.id}/inputs`)).body, { CITY: 'Rome', COLOUR: 'blue' })
+  assert.deepEqual((await w.get(`/v1/workspaces/${workspace.id}`)).body, workspace)
+})
+
+test('a held open answers 200 with a token as soon as the operation has succeeded', async () => {
+  const held = w.open('held', { agent_label: 'builder', tools: ['exec'] }, { headers: { prefer: 'wait=20' } })
+  const operation_id = await waitForOperation('held')
+  const ended_ms = performance.now()
+  await w.cell.succeed(operation_id)
+  const { status, body, headers } = await held
+  assert.ok(performance.now() - ended_ms < 1000)
+  assert.deepEqual(
+    [status, headers.get('preference-applied'), body.operation.state, body.workspace.ready],
+    [200, 'wait=20', 'succeeded', true],
+  )
+  assert.deepEqual(
+    [body.tool_token.tools, body.tool_token.ownership_epoch, body.tool_token.audience],
+    [['exec'], 1, 'http://one.cell.test'],
+  )
+})
+
+test('a held open whose wait elapses, or whose operation fails, answers 202', async () => {
+  const elapsed = await w.open('elapsed', {}, { headers: { prefer: 'wait=1' } })
+  assert.deepEqual([elapsed.status, elapsed.headers.get('preference-applied'), elapsed.body.operation.state], [202, 'wait=1', 'queued'])
+  const held = w.open('elapsed', {}, { headers: { prefer: 'wait=20', 'idempotency-key': 'elapsed' } })
+  await waitForIdempotencyKey('elapsed') // it has joined
+  await w.cell.fail(elapsed.body.operation.id)
+  const { status, body } = await held
+  assert.deepEqual(
+    [status, body.operation.state, body.operation.error.code, body.workspace.observed_state],
+    [202, 'failed', 'internal_error', 'failed'],
+  )
+  const again = await w.open('elapsed')
+  assert.deepEqual([again.status, again.body.operation.kind, again.body.workspace.id], [202, 'open', elapsed.body.workspace.id])
+})
+
+test('reopening a running key answers 200 at once with a token and changes nothing', async () => {
+  const id = await w.running('again', { idle_policy: 'fixed:120' })
+  const before = (await w.get(`/v1/workspaces/${id}`)).body
+  const { status, body } = await w.open('again', { template: 'no-such', caps: { cpu_millis: 1 }, idle_policy: 'never', secrets: [] })
+  assert.deepEqual([status, body.operation, body.workspace], [200, null, before])
+  assert.equal(body.tool_token.workspace_id, id)
+})
+
+test('given inputs replace all of an existing workspace, omitted ones change nothing', async () => {
+  const id = await w.running('inputs', { inputs: { CITY: 'Rome', COLOUR: 'red' } })
+  await w.open('inputs')
+  assert.deepEqual((await w.get(`/v1/workspaces/${id}/inputs`)).body, { CITY: 'Rome', COLOUR: 'red' })
+  assert.equal((await w.open('inputs', { inputs: { CITY: 'Bern' } })).status, 200)
+  assert.deepEqual((await w.get(`/v1/workspaces/${id}/inputs`)).body, { CITY: 'Bern', COLOUR: 'blue' })
+})
+
+test('30 opens of one key at once through two processes make one workspace and one operation', async () => {
+  const second = await w.second()
+  const opens = await Promise.all(Array.from({ length: 30 }, (_, n) => w.open('crowd', {}, { base: n % 2 ? second : w.base })))
+  assert.deepEqual([...new Set(opens.map((answer) => answer.status))], [202])
+  assert.equal(new Set(opens.map((answer) => answer.body.workspace.id)).size, 1)
+  assert.equal(new Set(opens.map((answer) => answer.body.operation.id)).size, 1)
+  const rows = await w.database.superuser.selectFrom('workspaces').select('id').where('key', '=', 'crowd').execute()
+  assert.equal(rows.length, 1)
+})
+
+test('a client that leaves mid-open leaves the operation as it is', async () => {
+  const controller = new AbortController()
+  const gone = w
+    .open('left', {}, { headers: { prefer: 'wait=20' }, signal: controller.signal })
+    .catch((error: unknown) => (error as Error).name)
+  const operation_id = await waitForOperation('left')
+  controller.abort()
+  assert.equal(await gone, 'AbortError')
+  assert.equal((await w.get(`/v1/operations/${operation_id}`)).body.state, 'queued')
+  await w.cell.succeed(operation_id)
+  assert.equal((await w.open('left')).status, 200)
+})
+
+test('an open of a suspended key resumes it, and joins a start in progress', async () => {
+  const id = await w.running('nap')
+  await w.cell.succeed((await w.post(`/v1/workspaces/${id}/suspend`)).body.id)
+  const [one, two, three] = [await w.open('nap'), await w.open('nap'), await w.post(`/v1/workspaces/${id}/resume`)]
+  assert.deepEqual([one.status, one.body.operation.kind], [202, 'resume'])
+  assert.deepEqual([two.body.operation.id, three.body.operation.id, three.status], [one.body.operation.id, one.body.operation.id, 202])
+})
+
+test('a session has its own idle time, cannot be suspended, and its key opens a new workspace once it is closed', async () => {
+  const id = await w.running('chat', { lifetime: 'session' })
+  const { body } = await w.get(`/v1/workspaces/${id}`)
+  assert.deepEqual([body.idle.timeout_seconds, body.idle.basis, body.idle_timeout_seconds], [600, 'session', 600])
+  assert.deepEqual(reason(await w.post(`/v1/workspaces/${id}/suspend`)), [409, 'conflict', 'session_lifetime'])
+  assert.deepEqual(reason(await w.open('chat', { idle_policy: 'never' })), [409, 'conflict', 'session_lifetime'])
+  const closed = await w.post(`/v1/workspaces/${id}/close`)
+  assert.deepEqual([closed.status, closed.body.kind, closed.body.input], [202, 'delete', { reason: 'session_closed' }])
+  assert.equal((await w.post(`/v1/workspaces/${id}/close`)).body.id, closed.body.id)
+  const next = await w.open('chat', { lifetime: 'persistent' })
+  assert.deepEqual([next.status, next.body.workspace.id === id, next.body.workspace.lifetime], [202, false, 'persistent'])
+  await w.cell.succeed(closed.body.id)
+  const tombstone = (await w.get(`/v1/workspaces/${id}`)).body
+  assert.deepEqual([tombstone.observed_state, tombstone.ended_reason, tombstone.deleted_at !== null], ['deleted', 'closed', true])
+})
+
+test('a deleted key is never used again', async () => {
+  const id = await w.running('gone')
+  await w.call('DELETE', `/v1/workspaces/${id}`)
+  assert.deepEqual(reason(await w.open('gone')), [409, 'conflict', 'workspace_deleted'])
+})
+
+test('what an open may not say', async () => {
+  await w.running('live')
+  for (const [body, expected] of [
+    [{ key: 'sf:x' }, [422, 'validation_failed', 'reserved_key_prefix']],
+    [{ key: 'live', lifetime: 'session' }, [409, 'conflict', 'lifetime_mismatch']],
+    [{ key: 'live', mode: 'file_first' }, [409, 'conflict', 'mode_mismatch']],
+    [{ key: 'n1', mode: 'file_first' }, [422, 'validation_failed', 'mode_not_available']],
+    [{ key: 'n1', mode: 'file_first', lifetime: 'session' }, [422, 'validation_failed', 'not_supported_for_mode']],
+    [{ key: 'n1', mode: 'file_first', idle_policy: 'never' }, [422, 'validation_failed', 'not_supported_for_mode']],
+    [{ key: 'n1', lifetime: 'session', idle_policy: 'never' }, [409, 'conflict', 'session_lifetime']],
+    [{ key: 'n1', secrets: ['TOKEN'] }, [422, 'validation_failed', 'secret_not_available']],
+    [{ key: 'live', secrets: ['TOKEN'] }, [422, 'validation_failed', 'secret_not_available']],
+    [{ key: 'n1', inputs: { NOPE: 'x' } }, [422, 'validation_failed', 'input_unknown']],
+    [{ key: 'n1', inputs: { constructor: 'x' } }, [422, 'validation_failed', 'input_unknown']],
+    [{ key: 'n1', inputs: { CITY: 1 } }, [422, 'validation_failed', 'input_invalid']],
+    [{ key: 'n1', inputs: { CITY: 'a\nb' } }, [422, 'validation_failed', 'input_invalid']],
+    [{ key: 'n1', inputs: { CITY: 'é'.repeat(2049) } }, [422, 'validation_failed', 'input_invalid']],
+    [{ key: 'n1', tools: ['exec', 'git'] }, [403, 'forbidden', undefined]],
+    [{ key: 'n1', template: 'nope' }, [404, 'not_found', undefined]],
+    [{ key: 'n1', project_id: w.a2.project_id }, [404, 'not_found', undefined]],
+    [{ key: 'n1', idle_policy: 'fixed:59' }, [422, 'validation_failed', undefined]],
+    [{ key: 'n1', idle_policy: 'fixed:604801' }, [422, 'validation_failed', undefined]],
+    [{ key: 'n1', idle_policy: 'sometimes' }, [422, 'validation_failed', undefined]],
+    [{ key: '' }, [422, 'validation_failed', undefined]],
+    [{ key: 'x'.repeat(201) }, [422, 'validation_failed', undefined]],
+    [{ key: 'a\u0000b' }, [422, 'validation_failed', undefined]],
+    [{ key: 'n1', agent_label: '' }, [422, 'validation_failed', undefined]],
+    [{ key: 'n1', caps: { cpu_millis: 0 } }, [422, 'validation_failed', undefined]],
+    [{ key: 'n1', organization_id: w.a.organization_id, purpose: 'standard' }, [422, 'validation_failed', undefined]],
+  ] as const) {
+    assert.deepEqual(reason(await w.open('n1', body)), expected, JSON.stringify(body))
+  }
+  assert.equal((await w.get('/v1/workspaces?key_prefix=n1')).body.data.length, 0)
+})
+
+test('the denied tools are named', async () => {
+  const { body } = await w.open('n2', { tools: ['git', 'exec', 'pty'] })
+  assert.deepEqual(body.error.details, { denied_tools: ['git', 'pty'], permitted_tools: ['exec', 'files'] })
+})
+
+test('a required input is required on the first open only', async () => {
+  const settings = { ...SETTINGS, inputs: { NEED: { required: true } } }
+  await seeder(w.database, w.clock, w.ids).template(w.a.organization_id, 'needy', settings)
+  assert.deepEqual(reason(await w.open('needy', { template: 'needy' })), [422, 'validation_failed', 'input_required'])
+  const id = await w.running('needy', { template: 'needy', inputs: { NEED: 'x' } })
+  assert.equal((await w.open('needy', { template: 'needy' })).body.workspace.id, id)
+})
+
+test("an organization's own template wins over the platform's, and another's is not there", async () => {
+  await seeder(w.database, w.clock, w.ids).template(
+    w.b.organization_id,
+    'base',
+    { ...SETTINGS, defaults: { ...SETTINGS.defaults, lifetime: 'session' } },
+    false,
+  )
+  const { body } = await w.open('own', {}, { as: w.b.key })
+  assert.deepEqual([body.workspace.lifetime, body.workspace.disk_layout], ['session', 'legacy'])
+  assert.equal((await w.open('foreign', { template: 'needy' }, { as: w.b.key })).status, 404)
+})
+
+test("a key belongs to the organization: another project's is 404, another organization's is free", async () => {
+  const id = await w.running('shared')
+  assert.equal((await w.open('shared', {}, { as: w.a2.key })).status, 404)
+  const theirs = await w.open('shared', {}, { as: w.b.key })
+  assert.deepEqual([theirs.status, theirs.body.workspace.id === id], [202, false])
+})
+
+test('a person opens in a project that is named, and the billing role does not open', async () => {
+  const seeds = seeder(w.database, w.clock, w.ids)
+  const member = await seeds.person(w.a.organization_id, 'member')
+  assert.equal((await w.open('human', {}, { as: member.token })).body.error.details.issues[0].path, 'project_id')
+  assert.equal((await w.open('human', { project_id: w.b.project_id }, { as: member.token })).status, 404)
+  assert.equal((await w.open('human', { project_id: w.a.project_id }, { as: member.token })).status, 202)
+  const billing = await seeds.person(w.a.organization_id, 'billing')
+  assert.equal((await w.open('human2', { project_id: w.a.project_id }, { as: billing.token })).status, 403)
+})
+
+async function waitForOperation(key: string): Promise<string> {
+  for (let tries = 0; tries < 500; tries++) {
+    const row = await w.database.superuser
+      .selectFrom('operations as o')
+      .innerJoin('workspaces as s', 's.id', 'o.workspace_id')
+      .select('o.id')
+      .where('s.key', '=', key)
+      .executeTakeFirst()
+    if (row) return row.id
+  }
+  throw new Error('the operation never appeared')
+}
+
+async function waitForIdempotencyKey(key: string): Promise<void> {
+  for (let tries = 0; tries < 500; tries++) {
+    const row = await w.database.superuser.selectFrom('idempotency_entries').select('key').where('key', '=', key).executeTakeFirst()
+    if (row) return
+  }
+  throw new Error('the key was never kept')
+}

@@ -1,0 +1,309 @@
+import { createHash, randomBytes } from 'node:crypto'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import pino from 'pino'
+import type { TemplateSettings } from '../../contract/schemas/template-settings.ts'
+import type { Tool } from '../../contract/route.ts'
+import { openApi, type Api } from '../../service/api/server.ts'
+import { systemClock, type Clock } from '../../service/lib/clock.ts'
+import { createIds, type Ids } from '../../service/lib/ids.ts'
+import { freshDatabase, type TestDatabase } from '../support/postgres.ts'
+
+/** A clock that a test can set forward. */
+export interface TestClock extends Clock {
+  ahead_ms: number
+}
+
+export interface Answer {
+  status: number
+  // The tests look into bodies of many shapes; the server has checked each against its schema before it left.
+  // eslint-disable-next-line @typescript-eslint/no-explicit-any
+  body: any
+  headers: Headers
+}
+
+export interface Tenant {
+  organization_id: string
+  project_id: string
+  key: string
+  key_row_id: string
+}
+
+export interface World extends AsyncDisposable {
+  database: TestDatabase
+  clock: TestClock
+  ids: Ids
+  base: string
+  /** Another api process's worth of the same API, on the same database. */
+  second(): Promise<string>
+  a: Tenant
+  /** Another project of a's organization. */
+  a2: Tenant
+  b: Tenant
+  cell_id: string
+  call(method: string, path: string, options?: CallOptions): Promise<Answer>
+  post(path: string, body?: unknown, options?: CallOptions): Promise<Answer>
+  get(path: string, options?: CallOptions): Promise<Answer>
+  open(key: string, body?: object, options?: CallOptions): Promise<Answer>
+  /** Opens a key and lets it run. @returns the workspace's id */
+  running(key: string, body?: object): Promise<string>
+  cell: FakeCell
+}
+
+export interface CallOptions {
+  as?: string | null
+  body?: unknown
+  headers?: Record<string, string>
+  base?: string
+  signal?: AbortSignal
+}
+
+export const SETTINGS: TemplateSettings = {
+  env: { LANG: 'C.UTF-8' },
+  inputs: { CITY: {}, COLOUR: { default: 'blue' } },
+  defaults: { cpu_millis: 2000, memory_mib: 1024, disk_gib: 10 },
+  ceiling: { cpu_millis: 4000, memory_mib: 8192, disk_gib: 50 },
+}
+
+/** A whole API with two organizations, over a real PostgreSQL with its real roles; the cell's part is played by SQL. */
+export async function world(options: { check?: boolean } = {}): Promise<World> {
+  const database = await freshDatabase()
+  const keys_dir = mkdtempSync(join(tmpdir(), 'berth-api-test-'))
+  const clock: TestClock = {
+    ahead_ms: 0,
+    now: () => new Date(Date.now() + clock.ahead_ms),
+    monotonic_ms: () => systemClock.monotonic_ms() + clock.ahead_ms,
+  }
+  const ids = createIds(clock)
+  const apis: Api[] = []
+  const start = async () => {
+    const api = await openApi({
+      database: database.options('berth_api'),
+      signing_keys_dir: keys_dir,
+      base_url: 'http://api.test',
+      clock,
+      ids,
+      logger: pino({ level: process.env['BERTH_TEST_LOG'] ?? 'silent' }),
+      validate_answers: options.check ?? true,
+    })
+    apis.push(api)
+    return api.server.listen({ host: '127.0.0.1', port: 0 })
+  }
+  const seeds = seeder(database, clock, ids)
+  const plan_id = await seeds.plan('unlimited')
+  const a = await seeds.tenant('a', plan_id)
+  const a2 = await seeds.project(a.organization_id, 'a2')
+  const b = await seeds.tenant('b', plan_id)
+  const cell_id = await seeds.cell('one')
+  await seeds.template(null, 'base', SETTINGS)
+  const base = await start()
+
+  const call: World['call'] = async (method, path, { as = a.key, body, headers = {}, base: other = base, signal } = {}) => {
+    const response = await fetch(`${other}${path}`, {
+      method,
+      headers: {
+        ...(as === null ? {} : { authorization: `Bearer ${as}` }),
+        ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+        ...headers,
+      },
+      ...(body === undefined ? {} : { body: typeof body === 'string' ? body : JSON.stringify(body) }),
+      ...(signal ? { signal } : {}),
+    })
+    const text = await response.text()
+    return { status: response.status, body: text === '' ? undefined : JSON.parse(text), headers: response.headers }
+  }
+  const cell = fakeCell(database, clock)
+  const open: World['open'] = (key, body = {}, given = {}) =>
+    call('POST', '/v1/workspaces/open', { ...given, body: { key, template: 'base', ...body } })
+  return {
+    database,
+    clock,
+    ids,
+    base,
+    second: start,
+    a,
+    a2,
+    b,
+    cell_id,
+    call,
+    post: (path, body, given) => call('POST', path, { ...given, ...(body === undefined ? {} : { body }) }),
+    get: (path, given) => call('GET', path, given),
+    open,
+    async running(key, body = {}) {
+      const opened = await open(key, body)
+      if (opened.status !== 202) throw new Error(`open answered ${opened.status}: ${JSON.stringify(opened.body)}`)
+      await cell.succeed(opened.body.operation.id)
+      return opened.body.workspace.id
+    },
+    cell,
+    async [Symbol.asyncDispose]() {
+      await Promise.all(apis.map((api) => api.close()))
+      await database[Symbol.asyncDispose]()
+      rmSync(keys_dir, { recursive: true, force: true })
+    },
+  }
+}
+
+export function seeder({ superuser: db }: TestDatabase, clock: Clock, ids: Ids) {
+  const created_at = clock.now()
+  const seeds = {
+    async plan(slug: string, limits: { concurrent_workspaces?: number; memory_mib?: number; refuses_starts?: string } = {}) {
+      const id = ids.next()
+      await db
+        .insertInto('plans')
+        .values({
+          id,
+          slug,
+          name: slug,
+          concurrent_workspaces: null,
+          cpu_millis: null,
+          memory_mib: null,
+          disk_gib: null,
+          refuses_starts: null,
+          created_at,
+          ...limits,
+        })
+        .execute()
+      return id
+    },
+    async tenant(slug: string, plan_id: string): Promise<Tenant> {
+      const organization_id = ids.next()
+      await db
+        .insertInto('organizations')
+        .values({ id: organization_id, name: slug, slug, plan_id, allowance_exhausted: null, created_at })
+        .execute()
+      return seeds.project(organization_id, slug)
+    },
+    async project(organization_id: string, slug: string): Promise<Tenant> {
+      const project_id = ids.next()
+      await db.insertInto('projects').values({ id: project_id, organization_id, name: slug, slug, created_at }).execute()
+      return { organization_id, project_id, ...(await seeds.key(organization_id, project_id)) }
+    },
+    async key(organization_id: string, project_id: string, tools: Tool[] = ['exec', 'files'], expires_at: Date | null = null) {
+      const id = ids.next()
+      const key_id = randomBytes(8).toString('hex')
+      const secret = randomBytes(32).toString('hex')
+      const secret_sha256 = createHash('sha256').update(secret).digest()
+      await db
+        .insertInto('api_keys')
+        .values({
+          id,
+          key_id,
+          secret_sha256,
+          organization_id,
+          project_id,
+          tool_permissions: tools,
+          created_at,
+          expires_at,
+          revoked_at: null,
+          tools_changed_at: null,
+        })
+        .execute()
+      return { key: `sfk_${key_id}_${secret}`, key_row_id: id }
+    },
+    async person(organization_id: string, role: 'owner' | 'admin' | 'member' | 'billing', options: { email_verified?: boolean } = {}) {
+      const id = ids.next()
+      const token = `sfu_${randomBytes(32).toString('base64url')}`
+      await db
+        .insertInto('people')
+        .values({ id, email: `${id}@example.com`, email_verified: options.email_verified ?? true, display_name: null, created_at })
+        .execute()
+      await db.insertInto('memberships').values({ organization_id, person_id: id, role, created_at }).execute()
+      const token_sha256 = createHash('sha256').update(token).digest()
+      const expires_at = new Date(created_at.getTime() + 90 * 24 * 3600 * 1000)
+      await db
+        .insertInto('person_sessions')
+        .values({ id: ids.next(), person_id: id, token_sha256, created_at, last_used_at: created_at, expires_at, revoked_at: null })
+        .execute()
+      return { id, token }
+    },
+    async cell(name: string) {
+      const id = ids.next()
+      await db
+        .insertInto('cells')
+        .values({
+          id,
+          name,
+          endpoint: `http://${name}.cell.test`,
+          engine: null,
+          capacity_cpu_millis: null,
+          capacity_memory_mib: null,
+          capacity_disk_gib: null,
+          created_at,
+          seen_at: created_at,
+        })
+        .execute()
+      return id
+    },
+    async template(organization_id: string | null, slug: string, settings: TemplateSettings, layered = true) {
+      const id = ids.next()
+      await db.insertInto('templates').values({ id, organization_id, slug, created_at, archived_at: null }).execute()
+      const version = { id: ids.next(), template_id: id, version: 1, layered, layers: ['0'.repeat(64)] }
+      await db
+        .insertInto('template_versions')
+        .values({ ...version, settings: JSON.stringify(settings), created_at, published_at: created_at, archived_at: null })
+        .execute()
+      return id
+    },
+  }
+  return seeds
+}
+
+export interface FakeCell {
+  /** Ends an operation well, as the runner does: its state, its workspace's, and its holds in one transaction. */
+  succeed(operation_id: string): Promise<void>
+  fail(operation_id: string, error?: { code: string; message: string; retryable: boolean }): Promise<void>
+  /** A move that ends nothing. */
+  move(operation_id: string, state: 'capacity_pending' | 'running', state_reason?: string): Promise<void>
+}
+
+const AFTER: Record<string, { observed_state: string; desired_state?: 'running' | 'suspended' }> = {
+  open: { observed_state: 'running' },
+  resume: { observed_state: 'running' },
+  fork: { observed_state: 'running' },
+  suspend: { observed_state: 'suspended' },
+  delete: { observed_state: 'deleted' },
+}
+const AFTER_FAILURE: typeof AFTER = {
+  open: { observed_state: 'failed' },
+  resume: { observed_state: 'suspended', desired_state: 'suspended' },
+  fork: { observed_state: 'failed' },
+  suspend: { observed_state: 'running', desired_state: 'running' },
+  delete: { observed_state: 'deleting' },
+}
+
+/** Plays the cell's part on the rows, under the cell's role. */
+export function fakeCell({ cell: db }: TestDatabase, clock: Clock): FakeCell {
+  const end = async (operation_id: string, state: 'succeeded' | 'failed', error: object | null) => {
+    const now = clock.now()
+    await db.transaction().execute(async (tx) => {
+      const { kind, workspace_id } = await tx
+        .updateTable('operations')
+        .set({ state, state_reason: null, error: error && JSON.stringify(error), started_at: now, completed_at: now, updated_at: now })
+        .where('id', '=', operation_id)
+        .returning(['kind', 'workspace_id'])
+        .executeTakeFirstOrThrow()
+      const after = (state === 'succeeded' ? AFTER : AFTER_FAILURE)[kind]
+      if (!after || !workspace_id) throw new Error(`the fake cell knows no ${kind}`)
+      await tx
+        .updateTable('workspaces')
+        .set((e) => ({ ...after, ownership_epoch: e('ownership_epoch', '+', 1), updated_at: now }))
+        .where('id', '=', workspace_id)
+        .execute()
+      await tx.deleteFrom('workspace_holds').where('operation_id', '=', operation_id).execute()
+    })
+  }
+  return {
+    succeed: (operation_id) => end(operation_id, 'succeeded', null),
+    fail: (operation_id, error = { code: 'internal_error', message: 'It failed', retryable: true }) => end(operation_id, 'failed', error),
+    async move(operation_id, state, state_reason) {
+      const now = clock.now()
+      await db
+        .updateTable('operations')
+        .set({ state, state_reason: state_reason ?? null, updated_at: now, ...(state === 'running' ? { started_at: now } : {}) })
+        .where('id', '=', operation_id)
+        .execute()
+    },
+  }
+}

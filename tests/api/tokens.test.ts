@@ -1,0 +1,127 @@
+import assert from 'node:assert/strict'
+import { after, before, test } from 'node:test'
+import { createLocalJWKSet, jwtVerify } from 'jose'
+import { LIMITS } from '../../contract/limits.ts'
+import { TOOL_TOKEN_TYPE, ToolTokenClaims } from '../../contract/tool-token.ts'
+import { compileSchema } from '../../service/http/checks.ts'
+import { seeder, world, type World } from './support.ts'
+
+let w: World
+before(async () => {
+  w = await world()
+})
+after(() => w[Symbol.asyncDispose]())
+
+test('a token verifies with the published keys and carries exactly its claims', async () => {
+  const id = await w.running('claims')
+  const { status, body } = await w.post(`/v1/workspaces/${id}/tool-tokens`, { agent_label: 'a', tools: ['files'] })
+  assert.equal(status, 201)
+  const keys = await w.get('/v1/.well-known/tool-token-keys', { as: null })
+  assert.match(keys.headers.get('cache-control') ?? '', /public/)
+  assert.deepEqual(Object.keys(keys.body.keys[0]).sort(), ['alg', 'crv', 'kid', 'kty', 'use', 'x', 'y'])
+  const { payload, protectedHeader } = await jwtVerify(body.token, createLocalJWKSet(keys.body), {
+    issuer: 'http://api.test',
+    audience: body.cell_endpoint,
+  })
+  assert.deepEqual(protectedHeader, { alg: 'ES256', typ: TOOL_TOKEN_TYPE, kid: body.kid })
+  assert.ok(compileSchema(ToolTokenClaims)(payload))
+  const { iat = 0, exp = 0, jti: _jti, ...claims } = payload
+  assert.equal(exp - iat, LIMITS.tool_token_seconds)
+  assert.deepEqual(claims, {
+    iss: 'http://api.test',
+    aud: 'http://one.cell.test',
+    sub: w.a.key_row_id,
+    pty: 'api_key',
+    org: w.a.organization_id,
+    prj: w.a.project_id,
+    ws: id,
+    epoch: 1,
+    tools: ['files'],
+    sid: body.agent_session_id,
+  })
+  assert.deepEqual([body.issued_at, body.expires_at], [new Date(iat * 1000).toISOString(), new Date(exp * 1000).toISOString()])
+})
+
+test('one agent session for each workspace, principal and label', async () => {
+  const id = await w.running('sessions')
+  const mint = async (body: object, as = w.a.key) => (await w.post(`/v1/workspaces/${id}/tool-tokens`, body, { as })).body.agent_session_id
+  const first = await mint({})
+  assert.equal(await mint({ agent_label: 'default' }), first)
+  const other = await mint({ agent_label: 'other' })
+  const person = await seeder(w.database, w.clock, w.ids).person(w.a.organization_id, 'member')
+  const theirs = await mint({}, person.token)
+  const { body } = await w.get(`/v1/workspaces/${id}/agent-sessions`)
+  assert.deepEqual(
+    body.data.map((row: { id: string; agent_label: string }) => [row.id, row.agent_label]),
+    [
+      [theirs, 'default'],
+      [other, 'other'],
+      [first, 'default'],
+    ],
+  )
+  assert.deepEqual(body.data[0].principal, { type: 'user', id: person.id })
+})
+
+test('without a body or tools a token has all that the principal may use', async () => {
+  const id = await w.running('defaults')
+  assert.deepEqual((await w.post(`/v1/workspaces/${id}/tool-tokens`)).body.tools, ['exec', 'files'])
+  const denied = await w.post(`/v1/workspaces/${id}/tool-tokens`, { tools: ['browser'] })
+  assert.deepEqual([denied.status, denied.body.error.details], [403, { denied_tools: ['browser'], permitted_tools: ['exec', 'files'] }])
+  for (const bad of [{ tools: ['shell'] }, { tools: ['exec', 'exec'] }, { agent_label: 'x'.repeat(101) }, { agent_label: 'a\nb' }]) {
+    assert.equal((await w.post(`/v1/workspaces/${id}/tool-tokens`, bad)).status, 422)
+  }
+})
+
+test('a suspended workspace gets a token, one that starts or has failed does not', async () => {
+  const opened = await w.open('states')
+  const id = opened.body.workspace.id
+  const tokens = `/v1/workspaces/${id}/tool-tokens`
+  const starting = await w.post(tokens)
+  assert.deepEqual(
+    [starting.status, starting.body.error.details.reason, starting.body.error.operation_id],
+    [409, 'operation_in_progress', opened.body.operation.id],
+  )
+  await w.cell.fail(opened.body.operation.id)
+  const failed = await w.post(tokens)
+  assert.deepEqual([failed.status, failed.body.error.details.reason, failed.body.error.retryable], [409, 'workspace_not_running', true])
+  await w.cell.succeed((await w.open('states')).body.operation.id)
+  await w.cell.succeed((await w.post(`/v1/workspaces/${id}/suspend`)).body.id)
+  assert.equal((await w.post(tokens)).status, 201)
+})
+
+test('when the hourly budget is used up, minting is 429 and a ready open has no token', async () => {
+  const seeds = seeder(w.database, w.clock, w.ids)
+  const { key, key_row_id } = await seeds.key(w.a.organization_id, w.a.project_id)
+  const id = await w.running('budget')
+  const mint = () => w.post(`/v1/workspaces/${id}/tool-tokens`, {}, { as: key })
+  assert.equal((await mint()).status, 201)
+  const name = `tool_tokens:api_key:${key_row_id}`
+  const bucket = await w.database.superuser.selectFrom('rate_buckets').selectAll().where('name', '=', name).executeTakeFirstOrThrow()
+  assert.equal(bucket.tokens, LIMITS.tool_tokens_per_hour - 1)
+  await w.database.superuser.updateTable('rate_buckets').set({ tokens: 1 }).where('name', '=', name).execute()
+  assert.equal((await mint()).status, 201)
+  const limited = await mint()
+  const { error } = limited.body
+  assert.deepEqual([limited.status, error.code, error.retryable], [429, 'rate_limited', true])
+  assert.equal(limited.headers.get('retry-after'), String(error.details.retry_after_seconds))
+  assert.ok(error.details.retry_after_seconds > 3500 && error.details.retry_after_seconds <= 3600)
+  const opened = await w.open('budget', {}, { as: key })
+  assert.deepEqual([opened.status, opened.body.tool_token], [200, null])
+  assert.equal((await w.post(`/v1/workspaces/${id}/tool-tokens`)).status, 201) // another key's budget is its own
+  try {
+    w.clock.ahead_ms = 3600 * 1000
+    assert.equal((await mint()).status, 201)
+  } finally {
+    w.clock.ahead_ms = 0
+  }
+})
+
+test('two processes sign with one key', async () => {
+  const id = await w.running('one-key')
+  const base = await w.second()
+  const [one, two] = [
+    await w.post(`/v1/workspaces/${id}/tool-tokens`),
+    await w.post(`/v1/workspaces/${id}/tool-tokens`, undefined, { base }),
+  ]
+  assert.equal(one.body.kid, two.body.kid)
+})

@@ -1,0 +1,308 @@
+import assert from 'node:assert/strict'
+import { randomUUID } from 'node:crypto'
+import { after, before, suite, test } from 'node:test'
+import { HostFailure, type Fence, type HostEvent, type Machine, type MachineHost } from '../../service/cell/links/hostd.ts'
+
+/** What runs inside a machine, as a test sees it. */
+export interface Guest {
+  /** A number that a process in the guest counts up, in memory, for as long as it runs. */
+  count(): Promise<number>
+  readFile(path: string): Promise<string | null>
+  writeFile(path: string, text: string): Promise<void>
+  /** Kept in memory: it is gone after a start, and there after a restore. */
+  readMemory(): Promise<string | null>
+  writeMemory(text: string): Promise<void>
+}
+
+export interface Harness {
+  host: MachineHost
+  layers: string[]
+  /** Reaches the guest, and starts its counter where it does not count yet. */
+  guest(machine: Machine): Promise<Guest>
+  /** Ends the machine from outside, as a crash of the engine does. */
+  kill(machine: Machine): Promise<void>
+  close(): Promise<void>
+}
+
+const RESOURCES = { cpu_millis: 1000, memory_mib: 256, disk_gib: 1 }
+const NO_CHECKPOINT = '00000000-0000-7000-8000-000000000000'
+
+/** What every machine host does, real or fake. */
+export function conformance(name: string, open: () => Promise<Harness>): void {
+  void suite(`machine host: ${name}`, () => {
+    let harness: Harness
+    let host: MachineHost
+    let fence = 0
+    before(async () => {
+      harness = await open()
+      host = harness.host
+    })
+    after(() => harness.close())
+
+    const speak = (workspace_id: string, epoch: number, step = 'step'): Fence => {
+      fence += 1
+      return { workspace_id, operation_id: randomUUID(), step, epoch, fence }
+    }
+    const startRequest = (speaker: Fence, from_disk?: string) => ({
+      ...speaker,
+      resources: RESOURCES,
+      hostname: 'box',
+      layers: harness.layers,
+      ...(from_disk === undefined ? {} : { from_disk }),
+    })
+    const start = (workspace_id: string, epoch = 1, from_disk?: string) => host.start(startRequest(speak(workspace_id, epoch), from_disk))
+    const restore = (workspace_id: string, epoch: number, checkpoint_id: string, renew_identity = false) =>
+      host.restore({ ...speak(workspace_id, epoch), resources: RESOURCES, hostname: 'box', checkpoint_id, renew_identity })
+    const checkpoint = (machine: Machine, then: 'paused' | 'running') =>
+      host.checkpoint({ ...speak(machine.workspace_id, machine.epoch), checkpoint_id: randomUUID(), then })
+    const capture = (machine: Machine, target: string) => {
+      const into = { into_workspace_id: target, into_fence: fence + 1, then: 'running' as const }
+      return host.checkpoint({ ...speak(machine.workspace_id, machine.epoch), checkpoint_id: randomUUID(), ...into })
+    }
+    const remove = async (...workspace_ids: string[]) => {
+      for (const id of workspace_ids) await host.deleteWorkspace(speak(id, 1))
+    }
+    const machineOf = async (workspace_id: string) => (await host.inventory()).machines.find((one) => one.workspace_id === workspace_id)
+    const filesOf = async (workspace_id: string) => (await host.inventory()).workspaces.find((one) => one.workspace_id === workspace_id)
+    const refused = (code: HostFailure['code']) => (error: unknown) => error instanceof HostFailure && error.code === code
+
+    test('a blank start runs on a disk of its own, shut off until it is connected', async () => {
+      const id = randomUUID()
+      const machine = await start(id)
+      assert.deepEqual(
+        [machine.workspace_id, machine.epoch, machine.state, machine.connected, machine.resources],
+        [id, 1, 'running', false, RESOURCES],
+      )
+      await host.connect(speak(id, 1))
+      assert.deepEqual([(await machineOf(id))?.connected, (await filesOf(id))?.disks], [true, [machine.disk]])
+      const guest = await harness.guest(machine)
+      await guest.writeFile('/home/kept', 'text')
+      assert.equal(await guest.readFile('/home/kept'), 'text')
+      await remove(id)
+    })
+
+    test('a start from a disk has its files and none of the memory, on a disk of its own', async () => {
+      const id = randomUUID()
+      const first = await start(id)
+      const guest = await harness.guest(first)
+      await guest.writeFile('/home/kept', 'text')
+      await guest.writeMemory('gone')
+      await host.stop(speak(id, 1))
+      const second = await start(id, 2, first.disk)
+      assert.notEqual(second.disk, first.disk)
+      const again = await harness.guest(second)
+      assert.deepEqual([await again.readFile('/home/kept'), await again.readMemory()], ['text', null])
+      await host.deleteDisks({ ...speak(id, 2), names: [first.disk] })
+      assert.deepEqual((await filesOf(id))?.disks, [second.disk])
+      await remove(id)
+    })
+
+    test('a lower fence is refused by every verb', async () => {
+      const id = randomUUID()
+      const old = speak(id, 1)
+      await host.fence(speak(id, 1))
+      const checkpoint_id = randomUUID()
+      const verbs: (() => Promise<unknown>)[] = [
+        () => host.start(startRequest(old)),
+        () => host.restore({ ...old, resources: RESOURCES, hostname: 'box', checkpoint_id }),
+        () => host.connect(old),
+        () => host.checkpoint({ ...old, checkpoint_id, then: 'paused' }),
+        () => host.unpause(old),
+        () => host.stop(old),
+        () => host.freeze(old),
+        () => host.thaw(old),
+        () => host.cloneCheckpoint({ ...old, source_workspace_id: randomUUID(), source_checkpoint_id: checkpoint_id, checkpoint_id }),
+        () => host.deleteCheckpoints({ ...old, names: [checkpoint_id] }),
+        () => host.deleteDisks({ ...old, names: ['e1.1'] }),
+        () => host.fence(old),
+        () => host.deleteWorkspace(old),
+      ]
+      for (const verb of verbs) await assert.rejects(verb, refused('fenced'))
+      assert.equal(await machineOf(id), undefined)
+    })
+
+    test('the same step asked twice is done once', async () => {
+      const id = randomUUID()
+      const request = startRequest(speak(id, 1))
+      const [one, other] = await Promise.all([host.start(request), host.start(request)])
+      const later = await host.start(request)
+      assert.deepEqual([other, later], [one, one])
+      assert.equal((await host.inventory()).machines.filter(({ workspace_id }) => workspace_id === id).length, 1)
+      await remove(id)
+    })
+
+    test('a workspace has one machine', async () => {
+      const id = randomUUID()
+      const machine = await start(id)
+      await assert.rejects(start(id, 2, machine.disk), refused('already_running'))
+      assert.equal((await machineOf(id))?.epoch, 1)
+      await remove(id)
+    })
+
+    test('after a checkpoint the guest stands still until it is told to run', async () => {
+      const id = randomUUID()
+      const machine = await start(id)
+      const guest = await harness.guest(machine)
+      await checkpoint(machine, 'paused')
+      assert.equal((await machineOf(id))?.state, 'paused')
+      await host.unpause(speak(id, 1))
+      const before_count = await guest.count()
+      await waitFor(async () => (await guest.count()) > before_count)
+      assert.equal((await machineOf(id))?.state, 'running')
+      await remove(id)
+    })
+
+    test('a restore continues memory, disk and counter where they were captured', async () => {
+      const id = randomUUID()
+      const machine = await start(id)
+      const guest = await harness.guest(machine)
+      await guest.writeFile('/home/kept', 'text')
+      await guest.writeMemory('canary')
+      const before_count = await guest.count()
+      const info = await checkpoint(machine, 'paused')
+      assert.deepEqual([info.workspace_id, info.epoch, info.engine], [id, 1, (await host.inventory()).engine])
+      await host.stop({ ...speak(id, 2), machine_epoch: 1 })
+      const restored = await restore(id, 3, info.checkpoint_id)
+      assert.deepEqual([restored.epoch, restored.connected, restored.disk === machine.disk], [3, false, false])
+      const again = await harness.guest(restored)
+      assert.deepEqual([await again.readFile('/home/kept'), await again.readMemory()], ['text', 'canary'])
+      assert.ok((await again.count()) >= before_count)
+      await host.stop(speak(id, 3))
+      // The checkpoint is as good as before.
+      const twice = await harness.guest(await restore(id, 4, info.checkpoint_id))
+      assert.equal(await twice.readMemory(), 'canary')
+      await remove(id)
+    })
+
+    test('a capture into another workspace lets the source run on, and the two share nothing', async () => {
+      const [source, target] = [randomUUID(), randomUUID()]
+      const machine = await start(source)
+      const guest = await harness.guest(machine)
+      await guest.writeFile('/home/kept', 'of both')
+      await guest.writeMemory('of both')
+      const info = await capture(machine, target)
+      assert.equal(info.workspace_id, target)
+      const copy = await harness.guest(await restore(target, 1, info.checkpoint_id, true))
+      await copy.writeFile('/home/kept', 'of the copy')
+      await copy.writeMemory('of the copy')
+      assert.deepEqual([await guest.readFile('/home/kept'), await guest.readMemory()], ['of both', 'of both'])
+      const before_count = await guest.count()
+      await waitFor(async () => (await guest.count()) > before_count)
+      await remove(source)
+      assert.equal(await copy.readFile('/home/kept'), 'of the copy')
+      await remove(target)
+    })
+
+    test('a clone of a checkpoint outlives its source', async () => {
+      const [source, target] = [randomUUID(), randomUUID()]
+      const machine = await start(source)
+      await (await harness.guest(machine)).writeMemory('canary')
+      const info = await checkpoint(machine, 'paused')
+      await host.stop(speak(source, 2))
+      const checkpoint_id = randomUUID()
+      const names = { source_workspace_id: source, source_checkpoint_id: info.checkpoint_id, checkpoint_id }
+      const clone = await host.cloneCheckpoint({ ...speak(target, 1), ...names })
+      assert.deepEqual([clone.workspace_id, clone.checkpoint_id], [target, checkpoint_id])
+      await remove(source)
+      const copy = await harness.guest(await restore(target, 1, checkpoint_id, true))
+      assert.equal(await copy.readMemory(), 'canary')
+      await remove(target)
+    })
+
+    test('a stop that is meant for another epoch stops nothing, and a second stop is no error', async () => {
+      const id = randomUUID()
+      await start(id, 2)
+      await host.stop({ ...speak(id, 2), machine_epoch: 1 })
+      assert.equal((await machineOf(id))?.epoch, 2)
+      await host.stop(speak(id, 2))
+      await host.stop(speak(id, 2))
+      assert.equal(await machineOf(id), undefined)
+      await remove(id)
+    })
+
+    test('what is not there is refused by name', async () => {
+      const id = randomUUID()
+      await assert.rejects(restore(id, 1, NO_CHECKPOINT), refused('not_found'))
+      await assert.rejects(start(id, 1, 'e9.9'), refused('not_found'))
+      await assert.rejects(host.unpause(speak(id, 1)), refused('not_running'))
+      await assert.rejects(host.connect(speak(id, 1)), refused('not_running'))
+      await assert.rejects(host.checkpoint({ ...speak(id, 1), checkpoint_id: randomUUID(), then: 'paused' }), refused('not_running'))
+      await remove(id)
+    })
+
+    test('a verb for an epoch that the machine is not of is refused', async () => {
+      const id = randomUUID()
+      const machine = await start(id, 3)
+      await assert.rejects(host.checkpoint({ ...speak(id, 2), checkpoint_id: randomUUID(), then: 'paused' }), refused('not_running'))
+      await assert.rejects(host.connect(speak(id, 4)), refused('not_running'))
+      assert.equal((await machineOf(id))?.disk, machine.disk)
+      await remove(id)
+    })
+
+    test('the inventory names what is there, and nothing that was deleted', async () => {
+      const id = randomUUID()
+      const machine = await start(id)
+      const info = await checkpoint(machine, 'running')
+      const files = await filesOf(id)
+      assert.deepEqual([files?.disks, files?.checkpoints.map(({ checkpoint_id }) => checkpoint_id)], [[machine.disk], [info.checkpoint_id]])
+      await host.deleteCheckpoints({ ...speak(id, 1), names: [info.checkpoint_id] })
+      assert.deepEqual((await filesOf(id))?.checkpoints, [])
+      await host.deleteWorkspace(speak(id, 1))
+      assert.deepEqual([await machineOf(id), (await filesOf(id))?.disks ?? []], [undefined, []])
+      await host.deleteWorkspace(speak(id, 1))
+    })
+
+    test('a deleted workspace stays fenced', async () => {
+      const id = randomUUID()
+      const late = startRequest(speak(id, 1))
+      await remove(id)
+      await assert.rejects(host.start(late), refused('fenced'))
+    })
+
+    test('a freeze stands still and a thaw goes on', async () => {
+      const id = randomUUID()
+      const machine = await start(id)
+      const guest = await harness.guest(machine)
+      await host.freeze(speak(id, 1))
+      assert.equal((await machineOf(id))?.state, 'frozen')
+      await host.thaw(speak(id, 1))
+      const before_count = await guest.count()
+      await waitFor(async () => (await guest.count()) > before_count)
+      await remove(id)
+    })
+
+    test('a death is told, with the machine that died, and its disk stays', async () => {
+      const id = randomUUID()
+      const machine = await start(id)
+      await (await harness.guest(machine)).writeFile('/home/kept', 'text')
+      const { last_event, boot_id } = await host.inventory()
+      const controller = new AbortController()
+      const told = firstOf(host.events(last_event, controller.signal), id)
+      await harness.kill(machine)
+      const event = await told
+      controller.abort()
+      assert.deepEqual([event.kind, event.epoch, event.fence, event.boot_id], ['died', 1, machine.fence, boot_id])
+      assert.equal(await machineOf(id), undefined)
+      // From the position on, whoever comes later is told too.
+      const late = new AbortController()
+      assert.equal((await firstOf(host.events(last_event, late.signal), id)).seq, event.seq)
+      late.abort()
+      const again = await harness.guest(await start(id, 2, machine.disk))
+      assert.equal(await again.readFile('/home/kept'), 'text')
+      await remove(id)
+    })
+  })
+}
+
+async function firstOf(events: AsyncIterable<HostEvent>, workspace_id: string): Promise<HostEvent> {
+  for await (const event of events) if (event.workspace_id === workspace_id) return event
+  throw new Error('The events ended')
+}
+
+async function waitFor(look: () => Promise<boolean>): Promise<void> {
+  for (const deadline_ms = performance.now() + 10_000; performance.now() < deadline_ms;) {
+    if (await look()) return
+    await new Promise((resolve) => setTimeout(resolve, 20))
+  }
+  throw new Error('It did not come to it')
+}

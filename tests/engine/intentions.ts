@@ -1,0 +1,184 @@
+import { sql } from 'kysely'
+import type { Db } from '../../service/db/database.ts'
+import type { Resources } from '../../service/db/schema.ts'
+import type { Clock } from '../../service/lib/clock.ts'
+import type { Ids } from '../../service/lib/ids.ts'
+
+/** What the API would write: workspaces and operations. */
+export interface Intentions {
+  newWorkspace(options?: NewWorkspace): Promise<string>
+  operate(workspace_id: string, kind: string, options?: { source?: string; input?: object }): Promise<string>
+  open(options?: NewWorkspace): Promise<Asked>
+  fork(source: string, options?: NewWorkspace): Promise<Asked>
+  /** Resolves when the operation is over. */
+  ended(operation_id: string): Promise<OperationRow>
+  workspace(workspace_id: string): Promise<WorkspaceRow>
+  operation(operation_id: string): Promise<OperationRow>
+}
+
+export interface Asked {
+  workspace_id: string
+  operation_id: string
+}
+
+export interface NewWorkspace {
+  resources?: Partial<Resources>
+  lifetime?: 'persistent' | 'session'
+  idle_policy?: string
+}
+
+export type WorkspaceRow = Awaited<ReturnType<typeof readWorkspace>>
+export type OperationRow = Awaited<ReturnType<typeof readOperation>>
+
+const readWorkspace = (db: Db, id: string) => db.selectFrom('workspaces').selectAll().where('id', '=', id).executeTakeFirstOrThrow()
+const readOperation = (db: Db, id: string) => db.selectFrom('operations').selectAll().where('id', '=', id).executeTakeFirstOrThrow()
+
+interface Writer {
+  db: Db
+  clock: Clock
+  ids: Ids
+  project: { organization_id: string; project_id: string; template_version_id: string }
+}
+
+/** @param layers of the template that every workspace is made from. */
+export async function createIntentions(db: Db, clock: Clock, ids: Ids, layers: string[]): Promise<Intentions> {
+  const writer: Writer = { db, clock, ids, project: await makeProject(db, ids, clock, layers) }
+  const operate: Intentions['operate'] = (workspace_id, kind, options = {}) => insertOperation(writer, workspace_id, kind, options)
+  const newWorkspace: Intentions['newWorkspace'] = (wanted) => insertWorkspace(writer, 'creating', wanted)
+  return {
+    newWorkspace,
+    operate,
+    async open(wanted) {
+      const workspace_id = await newWorkspace(wanted)
+      return { workspace_id, operation_id: await operate(workspace_id, 'open') }
+    },
+    async fork(source, wanted) {
+      const workspace_id = await insertWorkspace(writer, 'forking', wanted)
+      return { workspace_id, operation_id: await operate(workspace_id, 'fork', { source }) }
+    },
+    ended: (id) =>
+      until(async () => {
+        const row = await readOperation(db, id)
+        return row.completed_at !== null && row
+      }),
+    workspace: (id) => readWorkspace(db, id),
+    operation: (id) => readOperation(db, id),
+  }
+}
+
+/** Looks again until there is something to see, for ten seconds. */
+export async function until<T>(look: () => Promise<T | undefined | false>): Promise<T> {
+  for (const deadline_ms = performance.now() + 10_000; performance.now() < deadline_ms;) {
+    const seen = await look()
+    if (seen !== undefined && seen !== false) return seen
+    await new Promise((resolve) => setTimeout(resolve, 10))
+  }
+  throw new Error('It did not come to it')
+}
+
+const DESIRED: Record<string, 'running' | 'suspended' | 'deleted'> = { suspend: 'suspended', delete: 'deleted' }
+
+async function insertOperation(
+  writer: Writer,
+  workspace_id: string,
+  kind: string,
+  options: { source?: string; input?: object },
+): Promise<string> {
+  const { db, clock, ids, project } = writer
+  const { source, input = {} } = options
+  const id = ids.next()
+  const now = clock.now()
+  const { organization_id, project_id } = project
+  await db.transaction().execute(async (tx) => {
+    const { cell_id } = await readWorkspace(tx, source ?? workspace_id)
+    if (kind === 'delete') await cancelActive(tx, workspace_id, now)
+    const values = {
+      id,
+      organization_id,
+      project_id,
+      workspace_id,
+      source_workspace_id: source ?? null,
+      kind,
+      cell_id,
+      created_at: now,
+      updated_at: now,
+    }
+    await tx
+      .insertInto('operations')
+      .values({ ...values, state: 'queued', input: JSON.stringify(input) })
+      .execute()
+    for (const held of source === undefined ? [workspace_id] : [workspace_id, source]) {
+      await tx.insertInto('workspace_holds').values({ workspace_id: held, operation_id: id, gate: 'closed' }).execute()
+    }
+    const deletion = kind === 'delete' ? { deleted_at: now } : {}
+    await tx
+      .updateTable('workspaces')
+      .set({ desired_state: DESIRED[kind] ?? 'running', ...deletion })
+      .where('id', '=', workspace_id)
+      .execute()
+  })
+  return id
+}
+
+async function cancelActive(tx: Db, workspace_id: string, now: Date): Promise<void> {
+  const holds = await tx.selectFrom('workspace_holds').selectAll().where('workspace_id', '=', workspace_id).execute()
+  for (const { operation_id } of holds) {
+    const error = JSON.stringify({ code: 'canceled', message: 'Deleted', retryable: false })
+    await tx.updateTable('operations').set({ state: 'canceled', completed_at: now, error }).where('id', '=', operation_id).execute()
+    await tx.deleteFrom('workspace_holds').where('operation_id', '=', operation_id).execute()
+  }
+}
+
+async function makeProject(db: Db, ids: Ids, clock: Clock, layers: string[]): Promise<Writer['project']> {
+  const created_at = clock.now()
+  const [plan_id, organization_id, project_id, template_id, template_version_id] = [
+    ids.next(),
+    ids.next(),
+    ids.next(),
+    ids.next(),
+    ids.next(),
+  ]
+  await sql`insert into plans (id, slug, name, created_at) values (${plan_id}, 'unlimited', 'Unlimited', ${created_at})`.execute(db)
+  await db
+    .insertInto('organizations')
+    .values({ id: organization_id, name: 'O', slug: 'o', plan_id, allowance_exhausted: null, created_at })
+    .execute()
+  await db.insertInto('projects').values({ id: project_id, organization_id, name: 'P', slug: 'p', created_at }).execute()
+  await db.insertInto('templates').values({ id: template_id, organization_id: null, slug: 'base', created_at, archived_at: null }).execute()
+  const settings = JSON.stringify({ env: { GREETING: 'hello' }, inputs: {}, defaults: {}, ceiling: {} })
+  const version = { id: template_version_id, template_id, version: 1, layered: true, layers, settings, created_at }
+  await db
+    .insertInto('template_versions')
+    .values({ ...version, published_at: created_at, archived_at: null })
+    .execute()
+  return { organization_id, project_id, template_version_id }
+}
+
+async function insertWorkspace({ db, clock, ids, project }: Writer, observed_state: string, wanted: NewWorkspace = {}): Promise<string> {
+  const id = ids.next()
+  const now = clock.now()
+  const { cpu_millis = 1000, memory_mib = 512, disk_gib = 4 } = wanted.resources ?? {}
+  const values = {
+    id,
+    ...project,
+    key: id,
+    observed_state,
+    desired_state: 'running',
+    lifetime: wanted.lifetime ?? 'persistent',
+    mode: 'processful',
+    disk_layout: 'layered',
+    ceiling_cpu_millis: cpu_millis,
+    ceiling_memory_mib: memory_mib,
+    ceiling_disk_gib: disk_gib,
+    idle_policy: wanted.idle_policy ?? null,
+    active_at: now,
+    created_at: now,
+    updated_at: now,
+  }
+  await db
+    .insertInto('workspaces')
+    .values(values as never) // columns that are null or have defaults are left out
+    .execute()
+  await db.insertInto('workspace_keys').values({ organization_id: project.organization_id, key: id, workspace_id: id }).execute()
+  return id
+}

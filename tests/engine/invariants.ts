@@ -1,0 +1,32 @@
+import assert from 'node:assert/strict'
+import type { World } from './world.ts'
+
+/** Rows and host name the same machines, disks and checkpoints; no hold outlives its operation (RELIABILITY 2.2: I1, I6, I7). */
+export async function assertNothingIsLeft(world: World): Promise<void> {
+  const rows = await world.db.selectFrom('workspaces').selectAll().execute()
+  const checkpoints = await world.db.selectFrom('checkpoints').select(['id', 'workspace_id']).execute()
+  const { machines, workspaces } = await world.host.inventory()
+  const running = rows.filter(({ observed_state }) => observed_state === 'running')
+  const withDisk = rows.filter(({ disk }) => disk !== null)
+  assert.deepEqual(
+    sorted(machines, (one) => `${one.workspace_id} ${one.epoch} ${one.state} ${one.connected} ${one.disk}`),
+    sorted(running, (row) => `${row.id} ${row.ownership_epoch} running true ${row.disk}`),
+  )
+  assert.deepEqual(
+    workspaces.flatMap(({ workspace_id, disks }) => disks.map((disk) => `${workspace_id} ${disk}`)).sort(),
+    sorted(withDisk, (row) => `${row.id} ${row.disk}`),
+  )
+  assert.deepEqual(
+    workspaces.flatMap((one) => one.checkpoints.map(({ checkpoint_id }) => `${one.workspace_id} ${checkpoint_id}`)).sort(),
+    sorted(checkpoints, (one) => `${one.workspace_id} ${one.id}`),
+  )
+  for (const { observed_state, checkpoint_id } of rows) {
+    if (observed_state === 'suspended') assert.ok(checkpoints.some(({ id }) => id === checkpoint_id))
+  }
+  assert.deepEqual(await world.db.selectFrom('workspace_holds').selectAll().execute(), [])
+  assert.deepEqual(await world.db.selectFrom('operations').select('id').where('completed_at', 'is', null).execute(), [])
+}
+
+function sorted<T>(list: T[], name: (one: T) => string): string[] {
+  return list.map(name).sort()
+}

@@ -1,0 +1,95 @@
+import pino from 'pino'
+import { openListener } from '../../service/db/listen.ts'
+import { openDatabase, type Db } from '../../service/db/database.ts'
+import { createFakeHost, type FakeHost, type FakeOptions } from '../../service/cell/links/fake/host.ts'
+import { startEngine, type Engine } from '../../service/cell/engine.ts'
+import type { AskActivity } from '../../service/cell/machines/ask-activity.ts'
+import { registerCell } from '../../service/cell/machines/cells-store.ts'
+import { createMachineTable, type LiveTable } from '../../service/cell/machines/live-table.ts'
+import type { Clock } from '../../service/lib/clock.ts'
+import { createIds, type Ids } from '../../service/lib/ids.ts'
+import { freshDatabase, type TestDatabase } from '../support/postgres.ts'
+import { createIntentions, until, type Intentions } from './intentions.ts'
+
+/** A clock that a test can move. It goes on by itself, too. */
+export class TestClock implements Clock {
+  private offset_ms = 0
+  now(): Date {
+    return new Date(Date.now() + this.offset_ms)
+  }
+  monotonic_ms(): number {
+    return performance.now() + this.offset_ms
+  }
+  advance(seconds: number): void {
+    this.offset_ms += seconds * 1000
+  }
+}
+
+export interface Process {
+  engine: Engine
+  table: LiveTable
+  /** Ends it as kill -9 would: nothing of it goes on acting, and nothing is told to anybody. */
+  kill(): Promise<void>
+  close(): Promise<void>
+}
+
+export interface StartOptions {
+  ask_activity?: AskActivity
+  /** Until it acts for the cell; a second process does not. */
+  wait?: boolean
+}
+
+/** A cell on the fake host and a real database, with the intentions that the API would write. */
+export interface World extends Intentions, AsyncDisposable {
+  database: TestDatabase
+  db: Db
+  host: FakeHost
+  clock: TestClock
+  ids: Ids
+  startProcess(options?: StartOptions): Promise<Process>
+  until: typeof until
+}
+
+export async function createWorld(options: FakeOptions = {}): Promise<World> {
+  const database = await freshDatabase()
+  const db = database.superuser
+  const clock = new TestClock()
+  const ids = createIds(clock)
+  const host = createFakeHost(options)
+  const processes = new Set<Process>()
+  const log = pino({ level: process.env['BERTH_TEST_LOG'] ?? 'silent' })
+
+  const startProcess = async ({ ask_activity = async () => null, wait = true }: StartOptions = {}): Promise<Process> => {
+    const connection = openDatabase(database.options('berth_cell'))
+    const listener = await openListener(database.options('berth_cell'))
+    const cell_id = await registerCell(connection, { id: ids.next(), name: 'here', endpoint: 'http://127.0.0.1:1' }, clock.now())
+    const table = createMachineTable({ db: connection, listener, clock, cell_id })
+    const cell = { cell_id, db: connection, clock, ids, host, table, log }
+    const engine = startEngine({ cell, listener, database: database.options('berth_cell'), endpoint: 'http://127.0.0.1:1', ask_activity })
+    const end = async (drain_ms: number) => {
+      if (!processes.delete(started)) return
+      await engine.close(drain_ms)
+      table.close()
+      await listener.close()
+      await connection.destroy()
+    }
+    const started: Process = { engine, table, kill: () => end(0), close: () => end(5000) }
+    processes.add(started)
+    if (wait) await engine.ready
+    return started
+  }
+  return {
+    ...(await createIntentions(db, clock, ids, ['a'.repeat(64)])),
+    database,
+    db,
+    host,
+    clock,
+    ids,
+    startProcess,
+    until,
+    async [Symbol.asyncDispose]() {
+      for (const one of processes) await one.kill()
+      await database[Symbol.asyncDispose]()
+    },
+  }
+}
