@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { Type, type Static, type TSchema } from 'typebox'
 import { Value } from 'typebox/value'
-import type { DatabaseOptions } from './db/database.ts'
+import type { DatabaseOptions } from './db/options.ts'
 
 /** An address to listen on. */
 export interface Address {

@@ -1,5 +1,5 @@
 import pino from 'pino'
-import type { DatabaseOptions } from '../db/database.ts'
+import type { DatabaseOptions } from '../db/options.ts'
 import { systemClock } from '../lib/clock.ts'
 import { createIds } from '../lib/ids.ts'
 import { forgetOutcomes } from './idempotency/store.ts'

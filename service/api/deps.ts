@@ -1,6 +1,6 @@
 import type { Logger } from 'pino'
 import type { Db } from '../db/database.ts'
-import type { Reader } from '../core/sql.ts'
+import type { Reader } from '../db/reader.ts'
 import type { Clock } from '../lib/clock.ts'
 import type { Ids } from '../lib/ids.ts'
 import type { Cells } from './workspaces/cells.ts'

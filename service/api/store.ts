@@ -1,4 +1,4 @@
-import type { Reader } from '../core/sql.ts'
+import type { Reader } from '../db/reader.ts'
 
 /** Throws when the database does not answer. */
 export async function ask(reads: Reader): Promise<void> {

@@ -1,5 +1,6 @@
 import pino, { type Logger } from 'pino'
-import { openDatabase, type DatabaseOptions } from '../db/database.ts'
+import { openDatabase } from '../db/database.ts'
+import type { DatabaseOptions } from '../db/options.ts'
 import { openListener } from '../db/listen.ts'
 import { systemClock, type Clock } from '../lib/clock.ts'
 import { createIds } from '../lib/ids.ts'

@@ -1,4 +1,4 @@
-import type { DatabaseOptions } from '../db/database.ts'
+import type { DatabaseOptions } from '../db/options.ts'
 import type { Resources } from '../db/schema.ts'
 import type { Listener } from '../db/listen.ts'
 import type { AskActivity } from './machines/ask-activity.ts'

@@ -1,5 +1,5 @@
 import pg from 'pg'
-import { connectionConfig, type DatabaseOptions } from './database.ts'
+import { connectionConfig, type DatabaseOptions } from './options.ts'
 
 export type Channel = 'berth_operation' | 'berth_workspace' | 'berth_api_key' | 'berth_capacity'
 

@@ -47,10 +47,18 @@ export async function run(command, args, { cwd, env = process.env, timeout_secon
   let stdout = ''
   let tail = ''
   let ended_because
-  const keepTail = (text) => { tail = (tail + text).slice(-OUTPUT_TAIL_CHARS) }
-  child.stdout.setEncoding('utf8').on('data', (text) => { stdout += text; keepTail(text) })
+  const keepTail = (text) => {
+    tail = (tail + text).slice(-OUTPUT_TAIL_CHARS)
+  }
+  child.stdout.setEncoding('utf8').on('data', (text) => {
+    stdout += text
+    keepTail(text)
+  })
   child.stderr.setEncoding('utf8').on('data', keepTail)
-  const end = (why) => { ended_because = why; endGroup(child) }
+  const end = (why) => {
+    ended_because = why
+    endGroup(child)
+  }
   const timer = setTimeout(() => end(`did not finish in ${timeout_seconds} seconds`), timeout_seconds * 1000)
   const interrupt = () => end('was interrupted')
   signal?.addEventListener('abort', interrupt)
@@ -77,10 +85,13 @@ export async function timed(log, what, step) {
 }
 
 export async function exists(path) {
-  return stat(path).then(() => true, (error) => {
-    if (error.code === 'ENOENT') return false
-    throw error
-  })
+  return stat(path).then(
+    () => true,
+    (error) => {
+      if (error.code === 'ENOENT') return false
+      throw error
+    },
+  )
 }
 
 function endGroup(child) {
@@ -101,7 +112,10 @@ function endGroup(child) {
 function catchSignals() {
   const controller = new AbortController()
   let caught
-  const onSignal = (name) => { caught = name; controller.abort(new Error(`The build was interrupted by ${name}.`)) }
+  const onSignal = (name) => {
+    caught = name
+    controller.abort(new Error(`The build was interrupted by ${name}.`))
+  }
   const names = ['SIGINT', 'SIGTERM']
   for (const name of names) process.on(name, onSignal)
   return {

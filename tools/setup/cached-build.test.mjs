@@ -33,17 +33,20 @@ test('of two builds at once one is kept whole, and both callers get it', async (
   const parent = await temporaryFolder(t)
   let started = 0
   let bothStarted
-  const both = new Promise((resolve) => { bothStarted = resolve })
-  const builder = (name) => cachedBuild({
-    parent,
-    key: 'k',
-    build: async ({ output }) => {
-      if (++started === 2) bothStarted()
-      await both
-      await writeFile(join(output, 'a'), name)
-      await writeFile(join(output, 'b'), name)
-    },
+  const both = new Promise((resolve) => {
+    bothStarted = resolve
   })
+  const builder = (name) =>
+    cachedBuild({
+      parent,
+      key: 'k',
+      build: async ({ output }) => {
+        if (++started === 2) bothStarted()
+        await both
+        await writeFile(join(output, 'a'), name)
+        await writeFile(join(output, 'b'), name)
+      },
+    })
   const [first, second] = await Promise.all([builder('one'), builder('two')])
   assert.equal(first, second)
   assert.equal(await readFile(join(first, 'a'), 'utf8'), await readFile(join(first, 'b'), 'utf8'))
@@ -71,7 +74,10 @@ test('SIGTERM ends the children of a build, removes its folder and ends the buil
 })
 
 test('a command that takes too long is ended together with its children, and the error says so', async () => {
-  await assert.rejects(run('sh', ['-c', 'echo started; sleep 300 & sleep 300'], { timeout_seconds: 0.2 }), /did not finish in 0\.2 seconds\.\nstarted/)
+  await assert.rejects(
+    run('sh', ['-c', 'echo started; sleep 300 & sleep 300'], { timeout_seconds: 0.2 }),
+    /did not finish in 0\.2 seconds\.\nstarted/,
+  )
 })
 
 test('the error of a command that fails carries the end of what it printed', async () => {
@@ -86,6 +92,9 @@ async function temporaryFolder(t) {
 
 // A zombie has ended: it waits only for whoever inherited it to collect it.
 async function isGone(pid) {
-  const state = await readFile(`/proc/${pid}/stat`, 'utf8').then((line) => line.split(') ')[1][0], () => 'gone')
+  const state = await readFile(`/proc/${pid}/stat`, 'utf8').then(
+    (line) => line.split(') ')[1][0],
+    () => 'gone',
+  )
   return state === 'gone' || state === 'Z'
 }

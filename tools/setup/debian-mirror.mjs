@@ -21,16 +21,15 @@ export async function sourcesFor(suite) {
 /** Pure part of `sourcesFor`: `targets` are lines `origin|release|uri` as apt prints them. */
 export function sourcesFrom(targets, suite) {
   // A URI with a password in it must not be written into an image.
-  const debian = targets.split('\n').map((line) => line.split('|')).filter(([origin, , uri]) => origin === 'Debian' && /^https?:\/\/[^@]+$/.test(uri))
+  const debian = targets
+    .split('\n')
+    .map((line) => line.split('|'))
+    .filter(([origin, , uri]) => origin === 'Debian' && /^https?:\/\/[^@]+$/.test(uri))
   const security = debian.find(([, release]) => release.endsWith('-security'))
   const main = debian.find(([, release]) => /^[a-z]+$/.test(release))
   const line = (uri, name) => `deb [signed-by=${KEYRING}] ${uri} ${name} main`
   if (!main) return []
-  return [
-    line(main[2], suite),
-    line(main[2], `${suite}-updates`),
-    ...(security ? [line(security[2], `${suite}-security`)] : []),
-  ]
+  return [line(main[2], suite), line(main[2], `${suite}-updates`), ...(security ? [line(security[2], `${suite}-security`)] : [])]
 }
 
 /** Returns the apt options of the host that a build in a new root needs as well. */

@@ -46,7 +46,9 @@ export function parseVersion(output) {
 }
 
 async function identify() {
-  const [go_version, GOOS, GOARCH] = (await go(['env', 'GOVERSION', 'GOOS', 'GOARCH'], { cwd: RECIPE, timeout_seconds: 300 })).trim().split('\n')
+  const [go_version, GOOS, GOARCH] = (await go(['env', 'GOVERSION', 'GOOS', 'GOARCH'], { cwd: RECIPE, timeout_seconds: 300 }))
+    .trim()
+    .split('\n')
   const key = await recipeKey({ recipe: RECIPE, go_version, go_platform: `${GOOS}/${GOARCH}` })
   return { key, version: `berth-${key.slice(0, 12)}` }
 }
@@ -55,12 +57,13 @@ async function buildRunsc({ work, output, run, version, log }) {
   const options = { cwd: work, timeout_seconds: 1800 }
   log(`runsc ${version} is built once, which takes a minute or two`)
   for (const name of await recipeFiles(RECIPE)) await copyFile(join(RECIPE, name), join(work, name))
-  await timed(log, 'runsc: gVisor\'s source is there', () => go(['mod', 'vendor'], options, run))
+  await timed(log, "runsc: gVisor's source is there", () => go(['mod', 'vendor'], options, run))
   await timed(log, 'runsc: seccomp filters are compiled', () => go(['run', ...BUILD_FLAGS, '.', 'vendor'], options, run))
   const linker_flags = `${LINKER_FLAGS} -X gvisor.dev/gvisor/runsc/version.version=${version}`
   const path = join(output, 'runsc')
   await timed(log, 'runsc: built', () =>
-    go(['build', ...BUILD_FLAGS, '-ldflags', linker_flags, '-o', path, 'gvisor.dev/gvisor/runsc'], options, run))
+    go(['build', ...BUILD_FLAGS, '-ldflags', linker_flags, '-o', path, 'gvisor.dev/gvisor/runsc'], options, run),
+  )
   const printed = await versionOf(path)
   if (printed !== version) throw new Error(`The runsc just built says it is ${printed}, not ${version}.`)
 }
@@ -75,8 +78,11 @@ async function go(args, options, start = run) {
       throw new Error('Building runsc needs Go 1.21 or newer: install Go, or name a runsc binary in BERTH_RUNSC.', { cause: error })
     }
     if (/invalid go version|toolchain not available|requires go >=/.test(error.message)) {
-      throw new Error('This Go is too old to build runsc and could not fetch a newer one: install a current Go, '
-        + 'or name a runsc binary in BERTH_RUNSC.', { cause: error })
+      throw new Error(
+        'This Go is too old to build runsc and could not fetch a newer one: install a current Go, ' +
+          'or name a runsc binary in BERTH_RUNSC.',
+        { cause: error },
+      )
     }
     throw error
   }

@@ -52,7 +52,10 @@ async function fakeRunsc(t, script) {
   await chmod(path, 0o755)
   const before = process.env.BERTH_RUNSC
   process.env.BERTH_RUNSC = path
-  t.after(() => { if (before === undefined) delete process.env.BERTH_RUNSC; else process.env.BERTH_RUNSC = before })
+  t.after(() => {
+    if (before === undefined) delete process.env.BERTH_RUNSC
+    else process.env.BERTH_RUNSC = before
+  })
   return path
 }
 

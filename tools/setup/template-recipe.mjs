@@ -9,7 +9,8 @@ const absolutePath = matches(/^(\/[A-Za-z0-9._*+-]+)+$/)
 const debianPackage = matches(/^[a-z0-9][a-z0-9+.-]+$/)
 const positive = (value) => Number.isSafeInteger(value) && value > 0
 const listOf = (check) => (value) => Array.isArray(value) && value.every(check)
-const envValues = (value) => isObject(value) && Object.entries(value).every(([name, each]) => /^[A-Za-z_][A-Za-z0-9_]*$/.test(name) && text(each))
+const envValues = (value) =>
+  isObject(value) && Object.entries(value).every(([name, each]) => /^[A-Za-z_][A-Za-z0-9_]*$/.test(name) && text(each))
 
 // Field → [check, what it must be]. A field that is not here is refused: a misspelt one would otherwise be ignored in silence.
 const RECIPE = {
@@ -39,7 +40,7 @@ const USER = {
 }
 const SETTINGS = {
   env: [envValues, 'an object of names and one-line texts'],
-  inputs: [Array.isArray, 'a list'],
+  inputs: [isObject, 'an object'],
   defaults: [isObject, 'an object'],
   ceiling: [isObject, 'an object'],
 }
@@ -70,15 +71,20 @@ function problemsOf(recipe) {
     ...(isObject(ceiling) ? check('settings.ceiling.', ceiling, CEILING) : []),
   )
   if (problems.length > 0) return problems
-  return CAPACITIES.filter((name) => defaults[name] > ceiling[name])
-    .map((name) => `settings.defaults.${name} is above settings.ceiling.${name}`)
+  return CAPACITIES.filter((name) => defaults[name] > ceiling[name]).map(
+    (name) => `settings.defaults.${name} is above settings.ceiling.${name}`,
+  )
 }
 
 function check(where, value, fields) {
   if (!isObject(value)) return [`${where.slice(0, -1) || 'the recipe'} must be an object`]
   return [
-    ...Object.keys(value).filter((name) => !Object.hasOwn(fields, name)).map((name) => `${where}${name} is not a known field`),
-    ...Object.entries(fields).filter(([name, [valid]]) => !valid(value[name])).map(([name, [, what]]) => `${where}${name} must be ${what}`),
+    ...Object.keys(value)
+      .filter((name) => !Object.hasOwn(fields, name))
+      .map((name) => `${where}${name} is not a known field`),
+    ...Object.entries(fields)
+      .filter(([name, [valid]]) => !valid(value[name]))
+      .map(([name, [, what]]) => `${where}${name} must be ${what}`),
   ]
 }
 

@@ -14,28 +14,45 @@ test('every recipe of the platform is valid and named like its folder', async ()
 })
 
 test('every problem of a recipe is named at once', () => {
-  assert.deepEqual(problems((recipe) => { recipe.suit = recipe.suite; delete recipe.suite; recipe.debian_packages.push('--evil') }), [
-    'suit is not a known field',
-    'suite must be the name of a Debian release',
-    'debian_packages must be a list of Debian package names',
-  ])
-  assert.deepEqual(problems((recipe) => { recipe.npm_packages[0].version = '^24.0.0'; recipe.user.uid = 0; recipe.settings.env['A B'] = 'x' }), [
-    'npm_packages[0].version must be an exact version',
-    'user.uid must be a positive number',
-    'settings.env must be an object of names and one-line texts',
-  ])
+  assert.deepEqual(
+    problems((recipe) => {
+      recipe.suit = recipe.suite
+      delete recipe.suite
+      recipe.debian_packages.push('--evil')
+    }),
+    ['suit is not a known field', 'suite must be the name of a Debian release', 'debian_packages must be a list of Debian package names'],
+  )
+  assert.deepEqual(
+    problems((recipe) => {
+      recipe.npm_packages[0].version = '^24.0.0'
+      recipe.user.uid = 0
+      recipe.settings.env['A B'] = 'x'
+    }),
+    [
+      'npm_packages[0].version must be an exact version',
+      'user.uid must be a positive number',
+      'settings.env must be an object of names and one-line texts',
+    ],
+  )
 })
 
 test('a default may be as large as the ceiling, not larger', () => {
-  const withMemory = (memory_mib) => problems((recipe) => { recipe.settings.defaults.memory_mib = memory_mib })
+  const withMemory = (memory_mib) =>
+    problems((recipe) => {
+      recipe.settings.defaults.memory_mib = memory_mib
+    })
   assert.deepEqual(withMemory(base.settings.ceiling.memory_mib), [])
   assert.deepEqual(withMemory(base.settings.ceiling.memory_mib + 1), ['settings.defaults.memory_mib is above settings.ceiling.memory_mib'])
 })
 
 test('an idle policy is adaptive, never, or fixed from 60 to 604800 seconds', () => {
-  const accepted = (idle_policy) => problems((recipe) => { recipe.settings.defaults.idle_policy = idle_policy }).length === 0
+  const accepted = (idle_policy) =>
+    problems((recipe) => {
+      recipe.settings.defaults.idle_policy = idle_policy
+    }).length === 0
   for (const policy of ['adaptive', 'never', 'fixed:60', 'fixed:604800']) assert.ok(accepted(policy), policy)
-  for (const policy of ['fixed:59', 'fixed:604801', 'fixed:060', 'fixed:', 'fixed:1e3', 'none', '', null]) assert.ok(!accepted(policy), String(policy))
+  for (const policy of ['fixed:59', 'fixed:604801', 'fixed:060', 'fixed:', 'fixed:1e3', 'none', '', null])
+    assert.ok(!accepted(policy), String(policy))
 })
 
 function problems(change) {
@@ -45,6 +62,9 @@ function problems(change) {
     parseRecipe(JSON.stringify(recipe))
     return []
   } catch (error) {
-    return error.message.split('\n').slice(1).map((line) => line.replace(/^- /, ''))
+    return error.message
+      .split('\n')
+      .slice(1)
+      .map((line) => line.replace(/^- /, ''))
   }
 }

@@ -37,7 +37,8 @@ export async function ensureTemplate({ name, cache_dir, log }) {
   const manifest = JSON.parse(await readFile(join(folder, 'manifest.json'), 'utf8'))
   const image_path = join(folder, 'image.erofs')
   const { size } = await stat(image_path)
-  if (size !== manifest.size_bytes) throw new Error(`${image_path} has ${size} bytes, not ${manifest.size_bytes}. Delete ${folder} and start again.`)
+  if (size !== manifest.size_bytes)
+    throw new Error(`${image_path} has ${size} bytes, not ${manifest.size_bytes}. Delete ${folder} and start again.`)
   return { name, image_path, digest: manifest.digest, size_bytes: manifest.size_bytes, settings: manifest.settings }
 }
 
@@ -92,7 +93,10 @@ async function installMissing(run, log) {
       await run('apt-get', ['update', '-qq'], options)
       await run('apt-get', ['install', '--yes', '-qq', '--no-install-recommends', '-o', 'DPkg::Lock::Timeout=120', ...missing], options)
     } catch (error) {
-      throw new Error(`Building a template needs the Debian packages ${missing.join(', ')}, and installing them failed.\n${error.message}`, { cause: error })
+      throw new Error(
+        `Building a template needs the Debian packages ${missing.join(', ')}, and installing them failed.\n${error.message}`,
+        { cause: error },
+      )
     }
   })
 }
@@ -100,20 +104,32 @@ async function installMissing(run, log) {
 async function installDebian({ root, recipe, run }) {
   const { suite } = recipe
   const options = ['APT::Sandbox::User "root"', ...(await aptOptions())]
-  await run('unshare', [
-    ...ISOLATION, 'mmdebstrap', ...MMDEBSTRAP_FLAGS,
-    `--include=${recipe.debian_packages.join(',')}`,
-    ...options.map((option) => `--aptopt=${option}`),
-    ...recipe.debian_path_excludes.map((path) => `--dpkgopt=path-exclude=${path}`),
-    ...recipe.debian_path_includes.map((path) => `--dpkgopt=path-include=${path}`),
-    suite, root, ...(await sourcesFor(suite)),
-  ], { env: { ...process.env, SOURCE_DATE_EPOCH: BUILD_DATE, LC_ALL: 'C.UTF-8' }, timeout_seconds: 1200 })
+  await run(
+    'unshare',
+    [
+      ...ISOLATION,
+      'mmdebstrap',
+      ...MMDEBSTRAP_FLAGS,
+      `--include=${recipe.debian_packages.join(',')}`,
+      ...options.map((option) => `--aptopt=${option}`),
+      ...recipe.debian_path_excludes.map((path) => `--dpkgopt=path-exclude=${path}`),
+      ...recipe.debian_path_includes.map((path) => `--dpkgopt=path-include=${path}`),
+      suite,
+      root,
+      ...(await sourcesFor(suite)),
+    ],
+    { env: { ...process.env, SOURCE_DATE_EPOCH: BUILD_DATE, LC_ALL: 'C.UTF-8' }, timeout_seconds: 1200 },
+  )
 }
 
 async function unpackNpmPackages({ root, work, recipe, run }) {
   for (const { name, version, integrity, into } of recipe.npm_packages) {
-    await run('npm', ['pack', `${name}@${version}`, '--pack-destination', work, '--ignore-scripts'], { cwd: work, timeout_seconds: 600 })
-      .catch((error) => { throw error.code === 'ENOENT' ? new Error('Building a template needs npm, which was not found.', { cause: error }) : error })
+    await run('npm', ['pack', `${name}@${version}`, '--pack-destination', work, '--ignore-scripts'], {
+      cwd: work,
+      timeout_seconds: 600,
+    }).catch((error) => {
+      throw error.code === 'ENOENT' ? new Error('Building a template needs npm, which was not found.', { cause: error }) : error
+    })
     const archive = join(work, `${name.replace('@', '').replace('/', '-')}-${version}.tgz`)
     const found = `sha512-${await fileDigest(archive, 'sha512', 'base64')}`
     if (found !== integrity) throw new Error(`The npm package ${name}@${version} is not the one in the recipe: its integrity is ${found}.`)
@@ -142,7 +158,8 @@ async function writeImage({ root, image, run }) {
 }
 
 async function newestPackagedFile(root, run) {
-  const script = 'cd "$1" && cat var/lib/dpkg/info/*.md5sums | cut -c35- | xargs -d "\\n" stat --format %Y 2>/dev/null | sort -n | tail -n 1'
+  const script =
+    'cd "$1" && cat var/lib/dpkg/info/*.md5sums | cut -c35- | xargs -d "\\n" stat --format %Y 2>/dev/null | sort -n | tail -n 1'
   const printed = await run('sh', ['-c', script, 'sh', root])
   const newest = Number(printed.trim())
   if (!(newest > 0)) throw new Error('No packaged file was found in the new root.')
@@ -151,12 +168,18 @@ async function newestPackagedFile(root, run) {
 
 async function debianPackages(root, run) {
   const printed = await run('dpkg-query', [`--admindir=${root}/var/lib/dpkg`, '--show', '--showformat', '${Package} ${Version}\\n'])
-  return Object.fromEntries(printed.trim().split('\n').map((line) => line.split(' ')))
+  return Object.fromEntries(
+    printed
+      .trim()
+      .split('\n')
+      .map((line) => line.split(' ')),
+  )
 }
 
 async function debianArchitecture() {
-  const printed = await run('dpkg', ['--print-architecture'])
-    .catch((error) => { throw new Error('Templates are built on Debian or Ubuntu: dpkg was not found.', { cause: error }) })
+  const printed = await run('dpkg', ['--print-architecture']).catch((error) => {
+    throw new Error('Templates are built on Debian or Ubuntu: dpkg was not found.', { cause: error })
+  })
   return printed.trim()
 }
 

@@ -1,5 +1,5 @@
 import { hash } from 'node:crypto'
-import type { Reader } from '../../core/sql.ts'
+import type { Reader } from '../../db/reader.ts'
 import type { Db } from '../../db/database.ts'
 import type { Arrival, PersonPrincipal, Principal } from '../../http/call.ts'
 import type { Clock } from '../../lib/clock.ts'

@@ -1,5 +1,5 @@
 import type { Tool } from '../../../contract/route.ts'
-import type { Reader } from '../../core/sql.ts'
+import type { Reader } from '../../db/reader.ts'
 import type { Db } from '../../db/database.ts'
 
 export interface ApiKeyRow {

@@ -1,4 +1,4 @@
-import type { Tx } from '../../core/sql.ts'
+import type { Tx } from '../../db/reader.ts'
 import type { Call } from '../../http/call.ts'
 import { fail } from '../../lib/fail.ts'
 import type { ApiDeps } from '../deps.ts'

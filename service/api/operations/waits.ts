@@ -1,5 +1,5 @@
 import { LIMITS } from '../../../contract/limits.ts'
-import type { Reader } from '../../core/sql.ts'
+import type { Reader } from '../../db/reader.ts'
 import type { Listener } from '../../db/listen.ts'
 import { readOperations } from './store.ts'
 import type { OperationRow } from './view.ts'

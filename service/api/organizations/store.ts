@@ -1,4 +1,4 @@
-import type { Reader } from '../../core/sql.ts'
+import type { Reader } from '../../db/reader.ts'
 import type { Page } from '../pages.ts'
 
 export interface OrganizationRow {

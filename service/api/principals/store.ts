@@ -1,5 +1,5 @@
 import type { Principal } from '../../../contract/schemas/principals.ts'
-import type { Reader } from '../../core/sql.ts'
+import type { Reader } from '../../db/reader.ts'
 
 type User = NonNullable<Principal['user']>
 type Membership = Principal['memberships'][number]

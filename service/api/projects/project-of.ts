@@ -1,4 +1,4 @@
-import type { Reader } from '../../core/sql.ts'
+import type { Reader } from '../../db/reader.ts'
 import type { Principal } from '../../http/call.ts'
 import { fail } from '../../lib/fail.ts'
 import { maySee, notFound, type Owned } from '../auth/scope.ts'

@@ -1,6 +1,6 @@
 import { LIMITS } from '../../../contract/limits.ts'
 import type { ToolTokenKeys } from '../../../contract/schemas/tool-tokens.ts'
-import type { Reader } from '../../core/sql.ts'
+import type { Reader } from '../../db/reader.ts'
 import type { Db } from '../../db/database.ts'
 import type { Page } from '../pages.ts'
 

@@ -1,4 +1,4 @@
-import type { Reader } from '../../core/sql.ts'
+import type { Reader } from '../../db/reader.ts'
 import type { Clock } from '../../lib/clock.ts'
 import { leastUsedCell, listCells } from './store.ts'
 

@@ -1,6 +1,6 @@
 import type { workspacesClose } from '../../../contract/routes/app/lifecycle.ts'
 import type { workspacesDelete } from '../../../contract/routes/app/workspaces.ts'
-import { readerOf, type Tx } from '../../core/sql.ts'
+import { readerOf, type Tx } from '../../db/reader.ts'
 import type { Call, Reply } from '../../http/call.ts'
 import { failpoint } from '../../lib/failpoints.ts'
 import type { ApiDeps } from '../deps.ts'

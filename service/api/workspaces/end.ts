@@ -1,4 +1,4 @@
-import type { Tx } from '../../core/sql.ts'
+import type { Tx } from '../../db/reader.ts'
 import type { ApiDeps } from '../deps.ts'
 import { lockWorkspace } from './store.ts'
 import { freeKey, holdWorkspaces, insertOperation, markDeleted } from './write-store.ts'

@@ -1,4 +1,4 @@
-import type { Tx } from '../../core/sql.ts'
+import type { Tx } from '../../db/reader.ts'
 import type { Principal } from '../../http/call.ts'
 import { maySee, notFound, requireOperator } from '../auth/scope.ts'
 import type { ApiDeps } from '../deps.ts'

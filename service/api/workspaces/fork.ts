@@ -1,6 +1,6 @@
 import type { workspacesFork } from '../../../contract/routes/app/lifecycle.ts'
 import { admitStart } from '../../core/admission/store.ts'
-import { readerOf, type Tx } from '../../core/sql.ts'
+import { readerOf, type Tx } from '../../db/reader.ts'
 import { forkCeilings } from '../../core/workspaces/ceilings.ts'
 import type { Call, Reply } from '../../http/call.ts'
 import { fail } from '../../lib/fail.ts'

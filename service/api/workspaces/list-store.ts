@@ -1,5 +1,5 @@
 import type { WorkspaceQuery } from '../../../contract/schemas/workspaces.ts'
-import type { Reader } from '../../core/sql.ts'
+import type { Reader } from '../../db/reader.ts'
 import type { Principal } from '../../http/call.ts'
 import { organizationIds } from '../organizations/view.ts'
 import type { Page } from '../pages.ts'

@@ -1,6 +1,6 @@
 import type { workspacesOpen } from '../../../contract/routes/app/workspaces.ts'
 import { admitStart } from '../../core/admission/store.ts'
-import { readerOf, type Tx } from '../../core/sql.ts'
+import { readerOf, type Tx } from '../../db/reader.ts'
 import { ceilingsOf } from '../../core/workspaces/ceilings.ts'
 import { resolveInputs } from '../../core/workspaces/inputs.ts'
 import type { Call, Reply } from '../../http/call.ts'

@@ -1,4 +1,4 @@
-import type { Tx } from '../../core/sql.ts'
+import type { Tx } from '../../db/reader.ts'
 import type { ApiDeps } from '../deps.ts'
 import type { WorkspaceRow } from './row.ts'
 import type { Allowed } from './refusals.ts'

@@ -79,8 +79,9 @@ for (const point of POINTS) {
       }
       if (mode === 'zombie') {
         const zombie = process.engine.runner()
+        process = await world.startProcess({ wait: false })
         await takeLock(world)
-        process = await world.startProcess()
+        await process.engine.ready
         await successor.hit.promise
         goOn.resolve()
         await zombie?.idle()
@@ -96,10 +97,13 @@ for (const point of POINTS) {
   }
 }
 
-/** As when the server takes the connection of a process that stands still for dead. */
-async function takeLock({ db }: World): Promise<void> {
-  await sql`select pg_terminate_backend(pid) from pg_locks where locktype = 'advisory' and granted
-    and database = (select oid from pg_database where datname = current_database())`.execute(db)
+/** As when the server takes the connection of a process that stands still for dead: the one that waits for the lock has it. */
+async function takeLock({ db, until }: World): Promise<void> {
+  const locks = () => db.selectFrom(sql<{ pid: number; granted: boolean }>`pg_locks`.as('l')).select(['l.pid', 'l.granted'])
+  const ours = sql<boolean>`locktype = 'advisory' and database = (select oid from pg_database where datname = current_database())`
+  await until(async () => (await locks().where(ours).where('l.granted', '=', false).execute()).length > 0)
+  for (const { pid } of await locks().where(ours).where('l.granted', '=', true).execute())
+    await sql`select pg_terminate_backend(${pid})`.execute(db)
 }
 
 const EXPECT: Record<string, (begun: Case) => Promise<void>> = {

@@ -1,5 +1,5 @@
 import pg from 'pg'
-import { connectionConfig, type DatabaseOptions } from '../../db/database.ts'
+import { connectionConfig, type DatabaseOptions } from '../../db/options.ts'
 
 export interface Ownership {
   close(): Promise<void>

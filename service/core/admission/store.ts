@@ -1,5 +1,5 @@
 import { sql } from 'kysely'
-import type { Tx } from '../sql.ts'
+import type { Tx } from '../../db/reader.ts'
 import { concurrencyRefusal, startRefusal, type Plan } from './plan.ts'
 
 export async function readPlan(tx: Tx, organization_id: string): Promise<Plan> {

@@ -1,5 +1,8 @@
 import pg from 'pg'
-import { connectionConfig, type DatabaseOptions } from '../db/database.ts'
+import { connectionConfig, type DatabaseOptions } from './options.ts'
+
+// Every int8 of ours is a counter far below 2^53; the driver's text would spread string arithmetic.
+pg.types.setTypeParser(pg.types.builtins.INT8, (text: string) => Number.parseInt(text, 10))
 
 /** A statement that takes longer makes us look whether the database is there at all. */
 const PATIENCE_MS = 1000

@@ -1,6 +1,7 @@
 import { CompiledQuery, Kysely, PostgresDialect, type Transaction } from 'kysely'
-import type { DatabaseOptions, Db } from '../db/database.ts'
-import type { Database } from '../db/schema.ts'
+import type { Db } from './database.ts'
+import type { DatabaseOptions } from './options.ts'
+import type { Database } from './schema.ts'
 import { openWatchedPool } from './watched-pool.ts'
 
 export type Tx = Transaction<Database>

@@ -1,0 +1,22 @@
+import type pg from 'pg'
+
+/** How a process reaches its database. */
+export interface DatabaseOptions {
+  url: string
+  /** The role that this process acts under (migrations/0001: what each may touch); null keeps the login's own. */
+  role: 'berth_api' | 'berth_cell' | null
+  connections_max: number
+  application_name: string
+}
+
+/** Options of one connection, shared by the pool and by listeners. */
+export function connectionConfig(options: DatabaseOptions): pg.ClientConfig {
+  return {
+    connectionString: options.url,
+    application_name: options.application_name,
+    ...(options.role === null ? {} : { options: `-c role=${options.role}` }),
+    connectionTimeoutMillis: 2000, // RELIABILITY 2.4: a database that is down is answered in two seconds, not waited for
+    statement_timeout: 10_000,
+    keepAlive: true,
+  }
+}

@@ -1,0 +1,242 @@
+import assert from 'node:assert/strict'
+import { chmodSync, existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+import { after, before, describe, test } from 'node:test'
+import { FAILPOINTS, type FailpointName } from '../../service/lib/failpoints.ts'
+import { createClient, type Answer, type Client, type OpenedWorkspace, type RequestOptions } from '../support/client.ts'
+import { startService, type Service } from '../support/service.ts'
+
+// RELIABILITY 2.3: kill -9 of the owning process before each step. A point fires when its marker file is missing, and makes the file.
+const markers = mkdtempSync(path.join(tmpdir(), 'berth-failpoints-'))
+chmodSync(markers, 0o777)
+const marker = (name: string) => path.join(markers, name)
+const points = (kind: string) => (Object.keys(FAILPOINTS) as FailpointName[]).filter((name) => name.startsWith(`${kind}.`))
+const everyPoint = ['open', 'suspend', 'resume', 'fork', 'delete'].flatMap(points)
+
+let service: Service
+let client: Client
+
+before(async () => {
+  for (const name of everyPoint) writeFileSync(marker(name), '')
+  service = await startService({
+    failpoints: everyPoint.map((name) => `${name}:kill9@${marker(name)}`).join(','),
+    settings: { slot_memory_mib: 512, slots: 1, shells: 1 },
+  })
+  client = createClient(service.base_url, service.api_key)
+})
+after(async () => {
+  await service.stop()
+  rmSync(markers, { recursive: true, force: true })
+})
+
+interface View {
+  id: string
+  observed_state: string
+  active_operation: { id: string } | null
+}
+interface Operation {
+  id: string
+  state: string
+  workspace_id: string
+  result: Record<string, unknown> | null
+}
+
+/** A careful client: the same request with the same key until something answers. */
+async function persist<T>(where: string, options: RequestOptions): Promise<Answer<T>> {
+  for (let turn = 0; turn < 200; turn++) {
+    const answer = await client.api<T>(where, options).catch(() => null)
+    if (answer && answer.status < 500) return answer
+    await new Promise((resolve) => setTimeout(resolve, 50))
+  }
+  throw new Error(`${where} was never answered`)
+}
+
+const ended = async (id: string): Promise<Operation> => {
+  for (let turn = 0; turn < 300; turn++) {
+    const { body } = await persist<Operation>(`/v1/operations/${id}`, { headers: { prefer: 'wait=5' } })
+    if (['succeeded', 'failed', 'canceled'].includes(body.state)) return body
+    await new Promise((resolve) => setTimeout(resolve, 20))
+  }
+  throw new Error(`operation ${id} did not end`)
+}
+const view = async (id: string) => (await persist<View>(`/v1/workspaces/${id}`, {})).body
+const arm = (name: string) => rmSync(marker(name))
+const fired = (name: string) => assert.ok(existsSync(marker(name)), `${name} was never reached`)
+let count = 0
+const key = () => `point-${count++}`
+
+async function opened(name: string, body: Record<string, unknown> = {}): Promise<OpenedWorkspace> {
+  const request = { json: { key: name, template: 'base', caps: { memory_mib: 512 }, ...body }, headers: { prefer: 'wait=20' } }
+  for (let turn = 0; turn < 20; turn++) {
+    const { status, body: answer } = await persist<{ workspace: View; cell_endpoint: string; tool_token: { token: string } | null }>(
+      '/v1/workspaces/open',
+      request,
+    )
+    if (status === 200 && answer.tool_token) {
+      return { id: answer.workspace.id, endpoint: answer.cell_endpoint, token: answer.tool_token.token, operation_id: null }
+    }
+  }
+  throw new Error(`${name} did not open`)
+}
+
+/** It runs, once: one machine, reachable, its witness still counting. */
+async function counts(workspace: OpenedWorkspace): Promise<void> {
+  for (let turn = 0; ; turn++) {
+    try {
+      const at = { ...workspace, token: await client.token(workspace.id) }
+      await client
+        .run(at, ['bash', '-c', 'a=$(cat count); for i in $(seq 200); do [ "$(cat count)" -gt "$a" ] && exit 0; sleep 0.02; done; exit 1'])
+        .then(({ exit }) => assert.equal(exit.exit_code, 0, 'the witness stands still'))
+      break
+    } catch (error) {
+      if (turn > 100 || error instanceof assert.AssertionError) throw error
+      await new Promise((resolve) => setTimeout(resolve, 50))
+    }
+  }
+  const machines = (await service.inventory()).machines.filter(({ workspace_id }) => workspace_id === workspace.id)
+  assert.equal(machines.length, 1)
+}
+
+async function witness(workspace: OpenedWorkspace): Promise<void> {
+  const loop = 'echo 0 > count; i=0; while true; do i=$((i+1)); echo $i > count.new; mv count.new count; sleep 0.02; done'
+  await client.tool(workspace, '/exec', { json: { session_id: 'witness', argv: ['bash', '-c', loop] } })
+  await client.run(workspace, ['bash', '-c', 'until [ -s count ]; do sleep 0.02; done'])
+}
+
+async function suspended(workspace: OpenedWorkspace): Promise<void> {
+  for (let turn = 0; turn < 100; turn++) {
+    const now = await view(workspace.id)
+    if (now.observed_state === 'suspended' && now.active_operation === null) return
+    if (now.active_operation !== null) await ended(now.active_operation.id)
+    else await persist(`/v1/workspaces/${workspace.id}/suspend`, { method: 'POST' })
+  }
+  throw new Error('it was never suspended')
+}
+
+describe('open', () => {
+  for (const name of points('open')) {
+    test(`kill -9 before ${name}: the repeat names the same operation and one machine runs`, async () => {
+      const name_of_key = key()
+      arm(name)
+      const request = {
+        json: { key: name_of_key, template: 'base', caps: { memory_mib: 512 } },
+        headers: { 'idempotency-key': name_of_key },
+      }
+      const first = await persist<{ operation: Operation; workspace: View }>('/v1/workspaces/open', request)
+      const repeat = await persist<{ operation: Operation; workspace: View }>('/v1/workspaces/open', request)
+      assert.equal(repeat.body.workspace.id, first.body.workspace.id)
+      assert.equal(repeat.body.operation.id, first.body.operation.id)
+      await ended(first.body.operation.id)
+      const workspace = await opened(name_of_key)
+      fired(name)
+      await witness(workspace)
+      await counts(workspace)
+      await ended((await persist<Operation>(`/v1/workspaces/${workspace.id}`, { method: 'DELETE' })).body.id)
+    })
+  }
+})
+
+describe('suspend and resume', () => {
+  let workspace: OpenedWorkspace
+  before(async () => {
+    workspace = await opened('suspended-and-resumed')
+    await witness(workspace)
+  })
+
+  for (const name of points('suspend')) {
+    test(`kill -9 before ${name}: the guest runs on or is suspended, never both`, async () => {
+      arm(name)
+      const { body } = await persist<Operation>(`/v1/workspaces/${workspace.id}/suspend`, {
+        method: 'POST',
+        headers: { 'idempotency-key': name },
+      })
+      const operation = await ended(body.id)
+      fired(name)
+      const { observed_state } = await view(workspace.id)
+      assert.equal(observed_state, operation.state === 'succeeded' ? 'suspended' : 'running')
+      if (observed_state === 'suspended') {
+        assert.deepEqual(
+          (await service.inventory()).machines.filter(({ workspace_id }) => workspace_id === workspace.id),
+          [],
+        )
+        workspace = await opened('suspended-and-resumed')
+      }
+      await counts(workspace)
+    })
+  }
+
+  for (const name of points('resume')) {
+    test(`kill -9 before ${name}: it stays suspended on its checkpoint or runs`, async () => {
+      await suspended(workspace)
+      arm(name)
+      const { body } = await persist<{ operation: Operation }>(`/v1/workspaces/${workspace.id}/resume`, {
+        method: 'POST',
+        headers: { 'idempotency-key': name },
+      })
+      const operation = await ended(body.operation.id)
+      fired(name)
+      assert.equal((await view(workspace.id)).observed_state, operation.state === 'succeeded' ? 'running' : 'suspended')
+      workspace = await opened('suspended-and-resumed')
+      await counts(workspace)
+    })
+  }
+
+  for (const name of points('fork')) {
+    test(`kill -9 before ${name}: the source runs on, the fork runs or can be opened`, async () => {
+      const target = key()
+      arm(name)
+      const { body } = await persist<{ operation: Operation }>(`/v1/workspaces/${workspace.id}/fork`, {
+        json: { key: target },
+        headers: { 'idempotency-key': name },
+      })
+      const operation = await ended(body.operation.id)
+      fired(name)
+      await counts(workspace)
+      const child = await view(operation.workspace_id)
+      if (operation.state === 'succeeded') assert.equal(child.observed_state, 'running')
+      else assert.ok(['failed', 'deleted'].includes(child.observed_state), child.observed_state)
+      if (child.observed_state !== 'deleted') {
+        const forked = await opened(target)
+        assert.equal(forked.id, child.id)
+        await counts(forked)
+        await ended((await persist<Operation>(`/v1/workspaces/${child.id}`, { method: 'DELETE' })).body.id)
+      }
+    })
+  }
+})
+
+describe('delete', () => {
+  for (const name of points('delete')) {
+    test(`kill -9 before ${name}: the workspace is gone with everything it had`, async () => {
+      const workspace = await opened(key())
+      arm(name)
+      const { body } = await persist<Operation>(`/v1/workspaces/${workspace.id}`, { method: 'DELETE' })
+      assert.equal((await ended(body.id)).state, 'succeeded')
+      fired(name)
+      const inventory = await service.inventory()
+      assert.deepEqual(
+        inventory.machines.filter(({ workspace_id }) => workspace_id === workspace.id),
+        [],
+      )
+      assert.deepEqual(
+        inventory.workspaces.filter(({ workspace_id }) => workspace_id === workspace.id),
+        [],
+      )
+    })
+  }
+})
+
+test('nothing is left behind: every machine and every file belongs to a live workspace', async () => {
+  const inventory = await service.inventory()
+  const { body } = await client.api<{ data: View[] }>('/v1/workspaces?limit=200')
+  const live = new Set(body.data.map(({ id }) => id))
+  assert.deepEqual(
+    inventory.machines.map(({ workspace_id }) => workspace_id).filter((id) => !live.has(id)),
+    [],
+  )
+  assert.deepEqual(
+    inventory.workspaces.map(({ workspace_id }) => workspace_id).filter((id) => !live.has(id)),
+    [],
+  )
+})

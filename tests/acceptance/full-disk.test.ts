@@ -1,0 +1,78 @@
+import assert from 'node:assert/strict'
+import { after, before, describe, test } from 'node:test'
+import { createClient, type Client, type OpenedWorkspace } from '../support/client.ts'
+import { fillFileSystem, smallFileSystem, type SmallFileSystem } from '../support/file-systems.ts'
+import { startService, type Service } from '../support/service.ts'
+
+const COUNTER = ['bash', '-c', 'i=0; while true; do i=$((i+1)); echo $i > /dev/shm/count; sleep 0.05; done']
+
+async function counting(client: Client, workspace: OpenedWorkspace): Promise<void> {
+  const { exit } = await client.run(workspace, [
+    'bash',
+    '-c',
+    'a=$(cat /dev/shm/count); for i in $(seq 100); do [ "$(cat /dev/shm/count)" -gt "$a" ] && exit 0; sleep 0.05; done; exit 1',
+  ])
+  assert.equal(exit.exit_code, 0, 'the guest stands still')
+}
+
+describe('a pool without room', () => {
+  let service: Service
+  let client: Client
+  let workspace: OpenedWorkspace
+  before(async () => {
+    service = await startService({ settings: { slots: 1, shells: 1 } })
+    client = createClient(service.base_url, service.api_key)
+    workspace = await client.open('full-pool')
+    await client.tool(workspace, '/exec', { json: { session_id: 'counter', argv: COUNTER } })
+  })
+  after(async () => {
+    await service.stop()
+  })
+
+  test('a checkpoint that does not fit fails the suspend, and the guest runs on', async () => {
+    const filled = await fillFileSystem(service.pool_path())
+    const refused = await client.operate(`/v1/workspaces/${workspace.id}/suspend`)
+    assert.deepEqual([refused.state, refused.error?.code], ['failed', 'checkpoint_failed'])
+    const view = await client.api(`/v1/workspaces/${workspace.id}`)
+    assert.deepEqual([view.body['observed_state'], view.body['desired_state']], ['running', 'running'])
+    await counting(client, { ...workspace, token: await client.token(workspace.id) })
+    await filled.free()
+  })
+
+  test('with room again the same suspend succeeds, and a delete worked all along', async () => {
+    const suspended = await client.operate(`/v1/workspaces/${workspace.id}/suspend`)
+    assert.equal(suspended.state, 'succeeded')
+    await counting(client, await client.open('full-pool'))
+  })
+})
+
+describe("a host's file system without room", () => {
+  let disk: SmallFileSystem
+  let service: Service
+  let client: Client
+  before(async () => {
+    disk = smallFileSystem(12)
+    service = await startService({ data_dir: `${disk.path}/data`, settings: { slots: 1, shells: 1, pool_image_gib: 5 } })
+    client = createClient(service.base_url, service.api_key)
+  })
+  after(async () => {
+    await service.stop()
+    disk.close()
+  })
+
+  test('the guest runs on, whatever the suspend says, and all is well when there is room again', async () => {
+    const workspace = await client.open('full-host')
+    await client.tool(workspace, '/exec', { json: { session_id: 'counter', argv: COUNTER } })
+    const filled = await fillFileSystem(disk.path)
+    const asked = await client.api(`/v1/workspaces/${workspace.id}/suspend`, { method: 'POST' }).catch(() => null)
+    if (asked?.status !== 202) await counting(client, workspace)
+    await filled.free()
+    await service.ready()
+    for (let turn = 0; turn < 100; turn++) {
+      const view = await client.api(`/v1/workspaces/${workspace.id}`)
+      if (view.status === 200 && view.body['active_operation'] === null) break
+      await new Promise((resolve) => setTimeout(resolve, 100))
+    }
+    await counting(client, await client.open('full-host'))
+  })
+})

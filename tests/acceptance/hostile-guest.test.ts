@@ -1,0 +1,87 @@
+import assert from 'node:assert/strict'
+import { after, before, test } from 'node:test'
+import { createClient, send, type Client, type OpenedWorkspace } from '../support/client.ts'
+import { startService, type Service } from '../support/service.ts'
+
+// A guest may do all of this: the process suffers, or the workspace does, never a neighbour and never the service.
+let service: Service
+let client: Client
+let hostile: OpenedWorkspace
+let neighbour: OpenedWorkspace
+
+before(async () => {
+  service = await startService()
+  client = createClient(service.base_url, service.api_key)
+  hostile = await client.open('hostile', { caps: { memory_mib: 512, disk_gib: 1 } })
+  neighbour = await client.open('neighbour')
+})
+after(async () => {
+  await service.stop()
+})
+
+const neighbourIsWell = async () => assert.equal((await client.run(neighbour, ['echo', 'well'])).stdout, 'well\n')
+
+test('a process that allocates past the memory dies, and the workspace lives', async () => {
+  const { exit } = await client.run(hostile, ['python3', '-c', 'x=[]\nwhile True: x.append(bytearray(8<<20))'], { timeout_ms: 60_000 })
+  assert.equal(exit.timed_out, false)
+  assert.notEqual(exit.exit_code, 0)
+  assert.equal((await client.run(hostile, ['echo', 'alive'])).stdout, 'alive\n')
+  await neighbourIsWell()
+})
+
+test('many processes that allocate at once die, and the workspace lives', async () => {
+  const each = 'python3 -c "x=bytearray(48<<20); import time; time.sleep(20)" & '
+  await client.run(hostile, ['bash', '-c', `${each.repeat(30)} wait`], { timeout_ms: 60_000 })
+  assert.equal((await client.run(hostile, ['echo', 'alive'])).stdout, 'alive\n')
+  await neighbourIsWell()
+})
+
+test('a disk that is full refuses writes inside and through the files route, and is well again when freed', async () => {
+  const filled = await client.run(hostile, ['bash', '-c', 'head -c 2G /dev/zero > /home/user/big; ls -l /home/user/big | cut -d" " -f5'], {
+    timeout_ms: 120_000,
+  })
+  assert.match(filled.stderr, /No space left|quota exceeded/i)
+  assert.ok(Number(filled.stdout) <= 1 << 30)
+  const refused = await client.tool<{ error: { code: string } }>(hostile, '/files?path=/home/user/more', {
+    method: 'PUT',
+    bytes: Buffer.alloc(4 << 20),
+  })
+  assert.deepEqual([refused.status, refused.body.error.code], [429, 'rate_limited'])
+  await neighbourIsWell()
+  const removed = await client.tool(hostile, '/files?path=/home/user/big', { method: 'DELETE' })
+  assert.equal(removed.status, 204)
+  const written = await client.tool(hostile, '/files?path=/home/user/more', { method: 'PUT', bytes: Buffer.alloc(1 << 20) })
+  assert.equal(written.status, 200)
+})
+
+test('a guest that forks without end harms neither its neighbour nor the service', async () => {
+  await client.tool(hostile, '/exec', { json: { session_id: 'bomb', argv: ['bash', '-c', ':(){ :|:& };:'], timeout_ms: 20_000 } })
+  for (let turn = 0; turn < 10; turn++) await neighbourIsWell()
+  const { status } = await client.api('/v1/workspaces')
+  assert.equal(status, 200)
+  const suspended = await client.operate(`/v1/workspaces/${neighbour.id}/suspend`)
+  assert.equal(suspended.state, 'succeeded')
+  neighbour = await client.open('neighbour')
+  const gone = await client.operate(`/v1/workspaces/${hostile.id}`, { method: 'DELETE' })
+  assert.equal(gone.state, 'succeeded')
+})
+
+test('a command that prints without end and is not read costs the service no memory', async () => {
+  const memory = async () => service.memory_bytes('cell')
+  const workspace = await client.open('printer')
+  const before = await memory()
+  await client.tool(workspace, '/exec', { json: { session_id: 'yes', argv: ['yes', 'no end'], timeout_ms: 30_000 } })
+  const stalled = await Promise.all(
+    Array.from({ length: 5 }, () =>
+      send(`${workspace.endpoint}/v1/workspaces/${workspace.id}/exec/yes/output`, { token: workspace.token }),
+    ),
+  )
+  for (const response of stalled) response.pause()
+  await client.run(workspace, ['sleep', '8'])
+  assert.ok((await memory()) - before < 64 << 20)
+  for (const response of stalled) response.destroy()
+  const { body } = await client.tool<{ stdout_bytes: number; stdout_available_from: number }>(workspace, '/exec/yes')
+  assert.ok(body.stdout_bytes > 1 << 20)
+  const canceled = await client.tool<{ state: string }>(workspace, '/exec/yes/cancel', { method: 'POST' })
+  assert.equal(canceled.status, 200)
+})

@@ -1,0 +1,131 @@
+import assert from 'node:assert/strict'
+import { execFile } from 'node:child_process'
+import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs'
+import path from 'node:path'
+import { after, before, test } from 'node:test'
+import { promisify } from 'node:util'
+import { isRunning } from '../support/processes.ts'
+import { type ChildName, type Service, startService } from '../support/service.ts'
+import { cleanEnvironment } from '../support/sweep.ts'
+
+const execute = promisify(execFile)
+const ROOT = path.resolve(import.meta.dirname, '../..')
+const CHILDREN = ['postgres', 'hostd', 'api', 'cell'] as const
+
+let service: Service
+before(async () => {
+  service = await startService()
+})
+after(async () => {
+  await service.stop()
+})
+
+function pids(): Record<string, number> {
+  const read = (child: string) =>
+    (JSON.parse(readFileSync(path.join(service.run_dir, 'children', `${child}.json`), 'utf8')) as { pid: number }).pid
+  return Object.fromEntries(CHILDREN.map((child) => [child, read(child)]))
+}
+
+function uidNames(): string[] {
+  const users = new Map(
+    readFileSync('/etc/passwd', 'utf8')
+      .split('\n')
+      .map((line) => [line.split(':')[2], line.split(':')[0]] as const),
+  )
+  return Object.values(pids()).map((pid) => users.get(/^Uid:\t(\d+)\t/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1]) ?? '')
+}
+
+const supervisor = () => Number(readFileSync(path.join(service.data_dir, 'supervisor.lock'), 'utf8').trim())
+
+test('PostgreSQL, api and cell each run as a user of their own, hostd alone as root', () => {
+  assert.deepEqual(uidNames(), ['berth-pg', 'root', 'berth-api', 'berth-cell'])
+})
+
+test('api and cell cannot read what is not theirs', async () => {
+  const read = async (user: string, file: string) =>
+    execute('setpriv', ['--reuid', user, '--regid', user, '--clear-groups', 'cat', file]).then(
+      () => 'read',
+      () => 'refused',
+    )
+  const secrets = ['keys/first-api-key', 'keys/host.key', 'pg/PG_VERSION', 'logs/api.log'].map((name) => path.join(service.data_dir, name))
+  const keys = readdirSync(path.join(service.data_dir, 'keys/api')).map((name) => path.join(service.data_dir, 'keys/api', name))
+  assert.ok(keys.length > 0)
+  const answers = await Promise.all([
+    ...[...secrets, path.join(service.run_dir, 'config/cell.json')].map((file) => read('berth-api', file)),
+    ...[...secrets, ...keys, path.join(service.run_dir, 'config/api.json')].map((file) => read('berth-cell', file)),
+  ])
+  assert.deepEqual([...new Set(answers)], ['refused'])
+})
+
+test('a second start on the same data directory says so and ends with an error', async () => {
+  const command = [path.join(ROOT, 'tools/start.mjs'), '--data-dir', service.data_dir]
+  await assert.rejects(
+    execute(process.execPath, command, { env: cleanEnvironment(), timeout: 60_000 }),
+    (error: { code: number; stderr: string }) => {
+      assert.equal(error.code, 3)
+      assert.match(error.stderr, /already running on this data directory/)
+      return true
+    },
+  )
+})
+
+test('an operator command reaches the embedded database, which nobody else does', async () => {
+  const key = await service.admin('key', 'create', '--organization', 'default', '--project', 'default', '--tools', 'exec,files', '--quiet')
+  assert.match(key, /^sfk_[0-9a-f]{16}_[0-9a-f]{64}\n$/)
+  const psql = `const pg = require('pg'); new pg.Client({ connectionString: ${JSON.stringify(service.database_url())} }).connect().then(() => 0, () => process.exit(9))`
+  const asNobody = ['--reuid', 'nobody', '--regid', 'nogroup', '--clear-groups', process.execPath, '-e', psql]
+  await assert.rejects(execute('setpriv', asNobody, { cwd: path.join(service.run_dir, 'app') }), ({ code }: { code: number }) => code === 9)
+})
+
+for (const child of CHILDREN satisfies readonly ChildName[]) {
+  test(`kill -9 of ${child}: it is started again and everything serves`, async () => {
+    const before_kill = pids()
+    await service.kill9(child)
+    await service.ready()
+    const changed = Object.entries(pids()).filter(([name, pid]) => before_kill[name] !== pid)
+    assert.deepEqual(
+      changed.map(([name]) => name),
+      [child],
+    )
+  })
+}
+
+test('kill -9 of the supervisor ends nothing, and the next one takes over what runs', async () => {
+  const [before_kill, killed] = [pids(), supervisor()]
+  await service.kill9('supervisor')
+  assert.deepEqual(pids(), before_kill)
+  await service.ready()
+  assert.deepEqual(pids(), before_kill)
+  assert.notEqual(supervisor(), killed)
+})
+
+test('a restart by SIGTERM ends every process, and a warm start serves within 5 seconds', async () => {
+  const before_restart = pids()
+  await service.stopProcesses()
+  assert.deepEqual(Object.values(before_restart).filter(isRunning), [])
+  assert.equal(existsSync(path.join(service.run_dir, 'app', 'package.json')), false, 'the clone is still mounted')
+  const started = performance.now()
+  await service.ready()
+  const seconds = (performance.now() - started) / 1000
+  assert.ok(seconds < 5, `it took ${seconds.toFixed(1)} s`)
+})
+
+test('clean takes everything out of the kernel and keeps the data', async () => {
+  const stopped = await startService()
+  const file = path.join(stopped.data_dir, 'pool.img')
+  const clean = [path.join(ROOT, 'tools/clean.mjs'), '--data-dir', stopped.data_dir]
+  await execute(process.execPath, clean, { env: cleanEnvironment(), timeout: 120_000 })
+  assert.equal(existsSync(stopped.run_dir), false)
+  assert.ok(statSync(file).size > 0)
+  assert.equal(readFileSync('/proc/self/mountinfo', 'utf8').includes(stopped.instance), false)
+  const name = `berth-${stopped.instance}`
+  const cgroups = ['', ...readdirSync('/sys/fs/cgroup')].filter((each) => existsSync(path.join('/sys/fs/cgroup', each, name)))
+  assert.deepEqual(cgroups, [])
+  assert.deepEqual(
+    readdirSync('/sys/class/net').filter((each) => each.includes(stopped.instance)),
+    [],
+  )
+  assert.equal((await execute('losetup', ['--list', '--noheadings', '--output', 'BACK-FILE'])).stdout.includes(file), false)
+  await stopped.stop()
+  assert.equal(existsSync(stopped.data_dir), false)
+})

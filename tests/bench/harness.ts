@@ -1,0 +1,82 @@
+/** Reference and subject alternate in short blocks, A B B A, in one run; what counts is the median of the pairs' ratios. */
+export interface Row {
+  row: number
+  name: string
+  title: string
+  /** The bar of the column "ahead of every peer", as a ratio of times (subject ÷ reference) or of rates. */
+  bar: { at_most: number } | { at_least: number } | null
+}
+
+export interface Pairs {
+  /** One sample in milliseconds. A block repeats it for at most block_ms and takes its median. */
+  reference(): Promise<number>
+  subject(): Promise<number>
+}
+
+export interface Options {
+  pairs?: number
+  block_ms?: number
+  samples_max?: number
+}
+
+const median = (values: number[]): number => {
+  const sorted = [...values].sort((a, b) => a - b)
+  return sorted[Math.floor(sorted.length / 2)] ?? Number.NaN
+}
+
+/** Time of one call in milliseconds. */
+export async function timed(work: () => Promise<unknown>): Promise<number> {
+  const start = performance.now()
+  await work()
+  return performance.now() - start
+}
+
+async function block(sample: () => Promise<number>, { block_ms = 1000, samples_max = 50 }: Options): Promise<number> {
+  const samples: number[] = []
+  const end = performance.now() + block_ms
+  do samples.push(await sample())
+  while (performance.now() < end && samples.length < samples_max)
+  return median(samples)
+}
+
+/** Measures one row and prints it: a line for people, then one JSON line. `rate` inverts the ratio (higher is better). */
+export async function measure(row: Row, work: Pairs, options: Options & { rate?: boolean } = {}): Promise<void> {
+  await work.reference() // warm-up, dropped
+  await work.subject()
+  const pairs = options.pairs ?? 9
+  const references: number[] = []
+  const subjects: number[] = []
+  for (let pair = 0; pair < pairs; pair++) {
+    // A B, then B A: a drift of the machine's speed falls on both alike.
+    if (pair % 2 === 0) references.push(await block(work.reference, options))
+    subjects.push(await block(work.subject, options))
+    if (pair % 2 === 1) references.push(await block(work.reference, options))
+  }
+  const ratios = subjects.map((subject, i) => {
+    const reference = references[i] ?? Number.NaN
+    return options.rate ? reference / subject : subject / reference
+  })
+  print(row, ratios, references, subjects)
+}
+
+function print(row: Row, ratios: number[], references: number[], subjects: number[]): void {
+  const round = (value: number) => Math.round(value * 1000) / 1000
+  const ratio = { median: round(median(ratios)), min: round(Math.min(...ratios)), max: round(Math.max(...ratios)) }
+  const reached = row.bar === null ? null : 'at_most' in row.bar ? ratio.median <= row.bar.at_most : ratio.median >= row.bar.at_least
+  const bar = row.bar === null ? '' : 'at_most' in row.bar ? `, bar ≤ ${row.bar.at_most}×` : `, bar ≥ ${row.bar.at_least}×`
+  console.log(
+    `${row.row} ${row.title}: ${ratio.median}× (${ratio.min}–${ratio.max})${bar}; subject ${round(median(subjects))} ms, reference ${round(median(references))} ms`,
+  )
+  console.log(
+    JSON.stringify({
+      row: row.row,
+      name: row.name,
+      ratio,
+      bar: row.bar,
+      reached,
+      subject_ms: round(median(subjects)),
+      reference_ms: round(median(references)),
+      pairs: ratios.length,
+    }),
+  )
+}

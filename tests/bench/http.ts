@@ -1,0 +1,119 @@
+import Fastify from 'fastify'
+import { generateKeyPair, SignJWT } from 'jose'
+import pg from 'pg'
+import { OPERATION_COLUMNS } from '../../service/api/operations/view.ts'
+import { WORKSPACE_TEXT } from '../../service/api/workspaces/store.ts'
+import { call, createClient } from '../support/client.ts'
+import type { Service } from '../support/service.ts'
+import { measure, timed } from './harness.ts'
+
+// The reference of these rows is a bare Fastify with the same queries in a process of its own kind: no checks, no conventions.
+
+const BATCH = 20
+
+/** Many requests one after another: one alone is too short to time. */
+const batch = (request: () => Promise<unknown>) => () =>
+  timed(async () => {
+    for (let n = 0; n < BATCH; n++) await request()
+  })
+
+export async function readRows(service: Service): Promise<void> {
+  const client = createClient(service.base_url, service.api_key)
+  const workspace = await client.open('bench-read')
+  const operation_id = (await client.api<{ data: { id: string }[] }>(`/v1/workspaces/${workspace.id}/operations`)).body.data[0]?.id
+  if (operation_id === undefined) throw new Error('the workspace has no operation')
+  await using bare = await bareServer(service)
+  const headers = { authorization: `Bearer ${service.api_key}` }
+  await measure(
+    { row: 8, name: 'get-workspace', title: 'GET workspace, rate', bar: { at_least: 0.6 } },
+    {
+      reference: batch(() => call(`${bare.url}/workspaces/${workspace.id}`, { headers })),
+      subject: batch(() => call(`${service.base_url}/v1/workspaces/${workspace.id}`, { headers })),
+    },
+    { rate: true },
+  )
+  await measure(
+    { row: 8, name: 'get-operation', title: 'GET operation, rate', bar: { at_least: 0.6 } },
+    {
+      reference: batch(() => call(`${bare.url}/operations/${operation_id}`, { headers })),
+      subject: batch(() => call(`${service.base_url}/v1/operations/${operation_id}`, { headers })),
+    },
+    { rate: true },
+  )
+  const open = { method: 'POST', json: { key: 'bench-read', template: 'base' }, headers }
+  await measure(
+    { row: 12, name: 'reopen', title: 'reopen a running key', bar: { at_most: 3 } },
+    {
+      reference: batch(() => call(`${bare.url}/reopen/${workspace.id}`, { ...open })),
+      subject: batch(() => call(`${service.base_url}/v1/workspaces/open`, open)),
+    },
+  )
+  await client.operate(`/v1/workspaces/${workspace.id}`, { method: 'DELETE' })
+}
+
+export async function heldRow(service: Service): Promise<void> {
+  const client = createClient(service.base_url, service.api_key)
+  const delays: number[] = []
+  for (let n = 0; n < 20; n++) {
+    const { body } = await client.api<{ workspace: { id: string }; operation: { id: string } }>('/v1/workspaces/open', {
+      json: { key: `bench-held-${n}`, template: 'base' },
+    })
+    const held = await client.api<{ completed_at: string | null }>(`/v1/operations/${body.operation.id}`, {
+      headers: { prefer: 'wait=20' },
+    })
+    const answered = performance.timeOrigin + performance.now()
+    const { body: done } =
+      held.body.completed_at === null
+        ? await client.api<{ completed_at: string }>(`/v1/operations/${body.operation.id}`, { headers: { prefer: 'wait=20' } })
+        : held
+    if (held.body.completed_at !== null) delays.push(answered - Date.parse(done.completed_at ?? ''))
+    await client.operate(`/v1/workspaces/${body.workspace.id}`, { method: 'DELETE' })
+  }
+  delays.sort((a, b) => a - b)
+  const at = (share: number) =>
+    Math.round((delays[Math.min(delays.length - 1, Math.floor(delays.length * share))] ?? Number.NaN) * 100) / 100
+  console.log(`20 held call returns after the operation ends: ${at(0.5)} ms (${at(0)}–${at(1)}), bar ≤ 10 ms`)
+  console.log(
+    JSON.stringify({
+      row: 20,
+      name: 'held',
+      delay_ms: { median: at(0.5), min: at(0), max: at(1) },
+      bar: { at_most_ms: 10 },
+      reached: at(0.5) <= 10,
+      samples: delays.length,
+    }),
+  )
+}
+
+/** The same rows from the same database by the same driver, prepared alike, and nothing else. */
+async function bareServer(service: Service): Promise<{ url: string } & AsyncDisposable> {
+  const pool = new pg.Pool({ connectionString: service.database_url(), options: '-c role=berth_api', max: 20 })
+  const { privateKey } = await generateKeyPair('ES256')
+  const app = Fastify({ logger: false })
+  const workspace = async (id: string) =>
+    (await pool.query({ name: 'workspace', text: `${WORKSPACE_TEXT} where w.id = $1`, values: [id] })).rows[0] as Record<string, unknown>
+  app.get<{ Params: { id: string } }>('/workspaces/:id', (request) => workspace(request.params.id))
+  app.get<{ Params: { id: string } }>('/operations/:id', async (request) => {
+    const text = `select ${OPERATION_COLUMNS.join(', ')} from operations where id = $1`
+    return (await pool.query({ name: 'operation', text, values: [request.params.id] })).rows[0] as Record<string, unknown>
+  })
+  app.post<{ Params: { id: string } }>('/reopen/:id', async (request) => {
+    const row = await workspace(request.params.id)
+    await pool.query({ name: 'session', text: 'select id from agent_sessions where workspace_id = $1 limit 1', values: [row['id']] })
+    await pool.query({ name: 'bucket', text: 'select tokens from rate_buckets limit 1' })
+    const token = await new SignJWT({ ws: row['id'] })
+      .setProtectedHeader({ alg: 'ES256', kid: 'bench' })
+      .setIssuedAt()
+      .setExpirationTime('15m')
+      .sign(privateKey)
+    return { workspace: row, tool_token: { token } }
+  })
+  const url = await app.listen({ host: '127.0.0.1', port: 0 })
+  return {
+    url,
+    async [Symbol.asyncDispose]() {
+      await app.close()
+      await pool.end()
+    },
+  }
+}

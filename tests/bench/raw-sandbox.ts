@@ -1,0 +1,85 @@
+import { execFile, execFileSync } from 'node:child_process'
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+import { promisify } from 'node:util'
+
+const execute = promisify(execFile)
+const COMMAND_MS = 120_000
+
+/** The engine's own commands on a root file system of the template: what the benchmarks compare with. */
+export interface RawSandbox {
+  /** One command of runsc, awaited; its time includes the start of the program, as a user of runsc pays it. */
+  runsc(...args: string[]): Promise<void>
+  /** A bundle that runs argv on a fresh overlay of the template. */
+  bundle(argv: string[]): string
+  directory: string
+  close(): void
+}
+
+export function createRawSandbox(runsc: string, layer: string): RawSandbox {
+  const directory = mkdtempSync(path.join(tmpdir(), 'berth-bench-'))
+  const state = path.join(directory, 'state')
+  const lower = path.join(directory, 'layer')
+  const mounts: string[] = []
+  const mount = (target: string, ...args: string[]) => {
+    mkdirSync(target, { recursive: true })
+    execFileSync('mount', [...args, target])
+    mounts.unshift(target)
+  }
+  mkdirSync(state)
+  mount(lower, '-t', 'erofs', '-o', 'ro', layer)
+  let count = 0
+  const flags = [
+    '--root',
+    state,
+    '--platform',
+    'systrap',
+    '--network',
+    'none',
+    '--overlay2',
+    'none',
+    '--ignore-cgroups',
+    '--allow-suid',
+    '--host-uds',
+    'none',
+  ]
+
+  return {
+    directory,
+    async runsc(...args) {
+      await execute(runsc, [...flags, ...args], { timeout: COMMAND_MS })
+    },
+    bundle(argv) {
+      const bundle = path.join(directory, `bundle-${count++}`)
+      for (const name of ['upper', 'work']) mkdirSync(path.join(bundle, name), { recursive: true })
+      const root = path.join(bundle, 'root')
+      mount(root, '-t', 'overlay', '-o', `lowerdir=${lower},upperdir=${bundle}/upper,workdir=${bundle}/work`, 'overlay')
+      writeFileSync(path.join(bundle, 'config.json'), JSON.stringify(specification(root, argv)))
+      return bundle
+    },
+    close() {
+      for (const target of mounts) execFileSync('umount', ['-l', target])
+      rmSync(directory, { recursive: true, force: true })
+    },
+  }
+}
+
+function specification(root: string, args: string[]) {
+  return {
+    ociVersion: '1.1.0',
+    process: {
+      user: { uid: 0, gid: 0 },
+      args,
+      env: ['PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin'],
+      cwd: '/',
+    },
+    root: { path: root },
+    mounts: [
+      { destination: '/proc', type: 'proc', source: 'proc' },
+      { destination: '/dev', type: 'tmpfs', source: 'tmpfs' },
+      { destination: '/tmp', type: 'tmpfs', source: 'tmpfs' },
+    ],
+    linux: { namespaces: [{ type: 'pid' }, { type: 'ipc' }, { type: 'uts' }, { type: 'mount' }, { type: 'network' }] },
+  }
+}

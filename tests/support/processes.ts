@@ -1,0 +1,29 @@
+import { readFileSync } from 'node:fs'
+
+/** Whether a process runs; a zombie has ended. */
+export function isRunning(pid: number): boolean {
+  return startTimeOf(pid) !== undefined
+}
+
+/** Clock ticks since the computer started: with it a pid names one process and no other. */
+export function startTimeOf(pid: number): number | undefined {
+  try {
+    const stat = readFileSync(`/proc/${pid}/stat`, 'utf8')
+    const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
+    return fields[0] === 'Z' ? undefined : Number(fields[19])
+  } catch {
+    return undefined // no such process
+  }
+}
+
+export function residentBytes(pid: number): number {
+  const [, kib] = /^VmRSS:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8')) ?? []
+  return Number(kib) * 1024
+}
+
+/** Asks every 20 ms until the answer is yes; what the condition throws goes through. */
+export async function until(what: string, limit_ms: number, condition: () => boolean | Promise<boolean>): Promise<void> {
+  for (const deadline_ms = performance.now() + limit_ms; !(await condition()); await new Promise((resolve) => setTimeout(resolve, 20))) {
+    if (performance.now() > deadline_ms) throw new Error(`${what}: not within ${limit_ms} ms`)
+  }
+}

@@ -1,0 +1,312 @@
+import { execFile, execFileSync, spawn } from 'node:child_process'
+import { createHash, randomInt } from 'node:crypto'
+import { chmodSync, closeSync, existsSync, mkdirSync, mkdtempSync, openSync, readFileSync, realpathSync, writeFileSync } from 'node:fs'
+import { cp, glob, readFile, rm, writeFile } from 'node:fs/promises'
+import http from 'node:http'
+import { createServer } from 'node:net'
+import path from 'node:path'
+import { promisify } from 'node:util'
+import type { Inventory } from '../../service/cell/links/hostd.ts'
+import { isRunning, residentBytes, startTimeOf, until } from './processes.ts'
+import { cleanEnvironment, TEST_ROOT } from './sweep.ts'
+
+const execute = promisify(execFile)
+const ROOT = path.resolve(import.meta.dirname, '../..')
+const START_MS = 180_000
+const STOP_MS = 150_000
+const COMMAND_MS = 300_000
+
+export type ChildName = 'api' | 'cell' | 'hostd' | 'postgres' | 'supervisor'
+
+export interface ServiceOptions {
+  /** A directory of the test's own choice, for one on a file system of its own. */
+  data_dir?: string
+  /** As in the configuration file; the defaults suit a test on a small computer. */
+  settings?: Record<string, unknown>
+  /** `open.O4:kill9@/marker,hostd/stop.kill:throw`; see service/lib/failpoints.ts. */
+  failpoints?: string
+}
+
+/** A whole installation of its own: supervisor, PostgreSQL, hostd, api, cell, real machines. Nothing sent by a guest leaves the computer. */
+export interface Service {
+  base_url: string
+  cell_endpoint: string
+  /** Of project default in organization default, with all tools. */
+  api_key: string
+  instance: string
+  data_dir: string
+  run_dir: string
+  runsc: string
+  /** The template's image. */
+  layer: string
+  /** Of a login that owns everything. */
+  database_url(): string
+  /** Ends it and removes everything it made. */
+  stop(): Promise<void>
+  /** Ends the processes as SIGTERM does; machines run on. */
+  stopProcesses(): Promise<void>
+  /** Ends the processes as SIGTERM does and starts them again; machines run on. */
+  restart(): Promise<void>
+  /** Kills one process and returns when it is dead. The supervisor starts all but itself again. */
+  kill9(child: ChildName): Promise<void>
+  /** Returns when everything serves; starts the supervisor again when it was killed. */
+  ready(): Promise<void>
+  /** Runs an admin command and returns what it printed. */
+  admin(...args: string[]): Promise<string>
+  inventory(): Promise<Inventory>
+  /** How the engine names the sandbox of a workspace. */
+  machine(workspace_id: string): Promise<{ sandbox: string; runsc_root: string }>
+  /** Kills the sandbox of a workspace from outside. */
+  kill_machine(workspace_id: string): Promise<void>
+  /** Returns when as many slots and shells wait as the settings ask for. */
+  slots_ready(): Promise<void>
+  memory_bytes(child: ChildName): Promise<number>
+  /** The pool as this process reaches it: it is mounted in hostd's mount namespace alone. */
+  pool_path(): string
+  /** The one file of the pool that a pattern names. */
+  pool_file(pattern: string): { read(): Promise<Buffer>; write(bytes: Buffer): Promise<void> }
+}
+
+export async function startService(options: ServiceOptions = {}): Promise<Service> {
+  mkdirSync(TEST_ROOT, { recursive: true })
+  const folder = mkdtempSync(path.join(TEST_ROOT, 'service-'))
+  chmodSync(folder, 0o755) // the database's own user passes through
+  const data_dir = options.data_dir ?? path.join(folder, 'data')
+  writeFileSync(path.join(folder, 'owner'), JSON.stringify({ pid: process.pid, start_time: startTimeOf(process.pid), data_dir }))
+  mkdirSync(data_dir, { recursive: true })
+  const settings = { ...(await defaults()), ...options.settings }
+  writeFileSync(path.join(data_dir, 'config.json'), JSON.stringify(settings, null, 2))
+  const instance = createHash('sha256').update(realpathSync(data_dir)).digest('hex').slice(0, 4)
+  const at: Place = { folder, data_dir, run_dir: `/run/berth/${instance}`, instance, settings, failpoints: options.failpoints }
+  // A test that fails, or is told to end, still takes down what it started. What a killed one leaves, the runner sweeps.
+  const sweep = () => void cleanSync(at)
+  process.once('exit', sweep)
+  for (const signal of ['SIGTERM', 'SIGINT'] as const) if (process.listenerCount(signal) === 0) process.once(signal, () => process.exit(1))
+  try {
+    await start(at)
+    return serviceOf(at, () => void process.off('exit', sweep))
+  } catch (error) {
+    process.off('exit', sweep)
+    cleanSync(at)
+    throw error
+  }
+}
+
+interface Place {
+  folder: string
+  data_dir: string
+  run_dir: string
+  instance: string
+  settings: Awaited<ReturnType<typeof defaults>> & Record<string, unknown>
+  failpoints: string | undefined
+}
+
+function serviceOf(at: Place, released: () => void): Service {
+  const config = (name: string) =>
+    JSON.parse(readFileSync(path.join(at.run_dir, 'config', `${name}.json`), 'utf8')) as Record<string, unknown>
+  const hostd = config('hostd') as { runsc: string; slots: { count: number }; shells: { count: number } }
+  const { templates, database_url } = config('bootstrap') as { templates: [{ digest: string }]; database_url: string }
+  const pool_path = () => `/proc/${pidOf(at, 'hostd')}/root${at.run_dir}/pool`
+  const machine = async (workspace_id: string) => {
+    const found = (await inventoryOf(at)).machines.find((each) => each.workspace_id === workspace_id)
+    if (found === undefined) throw new Error(`Workspace ${workspace_id} has no machine`)
+    return { sandbox: `berth-${at.instance}-${found.slot}`, runsc_root: path.join(at.run_dir, 'runsc') }
+  }
+  return {
+    base_url: `http://${at.settings.api_listen}`,
+    cell_endpoint: `http://${at.settings.cell_listen}`,
+    api_key: readFileSync(path.join(at.data_dir, 'keys', 'first-api-key'), 'utf8').trim(),
+    instance: at.instance,
+    data_dir: at.data_dir,
+    run_dir: at.run_dir,
+    runsc: hostd.runsc,
+    database_url: () => database_url,
+    layer: path.join(at.data_dir, 'layers', `${templates[0].digest}.erofs`),
+    async stop() {
+      await stopSupervisor(at)
+      await keepLogs(at)
+      await execute(process.execPath, [path.join(ROOT, 'tools/clean.mjs'), '--data-dir', at.data_dir, '--data'], {
+        env: cleanEnvironment(),
+        timeout: COMMAND_MS,
+      })
+      for (const folder of [at.data_dir, at.folder]) await rm(folder, { recursive: true, force: true })
+      released()
+    },
+    stopProcesses: () => stopSupervisor(at),
+    async restart() {
+      await stopSupervisor(at)
+      await start(at)
+    },
+    async kill9(child) {
+      const pid = pidOf(at, child)
+      process.kill(pid, 'SIGKILL')
+      await until(`${child} is dead`, STOP_MS, () => !isRunning(pid))
+    },
+    async ready() {
+      if (!isRunning(pidOf(at, 'supervisor'))) await start(at)
+      await until('everything serves', START_MS, () => serves(at))
+    },
+    async admin(...args) {
+      const command = [path.join(ROOT, 'tools/admin.mjs'), '--data-dir', at.data_dir, ...args]
+      return (await execute(process.execPath, command, { env: cleanEnvironment(), timeout: COMMAND_MS })).stdout
+    },
+    inventory: () => inventoryOf(at),
+    machine,
+    async kill_machine(workspace_id) {
+      const { sandbox } = await machine(workspace_id)
+      const pids = (await execute('pgrep', ['--full', `^runsc-sandbox .*${sandbox}( |$)`])).stdout.trim().split('\n').map(Number)
+      for (const pid of pids) process.kill(pid, 'SIGKILL')
+    },
+    async slots_ready() {
+      await until('slots and shells wait', START_MS, async () => {
+        const { slots, shells } = await inventoryOf(at)
+        return slots >= hostd.slots.count && shells >= hostd.shells.count
+      })
+    },
+    memory_bytes: (child) => Promise.resolve(residentBytes(pidOf(at, child))),
+    pool_path,
+    pool_file: (pattern) => ({
+      read: async () => readFile(await onlyMatch(pool_path(), pattern)),
+      write: async (bytes) => writeFile(await onlyMatch(pool_path(), pattern), bytes),
+    }),
+  }
+}
+
+async function defaults() {
+  const [api, cell, api_ops, cell_ops] = await freePorts(4)
+  const block = randomInt(0, 50 * 16)
+  return {
+    api_listen: `127.0.0.1:${api}`,
+    cell_listen: `127.0.0.1:${cell}`,
+    api_ops_listen: `127.0.0.1:${api_ops}`,
+    cell_ops_listen: `127.0.0.1:${cell_ops}`,
+    machine_network: `10.${200 + Math.floor(block / 16)}.${(block % 16) * 16}.0/20`,
+    uplink: 'none',
+    pool_image_gib: 6,
+    slots: 1,
+    shells: 1,
+  }
+}
+
+/** Held open together, so that no two are the same. */
+async function freePorts(count: number): Promise<number[]> {
+  const servers = Array.from({ length: count }, () => createServer())
+  const ports = await Promise.all(
+    servers.map(
+      (server) =>
+        new Promise<number>((resolve, reject) => {
+          server.once('error', reject)
+          server.listen(0, '127.0.0.1', () => {
+            const address = server.address()
+            resolve(typeof address === 'object' && address !== null ? address.port : 0)
+          })
+        }),
+    ),
+  )
+  await Promise.all(servers.map((server) => new Promise((resolve) => server.close(resolve))))
+  return ports
+}
+
+async function start(at: Place): Promise<void> {
+  const log = path.join(at.folder, 'start.log')
+  const output = openSync(log, 'w')
+  const flags = ['--data-dir', at.data_dir, ...(at.failpoints === undefined ? [] : ['--failpoints', at.failpoints])]
+  // A group of its own: a key pressed at the terminal ends the test, which ends this.
+  const child = spawn(process.execPath, [path.join(ROOT, 'tools/start.mjs'), ...flags], {
+    env: cleanEnvironment(),
+    detached: true,
+    stdio: ['ignore', output, output],
+  })
+  closeSync(output)
+  child.unref()
+  let exit_code: number | null = null
+  child.once('exit', (code) => (exit_code = code ?? -1))
+  await until('the service starts', START_MS, () => {
+    const text = readFileSync(log, 'utf8')
+    if (exit_code !== null) throw new Error(`The service did not start (${exit_code}):\n${text}`)
+    return text.includes('Berth serves at')
+  }).catch((cause: unknown) => {
+    throw new Error(`The service did not start:\n${readFileSync(log, 'utf8')}`, { cause })
+  })
+}
+
+async function stopSupervisor(at: Place): Promise<void> {
+  if (!existsSync(path.join(at.data_dir, 'supervisor.lock'))) return
+  const pid = pidOf(at, 'supervisor')
+  if (!isRunning(pid)) return
+  process.kill(pid, 'SIGTERM')
+  await until('the supervisor ends', STOP_MS, () => !isRunning(pid))
+}
+
+/** For whoever looks into a failure: BERTH_TEST_LOGS names a folder that keeps the logs of every installation. */
+async function keepLogs(at: Place): Promise<void> {
+  const folder = process.env['BERTH_TEST_LOGS']
+  if (folder === undefined) return
+  await cp(path.join(at.data_dir, 'logs'), path.join(folder, at.instance), { recursive: true })
+}
+
+function cleanSync(at: Place): void {
+  execFileSync(process.execPath, [path.join(ROOT, 'tools/clean.mjs'), '--data-dir', at.data_dir, '--data'], {
+    env: cleanEnvironment(),
+    timeout: COMMAND_MS,
+    stdio: 'ignore',
+  })
+  execFileSync('rm', ['-rf', '--one-file-system', at.data_dir, at.folder])
+}
+
+function pidOf(at: Place, child: ChildName): number {
+  if (child === 'supervisor') return Number(readFileSync(path.join(at.data_dir, 'supervisor.lock'), 'utf8').trim())
+  return (JSON.parse(readFileSync(path.join(at.run_dir, 'children', `${child}.json`), 'utf8')) as { pid: number }).pid
+}
+
+async function serves(at: Place): Promise<boolean> {
+  if (!(['postgres', 'hostd', 'api', 'cell'] as const).every((child) => isRunning(pidOf(at, child)))) return false
+  const answers = await Promise.all([
+    isOk({ socketPath: hostdSocket(at), path: '/healthz' }),
+    ...[at.settings.api_ops_listen, at.settings.cell_ops_listen].map((listen) => {
+      const [host = '', port] = listen.split(':')
+      return isOk({ host, port: Number(port), path: '/readyz' })
+    }),
+  ])
+  return answers.every((answer) => answer)
+}
+
+function hostdSocket(at: Place): string {
+  return path.join(at.run_dir, 'hostd', 'socket')
+}
+
+async function inventoryOf(at: Place): Promise<Inventory> {
+  const { status, text } = await get({ socketPath: hostdSocket(at), path: '/inventory' })
+  if (status !== 200) throw new Error(`hostd answered ${status}: ${text}`)
+  // Go writes an empty list of none as null.
+  const { machines, workspaces, ...rest } = JSON.parse(text) as Omit<Inventory, 'machines' | 'workspaces'> & Partial<Inventory>
+  return { ...rest, machines: machines ?? [], workspaces: workspaces ?? [] }
+}
+
+function isOk(options: http.RequestOptions): Promise<boolean> {
+  return get(options).then(
+    ({ status }) => status === 200,
+    () => false,
+  )
+}
+
+function get(options: http.RequestOptions): Promise<{ status: number; text: string }> {
+  return new Promise((resolve, reject) => {
+    const request = http.get({ ...options, agent: false, timeout: 10_000 }, (response) => {
+      let text = ''
+      response.setEncoding('utf8').on('data', (chunk: string) => (text += chunk))
+      response.on('end', () => resolve({ status: response.statusCode ?? 0, text }))
+      response.on('error', reject)
+    })
+    request.on('error', reject)
+    request.on('timeout', () => request.destroy(new Error('No answer in 10 seconds')))
+  })
+}
+
+async function onlyMatch(folder: string, pattern: string): Promise<string> {
+  const found: string[] = []
+  for await (const each of glob(pattern, { cwd: folder })) found.push(each)
+  const [match] = found
+  if (found.length !== 1 || match === undefined) throw new Error(`${pattern} names ${found.length} files of the pool`)
+  return path.join(folder, match)
+}

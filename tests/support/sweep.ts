@@ -1,0 +1,62 @@
+import { execFile } from 'node:child_process'
+import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs'
+import { glob, rm } from 'node:fs/promises'
+import path from 'node:path'
+import { promisify } from 'node:util'
+import { isRunning, startTimeOf } from './processes.ts'
+
+/** Every test installation lies here, each beside a file that names the test process it belongs to. */
+export const TEST_ROOT = '/tmp/berth-test-service'
+const CLEAN = path.resolve(import.meta.dirname, '../../tools/clean.mjs')
+const CLEAN_MS = 300_000
+/** A folder this young may belong to a server that has not written its pid yet. */
+const STARTING_MS = 60_000
+
+/** Takes down the installations of test processes that are gone. */
+export async function sweepServices(): Promise<void> {
+  if (!existsSync(TEST_ROOT)) return
+  for (const name of readdirSync(TEST_ROOT)) {
+    const folder = path.join(TEST_ROOT, name)
+    const owner = readOwner(path.join(folder, 'owner'))
+    if (owner !== undefined && startTimeOf(owner.pid) === owner.start_time) continue
+    const data_dir = owner?.data_dir ?? path.join(folder, 'data')
+    await promisify(execFile)(process.execPath, [CLEAN, '--data-dir', data_dir, '--data'], { env: cleanEnvironment(), timeout: CLEAN_MS })
+    await rm(folder, { recursive: true, force: true })
+  }
+}
+
+/** Removes the folders of test servers that ended with a killed test. */
+export async function sweepServers(): Promise<void> {
+  for await (const folder of glob('/tmp/berth-test-pg-*')) {
+    if (Date.now() - statSync(folder).ctimeMs < STARTING_MS || isRunning(serverPid(folder))) continue
+    await rm(folder, { recursive: true, force: true })
+  }
+}
+
+function serverPid(folder: string): number {
+  try {
+    return Number.parseInt(readFileSync(path.join(folder, 'data', 'postmaster.pid'), 'utf8'), 10)
+  } catch {
+    return 0 // it never started, or ended in order
+  }
+}
+
+/** Settings of whoever runs the tests must not reach an installation under test, but for where set-up keeps its results. */
+export function cleanEnvironment(): NodeJS.ProcessEnv {
+  const keep = (name: string) => name !== 'DATABASE_URL' && (!name.startsWith('BERTH_') || name === 'BERTH_CACHE_DIR')
+  return Object.fromEntries(Object.entries(process.env).filter(([name]) => keep(name)))
+}
+
+interface Owner {
+  pid: number
+  start_time: number
+  data_dir: string
+}
+
+function readOwner(file: string): Owner | undefined {
+  try {
+    return JSON.parse(readFileSync(file, 'utf8')) as Owner
+  } catch {
+    return undefined // the test was killed before it had written the file
+  }
+}

@@ -1,0 +1,97 @@
+import assert from 'node:assert/strict'
+import { execFileSync } from 'node:child_process'
+import { existsSync, readFileSync } from 'node:fs'
+import path from 'node:path'
+import { test } from 'node:test'
+
+const root = path.resolve(import.meta.dirname, '../..')
+const tracked = execFileSync('git', ['-c', 'safe.directory=*', 'ls-files', '--cached', '--others', '--exclude-standard'], {
+  cwd: root,
+  encoding: 'utf8',
+})
+  .split('\n')
+  .filter((file) => file !== '' && existsSync(path.join(root, file)))
+const code = tracked.filter((file) => /\.(ts|mjs|go)$/.test(file))
+const read = (file: string) => readFileSync(path.join(root, file), 'utf8')
+
+/** Who may import whom. The first prefix that fits a file is its layer. */
+const LAYERS: { prefix: string; may: string[]; otherwise: string }[] = [
+  { prefix: 'contract/', may: ['contract/'], otherwise: 'contract is data: move what it needs into contract/' },
+  { prefix: 'service/lib/', may: ['contract/', 'service/lib/'], otherwise: 'lib is a leaf: pass what it needs as an argument' },
+  {
+    prefix: 'service/db/',
+    may: ['contract/', 'service/lib/', 'service/db/'],
+    otherwise: 'db knows no nouns: put the query into the store.ts of its noun',
+  },
+  {
+    prefix: 'service/http/',
+    may: ['contract/', 'service/lib/', 'service/db/', 'service/http/'],
+    otherwise: 'the pipeline knows no nouns: hand it a function',
+  },
+  {
+    prefix: 'service/core/',
+    may: ['contract/', 'service/lib/', 'service/db/', 'service/http/call.ts', 'service/core/'],
+    otherwise: 'core is what api and cell share: it may not know either',
+  },
+  {
+    prefix: 'service/api/',
+    may: ['contract/', 'service/lib/', 'service/db/', 'service/http/', 'service/core/', 'service/api/'],
+    otherwise: 'api meets the cell in contract, core and the database: put a shared rule into service/core/',
+  },
+  {
+    prefix: 'service/cell/',
+    may: ['contract/', 'service/lib/', 'service/db/', 'service/http/', 'service/core/', 'service/cell/'],
+    otherwise: 'the cell meets the api in contract, core and the database: put a shared rule into service/core/',
+  },
+]
+
+function importsOf(file: string): string[] {
+  const found = read(file).matchAll(/(?:from|import)\s*\(?\s*'(\.{1,2}\/[^']+)'/g)
+  return [...found].map(([, target = '']) => path.normalize(path.join(path.dirname(file), target)))
+}
+
+test('every import goes along the table of layers', () => {
+  const wrong = code
+    .filter((file) => file.endsWith('.ts') && !file.endsWith('.test.ts'))
+    .flatMap((file) => {
+      const layer = LAYERS.find(({ prefix }) => file.startsWith(prefix))
+      if (!layer) return []
+      return importsOf(file)
+        .filter((target) => !layer.may.some((allowed) => target.startsWith(allowed)))
+        .map((target) => `${file} imports ${target}: ${layer.otherwise}`)
+    })
+  assert.deepEqual(wrong, [])
+})
+
+test('SQL stands in store.ts files only', () => {
+  const sql = /\b(selectFrom|insertInto|updateTable|deleteFrom)\(|\bsql`/
+  const wrong = code
+    .filter((file) => /^service\/(core|api|cell|http|lib)\//.test(file) && !file.endsWith('.test.ts'))
+    .filter((file) => !/(^|[/-])store\.ts$/.test(file) && sql.test(read(file)))
+    .map((file) => `${file}: move the query into the store.ts of its noun`)
+  assert.deepEqual(wrong, [])
+})
+
+test('no source file is longer than 400 lines', () => {
+  const wrong = code.filter((file) => read(file).split('\n').length > 401).map((file) => `${file}: split it by the things it names`)
+  assert.deepEqual(wrong, [])
+})
+
+test('the clock is asked in one place', () => {
+  const wrong = code
+    .filter((file) => /^service\/(core|api|cell|http)\/.*\.ts$/.test(file) && !file.endsWith('.test.ts'))
+    .filter((file) => /\bDate\.now\(\)|new Date\(\)/.test(read(file)))
+    .map((file) => `${file}: take the time from a Clock (service/lib/clock.ts)`)
+  assert.deepEqual(wrong, [])
+})
+
+test('ARCHITECTURE.md names every folder of the first level', () => {
+  const folders = new Set(
+    tracked.filter((file) => file.includes('/') && !file.startsWith('.')).map((file) => file.slice(0, file.indexOf('/'))),
+  )
+  const text = read('ARCHITECTURE.md')
+  assert.deepEqual(
+    [...folders].filter((folder) => !text.includes(`\`${folder}/`)),
+    [],
+  )
+})

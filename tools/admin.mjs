@@ -1,0 +1,46 @@
+// `npm run admin -- [settings] NOUN VERB …`: what operators do by hand. Runs the service's own code under its Node.js.
+import { spawnSync } from 'node:child_process'
+import { join } from 'node:path'
+import { addressText, databaseUrl, layoutOf } from './setup/config.mjs'
+import { findNode } from './setup/install.mjs'
+import { loadSettings } from './setup/load.mjs'
+import { report } from './setup/main.mjs'
+import { CLONE } from './setup/packages.mjs'
+import { SETTINGS, withoutSecrets } from './setup/settings.mjs'
+
+await report(() => {
+  const { settings, given, rest } = loadSettings()
+  if (rest[0] === 'config' && rest[1] === 'check') return checkConfig(settings, given, rest.includes('--json'))
+  const main = join(CLONE, 'service', 'admin', 'main.ts')
+  // Through the environment: a URL may hold a password, and command lines are public on a computer.
+  const env = {
+    ...process.env,
+    BERTH_ADMIN: JSON.stringify({ database_url: databaseUrl(settings), layers_dir: layoutOf(settings).layers }),
+  }
+  const { status, signal } = spawnSync(findNode(), ['--disable-warning=ExperimentalWarning', main, ...rest], { stdio: 'inherit', env })
+  if (signal) throw new Error(`The command was ended by ${signal}.`)
+  return status
+})
+
+function checkConfig(settings, given, as_json) {
+  const shown = Object.entries(withoutSecrets(settings)).map(([name, value]) => [
+    name,
+    valueText(value),
+    given[name] ?? 'from data_dir',
+    SETTINGS[name]?.about ?? '',
+  ])
+  if (as_json)
+    process.stdout.write(
+      `${JSON.stringify(Object.fromEntries(shown.map(([name, value, source]) => [name, { value, source }])), null, 2)}\n`,
+    )
+  else
+    for (const [name, value, source, about] of shown)
+      process.stdout.write(`${name.padEnd(22)} ${value.padEnd(26)} ${source.padEnd(16)} ${about}\n`)
+  return 0
+}
+
+function valueText(value) {
+  if (Array.isArray(value)) return value.join(',')
+  if (typeof value === 'object') return addressText(value)
+  return String(value)
+}

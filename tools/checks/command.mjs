@@ -1,0 +1,10 @@
+import { spawnSync } from 'node:child_process'
+import { join } from 'node:path'
+import { CLONE } from '../setup/packages.mjs'
+
+/** Runs a program of node_modules in the clone; throws what it printed when it fails. */
+export function succeeds(name, args) {
+  const options = { cwd: CLONE, encoding: 'utf8', maxBuffer: 64 << 20 }
+  const { status, stdout, stderr, error } = spawnSync(process.execPath, [join(CLONE, 'node_modules', '.bin', name), ...args], options)
+  if (status !== 0) throw new Error(`${name} found:\n${stdout}${stderr}${error?.message ?? ''}`)
+}

@@ -1,0 +1,28 @@
+// `npm run clean`: ends what runs of a data directory and removes what it left in the kernel and below /run. The data stays, unless
+// `--data` says otherwise: `npm run clean -- [--data] [settings]`.
+import { spawnSync } from 'node:child_process'
+import { existsSync, readFileSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
+import { clean, stopSupervisor } from './setup/cleaning.mjs'
+import { loadSettings } from './setup/load.mjs'
+import { report } from './setup/main.mjs'
+import { SettingsError } from './setup/settings.mjs'
+
+const LOCKED = '--under-lock'
+
+await report(async () => {
+  const argv = process.argv.slice(2)
+  const options = new Set(argv.filter((each) => each === '--data' || each === LOCKED))
+  const { settings, rest } = loadSettings(argv.filter((each) => !options.has(each)))
+  if (rest.length > 0) throw new SettingsError(`${rest[0]} is not a flag.`)
+  if (process.getuid() !== 0) throw new Error('Cleaning needs root.')
+  const log = (line) => process.stdout.write(`${line}\n`)
+  if (options.has(LOCKED) || !existsSync(settings.data_dir)) return clean(settings, { with_data: options.has('--data'), log })
+  const lock = `${settings.data_dir}/supervisor.lock`
+  await stopSupervisor({ lock, log })
+  // The rest runs under the supervisor's own lock, so that no start can come in between.
+  const again = [process.execPath, fileURLToPath(import.meta.url), ...argv, LOCKED]
+  const { status } = spawnSync('flock', ['--nonblock', '--conflict-exit-code', '75', lock, ...again], { stdio: 'inherit' })
+  if (status === 75) throw new Error(`Berth was started again on ${settings.data_dir} (process ${readFileSync(lock, 'utf8').trim()}).`)
+  return status ?? 1
+})

@@ -1,0 +1,35 @@
+// The three system users that PostgreSQL, api and cell run as.
+import { readFileSync } from 'node:fs'
+import { run } from './cached-build.mjs'
+
+export const ACCOUNTS = { postgres: 'berth-pg', api: 'berth-api', cell: 'berth-cell' }
+
+/** Returns `{ postgres, api, cell }` as `{ uid, gid }`, after making those that are missing. */
+export async function ensureAccounts({ log }) {
+  const entries = []
+  for (const [role, name] of Object.entries(ACCOUNTS)) {
+    if (!accountOf(name)) await create(name, log)
+    entries.push([role, accountOf(name)])
+  }
+  return Object.fromEntries(entries)
+}
+
+/** Returns the `{ uid, gid }` of a local user, or undefined. */
+export function accountOf(name) {
+  const entry = readFileSync('/etc/passwd', 'utf8')
+    .split('\n')
+    .map((line) => line.split(':'))
+    .find(([each]) => each === name)
+  return entry && { uid: Number(entry[2]), gid: Number(entry[3]) }
+}
+
+async function create(name, log) {
+  const home = ['--no-create-home', '--home-dir', '/nonexistent', '--shell', '/usr/sbin/nologin']
+  try {
+    await run('useradd', ['--system', '--user-group', ...home, name])
+  } catch (error) {
+    // Two starts at once on one computer: the other made it.
+    if (!accountOf(name)) throw error
+  }
+  log(`user ${name} is made`)
+}

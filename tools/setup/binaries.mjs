@@ -1,0 +1,70 @@
+// hostd, agent and supervisor: built from machine/ once for each state of its sources.
+import { createHash } from 'node:crypto'
+import { existsSync } from 'node:fs'
+import { readdir, readFile } from 'node:fs/promises'
+import { join, relative } from 'node:path'
+import { cachedBuild, run, timed } from './cached-build.mjs'
+import { CLONE } from './packages.mjs'
+
+const MACHINE = join(CLONE, 'machine')
+const NAMES = ['hostd', 'agent', 'supervisor']
+const BUILD = ['build', '-trimpath', '-buildvcs=false', '-ldflags', '-s -w']
+
+/** Returns `{ hostd, agent, supervisor }`, the paths of the programs. Those that `settings` names are used as they are. */
+export async function ensureBinaries({ settings, log }) {
+  const given = Object.fromEntries(NAMES.filter((name) => settings[name] !== '').map((name) => [name, settings[name]]))
+  for (const [name, path] of Object.entries(given)) {
+    if (!existsSync(path)) throw new Error(`The setting ${name} names ${path}, which is not there.`)
+  }
+  if (NAMES.every((name) => given[name])) return given
+  const folder = await cachedBuild({
+    parent: join(settings.cache_dir, 'machine'),
+    key: await sourcesKey(),
+    build: ({ output, run }) => timed(log, 'hostd, agent and supervisor are built', () => build(output, run)),
+  })
+  return { ...Object.fromEntries(NAMES.map((name) => [name, join(folder, name)])), ...given }
+}
+
+async function build(output, start) {
+  const env = { ...process.env, CGO_ENABLED: '0', GOFLAGS: '', GOWORK: 'off' }
+  try {
+    await start('go', [...BUILD, '-o', `${output}/`, ...NAMES.map((name) => `./cmd/${name}`)], { cwd: MACHINE, env, timeout_seconds: 900 })
+  } catch (error) {
+    if (error.code !== 'ENOENT') throw error
+    throw new Error(
+      'Building hostd, agent and supervisor needs Go: install it, or name built ones in BERTH_HOSTD, BERTH_AGENT and BERTH_SUPERVISOR.',
+      { cause: error },
+    )
+  }
+}
+
+async function sourcesKey() {
+  const hash = createHash('sha256').update(JSON.stringify([BUILD, process.arch]))
+  for (const path of await sourceFiles(MACHINE)) {
+    const content = await readFile(path)
+    hash.update(`${relative(MACHINE, path)}\0${content.length}\0`).update(content)
+  }
+  return hash.digest('hex').slice(0, 32)
+}
+
+// runsc's recipe is a module of its own; tests are in no program; what go.mod names is fixed by go.sum.
+async function sourceFiles(folder) {
+  const files = []
+  for (const entry of await readdir(folder, { withFileTypes: true })) {
+    const path = join(folder, entry.name)
+    if (entry.isDirectory() && path !== join(MACHINE, 'runsc')) files.push(...(await sourceFiles(path)))
+    if (entry.isFile() && !entry.name.endsWith('_test.go') && !entry.name.endsWith('.md')) files.push(path)
+  }
+  return files.sort()
+}
+
+/** Says before a long set-up that it cannot end well. */
+export async function checkGo({ settings }) {
+  if (settings.runsc !== '' && NAMES.every((name) => settings[name] !== '')) return
+  await run('go', ['version']).catch((error) => {
+    throw new Error(
+      'Go was not found. Install Go 1.26 or newer, or name built programs in BERTH_RUNSC, BERTH_HOSTD, BERTH_AGENT and BERTH_SUPERVISOR.',
+      { cause: error },
+    )
+  })
+}

@@ -1,0 +1,142 @@
+// Takes down what one installation has in the kernel, and its files when asked to.
+import { spawnSync } from 'node:child_process'
+import { existsSync, readdirSync, readFileSync, realpathSync } from 'node:fs'
+import { readFile, readdir, rm, rmdir } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
+import { exists, run } from './cached-build.mjs'
+import { layoutOf } from './config.mjs'
+
+/** All that Berth makes in a data directory; anything else in it is somebody else's and stays. */
+const DATA = ['agents', 'fences', 'keys', 'layers', 'logs', 'pg', '.initdb-pg', 'pool.img', 'slots', 'supervisor.lock']
+const STOP_SIGNALS = { postgres: 'SIGINT' }
+const SUPERVISOR_STOPS_SECONDS = 120
+const CHILD_STOPS_SECONDS = 20
+
+/** Ends the supervisor of a data directory, and with it its children; returns when the lock is free. */
+export async function stopSupervisor({ lock, log }) {
+  if (!isLocked(lock)) return
+  const pid = Number(readFileSync(lock, 'utf8').trim())
+  if (!(pid > 1)) throw new Error(`${lock} is held, and does not say by whom.`)
+  log(`the running service (process ${pid}) is told to end`)
+  signal(pid, 'SIGTERM')
+  if (!(await until(() => !isLocked(lock), SUPERVISOR_STOPS_SECONDS)))
+    throw new Error(`Process ${pid} did not end in ${SUPERVISOR_STOPS_SECONDS} seconds.`)
+}
+
+/** To be called under the supervisor's lock. */
+export async function clean(settings, { with_data, log }) {
+  const layout = layoutOf(settings)
+  await stopChildren(settings.run_dir, log)
+  await cleanHost(layout, log)
+  await unmountBelow(settings.run_dir)
+  await removeRunDirectory(settings.run_dir)
+  for (const left of leftovers(settings.instance)) log(`left behind: ${left}`)
+  if (with_data) await removeData(settings.data_dir, log)
+  log(with_data ? `${settings.data_dir} is gone` : `nothing of ${settings.data_dir} runs; its data is kept (--data removes it)`)
+}
+
+// A supervisor that was killed leaves its children running.
+async function stopChildren(run_dir, log) {
+  const children = []
+  for (const name of await readdir(join(run_dir, 'children')).catch(() => [])) {
+    if (!name.endsWith('.json')) continue
+    const noted = JSON.parse(await readFile(join(run_dir, 'children', name), 'utf8'))
+    if (startTimeOf(noted.pid) === noted.start_time) children.push({ name: name.slice(0, -'.json'.length), ...noted })
+  }
+  for (const child of children.sort((a, b) => order(a) - order(b))) {
+    log(`${child.name} (process ${child.pid}) is ended`)
+    const ended = () => startTimeOf(child.pid) !== child.start_time
+    signal(child.pid, STOP_SIGNALS[child.name] ?? 'SIGTERM')
+    if (await until(ended, CHILD_STOPS_SECONDS)) continue
+    signal(child.pid, 'SIGKILL')
+    await until(ended, CHILD_STOPS_SECONDS)
+  }
+}
+
+// What others need ends last.
+function order({ name }) {
+  return name === 'postgres' ? 2 : name === 'hostd' ? 1 : 0
+}
+
+async function cleanHost(layout, log) {
+  const config = layout.configOf('hostd')
+  const programs = layout.configOf('programs')
+  if (!existsSync(config) || !existsSync(programs)) return // never started since the computer was
+  const { hostd } = JSON.parse(await readFile(programs, 'utf8'))
+  if (!existsSync(hostd))
+    throw new Error(`${hostd} is gone, and only hostd can take its machines down: start Berth once, then clean again.`)
+  const printed = await run(hostd, ['clean', '--config', config], { timeout_seconds: 300 })
+  for (const line of printed.split('\n').filter((line) => line !== '')) log(line)
+}
+
+async function unmountBelow(folder) {
+  if (!existsSync(folder)) return
+  const real = realpathSync(folder)
+  const points = readFileSync('/proc/self/mountinfo', 'utf8')
+    .split('\n')
+    .map((line) => line.split(' ')[4])
+    .filter((point) => point?.startsWith(`${real}/`))
+  for (const point of points.reverse()) await run('umount', ['--lazy', point])
+}
+
+async function removeRunDirectory(run_dir) {
+  // Without crossing into another file system: should a mount have survived, what it shows is not ours to delete.
+  if (existsSync(run_dir)) await run('rm', ['--recursive', '--force', '--one-file-system', run_dir], { timeout_seconds: 120 })
+  await rmdir(dirname(run_dir)).catch(() => {}) // other installations are in it
+}
+
+async function removeData(data_dir, log) {
+  for (const name of DATA) await rm(join(data_dir, name), { recursive: true, force: true })
+  if (!(await exists(data_dir))) return
+  const others = await readdir(data_dir)
+  if (others.length === 0) await rmdir(data_dir)
+  else log(`${data_dir} keeps what Berth did not make: ${others.join(', ')}`)
+}
+
+/** Names of this instance that the kernel still knows. */
+export function leftovers(instance) {
+  const name = `berth-${instance}`
+  const cgroups = ['', ...list('/sys/fs/cgroup')].map((each) => join('/sys/fs/cgroup', each, name)).filter((path) => existsSync(path))
+  const namespaces = list('/run/netns')
+    .filter((each) => each.includes(instance))
+    .map((each) => `network namespace ${each}`)
+  const links = list('/sys/class/net')
+    .filter((each) => each.includes(instance))
+    .map((each) => `network link ${each}`)
+  return [...cgroups, ...namespaces, ...links]
+}
+
+function list(folder) {
+  return existsSync(folder) ? readdirSync(folder) : []
+}
+
+function isLocked(lock) {
+  if (!existsSync(lock)) return false
+  return spawnSync('flock', ['--nonblock', '--conflict-exit-code', '75', lock, 'true']).status === 75
+}
+
+/** Clock ticks since the computer started; a pid alone does not name a process. */
+function startTimeOf(pid) {
+  try {
+    const stat = readFileSync(`/proc/${pid}/stat`, 'utf8')
+    const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
+    return fields[0] === 'Z' ? undefined : Number(fields[19])
+  } catch {
+    return undefined // no such process
+  }
+}
+
+function signal(pid, name) {
+  try {
+    process.kill(pid, name)
+  } catch (error) {
+    if (error.code !== 'ESRCH') throw error // ESRCH: it has ended by itself
+  }
+}
+
+async function until(check, seconds) {
+  for (const deadline = performance.now() + seconds * 1000; !check(); await new Promise((resolve) => setTimeout(resolve, 20))) {
+    if (performance.now() > deadline) return false
+  }
+  return true
+}

@@ -1,0 +1,198 @@
+// What each process is told: pure functions of the settings and of what set-up has found.
+import { createHash } from 'node:crypto'
+import { join } from 'node:path'
+import { POSTGRES_DATABASE, POSTGRES_SUPERUSER } from './postgres.mjs'
+
+const GIB = 2 ** 30
+/** Switches failpoints on, for a test that sets them later. */
+const NO_FAILPOINTS = 'none'
+const PATH = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin'
+
+/** Every path of an installation. */
+export function layoutOf(settings) {
+  const { data_dir, run_dir } = settings
+  const config = join(run_dir, 'config')
+  return {
+    postgres_data: join(data_dir, 'pg'),
+    postgres_socket: join(run_dir, 'pg'),
+    keys: join(data_dir, 'keys'),
+    api_keys: join(data_dir, 'keys', 'api'),
+    first_key: join(data_dir, 'keys', 'first-api-key'),
+    layers: join(data_dir, 'layers'),
+    pool_image: join(data_dir, 'pool.img'),
+    logs: join(data_dir, 'logs'),
+    app: join(run_dir, 'app'),
+    pool_mount: join(run_dir, 'pool'),
+    hostd_socket: join(run_dir, 'hostd', 'socket'),
+    hostd_socket_dir: join(run_dir, 'hostd'),
+    announcement: join(run_dir, 'announcement'),
+    config,
+    configOf: (name) => join(config, `${name}.json`),
+  }
+}
+
+/** URL of the database for a login of the embedded server; one's own server has one login for all. */
+export function databaseUrl(settings, login = POSTGRES_SUPERUSER) {
+  if (settings.database_url !== '') return settings.database_url
+  const socket = encodeURIComponent(layoutOf(settings).postgres_socket)
+  return `postgres:///${POSTGRES_DATABASE}?host=${socket}&user=${login}`
+}
+
+export function hostdConfig(settings, { accounts, binaries, runsc, host }) {
+  const layout = layoutOf(settings)
+  return {
+    instance: settings.instance,
+    data_dir: settings.data_dir,
+    run_dir: settings.run_dir,
+    socket: layout.hostd_socket,
+    socket_uid: accounts.cell.uid,
+    socket_gid: accounts.cell.gid,
+    runsc: runsc.path,
+    agent: binaries.agent,
+    machine_network: settings.machine_network,
+    uplink: settings.uplink,
+    resolvers: settings.resolvers,
+    pool: {
+      image: layout.pool_image,
+      mount: layout.pool_mount,
+      size_bytes: settings.pool_image_gib * GIB,
+      reserve_bytes: Math.round(settings.pool_reserve_gib * GIB),
+    },
+    layers_dir: layout.layers,
+    slots: { count: settings.slots, cpu_millis: settings.slot_cpu_millis, memory_mib: settings.slot_memory_mib },
+    shells: { count: settings.shells },
+    capacity: capacityOf(settings, host),
+    memory_headroom_mib: settings.memory_headroom_mib,
+  }
+}
+
+// An eighth of the memory, and at least 512 MiB, is for the service itself.
+function capacityOf(settings, { memory_mib, cpus }) {
+  const memory = (memory_mib - Math.max(memory_mib / 8, 512)) * settings.memory_overcommit
+  return {
+    cpu_millis: settings.capacity_cpu_millis || Math.round(cpus * 1000 * settings.overcommit),
+    memory_mib: settings.capacity_memory_mib || Math.max(0, Math.floor(memory)),
+    disk_gib: Math.floor(settings.pool_image_gib * settings.disk_overcommit),
+  }
+}
+
+export function apiConfig(settings) {
+  return { ...processConfig(settings, 'api'), signing_keys_dir: layoutOf(settings).api_keys }
+}
+
+export function cellConfig(settings) {
+  return { ...processConfig(settings, 'cell'), cell_name: settings.cell_name, hostd_socket: layoutOf(settings).hostd_socket }
+}
+
+export function setupConfig(settings, templates) {
+  const layout = layoutOf(settings)
+  return {
+    database_url: databaseUrl(settings),
+    embedded: settings.database_url === '',
+    base_url: settings.base_url,
+    first_key_file: layout.first_key,
+    announcement_file: layout.announcement,
+    templates: templates.map(({ name, digest, settings }) => ({ name, digest, settings })),
+  }
+}
+
+function processConfig(settings, name) {
+  return {
+    instance: settings.instance,
+    listen: settings[`${name}_listen`],
+    ops_listen: settings[`${name}_ops_listen`],
+    base_url: settings.base_url,
+    cell_endpoint: settings.cell_endpoint,
+    database_url: databaseUrl(settings, `berth_${name}`),
+    log_level: settings.log_level,
+  }
+}
+
+/** The process tree. `versions` names what a child reads at its start beside its command line. */
+export function supervisorConfig(settings, { accounts, binaries, clone, node, postgres_bin, versions }) {
+  const layout = layoutOf(settings)
+  const root = { uid: 0, gid: 0 }
+  const main = join(layout.app, 'service', 'main.ts')
+  const underApp = (path) => (path.startsWith(`${clone}/`) ? join(layout.app, path.slice(clone.length + 1)) : path)
+  const service = (command) => [
+    underApp(node),
+    '--disable-warning=ExperimentalWarning',
+    main,
+    command,
+    '--config',
+    layout.configOf(command),
+  ]
+  const failpoints = failpointsOf(settings.failpoints)
+  const child = (name, rest) => ({
+    name,
+    dir: '/',
+    env: [`PATH=${PATH}`, 'LANG=C.UTF-8', 'TZ=UTC'],
+    version: versions[name] ?? '',
+    stop_signal: 'SIGTERM',
+    stop_seconds: 10,
+    start_seconds: 120,
+    ready: {},
+    ...rest,
+  })
+  const ops = (name) => ({ tcp: addressText(settings[`${name}_ops_listen`]), path: '/readyz' })
+  const serving = (name) => {
+    const made = child(name, { stage: 3, argv: [...service(name), ...underTest], ...accounts[name], ready: ops(name) })
+    return { ...made, env: [...made.env, ...(failpoints[name] ? [`BERTH_FAILPOINT=${failpoints[name]}`] : [])] }
+  }
+  const underTest = settings.failpoints === '' ? [] : ['--enable-failpoints']
+  const postgres = () =>
+    child('postgres', {
+      stage: 1,
+      argv: [join(postgres_bin, 'postgres'), '-D', layout.postgres_data],
+      ...accounts.postgres,
+      ready: { unix: join(layout.postgres_socket, '.s.PGSQL.5432') },
+      stop_signal: 'SIGINT', // "fast": ends connections, writes a checkpoint
+      stop_seconds: 60,
+    })
+  return {
+    instance: settings.instance,
+    run_dir: settings.run_dir,
+    log_dir: layout.logs,
+    mounts: [{ source: clone, target: layout.app }],
+    announcement: layout.announcement,
+    children: [
+      ...(settings.database_url === '' ? [postgres()] : []),
+      child('bootstrap', { stage: 2, once: true, argv: service('bootstrap'), ...root }),
+      child('hostd', {
+        stage: 2,
+        argv: [binaries.hostd, '--config', layout.configOf('hostd'), ...underTest],
+        ...root,
+        first_env: failpoints.hostd ? [`BERTH_FAILPOINT=${failpoints.hostd}`] : [],
+        ready: { unix: layout.hostd_socket, path: '/healthz' },
+        stop_seconds: 20,
+      }),
+      serving('api'),
+      serving('cell'),
+    ],
+  }
+}
+
+/** `hostd/stop.kill:kill9,open.O4:throw` as one list a process: what is not hostd's is told to both api and cell, which know their own. */
+export function failpointsOf(text) {
+  const points = text.split(',').filter((each) => each !== '' && each !== NO_FAILPOINTS)
+  const others = points.filter((each) => !each.startsWith('hostd/')).join(',')
+  return {
+    hostd: points
+      .filter((each) => each.startsWith('hostd/'))
+      .map((each) => each.slice('hostd/'.length))
+      .join(','),
+    api: others,
+    cell: others,
+  }
+}
+
+export function addressText({ host, port }) {
+  return `${host.includes(':') ? `[${host}]` : host}:${port}`
+}
+
+/** A short name of some content, for `versions`. */
+export function versionOf(...contents) {
+  const hash = createHash('sha256')
+  for (const content of contents) hash.update(`${content.length}\0`).update(content)
+  return hash.digest('hex').slice(0, 16)
+}

@@ -1,0 +1,49 @@
+// Everything that is the computer's, not one installation's: packages, programs, the engine, the platform's templates. Any number of
+// starts may run it at once; each step does nothing when its result is there.
+import { existsSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { checkGo, ensureBinaries } from './binaries.mjs'
+import { CLONE, ensureDebianPackages, ensureNodeModules } from './packages.mjs'
+import { ensurePostgres } from './postgres.mjs'
+import { ensureRunsc } from './runsc.mjs'
+import { ensureTemplate } from './template.mjs'
+
+const PLATFORM_TEMPLATES = ['base']
+const NODE_MAJOR = 24
+
+/** Returns `{ binaries, node, postgres_bin, runsc, templates }`. */
+export async function install({ settings, log, embedded_postgres = settings.database_url === '' }) {
+  const started = performance.now()
+  checkHost()
+  await checkGo({ settings })
+  await ensureNodeModules({ log })
+  const node = findNode()
+  await ensureDebianPackages({ log })
+  const cache_dir = settings.cache_dir
+  const binaries = await ensureBinaries({ settings, log })
+  // runsc's own step reads the environment alone; a flag or the file may name it too.
+  if (settings.runsc !== '') process.env.BERTH_RUNSC = settings.runsc
+  const runsc = await ensureRunsc({ cache_dir, log })
+  const templates = []
+  for (const name of PLATFORM_TEMPLATES) templates.push(await ensureTemplate({ name, cache_dir, log }))
+  const postgres_bin = embedded_postgres ? await ensurePostgres({ cache_dir }) : undefined
+  log(`set-up is complete (${((performance.now() - started) / 1000).toFixed(1)} s)`)
+  return { binaries, node, postgres_bin, runsc, templates }
+}
+
+/** The Node.js that runs the service: npm's package of it, or the one that runs this when it is new enough. */
+export function findNode() {
+  const packaged = join(CLONE, 'node_modules', `node-linux-${process.arch}`, 'bin', 'node')
+  if (existsSync(packaged)) return packaged
+  if (Number(process.versions.node.split('.')[0]) >= NODE_MAJOR) return process.execPath
+  throw new Error(
+    `Berth needs Node.js ${NODE_MAJOR}, and npm did not install its package for linux-${process.arch}: install Node.js ${NODE_MAJOR}.`,
+  )
+}
+
+function checkHost() {
+  if (process.platform !== 'linux') throw new Error('Berth runs on Linux.')
+  if (process.getuid() !== 0) throw new Error('Berth needs root, to make disks, networks and machines: run it with sudo.')
+  const release = existsSync('/etc/os-release') ? readFileSync('/etc/os-release', 'utf8') : ''
+  if (!/^ID(_LIKE)?=.*\b(debian|ubuntu)\b/m.test(release)) throw new Error("Berth's set-up knows Debian and Ubuntu only.")
+}

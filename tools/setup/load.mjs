@@ -1,0 +1,75 @@
+// Reads the settings of this command: its flags, the environment, the configuration file, and the facts of this host.
+import { createHash } from 'node:crypto'
+import { existsSync, readFileSync, realpathSync, statfsSync, statSync } from 'node:fs'
+import { availableParallelism, totalmem } from 'node:os'
+import { basename, dirname, join } from 'node:path'
+import { resolveSettings, SettingsError } from './settings.mjs'
+
+const GIB = 2 ** 30
+
+/**
+ * Returns `{ settings, given, rest }`: the effective settings, where each came from, and the arguments that are no settings.
+ * Flags are taken up to the first argument that is not one, so that a command behind them keeps its own.
+ */
+export function loadSettings(argv = process.argv.slice(2), env = process.env) {
+  const { flags, rest } = parseFlags(argv)
+  const { config = env.BERTH_CONFIG, ...others } = flags
+  const data_dir = others.data_dir ?? env.BERTH_DATA_DIR ?? '/var/lib/berth'
+  const file = readFile(config, join(data_dir, 'config.json'))
+  return { ...resolveSettings({ flags: others, env, file, facts }), rest }
+}
+
+/** Reads `--data-dir /x` and `--data-dir=/x`. */
+export function parseFlags(argv) {
+  const flags = {}
+  let at = 0
+  for (; at < argv.length && argv[at].startsWith('--') && argv[at] !== '--'; at += 1) {
+    const [, name, , value] = /^--([^=]+)(=(.*))?$/s.exec(argv[at]) ?? []
+    if (name === undefined) throw new SettingsError(`${argv[at]} is not a flag.`)
+    if (value === undefined && at + 1 >= argv.length) throw new SettingsError(`--${name} needs a value.`)
+    flags[name.replaceAll('-', '_')] = value ?? argv[(at += 1)]
+  }
+  return { flags, rest: argv.slice(argv[at] === '--' ? at + 1 : at) }
+}
+
+/** 4 hex digits of the data directory: two installations on one computer never share a name. */
+export function instanceOf(data_dir) {
+  return createHash('sha256').update(realPath(data_dir)).digest('hex').slice(0, 4)
+}
+
+function facts({ data_dir }) {
+  const place = existingParent(data_dir)
+  const { bavail, bsize } = statfsSync(place)
+  const pool = join(data_dir, 'pool.img')
+  return {
+    instance: instanceOf(data_dir),
+    memory_mib: Math.floor(totalmem() / 2 ** 20),
+    cpus: availableParallelism(),
+    free_gib: (bavail * bsize) / GIB,
+    ...(existsSync(pool) ? { pool_gib: Math.max(4, Math.round(statSync(pool).size / GIB)) } : {}),
+  }
+}
+
+function readFile(named, usual) {
+  const path = named ?? usual
+  if (named === undefined && !existsSync(usual)) return {}
+  let value
+  try {
+    value = JSON.parse(readFileSync(path, 'utf8'))
+  } catch (error) {
+    throw new SettingsError(`The configuration file ${path} cannot be read: ${error.message}.`)
+  }
+  if (typeof value !== 'object' || value === null || Array.isArray(value))
+    throw new SettingsError(`The configuration file ${path} must hold an object.`)
+  return value
+}
+
+// The directory may not exist yet: what exists of its path is resolved, the rest is taken as it is written.
+function realPath(path) {
+  if (existsSync(path)) return realpathSync(path)
+  return join(realPath(dirname(path)), basename(path))
+}
+
+function existingParent(path) {
+  return existsSync(path) ? path : existingParent(dirname(path))
+}

@@ -1,0 +1,72 @@
+// Packages of the host: npm's and Debian's.
+import { createHash } from 'node:crypto'
+import { existsSync } from 'node:fs'
+import { readFile, rename, stat, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { run, timed } from './cached-build.mjs'
+
+export const CLONE = fileURLToPath(new URL('../../', import.meta.url)).replace(/\/$/, '')
+
+/** Debian package → a program of it that says it is there. */
+const DEBIAN_PACKAGES = { 'btrfs-progs': 'mkfs.btrfs', 'ca-certificates': 'update-ca-certificates', 'util-linux': 'setpriv' }
+const PROGRAM_FOLDERS = ['/usr/local/sbin', '/usr/local/bin', '/usr/sbin', '/usr/bin', '/sbin', '/bin']
+
+/** Runs `npm ci` when node_modules is missing or was installed from another lockfile. */
+export async function ensureNodeModules({ log }) {
+  const stamp = join(CLONE, 'node_modules', '.berth-lock-sha256')
+  const wanted = createHash('sha256')
+    .update(await readFile(join(CLONE, 'package-lock.json')))
+    .digest('hex')
+  if ((await readFile(stamp, 'utf8').catch(() => '')) === wanted) return
+  if (await installedByHand()) return writeFile(stamp, wanted)
+  await timed(log, 'npm packages are installed', async () => {
+    try {
+      await run('npm', ['ci', '--no-audit', '--no-fund'], { cwd: CLONE, timeout_seconds: 900 })
+    } catch (error) {
+      throw new Error(`Installing npm packages failed.\n${error.message}`, { cause: error })
+    }
+  })
+  await writeFile(`${stamp}.new`, wanted)
+  await rename(`${stamp}.new`, stamp)
+}
+
+/** Installs the Debian packages that are missing. What building a template needs beside these, that build installs. */
+export async function ensureDebianPackages({ log }) {
+  const missing = Object.entries(DEBIAN_PACKAGES)
+    .filter(([, program]) => !hasProgram(program))
+    .map(([name]) => name)
+  if (missing.length === 0) return
+  await timed(log, `Debian packages ${missing.join(', ')} are installed`, () => install(missing))
+}
+
+/** Returns the path of a program in root's usual folders, or undefined. */
+export function hasProgram(name) {
+  return PROGRAM_FOLDERS.map((folder) => join(folder, name)).find((path) => existsSync(path))
+}
+
+// npm leaves its own copy of the lockfile behind when it has finished.
+async function installedByHand() {
+  const times = await Promise.all(
+    ['node_modules/.package-lock.json', 'package-lock.json'].map((name) => stat(join(CLONE, name)).catch(() => undefined)),
+  )
+  return times[0] !== undefined && times[0].mtimeMs >= times[1].mtimeMs
+}
+
+async function install(names) {
+  const options = { env: { ...process.env, DEBIAN_FRONTEND: 'noninteractive' }, timeout_seconds: 900 }
+  const command = ['install', '--yes', '-qq', '--no-install-recommends', '-o', 'DPkg::Lock::Timeout=120', ...names]
+  try {
+    // The lists that are there may do; fetching them takes longer than most packages.
+    await run('apt-get', command, options)
+  } catch {
+    try {
+      await run('apt-get', ['update', '-qq'], options)
+      await run('apt-get', command, options)
+    } catch (error) {
+      throw new Error(`Installing the Debian packages ${names.join(', ')} failed; install them by hand.\n${error.message}`, {
+        cause: error,
+      })
+    }
+  }
+}

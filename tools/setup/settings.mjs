@@ -1,0 +1,246 @@
+// Every setting, once: flag > environment > file > default. A name that is not here is an error wherever it stands.
+import { isIP } from 'node:net'
+
+/**
+ * One entry a setting. `parse` turns text (or a JSON value of the file) into the value or throws what is wrong with it;
+ * `fallback` is the default, or a function of the settings resolved before it and of the host's facts.
+ */
+export const SETTINGS = {
+  data_dir: { parse: path, fallback: '/var/lib/berth', about: 'everything that must outlive the service' },
+  run_dir: {
+    parse: path,
+    fallback: (settings) => `/run/berth/${settings.instance}`,
+    about: 'sockets, mounts and other things of this run',
+  },
+  cache_dir: { parse: path, fallback: '/var/cache/berth', about: 'what set-up builds; may be deleted at any time' },
+  database_url: {
+    parse: databaseUrl,
+    fallback: '',
+    secret: true,
+    also: 'DATABASE_URL',
+    about: 'a PostgreSQL 15+ of your own; empty: the embedded one',
+  },
+  api_listen: { parse: address, fallback: address('127.0.0.1:8080'), about: 'where the application API listens' },
+  cell_listen: { parse: address, fallback: address('127.0.0.1:8081'), about: 'where the gateway listens' },
+  api_ops_listen: { parse: address, fallback: address('127.0.0.1:8082'), about: 'health and metrics of the api' },
+  cell_ops_listen: { parse: address, fallback: address('127.0.0.1:8083'), about: 'health and metrics of the cell' },
+  base_url: { parse: url, fallback: (settings) => urlOf(settings.api_listen), about: 'public address of the application API' },
+  cell_endpoint: { parse: url, fallback: (settings) => urlOf(settings.cell_listen), about: 'public address of the gateway' },
+  cell_name: { parse: slug, fallback: 'local', about: 'name of this computer among the cells of one database' },
+  machine_network: { parse: network, fallback: '10.117.0.0/16', about: 'addresses for machines; nothing else may use them' },
+  uplink: { parse: slug, fallback: 'host', about: "where machines' packets leave: host, none, or the name of a network namespace" },
+  resolvers: { parse: addresses, fallback: [], about: 'DNS servers, separated by commas; empty: those of the host' },
+  pool_image_gib: {
+    parse: wholeNumber(4, 1 << 20),
+    fallback: (_, host) => defaultPoolGib(host),
+    about: 'size of the disk image for workspaces',
+  },
+  pool_reserve_gib: {
+    parse: number(0, 1 << 20),
+    fallback: (settings) => settings.pool_image_gib / 20,
+    about: 'kept free in it for suspends',
+  },
+  slots: {
+    parse: wholeNumber(0, 64),
+    fallback: (_, host) => clamp(Math.round(host.memory_mib / 8192), 1, 4),
+    about: 'machines kept ready for opens',
+  },
+  slot_cpu_millis: { parse: wholeNumber(100, 1_000_000), fallback: 2000, about: 'CPU of a slot' },
+  slot_memory_mib: { parse: wholeNumber(64, 1 << 24), fallback: 1024, about: 'memory of a slot' },
+  shells: {
+    parse: wholeNumber(0, 64),
+    fallback: (_, host) => clamp(Math.round(host.memory_mib / 8192), 1, 2),
+    about: 'empty machines kept ready for resumes',
+  },
+  overcommit: { parse: number(0.1, 1000), fallback: 8, about: "how many times the host's CPUs are given to machines" },
+  memory_overcommit: { parse: number(0.1, 100), fallback: 1, about: "how many times the host's memory is given to machines" },
+  disk_overcommit: {
+    parse: number(0.1, 1000),
+    fallback: 8,
+    about: 'how many times the pool is given to machines: disks grow as they are written',
+  },
+  memory_headroom_mib: { parse: wholeNumber(0, 4096), fallback: 768, about: 'memory of a machine beyond its guest, for the engine itself' },
+  capacity_cpu_millis: { parse: wholeNumber(0, 1 << 30), fallback: 0, about: 'CPU for machines; 0: from the host' },
+  capacity_memory_mib: { parse: wholeNumber(0, 1 << 30), fallback: 0, about: 'memory for machines; 0: from the host' },
+  log_level: { parse: oneOf('debug', 'info', 'warn', 'error'), fallback: 'info', about: 'how much api and cell log' },
+  runsc: { parse: path, fallback: '', about: 'a runsc to use; empty: built here' },
+  hostd: { parse: path, fallback: '', about: 'a hostd to use; empty: built here' },
+  agent: { parse: path, fallback: '', about: 'an agent to use; empty: built here' },
+  supervisor: { parse: path, fallback: '', about: 'a supervisor to use; empty: built here' },
+  failpoints: { parse: failpoints, fallback: '', flag_only: true, about: "places to fail at; for Berth's own tests" },
+}
+
+/** Names that are read before settings, or that only tests look at. */
+const OTHER_VARIABLES = /^BERTH_(CONFIG|TEST_.*)$/
+
+/** A mistake of the person who starts Berth: shown without a stack. */
+export class SettingsError extends Error {}
+
+/**
+ * Joins the sources into `{ settings, given }`, where `given` says which source each value came from.
+ * @param flags texts by name. @param env the process environment. @param file the parsed file, or {}.
+ * @param facts `(settings) => host`, asked once data_dir is known.
+ */
+export function resolveSettings({ flags, env, file, facts }) {
+  refuseUnknown({ flags, env, file })
+  const settings = {}
+  const given = {}
+  let host
+  for (const [name, setting] of Object.entries(SETTINGS)) {
+    const found = find(name, setting, { flags, env, file })
+    given[name] = found?.source ?? 'default'
+    if (found) settings[name] = parsed(setting, found, name)
+    else settings[name] = typeof setting.fallback === 'function' ? setting.fallback(settings, host) : setting.fallback
+    if (name === 'data_dir') {
+      host = facts(settings)
+      settings.instance = host.instance
+    }
+  }
+  return { settings, given }
+}
+
+/** The settings as may be shown: secrets are hidden. */
+export function withoutSecrets(settings) {
+  return Object.fromEntries(
+    Object.entries(settings).map(([name, value]) => [name, SETTINGS[name]?.secret && value !== '' ? '(hidden)' : value]),
+  )
+}
+
+export function variableOf(name) {
+  return `BERTH_${name.toUpperCase()}`
+}
+
+export function flagOf(name) {
+  return `--${name.replaceAll('_', '-')}`
+}
+
+function find(name, setting, { flags, env, file }) {
+  if (flags[name] !== undefined) return { value: flags[name], source: flagOf(name) }
+  if (setting.flag_only) return undefined
+  for (const variable of [variableOf(name), setting.also]) {
+    if (variable !== undefined && env[variable] !== undefined && env[variable] !== '') return { value: env[variable], source: variable }
+  }
+  if (file[name] !== undefined) return { value: file[name], source: 'file' }
+  return undefined
+}
+
+function parsed(setting, { value, source }, name) {
+  try {
+    return setting.parse(value)
+  } catch (error) {
+    throw new SettingsError(`${source === 'file' ? `${name} in the configuration file` : source} ${error.message}.`)
+  }
+}
+
+function refuseUnknown({ flags, env, file }) {
+  const known = (name) => Object.hasOwn(SETTINGS, name)
+  const settable = (name) => known(name) && !SETTINGS[name].flag_only
+  const unknown = [
+    ...Object.keys(flags)
+      .filter((name) => !known(name))
+      .map(flagOf),
+    ...Object.keys(env).filter(
+      (name) => name.startsWith('BERTH_') && !OTHER_VARIABLES.test(name) && !settable(name.slice(6).toLowerCase()),
+    ),
+    ...Object.keys(file)
+      .filter((name) => !settable(name))
+      .map((name) => `${name} in the configuration file`),
+  ]
+  if (unknown.length > 0) throw new SettingsError(`Unknown ${unknown.length === 1 ? 'setting' : 'settings'}: ${unknown.join(', ')}.`)
+}
+
+function defaultPoolGib(host) {
+  if (host.pool_gib !== undefined) return host.pool_gib
+  const gib = Math.min(64, Math.floor(host.free_gib / 2))
+  if (gib < 4)
+    throw new SettingsError(
+      `The data directory's disk has ${host.free_gib.toFixed(1)} GiB free; workspaces need at least 8. Set data_dir or pool_image_gib.`,
+    )
+  return gib
+}
+
+function urlOf({ host, port }) {
+  const reachable = host === '0.0.0.0' || host === '::' ? '127.0.0.1' : host
+  return `http://${reachable.includes(':') ? `[${reachable}]` : reachable}:${port}`
+}
+
+function clamp(value, min, max) {
+  return Math.min(max, Math.max(min, value))
+}
+
+function text(value) {
+  if (typeof value !== 'string') throw new Error('must be text')
+  return value
+}
+
+function path(value) {
+  if (!/^\/[^\0\n]*$/.test(text(value))) throw new Error('must be an absolute path')
+  return value === '/' ? value : value.replace(/\/+$/, '')
+}
+
+function slug(value) {
+  if (!/^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$/.test(text(value))) throw new Error('must be a name of letters, digits, ".", "_" and "-"')
+  return value
+}
+
+function address(value) {
+  const [, host, port] = /^\[?([^\]]*)\]?:(\d+)$/.exec(text(value)) ?? []
+  if (!host || isIP(host) === 0 || !(Number(port) >= 1 && Number(port) <= 65_535))
+    throw new Error('must be an IP address and a port, like 127.0.0.1:8080')
+  return { host, port: Number(port) }
+}
+
+function addresses(value) {
+  const list = Array.isArray(value)
+    ? value
+    : text(value)
+        .split(',')
+        .map((each) => each.trim())
+  if (list.some((each) => isIP(each) === 0)) throw new Error('must be IP addresses, separated by commas')
+  return list
+}
+
+function network(value) {
+  const [, ip, bits] = /^([\d.]+)\/(\d+)$/.exec(text(value)) ?? []
+  if (!ip || isIP(ip) !== 4 || Number(bits) < 8 || Number(bits) > 24)
+    throw new Error('must be an IPv4 network of /8 to /24, like 10.117.0.0/16')
+  return value
+}
+
+function url(value) {
+  if (!/^https?:/.test(text(value)) || !URL.canParse(value)) throw new Error('must be an http or https URL')
+  return value.replace(/\/+$/, '')
+}
+
+function databaseUrl(value) {
+  if (value !== '' && !/^postgres(ql)?:\/\//.test(text(value))) throw new Error('must be a postgres:// URL')
+  return value
+}
+
+function wholeNumber(min, max) {
+  return (value) => {
+    const read = number(min, max)(value)
+    if (!Number.isInteger(read)) throw new Error('must be a whole number')
+    return read
+  }
+}
+
+function number(min, max) {
+  return (value) => {
+    const read = typeof value === 'number' ? value : /^\d+(\.\d+)?$/.test(text(value)) ? Number(value) : Number.NaN
+    if (!(read >= min && read <= max)) throw new Error(`must be a number from ${min} to ${max}`)
+    return read
+  }
+}
+
+function oneOf(...choices) {
+  return (value) => {
+    if (!choices.includes(value)) throw new Error(`must be one of ${choices.join(', ')}`)
+    return value
+  }
+}
+
+function failpoints(value) {
+  if (!/^[A-Za-z0-9_.:,@/-]*$/.test(text(value))) throw new Error('must be names of failpoints and what happens there')
+  return value
+}

@@ -1,0 +1,81 @@
+import assert from 'node:assert/strict'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { after, test } from 'node:test'
+import { failpointsOf } from './config.mjs'
+import { loadSettings, parseFlags } from './load.mjs'
+import { SettingsError, withoutSecrets } from './settings.mjs'
+
+const data_dir = mkdtempSync('/tmp/berth-settings-test-')
+after(() => rmSync(data_dir, { recursive: true }))
+const load = (flags, env = {}) => loadSettings(['--data-dir', data_dir, ...flags], env)
+const refused = (message) => (error) => error instanceof SettingsError && message.test(error.message)
+
+test('a flag wins over the environment, that over the file, and the file over the default', () => {
+  writeFileSync(join(data_dir, 'config.json'), JSON.stringify({ slots: 5, shells: 6, log_level: 'warn' }))
+  const { settings, given } = load(['--slots', '7'], { BERTH_SLOTS: '8', BERTH_SHELLS: '9' })
+  assert.deepEqual([settings.slots, settings.shells, settings.log_level, settings.uplink], [7, 9, 'warn', 'host'])
+  assert.deepEqual([given.slots, given.shells, given.log_level, given.uplink], ['--slots', 'BERTH_SHELLS', 'file', 'default'])
+  rmSync(join(data_dir, 'config.json'))
+})
+
+test('an unknown setting is refused wherever it stands', () => {
+  assert.throws(() => load(['--colour', 'red']), refused(/Unknown setting: --colour/))
+  assert.throws(() => load([], { BERTH_COLOUR: 'red' }), refused(/BERTH_COLOUR/))
+  writeFileSync(join(data_dir, 'config.json'), '{"colour": "red", "slot": 1}')
+  assert.throws(() => load([]), refused(/colour in the configuration file, slot in/))
+  rmSync(join(data_dir, 'config.json'))
+})
+
+test('a value that cannot be is refused with the name of its source', () => {
+  for (const [flag, value] of [
+    ['--slots', '65'],
+    ['--slots', '1.5'],
+    ['--api-listen', 'localhost:8080'],
+    ['--api-listen', '127.0.0.1:0'],
+    ['--base-url', 'ftp://x'],
+    ['--machine-network', '10.0.0.0/28'],
+    ['--run-dir', 'relative'],
+    ['--resolvers', '1.1.1.1,one'],
+    ['--database-url', 'mysql://x'],
+  ]) {
+    assert.throws(() => load([flag, value]), refused(new RegExp(`^${flag} must be`)), `${flag} ${value}`)
+  }
+})
+
+test('failpoints can be set by a flag alone', () => {
+  assert.equal(load(['--failpoints', 'none']).settings.failpoints, 'none')
+  assert.throws(() => load([], { BERTH_FAILPOINTS: 'none' }), refused(/BERTH_FAILPOINTS/))
+  assert.throws(() => load([], { BERTH_FAILPOINT: 'x' }), refused(/BERTH_FAILPOINT/))
+})
+
+test('public addresses follow from where the service listens', () => {
+  const { settings } = load(['--api-listen', '0.0.0.0:99', '--cell-listen', '[::1]:98'])
+  assert.deepEqual([settings.base_url, settings.cell_endpoint], ['http://127.0.0.1:99', 'http://[::1]:98'])
+})
+
+test('a database URL is taken from DATABASE_URL too, and never shown', () => {
+  const { settings } = load([], { DATABASE_URL: 'postgres://user:secret@host/db' })
+  assert.equal(settings.database_url, 'postgres://user:secret@host/db')
+  assert.equal(JSON.stringify(withoutSecrets(settings)).includes('secret'), false)
+})
+
+test('flags end at the first word that is none', () => {
+  assert.deepEqual(parseFlags(['--a-b', '1', '--c=2=3', 'key', '--d', '4']), { flags: { a_b: '1', c: '2=3' }, rest: ['key', '--d', '4'] })
+  assert.throws(() => parseFlags(['--a']), refused(/--a needs a value/))
+})
+
+test('the instance follows from the data directory', () => {
+  const { settings } = load([])
+  assert.match(settings.instance, /^[0-9a-f]{4}$/)
+  assert.equal(settings.run_dir, `/run/berth/${settings.instance}`)
+  assert.equal(load([]).settings.instance, settings.instance)
+})
+
+test('failpoints are told to the process that has them', () => {
+  assert.deepEqual(failpointsOf('hostd/stop.kill:kill9,open.O4:throw@/tmp/x,none'), {
+    hostd: 'stop.kill:kill9',
+    api: 'open.O4:throw@/tmp/x',
+    cell: 'open.O4:throw@/tmp/x',
+  })
+})

@@ -1,0 +1,39 @@
+// `npm start`: makes everything ready, then becomes the supervisor. Flags are settings: `npm start -- --data-dir /srv/berth`.
+import { spawn } from 'node:child_process'
+import { mkdir } from 'node:fs/promises'
+import { fileURLToPath } from 'node:url'
+import { install } from './setup/install.mjs'
+import { loadSettings } from './setup/load.mjs'
+import { report } from './setup/main.mjs'
+import { SettingsError } from './setup/settings.mjs'
+
+const PREPARE = fileURLToPath(new URL('./setup/prepare.mjs', import.meta.url))
+
+await report(async () => {
+  const argv = process.argv.slice(2)
+  const { settings, rest } = loadSettings(argv)
+  if (rest.length > 0) throw new SettingsError(`${rest[0]} is not a flag.`)
+  const installed = await install({ settings, log: (line) => process.stdout.write(`${line}\n`) })
+  await mkdir(settings.data_dir, { recursive: true })
+  const prepare = [installed.node, PREPARE, JSON.stringify(installed), ...argv]
+  // Whoever ends npm means the service, and npm's shell does not pass the signal on.
+  const parent = process.env.npm_lifecycle_event === 'start' ? ['--end-with-parent'] : []
+  return become(installed.binaries.supervisor, ['--data-dir', settings.data_dir, ...parent, '--', ...prepare])
+})
+
+/** Replaces this process where Node.js can do that, and otherwise stands in front of the command until it ends. */
+function become(path, args) {
+  if (process.execve) {
+    process.removeAllListeners('warning') // execve is called experimental; people who start a service need not know
+    process.execve(path, [path, ...args])
+  }
+  const child = spawn(path, args, { stdio: 'inherit' })
+  for (const name of ['SIGTERM', 'SIGINT', 'SIGHUP']) process.on(name, () => child.kill(name))
+  // Without npm's shell nobody is left to pass a signal on.
+  const parent = process.ppid
+  if (args.includes('--end-with-parent')) setInterval(() => process.ppid !== parent && child.kill('SIGTERM'), 500).unref()
+  return new Promise((resolve, reject) => {
+    child.once('error', reject)
+    child.once('exit', (code) => resolve(code ?? 1))
+  })
+}
