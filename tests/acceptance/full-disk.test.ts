@@ -4,6 +4,8 @@ import { createClient, type Client, type OpenedWorkspace } from '../support/clie
 import { fillFileSystem, smallFileSystem, type SmallFileSystem } from '../support/file-systems.ts'
 import { startService, type Service } from '../support/service.ts'
 
+/** Less than the image of the smallest guest. */
+const ROOM_FOR_RECORDS_ONLY = 12 << 20
 const COUNTER = ['bash', '-c', 'i=0; while true; do i=$((i+1)); echo $i > /dev/shm/count; sleep 0.05; done']
 
 async function counting(client: Client, workspace: OpenedWorkspace): Promise<void> {
@@ -30,13 +32,13 @@ describe('a pool without room', () => {
   })
 
   test('a checkpoint that does not fit fails the suspend, and the guest runs on', async () => {
-    const filled = await fillFileSystem(service.pool_path())
+    const filled = fillFileSystem(service.pool_path(), ROOM_FOR_RECORDS_ONLY)
     const refused = await client.operate(`/v1/workspaces/${workspace.id}/suspend`)
     assert.deepEqual([refused.state, refused.error?.code], ['failed', 'checkpoint_failed'])
     const view = await client.api(`/v1/workspaces/${workspace.id}`)
     assert.deepEqual([view.body['observed_state'], view.body['desired_state']], ['running', 'running'])
     await counting(client, { ...workspace, token: await client.token(workspace.id) })
-    await filled.free()
+    filled.free()
   })
 
   test('with room again the same suspend succeeds, and a delete worked all along', async () => {
@@ -63,10 +65,10 @@ describe("a host's file system without room", () => {
   test('the guest runs on, whatever the suspend says, and all is well when there is room again', async () => {
     const workspace = await client.open('full-host')
     await client.tool(workspace, '/exec', { json: { session_id: 'counter', argv: COUNTER } })
-    const filled = await fillFileSystem(disk.path)
+    const filled = fillFileSystem(disk.path)
     const asked = await client.api(`/v1/workspaces/${workspace.id}/suspend`, { method: 'POST' }).catch(() => null)
     if (asked?.status !== 202) await counting(client, workspace)
-    await filled.free()
+    filled.free()
     await service.ready()
     for (let turn = 0; turn < 100; turn++) {
       const view = await client.api(`/v1/workspaces/${workspace.id}`)

@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process'
-import { closeSync, mkdirSync, mkdtempSync, openSync, rmSync, statfsSync, writeSync } from 'node:fs'
+import { chmodSync, closeSync, fsyncSync, mkdirSync, mkdtempSync, openSync, rmSync, statfsSync, writeSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 
@@ -11,6 +11,7 @@ export interface SmallFileSystem {
 /** An ext4 of its own on a loop device, so that a test may fill it. */
 export function smallFileSystem(size_gib: number): SmallFileSystem {
   const directory = mkdtempSync(path.join(tmpdir(), 'berth-small-'))
+  chmodSync(directory, 0o755) // the service's users must come through
   const image = path.join(directory, 'image')
   const mounted = path.join(directory, 'mounted')
   mkdirSync(mounted)
@@ -26,19 +27,20 @@ export function smallFileSystem(size_gib: number): SmallFileSystem {
   }
 }
 
-/** Takes every free block of the file system that holds `directory`. */
-export async function fillFileSystem(directory: string): Promise<{ free(): Promise<void> }> {
+/** Takes the free blocks of the file system that holds `directory`, but for `left_bytes`. */
+export function fillFileSystem(directory: string, left_bytes = 0): { free(): void } {
   const file = path.join(directory, 'berth-test-filler')
-  const { bavail, bsize } = statfsSync(directory)
   const fd = openSync(file, 'w')
-  try {
-    execFileSync('fallocate', ['-l', String(Math.max(0, bavail * bsize - (16 << 20))), file], { stdio: 'ignore' })
-  } catch {
-    // Less could be had than was promised: the writes below take what there is.
-  }
   const block = Buffer.alloc(1 << 20, 1)
+  const free_bytes = () => {
+    const { bavail, bsize } = statfsSync(directory)
+    return bavail * bsize
+  }
   try {
-    for (let at = bavail * bsize; ; at += block.length) writeSync(fd, block, 0, block.length, at)
+    for (let at = 0; free_bytes() > left_bytes; at += block.length) {
+      writeSync(fd, block, 0, block.length, at)
+      if (at % (64 << 20) === 0) fsyncSync(fd) // what is free is told only of what is written
+    }
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'ENOSPC') throw error
   } finally {
@@ -46,10 +48,9 @@ export async function fillFileSystem(directory: string): Promise<{ free(): Promi
   }
   execFileSync('sync', ['-f', directory])
   return {
-    free: () => {
+    free() {
       rmSync(file, { force: true })
       execFileSync('sync', ['-f', directory])
-      return Promise.resolve()
     },
   }
 }

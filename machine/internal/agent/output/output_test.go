@@ -93,7 +93,7 @@ func TestDroppedBytesReadAsExpiredAndOffsetsStay(t *testing.T) {
 	}
 }
 
-func TestBytesTheDiskRefusesAreCountedAndExpired(t *testing.T) {
+func TestBytesTheDiskRefusesAreHeldInMemoryThenCountedAndExpired(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "gone")
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		t.Fatal(err)
@@ -105,11 +105,25 @@ func TestBytesTheDiskRefusesAreCountedAndExpired(t *testing.T) {
 	if err := os.RemoveAll(dir); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Append(pattern(10)); err == nil {
-		t.Fatal("the append succeeded")
+	for range 2 {
+		if err := s.Append([]byte("refused")); err != nil {
+			t.Fatal(err)
+		}
 	}
-	if first, end := s.Range(); first != 20 || end != 20 {
+	r := s.NewReader(12)
+	defer r.Close()
+	got := make([]byte, 100)
+	if n, err := r.Read(got); err != nil || string(got[:n]) != "fusedrefused" {
+		t.Fatalf("read %q, %v", got[:n], err)
+	}
+	if err := s.Append(pattern(heldBytesMax)); err == nil {
+		t.Fatal("the append beyond what memory may hold succeeded")
+	}
+	if first, end := s.Range(); first != end || end != 24+heldBytesMax {
 		t.Fatalf("%d..%d", first, end)
+	}
+	if err := s.Append([]byte("x")); err != nil {
+		t.Fatalf("memory was not given back: %v", err)
 	}
 }
 

@@ -6,7 +6,7 @@ import (
 	"os"
 )
 
-// Reader reads a stream at its own pace, from the files alone: nothing is buffered for it.
+// Reader reads a stream at its own pace, from what the stream keeps: nothing is buffered for it.
 type Reader struct {
 	stream *Stream
 	offset int64
@@ -32,6 +32,11 @@ func (r *Reader) Read(p []byte) (int, error) {
 	if err != nil {
 		return 0, err
 	}
+	if seg.held != nil {
+		n := copy(p, seg.held[r.offset-seg.start:])
+		r.offset += int64(n)
+		return n, nil
+	}
 	n := min(int64(len(p)), seg.end-r.offset)
 	got, err := r.file.ReadAt(p[:n], r.offset-seg.start)
 	r.offset += int64(got)
@@ -46,7 +51,7 @@ func (r *Reader) open() (segment, error) {
 	if err != nil {
 		return seg, err
 	}
-	if r.file != nil && r.start == seg.start {
+	if seg.held != nil || r.file != nil && r.start == seg.start {
 		return seg, nil
 	}
 	r.Close()

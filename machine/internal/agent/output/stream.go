@@ -14,6 +14,10 @@ import (
 // SegmentBytes is the size of one file of a stream: the grain at which the oldest bytes go.
 const SegmentBytes = 8 << 20
 
+// heldBytesMax is what a stream keeps in memory when the disk takes nothing: enough for the words of whoever looks why, and 32 MiB
+// when a thousand commands do.
+const heldBytesMax = 16 << 10
+
 // ErrExpired says that the bytes at an offset are no longer retained.
 var ErrExpired = errors.New("output: below the retained range")
 
@@ -25,10 +29,15 @@ type Stream struct {
 	mu       sync.Mutex
 	segments []segment // ascending, without gaps
 	end      int64
+	held     int      // bytes in memory
 	file     *os.File // of the last segment, while it is appended to
 }
 
-type segment struct{ start, end int64 }
+// segment is a file, or bytes in memory that the disk did not take.
+type segment struct {
+	start, end int64
+	held       []byte
+}
 
 // NewStream is an empty stream whose files will lie in dir as name.<start>.
 func NewStream(dir, name string, segmentBytes int64) *Stream {
@@ -48,7 +57,7 @@ func LoadStream(dir, name string, end int64) (*Stream, error) {
 		start, bad := strconv.ParseInt(text, 10, 64)
 		info, err := e.Info()
 		if ok && bad == nil && start >= 0 && err == nil {
-			s.segments = append(s.segments, segment{start, start + info.Size()})
+			s.segments = append(s.segments, segment{start: start, end: start + info.Size()})
 		}
 	}
 	sort.Slice(s.segments, func(i, j int) bool { return s.segments[i].start < s.segments[j].start })
@@ -71,22 +80,49 @@ func (s *Stream) keepLastRun() {
 	}
 }
 
-// Append writes p at the end. When the disk takes nothing, p is lost but counted: offsets go on, and the lost range reads
-// as expired.
+// Append writes p at the end. What the disk does not take is held in memory, as far as that is allowed; beyond it p is lost but
+// counted: offsets go on, and the lost range reads as expired.
 func (s *Stream) Append(p []byte) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err := s.room(); err != nil {
+	err := s.write(p)
+	if err != nil && s.held+len(p) > heldBytesMax {
 		s.lose(len(p))
 		return err
 	}
-	if _, err := s.file.Write(p); err != nil {
-		s.lose(len(p))
-		return err
+	if err != nil {
+		s.hold(p)
+		return nil
 	}
 	s.end += int64(len(p))
 	s.segments[len(s.segments)-1].end = s.end
 	return nil
+}
+
+func (s *Stream) write(p []byte) error {
+	if err := s.room(); err != nil {
+		return err
+	}
+	_, err := s.file.Write(p)
+	return err
+}
+
+// hold keeps p in memory as a segment, one with what was held just before.
+func (s *Stream) hold(p []byte) {
+	s.closeFile()
+	if n := len(s.segments); n > 0 && s.segments[n-1].start == s.segments[n-1].end {
+		s.segments = s.segments[:n-1] // the file that was opened for p and got none of it
+	}
+	n := len(s.segments)
+	if n == 0 || s.segments[n-1].held == nil {
+		s.segments = append(s.segments, segment{start: s.end, end: s.end})
+		n++
+	}
+	last := &s.segments[n-1]
+	last.held = append(last.held, p...) // readers look no further than the end they were given
+	s.end += int64(len(p))
+	s.held += len(p)
+	last.end = s.end
 }
 
 // room makes the last segment one that may be appended to.
@@ -101,7 +137,7 @@ func (s *Stream) room() error {
 		return err
 	}
 	s.file = f
-	s.segments = append(s.segments, segment{s.end, s.end})
+	s.segments = append(s.segments, segment{start: s.end, end: s.end})
 	return nil
 }
 
@@ -135,6 +171,7 @@ func (s *Stream) remove(n int) int64 {
 	for _, old := range s.segments[:n] {
 		// A file that will not go is not served either; its bytes stay charged to the workspace's own disk.
 		_ = os.Remove(s.path(old.start))
+		s.held -= len(old.held)
 		freed += old.end - old.start
 	}
 	s.segments = append([]segment(nil), s.segments[n:]...)

@@ -25,10 +25,11 @@ func (m *Manager) start(s *Session, c *checked) error {
 	s.stdout = output.NewStream(s.dir, "stdout", segment)
 	s.stderr = output.NewStream(s.dir, "stderr", segment)
 	log, err := createRecord(s.dir, entry{Fingerprint: c.Fingerprint, Record: s.record})
-	if err != nil {
+	// On a full disk commands still run, or nobody could make room: the session is then known for as long as this memory is.
+	if err != nil && !errors.Is(err, syscall.ENOSPC) && !errors.Is(err, syscall.EDQUOT) {
 		return err
 	}
-	s.log = log
+	s.log = log // nil takes writes without effect
 	if why := m.spawn(s, c); why != "" {
 		s.failedToStart(why)
 		m.ended(s)
