@@ -26,9 +26,9 @@ test('machine/', { timeout: 35 * 60_000 }, async (t) => {
   assert.deepEqual(failed_packages, [])
 })
 
-/** Runs all Go tests; returns those of the first level, and the packages that failed with what they printed. */
+/** Runs all Go tests, one package at a time: those that start machines want the computer for themselves; returns those of the first level, and the packages that failed with what they printed. */
 async function goTest() {
-  const child = spawn('go', ['test', '-json', '-timeout', '30m', './...'], { cwd, stdio: ['ignore', 'pipe', 'inherit'] })
+  const child = spawn('go', ['test', '-json', '-p', '1', '-timeout', '30m', './...'], { cwd, stdio: ['ignore', 'pipe', 'inherit'] })
   const ended = new Promise((resolve, reject) => child.once('error', reject).once('close', resolve))
   const outputs = new Map()
   const results = []

@@ -11,7 +11,7 @@ import (
 
 const (
 	backoffMin     = 200 * time.Millisecond
-	backoffMax     = 10 * time.Second
+	backoffMax     = 2 * time.Second  // a service that was killed serves again within five
 	healthyAfter   = 30 * time.Second // a child that ran this long starts over with the shortest pause
 	failedStarts   = 3                // deaths before the first readiness after which the whole start is given up
 	waitForever    = 24 * time.Hour
