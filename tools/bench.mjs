@@ -13,7 +13,11 @@ await report(async () => {
   const { node } = await install({ settings, embedded_postgres: true, log: (line) => process.stderr.write(`${line}\n`) })
   const env = { ...process.env, BERTH_CACHE_DIR: settings.cache_dir }
   const main = join(CLONE, 'tests', 'bench', 'main.ts')
-  const { status, signal } = spawnSync(node, ['--disable-warning=ExperimentalWarning', main, ...rest], { cwd: CLONE, env, stdio: 'inherit' })
+  const { status, signal } = spawnSync(node, ['--disable-warning=ExperimentalWarning', main, ...rest], {
+    cwd: CLONE,
+    env,
+    stdio: 'inherit',
+  })
   if (signal) throw new Error(`The benchmark was ended by ${signal}.`)
   return status
 })
