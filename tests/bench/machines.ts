@@ -34,7 +34,8 @@ export async function execRow(service: Service): Promise<void> {
   const workspace = await client.open('bench-exec')
   const { sandbox, runsc_root } = await service.machine(workspace.id)
   // The engine enters the slot's root, where only the agent lives: the loader of the workspace's own disk is named outright.
-  const inside = ['/claim/root/lib64/ld-linux-x86-64.so.2', '--library-path', '/claim/root/lib/x86_64-linux-gnu', '/claim/root/bin/true']
+  const libraries = '/claim/root/usr/lib/x86_64-linux-gnu'
+  const inside = [`${libraries}/ld-linux-x86-64.so.2`, '--library-path', libraries, '/claim/root/usr/bin/true']
   await measure(
     { row: 1, name: 'exec', title: 'exec of /bin/true to its exit event', bar: { at_most: 0.5 } },
     {
