@@ -58,8 +58,11 @@ describe("a host's file system without room", () => {
     client = createClient(service.base_url, service.api_key)
   })
   after(async () => {
-    await service.stop()
-    disk.close()
+    try {
+      await service.stop()
+    } finally {
+      disk.close() // also when the service never started
+    }
   })
 
   test('the guest runs on, whatever the suspend says, and all is well when there is room again', async () => {

@@ -167,19 +167,20 @@ export function createClient(base_url: string, api_key: string): Client {
         token: workspace.token,
       })
       const out = { stdout: [] as Buffer[], stderr: [] as Buffer[] }
+      let exit: OutputEvent | null = null
+      // To the stream's end, not to the exit event: a stream that is left early takes its connection with it.
       for await (const event of ndjson(response)) {
         if (event.type === 'output' && event.stream) out[event.stream].push(Buffer.from(event.data ?? '', 'base64'))
         if (event.type === 'error') throw new Error(`output ended with ${JSON.stringify(event)}`)
-        if (event.type === 'exit') {
-          return {
-            session_id,
-            stdout: Buffer.concat(out.stdout).toString(),
-            stderr: Buffer.concat(out.stderr).toString(),
-            exit: event as unknown as RunResult['exit'],
-          }
-        }
+        if (event.type === 'exit') exit = event
       }
-      throw new Error('the output ended without an exit event')
+      if (exit === null) throw new Error('the output ended without an exit event')
+      return {
+        session_id,
+        stdout: Buffer.concat(out.stdout).toString(),
+        stderr: Buffer.concat(out.stderr).toString(),
+        exit: exit as unknown as RunResult['exit'],
+      }
     },
   }
 }
