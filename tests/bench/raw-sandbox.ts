@@ -59,7 +59,7 @@ export function createRawSandbox(runsc: string, layer: string): RawSandbox {
       return bundle
     },
     close() {
-      for (const target of mounts) execFileSync('umount', ['-l', target])
+      for (const target of [...mounts, path.join(state, 'null-netns')]) execFileSync('umount', ['-lq', target], { stdio: 'ignore' })
       rmSync(directory, { recursive: true, force: true })
     },
   }

@@ -107,10 +107,10 @@ func (s *Session) finished(pid int, status unix.WaitStatus, buffer []byte) {
 	s.mu.Unlock()
 	r.StdoutAvailable, r.StdoutBytes = s.stdout.Range()
 	r.StderrAvailable, r.StderrBytes = s.stderr.Range()
+	s.notice.Wake() // before the disk: whoever waits has waited long enough
 	// A disk that takes no more leaves the first line, and a later boot calls the session lost.
 	_ = appendEntry(s.log, entry{Record: r})
 	s.log.Close()
-	s.notice.Wake()
 }
 
 // stopTimer: members of the group that outlive the leader still get the SIGKILL that was promised to them.
