@@ -1,10 +1,8 @@
-import { execFile, execFileSync } from 'node:child_process'
+import { execFileSync, spawn } from 'node:child_process'
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
-import { promisify } from 'node:util'
 
-const execute = promisify(execFile)
 const COMMAND_MS = 120_000
 
 /** The engine's own commands on a root file system of the template: what the benchmarks compare with. */
@@ -47,9 +45,16 @@ export function createRawSandbox(runsc: string, layer: string): RawSandbox {
 
   return {
     directory,
-    async runsc(...args) {
-      await execute(runsc, [...flags, ...args], { timeout: COMMAND_MS })
-    },
+    runsc: (...args) =>
+      new Promise((resolve, reject) => {
+        // No pipes: a detached sandbox keeps them open, and whoever waits for their end waits for the sandbox's.
+        const child = spawn(runsc, [...flags, ...args], { stdio: 'ignore', timeout: COMMAND_MS })
+        child.once('error', reject)
+        child.once('exit', (code) => {
+          if (code === 0) resolve()
+          else reject(new Error(`runsc ${args.join(' ')} ended with ${code}`))
+        })
+      }),
     bundle(argv) {
       const bundle = path.join(directory, `bundle-${count++}`)
       for (const name of ['upper', 'work']) mkdirSync(path.join(bundle, name), { recursive: true })
