@@ -9,58 +9,39 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/berth-dev/berth/machine/internal/testns"
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-const insideVariable = "BERTH_TEST_INSIDE_NAMESPACES"
-
 var agentBinary string
 
-// TestMain runs the tests in namespaces of their own: whatever they mount or connect is gone when they end.
 func TestMain(m *testing.M) {
 	if os.Getenv("BERTH_TEST_RUNSC") == "" || os.Getenv("BERTH_TEST_TEMPLATE") == "" || os.Getuid() != 0 {
 		fmt.Println("skipped: needs root, BERTH_TEST_RUNSC and BERTH_TEST_TEMPLATE")
 		os.Exit(0)
 	}
-	if os.Getenv(insideVariable) == "" {
-		os.Exit(again())
+	code := testns.Run(m, unix.CLONE_NEWNET, buildAgent)
+	if agentBinary != "" {
+		os.RemoveAll(filepath.Dir(agentBinary))
 	}
-	dir, err := os.MkdirTemp("", "agent-slot-")
-	if err == nil {
-		agentBinary = filepath.Join(dir, "agent")
-		build := exec.Command("go", "build", "-trimpath", "-o", agentBinary, "../../../cmd/agent")
-		build.Env = append(os.Environ(), "CGO_ENABLED=0")
-		build.Stderr = os.Stderr
-		err = build.Run()
-	}
-	if err == nil {
-		err = unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, "")
-	}
-	if err != nil {
-		fmt.Println(err)
-		os.Exit(1)
-	}
-	code := m.Run()
-	os.RemoveAll(dir)
 	os.Exit(code)
 }
 
-func again() int {
-	self := exec.Command("/proc/self/exe", os.Args[1:]...)
-	self.Stdin, self.Stdout, self.Stderr = os.Stdin, os.Stdout, os.Stderr
-	self.Env = append(os.Environ(), insideVariable+"=1")
-	self.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWNET | unix.CLONE_NEWNS, Pdeathsig: unix.SIGKILL}
-	if err := self.Run(); err != nil {
-		fmt.Println(err)
-		return 1
+func buildAgent() error {
+	dir, err := os.MkdirTemp("", "agent-slot-")
+	if err != nil {
+		return err
 	}
-	return 0
+	agentBinary = filepath.Join(dir, "agent")
+	build := exec.Command("go", "build", "-trimpath", "-o", agentBinary, "../../../cmd/agent")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	build.Stderr = os.Stderr
+	return build.Run()
 }
 
 const (
