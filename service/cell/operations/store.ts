@@ -165,19 +165,6 @@ export async function claim(
   return row as OpenOperation
 }
 
-/** Notes the last finished step. Losing the note in a crash costs a repeated step, so the commit is not waited for. */
-export async function markStep(db: Db, operation: OpenOperation, step: string, now: Date): Promise<void> {
-  const { numUpdatedRows } = await db
-    .updateTable('operations')
-    .set({ step, updated_at: now })
-    .where('id', '=', operation.id)
-    .where('attempt', '=', operation.attempt)
-    .where('completed_at', 'is', null)
-    .where(sql<boolean>`(select set_config('synchronous_commit', 'off', true)) is not null`)
-    .executeTakeFirst()
-  if (numUpdatedRows !== 1n) throw new LostRace('The operation')
-}
-
 export async function setStep(tx: Tx, operation: OpenOperation, step: string, progress: Progress): Promise<void> {
   await tx
     .updateTable('operations')
