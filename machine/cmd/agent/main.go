@@ -6,11 +6,14 @@ import (
 	"log"
 	"os"
 	"runtime/debug"
+	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/berth-dev/berth/machine/internal/agent/guest"
+	"github.com/berth-dev/berth/machine/internal/agent/readdisk"
 	"github.com/berth-dev/berth/machine/internal/agent/reap"
+	"github.com/berth-dev/berth/machine/internal/agent/rehearse"
 	"github.com/berth-dev/berth/machine/internal/agent/server"
 	"github.com/berth-dev/berth/machine/internal/agent/spawn"
 	"github.com/berth-dev/berth/machine/internal/wire"
@@ -26,8 +29,11 @@ func run(args []string) error {
 	if len(args) > 0 && args[0] == "spawner" {
 		return spawn.ServeSpawner(args[1:])
 	}
+	if len(args) == 1 && args[0] == "read-disk" {
+		return readdisk.Serve()
+	}
 	if len(args) != 0 {
-		return fmt.Errorf("usage: agent")
+		return fmt.Errorf("usage: agent [read-disk]")
 	}
 	return serve()
 }
@@ -47,6 +53,7 @@ func serve() error {
 	if err != nil {
 		return err
 	}
-	paths := server.Paths{Incarnations: "/inc", ClaimRoot: "/claim/root", ClaimState: "/claim/state"}
+	time.AfterFunc(rehearse.Quiet, rehearse.Text)
+	paths := server.Paths{Incarnations: "/inc", ClaimRoot: "/claim/root", ClaimState: "/claim/state", Layers: "/layers"}
 	return server.Serve(listener, paths, g, reaper)
 }

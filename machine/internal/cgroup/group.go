@@ -21,9 +21,12 @@ type Group struct {
 }
 
 const (
-	killBound   = 20 * time.Second // a process in an uninterruptible wait may need that long
-	deleteTries = 100              // 10 ms apart: the kernel lets go of dead processes a moment later
-	freezeBound = 2 * time.Second
+	killBound    = 20 * time.Second // a process in an uninterruptible wait may need that long
+	condemnTries = 20               // each reaches what the last one's processes have forked before they were hit
+	deleteTries  = 100              // 10 ms apart: the kernel lets go of dead processes a moment later
+	freezeBound  = 2 * time.Second
+	// A sandbox takes 10-20 ms to die, and somebody waits for it: looked at every millisecond at first.
+	killEager = 30 * time.Millisecond
 )
 
 // OCIPath is for linux.cgroupsPath of the OCI spec, and that is the right way to get a sandbox in here: runsc joins a group
@@ -94,11 +97,32 @@ func (g *Group) strangers() ([]int, error) {
 	return slices.DeleteFunc(pids, func(pid int) bool { return pid == os.Getpid() }), err
 }
 
+// Condemn sends SIGKILL to every process but the caller's, until it has reached all that are there.
+func (g *Group) Condemn() error {
+	condemned := map[int]bool{}
+	for range condemnTries {
+		pids, err := g.strangers()
+		if err != nil {
+			return err
+		}
+		if !slices.ContainsFunc(pids, func(pid int) bool { return !condemned[pid] }) {
+			return nil
+		}
+		if err := g.v.killAll(g.path); err != nil && !isGone(err) {
+			return fmt.Errorf("kill cgroup %s: %w", g.path, err)
+		}
+		for _, pid := range pids {
+			condemned[pid] = true
+		}
+	}
+	return fmt.Errorf("cgroup %s has new processes all the time", g.path)
+}
+
 // Kill ends every process but the caller's and returns when the group is empty. On v1 a frozen process ignores SIGKILL, so it thaws first.
 func (g *Group) Kill(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, killBound)
 	defer cancel()
-	pause := time.Millisecond
+	began, pause := time.Now(), time.Millisecond
 	for {
 		pids, err := g.strangers()
 		if err != nil || len(pids) == 0 {
@@ -111,7 +135,9 @@ func (g *Group) Kill(ctx context.Context) error {
 		case <-ctx.Done():
 			return fmt.Errorf("cgroup %s still holds %v: %w", g.path, pids, ctx.Err())
 		case <-time.After(pause):
-			pause = min(2*pause, 50*time.Millisecond)
+			if time.Since(began) > killEager {
+				pause = min(2*pause, 50*time.Millisecond)
+			}
 		}
 	}
 }

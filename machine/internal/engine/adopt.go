@@ -28,6 +28,7 @@ func (e *Engine) Adopt(ctx context.Context) (alive []*Sandbox, gone []Leftover, 
 	for _, slot := range slots {
 		s, problem := e.adoptSlot(slot)
 		if problem == nil {
+			e.hold(slot)
 			alive = append(alive, s)
 			continue
 		}

@@ -20,13 +20,17 @@ import (
 // agentAnswerMax bounds an answer of the agent: it comes from inside a hostile machine.
 const agentAnswerMax = 64 << 10
 
-// A lost first packet would be sent again after a whole second, so a connection that does not come at once is tried anew.
-var agentClient = &http.Client{Transport: &http.Transport{
-	DialContext:       (&net.Dialer{Timeout: 100 * time.Millisecond}).DialContext,
-	DisableKeepAlives: true,
-	// One answer of the agent is JSON of a few hundred bytes.
-	MaxResponseHeaderBytes: 16 << 10,
-}, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+// newAgentClient gives each sandbox connections of its own: a slot's claim comes over the one that its start has made, and none of them
+// ever reaches another sandbox that has the address later.
+func newAgentClient() *http.Client {
+	return &http.Client{Transport: &http.Transport{
+		// A lost first packet would be sent again after a whole second, so a connection that does not come at once is tried anew.
+		DialContext:         (&net.Dialer{Timeout: 100 * time.Millisecond}).DialContext,
+		MaxIdleConnsPerHost: 1,
+		// One answer of the agent is JSON of a few hundred bytes.
+		MaxResponseHeaderBytes: 16 << 10,
+	}, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+}
 
 // WriteIncarnation writes the file that tells the agent whose machine it is from this epoch on. The agent must not have looked for it
 // before: gVisor remembers for good that a file of an exclusive mount was not there.
@@ -52,6 +56,7 @@ func (e *Engine) ClaimAgent(ctx context.Context, s *Sandbox, incarnation wire.In
 	if err != nil {
 		return err
 	}
+	defer s.closeAgent() // hostd has nothing more to ask, and a checkpoint should not find its connection
 	answer, err := e.askAgent(ctx, s, http.MethodPost, "/claim", 0, body)
 	if err != nil {
 		return fmt.Errorf("claim: %w", err)
@@ -63,6 +68,9 @@ func (e *Engine) ClaimAgent(ctx context.Context, s *Sandbox, incarnation wire.In
 func (e *Engine) WaitForAgent(ctx context.Context, s *Sandbox, epoch int64) (wire.Incarnation, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
+	if epoch != 0 {
+		defer s.closeAgent()
+	}
 	for {
 		answer, err := e.askAgent(ctx, s, http.MethodGet, "/incarnation", epoch, nil)
 		if err == nil && answer.Epoch == epoch {
@@ -98,7 +106,7 @@ func (e *Engine) askAgent(ctx context.Context, s *Sandbox, method, path string, 
 	if body != nil {
 		request.Header.Set("Content-Type", "application/json")
 	}
-	response, err := agentClient.Do(request)
+	response, err := s.agentClient().Do(request)
 	if err != nil {
 		return answer, err
 	}
@@ -112,6 +120,17 @@ func (e *Engine) askAgent(ctx context.Context, s *Sandbox, method, path string, 
 	}
 	return answer, json.Unmarshal(text, &answer)
 }
+
+func (s *Sandbox) agentClient() *http.Client {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.agent == nil {
+		s.agent = newAgentClient()
+	}
+	return s.agent
+}
+
+func (s *Sandbox) closeAgent() { s.agentClient().CloseIdleConnections() }
 
 // AgentAddress is where the machine's agent listens.
 func (s *Sandbox) AgentAddress() string {

@@ -74,6 +74,9 @@ func (e *Engine) linkAgent(s *Sandbox, digest string) error {
 	return nil
 }
 
+// AgentPath is the binary that new slots run.
+func (e *Engine) AgentPath() string { return e.agentPath(e.agent) }
+
 func (e *Engine) agentPath(digest string) string {
 	return filepath.Join(e.agentsDir(), digest, "agent")
 }

@@ -49,6 +49,9 @@ type Engine struct {
 	key      []byte
 	log      *slog.Logger
 	releases sync.WaitGroup // of networks
+
+	mu   sync.Mutex
+	held map[string]bool // slots that this process has in hand: all others are strays
 }
 
 // stderrBytes bounds what all sandboxes together may write to their stderr.
@@ -82,7 +85,7 @@ func OpenToRemove(ctx context.Context, config Config, groups *cgroup.Tree, route
 	if err := groups.Commands().Kill(ctx); err != nil {
 		return nil, fmt.Errorf("ending leftover runs of runsc: %w", err)
 	}
-	return &Engine{config: config, groups: groups, router: router, spawn: newSpawner(groups.Commands()), log: log}, nil
+	return &Engine{config: config, groups: groups, router: router, spawn: newSpawner(groups.Commands()), log: log, held: map[string]bool{}}, nil
 }
 
 // Version is the engine's full version: a checkpoint restores under no other.

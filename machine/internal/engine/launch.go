@@ -44,7 +44,10 @@ func (e *Engine) CreateShell(ctx context.Context, size Size) (*Sandbox, error) {
 		if err := e.runsc(ctx, s, "create", "--bundle", s.Dir, "--pid-file", s.pidFile(), e.containerID(s.Slot)); err != nil {
 			return err
 		}
-		return e.track(s)
+		if err := e.track(s); err != nil {
+			return err
+		}
+		return e.giveNetwork(ctx, s)
 	})
 }
 
@@ -59,7 +62,9 @@ func (e *Engine) launch(ctx context.Context, kind string, size Size, run func(*S
 	if err != nil {
 		clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), removeTime)
 		defer cancel()
-		return nil, errors.Join(fmt.Errorf("start a %s: %w", kind, err), e.Remove(clean, s))
+		failed := errors.Join(fmt.Errorf("start a %s: %w", kind, err), e.Remove(clean, s))
+		e.letGo(s.Slot) // what could not be removed is a stray
+		return nil, failed
 	}
 	return s, nil
 }
@@ -67,9 +72,10 @@ func (e *Engine) launch(ctx context.Context, kind string, size Size, run func(*S
 // prepare makes everything that a sandbox needs around it. What it returns with an error still has to be removed.
 func (e *Engine) prepare(kind string, size Size) (*Sandbox, error) {
 	slot := newSlotName()
+	e.hold(slot)
 	s := &Sandbox{Slot: slot, Dir: filepath.Join(e.slotsDir(), slot)}
 	s.record = Record{Slot: slot, Kind: kind, Size: size, Engine: e.version, SpecVersion: SpecVersion, AgentSHA256: e.agent}
-	for _, dir := range []string{"root/claim/root", "root/claim/state", "root/inc", "root/volumes", "volumes"} {
+	for _, dir := range []string{"root/claim/root", "root/claim/state", "root/inc", "root/volumes", "volumes", "root/layers", "layers/upper", "layers/template"} {
 		if err := os.MkdirAll(filepath.Join(s.Dir, dir), 0o700); err != nil {
 			return s, err
 		}
@@ -78,7 +84,7 @@ func (e *Engine) prepare(kind string, size Size) (*Sandbox, error) {
 	if err := errors.Join(os.Chmod(s.root(), 0o755), s.Update(func(*Record) {}), e.linkAgent(s, e.agent)); err != nil {
 		return s, err
 	}
-	if err := errors.Join(shareSelf(filepath.Join(s.root(), "claim")), shareSelf(filepath.Join(s.Dir, "volumes"))); err != nil {
+	if err := errors.Join(shareSelf(filepath.Join(s.root(), "claim")), shareSelf(filepath.Join(s.Dir, "volumes")), shareSelf(filepath.Join(s.Dir, "layers"))); err != nil {
 		return s, err
 	}
 	// The sandbox reads the guest's memory from the limit it finds here; headroom is added once it runs.

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"sync"
@@ -61,6 +62,7 @@ type Sandbox struct {
 
 	mu     sync.Mutex
 	record Record
+	agent  *http.Client
 	done   <-chan struct{} // closed when the sandbox process ended; nil until it was seen
 }
 

@@ -9,7 +9,7 @@ import (
 // SpecVersion counts the meanings of the specification below. A restore compares arguments, working directory, mounts,
 // capabilities, rlimits and gVisor's annotations with the ones at the checkpoint and refuses a difference, so whoever changes one
 // of them raises this: a checkpoint of another version is then refused with a reason before anything is touched.
-const SpecVersion = 1
+const SpecVersion = 2
 
 // Sizes inside the guest that no caller sets.
 const (
@@ -112,6 +112,8 @@ func mounts(bundle string) []ociMount {
 		{Destination: "/dev/shm", Type: "tmpfs", Source: "shm", Options: []string{"nosuid", "nodev", "mode=1777", "size=" + shmBytes}},
 		{Destination: "/tmp", Type: "tmpfs", Source: "tmpfs", Options: []string{"nosuid", "nodev", "mode=1777", "size=" + tmpBytes}},
 		{Destination: "/volumes", Type: "bind", Source: filepath.Join(bundle, "volumes"), Options: []string{"rbind", "rw"}},
+		// A mount of its own, because the engine looks at it anew each time: the guest changes the upper layer by another way.
+		{Destination: "/layers", Type: "bind", Source: filepath.Join(bundle, "layers"), Options: []string{"rbind", "ro"}},
 	}
 }
 

@@ -29,7 +29,9 @@ func (h *Host) adopt(ctx context.Context) error {
 	var settling sync.WaitGroup
 	for _, s := range alive {
 		if s.Record().Kind != engine.KindMachine {
-			h.stock.put(s)
+			if err := h.keepWaiting(ctx, s); err != nil {
+				return err
+			}
 			continue
 		}
 		// A checkpoint that was cut short may have left it without its processor limit.
@@ -45,6 +47,18 @@ func (h *Host) adopt(ctx context.Context) error {
 	}
 	settling.Wait()
 	return nil
+}
+
+// keepWaiting puts what waits ahead of need back in stock, unless it waits with a size that is not asked for any more: it would count
+// as ready and never fit.
+func (h *Host) keepWaiting(ctx context.Context, s *engine.Sandbox) error {
+	size := s.Record().Size
+	if size.MemoryMiB == h.config.Slots.MemoryMiB && size.CPUMillis == h.config.Slots.CPUMillis {
+		h.stock.put(s)
+		return nil
+	}
+	h.log.Info("removing a slot of another size", "slot", s.Slot)
+	return h.engine.Remove(ctx, s)
 }
 
 // bury throws the disk of an unfinished attempt away, and tells of a machine that had been running.

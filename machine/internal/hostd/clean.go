@@ -57,7 +57,7 @@ func Clean(ctx context.Context, config Config, log *slog.Logger) error {
 	for _, path := range mounts {
 		failed = errors.Join(failed, engine.UnmountBelow(path))
 	}
-	return errors.Join(failed, groups.Remove(), os.RemoveAll(config.runPath("runsc")), os.RemoveAll(config.runPath("logs")), removeIfThere(config.Socket))
+	return errors.Join(failed, groups.Remove(), os.RemoveAll(config.runPath("runsc")), os.RemoveAll(config.runPath("logs")), os.RemoveAll(config.runPath("reads")), removeIfThere(config.Socket))
 }
 
 func removeIfThere(path string) error {

@@ -12,7 +12,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// clone copies a checkpoint to another workspace without copying its bytes. What is copied was verified first, so that a bad image
+// clone copies a checkpoint, to another workspace or beside itself, without copying its bytes. What is copied was verified first, so that a bad image
 // does not spread.
 func (h *Host) clone(ctx context.Context, r wire.CloneRequest) (wire.CheckpointInfo, error) {
 	if m, err := h.readManifest(r.WorkspaceID, r.CheckpointID); err == nil && m.OperationID == r.OperationID && m.Fence == r.Fence.Fence {

@@ -33,7 +33,8 @@ type Config struct {
 	Shells            ShellsConfig   `json:"shells"`
 	Capacity          CapacityConfig `json:"capacity"`
 	MemoryHeadroomMiB int            `json:"memory_headroom_mib"`
-	Failpoints        Failpoints     `json:"failpoints,omitempty"` // refused without --enable-failpoints
+	SweepSeconds      int            `json:"sweep_seconds,omitempty"` // between two looks for strays
+	Failpoints        Failpoints     `json:"failpoints,omitempty"`    // refused without --enable-failpoints
 }
 
 type PoolConfig struct {
@@ -106,11 +107,15 @@ func (c *Config) check() error {
 	expect(c.Slots.CPUMillis >= 100 && c.Slots.MemoryMiB >= memoryMin, "slots.cpu_millis and slots.memory_mib are needed")
 	expect(min(c.Capacity.CPUMillis, c.Capacity.MemoryMiB, c.Capacity.DiskGiB) >= 0, "capacity is not negative")
 	expect(c.MemoryHeadroomMiB >= 0 && c.MemoryHeadroomMiB <= 4096, "memory_headroom_mib is 0 to 4096")
+	expect(c.SweepSeconds >= 0 && c.SweepSeconds <= 3600, "sweep_seconds is 0 to 3600")
 	return errors.Join(wrong...)
 }
 
 // fromHost fills in the capacity that the file leaves to the computer: an eighth of the memory, and at least 512 MiB, is for the service.
 func (c *Config) fromHost() error {
+	if c.SweepSeconds == 0 {
+		c.SweepSeconds = 30
+	}
 	if c.Capacity.CPUMillis == 0 {
 		c.Capacity.CPUMillis = runtime.NumCPU() * 1000
 	}

@@ -40,6 +40,8 @@ type Host struct {
 	hostBootID  string
 	cpuFeatures string
 	stock       stock
+	sweeper     sweeper
+	reads       diskReads
 
 	mu       sync.Mutex
 	machines map[string]*engine.Sandbox // by workspace
@@ -97,6 +99,9 @@ func (h *Host) openParts(ctx context.Context) error {
 		return fmt.Errorf("pool: %w", err)
 	}
 	h.layers = layers.Open(c.LayersDir)
+	if err := h.openDiskReads(); err != nil {
+		return fmt.Errorf("readers of disks: %w", err)
+	}
 	if h.router, err = network.Open(ctx, networkConfig(c)); err != nil {
 		return fmt.Errorf("network: %w", err)
 	}

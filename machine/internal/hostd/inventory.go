@@ -71,13 +71,14 @@ func (h *Host) stats(context.Context) (wire.Stats, error) {
 	stats := wire.Stats{Machines: []wire.MachineStats{}}
 	for _, s := range h.livingMachines() {
 		claim := s.Record().Claim
-		one := wire.MachineStats{WorkspaceID: claim.WorkspaceID, Epoch: claim.Epoch}
+		one := wire.MachineStats{WorkspaceID: claim.WorkspaceID, Epoch: claim.Epoch, Fence: claim.Fence}
 		var err error
 		if one.CPUUsec, one.MemoryBytes, _, err = h.groups.Get(s.Slot).Stats(); err != nil {
 			continue // it ended meanwhile
 		}
 		if one.DiskBytes, err = h.pool.DiskBytes(claim.WorkspaceID); err != nil {
-			return stats, err
+			h.log.Warn("the disk of a machine cannot be measured", "workspace", claim.WorkspaceID, "error", err)
+			continue
 		}
 		if one.RxBytes, one.TxBytes, err = h.router.Stats(s.Slot); err != nil {
 			continue

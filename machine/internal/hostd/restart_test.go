@@ -308,3 +308,22 @@ func TestAHostdThatWasStoppedAndGoesOnAfterItsSuccessorIsRefused(t *testing.T) {
 		t.Fatal("the machine is gone")
 	}
 }
+
+func TestSlotsOfAnotherSizeAreReplacedWhenTheSettingChanges(t *testing.T) {
+	d := newDaemon(t, nil)
+	ready := func() bool { i := d.inventory(); return i.Slots == 1 && i.Shells == 1 }
+	eventually(t, "a slot and a shell wait", ready)
+	d.kill()
+	d.config["slots"] = map[string]any{"count": 1, "cpu_millis": 1000, "memory_mib": 320}
+	d.start()
+	eventually(t, "a slot and a shell of the new size wait", ready)
+	groups, err := filepath.Glob(d.dir + "/data/slots/*/slot.json")
+	must(t, err)
+	for _, path := range groups {
+		record, err := os.ReadFile(path)
+		must(t, err)
+		if !strings.Contains(string(record), `"memory_mib":320`) {
+			t.Errorf("a slot of the old size is left: %s", record)
+		}
+	}
+}

@@ -35,8 +35,11 @@ func (h *Host) Handler() http.Handler {
 	mux.Handle("POST /workspaces/fence", verb(h, "fence", checkFenced, h.fence))
 	mux.Handle("POST /workspaces/delete", verb(h, "delete_workspace", checkFenced, h.deleteWorkspace))
 
+	mux.Handle("POST /disks/read", asked(h, checkDiskRead, h.readDisk))
+
 	mux.Handle("GET /inventory", view(h, h.inventory))
 	mux.Handle("GET /stats", view(h, h.stats))
+	mux.Handle("GET /leftovers", view(h, h.leftovers))
 	mux.Handle("GET /healthz", view(h, func(context.Context) (struct{}, error) { return struct{}{}, nil }))
 	mux.HandleFunc("GET /events", h.streamEvents)
 	if h.points.enabled {
@@ -101,6 +104,27 @@ func view[A any](h *Host, read func(context.Context) (A, error)) http.Handler {
 	})
 }
 
+// asked is for a question with a body: it changes nothing that a fence would guard.
+func asked[R, A any](h *Host, check func(R) error, read func(context.Context, R) (A, error)) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var body R
+		err := readBody(w, r, &body)
+		if err == nil {
+			err = check(body)
+		}
+		if err != nil {
+			h.refuse(w, r, err)
+			return
+		}
+		value, err := read(r.Context(), body)
+		if err != nil {
+			h.refuse(w, r, err)
+			return
+		}
+		answer(w, http.StatusOK, value)
+	})
+}
+
 func readBody(w http.ResponseWriter, r *http.Request, into any) error {
 	decoder := json.NewDecoder(http.MaxBytesReader(w, r.Body, bodyBytes))
 	decoder.DisallowUnknownFields()
@@ -156,6 +180,7 @@ func (h *Host) Serve(ctx context.Context, listener net.Listener) error {
 	filled := make(chan struct{})
 	go func() { defer close(filled); h.stock.fill(ctx) }()
 	go h.serveNames(background)
+	go h.sweepStrays(ctx)
 	drained := make(chan struct{})
 	go func() {
 		defer close(drained)
@@ -175,7 +200,7 @@ func (h *Host) Serve(ctx context.Context, listener net.Listener) error {
 	<-drained
 	<-filled
 	h.engine.Wait()
-	return nil
+	return h.endDiskReaders()
 }
 
 const drainTime = 25 * time.Second

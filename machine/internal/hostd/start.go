@@ -85,7 +85,8 @@ func (h *Host) alreadyMade(ctx context.Context, f wire.Fence) (*engine.Sandbox, 
 		}
 		return nil, refuse("already_running", "The workspace has a machine here")
 	}
-	return nil, h.clearDead(ctx, f.WorkspaceID)
+	// A disk is not read while a machine is made of it.
+	return nil, errors.Join(h.endDiskReader(f.WorkspaceID), h.clearDead(ctx, f.WorkspaceID))
 }
 
 func (h *Host) describeOr(s *engine.Sandbox, err error) (wire.Machine, error) {

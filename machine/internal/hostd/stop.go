@@ -11,44 +11,55 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// stop ends a workspace's machine and takes everything around it away. Its disk stays. No machine is no error.
+// stop ends a workspace's machine: no process of it runs another instruction. Its memory, and what was around it, go behind the caller's
+// back; the next verb that needs them gone waits for that. Its disk stays. No machine is no error.
 func (h *Host) stop(ctx context.Context, r wire.StopRequest) (struct{}, error) {
 	var done struct{}
 	s := h.machine(r.WorkspaceID)
 	if s != nil && r.MachineEpoch != 0 && s.Record().Claim.Epoch != r.MachineEpoch {
 		return done, nil // it came late: the machine it meant is gone
 	}
-	if err := h.endMachine(ctx, r.WorkspaceID); err != nil {
+	if err := h.points.at("stop.kill"); err != nil {
 		return done, err
 	}
-	return done, h.points.at("stop.answer")
+	if s == nil {
+		return done, h.clearDead(ctx, r.WorkspaceID)
+	}
+	if err := h.killMachine(r.WorkspaceID); err != nil {
+		return done, err
+	}
+	// clearAfter waits for this verb's turn to end.
+	return done, firstError(h.points.at("stop.unmount"), h.points.at("stop.answer"))
 }
 
 // endMachine is repeated by whoever comes next if it fails half-way: the sandbox is in the list of dead ones then.
 func (h *Host) endMachine(ctx context.Context, workspace string) error {
-	if err := h.points.at("stop.kill"); err != nil {
+	if err := h.killMachine(workspace); err != nil {
 		return err
 	}
+	return h.clearDead(ctx, workspace)
+}
+
+// killMachine returns when every process of it is condemned; clearDead waits until they are gone.
+func (h *Host) killMachine(workspace string) error {
 	h.mu.Lock()
 	s := h.machines[workspace]
 	if s != nil {
 		h.stopping[s] = true
 	}
 	h.mu.Unlock()
-	if s != nil {
-		if err := h.engine.Kill(ctx, s); err != nil {
-			return err
-		}
-		h.mu.Lock()
-		delete(h.machines, workspace)
-		delete(h.stopping, s)
-		h.dead[workspace] = append(h.dead[workspace], s)
-		h.mu.Unlock()
+	if s == nil {
+		return nil
 	}
-	if err := h.points.at("stop.unmount"); err != nil {
+	if err := h.engine.Condemn(s); err != nil {
 		return err
 	}
-	return h.clearDead(ctx, workspace)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.machines, workspace)
+	delete(h.stopping, s)
+	h.dead[workspace] = append(h.dead[workspace], s)
+	return nil
 }
 
 func (h *Host) connect(_ context.Context, r wire.Fenced) (struct{}, error) {
@@ -97,8 +108,11 @@ func (h *Host) fence(context.Context, wire.Fenced) (struct{}, error) {
 	return struct{}{}, h.points.at("fence.write")
 }
 
-func (h *Host) deleteDisks(_ context.Context, r wire.DeleteRequest) (struct{}, error) {
+func (h *Host) deleteDisks(ctx context.Context, r wire.DeleteRequest) (struct{}, error) {
 	s := h.machine(r.WorkspaceID)
+	if err := h.clearDead(ctx, r.WorkspaceID); err != nil { // a dead machine's disk may be mounted still
+		return struct{}{}, err
+	}
 	for _, name := range r.Names {
 		if s != nil && s.Record().Claim.Disk == name {
 			return struct{}{}, refuse("already_running", "A machine runs on one of these disks")
@@ -124,6 +138,11 @@ func (h *Host) deleteCheckpoints(_ context.Context, r wire.DeleteRequest) (struc
 // removeCheckpoint takes the manifest first: from then on the rest is a leftover that any later start of hostd removes.
 func (h *Host) removeCheckpoint(workspace, id string) error {
 	dir := h.pool.CheckpointDir(workspace, id)
+	if h.readsCheckpoint(workspace, id) {
+		if err := h.endDiskReader(workspace); err != nil {
+			return err
+		}
+	}
 	if _, err := os.Lstat(dir); errors.Is(err, os.ErrNotExist) {
 		return nil
 	}
@@ -143,7 +162,7 @@ func (h *Host) deleteWorkspace(ctx context.Context, r wire.Fenced) (struct{}, er
 	if err := h.points.at("delete.stop"); err != nil {
 		return struct{}{}, err
 	}
-	if err := h.endMachine(ctx, r.WorkspaceID); err != nil {
+	if err := errors.Join(h.endDiskReader(r.WorkspaceID), h.endMachine(ctx, r.WorkspaceID)); err != nil {
 		return struct{}{}, err
 	}
 	if err := h.points.at("delete.files"); err != nil {

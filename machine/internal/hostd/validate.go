@@ -67,16 +67,23 @@ func checkStart(r wire.StartRequest) error {
 	if err := firstError(checkFence(r.Fence), checkEpoch(r.Fence), checkResources(r.Resources), checkHostname(r.Hostname)); err != nil {
 		return err
 	}
-	if len(r.Layers) < 1 || len(r.Layers) > layersMax {
-		return refuse("bad_request", "layers are 1 to 32 digests")
-	}
-	for _, digest := range r.Layers {
-		if !digestPattern.MatchString(digest) {
-			return refuse("bad_request", "a layer is not a SHA-256 in hex")
-		}
+	if err := checkLayers(r.Layers); err != nil {
+		return err
 	}
 	if r.FromDisk != "" && !diskPattern.MatchString(r.FromDisk) {
 		return refuse("bad_request", "from_disk is not the name of a disk")
+	}
+	return nil
+}
+
+func checkLayers(layers []string) error {
+	if len(layers) < 1 || len(layers) > layersMax {
+		return refuse("bad_request", "layers are 1 to 32 digests")
+	}
+	for _, digest := range layers {
+		if !digestPattern.MatchString(digest) {
+			return refuse("bad_request", "a layer is not a SHA-256 in hex")
+		}
 	}
 	return nil
 }
@@ -108,8 +115,11 @@ func checkClone(r wire.CloneRequest) error {
 	if err := firstError(checkFence(r.Fence), checkCheckpointID(r.CheckpointID), checkCheckpointID(r.SourceCheckpoint)); err != nil {
 		return err
 	}
-	if !uuidPattern.MatchString(r.SourceWorkspaceID) || r.SourceWorkspaceID == r.WorkspaceID {
-		return refuse("bad_request", "source_workspace_id is not the UUID of another workspace")
+	if !uuidPattern.MatchString(r.SourceWorkspaceID) {
+		return refuse("bad_request", "source_workspace_id is not a UUID")
+	}
+	if r.SourceWorkspaceID == r.WorkspaceID && r.SourceCheckpoint == r.CheckpointID {
+		return refuse("bad_request", "A checkpoint cannot be copied onto itself")
 	}
 	return nil
 }

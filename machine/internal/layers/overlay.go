@@ -47,6 +47,45 @@ func Overlay(lower []string, diskPath, target string) error {
 	return nil
 }
 
+// View shows a template's layers as one directory tree at target, read-only.
+func View(lower []string, target string) error {
+	if len(lower) == 1 {
+		if err := unix.Mount(lower[0], target, "", unix.MS_BIND, ""); err != nil {
+			return fmt.Errorf("bind %s: %w", target, err)
+		}
+		return nil
+	}
+	escaped := make([]string, len(lower))
+	for i, dir := range lower {
+		escaped[i] = escape.Replace(dir)
+	}
+	options := fmt.Sprintf("lowerdir=%s,redirect_dir=follow,xino=off", strings.Join(escaped, ":"))
+	if err := unix.Mount("berth", target, "overlay", unix.MS_RDONLY|unix.MS_NODEV|unix.MS_NOSUID|unix.MS_NOATIME, options); err != nil {
+		return fmt.Errorf("mount overlay at %s (%s): %w", target, options, err)
+	}
+	return nil
+}
+
+// ReadOnly mounts directories over each other for a reader, topmost first. At least two are needed.
+func ReadOnly(lower []string, target string) error {
+	if err := checkSubvolumes(lower); err != nil {
+		return err
+	}
+	escaped := make([]string, len(lower))
+	for i, dir := range lower {
+		escaped[i] = escape.Replace(dir)
+	}
+	options := fmt.Sprintf("lowerdir=%s,redirect_dir=follow,xino=off,index=off,metacopy=off,nfs_export=off", strings.Join(escaped, ":"))
+	if len(options) > optionsMax {
+		return fmt.Errorf("%d layers make %d bytes of mount options, %d at most: %w", len(lower), len(options), optionsMax, unix.E2BIG)
+	}
+	flags := uintptr(unix.MS_RDONLY | unix.MS_NODEV | unix.MS_NOSUID | unix.MS_NOEXEC | unix.MS_NOATIME)
+	if err := unix.Mount("berth", target, "overlay", flags, options); err != nil {
+		return fmt.Errorf("mount overlay at %s (%s): %w", target, options, err)
+	}
+	return nil
+}
+
 var escape = strings.NewReplacer(`\`, `\\`, `:`, `\:`, `,`, `\,`)
 
 // checkSubvolumes refuses what corrupts guests silently: overlayfs shows the raw inode numbers of all layers of one file

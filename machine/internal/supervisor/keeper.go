@@ -13,7 +13,8 @@ const (
 	backoffMin     = 200 * time.Millisecond
 	backoffMax     = 2 * time.Second  // a service that was killed serves again within five
 	healthyAfter   = 30 * time.Second // a child that ran this long starts over with the shortest pause
-	failedStarts   = 3                // deaths before the first readiness after which the whole start is given up
+	failedStarts   = 3                // deaths before the first readiness after which the whole start is given up,
+	failingFor     = 8 * time.Second  // but not before: a killed predecessor that nobody has reaped yet keeps PostgreSQL from starting
 	waitForever    = 24 * time.Hour
 	killedEndsIn   = 30 * time.Second
 	replacedBySelf = "another version of it was running"
@@ -133,7 +134,8 @@ func (k *keeper) announceReady() {
 // gaveUp ends a first start that leads nowhere: a person waits for it, and the reason is in the log.
 func (k *keeper) gaveUp(err error) bool {
 	late := time.Since(k.started) > time.Duration(k.child.StartSeconds)*time.Second
-	if k.deaths < failedStarts && !late {
+	early := k.deaths < failedStarts || time.Since(k.started) < failingFor
+	if early && !late {
 		return false
 	}
 	k.ready <- k.failure(err)

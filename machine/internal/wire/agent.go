@@ -15,7 +15,8 @@ const AgentProtocol = 1
 //
 //	GET    /incarnation                         -> Incarnation
 //	POST   /claim          ClaimRequest         -> Incarnation        (slot key; hostd only)
-//	POST   /exec           ExecRequest          -> 201 or 200 ExecRecord; 409 operation_id_reused
+//	POST   /exec?follow=   ExecRequest          -> 201 or 200 ExecRecord; 409 operation_id_reused; with follow=true a 201 may be frames
+//	                                               from offset 0, the record first, which its content type says
 //	GET    /exec/{id}                           -> ExecRecord; 404 session_not_found
 //	GET    /exec/{id}/output?stdout_offset=&stderr_offset=&follow=  -> frames (below)
 //	POST   /exec/{id}/signal   {"signal":"SIGTERM"}  -> ExecRecord
@@ -27,7 +28,25 @@ const AgentProtocol = 1
 //	GET    /files/list?path=&limit=             -> FileList
 //	POST   /files/mkdir    MkdirRequest         -> 201 FileInfo
 //	POST   /files/move     MoveRequest          -> FileInfo
+//	POST   /files/patch    PatchRequest         -> PatchResult
+//	POST   /files/search   SearchRequest        -> SearchResult
+//	GET    /changes?path_prefix=&limit=&cursor=&hash=&summary= -> Changes; of the disk against its template, layered disks only
+//	POST   /pty           PtyRequest            -> PtyRecord (201 made, 200 existed)
+//	GET    /pty/{id}                            -> PtyRecord
+//	DELETE /pty/{id}                            -> PtyRecord (SIGHUP, SIGKILL after the grace)
+//	POST   /pty/{id}/resize PtySize             -> PtyRecord
+//	POST   /pty/{id}/input  PtyInput            -> PtyRecord
+//	POST   /pty/{id}/attach?offset=             -> 101, then frames both ways (see FrameInput)
+//	GET    /processes?limit=                    -> ProcessList
+//	POST   /processes/{pid}/signal {"signal":"SIGTERM"} -> 204; 404 process_not_found
+//	POST   /git/clone      GitCloneRequest      -> 201 GitHead
+//	POST   /git/status     GitRequest           -> GitStatus
+//	POST   /git/commit     GitCommitRequest     -> 201 GitHead
+//	POST   /browser/screenshot BrowserRequest   -> bytes of a PNG
+//	POST   /browser/content    BrowserRequest   -> bytes, UTF-8
 //	GET    /activity                            -> Activity
+//
+// PUT /files and POST /files/patch take `Idempotency-Key`: see machine/internal/agent/once.
 //
 // A refusal is AgentError with the HTTP status that the gateway will use. Sessions, output and their offsets outlive the
 // agent's own restart, a suspend, a resume and a fork: they live in the state directory of the workspace's disk.
@@ -37,7 +56,6 @@ type Incarnation struct {
 	WorkspaceID string `json:"workspace_id"`
 	Epoch       int64  `json:"epoch"`
 	Protocol    int    `json:"protocol"`
-	AgentSHA256 string `json:"agent_sha256,omitempty"`
 	// Key is in the file that hostd writes below the slot's root, and may be in a claim (without it the agent reads the file
 	// of the claim's epoch); never in an answer.
 	Key      string       `json:"key,omitempty"`
@@ -98,6 +116,46 @@ type ExecRecord struct {
 	StderrAvailable int64 `json:"stderr_available_from"`
 }
 
+// PtyRequest is one terminal. No Argv is the user's login shell.
+type PtyRequest struct {
+	SessionID   string            `json:"session_id"`
+	Fingerprint string            `json:"fingerprint"` // as in ExecRequest
+	Argv        []string          `json:"argv"`
+	Cwd         string            `json:"cwd"`
+	User        string            `json:"user"`
+	Env         map[string]string `json:"env"`
+	PtySize
+}
+
+// PtySize is that of a terminal's window, in characters.
+type PtySize struct {
+	Cols uint16 `json:"cols"`
+	Rows uint16 `json:"rows"`
+}
+
+// PtyInput is what was typed, base64 on the wire, FrameDataMax bytes at most.
+type PtyInput struct {
+	Data []byte `json:"data"`
+}
+
+// PtyRecord is the state of one terminal: an ExecRecord with one stream and a size.
+type PtyRecord struct {
+	SessionID string   `json:"session_id"`
+	Argv      []string `json:"argv"` // the login shell, when none was asked for
+	Cwd       string   `json:"cwd"`
+	User      string   `json:"user"`
+	State     string   `json:"state"`
+	PID       *int     `json:"pid"`
+	PtySize
+	ExitCode   *int    `json:"exit_code"`
+	TermSignal *string `json:"term_signal"`
+	StartedAt  *string `json:"started_at"`
+	EndedAt    *string `json:"ended_at"`
+	Error      *string `json:"error"`
+	Bytes      int64   `json:"output_bytes"`
+	Available  int64   `json:"output_available_from"`
+}
+
 // Output is a stream of frames, each: kind (1 byte), reserved (3 bytes, zero), length (uint32, big endian),
 // offset (uint64, big endian), then `length` bytes. A frame holds 64 KiB of data at most.
 const (
@@ -106,8 +164,12 @@ const (
 	FrameExit      = 3 // data: ExecRecord as JSON, argv null when the record would not fit; the last frame
 	FrameHeartbeat = 4 // every 15 s of silence; no data
 	FrameError     = 5 // data: AgentError as JSON; the last frame
-	FrameHeader    = 16
-	FrameDataMax   = 64 << 10
+	FrameRecord    = 6 // data: ExecRecord as JSON; the first frame of a start that is followed, and of nothing else
+	// An attached terminal sends its output as FrameStdout, its end as FrameExit with a PtyRecord, and takes these two.
+	FrameInput   = 16 // data: what was typed
+	FrameResize  = 17 // data: columns, rows (uint16 each, big endian)
+	FrameHeader  = 16
+	FrameDataMax = 64 << 10
 )
 
 // FileInfo describes a path without following a last symbolic link.
@@ -147,10 +209,103 @@ type MoveRequest struct {
 	Overwrite bool   `json:"overwrite,omitempty"`
 }
 
+// RevisionAbsent stands for the revision of a file that is not there.
+const RevisionAbsent = "absent"
+
+// PatchRequest changes one file at once: either Edits, each on the text that the one before left, or the whole Content.
+type PatchRequest struct {
+	Path             string     `json:"path"`
+	Edits            []TextEdit `json:"edits,omitempty"`
+	Content          *string    `json:"content,omitempty"`
+	ExpectedRevision string     `json:"expected_revision,omitempty"` // SHA-256, RevisionAbsent, or "" for any
+}
+
+type TextEdit struct {
+	OldText    string `json:"old_text"`
+	NewText    string `json:"new_text"`
+	ReplaceAll bool   `json:"replace_all,omitempty"`
+}
+
+type PatchResult struct {
+	Path             string   `json:"path"`
+	Revision         string   `json:"revision"`
+	PreviousRevision string   `json:"previous_revision,omitempty"` // RevisionAbsent: the file is new; "" above 256 MiB
+	BytesWritten     int64    `json:"bytes_written"`
+	Durable          bool     `json:"durable"`
+	Replacements     int      `json:"replacements"`
+	File             FileInfo `json:"file"`
+}
+
+type SearchRequest struct {
+	Path            string   `json:"path"`
+	Pattern         string   `json:"pattern"`
+	Regex           bool     `json:"regex,omitempty"`
+	CaseInsensitive bool     `json:"case_insensitive,omitempty"`
+	Include         []string `json:"include,omitempty"`
+	Exclude         []string `json:"exclude,omitempty"`
+	MaxMatches      int      `json:"max_matches"`
+	MaxFileBytes    int64    `json:"max_file_bytes"`
+	ContextLines    int      `json:"context_lines,omitempty"`
+}
+
+type SearchResult struct {
+	Matches      []SearchMatch `json:"matches"`
+	Truncated    bool          `json:"truncated"`
+	StopReason   *string       `json:"stop_reason"` // null: everything was searched
+	FilesScanned int           `json:"files_scanned"`
+}
+
+// SearchMatch is one line. Texts are cut to 1,000 bytes, the line's around the match; what is not UTF-8 is shown as U+FFFD.
+type SearchMatch struct {
+	Path   string   `json:"path"`
+	Line   int      `json:"line"`   // from 1
+	Column int      `json:"column"` // byte of the line, from 1
+	Text   string   `json:"text"`
+	Before []string `json:"before"`
+	After  []string `json:"after"`
+}
+
+// Changes is one page, in the order of a walk that takes names byte by byte. With summary it has no entries but counts.
+type Changes struct {
+	Changes    []Change       `json:"changes"`
+	NextCursor *string        `json:"next_cursor"`
+	Summary    *ChangeSummary `json:"summary"`
+}
+
+type Change struct {
+	Path   string `json:"path"`
+	Kind   string `json:"change"` // added, modified, metadata, deleted, replaced
+	Type   string `json:"type"`   // as in FileInfo; of what was there when deleted
+	Size   int64  `json:"size"`
+	Mode   string `json:"mode"`
+	SHA256 string `json:"sha256,omitempty"`
+}
+
+// ChangeSummary counts the whole of the filter. Truncated: there is more than was counted.
+type ChangeSummary struct {
+	Added     int  `json:"added"`
+	Modified  int  `json:"modified"`
+	Metadata  int  `json:"metadata"`
+	Deleted   int  `json:"deleted"`
+	Replaced  int  `json:"replaced"`
+	Truncated bool `json:"truncated"`
+}
+
 // Activity is what the idle clock asks: commands started through exec that still run, and until when each counts.
 type Activity struct {
 	RunningSessions int `json:"running_sessions"`
 	// BusyUntil is the latest end of "1 hour or the command's own timeout" over the running commands; null when none.
+	BusyUntil *string `json:"busy_until"`
+	// LastEndedAt: idleness counts from the end of the last command, which nobody may have waited for; null when none has ended.
+	LastEndedAt *string `json:"last_ended_at"`
+	// Commands are those that count longest, at most 16.
+	Commands []BusyCommand `json:"commands"`
+}
+
+// BusyCommand is a command that keeps the workspace from idle suspend.
+type BusyCommand struct {
+	SessionID string  `json:"session_id"`
+	StartedAt *string `json:"started_at"`
 	BusyUntil *string `json:"busy_until"`
 }
 

@@ -16,9 +16,11 @@ package wire
 //	POST /disks/delete          DeleteRequest     -> {}
 //	POST /workspaces/fence      Fenced            -> {}        from now on lower fences are refused; waits for what still runs
 //	POST /workspaces/delete     Fenced            -> {}        machine stopped, every file gone
+//	POST /disks/read            DiskReadRequest   -> DiskReader   disk.go; carries no fence
 //	GET  /inventory             -> Inventory
 //	GET  /events?after=N        -> NDJSON of Event, kept open, a blank line every 15 s
 //	GET  /stats                 -> Stats
+//	GET  /leftovers             -> Leftovers  what carries this instance's name and belongs to nothing
 //	GET  /healthz               -> {}
 //
 // A refusal is HostError. Codes: bad_request 400, not_found 404, fenced 409, not_running 409, already_running 409,
@@ -175,11 +177,19 @@ type Stats struct {
 type MachineStats struct {
 	WorkspaceID string `json:"workspace_id"`
 	Epoch       int64  `json:"epoch"`
+	Fence       int64  `json:"fence"` // with the workspace's id it names the machine whose counters these are
 	CPUUsec     int64  `json:"cpu_usec"`
 	MemoryBytes int64  `json:"memory_bytes"`
 	DiskBytes   int64  `json:"disk_bytes"`
 	RxBytes     int64  `json:"rx_bytes"`
 	TxBytes     int64  `json:"tx_bytes"`
+}
+
+// Leftovers is what the kernel or the disk holds under the instance's name and no slot of hostd's owns. What is there at two looks
+// in a row is removed.
+type Leftovers struct {
+	Found        []string `json:"found"`
+	RemovedTotal int64    `json:"removed_total"` // since hostd began
 }
 
 type HostError struct {

@@ -54,6 +54,10 @@ func Unavailable(reason, message string) *Error {
 	return refuse(http.StatusServiceUnavailable, "service_unavailable", reason, message)
 }
 
+func Timeout(message string) *Error {
+	return refuse(http.StatusGatewayTimeout, "timeout", "", message)
+}
+
 // TooLarge is 413 with the bound in details.max_bytes.
 func TooLarge(message string, maxBytes int64) *Error {
 	return refuse(http.StatusRequestEntityTooLarge, "payload_too_large", "", message).With("max_bytes", maxBytes)

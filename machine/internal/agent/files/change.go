@@ -23,7 +23,7 @@ const (
 
 // Mkdir makes a directory. With parents an existing directory is fine.
 func Mkdir(r *guestroot.Root, req wire.MkdirRequest, owner Owner) (wire.FileInfo, error) {
-	if err := checkPath(req.Path); err != nil {
+	if err := CheckPath(req.Path); err != nil {
 		return wire.FileInfo{}, err
 	}
 	mode, err := parseMode(req.Mode)
@@ -54,15 +54,15 @@ func mkdirOne(r *guestroot.Root, path string, mode uint32, owner Owner) error {
 	}
 	defer at.close()
 	if err := unix.Mkdirat(at.dir, at.name, 0o700); err != nil {
-		return explain(err, path)
+		return Explain(err, path)
 	}
 	fd, err := unix.Openat(at.dir, at.name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return explain(err, path)
+		return Explain(err, path)
 	}
 	defer unix.Close(fd)
 	err = errors.Join(unix.Fchown(fd, owner.UID, owner.GID), unix.Fchmod(fd, mode), unix.Fsync(at.dir))
-	return explain(err, path)
+	return Explain(err, path)
 }
 
 func isDirectory(r *guestroot.Root, path string) bool {
@@ -80,7 +80,7 @@ func makeParents(r *guestroot.Root, dir string, owner Owner) error {
 	}
 	parts := strings.Split(strings.Trim(dir, "/"), "/")
 	if len(parts) > componentsMax {
-		return explain(unix.ENAMETOOLONG, dir)
+		return Explain(unix.ENAMETOOLONG, dir)
 	}
 	path := ""
 	for _, part := range parts {
@@ -92,7 +92,7 @@ func makeParents(r *guestroot.Root, dir string, owner Owner) error {
 		if err != nil && !isDirectory(r, path) {
 			var refusal *fail.Error
 			if errors.As(err, &refusal) && refusal.Reason == "already_exists" {
-				return explain(unix.ENOTDIR, path)
+				return Explain(unix.ENOTDIR, path)
 			}
 			return err
 		}
@@ -103,7 +103,7 @@ func makeParents(r *guestroot.Root, dir string, owner Owner) error {
 // Move renames. Without overwrite an existing target is refused, atomically.
 func Move(r *guestroot.Root, req wire.MoveRequest) (wire.FileInfo, error) {
 	for _, path := range []string{req.From, req.To} {
-		if err := checkPath(path); err != nil {
+		if err := CheckPath(path); err != nil {
 			return wire.FileInfo{}, err
 		}
 	}
@@ -113,7 +113,7 @@ func Move(r *guestroot.Root, req wire.MoveRequest) (wire.FileInfo, error) {
 	}
 	defer from.close()
 	if _, err := from.stat(); err != nil {
-		return wire.FileInfo{}, explain(err, req.From)
+		return wire.FileInfo{}, Explain(err, req.From)
 	}
 	to, err := locate(r, req.To)
 	if err != nil {
@@ -121,7 +121,7 @@ func Move(r *guestroot.Root, req wire.MoveRequest) (wire.FileInfo, error) {
 	}
 	defer to.close()
 	if err := rename(from, to, req.Overwrite); err != nil {
-		return wire.FileInfo{}, explain(err, req.To)
+		return wire.FileInfo{}, Explain(err, req.To)
 	}
 	// Durable when it answers, as a write is; a file system without fsync of directories has moved it all the same.
 	_ = errors.Join(unix.Fsync(to.dir), unix.Fsync(from.dir))
@@ -145,7 +145,7 @@ func rename(from, to *place, overwrite bool) error {
 
 // Delete removes a file, a link, or a directory with all that is in it when recursive.
 func Delete(r *guestroot.Root, path string, recursive bool) error {
-	if err := checkPath(path); err != nil {
+	if err := CheckPath(path); err != nil {
 		return err
 	}
 	at, err := locate(r, path)
@@ -155,7 +155,7 @@ func Delete(r *guestroot.Root, path string, recursive bool) error {
 	defer at.close()
 	st, err := at.stat()
 	if err != nil {
-		return explain(err, path)
+		return Explain(err, path)
 	}
 	if st.Mode&unix.S_IFMT != unix.S_IFDIR {
 		err = unix.Unlinkat(at.dir, at.name, 0)
@@ -163,7 +163,7 @@ func Delete(r *guestroot.Root, path string, recursive bool) error {
 		err = removeTree(at.dir, at.name, depthMax)
 	}
 	if err != nil {
-		return explain(err, path)
+		return Explain(err, path)
 	}
 	_ = unix.Fsync(at.dir) // as in Move
 	return nil

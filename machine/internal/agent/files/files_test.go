@@ -52,6 +52,27 @@ func reason(err error) string {
 	return "not a refusal"
 }
 
+// detail is the first of the named details of a refusal.
+func detail(err error, names ...string) any {
+	var refusal *fail.Error
+	if errors.As(err, &refusal) {
+		for _, name := range names {
+			if value, ok := refusal.Details[name]; ok {
+				return value
+			}
+		}
+	}
+	return nil
+}
+
+func openRoot(t *testing.T, root string) *guestroot.Root {
+	t.Helper()
+	r, err := guestroot.OpenDir(root)
+	must(t, err)
+	t.Cleanup(r.Release)
+	return r
+}
+
 func content(t *testing.T, r *guestroot.Root, path string) (string, error) {
 	c, err := Read(r, path, 0, -1, true)
 	if err != nil {
@@ -189,6 +210,24 @@ func TestWhatIsNoFileIsRefusedAtOnce(t *testing.T) {
 	}
 	if time.Since(begun) > time.Second {
 		t.Fatal("something waited")
+	}
+}
+
+func TestAnEmptyFileHasARevisionAndOneThatOnlySaysSoHasNone(t *testing.T) {
+	r, root := tree(t)
+	must(t, os.WriteFile(filepath.Join(root, "empty"), nil, 0o644))
+	c, err := Read(r, "/empty", 0, -1, true)
+	must(t, err)
+	defer c.File.Close()
+	if c.Length != 0 || c.Revision != sumOf(nil) {
+		t.Fatalf("%+v", c)
+	}
+	host := openRoot(t, "/")
+	c, err = Read(host, "/proc/self/status", 0, -1, true)
+	must(t, err)
+	defer c.File.Close()
+	if b, err := io.ReadAll(c); err != nil || len(b) == 0 || c.Length != -1 || c.Revision != "" {
+		t.Fatalf("%q %v %+v", b, err, c)
 	}
 }
 

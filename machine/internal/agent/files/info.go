@@ -29,17 +29,17 @@ const (
 
 // Stat describes a path without following a last link; withRevision adds the content's digest.
 func Stat(r *guestroot.Root, path string, withRevision bool) (wire.FileInfo, error) {
-	if err := checkPath(path); err != nil {
+	if err := CheckPath(path); err != nil {
 		return wire.FileInfo{}, err
 	}
 	fd, err := r.Open(path, unix.O_PATH|unix.O_NOFOLLOW, 0)
 	if err != nil {
-		return wire.FileInfo{}, explain(err, path)
+		return wire.FileInfo{}, Explain(err, path)
 	}
 	defer unix.Close(fd)
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
-		return wire.FileInfo{}, explain(err, path)
+		return wire.FileInfo{}, Explain(err, path)
 	}
 	info := describe(path, baseOf(path), &st)
 	if info.Type == "symlink" {
@@ -48,6 +48,18 @@ func Stat(r *guestroot.Root, path string, withRevision bool) (wire.FileInfo, err
 	if withRevision && info.Type == "file" && st.Size <= statRevisionBytesMax {
 		info.Revision, err = revisionOf(r, path, statRevisionBytesMax)
 	}
+	return info, err
+}
+
+// StatTarget describes the regular file that a path leads to, with its revision.
+func StatTarget(r *guestroot.Root, path string) (wire.FileInfo, error) {
+	f, st, err := openRegular(r, path)
+	if err != nil {
+		return wire.FileInfo{}, err
+	}
+	defer f.Close()
+	info := describe(path, baseOf(path), &st)
+	info.Revision, err = Digest(f, &st, statRevisionBytesMax)
 	return info, err
 }
 
@@ -60,13 +72,17 @@ func baseOf(path string) string {
 
 func describe(path, name string, st *unix.Stat_t) wire.FileInfo {
 	return wire.FileInfo{
-		Path: path, Name: name, Type: typeOf(st.Mode), Size: max(st.Size, 0),
-		Mode:       fmt.Sprintf("%04o", st.Mode&0o7777),
+		Path: path, Name: name, Type: TypeOf(st.Mode), Size: max(st.Size, 0),
+		Mode:       Octal(st.Mode),
 		ModifiedAt: time.Unix(st.Mtim.Unix()).UTC().Format("2006-01-02T15:04:05.000Z"),
 	}
 }
 
-func typeOf(mode uint32) string {
+// Octal is the wire's form of a mode.
+func Octal(mode uint32) string { return fmt.Sprintf("%04o", mode&0o7777) }
+
+// TypeOf is the wire's word for a mode.
+func TypeOf(mode uint32) string {
 	switch mode & unix.S_IFMT {
 	case unix.S_IFREG:
 		return "file"
@@ -94,19 +110,19 @@ func openRegular(r *guestroot.Root, path string) (*os.File, unix.Stat_t, error) 
 	// O_PATH first: opening a device can have effects, and a FIFO would count as its reader.
 	probe, err := r.Open(path, unix.O_PATH, 0)
 	if err != nil {
-		return nil, st, explain(err, path)
+		return nil, st, Explain(err, path)
 	}
 	err = unix.Fstat(probe, &st)
 	unix.Close(probe)
 	if err != nil {
-		return nil, st, explain(err, path)
+		return nil, st, Explain(err, path)
 	}
 	if st.Mode&unix.S_IFMT != unix.S_IFREG {
 		return nil, st, notAFile(path)
 	}
 	fd, err := r.Open(path, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
 	if err != nil {
-		return nil, st, explain(err, path)
+		return nil, st, Explain(err, path)
 	}
 	f := os.NewFile(uintptr(fd), baseOf(path))
 	if err := unix.Fstat(fd, &st); err != nil || st.Mode&unix.S_IFMT != unix.S_IFREG {
@@ -127,11 +143,11 @@ func revisionOf(r *guestroot.Root, path string, bytesMax int64) (string, error) 
 		return "", err
 	}
 	defer f.Close()
-	return digest(f, &st, bytesMax)
+	return Digest(f, &st, bytesMax)
 }
 
-// digest hashes an open file; the digest of an unchanged file is remembered.
-func digest(f *os.File, st *unix.Stat_t, bytesMax int64) (string, error) {
+// Digest hashes an open file, "" when it is or grows larger than bytesMax. That of an unchanged file is remembered.
+func Digest(f *os.File, st *unix.Stat_t, bytesMax int64) (string, error) {
 	if st.Size > bytesMax {
 		return "", nil
 	}
@@ -154,7 +170,7 @@ func digest(f *os.File, st *unix.Stat_t, bytesMax int64) (string, error) {
 // List reads a directory, sorted by name. Above limit entries it is cut off and says so.
 func List(r *guestroot.Root, path string, limit int) (wire.FileList, error) {
 	list := wire.FileList{Entries: []wire.FileInfo{}}
-	if err := checkPath(path); err != nil {
+	if err := CheckPath(path); err != nil {
 		return list, err
 	}
 	if limit == 0 {
@@ -165,19 +181,19 @@ func List(r *guestroot.Root, path string, limit int) (wire.FileList, error) {
 	}
 	fd, err := r.Open(path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NONBLOCK, 0)
 	if err != nil {
-		return list, explain(err, path)
+		return list, Explain(err, path)
 	}
 	dir := os.NewFile(uintptr(fd), "directory")
 	defer dir.Close()
 	names, err := dir.Readdirnames(directoryNamesMax)
 	if err != nil && err != io.EOF {
-		return list, explain(err, path)
+		return list, Explain(err, path)
 	}
 	list.Truncated = len(names) == directoryNamesMax
 	sort.Strings(names)
 	prefix := strings.TrimRight(path, "/") + "/"
 	for _, name := range names {
-		if hidden(name) {
+		if Hidden(name) {
 			continue
 		}
 		if len(list.Entries) == limit {
@@ -197,14 +213,19 @@ func entryOf(dir int, prefix, name string) (wire.FileInfo, bool) {
 	if unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil {
 		return wire.FileInfo{}, false
 	}
-	shown := name
-	if !utf8.ValidString(name) {
-		quoted := strconv.QuoteToASCII(name)
-		shown = quoted[1 : len(quoted)-1]
-	}
+	shown := Shown(name)
 	info := describe(prefix+shown, shown, &st)
 	if info.Type == "symlink" {
 		info.Target = readLink(dir, name)
 	}
 	return info, true
+}
+
+// Shown is a name as JSON can say it: bytes that are no UTF-8 are escaped.
+func Shown(name string) string {
+	if utf8.ValidString(name) {
+		return name
+	}
+	quoted := strconv.QuoteToASCII(name)
+	return quoted[1 : len(quoted)-1]
 }

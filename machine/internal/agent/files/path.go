@@ -19,7 +19,8 @@ const (
 	linksMax     = 40
 )
 
-func checkPath(path string) error {
+// CheckPath refuses what cannot be a path of the guest.
+func CheckPath(path string) error {
 	switch {
 	case path == "" || path[0] != '/':
 		return fail.Invalid("invalid_path", "A path is absolute")
@@ -63,7 +64,7 @@ func locate(r *guestroot.Root, path string) (*place, error) {
 	}
 	fd, err := r.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NONBLOCK, 0)
 	if err != nil {
-		return nil, explain(err, path)
+		return nil, Explain(err, path)
 	}
 	return &place{dir: fd, name: name}, nil
 }
@@ -87,15 +88,15 @@ func locateTarget(r *guestroot.Root, path string) (*place, error) {
 			target = dir + target
 		}
 		if len(target) > pathBytesMax {
-			return nil, explain(unix.ENAMETOOLONG, path)
+			return nil, Explain(unix.ENAMETOOLONG, path)
 		}
 		path = target
 	}
-	return nil, explain(unix.ELOOP, path)
+	return nil, Explain(unix.ELOOP, path)
 }
 
-// explain names what the guest's tree answered.
-func explain(err error, path string) error {
+// Explain names what the guest's tree answered.
+func Explain(err error, path string) error {
 	var errno unix.Errno
 	if !errors.As(err, &errno) {
 		return err

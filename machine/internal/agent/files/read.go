@@ -1,6 +1,7 @@
 package files
 
 import (
+	"bytes"
 	"io"
 	"os"
 
@@ -23,7 +24,7 @@ type Content struct {
 
 // Read opens a regular file from offset on; length -1 is the rest. The caller closes File.
 func Read(r *guestroot.Root, path string, offset, length int64, withRevision bool) (*Content, error) {
-	if err := checkPath(path); err != nil {
+	if err := CheckPath(path); err != nil {
 		return nil, err
 	}
 	if offset < 0 || length < -1 {
@@ -38,10 +39,10 @@ func Read(r *guestroot.Root, path string, offset, length int64, withRevision boo
 		f.Close()
 		return nil, err
 	}
-	if withRevision && st.Size <= ReadRevisionBytesMax && st.Size > 0 {
-		if c.Revision, err = digest(f, &st, ReadRevisionBytesMax); err != nil {
+	if withRevision && st.Size <= ReadRevisionBytesMax && c.Length >= 0 {
+		if c.Revision, err = Digest(f, &st, ReadRevisionBytesMax); err != nil {
 			f.Close()
-			return nil, explain(err, path)
+			return nil, Explain(err, path)
 		}
 	}
 	return c, nil
@@ -49,9 +50,7 @@ func Read(r *guestroot.Root, path string, offset, length int64, withRevision boo
 
 func (c *Content) limit(offset, length int64) error {
 	if c.SizeBytes == 0 && offset == 0 {
-		c.Length = -1
-		c.Reader = io.LimitReader(c.File, unknownBytesMax)
-		return nil
+		return c.limitUnknown()
 	}
 	if offset > c.SizeBytes {
 		return fail.RangeNotSatisfiable(c.SizeBytes)
@@ -61,6 +60,20 @@ func (c *Content) limit(offset, length int64) error {
 		c.Length = min(c.Length, length)
 	}
 	c.Reader = io.NewSectionReader(c.File, offset, c.Length)
+	return nil
+}
+
+// limitUnknown tells an empty file from one that only says so, as those of /proc do: by what it gives.
+func (c *Content) limitUnknown() error {
+	first := make([]byte, 4<<10)
+	n, err := io.ReadAtLeast(c.File, first, 1)
+	if err != nil && err != io.EOF {
+		return err
+	}
+	c.Reader = io.LimitReader(io.MultiReader(bytes.NewReader(first[:n]), c.File), unknownBytesMax)
+	if n > 0 {
+		c.Length = -1
+	}
 	return nil
 }
 

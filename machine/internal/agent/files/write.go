@@ -34,16 +34,19 @@ type WriteOptions struct {
 	CreateParents bool
 	Mode          string // octal; "" keeps an existing file's, 0644 for a new one
 	Owner         Owner
+	// Announce is told what is about to be written, at the last moment before it takes effect; its error stops the write.
+	// sizeBefore is of the file that an append extends.
+	Announce func(result wire.WriteResult, sizeBefore int64) error
 }
 
-// hidden is a file that a write has not finished.
-func hidden(name string) bool {
+// Hidden is a file that a write has not finished.
+func Hidden(name string) bool {
 	return strings.HasPrefix(name, hiddenPrefix) && strings.HasSuffix(name, hiddenSuffix) && len(name) == len(hiddenPrefix)+32+len(hiddenSuffix)
 }
 
 // Write puts body at path: whole and durable, or not at all. body ends with an error when the sender went away.
 func Write(r *guestroot.Root, path string, body io.Reader, o WriteOptions) (wire.WriteResult, error) {
-	if err := checkPath(path); err != nil {
+	if err := CheckPath(path); err != nil {
 		return wire.WriteResult{}, err
 	}
 	mode, err := parseMode(o.Mode)
@@ -51,7 +54,7 @@ func Write(r *guestroot.Root, path string, body io.Reader, o WriteOptions) (wire
 		return wire.WriteResult{}, err
 	}
 	if strings.HasSuffix(path, "/") {
-		return wire.WriteResult{}, explain(unix.EISDIR, path)
+		return wire.WriteResult{}, Explain(unix.EISDIR, path)
 	}
 	if o.CreateParents {
 		dir, _ := split(path)
@@ -65,6 +68,10 @@ func Write(r *guestroot.Root, path string, body io.Reader, o WriteOptions) (wire
 	}
 	defer at.close()
 	w := &writing{at: at, owner: o.Owner, mode: mode, path: path}
+	if o.Announce != nil {
+		w.announce = func(sizeBefore int64) error { return o.Announce(w.result, sizeBefore) }
+	}
+	// Refused before the body is read; looked at again when it is the file's turn.
 	if w.old, err = w.existing(); err != nil {
 		return wire.WriteResult{}, err
 	}
@@ -73,7 +80,7 @@ func Write(r *guestroot.Root, path string, body io.Reader, o WriteOptions) (wire
 	} else {
 		err = w.replace(body)
 	}
-	return w.result, explain(err, path)
+	return w.result, Explain(err, path)
 }
 
 type writing struct {
@@ -83,6 +90,10 @@ type writing struct {
 	mode   int64        // -1: not given
 	old    *unix.Stat_t // nil: a new file
 	result wire.WriteResult
+
+	announce func(sizeBefore int64) error // nil: nobody wants to know
+	locked   bool                         // the caller holds the file's turn
+	bytesMax int64                        // 0: WriteBytesMax
 }
 
 func (w *writing) existing() (*unix.Stat_t, error) {
@@ -91,7 +102,7 @@ func (w *writing) existing() (*unix.Stat_t, error) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, explain(err, w.path)
+		return nil, Explain(err, w.path)
 	}
 	if st.Mode&unix.S_IFMT != unix.S_IFREG {
 		return nil, notAFile(w.path)
@@ -120,22 +131,71 @@ func (w *writing) replace(body io.Reader) (err error) {
 	if err := w.copy(f, body); err != nil {
 		return err
 	}
+	if !w.locked {
+		release, err := turns.take(w.at)
+		if err != nil {
+			return err
+		}
+		defer release()
+		if w.old, err = w.existing(); err != nil {
+			return err
+		}
+	}
 	if err := w.dress(fd); err != nil {
 		return err
 	}
 	if err := f.Sync(); err != nil {
 		return err
 	}
+	w.result.Revision = w.result.SHA256
+	if err := w.tell(0); err != nil {
+		return err
+	}
 	if err := unix.Renameat(w.at.dir, name, w.at.dir, w.at.name); err != nil {
 		return err
 	}
-	w.result.Revision = w.result.SHA256
 	w.result.Durable = unix.Fsync(w.at.dir) == nil
 	return nil
 }
 
-// append adds to the file in place, and takes back what a vanished sender left incomplete.
+func (w *writing) tell(sizeBefore int64) error {
+	if w.announce == nil {
+		return nil
+	}
+	return w.announce(sizeBefore)
+}
+
+// append adds to the file in place, and takes back what did not become whole.
 func (w *writing) append(body io.Reader) error {
+	// The whole body first: bytes that are appended can be read by others at once.
+	data, err := io.ReadAll(io.LimitReader(body, WriteBytesMax+1))
+	if err != nil {
+		return bodyError(err)
+	}
+	if len(data) > WriteBytesMax {
+		return fail.TooLarge("The body is too large", WriteBytesMax)
+	}
+	release, err := turns.take(w.at)
+	if err != nil {
+		return err
+	}
+	defer release()
+	if w.old, err = w.existing(); err != nil {
+		return err
+	}
+	return w.appendInTurn(data)
+}
+
+func (w *writing) appendInTurn(data []byte) error {
+	sum := sha256.Sum256(data)
+	w.result = wire.WriteResult{Path: w.path, BytesWritten: int64(len(data)), SHA256: hex.EncodeToString(sum[:])}
+	size := int64(0)
+	if w.old != nil {
+		size = w.old.Size
+	}
+	if err := w.tell(size); err != nil {
+		return err
+	}
 	fd, err := unix.Openat(w.at.dir, w.at.name, unix.O_RDWR|unix.O_CREAT|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0o600)
 	if err != nil {
 		return err
@@ -149,25 +209,17 @@ func (w *writing) append(body io.Reader) error {
 	if st.Mode&unix.S_IFMT != unix.S_IFREG {
 		return notAFile(w.path)
 	}
-	// The whole body first: bytes that are appended can be read by others at once.
-	data, err := io.ReadAll(io.LimitReader(body, WriteBytesMax+1))
-	if err != nil {
-		return w.undoCreate(bodyError(err))
-	}
-	if len(data) > WriteBytesMax {
-		return w.undoCreate(fail.TooLarge("The body is too large", WriteBytesMax))
-	}
 	if err := w.appendBytes(f, data); err != nil {
-		return errors.Join(err, unix.Ftruncate(fd, st.Size))
+		return errors.Join(err, unix.Ftruncate(fd, st.Size), w.undoCreate())
 	}
-	return w.finishAppend(f, data)
+	return w.finishAppend(f)
 }
 
-func (w *writing) undoCreate(err error) error {
+func (w *writing) undoCreate() error {
 	if w.old != nil {
-		return err
+		return nil
 	}
-	return errors.Join(err, unix.Unlinkat(w.at.dir, w.at.name, 0))
+	return unix.Unlinkat(w.at.dir, w.at.name, 0)
 }
 
 func (w *writing) appendBytes(f *os.File, data []byte) error {
@@ -178,7 +230,7 @@ func (w *writing) appendBytes(f *os.File, data []byte) error {
 	return err
 }
 
-func (w *writing) finishAppend(f *os.File, data []byte) error {
+func (w *writing) finishAppend(f *os.File) error {
 	if w.old == nil || w.mode >= 0 {
 		if err := w.dress(int(f.Fd())); err != nil {
 			return err
@@ -188,29 +240,30 @@ func (w *writing) finishAppend(f *os.File, data []byte) error {
 		return err
 	}
 	w.result.Durable = unix.Fsync(w.at.dir) == nil
-	sum := sha256.Sum256(data)
-	w.result.Path, w.result.BytesWritten = w.path, int64(len(data))
-	w.result.SHA256 = hex.EncodeToString(sum[:])
 	var st unix.Stat_t
 	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
 		return err
 	}
 	var err error
-	w.result.Revision, err = digest(f, &st, statRevisionBytesMax)
+	w.result.Revision, err = Digest(f, &st, statRevisionBytesMax)
 	return err
 }
 
 // copy streams the body into the file and its digest.
 func (w *writing) copy(f *os.File, body io.Reader) error {
+	bytesMax := w.bytesMax
+	if bytesMax == 0 {
+		bytesMax = WriteBytesMax
+	}
 	hash := sha256.New()
 	// A plain struct around the file keeps io.Copy from looking for a faster way that bypasses the buffer.
 	to := io.MultiWriter(struct{ io.Writer }{f}, hash)
-	n, err := io.CopyBuffer(to, struct{ io.Reader }{io.LimitReader(body, WriteBytesMax+1)}, make([]byte, 256<<10))
+	n, err := io.CopyBuffer(to, struct{ io.Reader }{io.LimitReader(body, bytesMax+1)}, make([]byte, 256<<10))
 	if err != nil {
 		return bodyError(err)
 	}
-	if n > WriteBytesMax {
-		return fail.TooLarge("The body is too large", WriteBytesMax)
+	if n > bytesMax {
+		return fail.TooLarge("The body is too large", bytesMax)
 	}
 	w.result = wire.WriteResult{Path: w.path, BytesWritten: n, SHA256: hex.EncodeToString(hash.Sum(nil))}
 	return nil

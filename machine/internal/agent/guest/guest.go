@@ -45,9 +45,16 @@ func New(binary string, layout spawn.Layout, reaper *reap.Reaper) (*Guest, error
 		log.Printf("the number of tasks is not limited: %v", err)
 	}
 	g.tasks = tasks
-	next, err := g.launch()
-	g.next = next
-	return g, err
+	g.mu.Lock() // whoever needs the spawner waits for it; the agent may answer meanwhile
+	go func() {
+		defer g.mu.Unlock()
+		next, err := g.launch()
+		if err != nil {
+			log.Fatalf("the first spawner: %v", err) // a slot without one is none
+		}
+		g.next = next
+	}()
+	return g, nil
 }
 
 func (g *Guest) launch() (*spawn.Spawner, error) {
@@ -59,7 +66,7 @@ func (g *Guest) launch() (*spawn.Spawner, error) {
 	if g.tasks != nil {
 		err = g.tasks.enter(s.PID)
 	}
-	return s, err
+	return s, errors.Join(err, s.Prepare())
 }
 
 // SetTasks bounds how many tasks the guest may have.
@@ -99,6 +106,9 @@ func (g *Guest) adopt() error {
 		}
 	}
 	fd, err := s.Adopt()
+	for _, pid := range s.Workers {
+		g.reaper.Forget(pid)
+	}
 	if err != nil {
 		s.Close()
 		return fmt.Errorf("adopting the claim: %w", err)
@@ -187,8 +197,11 @@ func (g *Guest) retire(in *incumbent) {
 	g.current = nil
 	// Init is the spawner's child: as long as the spawner has not waited for it, its pid is not used again.
 	_ = unix.Kill(in.spawner.Guest, unix.SIGKILL)
+	// Before they are told to end: as long as nobody has waited for them, their pids are theirs.
+	for _, pid := range append([]int{in.spawner.PID}, in.spawner.Workers...) {
+		_ = unix.Kill(pid, unix.SIGKILL)
+	}
 	in.spawner.Close()
-	_ = unix.Kill(in.spawner.PID, unix.SIGKILL)
 	in.root.Release()
 	go func() {
 		in.starts.Wait()
@@ -214,6 +227,7 @@ func (g *Guest) Own() []int {
 	own := []int{os.Getpid()}
 	if g.current != nil {
 		own = append(own, g.current.spawner.PID, g.current.spawner.Guest)
+		own = append(own, g.current.spawner.Workers...)
 	}
 	return own
 }

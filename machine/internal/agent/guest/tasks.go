@@ -12,7 +12,7 @@ import (
 // point in another slot.
 const tasksDir = "/sys/fs/cgroup"
 
-// spawnerTasks is how many threads of a spawner count against the guest.
+// spawnerTasks is how many threads of a spawner and its workers count against the guest.
 const spawnerTasks = 24
 
 // taskLimit bounds the number of the guest's tasks in the sandbox's kernel. Nothing that polls can: five hundred runnable

@@ -81,3 +81,6 @@ func (r *Root) ReadSmall(path string, bytesMax int64) ([]byte, error) {
 	}
 	return io.ReadAll(io.LimitReader(f, bytesMax))
 }
+
+// FD is the root's own descriptor, valid while the root is held.
+func (r *Root) FD() int { return r.fd }

@@ -40,6 +40,9 @@ func Apply(r *guestroot.Root, stateDir string, in wire.Incarnation) error {
 	return errors.Join(failed...)
 }
 
+// Continue is for a machine that goes on as the same workspace's: its disk says who it is already, and only the kernel has forgotten.
+func Continue(in wire.Incarnation) error { return unix.Sethostname([]byte(in.Hostname)) }
+
 // marker remembers for which workspace the machine-id was made: a template's own id must not be shared by everyone.
 type marker struct {
 	WorkspaceID string `json:"workspace_id"`

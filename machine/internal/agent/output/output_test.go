@@ -105,6 +105,10 @@ func TestBytesTheDiskRefusesAreHeldInMemoryThenCountedAndExpired(t *testing.T) {
 	if err := os.RemoveAll(dir); err != nil {
 		t.Fatal(err)
 	}
+	// In the directory's place, so that it cannot be made again.
+	if err := os.WriteFile(dir, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for range 2 {
 		if err := s.Append([]byte("refused")); err != nil {
 			t.Fatal(err)

@@ -19,6 +19,12 @@ func (s *Stream) NewReader(offset int64) *Reader { return &Reader{stream: s, off
 // Offset is that of the next byte.
 func (r *Reader) Offset() int64 { return r.offset }
 
+// Pending says whether Read has something to say: bytes, or that they are gone.
+func (r *Reader) Pending() bool {
+	_, end := r.stream.Range()
+	return r.offset < end
+}
+
 // Read returns up to len(p) bytes that are there now; 0 at the end of what was written so far.
 func (r *Reader) Read(p []byte) (int, error) {
 	first, end := r.stream.Range()

@@ -3,6 +3,7 @@ package output
 
 import (
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"sort"
@@ -49,7 +50,7 @@ func NewStream(dir, name string, segmentBytes int64) *Stream {
 func LoadStream(dir, name string, end int64) (*Stream, error) {
 	s := NewStream(dir, name, SegmentBytes)
 	entries, err := os.ReadDir(dir)
-	if err != nil {
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
 	for _, e := range entries {
@@ -132,13 +133,27 @@ func (s *Stream) room() error {
 		return nil
 	}
 	s.closeFile()
-	f, err := os.OpenFile(s.path(s.end), os.O_WRONLY|os.O_CREATE|os.O_TRUNC|os.O_APPEND, 0o600)
+	f, err := s.create()
 	if err != nil {
 		return err
 	}
 	s.file = f
 	s.segments = append(s.segments, segment{start: s.end, end: s.end})
 	return nil
+}
+
+// create makes the file of the next segment, and the directory with the first: many commands write
+// nothing.
+func (s *Stream) create() (*os.File, error) {
+	const flags = os.O_WRONLY | os.O_CREATE | os.O_TRUNC | os.O_APPEND
+	f, err := os.OpenFile(s.path(s.end), flags, 0o600)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return f, err
+	}
+	if err := os.Mkdir(s.dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return nil, err
+	}
+	return os.OpenFile(s.path(s.end), flags, 0o600)
 }
 
 func (s *Stream) lose(n int) {

@@ -1,8 +1,10 @@
 package server
 
 import (
+	"encoding/json"
 	"net/http"
 	"strconv"
+	"time"
 
 	"github.com/berth-dev/berth/machine/internal/agent/fail"
 	"github.com/berth-dev/berth/machine/internal/agent/output"
@@ -30,9 +32,37 @@ func (m *machine) postExec(w http.ResponseWriter, r *http.Request) error {
 	if created {
 		status = http.StatusCreated
 	}
+	if created && r.URL.Query().Get("follow") == "true" {
+		if record, err := json.Marshal(s.Record()); err == nil && len(record) <= wire.FrameDataMax {
+			return startFollowed(w, r, s, record)
+		}
+	}
 	send(w, status, s.Record())
 	return nil
 }
+
+// startFollowed answers a start with the frames that a follower from the beginning would get, the record before them. It spares the
+// caller, who will follow anyway, another request while the command needs the processor.
+func startFollowed(w http.ResponseWriter, r *http.Request, s *session.Session, record []byte) error {
+	control := http.NewResponseController(w)
+	// The body was read: its deadline would end the stream.
+	if err := control.SetReadDeadline(time.Time{}); err != nil {
+		return err
+	}
+	frames := output.NewFrameWriter(w)
+	f, err := session.NewFollower(s, frames, control.Flush, 0, 0)
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", framesType)
+	w.WriteHeader(http.StatusCreated)
+	if err := frames.SendData(wire.FrameRecord, record); err == nil {
+		_ = f.Run(r.Context(), true) // the reader left: it comes back with its offsets
+	}
+	return nil
+}
+
+const framesType = "application/octet-stream"
 
 // defaultUser is the templates' own account, or root where a template has none.
 func (m *machine) defaultUser() string {
@@ -113,7 +143,7 @@ func (m *machine) getOutput(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	w.Header().Set("Content-Type", "application/octet-stream")
+	w.Header().Set("Content-Type", framesType)
 	w.WriteHeader(http.StatusOK)
 	_ = f.Run(r.Context(), follow) // the reader left: it comes back with its offsets
 	return nil

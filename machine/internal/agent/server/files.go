@@ -13,6 +13,9 @@ import (
 
 // withRoot runs with the guest's root held.
 func (m *machine) withRoot(do func(*guestroot.Root) error) error {
+	if m.disk != nil {
+		return do(m.disk)
+	}
 	if _, err := m.running(); err != nil {
 		return err
 	}
@@ -80,10 +83,18 @@ func (m *machine) putFile(w http.ResponseWriter, r *http.Request) error {
 	if r.ContentLength > files.WriteBytesMax {
 		return fail.TooLarge("The body is too large", files.WriteBytesMax)
 	}
+	key, err := keyOf(r)
+	if err != nil {
+		return err
+	}
 	return m.withRoot(func(root *guestroot.Root) error {
-		result, err := files.Write(root, q.Get("path"), r.Body, files.WriteOptions{
-			Append: appended, CreateParents: parents, Mode: q.Get("mode"), Owner: m.owner(),
-		})
+		var result wire.WriteResult
+		o := files.WriteOptions{Append: appended, CreateParents: parents, Mode: q.Get("mode"), Owner: m.owner()}
+		if key == "" {
+			result, err = files.Write(root, q.Get("path"), r.Body, o)
+		} else {
+			result, err = m.writeOnce(r, root, key, q.Get("path"), o)
+		}
 		if err != nil {
 			return err
 		}

@@ -2,20 +2,20 @@
 package server
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
-	"io"
 	"log"
-	"os"
 	"path/filepath"
 	"sync"
 
+	"github.com/berth-dev/berth/machine/internal/agent/browser"
 	"github.com/berth-dev/berth/machine/internal/agent/fail"
 	"github.com/berth-dev/berth/machine/internal/agent/files"
 	"github.com/berth-dev/berth/machine/internal/agent/guard"
 	"github.com/berth-dev/berth/machine/internal/agent/guest"
 	"github.com/berth-dev/berth/machine/internal/agent/guestroot"
+	"github.com/berth-dev/berth/machine/internal/agent/helper"
 	"github.com/berth-dev/berth/machine/internal/agent/identity"
+	"github.com/berth-dev/berth/machine/internal/agent/once"
+	"github.com/berth-dev/berth/machine/internal/agent/pty"
 	"github.com/berth-dev/berth/machine/internal/agent/reap"
 	"github.com/berth-dev/berth/machine/internal/agent/session"
 	"github.com/berth-dev/berth/machine/internal/wire"
@@ -26,6 +26,7 @@ type Paths struct {
 	Incarnations string
 	ClaimRoot    string
 	ClaimState   string
+	Layers       string // holds upper and template, outside the guest's root
 }
 
 // machine is everything behind the routes. Before the claim only keys, guest and reaper exist.
@@ -34,31 +35,25 @@ type machine struct {
 	keys   keys
 	guest  *guest.Guest
 	reaper *reap.Reaper
+	disk   *guestroot.Root // of a sleeping workspace: there is nothing else then
 
 	becoming sync.Mutex // one claim or change of incarnation at a time
 	mu       sync.RWMutex
 	sessions *session.Manager
 	guard    *guard.Guard
-
-	binary func() string
+	writes   *once.Memory // nil before the first keyed write
+	// terminals exist as soon as sessions do.
+	terminals *pty.Manager
+	helpers   *helper.Runner
+	browser   *browser.Browser
 }
 
 func newMachine(paths Paths, g *guest.Guest, reaper *reap.Reaper) *machine {
-	return &machine{paths: paths, keys: keys{dir: paths.Incarnations}, guest: g, reaper: reaper, binary: sync.OnceValue(ownDigest)}
-}
-
-// ownDigest says which agent this is: a restored machine runs an old one.
-func ownDigest() string {
-	f, err := os.Open("/proc/self/exe")
-	if err != nil {
-		return ""
+	helpers := helper.New(g, reaper)
+	return &machine{
+		paths: paths, keys: keys{dir: paths.Incarnations}, guest: g, reaper: reaper,
+		helpers: helpers, browser: browser.New(g, helpers),
 	}
-	defer f.Close()
-	hash := sha256.New()
-	if _, err := io.Copy(hash, f); err != nil {
-		return ""
-	}
-	return hex.EncodeToString(hash.Sum(nil))
 }
 
 // claim makes the slot a workspace's machine. The same claim again is answered as the first was.
@@ -101,13 +96,14 @@ func (m *machine) adopt(in wire.Incarnation) error {
 	if err != nil {
 		return err
 	}
-	sessions, err := session.Open(filepath.Join(m.paths.ClaimState, "exec"), m.guest, m.reaper, limits)
+	sessions, err := session.Open(filepath.Join(m.paths.ClaimState, "exec"), m.guest, m.reaper, forCommands(limits))
 	if err != nil {
 		return err
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.sessions = sessions
+	m.openTerminals(limits)
 	m.guard = guard.Start(m.guest, limits.MemoryBytes, limits.Processes)
 	return nil
 }
@@ -121,6 +117,15 @@ func (m *machine) identify(in wire.Incarnation) error {
 	return identity.Apply(root, m.paths.ClaimState, in)
 }
 
+// identifyAgain leaves the tree alone where nothing in it would change, since a resume waits for it.
+func (m *machine) identifyAgain(have, in wire.Incarnation) error {
+	same := have.WorkspaceID == in.WorkspaceID && have.Hostname == in.Hostname && have.Nameserver == in.Nameserver
+	if same && !in.RenewIdentity && in.Hostname != "" {
+		return identity.Continue(in)
+	}
+	return m.identify(in)
+}
+
 // become follows a restore: same memory, same disk, another incarnation.
 func (m *machine) become(in wire.Incarnation) {
 	m.becoming.Lock()
@@ -129,13 +134,14 @@ func (m *machine) become(in wire.Incarnation) {
 	if have.WorkspaceID == in.WorkspaceID && have.Epoch >= in.Epoch {
 		return // another caller was first
 	}
-	if err := m.identify(in); err != nil {
+	if err := m.identifyAgain(have, in); err != nil {
 		log.Printf("identity: %v", err)
 	}
 	limits := limitsOf(in)
 	m.mu.RLock()
 	m.guest.SetTasks(limits.Processes)
-	m.sessions.SetLimits(limits)
+	m.sessions.SetLimits(forCommands(limits))
+	m.terminals.SetLimits(forTerminals(limits))
 	m.guard.SetLimits(limits.MemoryBytes, limits.Processes)
 	m.mu.RUnlock()
 	m.keys.become(in)
@@ -156,7 +162,6 @@ func limitsOf(in wire.Incarnation) wire.GuestLimits {
 func (m *machine) shown(in wire.Incarnation) wire.Incarnation {
 	in.Key = ""
 	in.Protocol = wire.AgentProtocol
-	in.AgentSHA256 = m.binary()
 	return in
 }
 

@@ -28,7 +28,6 @@ const (
 // Serve answers until the listener fails.
 func Serve(listener net.Listener, paths Paths, g *guest.Guest, reaper *reap.Reaper) error {
 	m := newMachine(paths, g, reaper)
-	go m.binary() // a claim should not wait for the digest
 	server := &http.Server{
 		Handler:           m.handler(),
 		ReadHeaderTimeout: headerSecondsMax * time.Second,
@@ -60,6 +59,20 @@ func (m *machine) handler() http.Handler {
 		"GET /files/list":        m.getList,
 		"POST /files/mkdir":      m.postMkdir,
 		"POST /files/move":       m.postMove,
+		"POST /files/patch":      m.postPatch,
+		"POST /files/search":     m.postSearch,
+		"GET /changes":           m.getChanges,
+
+		"GET /processes":               m.getProcesses,
+		"POST /processes/{pid}/signal": m.postProcessSignal,
+		"POST /git/clone":              m.postGitClone,
+		"POST /git/status":             m.postGitStatus,
+		"POST /git/commit":             m.postGitCommit,
+		"POST /browser/screenshot":     m.postScreenshot,
+		"POST /browser/content":        m.postContent,
+	}
+	for pattern, h := range m.ptyRoutes() {
+		routes[pattern] = h
 	}
 	for pattern, h := range routes {
 		mux.Handle(pattern, m.forIncarnation(h))
@@ -157,12 +170,16 @@ func send(w http.ResponseWriter, status int, body any) {
 
 // parse reads one JSON value of known fields and nothing behind it.
 func parse(w http.ResponseWriter, r *http.Request, into any) error {
-	body := json.NewDecoder(http.MaxBytesReader(w, r.Body, jsonBytesMax))
+	return parseUpTo(w, r, into, jsonBytesMax)
+}
+
+func parseUpTo(w http.ResponseWriter, r *http.Request, into any, bytesMax int64) error {
+	body := json.NewDecoder(http.MaxBytesReader(w, r.Body, bytesMax))
 	body.DisallowUnknownFields()
 	err := body.Decode(into)
 	var tooLarge *http.MaxBytesError
 	if errors.As(err, &tooLarge) {
-		return fail.TooLarge("The body is too large", jsonBytesMax)
+		return fail.TooLarge("The body is too large", bytesMax)
 	}
 	if err != nil {
 		return fail.BadRequest("invalid_body", "The body is not the JSON that is expected")

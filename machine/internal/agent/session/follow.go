@@ -35,7 +35,8 @@ func NewFollower(s *Session, frames *output.FrameWriter, flush func() error, std
 		readers: [2]*output.Reader{s.stdout.NewReader(stdout), s.stderr.NewReader(stderr)}}, nil
 }
 
-// Run sends until the exit frame, or with follow false until there is nothing more right now.
+// Run sends until the exit frame, or with follow false until there is nothing more right now. The last frame goes out with the end of
+// the answer, in one packet: flushing that is the caller's.
 func (f *Follower) Run(ctx context.Context, follow bool) error {
 	defer f.readers[0].Close()
 	defer f.readers[1].Close()
@@ -72,6 +73,9 @@ func (f *Follower) sendAvailable() error {
 	for more := true; more; {
 		more = false
 		for i, r := range f.readers {
+			if !r.Pending() {
+				continue
+			}
 			at := r.Offset()
 			n, err := r.Read(f.frames.Room())
 			if err != nil {
@@ -114,10 +118,7 @@ func (f *Follower) sendError(err error) error {
 	if err != nil {
 		return err
 	}
-	if err := f.frames.SendData(wire.FrameError, data); err != nil {
-		return err
-	}
-	return f.flush()
+	return f.frames.SendData(wire.FrameError, data)
 }
 
 // expired names the stream that lost its oldest bytes, and where it begins.
@@ -142,8 +143,5 @@ func (f *Follower) sendExit() error {
 	if err != nil {
 		return err
 	}
-	if err := f.frames.SendData(wire.FrameExit, data); err != nil {
-		return err
-	}
-	return f.flush()
+	return f.frames.SendData(wire.FrameExit, data)
 }

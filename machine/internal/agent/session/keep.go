@@ -15,7 +15,8 @@ import (
 const outputBytesDefault = 256 << 20
 
 // keeper holds one bound over the retained output of all sessions: the oldest ended ones give theirs up first, then the
-// running ones their oldest segments.
+// running ones their oldest segments. Running ones that hold more than half go before them: whoever floods pays for it, or
+// nobody beside a flood could read what a short command has just said.
 type keeper struct {
 	manager *Manager
 
@@ -66,7 +67,9 @@ func (k *keeper) sessionEnded(s *Session) {
 		oldest := k.ended[0]
 		k.ended = k.ended[1:]
 		k.total -= oldest.bytes
-		_ = os.RemoveAll(oldest.dir) // what stays behind is found by the next boot's index
+		// What stays behind is found by the next boot's index: the record goes last.
+		_ = os.RemoveAll(oldest.dir)
+		_ = os.Remove(oldest.dir + recordSuffix)
 	}
 	if n := len(k.ended) - cachedMax; n > 0 && n <= len(k.ended) {
 		k.ended[n-1].s = nil
@@ -75,6 +78,13 @@ func (k *keeper) sessionEnded(s *Session) {
 
 // makeRoom runs with mu held.
 func (k *keeper) makeRoom() {
+	for k.total > k.limit && k.runningBytes() > k.limit/2 {
+		freed := k.trimRunning()
+		if freed == 0 {
+			break
+		}
+		k.total -= freed
+	}
 	for i := range k.ended {
 		if k.total <= k.limit {
 			return
@@ -124,6 +134,13 @@ func (k *keeper) trimRunning() int64 {
 	return largest.DropOldest()
 }
 
+func (k *keeper) runningBytes() (total int64) {
+	for _, stream := range k.runningStreams() {
+		total += stream.Retained()
+	}
+	return total
+}
+
 func (k *keeper) runningStreams() (all []*output.Stream) {
 	k.manager.processes.Range(func(key, _ any) bool {
 		all = append(all, key.(*Session).stdout, key.(*Session).stderr)
@@ -137,9 +154,7 @@ func (k *keeper) recount() {
 	for _, e := range k.ended {
 		k.total += e.bytes
 	}
-	for _, stream := range k.runningStreams() {
-		k.total += stream.Retained()
-	}
+	k.total += k.runningBytes()
 }
 
 // index counts what earlier boots left, oldest first.
@@ -154,10 +169,14 @@ func (k *keeper) index() {
 	}
 	var old []found
 	for _, e := range entries {
-		f := found{kept: kept{dir: filepath.Join(k.manager.dir, e.Name())}}
-		info, err := os.Stat(filepath.Join(f.dir, recordName))
+		name, ok := strings.CutSuffix(e.Name(), recordSuffix)
+		if !ok {
+			continue
+		}
+		f := found{kept: kept{dir: filepath.Join(k.manager.dir, name)}}
+		info, err := e.Info()
 		if err != nil {
-			continue // being made
+			continue
 		}
 		f.at = info.ModTime()
 		f.bytes = outputBytes(f.dir)

@@ -41,6 +41,7 @@ type Manager struct {
 	keep         *keeper
 	processesMax atomic.Uint64
 	processes    sync.Map // *Session -> pid of its leader, while it runs
+	lastEnded    atomic.Pointer[string]
 
 	mu      sync.Mutex
 	known   map[string]*Session // running, and the last ended ones
@@ -116,7 +117,7 @@ func (m *Manager) take(id string) (s *Session, mine bool, err error) {
 		return s, false, nil
 	}
 	if m.running >= runningMax {
-		return nil, false, fail.RateLimited("sessions", "Too many commands are running")
+		return nil, false, fail.RateLimited("too_many_sessions", "Too many commands are running")
 	}
 	s = &Session{dir: filepath.Join(m.dir, dirName(id)), ready: make(chan struct{})}
 	m.known[id] = s
@@ -150,6 +151,7 @@ func (m *Manager) remember(s *Session) {
 
 // ended books a session out of the running ones.
 func (m *Manager) ended(s *Session) {
+	m.lastEnded.Store(stamp(time.Now()))
 	m.processes.Delete(s)
 	m.release(s)
 	m.keep.sessionEnded(s)
@@ -173,7 +175,7 @@ func (m *Manager) Get(id string) (*Session, error) {
 		return s, s.startErr
 	}
 	s = &Session{dir: filepath.Join(m.dir, dirName(id))}
-	if _, err := os.Lstat(s.dir); !sessionIDPattern.MatchString(id) || err != nil {
+	if _, err := os.Lstat(s.dir + recordSuffix); !sessionIDPattern.MatchString(id) || err != nil {
 		return nil, fail.NotFound("session_not_found", "There is no such session")
 	}
 	return s, s.load(id)
@@ -216,22 +218,6 @@ func (m *Manager) Signal(s *Session, name string) error {
 		return err
 	}
 	return nil
-}
-
-// Activity is what the idle clock asks.
-func (m *Manager) Activity() wire.Activity {
-	now := time.Now()
-	var a wire.Activity
-	var longest time.Duration
-	m.processes.Range(func(key, _ any) bool {
-		a.RunningSessions++
-		longest = max(longest, key.(*Session).busyFor(now))
-		return true
-	})
-	if longest > 0 {
-		a.BusyUntil = stamp(now.Add(longest))
-	}
-	return a
 }
 
 // knownDirs are those that this boot uses.

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -148,6 +149,9 @@ func TestAnEarlierBootsSessionsAreReadAndNeverRunAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	log.Close()
+	if err := os.Mkdir(lost, 0o700); err != nil {
+		t.Fatal(err)
+	}
 	os.WriteFile(filepath.Join(lost, "stdout.0"), []byte("half"), 0o600)
 
 	second := open(t, dir, 0)
@@ -172,14 +176,37 @@ func TestAnEarlierBootsSessionsAreReadAndNeverRunAgain(t *testing.T) {
 
 func TestATornFirstLineIsLost(t *testing.T) {
 	dir := t.TempDir()
-	d := filepath.Join(dir, dirName("torn"))
-	if err := os.Mkdir(d, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	os.WriteFile(filepath.Join(d, recordName), []byte(`{"fingerprint":"f","rec`), 0o600)
+	os.WriteFile(filepath.Join(dir, dirName("torn"))+recordSuffix, []byte(`{"fingerprint":"f","rec`), 0o600)
 	s, created, err := open(t, dir, 0).Start(request("torn", "true"))
 	if err != nil || created || s.Record().State != stateLost || s.Record().SessionID != "torn" {
 		t.Fatalf("%v %v", created, err)
+	}
+}
+
+func TestAFloodDoesNotTakeWhatAShortCommandSaid(t *testing.T) {
+	m := open(t, t.TempDir(), 1<<20)
+	short, _, err := m.Start(request("short", "echo here"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-waitEnd(short)
+	flood, _, err := m.Start(request("flood", "head -c 20000000 /dev/zero; exec sleep 100"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Cancel(flood)
+	for {
+		changed := flood.notice.Next()
+		if flood.Record().StdoutBytes == 20000000 {
+			break
+		}
+		<-changed
+	}
+	if r := flood.Record(); r.StdoutBytes-r.StdoutAvailable > 1<<20 || r.StdoutAvailable == 0 {
+		t.Fatalf("%+v", r)
+	}
+	if out, _, kind := result(t, short); out != "here\n" || kind != wire.FrameExit {
+		t.Fatalf("%q", out)
 	}
 }
 
@@ -255,7 +282,7 @@ func TestAFollowerSeesOutputAtOnce(t *testing.T) {
 
 func TestActivityCountsWhatRuns(t *testing.T) {
 	m := open(t, t.TempDir(), 0)
-	if a := m.Activity(); a.RunningSessions != 0 || a.BusyUntil != nil {
+	if a := m.Activity(); a.RunningSessions != 0 || a.BusyUntil != nil || a.LastEndedAt != nil || len(a.Commands) != 0 {
 		t.Fatalf("%+v", a)
 	}
 	req := request("busy", "sleep 60")
@@ -269,9 +296,16 @@ func TestActivityCountsWhatRuns(t *testing.T) {
 	if err != nil || a.RunningSessions != 1 || time.Until(until) < 119*time.Minute || time.Until(until) > 121*time.Minute {
 		t.Fatalf("%+v %v", a, err)
 	}
+	if len(a.Commands) != 1 || a.Commands[0].SessionID != "busy" || *a.Commands[0].BusyUntil != *a.BusyUntil ||
+		*a.Commands[0].StartedAt != *s.Record().StartedAt {
+		t.Fatalf("%+v", a.Commands)
+	}
 	m.Cancel(s)
 	<-waitEnd(s)
-	if a := m.Activity(); a.RunningSessions != 0 {
+	for a = m.Activity(); a.RunningSessions != 0; a = m.Activity() { // booked out just after the end is told
+		runtime.Gosched()
+	}
+	if a.LastEndedAt == nil || *a.LastEndedAt < *s.Record().EndedAt || len(a.Commands) != 0 {
 		t.Fatalf("%+v", a)
 	}
 }

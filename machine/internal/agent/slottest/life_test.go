@@ -2,6 +2,7 @@ package slottest
 
 import (
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -188,14 +189,18 @@ func TestACheckpointRestoresCommandsOutputAndANewIncarnation(t *testing.T) {
 
 func TestYesWithoutReaderAndWithSlowReadersCostsNoMemory(t *testing.T) {
 	s := newSlot(t, "").start().claim("a")
-	id := s.exec(wire.ExecRequest{Argv: []string{"yes"}, TimeoutMS: 8000})
+	// It waits for its readers: on a fast machine the first bytes are out of what is retained before the last of them came.
+	id := s.exec(wire.ExecRequest{Argv: []string{"sh", "-c", "while [ ! -e /tmp/go ]; do sleep 0.05; done; exec yes"}, TimeoutMS: 20000})
 	slow := make([]*http.Response, 10)
 	for i := range slow {
 		var err error
 		slow[i], err = s.request("GET", "/exec/"+id+"/output", nil)
 		must(t, err)
 		defer slow[i].Body.Close()
-		_, err = slow[i].Body.Read(make([]byte, 1024))
+	}
+	s.sh("root", "touch /tmp/go")
+	for i := range slow {
+		_, err := io.ReadFull(slow[i].Body, make([]byte, 1))
 		must(t, err)
 	}
 	time.Sleep(5 * time.Second)

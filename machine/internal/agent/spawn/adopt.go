@@ -2,8 +2,6 @@ package spawn
 
 import (
 	"os"
-	"syscall"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -20,56 +18,47 @@ var bound = []struct {
 	flags uintptr
 }{{"dev", unix.MS_BIND | unix.MS_REC}, {"sys", unix.MS_BIND}, {"tmp", unix.MS_BIND | unix.MS_REC}}
 
-// adoptScript makes PID 1 of the guest's namespaces. It does the mounts itself, because proc shows the PID namespace of
+// adoptProgram makes PID 1 of the guest's namespaces. It does the mounts itself, because proc shows the PID namespace of
 // whoever mounts it, and then becomes a program that only sleeps: SIGCHLD ignored makes the kernel reap the orphans.
-func adoptScript(l Layout, devNull, program int) (*script, error) {
-	s := &script{clone: cloneArgs{flags: vforkFlags | unix.CLONE_NEWNS | unix.CLONE_NEWPID, exitSignal: uint64(unix.SIGCHLD)}}
-	m := &mounter{s: s}
-	s.add(StageFork, false, unix.SYS_SETSID)
-	s.ignoreSIGCHLD()
-	for fd := uintptr(0); fd < 3; fd++ {
-		s.add(StageFork, false, unix.SYS_DUP3, uintptr(devNull), fd, 0)
-	}
-	m.mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, "", false)
+func adoptProgram(l Layout, devNull, program int) ([]byte, error) {
+	m := newInit(devNull, program)
 	m.mount(l.ClaimRoot, l.ClaimRoot, "", unix.MS_BIND|unix.MS_REC, "", false)
 	m.mount("proc", l.ClaimRoot+"/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "", false)
 	m.bindSlot(l)
 	m.pivot(l.ClaimRoot)
-	if m.err != nil {
-		return nil, m.err
-	}
-	s.unblock()
-	argv, err := syscall.SlicePtrFromStrings([]string{"init"})
-	if err != nil {
-		return nil, err
-	}
-	s.argv, s.env = &argv[0], &argv[1]
-	s.execFD = uintptr(program)
-	return s, nil
+	return m.becomeInit()
 }
 
-func (s *script) ignoreSIGCHLD() {
+type mounter struct{ builder }
+
+// newInit begins a process in namespaces of its own that will become the given program.
+func newInit(devNull, program int) *mounter {
+	m := &mounter{builder{header: header{
+		clone: vforkFlags | unix.CLONE_NEWNS | unix.CLONE_NEWPID, exitSignal: uint64(unix.SIGCHLD), execFD: uint64(program),
+	}}}
+	m.add(StageFork, false, unix.SYS_SETSID)
+	m.ignoreSIGCHLD()
+	for fd := uintptr(0); fd < 3; fd++ {
+		m.add(StageFork, false, unix.SYS_DUP3, numbers(uintptr(devNull), fd, 0)...)
+	}
+	m.mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, "", false)
+	return m
+}
+
+func (m *mounter) becomeInit() ([]byte, error) {
+	m.unblock()
+	m.header.argv, m.header.env = m.texts([]string{"init"}), m.texts(nil)
+	return m.build()
+}
+
+func (m *mounter) ignoreSIGCHLD() {
 	// The kernel's sigaction: handler, flags, restorer, mask.
-	action := &[4]uintptr{1}
-	s.add(StageFork, false, unix.SYS_RT_SIGACTION, uintptr(unix.SIGCHLD), s.keep(unsafe.Pointer(action)), 0, 8)
-}
-
-type mounter struct {
-	s   *script
-	err error
-}
-
-func (m *mounter) text(v string) uintptr {
-	p, err := syscall.BytePtrFromString(v)
-	if err != nil {
-		m.err = err
-		return 0
-	}
-	return m.s.keep(unsafe.Pointer(p))
+	action := m.words(1, 0, 0, 0)
+	m.add(StageFork, false, unix.SYS_RT_SIGACTION, number(uintptr(unix.SIGCHLD)), action, number(0), number(8))
 }
 
 func (m *mounter) mount(source, target, kind string, flags uintptr, data string, soft bool) {
-	m.s.add(StageMount, soft, unix.SYS_MOUNT, m.text(source), m.text(target), m.text(kind), flags, m.text(data))
+	m.add(StageMount, soft, unix.SYS_MOUNT, m.text(source), m.text(target), m.text(kind), number(flags), m.text(data))
 }
 
 func (m *mounter) bindSlot(l Layout) {
@@ -90,8 +79,8 @@ func (m *mounter) bindSlot(l Layout) {
 
 // pivot makes the claim the root of the namespace and lets go of everything else.
 func (m *mounter) pivot(root string) {
-	m.s.add(StageMount, false, unix.SYS_CHDIR, m.text(root))
-	m.s.add(StageMount, false, unix.SYS_PIVOT_ROOT, m.text("."), m.text("."))
-	m.s.add(StageMount, false, unix.SYS_UMOUNT2, m.text("."), unix.MNT_DETACH)
-	m.s.add(StageMount, false, unix.SYS_CHDIR, m.text("/"))
+	m.add(StageMount, false, unix.SYS_CHDIR, m.text(root))
+	m.add(StageMount, false, unix.SYS_PIVOT_ROOT, m.text("."), m.text("."))
+	m.add(StageMount, false, unix.SYS_UMOUNT2, m.text("."), number(unix.MNT_DETACH))
+	m.add(StageMount, false, unix.SYS_CHDIR, m.text("/"))
 }

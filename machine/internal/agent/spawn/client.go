@@ -33,18 +33,19 @@ func (e *StartError) Error() string { return fmt.Sprintf("stage %d: %v", e.Stage
 
 // Spawner is the agent's end of one spawner process.
 type Spawner struct {
-	PID   int // of the process itself
-	Guest int // pid of the guest's init as the agent sees it; 0 before Adopt
-	all   []int
-	free  chan int
+	PID     int   // of the process itself
+	Guest   int   // pid of the guest's init as the agent sees it; 0 before Adopt
+	Workers []int // pids of the workers, after Adopt
+	all     []int // the spawner's own socket, then one a worker
+	free    chan int
 }
 
-// Launch starts the spawner process from the agent's own binary. It then waits for Adopt.
+// Launch starts the spawner process from the agent's own binary. It then waits for Prepare.
 func Launch(binary string, layout Layout) (*Spawner, error) {
 	workers := min(max(runtime.NumCPU(), 2), 4)
 	s := &Spawner{free: make(chan int, workers)}
 	var theirs []uintptr
-	for range workers {
+	for range workers + 1 {
 		pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 		if err != nil {
 			s.Close()
@@ -83,14 +84,17 @@ func launch(binary string, layout Layout, sockets []uintptr) (int, error) {
 	}
 	defer devNull.Close()
 	files := append([]uintptr{devNull.Fd(), devNull.Fd(), 2}, sockets...)
-	pid, err := syscall.ForkExec(binary, []string{"agent-spawner", "spawner", strconv.Itoa(len(sockets)), string(text)}, &syscall.ProcAttr{
-		Dir: "/", Env: []string{"GOMAXPROCS=" + strconv.Itoa(len(sockets)+1)}, Files: files,
+	pid, err := syscall.ForkExec(binary, []string{"agent-spawner", "spawner", strconv.Itoa(len(sockets) - 1), string(text)}, &syscall.ProcAttr{
+		Dir: "/", Env: []string{"GOMAXPROCS=1"}, Files: files,
 	})
 	if err != nil {
 		return 0, fmt.Errorf("starting the spawner: %w", err)
 	}
 	return pid, nil
 }
+
+// Prepare has the workers forked: they inherit the limits that the spawner has by then. It then waits for Adopt.
+func (s *Spawner) Prepare() error { return sendMessage(s.all[0], []byte{messagePrepare}, nil) }
 
 // Adopt makes the claim the guest's root. It returns a descriptor of that root as the guest sees it, mounts included.
 func (s *Spawner) Adopt() (rootFD int, err error) {
@@ -111,12 +115,16 @@ func (s *Spawner) Adopt() (rootFD int, err error) {
 // awaitWorkers collects one greeting a worker; each brings the root, of which one is kept.
 func (s *Spawner) awaitWorkers() (int, error) {
 	rootFD := -1
-	for _, fd := range s.all {
-		_, fds, err := s.receive(fd)
+	if err := s.sendGuest(); err != nil {
+		return rootFD, err
+	}
+	for _, fd := range s.all[1:] {
+		greeting, fds, err := s.receive(fd)
 		if err != nil || len(fds) != 1 {
 			closeAll(fds)
 			return rootFD, fmt.Errorf("the spawner did not enter the guest: %w", err)
 		}
+		s.Workers = append(s.Workers, int(greeting.pid))
 		if rootFD >= 0 {
 			closeAll(fds)
 		} else {
@@ -125,6 +133,21 @@ func (s *Spawner) awaitWorkers() (int, error) {
 		s.free <- fd
 	}
 	return rootFD, nil
+}
+
+// sendGuest tells every worker which guest is theirs.
+func (s *Spawner) sendGuest() error {
+	pidfd, err := unix.PidfdOpen(s.Guest, 0)
+	if err != nil {
+		return fmt.Errorf("pidfd_open: %w", err)
+	}
+	defer unix.Close(pidfd)
+	for _, fd := range s.all[1:] {
+		if err := sendMessage(fd, make([]byte, headerBytes), unix.UnixRights(pidfd)); err != nil {
+			return fmt.Errorf("the spawner's workers are gone: %w", err)
+		}
+	}
+	return nil
 }
 
 func (s *Spawner) receive(fd int) (reply, []int, error) {
@@ -146,13 +169,21 @@ func (s *Spawner) Start(c *Command) (Started, error) {
 	if ArgumentBytes(c.Argv, c.Env) > ArgumentBytesMax || len(c.Groups) > groupsMax {
 		return Started{}, &StartError{Stage: StageExec, Errno: syscall.E2BIG}
 	}
-	fds := []int{c.Stdout, c.Stderr}
-	if c.Stdin >= 0 {
-		fds = append(fds, c.Stdin)
+	program, err := programOf(c)
+	if err != nil {
+		return Started{}, &StartError{Stage: StageFork, Errno: syscall.EINVAL}
+	}
+	return s.run(program, unix.UnixRights(c.descriptors()...))
+}
+
+// run has a worker run a program.
+func (s *Spawner) run(program, rights []byte) (Started, error) {
+	if len(program) > messageBytesMax {
+		return Started{}, &StartError{Stage: StageExec, Errno: syscall.E2BIG}
 	}
 	worker := <-s.free
 	defer func() { s.free <- worker }()
-	if err := sendMessage(worker, c.encode(nil), unix.UnixRights(fds...)); err != nil {
+	if err := sendMessage(worker, program, rights); err != nil {
 		if errors.Is(err, unix.EMSGSIZE) {
 			return Started{}, &StartError{Stage: StageExec, Errno: syscall.E2BIG}
 		}

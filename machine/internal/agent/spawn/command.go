@@ -2,8 +2,6 @@ package spawn
 
 import (
 	"strings"
-	"syscall"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -11,7 +9,7 @@ import (
 // descriptorsMax is the soft limit that commands start with; the hard limit stays the slot's own.
 const descriptorsMax = 65536
 
-// limitHard is read once: the Go runtime of the spawner has raised its own soft limit already.
+// limitHard is read once: the Go runtime has raised its own soft limit already.
 var limitHard = func() uint64 {
 	var r unix.Rlimit
 	if unix.Getrlimit(unix.RLIMIT_NOFILE, &r) != nil {
@@ -20,72 +18,67 @@ var limitHard = func() uint64 {
 	return r.Max
 }()
 
-// scriptOf builds what the child does. stdio are descriptors of the spawner, all of them above 2.
-func scriptOf(c *Command, stdio [3]int) (*script, error) {
-	s := &script{clone: cloneArgs{flags: vforkFlags | unix.CLONE_PARENT}}
-	for to, from := range stdio {
-		s.add(StageFork, false, unix.SYS_DUP3, uintptr(from), uintptr(to), 0)
+// programOf lays out what the child of a worker does to become the command. Descriptors are passed in the order of stdio.
+func programOf(c *Command) ([]byte, error) {
+	b := &builder{header: header{clone: vforkFlags | unix.CLONE_PARENT}}
+	for to, from := range c.stdio() {
+		b.add(StageFork, false, unix.SYS_DUP3, passed(from), number(uintptr(to)), number(0))
 	}
 	// Before any path of the caller is resolved: /proc/self/fd of this child must not lead anywhere.
-	s.add(StageFork, false, unix.SYS_CLOSE_RANGE, 3, 0x7fffffff, 0)
-	s.add(StageFork, false, unix.SYS_SETSID, 0, 0, 0)
-	files := &unix.Rlimit{Cur: min(descriptorsMax, limitHard), Max: limitHard}
-	s.add(StageFork, true, unix.SYS_PRLIMIT64, 0, unix.RLIMIT_NOFILE, s.keep(unsafe.Pointer(files)), 0)
+	b.add(StageFork, false, unix.SYS_CLOSE_RANGE, numbers(3, 0x7fffffff, 0)...)
+	b.add(StageFork, false, unix.SYS_SETSID)
+	if c.Terminal {
+		b.add(StageFork, false, unix.SYS_IOCTL, numbers(0, unix.TIOCSCTTY, 0)...)
+	}
+	b.limit(unix.RLIMIT_NOFILE, min(descriptorsMax, limitHard), limitHard)
 	if c.ProcessesMax > 0 {
-		processes := &unix.Rlimit{Cur: c.ProcessesMax, Max: c.ProcessesMax}
-		s.add(StageFork, true, unix.SYS_PRLIMIT64, 0, unix.RLIMIT_NPROC, s.keep(unsafe.Pointer(processes)), 0)
+		b.limit(unix.RLIMIT_NPROC, c.ProcessesMax, c.ProcessesMax)
 	}
-	s.addCredentials(c)
-	cwd, err := syscall.BytePtrFromString(c.Cwd)
-	if err != nil {
-		return nil, err
+	b.credentials(c)
+	b.add(StageCwd, false, unix.SYS_CHDIR, b.text(c.Cwd))
+	b.add(StageFork, true, unix.SYS_UMASK, number(0o022))
+	b.unblock()
+	b.header.argv, b.header.env = b.texts(c.Argv), b.texts(c.Env)
+	b.header.candidates = b.texts(candidatesOf(c.Argv[0], c.Path))
+	return b.build()
+}
+
+// stdio says which of the passed descriptors become 0, 1 and 2.
+func (c *Command) stdio() [3]int {
+	if c.Stdin < 0 {
+		return [3]int{noDescriptor, 0, 1}
 	}
-	s.add(StageCwd, false, unix.SYS_CHDIR, s.keep(unsafe.Pointer(cwd)))
-	s.add(StageFork, true, unix.SYS_UMASK, 0o022)
-	s.unblock()
-	return s, s.addProgram(c)
+	return [3]int{2, 0, 1}
 }
 
-func (s *script) add(stage uint32, soft bool, nr uintptr, args ...uintptr) {
-	t := step{nr: nr, stage: stage, soft: soft}
-	copy(t.args[:], args)
-	s.steps = append(s.steps, t)
+func (c *Command) descriptors() []int {
+	if c.Stdin < 0 {
+		return []int{c.Stdout, c.Stderr}
+	}
+	return []int{c.Stdout, c.Stderr, c.Stdin}
 }
 
-// keep holds what a step only knows as a number, so that the collector does not take it.
-func (s *script) keep(p unsafe.Pointer) uintptr {
-	s.kept = append(s.kept, p)
-	return uintptr(p)
+func (b *builder) limit(what uintptr, soft, hard uint64) {
+	b.add(StageFork, true, unix.SYS_PRLIMIT64, number(0), number(what), b.words(soft, hard), number(0))
 }
 
-func (s *script) addCredentials(c *Command) {
+func (b *builder) credentials(c *Command) {
 	groups := c.Groups
 	if len(groups) == 0 {
 		groups = []uint32{c.GID}
 	}
-	s.add(StageCredentials, false, unix.SYS_SETGROUPS, uintptr(len(groups)), s.keep(unsafe.Pointer(&groups[0])))
-	s.add(StageCredentials, false, unix.SYS_SETRESGID, uintptr(c.GID), uintptr(c.GID), uintptr(c.GID))
-	s.add(StageCredentials, false, unix.SYS_SETRESUID, uintptr(c.UID), uintptr(c.UID), uintptr(c.UID))
+	var list []byte
+	for _, g := range groups {
+		list = nativeUint32(list, g)
+	}
+	b.add(StageCredentials, false, unix.SYS_SETGROUPS, number(uintptr(len(groups))), b.bytes(list))
+	b.add(StageCredentials, false, unix.SYS_SETRESGID, numbers(uintptr(c.GID), uintptr(c.GID), uintptr(c.GID))...)
+	b.add(StageCredentials, false, unix.SYS_SETRESUID, numbers(uintptr(c.UID), uintptr(c.UID), uintptr(c.UID))...)
 }
 
-func (s *script) addProgram(c *Command) error {
-	argv, err := syscall.SlicePtrFromStrings(c.Argv)
-	if err != nil {
-		return err
-	}
-	env, err := syscall.SlicePtrFromStrings(c.Env)
-	if err != nil {
-		return err
-	}
-	s.argv, s.env = &argv[0], &env[0]
-	for _, path := range candidatesOf(c.Argv[0], c.Path) {
-		p, err := syscall.BytePtrFromString(path)
-		if err != nil {
-			return err
-		}
-		s.candidates = append(s.candidates, p)
-	}
-	return nil
+// unblock is the last step of every program: whoever forks has blocked all signals.
+func (b *builder) unblock() {
+	b.add(StageFork, false, unix.SYS_RT_SIGPROCMASK, number(unix.SIG_SETMASK), b.words(0), number(0), number(8))
 }
 
 // candidatesOf lists where a program may be; an empty element of PATH is the current directory, as everywhere.

@@ -24,24 +24,15 @@ func rawVfork(args *cloneArgs, size uintptr) (pid, errno uintptr)
 // vforkFlags: the child's signal handlers are reset by the kernel in one go, where the runtime's own way is sixty calls.
 const vforkFlags = unix.CLONE_VFORK | unix.CLONE_VM | unix.CLONE_CLEAR_SIGHAND
 
-// step is one system call of a child between vfork and execve: memory may not be allocated there.
-type step struct {
-	nr    uintptr
-	args  [5]uintptr
-	stage uint32
-	soft  bool // a failure is ignored
-}
+// descriptorsPassedMax is how many descriptors come with a program.
+const descriptorsPassedMax = 3
 
-// script is all a child does: the steps, then execve of the first candidate that can be executed. The child shares the
-// parent's memory, so it reports by writing into the script.
-type script struct {
-	clone      cloneArgs
-	steps      []step
-	candidates []*byte
-	argv       **byte
-	env        **byte
-	execFD     uintptr // not 0: execveat of this descriptor, and candidates are ignored
-	kept       []unsafe.Pointer
+// fork is one program on its way to a process. The child shares the parent's memory, so it reports by writing here.
+type fork struct {
+	clone       cloneArgs
+	at          uintptr // of the program
+	descriptors [descriptorsPassedMax]int32
+	devNull     int32
 
 	guestPID int32
 	stage    uint32 // where the child stands, or stood when it gave up
@@ -49,23 +40,78 @@ type script struct {
 	failed   bool
 }
 
-// failure is the stage at which the child gave up, or StageSpawned.
-func (s *script) failure() uint32 {
-	if s.failed {
-		return s.stage
-	}
-	return StageSpawned
-}
+// All functions below run where there is no Go runtime to help: in a child between vfork and execve, or in a forked worker. They may
+// not allocate, and their stack may not grow.
 
-// start runs the script in a new process and returns its pid as the caller sees it.
+// start makes the process. at is the program's address: its offsets become addresses in place.
 //
 //go:noinline
 //go:norace
-func (s *script) start() (pid, errno uintptr) {
-	runtimeBeforeFork()
-	pid, errno = forkAndRun(s)
-	runtimeAfterFork()
-	return pid, errno
+//go:nosplit
+func (f *fork) start(at uintptr) reply {
+	f.at = at
+	f.guestPID, f.stage, f.errno, f.failed = 0, 0, 0, false
+	h := f.header()
+	f.clone = cloneArgs{flags: h.clone, exitSignal: h.exitSignal}
+	relocate(h)
+	pid, errno := forkAndRun(f)
+	if errno != 0 {
+		return reply{stage: StageFork, errno: uint32(errno)}
+	}
+	if f.failed {
+		// Its pid is left for the reaper, with an exit nobody asks about.
+		return reply{pid: int32(pid), guestPID: f.guestPID, stage: f.stage, errno: f.errno}
+	}
+	return reply{pid: int32(pid), guestPID: f.guestPID, stage: StageSpawned}
+}
+
+//go:norace
+//go:nosplit
+func (f *fork) header() *header { return *(**header)(unsafe.Pointer(&f.at)) }
+
+//go:norace
+//go:nosplit
+func stepOf(h *header, i uint64) *step {
+	return (*step)(unsafe.Add(unsafe.Pointer(h), headerBytes+uintptr(i)*stepBytes))
+}
+
+//go:noinline
+//go:norace
+//go:nosplit
+func relocate(h *header) {
+	base := uintptr(unsafe.Pointer(h))
+	for i := uint64(0); i < h.steps; i++ {
+		s := stepOf(h, i)
+		for a := uint32(0); a < 5; a++ {
+			if s.pointers&(1<<a) != 0 {
+				s.args[a] += base
+			}
+		}
+	}
+	relocateArray(base, h.candidates)
+	relocateArray(base, h.argv)
+	relocateArray(base, h.env)
+}
+
+//go:noinline
+//go:norace
+//go:nosplit
+func relocateArray(base uintptr, offset uint64) {
+	if offset == 0 {
+		return
+	}
+	for p := (*uintptr)(address(base, offset)); *p != 0; p = (*uintptr)(unsafe.Add(unsafe.Pointer(p), 8)) {
+		*p += base
+	}
+}
+
+// address: the memory belongs to a slice that outlives the call, or to a worker that never collects.
+//
+//go:norace
+//go:nosplit
+func address(base uintptr, offset uint64) unsafe.Pointer {
+	at := base + uintptr(offset)
+	return *(*unsafe.Pointer)(unsafe.Pointer(&at))
 }
 
 // forkAndRun may not grow the stack, and in the parent may not touch a local after rawVfork: the child wrote over them.
@@ -73,32 +119,53 @@ func (s *script) start() (pid, errno uintptr) {
 //go:noinline
 //go:norace
 //go:nosplit
-func forkAndRun(s *script) (pid, errno uintptr) {
-	pid, errno = rawVfork(&s.clone, unsafe.Sizeof(s.clone))
+func forkAndRun(f *fork) (pid, errno uintptr) {
+	pid, errno = rawVfork(&f.clone, unsafe.Sizeof(f.clone))
 	if pid != 0 {
 		return pid, errno
 	}
-	runChild(s)
+	runChild(f)
 	return 0, 0
 }
 
 //go:noinline
 //go:norace
 //go:nosplit
-func runChild(s *script) {
+func runChild(f *fork) {
 	self, _, _ := syscall.RawSyscall(unix.SYS_GETPID, 0, 0, 0)
-	s.guestPID = int32(self)
-	for i := range s.steps { // all signals are blocked; the last step lets them in
-		t := &s.steps[i]
-		_, _, e := syscall.RawSyscall6(t.nr, t.args[0], t.args[1], t.args[2], t.args[3], t.args[4], 0)
-		if e != 0 && !t.soft {
-			s.stage, s.errno, s.failed = t.stage, uint32(e), true
-			exitChild()
+	f.guestPID = int32(self)
+	h := f.header()
+	for i := uint64(0); i < h.steps; i++ { // all signals are blocked; the last step lets them in
+		s := stepOf(h, i)
+		if s.descriptors != 0 {
+			f.place(s)
+		}
+		_, _, e := syscall.RawSyscall6(s.nr, s.args[0], s.args[1], s.args[2], s.args[3], s.args[4], 0)
+		if e != 0 && s.soft == 0 {
+			f.stage, f.errno, f.failed = s.stage, uint32(e), true
+			exitChild(127)
 		}
 	}
-	execChild(s)
-	s.failed = true
-	exitChild()
+	execChild(f, h)
+	f.failed = true
+	exitChild(127)
+}
+
+// place puts the number of a passed descriptor into the step.
+//
+//go:norace
+//go:nosplit
+func (f *fork) place(s *step) {
+	for a := uint32(0); a < 5; a++ {
+		if s.descriptors&(1<<a) == 0 {
+			continue
+		}
+		from := f.devNull
+		if index := s.args[a]; index < descriptorsPassedMax {
+			from = f.descriptors[index]
+		}
+		s.args[a] = uintptr(from)
+	}
 }
 
 // execChild tries the candidates as execvp does: a missing one is skipped, a forbidden one remembered.
@@ -106,19 +173,21 @@ func runChild(s *script) {
 //go:noinline
 //go:norace
 //go:nosplit
-func execChild(s *script) {
-	s.stage, s.errno = StageExec, uint32(syscall.ENOENT)
-	if s.execFD != 0 {
-		_, _, e := syscall.RawSyscall6(unix.SYS_EXECVEAT, s.execFD, uintptr(unsafe.Pointer(&emptyPath)),
-			uintptr(unsafe.Pointer(s.argv)), uintptr(unsafe.Pointer(s.env)), unix.AT_EMPTY_PATH, 0)
-		s.errno = uint32(e)
+func execChild(f *fork, h *header) {
+	f.stage, f.errno = StageExec, uint32(syscall.ENOENT)
+	argv, env := f.at+uintptr(h.argv), f.at+uintptr(h.env)
+	if h.execFD != 0 {
+		_, _, e := syscall.RawSyscall6(unix.SYS_EXECVEAT, uintptr(h.execFD), uintptr(unsafe.Pointer(&emptyPath)), argv, env, unix.AT_EMPTY_PATH, 0)
+		f.errno = uint32(e)
+		return
+	}
+	if h.candidates == 0 {
 		return
 	}
 	forbidden := false
-	for _, path := range s.candidates {
-		_, _, e := syscall.RawSyscall(unix.SYS_EXECVE, uintptr(unsafe.Pointer(path)),
-			uintptr(unsafe.Pointer(s.argv)), uintptr(unsafe.Pointer(s.env)))
-		s.errno = uint32(e)
+	for p := (*uintptr)(address(f.at, h.candidates)); *p != 0; p = (*uintptr)(unsafe.Add(unsafe.Pointer(p), 8)) {
+		_, _, e := syscall.RawSyscall(unix.SYS_EXECVE, *p, argv, env)
+		f.errno = uint32(e)
 		if e == syscall.EACCES {
 			forbidden = true
 		} else if e != syscall.ENOENT && e != syscall.ENOTDIR {
@@ -126,24 +195,17 @@ func execChild(s *script) {
 		}
 	}
 	if forbidden {
-		s.errno = uint32(syscall.EACCES)
+		f.errno = uint32(syscall.EACCES)
 	}
 }
 
 //go:noinline
 //go:norace
 //go:nosplit
-func exitChild() {
+func exitChild(code uintptr) {
 	for {
-		syscall.RawSyscall(unix.SYS_EXIT, 127, 0, 0)
+		syscall.RawSyscall(unix.SYS_EXIT, code, 0, 0)
 	}
 }
 
 var emptyPath byte
-
-var noSignals uint64
-
-// unblock is the last step of every script: the runtime has blocked all signals in the thread that forks.
-func (s *script) unblock() {
-	s.add(StageFork, false, unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, uintptr(unsafe.Pointer(&noSignals)), 0, 8)
-}

@@ -9,15 +9,16 @@ import (
 	"runtime/debug"
 	"strconv"
 	"syscall"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
 
-// firstSocketFD is where the agent puts the spawner's sockets, one for each worker.
+// firstSocketFD is where the agent puts the spawner's sockets: its own, then one for each worker.
 const firstSocketFD = 3
 
-// ServeSpawner is the whole life of the spawner process: adopt the claim once, then start commands until the agent goes.
-// Its arguments are the number of its sockets and the Layout as JSON.
+// ServeSpawner is the whole life of the spawner process: fork the workers, adopt the claim once, and wait until the agent goes.
+// Its arguments are the number of its workers and the Layout as JSON.
 func ServeSpawner(args []string) error {
 	if len(args) != 2 {
 		return fmt.Errorf("spawner: %d arguments", len(args))
@@ -27,143 +28,102 @@ func ServeSpawner(args []string) error {
 	if err = errors.Join(err, json.Unmarshal([]byte(args[1]), &layout)); err != nil || workers < 1 {
 		return fmt.Errorf("spawner: arguments: %w", err)
 	}
-	// The heap is a few hundred KiB: collect rarely, and never let it grow.
+	// The heap is a few hundred KiB, and a copy of it waits in each worker: never collect.
 	debug.SetGCPercent(-1)
-	debug.SetMemoryLimit(24 << 20)
 	// Commands may look at this process only between fork and execve, and not into its memory.
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 		return fmt.Errorf("prctl: %w", err)
 	}
-	for i := range workers {
+	for i := range workers + 1 {
 		unix.CloseOnExec(firstSocketFD + i)
 	}
 	devNull, err := unix.Open("/dev/null", unix.O_RDWR|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return fmt.Errorf("/dev/null: %w", err)
 	}
-	guest, err := serveAdopt(firstSocketFD, devNull, layout)
-	if err != nil {
+	runtime.LockOSThread()
+	if err := expect(firstSocketFD, messagePrepare); err != nil {
 		return err
 	}
-	done := make(chan error, workers)
-	for i := range workers {
-		go func() { done <- serveCommands(firstSocketFD+i, devNull, guest) }()
+	if err := forkWorkers(workers, devNull); err != nil {
+		return err
 	}
-	return <-done
+	if err := serveAdopt(firstSocketFD, devNull, layout); err != nil {
+		return err
+	}
+	var nothing [1]byte
+	_, err = readMessage(firstSocketFD, nothing[:])
+	if errors.Is(err, io.EOF) {
+		return nil // the agent has let go
+	}
+	return err
 }
 
 // serveAdopt prepares all it can, waits for the claim, and answers with the pid of the guest's init.
-func serveAdopt(socket, devNull int, layout Layout) (guest int, err error) {
+func serveAdopt(socket, devNull int, layout Layout) error {
 	program, err := sleeperFD()
 	if err != nil {
-		return 0, err
+		return err
 	}
 	defer unix.Close(program)
-	s, err := adoptScript(layout, devNull, program)
+	adopting, err := adoptProgram(layout, devNull, program)
 	if err != nil {
-		return 0, err
+		return err
 	}
-	var message [2]byte
-	if n, err := readMessage(socket, message[:]); err != nil || n != 1 || message[0] != messageAdopt {
-		return 0, fmt.Errorf("spawner: expected the claim: %w", err)
+	awaitWork(socket, devNull, program)
+	if err := expect(socket, messageAdopt); err != nil {
+		return err
 	}
-	answer := s.run()
-	if err := sendReply(socket, answer, -1); err != nil {
-		return 0, err
+	answer := runHere(adopting, devNull)
+	if err := sendReply(socket, answer); err != nil {
+		return err
 	}
 	if answer.stage != StageSpawned {
-		return 0, fmt.Errorf("spawner: adopting failed at step %d: %w", answer.stage, syscall.Errno(answer.errno))
+		return fmt.Errorf("spawner: adopting failed at step %d: %w", answer.stage, syscall.Errno(answer.errno))
 	}
-	return int(answer.pid), nil
+	return nil
 }
 
-// run starts the script and says how it went. vfork returns once the child has executed a program or died.
-func (s *script) run() reply {
-	pid, errno := s.start()
-	if errno != 0 {
-		return reply{stage: StageFork, errno: uint32(errno)}
+func expect(socket int, word byte) error {
+	var message [2]byte
+	if n, err := readMessage(socket, message[:]); err != nil || n != 1 || message[0] != word {
+		return fmt.Errorf("spawner: expected message %d: %w", word, err)
 	}
-	// A child that reported a failure leaves its pid for the reaper, with an exit nobody asks about.
-	failed := s.failure()
-	r := reply{pid: int32(pid), guestPID: s.guestPID, stage: failed, errno: s.errno}
-	if failed == StageSpawned {
-		r.errno = 0
-	}
+	return nil
+}
+
+// runHere runs a program as a child of this process. vfork returns once the child has executed a program or died.
+func runHere(program []byte, devNull int) reply {
+	f := &fork{devNull: int32(devNull)}
+	memory := make([]uint64, (len(program)+7)/8)
+	copy(unsafe.Slice((*byte)(unsafe.Pointer(&memory[0])), len(program)), program)
+	runtimeBeforeFork()
+	r := f.start(uintptr(unsafe.Pointer(&memory[0])))
+	runtimeAfterFork()
+	runtime.KeepAlive(memory)
 	return r
 }
 
-func serveCommands(socket, devNull, guest int) error {
-	runtime.LockOSThread()
-	if err := enterGuest(guest); err != nil {
-		return err
+// forkWorkers leaves them waiting for the guest: a claim does not wait for a fork.
+func forkWorkers(count, devNull int) error {
+	sockets := make([]int, count+1)
+	for i := range sockets {
+		sockets[i] = firstSocketFD + i
 	}
-	root, err := unix.Open("/", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return err
+	workers := make([]*worker, count)
+	for i := range workers {
+		others := append(append([]int(nil), sockets[:i+1]...), sockets[i+2:]...)
+		workers[i] = newWorker(sockets[i+1], devNull, others)
 	}
-	if err := sendReply(socket, reply{}, root); err != nil {
-		return err
-	}
-	unix.Close(root)
-	w := worker{socket: socket, devNull: devNull, buffer: make([]byte, messageBytesMax)}
-	for {
-		if err := w.serveOne(); errors.Is(err, io.EOF) {
-			return nil // the agent has let go
-		} else if err != nil {
+	for _, w := range workers {
+		if err := w.launch(); err != nil {
 			return err
 		}
 	}
-}
-
-// enterGuest moves this thread into the guest's mounts; what it starts is born in the guest's PID namespace.
-func enterGuest(guest int) error {
-	if err := unix.Unshare(unix.CLONE_FS); err != nil {
-		return fmt.Errorf("unshare: %w", err)
+	for _, fd := range sockets[1:] {
+		unix.Close(fd)
 	}
-	pidfd, err := unix.PidfdOpen(guest, 0)
-	if err != nil {
-		return fmt.Errorf("pidfd_open: %w", err)
-	}
-	defer unix.Close(pidfd)
-	if err := unix.Setns(pidfd, unix.CLONE_NEWNS|unix.CLONE_NEWPID); err != nil {
-		return fmt.Errorf("setns: %w", err)
-	}
-	return unix.Chdir("/")
-}
-
-type worker struct {
-	socket, devNull int
-	buffer          []byte
-}
-
-func (w *worker) serveOne() error {
-	n, fds, err := recvWithFDs(w.socket, w.buffer)
-	if err != nil {
-		return err
-	}
-	defer closeAll(fds)
-	answer := reply{stage: StageFork, errno: uint32(syscall.EINVAL)}
-	if n > 0 && w.buffer[0] == messageExec && (len(fds) == 2 || len(fds) == 3) {
-		answer = w.spawn(w.buffer[1:n], fds)
-	}
-	return sendReply(w.socket, answer, -1)
-}
-
-func (w *worker) spawn(message []byte, fds []int) reply {
-	refused := reply{stage: StageFork, errno: uint32(syscall.EINVAL)}
-	c, err := decodeCommand(message)
-	if err != nil {
-		return refused
-	}
-	stdio := [3]int{w.devNull, fds[0], fds[1]}
-	if len(fds) == 3 {
-		stdio[0] = fds[2]
-	}
-	s, err := scriptOf(c, stdio)
-	if err != nil {
-		return refused
-	}
-	return s.run()
+	return nil
 }
 
 func closeAll(fds []int) {

@@ -54,13 +54,7 @@ func parseFDs(oob []byte) []int {
 	return all
 }
 
-func sendReply(fd int, r reply, passed int) error {
-	var oob []byte
-	if passed >= 0 {
-		oob = unix.UnixRights(passed)
-	}
-	return sendMessage(fd, r.encode(), oob)
-}
+func sendReply(fd int, r reply) error { return sendMessage(fd, r.encode(), nil) }
 
 func sendMessage(fd int, b, oob []byte) error {
 	for {

@@ -1,0 +1,169 @@
+package browser
+
+import (
+	"context"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/berth-dev/berth/machine/internal/agent/fail"
+	"github.com/berth-dev/berth/machine/internal/agent/helper"
+	"github.com/berth-dev/berth/machine/internal/wire"
+)
+
+const program = "/usr/bin/chromium"
+
+// launch gives the browser its two pipes as descriptors 3 and 4, where it looks for them, and nothing to write to. Its directory holds
+// no page's data, since every page has a context in memory.
+const launch = `dir="/tmp/.browser-$(id -u)"; rm -rf "$dir"; mkdir -m 700 "$dir" || exit 1
+exec ` + program + ` "--user-data-dir=$dir" "$@" 3<&0 4>&1 </dev/null >/dev/null 2>&1`
+
+// flags: the window that about:blank opens keeps the browser from ending with its last page.
+var flags = []string{
+	"--headless", "--remote-debugging-pipe",
+	"--no-sandbox",            // the machine is the sandbox, and its kernel has none to offer inside
+	"--disable-dev-shm-usage", // /dev/shm is small
+	"--disable-gpu", "--in-process-gpu", "--hide-scrollbars", "--mute-audio", "--no-first-run", "--no-default-browser-check",
+	"--disable-extensions", "--disable-background-networking", "--disable-component-update", "--disable-default-apps", "--disable-sync",
+	"--disable-domain-reliability", "--disable-breakpad", "--disable-client-side-phishing-detection", "--disable-hang-monitor",
+	"--disable-prompt-on-repost", "--metrics-recording-only", "--no-pings", "--password-store=basic",
+	"--disable-backgrounding-occluded-windows", "--disable-renderer-backgrounding", "--disable-background-timer-throttling",
+	"--disable-features=Translate,MediaRouter,OptimizationHints,AutofillServerCommunication,DialMediaRouteProvider," +
+		"SpareRendererForSitePerProcess,PaintHolding,PreloadTopChromeWebUI,PreloadTopChromeWebUILessNavigations",
+	"--force-color-profile=srgb", "--window-size=1280,720", "about:blank",
+}
+
+// running is one process with its pages.
+type running struct {
+	process *helper.Process
+	conn    *conn
+	pages   int // opened so far
+	open    int
+	retired bool // no new pages; the last open one ends it
+	idle    *time.Timer
+	spare   chan *page    // one empty page, made ahead of the next call
+	opening chan struct{} // held by whoever makes a page
+}
+
+func (r *running) stop(why error) {
+	r.conn.close(why) // it ends by itself when its pipe does
+	r.process.Stop()
+}
+
+func (b *Browser) start(user string, env map[string]string) (*running, error) {
+	if err := b.installed(); err != nil {
+		return nil, err
+	}
+	var toBrowser, fromBrowser [2]int
+	if err := unix.Pipe2(toBrowser[:], unix.O_CLOEXEC); err != nil {
+		return nil, err
+	}
+	if err := unix.Pipe2(fromBrowser[:], unix.O_CLOEXEC); err != nil {
+		unix.Close(toBrowser[0])
+		unix.Close(toBrowser[1])
+		return nil, err
+	}
+	command := helper.Command{User: user, Argv: append([]string{"/bin/sh", "-c", launch, "sh"}, flags...), Env: env, Cwd: "/"}
+	process, err := b.runner.Start(command, toBrowser[0], fromBrowser[1], fromBrowser[1])
+	unix.Close(toBrowser[0])
+	unix.Close(fromBrowser[1])
+	out, in := own(toBrowser[1]), own(fromBrowser[0])
+	if err != nil {
+		out.Close()
+		in.Close()
+		return nil, err
+	}
+	return &running{process: process, conn: newConn(out, in), spare: make(chan *page, 1), opening: make(chan struct{}, 1)}, nil
+}
+
+// own makes a file of a descriptor whose reads and writes end when it is closed.
+func own(fd int) *os.File {
+	_ = unix.SetNonblock(fd, true) // otherwise a blocked call costs a thread, and closing waits for it
+	return os.NewFile(uintptr(fd), "browser")
+}
+
+func (b *Browser) installed() error {
+	root, err := b.guest.Root()
+	if err != nil {
+		return err
+	}
+	defer root.Release()
+	fd, err := root.Open(program, unix.O_PATH, 0)
+	if err != nil {
+		return fail.Conflict("guest_feature_unavailable", "The workspace's template has no browser").With("feature", "browser")
+	}
+	return unix.Close(fd)
+}
+
+// sized returns an empty page of the size that is asked for.
+func (r *running) sized(ctx context.Context, req wire.BrowserRequest) (*page, error) {
+	p, err := r.take(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := p.size(ctx, req); err != nil {
+		p.close()
+		return nil, err
+	}
+	return p, nil
+}
+
+// take returns an empty page: the spare one, or a new one. Pages are made one at a time: a call that comes while the spare one is
+// being made waits for that, since two at once would both be late.
+func (r *running) take(ctx context.Context) (*page, error) {
+	if p := r.takeSpare(); p != nil {
+		return p, nil
+	}
+	select {
+	case r.opening <- struct{}{}:
+		defer func() { <-r.opening }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	if p := r.takeSpare(); p != nil {
+		return p, nil
+	}
+	return openPage(ctx, r.conn)
+}
+
+func (r *running) takeSpare() *page {
+	select {
+	case p := <-r.spare:
+		if !p.broken() {
+			return p
+		}
+		p.close()
+	default:
+	}
+	return nil
+}
+
+// refill makes the spare page when there is none: half of a call's time goes into an empty page.
+func (r *running) refill() {
+	select {
+	case r.opening <- struct{}{}:
+		defer func() { <-r.opening }()
+	default:
+		return // a call is making its own
+	}
+	if len(r.spare) > 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), openMax)
+	defer cancel()
+	if p, err := openPage(ctx, r.conn); err == nil {
+		r.spare <- p // whoever holds opening alone fills it
+	} // otherwise the next call finds out what is wrong
+}
+
+func (r *running) alive() bool {
+	select {
+	case <-r.conn.closed:
+		return false
+	case <-r.process.Ended:
+		return false
+	default:
+		return true
+	}
+}

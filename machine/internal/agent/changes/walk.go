@@ -1,0 +1,234 @@
+package changes
+
+import (
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/berth-dev/berth/machine/internal/agent/files"
+	"github.com/berth-dev/berth/machine/internal/agent/guestroot"
+	"github.com/berth-dev/berth/machine/internal/wire"
+)
+
+// mountPoints of the machine: nothing of the disk is seen below them.
+var mountPoints = []string{"/dev", "/proc", "/sys", "/tmp", "/volumes"}
+
+type walk struct {
+	req      Request
+	from     *position
+	gone     <-chan struct{}
+	deadline time.Time
+	budget   int64
+	upper    *guestroot.Root
+	take     func(wire.Change) error
+
+	last     string // what the next page begins after
+	countDir string // where last is cut to
+	count    uint32 // entries below it
+}
+
+// side is one name in one view.
+type side struct {
+	dir  *os.File
+	name string
+	unix.Stat_t
+}
+
+func openRoot(path string) (*os.File, error) {
+	fd, err := unix.Open(path, directoryFlags, 0)
+	if err != nil {
+		return nil, &os.PathError{Op: "open", Path: path, Err: err}
+	}
+	return os.NewFile(uintptr(fd), path), nil
+}
+
+// open opens a directory of a view; nil when it has gone meanwhile.
+func (s *side) open() *os.File {
+	fd, err := unix.Openat(int(s.dir.Fd()), s.name, directoryFlags, 0)
+	if err != nil {
+		return nil
+	}
+	return os.NewFile(uintptr(fd), s.name)
+}
+
+func (s *side) kind() uint32 { return s.Mode & unix.S_IFMT }
+
+// look returns nil for what is not there.
+func look(dir *os.File, name string) *side {
+	s := &side{dir: dir, name: name}
+	if unix.Fstatat(int(dir.Fd()), name, &s.Stat_t, unix.AT_SYMLINK_NOFOLLOW) != nil {
+		return nil
+	}
+	return s
+}
+
+// names of a directory, sorted; what cannot be read is empty.
+func names(dir *os.File) []string {
+	list, _ := dir.Readdirnames(namesMax)
+	slices.Sort(list)
+	return list
+}
+
+// upperNames holds the upper directory open no longer than it takes to read it: the guest removes it without the engine
+// noticing by this way, and a checkpoint of an open directory that is gone does not restore.
+func (w *walk) upperNames(path string) map[string]bool {
+	fd, err := w.upper.Open("/"+path, directoryFlags, 0)
+	if err != nil {
+		return nil
+	}
+	dir := os.NewFile(uintptr(fd), "upper")
+	defer dir.Close()
+	list, _ := dir.Readdirnames(namesMax)
+	set := make(map[string]bool, len(list))
+	for _, name := range list {
+		set[name] = true
+	}
+	return set
+}
+
+// compared walks a directory that both have. path is "" for the root, "/etc" and so on.
+func (w *walk) compared(merged, template *os.File, path string, depth int) error {
+	inUpper := w.upperNames(path)
+	list := append(names(merged), names(template)...)
+	slices.Sort(list)
+	for _, name := range slices.Compact(list) {
+		child := path + "/" + name
+		go_on, err := w.visit(child, name)
+		if err != nil {
+			return err
+		}
+		if !go_on {
+			continue
+		}
+		if err := w.pair(look(merged, name), look(template, name), child, inUpper[name], depth); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// pair judges one name. now and before are nil where there is nothing.
+func (w *walk) pair(now, before *side, path string, inUpper bool, depth int) error {
+	switch {
+	case now == nil && before == nil:
+		return nil // came and went
+	case now == nil:
+		return w.emit(deleted, before, path, false)
+	case before == nil:
+		return w.all(added, now, path, depth)
+	case now.kind() != before.kind():
+		return w.all(replaced, now, path, depth)
+	case !inUpper && alike(now, before):
+		return nil
+	}
+	if kind := w.judge(now, before); kind != "" {
+		if err := w.emit(kind, now, path, true); err != nil {
+			return err
+		}
+	}
+	if now.kind() != unix.S_IFDIR || depth >= depthMax {
+		return nil
+	}
+	merged, template := now.open(), before.open()
+	if merged != nil {
+		defer merged.Close()
+	}
+	if template != nil {
+		defer template.Close()
+	}
+	if merged == nil || template == nil {
+		return nil
+	}
+	return w.compared(merged, template, path, depth+1)
+}
+
+// all emits something new, and what is below it as added.
+func (w *walk) all(kind string, now *side, path string, depth int) error {
+	if err := w.emit(kind, now, path, true); err != nil {
+		return err
+	}
+	if now.kind() != unix.S_IFDIR || depth >= depthMax {
+		return nil
+	}
+	dir := now.open()
+	if dir == nil {
+		return nil
+	}
+	defer dir.Close()
+	for _, name := range names(dir) {
+		child := path + "/" + name
+		go_on, err := w.visit(child, name)
+		if err != nil {
+			return err
+		}
+		if !go_on {
+			continue
+		}
+		if s := look(dir, name); s != nil {
+			if err := w.all(added, s, child, depth+1); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// visit says whether anything at or below a path can be of this page, and ends a page that takes too long.
+func (w *walk) visit(path, name string) (bool, error) {
+	if slices.Contains(mountPoints, path) || files.Hidden(name) || !related(path, w.req.PathPrefix) || !w.from.reaches(path) {
+		return false, nil
+	}
+	select {
+	case <-w.gone:
+		return false, errPageFull
+	default:
+	}
+	// No page without progress, or there would be no end.
+	if w.last != "" && time.Now().After(w.deadline) {
+		return false, errPageFull
+	}
+	if len(path) <= cursorPathMax && w.from.before(path) {
+		w.last = path
+	}
+	return true, nil
+}
+
+// related: the path has the prefix, or something below it may.
+func related(path, prefix string) bool {
+	return strings.HasPrefix(path, prefix) || strings.HasPrefix(prefix, path+"/")
+}
+
+func (w *walk) emit(kind string, s *side, path string, current bool) error {
+	if !strings.HasPrefix(path, w.req.PathPrefix) || !w.from.passed(path) {
+		return nil
+	}
+	w.note(path)
+	c := wire.Change{Path: shown(path), Kind: kind, Type: files.TypeOf(s.Mode), Size: max(s.Size, 0), Mode: files.Octal(s.Mode)}
+	if w.req.Hash && current && s.kind() == unix.S_IFREG {
+		c.SHA256 = s.digest()
+	}
+	return w.take(c)
+}
+
+// note keeps what a cursor after this entry needs.
+func (w *walk) note(path string) {
+	dir := cursorDir(path)
+	if dir != w.countDir {
+		w.countDir, w.count = dir, w.from.entriesOf(dir)
+	}
+	w.last = path
+	if dir != path {
+		w.count++
+	}
+}
+
+func shown(path string) string {
+	parts := strings.Split(path, "/")
+	for i, part := range parts {
+		parts[i] = files.Shown(part)
+	}
+	return strings.Join(parts, "/")
+}

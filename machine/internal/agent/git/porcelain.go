@@ -1,0 +1,159 @@
+package git
+
+import (
+	"bytes"
+	"errors"
+	"strconv"
+	"strings"
+
+	"github.com/berth-dev/berth/machine/internal/wire"
+)
+
+var errMalformed = errors.New("git: its answer is not what git writes")
+
+// parseStatus reads `git status --porcelain=v2 --branch -z`. cut says that the output ends early, and so does not end with a record.
+func parseStatus(out []byte, cut bool) (wire.GitStatus, error) {
+	s := wire.GitStatus{Files: []wire.GitFile{}, Truncated: cut}
+	r := records{rest: out}
+	for {
+		record, ok := r.next()
+		if !ok {
+			break
+		}
+		if len(s.Files) == wire.GitFilesMax {
+			s.Truncated = true
+			break
+		}
+		if err := (*status)(&s).take(record, &r, cut); err != nil {
+			return wire.GitStatus{}, err
+		}
+	}
+	if len(r.rest) > 0 && !s.Truncated {
+		return wire.GitStatus{}, errMalformed
+	}
+	s.Clean = len(s.Files) == 0 && !s.Truncated
+	return s, nil
+}
+
+// records are ended by NUL; an unfinished last one is left in rest.
+type records struct{ rest []byte }
+
+func (r *records) next() (string, bool) {
+	record, rest, found := bytes.Cut(r.rest, []byte{0})
+	if !found {
+		return "", false
+	}
+	r.rest = rest
+	return string(record), true
+}
+
+// status adds one record after the other.
+type status wire.GitStatus
+
+func (s *status) take(record string, r *records, cut bool) error {
+	kind, rest, found := strings.Cut(record, " ")
+	if !found || rest == "" {
+		return errMalformed
+	}
+	switch kind {
+	case "#":
+		return s.header(rest)
+	case "1":
+		return s.file(rest, 8, false, "")
+	case "2":
+		from, whole := r.next()
+		if !whole && cut {
+			return nil
+		}
+		if !whole || from == "" {
+			return errMalformed
+		}
+		return s.file(rest, 9, false, from)
+	case "u":
+		return s.file(rest, 10, true, "")
+	case "?":
+		s.add(wire.GitFile{Path: rest, Index: "untracked", Worktree: "untracked"}, "")
+		return nil
+	case "!":
+		return nil // ignored files are not asked for
+	}
+	return errMalformed
+}
+
+func (s *status) header(text string) error {
+	name, value, _ := strings.Cut(text, " ")
+	value = strings.ToValidUTF8(value, "\uFFFD")
+	switch name {
+	case "branch.oid":
+		if value != "(initial)" {
+			s.Head = &value
+		}
+	case "branch.head":
+		if value != "(detached)" {
+			s.Branch = &value
+		}
+	case "branch.upstream":
+		s.Upstream = &value
+	case "branch.ab":
+		return s.distance(value)
+	}
+	return nil // newer versions may say more
+}
+
+// distance reads "+1 -2".
+func (s *status) distance(value string) error {
+	ahead, behind, found := strings.Cut(value, " ")
+	a, err1 := strconv.ParseInt(ahead, 10, 32)
+	b, err2 := strconv.ParseInt(behind, 10, 32)
+	if !found || err1 != nil || err2 != nil || a < 0 || b > 0 {
+		return errMalformed
+	}
+	more, less := int(a), int(-b)
+	s.Ahead, s.Behind = &more, &less
+	return nil
+}
+
+// file reads the fields of a changed path: the path is the last of them, spaces and all.
+func (s *status) file(text string, fields int, conflicted bool, from string) error {
+	parts := strings.SplitN(text, " ", fields)
+	if len(parts) != fields || len(parts[0]) != 2 || parts[fields-1] == "" {
+		return errMalformed
+	}
+	index, worktree := stateOf(parts[0][0]), stateOf(parts[0][1])
+	if index == "" || worktree == "" {
+		return errMalformed
+	}
+	s.add(wire.GitFile{Path: parts[fields-1], Index: index, Worktree: worktree, Conflicted: conflicted}, from)
+	return nil
+}
+
+func (s *status) add(f wire.GitFile, from string) {
+	f.Path = strings.ToValidUTF8(f.Path, "\uFFFD")
+	if from != "" {
+		from = strings.ToValidUTF8(from, "\uFFFD")
+		f.RenamedFrom = &from
+	}
+	s.Files = append(s.Files, f)
+}
+
+func stateOf(letter byte) string {
+	switch letter {
+	case '.':
+		return "unmodified"
+	case 'M':
+		return "modified"
+	case 'T':
+		return "type_changed"
+	case 'A':
+		return "added"
+	case 'D':
+		return "deleted"
+	case 'R':
+		return "renamed"
+	case 'C':
+		return "copied"
+	case 'U':
+		return "unmerged"
+	}
+	return ""
+}

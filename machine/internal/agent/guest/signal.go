@@ -1,0 +1,31 @@
+package guest
+
+import (
+	"errors"
+	"syscall"
+
+	"github.com/berth-dev/berth/machine/internal/agent/spawn"
+)
+
+// Signal sends a signal to a process of the guest, by its pid as the guest sees it.
+func (g *Guest) Signal(guestPID int, signal syscall.Signal) error {
+	in, err := g.hold()
+	if err != nil {
+		return err
+	}
+	ended, err := in.spawner.Signal(guestPID, signal)
+	in.starts.Done()
+	if ended != 0 {
+		g.reaper.Forget(ended)
+	}
+	// The guest's init has died, and every process with it.
+	if errors.Is(err, spawn.ErrBroken) {
+		g.retire(in)
+		return syscall.ESRCH
+	}
+	var failed *spawn.StartError
+	if errors.As(err, &failed) {
+		return failed.Errno
+	}
+	return err
+}

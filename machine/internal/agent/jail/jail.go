@@ -1,0 +1,92 @@
+// Package jail shuts the process that reads a sleeping workspace's disk in with that disk and nothing else. hostd has given it
+// namespaces of its own (user, mount, PID, network, IPC, UTS, cgroup); here it leaves the host's files behind, and every right but
+// that of reading and searching whatever the files' modes say.
+package jail
+
+import (
+	"cmp"
+	"fmt"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// nobody is whom the process runs as: even outside of its jail it would own nothing.
+const nobody = 65534
+
+const openFilesMax = 2048
+
+// EnterDisk makes the mounted disk behind fd the root of this process's world. The host's files are gone with the old root.
+func EnterDisk(fd int, mountPoint string) error {
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+		return fmt.Errorf("making mounts private: %w", err)
+	}
+	if err := unix.MoveMount(fd, "", unix.AT_FDCWD, mountPoint, unix.MOVE_MOUNT_F_EMPTY_PATH); err != nil {
+		return fmt.Errorf("mounting the disk: %w", err)
+	}
+	if err := unix.Close(fd); err != nil {
+		return err
+	}
+	if err := unix.Chdir(mountPoint); err != nil {
+		return err
+	}
+	if err := unix.PivotRoot(".", "."); err != nil {
+		return fmt.Errorf("changing the root: %w", err)
+	}
+	if err := unix.Unmount(".", unix.MNT_DETACH); err != nil {
+		return fmt.Errorf("leaving the old root: %w", err)
+	}
+	return unix.Chdir("/")
+}
+
+// GiveUpRights leaves CAP_DAC_READ_SEARCH, in the process's own user namespace, and the calls of serving files. It cannot be undone.
+func GiveUpRights() error {
+	for resource, bound := range map[int]uint64{unix.RLIMIT_FSIZE: 0, unix.RLIMIT_CORE: 0, unix.RLIMIT_MEMLOCK: 0, unix.RLIMIT_NOFILE: openFilesMax} {
+		if err := syscall.Setrlimit(resource, &syscall.Rlimit{Cur: bound, Max: bound}); err != nil {
+			return fmt.Errorf("limit %d: %w", resource, err)
+		}
+	}
+	if err := dropBoundingSet(); err != nil {
+		return err
+	}
+	if err := cmp.Or(
+		everyThread(unix.SYS_PRCTL, unix.PR_SET_KEEPCAPS, 1, 0),
+		syscall.Setgroups(nil), syscall.Setresgid(nobody, nobody, nobody), syscall.Setresuid(nobody, nobody, nobody),
+		keepReading(),
+		everyThread(unix.SYS_PRCTL, unix.PR_SET_NO_NEW_PRIVS, 1, 0),
+		everyThread(unix.SYS_PRCTL, unix.PR_SET_DUMPABLE, 0, 0),
+		// The change of user has cleared what hostd asked for.
+		everyThread(unix.SYS_PRCTL, unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0),
+	); err != nil {
+		return fmt.Errorf("giving up rights: %w", err)
+	}
+	return filterCalls()
+}
+
+func dropBoundingSet() error {
+	for capability := uintptr(0); capability <= unix.CAP_LAST_CAP; capability++ {
+		if capability == unix.CAP_DAC_READ_SEARCH {
+			continue
+		}
+		if err := everyThread(unix.SYS_PRCTL, unix.PR_CAPBSET_DROP, capability, 0); err != nil && err != unix.EINVAL { // an older kernel has fewer
+			return fmt.Errorf("capability %d: %w", capability, err)
+		}
+	}
+	return nil
+}
+
+func keepReading() error {
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	const reading = 1 << unix.CAP_DAC_READ_SEARCH
+	data := [2]unix.CapUserData{{Effective: reading, Permitted: reading}}
+	return everyThread(unix.SYS_CAPSET, uintptr(unsafe.Pointer(&header)), uintptr(unsafe.Pointer(&data)), 0)
+}
+
+// everyThread is for what the kernel keeps for each thread: Go has several, and makes more from any of them.
+func everyThread(call, a, b, c uintptr) error {
+	if _, _, errno := syscall.AllThreadsSyscall(call, a, b, c); errno != 0 {
+		return errno
+	}
+	return nil
+}

@@ -1,0 +1,160 @@
+package search
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"strings"
+	"unicode/utf8"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/berth-dev/berth/machine/internal/wire"
+)
+
+// textBytesMax is how much of a line is shown.
+const textBytesMax = 1000
+
+// linesPerLook is how many lines are matched between two looks at the clock.
+const linesPerLook = 1024
+
+// open searches one file and closes it. A file that cannot be read is left out.
+func (s *search) open(fd int, path string) error {
+	f := os.NewFile(uintptr(fd), "file")
+	defer f.Close()
+	var st unix.Stat_t
+	if unix.Fstat(fd, &st) != nil || st.Mode&unix.S_IFMT != unix.S_IFREG || st.Size == 0 || st.Size > s.req.MaxFileBytes {
+		return nil
+	}
+	if s.fileBytes += st.Size; s.fileBytes > s.bounds.FileBytes {
+		return s.halt(stopBytes)
+	}
+	if int64(cap(s.buffer)) < st.Size {
+		s.buffer = make([]byte, max(st.Size, 64<<10))
+	}
+	n, err := io.ReadFull(f, s.buffer[:st.Size])
+	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
+		return nil
+	}
+	s.result.FilesScanned++
+	text := s.buffer[:n]
+	// Binary files are skipped.
+	if bytes.IndexByte(text, 0) >= 0 || !s.pattern.possible(text) {
+		return nil
+	}
+	return s.lines(text, path)
+}
+
+func (s *search) lines(text []byte, path string) error {
+	context := newContext(s.req.ContextLines)
+	number := 0
+	for len(text) > 0 {
+		number++
+		line, rest, _ := bytes.Cut(text, []byte{'\n'})
+		text = rest
+		line = bytes.TrimSuffix(line, []byte{'\r'})
+		if number%linesPerLook == 0 {
+			if err := s.inTime(); err != nil {
+				return err
+			}
+		}
+		at, length, err := s.pattern.find(line, s.inTime)
+		if err != nil {
+			return err
+		}
+		if at >= 0 {
+			if err := s.take(path, number, line, at, length, context, rest); err != nil {
+				return err
+			}
+		}
+		context.passed(line)
+	}
+	return nil
+}
+
+func (s *search) take(path string, number int, line []byte, at, length int, context *context, rest []byte) error {
+	if len(s.result.Matches) == s.req.MaxMatches {
+		return s.halt(stopMatches)
+	}
+	m := wire.SearchMatch{Path: path, Line: number, Column: at + 1, Text: around(line, at, length), Before: context.before(), After: context.after(rest)}
+	s.answer += cost(path) + cost(m.Text) + 100
+	for _, each := range append(m.Before, m.After...) {
+		s.answer += cost(each)
+	}
+	if s.answer > s.bounds.AnswerBytes {
+		return s.halt(stopAnswer)
+	}
+	s.result.Matches = append(s.result.Matches, m)
+	return nil
+}
+
+// cost is what a text takes as JSON: some characters become six.
+func cost(text string) int {
+	n := len(text) + 4
+	for i := range len(text) {
+		if c := text[i]; c < ' ' || c == '<' || c == '>' || c == '&' || c == '"' || c == '\\' {
+			n += 5
+		}
+	}
+	return n
+}
+
+// around cuts a long line, so that the match is in what is left.
+func around(line []byte, at, length int) string {
+	if len(line) > textBytesMax {
+		from := max(0, min(at-(textBytesMax-min(length, textBytesMax))/2, len(line)-textBytesMax))
+		for from > 0 && from < len(line) && !utf8.RuneStart(line[from]) {
+			from++
+		}
+		line = line[from:]
+	}
+	return cut(line)
+}
+
+func cut(line []byte) string {
+	if len(line) > textBytesMax {
+		end := textBytesMax
+		for end > textBytesMax-utf8.UTFMax && !utf8.RuneStart(line[end]) {
+			end--
+		}
+		line = line[:end]
+	}
+	return strings.ToValidUTF8(string(line), "\uFFFD")
+}
+
+// context remembers the lines before a match; those after it are looked up.
+type context struct {
+	lines int
+	last  [][]byte
+}
+
+func newContext(lines int) *context { return &context{lines: lines} }
+
+func (c *context) passed(line []byte) {
+	if c.lines == 0 {
+		return
+	}
+	if len(c.last) == c.lines {
+		c.last = append(c.last[:0], c.last[1:]...)
+	}
+	c.last = append(c.last, line)
+}
+
+func (c *context) before() []string {
+	list := make([]string, 0, len(c.last))
+	for _, line := range c.last {
+		list = append(list, cut(line))
+	}
+	return list
+}
+
+func (c *context) after(rest []byte) []string {
+	list := []string{}
+	for len(rest) > 0 && len(list) < c.lines {
+		line, next, _ := bytes.Cut(rest, []byte{'\n'})
+		list = append(list, cut(bytes.TrimSuffix(line, []byte{'\r'})))
+		rest = next
+	}
+	return list
+}

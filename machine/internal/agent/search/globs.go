@@ -1,0 +1,97 @@
+package search
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/bmatcuk/doublestar/v4"
+
+	"github.com/berth-dev/berth/machine/internal/agent/fail"
+)
+
+const (
+	globsMax     = 64
+	globBytesMax = 256
+	// bracesMax bounds alternatives of alternatives, which are tried one by one.
+	bracesMax = 3
+)
+
+// nameFilter says which files are searched. A glob with a slash is of the path below the start, one without of the name,
+// wherever it lies; `**` stands for any number of directories.
+type nameFilter struct{ include, exclude []glob }
+
+type glob struct {
+	text   string
+	ofPath bool
+}
+
+func compileGlobs(include, exclude []string) (*nameFilter, error) {
+	f := &nameFilter{}
+	var err error
+	if f.include, err = globsOf("include", include); err != nil {
+		return nil, err
+	}
+	f.exclude, err = globsOf("exclude", exclude)
+	return f, err
+}
+
+func globsOf(field string, texts []string) (list []glob, err error) {
+	refused := func(i int, why string) error {
+		path := fmt.Sprintf("%s.%d", field, i)
+		return fail.Invalid("", "A glob is not valid: "+why).With("issues", []map[string]string{{"path": path, "message": why}})
+	}
+	if len(texts) > globsMax {
+		return nil, refused(globsMax, "must not have more than 64 globs")
+	}
+	for i, text := range texts {
+		switch {
+		case text == "" || len(text) > globBytesMax:
+			return nil, refused(i, "must have 1 to 256 bytes")
+		case strings.Count(text, "{") > bracesMax:
+			return nil, refused(i, "must not have more than 3 groups of alternatives")
+		case !doublestar.ValidatePattern(text):
+			return nil, refused(i, "is not a glob")
+		}
+		text = strings.TrimPrefix(text, "./")
+		ofPath := strings.Contains(strings.TrimSuffix(text, "/"), "/")
+		list = append(list, glob{text: strings.Trim(text, "/"), ofPath: ofPath})
+	}
+	return list, nil
+}
+
+func (g glob) matches(path, name string) bool {
+	subject := name
+	if g.ofPath {
+		subject = path
+	}
+	// The pattern was validated.
+	ok, err := doublestar.Match(g.text, subject)
+	return ok && err == nil
+}
+
+func anyOf(list []glob, path, name string) bool {
+	for _, g := range list {
+		if g.matches(path, name) {
+			return true
+		}
+	}
+	return false
+}
+
+// takes: path lies below the start of the search.
+func (f *nameFilter) takes(path, name string) bool {
+	return !anyOf(f.exclude, path, name) && (len(f.include) == 0 || anyOf(f.include, path, name))
+}
+
+// prunes leaves a directory out with all below it: when its own path is excluded, or that of everything in it.
+func (f *nameFilter) prunes(path, name string) bool {
+	for _, g := range f.exclude {
+		if g.matches(path, name) {
+			return true
+		}
+		if whole, ok := strings.CutSuffix(g.text, "/**"); ok && (glob{text: whole, ofPath: true}).matches(path, name) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,269 @@
+// Package search finds lines in the files below a directory of the guest. It follows no link, opens nothing but regular
+// files, and is bounded in time, bytes and memory.
+package search
+
+import (
+	"errors"
+	"os"
+	"sort"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/berth-dev/berth/machine/internal/agent/fail"
+	"github.com/berth-dev/berth/machine/internal/agent/files"
+	"github.com/berth-dev/berth/machine/internal/agent/guestroot"
+	"github.com/berth-dev/berth/machine/internal/wire"
+)
+
+// Bounds of one search; each has a stop reason of its own.
+type Bounds struct {
+	Time        time.Duration
+	FileBytes   int64 // read in all
+	Entries     int   // of directories, looked at
+	AnswerBytes int
+	Depth       int // directories in each other; deeper ones are left out
+}
+
+// Default is what the service promises.
+var Default = Bounds{Time: 10 * time.Second, FileBytes: 1 << 30, Entries: 1_000_000, AnswerBytes: 8 << 20, Depth: 1024}
+
+// Stop reasons.
+const (
+	stopMatches = "max_matches"
+	stopTime    = "time_limit"
+	stopBytes   = "byte_limit"
+	stopEntries = "entry_limit"
+	stopAnswer  = "answer_limit"
+	stopDepth   = "depth_limit"
+)
+
+const (
+	matchesMax      = 5000
+	contextLinesMax = 5
+	fileBytesMax    = 16 << 20
+	namesMax        = 200_000 // of one directory
+)
+
+// atOnce bounds memory: each search holds one file and its answer.
+var atOnce = make(chan struct{}, 4)
+
+// Run searches. It returns what it has when a bound is reached.
+func Run(r *guestroot.Root, req wire.SearchRequest, b Bounds, gone <-chan struct{}) (wire.SearchResult, error) {
+	s := &search{req: req, bounds: b, gone: gone, deadline: time.Now().Add(b.Time)}
+	s.result.Matches = []wire.SearchMatch{}
+	var err error
+	if err = files.CheckPath(req.Path); err != nil {
+		return s.result, err
+	}
+	if err = checkNumbers(req); err != nil {
+		return s.result, err
+	}
+	if s.pattern, err = compile(req); err != nil {
+		return s.result, err
+	}
+	if s.names, err = compileGlobs(req.Include, req.Exclude); err != nil {
+		return s.result, err
+	}
+	release, err := place(b.Time, gone)
+	if err != nil {
+		return s.result, err
+	}
+	defer release()
+	err = s.start(r)
+	if errors.Is(err, errStop) {
+		err = nil
+	}
+	if s.stop != "" {
+		s.result.Truncated, s.result.StopReason = true, &s.stop
+	}
+	return s.result, err
+}
+
+// place waits for one of the places, at most as long as a search may take.
+func place(wait time.Duration, gone <-chan struct{}) (release func(), err error) {
+	release = func() { <-atOnce }
+	select {
+	case atOnce <- struct{}{}:
+		return release, nil
+	default:
+	}
+	select {
+	case atOnce <- struct{}{}:
+		return release, nil
+	case <-time.After(wait):
+		return nil, fail.RateLimited("searches", "Too many searches at once")
+	case <-gone:
+		return nil, errGone
+	}
+}
+
+func checkNumbers(req wire.SearchRequest) error {
+	if req.MaxMatches < 1 || req.MaxMatches > matchesMax {
+		return fail.Invalid("", "max_matches is 1 to 5000")
+	}
+	if req.MaxFileBytes < 1 || req.MaxFileBytes > fileBytesMax {
+		return fail.Invalid("", "max_file_bytes is 1 to 16 MiB")
+	}
+	if req.ContextLines < 0 || req.ContextLines > contextLinesMax {
+		return fail.Invalid("", "context_lines is 0 to 5")
+	}
+	return nil
+}
+
+// errStop ends the walk; stop says why.
+var (
+	errStop = errors.New("search: stopped")
+	errGone = fail.Conflict("operation_interrupted", "The caller has gone")
+)
+
+type search struct {
+	req      wire.SearchRequest
+	bounds   Bounds
+	pattern  *pattern
+	names    *nameFilter
+	gone     <-chan struct{}
+	deadline time.Time
+	unreal   map[uint64]bool // devices of /proc, /sys and /dev
+
+	stop      string
+	entries   int
+	fileBytes int64
+	answer    int
+	buffer    []byte
+	result    wire.SearchResult
+}
+
+func (s *search) halt(reason string) error {
+	s.stop = reason
+	return errStop
+}
+
+// start opens what the path names, through links as the guest would; below it no link is followed.
+func (s *search) start(r *guestroot.Root) error {
+	fd, err := r.Open(s.req.Path, unix.O_PATH, 0)
+	if err != nil {
+		return files.Explain(err, s.req.Path)
+	}
+	defer unix.Close(fd)
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return files.Explain(err, s.req.Path)
+	}
+	base := strings.TrimRight(s.req.Path, "/")
+	switch st.Mode & unix.S_IFMT {
+	case unix.S_IFDIR:
+		s.unreal = unrealDevices(r, uint64(st.Dev))
+		dir, err := r.Open(s.req.Path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NONBLOCK, 0)
+		if err != nil {
+			return files.Explain(err, s.req.Path)
+		}
+		return s.directory(dir, base+"/", "", 1)
+	case unix.S_IFREG:
+		return s.single(r, base)
+	}
+	return fail.Conflict("not_a_file", "The path is neither a directory nor a regular file").With("path", s.req.Path)
+}
+
+func (s *search) single(r *guestroot.Root, shown string) error {
+	fd, err := r.Open(s.req.Path, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
+	if err != nil {
+		return files.Explain(err, s.req.Path)
+	}
+	return s.open(fd, shown)
+}
+
+// unrealDevices are file systems without files: what is read there is made up while it is read, some of it without end. A
+// search that starts in one of them asked for it.
+func unrealDevices(r *guestroot.Root, start uint64) map[uint64]bool {
+	devices := map[uint64]bool{}
+	for _, path := range []string{"/proc", "/sys", "/dev"} {
+		fd, err := r.Open(path, unix.O_PATH|unix.O_NOFOLLOW, 0)
+		if err != nil {
+			continue
+		}
+		var st, root unix.Stat_t
+		err = unix.Fstat(fd, &st)
+		unix.Close(fd)
+		if err != nil || uint64(st.Dev) == start || unix.Fstat(r.FD(), &root) != nil || st.Dev == root.Dev {
+			continue
+		}
+		devices[uint64(st.Dev)] = true
+	}
+	return devices
+}
+
+// directory takes over fd. path is what is shown, relative what the globs see; both end with a slash or are empty.
+func (s *search) directory(fd int, path, relative string, depth int) error {
+	dir := os.NewFile(uintptr(fd), "directory")
+	defer dir.Close()
+	names, err := dir.Readdirnames(namesMax)
+	if len(names) == 0 && err != nil {
+		return nil // empty, or gone meanwhile
+	}
+	sort.Strings(names)
+	for _, name := range names {
+		if err := s.entry(fd, name, path, relative, depth); err != nil {
+			return err
+		}
+	}
+	if len(names) == namesMax {
+		return s.halt(stopEntries)
+	}
+	return nil
+}
+
+func (s *search) entry(dir int, name, path, relative string, depth int) error {
+	if s.entries++; s.entries > s.bounds.Entries {
+		return s.halt(stopEntries)
+	}
+	if err := s.inTime(); err != nil {
+		return err
+	}
+	var st unix.Stat_t
+	if files.Hidden(name) || unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil {
+		return nil // a write that is not finished, or vanished
+	}
+	switch st.Mode & unix.S_IFMT {
+	case unix.S_IFDIR:
+		return s.child(dir, name, path, relative, depth, uint64(st.Dev))
+	case unix.S_IFREG:
+		if st.Size == 0 || st.Size > s.req.MaxFileBytes || !s.names.takes(relative+name, name) {
+			return nil
+		}
+		fd, err := unix.Openat(dir, name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
+		if err != nil {
+			return nil
+		}
+		return s.open(fd, path+files.Shown(name))
+	}
+	return nil
+}
+
+func (s *search) child(dir int, name, path, relative string, depth int, device uint64) error {
+	if s.unreal[device] || s.names.prunes(relative+name, name) {
+		return nil
+	}
+	if depth >= s.bounds.Depth {
+		s.stop = stopDepth // what lies deeper is left out; the rest is searched
+		return nil
+	}
+	fd, err := unix.Openat(dir, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil
+	}
+	return s.directory(fd, path+files.Shown(name)+"/", relative+name+"/", depth+1)
+}
+
+func (s *search) inTime() error {
+	select {
+	case <-s.gone:
+		return errGone
+	default:
+	}
+	if time.Now().After(s.deadline) {
+		return s.halt(stopTime)
+	}
+	return nil
+}

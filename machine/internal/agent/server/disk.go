@@ -1,0 +1,106 @@
+package server
+
+import (
+	"crypto/sha256"
+	"errors"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/berth-dev/berth/machine/internal/agent/fail"
+	"github.com/berth-dev/berth/machine/internal/agent/guestroot"
+)
+
+// DiskReads says who may read the disk of a sleeping workspace, and how long nobody may ask before serving ends.
+type DiskReads struct {
+	Key   string
+	Epoch int64
+	Idle  time.Duration
+}
+
+// A reader of the answer that takes nothing must not keep the disk open for ever.
+const diskAnswerSecondsMax = 600
+
+// ServeDisk answers the reading file calls of a disk that no guest runs on, with the code that serves a living one. It returns when
+// nobody has asked for a while.
+func ServeDisk(listener net.Listener, root *guestroot.Root, reads DiskReads) error {
+	m := &machine{disk: root}
+	use := &use{idle: reads.Idle}
+	server := &http.Server{
+		Handler:           use.counted(m.diskHandler(reads)),
+		ReadHeaderTimeout: headerSecondsMax * time.Second,
+		IdleTimeout:       idleMinutesMax * time.Minute,
+		WriteTimeout:      diskAnswerSecondsMax * time.Second,
+		MaxHeaderBytes:    16 << 10,
+		ErrorLog:          log.New(io.Discard, "", 0),
+	}
+	use.ended = time.AfterFunc(reads.Idle, func() {
+		if use.isIdle() {
+			server.Close()
+		}
+	})
+	if err := server.Serve(limited(listener, connectionsMax)); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
+
+func (m *machine) diskHandler(reads DiskReads) http.Handler {
+	key := sha256.Sum256([]byte(reads.Key))
+	mux := http.NewServeMux()
+	for pattern, h := range map[string]handle{
+		"GET /files":         m.getFile,
+		"GET /files/stat":    m.getStat,
+		"GET /files/list":    m.getList,
+		"POST /files/search": m.postSearch,
+		"GET /awake":         func(w http.ResponseWriter, _ *http.Request) error { w.WriteHeader(http.StatusNoContent); return nil },
+	} {
+		mux.Handle(pattern, answer(func(w http.ResponseWriter, r *http.Request) error {
+			c, err := callerOf(r)
+			if err != nil {
+				return err
+			}
+			if c.epoch != reads.Epoch || !equal(c.key, key) {
+				return fail.Unauthenticated("The key is not of this reader")
+			}
+			return h(w, r)
+		}))
+	}
+	return bounded(mux)
+}
+
+// use counts the calls in progress.
+type use struct {
+	idle time.Duration
+
+	mu     sync.Mutex
+	active int
+	ended  *time.Timer
+}
+
+func (u *use) counted(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		u.add(1)
+		defer u.add(-1)
+		next.ServeHTTP(w, r)
+	})
+}
+
+func (u *use) add(calls int) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.active += calls
+	u.ended.Stop()
+	if u.active == 0 {
+		u.ended.Reset(u.idle)
+	}
+}
+
+func (u *use) isIdle() bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.active == 0
+}

@@ -1,0 +1,183 @@
+package server
+
+import (
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"path/filepath"
+	"time"
+
+	"github.com/berth-dev/berth/machine/internal/agent/fail"
+	"github.com/berth-dev/berth/machine/internal/agent/pty"
+	"github.com/berth-dev/berth/machine/internal/wire"
+)
+
+const (
+	// inputSecondsMax is how long typed bytes wait for a program that reads nothing.
+	inputSecondsMax = 10
+	// goodbyeSecondsMax is what the other side has to take the last frame, and to close.
+	goodbyeSecondsMax = 5
+)
+
+func (m *machine) ptyRoutes() map[string]handle {
+	return map[string]handle{
+		"POST /pty":             m.postPty,
+		"GET /pty/{id}":         m.onTerminal(showPty),
+		"DELETE /pty/{id}":      m.onTerminal(closePty),
+		"POST /pty/{id}/resize": m.onTerminal(resizePty),
+		"POST /pty/{id}/input":  m.onTerminal(typeIntoPty),
+		"POST /pty/{id}/attach": m.attachPty,
+	}
+}
+
+// opened are the machine's terminals, once it is claimed.
+func (m *machine) opened() (*pty.Manager, error) {
+	if _, err := m.running(); err != nil {
+		return nil, err
+	}
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	return m.terminals, nil
+}
+
+func (m *machine) postPty(w http.ResponseWriter, r *http.Request) error {
+	terminals, err := m.opened()
+	if err != nil {
+		return err
+	}
+	var req wire.PtyRequest
+	if err := parse(w, r, &req); err != nil {
+		return err
+	}
+	if req.User == "" {
+		req.User = m.defaultUser()
+	}
+	t, created, err := terminals.Start(req)
+	if err != nil {
+		return err
+	}
+	status := http.StatusOK
+	if created {
+		status = http.StatusCreated
+	}
+	send(w, status, t.Record())
+	return nil
+}
+
+// onTerminal does something to the terminal that the path names, and answers with how it is then.
+func (m *machine) onTerminal(do func(w http.ResponseWriter, r *http.Request, t *pty.Terminal) error) handle {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		t, err := m.terminal(r)
+		if err == nil {
+			err = do(w, r, t)
+		}
+		if err != nil {
+			return err
+		}
+		send(w, http.StatusOK, t.Record())
+		return nil
+	}
+}
+
+func (m *machine) terminal(r *http.Request) (*pty.Terminal, error) {
+	terminals, err := m.opened()
+	if err != nil {
+		return nil, err
+	}
+	return terminals.Get(r.PathValue("id"))
+}
+
+func showPty(http.ResponseWriter, *http.Request, *pty.Terminal) error { return nil }
+
+func closePty(_ http.ResponseWriter, _ *http.Request, t *pty.Terminal) error {
+	t.Close()
+	return nil
+}
+
+func resizePty(w http.ResponseWriter, r *http.Request, t *pty.Terminal) error {
+	var size wire.PtySize
+	if err := parse(w, r, &size); err != nil {
+		return err
+	}
+	return t.Resize(size)
+}
+
+func typeIntoPty(w http.ResponseWriter, r *http.Request, t *pty.Terminal) error {
+	var input wire.PtyInput
+	if err := parse(w, r, &input); err != nil {
+		return err
+	}
+	if len(input.Data) > wire.FrameDataMax {
+		return fail.TooLarge("The input is too large", wire.FrameDataMax)
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), inputSecondsMax*time.Second)
+	defer cancel()
+	return t.Write(ctx, input.Data)
+}
+
+// attachPty turns the connection into frames both ways. Once it is switched, a refusal is a frame.
+func (m *machine) attachPty(w http.ResponseWriter, r *http.Request) error {
+	t, err := m.terminal(r)
+	if err != nil {
+		return err
+	}
+	offset, err := wholeNumber(r.URL.Query().Get("offset"), 0)
+	if err == nil {
+		err = t.CheckOffset(offset)
+	}
+	if err != nil {
+		return err
+	}
+	conn, buffered, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	if err := conn.SetDeadline(time.Time{}); err != nil {
+		return nil // it is gone
+	}
+	if _, err := io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: berth-frames\r\n\r\n"); err != nil {
+		return nil // it is gone
+	}
+	carryPty(t, conn, buffered, offset)
+	return nil
+}
+
+// carryPty is the life of an attached connection: it ends with the terminal, or with whoever is at the other side.
+func carryPty(t *pty.Terminal, conn net.Conn, from io.Reader, offset int64) {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	taken := make(chan struct{})
+	go func() {
+		defer close(taken)
+		_ = t.Take(ctx, from) // the other side left, or lied: either way nothing more is taken from it
+		cancel()
+		conn.Close() // a sender that waits for its reader waits no more
+	}()
+	if err := t.Send(ctx, conn, offset); err != nil {
+		conn.Close()
+	}
+	cancel() // what is still being typed has nobody left to read it
+	// Closing with unread bytes would reset the connection, and the last frame could be lost with it: the other side closes.
+	_ = conn.SetDeadline(time.Now().Add(goodbyeSecondsMax * time.Second))
+	<-taken
+}
+
+// terminalShare is the part of the retained output that belongs to terminals, so that a chatty command cannot cost a person
+// their scrollback, nor the other way round.
+const terminalShare = 4
+
+func (m *machine) openTerminals(limits wire.GuestLimits) {
+	m.terminals = pty.Open(filepath.Join(m.paths.ClaimState, "pty"), m.guest, m.reaper, forTerminals(limits))
+}
+
+func forTerminals(limits wire.GuestLimits) wire.GuestLimits {
+	limits.OutputBytes /= terminalShare
+	return limits
+}
+
+func forCommands(limits wire.GuestLimits) wire.GuestLimits {
+	limits.OutputBytes -= limits.OutputBytes / terminalShare
+	return limits
+}

@@ -1,0 +1,41 @@
+package session
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/berth-dev/berth/machine/internal/wire"
+)
+
+// busyMax bounds the answer, which the cell reads with a limit.
+const busyMax = 16
+
+// Activity is what the idle clock asks.
+func (m *Manager) Activity() wire.Activity {
+	type busy struct {
+		session *Session
+		left    time.Duration
+	}
+	now := time.Now()
+	var running int
+	var counting []busy
+	m.processes.Range(func(key, _ any) bool {
+		running++
+		s := key.(*Session)
+		if left := s.busyFor(now); left > 0 {
+			counting = append(counting, busy{s, left})
+		}
+		return true
+	})
+	slices.SortFunc(counting, func(a, b busy) int { return cmp.Compare(b.left, a.left) })
+	a := wire.Activity{RunningSessions: running, LastEndedAt: m.lastEnded.Load(), Commands: []wire.BusyCommand{}}
+	for _, c := range counting[:min(len(counting), busyMax)] {
+		r := c.session.Record()
+		a.Commands = append(a.Commands, wire.BusyCommand{SessionID: r.SessionID, StartedAt: r.StartedAt, BusyUntil: stamp(now.Add(c.left))})
+	}
+	if len(a.Commands) > 0 {
+		a.BusyUntil = a.Commands[0].BusyUntil
+	}
+	return a
+}

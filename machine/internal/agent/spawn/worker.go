@@ -1,0 +1,186 @@
+package spawn
+
+import (
+	"fmt"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// worker is a process that the spawner forks and that never executes another program: one thread, no Go runtime. A runtime's
+// monitor thread would wake every 20 µs for as long as a command starts, and interrupt the start, on processors that the command
+// needs; a copy of the spawner without any of its other threads costs nothing while it waits. It can receive programs and run them.
+type worker struct {
+	socket  uintptr
+	close   []uintptr // sockets of the others
+	program []uint64
+	control [8]uint64
+	iov     unix.Iovec
+	message unix.Msghdr
+	answer  reply
+	fork    fork
+}
+
+func newWorker(socket, devNull int, others []int) *worker {
+	w := &worker{socket: uintptr(socket), program: make([]uint64, messageBytesMax/8)}
+	w.fork.devNull = int32(devNull)
+	for _, fd := range others {
+		w.close = append(w.close, uintptr(fd))
+	}
+	return w
+}
+
+// launch forks the worker; it lives on as a child of the agent.
+func (w *worker) launch() error {
+	w.fork.clone = cloneArgs{flags: unix.CLONE_PARENT}
+	runtimeBeforeFork()
+	pid, errno := forkWorker(w)
+	runtimeAfterFork()
+	if pid == ^uintptr(0) {
+		return fmt.Errorf("forking a worker: %w", syscall.Errno(errno))
+	}
+	return nil
+}
+
+//go:noinline
+//go:norace
+//go:nosplit
+func forkWorker(w *worker) (pid, errno uintptr) {
+	pid, errno = rawVfork(&w.fork.clone, unsafe.Sizeof(w.fork.clone))
+	if pid != 0 {
+		return pid, errno
+	}
+	w.live()
+	return 0, 0
+}
+
+// live is all that a worker does. It ends when the agent lets go of its socket.
+//
+//go:noinline
+//go:norace
+//go:nosplit
+func (w *worker) live() {
+	for i := range w.close {
+		syscall.RawSyscall(unix.SYS_CLOSE, w.close[i], 0, 0)
+	}
+	if !w.receive() || !w.enter() {
+		exitChild(1)
+	}
+	for w.receive() {
+		w.answer = w.fork.start(uintptr(unsafe.Pointer(&w.program[0])))
+		w.letGo()
+		w.send(0)
+	}
+	exitChild(0)
+}
+
+// enter moves into the guest, whose init the first message brings as a pidfd: what the worker starts is born in its PID namespace.
+// The worker's greeting carries the root that it sees.
+//
+//go:noinline
+//go:norace
+//go:nosplit
+func (w *worker) enter() bool {
+	if _, _, e := syscall.RawSyscall(unix.SYS_SETNS, uintptr(w.fork.descriptors[0]), unix.CLONE_NEWNS|unix.CLONE_NEWPID, 0); e != 0 {
+		return false
+	}
+	slash := [2]byte{'/', 0}
+	if _, _, e := syscall.RawSyscall(unix.SYS_CHDIR, uintptr(unsafe.Pointer(&slash)), 0, 0); e != 0 {
+		return false
+	}
+	at := unix.AT_FDCWD
+	root, _, e := syscall.RawSyscall6(unix.SYS_OPENAT, uintptr(at), uintptr(unsafe.Pointer(&slash)), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0, 0, 0)
+	if e != 0 {
+		return false
+	}
+	self, _, _ := syscall.RawSyscall(unix.SYS_GETPID, 0, 0, 0)
+	w.answer = reply{pid: int32(self)}
+	rights := (*passing)(unsafe.Pointer(&w.control))
+	rights.header.Len, rights.header.Level, rights.header.Type = uint64(passingBytes(1)), unix.SOL_SOCKET, unix.SCM_RIGHTS
+	rights.fds[0] = int32(root)
+	sent := w.send(passingBytes(1))
+	syscall.RawSyscall(unix.SYS_CLOSE, root, 0, 0)
+	w.letGo()
+	return sent
+}
+
+// passing is a control message of descriptors.
+type passing struct {
+	header unix.Cmsghdr
+	fds    [descriptorsPassedMax]int32
+}
+
+//go:nosplit
+func passingBytes(count int) int { return int(unsafe.Offsetof(passing{}.fds)) + 4*count }
+
+// receive waits for the next program. False: the agent has let go, or speaks otherwise than it does.
+//
+//go:noinline
+//go:norace
+//go:nosplit
+func (w *worker) receive() bool {
+	for {
+		w.iov.Base, w.iov.Len = (*byte)(unsafe.Pointer(&w.program[0])), uint64(len(w.program))*8
+		w.message = unix.Msghdr{}
+		w.message.Iov, w.message.Iovlen = &w.iov, 1
+		w.message.Control = (*byte)(unsafe.Pointer(&w.control))
+		w.message.Controllen = uint64(unsafe.Sizeof(w.control))
+		n, _, e := syscall.RawSyscall(unix.SYS_RECVMSG, w.socket, uintptr(unsafe.Pointer(&w.message)), unix.MSG_CMSG_CLOEXEC)
+		if e == syscall.EINTR {
+			continue
+		}
+		if e != 0 || n < headerBytes || w.message.Flags&unix.MSG_TRUNC != 0 {
+			return false
+		}
+		w.take()
+		return true
+	}
+}
+
+// take notes which descriptors came.
+//
+//go:noinline
+//go:norace
+//go:nosplit
+func (w *worker) take() {
+	rights := (*passing)(unsafe.Pointer(&w.control))
+	for i := range w.fork.descriptors {
+		w.fork.descriptors[i] = -1
+		if uint64(w.message.Controllen) >= uint64(passingBytes(i+1)) && uint64(rights.header.Len) >= uint64(passingBytes(i+1)) {
+			w.fork.descriptors[i] = rights.fds[i]
+		}
+	}
+}
+
+//go:noinline
+//go:norace
+//go:nosplit
+func (w *worker) letGo() {
+	for i := range w.fork.descriptors {
+		if fd := w.fork.descriptors[i]; fd >= 0 {
+			syscall.RawSyscall(unix.SYS_CLOSE, uintptr(fd), 0, 0)
+		}
+	}
+}
+
+// send sends the answer, with control bytes of descriptors.
+//
+//go:noinline
+//go:norace
+//go:nosplit
+func (w *worker) send(control int) bool {
+	for {
+		w.iov.Base, w.iov.Len = (*byte)(unsafe.Pointer(&w.answer)), replyBytes
+		w.message = unix.Msghdr{}
+		w.message.Iov, w.message.Iovlen = &w.iov, 1
+		if control > 0 {
+			w.message.Control = (*byte)(unsafe.Pointer(&w.control))
+			w.message.Controllen = uint64(control)
+		}
+		_, _, e := syscall.RawSyscall(unix.SYS_SENDMSG, w.socket, uintptr(unsafe.Pointer(&w.message)), unix.MSG_NOSIGNAL)
+		if e != syscall.EINTR {
+			return e == 0
+		}
+	}
+}

@@ -1,0 +1,213 @@
+// Package diskread starts the process that reads a sleeping workspace's disk: the agent's binary, in namespaces of its own, with the
+// read-only disk as its only file system. See internal/agent/jail for what it gives up before it answers.
+package diskread
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/berth-dev/berth/machine/internal/cgroup"
+	"github.com/berth-dev/berth/machine/internal/wire"
+)
+
+// Config is where readers live and who may ask them.
+type Config struct {
+	Instance  string
+	Dir       string // of sockets and mount points; made here
+	SocketUID int
+	Idle      time.Duration
+}
+
+// Starter starts readers. Its thread is their parent: they end with it, and so with hostd.
+type Starter struct {
+	config Config
+	groups *cgroup.Tree
+	starts chan start
+	count  atomic.Int64
+}
+
+// limits of one reader: the file code within the agent's own memory limit, one processor.
+var limits = cgroup.Limits{CPUMillis: 1000, MemoryBytes: 256 << 20, Pids: 64}
+
+const (
+	readySecondsMax = 10
+	awakeSecondsMax = 2
+	reasonBytesMax  = 1 << 10
+)
+
+// Open removes sockets that an earlier hostd left. What was left of their readers is the engine's to remove, with all cgroups that
+// nobody owns.
+func Open(config Config, groups *cgroup.Tree) (*Starter, error) {
+	if err := os.RemoveAll(config.Dir); err != nil {
+		return nil, err
+	}
+	for _, dir := range []string{config.Dir, filepath.Join(config.Dir, "root"), filepath.Join(config.Dir, "empty")} {
+		if err := os.Mkdir(dir, 0o711); err != nil {
+			return nil, err
+		}
+	}
+	s := &Starter{config: config, groups: groups, starts: make(chan start)}
+	go s.run()
+	return s, nil
+}
+
+// Empty is a directory with nothing in it.
+func (s *Starter) Empty() string { return filepath.Join(s.config.Dir, "empty") }
+
+func (s *Starter) mountPoint() string { return filepath.Join(s.config.Dir, "root") }
+
+// Reader is one running process.
+type Reader struct {
+	Access  wire.DiskReader
+	command *exec.Cmd
+	hold    *os.File // the process ends when this is closed
+	group   *cgroup.Group
+	done    chan struct{}
+}
+
+// Start returns when the reader answers. lower are the directories of the disk, topmost first.
+func (s *Starter) Start(ctx context.Context, agent string, lower []string) (*Reader, error) {
+	name := "read-" + strings.ToLower(rand.Text()[:12])
+	group, err := s.groups.Create(name, limits)
+	if err != nil {
+		return nil, err
+	}
+	r := &Reader{group: group, done: make(chan struct{}), Access: wire.DiskReader{
+		Address: filepath.Join(s.config.Dir, name), AgentKey: rand.Text() + rand.Text(), Epoch: s.count.Add(1),
+	}}
+	if err := s.launch(r, agent, lower); err != nil {
+		return nil, errors.Join(err, r.End(ctx))
+	}
+	return r, nil
+}
+
+func (s *Starter) launch(r *Reader, agent string, lower []string) error {
+	socket, err := s.listen(r.Access.Address)
+	if err != nil {
+		return err
+	}
+	defer socket.Close()
+	disk, err := mountNowhere(lower, s.mountPoint())
+	if err != nil {
+		return err
+	}
+	defer disk.Close()
+	setup, hold, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	defer setup.Close()
+	r.hold = hold
+	answer, ready, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	defer answer.Close()
+	command := &exec.Cmd{Path: agent, Args: []string{"berth-" + s.config.Instance + "-disk-reader", "read-disk"}, Dir: "/",
+		Env: []string{"GOTRACEBACK=none"}, ExtraFiles: []*os.File{setup, ready, socket, disk}}
+	err = s.start(command)
+	ready.Close()
+	if err != nil {
+		return err
+	}
+	r.command = command
+	go func() {
+		_ = command.Wait() // killed, or idle: both are its end
+		close(r.done)
+	}()
+	// It waits for its setup, so that nothing of it runs outside of its group.
+	if err := r.group.Add(command.Process.Pid); err != nil {
+		return err
+	}
+	return s.setUp(r, answer)
+}
+
+func (s *Starter) setUp(r *Reader, answer *os.File) error {
+	line, err := json.Marshal(wire.DiskReaderSetup{MountPoint: s.mountPoint(), Key: r.Access.AgentKey, Epoch: r.Access.Epoch,
+		IdleMS: s.config.Idle.Milliseconds()})
+	if err != nil {
+		return err
+	}
+	if _, err := r.hold.Write(append(line, '\n')); err != nil {
+		return err
+	}
+	if err := answer.SetReadDeadline(time.Now().Add(readySecondsMax * time.Second)); err != nil {
+		return err
+	}
+	said, err := io.ReadAll(io.LimitReader(answer, reasonBytesMax))
+	if err != nil || string(said) != wire.DiskReaderReady {
+		return fmt.Errorf("the reader did not start: %q: %w", said, errors.Join(err, io.ErrUnexpectedEOF))
+	}
+	return nil
+}
+
+// listen makes the socket that the reader inherits; nobody but its owner (and root) can connect.
+func (s *Starter) listen(path string) (*os.File, error) {
+	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: path})
+	if err != nil {
+		return nil, err
+	}
+	defer listener.Close()
+	listener.SetUnlinkOnClose(false)
+	if err := errors.Join(os.Chmod(path, 0o600), os.Chown(path, s.config.SocketUID, -1)); err != nil {
+		return nil, err
+	}
+	return listener.File()
+}
+
+// Done is closed when the process has ended.
+func (r *Reader) Done() <-chan struct{} { return r.done }
+
+// Awake says whether the reader answers. If it does, it is not about to end for having been idle.
+func (r *Reader) Awake(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, awakeSecondsMax*time.Second)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://reader/awake", nil)
+	if err != nil {
+		return false
+	}
+	request.Header.Set("Authorization", "Bearer "+r.Access.AgentKey)
+	request.Header.Set("X-Berth-Epoch", strconv.FormatInt(r.Access.Epoch, 10))
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		var dialer net.Dialer
+		return dialer.DialContext(ctx, "unix", r.Access.Address)
+	}}}
+	response, err := client.Do(request)
+	if err != nil {
+		return false
+	}
+	response.Body.Close()
+	return response.StatusCode == http.StatusNoContent
+}
+
+// End returns when nothing of the reader is left, the disk's mount included. It may be called again.
+func (r *Reader) End(ctx context.Context) error {
+	if r.hold != nil {
+		r.hold.Close()
+	}
+	if r.command != nil {
+		_ = r.command.Process.Kill() // it may have ended
+		select {
+		case <-r.done:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	if err := os.Remove(r.Access.Address); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	return errors.Join(r.group.Kill(ctx), r.group.Delete())
+}

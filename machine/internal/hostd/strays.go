@@ -1,0 +1,118 @@
+package hostd
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"sort"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/berth-dev/berth/machine/internal/loopdev"
+	"github.com/berth-dev/berth/machine/internal/wire"
+)
+
+// sweeper remembers what the last look found. A stray is removed at the second look that finds it: between its first trace and its
+// place in hostd's books nothing takes that long.
+type sweeper struct {
+	mu      sync.Mutex
+	seen    map[string]bool
+	removed int64
+}
+
+type stray struct {
+	name   string
+	remove func(context.Context) error
+}
+
+// strays is everything that carries this instance's name and belongs to nothing that hostd knows.
+func (h *Host) strays() ([]stray, error) {
+	slots, err := h.engine.Strays()
+	if err != nil {
+		return nil, err
+	}
+	var found []stray
+	for _, slot := range slots {
+		found = append(found, stray{"slot " + slot, func(ctx context.Context) error { return h.engine.RemoveStray(ctx, slot) }})
+	}
+	links, err := h.router.Strays()
+	if err != nil {
+		return nil, err
+	}
+	for _, link := range links {
+		found = append(found, stray{link.Name, func(context.Context) error { return link.Remove() }})
+	}
+	loops, err := loopdev.Below(h.config.DataDir)
+	if err != nil {
+		return nil, err
+	}
+	for number, file := range loops {
+		if !h.ownsLoop(file) {
+			found = append(found, stray{fmt.Sprintf("loop device %d of %s", number, file), func(context.Context) error { return loopdev.Detach(number) }})
+		}
+	}
+	sort.Slice(found, func(i, j int) bool { return found[i].name < found[j].name })
+	return found, nil
+}
+
+// ownsLoop: the pool's image and the layers' are attached for as long as they are mounted, and detach themselves.
+func (h *Host) ownsLoop(file string) bool {
+	file = strings.TrimSuffix(file, " (deleted)")
+	return file == h.config.Pool.Image || filepath.Dir(file) == filepath.Clean(h.config.LayersDir)
+}
+
+func (h *Host) leftovers(context.Context) (wire.Leftovers, error) {
+	found, err := h.strays()
+	answer := wire.Leftovers{Found: []string{}}
+	for _, one := range found {
+		answer.Found = append(answer.Found, one.name)
+	}
+	h.sweeper.mu.Lock()
+	defer h.sweeper.mu.Unlock()
+	answer.RemovedTotal = h.sweeper.removed
+	return answer, err
+}
+
+// sweepStrays looks until the context ends.
+func (h *Host) sweepStrays(ctx context.Context) {
+	for ctx.Err() == nil {
+		wait(ctx, nil, time.Duration(h.config.SweepSeconds)*time.Second)
+		if ctx.Err() == nil {
+			h.sweepOnce(ctx)
+		}
+	}
+}
+
+func (h *Host) sweepOnce(ctx context.Context) {
+	found, err := h.strays()
+	if err != nil {
+		h.log.Error("strays cannot be looked for", "error", err)
+		return
+	}
+	seen := map[string]bool{}
+	for _, one := range found {
+		if !h.sweeper.seen[one.name] {
+			seen[one.name] = true
+			continue
+		}
+		if err := h.removeStray(ctx, one); err != nil {
+			h.log.Error("a stray cannot be removed", "what", one.name, "error", err)
+			seen[one.name] = true
+		}
+	}
+	h.sweeper.seen = seen
+}
+
+func (h *Host) removeStray(ctx context.Context, one stray) error {
+	ctx, cancel := context.WithTimeout(ctx, verbTime)
+	defer cancel()
+	if err := one.remove(ctx); err != nil {
+		return err
+	}
+	h.log.Warn("removed a stray", "what", one.name)
+	h.sweeper.mu.Lock()
+	defer h.sweeper.mu.Unlock()
+	h.sweeper.removed++
+	return nil
+}

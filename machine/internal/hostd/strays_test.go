@@ -1,0 +1,81 @@
+package hostd
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/berth-dev/berth/machine/internal/wire"
+)
+
+func (d *daemon) leftoversOf() wire.Leftovers {
+	d.t.Helper()
+	var answer wire.Leftovers
+	d.ok(d.call("GET", "/leftovers", nil, &answer))
+	return answer
+}
+
+// inHostd runs a command where hostd's mounts and pins are.
+func (d *daemon) inHostd(command ...string) {
+	d.t.Helper()
+	enter := append([]string{"--target", itoa(d.process.Process.Pid), "--mount"}, command...)
+	output, err := exec.Command("nsenter", enter...).CombinedOutput()
+	if err != nil {
+		d.t.Fatalf("%v: %v: %s", command, err, output)
+	}
+}
+
+func TestWhatBelongsToNothingIsReportedAndRemovedWhileMachinesRunOn(t *testing.T) {
+	d := newDaemon(t, func(config map[string]any) { config["sweep_seconds"] = 1 })
+	m := d.startMachine(newID(), 1)
+	d.ok(d.call("POST", "/machines/connect", wire.Fenced{Fence: d.fence(m.WorkspaceID, 1)}, nil))
+	if found := d.leftoversOf().Found; len(found) != 0 {
+		t.Fatalf("strays before there are any: %v", found)
+	}
+	instance := d.config["instance"].(string)
+	router := []string{"nsenter", "--net=" + d.dir + "/run/net/netns/router"}
+
+	slot := d.dir + "/data/slots/0badc0"
+	must(t, os.MkdirAll(slot+"/root", 0o700))
+	d.inHostd("mount", "-t", "tmpfs", "tmpfs", slot+"/root")
+	groups, err := filepath.Glob("/sys/fs/cgroup/*/berth-" + instance + "/machines")
+	must(t, err)
+	if unified, _ := filepath.Glob("/sys/fs/cgroup/berth-" + instance + "/machines"); len(unified) > 0 {
+		groups = unified
+	}
+	for _, group := range groups {
+		must(t, os.MkdirAll(group+"/0badc1", 0o755))
+	}
+	d.inHostd(append(router, "ip", "link", "add", "b"+instance+"m250", "type", "veth", "peer", "name", "x"+instance)...)
+	d.inHostd("touch", d.dir+"/run/net/netns/m-0badc2")
+	d.inHostd("mount", "--bind", "/proc/self/ns/net", d.dir+"/run/net/netns/m-0badc2")
+	if _, err := exec.LookPath("nft"); err == nil {
+		d.inHostd(append(router, "nft", "add", "element", "inet", "berth_"+instance, "connected", "{ \"b"+instance+"m250\" . 10.9.9.9 }")...)
+	}
+	image := d.dir + "/data/stray.img"
+	must(t, os.WriteFile(image, make([]byte, 1<<20), 0o600))
+	must(t, exec.Command("losetup", "--find", image).Run())
+	must(t, exec.Command("ip", "link", "add", "b"+instance+"m251", "type", "veth", "peer", "name", "y"+instance).Run())
+
+	kinds := []string{"slot 0badc0", "slot 0badc1", "link b" + instance + "m250", "host link b" + instance + "m251", "namespace m-0badc2", "loop device"}
+	found := d.leftoversOf().Found
+	for _, kind := range kinds {
+		if !slices.ContainsFunc(found, func(name string) bool { return strings.HasPrefix(name, kind) }) {
+			t.Errorf("%s is not among %v", kind, found)
+		}
+	}
+	eventually(t, "all strays are gone", func() bool { return len(d.leftoversOf().Found) == 0 })
+	if removed := d.leftoversOf().RemovedTotal; removed < int64(len(kinds)) {
+		t.Errorf("%d strays were removed", removed)
+	}
+	if machine := d.machineOf(m.WorkspaceID); machine == nil || !machine.Connected {
+		t.Fatalf("the machine did not survive the sweep: %+v", machine)
+	}
+	if answer := d.run(m, "echo alive"); !strings.Contains(answer, "alive") {
+		t.Errorf("the guest answered %q", answer)
+	}
+	d.stop(m)
+}

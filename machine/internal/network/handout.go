@@ -1,0 +1,92 @@
+package network
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+)
+
+// socketBufferBytes is what runsc gives its own sockets: the kernel's default of 208 KiB drops packets at high rates.
+const socketBufferBytes = 4 << 20
+
+// Handout is a machine's link in the hands of its sandbox: a socket that sees every frame of it, and what runsc would have read in the
+// namespace.
+type Handout struct {
+	Socket   *os.File
+	Name     string
+	MTU      int
+	Hardware net.HardwareAddr
+	GSOBytes uint32
+	Address  netip.Prefix
+	Gateway  netip.Addr
+}
+
+// HandOut does for a sandbox that is restored what runsc does itself for one that is started: it opens the link, and takes the address
+// from the namespace, whose kernel would answer the machine's packets otherwise. The caller closes the socket.
+func (r *Router) HandOut(name string) (out *Handout, err error) {
+	err = r.withSlot(name, func(s *slot) error {
+		namespace, err := os.Open(r.machinePin(name))
+		if err != nil {
+			return err
+		}
+		defer namespace.Close()
+		return inNamespace(namespace, func() error {
+			out, err = handOut(netip.PrefixFrom(r.address(s.index, 2), prefixLen))
+			if err == nil {
+				out.Gateway = r.address(s.index, 1)
+			}
+			return err
+		})
+	})
+	return out, err
+}
+
+// handOut works in the calling thread's namespace.
+func handOut(address netip.Prefix) (*Handout, error) {
+	handle, err := netlink.NewHandle(unix.NETLINK_ROUTE)
+	if err != nil {
+		return nil, err
+	}
+	defer handle.Close()
+	link, err := handle.LinkByName(inside)
+	if err != nil {
+		return nil, err
+	}
+	err = handle.AddrDel(link, &netlink.Addr{IPNet: ipNet(address)})
+	if err != nil && !errors.Is(err, unix.EADDRNOTAVAIL) { // a second call
+		return nil, fmt.Errorf("take address %s of %s: %w", address, inside, err)
+	}
+	attributes := link.Attrs()
+	socket, err := packetSocket(attributes.Index)
+	if err != nil {
+		return nil, err
+	}
+	return &Handout{Socket: socket, Name: inside, MTU: attributes.MTU, Hardware: attributes.HardwareAddr, GSOBytes: attributes.GSOMaxSize, Address: address}, nil
+}
+
+func packetSocket(link int) (*os.File, error) {
+	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, 0) // with a protocol it would see frames before it is bound
+	if err != nil {
+		return nil, fmt.Errorf("packet socket: %w", err)
+	}
+	socket := os.NewFile(uintptr(fd), "packet-socket")
+	err = errors.Join(
+		unix.Bind(fd, &unix.SockaddrLinklayer{Protocol: everyProtocol, Ifindex: link}),
+		unix.SetsockoptInt(fd, unix.SOL_PACKET, unix.PACKET_VNET_HDR, 1),
+		unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, socketBufferBytes),
+		unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_SNDBUFFORCE, socketBufferBytes),
+	)
+	if err != nil {
+		socket.Close()
+		return nil, fmt.Errorf("packet socket: %w", err)
+	}
+	return socket, nil
+}
+
+// everyProtocol is ETH_P_ALL in network byte order.
+const everyProtocol = 0x0300

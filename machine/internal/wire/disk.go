@@ -1,0 +1,41 @@
+package wire
+
+// Disks of sleeping workspaces are read by a process of their own, the agent's binary in a jail, which hostd starts on demand:
+//
+//	POST /disks/read            DiskReadRequest   -> DiskReader
+//
+// It needs no fence, since it changes nothing: whatever is about to touch the disk ends the reader first.
+
+// DiskReadRequest names what a sleeping workspace would start from.
+type DiskReadRequest struct {
+	WorkspaceID string `json:"workspace_id"`
+	// CheckpointID is its checkpoint; "" is a workspace that would start blank, and Layers are its template's then.
+	CheckpointID string   `json:"checkpoint_id,omitempty"`
+	Layers       []string `json:"layers,omitempty"`
+	// DoubtedAddress is of a reader that did not answer: it is handed out again only if it answers hostd.
+	DoubtedAddress string `json:"doubted_address,omitempty"`
+}
+
+// DiskReader is how the reader is asked: like an agent, over a unix socket. It ends by itself when nobody asks.
+type DiskReader struct {
+	Address  string `json:"address"` // path of the socket
+	AgentKey string `json:"agent_key"`
+	Epoch    int64  `json:"epoch"` // counts the readers of this hostd
+}
+
+// DiskReaderSetup is what hostd tells a reader, as one line on DiskReaderSetupFD. That pipe stays open: its end is the reader's.
+type DiskReaderSetup struct {
+	MountPoint string `json:"mount_point"` // a directory that the disk can be mounted on, in the namespace the reader starts in
+	Key        string `json:"key"`
+	Epoch      int64  `json:"epoch"`
+	IdleMS     int64  `json:"idle_ms"`
+}
+
+// Descriptors that a reader starts with.
+const (
+	DiskReaderSetupFD  = 3
+	DiskReaderReadyFD  = 4 // it writes DiskReaderReady, or why it cannot serve
+	DiskReaderSocketFD = 5 // listens
+	DiskReaderMountFD  = 6 // the disk, mounted nowhere yet
+	DiskReaderReady    = "ready"
+)
