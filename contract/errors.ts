@@ -102,7 +102,7 @@ export const APP_REASONS = {
 export const CELL_REASONS = {
   unauthenticated: ['revoked_watermark', 'revoked_workspace', 'revoked_api_key', 'revoked_api_key_tools'],
   forbidden: ['secret_not_available'],
-  not_found: ['path_not_found', 'session_not_found'],
+  not_found: ['path_not_found', 'session_not_found', 'process_not_found'],
   conflict: [
     'stale_endpoint',
     'operation_id_reused',
@@ -117,6 +117,12 @@ export const CELL_REASONS = {
     'not_a_file',
     'not_a_directory',
     'revision_mismatch',
+    'not_a_repository',
+    'nothing_to_commit',
+    'git_authentication_failed',
+    'git_failed',
+    'navigation_failed',
+    'browser_failed',
   ],
   workspace_not_running: ['offline_unavailable', 'offline_budget'],
   workspace_busy: ['workspace_fenced'],

@@ -8,10 +8,12 @@ export const LIMITS = {
   request_id_characters_min: 8,
   request_id_characters_max: 64,
   wait_seconds_max: 20,
-  held_calls_max: 5000, // Berth's own: calls held at once in one process; more are answered without waiting
+  held_calls_max: 5000, // Berth's own: calls held at once in one process; more answer 503
+  held_calls_per_principal_max: 1000, // Berth's own: of these, of one caller; more answer 429
   capacity_wait_seconds: 15 * 60,
   tool_token_seconds: 15 * 60,
   tool_tokens_per_hour: 3600,
+  signing_key_overlap_seconds: 60, // Berth's own: until every api signs with the new key after a rotation
   key_characters_max: 200,
   agent_label_characters_max: 100,
   secrets_per_workspace_max: 50,
@@ -24,12 +26,17 @@ export const LIMITS = {
   idle_adaptive_seconds_max: 4 * 3600,
   idle_adaptive_seconds_default: 5 * 60,
   idle_session_seconds: 10 * 60,
+  idle_retry_seconds_min: 60, // Berth's own: before an idle suspend that failed is begun again, doubled with each failure
+  idle_retry_seconds_max: 6 * 3600,
   client_versions_cache_seconds: 3600,
   tombstone_days: 30, // Berth's own: DECISIONS, "Workspaces"
   recovery_checkpoint_days: 7,
   revocation_seconds_max: 30,
   json_body_bytes_max: 1 << 20, // Berth's own
   label_characters_max: 200, // Berth's own: a checkpoint's label
+  snapshots_per_workspace_max: 50, // Berth's own
+  usage_sample_days: 400, // Berth's own: samples of an hour
+  usage_counter_days: 7, // Berth's own: the last counters of a machine that is gone
 
   exec_stdin_bytes_max: 1 << 20,
   exec_body_bytes_max: 4 << 20, // Berth's own: base64 stdin, argv and env
@@ -47,10 +54,58 @@ export const LIMITS = {
   file_list_entries_default: 1000, // Berth's own
   file_list_entries_max: 10_000, // Berth's own
   file_idempotency_key_characters_max: 100,
+  file_idempotency_keys_max: 10_000, // Berth's own: remembered a workspace, and at most 4 MiB of records
+  file_patch_body_bytes_max: 7 << 20,
+  file_patch_edits_max: 1000, // Berth's own
+  file_patch_file_bytes_max: 16 << 20, // Berth's own: the largest file that edits apply to
+  search_body_bytes_max: 4 << 20, // Berth's own
+  search_pattern_bytes_max: 4096, // Berth's own
+  search_globs_max: 64, // Berth's own
+  search_glob_bytes_max: 256, // Berth's own
+  search_matches_default: 200,
+  search_matches_max: 5000,
+  search_file_bytes_default: 1 << 20,
+  search_file_bytes_max: 16 << 20, // Berth's own
+  search_context_lines_max: 5,
+  search_seconds_max: 10, // Berth's own: of one search, as the next four
+  search_bytes_max: 1 << 30,
+  search_entries_max: 1_000_000,
+  search_answer_bytes_max: 8 << 20,
+  search_depth_max: 1024,
+  changes_page_default: 200, // Berth's own
+  changes_page_max: 1000,
+  changes_hash_bytes_max: 256 << 20, // Berth's own
+  process_list_default: 1000, // Berth's own
+  process_list_max: 4096, // Berth's own
+  process_command_bytes_max: 4096, // Berth's own: what is told of one command line
+  git_clone_timeout_ms_default: 120_000, // Berth's own
+  git_clone_timeout_ms_max: 600_000, // Berth's own
+  git_timeout_ms: 60_000, // Berth's own: status and commit
+  git_url_characters_max: 2048, // Berth's own
+  git_ref_characters_max: 255, // Berth's own
+  git_depth_max: 1_000_000, // Berth's own
+  git_authorization_characters_max: 4096, // Berth's own
+  git_status_files_max: 10_000, // Berth's own
+  git_message_characters_max: 65_536, // Berth's own
+  git_commit_paths_max: 1000, // Berth's own
+  browser_url_characters_max: 8192, // Berth's own
+  browser_viewport_pixels_max: 4096, // Berth's own
+  browser_wait_ms_max: 30_000, // Berth's own
+  browser_timeout_ms_default: 30_000, // Berth's own
+  browser_timeout_ms_max: 120_000, // Berth's own
+  browser_answer_bytes_max: 16 << 20, // Berth's own
+  disk_read_window_seconds: 600, // Berth's own: reads of one suspended workspace are counted for so long
+  disk_read_bytes_max: 8 * 2 ** 30, // Berth's own: of files, in that time
+  disk_read_busy_seconds_max: 600, // Berth's own: all its calls together, in that time
   command_busy_seconds_max: 3600,
   keepalive_seconds_max: 12 * 3600,
   heartbeat_seconds: 15,
   streams_per_cell_max: 5000, // Berth's own
   calls_per_workspace_max: 128, // Berth's own: calls at once; more answer 429 with Retry-After: 1
   resource_limit_retry_seconds: 1,
+  pty_size_max: 1000, // Berth's own: columns, rows
+  pty_cols_default: 80, // Berth's own
+  pty_rows_default: 24, // Berth's own
+  pty_input_bytes_max: 64 << 10, // Berth's own: typed at once
+  attach_message_bytes_max: 128 << 10, // Berth's own: one message of a client
 } as const

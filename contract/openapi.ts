@@ -65,7 +65,10 @@ function operationOf(route: Route, schemaOf: SchemaOf): JsonObject {
     parameters: [...parametersOf('path', route.params, schemaOf), ...parametersOf('query', route.query, schemaOf), ...headersOf(route)],
     ...bodyOf(route, schemaOf),
     responses: { ...answersOf(route, schemaOf), ...refusalsOf(route) },
-    'x-errors': errorsOf(route) as JsonObject,
+    'x-errors': errorsOf(route),
+    ...(route.websocket === undefined
+      ? {}
+      : { 'x-websocket': { client: schemaOf(route.websocket.client), server: schemaOf(route.websocket.server) } }),
   }
 }
 
@@ -137,8 +140,8 @@ function refusalsOf(route: Route): JsonObject {
   for (const [code, reasons] of Object.entries(errorsOf(route))) {
     const status = rules[code]?.status
     if (status === undefined) throw new Error(`${route.id} declares ${code}, which is no code of its surface`)
-    const told =
-      (reasons ?? []).length === 0 ? `\`${code}\`` : `\`${code}\` (${(reasons ?? []).map((reason) => `\`${reason}\``).join(', ')})`
+    const named = reasons.filter((reason) => reason !== null).map((reason) => `\`${reason}\``)
+    const told = named.length === 0 ? `\`${code}\`` : `\`${code}\` (${reasons.includes(null) ? 'also alone; ' : ''}${named.join(', ')})`
     by_status.set(status, [...(by_status.get(status) ?? []), told])
   }
   const content = { 'application/json': { schema: { $ref: '#/components/schemas/ErrorEnvelope' } } }

@@ -1,34 +1,45 @@
 import type { Route, RouteErrors } from './route.ts'
+import { GATE_ANSWERS } from './routes/cell/gate-errors.ts'
 
-type Errors = RouteErrors<string>
+/** Every code that a route may answer, with its reasons; null among them: the code alone. */
+export type Errors = Record<string, (string | null)[]>
+
+const BARE = [null]
 
 /** What every route of a surface may answer because of the conventions it takes part in, beside its own errors. */
-function conventionErrors(route: Route): Errors {
+function conventionErrors(route: Route): RouteErrors<string> {
   const app = route.surface === 'app'
-  const reads_json = typeof route.body === 'object'
   const has_parameters = route.params !== undefined || route.query !== undefined
   const takes_body = route.method !== 'GET'
+  const parses_body = takes_body && route.body !== 'bytes' // a body that no route names must be absent or {}
+  // Cell: parameters and unknown fields are 400, and every route has parameters. App: all of them are 422.
   return {
-    ...(route.auth === 'none' ? {} : { unauthenticated: [], rate_limited: [] }),
-    ...(route.auth === 'principal' || route.auth === 'person' ? { email_unverified: [] } : {}),
-    ...(route.auth === 'person' ? { forbidden: [] } : {}),
-    ...(app && takes_body ? { unsupported_media_type: [] } : {}),
-    ...(takes_body || !app ? { bad_request: [], payload_too_large: [] } : { bad_request: [] }),
-    ...(reads_json || has_parameters || takes_body || app ? { validation_failed: [] } : {}),
-    ...(app && route.idempotent ? { idempotency_mismatch: [], conflict: [] } : {}),
-    internal_error: [],
-    dependency_unavailable: [],
+    ...(app ? { rate_limited: BARE } : {}), // App, "Limits": the edge may answer so on all routes
+    ...(route.auth === 'none' ? {} : { unauthenticated: BARE, dependency_unavailable: BARE }),
+    ...(route.auth === 'principal' || route.auth === 'person' ? { mfa_required: BARE, email_unverified: BARE } : {}),
+    ...(route.auth === 'person' ? { forbidden: BARE } : {}),
+    ...(route.params !== undefined || parses_body ? { bad_request: BARE } : {}),
+    ...(takes_body ? { payload_too_large: BARE } : {}),
+    ...(app && parses_body ? { unsupported_media_type: BARE } : {}),
+    ...((app && has_parameters) || parses_body || route.idempotent ? { validation_failed: BARE } : {}),
+    ...(app && route.idempotent ? { idempotency_mismatch: BARE, conflict: BARE } : {}),
+    internal_error: BARE,
   }
 }
 
-/** Every code, with the reasons beside it, that a route may answer: its own and those of the conventions. */
+/** Its own errors, those of the conventions and, on the gateway, those of the gate. */
 export function errorsOf(route: Route): Errors {
-  const own: Errors = route.errors
-  const merged: Record<string, readonly string[]> = {}
-  for (const errors of [conventionErrors(route), own]) {
-    for (const [code, reasons] of Object.entries(errors)) {
-      merged[code] = [...new Set([...(merged[code] ?? []), ...(reasons ?? [])])]
+  const own: RouteErrors<string> = route.errors
+  const gate: RouteErrors<string> = route.auth === 'tool_token' ? GATE_ANSWERS : {}
+  const merged: Errors = {}
+  for (const errors of [conventionErrors(route), gate, own]) {
+    for (const [code, reasons = []] of Object.entries(errors)) {
+      merged[code] = [...new Set([...(merged[code] ?? []), ...(reasons.length === 0 ? BARE : reasons)])]
     }
   }
   return merged
+}
+
+export function declares(errors: Errors, code: string, reason: string | null): boolean {
+  return errors[code]?.includes(reason) ?? false
 }

@@ -22,8 +22,8 @@ export interface Answer {
   description: string
 }
 
-/** A code with the reasons that this route may answer beside it ([] = without reason). */
-export type RouteErrors<C extends string> = Partial<Record<C, readonly string[]>>
+/** A code with the reasons that this route may answer beside it: [] = without reason, null in a list = without reason too. */
+export type RouteErrors<C extends string> = Partial<Record<C, readonly (string | null)[]>>
 
 interface RouteOf<S extends Surface, C extends string> {
   surface: S
@@ -43,6 +43,8 @@ interface RouteOf<S extends Surface, C extends string> {
   body?: TSchema | 'bytes'
   body_optional?: boolean
   body_bytes_max?: number
+  /** A WebSocket: what either side says, one JSON text a message. Refusals are messages too; `errors` names them all the same. */
+  websocket?: { client: TSchema; server: TSchema }
   answers: Record<number, Answer>
   errors: RouteErrors<C>
 }

@@ -14,12 +14,15 @@ export function Word<const W extends readonly string[]>(words: W, options: { des
   return Type.Unsafe<W[number]>({ type: 'string', enum: [...words], ...options })
 }
 
+/** Neither control characters nor lone surrogates. By code points, since not every reader of the description knows \p. */
+export const TEXT_PATTERN = '^[^\\u0000-\\u001f\\u007f-\\u009f\\ud800-\\udfff]*$'
+
 /**
  * Text from a caller that PostgreSQL can keep and a terminal can show: no control characters (NUL is one) and no lone
  * surrogates, which would become another text on their way through UTF-8.
  */
 export const Text = (options: { minLength: number; maxLength: number; description?: string }) =>
-  Type.String({ pattern: '^[^\\p{Cc}\\p{Cs}]*$', ...options })
+  Type.String({ pattern: TEXT_PATTERN, ...options })
 
 export const PageQuery = {
   limit: Type.Optional(

@@ -10,7 +10,10 @@ export const OperationError = Type.Object(
     code: Word(Object.keys(OPERATION_ERRORS) as (keyof typeof OPERATION_ERRORS)[]),
     message: Type.String(),
     retryable: Type.Boolean(),
-    details: Type.Object({}, open),
+    details: Type.Object(
+      {},
+      { ...open, description: 'While it waits for room: deadline_at. By code: reason, waited_seconds, required, host_class, …' },
+    ),
   },
   { title: 'OperationError' },
 )
@@ -28,8 +31,8 @@ export const Operation = Type.Object(
     started_at: Nullable(Timestamp('When it first entered running')),
     completed_at: Nullable(Timestamp()),
     error: Nullable(OperationError),
-    result: Nullable(Type.Object({}, open)),
-    input: Type.Object({}, open),
+    result: Nullable(Type.Object({}, { ...open, description: 'What it produced, such as checkpoint_id; null unless it succeeded' })),
+    input: Type.Object({}, { ...open, description: 'What it was asked, such as reason, requested_at, after_seconds, source_workspace_id' }),
   },
   { title: 'Operation' },
 )

@@ -39,6 +39,9 @@ export const TemplateSettings = Type.Object(
       { ...strict, description: 'For an open that does not say otherwise' },
     ),
     ceiling: Type.Object(resources, { ...strict, description: 'No open gets more' }),
+    guest_features: Type.Optional(
+      Type.Array(Type.Union([Type.Literal('browser')]), { maxItems: 10, description: 'What its files serve beyond commands and files' }),
+    ),
   },
   { ...strict, title: 'TemplateSettings' },
 )

@@ -1,7 +1,7 @@
 import Type, { type Static } from 'typebox'
 import { LIMITS } from '../limits.ts'
 import { OBSERVED_STATES } from '../states/machine.ts'
-import { Caps, List, Nullable, PageQuery, ResourcesView, strict, Text, Timestamp, Uuid, Word } from './common.ts'
+import { Caps, List, Nullable, PageQuery, ResourcesView, strict, Text, TEXT_PATTERN, Timestamp, Uuid, Word } from './common.ts'
 import { Operation } from './operations.ts'
 import { AgentLabel, Tools, ToolToken } from './tool-tokens.ts'
 
@@ -23,26 +23,51 @@ export type SuspendRequest = Static<typeof SuspendRequest>
 
 export const IDLE_BASES = ['default', 'fixed', 'learned', 'session', 'never'] as const
 
+/** The last of each that is known; a few seconds may be on their way. */
+export const RecentActivity = Type.Object({
+  active_at: Timestamp('Of any kind'),
+  tool_call_at: Nullable(Timestamp()),
+  busy_until: Nullable(Timestamp('Until when commands count, or when the last one was seen to have ended')),
+  keepalive_until: Nullable(Timestamp()),
+})
+
+/** Whose wish a suspend would be. */
+export const IDLE_ENDS = ['policy', 'request'] as const
+
 export const Idle = Type.Object(
   {
     policy: Type.String({ description: '`adaptive`, `never` or `fixed:<seconds>`: the one that applies' }),
-    timeout_seconds: Nullable(Type.Integer({ description: 'null: idleness alone never suspends it' })),
+    timeout_seconds: Nullable(Type.Integer({ description: 'Idle seconds after which it is suspended, a session ended; null: never' })),
     basis: Word(IDLE_BASES, { description: 'Where the timeout comes from' }),
     next_eligible_at: Nullable(Timestamp('When it may be suspended if nothing happens until then; null when not running or never')),
+    next_eligible_by: Nullable(Word(IDLE_ENDS, { description: 'Which comes first: the time of its policy or of the request' })),
     suspend_request: Nullable(SuspendRequest),
+    recent_activity: RecentActivity,
+    failed_suspends: Type.Integer({ description: 'Idle suspends that failed since one succeeded; each doubles the wait for the next' }),
   },
   { title: 'Idle' },
 )
 
+/** App, "Workspace (view)": state of the template's start commands and services. */
 export const Startup = Type.Object(
   {
     state: Word(['pending', 'running', 'ready', 'failed']),
-    step: Type.Optional(Type.String()),
-    exit_code: Type.Optional(Nullable(Type.Integer())),
-    output_tail: Type.Optional(Type.String()),
+    step: Type.Optional(Type.String({ description: 'failed: the start command or service that failed' })),
+    exit_code: Type.Optional(Nullable(Type.Integer({ description: 'failed: how it ended; null when it did not end by itself' }))),
+    output_tail: Type.Optional(Type.String({ description: 'failed: the end of what it wrote' })),
   },
   { title: 'Startup', additionalProperties: true },
 )
+
+/** What a test instance was made from. */
+export const Origin = Type.Union(
+  [
+    Type.Object({ kind: Type.Literal('template_version'), template_id: Uuid(), version: Type.Integer() }, { additionalProperties: true }),
+    Type.Object({ kind: Type.Literal('draft_state'), checkpoint_id: Uuid() }, { additionalProperties: true }),
+  ],
+  { title: 'Origin' },
+)
+export type Origin = Static<typeof Origin>
 
 /** App, "Workspace (view)". */
 export const Workspace = Type.Object(
@@ -50,31 +75,40 @@ export const Workspace = Type.Object(
     id: Uuid(),
     organization_id: Uuid(),
     project_id: Uuid(),
-    key: Type.String(),
-    observed_state: Word(OBSERVED_STATES),
-    desired_state: Word(DESIRED_STATES),
+    key: Type.String({ description: "The caller's own name of it, unique in the organization" }),
+    observed_state: Word(OBSERVED_STATES, { description: 'What it is' }),
+    desired_state: Word(DESIRED_STATES, { description: 'What it was last asked to be' }),
     ready: Type.Boolean({ description: 'Observed and desired state are running, and start-up is ready where there is one' }),
-    template: Type.Object({ slug: Type.String(), version: Type.Integer() }),
+    template: Type.Object(
+      { slug: Type.String(), version: Type.Integer() },
+      { description: 'The version that it was made from; a reopen does not change it' },
+    ),
     active_operation: Nullable(Operation),
-    pending_reason: Nullable(Type.String({ description: 'Why a start waits' })),
+    pending_reason: Nullable(Type.String({ description: 'Why a start waits, such as no_ready_host; null when none does' })),
     grants: Nullable(ResourcesView),
     ceilings: ResourcesView,
     caps: Caps,
-    lifetime: Word(LIFETIMES),
+    lifetime: Word(LIFETIMES, { description: 'session: discarded when it is closed or has been idle; never changes' }),
     purpose: Word(PURPOSES),
-    disk_layout: Word(['legacy', 'layered']),
-    origin: Nullable(Type.Object({ kind: Type.String() }, { additionalProperties: true })),
-    idle_timeout_seconds: Nullable(Type.Integer()),
-    ended_reason: Nullable(Type.String()),
+    disk_layout: Word(['legacy', 'layered'], {
+      description: "layered: its changes lie above the template's files and can be wiped by a reset",
+    }),
+    origin: Nullable(Origin),
+    idle_timeout_seconds: Nullable(Type.Integer({ description: 'idle.timeout_seconds' })),
+    ended_reason: Nullable(
+      Type.String({
+        description: 'Why it ended by itself or by a close: closed, idle_timeout, fork_failed, draft_discarded; null after a DELETE',
+      }),
+    ),
     startup: Nullable(Startup),
-    mode: Word(MODES),
-    tree_revision: Nullable(Type.Integer()),
-    ownership_epoch: Type.Integer({ description: 'Rises with every suspend, resume and move; tool tokens carry it' }),
+    mode: Word(MODES, { description: 'never changes' }),
+    tree_revision: Nullable(Type.Integer({ description: 'file_first: revision of its tree; null for processful' })),
+    ownership_epoch: Type.Integer({ description: 'Rises with every suspend, start, resume and move; tool tokens carry it' }),
     cell_endpoint: Nullable(Type.String({ description: 'Where its tools are served; null until it has a place' })),
     idle: Idle,
     created_at: Timestamp(),
     updated_at: Timestamp(),
-    deleted_at: Nullable(Timestamp()),
+    deleted_at: Nullable(Timestamp('Since when it is a tombstone, which stays readable for 30 days')),
   },
   { title: 'Workspace' },
 )
@@ -92,7 +126,7 @@ const filters = {
   project_id: Type.Optional(Uuid()),
   state: Type.Optional(Word(OBSERVED_STATES)),
   desired_state: Type.Optional(Word(DESIRED_STATES)),
-  key_prefix: Type.Optional(Text({ minLength: 0, maxLength: LIMITS.key_characters_max })),
+  key_prefix: Type.Optional(Text({ minLength: 0, maxLength: LIMITS.key_characters_max, description: 'Only keys that start so' })),
   include_deleted: Type.Optional(Type.Boolean({ default: false, description: 'implied by state=deleted and desired_state=deleted' })),
   lifetime: Type.Optional(
     Type.Unsafe<'persistent' | 'session' | 'any'>({ type: 'string', enum: [...LIFETIMES, 'any'], default: 'persistent' }),
@@ -108,7 +142,7 @@ export const OrganizationWorkspaceQuery = Type.Object(filters)
 /** Values are judged by the rules of inputs, which name every bad one: 422 input_invalid (App, open rule 6). */
 const GivenInputs = Type.Unsafe<Record<string, unknown>>({
   type: 'object',
-  propertyNames: { pattern: '^[^\\p{Cc}\\p{Cs}]*$', maxLength: 200 },
+  propertyNames: { pattern: TEXT_PATTERN, maxLength: 200 },
   maxProperties: 256,
   additionalProperties: { description: `Text of at most ${LIMITS.input_bytes_max} bytes without CR, LF and NUL` },
 })

@@ -63,6 +63,14 @@ test('deleted wins over mode, mode over lifetime, lifetime over the operation in
   assert.equal(refusal({}), 'operate')
 })
 
+test('a close is for sessions, deleted or not; a delete of what is deleted answers the delete that is there', () => {
+  const of = (lifetime: Seen['lifetime'], deleted: boolean) => decide({ ...running, lifetime, deleted }, 'close')
+  assert.deepEqual(of('persistent', false), { kind: 'refuse', reason: 'not_session' })
+  assert.deepEqual(of('persistent', true), { kind: 'refuse', reason: 'not_session' })
+  assert.deepEqual(of('session', true), { kind: 'join' })
+  assert.deepEqual(decide({ ...running, deleted: true }, 'delete'), { kind: 'join' })
+})
+
 test('the rows of the specification', () => {
   const of = (observed_state: Seen['observed_state'], command: (typeof COMMANDS)[number]) => STATE_COMMANDS[observed_state][command]
   assert.deepEqual(of('running', 'resume'), { kind: 'refuse', reason: 'already_running' })

@@ -8,6 +8,9 @@ export const COMMANDS = [
   'resume',
   'resume_and_wait', // resume with Prefer: wait
   'fork', // as its source
+  'snapshot',
+  'restore', // in place
+  'reset',
   'delete',
   'close',
   'suspend_when_idle',
@@ -28,12 +31,18 @@ export type RefusalReason =
   | 'already_running'
   | 'not_suspended'
   | 'not_forkable'
+  | 'not_snapshottable'
+  | 'not_resettable'
 
 /** What comes of a command. */
 export type Outcome =
   | { kind: 'refuse'; reason: RefusalReason }
   /** A new operation of this kind; `desired_state` is written with it. */
-  | { kind: 'operate'; operation: 'open' | 'suspend' | 'resume' | 'fork' | 'delete'; desired_state: 'running' | 'suspended' | 'deleted' }
+  | {
+      kind: 'operate'
+      operation: 'open' | 'suspend' | 'resume' | 'fork' | 'snapshot' | 'restore' | 'reset' | 'delete'
+      desired_state: 'running' | 'suspended' | 'deleted'
+    }
   /** The operation that is there already is the answer. */
   | { kind: 'join' }
   /** Nothing of its life changes: the command is answered, or does its small write. */
@@ -52,6 +61,13 @@ const suspend: Outcome = { kind: 'operate', operation: 'suspend', desired_state:
 const fork: Outcome = { kind: 'operate', operation: 'fork', desired_state: 'running' }
 const remove: Outcome = { kind: 'operate', operation: 'delete', desired_state: 'deleted' }
 
+/** These leave the workspace running, or suspended, as it was. */
+const changeless = (desired_state: 'running' | 'suspended') => ({
+  snapshot: { kind: 'operate', operation: 'snapshot', desired_state } as const,
+  restore: { kind: 'operate', operation: 'restore', desired_state } as const,
+  reset: { kind: 'operate', operation: 'reset', desired_state } as const,
+})
+
 type Row = Record<Command, Outcome>
 type PartialRow = Partial<Row>
 
@@ -62,6 +78,9 @@ export const DELETED_COMMANDS: Row = {
   resume: refuse('workspace_deleted'),
   resume_and_wait: refuse('workspace_deleted'),
   fork: refuse('workspace_deleted'),
+  snapshot: refuse('workspace_deleted'),
+  restore: refuse('workspace_deleted'),
+  reset: refuse('workspace_deleted'),
   delete: join,
   close: join,
   suspend_when_idle: refuse('workspace_deleted'),
@@ -78,6 +97,9 @@ export const MODE_COMMANDS: Record<'processful' | 'file_first', PartialRow> = {
     resume: refuse('not_supported_for_mode'),
     resume_and_wait: refuse('not_supported_for_mode'),
     fork: refuse('not_supported_for_mode'),
+    snapshot: refuse('not_supported_for_mode'),
+    restore: refuse('not_supported_for_mode'),
+    reset: refuse('not_supported_for_mode'),
     suspend_when_idle: refuse('not_supported_for_mode'),
     idle_policy: refuse('not_supported_for_mode'),
   },
@@ -100,6 +122,9 @@ const HELD: Row = {
   resume: busy,
   resume_and_wait: busy,
   fork: busy,
+  snapshot: busy,
+  restore: busy,
+  reset: busy,
   delete: remove,
   close: remove,
   suspend_when_idle: busy,
@@ -140,6 +165,9 @@ const ADRIFT: Row = {
   resume: refuse('not_suspended'),
   resume_and_wait: refuse('not_suspended'),
   fork: refuse('not_forkable'),
+  snapshot: refuse('not_snapshottable'),
+  restore: refuse('not_running'),
+  reset: refuse('not_resettable'),
   delete: remove,
   close: remove,
   suspend_when_idle: refuse('not_running'),
@@ -152,6 +180,7 @@ const ADRIFT: Row = {
 export const STATE_COMMANDS: Record<ObservedState, Row> = {
   running: {
     ...ADRIFT,
+    ...changeless('running'),
     open: proceed,
     suspend,
     resume: refuse('already_running'),
@@ -160,7 +189,7 @@ export const STATE_COMMANDS: Record<ObservedState, Row> = {
     suspend_when_idle: proceed,
     tool_token: proceed,
   },
-  suspended: { ...ADRIFT, open: resume, resume, resume_and_wait: resume, fork, tool_token: proceed },
+  suspended: { ...ADRIFT, ...changeless('suspended'), open: resume, resume, resume_and_wait: resume, fork, tool_token: proceed },
   failed: ADRIFT, // DECISIONS, "Engine death": open starts it from its current disk
   creating: ADRIFT,
   starting: ADRIFT,
@@ -170,6 +199,12 @@ export const STATE_COMMANDS: Record<ObservedState, Row> = {
   stopping: ADRIFT,
   deleting: DELETED_COMMANDS,
   deleted: DELETED_COMMANDS,
+}
+
+/** What the workspace refuses whatever its state: it wins over what is wrong with the request. */
+export function refusedAlways(seen: Seen, command: Command): RefusalReason | null {
+  const decision = ofEveryState(seen, command)
+  return decision?.kind === 'refuse' ? decision.reason : null
 }
 
 /** What `decide` looks at. */
@@ -185,14 +220,27 @@ export type Decision = Exclude<Outcome, { kind: 'by_state' }>
 
 /** The one reader of the tables above, in the order in which refusals win. */
 export function decide(seen: Seen, command: Command): Decision {
-  if (seen.deleted) return settled(DELETED_COMMANDS[command])
-  const refused = MODE_COMMANDS[seen.mode][command] ?? LIFETIME_COMMANDS[seen.lifetime][command]
-  if (refused) return settled(refused)
+  const always = ofEveryState(seen, command)
+  if (always !== undefined) return always
   const of_state = settled(STATE_COMMANDS[seen.observed_state][command])
   if (seen.held_by === null) return of_state
   const of_holder = HELD_COMMANDS[seen.held_by][command]
   if (of_holder.kind !== 'by_state') return of_holder
   return of_state.kind === 'operate' ? { kind: 'refuse', reason: 'operation_in_progress' } : of_state
+}
+
+/** What is decided before its state is looked at. */
+function ofEveryState(seen: Seen, command: Command): Decision | undefined {
+  if (seen.deleted) return ofDeleted(seen, command)
+  const refused = MODE_COMMANDS[seen.mode][command] ?? LIFETIME_COMMANDS[seen.lifetime][command]
+  return refused && settled(refused)
+}
+
+/** Repeating answers the delete that is there, but only what the lifetime allows could have asked for it: App, "Close". */
+function ofDeleted({ lifetime }: Seen, command: Command): Decision {
+  const outcome = settled(DELETED_COMMANDS[command])
+  const refused = outcome.kind === 'join' ? LIFETIME_COMMANDS[lifetime][command] : undefined
+  return refused ? settled(refused) : outcome
 }
 
 function settled(outcome: Outcome): Decision {

@@ -30,6 +30,10 @@ export const MACHINE_EVENTS = [
   'forked', // the commit of a fork: the target runs
   'fork_failed', // after the capture: an open will restore it
   'fork_lost', // before the capture: there is nothing to open
+  'snapshot_begun',
+  'replace_begun', // a reset or a restore in place
+  'reset', // the commit of a reset: nothing but the template is left
+  'restored', // the commit of a restore in place: the checkpoint is the workspace
   'died', // the engine ended by itself
   'lost', // an operation found the machine that it worked on dead
   'delete_begun',
@@ -74,6 +78,11 @@ export const MACHINE_STATES: Record<MachineEvent, Row> = {
   forked: { ...NOTHING, forking: 'running' },
   fork_failed: { ...NOTHING, creating: 'failed', forking: 'failed' },
   fork_lost: { ...NOTHING, creating: 'deleted', forking: 'deleted' },
+  snapshot_begun: { ...NOTHING, running: 'running', suspended: 'suspended' },
+  // What a repeat meets after its commit stays as that commit left it.
+  replace_begun: { ...NOTHING, running: 'running', suspended: 'suspended', starting: 'starting', resuming: 'resuming' },
+  reset: { ...NOTHING, running: 'starting', suspended: 'suspended' },
+  restored: { ...NOTHING, running: 'resuming', suspended: 'suspended' },
   died: { ...NOTHING, running: 'failed' },
   lost: { ...NOTHING, running: 'failed', suspending: 'failed' },
   delete_begun: {

@@ -1,4 +1,5 @@
 import type { AppRoute } from '../../route.ts'
+import { checkpointsList, workspacesReset, workspacesRestore, workspacesSnapshot } from './checkpoints.ts'
 import {
   workspacesCancelSuspendWhenIdle,
   workspacesClose,
@@ -42,6 +43,10 @@ export const APP_ROUTES: readonly AppRoute[] = [
   workspacesClose,
   workspacesSuspendWhenIdle,
   workspacesCancelSuspendWhenIdle,
+  workspacesSnapshot,
+  checkpointsList,
+  workspacesRestore,
+  workspacesReset,
   operationsGet,
   operationsList,
   toolTokensCreate,

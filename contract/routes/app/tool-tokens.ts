@@ -38,6 +38,6 @@ export const toolTokenKeys = appRoute({
   path: '/v1/.well-known/tool-token-keys',
   summary: 'Keys that verify tool tokens',
   auth: 'none',
-  answers: { 200: { schema: ToolTokenKeys, headers: { 'Cache-Control': 'public, max-age=300' }, description: 'A JSON Web Key Set' } },
-  errors: {},
+  answers: { 200: { schema: ToolTokenKeys, headers: { 'Cache-Control': 'public, max-age=60' }, description: 'A JSON Web Key Set' } },
+  errors: { dependency_unavailable: [] },
 })

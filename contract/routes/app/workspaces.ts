@@ -62,7 +62,7 @@ export const workspacesList = appRoute({
   auth: 'principal',
   query: WorkspaceQuery,
   answers: { 200: { schema: WorkspaceList, description: 'Workspaces' } },
-  errors: { not_found: [] },
+  errors: {},
 })
 
 export const workspacesListOfOrganization = appRoute({

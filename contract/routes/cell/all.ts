@@ -1,7 +1,13 @@
 import type { CellRoute } from '../../route.ts'
+import { changesList } from './changes.ts'
+import { execAttach } from './attach.ts'
+import { browserContent, browserScreenshot } from './browser.ts'
 import { execCancel, execGet, execOutput, execSignal, execStart } from './exec.ts'
-import { filesList, filesMkdir, filesMove, filesRead, filesRemove, filesStat, filesWrite } from './files.ts'
+import { filesList, filesMkdir, filesMove, filesPatch, filesRead, filesRemove, filesSearch, filesStat, filesWrite } from './files.ts'
+import { gitClone, gitCommit, gitStatus } from './git.ts'
 import { idleGet, keepalive, wakeHint } from './idle.ts'
+import { ptyAttach, ptyClose, ptyGet, ptyInput, ptyOpen, ptyResize } from './pty.ts'
+import { processList, processSignal } from './processes.ts'
 
 /** Every route of the gateway. */
 export const CELL_ROUTES: readonly CellRoute[] = [
@@ -17,7 +23,24 @@ export const CELL_ROUTES: readonly CellRoute[] = [
   filesList,
   filesMkdir,
   filesMove,
+  filesSearch,
+  filesPatch,
+  changesList,
   keepalive,
   wakeHint,
   idleGet,
+  execAttach,
+  ptyOpen,
+  ptyGet,
+  ptyClose,
+  ptyResize,
+  ptyInput,
+  ptyAttach,
+  processList,
+  processSignal,
+  gitClone,
+  gitStatus,
+  gitCommit,
+  browserScreenshot,
+  browserContent,
 ]

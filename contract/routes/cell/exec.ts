@@ -54,7 +54,12 @@ export const execOutput = cellRoute({
   params: ExecParams,
   query: ExecOutputQuery,
   answers: {
-    200: { schema: OutputEvent, content_type: 'application/x-ndjson', description: 'One event a line, the last is `exit` or `error`' },
+    200: {
+      schema: OutputEvent,
+      content_type: 'application/x-ndjson',
+      description:
+        'One event a line, the last is `exit` or `error`; with `follow=false` what there is. Bytes that are no longer retained are an `error` event `conflict` with reason `output_expired` and `details.available_from`, never skipped',
+    },
   },
   errors: {
     ...GATE_ERRORS,

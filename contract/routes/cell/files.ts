@@ -7,18 +7,28 @@ import {
   FileListQuery,
   FileMkdir,
   FileMove,
+  FilePatch,
   FileReadQuery,
   FileRemoveQuery,
   FileStatQuery,
   FileWriteQuery,
+  PatchResult,
   WriteResult,
 } from '../../schemas/cell/file.ts'
+import { FileSearch, SearchResult } from '../../schemas/cell/search.ts'
 import { Uuid } from '../../schemas/common.ts'
 import { GATE_CONFLICTS, GATE_ERRORS } from './gate-errors.ts'
 
 const params = Type.Object({ workspace_id: Uuid() })
 const MISSING = { not_found: ['path_not_found'], validation_failed: ['invalid_path'] }
+const SERVED_FROM = { 'X-Served-From': 'disk, where the workspace is suspended: it is read as it was when it was suspended' }
+/** What a read of a suspended workspace's disk may end in. */
+const DISK_ERRORS = {
+  workspace_not_running: [null, 'offline_unavailable', 'offline_budget'],
+  dependency_unavailable: [null, 'offline_changed'],
+} as const
 const READ_HEADERS = {
+  ...SERVED_FROM,
   'X-File-Size': 'Bytes of the whole file',
   'X-File-Revision': `SHA-256 of the whole file, up to ${LIMITS.file_revision_header_bytes_max} bytes`,
 }
@@ -40,14 +50,20 @@ export const filesRead = cellRoute({
       description: 'The bytes of the Range',
     },
   },
-  errors: { ...GATE_ERRORS, ...MISSING, conflict: [...GATE_CONFLICTS, 'not_a_file'], range_not_satisfiable: [] },
+  errors: {
+    ...GATE_ERRORS,
+    ...DISK_ERRORS,
+    ...MISSING,
+    conflict: [...GATE_CONFLICTS, 'not_a_file', 'not_a_directory'],
+    range_not_satisfiable: [],
+  },
 })
 
 export const filesWrite = cellRoute({
   id: 'files.write',
   method: 'PUT',
   path: '/v1/workspaces/{workspace_id}/files',
-  summary: 'Replace a file atomically, or append to it; acknowledged when durable. Accepts Idempotency-Key',
+  summary: `Replace a file atomically, or append to it; acknowledged when durable. Accepts Idempotency-Key: the last ${LIMITS.file_idempotency_keys_max} of a workspace are remembered`,
   auth: 'tool_token',
   tool: 'files',
   params,
@@ -59,7 +75,7 @@ export const filesWrite = cellRoute({
     ...GATE_ERRORS,
     ...MISSING,
     conflict: [...GATE_CONFLICTS, 'not_a_file', 'not_a_directory', 'operation_id_reused', 'operation_interrupted'],
-    payload_too_large: [],
+    validation_failed: [null, 'invalid_path'],
     rate_limited: ['disk_full'],
   },
 })
@@ -86,8 +102,8 @@ export const filesStat = cellRoute({
   tool: 'files',
   params,
   query: FileStatQuery,
-  answers: { 200: { schema: FileInfo, description: 'The file' } },
-  errors: { ...GATE_ERRORS, ...MISSING, conflict: GATE_CONFLICTS },
+  answers: { 200: { schema: FileInfo, headers: SERVED_FROM, description: 'The file' } },
+  errors: { ...GATE_ERRORS, ...DISK_ERRORS, ...MISSING, conflict: [...GATE_CONFLICTS, 'not_a_directory'] },
 })
 
 export const filesList = cellRoute({
@@ -99,8 +115,8 @@ export const filesList = cellRoute({
   tool: 'files',
   params,
   query: FileListQuery,
-  answers: { 200: { schema: FileList, description: 'The entries, by name' } },
-  errors: { ...GATE_ERRORS, ...MISSING, conflict: [...GATE_CONFLICTS, 'not_a_directory'] },
+  answers: { 200: { schema: FileList, headers: SERVED_FROM, description: 'The entries, by name' } },
+  errors: { ...GATE_ERRORS, ...DISK_ERRORS, ...MISSING, conflict: [...GATE_CONFLICTS, 'not_a_directory'] },
 })
 
 export const filesMkdir = cellRoute({
@@ -135,6 +151,41 @@ export const filesMove = cellRoute({
     ...GATE_ERRORS,
     ...MISSING,
     conflict: [...GATE_CONFLICTS, 'already_exists', 'not_empty', 'not_a_file', 'not_a_directory', 'operation_interrupted'],
+    rate_limited: ['disk_full'],
+  },
+})
+
+export const filesSearch = cellRoute({
+  id: 'files.search',
+  method: 'POST',
+  path: '/v1/workspaces/{workspace_id}/files/search',
+  summary: 'Find lines in files; read-only',
+  auth: 'tool_token',
+  tool: 'files',
+  params,
+  body: FileSearch,
+  body_bytes_max: LIMITS.search_body_bytes_max,
+  answers: { 200: { schema: SearchResult, headers: SERVED_FROM, description: 'The matches' } },
+  errors: { ...GATE_ERRORS, ...DISK_ERRORS, ...MISSING, conflict: [...GATE_CONFLICTS, 'not_a_file', 'not_a_directory'] },
+})
+
+export const filesPatch = cellRoute({
+  id: 'files.patch',
+  method: 'POST',
+  path: '/v1/workspaces/{workspace_id}/files/patch',
+  summary: 'Change a file atomically by edits, or by its whole content. Accepts Idempotency-Key',
+  auth: 'tool_token',
+  tool: 'files',
+  params,
+  body: FilePatch,
+  body_bytes_max: LIMITS.file_patch_body_bytes_max,
+  answers: { 200: { schema: PatchResult, description: 'Patched' } },
+  errors: {
+    ...GATE_ERRORS,
+    ...MISSING,
+    validation_failed: ['invalid_path', 'edit_not_found', 'edit_ambiguous', 'edit_not_text', 'patch_invalid'],
+    conflict: [...GATE_CONFLICTS, 'revision_mismatch', 'not_a_file', 'not_a_directory', 'operation_id_reused', 'operation_interrupted'],
+    payload_too_large: [],
     rate_limited: ['disk_full'],
   },
 })

@@ -1,20 +1,29 @@
 import type { CellCode } from '../../errors.ts'
 import type { RouteErrors } from '../../route.ts'
 
-/** What the gate may answer before any route is asked, and what any call to a machine may end in. */
-export const GATE_ERRORS = {
-  unauthenticated: ['revoked_watermark', 'revoked_workspace', 'revoked_api_key', 'revoked_api_key_tools'],
+/**
+ * 409 `conflict` of any call that asks the machine: the gate's reason, and none where a guest refuses in its own name with what is no
+ * reason of ours (its kernel may forbid what a route asks for).
+ */
+export const GATE_CONFLICTS = [null, 'stale_endpoint'] as const
+
+/** What the gate may answer before any route is asked. Every route of the gateway declares it, whatever it declares itself. */
+export const GATE_ANSWERS = {
+  unauthenticated: [null, 'revoked_watermark', 'revoked_workspace', 'revoked_api_key', 'revoked_api_key_tools'],
   forbidden: [],
   not_found: [],
+  conflict: ['stale_endpoint'],
   stale_epoch: [],
   workspace_busy: [],
   workspace_not_running: [],
   rate_limited: [],
-  internal_error: [],
   dependency_unavailable: [],
-  service_unavailable: ['draining'],
-  timeout: [],
+  service_unavailable: [null, 'draining'],
 } as const satisfies RouteErrors<CellCode>
 
-/** Reasons of 409 `conflict` that the gate itself may give. */
-export const GATE_CONFLICTS = ['stale_endpoint'] as const
+/** What any call that asks the machine may end in, beside the gate's own answers. */
+export const GATE_ERRORS = {
+  ...GATE_ANSWERS,
+  internal_error: [],
+  timeout: [],
+} as const satisfies RouteErrors<CellCode>

@@ -2,7 +2,6 @@ import { Type } from 'typebox'
 import { cellRoute } from '../../route.ts'
 import { IdleRecord, Keepalive, KeepaliveAnswer, WakeHint } from '../../schemas/cell/idle.ts'
 import { Uuid } from '../../schemas/common.ts'
-import { GATE_CONFLICTS, GATE_ERRORS } from './gate-errors.ts'
 
 const params = Type.Object({ workspace_id: Uuid() })
 
@@ -16,7 +15,7 @@ export const keepalive = cellRoute({
   params,
   body: Keepalive,
   answers: { 200: { schema: KeepaliveAnswer, description: 'Until when' } },
-  errors: { ...GATE_ERRORS, conflict: GATE_CONFLICTS, validation_failed: [] },
+  errors: {},
 })
 
 export const wakeHint = cellRoute({
@@ -28,7 +27,7 @@ export const wakeHint = cellRoute({
   tool: 'any',
   params,
   answers: { 202: { schema: WakeHint, description: 'Where the machine is' } },
-  errors: { ...GATE_ERRORS, conflict: GATE_CONFLICTS },
+  errors: {},
 })
 
 export const idleGet = cellRoute({
@@ -40,5 +39,5 @@ export const idleGet = cellRoute({
   tool: 'any',
   params,
   answers: { 200: { schema: IdleRecord, description: 'The idle record' } },
-  errors: { ...GATE_ERRORS, conflict: GATE_CONFLICTS },
+  errors: {},
 })

@@ -2,16 +2,18 @@ import { Type, type Static } from 'typebox'
 import { LIMITS } from '../../limits.ts'
 import { strict, Word } from '../common.ts'
 
-const Sha256 = Type.String({ pattern: '^[0-9a-f]{64}$' })
+export const Sha256 = Type.String({ pattern: '^[0-9a-f]{64}$' })
 const Count = Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER })
 
 export const FILE_TYPES = ['file', 'directory', 'symlink', 'other'] as const
 
+const NAME = 'Bytes that are not UTF-8 are shown escaped (`\\xff`); a path with such a name cannot be asked for'
+
 /** What is at a path. A last symbolic link is described, not followed. */
 export const FileInfo = Type.Object(
   {
-    path: Type.String(),
-    name: Type.String(),
+    path: Type.String({ description: NAME }),
+    name: Type.String({ description: NAME }),
     type: Word(FILE_TYPES),
     size: Count,
     mode: Type.String({ pattern: '^[0-7]{4,5}$', description: 'Octal' }),
@@ -39,7 +41,7 @@ export const WriteResult = Type.Object(
 )
 export type WriteResult = Static<typeof WriteResult>
 
-const path = Type.String({ description: `Absolute, ${LIMITS.file_path_bytes_max} bytes at most` })
+const path = Type.String({ description: `Absolute, UTF-8, ${LIMITS.file_path_bytes_max} bytes at most` })
 
 export const FileReadQuery = Type.Object({ path, offset: Type.Optional(Count), length: Type.Optional(Count) })
 
@@ -65,3 +67,48 @@ export const FileMkdir = Type.Object(
 )
 
 export const FileMove = Type.Object({ from: path, to: path, overwrite: Type.Optional(Type.Boolean()) }, strict)
+
+const Revision = Type.String({
+  pattern: '^([0-9a-f]{64}|absent)$',
+  description: 'SHA-256 of the content, or `absent` for a file that is not there',
+})
+
+export const FilePatch = Type.Object(
+  {
+    path,
+    edits: Type.Optional(
+      Type.Array(
+        Type.Object(
+          {
+            old_text: Type.String({ description: 'Not empty. Occurs exactly once, unless `replace_all` is set' }),
+            new_text: Type.String(),
+            replace_all: Type.Optional(Type.Boolean({ default: false })),
+          },
+          strict,
+        ),
+        {
+          description: `Each applies to the text that the one before left; at most ${LIMITS.file_patch_edits_max}, in UTF-8 text of at most ${LIMITS.file_patch_file_bytes_max} bytes`,
+        },
+      ),
+    ),
+    content: Type.Optional(Type.String({ description: 'The whole new content, of a new file as well' })),
+    expected_revision: Type.Optional(Revision),
+  },
+  { ...strict, title: 'FilePatch', description: 'Exactly one of `edits` and `content`' },
+)
+export type FilePatch = Static<typeof FilePatch>
+
+/** `previous_revision` is absent above 256 MiB. */
+export const PatchResult = Type.Object(
+  {
+    path: Type.String(),
+    revision: Sha256,
+    previous_revision: Type.Optional(Revision),
+    bytes_written: Count,
+    durable: Type.Boolean({ description: 'The bytes and the name survive a power cut' }),
+    replacements: Count,
+    file: FileInfo,
+  },
+  { title: 'PatchResult' },
+)
+export type PatchResult = Static<typeof PatchResult>

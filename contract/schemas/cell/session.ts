@@ -9,7 +9,7 @@ export const SessionId = Type.String({ pattern: `^[A-Za-z0-9._:-]{1,${LIMITS.ses
 export const RESERVED_SESSION_PREFIX = 'sfstart.'
 
 /** Not Type.Record: its pattern lets names with a line break pass unchecked. */
-const Env = Type.Unsafe<Record<string, string>>({
+export const Env = Type.Unsafe<Record<string, string>>({
   type: 'object',
   additionalProperties: { type: 'string' },
   maxProperties: LIMITS.exec_env_max,
@@ -35,12 +35,12 @@ export const ExecStart = Type.Object(
 )
 export type ExecStart = Static<typeof ExecStart>
 
-const Offset = Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER })
+export const Offset = Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER })
 
 export const SESSION_STATES = ['running', 'exited', 'failed_to_start', 'lost'] as const
 
 /** How a command ended, or that it runs: the part of the record that the `exit` event repeats. */
-const Ending = {
+export const Ending = {
   state: Word(SESSION_STATES),
   exit_code: Nullable(Type.Integer({ description: '-1 when a signal ended the command' })),
   term_signal: Nullable(Type.String({ pattern: '^SIG[A-Z0-9+-]{1,12}$' })),
@@ -52,6 +52,14 @@ const Ending = {
   stderr_bytes: Offset,
 }
 
+/** DECISIONS, "Gateway": retained output. The bound itself is hostd's, in the limits of an incarnation. */
+const AvailableFrom = Type.Integer({
+  minimum: 0,
+  maximum: Number.MAX_SAFE_INTEGER,
+  description:
+    'First byte that is still retained. A workspace retains output up to the smaller of 2 GiB and a quarter of its disk, three quarters of that for all its commands together and the rest for its terminals; the oldest commands that have ended give theirs up first, unless those that run hold more than half.',
+})
+
 /** One command: what was asked, how it goes, and which of its output is still kept. */
 export const ExecSession = Type.Object(
   {
@@ -61,8 +69,8 @@ export const ExecSession = Type.Object(
     user: Type.String(),
     pid: Nullable(Type.Integer({ minimum: 1 })),
     ...Ending,
-    stdout_available_from: Offset,
-    stderr_available_from: Offset,
+    stdout_available_from: AvailableFrom,
+    stderr_available_from: AvailableFrom,
   },
   { title: 'ExecSession' },
 )
@@ -78,15 +86,8 @@ export const ExecOutputQuery = Type.Object({
   follow: Type.Optional(Type.Boolean({ default: true })),
 })
 
-/** One event of an output stream. Offsets of a stream only grow and have no gaps. */
-export const OutputEvent = Type.Union([
-  Type.Object({
-    type: Type.Literal('output'),
-    stream: Word(['stdout', 'stderr']),
-    offset: Offset,
-    data: Type.String({ contentEncoding: 'base64' }),
-  }),
-  Type.Object({ type: Type.Literal('exit'), ...Ending }),
+/** Events that every stream has. */
+export const SIGNS_OF_LIFE = [
   Type.Object({ type: Type.Literal('heartbeat') }),
   Type.Object({
     type: Type.Literal('error'),
@@ -99,6 +100,18 @@ export const OutputEvent = Type.Union([
       details: Type.Optional(Type.Record(Type.String(), Type.Unknown())),
     }),
   }),
+]
+
+/** One event of an output stream. Offsets of a stream only grow and have no gaps. */
+export const OutputEvent = Type.Union([
+  Type.Object({
+    type: Type.Literal('output'),
+    stream: Word(['stdout', 'stderr']),
+    offset: Offset,
+    data: Type.String({ contentEncoding: 'base64' }),
+  }),
+  Type.Object({ type: Type.Literal('exit'), ...Ending }),
+  ...SIGNS_OF_LIFE,
 ])
 export type OutputEvent = Static<typeof OutputEvent>
 

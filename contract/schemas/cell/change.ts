@@ -1,0 +1,69 @@
+import { Type, type Static } from 'typebox'
+import { LIMITS } from '../../limits.ts'
+import { Nullable, Text, Word } from '../common.ts'
+import { FILE_TYPES, Sha256 } from './file.ts'
+
+/**
+ * - added: the template has nothing there;
+ * - modified: another content, or another target of a link;
+ * - metadata: another mode, owner or (of a file) time;
+ * - deleted: the template has something there; of a directory only itself is listed;
+ * - replaced: something of another type is there.
+ */
+export const CHANGE_KINDS = ['added', 'modified', 'metadata', 'deleted', 'replaced'] as const
+
+const Count = Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER })
+
+export const ChangesQuery = Type.Object({
+  path_prefix: Type.Optional(Type.String({ description: 'Only paths that begin so' })),
+  limit: Type.Optional(
+    Type.Integer({
+      minimum: 1,
+      maximum: LIMITS.changes_page_max,
+      default: LIMITS.changes_page_default,
+      description: 'A page may have fewer, and still a next one',
+    }),
+  ),
+  cursor: Type.Optional(
+    Text({ minLength: 1, maxLength: LIMITS.cursor_characters_max, description: 'next_cursor of the page before, for the same filter' }),
+  ),
+  hash: Type.Optional(Type.Boolean({ default: false, description: 'With the SHA-256 of regular files' })),
+  summary: Type.Optional(Type.Boolean({ default: false, description: 'Counts instead of entries' })),
+})
+
+export const Change = Type.Object(
+  {
+    path: Type.String(),
+    change: Word(CHANGE_KINDS),
+    type: Word(FILE_TYPES, { description: 'Of what is there; of what was there when deleted' }),
+    size: Count,
+    mode: Type.String({ pattern: '^[0-7]{4,5}$', description: 'Octal' }),
+    sha256: Type.Optional(Sha256),
+  },
+  { title: 'Change' },
+)
+
+export const Changes = Type.Object(
+  {
+    changes: Type.Array(Change, {
+      maxItems: LIMITS.changes_page_max,
+      description:
+        'A directory, then what is in it, names byte by byte. Includes what the service itself writes: hostname, hosts, resolv.conf and machine-id below /etc',
+    }),
+    next_cursor: Nullable(
+      Type.String({ pattern: `^[A-Za-z0-9_-]{1,${LIMITS.cursor_characters_max}}$`, description: 'null on the last page' }),
+    ),
+    summary: Nullable(
+      Type.Object({
+        added: Count,
+        modified: Count,
+        metadata: Count,
+        deleted: Count,
+        replaced: Count,
+        truncated: Type.Boolean({ description: 'Counting took too long: there are more' }),
+      }),
+    ),
+  },
+  { title: 'Changes' },
+)
+export type Changes = Static<typeof Changes>

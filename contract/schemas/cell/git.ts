@@ -1,0 +1,91 @@
+import { Type, type Static } from 'typebox'
+import { LIMITS } from '../../limits.ts'
+import { Nullable, strict, Word } from '../common.ts'
+
+const path = Type.String({ description: `Absolute, ${LIMITS.file_path_bytes_max} bytes at most` })
+
+export const GitClone = Type.Object(
+  {
+    url: Type.String({ maxLength: LIMITS.git_url_characters_max, description: 'https, without user and password' }),
+    path,
+    branch: Type.Optional(Type.String({ minLength: 1, maxLength: LIMITS.git_ref_characters_max, description: 'A branch or a tag' })),
+    depth: Type.Optional(Type.Integer({ minimum: 1, maximum: LIMITS.git_depth_max })),
+    authorization_secret: Type.Optional(
+      Type.String({ minLength: 1, maxLength: 200, description: 'Name of a bound secret that holds the value of the Authorization header' }),
+    ),
+    timeout_ms: Type.Optional(
+      Type.Integer({ minimum: 1000, maximum: LIMITS.git_clone_timeout_ms_max, default: LIMITS.git_clone_timeout_ms_default }),
+    ),
+  },
+  strict,
+)
+export type GitClone = Static<typeof GitClone>
+
+/** Where a repository stands. */
+export const GitHead = Type.Object(
+  {
+    path,
+    branch: Nullable(Type.String({ description: 'null: HEAD is detached' })),
+    commit: Nullable(Type.String({ description: 'null: nothing is committed yet' })),
+  },
+  { title: 'GitHead' },
+)
+export type GitHead = Static<typeof GitHead>
+
+export const GitCommitted = Type.Object({ path, branch: GitHead.properties.branch, commit: Type.String() }, { title: 'GitCommitted' })
+export type GitCommitted = Static<typeof GitCommitted>
+
+export const GIT_FILE_STATES = [
+  'unmodified', 'modified', 'type_changed', 'added', 'deleted', 'renamed', 'copied', 'unmerged', 'untracked',
+] as const // prettier-ignore
+
+export const GitFile = Type.Object(
+  {
+    path: Type.String({ description: 'Below root; what is not UTF-8 is U+FFFD' }),
+    index: Word(GIT_FILE_STATES),
+    worktree: Word(GIT_FILE_STATES),
+    renamed_from: Nullable(Type.String({ description: 'Or copied from' })),
+    conflicted: Type.Boolean(),
+  },
+  { title: 'GitFile' },
+)
+
+export const GitStatus = Type.Object(
+  {
+    root: Type.String({ description: 'The top of the working tree' }),
+    branch: Nullable(Type.String({ description: 'null: HEAD is detached' })),
+    head: Nullable(Type.String({ description: 'The commit; null: nothing is committed yet' })),
+    upstream: Nullable(Type.String()),
+    ahead: Nullable(Type.Integer({ minimum: 0 })),
+    behind: Nullable(Type.Integer({ minimum: 0 })),
+    clean: Type.Boolean(),
+    files: Type.Array(GitFile, { maxItems: LIMITS.git_status_files_max }),
+    truncated: Type.Boolean({ description: 'There are more files than these' }),
+  },
+  { title: 'GitStatus' },
+)
+export type GitStatus = Static<typeof GitStatus>
+
+export const GitStatusQuery = Type.Object({ path })
+
+export const GitCommit = Type.Object(
+  {
+    path,
+    message: Type.String({ minLength: 1, maxLength: LIMITS.git_message_characters_max }),
+    paths: Type.Optional(
+      Type.Array(Type.String({ minLength: 1 }), {
+        minItems: 1,
+        maxItems: LIMITS.git_commit_paths_max,
+        description: 'Below path, taken literally; absent: everything that changed. What was staged before is committed too',
+      }),
+    ),
+    author: Type.Optional(
+      Type.Object(
+        { name: Type.String({ minLength: 1, maxLength: 200 }), email: Type.String({ minLength: 1, maxLength: 200 }) },
+        { ...strict, description: "Author and committer; absent: the workspace's own user.name and user.email" },
+      ),
+    ),
+  },
+  strict,
+)
+export type GitCommit = Static<typeof GitCommit>

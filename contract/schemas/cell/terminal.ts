@@ -1,0 +1,73 @@
+import { Type, type Static } from 'typebox'
+import { LIMITS } from '../../limits.ts'
+import { Nullable, strict } from '../common.ts'
+import { Ending, Env, Offset, SessionId, SIGNS_OF_LIFE } from './session.ts'
+
+const Size = Type.Integer({ minimum: 1, maximum: LIMITS.pty_size_max })
+
+/** POST /pty. */
+export const TerminalStart = Type.Object(
+  {
+    session_id: Type.Optional(SessionId),
+    argv: Type.Optional(
+      Type.Array(Type.String(), { minItems: 1, maxItems: LIMITS.exec_argv_max, description: "The user's login shell when absent" }),
+    ),
+    cwd: Type.Optional(Type.String({ description: 'Absolute path, /home/user when absent' })),
+    env: Type.Optional(Env),
+    user: Type.Optional(Type.String({ minLength: 1, maxLength: 64 })),
+    cols: Type.Optional(Size),
+    rows: Type.Optional(Size),
+    secret_refs: Type.Optional(Type.Array(Type.String({ maxLength: 200 }), { maxItems: LIMITS.secrets_per_workspace_max })),
+  },
+  { ...strict, title: 'TerminalStart' },
+)
+export type TerminalStart = Static<typeof TerminalStart>
+
+export const TerminalSize = Type.Object({ cols: Size, rows: Size }, { ...strict, title: 'TerminalSize' })
+export type TerminalSize = Static<typeof TerminalSize>
+
+/** What is typed. */
+const Typed = Type.String({
+  contentEncoding: 'base64',
+  pattern: '^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$',
+  minLength: 1,
+  description: `base64 of at most ${LIMITS.pty_input_bytes_max} bytes`,
+})
+
+export const TerminalInput = Type.Object({ data: Typed }, { ...strict, title: 'TerminalInput' })
+
+const { state, exit_code, term_signal, started_at, ended_at, error } = Ending
+
+/** How a terminal ended, or that it is open: the part of the record that the `exit` event repeats. */
+export const TerminalEnding = { state, exit_code, term_signal, started_at, ended_at, error, output_bytes: Offset }
+
+/** One terminal: what was asked, how it goes, and which of its output is still kept. */
+export const TerminalSession = Type.Object(
+  {
+    session_id: SessionId,
+    argv: Type.Array(Type.String()),
+    cwd: Type.String(),
+    user: Type.String(),
+    pid: Nullable(Type.Integer({ minimum: 1 })),
+    cols: Type.Integer({ minimum: 1 }),
+    rows: Type.Integer({ minimum: 1 }),
+    ...TerminalEnding,
+    output_available_from: Offset,
+  },
+  { title: 'TerminalSession' },
+)
+export type TerminalSession = Static<typeof TerminalSession>
+
+/** One event of an attached terminal. */
+export const TerminalEvent = Type.Union([
+  Type.Object({ type: Type.Literal('output'), offset: Offset, data: Type.String({ contentEncoding: 'base64' }) }),
+  Type.Object({ type: Type.Literal('exit'), ...TerminalEnding }),
+  ...SIGNS_OF_LIFE,
+])
+export type TerminalEvent = Static<typeof TerminalEvent>
+
+/** What a client may say on an attached terminal, by its `type`. */
+export const TERMINAL_MESSAGES = {
+  input: Type.Object({ type: Type.Literal('input'), data: Typed }, strict),
+  resize: Type.Object({ type: Type.Literal('resize'), cols: Size, rows: Size }, strict),
+}
