@@ -28,6 +28,8 @@ interface ProcessConfig {
 export interface ApiConfig extends ProcessConfig {
   /** Private keys that sign tool tokens: a folder that only this process's user can enter. */
   signing_keys_dir: string
+  /** Of all callers together; 0: no limit. */
+  edge_requests_per_minute: number
 }
 
 export interface CellConfig extends ProcessConfig {
@@ -66,7 +68,10 @@ const PROCESS = {
   log_level: Type.Union([Type.Literal('debug'), Type.Literal('info'), Type.Literal('warn'), Type.Literal('error')]),
 }
 const strict = { additionalProperties: false }
-const ApiFile = Type.Object({ ...PROCESS, signing_keys_dir: Type.String({ minLength: 1 }) }, strict)
+const ApiFile = Type.Object(
+  { ...PROCESS, signing_keys_dir: Type.String({ minLength: 1 }), edge_requests_per_minute: Type.Integer({ minimum: 0 }) },
+  strict,
+)
 const CellFile = Type.Object({ ...PROCESS, cell_name: Type.String({ minLength: 1 }), hostd_socket: Type.String({ minLength: 1 }) }, strict)
 const SetupFile = Type.Object(
   {

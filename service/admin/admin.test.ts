@@ -148,6 +148,22 @@ test('a template version with settings of a file takes the layers of base, and b
   assert.match(refused.stderr, /defaults.memory_mib is above ceiling.memory_mib[\s\S]*LANG is both an input and in env/)
 })
 
+test('a template version on given layers is published once, however often it is asked for, and again when they differ', async () => {
+  await using database = await freshDatabase()
+  await bootstrap(setup(database.url))
+  const file = path.join(folder, 'settings.json')
+  writeFileSync(file, JSON.stringify({ ...SETTINGS, guest_features: ['browser'] }))
+  const publish = (layers: string) => admin(database.url, 'template', 'publish', '--slug', 'late', '--settings', file, '--layers', layers)
+  const [b, c] = ['b'.repeat(64), 'c'.repeat(64)] as const
+  const told = [await publish(b), await publish(b), await publish(`${b},${c}`)].map(({ code, stdout }) => [code, stdout])
+  assert.deepEqual(told, [
+    [0, 'late version 1\n'],
+    [0, 'late version 1\n'],
+    [0, 'late version 2\n'],
+  ])
+  assert.equal((await publish('b')).code, 2)
+})
+
 test('a person gets a role and a session', async () => {
   await using database = await freshDatabase()
   await admin(database.url, 'organization', 'create', 'acme')
@@ -155,8 +171,15 @@ test('a person gets a role and a session', async () => {
     (await admin(database.url, 'person', 'create', '--email', 'A@example.com', '--organization', 'acme', '--role', 'owner')).code,
     0,
   )
-  const session = await admin(database.url, 'person', 'session', '--email', 'a@example.com', '--quiet')
+  const session = await admin(database.url, 'session', 'create', '--email', 'a@example.com', '--quiet')
   assert.match(session.stdout, /^sfu_[A-Za-z0-9_-]{43}\n$/)
+})
+
+test('revoking the tokens of a workspace that is not there is a mistake', async () => {
+  await using database = await freshDatabase()
+  const missing = '01900000-0000-7000-8000-000000000000'
+  assert.equal((await admin(database.url, 'workspace', 'revoke-tokens', missing)).code, 1)
+  assert.equal((await admin(database.url, 'workspace', 'revoke-tokens', 'w')).code, 2)
 })
 
 test('mistakes are told apart: 2 for a command that is not written right, 1 for what is not there', async () => {

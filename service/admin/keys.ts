@@ -1,8 +1,9 @@
 import { parseArgs } from 'node:util'
+import { LIMITS } from '../../contract/limits.ts'
 import { TOOLS } from '../../contract/route.ts'
 import { AdminError, type Command, type Context, organizationOf, projectOf, show, toolsOf, wholeNumber, words } from './command.ts'
 import { newApiKey } from './secrets.ts'
-import { findApiKey, insertApiKey, listApiKeys, revokeApiKey, setApiKeyTools } from './store.ts'
+import { findApiKey, insertApiKey, listApiKeys, retireSigningKeys, revokeApiKey, setApiKeyTools } from './store.ts'
 
 const DAY_MS = 24 * 3600 * 1000
 
@@ -14,6 +15,7 @@ export const KEY_COMMANDS: Record<string, Command> = {
   'key list': { synopsis: '[--json]', run: showKeys },
   'key revoke': { synopsis: 'KEY_ID', run: revokeKey },
   'key tools': { synopsis: 'KEY_ID --tools LIST', run: setTools },
+  'keys rotate': { synopsis: '', run: rotateSigningKeys },
 }
 
 async function createKey(argv: string[], { db, output, clock, ids }: Context): Promise<void> {
@@ -67,4 +69,15 @@ async function setTools(argv: string[], { db, output, clock }: Context): Promise
   const narrowed = key.tool_permissions.some((tool) => !tool_permissions.some((kept) => kept === tool))
   await setApiKeyTools(db, key_id, { tool_permissions, ...(narrowed ? { tools_changed_at: clock.now() } : {}) })
   output.note(`Key ${key_id} may use ${tool_permissions.join(', ')}`)
+}
+
+/** The private halves are the api's alone: each one hears of this, makes itself a new key and publishes it. */
+async function rotateSigningKeys(argv: string[], { db, output, clock }: Context): Promise<void> {
+  parseArgs({ args: argv, options: {} })
+  const retired = await retireSigningKeys(db, clock.now())
+  if (retired.length === 0) throw new AdminError('There is no key that signs: the api makes one when it starts')
+  for (const kid of retired) output.line(kid)
+  output.note(
+    `Tool tokens are signed with a new key from now on; those of the old one live out their ${LIMITS.tool_token_seconds / 60} minutes`,
+  )
 }

@@ -3,11 +3,15 @@ import { type Db, openDatabase } from '../db/database.ts'
 import { type Clock, systemClock } from '../lib/clock.ts'
 import { createIds, type Ids } from '../lib/ids.ts'
 import { AdminError, type Command, type Output, UsageError } from './command.ts'
+import { doctor } from './doctor.ts'
+import type { DoctorPlaces } from './doctor-facts.ts'
 import { KEY_COMMANDS } from './keys.ts'
 import { ORGANIZATION_COMMANDS } from './organizations.ts'
 import { PERSON_COMMANDS } from './people.ts'
 import { PLAN_COMMANDS } from './plans.ts'
+import { STANDING_COMMANDS } from './standing.ts'
 import { TEMPLATE_COMMANDS } from './templates.ts'
+import { WORKSPACE_COMMANDS } from './workspaces.ts'
 
 const COMMANDS: Record<string, Command> = {
   ...ORGANIZATION_COMMANDS,
@@ -15,6 +19,8 @@ const COMMANDS: Record<string, Command> = {
   ...PLAN_COMMANDS,
   ...TEMPLATE_COMMANDS,
   ...PERSON_COMMANDS,
+  ...WORKSPACE_COMMANDS,
+  ...STANDING_COMMANDS,
 }
 
 const output: Output = {
@@ -25,6 +31,7 @@ const output: Output = {
 process.exitCode = await main(process.argv.slice(2)).catch(explain)
 
 async function main(argv: string[]): Promise<number> {
+  if (argv[0] === 'doctor') return examine(argv.slice(1))
   const found = find(argv)
   if (found === undefined) {
     output.note(usage())
@@ -41,6 +48,13 @@ async function main(argv: string[]): Promise<number> {
   return 0
 }
 
+/** Apart from the others: it has something to say when the database has not. */
+async function examine(argv: string[]): Promise<number> {
+  const { doctor: places } = JSON.parse(process.env['BERTH_ADMIN'] ?? '{}') as { doctor?: DoctorPlaces }
+  if (places === undefined) throw new UsageError('Run this by `npm run admin`')
+  return doctor(argv, places, output)
+}
+
 function run(command: Command, argv: string[], db: Db, at: { clock: Clock; ids: Ids }): Promise<void> {
   return command.run(argv, { db, output, ...at })
 }
@@ -53,7 +67,7 @@ function find(argv: string[]): { command: Command; rest: string[] } | undefined 
 
 function usage(): string {
   const lines = Object.entries(COMMANDS).map(([name, { synopsis }]) => `  npm run admin -- ${name} ${synopsis}`.trimEnd())
-  return ['Commands:', ...lines, '  npm run admin -- config check [--json]'].join('\n')
+  return ['Commands:', ...lines, '  npm run admin -- config check [--json]', '  npm run admin -- doctor [--json]'].join('\n')
 }
 
 function explain(error: unknown): number {

@@ -1,6 +1,5 @@
 import { parseArgs } from 'node:util'
-import { APP_REASONS } from '../../contract/errors.ts'
-import { AdminError, type Command, type Context, oneOf, organizationOf, show, slugOf, unlessTaken, words } from './command.ts'
+import { AdminError, type Command, type Context, organizationOf, show, slugOf, unlessTaken, words } from './command.ts'
 import { ensureUnlimitedPlan } from './first-key.ts'
 import { findPlan, insertOrganization, insertProject, listOrganizations, listProjects, updateOrganization } from './store.ts'
 
@@ -8,7 +7,6 @@ export const ORGANIZATION_COMMANDS: Record<string, Command> = {
   'organization create': { synopsis: 'SLUG [--name NAME] [--plan SLUG]', run: createOrganization },
   'organization list': { synopsis: '[--json]', run: showOrganizations },
   'organization plan': { synopsis: 'SLUG PLAN', run: setPlan },
-  'organization allowance': { synopsis: `SLUG ${APP_REASONS.allowance_exhausted.join('|')}|none`, run: setAllowance },
   'project create': { synopsis: 'SLUG --organization SLUG [--name NAME]', run: createProject },
   'project list': { synopsis: '--organization SLUG [--json]', run: showProjects },
 }
@@ -37,14 +35,6 @@ async function setPlan(argv: string[], { db, output }: Context): Promise<void> {
   const { id } = await organizationOf(db, slug)
   await updateOrganization(db, id, { plan_id: await planIdOf(db, plan) })
   output.note(`Organization ${slug} is on plan ${plan}`)
-}
-
-async function setAllowance(argv: string[], { db, output }: Context): Promise<void> {
-  const { slug, reason } = words(parseArgs({ args: argv, allowPositionals: true, options: {} }).positionals, 'slug', 'reason')
-  const chosen = oneOf(reason, [...APP_REASONS.allowance_exhausted, 'none'], 'REASON')
-  const { id } = await organizationOf(db, slug)
-  await updateOrganization(db, id, { allowance_exhausted: chosen === 'none' ? null : chosen })
-  output.note(chosen === 'none' ? `Organization ${slug} has allowance` : `Starts of organization ${slug} are refused: ${chosen}`)
 }
 
 async function createProject(argv: string[], { db, output, clock, ids }: Context): Promise<void> {

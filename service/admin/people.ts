@@ -1,15 +1,19 @@
 import { parseArgs } from 'node:util'
-import { AdminError, type Command, type Context, oneOf, organizationOf, required, UsageError, wholeNumber } from './command.ts'
+import { isUuid } from '../lib/ids.ts'
+import { AdminError, type Command, type Context, oneOf, organizationOf, required, show, UsageError, wholeNumber } from './command.ts'
 import { newSessionToken } from './secrets.ts'
-import { findPerson, insertPersonSession, insertPersonWithRole } from './store.ts'
+import { findPerson, insertPersonSession, insertPersonWithRole, listPersonSessions, revokePersonSessions } from './store.ts'
 
 const DAY_MS = 24 * 3600 * 1000
-const SESSION_DAYS = '30'
+/** App, "Authentication" 2: at most, and only while it is used once in 30 days. */
+const SESSION_DAYS_MAX = 90
 const ROLES = ['owner', 'admin', 'member', 'billing'] as const
 
 export const PERSON_COMMANDS: Record<string, Command> = {
   'person create': { synopsis: `--email EMAIL --organization SLUG --role ${ROLES.join('|')} [--name NAME]`, run: createPerson },
-  'person session': { synopsis: `--email EMAIL [--expires-in-days ${SESSION_DAYS}] [--quiet]`, run: createSession },
+  'session create': { synopsis: `--email EMAIL [--expires-in-days ${SESSION_DAYS_MAX}] [--quiet]`, run: createSession },
+  'session list': { synopsis: '--email EMAIL [--json]', run: showSessions },
+  'session revoke': { synopsis: '--email EMAIL [--id SESSION_ID]', run: revokeSessions },
 }
 
 /** Adds a role to somebody who is there already. */
@@ -29,15 +33,35 @@ async function createSession(argv: string[], { db, output, clock, ids }: Context
   const text = { type: 'string' } as const
   const { values } = parseArgs({ args: argv, options: { email: text, 'expires-in-days': text, quiet: { type: 'boolean' } } })
   const email = emailOf(values.email)
-  const days = wholeNumber(values['expires-in-days'] ?? SESSION_DAYS, '--expires-in-days', 1)
-  const person = await findPerson(db, email)
-  if (person === undefined) throw new AdminError(`There is no person ${email}`)
+  const days = wholeNumber(values['expires-in-days'] ?? String(SESSION_DAYS_MAX), '--expires-in-days', 1)
+  if (days > SESSION_DAYS_MAX) throw new UsageError(`--expires-in-days must be ${SESSION_DAYS_MAX} at most`)
+  const person = await personOf(db, email)
   const now = clock.now()
   const { token, token_sha256 } = newSessionToken()
   const times = { created_at: now, last_used_at: now, expires_at: new Date(now.getTime() + days * DAY_MS), revoked_at: null }
   await insertPersonSession(db, { id: ids.next(), person_id: person.id, token_sha256, ...times })
   output.line(token)
-  if (values.quiet !== true) output.note(`A session of ${email} for ${days} days. The token is shown this once.`)
+  if (values.quiet !== true) output.note(`A session of ${email} for ${days} days, 30 from its last use. The token is shown this once.`)
+}
+
+async function showSessions(argv: string[], { db, output }: Context): Promise<void> {
+  const { values } = parseArgs({ args: argv, options: { email: { type: 'string' }, json: { type: 'boolean' } } })
+  const person = await personOf(db, emailOf(values.email))
+  show(output, await listPersonSessions(db, person.id), values.json)
+}
+
+async function revokeSessions(argv: string[], { db, output, clock }: Context): Promise<void> {
+  const { values } = parseArgs({ args: argv, options: { email: { type: 'string' }, id: { type: 'string' } } })
+  if (values.id !== undefined && !isUuid(values.id)) throw new UsageError('--id must be the id of a session')
+  const person = await personOf(db, emailOf(values.email))
+  const ended = await revokePersonSessions(db, person.id, values.id, clock.now())
+  output.note(ended === 1 ? '1 session ended' : `${ended} sessions ended`)
+}
+
+async function personOf(db: Context['db'], email: string) {
+  const person = await findPerson(db, email)
+  if (person === undefined) throw new AdminError(`There is no person ${email}`)
+  return person
 }
 
 function emailOf(value: string | undefined): string {

@@ -48,11 +48,7 @@ export async function insertOrganization(db: Executor, organization: Insertable<
   await db.insertInto('organizations').values(organization).execute()
 }
 
-export async function updateOrganization(
-  db: Db,
-  id: string,
-  change: { plan_id: string } | { allowance_exhausted: string | null },
-): Promise<void> {
+export async function updateOrganization(db: Db, id: string, change: { plan_id: string }): Promise<void> {
   await db.updateTable('organizations').set(change).where('id', '=', id).execute()
 }
 
@@ -151,4 +147,38 @@ export async function insertPersonWithRole(
 
 export async function insertPersonSession(db: Db, session: Insertable<Database['person_sessions']>): Promise<void> {
   await db.insertInto('person_sessions').values(session).execute()
+}
+
+/** @returns the session's id, person and times; never its token. */
+export function listPersonSessions(db: Db, person_id: string) {
+  return db
+    .selectFrom('person_sessions')
+    .select(['id', 'created_at', 'last_used_at', 'expires_at', 'revoked_at'])
+    .where('person_id', '=', person_id)
+    .orderBy('id', 'desc')
+    .execute()
+}
+
+/** All that are in force of a person, or only the named one. @returns how many ended. */
+export async function revokePersonSessions(db: Db, person_id: string, only: string | undefined, now: Date): Promise<number> {
+  const { numUpdatedRows } = await db
+    .updateTable('person_sessions')
+    .set({ revoked_at: now })
+    .where('person_id', '=', person_id)
+    .where('revoked_at', 'is', null)
+    .$if(only !== undefined, (query) => query.where('id', '=', only ?? ''))
+    .executeTakeFirst()
+  return Number(numUpdatedRows)
+}
+
+/** @returns the kids of those that signed until now. */
+export async function retireSigningKeys(db: Db, now: Date): Promise<string[]> {
+  const rows = await db.updateTable('signing_keys').set({ retired_at: now }).where('retired_at', 'is', null).returning('kid').execute()
+  return rows.map(({ kid }) => kid)
+}
+
+/** @returns whether there is such a workspace. */
+export async function revokeWorkspaceTokens(db: Db, id: string, now: Date): Promise<boolean> {
+  const { numUpdatedRows } = await db.updateTable('workspaces').set({ tokens_revoked_before: now }).where('id', '=', id).executeTakeFirst()
+  return numUpdatedRows === 1n
 }

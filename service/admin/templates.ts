@@ -1,5 +1,5 @@
 import { readFile } from 'node:fs/promises'
-import { parseArgs } from 'node:util'
+import { isDeepStrictEqual, parseArgs } from 'node:util'
 import type { TemplateSettings } from '../../contract/schemas/template-settings.ts'
 import { AdminError, type Command, type Context, oneOf, organizationOf, required, show, slugOf, UsageError } from './command.ts'
 import { checkSettings } from './template-settings.ts'
@@ -8,7 +8,7 @@ import { latestVersion, listVersions, publishVersion } from './templates-store.t
 export const TEMPLATE_COMMANDS: Record<string, Command> = {
   'template list': { synopsis: '[--json]', run: showTemplates },
   'template publish': {
-    synopsis: '--slug SLUG --settings FILE [--layers-from SLUG] [--organization SLUG] [--layered true|false]',
+    synopsis: '--slug SLUG --settings FILE [--layers-from SLUG | --layers DIGEST,…] [--organization SLUG] [--layered true|false]',
     run: publish,
   },
 }
@@ -21,19 +21,32 @@ async function showTemplates(argv: string[], { db, output }: Context): Promise<v
   show(output, brief, false)
 }
 
-/** A new version with settings from a file, on the layers of another template (by default its own, or those of base). */
+/** A new version with settings from a file, on given layers or those of another template (by default its own, or those of base). */
 async function publish(argv: string[], { db, output, clock, ids }: Context): Promise<void> {
   const text = { type: 'string' } as const
-  const options = { slug: text, settings: text, 'layers-from': text, organization: text, layered: text } as const
+  const options = { slug: text, settings: text, 'layers-from': text, layers: text, organization: text, layered: text } as const
   const { values } = parseArgs({ args: argv, options })
   const slug = slugOf(values.slug, '--slug')
   const settings = await readSettings(required(values.settings, '--settings'))
   const layered = values.layered === undefined ? undefined : oneOf(values.layered, ['true', 'false'], '--layered') === 'true'
   const organization_id = values.organization === undefined ? null : (await organizationOf(db, values.organization)).id
-  const base = await layersFrom(db, organization_id, slug, values['layers-from'])
+  const given = values.layers === undefined ? null : { layers: digestsOf(values.layers), layered: true }
+  const base = given ?? (await layersFrom(db, organization_id, slug, values['layers-from']))
   const next = { organization_id, slug, layered: layered ?? base.layered, layers: base.layers, settings }
+  // Layers are given by programs, which may run twice.
+  const latest = given === null ? undefined : await latestVersion(db, organization_id, slug)
+  if (latest !== undefined && isDeepStrictEqual([latest.layers, latest.settings], [next.layers, next.settings])) {
+    return output.line(`${slug} version ${latest.version}`)
+  }
   const version = await publishVersion(db, next, { ids, now: clock.now() })
   output.line(`${slug} version ${version}`)
+}
+
+/** Of images that lie in the layers directory already, lowest first. */
+function digestsOf(text: string): string[] {
+  const digests = text.split(',')
+  if (digests.length <= 32 && digests.every((each) => /^[0-9a-f]{64}$/.test(each))) return digests
+  throw new UsageError('--layers must be 1 to 32 SHA-256 digests in hex, separated by commas')
 }
 
 async function readSettings(path: string): Promise<TemplateSettings> {

@@ -12,6 +12,7 @@ export interface ApiConfig {
   base_url: string
   database: DatabaseOptions
   signing_keys_dir: string
+  edge_requests_per_minute: number
   log_level: 'debug' | 'info' | 'warn' | 'error'
 }
 

@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import { link, mkdir, open, readFile, unlink } from 'node:fs/promises'
+import { link, mkdir, open, readFile, rename, unlink } from 'node:fs/promises'
 import { join } from 'node:path'
 
 const PRIVATE = 0o600
@@ -13,7 +13,7 @@ export async function readOrCreate(directory: string, name: string, make: () => 
   const path = join(directory, name)
   const existing = await readExisting(path)
   if (existing) return existing
-  const temporary = `${path}.${process.pid}.${randomBytes(4).toString('hex')}`
+  const temporary = temporaryName(path)
   await writeSynced(temporary, await make())
   try {
     await link(temporary, path)
@@ -23,6 +23,18 @@ export async function readOrCreate(directory: string, name: string, make: () => 
     await unlink(temporary)
   }
   return readFile(path)
+}
+
+/** Another content under the same name, whole at every moment. */
+export async function replaceFile(directory: string, name: string, content: Buffer): Promise<void> {
+  const path = join(directory, name)
+  const temporary = temporaryName(path)
+  await writeSynced(temporary, content)
+  await rename(temporary, path)
+}
+
+function temporaryName(path: string): string {
+  return `${path}.${process.pid}.${randomBytes(4).toString('hex')}`
 }
 
 async function readExisting(path: string): Promise<Buffer | null> {

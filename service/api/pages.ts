@@ -32,7 +32,7 @@ export function pageOf(secret: Buffer, call: ListCall): Page {
   return { limit, below: [hex.slice(0, 8), hex.slice(8, 12), hex.slice(12, 16), hex.slice(16, 20), hex.slice(20)].join('-') }
 }
 
-/** Answers a list from one row more than the page holds. */
+/** Answers a list from more rows than the page holds, one at least, where there are more. */
 export function pageAnswer<Row extends { id: string }, View>(
   secret: Buffer,
   call: ListCall,

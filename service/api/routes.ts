@@ -1,3 +1,4 @@
+import { checkpointsList, workspacesReset, workspacesRestore, workspacesSnapshot } from '../../contract/routes/app/checkpoints.ts'
 import {
   workspacesCancelSuspendWhenIdle,
   workspacesClose,
@@ -20,7 +21,12 @@ import {
   workspacesOpen,
 } from '../../contract/routes/app/workspaces.ts'
 import { bind, type Bound, type Call, type Reply } from '../http/call.ts'
+import { listCheckpointsOfWorkspace } from './checkpoints/list.ts'
+import { resetWorkspace } from './checkpoints/reset.ts'
+import { restoreWorkspace } from './checkpoints/restore.ts'
+import { snapshotWorkspace } from './checkpoints/snapshot.ts'
 import type { ApiDeps } from './deps.ts'
+import type { HeldPlace } from './held-places.ts'
 import type { Outcome } from './idempotency/store.ts'
 import { getOperation } from './operations/get.ts'
 import { listOperationsOfWorkspace } from './operations/list.ts'
@@ -45,7 +51,7 @@ import { answerSuspendWhenIdle, cancelSuspendWhenIdle, requestSuspendWhenIdle } 
 import { suspendWorkspace } from './workspaces/suspend.ts'
 
 /** Which function answers which route. */
-export const API_ROUTES: readonly Bound<ApiDeps, undefined>[] = [
+export const API_ROUTES: readonly Bound<ApiDeps, HeldPlace>[] = [
   bind(clientVersions, getClientVersions),
   bind(me, getMe),
   bind(organizationsList, listOwnOrganizations),
@@ -65,6 +71,10 @@ export const API_ROUTES: readonly Bound<ApiDeps, undefined>[] = [
   bind(workspacesClose, closeWorkspace),
   bind(workspacesSuspendWhenIdle, requestSuspendWhenIdle),
   bind(workspacesCancelSuspendWhenIdle, cancelSuspendWhenIdle),
+  bind(workspacesSnapshot, snapshotWorkspace),
+  bind(checkpointsList, listCheckpointsOfWorkspace),
+  bind(workspacesRestore, restoreWorkspace),
+  bind(workspacesReset, resetWorkspace),
   bind(operationsGet, getOperation),
   bind(operationsList, listOperationsOfWorkspace),
   bind(toolTokensCreate, createToolToken),
@@ -84,6 +94,9 @@ export const ANSWERS: Readonly<Record<string, Answer<never>>> = {
   [workspacesOpen.id]: answerOpen satisfies Answer<Call<typeof workspacesOpen>>,
   [workspacesResume.id]: answerResume satisfies Answer<Call<typeof workspacesResume>>,
   [workspacesSuspend.id]: answerOperation,
+  [workspacesSnapshot.id]: answerOperation,
+  [workspacesRestore.id]: answerOperation,
+  [workspacesReset.id]: answerOperation,
   [workspacesFork.id]: answerOperationAndWorkspace,
   [workspacesDelete.id]: answerOperation,
   [workspacesClose.id]: answerOperation,

@@ -5,6 +5,7 @@ import { CELL_ROUTES } from '../../contract/routes/cell/all.ts'
 import { openStore } from '../db/reader.ts'
 import type { DatabaseOptions } from '../db/options.ts'
 import { openListener } from '../db/listen.ts'
+import { createEdge } from '../http/edge.ts'
 import { createServer, type Observation, type ServerHandle } from '../http/pipeline.ts'
 import type { Principal } from '../http/call.ts'
 import type { Clock } from '../lib/clock.ts'
@@ -12,6 +13,7 @@ import type { Ids } from '../lib/ids.ts'
 import { authenticate } from './auth/authenticate.ts'
 import { openVerdicts } from './auth/verdicts.ts'
 import type { ApiDeps } from './deps.ts'
+import { createHeldPlaces, type HeldPlace } from './held-places.ts'
 import { idempotency } from './idempotency/replay.ts'
 import { openWaits } from './operations/waits.ts'
 import { ANSWERS, API_ROUTES } from './routes.ts'
@@ -25,6 +27,8 @@ export interface ApiOptions {
   /** Private keys: a folder that only this process's user can enter. Two api processes share it. */
   signing_keys_dir: string
   base_url: string
+  /** Of all callers together; 0: no limit. */
+  edge_requests_per_minute?: number
   clock: Clock
   ids: Ids
   logger: Logger
@@ -57,13 +61,14 @@ export async function openApi(options: ApiOptions): Promise<Api> {
     ids,
     waits,
     cells: openCells(clock),
-    signer: await openSigner(options.signing_keys_dir, db, clock),
+    signer: await openSigner({ directory: options.signing_keys_dir, db, listener, clock, logger }),
     cursor_secret: secrets.cursor,
     base_url,
     openapi: Buffer.from(JSON.stringify(describe([...APP_ROUTES, ...CELL_ROUTES], base_url))),
     logger,
   }
-  const server = createServer<ApiDeps>({
+  const held = createHeldPlaces()
+  const server = createServer<ApiDeps, HeldPlace>({
     surface: 'app',
     routes: API_ROUTES,
     deps,
@@ -71,6 +76,8 @@ export async function openApi(options: ApiOptions): Promise<Api> {
     ids,
     logger,
     authenticate: (arrival): Promise<Principal> => authenticate({ db, reads, clock, verdicts }, arrival),
+    admit: async (arrival, who) => held.take(arrival, who as Principal), // authenticate() makes no other
+    ...(options.edge_requests_per_minute ? { edge: createEdge(options.edge_requests_per_minute, clock) } : {}),
     idempotency: idempotency(secrets.idempotency, ANSWERS),
     validate_answers: options.validate_answers ?? false,
     ...(options.observe ? { observe: options.observe } : {}),
@@ -87,6 +94,7 @@ export async function openApi(options: ApiOptions): Promise<Api> {
       waits.close() // what is held answers at once, so that the server can end
       await drained
       verdicts.close()
+      deps.signer.close()
       await Promise.all([listener.close(), store.close()])
     },
   }

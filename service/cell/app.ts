@@ -8,9 +8,10 @@ import { startEngine } from './engine.ts'
 import { startGateway, type Gateway } from './gateway/server.ts'
 import type { MachineHost } from './links/hostd.ts'
 import { connectHostd } from './links/hostd-client.ts'
-import { askActivity, type AskActivity } from './machines/ask-activity.ts'
+import { askActivity, askAlive, type AskActivity } from './machines/ask-activity.ts'
 import { registerCell } from './machines/cells-store.ts'
 import { createMachineTable } from './machines/live-table.ts'
+import { openCellMetrics } from './metrics.ts'
 import { startOpsServer } from './ops-server.ts'
 
 /** What this process needs to know. service/config.ts reads it from a file. */
@@ -52,20 +53,24 @@ export async function startCell(config: CellConfig, parts: CellParts = {}): Prom
   const cell_id = await registerCell(db, { id: ids.next(), name: config.cell_name, endpoint: config.cell_endpoint }, clock.now())
   const host = parts.host ?? connectHostd(config.hostd_socket)
   const table = createMachineTable({ db, listener, clock, cell_id })
+  let gateway: Gateway | null = null
+  const isReady = (): boolean => gateway !== null && engine.isReady()
+  const metrics = openCellMetrics({ cell_id, db, clock, host, table, isReady })
   const cell = { cell_id, db, clock, ids, host, table, log }
   const engine = startEngine({
-    cell,
+    cell: { ...cell, metrics },
     listener,
     database: config.database,
     endpoint: config.cell_endpoint,
     ask_activity: parts.ask_activity ?? askActivity,
+    // A host of a test's own has guests that nobody can ask.
+    ...(parts.host === undefined ? { ask_alive: askAlive } : {}),
   })
-  let gateway: Gateway | null = null
-  const ops = await startOpsServer({ listen: config.ops_listen, table, isReady: () => gateway !== null && engine.isReady() })
+  const ops = await startOpsServer({ listen: config.ops_listen, registry: metrics.registry, isReady })
   // Not before this process acts for the cell: a second one by mistake knows no machine, and would refuse what the first serves.
   const serving = engine.ready.then(async () => {
     const { listen, base_url: issuer, cell_endpoint: endpoint } = config
-    gateway = await startGateway({ listen, table, db, listener, clock, ids, log, cell_id, issuer, endpoint })
+    gateway = await startGateway({ listen, table, host, db, listener, clock, ids, log, cell_id, issuer, endpoint })
     log.info({ gateway: gateway.address }, 'serving')
     return gateway.address
   })

@@ -1,23 +1,29 @@
 import type { DatabaseOptions } from '../db/options.ts'
 import type { Resources } from '../db/schema.ts'
 import type { Listener } from '../db/listen.ts'
-import type { AskActivity } from './machines/ask-activity.ts'
+import type { AskActivity, AskAlive } from './machines/ask-activity.ts'
+import { startAllowanceClock } from './machines/allowance-clock.ts'
 import { describeCell } from './machines/cells-store.ts'
 import { startExpiry } from './machines/expiry.ts'
+import type { ReconcileContext } from './machines/reconcile.ts'
 import { flushActivity, startFlushing } from './machines/flush.ts'
 import { startIdleClock } from './machines/idle-clock.ts'
+import { startProbe } from './machines/probe.ts'
 import { residentIds } from './machines/store.ts'
 import { watchHost, type Watch } from './machines/watch.ts'
+import { startMetering } from './metering/sampler.ts'
 import type { CellContext } from './operations/job.ts'
 import { ownCell } from './operations/ownership.ts'
 import { startRunner, type Runner } from './operations/runner.ts'
 
 export interface EngineOptions {
-  cell: CellContext
+  cell: CellContext & Pick<ReconcileContext, 'metrics'>
   listener: Listener
   database: DatabaseOptions
   endpoint: string
   ask_activity: AskActivity
+  /** Absent: nobody is asked whether it still lives. */
+  ask_alive?: AskAlive
 }
 
 /** What acts for the cell: one process at a time, the one that owns it. */
@@ -63,6 +69,9 @@ export function startEngine(options: EngineOptions): Engine {
     const runner = startRunner({ cell, listener: options.listener, signal, capacity: () => capacity, leftovers: watch.sweepSoon })
     startFlushing(cell.db, cell.table, cell.log, signal)
     startIdleClock({ ...cell, ask_activity: options.ask_activity, started_at }, signal)
+    startAllowanceClock(cell, signal)
+    startMetering(cell, signal)
+    if (options.ask_alive !== undefined) startProbe({ ...cell, ask_alive: options.ask_alive }, signal)
     startExpiry(cell, signal)
     term = { runner, watch, controller }
     cell.log.info('this process acts for the cell')

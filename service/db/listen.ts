@@ -1,7 +1,7 @@
 import pg from 'pg'
 import { connectionConfig, type DatabaseOptions } from './options.ts'
 
-export type Channel = 'berth_operation' | 'berth_workspace' | 'berth_api_key' | 'berth_capacity'
+export type Channel = 'berth_operation' | 'berth_workspace' | 'berth_api_key' | 'berth_capacity' | 'berth_signing_key' | 'berth_membership'
 
 /**
  * One LISTEN connection a process. Register first, then read: whoever registers before reading cannot miss a change.
@@ -43,7 +43,9 @@ export async function openListener(options: DatabaseOptions): Promise<Listener> 
     next.on('notification', (message) => tell(message.channel, message.payload ?? null))
     try {
       await next.connect()
-      await next.query('listen berth_operation; listen berth_workspace; listen berth_api_key; listen berth_capacity')
+      await next.query(
+        'listen berth_operation; listen berth_workspace; listen berth_api_key; listen berth_capacity; listen berth_signing_key; listen berth_membership',
+      )
     } catch (error) {
       lose(next)
       throw error

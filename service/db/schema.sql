@@ -126,10 +126,14 @@ create table organizations (
   plan_id uuid not null,
   allowance_exhausted text,
   created_at timestamp with time zone not null,
+  refuses_starts text,
+  grace_until timestamp with time zone,
+  allowance jsonb,
   UNIQUE (slug),
   PRIMARY KEY (id),
   FOREIGN KEY (plan_id) REFERENCES plans(id),
-  CHECK ((allowance_exhausted = ANY (ARRAY['allowance_used'::text, 'overage_paused'::text, 'spend_cap_reached'::text])))
+  CHECK ((allowance_exhausted = ANY (ARRAY['allowance_used'::text, 'overage_paused'::text, 'spend_cap_reached'::text]))),
+  CHECK ((refuses_starts = ANY (ARRAY['no_plan'::text, 'limits_missing'::text, 'payment_past_due'::text, 'unpaid'::text, 'operator_hold'::text])))
 ); -- select to berth_api; select to berth_cell
 
 create table people (
@@ -151,6 +155,7 @@ create table person_sessions (
   last_used_at timestamp with time zone not null,
   expires_at timestamp with time zone not null,
   revoked_at timestamp with time zone,
+  mfa_pending boolean default false not null,
   UNIQUE (token_sha256),
   PRIMARY KEY (id),
   FOREIGN KEY (person_id) REFERENCES people(id)
@@ -228,6 +233,36 @@ create table templates (
   FOREIGN KEY (organization_id) REFERENCES organizations(id)
 ); -- select to berth_api; select to berth_cell
 
+create table usage_counters (
+  workspace_id uuid not null,
+  fence bigint not null,
+  cpu_usec bigint not null,
+  rx_bytes bigint not null,
+  tx_bytes bigint not null,
+  read_at timestamp with time zone not null,
+  PRIMARY KEY (workspace_id, fence)
+); -- delete, insert, select, update to berth_cell
+
+create table usage_samples (
+  workspace_id uuid not null,
+  hour timestamp with time zone not null,
+  organization_id uuid not null,
+  cpu_usec bigint default 0 not null,
+  memory_byte_ms numeric default 0 not null,
+  disk_byte_ms numeric default 0 not null,
+  rx_bytes bigint default 0 not null,
+  tx_bytes bigint default 0 not null,
+  sampled_ms bigint default 0 not null,
+  PRIMARY KEY (workspace_id, hour),
+  FOREIGN KEY (organization_id) REFERENCES organizations(id),
+  CHECK ((cpu_usec >= 0)),
+  CHECK ((disk_byte_ms >= (0)::numeric)),
+  CHECK ((memory_byte_ms >= (0)::numeric)),
+  CHECK ((rx_bytes >= 0)),
+  CHECK ((sampled_ms >= 0)),
+  CHECK ((tx_bytes >= 0))
+); -- select to berth_api; delete, insert, select, update to berth_cell
+
 create table workspace_holds (
   workspace_id uuid not null,
   operation_id uuid not null,
@@ -243,9 +278,11 @@ create table workspace_keys (
   key text not null,
   workspace_id uuid not null,
   reusable boolean default false not null,
+  project_id uuid not null,
   PRIMARY KEY (organization_id, key),
-  FOREIGN KEY (organization_id) REFERENCES organizations(id)
-); -- delete, insert, select, update to berth_api; insert, select, update to berth_cell
+  FOREIGN KEY (organization_id) REFERENCES organizations(id),
+  FOREIGN KEY (project_id) REFERENCES projects(id)
+); -- delete, insert, select, update to berth_api; delete, insert, select, update to berth_cell
 
 create table workspaces (
   id uuid not null,
@@ -288,6 +325,9 @@ create table workspaces (
   created_at timestamp with time zone not null,
   updated_at timestamp with time zone not null,
   deleted_at timestamp with time zone,
+  idle_gaps real[],
+  idle_failures integer default 0 not null,
+  idle_retry_at timestamp with time zone,
   PRIMARY KEY (id),
   FOREIGN KEY (cell_id) REFERENCES cells(id),
   FOREIGN KEY (organization_id) REFERENCES organizations(id),
@@ -308,21 +348,60 @@ CREATE INDEX idempotency_entries_by_age ON public.idempotency_entries USING btre
 
 CREATE INDEX memberships_by_person ON public.memberships USING btree (person_id);
 
+CREATE INDEX operations_by_source ON public.operations USING btree (source_workspace_id) WHERE (source_workspace_id IS NOT NULL);
+
 CREATE INDEX operations_by_workspace ON public.operations USING btree (workspace_id, id DESC);
 
 CREATE INDEX operations_open ON public.operations USING btree (cell_id, id) WHERE (completed_at IS NULL);
 
+CREATE INDEX person_sessions_by_person ON public.person_sessions USING btree (person_id);
+
+CREATE INDEX usage_counters_by_time ON public.usage_counters USING btree (read_at);
+
+CREATE INDEX usage_samples_by_hour ON public.usage_samples USING btree (hour);
+
+CREATE INDEX usage_samples_by_organization ON public.usage_samples USING btree (organization_id, hour);
+
 CREATE INDEX workspace_holds_by_operation ON public.workspace_holds USING btree (operation_id);
+
+CREATE INDEX workspace_keys_by_workspace ON public.workspace_keys USING btree (workspace_id);
 
 CREATE INDEX workspaces_by_organization ON public.workspaces USING btree (organization_id, id DESC);
 
 CREATE INDEX workspaces_by_project ON public.workspaces USING btree (project_id, id DESC);
 
-CREATE INDEX workspaces_live ON public.workspaces USING btree (organization_id) WHERE (deleted_at IS NULL);
+CREATE INDEX workspaces_counted ON public.workspaces USING btree (organization_id) WHERE ((deleted_at IS NULL) AND (desired_state = 'running'::text));
+
+CREATE INDEX workspaces_granted ON public.workspaces USING btree (cell_id) WHERE (grant_memory_mib IS NOT NULL);
+
+CREATE INDEX workspaces_live_by_organization ON public.workspaces USING btree (organization_id, id DESC) WHERE (deleted_at IS NULL);
+
+CREATE INDEX workspaces_live_by_project ON public.workspaces USING btree (project_id, id DESC) WHERE (deleted_at IS NULL);
 
 CREATE INDEX workspaces_on_cell ON public.workspaces USING btree (cell_id) WHERE (observed_state <> 'deleted'::text);
 
+CREATE INDEX workspaces_running ON public.workspaces USING btree (cell_id) WHERE (observed_state = 'running'::text);
+
+CREATE INDEX workspaces_tombstones ON public.workspaces USING btree (deleted_at) WHERE (observed_state = 'deleted'::text);
+
 create sequence fences;
+
+CREATE OR REPLACE FUNCTION public.note_idle_gap()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+declare
+  idle_from timestamptz := greatest(old.active_at, least(coalesce(old.busy_until, old.active_at), new.active_at),
+    least(coalesce(old.keepalive_until, old.active_at), new.active_at));
+  gap_seconds double precision := extract(epoch from new.active_at - idle_from);
+  bucket integer;
+begin
+  if gap_seconds < 10 then return new; end if;
+  bucket := 1 + least(24, floor(ln(gap_seconds / 10) / (ln(1440::double precision) / 24)));
+  new.idle_gaps := (
+    select array_agg((coalesce(old.idle_gaps[i], 0) * 0.98 + (i = bucket)::integer)::real order by i) from generate_series(1, 25) i);
+  return new;
+end $function$;
 
 CREATE OR REPLACE FUNCTION public.notify_api_key()
  RETURNS trigger
@@ -342,12 +421,30 @@ begin
   return null;
 end $function$;
 
+CREATE OR REPLACE FUNCTION public.notify_membership()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+begin
+  perform pg_notify('berth_membership', old.person_id::text);
+  return null;
+end $function$;
+
 CREATE OR REPLACE FUNCTION public.notify_operation()
  RETURNS trigger
  LANGUAGE plpgsql
 AS $function$
 begin
   perform pg_notify('berth_operation', new.id::text);
+  return null;
+end $function$;
+
+CREATE OR REPLACE FUNCTION public.notify_signing_key()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+begin
+  perform pg_notify('berth_signing_key', new.kid);
   return null;
 end $function$;
 
@@ -364,6 +461,12 @@ CREATE TRIGGER api_key_changed AFTER UPDATE OF revoked_at, tool_permissions, exp
 
 CREATE TRIGGER hold_changed AFTER INSERT OR DELETE OR UPDATE ON public.workspace_holds FOR EACH ROW EXECUTE FUNCTION notify_hold();
 
+CREATE TRIGGER idle_gap BEFORE UPDATE OF active_at ON public.workspaces FOR EACH ROW WHEN ((new.active_at >= (old.active_at + '00:00:10'::interval))) EXECUTE FUNCTION note_idle_gap();
+
+CREATE TRIGGER membership_changed AFTER DELETE OR UPDATE OF role ON public.memberships FOR EACH ROW EXECUTE FUNCTION notify_membership();
+
 CREATE TRIGGER operation_changed AFTER INSERT OR UPDATE OF state, state_reason ON public.operations FOR EACH ROW EXECUTE FUNCTION notify_operation();
 
-CREATE TRIGGER workspace_changed AFTER INSERT OR UPDATE OF observed_state, desired_state, ownership_epoch, deleted_at, tokens_revoked_before, suspend_requested_at, idle_policy ON public.workspaces FOR EACH ROW EXECUTE FUNCTION notify_workspace();
+CREATE TRIGGER signing_key_changed AFTER INSERT OR UPDATE OF retired_at ON public.signing_keys FOR EACH ROW EXECUTE FUNCTION notify_signing_key();
+
+CREATE TRIGGER workspace_changed AFTER INSERT OR UPDATE OF observed_state, desired_state, ownership_epoch, deleted_at, tokens_revoked_before, suspend_requested_at, idle_policy, inputs ON public.workspaces FOR EACH ROW EXECUTE FUNCTION notify_workspace();

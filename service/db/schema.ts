@@ -22,6 +22,8 @@ export interface Database {
   agent_sessions: AgentSessionsTable
   signing_keys: SigningKeysTable
   rate_buckets: RateBucketsTable
+  usage_samples: UsageSamplesTable
+  usage_counters: UsageCountersTable
 }
 
 /** jsonb that is read as an object and written as its text. */
@@ -56,6 +58,9 @@ interface OrganizationsTable {
   slug: string
   plan_id: string
   allowance_exhausted: string | null
+  refuses_starts: ColumnType<string | null, string | null | undefined, string | null>
+  grace_until: ColumnType<Date | null, Date | null | undefined, Date | null>
+  allowance: ColumnType<object | null, string | null | undefined, string | null>
   created_at: Date
 }
 
@@ -91,6 +96,7 @@ interface PersonSessionsTable {
   last_used_at: Date
   expires_at: Date
   revoked_at: Date | null
+  mfa_pending: Generated<boolean>
 }
 
 interface ApiKeysTable {
@@ -176,6 +182,9 @@ interface WorkspacesTable {
   suspend_requested_at: Date | null
   suspend_after_seconds: number | null
   suspend_not_before: Date | null
+  idle_gaps: Generated<number[] | null>
+  idle_failures: Generated<number>
+  idle_retry_at: Generated<Date | null>
   tokens_revoked_before: Date | null
   created_at: Date
   updated_at: Date
@@ -184,6 +193,7 @@ interface WorkspacesTable {
 
 interface WorkspaceKeysTable {
   organization_id: string
+  project_id: string
   key: string
   workspace_id: string
   reusable: Generated<boolean>
@@ -271,4 +281,25 @@ interface RateBucketsTable {
   name: string
   tokens: number
   updated_at: Date
+}
+
+interface UsageSamplesTable {
+  workspace_id: string
+  hour: Date
+  organization_id: string
+  cpu_usec: Int8
+  memory_byte_ms: string
+  disk_byte_ms: string
+  rx_bytes: Int8
+  tx_bytes: Int8
+  sampled_ms: Int8
+}
+
+interface UsageCountersTable {
+  workspace_id: string
+  fence: Int8
+  cpu_usec: Int8
+  rx_bytes: Int8
+  tx_bytes: Int8
+  read_at: Date
 }

@@ -1,6 +1,6 @@
 import type { ValidateFunction } from 'ajv/dist/2020.js'
-import { errorsOf } from '../../contract/route-errors.ts'
-import type { Route, RouteErrors } from '../../contract/route.ts'
+import { declares, errorsOf, type Errors } from '../../contract/route-errors.ts'
+import type { Route } from '../../contract/route.ts'
 import type { Failure } from '../lib/fail.ts'
 import type { Reply } from './call.ts'
 import { compileAnswers } from './checks.ts'
@@ -9,7 +9,7 @@ import { compileAnswers } from './checks.ts'
 export interface Declared {
   route: Route
   answers: Map<number, ValidateFunction | null>
-  errors: RouteErrors<string>
+  errors: Errors
 }
 
 export function compileDeclared(route: Route): Declared {
@@ -29,7 +29,6 @@ export function checkAnswer(declared: Declared, answer: Extract<Reply, { status:
 
 /** The refusal itself, or what is wrong with it when its route does not declare it. */
 export function checkRefusal(declared: Declared, failure: Failure): Failure | Error {
-  const reasons = declared.errors[failure.code]
-  if (reasons !== undefined && (failure.reason === undefined || reasons.includes(failure.reason))) return failure
+  if (declares(declared.errors, failure.code, failure.reason ?? null)) return failure
   return new Error(`${declared.route.id} does not declare ${failure.code} ${failure.reason ?? 'without reason'}`, { cause: failure })
 }

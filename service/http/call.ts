@@ -1,5 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { WebSocket } from 'ws'
 import type { Parsed, Route, Tool } from '../../contract/route.ts'
+import type { Goodbye } from './websocket.ts'
 
 /** Who calls the application API. */
 export type Principal = ApiKeyPrincipal | PersonPrincipal
@@ -68,7 +70,10 @@ export interface Call<R extends Route = Route> extends Parsed<R> {
 
 /** What a handler answers: a body for the schema of that status (a Buffer goes out as it is), or a stream that it writes itself. */
 export type Reply =
-  { status: number; body?: unknown; headers?: Record<string, string> } | { stream: (response: ServerResponse) => Promise<void> }
+  | { status: number; body?: unknown; headers?: Record<string, string> }
+  | { stream: (response: ServerResponse) => Promise<void> }
+  /** On routes that are WebSockets, and only there. The socket comes paused; a refusal that is thrown is told before it is closed. */
+  | { websocket: (socket: WebSocket) => Promise<Goodbye> }
 
 /** `ticket` is what the server's `admit` gave for this request (the gateway's gate); undefined without one. */
 export type Handler<R extends Route, Deps, Ticket = unknown> = (call: Call<R>, deps: Deps, ticket: Ticket) => Promise<Reply>

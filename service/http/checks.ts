@@ -8,8 +8,8 @@ import { isUuid } from '../lib/ids.ts'
 
 const ISSUES_MAX = 100
 const PATH_CHARACTERS_MAX = 200
-/** No body of ours has this many properties; more would only make a long list of issues. */
-const PROPERTIES_MAX = 1000
+/** No body of ours has this many values; more would only be time spent on a long list of issues. */
+const VALUES_MAX = 10_000
 
 export interface Issue {
   path: string
@@ -29,10 +29,10 @@ export interface Checks {
 }
 
 const bodies = createAjv({})
-const parameters = createAjv({ coerceTypes: true, useDefaults: true })
+const parameters = createAjv({ useDefaults: true })
 const EMPTY_BODY = { type: 'object', additionalProperties: false }
 
-function createAjv(options: { coerceTypes?: true; useDefaults?: true }): Ajv2020 {
+function createAjv(options: { useDefaults?: true }): Ajv2020 {
   const ajv = new Ajv2020({ allErrors: true, strict: true, strictTypes: false, strictRequired: false, ...options })
   ajvFormats.default(ajv, ['date-time', 'uri', 'byte'])
   ajv.addFormat('uuid', isUuid)
@@ -72,11 +72,25 @@ export function check(surface: Surface, checks: Checks, given: { params: unknown
 
 function findingsOf(where: Finding['in'], validate: ValidateFunction | null, value: unknown): Finding[] {
   if (validate === null) return []
-  if (where === 'body' && value !== null && typeof value === 'object' && Object.keys(value).length > PROPERTIES_MAX) {
-    return [{ in: 'body', path: '', message: `must not have more than ${PROPERTIES_MAX} properties`, unknown_property: true }]
+  if (where === 'body' && hasTooManyValues(value)) {
+    return [{ in: 'body', path: '', message: `must not have more than ${VALUES_MAX} values`, unknown_property: true }]
   }
   if (validate(value)) return []
   return (validate.errors ?? []).slice(0, ISSUES_MAX).map((error) => ({ in: where, ...issueOf(error) }))
+}
+
+/** Counts without recursion, and no further than the bound. */
+function hasTooManyValues(body: unknown): boolean {
+  const open: unknown[] = [body]
+  let values = 0
+  for (let value = open.pop(); value !== undefined; value = open.pop()) {
+    if (value === null || typeof value !== 'object') continue
+    const inner: unknown[] = Array.isArray(value) ? value : Object.values(value)
+    values += inner.length
+    if (values > VALUES_MAX) return true
+    open.push(...inner)
+  }
+  return false
 }
 
 function issueOf(error: ErrorObject): Omit<Finding, 'in'> {

@@ -1,4 +1,4 @@
-import type { Socket } from 'node:net'
+import type { Duplex } from 'node:stream'
 import { STATUS_CODES } from 'node:http'
 import type { Surface } from '../../contract/errors.ts'
 import { fail } from '../lib/fail.ts'
@@ -8,7 +8,7 @@ import { refusal } from './envelope.ts'
 const STATUS_OF: Record<string, number> = { HPE_HEADER_OVERFLOW: 431, ERR_HTTP_REQUEST_TIMEOUT: 408 }
 
 /** Answers what the HTTP parser itself refused, in the envelope, straight to the socket: there is no request object. */
-export function answerBrokenRequest(surface: Surface, ids: Ids, error: { code?: string }, socket: Socket): void {
+export function answerBrokenRequest(surface: Surface, ids: Ids, error: { code?: string }, socket: Duplex): void {
   if (!socket.writable || error.code === 'ECONNRESET') {
     socket.destroy()
     return

@@ -43,6 +43,8 @@ const CLIENT_GONE = 499 // only in logs and measures: nobody is there to be answ
 /** Everything that hangs on the end of an answer: the caller's going, the ticket, the log line and the measure. */
 export class Ending {
   who: Who | null = null
+  /** Of a WebSocket: 101, or the status of the refusal that ended it. */
+  status: number | null = null
   readonly #endings: Endings
   readonly #route: Route | null
   readonly #request: FastifyRequest
@@ -83,7 +85,7 @@ export class Ending {
     dispose(this.#ticket)
     in_progress.end()
     const seconds = (clock.monotonic_ms() - this.#started_ms) / 1000
-    const status = raw.headersSent ? raw.statusCode : CLIENT_GONE
+    const status = this.status ?? (raw.headersSent ? raw.statusCode : CLIENT_GONE)
     observe?.({ route: this.#route, method: this.#request.method, status, seconds })
     this.#log(logger, status, seconds)
   }

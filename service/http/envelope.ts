@@ -37,6 +37,7 @@ export function refusal(surface: Surface, failure: Failure, request_id: string):
   }
   const headers: Record<string, string> = {}
   if (options.retry_after_seconds !== undefined) headers['retry-after'] = String(options.retry_after_seconds)
+  if (rule.status === 401) headers['www-authenticate'] = 'Bearer' // RFC 9110 asks for it
   return { status: rule.status, headers, body: { error } }
 }
 

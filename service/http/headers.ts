@@ -5,7 +5,7 @@ import { fail } from '../lib/fail.ts'
 
 const REQUEST_ID = new RegExp(`^[A-Za-z0-9._-]{${LIMITS.request_id_characters_min},${LIMITS.request_id_characters_max}}$`)
 const IDEMPOTENCY_KEY = new RegExp(`^[\\x21-\\x7e]{1,${LIMITS.idempotency_key_characters_max}}$`)
-const WAIT = /(?:^|,)\s*wait\s*=\s*"?(\d{1,9})"?\s*(?:;[^,]*)?(?=,|$)/i
+const WAIT = /(?:^|,)\s*wait\s*=\s*"?(\d+)"?\s*(?:;[^,]*)?(?=,|$)/i
 
 /** The client's request id when it is one, else a fresh one: nothing else of a client's is ever reflected. */
 export function requestId(headers: IncomingHttpHeaders, fresh: () => string): string {

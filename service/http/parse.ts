@@ -5,6 +5,7 @@ import type { Route } from '../../contract/route.ts'
 import { fail, type Failure } from '../lib/fail.ts'
 import type { Arrival, Call, Who } from './call.ts'
 import { check, type Checks } from './checks.ts'
+import { coerce, type coercionsOf } from './coerce.ts'
 import type { Ending } from './ending.ts'
 import { fingerprint, idempotencyKey, waitSeconds } from './headers.ts'
 import { parseJson, readBody } from './read-body.ts'
@@ -14,6 +15,7 @@ export interface Parser {
   checks: Checks
   /** Names of the query parameters that the route declares. */
   declared_query: readonly string[]
+  coercions: { params: ReturnType<typeof coercionsOf>; query: ReturnType<typeof coercionsOf> }
   /** null: the server keeps nothing for Idempotency-Keys. */
   idempotency_secret: Buffer | null
 }
@@ -21,10 +23,12 @@ export interface Parser {
 /** Reads and checks all that a request brings, or refuses it: 400, 413, 415, 422. */
 export async function parse(parser: Parser, request: FastifyRequest, arrival: Arrival, who: Who | null, ending: Ending): Promise<Call> {
   const { route, request_id, now, url, headers } = arrival
-  const params = request.params
+  const params = request.params as Record<string, unknown>
+  coerce(parser.coercions.params, params)
   const reads_body = route.body !== 'bytes' && route.method !== 'GET'
   const body = reads_body ? await parseBody(parser.surface, route, request) : undefined
   const query = declaredOnly(parser, request.query as Record<string, unknown>)
+  coerce(parser.coercions.query, query)
   check(parser.surface, parser.checks, { params, query, body })
   return {
     route,

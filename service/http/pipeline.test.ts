@@ -63,7 +63,7 @@ const broken = appRoute({
   auth: 'none',
   query: Type.Object({ how: Type.Optional(Type.String()) }),
   answers: { 200: { description, schema: Type.Object({ ok: Type.Boolean() }) } },
-  errors: {},
+  errors: { dependency_unavailable: [] },
 })
 const cellPost = cellRoute({
   id: 'exec.start',

@@ -10,11 +10,14 @@ import { checkRefusal, compileDeclared, type Declared } from './answers.ts'
 import type { Arrival, Bound, Call, Reply, Who } from './call.ts'
 import { compileChecks } from './checks.ts'
 import { answerBrokenRequest } from './client-error.ts'
+import { EDGE_REQUEST_ID, EDGE_RETRY_SECONDS, type Edge } from './edge.ts'
+import { coercionsOf } from './coerce.ts'
 import { CallCount, Ending, type Endings, type Observation } from './ending.ts'
 import { asFailure, refusal } from './envelope.ts'
 import { requestId } from './headers.ts'
 import { parse, wrongMediaType, type Parser } from './parse.ts'
-import { send, sendRefusal } from './respond.ts'
+import { logRefusal, send, sendRefusal } from './respond.ts'
+import { createWebSockets, type Goodbye } from './websocket.ts'
 
 export type { Observation } from './ending.ts'
 
@@ -35,6 +38,8 @@ export interface ServerOptions<Deps, Ticket> {
   clock: Clock
   ids: Ids
   logger: Logger
+  /** Bounds the requests of everybody together; none without it. */
+  edge?: Edge
   /** Who calls, and whether this route is theirs: 401 and 403. Not asked on routes of auth 'none'. */
   authenticate(arrival: Arrival): Promise<Who>
   /** Refuses a caller who is over a rate. */
@@ -52,6 +57,8 @@ export interface ServerHandle {
   listen(where: { host: string; port: number } | { path: string }): Promise<string>
   /** Stops accepting, lets calls in progress end, closes idle connections. */
   close(): Promise<void>
+  /** Breaks off every connection, WebSockets too. */
+  breakOff(): void
   http: Server
 }
 
@@ -63,6 +70,8 @@ interface Entry<Deps, Ticket> extends Bound<Deps, Ticket> {
 /** Serves routes: the one way from a request to its answer, on both surfaces. */
 export function createServer<Deps, Ticket = undefined>(options: ServerOptions<Deps, Ticket>): ServerHandle {
   const { surface, clock, ids, logger } = options
+  const routes = options.routes.map(({ route }) => route)
+  const websockets = createWebSockets(surface, routes, ids)
   const app = Fastify({
     logger: false,
     exposeHeadRoutes: surface === 'app', // a gateway's reads wake machines and stream: a HEAD of them has no meaning
@@ -70,12 +79,16 @@ export function createServer<Deps, Ticket = undefined>(options: ServerOptions<De
     forceCloseConnections: 'idle',
     routerOptions: { maxParamLength: 4096 }, // longer ones than any route takes still reach the check that refuses them by name
     requestTimeout: 120_000,
+    // Whatever else asks for an upgrade is answered as if it had not (RFC 9110, 7.8).
+    http: { shouldUpgradeCallback: (request) => websockets.wants(request) },
     genReqId: (raw) => requestId(raw.headers, () => ids.next()),
     clientErrorHandler: (error, socket) => answerBrokenRequest(surface, ids, error, socket),
     frameworkErrors: (_error, request, reply) => {
       sendRefusal(options, null, request, reply, fail('bad_request', null, 'The address of the request is malformed'))
     },
   })
+  // A tunnel is asked for: without a listener the connection would be closed without a word.
+  app.server.on('connect', (_request, socket) => answerBrokenRequest(surface, ids, {}, socket))
   const in_progress = new CallCount()
   const endings: Endings = { clock, logger, in_progress, ...(options.observe ? { observe: options.observe } : {}) }
   // Bodies are read by serve() below, after it is known who asks.
@@ -86,12 +99,19 @@ export function createServer<Deps, Ticket = undefined>(options: ServerOptions<De
     new Ending(endings, null, request, reply)
     sendRefusal(options, null, request, reply, fail('not_found', null, 'There is no such route'))
   })
+  app.addHook('onRequest', (request, reply, next) => {
+    if (!options.edge || options.edge.take()) return next()
+    request.id = EDGE_REQUEST_ID
+    options.observe?.({ route: null, method: request.method, status: 429, seconds: 0 })
+    sendRefusal(options, null, request, reply, fail('rate_limited', null, 'Too many requests', { retry_after_seconds: EDGE_RETRY_SECONDS }))
+  })
+  websockets.serve(app)
   for (const bound of options.routes) {
     const entry = entryOf(options, bound)
     app.route({
       method: bound.route.method,
       url: bound.route.path.replaceAll(/\{(\w+)\}/g, ':$1'),
-      handler: (request, reply) => serve(options, entry, request, reply),
+      handler: (request, reply) => (bound.route.websocket ? serveWebSocket : serve)(options, entry, request, reply),
     })
   }
   return {
@@ -101,36 +121,78 @@ export function createServer<Deps, Ticket = undefined>(options: ServerOptions<De
       in_progress.whenNone(() => app.server.closeAllConnections()) // those that never sent a request do not count as idle
       return closed
     },
+    breakOff() {
+      app.server.closeAllConnections()
+      websockets.terminate() // upgraded connections are none of the server's any more
+    },
     http: app.server,
   }
 
   function transportFailure(of: Surface, error: unknown): Failure {
     const code = (error as { code?: unknown }).code
     if (code === 'FST_ERR_CTP_INVALID_MEDIA_TYPE') return wrongMediaType(of)
+    // A QUERY, say, must have a content type: asked of before it is known that no route takes it.
+    if (code === 'FST_ERR_ROUTE_MISSING_CONTENT_TYPE') return fail('not_found', null, 'There is no such route')
     return asFailure(of, error)
   }
 
   /** The order of these lines is the order in which refusals win. */
+  async function receive(o: typeof options, entry: Entry<Deps, Ticket>, request: FastifyRequest, ending: Ending) {
+    const arrival = arrivalOf(entry.route, request, o.clock.now())
+    const who = entry.route.auth === 'none' ? null : await o.authenticate(arrival)
+    ending.who = who
+    if (who !== null && o.rate) await o.rate(arrival, who)
+    const ticket = (who !== null && o.admit ? await o.admit(arrival, who) : undefined) as Ticket
+    ending.keep(ticket)
+    return { call: await parse(entry.parser, request, arrival, who, ending), ticket }
+  }
+
   async function serve(o: typeof options, entry: Entry<Deps, Ticket>, request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
     const ending = new Ending(endings, entry.route, request, reply)
     let call: Call | null = null
     try {
-      const arrival = arrivalOf(entry.route, request, o.clock.now())
-      const who = entry.route.auth === 'none' ? null : await o.authenticate(arrival)
-      ending.who = who
-      if (who !== null && o.rate) await o.rate(arrival, who)
-      const ticket = (who !== null && o.admit ? await o.admit(arrival, who) : undefined) as Ticket
-      ending.keep(ticket)
-      call = await parse(entry.parser, request, arrival, who, ending)
+      const received = await receive(o, entry, request, ending)
+      const { ticket } = received
+      call = received.call
       const repeated = call.idempotency && o.idempotency ? await o.idempotency.replay(call, o.deps, ticket) : null
       return await send(entry.declared, request, reply, repeated ?? (await entry.handler(call, o.deps, ticket)))
     } catch (thrown) {
       if (reply.raw.headersSent || reply.raw.destroyed) return abandon(reply, thrown)
       const failure = asFailure(surface, thrown)
-      const refused = entry.declared ? asFailure(surface, checkRefusal(entry.declared, failure)) : failure
+      const refused = declaredOnly(entry, failure)
       if (call?.idempotency && isDecided(surface, refused)) await keepRefusal(o, call, refused)
       return sendRefusal(o, entry.route, request, reply, refused)
     }
+  }
+
+  /** The same, but the connection is a WebSocket before anything is judged: what is refused, is refused on it. */
+  async function serveWebSocket(o: typeof options, entry: Entry<Deps, Ticket>, request: FastifyRequest, reply: FastifyReply) {
+    if (!websockets.upgraded(request.raw)) return serve(o, { ...entry, handler: () => Promise.reject(notAnUpgrade()) }, request, reply)
+    const ending = new Ending(endings, entry.route, request, reply)
+    reply.hijack()
+    const socket = websockets.accept(request)
+    if (socket === null) return reply
+    let goodbye: Goodbye
+    try {
+      const { call, ticket } = await receive(o, entry, request, ending)
+      const answer = await entry.handler(call, o.deps, ticket)
+      if (!('websocket' in answer)) throw new Error(`${entry.route.id} does not answer with a WebSocket`)
+      ending.status = SWITCHED
+      goodbye = await answer.websocket(socket)
+    } catch (thrown) {
+      goodbye = { failure: asFailure(surface, thrown) }
+    }
+    if ('failure' in goodbye) {
+      const failure = declaredOnly(entry, goodbye.failure)
+      goodbye = { ...goodbye, failure }
+      ending.status = logRefusal(o, entry.route, request.id, failure)
+    }
+    websockets.leave(socket, goodbye, request.id)
+    return reply
+  }
+
+  function declaredOnly(entry: Entry<Deps, Ticket>, failure: Failure): Failure {
+    return entry.declared ? asFailure(surface, checkRefusal(entry.declared, failure)) : failure
   }
 
   function abandon(reply: FastifyReply, thrown: unknown): FastifyReply {
@@ -149,10 +211,17 @@ function entryOf<Deps, Ticket>(options: ServerOptions<Deps, Ticket>, bound: Boun
       surface: options.surface,
       checks: compileChecks(route),
       declared_query: Object.keys((route.query as { properties?: object } | undefined)?.properties ?? {}),
+      coercions: { params: coercionsOf(route.params), query: coercionsOf(route.query) },
       idempotency_secret: options.idempotency?.secret ?? null,
     },
     declared: options.validate_answers ? compileDeclared(route) : null,
   }
+}
+
+const SWITCHED = 101
+
+function notAnUpgrade(): Failure {
+  return fail('bad_request', null, 'This route is a WebSocket: ask for an upgrade')
 }
 
 function arrivalOf(route: Route, request: FastifyRequest, now: Date): Arrival {

@@ -1,14 +1,20 @@
 import type { IncomingMessage } from 'node:http'
 import { fail } from '../lib/fail.ts'
+import { swallow } from './swallow.ts'
+
+/** A sender that announces much and sends nothing does not wait long for its refusal. */
+const REFUSED = { bytes_max: 64 << 20, ms_max: 1000 }
 
 /** Reads a whole body of at most `bytes_max` bytes. null when the request has none. */
 export async function readBody(request: IncomingMessage, bytes_max: number): Promise<Buffer | null> {
   const length = request.headers['content-length']
   if (length === undefined ? request.headers['transfer-encoding'] === undefined : length === '0') return null
   const too_large = fail('payload_too_large', null, `The body is larger than ${bytes_max} bytes`, { details: { max_bytes: bytes_max } })
-  if (length !== undefined && Number(length) > bytes_max) throw too_large
-  const body = await collect(request, bytes_max)
-  if (body === null) throw too_large
+  const body = length !== undefined && Number(length) > bytes_max ? null : await collect(request, bytes_max)
+  if (body === null) {
+    await swallow(request, REFUSED)
+    throw too_large
+  }
   return body.length === 0 ? null : body
 }
 

@@ -11,6 +11,7 @@ const JSON_TYPE = 'application/json; charset=utf-8'
 
 /** Sends an answer. With `declared`, only what the contract declares. */
 export async function send(declared: Declared | null, request: FastifyRequest, reply: FastifyReply, answer: Reply): Promise<FastifyReply> {
+  if ('websocket' in answer) throw new Error('a WebSocket was answered to a request that asked for none')
   if ('stream' in answer) {
     reply.raw.setHeader('x-request-id', request.id)
     await answer.stream(reply.raw)
@@ -34,12 +35,22 @@ export function sendRefusal(
   reply: FastifyReply,
   failure: Failure,
 ): FastifyReply {
+  logRefusal({ surface, logger }, route, request.id, failure)
   const { status, headers, body } = refusal(surface, failure, request.id)
-  if (status >= 500) {
-    const err = failure.options.cause ?? failure
-    logger.error({ err, request_id: request.id, route: route?.id, code: failure.code }, failure.message)
-  }
   // What is left of a body that is too large is not worth reading.
   if (status === 413) reply.header('connection', 'close')
   return reply.code(status).headers(headers).header('x-request-id', request.id).header('content-type', JSON_TYPE).send(JSON.stringify(body))
+}
+
+/** What is our own fault is logged with its cause. @returns the refusal's status. */
+export function logRefusal(
+  { surface, logger }: { surface: Surface; logger: Logger },
+  route: Route | null,
+  request_id: string,
+  failure: Failure,
+): number {
+  const { status } = refusal(surface, failure, request_id)
+  if (status >= 500)
+    logger.error({ err: failure.options.cause ?? failure, request_id, route: route?.id, code: failure.code }, failure.message)
+  return status
 }

@@ -9,9 +9,8 @@ export const FAILPOINTS = {
   'open.O2': { owner: 'api', before: 'the answer' },
   'open.O3': { owner: 'cell', before: 'admission' },
   'open.O4': { owner: 'cell', before: 'the start of the machine' },
-  'open.O8': { owner: 'cell', before: 'the commit of running' },
+  'open.O8': { owner: 'cell', before: 'the commit of running and of success' },
   'open.O9': { owner: 'cell', before: 'its packets may leave' },
-  'open.O10': { owner: 'cell', before: 'the operation succeeds' },
   'suspend.S1': { owner: 'api', before: 'the transaction that creates the operation' },
   'suspend.S2': { owner: 'cell', before: 'the gate is closed here' },
   'suspend.S3': { owner: 'cell', before: 'the checkpoint' },
@@ -32,6 +31,27 @@ export const FAILPOINTS = {
   'fork.F6': { owner: 'cell', before: 'the commit of running' },
   'fork.F7': { owner: 'cell', before: 'its packets may leave' },
   'fork.F8': { owner: 'cell', before: 'the operation succeeds' },
+  'snapshot.P1': { owner: 'api', before: 'the transaction that creates the operation' },
+  'snapshot.P2': { owner: 'cell', before: 'changes are kept out here' },
+  'snapshot.P3': { owner: 'cell', before: 'the capture' },
+  'snapshot.P6': { owner: 'cell', before: 'the commit of the checkpoint' },
+  'reset.Z1': { owner: 'api', before: 'the transaction that creates the operation' },
+  'reset.Z2': { owner: 'cell', before: 'the gate is closed here' },
+  'reset.Z3': { owner: 'cell', before: 'the recovery checkpoint' },
+  'reset.Z5': { owner: 'cell', before: 'the commit of the blank content' },
+  'reset.Z6': { owner: 'cell', before: 'the old machine is killed' },
+  'reset.Z6a': { owner: 'cell', before: 'the start of the new machine' },
+  'reset.Z6b': { owner: 'cell', before: 'its packets may leave' },
+  'reset.Z6c': { owner: 'cell', before: 'the commit of running and of success' },
+  'restore.V1': { owner: 'api', before: 'the transaction that creates the operation' },
+  'restore.V2': { owner: 'cell', before: 'the gate is closed here' },
+  'restore.V3': { owner: 'cell', before: 'the recovery checkpoint' },
+  'restore.V5': { owner: 'cell', before: 'the commit of the old content' },
+  'restore.V6': { owner: 'cell', before: 'the machine is killed' },
+  'restore.V6a': { owner: 'cell', before: 'the restore' },
+  'restore.V6b': { owner: 'cell', before: 'the commit of running' },
+  'restore.V6c': { owner: 'cell', before: 'its packets may leave' },
+  'restore.V7': { owner: 'cell', before: 'the operation succeeds' },
   'delete.D1': { owner: 'api', before: 'the transaction that deletes' },
   'delete.D2': { owner: 'api', before: 'the answer' },
   'delete.D3': { owner: 'cell', before: 'the gateway is told' },
@@ -85,7 +105,7 @@ export function listFailpoints(): string {
     .join('')
 }
 
-const POINT = /^([a-z]+\.[A-Z][0-9]+):(kill9|stop|throw)(?:@(\/.+))?$/
+const POINT = /^([a-z]+\.[A-Z][0-9]+[a-z]?):(kill9|stop|throw)(?:@(\/.+))?$/
 
 function parsePoint(text: string): { name: FailpointName; action: FailpointAction; marker: string | undefined } {
   const [, name, action, marker] = POINT.exec(text) ?? []

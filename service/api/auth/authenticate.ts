@@ -54,6 +54,7 @@ async function person(deps: AuthenticateDeps, token: string, now: Date): Promise
   const before = (days: number) => new Date(now.getTime() - days * DAY_MS)
   const row = await findPersonSession(deps.reads, hash('sha256', token, 'buffer'), now, before(30), before(90))
   if (!row) return null
+  if (row.mfa_pending) throw fail('mfa_required', null, 'The session waits for its second factor')
   if (!row.email_verified) throw fail('email_unverified', null, 'The email address is not verified yet')
   if (now.getTime() - row.last_used_at.getTime() > TOUCH_MS) await touchPersonSession(deps.db, row.session_id, now)
   return { type: 'user', id: row.id, email: row.email, memberships: row.memberships }

@@ -28,6 +28,7 @@ export interface PersonSessionRow {
   id: string
   email: string
   email_verified: boolean
+  mfa_pending: boolean
   memberships: { organization_id: string; role: 'owner' | 'admin' | 'member' | 'billing' }[]
 }
 
@@ -41,7 +42,7 @@ export async function findPersonSession(
 ): Promise<PersonSessionRow | null> {
   const [row] = await reads.rows<PersonSessionRow>(
     'auth.person_session',
-    `select s.id as session_id, s.last_used_at, p.id, p.email, p.email_verified,
+    `select s.id as session_id, s.last_used_at, s.mfa_pending, p.id, p.email, p.email_verified,
        coalesce((select jsonb_agg(jsonb_build_object('organization_id', m.organization_id, 'role', m.role))
          from memberships m where m.person_id = p.id), '[]') as memberships
      from person_sessions s join people p on p.id = s.person_id

@@ -1,18 +1,22 @@
 import type { Call, Reply } from '../../http/call.ts'
 import type { Idempotency } from '../../http/pipeline.ts'
 import type { ApiDeps } from '../deps.ts'
+import type { HeldPlace } from '../held-places.ts'
+import { findWorkspace } from '../workspaces/find.ts'
 import { findOutcome, hasKey, keepRefusal, type Outcome } from './store.ts'
 
 type Answers = Readonly<Record<string, (call: never, deps: ApiDeps, outcome: Outcome) => Promise<Reply>>>
 
 /** The pipeline's view of what is kept for Idempotency-Keys. */
-export function idempotency(secret: Buffer, answers: Answers): Idempotency<ApiDeps, undefined> {
+export function idempotency(secret: Buffer, answers: Answers): Idempotency<ApiDeps, HeldPlace> {
   return {
     secret,
     async replay(call: Call, deps) {
       const outcome = hasKey(call) ? await findOutcome(deps.db, call) : null
       if (outcome === null) return null
       const answer = answers[call.route.id]
+      // A project is an API key's for good; a person may have left the organization since.
+      if (call.who.type === 'user') await findWorkspace(deps, { who: call.who, params: { workspace_id: outcome.workspace_id } })
       if (!answer) throw new Error(`${call.route.id} is idempotent but says not how to answer a repeat`)
       return answer(call as never, deps, outcome)
     },

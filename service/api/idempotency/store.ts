@@ -79,10 +79,19 @@ async function keep(db: Db | Tx, call: IdempotentCall, kept: Kept): Promise<void
     .execute()
 }
 
-/** @returns how many entries were too old to be kept. */
+const FORGET_ROWS = 5000
+const FORGET_TURNS_MAX = 1000
+
+/** In small statements, since one caller may leave a hundred thousand. @returns how many entries were too old to be kept. */
 export async function forgetOutcomes(db: Db, now: Date): Promise<number> {
-  const { numDeletedRows } = await db.deleteFrom('idempotency_entries').where('created_at', '<=', expiry(now)).executeTakeFirst()
-  return Number(numDeletedRows)
+  let forgotten = 0
+  for (let turn = 0; turn < FORGET_TURNS_MAX; turn++) {
+    const { numAffectedRows = 0n } = await sql`delete from idempotency_entries where ctid = any(array(
+      select ctid from idempotency_entries where created_at <= ${expiry(now)} order by created_at limit ${FORGET_ROWS}))`.execute(db)
+    forgotten += Number(numAffectedRows)
+    if (numAffectedRows < FORGET_ROWS) break
+  }
+  return forgotten
 }
 
 function expiry(now: Date): Date {

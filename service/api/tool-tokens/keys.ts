@@ -5,5 +5,5 @@ import { listKeys } from './store.ts'
 
 /** GET /v1/.well-known/tool-token-keys */
 export async function getToolTokenKeys(call: Call<typeof toolTokenKeys>, deps: ApiDeps): Promise<Reply> {
-  return { status: 200, body: { keys: await listKeys(deps.reads, call.now) }, headers: { 'cache-control': 'public, max-age=300' } }
+  return { status: 200, body: { keys: await listKeys(deps.reads, call.now) }, headers: { 'cache-control': 'public, max-age=60' } }
 }

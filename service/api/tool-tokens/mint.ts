@@ -3,6 +3,7 @@ import type { Tool } from '../../../contract/route.ts'
 import type { ToolToken } from '../../../contract/schemas/tool-tokens.ts'
 import type { Principal } from '../../http/call.ts'
 import { fail } from '../../lib/fail.ts'
+import { permittedTools } from '../auth/scope.ts'
 import type { ApiDeps } from '../deps.ts'
 import type { WorkspaceRow } from '../workspaces/row.ts'
 import { budgetSeconds, countToken, type NewAgentSession } from './store.ts'
@@ -29,7 +30,10 @@ export async function mintToken(deps: ApiDeps, workspace: WorkspaceRow, wish: To
 
 /** The token of an open or resume: null where none can be issued, since the workspace is what was asked for. */
 export async function mintTokenOrNull(deps: ApiDeps, workspace: WorkspaceRow, wish: TokenWish): Promise<ToolToken | null> {
-  if (wish.tools.length === 0 || workspace.cell_endpoint === null) return null
+  // A repeat of an earlier call may ask for what its caller has lost meanwhile.
+  const permitted = permittedTools(wish.who, workspace.organization_id)
+  if (wish.tools.length === 0 || wish.tools.some((tool) => !permitted.includes(tool))) return null
+  if (workspace.cell_endpoint === null) return null
   const counted = await countToken(deps.reads, newSession(deps, workspace, wish))
   if (!counted) return null
   return sign(deps, workspace, wish, counted.agent_session_id).catch((error: unknown) => {
@@ -70,7 +74,7 @@ async function sign(deps: ApiDeps, workspace: WorkspaceRow, { who, tools }: Toke
     exp,
     jti: deps.ids.next(),
   }
-  const token = await deps.signer.sign(claims).catch((cause: unknown) => {
+  const { token, kid } = await deps.signer.sign(claims).catch((cause: unknown) => {
     throw fail('dependency_unavailable', 'signing_failed', 'The token could not be signed', { cause })
   })
   return {
@@ -83,7 +87,7 @@ async function sign(deps: ApiDeps, workspace: WorkspaceRow, { who, tools }: Toke
     ownership_epoch: workspace.ownership_epoch,
     tools: [...tools],
     audience: endpoint,
-    kid: deps.signer.kid,
+    kid,
     cell_endpoint: endpoint,
   }
 }

@@ -1,27 +1,87 @@
-import { calculateJwkThumbprint, CompactSign, exportJWK, generateKeyPair, importJWK, type JWK } from 'jose'
+import { calculateJwkThumbprint, CompactSign, exportJWK, generateKeyPair, importJWK, type CryptoKey, type JWK } from 'jose'
+import type { Logger } from 'pino'
 import { TOOL_TOKEN_ALGORITHM, TOOL_TOKEN_TYPE, type ToolTokenClaims } from '../../../contract/tool-token.ts'
 import type { Db } from '../../db/database.ts'
+import type { Listener } from '../../db/listen.ts'
 import type { Clock } from '../../lib/clock.ts'
-import { readOrCreate } from '../key-files.ts'
-import { publishKey } from './store.ts'
+import { readOrCreate, replaceFile } from '../key-files.ts'
+import { isRetired, publishKey } from './store.ts'
 
 /** Signs tool tokens. Its private key never leaves this process and its file. */
 export interface Signer {
-  kid: string
-  sign(claims: ToolTokenClaims): Promise<string>
+  sign(claims: ToolTokenClaims): Promise<{ token: string; kid: string }>
+  close(): void
 }
 
-/** Takes the signing key from the folder, makes one on first use, and publishes its public half for the gateways. */
-export async function openSigner(directory: string, db: Db, clock: Clock): Promise<Signer> {
-  const jwk = JSON.parse((await readOrCreate(directory, 'tool-token-key.json', makeKey)).toString('utf8')) as JWK & { kid: string }
-  const key = await importJWK(jwk, TOOL_TOKEN_ALGORITHM)
-  await publishKey(db, jwk.kid, publicHalf(jwk), clock.now())
-  const header = { alg: TOOL_TOKEN_ALGORITHM, typ: TOOL_TOKEN_TYPE, kid: jwk.kid }
+export interface SignerDeps {
+  directory: string
+  db: Db
+  listener: Pick<Listener, 'on'>
+  clock: Clock
+  logger: Logger
+}
+
+interface SigningKey {
+  kid: string
+  key: CryptoKey | Uint8Array
+}
+
+const FIRST_FILE = 'tool-token-key.json'
+/** A rotation a day for a century. */
+const KEYS_MAX = 40_000
+const RETRY_MS = 1000
+
+/** Takes the signing key from the folder, makes one where there is none that may sign, and another whenever it is retired. */
+export async function openSigner(deps: SignerDeps): Promise<Signer> {
+  let current = await currentKey(deps)
+  let renewal: Promise<void> = Promise.resolve()
+  let retry: NodeJS.Timeout | undefined
+  const renew = () => {
+    renewal = renewal.then(async () => {
+      try {
+        if (await isRetired(deps.db, current.kid)) current = await currentKey(deps)
+      } catch (error) {
+        deps.logger.warn({ err: error }, 'the signing key could not be looked up again')
+        retry = setTimeout(renew, RETRY_MS).unref()
+      }
+    })
+  }
+  const unsubscribe = deps.listener.on('berth_signing_key', renew)
+  renew() // it may have been retired between the read and the subscription
   const encoder = new TextEncoder()
   return {
-    kid: jwk.kid,
-    sign: (claims) => new CompactSign(encoder.encode(JSON.stringify(claims))).setProtectedHeader(header).sign(key),
+    async sign(claims) {
+      const { kid, key } = current
+      const header = { alg: TOOL_TOKEN_ALGORITHM, typ: TOOL_TOKEN_TYPE, kid }
+      return { token: await new CompactSign(encoder.encode(JSON.stringify(claims))).setProtectedHeader(header).sign(key), kid }
+    },
+    close() {
+      unsubscribe()
+      clearTimeout(retry)
+    },
   }
+}
+
+/**
+ * The key that signs. The file of a retired key gives up its private half and leads to its successor by name, so that two
+ * processes that share the folder come to the same key.
+ */
+async function currentKey({ directory, db, clock }: SignerDeps): Promise<SigningKey> {
+  let file = FIRST_FILE
+  for (let generation = 0; generation < KEYS_MAX; generation++) {
+    const jwk = JSON.parse((await readOrCreate(directory, file, makeKey)).toString('utf8')) as JWK & { kid: string }
+    if (jwk.d !== undefined && !(await isRetired(db, jwk.kid))) {
+      await publishKey(db, jwk.kid, publicHalf(jwk), clock.now())
+      return { kid: jwk.kid, key: await importJWK(jwk, TOOL_TOKEN_ALGORITHM) }
+    }
+    const successor = `tool-token-key-after-${jwk.kid}.json`
+    if (jwk.d !== undefined) {
+      await readOrCreate(directory, successor, makeKey)
+      await replaceFile(directory, file, Buffer.from(`${JSON.stringify({ kid: jwk.kid })}\n`))
+    }
+    file = successor
+  }
+  throw new Error('the folder of signing keys leads nowhere')
 }
 
 async function makeKey(): Promise<Buffer> {

@@ -87,7 +87,7 @@ export async function listKeys(reads: Reader, now: Date): Promise<ToolTokenKeys[
   const rows = await reads.rows<{ public_jwk: ToolTokenKeys['keys'][number] }>(
     'tool_tokens.keys',
     'select public_jwk from signing_keys where retired_at is null or retired_at > $1 order by created_at desc',
-    [new Date(now.getTime() - LIMITS.tool_token_seconds * 1000)],
+    [new Date(now.getTime() - (LIMITS.tool_token_seconds + LIMITS.signing_key_overlap_seconds) * 1000)],
   )
   return rows.map((row) => row.public_jwk)
 }
@@ -99,4 +99,10 @@ export async function publishKey(db: Db, kid: string, public_jwk: object, now: D
     .values({ kid, public_jwk: JSON.stringify(public_jwk), created_at: now, retired_at: null })
     .onConflict((conflict) => conflict.column('kid').doNothing())
     .execute()
+}
+
+/** A key that was never published is not retired. */
+export async function isRetired(db: Db, kid: string): Promise<boolean> {
+  const row = await db.selectFrom('signing_keys').select('retired_at').where('kid', '=', kid).executeTakeFirst()
+  return row !== undefined && row.retired_at !== null
 }

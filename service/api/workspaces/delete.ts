@@ -13,7 +13,7 @@ import { lockForChange, visible } from './find.ts'
 import { allowed } from './refusals.ts'
 import { activeOperation, type WorkspaceRow } from './row.ts'
 import { readWorkspace } from './store.ts'
-import { cancelOperation, lockOperation } from './write-store.ts'
+import { cancelOperation, insertFinishedDelete, lockOperation } from './write-store.ts'
 
 type EndingCall = Call<typeof workspacesDelete> | Call<typeof workspacesClose>
 
@@ -35,7 +35,8 @@ export async function closeWorkspace(call: Call<typeof workspacesClose>, deps: A
 async function end(deps: ApiDeps, tx: Tx, call: EndingCall, command: 'delete' | 'close', ending: Ending): Promise<Outcome> {
   const row = await lockWithOperation(tx, call)
   const decision = allowed(row, command)
-  if (decision.kind !== 'operate') return { status: 202, workspace_id: row.id, operation_id: await deleteOperationOf(tx, row) }
+  if (decision.kind !== 'operate')
+    return { status: 202, workspace_id: row.id, operation_id: await deleteOperationOf(deps, tx, row, call.now) }
   const active = activeOperation(row)
   if (active) {
     await cancelOperation(tx, active.id, call.now)
@@ -56,8 +57,11 @@ async function lockWithOperation(tx: Tx, call: EndingCall): Promise<WorkspaceRow
   return row
 }
 
-async function deleteOperationOf(tx: Tx, row: WorkspaceRow): Promise<string> {
+async function deleteOperationOf(deps: ApiDeps, tx: Tx, row: WorkspaceRow, now: Date): Promise<string> {
   const operation_id = row.op_id ?? (await lastDelete(readerOf(tx), row.id))?.id
-  if (operation_id === undefined) throw new Error('a workspace was deleted without an operation')
-  return operation_id
+  if (operation_id !== undefined) return operation_id
+  // A fork that captured nothing was taken back by its own operation: there was no delete so far to answer with.
+  const id = deps.ids.next()
+  await insertFinishedDelete(tx, { id, workspace: row, now })
+  return id
 }

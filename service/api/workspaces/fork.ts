@@ -34,7 +34,7 @@ async function forkFrom(deps: ApiDeps, tx: Tx, call: ForkCall, source: Workspace
   const { body, now } = call
   const id = deps.ids.next()
   const freed = await freedKey(tx, source.organization_id, body.key)
-  if (!(await takeWorkspaceKey(tx, source.organization_id, body.key, id, freed))) throw new Again('the key is taken meanwhile')
+  if (!(await takeWorkspaceKey(tx, source, body.key, id, freed))) throw new Again('the key is taken meanwhile')
   const plan = await admitStart(tx, source.organization_id, id)
   const version = await readTemplateVersion(readerOf(tx), source.template_version_id)
   const operation_id = deps.ids.next()

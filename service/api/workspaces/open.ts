@@ -13,7 +13,7 @@ import { projectOf } from '../projects/project-of.ts'
 import { answerStart } from './answer-start.ts'
 import { checkOpenBody, checkReopen, checkSecrets, newTerms } from './open-rules.ts'
 import { beginOperation } from './operate.ts'
-import { allowed, joined } from './refusals.ts'
+import { allowed, deletedLongAgo, joined } from './refusals.ts'
 import { isReady, type WorkspaceRow } from './row.ts'
 import { findTemplate, lockWorkspace, readByKey, readKey, readTemplateVersion } from './store.ts'
 import { holdWorkspaces, insertOperation, insertWorkspace, takeWorkspaceKey, writeInputs } from './write-store.ts'
@@ -50,14 +50,13 @@ async function openInTransaction(deps: ApiDeps, tx: Tx, call: OpenCall, project:
   const { body } = call
   const key = await readKey(readerOf(tx), project.organization_id, body.key)
   if (key === null) return createWorkspace(deps, tx, call, project, null)
+  if (!maySee(call.who, key)) throw notFound('workspace')
   const row = await lockWorkspace(tx, key.workspace_id)
   const is_freed = key.reusable || (row?.lifetime === 'session' && row.deleted_at !== null)
-  if (row === null || is_freed) {
-    if (row !== null && !maySee(call.who, row)) throw notFound('workspace')
-    if (is_freed) return createWorkspace(deps, tx, call, project, key.workspace_id)
-    throw notFound('workspace') // its tombstone is gone, its key stays used
-  }
-  return reopen(deps, tx, call, row, project)
+  if (is_freed) return createWorkspace(deps, tx, call, project, key.workspace_id)
+  if (row !== null) return reopen(deps, tx, call, row, project)
+  // The tombstone is gone, the key stays used (DECISIONS, "Workspaces").
+  throw key.project_id === project.project_id ? deletedLongAgo() : notFound('workspace')
 }
 
 function checkExisting(row: WorkspaceRow, call: OpenCall, project: Owned): void {
@@ -99,7 +98,7 @@ async function createWorkspace(deps: ApiDeps, tx: Tx, call: OpenCall, project: O
   const inputs = resolveInputs(version.settings.inputs, body.inputs ?? {})
   const id = deps.ids.next()
   // Whoever opens the same key waits here for this transaction, and finds its workspace when it is through.
-  if (!(await takeWorkspaceKey(tx, project.organization_id, body.key, id, freed))) throw new Again('the key is taken meanwhile')
+  if (!(await takeWorkspaceKey(tx, project, body.key, id, freed))) throw new Again('the key is taken meanwhile')
   const plan = await admitStart(tx, project.organization_id, id)
   const cell_id = await deps.cells.choose(readerOf(tx))
   const caps = body.caps ?? {}

@@ -16,7 +16,8 @@ export async function beginOperation(
 ): Promise<string> {
   const id = deps.ids.next()
   await insertOperation(tx, { id, kind, workspace: row, cell_id: options.cell_id, input: options.input ?? {}, now: options.now })
-  await holdWorkspaces(tx, id, [row.id])
+  // Cell, "Workspace as seen by tool calls": reads still work while a snapshot is captured.
+  await holdWorkspaces(tx, id, [row.id], kind === 'snapshot' ? 'read_only' : 'closed')
   await writeDesiredState(tx, row.id, desired_state, row.cell_id === null ? { cell_id: options.cell_id } : {}, options.now)
   return id
 }

@@ -1,4 +1,4 @@
-import { decide, type Command, type Decision, type RefusalReason } from '../../../contract/states/commands.ts'
+import { decide, refusedAlways, type Command, type Decision, type RefusalReason } from '../../../contract/states/commands.ts'
 import { fail, type Failure } from '../../lib/fail.ts'
 import { activeOperation, seen, type WorkspaceRow } from './row.ts'
 
@@ -13,6 +13,8 @@ const MESSAGES: Record<RefusalReason, string> = {
   already_running: 'The workspace is running already',
   not_suspended: 'The workspace is not suspended',
   not_forkable: 'Only a running or suspended workspace can be forked',
+  not_snapshottable: 'Only a running or suspended workspace can be captured',
+  not_resettable: 'Only a running or suspended workspace can be reset',
 }
 
 export type Allowed = Exclude<Decision, { kind: 'refuse' }>
@@ -24,9 +26,27 @@ export function allowed(row: WorkspaceRow, command: Command): Allowed {
   return decision
 }
 
+/** The operation that a command begins, where it never joins another. */
+export function operateOn(row: WorkspaceRow, command: 'snapshot' | 'restore' | 'reset'): Extract<Allowed, { kind: 'operate' }> {
+  const decision = allowed(row, command)
+  if (decision.kind !== 'operate') throw new Error(`${command} begins an operation or is refused`)
+  return decision
+}
+
+/** Throws what no state of this workspace allows. */
+export function refuseAlways(row: WorkspaceRow, command: Command): void {
+  const reason = refusedAlways(seen(row), command)
+  if (reason !== null) throw refusalOf(reason, row)
+}
+
 /** Throws when a workspace is deleted: that wins over what is wrong with the rest of the request. */
 export function refuseDeleted(row: WorkspaceRow, command: Command): void {
   if (row.deleted_at !== null) allowed(row, command)
+}
+
+/** Of a workspace whose tombstone is gone: only its key is left. */
+export function deletedLongAgo(): Failure {
+  return fail('conflict', 'workspace_deleted', MESSAGES.workspace_deleted)
 }
 
 function refusalOf(reason: RefusalReason, row: WorkspaceRow): Failure {

@@ -10,6 +10,7 @@ import { answerStart } from './answer-start.ts'
 import { lockForChange } from './find.ts'
 import { beginOperation } from './operate.ts'
 import { allowed, joined } from './refusals.ts'
+import { writeSuspendRequest } from './write-store.ts'
 
 type ResumeCall = Call<typeof workspacesResume>
 
@@ -22,6 +23,8 @@ export async function resumeWorkspace(call: ResumeCall, deps: ApiDeps): Promise<
     const decision = allowed(row, call.wait_seconds > 0 ? 'resume_and_wait' : 'resume')
     switch (decision.kind) {
       case 'proceed':
+        // App, "Suspend when idle": a resume cancels it, also one that finds the workspace running.
+        if (row.suspend_requested_at !== null) await writeSuspendRequest(tx, row.id, null, call.now)
         return { status: 200, workspace_id: row.id, operation_id: null }
       case 'join':
         return { status: 202, workspace_id: row.id, operation_id: joined(row) }

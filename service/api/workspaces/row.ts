@@ -1,4 +1,5 @@
 import type { TemplateSettings } from '../../../contract/schemas/template-settings.ts'
+import type { Origin } from '../../../contract/schemas/workspaces.ts'
 import type { HeldBy, Seen } from '../../../contract/states/commands.ts'
 import type { ObservedState } from '../../../contract/states/machine.ts'
 import type { IdleFacts } from '../../core/workspaces/idle.ts'
@@ -18,7 +19,7 @@ export interface WorkspaceRow extends IdleFacts {
   mode: 'processful' | 'file_first'
   purpose: 'standard' | 'template_draft' | 'template_test'
   disk_layout: 'legacy' | 'layered'
-  origin: { kind: string } | null
+  origin: Origin | null
   caps: Partial<Resources>
   ceiling_cpu_millis: number
   ceiling_memory_mib: number

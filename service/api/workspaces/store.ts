@@ -40,6 +40,9 @@ const WORKSPACE_COLUMNS = [
   'suspend_requested_at',
   'suspend_after_seconds',
   'suspend_not_before',
+  'idle_gaps',
+  'idle_failures',
+  'idle_retry_at',
   'created_at',
   'updated_at',
   'deleted_at',
@@ -62,13 +65,15 @@ export async function readWorkspace(reads: Reader, id: string): Promise<Workspac
 }
 
 export interface KeyRow {
+  organization_id: string
+  project_id: string
   workspace_id: string
   reusable: boolean
 }
 
 /** Which workspace a key names; it outlives the workspace's row. */
 export async function readKey(reads: Reader, organization_id: string, key: string): Promise<KeyRow | null> {
-  const text = 'select workspace_id, reusable from workspace_keys where organization_id = $1 and key = $2'
+  const text = 'select organization_id, project_id, workspace_id, reusable from workspace_keys where organization_id = $1 and key = $2'
   const [row] = await reads.rows<KeyRow>('workspaces.key', text, [organization_id, key])
   return row ?? null
 }

@@ -1,14 +1,11 @@
 import type { SuspendRequest, Workspace } from '../../../contract/schemas/workspaces.ts'
-import { idleRule, nextEligibleAt, pendingSuspend, type PendingSuspend } from '../../core/workspaces/idle.ts'
+import { idleRule, nextIdleEnd, pendingSuspend, type PendingSuspend } from '../../core/workspaces/idle.ts'
 import { operationView } from '../operations/view.ts'
 import { activeOperation, ceilings, isReady, type WorkspaceRow } from './row.ts'
 
 /** Row to wire. */
 export function workspaceView(row: WorkspaceRow): Workspace {
   const active = activeOperation(row)
-  const idle = idleRule(row)
-  const asked = pendingSuspend(row)
-  const is_running = row.observed_state === 'running'
   return {
     id: row.id,
     organization_id: row.organization_id,
@@ -27,21 +24,37 @@ export function workspaceView(row: WorkspaceRow): Workspace {
     purpose: row.purpose,
     disk_layout: row.disk_layout,
     origin: row.origin,
-    idle_timeout_seconds: idle.timeout_seconds,
+    idle_timeout_seconds: idleRule(row).timeout_seconds,
     ended_reason: row.ended_reason,
     startup: row.startup,
     mode: row.mode,
     tree_revision: row.tree_revision,
     ownership_epoch: row.ownership_epoch,
     cell_endpoint: row.cell_endpoint,
-    idle: {
-      ...idle,
-      next_eligible_at: is_running ? (nextEligibleAt(row)?.toISOString() ?? null) : null,
-      suspend_request: is_running && asked ? suspendRequestView(asked) : null,
-    },
+    idle: idleView(row),
     created_at: row.created_at.toISOString(),
     updated_at: row.updated_at.toISOString(),
     deleted_at: row.deleted_at?.toISOString() ?? null,
+  }
+}
+
+/** When it would be suspended, and on what that rests. */
+function idleView(row: WorkspaceRow): Workspace['idle'] {
+  const is_running = row.observed_state === 'running'
+  const asked = is_running ? pendingSuspend(row) : null
+  const end = is_running ? nextIdleEnd(row) : null
+  return {
+    ...idleRule(row),
+    next_eligible_at: end?.at.toISOString() ?? null,
+    next_eligible_by: end?.by ?? null,
+    suspend_request: asked === null ? null : suspendRequestView(asked),
+    recent_activity: {
+      active_at: row.active_at.toISOString(),
+      tool_call_at: row.tool_call_at?.toISOString() ?? null,
+      busy_until: row.busy_until?.toISOString() ?? null,
+      keepalive_until: row.keepalive_until?.toISOString() ?? null,
+    },
+    failed_suspends: row.idle_failures,
   }
 }
 

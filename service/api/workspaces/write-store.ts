@@ -11,7 +11,7 @@ import { Again } from '../idempotency/change.ts'
 /** Makes the key name this workspace: a new key, or one that the ended workspace `freed` had. @returns whether it is ours. */
 export async function takeWorkspaceKey(
   tx: Tx,
-  organization_id: string,
+  { organization_id, project_id }: Owned,
   key: string,
   workspace_id: string,
   freed: string | null,
@@ -19,14 +19,14 @@ export async function takeWorkspaceKey(
   if (freed === null) {
     const { numInsertedOrUpdatedRows } = await tx
       .insertInto('workspace_keys')
-      .values({ organization_id, key, workspace_id })
+      .values({ organization_id, project_id, key, workspace_id })
       .onConflict((conflict) => conflict.doNothing())
       .executeTakeFirst()
     return numInsertedOrUpdatedRows === 1n
   }
   const { numUpdatedRows } = await tx
     .updateTable('workspace_keys')
-    .set({ workspace_id, reusable: false })
+    .set({ project_id, workspace_id, reusable: false })
     .where('organization_id', '=', organization_id)
     .where('key', '=', key)
     .where('workspace_id', '=', freed)
@@ -89,7 +89,7 @@ export async function insertWorkspace(tx: Tx, { now, caps, ceilings, inputs, ...
 
 export interface NewOperation {
   id: string
-  kind: Extract<OperationKind, 'open' | 'suspend' | 'resume' | 'fork' | 'delete'>
+  kind: Extract<OperationKind, 'open' | 'suspend' | 'resume' | 'fork' | 'snapshot' | 'restore' | 'reset' | 'delete'>
   workspace: { id: string; organization_id: string; project_id: string }
   source_workspace_id?: string
   cell_id: string | null
@@ -127,11 +127,26 @@ export async function insertOperation(tx: Tx, operation: NewOperation): Promise<
     .execute()
 }
 
+/** A deletion that has been made already: nothing is left to do, only to be told. */
+export async function insertFinishedDelete(tx: Tx, { id, workspace, now }: Pick<NewOperation, 'id' | 'workspace' | 'now'>): Promise<void> {
+  await insertOperation(tx, { id, kind: 'delete', workspace, cell_id: null, input: {}, now })
+  await tx
+    .updateTable('operations')
+    .set({ state: 'succeeded', result: '{}', started_at: now, completed_at: now })
+    .where('id', '=', id)
+    .execute()
+}
+
 /** Closes the gate of workspaces for an operation. Whoever holds one of them already has won. */
-export async function holdWorkspaces(tx: Tx, operation_id: string, workspace_ids: string[]): Promise<void> {
+export async function holdWorkspaces(
+  tx: Tx,
+  operation_id: string,
+  workspace_ids: string[],
+  gate: 'closed' | 'read_only' = 'closed',
+): Promise<void> {
   const { numInsertedOrUpdatedRows } = await tx
     .insertInto('workspace_holds')
-    .values(workspace_ids.map((workspace_id) => ({ workspace_id, operation_id, gate: 'closed' as const })))
+    .values(workspace_ids.map((workspace_id) => ({ workspace_id, operation_id, gate })))
     .onConflict((conflict) => conflict.doNothing())
     .executeTakeFirst()
   if (numInsertedOrUpdatedRows !== BigInt(workspace_ids.length)) throw new Again('another operation holds the workspace')

@@ -3,14 +3,12 @@ import type { Db } from '../../db/database.ts'
 import type { Handler } from '../../http/call.ts'
 import type { Ids } from '../../lib/ids.ts'
 import type { MachineTable } from '../machines/table.ts'
-import type { WriteMemory } from './files/write-memory.ts'
 import type { Ticket } from './gate/gate.ts'
 
 export interface GatewayDeps {
   db: Db
   table: MachineTable
   ids: Ids
-  writes: WriteMemory
 }
 
 export type GatewayHandler<R extends CellRoute> = Handler<R, GatewayDeps, Ticket>

@@ -1,7 +1,23 @@
 import type { Logger } from 'pino'
+import { browserContent, browserScreenshot } from '../../../contract/routes/cell/browser.ts'
 import { execCancel, execGet, execOutput, execSignal, execStart } from '../../../contract/routes/cell/exec.ts'
-import { filesList, filesMkdir, filesMove, filesRead, filesRemove, filesStat, filesWrite } from '../../../contract/routes/cell/files.ts'
+import { changesList } from '../../../contract/routes/cell/changes.ts'
+import {
+  filesList,
+  filesMkdir,
+  filesMove,
+  filesPatch,
+  filesRead,
+  filesRemove,
+  filesSearch,
+  filesStat,
+  filesWrite,
+} from '../../../contract/routes/cell/files.ts'
+import { execAttach } from '../../../contract/routes/cell/attach.ts'
 import { idleGet, keepalive, wakeHint } from '../../../contract/routes/cell/idle.ts'
+import { ptyAttach, ptyClose, ptyGet, ptyInput, ptyOpen, ptyResize } from '../../../contract/routes/cell/pty.ts'
+import { gitClone, gitCommit, gitStatus } from '../../../contract/routes/cell/git.ts'
+import { processList, processSignal } from '../../../contract/routes/cell/processes.ts'
 import type { CellRoute } from '../../../contract/route.ts'
 import type { Db } from '../../db/database.ts'
 import type { Listener } from '../../db/listen.ts'
@@ -11,24 +27,41 @@ import type { Clock } from '../../lib/clock.ts'
 import type { Ids } from '../../lib/ids.ts'
 import { createAgentLinks } from '../links/agent.ts'
 import type { MachineTable } from '../machines/table.ts'
+import { attachExec } from './attach/exec.ts'
+import { readContent } from './browser/content.ts'
+import { takeScreenshot } from './browser/screenshot.ts'
+import { createDiskReads, type DiskHost } from './disk/reads.ts'
 import { readOutput } from './exec/output.ts'
 import { cancelExec, getExec, signalExec } from './exec/session.ts'
 import { startExec } from './exec/start.ts'
+import { listChanges } from './changes/list.ts'
+import { patchFile } from './files/patch.ts'
 import { readFile } from './files/read.ts'
+import { searchFiles } from './files/search.ts'
 import { listFiles, makeDirectory, moveFile, removeFile, statFile } from './files/tree.ts'
-import { createWriteMemory } from './files/write-memory.ts'
 import { writeFile } from './files/write.ts'
 import { openApiKeys } from './gate/api-keys.ts'
 import { createGate, type Ticket } from './gate/gate.ts'
 import { openVerificationKeys } from './gate/keys.ts'
+import { openPeople } from './gate/people.ts'
+import type { Places } from './gate/places.ts'
+import { cloneRepository } from './git/clone.ts'
+import { commitChanges } from './git/commit.ts'
+import { readStatus } from './git/status.ts'
 import type { GatewayDeps, GatewayHandler } from './handler.ts'
 import { getIdle } from './idle/get.ts'
 import { keepAlive } from './idle/keepalive.ts'
 import { hintWake } from './idle/wake-hint.ts'
+import { attachTerminal } from './pty/attach.ts'
+import { openTerminal } from './pty/open.ts'
+import { closeTerminal, getTerminal, resizeTerminal, typeIntoTerminal } from './pty/session.ts'
+import { listProcesses } from './processes/list.ts'
+import { signalProcess } from './processes/signal.ts'
 
 export interface GatewayOptions {
   listen: { host: string; port: number }
   table: MachineTable
+  host: DiskHost
   db: Db
   listener: Listener
   clock: Clock
@@ -45,6 +78,7 @@ export interface GatewayOptions {
   /** Tests: shorter waits. */
   agent_deadlines?: Parameters<typeof createAgentLinks>[0]
   drain_ms?: number
+  places?: Places
 }
 
 /** For calls in progress to end, and for readers to take what is theirs. */
@@ -61,23 +95,33 @@ export interface Gateway {
 /** Serves the tools of this cell's workspaces. */
 export async function startGateway(options: GatewayOptions): Promise<Gateway> {
   const { db, listener, clock, table, ids } = options
-  const keys = await openVerificationKeys(db, clock)
+  const keys = await openVerificationKeys(db, listener, clock)
   const api_keys = openApiKeys(db, listener)
+  const people = openPeople(db, listener)
   const agents = createAgentLinks(options.agent_deadlines)
+  const disks = createDiskReads({
+    host: options.host,
+    table,
+    clock,
+    ...(options.agent_deadlines ? { deadlines: options.agent_deadlines } : {}),
+  })
   const gate = createGate({
     table,
+    disks,
     keys,
     api_keys,
+    people,
     agents,
     clock,
     cell_id: options.cell_id,
     issuer: options.issuer,
     audience: options.endpoint,
+    ...(options.places ? { places: options.places } : {}),
   })
   const server = createServer<GatewayDeps, Ticket>({
     surface: 'cell',
     routes: ROUTES,
-    deps: { db, table, ids, writes: createWriteMemory() },
+    deps: { db, table, ids },
     clock,
     ids,
     logger: options.log,
@@ -93,11 +137,14 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     async close() {
       gate.drain()
       // A reader that takes nothing would hold the end of its stream, and all of us, for ever.
-      const late = setTimeout(() => server.http.closeAllConnections(), options.drain_ms ?? DRAIN_MS)
+      const late = setTimeout(() => server.breakOff(), options.drain_ms ?? DRAIN_MS)
       await server.close()
       clearTimeout(late)
       api_keys.close()
+      people.close()
+      keys.close()
       agents.close()
+      disks.close()
     },
   }
 }
@@ -115,9 +162,26 @@ const ROUTES: readonly Bound<GatewayDeps, Ticket>[] = [
   route(filesList, listFiles),
   route(filesMkdir, makeDirectory),
   route(filesMove, moveFile),
+  route(filesSearch, searchFiles),
+  route(filesPatch, patchFile),
+  route(changesList, listChanges),
   route(keepalive, keepAlive),
   route(wakeHint, hintWake),
   route(idleGet, getIdle),
+  route(execAttach, attachExec),
+  route(ptyOpen, openTerminal),
+  route(ptyGet, getTerminal),
+  route(ptyClose, closeTerminal),
+  route(ptyResize, resizeTerminal),
+  route(ptyInput, typeIntoTerminal),
+  route(ptyAttach, attachTerminal),
+  route(processList, listProcesses),
+  route(processSignal, signalProcess),
+  route(gitClone, cloneRepository),
+  route(gitStatus, readStatus),
+  route(gitCommit, commitChanges),
+  route(browserScreenshot, takeScreenshot),
+  route(browserContent, readContent),
 ]
 
 function route<R extends CellRoute>(declared: R, handler: GatewayHandler<R>): Bound<GatewayDeps, Ticket> {

@@ -25,7 +25,11 @@ export function shape<S extends TSchema>(schema: S): Shape<Static<S>> {
 
 /** Reads a whole JSON answer of at most `bytes_max` bytes. */
 export async function readJson(response: IncomingMessage, bytes_max: number): Promise<unknown> {
-  const parsed = parseJson(await readBytes(response, bytes_max))
+  return wholeJson(await readBytes(response, bytes_max))
+}
+
+export function wholeJson(bytes: Buffer): unknown {
+  const parsed = parseJson(bytes)
   if (parsed === undefined) throw new AgentTrouble('nonsense', 'The agent gave an answer that is not JSON')
   return parsed.value
 }
@@ -65,6 +69,7 @@ const GUEST_CODES: ReadonlySet<string> = new Set<CellCode>([
   'validation_failed',
   'rate_limited',
   'internal_error',
+  'timeout',
 ])
 /** `stale_endpoint` and the like would send a client elsewhere: not a guest's to say. */
 const GATE_REASONS: ReadonlySet<string> = new Set(['stale_endpoint', 'not_supported_for_mode', 'secret_not_available'])

@@ -1,4 +1,5 @@
 import { Agent, type ClientRequest, type IncomingMessage, request } from 'node:http'
+import type { Socket } from 'node:net'
 import { Readable } from 'node:stream'
 import type { LiveMachine } from '../machines/table.ts'
 import { AgentTrouble } from './agent-trouble.ts'
@@ -11,12 +12,20 @@ export interface AgentRequest {
   safe: boolean
   body?: Buffer | Readable
   content_length?: number
+  /** The caller's Idempotency-Key, of the alphabet of keys. */
+  key?: string
   signal?: AbortSignal
+  /** The protocol that the connection is to be switched to. */
+  upgrade?: string
+  /** How long the agent may take to answer, where that is not the usual time. */
+  answer_ms?: number
 }
 
 /** Connections to one incarnation of a machine. They end with it: its address may be another's afterwards. */
 export interface AgentConnections {
   send(asked: AgentRequest): Promise<IncomingMessage>
+  /** The connection itself, once it is switched; or the answer of an agent that did not. */
+  switch(asked: AgentRequest & { upgrade: string }): Promise<{ response: IncomingMessage; socket: Socket | null }>
   close(): void
 }
 
@@ -26,44 +35,64 @@ const IDLE_MS = 60_000
 const HEADER_BYTES_MAX = 16 << 10
 
 export function openConnections(machine: LiveMachine, deadlines = AGENT_DEADLINES): AgentConnections {
-  const [host = '', port = ''] = machine.address.split(':')
+  const to = placeOf(machine.address)
   // The gate bounds calls and streams of a workspace, so the number of sockets needs no second bound.
   const agent = new Agent({ keepAlive: true, scheduling: 'lifo', timeout: IDLE_MS, maxFreeSockets: 16 })
   const headers = { authorization: `Bearer ${machine.agent_key}`, 'x-berth-epoch': String(machine.epoch) }
   const open = (asked: AgentRequest) =>
     request({
-      host,
-      port,
+      ...to,
       agent,
       method: asked.method,
       path: asked.path,
       headers: { ...headers, ...bodyHeaders(asked) },
       maxHeaderSize: HEADER_BYTES_MAX,
     })
+  const begin = async (asked: AgentRequest) => {
+    try {
+      return await exchange(open(asked), asked, deadlines)
+    } catch (error) {
+      if (!(error instanceof StaleConnection) || !asked.safe || asked.body instanceof Readable) throw error
+      return exchange(open(asked), asked, deadlines)
+    }
+  }
   return {
-    async send(asked) {
-      try {
-        return await exchange(open(asked), asked, deadlines)
-      } catch (error) {
-        if (!(error instanceof StaleConnection) || !asked.safe || asked.body instanceof Readable) throw error
-        return exchange(open(asked), asked, deadlines)
-      }
-    },
+    send: async (asked) => (await begin(asked)).response,
+    switch: begin,
     close: () => agent.destroy(),
   }
 }
 
-function bodyHeaders({ body, content_length }: AgentRequest): Record<string, string> {
+/** host:port of a machine, or the path of a socket. */
+function placeOf(address: string): { host: string; port: string } | { socketPath: string; host: string } {
+  if (address.startsWith('/')) return { socketPath: address, host: 'agent' }
+  const [host = '', port = ''] = address.split(':')
+  return { host, port }
+}
+
+function bodyHeaders({ body, content_length, key, upgrade }: AgentRequest): Record<string, string> {
+  if (upgrade !== undefined) return { connection: 'Upgrade', upgrade }
   if (body === undefined) return {}
-  if (body instanceof Buffer) return { 'content-type': 'application/json', 'content-length': String(body.length) }
+  const keyed = key === undefined ? {} : { 'idempotency-key': key }
+  if (body instanceof Buffer) return { 'content-type': 'application/json', 'content-length': String(body.length), ...keyed }
   const length = content_length === undefined ? {} : { 'content-length': String(content_length) }
-  return { 'content-type': 'application/octet-stream', ...length }
+  return { 'content-type': 'application/octet-stream', ...length, ...keyed }
 }
 
 /** A kept connection that the agent had closed: in all likelihood it never saw the call. */
 class StaleConnection extends AgentTrouble {}
 
-function exchange(sending: ClientRequest, { body, signal }: AgentRequest, deadlines: typeof AGENT_DEADLINES): Promise<IncomingMessage> {
+interface Exchanged {
+  response: IncomingMessage
+  /** The connection, when it was switched to another protocol. */
+  socket: Socket | null
+}
+
+function exchange(
+  sending: ClientRequest,
+  { body, signal, upgrade, answer_ms }: AgentRequest,
+  deadlines: typeof AGENT_DEADLINES,
+): Promise<Exchanged> {
   return new Promise((resolve, reject) => {
     let connected = false
     let timer: NodeJS.Timeout | undefined
@@ -80,7 +109,7 @@ function exchange(sending: ClientRequest, { body, signal }: AgentRequest, deadli
     const abort = () => lose(signal?.reason instanceof Error ? signal.reason : new Error('The call was given up'))
     const arm = () => {
       clearTimeout(timer)
-      timer = setTimeout(() => lose(new AgentTrouble('silent', 'The agent did not answer in time')), deadlines.header_ms)
+      timer = setTimeout(() => lose(new AgentTrouble('silent', 'The agent did not answer in time')), answer_ms ?? deadlines.header_ms)
     }
     sending.once('socket', (socket) => {
       connected = !socket.connecting
@@ -97,8 +126,16 @@ function exchange(sending: ClientRequest, { body, signal }: AgentRequest, deadli
     sending.once('finish', arm) // an upload takes what it takes; the agent's time starts when it is complete
     sending.once('response', (response) => {
       finish()
-      resolve(response)
+      resolve({ response, socket: null })
     })
+    if (upgrade !== undefined) {
+      sending.once('upgrade', (response, socket, head) => {
+        finish()
+        socket.setTimeout(0)
+        if (head.length > 0) socket.unshift(head)
+        resolve({ response, socket })
+      })
+    }
     sending.on('error', (cause: NodeJS.ErrnoException) => lose(troubleOf(cause, connected, sending.reusedSocket)))
     signal?.addEventListener('abort', abort)
     if (signal?.aborted) abort()

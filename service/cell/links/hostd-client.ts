@@ -1,6 +1,6 @@
 import { Agent, request, type IncomingMessage } from 'node:http'
 import { HostFailure, type Fence, type HostEvent, type MachineHost } from './hostd.ts'
-import { parseCheckpoint, parseEvent, parseInventory, parseMachine, parseRefusal } from './hostd-shapes.ts'
+import { parseCheckpoint, parseDiskReader, parseEvent, parseInventory, parseMachine, parseRefusal, parseStats } from './hostd-shapes.ts'
 
 /** How long each verb may take before the link gives up on it. The verb itself goes on in hostd, and a repeat joins it. */
 const DEADLINE_MS = {
@@ -34,7 +34,12 @@ export function connectHostd(socket_path: string): MachineHost {
     deleteDisks: (body) => done('/disks/delete', body, DEADLINE_MS.remove),
     fence: (body) => done('/workspaces/fence', body, DEADLINE_MS.checkpoint),
     deleteWorkspace: (body) => done('/workspaces/delete', body, DEADLINE_MS.remove),
+    readDisk: async ({ checkpoint_id, layers, ...asked }) => {
+      const body = checkpoint_id === null ? { ...asked, layers } : { ...asked, checkpoint_id }
+      return parseDiskReader(await post('/disks/read', body, DEADLINE_MS.quick))
+    },
     inventory: async () => parseInventory(await call(agent, socket_path, 'GET', '/inventory', undefined, DEADLINE_MS.quick)),
+    stats: async () => parseStats(await call(agent, socket_path, 'GET', '/stats', undefined, DEADLINE_MS.quick)),
     events: (after, signal) => followEvents(socket_path, after, signal),
     close: async () => agent.destroy(),
   }

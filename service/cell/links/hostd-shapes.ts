@@ -1,6 +1,15 @@
 import { Type, type TSchema } from 'typebox'
 import { Compile } from 'typebox/compile'
-import { HOST_ERRORS, HostFailure, type CheckpointInfo, type HostEvent, type Inventory, type Machine } from './hostd.ts'
+import {
+  HOST_ERRORS,
+  HostFailure,
+  type CheckpointInfo,
+  type DiskReader,
+  type HostEvent,
+  type Inventory,
+  type Machine,
+  type MachineStats,
+} from './hostd.ts'
 
 // hostd is ours and trusted; its answers are checked all the same, so that a version that does not fit fails here with a name and
 // not somewhere in an operation with an undefined.
@@ -60,6 +69,12 @@ const InventoryShape = Type.Object({
   }),
 })
 
+const DiskReaderShape = Type.Object({
+  address: Type.String({ pattern: '^/', maxLength: 108 }),
+  agent_key: Type.String({ minLength: 16, maxLength: 512 }),
+  epoch: Count,
+})
+
 const EventShape = Type.Object({
   seq: Count,
   boot_id: Name,
@@ -69,6 +84,21 @@ const EventShape = Type.Object({
   fence: Count,
   reason: Name,
   at: Name,
+})
+
+const StatsShape = Type.Object({
+  machines: ListOf(
+    Type.Object({
+      workspace_id: Name,
+      epoch: Count,
+      fence: Count,
+      cpu_usec: Count,
+      memory_bytes: Count,
+      disk_bytes: Count,
+      rx_bytes: Count,
+      tx_bytes: Count,
+    }),
+  ),
 })
 
 const ErrorShape = Type.Object({
@@ -81,6 +111,8 @@ const ErrorShape = Type.Object({
 const machine = Compile(MachineShape)
 const checkpoint = Compile(CheckpointShape)
 const inventory = Compile(InventoryShape)
+const stats = Compile(StatsShape)
+const disk_reader = Compile(DiskReaderShape)
 const event = Compile(EventShape)
 const refusal = Compile(ErrorShape)
 
@@ -97,6 +129,16 @@ export function parseCheckpoint(value: unknown): CheckpointInfo {
 export function parseInventory(value: unknown): Inventory {
   if (!inventory.Check(value)) throw misshapen('an inventory')
   return withLists(value) as Inventory
+}
+
+export function parseStats(value: unknown): MachineStats[] {
+  if (!stats.Check(value)) throw misshapen('a list of counters')
+  return (value.machines ?? []) as MachineStats[]
+}
+
+export function parseDiskReader(value: unknown): DiskReader {
+  if (!disk_reader.Check(value)) throw misshapen('a reader of a disk')
+  return value
 }
 
 export function parseEvent(value: unknown): HostEvent {

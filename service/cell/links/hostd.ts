@@ -77,6 +77,23 @@ export interface CheckpointInfo {
   resources: Resources
 }
 
+export interface DiskReadRequest {
+  workspace_id: string
+  /** null: the workspace would start blank, and is its template's layers. */
+  checkpoint_id: string | null
+  layers: readonly string[]
+  /** Of a reader that did not answer: the host looks whether it does before it hands it out again. */
+  doubted_address?: string
+}
+
+/** Asked like an agent. */
+export interface DiskReader {
+  /** Path of a unix socket. */
+  address: string
+  agent_key: string
+  epoch: number
+}
+
 export interface WorkspaceFiles {
   workspace_id: string
   fence: number
@@ -101,6 +118,18 @@ export interface Inventory {
   slots: number
   shells: number
   capacity: HostCapacity
+}
+
+/** Counters of one machine since it began; `fence` says which. */
+export interface MachineStats {
+  workspace_id: string
+  epoch: number
+  fence: number
+  cpu_usec: number
+  memory_bytes: number
+  disk_bytes: number
+  rx_bytes: number
+  tx_bytes: number
 }
 
 export interface HostEvent {
@@ -171,7 +200,14 @@ export interface MachineHost {
   fence(request: Fence): Promise<void>
   /** Machine stopped, every file of the workspace gone. */
   deleteWorkspace(request: Fence): Promise<void>
+  /**
+   * A reader of the disk of a workspace that sleeps here. It ends by itself when it is idle, and before anything else is done with the
+   * disk. `already_running`: the workspace does not sleep. `no_capacity`: too many readers.
+   */
+  readDisk(request: DiskReadRequest): Promise<DiskReader>
   inventory(): Promise<Inventory>
+  /** What each machine has used since it began. */
+  stats(): Promise<MachineStats[]>
   /** Events after `after`, until the signal fires; ends or rejects when contact is lost. */
   events(after: number, signal: AbortSignal): AsyncIterable<HostEvent>
   close(): Promise<void>

@@ -6,7 +6,16 @@ import { guestRefusal, shape } from './agent-answer.ts'
 import { AgentTrouble } from './agent-trouble.ts'
 
 /** machine/internal/wire/agent.go: frames of the output stream. */
-export const FRAME = { stdout: 1, stderr: 2, exit: 3, heartbeat: 4, error: 5, header_bytes: 16, data_bytes_max: 64 << 10 } as const
+export const FRAME = {
+  stdout: 1,
+  stderr: 2,
+  exit: 3,
+  heartbeat: 4,
+  error: 5,
+  record: 6,
+  header_bytes: 16,
+  data_bytes_max: 64 << 10,
+} as const
 /** A record repeats the command's arguments, which may be larger than a frame of output. */
 const RECORD_BYTES_MAX = 1 << 20
 /** Below this the high half of an offset leaves it a safe integer. */
@@ -18,9 +27,9 @@ export type Ending = Pick<
 >
 
 /** What a stream of frames says. `data` is valid during the call only. */
-export interface FrameSink {
+export interface FrameSink<E = Ending> {
   output(stream: 'stdout' | 'stderr', offset: number, data: Buffer): void
-  exit(ending: Ending): void
+  exit(ending: E): void
   error(failure: Failure): void
 }
 
@@ -45,6 +54,15 @@ interface Header {
  * neighbouring frames of one arrival joined, so neither large frames nor a million tiny ones cost memory.
  */
 export function createFrameReader(from: { stdout_offset: number; stderr_offset: number }, sink: FrameSink): FrameReader {
+  return readFrames(from, sink, endingOf)
+}
+
+/** The same for streams whose exit frame holds another record. `parseEnding` throws AgentTrouble at what is none. */
+export function readFrames<E>(
+  from: { stdout_offset: number; stderr_offset: number },
+  sink: FrameSink<E>,
+  parseEnding: (record: unknown) => E,
+): FrameReader {
   const next = { stdout: from.stdout_offset, stderr: from.stderr_offset }
   const head = Buffer.alloc(FRAME.header_bytes)
   let head_bytes = 0
@@ -76,7 +94,7 @@ export function createFrameReader(from: { stdout_offset: number; stderr_offset: 
     const parsed = parseJson(Buffer.concat(record))
     record = []
     if (parsed === undefined) throw nonsense('a record that is not JSON')
-    if (kind === FRAME.exit) sink.exit(endingOf(parsed.value))
+    if (kind === FRAME.exit) sink.exit(parseEnding(parsed.value))
     else sink.error(guestRefusal(parsed.value))
   }
   const begin = () => {
@@ -113,7 +131,7 @@ export function createFrameReader(from: { stdout_offset: number; stderr_offset: 
 }
 
 /** Joins neighbouring pieces of one stream; what is handed on never exceeds the bound of a frame. */
-function createRun(sink: FrameSink) {
+function createRun(sink: Pick<FrameSink, 'output'>) {
   let stream: 'stdout' | 'stderr' = 'stdout'
   let offset = 0
   let bytes = 0
@@ -138,7 +156,7 @@ function createRun(sink: FrameSink) {
   }
 }
 
-function readHeader(head: Buffer): Header {
+export function readHeader(head: Buffer): Header {
   const high = head.readUInt32BE(8)
   if (head.readUIntBE(1, 3) !== 0 || high >= OFFSET_HIGH_MAX) throw nonsense('a header that is not one')
   return { kind: head.readUInt8(0), length: head.readUInt32BE(4), offset: high * 2 ** 32 + head.readUInt32BE(12) }

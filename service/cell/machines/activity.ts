@@ -2,9 +2,28 @@ import type { Clock } from '../../lib/clock.ts'
 import type { Activity } from './store.ts'
 import type { ActivityKind } from './table.ts'
 
+/** A call or a stream in progress. */
+export interface Hold {
+  what: 'call' | 'stream'
+  since: Date
+  route: string | null
+  session_id: string | null
+}
+
+/** What this process saw of a workspace's use. */
+export interface SeenUse {
+  active_at: Date
+  tool_call_at: Date | null
+  /** Oldest first. */
+  holds: readonly Hold[]
+}
+
+/** Which call it is, for those who ask what keeps a workspace awake. */
+export type Holder = Pick<Hold, 'route' | 'session_id'>
+
 interface Use {
   calls: number
-  streams: number
+  holds: Set<Hold>
   active_at: Date
   tool_call_at: Date | null
   keepalive_until: Date | null
@@ -17,13 +36,14 @@ interface Use {
 export interface ActivityLedger {
   touch(workspace_id: string, kind: ActivityKind): void
   keepalive(workspace_id: string, until: Date): void
-  holdAwake(workspace_id: string, what: 'call' | 'stream'): Disposable
+  holdAwake(workspace_id: string, what: 'call' | 'stream', holder?: Holder): Disposable
   /** Resolves when no call is in progress, or after the limit. */
   drained(workspace_id: string, limit_ms: number): Promise<void>
   inUse(workspace_id: string): boolean
   /** Last activity that this process saw. */
   lastActive(workspace_id: string): Date | undefined
   lastToolCall(workspace_id: string): Date | undefined
+  seen(workspace_id: string): SeenUse | undefined
   /** What is not in the rows yet, with `put back` in case they cannot be written. */
   take(): { activity: Activity[]; putBack(): void }
 }
@@ -35,7 +55,7 @@ export function createActivityLedger(clock: Clock): ActivityLedger {
     if (known) return known
     const use: Use = {
       calls: 0,
-      streams: 0,
+      holds: new Set(),
       active_at: clock.now(),
       tool_call_at: null,
       keepalive_until: null,
@@ -57,17 +77,17 @@ export function createActivityLedger(clock: Clock): ActivityLedger {
       use.keepalive_until = until
       use.unwritten = true
     },
-    holdAwake(workspace_id, what) {
+    holdAwake(workspace_id, what, { route, session_id } = { route: null, session_id: null }) {
       const use = useOf(workspace_id)
-      const counter = what === 'call' ? 'calls' : 'streams'
-      use[counter] += 1
       mark(use, false)
-      let held = true
+      const hold = { what, since: use.active_at, route, session_id }
+      const calls = what === 'call' ? 1 : 0
+      use.holds.add(hold)
+      use.calls += calls
       return {
         [Symbol.dispose]() {
-          if (!held) return
-          held = false
-          use[counter] -= 1
+          if (!use.holds.delete(hold)) return
+          use.calls -= calls
           mark(use, false)
           if (use.calls === 0) for (const wake of use.drained) wake()
         },
@@ -85,14 +105,18 @@ export function createActivityLedger(clock: Clock): ActivityLedger {
     },
     inUse(workspace_id) {
       const use = uses.get(workspace_id)
-      return use !== undefined && use.calls + use.streams > 0
+      return use !== undefined && use.holds.size > 0
     },
     lastActive: (workspace_id) => uses.get(workspace_id)?.active_at,
     lastToolCall: (workspace_id) => uses.get(workspace_id)?.tool_call_at ?? undefined,
+    seen(workspace_id) {
+      const use = uses.get(workspace_id)
+      return use && { active_at: use.active_at, tool_call_at: use.tool_call_at, holds: [...use.holds] }
+    },
     take() {
-      const taken = [...uses].filter(([, use]) => use.unwritten || use.calls + use.streams > 0)
+      const taken = [...uses].filter(([, use]) => use.unwritten || use.holds.size > 0)
       for (const [, use] of taken) {
-        if (use.calls + use.streams > 0) use.active_at = clock.now()
+        if (use.holds.size > 0) use.active_at = clock.now()
         use.unwritten = false
       }
       const activity = taken.map(([workspace_id, { active_at, tool_call_at, keepalive_until }]) => ({
@@ -121,6 +145,6 @@ const USES_MAX = 10_000
 function forgetOld(uses: Map<string, Use>): void {
   for (const [workspace_id, use] of uses) {
     if (uses.size <= USES_MAX) return
-    if (!use.unwritten && use.calls + use.streams === 0 && use.drained.size === 0) uses.delete(workspace_id)
+    if (!use.unwritten && use.holds.size === 0 && use.drained.size === 0) uses.delete(workspace_id)
   }
 }

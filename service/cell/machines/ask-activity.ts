@@ -1,11 +1,30 @@
 import { request } from 'node:http'
+import { LIMITS } from '../../../contract/limits.ts'
 import type { LiveMachine } from './table.ts'
 
 const DEADLINE_MS = 2000
-const ANSWER_BYTES_MAX = 4096
+const ALIVE_DEADLINE_MS = 1000
+const ANSWER_BYTES_MAX = 16 << 10
 
-/** Until when commands that run in the guest keep it from idle suspend; null: none do, as far as the guest says. */
-export type AskActivity = (machine: LiveMachine) => Promise<Date | null>
+/** A command started through exec that keeps the workspace from idle suspend. */
+export interface BusyCommand {
+  session_id: string
+  started_at: Date
+  busy_until: Date
+}
+
+/** What the guest says of its commands. */
+export interface GuestActivity {
+  /** Until when those that run keep it from idle suspend; null: none does. */
+  busy_until: Date | null
+  /** When the last one ended; null: none has. */
+  last_ended_at: Date | null
+  /** Those that count longest, a few. */
+  commands: BusyCommand[]
+}
+
+/** null: it says nothing that can be understood. */
+export type AskActivity = (machine: LiveMachine) => Promise<GuestActivity | null>
 
 /**
  * Asks the machine's agent. Nothing that it says is trusted: an answer that is not one, or none within two seconds, counts as
@@ -13,19 +32,45 @@ export type AskActivity = (machine: LiveMachine) => Promise<Date | null>
  */
 export const askActivity: AskActivity = async (machine) => {
   try {
-    return busyUntil(JSON.parse(await get(machine)))
+    return activityOf(JSON.parse(await get(machine)))
   } catch {
     return null // see above
   }
 }
 
-function busyUntil(answer: unknown): Date | null {
-  if (typeof answer !== 'object' || answer === null || !('busy_until' in answer) || typeof answer.busy_until !== 'string') return null
-  const until = new Date(answer.busy_until)
-  return Number.isNaN(until.getTime()) ? null : until
+/** Whether the machine's agent answers at all within a second, whatever it says. */
+export type AskAlive = (machine: LiveMachine) => Promise<boolean>
+
+export const askAlive: AskAlive = (machine) =>
+  get(machine, ALIVE_DEADLINE_MS).then(
+    () => true,
+    () => false, // which is the answer
+  )
+
+const COMMANDS_MAX = 16
+const SESSION_ID = new RegExp(`^[A-Za-z0-9._:-]{1,${LIMITS.session_id_characters_max}}$`)
+
+function activityOf(answer: unknown): GuestActivity | null {
+  if (typeof answer !== 'object' || answer === null) return null
+  const { busy_until, last_ended_at, commands } = answer as Record<string, unknown>
+  const listed = Array.isArray(commands) ? commands.slice(0, COMMANDS_MAX) : []
+  return { busy_until: dateOf(busy_until), last_ended_at: dateOf(last_ended_at), commands: listed.flatMap(commandOf) }
 }
 
-function get({ address, agent_key, epoch }: LiveMachine): Promise<string> {
+function commandOf(said: unknown): BusyCommand[] {
+  if (typeof said !== 'object' || said === null) return []
+  const { session_id, ...times } = said as Record<string, unknown>
+  const [started_at, busy_until] = [dateOf(times['started_at']), dateOf(times['busy_until'])]
+  const named = typeof session_id === 'string' && SESSION_ID.test(session_id)
+  return named && started_at !== null && busy_until !== null ? [{ session_id, started_at, busy_until }] : []
+}
+
+function dateOf(text: unknown): Date | null {
+  const date = new Date(typeof text === 'string' ? text : Number.NaN)
+  return Number.isNaN(date.getTime()) ? null : date
+}
+
+function get({ address, agent_key, epoch }: LiveMachine, deadline_ms = DEADLINE_MS): Promise<string> {
   const { promise, resolve, reject } = Promise.withResolvers<string>()
   const headers = { authorization: `Bearer ${agent_key}`, 'x-berth-epoch': String(epoch) }
   const outgoing = request(`http://${address}/activity`, { headers, agent: false }, (answer) => {
@@ -38,7 +83,7 @@ function get({ address, agent_key, epoch }: LiveMachine): Promise<string> {
     answer.on('end', () => resolve(text))
     answer.on('error', reject)
   })
-  const deadline = setTimeout(() => outgoing.destroy(new Error('No answer')), DEADLINE_MS)
+  const deadline = setTimeout(() => outgoing.destroy(new Error('No answer')), deadline_ms)
   outgoing.on('error', reject)
   outgoing.end()
   return promise.finally(() => clearTimeout(deadline))

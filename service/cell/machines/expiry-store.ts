@@ -12,7 +12,7 @@ export async function dropTombstones(db: Db, deleted_before: Date): Promise<numb
   return db.transaction().execute(async (tx) => {
     const rows = await tx
       .selectFrom('workspaces')
-      .select('id')
+      .select(['id', 'ended_reason'])
       .where('observed_state', '=', 'deleted')
       .where('deleted_at', '<', deleted_before)
       .limit(BATCH)
@@ -21,6 +21,8 @@ export async function dropTombstones(db: Db, deleted_before: Date): Promise<numb
       .execute()
     const ids = rows.map(({ id }) => id)
     if (ids.length === 0) return 0
+    // A fork that captured nothing: its key names nothing that ever was.
+    const never_used = rows.filter(({ ended_reason }) => ended_reason === 'fork_failed').map(({ id }) => id)
     await tx.deleteFrom('agent_sessions').where('workspace_id', 'in', ids).execute()
     await tx.deleteFrom('checkpoints').where('workspace_id', 'in', ids).execute()
     await tx.deleteFrom('workspace_holds').where('workspace_id', 'in', ids).execute()
@@ -28,8 +30,24 @@ export async function dropTombstones(db: Db, deleted_before: Date): Promise<numb
     await tx.updateTable('operations').set({ source_workspace_id: null }).where('source_workspace_id', 'in', ids).execute()
     await tx.deleteFrom('operations').where('workspace_id', 'in', ids).execute()
     await tx.deleteFrom('workspaces').where('id', 'in', ids).execute()
+    if (never_used.length > 0) await tx.deleteFrom('workspace_keys').where('workspace_id', 'in', never_used).execute()
     return ids.length
   })
+}
+
+/**
+ * Checkpoints that were kept for a while only. One that a workspace would resume from stays, and one that an operation may be at
+ * work on. Their files go with the next comparison of rows and host.
+ */
+export async function dropExpiredCheckpoints(db: Db, now: Date): Promise<number> {
+  const { rows } = await sql`
+    delete from checkpoints where id in (
+      select c.id from checkpoints c join workspaces w on w.id = c.workspace_id
+      where c.expires_at < ${now} and w.checkpoint_id is distinct from c.id
+        and not exists (select from workspace_holds h where h.workspace_id = w.id)
+      limit ${BATCH}
+    ) returning id`.execute(db)
+  return rows.length
 }
 
 /** Idempotency entries that no repeat may be answered from any more. */

@@ -2,7 +2,7 @@ import type { Logger } from 'pino'
 import { LIMITS } from '../../../contract/limits.ts'
 import type { Db } from '../../db/database.ts'
 import type { Clock } from '../../lib/clock.ts'
-import { dropIdempotencyEntries, dropTombstones } from './expiry-store.ts'
+import { dropExpiredCheckpoints, dropIdempotencyEntries, dropTombstones } from './expiry-store.ts'
 
 export interface ExpiryContext {
   db: Db
@@ -25,6 +25,8 @@ export function startExpiry(context: ExpiryContext, signal: AbortSignal): void {
 export async function expire({ db, clock, log }: ExpiryContext): Promise<void> {
   const now_ms = clock.now().getTime()
   await dropIdempotencyEntries(db, new Date(now_ms - LIMITS.idempotency_seconds * 1000))
+  const checkpoints = await dropExpiredCheckpoints(db, new Date(now_ms))
+  if (checkpoints > 0) log.info({ checkpoints }, 'removed expired checkpoints')
   const tombstones = await dropTombstones(db, new Date(now_ms - LIMITS.tombstone_days * DAY_MS))
   if (tombstones > 0) log.info({ tombstones }, 'removed tombstones')
 }

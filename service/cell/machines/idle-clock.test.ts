@@ -2,6 +2,11 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { createWorld, type Process, type World } from '../../../tests/engine/world.ts'
 import pino from 'pino'
+import { idleRule } from '../../core/workspaces/idle.ts'
+import { learnedSeconds, noteGap, type IdleGaps } from '../../core/workspaces/idle-gaps.ts'
+import { HostFailure } from '../links/hostd.ts'
+import type { GuestActivity } from './ask-activity.ts'
+import { flushActivity } from './flush.ts'
 import { look } from './idle-clock.ts'
 
 async function running(world: World, options: Parameters<World['open']>[0] = {}): Promise<string> {
@@ -11,11 +16,12 @@ async function running(world: World, options: Parameters<World['open']>[0] = {})
 }
 
 /** One look of the idle clock at this moment. */
-async function lookNow(world: World, process: Process, busy_until: Date | null = null): Promise<void> {
+async function lookNow(world: World, process: Process, said: Partial<GuestActivity> = {}): Promise<void> {
   const { id: cell_id } = await world.db.selectFrom('cells').select('id').executeTakeFirstOrThrow()
   const { clock, ids } = world
   const context = { cell_id, db: world.database.cell, clock, ids, table: process.table, log: pino({ level: 'silent' }) }
-  await look({ ...context, ask_activity: async () => busy_until, started_at: new Date(0) })
+  const ask_activity = async () => ({ busy_until: null, last_ended_at: null, commands: [], ...said })
+  await look({ ...context, ask_activity, started_at: new Date(0) })
 }
 
 async function lastOperation(world: World, workspace_id: string) {
@@ -68,7 +74,7 @@ test('calls, streams, keepalives and running commands keep it awake', async () =
   await lookNow(world, process)
   assert.equal(await kind(), 'open')
   world.clock.advance(2)
-  await lookNow(world, process, new Date(world.clock.now().getTime() + 60_000))
+  await lookNow(world, process, { busy_until: new Date(world.clock.now().getTime() + 60_000) })
   assert.equal(await kind(), 'open')
   world.clock.advance(121)
   await lookNow(world, process)
@@ -135,4 +141,130 @@ test('a tool call after the request cancels it, a port request does not', async 
   await lookNow(world, process)
   assert.deepEqual([(await lastOperation(world, called)).kind, (await lastOperation(world, visited)).kind], ['open', 'suspend'])
   assert.equal((await world.workspace(called)).suspend_requested_at, null)
+})
+
+test('idleness counts from the end of the last command, whether it was seen to run or not', async () => {
+  await using world = await createWorld()
+  const process = await world.startProcess()
+  const [unseen, seen] = [await running(world, { idle_policy: 'fixed:60' }), await running(world, { idle_policy: 'fixed:60' })]
+  const kind = async (id: string) => (await lastOperation(world, id)).kind
+  world.clock.advance(61)
+  // Both are due: one's command ended ten seconds ago, nobody had asked meanwhile.
+  const last_ended_at = new Date(world.clock.now().getTime() - 10_000)
+  await lookNow(world, process, { last_ended_at })
+  assert.deepEqual([await kind(unseen), (await world.workspace(unseen)).busy_until], ['open', last_ended_at])
+  world.clock.advance(1)
+  await lookNow(world, process, { busy_until: new Date(world.clock.now().getTime() + 3000_000) })
+  world.clock.advance(48)
+  await lookNow(world, process, { busy_until: new Date(world.clock.now().getTime() + 3000_000), last_ended_at })
+  world.clock.advance(2)
+  const ended_at = world.clock.now()
+  await lookNow(world, process, { last_ended_at: ended_at })
+  assert.deepEqual([await kind(seen), (await world.workspace(seen)).busy_until], ['open', ended_at])
+  world.clock.advance(58)
+  await lookNow(world, process, { last_ended_at: ended_at })
+  assert.equal(await kind(seen), 'open')
+  world.clock.advance(3)
+  await lookNow(world, process, { last_ended_at: ended_at })
+  assert.equal(await kind(seen), 'suspend')
+})
+
+test('a guest that always says that a command has just ended is suspended a day after the last call', async () => {
+  await using world = await createWorld()
+  const process = await world.startProcess()
+  const id = await running(world, { idle_policy: 'fixed:7200' })
+  const kind = async () => (await lastOperation(world, id)).kind
+  for (let hours = 0; hours < 25; hours++) {
+    assert.equal(await kind(), 'open', `after ${hours} hours`)
+    world.clock.advance(3600)
+    await lookNow(world, process, { last_ended_at: world.clock.now() })
+  }
+  world.clock.advance(3600)
+  await lookNow(world, process, { last_ended_at: world.clock.now() })
+  assert.equal(await kind(), 'suspend')
+})
+
+test('the gaps that a workspace leaves make its timeout, by the rule in SQL as in TypeScript, over suspends and restarts', async () => {
+  await using world = await createWorld()
+  let process = await world.startProcess()
+  const id = await running(world)
+  let expected: IdleGaps | null = null
+  let active_at = (await world.workspace(id)).active_at
+  const note = async () => {
+    const row = await world.workspace(id)
+    expected = noteGap(expected, (row.active_at.getTime() - active_at.getTime()) / 1000)
+    active_at = row.active_at
+    for (const [i, weight] of (expected ?? []).entries())
+      assert.ok(Math.abs((row.idle_gaps?.[i] ?? Number.NaN) - weight) < 1e-5, `bucket ${i}`)
+  }
+  for (const seconds of [5, 9.5, 10.5, 13, 100, 290, 13_000, 14_500, 1e6]) {
+    world.clock.advance(seconds)
+    process.table.touch(id, 'tool_call')
+    await flushActivity(world.database.cell, process.table)
+    await note()
+  }
+  for (let night = 0; night < 3; night++) {
+    await world.ended(await world.operate(id, 'suspend'))
+    await process.kill()
+    process = await world.startProcess()
+    world.clock.advance(86_400)
+    await world.ended(await world.operate(id, 'resume'))
+    await note()
+  }
+  const { lifetime, idle_policy, idle_gaps } = await world.workspace(id)
+  const rule = idleRule({ lifetime, idle_policy, idle_gaps, template_defaults: {} })
+  assert.deepEqual(rule, { policy: 'adaptive', timeout_seconds: learnedSeconds(expected), basis: 'learned' })
+})
+
+test('time in which a command or a keepalive kept it awake is no gap', async () => {
+  await using world = await createWorld()
+  const process = await world.startProcess()
+  const id = await running(world)
+  const now_ms = world.clock.now().getTime()
+  const kept = { busy_until: new Date(now_ms + 500_000), keepalive_until: new Date(now_ms + 300_000) }
+  await world.db.updateTable('workspaces').set(kept).where('id', '=', id).execute()
+  world.clock.advance(505)
+  process.table.touch(id, 'other')
+  await flushActivity(world.database.cell, process.table)
+  assert.equal((await world.workspace(id)).idle_gaps, null)
+  world.clock.advance(86_400)
+  process.table.touch(id, 'other')
+  await flushActivity(world.database.cell, process.table)
+  assert.equal((await world.workspace(id)).idle_gaps?.[24], 1)
+})
+
+test('T110: a workspace that cannot be saved runs on as it was, and is tried again ever more rarely', async () => {
+  await using world = await createWorld()
+  const process = await world.startProcess()
+  const id = await running(world, { idle_policy: 'fixed:60' })
+  const guest = world.host.guest(id)
+  guest.memory.set('canary', 'in memory')
+  const before = await world.workspace(id)
+  const suspends = async () =>
+    world.db.selectFrom('operations').selectAll().where('workspace_id', '=', id).where('kind', '=', 'suspend').orderBy('id').execute()
+  {
+    using _ = world.host.intercept('checkpoint', 'before', () => {
+      throw new HostFailure('checkpoint_failed', 'a deleted file is open', { retryable: false })
+    })
+    for (let second = 0; second < 1500; second += 20) {
+      world.clock.advance(20)
+      await lookNow(world, process)
+      const last = (await suspends()).at(-1)
+      if (last) assert.equal((await world.ended(last.id)).state, 'failed')
+    }
+  }
+  const failed = await suspends()
+  const waits = failed
+    .slice(1)
+    .map((one, i) => Math.round((one.created_at.getTime() - (failed[i]?.completed_at?.getTime() ?? 0)) / 20_000) * 20)
+  assert.deepEqual(waits, [60, 120, 240, 480])
+  const row = await world.workspace(id)
+  assert.deepEqual([row.observed_state, row.desired_state, row.ownership_epoch], ['running', 'running', before.ownership_epoch])
+  assert.deepEqual([row.active_at, row.idle_failures], [before.active_at, 5])
+  assert.deepEqual([world.host.guest(id) === guest, guest.memory.get('canary')], [true, 'in memory'])
+  world.clock.advance(960)
+  await lookNow(world, process)
+  assert.equal((await world.ended((await lastOperation(world, id)).id)).state, 'succeeded')
+  const { observed_state, idle_failures, idle_retry_at } = await world.workspace(id)
+  assert.deepEqual([observed_state, idle_failures, idle_retry_at], ['suspended', 0, null])
 })

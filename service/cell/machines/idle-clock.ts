@@ -1,5 +1,5 @@
 import { LIMITS } from '../../../contract/limits.ts'
-import { nextEligibleAt, pendingSuspend, type PendingSuspend } from '../../core/workspaces/idle.ts'
+import { countsUntil, idleFrom, nextIdleEnd, pendingSuspend } from '../../core/workspaces/idle.ts'
 import type { Clock } from '../../lib/clock.ts'
 import type { Ids } from '../../lib/ids.ts'
 import type { Db } from '../../db/database.ts'
@@ -21,14 +21,20 @@ export interface IdleContext {
 }
 
 const LOOK_MS = 5000
+/** A guest whose commands run is asked again: they may end long before their time is up. No timeout over that end is shorter. */
+const ASK_AGAIN_MS = LIMITS.idle_adaptive_seconds_min * 1000
+
+/** When guests with running commands were last asked. */
+export type Asked = Map<string, Date>
 
 /** Suspends what has been idle long enough, and ends idle sessions. */
 export function startIdleClock(context: IdleContext, signal: AbortSignal): void {
   let looking = false
+  const asked: Asked = new Map()
   const timer = setInterval(() => {
     if (looking) return
     looking = true
-    look(context)
+    look(context, asked)
       .catch((error: unknown) => context.log.warn({ err: error }, 'the idle clock could not look'))
       .finally(() => {
         looking = false
@@ -38,53 +44,82 @@ export function startIdleClock(context: IdleContext, signal: AbortSignal): void 
   signal.addEventListener('abort', () => clearInterval(timer), { once: true })
 }
 
-/** One look at every running workspace. */
-export async function look(context: IdleContext): Promise<void> {
+/** One look at every running workspace that may be idle. */
+export async function look(context: IdleContext, asked: Asked = new Map()): Promise<void> {
   const now = context.clock.now()
-  for (const row of await readIdle(context.db, context.cell_id)) {
+  const rows = await readIdle(context.db, context.cell_id, now)
+  forgetOthers(asked, rows)
+  for (const row of rows) {
     const seen = withMemory(context, row)
     if (seen.suspend_requested_at !== null && pendingSuspend(seen) === null) await dropSuspendRequest(context.db, seen)
     if (context.table.activity.inUse(row.id)) continue
-    const eligible_at = nextEligibleAt(seen)
-    if (eligible_at === null || eligible_at > now || (await isBusy(context, row.id, now))) continue
-    await end(context, row, seen, now)
+    const is_due = (nextIdleEnd(seen)?.at ?? LATER) <= now
+    if (!is_due && !askAgain(seen, asked, now)) continue
+    if (await commandsKeep(context, seen, asked, now)) continue
+    if (is_due) await end(context, row.id, now)
   }
+}
+
+const LATER = new Date(8.64e15)
+
+/** What does not run any more is not asked again. */
+function forgetOthers(asked: Asked, rows: IdleRow[]): void {
+  const present = new Set(rows.map(({ id }) => id))
+  for (const id of asked.keys()) if (!present.has(id)) asked.delete(id)
+}
+
+function askAgain({ id, busy_until }: IdleRow, asked: Asked, now: Date): boolean {
+  if (busy_until === null || busy_until <= now) return false
+  const last = asked.get(id)
+  return last === undefined || now.getTime() - last.getTime() >= ASK_AGAIN_MS
 }
 
 /** The row as it would be if everything in memory were written. */
 function withMemory({ table, started_at }: IdleContext, row: IdleRow): IdleRow {
   const last = table.activity.lastActive(row.id)
   const active_at = new Date(Math.max(row.active_at.getTime(), started_at.getTime(), last?.getTime() ?? 0))
-  return { ...row, active_at, tool_call_at: table.activity.lastToolCall(row.id) ?? row.tool_call_at }
+  return { ...row, active_at, tool_call_at: later(row.tool_call_at, table.activity.lastToolCall(row.id) ?? null) }
 }
 
-/** Only what is about to be suspended is asked: a question to every guest every few seconds would keep them all awake. */
-async function isBusy(context: IdleContext, workspace_id: string, now: Date): Promise<boolean> {
-  const machine = context.table.get(workspace_id)?.machine
-  if (!machine) return false
-  const said = await context.ask_activity(machine)
-  if (said === null || said <= now) return false
-  const latest = new Date(now.getTime() + LIMITS.command_busy_seconds_max * 1000)
-  await noteBusy(context.db, workspace_id, said < latest ? said : latest)
-  // Idleness counts from the end of the command, which may come long before its time is up.
-  context.table.touch(workspace_id, 'other')
+function later(a: Date | null, b: Date | null): Date | null {
+  return a !== null && (b === null || a > b) ? a : b
+}
+
+/**
+ * Whether commands that run, or ended not long ago, put idleness off. Only what is about to be suspended is asked, and what was busy:
+ * a question to every guest every few seconds would keep them all awake.
+ */
+async function commandsKeep(context: IdleContext, seen: IdleRow, asked: Asked, now: Date): Promise<boolean> {
+  const machine = (context.table.get(seen.id) ?? (await context.table.fresh(seen.id)))?.machine
+  const said = machine?.state === 'running' ? await context.ask_activity(machine) : null
+  const counts_until = said?.busy_until ? countsUntil(said.busy_until, seen, now) : null
+  if (counts_until !== null && counts_until > now) {
+    asked.set(seen.id, now)
+    await noteBusy(context.db, seen.id, counts_until)
+    return true
+  }
+  asked.delete(seen.id)
+  const was_busy = seen.busy_until !== null && seen.busy_until > now
+  const ended_at = countsUntil(said?.last_ended_at ?? (was_busy ? now : seen.active_at), seen, now)
+  if (!was_busy && ended_at <= idleFrom(seen)) return false
+  await noteBusy(context.db, seen.id, ended_at < now ? ended_at : now)
   return true
 }
 
-async function end(context: IdleContext, row: IdleRow, seen: IdleRow, now: Date): Promise<void> {
-  const operation: SystemOperation = { id: context.ids.next(), ...cause(seen, now) }
-  const begun = await beginBySystem(context.db, row, operation, now)
-  if (begun) context.log.info({ workspace_id: row.id, operation_id: operation.id, ...operation.input }, `idle: ${operation.kind}`)
+/** Judged once more under the row's lock: a call, a cancellation or a keepalive may have come while the guest was asked. */
+async function end(context: IdleContext, workspace_id: string, now: Date): Promise<void> {
+  const begun = await beginBySystem(context.db, workspace_id, (row) => operationOf(context, row, now), now)
+  if (begun) context.log.info({ workspace_id, operation_id: begun.id, ...begun.input }, `idle: ${begun.kind}`)
 }
 
-function cause(seen: IdleRow, now: Date): Pick<SystemOperation, 'kind' | 'input'> {
-  if (seen.lifetime === 'session') return { kind: 'delete', input: { reason: 'idle_timeout' } }
-  const asked = pendingSuspend(seen)
-  if (asked === null || !isDue(asked, seen, now)) return { kind: 'suspend', input: { reason: 'idle_timeout' } }
-  const { requested_at, after_seconds } = asked
-  return { kind: 'suspend', input: { reason: 'requested_after_idle', requested_at: requested_at.toISOString(), after_seconds } }
-}
-
-function isDue(asked: PendingSuspend, { active_at }: IdleRow, now: Date): boolean {
-  return asked.not_before <= now && active_at.getTime() + asked.after_seconds * 1000 <= now.getTime()
+/** What idleness means for the workspace at this moment; null: nothing yet. */
+function operationOf(context: IdleContext, row: IdleRow, now: Date): SystemOperation | null {
+  if (context.table.activity.inUse(row.id)) return null
+  const due = nextIdleEnd(withMemory(context, row))
+  if (due === null || due.at > now) return null
+  const id = context.ids.next()
+  if (row.lifetime === 'session') return { id, kind: 'delete', input: { reason: 'idle_timeout' } }
+  if (due.asked === null) return { id, kind: 'suspend', input: { reason: 'idle_timeout' } }
+  const { requested_at, after_seconds } = due.asked
+  return { id, kind: 'suspend', input: { reason: 'requested_after_idle', requested_at: requested_at.toISOString(), after_seconds } }
 }

@@ -1,7 +1,9 @@
 import { sql } from 'kysely'
+import { LIMITS } from '../../../contract/limits.ts'
 import { machineState, type ObservedState } from '../../../contract/states/machine.ts'
-import type { IdleFacts } from '../../core/workspaces/idle.ts'
+import { idleRetryAt, type IdleFacts } from '../../core/workspaces/idle.ts'
 import type { Db } from '../../db/database.ts'
+import type { Tx } from '../../db/reader.ts'
 
 /** A running workspace that nothing holds, with all that its idleness depends on. */
 export interface IdleRow extends IdleFacts {
@@ -10,12 +12,41 @@ export interface IdleRow extends IdleFacts {
   project_id: string
   key: string
   observed_state: ObservedState
-  ownership_epoch: number
   cell_id: string | null
 }
 
-export async function readIdle(db: Db, cell_id: string): Promise<IdleRow[]> {
-  const rows = await db
+/** Every workspace of the cell that idleness may suspend soon, or that has a request which may be void. */
+export async function readIdle(db: Db, cell_id: string, now: Date): Promise<IdleRow[]> {
+  const latest = new Date(now.getTime() - LIMITS.idle_adaptive_seconds_min * 1000)
+  const rows = await running(db)
+    .where('w.cell_id', '=', cell_id)
+    .where(
+      sql<boolean>`(w.suspend_requested_at is not null or (w.idle_policy is distinct from 'never' and w.active_at <= ${latest}
+        and (w.keepalive_until is null or w.keepalive_until <= ${now}) and (w.idle_retry_at is null or w.idle_retry_at <= ${now})))`,
+    )
+    .execute()
+  return rows.map(idleRow)
+}
+
+/**
+ * Those whose organization has used up its allowance: they are suspended, idle or not (App, "Workspace observed state").
+ * @param failed_before a suspend that has failed since then is not begun again yet.
+ */
+export async function readExhausted(db: Db, cell_id: string, failed_before: Date): Promise<string[]> {
+  const rows = await running(db)
+    .innerJoin('organizations as g', 'g.id', 'w.organization_id')
+    .where('g.allowance_exhausted', 'is not', null)
+    .where('w.cell_id', '=', cell_id)
+    .where(
+      sql<boolean>`not exists (select from operations o
+        where o.workspace_id = w.id and o.kind = 'suspend' and o.state = 'failed' and o.completed_at >= ${failed_before})`,
+    )
+    .execute()
+  return rows.map(({ id }) => id)
+}
+
+function running(db: Db | Tx) {
+  return db
     .selectFrom('workspaces as w')
     .innerJoin('template_versions as v', 'v.id', 'w.template_version_id')
     .leftJoin('workspace_holds as h', 'h.workspace_id', 'w.id')
@@ -25,7 +56,6 @@ export async function readIdle(db: Db, cell_id: string): Promise<IdleRow[]> {
       'w.project_id',
       'w.key',
       'w.observed_state',
-      'w.ownership_epoch',
       'w.cell_id',
       'w.lifetime',
       'w.idle_policy',
@@ -36,23 +66,19 @@ export async function readIdle(db: Db, cell_id: string): Promise<IdleRow[]> {
       'w.suspend_requested_at',
       'w.suspend_after_seconds',
       'w.suspend_not_before',
-      'v.settings',
+      'w.idle_gaps',
+      'w.idle_failures',
+      'w.idle_retry_at',
     ])
-    .where('w.cell_id', '=', cell_id)
+    .select(sql<IdleFacts['template_defaults'] | null>`v.settings -> 'defaults'`.as('defaults'))
     .where('w.observed_state', '=', 'running')
     .where('w.desired_state', '=', 'running')
     .where('w.mode', '=', 'processful')
     .where('h.operation_id', 'is', null)
-    .execute()
-  return rows.map(({ settings, ...row }) => ({
-    ...row,
-    observed_state: row.observed_state as ObservedState,
-    template_defaults: defaultsOf(settings),
-  }))
 }
 
-function defaultsOf(settings: object): IdleFacts['template_defaults'] {
-  return 'defaults' in settings && typeof settings.defaults === 'object' && settings.defaults !== null ? settings.defaults : {}
+function idleRow({ defaults, ...row }: Awaited<ReturnType<ReturnType<typeof running>['executeTakeFirstOrThrow']>>): IdleRow {
+  return { ...row, observed_state: row.observed_state as ObservedState, template_defaults: defaults ?? {} }
 }
 
 export interface SystemOperation {
@@ -63,40 +89,42 @@ export interface SystemOperation {
 
 /**
  * The operation that a caller could have asked for, asked for by the service: by the same rules, in one transaction.
- * @returns false where the workspace is held, or is not as it was seen any more.
+ * @param choose judges the row as it is under its lock; null begins nothing.
+ * @returns what has begun; null also where the workspace is held, or does not run any more.
  */
-export async function beginBySystem(db: Db, seen: IdleRow, operation: SystemOperation, now: Date): Promise<boolean> {
+export async function beginBySystem(
+  db: Db,
+  workspace_id: string,
+  choose: (row: IdleRow) => SystemOperation | null,
+  now: Date,
+): Promise<SystemOperation | null> {
   return db.transaction().execute(async (tx) => {
-    const changes = operation.kind === 'suspend' ? ({ desired_state: 'suspended' } as const) : deletion(now)
-    const { numUpdatedRows } = await tx
+    // Locked first and read then: one statement that waits for the lock would see the hold as it was before.
+    await sql`select 1 from workspaces where id = ${workspace_id} for no key update`.execute(tx)
+    const found = await running(tx).where('w.id', '=', workspace_id).executeTakeFirst()
+    if (found === undefined) return null
+    const row = idleRow(found)
+    const operation = choose(row)
+    if (operation === null) return null
+    const observed_state = machineState(row.observed_state, BEGINS[operation.kind])
+    if (observed_state === null) return null
+    const changes = operation.kind === 'suspend' ? ({ desired_state: 'suspended' } as const) : { ...deletion(now), observed_state }
+    await tx
       .updateTable('workspaces')
       .set({ ...changes, suspend_requested_at: null, suspend_after_seconds: null, suspend_not_before: null, updated_at: now })
-      .where('id', '=', seen.id)
-      .where('observed_state', '=', seen.observed_state)
-      .where('desired_state', '=', 'running')
-      .where('ownership_epoch', '=', seen.ownership_epoch)
-      .where('deleted_at', 'is', null)
-      .where('active_at', '<=', seen.active_at)
-      .where(sql<boolean>`not exists (select from workspace_holds h where h.workspace_id = workspaces.id)`)
-      .executeTakeFirst()
-    if (numUpdatedRows !== 1n || machineState(seen.observed_state, BEGINS[operation.kind]) === null) return false
-    const { organization_id, project_id, cell_id } = seen
-    const common = { organization_id, project_id, workspace_id: seen.id, cell_id, created_at: now, updated_at: now }
+      .where('id', '=', row.id)
+      .execute()
+    const { organization_id, project_id, cell_id } = row
+    const common = { organization_id, project_id, workspace_id: row.id, cell_id, created_at: now, updated_at: now }
     await tx
       .insertInto('operations')
       .values({ ...common, id: operation.id, kind: operation.kind, state: 'queued', input: JSON.stringify(operation.input) })
       .execute()
-    await tx.insertInto('workspace_holds').values({ workspace_id: seen.id, operation_id: operation.id, gate: 'closed' }).execute()
+    await tx.insertInto('workspace_holds').values({ workspace_id: row.id, operation_id: operation.id, gate: 'closed' }).execute()
     if (operation.kind === 'delete') {
-      await tx
-        .updateTable('workspace_keys')
-        .set({ reusable: true })
-        .where('organization_id', '=', organization_id)
-        .where('key', '=', seen.key)
-        .where('workspace_id', '=', seen.id)
-        .execute()
+      await tx.updateTable('workspace_keys').set({ reusable: true }).where('workspace_id', '=', row.id).execute()
     }
-    return true
+    return operation
   })
 }
 
@@ -116,11 +144,31 @@ export async function dropSuspendRequest(db: Db, seen: IdleRow): Promise<void> {
     .execute()
 }
 
-/** What the agent said of commands that still run. */
+/** Until when commands count, or when the last one ended. */
 export async function noteBusy(db: Db, workspace_id: string, busy_until: Date): Promise<void> {
-  await db
+  await db.updateTable('workspaces').set({ busy_until }).where('id', '=', workspace_id).execute()
+}
+
+/** An idle suspend failed: the next one waits, the longer the more have failed. */
+export async function noteFailure(tx: Tx, workspace_id: string, now: Date): Promise<void> {
+  const { idle_failures } = await tx
     .updateTable('workspaces')
-    .set({ busy_until: sql<Date>`greatest(busy_until, ${busy_until})` })
+    .set({ idle_failures: sql<number>`idle_failures + 1` })
     .where('id', '=', workspace_id)
+    .returning('idle_failures')
+    .executeTakeFirstOrThrow()
+  await tx
+    .updateTable('workspaces')
+    .set({ idle_retry_at: idleRetryAt(idle_failures, now) })
+    .where('id', '=', workspace_id)
+    .execute()
+}
+
+export async function forgetFailures(tx: Tx, workspace_id: string): Promise<void> {
+  await tx
+    .updateTable('workspaces')
+    .set({ idle_failures: 0, idle_retry_at: null })
+    .where('id', '=', workspace_id)
+    .where('idle_failures', '>', 0)
     .execute()
 }

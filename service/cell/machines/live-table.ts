@@ -90,6 +90,7 @@ export function createMachineTable(context: { db: Db; listener: Listener; clock:
     touch: activity.touch,
     keepalive: activity.keepalive,
     holdAwake: activity.holdAwake,
+    seen: activity.seen,
     databaseLostMs: () => Math.max(listener.lost_ms(), reader.staleMs()),
     known: () => [...built.values()],
     putMachine(workspace_id, machine) {

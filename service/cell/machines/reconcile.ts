@@ -3,6 +3,7 @@ import type { Db } from '../../db/database.ts'
 import type { Clock } from '../../lib/clock.ts'
 import type { Ids } from '../../lib/ids.ts'
 import type { Fence, Inventory, Machine, MachineHost, WorkspaceFiles } from '../links/hostd.ts'
+import type { CellMetrics, Recovery } from '../metrics.ts'
 import type { LiveTable } from './live-table.ts'
 import { dropStaleHolds, drawFence, readExpected, settle, settleLostFork, type ExpectedRow } from './reconcile-store.ts'
 
@@ -14,6 +15,8 @@ export interface ReconcileContext {
   host: MachineHost
   table: LiveTable
   log: Logger
+  /** Counts what is put right; a test does without. */
+  metrics?: Pick<CellMetrics, 'recovered' | 'died'>
 }
 
 /** One comparison of what the rows say with what the host has. */
@@ -21,6 +24,11 @@ interface Sweep extends ReconcileContext {
   operation_id: string
   fence: number
   did: string[]
+}
+
+function report(sweep: Sweep, what: Recovery, text: string): void {
+  sweep.did.push(text)
+  sweep.metrics?.recovered(what)
 }
 
 /**
@@ -37,7 +45,7 @@ export async function reconcile(context: ReconcileContext): Promise<Inventory> {
   const sweep: Sweep = { ...context, operation_id: context.ids.next(), fence, did: [] }
   await forgetEnded(sweep, shown, inventory)
   const holds = await dropStaleHolds(context.db)
-  if (holds > 0) sweep.did.push(`dropped ${holds} holds of ended operations`)
+  if (holds > 0) report(sweep, 'holds_dropped', `dropped ${holds} holds of ended operations`)
   const machines = new Map(inventory.machines.map((machine) => [machine.workspace_id, machine]))
   const files = new Map(inventory.workspaces.map((one) => [one.workspace_id, one]))
   for (const row of rows.values()) await guarded(sweep, row.id, () => compare(sweep, row, machines.get(row.id), files.get(row.id)))
@@ -86,11 +94,11 @@ async function adopt(sweep: Sweep, row: ExpectedRow, machine: Machine): Promise<
   if (row.active) return
   if (state === 'paused') {
     await sweep.host.unpause(speak(sweep, row.id, epoch, 'unpause'))
-    sweep.did.push(`${row.id}: let the paused guest run again`)
+    report(sweep, 'unpaused', `${row.id}: let the paused guest run again`)
   }
   if (!machine.connected) {
     await sweep.host.connect(speak(sweep, row.id, epoch, 'connect'))
-    sweep.did.push(`${row.id}: connected`)
+    report(sweep, 'connected', `${row.id}: connected`)
   }
 }
 
@@ -111,7 +119,7 @@ const SETTLE: Partial<Record<ExpectedRow['observed_state'], Settle>> = {
   },
   forking: async (sweep, row) => {
     if (row.checkpoint_id !== null) return move(sweep, row, 'fork_failed')
-    if (await settleLostFork(sweep.db, row, sweep.clock.now())) sweep.did.push(`${row.id}: ended a fork that captured nothing`)
+    if (await settleLostFork(sweep.db, row, sweep.clock.now())) report(sweep, 'fork_ended', `${row.id}: ended a fork that captured nothing`)
   },
   deleting: async (sweep, row) => {
     await sweep.host.deleteWorkspace(speak(sweep, row.id, row.ownership_epoch, 'delete'))
@@ -120,13 +128,13 @@ const SETTLE: Partial<Record<ExpectedRow['observed_state'], Settle>> = {
 }
 
 async function move(sweep: Sweep, row: ExpectedRow, event: Parameters<typeof settle>[2]): Promise<void> {
-  if (await settle(sweep.db, row, event, sweep.clock.now())) sweep.did.push(`${row.id}: ${row.observed_state}, ${event}`)
+  if (await settle(sweep.db, row, event, sweep.clock.now())) report(sweep, 'settled', `${row.id}: ${row.observed_state}, ${event}`)
 }
 
 async function stopStray(sweep: Sweep, row: ExpectedRow, machine: Machine): Promise<void> {
   await sweep.host.stop({ ...speak(sweep, row.id, row.ownership_epoch, 'stop'), machine_epoch: machine.epoch })
   sweep.table.endMachine(row.id, machine.fence, 'epoch_ended')
-  sweep.did.push(`${row.id}: stopped a machine of epoch ${machine.epoch}`)
+  report(sweep, 'machine_stopped', `${row.id}: stopped a machine of epoch ${machine.epoch}`)
 }
 
 /** Files that no row names: thrown away attempts, and what a commit has superseded. */
@@ -136,11 +144,11 @@ async function dropUnnamed(sweep: Sweep, row: ExpectedRow, files: WorkspaceFiles
   const checkpoints = files.checkpoints.map(({ checkpoint_id }) => checkpoint_id).filter((id) => !row.checkpoints.includes(id))
   if (disks.length > 0) {
     await sweep.host.deleteDisks({ ...speak(sweep, row.id, row.ownership_epoch, 'disks'), names: disks })
-    sweep.did.push(`${row.id}: deleted disks ${disks.join(', ')}`)
+    report(sweep, 'files_deleted', `${row.id}: deleted disks ${disks.join(', ')}`)
   }
   if (checkpoints.length > 0) {
     await sweep.host.deleteCheckpoints({ ...speak(sweep, row.id, row.ownership_epoch, 'checkpoints'), names: checkpoints })
-    sweep.did.push(`${row.id}: deleted checkpoints ${checkpoints.join(', ')}`)
+    report(sweep, 'files_deleted', `${row.id}: deleted checkpoints ${checkpoints.join(', ')}`)
   }
 }
 
@@ -154,7 +162,7 @@ async function sweepStrangers(sweep: Sweep, known: Map<string, ExpectedRow>, fou
     if (row !== undefined && (row.active || row.observed_state !== 'deleted')) continue
     await guarded(sweep, id, async () => {
       await sweep.host.deleteWorkspace(speak(sweep, id, row?.ownership_epoch ?? 0, 'delete'))
-      sweep.did.push(`${id}: deleted what was left of it`)
+      report(sweep, 'workspace_deleted', `${id}: deleted what was left of it`)
     })
   }
 }

@@ -18,6 +18,8 @@ export interface EntryRow {
   deleted_at: Date | null
   cell_id: string | null
   hold: Hold | null
+  checkpoint_id: string | null
+  layers: string[]
   tokens_revoked_before: Date | null
   template_env: Record<string, string>
   inputs: Record<string, string>
@@ -43,6 +45,8 @@ const entries = (db: Db) =>
       'w.deleted_at',
       'w.cell_id',
       'w.tokens_revoked_before',
+      'w.checkpoint_id',
+      'v.layers',
       'w.inputs',
       'w.grant_cpu_millis',
       'w.grant_memory_mib',
@@ -73,6 +77,8 @@ export async function readEntries(db: Db, workspace_ids: string[]): Promise<Entr
       row.operation_id === null || row.gate === null
         ? null
         : { operation_id: row.operation_id, operation_kind: row.kind ?? '', gate: row.gate },
+    checkpoint_id: row.checkpoint_id,
+    layers: row.layers,
     tokens_revoked_before: row.tokens_revoked_before,
     template_env: envOf(row.settings),
     inputs: row.inputs,

@@ -1,5 +1,6 @@
 import type { ObservedState } from '../../../contract/states/machine.ts'
 import type { Resources } from '../../db/schema.ts'
+import type { Holder, SeenUse } from './activity.ts'
 
 /** Why an incarnation of a machine ended, as those see it who hold a stream on it. */
 export type GoneReason =
@@ -38,6 +39,10 @@ export interface WorkspaceEntry {
   /** False when another cell has it: stale_endpoint. */
   readonly here: boolean
   readonly hold: Hold | null
+  /** What it would start from; null: nothing but the layers of its template. */
+  readonly checkpoint_id: string | null
+  /** Of its template version, lowest first. */
+  readonly layers: readonly string[]
   readonly tokens_revoked_before: Date | null
   /** settings.env of the template version. */
   readonly template_env: Readonly<Record<string, string>>
@@ -69,7 +74,9 @@ export interface MachineTable {
    * A call or an attached stream in progress. A suspend waits shortly for calls before it pauses the guest, never for
    * streams. Disposing counts as activity.
    */
-  holdAwake(workspace_id: string, what: 'call' | 'stream'): Disposable
+  holdAwake(workspace_id: string, what: 'call' | 'stream', holder?: Holder): Disposable
+  /** undefined: no use that this process saw. */
+  seen(workspace_id: string): SeenUse | undefined
   /** Milliseconds since contact with the database was last proven; from 30,000 on the gateway refuses new calls with 503. */
   databaseLostMs(): number
   /** Keeps the workspace resident and from idle suspend until then. It is no tool activity. */

@@ -71,6 +71,7 @@ async function handle(context: ReconcileContext, event: HostEvent): Promise<void
   if (event.kind !== 'died') return
   const { workspace_id, epoch, fence, reason } = event
   context.log.warn({ workspace_id, epoch, reason }, 'a machine died')
+  context.metrics?.died(reason)
   // First in memory: a commit that is under way asks there whether the machine that it commits still lives.
   context.table.endMachine(workspace_id, fence, 'died')
   const row = await stateOf(context.db, workspace_id)

@@ -20,9 +20,10 @@ const RESOURCES = ['cpu_millis', 'memory_mib', 'disk_gib'] as const
 export function admit({ required, host, used, created_at, now }: StartQuestion): Admission {
   const exceeded = RESOURCES.filter((name) => required[name] > host[name])
   if (exceeded.length > 0) return { kind: 'refuse', error: exceedsHost(required, host, exceeded) }
-  if (RESOURCES.every((name) => used[name] + required[name] <= host[name])) return { kind: 'admit' }
   const deadline_at = new Date(created_at.getTime() + LIMITS.capacity_wait_seconds * 1000)
+  // Also where there is room by now: a caller that was told the deadline does not expect a start after it.
   if (now >= deadline_at) return { kind: 'refuse', error: noRoom(required, created_at, now) }
+  if (RESOURCES.every((name) => used[name] + required[name] <= host[name])) return { kind: 'admit' }
   return { kind: 'wait', deadline_at, error: pending(required, deadline_at) }
 }
 

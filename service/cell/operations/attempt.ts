@@ -1,10 +1,10 @@
 import type { OperationError, Resources } from '../../db/schema.ts'
 import { HostFailure } from '../links/hostd.ts'
-import { begin, type KnownKind } from './begin.ts'
+import { begin, type Begun, type KnownKind } from './begin.ts'
 import { INTERRUPTED, Refused } from './errors.ts'
 import type { Job, OperationKind } from './job.ts'
 import { COMMITTED } from './running.ts'
-import { asAttempt, finish, LostRace, readStep, type OpenOperation } from './store.ts'
+import { finish, LostRace, readStep, type MachineRow } from './store.ts'
 
 /** An operation that falls over this often, by a crash each time or by a mistake of ours, is rolled back. */
 const ATTEMPTS_MAX = 6
@@ -22,12 +22,21 @@ export async function attempt(job: Job, { kind }: KnownKind): Promise<'done' | '
   }
 }
 
-/** Claims an operation. undefined: there is nothing to do, or no longer. */
-export async function take(job: Job, known: KnownKind, reserved: Resources | null): Promise<OpenOperation | undefined> {
+/**
+ * Claims an operation. undefined: there is nothing to do, or no longer.
+ * @param read its workspace as it was when the runner looked. Where it has moved on since, it is read again.
+ */
+export async function take(
+  job: Job,
+  known: KnownKind,
+  reserved: Resources | null,
+  read: MachineRow | undefined,
+): Promise<Begun | undefined> {
   try {
-    return await begin(job.cell, job.operation, known, reserved)
+    return await begin(job.cell, job.operation, known, reserved, read)
   } catch (error) {
     if (!(error instanceof LostRace)) throw error
+    if (read !== undefined) return take(job, known, reserved, undefined)
     await abandon(job, INTERRUPTED)
     return undefined
   }
@@ -73,7 +82,7 @@ export async function abandon(job: Job, error: OperationError): Promise<void> {
   const { cell, operation } = job
   const now = cell.clock.now()
   try {
-    await asAttempt(cell.db, operation, now, (tx) => finish(tx, operation, now, { state: 'failed', error }))
+    await finish(cell.db, operation, now, { state: 'failed', error })
   } catch (cause) {
     if (!(cause instanceof LostRace)) throw cause
   }

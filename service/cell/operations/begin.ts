@@ -5,9 +5,12 @@ import { remove } from './delete.ts'
 import { fork } from './fork.ts'
 import type { CellContext, OperationKind } from './job.ts'
 import { open } from './open.ts'
+import { reset } from './reset.ts'
+import { restore } from './restore.ts'
 import { resume } from './resume.ts'
 import { COMMITTED } from './running.ts'
-import { claim, moveWorkspace, readMachineRow, type OpenOperation } from './store.ts'
+import { claim, moveWorkspace, readMachineRow, type MachineRow, type OpenOperation } from './store.ts'
+import { snapshot } from './snapshot.ts'
 import { suspend } from './suspend.ts'
 
 export interface KnownKind {
@@ -21,11 +24,20 @@ export interface KnownKind {
   group: 'start' | 'suspend' | 'delete'
 }
 
+/** The operation as it was claimed, and its workspace as it is with that. */
+export interface Begun {
+  operation: OpenOperation
+  seen: MachineRow
+}
+
 const KINDS: Record<string, KnownKind> = {
   open: { kind: open, begins: 'start_admitted', starts: true, before_claim: 'open.O3', group: 'start' },
   resume: { kind: resume, begins: 'resume_admitted', starts: true, before_claim: 'resume.R2', group: 'start' },
   fork: { kind: fork, begins: 'fork_admitted', starts: true, group: 'start' },
   suspend: { kind: suspend, begins: 'suspend_begun', starts: false, group: 'suspend' },
+  snapshot: { kind: snapshot, begins: 'snapshot_begun', starts: false, group: 'suspend' },
+  reset: { kind: reset, begins: 'replace_begun', starts: false, group: 'start' },
+  restore: { kind: restore, begins: 'replace_begun', starts: false, group: 'start' },
   delete: { kind: remove, begins: 'delete_begun', starts: false, group: 'delete' },
 }
 
@@ -37,20 +49,23 @@ export function knownKind(operation: OpenOperation): KnownKind | undefined {
 /**
  * Takes the operation and moves its workspace, in one transaction.
  * @param reserved room that a start takes; null for what takes none, and for a repeat, which has its reservation.
+ * @param read the workspace as it was just before; without it it is read here.
  */
 export async function begin(
   cell: CellContext,
   operation: OpenOperation,
   known: KnownKind,
   reserved: Resources | null,
-): Promise<OpenOperation | undefined> {
+  read?: MachineRow,
+): Promise<Begun | undefined> {
   if (known.before_claim !== undefined) await failpoint(known.before_claim)
   const now = cell.clock.now()
   return cell.db.transaction().execute(async (tx) => {
     const claimed = await claim(tx, operation.id, cell.cell_id, now, reserved)
-    if (!claimed || claimed.step === COMMITTED) return claimed
-    const seen = await readMachineRow(tx, claimed.workspace_id)
-    await moveWorkspace(tx, seen, known.begins, now, { pending_reason: null, cell_id: seen.cell_id ?? cell.cell_id })
-    return claimed
+    if (!claimed) return undefined
+    const seen = read ?? (await readMachineRow(tx, claimed.workspace_id))
+    if (claimed.step === COMMITTED) return { operation: claimed, seen }
+    const changes = { pending_reason: null, cell_id: seen.cell_id ?? cell.cell_id }
+    return { operation: claimed, seen: await moveWorkspace(tx, seen, known.begins, now, changes) }
   })
 }

@@ -9,25 +9,12 @@ export async function usedCapacity(db: Db, cell_id: string): Promise<Resources> 
     select coalesce(sum(cpu), 0)::int as cpu_millis, coalesce(sum(memory), 0)::int as memory_mib, coalesce(sum(disk), 0)::int as disk_gib
     from (
       select grant_cpu_millis as cpu, grant_memory_mib as memory, grant_disk_gib as disk
-      from workspaces where cell_id = ${cell_id} and observed_state <> 'deleted'
+      from workspaces where cell_id = ${cell_id} and grant_memory_mib is not null
       union all
       select (progress #>> '{reserved,cpu_millis}')::int, (progress #>> '{reserved,memory_mib}')::int, (progress #>> '{reserved,disk_gib}')::int
       from operations where cell_id = ${cell_id} and completed_at is null and state = 'running'
     ) as taken`.execute(db)
   return rows[0] ?? { cpu_millis: 0, memory_mib: 0, disk_gib: 0 }
-}
-
-/** The resources that each of these workspaces would start with. */
-export async function requiredResources(db: Db, workspace_ids: string[]): Promise<Map<string, Resources>> {
-  if (workspace_ids.length === 0) return new Map()
-  const rows = await db
-    .selectFrom('workspaces')
-    .select(['id', 'ceiling_cpu_millis', 'ceiling_memory_mib', 'ceiling_disk_gib'])
-    .where('id', 'in', workspace_ids)
-    .execute()
-  return new Map(
-    rows.map((row) => [row.id, { cpu_millis: row.ceiling_cpu_millis, memory_mib: row.ceiling_memory_mib, disk_gib: row.ceiling_disk_gib }]),
-  )
 }
 
 /** queued → capacity_pending, once; a repeat changes nothing and so wakes nobody. */

@@ -136,7 +136,7 @@ test('admission counts each resource on its own, and exact fits fit', () => {
   const ask = (cpu_millis: number, seconds: number) =>
     admit({ required: { cpu_millis, memory_mib: 1000, disk_gib: 10 }, host, used, created_at, now: new Date(seconds * 1000) }).kind
   assert.deepEqual(
-    [ask(500, 0), ask(501, 0), ask(1000, 899.999), ask(1000, 900), ask(1001, 0)],
-    ['admit', 'wait', 'wait', 'refuse', 'refuse'],
+    [ask(500, 0), ask(501, 0), ask(1000, 899.999), ask(1000, 900), ask(500, 899.999), ask(500, 900), ask(1001, 0)],
+    ['admit', 'wait', 'wait', 'refuse', 'admit', 'refuse', 'refuse'],
   )
 })

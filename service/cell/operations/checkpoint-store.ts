@@ -7,8 +7,8 @@ export async function insertCheckpoint(
   tx: Tx,
   cell: CellContext,
   operation: OpenOperation,
-  kind: 'suspend' | 'fork',
   info: CheckpointInfo,
+  as: { kind: 'suspend' | 'fork' | 'snapshot' | 'recovery'; label: string | null; expires_at: Date | null },
 ): Promise<void> {
   await tx
     .insertInto('checkpoints')
@@ -17,15 +17,23 @@ export async function insertCheckpoint(
       workspace_id: info.workspace_id,
       cell_id: cell.cell_id,
       operation_id: operation.id,
-      kind,
-      label: null,
+      ...as,
       epoch: info.epoch,
       engine: info.engine,
       size_bytes: info.size_bytes,
       resources: JSON.stringify(info.resources),
       created_at: cell.clock.now(),
-      expires_at: null,
     })
+    .execute()
+}
+
+/** What a suspended workspace was stays restorable for a while; what was kept for longer anyhow stays as it is. */
+export async function keepForRecovery(tx: Tx, checkpoint_id: string, expires_at: Date): Promise<void> {
+  await tx
+    .updateTable('checkpoints')
+    .set({ kind: 'recovery', expires_at })
+    .where('id', '=', checkpoint_id)
+    .where('kind', '<>', 'snapshot')
     .execute()
 }
 

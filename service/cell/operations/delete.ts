@@ -2,7 +2,7 @@ import { failpoint } from '../../lib/failpoints.ts'
 import { dropCheckpoints } from './checkpoint-store.ts'
 import { operationError } from './errors.ts'
 import { ask, takeOver, type OperationKind } from './job.ts'
-import { asAttempt, finish, freeKey, moveWorkspace, readMachineRow } from './store.ts'
+import { endAttempt, freeKey, moveWorkspace, readMachineRow } from './store.ts'
 
 /** Ends whatever runs for the workspace, then removes every file of it. Only forward: the deletion was acknowledged. */
 export const remove: OperationKind = {
@@ -20,7 +20,7 @@ export const remove: OperationKind = {
     await ask(job, workspace_id, 'delete', epoch, (fence) => cell.host.deleteWorkspace(fence))
     await failpoint('delete.D6')
     const now = cell.clock.now()
-    await asAttempt(cell.db, operation, now, async (tx) => {
+    await endAttempt(cell.db, operation, now, { state: 'succeeded', result: {} }, async (tx) => {
       await dropCheckpoints(tx, workspace_id)
       await moveWorkspace(tx, seen, 'deleted', now, {
         disk: null,
@@ -30,7 +30,6 @@ export const remove: OperationKind = {
         suspend_request: null,
       })
       if (seen.lifetime === 'session') await freeKey(tx, seen)
-      await finish(tx, operation, now, { state: 'succeeded', result: {} })
     })
     await cell.table.fresh(workspace_id)
   },

@@ -38,4 +38,11 @@ export function captureError(failure: HostFailure): OperationError {
   return operationError('checkpoint_failed', message, { reason: failure.code })
 }
 
+const CAPTURE_FAILURES: ReadonlySet<HostFailureCode> = new Set(['checkpoint_failed', 'not_running'] as const)
+
+/** For what first captures one machine and then starts another. */
+export function captureOrStartError(failure: HostFailure): OperationError {
+  return CAPTURE_FAILURES.has(failure.code) ? captureError(failure) : startError(failure)
+}
+
 export const INTERRUPTED = operationError('interrupted', 'The operation was interrupted too often and has been rolled back')

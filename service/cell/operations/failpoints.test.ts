@@ -33,6 +33,17 @@ const BEGIN: Record<string, (world: World) => Promise<Case>> = {
       await world.ended(await world.operate(id, 'suspend'))
       return world.operate(id, 'resume')
     }),
+  snapshot: (world) => onRunning(world, (id) => world.operate(id, 'snapshot', { input: { label: 'kept' } })),
+  reset: (world) => onRunning(world, (id) => world.operate(id, 'reset')),
+  /** To a snapshot; memory and files have changed since. */
+  restore: (world) =>
+    onRunning(world, async (id) => {
+      const { result } = await world.ended(await world.operate(id, 'snapshot'))
+      const guest = world.host.guest(id)
+      guest.memory.set('canary', 'changed since')
+      guest.files.set('/f', 'changed since')
+      return world.operate(id, 'restore', { input: { checkpoint_id: result?.['checkpoint_id'] } })
+    }),
   async fork(world) {
     const begun = await onRunning(world, async () => '')
     const { workspace_id, operation_id } = await world.fork(begun.source)
@@ -132,6 +143,27 @@ const EXPECT: Record<string, (begun: Case) => Promise<void>> = {
     assertSameGuest(world, source)
     assertSameGuest(world, target)
   },
+  async snapshot({ world, target, operation_id }) {
+    const row = await world.workspace(target)
+    assert.deepEqual([row.observed_state, row.ownership_epoch], ['running', 1])
+    assertSameGuest(world, target)
+    const { result } = await world.operation(operation_id)
+    const kept = await world.db.selectFrom('checkpoints').select(['id', 'kind', 'label']).where('workspace_id', '=', target).execute()
+    assert.deepEqual(kept, [{ id: result?.['checkpoint_id'], kind: 'snapshot', label: 'kept' }])
+  },
+  async reset({ world, target, operation_id }) {
+    const row = await world.workspace(target)
+    assert.deepEqual([row.observed_state, row.ownership_epoch], ['running', 2])
+    const guest = world.host.guest(target)
+    assert.deepEqual([guest.memory.get('canary'), guest.files.get('/f')], [undefined, undefined])
+    await assertBringsBack(world, target, operation_id, 'on disk')
+  },
+  async restore({ world, target, operation_id }) {
+    const row = await world.workspace(target)
+    assert.deepEqual([row.observed_state, row.ownership_epoch], ['running', 2])
+    assertSameGuest(world, target)
+    await assertBringsBack(world, target, operation_id, 'changed since')
+  },
   async delete({ world, target }) {
     assert.equal((await world.workspace(target)).observed_state, 'deleted')
   },
@@ -140,6 +172,15 @@ const EXPECT: Record<string, (begun: Case) => Promise<void>> = {
 function assertSameGuest(world: World, workspace_id: string): void {
   const guest = world.host.guest(workspace_id)
   assert.deepEqual([guest.memory.get('canary'), guest.files.get('/f')], ['in memory', 'on disk'])
+}
+
+/** The recovery checkpoint of the operation is what was there before it. */
+async function assertBringsBack(world: World, workspace_id: string, operation_id: string, file: string): Promise<void> {
+  const { result } = await world.operation(operation_id)
+  const checkpoint_id = result?.['recovery_checkpoint_id']
+  const { state } = await world.ended(await world.operate(workspace_id, 'restore', { input: { checkpoint_id } }))
+  assert.equal(state, 'succeeded')
+  assert.equal(world.host.guest(workspace_id).files.get('/f'), file)
 }
 
 /** Whatever is left of it can be suspended, resumed and deleted. */

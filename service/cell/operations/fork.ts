@@ -2,32 +2,28 @@ import type { OperationError } from '../../db/schema.ts'
 import { failpoint } from '../../lib/failpoints.ts'
 import type { CheckpointInfo, Machine } from '../links/hostd.ts'
 import { capturedMemoryMib, insertCheckpoint } from './checkpoint-store.ts'
-import { captureError, operationError, Refused, startError } from './errors.ts'
-import { ask, takeOver, tidy, type Job, type OperationKind } from './job.ts'
+import { captureOrStartError, operationError, Refused } from './errors.ts'
+import { ask, claimedRow, quiesce, takeOver, tidy, type Job, type OperationKind } from './job.ts'
 import { clearEarlier, stopAttempt } from './open.ts'
-import { restoreRequest } from './requests.ts'
-import { COMMITTED, commitRunning, completeRunning, type RunningEnd } from './running.ts'
-import { asAttempt, finish, freeKey, LostRace, moveWorkspace, readMachineRow, releaseHold, setStep, type MachineRow } from './store.ts'
+import { restoreRequest, startRequest } from './requests.ts'
+import { COMMITTED, commitRunning, completeEarlier, completeRunning, type RunningEnd } from './running.ts'
+import { asAttempt, endAttempt, freeKey, LostRace, moveWorkspace, readMachineRow, releaseHold, type MachineRow, type Tx } from './store.ts'
 import { unpause } from './suspend.ts'
 
 const END: RunningEnd = { event: 'forked', before_commit: 'fork.F6', before_connect: 'fork.F7', before_success: 'fork.F8', result: {} }
 
 /** The target owns a capture of its source; the source is free again. */
 const CAPTURED = 'captured'
-const DRAIN_MS = 1000
 
 /** Captures the source straight into the target, lets the source go, and restores the target under an identity of its own. */
 export const fork: OperationKind = {
   async drive(job) {
-    const { cell, operation } = job
-    const { workspace_id: target_id, step } = operation
-    if (step === COMMITTED) return completeRunning(job, target_id, END)
-    if (step !== CAPTURED) await capture(job)
-    const seen = await readMachineRow(cell.db, target_id)
-    if (step === CAPTURED && operation.attempt > 1) await clearEarlier(job, seen)
+    const { step, attempt } = job.operation
+    if (step === COMMITTED) return completeEarlier(job, END)
+    const seen = step === CAPTURED ? await claimedRow(job) : await capture(job)
+    if (step === CAPTURED && attempt > 1) await clearEarlier(job, seen)
     const machine = await restoreTarget(job, seen)
-    await commitRunning(job, seen, machine, END)
-    await completeRunning(job, target_id, END, machine)
+    await completeRunning(job, await commitRunning(job, seen, machine, END), END)
   },
   async undo(job, error) {
     const target = await readMachineRow(job.cell.db, job.operation.workspace_id)
@@ -35,31 +31,30 @@ export const fork: OperationKind = {
     else await undoCaptured(job, target, error)
     await job.cell.table.fresh(target.id)
   },
-  errorOf: (failure) => (CAPTURE_FAILURES.has(failure.code) ? captureError(failure) : startError(failure)),
+  errorOf: captureOrStartError,
 }
 
-const CAPTURE_FAILURES: ReadonlySet<string> = new Set(['checkpoint_failed', 'not_running'])
-
-async function capture(job: Job): Promise<void> {
+/** @returns the target as the commit has left it. */
+async function capture(job: Job): Promise<MachineRow> {
   const { cell, operation } = job
-  const source = await readMachineRow(cell.db, sourceOf(job))
-  const target = await readMachineRow(cell.db, operation.workspace_id)
+  const [source, target] = await Promise.all([readMachineRow(cell.db, sourceOf(job)), claimedRow(job)])
   if (operation.attempt > 1) await wakeAfterEarlier(job, source, target)
   await refuseSmaller(job, source, target)
   await failpoint('fork.F2')
-  await cell.table.fresh(source.id)
-  await cell.table.activity.drained(source.id, DRAIN_MS)
+  await quiesce(job, source.id)
   await failpoint('fork.F3')
-  const info = await captureInto(job, source, target)
+  const info = isBlank(source) ? null : await captureInto(job, source, target)
   await failpoint('fork.F4')
   const now = cell.clock.now()
-  await asAttempt(cell.db, operation, now, async (tx) => {
-    await insertCheckpoint(tx, cell, operation, 'fork', info)
-    await moveWorkspace(tx, target, 'captured', now, { checkpoint_id: info.checkpoint_id })
+  const save = async (tx: Tx) => {
+    if (info !== null) await insertCheckpoint(tx, cell, operation, info, { kind: 'fork', label: null, expires_at: null })
     await releaseHold(tx, operation, source.id)
-    await setStep(tx, operation, CAPTURED, operation.progress)
-  })
-  await cell.table.fresh(source.id)
+    return moveWorkspace(tx, target, 'captured', now, { checkpoint_id: info?.checkpoint_id ?? null })
+  }
+  const captured = await asAttempt(cell.db, operation, now, save, { step: CAPTURED, progress: operation.progress })
+  // The source's gate opens as soon as that is read; nothing of the target waits for it.
+  void cell.table.fresh(source.id).catch(() => undefined) // LISTEN tells it too, and repeats what fails
+  return captured
 }
 
 function captureInto(job: Job, source: MachineRow, target: MachineRow): Promise<CheckpointInfo> {
@@ -74,6 +69,11 @@ function captureInto(job: Job, source: MachineRow, target: MachineRow): Promise<
   return ask(job, source.id, 'capture', source.ownership_epoch, (fence) => cell.host.checkpoint({ ...fence, ...into }))
 }
 
+/** Reset while it was suspended: its copy starts as blank as it would itself. */
+function isBlank(source: MachineRow): boolean {
+  return source.observed_state === 'suspended' && source.checkpoint_id === null
+}
+
 /** A suspended source is its checkpoint; a running one has a disk in use. */
 function savedCheckpoint(source: MachineRow): string | null {
   return source.disk === null ? source.checkpoint_id : null
@@ -83,7 +83,8 @@ function savedCheckpoint(source: MachineRow): string | null {
 async function wakeAfterEarlier(job: Job, source: MachineRow, target: MachineRow): Promise<void> {
   await takeOver(job, source.id, source.ownership_epoch)
   await takeOver(job, target.id, target.ownership_epoch + 1)
-  if (savedCheckpoint(source) === null && !(await unpause(job, source, 'unpause-earlier'))) throw new Refused(LOST_SOURCE)
+  const runs = !isBlank(source) && savedCheckpoint(source) === null
+  if (runs && !(await unpause(job, source, 'unpause-earlier'))) throw new Refused(LOST_SOURCE)
 }
 
 const LOST_SOURCE = operationError('checkpoint_failed', 'The source is not running any more', { reason: 'not_running' })
@@ -99,9 +100,10 @@ async function refuseSmaller(job: Job, source: MachineRow, target: MachineRow): 
 
 async function restoreTarget(job: Job, seen: MachineRow): Promise<Machine> {
   const { checkpoint_id } = seen
-  if (checkpoint_id === null) throw new LostRace('The fork')
+  const epoch = seen.ownership_epoch + 1
   await failpoint('fork.F5')
-  return ask(job, seen.id, 'restore', seen.ownership_epoch + 1, (fence) =>
+  if (checkpoint_id === null) return ask(job, seen.id, 'start', epoch, (fence) => job.cell.host.start(startRequest(fence, seen, null)))
+  return ask(job, seen.id, 'restore', epoch, (fence) =>
     job.cell.host.restore(restoreRequest(fence, seen, checkpoint_id, { renew_identity: true })),
   )
 }
@@ -116,9 +118,8 @@ function sourceOf(job: Job): string {
 async function undoCaptured(job: Job, target: MachineRow, error: OperationError): Promise<void> {
   await stopAttempt(job, target, 'stop-undo')
   const now = job.cell.clock.now()
-  await asAttempt(job.cell.db, job.operation, now, async (tx) => {
+  await endAttempt(job.cell.db, job.operation, now, { state: 'failed', error }, async (tx) => {
     await moveWorkspace(tx, target, 'fork_failed', now, { pending_reason: null })
-    await finish(tx, job.operation, now, { state: 'failed', error })
   })
 }
 
@@ -127,13 +128,13 @@ async function undoUncaptured(job: Job, target: MachineRow, error: OperationErro
   const { cell, operation } = job
   const source = await readMachineRow(cell.db, sourceOf(job))
   if (operation.attempt > 0) {
-    if (savedCheckpoint(source) === null) await unpause(job, source, 'unpause-undo')
+    if (!isBlank(source) && savedCheckpoint(source) === null) await unpause(job, source, 'unpause-undo')
     await tidy(job, 'the files of a failed fork', () =>
       ask(job, target.id, 'discard', target.ownership_epoch + 1, (fence) => cell.host.deleteWorkspace(fence)),
     )
   }
   const now = cell.clock.now()
-  await asAttempt(cell.db, operation, now, async (tx) => {
+  await endAttempt(cell.db, operation, now, { state: 'failed', error }, async (tx) => {
     await moveWorkspace(tx, target, 'fork_lost', now, {
       deleted_at: now,
       desired_state: 'deleted',
@@ -141,7 +142,6 @@ async function undoUncaptured(job: Job, target: MachineRow, error: OperationErro
       pending_reason: null,
     })
     await freeKey(tx, target)
-    await finish(tx, operation, now, { state: 'failed', error })
   })
   await cell.table.fresh(source.id)
 }

@@ -6,7 +6,7 @@ import type { Clock } from '../../lib/clock.ts'
 import type { Ids } from '../../lib/ids.ts'
 import { HostFailure, type Fence, type Machine, type MachineHost } from '../links/hostd.ts'
 import type { LiveTable } from '../machines/live-table.ts'
-import { LostRace, type OpenOperation } from './store.ts'
+import { LostRace, readMachineRow, type MachineRow, type OpenOperation } from './store.ts'
 
 /** What every operation works with. */
 export interface CellContext {
@@ -23,6 +23,8 @@ export interface CellContext {
 export interface Job {
   cell: CellContext
   operation: OpenOperation
+  /** Its workspace as the claim has left it; undefined where nothing was claimed yet. */
+  seen?: MachineRow
   /** Fires when this process may no longer act for the cell. */
   signal: AbortSignal
 }
@@ -71,9 +73,26 @@ export async function askUnless(job: Job, excused: readonly string[], ...rest: A
 }
 type AskTail<T> = Parameters<typeof ask<T>> extends [Job, ...infer Tail] ? Tail : never
 
+/** The workspace that the operation is about, as its claim has left it: nobody else may change what concerns its machine since. */
+export async function claimedRow(job: Job): Promise<MachineRow> {
+  return job.seen ?? (await readMachineRow(job.cell.db, job.operation.workspace_id))
+}
+
 /** First step of every attempt but the first: ends or joins what an earlier one left running on the host. */
 export async function takeOver(job: Job, workspace_id: string, epoch: number): Promise<void> {
   await ask(job, workspace_id, 'fence', epoch, (fence) => job.cell.host.fence(fence))
+}
+
+/**
+ * How long calls in progress may take to end before the guest stands still. Calls that take longer, and streams, are silent while
+ * it is captured: they end with the commit, or go on as if nothing had been when there is none.
+ */
+const DRAIN_MS = 1000
+
+/** What comes before every capture: the gate is closed in memory too, and then what has passed it may end. */
+export async function quiesce({ cell }: Job, workspace_id: string): Promise<void> {
+  await cell.table.fresh(workspace_id)
+  await cell.table.activity.drained(workspace_id, DRAIN_MS)
 }
 
 /** The workspace's machine as the host sees it. */

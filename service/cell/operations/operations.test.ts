@@ -3,6 +3,7 @@ import { test } from 'node:test'
 import { sql } from 'kysely'
 import { assertNothingIsLeft } from '../../../tests/engine/invariants.ts'
 import { createWorld } from '../../../tests/engine/world.ts'
+import { armFailpoint } from '../../lib/failpoints.ts'
 
 test('an open makes a running machine at epoch 1 and lets its packets leave', async () => {
   await using world = await createWorld()
@@ -14,6 +15,25 @@ test('an open makes a running machine at epoch 1 and lets its packets leave', as
   assert.deepEqual([row.observed_state, row.ownership_epoch, row.grant_memory_mib], ['running', 1, 512])
   const [machine] = (await world.host.inventory()).machines
   assert.deepEqual([machine?.epoch, machine?.connected, machine?.disk], [1, true, row.disk])
+})
+
+test('a workspace that moved on between the look and the claim is begun as it is', async () => {
+  await using world = await createWorld()
+  let moved = 0n
+  using _ = armFailpoint('open.O3', async () => {
+    if (moved > 0n) return
+    const changed = await world.db
+      .updateTable('workspaces')
+      .set({ ownership_epoch: 5 })
+      .where('observed_state', '=', 'creating')
+      .executeTakeFirst()
+    moved = changed.numUpdatedRows
+  })
+  await world.startProcess()
+  const { workspace_id, operation_id } = await world.open()
+  const operation = await world.ended(operation_id)
+  assert.deepEqual([moved, operation.state, operation.result], [1n, 'succeeded', { ownership_epoch: 6 }])
+  assert.equal((await world.workspace(workspace_id)).ownership_epoch, 6)
 })
 
 test('a suspended workspace resumes with memory, files and counter of the instant it was paused', async () => {

@@ -1,10 +1,11 @@
 import { failpoint } from '../../lib/failpoints.ts'
+import type { Machine } from '../links/hostd.ts'
 import { startError } from './errors.ts'
-import { ask, type OperationKind } from './job.ts'
+import { ask, claimedRow, type Job, type OperationKind } from './job.ts'
 import { clearEarlier, stopAttempt } from './open.ts'
-import { restoreRequest } from './requests.ts'
-import { COMMITTED, commitRunning, completeRunning, type RunningEnd } from './running.ts'
-import { asAttempt, finish, LostRace, moveWorkspace, readMachineRow } from './store.ts'
+import { restoreRequest, startRequest } from './requests.ts'
+import { COMMITTED, commitRunning, completeEarlier, completeRunning, type RunningEnd } from './running.ts'
+import { endAttempt, moveWorkspace, readMachineRow, type MachineRow } from './store.ts'
 
 const END: RunningEnd = {
   event: 'resumed',
@@ -17,28 +18,30 @@ const END: RunningEnd = {
 /** Restores a suspended workspace. Its checkpoint stays as it is until the next one is committed. */
 export const resume: OperationKind = {
   async drive(job) {
-    const { workspace_id, step } = job.operation
-    if (step === COMMITTED) return completeRunning(job, workspace_id, END)
-    const seen = await readMachineRow(job.cell.db, workspace_id)
-    const { checkpoint_id } = seen
-    if (checkpoint_id === null) throw new LostRace('The workspace')
+    if (job.operation.step === COMMITTED) return completeEarlier(job, END)
+    const seen = await claimedRow(job)
     if (job.operation.attempt > 1) await clearEarlier(job, seen)
     await failpoint('resume.R3')
-    const machine = await ask(job, workspace_id, 'restore', seen.ownership_epoch + 1, (fence) =>
-      job.cell.host.restore(restoreRequest(fence, seen, checkpoint_id, { renew_identity: false })),
-    )
-    await commitRunning(job, seen, machine, END)
-    await completeRunning(job, workspace_id, END, machine)
+    const machine = await bringBack(job, seen)
+    await completeRunning(job, await commitRunning(job, seen, machine, END), END)
   },
   async undo(job, error) {
     const seen = await readMachineRow(job.cell.db, job.operation.workspace_id)
     await stopAttempt(job, seen, 'stop-undo')
     const now = job.cell.clock.now()
-    await asAttempt(job.cell.db, job.operation, now, async (tx) => {
+    await endAttempt(job.cell.db, job.operation, now, { state: 'failed', error }, async (tx) => {
       await moveWorkspace(tx, seen, 'resume_undone', now, { desired_state: 'suspended', pending_reason: null })
-      await finish(tx, job.operation, now, { state: 'failed', error })
     })
     await job.cell.table.fresh(seen.id)
   },
   errorOf: startError,
+}
+
+/** As it was suspended; blank after a reset while it was. */
+function bringBack(job: Job, seen: MachineRow): Promise<Machine> {
+  const { host } = job.cell
+  const epoch = seen.ownership_epoch + 1
+  const { checkpoint_id } = seen
+  if (checkpoint_id === null) return ask(job, seen.id, 'start', epoch, (fence) => host.start(startRequest(fence, seen, null)))
+  return ask(job, seen.id, 'restore', epoch, (fence) => host.restore(restoreRequest(fence, seen, checkpoint_id, { renew_identity: false })))
 }

@@ -1,11 +1,11 @@
 import type { Listener } from '../../db/listen.ts'
 import { knownKind, type KnownKind } from './begin.ts'
-import { markPending, requiredResources, usedCapacity } from './capacity-store.ts'
+import { markPending, usedCapacity } from './capacity-store.ts'
 import { admit, plus } from './admission.ts'
 import { abandon, attempt, refuse, take } from './attempt.ts'
 import { operationError } from './errors.ts'
 import type { CellContext, Job } from './job.ts'
-import { listOpen, type OpenOperation } from './store.ts'
+import { listOpen, readMachineRows, type MachineRow, type OpenOperation } from './store.ts'
 import type { Resources } from '../../db/schema.ts'
 
 export interface RunnerOptions {
@@ -85,7 +85,10 @@ export function startRunner(options: RunnerOptions): Runner {
     timer.unref()
   }
   const wake = () => void pass().catch(() => undefined) // logged in the loop; the timer looks again
-  const stop = options.listener.on('berth_operation', wake)
+  // What is said of an operation in hand is what its own job has written; the job wakes the runner when it ends.
+  const stop = options.listener.on('berth_operation', (id) => {
+    if (id === null || !state.jobs.has(id)) wake()
+  })
   const idle = async () => {
     while (current !== null || state.jobs.size > 0) {
       await current
@@ -125,15 +128,13 @@ async function lookOnce(options: RunnerOptions, state: State, wake: () => void):
   forgetDone(state, all)
   const open = all.filter((operation) => !state.jobs.has(operation.id) && !isWaiting(state, operation.id))
   if (open.length === 0) return
-  const required = await requiredResources(
-    cell.db,
-    open.map(({ workspace_id }) => workspace_id),
-  )
-  let used = await usedCapacity(cell.db, cell.cell_id)
+  const ids = open.map(({ workspace_id }) => workspace_id)
+  const [rows, taken] = await Promise.all([readMachineRows(cell.db, ids), usedCapacity(cell.db, cell.cell_id)])
+  let used = taken
   for (const operation of open) {
     if (options.signal.aborted || state.draining) return
     try {
-      const reserved = await beginOne(options, state, operation, required.get(operation.workspace_id), used, wake)
+      const reserved = await beginOne(options, state, operation, rows.get(operation.workspace_id), used, wake)
       if (reserved !== null) used = plus(used, reserved)
     } catch (error) {
       fellOver(options, state, operation, error)
@@ -146,7 +147,7 @@ async function beginOne(
   options: RunnerOptions,
   state: State,
   operation: OpenOperation,
-  required: Resources | undefined,
+  row: MachineRow | undefined,
   used: Resources,
   wake: () => void,
 ): Promise<Resources | null> {
@@ -157,11 +158,11 @@ async function beginOne(
     return null
   }
   if (!hasPlace(options, state, known)) return null
-  const room = await admitted(job, known, required, { host: options.capacity(), used }, state)
+  const room = await admitted(job, known, row?.ceilings, { host: options.capacity(), used }, state)
   if (room === 'not_yet') return null
-  const claimed = await take(job, known, room)
-  if (claimed === undefined) options.leftovers()
-  else launch(options, state, { ...job, operation: claimed }, known, wake)
+  const begun = await take(job, known, room, row)
+  if (begun === undefined) options.leftovers()
+  else launch(options, state, { ...job, ...begun }, known, wake)
   return room
 }
 

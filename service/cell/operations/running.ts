@@ -2,8 +2,8 @@ import { machineState, type MachineEvent } from '../../../contract/states/machin
 import { failpoint, type FailpointName } from '../../lib/failpoints.ts'
 import type { Machine } from '../links/hostd.ts'
 import { operationError, Refused } from './errors.ts'
-import { ask, askUnless, findMachine, tidy, type Job } from './job.ts'
-import { asAttempt, finish, moveWorkspace, readMachineRow, setStep, type MachineRow } from './store.ts'
+import { ask, askUnless, claimedRow, findMachine, tidy, type Job } from './job.ts'
+import { asAttempt, endAttempt, finish, moveWorkspace, readMachineRow, type MachineRow, type Tx } from './store.ts'
 
 /** The commit of a start has happened; from here on only forward. */
 export const COMMITTED = 'committed'
@@ -13,31 +13,61 @@ export interface RunningEnd {
   event: Extract<MachineEvent, 'started' | 'resumed' | 'forked'>
   before_commit: FailpointName
   before_connect: FailpointName
-  before_success: FailpointName
+  before_success?: FailpointName
   result: Record<string, unknown>
 }
 
-/** Makes the machine the workspace's own: epoch, disk and grants in one commit. Its packets leave only afterwards. */
-export async function commitRunning(job: Job, seen: MachineRow, machine: Machine, end: RunningEnd): Promise<void> {
+/**
+ * For a machine that runs nothing of the guest's yet: its packets may leave at once, and one commit makes it the workspace's own and
+ * the operation succeed.
+ */
+export async function commitStarted(job: Job, seen: MachineRow, machine: Machine, end: RunningEnd): Promise<void> {
+  const { cell, operation } = job
+  await failpoint(end.before_connect)
+  const connected = await askUnless(job, DEAD, seen.id, 'connect', machine.epoch, (fence) => cell.host.connect(fence))
+  await failpoint(end.before_commit)
+  if (!connected || cell.table.isDead(seen.id, machine.fence)) throw new Refused(DIED_EARLY)
+  const now = cell.clock.now()
+  const result = { ...end.result, ownership_epoch: machine.epoch }
+  let row = seen
+  await endAttempt(cell.db, operation, now, { state: 'succeeded', result }, async (tx) => {
+    row = await moveToRunning(tx, seen, machine, end, now)
+  })
+  showMachine(job, machine)
+  // A death that was told before the row was at this epoch found nobody to write it down.
+  if (cell.table.isDead(seen.id, machine.fence))
+    await cell.db.transaction().execute((tx) => moveWorkspace(tx, row, 'died', now, { grants: null }))
+  await cell.table.fresh(seen.id)
+}
+
+/**
+ * Makes the machine the workspace's own: epoch, disk and grants in one commit. Its packets leave only afterwards: a guest that was
+ * restored goes on by itself, and what it sends must not be sent again by the next attempt.
+ * @returns the row as it is then.
+ */
+export async function commitRunning(job: Job, seen: MachineRow, machine: Machine, end: RunningEnd): Promise<MachineRow> {
   const { cell, operation } = job
   await failpoint(end.before_commit)
   if (cell.table.isDead(seen.id, machine.fence)) throw new Refused(DIED_EARLY)
   const now = cell.clock.now()
-  await asAttempt(cell.db, operation, now, async (tx) => {
-    await moveWorkspace(tx, seen, end.event, now, {
-      ownership_epoch: machine.epoch,
-      desired_state: 'running',
-      pending_reason: null,
-      disk: machine.disk,
-      checkpoint_id: null,
-      grants: machine.resources,
-      active_at: now,
-      suspend_request: null,
-    })
-    await setStep(tx, operation, COMMITTED, {})
-  })
+  const { reserved: _taken, ...progress } = operation.progress // the grants say it from here on
+  const committed = { step: COMMITTED, progress }
+  const row = await asAttempt(cell.db, operation, now, (tx) => moveToRunning(tx, seen, machine, end, now), committed)
   showMachine(job, machine)
-  await cell.table.fresh(seen.id)
+  return row
+}
+
+function moveToRunning(tx: Tx, seen: MachineRow, machine: Machine, end: RunningEnd, now: Date): Promise<MachineRow> {
+  return moveWorkspace(tx, seen, end.event, now, {
+    ownership_epoch: machine.epoch,
+    desired_state: 'running',
+    pending_reason: null,
+    disk: machine.disk,
+    checkpoint_id: null,
+    grants: machine.resources,
+    active_at: now,
+    suspend_request: null,
+  })
 }
 
 /** A machine that ended before it was anybody's: the attempt is undone like any other that failed. */
@@ -48,25 +78,25 @@ export function showMachine(job: Job, machine: Machine): void {
   job.cell.table.putMachine(machine.workspace_id, { address, agent_key, epoch, fence, state })
 }
 
-/**
- * What follows the commit: packets may leave, the gate opens, the operation has succeeded.
- * @param started the machine, when this attempt started it itself.
- */
-export async function completeRunning(job: Job, workspace_id: string, end: RunningEnd, started?: Machine): Promise<void> {
+/** What follows the commit: packets may leave, the gate opens, the operation has succeeded. */
+export async function completeRunning(job: Job, row: MachineRow, end: RunningEnd): Promise<void> {
   const { cell, operation } = job
-  const row = await readMachineRow(cell.db, workspace_id)
-  const machine = started ?? (await findMachine(job, workspace_id))
+  await failpoint(end.before_connect)
+  const connected = await askUnless(job, DEAD, row.id, 'connect', row.ownership_epoch, (fence) => cell.host.connect(fence))
+  if (!connected) return endedSince(job, row)
+  if (end.before_success !== undefined) await failpoint(end.before_success)
+  const result = { ...end.result, ownership_epoch: row.ownership_epoch }
+  await finish(cell.db, operation, cell.clock.now(), { state: 'succeeded', result })
+  await cell.table.fresh(row.id)
+}
+
+/** For an attempt that finds the commit done: the machine is the host's to tell. */
+export async function completeEarlier(job: Job, end: RunningEnd): Promise<void> {
+  const row = await claimedRow(job)
+  const machine = await findMachine(job, row.id)
   if (machine?.epoch !== row.ownership_epoch) return endedSince(job, row)
   showMachine(job, machine)
-  await failpoint(end.before_connect)
-  const connected = await askUnless(job, DEAD, workspace_id, 'connect', row.ownership_epoch, (fence) => cell.host.connect(fence))
-  if (!connected) return endedSince(job, row)
-  await failpoint(end.before_success)
-  const now = cell.clock.now()
-  await asAttempt(cell.db, operation, now, (tx) =>
-    finish(tx, operation, now, { state: 'succeeded', result: { ...end.result, ownership_epoch: row.ownership_epoch } }),
-  )
-  await cell.table.fresh(workspace_id)
+  await completeRunning(job, row, end)
 }
 
 const DEAD = ['not_running', 'not_found'] as const
@@ -75,12 +105,10 @@ const DEAD = ['not_running', 'not_found'] as const
 async function endedSince(job: Job, row: MachineRow): Promise<void> {
   const { cell, operation } = job
   const now = cell.clock.now()
-  await asAttempt(cell.db, operation, now, async (tx) => {
-    if (machineState(row.observed_state, 'died') !== null) await moveWorkspace(tx, row, 'died', now, { grants: null })
-    await finish(tx, operation, now, {
-      state: 'failed',
-      error: operationError('dependency_failed', 'The machine ended before it was ready', { reason: 'died' }),
-    })
+  const error = operationError('dependency_failed', 'The machine ended before it was ready', { reason: 'died' })
+  const current = await readMachineRow(cell.db, row.id) // its death may be written down already
+  await endAttempt(cell.db, operation, now, { state: 'failed', error }, async (tx) => {
+    if (machineState(current.observed_state, 'died') !== null) await moveWorkspace(tx, current, 'died', now, { grants: null })
   })
   await cell.table.fresh(row.id)
 }

@@ -1,4 +1,4 @@
-import { sql, type Transaction } from 'kysely'
+import { sql, type Selectable, type Transaction } from 'kysely'
 import { machineState, type MachineEvent, type ObservedState } from '../../../contract/states/machine.ts'
 import type { Db } from '../../db/database.ts'
 import type { Database, OperationError, Resources } from '../../db/schema.ts'
@@ -18,12 +18,16 @@ export interface OpenOperation {
   fence: number
   step: string | null
   progress: Progress
+  input: Record<string, unknown>
 }
 
 /** What the runner notes beside the last finished step. */
 export interface Progress {
   /** Room that this operation takes up beside the grants of running workspaces. */
   reserved?: Resources
+  /** Of a reset or a restore in place, from its commit on. */
+  recovery_checkpoint_id?: string | null
+  old_disk?: string | null
 }
 
 /** A workspace's row, as far as its machine is concerned. */
@@ -62,6 +66,7 @@ const OPERATION_COLUMNS = [
   'o.fence',
   'o.step',
   'o.progress',
+  'o.input',
 ] as const
 
 const OPEN_OPERATIONS_MAX = 2000
@@ -83,14 +88,23 @@ export async function listOpen(db: Db, cell_id: string): Promise<OpenOperation[]
 }
 
 export async function readMachineRow(db: Db, workspace_id: string): Promise<MachineRow> {
-  const row = await db
+  const row = (await readMachineRows(db, [workspace_id])).get(workspace_id)
+  if (!row) throw new LostRace('The workspace')
+  return row
+}
+
+export async function readMachineRows(db: Db, workspace_ids: string[]): Promise<Map<string, MachineRow>> {
+  const rows = await db
     .selectFrom('workspaces as w')
     .innerJoin('template_versions as v', 'v.id', 'w.template_version_id')
     .selectAll('w')
     .select('v.layers')
-    .where('w.id', '=', workspace_id)
-    .executeTakeFirst()
-  if (!row) throw new LostRace('The workspace')
+    .where('w.id', '=', sql<string>`any(${workspace_ids}::uuid[])`)
+    .execute()
+  return new Map(rows.map((row) => [row.id, machineRow(row)]))
+}
+
+function machineRow(row: Selectable<Database['workspaces']> & { layers: string[] }): MachineRow {
   return {
     id: row.id,
     organization_id: row.organization_id,
@@ -111,22 +125,76 @@ export async function readMachineRow(db: Db, workspace_id: string): Promise<Mach
   }
 }
 
+export type Outcome = { state: 'succeeded'; result: Record<string, unknown> } | { state: 'failed'; error: OperationError }
+
 /**
  * A transaction that this attempt of the operation alone may commit: its row is locked and proven to be ours first, so that a
  * cancellation or a later attempt either waits or has won already.
+ * @param reached the step that is done with the commit.
  */
-export async function asAttempt<T>(db: Db, operation: OpenOperation, now: Date, work: (tx: Tx) => Promise<T>): Promise<T> {
+export async function asAttempt<T>(
+  db: Db,
+  operation: OpenOperation,
+  now: Date,
+  work: (tx: Tx) => Promise<T>,
+  reached?: { step: string; progress: Progress },
+): Promise<T> {
+  const step = reached === undefined ? {} : { step: reached.step, progress: JSON.stringify(reached.progress) }
   return db.transaction().execute(async (tx) => {
-    const { numUpdatedRows } = await tx
-      .updateTable('operations')
-      .set({ updated_at: now })
-      .where('id', '=', operation.id)
-      .where('attempt', '=', operation.attempt)
-      .where('completed_at', 'is', null)
+    const { numUpdatedRows } = await ofAttempt(tx, operation)
+      .set({ updated_at: now, ...step })
       .executeTakeFirst()
     if (numUpdatedRows !== 1n) throw new LostRace('The operation')
     return work(tx)
   })
+}
+
+/** The last transaction of an operation, by its attempt: outcome, workspace, and everything that it holds. */
+export async function endAttempt(
+  db: Db,
+  operation: OpenOperation,
+  now: Date,
+  outcome: Outcome,
+  work: (tx: Tx) => Promise<void>,
+): Promise<void> {
+  await db.transaction().execute(async (tx) => {
+    const { numUpdatedRows } = await ofAttempt(tx, operation).set(ended(outcome, now)).executeTakeFirst()
+    if (numUpdatedRows !== 1n) throw new LostRace('The operation')
+    await work(tx)
+    await tx.deleteFrom('workspace_holds').where('operation_id', '=', operation.id).execute()
+  })
+}
+
+/** The same where no workspace changes: one statement, since somebody waits for it. */
+export async function finish(db: Db, operation: OpenOperation, now: Date, outcome: Outcome): Promise<void> {
+  const row = await db
+    .with('ended', (query) => ofAttempt(query, operation).set(ended(outcome, now)).returning('id'))
+    .with('released', (query) =>
+      query.deleteFrom('workspace_holds').where('operation_id', 'in', (inner) => inner.selectFrom('ended').select('id')),
+    )
+    .selectFrom('ended')
+    .select('id')
+    .executeTakeFirst()
+  if (!row) throw new LostRace('The operation')
+}
+
+function ofAttempt(db: Pick<Db, 'updateTable'>, operation: OpenOperation) {
+  return db
+    .updateTable('operations')
+    .where('id', '=', operation.id)
+    .where('attempt', '=', operation.attempt)
+    .where('completed_at', 'is', null)
+}
+
+function ended(outcome: Outcome, now: Date) {
+  return {
+    state: outcome.state,
+    state_reason: null,
+    result: outcome.state === 'succeeded' ? JSON.stringify(outcome.result) : null,
+    error: outcome.state === 'failed' ? JSON.stringify(outcome.error) : null,
+    completed_at: now,
+    updated_at: now,
+  }
 }
 
 /** Takes the operation for a new attempt. undefined: it is over, or somebody else holds its row. */
@@ -137,15 +205,6 @@ export async function claim(
   now: Date,
   reserved: Resources | null,
 ): Promise<OpenOperation | undefined> {
-  const free = await tx
-    .selectFrom('operations')
-    .select('id')
-    .where('id', '=', operation_id)
-    .where('completed_at', 'is', null)
-    .forUpdate()
-    .skipLocked()
-    .executeTakeFirst()
-  if (!free) return undefined
   const row = await tx
     .updateTable('operations as o')
     .set((eb) => ({
@@ -159,18 +218,17 @@ export async function claim(
       updated_at: now,
       ...(reserved === null ? {} : { progress: sql<string>`progress || ${JSON.stringify({ reserved })}::jsonb` }),
     }))
-    .where('o.id', '=', operation_id)
+    .where('o.id', '=', ({ selectFrom }) =>
+      selectFrom('operations as f')
+        .select('f.id')
+        .where('f.id', '=', operation_id)
+        .where('f.completed_at', 'is', null)
+        .forUpdate()
+        .skipLocked(),
+    )
     .returning(OPERATION_COLUMNS)
-    .executeTakeFirstOrThrow()
-  return row as OpenOperation
-}
-
-export async function setStep(tx: Tx, operation: OpenOperation, step: string, progress: Progress): Promise<void> {
-  await tx
-    .updateTable('operations')
-    .set({ step, progress: JSON.stringify(progress) })
-    .where('id', '=', operation.id)
-    .execute()
+    .executeTakeFirst()
+  return row as OpenOperation | undefined
 }
 
 type WorkspaceChanges = Partial<{
@@ -187,14 +245,14 @@ type WorkspaceChanges = Partial<{
   suspend_request: null
 }>
 
-/** Moves the workspace by the table, where it still is what was seen. */
+/** Moves the workspace by the table, where it still is what was seen. @returns the row as it is then. */
 export async function moveWorkspace(
   tx: Tx,
   seen: MachineRow,
   event: MachineEvent,
   now: Date,
   changes: WorkspaceChanges = {},
-): Promise<void> {
+): Promise<MachineRow> {
   const to = machineState(seen.observed_state, event)
   if (to === null) throw new LostRace('The workspace')
   const { grants, suspend_request, ...columns } = changes
@@ -219,28 +277,13 @@ export async function moveWorkspace(
     .where('deleted_at', seen.deleted_at === null ? 'is' : 'is not', null)
     .executeTakeFirst()
   if (numUpdatedRows !== 1n) throw new LostRace('The workspace')
+  return { ...seen, ...rowChanges(changes), observed_state: to }
 }
 
-/** The last write of an operation: its outcome, and everything that it holds. */
-export async function finish(
-  tx: Tx,
-  operation: OpenOperation,
-  now: Date,
-  outcome: { state: 'succeeded'; result: Record<string, unknown> } | { state: 'failed'; error: OperationError },
-): Promise<void> {
-  await tx
-    .updateTable('operations')
-    .set({
-      state: outcome.state,
-      state_reason: null,
-      result: outcome.state === 'succeeded' ? JSON.stringify(outcome.result) : null,
-      error: outcome.state === 'failed' ? JSON.stringify(outcome.error) : null,
-      completed_at: now,
-      updated_at: now,
-    })
-    .where('id', '=', operation.id)
-    .execute()
-  await tx.deleteFrom('workspace_holds').where('operation_id', '=', operation.id).execute()
+/** Those of the changes that a MachineRow has. */
+function rowChanges({ ownership_epoch, cell_id, disk, checkpoint_id, grants, deleted_at }: WorkspaceChanges): Partial<MachineRow> {
+  const all = { ownership_epoch, cell_id, disk, checkpoint_id, grants, deleted_at }
+  return Object.fromEntries(Object.entries(all).filter(([, value]) => value !== undefined))
 }
 
 export async function releaseHold(tx: Tx, operation: OpenOperation, workspace_id: string): Promise<void> {

@@ -1,4 +1,5 @@
 import { fail, type Failure } from '../../lib/fail.ts'
+import { allowanceDetails } from './allowance.ts'
 
 /** An organization's plan, as far as starts are concerned. null limits mean without limit. */
 export interface Plan {
@@ -8,7 +9,11 @@ export interface Plan {
   memory_mib: number | null
   disk_gib: number | null
   refuses_starts: string | null
+  /** The same of the organization alone, which comes first. */
+  organization_refuses_starts: string | null
+  grace_until: Date | null
   allowance_exhausted: string | null
+  allowance: object | null
 }
 
 const LIMIT_NAMES = ['concurrent_workspaces', 'cpu_millis', 'memory_mib', 'disk_gib'] as const
@@ -23,17 +28,22 @@ const ENTITLEMENT_MESSAGES: Record<string, string> = {
 
 /** Why a plan refuses every start, whatever is running (App, "Reasons" of 402); null when it does not. */
 export function startRefusal(plan: Plan): Failure | null {
-  if (plan.refuses_starts !== null) {
-    const missing = plan.refuses_starts === 'limits_missing' ? { missing: LIMIT_NAMES.filter((name) => plan[name] === null) } : {}
-    const message = ENTITLEMENT_MESSAGES[plan.refuses_starts] ?? 'The plan does not allow this start'
-    return fail('entitlement_required', plan.refuses_starts, message, { details: { plan: plan.slug, ...missing } })
+  const reason = plan.organization_refuses_starts ?? plan.refuses_starts
+  if (reason !== null) {
+    const message = ENTITLEMENT_MESSAGES[reason] ?? 'The plan does not allow this start'
+    return fail('entitlement_required', reason, message, { details: { plan: plan.slug, ...entitlementDetails(plan, reason) } })
   }
   if (plan.allowance_exhausted !== null) {
     return fail('allowance_exhausted', plan.allowance_exhausted, 'A compute allowance of the organization is used up', {
-      details: { plan: plan.slug, spend_cap: null },
+      details: allowanceDetails(plan.allowance, plan.slug),
     })
   }
   return null
+}
+
+function entitlementDetails(plan: Plan, reason: string): Record<string, unknown> {
+  if (reason === 'limits_missing') return { missing: LIMIT_NAMES.filter((name) => plan[name] === null) }
+  return reason === 'payment_past_due' ? { grace_until: plan.grace_until?.toISOString() ?? null } : {}
 }
 
 /** Why one more running workspace is too many; `running` counts the others. */

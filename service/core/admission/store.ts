@@ -13,7 +13,10 @@ export async function readPlan(tx: Tx, organization_id: string): Promise<Plan> {
       'p.memory_mib',
       'p.disk_gib',
       'p.refuses_starts',
+      'g.refuses_starts as organization_refuses_starts',
+      'g.grace_until',
       'g.allowance_exhausted',
+      'g.allowance',
     ])
     .where('g.id', '=', organization_id)
     .executeTakeFirstOrThrow()

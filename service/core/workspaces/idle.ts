@@ -1,5 +1,6 @@
 import { LIMITS } from '../../../contract/limits.ts'
 import type { IDLE_BASES } from '../../../contract/schemas/workspaces.ts'
+import { learnedSeconds, type IdleGaps } from './idle-gaps.ts'
 
 /** What idleness of one workspace depends on: columns of its row, and its template version's defaults. */
 export interface IdleFacts {
@@ -13,6 +14,10 @@ export interface IdleFacts {
   suspend_requested_at: Date | null
   suspend_after_seconds: number | null
   suspend_not_before: Date | null
+  idle_gaps: IdleGaps | null
+  /** Idle suspends that failed one after the other, and before when none is begun again. */
+  idle_failures: number
+  idle_retry_at: Date | null
 }
 
 export interface IdleRule {
@@ -28,7 +33,7 @@ export interface PendingSuspend {
 }
 
 /** The policy that applies: the workspace's own, else its template version's, else adaptive (App, "Lifecycle rules"). */
-export function idleRule(facts: Pick<IdleFacts, 'lifetime' | 'idle_policy' | 'template_defaults'>): IdleRule {
+export function idleRule(facts: Pick<IdleFacts, 'lifetime' | 'idle_policy' | 'template_defaults' | 'idle_gaps'>): IdleRule {
   if (facts.lifetime === 'session') {
     const timeout_seconds = facts.template_defaults.session_idle_seconds ?? LIMITS.idle_session_seconds
     return { policy: `fixed:${timeout_seconds}`, timeout_seconds, basis: 'session' }
@@ -37,6 +42,8 @@ export function idleRule(facts: Pick<IdleFacts, 'lifetime' | 'idle_policy' | 'te
   if (policy === 'never') return { policy, timeout_seconds: null, basis: 'never' }
   const fixed_seconds = fixedSeconds(policy)
   if (fixed_seconds !== null) return { policy, timeout_seconds: fixed_seconds, basis: 'fixed' }
+  const learned_seconds = learnedSeconds(facts.idle_gaps)
+  if (learned_seconds !== null) return { policy, timeout_seconds: learned_seconds, basis: 'learned' }
   return { policy, timeout_seconds: LIMITS.idle_adaptive_seconds_default, basis: 'default' }
 }
 
@@ -54,13 +61,45 @@ export function pendingSuspend(facts: IdleFacts): PendingSuspend | null {
   return { requested_at: suspend_requested_at, after_seconds: suspend_after_seconds, not_before: suspend_not_before }
 }
 
-/** When a running workspace may be suspended if nothing happens until then; null when idleness alone never does it. */
-export function nextEligibleAt(facts: IdleFacts): Date | null {
-  const idle_from_ms = Math.max(facts.active_at.getTime(), facts.busy_until?.getTime() ?? 0, facts.keepalive_until?.getTime() ?? 0)
-  const { timeout_seconds } = idleRule(facts)
+/** When idleness ends a running workspace's run if nothing happens until then, and whose wish that is. */
+export interface IdleEnd {
+  at: Date
+  by: 'policy' | 'request'
+  /** null: its policy. */
+  asked: PendingSuspend | null
+}
+
+/** Since when nothing has kept the workspace awake; in the future while a command or a keepalive does. */
+export function idleFrom({ active_at, busy_until, keepalive_until }: IdleFacts): Date {
+  return new Date(Math.max(active_at.getTime(), busy_until?.getTime() ?? 0, keepalive_until?.getTime() ?? 0))
+}
+
+/** Until when a command counts that the guest says to run, or to have ended then. None runs for longer than any may; an hour on, the guest is asked again. */
+export function countsUntil(busy_until: Date, { active_at }: Pick<IdleFacts, 'active_at'>, now: Date): Date {
+  const hour_ms = now.getTime() + LIMITS.command_busy_seconds_max * 1000
+  return new Date(Math.min(busy_until.getTime(), hour_ms, active_at.getTime() + LIMITS.exec_timeout_ms_max))
+}
+
+/** A request only shortens the policy's wait (App, "Suspend when idle"). null: idleness alone never ends the run. */
+export function nextIdleEnd(facts: IdleFacts): IdleEnd | null {
+  const idle_from_ms = idleFrom(facts).getTime()
+  const by_policy = policyEnd(facts, idle_from_ms)
   const asked = pendingSuspend(facts)
-  const moments_ms: number[] = []
-  if (timeout_seconds !== null) moments_ms.push(idle_from_ms + timeout_seconds * 1000)
-  if (asked) moments_ms.push(Math.max(asked.not_before.getTime(), idle_from_ms + asked.after_seconds * 1000))
-  return moments_ms.length === 0 ? null : new Date(Math.min(...moments_ms))
+  if (asked === null) return by_policy
+  const at = new Date(Math.max(asked.not_before.getTime(), idle_from_ms + asked.after_seconds * 1000))
+  return by_policy !== null && by_policy.at < at ? by_policy : { at, by: 'request', asked }
+}
+
+/** Later where suspends have failed: what could not be saved is not stopped for it again and again. A request is tried once. */
+function policyEnd(facts: IdleFacts, idle_from_ms: number): IdleEnd | null {
+  const { timeout_seconds } = idleRule(facts)
+  if (timeout_seconds === null) return null
+  const at_ms = Math.max(idle_from_ms + timeout_seconds * 1000, facts.idle_retry_at?.getTime() ?? 0)
+  return { at: new Date(at_ms), by: 'policy', asked: null }
+}
+
+/** How long after its last failure an idle suspend is not begun again: a minute, doubled with each failure, six hours at most. */
+export function idleRetryAt(failures: number, now: Date): Date {
+  const seconds = Math.min(LIMITS.idle_retry_seconds_min * 2 ** (failures - 1), LIMITS.idle_retry_seconds_max)
+  return new Date(now.getTime() + seconds * 1000)
 }

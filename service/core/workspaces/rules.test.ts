@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { ceilingsOf } from './ceilings.ts'
-import { fixedSeconds, idleRule, nextEligibleAt, pendingSuspend, type IdleFacts } from './idle.ts'
+import { noteGap, type IdleGaps } from './idle-gaps.ts'
+import { countsUntil, fixedSeconds, idleRetryAt, idleRule, nextIdleEnd, pendingSuspend, type IdleFacts } from './idle.ts'
 import { resolveInputs } from './inputs.ts'
 
 const at = (seconds: number) => new Date(Date.UTC(2030, 0, 1) + seconds * 1000)
@@ -16,7 +17,11 @@ const facts: IdleFacts = {
   suspend_requested_at: null,
   suspend_after_seconds: null,
   suspend_not_before: null,
+  idle_gaps: null,
+  idle_failures: 0,
+  idle_retry_at: null,
 }
+const endAt = (given: IdleFacts) => nextIdleEnd(given)?.at ?? null
 const asked = { suspend_requested_at: at(10), suspend_after_seconds: 60, suspend_not_before: at(70) }
 
 test("a workspace's own policy wins over its template's, that over adaptive; a session has its own", () => {
@@ -29,15 +34,45 @@ test("a workspace's own policy wins over its template's, that over adaptive; a s
 })
 
 test('a suspend request only shortens the wait, a command or keepalive postpones it, a tool call after it cancels it', () => {
-  assert.deepEqual(nextEligibleAt(facts), at(300))
-  assert.deepEqual(nextEligibleAt({ ...facts, ...asked }), at(70))
-  assert.deepEqual(nextEligibleAt({ ...facts, ...asked, suspend_after_seconds: 3600, suspend_not_before: at(3610) }), at(300))
-  assert.deepEqual(nextEligibleAt({ ...facts, ...asked, busy_until: at(100) }), at(160))
-  assert.deepEqual(nextEligibleAt({ ...facts, ...asked, keepalive_until: at(500) }), at(560))
+  assert.deepEqual(endAt(facts), at(300))
+  assert.deepEqual(endAt({ ...facts, ...asked }), at(70))
+  assert.deepEqual(endAt({ ...facts, ...asked, suspend_after_seconds: 3600, suspend_not_before: at(3610) }), at(300))
+  assert.deepEqual(endAt({ ...facts, ...asked, busy_until: at(100) }), at(160))
+  assert.deepEqual(endAt({ ...facts, ...asked, keepalive_until: at(500) }), at(560))
   assert.equal(pendingSuspend({ ...facts, ...asked, tool_call_at: at(11) }), null)
   assert.notEqual(pendingSuspend({ ...facts, ...asked, tool_call_at: at(10) }), null)
-  assert.equal(nextEligibleAt({ ...facts, idle_policy: 'never' }), null)
-  assert.deepEqual(nextEligibleAt({ ...facts, idle_policy: 'never', ...asked }), at(70))
+  assert.equal(endAt({ ...facts, idle_policy: 'never' }), null)
+  assert.deepEqual(endAt({ ...facts, idle_policy: 'never', ...asked }), at(70))
+})
+
+test('whoever comes first ends the run: the policy, or the request that shortens it', () => {
+  const cause = (given: Partial<IdleFacts>) => nextIdleEnd({ ...facts, ...asked, ...given })?.by
+  assert.equal(cause({}), 'request')
+  assert.equal(cause({ suspend_after_seconds: 300, suspend_not_before: at(310) }), 'policy')
+  assert.equal(cause({ suspend_after_seconds: 3000, suspend_not_before: at(3010), keepalive_until: at(3600) }), 'policy')
+  assert.equal(cause({ idle_policy: 'fixed:60', active_at: at(10) }), 'request')
+  assert.equal(cause({ tool_call_at: at(11), active_at: at(11) }), 'policy')
+})
+
+test('the adaptive policy follows what was learned, and only it', () => {
+  const idle_gaps = Array.from({ length: 20 }).reduce<IdleGaps | null>((seen) => noteGap(seen, 86_400), null)
+  assert.deepEqual(idleRule({ ...facts, idle_gaps }), { policy: 'adaptive', timeout_seconds: 10, basis: 'learned' })
+  assert.deepEqual(endAt({ ...facts, idle_gaps }), at(10))
+  assert.equal(idleRule({ ...facts, idle_gaps, idle_policy: 'fixed:90' }).basis, 'fixed')
+  assert.equal(idleRule({ ...facts, idle_gaps, lifetime: 'session' }).timeout_seconds, 600)
+})
+
+test('after a failure the policy waits a minute, twice as long after each further one, six hours at most; a request does not wait', () => {
+  const waits = [1, 2, 3, 9, 10, 50].map((failures) => (idleRetryAt(failures, at(0)).getTime() - at(0).getTime()) / 1000)
+  assert.deepEqual(waits, [60, 120, 240, 15_360, 21_600, 21_600])
+  assert.deepEqual(endAt({ ...facts, idle_retry_at: at(299) }), at(300))
+  assert.deepEqual(endAt({ ...facts, idle_retry_at: at(900) }), at(900))
+  assert.deepEqual(endAt({ ...facts, ...asked, idle_retry_at: at(900) }), at(70))
+})
+
+test('a command counts for what the guest says, an hour at a time, and no longer after the last call than any may run', () => {
+  const until = (said: number, now: number) => (countsUntil(at(said), facts, at(now)).getTime() - at(0).getTime()) / 1000
+  assert.deepEqual([until(50, 10), until(9000, 10), until(9e9, 80_000), until(9e9, 85_000)], [50, 3610, 83_600, 86_400])
 })
 
 test('ceilings are the least of template, cap and plan, with the default size where there is no cap', () => {

@@ -23,7 +23,8 @@ export function commandOf(asked: ExecStart, environment: Environment, session_id
     cwd: cwdOf(asked.cwd),
     user: asked.user ?? DEFAULT_USER,
     timeout_ms: asked.timeout_ms ?? 0,
-    kill_grace_ms: asked.kill_grace_ms ?? LIMITS.exec_kill_grace_ms_default,
+    // 0 is how the agent is told to use its own default.
+    kill_grace_ms: Math.max(asked.kill_grace_ms ?? LIMITS.exec_kill_grace_ms_default, 1),
   }
   return {
     session_id,

@@ -13,7 +13,7 @@ export const readFile: GatewayHandler<typeof filesRead> = async (call, _deps, ti
   const part = partOf(call.query, call.headers.range)
   const wanted = part.kind === 'unsatisfiable' ? { offset: 0, length: 0 } : sizesOf(part)
   const { file, described } = await ask(ticket, 'read', async () => {
-    const file = await ticket.agent.openFile(path, wanted, call.signal)
+    const file = await ticket.files.openFile(path, wanted, call.signal)
     return { file, described: describe(file, part) }
   })
   if (part.kind === 'unsatisfiable' || (part.kind === 'range' && described.bytes === 0)) {
@@ -22,7 +22,7 @@ export const readFile: GatewayHandler<typeof filesRead> = async (call, _deps, ti
   }
   return {
     async stream(response) {
-      response.writeHead(part.kind === 'range' ? 206 : 200, described.headers)
+      response.writeHead(part.kind === 'range' ? 206 : 200, { ...described.headers, ...ticket.read_headers })
       // Whoever breaks off, the reader must not take a part for the whole: pipeline destroys what is left.
       const carried = described.bytes === null ? pipeline(file, new AtMost(UNSIZED_BYTES_MAX), response) : pipeline(file, response)
       await carried.catch(() => undefined)
@@ -55,7 +55,8 @@ function sizesOf({ offset, length }: { offset?: number; length?: number }): { of
 function describe(file: IncomingMessage, part: Part): { size: number; bytes: number | null; headers: OutgoingHttpHeaders } {
   const size = countOf(file, 'x-file-size')
   const offset = part.kind === 'unsatisfiable' ? 0 : (part.offset ?? 0)
-  const bytes = size === 0 && part.kind === 'query' && offset === 0 ? null : promisedBytes(file, part, size, offset)
+  const unsized = size === 0 && part.kind === 'query' && offset === 0 && file.headers['content-length'] !== '0'
+  const bytes = unsized ? null : promisedBytes(file, part, size, offset)
   const revision = file.headers['x-file-revision']
   const headers: OutgoingHttpHeaders = {
     'content-type': 'application/octet-stream',

@@ -6,13 +6,15 @@ import { checkMode, checkPath, pathOf } from './path.ts'
 
 export const statFile: GatewayHandler<typeof filesStat> = async (call, _deps, ticket) => {
   const path = pathOf(call.body_stream.url ?? '')
-  return { status: 200, body: await ask(ticket, 'read', () => ticket.agent.statFile(path, call.query.revision ?? false)) }
+  const body = await ask(ticket, 'read', () => ticket.files.statFile(path, call.query.revision ?? false))
+  return { status: 200, headers: ticket.read_headers, body }
 }
 
 export const listFiles: GatewayHandler<typeof filesList> = async (call, _deps, ticket) => {
   const path = pathOf(call.body_stream.url ?? '')
   const limit = call.query.limit ?? LIMITS.file_list_entries_default
-  return { status: 200, body: await ask(ticket, 'read', () => ticket.agent.listFiles(path, limit)) }
+  const body = await ask(ticket, 'read', () => ticket.files.listFiles(path, limit))
+  return { status: 200, headers: ticket.read_headers, body }
 }
 
 export const removeFile: GatewayHandler<typeof filesRemove> = async (call, _deps, ticket) => {

@@ -1,11 +1,7 @@
 import { createHash, type Hash } from 'node:crypto'
-import type { IncomingMessage } from 'node:http'
 import { Transform, type TransformCallback } from 'node:stream'
 import { LIMITS } from '../../../../contract/limits.ts'
 import { fail } from '../../../lib/fail.ts'
-
-/** What is left of a refused body is taken in, so that its sender lives to read the refusal. */
-const LEFTOVER = { bytes_max: 64 << 20, ms_max: 5000 }
 
 /** Counts a body on its way, digests it when asked to, and breaks off when it becomes too large. */
 export class WriteBody extends Transform {
@@ -46,23 +42,4 @@ export class WriteBody extends Transform {
 export function tooLarge() {
   const max_bytes = LIMITS.file_write_bytes_max
   return fail('payload_too_large', null, `A file is written with at most ${max_bytes} bytes a call`, { details: { max_bytes } })
-}
-
-/** Reads and forgets the rest of a body, within reason. */
-export function swallow(body: IncomingMessage): Promise<void> {
-  if (body.readableEnded || body.destroyed) return Promise.resolve()
-  return new Promise((resolve) => {
-    let bytes = 0
-    const finish = () => {
-      clearTimeout(late)
-      body.off('data', count).off('end', finish).off('close', finish).off('error', finish)
-      resolve()
-    }
-    const count = (chunk: Buffer) => {
-      bytes += chunk.length
-      if (bytes > LEFTOVER.bytes_max) finish()
-    }
-    const late = setTimeout(finish, LEFTOVER.ms_max)
-    body.on('data', count).on('end', finish).on('close', finish).on('error', finish).resume()
-  })
 }

@@ -1,12 +1,16 @@
+import { ATTACH_PROTOCOL, BEARER_PROTOCOL_PREFIX } from '../../../../contract/schemas/cell/attach.ts'
 import { LIMITS } from '../../../../contract/limits.ts'
 import type { Arrival, ToolCaller, Who } from '../../../http/call.ts'
 import type { Clock } from '../../../lib/clock.ts'
 import { fail, Failure } from '../../../lib/fail.ts'
 import { isUuid } from '../../../lib/ids.ts'
-import type { AgentLink, AgentLinks } from '../../links/agent.ts'
+import type { AgentLink, AgentLinks, FileReads } from '../../links/agent.ts'
 import type { LiveMachine, MachineTable, WorkspaceEntry } from '../../machines/table.ts'
 import { type ApiKeys, keyRefusal } from './api-keys.ts'
 import type { VerificationKeys } from './keys.ts'
+import { hasTools, type People } from './people.ts'
+import type { DiskReads } from '../disk/reads.ts'
+import { diskOf, type DiskSource } from '../disk/source.ts'
 import { createPlaces, type Places } from './places.ts'
 import { decideSituation } from './situation.ts'
 import { verifyToken } from './token.ts'
@@ -27,6 +31,10 @@ export interface Gate {
 export interface Ticket extends Disposable {
   entry: WorkspaceEntry
   agent: AgentLink
+  /** Who answers calls that read files: the machine's agent, or the reader of a sleeping workspace's disk. */
+  files: FileReads
+  /** Headers of what `files` answers. */
+  read_headers: Record<string, string>
   /** Why the same call would be refused by now; null when it would not. */
   refusedBy(): Promise<Failure | null>
   /** A lifecycle operation has the workspace in hand: its machine may stand still. */
@@ -38,7 +46,9 @@ export interface GateDeps {
   table: MachineTable
   keys: VerificationKeys
   api_keys: ApiKeys
+  people: People
   agents: AgentLinks
+  disks: DiskReads
   clock: Clock
   cell_id: string
   issuer: string
@@ -48,9 +58,13 @@ export interface GateDeps {
 
 const BEARER = /^Bearer ([^\s]+)$/i
 /** Served to the end of the call, however long it follows. */
-const STREAM_ROUTES: ReadonlySet<string> = new Set(['exec.output'])
+const STREAM_ROUTES: ReadonlySet<string> = new Set(['exec.output', 'exec.attach', 'pty.attach'])
+/** Cell, "Workspace as seen by tool calls": what is answered for a suspended workspace, too. */
+const DISK_ROUTES: ReadonlySet<string> = new Set(['files.read', 'files.stat', 'files.list', 'files.search'])
 /** Cell, Endpoints: of any tool, and not tool activity. */
 const isToolCall = (arrival: Arrival) => arrival.route.tool !== 'any'
+/** Cell, Endpoints: a search is a POST and read-only. What comes in on a WebSocket changes things. */
+const isRead = ({ route }: Arrival) => (route.method === 'GET' && route.websocket === undefined) || route.id === 'files.search'
 
 export function createGate(deps: GateDeps): Gate {
   const verdicts = createVerdicts()
@@ -74,7 +88,7 @@ export function createGate(deps: GateDeps): Gate {
       const caller = await callerOf(bearerOf(arrival), arrival.now)
       if (caller === null || caller.expires_at_seconds * 1000 <= arrival.now.getTime()) throw invalidToken()
       const entry = await find(caller.workspace_id)
-      await refuseRevoked(deps.api_keys, caller, entry, arrival.now)
+      await refuseRevoked(deps, caller, entry, arrival.now)
       refuseForbidden(arrival, caller)
       return caller
     },
@@ -82,8 +96,9 @@ export function createGate(deps: GateDeps): Gate {
       const caller = who as ToolCaller // authenticate() above makes no other
       if (draining.signal.aborted) throw fail('service_unavailable', 'draining', 'The gateway is shutting down', { retry_after_seconds: 1 })
       if (table.databaseLostMs() >= LIMITS.revocation_seconds_max * 1000) throw blind()
-      const wanted = { ownership_epoch: caller.ownership_epoch, cell_id: deps.cell_id, read_only: arrival.route.method === 'GET' }
-      const { entry, machine } = await settle(table, caller.workspace_id, wanted)
+      const wanted = { ownership_epoch: caller.ownership_epoch, cell_id: deps.cell_id, read_only: isRead(arrival) }
+      const { entry, machine } = await settle(table, caller.workspace_id, wanted, DISK_ROUTES.has(arrival.route.id))
+      if ('checkpoint_id' in machine) return diskTicketOf(entry, machine)
       return ticketOf(arrival, entry, machine, wanted)
     },
   }
@@ -94,11 +109,14 @@ export function createGate(deps: GateDeps): Gate {
     held.use(places.take(entry.id, what))
     if (isToolCall(arrival)) {
       table.touch(entry.id, 'tool_call')
-      held.use(table.holdAwake(entry.id, what))
+      held.use(table.holdAwake(entry.id, what, { route: arrival.route.id, session_id: arrival.params['session_id'] ?? null }))
     }
+    const agent = deps.agents.of(entry.id, machine, entry.gone)
     return {
       entry,
-      agent: deps.agents.of(entry.id, machine, entry.gone),
+      agent,
+      files: agent,
+      read_headers: {},
       async refusedBy() {
         // Without its database the cell still knows what it knew: better than no reason.
         const seen = await table.fresh(entry.id).catch(() => table.get(entry.id))
@@ -111,34 +129,74 @@ export function createGate(deps: GateDeps): Gate {
       [Symbol.dispose]: () => held.dispose(),
     }
   }
+
+  /** Cell, File rules 3. No machine is kept awake, and reading a disk is no use of one. */
+  function diskTicketOf(entry: WorkspaceEntry, source: DiskSource): Ticket {
+    const place = places.take(entry.id, 'call')
+    return {
+      entry,
+      get agent(): AgentLink {
+        throw new Error('A sleeping workspace has no agent')
+      },
+      files: deps.disks.of(entry, source),
+      read_headers: { 'x-served-from': 'disk' },
+      refusedBy: async () => null, // its files say why themselves
+      held: () => false,
+      draining: draining.signal,
+      [Symbol.dispose]: () => place[Symbol.dispose](),
+    }
+  }
 }
 
 /** Looks again before it refuses: the change that a caller has just been told of by the API may be on its way here. */
-async function settle(table: MachineTable, id: string, wanted: Parameters<typeof decideSituation>[1]) {
+async function settle(
+  table: MachineTable,
+  id: string,
+  wanted: Parameters<typeof decideSituation>[1],
+  reads_disks: boolean,
+): Promise<{ entry: WorkspaceEntry; machine: LiveMachine | DiskSource }> {
   const seen = table.get(id)
   const decided = seen === undefined ? null : decideSituation(seen, wanted)
   if (seen !== undefined && decided !== null && !(decided instanceof Failure)) return { entry: seen, machine: decided }
   const entry = await table.fresh(id)
   if (entry === undefined) throw fail('not_found', null, 'There is no such workspace')
   const machine = decideSituation(entry, wanted)
-  if (machine instanceof Failure) throw machine
-  return { entry, machine }
+  if (!(machine instanceof Failure)) return { entry, machine }
+  const source = reads_disks && machine.code === 'workspace_not_running' ? diskOf(entry) : null
+  if (source === null) throw machine
+  return { entry, machine: source }
 }
 
 function bearerOf(arrival: Arrival): string {
-  const token = BEARER.exec(arrival.headers.authorization ?? '')?.[1]
+  const token = BEARER.exec(arrival.headers.authorization ?? '')?.[1] ?? protocolToken(arrival)
   if (token === undefined) throw fail('unauthenticated', null, 'The call needs a tool token: Authorization: Bearer <token>')
   return token
 }
 
-async function refuseRevoked(api_keys: ApiKeys, caller: ToolCaller, entry: WorkspaceEntry | undefined, now: Date): Promise<void> {
+/** DECISIONS, "Gateway": browsers cannot set the header of a WebSocket, so its token may stand among the offered protocols. */
+function protocolToken({ route, headers }: Arrival): string | undefined {
+  if (route.websocket === undefined) return undefined
+  const offered = headers['sec-websocket-protocol']?.split(',').map((name) => name.trim()) ?? []
+  if (!offered.includes(ATTACH_PROTOCOL)) return undefined
+  return offered.find((name) => name.startsWith(BEARER_PROTOCOL_PREFIX))?.slice(BEARER_PROTOCOL_PREFIX.length)
+}
+
+async function refuseRevoked(
+  { api_keys, people }: GateDeps,
+  caller: ToolCaller,
+  entry: WorkspaceEntry | undefined,
+  now: Date,
+): Promise<void> {
   if (entry !== undefined && entry.deleted_at !== null) throw revoked('revoked_workspace', 'The workspace was deleted')
   const watermark = entry?.tokens_revoked_before ?? null
   if (watermark !== null && caller.issued_at_seconds * 1000 <= watermark.getTime()) {
     throw revoked('revoked_watermark', 'The tokens of the workspace were revoked')
   }
-  if (caller.principal_type !== 'api_key') return
-  const standing = api_keys.standing(caller.principal_id)
+  if (caller.principal_type === 'user') {
+    if (entry !== undefined && !hasTools(await people.of(caller.principal_id), entry.organization_id)) throw invalidToken()
+    return
+  }
+  const standing = api_keys.of(caller.principal_id)
   const reason = keyRefusal(standing instanceof Promise ? await standing : standing, caller, now)
   if (reason !== null) throw revoked(reason, 'The API key behind the token was revoked or lost a tool')
 }

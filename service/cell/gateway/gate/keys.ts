@@ -1,5 +1,7 @@
 import { importJWK, type CryptoKey, type JWK } from 'jose'
+import { LIMITS } from '../../../../contract/limits.ts'
 import type { Db } from '../../../db/database.ts'
+import type { Listener } from '../../../db/listen.ts'
 import type { Clock } from '../../../lib/clock.ts'
 import { readSigningKeys } from './store.ts'
 
@@ -7,30 +9,38 @@ import { readSigningKeys } from './store.ts'
 export interface VerificationKeys {
   /** undefined: no such key, as far as could be told without asking the database more often than RELOAD_MS allows. */
   find(kid: string): Promise<CryptoKey | undefined>
+  close(): void
 }
 
 /** RELIABILITY T43: a flood of unknown kids asks the database once in this time. */
 const RELOAD_MS = 30_000
-/** A key that was taken out of the table verifies nothing any more after this time. */
+/** A key that was taken out of the table, or retired long ago, verifies nothing any more after this time. */
 const STALE_MS = 60_000
+const RETIRED_MS = (LIMITS.tool_token_seconds + LIMITS.signing_key_overlap_seconds) * 1000
 
-export async function openVerificationKeys(db: Db, clock: Clock): Promise<VerificationKeys> {
-  let keys = await readKeys(db)
+export async function openVerificationKeys(db: Db, listener: Pick<Listener, 'on'>, clock: Clock): Promise<VerificationKeys> {
+  const read = () => readKeys(db, new Date(clock.now().getTime() - RETIRED_MS))
+  let keys = await read()
   let asked_ms = Number.NEGATIVE_INFINITY
   let read_ms = clock.monotonic_ms()
   let reading: Promise<void> | null = null
   const reload = () => {
     if (reading === null && clock.monotonic_ms() - asked_ms >= RELOAD_MS) {
       asked_ms = clock.monotonic_ms()
-      reading = readKeys(db)
-        .then((read) => {
-          keys = read
+      reading = read()
+        .then((found) => {
+          keys = found
           read_ms = clock.monotonic_ms()
         })
         .finally(() => void (reading = null))
     }
     return reading
   }
+  // Whoever was just given a token of a new key must not wait for the next look.
+  const unsubscribe = listener.on('berth_signing_key', () => {
+    asked_ms = Number.NEGATIVE_INFINITY
+    read_ms = Number.NEGATIVE_INFINITY
+  })
   return {
     async find(kid) {
       const known = keys.get(kid)
@@ -40,12 +50,13 @@ export async function openVerificationKeys(db: Db, clock: Clock): Promise<Verifi
       })
       return keys.get(kid)
     },
+    close: unsubscribe,
   }
 }
 
-async function readKeys(db: Db): Promise<Map<string, CryptoKey>> {
+async function readKeys(db: Db, retired_since: Date): Promise<Map<string, CryptoKey>> {
   const keys = new Map<string, CryptoKey>()
-  for (const { kid, public_jwk } of await readSigningKeys(db)) {
+  for (const { kid, public_jwk } of await readSigningKeys(db, retired_since)) {
     const jwk = public_jwk as JWK
     if (jwk.kty !== 'EC' || jwk.crv !== 'P-256') continue // not a key of ours: it must verify nothing
     const key = await importJWK({ kty: jwk.kty, crv: jwk.crv, x: jwk.x ?? '', y: jwk.y ?? '' }, 'ES256')

@@ -18,7 +18,20 @@ export async function readKeyStanding(db: Db, id: string): Promise<KeyStanding |
   return row ?? null
 }
 
-/** Retired ones too: the last tokens of a key outlive its signing. */
-export function readSigningKeys(db: Db): Promise<{ kid: string; public_jwk: object }[]> {
-  return db.selectFrom('signing_keys').select(['kid', 'public_jwk']).execute()
+/** Those that were retired a while ago too: the last tokens of a key outlive its signing. */
+export function readSigningKeys(db: Db, retired_since: Date): Promise<{ kid: string; public_jwk: object }[]> {
+  return db
+    .selectFrom('signing_keys')
+    .select(['kid', 'public_jwk'])
+    .where((e) => e.or([e('retired_at', 'is', null), e('retired_at', '>', retired_since)]))
+    .execute()
+}
+
+export interface Membership {
+  organization_id: string
+  role: 'owner' | 'admin' | 'member' | 'billing'
+}
+
+export function readMemberships(db: Db, person_id: string): Promise<Membership[]> {
+  return db.selectFrom('memberships').select(['organization_id', 'role']).where('person_id', '=', person_id).execute()
 }

@@ -1,23 +1,82 @@
+import type { Static } from 'typebox'
 import type { idleGet } from '../../../../contract/routes/cell/idle.ts'
-import { idleRule, nextEligibleAt, pendingSuspend } from '../../../core/workspaces/idle.ts'
+import type { Awake } from '../../../../contract/schemas/cell/idle.ts'
+import { countsUntil, idleFrom, idleRule, nextIdleEnd, pendingSuspend, type IdleFacts } from '../../../core/workspaces/idle.ts'
 import { fail } from '../../../lib/fail.ts'
+import type { SeenUse } from '../../machines/activity.ts'
+import { askActivity, type BusyCommand } from '../../machines/ask-activity.ts'
 import type { GatewayHandler } from '../handler.ts'
-import { readIdleFacts } from './store.ts'
+import { readIdleEvidence, type IdleEvidence } from './store.ts'
 
-/** Activity of the last few seconds may not be in the row yet. */
-export const getIdle: GatewayHandler<typeof idleGet> = async (call, { db }, ticket) => {
-  const facts = await readIdleFacts(db, ticket.entry.id)
-  if (facts === null) throw fail('not_found', null, 'There is no such workspace')
+type Kept = Omit<Static<typeof Awake>, 'since' | 'until'> & { since: Date | null; until: Date | null }
+
+/** What the row says, with what this process saw since and what the guest says of its commands. */
+export const getIdle: GatewayHandler<typeof idleGet> = async (call, { db, table }, ticket) => {
+  const { id, machine } = ticket.entry
+  const found = await readIdleEvidence(db, id)
+  if (found === null) throw fail('not_found', null, 'There is no such workspace')
+  const said = machine?.state === 'running' ? await askActivity(machine) : null
+  const use = table.seen(id)
+  const commands = commandsThatCount(said?.commands ?? [], found.facts, use, call.now)
+  const facts = withSeen(found.facts, use, commands)
+  const awake = awakeBy(facts, found, use, commands, call.now)
+  // What keeps it awake without an end that is known: idle from now on at the earliest.
+  const end = nextIdleEnd(use !== undefined && use.holds.length > 0 ? { ...facts, active_at: call.now } : facts)
   const { active_at, tool_call_at, busy_until, keepalive_until } = facts
-  const kept = [busy_until, keepalive_until].some((until) => until !== null && until > call.now)
   return {
     status: 200,
     body: {
       ...idleRule(facts),
       recent_activity: { active_at, tool_call_at, busy_until, keepalive_until },
-      idle_since: kept ? null : active_at,
+      idle_since: awake.length > 0 ? null : idleFrom(facts),
+      awake,
       suspend_request: pendingSuspend(facts),
-      suspend_at: nextEligibleAt(facts),
+      suspend_at: end?.at ?? null,
+      suspend_by: end?.by ?? null,
+      failed_suspends: facts.idle_failures,
     },
   }
+}
+
+function commandsThatCount(said: BusyCommand[], facts: IdleFacts, use: SeenUse | undefined, now: Date): BusyCommand[] {
+  const active_at = latest(facts.active_at, use?.active_at) ?? now
+  return said
+    .map((command) => ({ ...command, busy_until: countsUntil(command.busy_until, { active_at }, now) }))
+    .filter(({ busy_until }) => busy_until > now)
+}
+
+function withSeen(facts: IdleFacts, use: SeenUse | undefined, commands: BusyCommand[]): IdleFacts {
+  return {
+    ...facts,
+    active_at: latest(facts.active_at, use?.active_at) ?? facts.active_at,
+    tool_call_at: latest(facts.tool_call_at, use?.tool_call_at),
+    busy_until: latest(facts.busy_until, ...commands.map(({ busy_until }) => busy_until)),
+  }
+}
+
+function latest(...dates: (Date | null | undefined)[]): Date | null {
+  const [last] = dates.filter((date) => date instanceof Date).sort((a, b) => b.getTime() - a.getTime())
+  return last ?? null
+}
+
+/** Enough to see what it is. */
+const HOLDS_MAX = 16
+const NOTHING = { session_id: null, route: null, operation_id: null }
+
+function awakeBy(facts: IdleFacts, { operation }: IdleEvidence, use: SeenUse | undefined, commands: BusyCommand[], now: Date): Kept[] {
+  const holds = use?.holds.slice(0, HOLDS_MAX) ?? []
+  const kept: Kept[] = [
+    ...holds.map(({ what, ...hold }) => ({ ...NOTHING, ...hold, kind: what, until: null })),
+    ...commands.map(({ session_id, started_at, busy_until }) => ({
+      ...NOTHING,
+      kind: 'command' as const,
+      since: started_at,
+      until: busy_until,
+      session_id,
+    })),
+  ]
+  const { keepalive_until } = facts
+  if (keepalive_until !== null && keepalive_until > now) kept.push({ ...NOTHING, kind: 'keepalive', since: null, until: keepalive_until })
+  if (operation !== null) kept.push({ ...NOTHING, kind: 'operation', since: operation.created_at, until: null, operation_id: operation.id })
+  return kept
 }

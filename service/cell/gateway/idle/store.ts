@@ -2,19 +2,31 @@ import { sql } from 'kysely'
 import type { IdleFacts } from '../../../core/workspaces/idle.ts'
 import type { Db } from '../../../db/database.ts'
 
+/** The row, and the operation that has the workspace in hand. */
+export interface IdleEvidence {
+  facts: IdleFacts
+  operation: { id: string; created_at: Date } | null
+}
+
 /** null: no such workspace. */
-export async function readIdleFacts(db: Db, workspace_id: string): Promise<IdleFacts | null> {
+export async function readIdleEvidence(db: Db, workspace_id: string): Promise<IdleEvidence | null> {
   const row = await db
     .selectFrom('workspaces as w')
     .innerJoin('template_versions as v', 'v.id', 'w.template_version_id')
+    .leftJoin('workspace_holds as h', 'h.workspace_id', 'w.id')
+    .leftJoin('operations as o', 'o.id', 'h.operation_id')
     .select(['w.lifetime', 'w.idle_policy', 'w.active_at', 'w.tool_call_at', 'w.busy_until', 'w.keepalive_until'])
-    .select(['w.suspend_requested_at', 'w.suspend_after_seconds', 'w.suspend_not_before', 'v.settings'])
+    .select(['w.suspend_requested_at', 'w.suspend_after_seconds', 'w.suspend_not_before'])
+    .select(['w.idle_gaps', 'w.idle_failures', 'w.idle_retry_at', 'o.id', 'o.created_at'])
+    .select(sql<IdleFacts['template_defaults'] | null>`v.settings -> 'defaults'`.as('defaults'))
     .where('w.id', '=', workspace_id)
     .executeTakeFirst()
   if (row === undefined) return null
-  const { settings, ...facts } = row
-  const defaults = 'defaults' in settings && typeof settings.defaults === 'object' ? (settings.defaults ?? {}) : {}
-  return { ...facts, template_defaults: defaults }
+  const { defaults, id, created_at, ...facts } = row
+  return {
+    facts: { ...facts, template_defaults: defaults ?? {} },
+    operation: id === null || created_at === null ? null : { id, created_at },
+  }
 }
 
 /** The later of two keepalives holds; `ends` says that this one ends whatever was asked before. */

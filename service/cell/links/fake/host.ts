@@ -7,13 +7,14 @@ import type {
   Inventory,
   Machine,
   MachineHost,
+  MachineStats,
   RestoreRequest,
   StartRequest,
   StopRequest,
 } from '../hostd.ts'
 import type { FakeGuest } from './guest.ts'
 import { Turns, type Done, type Hook, type Verb, type When } from './turns.ts'
-import { checkpoint, clone, restore, running, setState, silence, start, stop, type World } from './world.ts'
+import { checkpoint, clone, noReader, restore, running, setState, silence, start, stop, type World } from './world.ts'
 
 export interface FakeOptions {
   capacity?: { cpu_millis: number; memory_mib: number; disk_gib: number }
@@ -83,11 +84,23 @@ function machineVerbs(world: World, turns: Turns): Pick<MachineHost, Verb> {
   }
 }
 
-function listening(world: World, turns: Turns, options: FakeOptions): Pick<MachineHost, 'inventory' | 'events' | 'close'> {
+function listening(
+  world: World,
+  turns: Turns,
+  options: FakeOptions,
+): Pick<MachineHost, 'inventory' | 'stats' | 'readDisk' | 'events' | 'close'> {
   return {
+    async readDisk({ workspace_id }) {
+      if (!turns.reachable) throw silence()
+      throw noReader(world, workspace_id)
+    },
     async inventory() {
       if (!turns.reachable) throw silence()
       return inventory(world, options)
+    },
+    async stats() {
+      if (!turns.reachable) throw silence()
+      return [...world.machines.values()].map(stats)
     },
     events: (after, signal) => follow(world, after, signal, () => turns.reachable),
     close: async () => undefined,
@@ -153,6 +166,22 @@ function inventory(world: World, options: FakeOptions): Inventory {
       pool_free_bytes: 1e12,
       reserve_bytes: 1e10,
     },
+  }
+}
+
+/** A fake guest uses a whole processor, and sends a byte for each millisecond that it ran. */
+function stats({ machine, guest }: { machine: Machine; guest: FakeGuest }): MachineStats {
+  const { workspace_id, epoch, fence, resources } = machine
+  const ran_ms = Math.round(guest.count())
+  return {
+    workspace_id,
+    epoch,
+    fence,
+    cpu_usec: ran_ms * 1000,
+    memory_bytes: resources.memory_mib * 2 ** 20,
+    disk_bytes: 2 ** 20,
+    rx_bytes: 0,
+    tx_bytes: ran_ms,
   }
 }
 

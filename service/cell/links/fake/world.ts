@@ -42,6 +42,12 @@ export function silence(): HostFailure {
   return new HostFailure('unreachable', 'The fake host is unreachable', { retryable: true })
 }
 
+/** Its disks are maps in memory, which no file code reads. */
+export function noReader(world: World, workspace_id: string): HostFailure {
+  if (world.machines.has(workspace_id)) return refusal('already_running', 'The workspace has a machine')
+  return refusal('start_failed', 'The fake host has no readers of disks')
+}
+
 function refusal(code: ConstructorParameters<typeof HostFailure>[0], message: string): HostFailure {
   return new HostFailure(code, message, { retryable: false })
 }

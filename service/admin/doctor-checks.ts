@@ -1,0 +1,197 @@
+import type { DoctorPlaces, Facts, HostFacts } from './doctor-facts.ts'
+import { ROWS_MAX, type StoredFacts } from './doctor-store.ts'
+
+export interface Finding {
+  check: string
+  /** `wrong`: something is broken or about to be, and somebody has to act. `notice`: it may put itself right, or may be meant so. */
+  level: 'ok' | 'notice' | 'wrong'
+  text: string
+}
+
+type Level = Finding['level']
+const finding = (check: string, level: Level, text: string): Finding => ({ check, level, text })
+const GIB = 2 ** 30
+const gib = (bytes: number) => `${(bytes / GIB).toFixed(1)} GiB`
+const NAMED_MAX = 5
+const named = (list: string[]) =>
+  list.slice(0, NAMED_MAX).join(', ') + (list.length > NAMED_MAX ? ` and ${list.length - NAMED_MAX} more` : '')
+
+const CLOCK_SECONDS_MAX = 2
+const SEEN_SECONDS_MAX = 180 // the cell compares with its host every minute
+const OPERATION_SECONDS_NOTICE = 60
+const OPERATION_SECONDS_MAX = 20 * 60 // 15 minutes of waiting for room, and a slow start
+const ATTEMPTS_NOTICE = 3
+
+/** What the facts mean. Pure: the same facts are the same findings. */
+export function judge(places: DoctorPlaces, facts: Facts): Finding[] {
+  return [
+    ...ofKernel(facts),
+    ...ofProcesses(facts),
+    ...ofDisk(facts),
+    ...ofHost(places, facts),
+    ...(facts.stored === null
+      ? [finding('database', 'wrong', 'The database does not answer, or is empty')]
+      : ofDatabase(places, facts, facts.stored)),
+    ...(facts.stored === null || facts.host === null ? [] : ofBoth(facts.stored, facts.host)),
+  ]
+}
+
+function ofKernel({ kernel }: Facts): Finding[] {
+  const missing = ['overlay', 'erofs', 'btrfs'].filter((name) => !kernel.filesystems.includes(name))
+  return [
+    finding('kernel', 'ok', `Linux ${kernel.release}, cgroup ${kernel.cgroup}`),
+    missing.length === 0
+      ? finding('file_systems', 'ok', 'overlay, erofs and btrfs are there')
+      : finding('file_systems', 'notice', `Not loaded: ${missing.join(', ')} (a module may be loaded when it is needed)`),
+    ...(kernel.seccomp ? [] : [finding('seccomp', 'wrong', 'The kernel has no seccomp: machines are not confined')]),
+    ...(kernel.loop ? [] : [finding('loop_devices', 'wrong', 'The kernel has no loop devices: the pool cannot be mounted')]),
+    ...(kernel.user_is_root ? [] : [finding('user', 'notice', 'The doctor does not run as root and cannot see everything')]),
+  ]
+}
+
+function ofProcesses({ processes, api_ready, cell_ready }: Facts): Finding[] {
+  const dead = Object.keys(processes).filter((name) => processes[name] === false)
+  const notReady = [...(api_ready ? [] : ['api']), ...(cell_ready ? [] : ['cell'])]
+  return [
+    dead.length === 0
+      ? finding('processes', 'ok', `${Object.keys(processes).join(', ')} run`)
+      : finding('processes', 'wrong', `Not running: ${dead.join(', ')}`),
+    notReady.length === 0 ? finding('ready', 'ok', 'api and cell serve') : finding('ready', 'wrong', `Not ready: ${notReady.join(', ')}`),
+  ]
+}
+
+function ofDisk({ data_free_bytes, data_bytes, host }: Facts): Finding[] {
+  const text = `${gib(data_free_bytes)} of ${gib(data_bytes)} free where the data lies`
+  const own = finding('data_disk', data_free_bytes < GIB ? 'wrong' : data_free_bytes < data_bytes / 20 ? 'notice' : 'ok', text)
+  if (host === null) return [own]
+  const { pool_bytes, pool_free_bytes, reserve_bytes } = host.capacity
+  const usable = pool_free_bytes - reserve_bytes
+  const level: Level = usable <= 0 ? 'wrong' : usable < pool_bytes / 10 ? 'notice' : 'ok'
+  return [own, finding('pool', level, `${gib(pool_free_bytes)} of ${gib(pool_bytes)} free, ${gib(reserve_bytes)} of it kept for suspends`)]
+}
+
+function ofHost(places: DoctorPlaces, { host, leftovers }: Facts): Finding[] {
+  if (host === null) return [finding('hostd', 'wrong', 'hostd does not answer; machines run on without it')]
+  const short = host.slots < places.slots || host.shells < places.shells
+  const found = leftovers?.found ?? []
+  return [
+    finding('hostd', 'ok', `engine ${host.engine}, ${host.machines.length} machines`),
+    finding(
+      'ready_ahead',
+      short ? 'notice' : 'ok',
+      `${host.slots} of ${places.slots} slots and ${host.shells} of ${places.shells} shells wait`,
+    ),
+    found.length === 0
+      ? finding('leftovers', 'ok', `Nothing without an owner; ${leftovers?.removed_total ?? 0} removed since hostd began`)
+      : finding('leftovers', 'notice', `Without an owner, removed within a minute: ${named(found)}`),
+  ]
+}
+
+function ofDatabase(places: DoctorPlaces, { clock_at }: Facts, stored: StoredFacts): Finding[] {
+  const off_seconds = Math.abs(clock_at.getTime() - stored.now.getTime()) / 1000
+  const counted = stored.states.map(({ state, count }) => `${count} ${state}`).join(', ')
+  return [
+    finding('database', 'ok', `PostgreSQL ${stored.server_version}; workspaces: ${counted === '' ? 'none' : counted}`),
+    finding(
+      'clock',
+      off_seconds > CLOCK_SECONDS_MAX ? 'wrong' : 'ok',
+      `This computer's and the database's clock differ by ${off_seconds.toFixed(1)} s`,
+    ),
+    ...ofCell(places, clock_at, stored),
+    ...ofOperations(stored),
+    stored.stale_holds.length === 0
+      ? finding('holds', 'ok', 'Every hold has an operation')
+      : finding('holds', 'wrong', `Held by operations that are over: ${named(stored.stale_holds)}`),
+  ]
+}
+
+function ofCell({ cell_name }: DoctorPlaces, clock_at: Date, { cells }: StoredFacts): Finding[] {
+  const cell = cells.find(({ name }) => name === cell_name)
+  if (cell === undefined) return [finding('lease', 'wrong', `No cell of the name ${cell_name} has ever started`)]
+  const silent_seconds = cell.seen_at === null ? Infinity : (clock_at.getTime() - cell.seen_at.getTime()) / 1000
+  return [
+    cell.owner === null
+      ? finding('lease', 'wrong', `No process acts for the cell ${cell_name}`)
+      : finding('lease', 'ok', `One process acts for the cell ${cell_name}`),
+    finding(
+      'reconciled',
+      silent_seconds > SEEN_SECONDS_MAX ? 'wrong' : 'ok',
+      `Rows and host were compared ${Math.round(silent_seconds)} s ago`,
+    ),
+  ]
+}
+
+function ofOperations({ operations }: StoredFacts): Finding[] {
+  const about = ({ id, kind, state, age_seconds, attempt }: StoredFacts['operations'][number]) =>
+    `${kind} ${id} (${state}, ${Math.round(age_seconds)} s, attempt ${attempt})`
+  const stuck = operations.filter(({ age_seconds }) => age_seconds > OPERATION_SECONDS_MAX)
+  const slow = operations.filter(
+    ({ age_seconds, state, attempt }) =>
+      (state !== 'capacity_pending' && age_seconds > OPERATION_SECONDS_NOTICE) || attempt >= ATTEMPTS_NOTICE,
+  )
+  if (stuck.length > 0) return [finding('operations', 'wrong', `Stuck: ${named(stuck.map(about))}`)]
+  if (slow.length > 0) return [finding('operations', 'notice', `Slow: ${named(slow.map(about))}`)]
+  return [finding('operations', 'ok', `${operations.length} under way, none is slow`)]
+}
+
+/** Rows against what is here, of workspaces that no operation is changing. */
+function ofBoth(stored: StoredFacts, host: HostFacts): Finding[] {
+  if (stored.workspaces.length >= ROWS_MAX)
+    return [finding('rows', 'notice', `More than ${ROWS_MAX} workspaces: rows and files were not compared`)]
+  const rows = new Map(stored.workspaces.map((row) => [row.id, row]))
+  const isActive = (id: string) => rows.get(id)?.active === true
+  const machines = new Map(host.machines.map((machine) => [machine.workspace_id, machine]))
+  const files = new Set(host.workspaces.flatMap(({ checkpoints }) => checkpoints.map(({ checkpoint_id }) => checkpoint_id)))
+  const disks = new Set(host.workspaces.flatMap(({ workspace_id, disks: names }) => names.map((name) => `${workspace_id} ${name}`)))
+  const recorded = new Set(stored.checkpoints.map(({ id }) => id))
+  const quiet = stored.workspaces.filter(({ active }) => !active)
+  const lists: [string, Level, string, string[]][] = [
+    [
+      'machines',
+      'wrong',
+      'Running without a machine',
+      quiet.filter(({ id, observed_state }) => observed_state === 'running' && !machines.has(id)).map(({ id }) => id),
+    ],
+    [
+      'machines',
+      'notice',
+      'Machines that no running workspace has',
+      host.machines
+        .filter(
+          ({ workspace_id, epoch }) =>
+            !isActive(workspace_id) &&
+            !(rows.get(workspace_id)?.observed_state === 'running' && rows.get(workspace_id)?.ownership_epoch === epoch),
+        )
+        .map(({ workspace_id }) => workspace_id),
+    ],
+    [
+      'checkpoints',
+      'wrong',
+      'Rows without whole files',
+      stored.checkpoints
+        .filter(({ id, workspace_id }) => !files.has(id) && !isActive(workspace_id) && rows.has(workspace_id))
+        .map(({ id }) => id),
+    ],
+    [
+      'checkpoints',
+      'notice',
+      'Files without a row',
+      host.workspaces
+        .filter(({ workspace_id }) => !isActive(workspace_id))
+        .flatMap(({ checkpoints }) => checkpoints.map(({ checkpoint_id }) => checkpoint_id))
+        .filter((id) => !recorded.has(id)),
+    ],
+    [
+      'checkpoints',
+      'wrong',
+      'Of another engine: they cannot be resumed',
+      stored.checkpoints.filter(({ engine }) => engine !== host.engine).map(({ id }) => id),
+    ],
+    ['disks', 'wrong', 'Missing', quiet.filter(({ id, disk }) => disk !== null && !disks.has(`${id} ${disk}`)).map(({ id }) => id)],
+  ]
+  return ['machines', 'checkpoints', 'disks'].flatMap((check) => {
+    const bad = lists.filter(([name, , , list]) => name === check && list.length > 0)
+    if (bad.length === 0) return [finding(check, 'ok', 'Rows and host agree')]
+    return bad.map(([, level, what, list]) => finding(check, level, `${what}: ${named(list)}`))
+  })
+}

@@ -1,0 +1,56 @@
+import { sql } from 'kysely'
+import type { Db } from '../db/database.ts'
+
+export interface StoredFacts {
+  server_version: string
+  now: Date
+  cells: { id: string; name: string; engine: string | null; seen_at: Date | null; owner: string | null }[]
+  workspaces: {
+    id: string
+    observed_state: string
+    ownership_epoch: number
+    checkpoint_id: string | null
+    disk: string | null
+    active: boolean
+  }[]
+  states: { state: string; count: number }[]
+  operations: { id: string; kind: string; state: string; age_seconds: number; attempt: number }[]
+  stale_holds: string[]
+  checkpoints: { id: string; workspace_id: string; engine: string }[]
+}
+
+/** More rows than this are not compared one by one; the doctor says so. */
+export const ROWS_MAX = 50_000
+
+export async function readStored(db: Db): Promise<StoredFacts> {
+  const one = async <T>(query: ReturnType<typeof sql<T>>): Promise<T[]> => (await query.execute(db)).rows
+  const [about] = await one(
+    sql<{ server_version: string; now: Date }>`select current_setting('server_version') as server_version, now() as now`,
+  )
+  if (about === undefined) throw new Error('The database said nothing')
+  return {
+    ...about,
+    // The advisory lock of service/cell/operations/ownership.ts: a hash of 64 bits, in two halves.
+    cells: await one(sql`
+      select c.id, c.name, c.engine, c.seen_at, (
+        select a.application_name from pg_locks l join pg_stat_activity a using (pid)
+        where l.locktype = 'advisory' and l.granted and l.objsubid = 1
+          and (l.classid::bigint << 32 | l.objid::bigint) = hashtextextended('berth cell ' || c.id, 0) limit 1
+      ) as owner
+      from cells c order by c.name`),
+    workspaces: await one(sql`
+      select w.id, w.observed_state, w.ownership_epoch, w.checkpoint_id, w.disk, exists (
+        select from operations o where o.completed_at is null and (o.workspace_id = w.id or o.source_workspace_id = w.id)
+      ) as active
+      from workspaces w where w.observed_state <> 'deleted' order by w.id limit ${ROWS_MAX}`),
+    states: await one(sql`select observed_state as state, count(*)::integer as count from workspaces group by 1 order by 1`),
+    operations: await one(sql`
+      select id, kind, state, attempt, extract(epoch from now() - created_at)::float8 as age_seconds
+      from operations where completed_at is null order by created_at limit 1000`),
+    stale_holds: (
+      await one(sql<{ workspace_id: string }>`
+        select h.workspace_id from workspace_holds h join operations o on o.id = h.operation_id where o.completed_at is not null`)
+    ).map(({ workspace_id }) => workspace_id),
+    checkpoints: await one(sql`select id, workspace_id, engine from checkpoints order by id limit ${ROWS_MAX}`),
+  }
+}

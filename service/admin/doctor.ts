@@ -1,0 +1,16 @@
+import { parseArgs } from 'node:util'
+import type { Output } from './command.ts'
+import { judge, type Finding } from './doctor-checks.ts'
+import { gather, type DoctorPlaces } from './doctor-facts.ts'
+
+const MARKS: Record<Finding['level'], string> = { ok: 'ok    ', notice: 'notice', wrong: 'WRONG ' }
+
+/** Says what is on this computer and what is wrong, and changes nothing. @returns the exit code: 1 when something is wrong. */
+export async function doctor(argv: string[], places: DoctorPlaces, output: Output): Promise<number> {
+  const { values } = parseArgs({ args: argv, options: { json: { type: 'boolean', default: false } } })
+  const findings = judge(places, await gather(places))
+  const healthy = findings.every(({ level }) => level !== 'wrong')
+  if (values.json) output.line(JSON.stringify({ healthy, instance: places.instance, findings }, null, 2))
+  else for (const { check, level, text } of findings) output.line(`${MARKS[level]}  ${check.padEnd(13)} ${text}`)
+  return healthy ? 0 : 1
+}

@@ -1,0 +1,46 @@
+import type { workspacesSnapshot } from '../../../contract/routes/app/checkpoints.ts'
+import { LIMITS } from '../../../contract/limits.ts'
+import { readerOf, type Tx } from '../../db/reader.ts'
+import type { Call, Reply } from '../../http/call.ts'
+import { fail } from '../../lib/fail.ts'
+import { failpoint } from '../../lib/failpoints.ts'
+import type { ApiDeps } from '../deps.ts'
+import { change } from '../idempotency/change.ts'
+import { answerOperation } from '../workspaces/answer-operation.ts'
+import { lockForChange } from '../workspaces/find.ts'
+import { beginOperation } from '../workspaces/operate.ts'
+import { operateOn } from '../workspaces/refusals.ts'
+import type { WorkspaceRow } from '../workspaces/row.ts'
+import { countSnapshots } from './store.ts'
+
+/** POST /v1/workspaces/{workspace_id}/snapshot */
+export async function snapshotWorkspace(call: Call<typeof workspacesSnapshot>, deps: ApiDeps): Promise<Reply> {
+  await failpoint('snapshot.P1')
+  const outcome = await change(deps, call, async (tx) => {
+    const row = await lockForChange(tx, call)
+    const operate = operateOn(row, 'snapshot')
+    refuseBlank(row)
+    await refuseTooMany(tx, row)
+    const input = call.body.label === undefined ? {} : { label: call.body.label }
+    const operation_id = await beginOperation(deps, tx, row, operate, { cell_id: row.cell_id, input, now: call.now })
+    return { status: 202, workspace_id: row.id, operation_id }
+  })
+  return answerOperation(call, deps, outcome)
+}
+
+/** Reset while it was suspended: there is neither memory nor a disk yet. */
+function refuseBlank(row: WorkspaceRow): void {
+  if (row.observed_state === 'suspended' && row.checkpoint_id === null) {
+    throw fail('conflict', 'not_snapshottable', 'The workspace was reset while it was suspended: it has nothing to capture yet')
+  }
+}
+
+/** Snapshots are kept as long as the workspace: without a bound one workspace could fill the host. */
+async function refuseTooMany(tx: Tx, row: WorkspaceRow): Promise<void> {
+  const current = await countSnapshots(readerOf(tx), row.id)
+  const limit_value = LIMITS.snapshots_per_workspace_max
+  if (current < limit_value) return
+  throw fail('quota_exceeded', null, 'The workspace has as many snapshots as it may have', {
+    details: { limit: 'snapshots_per_workspace', limit_value, current },
+  })
+}

@@ -1,0 +1,47 @@
+import type { Reader } from '../../db/reader.ts'
+import type { Resources } from '../../db/schema.ts'
+import type { Page } from '../pages.ts'
+
+export interface CheckpointRow {
+  id: string
+  workspace_id: string
+  operation_id: string
+  kind: 'suspend' | 'snapshot' | 'fork' | 'recovery'
+  label: string | null
+  size_bytes: number
+  resources: Resources
+  created_at: Date
+  expires_at: Date | null
+}
+
+const COLUMNS = 'id, workspace_id, operation_id, kind, label, size_bytes, resources, created_at, expires_at'
+
+/** One row more than the page holds, newest first. */
+export function listCheckpoints(reads: Reader, workspace_id: string, now: Date, page: Page): Promise<CheckpointRow[]> {
+  return reads.rows(
+    'checkpoints.of_workspace',
+    `select ${COLUMNS} from checkpoints
+     where workspace_id = $1 and (expires_at is null or expires_at > $2) and ($3::uuid is null or id < $3)
+     order by id desc limit $4`,
+    [workspace_id, now, page.below, page.limit + 1],
+  )
+}
+
+/** Whether the workspace can be restored to it. */
+export async function hasCheckpoint(reads: Reader, workspace_id: string, checkpoint_id: string, now: Date): Promise<boolean> {
+  const rows = await reads.rows(
+    'checkpoints.one',
+    'select 1 from checkpoints where workspace_id = $1 and id = $2 and (expires_at is null or expires_at > $3)',
+    [workspace_id, checkpoint_id, now],
+  )
+  return rows.length === 1
+}
+
+export async function countSnapshots(reads: Reader, workspace_id: string): Promise<number> {
+  const [row] = await reads.rows<{ count: number }>(
+    'checkpoints.snapshots',
+    "select count(*)::int as count from checkpoints where workspace_id = $1 and kind = 'snapshot'",
+    [workspace_id],
+  )
+  return row?.count ?? 0
+}

@@ -1,0 +1,48 @@
+import { LIMITS } from '../../contract/limits.ts'
+import type { Arrival, Principal } from '../http/call.ts'
+import { waitSeconds } from '../http/headers.ts'
+import { fail } from '../lib/fail.ts'
+
+/** What a call of the application API holds until its answer has ended. */
+export type HeldPlace = Disposable | undefined
+
+/** Bounds how many calls of `Prefer: wait` are in hand at once: each holds a connection and some memory. */
+export interface HeldPlaces {
+  /** Takes a place for a call that asks to be held, or refuses before anything is done. Disposing gives it back. */
+  take(arrival: Arrival, who: Principal): HeldPlace
+}
+
+export interface HeldLimits {
+  all: number
+  per_principal: number
+}
+
+const LIMITS_OF_A_PROCESS: HeldLimits = { all: LIMITS.held_calls_max, per_principal: LIMITS.held_calls_per_principal_max }
+const RETRY_SECONDS = 1
+
+export function createHeldPlaces(limits = LIMITS_OF_A_PROCESS): HeldPlaces {
+  const taken = new Map<string, number>()
+  let all = 0
+  return {
+    take({ route, headers }, { id }) {
+      if (!route.waits || waitSeconds(headers) === 0) return undefined
+      const own = taken.get(id) ?? 0
+      if (own >= limits.per_principal) {
+        throw fail('rate_limited', null, 'Too many of your calls are held at once', { retry_after_seconds: RETRY_SECONDS })
+      }
+      if (all >= limits.all) {
+        throw fail('dependency_unavailable', null, 'Too many calls are held at once', { retry_after_seconds: RETRY_SECONDS })
+      }
+      taken.set(id, own + 1)
+      all += 1
+      return {
+        [Symbol.dispose]() {
+          all -= 1
+          const left = (taken.get(id) ?? 1) - 1
+          if (left === 0) taken.delete(id)
+          else taken.set(id, left)
+        },
+      }
+    },
+  }
+}

@@ -1,0 +1,194 @@
+import type { Readable } from 'node:stream'
+import type { RawData, WebSocket } from 'ws'
+import { LIMITS } from '../../../../contract/limits.ts'
+import type { Goodbye } from '../../../http/websocket.ts'
+import { fail, Failure } from '../../../lib/fail.ts'
+import type { GoneReason } from '../../machines/table.ts'
+import { AgentTrouble } from '../../links/agent-trouble.ts'
+import type { FrameReader } from '../../links/output-frames.ts'
+import { explain } from '../ask.ts'
+import type { Ticket } from '../gate/gate.ts'
+
+/** What the frames of one session become: messages, and how they end. */
+export interface Events {
+  say(message: string): void
+  exited(message: string): void
+  refused(failure: Failure): void
+}
+
+export interface Carrying {
+  socket: WebSocket
+  ticket: Ticket
+  /** From the agent. Whoever asked for it has not read of it yet. */
+  frames: Readable
+  reader(events: Events): FrameReader
+  /** Obeys one message of the client. The next is obeyed when that is done; what it throws is told, and ends the connection. */
+  take(message: Buffer): Promise<void> | undefined
+}
+
+type End = { kind: 'exit' } | { kind: 'left' } | { kind: 'draining' } | { kind: 'failed'; error: unknown }
+
+/** What a reader may leave untaken before the agent is asked to wait, and from where on it is asked again. */
+const BUFFERED_BYTES_HIGH = 256 << 10
+const BUFFERED_BYTES_LOW = 64 << 10
+/** The agent says something every 15 s. A guest that stands still for a checkpoint says nothing for longer. */
+const SILENCE_CHECKS_MAX = 4
+/** Pings that a client may leave unanswered, while it takes everything else. */
+const UNANSWERED_MAX = 4
+/** A machine that is killed breaks its connections a moment before its cell has heard of it. */
+const GONE_WAIT_MS = 1000
+/** Cell, "Events": only this says that the workspace is gone. */
+const CLOSED_DELETED = 4410
+
+const HEARTBEAT = JSON.stringify({ type: 'heartbeat' })
+
+/** Carries one session to one client and back, at the client's pace: what it does not take stays in the workspace. */
+export async function carry(carrying: Carrying): Promise<Goodbye> {
+  const { frames, socket, ticket } = carrying
+  const end = await run(carrying)
+  frames.on('error', () => undefined) // destroying it may report that it was destroyed
+  frames.destroy()
+  if (end.kind === 'exit' || end.kind === 'left') return { code: 1000 }
+  if (end.kind === 'draining') return { code: 1001 }
+  socket.pause()
+  return goodbyeOf(ticket, end.error)
+}
+
+/** Resolves when there is nothing more to carry; everything that was started by it is ended then. */
+function run({ socket, ticket, frames, reader: openReader, take }: Carrying): Promise<End> {
+  return new Promise((resolve) => {
+    let silent_checks = 0
+    let unanswered = 0
+    const say = (message: string) => {
+      socket.send(message, relax)
+      if (socket.bufferedAmount > BUFFERED_BYTES_HIGH) frames.pause()
+    }
+    const relax = () => void (socket.bufferedAmount <= BUFFERED_BYTES_LOW && frames.resume())
+    const reader = openReader({
+      say,
+      exited(message) {
+        socket.send(message)
+        finish({ kind: 'exit' })
+      },
+      refused: (failure) => finish({ kind: 'failed', error: failure }),
+    })
+    const more = (chunk: Buffer) => {
+      silent_checks = 0
+      try {
+        reader.push(chunk)
+      } catch (error) {
+        finish({ kind: 'failed', error })
+      }
+    }
+    const inbox = createInbox(socket, take, (error) => finish({ kind: 'failed', error }))
+    const trouble = (kind: 'cut' | 'unreachable' | 'silent', message: string, cause?: unknown) =>
+      finish({ kind: 'failed', error: new AgentTrouble(kind, message, { cause }) })
+    const broken = (cause?: unknown) => trouble('cut', 'The connection to the agent broke', cause)
+    const left = () => finish({ kind: 'left' })
+    const draining = () => finish({ kind: 'draining' })
+    const gone = () => trouble('unreachable', 'The machine is gone')
+    const ponged = () => void (unanswered = 0)
+    const beat = setInterval(() => {
+      silent_checks += 1
+      if (silent_checks > SILENCE_CHECKS_MAX && !frames.isPaused() && !ticket.held()) return trouble('silent', 'The agent fell silent')
+      // A reader that takes nothing gets no heartbeats either: they would pile up.
+      if (socket.bufferedAmount > 0) return
+      if (!socket.isPaused) unanswered += 1 // else its answer is what is not read
+      if (unanswered > UNANSWERED_MAX) {
+        socket.terminate()
+        return
+      }
+      say(HEARTBEAT)
+      socket.ping()
+    }, LIMITS.heartbeat_seconds * 1000)
+
+    let finished = false
+    const finish = (end: End) => {
+      if (finished) return
+      finished = true
+      clearInterval(beat)
+      frames.off('data', more).off('end', broken).off('close', broken).off('error', broken)
+      socket.off('message', inbox).off('close', left).off('pong', ponged)
+      ticket.draining.removeEventListener('abort', draining)
+      ticket.entry.gone.removeEventListener('abort', gone)
+      resolve(end)
+    }
+    socket.on('message', inbox).on('close', left).on('pong', ponged)
+    frames.on('data', more).on('end', broken).on('close', broken).on('error', broken)
+    ticket.draining.addEventListener('abort', draining)
+    ticket.entry.gone.addEventListener('abort', gone)
+    if (socket.readyState !== socket.OPEN) left()
+    else if (ticket.draining.aborted) draining()
+    else if (ticket.entry.gone.aborted) gone()
+    else socket.resume()
+  })
+}
+
+/** One message at a time, in their order. While one is being obeyed nothing is read, so that only what has arrived already can wait. */
+function createInbox(socket: WebSocket, take: Carrying['take'], failed: (error: unknown) => void) {
+  const waiting: Buffer[] = []
+  let busy = false
+  let over = false
+  const fails = (error: unknown) => {
+    over = true
+    failed(error)
+  }
+  const ready = () => {
+    busy = false
+    if (obey() === 'done') socket.resume()
+  }
+  const obey = (): 'done' | 'busy' => {
+    for (let message = waiting.shift(); message !== undefined && !over; message = waiting.shift()) {
+      const obeyed = take(message)
+      if (obeyed === undefined) continue
+      busy = true
+      socket.pause()
+      obeyed.then(ready).catch(fails)
+      return 'busy'
+    }
+    return 'done'
+  }
+  return (data: RawData, is_binary: boolean) => {
+    const message = data as Buffer // binaryType is nodebuffer
+    try {
+      if (is_binary) throw fail('bad_request', null, 'Messages are JSON text')
+      if (message.length > LIMITS.attach_message_bytes_max) throw tooLarge()
+      waiting.push(message)
+      if (!busy) obey()
+    } catch (error) {
+      fails(error)
+    }
+  }
+}
+
+function tooLarge(): Failure {
+  const max_bytes = LIMITS.attach_message_bytes_max
+  return fail('payload_too_large', null, `A message is larger than ${max_bytes} bytes`, { details: { max_bytes } })
+}
+
+async function goodbyeOf(ticket: Ticket, error: unknown): Promise<Goodbye> {
+  if (error instanceof Failure) return { failure: error }
+  if (!(error instanceof AgentTrouble)) return { failure: unexpected(error) }
+  if (error.kind === 'cut') await Promise.race([goneOf(ticket), new Promise((resolve) => setTimeout(resolve, GONE_WAIT_MS))])
+  const reason = ticket.entry.gone.aborted ? (ticket.entry.gone.reason as GoneReason) : null
+  if (reason === 'deleted') return deleted()
+  // Its row says so a moment later than the host.
+  if (reason === 'died') return { failure: fail('workspace_not_running', null, 'The machine of the workspace was killed') }
+  const failure = await explain(ticket, 'read', error).catch(unexpected)
+  return failure.reason === 'revoked_workspace' ? deleted() : { failure }
+}
+
+function deleted(): Goodbye {
+  return { failure: fail('not_found', null, 'The workspace was deleted'), code: CLOSED_DELETED }
+}
+
+function goneOf({ entry }: Ticket): Promise<unknown> {
+  return new Promise((resolve) => {
+    if (entry.gone.aborted) resolve(null)
+    else entry.gone.addEventListener('abort', resolve, { once: true })
+  })
+}
+
+function unexpected(cause: unknown): Failure {
+  return fail('internal_error', null, 'The gateway met an unexpected error', { cause })
+}

@@ -1,0 +1,25 @@
+import type { ValidateFunction } from 'ajv/dist/2020.js'
+import type { Static, TSchema } from 'typebox'
+import { check, compileSchema } from '../../../http/checks.ts'
+import { parseJson } from '../../../http/read-body.ts'
+import { fail } from '../../../lib/fail.ts'
+
+type Message<S extends Record<string, TSchema>> = { [Type in keyof S]: Static<S[Type]> }[keyof S]
+
+/**
+ * Reads what a client says. The rule is that of bodies (Cell, "Errors"): what is not JSON, of an unknown type or with unknown fields
+ * is bad_request (4400), a bad value of a known field validation_failed (4422).
+ */
+export function messageReader<const S extends Record<string, TSchema>>(schemas: S): (message: Buffer) => Message<S> {
+  const checks = new Map<unknown, ValidateFunction>(Object.entries(schemas).map(([type, schema]) => [type, compileSchema(schema)]))
+  return (message) => {
+    const parsed = parseJson(message)
+    if (parsed === undefined) throw fail('bad_request', null, 'The message is not JSON')
+    const body = checks.get((parsed.value as { type?: unknown } | null)?.type)
+    if (body === undefined) {
+      throw fail('bad_request', null, `The type of the message must be one of: ${Object.keys(schemas).join(', ')}`)
+    }
+    check('cell', { params: null, query: null, body }, { params: null, query: null, body: parsed.value })
+    return parsed.value as Message<S>
+  }
+}

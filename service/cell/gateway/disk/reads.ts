@@ -1,0 +1,136 @@
+import type { IncomingMessage } from 'node:http'
+import type { Clock } from '../../../lib/clock.ts'
+import { fail, Failure } from '../../../lib/fail.ts'
+import { openLink, type FileReads, type OpenLink } from '../../links/agent.ts'
+import type { AGENT_DEADLINES } from '../../links/agent-http.ts'
+import { AgentTrouble } from '../../links/agent-trouble.ts'
+import { HostFailure, type MachineHost } from '../../links/hostd.ts'
+import type { MachineTable, WorkspaceEntry } from '../../machines/table.ts'
+import { createDiskBudget } from './budget.ts'
+import { isStill, type DiskSource } from './source.ts'
+
+export type DiskHost = Pick<MachineHost, 'readDisk'>
+
+/** Reads of sleeping workspaces, by the readers that the host starts. */
+export interface DiskReads {
+  of(entry: WorkspaceEntry, source: DiskSource): FileReads
+  close(): void
+}
+
+export interface DiskReadsDeps {
+  host: DiskHost
+  table: MachineTable
+  clock: Clock
+  deadlines?: typeof AGENT_DEADLINES
+}
+
+/** More than the host has readers: those that are closed for room have ended. */
+const LINKS_MAX = 64
+
+export function createDiskReads({ host, table, clock, deadlines }: DiskReadsDeps): DiskReads {
+  const budget = createDiskBudget(clock)
+  const links = new Map<string, OpenLink & { address: string }>()
+
+  const linkOf = async (source: DiskSource, doubted_address: string | undefined) => {
+    const access = await host.readDisk(doubted_address === undefined ? source : { ...source, doubted_address })
+    const known = links.get(source.workspace_id)
+    if (known?.address === access.address) return known
+    const opened = { ...openLink({ ...access, fence: 0, state: 'running' }, deadlines), address: access.address }
+    known?.close()
+    links.delete(source.workspace_id)
+    links.set(source.workspace_id, opened)
+    const [oldest] = links.keys()
+    if (links.size > LINKS_MAX && oldest !== undefined) {
+      links.get(oldest)?.close()
+      links.delete(oldest)
+    }
+    return opened
+  }
+  const attempt = async <T>(source: DiskSource, read: (link: FileReads) => Promise<T>): Promise<T> => {
+    const first = await linkOf(source, undefined)
+    try {
+      return await read(first.link)
+    } catch (error) {
+      if (!(error instanceof AgentTrouble) || !REPEATED.has(error.kind)) throw error
+      return read((await linkOf(source, first.address)).link)
+    }
+  }
+  const ask = async <T>(entry: WorkspaceEntry, source: DiskSource, read: (link: FileReads) => Promise<T>): Promise<T> => {
+    budget.admit(entry.id)
+    const began_ms = clock.monotonic_ms()
+    try {
+      return await attempt(source, read)
+    } catch (error) {
+      throw await refusalOf(table, entry, error)
+    } finally {
+      budget.spend(entry.id, { ms: clock.monotonic_ms() - began_ms })
+    }
+  }
+  /** What was read while the workspace moved on is of neither before nor after. */
+  const whole = async <T>(entry: WorkspaceEntry, answer: Promise<T>): Promise<T> => {
+    const read = await answer
+    if (isStill(entry, table.get(entry.id))) return read
+    throw changed()
+  }
+  return {
+    of: (entry, source) => ({
+      statFile: (...asked) =>
+        whole(
+          entry,
+          ask(entry, source, (link) => link.statFile(...asked)),
+        ),
+      listFiles: (...asked) =>
+        whole(
+          entry,
+          ask(entry, source, (link) => link.listFiles(...asked)),
+        ),
+      searchFiles: (...asked) =>
+        whole(
+          entry,
+          ask(entry, source, (link) => link.searchFiles(...asked)),
+        ),
+      async openFile(...asked) {
+        const file = await ask(entry, source, (link) => link.openFile(...asked))
+        if (!isStill(entry, table.get(entry.id))) {
+          file.destroy()
+          throw changed()
+        }
+        charge(entry, file)
+        return file
+      },
+    }),
+    close: () => links.forEach(({ close }) => close()),
+  }
+
+  function charge({ id }: WorkspaceEntry, file: IncomingMessage): void {
+    budget.spend(id, { bytes: Number(file.headers['content-length'] ?? 0) || 0 })
+    const began_ms = clock.monotonic_ms()
+    file.once('close', () => budget.spend(id, { ms: clock.monotonic_ms() - began_ms }))
+  }
+}
+
+/** A reader may end in the moment of a call: by itself when it was idle, or killed. Its call is asked once more. */
+const REPEATED: ReadonlySet<string> = new Set(['unreachable', 'cut'])
+
+/** Why a disk could not be read, in the caller's terms. A workspace that has moved on is the better reason. */
+async function refusalOf(table: MachineTable, entry: WorkspaceEntry, error: unknown): Promise<unknown> {
+  const unread = error instanceof HostFailure || (error instanceof AgentTrouble && error.kind !== 'nonsense')
+  if (!unread) return error
+  const now = await table.fresh(entry.id).catch(() => table.get(entry.id))
+  if (now === undefined || now.deleted_at !== null) return fail('unauthenticated', 'revoked_workspace', 'The workspace was deleted')
+  if (!isStill(entry, now)) return changed(error)
+  if (error instanceof HostFailure && error.code === 'no_capacity') {
+    return fail('workspace_not_running', 'offline_budget', 'The host reads too many suspended workspaces at the moment', {
+      retry_after_seconds: 5,
+      cause: error,
+    })
+  }
+  return fail('workspace_not_running', 'offline_unavailable', 'The disk of the suspended workspace cannot be read at the moment', {
+    cause: error,
+  })
+}
+
+function changed(cause?: unknown): Failure {
+  const message = 'The workspace stopped sleeping while its disk was read: ask again'
+  return fail('dependency_unavailable', 'offline_changed', message, { retry_after_seconds: 1, cause })
+}

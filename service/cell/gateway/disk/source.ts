@@ -1,0 +1,22 @@
+import type { WorkspaceEntry } from '../../machines/table.ts'
+
+/** What a sleeping workspace would start from, as the host is asked to read it. */
+export interface DiskSource {
+  workspace_id: string
+  /** null: it would start blank, on its template's layers. */
+  checkpoint_id: string | null
+  layers: readonly string[]
+}
+
+/** The disk of a workspace that sleeps, or null: then its machine answers, or nobody. The one place that says which do. Pure. */
+export function diskOf(entry: WorkspaceEntry): DiskSource | null {
+  if (entry.observed_state !== 'suspended' || entry.mode !== 'processful' || entry.disk_layout !== 'layered') return null
+  return { workspace_id: entry.id, checkpoint_id: entry.checkpoint_id, layers: entry.layers }
+}
+
+/** Whether what was read is what the workspace is by now. */
+export function isStill(entry: WorkspaceEntry, now: WorkspaceEntry | undefined): boolean {
+  if (now === undefined || now.ownership_epoch !== entry.ownership_epoch) return false
+  const [before, after] = [diskOf(entry), diskOf(now)]
+  return before !== null && after !== null && before.checkpoint_id === after.checkpoint_id
+}

@@ -1,0 +1,37 @@
+import { createHash } from 'node:crypto'
+import type { filesPatch } from '../../../../contract/routes/cell/files.ts'
+import { LIMITS } from '../../../../contract/limits.ts'
+import type { FilePatch, PatchResult } from '../../../../contract/schemas/cell/file.ts'
+import { fail } from '../../../lib/fail.ts'
+import { AgentTrouble } from '../../links/agent-trouble.ts'
+import { ask } from '../ask.ts'
+import type { GatewayHandler } from '../handler.ts'
+import { keyOf } from './key.ts'
+import { checkPath } from './path.ts'
+
+export const patchFile: GatewayHandler<typeof filesPatch> = async (call, _deps, ticket) => {
+  const key = keyOf(call.headers)
+  const patch = { ...call.body, path: checkPath('path', call.body.path) }
+  checkPatch(patch)
+  const body = await ask(ticket, 'change', async () => confirmed(patch, await ticket.agent.patchFile(patch, key)))
+  return { status: 200, body }
+}
+
+function checkPatch({ edits, content }: FilePatch): void {
+  if ((edits === undefined) === (content === undefined) || edits?.length === 0) throw invalid('A patch has either edits or content')
+  if (edits !== undefined && edits.length > LIMITS.file_patch_edits_max)
+    throw invalid(`A patch has at most ${LIMITS.file_patch_edits_max} edits`)
+  const texts = edits?.flatMap(({ old_text, new_text }) => [old_text, new_text]) ?? [content ?? '']
+  // A lone surrogate would become another text on its way through UTF-8.
+  if (!texts.every((text) => text.isWellFormed())) throw invalid('The text is not Unicode text')
+}
+
+function invalid(message: string) {
+  return fail('validation_failed', 'patch_invalid', message)
+}
+
+/** A whole content tells what the file must be afterwards. */
+function confirmed({ content }: FilePatch, result: PatchResult): PatchResult {
+  if (content === undefined || createHash('sha256').update(content).digest('hex') === result.revision) return result
+  throw new AgentTrouble('nonsense', 'The agent acknowledged another content than it was sent')
+}

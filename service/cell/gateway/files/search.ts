@@ -1,0 +1,29 @@
+import type { filesSearch } from '../../../../contract/routes/cell/files.ts'
+import { LIMITS } from '../../../../contract/limits.ts'
+import { fail } from '../../../lib/fail.ts'
+import { AgentTrouble } from '../../links/agent-trouble.ts'
+import { ask } from '../ask.ts'
+import type { GatewayHandler } from '../handler.ts'
+import { checkPath } from './path.ts'
+
+/** Patterns and globs are the agent's to understand: it is the one that matches with them. */
+export const searchFiles: GatewayHandler<typeof filesSearch> = async (call, _deps, ticket) => {
+  const { regex = false, case_insensitive = false, include = [], exclude = [], context_lines = 0, ...asked } = call.body
+  const { max_matches = LIMITS.search_matches_default, max_file_bytes = LIMITS.search_file_bytes_default } = asked
+  const path = checkPath('path', asked.path)
+  const pattern = checkPattern(asked.pattern)
+  const wanted = { path, pattern, regex, case_insensitive, include, exclude, max_matches, max_file_bytes, context_lines }
+  const body = await ask(ticket, 'read', async () => {
+    const result = await ticket.files.searchFiles(wanted, call.signal)
+    if (result.matches.length <= max_matches && result.truncated === (result.stop_reason !== null)) return result
+    throw new AgentTrouble('nonsense', 'The agent found more than it was asked for')
+  })
+  return { status: 200, headers: ticket.read_headers, body }
+}
+
+function checkPattern(pattern: string): string {
+  const bytes = Buffer.byteLength(pattern)
+  if (bytes > 0 && bytes <= LIMITS.search_pattern_bytes_max && pattern.isWellFormed()) return pattern
+  const message = `must be text of 1 to ${LIMITS.search_pattern_bytes_max} bytes`
+  throw fail('validation_failed', null, 'The pattern is not valid', { details: { issues: [{ path: 'pattern', message }] } })
+}

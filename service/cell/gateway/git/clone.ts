@@ -1,0 +1,12 @@
+import type { gitClone } from '../../../../contract/routes/cell/git.ts'
+import { fail } from '../../../lib/fail.ts'
+import { ask } from '../ask.ts'
+import type { GatewayHandler } from '../handler.ts'
+import { cloneOf } from './rules.ts'
+
+export const cloneRepository: GatewayHandler<typeof gitClone> = async (call, _deps, ticket) => {
+  const given = call.headers['x-git-authorization']
+  if (Array.isArray(given)) throw fail('bad_request', null, 'X-Git-Authorization must be given once')
+  const clone = cloneOf(call.body, given, ticket.entry)
+  return { status: 201, body: await ask(ticket, 'change', () => ticket.agent.cloneRepository(clone, call.signal)) }
+}

@@ -1,0 +1,86 @@
+import { LIMITS } from '../../../../contract/limits.ts'
+import type { GitClone, GitCommit } from '../../../../contract/schemas/cell/git.ts'
+import { fail, type Failure } from '../../../lib/fail.ts'
+import type { AgentClone, AgentCommit } from '../../links/agent.ts'
+import { checkPath } from '../files/path.ts'
+
+export interface Environment {
+  template_env: Readonly<Record<string, string>>
+  inputs: Readonly<Record<string, string>>
+}
+
+/** The clone that is asked for, or its refusal. Pure. `authorization` is the header X-Git-Authorization. */
+export function cloneOf(asked: GitClone, authorization: string | undefined, environment: Environment): AgentClone {
+  if (asked.authorization_secret !== undefined) {
+    throw fail('forbidden', 'secret_not_available', 'The workspace may not use this secret', {
+      details: { names: [asked.authorization_secret] },
+    })
+  }
+  return {
+    url: checkUrl(asked.url),
+    path: checkPath('path', asked.path),
+    env: envOf(environment),
+    timeout_ms: asked.timeout_ms ?? LIMITS.git_clone_timeout_ms_default,
+    ...(asked.branch === undefined ? {} : { branch: checkBranch(asked.branch) }),
+    ...(asked.depth === undefined ? {} : { depth: asked.depth }),
+    ...(authorization === undefined ? {} : { authorization: checkAuthorization(authorization) }),
+  }
+}
+
+export function envOf({ template_env, inputs }: Environment): Record<string, string> {
+  return { ...template_env, ...inputs }
+}
+
+/** RELIABILITY T84: one spelling of https, which every reader takes for the same host. */
+function checkUrl(url: string): string {
+  if (!/^https:\/\/[A-Za-z0-9[]/.test(url)) throw invalid('url', 'must start with https:// and a host')
+
+  if (/[\u0000-\u0020\u007f\\]/.test(url) || !url.isWellFormed()) throw invalid('url', 'must not contain spaces, control characters or \\')
+  const parsed = URL.canParse(url) ? new URL(url) : null
+  if (parsed === null || parsed.hostname === '') throw invalid('url', 'is not a URL')
+  const authority = url.slice('https://'.length).split(/[/?#]/)[0] ?? ''
+  if (authority.includes('@')) throw invalid('url', 'must not contain a user or password: send X-Git-Authorization')
+  return url
+}
+
+/** What git's own rules forbid in a name, in so far as it could be taken for something else. */
+function checkBranch(branch: string): string {
+  if (/^[-/.]|[\u0000-\u0020\u007f~^:?*[\\]|\.\.|@\{|\/\/|[/.]$|\.lock$/.test(branch) || !branch.isWellFormed())
+    throw invalid('branch', 'is not the name of a branch or tag')
+  return branch
+}
+
+function checkAuthorization(value: string): string {
+  if (value.length <= LIMITS.git_authorization_characters_max && /^[A-Za-z][A-Za-z0-9-]* [\x21-\x7e]+$/.test(value)) return value
+  throw invalid('X-Git-Authorization', 'must be a scheme and credentials, such as Basic or Bearer')
+}
+
+/** The commit that is asked for, or its refusal. Pure. */
+export function commitOf(asked: GitCommit, environment: Environment): AgentCommit {
+  if (asked.message.trim() === '' || asked.message.includes('\0') || !asked.message.isWellFormed())
+    throw invalid('message', 'must be Unicode text without NUL, and not blank')
+  const { author, paths } = asked
+  for (const [at, each] of (paths ?? []).entries()) {
+    if (each.includes('\0') || !each.isWellFormed() || Buffer.byteLength(each) > LIMITS.file_path_bytes_max)
+      throw invalid(`paths.${at}`, `must be Unicode text without NUL of ${LIMITS.file_path_bytes_max} bytes at most`)
+  }
+  if (author !== undefined) for (const field of ['name', 'email'] as const) checkIdentity(`author.${field}`, author[field])
+  return {
+    path: checkPath('path', asked.path),
+    message: asked.message,
+    env: envOf(environment),
+    timeout_ms: LIMITS.git_timeout_ms,
+    ...(paths === undefined ? {} : { paths }),
+    ...(author === undefined ? {} : { author }),
+  }
+}
+
+/** Git drops these characters in silence, or takes them for the end of the name. */
+function checkIdentity(field: string, value: string): void {
+  if (/[\u0000-\u001f\u007f<>]/.test(value) || !value.isWellFormed() || !/[\p{L}\p{N}]/u.test(value))
+    throw invalid(field, 'must be a name without control characters, < and >')
+}
+
+function invalid(path: string, message: string): Failure {
+  return fail('validation_failed', null, 'The request is not valid', { details: { issues: [{ path, message }] } })
+}

@@ -1,0 +1,47 @@
+import type { Socket } from 'node:net'
+import type { ptyAttach } from '../../../../contract/routes/cell/pty.ts'
+import { TERMINAL_MESSAGES } from '../../../../contract/schemas/cell/terminal.ts'
+import { inputFrame, readTerminalFrames, resizeFrame } from '../../links/terminal-frames.ts'
+import { ask } from '../ask.ts'
+import { carry } from '../attach/carry.ts'
+import { messageReader } from '../attach/messages.ts'
+import type { GatewayHandler } from '../handler.ts'
+import { bytesOf } from './rules.ts'
+
+const read = messageReader(TERMINAL_MESSAGES)
+
+export const attachTerminal: GatewayHandler<typeof ptyAttach> = async (call, _deps, ticket) => {
+  const { offset = 0 } = call.query
+  const agent = await ask(ticket, 'read', () => ticket.agent.attachTerminal(call.params.session_id, offset, call.signal))
+  const take = (said: Buffer) => {
+    const message = read(said)
+    return send(agent, message.type === 'input' ? inputFrame(bytesOf(message.data)) : resizeFrame(message))
+  }
+  return {
+    websocket: (socket) =>
+      carry({
+        socket,
+        ticket,
+        frames: agent,
+        take,
+        reader: ({ say, exited, refused }) =>
+          readTerminalFrames(offset, {
+            output: (at, data) => say(`{"type":"output","offset":${at},"data":"${data.toString('base64')}"}`),
+            exit: (ending) => exited(JSON.stringify({ type: 'exit', ...ending })),
+            error: refused,
+          }),
+      }),
+  }
+}
+
+/** Waits for as long as the terminal's program reads nothing: the client waits too, then. */
+function send(agent: Socket, frame: Buffer): Promise<void> | undefined {
+  if (agent.destroyed || agent.write(frame)) return undefined
+  return new Promise((resolve) => {
+    const taken = () => {
+      agent.off('drain', taken).off('close', taken)
+      resolve()
+    }
+    agent.on('drain', taken).on('close', taken)
+  })
+}

@@ -1,0 +1,30 @@
+import { createHash } from 'node:crypto'
+import { LIMITS } from '../../../../contract/limits.ts'
+import type { TerminalStart } from '../../../../contract/schemas/cell/terminal.ts'
+import { fail } from '../../../lib/fail.ts'
+import type { AgentTerminal } from '../../links/agent.ts'
+import { commandOf, type Environment } from '../exec/rules.ts'
+
+/** Stands for the user's login shell, which only the guest knows, where a command needs a program. */
+const LOGIN_SHELL = ['login shell']
+
+/** The terminal that a request asks for, or its refusal: the rules are those of commands. Pure. */
+export function terminalOf(asked: TerminalStart, environment: Environment, session_id: string): AgentTerminal {
+  const { cols = LIMITS.pty_cols_default, rows = LIMITS.pty_rows_default, argv, ...rest } = asked
+  const { fingerprint, cwd, user, env } = commandOf({ ...rest, argv: argv ?? LOGIN_SHELL }, environment, session_id)
+  return { session_id, fingerprint: fingerprintOf(fingerprint, cols, rows), argv: argv ?? [], cwd, user, env, cols, rows }
+}
+
+function fingerprintOf(command: string, cols: number, rows: number): string {
+  return createHash('sha256')
+    .update(JSON.stringify([command, cols, rows]))
+    .digest('hex')
+}
+
+/** What was typed. Its schema says that it is base64. */
+export function bytesOf(data: string): Buffer {
+  const bytes = Buffer.from(data, 'base64')
+  const max_bytes = LIMITS.pty_input_bytes_max
+  if (bytes.length > max_bytes) throw fail('payload_too_large', null, `data is larger than ${max_bytes} bytes`, { details: { max_bytes } })
+  return bytes
+}

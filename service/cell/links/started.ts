@@ -1,0 +1,53 @@
+import type { IncomingMessage } from 'node:http'
+import { AgentTrouble } from './agent-trouble.ts'
+import { FRAME, readHeader } from './output-frames.ts'
+
+/** The record that a followed start begins with; what follows it stays in the stream, which ends when the record is none. */
+export async function readStarted<T>(frames: IncomingMessage, within_ms: number, parse: (record: Buffer) => T): Promise<T> {
+  const late = setTimeout(() => frames.destroy(new AgentTrouble('silent', 'The agent did not answer in time')), within_ms)
+  try {
+    return parse(await readRecord(frames))
+  } catch (cause) {
+    frames.destroy()
+    throw cause instanceof AgentTrouble ? cause : new AgentTrouble('cut', 'The connection to the agent broke', { cause })
+  } finally {
+    clearTimeout(late)
+  }
+}
+
+function readRecord(frames: IncomingMessage): Promise<Buffer> {
+  return new Promise((resolve, reject) => {
+    let bytes: Buffer = Buffer.alloc(0)
+    const stop = () => frames.off('readable', more).off('end', ended).off('close', ended).off('error', failed)
+    const failed = (error: Error) => {
+      stop()
+      reject(error)
+    }
+    const ended = () => failed(new AgentTrouble('cut', 'The agent ended its answer before the record'))
+    const more = () => {
+      const chunk = frames.read() as Buffer | null
+      if (chunk === null) return
+      bytes = bytes.length === 0 ? chunk : Buffer.concat([bytes, chunk])
+      try {
+        const end = recordEnd(bytes)
+        if (end === null || bytes.length < end) return
+        stop()
+        if (bytes.length > end) frames.unshift(bytes.subarray(end))
+        resolve(bytes.subarray(FRAME.header_bytes, end))
+      } catch (error) {
+        failed(error as Error)
+      }
+    }
+    frames.on('readable', more).on('end', ended).on('close', ended).on('error', failed)
+  })
+}
+
+/** Where the record ends; null while that cannot be known. */
+function recordEnd(bytes: Buffer): number | null {
+  if (bytes.length < FRAME.header_bytes) return null
+  const { kind, length, offset } = readHeader(bytes)
+  if (kind !== FRAME.record || offset !== 0 || length === 0 || length > FRAME.data_bytes_max) {
+    throw new AgentTrouble('nonsense', 'The agent began a started command with something else than its record')
+  }
+  return FRAME.header_bytes + length
+}

@@ -1,0 +1,43 @@
+import type { Logger } from 'pino'
+import type { Db } from '../../db/database.ts'
+import type { Clock } from '../../lib/clock.ts'
+import type { Ids } from '../../lib/ids.ts'
+import { beginBySystem, readExhausted } from './idle-store.ts'
+
+export interface AllowanceContext {
+  cell_id: string
+  db: Db
+  clock: Clock
+  ids: Ids
+  log: Logger
+}
+
+const LOOK_MS = 5000
+/** A suspend that failed is not begun again at once: what it met may take a while to pass. */
+const AGAIN_MS = 60_000
+
+/** Suspends what runs of organizations that have used up an allowance (App, "Workspace observed state"). */
+export function startAllowanceClock(context: AllowanceContext, signal: AbortSignal): void {
+  let looking = false
+  const timer = setInterval(() => {
+    if (looking) return
+    looking = true
+    lookAtAllowances(context)
+      .catch((error: unknown) => context.log.warn({ err: error }, 'used-up allowances could not be looked at'))
+      .finally(() => {
+        looking = false
+      })
+  }, LOOK_MS)
+  timer.unref()
+  signal.addEventListener('abort', () => clearInterval(timer), { once: true })
+}
+
+/** One look. Sessions too: their memory and files are kept, and an open goes on with them. */
+export async function lookAtAllowances({ cell_id, db, clock, ids, log }: AllowanceContext): Promise<void> {
+  const now = clock.now()
+  for (const workspace_id of await readExhausted(db, cell_id, new Date(now.getTime() - AGAIN_MS))) {
+    const operation = { id: ids.next(), kind: 'suspend' as const, input: { reason: 'allowance_exhausted' } }
+    const begun = await beginBySystem(db, workspace_id, () => operation, now)
+    if (begun) log.info({ workspace_id, operation_id: operation.id }, 'the allowance is used up: suspend')
+  }
+}

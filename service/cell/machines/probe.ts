@@ -1,0 +1,97 @@
+import type { MachineStats } from '../links/hostd.ts'
+import type { AskAlive } from './ask-activity.ts'
+import type { ReconcileContext } from './reconcile.ts'
+import { drawFence, settle, stateOf } from './reconcile-store.ts'
+import type { LiveMachine, WorkspaceEntry } from './table.ts'
+
+export interface ProbeContext extends ReconcileContext {
+  ask_alive: AskAlive
+}
+
+const LOOK_MS = 2000
+/** Together with the second that each question waits: what stands still is known within 7 s. */
+const SILENT_LOOKS = 3
+/** A guest that works is only slow to answer, a fork bomb for one: it gets this long. */
+const SILENT_LOOKS_BUSY = 30
+/** What a machine that stands still cannot use between two looks. */
+const STILL_CPU_USEC = 5000
+const QUESTIONS_MAX = 64
+
+interface Silence {
+  looks: number
+  /** Of them, those in which its processors stood still. */
+  still: number
+  cpu_usec: number | null
+}
+
+/** Notices machines whose agent hangs, or that were stopped from outside: nothing tells of those. */
+export function startProbe(context: ProbeContext, signal: AbortSignal): void {
+  const silent = new Map<string, Silence>()
+  let looking = false
+  const timer = setInterval(() => {
+    if (looking) return
+    looking = true
+    probe(context, silent)
+      .catch((error: unknown) => context.log.warn({ err: error }, 'the machines could not be probed'))
+      .finally(() => {
+        looking = false
+      })
+  }, LOOK_MS)
+  timer.unref()
+  signal.addEventListener('abort', () => clearInterval(timer), { once: true })
+}
+
+/** One look at every machine that should answer. A frozen one cannot, and one that an operation works on may stand still. */
+export async function probe(context: ProbeContext, silent: Map<string, Silence>): Promise<void> {
+  const asked = context.table.known().filter((entry): entry is Answering => shouldAnswer(entry))
+  const mute: Answering[] = []
+  for (let at = 0; at < asked.length; at += QUESTIONS_MAX) {
+    const part = asked.slice(at, at + QUESTIONS_MAX)
+    const alive = await Promise.all(part.map(({ machine }) => context.ask_alive(machine)))
+    mute.push(...part.filter((_, index) => alive[index] === false))
+  }
+  const names = new Set(mute.map(nameOf))
+  for (const name of silent.keys()) if (!names.has(name)) silent.delete(name)
+  if (mute.length === 0) return
+  const counters = new Map((await context.host.stats()).map((one) => [nameOf({ id: one.workspace_id, machine: one }), one]))
+  for (const entry of mute) if (isHung(silent, entry, counters.get(nameOf(entry)))) await end(context, entry)
+}
+
+type Answering = WorkspaceEntry & { machine: LiveMachine }
+
+function shouldAnswer(entry: WorkspaceEntry): boolean {
+  const { machine, hold, observed_state } = entry
+  return machine !== null && machine.state === 'running' && hold === null && observed_state === 'running'
+}
+
+function nameOf({ id, machine }: { id: string; machine: { fence: number } }): string {
+  return `${id}:${machine.fence}`
+}
+
+function isHung(silent: Map<string, Silence>, entry: Answering, counters: MachineStats | undefined): boolean {
+  if (counters === undefined) return false // it ended, and that is told
+  const last = silent.get(nameOf(entry)) ?? { looks: 0, still: 0, cpu_usec: null }
+  // What it used before the first look is not known.
+  const stands = last.cpu_usec === null || counters.cpu_usec - last.cpu_usec < STILL_CPU_USEC
+  const now = { looks: last.looks + 1, still: stands ? last.still + 1 : 0, cpu_usec: counters.cpu_usec }
+  silent.set(nameOf(entry), now)
+  return now.still >= SILENT_LOOKS || now.looks >= SILENT_LOOKS_BUSY
+}
+
+/**
+ * Ends it, unless it is frozen or paused by right: the host knows. The fence is drawn first, so that whatever was asked for
+ * meanwhile has a higher one and wins.
+ */
+async function end(context: ProbeContext, { id, machine }: Answering): Promise<void> {
+  const fence = await drawFence(context.db)
+  const found = (await context.host.inventory()).machines.find((one) => one.workspace_id === id && one.fence === machine.fence)
+  const row = await stateOf(context.db, id)
+  const entry = await context.table.fresh(id)
+  if (found?.state !== 'running' || row?.ownership_epoch !== machine.epoch || !entry || !shouldAnswer(entry)) return
+  context.log.warn({ workspace_id: id, epoch: machine.epoch }, 'a machine hangs: it is ended')
+  const speaks = { workspace_id: id, operation_id: context.ids.next(), step: 'probe-stop', epoch: machine.epoch, fence }
+  await context.host.stop({ ...speaks, machine_epoch: machine.epoch })
+  context.metrics?.died('hung')
+  context.table.endMachine(id, machine.fence, 'died')
+  await settle(context.db, row, 'died', context.clock.now())
+}

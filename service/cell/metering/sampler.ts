@@ -1,0 +1,57 @@
+import type { Logger } from 'pino'
+import { LIMITS } from '../../../contract/limits.ts'
+import type { Db } from '../../db/database.ts'
+import type { Clock } from '../../lib/clock.ts'
+import type { MachineHost } from '../links/hostd.ts'
+import { addSamples, dropOldSamples } from './store.ts'
+
+export interface MeteringContext {
+  db: Db
+  clock: Clock
+  host: MachineHost
+  log: Logger
+}
+
+const SAMPLE_MS = 15_000
+/** Machines of one statement: what a tick costs is bounded by it and by what one computer can run. */
+const MACHINES_A_STATEMENT = 500
+const DAY_MS = 24 * 3600_000
+const COLLECT_TICKS = 40 // ten minutes
+
+/**
+ * Reads every machine's counters four times a minute. What a machine uses between the last reading and its end is not seen: at most
+ * 15 seconds of it.
+ */
+export function startMetering(context: MeteringContext, signal: AbortSignal): void {
+  let sampling = false
+  let ticks = 0
+  const timer = setInterval(() => {
+    if (sampling) return
+    sampling = true
+    ticks += 1
+    const work = ticks % COLLECT_TICKS === 0 ? sample(context).then(() => collect(context)) : sample(context)
+    work
+      .catch((error: unknown) => context.log.warn({ err: error }, 'the machines could not be sampled'))
+      .finally(() => {
+        sampling = false
+      })
+  }, SAMPLE_MS)
+  timer.unref()
+  signal.addEventListener('abort', () => clearInterval(timer), { once: true })
+}
+
+export async function sample({ db, clock, host }: MeteringContext): Promise<void> {
+  const read = await host.stats()
+  for (let at = 0; at < read.length; at += MACHINES_A_STATEMENT)
+    await addSamples(db, read.slice(at, at + MACHINES_A_STATEMENT), clock.now(), 2 * SAMPLE_MS)
+}
+
+export async function collect({ db, clock, log }: MeteringContext): Promise<void> {
+  const now_ms = clock.now().getTime()
+  const dropped = await dropOldSamples(
+    db,
+    new Date(now_ms - LIMITS.usage_sample_days * DAY_MS),
+    new Date(now_ms - LIMITS.usage_counter_days * DAY_MS),
+  )
+  if (dropped > 0) log.info({ dropped }, 'removed usage samples whose time is over')
+}

@@ -1,0 +1,219 @@
+import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom-client'
+import { OBSERVED_STATES } from '../../contract/states/machine.ts'
+import type { Db } from '../db/database.ts'
+import type { Clock } from '../lib/clock.ts'
+import type { Inventory, MachineHost } from './links/hostd.ts'
+import type { LiveTable } from './machines/live-table.ts'
+import { countWorkspaces, readEndedOperations, readOpenOperations } from './metrics-store.ts'
+
+/** What the comparison of rows and host puts right: the bounded names by which it is counted. */
+export const RECOVERIES = [
+  'unpaused',
+  'connected',
+  'settled',
+  'fork_ended',
+  'machine_stopped',
+  'files_deleted',
+  'workspace_deleted',
+  'holds_dropped',
+] as const
+export type Recovery = (typeof RECOVERIES)[number]
+
+export interface CellMetrics {
+  registry: Registry
+  recovered(what: Recovery): void
+  died(reason: string): void
+}
+
+export interface MetricsOptions {
+  cell_id: string
+  db: Db
+  clock: Clock
+  host: MachineHost
+  table: LiveTable
+  isReady(): boolean
+}
+
+const DEATH_REASONS = new Set(['killed', 'out_of_memory', 'restore_failed', 'hung'])
+/** An operation that ends is at most this old: 15 minutes of waiting for room and a slow start. */
+const OPERATION_MS_MAX = 3600_000
+/** A commit is seen at most this long after the time that it wrote. */
+const COMMIT_LAG_MS = 60_000
+const OPERATIONS_A_SCRAPE_MAX = 20_000
+const HOST_AGE_MS_MAX = 5000
+const SECONDS = [0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900]
+
+/** Everything that an operator's monitoring reads of a cell. What is stored is asked for at each scrape; nothing is counted twice. */
+export function openCellMetrics(options: MetricsOptions): CellMetrics {
+  const registry = new Registry()
+  collectDefaultMetrics({ register: registry })
+  const { table, isReady } = options
+  gauge(registry, 'berth_cell_acts', '1 while this process acts for the cell', () => (isReady() ? 1 : 0))
+  gauge(
+    registry,
+    'berth_cell_machines',
+    'Machines that run for a workspace',
+    () => table.known().filter(({ machine }) => machine !== null).length,
+  )
+  gauge(
+    registry,
+    'berth_cell_database_lost_seconds',
+    'Time since contact with the database was last proven',
+    () => table.databaseLostMs() / 1000,
+  )
+  workspaceStates(registry, options)
+  openOperations(registry, options)
+  endedOperations(registry, options)
+  hostGauges(registry, options)
+  const recoveries = new Counter({
+    name: 'berth_recoveries_total',
+    help: 'What the comparison of database and host has put right',
+    labelNames: ['what'],
+    registers: [registry],
+  })
+  const deaths = new Counter({
+    name: 'berth_machine_deaths_total',
+    help: 'Machines that ended without being asked to',
+    labelNames: ['reason'],
+    registers: [registry],
+  })
+  for (const what of RECOVERIES) recoveries.inc({ what }, 0)
+  return {
+    registry,
+    recovered: (what) => recoveries.inc({ what }),
+    died: (reason) => deaths.inc({ reason: DEATH_REASONS.has(reason) ? reason : 'other' }),
+  }
+}
+
+function gauge(registry: Registry, name: string, help: string, value: () => number): void {
+  new Gauge({
+    name,
+    help,
+    registers: [registry],
+    collect() {
+      this.set(value())
+    },
+  })
+}
+
+/** A database that does not answer leaves these out; berth_cell_database_lost_seconds says so. */
+async function orNothing<T>(read: Promise<T[]>): Promise<T[]> {
+  return read.catch(() => [])
+}
+
+function workspaceStates(registry: Registry, { db, cell_id }: MetricsOptions): void {
+  new Gauge({
+    name: 'berth_workspaces',
+    help: 'Workspaces of this cell by observed state',
+    labelNames: ['state'],
+    registers: [registry],
+    async collect() {
+      this.reset()
+      const counted = await orNothing(countWorkspaces(db, cell_id))
+      for (const state of OBSERVED_STATES) this.set({ state }, counted.find((one) => one.state === state)?.count ?? 0)
+    },
+  })
+}
+
+function openOperations(registry: Registry, { db, clock }: MetricsOptions): void {
+  const oldest = new Gauge({
+    name: 'berth_operation_oldest_seconds',
+    help: 'Age of the oldest operation that is not over',
+    labelNames: ['kind'],
+    registers: [registry],
+  })
+  new Gauge({
+    name: 'berth_operations_open',
+    help: 'Operations that are not over',
+    labelNames: ['kind', 'state'],
+    registers: [registry],
+    async collect() {
+      this.reset()
+      oldest.reset()
+      const now_ms = clock.now().getTime()
+      const ages = new Map<string, number>()
+      for (const { kind, state, count, oldest_at } of await orNothing(readOpenOperations(db))) {
+        this.set({ kind, state }, count)
+        ages.set(kind, Math.max(ages.get(kind) ?? 0, (now_ms - oldest_at.getTime()) / 1000))
+      }
+      for (const [kind, seconds] of ages) oldest.set({ kind }, seconds)
+    },
+  })
+}
+
+function endedOperations(registry: Registry, { db, clock, cell_id }: MetricsOptions): void {
+  let since = clock.now()
+  const counted = new Map<string, number>() // id and when it ended
+  const observe = async (histogram: Histogram<'kind' | 'outcome'>) => {
+    const now_ms = clock.now().getTime()
+    const from = new Date(since.getTime() - COMMIT_LAG_MS)
+    const first_id = leastId(now_ms - OPERATION_MS_MAX)
+    for (const { id, kind, outcome, seconds, completed_at } of await orNothing(
+      readEndedOperations(db, cell_id, first_id, from, OPERATIONS_A_SCRAPE_MAX),
+    )) {
+      if (counted.has(id)) continue
+      counted.set(id, completed_at.getTime())
+      if (completed_at >= started_at) histogram.observe({ kind, outcome }, Math.max(0, seconds))
+    }
+    since = new Date(now_ms)
+    for (const [id, ended_ms] of counted) if (ended_ms < from.getTime()) counted.delete(id)
+  }
+  const started_at = since
+  new Histogram({
+    name: 'berth_operation_seconds',
+    help: 'Time from the creation of an operation to its end, of those that ended since this process began',
+    labelNames: ['kind', 'outcome'],
+    buckets: SECONDS,
+    registers: [registry],
+    async collect() {
+      await observe(this)
+    },
+  })
+}
+
+/** The least UUIDv7 of a moment. */
+function leastId(at_ms: number): string {
+  const hex = Math.max(0, Math.floor(at_ms)).toString(16).padStart(12, '0')
+  return `${hex.slice(0, 8)}-${hex.slice(8)}-7000-8000-000000000000`
+}
+
+function hostGauges(registry: Registry, { host }: MetricsOptions): void {
+  let last: { at_ms: number; inventory: Promise<Inventory | null> } | null = null
+  const look = () => {
+    if (last === null || performance.now() - last.at_ms > HOST_AGE_MS_MAX)
+      last = { at_ms: performance.now(), inventory: host.inventory().catch(() => null) } // berth_host_up says so
+    return last.inventory
+  }
+  const each: [string, string, (inventory: Inventory) => number][] = [
+    ['berth_pool_bytes', 'Size of the pool of disks and checkpoints', ({ capacity }) => capacity.pool_bytes],
+    ['berth_pool_free_bytes', 'Of it free, the reserve included', ({ capacity }) => capacity.pool_free_bytes],
+    ['berth_pool_reserve_bytes', 'Of it kept free for suspends', ({ capacity }) => capacity.reserve_bytes],
+    ['berth_host_slots_ready', 'Machines that wait for opens', ({ slots }) => slots],
+    ['berth_host_shells_ready', 'Empty machines that wait for resumes', ({ shells }) => shells],
+    ['berth_host_machines', 'Machines that the host runs for workspaces', ({ machines }) => machines.length],
+    [
+      'berth_host_checkpoints',
+      'Finished checkpoints on the host',
+      ({ workspaces }) => workspaces.reduce((sum, { checkpoints }) => sum + checkpoints.length, 0),
+    ],
+  ]
+  for (const [name, help, value] of each)
+    new Gauge({
+      name,
+      help,
+      registers: [registry],
+      async collect() {
+        const inventory = await look()
+        this.reset()
+        if (inventory !== null) this.set(value(inventory))
+      },
+    })
+  new Gauge({
+    name: 'berth_host_up',
+    help: '1 while the machine host answers',
+    registers: [registry],
+    async collect() {
+      this.set((await look()) === null ? 0 : 1)
+    },
+  })
+}

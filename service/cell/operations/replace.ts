@@ -1,0 +1,149 @@
+import { LIMITS } from '../../../contract/limits.ts'
+import type { MachineEvent } from '../../../contract/states/machine.ts'
+import type { OperationError } from '../../db/schema.ts'
+import { failpoint, type FailpointName } from '../../lib/failpoints.ts'
+import type { CheckpointInfo } from '../links/hostd.ts'
+import { insertCheckpoint, keepForRecovery } from './checkpoint-store.ts'
+import { captureOrStartError } from './errors.ts'
+import { ask, claimedRow, quiesce, takeOver, type Job, type OperationKind } from './job.ts'
+import { COMMITTED, completeEarlier, dropDisks, type RunningEnd } from './running.ts'
+import { asAttempt, endAttempt, moveWorkspace, readMachineRow, type MachineRow, type Progress, type Tx } from './store.ts'
+import { unpause, wakeAfterEarlier } from './suspend.ts'
+
+/** The workspace is its new content already; what is left is to give the old machine up and to start the new one. */
+const REPLACED = 'replaced'
+
+const DAY_MS = 24 * 3600_000
+
+/** How a reset and a restore in place differ: everything else of them is one. */
+export interface Replacement {
+  /** The commit: the old content is a recovery checkpoint, the new one is what the workspace would start with. */
+  replaced: Extract<MachineEvent, 'reset' | 'restored'>
+  /** The new content; null: nothing but the template. */
+  contentOf(job: Job): string | null
+  /** Starts the machine in the epoch that the commit has given, and makes it the workspace's. */
+  start(job: Job, seen: MachineRow, end: RunningEnd): Promise<void>
+  /** When the new machine could not be started. */
+  start_failed: Extract<MachineEvent, 'start_failed' | 'resume_undone'>
+  desired_after_failure: 'running' | 'suspended'
+  end: Omit<RunningEnd, 'result'>
+  points: Record<'close' | 'capture' | 'commit' | 'stop' | 'start', FailpointName>
+}
+
+/** Puts other content into a workspace that keeps its key and id. What was there stays restorable for seven days. */
+export function replacement(kind: Replacement): OperationKind {
+  return {
+    async drive(job) {
+      if (job.operation.step === COMMITTED) return completeEarlier(job, endOf(job, kind))
+      const seen = job.operation.step === REPLACED ? await claimedRow(job) : await replace(job, kind)
+      if (seen !== null) await startNew(job, kind, seen)
+    },
+    async undo(job, error) {
+      const seen = await readMachineRow(job.cell.db, job.operation.workspace_id)
+      if (job.operation.step === REPLACED) await undoStart(job, kind, seen, error)
+      else await undoCapture(job, seen, error)
+      await job.cell.table.fresh(seen.id)
+    },
+    errorOf: captureOrStartError,
+  }
+}
+
+function endOf({ operation }: Job, kind: Replacement): RunningEnd {
+  return { ...kind.end, result: { recovery_checkpoint_id: operation.progress.recovery_checkpoint_id ?? null } }
+}
+
+/** @returns the row to start from; null for a suspended workspace, which stays suspended: its operation has ended. */
+async function replace(job: Job, kind: Replacement): Promise<MachineRow | null> {
+  const { cell, operation } = job
+  const seen = await claimedRow(job)
+  const runs = seen.observed_state === 'running'
+  if (operation.attempt > 1) await wakeAfterEarlier(job, seen)
+  await failpoint(kind.points.close)
+  await quiesce(job, seen.id)
+  await failpoint(kind.points.capture)
+  const captured = runs ? await capture(job, seen) : null
+  await failpoint(kind.points.commit)
+  const row = captured === null ? await commitAsleep(job, kind, seen) : await commitReplaced(job, kind, seen, captured)
+  await cell.table.fresh(seen.id)
+  return row
+}
+
+function capture(job: Job, seen: MachineRow): Promise<CheckpointInfo> {
+  const checkpoint_id = job.cell.ids.next()
+  return ask(job, seen.id, 'capture', seen.ownership_epoch, (fence) =>
+    job.cell.host.checkpoint({ ...fence, checkpoint_id, then: 'paused' }),
+  )
+}
+
+/** One transaction in which the old content becomes the recovery checkpoint and the new one the workspace's. */
+async function commitReplaced(job: Job, kind: Replacement, seen: MachineRow, captured: CheckpointInfo): Promise<MachineRow> {
+  const { cell, operation } = job
+  const now = cell.clock.now()
+  const progress: Progress = { ...operation.progress, recovery_checkpoint_id: captured.checkpoint_id, old_disk: seen.disk }
+  const save = async (tx: Tx) => {
+    await insertCheckpoint(tx, cell, operation, captured, { kind: 'recovery', label: null, expires_at: expiry(now) })
+    return moveToContent(tx, job, kind, seen, now)
+  }
+  const row = await asAttempt(cell.db, operation, now, save, { step: REPLACED, progress })
+  job.operation = { ...operation, step: REPLACED, progress }
+  return row
+}
+
+/** What a suspended workspace was is a checkpoint already. */
+async function commitAsleep(job: Job, kind: Replacement, seen: MachineRow): Promise<null> {
+  const { cell, operation } = job
+  const now = cell.clock.now()
+  const recovery_checkpoint_id = seen.checkpoint_id
+  const result = { recovery_checkpoint_id, ownership_epoch: seen.ownership_epoch + 1 }
+  await endAttempt(cell.db, operation, now, { state: 'succeeded', result }, async (tx) => {
+    if (recovery_checkpoint_id !== null) await keepForRecovery(tx, recovery_checkpoint_id, expiry(now))
+    await moveToContent(tx, job, kind, seen, now)
+  })
+  return null
+}
+
+function moveToContent(tx: Tx, job: Job, kind: Replacement, seen: MachineRow, now: Date): Promise<MachineRow> {
+  const ownership_epoch = seen.ownership_epoch + 1
+  return moveWorkspace(tx, seen, kind.replaced, now, {
+    ownership_epoch,
+    checkpoint_id: kind.contentOf(job),
+    disk: null,
+    suspend_request: null,
+  })
+}
+
+function expiry(now: Date): Date {
+  return new Date(now.getTime() + LIMITS.recovery_checkpoint_days * DAY_MS)
+}
+
+/** The paused machine may never run again; its disk goes when the new one is the workspace's. */
+async function startNew(job: Job, kind: Replacement, seen: MachineRow): Promise<void> {
+  const { cell, operation } = job
+  const epoch = seen.ownership_epoch
+  if (operation.attempt > 1) await takeOver(job, seen.id, epoch)
+  await failpoint(kind.points.stop)
+  await ask(job, seen.id, 'stop-old', epoch, (fence) => cell.host.stop(fence))
+  await failpoint(kind.points.start)
+  await kind.start(job, seen, endOf(job, kind))
+  await dropDisks(job, seen.id, epoch, [operation.progress.old_disk ?? null])
+}
+
+async function undoCapture(job: Job, seen: MachineRow, error: OperationError): Promise<void> {
+  const { cell, operation } = job
+  const alive = seen.observed_state !== 'running' || (await unpause(job, seen, 'unpause-undo'))
+  const now = cell.clock.now()
+  await endAttempt(cell.db, operation, now, { state: 'failed', error }, async (tx) => {
+    if (!alive) await moveWorkspace(tx, seen, 'lost', now, { grants: null })
+  })
+}
+
+/** The new content stays: an open or a resume tries it again, and the recovery checkpoint brings the old one back. */
+async function undoStart(job: Job, kind: Replacement, seen: MachineRow, error: OperationError): Promise<void> {
+  const { cell, operation } = job
+  await ask(job, seen.id, 'stop-undo', seen.ownership_epoch, (fence) => cell.host.stop(fence))
+  const details = { ...error.details, recovery_checkpoint_id: operation.progress.recovery_checkpoint_id }
+  const now = cell.clock.now()
+  await endAttempt(cell.db, operation, now, { state: 'failed', error: { ...error, details } }, async (tx) => {
+    await moveWorkspace(tx, seen, kind.start_failed, now, { desired_state: kind.desired_after_failure, pending_reason: null, grants: null })
+  })
+}

@@ -1,0 +1,18 @@
+import { ask } from './job.ts'
+import { replacement } from './replace.ts'
+import { startRequest } from './requests.ts'
+import { commitStarted } from './running.ts'
+
+/** Back to the template: the machine starts on a blank disk. A suspended workspace boots blank at its next resume. */
+export const reset = replacement({
+  replaced: 'reset',
+  contentOf: () => null,
+  async start(job, seen, end) {
+    const machine = await ask(job, seen.id, 'start', seen.ownership_epoch, (fence) => job.cell.host.start(startRequest(fence, seen, null)))
+    await commitStarted(job, seen, machine, end)
+  },
+  start_failed: 'start_failed',
+  desired_after_failure: 'running',
+  end: { event: 'started', before_connect: 'reset.Z6b', before_commit: 'reset.Z6c' },
+  points: { close: 'reset.Z2', capture: 'reset.Z3', commit: 'reset.Z5', stop: 'reset.Z6', start: 'reset.Z6a' },
+})

@@ -1,0 +1,53 @@
+import Type, { type Static } from 'typebox'
+import { Value } from 'typebox/value'
+
+/** App, "Reasons" of 402 allowance_exhausted: what an organization has an allowance of, and how its meter counts it. */
+export const ALLOWANCES = {
+  cpu_hours: { meter: 'cpu_seconds', unit: 'hours' },
+  ram_gib_hours: { meter: 'memory_gib_seconds', unit: 'gib_hours' },
+} as const
+export type Allowance = keyof typeof ALLOWANCES
+
+const METER_UNITS = 3600 // of each meter, in one unit of its allowance
+
+const SpendCap = Type.Object({
+  cap_minor: Type.Integer(),
+  effective_cap_minor: Type.Integer(),
+  charges_minor: Type.Integer(),
+  currency: Type.String(),
+})
+
+/** `organizations.allowance`: what is used up, and until when. */
+export const AllowanceState = Type.Object({
+  exhausted: Type.Array(
+    Type.Object({
+      allowance: Type.Union([Type.Literal('cpu_hours'), Type.Literal('ram_gib_hours')]),
+      used_meter_units: Type.Number(),
+      included_meter_units: Type.Number(),
+    }),
+    { minItems: 1 },
+  ),
+  resets_at: Type.Union([Type.String(), Type.Null()]),
+  spend_cap: Type.Union([SpendCap, Type.Null()]),
+})
+export type AllowanceState = Static<typeof AllowanceState>
+
+/** Where nothing has been metered nothing is included, and that is used up. */
+const UNMETERED: AllowanceState = {
+  exhausted: [{ allowance: 'cpu_hours', used_meter_units: 0, included_meter_units: 0 }],
+  resets_at: null,
+  spend_cap: null,
+}
+
+/** `details` of 402 allowance_exhausted, all but the reason: the first of what is used up, then each. */
+export function allowanceDetails(state: object | null, plan: string): Record<string, unknown> {
+  const { exhausted, resets_at, spend_cap } = Value.Check(AllowanceState, state) ? state : UNMETERED
+  const each = exhausted.map(usedUp)
+  return { ...each[0], exhausted: each, resets_at, plan, spend_cap }
+}
+
+function usedUp({ allowance, used_meter_units, included_meter_units }: AllowanceState['exhausted'][number]) {
+  const { meter, unit } = ALLOWANCES[allowance]
+  const [used, included] = [used_meter_units / METER_UNITS, included_meter_units / METER_UNITS]
+  return { allowance, meter, unit, used, included, used_meter_units, included_meter_units }
+}

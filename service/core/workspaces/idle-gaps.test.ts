@@ -1,0 +1,49 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { LIMITS } from '../../../contract/limits.ts'
+import { EDGES, GAP_DECAY, GAPS_MIN, learnedSeconds, noteGap, type IdleGaps } from './idle-gaps.ts'
+
+const learn = (...gaps: number[]) => gaps.reduce<IdleGaps | null>((seen, gap) => noteGap(seen, gap), null)
+const times = (count: number, gap: number) => Array.from({ length: count }, () => gap)
+const { idle_adaptive_seconds_min: MIN, idle_adaptive_seconds_max: MAX } = LIMITS
+
+test('the timeouts to choose from are 10 seconds to 4 hours', () => {
+  assert.deepEqual([EDGES.length, EDGES[0], Math.round(EDGES.at(-1) ?? 0)], [25, MIN, MAX])
+})
+
+test('a gap falls into the bucket that ends after it; shorter ones than the shortest timeout are not kept', () => {
+  assert.equal(learn(9.999), null)
+  for (const [i, edge] of EDGES.entries()) {
+    assert.equal(learn(edge * 1.0001)?.indexOf(1), i)
+    if (i > 0) assert.equal(learn(edge * 0.9999)?.indexOf(1), i - 1)
+  }
+  assert.equal(learn(1e9)?.indexOf(1), EDGES.length - 1)
+})
+
+test('an older gap weighs less with each that follows', () => {
+  assert.deepEqual(learn(MIN, 1e9, 1e9), [GAP_DECAY ** 2, ...times(23, 0), GAP_DECAY + 1])
+})
+
+test('nothing is learned from fewer gaps than the least number, something from as many', () => {
+  assert.equal(learnedSeconds(null), null)
+  assert.equal(learnedSeconds(learn(...times(GAPS_MIN - 1, 20))), null)
+  assert.notEqual(learnedSeconds(learn(...times(GAPS_MIN, 20))), null)
+  assert.notEqual(learnedSeconds(learn(...times(GAPS_MIN, 20))?.map(Math.fround) ?? null), null)
+})
+
+for (const [what, gaps, least, most] of [
+  ['gaps that are all too long to wait for', times(50, 86_400), MIN, MIN],
+  ['gaps of two minutes', times(50, 120), 120, 170],
+  ['gaps of 25 minutes, longer than a wake is worth', times(50, 1500), MIN, MIN],
+  ['gaps of 30 seconds, and a night now and then', [...times(40, 30), 50_000, ...times(9, 30)], 30, 45],
+  ['seconds that would crowd out the rest if they were kept', [...times(10, 120), ...times(5000, 3)], 120, 170],
+] as const) {
+  test(`from ${what} a timeout of ${least === most ? least : `${least} to ${most}`} seconds is learned`, () => {
+    const seconds = learnedSeconds(learn(...gaps)) ?? Number.NaN
+    assert.ok(seconds >= least && seconds <= most, String(seconds))
+  })
+}
+
+test('new ways replace old ones within about a hundred gaps', () => {
+  assert.equal(learnedSeconds(learn(...times(500, 120), ...times(100, 7000))), MIN)
+})

@@ -1,0 +1,102 @@
+import type { FastifyInstance, FastifyRequest } from 'fastify'
+import { ServerResponse, type IncomingMessage } from 'node:http'
+import { Socket } from 'node:net'
+import type { Duplex } from 'node:stream'
+import { type WebSocket, WebSocketServer } from 'ws'
+import type { Surface } from '../../contract/errors.ts'
+import type { Route } from '../../contract/route.ts'
+import { ATTACH_PROTOCOL } from '../../contract/schemas/cell/attach.ts'
+import type { Failure } from '../lib/fail.ts'
+import type { Ids } from '../lib/ids.ts'
+import { answerBrokenRequest } from './client-error.ts'
+import { refusal } from './envelope.ts'
+
+/** How a WebSocket is left: at its proper end, because this process ends, or with a refusal that the client is told first. */
+export type Goodbye = { code: 1000 | 1001 } | { failure: Failure; code?: number }
+
+/** Above the largest message that any route takes: those between are refused by their route, in the envelope; larger ones close 1009. */
+const MESSAGE_BYTES_MAX = 1 << 20
+/** For the other side to take what is under way, and to say goodbye too. */
+const CLOSE_WAIT_MS = 5000
+/** Cell, "Events": the close code is 4000 and the status of the error. */
+const CLOSE_BASE = 4000
+
+export interface WebSockets {
+  /** Whether a request asks for a WebSocket on a route that is one. */
+  wants(request: IncomingMessage): boolean
+  /** Whether it was one, and its connection waits for the handshake. */
+  upgraded(request: IncomingMessage): boolean
+  /** Completes the handshake. The socket is paused: nothing is lost before somebody listens. null: refused, and answered. */
+  accept(request: FastifyRequest): WebSocket | null
+  /** Tells the refusal, if it is one, and closes. */
+  leave(socket: WebSocket, goodbye: Goodbye, request_id: string): void
+  /** Breaks off whatever is still open. */
+  terminate(): void
+}
+
+/** WebSockets of the routes that are some: upgrades pass through the same router and pipeline as every request. */
+export function createWebSockets(surface: Surface, routes: readonly Route[], ids: Ids): WebSockets & { serve(app: FastifyInstance): void } {
+  const paths = routes.filter(({ websocket }) => websocket !== undefined).map(({ path }) => pattern(path))
+  const waiting = new WeakMap<IncomingMessage, { socket: Duplex; head: Buffer }>()
+  const request_ids = new WeakMap<IncomingMessage, string>()
+  const server = new WebSocketServer({
+    noServer: true,
+    maxPayload: MESSAGE_BYTES_MAX,
+    perMessageDeflate: false,
+    handleProtocols: (offered) => (offered.has(ATTACH_PROTOCOL) ? ATTACH_PROTOCOL : false), // never the one that is a token
+  })
+  server.on('headers', (headers, request) => {
+    const id = request_ids.get(request)
+    if (id !== undefined) headers.push(`x-request-id: ${id}`)
+  })
+  server.on('wsClientError', (_error, socket) => {
+    if (socket instanceof Socket) answerBrokenRequest(surface, ids, {}, socket)
+  })
+  return {
+    wants(request) {
+      if (request.method !== 'GET' || request.headers.upgrade?.toLowerCase() !== 'websocket') return false
+      const path = request.url?.split('?', 1)[0] ?? ''
+      return paths.some((known) => known.test(path))
+    },
+    serve(app) {
+      app.server.on('upgrade', (request: IncomingMessage, socket: Duplex, head: Buffer) => {
+        if (!(socket instanceof Socket)) return socket.destroy()
+        const response = new ServerResponse(request)
+        response.shouldKeepAlive = false
+        response.once('finish', () => socket.destroySoon()) // no parser reads another request from it
+        response.assignSocket(socket) // tells the pipeline when the connection has gone
+        socket.on('error', () => socket.destroy())
+        waiting.set(request, { socket, head })
+        app.routing(request, response)
+      })
+    },
+    upgraded: (request) => waiting.has(request),
+    accept({ raw, id }) {
+      const { socket, head } = waiting.get(raw) ?? {}
+      if (socket === undefined || head === undefined) return null
+      request_ids.set(raw, id)
+      let accepted: WebSocket | null = null
+      // Calls back at once, or answers the broken handshake itself.
+      server.handleUpgrade(raw, socket, head, (opened) => {
+        opened.pause()
+        opened.on('error', () => undefined) // a message that is none: the library closes with 1002, 1007 or 1009
+        accepted = opened
+      })
+      return accepted
+    },
+    leave(socket, goodbye, request_id) {
+      socket.resume()
+      const late = setTimeout(() => socket.terminate(), CLOSE_WAIT_MS)
+      socket.once('close', () => clearTimeout(late))
+      if (!('failure' in goodbye)) return socket.close(goodbye.code)
+      const { status, body } = refusal(surface, goodbye.failure, request_id)
+      socket.send(JSON.stringify({ type: 'error', ...body }))
+      socket.close(goodbye.code ?? CLOSE_BASE + status, JSON.stringify({ code: body.error.code }))
+    },
+    terminate: () => server.clients.forEach((socket) => socket.terminate()),
+  }
+}
+
+function pattern(path: string): RegExp {
+  return new RegExp(`^${path.replaceAll('.', '\\.').replaceAll(/\{\w+\}/g, '[^/]+')}$`)
+}
