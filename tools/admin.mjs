@@ -15,12 +15,30 @@ await report(() => {
   // Through the environment: a URL may hold a password, and command lines are public on a computer.
   const env = {
     ...process.env,
-    BERTH_ADMIN: JSON.stringify({ database_url: databaseUrl(settings), layers_dir: layoutOf(settings).layers }),
+    BERTH_ADMIN: JSON.stringify({ database_url: databaseUrl(settings), layers_dir: layoutOf(settings).layers, doctor: placesOf(settings) }),
   }
   const { status, signal } = spawnSync(findNode(), ['--disable-warning=ExperimentalWarning', main, ...rest], { stdio: 'inherit', env })
   if (signal) throw new Error(`The command was ended by ${signal}.`)
   return status
 })
+
+/** What the doctor looks at: service/admin/doctor-facts.ts. */
+function placesOf(settings) {
+  const { instance, data_dir, run_dir, cell_name, slots, shells } = settings
+  return {
+    database_url: databaseUrl(settings),
+    embedded: settings.database_url === '',
+    instance,
+    data_dir,
+    run_dir,
+    hostd_socket: layoutOf(settings).hostd_socket,
+    api_ops: settings.api_ops_listen,
+    cell_ops: settings.cell_ops_listen,
+    cell_name,
+    slots,
+    shells,
+  }
+}
 
 function checkConfig(settings, given, as_json) {
   const shown = Object.entries(withoutSecrets(settings)).map(([name, value]) => [

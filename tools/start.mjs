@@ -2,6 +2,7 @@
 import { spawn } from 'node:child_process'
 import { mkdir } from 'node:fs/promises'
 import { fileURLToPath } from 'node:url'
+import { publishLater } from './setup/late-templates.mjs'
 import { install } from './setup/install.mjs'
 import { loadSettings } from './setup/load.mjs'
 import { report } from './setup/main.mjs'
@@ -13,8 +14,9 @@ await report(async () => {
   const argv = process.argv.slice(2)
   const { settings, rest } = loadSettings(argv)
   if (rest.length > 0) throw new SettingsError(`${rest[0]} is not a flag.`)
-  const installed = await install({ settings, log: (line) => process.stdout.write(`${line}\n`) })
+  const installed = await install({ settings, log: (line) => process.stdout.write(`${line}\n`), may_be_late: true })
   await mkdir(settings.data_dir, { recursive: true })
+  await publishLater(installed, settings, argv)
   const prepare = [installed.node, PREPARE, JSON.stringify(installed), ...argv]
   // Whoever ends npm means the service, and npm's shell does not pass the signal on.
   const parent = process.env.npm_lifecycle_event === 'start' ? ['--end-with-parent'] : []

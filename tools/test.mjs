@@ -27,6 +27,7 @@ await report(async () => {
     BERTH_TEST_HOSTD: binaries.hostd,
     BERTH_TEST_LAYER: image,
     BERTH_TEST_TEMPLATE: image,
+    BERTH_TEST_BROWSER_TEMPLATE: templates.find(({ name }) => name === 'browser').image_path,
   }
   const child = spawn(node, ['--disable-warning=ExperimentalWarning', RUNNER, ...rest], { cwd: CLONE, env, stdio: 'inherit' })
   for (const name of ['SIGTERM', 'SIGINT']) process.on(name, () => child.kill(name))

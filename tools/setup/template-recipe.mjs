@@ -1,6 +1,7 @@
 // templates/<name>/recipe.json: what a platform template is made of, checked once when it is read.
 const CAPACITIES = ['cpu_millis', 'memory_mib', 'disk_gib']
 const LIFETIMES = ['persistent', 'session']
+const GUEST_FEATURES = ['browser']
 const IDLE_SECONDS = { min: 60, max: 604_800 }
 
 const text = (value) => typeof value === 'string' && value !== '' && !/[\r\n\0]/.test(value)
@@ -43,6 +44,7 @@ const SETTINGS = {
   inputs: [isObject, 'an object'],
   defaults: [isObject, 'an object'],
   ceiling: [isObject, 'an object'],
+  guest_features: [(value) => value === undefined || listOf((each) => GUEST_FEATURES.includes(each))(value), 'a list of guest features'],
 }
 const CEILING = Object.fromEntries(CAPACITIES.map((name) => [name, [positive, 'a positive number']]))
 const DEFAULTS = {
@@ -51,11 +53,27 @@ const DEFAULTS = {
   idle_policy: [isIdlePolicy, `adaptive, never, or fixed:<${IDLE_SECONDS.min}..${IDLE_SECONDS.max}>`],
 }
 
-/** Returns the recipe in `json`; throws one error that names every problem in it. */
-export function parseRecipe(json) {
-  const recipe = JSON.parse(json)
+/** What the recipe in `json` builds on: the name of another recipe, or undefined. */
+export function extendedBy(json) {
+  const { extends: name } = JSON.parse(json)
+  if (name !== undefined && !RECIPE.name[0](name)) throw new Error('The recipe is not valid:\n- extends must be a slug')
+  return name
+}
+
+/**
+ * Returns the recipe in `json`; throws one error that names every problem in it. One that extends another takes what it does not say
+ * from there, and adds its Debian packages to the other's.
+ */
+export function parseRecipe(json, extended_json) {
+  const recipe = extended_json === undefined ? JSON.parse(json) : extend(JSON.parse(extended_json), JSON.parse(json))
   const problems = problemsOf(recipe)
   if (problems.length > 0) throw new Error(`The recipe is not valid:\n${problems.map((problem) => `- ${problem}`).join('\n')}`)
+  return recipe
+}
+
+function extend(extended, own) {
+  const recipe = { ...extended, ...own, debian_packages: [...extended.debian_packages, ...(own.debian_packages ?? [])] }
+  delete recipe.extends
   return recipe
 }
 

@@ -1,14 +1,17 @@
 import assert from 'node:assert/strict'
 import { readFile, readdir } from 'node:fs/promises'
 import { test } from 'node:test'
-import { parseRecipe } from './template-recipe.mjs'
+import { extendedBy, parseRecipe } from './template-recipe.mjs'
 
 const TEMPLATES = new URL('../../templates/', import.meta.url)
 const base = JSON.parse(await readFile(new URL('base/recipe.json', TEMPLATES), 'utf8'))
 
 test('every recipe of the platform is valid and named like its folder', async () => {
   for (const name of await readdir(TEMPLATES)) {
-    const recipe = parseRecipe(await readFile(new URL(`${name}/recipe.json`, TEMPLATES), 'utf8'))
+    const textOf = (each) => readFile(new URL(`${each}/recipe.json`, TEMPLATES), 'utf8')
+    const json = await textOf(name)
+    const extended = extendedBy(json)
+    const recipe = parseRecipe(json, extended === undefined ? undefined : await textOf(extended))
     assert.equal(recipe.name, name)
   }
 })
@@ -53,6 +56,17 @@ test('an idle policy is adaptive, never, or fixed from 60 to 604800 seconds', ()
   for (const policy of ['adaptive', 'never', 'fixed:60', 'fixed:604800']) assert.ok(accepted(policy), policy)
   for (const policy of ['fixed:59', 'fixed:604801', 'fixed:060', 'fixed:', 'fixed:1e3', 'none', '', null])
     assert.ok(!accepted(policy), String(policy))
+})
+
+test('a recipe that extends another adds its Debian packages and keeps what it does not say', () => {
+  const own = { name: 'more', extends: 'base', description: 'More.', debian_packages: ['tree'] }
+  assert.deepEqual(parseRecipe(JSON.stringify(own), JSON.stringify(base)), {
+    ...base,
+    name: 'more',
+    description: 'More.',
+    debian_packages: [...base.debian_packages, 'tree'],
+  })
+  assert.throws(() => extendedBy('{"extends": "../evil"}'), /extends must be a slug/)
 })
 
 function problems(change) {

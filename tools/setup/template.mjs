@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { cachedBuild, exists, run, timed } from './cached-build.mjs'
 import { aptOptions, sourcesFor } from './debian-mirror.mjs'
-import { parseRecipe } from './template-recipe.mjs'
+import { extendedBy, parseRecipe } from './template-recipe.mjs'
 
 const TEMPLATES = fileURLToPath(new URL('../../templates/', import.meta.url))
 
@@ -42,17 +42,30 @@ export async function ensureTemplate({ name, cache_dir, log }) {
   return { name, image_path, digest: manifest.digest, size_bytes: manifest.size_bytes, settings: manifest.settings }
 }
 
+/** Whether `ensureTemplate` has nothing left to build. */
+export async function isTemplateBuilt({ name, cache_dir }) {
+  const { hash } = await readRecipe(name)
+  return exists(join(cache_dir, 'templates', `${name}-${hash}`))
+}
+
 async function readRecipe(name) {
-  const path = join(TEMPLATES, name, 'recipe.json')
-  if (!/^[a-z][a-z0-9-]*$/.test(name) || !(await exists(path))) throw new Error(`There is no template recipe named ${name}.`)
-  const json = await readFile(path, 'utf8')
-  const customize = join(TEMPLATES, name, 'customize.sh')
+  const json = await recipeText(name)
+  const extended = extendedBy(json)
+  const extended_json = extended === undefined ? undefined : await recipeText(extended)
+  const customize = join(TEMPLATES, extended ?? name, 'customize.sh')
   const architecture = await debianArchitecture()
-  const parts = [json, await readFile(customize, 'utf8'), architecture, MMDEBSTRAP_FLAGS.join(' '), MKFS_FLAGS.join(' '), BUILD_DATE]
+  const flags = [MMDEBSTRAP_FLAGS.join(' '), MKFS_FLAGS.join(' '), BUILD_DATE]
+  const parts = [json, ...(extended_json === undefined ? [] : [extended_json]), await readFile(customize, 'utf8'), architecture, ...flags]
   const hash = createHash('sha256').update(JSON.stringify(parts)).digest('hex').slice(0, 16)
-  const recipe = parseRecipe(json)
+  const recipe = parseRecipe(json, extended_json)
   const npm_packages = recipe.npm_packages.filter((each) => each.architecture === undefined || each.architecture === architecture)
   return { ...recipe, npm_packages, hash, customize, architecture }
+}
+
+async function recipeText(name) {
+  const path = join(TEMPLATES, name, 'recipe.json')
+  if (!/^[a-z][a-z0-9-]*$/.test(name) || !(await exists(path))) throw new Error(`There is no template recipe named ${name}.`)
+  return readFile(path, 'utf8')
 }
 
 async function buildTemplate({ work, output, run, recipe, log }) {

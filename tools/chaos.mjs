@@ -1,0 +1,5 @@
+// `npm run chaos -- --minutes 10 [--seed N]`: tests/chaos on real machines.
+import { report } from './setup/main.mjs'
+import { runPrepared } from './setup/run.mjs'
+
+await report(() => runPrepared('tests/chaos/main.ts'))

@@ -1,0 +1,40 @@
+import assert from 'node:assert/strict'
+import { readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { APP_ROUTES } from '../../contract/routes/app/all.ts'
+import { CELL_ROUTES } from '../../contract/routes/cell/all.ts'
+import { pages } from './pages.ts'
+
+const folder = join(import.meta.dirname, '../../docs/reference')
+
+test('docs/reference is what `npm run reference` writes', () => {
+  const written = Object.fromEntries(readdirSync(folder).map((name) => [name, readFileSync(join(folder, name), 'utf8')]))
+  assert.deepEqual(written, pages())
+})
+
+test('every route has its section, and every link inside leads somewhere', () => {
+  const all = pages()
+  for (const [page, routes] of [
+    ['application-api.md', APP_ROUTES],
+    ['gateway.md', CELL_ROUTES],
+  ] as const) {
+    for (const route of routes) assert.ok(all[page]?.includes(`\n## ${route.method} ${route.path}\n`), route.id)
+  }
+  for (const [name, text] of Object.entries(all)) {
+    for (const [, target = '', anchor] of text.matchAll(/\]\(([\w.-]*)(?:#([\w-]+))?\)/g)) {
+      const page = all[target === '' ? name : target]
+      assert.ok(page !== undefined, `${name}: ${target}`)
+      const anchors = [...page.matchAll(/^#+ (.*)$/gm)].map(([, heading = '']) => anchorOf(heading))
+      if (anchor !== undefined) assert.ok(anchors.includes(anchor), `${name}: ${target}#${anchor}`)
+    }
+  }
+})
+
+/** As GitHub makes it of a heading. */
+function anchorOf(heading: string): string {
+  return heading
+    .toLowerCase()
+    .replaceAll(/[^a-z0-9 _-]/g, '')
+    .replaceAll(' ', '-')
+}

