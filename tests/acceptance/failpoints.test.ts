@@ -12,7 +12,7 @@ const markers = mkdtempSync(path.join(tmpdir(), 'berth-failpoints-'))
 chmodSync(markers, 0o777)
 const marker = (name: string) => path.join(markers, name)
 const points = (kind: string) => (Object.keys(FAILPOINTS) as FailpointName[]).filter((name) => name.startsWith(`${kind}.`))
-const everyPoint = ['open', 'suspend', 'resume', 'fork', 'delete'].flatMap(points)
+const everyPoint = ['open', 'suspend', 'resume', 'snapshot', 'reset', 'restore', 'fork', 'delete'].flatMap(points)
 
 let service: Service
 let client: Client
@@ -179,6 +179,43 @@ describe('suspend and resume', () => {
       assert.equal((await view(workspace.id)).observed_state, operation.state === 'succeeded' ? 'running' : 'suspended')
       workspace = await opened('suspended-and-resumed')
       await counts(workspace)
+    })
+  }
+
+  for (const name of points('snapshot')) {
+    test(`kill -9 before ${name}: the guest runs on, and its snapshot is there or is not`, async () => {
+      arm(name)
+      const { body } = await persist<Operation>(`/v1/workspaces/${workspace.id}/snapshot`, {
+        method: 'POST',
+        headers: { 'idempotency-key': name },
+      })
+      const operation = await ended(body.id)
+      fired(name)
+      await counts(workspace)
+      const list = (await persist<{ data: { id: string; operation_id: string }[] }>(`/v1/workspaces/${workspace.id}/checkpoints`, {})).body
+      const made = list.data.filter(({ operation_id }) => operation_id === operation.id).map(({ id }) => id)
+      assert.deepEqual(made, operation.state === 'succeeded' ? [operation.result?.['checkpoint_id']] : [])
+    })
+  }
+
+  for (const name of [...points('reset'), ...points('restore')]) {
+    test(`kill -9 before ${name}: the content is the old or the new, whole, and the old one can be brought back`, async () => {
+      const replaced = await opened(key())
+      await witness(replaced)
+      const kind = name.slice(0, name.indexOf('.'))
+      const before = await ended((await persist<Operation>(`/v1/workspaces/${replaced.id}/snapshot`, { method: 'POST' })).body.id)
+      const json = kind === 'reset' ? { confirm_destructive: true } : { checkpoint_id: before.result?.['checkpoint_id'] }
+      arm(name)
+      const { body } = await persist<Operation>(`/v1/workspaces/${replaced.id}/${kind}`, { json, headers: { 'idempotency-key': name } })
+      const operation = await ended(body.id)
+      fired(name)
+      assert.equal(operation.state, 'succeeded')
+      if (kind === 'restore') await counts(replaced)
+      const checkpoint_id = operation.result?.['recovery_checkpoint_id']
+      const back = await persist<Operation>(`/v1/workspaces/${replaced.id}/restore`, { json: { checkpoint_id } })
+      assert.equal((await ended(back.body.id)).state, 'succeeded')
+      await counts(replaced)
+      await ended((await persist<Operation>(`/v1/workspaces/${replaced.id}`, { method: 'DELETE' })).body.id)
     })
   }
 

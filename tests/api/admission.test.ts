@@ -1,6 +1,10 @@
 import assert from 'node:assert/strict'
+import { execFile } from 'node:child_process'
 import { after, before, test } from 'node:test'
+import { promisify } from 'node:util'
+import { HostFailure } from '../../service/cell/links/hostd.ts'
 import { seeder, world, type Tenant, type World } from './support.ts'
+import { worldWithCell } from './with-cell.ts'
 
 let w: World
 before(async () => {
@@ -45,6 +49,128 @@ test("a plan's sizes lower the ceilings", async () => {
   const { body } = await w.open('small', { caps: { cpu_millis: 9999 } }, { as })
   assert.deepEqual(body.workspace.ceilings, { cpu_millis: 4000, memory_mib: 256, disk_gib: 10 })
 })
+
+test('30 opens at once through two processes with a plan of 10 are 10 and 20 refusals, counted exactly', async () => {
+  const { key: as } = await tenantOf('ten', { concurrent_workspaces: 10 })
+  const second = await w.second()
+  const opens = await Promise.all(Array.from({ length: 30 }, (_, n) => w.open(`p${n}`, {}, { as, base: n % 2 ? second : w.base })))
+  assert.deepEqual(
+    [202, 403].map((wanted) => opens.filter(({ status }) => status === wanted).length),
+    [10, 20],
+  )
+  const { body } = await w.get('/v1/workspaces', { as })
+  assert.equal(body.data.length, 10)
+  const keys = await w.database.superuser.selectFrom('workspace_keys').select('key').where('key', 'like', 'p%').execute()
+  assert.deepEqual(keys.map(({ key }) => key).sort(), body.data.map(({ key }: { key: string }) => key).sort())
+})
+
+test('an operator makes every 402 and 403 by admin commands, and takes it back', async () => {
+  const { key: as, organization_id } = await tenantOf('standing', {})
+  await w.cell.succeed((await w.open('runs-on', {}, { as })).body.operation.id)
+  const answer = async () => {
+    const { status, body } = await w.open('standing', {}, { as })
+    return [status, body.error?.code, body.error?.details]
+  }
+  const refused = (reason: string, details: object) => [402, 'entitlement_required', { reason, plan: 'standing', ...details }]
+  for (const reason of ['no_plan', 'unpaid', 'operator_hold']) {
+    await admin('organization', 'starts', 'standing', reason)
+    assert.deepEqual(await answer(), refused(reason, {}))
+  }
+  await admin('organization', 'starts', 'standing', 'payment_past_due', '--grace-until', '2031-02-03T04:05:06Z')
+  assert.deepEqual(await answer(), refused('payment_past_due', { grace_until: '2031-02-03T04:05:06.000Z' }))
+  assert.equal((await w.open('runs-on', {}, { as })).status, 200) // running workspaces are unaffected
+  await admin('organization', 'starts', 'standing', 'none')
+  await admin('plan', 'set', 'standing', '--refuse-starts', 'limits_missing', '--memory-mib', '4096')
+  assert.deepEqual(await answer(), refused('limits_missing', { missing: ['concurrent_workspaces', 'cpu_millis', 'disk_gib'] }))
+  await admin('plan', 'set', 'standing', '--refuse-starts', 'none', '--concurrent-workspaces', '0')
+  assert.deepEqual(await answer(), [403, 'quota_exceeded', { limit: 'concurrent_workspaces', limit_value: 0, current: 1 }])
+  await admin('plan', 'set', 'standing', '--concurrent-workspaces', 'none')
+  const used = ['--used', 'ram_gib_hours=7200/3600', '--used', 'cpu_hours=1800/1800', '--resets-at', '2031-01-01T00:00:00Z']
+  const cap = ['--spend-cap', '5000', '--charges', '5001', '--currency', 'EUR']
+  await admin('organization', 'allowance', 'standing', 'spend_cap_reached', ...used, ...cap)
+  const ram = { allowance: 'ram_gib_hours', meter: 'memory_gib_seconds', unit: 'gib_hours', used: 2, included: 1 }
+  const cpu = { allowance: 'cpu_hours', meter: 'cpu_seconds', unit: 'hours', used: 0.5, included: 0.5 }
+  const first = { ...ram, used_meter_units: 7200, included_meter_units: 3600 }
+  assert.deepEqual(await answer(), [
+    402,
+    'allowance_exhausted',
+    {
+      reason: 'spend_cap_reached',
+      ...first,
+      exhausted: [first, { ...cpu, used_meter_units: 1800, included_meter_units: 1800 }],
+      resets_at: '2031-01-01T00:00:00.000Z',
+      plan: 'standing',
+      spend_cap: { cap_minor: 5000, effective_cap_minor: 5000, charges_minor: 5001, currency: 'EUR' },
+    },
+  ])
+  assert.deepEqual((await w.get('/v1/workspaces?key_prefix=standing', { as })).body.data, [])
+  await admin('organization', 'allowance', 'standing', 'none')
+  assert.equal((await answer())[0], 202)
+  for (const bad of [
+    ['allowance', 'standing', 'allowance_used', '--used', 'cpu_hours=1/2'],
+    ['allowance', 'standing', 'allowance_used', '--used', 'disk=2/1'],
+    ['allowance', 'standing', 'allowance_used', '--spend-cap', '1'],
+    ['allowance', 'standing', 'gone'],
+    ['starts', 'standing', 'unpaid', '--grace-until', '2031-02-03'],
+    ['starts', 'standing', 'payment_past_due', '--grace-until', 'soon'],
+  ])
+    await assert.rejects(admin('organization', ...bad), { code: 2 })
+  const { refuses_starts, allowance_exhausted } = await w.database.superuser
+    .selectFrom('organizations')
+    .selectAll()
+    .where('id', '=', organization_id)
+    .executeTakeFirstOrThrow()
+  assert.deepEqual([refuses_starts, allowance_exhausted], [null, null])
+})
+
+test('when an allowance is used up the cell suspends what runs, sessions too, and no start gets through until it is back', async () => {
+  await using c = await worldWithCell({ capacity: { cpu_millis: 100_000, memory_mib: 100_000, disk_gib: 10_000 } })
+  const [busy, session, other] = [
+    await c.ready('busy', { idle_policy: 'never' }),
+    await c.ready('session', { lifetime: 'session' }),
+    await c.ready('other', {}, { as: c.b.key }),
+  ]
+  const organizations = c.database.superuser.updateTable('organizations').where('id', '=', c.a.organization_id)
+  await organizations.set({ allowance_exhausted: 'allowance_used' }).execute()
+  using _ = c.table.holdAwake(busy, 'stream') // use does not protect it
+  assert.equal((await c.open('busy')).status, 200) // as long as it runs
+  await c.look()
+  const end = async (id: string) => {
+    const [operation] = await c.operations(id)
+    return [operation.kind, operation.input, (await c.ended(operation.id)).state]
+  }
+  for (const id of [busy, session]) {
+    assert.deepEqual(await end(id), ['suspend', { reason: 'allowance_exhausted' }, 'succeeded'])
+    const { body } = await c.get(`/v1/workspaces/${id}`)
+    assert.deepEqual([body.observed_state, body.desired_state, body.ended_reason], ['suspended', 'suspended', null])
+    const { status, body: refused } = await c.post(`/v1/workspaces/${id}/resume`)
+    assert.deepEqual([status, refused.error.code, refused.error.retryable], [402, 'allowance_exhausted', false])
+  }
+  assert.equal((await c.get(`/v1/workspaces/${other}`, { as: c.b.key })).body.ready, true)
+  await organizations.set({ allowance_exhausted: null }).execute()
+  assert.equal(await c.ready('session', { lifetime: 'session' }), session)
+  // A suspend that fails is tried again after a minute, not at once.
+  await organizations.set({ allowance_exhausted: 'allowance_used' }).execute()
+  {
+    using _broken = c.host.intercept('checkpoint', 'before', () => {
+      throw new HostFailure('no_space', 'the pool is full', { retryable: false })
+    })
+    await c.look()
+    assert.deepEqual(await end(session), ['suspend', { reason: 'allowance_exhausted' }, 'failed'])
+  }
+  const count = async () => (await c.operations(session, '?kind=suspend')).length
+  await c.look()
+  assert.equal(await count(), 2)
+  c.advance(61)
+  await c.look()
+  assert.deepEqual([await count(), await end(session)], [3, ['suspend', { reason: 'allowance_exhausted' }, 'succeeded']])
+})
+
+async function admin(...args: string[]): Promise<void> {
+  const main = new URL('../../service/admin/main.ts', import.meta.url).pathname
+  const env = { BERTH_ADMIN: JSON.stringify({ database_url: w.database.url }) }
+  await promisify(execFile)(process.execPath, ['--disable-warning=ExperimentalWarning', main, ...args], { env, timeout: 30_000 })
+}
 
 test('a plan that refuses starts and an allowance that is used up are 402, and what runs is not touched', async () => {
   for (const reason of ['no_plan', 'limits_missing', 'payment_past_due', 'unpaid', 'operator_hold']) {

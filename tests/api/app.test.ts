@@ -20,6 +20,7 @@ test('the process serves, says that it is ready, and counts what it answers', as
     base_url: `http://127.0.0.1:${port}`,
     database: database.options('berth_api'),
     signing_keys_dir,
+    edge_requests_per_minute: 0,
     log_level: 'error',
   })
   try {

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { APP_ROUTES } from '../../contract/routes/app/all.ts'
 import type { AppRoute } from '../../contract/route.ts'
+import { forgetOutcomes } from '../../service/api/idempotency/store.ts'
 import { seeder, world, type Answer, type World } from './support.ts'
 
 let w: World
@@ -16,6 +17,7 @@ const GOOD_BODIES: Record<string, unknown> = {
   'workspaces.fork': { key: 'fork' },
   'workspaces.idle_policy': { idle_policy: null },
   'workspaces.suspend_when_idle': { after_seconds: 30 },
+  'workspaces.restore': { checkpoint_id: '01920000-0000-7000-8000-000000000000' },
 }
 const send = (route: AppRoute, url: string, options: object = {}) =>
   w.call(route.method, url, { ...(route.body === undefined ? {} : { body: GOOD_BODIES[route.id] ?? {} }), ...options })
@@ -212,6 +214,28 @@ test('a decided refusal is kept, one that may change is not, and both are forgot
   }
 })
 
+test('what is kept for a hundred thousand keys is forgotten after a day, and nothing younger', async () => {
+  const now = w.clock.now()
+  const at = (seconds_ago: number) => new Date(now.getTime() - seconds_ago * 1000)
+  const fill = async (count: number, created_at: Date, route: string) => {
+    const row = { principal: 'api_key:flood', route, fingerprint: Buffer.alloc(32), outcome: '{}', created_at }
+    for (let n = 0; n < count; n += 5000)
+      await w.database.superuser
+        .insertInto('idempotency_entries')
+        .values(Array.from({ length: Math.min(5000, count - n) }, (_, k) => ({ ...row, key: String(n + k) })))
+        .execute()
+  }
+  await fill(100_000, at(24 * 3600 + 1), 'old')
+  await fill(10, at(24 * 3600 - 60), 'young')
+  assert.equal(await forgetOutcomes(w.database.api, now), 100_000)
+  const { left } = await w.database.superuser
+    .selectFrom('idempotency_entries')
+    .select((e) => e.fn.countAll<number>().as('left'))
+    .where('principal', '=', 'api_key:flood')
+    .executeTakeFirstOrThrow()
+  assert.equal(left, 10)
+})
+
 test('30 calls with one idempotency key at once have one effect; who comes too early is told to try again', async () => {
   const id = await w.running('race')
   const calls = await Promise.all(
@@ -257,6 +281,30 @@ test('pages are newest first, stay whole under inserts, and their cursors are go
   ]) {
     assert.equal((await w.get(`/v1/workspaces?${query}`, headers)).status, 422, query)
   }
+})
+
+test('T29: every list takes limits of 1 to 200 and only cursors of its own, for its own caller', async () => {
+  const own: Record<string, string> = { workspace_id: await w.running('lists'), organization_id: w.a.organization_id }
+  await w.open('lists-more')
+  const foreign = (await w.get('/v1/workspaces?limit=1')).body.next_cursor as string
+  const lists = APP_ROUTES.filter((route) => 'cursor' in ((route.query as { properties?: object } | undefined)?.properties ?? {}))
+  for (const route of lists) {
+    const path = route.path.replaceAll(/\{(\w+)\}/g, (_, name: string) => own[name] ?? '')
+    const { status, body } = await w.get(`${path}?limit=200`)
+    assert.deepEqual([status, Array.isArray(body.data), body.next_cursor], [200, true, null], route.id)
+    for (const [field, value] of [
+      ['limit', '0'],
+      ['limit', '201'],
+      ['cursor', 'x'.repeat(201)],
+      ['cursor', 'A'.repeat(43)],
+      ['cursor', "'%20OR%201=1--"],
+      ['cursor', route.id === 'workspaces.list' ? `${foreign}A` : foreign],
+    ]) {
+      const refused = await w.get(`${path}?${field}=${value}`)
+      assert.deepEqual([refused.status, refused.body.error.details.issues[0].path], [422, field], `${route.id} ${field}=${value}`)
+    }
+  }
+  assert.ok(lists.length >= 6, lists.map(({ id }) => id).join())
 })
 
 test('filters choose, and hide sessions and deleted ones by default', async () => {

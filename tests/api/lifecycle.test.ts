@@ -181,7 +181,10 @@ test('a suspend when idle is recorded, replaced, shown and cancelled', async () 
     timeout_seconds: null,
     basis: 'never',
     next_eligible_at: not_before,
+    next_eligible_by: 'request',
     suspend_request: asked.body.suspend_request,
+    recent_activity: asked.body.workspace.idle.recent_activity,
+    failed_suspends: 0,
   })
   const replaced = await w.post(path(id, 'suspend-when-idle'), { after_seconds: 30 })
   assert.equal((await w.get(`/v1/workspaces/${id}`)).body.idle.suspend_request.after_seconds, 30)

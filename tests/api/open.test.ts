@@ -31,7 +31,10 @@ test('the first open of a key creates workspace and operation, and says all that
     timeout_seconds: 300,
     basis: 'default',
     next_eligible_at: null,
+    next_eligible_by: null,
     suspend_request: null,
+    recent_activity: { active_at: workspace.created_at, tool_call_at: null, busy_until: null, keepalive_until: null },
+    failed_suspends: 0,
   })
   assert.deepEqual((await w.get(`/v1/workspaces/${workspace.id}/inputs`)).body, { CITY: 'Rome', COLOUR: 'blue' })
   assert.deepEqual((await w.get(`/v1/workspaces/${workspace.id}`)).body, workspace)

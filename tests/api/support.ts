@@ -42,6 +42,8 @@ export interface World extends AsyncDisposable {
   a2: Tenant
   b: Tenant
   cell_id: string
+  /** Where the private keys are. */
+  keys_dir: string
   call(method: string, path: string, options?: CallOptions): Promise<Answer>
   post(path: string, body?: unknown, options?: CallOptions): Promise<Answer>
   get(path: string, options?: CallOptions): Promise<Answer>
@@ -67,7 +69,7 @@ export const SETTINGS: TemplateSettings = {
 }
 
 /** A whole API with two organizations, over a real PostgreSQL with its real roles; the cell's part is played by SQL. */
-export async function world(options: { check?: boolean } = {}): Promise<World> {
+export async function world(options: { check?: boolean; edge_requests_per_minute?: number } = {}): Promise<World> {
   const database = await freshDatabase()
   const keys_dir = mkdtempSync(join(tmpdir(), 'berth-api-test-'))
   const clock: TestClock = {
@@ -86,6 +88,7 @@ export async function world(options: { check?: boolean } = {}): Promise<World> {
       ids,
       logger: pino({ level: process.env['BERTH_TEST_LOG'] ?? 'silent' }),
       validate_answers: options.check ?? true,
+      edge_requests_per_minute: options.edge_requests_per_minute ?? 0,
     })
     apis.push(api)
     return api.server.listen({ host: '127.0.0.1', port: 0 })
@@ -126,6 +129,7 @@ export async function world(options: { check?: boolean } = {}): Promise<World> {
     a2,
     b,
     cell_id,
+    keys_dir,
     call,
     post: (path, body, given) => call('POST', path, { ...given, ...(body === undefined ? {} : { body }) }),
     get: (path, given) => call('GET', path, given),
@@ -232,6 +236,30 @@ export function seeder({ superuser: db }: TestDatabase, clock: Clock, ids: Ids) 
           capacity_disk_gib: null,
           created_at,
           seen_at: created_at,
+        })
+        .execute()
+      return id
+    },
+    async checkpoint(workspace_id: string, given: { id?: string; kind?: 'snapshot' | 'recovery'; label?: string; expires_at?: Date } = {}) {
+      const { id = ids.next(), kind = 'snapshot', label = null, expires_at = null } = given
+      const { cell_id } = await db.selectFrom('workspaces').select('cell_id').where('id', '=', workspace_id).executeTakeFirstOrThrow()
+      if (cell_id === null) throw new Error('only a workspace with a cell has checkpoints')
+      const resources = JSON.stringify({ cpu_millis: 1000, memory_mib: 512, disk_gib: 10 })
+      await db
+        .insertInto('checkpoints')
+        .values({
+          id,
+          workspace_id,
+          cell_id,
+          operation_id: ids.next(),
+          kind,
+          label,
+          epoch: 1,
+          engine: 'test',
+          size_bytes: 1,
+          resources,
+          created_at,
+          expires_at,
         })
         .execute()
       return id

@@ -1,10 +1,6 @@
-import Fastify from 'fastify'
-import { generateKeyPair, SignJWT } from 'jose'
-import pg from 'pg'
-import { OPERATION_COLUMNS } from '../../service/api/operations/view.ts'
-import { WORKSPACE_TEXT } from '../../service/api/workspaces/store.ts'
 import { call, createClient, type Client } from '../support/client.ts'
 import type { Service } from '../support/service.ts'
+import { startChild } from './child.ts'
 import { measure, timed } from './harness.ts'
 
 // The reference of these rows is a bare Fastify with the same queries in a process of its own kind: no checks, no conventions.
@@ -22,7 +18,8 @@ export async function readRows(service: Service): Promise<void> {
   const workspace = await client.open('bench-read')
   const operation_id = (await client.api<{ data: { id: string }[] }>(`/v1/workspaces/${workspace.id}/operations`)).body.data[0]?.id
   if (operation_id === undefined) throw new Error('the workspace has no operation')
-  await using bare = await bareServer(service)
+  await using child = await startChild('bare-server.ts', service.database_url())
+  const bare = child.told as { url: string }
   const headers = { authorization: `Bearer ${service.api_key}` }
   await measure(
     { row: 8, name: 'get-workspace', title: 'GET workspace, rate', bar: { at_least: 0.6 } },
@@ -84,38 +81,5 @@ async function heldToItsEnd(client: Client, operation_id: string): Promise<{ ans
     const { body } = await client.api<{ completed_at: string | null }>(`/v1/operations/${operation_id}`, { headers: { prefer: 'wait=20' } })
     const answered_ms = performance.timeOrigin + performance.now()
     if (body.completed_at !== null) return { answered_ms, completed_at: body.completed_at }
-  }
-}
-
-/** The same rows from the same database by the same driver, prepared alike, and nothing else. */
-async function bareServer(service: Service): Promise<{ url: string } & AsyncDisposable> {
-  const pool = new pg.Pool({ connectionString: service.database_url(), options: '-c role=berth_api', max: 20 })
-  const { privateKey } = await generateKeyPair('ES256')
-  const app = Fastify({ logger: false })
-  const workspace = async (id: string) =>
-    (await pool.query({ name: 'workspace', text: `${WORKSPACE_TEXT} where w.id = $1`, values: [id] })).rows[0] as Record<string, unknown>
-  app.get<{ Params: { id: string } }>('/workspaces/:id', (request) => workspace(request.params.id))
-  app.get<{ Params: { id: string } }>('/operations/:id', async (request) => {
-    const text = `select ${OPERATION_COLUMNS.join(', ')} from operations where id = $1`
-    return (await pool.query({ name: 'operation', text, values: [request.params.id] })).rows[0] as Record<string, unknown>
-  })
-  app.post<{ Params: { id: string } }>('/reopen/:id', async (request) => {
-    const row = await workspace(request.params.id)
-    await pool.query({ name: 'session', text: 'select id from agent_sessions where workspace_id = $1 limit 1', values: [row['id']] })
-    await pool.query({ name: 'bucket', text: 'select tokens from rate_buckets limit 1' })
-    const token = await new SignJWT({ ws: row['id'] })
-      .setProtectedHeader({ alg: 'ES256', kid: 'bench' })
-      .setIssuedAt()
-      .setExpirationTime('15m')
-      .sign(privateKey)
-    return { workspace: row, tool_token: { token } }
-  })
-  const url = await app.listen({ host: '127.0.0.1', port: 0 })
-  return {
-    url,
-    async [Symbol.asyncDispose]() {
-      await app.close()
-      await pool.end()
-    },
   }
 }

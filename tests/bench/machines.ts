@@ -22,6 +22,7 @@ const GUESTS: Guest[] = [
   { name: '512', title: '512 MiB random', memory_mib: 1024, fill_mib: 512 },
   { name: '2048', title: '2 GiB random', memory_mib: 4096, fill_mib: 2048 },
 ]
+const guests = (only: string | undefined) => GUESTS.filter(({ name }) => only === undefined || name === only)
 const filler = (mib: number) => [
   'python3',
   '-u',
@@ -75,9 +76,9 @@ export async function openRow(service: Service): Promise<void> {
   })
 }
 
-export async function suspendRows(service: Service): Promise<void> {
+export async function suspendRows(service: Service, only?: string): Promise<void> {
   const client = createClient(service.base_url, service.api_key)
-  for (const guest of GUESTS) {
+  for (const guest of guests(only)) {
     const workspace = await filled(client, guest, `bench-suspend-${guest.name}`)
     const image = path.join(service.pool_path(), `bench-${guest.name}`)
     const reference = async () => {
@@ -108,9 +109,9 @@ export async function suspendRows(service: Service): Promise<void> {
   }
 }
 
-export async function resumeRows(service: Service): Promise<void> {
+export async function resumeRows(service: Service, only?: string): Promise<void> {
   const client = createClient(service.base_url, service.api_key)
-  for (const guest of GUESTS) {
+  for (const guest of guests(only)) {
     await withRaw(service, async (raw) => {
       const image = await rawCheckpoint(raw, guest)
       const workspace = await filled(client, guest, `bench-resume-${guest.name}`)

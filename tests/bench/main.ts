@@ -1,29 +1,63 @@
 import { startService, type Service } from '../support/service.ts'
+import { held500Row, listRow, tokenRow } from './api.ts'
+import { parallelRow, stalledRow, streamRow } from './exec.ts'
+import { fileReadRows, fileWriteRows } from './files.ts'
+import { echoRow } from './echo.ts'
+import { screenshotRow } from './browser.ts'
 import { heldRow, readRows } from './http.ts'
 import { execRow, forkRows, openRow, resumeRows, suspendRows } from './machines.ts'
+import { scaleRows } from './scale.ts'
+import { BENCH_SETTINGS } from './settings.ts'
+import { idleTickRow } from './idle-tick.ts'
+import { idleReport } from '../simulation/idle/report.ts'
 
-/** `npm run bench -- NAME …`: each measures its rows of the table of performance against a whole service of its own. */
-const BENCHES: Record<string, (service: Service) => Promise<void>> = {
+/**
+ * `npm run bench -- NAME …`: each measures its rows of the table of performance against a whole service of its own.
+ * `NAME:GUEST` measures one guest's row of those that have several: `suspend:small`.
+ */
+const BENCHES: Record<string, (service: Service, guest?: string) => Promise<void>> = {
   exec: execRow,
+  'exec-parallel': parallelRow,
+  stream: streamRow,
+  stalled: stalledRow,
   read: readRows,
   open: openRow,
   suspend: suspendRows,
   resume: resumeRows,
   fork: forkRows,
   held: heldRow,
+  list: listRow,
+  tokens: tokenRow,
+  held500: held500Row,
+  scale: scaleRows,
+  'file-read': fileReadRows,
+  'file-write': fileWriteRows,
+  echo: echoRow,
+  screenshot: screenshotRow,
 }
 
-const names = process.argv.slice(2)
-const unknown = names.filter((name) => !Object.hasOwn(BENCHES, name))
+/** Those that need no whole service. */
+const ALONE: Record<string, () => void | Promise<void>> = {
+  idle: idleReport,
+  'idle-tick': idleTickRow,
+}
+
+const asked = new Map(process.argv.slice(2).map((word) => [word.split(':')[0] ?? '', word.split(':')[1]]))
+const all = [...Object.keys(BENCHES), ...Object.keys(ALONE)]
+const unknown = [...asked.keys()].filter((name) => !all.includes(name))
 if (unknown.length > 0) {
-  console.error(`There is no benchmark ${unknown.join(', ')}: choose of ${Object.keys(BENCHES).join(', ')}`)
+  console.error(`There is no benchmark ${unknown.join(', ')}: choose of ${all.join(', ')}`)
   process.exit(2)
 }
-const service = await startService({ settings: { pool_image_gib: 16, slots: 2, shells: 2 } })
-try {
-  for (const [name, bench] of Object.entries(BENCHES)) {
-    if (names.length === 0 || names.includes(name)) await bench(service)
+const chosen = <T>(benches: Record<string, T>) => Object.entries(benches).filter(([name]) => asked.size === 0 || asked.has(name))
+
+for (const [, bench] of chosen(ALONE)) await bench()
+const served = chosen(BENCHES)
+if (served.length > 0) {
+  const service = await startService({ settings: BENCH_SETTINGS })
+  try {
+    for (const [name, bench] of served) await bench(service, asked.get(name))
+  } finally {
+    await service.stop()
   }
-} finally {
-  await service.stop()
 }

@@ -252,6 +252,18 @@ export function conformance(name: string, open: () => Promise<Harness>): void {
       await host.deleteWorkspace(speak(id, 1))
     })
 
+    test('counters name their machine and only grow', async () => {
+      const id = randomUUID()
+      const { fence, epoch } = await start(id)
+      const read = async () => (await host.stats()).find(({ workspace_id }) => workspace_id === id)
+      const first = await read()
+      assert.deepEqual([first?.epoch, first?.fence], [epoch, fence])
+      assert.ok(first && first.memory_bytes > 0 && first.disk_bytes >= 0) // a disk's quota counts what a commit has written
+      await waitFor(async () => ((await read())?.cpu_usec ?? 0) > first.cpu_usec)
+      await remove(id)
+      assert.equal(await read(), undefined)
+    })
+
     test('a deleted workspace stays fenced', async () => {
       const id = randomUUID()
       const late = startRequest(speak(id, 1))

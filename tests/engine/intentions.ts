@@ -179,6 +179,9 @@ async function insertWorkspace({ db, clock, ids, project }: Writer, observed_sta
     .insertInto('workspaces')
     .values(values as never) // columns that are null or have defaults are left out
     .execute()
-  await db.insertInto('workspace_keys').values({ organization_id: project.organization_id, key: id, workspace_id: id }).execute()
+  await db
+    .insertInto('workspace_keys')
+    .values({ organization_id: project.organization_id, project_id: project.project_id, key: id, workspace_id: id })
+    .execute()
   return id
 }

@@ -1,10 +1,13 @@
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
+import { bytesOf, eventsOf } from './support/events.ts'
+import { FakeSession } from './support/fake-agent.ts'
 import { type Bench, openBench, refusalOf } from './support/gateway.ts'
 
 let bench: Bench
 before(async () => {
   bench = await openBench()
+  bench.agent.follows = true
 })
 after(() => bench[Symbol.asyncDispose]())
 
@@ -46,6 +49,20 @@ test('a session id is made when none is given, and the agent gets the merged env
     },
     { cwd: '/home/user', user: 'user', stdin: Buffer.from('héllo').toString('base64'), timeout: 0, grace: 5000 },
   )
+})
+
+test('a grace of 0 is none, not the default', async () => {
+  await start({ session_id: 'no-grace', argv: ['a'], kill_grace_ms: 0 })
+  assert.equal(bench.agent.sessions.get('no-grace')?.request['kill_grace_ms'], 1)
+})
+
+test("a template's start command can be read under its reserved id", async () => {
+  bench.agent.sessions.set('sfstart.1', new FakeSession({ session_id: 'sfstart.1', argv: ['serve'], cwd: '/', user: 'user' }))
+  bench.agent.sessions.get('sfstart.1')?.write('stdout', 'ready')
+  bench.agent.sessions.get('sfstart.1')?.exit()
+  assert.equal((await record(await bench.call('GET', '/exec/sfstart.1')))['state'], 'exited')
+  const events = eventsOf(await (await bench.call('GET', '/exec/sfstart.1/output')).text())
+  assert.deepEqual([bytesOf(events, 'stdout').toString(), events.at(-1)?.type], ['ready', 'exit'])
 })
 
 const REFUSED: [string, unknown, string][] = [

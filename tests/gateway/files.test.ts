@@ -2,7 +2,6 @@ import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { connect } from 'node:net'
 import { after, afterEach, before, test } from 'node:test'
-import { createWriteMemory } from '../../service/cell/gateway/files/write-memory.ts'
 import { sha256 } from './support/fake-agent.ts'
 import { type Bench, openBench, refusalOf } from './support/gateway.ts'
 
@@ -202,23 +201,16 @@ test('T25: a sender that breaks off in the middle writes nothing', async () => {
   assert.equal(bench.agent.files.get('/kept')?.toString(), 'old')
 })
 
-test('the same key with the same write is acknowledged again, and written once', async () => {
-  const headers = { 'idempotency-key': 'key-1' }
-  const first = await (await bench.call('PUT', `${at('/i')}&append=true`, { body: 'x', headers })).json()
-  const again = await (await bench.call('PUT', `${at('/i')}&append=true`, { body: 'x', headers })).json()
-  assert.deepEqual(again, first)
-  assert.equal(bench.agent.files.get('/i')?.toString(), 'x')
-})
-
-test('a key used for another body, path or option is 409 operation_id_reused', async () => {
-  const headers = { 'idempotency-key': 'key-2' }
-  await put('/j', 'x', headers)
-  for (const response of [
-    await put('/j', 'y', headers),
-    await put('/k', 'x', headers),
-    await bench.call('PUT', `${at('/j')}&append=true`, { body: 'x', headers }),
-  ]) {
-    assert.equal(await refusalOf(response), '409 conflict/operation_id_reused')
+test("a write's key reaches the agent, which remembers it; its refusals come back", async () => {
+  await put('/i', 'x', { 'idempotency-key': 'key-1' })
+  assert.equal(bench.agent.seen.at(-1)?.headers['idempotency-key'], 'key-1')
+  await put('/i', 'x')
+  assert.equal(bench.agent.seen.at(-1)?.headers['idempotency-key'], undefined)
+  for (const reason of ['operation_id_reused', 'operation_interrupted']) {
+    bench.agent.script = (request, response) => {
+      request.resume().on('end', () => response.writeHead(409).end(JSON.stringify({ code: 'conflict', reason, message: 'x' })))
+    }
+    assert.equal(await refusalOf(await put('/i', 'x', { 'idempotency-key': 'key-1' })), `409 conflict/${reason}`)
   }
 })
 
@@ -228,33 +220,11 @@ test('a key of another alphabet or of 101 characters is 400', async () => {
   assert.equal((await put('/l', 'x', { 'idempotency-key': 'a'.repeat(100) })).status, 200)
 })
 
-test('ten writes of one key at once append once', async () => {
-  const responses = await Promise.all(
-    Array.from({ length: 10 }, () =>
-      bench.call('PUT', `${at('/race')}&append=true`, { body: 'x', headers: { 'idempotency-key': 'race' } }),
-    ),
-  )
-  assert.deepEqual([...new Set(responses.map((response) => response.status))], [200])
-  assert.equal(bench.agent.files.get('/race')?.toString(), 'x')
-})
-
-test('an append whose outcome is not known is not tried again under its key', async () => {
+test('a write whose answer is cut off is 409 operation_interrupted: the key tells what became of it', async () => {
   bench.agent.script = (request) => {
     request.resume().on('end', () => request.socket.destroy())
   }
-  const append = () => bench.call('PUT', `${at('/unknown')}&append=true`, { body: 'x', headers: { 'idempotency-key': 'unknown' } })
-  assert.equal(await refusalOf(await append()), '409 conflict/operation_interrupted')
-  bench.agent.script = null
-  assert.equal(await refusalOf(await append()), '409 conflict/operation_interrupted')
-  assert.equal(bench.agent.files.has('/unknown'), false)
-})
-
-test('the memory of writes is bounded', async () => {
-  const memory = createWriteMemory(2)
-  const result = { path: '/', bytes_written: 0, sha256: '', durable: true }
-  const once = (name: string) => memory.once(name, 'r', () => Promise.resolve({ kind: 'written', sha256: '', result }))
-  for (const name of ['a', 'b', 'c']) await once(name)
-  assert.deepEqual([(await once('c')).ran, (await once('a')).ran], [false, true])
+  assert.equal(await refusalOf(await put('/unknown', 'x', { 'idempotency-key': 'unknown' })), '409 conflict/operation_interrupted')
 })
 
 const LIES: [string, Record<string, string | string[]>, string][] = [
@@ -335,14 +305,6 @@ test('keepalive stores the later end and answers it; 0 ends it; wake-hint says r
   assert.equal(await refusalOf(await bench.call('POST', '/keepalive', { json: { seconds: 1, more: 1 } })), '400 bad_request')
   const hint = await bench.call('POST', '/wake-hint')
   assert.deepEqual([hint.status, await hint.json()], [202, { residency: 'resident' }])
-})
-
-test('idle says since when, and until when', async () => {
-  const response = await bench.call('GET', '/idle')
-  const idle = (await response.json()) as Record<string, unknown>
-  assert.equal(response.status, 200)
-  assert.deepEqual([idle['policy'], idle['timeout_seconds'], idle['basis'], idle['suspend_request']], ['adaptive', 300, 'default', null])
-  assert.ok(Date.parse(String(idle['suspend_at'])) > Date.now())
 })
 
 test('a file that tells no size, such as those of /proc, is read to its end', async () => {

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { connect } from 'node:net'
 import { after, afterEach, before, test } from 'node:test'
+import { createPlaces } from '../../service/cell/gateway/gate/places.ts'
 import { bytesOf, eventsOf, following, next } from './support/events.ts'
 import { type FakeSession, frame, KIND } from './support/fake-agent.ts'
 import { type Bench, openBench, refusalOf } from './support/gateway.ts'
@@ -9,6 +10,7 @@ import { type Bench, openBench, refusalOf } from './support/gateway.ts'
 let bench: Bench
 before(async () => {
   bench = await openBench()
+  bench.agent.follows = true
 })
 afterEach(() => {
   bench.agent.script = null
@@ -114,14 +116,17 @@ test('bad offsets and an unknown session are refused before a stream begins', as
   assert.equal(await refusalOf(await output('nobody')), '404 not_found/session_not_found')
 })
 
-test('heartbeats come every 15 s', async (t) => {
+test('heartbeats come every 15 s, whatever comes between them', async (t) => {
   t.mock.timers.enable({ apis: ['setInterval'] })
   const { id, session } = await begun()
   session.write('stdout', 'x')
   const events = following(await output(id))
   assert.equal((await next(events)).type, 'output')
   for (let beat = 0; beat < 3; beat += 1) {
-    t.mock.timers.tick(15_000)
+    t.mock.timers.tick(14_999)
+    session.write('stdout', 'not yet')
+    assert.equal((await next(events)).type, 'output')
+    t.mock.timers.tick(1)
     assert.deepEqual(await next(events), { type: 'heartbeat' })
   }
   session.exit()
@@ -261,3 +266,38 @@ async function stall(id: string, on = bench) {
   await once(socket, 'readable')
   return socket
 }
+
+test('streams beyond the bound of all are 503 too_many_streams, those beyond its own of a workspace 429; both with Retry-After: 1', async () => {
+  for (const [limits, refusal] of [
+    [{ calls: 9, streams: 9, all_streams: 2 }, '503 service_unavailable/too_many_streams'],
+    [{ calls: 9, streams: 2, all_streams: 9 }, '429 rate_limited'],
+  ] as const) {
+    await using own = await openBench({ places: createPlaces(limits) })
+    await own.call('POST', '/exec', { json: { session_id: 's', argv: ['a'] } })
+    const leaving = new AbortController()
+    const streams = [leaving.signal, null].map((signal) => own.call('GET', '/exec/s/output', { signal }))
+    assert.deepEqual(
+      (await Promise.all(streams)).map((response) => response.status),
+      [200, 200],
+    )
+    const refused = await own.call('GET', '/exec/s/output')
+    assert.equal(refused.headers.get('retry-after'), '1')
+    assert.equal(await refusalOf(refused), refusal)
+    leaving.abort()
+    const again = async (): Promise<number> => {
+      const response = await own.call('GET', '/exec/s/output')
+      return response.status === 200 ? 200 : again()
+    }
+    assert.equal(await again(), 200, 'a place that is given back is taken again')
+  }
+})
+
+test('followers go at their own pace: one that takes nothing holds up no other, and gets all of it later', async () => {
+  const { id, session } = await begun()
+  const bytes = Buffer.from(Array.from({ length: 3_000_000 }, (_, at) => at % 253))
+  const slow = await output(id)
+  session.write('stdout', bytes)
+  session.exit()
+  for (let n = 0; n < 5; n += 1) assert.ok(bytesOf(await read(id), 'stdout').equals(bytes))
+  assert.ok(bytesOf(eventsOf(await slow.text()), 'stdout').equals(bytes))
+})

@@ -179,6 +179,28 @@ test('T50: a key that is taken out of the table verifies no new token after at m
   bench.clock.ahead_ms = 0
 })
 
+test('T50: tokens of a retired key are served for their 15 minutes; then the key verifies nothing, however new the token', async () => {
+  const signer = await addSigningKey(bench.database, 'key-4')
+  const fresh = () => signToken(signer, goodClaims(bench.clock, bench))
+  const old = await fresh()
+  await eventually(async () => assert.equal((await withToken(old)).status, 200)) // the gateway hears of the key a moment later
+  const retired_at = bench.clock.now()
+  await bench.database.superuser.updateTable('signing_keys').set({ retired_at }).where('kid', '=', 'key-4').execute()
+  bench.clock.ahead_ms = 890_000
+  assert.equal((await withToken(old)).status, 200)
+  bench.clock.ahead_ms = 1_021_000 // 15 minutes of the tokens, one of the rotation, one until the cell looks again
+  assert.equal(await refused(await fresh()), '401 unauthenticated')
+  bench.clock.ahead_ms = 0
+})
+
+test('T50: a token of a key that has just been published is served at once, even after a flood of unknown kids', async () => {
+  bench.clock.ahead_ms = 2_000_000
+  assert.equal(await refused(await bench.token({}, { kid: 'unknown' })), '401 unauthenticated')
+  const token = await signToken(await addSigningKey(bench.database, 'key-5'), goodClaims(bench.clock, bench))
+  await eventually(async () => assert.equal((await withToken(token)).status, 200)) // less than the 30 s between two looks
+  bench.clock.ahead_ms = 0
+})
+
 test('T51: a token issued at the watermark or before is 401 revoked_watermark, one of after is served', async () => {
   const watermark = now() - 10
   bench.table.set(bench.workspace_id, { tokens_revoked_before: new Date(watermark * 1000) })
@@ -227,12 +249,35 @@ test('T33: narrowing the tools of the API key refuses its live tokens with revok
 
 test('an API key that expires takes its tokens along, and one that is unknown has none', async () => {
   await changeKey({ expires_at: new Date(bench.clock.now().getTime() + 60_000) })
-  await eventually(async () => assert.equal((await withToken(await bench.token())).status, 200))
+  assert.equal((await withToken(await bench.token())).status, 200)
   bench.clock.ahead_ms = 61_000
-  assert.equal(await refused(await bench.token()), '401 unauthenticated/revoked_api_key')
+  await eventually(async () => assert.equal(await refusalOf(await withToken(await bench.token())), '401 unauthenticated/revoked_api_key'))
   bench.clock.ahead_ms = 0
   await changeKey({ expires_at: null })
   assert.equal(await refused(await bench.token({ sub: bench.cell_id })), '401 unauthenticated/revoked_api_key')
+})
+
+test('tokens of people are good while their role in the workspace’s organization has tools', async () => {
+  const db = bench.database.superuser
+  const { organization_id } = await db
+    .selectFrom('workspaces')
+    .select('organization_id')
+    .where('id', '=', bench.workspace_id)
+    .executeTakeFirstOrThrow()
+  bench.table.set(bench.workspace_id, { organization_id })
+  const id = randomUUID()
+  const created_at = bench.clock.now()
+  await db.insertInto('people').values({ id, email: 'p@example.com', display_name: null, created_at }).execute()
+  await db.insertInto('memberships').values({ organization_id, person_id: id, role: 'member', created_at }).execute()
+  const token = await bench.token({ pty: 'user', sub: id })
+  assert.equal((await withToken(token)).status, 200)
+  await db.updateTable('memberships').set({ role: 'billing' }).where('person_id', '=', id).execute()
+  await eventually(async () => assert.equal(await refusalOf(await withToken(token)), '401 unauthenticated'))
+  await db.updateTable('memberships').set({ role: 'admin' }).where('person_id', '=', id).execute()
+  await eventually(async () => assert.equal((await withToken(token)).status, 200))
+  await db.deleteFrom('memberships').where('person_id', '=', id).execute()
+  await eventually(async () => assert.equal(await refusalOf(await withToken(token)), '401 unauthenticated'))
+  assert.equal(await refusalOf(await withToken(await bench.token({ pty: 'user', sub: randomUUID() }))), '401 unauthenticated')
 })
 
 test('a signature by another key than the named one is 401', async () => {

@@ -108,8 +108,8 @@ class History {
     const held = await this.world.db.selectFrom('workspace_holds').selectAll().where('workspace_id', '=', id).executeTakeFirst()
     if (row.deleted_at !== null) return
     const kinds: Record<string, string[]> = {
-      running: ['suspend', 'suspend', 'fork'],
-      suspended: ['resume', 'resume', 'fork'],
+      running: ['suspend', 'suspend', 'fork', 'snapshot'],
+      suspended: ['resume', 'resume', 'fork', 'snapshot'],
       failed: ['open'],
     }
     const possible = held === undefined ? (kinds[row.observed_state] ?? []) : []

@@ -2,8 +2,9 @@ import { createHash } from 'node:crypto'
 import { EventEmitter, once } from 'node:events'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo, Socket } from 'node:net'
+import type { Duplex } from 'node:stream'
 
-export const KIND = { stdout: 1, stderr: 2, exit: 3, heartbeat: 4, error: 5 }
+export const KIND = { stdout: 1, stderr: 2, exit: 3, heartbeat: 4, error: 5, record: 6 }
 
 export function frame(kind: number, offset: number, data: Buffer | string = ''): Buffer {
   const bytes = Buffer.from(data)
@@ -73,6 +74,10 @@ export class FakeAgent implements AsyncDisposable {
   connections = 0
   key = 'agent-key'
   script: Script | null = null
+  /** Answers a start with its output where it is asked to, as agents do; one of an old checkpoint does not. */
+  follows = false
+  /** What is done with a connection that is to be switched. */
+  upgrade: ((request: IncomingMessage, socket: Duplex) => void) | null = null
   readonly #server = createServer((request, response) => {
     void this.#serve(request, response).catch(() => response.destroy())
   })
@@ -85,6 +90,7 @@ export class FakeAgent implements AsyncDisposable {
       agent.sockets.add(socket)
       socket.on('close', () => agent.sockets.delete(socket))
     })
+    agent.#server.on('upgrade', (request, socket) => agent.upgrade?.(request, socket))
     agent.#server.listen(0, '127.0.0.1')
     await once(agent.#server, 'listening')
     return agent
@@ -116,7 +122,7 @@ export class FakeAgent implements AsyncDisposable {
   }
 
   async #exec(request: IncomingMessage, response: ServerResponse, url: URL, id: string, verb: string | undefined): Promise<void> {
-    if (id === '') return this.#start(JSON.parse((await body(request)).toString()) as Record<string, unknown>, response)
+    if (id === '') return this.#start(JSON.parse((await body(request)).toString()) as Record<string, unknown>, response, url)
     const session = this.sessions.get(id)
     if (!session) return refuse(response, 404, 'not_found', 'session_not_found')
     if (verb === 'output') return this.#output(response, session, url)
@@ -125,14 +131,17 @@ export class FakeAgent implements AsyncDisposable {
     answer(response, 200, session.view())
   }
 
-  #start(asked: Record<string, unknown>, response: ServerResponse): void {
+  async #start(asked: Record<string, unknown>, response: ServerResponse, url: URL): Promise<void> {
     const id = String(asked['session_id'])
     const known = this.sessions.get(id)
     if (known && known.fingerprint !== asked['fingerprint']) return refuse(response, 409, 'conflict', 'operation_id_reused')
     if (known) return answer(response, 200, known.view())
     const session = new FakeSession(asked)
     this.sessions.set(id, session)
-    answer(response, 201, session.view())
+    if (url.searchParams.get('follow') !== 'true' || !this.follows) return answer(response, 201, session.view())
+    response.writeHead(201, { 'content-type': 'application/octet-stream' })
+    response.write(frame(KIND.record, 0, JSON.stringify(session.view())))
+    await this.#follow(response, session, url)
   }
 
   async #output(response: ServerResponse, session: FakeSession, url: URL): Promise<void> {
@@ -144,6 +153,10 @@ export class FakeAgent implements AsyncDisposable {
     }
     response.writeHead(200, { 'content-type': 'application/octet-stream' })
     response.flushHeaders()
+    await this.#follow(response, session, url, next)
+  }
+
+  async #follow(response: ServerResponse, session: FakeSession, url: URL, next = { stdout: 0, stderr: 0 }): Promise<void> {
     for (;;) {
       for (const stream of ['stdout', 'stderr'] as const) {
         const rest = Buffer.concat(session[stream]).subarray(next[stream])

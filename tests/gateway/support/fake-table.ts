@@ -28,6 +28,11 @@ export class FakeTable implements MachineTable {
     this.held.push(name)
     return { [Symbol.dispose]: () => void this.held.splice(this.held.indexOf(name), 1) }
   }
+  /** What this process saw of a workspace's use. */
+  uses: MachineTable['seen'] = () => undefined
+  seen(id: string): ReturnType<MachineTable['seen']> {
+    return this.uses(id)
+  }
   keepalive(): void {
     throw new Error('a keepalive is written to the row before it is answered')
   }
@@ -63,6 +68,8 @@ export function runningEntry(id: string, cell_id: string, address: string): Life
     cell_id,
     here: true,
     hold: null,
+    checkpoint_id: null,
+    layers: [],
     tokens_revoked_before: null,
     template_env: { FROM: 'template', LOWEST: 'template' },
     inputs: { FROM: 'input', MIDDLE: 'input' },

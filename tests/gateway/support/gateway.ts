@@ -1,6 +1,8 @@
 import { exportJWK, generateKeyPair, SignJWT, type CryptoKey } from 'jose'
 import pino, { type Logger } from 'pino'
 import { TOOL_TOKEN_TYPE } from '../../../contract/tool-token.ts'
+import type { DiskHost } from '../../../service/cell/gateway/disk/reads.ts'
+import type { Places } from '../../../service/cell/gateway/gate/places.ts'
 import { startGateway, type Gateway } from '../../../service/cell/gateway/server.ts'
 import { openListener, type Listener } from '../../../service/db/listen.ts'
 import type { Clock } from '../../../service/lib/clock.ts'
@@ -30,6 +32,8 @@ export interface Bench extends AsyncDisposable {
   listener: Listener
   table: FakeTable
   agent: FakeAgent
+  /** Hands out the scripted agent as the reader of any disk, until a test says otherwise. */
+  disk_host: DiskHost
   clock: MovableClock
   life: Life
   workspace_id: string
@@ -48,7 +52,7 @@ export interface Signer {
   private_key: CryptoKey
 }
 
-export async function openBench(): Promise<Bench> {
+export async function openBench(options: { places?: Places } = {}): Promise<Bench> {
   const database = await freshDatabase()
   const clock = new MovableClock()
   const ids = createIds(clock)
@@ -60,9 +64,11 @@ export async function openBench(): Promise<Bench> {
   const life = runningEntry(workspace_id, seeded.cell_id, agent.address)
   table.entries.set(workspace_id, life.entry)
   const logged: string[] = []
+  const disk_host: DiskHost = { readDisk: () => Promise.resolve({ address: agent.address, agent_key: 'agent-key', epoch: 3 }) }
   const gateway = await startGateway({
     listen: { host: '127.0.0.1', port: 0 },
     table,
+    host: { readDisk: (asked) => disk_host.readDisk(asked) },
     db: database.cell,
     listener,
     clock,
@@ -74,6 +80,7 @@ export async function openBench(): Promise<Bench> {
     validate_answers: true,
     drain_ms: 300,
     agent_deadlines: { connect_ms: 500, header_ms: 700 },
+    ...options,
   })
   const token = (claims: Record<string, unknown> = {}, header: Record<string, unknown> = {}) =>
     signToken(seeded.signer, { ...goodClaims(clock, seeded), ...claims }, header)
@@ -83,6 +90,7 @@ export async function openBench(): Promise<Bench> {
     listener,
     table,
     agent,
+    disk_host,
     clock,
     life,
     logged,
@@ -164,7 +172,7 @@ async function seed(database: TestDatabase, clock: Clock, id: () => string): Pro
     .execute()
   await db.insertInto('projects').values({ id: project_id, organization_id, name: 'P', slug: 'p', created_at }).execute()
   await db.insertInto('cells').values({ id: cell_id, name: 'c', endpoint: ENDPOINT, engine: null, capacity_cpu_millis: null, capacity_memory_mib: null, capacity_disk_gib: null, created_at, seen_at: null }).execute() // prettier-ignore
-  await db.insertInto('api_keys').values({ id: api_key_id, key_id: 'k1', secret_sha256: Buffer.alloc(32), organization_id, project_id, tool_permissions: ['exec', 'files'], created_at, expires_at: null, revoked_at: null, tools_changed_at: null }).execute() // prettier-ignore
+  await db.insertInto('api_keys').values({ id: api_key_id, key_id: 'k1', secret_sha256: Buffer.alloc(32), organization_id, project_id, tool_permissions: ['exec', 'files', 'pty'], created_at, expires_at: null, revoked_at: null, tools_changed_at: null }).execute() // prettier-ignore
   await db.insertInto('templates').values({ id: template_id, organization_id: null, slug: 't', created_at, archived_at: null }).execute()
   await db.insertInto('template_versions').values({ id: template_version_id, template_id, version: 1, layered: true, layers: [], settings: '{}', created_at, published_at: created_at, archived_at: null }).execute() // prettier-ignore
   await db

@@ -1,0 +1,155 @@
+import assert from 'node:assert/strict'
+import { after, before, test } from 'node:test'
+import { createClient, type Client, type OpenedWorkspace } from '../support/client.ts'
+import { startService, type Service } from '../support/service.ts'
+
+interface View {
+  id: string
+  observed_state: string
+  template: { slug: string; version: number }
+}
+interface Checkpoint {
+  id: string
+  kind: string
+  label: string | null
+  expires_at: string | null
+  size_bytes: number
+}
+
+let service: Service
+let client: Client
+
+before(async () => {
+  service = await startService({ settings: { slot_memory_mib: 512 } })
+  client = createClient(service.base_url, service.api_key)
+})
+after(async () => {
+  await service.stop()
+})
+
+const path = (id: string, verb: string) => `/v1/workspaces/${id}/${verb}`
+const open = (key: string) => client.open(key, { caps: { memory_mib: 512 } })
+const view = async (id: string) => (await client.api<View>(`/v1/workspaces/${id}`)).body
+const checkpoints = async (id: string) => (await client.api<{ data: Checkpoint[] }>(path(id, 'checkpoints'))).body.data
+/** The tools of it, at its present epoch. */
+const now = async (workspace: OpenedWorkspace) => ({ ...workspace, token: await client.token(workspace.id) })
+
+async function operated(id: string, verb: string, json?: object): Promise<Record<string, unknown>> {
+  const { state, error, result } = await client.operate(path(id, verb), json === undefined ? {} : { json })
+  assert.deepEqual([state, error], ['succeeded', null], verb)
+  return result ?? {}
+}
+
+const shell = async (workspace: OpenedWorkspace, script: string) => {
+  const { stdout, exit } = await client.run(await now(workspace), ['bash', '-c', script])
+  assert.equal(exit.exit_code, 0, script)
+  return stdout.trim()
+}
+
+/** A process that counts in memory alone and tells its count when asked. */
+async function counter(workspace: OpenedWorkspace): Promise<void> {
+  const script = 'i=0; echo $$ > pid; trap "echo \\$i > told" USR1; while true; do i=$((i+1)); sleep 0.01; done'
+  await client.tool(workspace, '/exec', { json: { session_id: 'counter', argv: ['bash', '-c', script] } })
+  await shell(workspace, 'until [ -s pid ]; do sleep 0.02; done')
+}
+
+/** @returns its pid and its count. */
+const told = async (workspace: OpenedWorkspace) =>
+  (await shell(workspace, 'rm -f told; kill -USR1 $(cat pid); until [ -s told ]; do sleep 0.02; done; echo $(cat pid) $(cat told)'))
+    .split(' ')
+    .map(Number)
+
+test('a snapshot keeps memory, processes and disk of its instant; the workspace runs on and can be put back in place', async () => {
+  const workspace = await open('snapshots')
+  await counter(workspace)
+  await shell(workspace, 'echo before > f')
+  const [pid, at_snapshot = 0] = await told(workspace)
+  const { checkpoint_id } = await operated(workspace.id, 'snapshot', { label: 'before' })
+  // Same epoch, same process, and the token from before still good: nothing was restarted.
+  assert.equal((await client.tool(workspace, '/exec/counter')).status, 200)
+  await shell(workspace, 'echo after > f; echo new > g')
+  const [same, later = 0] = await told(workspace)
+  assert.equal(same, pid)
+  const { recovery_checkpoint_id } = await operated(workspace.id, 'restore', { checkpoint_id })
+  assert.deepEqual((await client.tool<{ error: { code: string } }>(workspace, '/exec/counter')).body.error.code, 'stale_epoch')
+  assert.equal(await shell(workspace, 'cat f; ls g 2>/dev/null || echo gone'), 'before\ngone')
+  const [restored, after_restore = 0] = await told(workspace)
+  assert.equal(restored, pid)
+  assert.ok(after_restore >= at_snapshot && after_restore < later + 500, `${at_snapshot} ≤ ${after_restore}`)
+  assert.deepEqual(
+    (await checkpoints(workspace.id)).map(({ id, kind, label, expires_at }) => [id, kind, label, expires_at !== null]),
+    [
+      [recovery_checkpoint_id, 'recovery', null, true],
+      [checkpoint_id, 'snapshot', 'before', false],
+    ],
+  )
+  await operated(workspace.id, 'restore', { checkpoint_id: recovery_checkpoint_id })
+  assert.equal(await shell(workspace, 'cat f g'), 'after\nnew')
+  const [recovered, count = 0] = await told(workspace)
+  assert.equal(recovered, pid)
+  assert.ok(count >= later)
+})
+
+test('a reset wipes every change and its processes, keeps id and version, and can be taken back', async () => {
+  const workspace = await open('reset')
+  await counter(workspace)
+  await shell(workspace, 'echo mine > f; sudo touch /etc/mine; sudo rm /etc/hostname')
+  const seen = await view(workspace.id)
+  const { recovery_checkpoint_id } = await operated(workspace.id, 'reset', { confirm_destructive: true })
+  const reset = await view(workspace.id)
+  assert.deepEqual([reset.id, reset.observed_state, reset.template], [seen.id, 'running', seen.template])
+  assert.equal(await shell(workspace, 'ls f /etc/mine 2>/dev/null; pgrep -f "[t]old" >/dev/null && echo alive; ls ~ | wc -l'), '0')
+  await operated(workspace.id, 'restore', { checkpoint_id: recovery_checkpoint_id })
+  assert.equal(await shell(workspace, 'cat f; ls /etc/mine'), 'mine\n/etc/mine')
+  await told(workspace)
+})
+
+test('a suspended workspace is reset, snapshotted and restored without being started', async () => {
+  const workspace = await open('asleep')
+  await counter(workspace)
+  await shell(workspace, 'echo mine > f')
+  await operated(workspace.id, 'suspend')
+  const { checkpoint_id } = await operated(workspace.id, 'snapshot')
+  await operated(workspace.id, 'reset', { confirm_destructive: true })
+  assert.equal((await view(workspace.id)).observed_state, 'suspended')
+  await operated(workspace.id, 'resume')
+  assert.equal(await shell(workspace, 'ls f 2>/dev/null || echo blank'), 'blank')
+  await operated(workspace.id, 'suspend')
+  await operated(workspace.id, 'restore', { checkpoint_id })
+  assert.equal((await view(workspace.id)).observed_state, 'suspended')
+  await operated(workspace.id, 'resume')
+  assert.equal(await shell(workspace, 'cat f'), 'mine')
+  await told(workspace)
+})
+
+test('reads are served while a snapshot is captured, changes are told workspace_busy', async () => {
+  const workspace = await open('read-only')
+  // Enough memory for the capture to take a while.
+  const holder = ['python3', '-c', 'import os, time; kept = os.urandom(200 << 20); open("ready", "w"); time.sleep(600)']
+  await client.tool(workspace, '/exec', { json: { argv: holder } })
+  await shell(workspace, 'echo kept > f; until [ -e ready ]; do sleep 0.02; done')
+  const { status, body } = await client.api<{ id: string; state: string }>(path(workspace.id, 'snapshot'), { method: 'POST' })
+  assert.equal(status, 202)
+  const busy = await refused(workspace)
+  assert.deepEqual(
+    [busy.status, busy.body.error.code, busy.body.error.operation_id, busy.body.error.details.tool_gate],
+    [409, 'workspace_busy', body.id, 'read_only'],
+  )
+  const read = await client.tool(workspace, '/files?path=/home/user/f')
+  assert.deepEqual([read.status, read.bytes.toString()], [200, 'kept\n'])
+  const ended = await client.api<{ state: string }>(`/v1/operations/${body.id}`, { headers: { prefer: 'wait=20' } })
+  assert.equal(ended.body.state, 'succeeded')
+})
+
+/** The first refusal of a change: until the gate has heard of the operation, changes are still let in before it. */
+async function refused(workspace: OpenedWorkspace) {
+  for (let turn = 0; turn < 100; turn++) {
+    const answer = await client.tool<{ error: { code: string; operation_id: string; details: { tool_gate: string } } }>(
+      workspace,
+      '/files/mkdir',
+      { json: { path: `/home/user/d${turn}` } },
+    )
+    if (answer.status !== 201) return answer
+  }
+  throw new Error('no change was refused')
+}

@@ -1,0 +1,121 @@
+import assert from 'node:assert/strict'
+import { execFile } from 'node:child_process'
+import { after, before, test } from 'node:test'
+import { promisify } from 'node:util'
+import { createClient, ndjson, send, type Client, type OpenedWorkspace, type OutputEvent } from '../support/client.ts'
+import { until } from '../support/processes.ts'
+import { startService, type Service } from '../support/service.ts'
+
+// RELIABILITY 2.1, "Not promised": memory and processes of a machine that dies. Required then: failed within 10 s, streams end with
+// an error, and the next open starts from the current disk, never blank, never older.
+const SEEN_MS = 10_000
+const small = { caps: { memory_mib: 512 } }
+let service: Service
+let client: Client
+
+before(async () => {
+  service = await startService({ settings: { slot_memory_mib: 512, slots: 1, shells: 1 } })
+  client = createClient(service.base_url, service.api_key)
+})
+after(async () => {
+  await service.stop()
+})
+
+const stateOf = async (id: string) => (await client.api<{ observed_state: string }>(`/v1/workspaces/${id}`)).body.observed_state
+
+async function pidsOf(workspace_id: string, program: string): Promise<number[]> {
+  const { sandbox } = await service.machine(workspace_id)
+  const { stdout } = await promisify(execFile)('pgrep', ['--full', `^${program} .*${sandbox}( |$)`])
+  return stdout.trim().split('\n').map(Number)
+}
+
+/** A workspace with a synced file that an older checkpoint does not have, and a command that prints. */
+async function living(key: string): Promise<{ workspace: OpenedWorkspace; ended: Promise<OutputEvent[]> }> {
+  const workspace = await client.open(key, small)
+  const write = async (text: string) =>
+    assert.equal((await client.tool(workspace, '/files?path=/home/user/kept', { method: 'PUT', bytes: Buffer.from(text) })).status, 200)
+  await write('older')
+  assert.equal((await client.operate(`/v1/workspaces/${workspace.id}/snapshot`)).state, 'succeeded')
+  await write('current')
+  await client.tool(workspace, '/exec', { json: { session_id: 'prints', argv: ['bash', '-c', 'while echo x; do sleep 0.1; done'] } })
+  const response = await send(`${workspace.endpoint}/v1/workspaces/${workspace.id}/exec/prints/output`, { token: workspace.token })
+  assert.equal(response.statusCode, 200)
+  return { workspace, ended: all(response) }
+}
+
+async function all(response: AsyncIterable<Buffer>): Promise<OutputEvent[]> {
+  const events: OutputEvent[] = []
+  for await (const event of ndjson(response)) events.push(event)
+  return events
+}
+
+function within<T>(limit_ms: number, work: Promise<T>): Promise<T> {
+  const late = new Promise<never>((_, reject) => setTimeout(() => reject(new Error(`Not within ${limit_ms} ms`)), limit_ms).unref())
+  return Promise.race([work, late])
+}
+
+/** What must follow any death. */
+async function failsAndStartsAgain({ workspace, ended }: Awaited<ReturnType<typeof living>>, key: string, began_ms: number): Promise<void> {
+  await until(`${key} is failed`, SEEN_MS - (performance.now() - began_ms), async () => (await stateOf(workspace.id)) === 'failed')
+  const events = await within(SEEN_MS, ended)
+  const last = events.at(-1)
+  assert.equal(last?.type, 'error', JSON.stringify(last))
+  const refused = await client.tool<{ error: { code: string } }>(workspace, '/exec', { json: { argv: ['true'] } })
+  assert.deepEqual([refused.status, refused.body.error.code], [409, 'workspace_not_running'])
+  const again = await client.open(key, small)
+  assert.equal(again.id, workspace.id)
+  assert.equal((await client.run(again, ['cat', '/home/user/kept'])).stdout, 'current')
+  assert.equal((await service.inventory()).machines.filter(({ workspace_id }) => workspace_id === workspace.id).length, 1)
+  assert.equal((await client.operate(`/v1/workspaces/${workspace.id}`, { method: 'DELETE' })).state, 'succeeded')
+}
+
+function died(kind: string, kill: (workspace: OpenedWorkspace) => Promise<void>): void {
+  test(`${kind}: failed within 10 s, streams end with an error, the next open has the current disk`, async () => {
+    const key = kind.replaceAll(/[^a-z]+/g, '-')
+    const alive = await living(key)
+    const began_ms = performance.now()
+    await kill(alive.workspace)
+    await failsAndStartsAgain(alive, key, began_ms)
+  })
+}
+
+const signal = (program: string, name: NodeJS.Signals) => async (workspace: OpenedWorkspace) => {
+  for (const pid of await pidsOf(workspace.id, program)) process.kill(pid, name)
+}
+
+died('kill -9 of the sandbox', signal('runsc-sandbox', 'SIGKILL'))
+died('kill -9 of the gofer', signal('runsc-gofer', 'SIGKILL'))
+died('a sandbox that hangs', signal('runsc-sandbox', 'SIGSTOP'))
+test('root of the guest that ends its first process ends its commands, and the workspace still serves', async () => {
+  const { workspace, ended } = await living('suicide')
+  await client.tool(workspace, '/exec', { json: { argv: ['bash', '-c', 'kill -9 1; kill -SEGV 1; kill -STOP 1'], user: 'root' } })
+  const events = await within(SEEN_MS, ended)
+  assert.ok(['exit', 'error'].includes(events.at(-1)?.type ?? ''), JSON.stringify(events.at(-1)))
+  const again = await client.open('suicide', small)
+  assert.equal((await client.run(again, ['cat', '/home/user/kept'])).stdout, 'current')
+})
+
+test('a machine that dies while hostd is dead is seen when hostd is back', async () => {
+  const alive = await living('unseen')
+  const [sandbox] = await pidsOf(alive.workspace.id, 'runsc-sandbox')
+  await service.kill9('hostd')
+  const began_ms = performance.now()
+  process.kill(sandbox ?? 0, 'SIGKILL')
+  await failsAndStartsAgain(alive, 'unseen', began_ms)
+})
+
+test('a computer that lost every machine and every process: running workspaces have failed, suspended ones resume where they were', async () => {
+  const running = await living('lost')
+  running.ended.catch(() => undefined) // its gateway is killed
+  const asleep = await client.open('asleep', small)
+  await client.run(asleep, ['bash', '-c', 'echo memory > /dev/shm/canary'])
+  assert.equal((await client.operate(`/v1/workspaces/${asleep.id}/suspend`)).state, 'succeeded')
+  const [sandbox] = await pidsOf(running.workspace.id, 'runsc-sandbox')
+  for (const child of ['supervisor', 'cell', 'api', 'hostd', 'postgres'] as const) await service.kill9(child).catch(() => undefined) // it may have gone with another
+  process.kill(sandbox ?? 0, 'SIGKILL')
+  await service.ready()
+  const began_ms = performance.now()
+  await failsAndStartsAgain({ ...running, ended: Promise.resolve([{ type: 'error' }]) }, 'lost', began_ms)
+  const awake = await client.open('asleep', small)
+  assert.equal((await client.run(awake, ['cat', '/dev/shm/canary'])).stdout, 'memory\n')
+})

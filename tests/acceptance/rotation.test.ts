@@ -1,0 +1,52 @@
+import assert from 'node:assert/strict'
+import { after, before, test } from 'node:test'
+import { decodeProtectedHeader } from 'jose'
+import { call, createClient, type Client, type OpenedWorkspace } from '../support/client.ts'
+import { startService, type Service } from '../support/service.ts'
+
+let service: Service
+let client: Client
+let workspace: OpenedWorkspace
+before(async () => {
+  service = await startService()
+  client = createClient(service.base_url, service.api_key)
+  workspace = await client.open('rotation')
+})
+after(() => service.stop())
+
+const served = async (token: string) => (await client.tool({ ...workspace, token }, '/files/stat?path=/home/user')).status
+const kids = async () => {
+  const { body } = await call<{ keys: { kid: string }[] }>(`${service.base_url}/v1/.well-known/tool-token-keys`)
+  return body.keys.map(({ kid }) => kid)
+}
+
+test('a rotation of the signing key stops nobody: tokens of the old key are served on, those of the new one at once', async () => {
+  const old = decodeProtectedHeader(workspace.token).kid
+  assert.equal(await served(workspace.token), 200)
+  assert.equal((await service.admin('keys', 'rotate')).trim(), old)
+  let token = await client.token(workspace.id)
+  for (let tries = 0; decodeProtectedHeader(token).kid === old; tries++) {
+    assert.ok(tries < 1000, 'the api still signs with the old key')
+    token = await client.token(workspace.id)
+  }
+  assert.deepEqual([await served(token), await served(workspace.token)], [200, 200])
+  assert.deepEqual(await kids(), [decodeProtectedHeader(token).kid, old])
+})
+
+test('revoking the tokens of a workspace refuses those that were issued until then, and no later one', async () => {
+  await service.admin('workspace', 'revoke-tokens', workspace.id)
+  for (let tries = 0; (await served(workspace.token)) !== 401; tries++) assert.ok(tries < 1000, 'the token is still served')
+  for (let tries = 0; (await served(await client.token(workspace.id))) !== 200; tries++) assert.ok(tries < 1000, 'no new token is served')
+})
+
+test('a person works with a session that admin made, until the role ends', async () => {
+  await service.admin('person', 'create', '--email', 'ada@example.com', '--organization', 'default', '--role', 'member')
+  const session = (await service.admin('session', 'create', '--email', 'ada@example.com', '--quiet')).trim()
+  const theirs = createClient(service.base_url, session)
+  const token = await theirs.token(workspace.id)
+  assert.equal(await served(token), 200)
+  await service.admin('person', 'create', '--email', 'ada@example.com', '--organization', 'default', '--role', 'billing')
+  for (let tries = 0; (await served(token)) !== 401; tries++) assert.ok(tries < 1000, 'the token is still served')
+  const { status } = await theirs.api(`/v1/workspaces/${workspace.id}/tool-tokens`, { json: {} })
+  assert.equal(status, 403)
+})

@@ -1,0 +1,116 @@
+import assert from 'node:assert/strict'
+import { after, before, test } from 'node:test'
+import type { SearchResult } from '../../contract/schemas/cell/search.ts'
+import { createClient, type Client, type OpenedWorkspace } from '../support/client.ts'
+import { startService, type Service } from '../support/service.ts'
+
+interface Refusal {
+  error: { code: string; details: { reason?: string } }
+}
+
+let service: Service
+let client: Client
+let workspace: OpenedWorkspace
+
+before(async () => {
+  service = await startService()
+  client = createClient(service.base_url, service.api_key)
+  workspace = await client.open('search')
+  await sh(`
+    mkdir -p src/sub node_modules/x && cd src
+    printf 'one\\nTwo needle\\nthree\\n' > a.ts
+    printf 'needle\\n' > sub/b.txt
+    printf 'needle\\n' > ../node_modules/x/c.ts
+    printf 'needle\\0' > binary
+    ln -s /etc outside && ln -s a.ts link && mkfifo fifo
+    python3 -c "import socket; socket.socket(socket.AF_UNIX).bind('socket')"
+    truncate -s 1T sparse`)
+})
+after(async () => {
+  await service.stop()
+})
+
+const sh = async (script: string) => {
+  const { exit, stderr } = await client.run(workspace, ['bash', '-ec', script])
+  assert.equal(exit.exit_code, 0, stderr)
+}
+const ask = <T = SearchResult>(json: object) =>
+  client.tool<T>(workspace, '/files/search', { json: { path: '/home/user', pattern: 'needle', ...json } })
+const found = async (json: object) => {
+  const { status, body } = await ask(json)
+  assert.equal(status, 200, JSON.stringify(body))
+  return body
+}
+const places = async (json: object) => (await found(json)).matches.map(({ path, line, column }) => `${path}:${line}:${column}`)
+
+test('matches come by path and line, with context; links, FIFOs, sockets, binary and huge files are passed by', async () => {
+  const begun = performance.now()
+  assert.deepEqual(await found({ path: '/home/user/src', context_lines: 1 }), {
+    matches: [
+      { path: '/home/user/src/a.ts', line: 2, column: 5, text: 'Two needle', before: ['one'], after: ['three'] },
+      { path: '/home/user/src/sub/b.txt', line: 1, column: 1, text: 'needle', before: [], after: [] },
+    ],
+    truncated: false,
+    stop_reason: null,
+    files_scanned: 3,
+  })
+  assert.ok(performance.now() - begun < 2000)
+})
+
+test('literals, RE2 and case, include and exclude', async () => {
+  assert.deepEqual(await places({ path: '/home/user/src', pattern: 'NEEDLE', case_insensitive: true, include: ['*.ts'] }), [
+    '/home/user/src/a.ts:2:5',
+  ])
+  assert.deepEqual(await places({ path: '/home/user/src', pattern: '^T.o (needle)$', regex: true }), ['/home/user/src/a.ts:2:1'])
+  assert.deepEqual(await places({ path: '/home/user/src', pattern: 'T.o' }), [])
+  assert.deepEqual(await places({ include: ['**/*.ts'], exclude: ['node_modules'] }), ['/home/user/src/a.ts:2:5'])
+  assert.deepEqual(await places({ path: '/home/user/src/link' }), ['/home/user/src/link:2:5'])
+})
+
+test('T24: a pattern that is not RE2, or too large, is 422; one that blows up elsewhere is quick', async () => {
+  for (const pattern of ['(a)\\1', '(?=a)', '(', 'a'.repeat(1 << 20), '(.{1000}){1000}']) {
+    const { status, body } = await ask<Refusal>({ pattern, regex: true })
+    assert.deepEqual([status, body.error.code], [422, 'validation_failed'], pattern.slice(0, 20))
+  }
+  await sh(`printf '%s!' ${'a'.repeat(40)} > aaa`)
+  const begun = performance.now()
+  assert.deepEqual(await places({ path: '/home/user/aaa', pattern: '(a+)+$', regex: true }), [])
+  assert.ok(performance.now() - begun < 200, `${performance.now() - begun} ms`)
+})
+
+test('T19: a search that starts at what is no file is 4xx at once', async () => {
+  for (const [path, wanted] of [
+    ['/home/user/src/fifo', [409, 'conflict', 'not_a_file']],
+    ['/home/user/src/socket', [409, 'conflict', 'not_a_file']],
+    ['/dev/zero', [409, 'conflict', 'not_a_file']],
+    ['/home/user/none', [404, 'not_found', 'path_not_found']],
+    ['/home/user/src/a.ts/x', [409, 'conflict', 'not_a_directory']],
+  ] as const) {
+    const begun = performance.now()
+    const { status, body } = await ask<Refusal>({ path })
+    assert.deepEqual([status, body.error.code, body.error.details.reason], wanted, path)
+    assert.ok(performance.now() - begun < 2000)
+  }
+})
+
+test('a search of everything leaves out what is made up while it is read', async () => {
+  const { stop_reason, matches } = await found({ path: '/', pattern: 'MemTotal', max_matches: 5000 })
+  assert.notEqual(stop_reason, 'max_matches')
+  assert.deepEqual(
+    matches.filter(({ path }) => /^\/(proc|sys|dev)\//.test(path)),
+    [],
+  )
+})
+
+test('max_matches, max_file_bytes and the bound on time say so', async () => {
+  await sh('seq -f "needle %g" 5001 > many; for i in 1 2; do head -c 16000000 /dev/zero | tr "\\0" a > long$i; done')
+  const cut = await found({ path: '/home/user/many' })
+  assert.deepEqual([cut.matches.length, cut.truncated, cut.stop_reason], [200, true, 'max_matches'])
+  const all = await found({ path: '/home/user/many', max_matches: 5000 })
+  assert.deepEqual([all.matches.length, all.stop_reason], [5000, 'max_matches'])
+  assert.equal((await found({ path: '/home/user/many', max_file_bytes: 1000 })).files_scanned, 0)
+  const begun = performance.now()
+  const slow = await found({ include: ['long*'], pattern: `${'(a|aa)*'.repeat(300)}b`, regex: true, max_file_bytes: 16 << 20 })
+  assert.deepEqual([slow.matches.length, slow.stop_reason], [0, 'time_limit'])
+  assert.ok(performance.now() - begun < 15_000, `${performance.now() - begun} ms`)
+})

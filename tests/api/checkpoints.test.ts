@@ -1,0 +1,118 @@
+import assert from 'node:assert/strict'
+import { after, before, test } from 'node:test'
+import { LIMITS } from '../../contract/limits.ts'
+import { seeder, world, type World } from './support.ts'
+
+let w: World
+let checkpoint: ReturnType<typeof seeder>['checkpoint']
+before(async () => {
+  w = await world()
+  ;({ checkpoint } = seeder(w.database, w.clock, w.ids))
+})
+after(() => w[Symbol.asyncDispose]())
+
+const reason = (answer: { status: number; body: { error: { code: string; details?: { reason?: string } } } }) =>
+  [answer.status, answer.body.error.code, answer.body.error.details?.reason] as const
+const path = (id: string, verb: string) => `/v1/workspaces/${id}/${verb}`
+const unknown = '01920000-0000-7000-8000-000000000000'
+const confirmed = { confirm_destructive: true }
+
+test('snapshot, restore and reset answer the operation itself, and repeat with the same key as one', async () => {
+  const id = await w.running('checkpoints')
+  const first = await w.post(path(id, 'snapshot'), { label: 'mine' }, { headers: { 'idempotency-key': 'snapshot-1' } })
+  assert.deepEqual([first.status, first.body.kind, first.body.state, first.body.input], [202, 'snapshot', 'queued', { label: 'mine' }])
+  const repeat = await w.post(path(id, 'snapshot'), { label: 'mine' }, { headers: { 'idempotency-key': 'snapshot-1' } })
+  assert.deepEqual([repeat.status, repeat.body.id], [202, first.body.id])
+  assert.equal((await w.get(`/v1/workspaces/${id}`)).body.observed_state, 'running')
+  assert.deepEqual(reason(await w.post(path(id, 'reset'), confirmed)), [409, 'conflict', 'operation_in_progress'])
+  assert.deepEqual(reason(await w.post(path(id, 'restore'), { checkpoint_id: unknown })), [409, 'conflict', 'operation_in_progress'])
+  assert.deepEqual(reason(await w.post(path(id, 'snapshot'))), [409, 'conflict', 'operation_in_progress'])
+})
+
+test('a reset wants confirm_destructive, after the layout and before everything that may change', async () => {
+  const id = await w.running('reset-rules')
+  for (const body of [undefined, {}, { confirm_destructive: false }]) {
+    assert.deepEqual(reason(await w.post(path(id, 'reset'), body)), [422, 'validation_failed', 'confirm_destructive_required'])
+  }
+  assert.equal((await w.get(`/v1/workspaces/${id}`)).body.active_operation, null)
+  const { status, body } = await w.post(path(id, 'reset'), confirmed)
+  assert.deepEqual([status, body.kind], [202, 'reset'])
+  assert.deepEqual(reason(await w.post(path(id, 'reset'), {})), [422, 'validation_failed', 'confirm_destructive_required'])
+  await w.database.superuser.updateTable('workspaces').set({ disk_layout: 'legacy' }).where('id', '=', id).execute()
+  assert.deepEqual(reason(await w.post(path(id, 'reset'), {})), [409, 'conflict', 'legacy_disk_layout'])
+})
+
+test('a workspace that neither runs nor is suspended is refused by each in its own words', async () => {
+  const id = await w.running('refused')
+  await w.database.superuser.updateTable('workspaces').set({ observed_state: 'failed' }).where('id', '=', id).execute()
+  assert.deepEqual(reason(await w.post(path(id, 'snapshot'))), [409, 'conflict', 'not_snapshottable'])
+  assert.deepEqual(reason(await w.post(path(id, 'reset'), confirmed)), [409, 'conflict', 'not_resettable'])
+  assert.deepEqual(reason(await w.post(path(id, 'restore'), { checkpoint_id: unknown })), [409, 'conflict', 'not_running'])
+  await w.database.superuser
+    .updateTable('workspaces')
+    .set({ observed_state: 'suspended', desired_state: 'suspended' })
+    .where('id', '=', id)
+    .execute()
+  assert.deepEqual(reason(await w.post(path(id, 'snapshot'))), [409, 'conflict', 'not_snapshottable'], 'reset while suspended: blank')
+})
+
+test('deleted and file-first workspaces are refused before anything else', async () => {
+  const id = await w.running('deleted')
+  await w.database.superuser.updateTable('workspaces').set({ mode: 'file_first' }).where('id', '=', id).execute()
+  const each = [
+    ['snapshot', undefined],
+    ['restore', { checkpoint_id: unknown }],
+    ['reset', {}],
+  ] as const
+  for (const [verb, body] of each) assert.deepEqual(reason(await w.post(path(id, verb), body)), [409, 'conflict', 'not_supported_for_mode'])
+  await w.call('DELETE', `/v1/workspaces/${id}`)
+  for (const [verb, body] of each) assert.deepEqual(reason(await w.post(path(id, verb), body)), [409, 'conflict', 'workspace_deleted'])
+})
+
+test('a checkpoint of another workspace is checkpoint_not_found, and so is one whose time is over', async () => {
+  const [id, other] = [await w.running('restored'), await w.running('other')]
+  const mine = await checkpoint(id, { kind: 'recovery', expires_at: new Date(Date.now() - 1000) })
+  const theirs = await checkpoint(other)
+  for (const checkpoint_id of [unknown, mine, theirs]) {
+    assert.deepEqual(reason(await w.post(path(id, 'restore'), { checkpoint_id })), [404, 'not_found', 'checkpoint_not_found'])
+  }
+  const { status, body } = await w.post(path(other, 'restore'), { checkpoint_id: theirs })
+  assert.deepEqual([status, body.kind, body.input], [202, 'restore', { checkpoint_id: theirs }])
+})
+
+test('the list is newest first, pages, and shows only what can be restored', async () => {
+  const id = await w.running('listed')
+  const ids = []
+  for (const label of ['a', 'b', 'c']) ids.unshift(await checkpoint(id, { label }))
+  await checkpoint(id, { kind: 'recovery', expires_at: new Date(Date.now() - 1000) })
+  const first = (await w.get(`${path(id, 'checkpoints')}?limit=2`)).body
+  const second = (await w.get(`${path(id, 'checkpoints')}?limit=2&cursor=${first.next_cursor}`)).body
+  assert.deepEqual(
+    [...first.data, ...second.data].map((one: { id: string }) => one.id),
+    ids,
+  )
+  assert.equal(second.next_cursor, null)
+  assert.deepEqual(Object.keys(first.data[0]).sort(), [
+    'created_at',
+    'expires_at',
+    'id',
+    'kind',
+    'label',
+    'operation_id',
+    'resources',
+    'size_bytes',
+    'workspace_id',
+  ])
+})
+
+test('a workspace has so many snapshots and no more', async () => {
+  const id = await w.running('many')
+  for (let count = 0; count < LIMITS.snapshots_per_workspace_max; count++) await checkpoint(id)
+  const refused = await w.post(path(id, 'snapshot'))
+  assert.deepEqual([refused.status, refused.body.error.code], [403, 'quota_exceeded'])
+  assert.deepEqual(refused.body.error.details, {
+    limit: 'snapshots_per_workspace',
+    limit_value: LIMITS.snapshots_per_workspace_max,
+    current: LIMITS.snapshots_per_workspace_max,
+  })
+})

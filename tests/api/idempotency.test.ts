@@ -1,0 +1,89 @@
+import assert from 'node:assert/strict'
+import { after, before, test } from 'node:test'
+import { CompiledQuery, sql } from 'kysely'
+import { workspacesOpen } from '../../contract/routes/app/workspaces.ts'
+import { seeder, world, type World } from './support.ts'
+
+let w: World
+before(async () => {
+  w = await world()
+})
+after(() => w[Symbol.asyncDispose]())
+
+const keyed = (key: string, as = w.a.key) => ({ as, headers: { 'idempotency-key': key } })
+const entries = async (key: string) =>
+  (await w.database.superuser.selectFrom('idempotency_entries').select(['principal', 'route']).where('key', '=', key).execute()).length
+
+test('while a request is in progress its repeat is 409 without a reason and to be tried again, in another process too', async () => {
+  const name = JSON.stringify([`api_key:${w.a.key_row_id}`, workspacesOpen.id, 'slow'])
+  const base = await w.second()
+  await w.database.superuser.transaction().execute(async (tx) => {
+    await sql`select pg_advisory_xact_lock(hashtextextended(${name}, 1))`.execute(tx) // what a request in progress holds
+    for (const given of [keyed('slow'), { ...keyed('slow'), base }]) {
+      const { status, body, headers } = await w.open('slow', {}, given)
+      const { message: _message, request_id: _request_id, ...error } = body.error
+      assert.deepEqual([status, error, headers.get('retry-after')], [409, { code: 'conflict', retryable: true }, '1'])
+    }
+    assert.equal((await w.open('slow-other', {}, keyed('other'))).status, 202) // of another key nobody waits
+  })
+  assert.equal((await w.open('slow', {}, keyed('slow'))).status, 202) // and the refusal was not kept
+})
+
+test('the entry commits with the change it describes: a change that fails leaves neither, and the same key does it later', async () => {
+  const asOwner = (text: string) => w.database.superuser.executeQuery(CompiledQuery.raw(text))
+  await asOwner('revoke insert on operations from berth_api')
+  const failed = await w.open('broken', {}, keyed('broken'))
+  await asOwner('grant insert on operations to berth_api')
+  assert.deepEqual([failed.status, failed.body.error.code, failed.body.error.retryable], [500, 'internal_error', true])
+  assert.deepEqual([await entries('broken'), (await w.get('/v1/workspaces?key_prefix=broken')).body.data], [0, []])
+  const done = await w.open('broken', {}, keyed('broken'))
+  assert.deepEqual([done.status, await entries('broken')], [202, 1])
+})
+
+test('an answer is kept for 24 hours to the second, for its principal and route alone', async () => {
+  const first = await w.open('day', {}, keyed('day'))
+  const operation_id = first.body.operation.id
+  await w.cell.succeed(operation_id)
+  const id = first.body.workspace.id
+  await w.cell.succeed((await w.call('DELETE', `/v1/workspaces/${id}`)).body.id)
+  const repeat = async (ahead_ms: number) => {
+    w.clock.ahead_ms = ahead_ms
+    try {
+      return await w.open('day', {}, keyed('day'))
+    } finally {
+      w.clock.ahead_ms = 0
+    }
+  }
+  const kept = await repeat((24 * 3600 - 5) * 1000)
+  assert.deepEqual([kept.status, kept.body.operation.id, kept.body.workspace.observed_state], [202, operation_id, 'deleted'])
+  const over = await repeat((24 * 3600 + 1) * 1000)
+  assert.deepEqual([over.status, over.body.error.details.reason], [409, 'workspace_deleted'])
+  const { key } = await seeder(w.database, w.clock, w.ids).key(w.a.organization_id, w.a.project_id)
+  const other = await w.open('day', {}, keyed('day', key)) // another key of the same project is another principal
+  assert.deepEqual([other.status, other.body.error.details.reason], [409, 'workspace_deleted'])
+})
+
+test('query and path belong to the request: the same body elsewhere is a mismatch, which is not kept itself', async () => {
+  const id = await w.running('mismatch')
+  const fork = (path: string, key: string) => w.post(path, { key }, keyed('fork'))
+  const first = await fork(`/v1/workspaces/${id}/fork`, 'mismatch-1')
+  for (const [path, key] of [
+    [`/v1/workspaces/${id}/fork?x=1`, 'mismatch-1'],
+    [`/v1/workspaces/${w.ids.next()}/fork`, 'mismatch-1'],
+    [`/v1/workspaces/${id}/fork`, 'mismatch-2'],
+  ] as const) {
+    const { status, body } = await fork(path, key)
+    assert.deepEqual([status, body.error.code, body.error.retryable], [422, 'idempotency_mismatch', false], path)
+  }
+  const again = await fork(`/v1/workspaces/${id}/fork`, 'mismatch-1')
+  assert.deepEqual([again.status, again.body], [202, first.body])
+})
+
+test('what is wrong with the request itself is not kept: the corrected one may use the key', async () => {
+  const key = keyed('corrected')
+  assert.equal((await w.open('corrected', { caps: { cpu_millis: 0 } }, key)).status, 422)
+  assert.equal((await w.call('POST', '/v1/workspaces/open', { ...key, body: '{' })).status, 400)
+  assert.equal((await w.open('corrected', {}, { ...key, as: 'sfk_nobody_nothing' })).status, 401)
+  assert.equal(await entries('corrected'), 0)
+  assert.equal((await w.open('corrected', {}, key)).status, 202)
+})

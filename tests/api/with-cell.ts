@@ -1,0 +1,76 @@
+import pino from 'pino'
+import { startEngine } from '../../service/cell/engine.ts'
+import { createFakeHost, type FakeHost, type FakeOptions } from '../../service/cell/links/fake/host.ts'
+import { lookAtAllowances } from '../../service/cell/machines/allowance-clock.ts'
+import { flushActivity } from '../../service/cell/machines/flush.ts'
+import { look } from '../../service/cell/machines/idle-clock.ts'
+import { createMachineTable, type LiveTable } from '../../service/cell/machines/live-table.ts'
+import { openDatabase } from '../../service/db/database.ts'
+import { openListener } from '../../service/db/listen.ts'
+import { world, type Answer, type CallOptions, type World } from './support.ts'
+
+/** The API with a cell that works off its operations, on a machine host that is a fake. */
+export interface CellWorld extends World {
+  host: FakeHost
+  table: LiveTable
+  /** What every guest says of its running commands when it is asked. */
+  guests: { busy_until(): Promise<Date | null> }
+  /** One look of the cell's clocks at this moment, with all activity in the rows. */
+  look(): Promise<void>
+  /** Sets the time forward. */
+  advance(seconds: number): void
+  /** Opens a key and waits. @returns the workspace's id */
+  ready(key: string, body?: object, options?: CallOptions): Promise<string>
+  /** The operation when it is over. */
+  ended(operation_id: string, options?: CallOptions): Promise<Answer['body']>
+  /** The operations of a workspace, newest first. */
+  operations(workspace_id: string, query?: string): Promise<Answer['body'][]>
+}
+
+export async function worldWithCell(options: FakeOptions = {}): Promise<CellWorld> {
+  const w = await world()
+  const host = createFakeHost(options)
+  const db = openDatabase(w.database.options('berth_cell'))
+  const listener = await openListener(w.database.options('berth_cell'))
+  const { cell_id, clock, ids } = w
+  const table = createMachineTable({ db, listener, clock, cell_id })
+  const log = pino({ level: process.env['BERTH_TEST_LOG'] ?? 'silent' })
+  const cell = { cell_id, db, clock, ids, host, table, log }
+  const guests: CellWorld['guests'] = { busy_until: () => Promise.resolve(null) }
+  const ask_activity = async () => ({ busy_until: await guests.busy_until(), last_ended_at: null, commands: [] })
+  const engine = startEngine({ cell, listener, database: w.database.options('berth_cell'), endpoint: 'http://one.cell.test', ask_activity })
+  await engine.ready
+  return {
+    ...w,
+    host,
+    table,
+    guests,
+    async look() {
+      await flushActivity(db, table)
+      await look({ ...cell, ask_activity, started_at: new Date(0) })
+      await lookAtAllowances(cell)
+    },
+    advance(seconds) {
+      clock.ahead_ms += seconds * 1000
+    },
+    async ready(key, body = {}, given = {}) {
+      const { status, body: answer } = await w.open(key, body, { ...given, headers: { prefer: 'wait=20', ...given.headers } })
+      if (status !== 200) throw new Error(`open answered ${status}: ${JSON.stringify(answer)}`)
+      return answer.workspace.id
+    },
+    async ended(operation_id, given = {}) {
+      for (;;) {
+        const { status, body } = await w.get(`/v1/operations/${operation_id}`, { ...given, headers: { prefer: 'wait=20' } })
+        if (status !== 200 || body.completed_at !== null) return body
+      }
+    },
+    operations: async (workspace_id, query = '') => (await w.get(`/v1/workspaces/${workspace_id}/operations${query}`)).body.data,
+    async [Symbol.asyncDispose]() {
+      await engine.close(5000)
+      table.close()
+      await listener.close()
+      await db.destroy()
+      await w[Symbol.asyncDispose]()
+    },
+  }
+}

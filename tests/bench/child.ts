@@ -1,0 +1,35 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import path from 'node:path'
+import { createInterface } from 'node:readline'
+
+/**
+ * Runs a server of a benchmark in a process of its own, as the service's are: beside the client in one process it would
+ * compete with it for one core. The first line that it prints is what it has to say, as JSON. It ends with its stdin.
+ */
+export async function startChild(file: string, ...args: string[]): Promise<{ told: unknown } & AsyncDisposable> {
+  const command = ['--disable-warning=ExperimentalWarning', path.join(import.meta.dirname, file), ...args]
+  const child = spawn(process.execPath, command, { stdio: ['pipe', 'pipe', 'inherit'] })
+  const lines = createInterface(child.stdout)
+  const [line] = (await Promise.race([
+    once(lines, 'line'),
+    once(child, 'exit').then(() => {
+      throw new Error(`${file} ended before it had begun`)
+    }),
+  ])) as [string]
+  return {
+    told: JSON.parse(line) as unknown,
+    async [Symbol.asyncDispose]() {
+      const ended = once(child, 'exit')
+      child.stdin.end()
+      await ended
+    },
+  }
+}
+
+/** In the child: says that it serves, and returns when it is to end. */
+export async function serveUntilTold(told: unknown): Promise<void> {
+  process.stdout.write(`${JSON.stringify(told)}\n`)
+  process.stdin.resume()
+  await once(process.stdin, 'end')
+}

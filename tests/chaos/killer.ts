@@ -1,0 +1,53 @@
+import type { ChildName, Service } from '../support/service.ts'
+import type { History } from './history.ts'
+import { forgetMemory, type Believed } from './model.ts'
+import type { Random } from './random.ts'
+
+const TARGETS = { cell: 5, api: 3, hostd: 5, postgres: 2, supervisor: 1, machine: 3, everything: 2 }
+
+export interface KillerOptions {
+  service: Service
+  history: History
+  random: Random
+  workspaces: Believed[]
+  every_seconds: [min: number, max: number]
+}
+
+/** Kills something every now and then, and returns when told to stop. What it killed serves again before it kills more. */
+export async function kill(options: KillerOptions, stopped: () => boolean): Promise<void> {
+  const { history, random, every_seconds } = options
+  while (!stopped()) {
+    const until_ms = performance.now() + random.between(...every_seconds) * 1000
+    while (performance.now() < until_ms && !stopped()) await new Promise((resolve) => setTimeout(resolve, 100))
+    if (stopped()) return
+    const target = random.weighed(TARGETS)
+    history.note(`killed_${target}`)
+    await killOne(options, target)
+    const began_ms = performance.now()
+    try {
+      await options.service.ready()
+      history.note('serves_again', { target, after_ms: Math.round(performance.now() - began_ms) })
+    } catch (error) {
+      history.violate('R5: the service does not serve again', { target, error: String(error).slice(0, 2000) })
+    }
+  }
+}
+
+async function killOne({ service, history, random, workspaces }: KillerOptions, target: keyof typeof TARGETS): Promise<void> {
+  if (target === 'everything') {
+    for (const child of ['supervisor', 'cell', 'api', 'hostd', 'postgres'] satisfies ChildName[]) await killChild(service, history, child)
+    return
+  }
+  if (target !== 'machine') return killChild(service, history, target)
+  const seen = random.pick(workspaces)
+  // Before it is dead, so that nobody is surprised; once more afterwards, for what was acknowledged in between.
+  seen.deaths += 1
+  forgetMemory(seen.content)
+  await service.kill_machine(seen.id).catch(() => history.note('no_machine_to_kill', { id: seen.id }))
+  seen.deaths += 1
+  forgetMemory(seen.content)
+}
+
+async function killChild(service: Service, history: History, child: ChildName): Promise<void> {
+  await service.kill9(child).catch(() => history.note('was_dead_already', { child }))
+}

@@ -1,0 +1,36 @@
+/** One seed is one sequence. */
+export interface Random {
+  seed: number
+  next(): number
+  between(min: number, max: number): number
+  pick<T>(list: readonly T[]): T
+  /** One of the names, each as often as its weight says. */
+  weighed<N extends string>(weights: Record<N, number>): N
+}
+
+export function createRandom(seed: number): Random {
+  let state = seed >>> 0
+  const next = () => {
+    state = (state + 0x6d2b79f5) >>> 0
+    let mixed = Math.imul(state ^ (state >>> 15), state | 1)
+    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61)
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32
+  }
+  const pick = <T>(list: readonly T[]): T => {
+    const found = list[Math.floor(next() * list.length)]
+    if (found === undefined) throw new Error('There is nothing to pick from')
+    return found
+  }
+  return {
+    seed,
+    next,
+    pick,
+    between: (min, max) => min + next() * (max - min),
+    weighed(weights) {
+      const entries = Object.entries(weights) as [keyof typeof weights, number][]
+      let rest = next() * entries.reduce((sum, [, weight]) => sum + weight, 0)
+      for (const [name, weight] of entries) if ((rest -= weight) < 0) return name
+      return pick(entries)[0]
+    },
+  }
+}

@@ -1,0 +1,42 @@
+import assert from 'node:assert/strict'
+import fc from 'fast-check'
+import type { Route } from '../../contract/route.ts'
+import { compileAnswers } from '../../service/http/checks.ts'
+import { declaredLines } from '../ledger/lines.ts'
+import { observedLines } from '../ledger/observations.ts'
+import { requestsOf, type Fuzzed } from './requests.ts'
+
+/** Of one route; all routes together stay within the minute that a run may spend here. */
+const ROUTE_MS = 900
+const RUNS_MAX = 300
+/** A stream has no end while its command runs. */
+const ANSWER_MS = 2000
+
+/** Sends as many requests of a route as fit into its time. A failure names seed and path, with which fast-check repeats it. */
+export async function fuzz(
+  route: Route,
+  ids: Record<string, string>,
+  send: (request: Fuzzed, signal: AbortSignal) => Promise<Response>,
+): Promise<void> {
+  const declared = new Set(declaredLines([route]))
+  const schemas = compileAnswers(route)
+  const seed = Number(process.env['BERTH_TEST_SEED'] ?? Math.floor(Math.random() * 2 ** 31))
+  const property = fc.asyncProperty(requestsOf(route, ids), async (request) => {
+    const response = await send(request, AbortSignal.timeout(ANSWER_MS))
+    const content_type = response.headers.get('content-type') ?? ''
+    const text = await response.text()
+    assert.ok(response.status < 500, `${response.status}: ${text}`)
+    assert.ok(response.headers.get('x-request-id'), 'an answer without X-Request-Id')
+    const lines = observedLines({ method: request.method, path: request.path, status: response.status, content_type, text })
+    for (const line of lines) assert.ok(declared.has(line), `undeclared: ${line}`)
+    const validate = response.status < 400 && content_type.startsWith('application/json') ? schemas.get(response.status) : null
+    if (validate) assert.ok(validate(JSON.parse(text)), JSON.stringify(validate.errors))
+  })
+  await fc.assert(property, {
+    seed,
+    numRuns: RUNS_MAX,
+    interruptAfterTimeLimit: ROUTE_MS,
+    markInterruptAsFailure: false,
+    endOnFailure: true,
+  })
+}

@@ -1,0 +1,45 @@
+import type { AppRoute } from '../../contract/route.ts'
+import { APP_ROUTES } from '../../contract/routes/app/all.ts'
+import { seeder, type Answer, type CallOptions, type World } from '../api/support.ts'
+import { idsOf, sampleOf } from './samples.ts'
+
+/** What a tenant has for every id that a path can name. */
+export type Ids = Record<string, string>
+
+/** One of everything of tenant a, with two rows for every list. */
+export async function ownIds(w: World): Promise<Ids> {
+  const workspace_id = await w.running('generated')
+  const suspended = await w.post(`/v1/workspaces/${workspace_id}/suspend`)
+  await w.cell.succeed(suspended.body.id)
+  for (const agent_label of ['one', 'two']) await w.post(`/v1/workspaces/${workspace_id}/tool-tokens`, { agent_label })
+  const { checkpoint } = seeder(w.database, w.clock, w.ids)
+  for (const label of ['one', 'two']) await checkpoint(workspace_id, { label })
+  await w.running('generated-2')
+  return { workspace_id, operation_id: suspended.body.id, organization_id: w.a.organization_id, project_id: w.a.project_id }
+}
+
+/** A member of a's organization and of one more, so that every list has two rows for them. */
+export async function memberOfTwo(w: World): Promise<string> {
+  const seeds = seeder(w.database, w.clock, w.ids)
+  const { id, token } = await seeds.person(w.a.organization_id, 'member')
+  const other = await seeds.tenant('other-of-member', await seeds.plan('other-of-member'))
+  const membership = { organization_id: other.organization_id, person_id: id, role: 'member' as const, created_at: w.clock.now() }
+  await w.database.superuser.insertInto('memberships').values(membership).execute()
+  return token
+}
+
+export const routesWithIds = APP_ROUTES.filter((route) => idsOf(route).length > 0)
+export const routesWithBody = APP_ROUTES.filter(({ method }) => method !== 'GET')
+
+/** Sends a request that nothing is wrong with but what the test does to it. */
+export function ask(w: World, route: AppRoute, ids: Ids = {}, { body, ...options }: Omit<CallOptions, 'body'> & { body?: object } = {}) {
+  const { method, path, json } = sampleOf(route, ids, body)
+  return w.call(method, path, { ...options, ...(json === undefined ? {} : { body: json }) })
+}
+
+/** `409 conflict/not_running`, or the status alone of what is no refusal. */
+export function said({ status, body }: Answer): string {
+  if (status < 400) return String(status)
+  const { code, details } = body.error
+  return `${status} ${code}${details?.reason === undefined ? '' : `/${details.reason}`}`
+}

@@ -1,0 +1,54 @@
+import assert from 'node:assert/strict'
+import { execFileSync } from 'node:child_process'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { sql } from 'kysely'
+import { declares, errorsOf } from '../../contract/route-errors.ts'
+import { APP_ROUTES } from '../../contract/routes/app/all.ts'
+import { seeder, world } from '../api/support.ts'
+import { SHARED_SERVER_VARIABLE, startTestServer } from '../support/postgres.ts'
+import { ask, said } from './app-world.ts'
+
+// A server of this file's own, since the others' must not stop.
+const server = await startTestServer()
+process.env[SHARED_SERVER_VARIABLE] = server.socket_dir
+
+test('every route that needs the database is 503 while it stands still, the others serve', async () => {
+  await using w = await world()
+  const signal = (name: NodeJS.Signals) => {
+    for (const pid of serverPids()) process.kill(pid, name)
+  }
+  signal('SIGSTOP')
+  try {
+    const answers = await Promise.all(APP_ROUTES.map(async (route) => [route.id, said(await ask(w, route))]))
+    const expected = APP_ROUTES.map((route) => [
+      route.id,
+      declares(errorsOf(route), 'dependency_unavailable', null) ? '503 dependency_unavailable' : '200',
+    ])
+    assert.deepEqual(answers, expected)
+  } finally {
+    signal('SIGCONT')
+  }
+})
+
+test('a database that is not what it should be is 500 with nothing of it told, on every route that asks it', async () => {
+  await using w = await world()
+  // The key is one that nobody has used: what is known of others would be believed for a while.
+  const { key } = await seeder(w.database, w.clock, w.ids).key(w.a.organization_id, w.a.project_id)
+  for (const table of ['api_keys', 'signing_keys']) {
+    await sql`alter table ${sql.table(table)} rename to ${sql.table(`${table}_lost`)}`.execute(w.database.superuser)
+  }
+  for (const route of APP_ROUTES.filter((each) => declares(errorsOf(each), 'dependency_unavailable', null))) {
+    const answer = await ask(w, route, {}, { as: key })
+    assert.deepEqual([route.id, said(answer), answer.body.error.retryable], [route.id, '500 internal_error', true])
+    assert.doesNotMatch(JSON.stringify(answer.body), /api_keys|signing_keys|relation/)
+  }
+})
+
+/** The postmaster and its children. */
+function serverPids(): number[] {
+  const [postmaster = ''] = readFileSync(join(server.socket_dir, '..', 'data', 'postmaster.pid'), 'utf8').split('\n')
+  const children = execFileSync('pgrep', ['-P', postmaster], { encoding: 'utf8' }).split('\n')
+  return [postmaster, ...children].filter((pid) => pid !== '').map(Number)
+}

@@ -1,0 +1,213 @@
+import assert from 'node:assert/strict'
+import type { Writable } from 'node:stream'
+import { after, before, beforeEach, describe, test } from 'node:test'
+import { LIMITS } from '../../contract/limits.ts'
+import { declares, errorsOf } from '../../contract/route-errors.ts'
+import { TOOLS, type CellRoute } from '../../contract/route.ts'
+import { CELL_ROUTES } from '../../contract/routes/cell/all.ts'
+import { createPlaces } from '../../service/cell/gateway/gate/places.ts'
+import type { WorkspaceEntry } from '../../service/cell/machines/table.ts'
+import { openBench, type Bench } from '../gateway/support/gateway.ts'
+import { callRoute, type CallOptions } from './gateway-call.ts'
+import { sampleOf } from './samples.ts'
+import { contentOfTables } from './tables.ts'
+
+const OTHER = '018f0000-0000-7000-8000-000000000001'
+const declaring = (code: string, reason: string | null = null) => CELL_ROUTES.filter((route) => declares(errorsOf(route), code, reason))
+
+/** Every route under one circumstance: what it says must be the same of all. */
+async function expectOf(routes: readonly CellRoute[], expected: string, send: (route: CellRoute) => Promise<string>): Promise<void> {
+  const said: [string, string][] = []
+  for (const route of routes) said.push([route.id, await send(route)])
+  assert.deepEqual(
+    said,
+    routes.map(({ id }) => [id, expected]),
+  )
+}
+
+describe('every route of the gateway', () => {
+  let bench: Bench
+  let good: WorkspaceEntry
+  before(async () => {
+    bench = await openBench()
+    good = bench.life.entry
+    await key({ tool_permissions: [...TOOLS] })
+  })
+  beforeEach(() => {
+    bench.table.entries.set(bench.workspace_id, good)
+    bench.agent.script = null
+    setUpgrade(null)
+  })
+  after(() => bench[Symbol.asyncDispose]())
+
+  const all = (expected: string, options: CallOptions = {}, routes = CELL_ROUTES) =>
+    expectOf(routes, expected, (route) => callRoute(bench, route, options))
+  /** What the agent does with a connection that is to become a terminal's. */
+  const setUpgrade = (upgrade: ((request: unknown, socket: Writable) => void) | null) => Object.assign(bench.agent, { upgrade })
+  const set = (change: Partial<WorkspaceEntry>) => bench.table.set(bench.workspace_id, change)
+  const key = (change: object) => bench.database.superuser.updateTable('api_keys').set(change).where('id', '=', bench.api_key_id).execute()
+
+  test('asks for a token', () => all('401 unauthenticated', { token: null }))
+  test('takes no API key', () => all('401 unauthenticated', { token: `sfk_a_${'b'.repeat(40)}` }))
+
+  test('T27: refuses a token of another workspace with 403, and touches neither it nor its machine', async () => {
+    const before = await contentOfTables(bench.database.superuser)
+    const seen = bench.agent.seen.length
+    await all('403 forbidden', { workspace_id: OTHER })
+    const token = await bench.token({ ws: OTHER })
+    bench.table.entries.set(OTHER, { ...good, id: OTHER })
+    await all('403 forbidden', { token })
+    bench.table.entries.delete(OTHER)
+    assert.deepEqual([await contentOfTables(bench.database.superuser), bench.agent.seen.length], [before, seen])
+  })
+
+  test('that is a WebSocket tells a plain request to ask for an upgrade', async () => {
+    for (const route of CELL_ROUTES.filter(({ websocket }) => websocket !== undefined)) {
+      const { path } = sampleOf(route, { workspace_id: bench.workspace_id })
+      const response = await fetch(`${bench.gateway.address}${path}`, {
+        headers: { authorization: `Bearer ${await bench.token({ tools: [...TOOLS] })}` },
+      })
+      assert.equal(response.status, 400, route.id)
+    }
+  })
+
+  test('refuses an id that is none', () => all('400 bad_request', { workspace_id: 'not-a-uuid' }))
+
+  test('refuses a token without its tool', async () => {
+    const routes = CELL_ROUTES.filter(({ tool }) => tool !== 'any')
+    const token = await bench.token({ tools: ['browser'] })
+    await expectOf(routes, '403 forbidden', async (route) =>
+      callRoute(bench, route, { token: route.tool === 'browser' ? await bench.token({ tools: ['exec'] }) : token }),
+    )
+  })
+
+  test('a workspace that is gone is 404, one that is deleted 401', async () => {
+    set({ deleted_at: new Date() })
+    await all('401 unauthenticated/revoked_workspace')
+    bench.table.entries.delete(bench.workspace_id)
+    await all('404 not_found')
+  })
+
+  test('the state of the workspace refuses it before the request is looked at', async () => {
+    set({ machine: null })
+    await all('503 dependency_unavailable')
+    // Not suspended: that is answered from the disk where a route reads files (tests/gateway/disk-reads.test.ts).
+    set({ observed_state: 'failed' })
+    await all('409 workspace_not_running')
+    set({ hold: { operation_id: OTHER, operation_kind: 'suspend', gate: 'closed' } })
+    await all('409 workspace_busy')
+    set({ ownership_epoch: 4 })
+    await all('409 stale_epoch')
+    set({ here: false, cell_id: OTHER })
+    await all('409 conflict/stale_endpoint')
+    set({ tokens_revoked_before: new Date(Date.now() + 1000) })
+    await all('401 unauthenticated/revoked_watermark')
+  })
+
+  test('a gateway that lost its database serves nothing', async () => {
+    bench.table.lost_ms = LIMITS.revocation_seconds_max * 1000
+    await all('503 service_unavailable')
+    bench.table.lost_ms = 0
+  })
+
+  test('whatever nobody foresaw is 500', async () => {
+    const get = bench.table.get
+    bench.table.get = () => {
+      throw new Error('unforeseen')
+    }
+    await all('500 internal_error')
+    bench.table.get = get
+  })
+
+  test('refuses bodies that are not its own', async () => {
+    const parsed = CELL_ROUTES.filter(({ method, body }) => method !== 'GET' && body !== 'bytes')
+    const headers = { 'content-type': 'application/json' }
+    await all('400 bad_request', { body: '{', headers }, parsed)
+    await all('400 bad_request', { body: '', headers }, parsed)
+    await all('400 bad_request', { body: '{}', headers: { 'content-type': 'text/plain' } }, parsed)
+    await all('400 bad_request', { body: '{"nonsense":1}', headers }, parsed)
+    await all('422 validation_failed', { body: '[]', headers }, parsed)
+    const takes = declaring('payload_too_large').filter(({ method }) => method !== 'GET')
+    await expectOf(takes, '413 payload_too_large', (route) =>
+      callRoute(bench, route, { body: ' '.repeat((route.body_bytes_max ?? LIMITS.json_body_bytes_max) + 1), headers }),
+    )
+  })
+
+  test('what a guest refuses in its own name is passed on, without a reason that it has no say in', async () => {
+    const say = (status: number, code: string, reason: string) => {
+      const body = JSON.stringify({ code, reason, message: 'No' })
+      const head = `HTTP/1.1 ${status} No\r\ncontent-type: application/json\r\ncontent-length: ${body.length}\r\nconnection: close\r\n\r\n`
+      bench.agent.script = (_request, response) => void response.writeHead(status, { 'content-type': 'application/json' }).end(body)
+      setUpgrade((_request, socket) => socket.end(head + body))
+    }
+    say(409, 'conflict', 'stale_endpoint')
+    await all('409 conflict', {}, declaring('conflict'))
+    for (const reason of ['disk_full', 'too_many_sessions']) {
+      say(429, 'rate_limited', reason)
+      await all(`429 rate_limited/${reason}`, {}, declaring('rate_limited', reason))
+    }
+    say(404, 'not_found', 'session_not_found')
+    await all('404 not_found/session_not_found', {}, declaring('not_found', 'session_not_found'))
+    say(409, 'conflict', 'host_feature_unavailable')
+    await all('409 conflict/host_feature_unavailable', {}, declaring('conflict', 'host_feature_unavailable'))
+    say(409, 'conflict', 'output_expired')
+    const sockets = declaring('conflict', 'output_expired').filter(({ websocket }) => websocket !== undefined)
+    await all('409 conflict/output_expired', {}, sockets)
+  })
+
+  test('a machine that cannot be asked, does not answer or breaks off is told as such', async () => {
+    const asking = declaring('timeout')
+    bench.agent.script = (request) => void request.socket.destroy()
+    const changes = declaring('conflict', 'operation_interrupted').filter(({ method }) => method !== 'GET')
+    await all('409 conflict/operation_interrupted', {}, changes)
+    bench.agent.script = (_request, response) => void response.writeHead(200).end('nonsense')
+    await all(
+      '500 internal_error',
+      {},
+      asking.filter((route) => route.answers[200]?.schema !== undefined && route.id !== 'exec.output'),
+    )
+    bench.agent.script = () => undefined
+    const silent = await Promise.all(asking.map(async (route) => [route.id, await callRoute(bench, route)]))
+    assert.deepEqual(
+      silent,
+      asking.map(({ id }) => [id, '504 timeout']),
+    )
+  })
+
+  test('a key that is revoked or lost a tool takes its tokens with it', async () => {
+    await key({ tool_permissions: ['git'] })
+    const token = await bench.token({ tools: ['exec'] })
+    await until(
+      async () => (await callRoute(bench, CELL_ROUTES[0] as CellRoute, { token })) === '401 unauthenticated/revoked_api_key_tools',
+    )
+    await all('401 unauthenticated/revoked_api_key_tools', { token })
+    await key({ revoked_at: new Date() })
+    await until(async () => (await callRoute(bench, CELL_ROUTES[0] as CellRoute, { token })) === '401 unauthenticated/revoked_api_key')
+    await all('401 unauthenticated/revoked_api_key', { token })
+  })
+})
+
+test('every route of the gateway is refused with 429 when its workspace has no place left, and with 503 on the way down', async () => {
+  await using full = await openBench({ places: createPlaces({ calls: 0, streams: 0, all_streams: 0 }) })
+  await full.database.superuser
+    .updateTable('api_keys')
+    .set({ tool_permissions: [...TOOLS] })
+    .execute()
+  const browser = declaring('conflict', 'guest_feature_unavailable').slice(0, 1)
+  await until(async () => (await callRoute(full, browser[0] as CellRoute)) === '429 rate_limited')
+  await expectOf(CELL_ROUTES, '429 rate_limited', (route) => callRoute(full, route))
+  full.gateway.drain()
+  await expectOf(CELL_ROUTES, '503 service_unavailable/draining', (route) => callRoute(full, route))
+})
+
+test('a stream is refused with 503 when the cell has no place left', async () => {
+  await using full = await openBench({ places: createPlaces({ calls: 9, streams: 9, all_streams: 0 }) })
+  await expectOf(declaring('service_unavailable', 'too_many_streams'), '503 service_unavailable/too_many_streams', (route) =>
+    callRoute(full, route),
+  )
+})
+
+async function until(holds: () => Promise<boolean>): Promise<void> {
+  for (let tries = 0; tries < 500; tries++) if (await holds()) return
+  assert.fail('it never came true')
+}

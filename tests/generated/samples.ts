@@ -1,0 +1,92 @@
+import type { Route } from '../../contract/route.ts'
+
+interface Schema {
+  type?: string | string[]
+  enum?: unknown[]
+  const?: unknown
+  default?: unknown
+  format?: string
+  pattern?: string
+  minLength?: number
+  minItems?: number
+  minimum?: number
+  items?: Schema
+  anyOf?: Schema[]
+  properties?: Record<string, Schema>
+  required?: string[]
+}
+
+/** Values that mean something to the service, by the name of their property. */
+const NAMED: Record<string, unknown> = {
+  template: 'base',
+  path: '/home/user/sample',
+  from: '/home/user/sample',
+  to: '/home/user/moved',
+  argv: ['true'],
+  signal: 'SIGTERM',
+  url: 'https://git.test/sample.git',
+  session_id: 'sample',
+  pid: '2',
+  idle_policy: 'never',
+}
+/** Properties that a body cannot do without although its schema lets each be absent. */
+const NEEDED: Record<string, object> = { 'files.patch': { content: 'text' } }
+const ID = '018f0000-0000-7000-8000-000000000001'
+/** Tried in turn against a pattern. */
+const WORDS = ['sample', 'never', '0644', 'a'.repeat(64), '/home/user/sample', 'SIGTERM', 'QQ==']
+
+/** The smallest request body, query or set of path parameters that a schema accepts. Throws when it finds none. */
+export function sample(schema: unknown, name = ''): unknown {
+  const of = schema as Schema
+  if (Object.hasOwn(NAMED, name)) return NAMED[name]
+  if (of.enum) return of.enum[0]
+  if ('const' in of) return of.const
+  if (of.anyOf) return sample(of.anyOf[0], name)
+  switch (Array.isArray(of.type) ? of.type[0] : of.type) {
+    case 'object':
+      return Object.fromEntries((of.required ?? []).map((property) => [property, sample(of.properties?.[property], property)]))
+    case 'array':
+      return Array.from({ length: of.minItems ?? 0 }, () => sample(of.items))
+    case 'integer':
+    case 'number':
+      return of.default ?? of.minimum ?? 0
+    case 'boolean':
+      return of.default ?? false
+    case 'string':
+      return text(of, name)
+    default:
+      throw new Error(`there is no sample of ${name}: ${JSON.stringify(schema)}`)
+  }
+}
+
+function text({ format, pattern, minLength = 0 }: Schema, name: string): string {
+  if (format === 'uuid') return ID
+  if (format === 'date-time') return '2026-01-01T00:00:00.000Z'
+  const found = WORDS.find((word) => word.length >= minLength && (pattern === undefined || new RegExp(pattern, 'u').test(word)))
+  if (found === undefined) throw new Error(`no word fits ${name}: ${pattern ?? ''}`)
+  return found
+}
+
+export interface Sampled {
+  method: string
+  /** With the query that the route cannot do without. */
+  path: string
+  json?: unknown
+  bytes?: Uint8Array
+}
+
+/** A request that nothing is wrong with; `ids` are the path parameters that a test has. */
+export function sampleOf(route: Route, ids: Record<string, string> = {}, body?: object): Sampled {
+  const params = { ...(route.params === undefined ? {} : (sample(route.params) as Record<string, string>)), ...ids }
+  const query = route.query === undefined ? {} : (sample(route.query) as Record<string, unknown>)
+  const search = new URLSearchParams(Object.entries(query).map(([name, value]): [string, string] => [name, String(value)])).toString()
+  const path = route.path.replaceAll(/\{(\w+)\}/g, (_, name: string) => params[name] ?? ID) + (search === '' ? '' : `?${search}`)
+  if (route.body === 'bytes') return { method: route.method, path, bytes: Buffer.from('bytes') }
+  if (route.body === undefined) return { method: route.method, path }
+  return { method: route.method, path, json: { ...(sample(route.body) as object), ...NEEDED[route.id], ...body } }
+}
+
+/** Names of the ids in a route's path. */
+export function idsOf(route: Route): string[] {
+  return [...route.path.matchAll(/\{(\w+)\}/g)].map(([, name]) => name ?? '')
+}

@@ -1,0 +1,67 @@
+import assert from 'node:assert/strict'
+import { after, before, test } from 'node:test'
+import { errorsOf } from '../../contract/route-errors.ts'
+import { APP_ROUTES } from '../../contract/routes/app/all.ts'
+import { seeder, world, type Tenant, type World } from '../api/support.ts'
+import { said } from './app-world.ts'
+import { contentOfTables } from './tables.ts'
+
+let w: World
+before(async () => {
+  w = await world()
+})
+after(() => w[Symbol.asyncDispose]())
+
+const starts = APP_ROUTES.filter(({ errors }) => 'entitlement_required' in errors)
+
+/** A tenant of a plan of its own with a running and a suspended workspace. */
+async function tenant(slug: string): Promise<Tenant & { plan_id: string; start: Record<string, () => ReturnType<World['call']>> }> {
+  const seeds = seeder(w.database, w.clock, w.ids)
+  const plan_id = await seeds.plan(slug)
+  const made = await seeds.tenant(slug, plan_id)
+  const as = made.key
+  const opened = async (key: string) => {
+    const { body } = await w.open(key, {}, { as })
+    await w.cell.succeed(body.operation.id)
+    return body.workspace.id as string
+  }
+  const [running, sleeping] = [await opened('running'), await opened('sleeping')]
+  await w.cell.succeed((await w.post(`/v1/workspaces/${sleeping}/suspend`, undefined, { as })).body.id)
+  const start = {
+    'workspaces.open': () => w.open('new', {}, { as }),
+    'workspaces.resume': () => w.post(`/v1/workspaces/${sleeping}/resume`, {}, { as }),
+    'workspaces.fork': () => w.post(`/v1/workspaces/${running}/fork`, { key: 'fork' }, { as }),
+  }
+  return { ...made, plan_id, start }
+}
+
+for (const route of starts) {
+  const reasonsOf = (code: string) => (errorsOf(route)[code] ?? []).filter((reason) => reason !== null)
+
+  test(`${route.id} is refused by every state of a plan that refuses starts, and changes nothing`, async () => {
+    const { plan_id, organization_id, start } = await tenant(route.id)
+    const send = start[route.id]
+    assert.ok(send, `say how ${route.id} starts something`)
+    const plans = w.database.superuser.updateTable('plans').where('id', '=', plan_id)
+    const organizations = w.database.superuser.updateTable('organizations').where('id', '=', organization_id)
+    const refused = async (expected: string) => {
+      const before = await contentOfTables(w.database.superuser)
+      assert.equal(said(await send()), expected)
+      assert.deepEqual(await contentOfTables(w.database.superuser), before)
+    }
+    for (const reason of reasonsOf('entitlement_required')) {
+      await plans.set({ refuses_starts: reason }).execute()
+      await refused(`402 entitlement_required/${reason}`)
+    }
+    await plans.set({ refuses_starts: null }).execute()
+    for (const reason of reasonsOf('allowance_exhausted')) {
+      await organizations.set({ allowance_exhausted: reason }).execute()
+      await refused(`402 allowance_exhausted/${reason}`)
+    }
+    await organizations.set({ allowance_exhausted: null }).execute()
+    await plans.set({ concurrent_workspaces: 1 }).execute()
+    await refused('403 quota_exceeded')
+    await plans.set({ concurrent_workspaces: null }).execute()
+    assert.equal(said(await send()), '202')
+  })
+}

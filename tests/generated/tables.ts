@@ -1,0 +1,22 @@
+import { sql } from 'kysely'
+import type { Db } from '../../service/db/database.ts'
+
+/** Counts and memories of requests: they are no effect of one. */
+const NOT_EFFECTS = new Set(['idempotency_entries', 'rate_buckets'])
+
+/** Every table by its content: two equal answers mean that nothing was written between them. */
+export async function contentOfTables(db: Db, apart: readonly string[] = []): Promise<Record<string, string>> {
+  const { rows } = await sql<{ name: string }>`
+    select table_name as name from information_schema.tables where table_schema = 'public' and table_type = 'BASE TABLE' order by 1`.execute(
+    db,
+  )
+  const content: Record<string, string> = {}
+  for (const { name } of rows.filter((row) => !NOT_EFFECTS.has(row.name) && !apart.includes(row.name))) {
+    const read = await sql<{ content: string }>`
+      select count(*) || ' ' || coalesce(md5(string_agg(t::text, ',' order by t::text)), '') as content from ${sql.table(name)} t`.execute(
+      db,
+    )
+    content[name] = read.rows[0]?.content ?? ''
+  }
+  return content
+}

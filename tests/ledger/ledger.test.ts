@@ -1,0 +1,108 @@
+import assert from 'node:assert/strict'
+import { readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { APP_REASONS, CELL_REASONS, APP_CODES, CELL_CODES } from '../../contract/errors.ts'
+import { errorsOf } from '../../contract/route-errors.ts'
+import type { Route } from '../../contract/route.ts'
+import { PENDING_CODES, SPECIFIED, type Closed } from './closed-sets.ts'
+import { EXCEPTIONS } from './exceptions.ts'
+import { declaredLines, ROUTES } from './lines.ts'
+import { OBSERVED_VARIABLE, WHOLE_VARIABLE } from './observations.ts'
+import { PENDING_LINES } from './pending.ts'
+
+const EXCEPTIONS_MAX = 20
+const declared = new Set(declaredLines())
+
+test('every answer that the contract declares was observed by a test, or is listed with what it waits for', (t) => {
+  const directory = process.env[OBSERVED_VARIABLE]
+  if (directory === undefined || process.env[WHOLE_VARIABLE] === undefined) {
+    t.skip('only a part of the suite ran: the ledger is judged by a whole `npm test`')
+    return
+  }
+  const observed = new Set(readdirSync(directory).flatMap((file) => readFileSync(join(directory, file), 'utf8').trim().split('\n')))
+  const missing = [...declared].filter((line) => !observed.has(line))
+  const excepted = EXCEPTIONS.flatMap(({ line }) => matching(line, declared))
+  const pending = Object.values(PENDING_LINES).flatMap((lines) => lines.flatMap((line) => matching(line, missing)))
+  const listed = new Set([...excepted, ...pending])
+  assert.deepEqual(
+    {
+      observed_undeclared: [...observed].filter((line) => !declared.has(line)).sort(),
+      not_observed: missing.filter((line) => !listed.has(line)).sort(),
+      observed_exceptions: excepted.filter((line) => observed.has(line)).sort(),
+      pending_that_wait_for_nothing: Object.values(PENDING_LINES).flatMap((lines) =>
+        lines.filter((line) => matching(line, missing).length === 0),
+      ),
+    },
+    { observed_undeclared: [], not_observed: [], observed_exceptions: [], pending_that_wait_for_nothing: [] },
+  )
+})
+
+test('exceptions are few, have their reasons, and name what is declared', () => {
+  assert.ok(EXCEPTIONS.length <= EXCEPTIONS_MAX, `${EXCEPTIONS.length}`)
+  for (const { line, because } of EXCEPTIONS) {
+    assert.ok(because.length > 0, line)
+    assert.ok(matching(line, declared).length > 0, `${line} is not declared`)
+  }
+})
+
+test('every code and reason of the specification is declared by a route or waits for a feature, never both', () => {
+  for (const surface of ['app', 'cell'] as const) {
+    const answered = closedOf(ROUTES.filter((route) => route.surface === surface))
+    const pending = new Set(Object.values(PENDING_CODES[surface]).flatMap(pendingNames))
+    const specified = namesOf(SPECIFIED[surface])
+    assert.deepEqual(
+      {
+        forgotten: specified.filter((name) => !answered.has(name) && !pending.has(name)),
+        pending_but_answered: [...pending].filter((name) => answered.has(name)),
+        pending_but_unspecified: [...pending].filter((name) => !specified.includes(name)),
+        answered_but_unspecified: [...answered].filter((name) => !specified.includes(name)),
+      },
+      { forgotten: [], pending_but_answered: [], pending_but_unspecified: [], answered_but_unspecified: [] },
+      surface,
+    )
+  }
+})
+
+test('the contract names no code and no reason beside those of the specification', () => {
+  const contract = {
+    app: [...Object.keys(APP_CODES), ...namesOf(APP_REASONS).filter((name) => name.includes('/'))],
+    cell: [...Object.keys(CELL_CODES), ...namesOf(CELL_REASONS).filter((name) => name.includes('/'))],
+  }
+  for (const surface of ['app', 'cell'] as const) {
+    const specified = new Set(namesOf(SPECIFIED[surface]))
+    assert.deepEqual(
+      contract[surface].filter((name) => !specified.has(name)),
+      [],
+      surface,
+    )
+  }
+})
+
+/** Lines that an entry of a list means. */
+function matching(entry: string, lines: Iterable<string>): string[] {
+  if (!entry.startsWith('* ')) return [...lines].filter((line) => line === entry)
+  const answer = entry.slice(1)
+  return [...lines].filter((line) => line.slice(line.indexOf(' ')) === answer)
+}
+
+/** `conflict` and `conflict/not_running` of all that routes declare. */
+function closedOf(routes: readonly Route[]): Set<string> {
+  return new Set(
+    routes.flatMap((route) =>
+      Object.entries(errorsOf(route)).flatMap(([code, reasons]) => [
+        code,
+        ...reasons.filter((reason) => reason !== null).map((reason) => `${code}/${reason}`),
+      ]),
+    ),
+  )
+}
+
+/** A code with reasons waits for those alone: it may be answered without them, or with others. */
+function pendingNames(closed: Closed): string[] {
+  return namesOf(closed).filter((name) => name.includes('/') || closed[name]?.length === 0)
+}
+
+function namesOf(closed: Closed): string[] {
+  return Object.entries(closed).flatMap(([code, reasons]) => [code, ...(reasons ?? []).map((reason) => `${code}/${reason}`)])
+}

@@ -1,0 +1,72 @@
+import { APP_CODES, CELL_CODES, type CodeRule } from '../../contract/errors.ts'
+import { lineOf, ROUTES } from './lines.ts'
+
+/** Names the folder into which every test process writes what it observed. */
+export const OBSERVED_VARIABLE = 'BERTH_TEST_OBSERVED'
+/** Set when nothing of the suite was left out: only then can the ledger be complete. */
+export const WHOLE_VARIABLE = 'BERTH_TEST_WHOLE'
+
+/** One answer as a client saw it. */
+export interface Exchange {
+  method: string
+  /** With its query. */
+  path: string
+  status: number
+  content_type: string
+  /** The body of a refusal, the end of a stream of events, a message of a WebSocket; else ''. */
+  text: string
+}
+
+const PATTERNS = ROUTES.map((route) => ({
+  route,
+  pattern: new RegExp(`^${route.path.replaceAll('.', '\\.').replaceAll(/\{\w+\}/g, '[^/]+')}$`),
+}))
+
+export function streamsEvents(content_type: string): boolean {
+  return /^(application\/x-ndjson|text\/event-stream|websocket)/.test(content_type)
+}
+
+/** The lines of the ledger that an answer is; none when it is no declared route's, or not of our making. */
+export function observedLines({ method, path, status, content_type, text }: Exchange): string[] {
+  const pathname = path.split('?', 1)[0] ?? ''
+  // /v1/workspaces/open also fits the pattern of an id: the route without parameters comes first.
+  const found = PATTERNS.filter(({ route, pattern }) => route.method === method && pattern.test(pathname)).sort(
+    (a, b) => a.route.path.split('{').length - b.route.path.split('{').length,
+  )[0]
+  if (found === undefined) return []
+  const { route } = found
+  if (status < 400) {
+    const ended = streamsEvents(content_type) ? errorEvent(text) : null
+    return [lineOf(route, status), ...(ended === null ? [] : [lineOf(route, statusOf(route.surface, ended.code, content_type), ended)])]
+  }
+  // Without an upgrade there is no socket to be told on: such a refusal has its own status, and is no answer of the route's.
+  if (route.websocket !== undefined) return []
+  const error = envelope(text)
+  return [error === null ? lineOf(route, status) : lineOf(route, status, error)]
+}
+
+interface Told {
+  code: string
+  reason: string | null
+}
+
+/** A refusal in a stream has the status that its code has elsewhere; of a WebSocket it is the close code. */
+function statusOf(surface: 'app' | 'cell', code: string, content_type: string): number {
+  const codes: Partial<Record<string, CodeRule>> = surface === 'app' ? APP_CODES : CELL_CODES
+  return (codes[code]?.status ?? 0) + (content_type === 'websocket' ? 4000 : 0)
+}
+
+function errorEvent(text: string): Told | null {
+  const lines = text.split('\n').filter((line) => line.includes('"type":"error"'))
+  const last = lines.at(-1)
+  return last === undefined ? null : envelope(last.slice(last.indexOf('{')))
+}
+
+function envelope(text: string): Told | null {
+  try {
+    const { error } = JSON.parse(text) as { error: { code: string; details?: { reason?: string } } }
+    return { code: error.code, reason: error.details?.reason ?? null }
+  } catch {
+    return null // HEAD has no body; what is cut is not an envelope
+  }
+}

@@ -1,0 +1,73 @@
+// `npm run schemathesis`: both surfaces of a real service against the description that it serves.
+import { spawnSync } from 'node:child_process'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { createClient } from '../support/client.ts'
+import { startService } from '../support/service.ts'
+
+const CHECKS = [
+  'not_a_server_error',
+  'status_code_conformance',
+  'content_type_conformance',
+  'response_headers_conformance',
+  'response_schema_conformance',
+]
+const EXAMPLES = 40
+
+interface Run {
+  name: string
+  url: string
+  tag: 'app' | 'cell'
+  token: string
+  /** Path parameters that exist; the others are made up. */
+  ids: Record<string, string>
+  without?: string[]
+}
+
+const command = process.env['BERTH_SCHEMATHESIS']
+if (command === undefined) throw new Error('Run it as `npm run schemathesis`')
+const service = await startService({ settings: { slots: 1, shells: 1 } })
+const folder = mkdtempSync(join(tmpdir(), 'berth-schemathesis-'))
+try {
+  const failed = (await runsOf()).filter((run) => !succeeds(run)).map(({ name }) => name)
+  console.log(failed.length === 0 ? 'Schemathesis finds nothing.' : `Schemathesis found something: ${failed.join(', ')}`)
+  process.exitCode = failed.length === 0 ? 0 : 1
+} finally {
+  rmSync(folder, { recursive: true, force: true })
+  await service.stop()
+}
+
+async function runsOf(): Promise<Run[]> {
+  const client = createClient(service.base_url, service.api_key)
+  const { body: me } = await client.api<{ api_key: { organization_id: string; project_id: string } }>('/v1/me')
+  const kept = await client.open('kept')
+  const tools = await client.open('tools')
+  const { organization_id, project_id } = me.api_key
+  const app = { url: service.base_url, tag: 'app' as const, token: service.api_key }
+  const own = { organization_id, project_id, workspace_id: kept.id, operation_id: kept.operation_id ?? '' }
+  return [
+    { name: 'application API with ids that are made up', ...app, ids: {} },
+    { name: 'application API with its own ids', ...app, ids: own, without: ['workspaces.delete', 'workspaces.close'] },
+    { name: 'gateway', url: tools.endpoint, tag: 'cell', token: tools.token, ids: { workspace_id: tools.id } },
+  ]
+}
+
+function succeeds({ name, url, tag, token, ids, without = [] }: Run): boolean {
+  console.log(`\n== ${name}`)
+  const settings = join(folder, `${tag}.toml`)
+  const parameters = Object.entries(ids).map(([id, value]) => `"path.${id}" = "${value}"`)
+  writeFileSync(settings, `[parameters]\n${parameters.join('\n')}\n`)
+  const { status } = spawnSync(
+    command ?? '',
+    [
+      ['--config-file', settings, 'run', `${service.base_url}/v1/openapi.json`, '--url', url, '--include-tag', tag],
+      without.flatMap((id) => ['--exclude-operation-id', id]),
+      ['--header', `Authorization: Bearer ${token}`, '--checks', CHECKS.join(','), '--max-examples', String(EXAMPLES)],
+      ['--suppress-health-check', 'all', '--request-timeout', '30', '--no-color', '--continue-on-failure'],
+      ['--generation-database', 'none', '--warnings', 'off', ...process.argv.slice(2)],
+    ].flat(),
+    { cwd: folder, stdio: 'inherit' },
+  )
+  return status === 0
+}

@@ -1,0 +1,100 @@
+import { once } from 'node:events'
+import { WebSocket, type ClientOptions } from 'ws'
+
+/** One event as a client of an attach route reads it. */
+export interface AttachEvent {
+  type: 'output' | 'exit' | 'heartbeat' | 'error'
+  stream?: 'stdout' | 'stderr'
+  offset?: number
+  data?: string
+  error?: {
+    code: string
+    message: string
+    request_id: string
+    retryable: boolean
+    operation_id?: string
+    details?: Record<string, unknown>
+  }
+  [field: string]: unknown
+}
+
+export interface Closed {
+  code: number
+  reason: string
+}
+
+/** A client of an attach route: events come one by one, and are never lost before they are asked for. */
+export interface Attached extends AsyncIterable<AttachEvent> {
+  socket: WebSocket
+  /** Headers of the handshake's answer. */
+  headers: Record<string, string | string[] | undefined>
+  say(message: unknown): void
+  /** undefined: it was closed, and everything was read. */
+  next(): Promise<AttachEvent | undefined>
+  /** Reads until the text that was printed from here on fits, and returns that text. */
+  until(fits: RegExp): Promise<string>
+  /** Reads all that is left. */
+  rest(): Promise<AttachEvent[]>
+  closed: Promise<Closed>
+}
+
+export async function attach(url: string, options: { token?: string; protocols?: string[]; ws?: ClientOptions } = {}): Promise<Attached> {
+  const headers = options.token === undefined ? {} : { authorization: `Bearer ${options.token}` }
+  const socket = new WebSocket(url.replace(/^http/, 'ws'), options.protocols ?? [], {
+    ...options.ws,
+    headers: { ...headers, ...options.ws?.headers },
+  })
+  const events: AttachEvent[] = []
+  const waiting: ((event: AttachEvent | undefined) => void)[] = []
+  let over = false
+  const give = (event: AttachEvent | undefined) => {
+    const reader = waiting.shift()
+    if (reader) reader(event)
+    else if (event) events.push(event)
+  }
+  socket.on('message', (data: Buffer) => give(JSON.parse(data.toString()) as AttachEvent))
+  const closed = new Promise<Closed>((resolve) => {
+    socket.once('close', (code, reason) => {
+      over = true
+      while (waiting.length > 0) give(undefined)
+      resolve({ code, reason: reason.toString() })
+    })
+  })
+  let answered: Attached['headers'] = {}
+  socket.once('upgrade', (response) => (answered = response.headers))
+  await once(socket, 'open')
+  socket.on('error', () => undefined) // a broken connection is a close with 1006
+  const next = () => {
+    const event = events.shift()
+    if (event || over) return Promise.resolve(event)
+    return new Promise<AttachEvent | undefined>((resolve) => waiting.push(resolve))
+  }
+  async function* all() {
+    for (let event = await next(); event !== undefined; event = await next()) yield event
+  }
+  return {
+    socket,
+    headers: answered,
+    say: (message) => socket.send(typeof message === 'string' || message instanceof Buffer ? message : JSON.stringify(message)),
+    next,
+    async until(fits) {
+      let text = ''
+      for await (const event of all()) {
+        if (event.type === 'error' || event.type === 'exit') throw new Error(`${JSON.stringify(event)} came before ${fits}: ${text}`)
+        text += printed(event)
+        if (fits.test(text)) return text
+      }
+      throw new Error(`The connection closed before ${fits}: ${text}`)
+    },
+    async rest() {
+      const left: AttachEvent[] = []
+      for await (const event of all()) left.push(event)
+      return left
+    },
+    closed,
+    [Symbol.asyncIterator]: all,
+  }
+}
+
+/** What an event printed. Latin-1, so that no byte is lost whatever it is part of. */
+export const printed = (event: AttachEvent) => (event.type === 'output' ? Buffer.from(event.data ?? '', 'base64').toString('latin1') : '')
