@@ -28,6 +28,12 @@ export function findWorkspaces(reads: Reader, who: Principal, filters: Filters, 
  */
 const ROWS_MAX = [11, LIMITS.page_size_default + 1, LIMITS.page_size_max + 1]
 
+/**
+ * In a `case`, which PostgreSQL does not look into. Bare, it reckons a known prefix by what is known of the keys and an unknown one by a
+ * two-hundredth of all rows: the kept plan looks dear, and it plans anew at every call, the longer the more it knows.
+ */
+const KEY_STARTS = 'case when starts_with(w.key, ?) then true else false end'
+
 /** The value of a condition that has none. */
 const NOTHING = Symbol('nothing')
 
@@ -48,7 +54,7 @@ function conditionsOf(who: Principal, filters: Filters, page: Page): Condition[]
     ...of('ip', 'w.project_id = ?', filters.project_id),
     ...of('s', 'w.observed_state = ?', filters.state),
     ...of('d', 'w.desired_state = ?', filters.desired_state),
-    ...of('k', 'starts_with(w.key, ?)', filters.key_prefix),
+    ...of('k', KEY_STARTS, filters.key_prefix),
     ...of('l', 'w.lifetime = ?', lifetime === 'any' ? null : lifetime),
     ...of('u', 'w.purpose = ?', purpose === 'any' ? null : purpose),
     ...of('v', 'w.deleted_at is null', showsDeleted(filters) ? null : NOTHING),
