@@ -30,6 +30,8 @@ export interface ApiConfig extends ProcessConfig {
   signing_keys_dir: string
   /** Of all callers together; 0: no limit. */
   edge_requests_per_minute: number
+  /** Whether new workspaces are layered where their template version supports it. */
+  layered_opens: boolean
 }
 
 export interface CellConfig extends ProcessConfig {
@@ -69,7 +71,12 @@ const PROCESS = {
 }
 const strict = { additionalProperties: false }
 const ApiFile = Type.Object(
-  { ...PROCESS, signing_keys_dir: Type.String({ minLength: 1 }), edge_requests_per_minute: Type.Integer({ minimum: 0 }) },
+  {
+    ...PROCESS,
+    signing_keys_dir: Type.String({ minLength: 1 }),
+    edge_requests_per_minute: Type.Integer({ minimum: 0 }),
+    layered_opens: Type.Boolean(),
+  },
   strict,
 )
 const CellFile = Type.Object({ ...PROCESS, cell_name: Type.String({ minLength: 1 }), hostd_socket: Type.String({ minLength: 1 }) }, strict)

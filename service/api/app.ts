@@ -13,6 +13,7 @@ export interface ApiConfig {
   database: DatabaseOptions
   signing_keys_dir: string
   edge_requests_per_minute: number
+  layered_opens: boolean
   log_level: 'debug' | 'info' | 'warn' | 'error'
 }
 

@@ -17,6 +17,8 @@ export interface ApiDeps {
   waits: Waits
   cells: Cells
   signer: Signer
+  /** Whether new workspaces keep their changes apart from their template, where its version supports that (App, open rule 9). */
+  layered_opens: boolean
   /** Keys the signatures of cursors. */
   cursor_secret: Buffer
   /** Public address of this API: the issuer of tool tokens. */

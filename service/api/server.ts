@@ -29,6 +29,8 @@ export interface ApiOptions {
   base_url: string
   /** Of all callers together; 0: no limit. */
   edge_requests_per_minute?: number
+  /** Absent: yes. */
+  layered_opens?: boolean
   clock: Clock
   ids: Ids
   logger: Logger
@@ -62,6 +64,7 @@ export async function openApi(options: ApiOptions): Promise<Api> {
     waits,
     cells: openCells(clock),
     signer: await openSigner({ directory: options.signing_keys_dir, db, listener, clock, logger }),
+    layered_opens: options.layered_opens ?? true,
     cursor_secret: secrets.cursor,
     base_url,
     openapi: Buffer.from(JSON.stringify(describe([...APP_ROUTES, ...CELL_ROUTES], base_url))),

@@ -21,6 +21,7 @@ test('the process serves, says that it is ready, and counts what it answers', as
     database: database.options('berth_api'),
     signing_keys_dir,
     edge_requests_per_minute: 0,
+    layered_opens: true,
     log_level: 'error',
   })
   try {

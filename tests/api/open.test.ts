@@ -201,6 +201,12 @@ test("an organization's own template wins over the platform's, and another's is 
   assert.equal((await w.open('foreign', { template: 'needy' }, { as: w.b.key })).status, 404)
 })
 
+test('with layered opens turned off a new workspace is a full copy, and one that is there stays what it is', async () => {
+  await using copies = await world({ layered_opens: false })
+  assert.equal((await copies.open('copied')).body.workspace.disk_layout, 'legacy')
+  assert.equal((await w.open('shared-layers')).body.workspace.disk_layout, 'layered')
+})
+
 test("a key belongs to the organization: another project's is 404, another organization's is free", async () => {
   const id = await w.running('shared')
   assert.equal((await w.open('shared', {}, { as: w.a2.key })).status, 404)

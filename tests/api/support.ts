@@ -69,7 +69,7 @@ export const SETTINGS: TemplateSettings = {
 }
 
 /** A whole API with two organizations, over a real PostgreSQL with its real roles; the cell's part is played by SQL. */
-export async function world(options: { check?: boolean; edge_requests_per_minute?: number } = {}): Promise<World> {
+export async function world(options: { check?: boolean; edge_requests_per_minute?: number; layered_opens?: boolean } = {}): Promise<World> {
   const database = await freshDatabase()
   const keys_dir = mkdtempSync(join(tmpdir(), 'berth-api-test-'))
   const clock: TestClock = {
@@ -89,6 +89,7 @@ export async function world(options: { check?: boolean; edge_requests_per_minute
       logger: pino({ level: process.env['BERTH_TEST_LOG'] ?? 'silent' }),
       validate_answers: options.check ?? true,
       edge_requests_per_minute: options.edge_requests_per_minute ?? 0,
+      layered_opens: options.layered_opens ?? true,
     })
     apis.push(api)
     return api.server.listen({ host: '127.0.0.1', port: 0 })

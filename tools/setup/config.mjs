@@ -77,8 +77,13 @@ function capacityOf(settings, { memory_mib, cpus }) {
 }
 
 export function apiConfig(settings) {
-  const { edge_requests_per_minute } = settings
-  return { ...processConfig(settings, 'api'), signing_keys_dir: layoutOf(settings).api_keys, edge_requests_per_minute }
+  const { edge_requests_per_minute, layered_opens } = settings
+  return {
+    ...processConfig(settings, 'api'),
+    signing_keys_dir: layoutOf(settings).api_keys,
+    edge_requests_per_minute,
+    layered_opens: layered_opens === 'yes',
+  }
 }
 
 export function cellConfig(settings) {

@@ -67,6 +67,11 @@ export const SETTINGS = {
     fallback: 0,
     about: 'requests of everybody together that an api serves; 0: no limit',
   },
+  layered_opens: {
+    parse: oneOf('yes', 'no'),
+    fallback: 'yes',
+    about: 'whether new workspaces share the layers of their template; no: each has a full copy on its disk',
+  },
   log_level: { parse: oneOf('debug', 'info', 'warn', 'error'), fallback: 'info', about: 'how much api and cell log' },
   runsc: { parse: path, fallback: '', about: 'a runsc to use; empty: built here' },
   hostd: { parse: path, fallback: '', about: 'a hostd to use; empty: built here' },

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/berth-dev/berth/machine/internal/cgroup"
+	"github.com/berth-dev/berth/machine/internal/layers"
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
@@ -67,7 +68,8 @@ func Open(config Config, groups *cgroup.Tree) (*Starter, error) {
 // Empty is a directory with nothing in it.
 func (s *Starter) Empty() string { return filepath.Join(s.config.Dir, "empty") }
 
-func (s *Starter) mountPoint() string { return filepath.Join(s.config.Dir, "root") }
+// MountPoint is where a namespace of its own may mount something for a moment.
+func (s *Starter) MountPoint() string { return filepath.Join(s.config.Dir, "root") }
 
 // Reader is one running process.
 type Reader struct {
@@ -100,7 +102,7 @@ func (s *Starter) launch(r *Reader, agent string, lower []string) error {
 		return err
 	}
 	defer socket.Close()
-	disk, err := mountNowhere(lower, s.mountPoint())
+	disk, err := layers.Detached(lower, s.MountPoint())
 	if err != nil {
 		return err
 	}
@@ -136,7 +138,7 @@ func (s *Starter) launch(r *Reader, agent string, lower []string) error {
 }
 
 func (s *Starter) setUp(r *Reader, answer *os.File) error {
-	line, err := json.Marshal(wire.DiskReaderSetup{MountPoint: s.mountPoint(), Key: r.Access.AgentKey, Epoch: r.Access.Epoch,
+	line, err := json.Marshal(wire.DiskReaderSetup{MountPoint: s.MountPoint(), Key: r.Access.AgentKey, Epoch: r.Access.Epoch,
 		IdleMS: s.config.Idle.Milliseconds()})
 	if err != nil {
 		return err

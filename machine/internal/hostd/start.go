@@ -23,7 +23,7 @@ func (h *Host) start(ctx context.Context, r wire.StartRequest) (wire.Machine, er
 		return wire.Machine{}, err
 	}
 	defer release()
-	lower, err := h.mountLayers(r.Layers)
+	lower, err := h.mountLayers(layersBelow(r))
 	if err != nil {
 		return wire.Machine{}, err
 	}
@@ -31,7 +31,7 @@ func (h *Host) start(ctx context.Context, r wire.StartRequest) (wire.Machine, er
 		return wire.Machine{}, because("start_failed", "The disk could not be made", err)
 	}
 	disk := attemptDisk(r.Fence)
-	if err := h.makeDisk(r, disk); err != nil {
+	if err := h.makeDisk(ctx, r, disk); err != nil {
 		return wire.Machine{}, because("start_failed", "The disk could not be made", err)
 	}
 	s, err := h.claimSlot(ctx, r, lower, disk)
@@ -52,7 +52,7 @@ func (h *Host) claimSlot(ctx context.Context, r wire.StartRequest, lower []strin
 	if err != nil {
 		return nil, err
 	}
-	claim := h.newClaim(r.Fence, disk, r.Layers, r.Resources)
+	claim := h.newClaim(r.Fence, disk, layersBelow(r), r.Resources)
 	claim.OOMKills = h.oomKills(s)
 	err = s.Update(func(record *engine.Record) { record.Kind, record.Size, record.Claim = engine.KindMachine, size, &claim })
 	if err := firstError(err, h.engine.Resize(s, size), h.points.at("start.mount")); err != nil {
@@ -96,8 +96,19 @@ func (h *Host) describeOr(s *engine.Sandbox, err error) (wire.Machine, error) {
 	return h.describe(s), nil
 }
 
-// mountLayers gives the mount points topmost first, as an overlay takes them.
+// layersBelow are those that stay below the disk: of a full copy none, in its checkpoints neither.
+func layersBelow(r wire.StartRequest) []string {
+	if r.FullCopy {
+		return []string{}
+	}
+	return r.Layers
+}
+
+// mountLayers gives the mount points topmost first, as an overlay takes them: of no layers an empty directory.
 func (h *Host) mountLayers(digests []string) ([]string, error) {
+	if len(digests) == 0 {
+		return []string{h.reads.starter.Empty()}, nil
+	}
 	var points []string
 	for _, digest := range digests {
 		point, err := h.layers.Mount(digest)
@@ -113,7 +124,7 @@ func (h *Host) mountLayers(digests []string) ([]string, error) {
 	return points, nil
 }
 
-func (h *Host) makeDisk(r wire.StartRequest, disk string) error {
+func (h *Host) makeDisk(ctx context.Context, r wire.StartRequest, disk string) error {
 	if err := h.pool.EnsureWorkspace(r.WorkspaceID, r.Resources.DiskGiB); err != nil {
 		return err
 	}
@@ -123,7 +134,10 @@ func (h *Host) makeDisk(r wire.StartRequest, disk string) error {
 		return err
 	}
 	if r.FromDisk == "" {
-		return h.pool.CreateDisk(r.WorkspaceID, disk)
+		if err := h.pool.CreateDisk(r.WorkspaceID, disk); err != nil || !r.FullCopy {
+			return err
+		}
+		return h.fillDisk(ctx, r.Layers, path)
 	}
 	from := h.pool.DiskPath(r.WorkspaceID, r.FromDisk)
 	if _, err := os.Stat(from); errors.Is(err, os.ErrNotExist) {

@@ -55,6 +55,8 @@ type StartRequest struct {
 	Resources Resources `json:"resources"`
 	Hostname  string    `json:"hostname"`
 	Layers    []string  `json:"layers"` // SHA-256 of EROFS images, lowest first
+	// FullCopy is a workspace whose disk holds all that the layers hold: a blank one is filled with it, and none is mounted below.
+	FullCopy bool `json:"full_copy,omitempty"`
 	// FromDisk names the disk to continue from; "" is a blank one. The attempt runs on a fresh snapshot of it,
 	// named Machine.Disk: the caller's commit moves its pointer there.
 	FromDisk string `json:"from_disk,omitempty"`

@@ -110,7 +110,8 @@ async function createWorkspace(deps: ApiDeps, tx: Tx, call: OpenCall, project: O
     template_version_id: version.id,
     observed_state: 'creating',
     lifetime,
-    disk_layout: version.layered ? 'layered' : 'legacy',
+    // App, open rule 9.
+    disk_layout: version.layered && deps.layered_opens ? 'layered' : 'legacy',
     caps,
     ceilings: ceilingsOf({ template: version.settings, caps, plan }),
     inputs,

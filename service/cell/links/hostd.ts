@@ -15,6 +15,8 @@ export interface StartRequest extends Fence {
   resources: Resources
   hostname: string
   layers: string[]
+  /** The disk holds all that the layers hold: a blank one is filled with it, and none is mounted below. */
+  full_copy?: boolean
   /** The disk to continue from; absent: a blank one. */
   from_disk?: string
 }

@@ -12,6 +12,7 @@ export function startRequest(fence: Fence, seen: MachineRow, from_disk: string |
     resources: seen.ceilings,
     hostname: hostnameOf(seen.id),
     layers: seen.layers,
+    ...(seen.disk_layout === 'legacy' ? { full_copy: true } : {}),
     ...(from_disk === null ? {} : { from_disk }),
   }
 }

@@ -43,6 +43,7 @@ export interface MachineRow {
   checkpoint_id: string | null
   ceilings: Resources
   grants: Resources | null
+  disk_layout: 'legacy' | 'layered'
   layers: string[]
   deleted_at: Date | null
 }
@@ -120,6 +121,7 @@ function machineRow(row: Selectable<Database['workspaces']> & { layers: string[]
       row.grant_cpu_millis === null || row.grant_memory_mib === null || row.grant_disk_gib === null
         ? null
         : { cpu_millis: row.grant_cpu_millis, memory_mib: row.grant_memory_mib, disk_gib: row.grant_disk_gib },
+    disk_layout: row.disk_layout,
     layers: row.layers,
     deleted_at: row.deleted_at,
   }
