@@ -4,10 +4,11 @@ import type { Route } from '../../contract/route.ts'
 import { compileAnswers } from '../../service/http/checks.ts'
 import { declaredLines } from '../ledger/lines.ts'
 import { observedLines } from '../ledger/observations.ts'
+import { testSeed } from '../support/seed.ts'
 import { requestsOf, type Fuzzed } from './requests.ts'
 
 /** Of one route; all routes together stay within the minute that a run may spend here. */
-const ROUTE_MS = 900
+const ROUTE_MS = 500
 const RUNS_MAX = 300
 /** A stream has no end while its command runs. */
 const ANSWER_MS = 2000
@@ -20,7 +21,7 @@ export async function fuzz(
 ): Promise<void> {
   const declared = new Set(declaredLines([route]))
   const schemas = compileAnswers(route)
-  const seed = Number(process.env['BERTH_TEST_SEED'] ?? Math.floor(Math.random() * 2 ** 31))
+  const seed = testSeed()
   const property = fc.asyncProperty(requestsOf(route, ids), async (request) => {
     const response = await send(request, AbortSignal.timeout(ANSWER_MS))
     const content_type = response.headers.get('content-type') ?? ''

@@ -29,7 +29,8 @@ export interface AgentConnections {
   close(): void
 }
 
-export const AGENT_DEADLINES = { connect_ms: 2000, header_ms: 30_000 }
+/** Of a connection, of an answer's head, and of the head of a call that has a time of its own. */
+export const AGENT_DEADLINES = { connect_ms: 2000, header_ms: 30_000, longest_ms: Infinity }
 /** The agent keeps idle connections for longer: the side that sends requests must be the one that closes. */
 const IDLE_MS = 60_000
 const HEADER_BYTES_MAX = 16 << 10

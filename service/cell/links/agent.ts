@@ -175,7 +175,7 @@ export interface OpenLink {
 /** One link that its caller closes. */
 export function openLink(machine: LiveMachine, deadlines = AGENT_DEADLINES): OpenLink {
   const connections = openConnections(machine, deadlines)
-  return { link: createLink(connections, deadlines.header_ms), close: connections.close }
+  return { link: createLink(connections, deadlines), close: connections.close }
 }
 
 export function createAgentLinks(deadlines = AGENT_DEADLINES): AgentLinks {
@@ -190,7 +190,7 @@ export function createAgentLinks(deadlines = AGENT_DEADLINES): AgentLinks {
       const known = open.get(name)
       if (known !== undefined) return known.link
       const connections = openConnections(machine, deadlines)
-      const link = createLink(connections, deadlines.header_ms)
+      const link = createLink(connections, deadlines)
       open.set(name, { link, connections })
       if (gone.aborted) end(name)
       else gone.addEventListener('abort', () => end(name), { once: true })
@@ -200,7 +200,7 @@ export function createAgentLinks(deadlines = AGENT_DEADLINES): AgentLinks {
   }
 }
 
-function createLink(connections: AgentConnections, answer_ms: number): AgentLink {
+function createLink(connections: AgentConnections, deadlines: typeof AGENT_DEADLINES): AgentLink {
   const started = createStartedStreams()
   const open = async (asked: AgentRequest) => {
     const response = await connections.send(asked)
@@ -218,7 +218,7 @@ function createLink(connections: AgentConnections, answer_ms: number): AgentLink
     (await ask({ method: 'POST', path, safe: false, body: json(body ?? {}) }, wanted)).body
   /** A call with a time of its own, which the agent keeps; the margin is for its answer. */
   const timed = (path: string, body: { timeout_ms: number }, signal: AbortSignal): AgentRequest => {
-    const answer_ms = body.timeout_ms + ANSWER_MARGIN_MS
+    const answer_ms = Math.min(body.timeout_ms + ANSWER_MARGIN_MS, deadlines.longest_ms)
     return { method: 'POST', path, safe: false, body: json(body), signal, answer_ms }
   }
   const work = async <T>(path: string, body: { timeout_ms: number }, signal: AbortSignal, wanted: Shape<T>, bytes_max?: number) =>
@@ -233,7 +233,7 @@ function createLink(connections: AgentConnections, answer_ms: number): AgentLink
       if (response.headers['content-type'] !== FRAMES_TYPE) {
         return { status, body: session.parse(await readJson(response, JSON_BYTES_MAX)) }
       }
-      const body = await readStarted(response, answer_ms, (record) => session.parse(wholeJson(record)))
+      const body = await readStarted(response, deadlines.header_ms, (record) => session.parse(wholeJson(record)))
       started.keep(exec.session_id, response)
       return { status, body }
     },

@@ -79,7 +79,7 @@ export async function openBench(options: { places?: Places } = {}): Promise<Benc
     endpoint: ENDPOINT,
     validate_answers: true,
     drain_ms: 300,
-    agent_deadlines: { connect_ms: 500, header_ms: 700 },
+    agent_deadlines: { connect_ms: 500, header_ms: 700, longest_ms: 2000 },
     ...options,
   })
   const token = (claims: Record<string, unknown> = {}, header: Record<string, unknown> = {}) =>
