@@ -89,7 +89,8 @@ const WORKSPACES = `
     ceiling_cpu_millis, ceiling_memory_mib, ceiling_disk_gib, cell_id, active_at, created_at, updated_at)
   select ('01900000-0000-7000-8000-' || lpad(to_hex(n), 12, '0'))::uuid, p.organization_id, p.id, 'scale-' || n, v.id, 'suspended', 'suspended',
     'persistent', 'processful', 'layered', 1000, 512, 4, c.id, t.at, t.at, t.at
-  from generate_series(1, $1::int) n, (select * from projects order by id limit 1) p, template_versions v, cells c, (select timestamptz '2024-06-01' as at) t`
+  from generate_series(1, $1::int) n, (select * from projects order by id limit 1) p,
+    (select * from template_versions order by id limit 1) v, cells c, (select timestamptz '2024-06-01' as at) t`
 const KEYS = `
   insert into workspace_keys (organization_id, project_id, key, workspace_id)
   select organization_id, project_id, key, id from workspaces where key like 'scale-%'`
