@@ -184,7 +184,7 @@ func (h *Host) finishCheckpoint(ctx context.Context, dir string, m manifest) (ma
 		return m, err
 	}
 	var err error
-	if m.Parts, err = digestParts(ctx, dir, engine.ImageFiles); err != nil {
+	if m.Parts, err = h.digestParts(ctx, dir, engine.ImageFiles); err != nil {
 		return m, err
 	}
 	if m.DiskUUID, err = subvolumeUUID(filepath.Join(dir, diskName)); err != nil {

@@ -3,34 +3,78 @@ package hostd
 import (
 	"bytes"
 	"context"
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/hmac"
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
 	"errors"
+	"hash"
 	"io"
 	"os"
 	"runtime"
+	"strings"
 	"sync"
 
 	"golang.org/x/sys/unix"
 )
 
 // The digest of an image's part follows its content alone, not how it lies on a disk, and costs nothing for what is zero: pages.img
-// is a sparse file as large as the guest's memory.
+// may be a sparse file as large as the guest's memory.
 //
 //	digest  = SHA-256(size ‖ digest of each segment of 16 MiB, in order)
-//	segment = SHA-256 over offset ‖ bytes of each block of 64 KiB in it that is not all zero
+//	segment = SHA-256 over offset ‖ tag of each block of 64 KiB in it that is not all zero
+//	tag     = GMAC of the block, with its offset as nonce, under a key that is the host's and the salt's
 //
-// Numbers are 8 bytes, big endian. Segments are computed side by side. Holes are skipped without reading.
+// Numbers are 8 bytes, big endian. Segments are computed side by side. Holes are skipped without reading. The blocks are not hashed with
+// SHA-256 themselves, because a processor without instructions for it does 0.3 GB/s, and 5 of GMAC (decision 21): the disk is faster.
+// Every digest has a salt of its own, so no key sees an offset twice.
 const (
 	digestSegment = 16 << 20
 	digestBlock   = 64 << 10
+	digestSalt    = 16
+	digestPrefix  = "gmac:" // then the salt, then the digest, in hex
 )
 
 var zeroBlock = make([]byte, digestBlock)
 
-// contentDigest reads the file through a descriptor of its own.
-func contentDigest(ctx context.Context, path string) (string, error) {
+// digester computes digests of one form and salt.
+type digester struct {
+	prefix string
+	tags   cipher.AEAD // nil: blocks as they are instead of their tags, in the digests of manifests without the prefix
+}
+
+func (h *Host) newDigester() (digester, error) {
+	salt := make([]byte, digestSalt)
+	rand.Read(salt)
+	return saltedDigester(h.key, hex.EncodeToString(salt))
+}
+
+// digesterOf is the one that an earlier digest was computed with.
+func (h *Host) digesterOf(digest string) (digester, error) {
+	rest, ok := strings.CutPrefix(digest, digestPrefix)
+	if !ok {
+		return digester{}, nil
+	}
+	salt, _, _ := strings.Cut(rest, ":")
+	return saltedDigester(h.key, salt)
+}
+
+func saltedDigester(key []byte, salt string) (digester, error) {
+	mac := hmac.New(sha256.New, key)
+	mac.Write([]byte("image|" + salt))
+	block, err := aes.NewCipher(mac.Sum(nil))
+	if err != nil {
+		return digester{}, err
+	}
+	tags, err := cipher.NewGCM(block)
+	return digester{prefix: digestPrefix + salt + ":", tags: tags}, err
+}
+
+// of reads the file through a descriptor of its own.
+func (d digester) of(ctx context.Context, path string) (string, error) {
 	file, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW, 0)
 	if err != nil {
 		return "", err
@@ -40,7 +84,7 @@ func contentDigest(ctx context.Context, path string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	segments, err := segmentDigests(ctx, file, info.Size())
+	segments, err := d.segments(ctx, file, info.Size())
 	if err != nil {
 		return "", err
 	}
@@ -49,10 +93,10 @@ func contentDigest(ctx context.Context, path string) (string, error) {
 	for _, segment := range segments {
 		whole.Write(segment)
 	}
-	return hex.EncodeToString(whole.Sum(nil)), nil
+	return d.prefix + hex.EncodeToString(whole.Sum(nil)), nil
 }
 
-func segmentDigests(ctx context.Context, file *os.File, size int64) ([][]byte, error) {
+func (d digester) segments(ctx context.Context, file *os.File, size int64) ([][]byte, error) {
 	digests := make([][]byte, (size+digestSegment-1)/digestSegment)
 	errs := make([]error, len(digests))
 	next := make(chan int)
@@ -64,7 +108,7 @@ func segmentDigests(ctx context.Context, file *os.File, size int64) ([][]byte, e
 			block := make([]byte, digestBlock)
 			for i := range next {
 				start := int64(i) * digestSegment
-				digests[i], errs[i] = segmentDigest(ctx, file, start, min(start+digestSegment, size), block)
+				digests[i], errs[i] = d.segment(ctx, file, start, min(start+digestSegment, size), block)
 			}
 		}()
 	}
@@ -76,35 +120,57 @@ func segmentDigests(ctx context.Context, file *os.File, size int64) ([][]byte, e
 	return digests, errors.Join(errs...)
 }
 
-func segmentDigest(ctx context.Context, file *os.File, start, end int64, block []byte) ([]byte, error) {
+func (d digester) segment(ctx context.Context, file *os.File, start, end int64, block []byte) ([]byte, error) {
 	hash := sha256.New()
+	hole := start // where the data that was found ends
 	for offset := start; offset < end; {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		data, err := unix.Seek(int(file.Fd()), offset, unix.SEEK_DATA)
-		if errors.Is(err, unix.ENXIO) {
-			break // nothing but a hole from here on
-		}
-		if err != nil {
-			return nil, err
-		}
-		// The block that the data begins in, whole: how the file system lays out its extents must not show.
-		offset = max(offset, data-data%digestBlock)
-		if offset >= end {
-			break
+		if offset >= hole {
+			data, after, err := nextData(file, offset)
+			if errors.Is(err, unix.ENXIO) {
+				break // nothing but a hole from here on
+			}
+			if err != nil {
+				return nil, err
+			}
+			// The block that the data begins in, whole: how the file system lays out its extents must not show.
+			offset, hole = max(offset, data-data%digestBlock), after
+			if offset >= end {
+				break
+			}
 		}
 		n := min(end-offset, digestBlock)
 		if _, err := io.ReadFull(io.NewSectionReader(file, offset, n), block[:n]); err != nil {
 			return nil, err
 		}
 		if !bytes.Equal(block[:n], zeroBlock[:n]) {
-			hash.Write(number(offset))
-			hash.Write(block[:n])
+			d.add(hash, offset, block[:n])
 		}
 		offset += n
 	}
 	return hash.Sum(nil), nil
+}
+
+func nextData(file *os.File, offset int64) (data, hole int64, err error) {
+	if data, err = unix.Seek(int(file.Fd()), offset, unix.SEEK_DATA); err != nil {
+		return 0, 0, err
+	}
+	hole, err = unix.Seek(int(file.Fd()), data, unix.SEEK_HOLE)
+	return data, hole, err
+}
+
+func (d digester) add(to hash.Hash, offset int64, block []byte) {
+	to.Write(number(offset))
+	if d.tags == nil {
+		to.Write(block)
+		return
+	}
+	var nonce [12]byte
+	binary.BigEndian.PutUint64(nonce[4:], uint64(offset))
+	var tag [16]byte
+	to.Write(d.tags.Seal(tag[:0], nonce[:], nil, block))
 }
 
 func number(value int64) []byte {

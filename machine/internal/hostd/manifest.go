@@ -58,7 +58,7 @@ type part struct {
 	Size int64  `json:"size"`
 	// StoredBytes is what lies on the disk, holes left out; a copy may store more or less.
 	StoredBytes int64  `json:"stored_bytes"`
-	Digest      string `json:"digest"` // contentDigest
+	Digest      string `json:"digest"` // of a digester
 	Inode       uint64 `json:"inode"`
 	CTimeNS     int64  `json:"ctime_ns"`
 }
@@ -134,7 +134,7 @@ func (h *Host) readManifest(workspace, id string) (manifest, error) {
 // verifyContent compares the parts and the disk with the manifest. A part is read only when it may have changed.
 func (h *Host) verifyContent(ctx context.Context, dir string, m manifest) error {
 	for _, expected := range m.Parts {
-		if err := verifyPart(ctx, dir, expected); err != nil {
+		if err := h.verifyPart(ctx, dir, expected); err != nil {
 			return corrupt(err)
 		}
 	}
@@ -148,7 +148,7 @@ func (h *Host) verifyContent(ctx context.Context, dir string, m manifest) error 
 	return nil
 }
 
-func verifyPart(ctx context.Context, dir string, expected part) error {
+func (h *Host) verifyPart(ctx context.Context, dir string, expected part) error {
 	path := filepath.Join(dir, expected.Name)
 	found, err := statPart(path)
 	if err != nil {
@@ -160,7 +160,11 @@ func verifyPart(ctx context.Context, dir string, expected part) error {
 	if found.Size != expected.Size {
 		return fmt.Errorf("%s has %d bytes, not %d", expected.Name, found.Size, expected.Size)
 	}
-	digest, err := contentDigest(ctx, path)
+	digester, err := h.digesterOf(expected.Digest)
+	if err != nil {
+		return err
+	}
+	digest, err := digester.of(ctx, path)
 	if err != nil {
 		return err
 	}
@@ -172,7 +176,7 @@ func verifyPart(ctx context.Context, dir string, expected part) error {
 
 // digestParts makes every file of an image durable and computes its digest at the same time: one waits for the disk, the other
 // for the processor.
-func digestParts(ctx context.Context, dir string, names []string) ([]part, error) {
+func (h *Host) digestParts(ctx context.Context, dir string, names []string) ([]part, error) {
 	parts, errs := make([]part, len(names)), make([]error, 2*len(names))
 	var work sync.WaitGroup
 	for i, name := range names {
@@ -184,7 +188,11 @@ func digestParts(ctx context.Context, dir string, names []string) ([]part, error
 		}()
 		go func() {
 			defer work.Done()
-			parts[i].Digest, errs[2*i+1] = contentDigest(ctx, path)
+			digester, err := h.newDigester()
+			if err == nil {
+				parts[i].Digest, err = digester.of(ctx, path)
+			}
+			errs[2*i+1] = err
 		}()
 	}
 	work.Wait()

@@ -2,6 +2,8 @@ package hostd
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"os"
 	"path/filepath"
 	"sync/atomic"
@@ -29,24 +31,60 @@ func TestADigestFollowsTheContentAndNotHowItIsStored(t *testing.T) {
 	must(t, os.WriteFile(dense, content, 0o600))
 	content[20<<20] = 1
 	must(t, os.WriteFile(other, content, 0o600))
-	digest := func(path string) string {
-		sum, err := contentDigest(context.Background(), path)
+	salted, err := saltedDigester([]byte("key"), "salt")
+	must(t, err)
+	for _, form := range []digester{salted, {}} {
+		digest := func(path string) string {
+			sum, err := form.of(context.Background(), path)
+			must(t, err)
+			return sum
+		}
+		must(t, os.Truncate(sparse, size))
+		if digest(sparse) != digest(dense) {
+			t.Error("holes change the digest")
+		}
+		if digest(other) == digest(dense) {
+			t.Error("a byte does not change the digest")
+		}
+		must(t, os.Truncate(sparse, size+1))
+		if digest(sparse) == digest(dense) {
+			t.Error("a zero at the end does not change the digest")
+		}
+		must(t, os.WriteFile(dir+"/empty", nil, 0o600))
+		if digest(dir+"/empty") == "" {
+			t.Error("an empty file has no digest")
+		}
+	}
+}
+
+func TestADigestIsOfTheHostAndItsSalt(t *testing.T) {
+	path := t.TempDir() + "/file"
+	must(t, os.WriteFile(path, []byte("berth"), 0o600))
+	h, other := &Host{key: []byte("one")}, &Host{key: []byte("other")}
+	made, err := h.newDigester()
+	must(t, err)
+	digest, err := made.of(context.Background(), path)
+	must(t, err)
+	again := func(h *Host, digest string) string {
+		found, err := h.digesterOf(digest)
+		must(t, err)
+		sum, err := found.of(context.Background(), path)
 		must(t, err)
 		return sum
 	}
-	if digest(sparse) != digest(dense) {
-		t.Error("holes change the digest")
+	if again(h, digest) != digest {
+		t.Error("the digest is not found again")
 	}
-	if digest(other) == digest(dense) {
-		t.Error("a byte does not change the digest")
+	if again(other, digest) == digest {
+		t.Error("another host has the same digest")
 	}
-	must(t, os.Truncate(sparse, size+1))
-	if digest(sparse) == digest(dense) {
-		t.Error("a zero at the end does not change the digest")
+	if fresh, err := h.newDigester(); err != nil || fresh.prefix == made.prefix {
+		t.Error("two digests have one salt", err)
 	}
-	must(t, os.WriteFile(dir+"/empty", nil, 0o600))
-	if digest(dir+"/empty") == "" {
-		t.Error("an empty file has no digest")
+	segment := sha256.Sum256(append(number(0), "berth"...))
+	earlier := sha256.Sum256(append(number(5), segment[:]...))
+	if want := hex.EncodeToString(earlier[:]); again(h, want) != want {
+		t.Error("a digest without a prefix is not SHA-256 of the blocks themselves")
 	}
 }
 
