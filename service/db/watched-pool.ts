@@ -29,7 +29,7 @@ export function openWatchedPool(options: DatabaseOptions): pg.Pool {
           Reflect.apply(callback, undefined, results)
         }
       }
-      const result = Reflect.apply(super.query.bind(this), this, given) as unknown
+      const result = Reflect.apply(super.query.bind(this), this, preparing(given)) as unknown
       if (result instanceof Promise) result.then(done, done)
       return result as never
     }
@@ -40,6 +40,31 @@ export function openWatchedPool(options: DatabaseOptions): pg.Pool {
   pool.on('connect', (client) => client.on('error', () => undefined))
   pool.on('error', () => undefined)
   return pool
+}
+
+/** Statements that connections keep prepared: their texts are ours, so there are a few hundred, but for inserts of many rows. */
+const PREPARED_MAX = 1000
+const PREPARED_CHARACTERS_MAX = 4000
+/** A plan for any number of ids counts on ten. */
+const PREPARED_LIST_MAX = 100
+const names = new Map<string, string>()
+
+/**
+ * A statement with values, as the query builder sends it, is parsed and planned once a connection: for a short one that takes longer
+ * than its execution. Not one that reads every column there is: a migration would end the prepared form of it.
+ */
+function preparing(given: unknown[]): unknown[] {
+  const [text, values, ...rest] = given
+  if (typeof text !== 'string' || !Array.isArray(values) || values.length === 0) return given
+  if (text.length > PREPARED_CHARACTERS_MAX || text.includes('*')) return given
+  if (values.some((value) => Array.isArray(value) && value.length > PREPARED_LIST_MAX)) return given
+  let name = names.get(text)
+  if (name === undefined) {
+    if (names.size >= PREPARED_MAX) return given
+    name = `s${names.size}`
+    names.set(text, name)
+  }
+  return [{ name, text, values }, ...rest]
 }
 
 /** Shares one probe among all statements that wait for the same server. */

@@ -94,18 +94,39 @@ export async function readMachineRow(db: Db, workspace_id: string): Promise<Mach
   return row
 }
 
+const MACHINE_COLUMNS = [
+  'w.id',
+  'w.organization_id',
+  'w.key',
+  'w.observed_state',
+  'w.lifetime',
+  'w.ownership_epoch',
+  'w.cell_id',
+  'w.disk',
+  'w.checkpoint_id',
+  'w.ceiling_cpu_millis',
+  'w.ceiling_memory_mib',
+  'w.ceiling_disk_gib',
+  'w.grant_cpu_millis',
+  'w.grant_memory_mib',
+  'w.grant_disk_gib',
+  'w.deleted_at',
+  'v.layers',
+] as const
+
 export async function readMachineRows(db: Db, workspace_ids: string[]): Promise<Map<string, MachineRow>> {
   const rows = await db
     .selectFrom('workspaces as w')
     .innerJoin('template_versions as v', 'v.id', 'w.template_version_id')
-    .selectAll('w')
-    .select('v.layers')
+    .select(MACHINE_COLUMNS)
     .where('w.id', '=', sql<string>`any(${workspace_ids}::uuid[])`)
     .execute()
   return new Map(rows.map((row) => [row.id, machineRow(row)]))
 }
 
-function machineRow(row: Selectable<Database['workspaces']> & { layers: string[] }): MachineRow {
+type ColumnOfWorkspace = Extract<(typeof MACHINE_COLUMNS)[number], `w.${string}`> extends `w.${infer Name}` ? Name : never
+
+function machineRow(row: Pick<Selectable<Database['workspaces']>, ColumnOfWorkspace> & { layers: string[] }): MachineRow {
   return {
     id: row.id,
     organization_id: row.organization_id,
