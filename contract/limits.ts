@@ -10,6 +10,7 @@ export const LIMITS = {
   wait_seconds_max: 20,
   held_calls_max: 5000, // Berth's own: calls held at once in one process; more answer 503
   held_calls_per_principal_max: 1000, // Berth's own: of these, of one caller; more answer 429
+  delete_told_seconds_max: 1, // Berth's own: how long the answer to a delete waits for the gateway to know of it
   capacity_wait_seconds: 15 * 60,
   tool_token_seconds: 15 * 60,
   tool_tokens_per_hour: 3600,

@@ -111,6 +111,22 @@ test('a fork of a suspended workspace is allowed, of a failed one not', async ()
   assert.deepEqual(reason(await w.post(path(failed.body.workspace.id, 'fork'), { key: 'x' })), [409, 'conflict', 'not_forkable'])
 })
 
+test('N7: the answer to a delete waits until a cell has taken it, a second at most', async () => {
+  const id = await w.running('told')
+  let answered = false
+  const deleting = w.call('DELETE', `/v1/workspaces/${id}`).finally(() => (answered = true))
+  const held = async () => (await w.get(`/v1/workspaces/${id}`)).body.active_operation
+  while ((await held()) === null) assert.equal(answered, false)
+  await w.cell.move((await held()).id, 'running')
+  assert.deepEqual([(await deleting).status, (await deleting).body.state], [202, 'running'])
+
+  const untold = await w.running('untold')
+  const start = performance.now()
+  const { status, body } = await w.call('DELETE', `/v1/workspaces/${untold}`)
+  assert.deepEqual([status, body.state], [202, 'queued'])
+  assert.ok(performance.now() - start >= 900)
+})
+
 test('a delete cancels what is in progress, and repeating it answers the same operation', async () => {
   const opened = await w.open('delete')
   const id = opened.body.workspace.id

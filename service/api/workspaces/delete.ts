@@ -1,3 +1,4 @@
+import { LIMITS } from '../../../contract/limits.ts'
 import type { workspacesClose } from '../../../contract/routes/app/lifecycle.ts'
 import type { workspacesDelete } from '../../../contract/routes/app/workspaces.ts'
 import { readerOf, type Tx } from '../../db/reader.ts'
@@ -22,13 +23,24 @@ export async function deleteWorkspace(call: Call<typeof workspacesDelete>, deps:
   await failpoint('delete.D1')
   const outcome = await change(deps, call, (tx) => end(deps, tx, call, 'delete', { ended_reason: null, input: {} }))
   await failpoint('delete.D2')
-  return answerOperation(call, deps, outcome)
+  return answerEnding(call, deps, outcome)
 }
 
 /** POST /v1/workspaces/{workspace_id}/close */
 export async function closeWorkspace(call: Call<typeof workspacesClose>, deps: ApiDeps): Promise<Reply> {
   const ending: Ending = { ended_reason: 'closed', input: { reason: 'session_closed' } }
   const outcome = await change(deps, call, (tx) => end(deps, tx, call, 'close', ending))
+  return answerEnding(call, deps, outcome)
+}
+
+/**
+ * RELIABILITY N7: after this answer no tool call is served. The cell shuts its gate before it takes the operation, so the answer
+ * waits until it is taken; where no cell is there to take it, none serves calls either.
+ */
+async function answerEnding(call: EndingCall, deps: ApiDeps, outcome: Outcome): Promise<Reply> {
+  const { operation_id } = outcome
+  if (operation_id !== null)
+    await deps.waits.until(operation_id, ({ state }) => state !== 'queued', LIMITS.delete_told_seconds_max, call.signal)
   return answerOperation(call, deps, outcome)
 }
 

@@ -20,6 +20,8 @@ export interface KnownKind {
   /** Whether a host must have room first. */
   starts: boolean
   before_claim?: FailpointName
+  /** RELIABILITY N7: the gate knows before the claim shows, since the API answers the caller when it does. */
+  shuts_gate_first?: true
   /** How many of its group may run at once: deletes have places of their own, so that nothing keeps them waiting. */
   group: 'start' | 'suspend' | 'delete'
 }
@@ -38,7 +40,7 @@ const KINDS: Record<string, KnownKind> = {
   snapshot: { kind: snapshot, begins: 'snapshot_begun', starts: false, group: 'suspend' },
   reset: { kind: reset, begins: 'replace_begun', starts: false, group: 'start' },
   restore: { kind: restore, begins: 'replace_begun', starts: false, group: 'start' },
-  delete: { kind: remove, begins: 'delete_begun', starts: false, group: 'delete' },
+  delete: { kind: remove, begins: 'delete_begun', starts: false, before_claim: 'delete.D3', shuts_gate_first: true, group: 'delete' },
 }
 
 /** How this cell does an operation; undefined for what it does not know. */
@@ -59,6 +61,7 @@ export async function begin(
   read?: MachineRow,
 ): Promise<Begun | undefined> {
   if (known.before_claim !== undefined) await failpoint(known.before_claim)
+  if (known.shuts_gate_first) await cell.table.fresh(operation.workspace_id)
   const now = cell.clock.now()
   return cell.db.transaction().execute(async (tx) => {
     const claimed = await claim(tx, operation.id, cell.cell_id, now, reserved)

@@ -9,8 +9,6 @@ export const remove: OperationKind = {
   async drive(job) {
     const { cell, operation } = job
     const { workspace_id } = operation
-    await failpoint('delete.D3')
-    await cell.table.fresh(workspace_id)
     const seen = await readMachineRow(cell.db, workspace_id)
     const epoch = seen.ownership_epoch
     await takeOver(job, workspace_id, epoch)
