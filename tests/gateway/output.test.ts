@@ -157,21 +157,23 @@ test('a suspend ends the stream with stale_epoch, and the next incarnation goes 
   }
 })
 
-test('an engine that is killed under a stream ends it with workspace_not_running', async () => {
-  const own = await openBench()
-  try {
-    await own.call('POST', '/exec', { json: { session_id: 's', argv: ['a'] } })
-    ;(own.agent.sessions.get('s') as FakeSession).write('stdout', 'x')
-    const events = following(await own.call('GET', '/exec/s/output'))
-    await next(events)
-    own.agent.cut()
-    own.table.set(own.workspace_id, { observed_state: 'failed', machine: null })
-    own.life.end('died')
-    assert.equal((await next(events)).error?.code, 'workspace_not_running')
-  } finally {
-    await own[Symbol.asyncDispose]()
-  }
-})
+for (const observed_state of ['failed', 'running'] as const) {
+  test(`an engine that is killed under a stream ends it with workspace_not_running, and its row says ${observed_state}`, async () => {
+    const own = await openBench()
+    try {
+      await own.call('POST', '/exec', { json: { session_id: 's', argv: ['a'] } })
+      ;(own.agent.sessions.get('s') as FakeSession).write('stdout', 'x')
+      const events = following(await own.call('GET', '/exec/s/output'))
+      await next(events)
+      own.agent.cut()
+      own.table.set(own.workspace_id, { observed_state, machine: null })
+      own.life.end('died')
+      assert.equal((await next(events)).error?.code, 'workspace_not_running')
+    } finally {
+      await own[Symbol.asyncDispose]()
+    }
+  })
+}
 
 test('a delete ends the stream with revoked_workspace', async () => {
   const own = await openBench()

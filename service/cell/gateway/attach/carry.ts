@@ -3,10 +3,9 @@ import type { RawData, WebSocket } from 'ws'
 import { LIMITS } from '../../../../contract/limits.ts'
 import type { Goodbye } from '../../../http/websocket.ts'
 import { fail, Failure } from '../../../lib/fail.ts'
-import type { GoneReason } from '../../machines/table.ts'
 import { AgentTrouble } from '../../links/agent-trouble.ts'
 import type { FrameReader } from '../../links/output-frames.ts'
-import { explain } from '../ask.ts'
+import { explainBreak, unexpected } from '../broken.ts'
 import type { Ticket } from '../gate/gate.ts'
 
 /** What the frames of one session become: messages, and how they end. */
@@ -35,8 +34,6 @@ const BUFFERED_BYTES_LOW = 64 << 10
 const SILENCE_CHECKS_MAX = 4
 /** Pings that a client may leave unanswered, while it takes everything else. */
 const UNANSWERED_MAX = 4
-/** A machine that is killed breaks its connections a moment before its cell has heard of it. */
-const GONE_WAIT_MS = 1000
 /** Cell, "Events": only this says that the workspace is gone. */
 const CLOSED_DELETED = 4410
 
@@ -169,26 +166,10 @@ function tooLarge(): Failure {
 async function goodbyeOf(ticket: Ticket, error: unknown): Promise<Goodbye> {
   if (error instanceof Failure) return { failure: error }
   if (!(error instanceof AgentTrouble)) return { failure: unexpected(error) }
-  if (error.kind === 'cut') await Promise.race([goneOf(ticket), new Promise((resolve) => setTimeout(resolve, GONE_WAIT_MS))])
-  const reason = ticket.entry.gone.aborted ? (ticket.entry.gone.reason as GoneReason) : null
-  if (reason === 'deleted') return deleted()
-  // Its row says so a moment later than the host.
-  if (reason === 'died') return { failure: fail('workspace_not_running', null, 'The machine of the workspace was killed') }
-  const failure = await explain(ticket, 'read', error).catch(unexpected)
+  const failure = await explainBreak(ticket, error)
   return failure.reason === 'revoked_workspace' ? deleted() : { failure }
 }
 
 function deleted(): Goodbye {
   return { failure: fail('not_found', null, 'The workspace was deleted'), code: CLOSED_DELETED }
-}
-
-function goneOf({ entry }: Ticket): Promise<unknown> {
-  return new Promise((resolve) => {
-    if (entry.gone.aborted) resolve(null)
-    else entry.gone.addEventListener('abort', resolve, { once: true })
-  })
-}
-
-function unexpected(cause: unknown): Failure {
-  return fail('internal_error', null, 'The gateway met an unexpected error', { cause })
 }

@@ -1,9 +1,9 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { LIMITS } from '../../../../contract/limits.ts'
-import { fail, Failure } from '../../../lib/fail.ts'
+import { fail, type Failure } from '../../../lib/fail.ts'
 import { AgentTrouble } from '../../links/agent-trouble.ts'
 import { createFrameReader } from '../../links/output-frames.ts'
-import { explain } from '../ask.ts'
+import { explainBreak, unexpected } from '../broken.ts'
 import type { Ticket } from '../gate/gate.ts'
 import type { EventEncoding } from './event-encoding.ts'
 
@@ -29,8 +29,6 @@ type Ended = End & { last: string }
 
 /** The agent says something every 15 s. A guest that stands still for a checkpoint says nothing for longer. */
 const SILENCE_CHECKS_MAX = 4
-/** A machine that is killed breaks its connections a moment before its cell has heard of it. */
-const GONE_WAIT_MS = 1000
 /** For the agent to end a stream whose command has ended, so that its connection can carry the next call. */
 const RELEASE_MS = 1000
 
@@ -42,7 +40,7 @@ export async function followOutput(following: Following): Promise<void> {
   if (end.kind === 'exit' || end.kind === 'caught_up') release(frames)
   else frames.destroy()
   if (end.kind === 'left') return
-  const failure = end.kind === 'refused' ? end.failure : end.kind === 'trouble' ? await explainEnd(ticket, end.trouble) : null
+  const failure = end.kind === 'refused' ? end.failure : end.kind === 'trouble' ? await explainBreak(ticket, end.trouble) : null
   response.end(end.last + (failure === null ? '' : encoding.error(failure, request_id)))
 }
 
@@ -125,24 +123,8 @@ function carry({ frames, from, response, encoding, ticket }: Following): Promise
   })
 }
 
-async function explainEnd(ticket: Ticket, trouble: AgentTrouble): Promise<Failure> {
-  if (trouble.kind === 'cut') await Promise.race([goneOf(ticket), new Promise((resolve) => setTimeout(resolve, GONE_WAIT_MS))])
-  return explain(ticket, 'read', trouble).catch((error: unknown) => unexpected(error))
-}
-
-function goneOf({ entry }: Ticket): Promise<unknown> {
-  return new Promise((resolve) => {
-    if (entry.gone.aborted) resolve(undefined)
-    else entry.gone.addEventListener('abort', resolve, { once: true })
-  })
-}
-
 function drainingRefusal(): Failure {
   return fail('service_unavailable', 'draining', 'The gateway is shutting down: reconnect with the last offsets', {
     retry_after_seconds: 1,
   })
-}
-
-function unexpected(cause: unknown): Failure {
-  return fail('internal_error', null, 'The stream met an unexpected error', { cause })
 }
