@@ -37,13 +37,20 @@ const list = async (prefix: string, limit = 1000) => {
   }
 }
 
-test('a fresh workspace has only what the service wrote', async () => {
-  const { changes, next_cursor } = await page()
-  assert.equal(next_cursor, null)
-  const service_owned = ['/etc/hostname', '/etc/hosts', '/etc/machine-id', '/etc/resolv.conf']
+test('what the service wrote is no change of the workspace until the workspace changes it', async () => {
+  assert.deepEqual(await list(''), [])
+  const { summary } = await page('summary=true')
+  assert.deepEqual(summary, { added: 0, modified: 0, metadata: 0, deleted: 0, replaced: 0, truncated: false })
+  const forked = await client.operate(`/v1/workspaces/${workspace.id}/fork`, { json: { key: 'changes-fork' } })
+  assert.equal(forked.state, 'succeeded')
+  const fork = await client.open('changes-fork')
+  assert.deepEqual((await client.tool<Changes>(fork, '/changes')).body.changes, []) // of another name, and of another machine-id
+  const script = 'echo 10.0.0.1 elsewhere >> /etc/hosts; chmod 600 /etc/hostname; rm /etc/machine-id'
+  await client.run(fork, ['bash', '-ec', script], { user: 'root' })
+  const { changes } = (await client.tool<Changes>(fork, '/changes')).body
   assert.deepEqual(
-    changes.map(({ path }) => path).filter((path) => !service_owned.includes(path)),
-    [],
+    changes.map(({ change, path }) => `${change} ${path}`),
+    ['modified /etc/hostname', 'modified /etc/hosts', 'deleted /etc/machine-id'],
   )
 })
 

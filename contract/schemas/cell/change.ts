@@ -48,7 +48,7 @@ export const Changes = Type.Object(
     changes: Type.Array(Change, {
       maxItems: LIMITS.changes_page_max,
       description:
-        'A directory, then what is in it, names byte by byte. Includes what the service itself writes: hostname, hosts, resolv.conf and machine-id below /etc',
+        'A directory, then what is in it, names byte by byte. Without what the service itself writes, as long as it is so: hostname, hosts, resolv.conf and machine-id below /etc',
     }),
     next_cursor: Nullable(
       Type.String({ pattern: `^[A-Za-z0-9_-]{1,${LIMITS.cursor_characters_max}}$`, description: 'null on the last page' }),

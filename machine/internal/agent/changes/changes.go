@@ -12,6 +12,7 @@ import (
 
 	"github.com/berth-dev/berth/machine/internal/agent/fail"
 	"github.com/berth-dev/berth/machine/internal/agent/guestroot"
+	"github.com/berth-dev/berth/machine/internal/agent/identity"
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
@@ -43,6 +44,7 @@ type Request struct {
 	Cursor     string
 	Hash       bool
 	Summary    bool
+	Own        map[string]identity.File // what the service writes, by path: no change while it is so
 }
 
 // Trees are the three views of one disk.

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/berth-dev/berth/machine/internal/agent/fail"
+	"github.com/berth-dev/berth/machine/internal/agent/identity"
 	"github.com/berth-dev/berth/machine/internal/layers"
 	"github.com/berth-dev/berth/machine/internal/testns"
 	"github.com/berth-dev/berth/machine/internal/wire"
@@ -278,4 +279,28 @@ func FuzzCursors(f *testing.F) {
 			t.Fatal(p, err)
 		}
 	})
+}
+
+func TestWhatTheServiceWroteIsNoChangeWhileItIsSo(t *testing.T) {
+	d := openDisk(t)
+	d.write("etc/mode", "ours\n")
+	d.write("etc/new", "made\n")
+	req := request()
+	req.Own = map[string]identity.File{"/etc/mode": {Content: []byte("ours\n"), Mode: 0o644}, "/etc/new": {Content: []byte("made\n"), Mode: 0o644}}
+	if got := d.list(req); len(got) != 0 {
+		t.Fatal(got)
+	}
+	d.write("etc/mode", "Ours\n")
+	must(t, os.Chmod(d.at("etc/new"), 0o600))
+	want := []string{"modified file /etc/mode", "added file /etc/new"}
+	if got := d.list(req); !slices.Equal(got, want) {
+		t.Fatal(got)
+	}
+	must(t, os.Remove(d.at("etc/mode")))
+	must(t, os.Remove(d.at("etc/new")))
+	must(t, os.Symlink("passwd", d.at("etc/new")))
+	want = []string{"deleted file /etc/mode", "added symlink /etc/new"}
+	if got := d.list(req); !slices.Equal(got, want) {
+		t.Fatal(got)
+	}
 }

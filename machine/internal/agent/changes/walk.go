@@ -115,6 +115,8 @@ func (w *walk) pair(now, before *side, path string, inUpper bool, depth int) err
 	switch {
 	case now == nil && before == nil:
 		return nil // came and went
+	case now != nil && w.isOwn(now, path):
+		return nil
 	case now == nil:
 		return w.emit(deleted, before, path, false)
 	case before == nil:

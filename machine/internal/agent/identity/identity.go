@@ -17,6 +17,8 @@ import (
 )
 
 const (
+	textMode      = 0o644
+	machineIDMode = 0o444
 	hostsBytesMax = 64 << 10
 	etcEntriesMax = 4096
 )
@@ -27,11 +29,11 @@ func Apply(r *guestroot.Root, stateDir string, in wire.Incarnation) error {
 	var failed []error
 	if in.Hostname != "" {
 		failed = append(failed, unix.Sethostname([]byte(in.Hostname)))
-		failed = append(failed, replace(r, "hostname", []byte(in.Hostname+"\n"), 0o644))
-		failed = append(failed, writeHosts(r, in.Hostname))
+		failed = append(failed, replace(r, "hostname", hostname(in), textMode))
+		failed = append(failed, replace(r, "hosts", hosts(r, in), textMode))
 	}
 	if in.Nameserver != "" {
-		failed = append(failed, replace(r, "resolv.conf", []byte("nameserver "+in.Nameserver+"\n"), 0o644))
+		failed = append(failed, replace(r, "resolv.conf", resolver(in), textMode))
 	}
 	if in.RenewIdentity {
 		failed = append(failed, removeHostKeys(r))
@@ -46,15 +48,11 @@ func Continue(in wire.Incarnation) error { return unix.Sethostname([]byte(in.Hos
 // marker remembers for which workspace the machine-id was made: a template's own id must not be shared by everyone.
 type marker struct {
 	WorkspaceID string `json:"workspace_id"`
+	MachineID   string `json:"machine_id"`
 }
 
 func renewMachineID(r *guestroot.Root, stateDir string, in wire.Incarnation) error {
-	path := filepath.Join(stateDir, "identity.json")
-	var seen marker
-	if b, err := os.ReadFile(path); err == nil {
-		// A torn marker counts as none: the id is made anew.
-		_ = json.Unmarshal(b, &seen)
-	}
+	seen := readMarker(stateDir)
 	if seen.WorkspaceID == in.WorkspaceID && !in.RenewIdentity && hasMachineID(r) {
 		return nil
 	}
@@ -62,14 +60,27 @@ func renewMachineID(r *guestroot.Root, stateDir string, in wire.Incarnation) err
 	if _, err := rand.Read(id[:]); err != nil {
 		return err
 	}
-	if err := replace(r, "machine-id", []byte(hex.EncodeToString(id[:])+"\n"), 0o444); err != nil {
+	made := marker{WorkspaceID: in.WorkspaceID, MachineID: hex.EncodeToString(id[:])}
+	if err := replace(r, "machine-id", made.content(), machineIDMode); err != nil {
 		return err
 	}
-	b, err := json.Marshal(marker{WorkspaceID: in.WorkspaceID})
+	b, err := json.Marshal(made)
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(path, b, 0o600)
+	return os.WriteFile(markerPath(stateDir), b, 0o600)
+}
+
+func (m marker) content() []byte { return []byte(m.MachineID + "\n") }
+
+func markerPath(stateDir string) string { return filepath.Join(stateDir, "identity.json") }
+
+func readMarker(stateDir string) (seen marker) {
+	if b, err := os.ReadFile(markerPath(stateDir)); err == nil {
+		// A torn marker counts as none: the id is made anew.
+		_ = json.Unmarshal(b, &seen)
+	}
+	return seen
 }
 
 func hasMachineID(r *guestroot.Root) bool {
@@ -79,8 +90,12 @@ func hasMachineID(r *guestroot.Root) bool {
 	return err == nil && len(id) == 32 && bad == nil
 }
 
-// writeHosts keeps the guest's own lines and owns the one of 127.0.1.1, so that sudo needs no resolver for its own name.
-func writeHosts(r *guestroot.Root, hostname string) error {
+func hostname(in wire.Incarnation) []byte { return []byte(in.Hostname + "\n") }
+
+func resolver(in wire.Incarnation) []byte { return []byte("nameserver " + in.Nameserver + "\n") }
+
+// hosts keeps the tree's own lines and owns the one of 127.0.1.1, so that sudo needs no resolver for its own name.
+func hosts(r *guestroot.Root, in wire.Incarnation) []byte {
 	old, err := r.ReadSmall("/etc/hosts", hostsBytesMax)
 	if err != nil {
 		old = nil
@@ -100,8 +115,8 @@ func writeHosts(r *guestroot.Root, hostname string) error {
 	if !local {
 		kept = append([]string{"127.0.0.1 localhost", "::1 localhost ip6-localhost ip6-loopback"}, kept...)
 	}
-	kept = append(kept, "127.0.1.1 "+hostname)
-	return replace(r, "hosts", []byte(strings.Join(kept, "\n")+"\n"), 0o644)
+	kept = append(kept, "127.0.1.1 "+in.Hostname)
+	return []byte(strings.Join(kept, "\n") + "\n")
 }
 
 // replace puts content at /etc/name. A link there is replaced, never followed; the same content is left alone.

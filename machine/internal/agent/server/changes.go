@@ -5,6 +5,9 @@ import (
 	"path/filepath"
 
 	"github.com/berth-dev/berth/machine/internal/agent/changes"
+	"github.com/berth-dev/berth/machine/internal/agent/guestroot"
+	"github.com/berth-dev/berth/machine/internal/agent/identity"
+	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
 const changesLimitDefault = 200
@@ -27,11 +30,22 @@ func (m *machine) getChanges(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	at := changes.Trees{Merged: m.paths.ClaimRoot, Upper: filepath.Join(m.paths.Layers, "upper"), Template: filepath.Join(m.paths.Layers, "template")}
-	result, err := changes.Run(at, changes.Request{Workspace: m.keys.incarnation().WorkspaceID, PathPrefix: q.Get("path_prefix"),
-		Limit: int(min(limit, 1<<30)), Cursor: q.Get("cursor"), Hash: hash, Summary: summary}, r.Context().Done())
+	in := m.keys.incarnation()
+	result, err := changes.Run(at, changes.Request{Workspace: in.WorkspaceID, PathPrefix: q.Get("path_prefix"), Limit: int(min(limit, 1<<30)),
+		Cursor: q.Get("cursor"), Hash: hash, Summary: summary, Own: m.writtenOver(at.Template, in)}, r.Context().Done())
 	if err != nil {
 		return err
 	}
 	send(w, http.StatusOK, result)
 	return nil
+}
+
+// writtenOver is empty where the template cannot be read, which the listing itself refuses.
+func (m *machine) writtenOver(template string, in wire.Incarnation) map[string]identity.File {
+	root, err := guestroot.OpenDir(template)
+	if err != nil {
+		return nil
+	}
+	defer root.Release()
+	return identity.Written(root, m.paths.ClaimState, in)
 }
