@@ -3,6 +3,7 @@ import type { Socket } from 'node:net'
 import { Readable } from 'node:stream'
 import type { LiveMachine } from '../machines/table.ts'
 import { AgentTrouble } from './agent-trouble.ts'
+import { TappedAgent } from './tapped.ts'
 
 export interface AgentRequest {
   method: 'GET' | 'POST' | 'PUT' | 'DELETE'
@@ -38,12 +39,13 @@ const HEADER_BYTES_MAX = 16 << 10
 export function openConnections(machine: LiveMachine, deadlines = AGENT_DEADLINES): AgentConnections {
   const to = placeOf(machine.address)
   // The gate bounds calls and streams of a workspace, so the number of sockets needs no second bound.
-  const agent = new Agent({ keepAlive: true, scheduling: 'lifo', timeout: IDLE_MS, maxFreeSockets: 16 })
+  const kept = { keepAlive: true, scheduling: 'lifo', timeout: IDLE_MS, maxFreeSockets: 16 } as const
+  const agents = { tapped: new TappedAgent(kept), plain: new Agent(kept) }
   const headers = { authorization: `Bearer ${machine.agent_key}`, 'x-berth-epoch': String(machine.epoch) }
   const open = (asked: AgentRequest) =>
     request({
       ...to,
-      agent,
+      agent: asked.upgrade === undefined ? agents.tapped : agents.plain, // what is switched is read by others than node:http
       method: asked.method,
       path: asked.path,
       headers: { ...headers, ...bodyHeaders(asked) },
@@ -60,7 +62,10 @@ export function openConnections(machine: LiveMachine, deadlines = AGENT_DEADLINE
   return {
     send: async (asked) => (await begin(asked)).response,
     switch: begin,
-    close: () => agent.destroy(),
+    close() {
+      agents.tapped.destroy()
+      agents.plain.destroy()
+    },
   }
 }
 

@@ -6,6 +6,7 @@ import { AgentTrouble } from '../../links/agent-trouble.ts'
 import { ask } from '../ask.ts'
 import type { GatewayHandler } from '../handler.ts'
 import { pathOf } from './path.ts'
+import { pour } from './pour.ts'
 import { type Part, partOf, unsatisfiable } from './range.ts'
 
 export const readFile: GatewayHandler<typeof filesRead> = async (call, _deps, ticket) => {
@@ -23,8 +24,9 @@ export const readFile: GatewayHandler<typeof filesRead> = async (call, _deps, ti
   return {
     async stream(response) {
       response.writeHead(part.kind === 'range' ? 206 : 200, { ...described.headers, ...ticket.read_headers })
-      // Whoever breaks off, the reader must not take a part for the whole: pipeline destroys what is left.
-      const carried = described.bytes === null ? pipeline(file, new AtMost(UNSIZED_BYTES_MAX), response) : pipeline(file, response)
+      // Whoever breaks off, the reader must not take a part for the whole: what is left is destroyed.
+      const { bytes } = described
+      const carried = bytes === null ? pipeline(file, new AtMost(UNSIZED_BYTES_MAX), response) : pour(file, bytes, response)
       await carried.catch(() => undefined)
     },
   }

@@ -1,0 +1,49 @@
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import { pipeline } from 'node:stream/promises'
+import { tapInto } from '../../links/tapped.ts'
+
+/** Below it a connection that can be used again is worth more. */
+const TAPPED_BYTES_MIN = 512 << 10
+
+/**
+ * Pours an agent's answer of a known length into ours: while the reader takes nothing, nothing is read.
+ * Rejects when either side breaks off; both are destroyed then.
+ */
+export async function pour(file: IncomingMessage, bytes: number, response: ServerResponse): Promise<void> {
+  if (bytes < TAPPED_BYTES_MIN) return pipeline(file, response)
+  try {
+    await pourTapped(file, bytes, response)
+    response.end()
+  } catch (error) {
+    response.destroy()
+    throw error
+  } finally {
+    file.destroy()
+  }
+}
+
+function pourTapped(file: IncomingMessage, bytes: number, response: ServerResponse): Promise<void> {
+  const { socket } = file
+  const { promise, resolve, reject } = Promise.withResolvers<void>()
+  let left = bytes
+  const write = (piece: Buffer, giveBack: () => void) => {
+    if (left === 0) return giveBack() // an agent that says more than it announced
+    const wanted = piece.subarray(0, left)
+    left -= wanted.length
+    const is_last = left === 0
+    response.write(wanted, (error) => {
+      giveBack()
+      if (error) reject(error)
+      else if (is_last) resolve()
+      else socket.resume()
+    })
+  }
+  const broken = () => reject(new Error('A file broke off'))
+  file.once('close', broken).on('error', broken)
+  response.once('close', broken)
+  tapInto(socket, write)
+  const begun = file.read() as Buffer | null // what the parser has let through so far
+  if (begun === null) socket.resume()
+  else write(begun, () => undefined)
+  return promise
+}
