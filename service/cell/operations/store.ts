@@ -103,6 +103,7 @@ const MACHINE_COLUMNS = [
   'w.ownership_epoch',
   'w.cell_id',
   'w.disk',
+  'w.disk_layout',
   'w.checkpoint_id',
   'w.ceiling_cpu_millis',
   'w.ceiling_memory_mib',
