@@ -113,7 +113,7 @@ func (e *Engine) mayGoOn(record Record) error {
 		return nil
 	case !record.Ready:
 		return errors.New("it was not finished")
-	case record.Engine != e.version || record.SpecVersion != SpecVersion || record.AgentSHA256 != e.agent:
+	case record.Build() != e.Current() || record.AgentSHA256 != e.agent:
 		return errors.New("it waits with an older engine or agent")
 	}
 	return nil

@@ -86,6 +86,15 @@ func (e *Engine) WaitForAgent(ctx context.Context, s *Sandbox, epoch int64) (wir
 	}
 }
 
+// noteProtocol remembers what the agent speaks. One of another hostd's time may speak an older protocol, and nobody asks one that speaks
+// none of ours.
+func (e *Engine) noteProtocol(s *Sandbox, answer wire.Incarnation) error {
+	if !wire.SpeaksTo(answer.Protocol) {
+		return fmt.Errorf("the agent speaks protocol %d, not %d to %d", answer.Protocol, wire.AgentProtocolMin, wire.AgentProtocol)
+	}
+	return s.Update(func(r *Record) { r.Protocol = answer.Protocol })
+}
+
 type incarnationAnswer wire.Incarnation
 
 func (a incarnationAnswer) matches(workspace string, epoch int64) error {

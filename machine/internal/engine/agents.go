@@ -1,14 +1,12 @@
 package engine
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"time"
 )
 
 // storeAgent keeps a copy of an agent's binary under its digest, beside the slots, so that a slot can have it as a hard link. A restore
@@ -19,47 +17,15 @@ func (e *Engine) storeAgent(path string) (string, error) {
 		return "", err
 	}
 	defer source.Close()
-	temporary, err := os.CreateTemp(e.agentsDir(), "tmp-")
+	copied, err := e.agents.stage(source)
 	if err != nil {
 		return "", err
 	}
-	defer os.Remove(temporary.Name())
-	defer temporary.Close()
-	hash := sha256.New()
-	if _, err := io.Copy(io.MultiWriter(temporary, hash), source); err != nil {
-		return "", err
+	defer copied.discard()
+	if e.agents.has(copied.digest) {
+		return copied.digest, nil
 	}
-	digest := hex.EncodeToString(hash.Sum(nil))
-	if _, err := os.Stat(e.agentPath(digest)); err == nil {
-		return digest, nil
-	}
-	if err := errors.Join(temporary.Chmod(0o555), temporary.Sync(), os.MkdirAll(filepath.Dir(e.agentPath(digest)), 0o700)); err != nil {
-		return "", err
-	}
-	return digest, os.Rename(temporary.Name(), e.agentPath(digest))
-}
-
-// HasAgent says whether the binary that a checkpoint names is kept here.
-func (e *Engine) HasAgent(digest string) bool {
-	_, err := os.Stat(e.agentPath(digest))
-	return err == nil
-}
-
-// KeepAgents removes the binaries that neither the new slots nor the given digests need.
-func (e *Engine) KeepAgents(needed map[string]bool) error {
-	entries, err := os.ReadDir(e.agentsDir())
-	if err != nil {
-		return err
-	}
-	for _, entry := range entries {
-		if entry.Name() == e.agent || needed[entry.Name()] {
-			continue
-		}
-		if err := os.RemoveAll(filepath.Join(e.agentsDir(), entry.Name())); err != nil {
-			return err
-		}
-	}
-	return nil
+	return copied.digest, copied.become(copied.digest, time.Now())
 }
 
 // linkAgent makes /agent of a slot the binary of a digest.
@@ -68,15 +34,11 @@ func (e *Engine) linkAgent(s *Sandbox, digest string) error {
 	if err := os.Remove(target); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	if err := os.Link(e.agentPath(digest), target); err != nil {
+	if err := os.Link(e.agents.path(digest), target); err != nil {
 		return fmt.Errorf("agent %s: %w", digest, err)
 	}
 	return nil
 }
 
 // AgentPath is the binary that new slots run.
-func (e *Engine) AgentPath() string { return e.agentPath(e.agent) }
-
-func (e *Engine) agentPath(digest string) string {
-	return filepath.Join(e.agentsDir(), digest, "agent")
-}
+func (e *Engine) AgentPath() string { return e.agents.path(e.agent) }

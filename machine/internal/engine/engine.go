@@ -23,7 +23,7 @@ import (
 // Config is where things are and how large machines may grow beyond what they are told.
 type Config struct {
 	Instance      string
-	Runsc         string
+	Runsc         string // what is started anew runs under; a copy is kept
 	Agent         string // path of the agent's binary
 	DataDir       string
 	RunDir        string
@@ -46,6 +46,8 @@ type Engine struct {
 	spawn    *spawner
 	version  string
 	agent    string // SHA-256 of the agent that new slots run
+	builds   *keep  // engines by version
+	agents   *keep  // by SHA-256
 	key      []byte
 	log      *slog.Logger
 	releases sync.WaitGroup // of networks
@@ -64,7 +66,7 @@ func Open(ctx context.Context, config Config, groups *cgroup.Tree, router *netwo
 		return nil, err
 	}
 	e.key = key
-	for _, dir := range []string{e.slotsDir(), e.agentsDir(), e.runscRoot(), e.logsDir()} {
+	for _, dir := range []string{e.slotsDir(), e.runscRoot(), e.logsDir()} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return nil, err
 		}
@@ -72,11 +74,28 @@ func Open(ctx context.Context, config Config, groups *cgroup.Tree, router *netwo
 	if err := mountLogs(e.logsDir()); err != nil {
 		return nil, err
 	}
-	if e.version, err = runscVersion(ctx, config.Runsc); err != nil {
-		return nil, err
+	return e, e.openPrograms(ctx)
+}
+
+// openPrograms keeps what this hostd was given, beside what earlier ones were.
+func (e *Engine) openPrograms(ctx context.Context) error {
+	var err error
+	if e.builds, err = openKeep(filepath.Join(e.config.DataDir, "engines"), "runsc"); err != nil {
+		return err
 	}
-	e.agent, err = e.storeAgent(config.Agent)
-	return e, err
+	if e.agents, err = openKeep(filepath.Join(e.config.DataDir, "agents"), "agent"); err != nil {
+		return err
+	}
+	if e.version, err = runscVersion(ctx, e.config.Runsc); err != nil {
+		return err
+	}
+	if err := e.storeBuild(e.config.Runsc, e.version); err != nil {
+		return fmt.Errorf("keeping the engine: %w", err)
+	}
+	if e.agent, err = e.storeAgent(e.config.Agent); err != nil {
+		return fmt.Errorf("keeping the agent: %w", err)
+	}
+	return nil
 }
 
 // OpenToRemove is enough for RemoveAll: it needs neither runsc nor an agent. Command-line runs of runsc that an earlier hostd left
@@ -88,7 +107,7 @@ func OpenToRemove(ctx context.Context, config Config, groups *cgroup.Tree, route
 	return &Engine{config: config, groups: groups, router: router, spawn: newSpawner(groups.Commands()), log: log, held: map[string]bool{}}, nil
 }
 
-// Version is the engine's full version: a checkpoint restores under no other.
+// Version is the full version of the engine that is started anew: a checkpoint restores under the one that wrote it.
 func (e *Engine) Version() string { return e.version }
 
 // Agent is the SHA-256 of the agent that new slots run.
@@ -101,9 +120,8 @@ func (e *Engine) AgentKey(slot string, epoch int64) string {
 	return hex.EncodeToString(mac.Sum(nil))
 }
 
-func (e *Engine) slotsDir() string  { return filepath.Join(e.config.DataDir, "slots") }
-func (e *Engine) logsDir() string   { return filepath.Join(e.config.RunDir, "logs") }
-func (e *Engine) agentsDir() string { return filepath.Join(e.config.DataDir, "agents") }
+func (e *Engine) slotsDir() string { return filepath.Join(e.config.DataDir, "slots") }
+func (e *Engine) logsDir() string  { return filepath.Join(e.config.RunDir, "logs") }
 
 func mountLogs(dir string) error {
 	points, err := MountsBelow(dir)

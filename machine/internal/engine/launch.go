@@ -19,9 +19,9 @@ import (
 // answerTime bounds the wait for an agent's first answer. A fresh sandbox takes 70-105 ms, eight at once on two cores a second.
 const answerTime = 30 * time.Second
 
-// StartSlot starts a sandbox whose agent waits to be claimed.
+// StartSlot starts a sandbox of the current build whose agent waits to be claimed.
 func (e *Engine) StartSlot(ctx context.Context, size Size) (*Sandbox, error) {
-	return e.launch(ctx, KindSlot, size, func(s *Sandbox) error {
+	return e.launch(ctx, KindSlot, size, e.Current(), func(s *Sandbox) error {
 		if err := e.WriteIncarnation(s, wire.Incarnation{Epoch: 0, Protocol: wire.AgentProtocol}); err != nil {
 			return err
 		}
@@ -31,16 +31,17 @@ func (e *Engine) StartSlot(ctx context.Context, size Size) (*Sandbox, error) {
 		if err := e.track(s); err != nil {
 			return err
 		}
-		if _, err := e.WaitForAgent(ctx, s, 0); err != nil {
+		answer, err := e.WaitForAgent(ctx, s, 0)
+		if err != nil {
 			return err
 		}
-		return s.Record().Sandbox.confined()
+		return errors.Join(e.noteProtocol(s, answer), s.Record().Sandbox.confined())
 	})
 }
 
-// CreateShell creates a sandbox that a checkpoint can be restored into. Its size is the size of the machine it will be.
-func (e *Engine) CreateShell(ctx context.Context, size Size) (*Sandbox, error) {
-	return e.launch(ctx, KindShell, size, func(s *Sandbox) error {
+// CreateShell creates a sandbox that a checkpoint of a build can be restored into. Its size is the size of the machine it will be.
+func (e *Engine) CreateShell(ctx context.Context, size Size, build Build) (*Sandbox, error) {
+	return e.launch(ctx, KindShell, size, build, func(s *Sandbox) error {
 		if err := e.runsc(ctx, s, "create", "--bundle", s.Dir, "--pid-file", s.pidFile(), e.containerID(s.Slot)); err != nil {
 			return err
 		}
@@ -51,8 +52,8 @@ func (e *Engine) CreateShell(ctx context.Context, size Size) (*Sandbox, error) {
 	})
 }
 
-func (e *Engine) launch(ctx context.Context, kind string, size Size, run func(*Sandbox) error) (*Sandbox, error) {
-	s, err := e.prepare(kind, size)
+func (e *Engine) launch(ctx context.Context, kind string, size Size, build Build, run func(*Sandbox) error) (*Sandbox, error) {
+	s, err := e.prepare(kind, size, build)
 	if err == nil {
 		err = run(s)
 	}
@@ -70,11 +71,11 @@ func (e *Engine) launch(ctx context.Context, kind string, size Size, run func(*S
 }
 
 // prepare makes everything that a sandbox needs around it. What it returns with an error still has to be removed.
-func (e *Engine) prepare(kind string, size Size) (*Sandbox, error) {
+func (e *Engine) prepare(kind string, size Size, build Build) (*Sandbox, error) {
 	slot := newSlotName()
 	e.hold(slot)
 	s := &Sandbox{Slot: slot, Dir: filepath.Join(e.slotsDir(), slot)}
-	s.record = Record{Slot: slot, Kind: kind, Size: size, Engine: e.version, SpecVersion: SpecVersion, AgentSHA256: e.agent}
+	s.record = Record{Slot: slot, Kind: kind, Size: size, Engine: build.Engine, SpecVersion: build.SpecVersion, AgentSHA256: e.agent}
 	for _, dir := range []string{"root/claim/root", "root/claim/state", "root/inc", "root/volumes", "volumes", "root/layers", "layers/upper", "layers/template"} {
 		if err := os.MkdirAll(filepath.Join(s.Dir, dir), 0o700); err != nil {
 			return s, err
@@ -96,7 +97,7 @@ func (e *Engine) prepare(kind string, size Size) (*Sandbox, error) {
 	if err != nil {
 		return s, err
 	}
-	if err := writeSpec(s.Dir, net.NetnsPath, group.OCIPath(), size); err != nil {
+	if err := writeSpec(s.Dir, build.SpecVersion, net.NetnsPath, group.OCIPath(), size); err != nil {
 		return s, err
 	}
 	return s, s.Update(func(r *Record) { r.Address, r.Nameserver = net.Address.String(), net.Nameserver.String() })

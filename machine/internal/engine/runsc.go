@@ -15,7 +15,8 @@ import (
 // commandTime bounds one run of runsc. A restore reads its whole image within it.
 const commandTime = 120 * time.Second
 
-// runsc runs one command of the engine for a slot. Its standard streams go to the sandbox as well, so they are files, never a pipe.
+// runsc runs one command of the engine for a slot, under the slot's own build: the flags here are those that every kept build knows.
+// Its standard streams go to the sandbox as well, so they are files, never a pipe.
 func (e *Engine) runsc(ctx context.Context, slot *Sandbox, command ...string) error {
 	ctx, cancel := context.WithTimeout(ctx, commandTime)
 	defer cancel()
@@ -23,7 +24,7 @@ func (e *Engine) runsc(ctx context.Context, slot *Sandbox, command ...string) er
 	args := append([]string{"--root", e.runscRoot(), "--log", log, "--log-format", "json",
 		"--platform", "systrap", "--network", "sandbox", "--overlay2", "none", "--file-access", "exclusive",
 		"--allow-suid", "--host-uds", "none"}, command...)
-	run := exec.CommandContext(ctx, e.config.Runsc, args...)
+	run := exec.CommandContext(ctx, e.builds.path(slot.Record().Engine), args...)
 	run.Env = []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin"}
 	run.Dir = slot.Dir
 	errors, err := os.OpenFile(e.stderrPath(slot.Slot), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)

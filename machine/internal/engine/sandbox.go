@@ -49,11 +49,18 @@ type Record struct {
 	Engine      string  `json:"engine"`
 	SpecVersion int     `json:"spec_version"`
 	AgentSHA256 string  `json:"agent_sha256"`
-	Address     string  `json:"address"` // of the guest, without port
+	Protocol    int     `json:"agent_protocol,omitempty"` // what its agent said it speaks; 0 before it said anything
+	Address     string  `json:"address"`                  // of the guest, without port
 	Nameserver  string  `json:"nameserver"`
 	Sandbox     Process `json:"sandbox"`
 	Claim       *Claim  `json:"claim,omitempty"`
 }
+
+// AgentProtocol is what its agent speaks: a record that does not say is of the time of the first.
+func (r Record) AgentProtocol() int { return max(r.Protocol, 1) }
+
+// Build is what the sandbox was started under.
+func (r Record) Build() Build { return Build{Engine: r.Engine, SpecVersion: r.SpecVersion} }
 
 // Sandbox is one sandbox, whatever it is for.
 type Sandbox struct {

@@ -8,8 +8,13 @@ import (
 
 // SpecVersion counts the meanings of the specification below. A restore compares arguments, working directory, mounts,
 // capabilities, rlimits and gVisor's annotations with the ones at the checkpoint and refuses a difference, so whoever changes one
-// of them raises this: a checkpoint of another version is then refused with a reason before anything is touched.
-const SpecVersion = 2
+// of them raises this and keeps writing the older ones from SpecVersionMin on, because checkpoints of them are restored still. One
+// outside that range is refused with a reason before anything is touched.
+const (
+	SpecVersion    = specLayers
+	SpecVersionMin = 1
+	specLayers     = 2 // brought /layers
+)
 
 // Sizes inside the guest that no caller sets.
 const (
@@ -72,15 +77,15 @@ type ociLinux struct {
 }
 
 // writeSpec writes the bundle's config.json.
-func writeSpec(bundle, netns, cgroupsPath string, size Size) error {
-	text, err := json.Marshal(newSpec(bundle, netns, cgroupsPath, size))
+func writeSpec(bundle string, version int, netns, cgroupsPath string, size Size) error {
+	text, err := json.Marshal(newSpec(bundle, version, netns, cgroupsPath, size))
 	if err != nil {
 		return err
 	}
 	return os.WriteFile(filepath.Join(bundle, "config.json"), text, 0o600)
 }
 
-func newSpec(bundle, netns, cgroupsPath string, size Size) ociSpec {
+func newSpec(bundle string, version int, netns, cgroupsPath string, size Size) ociSpec {
 	return ociSpec{
 		Version: "1.1.0",
 		Process: ociProcess{
@@ -93,7 +98,7 @@ func newSpec(bundle, netns, cgroupsPath string, size Size) ociSpec {
 		},
 		Root:     ociRoot{Path: filepath.Join(bundle, "root")},
 		Hostname: "machine",
-		Mounts:   mounts(bundle),
+		Mounts:   mounts(bundle, version),
 		Linux: ociLinux{
 			CgroupsPath: cgroupsPath,
 			Resources:   map[string]any{"memory": map[string]any{"limit": size.memoryBytes()}},
@@ -103,8 +108,8 @@ func newSpec(bundle, netns, cgroupsPath string, size Size) ociSpec {
 	}
 }
 
-func mounts(bundle string) []ociMount {
-	return []ociMount{
+func mounts(bundle string, version int) []ociMount {
+	list := []ociMount{
 		{Destination: "/proc", Type: "proc", Source: "proc"},
 		{Destination: "/sys", Type: "sysfs", Source: "sysfs", Options: []string{"nosuid", "noexec", "nodev", "ro"}},
 		{Destination: "/dev", Type: "tmpfs", Source: "tmpfs", Options: []string{"nosuid", "strictatime", "mode=755", "size=65536k"}},
@@ -112,9 +117,12 @@ func mounts(bundle string) []ociMount {
 		{Destination: "/dev/shm", Type: "tmpfs", Source: "shm", Options: []string{"nosuid", "nodev", "mode=1777", "size=" + shmBytes}},
 		{Destination: "/tmp", Type: "tmpfs", Source: "tmpfs", Options: []string{"nosuid", "nodev", "mode=1777", "size=" + tmpBytes}},
 		{Destination: "/volumes", Type: "bind", Source: filepath.Join(bundle, "volumes"), Options: []string{"rbind", "rw"}},
-		// A mount of its own, because the engine looks at it anew each time: the guest changes the upper layer by another way.
-		{Destination: "/layers", Type: "bind", Source: filepath.Join(bundle, "layers"), Options: []string{"rbind", "ro"}},
 	}
+	if version < specLayers {
+		return list
+	}
+	// A mount of its own, because the engine looks at it anew each time: the guest changes the upper layer by another way.
+	return append(list, ociMount{Destination: "/layers", Type: "bind", Source: filepath.Join(bundle, "layers"), Options: []string{"rbind", "ro"}})
 }
 
 var capabilities = []string{

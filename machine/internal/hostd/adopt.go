@@ -87,26 +87,23 @@ func (h *Host) settle(ctx context.Context, s *engine.Sandbox) {
 	}
 }
 
-// sweepFiles removes half-written checkpoints, agents that no checkpoint needs, and what the pool still has to delete.
+// sweepFiles removes half-written checkpoints, programs that no checkpoint needs, and what the pool still has to delete.
 func (h *Host) sweepFiles(ctx context.Context) error {
 	workspaces, err := h.pool.ListWorkspaces()
 	if err != nil {
 		return err
 	}
-	agents, kept := map[string]bool{}, map[string]bool{}
+	kept := map[string]bool{}
 	for _, workspace := range workspaces {
 		kept[workspace] = true
-		if err := h.sweepCheckpoints(workspace, agents); err != nil {
+		if err := h.sweepCheckpoints(workspace); err != nil {
 			return err
 		}
 	}
-	for _, s := range h.livingMachines() {
-		agents[s.Record().AgentSHA256] = true
-	}
-	return errors.Join(h.engine.KeepAgents(agents), h.jobs.fences.forgetDeleted(kept, time.Now()), h.pool.EmptyTrash(ctx))
+	return errors.Join(h.collectPrograms(), h.jobs.fences.forgetDeleted(kept, time.Now()), h.pool.EmptyTrash(ctx))
 }
 
-func (h *Host) sweepCheckpoints(workspace string, agents map[string]bool) error {
+func (h *Host) sweepCheckpoints(workspace string) error {
 	ids, err := h.pool.ListCheckpoints(workspace)
 	if err != nil {
 		return err
@@ -117,12 +114,8 @@ func (h *Host) sweepCheckpoints(workspace string, agents map[string]bool) error 
 			if err := h.removeCheckpoint(workspace, id); err != nil {
 				return err
 			}
-			continue
 		}
 		// One whose manifest is broken stays: it may be all that is left of somebody's work, and people may want to look at it.
-		if m, err := h.readManifest(workspace, id); err == nil {
-			agents[m.AgentSHA256] = true
-		}
 	}
 	return nil
 }

@@ -36,6 +36,12 @@ func (h *Host) checkpoint(ctx context.Context, r wire.CheckpointRequest) (wire.C
 	if m, ok := h.finishedBefore(s, owner, r); ok {
 		return m.info(), nil
 	}
+	// What the machine was started with is what its checkpoint restores under, whatever this hostd starts machines with.
+	release, err := h.engine.Hold(s.Record().Engine, s.Record().AgentSHA256)
+	if err != nil {
+		return wire.CheckpointInfo{}, because("checkpoint_incompatible", "What the machine runs on is not kept on this computer", err)
+	}
+	defer release()
 	m, err := h.capture(ctx, s, owner, r)
 	if err != nil {
 		err = errors.Join(err, h.letRun(s), h.removeCheckpoint(owner, r.CheckpointID))
@@ -81,8 +87,8 @@ func (h *Host) capture(ctx context.Context, s *engine.Sandbox, owner string, r w
 		}
 	}
 	m := manifest{Version: manifestVersion, WorkspaceID: owner, CheckpointID: r.CheckpointID, OperationID: r.OperationID,
-		Epoch: record.Claim.Epoch, Fence: r.Fence.Fence, Engine: h.engine.Version(), SpecVersion: record.SpecVersion, CPUFeatures: h.cpuFeatures,
-		AgentSHA256: record.AgentSHA256, Layers: record.Claim.Layers, CreatedAt: stamp(time.Now()), PausedMS: pausedMS,
+		Epoch: record.Claim.Epoch, Fence: r.Fence.Fence, Engine: record.Engine, SpecVersion: record.SpecVersion, CPUFeatures: h.cpuFeatures,
+		AgentSHA256: record.AgentSHA256, Protocol: record.AgentProtocol(), Layers: record.Claim.Layers, CreatedAt: stamp(time.Now()), PausedMS: pausedMS,
 		Resources: wire.Resources{CPUMillis: record.Size.CPUMillis, MemoryMiB: record.Size.MemoryMiB, DiskGiB: record.Claim.DiskGiB}}
 	return h.finishCheckpoint(ctx, dir, m)
 }
@@ -90,9 +96,6 @@ func (h *Host) capture(ctx context.Context, s *engine.Sandbox, owner string, r w
 // prepareCheckpoint does what can be done while the guest still runs: room, an empty directory, and a disk with little left to write.
 func (h *Host) prepareCheckpoint(ctx context.Context, s *engine.Sandbox, owner string, r wire.CheckpointRequest) (string, error) {
 	record := s.Record()
-	if record.Engine != h.engine.Version() {
-		return "", refuse("checkpoint_incompatible", "The machine runs on another build of the engine")
-	}
 	if owner != r.WorkspaceID {
 		if err := h.pool.EnsureWorkspace(owner, record.Claim.DiskGiB); err != nil {
 			return "", err

@@ -29,6 +29,10 @@ func (h *Host) clone(ctx context.Context, r wire.CloneRequest) (wire.CheckpointI
 	if err != nil {
 		return wire.CheckpointInfo{}, err
 	}
+	// One that cannot be restored here is copied all the same: its disk is whole.
+	if release, err := h.engine.Hold(m.Engine, m.AgentSHA256); err == nil {
+		defer release()
+	}
 	m.WorkspaceID, m.CheckpointID, m.OperationID, m.Fence = r.WorkspaceID, r.CheckpointID, r.OperationID, r.Fence.Fence
 	m.CreatedAt = stamp(time.Now())
 	if m, err = h.copyCheckpoint(source, m); err != nil {

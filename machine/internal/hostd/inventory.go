@@ -31,6 +31,9 @@ func (h *Host) inventory(ctx context.Context) (wire.Inventory, error) {
 		}
 		inventory.Workspaces = append(inventory.Workspaces, files)
 	}
+	if inventory.Engines, err = h.engine.Builds(); err != nil {
+		return inventory, err
+	}
 	inventory.Slots, inventory.Shells = h.stock.counts()
 	inventory.Capacity, err = h.capacity()
 	return inventory, err

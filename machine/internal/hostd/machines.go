@@ -140,6 +140,7 @@ func (h *Host) describe(s *engine.Sandbox) wire.Machine {
 		Slot: s.Slot, State: "running", Disk: claim.Disk, Address: s.AgentAddress(), AgentKey: h.engine.AgentKey(s.Slot, claim.Epoch),
 		StartedAt: claim.StartedAt, Connected: claim.Connected,
 		Resources: wire.Resources{CPUMillis: record.Size.CPUMillis, MemoryMiB: record.Size.MemoryMiB, DiskGiB: claim.DiskGiB},
+		Engine:    record.Engine, Protocol: record.AgentProtocol(),
 	}
 	if claim.State != engine.Running {
 		machine.State = "paused"

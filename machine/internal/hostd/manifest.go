@@ -42,6 +42,7 @@ type manifest struct {
 	SpecVersion  int            `json:"spec_version"`
 	CPUFeatures  string         `json:"cpu_features"`
 	AgentSHA256  string         `json:"agent_sha256"`
+	Protocol     int            `json:"agent_protocol"`
 	Layers       []string       `json:"layers"`
 	Resources    wire.Resources `json:"resources"`
 	Parts        []part         `json:"parts"`

@@ -19,10 +19,11 @@ func (h *Host) restore(ctx context.Context, r wire.RestoreRequest) (wire.Machine
 	if err := h.points.at("restore.verify"); err != nil {
 		return wire.Machine{}, because("restore_failed", "The checkpoint could not be restored", err)
 	}
-	m, err := h.verifyForRestore(ctx, r)
+	m, letPrograms, err := h.verifyForRestore(ctx, r)
 	if err != nil {
 		return wire.Machine{}, err
 	}
+	defer letPrograms()
 	release, err := h.admit(r.WorkspaceID, r.Resources)
 	if err != nil {
 		return wire.Machine{}, err
@@ -44,27 +45,22 @@ func (h *Host) restore(ctx context.Context, r wire.RestoreRequest) (wire.Machine
 	return h.describe(s), h.points.at("restore.answer")
 }
 
-// verifyForRestore refuses before anything is touched.
-func (h *Host) verifyForRestore(ctx context.Context, r wire.RestoreRequest) (manifest, error) {
-	m, err := h.readManifest(r.WorkspaceID, r.CheckpointID)
+// verifyForRestore refuses before anything is touched. The engine and the agent that it finds stay until they are let go.
+func (h *Host) verifyForRestore(ctx context.Context, r wire.RestoreRequest) (m manifest, letPrograms func(), err error) {
+	if m, err = h.readManifest(r.WorkspaceID, r.CheckpointID); err != nil {
+		return m, nil, err
+	}
+	if letPrograms, err = h.holdPrograms(m); err != nil {
+		return m, nil, err
+	}
+	if err = h.verifyContent(ctx, h.pool.CheckpointDir(r.WorkspaceID, r.CheckpointID), m); err == nil && m.pagesBytes() > int64(r.Resources.MemoryMiB)<<20 {
+		err = refuse("invalid_resources", "The checkpoint holds more memory than the machine would have")
+	}
 	if err != nil {
-		return m, err
+		letPrograms()
+		return m, nil, err
 	}
-	switch {
-	case m.Version != manifestVersion || m.SpecVersion != engine.SpecVersion || m.Engine != h.engine.Version():
-		return m, refuse("checkpoint_incompatible", "The checkpoint was written by another build of the engine")
-	case m.CPUFeatures != h.cpuFeatures:
-		return m, refuse("checkpoint_incompatible", "The checkpoint was written on a different processor")
-	case !h.engine.HasAgent(m.AgentSHA256):
-		return m, refuse("checkpoint_incompatible", "The checkpoint's agent is not on this computer")
-	}
-	if err := h.verifyContent(ctx, h.pool.CheckpointDir(r.WorkspaceID, r.CheckpointID), m); err != nil {
-		return m, err
-	}
-	if pages := m.pagesBytes(); pages > int64(r.Resources.MemoryMiB)<<20 {
-		return m, refuse("invalid_resources", "The checkpoint holds more memory than the machine would have")
-	}
-	return m, nil
+	return m, letPrograms, nil
 }
 
 func (h *Host) restoreDisk(r wire.RestoreRequest, disk string) error {
@@ -88,7 +84,7 @@ func (h *Host) restoreSandbox(ctx context.Context, r wire.RestoreRequest, m mani
 		return nil, err
 	}
 	size := sizeOf(r.Resources)
-	s, err := h.stock.takeShell(ctx, size)
+	s, err := h.stock.takeShell(ctx, size, m.build())
 	if err != nil {
 		return nil, err
 	}
@@ -113,10 +109,10 @@ func (h *Host) restoreSandbox(ctx context.Context, r wire.RestoreRequest, m mani
 	if err := h.engine.RestoreInto(ctx, s, h.pool.CheckpointDir(r.WorkspaceID, r.CheckpointID), m.AgentSHA256); err != nil {
 		return s, err
 	}
-	return s, h.awaitRestored(ctx, r, s)
+	return s, h.awaitRestored(ctx, r, s, m.protocol())
 }
 
-func (h *Host) awaitRestored(ctx context.Context, r wire.RestoreRequest, s *engine.Sandbox) error {
+func (h *Host) awaitRestored(ctx context.Context, r wire.RestoreRequest, s *engine.Sandbox, protocol int) error {
 	if err := h.points.at("restore.agent"); err != nil {
 		return err
 	}
@@ -133,7 +129,7 @@ func (h *Host) awaitRestored(ctx context.Context, r wire.RestoreRequest, s *engi
 	if err := h.handOver(s); err != nil {
 		return err
 	}
-	return s.Update(func(record *engine.Record) { record.Claim.State = engine.Running })
+	return s.Update(func(record *engine.Record) { record.Protocol, record.Claim.State = protocol, engine.Running })
 }
 
 // pagesBytes is how much of the guest's memory the image holds: pages.img has no more than that, holes apart.

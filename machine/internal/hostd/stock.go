@@ -69,13 +69,17 @@ func (k *stock) takeSlot(ctx context.Context, size engine.Size) (*engine.Sandbox
 	return k.host.engine.StartSlot(ctx, size)
 }
 
-// takeShell gives a shell of the right memory. How many processors the guest sees comes from the checkpoint.
-func (k *stock) takeShell(ctx context.Context, size engine.Size) (*engine.Sandbox, error) {
-	fits := func(s *engine.Sandbox) bool { return s.Record().Size.MemoryMiB == size.MemoryMiB }
+// takeShell gives a shell of the right memory and build: those that wait are of the current one. How many processors the guest sees
+// comes from the checkpoint.
+func (k *stock) takeShell(ctx context.Context, size engine.Size, build engine.Build) (*engine.Sandbox, error) {
+	fits := func(s *engine.Sandbox) bool {
+		record := s.Record()
+		return record.Size.MemoryMiB == size.MemoryMiB && record.Build() == build
+	}
 	if s := k.take(&k.shells, fits); s != nil {
 		return s, nil
 	}
-	return k.host.engine.CreateShell(ctx, size)
+	return k.host.engine.CreateShell(ctx, size, build)
 }
 
 func (k *stock) take(from *[]*engine.Sandbox, fits func(*engine.Sandbox) bool) *engine.Sandbox {
@@ -174,11 +178,11 @@ func (k *stock) add(ctx context.Context, kind string) error {
 	defer cancel()
 	config := k.host.config.Slots
 	size := engine.Size{CPUMillis: config.CPUMillis, MemoryMiB: config.MemoryMiB}
-	make := k.host.engine.StartSlot
+	start := func() (*engine.Sandbox, error) { return k.host.engine.StartSlot(ctx, size) }
 	if kind == engine.KindShell {
-		make = k.host.engine.CreateShell
+		start = func() (*engine.Sandbox, error) { return k.host.engine.CreateShell(ctx, size, k.host.engine.Current()) }
 	}
-	s, err := make(ctx, size)
+	s, err := start()
 	if err == nil {
 		k.put(s)
 	}

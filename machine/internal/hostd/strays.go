@@ -21,6 +21,9 @@ type sweeper struct {
 	removed int64
 }
 
+// collectSweeps is how many looks for strays lie between two looks for programs that nothing needs, which read every manifest.
+const collectSweeps = 10
+
 type stray struct {
 	name   string
 	remove func(context.Context) error
@@ -76,10 +79,17 @@ func (h *Host) leftovers(context.Context) (wire.Leftovers, error) {
 
 // sweepStrays looks until the context ends.
 func (h *Host) sweepStrays(ctx context.Context) {
-	for ctx.Err() == nil {
+	for sweep := 1; ctx.Err() == nil; sweep++ {
 		wait(ctx, nil, time.Duration(h.config.SweepSeconds)*time.Second)
-		if ctx.Err() == nil {
-			h.sweepOnce(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		h.sweepOnce(ctx)
+		if sweep%collectSweeps != 0 {
+			continue
+		}
+		if err := h.collectPrograms(); err != nil {
+			h.log.Error("old engines and agents cannot be collected", "error", err)
 		}
 	}
 }

@@ -6,9 +6,19 @@ package wire
 // port alone protects nothing: every call carries the key of this incarnation.
 const AgentPort = 65100
 
-// AgentProtocol is the version of the calls below. A machine restored from an old checkpoint runs an old agent,
-// so a cell keeps speaking every version that a live checkpoint may hold.
-const AgentProtocol = 1
+// AgentProtocol is the version of the calls below: whoever adds or changes one raises it and says here what it brought. A machine
+// restored from an old checkpoint runs an old agent, so hostd and cell go on speaking every version from AgentProtocolMin on
+// (service/cell/links/agent-protocol.ts says what the cell asks of which).
+//
+//	1: exec, files, activity
+//	2: terminals, processes, git, browser, search, patch and changes; a start that is followed; keyed writes
+const (
+	AgentProtocol    = 2
+	AgentProtocolMin = 1
+)
+
+// SpeaksTo says whether an agent of a version can be asked anything.
+func SpeaksTo(protocol int) bool { return protocol >= AgentProtocolMin && protocol <= AgentProtocol }
 
 // Every call carries `Authorization: Bearer <key>` and `X-Berth-Epoch: <epoch>`. A key that the agent does not know makes
 // it read the incarnation file of that epoch, once; callers from the machine's own addresses are refused before that.

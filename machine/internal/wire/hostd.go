@@ -114,6 +114,8 @@ type Machine struct {
 	Connected   bool      `json:"connected"` // its packets may leave
 	FreezerFile string    `json:"freezer_file,omitempty"`
 	Resources   Resources `json:"resources"`
+	Engine      string    `json:"engine"`         // version of the build that it runs under
+	Protocol    int       `json:"agent_protocol"` // what its agent speaks, AgentProtocolMin to AgentProtocol
 }
 
 // CheckpointInfo is what the manifest of a finished checkpoint says.
@@ -121,7 +123,7 @@ type CheckpointInfo struct {
 	CheckpointID string    `json:"checkpoint_id"`
 	WorkspaceID  string    `json:"workspace_id"`
 	Epoch        int64     `json:"epoch"`
-	Engine       string    `json:"engine"` // version string of the runsc build that wrote it
+	Engine       string    `json:"engine"` // version string of the runsc build that wrote it, and that it restores under
 	SizeBytes    int64     `json:"size_bytes"`
 	Disk         string    `json:"disk"` // the captured disk inside the checkpoint
 	CreatedAt    string    `json:"created_at"`
@@ -134,7 +136,8 @@ type Inventory struct {
 	Instance   string           `json:"instance"`
 	BootID     string           `json:"boot_id"` // of this run of hostd: events are counted from its start
 	HostBootID string           `json:"host_boot_id"`
-	Engine     string           `json:"engine"`
+	Engine     string           `json:"engine"`  // what is started anew runs under it
+	Engines    []string         `json:"engines"` // versions of every build that is kept here: a checkpoint of another one does not restore
 	LastEvent  int64            `json:"last_event"`
 	Machines   []Machine        `json:"machines"`
 	Workspaces []WorkspaceFiles `json:"workspaces"`

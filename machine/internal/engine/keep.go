@@ -1,0 +1,142 @@
+package engine
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+)
+
+// keep is a directory of programs of which a checkpoint may need an old one: each below a name of its own, whole or not there at all.
+type keep struct {
+	dir, file string
+
+	mu     sync.Mutex
+	inHand map[string]int  // by verbs under way
+	seen   map[string]bool // in hand at some time since the last look began
+}
+
+func openKeep(dir, file string) (*keep, error) {
+	return &keep{dir: dir, file: file, inHand: map[string]int{}, seen: map[string]bool{}}, os.MkdirAll(dir, 0o700)
+}
+
+func (k *keep) path(name string) string { return filepath.Join(k.dir, name, k.file) }
+
+func (k *keep) has(name string) bool {
+	_, err := os.Stat(k.path(name))
+	return err == nil
+}
+
+func (k *keep) names() ([]string, error) {
+	entries, err := os.ReadDir(k.dir)
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, entry := range entries {
+		if k.has(entry.Name()) {
+			names = append(names, entry.Name())
+		}
+	}
+	return names, nil
+}
+
+// hold keeps a program from being collected for as long as a verb works with it, or says that it is not here.
+func (k *keep) hold(name string) (release func(), ok bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if name == "" || !k.has(name) {
+		return nil, false
+	}
+	k.inHand[name]++
+	k.seen[name] = true
+	return sync.OnceFunc(func() { k.letGo(name) }), true
+}
+
+func (k *keep) letGo(name string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.seen[name] = true
+	if k.inHand[name]--; k.inHand[name] == 0 {
+		delete(k.inHand, name)
+	}
+}
+
+// look begins to find out who needs what: whatever a verb has in hand from here on is not collected at the look's end.
+func (k *keep) look() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	clear(k.seen)
+}
+
+// collect removes what nobody needs. The caller has looked for who does since look.
+func (k *keep) collect(needed map[string]bool) (removed []string, err error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	entries, err := os.ReadDir(k.dir)
+	if err != nil {
+		return nil, err
+	}
+	for _, entry := range entries {
+		name := entry.Name()
+		if needed[name] || k.seen[name] || k.inHand[name] > 0 {
+			continue
+		}
+		if err := os.RemoveAll(filepath.Join(k.dir, name)); err != nil {
+			return removed, err
+		}
+		removed = append(removed, name)
+	}
+	return removed, nil
+}
+
+// staged is a copy of a program that has no name yet. Without one it is gone after discard, or with the first collection.
+type staged struct {
+	keep   *keep
+	file   *os.File
+	digest string
+}
+
+func (k *keep) stage(source io.Reader) (*staged, error) {
+	file, err := os.CreateTemp(k.dir, "tmp-")
+	if err != nil {
+		return nil, err
+	}
+	s := &staged{keep: k, file: file}
+	hash := sha256.New()
+	if _, err := io.Copy(io.MultiWriter(file, hash), source); err != nil {
+		s.discard()
+		return nil, err
+	}
+	s.digest = hex.EncodeToString(hash.Sum(nil))
+	return s, nil
+}
+
+func (s *staged) discard() {
+	s.file.Close()
+	os.Remove(s.file.Name()) // renamed: it is not there any more
+}
+
+// become gives it its name, in one step and for good, a power cut included.
+func (s *staged) become(name string, modified time.Time) error {
+	path := s.keep.path(name)
+	if err := errors.Join(s.file.Chmod(0o555), os.Chtimes(s.file.Name(), modified, modified), s.file.Sync(), os.MkdirAll(filepath.Dir(path), 0o700)); err != nil {
+		return err
+	}
+	if err := os.Rename(s.file.Name(), path); err != nil {
+		return err
+	}
+	return errors.Join(syncDir(filepath.Dir(path)), syncDir(s.keep.dir))
+}
+
+func syncDir(path string) error {
+	dir, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(dir.Sync(), dir.Close())
+}
