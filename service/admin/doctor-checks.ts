@@ -75,7 +75,7 @@ function ofHost(places: DoctorPlaces, { host, leftovers }: Facts): Finding[] {
   const short = host.slots < places.slots || host.shells < places.shells
   const found = leftovers?.found ?? []
   return [
-    finding('hostd', 'ok', `engine ${host.engine}, ${host.machines.length} machines`),
+    finding('hostd', 'ok', `engine ${host.engine}, ${host.machines.length} machines${keptBeside(host)}`),
     finding(
       'ready_ahead',
       short ? 'notice' : 'ok',
@@ -85,6 +85,12 @@ function ofHost(places: DoctorPlaces, { host, leftovers }: Facts): Finding[] {
       ? finding('leftovers', 'ok', `Nothing without an owner; ${leftovers?.removed_total ?? 0} removed since hostd began`)
       : finding('leftovers', 'notice', `Without an owner, removed within a minute: ${named(found)}`),
   ]
+}
+
+/** Engines of earlier versions live on for what was started under them. */
+function keptBeside({ engine, engines }: HostFacts): string {
+  const older = engines.filter((each) => each !== engine)
+  return older.length === 0 ? '' : `; kept for what older ones began: ${named(older)}`
 }
 
 function ofDatabase(places: DoctorPlaces, { clock_at }: Facts, stored: StoredFacts): Finding[] {
@@ -184,8 +190,8 @@ function ofBoth(stored: StoredFacts, host: HostFacts): Finding[] {
     [
       'checkpoints',
       'wrong',
-      'Of another engine: they cannot be resumed',
-      stored.checkpoints.filter(({ engine }) => engine !== host.engine).map(({ id }) => id),
+      'Of an engine that is not kept: they cannot be resumed',
+      stored.checkpoints.filter(({ engine }) => !host.engines.includes(engine)).map(({ id }) => id),
     ],
     ['disks', 'wrong', 'Missing', quiet.filter(({ id, disk }) => disk !== null && !disks.has(`${id} ${disk}`)).map(({ id }) => id)],
   ]

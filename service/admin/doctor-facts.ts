@@ -23,6 +23,7 @@ export interface DoctorPlaces {
 /** What hostd's inventory says, as far as the doctor reads it. */
 export interface HostFacts {
   engine: string
+  engines: string[]
   machines: { workspace_id: string; epoch: number; state: string; slot: string }[]
   workspaces: { workspace_id: string; disks: string[]; checkpoints: { checkpoint_id: string; engine: string }[] }[]
   slots: number
@@ -123,7 +124,7 @@ function ask(options: http.RequestOptions): Promise<unknown> {
   })
 }
 
-const LISTS = new Set(['machines', 'workspaces', 'disks', 'checkpoints', 'found'])
+const LISTS = new Set(['engines', 'machines', 'workspaces', 'disks', 'checkpoints', 'found'])
 
 /** Go writes an empty list of none as null. */
 function withLists(value: unknown): unknown {

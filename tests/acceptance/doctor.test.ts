@@ -98,7 +98,7 @@ test('what is broken by hand is named, exit code 1, and a death and its repair a
   assert.deepEqual(find(findings, 'holds'), [`Held by operations that are over: ${asleep}`])
   assert.deepEqual(find(findings, 'checkpoints'), [
     `Rows without whole files: ${lost}`,
-    `Of another engine: they cannot be resumed: ${lost}`,
+    `Of an engine that is not kept: they cannot be resumed: ${lost}`,
   ])
   assert.deepEqual(find(findings, 'leftovers'), [`Without an owner, removed within a minute: host link b${service.instance}m900`])
   await query('delete from checkpoints where id = $1', [lost])

@@ -2,7 +2,7 @@ import { Type } from 'typebox'
 import { cellRoute } from '../../route.ts'
 import { Changes, ChangesQuery } from '../../schemas/cell/change.ts'
 import { Uuid } from '../../schemas/common.ts'
-import { GATE_CONFLICTS, GATE_ERRORS } from './gate-errors.ts'
+import { FEATURE_CONFLICTS, GATE_ERRORS } from './gate-errors.ts'
 
 export const changesList = cellRoute({
   id: 'changes.list',
@@ -14,5 +14,5 @@ export const changesList = cellRoute({
   params: Type.Object({ workspace_id: Uuid() }),
   query: ChangesQuery,
   answers: { 200: { schema: Changes, description: 'One page, or the summary' } },
-  errors: { ...GATE_ERRORS, conflict: [...GATE_CONFLICTS, 'legacy_disk_layout', 'host_feature_unavailable'] },
+  errors: { ...GATE_ERRORS, conflict: [...FEATURE_CONFLICTS, 'legacy_disk_layout', 'host_feature_unavailable'] },
 })

@@ -17,7 +17,7 @@ import {
 } from '../../schemas/cell/file.ts'
 import { FileSearch, SearchResult } from '../../schemas/cell/search.ts'
 import { Uuid } from '../../schemas/common.ts'
-import { GATE_CONFLICTS, GATE_ERRORS } from './gate-errors.ts'
+import { FEATURE_CONFLICTS, GATE_CONFLICTS, GATE_ERRORS } from './gate-errors.ts'
 
 const params = Type.Object({ workspace_id: Uuid() })
 const MISSING = { not_found: ['path_not_found'], validation_failed: ['invalid_path'] }
@@ -166,7 +166,7 @@ export const filesSearch = cellRoute({
   body: FileSearch,
   body_bytes_max: LIMITS.search_body_bytes_max,
   answers: { 200: { schema: SearchResult, headers: SERVED_FROM, description: 'The matches' } },
-  errors: { ...GATE_ERRORS, ...DISK_ERRORS, ...MISSING, conflict: [...GATE_CONFLICTS, 'not_a_file', 'not_a_directory'] },
+  errors: { ...GATE_ERRORS, ...DISK_ERRORS, ...MISSING, conflict: [...FEATURE_CONFLICTS, 'not_a_file', 'not_a_directory'] },
 })
 
 export const filesPatch = cellRoute({
@@ -184,7 +184,7 @@ export const filesPatch = cellRoute({
     ...GATE_ERRORS,
     ...MISSING,
     validation_failed: ['invalid_path', 'edit_not_found', 'edit_ambiguous', 'edit_not_text', 'patch_invalid'],
-    conflict: [...GATE_CONFLICTS, 'revision_mismatch', 'not_a_file', 'not_a_directory', 'operation_id_reused', 'operation_interrupted'],
+    conflict: [...FEATURE_CONFLICTS, 'revision_mismatch', 'not_a_file', 'not_a_directory', 'operation_id_reused', 'operation_interrupted'],
     payload_too_large: [],
     rate_limited: ['disk_full'],
   },

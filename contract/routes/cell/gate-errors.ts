@@ -7,6 +7,9 @@ import type { RouteErrors } from '../../route.ts'
  */
 export const GATE_CONFLICTS = [null, 'stale_endpoint'] as const
 
+/** Of a call that an agent of an old checkpoint, which lives on in the workspace's memory, may not know. */
+export const FEATURE_CONFLICTS = [...GATE_CONFLICTS, 'guest_feature_unavailable'] as const
+
 /** What the gate may answer before any route is asked. Every route of the gateway declares it, whatever it declares itself. */
 export const GATE_ANSWERS = {
   unauthenticated: [null, 'revoked_watermark', 'revoked_workspace', 'revoked_api_key', 'revoked_api_key_tools'],

@@ -2,7 +2,7 @@ import { Type } from 'typebox'
 import { cellRoute } from '../../route.ts'
 import { ProcessList, ProcessListQuery, ProcessParams, ProcessSignal } from '../../schemas/cell/process.ts'
 import { Uuid } from '../../schemas/common.ts'
-import { GATE_CONFLICTS, GATE_ERRORS } from './gate-errors.ts'
+import { FEATURE_CONFLICTS, GATE_ERRORS } from './gate-errors.ts'
 
 export const processList = cellRoute({
   id: 'processes.list',
@@ -14,7 +14,7 @@ export const processList = cellRoute({
   params: Type.Object({ workspace_id: Uuid() }),
   query: ProcessListQuery,
   answers: { 200: { schema: ProcessList, description: 'The processes' } },
-  errors: { ...GATE_ERRORS, conflict: [...GATE_CONFLICTS, 'guest_feature_unavailable'] },
+  errors: { ...GATE_ERRORS, conflict: FEATURE_CONFLICTS },
 })
 
 export const processSignal = cellRoute({
@@ -31,6 +31,6 @@ export const processSignal = cellRoute({
     ...GATE_ERRORS,
     not_found: ['process_not_found'],
     validation_failed: [],
-    conflict: [...GATE_CONFLICTS, 'operation_interrupted'],
+    conflict: [...FEATURE_CONFLICTS, 'operation_interrupted'],
   },
 })

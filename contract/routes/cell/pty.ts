@@ -11,11 +11,11 @@ import {
   TerminalStart,
 } from '../../schemas/cell/terminal.ts'
 import { Uuid } from '../../schemas/common.ts'
-import { GATE_CONFLICTS, GATE_ERRORS } from './gate-errors.ts'
+import { FEATURE_CONFLICTS, GATE_ERRORS } from './gate-errors.ts'
 
 const WorkspaceParams = Type.Object({ workspace_id: Uuid() })
 const ERRORS = { ...GATE_ERRORS, not_found: ['session_not_found'] } as const
-const CHANGE_CONFLICTS = [...GATE_CONFLICTS, 'operation_interrupted'] as const
+const CHANGE_CONFLICTS = [...FEATURE_CONFLICTS, 'operation_interrupted'] as const
 
 export const ptyOpen = cellRoute({
   id: 'pty.open',
@@ -50,7 +50,7 @@ export const ptyGet = cellRoute({
   tool: 'pty',
   params: ExecParams,
   answers: { 200: { schema: TerminalSession, description: 'The terminal' } },
-  errors: { ...ERRORS, conflict: GATE_CONFLICTS },
+  errors: { ...ERRORS, conflict: FEATURE_CONFLICTS },
 })
 
 export const ptyClose = cellRoute({
@@ -104,7 +104,7 @@ export const ptyAttach = cellRoute({
   answers: { 101: { description: 'Events until `exit` (1000), `error` (4000 and its status) or a shutdown of the gateway (1001)' } },
   errors: {
     ...ERRORS,
-    conflict: [...GATE_CONFLICTS, 'output_expired'],
+    conflict: [...FEATURE_CONFLICTS, 'output_expired'],
     validation_failed: [],
     payload_too_large: [],
     service_unavailable: ['draining', 'too_many_streams'],

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
 // Leftover is a slot that does not run any more, or was never finished, with what its record said.
@@ -114,7 +116,9 @@ func (e *Engine) mayGoOn(record Record) error {
 	case !record.Ready:
 		return errors.New("it was not finished")
 	case record.Build() != e.Current() || record.AgentSHA256 != e.agent:
-		return errors.New("it waits with an older engine or agent")
+		return errors.New("it waits with another engine or agent")
+	case record.Kind == KindSlot && !wire.SpeaksTo(record.AgentProtocol()):
+		return errors.New("its agent speaks another protocol")
 	}
 	return nil
 }

@@ -11,6 +11,7 @@ import { ExecSession } from '../../../contract/schemas/cell/session.ts'
 import { TerminalSession, type TerminalSize } from '../../../contract/schemas/cell/terminal.ts'
 import type { LiveMachine } from '../machines/table.ts'
 import { AGENT_ERROR_BYTES_MAX, guestRefusal, readJson, shape, type Shape, wholeJson } from './agent-answer.ts'
+import { linkOf } from './agent-protocol.ts'
 import { AGENT_DEADLINES, openConnections, type AgentConnections, type AgentRequest } from './agent-http.ts'
 import { AgentTrouble } from './agent-trouble.ts'
 import { createStartedStreams } from './started-streams.ts'
@@ -175,7 +176,7 @@ export interface OpenLink {
 /** One link that its caller closes. */
 export function openLink(machine: LiveMachine, deadlines = AGENT_DEADLINES): OpenLink {
   const connections = openConnections(machine, deadlines)
-  return { link: createLink(connections, deadlines), close: connections.close }
+  return { link: linkOf(createLink(connections, deadlines), machine.agent_protocol), close: connections.close }
 }
 
 export function createAgentLinks(deadlines = AGENT_DEADLINES): AgentLinks {
@@ -190,7 +191,7 @@ export function createAgentLinks(deadlines = AGENT_DEADLINES): AgentLinks {
       const known = open.get(name)
       if (known !== undefined) return known.link
       const connections = openConnections(machine, deadlines)
-      const link = createLink(connections, deadlines)
+      const link = linkOf(createLink(connections, deadlines), machine.agent_protocol)
       open.set(name, { link, connections })
       if (gone.aborted) end(name)
       else gone.addEventListener('abort', () => end(name), { once: true })

@@ -34,6 +34,8 @@ const MachineShape = Type.Object({
   connected: Type.Boolean(),
   freezer_file: Type.Optional(Type.String({ maxLength: 4096 })),
   resources: Resources,
+  engine: Name,
+  agent_protocol: Count,
 })
 
 const CheckpointShape = Type.Object({
@@ -54,6 +56,7 @@ const InventoryShape = Type.Object({
   boot_id: Name,
   host_boot_id: Name,
   engine: Name,
+  engines: ListOf(Name),
   last_event: Count,
   machines: ListOf(MachineShape),
   workspaces: ListOf(Type.Object({ workspace_id: Name, fence: Count, disks: ListOf(Name), checkpoints: ListOf(CheckpointShape) })),
@@ -158,7 +161,7 @@ function misshapen(what: string): HostFailure {
   return new HostFailure('invalid_answer', `The machine host's answer is not ${what}`, { retryable: false })
 }
 
-const LISTS = new Set(['machines', 'workspaces', 'disks', 'checkpoints', 'layers'])
+const LISTS = new Set(['engines', 'machines', 'workspaces', 'disks', 'checkpoints', 'layers'])
 
 function withLists(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(withLists)

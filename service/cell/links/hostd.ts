@@ -64,6 +64,10 @@ export interface Machine {
   connected: boolean
   freezer_file?: string
   resources: Resources
+  /** Version of the build that it runs under. */
+  engine: string
+  /** What its agent speaks: agent-protocol.ts. */
+  agent_protocol: number
 }
 
 export interface CheckpointInfo {
@@ -113,7 +117,10 @@ export interface Inventory {
   instance: string
   boot_id: string
   host_boot_id: string
+  /** What is started anew runs under it. */
   engine: string
+  /** Every build that is kept: a checkpoint of another one does not restore. */
+  engines: string[]
   last_event: number
   machines: Machine[]
   workspaces: WorkspaceFiles[]

@@ -89,8 +89,8 @@ const ALIVE: ReadonlySet<string> = new Set(['running', 'suspending'])
 
 /** The cell learns anew how to reach what runs. */
 async function adopt(sweep: Sweep, row: ExpectedRow, machine: Machine): Promise<void> {
-  const { address, agent_key, epoch, fence, state } = machine
-  sweep.table.putMachine(row.id, { address, agent_key, epoch, fence, state })
+  const { address, agent_key, agent_protocol, epoch, fence, state } = machine
+  sweep.table.putMachine(row.id, { address, agent_key, agent_protocol, epoch, fence, state })
   if (row.active) return
   if (state === 'paused') {
     await sweep.host.unpause(speak(sweep, row.id, epoch, 'unpause'))

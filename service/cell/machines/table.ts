@@ -21,6 +21,7 @@ export interface LiveMachine {
   epoch: number
   fence: number // with the workspace's id it names this machine and no other
   state: 'running' | 'paused' | 'frozen'
+  agent_protocol: number // what its agent speaks: links/agent-protocol.ts
 }
 
 /** One workspace as this cell sees it. Immutable: a change makes a new entry. */

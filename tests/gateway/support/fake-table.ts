@@ -1,3 +1,4 @@
+import { AGENT_PROTOCOLS } from '../../../service/cell/links/agent-protocol.ts'
 import type { GoneReason, MachineTable, WorkspaceEntry } from '../../../service/cell/machines/table.ts'
 
 /** A table that a test writes. `stale` is what get() says until fresh() is asked, as when NOTIFY is on its way. */
@@ -74,7 +75,7 @@ export function runningEntry(id: string, cell_id: string, address: string): Life
     template_env: { FROM: 'template', LOWEST: 'template' },
     inputs: { FROM: 'input', MIDDLE: 'input' },
     grants: null,
-    machine: { address, agent_key: 'agent-key', epoch: 3, fence: 1, state: 'running' },
+    machine: { address, agent_key: 'agent-key', epoch: 3, fence: 1, state: 'running', agent_protocol: AGENT_PROTOCOLS.current },
     gone: life.signal,
   }
   return { entry, end: (reason) => life.abort(reason) }

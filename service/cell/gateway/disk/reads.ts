@@ -2,6 +2,7 @@ import type { IncomingMessage } from 'node:http'
 import type { Clock } from '../../../lib/clock.ts'
 import { fail, Failure } from '../../../lib/fail.ts'
 import { openLink, type FileReads, type OpenLink } from '../../links/agent.ts'
+import { AGENT_PROTOCOLS } from '../../links/agent-protocol.ts'
 import type { AGENT_DEADLINES } from '../../links/agent-http.ts'
 import { AgentTrouble } from '../../links/agent-trouble.ts'
 import { HostFailure, type MachineHost } from '../../links/hostd.ts'
@@ -35,7 +36,10 @@ export function createDiskReads({ host, table, clock, deadlines }: DiskReadsDeps
     const access = await host.readDisk(doubted_address === undefined ? source : { ...source, doubted_address })
     const known = links.get(source.workspace_id)
     if (known?.address === access.address) return known
-    const opened = { ...openLink({ ...access, fence: 0, state: 'running' }, deadlines), address: access.address }
+    const opened = {
+      ...openLink({ ...access, fence: 0, state: 'running', agent_protocol: AGENT_PROTOCOLS.current }, deadlines),
+      address: access.address,
+    }
     known?.close()
     links.delete(source.workspace_id)
     links.set(source.workspace_id, opened)

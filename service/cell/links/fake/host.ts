@@ -38,6 +38,8 @@ export interface FakeHost extends MachineHost {
   /** The computer starts again: no machine is left. */
   reboot(): void
   corrupt(checkpoint_id: string): void
+  /** hostd starts again with another engine. The one before is kept, unless it is lost. */
+  upgrade(engine: string, before: 'kept' | 'lost'): void
   /** Verbs that were carried out, in order. */
   readonly done: readonly Done[]
 }
@@ -46,6 +48,7 @@ export function createFakeHost(options: FakeOptions = {}): FakeHost {
   const world: World = {
     clock: options.clock ?? systemClock,
     engine: options.engine ?? 'fake-1',
+    older_engines: [],
     boot: 1,
     machines: new Map(),
     disks: new Map(),
@@ -139,6 +142,11 @@ function breaking(world: World, turns: Turns): Omit<FakeHost, keyof MachineHost>
         if (one) one.corrupt = true
       }
     },
+    upgrade(engine, before) {
+      if (before === 'kept') world.older_engines.push(world.engine)
+      world.engine = engine
+      restart()
+    },
     done: turns.done,
   }
 }
@@ -150,6 +158,7 @@ function inventory(world: World, options: FakeOptions): Inventory {
     boot_id: String(world.boot),
     host_boot_id: 'fake',
     engine: world.engine,
+    engines: [world.engine, ...world.older_engines],
     last_event: world.events.at(-1)?.seq ?? 0,
     machines: [...world.machines.values()].map(({ machine }) => ({ ...machine })),
     workspaces: [...names].map((workspace_id) => ({

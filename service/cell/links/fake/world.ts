@@ -11,6 +11,7 @@ import {
   type StartRequest,
   type StopRequest,
 } from '../hostd.ts'
+import { AGENT_PROTOCOLS } from '../agent-protocol.ts'
 import { FakeGuest } from './guest.ts'
 
 interface Saved {
@@ -29,6 +30,8 @@ interface Running {
 export interface World {
   clock: Clock
   engine: string
+  /** Kept beside it, for the checkpoints that name them. */
+  older_engines: string[]
   boot: number
   machines: Map<string, Running>
   disks: Map<string, Map<string, Map<string, string>>>
@@ -82,6 +85,7 @@ function boot(
   world: World,
   request: StartRequest | RestoreRequest,
   state: { memory: Map<string, string>; files: Map<string, string>; ran_ms: number },
+  engine: string,
 ): Machine {
   const { workspace_id, epoch, fence, operation_id, resources } = request
   if (world.machines.has(workspace_id)) throw refusal('already_running', 'The workspace has a machine')
@@ -101,24 +105,27 @@ function boot(
     started_at: world.clock.now().toISOString(),
     connected: false,
     resources,
+    engine,
+    agent_protocol: AGENT_PROTOCOLS.current,
   }
   world.machines.set(workspace_id, { machine, guest: new FakeGuest({ ...state, files }) })
   return { ...machine }
 }
 
 export function start(world: World, request: StartRequest): Machine {
-  if (request.from_disk === undefined) return boot(world, request, { memory: new Map(), files: new Map(), ran_ms: 0 })
+  if (request.from_disk === undefined) return boot(world, request, { memory: new Map(), files: new Map(), ran_ms: 0 }, world.engine)
   const files = world.disks.get(request.workspace_id)?.get(request.from_disk)
   if (!files) throw refusal('not_found', 'There is no such disk')
-  return boot(world, request, { memory: new Map(), files, ran_ms: 0 })
+  return boot(world, request, { memory: new Map(), files, ran_ms: 0 }, world.engine)
 }
 
 export function restore(world: World, request: RestoreRequest): Machine {
   const saved = world.checkpoints.get(request.workspace_id)?.get(request.checkpoint_id)
   if (!saved) throw refusal('not_found', 'There is no such checkpoint')
   if (saved.corrupt) throw refusal('checkpoint_corrupt', 'The checkpoint is damaged')
-  if (saved.info.engine !== world.engine) throw refusal('checkpoint_incompatible', 'The checkpoint is of another engine')
-  return boot(world, request, saved)
+  if (![world.engine, ...world.older_engines].includes(saved.info.engine))
+    throw refusal('checkpoint_incompatible', 'The engine of the checkpoint is not kept')
+  return boot(world, request, saved, saved.info.engine)
 }
 
 export function setState({ machine, guest }: Running, state: Machine['state']): void {
@@ -136,7 +143,7 @@ export function checkpoint(world: World, request: CheckpointRequest): Checkpoint
     checkpoint_id: request.checkpoint_id,
     workspace_id: owner,
     epoch: found.machine.epoch,
-    engine: world.engine,
+    engine: found.machine.engine,
     size_bytes: 1024,
     disk: `checkpoint-${request.checkpoint_id}`,
     created_at: world.clock.now().toISOString(),

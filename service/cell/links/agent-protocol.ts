@@ -1,0 +1,36 @@
+import { fail } from '../../lib/fail.ts'
+import type { AgentLink } from './agent.ts'
+
+/** machine/internal/wire/agent.go: AgentProtocolMin and AgentProtocol. hostd lets no machine run whose agent speaks anything else. */
+export const AGENT_PROTOCOLS = { oldest: 1, current: 2 } as const
+
+/** Since which protocol an agent knows a call; those that do not stand here it has always known. */
+const SINCE: Partial<Record<keyof AgentLink, number>> = {
+  openTerminal: 2,
+  getTerminal: 2,
+  closeTerminal: 2,
+  resizeTerminal: 2,
+  typeIntoTerminal: 2,
+  attachTerminal: 2,
+  searchFiles: 2,
+  patchFile: 2,
+  listChanges: 2,
+  listProcesses: 2,
+  signalProcess: 2,
+  cloneRepository: 2,
+  gitStatus: 2,
+  commitChanges: 2,
+  openBrowser: 2,
+}
+
+/** The link to an agent of an older protocol, which lives on in the memory of its workspace: what it does not know is refused unasked. */
+export function linkOf(link: AgentLink, protocol: number): AgentLink {
+  if (protocol >= AGENT_PROTOCOLS.current) return link
+  const unknown = Object.entries(SINCE).filter(([, since]) => protocol < since)
+  return { ...link, ...Object.fromEntries(unknown.map(([verb]) => [verb, refuse])) }
+}
+
+function refuse(): Promise<never> {
+  const message = 'The workspace was saved by an older version that cannot do this; it can once it was reset or has started anew'
+  return Promise.reject(fail('conflict', 'guest_feature_unavailable', message))
+}
