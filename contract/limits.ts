@@ -36,6 +36,7 @@ export const LIMITS = {
   json_body_bytes_max: 1 << 20, // Berth's own
   label_characters_max: 200, // Berth's own: a checkpoint's label
   snapshots_per_workspace_max: 50, // Berth's own
+  removals_per_sweep_max: 200, // Berth's own: what one comparison of rows and host removes; the rest waits a minute for the next
   usage_sample_days: 400, // Berth's own: samples of an hour
   usage_counter_days: 7, // Berth's own: the last counters of a machine that is gone
 

@@ -28,7 +28,7 @@ const LATER: [string, string, unknown?][] = [
   ['DELETE', '/pty/t'],
   ['POST', '/pty/t/resize', { cols: 80, rows: 24 }],
   ['POST', '/pty/t/input', { data: 'bHM=' }],
-  ['POST', '/files/search', { path: '/home/user', query: 'a' }],
+  ['POST', '/files/search', { path: '/home/user', pattern: 'a' }],
   ['POST', '/files/patch', { path: '/home/user/a', content: 'a' }],
   ['GET', '/changes'],
   ['GET', '/processes'],

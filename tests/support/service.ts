@@ -45,8 +45,8 @@ export interface Service {
   stop(): Promise<void>
   /** Ends the processes as SIGTERM does; machines run on. */
   stopProcesses(): Promise<void>
-  /** Ends the processes as SIGTERM does and starts them again; machines run on. */
-  restart(): Promise<void>
+  /** Ends the processes as SIGTERM does and starts them again, with other settings where some are given; machines run on. */
+  restart(settings?: Record<string, unknown>): Promise<void>
   /** Kills one process and returns when it is dead. The supervisor starts all but itself again. */
   kill9(child: ChildName): Promise<void>
   /** Returns when everything serves; starts the supervisor again when it was killed. */
@@ -75,9 +75,9 @@ export async function startService(options: ServiceOptions = {}): Promise<Servic
   writeFileSync(path.join(folder, 'owner'), JSON.stringify({ pid: process.pid, start_time: startTimeOf(process.pid), data_dir }))
   mkdirSync(data_dir, { recursive: true })
   const settings = { ...(await defaults()), ...options.settings }
-  writeFileSync(path.join(data_dir, 'config.json'), JSON.stringify(settings, null, 2))
   const instance = createHash('sha256').update(realpathSync(data_dir)).digest('hex').slice(0, 4)
   const at: Place = { folder, data_dir, run_dir: `/run/berth/${instance}`, instance, settings, failpoints: options.failpoints }
+  writeSettings(at)
   // A test that fails, or is told to end, still takes down what it started. What a killed one leaves, the runner sweeps.
   const sweep = () => void cleanSync(at)
   process.once('exit', sweep)
@@ -133,8 +133,10 @@ function serviceOf(at: Place, released: () => void): Service {
       released()
     },
     stopProcesses: () => stopSupervisor(at),
-    async restart() {
+    async restart(settings = {}) {
       await stopSupervisor(at)
+      Object.assign(at.settings, settings)
+      writeSettings(at)
       await start(at)
     },
     async kill9(child) {
@@ -186,6 +188,10 @@ async function defaults() {
     slots: 1,
     shells: 1,
   }
+}
+
+function writeSettings({ data_dir, settings }: Place): void {
+  writeFileSync(path.join(data_dir, 'config.json'), JSON.stringify(settings, null, 2))
 }
 
 /** Held open together, so that no two are the same. */

@@ -1,7 +1,8 @@
 import { sql } from 'kysely'
 import type { Db } from '../../db/database.ts'
 
-const BATCH = 200
+/** What one statement removes at most: it holds its locks for milliseconds, and whoever waits behind it does not notice. */
+export const BATCH = { tombstones: 200, checkpoints: 200, entries: 5000 } as const
 
 /**
  * Deleted workspaces whose time as readable tombstones is over, with their operations. Their keys stay used: workspace_keys
@@ -15,7 +16,7 @@ export async function dropTombstones(db: Db, deleted_before: Date): Promise<numb
       .select(['id', 'ended_reason'])
       .where('observed_state', '=', 'deleted')
       .where('deleted_at', '<', deleted_before)
-      .limit(BATCH)
+      .limit(BATCH.tombstones)
       .forUpdate()
       .skipLocked()
       .execute()
@@ -45,12 +46,16 @@ export async function dropExpiredCheckpoints(db: Db, now: Date): Promise<number>
       select c.id from checkpoints c join workspaces w on w.id = c.workspace_id
       where c.expires_at < ${now} and w.checkpoint_id is distinct from c.id
         and not exists (select from workspace_holds h where h.workspace_id = w.id)
-      limit ${BATCH}
+      limit ${BATCH.checkpoints}
     ) returning id`.execute(db)
   return rows.length
 }
 
-/** Idempotency entries that no repeat may be answered from any more. */
-export async function dropIdempotencyEntries(db: Db, created_before: Date): Promise<void> {
-  await sql`delete from idempotency_entries where created_at < ${created_before}`.execute(db)
+/** Idempotency entries that no repeat may be answered from any more. @returns how many went. */
+export async function dropIdempotencyEntries(db: Db, created_before: Date): Promise<number> {
+  const { numAffectedRows } = await sql`
+    delete from idempotency_entries where (principal, route, key) in (
+      select principal, route, key from idempotency_entries where created_at < ${created_before} order by created_at limit ${BATCH.entries}
+    )`.execute(db)
+  return Number(numAffectedRows ?? 0)
 }

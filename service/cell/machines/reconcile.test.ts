@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { LIMITS } from '../../../contract/limits.ts'
 import { createWorld, type World } from '../../../tests/engine/world.ts'
 
 async function running(world: World): Promise<string> {
@@ -139,4 +140,15 @@ test('a change told by NOTIFY is in the table within a second', async () => {
   await world.until(async () => table.get(workspace_id)?.deleted_at !== null)
   assert.ok(performance.now() - began_ms < 1000)
   assert.deepEqual([entry?.gone.aborted, entry?.gone.reason], [true, 'deleted'])
+})
+
+test('what one comparison removes is bounded, and the next goes on', async () => {
+  await using world = await createWorld()
+  const machine = { resources: { cpu_millis: 1, memory_mib: 1, disk_gib: 1 }, hostname: 'x', layers: [] }
+  const strangers = Array.from({ length: LIMITS.removals_per_sweep_max + 3 }, () => world.ids.next())
+  for (const id of strangers) await world.host.start({ ...fenced(world, id, 1, 0), ...machine })
+  const process = await world.startProcess()
+  assert.equal((await world.host.inventory()).machines.length, 3)
+  await process.engine.watch()?.sweep()
+  assert.equal((await world.host.inventory()).machines.length, 0)
 })

@@ -1,4 +1,5 @@
 import type { Logger } from 'pino'
+import { LIMITS } from '../../../contract/limits.ts'
 import type { Db } from '../../db/database.ts'
 import type { Clock } from '../../lib/clock.ts'
 import type { Ids } from '../../lib/ids.ts'
@@ -24,6 +25,7 @@ interface Sweep extends ReconcileContext {
   operation_id: string
   fence: number
   did: string[]
+  removed: number
 }
 
 function report(sweep: Sweep, what: Recovery, text: string): void {
@@ -42,7 +44,7 @@ export async function reconcile(context: ReconcileContext): Promise<Inventory> {
   const shown = context.table.known().flatMap(({ id, machine }) => (machine === null ? [] : [{ id, fence: machine.fence }]))
   const rows = await readExpected(context.db, context.cell_id, [])
   const inventory = await context.host.inventory()
-  const sweep: Sweep = { ...context, operation_id: context.ids.next(), fence, did: [] }
+  const sweep: Sweep = { ...context, operation_id: context.ids.next(), fence, did: [], removed: 0 }
   await forgetEnded(sweep, shown, inventory)
   const holds = await dropStaleHolds(context.db)
   if (holds > 0) report(sweep, 'holds_dropped', `dropped ${holds} holds of ended operations`)
@@ -137,16 +139,21 @@ async function stopStray(sweep: Sweep, row: ExpectedRow, machine: Machine): Prom
   report(sweep, 'machine_stopped', `${row.id}: stopped a machine of epoch ${machine.epoch}`)
 }
 
+/** A delete of many files at once, or a pool that was put back, must not keep deaths and strays waiting. */
+function mayRemove(sweep: Sweep): boolean {
+  return (sweep.removed += 1) <= LIMITS.removals_per_sweep_max
+}
+
 /** Files that no row names: thrown away attempts, and what a commit has superseded. */
 async function dropUnnamed(sweep: Sweep, row: ExpectedRow, files: WorkspaceFiles, machine: Machine | undefined): Promise<void> {
   const kept = new Set([row.disk, machine?.disk, ...files.checkpoints.map(({ disk }) => disk)])
   const disks = files.disks.filter((name) => !kept.has(name))
   const checkpoints = files.checkpoints.map(({ checkpoint_id }) => checkpoint_id).filter((id) => !row.checkpoints.includes(id))
-  if (disks.length > 0) {
+  if (disks.length > 0 && mayRemove(sweep)) {
     await sweep.host.deleteDisks({ ...speak(sweep, row.id, row.ownership_epoch, 'disks'), names: disks })
     report(sweep, 'files_deleted', `${row.id}: deleted disks ${disks.join(', ')}`)
   }
-  if (checkpoints.length > 0) {
+  if (checkpoints.length > 0 && mayRemove(sweep)) {
     await sweep.host.deleteCheckpoints({ ...speak(sweep, row.id, row.ownership_epoch, 'checkpoints'), names: checkpoints })
     report(sweep, 'files_deleted', `${row.id}: deleted checkpoints ${checkpoints.join(', ')}`)
   }
@@ -160,6 +167,7 @@ async function sweepStrangers(sweep: Sweep, known: Map<string, ExpectedRow>, fou
   for (const id of strange) {
     const row = rows.get(id)
     if (row !== undefined && (row.active || row.observed_state !== 'deleted')) continue
+    if (!mayRemove(sweep)) return
     await guarded(sweep, id, async () => {
       await sweep.host.deleteWorkspace(speak(sweep, id, row?.ownership_epoch ?? 0, 'delete'))
       report(sweep, 'workspace_deleted', `${id}: deleted what was left of it`)

@@ -1,0 +1,94 @@
+import assert from 'node:assert/strict'
+import { after, before, test } from 'node:test'
+import { LIMITS } from '../../contract/limits.ts'
+import { createClient, type Client, type OpenedWorkspace } from '../support/client.ts'
+import { startService, type Service } from '../support/service.ts'
+
+// RELIABILITY T109: who snapshots and forks until the pool is full meets an error; the reserve is for everybody's suspends.
+const HELD_MIB = 320
+const HOLDS = `python3 -c 'import os,time; held=os.urandom(${HELD_MIB}<<20); open("/dev/shm/ready","w").write("x"); time.sleep(1e6)'`
+const COUNT = 'i=0; while true; do i=$((i+1)); echo $i > /dev/shm/count.new; mv /dev/shm/count.new /dev/shm/count; sleep 0.02; done'
+const GROWS = 'a=$(cat /dev/shm/count); for i in $(seq 500); do [ "$(cat /dev/shm/count)" -gt "$a" ] && exit 0; sleep 0.02; done; exit 1'
+const small = { caps: { memory_mib: 768, disk_gib: 1 } }
+
+let service: Service
+let greedy: Client
+let modest: Client
+let hog: OpenedWorkspace
+
+before(async () => {
+  service = await startService({ settings: { slots: 0, shells: 0, pool_image_gib: 4, pool_reserve_gib: 1.5 } })
+  greedy = createClient(service.base_url, service.api_key)
+  await service.admin('organization', 'create', 'modest')
+  await service.admin('project', 'create', 'modest', '--organization', 'modest')
+  const key = await service.admin('key', 'create', '--organization', 'modest', '--project', 'modest', '--tools', 'exec,files', '--quiet')
+  modest = createClient(service.base_url, key.trim())
+})
+after(async () => {
+  await service.stop()
+})
+
+async function holding(client: Client, key: string): Promise<OpenedWorkspace> {
+  const workspace = await client.open(key, small)
+  for (const [session_id, script] of [
+    ['holds', HOLDS],
+    ['count', COUNT],
+  ])
+    await client.tool(workspace, '/exec', { json: { session_id, argv: ['sh', '-c', script] } })
+  const { exit } = await client.run(workspace, ['sh', '-c', 'until [ -s /dev/shm/ready ] && [ -s /dev/shm/count ]; do sleep 0.05; done'])
+  assert.equal(exit.exit_code, 0)
+  return workspace
+}
+
+async function counts(client: Client, workspace: OpenedWorkspace): Promise<void> {
+  const at = { ...workspace, token: await client.token(workspace.id) }
+  assert.equal((await client.run(at, ['sh', '-c', GROWS])).exit.exit_code, 0, 'the guest stands still')
+}
+
+interface Ended {
+  state: string
+  error: { code: string; message: string; details?: { reason?: string } } | null
+}
+
+/** Asks for copies until one is refused. */
+async function copyUntilRefused(copy: (number: number) => Promise<Ended>): Promise<Ended & { copies: number }> {
+  for (let copies = 0; copies < LIMITS.snapshots_per_workspace_max; copies++) {
+    const ended = await copy(copies)
+    if (ended.state !== 'succeeded') return { ...ended, copies }
+  }
+  throw new Error('the pool never filled')
+}
+
+test('T109: snapshots in a loop end with an error that names the disk, and the guest runs on', async () => {
+  const neighbour = await holding(modest, 'neighbour')
+  hog = await holding(greedy, 'hog')
+  const refused = await copyUntilRefused(async () => (await greedy.operate(`/v1/workspaces/${hog.id}/snapshot`)) as Ended)
+  assert.deepEqual([refused.error?.code, refused.error?.details?.reason], ['checkpoint_failed', 'no_space'])
+  assert.ok(refused.copies >= 2, `${refused.copies} snapshots`)
+  await counts(greedy, hog)
+  await counts(modest, neighbour)
+})
+
+test('T109: so do forks, and what did not come to be takes no room and no key', async () => {
+  const refused = await copyUntilRefused(
+    async (number) => (await greedy.operate(`/v1/workspaces/${hog.id}/fork`, { json: { key: `copy-${number}` } })) as Ended,
+  )
+  assert.deepEqual([refused.copies, refused.error?.code, refused.error?.details?.reason], [0, 'checkpoint_failed', 'no_space'])
+  await counts(greedy, hog)
+  const { workspaces } = await service.inventory()
+  assert.equal(workspaces.filter(({ disks, checkpoints }) => disks.length + checkpoints.length > 0).length, 2)
+})
+
+test("T109: another organization's workspace is suspended out of the reserve and resumes whole", async () => {
+  const { body } = await modest.api<{ data: { id: string }[] }>('/v1/workspaces')
+  const id = body.data[0]?.id ?? ''
+  const suspended = await modest.operate(`/v1/workspaces/${id}/suspend`)
+  assert.deepEqual([suspended.state, suspended.error], ['succeeded', null])
+  await counts(modest, await modest.open('neighbour', small))
+})
+
+test('T109: with its snapshots gone there is room for everybody', async () => {
+  assert.equal((await greedy.operate(`/v1/workspaces/${hog.id}`, { method: 'DELETE' })).state, 'succeeded')
+  const { id } = await modest.open('neighbour', small)
+  assert.equal((await modest.operate(`/v1/workspaces/${id}/snapshot`)).state, 'succeeded')
+})

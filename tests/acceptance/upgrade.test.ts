@@ -1,0 +1,165 @@
+import assert from 'node:assert/strict'
+import { appendFileSync, chmodSync, copyFileSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+import { after, before, test } from 'node:test'
+import { createClient, type Client, type OpenedWorkspace } from '../support/client.ts'
+import { startService, type Service } from '../support/service.ts'
+
+// A checkpoint restores only under the engine that wrote it, and the memory in it holds the agent of then. Here an installation gets
+// another engine and another agent, twice, and the originals are taken away.
+const programs = mkdtempSync(path.join(tmpdir(), 'berth-upgrade-'))
+const COUNT = 'i=0; while true; do i=$((i+1)); echo $i > /dev/shm/count.new; mv /dev/shm/count.new /dev/shm/count; sleep 0.02; done'
+const GROWS =
+  'a=$(cat /dev/shm/count); for i in $(seq 500); do b=$(cat /dev/shm/count); [ "$b" -gt "$a" ] && echo $b && exit 0; sleep 0.02; done; exit 1'
+const small = { caps: { memory_mib: 512 } }
+
+let service: Service
+let client: Client
+let first: string
+const opened: Record<string, OpenedWorkspace> = {}
+
+before(async () => {
+  const given = program('runsc', process.env['BERTH_TEST_RUNSC'])
+  service = await startService({ settings: { slot_memory_mib: 512, runsc: given } })
+  client = createClient(service.base_url, service.api_key)
+  first = (await service.inventory()).engine
+})
+after(async () => {
+  await service.stop()
+  rmSync(programs, { recursive: true, force: true })
+})
+
+function program(name: string, from: string | undefined): string {
+  const to = path.join(programs, name)
+  copyFileSync(from ?? '', to)
+  chmodSync(to, 0o755)
+  return to
+}
+
+/** The same code under another version, which to gVisor is another engine. */
+function engineOf(version: string): string {
+  const file = path.join(programs, version)
+  const text = readFileSync(process.env['BERTH_TEST_RUNSC'] ?? '').toString('latin1')
+  writeFileSync(file, Buffer.from(text.replaceAll(first, version), 'latin1'), { mode: 0o755 })
+  return file
+}
+
+const otherVersion = (letter: string) => first.slice(0, -1) + letter
+const second = () => otherVersion(first.endsWith('y') ? 'x' : 'y')
+const third = () => otherVersion(first.endsWith('z') ? 'x' : 'z')
+
+async function counting(key: string): Promise<void> {
+  const workspace = (opened[key] = await client.open(key, small))
+  await client.tool(workspace, '/exec', { json: { session_id: 'count', argv: ['sh', '-c', COUNT] } })
+  await client.run(workspace, ['sh', '-c', 'until [ -s /dev/shm/count ]; do sleep 0.02; done'])
+}
+
+/** Its memory goes on where it was: the same process counts on. */
+async function goesOn(key: string, from: number): Promise<number> {
+  const workspace = (opened[key] = await client.open(key, small))
+  const { stdout, exit } = await client.run(workspace, ['sh', '-c', GROWS])
+  assert.equal(exit.exit_code, 0, `${key} stands still`)
+  assert.ok(Number(stdout) > from, `${key} counts from ${stdout} after ${from}`)
+  const { body } = await client.tool<{ state: string }>(workspace, '/exec/count')
+  assert.equal(body.state, 'running')
+  return Number(stdout)
+}
+
+const idOf = (key: string) => opened[key]?.id ?? ''
+const operate = async (key: string, verb: string, json?: unknown) =>
+  client.operate(`/v1/workspaces/${idOf(key)}/${verb}`, json === undefined ? {} : { json })
+const suspend = async (key: string) => assert.equal((await operate(key, 'suspend')).state, 'succeeded')
+const remove = async (key: string) =>
+  assert.equal((await client.operate(`/v1/workspaces/${idOf(key)}`, { method: 'DELETE' })).state, 'succeeded')
+const stateOf = async (key: string) => (await client.api(`/v1/workspaces/${idOf(key)}`)).body['observed_state']
+const machineOf = async (key: string) => (await service.inventory()).machines.find(({ workspace_id }) => workspace_id === idOf(key))
+const doctor = async () => {
+  const text = await service.admin('doctor', '--json').catch((error: unknown) => (error as { stdout: string }).stdout)
+  return (JSON.parse(text) as { findings: { check: string; level: string; text: string }[] }).findings
+}
+let counted = 0
+
+test('after an upgrade of engine and agent what ran runs on, and what slept resumes with its memory under the engine it knows', async () => {
+  for (const key of ['asleep', 'awake']) await counting(key)
+  counted = await goesOn('asleep', 0)
+  await suspend('asleep')
+  const agent = program('agent', process.env['BERTH_TEST_AGENT'])
+  appendFileSync(agent, 'another build')
+  await service.stopProcesses()
+  rmSync(path.join(programs, 'runsc'))
+  await service.restart({ runsc: engineOf(second()), agent })
+  const { engine, engines } = await service.inventory()
+  assert.deepEqual([engine, [...engines].sort()], [second(), [first, second()].sort()])
+  assert.equal((await machineOf('awake'))?.engine, first)
+  await goesOn('awake', 0)
+  counted = await goesOn('asleep', counted)
+  assert.equal((await machineOf('asleep'))?.engine, first)
+})
+
+test('what is opened afterwards runs under the new engine', async () => {
+  await counting('fresh')
+  assert.equal((await machineOf('fresh'))?.engine, second())
+  await suspend('fresh')
+  await goesOn('fresh', 0)
+  assert.equal((await machineOf('fresh'))?.engine, second())
+})
+
+test('suspends, resumes and forks after the upgrade stay with the engine of the memory', async () => {
+  await suspend('asleep')
+  counted = await goesOn('asleep', counted)
+  await suspend('awake')
+  await goesOn('awake', 0)
+  const fork = await client.api<{ operation: { id: string; workspace_id: string } }>(`/v1/workspaces/${idOf('asleep')}/fork`, {
+    json: { key: 'fork' },
+  })
+  opened['fork'] = await client.open('fork', small)
+  assert.equal(opened['fork'].id, fork.body.operation.workspace_id)
+  await goesOn('fork', counted)
+  for (const key of ['asleep', 'awake', 'fork']) assert.equal((await machineOf(key))?.engine, first, key)
+  const findings = await doctor()
+  assert.deepEqual(
+    findings.filter(({ level }) => level === 'wrong').map(({ text }) => text),
+    [],
+  )
+  assert.match(
+    findings.find(({ check }) => check === 'hostd')?.text ?? '',
+    new RegExp(`^engine ${second()}, 4 machines; kept .*: ${first}$`),
+  )
+})
+
+test('a reset starts under the new engine; the old one stays for its recovery checkpoint, and goes when nothing names it', async () => {
+  const { state, result } = await operate('asleep', 'reset', { confirm_destructive: true })
+  assert.equal(state, 'succeeded')
+  assert.equal((await machineOf('asleep'))?.engine, second())
+  for (const key of ['awake', 'fork']) await remove(key)
+  await lookAgain()
+  assert.deepEqual([...(await service.inventory()).engines].sort(), [first, second()].sort())
+  assert.equal((await operate('asleep', 'restore', { checkpoint_id: result?.['recovery_checkpoint_id'] })).state, 'succeeded')
+  await goesOn('asleep', counted)
+  assert.equal((await machineOf('asleep'))?.engine, first)
+  await remove('asleep')
+  await lookAgain()
+  assert.deepEqual((await service.inventory()).engines, [second()])
+  await goesOn('fresh', 0)
+})
+
+test('without the engine of its checkpoint a resume is checkpoint_incompatible, the workspace stays suspended, and the doctor names it', async () => {
+  await suspend('fresh')
+  await service.stopProcesses()
+  const [kept, aside] = [path.join(service.data_dir, 'engines', second()), path.join(programs, 'aside')]
+  renameSync(kept, aside)
+  await service.restart({ runsc: engineOf(third()) })
+  const { state, error } = await operate('fresh', 'resume')
+  assert.deepEqual([state, error?.code, await stateOf('fresh')], ['failed', 'checkpoint_incompatible', 'suspended'])
+  const wrong = (await doctor()).filter(({ level }) => level === 'wrong').map(({ text }) => text)
+  assert.deepEqual([wrong.length, /^Of an engine that is not kept: they cannot be resumed: /.test(wrong[0] ?? '')], [1, true])
+  renameSync(aside, kept)
+  await goesOn('fresh', 0)
+})
+
+/** hostd looks for what nothing needs every five minutes, and when it starts. */
+async function lookAgain(): Promise<void> {
+  await service.kill9('hostd')
+  await service.ready()
+}
