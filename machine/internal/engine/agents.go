@@ -1,8 +1,11 @@
 package engine
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -17,14 +20,22 @@ func (e *Engine) storeAgent(path string) (string, error) {
 		return "", err
 	}
 	defer source.Close()
+	// Read before it is copied: a disk without room must not keep a hostd from starting that brings nothing new.
+	hash := sha256.New()
+	if _, err := io.Copy(hash, source); err != nil {
+		return "", err
+	}
+	if digest := hex.EncodeToString(hash.Sum(nil)); e.agents.has(digest) {
+		return digest, nil
+	}
+	if _, err := source.Seek(0, io.SeekStart); err != nil {
+		return "", err
+	}
 	copied, err := e.agents.stage(source)
 	if err != nil {
 		return "", err
 	}
 	defer copied.discard()
-	if e.agents.has(copied.digest) {
-		return copied.digest, nil
-	}
 	return copied.digest, copied.become(copied.digest, time.Now())
 }
 
