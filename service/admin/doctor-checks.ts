@@ -191,7 +191,7 @@ function ofBoth(stored: StoredFacts, host: HostFacts): Finding[] {
       'checkpoints',
       'wrong',
       'Of an engine that is not kept: they cannot be resumed',
-      stored.checkpoints.filter(({ engine }) => !host.engines.includes(engine)).map(({ id }) => id),
+      stored.checkpoints.filter(({ engine }) => engine !== '' && !host.engines.includes(engine)).map(({ id }) => id),
     ],
     ['disks', 'wrong', 'Missing', quiet.filter(({ id, disk }) => disk !== null && !disks.has(`${id} ${disk}`)).map(({ id }) => id)],
   ]

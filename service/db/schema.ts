@@ -204,7 +204,7 @@ interface CheckpointsTable {
   workspace_id: string
   cell_id: string
   operation_id: string
-  kind: 'suspend' | 'snapshot' | 'fork' | 'recovery'
+  kind: 'suspend' | 'snapshot' | 'fork' | 'recovery' | 'layer'
   label: string | null
   epoch: Int8
   engine: string

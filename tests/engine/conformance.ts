@@ -193,6 +193,27 @@ export function conformance(name: string, open: () => Promise<Harness>): void {
       await remove(target)
     })
 
+    test('a layer holds the disk alone: another workspace starts from it, and nothing is restored from it', async () => {
+      const [source, target] = [randomUUID(), randomUUID()]
+      const machine = await start(source)
+      const guest = await harness.guest(machine)
+      await guest.writeFile('/home/kept', 'text')
+      await guest.writeMemory('gone')
+      const checkpoint_id = randomUUID()
+      const info = await host.checkpoint({ ...speak(source, 1), checkpoint_id, then: 'running', disk_only: true })
+      assert.deepEqual([info.disk_only, info.engine], [true, ''])
+      await guest.writeFile('/home/kept', 'later')
+      const copy = await harness.guest(
+        await host.start({ ...startRequest(speak(target, 1)), from_layer: { workspace_id: source, checkpoint_id } }),
+      )
+      assert.deepEqual([await copy.readFile('/home/kept'), await copy.readMemory()], ['text', null])
+      const before_count = await guest.count()
+      await waitFor(async () => (await guest.count()) > before_count)
+      await host.stop(speak(source, 1))
+      await assert.rejects(restore(source, 2, checkpoint_id), refused('checkpoint_incompatible'))
+      await remove(source, target)
+    })
+
     test('a clone of a checkpoint outlives its source', async () => {
       const [source, target] = [randomUUID(), randomUUID()]
       const machine = await start(source)

@@ -36,12 +36,14 @@ func (h *Host) checkpoint(ctx context.Context, r wire.CheckpointRequest) (wire.C
 	if m, ok := h.finishedBefore(s, owner, r); ok {
 		return m.info(), nil
 	}
-	// What the machine was started with is what its checkpoint restores under, whatever this hostd starts machines with.
-	release, err := h.engine.Hold(s.Record().Engine, s.Record().AgentSHA256)
-	if err != nil {
-		return wire.CheckpointInfo{}, because("checkpoint_incompatible", "What the machine runs on is not kept on this computer", err)
+	if !r.DiskOnly {
+		// What the machine was started with is what its memory restores under, whatever this hostd starts machines with.
+		release, err := h.engine.Hold(s.Record().Engine, s.Record().AgentSHA256)
+		if err != nil {
+			return wire.CheckpointInfo{}, because("checkpoint_incompatible", "What the machine runs on is not kept on this computer", err)
+		}
+		defer release()
 	}
-	defer release()
 	m, err := h.capture(ctx, s, owner, r)
 	if err != nil {
 		err = errors.Join(err, h.letRun(s), h.removeCheckpoint(owner, r.CheckpointID))
@@ -77,7 +79,7 @@ func (h *Host) capture(ctx context.Context, s *engine.Sandbox, owner string, r w
 			return manifest{}, err
 		}
 	}
-	pausedMS, err := h.captureInstant(ctx, s, dir, owner, r.Then)
+	pausedMS, err := h.captureInstant(ctx, s, dir, owner, r)
 	if err != nil {
 		return manifest{}, err
 	}
@@ -87,9 +89,12 @@ func (h *Host) capture(ctx context.Context, s *engine.Sandbox, owner string, r w
 		}
 	}
 	m := manifest{Version: manifestVersion, WorkspaceID: owner, CheckpointID: r.CheckpointID, OperationID: r.OperationID,
-		Epoch: record.Claim.Epoch, Fence: r.Fence.Fence, Engine: record.Engine, SpecVersion: record.SpecVersion, CPUFeatures: h.cpuFeatures,
-		AgentSHA256: record.AgentSHA256, Protocol: record.AgentProtocol(), Layers: record.Claim.Layers, CreatedAt: stamp(time.Now()), PausedMS: pausedMS,
+		Epoch: record.Claim.Epoch, Fence: r.Fence.Fence, DiskOnly: r.DiskOnly, Layers: record.Claim.Layers, CreatedAt: stamp(time.Now()), PausedMS: pausedMS,
 		Resources: wire.Resources{CPUMillis: record.Size.CPUMillis, MemoryMiB: record.Size.MemoryMiB, DiskGiB: record.Claim.DiskGiB}}
+	if !r.DiskOnly {
+		m.Engine, m.SpecVersion, m.CPUFeatures = record.Engine, record.SpecVersion, h.cpuFeatures
+		m.AgentSHA256, m.Protocol = record.AgentSHA256, record.AgentProtocol()
+	}
 	return h.finishCheckpoint(ctx, dir, m)
 }
 
@@ -115,14 +120,17 @@ func (h *Host) prepareCheckpoint(ctx context.Context, s *engine.Sandbox, owner s
 		return "", err
 	}
 	// After the sync: what is not written out yet does not count as used.
-	return dir, h.roomFor(s, owner != r.WorkspaceID || r.Then == thenRunning)
+	return dir, h.roomFor(s, owner != r.WorkspaceID || r.Then == thenRunning, r.DiskOnly)
 }
 
 // roomFor refuses before anything is paused. A suspend may use the reserve, that is what it is for; a copy may not.
-func (h *Host) roomFor(s *engine.Sandbox, isCopy bool) error {
+func (h *Host) roomFor(s *engine.Sandbox, isCopy, diskOnly bool) error {
 	_, memory, _, err := h.groups.Get(s.Slot).Stats()
 	if err != nil {
 		return err
+	}
+	if diskOnly {
+		memory = 0
 	}
 	_, free, reserve, err := h.pool.Usage()
 	if err != nil {
@@ -138,7 +146,7 @@ func (h *Host) roomFor(s *engine.Sandbox, isCopy bool) error {
 }
 
 // captureInstant is the part in which the guest stands still.
-func (h *Host) captureInstant(ctx context.Context, s *engine.Sandbox, dir, owner, then string) (pausedMS int64, err error) {
+func (h *Host) captureInstant(ctx context.Context, s *engine.Sandbox, dir, owner string, r wire.CheckpointRequest) (pausedMS int64, err error) {
 	claim := s.Record().Claim
 	if err := h.points.at("checkpoint.pause"); err != nil {
 		return 0, err
@@ -150,8 +158,10 @@ func (h *Host) captureInstant(ctx context.Context, s *engine.Sandbox, dir, owner
 	if err := h.points.at("checkpoint.save"); err != nil {
 		return 0, err
 	}
-	if err := h.save(ctx, s, dir); err != nil {
-		return 0, err
+	if !r.DiskOnly {
+		if err := h.save(ctx, s, dir); err != nil {
+			return 0, err
+		}
 	}
 	if err := h.points.at("checkpoint.snapshot"); err != nil {
 		return 0, err
@@ -160,7 +170,7 @@ func (h *Host) captureInstant(ctx context.Context, s *engine.Sandbox, dir, owner
 	if err := h.pool.SnapshotDisk(h.pool.DiskPath(claim.WorkspaceID, claim.Disk), owner, filepath.Join(dir, diskName), true); err != nil {
 		return 0, err
 	}
-	if then == thenPaused {
+	if r.Then == thenPaused {
 		return 0, nil
 	}
 	if err := h.points.at("checkpoint.resume"); err != nil {
@@ -186,8 +196,12 @@ func (h *Host) finishCheckpoint(ctx context.Context, dir string, m manifest) (ma
 	if err := h.points.at("checkpoint.sync"); err != nil {
 		return m, err
 	}
+	parts := engine.ImageFiles
+	if m.DiskOnly {
+		parts = nil
+	}
 	var err error
-	if m.Parts, err = h.digestParts(ctx, dir, engine.ImageFiles); err != nil {
+	if m.Parts, err = h.digestParts(ctx, dir, parts); err != nil {
 		return m, err
 	}
 	if m.DiskUUID, err = subvolumeUUID(filepath.Join(dir, diskName)); err != nil {

@@ -38,6 +38,7 @@ type manifest struct {
 	OperationID  string         `json:"operation_id"`
 	Epoch        int64          `json:"epoch"`
 	Fence        int64          `json:"fence"`
+	DiskOnly     bool           `json:"disk_only,omitempty"` // no parts, and no engine or agent that it would need
 	Engine       string         `json:"engine"`
 	SpecVersion  int            `json:"spec_version"`
 	CPUFeatures  string         `json:"cpu_features"`
@@ -224,7 +225,7 @@ func statPart(path string) (part, error) {
 
 func (m manifest) info() wire.CheckpointInfo {
 	return wire.CheckpointInfo{CheckpointID: m.CheckpointID, WorkspaceID: m.WorkspaceID, Epoch: m.Epoch, Engine: m.Engine, SizeBytes: m.SizeBytes,
-		Disk: diskName, CreatedAt: m.CreatedAt, PausedMS: m.PausedMS, Layers: m.Layers, Resources: m.Resources}
+		Disk: diskName, CreatedAt: m.CreatedAt, PausedMS: m.PausedMS, Layers: m.Layers, Resources: m.Resources, DiskOnly: m.DiskOnly}
 }
 
 func corrupt(cause error) error {

@@ -50,6 +50,9 @@ func (h *Host) verifyForRestore(ctx context.Context, r wire.RestoreRequest) (m m
 	if m, err = h.readManifest(r.WorkspaceID, r.CheckpointID); err != nil {
 		return m, nil, err
 	}
+	if m.DiskOnly {
+		return m, nil, refuse("checkpoint_incompatible", "The checkpoint holds no memory: machines start from it")
+	}
 	if letPrograms, err = h.holdPrograms(m); err != nil {
 		return m, nil, err
 	}

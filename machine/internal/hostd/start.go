@@ -133,6 +133,9 @@ func (h *Host) makeDisk(ctx context.Context, r wire.StartRequest, disk string) e
 	if err := h.pool.DeleteSubvolume(path); err != nil {
 		return err
 	}
+	if r.FromLayer != nil {
+		return h.diskFromLayer(*r.FromLayer, r.WorkspaceID, path)
+	}
 	if r.FromDisk == "" {
 		if err := h.pool.CreateDisk(r.WorkspaceID, disk); err != nil || !r.FullCopy {
 			return err

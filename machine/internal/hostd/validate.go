@@ -73,7 +73,13 @@ func checkStart(r wire.StartRequest) error {
 	if r.FromDisk != "" && !diskPattern.MatchString(r.FromDisk) {
 		return refuse("bad_request", "from_disk is not the name of a disk")
 	}
-	return nil
+	if r.FromLayer == nil {
+		return nil
+	}
+	if r.FromDisk != "" || !uuidPattern.MatchString(r.FromLayer.WorkspaceID) {
+		return refuse("bad_request", "from_layer names a workspace and its checkpoint, and stands for from_disk")
+	}
+	return checkCheckpointID(r.FromLayer.CheckpointID)
 }
 
 func checkLayers(layers []string) error {
@@ -98,6 +104,9 @@ func checkCheckpoint(r wire.CheckpointRequest) error {
 	}
 	if r.Then != thenPaused && r.Then != thenRunning {
 		return refuse("bad_request", "then is paused or running")
+	}
+	if r.DiskOnly && r.Then != thenRunning {
+		return refuse("bad_request", "disk_only goes with then running")
 	}
 	if r.IntoWorkspaceID == "" {
 		return nil

@@ -60,6 +60,13 @@ type StartRequest struct {
 	// FromDisk names the disk to continue from; "" is a blank one. The attempt runs on a fresh snapshot of it,
 	// named Machine.Disk: the caller's commit moves its pointer there.
 	FromDisk string `json:"from_disk,omitempty"`
+	// FromLayer names a checkpoint of a disk alone, this workspace's or another's, to start from a snapshot of instead.
+	FromLayer *CheckpointName `json:"from_layer,omitempty"`
+}
+
+type CheckpointName struct {
+	WorkspaceID  string `json:"workspace_id"`
+	CheckpointID string `json:"checkpoint_id"`
 }
 
 type RestoreRequest struct {
@@ -79,6 +86,8 @@ type CheckpointRequest struct {
 	// Then says what the guest does once memory and disk are captured: "paused" (a suspend: the caller commits, then
 	// stops or unpauses) or "running" (a fork or snapshot: it runs again before the image is synced).
 	Then string `json:"then"`
+	// DiskOnly leaves the memory out: machines start from such a checkpoint, on any engine, and none is restored. Only with "running".
+	DiskOnly bool `json:"disk_only,omitempty"`
 }
 
 type CloneRequest struct {
@@ -123,7 +132,8 @@ type CheckpointInfo struct {
 	CheckpointID string    `json:"checkpoint_id"`
 	WorkspaceID  string    `json:"workspace_id"`
 	Epoch        int64     `json:"epoch"`
-	Engine       string    `json:"engine"` // version string of the runsc build that wrote it, and that it restores under
+	Engine       string    `json:"engine"` // version string of the runsc build that wrote it, and that it restores under; "" of a disk alone
+	DiskOnly     bool      `json:"disk_only,omitempty"`
 	SizeBytes    int64     `json:"size_bytes"`
 	Disk         string    `json:"disk"` // the captured disk inside the checkpoint
 	CreatedAt    string    `json:"created_at"`

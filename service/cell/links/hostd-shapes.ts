@@ -43,6 +43,7 @@ const CheckpointShape = Type.Object({
   workspace_id: Name,
   epoch: Count,
   engine: Name,
+  disk_only: Type.Optional(Type.Boolean()),
   size_bytes: Count,
   disk: Name,
   created_at: Name,

@@ -19,6 +19,8 @@ export interface StartRequest extends Fence {
   full_copy?: boolean
   /** The disk to continue from; absent: a blank one. */
   from_disk?: string
+  /** A checkpoint of a disk alone to start from instead, of any workspace. */
+  from_layer?: { workspace_id: string; checkpoint_id: string }
 }
 
 export interface RestoreRequest extends Fence {
@@ -33,6 +35,8 @@ export interface CheckpointRequest extends Fence {
   into_workspace_id?: string
   into_fence?: number
   then: 'paused' | 'running'
+  /** Without memory: machines start from it, and none is restored. Only with `running`. */
+  disk_only?: boolean
 }
 
 export interface CloneRequest extends Fence {
@@ -74,7 +78,9 @@ export interface CheckpointInfo {
   checkpoint_id: string
   workspace_id: string
   epoch: number
+  /** That it restores under; '' of a disk alone. */
   engine: string
+  disk_only?: boolean
   size_bytes: number
   disk: string
   created_at: string

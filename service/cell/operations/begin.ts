@@ -10,7 +10,7 @@ import { restore } from './restore.ts'
 import { resume } from './resume.ts'
 import { COMMITTED } from './running.ts'
 import { claim, moveWorkspace, readMachineRow, type MachineRow, type OpenOperation } from './store.ts'
-import { snapshot } from './snapshot.ts'
+import { layerSnapshot, snapshot } from './snapshot.ts'
 import { suspend } from './suspend.ts'
 
 export interface KnownKind {
@@ -38,6 +38,7 @@ const KINDS: Record<string, KnownKind> = {
   fork: { kind: fork, begins: 'fork_admitted', starts: true, group: 'start' },
   suspend: { kind: suspend, begins: 'suspend_begun', starts: false, group: 'suspend' },
   snapshot: { kind: snapshot, begins: 'snapshot_begun', starts: false, group: 'suspend' },
+  layer_snapshot: { kind: layerSnapshot, begins: 'snapshot_begun', starts: false, group: 'suspend' },
   reset: { kind: reset, begins: 'replace_begun', starts: false, group: 'start' },
   restore: { kind: restore, begins: 'replace_begun', starts: false, group: 'start' },
   delete: { kind: remove, begins: 'delete_begun', starts: false, before_claim: 'delete.D3', shuts_gate_first: true, group: 'delete' },

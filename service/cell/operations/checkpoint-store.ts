@@ -8,7 +8,7 @@ export async function insertCheckpoint(
   cell: CellContext,
   operation: OpenOperation,
   info: CheckpointInfo,
-  as: { kind: 'suspend' | 'fork' | 'snapshot' | 'recovery'; label: string | null; expires_at: Date | null },
+  as: { kind: 'suspend' | 'fork' | 'snapshot' | 'recovery' | 'layer'; label: string | null; expires_at: Date | null },
 ): Promise<void> {
   await tx
     .insertInto('checkpoints')

@@ -113,15 +113,24 @@ function boot(
 }
 
 export function start(world: World, request: StartRequest): Machine {
+  if (request.from_layer !== undefined) return boot(world, request, layerOf(world, request.from_layer), world.engine)
   if (request.from_disk === undefined) return boot(world, request, { memory: new Map(), files: new Map(), ran_ms: 0 }, world.engine)
   const files = world.disks.get(request.workspace_id)?.get(request.from_disk)
   if (!files) throw refusal('not_found', 'There is no such disk')
   return boot(world, request, { memory: new Map(), files, ran_ms: 0 }, world.engine)
 }
 
+function layerOf(world: World, { workspace_id, checkpoint_id }: { workspace_id: string; checkpoint_id: string }): Saved {
+  const saved = world.checkpoints.get(workspace_id)?.get(checkpoint_id)
+  if (!saved) throw refusal('not_found', 'There is no such checkpoint')
+  if (!saved.info.disk_only) throw refusal('checkpoint_incompatible', 'The checkpoint holds memory')
+  return saved
+}
+
 export function restore(world: World, request: RestoreRequest): Machine {
   const saved = world.checkpoints.get(request.workspace_id)?.get(request.checkpoint_id)
   if (!saved) throw refusal('not_found', 'There is no such checkpoint')
+  if (saved.info.disk_only) throw refusal('checkpoint_incompatible', 'The checkpoint holds no memory')
   if (saved.corrupt) throw refusal('checkpoint_corrupt', 'The checkpoint is damaged')
   if (![world.engine, ...world.older_engines].includes(saved.info.engine))
     throw refusal('checkpoint_incompatible', 'The engine of the checkpoint is not kept')
@@ -143,7 +152,8 @@ export function checkpoint(world: World, request: CheckpointRequest): Checkpoint
     checkpoint_id: request.checkpoint_id,
     workspace_id: owner,
     epoch: found.machine.epoch,
-    engine: found.machine.engine,
+    engine: request.disk_only ? '' : found.machine.engine,
+    ...(request.disk_only ? { disk_only: true } : {}),
     size_bytes: 1024,
     disk: `checkpoint-${request.checkpoint_id}`,
     created_at: world.clock.now().toISOString(),
@@ -154,9 +164,9 @@ export function checkpoint(world: World, request: CheckpointRequest): Checkpoint
   const { memory, files } = found.guest
   inner(world.checkpoints, owner).set(info.checkpoint_id, {
     info,
-    memory: new Map(memory),
+    memory: request.disk_only ? new Map() : new Map(memory),
     files: new Map(files),
-    ran_ms: found.guest.count(),
+    ran_ms: request.disk_only ? 0 : found.guest.count(),
     corrupt: false,
   })
   if (request.then === 'running') setState(found, 'running')

@@ -1,0 +1,59 @@
+package hostd
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/berth-dev/berth/machine/internal/wire"
+)
+
+func TestALayerIsTheDiskOfOneInstantAndMachinesStartFromItOnAnyEngine(t *testing.T) {
+	d := newDaemon(t, nil)
+	m := d.startMachine(newID(), 1)
+	d.begin(m, "counter", counter)
+	at := d.counts(m, 0)
+	d.run(m, "echo kept > /home/file; mkdir /home/dir; rm -r /usr/share/doc || true; echo gone > /dev/shm/file")
+	layer := wire.CheckpointRequest{Fence: d.fence(m.WorkspaceID, 1), CheckpointID: newID(), Then: "running", DiskOnly: true}
+	var info wire.CheckpointInfo
+	d.ok(d.call("POST", "/machines/checkpoint", layer, &info))
+	if !info.DiskOnly || info.Engine != "" || info.SizeBytes != 0 {
+		t.Fatalf("the layer is %+v", info)
+	}
+	d.run(m, "echo later > /home/file")
+	d.counts(m, at) // the guest runs on
+	d.refused(d.call("POST", "/machines/restore", d.restoreRequest(m.WorkspaceID, layer.CheckpointID, 2), nil), "already_running")
+
+	first := d.inventory().Engine
+	d.kill()
+	d.config["runsc"], _ = d.otherEngine(first)
+	d.start()
+	from := d.startRequest(newID(), 1)
+	from.FromLayer = &wire.CheckpointName{WorkspaceID: m.WorkspaceID, CheckpointID: layer.CheckpointID}
+	var other wire.Machine
+	d.ok(d.call("POST", "/machines/start", from, &other))
+	if other.Engine == first {
+		t.Fatalf("the machine of the layer runs under %s", other.Engine)
+	}
+	if text := d.run(other, "cat /home/file; ls -d /home/dir; ls /dev/shm/file /usr/share/doc 2>/dev/null; true"); text != "kept\n/home/dir" {
+		t.Fatalf("the machine of the layer has %q", text)
+	}
+	var refusal wire.AgentError
+	must(t, json.Unmarshal(d.guest(other, "GET", "/exec/counter", nil, patient), &refusal))
+	if refusal.Reason != "session_not_found" {
+		t.Fatalf("it knows the commands of where the layer came from: %+v", refusal)
+	}
+	if text := d.run(m, "cat /home/file"); text != "later" {
+		t.Fatalf("the source has %q", text)
+	}
+	d.stop(m)
+	d.refused(d.call("POST", "/machines/restore", d.restoreRequest(m.WorkspaceID, layer.CheckpointID, 2), nil), "checkpoint_incompatible")
+	memory := newID()
+	d.checkpoint(other, memory, "paused")
+	from = d.startRequest(newID(), 1)
+	from.FromLayer = &wire.CheckpointName{WorkspaceID: other.WorkspaceID, CheckpointID: memory}
+	d.refused(d.call("POST", "/machines/start", from, nil), "checkpoint_incompatible")
+	d.deleteWorkspace(m.WorkspaceID)
+	from = d.startRequest(newID(), 1)
+	from.FromLayer = &wire.CheckpointName{WorkspaceID: m.WorkspaceID, CheckpointID: layer.CheckpointID}
+	d.refused(d.call("POST", "/machines/start", from, nil), "not_found")
+}
