@@ -62,7 +62,7 @@ create table checkpoints (
   PRIMARY KEY (id),
   FOREIGN KEY (cell_id) REFERENCES cells(id),
   FOREIGN KEY (workspace_id) REFERENCES workspaces(id),
-  CHECK ((kind = ANY (ARRAY['suspend'::text, 'snapshot'::text, 'fork'::text, 'recovery'::text])))
+  CHECK ((kind = ANY (ARRAY['suspend'::text, 'snapshot'::text, 'fork'::text, 'recovery'::text, 'layer'::text])))
 ); -- select to berth_api; delete, insert, select, update to berth_cell
 
 create table idempotency_entries (

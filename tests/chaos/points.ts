@@ -24,7 +24,7 @@ const HOSTD_KINDS: [prefix: string, kind: Kind | null][] = [
   ['clone.', 'fork_suspended'],
   ['stop.', 'suspend'],
   ['delete.', 'delete'],
-  ['fence.', 'snapshot'],
+  ['fence.', 'delete'],
   ['unpause.', null], // only after a suspend that is undone: machine/internal/hostd tests it
 ]
 
