@@ -73,7 +73,7 @@ test('T109: so do forks, and what did not come to be takes no room and no key', 
   const refused = await copyUntilRefused(
     async (number) => (await greedy.operate(`/v1/workspaces/${hog.id}/fork`, { json: { key: `copy-${number}` } })) as Ended,
   )
-  assert.deepEqual([refused.copies, refused.error?.code, refused.error?.details?.reason], [0, 'checkpoint_failed', 'no_space'])
+  assert.deepEqual([refused.copies, refused.error?.code, refused.error?.details?.reason], [0, 'dependency_failed', 'no_space'])
   await counts(greedy, hog)
   const { workspaces } = await service.inventory()
   assert.equal(workspaces.filter(({ disks, checkpoints }) => disks.length + checkpoints.length > 0).length, 2)
