@@ -164,7 +164,7 @@ export function checkpoint(world: World, request: CheckpointRequest): Checkpoint
   const { memory, files } = found.guest
   inner(world.checkpoints, owner).set(info.checkpoint_id, {
     info,
-    memory: request.disk_only ? new Map() : new Map(memory),
+    memory: new Map(request.disk_only ? [] : memory),
     files: new Map(files),
     ran_ms: request.disk_only ? 0 : found.guest.count(),
     corrupt: false,
