@@ -101,6 +101,8 @@ export const LIMITS = {
   disk_read_busy_seconds_max: 600, // Berth's own: all its calls together, in that time
   command_busy_seconds_max: 3600,
   keepalive_seconds_max: 12 * 3600,
+  wake_hint_seconds: 60,
+  wake_seconds_max: 30, // Berth's own: how long a call waits for its machine
   heartbeat_seconds: 15,
   streams_per_cell_max: 5000, // Berth's own
   calls_per_workspace_max: 128, // Berth's own: calls at once; more answer 429 with Retry-After: 1

@@ -1,5 +1,5 @@
 import type { Route, RouteErrors } from './route.ts'
-import { GATE_ANSWERS } from './routes/cell/gate-errors.ts'
+import { GATE_ANSWERS, WAKE_ANSWERS } from './routes/cell/gate-errors.ts'
 
 /** Every code that a route may answer, with its reasons; null among them: the code alone. */
 export type Errors = Record<string, (string | null)[]>
@@ -31,8 +31,9 @@ function conventionErrors(route: Route): RouteErrors<string> {
 export function errorsOf(route: Route): Errors {
   const own: RouteErrors<string> = route.errors
   const gate: RouteErrors<string> = route.auth === 'tool_token' ? GATE_ANSWERS : {}
+  const waking: RouteErrors<string> = route.tool === undefined || route.tool === 'any' ? {} : WAKE_ANSWERS
   const merged: Errors = {}
-  for (const errors of [conventionErrors(route), gate, own]) {
+  for (const errors of [conventionErrors(route), gate, waking, own]) {
     for (const [code, reasons = []] of Object.entries(errors)) {
       merged[code] = [...new Set([...(merged[code] ?? []), ...(reasons.length === 0 ? BARE : reasons)])]
     }

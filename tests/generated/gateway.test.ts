@@ -6,6 +6,7 @@ import { declares, errorsOf } from '../../contract/route-errors.ts'
 import { TOOLS, type CellRoute } from '../../contract/route.ts'
 import { CELL_ROUTES } from '../../contract/routes/cell/all.ts'
 import { createPlaces } from '../../service/cell/gateway/gate/places.ts'
+import { hostFull, takenOver, wakeFailed } from '../../service/cell/machines/parking-refusals.ts'
 import type { WorkspaceEntry } from '../../service/cell/machines/table.ts'
 import { openBench, type Bench } from '../gateway/support/gateway.ts'
 import { callRoute, type CallOptions } from './gateway-call.ts'
@@ -102,6 +103,23 @@ describe('every route of the gateway', () => {
     await all('409 conflict/stale_endpoint')
     set({ tokens_revoked_before: new Date(Date.now() + 1000) })
     await all('401 unauthenticated/revoked_watermark')
+  })
+
+  test('whose machine is parked and cannot be woken says why', async () => {
+    const { ready, wake } = bench.waking
+    // The end of a keepalive, which is its sample, wakes nothing.
+    const asking = declaring('service_unavailable', 'wake_failed').filter(({ id }) => id !== 'idle.keepalive')
+    bench.waking.ready = () => null
+    const refusals: [Error, string][] = [
+      [wakeFailed(), '503 service_unavailable/wake_failed'],
+      [hostFull(), '503 service_unavailable/host_capacity'],
+      [takenOver(), '409 workspace_busy/workspace_fenced'],
+    ]
+    for (const [refusal, expected] of refusals) {
+      bench.waking.wake = () => Promise.reject(refusal)
+      await all(expected, {}, asking)
+    }
+    Object.assign(bench.waking, { ready, wake })
   })
 
   test('a gateway that lost its database serves nothing', async () => {

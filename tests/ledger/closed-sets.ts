@@ -137,7 +137,6 @@ export const PENDING_CODES: Readonly<Record<'app' | 'cell', Readonly<Record<stri
   },
   cell: {
     secrets: { validation_failed: ['env_collision'] },
-    parking: { workspace_busy: ['workspace_fenced'], service_unavailable: ['host_capacity', 'wake_failed'] },
     'file-first workspaces': {
       not_found: ['outside_tree_root'],
       conflict: ['not_supported_for_mode', 'tree_revision_mismatch', 'execution_id_reused'],

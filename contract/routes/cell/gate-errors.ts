@@ -24,6 +24,12 @@ export const GATE_ANSWERS = {
   service_unavailable: [null, 'draining'],
 } as const satisfies RouteErrors<CellCode>
 
+/** What a call is refused with whose machine is parked and cannot be woken: every call that needs its machine. */
+export const WAKE_ANSWERS = {
+  workspace_busy: ['workspace_fenced'],
+  service_unavailable: ['host_capacity', 'wake_failed'],
+} as const satisfies RouteErrors<CellCode>
+
 /** What any call that asks the machine may end in, beside the gate's own answers. */
 export const GATE_ERRORS = {
   ...GATE_ANSWERS,

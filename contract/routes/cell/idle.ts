@@ -2,6 +2,7 @@ import { Type } from 'typebox'
 import { cellRoute } from '../../route.ts'
 import { IdleRecord, Keepalive, KeepaliveAnswer, WakeHint } from '../../schemas/cell/idle.ts'
 import { Uuid } from '../../schemas/common.ts'
+import { WAKE_ANSWERS } from './gate-errors.ts'
 
 const params = Type.Object({ workspace_id: Uuid() })
 
@@ -15,7 +16,7 @@ export const keepalive = cellRoute({
   params,
   body: Keepalive,
   answers: { 200: { schema: KeepaliveAnswer, description: 'Until when' } },
-  errors: {},
+  errors: WAKE_ANSWERS,
 })
 
 export const wakeHint = cellRoute({
