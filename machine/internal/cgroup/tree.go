@@ -31,6 +31,7 @@ type version interface {
 	setLimits(group string, l Limits) error
 	freeze(ctx context.Context, group string, on bool) error
 	frozen(group string) (bool, error)
+	offerMemory(group string) error
 	freezerFile(group string) string
 	killAll(group string) error // one pass of SIGKILL
 	stats(group string) (Stats, error)

@@ -84,6 +84,10 @@ func (h *Host) unpause(ctx context.Context, r wire.Fenced) (struct{}, error) {
 	if err := h.points.at("unpause.resume"); err != nil {
 		return struct{}{}, err
 	}
+	// A frozen sandbox answers nobody, its control socket included.
+	if err := h.groups.Get(s.Slot).Thaw(); err != nil {
+		return struct{}{}, err
+	}
 	return struct{}{}, h.engine.Unpause(ctx, s)
 }
 
@@ -92,7 +96,16 @@ func (h *Host) freeze(_ context.Context, r wire.Fenced) (struct{}, error) {
 	if err != nil {
 		return struct{}{}, err
 	}
-	return struct{}{}, h.groups.Get(s.Slot).Freeze()
+	group := h.groups.Get(s.Slot)
+	if err := group.Freeze(); err != nil {
+		return struct{}{}, err
+	}
+	go func() { // compressing takes its time, and nobody waits for it
+		if err := group.OfferMemory(); err != nil && !s.Ended() {
+			h.log.Warn("the memory of a frozen machine could not be offered", "slot", s.Slot, "error", err)
+		}
+	}()
+	return struct{}{}, nil
 }
 
 func (h *Host) thaw(_ context.Context, r wire.Fenced) (struct{}, error) {

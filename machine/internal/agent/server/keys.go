@@ -135,6 +135,13 @@ func (k *keys) become(in wire.Incarnation) {
 	k.current = in
 }
 
+// holds says whether the current incarnation has the key of this one.
+func (k *keys) holds(in wire.Incarnation) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.hasKey && equal(k.key, sha256.Sum256([]byte(in.Key)))
+}
+
 func (k *keys) incarnation() wire.Incarnation {
 	k.mu.Lock()
 	defer k.mu.Unlock()

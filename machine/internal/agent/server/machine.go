@@ -131,7 +131,8 @@ func (m *machine) become(in wire.Incarnation) {
 	m.becoming.Lock()
 	defer m.becoming.Unlock()
 	have := m.keys.incarnation()
-	if have.WorkspaceID == in.WorkspaceID && have.Epoch >= in.Epoch {
+	// A machine that was hibernated goes on in its epoch, with another key.
+	if have.WorkspaceID == in.WorkspaceID && (have.Epoch > in.Epoch || have.Epoch == in.Epoch && m.keys.holds(in)) {
 		return // another caller was first
 	}
 	if err := m.identifyAgain(have, in); err != nil {
