@@ -38,6 +38,8 @@ export interface CellConfig extends ProcessConfig {
   /** Name of this computer in the table of cells. */
   cell_name: string
   hostd_socket: string
+  /** When an unused machine is parked; 0: never. */
+  park_after: { freeze_after_seconds: number; hibernate_after_seconds: number }
 }
 
 /** What `main.ts migrate` and `main.ts bootstrap` need: a login that may create tables and roles. */
@@ -79,7 +81,18 @@ const ApiFile = Type.Object(
   },
   strict,
 )
-const CellFile = Type.Object({ ...PROCESS, cell_name: Type.String({ minLength: 1 }), hostd_socket: Type.String({ minLength: 1 }) }, strict)
+const CellFile = Type.Object(
+  {
+    ...PROCESS,
+    cell_name: Type.String({ minLength: 1 }),
+    hostd_socket: Type.String({ minLength: 1 }),
+    park_after: Type.Object(
+      { freeze_after_seconds: Type.Number({ minimum: 0 }), hibernate_after_seconds: Type.Number({ minimum: 0 }) },
+      strict,
+    ),
+  },
+  strict,
+)
 const SetupFile = Type.Object(
   {
     database_url: Type.String({ minLength: 1 }),

@@ -156,7 +156,10 @@ function ofBoth(stored: StoredFacts, host: HostFacts): Finding[] {
       'machines',
       'wrong',
       'Running without a machine',
-      quiet.filter(({ id, observed_state }) => observed_state === 'running' && !machines.has(id)).map(({ id }) => id),
+      // One that is hibernated has neither machine nor disk in use: it is its checkpoint.
+      quiet
+        .filter(({ id, observed_state, disk }) => observed_state === 'running' && disk !== null && !machines.has(id))
+        .map(({ id }) => id),
     ],
     [
       'machines',

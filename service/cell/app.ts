@@ -11,6 +11,8 @@ import { connectHostd } from './links/hostd-client.ts'
 import { askActivity, askAlive, type AskActivity } from './machines/ask-activity.ts'
 import { registerCell } from './machines/cells-store.ts'
 import { createMachineTable } from './machines/live-table.ts'
+import { createParking } from './machines/parking.ts'
+import type { ParkAfter } from './machines/residency-rules.ts'
 import { openCellMetrics } from './metrics.ts'
 import { startOpsServer } from './ops-server.ts'
 
@@ -24,6 +26,7 @@ export interface CellConfig {
   hostd_socket: string
   database: DatabaseOptions
   log_level: 'debug' | 'info' | 'warn' | 'error'
+  park_after: ParkAfter
 }
 
 /** What a test puts in the place of the world. */
@@ -56,13 +59,15 @@ export async function startCell(config: CellConfig, parts: CellParts = {}): Prom
   let gateway: Gateway | null = null
   const isReady = (): boolean => gateway !== null && engine.isReady()
   const metrics = openCellMetrics({ cell_id, db, clock, host, table, isReady })
-  const cell = { cell_id, db, clock, ids, host, table, log }
+  const parking = createParking({ cell_id, db, clock, ids, host, table, log })
+  const cell = { cell_id, db, clock, ids, host, table, parking, log }
   const engine = startEngine({
     cell: { ...cell, metrics },
     listener,
     database: config.database,
     endpoint: config.cell_endpoint,
     ask_activity: parts.ask_activity ?? askActivity,
+    park_after: config.park_after,
     // A host of a test's own has guests that nobody can ask.
     ...(parts.host === undefined ? { ask_alive: askAlive } : {}),
   })
@@ -70,7 +75,7 @@ export async function startCell(config: CellConfig, parts: CellParts = {}): Prom
   // Not before this process acts for the cell: a second one by mistake knows no machine, and would refuse what the first serves.
   const serving = engine.ready.then(async () => {
     const { listen, base_url: issuer, cell_endpoint: endpoint } = config
-    gateway = await startGateway({ listen, table, host, db, listener, clock, ids, log, cell_id, issuer, endpoint })
+    gateway = await startGateway({ listen, table, host, waking: parking, db, listener, clock, ids, log, cell_id, issuer, endpoint })
     log.info({ gateway: gateway.address }, 'serving')
     return gateway.address
   })

@@ -9,6 +9,9 @@ import type { ReconcileContext } from './machines/reconcile.ts'
 import { flushActivity, startFlushing } from './machines/flush.ts'
 import { startIdleClock } from './machines/idle-clock.ts'
 import { startProbe } from './machines/probe.ts'
+import { createQuestions } from './machines/questions.ts'
+import { startResidencyClock } from './machines/residency-clock.ts'
+import type { ParkAfter } from './machines/residency-rules.ts'
 import { residentIds } from './machines/store.ts'
 import { watchHost, type Watch } from './machines/watch.ts'
 import { startMetering } from './metering/sampler.ts'
@@ -24,6 +27,7 @@ export interface EngineOptions {
   ask_activity: AskActivity
   /** Absent: nobody is asked whether it still lives. */
   ask_alive?: AskAlive
+  park_after: ParkAfter
 }
 
 /** What acts for the cell: one process at a time, the one that owns it. */
@@ -50,6 +54,7 @@ export function startEngine(options: EngineOptions): Engine {
   const { cell } = options
   const first = Promise.withResolvers<void>()
   const started_at = cell.clock.now()
+  const questions = createQuestions()
   let term: Term | null = null
   let closed = false
   let attempt: AbortController | null = null
@@ -68,10 +73,12 @@ export function startEngine(options: EngineOptions): Engine {
     signal.throwIfAborted()
     const runner = startRunner({ cell, listener: options.listener, signal, capacity: () => capacity, leftovers: watch.sweepSoon })
     startFlushing(cell.db, cell.table, cell.log, signal)
-    startIdleClock({ ...cell, ask_activity: options.ask_activity, started_at }, signal)
+    const ask_activity = questions.counted(options.ask_activity)
+    startIdleClock({ ...cell, ask_activity, started_at }, signal)
+    startResidencyClock({ ...cell, ask_activity, questions, park_after: options.park_after, started_at }, signal)
     startAllowanceClock(cell, signal)
     startMetering(cell, signal)
-    if (options.ask_alive !== undefined) startProbe({ ...cell, ask_alive: options.ask_alive }, signal)
+    if (options.ask_alive !== undefined) startProbe({ ...cell, ask_alive: questions.counted(options.ask_alive) }, signal)
     startExpiry(cell, signal)
     term = { runner, watch, controller }
     cell.log.info('this process acts for the cell')
@@ -104,7 +111,7 @@ export function startEngine(options: EngineOptions): Engine {
       closed = true
       const current = term
       if (current !== null) {
-        await within(drain_ms, current.runner.drain())
+        await within(drain_ms, Promise.all([current.runner.drain(), stillMachines(cell)]))
         await flushActivity(cell.db, cell.table).catch(() => undefined) // a few seconds of activity; after a start all counts as active
       }
       attempt?.abort(new Error('The cell is closing'))
@@ -113,7 +120,12 @@ export function startEngine(options: EngineOptions): Engine {
   }
 }
 
-async function within(limit_ms: number, work: Promise<void>): Promise<void> {
+/** A guest that is being saved must not stand still until the next start. */
+async function stillMachines({ parking }: CellContext): Promise<void> {
+  await Promise.all(parking.moving().map((id) => parking.still(id)))
+}
+
+async function within(limit_ms: number, work: Promise<unknown>): Promise<void> {
   const { promise, resolve } = Promise.withResolvers<void>()
   const timer = setTimeout(resolve, limit_ms)
   await Promise.race([work, promise])

@@ -55,6 +55,7 @@ export function openCellMetrics(options: MetricsOptions): CellMetrics {
     'Machines that run for a workspace',
     () => table.known().filter(({ machine }) => machine !== null).length,
   )
+  parkedMachines(registry, table)
   gauge(
     registry,
     'berth_cell_database_lost_seconds',
@@ -92,6 +93,24 @@ function gauge(registry: Registry, name: string, help: string, value: () => numb
     registers: [registry],
     collect() {
       this.set(value())
+    },
+  })
+}
+
+/** Where the machines of running workspaces are (Cell, "Parking"). */
+function parkedMachines(registry: Registry, table: LiveTable): void {
+  new Gauge({
+    name: 'berth_cell_residency',
+    help: 'Running workspaces by where their machine is',
+    labelNames: ['residency'],
+    registers: [registry],
+    collect() {
+      const running = table.known().filter(({ here, observed_state }) => here && observed_state === 'running')
+      const frozen = running.filter(({ machine }) => machine?.state === 'frozen').length
+      const asleep = running.filter(({ residency }) => residency !== 'resident').length
+      this.set({ residency: 'frozen' }, frozen)
+      this.set({ residency: 'hibernated' }, asleep)
+      this.set({ residency: 'resident' }, running.length - frozen - asleep)
     },
   })
 }

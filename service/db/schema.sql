@@ -62,7 +62,7 @@ create table checkpoints (
   PRIMARY KEY (id),
   FOREIGN KEY (cell_id) REFERENCES cells(id),
   FOREIGN KEY (workspace_id) REFERENCES workspaces(id),
-  CHECK ((kind = ANY (ARRAY['suspend'::text, 'snapshot'::text, 'fork'::text, 'recovery'::text, 'layer'::text])))
+  CHECK ((kind = ANY (ARRAY['suspend'::text, 'snapshot'::text, 'fork'::text, 'recovery'::text, 'parked'::text, 'layer'::text])))
 ); -- select to berth_api; delete, insert, select, update to berth_cell
 
 create table idempotency_entries (
@@ -328,6 +328,8 @@ create table workspaces (
   idle_gaps real[],
   idle_failures integer default 0 not null,
   idle_retry_at timestamp with time zone,
+  residency text default 'resident'::text not null,
+  residency_fence bigint default 0 not null,
   PRIMARY KEY (id),
   FOREIGN KEY (cell_id) REFERENCES cells(id),
   FOREIGN KEY (organization_id) REFERENCES organizations(id),
@@ -339,7 +341,8 @@ create table workspaces (
   CHECK ((lifetime = ANY (ARRAY['persistent'::text, 'session'::text]))),
   CHECK ((mode = ANY (ARRAY['processful'::text, 'file_first'::text]))),
   CHECK ((observed_state = ANY (ARRAY['creating'::text, 'starting'::text, 'running'::text, 'suspending'::text, 'suspended'::text, 'resuming'::text, 'forking'::text, 'stopping'::text, 'failed'::text, 'deleting'::text, 'deleted'::text]))),
-  CHECK ((purpose = ANY (ARRAY['standard'::text, 'template_draft'::text, 'template_test'::text])))
+  CHECK ((purpose = ANY (ARRAY['standard'::text, 'template_draft'::text, 'template_test'::text]))),
+  CHECK ((residency = ANY (ARRAY['resident'::text, 'hibernated'::text, 'restoring'::text])))
 ); -- insert, select, update to berth_api; delete, insert, select, update to berth_cell
 
 CREATE INDEX checkpoints_by_workspace ON public.checkpoints USING btree (workspace_id, id DESC);

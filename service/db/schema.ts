@@ -185,6 +185,8 @@ interface WorkspacesTable {
   idle_gaps: Generated<number[] | null>
   idle_failures: Generated<number>
   idle_retry_at: Generated<Date | null>
+  residency: Generated<'resident' | 'hibernated' | 'restoring'>
+  residency_fence: Int8WithDefault
   tokens_revoked_before: Date | null
   created_at: Date
   updated_at: Date
@@ -204,7 +206,7 @@ interface CheckpointsTable {
   workspace_id: string
   cell_id: string
   operation_id: string
-  kind: 'suspend' | 'snapshot' | 'fork' | 'recovery' | 'layer'
+  kind: 'suspend' | 'snapshot' | 'fork' | 'recovery' | 'layer' | 'parked'
   label: string | null
   epoch: Int8
   engine: string

@@ -58,6 +58,13 @@ export const FAILPOINTS = {
   'delete.D4': { owner: 'cell', before: 'the machine is killed' },
   'delete.D5': { owner: 'cell', before: 'its files are removed' },
   'delete.D6': { owner: 'cell', before: 'the operation succeeds' },
+  'hibernate.H1': { owner: 'cell', before: 'the checkpoint' },
+  'hibernate.H2': { owner: 'cell', before: 'the commit of hibernated' },
+  'hibernate.H3': { owner: 'cell', before: 'the machine is killed' },
+  'wake.W1': { owner: 'cell', before: 'the look for room' },
+  'wake.W2': { owner: 'cell', before: 'the restore' },
+  'wake.W3': { owner: 'cell', before: 'the commit of resident' },
+  'wake.W4': { owner: 'cell', before: 'its packets may leave' },
 } as const satisfies Record<string, { owner: 'api' | 'cell'; before: string }>
 
 export type FailpointName = keyof typeof FAILPOINTS

@@ -5,6 +5,7 @@ import { lookAtAllowances } from '../../service/cell/machines/allowance-clock.ts
 import { flushActivity } from '../../service/cell/machines/flush.ts'
 import { look } from '../../service/cell/machines/idle-clock.ts'
 import { createMachineTable, type LiveTable } from '../../service/cell/machines/live-table.ts'
+import { createParking } from '../../service/cell/machines/parking.ts'
 import { openDatabase } from '../../service/db/database.ts'
 import { openListener } from '../../service/db/listen.ts'
 import { world, type Answer, type CallOptions, type World } from './support.ts'
@@ -35,10 +36,18 @@ export async function worldWithCell(options: FakeOptions = {}): Promise<CellWorl
   const { cell_id, clock, ids } = w
   const table = createMachineTable({ db, listener, clock, cell_id })
   const log = pino({ level: process.env['BERTH_TEST_LOG'] ?? 'silent' })
-  const cell = { cell_id, db, clock, ids, host, table, log }
+  const parking = createParking({ cell_id, db, clock, ids, host, table, log })
+  const cell = { cell_id, db, clock, ids, host, table, parking, log }
   const guests: CellWorld['guests'] = { busy_until: () => Promise.resolve(null) }
-  const ask_activity = async () => ({ busy_until: await guests.busy_until(), last_ended_at: null, commands: [] })
-  const engine = startEngine({ cell, listener, database: w.database.options('berth_cell'), endpoint: 'http://one.cell.test', ask_activity })
+  const ask_activity = async () => ({ busy_until: await guests.busy_until(), last_ended_at: null, running: 0, commands: [] })
+  const engine = startEngine({
+    cell,
+    listener,
+    database: w.database.options('berth_cell'),
+    endpoint: 'http://one.cell.test',
+    ask_activity,
+    park_after: { freeze_after_seconds: 0, hibernate_after_seconds: 0 },
+  })
   await engine.ready
   return {
     ...w,

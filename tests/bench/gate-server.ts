@@ -45,6 +45,7 @@ const gate = createGate({
   people,
   agents: createAgentLinks(),
   disks: { of: () => assert.fail('no workspace of the bench sleeps'), close: () => undefined },
+  waking: { ready: ({ machine }) => machine, wake: () => Promise.resolve(), hint: () => 'resident' },
   clock: systemClock,
   cell_id,
   issuer: ISSUER,

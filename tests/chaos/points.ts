@@ -29,7 +29,9 @@ const HOSTD_KINDS: [prefix: string, kind: Kind | null][] = [
 ]
 
 export function everyPoint(hostd_names: string[]): Point[] {
-  const own = (Object.keys(FAILPOINTS) as FailpointName[]).map((name): Point => {
+  // Nobody asks for these: service/cell/machines/hibernate-failpoints.test.ts comes past them.
+  const asked = (Object.keys(FAILPOINTS) as FailpointName[]).filter((name) => !/^(hibernate|wake)\./.test(name))
+  const own = asked.map((name): Point => {
     const [kind] = name.split('.') as [Kind]
     return { name, owner: FAILPOINTS[name].owner, kind }
   })

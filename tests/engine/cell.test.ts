@@ -23,6 +23,7 @@ test('a cell process drives real machines through open, suspend, resume, fork, a
       hostd_socket: harness.socket,
       database: database.options('berth_cell'),
       log_level: 'error' as const,
+      park_after: { freeze_after_seconds: 0, hibernate_after_seconds: 0 },
     }
     const cell = await startCell(config, { log: pino({ level: process.env['BERTH_TEST_LOG'] ?? 'silent' }) })
     try {

@@ -230,6 +230,24 @@ export function conformance(name: string, open: () => Promise<Harness>): void {
       await remove(target)
     })
 
+    test('a clone of a checkpoint without its memory is a layer', async () => {
+      const [source, target] = [randomUUID(), randomUUID()]
+      const machine = await start(source)
+      const guest = await harness.guest(machine)
+      await guest.writeFile('/home/kept', 'text')
+      await guest.writeMemory('gone')
+      const { checkpoint_id: source_checkpoint_id } = await checkpoint(machine, 'paused')
+      await host.stop(speak(source, 2))
+      const checkpoint_id = randomUUID()
+      const names = { source_workspace_id: source, source_checkpoint_id, checkpoint_id, disk_only: true }
+      const layer = await host.cloneCheckpoint({ ...speak(source, 3), ...names })
+      assert.deepEqual([layer.disk_only, layer.engine], [true, ''])
+      const from_layer = { workspace_id: source, checkpoint_id }
+      const copy = await harness.guest(await host.start({ ...startRequest(speak(target, 1)), from_layer }))
+      assert.deepEqual([await copy.readFile('/home/kept'), await copy.readMemory()], ['text', null])
+      await remove(source, target)
+    })
+
     test('a stop that is meant for another epoch stops nothing, and a second stop is no error', async () => {
       const id = randomUUID()
       await start(id, 2)

@@ -6,6 +6,7 @@ import { startEngine, type Engine } from '../../service/cell/engine.ts'
 import type { AskActivity } from '../../service/cell/machines/ask-activity.ts'
 import { registerCell } from '../../service/cell/machines/cells-store.ts'
 import { createMachineTable, type LiveTable } from '../../service/cell/machines/live-table.ts'
+import { createParking, type Parking } from '../../service/cell/machines/parking.ts'
 import type { Clock } from '../../service/lib/clock.ts'
 import { createIds, type Ids } from '../../service/lib/ids.ts'
 import { freshDatabase, type TestDatabase } from '../support/postgres.ts'
@@ -28,6 +29,7 @@ export class TestClock implements Clock {
 export interface Process {
   engine: Engine
   table: LiveTable
+  parking: Parking
   /** Ends it as kill -9 would: nothing of it goes on acting, and nothing is told to anybody. */
   kill(): Promise<void>
   close(): Promise<void>
@@ -64,8 +66,16 @@ export async function createWorld(options: FakeOptions = {}): Promise<World> {
     const listener = await openListener(database.options('berth_cell'))
     const cell_id = await registerCell(connection, { id: ids.next(), name: 'here', endpoint: 'http://127.0.0.1:1' }, clock.now())
     const table = createMachineTable({ db: connection, listener, clock, cell_id })
-    const cell = { cell_id, db: connection, clock, ids, host, table, log }
-    const engine = startEngine({ cell, listener, database: database.options('berth_cell'), endpoint: 'http://127.0.0.1:1', ask_activity })
+    const parking = createParking({ cell_id, db: connection, clock, ids, host, table, log })
+    const cell = { cell_id, db: connection, clock, ids, host, table, parking, log }
+    const engine = startEngine({
+      cell,
+      listener,
+      database: database.options('berth_cell'),
+      endpoint: 'http://127.0.0.1:1',
+      ask_activity,
+      park_after: { freeze_after_seconds: 0, hibernate_after_seconds: 0 },
+    })
     const end = async (drain_ms: number) => {
       if (!processes.delete(started)) return
       await engine.close(drain_ms)
@@ -73,7 +83,7 @@ export async function createWorld(options: FakeOptions = {}): Promise<World> {
       await listener.close()
       await connection.destroy()
     }
-    const started: Process = { engine, table, kill: () => end(0), close: () => end(5000) }
+    const started: Process = { engine, table, parking, kill: () => end(0), close: () => end(5000) }
     processes.add(started)
     if (wait) await engine.ready
     return started

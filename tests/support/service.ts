@@ -187,6 +187,9 @@ async function defaults() {
     pool_image_gib: 6,
     slots: 1,
     shells: 1,
+    // Machines stand still in tests of that alone.
+    freeze_after_seconds: 0,
+    hibernate_after_seconds: 0,
   }
 }
 

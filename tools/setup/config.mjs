@@ -87,7 +87,9 @@ export function apiConfig(settings) {
 }
 
 export function cellConfig(settings) {
-  return { ...processConfig(settings, 'cell'), cell_name: settings.cell_name, hostd_socket: layoutOf(settings).hostd_socket }
+  const { cell_name, freeze_after_seconds, hibernate_after_seconds } = settings
+  const park_after = { freeze_after_seconds, hibernate_after_seconds }
+  return { ...processConfig(settings, 'cell'), cell_name, hostd_socket: layoutOf(settings).hostd_socket, park_after }
 }
 
 export function setupConfig(settings, templates) {

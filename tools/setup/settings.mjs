@@ -72,6 +72,16 @@ export const SETTINGS = {
     fallback: 'yes',
     about: 'whether new workspaces share the layers of their template; no: each has a full copy on its disk',
   },
+  freeze_after_seconds: {
+    parse: number(0, 1 << 20),
+    fallback: 5,
+    about: 'an unused machine stands still after so long, and goes on at the next call; 0: never',
+  },
+  hibernate_after_seconds: {
+    parse: number(0, 1 << 20),
+    fallback: 600,
+    about: "an unused machine's memory is saved to the disk after so long, until the next call; 0: never",
+  },
   log_level: { parse: oneOf('debug', 'info', 'warn', 'error'), fallback: 'info', about: 'how much api and cell log' },
   runsc: { parse: path, fallback: '', about: 'a runsc to use; empty: built here' },
   hostd: { parse: path, fallback: '', about: 'a hostd to use; empty: built here' },

@@ -35,6 +35,9 @@ func (h *Host) clone(ctx context.Context, r wire.CloneRequest) (wire.CheckpointI
 	}
 	m.WorkspaceID, m.CheckpointID, m.OperationID, m.Fence = r.WorkspaceID, r.CheckpointID, r.OperationID, r.Fence.Fence
 	m.CreatedAt = stamp(time.Now())
+	if r.DiskOnly {
+		m = m.withoutMemory()
+	}
 	if m, err = h.copyCheckpoint(source, m); err != nil {
 		err = errors.Join(err, h.removeCheckpoint(r.WorkspaceID, r.CheckpointID))
 		return wire.CheckpointInfo{}, because("checkpoint_failed", "The checkpoint could not be copied", err)

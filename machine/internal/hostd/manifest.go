@@ -65,6 +65,13 @@ type part struct {
 	CTimeNS     int64  `json:"ctime_ns"`
 }
 
+// withoutMemory is of the same disk alone.
+func (m manifest) withoutMemory() manifest {
+	m.DiskOnly, m.Parts, m.SizeBytes = true, nil, 0
+	m.Engine, m.SpecVersion, m.CPUFeatures, m.AgentSHA256, m.Protocol = "", 0, "", "", 0
+	return m
+}
+
 // sealed is the file: the manifest's bytes and their HMAC under the host's key. A flipped bit anywhere is found.
 type sealed struct {
 	Manifest json.RawMessage `json:"manifest"`

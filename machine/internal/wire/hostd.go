@@ -95,6 +95,8 @@ type CloneRequest struct {
 	SourceWorkspaceID string `json:"source_workspace_id"`
 	SourceCheckpoint  string `json:"source_checkpoint_id"`
 	CheckpointID      string `json:"checkpoint_id"`
+	// DiskOnly leaves the memory out, as in a CheckpointRequest.
+	DiskOnly bool `json:"disk_only,omitempty"`
 }
 
 type StopRequest struct {

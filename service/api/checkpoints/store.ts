@@ -21,7 +21,7 @@ export function listCheckpoints(reads: Reader, workspace_id: string, now: Date, 
   return reads.rows(
     'checkpoints.of_workspace',
     `select ${COLUMNS} from checkpoints
-     where workspace_id = $1 and kind <> 'layer' and (expires_at is null or expires_at > $2) and ($3::uuid is null or id < $3)
+     where workspace_id = $1 and kind not in ('layer', 'parked') and (expires_at is null or expires_at > $2) and ($3::uuid is null or id < $3)
      order by id desc limit $4`,
     [workspace_id, now, page.below, page.limit + 1],
   )
@@ -31,7 +31,7 @@ export function listCheckpoints(reads: Reader, workspace_id: string, now: Date, 
 export async function hasCheckpoint(reads: Reader, workspace_id: string, checkpoint_id: string, now: Date): Promise<boolean> {
   const rows = await reads.rows(
     'checkpoints.one',
-    "select 1 from checkpoints where workspace_id = $1 and id = $2 and kind <> 'layer' and (expires_at is null or expires_at > $3)",
+    "select 1 from checkpoints where workspace_id = $1 and id = $2 and kind not in ('layer', 'parked') and (expires_at is null or expires_at > $3)",
     [workspace_id, checkpoint_id, now],
   )
   return rows.length === 1

@@ -2,6 +2,7 @@ import type { CellRoute } from '../../../contract/route.ts'
 import type { Db } from '../../db/database.ts'
 import type { Handler } from '../../http/call.ts'
 import type { Ids } from '../../lib/ids.ts'
+import type { Waking } from '../machines/parking.ts'
 import type { MachineTable } from '../machines/table.ts'
 import type { Ticket } from './gate/gate.ts'
 
@@ -9,6 +10,7 @@ export interface GatewayDeps {
   db: Db
   table: MachineTable
   ids: Ids
+  waking: Waking
 }
 
 export type GatewayHandler<R extends CellRoute> = Handler<R, GatewayDeps, Ticket>

@@ -26,6 +26,7 @@ import { createServer, type Observation } from '../../http/pipeline.ts'
 import type { Clock } from '../../lib/clock.ts'
 import type { Ids } from '../../lib/ids.ts'
 import { createAgentLinks } from '../links/agent.ts'
+import type { Waking } from '../machines/parking.ts'
 import type { MachineTable } from '../machines/table.ts'
 import { attachExec } from './attach/exec.ts'
 import { readContent } from './browser/content.ts'
@@ -62,6 +63,7 @@ export interface GatewayOptions {
   listen: { host: string; port: number }
   table: MachineTable
   host: DiskHost
+  waking: Waking
   db: Db
   listener: Listener
   clock: Clock
@@ -108,6 +110,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
   const gate = createGate({
     table,
     disks,
+    waking: options.waking,
     keys,
     api_keys,
     people,
@@ -121,7 +124,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
   const server = createServer<GatewayDeps, Ticket>({
     surface: 'cell',
     routes: ROUTES,
-    deps: { db, table, ids },
+    deps: { db, table, ids, waking: options.waking },
     clock,
     ids,
     logger: options.log,

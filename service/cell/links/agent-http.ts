@@ -1,7 +1,6 @@
 import { Agent, type ClientRequest, type IncomingMessage, request } from 'node:http'
 import type { Socket } from 'node:net'
 import { Readable } from 'node:stream'
-import type { LiveMachine } from '../machines/table.ts'
 import { AgentTrouble } from './agent-trouble.ts'
 import { TappedAgent } from './tapped.ts'
 
@@ -36,7 +35,17 @@ export const AGENT_DEADLINES = { connect_ms: 2000, header_ms: 30_000, longest_ms
 const IDLE_MS = 60_000
 const HEADER_BYTES_MAX = 16 << 10
 
-export function openConnections(machine: LiveMachine, deadlines = AGENT_DEADLINES): AgentConnections {
+/** Where an agent is asked, and as whom. */
+export interface AgentPlace {
+  /** host:port, or the path of a socket. */
+  address: string
+  agent_key: string
+  epoch: number
+  /** What it speaks: links/agent-protocol.ts. */
+  agent_protocol: number
+}
+
+export function openConnections(machine: AgentPlace, deadlines = AGENT_DEADLINES): AgentConnections {
   const to = placeOf(machine.address)
   // The gate bounds calls and streams of a workspace, so the number of sockets needs no second bound.
   const kept = { keepAlive: true, scheduling: 'lifo', timeout: IDLE_MS, maxFreeSockets: 16 } as const

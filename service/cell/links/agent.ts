@@ -12,7 +12,7 @@ import { TerminalSession, type TerminalSize } from '../../../contract/schemas/ce
 import type { LiveMachine } from '../machines/table.ts'
 import { AGENT_ERROR_BYTES_MAX, guestRefusal, readJson, shape, type Shape, wholeJson } from './agent-answer.ts'
 import { linkOf } from './agent-protocol.ts'
-import { AGENT_DEADLINES, openConnections, type AgentConnections, type AgentRequest } from './agent-http.ts'
+import { AGENT_DEADLINES, openConnections, type AgentConnections, type AgentPlace, type AgentRequest } from './agent-http.ts'
 import { AgentTrouble } from './agent-trouble.ts'
 import { createStartedStreams } from './started-streams.ts'
 import { readStarted } from './started.ts'
@@ -174,27 +174,30 @@ export interface OpenLink {
 }
 
 /** One link that its caller closes. */
-export function openLink(machine: LiveMachine, deadlines = AGENT_DEADLINES): OpenLink {
+export function openLink(machine: AgentPlace, deadlines = AGENT_DEADLINES): OpenLink {
   const connections = openConnections(machine, deadlines)
   return { link: linkOf(createLink(connections, deadlines), machine.agent_protocol), close: connections.close }
 }
 
 export function createAgentLinks(deadlines = AGENT_DEADLINES): AgentLinks {
-  const open = new Map<string, { link: AgentLink; connections: AgentConnections }>()
-  const end = (name: string) => {
-    open.get(name)?.connections.close()
-    open.delete(name)
+  const open = new Map<string, { machine: string; link: AgentLink; connections: AgentConnections }>()
+  const end = (epoch: string) => {
+    open.get(epoch)?.connections.close()
+    open.delete(epoch)
   }
   return {
     of(workspace_id, machine, gone) {
-      const name = `${workspace_id} ${machine.epoch} ${machine.fence} ${machine.address}`
-      const known = open.get(name)
-      if (known !== undefined) return known.link
+      const epoch = `${workspace_id} ${machine.epoch}`
+      const name = `${machine.fence} ${machine.address} ${machine.stood_still}`
+      const known = open.get(epoch)
+      if (known?.machine === name) return known.link
+      // Nobody used what stood still. Its connections may have been given up on either side, which only the next call would notice.
+      known?.connections.close()
       const connections = openConnections(machine, deadlines)
       const link = linkOf(createLink(connections, deadlines), machine.agent_protocol)
-      open.set(name, { link, connections })
-      if (gone.aborted) end(name)
-      else gone.addEventListener('abort', () => end(name), { once: true })
+      open.set(epoch, { machine: name, link, connections })
+      if (gone.aborted) end(epoch)
+      else if (known === undefined) gone.addEventListener('abort', () => end(epoch), { once: true })
       return link
     },
     close: () => [...open.keys()].forEach(end),

@@ -43,6 +43,8 @@ export interface CloneRequest extends Fence {
   source_workspace_id: string
   source_checkpoint_id: string
   checkpoint_id: string
+  /** The memory is left out: machines start from it, and none is restored. */
+  disk_only?: boolean
 }
 
 export interface StopRequest extends Fence {

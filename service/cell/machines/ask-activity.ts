@@ -15,6 +15,8 @@ export interface BusyCommand {
 
 /** What the guest says of its commands. */
 export interface GuestActivity {
+  /** How many commands run, however long they count. */
+  running: number
   /** Until when those that run keep it from idle suspend; null: none does. */
   busy_until: Date | null
   /** When the last one ended; null: none has. */
@@ -52,9 +54,10 @@ const SESSION_ID = new RegExp(`^[A-Za-z0-9._:-]{1,${LIMITS.session_id_characters
 
 function activityOf(answer: unknown): GuestActivity | null {
   if (typeof answer !== 'object' || answer === null) return null
-  const { busy_until, last_ended_at, commands } = answer as Record<string, unknown>
+  const { running_sessions, busy_until, last_ended_at, commands } = answer as Record<string, unknown>
   const listed = Array.isArray(commands) ? commands.slice(0, COMMANDS_MAX) : []
-  return { busy_until: dateOf(busy_until), last_ended_at: dateOf(last_ended_at), commands: listed.flatMap(commandOf) }
+  const running = typeof running_sessions === 'number' && running_sessions > 0 ? running_sessions : 0
+  return { running, busy_until: dateOf(busy_until), last_ended_at: dateOf(last_ended_at), commands: listed.flatMap(commandOf) }
 }
 
 function commandOf(said: unknown): BusyCommand[] {

@@ -20,7 +20,7 @@ async function lookNow(world: World, process: Process, said: Partial<GuestActivi
   const { id: cell_id } = await world.db.selectFrom('cells').select('id').executeTakeFirstOrThrow()
   const { clock, ids } = world
   const context = { cell_id, db: world.database.cell, clock, ids, table: process.table, log: pino({ level: 'silent' }) }
-  const ask_activity = async () => ({ busy_until: null, last_ended_at: null, commands: [], ...said })
+  const ask_activity = async () => ({ running: 0, busy_until: null, last_ended_at: null, commands: [], ...said })
   await look({ ...context, ask_activity, started_at: new Date(0) })
 }
 

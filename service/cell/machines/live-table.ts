@@ -1,4 +1,5 @@
 import type { Db } from '../../db/database.ts'
+import type { Machine } from '../links/hostd.ts'
 import type { Listener } from '../../db/listen.ts'
 import type { Clock } from '../../lib/clock.ts'
 import { createActivityLedger, type ActivityLedger } from './activity.ts'
@@ -11,8 +12,12 @@ export interface LiveTable extends MachineTable {
   readonly activity: ActivityLedger
   /** Every workspace that is known here. */
   known(): WorkspaceEntry[]
-  /** A machine runs, as hostd says. It shows as soon as the row is at its epoch. */
-  putMachine(workspace_id: string, machine: LiveMachine): void
+  /** A machine is there, as hostd says. It shows as soon as the row is at its epoch. */
+  putMachine(machine: Machine): void
+  /** It was frozen or thawed. @param fence only this one; a successor is as it is. */
+  markMachine(workspace_id: string, fence: number, state: 'running' | 'frozen'): void
+  /** It gave its memory back: nothing ends with it, since the workspace runs on without. */
+  parkMachine(workspace_id: string, fence: number): void
   /** It ended. @param fence only this one; a successor stays. */
   endMachine(workspace_id: string, fence: number, reason: GoneReason): void
   /** Whether its death has been told, maybe before the commit that would make it the workspace's machine. */
@@ -48,7 +53,8 @@ export function createMachineTable(context: { db: Db; listener: Listener; clock:
     const controller = endOf(row)
     if (row.deleted_at !== null) controller.abort('deleted' satisfies GoneReason)
     const machine = machines.get(workspace_id)
-    const fits = machine !== undefined && machine.epoch === row.ownership_epoch && !deaths.has(deathKey(workspace_id, machine.fence))
+    const is_its = machine !== undefined && machine.epoch === row.ownership_epoch && row.residency === 'resident'
+    const fits = is_its && !deaths.has(deathKey(workspace_id, machine.fence))
     built.set(
       workspace_id,
       Object.freeze({ ...row, here: row.cell_id === cell_id, machine: fits ? machine : null, gone: controller.signal }),
@@ -93,8 +99,19 @@ export function createMachineTable(context: { db: Db; listener: Listener; clock:
     seen: activity.seen,
     databaseLostMs: () => Math.max(listener.lost_ms(), reader.staleMs()),
     known: () => [...built.values()],
-    putMachine(workspace_id, machine) {
-      machines.set(workspace_id, machine)
+    putMachine(machine) {
+      machines.set(machine.workspace_id, liveMachine(machine, machines.get(machine.workspace_id)))
+      build(machine.workspace_id)
+    },
+    markMachine(workspace_id, fence, state) {
+      const known = machines.get(workspace_id)
+      if (known?.fence !== fence) return
+      machines.set(workspace_id, { ...known, state, stood_still: known.stood_still + (state === 'frozen' ? 1 : 0) })
+      build(workspace_id)
+    },
+    parkMachine(workspace_id, fence) {
+      if (machines.get(workspace_id)?.fence !== fence) return
+      machines.delete(workspace_id)
       build(workspace_id)
     },
     endMachine(workspace_id, fence, reason) {
@@ -103,7 +120,8 @@ export function createMachineTable(context: { db: Db; listener: Listener; clock:
       if (machine?.fence !== fence) return
       machines.delete(workspace_id)
       const end = ends.get(workspace_id)
-      if (end?.epoch === machine.epoch) end.controller.abort(reason)
+      // One that was being restored was nobody's yet: its workspace sleeps on.
+      if (end?.epoch === machine.epoch && rows.get(workspace_id)?.residency === 'resident') end.controller.abort(reason)
       build(workspace_id)
     },
     isDead: (workspace_id, fence) => deaths.has(deathKey(workspace_id, fence)),
@@ -115,6 +133,18 @@ export function createMachineTable(context: { db: Db; listener: Listener; clock:
       reader.close()
     },
   }
+}
+
+/**
+ * What the host says may be older than what this process has done since. A machine that is taken for frozen is thawed before it is
+ * asked, which does no harm where it was not; one that is taken for running and is not would hang its callers.
+ */
+function liveMachine(machine: Machine, before: LiveMachine | undefined): LiveMachine {
+  const { address, agent_key, agent_protocol, epoch, fence, state, freezer_file } = machine
+  const known = before?.fence === fence ? before : undefined
+  const parked = known?.state === 'frozen' && state === 'running' ? 'frozen' : state
+  const stood_still = known?.stood_still ?? 0
+  return { address, agent_key, agent_protocol, epoch, fence, state: parked, freezer_file: freezer_file ?? null, stood_still }
 }
 
 function deathKey(workspace_id: string, fence: number): string {

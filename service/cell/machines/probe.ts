@@ -87,6 +87,8 @@ async function end(context: ProbeContext, { id, machine }: Answering): Promise<v
   const found = (await context.host.inventory()).machines.find((one) => one.workspace_id === id && one.fence === machine.fence)
   const row = await stateOf(context.db, id)
   const entry = await context.table.fresh(id)
+  // A freeze that came late, which nobody was told of: the next call thaws it.
+  if (found?.state === 'frozen') context.table.markMachine(id, machine.fence, 'frozen')
   if (found?.state !== 'running' || row?.ownership_epoch !== machine.epoch || !entry || !shouldAnswer(entry)) return
   context.log.warn({ workspace_id: id, epoch: machine.epoch }, 'a machine hangs: it is ended')
   const speaks = { workspace_id: id, operation_id: context.ids.next(), step: 'probe-stop', epoch: machine.epoch, fence }

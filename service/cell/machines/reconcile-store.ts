@@ -9,6 +9,7 @@ export interface ExpectedRow {
   ownership_epoch: number
   disk: string | null
   checkpoint_id: string | null
+  residency: 'resident' | 'hibernated' | 'restoring'
   /** An operation that is not over works on it, or has been asked for. */
   active: boolean
   checkpoints: string[]
@@ -28,7 +29,7 @@ export async function drawFence(db: Db): Promise<number> {
 /** What should be here, and the rows of whatever else the host names. */
 export async function readExpected(db: Db, cell_id: string, found_ids: string[]): Promise<Map<string, ExpectedRow>> {
   const { rows } = await sql<ExpectedRow>`
-    select w.id, w.observed_state, w.ownership_epoch, w.disk, w.checkpoint_id,
+    select w.id, w.observed_state, w.ownership_epoch, w.disk, w.checkpoint_id, w.residency,
       exists (
         select from operations o where o.completed_at is null and (o.workspace_id = w.id or o.source_workspace_id = w.id)
       ) as active,
@@ -60,6 +61,7 @@ export async function settle(
         select from operations o where o.completed_at is null and (o.workspace_id = workspaces.id or o.source_workspace_id = workspaces.id)
           and ${event} <> 'died'
       )
+      and (${event} <> 'died' or residency = 'resident') -- a hibernated machine was stopped
     returning id`.execute(db)
   return rows.length === 1
 }

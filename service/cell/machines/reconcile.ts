@@ -6,6 +6,8 @@ import type { Ids } from '../../lib/ids.ts'
 import type { Fence, Inventory, Machine, MachineHost, WorkspaceFiles } from '../links/hostd.ts'
 import type { CellMetrics, Recovery } from '../metrics.ts'
 import type { LiveTable } from './live-table.ts'
+import type { Parking } from './parking.ts'
+import { endMove } from './parking-store.ts'
 import { dropStaleHolds, drawFence, readExpected, settle, settleLostFork, type ExpectedRow } from './reconcile-store.ts'
 
 export interface ReconcileContext {
@@ -18,6 +20,8 @@ export interface ReconcileContext {
   log: Logger
   /** Counts what is put right; a test does without. */
   metrics?: Pick<CellMetrics, 'recovered' | 'died'>
+  /** Moves between resident and parked put their own things right; a test does without. */
+  parking?: Pick<Parking, 'moving'>
 }
 
 /** One comparison of what the rows say with what the host has. */
@@ -26,6 +30,8 @@ interface Sweep extends ReconcileContext {
   fence: number
   did: string[]
   removed: number
+  /** Moved when the sweep began: its row and its machine may be of two moments. Later moves have a higher fence. */
+  moving: ReadonlySet<string>
 }
 
 function report(sweep: Sweep, what: Recovery, text: string): void {
@@ -40,11 +46,12 @@ function report(sweep: Sweep, what: Recovery, text: string): void {
  * @returns the inventory that it went by.
  */
 export async function reconcile(context: ReconcileContext): Promise<Inventory> {
+  const moving = new Set(context.parking?.moving())
   const fence = await drawFence(context.db)
   const shown = context.table.known().flatMap(({ id, machine }) => (machine === null ? [] : [{ id, fence: machine.fence }]))
   const rows = await readExpected(context.db, context.cell_id, [])
   const inventory = await context.host.inventory()
-  const sweep: Sweep = { ...context, operation_id: context.ids.next(), fence, did: [], removed: 0 }
+  const sweep: Sweep = { ...context, operation_id: context.ids.next(), fence, did: [], removed: 0, moving }
   await forgetEnded(sweep, shown, inventory)
   const holds = await dropStaleHolds(context.db)
   if (holds > 0) report(sweep, 'holds_dropped', `dropped ${holds} holds of ended operations`)
@@ -70,7 +77,10 @@ async function guarded(sweep: Sweep, workspace_id: string, work: () => Promise<v
 
 async function forgetEnded(sweep: Sweep, shown: { id: string; fence: number }[], inventory: Inventory): Promise<void> {
   const alive = new Set(inventory.machines.map(({ workspace_id, fence }) => `${workspace_id}:${fence}`))
-  for (const { id, fence } of shown) if (!alive.has(`${id}:${fence}`)) sweep.table.endMachine(id, fence, 'died')
+  const moving = new Set([...sweep.moving, ...(sweep.parking?.moving() ?? [])])
+  for (const { id, fence } of shown) {
+    if (!alive.has(`${id}:${fence}`) && !moving.has(id)) sweep.table.endMachine(id, fence, 'died')
+  }
 }
 
 function speak(sweep: Sweep, workspace_id: string, epoch: number, step: string): Fence {
@@ -78,9 +88,12 @@ function speak(sweep: Sweep, workspace_id: string, epoch: number, step: string):
 }
 
 async function compare(sweep: Sweep, row: ExpectedRow, machine: Machine | undefined, files: WorkspaceFiles | undefined): Promise<void> {
-  const own = machine?.epoch === row.ownership_epoch ? machine : undefined
+  if (sweep.moving.has(row.id)) return
+  // What lies in the disk needs no machine: one that is there was not stopped yet, or never became the workspace's.
+  const own = machine?.epoch === row.ownership_epoch && row.residency === 'resident' ? machine : undefined
   if (own !== undefined && row.observed_state === 'running') await adopt(sweep, row, own)
   if (row.active) return
+  if (row.residency === 'restoring' && !(await endMove(sweep.db, row.id, sweep.fence))) return
   await SETTLE[row.observed_state]?.(sweep, row, own)
   const stray = machine !== undefined && !(own !== undefined && ALIVE.has(row.observed_state))
   if (stray) await stopStray(sweep, row, machine)
@@ -91,10 +104,12 @@ const ALIVE: ReadonlySet<string> = new Set(['running', 'suspending'])
 
 /** The cell learns anew how to reach what runs. */
 async function adopt(sweep: Sweep, row: ExpectedRow, machine: Machine): Promise<void> {
-  const { address, agent_key, agent_protocol, epoch, fence, state } = machine
-  sweep.table.putMachine(row.id, { address, agent_key, agent_protocol, epoch, fence, state })
+  const { epoch, state } = machine
+  sweep.table.putMachine(machine)
   if (row.active) return
   if (state === 'paused') {
+    // Whoever paused it to hibernate it, and stands still, may not commit that any more.
+    if (!(await endMove(sweep.db, row.id, sweep.fence))) return
     await sweep.host.unpause(speak(sweep, row.id, epoch, 'unpause'))
     report(sweep, 'unpaused', `${row.id}: let the paused guest run again`)
   }
@@ -109,14 +124,14 @@ type Settle = (sweep: Sweep, row: ExpectedRow, own: Machine | undefined) => Prom
 /** What becomes of a state that only an operation may leave, once no operation is left to do so. */
 const SETTLE: Partial<Record<ExpectedRow['observed_state'], Settle>> = {
   running: async (sweep, row, own) => {
-    if (own === undefined) await move(sweep, row, 'died')
+    if (own === undefined && row.residency === 'resident') await move(sweep, row, 'died')
   },
   creating: (sweep, row) => move(sweep, row, 'start_failed'),
   starting: (sweep, row) => move(sweep, row, 'start_failed'),
   resuming: (sweep, row) => move(sweep, row, 'resume_undone'),
   suspending: async (sweep, row, own) => {
-    if (own === undefined) return move(sweep, row, 'lost')
-    if (own.state === 'paused') await sweep.host.unpause(speak(sweep, row.id, own.epoch, 'unpause'))
+    if (own === undefined && row.residency === 'resident') return move(sweep, row, 'lost')
+    if (own?.state === 'paused') await sweep.host.unpause(speak(sweep, row.id, own.epoch, 'unpause'))
     await move(sweep, row, 'suspend_undone')
   },
   forking: async (sweep, row) => {
@@ -135,7 +150,9 @@ async function move(sweep: Sweep, row: ExpectedRow, event: Parameters<typeof set
 
 async function stopStray(sweep: Sweep, row: ExpectedRow, machine: Machine): Promise<void> {
   await sweep.host.stop({ ...speak(sweep, row.id, row.ownership_epoch, 'stop'), machine_epoch: machine.epoch })
-  sweep.table.endMachine(row.id, machine.fence, 'epoch_ended')
+  // Of a hibernated workspace nothing has ended: it runs on without.
+  if (row.residency === 'resident') sweep.table.endMachine(row.id, machine.fence, 'epoch_ended')
+  else sweep.table.parkMachine(row.id, machine.fence)
   report(sweep, 'machine_stopped', `${row.id}: stopped a machine of epoch ${machine.epoch}`)
 }
 

@@ -24,6 +24,8 @@ export interface EntryRow {
   template_env: Record<string, string>
   inputs: Record<string, string>
   grants: Resources | null
+  residency: 'resident' | 'hibernated' | 'restoring'
+  keepalive_until: Date | null
 }
 
 const entries = (db: Db) =>
@@ -51,6 +53,8 @@ const entries = (db: Db) =>
       'w.grant_cpu_millis',
       'w.grant_memory_mib',
       'w.grant_disk_gib',
+      'w.residency',
+      'w.keepalive_until',
       'v.settings',
       'h.operation_id',
       'h.gate',
@@ -86,6 +90,8 @@ export async function readEntries(db: Db, workspace_ids: string[]): Promise<Entr
       row.grant_cpu_millis === null || row.grant_memory_mib === null || row.grant_disk_gib === null
         ? null
         : { cpu_millis: row.grant_cpu_millis, memory_mib: row.grant_memory_mib, disk_gib: row.grant_disk_gib },
+    residency: row.residency,
+    keepalive_until: row.keepalive_until,
   }))
 }
 

@@ -22,7 +22,14 @@ export interface LiveMachine {
   fence: number // with the workspace's id it names this machine and no other
   state: 'running' | 'paused' | 'frozen'
   agent_protocol: number // what its agent speaks: links/agent-protocol.ts
+  /** What thaws it when it is written; null: only the host can. */
+  freezer_file: string | null
+  /** How often it has stood still since this process knows it: connections of before may be dead. */
+  stood_still: number
 }
+
+/** Where the machine of a running workspace is (Cell, "Parking"): no state of the workspace. */
+export type ResidencyState = 'resident' | 'frozen' | 'hibernated' | 'restoring'
 
 /** One workspace as this cell sees it. Immutable: a change makes a new entry. */
 export interface WorkspaceEntry {
@@ -49,6 +56,10 @@ export interface WorkspaceEntry {
   readonly template_env: Readonly<Record<string, string>>
   readonly inputs: Readonly<Record<string, string>>
   readonly grants: Resources | null
+  /** Of a running workspace, by its row: only what is resident has a machine. */
+  readonly residency: 'resident' | 'hibernated' | 'restoring'
+  /** Until when it was asked to be kept resident, when the row was last read. */
+  readonly keepalive_until: Date | null
   /** Null when nothing runs, or when hostd has not said yet where it runs. */
   readonly machine: LiveMachine | null
   /** Fires once, with a GoneReason as its reason, when this epoch's machine ends or the workspace is deleted. */

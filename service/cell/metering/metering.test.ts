@@ -55,7 +55,8 @@ test('machines are sampled through suspends and resumes and restarts of the host
   await world.startProcess()
   const { workspace_id, operation_id } = await world.open()
   assert.equal((await world.ended(operation_id)).state, 'succeeded')
-  const context = { db: world.db, clock: world.clock, host: world.host, log: pino({ level: 'silent' }) }
+  const { cell_id } = await world.workspace(workspace_id)
+  const context = { cell_id: cell_id ?? '', db: world.db, clock: world.clock, host: world.host, log: pino({ level: 'silent' }) }
   const used = async () => (await rows(world)).reduce((sum, { cpu_usec }) => sum + cpu_usec, 0)
   const measured = async () => (await world.host.stats()).find((one) => one.workspace_id === workspace_id)?.cpu_usec ?? 0
   await world.until(async () => (await measured()) > 5000)
@@ -73,6 +74,26 @@ test('machines are sampled through suspends and resumes and restarts of the host
   assert.ok(then > first && then <= first + (await measured()), `${first}, ${then}`)
 })
 
+test('a hibernated machine is metered as running: its time and the memory that was saved, and nothing else', async () => {
+  await using world = await createWorld()
+  const process = await world.startProcess()
+  const { workspace_id, operation_id } = await world.open()
+  assert.equal((await world.ended(operation_id)).state, 'succeeded')
+  const entry = await world.until(async () => {
+    const found = await process.table.fresh(workspace_id)
+    return found?.machine ? found : undefined
+  })
+  await process.parking.hibernate(entry)
+  const { cell_id } = await world.workspace(workspace_id)
+  const context = { cell_id: cell_id ?? '', db: world.db, clock: world.clock, host: world.host, log: pino({ level: 'silent' }) }
+  await sample(context)
+  world.clock.advance(10)
+  await sample(context)
+  const [hour] = await rows(world)
+  assert.ok(hour && hour.sampled_ms >= 10_000 && hour.sampled_ms < 12_000, JSON.stringify(hour))
+  assert.deepEqual([hour.cpu_usec, hour.memory_byte_ms], [0, hour.sampled_ms * 1024]) // the fake's checkpoints are of 1,024 bytes
+})
+
 test('samples go after 400 days and the counters of machines that are gone after 7, nothing earlier', async () => {
   await using world = await createWorld()
   const { workspace_id: id } = await world.open()
@@ -81,7 +102,7 @@ test('samples go after 400 days and the counters of machines that are gone after
   await addSamples(world.db, [counters(id, 1, 10)], ago(LIMITS.usage_sample_days + 1), 30_000)
   await addSamples(world.db, [counters(id, 2, 10)], ago(LIMITS.usage_sample_days - 1), 30_000)
   await addSamples(world.db, [counters(id, 3, 10)], ago(LIMITS.usage_counter_days - 1), 30_000)
-  await collect({ db: world.db, clock: world.clock, host: world.host, log: pino({ level: 'silent' }) })
+  await collect({ cell_id: '', db: world.db, clock: world.clock, host: world.host, log: pino({ level: 'silent' }) })
   const kept = await world.db.selectFrom('usage_samples').select('hour').execute()
   const machines = await world.db.selectFrom('usage_counters').select('fence').execute()
   assert.deepEqual([kept.length, machines], [2, [{ fence: 3 }]])

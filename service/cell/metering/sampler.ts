@@ -3,9 +3,10 @@ import { LIMITS } from '../../../contract/limits.ts'
 import type { Db } from '../../db/database.ts'
 import type { Clock } from '../../lib/clock.ts'
 import type { MachineHost } from '../links/hostd.ts'
-import { addSamples, dropOldSamples } from './store.ts'
+import { addSamples, dropOldSamples, readSleepers } from './store.ts'
 
 export interface MeteringContext {
+  cell_id: string
   db: Db
   clock: Clock
   host: MachineHost
@@ -40,8 +41,9 @@ export function startMetering(context: MeteringContext, signal: AbortSignal): vo
   signal.addEventListener('abort', () => clearInterval(timer), { once: true })
 }
 
-export async function sample({ db, clock, host }: MeteringContext): Promise<void> {
-  const read = await host.stats()
+export async function sample({ cell_id, db, clock, host }: MeteringContext): Promise<void> {
+  const [awake, asleep] = await Promise.all([host.stats(), readSleepers(db, cell_id)])
+  const read = [...awake, ...asleep]
   for (let at = 0; at < read.length; at += MACHINES_A_STATEMENT)
     await addSamples(db, read.slice(at, at + MACHINES_A_STATEMENT), clock.now(), 2 * SAMPLE_MS)
 }

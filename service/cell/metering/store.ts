@@ -47,6 +47,22 @@ export async function addSamples(db: Db, read: MachineStats[], now: Date, elapse
   return rows.length
 }
 
+/**
+ * Machines that are hibernated, as if they had counters: their workspaces run, and are metered as such with the memory that was saved
+ * (Cell, "Parking"). The fence of the move names the time in which it sleeps, as a machine's names its own.
+ */
+export async function readSleepers(db: Db, cell_id: string): Promise<MachineStats[]> {
+  const rows = await db
+    .selectFrom('workspaces as w')
+    .innerJoin('checkpoints as c', 'c.id', 'w.checkpoint_id')
+    .select(['w.id as workspace_id', 'w.ownership_epoch as epoch', 'w.residency_fence as fence', 'c.size_bytes as memory_bytes'])
+    .where('w.cell_id', '=', cell_id)
+    .where('w.observed_state', '=', 'running')
+    .where('w.residency', '=', 'hibernated')
+    .execute()
+  return rows.map((row) => ({ ...row, cpu_usec: 0, disk_bytes: 0, rx_bytes: 0, tx_bytes: 0 }))
+}
+
 /** Samples and counters whose time is over, a batch of each. */
 export async function dropOldSamples(db: Db, samples_before: Date, counters_before: Date): Promise<number> {
   const samples = await sql`

@@ -27,6 +27,11 @@ export async function insertCheckpoint(
     .execute()
 }
 
+/** What a workspace was hibernated to is what it is suspended to. */
+export async function keepForSuspend(tx: Tx, operation: OpenOperation, checkpoint_id: string): Promise<void> {
+  await tx.updateTable('checkpoints').set({ kind: 'suspend', operation_id: operation.id }).where('id', '=', checkpoint_id).execute()
+}
+
 /** What a suspended workspace was stays restorable for a while; what was kept for longer anyhow stays as it is. */
 export async function keepForRecovery(tx: Tx, checkpoint_id: string, expires_at: Date): Promise<void> {
   await tx
@@ -42,7 +47,7 @@ export async function dropSuperseded(tx: Tx, workspace_id: string, kept: string)
   const rows = await tx
     .deleteFrom('checkpoints')
     .where('workspace_id', '=', workspace_id)
-    .where('kind', 'in', ['suspend', 'fork'])
+    .where('kind', 'in', ['suspend', 'fork', 'parked'])
     .where('id', '<>', kept)
     .returning('id')
     .execute()

@@ -6,6 +6,7 @@ import type { Clock } from '../../lib/clock.ts'
 import type { Ids } from '../../lib/ids.ts'
 import { HostFailure, type Fence, type Machine, type MachineHost } from '../links/hostd.ts'
 import type { LiveTable } from '../machines/live-table.ts'
+import type { Parking } from '../machines/parking.ts'
 import { LostRace, readMachineRow, type MachineRow, type OpenOperation } from './store.ts'
 
 /** What every operation works with. */
@@ -16,6 +17,7 @@ export interface CellContext {
   ids: Ids
   host: MachineHost
   table: LiveTable
+  parking: Parking
   log: Logger
 }
 
@@ -89,9 +91,19 @@ export async function takeOver(job: Job, workspace_id: string, epoch: number): P
  */
 const DRAIN_MS = 1000
 
-/** What comes before every capture: the gate is closed in memory too, and then what has passed it may end. */
-export async function quiesce({ cell }: Job, workspace_id: string): Promise<void> {
-  await cell.table.fresh(workspace_id)
+/** What comes before every capture: the gate is closed in memory too, nothing is frozen, and what has passed the gate may end. */
+export async function quiesce(job: Job, workspace_id: string): Promise<void> {
+  const { cell } = job
+  const entry = await cell.table.fresh(workspace_id)
+  // A wake that was cut short may have left a machine, which never became the workspace's.
+  if (entry?.residency === 'restoring') {
+    const machine_epoch = entry.ownership_epoch
+    await ask(job, workspace_id, 'stop-unborn', machine_epoch, (fence) => cell.host.stop({ ...fence, machine_epoch }))
+  }
+  await cell.parking.rouse(workspace_id, async ({ epoch }) => {
+    // One that died says so to the capture.
+    await askUnless(job, ['not_running', 'not_found'], workspace_id, 'thaw', epoch, (fence) => cell.host.thaw(fence))
+  })
   await cell.table.activity.drained(workspace_id, DRAIN_MS)
 }
 

@@ -7,7 +7,7 @@ import { insertCheckpoint, keepForRecovery } from './checkpoint-store.ts'
 import { captureOrStartError } from './errors.ts'
 import { ask, claimedRow, quiesce, takeOver, type Job, type OperationKind } from './job.ts'
 import { COMMITTED, completeEarlier, dropDisks, type RunningEnd } from './running.ts'
-import { asAttempt, endAttempt, moveWorkspace, readMachineRow, type MachineRow, type Progress, type Tx } from './store.ts'
+import { asAttempt, endAttempt, isHibernated, moveWorkspace, readMachineRow, type MachineRow, type Progress, type Tx } from './store.ts'
 import { unpause, wakeAfterEarlier } from './suspend.ts'
 
 /** The workspace is its new content already; what is left is to give the old machine up and to start the new one. */
@@ -61,9 +61,9 @@ async function replace(job: Job, kind: Replacement): Promise<MachineRow | null> 
   await failpoint(kind.points.close)
   await quiesce(job, seen.id)
   await failpoint(kind.points.capture)
-  const captured = runs ? await capture(job, seen) : null
+  const captured = runs && !isHibernated(seen) ? await capture(job, seen) : null
   await failpoint(kind.points.commit)
-  const row = captured === null ? await commitAsleep(job, kind, seen) : await commitReplaced(job, kind, seen, captured)
+  const row = runs ? await commitReplaced(job, kind, seen, captured) : await commitAsleep(job, kind, seen)
   await cell.table.fresh(seen.id)
   return row
 }
@@ -75,13 +75,18 @@ function capture(job: Job, seen: MachineRow): Promise<CheckpointInfo> {
   )
 }
 
-/** One transaction in which the old content becomes the recovery checkpoint and the new one the workspace's. */
-async function commitReplaced(job: Job, kind: Replacement, seen: MachineRow, captured: CheckpointInfo): Promise<MachineRow> {
+/**
+ * One transaction in which the old content becomes the recovery checkpoint and the new one the workspace's.
+ * @param captured null: it was hibernated, and what it lies in is the recovery checkpoint.
+ */
+async function commitReplaced(job: Job, kind: Replacement, seen: MachineRow, captured: CheckpointInfo | null): Promise<MachineRow> {
   const { cell, operation } = job
   const now = cell.clock.now()
-  const progress: Progress = { ...operation.progress, recovery_checkpoint_id: captured.checkpoint_id, old_disk: seen.disk }
+  const recovery_checkpoint_id = captured?.checkpoint_id ?? seen.checkpoint_id
+  const progress: Progress = { ...operation.progress, recovery_checkpoint_id, old_disk: seen.disk }
   const save = async (tx: Tx) => {
-    await insertCheckpoint(tx, cell, operation, captured, { kind: 'recovery', label: null, expires_at: expiry(now) })
+    if (captured !== null) await insertCheckpoint(tx, cell, operation, captured, { kind: 'recovery', label: null, expires_at: expiry(now) })
+    else if (recovery_checkpoint_id !== null) await keepForRecovery(tx, recovery_checkpoint_id, expiry(now))
     return moveToContent(tx, job, kind, seen, now)
   }
   const row = await asAttempt(cell.db, operation, now, save, { step: REPLACED, progress })
@@ -107,6 +112,7 @@ function moveToContent(tx: Tx, job: Job, kind: Replacement, seen: MachineRow, no
   return moveWorkspace(tx, seen, kind.replaced, now, {
     ownership_epoch,
     checkpoint_id: kind.contentOf(job),
+    residency: 'resident',
     disk: null,
     suspend_request: null,
   })

@@ -128,11 +128,14 @@ async function lookOnce(options: RunnerOptions, state: State, wake: () => void):
   forgetDone(state, all)
   const open = all.filter((operation) => !state.jobs.has(operation.id) && !isWaiting(state, operation.id))
   if (open.length === 0) return
+  // Asked before the rows are read: what is moved on the way between resident and parked may be another row afterwards.
+  const moving = new Set(cell.parking.moving())
   const ids = open.map(({ workspace_id }) => workspace_id)
   const [rows, taken] = await Promise.all([readMachineRows(cell.db, ids), usedCapacity(cell.db, cell.cell_id)])
   let used = taken
   for (const operation of open) {
     if (options.signal.aborted || state.draining) return
+    if (waitsForMove(cell, operation, moving, wake)) continue
     try {
       const reserved = await beginOne(options, state, operation, rows.get(operation.workspace_id), used, wake)
       if (reserved !== null) used = plus(used, reserved)
@@ -140,6 +143,13 @@ async function lookOnce(options: RunnerOptions, state: State, wake: () => void):
       fellOver(options, state, operation, error)
     }
   }
+}
+
+/** No operation begins beside a move; none of those begins where an operation holds the workspace, so this wait is a short one. */
+function waitsForMove(cell: CellContext, operation: OpenOperation, moving: ReadonlySet<string>, wake: () => void): boolean {
+  const moved = [operation.workspace_id, operation.source_workspace_id].filter((id) => id !== null && moving.has(id))
+  for (const id of moved) if (id !== null) void cell.parking.still(id).then(wake)
+  return moved.length > 0
 }
 
 /** @returns the room that it has newly taken. Claims are made one after the other, so that no two count on the same room. */

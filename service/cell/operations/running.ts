@@ -64,6 +64,7 @@ function moveToRunning(tx: Tx, seen: MachineRow, machine: Machine, end: RunningE
     pending_reason: null,
     disk: machine.disk,
     checkpoint_id: null,
+    residency: 'resident',
     grants: machine.resources,
     active_at: now,
     suspend_request: null,
@@ -74,8 +75,7 @@ function moveToRunning(tx: Tx, seen: MachineRow, machine: Machine, end: RunningE
 const DIED_EARLY = operationError('dependency_failed', 'The machine ended while it was being started', { reason: 'died' })
 
 export function showMachine(job: Job, machine: Machine): void {
-  const { address, agent_key, agent_protocol, epoch, fence, state } = machine
-  job.cell.table.putMachine(machine.workspace_id, { address, agent_key, agent_protocol, epoch, fence, state })
+  job.cell.table.putMachine(machine)
 }
 
 /** What follows the commit: packets may leave, the gate opens, the operation has succeeded. */

@@ -3,10 +3,10 @@ import type { CheckpointInfo } from '../links/hostd.ts'
 import { insertCheckpoint } from './checkpoint-store.ts'
 import { captureError, operationError, Refused } from './errors.ts'
 import { ask, claimedRow, quiesce, type Job, type OperationKind } from './job.ts'
-import { endAttempt, LostRace, moveWorkspace, readMachineRow, type MachineRow } from './store.ts'
+import { endAttempt, isHibernated, LostRace, moveWorkspace, readMachineRow, type MachineRow } from './store.ts'
 import { unpause, wakeAfterEarlier } from './suspend.ts'
 
-/** Captures a running workspace and lets it run on, or copies what a suspended one is already. */
+/** Captures a running workspace and lets it run on, or copies what a suspended or hibernated one is already. */
 export const snapshot = copying('snapshot', capture)
 
 /** Captures the disk of a running workspace alone: what other machines start from, and nothing is restored from. */
@@ -47,22 +47,26 @@ function copying(kind: 'snapshot' | 'layer', capture: Capture): OperationKind {
 }
 
 function capture(job: Job, seen: MachineRow): Promise<CheckpointInfo> {
-  const { cell } = job
-  const checkpoint_id = cell.ids.next()
-  const epoch = seen.ownership_epoch
-  if (seen.observed_state === 'running') {
-    return ask(job, seen.id, 'capture', epoch, (fence) => cell.host.checkpoint({ ...fence, checkpoint_id, then: 'running' }))
-  }
-  if (seen.checkpoint_id === null) throw new LostRace('The suspended workspace')
-  const source = { source_workspace_id: seen.id, source_checkpoint_id: seen.checkpoint_id }
-  return ask(job, seen.id, 'capture', epoch, (fence) => cell.host.cloneCheckpoint({ ...fence, ...source, checkpoint_id }))
+  return seen.observed_state === 'running' && !isHibernated(seen) ? captureMachine(job, seen, {}) : copyCheckpoint(job, seen, {})
 }
 
 function captureDisk(job: Job, seen: MachineRow): Promise<CheckpointInfo> {
   if (seen.observed_state !== 'running') throw new Refused(NOT_RUNNING) // it ended since it was asked
-  const checkpoint_id = job.cell.ids.next()
-  const how = { checkpoint_id, then: 'running', disk_only: true } as const
+  return isHibernated(seen) ? copyCheckpoint(job, seen, { disk_only: true }) : captureMachine(job, seen, { disk_only: true })
+}
+
+type What = { disk_only?: true }
+
+function captureMachine(job: Job, seen: MachineRow, what: What): Promise<CheckpointInfo> {
+  const how = { checkpoint_id: job.cell.ids.next(), then: 'running', ...what } as const
   return ask(job, seen.id, 'capture', seen.ownership_epoch, (fence) => job.cell.host.checkpoint({ ...fence, ...how }))
+}
+
+/** Of a machine that sleeps: what it would be restored from. */
+function copyCheckpoint(job: Job, seen: MachineRow, what: What): Promise<CheckpointInfo> {
+  if (seen.checkpoint_id === null) throw new LostRace('The sleeping workspace')
+  const source = { source_workspace_id: seen.id, source_checkpoint_id: seen.checkpoint_id, checkpoint_id: job.cell.ids.next(), ...what }
+  return ask(job, seen.id, 'capture', seen.ownership_epoch, (fence) => job.cell.host.cloneCheckpoint({ ...fence, ...source }))
 }
 
 const NOT_RUNNING = operationError('checkpoint_failed', 'The workspace does not run any more', { reason: 'not_running' })

@@ -41,6 +41,7 @@ export interface MachineRow {
   cell_id: string | null
   disk: string | null
   checkpoint_id: string | null
+  residency: 'resident' | 'hibernated' | 'restoring'
   ceilings: Resources
   grants: Resources | null
   disk_layout: 'legacy' | 'layered'
@@ -53,6 +54,11 @@ export class LostRace extends Error {
   constructor(what: string) {
     super(`${what} has moved on`)
   }
+}
+
+/** It runs, by its state, and has no machine: it is the checkpoint that it was hibernated to. */
+export function isHibernated({ residency }: MachineRow): boolean {
+  return residency !== 'resident'
 }
 
 const OPERATION_COLUMNS = [
@@ -111,6 +117,7 @@ const MACHINE_COLUMNS = [
   'w.grant_cpu_millis',
   'w.grant_memory_mib',
   'w.grant_disk_gib',
+  'w.residency',
   'w.deleted_at',
   'v.layers',
 ] as const
@@ -138,6 +145,7 @@ function machineRow(row: Pick<Selectable<Database['workspaces']>, ColumnOfWorksp
     cell_id: row.cell_id,
     disk: row.disk,
     checkpoint_id: row.checkpoint_id,
+    residency: row.residency,
     ceilings: { cpu_millis: row.ceiling_cpu_millis, memory_mib: row.ceiling_memory_mib, disk_gib: row.ceiling_disk_gib },
     grants:
       row.grant_cpu_millis === null || row.grant_memory_mib === null || row.grant_disk_gib === null
@@ -263,6 +271,7 @@ type WorkspaceChanges = Partial<{
   cell_id: string
   disk: string | null
   checkpoint_id: string | null
+  residency: 'resident'
   grants: Resources | null
   active_at: Date
   deleted_at: Date
@@ -305,8 +314,9 @@ export async function moveWorkspace(
 }
 
 /** Those of the changes that a MachineRow has. */
-function rowChanges({ ownership_epoch, cell_id, disk, checkpoint_id, grants, deleted_at }: WorkspaceChanges): Partial<MachineRow> {
-  const all = { ownership_epoch, cell_id, disk, checkpoint_id, grants, deleted_at }
+function rowChanges(changes: WorkspaceChanges): Partial<MachineRow> {
+  const { ownership_epoch, cell_id, disk, checkpoint_id, residency, grants, deleted_at } = changes
+  const all = { ownership_epoch, cell_id, disk, checkpoint_id, residency, grants, deleted_at }
   return Object.fromEntries(Object.entries(all).filter(([, value]) => value !== undefined))
 }
 

@@ -1,11 +1,11 @@
 import { failpoint } from '../../lib/failpoints.ts'
 import { forgetFailures, noteFailure } from '../machines/idle-store.ts'
 import type { CheckpointInfo } from '../links/hostd.ts'
-import { dropSuperseded, insertCheckpoint } from './checkpoint-store.ts'
+import { dropSuperseded, insertCheckpoint, keepForSuspend } from './checkpoint-store.ts'
 import { captureError } from './errors.ts'
 import { ask, askUnless, claimedRow, findMachine, quiesce, takeOver, tidy, type Job, type OperationKind } from './job.ts'
 import { COMMITTED, dropDisks } from './running.ts'
-import { asAttempt, endAttempt, finish, moveWorkspace, readMachineRow, type MachineRow, type Tx } from './store.ts'
+import { asAttempt, endAttempt, finish, isHibernated, LostRace, moveWorkspace, readMachineRow, type MachineRow, type Tx } from './store.ts'
 
 /** Saves memory, processes and disk, commits, and only then gives the machine up. */
 export const suspend: OperationKind = {
@@ -18,10 +18,7 @@ export const suspend: OperationKind = {
     await failpoint('suspend.S2')
     await quiesce(job, workspace_id)
     await failpoint('suspend.S3')
-    const checkpoint_id = cell.ids.next()
-    const info = await ask(job, workspace_id, 'checkpoint', seen.ownership_epoch, (fence) =>
-      cell.host.checkpoint({ ...fence, checkpoint_id, then: 'paused' }),
-    )
+    const info = isHibernated(seen) ? null : await capture(job, seen)
     const { row, superseded } = await commitSuspended(job, seen, info)
     await cell.table.fresh(workspace_id)
     await giveUpMachine(job, row, superseded, [seen.disk])
@@ -41,6 +38,12 @@ export const suspend: OperationKind = {
   errorOf: captureError,
 }
 
+function capture(job: Job, { id, ownership_epoch }: MachineRow): Promise<CheckpointInfo> {
+  const { host, ids } = job.cell
+  const checkpoint_id = ids.next()
+  return ask(job, id, 'checkpoint', ownership_epoch, (fence) => host.checkpoint({ ...fence, checkpoint_id, then: 'paused' }))
+}
+
 /** Nobody waits for these: they are not tried again at once. */
 const IDLE_REASONS: ReadonlySet<unknown> = new Set(['idle_timeout', 'requested_after_idle'])
 
@@ -50,25 +53,34 @@ export async function wakeAfterEarlier(job: Job, seen: MachineRow): Promise<void
   await unpause(job, seen, 'unpause-earlier')
 }
 
-/** @returns false when there is no machine any more. */
+/** @returns false when there is no machine any more. A hibernated workspace needs none. */
 export async function unpause(job: Job, seen: MachineRow, step: 'unpause-earlier' | 'unpause-undo'): Promise<boolean> {
-  if (job.operation.attempt === 0) return true
+  if (job.operation.attempt === 0 || isHibernated(seen)) return true
   const machine = await findMachine(job, seen.id)
   if (machine?.epoch !== seen.ownership_epoch) return false
   return askUnless(job, ['not_running', 'not_found'], seen.id, step, seen.ownership_epoch, (fence) => job.cell.host.unpause(fence))
 }
 
-async function commitSuspended(job: Job, seen: MachineRow, info: CheckpointInfo): Promise<{ row: MachineRow; superseded: string[] }> {
+/** @param info null: it was hibernated, and is suspended as it lies there. */
+async function commitSuspended(
+  job: Job,
+  seen: MachineRow,
+  info: CheckpointInfo | null,
+): Promise<{ row: MachineRow; superseded: string[] }> {
   const { cell, operation } = job
   await failpoint('suspend.S8')
   const now = cell.clock.now()
   const save = async (tx: Tx) => {
-    await insertCheckpoint(tx, cell, operation, info, { kind: 'suspend', label: null, expires_at: null })
-    const superseded = await dropSuperseded(tx, seen.id, info.checkpoint_id)
+    const checkpoint_id = info?.checkpoint_id ?? seen.checkpoint_id
+    if (checkpoint_id === null) throw new LostRace('The hibernated workspace')
+    if (info === null) await keepForSuspend(tx, operation, checkpoint_id)
+    else await insertCheckpoint(tx, cell, operation, info, { kind: 'suspend', label: null, expires_at: null })
+    const superseded = await dropSuperseded(tx, seen.id, checkpoint_id)
     const row = await moveWorkspace(tx, seen, 'suspended', now, {
       ownership_epoch: seen.ownership_epoch + 1,
       desired_state: 'suspended',
-      checkpoint_id: info.checkpoint_id,
+      checkpoint_id,
+      residency: 'resident',
       disk: null,
       grants: null,
       suspend_request: null,

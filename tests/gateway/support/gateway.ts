@@ -3,6 +3,7 @@ import pino, { type Logger } from 'pino'
 import { TOOL_TOKEN_TYPE } from '../../../contract/tool-token.ts'
 import type { DiskHost } from '../../../service/cell/gateway/disk/reads.ts'
 import type { Places } from '../../../service/cell/gateway/gate/places.ts'
+import type { Waking } from '../../../service/cell/machines/parking.ts'
 import { startGateway, type Gateway } from '../../../service/cell/gateway/server.ts'
 import { openListener, type Listener } from '../../../service/db/listen.ts'
 import type { Clock } from '../../../service/lib/clock.ts'
@@ -34,6 +35,8 @@ export interface Bench extends AsyncDisposable {
   agent: FakeAgent
   /** Hands out the scripted agent as the reader of any disk, until a test says otherwise. */
   disk_host: DiskHost
+  /** Every machine is resident, until a test says otherwise. */
+  waking: Waking
   clock: MovableClock
   life: Life
   workspace_id: string
@@ -65,10 +68,12 @@ export async function openBench(options: { places?: Places } = {}): Promise<Benc
   table.entries.set(workspace_id, life.entry)
   const logged: string[] = []
   const disk_host: DiskHost = { readDisk: () => Promise.resolve({ address: agent.address, agent_key: 'agent-key', epoch: 3 }) }
+  const waking: Waking = { ready: ({ machine }) => machine, wake: () => Promise.resolve(), hint: () => 'resident' }
   const gateway = await startGateway({
     listen: { host: '127.0.0.1', port: 0 },
     table,
     host: { readDisk: (asked) => disk_host.readDisk(asked) },
+    waking: { ready: (entry) => waking.ready(entry), wake: (entry) => waking.wake(entry), hint: (entry) => waking.hint(entry) },
     db: database.cell,
     listener,
     clock,
@@ -91,6 +96,7 @@ export async function openBench(options: { places?: Places } = {}): Promise<Benc
     table,
     agent,
     disk_host,
+    waking,
     clock,
     life,
     logged,

@@ -36,10 +36,7 @@ export function createDiskReads({ host, table, clock, deadlines }: DiskReadsDeps
     const access = await host.readDisk(doubted_address === undefined ? source : { ...source, doubted_address })
     const known = links.get(source.workspace_id)
     if (known?.address === access.address) return known
-    const opened = {
-      ...openLink({ ...access, fence: 0, state: 'running', agent_protocol: AGENT_PROTOCOLS.current }, deadlines),
-      address: access.address,
-    }
+    const opened = { ...openLink({ ...access, agent_protocol: AGENT_PROTOCOLS.current }, deadlines), address: access.address }
     known?.close()
     links.delete(source.workspace_id)
     links.set(source.workspace_id, opened)

@@ -10,7 +10,8 @@ export interface DiskSource {
 
 /** The disk of a workspace that sleeps, or null: then its machine answers, or nobody. The one place that says which do. Pure. */
 export function diskOf(entry: WorkspaceEntry): DiskSource | null {
-  if (entry.observed_state !== 'suspended' || entry.mode !== 'processful' || entry.disk_layout !== 'layered') return null
+  const sleeps = entry.observed_state === 'suspended' || (entry.observed_state === 'running' && entry.residency !== 'resident')
+  if (!sleeps || entry.mode !== 'processful' || entry.disk_layout !== 'layered') return null
   return { workspace_id: entry.id, checkpoint_id: entry.checkpoint_id, layers: entry.layers }
 }
 

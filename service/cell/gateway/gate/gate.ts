@@ -5,14 +5,17 @@ import type { Clock } from '../../../lib/clock.ts'
 import { fail, Failure } from '../../../lib/fail.ts'
 import { isUuid } from '../../../lib/ids.ts'
 import type { AgentLink, AgentLinks, FileReads } from '../../links/agent.ts'
+import { wakeFailed } from '../../machines/parking-refusals.ts'
+import type { Waking } from '../../machines/parking.ts'
 import type { LiveMachine, MachineTable, WorkspaceEntry } from '../../machines/table.ts'
 import { type ApiKeys, keyRefusal } from './api-keys.ts'
 import type { VerificationKeys } from './keys.ts'
 import { hasTools, type People } from './people.ts'
 import type { DiskReads } from '../disk/reads.ts'
+import { readsOfSleeper } from '../disk/sleeper.ts'
 import { diskOf, type DiskSource } from '../disk/source.ts'
 import { createPlaces, type Places } from './places.ts'
-import { decideSituation } from './situation.ts'
+import { decideSituation, type Wanted } from './situation.ts'
 import { verifyToken } from './token.ts'
 import { createVerdicts } from './verdicts.ts'
 
@@ -49,6 +52,7 @@ export interface GateDeps {
   people: People
   agents: AgentLinks
   disks: DiskReads
+  waking: Waking
   clock: Clock
   cell_id: string
   issuer: string
@@ -97,26 +101,55 @@ export function createGate(deps: GateDeps): Gate {
       if (draining.signal.aborted) throw fail('service_unavailable', 'draining', 'The gateway is shutting down', { retry_after_seconds: 1 })
       if (table.databaseLostMs() >= LIMITS.revocation_seconds_max * 1000) throw blind()
       const wanted = { ownership_epoch: caller.ownership_epoch, cell_id: deps.cell_id, read_only: isRead(arrival) }
-      const { entry, machine } = await settle(table, caller.workspace_id, wanted, DISK_ROUTES.has(arrival.route.id))
-      if ('checkpoint_id' in machine) return diskTicketOf(entry, machine)
-      return ticketOf(arrival, entry, machine, wanted)
+      const found = await settle(table, caller.workspace_id, wanted, DISK_ROUTES.has(arrival.route.id))
+      if ('source' in found && found.entry.observed_state === 'suspended') return diskTicketOf(found.entry, found.source)
+      const held = hold(arrival, found.entry.id)
+      try {
+        if ('source' in found) return sleeperTicketOf(found, wanted, held)
+        return ticketOf(isToolCall(arrival) ? await awake(found.entry, wanted) : found, wanted, held)
+      } catch (error) {
+        held.dispose()
+        throw error
+      }
     },
   }
 
-  function ticketOf(arrival: Arrival, entry: WorkspaceEntry, machine: LiveMachine, wanted: Parameters<typeof decideSituation>[1]): Ticket {
+  /** The call's place, and what keeps its machine from being parked. */
+  function hold(arrival: Arrival, workspace_id: string): DisposableStack {
     const what = STREAM_ROUTES.has(arrival.route.id) ? 'stream' : 'call'
     const held = new DisposableStack()
-    held.use(places.take(entry.id, what))
+    held.use(places.take(workspace_id, what))
     if (isToolCall(arrival)) {
-      table.touch(entry.id, 'tool_call')
-      held.use(table.holdAwake(entry.id, what, { route: arrival.route.id, session_id: arrival.params['session_id'] ?? null }))
+      table.touch(workspace_id, 'tool_call')
+      held.use(table.holdAwake(workspace_id, what, { route: arrival.route.id, session_id: arrival.params['session_id'] ?? null }))
     }
-    const agent = deps.agents.of(entry.id, machine, entry.gone)
+    return held
+  }
+
+  /** Cell, "Parking": the call wakes the machine first. What became of the workspace meanwhile is judged anew. */
+  async function awake(found: WorkspaceEntry, wanted: Wanted): Promise<Served> {
+    const until_ms = deps.clock.monotonic_ms() + LIMITS.wake_seconds_max * 1000
+    for (let entry = found; ;) {
+      const machine = deps.waking.ready(entry)
+      if (machine !== null) return { entry, machine }
+      if (deps.clock.monotonic_ms() > until_ms) throw wakeFailed()
+      await deps.waking.wake(entry)
+      entry = (await settle(table, entry.id, wanted, false)).entry
+    }
+  }
+
+  function ticketOf(served: Served, wanted: Wanted, held: DisposableStack, from_disk?: Pick<Ticket, 'files' | 'read_headers'>): Ticket {
+    const { entry } = served
     return {
       entry,
-      agent,
-      files: agent,
-      read_headers: {},
+      // A call that needs no machine may find none.
+      get agent() {
+        return agentOf(served)
+      },
+      get files() {
+        return from_disk?.files ?? agentOf(served)
+      },
+      read_headers: from_disk?.read_headers ?? {},
       async refusedBy() {
         // Without its database the cell still knows what it knew: better than no reason.
         const seen = await table.fresh(entry.id).catch(() => table.get(entry.id))
@@ -128,6 +161,19 @@ export function createGate(deps: GateDeps): Gate {
       draining: draining.signal,
       [Symbol.dispose]: () => held.dispose(),
     }
+  }
+
+  function agentOf({ entry, machine }: Served): AgentLink {
+    if (machine === null) throw new Error('A sleeping workspace has no agent')
+    return deps.agents.of(entry.id, machine, entry.gone)
+  }
+
+  /** Of a hibernated workspace, which stays so: a tool call all the same. */
+  function sleeperTicketOf({ entry, source }: Asleep, wanted: Wanted, held: DisposableStack): Ticket {
+    const read_headers = { 'x-served-from': 'disk' }
+    const machine = async () => agentOf(await awake(entry, wanted))
+    const files = readsOfSleeper(deps.disks.of(entry, source), read_headers, machine)
+    return ticketOf({ entry, machine: null }, wanted, held, { files, read_headers })
   }
 
   /** Cell, File rules 3. No machine is kept awake, and reading a disk is no use of one. */
@@ -148,23 +194,36 @@ export function createGate(deps: GateDeps): Gate {
   }
 }
 
+/** A workspace as a call meets it, and the machine that serves it. */
+interface Served {
+  entry: WorkspaceEntry
+  /** null: it has to be restored first. */
+  machine: LiveMachine | null
+}
+
+interface Asleep {
+  entry: WorkspaceEntry
+  source: DiskSource
+}
+
 /** Looks again before it refuses: the change that a caller has just been told of by the API may be on its way here. */
-async function settle(
-  table: MachineTable,
-  id: string,
-  wanted: Parameters<typeof decideSituation>[1],
-  reads_disks: boolean,
-): Promise<{ entry: WorkspaceEntry; machine: LiveMachine | DiskSource }> {
+async function settle(table: MachineTable, id: string, wanted: Wanted, reads_disks: boolean): Promise<Served | Asleep> {
   const seen = table.get(id)
-  const decided = seen === undefined ? null : decideSituation(seen, wanted)
-  if (seen !== undefined && decided !== null && !(decided instanceof Failure)) return { entry: seen, machine: decided }
+  const decided = seen === undefined ? undefined : decideSituation(seen, wanted)
+  if (seen !== undefined && decided !== undefined && !(decided instanceof Failure)) return servedBy(seen, decided, reads_disks)
   const entry = await table.fresh(id)
   if (entry === undefined) throw fail('not_found', null, 'There is no such workspace')
   const machine = decideSituation(entry, wanted)
-  if (!(machine instanceof Failure)) return { entry, machine }
+  if (!(machine instanceof Failure)) return servedBy(entry, machine, reads_disks)
   const source = reads_disks && machine.code === 'workspace_not_running' ? diskOf(entry) : null
   if (source === null) throw machine
-  return { entry, machine: source }
+  return { entry, source }
+}
+
+/** What only reads files wakes nobody who sleeps. */
+function servedBy(entry: WorkspaceEntry, machine: LiveMachine | null, reads_disks: boolean): Served | Asleep {
+  const source = machine === null && reads_disks ? diskOf(entry) : null
+  return source === null ? { entry, machine } : { entry, source }
 }
 
 function bearerOf(arrival: Arrival): string {

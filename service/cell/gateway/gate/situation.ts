@@ -11,9 +11,10 @@ export interface Wanted {
 }
 
 /**
- * Whether a workspace serves a call as it stands: its machine, or the refusal that wins (DECISIONS, "Order of refusals, Cell"). Pure.
+ * Whether a workspace serves a call as it stands: its machine, null for one that has to be restored first, or the refusal that wins
+ * (DECISIONS, "Order of refusals, Cell"). Pure.
  */
-export function decideSituation(entry: WorkspaceEntry, wanted: Wanted): LiveMachine | Failure {
+export function decideSituation(entry: WorkspaceEntry, wanted: Wanted): LiveMachine | null | Failure {
   return elsewhere(entry, wanted) ?? staleEpoch(entry, wanted) ?? busy(entry, wanted) ?? running(entry)
 }
 
@@ -37,11 +38,12 @@ function busy({ hold }: WorkspaceEntry, wanted: Wanted): Failure | null {
   })
 }
 
-function running(entry: WorkspaceEntry): LiveMachine | Failure {
+function running(entry: WorkspaceEntry): LiveMachine | null | Failure {
   if (entry.observed_state !== 'running') {
     const operation = entry.hold === null ? {} : { operation_id: entry.hold.operation_id }
     return fail('workspace_not_running', null, 'The workspace is not running', operation)
   }
+  if (entry.residency !== 'resident') return null
   // Running by the record, but the host has not said where: it is being asked, after a restart of this process or of its own.
   if (entry.machine === null || entry.machine.epoch !== entry.ownership_epoch) {
     return fail('dependency_unavailable', null, 'The host of the workspace cannot be reached', { retry_after_seconds: 1 })

@@ -2,9 +2,17 @@ import type { keepalive } from '../../../../contract/routes/cell/idle.ts'
 import type { GatewayHandler } from '../handler.ts'
 import { writeKeepalive } from './store.ts'
 
-/** Written before it is answered. Not tool activity. */
-export const keepAlive: GatewayHandler<typeof keepalive> = async (call, { db }, ticket) => {
+/** Written before it is answered. Not tool activity, but a call like any other: it wakes what is parked, and keeps it so. */
+export const keepAlive: GatewayHandler<typeof keepalive> = async (call, { db, table, waking }, ticket) => {
   const { seconds } = call.body
+  const { id } = ticket.entry
   const until = new Date(call.now.getTime() + seconds * 1000)
-  return { status: 200, body: { keepalive_until: await writeKeepalive(db, ticket.entry.id, until, seconds === 0) } }
+  const keepalive_until = await writeKeepalive(db, id, until, seconds === 0)
+  let entry = await table.fresh(id)
+  // Twice: what was just being parked ends that first.
+  for (let turn = 0; turn < 2 && seconds > 0 && entry !== undefined && waking.ready(entry) === null; turn += 1) {
+    await waking.wake(entry)
+    entry = await table.fresh(id)
+  }
+  return { status: 200, body: { keepalive_until } }
 }

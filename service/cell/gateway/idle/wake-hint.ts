@@ -1,6 +1,6 @@
 import type { wakeHint } from '../../../../contract/routes/cell/idle.ts'
 import type { GatewayHandler } from '../handler.ts'
 
-/** A running workspace's machine is resident, or frozen until a call thaws it; not tool activity. */
-export const hintWake: GatewayHandler<typeof wakeHint> = (_call, _deps, ticket) =>
-  Promise.resolve({ status: 202, body: { residency: ticket.entry.machine?.state === 'frozen' ? 'frozen' : 'resident' } })
+/** Begins to wake a parked machine and says at once where it was; not tool activity. */
+export const hintWake: GatewayHandler<typeof wakeHint> = (_call, { waking }, ticket) =>
+  Promise.resolve({ status: 202, body: { residency: waking.hint(ticket.entry) } })

@@ -4,6 +4,7 @@ export class FakeGuest {
   readonly files: Map<string, string>
   private ran_ms: number
   private running_since: number | null
+  private rested_ms: number | null = null
 
   constructor(from: { memory: Map<string, string>; files: Map<string, string>; ran_ms: number }) {
     this.memory = new Map(from.memory)
@@ -15,6 +16,16 @@ export class FakeGuest {
   /** Grows while the guest runs, and only then. */
   count(): number {
     return this.ran_ms + (this.running_since === null ? 0 : performance.now() - this.running_since)
+  }
+
+  /** How long its processes worked: as long as it runs, until it is told to rest. */
+  worked(): number {
+    return this.rested_ms ?? this.count()
+  }
+
+  /** It runs, and does nothing from here on but what it is told to. */
+  rest(work_ms = 0): void {
+    this.rested_ms = this.worked() + work_ms
   }
 
   pause(): void {

@@ -178,10 +178,10 @@ function inventory(world: World, options: FakeOptions): Inventory {
   }
 }
 
-/** A fake guest uses a whole processor, and sends a byte for each millisecond that it ran. */
+/** A fake guest uses a whole processor while it works, and sends a byte for each millisecond of it. */
 function stats({ machine, guest }: { machine: Machine; guest: FakeGuest }): MachineStats {
   const { workspace_id, epoch, fence, resources } = machine
-  const ran_ms = Math.round(guest.count())
+  const ran_ms = Math.round(guest.worked())
   return {
     workspace_id,
     epoch,

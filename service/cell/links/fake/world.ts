@@ -176,12 +176,13 @@ export function checkpoint(world: World, request: CheckpointRequest): Checkpoint
 export function clone(world: World, request: CloneRequest): CheckpointInfo {
   const saved = world.checkpoints.get(request.source_workspace_id)?.get(request.source_checkpoint_id)
   if (!saved) throw refusal('not_found', 'There is no such checkpoint')
-  const info = { ...saved.info, checkpoint_id: request.checkpoint_id, workspace_id: request.workspace_id }
+  const disk = request.disk_only === true ? { engine: '', disk_only: true } : {}
+  const info = { ...saved.info, checkpoint_id: request.checkpoint_id, workspace_id: request.workspace_id, ...disk }
   inner(world.checkpoints, request.workspace_id).set(request.checkpoint_id, {
     ...saved,
     info,
     files: new Map(saved.files),
-    memory: new Map(saved.memory),
+    memory: new Map(request.disk_only ? [] : saved.memory),
   })
   return info
 }

@@ -1,0 +1,66 @@
+import type { Ids } from '../../lib/ids.ts'
+import { thawByFile } from '../links/freezer.ts'
+import { HostFailure, type Fence } from '../links/hostd.ts'
+import type { MayPark, ParkingContext } from './parking.ts'
+import { takenOver, wakeFailed } from './parking-refusals.ts'
+import { drawFence } from './reconcile-store.ts'
+import type { LiveMachine } from './table.ts'
+
+/** The way where the machine's own file does not let us. */
+export type ThawByHost = (machine: LiveMachine) => Promise<void>
+
+/**
+ * The fence is drawn before the workspace is read again: an operation that is asked for later has a higher one, so that the host
+ * refuses a freeze that comes too late. Calls that come meanwhile wait for the end of the move, and thaw it.
+ */
+export async function freeze(
+  { db, ids, host, table, log }: ParkingContext,
+  workspace_id: string,
+  machine: LiveMachine,
+  mayPark: MayPark,
+): Promise<void> {
+  const fence = await drawFence(db)
+  if (!mayPark(await table.fresh(workspace_id), machine)) return
+  try {
+    await host.freeze(speech(ids, workspace_id, 'freeze', machine.epoch, fence))
+  } catch (error) {
+    if (!(error instanceof HostFailure)) throw error
+    log.debug({ workspace_id, err: error }, 'not frozen')
+    if (error.code !== 'unreachable') return
+    // It may be done, or be done yet: whoever comes thaws it first.
+  }
+  table.markMachine(workspace_id, machine.fence, 'frozen')
+}
+
+/** Nothing waits for the host or the database on this path: the caller's own call does. */
+export async function thaw({ table, log }: ParkingContext, workspace_id: string, by_host: ThawByHost): Promise<void> {
+  const machine = table.get(workspace_id)?.machine
+  if (machine?.state !== 'frozen') return
+  try {
+    await thawMachine(machine, by_host)
+  } catch (cause) {
+    if (!(cause instanceof HostFailure)) throw cause
+    log.warn({ workspace_id, err: cause }, 'a frozen machine could not be thawed')
+    throw wakeFailed(cause)
+  }
+  table.markMachine(workspace_id, machine.fence, 'running')
+}
+
+async function thawMachine(machine: LiveMachine, by_host: ThawByHost): Promise<void> {
+  if (machine.freezer_file === null) return by_host(machine)
+  try {
+    await thawByFile(machine.freezer_file)
+  } catch {
+    await by_host(machine) // it says why
+  }
+}
+
+export async function thawByHost({ db, ids, host, table }: ParkingContext, workspace_id: string, machine: LiveMachine): Promise<void> {
+  // The fence of a call would end the operation that has the workspace in hand; that one thaws it itself.
+  if ((table.get(workspace_id)?.hold ?? null) !== null) throw takenOver()
+  await host.thaw(speech(ids, workspace_id, 'thaw', machine.epoch, await drawFence(db)))
+}
+
+function speech(ids: Ids, workspace_id: string, step: string, epoch: number, fence: number): Fence {
+  return { workspace_id, operation_id: ids.next(), step, epoch, fence }
+}

@@ -1,0 +1,85 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { createWorld, type Process, type World } from '../../../tests/engine/world.ts'
+import { assertNothingIsLeft } from '../../../tests/engine/invariants.ts'
+import { armFailpoint, FAILPOINTS, FailpointError, type FailpointName } from '../../lib/failpoints.ts'
+import type { WorkspaceEntry } from './table.ts'
+
+const POINTS = (Object.keys(FAILPOINTS) as FailpointName[]).filter((name) => /^(hibernate|wake)\./.test(name))
+/** It throws once; the process is gone and another one starts; or it goes on when another one has put right what it found. */
+const MODES = ['throw', 'kill -9', 'zombie'] as const
+
+async function entryOf(process: Process, id: string): Promise<WorkspaceEntry> {
+  const entry = await process.table.fresh(id)
+  assert.ok(entry)
+  return entry
+}
+
+/** Its machine, woken where it sleeps. */
+async function awake(world: World, process: Process, id: string): Promise<void> {
+  await world.until(async () => {
+    const entry = await entryOf(process, id)
+    if (process.parking.ready(entry) !== null) return true
+    await process.parking.wake(entry).catch(() => undefined) // tried again, as its caller would
+    return false
+  })
+}
+
+async function prepared(world: World, process: Process, hibernated: boolean): Promise<string> {
+  const { workspace_id: id, operation_id } = await world.open()
+  assert.equal((await world.ended(operation_id)).state, 'succeeded')
+  await world.until(async () => (await process.table.fresh(id))?.machine)
+  world.host.guest(id).memory.set('canary', 'in memory')
+  world.host.guest(id).files.set('/f', 'on disk')
+  if (hibernated) await process.parking.hibernate(await entryOf(process, id))
+  return id
+}
+
+for (const point of POINTS) {
+  for (const mode of MODES) {
+    test(`${point}, ${mode}: the workspace runs on or sleeps, nothing is lost and nothing is left`, async () => {
+      await using world = await createWorld()
+      const first = await world.startProcess()
+      const wakes = point.startsWith('wake.')
+      const id = await prepared(world, first, wakes)
+      const hit = Promise.withResolvers<void>()
+      const go_on = Promise.withResolvers<void>()
+      let hits = 0
+      using _ = armFailpoint(point, (name) => {
+        hits += 1
+        if (hits > 1) return
+        hit.resolve()
+        if (mode === 'throw') throw new FailpointError(name)
+        return go_on.promise // what a killed process was about to do never happens
+      })
+      const entry = await entryOf(first, id)
+      const moved = (wakes ? first.parking.wake(entry) : first.parking.hibernate(entry)).catch(() => undefined) // what the point throws
+      await hit.promise
+      let process = first
+      if (mode === 'throw') await moved
+      if (mode === 'kill -9') await first.kill()
+      if (mode !== 'throw') process = await successor(world, first, mode)
+      // What happens to it from here on must not be undone by whoever comes late.
+      await awake(world, process, id)
+      world.host.guest(id).memory.set('since', 'kept')
+      if (mode === 'zombie') {
+        go_on.resolve()
+        await moved
+      }
+      await process.engine.watch()?.sweep()
+      await awake(world, process, id)
+      const { memory, files } = world.host.guest(id)
+      assert.deepEqual([memory.get('canary'), memory.get('since'), files.get('/f')], ['in memory', 'kept', 'on disk'])
+      assert.equal((await world.workspace(id)).ownership_epoch, 1)
+      await process.parking.still(id)
+      await world.until(async () => (await process.engine.watch()?.sweep(), (await world.host.inventory()).machines[0]?.connected))
+      await assertNothingIsLeft(world)
+    })
+  }
+}
+
+/** As when the first stands still for so long that its connection is taken for dead. */
+async function successor(world: World, first: Process, mode: 'kill -9' | 'zombie'): Promise<Process> {
+  if (mode === 'zombie') await first.engine.close(0)
+  return world.startProcess()
+}

@@ -1,0 +1,102 @@
+import { setTimeout } from 'node:timers/promises'
+import { failpoint } from '../../lib/failpoints.ts'
+import { HostFailure, type Fence } from '../links/hostd.ts'
+import type { LiveMachine } from './table.ts'
+import type { MayPark, ParkingContext } from './parking.ts'
+import { beginHibernation, commitHibernation, isHibernatedBy, type LeftBehind, type Move } from './parking-store.ts'
+import { drawFence } from './reconcile-store.ts'
+
+const RETRY_MS_MIN = 50
+const RETRY_MS_MAX = 1000
+const TRIES_MAX = 30
+
+/**
+ * Saves a machine to the disk and gives its memory back. Before the commit every failure ends with the guest running again; after it
+ * only forward. A call or an operation that comes before the commit wins.
+ * @returns whether it sleeps; false where somebody came. Rejects where it could not be saved.
+ */
+export async function hibernate(context: ParkingContext, workspace_id: string, machine: LiveMachine, mayPark: MayPark): Promise<boolean> {
+  const { cell_id, db, table, ids } = context
+  const move: Move = { cell_id, workspace_id, epoch: machine.epoch, fence: await drawFence(db) }
+  if (!mayPark(await table.fresh(workspace_id), machine) || !(await beginHibernation(db, move))) return false
+  const operation_id = ids.next()
+  const checkpoint_id = ids.next()
+  const speak = (step: string): Fence => ({ workspace_id, operation_id, step, epoch: move.epoch, fence: move.fence })
+  const { left, failed } = await save(context, move, speak('hibernate'), checkpoint_id)
+  if (left === null) {
+    await letRun(context, machine, speak, checkpoint_id)
+    if (failed !== undefined) throw new Error('The machine could not be saved', { cause: failed.by })
+    return false
+  }
+  await failpoint('hibernate.H3')
+  await persist(() => context.host.stop({ ...speak('stop'), machine_epoch: move.epoch }))
+  table.parkMachine(workspace_id, machine.fence)
+  await table.fresh(workspace_id)
+  await dropLeft(context, speak, left)
+  return true
+}
+
+/** The capture and its commit. An answer that was lost is asked for again: it decides whether the guest may run on. */
+async function save(
+  { host, db, table, clock }: ParkingContext,
+  move: Move,
+  fence: Fence,
+  checkpoint_id: string,
+): Promise<{ left: LeftBehind | null; failed?: { by: unknown } }> {
+  try {
+    await failpoint('hibernate.H1')
+    const info = await host.checkpoint({ ...fence, checkpoint_id, then: 'paused' })
+    await failpoint('hibernate.H2')
+    if (table.activity.inUse(move.workspace_id)) return { left: null }
+    return { left: await commitHibernation(db, move, fence.operation_id, info, clock.now()) }
+  } catch (error) {
+    const committed = await persist(() => isHibernatedBy(db, move))
+    return committed ? { left: { disk: null, checkpoints: [] } } : { left: null, failed: { by: error } }
+  }
+}
+
+async function letRun(
+  { host, table, log }: ParkingContext,
+  machine: LiveMachine,
+  speak: (step: string) => Fence,
+  checkpoint_id: string,
+): Promise<void> {
+  const fence = speak('unpause')
+  try {
+    await persist(() => host.unpause(fence))
+  } catch (error) {
+    // It died, or a later attempt has taken it over.
+    log.warn({ workspace_id: fence.workspace_id, err: error }, 'a machine that was not hibernated after all could not be let run')
+    return
+  }
+  table.markMachine(fence.workspace_id, machine.fence, 'running')
+  await dropLeft({ host, log }, speak, { disk: null, checkpoints: [checkpoint_id] })
+}
+
+/** What cannot be removed now is swept later. */
+async function dropLeft(
+  { host, log }: Pick<ParkingContext, 'host' | 'log'>,
+  speak: (step: string) => Fence,
+  left: LeftBehind,
+): Promise<void> {
+  try {
+    if (left.disk !== null) await host.deleteDisks({ ...speak('drop-disk'), names: [left.disk] })
+    if (left.checkpoints.length > 0) await host.deleteCheckpoints({ ...speak('drop-checkpoints'), names: left.checkpoints })
+  } catch (error) {
+    log.debug({ err: error }, 'left to the reconciler')
+  }
+}
+
+/** A guest must not stand still for want of an answer. What it takes longer for, the next comparison with the host puts right. */
+async function persist<T>(work: () => Promise<T>): Promise<T> {
+  let wait_ms = RETRY_MS_MIN
+  for (let tries = 1; ; tries += 1) {
+    try {
+      return await work()
+    } catch (error) {
+      if (tries >= TRIES_MAX || (error instanceof HostFailure && error.code !== 'unreachable')) throw error
+      await setTimeout(wait_ms, undefined, { ref: false })
+      wait_ms = Math.min(wait_ms * 2, RETRY_MS_MAX)
+    }
+  }
+}

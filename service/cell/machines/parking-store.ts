@@ -1,0 +1,159 @@
+import { sql } from 'kysely'
+import type { Db } from '../../db/database.ts'
+import type { Resources } from '../../db/schema.ts'
+import type { CheckpointInfo } from '../links/hostd.ts'
+import { usedCapacity } from '../operations/capacity-store.ts'
+import { dropSuperseded } from '../operations/checkpoint-store.ts'
+
+/** One move of one machine between resident and hibernated. The fence says whose: whoever speaks with a higher one has taken over. */
+export interface Move {
+  cell_id: string
+  workspace_id: string
+  epoch: number
+  fence: number
+}
+
+const NOT_HELD = sql<boolean>`not exists (select from workspace_holds h where h.workspace_id = workspaces.id)`
+
+function ofMove({ workspace_id, epoch }: Move) {
+  return sql<boolean>`id = ${workspace_id} and observed_state = 'running' and deleted_at is null and ownership_epoch = ${epoch}`
+}
+
+/** @returns false where it is not resident, where an operation has it in hand, or where somebody came later. */
+export async function beginHibernation(db: Db, move: Move): Promise<boolean> {
+  const { rows } = await sql`
+    update workspaces set residency_fence = ${move.fence}
+    where ${ofMove(move)} and residency = 'resident' and residency_fence < ${move.fence} and ${NOT_HELD}
+    returning id`.execute(db)
+  return rows.length === 1
+}
+
+/** What the commit has left behind: files that nothing names any more. */
+export interface LeftBehind {
+  disk: string | null
+  checkpoints: string[]
+}
+
+/**
+ * The workspace is its checkpoint from here on, and its machine may only be stopped.
+ * @returns null where somebody came meanwhile: nothing has changed.
+ */
+export async function commitHibernation(
+  db: Db,
+  move: Move,
+  operation_id: string,
+  info: CheckpointInfo,
+  now: Date,
+): Promise<LeftBehind | null> {
+  return db.transaction().execute(async (tx) => {
+    const { rows } = await sql<{ disk: string | null }>`
+      with before as (select id, disk from workspaces where id = ${move.workspace_id} for no key update)
+      update workspaces set residency = 'hibernated', checkpoint_id = ${info.checkpoint_id}, disk = null
+      from before
+      where workspaces.id = before.id and workspaces.observed_state = 'running' and workspaces.deleted_at is null
+        and workspaces.ownership_epoch = ${move.epoch} and workspaces.residency = 'resident'
+        and workspaces.residency_fence = ${move.fence} and ${NOT_HELD}
+      returning before.disk`.execute(tx)
+    const [row] = rows
+    if (row === undefined) return null
+    const { checkpoint_id, engine, size_bytes, resources } = info
+    await tx
+      .insertInto('checkpoints')
+      .values({
+        id: checkpoint_id,
+        workspace_id: move.workspace_id,
+        cell_id: move.cell_id,
+        operation_id,
+        kind: 'parked',
+        label: null,
+        expires_at: null,
+        epoch: info.epoch,
+        engine,
+        size_bytes,
+        resources: JSON.stringify(resources),
+        created_at: now,
+      }) // prettier-ignore
+      .execute()
+    return { disk: row.disk, checkpoints: await dropSuperseded(tx, move.workspace_id, checkpoint_id) }
+  })
+}
+
+/** Whether that commit happened: asked when its answer was lost. */
+export async function isHibernatedBy(db: Db, { workspace_id, fence }: Move): Promise<boolean> {
+  const row = await db.selectFrom('workspaces').select(['residency', 'residency_fence']).where('id', '=', workspace_id).executeTakeFirst()
+  return row?.residency === 'hibernated' && row.residency_fence === fence
+}
+
+/** Whether this computer has room for what the workspace was granted. What is hibernated counts for nothing. */
+export async function hasRoom(db: Db, { cell_id, workspace_id }: Move): Promise<boolean> {
+  const [used, host, row] = await Promise.all([
+    usedCapacity(db, cell_id),
+    db.selectFrom('cells').select(['capacity_cpu_millis', 'capacity_memory_mib']).where('id', '=', cell_id).executeTakeFirst(),
+    db
+      .selectFrom('workspaces')
+      .select(['grant_cpu_millis', 'grant_memory_mib', 'residency'])
+      .where('id', '=', workspace_id)
+      .executeTakeFirst(),
+  ])
+  const { capacity_memory_mib, capacity_cpu_millis } = host ?? { capacity_memory_mib: null, capacity_cpu_millis: null }
+  if (capacity_memory_mib === null || capacity_cpu_millis === null) return true // its host has not said yet: it will
+  // One that an earlier wake left half-way has its room already.
+  const own = row?.residency === 'hibernated' ? row : undefined
+  const memory_mib = used.memory_mib + (own?.grant_memory_mib ?? 0)
+  const cpu_millis = used.cpu_millis + (own?.grant_cpu_millis ?? 0)
+  return memory_mib <= capacity_memory_mib && cpu_millis <= capacity_cpu_millis
+}
+
+export interface Sleeper {
+  checkpoint_id: string
+  resources: Resources
+}
+
+/** @returns null where it is not hibernated, where an operation has it in hand, or where somebody came later. */
+export async function beginWake(db: Db, move: Move): Promise<Sleeper | null> {
+  const { rows } = await sql<Resources & { checkpoint_id: string }>`
+    update workspaces set residency = 'restoring', residency_fence = ${move.fence}
+    where ${ofMove(move)} and residency <> 'resident' and residency_fence < ${move.fence} and checkpoint_id is not null and ${NOT_HELD}
+    returning checkpoint_id, grant_cpu_millis as cpu_millis, grant_memory_mib as memory_mib, grant_disk_gib as disk_gib`.execute(db)
+  const [row] = rows
+  if (row === undefined) return null
+  const { checkpoint_id, ...resources } = row
+  return { checkpoint_id, resources }
+}
+
+/** @returns checkpoints whose files may go; null where somebody came meanwhile: the machine is nobody's. */
+export async function commitWake(db: Db, move: Move, disk: string): Promise<string[] | null> {
+  return db.transaction().execute(async (tx) => {
+    const { rows } = await sql`
+      update workspaces set residency = 'resident', checkpoint_id = null, disk = ${disk}
+      where ${ofMove(move)} and residency = 'restoring' and residency_fence = ${move.fence}
+      returning id`.execute(tx)
+    if (rows.length === 0) return null
+    const dropped = await tx
+      .deleteFrom('checkpoints')
+      .where('workspace_id', '=', move.workspace_id)
+      .where('kind', '=', 'parked')
+      .returning('id')
+      .execute()
+    return dropped.map(({ id }) => id)
+  })
+}
+
+/** It sleeps on as it was. */
+export async function undoWake(db: Db, { workspace_id, fence }: Move): Promise<void> {
+  await sql`
+    update workspaces set residency = 'hibernated'
+    where id = ${workspace_id} and residency = 'restoring' and residency_fence = ${fence}`.execute(db)
+}
+
+/**
+ * Ends a move that nobody makes any more, and keeps whoever made it from committing it yet.
+ * @returns false where somebody came later.
+ */
+export async function endMove(db: Db, workspace_id: string, fence: number): Promise<boolean> {
+  const { rows } = await sql`
+    update workspaces set residency_fence = ${fence}, residency = case residency when 'restoring' then 'hibernated' else residency end
+    where id = ${workspace_id} and residency_fence < ${fence}
+    returning id`.execute(db)
+  return rows.length === 1
+}

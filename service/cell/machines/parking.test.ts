@@ -1,0 +1,312 @@
+import assert from 'node:assert/strict'
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+import { test } from 'node:test'
+import pino from 'pino'
+import { createWorld, type Process, type World } from '../../../tests/engine/world.ts'
+import { Failure } from '../../lib/fail.ts'
+import { HostFailure } from '../links/hostd.ts'
+import type { GuestActivity } from './ask-activity.ts'
+import { probe } from './probe.ts'
+import { createQuestions } from './questions.ts'
+import { reconcile } from './reconcile.ts'
+import { lookAtResidency, type ResidencyContext, type WatchedMachines } from './residency-clock.ts'
+import type { WorkspaceEntry } from './table.ts'
+
+interface Bed {
+  id: string
+  /** So many seconds pass, and the clock looks before and after. */
+  pass(seconds: number, meanwhile?: () => void): Promise<void>
+  entry(): WorkspaceEntry
+  state(): string | undefined
+  /** What the guest says of its commands. */
+  said: { current: Partial<GuestActivity> | null }
+  context: ResidencyContext
+}
+
+async function bed(world: World, process: Process): Promise<Bed> {
+  const { workspace_id: id, operation_id } = await world.open()
+  assert.equal((await world.ended(operation_id)).state, 'succeeded')
+  await world.until(async () => (await process.table.fresh(id))?.machine)
+  world.host.guest(id).rest()
+  const said: Bed['said'] = { current: {} }
+  const context: ResidencyContext = {
+    db: world.database.cell,
+    clock: world.clock,
+    host: world.host,
+    table: process.table,
+    parking: process.parking,
+    log: pino({ level: 'silent' }),
+    park_after: { freeze_after_seconds: 5, hibernate_after_seconds: 0 },
+    ask_activity: async () => said.current && { running: 0, busy_until: null, last_ended_at: null, commands: [], ...said.current },
+    questions: createQuestions(),
+    started_at: new Date(0),
+  }
+  const watched: WatchedMachines = new Map()
+  const entry = () => {
+    const found = process.table.get(id)
+    assert.ok(found)
+    return found
+  }
+  return {
+    id,
+    said,
+    context,
+    entry,
+    state: () => entry().machine?.state,
+    async pass(seconds, meanwhile = () => undefined) {
+      await lookAtResidency(context, watched)
+      world.clock.advance(seconds)
+      meanwhile()
+      await lookAtResidency(context, watched)
+    },
+  }
+}
+
+const real = async (world: World, id: string) =>
+  (await world.host.inventory()).machines.find(({ workspace_id }) => workspace_id === id)?.state
+
+test('an unused machine is frozen after its seconds and not before, and the next call thaws it', async () => {
+  await using world = await createWorld()
+  const process = await world.startProcess()
+  const { id, pass, entry, state } = await bed(world, process)
+  await pass(4)
+  assert.deepEqual([state(), await real(world, id)], ['running', 'running'])
+  await pass(6)
+  assert.deepEqual([state(), await real(world, id), (await world.workspace(id)).observed_state], ['frozen', 'frozen', 'running'])
+  assert.equal(process.parking.ready(entry()), null)
+  using _ = process.table.holdAwake(id, 'call')
+  await Promise.all([process.parking.wake(entry()), process.parking.wake(entry()), process.parking.wake(entry())])
+  assert.deepEqual([process.parking.ready(entry())?.state, await real(world, id)], ['running', 'running'])
+  assert.equal(world.host.done.filter(({ verb }) => verb === 'thaw').length, 1)
+  await pass(60)
+  assert.equal(state(), 'running')
+})
+
+test('after a call it is unused anew from its end', async () => {
+  await using world = await createWorld()
+  const process = await world.startProcess()
+  const { id, pass, state } = await bed(world, process)
+  await pass(4)
+  process.table.holdAwake(id, 'call')[Symbol.dispose]()
+  await pass(4)
+  assert.equal(state(), 'running')
+  await pass(2)
+  assert.equal(state(), 'frozen')
+})
+
+test('streams, keepalives, commands, processor and network keep it resident, each by itself', async () => {
+  await using world = await createWorld()
+  const process = await world.startProcess()
+  const { id, pass, state, said } = await bed(world, process)
+  const stream = process.table.holdAwake(id, 'stream')
+  await pass(60)
+  assert.equal(state(), 'running')
+  stream[Symbol.dispose]()
+
+  const keepalive_until = new Date(world.clock.now().getTime() + 100_000)
+  await world.db.updateTable('workspaces').set({ keepalive_until }).where('id', '=', id).execute()
+  await pass(30)
+  assert.equal(state(), 'running')
+  world.clock.advance(80)
+  said.current = { running: 1 }
+  await pass(30)
+  assert.equal(state(), 'running')
+  said.current = null // no answer that can be understood: the probe finds out what is wrong
+  await pass(30)
+  assert.equal(state(), 'running')
+  said.current = {}
+  process.table.holdAwake(id, 'call')[Symbol.dispose]()
+  for (let turn = 0; turn < 3; turn += 1) {
+    await pass(6, () => world.host.guest(id).rest(3000)) // milliseconds of processor time
+    assert.equal(state(), 'running')
+  }
+  await pass(6)
+  assert.equal(state(), 'frozen')
+})
+
+test('a hint thaws it for sixty seconds, and is dropped when no call comes; it is no activity', async () => {
+  await using world = await createWorld()
+  const process = await world.startProcess()
+  const { id, pass, entry, state } = await bed(world, process)
+  await pass(6)
+  const active_at = process.table.activity.lastActive(id)
+  assert.equal(process.parking.hint(entry()), 'frozen')
+  await process.parking.still(id)
+  assert.equal(state(), 'running')
+  assert.equal(process.parking.hint(entry()), 'resident')
+  await pass(59)
+  assert.equal(state(), 'running')
+  await pass(2)
+  await pass(6)
+  assert.deepEqual([state(), process.table.activity.lastActive(id)], ['frozen', active_at])
+  process.parking.hint(entry())
+  await process.parking.still(id)
+  process.table.touch(id, 'tool_call') // the one that was announced
+  await pass(6)
+  await pass(6)
+  assert.equal(state(), 'frozen')
+})
+
+test('a call that comes while it is being frozen is served by the same machine, thawed', async () => {
+  await using world = await createWorld()
+  const process = await world.startProcess()
+  const { id, pass, entry, state } = await bed(world, process)
+  let woken: Promise<void> | undefined
+  let held: Disposable | undefined
+  using _ = world.host.intercept('freeze', 'before', () => {
+    held = process.table.holdAwake(id, 'call')
+    assert.equal(process.parking.ready(entry()), null)
+    woken = process.parking.wake(entry())
+  })
+  await pass(6)
+  await woken
+  await process.parking.wake(entry())
+  assert.deepEqual([state(), await real(world, id)], ['running', 'running'])
+  held?.[Symbol.dispose]()
+})
+
+test('a call, a keepalive or an operation that came just before keeps it from being frozen', async () => {
+  await using world = await createWorld()
+  const process = await world.startProcess()
+  const { id, entry, state } = await bed(world, process)
+  using held = process.table.holdAwake(id, 'call')
+  await process.parking.freeze(entry())
+  held[Symbol.dispose]()
+  const keepalive_until = new Date(world.clock.now().getTime() + 1000)
+  await world.db.updateTable('workspaces').set({ keepalive_until }).where('id', '=', id).execute()
+  await process.parking.freeze(entry())
+  await world.db.updateTable('workspaces').set({ keepalive_until: null }).where('id', '=', id).execute()
+  const gate = Promise.withResolvers<void>()
+  using _ = world.host.intercept('checkpoint', 'before', () => gate.promise)
+  const operation_id = await world.operate(id, 'snapshot')
+  await process.parking.freeze(entry())
+  assert.deepEqual([state(), world.host.done.filter(({ verb }) => verb === 'freeze')], ['running', []])
+  gate.resolve()
+  assert.equal((await world.ended(operation_id)).state, 'succeeded')
+})
+
+test('operations on a frozen machine thaw it first, and leave it running', async () => {
+  await using world = await createWorld()
+  const process = await world.startProcess()
+  const { id, pass, state } = await bed(world, process)
+  await pass(6)
+  assert.equal(state(), 'frozen')
+  const snapshot = await world.operate(id, 'snapshot')
+  assert.equal((await world.ended(snapshot)).state, 'succeeded')
+  await world.until(async () => (await process.table.fresh(id))?.hold === null)
+  assert.deepEqual([state(), await real(world, id)], ['running', 'running'])
+  await pass(6)
+  await pass(6)
+  assert.equal(state(), 'frozen')
+  const memory = world.host.guest(id).memory
+  memory.set('canary', 'kept')
+  const suspend = await world.operate(id, 'suspend')
+  assert.equal((await world.ended(suspend)).state, 'succeeded')
+  const resume = await world.operate(id, 'resume')
+  assert.equal((await world.ended(resume)).state, 'succeeded')
+  assert.equal(world.host.guest(id).memory.get('canary'), 'kept')
+})
+
+test('a freezer file of the machine thaws it while its host is down', async () => {
+  await using world = await createWorld()
+  const process = await world.startProcess()
+  const { id, pass, entry, state } = await bed(world, process)
+  await pass(6)
+  const folder = await mkdtemp(path.join(tmpdir(), 'berth-freezer-'))
+  try {
+    for (const [name, word] of [
+      ['cgroup.freeze', '0'],
+      ['freezer.state', 'THAWED'],
+    ] as const) {
+      const file = path.join(folder, name)
+      await writeFile(file, '')
+      const [machine] = (await world.host.inventory()).machines
+      assert.ok(machine)
+      process.table.putMachine({ ...machine, freezer_file: file })
+      process.table.markMachine(id, machine.fence, 'frozen')
+      world.host.setReachable(false)
+      await process.parking.wake(entry())
+      world.host.setReachable(true)
+      assert.deepEqual([await readFile(file, 'utf8'), state()], [word, 'running'])
+    }
+  } finally {
+    await rm(folder, { recursive: true })
+  }
+})
+
+test('one that cannot be thawed is wake_failed, and is tried again by the next call', async () => {
+  await using world = await createWorld()
+  const process = await world.startProcess()
+  const { pass, entry, state } = await bed(world, process)
+  await pass(6)
+  world.host.setReachable(false)
+  const refused = (error: unknown) => error instanceof Failure && error.code === 'service_unavailable' && error.reason === 'wake_failed'
+  await assert.rejects(process.parking.wake(entry()), refused)
+  assert.equal(state(), 'frozen')
+  world.host.setReachable(true)
+  await process.parking.wake(entry())
+  assert.equal(state(), 'running')
+})
+
+test('a freeze whose outcome nobody knows counts as one: the next call thaws it', async () => {
+  await using world = await createWorld()
+  const process = await world.startProcess()
+  const { id, pass, entry, state } = await bed(world, process)
+  {
+    using _ = world.host.intercept('freeze', 'after', () => {
+      throw new HostFailure('unreachable', 'No answer', { retryable: true })
+    })
+    await pass(6)
+  }
+  assert.equal(state(), 'frozen')
+  await process.parking.wake(entry())
+  assert.deepEqual([state(), await real(world, id)], ['running', 'running'])
+})
+
+test('a freeze that came late is found by the probe, and the clock thaws what is in use', async () => {
+  await using world = await createWorld()
+  const process = await world.startProcess()
+  const { id, pass, state, context } = await bed(world, process)
+  using _ = process.table.holdAwake(id, 'call')
+  const { rows } = { rows: await world.db.selectFrom('operations').select('fence').execute() }
+  const fence = Math.max(...rows.map((row) => row.fence))
+  await world.host.freeze({ workspace_id: id, operation_id: world.ids.next(), step: 'late', epoch: 1, fence })
+  const { cell_id } = await world.workspace(id)
+  const silent = new Map()
+  const probing = { ...context, cell_id: cell_id ?? '', ids: world.ids, host: world.host, ask_alive: async () => false }
+  for (let turn = 0; turn < 4; turn += 1) await probe(probing, silent)
+  assert.equal(state(), 'frozen')
+  await pass(0)
+  assert.deepEqual([state(), await real(world, id)], ['running', 'running'])
+})
+
+test('another process of the cell finds it frozen, and a comparison with the host does not take it for running', async () => {
+  await using world = await createWorld()
+  const first = await world.startProcess()
+  const { id, pass } = await bed(world, first)
+  await pass(6)
+  await first.kill()
+  const second = await world.startProcess()
+  assert.equal(second.table.get(id)?.machine?.state, 'frozen')
+  const [machine] = (await world.host.inventory()).machines
+  assert.ok(machine)
+  second.table.putMachine({ ...machine, state: 'running' }) // as an inventory says that was read just before
+  assert.equal(second.table.get(id)?.machine?.state, 'frozen')
+  const { cell_id } = await world.workspace(id)
+  const { clock, ids, host } = world
+  await reconcile({ cell_id: cell_id ?? '', db: world.db, clock, ids, host, table: second.table, log: pino({ level: 'silent' }) })
+  assert.deepEqual([await real(world, id), (await world.workspace(id)).observed_state], ['frozen', 'running'])
+})
+
+test('when its last command ended is known while it is frozen', async () => {
+  await using world = await createWorld()
+  const process = await world.startProcess()
+  const { id, pass, said, state } = await bed(world, process)
+  const last_ended_at = new Date(world.clock.now().getTime() - 1000)
+  said.current = { last_ended_at }
+  await pass(6)
+  assert.equal(state(), 'frozen')
+  assert.deepEqual((await world.workspace(id)).busy_until, last_ended_at)
+})

@@ -1,0 +1,185 @@
+import type { Logger } from 'pino'
+import { LIMITS } from '../../../contract/limits.ts'
+import type { Db } from '../../db/database.ts'
+import type { Clock } from '../../lib/clock.ts'
+import type { Ids } from '../../lib/ids.ts'
+import type { MachineHost } from '../links/hostd.ts'
+import { freeze, thaw, thawByHost, type ThawByHost } from './freeze.ts'
+import { hibernate } from './hibernate.ts'
+import type { LiveTable } from './live-table.ts'
+import { wakeFailed } from './parking-refusals.ts'
+import type { LiveMachine, ResidencyState, WorkspaceEntry } from './table.ts'
+import { wakeSleeper } from './wake-sleeper.ts'
+
+export interface ParkingContext {
+  cell_id: string
+  db: Db
+  clock: Clock
+  ids: Ids
+  host: MachineHost
+  table: LiveTable
+  log: Logger
+}
+
+/** What the gateway needs of parking. */
+export interface Waking {
+  /** The machine, where it runs; null: it has to be woken first. Never waits. */
+  ready(entry: WorkspaceEntry): LiveMachine | null
+  /**
+   * Resolves when the workspace is worth looking at again; rejects with what the call is refused with. Whoever waits holds it awake,
+   * or it may be parked again before they look.
+   */
+  wake(entry: WorkspaceEntry): Promise<void>
+  /** A tool call is about to come: begins to wake it. @returns where the machine was. */
+  hint(entry: WorkspaceEntry): ResidencyState
+}
+
+/** The moves between running and parked: one at a time a machine, and none beside an operation. */
+export interface Parking extends Waking {
+  /** Freezes it, unless somebody has come meanwhile. */
+  freeze(seen: WorkspaceEntry): Promise<void>
+  /** Saves it to the disk and releases its memory, unless somebody has come meanwhile. Nothing where enough are being saved. */
+  hibernate(seen: WorkspaceEntry): Promise<void>
+  /** For an operation, which holds the workspace and asks the host by its own fence: no move is under way, and nothing is frozen. */
+  rouse(workspace_id: string, by_host: ThawByHost): Promise<void>
+  /** Workspaces whose machine is being moved at the moment. */
+  moving(): string[]
+  /** Resolves when none is under way. */
+  still(workspace_id: string): Promise<void>
+  /** When it was woken last; undefined: not by this process. */
+  wokenAt(workspace_id: string): Date | undefined
+  hintedUntil(workspace_id: string): Date | null
+  /** What is not known here any more needs no memory either. */
+  forgetOthers(known: ReadonlySet<string>): void
+}
+
+/** Whether nobody has come, as the workspace was just read, and it is still that machine. */
+export type MayPark = (entry: WorkspaceEntry | undefined, machine: LiveMachine) => boolean
+
+/** Captures write as fast as the disk takes them: more at once would only be slower each. */
+const HIBERNATIONS_MAX = 2
+/** One that failed is not tried again at once: what it met may take a while to pass (RELIABILITY T110). */
+const AGAIN_SECONDS_MIN = 60
+const AGAIN_SECONDS_MAX = 6 * 3600
+
+interface Moving {
+  kind: 'freeze' | 'hibernate' | 'wake'
+  done: Promise<void>
+}
+
+export function createParking(context: ParkingContext): Parking {
+  const { table, clock, log } = context
+  const moves = new Map<string, Moving>()
+  const woken = new Map<string, Date>()
+  const hints = new Map<string, Date>()
+  const failures = new Map<string, { count: number; again_at: Date }>()
+
+  /** The call that a hint has announced takes its place. */
+  const hintedUntil = (workspace_id: string): Date | null => {
+    const hinted_at = hints.get(workspace_id)
+    const called_at = table.activity.lastToolCall(workspace_id)
+    if (hinted_at === undefined || (called_at !== undefined && called_at >= hinted_at)) return null
+    return new Date(hinted_at.getTime() + LIMITS.wake_hint_seconds * 1000)
+  }
+  /** Joins the move that is under way, whichever it is: who wants another one looks again afterwards. */
+  const move = (workspace_id: string, kind: Moving['kind'], work: () => Promise<void>): Promise<void> => {
+    const known = moves.get(workspace_id)
+    if (known !== undefined) return known.done
+    const { promise: entered, resolve: enter } = Promise.withResolvers<void>()
+    const done = entered.then(work).finally(() => moves.delete(workspace_id))
+    moves.set(workspace_id, { kind, done })
+    enter()
+    return done
+  }
+  const still = async (workspace_id: string) => {
+    await moves.get(workspace_id)?.done.catch(() => undefined) // whoever asked for the move is told
+  }
+  const wakeUp = (entry: WorkspaceEntry) =>
+    entry.machine === null
+      ? wakeSleeper(context, entry.id, entry.ownership_epoch)
+      : thaw(context, entry.id, (machine) => thawByHost(context, entry.id, machine))
+  const wake = (entry: WorkspaceEntry): Promise<void> => {
+    const known = moves.get(entry.id)
+    if (known !== undefined) return known.kind === 'wake' ? known.done : still(entry.id)
+    if (ready(entry) !== null) return Promise.resolve()
+    woken.set(entry.id, clock.now())
+    return move(entry.id, 'wake', () => wakeUp(entry))
+  }
+  /** Also what was just being parked: that ends first. */
+  const rise = async (entry: WorkspaceEntry) => {
+    await wake(entry)
+    const now = table.get(entry.id)
+    if (now !== undefined && ready(now) === null) await wake(now)
+  }
+  const mayPark: MayPark = (entry, machine) =>
+    entry !== undefined &&
+    entry.observed_state === 'running' &&
+    entry.hold === null &&
+    entry.machine?.fence === machine.fence &&
+    !table.activity.inUse(entry.id) &&
+    !isAhead(entry.keepalive_until, clock.now()) &&
+    !isAhead(hintedUntil(entry.id), clock.now())
+  const ready = (entry: WorkspaceEntry) => (moves.has(entry.id) || entry.machine?.state === 'frozen' ? null : entry.machine)
+  const note = (workspace_id: string) => {
+    const count = (failures.get(workspace_id)?.count ?? 0) + 1
+    const seconds = Math.min(AGAIN_SECONDS_MIN * 2 ** (count - 1), AGAIN_SECONDS_MAX)
+    failures.set(workspace_id, { count, again_at: new Date(clock.now().getTime() + seconds * 1000) })
+  }
+  const save = async (workspace_id: string, machine: LiveMachine) => {
+    try {
+      if (await hibernate(context, workspace_id, machine, mayPark)) failures.delete(workspace_id)
+    } catch (error) {
+      note(workspace_id)
+      throw error
+    }
+  }
+  const residencyOf = (entry: WorkspaceEntry): ResidencyState => {
+    if (entry.machine !== null) return entry.machine.state === 'frozen' ? 'frozen' : 'resident'
+    return moves.get(entry.id)?.kind === 'wake' ? 'restoring' : entry.residency
+  }
+
+  return {
+    ready,
+    wake: (entry) => within(wake(entry), LIMITS.wake_seconds_max * 1000),
+    hint(entry) {
+      hints.set(entry.id, clock.now())
+      const was = residencyOf(entry)
+      rise(entry).catch((error: unknown) => log.debug({ err: error }, 'a hint woke nothing'))
+      return was
+    },
+    async freeze({ id, machine }) {
+      if (machine?.state === 'running') await move(id, 'freeze', () => freeze(context, id, machine, mayPark))
+    },
+    async hibernate({ id, machine }) {
+      const saving = [...moves.values()].filter(({ kind }) => kind === 'hibernate').length
+      if (machine === null || saving >= HIBERNATIONS_MAX || isAhead(failures.get(id)?.again_at ?? null, clock.now())) return
+      await move(id, 'hibernate', () => save(id, machine))
+    },
+    async rouse(workspace_id, by_host) {
+      await still(workspace_id)
+      await move(workspace_id, 'wake', () => thaw(context, workspace_id, by_host))
+    },
+    moving: () => [...moves.keys()],
+    still,
+    wokenAt: (workspace_id) => woken.get(workspace_id),
+    hintedUntil,
+    forgetOthers(known) {
+      for (const one of [woken, hints, failures]) for (const id of one.keys()) if (!known.has(id)) one.delete(id)
+    },
+  }
+}
+
+/** The move goes on; the call that waits for it does not. */
+async function within(work: Promise<void>, limit_ms: number): Promise<void> {
+  const { promise, reject } = Promise.withResolvers<never>()
+  const timer = setTimeout(() => reject(wakeFailed()), limit_ms)
+  try {
+    await Promise.race([work, promise])
+  } finally {
+    clearTimeout(timer)
+  }
+}
+
+function isAhead(date: Date | null, now: Date): boolean {
+  return date !== null && date > now
+}

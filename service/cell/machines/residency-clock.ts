@@ -1,0 +1,165 @@
+import type { Logger } from 'pino'
+import type { Db } from '../../db/database.ts'
+import type { Clock } from '../../lib/clock.ts'
+import type { MachineHost, MachineStats } from '../links/hostd.ts'
+import type { AskActivity } from './ask-activity.ts'
+import { noteBusy } from './idle-store.ts'
+import type { LiveTable } from './live-table.ts'
+import type { Parking } from './parking.ts'
+import type { Questions } from './questions.ts'
+import { residencyStep, wasBusy, type Counters, type ParkAfter, type ResidencyFacts } from './residency-rules.ts'
+import type { LiveMachine, WorkspaceEntry } from './table.ts'
+
+export interface ResidencyContext {
+  db: Db
+  clock: Clock
+  host: Pick<MachineHost, 'stats'>
+  table: LiveTable
+  parking: Parking
+  log: Logger
+  park_after: ParkAfter
+  ask_activity: AskActivity
+  questions: Questions
+  /** Everything counts as just used when the process starts. */
+  started_at: Date
+}
+
+/** What was seen of a machine while nobody used it. */
+interface Watched {
+  fence: number
+  counters: Counters
+  looked_ms: number
+  busy_at: Date
+  /** Its commands ran when it was last asked, and it is not asked again before. */
+  ask_again_at: Date
+}
+
+export type WatchedMachines = Map<string, Watched>
+
+const LOOK_MS = 1000
+/** A guest whose commands run is asked again: they may end at any time. */
+const ASK_AGAIN_MS = 5000
+const MOVES_MAX = 8
+
+type Parked = WorkspaceEntry & { machine: LiveMachine }
+
+/** Parks what nobody uses (DESIGN §5, "Residency"). */
+export function startResidencyClock(context: ResidencyContext, signal: AbortSignal): void {
+  const { freeze_after_seconds, hibernate_after_seconds } = context.park_after
+  if (freeze_after_seconds === 0 && hibernate_after_seconds === 0) return
+  const watched: WatchedMachines = new Map()
+  let looking = false
+  const timer = setInterval(() => {
+    if (looking) return
+    looking = true
+    lookAtResidency(context, watched)
+      .catch((error: unknown) => context.log.warn({ err: error }, 'the residency clock could not look'))
+      .finally(() => {
+        looking = false
+      })
+  }, LOOK_MS)
+  timer.unref()
+  signal.addEventListener('abort', () => clearInterval(timer), { once: true })
+}
+
+/** One look at every machine. What is in use, and what is parked already, costs no question to anybody. */
+export async function lookAtResidency(context: ResidencyContext, watched: WatchedMachines): Promise<void> {
+  const { clock, parking, park_after } = context
+  const now = clock.now()
+  const known = context.table.known()
+  parking.forgetOthers(new Set(known.map(({ id }) => id)))
+  const machines = known.filter((entry): entry is Parked => hasMachine(entry))
+  const watchable = machines.filter((entry) => isWatched(residencyStep(factsOf(context, watched, entry), park_after, now)))
+  await watch(context, watched, watchable)
+  const steps = machines.map((entry) => ({ entry, step: residencyStep(factsOf(context, watched, entry), park_after, now) }))
+  for (let at = 0; at < steps.length; at += MOVES_MAX) {
+    await Promise.all(steps.slice(at, at + MOVES_MAX).map(({ entry, step }) => take(context, watched, entry, step, now)))
+  }
+}
+
+function hasMachine({ machine, here, observed_state }: WorkspaceEntry): boolean {
+  return machine !== null && here && observed_state === 'running'
+}
+
+/** Also what is about to be parked: its counters may have moved since the last look. */
+function isWatched(step: ReturnType<typeof residencyStep>): boolean {
+  return step !== 'keep' && step !== 'thaw'
+}
+
+function factsOf({ table, parking, started_at }: ResidencyContext, watched: WatchedMachines, entry: Parked): ResidencyFacts {
+  const { id, machine } = entry
+  const seen = watched.get(id)
+  return {
+    state: machine.state,
+    held: entry.hold !== null,
+    in_use: table.activity.inUse(id),
+    keepalive_until: entry.keepalive_until,
+    hinted_until: parking.hintedUntil(id),
+    used_at: latest(started_at, table.activity.lastActive(id), parking.wokenAt(id)),
+    busy_at: seen?.fence === machine.fence ? seen.busy_at : null,
+  }
+}
+
+function latest(first: Date, ...others: (Date | undefined)[]): Date {
+  return others.reduce<Date>((last, date) => (date !== undefined && date > last ? date : last), first)
+}
+
+/** Reads the counters of those that may soon be parked; the others are forgotten, and watched anew when they are unused again. */
+async function watch({ host, clock, questions }: ResidencyContext, watched: WatchedMachines, entries: Parked[]): Promise<void> {
+  const names = new Set(entries.map(({ id }) => id))
+  for (const id of watched.keys()) if (!names.has(id)) watched.delete(id)
+  if (entries.length === 0) return
+  const counters = new Map((await host.stats()).map((one) => [one.workspace_id, one]))
+  for (const { id, machine } of entries) {
+    const read = counters.get(id)
+    if (read?.fence !== machine.fence) watched.delete(id)
+    else watched.set(id, nextWatched(watched.get(id), read, questions.of(machine), clock))
+  }
+}
+
+function nextWatched(before: Watched | undefined, read: MachineStats, asked: number, clock: Clock): Watched {
+  const { fence, cpu_usec, rx_bytes, tx_bytes } = read
+  const [now, looked_ms] = [clock.now(), clock.monotonic_ms()]
+  const counters = { cpu_usec, rx_bytes, tx_bytes, asked }
+  // What it used before the first look is not known: it counts as use.
+  if (before?.fence !== fence) return { fence, counters, looked_ms, busy_at: now, ask_again_at: now }
+  const busy = wasBusy(before.counters, counters, looked_ms - before.looked_ms)
+  return { ...before, counters, looked_ms, busy_at: busy ? now : before.busy_at }
+}
+
+async function take(
+  context: ResidencyContext,
+  watched: WatchedMachines,
+  entry: Parked,
+  step: ReturnType<typeof residencyStep>,
+  now: Date,
+): Promise<void> {
+  const { parking, log } = context
+  const failed = (error: unknown) => log.warn({ workspace_id: entry.id, err: error }, 'could not be parked')
+  try {
+    if (step === 'thaw') await parking.wake(entry)
+    const unused = (step === 'freeze' || step === 'hibernate') && !(await commandsRun(context, watched, entry, now))
+    if (unused && step === 'freeze') await parking.freeze(entry)
+    // The next look does not wait for the disk.
+    if (unused && step === 'hibernate') void parking.hibernate(entry).catch(failed)
+  } catch (error) {
+    failed(error)
+  }
+}
+
+/**
+ * Whether commands started through exec run. One that does not say is let be: the probe finds out whether it hangs. When the last
+ * command ended is written down, since nobody can ask a guest that stands still.
+ */
+async function commandsRun({ db, ask_activity }: ResidencyContext, watched: WatchedMachines, entry: Parked, now: Date): Promise<boolean> {
+  if (entry.machine.state === 'frozen') return false // it was asked before
+  const seen = watched.get(entry.id)
+  if (seen !== undefined && seen.ask_again_at > now) return true
+  const said = await ask_activity(entry.machine)
+  if (said === null || said.running > 0) {
+    if (seen !== undefined) watched.set(entry.id, { ...seen, ask_again_at: new Date(now.getTime() + ASK_AGAIN_MS) })
+    return true
+  }
+  if (said.last_ended_at !== null) await noteBusy(db, entry.id, said.last_ended_at < now ? said.last_ended_at : now)
+  return false
+}

@@ -1,0 +1,54 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { residencyStep, wasBusy, type Counters, type ParkAfter, type ResidencyFacts } from './residency-rules.ts'
+
+const NOW = new Date('2026-01-01T12:00:00Z')
+const ago = (seconds: number) => new Date(NOW.getTime() - seconds * 1000)
+const AFTER: ParkAfter = { freeze_after_seconds: 5, hibernate_after_seconds: 600 }
+const UNUSED: ResidencyFacts = {
+  state: 'running',
+  held: false,
+  in_use: false,
+  keepalive_until: null,
+  hinted_until: null,
+  used_at: ago(3600),
+  busy_at: ago(3600),
+}
+
+const CASES: [fact: string, facts: Partial<ResidencyFacts>, step: ReturnType<typeof residencyStep>, after?: Partial<ParkAfter>][] = [
+  ['unused and quiet for long enough is frozen', { used_at: ago(5), busy_at: ago(5) }, 'freeze'],
+  ['a moment less is watched', { used_at: ago(4.999), busy_at: ago(5) }, 'watch'],
+  ['processor or network used a moment ago is watched', { busy_at: ago(4.999) }, 'watch'],
+  ['what was never looked at is watched, however long unused', { busy_at: null }, 'watch'],
+  ['a call in progress, a stream, a terminal keeps it', { in_use: true }, 'keep'],
+  ['a keepalive keeps it', { keepalive_until: ago(-0.001) }, 'keep'],
+  ['a keepalive that is over does not', { keepalive_until: NOW }, 'freeze'],
+  ['a hint keeps it', { hinted_until: ago(-0.001) }, 'keep'],
+  ['a hint that is over does not', { hinted_until: NOW }, 'freeze'],
+  ['an operation keeps it as it is', { held: true }, 'keep'],
+  ['an operation keeps it as it is, frozen too', { held: true, state: 'frozen', in_use: true }, 'keep'],
+  ['a paused one is an operation’s', { state: 'paused' }, 'keep'],
+  ['frozen stays frozen', { state: 'frozen', used_at: ago(599.999) }, 'keep'],
+  ['frozen and unused for longer is hibernated', { state: 'frozen', used_at: ago(600) }, 'hibernate'],
+  ['frozen with a call on it is thawed', { state: 'frozen', in_use: true }, 'thaw'],
+  ['frozen with a keepalive is thawed', { state: 'frozen', keepalive_until: ago(-1) }, 'thaw'],
+  ['frozen with a hint is thawed', { state: 'frozen', hinted_until: ago(-1) }, 'thaw'],
+  ['never frozen, it may still be hibernated', {}, 'hibernate', { freeze_after_seconds: 0 }],
+  ['never frozen, it is watched until then', { used_at: ago(599) }, 'watch', { freeze_after_seconds: 0 }],
+  ['never hibernated, it stays frozen', { state: 'frozen' }, 'keep', { hibernate_after_seconds: 0 }],
+  ['never parked, it is not even watched', {}, 'keep', { freeze_after_seconds: 0, hibernate_after_seconds: 0 }],
+]
+
+for (const [fact, facts, step, after] of CASES) {
+  test(`residency: ${fact}`, () => assert.equal(residencyStep({ ...UNUSED, ...facts }, { ...AFTER, ...after }, NOW), step))
+}
+
+const NONE: Counters = { cpu_usec: 0, rx_bytes: 0, tx_bytes: 0, asked: 0 }
+
+test('residency: what the engine and our own questions use is no use; beyond that processor and network are, either way', () => {
+  assert.equal(wasBusy(NONE, { ...NONE, cpu_usec: 64_000, rx_bytes: 1300, tx_bytes: 1300 }, 1000), false)
+  assert.equal(wasBusy(NONE, { ...NONE, cpu_usec: 66_000 }, 1000), true)
+  assert.equal(wasBusy(NONE, { ...NONE, rx_bytes: 1400 }, 1000), true)
+  assert.equal(wasBusy(NONE, { ...NONE, tx_bytes: 1400 }, 1000), true)
+  assert.equal(wasBusy(NONE, { ...NONE, cpu_usec: 69_000, rx_bytes: 2500, tx_bytes: 2500, asked: 1 }, 1000), false)
+})

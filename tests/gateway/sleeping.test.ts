@@ -1,0 +1,64 @@
+import assert from 'node:assert/strict'
+import { after, before, beforeEach, test } from 'node:test'
+import { HostFailure } from '../../service/cell/links/hostd.ts'
+import type { WorkspaceEntry } from '../../service/cell/machines/table.ts'
+import { type Bench, openBench } from './support/gateway.ts'
+
+let bench: Bench
+let resident: WorkspaceEntry
+let woken = 0
+before(async () => {
+  bench = await openBench()
+  resident = bench.life.entry
+  for (const path of ['/home/f', '/tmp/f']) bench.agent.files.set(path, Buffer.from('bytes'))
+  Object.assign(bench.waking, {
+    wake: () => {
+      woken += 1
+      bench.table.entries.set(bench.workspace_id, resident)
+      return Promise.resolve()
+    },
+  })
+})
+beforeEach(() => {
+  woken = 0
+  bench.table.set(bench.workspace_id, { residency: 'hibernated', checkpoint_id: bench.cell_id, machine: null })
+})
+after(() => bench[Symbol.asyncDispose]())
+
+const read = async (path: string) => {
+  const answer = await bench.call('GET', `/files?path=${path}`)
+  return [answer.status, answer.headers.get('x-served-from'), woken]
+}
+
+test('files of a hibernated workspace are read from its disk: a tool call that wakes nobody', async () => {
+  bench.table.touched.length = 0
+  assert.deepEqual(await read('/home/f'), [200, 'disk', 0])
+  assert.deepEqual(bench.table.touched, [`tool_call ${bench.workspace_id}`])
+  const list = await bench.call('GET', '/files/list?path=/home')
+  assert.deepEqual([list.status, list.headers.get('x-served-from'), woken], [200, 'disk', 0])
+})
+
+test('what lies in memory, or is not on the disk, is the machine’s to tell', async () => {
+  assert.deepEqual(await read('/tmp/f'), [200, null, 1])
+  bench.table.set(bench.workspace_id, { residency: 'hibernated', checkpoint_id: bench.cell_id, machine: null })
+  assert.deepEqual(await read('/home/none'), [404, null, 2])
+})
+
+test('where the disk cannot be read the machine is woken for it', async () => {
+  const { readDisk } = bench.disk_host
+  bench.disk_host.readDisk = () => Promise.reject(new HostFailure('no_capacity', 'Too many', { retryable: true }))
+  assert.deepEqual(await read('/home/f'), [200, null, 1])
+  bench.disk_host.readDisk = readDisk
+})
+
+test('any other call wakes it', async () => {
+  assert.equal((await bench.call('POST', '/exec', { json: { argv: ['a'] } })).status, 201)
+  assert.equal(woken, 1)
+})
+
+test('a hint, a keepalive’s end and the idle record are answered without a machine', async () => {
+  assert.equal((await bench.call('POST', '/wake-hint', { json: {} })).status, 202)
+  assert.equal((await bench.call('POST', '/keepalive', { json: { seconds: 0 } })).status, 200)
+  assert.equal((await bench.call('GET', '/idle')).status, 200)
+  assert.equal(woken, 0)
+})
