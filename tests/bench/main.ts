@@ -6,6 +6,7 @@ import { echoRow } from './echo.ts'
 import { screenshotRow } from './browser.ts'
 import { heldRow, readRows } from './http.ts'
 import { execRow, forkRows, openRow, resumeRows, suspendRows } from './machines.ts'
+import { parkedRows } from './parked.ts'
 import { scaleRows } from './scale.ts'
 import { BENCH_SETTINGS } from './settings.ts'
 import { idleTickRow } from './idle-tick.ts'
@@ -36,10 +37,11 @@ const BENCHES: Record<string, (service: Service, guest?: string) => Promise<void
   screenshot: screenshotRow,
 }
 
-/** Those that need no whole service. */
+/** Those that need no whole service, or one of their own. */
 const ALONE: Record<string, () => void | Promise<void>> = {
   idle: idleReport,
   'idle-tick': idleTickRow,
+  parked: parkedRows,
 }
 
 const asked = new Map(process.argv.slice(2).map((word) => [word.split(':')[0] ?? '', word.split(':')[1]]))
