@@ -77,7 +77,16 @@ export function runningEntry(id: string, cell_id: string, address: string): Life
     grants: null,
     residency: 'resident',
     keepalive_until: null,
-    machine: { address, agent_key: 'agent-key', epoch: 3, fence: 1, state: 'running', agent_protocol: AGENT_PROTOCOLS.current, freezer_file: null, stood_still: 0 },
+    machine: {
+      address,
+      agent_key: 'agent-key',
+      epoch: 3,
+      fence: 1,
+      state: 'running',
+      agent_protocol: AGENT_PROTOCOLS.current,
+      freezer_file: null,
+      stood_still: 0,
+    },
     gone: life.signal,
   }
   return { entry, end: (reason) => life.abort(reason) }
