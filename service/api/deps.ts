@@ -19,6 +19,8 @@ export interface ApiDeps {
   signer: Signer
   /** Whether new workspaces keep their changes apart from their template, where its version supports that (App, open rule 9). */
   layered_opens: boolean
+  /** How long the answer to a delete waits for the gateway to know of it. */
+  delete_told_seconds: number
   /** Keys the signatures of cursors. */
   cursor_secret: Buffer
   /** Public address of this API: the issuer of tool tokens. */

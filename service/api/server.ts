@@ -1,4 +1,5 @@
 import type { Logger } from 'pino'
+import { LIMITS } from '../../contract/limits.ts'
 import { describe } from '../../contract/openapi.ts'
 import { APP_ROUTES } from '../../contract/routes/app/all.ts'
 import { CELL_ROUTES } from '../../contract/routes/cell/all.ts'
@@ -31,6 +32,8 @@ export interface ApiOptions {
   edge_requests_per_minute?: number
   /** Absent: yes. */
   layered_opens?: boolean
+  /** How long the answer to a delete waits for a cell at most; tests that have none shorten it. */
+  delete_told_seconds?: number
   clock: Clock
   ids: Ids
   logger: Logger
@@ -65,6 +68,7 @@ export async function openApi(options: ApiOptions): Promise<Api> {
     cells: openCells(clock),
     signer: await openSigner({ directory: options.signing_keys_dir, db, listener, clock, logger }),
     layered_opens: options.layered_opens ?? true,
+    delete_told_seconds: options.delete_told_seconds ?? LIMITS.delete_told_seconds_max,
     cursor_secret: secrets.cursor,
     base_url,
     openapi: Buffer.from(JSON.stringify(describe([...APP_ROUTES, ...CELL_ROUTES], base_url))),

@@ -112,17 +112,18 @@ test('a fork of a suspended workspace is allowed, of a failed one not', async ()
 })
 
 test('N7: the answer to a delete waits until a cell has taken it, a second at most', async () => {
-  const id = await w.running('told')
+  await using told = await world({ delete_told_seconds: 1 })
+  const id = await told.running('told')
   let answered = false
-  const deleting = w.call('DELETE', `/v1/workspaces/${id}`).finally(() => (answered = true))
-  const held = async () => (await w.get(`/v1/workspaces/${id}`)).body.active_operation
+  const deleting = told.call('DELETE', `/v1/workspaces/${id}`).finally(() => (answered = true))
+  const held = async () => (await told.get(`/v1/workspaces/${id}`)).body.active_operation
   while ((await held()) === null) assert.equal(answered, false)
-  await w.cell.move((await held()).id, 'running')
+  await told.cell.move((await held()).id, 'running')
   assert.deepEqual([(await deleting).status, (await deleting).body.state], [202, 'running'])
 
-  const untold = await w.running('untold')
+  const untold = await told.running('untold')
   const start = performance.now()
-  const { status, body } = await w.call('DELETE', `/v1/workspaces/${untold}`)
+  const { status, body } = await told.call('DELETE', `/v1/workspaces/${untold}`)
   assert.deepEqual([status, body.state], [202, 'queued'])
   assert.ok(performance.now() - start >= 900)
 })

@@ -69,7 +69,9 @@ export const SETTINGS: TemplateSettings = {
 }
 
 /** A whole API with two organizations, over a real PostgreSQL with its real roles; the cell's part is played by SQL. */
-export async function world(options: { check?: boolean; edge_requests_per_minute?: number; layered_opens?: boolean } = {}): Promise<World> {
+export async function world(
+  options: { check?: boolean; edge_requests_per_minute?: number; layered_opens?: boolean; delete_told_seconds?: number } = {},
+): Promise<World> {
   const database = await freshDatabase()
   const keys_dir = mkdtempSync(join(tmpdir(), 'berth-api-test-'))
   const clock: TestClock = {
@@ -90,6 +92,7 @@ export async function world(options: { check?: boolean; edge_requests_per_minute
       validate_answers: options.check ?? true,
       edge_requests_per_minute: options.edge_requests_per_minute ?? 0,
       layered_opens: options.layered_opens ?? true,
+      delete_told_seconds: options.delete_told_seconds ?? 0.02,
     })
     apis.push(api)
     return api.server.listen({ host: '127.0.0.1', port: 0 })

@@ -1,4 +1,3 @@
-import { LIMITS } from '../../../contract/limits.ts'
 import type { workspacesClose } from '../../../contract/routes/app/lifecycle.ts'
 import type { workspacesDelete } from '../../../contract/routes/app/workspaces.ts'
 import { readerOf, type Tx } from '../../db/reader.ts'
@@ -39,8 +38,7 @@ export async function closeWorkspace(call: Call<typeof workspacesClose>, deps: A
  */
 async function answerEnding(call: EndingCall, deps: ApiDeps, outcome: Outcome): Promise<Reply> {
   const { operation_id } = outcome
-  if (operation_id !== null)
-    await deps.waits.until(operation_id, ({ state }) => state !== 'queued', LIMITS.delete_told_seconds_max, call.signal)
+  if (operation_id !== null) await deps.waits.until(operation_id, ({ state }) => state !== 'queued', deps.delete_told_seconds, call.signal)
   return answerOperation(call, deps, outcome)
 }
 
