@@ -10,7 +10,7 @@ const TAPPED_BYTES_MIN = 512 << 10
  * Rejects when either side breaks off; both are destroyed then.
  */
 export async function pour(file: IncomingMessage, bytes: number, response: ServerResponse): Promise<void> {
-  if (bytes < TAPPED_BYTES_MIN) return pipeline(file, response)
+  if (bytes < TAPPED_BYTES_MIN || file.complete) return pipeline(file, response)
   try {
     await pourTapped(file, bytes, response)
     response.end()
@@ -41,6 +41,7 @@ function pourTapped(file: IncomingMessage, bytes: number, response: ServerRespon
   const broken = () => reject(new Error('A file broke off'))
   file.once('close', broken).on('error', broken)
   response.once('close', broken)
+  if (file.destroyed || response.destroyed) broken()
   tapInto(socket, write)
   const begun = file.read() as Buffer | null // what the parser has let through so far
   if (begun === null) socket.resume()
