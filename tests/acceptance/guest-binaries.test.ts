@@ -47,7 +47,8 @@ pathlib.Path('/etc/ld.so.preload').write_text('/home/user/preloaded.so' + chr(10
     assert.equal((await client.operate(`/v1/workspaces/${liar.id}/${verb}`, { json: {} })).state, 'succeeded', verb)
   }
   // Read by the host, from a disk that nothing of the guest runs on.
-  const slept = await client.tool<{ matches: unknown[] }>(liar, '/files/search', { json: search })
+  const asleep = { ...liar, token: await client.token(liar.id) }
+  const slept = await client.tool<{ matches: unknown[] }>(asleep, '/files/search', { json: search })
   assert.deepEqual([slept.headers['x-served-from'], slept.body.matches.length], ['disk', TOOLS.length])
   liar = await client.open('liar')
   assert.equal((await client.operate(`/v1/workspaces/${liar.id}/fork`, { json: { key: 'liar-fork' } })).state, 'succeeded')
