@@ -28,7 +28,7 @@ async function awake(world: World, process: Process, id: string): Promise<void> 
 async function prepared(world: World, process: Process, hibernated: boolean): Promise<string> {
   const { workspace_id: id, operation_id } = await world.open()
   assert.equal((await world.ended(operation_id)).state, 'succeeded')
-  await world.until(async () => (await process.table.fresh(id))?.machine)
+  await world.until(async () => (await process.table.fresh(id))?.machine ?? undefined)
   world.host.guest(id).memory.set('canary', 'in memory')
   world.host.guest(id).files.set('/f', 'on disk')
   if (hibernated) await process.parking.hibernate(await entryOf(process, id))

@@ -11,7 +11,7 @@ const CANARY = 'in memory'
 async function running(world: World, process: Process): Promise<{ id: string; entry(): WorkspaceEntry; hibernate(): Promise<void> }> {
   const { workspace_id: id, operation_id } = await world.open()
   assert.equal((await world.ended(operation_id)).state, 'succeeded')
-  await world.until(async () => (await process.table.fresh(id))?.machine)
+  await world.until(async () => (await process.table.fresh(id))?.machine ?? undefined)
   world.host.guest(id).memory.set('canary', CANARY)
   world.host.guest(id).files.set('/f', 'on disk')
   const entry = () => {

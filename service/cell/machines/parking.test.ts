@@ -28,7 +28,7 @@ interface Bed {
 async function bed(world: World, process: Process): Promise<Bed> {
   const { workspace_id: id, operation_id } = await world.open()
   assert.equal((await world.ended(operation_id)).state, 'succeeded')
-  await world.until(async () => (await process.table.fresh(id))?.machine)
+  await world.until(async () => (await process.table.fresh(id))?.machine ?? undefined)
   world.host.guest(id).rest()
   const said: Bed['said'] = { current: {} }
   const context: ResidencyContext = {
