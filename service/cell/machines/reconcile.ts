@@ -46,8 +46,8 @@ function report(sweep: Sweep, what: Recovery, text: string): void {
  * @returns the inventory that it went by.
  */
 export async function reconcile(context: ReconcileContext): Promise<Inventory> {
-  const moving = new Set(context.parking?.moving())
   const fence = await drawFence(context.db)
+  const moving = new Set(context.parking?.moving()) // asked after the fence is drawn: what moves later has a higher one
   const shown = context.table.known().flatMap(({ id, machine }) => (machine === null ? [] : [{ id, fence: machine.fence }]))
   const rows = await readExpected(context.db, context.cell_id, [])
   const inventory = await context.host.inventory()
