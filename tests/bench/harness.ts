@@ -14,6 +14,8 @@ export interface Pairs {
 }
 
 export interface Options {
+  /** Of a sample; ms where nothing is said. */
+  unit?: string
   pairs?: number
   block_ms?: number
   samples_max?: number
@@ -56,16 +58,16 @@ export async function measure(row: Row, work: Pairs, options: Options & { rate?:
     const reference = references[i] ?? Number.NaN
     return options.rate ? reference / subject : subject / reference
   })
-  print(row, ratios, references, subjects)
+  print(row, ratios, references, subjects, options.unit ?? 'ms')
 }
 
-function print(row: Row, ratios: number[], references: number[], subjects: number[]): void {
+function print(row: Row, ratios: number[], references: number[], subjects: number[], unit: string): void {
   const round = (value: number) => Math.round(value * 1000) / 1000
   const ratio = { median: round(median(ratios)), min: round(Math.min(...ratios)), max: round(Math.max(...ratios)) }
   const reached = row.bar === null ? null : 'at_most' in row.bar ? ratio.median <= row.bar.at_most : ratio.median >= row.bar.at_least
   const bar = row.bar === null ? '' : 'at_most' in row.bar ? `, bar ≤ ${row.bar.at_most}×` : `, bar ≥ ${row.bar.at_least}×`
   console.log(
-    `${row.row} ${row.title}: ${ratio.median}× (${ratio.min}–${ratio.max})${bar}; subject ${round(median(subjects))} ms, reference ${round(median(references))} ms`,
+    `${row.row} ${row.title}: ${ratio.median}× (${ratio.min}–${ratio.max})${bar}; subject ${round(median(subjects))} ${unit}, reference ${round(median(references))} ${unit}`,
   )
   console.log(
     JSON.stringify({
@@ -74,8 +76,9 @@ function print(row: Row, ratios: number[], references: number[], subjects: numbe
       ratio,
       bar: row.bar,
       reached,
-      subject_ms: round(median(subjects)),
-      reference_ms: round(median(references)),
+      unit,
+      subject: round(median(subjects)),
+      reference: round(median(references)),
       pairs: ratios.length,
     }),
   )

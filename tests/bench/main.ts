@@ -6,6 +6,7 @@ import { echoRow } from './echo.ts'
 import { screenshotRow } from './browser.ts'
 import { heldRow, readRows } from './http.ts'
 import { execRow, forkRows, openRow, resumeRows, suspendRows } from './machines.ts'
+import { idleMemoryRow } from './idle-memory.ts'
 import { parkedRows } from './parked.ts'
 import { scaleRows } from './scale.ts'
 import { BENCH_SETTINGS } from './settings.ts'
@@ -35,6 +36,7 @@ const BENCHES: Record<string, (service: Service, guest?: string) => Promise<void
   'file-write': fileWriteRows,
   echo: echoRow,
   screenshot: screenshotRow,
+  'idle-memory': idleMemoryRow,
 }
 
 /** Those that need no whole service, or one of their own. */
