@@ -31,20 +31,9 @@ func Overlay(lower []string, diskPath, target string) error {
 	if err := checkSubvolumes(append([]string{upper}, lower...)); err != nil {
 		return err
 	}
-	escaped := make([]string, len(lower))
-	for i, dir := range lower {
-		escaped[i] = escape.Replace(dir)
-	}
-	options := fmt.Sprintf("lowerdir=%s,upperdir=%s,workdir=%s,redirect_dir=on,xino=off,index=off,metacopy=off,nfs_export=off",
-		strings.Join(escaped, ":"), escape.Replace(upper), escape.Replace(work))
-	if len(options) > optionsMax {
-		return fmt.Errorf("%d layers make %d bytes of mount options, %d at most: %w", len(lower), len(options), optionsMax, unix.E2BIG)
-	}
+	options := fmt.Sprintf("upperdir=%s,workdir=%s,redirect_dir=on,xino=off,index=off,metacopy=off,nfs_export=off", escape.Replace(upper), escape.Replace(work))
 	// nodev and nosuid: no host process may gain anything here. The guest has a kernel of its own and does not notice.
-	if err := unix.Mount("berth", target, "overlay", unix.MS_NODEV|unix.MS_NOSUID|unix.MS_NOATIME, options); err != nil {
-		return fmt.Errorf("mount overlay at %s (%s): %w", target, options, err)
-	}
-	return nil
+	return mountOverlay(lower, target, unix.MS_NODEV|unix.MS_NOSUID|unix.MS_NOATIME, options)
 }
 
 // View shows a template's layers as one directory tree at target, read-only.
@@ -55,15 +44,7 @@ func View(lower []string, target string) error {
 		}
 		return nil
 	}
-	escaped := make([]string, len(lower))
-	for i, dir := range lower {
-		escaped[i] = escape.Replace(dir)
-	}
-	options := fmt.Sprintf("lowerdir=%s,redirect_dir=follow,xino=off", strings.Join(escaped, ":"))
-	if err := unix.Mount("berth", target, "overlay", unix.MS_RDONLY|unix.MS_NODEV|unix.MS_NOSUID|unix.MS_NOATIME, options); err != nil {
-		return fmt.Errorf("mount overlay at %s (%s): %w", target, options, err)
-	}
-	return nil
+	return mountOverlay(lower, target, unix.MS_RDONLY|unix.MS_NODEV|unix.MS_NOSUID|unix.MS_NOATIME, "redirect_dir=follow,xino=off")
 }
 
 // ReadOnly mounts directories over each other for a reader, topmost first. At least two are needed.
@@ -71,15 +52,20 @@ func ReadOnly(lower []string, target string) error {
 	if err := checkSubvolumes(lower); err != nil {
 		return err
 	}
+	flags := uintptr(unix.MS_RDONLY | unix.MS_NODEV | unix.MS_NOSUID | unix.MS_NOEXEC | unix.MS_NOATIME)
+	return mountOverlay(lower, target, flags, "redirect_dir=follow,xino=off,index=off,metacopy=off,nfs_export=off")
+}
+
+// mountOverlay puts the lower directories, topmost first, before the other options.
+func mountOverlay(lower []string, target string, flags uintptr, others string) error {
 	escaped := make([]string, len(lower))
 	for i, dir := range lower {
 		escaped[i] = escape.Replace(dir)
 	}
-	options := fmt.Sprintf("lowerdir=%s,redirect_dir=follow,xino=off,index=off,metacopy=off,nfs_export=off", strings.Join(escaped, ":"))
+	options := fmt.Sprintf("lowerdir=%s,%s", strings.Join(escaped, ":"), others)
 	if len(options) > optionsMax {
 		return fmt.Errorf("%d layers make %d bytes of mount options, %d at most: %w", len(lower), len(options), optionsMax, unix.E2BIG)
 	}
-	flags := uintptr(unix.MS_RDONLY | unix.MS_NODEV | unix.MS_NOSUID | unix.MS_NOEXEC | unix.MS_NOATIME)
 	if err := unix.Mount("berth", target, "overlay", flags, options); err != nil {
 		return fmt.Errorf("mount overlay at %s (%s): %w", target, options, err)
 	}
