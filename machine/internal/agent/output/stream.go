@@ -15,6 +15,9 @@ import (
 // SegmentBytes is the size of one file of a stream: the grain at which the oldest bytes go.
 const SegmentBytes = 8 << 20
 
+// SegmentFor keeps a segment small against the bound on all output, since a segment is the grain of what is given up.
+func SegmentFor(limit int64) int64 { return min(SegmentBytes, max(limit/16, 64<<10)) }
+
 // heldBytesMax is what a stream keeps in memory when the disk takes nothing: enough for the words of whoever looks why, and 32 MiB
 // when a thousand commands do.
 const heldBytesMax = 16 << 10

@@ -32,11 +32,10 @@ func (k *keeper) setLimit(bytes int64) {
 	k.makeRoom()
 }
 
-// segmentBytes keeps a segment small against the limit, since a segment is the grain of what is given up.
 func (k *keeper) segmentBytes() int64 {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return min(output.SegmentBytes, max(k.limit/16, 64<<10))
+	return output.SegmentFor(k.limit)
 }
 
 func (k *keeper) grew(n int) {

@@ -158,7 +158,7 @@ func (m *Manager) Get(id string) (*Terminal, error) {
 func (m *Manager) start(t *Terminal, req wire.PtyRequest, command wire.ExecRequest) error {
 	t.record = wire.PtyRecord{
 		SessionID: req.SessionID, Argv: req.Argv, Cwd: command.Cwd, User: command.User, PtySize: req.PtySize,
-		State: stateStarting, StartedAt: stamp(time.Now()),
+		State: stateStarting, StartedAt: session.Stamp(time.Now()),
 	}
 	t.stream = output.NewStream(t.dir, "output", m.keep.segmentBytes())
 	user, known, err := m.guest.User(command.User)

@@ -6,10 +6,10 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"time"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/berth-dev/berth/machine/internal/agent/session"
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
@@ -39,21 +39,12 @@ func createRecord(dir string, e entry) (*os.File, error) {
 	}
 	f, err := os.OpenFile(filepath.Join(dir, recordName), os.O_WRONLY|os.O_CREATE|os.O_EXCL|os.O_APPEND, 0o600)
 	if err == nil {
-		if err = appendEntry(f, e); err == nil {
+		if err = session.AppendLine(f, e); err == nil {
 			return f, nil
 		}
 		f.Close()
 	}
 	return nil, errors.Join(err, os.RemoveAll(dir)) // nothing was started: the id stays free
-}
-
-func appendEntry(f *os.File, e entry) error {
-	line, err := json.Marshal(e)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(append(line, '\n'))
-	return err
 }
 
 // readRecord returns the last whole line.
@@ -93,6 +84,3 @@ func setStatus(r *wire.PtyRecord, status unix.WaitStatus) {
 }
 
 func text(s string) *string { return &s }
-
-// stamp is RFC 3339 with milliseconds in UTC.
-func stamp(t time.Time) *string { return text(t.UTC().Format("2006-01-02T15:04:05.000Z")) }

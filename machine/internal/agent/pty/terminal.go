@@ -11,6 +11,7 @@ import (
 
 	"github.com/berth-dev/berth/machine/internal/agent/fail"
 	"github.com/berth-dev/berth/machine/internal/agent/output"
+	"github.com/berth-dev/berth/machine/internal/agent/session"
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
@@ -106,7 +107,7 @@ func (t *Terminal) finished(status unix.WaitStatus) {
 	t.mu.Lock()
 	t.device = nil
 	t.record.State = stateExited
-	t.record.EndedAt = stamp(time.Now())
+	t.record.EndedAt = session.Stamp(time.Now())
 	setStatus(&t.record, status)
 	t.mu.Unlock()
 	t.writeLast()
@@ -117,7 +118,7 @@ func (t *Terminal) failedToStart(why string) {
 	t.mu.Lock()
 	t.record.State = stateFailed
 	t.record.StartedAt = nil
-	t.record.EndedAt = stamp(time.Now())
+	t.record.EndedAt = session.Stamp(time.Now())
 	t.record.Error = text(why)
 	t.mu.Unlock()
 	t.writeLast()
@@ -126,7 +127,7 @@ func (t *Terminal) failedToStart(why string) {
 func (t *Terminal) writeLast() {
 	t.notice.Wake() // before the disk: whoever waits has waited long enough
 	// A disk that takes no more leaves the first line, and a later boot calls the terminal lost.
-	_ = appendEntry(t.log, entry{Fingerprint: t.fingerprint, Record: t.Record()})
+	_ = session.AppendLine(t.log, entry{Fingerprint: t.fingerprint, Record: t.Record()})
 	t.log.Close()
 }
 

@@ -151,7 +151,7 @@ func (m *Manager) remember(s *Session) {
 
 // ended books a session out of the running ones.
 func (m *Manager) ended(s *Session) {
-	m.lastEnded.Store(stamp(time.Now()))
+	m.lastEnded.Store(Stamp(time.Now()))
 	m.processes.Delete(s)
 	m.release(s)
 	m.keep.sessionEnded(s)

@@ -47,7 +47,7 @@ func createRecord(dir string, e entry) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := appendEntry(f, e); err != nil {
+	if err := AppendLine(f, e); err != nil {
 		// Nothing was started: the id stays free.
 		f.Close()
 		return nil, errors.Join(err, os.Remove(f.Name()))
@@ -55,8 +55,9 @@ func createRecord(dir string, e entry) (*os.File, error) {
 	return f, nil
 }
 
-func appendEntry(f *os.File, e entry) error {
-	line, err := json.Marshal(e)
+// AppendLine writes a record's next line.
+func AppendLine(f *os.File, record any) error {
+	line, err := json.Marshal(record)
 	if err != nil {
 		return err
 	}
@@ -107,5 +108,5 @@ func text(s string) *string { return &s }
 
 func number(n int) *int { return &n }
 
-// stamp is RFC 3339 with milliseconds in UTC.
-func stamp(t time.Time) *string { return text(t.UTC().Format("2006-01-02T15:04:05.000Z")) }
+// Stamp is RFC 3339 with milliseconds in UTC, as records have it.
+func Stamp(t time.Time) *string { return text(t.UTC().Format("2006-01-02T15:04:05.000Z")) }

@@ -101,7 +101,7 @@ func (s *Session) finished(pid int, status unix.WaitStatus, buffer []byte) {
 	s.mu.Lock()
 	s.stopTimer(pid)
 	s.record.State = stateExited
-	s.record.EndedAt = stamp(time.Now())
+	s.record.EndedAt = Stamp(time.Now())
 	setStatus(&s.record, status)
 	r := s.record
 	s.mu.Unlock()
@@ -109,7 +109,7 @@ func (s *Session) finished(pid int, status unix.WaitStatus, buffer []byte) {
 	r.StderrAvailable, r.StderrBytes = s.stderr.Range()
 	s.notice.Wake() // before the disk: whoever waits has waited long enough
 	// A disk that takes no more leaves the first line, and a later boot calls the session lost.
-	_ = appendEntry(s.log, entry{Record: r})
+	_ = AppendLine(s.log, entry{Record: r})
 	s.log.Close()
 }
 
@@ -138,11 +138,11 @@ func (s *Session) failedToStart(why string) {
 	s.mu.Lock()
 	s.record.State = stateFailed
 	s.record.StartedAt = nil
-	s.record.EndedAt = stamp(time.Now())
+	s.record.EndedAt = Stamp(time.Now())
 	s.record.Error = text(why)
 	r := s.record
 	s.mu.Unlock()
-	_ = appendEntry(s.log, entry{Record: r})
+	_ = AppendLine(s.log, entry{Record: r})
 	s.log.Close()
 	s.notice.Wake()
 }

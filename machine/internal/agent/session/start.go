@@ -18,7 +18,7 @@ import (
 func (m *Manager) start(s *Session, c *checked) error {
 	s.record = wire.ExecRecord{
 		SessionID: c.SessionID, Argv: c.Argv, Cwd: c.Cwd, User: c.User,
-		State: stateStarting, StartedAt: stamp(time.Now()),
+		State: stateStarting, StartedAt: Stamp(time.Now()),
 	}
 	s.timeout, s.grace = c.timeout, c.grace
 	segment := m.keep.segmentBytes()
