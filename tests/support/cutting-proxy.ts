@@ -1,6 +1,6 @@
-import { randomInt } from 'node:crypto'
 import { once } from 'node:events'
 import { connect, createServer, type AddressInfo, type Socket } from 'node:net'
+import { testSeed } from './seed.ts'
 
 /** Stands between a client and a server, and cuts each connection after a random number of bytes. */
 export interface CuttingProxy {
@@ -15,7 +15,7 @@ export interface CuttingProxy {
 
 export async function openCuttingProxy(target: string, options: { bytes_max: number; seed?: number }): Promise<CuttingProxy> {
   const { hostname, port } = new URL(target)
-  const seed = options.seed ?? (Number(process.env['BERTH_TEST_SEED']) || randomInt(2 ** 31))
+  const seed = options.seed ?? testSeed(process.env['BERTH_TEST_SEED'] ?? 'random')
   const random = generator(seed)
   const sockets = new Set<Socket>()
   let cuts = 0
