@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto'
 import { globSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { after, before, test } from 'node:test'
-import { createClient, type Answer, type Client, type OpenedWorkspace } from '../support/client.ts'
+import { type Answer, type Client, createClient, type OpenedWorkspace, refusalOf } from '../support/client.ts'
 import { until } from '../support/processes.ts'
 import { startService, type Service } from '../support/service.ts'
 
@@ -44,10 +44,6 @@ const resume = async (workspace: OpenedWorkspace): Promise<OpenedWorkspace> => {
   return { ...workspace, token: await client.token(workspace.id) }
 }
 const remove = (workspace: OpenedWorkspace) => client.operate(`/v1/workspaces/${workspace.id}`, { method: 'DELETE' })
-interface Refusal {
-  error: { code: string; details?: { reason?: string } }
-}
-const reasonOf = ({ status, body }: Answer<Refusal>) => [status, body.error.code, body.error.details?.reason]
 /** Of this installation, as the kernel shows them. */
 const readers = () =>
   globSync('/proc/[0-9]*/cmdline').filter((file) => commandLine(file).startsWith(`berth-${service.instance}-disk-reader\0`))
@@ -136,7 +132,7 @@ test('what is read, described, listed and found is the same before and after a s
     assert.deepEqual([read[0], settled(answer)], [read[0], settled(seen)])
     assert.equal(answer.headers['x-served-from'], answer.status < 300 ? 'disk' : undefined, read[0])
   }
-  assert.deepEqual(reasonOf(await client.tool(workspace, files('', `${HOME}/new`), { method: 'PUT', bytes: Buffer.from('x') })), [
+  assert.deepEqual(refusalOf(await client.tool(workspace, files('', `${HOME}/new`), { method: 'PUT', bytes: Buffer.from('x') })), [
     409,
     'workspace_not_running',
     undefined,
@@ -235,7 +231,7 @@ test('T17: a racer over two suspends and resumes reads no byte of the host', { t
 
 test('the reader and the host may be killed: a disk read is answered again as soon as there is a host', async () => {
   const workspace = await suspend(await client.open('killed', small))
-  const read = () => client.tool<Refusal>(workspace, files('', '/etc/hostname'))
+  const read = () => client.tool(workspace, files('', '/etc/hostname'))
   const first = await read()
   assert.equal(first.status, 200)
   const [reader] = readers()
@@ -245,7 +241,7 @@ test('the reader and the host may be killed: a disk read is answered again as so
   await service.kill9('hostd')
   await until('the readers have ended with their host', 10_000, () => readers().length === 0)
   const meanwhile = await read()
-  if (meanwhile.status !== 200) assert.deepEqual(reasonOf(meanwhile), [409, 'workspace_not_running', 'offline_unavailable'])
+  if (meanwhile.status !== 200) assert.deepEqual(refusalOf(meanwhile), [409, 'workspace_not_running', 'offline_unavailable'])
   await service.ready()
   assert.equal((await read()).bytes.toString(), first.bytes.toString())
   assert.equal(readers().length, 1)

@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto'
 import { connect } from 'node:net'
 import { after, before, test } from 'node:test'
 import type { FileInfo, FileList, WriteResult } from '../../contract/schemas/cell/file.ts'
-import { createClient, type Answer, type Client, type OpenedWorkspace } from '../support/client.ts'
+import { type Client, createClient, type OpenedWorkspace, refusalOf } from '../support/client.ts'
 import { startService, type Service } from '../support/service.ts'
 
 interface Refusal {
@@ -33,10 +33,6 @@ const remove = (path: string, query = '') => client.tool<Refusal>(workspace, `${
 const post = <T = FileInfo & Refusal>(route: string, json: object) => client.tool<T>(workspace, `/files/${route}`, { json })
 const stat = <T = FileInfo>(path: string, query = '') => client.tool<T>(workspace, `${at(path, '/files/stat')}${query}`)
 const list = (path: string, query = '') => client.tool<FileList>(workspace, `${at(path, '/files/list')}${query}`)
-const refusal = ({ status, body }: Answer<unknown>) => {
-  const { error } = body as Refusal
-  return [status, error.code, error.details.reason]
-}
 const sh = async (script: string) => {
   const { exit, stderr, stdout } = await client.run(workspace, ['bash', '-ec', script])
   assert.equal(exit.exit_code, 0, stderr)
@@ -110,7 +106,7 @@ test('links: stat and list describe them, read and write follow them, delete and
   assert.equal(await sh('readlink link; cat target'), 'target\nwritten')
   await put('/home/user/broken', 'made')
   assert.equal(await sh('cat nowhere'), 'made')
-  assert.deepEqual(refusal(await get('/home/user/loop')), [422, 'validation_failed', 'invalid_path'])
+  assert.deepEqual(refusalOf(await get('/home/user/loop')), [422, 'validation_failed', 'invalid_path'])
   await put('/home/user/dirlink/f', 'x')
   assert.equal(await sh('ls real'), 'f\n')
   assert.equal((await remove('/home/user/dirlink')).status, 204)
@@ -126,8 +122,8 @@ test('T19: FIFOs, devices and sockets are refused at once, and described', async
       await quickly(() => put(path, 'x')),
       await quickly(() => put(path, 'x', '&append=true')),
     ])
-      assert.deepEqual(refusal(answer), [409, 'conflict', 'not_a_file'], path)
-    assert.deepEqual(refusal(await quickly(() => list(path))), [409, 'conflict', 'not_a_directory'])
+      assert.deepEqual(refusalOf(answer), [409, 'conflict', 'not_a_file'], path)
+    assert.deepEqual(refusalOf(await quickly(() => list(path))), [409, 'conflict', 'not_a_directory'])
   }
 })
 
@@ -179,7 +175,7 @@ test('T21: names of 255 bytes are names, of 256 not; names that are not UTF-8 ar
   const long = 'é'.repeat(127) + 'x'
   assert.equal((await put(`/home/user/${long}`, 'x')).status, 200)
   assert.equal((await get(`/home/user/${long}`)).bytes.toString(), 'x')
-  assert.deepEqual(refusal(await put(`/home/user/${long}y`, 'x')), [422, 'validation_failed', 'invalid_path'])
+  assert.deepEqual(refusalOf(await put(`/home/user/${long}y`, 'x')), [422, 'validation_failed', 'invalid_path'])
   await sh(`mkdir odd && cd odd && touch $'bad\\xff\\n' good`)
   const { entries } = (await list('/home/user/odd')).body
   assert.deepEqual(
@@ -196,26 +192,26 @@ test('T21: names of 255 bytes are names, of 256 not; names that are not UTF-8 ar
 test('mkdir, move and delete refuse with their reasons', async () => {
   const path = '/home/user/m'
   assert.deepEqual([(await post('mkdir', { path, mode: '0700' })).body.mode], ['0700'])
-  assert.deepEqual(refusal(await post('mkdir', { path })), [409, 'conflict', 'already_exists'])
+  assert.deepEqual(refusalOf(await post('mkdir', { path })), [409, 'conflict', 'already_exists'])
   assert.deepEqual((await post('mkdir', { path, parents: true })).status, 201)
-  assert.deepEqual(refusal(await post('mkdir', { path: '/home/user/no/x' })), [404, 'not_found', 'path_not_found'])
+  assert.deepEqual(refusalOf(await post('mkdir', { path: '/home/user/no/x' })), [404, 'not_found', 'path_not_found'])
   await put(`${path}/f`, 'f')
   await put(`${path}/g`, 'g')
-  assert.deepEqual(refusal(await post('mkdir', { path: `${path}/f/x` })), [409, 'conflict', 'not_a_directory'])
-  assert.deepEqual(refusal(await put(path, 'x')), [409, 'conflict', 'not_a_file'])
-  assert.deepEqual(refusal(await remove(path)), [409, 'conflict', 'not_empty'])
+  assert.deepEqual(refusalOf(await post('mkdir', { path: `${path}/f/x` })), [409, 'conflict', 'not_a_directory'])
+  assert.deepEqual(refusalOf(await put(path, 'x')), [409, 'conflict', 'not_a_file'])
+  assert.deepEqual(refusalOf(await remove(path)), [409, 'conflict', 'not_empty'])
   const move = (from: string, to: string, overwrite = false) => post('move', { from: `${path}/${from}`, to: `${path}/${to}`, overwrite })
-  assert.deepEqual(refusal(await move('f', 'g')), [409, 'conflict', 'already_exists'])
-  assert.deepEqual(refusal(await move('none', 'x')), [404, 'not_found', 'path_not_found'])
+  assert.deepEqual(refusalOf(await move('f', 'g')), [409, 'conflict', 'already_exists'])
+  assert.deepEqual(refusalOf(await move('none', 'x')), [404, 'not_found', 'path_not_found'])
   assert.equal((await move('f', 'g', true)).body.size, 1)
   assert.equal((await get(`${path}/g`)).bytes.toString(), 'f')
   await sh('mkdir m/d m/e; touch m/e/x')
-  assert.deepEqual(refusal(await move('d', 'e', true)), [409, 'conflict', 'not_empty'])
-  assert.deepEqual(refusal(await move('g', 'd', true)), [409, 'conflict', 'not_a_file'])
-  assert.deepEqual(refusal(await move('d', 'g', true)), [409, 'conflict', 'not_a_directory'])
+  assert.deepEqual(refusalOf(await move('d', 'e', true)), [409, 'conflict', 'not_empty'])
+  assert.deepEqual(refusalOf(await move('g', 'd', true)), [409, 'conflict', 'not_a_file'])
+  assert.deepEqual(refusalOf(await move('d', 'g', true)), [409, 'conflict', 'not_a_directory'])
   assert.equal((await move('e', 'd', true)).body.type, 'directory')
   for (const root of ['/', '/home/..'])
-    assert.deepEqual(refusal(await remove(root, '&recursive=true')), [422, 'validation_failed', 'invalid_path'])
+    assert.deepEqual(refusalOf(await remove(root, '&recursive=true')), [422, 'validation_failed', 'invalid_path'])
 })
 
 test('T25: a sender that resets in the middle of 7 MiB leaves the old bytes and no other name', async () => {

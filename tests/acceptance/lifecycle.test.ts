@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
-import { createClient, type Client } from '../support/client.ts'
+import { type Client, createClient, refusalOf } from '../support/client.ts'
 import { startService, type Service } from '../support/service.ts'
 
 interface Refusal {
@@ -39,7 +39,6 @@ after(async () => {
 
 const small = { caps: { memory_mib: 512 } }
 const view = async (id: string) => (await client.api<View>(`/v1/workspaces/${id}`)).body
-const refusal = (answer: { status: number; body: Refusal }) => [answer.status, answer.body.error.code, answer.body.error.details?.reason]
 const until = async (id: string, seen: (workspace: View) => boolean): Promise<View> => {
   for (let turn = 0; turn < 400; turn++) {
     const workspace = await view(id)
@@ -89,14 +88,14 @@ test('lifecycle calls in the wrong state are refused with their reasons', async 
   const { id } = await client.open('shared', small)
   const post = (path: string, json?: unknown) =>
     client.api<Refusal>(`/v1/workspaces/${id}${path}`, { method: 'POST', ...(json === undefined ? {} : { json }) })
-  assert.deepEqual(refusal(await post('/resume')), [409, 'conflict', 'already_running'])
-  assert.deepEqual(refusal(await post('/close')), [409, 'conflict', 'not_session'])
-  assert.deepEqual(refusal(await post('/fork', { key: 'shared' })), [409, 'conflict', 'key_in_use'])
-  assert.deepEqual(refusal(await post('/suspend-when-idle', { after_seconds: 29 })).slice(0, 2), [422, 'validation_failed'])
+  assert.deepEqual(refusalOf(await post('/resume')), [409, 'conflict', 'already_running'])
+  assert.deepEqual(refusalOf(await post('/close')), [409, 'conflict', 'not_session'])
+  assert.deepEqual(refusalOf(await post('/fork', { key: 'shared' })), [409, 'conflict', 'key_in_use'])
+  assert.deepEqual(refusalOf(await post('/suspend-when-idle', { after_seconds: 29 })).slice(0, 2), [422, 'validation_failed'])
   const suspended = await client.operate(`/v1/workspaces/${id}/suspend`)
   assert.equal(suspended.state, 'succeeded')
-  assert.deepEqual(refusal(await post('/suspend')), [409, 'conflict', 'not_running'])
-  assert.deepEqual(refusal(await post('/suspend-when-idle', { after_seconds: 30 })), [409, 'conflict', 'not_running'])
+  assert.deepEqual(refusalOf(await post('/suspend')), [409, 'conflict', 'not_running'])
+  assert.deepEqual(refusalOf(await post('/suspend-when-idle', { after_seconds: 30 })), [409, 'conflict', 'not_running'])
 })
 
 test('a fork of a suspended workspace runs while its source stays suspended', async () => {
@@ -141,9 +140,9 @@ test('a start that no host could ever hold fails with invalid_resources', async 
 test('a session is closed, not suspended, and its key opens a new workspace', async () => {
   const session = await client.open('session', { lifetime: 'session', ...small })
   const suspend = await client.api<Refusal>(`/v1/workspaces/${session.id}/suspend`, { method: 'POST' })
-  assert.deepEqual(refusal(suspend), [409, 'conflict', 'session_lifetime'])
+  assert.deepEqual(refusalOf(suspend), [409, 'conflict', 'session_lifetime'])
   const mismatch = await client.api<Refusal>('/v1/workspaces/open', { json: { key: 'session', template: 'base', lifetime: 'persistent' } })
-  assert.deepEqual(refusal(mismatch), [409, 'conflict', 'lifetime_mismatch'])
+  assert.deepEqual(refusalOf(mismatch), [409, 'conflict', 'lifetime_mismatch'])
   const closed = await client.operate(`/v1/workspaces/${session.id}/close`)
   assert.equal(closed.state, 'succeeded')
   assert.equal((await view(session.id)).ended_reason, 'closed')

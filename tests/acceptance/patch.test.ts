@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
 import { after, before, test } from 'node:test'
 import type { PatchResult } from '../../contract/schemas/cell/file.ts'
-import { createClient, type Answer, type Client, type OpenedWorkspace } from '../support/client.ts'
+import { type Client, createClient, type OpenedWorkspace, refusalOf } from '../support/client.ts'
 import { startService, type Service } from '../support/service.ts'
 
 interface Refusal {
@@ -28,7 +28,6 @@ const put = <T = Record<string, unknown>>(path: string, text: string | Buffer, q
   client.tool<T>(workspace, `${at(path)}${query}`, { method: 'PUT', bytes: Buffer.from(text), headers })
 const text = async (path: string) => (await client.tool(workspace, at(path))).bytes.toString()
 const patch = <T = PatchResult>(json: object, headers = {}) => client.tool<T>(workspace, '/files/patch', { json, headers })
-const refusal = ({ status, body }: Answer<Refusal>) => [status, body.error.code, body.error.details.reason]
 const again = async () => {
   workspace = { ...workspace, token: await client.token(workspace.id) }
 }
@@ -80,7 +79,7 @@ test('each refusal has its reason and changes nothing', async () => {
   ]
   for (const [body, wanted, details] of CASES) {
     const answer = await patch<Refusal>(body)
-    assert.deepEqual(refusal(answer), wanted, JSON.stringify(body))
+    assert.deepEqual(refusalOf(answer), wanted, JSON.stringify(body))
     for (const [name, value] of Object.entries(details)) assert.equal(answer.body.error.details[name], value)
   }
   assert.equal(await text(path), 'a a')
@@ -98,7 +97,7 @@ test('of fifty patches at once that expect one revision, one wins each round', a
     const winners = answers.filter(({ status }) => status === 200)
     assert.equal(winners.length, 1)
     for (const loser of answers.filter(({ status }) => status !== 200))
-      assert.deepEqual(refusal(loser), [409, 'conflict', 'revision_mismatch'])
+      assert.deepEqual(refusalOf(loser), [409, 'conflict', 'revision_mismatch'])
     expected_revision = winners[0]?.body.revision ?? ''
     assert.equal(sha256(await text('/home/user/race')), expected_revision)
   }
@@ -129,10 +128,10 @@ test('a key replays a patch, an append and a write; another request under it is 
   assert.deepEqual((await put('/home/user/k', '+', '&append=true', { 'idempotency-key': 'put-1' })).body, appended.body)
   assert.equal(await text('/home/user/k'), 'xx+')
   const reused = [409, 'conflict', 'operation_id_reused']
-  assert.deepEqual(refusal(await put<Refusal>('/home/user/k', '-', '&append=true', { 'idempotency-key': 'put-1' })), reused)
-  assert.deepEqual(refusal(await put<Refusal>('/home/user/k', '+', '', { 'idempotency-key': 'put-1' })), reused)
-  assert.deepEqual(refusal(await put<Refusal>('/home/user/other', '+', '&append=true', { 'idempotency-key': 'put-1' })), reused)
-  assert.deepEqual(refusal(await patch<Refusal>({ path: '/home/user/k', content: '' }, { 'idempotency-key': 'put-1' })), reused)
+  assert.deepEqual(refusalOf(await put<Refusal>('/home/user/k', '-', '&append=true', { 'idempotency-key': 'put-1' })), reused)
+  assert.deepEqual(refusalOf(await put<Refusal>('/home/user/k', '+', '', { 'idempotency-key': 'put-1' })), reused)
+  assert.deepEqual(refusalOf(await put<Refusal>('/home/user/other', '+', '&append=true', { 'idempotency-key': 'put-1' })), reused)
+  assert.deepEqual(refusalOf(await patch<Refusal>({ path: '/home/user/k', content: '' }, { 'idempotency-key': 'put-1' })), reused)
   assert.equal(await text('/home/user/k'), 'xx+')
 })
 

@@ -8,6 +8,12 @@ export interface Answer<T = Record<string, unknown>> {
   bytes: Buffer
 }
 
+/** Status, code and reason of a refusal, for one look at all three. */
+export function refusalOf({ status, body }: Pick<Answer<unknown>, 'status' | 'body'>): [number, string, string | undefined] {
+  const { error } = body as { error: { code: string; details?: { reason?: string } } }
+  return [status, error.code, error.details?.reason]
+}
+
 export interface RequestOptions {
   method?: string
   token?: string
