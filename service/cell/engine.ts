@@ -12,6 +12,7 @@ import { startProbe } from './machines/probe.ts'
 import { createQuestions } from './machines/questions.ts'
 import { startResidencyClock } from './machines/residency-clock.ts'
 import type { ParkAfter } from './machines/residency-rules.ts'
+import { openSpareShare } from './machines/spare-share.ts'
 import { residentIds } from './machines/store.ts'
 import { watchHost, type Watch } from './machines/watch.ts'
 import { startMetering } from './metering/sampler.ts'
@@ -78,7 +79,8 @@ export function startEngine(options: EngineOptions): Engine {
     startResidencyClock({ ...cell, ask_activity, questions, park_after: options.park_after, started_at }, signal)
     startAllowanceClock(cell, signal)
     startMetering(cell, signal)
-    if (options.ask_alive !== undefined) startProbe({ ...cell, ask_alive: questions.counted(options.ask_alive) }, signal)
+    const { ask_alive } = options
+    if (ask_alive !== undefined) startProbe({ ...cell, ask_alive: questions.counted(ask_alive), spare_share: openSpareShare() }, signal)
     startExpiry(cell, signal)
     term = { runner, watch, controller }
     cell.log.info('this process acts for the cell')

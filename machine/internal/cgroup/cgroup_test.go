@@ -6,11 +6,16 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 func must(t *testing.T, err error) {
@@ -149,7 +154,7 @@ func TestMemoryPastTheLimitIsAnOOMKillThatIsCounted(t *testing.T) {
 		if state := wait(command); state.ExitStatus() != 128+int(syscall.SIGKILL) {
 			t.Fatalf("it ended with %v", state)
 		}
-		eventually(t, "a counted kill", func() bool { _, _, kills, err := group.Stats(); return err == nil && kills == 1 })
+		eventually(t, "a counted kill", func() bool { _, _, kills, err := group.Stats(); return err == nil && kills >= 1 }) // it may take more than one
 	})
 }
 
@@ -233,20 +238,22 @@ func TestRemoveMovesTheServiceOutAndKillsTheRest(t *testing.T) {
 	})
 }
 
-func TestASpawnersProcessesAreBornInTheGroupAndKillSparesTheSpawner(t *testing.T) {
+func TestKillSparesTheThreadThatSpawnsIntoTheGroup(t *testing.T) {
 	eachVersion(t, func(t *testing.T, tree *Tree) {
 		group := tree.Commands()
+		tasks := filepath.Join(filepath.Dir(group.FreezerFile()), "tasks")
+		if _, err := os.Stat(tasks); err != nil {
+			t.Skip("only v1 takes single threads")
+		}
 		ended := make(chan struct{})
 		go func() {
 			defer close(ended)
 			runtime.LockOSThread()
-			prepare, err := group.Spawner()
-			if err != nil {
+			if err := os.WriteFile(tasks, []byte(strconv.Itoa(unix.Gettid())), 0); err != nil {
 				t.Error(err)
 				return
 			}
 			command := exec.Command("/bin/sh", "-c", "sleep 1000 & wait")
-			prepare(command)
 			if err := command.Start(); err != nil {
 				t.Error(err)
 				return
@@ -281,6 +288,39 @@ func BenchmarkAdd(b *testing.B) {
 	}
 }
 
+func TestAWeightLastsUntilTheNextLimits(t *testing.T) {
+	tree, err := Open(fmt.Sprintf("t%08x", rand.Uint32()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tree.Remove()
+	group, err := tree.Create("slot1", Limits{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, normal, heavy := "cpu.weight", "100", "2000"
+	if strings.HasSuffix(group.FreezerFile(), "freezer.state") {
+		file, normal, heavy = "cpu.shares", "1024", "20480"
+	}
+	for _, step := range []struct {
+		percent int
+		want    string
+	}{{2000, heavy}, {0, normal}} {
+		if err := group.SetLimits(Limits{WeightPercent: step.percent}); err != nil {
+			t.Fatal(err)
+		}
+		weights := ""
+		for _, dir := range group.v.dirs(group.path) {
+			if text, err := os.ReadFile(filepath.Join(dir, file)); err == nil {
+				weights += strings.TrimSpace(string(text))
+			}
+		}
+		if weights != step.want {
+			t.Errorf("with %d percent it weighs %s, not %s", step.percent, weights, step.want)
+		}
+	}
+}
+
 func BenchmarkCreateAndDelete(b *testing.B) {
 	tree, err := Open(fmt.Sprintf("t%08x", rand.Uint32()))
 	if err != nil {
@@ -288,7 +328,7 @@ func BenchmarkCreateAndDelete(b *testing.B) {
 	}
 	defer tree.Remove()
 	for b.Loop() {
-		g, err := tree.Create("s", Limits{1000, 1 << 30, 100})
+		g, err := tree.Create("s", Limits{CPUMillis: 1000, MemoryBytes: 1 << 30, Pids: 100})
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -6,6 +6,7 @@
 package cgroup
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -40,10 +41,13 @@ type version interface {
 
 // Limits of a machine. Zero means none.
 type Limits struct {
-	CPUMillis   int
-	MemoryBytes int64
-	Pids        int64
+	CPUMillis     int
+	MemoryBytes   int64
+	Pids          int64
+	WeightPercent int // of the processors, against other groups; 0 is 100
 }
+
+func (l Limits) weight() int { return cmp.Or(l.WeightPercent, 100) }
 
 type Stats struct {
 	CPUUsec     int64

@@ -69,6 +69,7 @@ func (v *versionOne) setLimits(group string, l Limits) error {
 		write(v.file("cpu", group, "cpu.cfs_period_us"), strconv.Itoa(cpuPeriodUsec)),
 		write(v.file("cpu", group, "cpu.cfs_quota_us"), quota),
 		write(v.file("pids", group, "pids.max"), pids),
+		v.setWeight(group, l.weight()),
 		v.setMemory(group, l.MemoryBytes),
 	)
 }

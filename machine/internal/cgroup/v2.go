@@ -86,13 +86,13 @@ func (v *versionTwo) setWeight(group string, percent int) error {
 
 // setLimits turns swap off for the machine, and lets an out-of-memory kill take all of it: half a sandbox is of no use.
 func (v *versionTwo) setLimits(group string, l Limits) error {
-	var failed error
+	failed := v.setWeight(group, l.weight())
 	if v.has("cpu") {
 		quota := "max"
 		if l.CPUMillis > 0 {
 			quota = strconv.Itoa(max(l.CPUMillis*cpuPeriodUsec/1000, 1000))
 		}
-		failed = write(v.file(group, "cpu.max"), quota+" "+strconv.Itoa(cpuPeriodUsec))
+		failed = errors.Join(failed, write(v.file(group, "cpu.max"), quota+" "+strconv.Itoa(cpuPeriodUsec)))
 	}
 	if v.has("pids") {
 		failed = errors.Join(failed, write(v.file(group, "pids.max"), orMax(l.Pids)))

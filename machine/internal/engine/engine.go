@@ -110,9 +110,6 @@ func OpenToRemove(ctx context.Context, config Config, groups *cgroup.Tree, route
 // Version is the full version of the engine that is started anew: a checkpoint restores under the one that wrote it.
 func (e *Engine) Version() string { return e.version }
 
-// Agent is the SHA-256 of the agent that new slots run.
-func (e *Engine) Agent() string { return e.agent }
-
 // AgentKey is the key of one incarnation of a slot. It follows from the host's key, so nothing is stored.
 func (e *Engine) AgentKey(slot string, epoch int64) string {
 	mac := hmac.New(sha256.New, e.key)

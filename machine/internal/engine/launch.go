@@ -22,34 +22,58 @@ const answerTime = 30 * time.Second
 // StartSlot starts a sandbox of the current build whose agent waits to be claimed.
 func (e *Engine) StartSlot(ctx context.Context, size Size) (*Sandbox, error) {
 	return e.launch(ctx, KindSlot, size, e.Current(), func(s *Sandbox) error {
-		if err := e.WriteIncarnation(s, wire.Incarnation{Epoch: 0, Protocol: wire.AgentProtocol}); err != nil {
+		if err := e.create(ctx, s); err != nil {
 			return err
 		}
-		if err := e.runsc(ctx, s, "run", "--detach", "--bundle", s.Dir, "--pid-file", s.pidFile(), e.containerID(s.Slot)); err != nil {
-			return err
-		}
-		if err := e.track(s); err != nil {
-			return err
-		}
-		answer, err := e.WaitForAgent(ctx, s, 0)
-		if err != nil {
-			return err
-		}
-		return errors.Join(e.noteProtocol(s, answer), s.Record().Sandbox.confined())
+		return e.begin(ctx, s)
 	})
 }
 
 // CreateShell creates a sandbox that a checkpoint of a build can be restored into. Its size is the size of the machine it will be.
 func (e *Engine) CreateShell(ctx context.Context, size Size, build Build) (*Sandbox, error) {
-	return e.launch(ctx, KindShell, size, build, func(s *Sandbox) error {
-		if err := e.runsc(ctx, s, "create", "--bundle", s.Dir, "--pid-file", s.pidFile(), e.containerID(s.Slot)); err != nil {
-			return err
-		}
-		if err := e.track(s); err != nil {
-			return err
-		}
-		return e.giveNetwork(ctx, s)
-	})
+	return e.launch(ctx, KindShell, size, build, func(s *Sandbox) error { return e.create(ctx, s) })
+}
+
+// StartShell makes a slot of a shell of the current build: the longer half of a slot's start is done. After a failure it is good for
+// nothing.
+func (e *Engine) StartShell(ctx context.Context, s *Sandbox) error {
+	// On disk before it happens: nothing can be restored into it any more, and what is not ready is thrown away by the next hostd.
+	if err := s.Update(func(r *Record) { r.Kind, r.Ready = KindSlot, false }); err != nil {
+		return err
+	}
+	if err := e.begin(ctx, s); err != nil {
+		return err
+	}
+	return s.Update(func(r *Record) { r.Ready = true })
+}
+
+// create makes a sandbox that has its network and runs nothing yet.
+func (e *Engine) create(ctx context.Context, s *Sandbox) error {
+	if err := e.runsc(ctx, s, "create", "--bundle", s.Dir, "--pid-file", s.pidFile(), e.containerID(s.Slot)); err != nil {
+		return err
+	}
+	if err := e.track(s); err != nil {
+		return err
+	}
+	return e.giveNetwork(ctx, s)
+}
+
+// begin is `runsc start` without the command's own start, and waits for the agent.
+func (e *Engine) begin(ctx context.Context, s *Sandbox) error {
+	if err := e.WriteIncarnation(s, wire.Incarnation{Epoch: 0, Protocol: wire.AgentProtocol}); err != nil {
+		return err
+	}
+	if _, err := e.ask(ctx, s, commandTime, "containerManager.StartRoot", e.containerID(s.Slot)); err != nil {
+		return fmt.Errorf("%w: %s", err, e.lastWords(s, filepath.Join(s.Dir, "runsc.log")))
+	}
+	if err := e.noteRunning(s); err != nil {
+		return err
+	}
+	answer, err := e.WaitForAgent(ctx, s, 0)
+	if err != nil {
+		return err
+	}
+	return errors.Join(e.noteProtocol(s, answer), s.Record().Sandbox.confined())
 }
 
 func (e *Engine) launch(ctx context.Context, kind string, size Size, build Build, run func(*Sandbox) error) (*Sandbox, error) {
@@ -128,14 +152,23 @@ func (e *Engine) track(s *Sandbox) error {
 
 // Resize sets what a machine may use; the guest's own idea of its memory stays what it was at its start.
 func (e *Engine) Resize(s *Sandbox, size Size) error {
-	return e.groups.Get(s.Slot).SetLimits(cgroup.Limits{CPUMillis: size.CPUMillis, MemoryBytes: size.memoryBytes() + e.config.HeadroomBytes, Pids: pidsMax})
+	return e.groups.Get(s.Slot).SetLimits(e.limits(size))
 }
 
+func (e *Engine) limits(size Size) cgroup.Limits {
+	return cgroup.Limits{CPUMillis: size.CPUMillis, MemoryBytes: size.memoryBytes() + e.config.HeadroomBytes, Pids: pidsMax}
+}
+
+// boostPercent leaves half of the machines' share of the processors to a save beside twenty guests that never rest.
+const boostPercent = 2000
+
 // Boost lifts the processor limit while no task of the guest runs: what the sandbox itself does then, saving or loading the guest's
-// memory, is work of the service, and a small machine would stand still for long otherwise. Resize sets the limit again.
+// memory, is work of the service, and a small machine, or one among busy ones, would stand still for long otherwise. Resize sets the
+// limit again.
 func (e *Engine) Boost(s *Sandbox, size Size) error {
-	size.CPUMillis = 0
-	return e.Resize(s, size)
+	limits := e.limits(size)
+	limits.CPUMillis, limits.WeightPercent = 0, boostPercent
+	return e.groups.Get(s.Slot).SetLimits(limits)
 }
 
 func (s *Sandbox) pidFile() string { return filepath.Join(s.Dir, "pid") }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/berth-dev/berth/machine/internal/layers"
@@ -42,11 +43,30 @@ func (e *Engine) RestoreInto(ctx context.Context, s *Sandbox, image, agent strin
 	if err := e.restoreImage(ctx, s, image); err != nil {
 		return fmt.Errorf("%w: %s", err, e.lastWords(s, filepath.Join(s.Dir, "runsc.log")))
 	}
-	if err := e.noteRestored(s); err != nil {
+	if err := e.noteRunning(s); err != nil {
 		return err
 	}
 	return s.Record().Sandbox.confined()
 }
+
+// ErrFixedMemory is of an engine that was not built by machine/runsc: its sandboxes keep the memory that they started with.
+var ErrFixedMemory = errors.New("the engine cannot tell a sandbox of other memory")
+
+// TellMemory changes what the guest of a slot or shell is told of its memory. The record says so first: hostd throws away what waits
+// with another size than it is configured to.
+func (e *Engine) TellMemory(ctx context.Context, s *Sandbox, size Size) error {
+	if err := s.Update(func(r *Record) { r.Size.MemoryMiB = size.MemoryMiB }); err != nil {
+		return err
+	}
+	_, err := e.ask(ctx, s, answerBound, "containerManager.SetTotalMemory", size.memoryBytes())
+	if err != nil && strings.HasSuffix(err.Error(), unknownMethod) {
+		return errors.Join(ErrFixedMemory, err)
+	}
+	return err
+}
+
+// unknownMethod is what gVisor's pkg/urpc says.
+const unknownMethod = "unknown method"
 
 // Condemn kills every process of a sandbox without waiting for the end: what is killed runs no instruction of its own any more, but the
 // kernel takes 10 ms, or 250 for a large guest, to take its memory back.

@@ -1,9 +1,10 @@
 package engine
 
 import (
+	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"path/filepath"
@@ -101,24 +102,29 @@ func (e *Engine) restoreImage(ctx context.Context, s *Sandbox, image string) err
 	return err
 }
 
-// noteRestored lets runsc's own commands know what was done behind their back; hostd uses none of them on a machine.
-func (e *Engine) noteRestored(s *Sandbox) error {
+// What a container's file of runsc says of one that was created, and of one that runs: of one length, so that one write turns one into
+// the other.
+const (
+	statusCreated = `"status":"created"`
+	statusRunning = `"status":"running"`
+)
+
+// noteRunning lets runsc's own commands know what was done behind their back; hostd uses none of them on a machine.
+func (e *Engine) noteRunning(s *Sandbox) error {
 	id := e.containerID(s.Slot)
-	path := filepath.Join(e.runscRoot(), id+"_sandbox:"+id+".state")
-	text, err := os.ReadFile(path)
+	file, err := os.OpenFile(filepath.Join(e.runscRoot(), id+"_sandbox:"+id+".state"), os.O_RDWR, 0)
 	if err != nil {
 		return err
 	}
-	var state map[string]json.RawMessage
-	if err := json.Unmarshal(text, &state); err != nil {
-		return fmt.Errorf("%s: %w", path, err)
-	}
-	state["status"] = json.RawMessage(`"running"`)
-	if text, err = json.Marshal(state); err != nil {
+	defer file.Close()
+	text, err := io.ReadAll(file)
+	if err != nil {
 		return err
 	}
-	if err := os.WriteFile(path+".tmp", text, 0o640); err != nil {
-		return err
+	at := bytes.Index(text, []byte(statusCreated))
+	if at < 0 {
+		return fmt.Errorf("%s does not say %s", file.Name(), statusCreated)
 	}
-	return os.Rename(path+".tmp", path)
+	_, err = file.WriteAt([]byte(statusRunning), int64(at))
+	return err
 }

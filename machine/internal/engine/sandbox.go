@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+
+	"github.com/berth-dev/berth/machine/internal/onepage"
 )
 
 // What a sandbox is for.
@@ -114,11 +116,7 @@ func writeRecord(dir string, record Record) error {
 	if err != nil {
 		return err
 	}
-	temporary := filepath.Join(dir, "slot.json.tmp")
-	if err := os.WriteFile(temporary, text, 0o600); err != nil {
-		return err
-	}
-	return os.Rename(temporary, filepath.Join(dir, "slot.json"))
+	return onepage.Write(filepath.Join(dir, "slot.json"), text)
 }
 
 func readRecord(dir string) (Record, error) {

@@ -1,6 +1,7 @@
 package hostd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io/fs"
@@ -54,7 +55,7 @@ func (h *Host) copyCheckpoint(source string, m manifest) (manifest, error) {
 		return m, err
 	}
 	dir := h.pool.CheckpointDir(m.WorkspaceID, m.CheckpointID)
-	if err := firstError(os.Mkdir(dir, 0o700), h.points.at("clone.parts")); err != nil {
+	if err := cmp.Or(os.Mkdir(dir, 0o700), h.points.at("clone.parts")); err != nil {
 		return m, err
 	}
 	copies := make([]part, len(m.Parts))
@@ -76,7 +77,7 @@ func (h *Host) copyCheckpoint(source string, m manifest) (manifest, error) {
 	if m.DiskUUID, err = subvolumeUUID(filepath.Join(dir, diskName)); err != nil {
 		return m, err
 	}
-	if err := firstError(h.points.at("clone.manifest"), pool.SyncDir(dir)); err != nil {
+	if err := cmp.Or(h.points.at("clone.manifest"), pool.SyncDir(dir)); err != nil {
 		return m, err
 	}
 	return m, h.writeManifest(dir, m)

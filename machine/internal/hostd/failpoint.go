@@ -3,6 +3,7 @@ package hostd
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -69,6 +70,13 @@ func (f *failpoints) replace(points Failpoints) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.set = points
+}
+
+// waiting are those that have not fired yet.
+func (f *failpoints) waiting() Failpoints {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return maps.Clone(f.set)
 }
 
 // at is the failpoint itself. A name that is not in the list is a mistake in this program.

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/berth-dev/berth/machine/internal/onepage"
 )
 
 // fences remembers the highest fence of every workspace, in a file each. The files lie beside the pool, so that a deleted workspace
@@ -41,11 +43,7 @@ func (f *fences) read(workspace string) (int64, error) {
 }
 
 func (f *fences) write(workspace string, fence int64) error {
-	temporary := f.path(workspace) + ".tmp"
-	if err := os.WriteFile(temporary, []byte(strconv.FormatInt(fence, 10)+"\n"), 0o600); err != nil {
-		return err
-	}
-	return os.Rename(temporary, f.path(workspace))
+	return onepage.Write(f.path(workspace), []byte(strconv.FormatInt(fence, 10)+"\n"))
 }
 
 // forgetDeleted drops what belongs to no workspace and is old.

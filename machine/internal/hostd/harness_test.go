@@ -292,6 +292,11 @@ func (d *daemon) machineOf(workspace string) *wire.Machine {
 	return nil
 }
 
+// seenByHostd is a path below its directory, with the mounts of its namespace.
+func (d *daemon) seenByHostd(path ...string) string {
+	return filepath.Join(append([]string{"/proc", itoa(d.process.Process.Pid), "root", d.dir}, path...)...)
+}
+
 func (d *daemon) setFailpoints(points Failpoints) {
 	d.t.Helper()
 	d.ok(d.call("PUT", "/failpoints", points, nil))

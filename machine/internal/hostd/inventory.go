@@ -2,6 +2,8 @@ package hostd
 
 import (
 	"context"
+	"errors"
+	"os"
 	"sort"
 
 	"github.com/berth-dev/berth/machine/internal/engine"
@@ -89,6 +91,23 @@ func (h *Host) stats(context.Context) (wire.Stats, error) {
 		stats.Machines = append(stats.Machines, one)
 	}
 	return stats, nil
+}
+
+// measureDisks leaves out what was deleted meanwhile, and what cannot be measured.
+func (h *Host) measureDisks(_ context.Context, r wire.MeasureRequest) (wire.Measures, error) {
+	measures := wire.Measures{Disks: []wire.DiskMeasure{}}
+	for _, workspace := range r.WorkspaceIDs {
+		bytes, err := h.pool.DiskBytes(workspace)
+		if errors.Is(err, os.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			h.log.Warn("the disk of a workspace cannot be measured", "workspace", workspace, "error", err)
+			continue
+		}
+		measures.Disks = append(measures.Disks, wire.DiskMeasure{WorkspaceID: workspace, DiskBytes: bytes})
+	}
+	return measures, nil
 }
 
 func (h *Host) livingMachines() []*engine.Sandbox {

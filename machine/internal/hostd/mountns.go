@@ -43,9 +43,6 @@ func EnterMountNamespace(runDir string) error {
 	return enter(pin, os.Args)
 }
 
-// IsPinned says whether the instance has a mount namespace.
-func IsPinned(runDir string) (bool, error) { return isPinned(pinPath(runDir)) }
-
 // Unpin gives the namespace up; what is still mounted in it goes when its last process ends. To be called from outside it.
 func Unpin(runDir string) error {
 	pin := pinPath(runDir)

@@ -1,6 +1,7 @@
 package hostd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"path/filepath"
@@ -94,7 +95,7 @@ func (h *Host) restoreSandbox(ctx context.Context, r wire.RestoreRequest, m mani
 	claim := h.newClaim(r.Fence, disk, m.Layers, r.Resources)
 	claim.OOMKills = h.oomKills(s)
 	err = s.Update(func(record *engine.Record) { record.Kind, record.Size, record.Claim = engine.KindMachine, size, &claim })
-	if err := firstError(err, h.engine.Boost(s, size), h.points.at("restore.mount")); err != nil {
+	if err := cmp.Or(err, h.engine.Boost(s, size), h.points.at("restore.mount")); err != nil {
 		return s, err
 	}
 	if err := h.engine.MountDisk(s, lower, h.pool.DiskPath(r.WorkspaceID, disk)); err != nil {

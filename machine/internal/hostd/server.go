@@ -36,6 +36,7 @@ func (h *Host) Handler() http.Handler {
 	mux.Handle("POST /workspaces/delete", verb(h, "delete_workspace", checkFenced, h.deleteWorkspace))
 
 	mux.Handle("POST /disks/read", asked(h, checkDiskRead, h.readDisk))
+	mux.Handle("POST /disks/measure", asked(h, checkMeasure, h.measureDisks))
 
 	mux.Handle("GET /inventory", view(h, h.inventory))
 	mux.Handle("GET /stats", view(h, h.stats))
@@ -43,6 +44,7 @@ func (h *Host) Handler() http.Handler {
 	mux.Handle("GET /healthz", view(h, func(context.Context) (struct{}, error) { return struct{}{}, nil }))
 	mux.HandleFunc("GET /events", h.streamEvents)
 	if h.points.enabled {
+		mux.HandleFunc("GET /failpoints", h.getFailpoints)
 		mux.HandleFunc("PUT /failpoints", h.putFailpoints)
 	}
 	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {

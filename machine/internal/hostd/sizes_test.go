@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -30,6 +31,8 @@ func TestAMachineStaysWithinItsDiskMemoryAndProcessors(t *testing.T) {
 			t.Errorf("%s is %s, not %s", file.v1, got, file.want)
 		}
 	}
+	d.refused(d.call("POST", "/disks/measure", wire.MeasureRequest{WorkspaceIDs: []string{m.WorkspaceID, "../" + m.WorkspaceID}}, nil), "bad_request")
+	d.refused(d.call("POST", "/disks/measure", wire.MeasureRequest{WorkspaceIDs: make([]string, measuresMax+1)}, nil), "bad_request")
 	d.stop(m)
 }
 
@@ -55,15 +58,24 @@ func (d *daemon) controlFile(m wire.Machine, v1, v2 string) string {
 	return filepath.Join(strings.Replace(dir, "/freezer/", "/"+controller+"/", 1), v1)
 }
 
-func TestAMachineOfAnotherSizeTakesTheSlowPathAndItsCheckpointGrows(t *testing.T) {
+func TestAMachineOfAnotherSizeTakesAWaitingSlotAndItsCheckpointGrows(t *testing.T) {
 	d := newDaemon(t, nil)
+	ready := func() bool { i := d.inventory(); return i.Slots == 1 && i.Shells == 1 }
+	eventually(t, "a slot and a shell are ready", ready)
+	waiting := d.waitingSlots()
 	workspace := newID()
 	request := d.startRequest(workspace, 1)
 	request.Resources.MemoryMiB = 384
 	var m wire.Machine
 	began := time.Now()
 	d.ok(d.call("POST", "/machines/start", request, &m))
-	t.Logf("start without a slot: %d ms", time.Since(began).Milliseconds())
+	t.Logf("start in a slot of another size: %d ms", time.Since(began).Milliseconds())
+	if !slices.Contains(waiting, m.Slot) {
+		t.Errorf("slot %s did not wait: %v", m.Slot, waiting)
+	}
+	if text := d.run(m, "awk '/MemTotal/{print $2}' /proc/meminfo; free -k | awk '/Mem:/{print $2}'"); text != "393216\n393216" {
+		t.Errorf("the guest sees %q KiB of memory", text)
+	}
 	d.run(m, "head -c 120000000 /dev/urandom > /dev/shm/ballast; sha256sum /dev/shm/ballast > /home/sum")
 	id := newID()
 	d.checkpoint(m, id, "paused")
@@ -73,9 +85,14 @@ func TestAMachineOfAnotherSizeTakesTheSlowPathAndItsCheckpointGrows(t *testing.T
 	d.refused(d.call("POST", "/machines/restore", small, nil), "invalid_resources")
 	large := d.restoreRequest(workspace, id, 2)
 	large.Resources.MemoryMiB = 512
+	eventually(t, "a slot and a shell are ready", ready)
+	waiting = d.waitingSlots()
 	began = time.Now()
 	d.ok(d.call("POST", "/machines/restore", large, &m))
-	t.Logf("restore of 120 MB without a shell: %d ms", time.Since(began).Milliseconds())
+	t.Logf("restore of 120 MB in a shell of another size: %d ms", time.Since(began).Milliseconds())
+	if !slices.Contains(waiting, m.Slot) {
+		t.Errorf("shell %s did not wait: %v", m.Slot, waiting)
+	}
 	if text := d.run(m, "sha256sum -c --status /home/sum && awk '/MemTotal/{print $2}' /proc/meminfo"); text != "524288" {
 		t.Fatalf("after the restore: %q", text)
 	}
@@ -85,6 +102,44 @@ func TestAMachineOfAnotherSizeTakesTheSlowPathAndItsCheckpointGrows(t *testing.T
 	huge = d.startRequest(newID(), 1)
 	huge.Resources.MemoryMiB = 4000
 	d.refused(d.call("POST", "/machines/start", huge, nil), "invalid_resources")
+}
+
+func TestAStartWithoutASlotTakesAShell(t *testing.T) {
+	d := newDaemon(t, func(config map[string]any) {
+		config["slots"] = map[string]any{"count": 0, "cpu_millis": 1000, "memory_mib": 256}
+	})
+	ready := func() bool { return d.inventory().Shells == 1 }
+	eventually(t, "a shell is ready", ready)
+	waiting := d.waitingSlots()
+	began := time.Now()
+	m := d.startMachine(newID(), 1)
+	t.Logf("start in a shell: %d ms", time.Since(began).Milliseconds())
+	if !slices.Contains(waiting, m.Slot) {
+		t.Errorf("shell %s did not wait: %v", m.Slot, waiting)
+	}
+	d.begin(m, "counter", counter)
+	at := d.counts(m, 0)
+	id := newID()
+	d.checkpoint(m, id, "paused")
+	d.stop(m)
+	d.counts(d.restore(m.WorkspaceID, id, 2), at)
+}
+
+// waitingSlots are the slots and shells that no workspace has.
+func (d *daemon) waitingSlots() []string {
+	all, err := os.ReadDir(d.seenByHostd("data/slots"))
+	must(d.t, err)
+	claimed := map[string]bool{}
+	for _, m := range d.inventory().Machines {
+		claimed[m.Slot] = true
+	}
+	var names []string
+	for _, entry := range all {
+		if !claimed[entry.Name()] {
+			names = append(names, entry.Name())
+		}
+	}
+	return names
 }
 
 func TestHostdDiesWhileASandboxSavesAndTheGuestRunsOn(t *testing.T) {
@@ -131,7 +186,7 @@ func TestACheckpointOutlivesTheAgentItWasWrittenWithAndRefusesAnotherEngine(t *t
 	d.stop(fresh)
 	d.stop(resumed)
 
-	path := filepath.Join("/proc", itoa(d.process.Process.Pid), "root", d.dir, "pool/ws", workspace, "checkpoints", id, manifestName)
+	path := d.seenByHostd("pool/ws", workspace, "checkpoints", id, manifestName)
 	for _, change := range []func(*manifest){
 		func(m *manifest) { m.Engine = "another" },
 		func(m *manifest) { m.CPUFeatures = "another" },
@@ -194,5 +249,10 @@ func TestTheCellThawsAMachineByItsFileAndALimitOutlivesACutShortSave(t *testing.
 	must(t, err)
 	if quota := strings.Fields(string(text))[0]; quota != "100000" {
 		t.Errorf("the processor limit is %s", quota)
+	}
+	text, err = os.ReadFile(d.controlFile(m, "cpu.shares", "cpu.weight"))
+	must(t, err)
+	if weight := strings.TrimSpace(string(text)); weight != "1024" && weight != "100" {
+		t.Errorf("the machine weighs %s", weight)
 	}
 }

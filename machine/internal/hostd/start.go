@@ -1,6 +1,7 @@
 package hostd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -55,7 +56,7 @@ func (h *Host) claimSlot(ctx context.Context, r wire.StartRequest, lower []strin
 	claim := h.newClaim(r.Fence, disk, layersBelow(r), r.Resources)
 	claim.OOMKills = h.oomKills(s)
 	err = s.Update(func(record *engine.Record) { record.Kind, record.Size, record.Claim = engine.KindMachine, size, &claim })
-	if err := firstError(err, h.engine.Resize(s, size), h.points.at("start.mount")); err != nil {
+	if err := cmp.Or(err, h.engine.Resize(s, size), h.points.at("start.mount")); err != nil {
 		return s, err
 	}
 	if err := h.engine.MountDisk(s, lower, h.pool.DiskPath(r.WorkspaceID, disk)); err != nil {

@@ -2,9 +2,11 @@ package hostd
 
 import (
 	"context"
+	"errors"
 	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/berth-dev/berth/machine/internal/engine"
@@ -19,6 +21,7 @@ type stock struct {
 	shells []*engine.Sandbox
 	verbs  int
 	wake   chan struct{}
+	fixed  atomic.Bool // the engine cannot tell a sandbox of other memory
 
 	busySince time.Time // of the filling loop alone
 }
@@ -59,27 +62,59 @@ func (k *stock) poke() {
 
 // takeSlot gives a waiting slot that fits; none left means the slow path, never an error.
 func (k *stock) takeSlot(ctx context.Context, size engine.Size) (*engine.Sandbox, error) {
-	fits := func(s *engine.Sandbox) bool {
-		have := s.Record().Size
-		return have.MemoryMiB == size.MemoryMiB && visibleCPUs(have) == visibleCPUs(size)
+	fits := func(s *engine.Sandbox) bool { return visibleCPUs(s.Record().Size) == visibleCPUs(size) }
+	if s := k.takeSized(ctx, &k.slots, size, fits); s != nil {
+		return s, nil
 	}
-	if s := k.take(&k.slots, fits); s != nil {
+	if s := k.startShell(ctx, size, fits); s != nil {
 		return s, nil
 	}
 	return k.host.engine.StartSlot(ctx, size)
 }
 
-// takeShell gives a shell of the right memory and build: those that wait are of the current one. How many processors the guest sees
-// comes from the checkpoint.
-func (k *stock) takeShell(ctx context.Context, size engine.Size, build engine.Build) (*engine.Sandbox, error) {
-	fits := func(s *engine.Sandbox) bool {
-		record := s.Record()
-		return record.Size.MemoryMiB == size.MemoryMiB && record.Build() == build
+// startShell makes a slot of a shell that waits for a restore: one that comes before the next is there would wait as long.
+func (k *stock) startShell(ctx context.Context, size engine.Size, fits func(*engine.Sandbox) bool) *engine.Sandbox {
+	current := func(s *engine.Sandbox) bool { return s.Record().Build() == k.host.engine.Current() && fits(s) }
+	s := k.takeSized(ctx, &k.shells, size, current)
+	if s == nil {
+		return nil
 	}
-	if s := k.take(&k.shells, fits); s != nil {
+	if err := k.host.engine.StartShell(ctx, s); err != nil {
+		k.host.log.Warn("a shell could not be started", "slot", s.Slot, "error", err)
+		go k.remove(s)
+		return nil
+	}
+	return s
+}
+
+// takeShell gives a shell of the right build: those that wait are of the current one. How many processors the guest sees comes from
+// the checkpoint.
+func (k *stock) takeShell(ctx context.Context, size engine.Size, build engine.Build) (*engine.Sandbox, error) {
+	fits := func(s *engine.Sandbox) bool { return s.Record().Build() == build }
+	if s := k.takeSized(ctx, &k.shells, size, fits); s != nil {
 		return s, nil
 	}
 	return k.host.engine.CreateShell(ctx, size, build)
+}
+
+// takeSized prefers one of the very size. Another is told of its memory, as far as the engine can.
+func (k *stock) takeSized(ctx context.Context, from *[]*engine.Sandbox, size engine.Size, fits func(*engine.Sandbox) bool) *engine.Sandbox {
+	exact := func(s *engine.Sandbox) bool { return s.Record().Size.MemoryMiB == size.MemoryMiB && fits(s) }
+	if s := k.take(from, exact); s != nil || k.fixed.Load() {
+		return s
+	}
+	s := k.take(from, fits)
+	if s == nil {
+		return nil
+	}
+	err := k.host.engine.TellMemory(ctx, s, size)
+	if err == nil {
+		return s
+	}
+	k.fixed.Store(errors.Is(err, engine.ErrFixedMemory))
+	k.host.log.Warn("a slot stays of its size", "slot", s.Slot, "error", err)
+	go k.remove(s)
+	return nil
 }
 
 func (k *stock) take(from *[]*engine.Sandbox, fits func(*engine.Sandbox) bool) *engine.Sandbox {
@@ -118,12 +153,17 @@ func (k *stock) lost(s *engine.Sandbox) {
 	if !waiting {
 		return // whoever took it deals with its end
 	}
+	k.remove(s)
+	k.poke()
+}
+
+// remove takes away what nobody has claimed.
+func (k *stock) remove(s *engine.Sandbox) {
 	ctx, cancel := context.WithTimeout(context.Background(), slotLife)
 	defer cancel()
 	if err := k.host.engine.Remove(ctx, s); err != nil {
-		k.host.log.Error("a slot that ended is not removed", "slot", s.Slot, "error", err)
+		k.host.log.Error("a slot is not removed", "slot", s.Slot, "error", err)
 	}
-	k.poke()
 }
 
 func (k *stock) counts() (slots, shells int) {

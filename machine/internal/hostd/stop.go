@@ -1,6 +1,7 @@
 package hostd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"os"
@@ -29,7 +30,7 @@ func (h *Host) stop(ctx context.Context, r wire.StopRequest) (struct{}, error) {
 		return done, err
 	}
 	// clearAfter waits for this verb's turn to end.
-	return done, firstError(h.points.at("stop.unmount"), h.points.at("stop.answer"))
+	return done, cmp.Or(h.points.at("stop.unmount"), h.points.at("stop.answer"))
 }
 
 // endMachine is repeated by whoever comes next if it fails half-way: the sandbox is in the list of dead ones then.

@@ -54,7 +54,11 @@ func (h *Host) streamEvents(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// putFailpoints exists only where a test started hostd with its switch.
+// getFailpoints names what has not fired yet. Both exist only where a test started hostd with its switch.
+func (h *Host) getFailpoints(w http.ResponseWriter, _ *http.Request) {
+	answer(w, http.StatusOK, h.points.waiting())
+}
+
 func (h *Host) putFailpoints(w http.ResponseWriter, r *http.Request) {
 	var points Failpoints
 	err := readBody(w, r, &points)

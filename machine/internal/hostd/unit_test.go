@@ -243,9 +243,12 @@ func TestFailpointsOutsideOfTestsAreRefused(t *testing.T) {
 		}
 	}
 	var points failpoints
-	points.replace(Failpoints{"start.disk": "throw"})
+	points.replace(Failpoints{"start.disk": "throw", "stop.kill": "throw"})
 	if points.at("start.disk") == nil || points.at("start.disk") != nil {
 		t.Error("a failpoint does not fire exactly once")
+	}
+	if waiting := points.waiting(); len(waiting) != 1 || waiting["stop.kill"] != "throw" {
+		t.Errorf("%v wait", waiting)
 	}
 }
 

@@ -1,6 +1,7 @@
 package hostd
 
 import (
+	"cmp"
 	"regexp"
 
 	"github.com/berth-dev/berth/machine/internal/wire"
@@ -18,6 +19,7 @@ var (
 const (
 	layersMax   = 32
 	namesMax    = 256
+	measuresMax = 500
 	numberMax   = 1 << 53 // what JavaScript counts exactly
 	memoryMin   = 64
 	memoryMax   = 1 << 20
@@ -64,7 +66,7 @@ func checkEpoch(f wire.Fence) error {
 }
 
 func checkStart(r wire.StartRequest) error {
-	if err := firstError(checkFence(r.Fence), checkEpoch(r.Fence), checkResources(r.Resources), checkHostname(r.Hostname)); err != nil {
+	if err := cmp.Or(checkFence(r.Fence), checkEpoch(r.Fence), checkResources(r.Resources), checkHostname(r.Hostname)); err != nil {
 		return err
 	}
 	if err := checkLayers(r.Layers); err != nil {
@@ -95,11 +97,11 @@ func checkLayers(layers []string) error {
 }
 
 func checkRestore(r wire.RestoreRequest) error {
-	return firstError(checkFence(r.Fence), checkEpoch(r.Fence), checkResources(r.Resources), checkHostname(r.Hostname), checkCheckpointID(r.CheckpointID))
+	return cmp.Or(checkFence(r.Fence), checkEpoch(r.Fence), checkResources(r.Resources), checkHostname(r.Hostname), checkCheckpointID(r.CheckpointID))
 }
 
 func checkCheckpoint(r wire.CheckpointRequest) error {
-	if err := firstError(checkFence(r.Fence), checkCheckpointID(r.CheckpointID)); err != nil {
+	if err := cmp.Or(checkFence(r.Fence), checkCheckpointID(r.CheckpointID)); err != nil {
 		return err
 	}
 	if r.Then != thenPaused && r.Then != thenRunning {
@@ -121,7 +123,7 @@ func checkCheckpoint(r wire.CheckpointRequest) error {
 }
 
 func checkClone(r wire.CloneRequest) error {
-	if err := firstError(checkFence(r.Fence), checkCheckpointID(r.CheckpointID), checkCheckpointID(r.SourceCheckpoint)); err != nil {
+	if err := cmp.Or(checkFence(r.Fence), checkCheckpointID(r.CheckpointID), checkCheckpointID(r.SourceCheckpoint)); err != nil {
 		return err
 	}
 	if !uuidPattern.MatchString(r.SourceWorkspaceID) {
@@ -158,6 +160,18 @@ func checkNames(r wire.DeleteRequest, pattern *regexp.Regexp) error {
 	return checkFence(r.Fence)
 }
 
+func checkMeasure(r wire.MeasureRequest) error {
+	if len(r.WorkspaceIDs) > measuresMax {
+		return refuse("bad_request", "at most 500 workspaces")
+	}
+	for _, workspace := range r.WorkspaceIDs {
+		if !uuidPattern.MatchString(workspace) {
+			return refuse("bad_request", "a workspace_id is not a UUID")
+		}
+	}
+	return nil
+}
+
 func checkHostname(name string) error {
 	if !hostnamePattern.MatchString(name) {
 		return refuse("bad_request", "hostname is not a name of one label")
@@ -168,15 +182,6 @@ func checkHostname(name string) error {
 func checkCheckpointID(id string) error {
 	if !uuidPattern.MatchString(id) {
 		return refuse("bad_request", "checkpoint_id is not a UUID")
-	}
-	return nil
-}
-
-func firstError(errs ...error) error {
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
 	}
 	return nil
 }

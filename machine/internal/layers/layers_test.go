@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -118,6 +119,38 @@ func TestChangedBytesAreRefusedBeforeAndAfterTheFirstMount(t *testing.T) {
 	}
 	if text, err := os.ReadFile(filepath.Join(point, "etc/name")); string(text) != "one" || err != nil {
 		t.Errorf("content %q, %v", text, err)
+	}
+}
+
+// Another installation links the same image as it begins, and removes its link as it ends: the bytes stay, the file's times do not.
+func TestALayerThatIsLinkedWhileItIsReadIsReadAgain(t *testing.T) {
+	dir := t.TempDir()
+	digest := makeLayer(t, dir, "one")
+	store := openTestStore(t, dir)
+	links := 0
+	store.secondLook = func(image string) {
+		if links++; links <= looksMax-2 {
+			must(t, os.Link(image, filepath.Join(dir, fmt.Sprint("link", links))))
+		}
+	}
+	point, err := store.Mount(digest)
+	must(t, err)
+	if text, err := os.ReadFile(filepath.Join(point, "etc/name")); string(text) != "one" || err != nil {
+		t.Errorf("content %q, %v", text, err)
+	}
+}
+
+func TestALayerThatNeverStandsStillIsRefused(t *testing.T) {
+	dir := t.TempDir()
+	digest := makeLayer(t, dir, "one")
+	store := openTestStore(t, dir)
+	links := 0
+	store.secondLook = func(image string) {
+		links++
+		must(t, os.Link(image, filepath.Join(dir, fmt.Sprint("link", links))))
+	}
+	if _, err := store.Mount(digest); !errors.Is(err, ErrCorrupt) || links != looksMax {
+		t.Errorf("%v after %d looks", err, links)
 	}
 }
 

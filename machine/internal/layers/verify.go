@@ -56,15 +56,22 @@ func (s *Store) verify(image, digest string) (fresh bool, err error) {
 	if sum != digest {
 		return false, fmt.Errorf("layer %s has digest %s: %w", digest, sum, ErrCorrupt)
 	}
-	after, err := identify(image)
-	if err != nil {
-		return false, err
+	if err := s.unchanged(image, before); err != nil {
+		return false, fmt.Errorf("layer %s was read: %w", digest, err)
 	}
-	if after != before {
-		return false, fmt.Errorf("layer %s changed while it was read: %w", digest, ErrCorrupt)
-	}
-	known[digest] = after
+	known[digest] = before
 	return true, s.writeVerified(known)
+}
+
+func (s *Store) unchanged(image string, before identity) error {
+	if s.secondLook != nil {
+		s.secondLook(image)
+	}
+	after, err := identify(image)
+	if err == nil && after != before {
+		return errTouched
+	}
+	return err
 }
 
 func hashFile(path string) (string, error) {

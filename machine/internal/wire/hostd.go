@@ -17,6 +17,7 @@ package wire
 //	POST /workspaces/fence      Fenced            -> {}        from now on lower fences are refused; waits for what still runs
 //	POST /workspaces/delete     Fenced            -> {}        machine stopped, every file gone
 //	POST /disks/read            DiskReadRequest   -> DiskReader   disk.go; carries no fence
+//	POST /disks/measure         MeasureRequest    -> Measures  what each workspace's quota counts; carries no fence
 //	GET  /inventory             -> Inventory
 //	GET  /events?after=N        -> NDJSON of Event, kept open, a blank line every 15 s
 //	GET  /stats                 -> Stats
@@ -200,6 +201,21 @@ type MachineStats struct {
 	DiskBytes   int64  `json:"disk_bytes"`
 	RxBytes     int64  `json:"rx_bytes"`
 	TxBytes     int64  `json:"tx_bytes"`
+}
+
+// MeasureRequest names at most 500 workspaces.
+type MeasureRequest struct {
+	WorkspaceIDs []string `json:"workspace_ids"`
+}
+
+// Measures has no disk of a workspace that has no files here.
+type Measures struct {
+	Disks []DiskMeasure `json:"disks"`
+}
+
+type DiskMeasure struct {
+	WorkspaceID string `json:"workspace_id"`
+	DiskBytes   int64  `json:"disk_bytes"` // as in MachineStats
 }
 
 // Leftovers is what the kernel or the disk holds under the instance's name and no slot of hostd's owns. What is there at two looks

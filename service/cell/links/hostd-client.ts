@@ -1,6 +1,15 @@
 import { Agent, request, type IncomingMessage } from 'node:http'
 import { HostFailure, type Fence, type HostEvent, type MachineHost } from './hostd.ts'
-import { parseCheckpoint, parseDiskReader, parseEvent, parseInventory, parseMachine, parseRefusal, parseStats } from './hostd-shapes.ts'
+import {
+  parseCheckpoint,
+  parseDiskReader,
+  parseEvent,
+  parseInventory,
+  parseMachine,
+  parseMeasures,
+  parseRefusal,
+  parseStats,
+} from './hostd-shapes.ts'
 
 /** How long each verb may take before the link gives up on it. The verb itself goes on in hostd, and a repeat joins it. */
 const DEADLINE_MS = {
@@ -40,6 +49,7 @@ export function connectHostd(socket_path: string): MachineHost {
     },
     inventory: async () => parseInventory(await call(agent, socket_path, 'GET', '/inventory', undefined, DEADLINE_MS.quick)),
     stats: async () => parseStats(await call(agent, socket_path, 'GET', '/stats', undefined, DEADLINE_MS.quick)),
+    measureDisks: async (workspace_ids) => parseMeasures(await post('/disks/measure', { workspace_ids }, DEADLINE_MS.quick)),
     events: (after, signal) => followEvents(socket_path, after, signal),
     close: async () => agent.destroy(),
   }

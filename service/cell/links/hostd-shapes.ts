@@ -105,6 +105,8 @@ const StatsShape = Type.Object({
   ),
 })
 
+const MeasuresShape = Type.Object({ disks: ListOf(Type.Object({ workspace_id: Name, disk_bytes: Count })) })
+
 const ErrorShape = Type.Object({
   code: Type.String({ maxLength: 100 }), // a code that is new to us counts as `internal`
   message: Type.String(),
@@ -116,6 +118,7 @@ const machine = Compile(MachineShape)
 const checkpoint = Compile(CheckpointShape)
 const inventory = Compile(InventoryShape)
 const stats = Compile(StatsShape)
+const measures = Compile(MeasuresShape)
 const disk_reader = Compile(DiskReaderShape)
 const event = Compile(EventShape)
 const refusal = Compile(ErrorShape)
@@ -138,6 +141,12 @@ export function parseInventory(value: unknown): Inventory {
 export function parseStats(value: unknown): MachineStats[] {
   if (!stats.Check(value)) throw misshapen('a list of counters')
   return (value.machines ?? []) as MachineStats[]
+}
+
+export function parseMeasures(value: unknown): Map<string, number> {
+  if (!measures.Check(value)) throw misshapen('a list of measured disks')
+  const disks = (value.disks ?? []) as { workspace_id: string; disk_bytes: number }[]
+  return new Map(disks.map(({ workspace_id, disk_bytes }) => [workspace_id, disk_bytes]))
 }
 
 export function parseDiskReader(value: unknown): DiskReader {

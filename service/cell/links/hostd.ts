@@ -149,6 +149,9 @@ export interface MachineStats {
   tx_bytes: number
 }
 
+/** Workspaces of one question about disks. */
+export const MEASURES_MAX = 500
+
 export interface HostEvent {
   seq: number
   boot_id: string
@@ -225,6 +228,11 @@ export interface MachineHost {
   inventory(): Promise<Inventory>
   /** What each machine has used since it began. */
   stats(): Promise<MachineStats[]>
+  /**
+   * What the quota of each workspace counts, as in MachineStats; of machines and of what sleeps. One without files here is left out.
+   * @param workspace_ids at most MEASURES_MAX.
+   */
+  measureDisks(workspace_ids: string[]): Promise<Map<string, number>>
   /** Events after `after`, until the signal fires; ends or rejects when contact is lost. */
   events(after: number, signal: AbortSignal): AsyncIterable<HostEvent>
   close(): Promise<void>

@@ -50,10 +50,6 @@ func Internal(message string) *Error {
 	return refuse(http.StatusInternalServerError, "internal_error", "", message)
 }
 
-func Unavailable(reason, message string) *Error {
-	return refuse(http.StatusServiceUnavailable, "service_unavailable", reason, message)
-}
-
 func Timeout(message string) *Error {
 	return refuse(http.StatusGatewayTimeout, "timeout", "", message)
 }

@@ -16,6 +16,8 @@ import type { FakeGuest } from './guest.ts'
 import { Turns, type Done, type Hook, type Verb, type When } from './turns.ts'
 import { checkpoint, clone, noReader, restore, running, setState, silence, start, stop, type World } from './world.ts'
 
+const DISK_BYTES = 2 ** 20
+
 export interface FakeOptions {
   capacity?: { cpu_millis: number; memory_mib: number; disk_gib: number }
   engine?: string
@@ -91,7 +93,7 @@ function listening(
   world: World,
   turns: Turns,
   options: FakeOptions,
-): Pick<MachineHost, 'inventory' | 'stats' | 'readDisk' | 'events' | 'close'> {
+): Pick<MachineHost, 'inventory' | 'stats' | 'measureDisks' | 'readDisk' | 'events' | 'close'> {
   return {
     async readDisk({ workspace_id }) {
       if (!turns.reachable) throw silence()
@@ -104,6 +106,10 @@ function listening(
     async stats() {
       if (!turns.reachable) throw silence()
       return [...world.machines.values()].map(stats)
+    },
+    async measureDisks(workspace_ids) {
+      if (!turns.reachable) throw silence()
+      return measureDisks(world, workspace_ids)
     },
     events: (after, signal) => follow(world, after, signal, () => turns.reachable),
     close: async () => undefined,
@@ -178,6 +184,12 @@ function inventory(world: World, options: FakeOptions): Inventory {
   }
 }
 
+/** Every disk is of one size. */
+function measureDisks(world: World, workspace_ids: string[]): Map<string, number> {
+  const isHere = (id: string) => (world.disks.get(id)?.size ?? 0) + (world.checkpoints.get(id)?.size ?? 0) > 0
+  return new Map(workspace_ids.filter(isHere).map((id) => [id, DISK_BYTES]))
+}
+
 /** A fake guest uses a whole processor while it works, and sends a byte for each millisecond of it. */
 function stats({ machine, guest }: { machine: Machine; guest: FakeGuest }): MachineStats {
   const { workspace_id, epoch, fence, resources } = machine
@@ -188,7 +200,7 @@ function stats({ machine, guest }: { machine: Machine; guest: FakeGuest }): Mach
     fence,
     cpu_usec: ran_ms * 1000,
     memory_bytes: resources.memory_mib * 2 ** 20,
-    disk_bytes: 2 ** 20,
+    disk_bytes: DISK_BYTES,
     rx_bytes: 0,
     tx_bytes: ran_ms,
   }

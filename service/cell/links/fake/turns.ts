@@ -1,7 +1,7 @@
 import type { Fence, MachineHost } from '../hostd.ts'
 import { raiseFence, refuseLower, silence, type World } from './world.ts'
 
-export type Verb = Exclude<keyof MachineHost, 'inventory' | 'stats' | 'readDisk' | 'events' | 'close'>
+export type Verb = Exclude<keyof MachineHost, 'inventory' | 'stats' | 'measureDisks' | 'readDisk' | 'events' | 'close'>
 export type When = 'before' | 'after'
 export type Hook = (request: Fence) => Promise<void> | void
 
