@@ -19,10 +19,16 @@ export const RECOVERIES = [
 ] as const
 export type Recovery = (typeof RECOVERIES)[number]
 
+/** Moves of machines between resident and parked, by which they are counted. */
+export const PARKING_MOVES = ['freeze', 'thaw', 'hibernate', 'wake'] as const
+export type ParkingMove = (typeof PARKING_MOVES)[number]
+
 export interface CellMetrics {
   registry: Registry
   recovered(what: Recovery): void
   died(reason: string): void
+  /** A move is done: the machine is where it was to go. */
+  moved(move: ParkingMove): void
 }
 
 export interface MetricsOptions {
@@ -78,11 +84,21 @@ export function openCellMetrics(options: MetricsOptions): CellMetrics {
     labelNames: ['reason'],
     registers: [registry],
   })
+  const moves = new Counter({
+    name: 'berth_parking_moves_total',
+    help: 'Machines that were frozen, thawed, hibernated and woken',
+    labelNames: ['move'],
+    registers: [registry],
+  })
+  // An alarm sees a series rise, not begin.
   for (const what of RECOVERIES) recoveries.inc({ what }, 0)
+  for (const reason of DEATH_REASONS) deaths.inc({ reason }, 0)
+  for (const move of PARKING_MOVES) moves.inc({ move }, 0)
   return {
     registry,
     recovered: (what) => recoveries.inc({ what }),
     died: (reason) => deaths.inc({ reason: DEATH_REASONS.has(reason) ? reason : 'other' }),
+    moved: (move) => moves.inc({ move }),
   }
 }
 

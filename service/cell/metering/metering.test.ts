@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import pino from 'pino'
 import { createWorld, type World } from '../../../tests/engine/world.ts'
 import { LIMITS } from '../../../contract/limits.ts'
-import type { MachineStats } from '../links/hostd.ts'
+import { HostFailure, type MachineStats } from '../links/hostd.ts'
 import { collect, sample } from './sampler.ts'
 import { addSamples } from './store.ts'
 
@@ -74,7 +74,7 @@ test('machines are sampled through suspends and resumes and restarts of the host
   assert.ok(then > first && then <= first + (await measured()), `${first}, ${then}`)
 })
 
-test('a hibernated machine is metered as running: its time and the memory that was saved, and nothing else', async () => {
+test('a hibernated machine is metered as running: its time, its disk and the memory that was saved, and nothing else', async () => {
   await using world = await createWorld()
   const process = await world.startProcess()
   const { workspace_id, operation_id } = await world.open()
@@ -91,7 +91,25 @@ test('a hibernated machine is metered as running: its time and the memory that w
   await sample(context)
   const [hour] = await rows(world)
   assert.ok(hour && hour.sampled_ms >= 10_000 && hour.sampled_ms < 12_000, JSON.stringify(hour))
-  assert.deepEqual([hour.cpu_usec, hour.memory_byte_ms], [0, hour.sampled_ms * 1024]) // the fake's checkpoints are of 1,024 bytes
+  assert.deepEqual(
+    [hour.cpu_usec, hour.memory_byte_ms, hour.disk_byte_ms],
+    [0, hour.sampled_ms * 1024, hour.sampled_ms * 2 ** 20], // the fake's checkpoints are of 1,024 bytes, and its disks of a MiB
+  )
+})
+
+test('a machine that was saved and is not stopped yet counts once', async () => {
+  await using world = await createWorld()
+  const process = await world.startProcess()
+  const { workspace_id, operation_id } = await world.open()
+  assert.equal((await world.ended(operation_id)).state, 'succeeded')
+  using _ = world.host.intercept('stop', 'before', () => {
+    throw new HostFailure('internal', 'It is not stopped', { retryable: false })
+  })
+  await process.parking.hibernate(await world.until(async () => process.table.fresh(workspace_id)))
+  const { cell_id, residency } = await world.workspace(workspace_id)
+  assert.deepEqual([residency, (await world.host.stats()).length], ['hibernated', 1])
+  await sample({ cell_id: cell_id ?? '', db: world.db, clock: world.clock, host: world.host, log: pino({ level: 'silent' }) })
+  assert.equal((await rows(world)).length, 1)
 })
 
 test('samples go after 400 days and the counters of machines that are gone after 7, nothing earlier', async () => {

@@ -2,8 +2,8 @@ import type { Logger } from 'pino'
 import { LIMITS } from '../../../contract/limits.ts'
 import type { Db } from '../../db/database.ts'
 import type { Clock } from '../../lib/clock.ts'
-import type { MachineHost } from '../links/hostd.ts'
-import { addSamples, dropOldSamples, readSleepers } from './store.ts'
+import { MEASURES_MAX, type MachineHost, type MachineStats } from '../links/hostd.ts'
+import { addSamples, dropOldSamples, readSleepers, type Sleeping } from './store.ts'
 
 export interface MeteringContext {
   cell_id: string
@@ -42,10 +42,26 @@ export function startMetering(context: MeteringContext, signal: AbortSignal): vo
 }
 
 export async function sample({ cell_id, db, clock, host }: MeteringContext): Promise<void> {
-  const [awake, asleep] = await Promise.all([host.stats(), readSleepers(db, cell_id)])
-  const read = [...awake, ...asleep]
+  const [awake, asleep] = await Promise.all([host.stats(), readSleepers(db, cell_id).then((sleepers) => withDisks(host, sleepers))])
+  const machines = new Set(awake.map(({ workspace_id }) => workspace_id))
+  // One that was just saved has its machine for a moment longer, and counts once.
+  const read = [...awake, ...asleep.filter(({ workspace_id }) => !machines.has(workspace_id))]
   for (let at = 0; at < read.length; at += MACHINES_A_STATEMENT)
     await addSamples(db, read.slice(at, at + MACHINES_A_STATEMENT), clock.now(), 2 * SAMPLE_MS)
+}
+
+/** One whose disk is gone was deleted meanwhile. */
+async function withDisks(host: Pick<MachineHost, 'measureDisks'>, sleepers: Sleeping[]): Promise<MachineStats[]> {
+  const measured: MachineStats[] = []
+  for (let at = 0; at < sleepers.length; at += MEASURES_MAX) {
+    const part = sleepers.slice(at, at + MEASURES_MAX)
+    const disks = await host.measureDisks(part.map(({ workspace_id }) => workspace_id))
+    for (const one of part) {
+      const disk_bytes = disks.get(one.workspace_id)
+      if (disk_bytes !== undefined) measured.push({ ...one, disk_bytes })
+    }
+  }
+  return measured
 }
 
 export async function collect({ db, clock, log }: MeteringContext): Promise<void> {

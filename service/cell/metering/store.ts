@@ -47,11 +47,14 @@ export async function addSamples(db: Db, read: MachineStats[], now: Date, elapse
   return rows.length
 }
 
+export type Sleeping = Omit<MachineStats, 'disk_bytes'>
+
 /**
  * Machines that are hibernated, as if they had counters: their workspaces run, and are metered as such with the memory that was saved
- * (Cell, "Parking"). The fence of the move names the time in which it sleeps, as a machine's names its own.
+ * (Cell, "Parking"). The fence of the move names the time in which it sleeps, as a machine's names its own. Their disks are the
+ * host's to measure: snapshots of one that sleeps come and go.
  */
-export async function readSleepers(db: Db, cell_id: string): Promise<MachineStats[]> {
+export async function readSleepers(db: Db, cell_id: string): Promise<Sleeping[]> {
   const rows = await db
     .selectFrom('workspaces as w')
     .innerJoin('checkpoints as c', 'c.id', 'w.checkpoint_id')
@@ -60,7 +63,7 @@ export async function readSleepers(db: Db, cell_id: string): Promise<MachineStat
     .where('w.observed_state', '=', 'running')
     .where('w.residency', '=', 'hibernated')
     .execute()
-  return rows.map((row) => ({ ...row, cpu_usec: 0, disk_bytes: 0, rx_bytes: 0, tx_bytes: 0 }))
+  return rows.map((row) => ({ ...row, cpu_usec: 0, rx_bytes: 0, tx_bytes: 0 }))
 }
 
 /** Samples and counters whose time is over, a batch of each. */
