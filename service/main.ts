@@ -1,4 +1,5 @@
 // The composition root: `main.ts api|cell|bootstrap --config FILE`. The supervisor starts it; it is not meant for people.
+import { flushCompileCache } from 'node:module'
 import { parseArgs } from 'node:util'
 import { readApiConfig, readCellConfig, readSetupConfig } from './config.ts'
 import { armFailpoints, listFailpoints } from './lib/failpoints.ts'
@@ -54,6 +55,7 @@ async function serve(start: () => Promise<Service>): Promise<void> {
     for (const signal of ['SIGTERM', 'SIGINT'] as const) process.once(signal, () => resolve())
   })
   const service = await start()
+  flushCompileCache() // by itself Node keeps what it compiled when it ends, and whoever is killed would begin anew
   await told
   // Whatever does not end by then holds connections that nobody reads; what they carry is resumable.
   setTimeout(() => process.exit(0), CLOSE_MS).unref()

@@ -59,7 +59,7 @@ export async function startCell(config: CellConfig, parts: CellParts = {}): Prom
   let gateway: Gateway | null = null
   const isReady = (): boolean => gateway !== null && engine.isReady()
   const metrics = openCellMetrics({ cell_id, db, clock, host, table, isReady })
-  const parking = createParking({ cell_id, db, clock, ids, host, table, log })
+  const parking = createParking({ cell_id, db, clock, ids, host, table, log, metrics })
   const cell = { cell_id, db, clock, ids, host, table, parking, log }
   const engine = startEngine({
     cell: { ...cell, metrics },

@@ -6,6 +6,8 @@ import { POSTGRES_DATABASE, POSTGRES_SUPERUSER } from './postgres.mjs'
 const GIB = 2 ** 30
 /** Switches failpoints on, for a test that sets them later. */
 const NO_FAILPOINTS = 'none'
+/** Of a half of the space for young objects. By itself it grows to 16 MiB, which a service that copies bytes fills for nothing. */
+const YOUNG_MIB = 4
 const PATH = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin'
 
 /** Every path of an installation. */
@@ -21,6 +23,9 @@ export function layoutOf(settings) {
     layers: join(data_dir, 'layers'),
     pool_image: join(data_dir, 'pool.img'),
     logs: join(data_dir, 'logs'),
+    compiled: join(data_dir, 'compiled'),
+    /** What Node makes of the sources, of one version, for one process alone: it runs what it finds there. */
+    compiledOf: (name, version) => join(data_dir, 'compiled', `${name}-${version}`),
     app: join(run_dir, 'app'),
     pool_mount: join(run_dir, 'pool'),
     hostd_socket: join(run_dir, 'hostd', 'socket'),
@@ -125,6 +130,7 @@ export function supervisorConfig(settings, { accounts, binaries, clone, node, po
   const service = (command) => [
     underApp(node),
     '--disable-warning=ExperimentalWarning',
+    `--max-semi-space-size=${YOUNG_MIB}`,
     main,
     command,
     '--config',
@@ -145,7 +151,8 @@ export function supervisorConfig(settings, { accounts, binaries, clone, node, po
   const ops = (name) => ({ tcp: addressText(settings[`${name}_ops_listen`]), path: '/readyz' })
   const serving = (name) => {
     const made = child(name, { stage: 3, argv: [...service(name), ...underTest], ...accounts[name], ready: ops(name) })
-    return { ...made, env: [...made.env, ...(failpoints[name] ? [`BERTH_FAILPOINT=${failpoints[name]}`] : [])] }
+    const compiled = `NODE_COMPILE_CACHE=${layout.compiledOf(name, made.version)}`
+    return { ...made, env: [...made.env, compiled, ...(failpoints[name] ? [`BERTH_FAILPOINT=${failpoints[name]}`] : [])] }
   }
   const underTest = settings.failpoints === '' ? [] : ['--enable-failpoints']
   const postgres = () =>

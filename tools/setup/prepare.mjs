@@ -1,6 +1,6 @@
 // Makes one installation ready to be started, while the supervisor holds its lock, and prints the supervisor's configuration:
 // `prepare.mjs RESULTS FLAGS…`, where RESULTS is the JSON of what `install` returned.
-import { chmod, chown, mkdir, readFile, readdir, realpath, rename, stat, writeFile } from 'node:fs/promises'
+import { chmod, chown, mkdir, readFile, readdir, realpath, rename, rm, stat, writeFile } from 'node:fs/promises'
 import { availableParallelism, totalmem } from 'node:os'
 import { dirname, join } from 'node:path'
 import { ensureAccounts } from './accounts.mjs'
@@ -26,6 +26,7 @@ async function prepare(installed, argv) {
   const written = await writeConfigs(settings, layout, accounts, installed)
   const sources = await sourcesVersion()
   const versions = { ...written, api: `${written.api}${sources}`, cell: `${written.cell}${sources}` }
+  for (const name of ['api', 'cell']) await makeCompiled(layout, name, versions[name], accounts[name])
   return config.supervisorConfig(settings, { ...installed, accounts, clone: CLONE, versions })
 }
 
@@ -38,9 +39,20 @@ async function makeDirectories(settings, layout, accounts) {
   await directory(layout.api_keys, 0o700, accounts.api)
   await directory(layout.layers, 0o755, root)
   await directory(layout.logs, 0o700, root)
+  await directory(layout.compiled, 0o711, root)
   await directory(layout.config, 0o755, root)
   await directory(layout.hostd_socket_dir, 0o755, root)
   await directory(layout.postgres_socket, 0o755, accounts.postgres)
+}
+
+/** That of earlier versions goes: nobody reads it any more. */
+async function makeCompiled(layout, name, version, owner) {
+  const path = layout.compiledOf(name, version)
+  await directory(path, 0o700, owner)
+  for (const entry of await readdir(layout.compiled)) {
+    const found = join(layout.compiled, entry)
+    if (entry.startsWith(`${name}-`) && found !== path) await rm(found, { recursive: true, force: true })
+  }
 }
 
 async function directory(path, mode, { uid, gid }) {

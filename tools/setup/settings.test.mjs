@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
 import { failpointsOf } from './config.mjs'
 import { loadSettings, parseFlags } from './load.mjs'
-import { SettingsError, withoutSecrets } from './settings.mjs'
+import { SETTINGS, SettingsError, withoutSecrets } from './settings.mjs'
 
 const data_dir = mkdtempSync('/tmp/berth-settings-test-')
 after(() => rmSync(data_dir, { recursive: true }))
@@ -78,4 +78,16 @@ test('failpoints are told to the process that has them', () => {
     api: 'open.O4:throw@/tmp/x',
     cell: 'open.O4:throw@/tmp/x',
   })
+})
+
+test('the page for operators names settings that exist, with their defaults', () => {
+  const page = readFileSync(join(import.meta.dirname, '../../docs/operating/settings.md'), 'utf8')
+  const rows = [...page.matchAll(/^\| (`.*?`) \| (.*?) \|/gm)]
+  assert.ok(rows.length >= 12)
+  for (const [, names, printed] of rows)
+    for (const [, name] of names.matchAll(/`(.*?)`/g)) {
+      const { fallback } = SETTINGS[name] ?? assert.fail(name)
+      // Others are said in words: what follows from the computer, what is two texts, and 0.
+      if (['number', 'string'].includes(typeof fallback) && fallback) assert.equal(printed.replaceAll('`', ''), String(fallback), name)
+    }
 })

@@ -12,44 +12,49 @@ export type ThawByHost = (machine: LiveMachine) => Promise<void>
 /**
  * The fence is drawn before the workspace is read again: an operation that is asked for later has a higher one, so that the host
  * refuses a freeze that comes too late. Calls that come meanwhile wait for the end of the move, and thaw it.
+ * @returns whether it stands still, or may.
  */
 export async function freeze(
   { db, ids, host, table, log }: ParkingContext,
   workspace_id: string,
   machine: LiveMachine,
   mayPark: MayPark,
-): Promise<void> {
+): Promise<boolean> {
   const fence = await drawFence(db)
-  if (!mayPark(await table.fresh(workspace_id), machine)) return
+  if (!mayPark(await table.fresh(workspace_id), machine)) return false
   try {
     await host.freeze(speech(ids, workspace_id, 'freeze', machine.epoch, fence))
   } catch (error) {
     if (!(error instanceof HostFailure)) throw error
     log.debug({ workspace_id, err: error }, 'not frozen')
-    if (error.code !== 'unreachable') return
+    if (error.code !== 'unreachable') return false
     // It may be done, or be done yet: whoever comes thaws it first.
   }
   table.markMachine(workspace_id, machine.fence, 'frozen')
+  return true
 }
 
-/** Nothing waits for the host or the database on this path: the caller's own call does. */
-export async function thaw({ table, log }: ParkingContext, workspace_id: string, by_host: ThawByHost): Promise<void> {
+/** Nothing waits for the host or the database where it succeeds: the caller's own call does. @returns whether it stood still. */
+export async function thaw({ table, log }: ParkingContext, workspace_id: string, by_host: ThawByHost): Promise<boolean> {
   const machine = table.get(workspace_id)?.machine
-  if (machine?.state !== 'frozen') return
+  if (machine?.state !== 'frozen') return false
   try {
     await thawMachine(machine, by_host)
   } catch (cause) {
     if (!(cause instanceof HostFailure)) throw cause
     log.warn({ workspace_id, err: cause }, 'a frozen machine could not be thawed')
+    // Whoever asks again sees it where another process has parked it meanwhile.
+    await table.fresh(workspace_id).catch(() => undefined)
     throw wakeFailed(cause)
   }
   table.markMachine(workspace_id, machine.fence, 'running')
+  return true
 }
 
 async function thawMachine(machine: LiveMachine, by_host: ThawByHost): Promise<void> {
   if (machine.freezer_file === null) return by_host(machine)
   try {
-    await thawByFile(machine.freezer_file)
+    thawByFile(machine.freezer_file)
   } catch {
     await by_host(machine) // it says why
   }

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { createWorld, type Process, type World } from '../../../tests/engine/world.ts'
 import { assertNothingIsLeft } from '../../../tests/engine/invariants.ts'
+import { Failure } from '../../lib/fail.ts'
 import { armFailpoint, FAILPOINTS, FailpointError, type FailpointName } from '../../lib/failpoints.ts'
 import type { WorkspaceEntry } from './table.ts'
 
@@ -53,10 +54,17 @@ for (const point of POINTS) {
         return go_on.promise // what a killed process was about to do never happens
       })
       const entry = await entryOf(first, id)
-      const moved = (wakes ? first.parking.wake(entry) : first.parking.hibernate(entry)).catch(() => undefined) // what the point throws
+      const move = wakes ? first.parking.wake(entry) : first.parking.hibernate(entry)
+      const moved = move.then(
+        () => undefined,
+        (error: unknown) => (error instanceof Failure ? error.reason : error),
+      )
       await hit.promise
       let process = first
-      if (mode === 'throw') await moved
+      if (mode === 'throw') {
+        const refused = await moved
+        if (wakes) assert.equal(refused, 'wake_failed')
+      }
       if (mode === 'kill -9') await first.kill()
       if (mode !== 'throw') process = await successor(world, first, mode)
       // What happens to it from here on must not be undone by whoever comes late.

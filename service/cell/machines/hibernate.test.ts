@@ -63,6 +63,40 @@ test('a frozen machine is hibernated like one that runs', async () => {
   assert.deepEqual(content(world, id), [CANARY, 'on disk'])
 })
 
+for (const when of ['before', 'after'] as const) {
+  test(`one whose stop fails ${when} it is done sleeps all the same, and the next call wakes it`, async () => {
+    await using world = await createWorld()
+    const process = await world.startProcess()
+    const { id, entry, hibernate } = await running(world, process)
+    using _ = world.host.intercept('stop', when, ({ step }) => {
+      if (step === 'stop') throw new HostFailure('internal', 'hostd failed', { retryable: false })
+    })
+    await process.parking.freeze(entry())
+    await hibernate()
+    assert.deepEqual([(await world.workspace(id)).residency, entry().residency, entry().machine], ['hibernated', 'hibernated', null])
+    await process.parking.wake(entry())
+    assert.deepEqual([process.parking.ready(entry())?.state, content(world, id)], ['running', [CANARY, 'on disk']])
+    await process.engine.watch()?.sweep()
+    await assertNothingIsLeft(world)
+  })
+}
+
+test('a frozen machine that another process has hibernated is restored by the second call', async () => {
+  await using world = await createWorld()
+  const first = await world.startProcess()
+  const { id, entry } = await running(world, first)
+  await first.parking.freeze(entry())
+  const second = await world.startProcess({ wait: false })
+  await second.table.load(id)
+  for (const machine of await machinesOf(world)) second.table.putMachine(machine)
+  const seen = second.table.get(id)
+  assert.ok(seen?.machine)
+  await second.parking.hibernate(seen)
+  await assert.rejects(first.parking.wake(entry()), refusal('service_unavailable', 'wake_failed'))
+  await first.parking.wake(entry())
+  assert.deepEqual([first.parking.ready(entry())?.state, content(world, id)], ['running', [CANARY, 'on disk']])
+})
+
 test('a call that comes before the commit keeps its machine, and nothing is left of the attempt', async () => {
   await using world = await createWorld()
   const process = await world.startProcess()

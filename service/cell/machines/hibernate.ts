@@ -28,12 +28,23 @@ export async function hibernate(context: ParkingContext, workspace_id: string, m
     if (failed !== undefined) throw new Error('The machine could not be saved', { cause: failed.by })
     return false
   }
-  await failpoint('hibernate.H3')
-  await persist(() => context.host.stop({ ...speak('stop'), machine_epoch: move.epoch }))
+  // Nobody is sent to it from here on, whatever becomes of the rest: the next wake or the next comparison stops it, too.
   table.parkMachine(workspace_id, machine.fence)
   await table.fresh(workspace_id)
-  await dropLeft(context, speak, left)
+  await failpoint('hibernate.H3')
+  if (await stopSaved(context, speak('stop'))) await dropLeft(context, speak, left)
   return true
+}
+
+async function stopSaved({ host, log }: ParkingContext, fence: Fence): Promise<boolean> {
+  try {
+    await persist(() => host.stop({ ...fence, machine_epoch: fence.epoch }))
+    return true
+  } catch (error) {
+    if (!(error instanceof HostFailure)) throw error
+    log.warn({ workspace_id: fence.workspace_id, err: error }, 'a hibernated machine is not stopped yet')
+    return false
+  }
 }
 
 /** The capture and its commit. An answer that was lost is asked for again: it decides whether the guest may run on. */

@@ -85,7 +85,7 @@ export async function isHibernatedBy(db: Db, { workspace_id, fence }: Move): Pro
 }
 
 /** Whether this computer has room for what the workspace was granted. What is hibernated counts for nothing. */
-export async function hasRoom(db: Db, { cell_id, workspace_id }: Move): Promise<boolean> {
+export async function hasRoom(db: Db, { cell_id, workspace_id }: Pick<Move, 'cell_id' | 'workspace_id'>): Promise<boolean> {
   const [used, host, row] = await Promise.all([
     usedCapacity(db, cell_id),
     db.selectFrom('cells').select(['capacity_cpu_millis', 'capacity_memory_mib']).where('id', '=', cell_id).executeTakeFirst(),

@@ -275,7 +275,14 @@ test('a freeze that came late is found by the probe, and the clock thaws what is
   await world.host.freeze({ workspace_id: id, operation_id: world.ids.next(), step: 'late', epoch: 1, fence })
   const { cell_id } = await world.workspace(id)
   const silent = new Map()
-  const probing = { ...context, cell_id: cell_id ?? '', ids: world.ids, host: world.host, ask_alive: async () => false }
+  const probing = {
+    ...context,
+    cell_id: cell_id ?? '',
+    ids: world.ids,
+    host: world.host,
+    ask_alive: async () => false,
+    spare_share: () => 0,
+  }
   for (let turn = 0; turn < 4; turn += 1) await probe(probing, silent)
   assert.equal(state(), 'frozen')
   await pass(0)

@@ -6,6 +6,7 @@ import type { Ids } from '../../lib/ids.ts'
 import type { MachineHost } from '../links/hostd.ts'
 import { freeze, thaw, thawByHost, type ThawByHost } from './freeze.ts'
 import { hibernate } from './hibernate.ts'
+import type { CellMetrics, ParkingMove } from '../metrics.ts'
 import type { LiveTable } from './live-table.ts'
 import { wakeFailed } from './parking-refusals.ts'
 import type { LiveMachine, ResidencyState, WorkspaceEntry } from './table.ts'
@@ -19,6 +20,8 @@ export interface ParkingContext {
   host: MachineHost
   table: LiveTable
   log: Logger
+  /** Counts what is done; a test does without. */
+  metrics?: Pick<CellMetrics, 'moved'>
 }
 
 /** What the gateway needs of parking. */
@@ -82,22 +85,32 @@ export function createParking(context: ParkingContext): Parking {
     return new Date(hinted_at.getTime() + LIMITS.wake_hint_seconds * 1000)
   }
   /** Joins the move that is under way, whichever it is: who wants another one looks again afterwards. */
-  const move = (workspace_id: string, kind: Moving['kind'], work: () => Promise<void>): Promise<void> => {
+  const move = (workspace_id: string, kind: Moving['kind'], work: () => Promise<unknown>): Promise<void> => {
     const known = moves.get(workspace_id)
     if (known !== undefined) return known.done
     const { promise: entered, resolve: enter } = Promise.withResolvers<void>()
-    const done = entered.then(work).finally(() => moves.delete(workspace_id))
+    const done = entered
+      .then(work)
+      .then(() => undefined)
+      .finally(() => moves.delete(workspace_id))
     moves.set(workspace_id, { kind, done })
     enter()
     return done
   }
+  /** @param work says whether it moved anything. */
+  const counted = async (kind: ParkingMove, work: Promise<boolean>): Promise<boolean> => {
+    const moved = await work
+    if (moved) context.metrics?.moved(kind)
+    return moved
+  }
+  const thawed = (workspace_id: string, by_host: ThawByHost) => counted('thaw', thaw(context, workspace_id, by_host))
   const still = async (workspace_id: string) => {
     await moves.get(workspace_id)?.done.catch(() => undefined) // whoever asked for the move is told
   }
   const wakeUp = (entry: WorkspaceEntry) =>
     entry.machine === null
-      ? wakeSleeper(context, entry.id, entry.ownership_epoch)
-      : thaw(context, entry.id, (machine) => thawByHost(context, entry.id, machine))
+      ? counted('wake', wakeSleeper(context, entry.id, entry.ownership_epoch))
+      : thawed(entry.id, (machine) => thawByHost(context, entry.id, machine))
   const wake = (entry: WorkspaceEntry): Promise<void> => {
     const known = moves.get(entry.id)
     if (known !== undefined) return known.kind === 'wake' ? known.done : still(entry.id)
@@ -127,7 +140,7 @@ export function createParking(context: ParkingContext): Parking {
   }
   const save = async (workspace_id: string, machine: LiveMachine) => {
     try {
-      if (await hibernate(context, workspace_id, machine, mayPark)) failures.delete(workspace_id)
+      if (await counted('hibernate', hibernate(context, workspace_id, machine, mayPark))) failures.delete(workspace_id)
     } catch (error) {
       note(workspace_id)
       throw error
@@ -148,7 +161,7 @@ export function createParking(context: ParkingContext): Parking {
       return was
     },
     async freeze({ id, machine }) {
-      if (machine?.state === 'running') await move(id, 'freeze', () => freeze(context, id, machine, mayPark))
+      if (machine?.state === 'running') await move(id, 'freeze', () => counted('freeze', freeze(context, id, machine, mayPark)))
     },
     async hibernate({ id, machine }) {
       const saving = [...moves.values()].filter(({ kind }) => kind === 'hibernate').length
@@ -157,7 +170,7 @@ export function createParking(context: ParkingContext): Parking {
     },
     async rouse(workspace_id, by_host) {
       await still(workspace_id)
-      await move(workspace_id, 'wake', () => thaw(context, workspace_id, by_host))
+      await move(workspace_id, 'wake', () => thawed(workspace_id, by_host))
     },
     moving: () => [...moves.keys()],
     still,

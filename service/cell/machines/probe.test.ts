@@ -22,6 +22,7 @@ async function running(
     table: process.table,
     log: pino({ level: 'silent' }),
     ask_alive: async (machine) => !mute.has(machine.agent_key),
+    spare_share: () => 0,
   }
   const silent = new Map()
   return {
@@ -47,6 +48,25 @@ test('a machine that answers nothing and stands still for three looks is ended, 
   await look(1)
   assert.equal((await world.workspace(id)).observed_state, 'failed')
   assert.deepEqual((await world.host.inventory()).machines, [])
+})
+
+test('one that answers nothing and works is ended when its agent could have run', async () => {
+  await using world = await createWorld()
+  const { context, mute, id, look } = await running(world)
+  const stats = context.host.stats.bind(context.host)
+  let cpu_usec = 0
+  context.host.stats = async () => {
+    world.clock.advance(2)
+    cpu_usec += 100_000
+    return (await stats()).map((one) => ({ ...one, cpu_usec }))
+  }
+  mute.add(await keyOf(world))
+  await look(5)
+  context.spare_share = () => 1
+  await look(1)
+  assert.equal((await world.workspace(id)).observed_state, 'running')
+  await look(1)
+  assert.equal((await world.workspace(id)).observed_state, 'failed')
 })
 
 test('an answer in between begins the count anew', async () => {

@@ -1,28 +1,17 @@
-import type { MachineStats } from '../links/hostd.ts'
 import type { AskAlive } from './ask-activity.ts'
 import type { ReconcileContext } from './reconcile.ts'
 import { drawFence, settle, stateOf } from './reconcile-store.ts'
+import { isHung, nextSilence, type Silence } from './silence-rules.ts'
+import type { SpareShare } from './spare-share.ts'
 import type { LiveMachine, WorkspaceEntry } from './table.ts'
 
 export interface ProbeContext extends ReconcileContext {
   ask_alive: AskAlive
+  spare_share: SpareShare
 }
 
 const LOOK_MS = 2000
-/** Together with the second that each question waits: what stands still is known within 7 s. */
-const SILENT_LOOKS = 3
-/** A guest that works is only slow to answer, a fork bomb for one: it gets this long. */
-const SILENT_LOOKS_BUSY = 30
-/** What a machine that stands still cannot use between two looks. */
-const STILL_CPU_USEC = 5000
 const QUESTIONS_MAX = 64
-
-interface Silence {
-  looks: number
-  /** Of them, those in which its processors stood still. */
-  still: number
-  cpu_usec: number | null
-}
 
 /** Notices machines whose agent hangs, or that were stopped from outside: nothing tells of those. */
 export function startProbe(context: ProbeContext, signal: AbortSignal): void {
@@ -50,11 +39,20 @@ export async function probe(context: ProbeContext, silent: Map<string, Silence>)
     const alive = await Promise.all(part.map(({ machine }) => context.ask_alive(machine)))
     mute.push(...part.filter((_, index) => alive[index] === false))
   }
+  const spare_share = context.spare_share()
   const names = new Set(mute.map(nameOf))
   for (const name of silent.keys()) if (!names.has(name)) silent.delete(name)
   if (mute.length === 0) return
   const counters = new Map((await context.host.stats()).map((one) => [nameOf({ id: one.workspace_id, machine: one }), one]))
-  for (const entry of mute) if (isHung(silent, entry, counters.get(nameOf(entry)))) await end(context, entry)
+  const looked_ms = context.clock.monotonic_ms()
+  for (const entry of mute) {
+    const [name, counted] = [nameOf(entry), counters.get(nameOf(entry))]
+    if (counted === undefined) continue // it ended, and that is told
+    const look = { cpu_usec: counted.cpu_usec, looked_ms, cpu_millis: entry.grants?.cpu_millis ?? null, spare_share }
+    const silence = nextSilence(silent.get(name), look)
+    silent.set(name, silence)
+    if (isHung(silence)) await end(context, entry)
+  }
 }
 
 type Answering = WorkspaceEntry & { machine: LiveMachine }
@@ -66,16 +64,6 @@ function shouldAnswer(entry: WorkspaceEntry): boolean {
 
 function nameOf({ id, machine }: { id: string; machine: { fence: number } }): string {
   return `${id}:${machine.fence}`
-}
-
-function isHung(silent: Map<string, Silence>, entry: Answering, counters: MachineStats | undefined): boolean {
-  if (counters === undefined) return false // it ended, and that is told
-  const last = silent.get(nameOf(entry)) ?? { looks: 0, still: 0, cpu_usec: null }
-  // What it used before the first look is not known.
-  const stands = last.cpu_usec === null || counters.cpu_usec - last.cpu_usec < STILL_CPU_USEC
-  const now = { looks: last.looks + 1, still: stands ? last.still + 1 : 0, cpu_usec: counters.cpu_usec }
-  silent.set(nameOf(entry), now)
-  return now.still >= SILENT_LOOKS || now.looks >= SILENT_LOOKS_BUSY
 }
 
 /**

@@ -2,22 +2,33 @@ import type { LiveMachine } from './table.ts'
 
 /** How often this process itself asked each machine's agent: that is not the guest's own use of processor and network. */
 export interface Questions {
-  of(machine: LiveMachine): number
+  of(machine: LiveMachine): Asked
   /** The same question, counted. */
   counted<T>(ask: (machine: LiveMachine) => Promise<T>): (machine: LiveMachine) => Promise<T>
+}
+
+export interface Asked {
+  begun: number
+  ended: number
 }
 
 const MACHINES_MAX = 20_000
 
 export function createQuestions(): Questions {
-  const asked = new Map<string, number>()
+  const asked = new Map<string, Asked>()
   return {
-    of: ({ agent_key }) => asked.get(agent_key) ?? 0,
-    counted: (ask) => (machine) => {
-      asked.set(machine.agent_key, (asked.get(machine.agent_key) ?? 0) + 1)
+    of: ({ agent_key }) => ({ ...(asked.get(agent_key) ?? { begun: 0, ended: 0 }) }),
+    counted: (ask) => async (machine) => {
+      const count = asked.get(machine.agent_key) ?? { begun: 0, ended: 0 }
+      asked.set(machine.agent_key, count)
       const [oldest] = asked.keys()
       if (asked.size > MACHINES_MAX && oldest !== undefined) asked.delete(oldest)
-      return ask(machine)
+      count.begun += 1
+      try {
+        return await ask(machine)
+      } finally {
+        count.ended += 1
+      }
     },
   }
 }

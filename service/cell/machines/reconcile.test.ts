@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { sql } from 'kysely'
 import { LIMITS } from '../../../contract/limits.ts'
-import { createWorld, type World } from '../../../tests/engine/world.ts'
+import { createWorld, type Process, type World } from '../../../tests/engine/world.ts'
+import type { WorkspaceEntry } from './table.ts'
 
 async function running(world: World): Promise<string> {
   const { workspace_id, operation_id } = await world.open()
@@ -125,6 +127,32 @@ test('of two processes one acts, and the other takes over when it is gone', asyn
     [1, 1],
   )
 })
+
+test('a machine that another process has parked and woken meanwhile is not taken for dead by the one that comes back', async () => {
+  await using world = await createWorld()
+  const first = await world.startProcess()
+  const workspace_id = await running(world)
+  const before = await first.table.load(workspace_id)
+  const second = await world.startProcess({ wait: false })
+  // The first stands still for so long that the server takes its connection for dead.
+  await sql`select pg_terminate_backend(pid) from pg_locks join pg_database on oid = database
+    where locktype = 'advisory' and granted and datname = current_database()`.execute(world.db)
+  await second.engine.ready
+  await world.until(async () => !first.engine.isReady())
+  await second.parking.hibernate(await entryOf(second, workspace_id))
+  await second.parking.wake(await entryOf(second, workspace_id))
+  const woken = (await entryOf(second, workspace_id)).machine
+  assert.notEqual(woken?.fence, before?.machine?.fence)
+  await second.kill()
+  await world.until(async () => first.engine.isReady())
+  assert.deepEqual([before?.gone.aborted, first.table.get(workspace_id)?.machine], [false, woken])
+})
+
+async function entryOf(process: Process, workspace_id: string): Promise<WorkspaceEntry> {
+  const entry = await process.table.fresh(workspace_id)
+  assert.ok(entry)
+  return entry
+}
 
 test('a change told by NOTIFY is in the table within a second', async () => {
   await using world = await createWorld()

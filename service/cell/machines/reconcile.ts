@@ -9,6 +9,7 @@ import type { LiveTable } from './live-table.ts'
 import type { Parking } from './parking.ts'
 import { endMove } from './parking-store.ts'
 import { dropStaleHolds, drawFence, readExpected, settle, settleLostFork, type ExpectedRow } from './reconcile-store.ts'
+import type { LiveMachine } from './table.ts'
 
 export interface ReconcileContext {
   cell_id: string
@@ -48,11 +49,11 @@ function report(sweep: Sweep, what: Recovery, text: string): void {
 export async function reconcile(context: ReconcileContext): Promise<Inventory> {
   const fence = await drawFence(context.db)
   const moving = new Set(context.parking?.moving()) // asked after the fence is drawn: what moves later has a higher one
-  const shown = context.table.known().flatMap(({ id, machine }) => (machine === null ? [] : [{ id, fence: machine.fence }]))
+  const shown = context.table.known().flatMap(({ id, machine }) => (machine === null ? [] : [{ id, machine }]))
   const rows = await readExpected(context.db, context.cell_id, [])
   const inventory = await context.host.inventory()
   const sweep: Sweep = { ...context, operation_id: context.ids.next(), fence, did: [], removed: 0, moving }
-  await forgetEnded(sweep, shown, inventory)
+  forgetEnded(sweep, shown, rows, inventory)
   const holds = await dropStaleHolds(context.db)
   if (holds > 0) report(sweep, 'holds_dropped', `dropped ${holds} holds of ended operations`)
   const machines = new Map(inventory.machines.map((machine) => [machine.workspace_id, machine]))
@@ -75,11 +76,22 @@ async function guarded(sweep: Sweep, workspace_id: string, work: () => Promise<v
   }
 }
 
-async function forgetEnded(sweep: Sweep, shown: { id: string; fence: number }[], inventory: Inventory): Promise<void> {
-  const alive = new Set(inventory.machines.map(({ workspace_id, fence }) => `${workspace_id}:${fence}`))
+/** What the host has no more. One that another process has parked meanwhile, and maybe woken, has only moved: nothing ends with it. */
+function forgetEnded(
+  sweep: Sweep,
+  shown: { id: string; machine: LiveMachine }[],
+  rows: Map<string, ExpectedRow>,
+  inventory: Inventory,
+): void {
+  const there = new Map(inventory.machines.map((machine) => [machine.workspace_id, machine]))
   const moving = new Set([...sweep.moving, ...(sweep.parking?.moving() ?? [])])
-  for (const { id, fence } of shown) {
-    if (!alive.has(`${id}:${fence}`) && !moving.has(id)) sweep.table.endMachine(id, fence, 'died')
+  for (const { id, machine } of shown) {
+    const found = there.get(id)
+    const row = rows.get(id)
+    if (found?.fence === machine.fence || moving.has(id)) continue
+    const moved = row?.ownership_epoch === machine.epoch && (row.residency !== 'resident' || found?.epoch === machine.epoch)
+    if (moved) sweep.table.parkMachine(id, machine.fence)
+    else sweep.table.endMachine(id, machine.fence, 'died')
   }
 }
 

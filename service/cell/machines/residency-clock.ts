@@ -6,7 +6,7 @@ import type { AskActivity } from './ask-activity.ts'
 import { noteBusy } from './idle-store.ts'
 import type { LiveTable } from './live-table.ts'
 import type { Parking } from './parking.ts'
-import type { Questions } from './questions.ts'
+import type { Asked, Questions } from './questions.ts'
 import { residencyStep, wasBusy, type Counters, type ParkAfter, type ResidencyFacts } from './residency-rules.ts'
 import type { LiveMachine, WorkspaceEntry } from './table.ts'
 
@@ -109,18 +109,19 @@ async function watch({ host, clock, questions }: ResidencyContext, watched: Watc
   const names = new Set(entries.map(({ id }) => id))
   for (const id of watched.keys()) if (!names.has(id)) watched.delete(id)
   if (entries.length === 0) return
+  const ended = new Map(entries.map(({ id, machine }) => [id, questions.of(machine).ended]))
   const counters = new Map((await host.stats()).map((one) => [one.workspace_id, one]))
   for (const { id, machine } of entries) {
     const read = counters.get(id)
     if (read?.fence !== machine.fence) watched.delete(id)
-    else watched.set(id, nextWatched(watched.get(id), read, questions.of(machine), clock))
+    else watched.set(id, nextWatched(watched.get(id), read, { ended: ended.get(id) ?? 0, begun: questions.of(machine).begun }, clock))
   }
 }
 
-function nextWatched(before: Watched | undefined, read: MachineStats, asked: number, clock: Clock): Watched {
+function nextWatched(before: Watched | undefined, read: MachineStats, asked: Asked, clock: Clock): Watched {
   const { fence, cpu_usec, rx_bytes, tx_bytes } = read
   const [now, looked_ms] = [clock.now(), clock.monotonic_ms()]
-  const counters = { cpu_usec, rx_bytes, tx_bytes, asked }
+  const counters = { cpu_usec, rx_bytes, tx_bytes, questions_ended: asked.ended, questions_begun: asked.begun }
   // What it used before the first look is not known: it counts as use.
   if (before?.fence !== fence) return { fence, counters, looked_ms, busy_at: now, ask_again_at: now }
   const busy = wasBusy(before.counters, counters, looked_ms - before.looked_ms)

@@ -43,12 +43,23 @@ for (const [fact, facts, step, after] of CASES) {
   test(`residency: ${fact}`, () => assert.equal(residencyStep({ ...UNUSED, ...facts }, { ...AFTER, ...after }, NOW), step))
 }
 
-const NONE: Counters = { cpu_usec: 0, rx_bytes: 0, tx_bytes: 0, asked: 0 }
+const NONE: Counters = { cpu_usec: 0, rx_bytes: 0, tx_bytes: 0, questions_ended: 0, questions_begun: 0 }
 
 test('residency: what the engine and our own questions use is no use; beyond that processor and network are, either way', () => {
-  assert.equal(wasBusy(NONE, { ...NONE, cpu_usec: 64_000, rx_bytes: 1300, tx_bytes: 1300 }, 1000), false)
-  assert.equal(wasBusy(NONE, { ...NONE, cpu_usec: 66_000 }, 1000), true)
-  assert.equal(wasBusy(NONE, { ...NONE, rx_bytes: 1400 }, 1000), true)
-  assert.equal(wasBusy(NONE, { ...NONE, tx_bytes: 1400 }, 1000), true)
-  assert.equal(wasBusy(NONE, { ...NONE, cpu_usec: 69_000, rx_bytes: 2500, tx_bytes: 2500, asked: 1 }, 1000), false)
+  const asked = { ...NONE, questions_begun: 1, questions_ended: 1 }
+  assert.equal(wasBusy(NONE, { ...NONE, cpu_usec: 60_000, rx_bytes: 200, tx_bytes: 200 }, 1000), false)
+  assert.equal(wasBusy(NONE, { ...NONE, cpu_usec: 60_001 }, 1000), true)
+  assert.equal(wasBusy(NONE, { ...NONE, rx_bytes: 201 }, 1000), true)
+  assert.equal(wasBusy(NONE, { ...NONE, tx_bytes: 201 }, 1000), true)
+  assert.equal(wasBusy(NONE, { ...asked, cpu_usec: 65_000, rx_bytes: 1050, tx_bytes: 1050 }, 1000), false)
+  assert.equal(wasBusy(NONE, { ...asked, rx_bytes: 1051 }, 1000), true)
+})
+
+test('residency: a question that was under way at a look counts before it and after it, and one that was over only before', () => {
+  const under_way = { ...NONE, questions_begun: 1 }
+  const over = { ...under_way, questions_ended: 1 }
+  const later = { ...over, rx_bytes: 1050 }
+  assert.equal(wasBusy(NONE, under_way, 1000), false)
+  assert.equal(wasBusy(under_way, later, 1000), false)
+  assert.equal(wasBusy(over, later, 1000), true)
 })

@@ -43,13 +43,15 @@ interface State {
   waiting: Map<string, { wait_ms: number; until_ms: number }>
   /** The next end of a wait for room, of those that the last look saw. */
   deadline_at: Date | null
+  /** Whether the last look left something that waits for room or for a place in its group. */
+  left_some: boolean
   draining: boolean
 }
 
 /** Works off the operations of one cell. One at a time a workspace is the holds' doing, not this loop's. */
 export function startRunner(options: RunnerOptions): Runner {
   const { cell, signal } = options
-  const state: State = { jobs: new Map(), waiting: new Map(), deadline_at: null, draining: false }
+  const state: State = { jobs: new Map(), waiting: new Map(), deadline_at: null, left_some: false, draining: false }
   let current: Promise<void> | null = null
   let again: PromiseWithResolvers<void> | null = null
   let timer: NodeJS.Timeout | undefined
@@ -59,9 +61,10 @@ export function startRunner(options: RunnerOptions): Runner {
       const asked: PromiseWithResolvers<void> = again
       again = null
       try {
-        await lookOnce(options, state, wake)
+        await lookOnce(options, state, { wake, ended })
         asked.resolve()
       } catch (error) {
+        state.left_some = true
         asked.reject(error)
         cell.log.warn({ err: error }, 'the operations could not be read')
       }
@@ -85,6 +88,11 @@ export function startRunner(options: RunnerOptions): Runner {
     timer.unref()
   }
   const wake = () => void pass().catch(() => undefined) // logged in the loop; the timer looks again
+  // What a job's end gives free, another may wait for; a look that is under way may have counted before it. Else nothing has changed,
+  // and a look would only stand in the way of whoever waits for the answer.
+  const ended = () => {
+    if (current !== null || state.left_some || state.waiting.size > 0) wake()
+  }
   // What is said of an operation in hand is what its own job has written; the job wakes the runner when it ends.
   const stop = options.listener.on('berth_operation', (id) => {
     if (id === null || !state.jobs.has(id)) wake()
@@ -120,10 +128,18 @@ function nextLookMs(state: State, now: Date): number {
   return Math.max(Math.min(...repeats, ...deadlines, PASS_MS), RETRY_MS_MIN)
 }
 
+interface Signals {
+  /** There may be something to begin. */
+  wake(): void
+  /** A job has ended. */
+  ended(): void
+}
+
 /** One look at everything that is open: begin what may begin, in the order in which it was asked for. */
-async function lookOnce(options: RunnerOptions, state: State, wake: () => void): Promise<void> {
+async function lookOnce(options: RunnerOptions, state: State, signals: Signals): Promise<void> {
   const { cell } = options
   state.deadline_at = null
+  state.left_some = false
   const all = await listOpen(cell.db, cell.cell_id)
   forgetDone(state, all)
   const open = all.filter((operation) => !state.jobs.has(operation.id) && !isWaiting(state, operation.id))
@@ -135,9 +151,9 @@ async function lookOnce(options: RunnerOptions, state: State, wake: () => void):
   let used = taken
   for (const operation of open) {
     if (options.signal.aborted || state.draining) return
-    if (waitsForMove(cell, operation, moving, wake)) continue
+    if (waitsForMove(cell, operation, moving, signals.wake)) continue
     try {
-      const reserved = await beginOne(options, state, operation, rows.get(operation.workspace_id), used, wake)
+      const reserved = await beginOne(options, state, operation, rows.get(operation.workspace_id), used, signals)
       if (reserved !== null) used = plus(used, reserved)
     } catch (error) {
       fellOver(options, state, operation, error)
@@ -159,7 +175,7 @@ async function beginOne(
   operation: OpenOperation,
   row: MachineRow | undefined,
   used: Resources,
-  wake: () => void,
+  signals: Signals,
 ): Promise<Resources | null> {
   const known = knownKind(operation)
   const job = jobOf(options, operation)
@@ -167,12 +183,15 @@ async function beginOne(
     await abandon(job, operationError('internal_error', 'This cell does not know the operation'))
     return null
   }
-  if (!hasPlace(options, state, known)) return null
+  if (!hasPlace(options, state, known)) {
+    state.left_some = true
+    return null
+  }
   const room = await admitted(job, known, row?.ceilings, { host: options.capacity(), used }, state)
   if (room === 'not_yet') return null
   const begun = await take(job, known, room, row)
   if (begun === undefined) options.leftovers()
-  else launch(options, state, { ...job, ...begun }, known, wake)
+  else launch(options, state, { ...job, ...begun }, known, signals)
   return room
 }
 
@@ -195,6 +214,7 @@ async function admitted(
       await refuse(job, known.kind, answer.error)
       return 'not_yet'
     case 'wait':
+      state.left_some = true
       if (state.deadline_at === null || answer.deadline_at < state.deadline_at) state.deadline_at = answer.deadline_at
       await markPending(cell.db, operation, now, answer.deadline_at, answer.error)
       return 'not_yet'
@@ -205,7 +225,7 @@ function jobOf({ cell, signal }: RunnerOptions, operation: OpenOperation): Job {
   return { cell, operation, signal }
 }
 
-function launch(options: RunnerOptions, state: State, job: Job, known: KnownKind, wake: () => void): void {
+function launch(options: RunnerOptions, state: State, job: Job, known: KnownKind, signals: Signals): void {
   const { operation } = job
   const work = async () => {
     try {
@@ -216,7 +236,7 @@ function launch(options: RunnerOptions, state: State, job: Job, known: KnownKind
       fellOver(options, state, operation, error)
     }
     state.jobs.delete(operation.id)
-    wake() // room, a place in the group, or a repeat
+    signals.ended()
   }
   const { promise: entered, resolve: enter } = Promise.withResolvers<void>()
   state.jobs.set(operation.id, { group: known.group, done: entered.then(work) })
