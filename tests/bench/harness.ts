@@ -61,6 +61,14 @@ export async function measure(row: Row, work: Pairs, options: Options & { rate?:
   print(row, ratios, references, subjects, options.unit ?? 'ms')
 }
 
+/** Prints what has no reference: samples in milliseconds against a bar in seconds, which the slowest must keep. */
+export function printSeconds(name: string, title: string, samples_ms: number[], seconds_max: number): void {
+  const seconds = samples_ms.map((ms) => Math.round(ms) / 1000).sort((a, b) => a - b)
+  const worst = seconds.at(-1) ?? Number.NaN
+  console.log(`${title}: ${median(seconds)} s (${seconds[0] ?? Number.NaN}–${worst}), bar ≤ ${seconds_max} s`)
+  console.log(JSON.stringify({ name, seconds, seconds_max, reached: worst <= seconds_max }))
+}
+
 function print(row: Row, ratios: number[], references: number[], subjects: number[], unit: string): void {
   const round = (value: number) => Math.round(value * 1000) / 1000
   const ratio = { median: round(median(ratios)), min: round(Math.min(...ratios)), max: round(Math.max(...ratios)) }

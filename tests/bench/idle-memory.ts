@@ -1,10 +1,11 @@
 import { execFile } from 'node:child_process'
-import { copyFileSync, globSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { copyFileSync, globSync, mkdirSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { promisify } from 'node:util'
 import { createClient } from '../support/client.ts'
 import type { Service } from '../support/service.ts'
 import { measure } from './harness.ts'
+import { treeMemoryMib } from './process-memory.ts'
 import { createRawSandbox } from './raw-sandbox.ts'
 
 const execute = promisify(execFile)
@@ -42,17 +43,5 @@ export async function idleMemoryRow(service: Service): Promise<void> {
 /** MiB of a sandbox's processes, each page counted once: the engine's kernel, its file server, and those that guest code runs in. */
 async function memoryOf(sandbox: string): Promise<number> {
   const { stdout } = await execute('pgrep', ['--full', `^runsc-(sandbox|gofer) .*${sandbox}( |$)`])
-  let kib = 0
-  for (let pids = stdout.trim().split('\n').map(Number); pids.length > 0; pids = await childrenOf(pids)) {
-    for (const pid of pids) kib += Number(/^Pss:\s+(\d+)/m.exec(readFileSync(`/proc/${pid}/smaps_rollup`, 'utf8'))?.[1] ?? 0)
-  }
-  return kib / 1024
-}
-
-async function childrenOf(pids: number[]): Promise<number[]> {
-  const { stdout } = await execute('ps', ['-o', 'pid=', '--ppid', pids.join(',')]).catch(() => ({ stdout: '' })) // 1: none has any
-  return stdout
-    .split('\n')
-    .map(Number)
-    .filter((pid) => pid > 0)
+  return treeMemoryMib(stdout.trim().split('\n').map(Number))
 }

@@ -4,8 +4,9 @@ import path from 'node:path'
 import { promisify } from 'node:util'
 import { createClient, type Client, type OpenedWorkspace } from '../support/client.ts'
 import type { Service } from '../support/service.ts'
-import { measure, timed, type Options } from './harness.ts'
+import { measure, timed, type Row } from './harness.ts'
 import { createRawSandbox, type RawSandbox } from './raw-sandbox.ts'
+import { withService } from './with-service.ts'
 
 const execute = promisify(execFile)
 const TRUE = ['/bin/true']
@@ -47,32 +48,35 @@ export async function execRow(service: Service): Promise<void> {
   await client.operate(`/v1/workspaces/${workspace.id}`, { method: 'DELETE' })
 }
 
+const OPEN = { row: 11, name: 'open', title: 'open a new key to its first result', bar: { at_most: 0.5 } }
+
 export async function openRow(service: Service): Promise<void> {
+  await measureOpen(service, { ...OPEN, title: `${OPEN.title}, slot ready` }, {})
+  const caps = { memory_mib: 768 }
+  await measureOpen(service, { ...OPEN, name: 'open-sized', title: `${OPEN.title}, slot of another memory ready` }, { caps })
+}
+
+export async function openColdRow(): Promise<void> {
+  const row = { ...OPEN, name: 'open-cold', title: `${OPEN.title}, no slot`, bar: { at_most: 1.5 } }
+  await withService({ slots: 0 }, (service) => measureOpen(service, row, {}))
+}
+
+async function measureOpen(service: Service, row: Row, body: Record<string, unknown>): Promise<void> {
   const client = createClient(service.base_url, service.api_key)
   await withRaw(service, async (raw) => {
     const bundle = raw.bundle(TRUE)
     let n = 0
     const opened: string[] = []
-    const subject = async (body: Record<string, unknown>) => {
+    const subject = async () => {
       await service.slots_ready()
       return timed(async () => {
-        const workspace = await client.open(`bench-open-${n++}`, body)
+        const workspace = await client.open(`bench-${row.name}-${n++}`, body)
         opened.push(workspace.id)
         await client.run(workspace, TRUE)
       }).finally(() => Promise.all(opened.splice(0).map((id) => client.operate(`/v1/workspaces/${id}`, { method: 'DELETE' }))))
     }
     const reference = () => timed(() => raw.runsc('run', '--bundle', bundle, `bench-${n++}`))
-    const options: Options = { samples_max: 3 }
-    await measure(
-      { row: 11, name: 'open', title: 'open a new key to its first result, slot ready', bar: { at_most: 0.5 } },
-      { reference, subject: () => subject({}) },
-      options,
-    )
-    await measure(
-      { row: 11, name: 'open-cold', title: 'open a new key to its first result, no slot', bar: { at_most: 1.5 } },
-      { reference, subject: () => subject({ caps: { memory_mib: 768 } }) },
-      options,
-    )
+    await measure(row, { reference, subject }, { samples_max: 3 })
   })
 }
 

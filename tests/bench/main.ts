@@ -1,15 +1,18 @@
-import { startService, type Service } from '../support/service.ts'
+import type { Service } from '../support/service.ts'
 import { held500Row, listRow, tokenRow } from './api.ts'
 import { parallelRow, stalledRow, streamRow } from './exec.ts'
 import { fileReadRows, fileWriteRows } from './files.ts'
+import { densityRow } from './density.ts'
 import { echoRow } from './echo.ts'
 import { screenshotRow } from './browser.ts'
 import { heldRow, readRows } from './http.ts'
-import { execRow, forkRows, openRow, resumeRows, suspendRows } from './machines.ts'
+import { execRow, forkRows, openColdRow, openRow, resumeRows, suspendRows } from './machines.ts'
 import { idleMemoryRow } from './idle-memory.ts'
+import { overloadRow } from './overload.ts'
 import { parkedRows } from './parked.ts'
+import { recoveryRow } from './recovery.ts'
 import { scaleRows } from './scale.ts'
-import { BENCH_SETTINGS } from './settings.ts'
+import { withService } from './with-service.ts'
 import { idleTickRow } from './idle-tick.ts'
 import { idleReport } from '../simulation/idle/report.ts'
 
@@ -40,10 +43,14 @@ const BENCHES: Record<string, (service: Service, guest?: string) => Promise<void
 }
 
 /** Those that need no whole service, or one of their own. */
-const ALONE: Record<string, () => void | Promise<void>> = {
+const ALONE: Record<string, (guest?: string) => void | Promise<void>> = {
   idle: idleReport,
   'idle-tick': idleTickRow,
   parked: parkedRows,
+  'open-cold': openColdRow,
+  density: densityRow,
+  overload: overloadRow,
+  recovery: recoveryRow,
 }
 
 const asked = new Map(process.argv.slice(2).map((word) => [word.split(':')[0] ?? '', word.split(':')[1]]))
@@ -55,13 +62,10 @@ if (unknown.length > 0) {
 }
 const chosen = <T>(benches: Record<string, T>) => Object.entries(benches).filter(([name]) => asked.size === 0 || asked.has(name))
 
-for (const [, bench] of chosen(ALONE)) await bench()
+for (const [name, bench] of chosen(ALONE)) await bench(asked.get(name))
 const served = chosen(BENCHES)
 if (served.length > 0) {
-  const service = await startService({ settings: BENCH_SETTINGS })
-  try {
+  await withService({}, async (service) => {
     for (const [name, bench] of served) await bench(service, asked.get(name))
-  } finally {
-    await service.stop()
-  }
+  })
 }

@@ -2,12 +2,12 @@ import { execFile } from 'node:child_process'
 import { mkdirSync } from 'node:fs'
 import path from 'node:path'
 import { promisify } from 'node:util'
-import { createClient, type Client, type OpenedWorkspace } from '../support/client.ts'
+import type { Client, OpenedWorkspace } from '../support/client.ts'
 import { until } from '../support/processes.ts'
-import { startService, type Service } from '../support/service.ts'
+import type { Service } from '../support/service.ts'
 import { measure, timed } from './harness.ts'
 import { createRawSandbox } from './raw-sandbox.ts'
-import { BENCH_SETTINGS } from './settings.ts'
+import { withService } from './with-service.ts'
 
 const execute = promisify(execFile)
 const PARK_MS = 60_000
@@ -18,15 +18,6 @@ const ONCE = { samples_max: 1, pairs: 9 }
 export async function parkedRows(): Promise<void> {
   await withService({ freeze_after_seconds: 1, hibernate_after_seconds: 0 }, frozenRow)
   await withService({ freeze_after_seconds: 1, hibernate_after_seconds: 2 }, hibernatedRow)
-}
-
-async function withService(settings: Record<string, unknown>, work: (service: Service, client: Client) => Promise<void>): Promise<void> {
-  const service = await startService({ settings: { ...BENCH_SETTINGS, ...settings } })
-  try {
-    await work(service, createClient(service.base_url, service.api_key))
-  } finally {
-    await service.stop()
-  }
 }
 
 /** Asked of the machine itself: no disk has /tmp. */

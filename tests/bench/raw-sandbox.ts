@@ -64,6 +64,9 @@ export function createRawSandbox(runsc: string, layer: string): RawSandbox {
       return bundle
     },
     close() {
+      // What a benchmark that fell over has left running.
+      const ids = execFileSync(runsc, [...flags, 'list', '-quiet'], { encoding: 'utf8' }).split('\n')
+      for (const id of ids) if (id !== '') execFileSync(runsc, [...flags, 'delete', '--force', id], { stdio: 'ignore' })
       for (const target of [...mounts, path.join(state, 'null-netns')]) execFileSync('umount', ['-lq', target], { stdio: 'ignore' })
       rmSync(directory, { recursive: true, force: true })
     },
