@@ -5,7 +5,7 @@ import { after, before, test } from 'node:test'
 import { promisify } from 'node:util'
 import { inflateSync } from 'node:zlib'
 import type { Process } from '../../contract/schemas/cell/process.ts'
-import { type Answer, type Client, createClient, ndjson, type OpenedWorkspace, send } from '../support/client.ts'
+import { type Client, createClient, ndjson, type OpenedWorkspace, refusalOf, send } from '../support/client.ts'
 import { INTERNET_ADDRESS, type Internet, openInternet } from '../support/internet.ts'
 import { type Service, startService } from '../support/service.ts'
 import { cleanEnvironment } from '../support/sweep.ts'
@@ -59,10 +59,6 @@ const text = async (page: string, more: object = {}) => {
   const answer = await show('content', { url: `${SITE}/${page}`, format: 'text', ...more })
   assert.equal(answer.status, 200, answer.bytes.toString())
   return answer.bytes.toString()
-}
-const refusal = ({ status, body }: Answer) => {
-  const { error } = body as { error: { code: string; details?: { reason?: string } } }
-  return `${status} ${error.code}${error.details?.reason === undefined ? '' : `/${error.details.reason}`}`
 }
 /** The browser's own process, none of its children. */
 const browserPid = async (where = workspace) => {
@@ -164,37 +160,38 @@ test('URLs other than http and https are refused, whatever their spelling', asyn
     'http://', '//127.0.0.1', '127.0.0.1:8000', '', 'http://user:secret@127.0.0.1:8000/', 'ht\ntp://127.0.0.1', 'filesystem:http://x/y',
   ] // prettier-ignore
   for (const url of bad)
-    for (const what of ['screenshot', 'content'] as const) assert.equal(refusal(await show(what, { url })), '422 validation_failed', url)
-  const others: [object, string][] = [
-    [{ viewport: { width: 4097, height: 1 } }, '422 validation_failed'],
-    [{ viewport: { width: 0, height: 1 } }, '422 validation_failed'],
-    [{ viewport: { width: 1 } }, '422 validation_failed'],
-    [{ timeout_ms: 120_001 }, '422 validation_failed'],
-    [{ wait_ms: 5000, timeout_ms: 5000 }, '422 validation_failed'],
-    [{ wait_until: 'ever' }, '422 validation_failed'],
-    [{ format: 'text' }, '400 bad_request'],
+    for (const what of ['screenshot', 'content'] as const)
+      assert.deepEqual(refusalOf(await show(what, { url })), [422, 'validation_failed', undefined], url)
+  const others: [object, ReturnType<typeof refusalOf>][] = [
+    [{ viewport: { width: 4097, height: 1 } }, [422, 'validation_failed', undefined]],
+    [{ viewport: { width: 0, height: 1 } }, [422, 'validation_failed', undefined]],
+    [{ viewport: { width: 1 } }, [422, 'validation_failed', undefined]],
+    [{ timeout_ms: 120_001 }, [422, 'validation_failed', undefined]],
+    [{ wait_ms: 5000, timeout_ms: 5000 }, [422, 'validation_failed', undefined]],
+    [{ wait_until: 'ever' }, [422, 'validation_failed', undefined]],
+    [{ format: 'text' }, [400, 'bad_request', undefined]],
   ]
   for (const [change, expected] of others)
-    assert.equal(refusal(await show('screenshot', { url: `${SITE}/`, ...change })), expected, JSON.stringify(change))
+    assert.deepEqual(refusalOf(await show('screenshot', { url: `${SITE}/`, ...change })), expected, JSON.stringify(change))
 })
 
 test('a page out of reach, one that never ends and a download are refused, and the browser serves on', async () => {
   const nobody = await show('content', { url: 'http://127.0.0.1:9/' })
   assert.deepEqual(
-    [refusal(nobody), (nobody.body['error'] as { details: { error: string } }).details.error],
-    ['409 conflict/navigation_failed', 'net::ERR_UNSAFE_PORT'],
+    [refusalOf(nobody), (nobody.body['error'] as { details: { error: string } }).details.error],
+    [[409, 'conflict', 'navigation_failed'], 'net::ERR_UNSAFE_PORT'],
   )
-  assert.equal(refusal(await show('content', { url: 'http://127.0.0.1:8009/' })), '409 conflict/navigation_failed')
-  assert.equal(refusal(await show('content', { url: `${SITE}/download.bin` })), '409 conflict/navigation_failed')
-  assert.equal(refusal(await show('content', { url: `${SITE}/busy.html`, timeout_ms: 2000 })), '504 timeout')
+  assert.deepEqual(refusalOf(await show('content', { url: 'http://127.0.0.1:8009/' })), [409, 'conflict', 'navigation_failed'])
+  assert.deepEqual(refusalOf(await show('content', { url: `${SITE}/download.bin` })), [409, 'conflict', 'navigation_failed'])
+  assert.deepEqual(refusalOf(await show('content', { url: `${SITE}/busy.html`, timeout_ms: 2000 })), [504, 'timeout', undefined])
   assert.equal(await text('cookie.html'), 'had:')
 })
 
 test('the browser is under the network policy of the workspace: it reaches the internet and nothing private', async () => {
   const page = await show('content', { url: `http://${INTERNET_ADDRESS}/page`, format: 'text' })
   assert.equal(page.bytes.toString(), 'Hello\nmade by a script')
-  const metadata = refusal(await show('content', { url: 'http://169.254.169.254/', timeout_ms: 3000 }))
-  assert.match(metadata, /^(409 conflict\/navigation_failed|504 timeout)$/)
+  const metadata = await show('content', { url: 'http://169.254.169.254/', timeout_ms: 3000 })
+  assert.match(refusalOf(metadata).join(), /^(409,conflict,navigation_failed|504,timeout,)$/)
 })
 
 test('a browser that was killed is replaced within the next call', async () => {
@@ -205,7 +202,7 @@ test('a browser that was killed is replaced within the next call', async () => {
   assert.ok(next !== undefined && next !== pid)
   await client.tool(workspace, `/processes/${next}/signal`, { json: { signal: 'SIGSTOP' } })
   const stopped = await show('content', { url: `${SITE}/red.html`, timeout_ms: 2000 })
-  assert.equal(refusal(stopped), '504 timeout', stopped.bytes.toString())
+  assert.deepEqual(refusalOf(stopped), [504, 'timeout', undefined], stopped.bytes.toString())
   await client.tool(workspace, `/processes/${next}/signal`, { json: { signal: 'SIGCONT' } })
   assert.equal(await text('cookie.html'), 'had:')
 })

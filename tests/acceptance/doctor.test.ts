@@ -1,10 +1,7 @@
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
-import { readFileSync } from 'node:fs'
-import path from 'node:path'
 import { after, before, test } from 'node:test'
-import pg from 'pg'
 import { createClient, type Client } from '../support/client.ts'
 import { until } from '../support/processes.ts'
 import { startService, type Service } from '../support/service.ts'
@@ -37,21 +34,6 @@ async function doctor(): Promise<{ code: number; healthy: boolean; findings: Fin
 const bad = (findings: Finding[]) => findings.filter(({ level }) => level === 'wrong').map(({ check }) => check)
 const find = (findings: Finding[], check: string) => findings.filter((one) => one.check === check).map(({ text }) => text)
 
-async function metrics(): Promise<Map<string, number>> {
-  const { ops_listen } = JSON.parse(readFileSync(path.join(service.run_dir, 'config', 'cell.json'), 'utf8')) as {
-    ops_listen: { host: string; port: number }
-  }
-  const text = await (await fetch(`http://${ops_listen.host}:${ops_listen.port}/metrics`)).text()
-  const lines = text.split('\n').filter((line) => line !== '' && !line.startsWith('#'))
-  return new Map(lines.map((line) => [line.slice(0, line.lastIndexOf(' ')), Number(line.slice(line.lastIndexOf(' ') + 1))]))
-}
-
-async function query(text: string, values: unknown[] = []): Promise<void> {
-  const db = new pg.Client({ connectionString: service.database_url() })
-  await db.connect()
-  await db.query(text, values).finally(() => db.end())
-}
-
 test('a healthy installation: every check is ok, exit code 0, and the metrics say what is there', async () => {
   const running = await client.open('running', { caps: { memory_mib: 512 } })
   const asleep = await client.open('asleep', { caps: { memory_mib: 512 } })
@@ -68,12 +50,12 @@ test('a healthy installation: every check is ok, exit code 0, and the metrics sa
   )
   assert.match(find(findings, 'database')[0] ?? '', /PostgreSQL 18\.\d+; workspaces: 1 running, 1 suspended/)
   assert.match(find(findings, 'hostd')[0] ?? '', /engine .+, 1 machines/)
-  const seen = await metrics()
+  const seen = await service.metrics('cell')
   assert.deepEqual(
     ['berth_workspaces{state="running"}', 'berth_workspaces{state="suspended"}', 'berth_workspaces{state="failed"}', 'berth_host_machines', 'berth_host_checkpoints', 'berth_host_up', 'berth_host_slots_ready', 'berth_operation_seconds_count{kind="open",outcome="succeeded"}', 'berth_operation_seconds_count{kind="suspend",outcome="succeeded"}'].map((name) => seen.get(name)), // prettier-ignore
     [1, 1, 0, 1, 1, 1, 1, 2, 1],
   )
-  assert.equal((await metrics()).get('berth_operation_seconds_count{kind="open",outcome="succeeded"}'), 2) // a second scrape counts nothing twice
+  assert.equal((await service.metrics('cell')).get('berth_operation_seconds_count{kind="open",outcome="succeeded"}'), 2) // a second scrape counts nothing twice
   assert.ok((seen.get('berth_pool_free_bytes') ?? 0) > (seen.get('berth_pool_reserve_bytes') ?? 0))
   assert.equal(running.id.length, 36)
 })
@@ -83,12 +65,12 @@ test('what is broken by hand is named, exit code 1, and a death and its repair a
   const asleep = body.data.find(({ observed_state }) => observed_state === 'suspended')?.id ?? ''
   const running = body.data.find(({ observed_state }) => observed_state === 'running')?.id ?? ''
   const lost = randomUUID()
-  await query(
+  await service.query(
     `insert into checkpoints (id, workspace_id, cell_id, operation_id, kind, epoch, engine, size_bytes, resources, created_at)
      select $1, workspace_id, cell_id, operation_id, 'snapshot', epoch, 'another engine', 1, resources, created_at from checkpoints where workspace_id = $2`,
     [lost, asleep],
   )
-  await query(
+  await service.query(
     `insert into workspace_holds select workspace_id, id, 'closed' from operations where workspace_id = $1 and kind = 'suspend'`,
     [asleep],
   )
@@ -101,14 +83,14 @@ test('what is broken by hand is named, exit code 1, and a death and its repair a
     `Of an engine that is not kept: they cannot be resumed: ${lost}`,
   ])
   assert.deepEqual(find(findings, 'leftovers'), [`Without an owner, removed within a minute: host link b${service.instance}m900`])
-  await query('delete from checkpoints where id = $1', [lost])
+  await service.query('delete from checkpoints where id = $1', [lost])
   execFileSync('ip', ['link', 'del', `b${service.instance}m900`]) // hostd's own tests wait for it to do so
-  const before = (await metrics()).get('berth_machine_deaths_total{reason="killed"}') ?? 0
+  const before = (await service.metrics('cell')).get('berth_machine_deaths_total{reason="killed"}') ?? 0
   await service.kill_machine(running)
   await until(
     'the death is counted',
     10_000,
-    async () => ((await metrics()).get('berth_machine_deaths_total{reason="killed"}') ?? 0) === before + 1,
+    async () => ((await service.metrics('cell')).get('berth_machine_deaths_total{reason="killed"}') ?? 0) === before + 1,
   )
   await service.kill9('cell') // it compares when it starts, and every minute
   await service.ready()
@@ -117,7 +99,7 @@ test('what is broken by hand is named, exit code 1, and a death and its repair a
     60_000,
     async () => (await doctor()).healthy && (await doctor()).findings.every(({ check, level }) => level === 'ok' || check === 'data_disk'),
   )
-  assert.ok(((await metrics()).get('berth_recoveries_total{what="holds_dropped"}') ?? 0) >= 1)
+  assert.ok(((await service.metrics('cell')).get('berth_recoveries_total{what="holds_dropped"}') ?? 0) >= 1)
 })
 
 test('without hostd, the database and the cell the doctor still answers and says so', async () => {

@@ -4,6 +4,12 @@ import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { after, before, describe, test } from 'node:test'
 import { FAILPOINTS, type FailpointName } from '../../service/lib/failpoints.ts'
+import { openMarkers } from '../chaos/arm.ts'
+import { runCase } from '../chaos/case.ts'
+import { checkRest } from '../chaos/check.ts'
+import { openHistory } from '../chaos/history.ts'
+import { PARK_SOON } from '../chaos/parking.ts'
+import { labelOf, type Mode, type Point } from '../chaos/points.ts'
 import { createClient, type Answer, type Client, type OpenedWorkspace, type RequestOptions } from '../support/client.ts'
 import { startService, type Service } from '../support/service.ts'
 
@@ -262,6 +268,47 @@ describe('delete', () => {
       )
     })
   }
+})
+
+// `npm run failpoints` has every point in every mode.
+describe('hibernate and wake', () => {
+  const point_markers = openMarkers()
+  const history = openHistory(path.join(markers, 'history.jsonl'))
+  let parking: Service
+  before(async () => {
+    const settings = { slot_memory_mib: 512, slots: 1, shells: 1, ...PARK_SOON }
+    parking = await startService({ failpoints: point_markers.spec('kill'), settings })
+  })
+  after(async () => {
+    await parking.stop()
+    point_markers.close()
+  })
+
+  const chosen: [name: string, owner: Point['owner'], kind: 'hibernate' | 'wake', mode: Mode, ended: RegExp, fact: string][] = [
+    ['hibernate.H2', 'cell', 'hibernate', 'kill', /^ok/, 'the guest that was saved runs on'],
+    ['hibernate.H3', 'cell', 'hibernate', 'kill', /^ok/, 'it sleeps, and the next call wakes it'],
+    ['wake.W3', 'cell', 'wake', 'kill', /^ok/, 'it is restored anew, once'],
+    [
+      'restore.restore',
+      'hostd',
+      'wake',
+      'throw',
+      /^ok, written, wake_failed$/,
+      'the call is refused with wake_failed, and the next one wakes it',
+    ],
+    ['checkpoint.save', 'hostd', 'hibernate', 'stop', /^ok/, 'whoever asked for it is gone when it goes on'],
+  ]
+  for (const [name, owner, kind, mode, ended, fact] of chosen) {
+    const point: Point = { name, owner, kind }
+    test(`${mode} before ${labelOf(point)}: ${fact}`, async () => {
+      assert.match(await runCase({ service: parking, markers: point_markers, history, stop_ms: 1000 }, point, mode), ended)
+    })
+  }
+
+  test('nothing is left behind', async () => {
+    await checkRest(parking, history)
+    assert.deepEqual(history.violations, [])
+  })
 })
 
 test('nothing is left behind: every machine and every file belongs to a live workspace', async () => {

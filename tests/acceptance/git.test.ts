@@ -4,7 +4,7 @@ import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { after, before, test } from 'node:test'
 import type { GitStatus } from '../../contract/schemas/cell/git.ts'
-import { type Answer, type Client, createClient, type OpenedWorkspace } from '../support/client.ts'
+import { type Client, createClient, detailsOf, type OpenedWorkspace, refusalOf } from '../support/client.ts'
 import { INTERNET_ADDRESS, type Internet, openInternet } from '../support/internet.ts'
 import { type Service, startService } from '../support/service.ts'
 
@@ -51,14 +51,8 @@ function makeRepository(folder: string): string[] {
   return log
 }
 
-type Refused = Answer<{ error: { code: string; message: string; details?: { reason?: string } } }>
 const post = <T = Record<string, unknown>>(verb: string, json: object, headers: Record<string, string> = {}) =>
   client.tool<T>(workspace, `/git/${verb}`, { json, headers })
-const refusal = async (asked: Promise<Answer>) => {
-  const { status, body } = (await asked) as unknown as Refused
-  const reason = body.error.details?.reason
-  return `${status} ${body.error.code}${reason === undefined ? '' : `/${reason}`}`
-}
 const status = (at: string) => client.tool<GitStatus>(workspace, `/git/status?path=${encodeURIComponent(at)}`)
 const shell = async (script: string) => (await client.run(workspace, ['bash', '-c', script])).stdout
 
@@ -74,14 +68,14 @@ test('depth and branch are git’s own', async () => {
   const { status, body } = await post('clone', asked)
   assert.deepEqual([status, body], [201, { path: '/home/user/deep/er', branch: 'side', commit: commits[1] }])
   assert.equal(await shell('git -C /home/user/deep/er rev-list --count HEAD'), '1\n')
-  assert.equal(await refusal(post('clone', { ...asked, path: '/home/user/x', branch: 'nowhere' })), '409 conflict/git_failed')
+  assert.deepEqual(refusalOf(await post('clone', { ...asked, path: '/home/user/x', branch: 'nowhere' })), [409, 'conflict', 'git_failed'])
 })
 
 test('credentials reach the server alone: no file, no command line and no log ever holds them', async () => {
   const url = `${SERVER}/private/project.git`
-  assert.equal(await refusal(post('clone', { url, path: '/home/user/p' })), '409 conflict/git_authentication_failed')
+  assert.deepEqual(refusalOf(await post('clone', { url, path: '/home/user/p' })), [409, 'conflict', 'git_authentication_failed'])
   const wrong = { 'x-git-authorization': 'Bearer wrong' }
-  assert.equal(await refusal(post('clone', { url, path: '/home/user/p' }, wrong)), '409 conflict/git_authentication_failed')
+  assert.deepEqual(refusalOf(await post('clone', { url, path: '/home/user/p' }, wrong)), [409, 'conflict', 'git_authentication_failed'])
   const headers = { 'x-git-authorization': `Basic ${BASIC}` }
   assert.equal((await post('clone', { url, path: '/home/user/p' }, headers)).status, 201)
   assert.ok(internet.visits.some(({ authorization }) => authorization === `Basic ${BASIC}`))
@@ -103,14 +97,14 @@ test('while git runs, no command line shows the credentials; at its deadline it 
   const lines = await shell(`cat /proc/[0-9]*/cmdline | tr '\\0' ' '`)
   assert.match(lines, /git clone .*203\.0\.113\.10\/slow/)
   assert.ok(!lines.includes(BASIC) && !lines.includes(TOKEN))
-  assert.equal(await refusal(cloning), '504 timeout')
+  assert.deepEqual(refusalOf(await cloning), [504, 'timeout', undefined])
   assert.equal(await shell('pgrep -c git; ls -d /home/user/slow 2>/dev/null; true'), '0\n')
 })
 
 test('with credentials a redirect is not followed, so that no other host gets them', async () => {
   const headers = { 'x-git-authorization': `Basic ${BASIC}` }
   const asked = { url: `${SERVER}/elsewhere/project.git`, path: '/home/user/r' }
-  assert.equal(await refusal(post('clone', asked, headers)), '409 conflict/git_failed')
+  assert.deepEqual(refusalOf(await post('clone', asked, headers)), [409, 'conflict', 'git_failed'])
   assert.equal((await post('clone', asked)).status, 201)
   const there = internet.visits.filter(({ host }) => host === '203.0.113.11')
   assert.ok(there.length > 0 && there.every(({ authorization }) => authorization === null))
@@ -118,11 +112,11 @@ test('with credentials a redirect is not followed, so that no other host gets th
 
 test('a place that is taken, one that nobody may write to, and an address out of reach are refused in git’s words', async () => {
   const url = `${SERVER}/project.git`
-  assert.equal(await refusal(post('clone', { url, path: '/home/user/a' })), '409 conflict/already_exists')
-  assert.equal(await refusal(post('clone', { url, path: '/root/a' })), '409 conflict/git_failed')
-  assert.equal(await refusal(post('clone', { url: `${SERVER}/none.git`, path: '/home/user/n' })), '409 conflict/git_failed')
-  const metadata = await refusal(post('clone', { url: 'https://169.254.169.254/x.git', path: '/home/user/m', timeout_ms: 3000 }))
-  assert.match(metadata, /^(409 conflict\/git_failed|504 timeout)$/)
+  assert.deepEqual(refusalOf(await post('clone', { url, path: '/home/user/a' })), [409, 'conflict', 'already_exists'])
+  assert.deepEqual(refusalOf(await post('clone', { url, path: '/root/a' })), [409, 'conflict', 'git_failed'])
+  assert.deepEqual(refusalOf(await post('clone', { url: `${SERVER}/none.git`, path: '/home/user/n' })), [409, 'conflict', 'git_failed'])
+  const metadata = await post('clone', { url: 'https://169.254.169.254/x.git', path: '/home/user/m', timeout_ms: 3000 })
+  assert.match(refusalOf(metadata).join(), /^(409,conflict,git_failed|504,timeout,)$/)
 })
 
 test('a status tells each file by index and working tree', async () => {
@@ -161,7 +155,7 @@ test('a commit of paths takes those, a commit without paths everything, and then
   assert.deepEqual([second.status, second.body.branch], [201, 'main'])
   const now = (await status('/home/user/a')).body
   assert.deepEqual([now.clean, now.head, now.ahead], [true, second.body.commit, 3])
-  assert.equal(await refusal(post('commit', { path: '/home/user/a', message: 'three' })), '409 conflict/nothing_to_commit')
+  assert.deepEqual(refusalOf(await post('commit', { path: '/home/user/a', message: 'three' })), [409, 'conflict', 'nothing_to_commit'])
 })
 
 test('a conflict is told as one', async () => {
@@ -174,18 +168,23 @@ test('a conflict is told as one', async () => {
 })
 
 test('what is no repository, no directory or not there is refused, and so is a commit of nobody', async () => {
-  assert.equal(await refusal(status('/home/user') as never), '409 conflict/not_a_repository')
-  assert.equal(await refusal(status('/etc/passwd') as never), '409 conflict/not_a_directory')
-  assert.equal(await refusal(status('/nowhere') as never), '404 not_found/path_not_found')
-  assert.equal(await refusal(post('commit', { path: '/home/user', message: 'x' })), '409 conflict/not_a_repository')
+  assert.deepEqual(refusalOf(await status('/home/user')), [409, 'conflict', 'not_a_repository'])
+  assert.deepEqual(refusalOf(await status('/etc/passwd')), [409, 'conflict', 'not_a_directory'])
+  assert.deepEqual(refusalOf(await status('/nowhere')), [404, 'not_found', 'path_not_found'])
+  assert.deepEqual(refusalOf(await post('commit', { path: '/home/user', message: 'x' })), [409, 'conflict', 'not_a_repository'])
   await shell('git init -q /home/user/new && echo x > /home/user/new/x')
   assert.deepEqual((await status('/home/user/new')).body.head, null)
-  assert.equal(await refusal(post('commit', { path: '/home/user/new', message: 'x' })), '422 validation_failed')
-  assert.equal(await refusal(post('commit', { path: '/home/user/new', message: 'x', paths: ['-A'] })), '404 not_found/path_not_found')
-  assert.equal(
-    await refusal(post('commit', { path: '/home/user/new', message: 'x', paths: ['../../../etc'] })),
-    '422 validation_failed/invalid_path',
-  )
+  assert.deepEqual(refusalOf(await post('commit', { path: '/home/user/new', message: 'x' })), [422, 'validation_failed', undefined])
+  assert.deepEqual(refusalOf(await post('commit', { path: '/home/user/new', message: 'x', paths: ['-A'] })), [
+    404,
+    'not_found',
+    'path_not_found',
+  ])
+  assert.deepEqual(refusalOf(await post('commit', { path: '/home/user/new', message: 'x', paths: ['../../../etc'] })), [
+    422,
+    'validation_failed',
+    'invalid_path',
+  ])
 })
 
 test('programs that a repository names do not run', async () => {
@@ -201,17 +200,15 @@ test('a guest’s own false git lies to its own workspace alone, and one that ha
   const own = await client.open('false-git')
   const lie = async (script: string) =>
     client.run(own, ['sudo', 'sh', '-c', `printf '%s' "$1" > /usr/local/bin/git && chmod 755 /usr/local/bin/git`, 'sh', script])
-  const look = () => refusal(client.tool(own, '/git/status?path=/home/user'))
+  const look = async () => refusalOf(await client.tool(own, '/git/status?path=/home/user'))
   await lie('#!/bin/sh\necho /home/user; head -c 100000 /dev/urandom')
-  assert.equal(await look(), '409 conflict/git_failed')
+  assert.deepEqual(await look(), [409, 'conflict', 'git_failed'])
   await lie('#!/bin/sh\nexec yes')
-  assert.match(await look(), /^409 conflict\/git_failed$/)
+  assert.deepEqual(await look(), [409, 'conflict', 'git_failed'])
   await lie('#!/bin/sh\nkill -9 $$')
-  assert.equal(await look(), '409 conflict/git_failed')
+  assert.deepEqual(await look(), [409, 'conflict', 'git_failed'])
   await client.run(own, ['sudo', 'rm', '-f', '/usr/local/bin/git', '/usr/bin/git'])
-  const { status, body } = (await client.tool(own, '/git/status?path=/home/user')) as unknown as Refused
-  assert.deepEqual(
-    [status, body.error.code, body.error.details],
-    [409, 'conflict', { reason: 'guest_feature_unavailable', feature: 'git' }],
-  )
+  const refused = await client.tool(own, '/git/status?path=/home/user')
+  assert.deepEqual(refusalOf(refused), [409, 'conflict', 'guest_feature_unavailable'])
+  assert.equal(detailsOf(refused)['feature'], 'git')
 })

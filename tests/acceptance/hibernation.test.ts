@@ -3,33 +3,19 @@ import { after, before, beforeEach, test } from 'node:test'
 import { createClient, type Client, type OpenedWorkspace } from '../support/client.ts'
 import { until } from '../support/processes.ts'
 import { startService, type Service } from '../support/service.ts'
+import { assertContinues, startWitness, type Testimony } from '../support/witness.ts'
 
 const PARK_MS = 40_000
-const WITNESS = `import os, signal
-kept = open('/home/user/gone', 'w+')
-os.remove('/home/user/gone')
-print('kept', file=kept, flush=True)
-def say(*_):
-    kept.seek(0)
-    with open('/home/user/said.new', 'w') as said: said.write(kept.read())
-    os.rename('/home/user/said.new', '/home/user/said')
-signal.signal(signal.SIGUSR1, say)
-with open('/home/user/pid', 'w') as pid: pid.write(str(os.getpid()))
-while True: signal.pause()
-`
 let service: Service
 let client: Client
 let workspace: OpenedWorkspace
+let witness: Testimony
 
 before(async () => {
   service = await startService({ settings: { slot_memory_mib: 512, freeze_after_seconds: 1, hibernate_after_seconds: 3 } })
   client = createClient(service.base_url, service.api_key)
   workspace = await client.open('sleeps', { caps: { memory_mib: 512 } })
-  // Memory, and a process with a file that has no name any more; it says what is in it when it is asked.
-  await client.tool(workspace, '/files?path=/home/user/witness.py', { method: 'PUT', bytes: Buffer.from(WITNESS) })
-  await run(
-    'echo canary >/dev/shm/canary; setsid python3 /home/user/witness.py >/dev/null 2>&1 & until [ -s /home/user/pid ]; do sleep 0.05; done',
-  )
+  witness = await startWitness(client, workspace)
   await run('echo on the disk >/home/user/file; sync')
 })
 after(() => service.stop())
@@ -41,9 +27,15 @@ const run = async (script: string) => (await client.run(workspace, ['bash', '-c'
 const hasMachine = async (id = workspace.id) => (await service.inventory()).machines.some((one) => one.workspace_id === id)
 const hibernated = (id = workspace.id) => until('it is hibernated', PARK_MS, async () => !(await hasMachine(id)))
 const state = async () => (await client.api<{ observed_state: string; ownership_epoch: number }>(`/v1/workspaces/${workspace.id}`)).body
-const witness = () =>
-  run('cd /home/user; rm -f said; kill -USR1 $(cat pid); until [ -s said ]; do sleep 0.05; done; cat /dev/shm/canary said file')
-const WITNESSED = 'canary\nkept\non the disk'
+/** Its memory, its process with an open file that has no name any more, and its disk. */
+const isWhole = async () => {
+  await assertContinues(client, workspace, witness)
+  assert.equal(await run('cat /home/user/file'), 'on the disk')
+}
+const succeeds = async (verb: string, json?: Record<string, unknown>) => {
+  const { state, error } = await client.operate(`/v1/workspaces/${workspace.id}/${verb}`, json ? { json } : {})
+  assert.deepEqual([verb, state, error], [verb, 'succeeded', null])
+}
 
 test('a hibernated workspace runs on by its state and epoch, and the next call restores memory, processes and open files', async () => {
   const before = await state()
@@ -51,10 +43,26 @@ test('a hibernated workspace runs on by its state and epoch, and the next call r
   const { observed_state, ownership_epoch } = await state()
   assert.deepEqual([observed_state, ownership_epoch], ['running', before.ownership_epoch])
   // The token of before.
-  assert.equal(await witness(), WITNESSED)
+  await isWhole()
   assert.equal(await hasMachine(), true)
   const { body } = await client.api<{ data: { kind: string }[] }>(`/v1/workspaces/${workspace.id}/checkpoints`)
   assert.deepEqual(body.data, [])
+})
+
+test('what is frozen, hibernated and woken is counted', async () => {
+  const moves = async () => {
+    const metrics = await service.metrics('cell')
+    return ['freeze', 'hibernate', 'wake', 'thaw'].map((move) => metrics.get(`berth_parking_moves_total{move="${move}"}`) ?? 0)
+  }
+  await run('true')
+  const before = await moves()
+  await hibernated()
+  await isWhole()
+  const after = await moves()
+  assert.deepEqual(
+    after.map((count, index) => count - (before[index] ?? 0)),
+    [1, 1, 1, 0],
+  )
 })
 
 test('its files are read from the disk, which wakes nobody', async () => {
@@ -63,7 +71,7 @@ test('its files are read from the disk, which wakes nobody', async () => {
   assert.deepEqual([answer.status, answer.headers['x-served-from'], answer.bytes.toString()], [200, 'disk', 'on the disk\n'])
   assert.equal(await hasMachine(), false)
   const memory = await client.tool(workspace, '/files?path=/dev/shm/canary')
-  assert.deepEqual([memory.status, memory.headers['x-served-from'], memory.bytes.toString()], [200, undefined, 'canary\n'])
+  assert.deepEqual([memory.status, memory.headers['x-served-from'], memory.bytes.toString()], [200, undefined, witness.canary])
 })
 
 test('a hint wakes it ahead of the call', async () => {
@@ -71,7 +79,7 @@ test('a hint wakes it ahead of the call', async () => {
   const { status, body } = await client.tool<{ residency: string }>(workspace, '/wake-hint', { json: {} })
   assert.deepEqual([status, body.residency], [202, 'hibernated'])
   await until('it is there', PARK_MS, () => hasMachine())
-  assert.equal(await witness(), WITNESSED)
+  await isWhole()
 })
 
 test('output of a command is read on over a hibernation, from its offsets', async () => {
@@ -85,28 +93,79 @@ test('output of a command is read on over a hibernation, from its offsets', asyn
 
 test('a snapshot, a fork, a suspend and a resume of a hibernated workspace have everything', async () => {
   await hibernated()
-  assert.equal((await client.operate(`/v1/workspaces/${workspace.id}/snapshot`)).state, 'succeeded')
-  const fork = await client.operate(`/v1/workspaces/${workspace.id}/fork`, { json: { key: 'copy' } })
-  assert.equal(fork.state, 'succeeded')
+  await succeeds('snapshot')
+  await succeeds('fork', { key: 'copy' })
   const copy = await client.open('copy')
-  assert.equal((await client.run(copy, ['cat', '/dev/shm/canary'])).stdout, 'canary\n')
+  assert.equal((await client.run(copy, ['cat', '/dev/shm/canary'])).stdout, witness.canary)
   await client.api(`/v1/workspaces/${copy.id}`, { method: 'DELETE' })
-  assert.equal((await client.operate(`/v1/workspaces/${workspace.id}/suspend`)).state, 'succeeded')
-  assert.equal((await client.operate(`/v1/workspaces/${workspace.id}/resume`)).state, 'succeeded')
+  await succeeds('suspend')
+  await succeeds('resume')
   workspace.token = await client.token(workspace.id)
-  assert.equal(await witness(), WITNESSED)
+  await isWhole()
+})
+
+test('it is metered with the disk that it has, and with the memory that was saved', async () => {
+  await run('head -c 200M /dev/urandom >/home/user/ballast; sync')
+  // The keepalive keeps it awake: a quota counts what a commit has written, which may take half a minute.
+  await client.tool(workspace, '/keepalive', { json: { seconds: 60 } })
+  let awake_bytes = 0
+  await until('the disk is counted', PARK_MS, async () => (awake_bytes = (await service.counters(workspace.id)).disk_bytes) >= 200 << 20)
+  await client.tool(workspace, '/keepalive', { json: { seconds: 0 } })
+  await hibernated()
+  const SLEEPS = 'workspaces w join usage_counters c on c.workspace_id = w.id and c.fence = w.residency_fence where w.id = $1'
+  await until('it was read asleep', PARK_MS, async () => (await service.query(`select from ${SLEEPS}`, [workspace.id])).length === 1)
+  const sampled = async () => {
+    const columns = ['sampled_ms', 'disk_byte_ms', 'memory_byte_ms', 'cpu_usec'].map((name) => `sum(${name})::float8 as ${name}`)
+    const sums = `select ${columns.join()} from usage_samples where workspace_id = $1`
+    const [row] = await service.query<Record<'sampled_ms' | 'disk_byte_ms' | 'memory_byte_ms' | 'cpu_usec', number>>(sums, [workspace.id])
+    assert.ok(row)
+    return row
+  }
+  const before = await sampled()
+  let after = before
+  await until('it was read again', PARK_MS, async () => (after = await sampled()).sampled_ms > before.sampled_ms)
+  const slept_ms = after.sampled_ms - before.sampled_ms
+  const disk_bytes = (after.disk_byte_ms - before.disk_byte_ms) / slept_ms
+  assert.ok(Math.abs(disk_bytes - awake_bytes) < 16 << 20, `${awake_bytes} awake, ${disk_bytes} asleep`)
+  const SAVED = "select size_bytes::float8 from checkpoints where workspace_id = $1 and kind = 'parked'"
+  const [saved] = await service.query<{ size_bytes: number }>(SAVED, [workspace.id])
+  assert.deepEqual([(after.memory_byte_ms - before.memory_byte_ms) / slept_ms, after.cpu_usec], [saved?.size_bytes, before.cpu_usec])
+  await run('rm /home/user/ballast')
+})
+
+test('after a restart of the computer it runs on and wakes; what had a machine has failed, and starts from its current disk', async () => {
+  const resident = await client.open('resident', { caps: { memory_mib: 512 } })
+  await client.tool(resident, '/keepalive', { json: { seconds: 3600 } })
+  const written = await client.tool(resident, '/files?path=/home/user/kept', { method: 'PUT', bytes: Buffer.from('current') })
+  assert.equal(written.body['durable'], true)
+  await hibernated()
+  const { ownership_epoch } = await state()
+  await service.reboot()
+  const began_ms = performance.now()
+  const failed = async () => (await client.api(`/v1/workspaces/${resident.id}`)).body['observed_state'] === 'failed'
+  await until('what had a machine has failed', 10_000, failed)
+  assert.deepEqual(
+    [(await state()).observed_state, (await state()).ownership_epoch, await hasMachine()],
+    ['running', ownership_epoch, false],
+  )
+  // The token of before.
+  await isWhole()
+  assert.ok(performance.now() - began_ms < 10_000)
+  const again = await client.open('resident')
+  assert.deepEqual([again.id, (await client.run(again, ['cat', '/home/user/kept'])).stdout], [resident.id, 'current'])
+  await client.operate(`/v1/workspaces/${again.id}`, { method: 'DELETE' })
 })
 
 test('a restart of the whole service with a hibernated workspace loses nothing', async () => {
   await hibernated()
   await service.restart()
   assert.equal((await state()).observed_state, 'running')
-  assert.equal(await witness(), WITNESSED)
+  await isWhole()
 })
 
 test('a hostd that was killed wakes what sleeps when it is back', async () => {
   await hibernated()
   await service.kill9('hostd')
   await service.ready()
-  assert.equal(await witness(), WITNESSED)
+  await isWhole()
 })

@@ -3,9 +3,6 @@ import { after, before, test } from 'node:test'
 import { type Client, createClient, refusalOf } from '../support/client.ts'
 import { startService, type Service } from '../support/service.ts'
 
-interface Refusal {
-  error: { code: string; retryable: boolean; operation_id?: string; details?: { reason?: string } }
-}
 interface Operation {
   id: string
   kind: string
@@ -87,7 +84,7 @@ test('a client that goes away in the middle of an open loses nothing', async () 
 test('lifecycle calls in the wrong state are refused with their reasons', async () => {
   const { id } = await client.open('shared', small)
   const post = (path: string, json?: unknown) =>
-    client.api<Refusal>(`/v1/workspaces/${id}${path}`, { method: 'POST', ...(json === undefined ? {} : { json }) })
+    client.api(`/v1/workspaces/${id}${path}`, { method: 'POST', ...(json === undefined ? {} : { json }) })
   assert.deepEqual(refusalOf(await post('/resume')), [409, 'conflict', 'already_running'])
   assert.deepEqual(refusalOf(await post('/close')), [409, 'conflict', 'not_session'])
   assert.deepEqual(refusalOf(await post('/fork', { key: 'shared' })), [409, 'conflict', 'key_in_use'])
@@ -139,9 +136,9 @@ test('a start that no host could ever hold fails with invalid_resources', async 
 
 test('a session is closed, not suspended, and its key opens a new workspace', async () => {
   const session = await client.open('session', { lifetime: 'session', ...small })
-  const suspend = await client.api<Refusal>(`/v1/workspaces/${session.id}/suspend`, { method: 'POST' })
+  const suspend = await client.api(`/v1/workspaces/${session.id}/suspend`, { method: 'POST' })
   assert.deepEqual(refusalOf(suspend), [409, 'conflict', 'session_lifetime'])
-  const mismatch = await client.api<Refusal>('/v1/workspaces/open', { json: { key: 'session', template: 'base', lifetime: 'persistent' } })
+  const mismatch = await client.api('/v1/workspaces/open', { json: { key: 'session', template: 'base', lifetime: 'persistent' } })
   assert.deepEqual(refusalOf(mismatch), [409, 'conflict', 'lifetime_mismatch'])
   const closed = await client.operate(`/v1/workspaces/${session.id}/close`)
   assert.equal(closed.state, 'succeeded')
@@ -171,8 +168,8 @@ test('a killed machine is seen as failed and the next open starts it from its cu
   await client.tool(workspace, '/files?path=/home/user/kept', { method: 'PUT', bytes: Buffer.from('kept') })
   await service.kill_machine(workspace.id)
   await until(workspace.id, ({ observed_state }) => observed_state === 'failed')
-  const refused = await client.tool<Refusal>(workspace, '/exec', { json: { argv: ['true'] } })
-  assert.deepEqual([refused.status, refused.body.error.code], [409, 'workspace_not_running'])
+  const refused = await client.tool(workspace, '/exec', { json: { argv: ['true'] } })
+  assert.deepEqual(refusalOf(refused).slice(0, 2), [409, 'workspace_not_running'])
   const again = await client.open('killed', small)
   assert.equal(again.id, workspace.id)
   assert.equal((await client.run(again, ['cat', '/home/user/kept'])).stdout, 'kept')

@@ -2,12 +2,8 @@ import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
 import { after, before, test } from 'node:test'
 import type { PatchResult } from '../../contract/schemas/cell/file.ts'
-import { type Client, createClient, type OpenedWorkspace, refusalOf } from '../support/client.ts'
+import { type Client, createClient, detailsOf, type OpenedWorkspace, refusalOf } from '../support/client.ts'
 import { startService, type Service } from '../support/service.ts'
-
-interface Refusal {
-  error: { code: string; details: { reason?: string; [name: string]: unknown } }
-}
 
 let service: Service
 let client: Client
@@ -78,9 +74,9 @@ test('each refusal has its reason and changes nothing', async () => {
     [{ path: '/dev/zero', content: 'x' }, [409, 'conflict', 'not_a_file'], {}],
   ]
   for (const [body, wanted, details] of CASES) {
-    const answer = await patch<Refusal>(body)
+    const answer = await patch(body)
     assert.deepEqual(refusalOf(answer), wanted, JSON.stringify(body))
-    for (const [name, value] of Object.entries(details)) assert.equal(answer.body.error.details[name], value)
+    for (const [name, value] of Object.entries(details)) assert.equal(detailsOf(answer)[name], value)
   }
   assert.equal(await text(path), 'a a')
 })
@@ -90,9 +86,7 @@ test('of fifty patches at once that expect one revision, one wins each round', a
   let expected_revision = sha256('start')
   for (let round = 0; round < 3; round++) {
     const answers = await Promise.all(
-      Array.from({ length: 50 }, (_, n) =>
-        patch<PatchResult & Refusal>({ path: '/home/user/race', content: `${round} ${n}`, expected_revision }),
-      ),
+      Array.from({ length: 50 }, (_, n) => patch<PatchResult>({ path: '/home/user/race', content: `${round} ${n}`, expected_revision })),
     )
     const winners = answers.filter(({ status }) => status === 200)
     assert.equal(winners.length, 1)
@@ -106,15 +100,15 @@ test('of fifty patches at once that expect one revision, one wins each round', a
 test('7 MiB is patched, a body above it is 413 with max_bytes', async () => {
   const content = 'x'.repeat((7 << 20) - 100)
   assert.equal((await patch({ path: '/home/user/big', content })).status, 200)
-  const { status, body } = await patch<Refusal>({ path: '/home/user/big', content: `${content}${'y'.repeat(200)}` })
-  assert.deepEqual([status, body.error.code, body.error.details['max_bytes']], [413, 'payload_too_large', 7 << 20])
+  const refused = await patch({ path: '/home/user/big', content: `${content}${'y'.repeat(200)}` })
+  assert.deepEqual([...refusalOf(refused).slice(0, 2), detailsOf(refused)['max_bytes']], [413, 'payload_too_large', 7 << 20])
   assert.equal(await text('/home/user/big'), content)
 })
 
 test('T20: a sparse file of 1 TiB is not edited, and the machine serves on', async () => {
   await client.run(workspace, ['truncate', '-s', '1T', '/home/user/sparse'])
-  const { status, body } = await patch<Refusal>({ path: '/home/user/sparse', edits: [{ old_text: 'a', new_text: 'b' }] })
-  assert.deepEqual([status, body.error.code, body.error.details['max_bytes']], [413, 'payload_too_large', 16 << 20])
+  const refused = await patch({ path: '/home/user/sparse', edits: [{ old_text: 'a', new_text: 'b' }] })
+  assert.deepEqual([...refusalOf(refused).slice(0, 2), detailsOf(refused)['max_bytes']], [413, 'payload_too_large', 16 << 20])
 })
 
 test('a key replays a patch, an append and a write; another request under it is 409', async () => {
@@ -128,10 +122,10 @@ test('a key replays a patch, an append and a write; another request under it is 
   assert.deepEqual((await put('/home/user/k', '+', '&append=true', { 'idempotency-key': 'put-1' })).body, appended.body)
   assert.equal(await text('/home/user/k'), 'xx+')
   const reused = [409, 'conflict', 'operation_id_reused']
-  assert.deepEqual(refusalOf(await put<Refusal>('/home/user/k', '-', '&append=true', { 'idempotency-key': 'put-1' })), reused)
-  assert.deepEqual(refusalOf(await put<Refusal>('/home/user/k', '+', '', { 'idempotency-key': 'put-1' })), reused)
-  assert.deepEqual(refusalOf(await put<Refusal>('/home/user/other', '+', '&append=true', { 'idempotency-key': 'put-1' })), reused)
-  assert.deepEqual(refusalOf(await patch<Refusal>({ path: '/home/user/k', content: '' }, { 'idempotency-key': 'put-1' })), reused)
+  assert.deepEqual(refusalOf(await put('/home/user/k', '-', '&append=true', { 'idempotency-key': 'put-1' })), reused)
+  assert.deepEqual(refusalOf(await put('/home/user/k', '+', '', { 'idempotency-key': 'put-1' })), reused)
+  assert.deepEqual(refusalOf(await put('/home/user/other', '+', '&append=true', { 'idempotency-key': 'put-1' })), reused)
+  assert.deepEqual(refusalOf(await patch({ path: '/home/user/k', content: '' }, { 'idempotency-key': 'put-1' })), reused)
   assert.equal(await text('/home/user/k'), 'xx+')
 })
 

@@ -1,21 +1,27 @@
 import assert from 'node:assert/strict'
 import { after, before, beforeEach, test } from 'node:test'
 import { createClient, type Client, type OpenedWorkspace } from '../support/client.ts'
+import { INTERNET_ADDRESS, openInternet, type Internet } from '../support/internet.ts'
 import { until } from '../support/processes.ts'
 import { startService, type Service } from '../support/service.ts'
 
 const PARK_MS = 30_000
 const small = { caps: { memory_mib: 512 } }
+let internet: Internet
 let service: Service
 let client: Client
 let workspace: OpenedWorkspace
 
 before(async () => {
-  service = await startService({ settings: { slot_memory_mib: 512, freeze_after_seconds: 2 } })
+  internet = await openInternet()
+  service = await startService({ settings: { slot_memory_mib: 512, freeze_after_seconds: 2, uplink: internet.uplink } })
   client = createClient(service.base_url, service.api_key)
   workspace = await client.open('parked', small)
 })
-after(() => service.stop())
+after(async () => {
+  await service.stop()
+  await internet.close()
+})
 beforeEach(async () => {
   workspace.token = await client.token(workspace.id)
 })
@@ -59,12 +65,43 @@ test('a command that runs keeps it resident until it ends, though nobody follows
   assert.deepEqual([body.state, body.exit_code], ['exited', 0])
 })
 
-test('a process that uses the processor keeps it resident, and so does one that uses the network', async () => {
+test('a process that uses the processor keeps it resident', async () => {
   const spin = await run('setsid bash -c "while :; do :; done" >/dev/null 2>&1 & echo $!')
   await staysResident(8)
   await run(`kill -9 ${spin}`)
   await frozen()
 })
+
+const CONNECTS = `import socket, time
+peer = socket.create_connection(("${INTERNET_ADDRESS}", 80))
+`
+const TRICKLES: [what: string, url: string, program: string][] = [
+  ['receives', '/trickle/16', 'peer.sendall(b"GET /trickle/16 HTTP/1.1\\r\\nHost: x\\r\\n\\r\\n")\nwhile peer.recv(65536): pass'],
+  [
+    'sends',
+    '/sink',
+    `peer.sendall(b"POST /sink HTTP/1.1\\r\\nHost: x\\r\\nContent-Length: 1000000\\r\\n\\r\\n")
+for _ in range(16):
+    peer.sendall(bytes(200))
+    time.sleep(0.5)
+time.sleep(1000)`,
+  ],
+]
+
+for (const [what, url, program] of TRICKLES)
+  test(`a process that ${what} 400 bytes a second, and uses next to no processor, keeps it resident until they end`, async () => {
+    await client.tool(workspace, '/files?path=/home/user/trickles.py', { method: 'PUT', bytes: Buffer.from(CONNECTS + program) })
+    const pid = await run('setsid python3 /home/user/trickles.py >/dev/null 2>&1 & echo $!')
+    await internet.visited((visit) => visit.url === url)
+    const [before, began_ms] = [await service.counters(workspace.id), performance.now()]
+    await staysResident(7)
+    const [{ cpu_usec }, elapsed_ms] = [await service.counters(workspace.id), performance.now() - began_ms]
+    const share = (cpu_usec - before.cpu_usec) / elapsed_ms / 1000
+    assert.ok(share < 0.06, `${share} of a processor`)
+    await frozen()
+    // It waits at its connection still.
+    assert.equal(await run(`kill -0 ${pid} && echo alive; kill ${pid}`), 'alive')
+  })
 
 test('a keepalive thaws it and keeps it resident until it is ended', async () => {
   await frozen()

@@ -1,8 +1,21 @@
 import type { Answer } from '../support/client.ts'
 import type { Caller, Operation } from './caller.ts'
 import type { History } from './history.ts'
-import { between, boundsOf, copyOf, emptyContent, forgetMemory, type Believed, type Content, type Place } from './model.ts'
+import { runOnce } from './command.ts'
+import {
+  between,
+  boundsOf,
+  copyOf,
+  emptyContent,
+  forgetMemory,
+  newBelieved,
+  wokenAt,
+  type Believed,
+  type Content,
+  type Place,
+} from './model.ts'
 import type { Random } from './random.ts'
+import { startWitness, testify } from './witness.ts'
 
 export interface Actor {
   name: string
@@ -21,7 +34,24 @@ interface Opened {
 const CAPS = { memory_mib: 512, disk_gib: 1 }
 const FOLDERS: Record<Place, string> = { disk: '/home/user', memory: '/dev/shm' }
 /** What clients do, and how often. */
-const ACTIONS = { write: 40, read: 25, suspend: 5, wake: 12, snapshot: 5, restore: 4, reset: 2, fork: 4, remove: 2 }
+const ACTIONS = {
+  write: 40,
+  read: 25,
+  suspend: 5,
+  wake: 12,
+  snapshot: 5,
+  restore: 4,
+  reset: 2,
+  fork: 4,
+  remove: 2,
+  witness: 8,
+  run: 8,
+  hint: 1,
+}
+/** After so many actions a workspace is left alone, for long enough to be frozen, and mostly to be hibernated. */
+const QUIET = { share: 0.06, seconds: [2, 12] } as const
+/** Somebody looks at the files of one that is left alone, towards the end of that: they are read from the disk, which wakes nobody. */
+const PEEK = { share: 0.1, last_ms: 1500 }
 
 const OPEN_MS = 60_000
 const pause = () => new Promise((resolve) => setTimeout(resolve, 200)) // another client's operation may be at work
@@ -30,6 +60,7 @@ const pause = () => new Promise((resolve) => setTimeout(resolve, 200)) // anothe
 export async function open({ caller, history }: Actor, seen: Believed): Promise<boolean> {
   let last: unknown = null
   for (const deadline_ms = performance.now() + OPEN_MS; performance.now() < deadline_ms; await pause()) {
+    const { epoch } = seen // another client may have seen a later one before this call's answer is read
     const { status, body } = await caller.change<Opened>('/v1/workspaces/open', {
       json: { key: seen.key, template: 'base', caps: CAPS },
       headers: { prefer: 'wait=15' },
@@ -37,9 +68,10 @@ export async function open({ caller, history }: Actor, seen: Believed): Promise<
     if (status === 200 && body.tool_token && body.cell_endpoint) {
       const { id, ownership_epoch } = body.workspace
       if (seen.id !== '' && seen.id !== id) history.violate('I9: a key names another workspace', { key: seen.key, was: seen.id, is: id })
-      if (seen.id === id && ownership_epoch < seen.epoch)
-        history.violate('I3: an epoch went back', { id, was: seen.epoch, is: ownership_epoch })
+      if (seen.id === id && ownership_epoch < epoch) history.violate('I3: an epoch went back', { id, was: epoch, is: ownership_epoch })
+      const stale = seen.id === id && ownership_epoch > seen.epoch ? seen.token : ''
       Object.assign(seen, { id, epoch: ownership_epoch, token: body.tool_token.token, endpoint: body.cell_endpoint })
+      if (stale !== '') await refused(caller, history, seen, stale)
       return true
     }
     last = { status, body }
@@ -48,28 +80,55 @@ export async function open({ caller, history }: Actor, seen: Believed): Promise<
   return false
 }
 
+/** I3: a token of an old epoch, whatever comes. */
+async function refused(caller: Caller, history: History, seen: Believed, token: string): Promise<void> {
+  const answer = await caller.tool(urlOf(seen, 'disk', 'anything'), { token })
+  const refusal = answer === null || answer.status === 409 || answer.status === 401 || answer.status >= 500
+  if (!refusal) history.violate('I3: a token of an old epoch was served', { id: seen.id, status: answer.status, body: answer.body })
+  history.count(`stale_token_${answer?.status ?? 'cut'}`)
+}
+
 /** One thing after the other, until told to stop. */
 export async function act(actor: Actor, workspaces: Believed[], stopped: () => boolean): Promise<void> {
   while (!stopped()) {
-    const seen = actor.random.pick(workspaces)
-    const action = actor.random.weighed(ACTIONS)
+    const next = chosen(actor, workspaces)
+    if (next === null) {
+      await pause()
+      continue
+    }
+    const { seen, action } = next
     await DO[action](actor, seen).catch((error: unknown) => {
       actor.history.note('given_up', { action, id: seen.id, error: String(error) })
     })
+    if (action !== 'peek' && actor.random.next() < QUIET.share)
+      seen.quiet_until_ms = performance.now() + actor.random.between(...QUIET.seconds) * 1000
     await new Promise((resolve) => setTimeout(resolve, actor.random.between(20, 300)))
   }
 }
 
-const DO: Record<keyof typeof ACTIONS, (actor: Actor, seen: Believed) => Promise<void>> = {
+function chosen({ random }: Actor, workspaces: Believed[]): { seen: Believed; action: keyof typeof DO } | null {
+  const left_ms = ({ quiet_until_ms = 0 }: Believed) => quiet_until_ms - performance.now()
+  const dozing = workspaces.filter((seen) => left_ms(seen) > 0 && left_ms(seen) < PEEK.last_ms)
+  if (dozing.length > 0 && random.next() < PEEK.share) return { seen: random.pick(dozing), action: 'peek' }
+  const awake = workspaces.filter((seen) => left_ms(seen) <= 0)
+  return awake.length === 0 ? null : { seen: random.pick(awake), action: random.weighed(ACTIONS) }
+}
+
+const DO: Record<keyof typeof ACTIONS | 'peek', (actor: Actor, seen: Believed) => Promise<void>> = {
   write: (actor, seen) => seen.lock.together(() => write(actor, seen)),
   read: (actor, seen) => seen.lock.together(() => read(actor, seen)),
-  suspend: (actor, seen) => seen.lock.together(async () => void (await operate(actor, seen, 'suspend', {}))),
+  suspend: (actor, seen) => seen.lock.together(() => suspend(actor, seen)),
   wake: (actor, seen) => seen.lock.together(async () => void (await open(actor, seen))),
   snapshot: (actor, seen) => seen.lock.together(() => snapshot(actor, seen)),
   restore: (actor, seen) => seen.lock.alone(() => restore(actor, seen)),
   reset: (actor, seen) => seen.lock.alone(() => reset(actor, seen)),
   fork: (actor, seen) => seen.lock.together(() => fork(actor, seen)),
   remove: (actor, seen) => seen.lock.alone(() => remove(actor, seen)),
+  witness: (actor, seen) =>
+    seen.content.witness === null ? seen.lock.alone(() => startWitness(actor, seen)) : seen.lock.together(() => testify(actor, seen)),
+  run: (actor, seen) => seen.lock.together(() => run(actor, seen)),
+  hint: (actor, seen) => seen.lock.together(() => hint(actor, seen)),
+  peek: (actor, seen) => seen.lock.together(() => peek(actor, seen)),
 }
 
 const urlOf = (seen: Believed, place: Place, name: string) =>
@@ -95,15 +154,20 @@ async function read(actor: Actor, seen: Believed): Promise<void> {
   for (const place of ['disk', 'memory'] as const) await readOne(actor, seen, seen.content, place, actor.name)
 }
 
-async function readOne(actor: Actor, seen: Believed, content: Content, place: Place, name: string): Promise<void> {
+async function peek(actor: Actor, seen: Believed): Promise<void> {
+  const names = [...seen.content.disk.keys()]
+  if (names.length > 0) await readOne(actor, seen, seen.content, 'disk', actor.random.pick(names))
+}
+
+async function readOne(actor: Actor, seen: Believed, content: Content, place: Place, name: string, token = seen.token): Promise<void> {
   const bounds = boundsOf(content, place, name)
   const { floor } = bounds
   const { deaths } = seen
-  const answer = await actor.caller.tool(urlOf(seen, place, name), { token: seen.token })
+  const answer = await actor.caller.tool(urlOf(seen, place, name), { token })
   if (answer?.status !== 200 && answer?.status !== 404) return renew(actor, seen, answer)
   if (answer.status === 404 && answer.body.error?.code !== 'not_found') return renew(actor, seen, answer)
   const value = answer.status === 404 ? 0 : Number(answer.bytes.toString())
-  actor.history.count('read')
+  actor.history.count(answer.headers['x-served-from'] === 'disk' ? 'read_from_disk' : 'read')
   if (place === 'memory' && deaths !== seen.deaths) return
   if (!(value >= floor && value <= bounds.ceiling))
     actor.history.violate(place === 'disk' ? 'N4: a file is not what was acknowledged' : 'N2: memory is not what was acknowledged', {
@@ -117,10 +181,18 @@ async function readOne(actor: Actor, seen: Believed, content: Content, place: Pl
 }
 
 /** After a refusal that a new token or an open puts right. */
-async function renew(actor: Actor, seen: Believed, answer: Answer<{ error?: { code: string } }> | null): Promise<void> {
+export async function renew(actor: Actor, seen: Believed, answer: Answer<{ error?: { code: string } }> | null): Promise<void> {
   actor.history.count(`tool_${answer?.status ?? 'cut'}`)
   if (answer?.status === 500) actor.history.violate('an internal error', { id: seen.id, body: answer.body })
   if (answer !== null && [401, 403, 409].includes(answer.status) && actor.random.next() < 0.5) await open(actor, seen)
+}
+
+/** What is suspended is read from its disk, by a token of its new epoch. */
+async function suspend(actor: Actor, seen: Believed): Promise<void> {
+  if ((await operate(actor, seen, 'suspend', {})) === null) return
+  const minted = await actor.caller.api<{ token: string }>(`/v1/workspaces/${seen.id}/tool-tokens`, { json: {} })
+  if (minted.status !== 201) return actor.history.count(`token_${minted.status}`) // another client wakes it
+  for (const name of seen.content.disk.keys()) await readOne(actor, seen, seen.content, 'disk', name, minted.body.token)
 }
 
 async function operate(actor: Actor, seen: Believed, verb: string, json: object): Promise<Operation | null> {
@@ -151,13 +223,42 @@ async function snapshot(actor: Actor, seen: Believed): Promise<void> {
 async function restore(actor: Actor, seen: Believed): Promise<void> {
   const [checkpoint_id, captured] = seen.snapshots.size === 0 ? [] : actor.random.pick([...seen.snapshots])
   if (checkpoint_id === undefined || captured === undefined) return
+  const asked_ms = performance.now()
   if ((await operate(actor, seen, 'restore', { checkpoint_id })) === null) return
   const { deaths } = seen
-  seen.content = copyOf(captured)
+  seen.content = wokenAt(captured, asked_ms)
   if (!(await open(actor, seen))) return
   if (deaths !== seen.deaths) forgetMemory(seen.content)
+  await readAll(actor, seen)
+}
+
+/** Everything that is known of the workspace. */
+export async function readAll(actor: Actor, seen: Believed): Promise<void> {
   for (const place of ['disk', 'memory'] as const)
     for (const name of seen.content[place].keys()) await readOne(actor, seen, seen.content, place, name)
+  await testify(actor, seen)
+}
+
+/** I8 and N6: a command runs once whatever is cut, and what it printed stays what it was. */
+async function run(actor: Actor, seen: Believed): Promise<void> {
+  const { deaths } = seen
+  const ran = await runOnce(actor, seen, (session_id) => ['bash', '-c', 'echo "$0" >>/home/user/ran; seq 3000', session_id])
+  if (ran === null || deaths !== seen.deaths) return
+  const { session_id, stdout, exit_code } = ran
+  const expected = Array.from({ length: 3000 }, (_, index) => `${index + 1}\n`).join('')
+  if (exit_code !== 0 || stdout !== expected)
+    actor.history.violate('N6: a command printed something else', { id: seen.id, session_id, exit_code, printed: stdout.length })
+  const answer = await actor.caller.tool(urlOf(seen, 'disk', 'ran'), { token: seen.token })
+  if (answer?.status !== 200 || deaths !== seen.deaths) return
+  const times = answer.bytes.toString().split('\n').filter((line) => line === session_id).length // prettier-ignore
+  if (times !== 1) actor.history.violate('I8: a command did not run once', { id: seen.id, session_id, times })
+  actor.history.count('ran')
+}
+
+async function hint(actor: Actor, seen: Believed): Promise<void> {
+  const answer = await actor.caller.tool(`${seen.endpoint}/v1/workspaces/${seen.id}/wake-hint`, { token: seen.token, json: {} })
+  if (answer?.status === 202) actor.history.count(`hint_${String((answer.body as { residency?: string }).residency)}`)
+  else await renew(actor, seen, answer)
 }
 
 async function reset(actor: Actor, seen: Believed): Promise<void> {
@@ -165,11 +266,12 @@ async function reset(actor: Actor, seen: Believed): Promise<void> {
   const { deaths } = seen
   const operation = await operate(actor, seen, 'reset', { confirm_destructive: true })
   if (operation === null) return
+  const captured = between(before, seen.content)
   seen.content = emptyContent()
   const recovery = operation.result?.['recovery_checkpoint_id']
   if (typeof recovery === 'string') {
-    if (deaths !== seen.deaths) forgetMemory(before)
-    seen.snapshots.set(recovery, before)
+    if (deaths !== seen.deaths) forgetMemory(captured)
+    seen.snapshots.set(recovery, captured)
   }
   if (await open(actor, seen)) await readOne(actor, seen, seen.content, 'disk', actor.name)
 }
@@ -180,18 +282,10 @@ async function fork(actor: Actor, seen: Believed): Promise<void> {
   const key = `${seen.key}-fork-${actor.name}-${Math.floor(actor.random.next() * 1e9)}`
   const operation = await operate(actor, seen, 'fork', { key })
   if (operation === null) return
-  const child: Believed = {
-    ...seen,
-    key,
-    id: operation.workspace_id,
-    epoch: 0,
-    content: between(before, copyOf(seen.content)),
-    snapshots: new Map(),
-  }
+  const content = between(before, copyOf(seen.content))
+  const child: Believed = { ...newBelieved(key), id: operation.workspace_id, deaths: seen.deaths, content }
   if (deaths !== seen.deaths) forgetMemory(child.content)
-  if (await open(actor, child))
-    for (const place of ['disk', 'memory'] as const)
-      for (const name of child.content[place].keys()) await readOne(actor, child, child.content, place, name)
+  if (await open(actor, child)) await readAll(actor, child)
   await end(actor, child)
 }
 

@@ -4,7 +4,7 @@ import path from 'node:path'
 import { FAILPOINTS } from '../../service/lib/failpoints.ts'
 import { startTimeOf } from '../support/processes.ts'
 import type { ChildName, Service } from '../support/service.ts'
-import type { Mode, Owner, Point } from './points.ts'
+import type { Mode, Point } from './points.ts'
 
 const ACTIONS: Record<Mode, string> = { kill: 'kill9', kill_all: 'kill9', stop: 'stop', throw: 'throw' }
 
@@ -30,31 +30,31 @@ export function openMarkers(): Markers {
 }
 
 export interface Armed {
-  /** Whether the point has fired; for hostd's `throw` nobody can tell. */
-  fired(): boolean | null
+  fired(): Promise<boolean>
 }
 
 export async function arm(service: Service, markers: Markers, point: Point, mode: Mode): Promise<Armed> {
   if (point.owner !== 'hostd') {
     rmSync(markers.file(point.name))
-    return { fired: () => existsSync(markers.file(point.name)) }
+    return { fired: () => Promise.resolve(existsSync(markers.file(point.name))) }
   }
-  await putFailpoints(service, { [point.name]: ACTIONS[mode] })
+  await askHostd(service, 'PUT', { [point.name]: ACTIONS[mode] })
   const pid = pidOf(service, 'hostd')
   const began = startTimeOf(pid)
-  let stopped = false
+  let fired = false
   return {
-    fired() {
-      if (mode === 'throw') return null
-      if (mode === 'stop') return (stopped ||= isStopped(pid))
-      return startTimeOf(pid) !== began
+    async fired() {
+      if (fired) return true
+      if (mode === 'throw') fired = !(point.name in (await askHostd(service, 'GET')))
+      else fired = mode === 'stop' ? isStopped(pid) : startTimeOf(pid) !== began
+      return fired
     },
   }
 }
 
 /** So that a point that was not reached does not fire in the next case. */
 export async function disarm(service: Service, markers: Markers, point: Point): Promise<void> {
-  if (point.owner === 'hostd') await putFailpoints(service, {})
+  if (point.owner === 'hostd') await askHostd(service, 'PUT', {})
   else writeFileSync(markers.file(point.name), '')
 }
 
@@ -71,25 +71,20 @@ export function isStopped(pid: number): boolean {
   }
 }
 
-/** What follows a point that fired: the others are killed too, or the stopped one goes on. */
-export async function follow(service: Service, owner: Owner, mode: Mode, stop_ms: number): Promise<void> {
-  if (mode === 'stop') {
-    const pid = pidOf(service, owner)
-    await new Promise((resolve) => setTimeout(resolve, stop_ms))
-    process.kill(pid, 'SIGCONT')
-  }
-  if (mode === 'kill_all')
-    for (const child of ['supervisor', 'cell', 'api', 'hostd', 'postgres'] as const) await service.kill9(child).catch(() => undefined) // the owner is dead already
-}
-
-function putFailpoints(service: Service, points: Record<string, string>): Promise<void> {
+/** PUT sets hostd's points; GET names those that have not fired. */
+function askHostd(service: Service, method: 'PUT' | 'GET', points?: Record<string, string>): Promise<Record<string, string>> {
   const socketPath = path.join(service.run_dir, 'hostd', 'socket')
   return new Promise((resolve, reject) => {
-    const request = http.request({ socketPath, path: '/failpoints', method: 'PUT', agent: false, timeout: 5000 }, (response) => {
-      response.resume()
-      response.on('end', () => (response.statusCode === 200 ? resolve() : reject(new Error(`hostd answered ${response.statusCode}`))))
+    const request = http.request({ socketPath, path: '/failpoints', method, agent: false, timeout: 5000 }, (response) => {
+      let text = ''
+      response.setEncoding('utf8').on('data', (chunk: string) => (text += chunk))
+      response.on('end', () => {
+        if (response.statusCode === 200) resolve((JSON.parse(text) ?? {}) as Record<string, string>)
+        else reject(new Error(`hostd answered ${response.statusCode}`))
+      })
     })
+    request.on('timeout', () => request.destroy(new Error('hostd does not answer')))
     request.on('error', reject)
-    request.end(JSON.stringify(points))
+    request.end(points === undefined ? undefined : JSON.stringify(points))
   })
 }

@@ -43,7 +43,10 @@ export function createCaller(service: Service, history: History, random: Random)
     api,
     async change(path, options) {
       const asked = { ...options, headers: { ...options.headers, 'idempotency-key': randomUUID() } }
+      history.count(`asked_${path.split('/')[4] ?? options.method ?? 'open'}`)
       const first = await api<{ id?: string; operation?: { id: string } | null }>(path, asked)
+      const operation_id = first.body.operation?.id ?? first.body.id
+      if (first.status === 202 && operation_id !== undefined) history.accepted.push({ path, options: asked, operation_id })
       if (first.status === 202 && random.next() < 0.2) {
         const repeat = await api<{ id?: string; operation?: { id: string } | null }>(path, asked)
         const [a, b] = [first, repeat].map(({ body }) => body.operation?.id ?? body.id)

@@ -1,28 +1,44 @@
 import { appendFileSync } from 'node:fs'
+import type { RequestOptions } from '../support/client.ts'
+
+export interface Accepted {
+  path: string
+  options: RequestOptions
+  operation_id: string
+}
 
 /** Everything that was acknowledged, line by line, and what contradicts it. */
 export interface History {
   file: string
   violations: string[]
   counts: Map<string, number>
+  /** Changes that were accepted with an operation: the same request with the same key names the same one for a day. */
+  accepted: Accepted[]
   note(what: string, about?: object): void
   violate(what: string, about: object): void
-  /** Sets a cumulative figure for the summary. */
-  count(what: string): void
+  /** Adds to a figure of the summary. */
+  count(what: string, by?: number): void
+  /** Of a figure of the summary the largest. */
+  most(what: string, value: number): void
 }
 
-export function openHistory(file: string): History {
+const SHOWN_MAX = 5
+
+/** @param say where violations are told at once. */
+export function openHistory(file: string, say: (text: string) => void = (text) => process.stdout.write(text)): History {
   const began_ms = performance.now()
   const write = (what: string, about: object) =>
     appendFileSync(file, `${JSON.stringify({ at_ms: Math.round(performance.now() - began_ms), what, ...about })}\n`)
   const violations: string[] = []
   const counts = new Map<string, number>()
-  const count = (what: string) => void counts.set(what, (counts.get(what) ?? 0) + 1)
+  const count = (what: string, by = 1) => void counts.set(what, (counts.get(what) ?? 0) + by)
   return {
     file,
     violations,
     counts,
+    accepted: [],
     count,
+    most: (what, value) => void counts.set(what, Math.max(counts.get(what) ?? 0, value)),
     note(what, about = {}) {
       count(what)
       write(what, about)
@@ -30,7 +46,8 @@ export function openHistory(file: string): History {
     violate(what, about) {
       violations.push(`${what} ${JSON.stringify(about)}`)
       write(`VIOLATION: ${what}`, about)
-      process.stdout.write(`VIOLATION: ${what} ${JSON.stringify(about)}\n`)
+      const same = violations.filter((one) => one.startsWith(what)).length
+      if (same <= SHOWN_MAX) say(`${new Date().toISOString()} VIOLATION: ${what} ${JSON.stringify(about)}\n`)
     },
   }
 }

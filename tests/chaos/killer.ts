@@ -3,7 +3,9 @@ import type { History } from './history.ts'
 import { forgetMemory, type Believed } from './model.ts'
 import type { Random } from './random.ts'
 
-const TARGETS = { cell: 5, api: 3, hostd: 5, postgres: 2, supervisor: 1, machine: 3, everything: 2 }
+const TARGETS = { cell: 5, api: 3, hostd: 5, postgres: 2, supervisor: 1, machine: 3, everything: 2, cell_stands: 3, hostd_stands: 2 }
+/** Long enough for whoever waits to give up, and for what it was doing to be overtaken. */
+const STANDS_SECONDS = [1, 12] as const
 
 export interface KillerOptions {
   service: Service
@@ -26,7 +28,9 @@ export async function kill(options: KillerOptions, stopped: () => boolean): Prom
     const began_ms = performance.now()
     try {
       await options.service.ready()
-      history.note('serves_again', { target, after_ms: Math.round(performance.now() - began_ms) })
+      const after_ms = Math.round(performance.now() - began_ms)
+      history.note('serves_again', { target, after_ms })
+      history.most('slowest_to_serve_ms', after_ms)
     } catch (error) {
       history.violate('R5: the service does not serve again', { target, error: String(error).slice(0, 2000) })
     }
@@ -38,6 +42,8 @@ async function killOne({ service, history, random, workspaces }: KillerOptions, 
     for (const child of ['supervisor', 'cell', 'api', 'hostd', 'postgres'] satisfies ChildName[]) await killChild(service, history, child)
     return
   }
+  if (target === 'cell_stands' || target === 'hostd_stands')
+    return standStill(service, target === 'cell_stands' ? 'cell' : 'hostd', random.between(...STANDS_SECONDS) * 1000)
   if (target !== 'machine') return killChild(service, history, target)
   const seen = random.pick(workspaces)
   // Before it is dead, so that nobody is surprised; once more afterwards, for what was acknowledged in between.
@@ -46,6 +52,14 @@ async function killOne({ service, history, random, workspaces }: KillerOptions, 
   await service.kill_machine(seen.id).catch(() => history.note('no_machine_to_kill', { id: seen.id }))
   seen.deaths += 1
   forgetMemory(seen.content)
+}
+
+/** It is not dead, and acts on what it believed when it goes on. */
+async function standStill(service: Service, child: ChildName, ms: number): Promise<void> {
+  const pid = service.pid(child)
+  process.kill(pid, 'SIGSTOP')
+  await new Promise((resolve) => setTimeout(resolve, ms))
+  process.kill(pid, 'SIGCONT')
 }
 
 async function killChild(service: Service, history: History, child: ChildName): Promise<void> {

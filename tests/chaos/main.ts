@@ -1,16 +1,22 @@
 // `npm run chaos -- --minutes 10`: real machines, clients that do everything at once, and something killed every now and then.
-// Everything that was acknowledged is compared with what is read back: RELIABILITY N1-N7, I1-I15.
+// Everything that was acknowledged is compared with what is read back, RELIABILITY 2.1 and 2.2: N1 and I8 (caller, rest), N2 to N4 (actor,
+// witness), N6 (command), N7 and I3 (actor, record), I1, I2, I6 and I7 (check), I4, I11 and I15 (record), I9 and I10 (rest), I12 (revoked).
+// N5, I13 and I14 speak of file-first workspaces, egress policies and secrets, which there are none of.
 import { mkdtempSync } from 'node:fs'
 import path from 'node:path'
 import { parseArgs } from 'node:util'
 import { startService } from '../support/service.ts'
-import { act, open, type Actor } from './actor.ts'
+import { act, open, readAll, type Actor } from './actor.ts'
 import { createCaller } from './caller.ts'
 import { checkRest, watch } from './check.ts'
 import { openHistory } from './history.ts'
 import { kill } from './killer.ts'
-import { emptyContent, Lock, type Believed } from './model.ts'
+import { newBelieved, type Believed } from './model.ts'
+import { countMoves, judgeCoverage } from './moves.ts'
 import { createRandom } from './random.ts'
+import { judgeRecord, startRecord } from './record.ts'
+import { checkRows } from './rest.ts'
+import { revokeOne, watchRevoked } from './revoked.ts'
 
 const { values } = parseArgs({
   options: {
@@ -21,13 +27,24 @@ const { values } = parseArgs({
     every: { type: 'string', default: '10-40' },
   },
 })
+const SHOWN_MAX = 50
 const [seed, minutes] = [Number(values.seed), Number(values.minutes)]
 const [min = 10, max = 40] = values.every.split('-').map(Number)
 const history = openHistory(path.join(mkdtempSync('/tmp/berth-chaos-'), 'history.jsonl'))
 process.stdout.write(`seed ${seed}, ${minutes} minutes; history: ${history.file}\n`)
 
 const service = await startService({
-  settings: { slot_memory_mib: 512, slots: 2, shells: 1, memory_overcommit: 4, disk_overcommit: 50, pool_image_gib: 12 },
+  settings: {
+    slot_memory_mib: 512,
+    slots: 2,
+    shells: 1,
+    memory_overcommit: 4,
+    disk_overcommit: 50,
+    pool_image_gib: 24,
+    // Whatever is left alone for a moment is parked, so that processes die in the middle of that, too.
+    freeze_after_seconds: 1,
+    hibernate_after_seconds: 3,
+  },
 })
 try {
   await play()
@@ -39,27 +56,36 @@ process.stdout.write(`seed ${seed}: ${counts.join(', ')}\n`)
 process.stdout.write(
   history.violations.length === 0
     ? 'Nothing was violated\n'
-    : `${history.violations.length} violations:\n${history.violations.join('\n')}\n`,
+    : `${history.violations.length} violations:\n${history.violations.slice(0, SHOWN_MAX).join('\n')}\n`,
 )
 process.exit(history.violations.length === 0 ? 0 : 1)
 
 async function play(): Promise<void> {
+  await startRecord(service)
+  const began_ms = performance.now()
   const actor = (index: number): Actor => {
     const random = createRandom(seed * 1000 + index)
     return { name: `c${index}`, caller: createCaller(service, history, random), history, random }
   }
-  const workspaces = Array.from({ length: Number(values.workspaces) }, (_, index): Believed => newWorkspace(`w${index}`))
+  const workspaces = Array.from({ length: Number(values.workspaces) }, (_, index): Believed => newBelieved(`w${index}`))
   await Promise.all(workspaces.map((seen, index) => open(actor(100 + index), seen)))
+  const [first = newBelieved('none')] = workspaces
+  const revoked = await revokeOne(service, first)
   const ends_ms = performance.now() + minutes * 60_000
   const stopped = () => performance.now() > ends_ms
   const clients = Array.from({ length: Number(values.clients) }, (_, index) => act(actor(index), workspaces, stopped))
   const killing = kill({ service, history, random: createRandom(seed), workspaces, every_seconds: [min, max] }, stopped)
   const watching = watch(service, history, stopped)
-  await Promise.all([...clients, killing, watching])
+  const counting = countMoves(service, history, stopped)
+  const distrusting = watchRevoked(service, revoked, history, stopped)
+  await Promise.all([...clients, killing, watching, counting, distrusting])
   await service.ready()
+  for (const [index, seen] of workspaces.entries()) {
+    const last = actor(200 + index)
+    if (await open(last, seen)) await readAll(last, seen)
+  }
   await checkRest(service, history)
-}
-
-function newWorkspace(key: string): Believed {
-  return { key, id: '', endpoint: '', token: '', epoch: 0, content: emptyContent(), snapshots: new Map(), deaths: 0, lock: new Lock() }
+  await checkRows(service, history)
+  await judgeRecord(service, performance.now() - began_ms, history)
+  judgeCoverage(history)
 }

@@ -4,8 +4,22 @@ export interface Bounds {
   ceiling: number
 }
 
+/** The process in the guest that counts: what it may have counted to. */
+export interface Witness {
+  name: string
+  pid: number
+  /** It said so. */
+  floor: number
+  /** At `at_ms`; a timer may be late but is never early, so that it grows by one a tick at most. */
+  ceiling: number
+  at_ms: number
+}
+
 export type Place = 'disk' | 'memory'
-export type Content = Record<Place, Map<string, Bounds>>
+export interface Content extends Record<Place, Map<string, Bounds>> {
+  /** null: there is none, or nobody knows. */
+  witness: Witness | null
+}
 
 /** A workspace as its clients believe it to be. */
 export interface Believed {
@@ -19,10 +33,18 @@ export interface Believed {
   /** How often its machine was killed: memory is lost then, and only then. */
   deaths: number
   lock: Lock
+  /** Its clients leave it alone until then, so that it can be parked. */
+  quiet_until_ms?: number
+}
+
+export const TICK_MS = 1000
+
+export function newBelieved(key: string): Believed {
+  return { key, id: '', endpoint: '', token: '', epoch: 0, content: emptyContent(), snapshots: new Map(), deaths: 0, lock: new Lock() }
 }
 
 export function emptyContent(): Content {
-  return { disk: new Map(), memory: new Map() }
+  return { disk: new Map(), memory: new Map(), witness: null }
 }
 
 export function boundsOf(content: Content, place: Place, name: string): Bounds {
@@ -35,19 +57,35 @@ export function boundsOf(content: Content, place: Place, name: string): Bounds {
 
 export function copyOf(content: Content): Content {
   const copy = (map: Map<string, Bounds>) => new Map([...map].map(([name, bounds]) => [name, { ...bounds }]))
-  return { disk: copy(content.disk), memory: copy(content.memory) }
+  return { disk: copy(content.disk), memory: copy(content.memory), witness: content.witness && { ...content.witness } }
 }
 
-/** What a capture may hold that began with `before` and ended with `after`. */
+/** The most that a witness may have counted to by now. */
+export function ceilingOf({ ceiling, at_ms }: Witness): number {
+  return ceiling + Math.ceil((performance.now() - at_ms) / TICK_MS)
+}
+
+/** What a capture may hold that began with `before` and ended with `after`, which is the content of this moment. */
 export function between(before: Content, after: Content): Content {
   const span = (from: Map<string, Bounds>, to: Map<string, Bounds>) =>
     new Map([...to].map(([name, { ceiling }]) => [name, { floor: from.get(name)?.floor ?? 0, ceiling }]))
-  return { disk: span(before.disk, after.disk), memory: span(before.memory, after.memory) }
+  const [one, other] = [before.witness, after.witness]
+  const same = one !== null && other !== null && one.name === other.name
+  const witness = same ? { ...one, ceiling: ceilingOf(other), at_ms: performance.now() } : null
+  return { disk: span(before.disk, after.disk), memory: span(before.memory, after.memory), witness }
+}
+
+/** A capture that goes on from a moment: its witness has not counted since it was taken. */
+export function wokenAt(captured: Content, at_ms: number): Content {
+  const content = copyOf(captured)
+  if (content.witness !== null) content.witness.at_ms = at_ms
+  return content
 }
 
 /** Memory of a machine that ended: whatever was in it may be gone, or come back with an older checkpoint. */
 export function forgetMemory(content: Content): void {
   for (const bounds of content.memory.values()) bounds.floor = 0
+  content.witness = null
 }
 
 /** Many may work on a workspace at once; whoever replaces its content is alone. */

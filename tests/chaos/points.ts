@@ -1,7 +1,8 @@
 import { FAILPOINTS, type FailpointName } from '../../service/lib/failpoints.ts'
 
-/** What is asked for so that a process comes past a point. */
-export type Kind = 'open' | 'suspend' | 'resume' | 'snapshot' | 'restore' | 'reset' | 'fork' | 'fork_suspended' | 'delete'
+/** What is asked for so that a process comes past a point. Nobody asks for a hibernation: it comes when nobody asks for anything. */
+export type Kind = 'open' | 'suspend' | 'resume' | 'snapshot' | 'restore' | 'reset' | 'fork' | 'fork_suspended' | 'delete' | Parking
+export type Parking = 'hibernate' | 'wake'
 export type Owner = 'api' | 'cell' | 'hostd'
 
 export interface Point {
@@ -14,31 +15,38 @@ export interface Point {
 export const MODES = ['kill', 'kill_all', 'stop', 'throw'] as const
 export type Mode = (typeof MODES)[number]
 
-/** hostd's points by the first words that fit. */
-const HOSTD_KINDS: [prefix: string, kind: Kind | null][] = [
-  ['start.', 'open'],
-  ['connect.', 'open'],
-  ['checkpoint.resume', 'snapshot'],
-  ['checkpoint.', 'suspend'],
-  ['restore.', 'resume'],
-  ['clone.', 'fork_suspended'],
-  ['stop.', 'suspend'],
-  ['delete.', 'delete'],
-  ['fence.', 'delete'],
-  ['unpause.', null], // only after a suspend that is undone: machine/internal/hostd tests it
+/** What comes past hostd's points, by the first words that fit. */
+const HOSTD_KINDS: [prefix: string, kinds: Kind[]][] = [
+  ['start.', ['open']],
+  ['connect.', ['open', 'wake']],
+  ['checkpoint.resume', ['snapshot']],
+  ['checkpoint.', ['suspend', 'hibernate']],
+  ['restore.', ['resume', 'wake']],
+  ['clone.', ['fork_suspended']],
+  ['stop.', ['suspend', 'hibernate']],
+  ['delete.', ['delete']],
+  ['fence.', ['delete']],
+  ['unpause.', []], // only after a suspend that is undone: machine/internal/hostd tests it
 ]
 
 export function everyPoint(hostd_names: string[]): Point[] {
-  // Nobody asks for these: service/cell/machines/hibernate-failpoints.test.ts comes past them.
-  const asked = (Object.keys(FAILPOINTS) as FailpointName[]).filter((name) => !/^(hibernate|wake)\./.test(name))
-  const own = asked.map((name): Point => {
+  const own = (Object.keys(FAILPOINTS) as FailpointName[]).map((name): Point => {
     const [kind] = name.split('.') as [Kind]
     return { name, owner: FAILPOINTS[name].owner, kind }
   })
   const hostd = hostd_names.flatMap((name): Point[] => {
     const found = HOSTD_KINDS.find(([prefix]) => name.startsWith(prefix))
     if (found === undefined) throw new Error(`No operation is known that comes past hostd/${name}: add it to HOSTD_KINDS`)
-    return found[1] === null ? [] : [{ name, owner: 'hostd', kind: found[1] }]
+    return found[1].map((kind) => ({ name, owner: 'hostd', kind }))
   })
   return [...own, ...hostd]
+}
+
+/** As the table names it: what comes past a point of hostd's is not in its name. */
+export function labelOf({ name, owner, kind }: Point): string {
+  return owner === 'hostd' ? `hostd/${name}/${kind}` : name
+}
+
+export function isParking(kind: Kind): kind is Parking {
+  return kind === 'hibernate' || kind === 'wake'
 }

@@ -1,29 +1,68 @@
 import assert from 'node:assert/strict'
+import { randomUUID } from 'node:crypto'
 import { createClient } from '../support/client.ts'
 import type { Service } from '../support/service.ts'
 import { open, type Actor } from './actor.ts'
 import type { Operation } from './caller.ts'
 import { emptyContent, Lock, type Believed } from './model.ts'
-import type { Kind } from './points.ts'
+import { prepareParking } from './parking.ts'
+import { isParking, type Kind, type Parking } from './points.ts'
+
+/** One workspace on the way past a point. */
+export interface Case {
+  /** Asks for what comes past the point, and says how it ended. */
+  run(watched: Watched): Promise<string>
+  /** What must hold whatever happened: before or after, whole, and the content is the one that the outcome says. */
+  verify(): Promise<void>
+}
+
+export interface Watched {
+  /** Whether the process has come past the point. */
+  fired(): Promise<boolean>
+  /** Another api, where one takes over from the one that stands still; it is asked the same with the same key. */
+  elsewhere: Promise<Actor>
+  /** Fires when another process has taken over. */
+  taken_over: AbortSignal
+}
+
+type OperationKind = Exclude<Kind, Parking>
 
 const FILES = { disk: '/home/user/kept', memory: '/dev/shm/kept' }
 let count = 0
 
 /** A workspace in the state from which the operation is asked for. */
-export async function prepare(service: Service, actor: Actor, kind: Kind): Promise<Believed> {
-  const key = `case-${process.pid}-${count++}`
-  const seen: Believed = {
-    key,
-    id: '',
-    endpoint: '',
-    token: '',
-    epoch: 0,
-    content: emptyContent(),
-    snapshots: new Map(),
-    deaths: 0,
-    lock: new Lock(),
+export async function prepare(service: Service, actor: Actor, kind: Kind): Promise<Case> {
+  const seen = believed()
+  if (isParking(kind)) return prepareParking(service, actor, seen, kind)
+  await bringTo(service, actor, seen, kind)
+  let operation: Operation | null = null
+  let late: Promise<void> = Promise.resolve()
+  return {
+    async run({ elsewhere }) {
+      const ask = asking(seen, kind)
+      const first = ask(actor).then((id) => ({ id, by: actor }))
+      const second = elsewhere.then(async (other) => ({ id: await ask(other), by: other }))
+      const answered = await Promise.race([first, second])
+      late = first.then(({ id }) => sameOperation(actor, answered.id, id))
+      late.catch(() => undefined) // verify() meets it
+      operation = await answered.by.caller.ended(answered.id)
+      return operation.state
+    },
+    async verify() {
+      await late
+      assert.ok(operation)
+      await verify(service, actor, seen, kind, operation)
+    },
   }
-  if (kind === 'open') return seen
+}
+
+function believed(): Believed {
+  const key = `case-${process.pid}-${count++}`
+  return { key, id: '', endpoint: '', token: '', epoch: 0, content: emptyContent(), snapshots: new Map(), deaths: 0, lock: new Lock() }
+}
+
+async function bringTo(service: Service, actor: Actor, seen: Believed, kind: OperationKind): Promise<void> {
+  if (kind === 'open') return
   await open(actor, seen)
   await settled(actor, seen)
   for (const path of Object.values(FILES)) {
@@ -33,15 +72,14 @@ export async function prepare(service: Service, actor: Actor, kind: Kind): Promi
     })
     assert.equal(status, 200, `could not write ${path}`)
   }
-  if (kind === 'resume' || kind === 'fork_suspended') assert.equal((await run(actor, seen, 'suspend')).state, 'succeeded')
+  if (kind === 'resume' || kind === 'fork_suspended') assert.equal((await operate(actor, seen, 'suspend')).state, 'succeeded')
   if (kind === 'restore') {
-    const { result } = await run(actor, seen, 'snapshot')
+    const { result } = await operate(actor, seen, 'snapshot')
     seen.snapshots.set(String(result?.['checkpoint_id']), seen.content)
   }
-  return seen
 }
 
-const BODIES: Partial<Record<Kind, (seen: Believed) => object>> = {
+const BODIES: Partial<Record<OperationKind, (seen: Believed) => object>> = {
   restore: (seen) => ({ checkpoint_id: [...seen.snapshots.keys()][0] }),
   reset: () => ({ confirm_destructive: true }),
   fork: (seen) => ({ key: `${seen.key}-fork` }),
@@ -49,25 +87,37 @@ const BODIES: Partial<Record<Kind, (seen: Believed) => object>> = {
 }
 
 /** Asks for the operation and waits for its end. */
-export async function run(actor: Actor, seen: Believed, kind: Kind): Promise<Operation> {
-  const { caller } = actor
-  type Body = Operation & { operation?: Operation | null; workspace?: { id: string } }
-  const asked =
-    kind === 'open'
-      ? await caller.change<Body>('/v1/workspaces/open', {
-          json: { key: seen.key, template: 'base', caps: { memory_mib: 512, disk_gib: 1 } },
-        })
-      : await caller.change<Body>(`/v1/workspaces/${seen.id}${kind === 'delete' ? '' : `/${kind.replace('_suspended', '')}`}`, {
-          method: kind === 'delete' ? 'DELETE' : 'POST',
-          ...(kind === 'delete' ? {} : { json: BODIES[kind]?.(seen) ?? {} }),
-        })
-  assert.ok(asked.status === 202 || asked.status === 200, `${kind} answered ${asked.status} ${JSON.stringify(asked.body)}`)
-  const operation = asked.body.operation ?? asked.body
-  return caller.ended(operation.id)
+async function operate(actor: Actor, seen: Believed, kind: OperationKind): Promise<Operation> {
+  return actor.caller.ended(await asking(seen, kind)(actor))
 }
 
-/** What must hold whatever happened: before or after, whole, and the content is the one that the outcome says. */
-export async function verify(service: Service, actor: Actor, seen: Believed, kind: Kind, operation: Operation): Promise<void> {
+/** The same request with the same key, at whichever api. */
+function asking(seen: Believed, kind: OperationKind): (actor: Actor) => Promise<string> {
+  type Body = Operation & { operation?: Operation | null }
+  const headers = { 'idempotency-key': randomUUID() }
+  const path =
+    kind === 'open' ? '/v1/workspaces/open' : `/v1/workspaces/${seen.id}${kind === 'delete' ? '' : `/${kind.replace('_suspended', '')}`}`
+  const caps = { memory_mib: 512, disk_gib: 1 }
+  const json = kind === 'open' ? { key: seen.key, template: 'base', caps } : (BODIES[kind]?.(seen) ?? {})
+  const options = kind === 'delete' ? { method: 'DELETE', headers } : { method: 'POST', headers, json }
+  const ask = async (actor: Actor) => {
+    const { status, body } = await actor.caller.api<Body>(path, options)
+    assert.ok(status === 202 || status === 200, `${kind} answered ${status} ${JSON.stringify(body)}`)
+    return (body.operation ?? body).id
+  }
+  return async (actor) => {
+    const id = await ask(actor)
+    // Once more, as a client does that has lost the answer.
+    sameOperation(actor, id, await ask(actor))
+    return id
+  }
+}
+
+function sameOperation(actor: Actor, first: string, repeat: string): void {
+  if (first !== repeat) actor.history.violate('I8: a repeat named another operation', { first, repeat })
+}
+
+async function verify(service: Service, actor: Actor, seen: Believed, kind: OperationKind, operation: Operation): Promise<void> {
   if (kind === 'delete') {
     assert.equal(operation.state, 'succeeded')
     const inventory = await service.inventory()
@@ -85,7 +135,7 @@ export async function verify(service: Service, actor: Actor, seen: Believed, kin
   assert.deepEqual(await read(service, seen), { disk: expected, memory: expected })
   const { machines } = await service.inventory()
   assert.equal(machines.filter(({ workspace_id }) => workspace_id === seen.id).length, 1)
-  await run(actor, seen, 'delete')
+  await operate(actor, seen, 'delete')
 }
 
 async function verifyFork(service: Service, actor: Actor, seen: Believed, operation: Operation): Promise<void> {
@@ -97,7 +147,7 @@ async function verifyFork(service: Service, actor: Actor, seen: Believed, operat
   const child: Believed = { ...seen, key: `${seen.key}-fork`, id: operation.workspace_id, epoch: 0 }
   assert.ok(await open(actor, child), 'the fork does not open')
   assert.deepEqual(await read(service, child), { disk: 'kept', memory: 'kept' })
-  await run(actor, child, 'delete')
+  await operate(actor, child, 'delete')
 }
 
 /** No operation is at work any more: the token of an open can be older than the end of its operation. */

@@ -303,6 +303,20 @@ export function conformance(name: string, open: () => Promise<Harness>): void {
       assert.equal(await read(), undefined)
     })
 
+    test('the disk of a workspace is measured with a machine and without, and not where it has none', async () => {
+      const id = randomUUID()
+      const machine = await start(id)
+      const measure = async () => [...(await host.measureDisks([id, randomUUID()]))]
+      const [[of, awake] = []] = await measure()
+      assert.ok(of === id && awake !== undefined && awake >= 0)
+      await checkpoint(machine, 'paused')
+      await host.stop(speak(id, 1))
+      const [[, asleep] = []] = await measure()
+      assert.ok(asleep !== undefined && asleep > 0 && asleep >= awake, `${awake}, then ${asleep}`)
+      await remove(id)
+      assert.deepEqual(await measure(), [])
+    })
+
     test('a deleted workspace stays fenced', async () => {
       const id = randomUUID()
       const late = startRequest(speak(id, 1))

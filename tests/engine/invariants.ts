@@ -6,11 +6,11 @@ export async function assertNothingIsLeft(world: World): Promise<void> {
   const rows = await world.db.selectFrom('workspaces').selectAll().execute()
   const checkpoints = await world.db.selectFrom('checkpoints').select(['id', 'workspace_id']).execute()
   const { machines, workspaces } = await world.host.inventory()
-  const running = rows.filter(({ observed_state }) => observed_state === 'running')
+  const resident = rows.filter(({ observed_state, residency }) => observed_state === 'running' && residency === 'resident')
   const withDisk = rows.filter(({ disk }) => disk !== null)
   assert.deepEqual(
-    sorted(machines, (one) => `${one.workspace_id} ${one.epoch} ${one.state} ${one.connected} ${one.disk}`),
-    sorted(running, (row) => `${row.id} ${row.ownership_epoch} running true ${row.disk}`),
+    sorted(machines, (one) => `${one.workspace_id} ${one.epoch} ${one.state === 'paused'} ${one.connected} ${one.disk}`),
+    sorted(resident, (row) => `${row.id} ${row.ownership_epoch} false true ${row.disk}`),
   )
   assert.deepEqual(
     workspaces.flatMap(({ workspace_id, disks }) => disks.map((disk) => `${workspace_id} ${disk}`)).sort(),
@@ -20,8 +20,10 @@ export async function assertNothingIsLeft(world: World): Promise<void> {
     workspaces.flatMap((one) => one.checkpoints.map(({ checkpoint_id }) => `${one.workspace_id} ${checkpoint_id}`)).sort(),
     sorted(checkpoints, (one) => `${one.workspace_id} ${one.id}`),
   )
-  for (const { observed_state, checkpoint_id } of rows) {
-    if (observed_state === 'suspended') assert.ok(checkpoints.some(({ id }) => id === checkpoint_id))
+  for (const { observed_state, residency, checkpoint_id } of rows) {
+    if (observed_state === 'deleted') continue
+    assert.notEqual(residency, 'restoring')
+    if (observed_state === 'suspended' || residency === 'hibernated') assert.ok(checkpoints.some(({ id }) => id === checkpoint_id))
   }
   assert.deepEqual(await world.db.selectFrom('workspace_holds').selectAll().execute(), [])
   assert.deepEqual(await world.db.selectFrom('operations').select('id').where('completed_at', 'is', null).execute(), [])

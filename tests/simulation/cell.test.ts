@@ -2,12 +2,14 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { sql } from 'kysely'
 import { HostFailure } from '../../service/cell/links/hostd.ts'
+import type { WorkspaceEntry } from '../../service/cell/machines/table.ts'
 import type { Verb } from '../../service/cell/links/fake/turns.ts'
 import { assertNothingIsLeft } from '../engine/invariants.ts'
 import { createWorld, type Process, type World } from '../engine/world.ts'
 
-// One seed is one history: random intentions, deaths, restarts and lost answers against the real engine of the cell and a real
-// database. Afterwards everything must have come to rest, and every live workspace must still have its files.
+// One seed is one history: random intentions, moves between resident and parked, deaths, restarts and lost answers against the real
+// engine of the cell and a real database. Afterwards everything must have come to rest, and every live workspace must still have its
+// files, and its memory where its machine never died.
 
 const SEEDS = Number(process.env['BERTH_SIMULATION_SEEDS'] ?? 6)
 const FIRST_SEED = Number(process.env['BERTH_SIMULATION_FIRST_SEED'] ?? 1)
@@ -18,12 +20,18 @@ const VERBS: Verb[] = [
   'connect',
   'checkpoint',
   'unpause',
+  'freeze',
+  'thaw',
   'stop',
   'cloneCheckpoint',
+  'deleteCheckpoints',
   'deleteDisks',
   'fence',
   'deleteWorkspace',
 ]
+
+/** Moves that were made in all histories together. */
+const moved = { freeze: 0, hibernate: 0, wake: 0 }
 
 for (let seed = FIRST_SEED; seed < FIRST_SEED + SEEDS; seed += 1) {
   test(`seed ${seed}: after any history everything is consistent and no file is lost`, async () => {
@@ -32,6 +40,10 @@ for (let seed = FIRST_SEED; seed < FIRST_SEED + SEEDS; seed += 1) {
   })
 }
 
+test('machines were frozen, hibernated and woken in these histories', { skip: SEEDS < 6 }, () => {
+  for (const count of Object.values(moved)) assert.ok(count > 0, JSON.stringify(moved))
+})
+
 class History {
   private readonly world: World
   private readonly random: () => number
@@ -39,6 +51,8 @@ class History {
   private readonly workspaces = new Set<string>()
   /** Those whose files have been marked, and what the mark is. */
   private readonly marks = new Map<string, string>()
+  /** Their machines have ended by themselves: what was in memory is gone. */
+  private readonly died = new Set<string>()
   private troubled = true
   private readonly told: string[] = []
 
@@ -80,12 +94,14 @@ class History {
 
   private async act(): Promise<void> {
     const roll = this.random()
-    if (roll < 0.2) return this.open()
-    if (roll < 0.72) return this.intend()
+    if (roll < 0.17) return this.open()
+    if (roll < 0.52) return this.intend()
+    if (roll < 0.72) return this.park()
     if (roll < 0.8) return this.kill()
     if (roll < 0.87) return this.restartProcess()
     if (roll < 0.93) return this.cutDatabase()
     if (roll < 0.97) return this.tell('hostd restarts', () => this.world.host.restart())
+    for (const id of this.workspaces) this.died.add(id)
     this.tell('the computer restarts', () => this.world.host.reboot())
   }
 
@@ -124,10 +140,61 @@ class History {
     }
   }
 
+  /** As the residency clock and calls do it, beside whatever else is under way: nobody waits for the end of it here. */
+  private async park(): Promise<void> {
+    const runs = this.process?.table.known().filter(({ observed_state }) => observed_state === 'running') ?? []
+    const entry = runs[Math.floor(this.random() * runs.length)]
+    if (this.process === null || entry === undefined) return
+    const { parking, table } = this.process
+    const moves = { freeze: () => parking.freeze(entry), hibernate: () => parking.hibernate(entry), wake: () => this.wake(entry.id) }
+    const asleep = entry.residency !== 'resident' || entry.machine?.state === 'frozen'
+    const likely = asleep ? (['wake', 'wake', 'wake', 'hibernate'] as const) : (['freeze', 'hibernate', 'hibernate', 'wake'] as const)
+    const kind = likely[Math.floor(this.random() * likely.length)] ?? 'wake'
+    this.told.push(`${kind} ${entry.id.slice(-4)}`)
+    void moves[kind]().then(
+      () => this.note(kind, entry.residency, table.get(entry.id)),
+      () => undefined, // whoever calls is told, and calls again
+    )
+  }
+
+  private note(kind: keyof typeof moved, before: string, now: WorkspaceEntry | undefined): void {
+    const came = kind === 'freeze' ? now?.machine?.state === 'frozen' : (now?.residency === 'hibernated') !== (before === 'hibernated')
+    if (came) moved[kind] += 1
+  }
+
+  /** As a call does it. */
+  private async wake(id: string): Promise<void> {
+    const { process } = this
+    if (process === null) return
+    using _ = process.table.holdAwake(id, 'call')
+    const entry = await process.table.fresh(id)
+    if (entry?.observed_state === 'running') await process.parking.wake(entry)
+  }
+
+  /** To its checkpoint and back, with nothing in its way. */
+  private async parkOnceMore(id: string): Promise<void> {
+    const { process } = this
+    const entry = await process?.table.fresh(id)
+    if (process === null || entry === undefined) return
+    if (entry.residency === 'resident') {
+      await process.parking.freeze(entry)
+      this.note('freeze', 'resident', process.table.get(id))
+      await process.parking.hibernate(process.table.get(id) ?? entry)
+    }
+    // One that could not be saved a moment ago is not tried again for a minute.
+    if ((await this.world.workspace(id)).residency === 'resident') return this.wake(id)
+    this.note('hibernate', 'resident', process.table.get(id))
+    await this.wake(id)
+    assert.equal((await this.world.workspace(id)).residency, 'resident')
+    this.note('wake', 'hibernated', process.table.get(id))
+  }
+
   private async kill(): Promise<void> {
     const { machines } = await this.world.host.inventory()
     const machine = machines[Math.floor(this.random() * machines.length)]
-    if (machine !== undefined) this.tell(`${machine.workspace_id.slice(-4)} dies`, () => this.world.host.kill(machine.workspace_id))
+    if (machine === undefined) return
+    this.died.add(machine.workspace_id)
+    this.tell(`${machine.workspace_id.slice(-4)} dies`, () => this.world.host.kill(machine.workspace_id))
   }
 
   private async restartProcess(): Promise<void> {
@@ -149,20 +216,24 @@ class History {
     return [...this.workspaces][Math.floor(this.random() * this.workspaces.size)]
   }
 
-  /** Leaves a mark on the disk of what runs, once: from its first commit on it may not be lost. */
+  /** Leaves a mark on the disk and in the memory of what runs, once: from its first commit on it may not be lost. */
   private async mark(): Promise<void> {
     const rows = await this.world.db
       .selectFrom('workspaces')
       .selectAll()
       .where('observed_state', '=', 'running')
+      .where('residency', '=', 'resident')
       .execute()
       .catch(() => [])
-    for (const { id } of rows) {
-      if (this.marks.has(id)) continue
+    const { machines } = await this.world.host.inventory()
+    const runs = new Map(machines.filter(({ state }) => state === 'running').map(({ workspace_id, epoch }) => [workspace_id, epoch]))
+    for (const { id, ownership_epoch } of rows) {
+      if (this.marks.has(id) || runs.get(id) !== ownership_epoch) continue
       try {
-        const { files } = this.world.host.guest(id)
-        this.marks.set(id, files.get('/mark') ?? id)
-        if (!files.has('/mark')) files.set('/mark', id)
+        const { files, memory } = this.world.host.guest(id)
+        const mark = files.get('/mark') ?? id
+        this.marks.set(id, mark)
+        for (const place of [files, memory]) place.set('/mark', mark)
       } catch {
         // it died before we came
       }
@@ -174,7 +245,7 @@ class History {
     await this.world.until(async () => {
       if (this.process?.engine.isReady() !== true) return false
       const open = await this.world.db.selectFrom('operations').select('id').where('completed_at', 'is', null).execute()
-      return open.length === 0
+      return open.length === 0 && this.process.parking.moving().length === 0
     })
     await this.process?.engine.watch()?.sweep()
     await this.process?.engine.watch()?.sweep() // files of what the first one settled
@@ -191,7 +262,12 @@ class History {
         const { state, error } = await this.world.ended(await this.world.operate(id, next))
         assert.deepEqual([state, error], ['succeeded', null])
       } else assert.equal(row.observed_state, 'running')
-      if (this.marks.has(id)) assert.equal(this.world.host.guest(id).files.get('/mark'), this.marks.get(id))
+      await this.parkOnceMore(id)
+      const mark = this.marks.get(id)
+      if (mark === undefined) continue
+      const { files, memory } = this.world.host.guest(id)
+      assert.equal(files.get('/mark'), mark)
+      if (!this.died.has(id)) assert.equal(memory.get('/mark'), mark)
     }
   }
 }

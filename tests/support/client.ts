@@ -14,6 +14,11 @@ export function refusalOf({ status, body }: Pick<Answer<unknown>, 'status' | 'bo
   return [status, error.code, error.details?.reason]
 }
 
+/** What a refusal tells beside them. */
+export function detailsOf({ body }: Pick<Answer<unknown>, 'body'>): Record<string, unknown> {
+  return (body as { error: { details?: Record<string, unknown> } }).error.details ?? {}
+}
+
 export interface RequestOptions {
   method?: string
   token?: string

@@ -19,6 +19,8 @@ function serve(request: IncomingMessage, response: ServerResponse): void {
   const page = PAGES[url]
   if (page !== undefined) return void response.writeHead(200, { 'content-type': 'text/html' }).end(page)
   if (url.startsWith('/slow/')) return // never answered
+  if (url === '/sink') return void request.resume() // nor is this, which is read without end
+  if (url.startsWith('/trickle/')) return trickle(response, Number(url.slice('/trickle/'.length)))
   if (url.startsWith('/elsewhere/')) {
     return void response.writeHead(302, { location: `https://203.0.113.11${url.slice('/elsewhere'.length)}` }).end()
   }
@@ -26,6 +28,17 @@ function serve(request: IncomingMessage, response: ServerResponse): void {
     return void response.writeHead(401, { 'www-authenticate': 'Basic realm="git"' }).end()
   }
   repository(request, response, url)
+}
+
+/** 200 bytes every half second, so many times; then the connection stays as it is. */
+function trickle(response: ServerResponse, times: number): void {
+  let left = times
+  const timer = setInterval(() => {
+    left -= 1
+    if (left >= 0) response.write(Buffer.alloc(200))
+    else clearInterval(timer)
+  }, 500)
+  response.on('close', () => clearInterval(timer))
 }
 
 /** `git http-backend` as a CGI program. */

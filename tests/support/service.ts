@@ -6,7 +6,8 @@ import http from 'node:http'
 import { createServer } from 'node:net'
 import path from 'node:path'
 import { promisify } from 'node:util'
-import type { Inventory } from '../../service/cell/links/hostd.ts'
+import pg from 'pg'
+import type { Inventory, MachineStats } from '../../service/cell/links/hostd.ts'
 import { isRunning, residentBytes, startTimeOf, until } from './processes.ts'
 import { cleanEnvironment, TEST_ROOT } from './sweep.ts'
 
@@ -47,13 +48,21 @@ export interface Service {
   stopProcesses(): Promise<void>
   /** Ends the processes as SIGTERM does and starts them again, with other settings where some are given; machines run on. */
   restart(settings?: Record<string, unknown>): Promise<void>
+  /** Of the process that is, or was last. */
+  pid(child: ChildName): number
   /** Kills one process and returns when it is dead. The supervisor starts all but itself again. */
   kill9(child: ChildName): Promise<void>
+  /** What a restart of the computer does: no process, machine, mount or network is left, nor anything below /run. Then it starts again. */
+  reboot(): Promise<void>
   /** Returns when everything serves; starts the supervisor again when it was killed. */
   ready(): Promise<void>
   /** Runs an admin command and returns what it printed. */
   admin(...args: string[]): Promise<string>
   inventory(): Promise<Inventory>
+  /** What hostd counts of a machine. */
+  counters(workspace_id: string): Promise<MachineStats>
+  /** Asks the database, as its owner. */
+  query<T extends pg.QueryResultRow>(text: string, values?: unknown[]): Promise<T[]>
   /** How the engine names the sandbox of a workspace. */
   machine(workspace_id: string): Promise<{ sandbox: string; runsc_root: string }>
   /** Kills the sandbox of a workspace from outside. */
@@ -61,6 +70,10 @@ export interface Service {
   /** Returns when as many slots and shells wait as the settings ask for. */
   slots_ready(): Promise<void>
   memory_bytes(child: ChildName): Promise<number>
+  /** Every value of /metrics, by name and labels as they are printed. */
+  metrics(child: 'api' | 'cell'): Promise<Map<string, number>>
+  /** Names of all of them, also of those that have no value yet. */
+  metric_names(): Promise<string[]>
   /** The pool as this process reaches it: it is mounted in hostd's mount namespace alone. */
   pool_path(): string
   /** The one file of the pool that a pattern names. */
@@ -139,10 +152,23 @@ function serviceOf(at: Place, released: () => void): Service {
       writeSettings(at)
       await start(at)
     },
+    pid: (child) => pidOf(at, child),
     async kill9(child) {
       const pid = pidOf(at, child)
       process.kill(pid, 'SIGKILL')
       await until(`${child} is dead`, STOP_MS, () => !isRunning(pid))
+    },
+    async reboot() {
+      // The supervisor goes first, so that nothing is started again.
+      const pids = (['supervisor', 'cell', 'api', 'hostd', 'postgres'] as const).map((child) => pidOf(at, child)).filter(isRunning)
+      for (const pid of pids) process.kill(pid, 'SIGKILL')
+      await until('every process is dead', STOP_MS, () => !pids.some(isRunning))
+      await execute(process.execPath, [path.join(ROOT, 'tools/clean.mjs'), '--data-dir', at.data_dir], {
+        env: cleanEnvironment(),
+        timeout: COMMAND_MS,
+      })
+      await start(at)
+      await until('everything serves', START_MS, () => serves(at))
     },
     async ready() {
       if (!isRunning(pidOf(at, 'supervisor'))) await start(at)
@@ -153,6 +179,22 @@ function serviceOf(at: Place, released: () => void): Service {
       return (await execute(process.execPath, command, { env: cleanEnvironment(), timeout: COMMAND_MS })).stdout
     },
     inventory: () => inventoryOf(at),
+    async counters(workspace_id) {
+      const { machines } = await askHostd<{ machines: MachineStats[] | null }>(at, '/stats')
+      const found = machines?.find((each) => each.workspace_id === workspace_id)
+      if (found === undefined) throw new Error(`Workspace ${workspace_id} has no machine that counts`)
+      return found
+    },
+    async query<T extends pg.QueryResultRow>(text: string, values: unknown[] = []) {
+      const db = new pg.Client({ connectionString: database_url, connectionTimeoutMillis: 5000 })
+      db.on('error', () => undefined) // the query meets it
+      try {
+        await db.connect()
+        return (await db.query<T>(text, values)).rows
+      } finally {
+        await db.end().catch(() => undefined) // the server may be gone
+      }
+    },
     machine,
     async kill_machine(workspace_id) {
       const { sandbox } = await machine(workspace_id)
@@ -166,6 +208,16 @@ function serviceOf(at: Place, released: () => void): Service {
       })
     },
     memory_bytes: (child) => Promise.resolve(residentBytes(pidOf(at, child))),
+    async metrics(child) {
+      const lines = (await metricsText(at.settings[`${child}_ops_listen`]))
+        .split('\n')
+        .filter((line) => line !== '' && !line.startsWith('#'))
+      return new Map(lines.map((line) => [line.slice(0, line.lastIndexOf(' ')), Number(line.slice(line.lastIndexOf(' ') + 1))]))
+    },
+    async metric_names() {
+      const texts = await Promise.all([at.settings.api_ops_listen, at.settings.cell_ops_listen].map(metricsText))
+      return [...texts.join('\n').matchAll(/^# TYPE ([^ ]+) /gm)].map(([, name = '']) => name)
+    },
     pool_path,
     pool_file: (pattern) => ({
       read: async () => readFile(await onlyMatch(pool_path(), pattern)),
@@ -197,8 +249,8 @@ function writeSettings({ data_dir, settings }: Place): void {
   writeFileSync(path.join(data_dir, 'config.json'), JSON.stringify(settings, null, 2))
 }
 
-/** Held open together, so that no two are the same. */
-async function freePorts(count: number): Promise<number[]> {
+/** Of the loopback address. Held open together, so that no two are the same. */
+export async function freePorts(count: number): Promise<number[]> {
   const servers = Array.from({ length: count }, () => createServer())
   const ports = await Promise.all(
     servers.map(
@@ -285,14 +337,27 @@ function hostdSocket(at: Place): string {
 }
 
 async function inventoryOf(at: Place): Promise<Inventory> {
-  const { status, text } = await get({ socketPath: hostdSocket(at), path: '/inventory' })
-  if (status !== 200) throw new Error(`hostd answered ${status}: ${text}`)
   // Go writes an empty list of none as null.
-  const { machines, workspaces, ...rest } = JSON.parse(text) as Omit<Inventory, 'machines' | 'workspaces'> & Partial<Inventory>
+  const { machines, workspaces, ...rest } = await askHostd<Omit<Inventory, 'machines' | 'workspaces'> & Partial<Inventory>>(
+    at,
+    '/inventory',
+  )
   return { ...rest, machines: machines ?? [], workspaces: workspaces ?? [] }
 }
 
-function isOk(options: http.RequestOptions): Promise<boolean> {
+async function metricsText(listen: string): Promise<string> {
+  const [host = '', port] = listen.split(':')
+  return (await get({ host, port: Number(port), path: '/metrics' })).text
+}
+
+async function askHostd<T>(at: Place, path: string): Promise<T> {
+  const { status, text } = await get({ socketPath: hostdSocket(at), path })
+  if (status !== 200) throw new Error(`hostd answered ${status}: ${text}`)
+  return JSON.parse(text) as T
+}
+
+/** Whether it answers 200. */
+export function isOk(options: http.RequestOptions): Promise<boolean> {
   return get(options).then(
     ({ status }) => status === 200,
     () => false,

@@ -1,0 +1,76 @@
+import assert from 'node:assert/strict'
+import { globSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+import { after, before, test } from 'node:test'
+import { createClient } from '../support/client.ts'
+import { startService, type Service } from '../support/service.ts'
+
+// What operators are told, tried on an installation.
+const ROOT = path.resolve(import.meta.dirname, '../..')
+const PAGES = ['README.md', ...globSync('docs/operating/*.md', { cwd: ROOT })].map((page) => readFileSync(path.join(ROOT, page), 'utf8'))
+const directory = mkdtempSync(path.join(tmpdir(), 'berth-operating-'))
+const SETTINGS_FILE = path.join(directory, 'settings.json')
+let service: Service
+/** What stands for something of the reader's own. */
+let own: Record<string, string>
+
+before(async () => {
+  service = await startService({ settings: { slot_memory_mib: 512 } })
+  const { id } = await createClient(service.base_url, service.api_key).open('own', { caps: { memory_mib: 512 } })
+  const { settings } = JSON.parse(readFileSync(path.join(ROOT, 'templates/base/recipe.json'), 'utf8')) as { settings: object }
+  writeFileSync(SETTINGS_FILE, JSON.stringify(settings))
+  own = { '01900000-0000-7000-8000-000000000000': id, 'settings.json': SETTINGS_FILE }
+})
+after(async () => {
+  rmSync(directory, { recursive: true, force: true })
+  await service.stop()
+})
+
+const blocks = (language: string) =>
+  PAGES.flatMap((text) => [...text.matchAll(new RegExp(`^\`\`\`${language}\\n(.*?)^\`\`\`$`, 'gms'))]).map(([, block = '']) => block)
+/** What the first group of a pattern finds anywhere, once each. */
+const names = (pattern: RegExp) => [...new Set(PAGES.flatMap((text) => [...text.matchAll(pattern)].map(([, name = '']) => name)))]
+const words = (command: string) => [...command.matchAll(/"([^"]*)"|(\S+)/g)].map(([, quoted, bare = '']) => quoted ?? own[bare] ?? bare)
+
+test('every admin command that is printed ends well', async () => {
+  const commands = names(/npm run admin -- ([^#`\n]+)/g).filter((command) => !command.includes('…'))
+  assert.ok(commands.length >= 12, commands.join('\n'))
+  for (const command of commands) {
+    await service.admin(...words(command.trim())).catch((error: unknown) => assert.fail(`${command}: ${String(error)}`))
+  }
+})
+
+test('every question to the database that is printed is answered', async () => {
+  const questions = blocks('sql')
+  assert.ok(questions.length >= 1)
+  for (const question of questions) await service.query(question)
+})
+
+test('every metric that is named is there', async () => {
+  const [seen, named] = [await service.metric_names(), names(/`(berth_[a-z_]+)/g)]
+  assert.ok(named.length >= 14, named.join())
+  for (const name of named) assert.ok(seen.includes(name), name)
+  const reasons = /`berth_machine_deaths_total` rises \| by reason: (.*?) \|/.exec(PAGES.join('\n'))?.[1]?.replaceAll('`', '')
+  const counted = [...(await service.metrics('cell')).keys()].flatMap(
+    (each) => /^berth_machine_deaths_total\{reason="(.*)"\}$/.exec(each)?.[1] ?? [],
+  )
+  assert.deepEqual(reasons?.split(', ').toSorted(), counted.toSorted())
+})
+
+test('every check of the doctor is explained', async () => {
+  const { findings } = JSON.parse(await service.admin('doctor', '--json')) as { findings: { check: string }[] }
+  const explained = names(/^\| ((?:`[a-z_]+`(?:, )?)+)/gm).flatMap((cell) => [...cell.matchAll(/`([a-z_]+)`/g)].map(([, name]) => name))
+  for (const { check } of findings) assert.ok(explained.includes(check), check)
+})
+
+test('what Node compiled is kept for one version, each process its own', () => {
+  const kept = globSync('compiled/*', { cwd: service.data_dir }).toSorted()
+  assert.deepEqual(
+    kept.map((name) => path.basename(name).replace(/-[0-9a-f]+$/, '')),
+    ['api', 'cell'],
+  )
+  const [api, cell] = kept.map((name) => statSync(path.join(service.data_dir, name)))
+  assert.deepEqual([(api?.mode ?? 0) & 0o777, (cell?.mode ?? 0) & 0o777, api?.uid === cell?.uid], [0o700, 0o700, false])
+  for (const name of kept) assert.ok(globSync(`${name}/*/*`, { cwd: service.data_dir }).length > 10, name)
+})

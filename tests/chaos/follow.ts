@@ -1,0 +1,74 @@
+import { setTimeout } from 'node:timers/promises'
+import { until } from '../support/processes.ts'
+import type { Service } from '../support/service.ts'
+import { isStopped, pidOf } from './arm.ts'
+import type { Mode, Owner } from './points.ts'
+import { saysReady, startSuccessor } from './successor.ts'
+
+export interface Following {
+  /** A stopped process stands still at least so long. */
+  stop_ms: number
+  /** Whether what was asked for has ended. */
+  ended(): boolean
+  /** Something else serves at this address while the owner stands still. */
+  tookOver(address: string): void
+}
+
+/** RELIABILITY R5 gives an operation 15 s after a recovery; the successor has to start first. */
+const TAKEN_OVER_MS = 30_000
+const NOTICED_MS = 20_000
+
+/** What follows a point that fired: the others are killed too, or the stopped one is outlasted and goes on. */
+export async function follow(service: Service, owner: Owner, mode: Mode, following: Following): Promise<void> {
+  if (mode === 'stop') await outlast(service, owner, following)
+  if (mode === 'kill_all')
+    for (const child of ['supervisor', 'cell', 'api', 'hostd', 'postgres'] as const) await service.kill9(child).catch(() => undefined) // the owner is dead already
+}
+
+/**
+ * A zombie is a process that goes on after another one has done its work. Time alone makes none: a stopped cell keeps its lock
+ * (docs/decisions/0001), an api holds nothing, and hostd is alone on its computer. So each is given what takes over in earnest.
+ */
+async function outlast(service: Service, owner: Owner, following: Following): Promise<void> {
+  const pid = pidOf(service, owner)
+  await until(`${owner} stands still`, 5000, () => isStopped(pid))
+  const stood = setTimeout(following.stop_ms)
+  try {
+    if (owner === 'hostd') await replaceCell(service)
+    else await succeed(service, owner, following, pid, stood)
+    await stood
+  } finally {
+    process.kill(pid, 'SIGCONT')
+  }
+}
+
+/** Whoever asked hostd is gone, and its successor asks with a higher fence as soon as hostd goes on. */
+async function replaceCell(service: Service): Promise<void> {
+  const before = pidOf(service, 'cell')
+  await service.kill9('cell')
+  await until('another cell is started', TAKEN_OVER_MS, () => pidOf(service, 'cell') !== before)
+}
+
+/** Another process does the work and ends it; the zombie goes on beside it, sees that it is late, and is the only one again. */
+async function succeed(service: Service, owner: 'api' | 'cell', following: Following, pid: number, stood: Promise<void>): Promise<void> {
+  if (owner === 'cell') await loseLock(service)
+  const successor = await startSuccessor(service, owner)
+  try {
+    following.tookOver(successor.address)
+    await until('what took over ends what was asked for', TAKEN_OVER_MS, following.ended)
+    await stood
+    process.kill(pid, 'SIGCONT')
+    if (owner === 'cell') await until('the zombie sees that it is one', NOTICED_MS, async () => !(await saysReady(service, owner)))
+  } finally {
+    await successor.stop()
+  }
+}
+
+/** As where the network between the two was cut for long enough: the server ends the connection that holds the lock, and no other. */
+async function loseLock(service: Service): Promise<void> {
+  const ended = await service.query(
+    `select pg_terminate_backend(pid) from pg_locks join pg_stat_activity using (pid)
+     where locktype = 'advisory' and granted and application_name = 'berth-cell'`,
+  )
+  if (ended.length !== 1) throw new Error(`${ended.length} connections held the cell's lock`)
+}

@@ -1,0 +1,61 @@
+import assert from 'node:assert/strict'
+import type { Client, OpenedWorkspace } from './client.ts'
+
+/** What a process in the guest says of itself and of its surroundings. */
+export interface Testimony {
+  pid: number
+  /** Drawn when it started, and only ever in its memory. */
+  nonce: string
+  /** Goes on by itself, five times a second, while the guest runs. */
+  count: number
+  /** The content of a file that it holds open, and that has no name any more. */
+  unlinked: string
+  /** The content of a file in memory. */
+  canary: string
+}
+
+/** It sleeps between two counts, so that it does not keep its machine from being parked. */
+const PROGRAM = `import json, os, signal, time
+kept = open('/home/user/gone', 'w+')
+os.remove('/home/user/gone')
+print('kept', end='', file=kept, flush=True)
+nonce, count = os.urandom(16).hex(), 0
+with open('/dev/shm/canary', 'w') as canary: canary.write(nonce)
+def say(*_):
+    kept.seek(0)
+    with open('/dev/shm/canary') as canary: seen = canary.read()
+    with open('/home/user/said.new', 'w') as said:
+        json.dump({'pid': os.getpid(), 'nonce': nonce, 'count': count, 'unlinked': kept.read(), 'canary': seen}, said)
+    os.rename('/home/user/said.new', '/home/user/said')
+signal.signal(signal.SIGUSR1, say)
+with open('/home/user/pid', 'w') as pid: pid.write(str(os.getpid()))
+while True:
+    time.sleep(0.2)
+    count += 1
+`
+const START = 'setsid python3 /home/user/witness.py >/dev/null 2>&1 & until [ -s /home/user/pid ]; do sleep 0.05; done'
+const ASK = 'cd /home/user; rm -f said; kill -USR1 $(cat pid) && until [ -s said ]; do sleep 0.05; done; cat said'
+
+/** Starts the witness (RELIABILITY 2.5), apart from any command that could keep the machine in use. */
+export async function startWitness(client: Client, workspace: OpenedWorkspace): Promise<Testimony> {
+  const { status } = await client.tool(workspace, '/files?path=/home/user/witness.py', { method: 'PUT', bytes: Buffer.from(PROGRAM) })
+  assert.equal(status, 200)
+  await client.run(workspace, ['bash', '-c', START])
+  return askWitness(client, workspace)
+}
+
+export async function askWitness(client: Client, workspace: OpenedWorkspace): Promise<Testimony> {
+  const { stdout } = await client.run(workspace, ['bash', '-c', ASK])
+  return JSON.parse(stdout) as Testimony
+}
+
+/** It is the same process with the same memory, and it goes on. */
+export async function assertContinues(client: Client, workspace: OpenedWorkspace, before: Testimony): Promise<void> {
+  const now = await askWitness(client, workspace)
+  const { count, ...same } = before
+  assert.deepEqual({ ...now, count: null }, { ...same, count: null })
+  assert.ok(now.count >= count, `the witness went back from ${count} to ${now.count}`)
+  await client.run(workspace, ['sleep', '0.5'])
+  const later = await askWitness(client, workspace)
+  assert.ok(later.count > now.count, `the witness stands still at ${now.count}`)
+}
