@@ -26,6 +26,7 @@ type Guest struct {
 	tasks  *taskLimit // nil: the sandbox's kernel cannot limit them
 
 	mu      sync.Mutex
+	stir    func()         // nil: nobody is told of starts
 	next    *spawn.Spawner // launched, has not adopted
 	current *incumbent
 }
@@ -77,6 +78,13 @@ func (g *Guest) SetTasks(tasks int) {
 	if err := g.tasks.set(tasks); err != nil {
 		log.Printf("limiting tasks: %v", err)
 	}
+}
+
+// OnStart names who is told, after each start of a process in the guest.
+func (g *Guest) OnStart(stir func()) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.stir = stir
 }
 
 // Adopt takes the claim.
@@ -162,6 +170,7 @@ func (g *Guest) Start(c *spawn.Command) (spawn.Started, error) {
 		}
 		started, err := in.spawner.Start(c)
 		in.starts.Done()
+		g.stirred()
 		if err == nil || !errors.Is(err, spawn.ErrBroken) {
 			var failed *spawn.StartError
 			if errors.As(err, &failed) && failed.PID != 0 {
@@ -174,6 +183,15 @@ func (g *Guest) Start(c *spawn.Command) (spawn.Started, error) {
 		if attempt > 0 || !errors.Is(err, spawn.ErrRefused) {
 			return started, err
 		}
+	}
+}
+
+func (g *Guest) stirred() {
+	g.mu.Lock()
+	stir := g.stir
+	g.mu.Unlock()
+	if stir != nil {
+		stir()
 	}
 }
 

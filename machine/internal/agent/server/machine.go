@@ -105,6 +105,7 @@ func (m *machine) adopt(in wire.Incarnation) error {
 	m.sessions = sessions
 	m.openTerminals(limits)
 	m.guard = guard.Start(m.guest, limits.MemoryBytes, limits.Processes)
+	m.guest.OnStart(m.guard.Stir)
 	return nil
 }
 
