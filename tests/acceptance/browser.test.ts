@@ -142,7 +142,7 @@ test('nothing of a page stays for the next call, on the same warm browser', asyn
   assert.equal(await text('cookie.html'), 'had:')
   assert.equal(await text('cookie.html'), 'had:')
   assert.deepEqual(await browserPid(), before)
-  const answers = await Promise.all(Array.from({ length: 8 }, () => text('cookie.html')))
+  const answers = await Promise.all(Array.from({ length: 8 }, () => text('cookie.html', { timeout_ms: 100_000 })))
   assert.deepEqual([...new Set(answers)], ['had:'])
   assert.deepEqual(await browserPid(), before)
 })

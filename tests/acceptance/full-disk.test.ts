@@ -12,7 +12,8 @@ async function counting(client: Client, workspace: OpenedWorkspace): Promise<voi
   const { exit } = await client.run(workspace, [
     'bash',
     '-c',
-    'a=$(cat /dev/shm/count); for i in $(seq 100); do [ "$(cat /dev/shm/count)" -gt "$a" ] && exit 0; sleep 0.05; done; exit 1',
+    // Empty while the counter writes.
+    'until a=$(cat /dev/shm/count) && [ -n "$a" ]; do :; done; for i in $(seq 100); do [ "$(cat /dev/shm/count)" -gt "$a" ] && exit 0; sleep 0.05; done; exit 1',
   ])
   assert.equal(exit.exit_code, 0, 'the guest stands still')
 }
