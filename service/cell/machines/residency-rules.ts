@@ -64,7 +64,7 @@ export interface Counters {
   questions_begun: number
 }
 
-/** Of a guest in which nothing happens: measured 0.03 of a processor, for its engine and for the guard that looks at its memory. */
+/** Of a guest in which nothing happens: measured 0.02 of a slow processor, for its engine and for the guard that looks at its memory. */
 const IDLE_CPU_SHARE = 0.06
 /** A question of the service's own, with the connection that it makes for it: measured 650 in and 700 out. */
 const QUESTION_BYTES = 850

@@ -31,8 +31,8 @@ const (
 )
 
 // A guest in which nothing was started and memory stood still for stillAfter looks is looked at less often: twenty looks a second
-// are 3 to 9 % of a processor, in every guest of the computer. What then begins to grow at 2 GB/s is seen at the latest when it
-// has taken 512 MiB, for which there is headroom.
+// are 3 to 8 % of a processor, four are 1 to 2, in every guest of the computer. What then begins to grow at 2 GB/s is seen at the
+// latest when it has taken 512 MiB, for which there is headroom.
 const (
 	stillEvery  = 250 * time.Millisecond
 	stillAfter  = 40
