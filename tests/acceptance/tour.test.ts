@@ -74,7 +74,7 @@ test('suspend keeps memory, processes and disk, and resume goes on where they we
   const started = await client.tool<{ session_id: string }>(workspace, '/exec', {
     json: {
       session_id: 'counter',
-      argv: ['bash', '-c', 'i=0; while true; do i=$((i+1)); echo $i > /home/user/count; echo $i; sleep 0.05; done'],
+      argv: ['bash', '-c', 'i=0; while true; do i=$((i+1)); echo $i > count.new; mv count.new count; echo $i; sleep 0.05; done'],
     },
   })
   assert.equal(started.status, 201)
