@@ -10,7 +10,10 @@ import (
 	"testing"
 )
 
-const inside = "BERTH_TEST_NAMESPACE"
+const (
+	inside     = "BERTH_TEST_NAMESPACE"
+	netnsNames = "/run/netns"
+)
 
 // Run is m.Run in namespaces: it starts the test binary again in a new mount namespace, and in the further namespaces of `also`
 // (CLONE_NEW… flags). There, `checks` are called in turn before the first test; one that fails ends it. Returns the exit code.
@@ -37,6 +40,13 @@ func Run(m *testing.M, also uintptr, checks ...func() error) int {
 func prepare(checks []func() error) error {
 	if err := syscall.Mount("", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("make mounts private: %w", err)
+	}
+	// Where `ip netns` keeps its names: outside they would outlive a test that is killed.
+	if err := os.MkdirAll(netnsNames, 0o755); err != nil {
+		return err
+	}
+	if err := syscall.Mount("tmpfs", netnsNames, "tmpfs", 0, "mode=755"); err != nil {
+		return fmt.Errorf("mount %s: %w", netnsNames, err)
 	}
 	for _, check := range checks {
 		if err := check(); err != nil {
