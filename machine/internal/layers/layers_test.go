@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -122,17 +123,22 @@ func TestChangedBytesAreRefusedBeforeAndAfterTheFirstMount(t *testing.T) {
 	}
 }
 
-// Another installation links the same image as it begins, and removes its link as it ends: the bytes stay, the file's times do not.
-func TestALayerThatIsLinkedWhileItIsReadIsReadAgain(t *testing.T) {
+// linkedAtLooks is a store whose only layer is linked once more before each of as many second looks. Another installation links the
+// same image as it begins, and removes its link as it ends: the bytes stay, the file's times do not.
+func linkedAtLooks(t *testing.T, first int) (store *Store, digest string, looks *int) {
 	dir := t.TempDir()
-	digest := makeLayer(t, dir, "one")
-	store := openTestStore(t, dir)
-	links := 0
+	digest = makeLayer(t, dir, "one")
+	store, looks = openTestStore(t, dir), new(int)
 	store.secondLook = func(image string) {
-		if links++; links <= looksMax-2 {
-			must(t, os.Link(image, filepath.Join(dir, fmt.Sprint("link", links))))
+		if *looks++; *looks <= first {
+			must(t, os.Link(image, filepath.Join(dir, fmt.Sprint("link", *looks))))
 		}
 	}
+	return store, digest, looks
+}
+
+func TestALayerThatIsLinkedWhileItIsReadIsReadAgain(t *testing.T) {
+	store, digest, _ := linkedAtLooks(t, looksMax-2)
 	point, err := store.Mount(digest)
 	must(t, err)
 	if text, err := os.ReadFile(filepath.Join(point, "etc/name")); string(text) != "one" || err != nil {
@@ -141,16 +147,9 @@ func TestALayerThatIsLinkedWhileItIsReadIsReadAgain(t *testing.T) {
 }
 
 func TestALayerThatNeverStandsStillIsRefused(t *testing.T) {
-	dir := t.TempDir()
-	digest := makeLayer(t, dir, "one")
-	store := openTestStore(t, dir)
-	links := 0
-	store.secondLook = func(image string) {
-		links++
-		must(t, os.Link(image, filepath.Join(dir, fmt.Sprint("link", links))))
-	}
-	if _, err := store.Mount(digest); !errors.Is(err, ErrCorrupt) || links != looksMax {
-		t.Errorf("%v after %d looks", err, links)
+	store, digest, looks := linkedAtLooks(t, math.MaxInt)
+	if _, err := store.Mount(digest); !errors.Is(err, ErrCorrupt) || *looks != looksMax {
+		t.Errorf("%v after %d looks", err, *looks)
 	}
 }
 
