@@ -1,3 +1,4 @@
+import assert from 'node:assert/strict'
 import pino from 'pino'
 import { openListener } from '../../service/db/listen.ts'
 import { openDatabase, type Db } from '../../service/db/database.ts'
@@ -7,6 +8,7 @@ import type { AskActivity } from '../../service/cell/machines/ask-activity.ts'
 import { registerCell } from '../../service/cell/machines/cells-store.ts'
 import { createMachineTable, type LiveTable } from '../../service/cell/machines/live-table.ts'
 import { createParking, type Parking } from '../../service/cell/machines/parking.ts'
+import type { WorkspaceEntry } from '../../service/cell/machines/table.ts'
 import type { Clock } from '../../service/lib/clock.ts'
 import { createIds, type Ids } from '../../service/lib/ids.ts'
 import { freshDatabase, type TestDatabase } from '../support/postgres.ts'
@@ -33,6 +35,13 @@ export interface Process {
   /** Ends it as kill -9 would: nothing of it goes on acting, and nothing is told to anybody. */
   kill(): Promise<void>
   close(): Promise<void>
+}
+
+/** The workspace as the process has it, read again. */
+export async function entryOf(process: Process, workspace_id: string): Promise<WorkspaceEntry> {
+  const entry = await process.table.fresh(workspace_id)
+  assert.ok(entry)
+  return entry
 }
 
 export interface StartOptions {

@@ -1,20 +1,13 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { createWorld, type Process, type World } from '../../../tests/engine/world.ts'
+import { createWorld, entryOf, type Process, type World } from '../../../tests/engine/world.ts'
 import { assertNothingIsLeft } from '../../../tests/engine/invariants.ts'
 import { Failure } from '../../lib/fail.ts'
 import { armFailpoint, FAILPOINTS, FailpointError, type FailpointName } from '../../lib/failpoints.ts'
-import type { WorkspaceEntry } from './table.ts'
 
 const POINTS = (Object.keys(FAILPOINTS) as FailpointName[]).filter((name) => /^(hibernate|wake)\./.test(name))
 /** It throws once; the process is gone and another one starts; or it goes on when another one has put right what it found. */
 const MODES = ['throw', 'kill -9', 'zombie'] as const
-
-async function entryOf(process: Process, id: string): Promise<WorkspaceEntry> {
-  const entry = await process.table.fresh(id)
-  assert.ok(entry)
-  return entry
-}
 
 /** Its machine, woken where it sleeps. */
 async function awake(world: World, process: Process, id: string): Promise<void> {

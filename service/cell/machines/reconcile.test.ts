@@ -2,8 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { sql } from 'kysely'
 import { LIMITS } from '../../../contract/limits.ts'
-import { createWorld, type Process, type World } from '../../../tests/engine/world.ts'
-import type { WorkspaceEntry } from './table.ts'
+import { createWorld, entryOf, type World } from '../../../tests/engine/world.ts'
 
 async function running(world: World): Promise<string> {
   const { workspace_id, operation_id } = await world.open()
@@ -147,12 +146,6 @@ test('a machine that another process has parked and woken meanwhile is not taken
   await world.until(async () => first.engine.isReady())
   assert.deepEqual([before?.gone.aborted, first.table.get(workspace_id)?.machine], [false, woken])
 })
-
-async function entryOf(process: Process, workspace_id: string): Promise<WorkspaceEntry> {
-  const entry = await process.table.fresh(workspace_id)
-  assert.ok(entry)
-  return entry
-}
 
 test('a change told by NOTIFY is in the table within a second', async () => {
   await using world = await createWorld()
