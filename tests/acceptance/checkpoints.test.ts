@@ -48,7 +48,7 @@ const shell = async (workspace: OpenedWorkspace, script: string) => {
 
 /** A process that counts in memory alone and tells its count when asked. */
 async function counter(workspace: OpenedWorkspace): Promise<void> {
-  const script = 'i=0; echo $$ > pid; trap "echo \\$i > told" USR1; while true; do i=$((i+1)); sleep 0.01; done'
+  const script = 'i=0; trap "echo \\$i > told" USR1; echo $$ > pid; while true; do i=$((i+1)); sleep 0.01; done'
   await client.tool(workspace, '/exec', { json: { session_id: 'counter', argv: ['bash', '-c', script] } })
   await shell(workspace, 'until [ -s pid ]; do sleep 0.02; done')
 }

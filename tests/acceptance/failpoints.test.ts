@@ -11,6 +11,7 @@ import { openHistory } from '../chaos/history.ts'
 import { PARK_SOON } from '../chaos/parking.ts'
 import { labelOf, type Mode, type Point } from '../chaos/points.ts'
 import { createClient, type Answer, type Client, type OpenedWorkspace, type RequestOptions } from '../support/client.ts'
+import { assertCounts, startCounter } from '../support/counter.ts'
 import { startService, type Service } from '../support/service.ts'
 
 // RELIABILITY 2.3: kill -9 of the owning process before each step. A point fires when its marker file is missing, and makes the file.
@@ -91,9 +92,7 @@ async function counts(workspace: OpenedWorkspace): Promise<void> {
   for (let turn = 0; ; turn++) {
     try {
       const at = { ...workspace, token: await client.token(workspace.id) }
-      await client
-        .run(at, ['bash', '-c', 'a=$(cat count); for i in $(seq 200); do [ "$(cat count)" -gt "$a" ] && exit 0; sleep 0.02; done; exit 1'])
-        .then(({ exit }) => assert.equal(exit.exit_code, 0, 'the witness stands still'))
+      await assertCounts(client, at)
       break
     } catch (error) {
       if (turn > 100 || error instanceof assert.AssertionError) throw error
@@ -102,12 +101,6 @@ async function counts(workspace: OpenedWorkspace): Promise<void> {
   }
   const machines = (await service.inventory()).machines.filter(({ workspace_id }) => workspace_id === workspace.id)
   assert.equal(machines.length, 1)
-}
-
-async function witness(workspace: OpenedWorkspace): Promise<void> {
-  const loop = 'echo 0 > count; i=0; while true; do i=$((i+1)); echo $i > count.new; mv count.new count; sleep 0.02; done'
-  await client.tool(workspace, '/exec', { json: { session_id: 'witness', argv: ['bash', '-c', loop] } })
-  await client.run(workspace, ['bash', '-c', 'until [ -s count ]; do sleep 0.02; done'])
 }
 
 async function suspended(workspace: OpenedWorkspace): Promise<void> {
@@ -136,7 +129,7 @@ describe('open', () => {
       await ended(first.body.operation.id)
       const workspace = await opened(name_of_key)
       fired(name)
-      await witness(workspace)
+      await startCounter(client, workspace)
       await counts(workspace)
       await ended((await persist<Operation>(`/v1/workspaces/${workspace.id}`, { method: 'DELETE' })).body.id)
     })
@@ -147,7 +140,7 @@ describe('suspend and resume', () => {
   let workspace: OpenedWorkspace
   before(async () => {
     workspace = await opened('suspended-and-resumed')
-    await witness(workspace)
+    await startCounter(client, workspace)
   })
 
   for (const name of points('suspend')) {
@@ -207,7 +200,7 @@ describe('suspend and resume', () => {
   for (const name of [...points('reset'), ...points('restore')]) {
     test(`kill -9 before ${name}: the content is the old or the new, whole, and the old one can be brought back`, async () => {
       const replaced = await opened(key())
-      await witness(replaced)
+      await startCounter(client, replaced)
       const kind = name.slice(0, name.indexOf('.'))
       const before = await ended((await persist<Operation>(`/v1/workspaces/${replaced.id}/snapshot`, { method: 'POST' })).body.id)
       const json = kind === 'reset' ? { confirm_destructive: true } : { checkpoint_id: before.result?.['checkpoint_id'] }

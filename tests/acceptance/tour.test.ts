@@ -136,7 +136,7 @@ test('a fork is another machine with the same memory and files, and shares nothi
       argv: [
         'python3',
         '-c',
-        'import time,os\nx=os.urandom(8).hex()\nopen("/home/user/secret","w").write(x)\nwhile True:\n open("/home/user/told","w").write(x); time.sleep(0.05)',
+        'import time,os\nx=os.urandom(8).hex()\nopen("/home/user/secret","w").write(x)\nwhile True:\n open("/home/user/new","w").write(x); os.rename("/home/user/new","/home/user/told"); time.sleep(0.05)',
       ],
     },
   })

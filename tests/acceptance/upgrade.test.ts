@@ -4,14 +4,12 @@ import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { after, before, test } from 'node:test'
 import { createClient, type Client, type OpenedWorkspace } from '../support/client.ts'
+import { assertCounts, startCounter } from '../support/counter.ts'
 import { startService, type Service } from '../support/service.ts'
 
 // A checkpoint restores only under the engine that wrote it, and the memory in it holds the agent of then. Here an installation gets
 // another engine and another agent, twice, and the originals are taken away.
 const programs = mkdtempSync(path.join(tmpdir(), 'berth-upgrade-'))
-const COUNT = 'i=0; while true; do i=$((i+1)); echo $i > /dev/shm/count.new; mv /dev/shm/count.new /dev/shm/count; sleep 0.02; done'
-const GROWS =
-  'a=$(cat /dev/shm/count); for i in $(seq 500); do b=$(cat /dev/shm/count); [ "$b" -gt "$a" ] && echo $b && exit 0; sleep 0.02; done; exit 1'
 const small = { caps: { memory_mib: 512 } }
 
 let service: Service
@@ -51,19 +49,17 @@ const third = () => otherVersion(first.endsWith('z') ? 'x' : 'z')
 
 async function counting(key: string): Promise<void> {
   const workspace = (opened[key] = await client.open(key, small))
-  await client.tool(workspace, '/exec', { json: { session_id: 'count', argv: ['sh', '-c', COUNT] } })
-  await client.run(workspace, ['sh', '-c', 'until [ -s /dev/shm/count ]; do sleep 0.02; done'])
+  await startCounter(client, workspace)
 }
 
 /** Its memory goes on where it was: the same process counts on. */
 async function goesOn(key: string, from: number): Promise<number> {
   const workspace = (opened[key] = await client.open(key, small))
-  const { stdout, exit } = await client.run(workspace, ['sh', '-c', GROWS])
-  assert.equal(exit.exit_code, 0, `${key} stands still`)
-  assert.ok(Number(stdout) > from, `${key} counts from ${stdout} after ${from}`)
+  const reached = await assertCounts(client, workspace)
+  assert.ok(reached > from, `${key} counts from ${reached} after ${from}`)
   const { body } = await client.tool<{ state: string }>(workspace, '/exec/count')
   assert.equal(body.state, 'running')
-  return Number(stdout)
+  return reached
 }
 
 const idOf = (key: string) => opened[key]?.id ?? ''

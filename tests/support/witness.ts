@@ -55,7 +55,8 @@ export async function assertContinues(client: Client, workspace: OpenedWorkspace
   const { count, ...same } = before
   assert.deepEqual({ ...now, count: null }, { ...same, count: null })
   assert.ok(now.count >= count, `the witness went back from ${count} to ${now.count}`)
-  await client.run(workspace, ['sleep', '0.5'])
-  const later = await askWitness(client, workspace)
-  assert.ok(later.count > now.count, `the witness stands still at ${now.count}`)
+  for (let looks = 1; (await askWitness(client, workspace)).count === now.count; looks++) {
+    assert.ok(looks < 20, `the witness stands still at ${now.count}`)
+    await client.run(workspace, ['sleep', '0.5'])
+  }
 }
