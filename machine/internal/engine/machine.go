@@ -59,14 +59,16 @@ func (e *Engine) TellMemory(ctx context.Context, s *Sandbox, size Size) error {
 		return err
 	}
 	_, err := e.ask(ctx, s, answerBound, "containerManager.SetTotalMemory", size.memoryBytes())
-	if err != nil && strings.HasSuffix(err.Error(), unknownMethod) {
+	if isUnknownMethod(err) {
 		return errors.Join(ErrFixedMemory, err)
 	}
 	return err
 }
 
-// unknownMethod is what gVisor's pkg/urpc says.
-const unknownMethod = "unknown method"
+// isUnknownMethod goes by what gVisor's pkg/urpc says.
+func isUnknownMethod(err error) bool {
+	return err != nil && strings.HasSuffix(err.Error(), "unknown method")
+}
 
 // Condemn kills every process of a sandbox without waiting for the end: what is killed runs no instruction of its own any more, but the
 // kernel takes 10 ms, or 250 for a large guest, to take its memory back.

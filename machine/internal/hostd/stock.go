@@ -223,10 +223,17 @@ func (k *stock) add(ctx context.Context, kind string) error {
 		start = func() (*engine.Sandbox, error) { return k.host.engine.CreateShell(ctx, size, k.host.engine.Current()) }
 	}
 	s, err := start()
-	if err == nil {
-		k.put(s)
+	if err != nil {
+		return err
 	}
-	return err
+	if kind == engine.KindShell {
+		if err := k.host.engine.Prepare(ctx, s); err != nil {
+			k.remove(s)
+			return err
+		}
+	}
+	k.put(s)
+	return nil
 }
 
 // missing says what is short, slots and shells in turn so that neither waits for all of the other.

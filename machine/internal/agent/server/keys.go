@@ -34,7 +34,8 @@ type keys struct {
 	current wire.Incarnation
 	key     [sha256.Size]byte
 	hasKey  bool
-	readAt  time.Time
+	// refusedAt is when a file was last read in vain.
+	refusedAt time.Time
 }
 
 // caller is what a request presents.
@@ -94,18 +95,17 @@ func (k *keys) checkSlot(c caller) error {
 }
 
 // read takes the incarnation file of the caller's epoch when it holds the caller's key. Going back to an older epoch of
-// the same workspace is refused; another workspace is a fork, which counts its own epochs.
+// the same workspace is refused; another workspace is a fork, which counts its own epochs. Only what is refused has to wait for the next
+// look: who is suspended right after a resume is not kept from the next one.
 func (k *keys) read(c caller) (*wire.Incarnation, error) {
 	refused := fail.Unauthenticated("The key is not of this incarnation")
-	if time.Since(k.readAt) < incarnationReadEvery {
+	if time.Since(k.refusedAt) < incarnationReadEvery {
 		return nil, refused
 	}
-	k.readAt = time.Now()
 	in, err := k.load(c.epoch)
-	if err != nil || !equal(c.key, sha256.Sum256([]byte(in.Key))) {
-		return nil, refused
-	}
-	if in.WorkspaceID == k.current.WorkspaceID && in.Epoch < k.current.Epoch {
+	known := err == nil && equal(c.key, sha256.Sum256([]byte(in.Key)))
+	if !known || in.WorkspaceID == k.current.WorkspaceID && in.Epoch < k.current.Epoch {
+		k.refusedAt = time.Now()
 		return nil, refused
 	}
 	return in, nil
