@@ -23,7 +23,7 @@ describe('a pool without room', () => {
   })
 
   test('a checkpoint that does not fit fails the suspend, and the guest runs on', async () => {
-    const filled = fillFileSystem(service.pool_path(), ROOM_FOR_RECORDS_ONLY)
+    const filled = await fillFileSystem(service.pool_path(), ROOM_FOR_RECORDS_ONLY)
     const refused = await client.operate(`/v1/workspaces/${workspace.id}/suspend`)
     assert.deepEqual([refused.state, refused.error?.code], ['failed', 'checkpoint_failed'])
     const view = await client.api(`/v1/workspaces/${workspace.id}`)
@@ -59,7 +59,7 @@ describe("a host's file system without room", () => {
   test('the guest runs on, whatever the suspend says, and all is well when there is room again', async () => {
     const workspace = await client.open('full-host')
     await startCounter(client, workspace)
-    const filled = fillFileSystem(disk.path)
+    const filled = await fillFileSystem(disk.path)
     const asked = await client.api(`/v1/workspaces/${workspace.id}/suspend`, { method: 'POST' }).catch(() => null)
     if (asked?.status !== 202) await assertCounts(client, workspace)
     filled.free()

@@ -90,7 +90,7 @@ test('a learned timeout suspends a workspace, so long after its last command has
 test('T110: a workspace that cannot be saved runs on with its processes, and waits longer after each failure', async () => {
   const workspace = await withProcess('unsaveable')
   const pid = (await client.run(workspace, alive)).stdout
-  const filled = fillFileSystem(service.pool_path(), ROOM_FOR_RECORDS_ONLY) // takes longer than the shortest timeout
+  const filled = await fillFileSystem(service.pool_path(), ROOM_FOR_RECORDS_ONLY) // takes longer than the shortest timeout
   await giveHistory(workspace)
   const retryNow = () => database.query('update workspaces set idle_retry_at = active_at where id = $1', [workspace.id])
   const waits = async (operation: Operation) => {

@@ -1,13 +1,10 @@
 import assert from 'node:assert/strict'
-import { execFileSync } from 'node:child_process'
-import { readFileSync } from 'node:fs'
-import { join } from 'node:path'
 import { test } from 'node:test'
 import { sql } from 'kysely'
 import { declares, errorsOf } from '../../contract/route-errors.ts'
 import { APP_ROUTES } from '../../contract/routes/app/all.ts'
 import { seeder, world } from '../api/support.ts'
-import { SHARED_SERVER_VARIABLE, startTestServer } from '../support/postgres.ts'
+import { SHARED_SERVER_VARIABLE, signalServer, startTestServer } from '../support/postgres.ts'
 import { ask, said } from './app-world.ts'
 
 // A server of this file's own, since the others' must not stop.
@@ -16,10 +13,7 @@ process.env[SHARED_SERVER_VARIABLE] = server.socket_dir
 
 test('every route that needs the database is 503 while it stands still, the others serve', async () => {
   await using w = await world()
-  const signal = (name: NodeJS.Signals) => {
-    for (const pid of serverPids()) process.kill(pid, name)
-  }
-  signal('SIGSTOP')
+  signalServer(server, 'SIGSTOP')
   try {
     const answers = await Promise.all(APP_ROUTES.map(async (route) => [route.id, said(await ask(w, route))]))
     const expected = APP_ROUTES.map((route) => [
@@ -28,7 +22,7 @@ test('every route that needs the database is 503 while it stands still, the othe
     ])
     assert.deepEqual(answers, expected)
   } finally {
-    signal('SIGCONT')
+    signalServer(server, 'SIGCONT')
   }
 })
 
@@ -45,10 +39,3 @@ test('a database that is not what it should be is 500 with nothing of it told, o
     assert.doesNotMatch(JSON.stringify(answer.body), /api_keys|signing_keys|relation/)
   }
 })
-
-/** The postmaster and its children. */
-function serverPids(): number[] {
-  const [postmaster = ''] = readFileSync(join(server.socket_dir, '..', 'data', 'postmaster.pid'), 'utf8').split('\n')
-  const children = execFileSync('pgrep', ['-P', postmaster], { encoding: 'utf8' }).split('\n')
-  return [postmaster, ...children].filter((pid) => pid !== '').map(Number)
-}

@@ -31,7 +31,7 @@ export interface Attached extends AsyncIterable<AttachEvent> {
   say(message: unknown): void
   /** undefined: it was closed, and everything was read. */
   next(): Promise<AttachEvent | undefined>
-  /** Reads until the text that was printed from here on fits, and returns that text; fails with it after 30 s. */
+  /** Reads until the text that was printed from here on fits, and returns that text; fails with it after a minute. */
   until(fits: RegExp): Promise<string>
   /** Reads all that is left. */
   rest(): Promise<AttachEvent[]>
@@ -79,7 +79,7 @@ export async function attach(url: string, options: { token?: string; protocols?:
     next,
     async until(fits) {
       let text = ''
-      const patience = setTimeout(() => socket.terminate(), 30_000)
+      const patience = setTimeout(() => socket.terminate(), 60_000)
       try {
         for await (const event of all()) {
           if (event.type === 'error' || event.type === 'exit') throw new Error(`${JSON.stringify(event)} came before ${fits}: ${text}`)
@@ -89,7 +89,7 @@ export async function attach(url: string, options: { token?: string; protocols?:
       } finally {
         clearTimeout(patience)
       }
-      throw new Error(`The connection closed, or 30 s went by, before ${fits}: ${text}`)
+      throw new Error(`The connection closed, or a minute went by, before ${fits}: ${text}`)
     },
     async rest() {
       const left: AttachEvent[] = []

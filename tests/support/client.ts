@@ -30,6 +30,8 @@ export interface RequestOptions {
 }
 
 const keepAlive = new http.Agent({ keepAlive: true, maxSockets: 256 })
+const OPEN_MS = 180_000
+const ENDED = ['succeeded', 'failed', 'canceled']
 
 /** Sends one request over a kept connection and hands out the response as it comes. */
 export function send(url: string, options: RequestOptions = {}): Promise<http.IncomingMessage> {
@@ -132,7 +134,7 @@ export function createClient(base_url: string, api_key: string): Client {
         `/v1/operations/${operation_id}`,
         { headers: { prefer: 'wait=20' } },
       )
-      if (['succeeded', 'failed', 'canceled'].includes(body.state)) return body
+      if (ENDED.includes(body.state)) return body
     }
     throw new Error(`operation ${operation_id} did not end`)
   }
@@ -146,17 +148,18 @@ export function createClient(base_url: string, api_key: string): Client {
     api,
     tool,
     async open(key, body = {}) {
-      const { status, body: opened } = await api<OpenBody>('/v1/workspaces/open', {
-        json: { key, template: 'base', ...body },
-        headers: { prefer: 'wait=20' },
-      })
-      if (status !== 200 || !opened.cell_endpoint || !opened.tool_token)
-        throw new Error(`open answered ${status}: ${JSON.stringify(opened)}`)
-      return {
-        id: opened.workspace.id,
-        endpoint: opened.cell_endpoint,
-        token: opened.tool_token.token,
-        operation_id: opened.operation?.id ?? null,
+      let operation_id: string | null = null
+      for (const deadline_ms = performance.now() + OPEN_MS; ;) {
+        const { status, body: opened } = await api<OpenBody>('/v1/workspaces/open', {
+          json: { key, template: 'base', ...body },
+          headers: { prefer: 'wait=20' },
+        })
+        operation_id ??= opened.operation?.id ?? null
+        if (status === 200 && opened.cell_endpoint && opened.tool_token)
+          return { id: opened.workspace.id, endpoint: opened.cell_endpoint, token: opened.tool_token.token, operation_id }
+        // A busy computer may take longer than a call is held; what has failed is not begun again.
+        const begins = status === 202 && opened.operation !== null && !ENDED.includes(opened.operation.state)
+        if (!begins || performance.now() > deadline_ms) throw new Error(`open answered ${status}: ${JSON.stringify(opened)}`)
       }
     },
     async operate(path, options = {}) {

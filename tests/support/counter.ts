@@ -4,7 +4,7 @@ import type { Client, OpenedWorkspace } from './client.ts'
 // A file that is rewritten in place is empty for an instant, and a reader meets it: each number is renamed into place, whole.
 const COUNTS = 'i=0; while true; do i=$((i+1)); echo $i > /dev/shm/count.new; mv /dev/shm/count.new /dev/shm/count; sleep 0.02; done'
 const GROWS =
-  'a=$(cat /dev/shm/count); for i in $(seq 500); do b=$(cat /dev/shm/count); [ "$b" -gt "$a" ] && echo $b && exit 0; sleep 0.02; done; exit 1'
+  'a=$(cat /dev/shm/count); for i in $(seq 1500); do b=$(cat /dev/shm/count); [ "$b" -gt "$a" ] && echo $b && exit 0; sleep 0.02; done; exit 1'
 
 /** Starts a command that counts in memory, and waits for its first number. Its session is `count`. */
 export async function startCounter(client: Client, workspace: OpenedWorkspace): Promise<void> {

@@ -2,6 +2,7 @@ import { execFileSync } from 'node:child_process'
 import { chmodSync, closeSync, fsyncSync, mkdirSync, mkdtempSync, openSync, rmSync, statfsSync, writeSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
+import { setImmediate } from 'node:timers/promises'
 
 export interface SmallFileSystem {
   path: string
@@ -27,8 +28,11 @@ export function smallFileSystem(size_gib: number): SmallFileSystem {
   }
 }
 
-/** Takes the free blocks of the file system that holds `directory`, but for `left_bytes`. */
-export function fillFileSystem(directory: string, left_bytes = 0): { free(): void } {
+/**
+ * Takes the free blocks of the file system that holds `directory`, but for `left_bytes`. It takes long, and connections that end
+ * meanwhile must be seen to: the next call would be sent on one of them.
+ */
+export async function fillFileSystem(directory: string, left_bytes = 0): Promise<{ free(): void }> {
   const file = path.join(directory, 'berth-test-filler')
   const fd = openSync(file, 'w')
   const block = Buffer.alloc(1 << 20, 1)
@@ -39,7 +43,9 @@ export function fillFileSystem(directory: string, left_bytes = 0): { free(): voi
   try {
     for (let at = 0; free_bytes() > left_bytes; at += block.length) {
       writeSync(fd, block, 0, block.length, at)
-      if (at % (64 << 20) === 0) fsyncSync(fd) // what is free is told only of what is written
+      if (at % (64 << 20) !== 0) continue
+      fsyncSync(fd) // what is free is told only of what is written
+      await setImmediate()
     }
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'ENOSPC') throw error
@@ -47,6 +53,7 @@ export function fillFileSystem(directory: string, left_bytes = 0): { free(): voi
     closeSync(fd)
   }
   execFileSync('sync', ['-f', directory])
+  for (let turn = 0; turn < 2; turn += 1) await setImmediate()
   return {
     free() {
       rmSync(file, { force: true })

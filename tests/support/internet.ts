@@ -33,7 +33,7 @@ export interface Internet {
 export async function openInternet(): Promise<Internet> {
   const uplink = `bt${process.pid}`
   const folder = mkdtempSync(path.join(tmpdir(), 'berth-internet-'))
-  const ip = (...args: string[]) => execFileSync('ip', args, { timeout: 10_000 })
+  const ip = (...args: string[]) => execFileSync('ip', args, { timeout: 60_000 })
   const remove = () => {
     execFileSync('ip', ['netns', 'del', uplink], { stdio: 'ignore' })
     rmSync(folder, { recursive: true, force: true })
@@ -69,7 +69,7 @@ function makeCertificate(folder: string): void {
   const names = `subjectAltName=IP:${INTERNET_ADDRESS},IP:${OTHER_ADDRESS}`
   const key = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes', '-keyout', path.join(folder, 'key.pem')]
   const request = ['req', '-x509', '-days', '2', '-subj', '/CN=internet of a test', '-addext', names]
-  execFileSync('openssl', [...request, ...key, '-out', path.join(folder, 'cert.pem')], { stdio: 'ignore', timeout: 20_000 })
+  execFileSync('openssl', [...request, ...key, '-out', path.join(folder, 'cert.pem')], { stdio: 'ignore', timeout: 60_000 })
 }
 
 /** Each line of the server is one visit; the first says that it listens. */
@@ -88,7 +88,7 @@ function follow(server: ChildProcess & { stdout: NonNullable<ChildProcess['stdou
   })
   const visited = (fits: (visit: Visit) => boolean) =>
     new Promise<Visit>((resolve, reject) => {
-      const late = setTimeout(() => reject(new Error(`Nobody came: ${JSON.stringify(visits)}`)), 20_000)
+      const late = setTimeout(() => reject(new Error(`Nobody came: ${JSON.stringify(visits)}`)), 60_000)
       const look = () => {
         const found = visits.find(fits)
         if (found === undefined) return

@@ -1,4 +1,4 @@
-import { type ChildProcess, spawn } from 'node:child_process'
+import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { chmodSync, chownSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { userInfo } from 'node:os'
@@ -92,6 +92,17 @@ export async function startTestServer(): Promise<TestServer> {
   return { socket_dir, url: (database) => urlOf(socket_dir, database), stop }
 }
 
+/** Lets a server stand still, or go on. The postmaster stops first and goes on last, so that no child comes or goes in between. */
+export function signalServer({ socket_dir }: TestServer, signal: 'SIGSTOP' | 'SIGCONT'): void {
+  const postmaster = Number.parseInt(readFileSync(join(socket_dir, '..', 'data', 'postmaster.pid'), 'utf8'), 10)
+  if (signal === 'SIGSTOP') process.kill(postmaster, signal)
+  const children = execFileSync('pgrep', ['-P', String(postmaster)], { encoding: 'utf8' })
+    .trim()
+    .split('\n')
+  for (const pid of children) process.kill(Number(pid), signal)
+  if (signal === 'SIGCONT') process.kill(postmaster, signal)
+}
+
 function sharedServer(): Promise<TestServer> | undefined {
   const socket_dir = process.env[SHARED_SERVER_VARIABLE]
   if (socket_dir === undefined) return undefined
@@ -109,7 +120,7 @@ function startServer(user: OsUser, postgres: string, data_dir: string): ChildPro
 /** Synchronous, since nothing asynchronous runs while a process exits. A server that still lives would write into the folder again. */
 function waitForEnd(pid: number | undefined): void {
   const still = new Int32Array(new SharedArrayBuffer(4))
-  for (let tries = 0; tries < 500 && isRunning(pid); tries += 1) Atomics.wait(still, 0, 0, 10)
+  for (let tries = 0; tries < 6000 && isRunning(pid); tries += 1) Atomics.wait(still, 0, 0, 10)
 }
 
 function isRunning(pid: number | undefined): boolean {
@@ -125,7 +136,7 @@ function urlOf(socket_dir: string, database: string): string {
 }
 
 async function ready(url: string, child: ChildProcess): Promise<void> {
-  const deadline_ms = performance.now() + 20_000
+  const deadline_ms = performance.now() + 120_000
   for (;;) {
     try {
       return await administer(url, 'select 1')
@@ -137,7 +148,7 @@ async function ready(url: string, child: ChildProcess): Promise<void> {
 }
 
 async function administer(url: string, statement: string): Promise<void> {
-  const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: 5000 })
+  const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: 60_000 })
   client.on('error', () => undefined) // the query reports it
   await client.connect()
   try {

@@ -186,7 +186,7 @@ function serviceOf(at: Place, released: () => void): Service {
       return found
     },
     async query<T extends pg.QueryResultRow>(text: string, values: unknown[] = []) {
-      const db = new pg.Client({ connectionString: database_url, connectionTimeoutMillis: 5000 })
+      const db = new pg.Client({ connectionString: database_url, connectionTimeoutMillis: 30_000 })
       db.on('error', () => undefined) // the query meets it
       try {
         await db.connect()
@@ -226,9 +226,12 @@ function serviceOf(at: Place, released: () => void): Service {
   }
 }
 
+/** Two installations of one test never share a range. */
+let block = randomInt(0, 50 * 16)
+
 async function defaults() {
   const [api, cell, api_ops, cell_ops] = await freePorts(4)
-  const block = randomInt(0, 50 * 16)
+  block = (block + 1) % (50 * 16)
   return {
     api_listen: `127.0.0.1:${api}`,
     cell_listen: `127.0.0.1:${cell}`,
@@ -249,23 +252,23 @@ function writeSettings({ data_dir, settings }: Place): void {
   writeFileSync(path.join(data_dir, 'config.json'), JSON.stringify(settings, null, 2))
 }
 
-/** Of the loopback address. Held open together, so that no two are the same. */
+/** Of the loopback address, below those that the kernel gives to connections: one of these would take it before it is listened at. */
 export async function freePorts(count: number): Promise<number[]> {
-  const servers = Array.from({ length: count }, () => createServer())
-  const ports = await Promise.all(
-    servers.map(
-      (server) =>
-        new Promise<number>((resolve, reject) => {
-          server.once('error', reject)
-          server.listen(0, '127.0.0.1', () => {
-            const address = server.address()
-            resolve(typeof address === 'object' && address !== null ? address.port : 0)
-          })
-        }),
-    ),
-  )
-  await Promise.all(servers.map((server) => new Promise((resolve) => server.close(resolve))))
-  return ports
+  const [given_from = 32_768] = readFileSync('/proc/sys/net/ipv4/ip_local_port_range', 'utf8').split('\t').map(Number)
+  const ports = new Set<number>()
+  while (ports.size < count) {
+    const port = randomInt(10_000, Math.max(given_from, 11_000))
+    if (await isFree(port)) ports.add(port)
+  }
+  return [...ports]
+}
+
+function isFree(port: number): Promise<boolean> {
+  const server = createServer()
+  return new Promise((resolve) => {
+    server.once('error', () => resolve(false))
+    server.listen(port, '127.0.0.1', () => server.close(() => resolve(true)))
+  })
 }
 
 async function start(at: Place): Promise<void> {
@@ -366,14 +369,14 @@ export function isOk(options: http.RequestOptions): Promise<boolean> {
 
 function get(options: http.RequestOptions): Promise<{ status: number; text: string }> {
   return new Promise((resolve, reject) => {
-    const request = http.get({ ...options, agent: false, timeout: 10_000 }, (response) => {
+    const request = http.get({ ...options, agent: false, timeout: 30_000 }, (response) => {
       let text = ''
       response.setEncoding('utf8').on('data', (chunk: string) => (text += chunk))
       response.on('end', () => resolve({ status: response.statusCode ?? 0, text }))
       response.on('error', reject)
     })
     request.on('error', reject)
-    request.on('timeout', () => request.destroy(new Error('No answer in 10 seconds')))
+    request.on('timeout', () => request.destroy(new Error('No answer in 30 seconds')))
   })
 }
 
