@@ -169,7 +169,7 @@ test('when an allowance is used up the cell suspends what runs, sessions too, an
 async function admin(...args: string[]): Promise<void> {
   const main = new URL('../../service/admin/main.ts', import.meta.url).pathname
   const env = { BERTH_ADMIN: JSON.stringify({ database_url: w.database.url }) }
-  await promisify(execFile)(process.execPath, ['--disable-warning=ExperimentalWarning', main, ...args], { env, timeout: 30_000 })
+  await promisify(execFile)(process.execPath, ['--disable-warning=ExperimentalWarning', main, ...args], { env, timeout: 120_000 })
 }
 
 test('a plan that refuses starts and an allowance that is used up are 402, and what runs is not touched', async () => {

@@ -1,19 +1,19 @@
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
 import { mkdtempSync, rmSync } from 'node:fs'
-import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { CompiledQuery } from 'kysely'
 import { startApi } from '../../service/api/app.ts'
 import { freshDatabase } from '../support/postgres.ts'
+import { freePorts } from '../support/service.ts'
 import { world } from './support.ts'
 
 test('the process serves, says that it is ready, and counts what it answers', async () => {
   await using database = await freshDatabase()
   const signing_keys_dir = mkdtempSync(join(tmpdir(), 'berth-app-'))
-  const [port, ops_port] = [await freePort(), await freePort()]
+  const [port = 0, ops_port = 0] = await freePorts(2)
   const service = await startApi({
     listen: { host: '127.0.0.1', port },
     ops_listen: { host: '127.0.0.1', port: ops_port },
@@ -56,18 +56,11 @@ test('connections that are cut are 503 or unseen, and the next call is served', 
   await using w = await world()
   const id = await w.running('cut')
   for (let n = 0; n < 3; n++) {
-    const others = `select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()`
+    // Waited for: one that is only told to end would be cut under a later call.
+    const others = `select pg_terminate_backend(pid, 60000) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()`
     await w.database.superuser.executeQuery(CompiledQuery.raw(others))
     const { status } = await w.get(`/v1/workspaces/${id}`)
     assert.ok(status === 200 || status === 503, String(status))
   }
   assert.equal((await w.get(`/v1/workspaces/${id}`)).status, 200)
 })
-
-async function freePort(): Promise<number> {
-  const server = createServer()
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  const { port } = server.address() as { port: number }
-  await new Promise((resolve) => server.close(resolve))
-  return port
-}

@@ -3,6 +3,7 @@ import { after, before, test } from 'node:test'
 import { APP_ROUTES } from '../../contract/routes/app/all.ts'
 import type { AppRoute } from '../../contract/route.ts'
 import { forgetOutcomes } from '../../service/api/idempotency/store.ts'
+import { until } from '../support/processes.ts'
 import { seeder, world, type Answer, type World } from './support.ts'
 
 let w: World
@@ -118,9 +119,9 @@ test('a revoked key and narrowed tools are effective at once', async () => {
   assert.deepEqual((await w.get('/v1/me', { as: key })).body.api_key.tool_permissions, ['exec', 'git'])
   const keys = w.database.superuser.updateTable('api_keys').where('id', '=', key_row_id)
   await keys.set({ tool_permissions: ['exec'] }).execute()
-  await until(async () => (await w.get('/v1/me', { as: key })).body.api_key.tool_permissions.length === 1)
+  await until('the tools are narrowed', 9000, async () => (await w.get('/v1/me', { as: key })).body.api_key.tool_permissions.length === 1)
   await keys.set({ revoked_at: w.clock.now() }).execute()
-  await until(async () => (await w.get('/v1/me', { as: key })).status === 401)
+  await until('the key is revoked', 9000, async () => (await w.get('/v1/me', { as: key })).status === 401)
 })
 
 test('me, organizations and projects show an API key its own and a person theirs', async () => {
@@ -341,8 +342,3 @@ test('a person sees the workspaces of their organizations, nobody else’s', asy
   assert.deepEqual([...new Set(seen.map((row) => row.organization_id))], [w.b.organization_id])
   assert.equal((await w.get(`/v1/organizations/${w.a.organization_id}/workspaces`, { as: person.token })).status, 404)
 })
-
-async function until(holds: () => Promise<boolean>): Promise<void> {
-  for (let tries = 0; tries < 200; tries++) if (await holds()) return
-  assert.fail('it never came true')
-}

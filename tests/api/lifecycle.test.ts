@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
+import { until } from '../support/processes.ts'
 import { world, type World } from './support.ts'
 
 let w: World
@@ -112,7 +113,7 @@ test('a fork of a suspended workspace is allowed, of a failed one not', async ()
 })
 
 test('N7: the answer to a delete waits until a cell has taken it, a second at most', async () => {
-  await using told = await world({ delete_told_seconds: 1 })
+  await using told = await world({ delete_told_seconds: 60 })
   const id = await told.running('told')
   let answered = false
   const deleting = told.call('DELETE', `/v1/workspaces/${id}`).finally(() => (answered = true))
@@ -121,9 +122,10 @@ test('N7: the answer to a delete waits until a cell has taken it, a second at mo
   await told.cell.move((await held()).id, 'running')
   assert.deepEqual([(await deleting).status, (await deleting).body.state], [202, 'running'])
 
-  const untold = await told.running('untold')
+  await using untold = await world({ delete_told_seconds: 1 })
+  const other = await untold.running('untold')
   const start = performance.now()
-  const { status, body } = await told.call('DELETE', `/v1/workspaces/${untold}`)
+  const { status, body } = await untold.call('DELETE', `/v1/workspaces/${other}`)
   assert.deepEqual([status, body.state], [202, 'queued'])
   assert.ok(performance.now() - start >= 900)
 })
@@ -248,9 +250,6 @@ test('a held read of an operation returns when its state or reason changes', asy
 })
 
 async function kept(key: string): Promise<void> {
-  for (let tries = 0; tries < 500; tries++) {
-    const row = await w.database.superuser.selectFrom('idempotency_entries').select('key').where('key', '=', key).executeTakeFirst()
-    if (row) return
-  }
-  throw new Error('the key was never kept')
+  const entries = w.database.superuser.selectFrom('idempotency_entries').select('key').where('key', '=', key)
+  await until('the key is kept', 30_000, async () => (await entries.executeTakeFirst()) !== undefined)
 }

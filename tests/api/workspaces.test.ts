@@ -5,6 +5,7 @@ import { LIMITS } from '../../contract/limits.ts'
 import { OBSERVED_STATES } from '../../contract/states/machine.ts'
 import { HostFailure } from '../../service/cell/links/hostd.ts'
 import { expire } from '../../service/cell/machines/expiry.ts'
+import { until } from '../support/processes.ts'
 import { seeder, SETTINGS, type Answer, type Tenant } from './support.ts'
 import { worldWithCell, type CellWorld } from './with-cell.ts'
 
@@ -221,11 +222,7 @@ test('input errors name every input, unknown before invalid before required', as
   assert.deepEqual(await shown(), { A: 'new', B: '', C: 'x' })
   assert.equal((await open()).status, 200)
   assert.deepEqual(await shown(), { A: 'new', B: '', C: 'x' })
-  for (let tries = 0; w.table.get(id)?.inputs['A'] !== 'new'; tries += 1) {
-    assert.ok(tries < 500, 'the gateway never heard of the inputs')
-    await new Promise((resolve) => setImmediate(resolve))
-    await w.get(path(id, 'inputs'))
-  }
+  await until('the gateway has heard of the inputs', 30_000, () => w.table.get(id)?.inputs['A'] === 'new')
 })
 
 test('an archived template opens nothing new, and blocks no key that is there', async () => {
@@ -311,7 +308,7 @@ test('a tombstone stays for 30 days and then goes; its key stays used, but for e
 test('what failed is started again by an open of its key, from the same disk', async () => {
   const id = await w.ready('reopened')
   w.host.kill(id)
-  for (let tries = 0; (await w.get(`/v1/workspaces/${id}`)).body.observed_state !== 'failed'; tries += 1) assert.ok(tries < 500)
+  await until('it has failed', 30_000, async () => (await w.get(`/v1/workspaces/${id}`)).body.observed_state === 'failed')
   const { body } = await w.get(`/v1/workspaces/${id}`)
   assert.deepEqual([body.desired_state, body.ready, body.grants], ['running', false, null])
   const again = await w.open('reopened', {}, { headers: { prefer: 'wait=20' } })
