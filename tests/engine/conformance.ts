@@ -365,7 +365,7 @@ async function firstOf(events: AsyncIterable<HostEvent>, workspace_id: string): 
 }
 
 async function waitFor(look: () => Promise<boolean>): Promise<void> {
-  for (const deadline_ms = performance.now() + 10_000; performance.now() < deadline_ms;) {
+  for (const deadline_ms = performance.now() + 60_000; performance.now() < deadline_ms;) {
     if (await look()) return
     await new Promise((resolve) => setTimeout(resolve, 20))
   }

@@ -66,9 +66,9 @@ export async function createIntentions(db: Db, clock: Clock, ids: Ids, layers: s
   }
 }
 
-/** Looks again until there is something to see, for ten seconds. */
+/** Looks again until there is something to see, for a minute. */
 export async function until<T>(look: () => Promise<T | undefined | false>): Promise<T> {
-  for (const deadline_ms = performance.now() + 10_000; performance.now() < deadline_ms;) {
+  for (const deadline_ms = performance.now() + 60_000; performance.now() < deadline_ms;) {
     const seen = await look()
     if (seen !== undefined && seen !== false) return seen
     await new Promise((resolve) => setTimeout(resolve, 10))

@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { pipeline } from 'node:stream/promises'
 import { connectHostd } from '../../service/cell/links/hostd-client.ts'
 import type { Machine } from '../../service/cell/links/hostd.ts'
+import { until } from '../support/processes.ts'
 import type { Guest, Harness } from './conformance.ts'
 
 const VARIABLES = ['BERTH_TEST_HOSTD', 'BERTH_TEST_AGENT', 'BERTH_TEST_RUNSC', 'BERTH_TEST_LAYER'] as const
@@ -31,7 +32,7 @@ export async function openRealHost(): Promise<Harness & { socket: string }> {
   const close = async () => {
     await host.close()
     await end(child)
-    execFileSync(variable('BERTH_TEST_HOSTD'), ['clean', '--config', config], { timeout: 60_000 })
+    execFileSync(variable('BERTH_TEST_HOSTD'), ['clean', '--config', config], { timeout: 300_000 })
     rmSync(dir, { recursive: true, force: true })
   }
   try {
@@ -80,7 +81,7 @@ function startHostd(dir: string, config: string): ChildProcess {
 }
 
 async function answers(child: ChildProcess, dir: string, ask: () => Promise<unknown>): Promise<void> {
-  for (const deadline_ms = performance.now() + 30_000; ;) {
+  for (const deadline_ms = performance.now() + 120_000; ;) {
     try {
       await ask()
       return
@@ -128,7 +129,7 @@ async function openGuest(machine: Machine): Promise<Guest> {
       method,
       headers: { authorization: `Bearer ${machine.agent_key}`, 'x-berth-epoch': String(machine.epoch), connection: 'close' },
       ...(body === undefined ? {} : { body: typeof body === 'string' ? body : JSON.stringify(body) }),
-      signal: AbortSignal.timeout(10_000),
+      signal: AbortSignal.timeout(60_000),
     })
   const read = async (path: string) => {
     const response = await ask('GET', `/files?path=${encodeURIComponent(path)}`)
@@ -155,9 +156,7 @@ async function openGuest(machine: Machine): Promise<Guest> {
   // After a restore it runs on; after a start from a disk the old session is lost, and a new one counts from the beginning.
   if ((await startCounter('counter')) !== 'running') await startCounter(`counter-${machine.epoch}`)
   const count = async () => Number((await read('/dev/shm/count')) ?? 0)
-  for (let turn = 0; (await count()) === 0; turn += 1) {
-    if (turn > 500) throw new Error('The counter does not count')
-  }
+  await until('the counter counts', 60_000, async () => (await count()) > 0)
   return {
     count,
     readFile: read,

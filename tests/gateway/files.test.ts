@@ -298,7 +298,7 @@ test('keepalive stores the later end and answers it; 0 ends it; wake-hint says r
   const keep = async (seconds: unknown) => bench.call('POST', '/keepalive', { json: { seconds } })
   const until = async (response: Response) => Date.parse(((await response.json()) as { keepalive_until: string }).keepalive_until)
   const long = await until(await keep(43_200))
-  assert.ok(Math.abs(long - Date.now() - 43_200_000) < 5000)
+  assert.ok(Math.abs(long - Date.now() - 43_200_000) < 60_000)
   assert.equal(await until(await keep(60)), long)
   assert.ok((await until(await keep(0))) <= Date.now())
   for (const seconds of [-1, 43_201, 1.5, '60', null]) assert.equal(await refusalOf(await keep(seconds)), '422 validation_failed')

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { after, before, beforeEach, test } from 'node:test'
 import { createPlaces } from '../../service/cell/gateway/gate/places.ts'
 import type { Hold, WorkspaceEntry } from '../../service/cell/machines/table.ts'
-import { type Bench, openBench, refusalOf } from './support/gateway.ts'
+import { type Bench, openBench, refusalOf, SOON } from './support/gateway.ts'
 
 const OPERATION = '018f0000-0000-7000-8000-000000000001'
 const hold = (gate: Hold['gate']): Hold => ({ operation_id: OPERATION, operation_kind: 'suspend', gate })
@@ -154,9 +154,9 @@ test('an agent that cannot be reached because its machine was just suspended is 
 })
 
 test('an agent that never answers is 504 timeout', async () => {
-  bench.agent.script = () => undefined
-  assert.equal(await refusalOf(await status()), '504 timeout')
-  bench.agent.script = null
+  await using own = await openBench({ agent_deadlines: SOON })
+  own.agent.script = () => undefined
+  assert.equal(await refusalOf(await own.call('GET', '/exec/s')), '504 timeout')
 })
 
 test('a connection that breaks leaves a start unknown: 409 operation_interrupted with its session id', async () => {

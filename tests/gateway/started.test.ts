@@ -6,7 +6,7 @@ import { after, afterEach, before, test } from 'node:test'
 import { createStartedStreams } from '../../service/cell/links/started-streams.ts'
 import { bytesOf, eventsOf } from './support/events.ts'
 import { type FakeSession, frame, KIND, type Script } from './support/fake-agent.ts'
-import { type Bench, openBench, refusalOf } from './support/gateway.ts'
+import { type Bench, openBench, refusalOf, SOON } from './support/gateway.ts'
 
 let bench: Bench
 before(async () => {
@@ -18,7 +18,7 @@ afterEach(() => {
 })
 after(() => bench[Symbol.asyncDispose]())
 
-const start = (session_id: string) => bench.call('POST', '/exec', { json: { session_id, argv: ['a'] } })
+const start = (session_id: string, on = bench) => on.call('POST', '/exec', { json: { session_id, argv: ['a'] } })
 const read = async (id: string, query = '') => eventsOf(await (await bench.call('GET', `/exec/${id}/output${query}`)).text())
 const asked = (id: string) => bench.agent.seen.filter(({ url }) => url.startsWith(`/exec/${id}/output`)).length
 const session = (id: string) => bench.agent.sessions.get(id) as FakeSession
@@ -86,10 +86,11 @@ for (const [what, script, refusal] of LIES) {
 }
 
 test('an agent that falls silent within its record is a timeout', async () => {
-  bench.agent.script = (_request, response) => {
+  await using own = await openBench({ agent_deadlines: SOON })
+  own.agent.script = (_request, response) => {
     response.writeHead(201, { 'content-type': 'application/octet-stream' }).write(frame(KIND.record, 0, '{}').subarray(0, 17))
   }
-  assert.equal(await refusalOf(await start('silent')), '504 timeout')
+  assert.equal(await refusalOf(await start('silent', own)), '504 timeout')
 })
 
 test('a record that comes byte by byte, with output behind it, is the same', async () => {

@@ -100,24 +100,25 @@ test('T44: zero, DER, over-long and ES384 signatures are 401', async () => {
 })
 
 test('T45: times that are over, ahead, too long, of the wrong type or missing are 401', async () => {
+  const at = now()
   for (const claims of [
-    { iat: now() - 100, exp: now() - 1 },
-    { iat: now() + 3600, exp: now() + 3700 },
-    { iat: now(), exp: now() + 901 },
+    { iat: at - 100, exp: at - 1 },
+    { iat: at + 3600, exp: at + 3700 },
+    { iat: at, exp: at + 901 },
     { exp: '9999999999' },
     { exp: undefined },
     { iat: undefined },
-    { nbf: now() + 100 },
-    { iat: now(), exp: now() - 10 },
+    { nbf: at + 100 },
+    { iat: at, exp: at - 10 },
   ]) {
     assert.equal(await refused(await bench.token(claims)), '401 unauthenticated', JSON.stringify(claims))
   }
   assert.equal(
-    (await withToken(await bench.token({ iat: now() + 3, exp: now() + 903 }))).status,
+    (await withToken(await bench.token({ iat: at + 3, exp: at + 903 }))).status,
     200,
     'clocks of two computers may differ by 5 s',
   )
-  assert.equal((await withToken(await bench.token({ iat: now(), exp: now() + 900 }))).status, 200)
+  assert.equal((await withToken(await bench.token({ iat: at, exp: at + 900 }))).status, 200)
 })
 
 test('a token in the verdict cache ends with its exp', async () => {
@@ -290,9 +291,9 @@ async function changeKey(change: object): Promise<void> {
   await bench.database.superuser.updateTable('api_keys').set(change).where('id', '=', bench.api_key_id).execute()
 }
 
-/** NOTIFY takes a moment; the bound of the specification is 30 s. */
+/** NOTIFY takes a moment, on a busy computer more than one; the bound of the specification is 30 s. */
 async function eventually(holds: () => Promise<void>): Promise<void> {
-  const deadline = Date.now() + 5000
+  const deadline = Date.now() + 25_000
   for (;;) {
     try {
       return await holds()

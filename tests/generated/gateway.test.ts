@@ -8,7 +8,8 @@ import { CELL_ROUTES } from '../../contract/routes/cell/all.ts'
 import { createPlaces } from '../../service/cell/gateway/gate/places.ts'
 import { hostFull, takenOver, wakeFailed } from '../../service/cell/machines/parking-refusals.ts'
 import type { WorkspaceEntry } from '../../service/cell/machines/table.ts'
-import { openBench, type Bench } from '../gateway/support/gateway.ts'
+import { openBench, SOON, type Bench } from '../gateway/support/gateway.ts'
+import { until } from '../support/processes.ts'
 import { callRoute, type CallOptions } from './gateway-call.ts'
 import { sampleOf } from './samples.ts'
 import { contentOfTables } from './tables.ts'
@@ -101,7 +102,7 @@ describe('every route of the gateway', () => {
     await all('409 stale_epoch')
     set({ here: false, cell_id: OTHER })
     await all('409 conflict/stale_endpoint')
-    set({ tokens_revoked_before: new Date(Date.now() + 1000) })
+    set({ tokens_revoked_before: new Date(Date.now() + 3600_000) })
     await all('401 unauthenticated/revoked_watermark')
   })
 
@@ -184,8 +185,15 @@ describe('every route of the gateway', () => {
       {},
       asking.filter((route) => route.answers[200]?.schema !== undefined && route.id !== 'exec.output'),
     )
-    bench.agent.script = () => undefined
-    const silent = await Promise.all(asking.map(async (route) => [route.id, await callRoute(bench, route)]))
+    await using mute = await openBench({ agent_deadlines: SOON })
+    await mute.database.superuser
+      .updateTable('api_keys')
+      .set({ tool_permissions: [...TOOLS] })
+      .execute()
+    mute.agent.script = () => undefined
+    const heard = async () => (await callRoute(mute, asking.find(({ tool }) => tool === 'browser') as CellRoute)) === '504 timeout'
+    await until('the gateway has heard of the tools', 30_000, heard)
+    const silent = await Promise.all(asking.map(async (route) => [route.id, await callRoute(mute, route)]))
     assert.deepEqual(
       silent,
       asking.map(({ id }) => [id, '504 timeout']),
@@ -195,12 +203,11 @@ describe('every route of the gateway', () => {
   test('a key that is revoked or lost a tool takes its tokens with it', async () => {
     await key({ tool_permissions: ['git'] })
     const token = await bench.token({ tools: ['exec'] })
-    await until(
-      async () => (await callRoute(bench, CELL_ROUTES[0] as CellRoute, { token })) === '401 unauthenticated/revoked_api_key_tools',
-    )
+    const first = () => callRoute(bench, CELL_ROUTES[0] as CellRoute, { token })
+    await until('the tool is lost', 30_000, async () => (await first()) === '401 unauthenticated/revoked_api_key_tools')
     await all('401 unauthenticated/revoked_api_key_tools', { token })
     await key({ revoked_at: new Date() })
-    await until(async () => (await callRoute(bench, CELL_ROUTES[0] as CellRoute, { token })) === '401 unauthenticated/revoked_api_key')
+    await until('the key is revoked', 30_000, async () => (await first()) === '401 unauthenticated/revoked_api_key')
     await all('401 unauthenticated/revoked_api_key', { token })
   })
 })
@@ -212,7 +219,7 @@ test('every route of the gateway is refused with 429 when its workspace has no p
     .set({ tool_permissions: [...TOOLS] })
     .execute()
   const browser = declaring('conflict', 'guest_feature_unavailable').slice(0, 1)
-  await until(async () => (await callRoute(full, browser[0] as CellRoute)) === '429 rate_limited')
+  await until('there is no place', 30_000, async () => (await callRoute(full, browser[0] as CellRoute)) === '429 rate_limited')
   await expectOf(CELL_ROUTES, '429 rate_limited', (route) => callRoute(full, route))
   full.gateway.drain()
   await expectOf(CELL_ROUTES, '503 service_unavailable/draining', (route) => callRoute(full, route))
@@ -224,8 +231,3 @@ test('a stream is refused with 503 when the cell has no place left', async () =>
     callRoute(full, route),
   )
 })
-
-async function until(holds: () => Promise<boolean>): Promise<void> {
-  for (let tries = 0; tries < 500; tries++) if (await holds()) return
-  assert.fail('it never came true')
-}

@@ -57,7 +57,7 @@ test('what fetch and http.request get is noted, whether or not the body is read 
     const { status, stderr } = spawnSync(process.execPath, ['--import', hook, '--input-type=module', '--eval', program], {
       env: { ...process.env, [OBSERVED_VARIABLE]: folder },
       encoding: 'utf8',
-      timeout: 20_000,
+      timeout: 120_000,
     })
     assert.equal(status, 0, stderr)
     const lines = readdirSync(folder).flatMap((file) => readFileSync(join(folder, file), 'utf8').trim().split('\n'))

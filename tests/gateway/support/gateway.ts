@@ -15,6 +15,11 @@ import { FakeTable, runningEntry, type Life } from './fake-table.ts'
 export const ISSUER = 'http://api.test'
 export const ENDPOINT = 'http://cell.test'
 
+/** Longer than a busy computer lets an agent of this process wait. */
+const PATIENT = { connect_ms: 30_000, header_ms: 30_000, longest_ms: 60_000 }
+/** For tests of an agent that does not answer. */
+export const SOON = { connect_ms: 500, header_ms: 700, longest_ms: 2000 }
+
 /** A clock that a test moves on top of the real one. */
 export class MovableClock implements Clock {
   ahead_ms = 0
@@ -55,7 +60,7 @@ export interface Signer {
   private_key: CryptoKey
 }
 
-export async function openBench(options: { places?: Places } = {}): Promise<Bench> {
+export async function openBench(options: { places?: Places; agent_deadlines?: typeof SOON } = {}): Promise<Bench> {
   const database = await freshDatabase()
   const clock = new MovableClock()
   const ids = createIds(clock)
@@ -84,7 +89,7 @@ export async function openBench(options: { places?: Places } = {}): Promise<Benc
     endpoint: ENDPOINT,
     validate_answers: true,
     drain_ms: 300,
-    agent_deadlines: { connect_ms: 500, header_ms: 700, longest_ms: 2000 },
+    agent_deadlines: PATIENT,
     ...options,
   })
   const token = (claims: Record<string, unknown> = {}, header: Record<string, unknown> = {}) =>
