@@ -35,7 +35,7 @@ for (const [ending, body, end] of [
   ['a delete', {}, (id: string) => client.api(`/v1/workspaces/${id}`, { method: 'DELETE' })],
   ['a close', { lifetime: 'session' }, (id: string) => client.api(`/v1/workspaces/${id}/close`, { method: 'POST' })],
 ] as const) {
-  test(`N7: of 50 calls in the moment after the answer to ${ending} none is served, ${ROUNDS} times`, { timeout: 120_000 }, async () => {
+  test(`N7: of 50 calls in the moment after the answer to ${ending} none is served, ${ROUNDS} times`, { timeout: 600_000 }, async () => {
     for (let round = 0; round < ROUNDS; round++) {
       const workspace = await client.open(`${ending} ${round}`.replaceAll(' ', '-'), body)
       const served = new Set(await answersTo(workspace))

@@ -20,7 +20,8 @@ let workspace: OpenedWorkspace
 const PAGES: Record<string, string> = {
   'red.html': '<!doctype html><title>Red</title><body style="margin:0;background:#f00">',
   'tall.html': '<!doctype html><body style="margin:0"><div style="height:3000px;background:#00f"></div>',
-  'script.html': '<!doctype html><p id=p>before</p><script>setTimeout(() => { p.textContent = "after " + innerWidth }, 300)</script>',
+  'script.html':
+    '<!doctype html><p id=p>before</p><script>setTimeout(() => { p.textContent = "after " + innerWidth }, Number(location.search.slice(1)))</script>',
   'cookie.html':
     '<!doctype html><p id=p></p><script>p.textContent = "had:" + document.cookie; document.cookie = "seen=1; max-age=900"</script>',
   'dialog.html': '<!doctype html><p id=p>x</p><script>alert("stop"); p.textContent = "went on: " + confirm("sure?")</script>',
@@ -106,7 +107,7 @@ test('a screenshot is a PNG of the viewport, by default of 1280 by 720', async (
     { width: 10, height: 10 },
     { width: 1, height: 1 },
   ]) {
-    const small = await show('screenshot', { url: `${SITE}/red.html`, viewport, timeout_ms: 10_000 })
+    const small = await show('screenshot', { url: `${SITE}/red.html`, viewport, timeout_ms: 60_000 })
     assert.equal(small.status, 200, `${JSON.stringify(viewport)}: ${small.bytes.toString()}`)
     assert.deepEqual(readPng(small.bytes), { ...viewport, last: [255, 0, 0] })
   }
@@ -118,19 +119,19 @@ test('a screenshot of the full page is as high as the page', async () => {
 })
 
 test('content is the page after its scripts ran, as HTML or text, and can run nowhere else', async () => {
-  const html = await show('content', { url: `${SITE}/script.html`, wait_ms: 600, viewport: { width: 333, height: 100 } })
+  const html = await show('content', { url: `${SITE}/script.html?300`, wait_ms: 2000, viewport: { width: 333, height: 100 } })
   assert.deepEqual(
     ['content-type', 'content-security-policy', 'x-content-type-options'].map((name) => html.headers[name]),
     ['text/html; charset=utf-8', 'sandbox', 'nosniff'],
   )
   assert.match(html.bytes.toString(), /^<!DOCTYPE html>\n<html><head><\/head><body><p id="p">after 333<\/p><script>/)
-  const plain = await show('content', { url: `${SITE}/script.html`, format: 'text' })
+  const plain = await show('content', { url: `${SITE}/script.html?60000`, format: 'text' })
   assert.deepEqual([plain.bytes.toString(), plain.headers['content-type']], ['before', 'text/plain; charset=utf-8'])
 })
 
 test('every wait condition ends, and a page that leads on is followed', async () => {
   for (const wait_until of ['load', 'domcontentloaded', 'networkidle'])
-    assert.equal(await text('script.html', { wait_until, wait_ms: 500 }), 'after 1280')
+    assert.equal(await text('script.html?300', { wait_until, wait_ms: 2000 }), 'after 1280')
   const shot = await show('screenshot', { url: `${SITE}/leave.html`, wait_until: 'networkidle', viewport: { width: 64, height: 64 } })
   assert.equal(shot.status, 200, shot.bytes.toString())
   assert.deepEqual(readPng(shot.bytes).last, [255, 0, 0])
@@ -234,7 +235,7 @@ test('the process that publishes a template beside the service publishes it once
   const script = path.join(import.meta.dirname, '../../tools/setup/late-templates.mjs')
   const { stdout } = await promisify(execFile)(process.execPath, [script, '["browser"]', '--data-dir', service.data_dir], {
     env: cleanEnvironment(),
-    timeout: 120_000,
+    timeout: 300_000,
   })
   assert.match(stdout, /^browser version 1$/m)
 })

@@ -39,7 +39,7 @@ test('a healthy installation: every check is ok, exit code 0, and the metrics sa
   const asleep = await client.open('asleep', { caps: { memory_mib: 512 } })
   assert.equal((await client.operate(`/v1/workspaces/${asleep.id}/suspend`)).state, 'succeeded')
   await service.slots_ready()
-  await until('the doctor finds nothing', 20_000, async () =>
+  await until('the doctor finds nothing', 120_000, async () =>
     (await doctor()).findings.every(({ check, level }) => level === 'ok' || check === 'data_disk'),
   )
   const { code, healthy, findings } = await doctor()
@@ -65,6 +65,8 @@ test('what is broken by hand is named, exit code 1, and a death and its repair a
   const asleep = body.data.find(({ observed_state }) => observed_state === 'suspended')?.id ?? ''
   const running = body.data.find(({ observed_state }) => observed_state === 'running')?.id ?? ''
   const lost = randomUUID()
+  await service.kill9('cell') // it compares when it starts, and not within the minute that all of this has
+  await service.ready()
   await service.query(
     `insert into checkpoints (id, workspace_id, cell_id, operation_id, kind, epoch, engine, size_bytes, resources, created_at)
      select $1, workspace_id, cell_id, operation_id, 'snapshot', epoch, 'another engine', 1, resources, created_at from checkpoints where workspace_id = $2`,
@@ -89,14 +91,14 @@ test('what is broken by hand is named, exit code 1, and a death and its repair a
   await service.kill_machine(running)
   await until(
     'the death is counted',
-    10_000,
+    60_000,
     async () => ((await service.metrics('cell')).get('berth_machine_deaths_total{reason="killed"}') ?? 0) === before + 1,
   )
   await service.kill9('cell') // it compares when it starts, and every minute
   await service.ready()
   await until(
     'everything has put itself right',
-    60_000,
+    180_000,
     async () => (await doctor()).healthy && (await doctor()).findings.every(({ check, level }) => level === 'ok' || check === 'data_disk'),
   )
   assert.ok(((await service.metrics('cell')).get('berth_recoveries_total{what="holds_dropped"}') ?? 0) >= 1)

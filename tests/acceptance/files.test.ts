@@ -34,11 +34,11 @@ const sh = async (script: string) => {
   assert.equal(exit.exit_code, 0, stderr)
   return stdout
 }
-/** Every refusal of a special or hostile path comes at once. */
+/** Every refusal of a special or hostile path comes at once: one that waits for a FIFO's other end waits for ever. */
 const quickly = async <T>(work: () => Promise<T>): Promise<T> => {
   const begun = performance.now()
   const result = await work()
-  assert.ok(performance.now() - begun < 2000, `${performance.now() - begun} ms`)
+  assert.ok(performance.now() - begun < 10_000, `${performance.now() - begun} ms`)
   return result
 }
 
@@ -219,8 +219,8 @@ test('T25: a sender that resets in the middle of 7 MiB leaves the old bytes and 
     `PUT /v1/workspaces/${workspace.id}${at('/home/user/cut/f')} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${workspace.token}\r\ncontent-length: ${7 << 20}\r\n\r\n`,
   )
   await new Promise((resolve) => socket.write(Buffer.alloc(3 << 20, 'x'), resolve))
-  await sh('for i in $(seq 100); do [ "$(ls -A cut | wc -l)" -gt 1 ] && exit 0; sleep 0.05; done; exit 1') // the write has begun
+  await sh('for i in $(seq 600); do [ "$(ls -A cut | wc -l)" -gt 1 ] && exit 0; sleep 0.05; done; exit 1') // the write has begun
   socket.resetAndDestroy()
-  await sh('for i in $(seq 100); do [ "$(ls -A cut | wc -l)" -eq 1 ] && exit 0; sleep 0.05; done; ls -A cut; exit 1')
+  await sh('for i in $(seq 600); do [ "$(ls -A cut | wc -l)" -eq 1 ] && exit 0; sleep 0.05; done; ls -A cut; exit 1')
   assert.equal((await get('/home/user/cut/f')).bytes.toString(), 'old')
 })

@@ -67,7 +67,7 @@ test('it suspends, resumes, forks and outlives the death of its machine as any o
   await client.operate(`/v1/workspaces/${child.id}`, { method: 'DELETE' })
   await service.kill_machine(copied.id)
   const observed = async () => (await client.api<{ observed_state: string }>(`/v1/workspaces/${copied.id}`)).body.observed_state
-  await until('the death is seen', 10_000, async () => (await observed()) === 'failed')
+  await until('the death is seen', 60_000, async () => (await observed()) === 'failed')
   const again = await client.open('copied')
   assert.equal(await shell(again, 'cat /home/user/kept; test -e /usr/bin/git || echo gone'), 'disk\ngone')
 })

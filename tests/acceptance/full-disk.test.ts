@@ -3,6 +3,7 @@ import { after, before, describe, test } from 'node:test'
 import { createClient, type Client, type OpenedWorkspace } from '../support/client.ts'
 import { assertCounts, startCounter } from '../support/counter.ts'
 import { fillFileSystem, smallFileSystem, type SmallFileSystem } from '../support/file-systems.ts'
+import { until } from '../support/processes.ts'
 import { startService, type Service } from '../support/service.ts'
 
 /** Less than the image of the smallest guest. */
@@ -64,11 +65,10 @@ describe("a host's file system without room", () => {
     if (asked?.status !== 202) await assertCounts(client, workspace)
     filled.free()
     await service.ready()
-    for (let turn = 0; turn < 100; turn++) {
+    await until('no operation is under way', 120_000, async () => {
       const view = await client.api(`/v1/workspaces/${workspace.id}`)
-      if (view.status === 200 && view.body['active_operation'] === null) break
-      await new Promise((resolve) => setTimeout(resolve, 100))
-    }
+      return view.status === 200 && view.body['active_operation'] === null
+    })
     await assertCounts(client, await client.open('full-host'))
   })
 })
