@@ -12,6 +12,7 @@ import { PARK_SOON } from '../chaos/parking.ts'
 import { labelOf, type Mode, type Point } from '../chaos/points.ts'
 import { createClient, type Answer, type Client, type OpenedWorkspace, type RequestOptions } from '../support/client.ts'
 import { assertCounts, startCounter } from '../support/counter.ts'
+import { until } from '../support/processes.ts'
 import { startService, type Service } from '../support/service.ts'
 
 // RELIABILITY 2.3: kill -9 of the owning process before each step. A point fires when its marker file is missing, and makes the file.
@@ -49,68 +50,77 @@ interface Operation {
   result: Record<string, unknown> | null
 }
 
-/** A careful client: the same request with the same key until something answers. */
-async function persist<T>(where: string, options: RequestOptions): Promise<Answer<T>> {
-  for (let turn = 0; turn < 200; turn++) {
-    const answer = await client.api<T>(where, options).catch(() => null)
-    if (answer && answer.status < 500) return answer
-    await new Promise((resolve) => setTimeout(resolve, 50))
-  }
-  throw new Error(`${where} was never answered`)
+/** A process that was killed has to be started again, on a computer that may be busy. */
+const PATIENCE_MS = 180_000
+/** Looks again until there is something to see. */
+async function seen<T>(what: string, look: () => Promise<T | null>): Promise<T> {
+  const found: T[] = []
+  await until(what, PATIENCE_MS, async () => {
+    const it = await look()
+    if (it !== null) found.push(it)
+    return it !== null
+  })
+  return found[0] as T
 }
 
-const ended = async (id: string): Promise<Operation> => {
-  for (let turn = 0; turn < 300; turn++) {
-    const { body } = await persist<Operation>(`/v1/operations/${id}`, { headers: { prefer: 'wait=5' } })
-    if (['succeeded', 'failed', 'canceled'].includes(body.state)) return body
-    await new Promise((resolve) => setTimeout(resolve, 20))
-  }
-  throw new Error(`operation ${id} did not end`)
+/** A careful client: the same request with the same key until something answers. */
+async function persist<T>(where: string, options: RequestOptions): Promise<Answer<T>> {
+  return seen(`an answer of ${where}`, async () => {
+    const answer = await client.api<T>(where, options).catch(() => null)
+    return answer !== null && answer.status < 500 ? answer : null
+  })
 }
+
+const ended = (id: string): Promise<Operation> =>
+  seen(`the end of operation ${id}`, async () => {
+    const { body } = await persist<Operation>(`/v1/operations/${id}`, { headers: { prefer: 'wait=5' } })
+    return ['succeeded', 'failed', 'canceled'].includes(body.state) ? body : null
+  })
 const view = async (id: string) => (await persist<View>(`/v1/workspaces/${id}`, {})).body
 const arm = (name: string) => rmSync(marker(name))
-const fired = (name: string) => assert.ok(existsSync(marker(name)), `${name} was never reached`)
+/** Some points lie behind the end of their operation. */
+const fired = async (name: string) => {
+  await until(`${name} is reached`, 60_000, () => existsSync(marker(name)))
+  await service.ready()
+}
 let count = 0
 const key = () => `point-${count++}`
 
 async function opened(name: string, body: Record<string, unknown> = {}): Promise<OpenedWorkspace> {
   const request = { json: { key: name, template: 'base', caps: { memory_mib: 512 }, ...body }, headers: { prefer: 'wait=20' } }
-  for (let turn = 0; turn < 20; turn++) {
+  return seen(`${name} open`, async () => {
     const { status, body: answer } = await persist<{ workspace: View; cell_endpoint: string; tool_token: { token: string } | null }>(
       '/v1/workspaces/open',
       request,
     )
-    if (status === 200 && answer.tool_token) {
-      return { id: answer.workspace.id, endpoint: answer.cell_endpoint, token: answer.tool_token.token, operation_id: null }
-    }
-  }
-  throw new Error(`${name} did not open`)
+    if (status !== 200 || answer.tool_token === null) return null
+    return { id: answer.workspace.id, endpoint: answer.cell_endpoint, token: answer.tool_token.token, operation_id: null }
+  })
 }
 
 /** It runs, once: one machine, reachable, its witness still counting. */
 async function counts(workspace: OpenedWorkspace): Promise<void> {
-  for (let turn = 0; ; turn++) {
+  await until('its counter can be asked', PATIENCE_MS, async () => {
     try {
-      const at = { ...workspace, token: await client.token(workspace.id) }
-      await assertCounts(client, at)
-      break
+      await assertCounts(client, { ...workspace, token: await client.token(workspace.id) })
+      return true
     } catch (error) {
-      if (turn > 100 || error instanceof assert.AssertionError) throw error
-      await new Promise((resolve) => setTimeout(resolve, 50))
+      if (error instanceof assert.AssertionError) throw error
+      return false // its gateway is being started again
     }
-  }
+  })
   const machines = (await service.inventory()).machines.filter(({ workspace_id }) => workspace_id === workspace.id)
   assert.equal(machines.length, 1)
 }
 
 async function suspended(workspace: OpenedWorkspace): Promise<void> {
-  for (let turn = 0; turn < 100; turn++) {
+  await until('it is suspended', PATIENCE_MS, async () => {
     const now = await view(workspace.id)
-    if (now.observed_state === 'suspended' && now.active_operation === null) return
+    if (now.observed_state === 'suspended' && now.active_operation === null) return true
     if (now.active_operation !== null) await ended(now.active_operation.id)
     else await persist(`/v1/workspaces/${workspace.id}/suspend`, { method: 'POST' })
-  }
-  throw new Error('it was never suspended')
+    return false
+  })
 }
 
 describe('open', () => {
@@ -128,7 +138,7 @@ describe('open', () => {
       assert.equal(repeat.body.operation.id, first.body.operation.id)
       await ended(first.body.operation.id)
       const workspace = await opened(name_of_key)
-      fired(name)
+      await fired(name)
       await startCounter(client, workspace)
       await counts(workspace)
       await ended((await persist<Operation>(`/v1/workspaces/${workspace.id}`, { method: 'DELETE' })).body.id)
@@ -151,7 +161,7 @@ describe('suspend and resume', () => {
         headers: { 'idempotency-key': name },
       })
       const operation = await ended(body.id)
-      fired(name)
+      await fired(name)
       const { observed_state } = await view(workspace.id)
       assert.equal(observed_state, operation.state === 'succeeded' ? 'suspended' : 'running')
       if (observed_state === 'suspended') {
@@ -174,7 +184,7 @@ describe('suspend and resume', () => {
         headers: { 'idempotency-key': name },
       })
       const operation = await ended(body.operation.id)
-      fired(name)
+      await fired(name)
       assert.equal((await view(workspace.id)).observed_state, operation.state === 'succeeded' ? 'running' : 'suspended')
       workspace = await opened('suspended-and-resumed')
       await counts(workspace)
@@ -189,7 +199,7 @@ describe('suspend and resume', () => {
         headers: { 'idempotency-key': name },
       })
       const operation = await ended(body.id)
-      fired(name)
+      await fired(name)
       await counts(workspace)
       const list = (await persist<{ data: { id: string; operation_id: string }[] }>(`/v1/workspaces/${workspace.id}/checkpoints`, {})).body
       const made = list.data.filter(({ operation_id }) => operation_id === operation.id).map(({ id }) => id)
@@ -207,7 +217,7 @@ describe('suspend and resume', () => {
       arm(name)
       const { body } = await persist<Operation>(`/v1/workspaces/${replaced.id}/${kind}`, { json, headers: { 'idempotency-key': name } })
       const operation = await ended(body.id)
-      fired(name)
+      await fired(name)
       assert.equal(operation.state, 'succeeded')
       if (kind === 'restore') await counts(replaced)
       const checkpoint_id = operation.result?.['recovery_checkpoint_id']
@@ -227,7 +237,7 @@ describe('suspend and resume', () => {
         headers: { 'idempotency-key': name },
       })
       const operation = await ended(body.operation.id)
-      fired(name)
+      await fired(name)
       await counts(workspace)
       const child = await view(operation.workspace_id)
       if (operation.state === 'succeeded') assert.equal(child.observed_state, 'running')
@@ -249,7 +259,7 @@ describe('delete', () => {
       arm(name)
       const { body } = await persist<Operation>(`/v1/workspaces/${workspace.id}`, { method: 'DELETE' })
       assert.equal((await ended(body.id)).state, 'succeeded')
-      fired(name)
+      await fired(name)
       const inventory = await service.inventory()
       assert.deepEqual(
         inventory.machines.filter(({ workspace_id }) => workspace_id === workspace.id),

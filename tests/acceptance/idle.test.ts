@@ -17,7 +17,7 @@ interface SuspendRequest {
 }
 
 const AFTER_SECONDS = 30
-const UNTIL_MS = 60_000
+const UNTIL_MS = 180_000
 
 let service: Service
 let client: Client

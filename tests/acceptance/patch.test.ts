@@ -3,6 +3,7 @@ import { createHash } from 'node:crypto'
 import { after, before, test } from 'node:test'
 import type { PatchResult } from '../../contract/schemas/cell/file.ts'
 import { type Client, createClient, detailsOf, type OpenedWorkspace, refusalOf } from '../support/client.ts'
+import { until } from '../support/processes.ts'
 import { startService, type Service } from '../support/service.ts'
 
 let service: Service
@@ -160,10 +161,8 @@ test('a key replays in a machine that was started anew from the disk', async () 
   const headers = { 'idempotency-key': 'outlives' }
   const first = await patch({ path: '/home/user/outlives', content: 'x' }, headers)
   await service.kill_machine(workspace.id)
-  for (let turn = 0; turn < 200; turn++) {
-    if ((await client.api(`/v1/workspaces/${workspace.id}`)).body['observed_state'] === 'failed') break
-    await new Promise((resolve) => setTimeout(resolve, 50))
-  }
+  const failed = async () => (await client.api(`/v1/workspaces/${workspace.id}`)).body['observed_state'] === 'failed'
+  await until('it has failed', 60_000, failed)
   workspace = await client.open('patch')
   const repeat = await patch({ path: '/home/user/outlives', content: 'x' }, headers)
   assert.deepEqual([repeat.status, repeat.body], [200, first.body])

@@ -4,7 +4,7 @@ import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs'
 import path from 'node:path'
 import { after, before, test } from 'node:test'
 import { promisify } from 'node:util'
-import { isRunning } from '../support/processes.ts'
+import { isRunning, until } from '../support/processes.ts'
 import { type ChildName, type Service, startService } from '../support/service.ts'
 import { cleanEnvironment } from '../support/sweep.ts'
 
@@ -60,7 +60,7 @@ test('api and cell cannot read what is not theirs', async () => {
 test('a second start on the same data directory says so and ends with an error', async () => {
   const command = [path.join(ROOT, 'tools/start.mjs'), '--data-dir', service.data_dir]
   await assert.rejects(
-    execute(process.execPath, command, { env: cleanEnvironment(), timeout: 60_000 }),
+    execute(process.execPath, command, { env: cleanEnvironment(), timeout: 300_000 }),
     (error: { code: number; stderr: string }) => {
       assert.equal(error.code, 3)
       assert.match(error.stderr, /already running on this data directory/)
@@ -113,7 +113,7 @@ test('clean takes everything out of the kernel and keeps the data', async () => 
   const stopped = await startService()
   const file = path.join(stopped.data_dir, 'pool.img')
   const clean = [path.join(ROOT, 'tools/clean.mjs'), '--data-dir', stopped.data_dir]
-  await execute(process.execPath, clean, { env: cleanEnvironment(), timeout: 120_000 })
+  await execute(process.execPath, clean, { env: cleanEnvironment(), timeout: 300_000 })
   assert.equal(existsSync(stopped.run_dir), false)
   assert.ok(statSync(file).size > 0)
   assert.equal(readFileSync('/proc/self/mountinfo', 'utf8').includes(stopped.instance), false)
@@ -124,7 +124,9 @@ test('clean takes everything out of the kernel and keeps the data', async () => 
     readdirSync('/sys/class/net').filter((each) => each.includes(stopped.instance)),
     [],
   )
-  assert.equal((await execute('losetup', ['--list', '--noheadings', '--output', 'BACK-FILE'])).stdout.includes(file), false)
+  // Whoever looks into every new device, as udev does, keeps it for a moment.
+  const attached = async () => (await execute('losetup', ['--list', '--noheadings', '--output', 'BACK-FILE'])).stdout.includes(file)
+  await until('the image is detached', 30_000, async () => !(await attached()))
   await stopped.stop()
   assert.equal(existsSync(stopped.data_dir), false)
 })

@@ -30,7 +30,7 @@ test("the README's tour prints what it says", async () => {
   const { stdout } = await promisify(execFile)('bash', ['-c', script], {
     cwd: directory,
     env: { ...process.env, BERTH: service.base_url, KEY: service.api_key },
-    timeout: 60_000,
+    timeout: 600_000,
   })
   assert.equal(stdout, blocks('text', tour).join(''))
 })

@@ -69,7 +69,7 @@ for (const [refusal, method, path, json] of REFUSED) {
 
 test('a disk without room is 429 disk_full on every call that would write', async () => {
   await client.run(workspace, ['bash', '-c', 'head -c 2G /dev/zero > /home/user/big; head -c 2G /dev/zero > /home/user/rest; sync'], {
-    timeout_ms: 120_000,
+    timeout_ms: 600_000,
   })
   const written = await client.tool<{ error: { details: object } }>(workspace, `/files?${at('more')}`, {
     method: 'PUT',

@@ -5,7 +5,7 @@ import { INTERNET_ADDRESS, openInternet, type Internet } from '../support/intern
 import { until } from '../support/processes.ts'
 import { startService, type Service } from '../support/service.ts'
 
-const PARK_MS = 30_000
+const PARK_MS = 120_000
 const small = { caps: { memory_mib: 512 } }
 let internet: Internet
 let service: Service
@@ -27,7 +27,12 @@ beforeEach(async () => {
 })
 
 const machineState = async (id = workspace.id) => (await service.inventory()).machines.find((one) => one.workspace_id === id)?.state
-const frozen = (id = workspace.id) => until('it is frozen', PARK_MS, async () => (await machineState(id)) === 'frozen')
+/** The host has frozen it, and the cell has heard so. */
+const frozen = () =>
+  until('it is frozen', PARK_MS, async () => {
+    if ((await machineState()) !== 'frozen') return false
+    return (await service.metrics('cell')).get('berth_cell_residency{residency="frozen"}') === 1
+  })
 const run = async (script: string) => (await client.run(workspace, ['bash', '-c', script])).stdout.trim()
 /** Not a single time in so many seconds. */
 async function staysResident(seconds: number): Promise<void> {
@@ -44,8 +49,10 @@ test('an unused machine stands still, its workspace runs on, and the next call g
   assert.deepEqual([observed_state, ready], ['running', true])
   assert.equal(await run(`kill -0 ${pid} && echo alive; kill ${pid}`), 'alive')
   await frozen()
+  const thaws = async () => (await service.metrics('cell')).get('berth_parking_moves_total{move="thaw"}') ?? 0
+  const before = await thaws()
   assert.equal((await client.tool(workspace, '/files/stat?path=/home/user')).status, 200)
-  assert.equal(await machineState(), 'running')
+  assert.equal(await thaws(), before + 1)
 })
 
 test('timers fire late, never early', async () => {
@@ -58,7 +65,7 @@ test('timers fire late, never early', async () => {
 })
 
 test('a command that runs keeps it resident until it ends, though nobody follows it', async () => {
-  await client.tool(workspace, '/exec', { json: { session_id: 'sleeps', argv: ['sleep', '8'] } })
+  await client.tool(workspace, '/exec', { json: { session_id: 'sleeps', argv: ['sleep', '15'] } })
   await staysResident(7)
   await frozen()
   const { body } = await client.tool<{ state: string; exit_code: number }>(workspace, '/exec/sleeps')
@@ -76,12 +83,12 @@ const CONNECTS = `import socket, time
 peer = socket.create_connection(("${INTERNET_ADDRESS}", 80))
 `
 const TRICKLES: [what: string, url: string, program: string][] = [
-  ['receives', '/trickle/16', 'peer.sendall(b"GET /trickle/16 HTTP/1.1\\r\\nHost: x\\r\\n\\r\\n")\nwhile peer.recv(65536): pass'],
+  ['receives', '/trickle/30', 'peer.sendall(b"GET /trickle/30 HTTP/1.1\\r\\nHost: x\\r\\n\\r\\n")\nwhile peer.recv(65536): pass'],
   [
     'sends',
     '/sink',
     `peer.sendall(b"POST /sink HTTP/1.1\\r\\nHost: x\\r\\nContent-Length: 1000000\\r\\n\\r\\n")
-for _ in range(16):
+for _ in range(30):
     peer.sendall(bytes(200))
     time.sleep(0.5)
 time.sleep(1000)`,
