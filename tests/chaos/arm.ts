@@ -75,7 +75,7 @@ export function isStopped(pid: number): boolean {
 function askHostd(service: Service, method: 'PUT' | 'GET', points?: Record<string, string>): Promise<Record<string, string>> {
   const socketPath = path.join(service.run_dir, 'hostd', 'socket')
   return new Promise((resolve, reject) => {
-    const request = http.request({ socketPath, path: '/failpoints', method, agent: false, timeout: 5000 }, (response) => {
+    const request = http.request({ socketPath, path: '/failpoints', method, agent: false, timeout: 30_000 }, (response) => {
       let text = ''
       response.setEncoding('utf8').on('data', (chunk: string) => (text += chunk))
       response.on('end', () => {

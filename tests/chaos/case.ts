@@ -62,7 +62,7 @@ export async function runCase({ service, markers, history, stop_ms }: CaseContex
 
 /** Does what follows once the point has fired; the operation may end first, at points behind its end. */
 async function watchFor(armed: Armed, ended: () => boolean, then: () => Promise<void>): Promise<void> {
-  for (let after_end = 0; after_end < 20; after_end += ended() ? 1 : 0) {
+  for (let after_end = 0; after_end < 400; after_end += ended() ? 1 : 0) {
     if (await armed.fired()) return then()
     await new Promise((resolve) => setTimeout(resolve, 25))
   }

@@ -2,7 +2,7 @@ import { until } from '../support/processes.ts'
 import type { Service } from '../support/service.ts'
 import type { History } from './history.ts'
 
-const REST_MS = 90_000
+const REST_MS = 180_000
 
 /** While everything goes on: what must hold at every moment. */
 export async function watch(service: Service, history: History, stopped: () => boolean): Promise<void> {

@@ -14,9 +14,9 @@ export interface Following {
   tookOver(address: string): void
 }
 
-/** RELIABILITY R5 gives an operation 15 s after a recovery; the successor has to start first. */
-const TAKEN_OVER_MS = 30_000
-const NOTICED_MS = 20_000
+/** RELIABILITY R5 gives an operation 15 s after a recovery; the successor has to start first, and the computer may be slow. */
+const TAKEN_OVER_MS = 90_000
+const NOTICED_MS = 60_000
 
 /** What follows a point that fired: the others are killed too, or the stopped one is outlasted and goes on. */
 export async function follow(service: Service, owner: Owner, mode: Mode, following: Following): Promise<void> {
@@ -31,7 +31,7 @@ export async function follow(service: Service, owner: Owner, mode: Mode, followi
  */
 async function outlast(service: Service, owner: Owner, following: Following): Promise<void> {
   const pid = pidOf(service, owner)
-  await until(`${owner} stands still`, 5000, () => isStopped(pid))
+  await until(`${owner} stands still`, NOTICED_MS, () => isStopped(pid))
   const stood = setTimeout(following.stop_ms)
   try {
     if (owner === 'hostd') await replaceCell(service)

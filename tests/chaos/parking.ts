@@ -11,10 +11,10 @@ import type { Case } from './scenario.ts'
 /** Settings of a service in which what nobody uses is soon frozen, and then hibernated. */
 export const PARK_SOON = { freeze_after_seconds: 1, hibernate_after_seconds: 2 }
 
-const PARKED_MS = 30_000
-const ACKNOWLEDGED_MS = 60_000
-/** Longer than a wake takes, shorter than a zombie stands still. */
-const ANSWER_MS = 5000
+const PARKED_MS = 120_000
+const ACKNOWLEDGED_MS = 120_000
+/** Longer than a wake takes, shorter than a zombie may stand still. */
+const ANSWER_MS = 20_000
 const FILES = ['/home/user/kept', '/dev/shm/kept']
 
 interface Refused {

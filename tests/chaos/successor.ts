@@ -17,8 +17,8 @@ interface Address {
   port: number
 }
 
-const START_MS = 30_000
-const STOP_MS = 15_000
+const START_MS = 90_000
+const STOP_MS = 60_000
 
 /** @returns when it serves; a cell serves when it acts for the computer. */
 export async function startSuccessor(service: Service, name: 'api' | 'cell'): Promise<Successor> {

@@ -47,7 +47,7 @@ const START =
 /** $0: its box; $1: who asks. */
 const ASK = `cd "$0" || exit 3
 touch "ask-$1"; kill -USR1 "$(cat pid)" || exit 3
-for turn in $(seq 400); do [ -s "said-$1" ] && cat "said-$1" && rm "said-$1" && exit; sleep 0.05; done; exit 4`
+for turn in $(seq 800); do [ -s "said-$1" ] && cat "said-$1" && rm "said-$1" && exit; sleep 0.05; done; exit 4`
 
 interface Testimony {
   pid: number
