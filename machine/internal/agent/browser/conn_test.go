@@ -28,7 +28,7 @@ func pair(t *testing.T) (c *conn, commands *bufio.Reader, answers *os.File) {
 }
 
 func deadline(t *testing.T) context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	t.Cleanup(cancel)
 	return ctx
 }

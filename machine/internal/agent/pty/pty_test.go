@@ -189,7 +189,7 @@ func TestCloseReachesEveryJobOfTheShell(t *testing.T) {
 	if err := json.Unmarshal(last, &r); err != nil || r.State != "exited" {
 		t.Fatalf("%s", last)
 	}
-	for deadline := time.Now().Add(2 * grace); ; time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(2*grace + 30*time.Second); ; time.Sleep(10 * time.Millisecond) {
 		left := livingIn(*r.PID)
 		if left == "" {
 			return

@@ -72,7 +72,7 @@ func result(t *testing.T, s *Session) (stdout string, last []byte, kind byte) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	if err := f.Run(ctx, true); err != nil {
 		t.Fatal(err)

@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
@@ -71,12 +70,12 @@ func TestTimeoutAndCancelReachTheWholeGroup(t *testing.T) {
 	s := newSlot(t, "").start().claim("a")
 	// The leader ends at SIGTERM; its child ignores it and must still go. The setsid one stays.
 	line := `trap 'exit 7' TERM; (trap '' TERM; exec sleep 1000) & setsid sleep 2000 & wait`
-	id := s.exec(wire.ExecRequest{Argv: []string{"sh", "-c", line}, TimeoutMS: 1000, KillGraceMS: 300})
+	id := s.exec(wire.ExecRequest{Argv: []string{"sh", "-c", line}, TimeoutMS: 5000, KillGraceMS: 300}) // by then all of them run
 	if r := s.follow(id, "").record; !r.TimedOut || *r.ExitCode != 7 {
 		t.Fatalf("%+v", r)
 	}
-	time.Sleep(600 * time.Millisecond)
-	if o := s.sh("root", "pgrep -fa '^sleep'"); strings.Contains(o.stdout, "1000") || !strings.Contains(o.stdout, "2000") {
+	gone := "for i in $(seq 300); do pgrep -f '^sleep 1000' >/dev/null || break; sleep 0.1; done; pgrep -fa '^sleep'"
+	if o := s.sh("root", gone); strings.Contains(o.stdout, "sleep 1000") || !strings.Contains(o.stdout, "sleep 2000") {
 		t.Fatalf("left: %q", o.stdout)
 	}
 	id = s.exec(wire.ExecRequest{Argv: []string{"sh", "-c", "trap '' TERM; echo ready; while :; do sleep 0.1; done"}, KillGraceMS: 200})
@@ -96,13 +95,11 @@ func TestTimeoutAndCancelReachTheWholeGroup(t *testing.T) {
 
 func TestABackgroundProcessHoldsUpNothingAndLivesOn(t *testing.T) {
 	s := newSlot(t, "").start().claim("a")
-	begun := time.Now()
-	o := s.sh("user", `(sleep 0.5; echo late; echo done > /home/user/alive) & echo hi`)
-	if o.stdout != "hi\n" || time.Since(begun) > 400*time.Millisecond {
-		t.Fatalf("%q after %v", o.stdout, time.Since(begun))
+	o := s.sh("user", `(until [ -e /home/user/go ]; do sleep 0.05; done; echo late; echo done > /home/user/alive) & echo hi`)
+	if o.stdout != "hi\n" {
+		t.Fatalf("%q", o.stdout)
 	}
-	time.Sleep(900 * time.Millisecond)
-	if o := s.sh("user", "cat /home/user/alive"); o.stdout != "done\n" {
+	if o := s.sh("user", "touch /home/user/go; for i in $(seq 300); do [ -s /home/user/alive ] && break; sleep 0.1; done; cat /home/user/alive"); o.stdout != "done\n" {
 		t.Fatalf("the background process died: %q", o.stderr)
 	}
 }

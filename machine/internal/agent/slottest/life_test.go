@@ -107,7 +107,7 @@ func TestAForkBombIsEnded(t *testing.T) {
 	for _, user := range []string{"user", "root"} {
 		id := s.exec(wire.ExecRequest{Argv: []string{"sh", "-c", "b() { sleep 1000 & b & b; }; b"}, User: user, TimeoutMS: 6000, KillGraceMS: 500})
 		s.follow(id, "")
-		for end := time.Now().Add(10 * time.Second); ; {
+		for end := time.Now().Add(time.Minute); ; {
 			o := s.sh("root", "pkill -9 sleep; ls /sys/fs/cgroup; echo on")
 			if o.stdout == "on\n" {
 				break
@@ -124,7 +124,7 @@ func TestSessionsOutliveTheMachine(t *testing.T) {
 	done := first.exec(wire.ExecRequest{Argv: []string{"sh", "-c", "echo kept; exit 3"}})
 	first.follow(done, "")
 	running := first.exec(wire.ExecRequest{SessionID: "unfinished", Argv: []string{"sh", "-c", "echo begun; sleep 1000"}})
-	time.Sleep(200 * time.Millisecond)
+	first.awaitOutput(running)
 	first.stop()
 	second := newSlot(t, first.disk).start().claim("a")
 	if o := second.follow(done, ""); o.stdout != "kept\n" || *o.record.ExitCode != 3 {
@@ -143,9 +143,10 @@ func TestSessionsOutliveTheMachine(t *testing.T) {
 
 func TestACheckpointRestoresCommandsOutputAndANewIncarnation(t *testing.T) {
 	first := newSlot(t, "").start().claim("a")
-	id := first.exec(wire.ExecRequest{Argv: []string{"sh", "-c", "i=0; while :; do echo $i; i=$((i+1)); sleep 0.05; done"}, TimeoutMS: 6000})
+	id := first.exec(wire.ExecRequest{Argv: []string{"sh", "-c", "i=0; while :; do echo $i; i=$((i+1)); sleep 0.05; done"}, TimeoutMS: 10000})
 	before := first.sh("root", "mkdir -p /etc/ssh; touch /etc/ssh/ssh_host_rsa_key; cat /etc/machine-id").stdout
-	time.Sleep(300 * time.Millisecond)
+	first.awaitOutput(id)
+	counted := len(strings.Fields(first.follow(id, "?follow=false").stdout))
 	image := first.join("image")
 	must(t, os.MkdirAll(image, 0o700))
 	must(t, first.runsc("pause", first.name))
@@ -178,8 +179,8 @@ func TestACheckpointRestoresCommandsOutputAndANewIncarnation(t *testing.T) {
 			t.Fatalf("line %d is %q", i, line)
 		}
 	}
-	if !o.record.TimedOut || len(lines) < 50 {
-		t.Fatalf("%d lines, %+v", len(lines), o.record)
+	if !o.record.TimedOut || len(lines) < counted+10 {
+		t.Fatalf("%d lines, then %d, %+v", counted, len(lines), o.record)
 	}
 	if o := second.sh("root", "hostname; cat /etc/hostname; ls /etc/ssh; cat /etc/machine-id"); !strings.HasPrefix(o.stdout, "box-b\nbox-b\n") ||
 		strings.Contains(o.stdout, before) || strings.Contains(o.stdout, "ssh_host") {
@@ -190,7 +191,7 @@ func TestACheckpointRestoresCommandsOutputAndANewIncarnation(t *testing.T) {
 func TestYesWithoutReaderAndWithSlowReadersCostsNoMemory(t *testing.T) {
 	s := newSlot(t, "").start().claim("a")
 	// It waits for its readers: on a fast machine the first bytes are out of what is retained before the last of them came.
-	id := s.exec(wire.ExecRequest{Argv: []string{"sh", "-c", "while [ ! -e /tmp/go ]; do sleep 0.05; done; exec yes"}, TimeoutMS: 20000})
+	id := s.exec(wire.ExecRequest{Argv: []string{"sh", "-c", "while [ ! -e /tmp/go ]; do sleep 0.05; done; exec yes"}, TimeoutMS: 180_000})
 	slow := make([]*http.Response, 10)
 	for i := range slow {
 		var err error
@@ -208,7 +209,9 @@ func TestYesWithoutReaderAndWithSlowReadersCostsNoMemory(t *testing.T) {
 	o := s.sh("root", `awk '/MemTotal|MemFree|^Cached/ {print $2}' /proc/meminfo`)
 	t.Logf("meminfo %q", o.stdout)
 	var r wire.ExecRecord
-	s.expect(200, "GET", "/exec/"+id, nil, &r)
+	for end := time.Now().Add(2 * time.Minute); r.StdoutBytes < 50<<20 && time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+		s.expect(200, "GET", "/exec/"+id, nil, &r)
+	}
 	if r.StdoutBytes < 50<<20 || r.State != "running" {
 		t.Fatalf("%+v", r)
 	}

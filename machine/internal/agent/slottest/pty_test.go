@@ -31,10 +31,10 @@ func (s *slot) open(id string, argv ...string) (r wire.PtyRecord) {
 
 func (s *slot) attach(id string, offset int64) *screen {
 	s.t.Helper()
-	conn, err := net.DialTimeout("tcp", fmt.Sprintf("%s:%d", s.address, wire.AgentPort), 5*time.Second)
+	conn, err := net.DialTimeout("tcp", fmt.Sprintf("%s:%d", s.address, wire.AgentPort), 30*time.Second)
 	must(s.t, err)
 	s.t.Cleanup(func() { conn.Close() })
-	must(s.t, conn.SetDeadline(time.Now().Add(60*time.Second)))
+	must(s.t, conn.SetDeadline(time.Now().Add(5*time.Minute)))
 	_, err = fmt.Fprintf(conn, "POST /pty/%s/attach?offset=%d HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer %s\r\nX-Berth-Epoch: %d\r\n"+
 		"Connection: Upgrade\r\nUpgrade: berth-frames\r\n\r\n", id, offset, s.key, s.epoch)
 	must(s.t, err)
@@ -103,6 +103,7 @@ func TestATerminalIsTheControllingOneOfItsUser(t *testing.T) {
 	}
 	screen.say(wire.FrameInput, []byte("sh -c 'echo begun; exec sleep 1000'\n"))
 	screen.until("begun\r\n")
+	s.sh("root", "until pgrep -fx 'sleep 1000'; do sleep 0.05; done")
 	screen.say(wire.FrameInput, []byte{3})
 	screen.say(wire.FrameInput, []byte("echo code$?; exit 4\n"))
 	if text, r := screen.exit(); !strings.Contains(text, "code130\r\n") || *r.ExitCode != 4 {
