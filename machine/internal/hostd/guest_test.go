@@ -37,7 +37,7 @@ func (d *daemon) guest(m wire.Machine, method, path string, body any, within tim
 	return answer
 }
 
-const patient = 20 * time.Second
+const patient = 90 * time.Second
 
 // begin starts a command in the guest and does not wait for it.
 func (d *daemon) begin(m wire.Machine, id, script string) {

@@ -126,7 +126,7 @@ func (d *daemon) start() {
 	d.process.Stdout, d.process.Stderr = log, log
 	began := time.Now()
 	must(d.t, d.process.Start())
-	for deadline := began.Add(30 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+	for deadline := began.Add(2 * time.Minute); ; time.Sleep(5 * time.Millisecond) {
 		response, err := d.client.Get("http://hostd/healthz")
 		if err == nil {
 			response.Body.Close()

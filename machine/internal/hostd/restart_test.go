@@ -317,13 +317,15 @@ func TestSlotsOfAnotherSizeAreReplacedWhenTheSettingChanges(t *testing.T) {
 	d.config["slots"] = map[string]any{"count": 1, "cpu_millis": 1000, "memory_mib": 320}
 	d.start()
 	eventually(t, "a slot and a shell of the new size wait", ready)
-	groups, err := filepath.Glob(d.dir + "/data/slots/*/slot.json")
-	must(t, err)
-	for _, path := range groups {
-		record, err := os.ReadFile(path)
+	eventually(t, "no slot of the old size is left", func() bool {
+		paths, err := filepath.Glob(d.dir + "/data/slots/*/slot.json")
 		must(t, err)
-		if !strings.Contains(string(record), `"memory_mib":320`) {
-			t.Errorf("a slot of the old size is left: %s", record)
+		for _, path := range paths {
+			record, err := os.ReadFile(path)
+			if err == nil && !strings.Contains(string(record), `"memory_mib":320`) {
+				return false
+			}
 		}
-	}
+		return len(paths) > 0
+	})
 }

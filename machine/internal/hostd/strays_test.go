@@ -29,9 +29,11 @@ func (d *daemon) inHostd(command ...string) {
 }
 
 func TestWhatBelongsToNothingIsReportedAndRemovedWhileMachinesRunOn(t *testing.T) {
-	d := newDaemon(t, func(config map[string]any) { config["sweep_seconds"] = 1 })
+	d := newDaemon(t, func(config map[string]any) { config["sweep_seconds"] = 8 }) // what is left is not removed before all of it is looked at
 	m := d.startMachine(newID(), 1)
 	d.ok(d.call("POST", "/machines/connect", wire.Fenced{Fence: d.fence(m.WorkspaceID, 1)}, nil))
+	// What is being made is on its way into hostd's books.
+	eventually(t, "a slot and a shell are ready", func() bool { i := d.inventory(); return i.Slots == 1 && i.Shells == 1 })
 	if found := d.leftoversOf().Found; len(found) != 0 {
 		t.Fatalf("strays before there are any: %v", found)
 	}
