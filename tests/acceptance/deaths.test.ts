@@ -11,10 +11,8 @@ import { startService, type Service } from '../support/service.ts'
 // RELIABILITY 2.1, "Not promised": memory and processes of a machine that dies. Required then: failed within 10 s, streams end with
 // an error, and the next open starts from the current disk, never blank, never older.
 const SEEN_MS = 10_000
-/** Of one that hangs, which takes three looks: a busy computer looks late, and in a guest that works only what it spares counts. */
-const SEEN_HUNG_MS = 20_000
-/** By a hostd and a cell that have to find each other first. */
-const SEEN_LATE_MS = 40_000
+/** Of a guest that works: looks count where the computer has processors to spare. */
+const SEEN_WORKING_MS = 20_000
 const WORKS = 'while echo x; do sleep 0.1; done'
 const STANDS_STILL = 'echo x; exec sleep 1000'
 const small = { caps: { memory_mib: 512 } }
@@ -130,20 +128,15 @@ async function outgrow(workspace: OpenedWorkspace): Promise<void> {
 died('kill -9 of the sandbox', { reason: 'killed', kill: signal('runsc-sandbox', 'SIGKILL') })
 died('kill -9 of the gofer', { reason: 'killed', kill: signal('runsc-gofer', 'SIGKILL') })
 died('kill -9 of the agent', { reason: 'killed', kill: signalAgent('KILL') })
-died('a sandbox that hangs', { reason: 'hung', kill: signal('runsc-sandbox', 'SIGSTOP'), seen_ms: SEEN_HUNG_MS })
-died('an agent that hangs in a guest that stands still', {
-  reason: 'hung',
-  kill: signalAgent('STOP'),
-  script: STANDS_STILL,
-  seen_ms: SEEN_HUNG_MS,
-})
-died('an agent that hangs in a guest that works', { reason: 'hung', kill: signalAgent('STOP'), seen_ms: SEEN_HUNG_MS })
+died('a sandbox that hangs', { reason: 'hung', kill: signal('runsc-sandbox', 'SIGSTOP') })
+died('an agent that hangs in a guest that stands still', { reason: 'hung', kill: signalAgent('STOP'), script: STANDS_STILL })
+died('an agent that hangs in a guest that works', { reason: 'hung', kill: signalAgent('STOP'), seen_ms: SEEN_WORKING_MS })
 died('a sandbox past its memory', { reason: 'out_of_memory', kill: outgrow })
 
 test('root of the guest that ends its first process ends its commands, and the workspace still serves', async () => {
   const { workspace, ended } = await living('suicide')
   await client.tool(workspace, '/exec', { json: { argv: ['bash', '-c', 'kill -9 1; kill -SEGV 1; kill -STOP 1'], user: 'root' } })
-  const events = await within(SEEN_HUNG_MS, ended)
+  const events = await within(SEEN_WORKING_MS, ended)
   assert.ok(['exit', 'error'].includes(events.at(-1)?.type ?? ''), JSON.stringify(events.at(-1)))
   const again = await client.open('suicide', small)
   assert.equal((await client.run(again, ['cat', '/home/user/kept'])).stdout, 'current')
@@ -155,7 +148,7 @@ test('a machine that dies while hostd is dead is seen when hostd is back', async
   await service.kill9('hostd')
   const began_ms = performance.now()
   process.kill(sandbox ?? 0, 'SIGKILL')
-  await failsAndStartsAgain(alive, 'unseen', began_ms, SEEN_LATE_MS)
+  await failsAndStartsAgain(alive, 'unseen', began_ms)
 })
 
 test('a computer that lost every machine and every process: running workspaces have failed, suspended ones resume where they were', async () => {
@@ -169,7 +162,7 @@ test('a computer that lost every machine and every process: running workspaces h
   process.kill(sandbox ?? 0, 'SIGKILL')
   await service.ready()
   const began_ms = performance.now()
-  await failsAndStartsAgain({ ...running, ended: Promise.resolve([{ type: 'error' }]) }, 'lost', began_ms, SEEN_LATE_MS)
+  await failsAndStartsAgain({ ...running, ended: Promise.resolve([{ type: 'error' }]) }, 'lost', began_ms)
   const awake = await client.open('asleep', small)
   assert.equal((await client.run(awake, ['cat', '/dev/shm/canary'])).stdout, 'memory\n')
 })
