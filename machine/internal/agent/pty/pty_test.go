@@ -78,6 +78,22 @@ func sent(t *testing.T, terminal *Terminal, offset int64) (data string, kind byt
 	}
 }
 
+// awaitBooked returns when no terminal runs, and the last line of each is written.
+func awaitBooked(t *testing.T, m *Manager) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+		m.mu.Lock()
+		running := m.running
+		m.mu.Unlock()
+		if running == 0 {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%d terminals run", running)
+		}
+	}
+}
+
 func code(err error) string {
 	var refused *fail.Error
 	if errors.As(err, &refused) {
@@ -127,6 +143,7 @@ func TestAnIDOpensOnceAndItsRecordOutlivesTheManager(t *testing.T) {
 	if _, _, err := m.Start(other); code(err) != "conflict/operation_id_reused" {
 		t.Fatal(err)
 	}
+	awaitBooked(t, m) // the end is told before it is on disk
 	loaded, err := open(dir, 1<<20).Get("a")
 	if err != nil {
 		t.Fatal(err)
