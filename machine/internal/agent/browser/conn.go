@@ -155,6 +155,16 @@ func (c *conn) send(session, method string, params any) (int64, <-chan message, 
 	return id, answer, nil
 }
 
+func (m message) resultInto(result any) error {
+	if m.Error != nil {
+		return refusedError(m.Error.Message)
+	}
+	if result == nil {
+		return nil
+	}
+	return json.Unmarshal(m.Result, result)
+}
+
 // call sends and waits for the answer.
 func (c *conn) call(ctx context.Context, session, method string, params, result any) error {
 	id, answer, err := c.send(session, method, params)
@@ -163,15 +173,14 @@ func (c *conn) call(ctx context.Context, session, method string, params, result 
 	}
 	select {
 	case m := <-answer:
-		if m.Error != nil {
-			return refusedError(m.Error.Message)
-		}
-		if result == nil {
-			return nil
-		}
-		return json.Unmarshal(m.Result, result)
+		return m.resultInto(result)
 	case <-c.closed:
-		return errors.Join(errClosed, c.cause())
+		select {
+		case m := <-answer: // it came before the end did
+			return m.resultInto(result)
+		default:
+			return errors.Join(errClosed, c.cause())
+		}
 	case <-ctx.Done():
 		c.mu.Lock()
 		delete(c.calls, id)
