@@ -2,6 +2,7 @@ package hostd
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -11,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/berth-dev/berth/machine/internal/engine"
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
@@ -111,6 +113,7 @@ func TestAStartWithoutASlotTakesAShell(t *testing.T) {
 	ready := func() bool { return d.inventory().Shells == 1 }
 	eventually(t, "a shell is ready", ready)
 	waiting := d.waitingSlots()
+	d.prepared(waiting)
 	began := time.Now()
 	m := d.startMachine(newID(), 1)
 	t.Logf("start in a shell: %d ms", time.Since(began).Milliseconds())
@@ -123,6 +126,22 @@ func TestAStartWithoutASlotTakesAShell(t *testing.T) {
 	d.checkpoint(m, id, "paused")
 	d.stop(m)
 	d.counts(d.restore(m.WorkspaceID, id, 2), at)
+}
+
+// prepared makes sure that sandboxes have done ahead what a restore needs: their filters are part of it, and can be seen.
+func (d *daemon) prepared(slots []string) {
+	d.t.Helper()
+	for _, slot := range slots {
+		text, err := os.ReadFile(d.seenByHostd("data/slots", slot, "slot.json"))
+		must(d.t, err)
+		var record engine.Record
+		must(d.t, json.Unmarshal(text, &record))
+		status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", record.Sandbox.PID))
+		must(d.t, err)
+		if !strings.Contains(string(status), "\nSeccomp:\t2\n") {
+			d.t.Errorf("shell %s has no filters yet", slot)
+		}
+	}
 }
 
 // waitingSlots are the slots and shells that no workspace has.
