@@ -35,7 +35,7 @@ async function admin(database_url: string, ...args: string[]): Promise<{ code: n
     execFile(
       process.execPath,
       [main, ...args],
-      { env: { BERTH_ADMIN: JSON.stringify({ database_url }) }, timeout: 30_000 },
+      { env: { BERTH_ADMIN: JSON.stringify({ database_url }) }, timeout: 120_000 },
       (error, stdout, stderr) => resolve({ code: error === null ? 0 : Number(error.code), stdout, stderr }),
     )
   })

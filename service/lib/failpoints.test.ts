@@ -49,7 +49,7 @@ function run(spec: string): { signal: NodeJS.Signals | null; stdout: string } {
     await failpoint('open.O3')
     console.log('between')
     try { await failpoint('open.O4') } catch (error) { console.log(error.message) }`
-  const { signal, stdout } = spawnSync(process.execPath, ['--input-type=module', '-e', code, spec], { encoding: 'utf8', timeout: 20_000 })
+  const { signal, stdout } = spawnSync(process.execPath, ['--input-type=module', '-e', code, spec], { encoding: 'utf8', timeout: 120_000 })
   return { signal, stdout }
 }
 

@@ -14,6 +14,9 @@ import { createIds, type Ids } from '../../service/lib/ids.ts'
 import { freshDatabase, type TestDatabase } from '../support/postgres.ts'
 import { createIntentions, until, type Intentions } from './intentions.ts'
 
+/** For what an event tells: the comparison, which finds it too, comes every minute. */
+export const AT_ONCE_MS = 10_000
+
 /** A clock that a test can move. It goes on by itself, too. */
 export class TestClock implements Clock {
   private offset_ms = 0

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { sql } from 'kysely'
 import { LIMITS } from '../../../contract/limits.ts'
-import { createWorld, entryOf, type World } from '../../../tests/engine/world.ts'
+import { AT_ONCE_MS, createWorld, entryOf, type World } from '../../../tests/engine/world.ts'
 
 async function running(world: World): Promise<string> {
   const { workspace_id, operation_id } = await world.open()
@@ -147,7 +147,7 @@ test('a machine that another process has parked and woken meanwhile is not taken
   assert.deepEqual([before?.gone.aborted, first.table.get(workspace_id)?.machine], [false, woken])
 })
 
-test('a change told by NOTIFY is in the table within a second', async () => {
+test('a change told by NOTIFY is in the table at once, and not with the next comparison', async () => {
   await using world = await createWorld()
   const { table } = await world.startProcess()
   const workspace_id = await running(world)
@@ -159,7 +159,7 @@ test('a change told by NOTIFY is in the table within a second', async () => {
     .execute()
   const began_ms = performance.now()
   await world.until(async () => table.get(workspace_id)?.deleted_at !== null)
-  assert.ok(performance.now() - began_ms < 1000)
+  assert.ok(performance.now() - began_ms < AT_ONCE_MS)
   assert.deepEqual([entry?.gone.aborted, entry?.gone.reason], [true, 'deleted'])
 })
 

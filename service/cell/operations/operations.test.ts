@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { sql } from 'kysely'
 import { assertNothingIsLeft } from '../../../tests/engine/invariants.ts'
-import { createWorld } from '../../../tests/engine/world.ts'
+import { AT_ONCE_MS, createWorld } from '../../../tests/engine/world.ts'
 import { armFailpoint } from '../../lib/failpoints.ts'
 
 test('an open makes a running machine at epoch 1 and lets its packets leave', async () => {
@@ -197,7 +197,7 @@ test('a failed first open is failed, and an open after it starts', async () => {
   assert.equal((await world.ended(await world.operate(workspace_id, 'open'))).state, 'succeeded')
 })
 
-test('a killed machine is failed within a second, and an open continues from its current disk', async () => {
+test('a killed machine is failed at once, and an open continues from its current disk', async () => {
   await using world = await createWorld()
   const { table } = await world.startProcess()
   const { workspace_id, operation_id } = await world.open()
@@ -207,7 +207,7 @@ test('a killed machine is failed within a second, and an open continues from its
   const began_ms = performance.now()
   world.host.kill(workspace_id)
   await world.until(async () => (await world.workspace(workspace_id)).observed_state === 'failed')
-  assert.ok(performance.now() - began_ms < 1000)
+  assert.ok(performance.now() - began_ms < AT_ONCE_MS)
   assert.deepEqual([entry?.gone.aborted, entry?.gone.reason], [true, 'died'])
   assert.equal((await world.workspace(workspace_id)).grant_memory_mib, null)
   assert.equal((await world.ended(await world.operate(workspace_id, 'open'))).state, 'succeeded')
