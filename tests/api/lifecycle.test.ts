@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
-import { until } from '../support/processes.ts'
-import { world, type World } from './support.ts'
+import { keyKept, world, type World } from './support.ts'
 
 let w: World
 before(async () => {
@@ -48,7 +47,7 @@ test('a resume returns at the new epoch with a token when it is waited for', asy
   assert.deepEqual([started.status, Object.keys(started.body).sort()], [202, ['operation', 'workspace']])
   assert.deepEqual(reason(await w.post(path(id, 'tool-tokens'), {})), [409, 'conflict', 'workspace_not_running'])
   const held = w.post(path(id, 'resume'), {}, { headers: { prefer: 'wait=20', 'idempotency-key': 'r1' } })
-  await kept('r1')
+  await keyKept(w, 'r1')
   await w.cell.succeed(started.body.operation.id)
   const { status, body, headers } = await held
   assert.deepEqual([status, body.operation.id, headers.get('preference-applied')], [200, started.body.operation.id, 'wait=20'])
@@ -248,8 +247,3 @@ test('a held read of an operation returns when its state or reason changes', asy
   const ended = await w.get(url, { headers: { prefer: 'wait=20' } })
   assert.deepEqual([ended.body.state, ended.headers.get('preference-applied')], ['succeeded', null])
 })
-
-async function kept(key: string): Promise<void> {
-  const entries = w.database.superuser.selectFrom('idempotency_entries').select('key').where('key', '=', key)
-  await until('the key is kept', 30_000, async () => (await entries.executeTakeFirst()) !== undefined)
-}

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { until } from '../support/processes.ts'
-import { seeder, SETTINGS, world, type World } from './support.ts'
+import { keyKept, seeder, SETTINGS, world, type World } from './support.ts'
 
 let w: World
 before(async () => {
@@ -62,7 +62,7 @@ test('a held open whose wait elapses, or whose operation fails, answers 202', as
   const elapsed = await w.open('elapsed', {}, { headers: { prefer: 'wait=1' } })
   assert.deepEqual([elapsed.status, elapsed.headers.get('preference-applied'), elapsed.body.operation.state], [202, 'wait=1', 'queued'])
   const held = w.open('elapsed', {}, { headers: { prefer: 'wait=20', 'idempotency-key': 'elapsed' } })
-  await waitForIdempotencyKey('elapsed') // it has joined
+  await keyKept(w, 'elapsed') // it has joined
   await w.cell.fail(elapsed.body.operation.id)
   const { status, body } = await held
   assert.deepEqual(
@@ -233,9 +233,4 @@ async function waitForOperation(key: string): Promise<string> {
     .where('s.key', '=', key)
   await until('the operation is there', 30_000, async () => (await operations.executeTakeFirst()) !== undefined)
   return (await operations.executeTakeFirstOrThrow()).id
-}
-
-async function waitForIdempotencyKey(key: string): Promise<void> {
-  const entries = w.database.superuser.selectFrom('idempotency_entries').select('key').where('key', '=', key)
-  await until('the key is kept', 30_000, async () => (await entries.executeTakeFirst()) !== undefined)
 }

@@ -9,6 +9,7 @@ import { openApi, type Api } from '../../service/api/server.ts'
 import { systemClock, type Clock } from '../../service/lib/clock.ts'
 import { createIds, type Ids } from '../../service/lib/ids.ts'
 import { freshDatabase, type TestDatabase } from '../support/postgres.ts'
+import { until } from '../support/processes.ts'
 
 /** A clock that a test can set forward. */
 export interface TestClock extends Clock {
@@ -338,4 +339,10 @@ export function fakeCell({ cell: db }: TestDatabase, clock: Clock): FakeCell {
         .execute()
     },
   }
+}
+
+/** Returns when the entry of an Idempotency-Key is there: its call has begun. */
+export async function keyKept(w: World, key: string): Promise<void> {
+  const entries = w.database.superuser.selectFrom('idempotency_entries').select('key').where('key', '=', key)
+  await until('the key is kept', 30_000, async () => (await entries.executeTakeFirst()) !== undefined)
 }

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { after, before, suite, test } from 'node:test'
 import { HostFailure, type Fence, type HostEvent, type Machine, type MachineHost } from '../../service/cell/links/hostd.ts'
+import { until } from '../support/processes.ts'
 
 /** What runs inside a machine, as a test sees it. */
 export interface Guest {
@@ -24,6 +25,7 @@ export interface Harness {
   close(): Promise<void>
 }
 
+const PATIENCE_MS = 60_000
 const RESOURCES = { cpu_millis: 1000, memory_mib: 256, disk_gib: 1 }
 const NO_CHECKPOINT = '00000000-0000-7000-8000-000000000000'
 
@@ -147,7 +149,7 @@ export function conformance(name: string, open: () => Promise<Harness>): void {
       assert.equal((await machineOf(id))?.state, 'paused')
       await host.unpause(speak(id, 1))
       const before_count = await guest.count()
-      await waitFor(async () => (await guest.count()) > before_count)
+      await until('it counts on', PATIENCE_MS, async () => (await guest.count()) > before_count)
       assert.equal((await machineOf(id))?.state, 'running')
       await remove(id)
     })
@@ -187,7 +189,7 @@ export function conformance(name: string, open: () => Promise<Harness>): void {
       await copy.writeMemory('of the copy')
       assert.deepEqual([await guest.readFile('/home/kept'), await guest.readMemory()], ['of both', 'of both'])
       const before_count = await guest.count()
-      await waitFor(async () => (await guest.count()) > before_count)
+      await until('it counts on', PATIENCE_MS, async () => (await guest.count()) > before_count)
       await remove(source)
       assert.equal(await copy.readFile('/home/kept'), 'of the copy')
       await remove(target)
@@ -208,7 +210,7 @@ export function conformance(name: string, open: () => Promise<Harness>): void {
       )
       assert.deepEqual([await copy.readFile('/home/kept'), await copy.readMemory()], ['text', null])
       const before_count = await guest.count()
-      await waitFor(async () => (await guest.count()) > before_count)
+      await until('it counts on', PATIENCE_MS, async () => (await guest.count()) > before_count)
       await host.stop(speak(source, 1))
       await assert.rejects(restore(source, 2, checkpoint_id), refused('checkpoint_incompatible'))
       await remove(source, target)
@@ -298,7 +300,7 @@ export function conformance(name: string, open: () => Promise<Harness>): void {
       const first = await read()
       assert.deepEqual([first?.epoch, first?.fence], [epoch, fence])
       assert.ok(first && first.memory_bytes > 0 && first.disk_bytes >= 0) // a disk's quota counts what a commit has written
-      await waitFor(async () => ((await read())?.cpu_usec ?? 0) > first.cpu_usec)
+      await until('it uses the processor', PATIENCE_MS, async () => ((await read())?.cpu_usec ?? 0) > first.cpu_usec)
       await remove(id)
       assert.equal(await read(), undefined)
     })
@@ -332,7 +334,7 @@ export function conformance(name: string, open: () => Promise<Harness>): void {
       assert.equal((await machineOf(id))?.state, 'frozen')
       await host.thaw(speak(id, 1))
       const before_count = await guest.count()
-      await waitFor(async () => (await guest.count()) > before_count)
+      await until('it counts on', PATIENCE_MS, async () => (await guest.count()) > before_count)
       await remove(id)
     })
 
@@ -362,12 +364,4 @@ export function conformance(name: string, open: () => Promise<Harness>): void {
 async function firstOf(events: AsyncIterable<HostEvent>, workspace_id: string): Promise<HostEvent> {
   for await (const event of events) if (event.workspace_id === workspace_id) return event
   throw new Error('The events ended')
-}
-
-async function waitFor(look: () => Promise<boolean>): Promise<void> {
-  for (const deadline_ms = performance.now() + 60_000; performance.now() < deadline_ms;) {
-    if (await look()) return
-    await new Promise((resolve) => setTimeout(resolve, 20))
-  }
-  throw new Error('It did not come to it')
 }

@@ -1,4 +1,5 @@
 import http from 'node:http'
+import { isTerminal, type OperationState } from '../../contract/states/operation.ts'
 
 /** One answer, read whole. */
 export interface Answer<T = Record<string, unknown>> {
@@ -31,7 +32,6 @@ export interface RequestOptions {
 
 const keepAlive = new http.Agent({ keepAlive: true, maxSockets: 256 })
 const OPEN_MS = 180_000
-const ENDED = ['succeeded', 'failed', 'canceled']
 
 /** Sends one request over a kept connection and hands out the response as it comes. */
 export function send(url: string, options: RequestOptions = {}): Promise<http.IncomingMessage> {
@@ -76,7 +76,7 @@ export interface OpenedWorkspace {
 
 interface OpenBody {
   workspace: { id: string }
-  operation: { id: string; state: string; error: unknown } | null
+  operation: { id: string; state: OperationState; error: unknown } | null
   cell_endpoint: string | null
   tool_token: { token: string } | null
 }
@@ -130,11 +130,13 @@ export function createClient(base_url: string, api_key: string): Client {
 
   const settle = async (operation_id: string) => {
     for (let turn = 0; turn < 30; turn++) {
-      const { body } = await api<{ id: string; state: string; error: { code: string } | null; result: Record<string, unknown> | null }>(
-        `/v1/operations/${operation_id}`,
-        { headers: { prefer: 'wait=20' } },
-      )
-      if (ENDED.includes(body.state)) return body
+      const { body } = await api<{
+        id: string
+        state: OperationState
+        error: { code: string } | null
+        result: Record<string, unknown> | null
+      }>(`/v1/operations/${operation_id}`, { headers: { prefer: 'wait=20' } })
+      if (isTerminal(body.state)) return body
     }
     throw new Error(`operation ${operation_id} did not end`)
   }
@@ -158,7 +160,7 @@ export function createClient(base_url: string, api_key: string): Client {
         if (status === 200 && opened.cell_endpoint && opened.tool_token)
           return { id: opened.workspace.id, endpoint: opened.cell_endpoint, token: opened.tool_token.token, operation_id }
         // A busy computer may take longer than a call is held; what has failed is not begun again.
-        const begins = status === 202 && opened.operation !== null && !ENDED.includes(opened.operation.state)
+        const begins = status === 202 && opened.operation !== null && !isTerminal(opened.operation.state)
         if (!begins || performance.now() > deadline_ms) throw new Error(`open answered ${status}: ${JSON.stringify(opened)}`)
       }
     },
