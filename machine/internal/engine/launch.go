@@ -34,6 +34,16 @@ func (e *Engine) CreateShell(ctx context.Context, size Size, build Build) (*Sand
 	return e.launch(ctx, KindShell, size, build, func(s *Sandbox) error { return e.create(ctx, s) })
 }
 
+// CreateShellAhead creates one of the current build that nobody waits for yet, and has it take what its restore will need.
+func (e *Engine) CreateShellAhead(ctx context.Context, size Size) (*Sandbox, error) {
+	return e.launch(ctx, KindShell, size, e.Current(), func(s *Sandbox) error {
+		if err := e.create(ctx, s); err != nil {
+			return err
+		}
+		return e.takeAhead(ctx, s)
+	})
+}
+
 // StartShell makes a slot of a shell of the current build: the longer half of a slot's start is done. After a failure it is good for
 // nothing.
 func (e *Engine) StartShell(ctx context.Context, s *Sandbox) error {

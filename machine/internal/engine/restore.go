@@ -105,8 +105,8 @@ func (e *Engine) restoreImage(ctx context.Context, s *Sandbox, image string) err
 // spareSpaces is for how many processes of a guest a shell is prepared: its agent, a program or two, and the first command.
 const spareSpaces = 4
 
-// Prepare has a shell take what its restore will need. An engine that was not built by machine/runsc cannot, and restores as it is.
-func (e *Engine) Prepare(ctx context.Context, s *Sandbox) error {
+// takeAhead has a shell take what its restore will need. An engine that was not built by machine/runsc cannot, and restores as it is.
+func (e *Engine) takeAhead(ctx context.Context, s *Sandbox) error {
 	_, err := e.ask(ctx, s, answerBound, "containerManager.Prepare", map[string]int{"AddressSpaces": spareSpaces})
 	if isUnknownMethod(err) {
 		return nil

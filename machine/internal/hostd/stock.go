@@ -220,20 +220,13 @@ func (k *stock) add(ctx context.Context, kind string) error {
 	size := engine.Size{CPUMillis: config.CPUMillis, MemoryMiB: config.MemoryMiB}
 	start := func() (*engine.Sandbox, error) { return k.host.engine.StartSlot(ctx, size) }
 	if kind == engine.KindShell {
-		start = func() (*engine.Sandbox, error) { return k.host.engine.CreateShell(ctx, size, k.host.engine.Current()) }
+		start = func() (*engine.Sandbox, error) { return k.host.engine.CreateShellAhead(ctx, size) }
 	}
 	s, err := start()
-	if err != nil {
-		return err
+	if err == nil {
+		k.put(s)
 	}
-	if kind == engine.KindShell {
-		if err := k.host.engine.Prepare(ctx, s); err != nil {
-			k.remove(s)
-			return err
-		}
-	}
-	k.put(s)
-	return nil
+	return err
 }
 
 // missing says what is short, slots and shells in turn so that neither waits for all of the other.
