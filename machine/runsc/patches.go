@@ -26,6 +26,55 @@ var runningPatches = []patch{
 		new:  "if (errno == unix.EINTR || errno == unix.ENOENT) && t.subproc.alive() {",
 	},
 	{
+		// A processor that can be told to fault at CPUID is, so that the sentry answers with what the host has: the same. A program that
+		// is linked dynamically asks some 65 times before its first line, and each was a signal, a word to the sentry and one back: a third
+		// of its start. Every switch between a guest's thread and another was a write to the processor's register besides. Processors
+		// that cannot fault (AMD's, for long) never did; what a checkpoint needs of the processor hostd compares itself.
+		file: "gvisor.dev/gvisor/pkg/sentry/platform/systrap/subprocess_linux.go",
+		old:  "\t// Enable cpuid-faulting.\n\tenableCpuidFault()\n",
+		new:  "",
+	},
+	{
+		// A place that makes a system call is rewritten to make the next ones without a signal. That takes longer than ten signals, its
+		// page becomes the process's own, and a short program calls from most places once or twice.
+		file: usertrap,
+		old:  "\ttableAddr hostarch.Addr\n}\n",
+		new: `	tableAddr hostarch.Addr
+
+	// calls counts those of each place that was not rewritten. +checklocks:mu
+	calls map[uintptr]uint8 ` + "`state:\"nosave\"`" + `
+}
+
+const (
+	callsBeforePatch = 16
+	callPlacesMax    = 1024
+)
+
+// isWorthwhileLocked says whether a place has called often enough.
+func (s *State) isWorthwhileLocked(place uintptr) bool {
+	if s.calls == nil || len(s.calls) >= callPlacesMax {
+		s.calls = make(map[uintptr]uint8)
+	}
+	s.calls[place]++
+	if s.calls[place] < callsBeforePatch {
+		return false
+	}
+	delete(s.calls, place)
+	return true
+}
+`,
+	},
+	{
+		file: usertrap,
+		old:  "\tsysno := ac.SyscallNo()\n\tpatchAddr := ac.IP() - uintptr(len(jmpInst))\n",
+		new: `	if !s.isWorthwhileLocked(ac.IP()) {
+		return nil
+	}
+	sysno := ac.SyscallNo()
+	patchAddr := ac.IP() - uintptr(len(jmpInst))
+`,
+	},
+	{
 		// Who waits for a packet or for a call of hostd's keeps a processor of the Go runtime, of which there are two, until its monitor
 		// looks: up to 10 ms after a restore has kept it busy, both in vain. A wait that is known to be one gives it away at once.
 		file: "gvisor.dev/gvisor/pkg/rawfile/rawfile_unsafe.go",
@@ -77,6 +126,7 @@ const (
 	loader      = "gvisor.dev/gvisor/runsc/boot/loader.go"
 	stateTypes  = "gvisor.dev/gvisor/pkg/state/types.go"
 	controller  = "gvisor.dev/gvisor/runsc/boot/controller.go"
+	usertrap    = "gvisor.dev/gvisor/pkg/sentry/platform/systrap/usertrap/usertrap_amd64.go"
 )
 
 func (p patch) applyTo(vendor string) error {
