@@ -4,6 +4,10 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/berth-dev/berth/machine/internal/agent/plainfile"
 )
 
 // Reader reads a stream at its own pace, from what the stream keeps: nothing is buffered for it.
@@ -61,7 +65,7 @@ func (r *Reader) open() (segment, error) {
 		return seg, nil
 	}
 	r.Close()
-	f, err := os.Open(r.stream.path(seg.start))
+	f, err := plainfile.Open(r.stream.path(seg.start), unix.O_RDONLY, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		return seg, ErrExpired
 	}

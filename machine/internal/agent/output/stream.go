@@ -10,6 +10,10 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/berth-dev/berth/machine/internal/agent/plainfile"
 )
 
 // SegmentBytes is the size of one file of a stream: the grain at which the oldest bytes go.
@@ -148,15 +152,15 @@ func (s *Stream) room() error {
 // create makes the file of the next segment, and the directory with the first: many commands write
 // nothing.
 func (s *Stream) create() (*os.File, error) {
-	const flags = os.O_WRONLY | os.O_CREATE | os.O_TRUNC | os.O_APPEND
-	f, err := os.OpenFile(s.path(s.end), flags, 0o600)
+	const flags = unix.O_WRONLY | unix.O_CREAT | unix.O_TRUNC | unix.O_APPEND
+	f, err := plainfile.Open(s.path(s.end), flags, 0o600)
 	if !errors.Is(err, fs.ErrNotExist) {
 		return f, err
 	}
 	if err := os.Mkdir(s.dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, err
 	}
-	return os.OpenFile(s.path(s.end), flags, 0o600)
+	return plainfile.Open(s.path(s.end), flags, 0o600)
 }
 
 func (s *Stream) lose(n int) {

@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/berth-dev/berth/machine/internal/agent/plainfile"
 	"github.com/berth-dev/berth/machine/internal/agent/session"
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
@@ -37,7 +38,7 @@ func createRecord(dir string, e entry) (*os.File, error) {
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return nil, err
 	}
-	f, err := os.OpenFile(filepath.Join(dir, recordName), os.O_WRONLY|os.O_CREATE|os.O_EXCL|os.O_APPEND, 0o600)
+	f, err := plainfile.Open(filepath.Join(dir, recordName), unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_APPEND, 0o600)
 	if err == nil {
 		if err = session.AppendLine(f, e); err == nil {
 			return f, nil
@@ -49,7 +50,7 @@ func createRecord(dir string, e entry) (*os.File, error) {
 
 // readRecord returns the last whole line.
 func readRecord(dir string) (entry, error) {
-	f, err := os.Open(filepath.Join(dir, recordName))
+	f, err := plainfile.Open(filepath.Join(dir, recordName), unix.O_RDONLY, 0)
 	if err != nil {
 		return entry{}, err
 	}

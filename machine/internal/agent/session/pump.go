@@ -39,12 +39,8 @@ func newPump() (*pump, error) {
 	return p, nil
 }
 
-// watch takes over fd, the read end of a pipe.
+// watch takes over fd, the read end of a pipe, which does not block.
 func (p *pump) watch(fd int, sink func([]byte)) (*tap, error) {
-	// One call: the other flags of a new pipe's read end are zero.
-	if _, err := unix.FcntlInt(uintptr(fd), unix.F_SETFL, unix.O_NONBLOCK); err != nil {
-		return nil, err
-	}
 	t := &tap{pump: p, fd: fd, sink: sink}
 	p.mu.Lock()
 	defer p.mu.Unlock()

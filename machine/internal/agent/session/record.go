@@ -11,6 +11,9 @@ import (
 	"os"
 	"time"
 
+	"golang.org/x/sys/unix"
+
+	"github.com/berth-dev/berth/machine/internal/agent/plainfile"
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
@@ -43,7 +46,7 @@ func dirName(sessionID string) string {
 
 // createRecord takes the id and writes its first line. fs.ErrExist: the id was used before.
 func createRecord(dir string, e entry) (*os.File, error) {
-	f, err := os.OpenFile(dir+recordSuffix, os.O_WRONLY|os.O_CREATE|os.O_EXCL|os.O_APPEND, 0o600)
+	f, err := plainfile.Open(dir+recordSuffix, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_APPEND, 0o600)
 	if err != nil {
 		return nil, err
 	}
@@ -68,7 +71,7 @@ func AppendLine(f *os.File, record any) error {
 // readRecord returns the last whole line, with the fingerprint of the first. A record whose first line never became whole
 // is lost: the command may have run all the same when the computer lost its power.
 func readRecord(dir, sessionID string) (entry, error) {
-	f, err := os.Open(dir + recordSuffix)
+	f, err := plainfile.Open(dir+recordSuffix, unix.O_RDONLY, 0)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return entry{}, err
 	}

@@ -41,6 +41,11 @@ func (here) Start(c *spawn.Command) (spawn.Started, error) {
 		defer syscall.Close(null)
 		in = null
 	}
+	for _, fd := range []int{c.Stdout, c.Stderr} {
+		if err := syscall.SetNonblock(fd, false); err != nil {
+			return spawn.Started{}, err
+		}
+	}
 	pid, err := syscall.ForkExec(c.Argv[0], c.Argv, &syscall.ProcAttr{Dir: c.Cwd, Env: c.Env,
 		Files: []uintptr{uintptr(in), uintptr(c.Stdout), uintptr(c.Stderr)}, Sys: &syscall.SysProcAttr{Setsid: true}})
 	if err != nil {
@@ -134,6 +139,19 @@ func TestAnotherRequestWithTheIDIsRefused(t *testing.T) {
 	}
 }
 
+func awaitRecord(t *testing.T, s *Session) {
+	t.Helper()
+	for end := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+		e, err := readRecord(s.dir, "")
+		if err == nil && e.Record.State == stateExited {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("%+v %v", e, err)
+		}
+	}
+}
+
 func TestAnEarlierBootsSessionsAreReadAndNeverRunAgain(t *testing.T) {
 	dir := t.TempDir()
 	first := open(t, dir, 0)
@@ -142,6 +160,7 @@ func TestAnEarlierBootsSessionsAreReadAndNeverRunAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	result(t, s)
+	awaitRecord(t, s) // an end is told before the disk has it
 	// What a killed agent leaves: the first line and the output so far.
 	lost := filepath.Join(dir, dirName("lost"))
 	log, err := createRecord(lost, entry{Fingerprint: "f", Record: wire.ExecRecord{SessionID: "lost", State: stateStarting}})

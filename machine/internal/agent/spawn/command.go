@@ -24,6 +24,10 @@ func programOf(c *Command) ([]byte, error) {
 	for to, from := range c.stdio() {
 		b.add(StageFork, false, unix.SYS_DUP3, passed(from), number(uintptr(to)), number(0))
 	}
+	if c.Nonblocking {
+		b.add(StageFork, false, unix.SYS_FCNTL, numbers(1, unix.F_SETFL, 0)...)
+		b.add(StageFork, false, unix.SYS_FCNTL, numbers(2, unix.F_SETFL, 0)...)
+	}
 	// Before any path of the caller is resolved: /proc/self/fd of this child must not lead anywhere.
 	b.add(StageFork, false, unix.SYS_CLOSE_RANGE, numbers(3, 0x7fffffff, 0)...)
 	b.add(StageFork, false, unix.SYS_SETSID)

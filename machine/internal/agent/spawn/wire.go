@@ -43,6 +43,7 @@ type Command struct {
 	ProcessesMax  uint64 // RLIMIT_NPROC; 0 leaves it alone
 	Stdin, Stdout int    // descriptors of the caller; Stdin -1 is /dev/null
 	Stderr        int
+	Nonblocking   bool // Stdout and Stderr do not block, and shall in the command
 	Terminal      bool // Stdin is a terminal, which becomes the controlling one
 }
 

@@ -69,8 +69,8 @@ func (w *worker) live() {
 	}
 	for w.receive() {
 		w.answer = w.fork.start(uintptr(unsafe.Pointer(&w.program[0])))
-		w.letGo()
 		w.send(0)
+		w.letGo()
 	}
 	exitChild(0)
 }
