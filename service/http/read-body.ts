@@ -9,11 +9,10 @@ const REFUSED = { bytes_max: 64 << 20, ms_max: 1000 }
 export async function readBody(request: IncomingMessage, bytes_max: number): Promise<Buffer | null> {
   const length = request.headers['content-length']
   if (length === undefined ? request.headers['transfer-encoding'] === undefined : length === '0') return null
-  const too_large = fail('payload_too_large', null, `The body is larger than ${bytes_max} bytes`, { details: { max_bytes: bytes_max } })
   const body = length !== undefined && Number(length) > bytes_max ? null : await collect(request, bytes_max)
   if (body === null) {
     await swallow(request, REFUSED)
-    throw too_large
+    throw fail('payload_too_large', null, `The body is larger than ${bytes_max} bytes`, { details: { max_bytes: bytes_max } })
   }
   return body.length === 0 ? null : body
 }

@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto'
 import { v7 } from 'uuid'
 import type { Clock } from './clock.ts'
 
@@ -9,6 +10,7 @@ export interface Ids {
 }
 
 export function createIds(clock: Clock): Ids {
+  const random = randomness()
   let floor_ms = 0
   let sequence = 0
   return {
@@ -16,7 +18,7 @@ export function createIds(clock: Clock): Ids {
       const ms = clock.now().getTime()
       sequence = ms > floor_ms ? Math.floor(Math.random() * 0x1000) : sequence + 1
       floor_ms = Math.max(ms, floor_ms)
-      return v7({ msecs: floor_ms, seq: sequence })
+      return v7({ msecs: floor_ms, seq: sequence, random: random() })
     },
     seen(id) {
       const ms = Number.parseInt(id.replaceAll('-', '').slice(0, 12), 16)
@@ -25,6 +27,23 @@ export function createIds(clock: Clock): Ids {
         sequence = 0xfff
       }
     },
+  }
+}
+
+const RANDOM_BYTES = 16
+const DRAWN_AT_ONCE = 256
+
+/** Random bytes for one id after the other, drawn from the system for many at once. */
+function randomness(): () => Uint8Array {
+  let drawn: Uint8Array = new Uint8Array(0)
+  let used = 0
+  return () => {
+    if (used === drawn.length) {
+      drawn = randomBytes(RANDOM_BYTES * DRAWN_AT_ONCE)
+      used = 0
+    }
+    used += RANDOM_BYTES
+    return drawn.subarray(used - RANDOM_BYTES, used)
   }
 }
 
