@@ -1,7 +1,7 @@
 import type { Tx } from '../../db/reader.ts'
 import type { ApiDeps } from '../deps.ts'
 import { lockWorkspace } from './store.ts'
-import { freeKey, holdWorkspaces, insertOperation, markDeleted } from './write-store.ts'
+import { freeKey, insertOperation, markDeleted } from './write-store.ts'
 
 export interface Ending {
   ended_reason: string | null
@@ -17,6 +17,5 @@ export async function endWorkspace(deps: ApiDeps, tx: Tx, id: string, ending: En
   if (ending.frees_key) await freeKey(tx, id)
   const operation_id = deps.ids.next()
   await insertOperation(tx, { id: operation_id, kind: 'delete', workspace: row, cell_id: row.cell_id, input: ending.input, now })
-  await holdWorkspaces(tx, operation_id, [id])
   return operation_id
 }

@@ -14,7 +14,7 @@ import { checkKey } from './open-rules.ts'
 import { allowed } from './refusals.ts'
 import { ceilings, type WorkspaceRow } from './row.ts'
 import { readKey, readTemplateVersion, readWorkspace } from './store.ts'
-import { holdWorkspaces, insertOperation, insertWorkspace, takeWorkspaceKey } from './write-store.ts'
+import { insertFirstOperation, takeWorkspaceKey, type NewWorkspace } from './write-store.ts'
 
 type ForkCall = Call<typeof workspacesFork>
 
@@ -39,7 +39,7 @@ async function forkFrom(deps: ApiDeps, tx: Tx, call: ForkCall, source: Workspace
   const version = await readTemplateVersion(readerOf(tx), source.template_version_id)
   const operation_id = deps.ids.next()
   const workspace = { id, organization_id: source.organization_id, project_id: source.project_id }
-  await insertWorkspace(tx, {
+  const created: NewWorkspace = {
     ...workspace,
     key: body.key,
     template_version_id: source.template_version_id,
@@ -52,9 +52,9 @@ async function forkFrom(deps: ApiDeps, tx: Tx, call: ForkCall, source: Workspace
     cell_id: source.cell_id, // its memory and disk are there
     idle_policy: null,
     now,
-  })
+  }
   const input = { source_workspace_id: source.id }
-  await insertOperation(tx, {
+  await insertFirstOperation(tx, created, {
     id: operation_id,
     kind: 'fork',
     workspace,
@@ -63,7 +63,6 @@ async function forkFrom(deps: ApiDeps, tx: Tx, call: ForkCall, source: Workspace
     input,
     now,
   })
-  await holdWorkspaces(tx, operation_id, [id, source.id])
   return { status: 202, workspace_id: id, operation_id }
 }
 

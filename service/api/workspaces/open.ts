@@ -16,7 +16,7 @@ import { beginOperation } from './operate.ts'
 import { allowed, deletedLongAgo, joined } from './refusals.ts'
 import { isReady, type WorkspaceRow } from './row.ts'
 import { findTemplate, lockWorkspace, readByKey, readKey, readTemplateVersion } from './store.ts'
-import { holdWorkspaces, insertOperation, insertWorkspace, takeWorkspaceKey, writeInputs } from './write-store.ts'
+import { insertFirstOperation, takeWorkspaceKey, writeInputs, type NewWorkspace } from './write-store.ts'
 
 type OpenCall = Call<typeof workspacesOpen>
 
@@ -104,7 +104,7 @@ async function createWorkspace(deps: ApiDeps, tx: Tx, call: OpenCall, project: O
   const caps = body.caps ?? {}
   const operation_id = deps.ids.next()
   const workspace = { id, ...project }
-  await insertWorkspace(tx, {
+  const created: NewWorkspace = {
     ...workspace,
     key: body.key,
     template_version_id: version.id,
@@ -118,9 +118,8 @@ async function createWorkspace(deps: ApiDeps, tx: Tx, call: OpenCall, project: O
     cell_id,
     idle_policy: body.idle_policy ?? null,
     now,
-  })
-  await insertOperation(tx, { id: operation_id, kind: 'open', workspace, cell_id, input: {}, now })
-  await holdWorkspaces(tx, operation_id, [id])
+  }
+  await insertFirstOperation(tx, created, { id: operation_id, kind: 'open', workspace, cell_id, input: {}, now })
   return { status: 202, workspace_id: id, operation_id }
 }
 

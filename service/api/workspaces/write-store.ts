@@ -1,10 +1,10 @@
-import { sql } from 'kysely'
+import { sql, type Insertable } from 'kysely'
 import { OPERATION_ERRORS } from '../../../contract/errors.ts'
 import { LIMITS } from '../../../contract/limits.ts'
 import type { OperationKind } from '../../../contract/states/operation.ts'
 import type { Tx } from '../../db/reader.ts'
 import type { PendingSuspend } from '../../core/workspaces/idle.ts'
-import type { Resources } from '../../db/schema.ts'
+import type { Database, Resources } from '../../db/schema.ts'
 import type { Owned } from '../auth/scope.ts'
 import { Again } from '../idempotency/change.ts'
 
@@ -49,42 +49,39 @@ export interface NewWorkspace extends Owned {
   now: Date
 }
 
-export async function insertWorkspace(tx: Tx, { now, caps, ceilings, inputs, ...columns }: NewWorkspace): Promise<void> {
-  await tx
-    .insertInto('workspaces')
-    .values({
-      ...columns,
-      desired_state: 'running',
-      pending_reason: null,
-      ended_reason: null,
-      mode: 'processful',
-      purpose: 'standard',
-      origin: null,
-      caps: JSON.stringify(caps),
-      ceiling_cpu_millis: ceilings.cpu_millis,
-      ceiling_memory_mib: ceilings.memory_mib,
-      ceiling_disk_gib: ceilings.disk_gib,
-      grant_cpu_millis: null,
-      grant_memory_mib: null,
-      grant_disk_gib: null,
-      inputs: JSON.stringify(inputs),
-      startup: null,
-      tree_revision: null,
-      disk: null,
-      checkpoint_id: null,
-      active_at: now,
-      tool_call_at: null,
-      busy_until: null,
-      keepalive_until: null,
-      suspend_requested_at: null,
-      suspend_after_seconds: null,
-      suspend_not_before: null,
-      tokens_revoked_before: null,
-      created_at: now,
-      updated_at: now,
-      deleted_at: null,
-    })
-    .execute()
+function workspaceValues({ now, caps, ceilings, inputs, ...columns }: NewWorkspace): Insertable<Database['workspaces']> {
+  return {
+    ...columns,
+    desired_state: 'running',
+    pending_reason: null,
+    ended_reason: null,
+    mode: 'processful',
+    purpose: 'standard',
+    origin: null,
+    caps: JSON.stringify(caps),
+    ceiling_cpu_millis: ceilings.cpu_millis,
+    ceiling_memory_mib: ceilings.memory_mib,
+    ceiling_disk_gib: ceilings.disk_gib,
+    grant_cpu_millis: null,
+    grant_memory_mib: null,
+    grant_disk_gib: null,
+    inputs: JSON.stringify(inputs),
+    startup: null,
+    tree_revision: null,
+    disk: null,
+    checkpoint_id: null,
+    active_at: now,
+    tool_call_at: null,
+    busy_until: null,
+    keepalive_until: null,
+    suspend_requested_at: null,
+    suspend_after_seconds: null,
+    suspend_not_before: null,
+    tokens_revoked_before: null,
+    created_at: now,
+    updated_at: now,
+    deleted_at: null,
+  }
 }
 
 export interface NewOperation {
@@ -100,56 +97,64 @@ export interface NewOperation {
 /** Which operations wait for room, and for how long (App, "Capacity wait"). */
 const WAITS_FOR_ROOM: ReadonlySet<NewOperation['kind']> = new Set(['open', 'resume', 'fork'])
 
-export async function insertOperation(tx: Tx, operation: NewOperation): Promise<void> {
+function operationValues(operation: NewOperation): Insertable<Database['operations']> {
   const { id, kind, workspace, source_workspace_id = null, cell_id, input, now } = operation
-  await tx
-    .insertInto('operations')
-    .values({
-      id,
-      organization_id: workspace.organization_id,
-      project_id: workspace.project_id,
-      workspace_id: workspace.id,
-      source_workspace_id,
-      kind,
-      state: 'queued',
-      state_reason: null,
-      input: JSON.stringify(input),
-      result: null,
-      error: null,
-      created_at: now,
-      updated_at: now,
-      started_at: null,
-      completed_at: null,
-      deadline_at: WAITS_FOR_ROOM.has(kind) ? new Date(now.getTime() + LIMITS.capacity_wait_seconds * 1000) : null,
-      cell_id,
-      step: null,
-    })
-    .execute()
+  return {
+    id,
+    organization_id: workspace.organization_id,
+    project_id: workspace.project_id,
+    workspace_id: workspace.id,
+    source_workspace_id,
+    kind,
+    state: 'queued',
+    state_reason: null,
+    input: JSON.stringify(input),
+    result: null,
+    error: null,
+    created_at: now,
+    updated_at: now,
+    started_at: null,
+    completed_at: null,
+    deadline_at: WAITS_FOR_ROOM.has(kind) ? new Date(now.getTime() + LIMITS.capacity_wait_seconds * 1000) : null,
+    cell_id,
+    step: null,
+  }
 }
 
 /** A deletion that has been made already: nothing is left to do, only to be told. */
 export async function insertFinishedDelete(tx: Tx, { id, workspace, now }: Pick<NewOperation, 'id' | 'workspace' | 'now'>): Promise<void> {
-  await insertOperation(tx, { id, kind: 'delete', workspace, cell_id: null, input: {}, now })
+  const values = operationValues({ id, kind: 'delete', workspace, cell_id: null, input: {}, now })
   await tx
-    .updateTable('operations')
-    .set({ state: 'succeeded', result: '{}', started_at: now, completed_at: now })
-    .where('id', '=', id)
+    .insertInto('operations')
+    .values({ ...values, state: 'succeeded', result: '{}', started_at: now, completed_at: now })
     .execute()
 }
 
-/** Closes the gate of workspaces for an operation. Whoever holds one of them already has won. */
-export async function holdWorkspaces(
-  tx: Tx,
-  operation_id: string,
-  workspace_ids: string[],
-  gate: 'closed' | 'read_only' = 'closed',
-): Promise<void> {
+/**
+ * Records an operation that closes the gate of its workspace. Whoever holds that already has won. One statement: a caller waits, and
+ * each way to the database takes its time.
+ */
+export async function insertOperation(tx: Tx, operation: NewOperation, gate: 'closed' | 'read_only' = 'closed'): Promise<void> {
   const { numInsertedOrUpdatedRows } = await tx
+    .with('operation', (query) => query.insertInto('operations').values(operationValues(operation)))
     .insertInto('workspace_holds')
-    .values(workspace_ids.map((workspace_id) => ({ workspace_id, operation_id, gate })))
+    .values({ workspace_id: operation.workspace.id, operation_id: operation.id, gate })
     .onConflict((conflict) => conflict.doNothing())
     .executeTakeFirst()
-  if (numInsertedOrUpdatedRows !== BigInt(workspace_ids.length)) throw new Again('another operation holds the workspace')
+  if (numInsertedOrUpdatedRows !== 1n) throw new Again('another operation holds the workspace')
+}
+
+/** The same with the workspace, which is new; a fork holds its source too. */
+export async function insertFirstOperation(tx: Tx, workspace: NewWorkspace, operation: NewOperation): Promise<void> {
+  const held = [operation.workspace.id, operation.source_workspace_id].filter((id) => id !== undefined)
+  const { numInsertedOrUpdatedRows } = await tx
+    .with('workspace', (query) => query.insertInto('workspaces').values(workspaceValues(workspace)))
+    .with('operation', (query) => query.insertInto('operations').values(operationValues(operation)))
+    .insertInto('workspace_holds')
+    .values(held.map((workspace_id) => ({ workspace_id, operation_id: operation.id, gate: 'closed' as const })))
+    .onConflict((conflict) => conflict.doNothing())
+    .executeTakeFirst()
+  if (numInsertedOrUpdatedRows !== BigInt(held.length)) throw new Again('another operation holds the workspace')
 }
 
 export async function lockOperation(tx: Tx, id: string): Promise<void> {

@@ -9,7 +9,7 @@ import { reset } from './reset.ts'
 import { restore } from './restore.ts'
 import { resume } from './resume.ts'
 import { COMMITTED } from './running.ts'
-import { claim, moveWorkspace, readMachineRow, type MachineRow, type OpenOperation } from './store.ts'
+import { claim, claimAndMove, moveWorkspace, readMachineRow, type MachineRow, type OpenOperation } from './store.ts'
 import { layerSnapshot, snapshot } from './snapshot.ts'
 import { suspend } from './suspend.ts'
 
@@ -50,7 +50,7 @@ export function knownKind(operation: OpenOperation): KnownKind | undefined {
 }
 
 /**
- * Takes the operation and moves its workspace, in one transaction.
+ * Takes the operation and moves its workspace, in one transaction; in one statement where both still are as they were read.
  * @param reserved room that a start takes; null for what takes none, and for a repeat, which has its reservation.
  * @param read the workspace as it was just before; without it it is read here.
  */
@@ -64,12 +64,17 @@ export async function begin(
   if (known.before_claim !== undefined) await failpoint(known.before_claim)
   if (known.shuts_gate_first) await cell.table.fresh(operation.workspace_id)
   const now = cell.clock.now()
+  const taking = { operation_id: operation.id, cell_id: cell.cell_id, now, reserved }
+  const changesOf = (seen: MachineRow) => ({ pending_reason: null, cell_id: seen.cell_id ?? cell.cell_id })
+  if (read !== undefined && operation.step !== COMMITTED) {
+    const begun = await claimAndMove(cell.db, operation, taking, { seen: read, event: known.begins, changes: changesOf(read) })
+    if (begun) return begun
+  }
   return cell.db.transaction().execute(async (tx) => {
-    const claimed = await claim(tx, operation.id, cell.cell_id, now, reserved)
+    const claimed = await claim(tx, taking)
     if (!claimed) return undefined
     const seen = read ?? (await readMachineRow(tx, claimed.workspace_id))
     if (claimed.step === COMMITTED) return { operation: claimed, seen }
-    const changes = { pending_reason: null, cell_id: seen.cell_id ?? cell.cell_id }
-    return { operation: claimed, seen: await moveWorkspace(tx, seen, known.begins, now, changes) }
+    return { operation: claimed, seen: await moveWorkspace(tx, seen, known.begins, now, changesOf(seen)) }
   })
 }

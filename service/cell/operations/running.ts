@@ -3,7 +3,7 @@ import { failpoint, type FailpointName } from '../../lib/failpoints.ts'
 import type { Machine } from '../links/hostd.ts'
 import { operationError, Refused } from './errors.ts'
 import { ask, askUnless, claimedRow, findMachine, tidy, type Job } from './job.ts'
-import { asAttempt, endAttempt, finish, moveWorkspace, readMachineRow, type MachineRow, type Tx } from './store.ts'
+import { endAttempt, finish, moveAndEnd, moveAsAttempt, moveWorkspace, readMachineRow, type MachineRow, type Move } from './store.ts'
 
 /** The commit of a start has happened; from here on only forward. */
 export const COMMITTED = 'committed'
@@ -29,10 +29,7 @@ export async function commitStarted(job: Job, seen: MachineRow, machine: Machine
   if (!connected || cell.table.isDead(seen.id, machine.fence)) throw new Refused(DIED_EARLY)
   const now = cell.clock.now()
   const result = { ...end.result, ownership_epoch: machine.epoch }
-  let row = seen
-  await endAttempt(cell.db, operation, now, { state: 'succeeded', result }, async (tx) => {
-    row = await moveToRunning(tx, seen, machine, end, now)
-  })
+  const row = await moveAndEnd(cell.db, operation, now, { state: 'succeeded', result }, moveToRunning(seen, machine, end, now))
   showMachine(job, machine)
   // A death that was told before the row was at this epoch found nobody to write it down.
   if (cell.table.isDead(seen.id, machine.fence))
@@ -52,13 +49,13 @@ export async function commitRunning(job: Job, seen: MachineRow, machine: Machine
   const now = cell.clock.now()
   const { reserved: _taken, ...progress } = operation.progress // the grants say it from here on
   const committed = { step: COMMITTED, progress }
-  const row = await asAttempt(cell.db, operation, now, (tx) => moveToRunning(tx, seen, machine, end, now), committed)
+  const row = await moveAsAttempt(cell.db, operation, now, moveToRunning(seen, machine, end, now), committed)
   showMachine(job, machine)
   return row
 }
 
-function moveToRunning(tx: Tx, seen: MachineRow, machine: Machine, end: RunningEnd, now: Date): Promise<MachineRow> {
-  return moveWorkspace(tx, seen, end.event, now, {
+function moveToRunning(seen: MachineRow, machine: Machine, end: RunningEnd, now: Date): Move {
+  const changes: Move['changes'] = {
     ownership_epoch: machine.epoch,
     desired_state: 'running',
     pending_reason: null,
@@ -68,7 +65,8 @@ function moveToRunning(tx: Tx, seen: MachineRow, machine: Machine, end: RunningE
     grants: machine.resources,
     active_at: now,
     suspend_request: null,
-  })
+  }
+  return { seen, event: end.event, changes }
 }
 
 /** A machine that ended before it was anybody's: the attempt is undone like any other that failed. */

@@ -1,4 +1,4 @@
-import { sql, type Selectable, type Transaction } from 'kysely'
+import { sql, type RawBuilder, type Selectable, type Transaction } from 'kysely'
 import { machineState, type MachineEvent, type ObservedState } from '../../../contract/states/machine.ts'
 import type { Db } from '../../db/database.ts'
 import type { Database, OperationError, Resources } from '../../db/schema.ts'
@@ -197,7 +197,7 @@ export async function endAttempt(
   })
 }
 
-/** The same where no workspace changes: one statement, since somebody waits for it. */
+/** The same where no workspace changes: one statement, since somebody waits for it and each way to the database takes its time. */
 export async function finish(db: Db, operation: OpenOperation, now: Date, outcome: Outcome): Promise<void> {
   const row = await db
     .with('ended', (query) => ofAttempt(query, operation).set(ended(outcome, now)).returning('id'))
@@ -208,6 +208,72 @@ export async function finish(db: Db, operation: OpenOperation, now: Date, outcom
     .select('id')
     .executeTakeFirst()
   if (!row) throw new LostRace('The operation')
+}
+
+/** asAttempt for a move alone, in one statement. @returns the row as it is then. */
+export async function moveAsAttempt(
+  db: Db,
+  operation: OpenOperation,
+  now: Date,
+  move: Move,
+  reached: { step: string; progress: Progress },
+): Promise<MachineRow> {
+  const taken = ofAttempt(db, operation)
+    .set({ updated_at: now, step: reached.step, progress: JSON.stringify(reached.progress) })
+    .where(IS_FOUND)
+    .returning('id')
+  const { rows } = await sql`${withMove(db, move, now, sql`${taken}`)} select from taken`.execute(db)
+  if (rows.length !== 1) throw new LostRace('The operation or its workspace')
+  return movedRow(move)
+}
+
+/** endAttempt for a move alone, in one statement. @returns the row as it is then. */
+export async function moveAndEnd(db: Db, operation: OpenOperation, now: Date, outcome: Outcome, move: Move): Promise<MachineRow> {
+  const taken = ofAttempt(db, operation).set(ended(outcome, now)).where(IS_FOUND).returning('id')
+  const released = sql`released as (delete from workspace_holds where operation_id in (select id from taken))`
+  const { rows } = await sql`${withMove(db, move, now, sql`${taken}`)}, ${released} select from taken`.execute(db)
+  if (rows.length !== 1) throw new LostRace('The operation or its workspace')
+  return movedRow(move)
+}
+
+/**
+ * claim, with the move that the operation begins with, in one statement.
+ * @param operation as it was read.
+ * @returns undefined: nothing is written, since one of the two is not as it was read.
+ */
+export async function claimAndMove(
+  db: Db,
+  operation: OpenOperation,
+  claim: Claim,
+  move: Move,
+): Promise<{ operation: OpenOperation; seen: MachineRow } | undefined> {
+  const taken = claiming(db, claim).where('o.attempt', '=', operation.attempt).where(IS_FOUND)
+  const { rows } = await sql<OpenOperation>`${withMove(db, move, claim.now, sql`${taken}`)} select * from taken`.execute(db)
+  return rows[0] && { operation: rows[0], seen: movedRow(move) }
+}
+
+const IS_FOUND = sql<boolean>`exists (select from found)`
+
+/**
+ * Either both rows change or none: the workspace where it is found as it was seen, and the operation where `taken` finds it.
+ * @param taken changes the operation, if IS_FOUND, and returns it.
+ */
+function withMove(db: Db, move: Move, now: Date, taken: RawBuilder<unknown>): RawBuilder<unknown> {
+  const { seen } = move
+  const found = db
+    .selectFrom('workspaces')
+    .select('id')
+    .where('id', '=', seen.id)
+    .where('ownership_epoch', '=', seen.ownership_epoch)
+    .where('observed_state', '=', seen.observed_state)
+    .where('deleted_at', seen.deleted_at === null ? 'is' : 'is not', null)
+    .forNoKeyUpdate()
+  const moved = db
+    .updateTable('workspaces')
+    .set(movedColumns(move, now))
+    .where('id', '=', sql<string>`(select id from found)`)
+    .where(sql<boolean>`exists (select from taken)`)
+  return sql`with found as ${found}, taken as (${taken}), moved as (${moved})`
 }
 
 function ofAttempt(db: Pick<Db, 'updateTable'>, operation: OpenOperation) {
@@ -229,15 +295,22 @@ function ended(outcome: Outcome, now: Date) {
   }
 }
 
+/** A cell's taking of an operation. */
+export interface Claim {
+  operation_id: string
+  cell_id: string
+  now: Date
+  /** Room that a start takes; null for what takes none, and for a repeat, which has its reservation. */
+  reserved: Resources | null
+}
+
 /** Takes the operation for a new attempt. undefined: it is over, or somebody else holds its row. */
-export async function claim(
-  tx: Tx,
-  operation_id: string,
-  cell_id: string,
-  now: Date,
-  reserved: Resources | null,
-): Promise<OpenOperation | undefined> {
-  const row = await tx
+export async function claim(tx: Tx, taking: Claim): Promise<OpenOperation | undefined> {
+  return (await claiming(tx, taking).executeTakeFirst()) as OpenOperation | undefined
+}
+
+function claiming(db: Db, { operation_id, cell_id, now, reserved }: Claim) {
+  return db
     .updateTable('operations as o')
     .set((eb) => ({
       state: 'running' as const,
@@ -259,8 +332,6 @@ export async function claim(
         .skipLocked(),
     )
     .returning(OPERATION_COLUMNS)
-    .executeTakeFirst()
-  return row as OpenOperation | undefined
 }
 
 type WorkspaceChanges = Partial<{
@@ -278,6 +349,13 @@ type WorkspaceChanges = Partial<{
   suspend_request: null
 }>
 
+/** What the table makes of a workspace that was seen as it is. */
+export interface Move {
+  seen: MachineRow
+  event: MachineEvent
+  changes: WorkspaceChanges
+}
+
 /** Moves the workspace by the table, where it still is what was seen. @returns the row as it is then. */
 export async function moveWorkspace(
   tx: Tx,
@@ -286,31 +364,44 @@ export async function moveWorkspace(
   now: Date,
   changes: WorkspaceChanges = {},
 ): Promise<MachineRow> {
-  const to = machineState(seen.observed_state, event)
-  if (to === null) throw new LostRace('The workspace')
-  const { grants, suspend_request, ...columns } = changes
+  const move = { seen, event, changes }
   const { numUpdatedRows } = await tx
     .updateTable('workspaces')
-    .set({
-      ...columns,
-      observed_state: to,
-      updated_at: now,
-      ...(grants === undefined
-        ? {}
-        : {
-            grant_cpu_millis: grants?.cpu_millis ?? null,
-            grant_memory_mib: grants?.memory_mib ?? null,
-            grant_disk_gib: grants?.disk_gib ?? null,
-          }),
-      ...(suspend_request === undefined ? {} : { suspend_requested_at: null, suspend_after_seconds: null, suspend_not_before: null }),
-    })
+    .set(movedColumns(move, now))
     .where('id', '=', seen.id)
     .where('ownership_epoch', '=', seen.ownership_epoch)
     .where('observed_state', '=', seen.observed_state)
     .where('deleted_at', seen.deleted_at === null ? 'is' : 'is not', null)
     .executeTakeFirst()
   if (numUpdatedRows !== 1n) throw new LostRace('The workspace')
-  return { ...seen, ...rowChanges(changes), observed_state: to }
+  return movedRow(move)
+}
+
+function stateAfter({ seen, event }: Move): ObservedState {
+  const to = machineState(seen.observed_state, event)
+  if (to === null) throw new LostRace('The workspace')
+  return to
+}
+
+function movedColumns(move: Move, now: Date) {
+  const { grants, suspend_request, ...columns } = move.changes
+  return {
+    ...columns,
+    observed_state: stateAfter(move),
+    updated_at: now,
+    ...(grants === undefined
+      ? {}
+      : {
+          grant_cpu_millis: grants?.cpu_millis ?? null,
+          grant_memory_mib: grants?.memory_mib ?? null,
+          grant_disk_gib: grants?.disk_gib ?? null,
+        }),
+    ...(suspend_request === undefined ? {} : { suspend_requested_at: null, suspend_after_seconds: null, suspend_not_before: null }),
+  }
+}
+
+function movedRow(move: Move): MachineRow {
+  return { ...move.seen, ...rowChanges(move.changes), observed_state: stateAfter(move) }
 }
 
 /** Those of the changes that a MachineRow has. */
