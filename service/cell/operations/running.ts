@@ -3,7 +3,8 @@ import { failpoint, type FailpointName } from '../../lib/failpoints.ts'
 import type { Machine } from '../links/hostd.ts'
 import { operationError, Refused } from './errors.ts'
 import { ask, askUnless, claimedRow, findMachine, tidy, type Job } from './job.ts'
-import { endAttempt, finish, moveAndEnd, moveAsAttempt, moveWorkspace, readMachineRow, type MachineRow, type Move } from './store.ts'
+import { moveAndEnd, moveAsAttempt } from './move-store.ts'
+import { endAttempt, finish, moveWorkspace, readMachineRow, type MachineRow, type Move } from './store.ts'
 
 /** The commit of a start has happened; from here on only forward. */
 export const COMMITTED = 'committed'

@@ -1,4 +1,4 @@
-import { sql, type RawBuilder, type Selectable, type Transaction } from 'kysely'
+import { sql, type Selectable, type Transaction } from 'kysely'
 import { machineState, type MachineEvent, type ObservedState } from '../../../contract/states/machine.ts'
 import type { Db } from '../../db/database.ts'
 import type { Database, OperationError, Resources } from '../../db/schema.ts'
@@ -210,73 +210,8 @@ export async function finish(db: Db, operation: OpenOperation, now: Date, outcom
   if (!row) throw new LostRace('The operation')
 }
 
-/** asAttempt for a move alone, in one statement. @returns the row as it is then. */
-export async function moveAsAttempt(
-  db: Db,
-  operation: OpenOperation,
-  now: Date,
-  move: Move,
-  reached: { step: string; progress: Progress },
-): Promise<MachineRow> {
-  const taken = ofAttempt(db, operation)
-    .set({ updated_at: now, step: reached.step, progress: JSON.stringify(reached.progress) })
-    .where(IS_FOUND)
-    .returning('id')
-  const { rows } = await sql`${withMove(db, move, now, sql`${taken}`)} select from taken`.execute(db)
-  if (rows.length !== 1) throw new LostRace('The operation or its workspace')
-  return movedRow(move)
-}
-
-/** endAttempt for a move alone, in one statement. @returns the row as it is then. */
-export async function moveAndEnd(db: Db, operation: OpenOperation, now: Date, outcome: Outcome, move: Move): Promise<MachineRow> {
-  const taken = ofAttempt(db, operation).set(ended(outcome, now)).where(IS_FOUND).returning('id')
-  const released = sql`released as (delete from workspace_holds where operation_id in (select id from taken))`
-  const { rows } = await sql`${withMove(db, move, now, sql`${taken}`)}, ${released} select from taken`.execute(db)
-  if (rows.length !== 1) throw new LostRace('The operation or its workspace')
-  return movedRow(move)
-}
-
-/**
- * claim, with the move that the operation begins with, in one statement.
- * @param operation as it was read.
- * @returns undefined: nothing is written, since one of the two is not as it was read.
- */
-export async function claimAndMove(
-  db: Db,
-  operation: OpenOperation,
-  claim: Claim,
-  move: Move,
-): Promise<{ operation: OpenOperation; seen: MachineRow } | undefined> {
-  const taken = claiming(db, claim).where('o.attempt', '=', operation.attempt).where(IS_FOUND)
-  const { rows } = await sql<OpenOperation>`${withMove(db, move, claim.now, sql`${taken}`)} select * from taken`.execute(db)
-  return rows[0] && { operation: rows[0], seen: movedRow(move) }
-}
-
-const IS_FOUND = sql<boolean>`exists (select from found)`
-
-/**
- * Either both rows change or none: the workspace where it is found as it was seen, and the operation where `taken` finds it.
- * @param taken changes the operation, if IS_FOUND, and returns it.
- */
-function withMove(db: Db, move: Move, now: Date, taken: RawBuilder<unknown>): RawBuilder<unknown> {
-  const { seen } = move
-  const found = db
-    .selectFrom('workspaces')
-    .select('id')
-    .where('id', '=', seen.id)
-    .where('ownership_epoch', '=', seen.ownership_epoch)
-    .where('observed_state', '=', seen.observed_state)
-    .where('deleted_at', seen.deleted_at === null ? 'is' : 'is not', null)
-    .forNoKeyUpdate()
-  const moved = db
-    .updateTable('workspaces')
-    .set(movedColumns(move, now))
-    .where('id', '=', sql<string>`(select id from found)`)
-    .where(sql<boolean>`exists (select from taken)`)
-  return sql`with found as ${found}, taken as (${taken}), moved as (${moved})`
-}
-
-function ofAttempt(db: Pick<Db, 'updateTable'>, operation: OpenOperation) {
+/** The operation while it is this attempt's and not over. */
+export function ofAttempt(db: Pick<Db, 'updateTable'>, operation: OpenOperation) {
   return db
     .updateTable('operations')
     .where('id', '=', operation.id)
@@ -284,7 +219,8 @@ function ofAttempt(db: Pick<Db, 'updateTable'>, operation: OpenOperation) {
     .where('completed_at', 'is', null)
 }
 
-function ended(outcome: Outcome, now: Date) {
+/** The columns of an operation that is over. */
+export function ended(outcome: Outcome, now: Date) {
   return {
     state: outcome.state,
     state_reason: null,
@@ -309,7 +245,8 @@ export async function claim(tx: Tx, taking: Claim): Promise<OpenOperation | unde
   return (await claiming(tx, taking).executeTakeFirst()) as OpenOperation | undefined
 }
 
-function claiming(db: Db, { operation_id, cell_id, now, reserved }: Claim) {
+/** claim, not yet executed. */
+export function claiming(db: Db, { operation_id, cell_id, now, reserved }: Claim) {
   return db
     .updateTable('operations as o')
     .set((eb) => ({
@@ -383,7 +320,8 @@ function stateAfter({ seen, event }: Move): ObservedState {
   return to
 }
 
-function movedColumns(move: Move, now: Date) {
+/** What a move writes. Throws LostRace where the table has no such move. */
+export function movedColumns(move: Move, now: Date) {
   const { grants, suspend_request, ...columns } = move.changes
   return {
     ...columns,
@@ -400,7 +338,8 @@ function movedColumns(move: Move, now: Date) {
   }
 }
 
-function movedRow(move: Move): MachineRow {
+/** The row as a move leaves it. */
+export function movedRow(move: Move): MachineRow {
   return { ...move.seen, ...rowChanges(move.changes), observed_state: stateAfter(move) }
 }
 

@@ -1,0 +1,84 @@
+import { sql, type RawBuilder } from 'kysely'
+import type { Db } from '../../db/database.ts'
+import {
+  claiming,
+  ended,
+  LostRace,
+  movedColumns,
+  movedRow,
+  ofAttempt,
+  type Claim,
+  type MachineRow,
+  type Move,
+  type OpenOperation,
+  type Outcome,
+  type Progress,
+} from './store.ts'
+
+// What store.ts does in a transaction, in one statement each: where nothing but a move goes with it, and somebody waits.
+
+/** asAttempt for a move alone, in one statement. @returns the row as it is then. */
+export async function moveAsAttempt(
+  db: Db,
+  operation: OpenOperation,
+  now: Date,
+  move: Move,
+  reached: { step: string; progress: Progress },
+): Promise<MachineRow> {
+  const taken = ofAttempt(db, operation)
+    .set({ updated_at: now, step: reached.step, progress: JSON.stringify(reached.progress) })
+    .where(IS_FOUND)
+    .returning('id')
+  const { rows } = await sql`${withMove(db, move, now, sql`${taken}`)} select from taken`.execute(db)
+  if (rows.length !== 1) throw new LostRace('The operation or its workspace')
+  return movedRow(move)
+}
+
+/** endAttempt for a move alone, in one statement. @returns the row as it is then. */
+export async function moveAndEnd(db: Db, operation: OpenOperation, now: Date, outcome: Outcome, move: Move): Promise<MachineRow> {
+  const taken = ofAttempt(db, operation).set(ended(outcome, now)).where(IS_FOUND).returning('id')
+  const released = sql`released as (delete from workspace_holds where operation_id in (select id from taken))`
+  const { rows } = await sql`${withMove(db, move, now, sql`${taken}`)}, ${released} select from taken`.execute(db)
+  if (rows.length !== 1) throw new LostRace('The operation or its workspace')
+  return movedRow(move)
+}
+
+/**
+ * claim, with the move that the operation begins with, in one statement.
+ * @param operation as it was read.
+ * @returns undefined: nothing is written, since one of the two is not as it was read.
+ */
+export async function claimAndMove(
+  db: Db,
+  operation: OpenOperation,
+  claim: Claim,
+  move: Move,
+): Promise<{ operation: OpenOperation; seen: MachineRow } | undefined> {
+  const taken = claiming(db, claim).where('o.attempt', '=', operation.attempt).where(IS_FOUND)
+  const { rows } = await sql<OpenOperation>`${withMove(db, move, claim.now, sql`${taken}`)} select * from taken`.execute(db)
+  return rows[0] && { operation: rows[0], seen: movedRow(move) }
+}
+
+const IS_FOUND = sql<boolean>`exists (select from found)`
+
+/**
+ * Either both rows change or none: the workspace where it is found as it was seen, and the operation where `taken` finds it.
+ * @param taken changes the operation, if IS_FOUND, and returns it.
+ */
+function withMove(db: Db, move: Move, now: Date, taken: RawBuilder<unknown>): RawBuilder<unknown> {
+  const { seen } = move
+  const found = db
+    .selectFrom('workspaces')
+    .select('id')
+    .where('id', '=', seen.id)
+    .where('ownership_epoch', '=', seen.ownership_epoch)
+    .where('observed_state', '=', seen.observed_state)
+    .where('deleted_at', seen.deleted_at === null ? 'is' : 'is not', null)
+    .forNoKeyUpdate()
+  const moved = db
+    .updateTable('workspaces')
+    .set(movedColumns(move, now))
+    .where('id', '=', sql<string>`(select id from found)`)
+    .where(sql<boolean>`exists (select from taken)`)
+  return sql`with found as ${found}, taken as (${taken}), moved as (${moved})`
+}
