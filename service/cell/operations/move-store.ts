@@ -3,6 +3,7 @@ import type { Db } from '../../db/database.ts'
 import {
   claiming,
   ended,
+  isAsSeen,
   LostRace,
   movedColumns,
   movedRow,
@@ -66,15 +67,7 @@ const IS_FOUND = sql<boolean>`exists (select from found)`
  * @param taken changes the operation, if IS_FOUND, and returns it.
  */
 function withMove(db: Db, move: Move, now: Date, taken: RawBuilder<unknown>): RawBuilder<unknown> {
-  const { seen } = move
-  const found = db
-    .selectFrom('workspaces')
-    .select('id')
-    .where('id', '=', seen.id)
-    .where('ownership_epoch', '=', seen.ownership_epoch)
-    .where('observed_state', '=', seen.observed_state)
-    .where('deleted_at', seen.deleted_at === null ? 'is' : 'is not', null)
-    .forNoKeyUpdate()
+  const found = db.selectFrom('workspaces').select('id').where(isAsSeen(move.seen)).forNoKeyUpdate()
   const moved = db
     .updateTable('workspaces')
     .set(movedColumns(move, now))

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { setTimeout } from 'node:timers/promises'
 import { sql } from 'kysely'
 import { assertNothingIsLeft } from '../../../tests/engine/invariants.ts'
 import { AT_ONCE_MS, createWorld } from '../../../tests/engine/world.ts'
+import { until } from '../../../tests/support/processes.ts'
 import { armFailpoint } from '../../lib/failpoints.ts'
 
 test('an open makes a running machine at epoch 1 and lets its packets leave', async () => {
@@ -37,6 +37,7 @@ test('a workspace that moved on between the look and the claim is begun as it is
   assert.equal((await world.workspace(workspace_id)).ownership_epoch, 6)
 })
 
+const waiting = sql`select from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()`
 for (const [point, kind] of [
   ['open.O3', 'open'],
   ['open.O8', 'open'],
@@ -45,17 +46,15 @@ for (const [point, kind] of [
 ] as const) {
   test(`what another writer of the row commits while ${point} goes on is kept, and ${kind} succeeds`, async () => {
     await using world = await createWorld()
-    const held: Promise<void>[] = []
-    const { promise: written, resolve: isWritten } = Promise.withResolvers<void>()
+    let other: Promise<void> | undefined
     using _ = armFailpoint(point, async () => {
-      if (held.length > 0) return
+      if (other !== undefined) return
       const { promise: locked, resolve: isLocked } = Promise.withResolvers<void>()
-      const other = world.db.transaction().execute(async (tx) => {
+      other = world.db.transaction().execute(async (tx) => {
         await tx.updateTable('workspaces').set({ idle_policy: 'never' }).execute()
         isLocked()
-        await waiterOf(world)
+        await until('the operation waits for the row', AT_ONCE_MS, async () => (await waiting.execute(world.db)).rows.length > 0)
       })
-      held.push(other.finally(isWritten))
       await locked
     })
     await world.startProcess()
@@ -66,22 +65,10 @@ for (const [point, kind] of [
       const resumed = await world.ended(await world.operate(workspace_id, 'resume'))
       assert.equal(resumed.state, 'succeeded')
     }
-    await written
-    await Promise.all(held)
+    await other
     const row = await world.workspace(workspace_id)
     assert.deepEqual([row.observed_state, row.ownership_epoch, row.idle_policy], ['running', kind === 'open' ? 1 : 3, 'never'])
   })
-}
-
-/** Resolves when some other connection waits for a lock that this one has. */
-async function waiterOf(world: Awaited<ReturnType<typeof createWorld>>): Promise<void> {
-  for (const end = Date.now() + AT_ONCE_MS; Date.now() < end; await setTimeout(2)) {
-    const { rows } = await sql`select from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()`.execute(
-      world.db,
-    )
-    if (rows.length > 0) return
-  }
-  throw new Error('nothing waited')
 }
 
 test('a suspended workspace resumes with memory, files and counter of the instant it was paused', async () => {

@@ -1,4 +1,4 @@
-import { sql, type Selectable, type Transaction } from 'kysely'
+import { sql, type ExpressionBuilder, type Selectable, type Transaction } from 'kysely'
 import { machineState, type MachineEvent, type ObservedState } from '../../../contract/states/machine.ts'
 import type { Db } from '../../db/database.ts'
 import type { Database, OperationError, Resources } from '../../db/schema.ts'
@@ -302,16 +302,20 @@ export async function moveWorkspace(
   changes: WorkspaceChanges = {},
 ): Promise<MachineRow> {
   const move = { seen, event, changes }
-  const { numUpdatedRows } = await tx
-    .updateTable('workspaces')
-    .set(movedColumns(move, now))
-    .where('id', '=', seen.id)
-    .where('ownership_epoch', '=', seen.ownership_epoch)
-    .where('observed_state', '=', seen.observed_state)
-    .where('deleted_at', seen.deleted_at === null ? 'is' : 'is not', null)
-    .executeTakeFirst()
+  const { numUpdatedRows } = await tx.updateTable('workspaces').set(movedColumns(move, now)).where(isAsSeen(seen)).executeTakeFirst()
   if (numUpdatedRows !== 1n) throw new LostRace('The workspace')
   return movedRow(move)
+}
+
+/** The condition of every move: the workspace's row still is, in what concerns its machine, what was seen. */
+export function isAsSeen({ id, ownership_epoch, observed_state, deleted_at }: MachineRow) {
+  return (row: ExpressionBuilder<Database, 'workspaces'>) =>
+    row.and([
+      row('id', '=', id),
+      row('ownership_epoch', '=', ownership_epoch),
+      row('observed_state', '=', observed_state),
+      row('deleted_at', deleted_at === null ? 'is' : 'is not', null),
+    ])
 }
 
 function stateAfter({ seen, event }: Move): ObservedState {
