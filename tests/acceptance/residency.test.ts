@@ -81,32 +81,45 @@ test('a process that uses the processor keeps it resident', async () => {
 
 const CONNECTS = `import socket, time
 peer = socket.create_connection(("${INTERNET_ADDRESS}", 80))
+near, far = socket.socketpair()
 `
+/** As often as over the network, and as much, to itself: what keeps a machine resident is not the processor that this takes. */
+const TALKS_TO_ITSELF = `
+while True:
+    near.sendall(bytes(200))
+    far.recv(200)
+    time.sleep(0.5)`
 const TRICKLES: [what: string, url: string, program: string][] = [
-  ['receives', '/trickle/30', 'peer.sendall(b"GET /trickle/30 HTTP/1.1\\r\\nHost: x\\r\\n\\r\\n")\nwhile peer.recv(65536): pass'],
+  [
+    'receives',
+    '/trickle/30',
+    `peer.sendall(b"GET /trickle/30 HTTP/1.1\\r\\nHost: x\\r\\n\\r\\n")
+peer.settimeout(5)
+try:
+    while peer.recv(65536): pass
+except TimeoutError: pass`,
+  ],
   [
     'sends',
     '/sink',
     `peer.sendall(b"POST /sink HTTP/1.1\\r\\nHost: x\\r\\nContent-Length: 1000000\\r\\n\\r\\n")
 for _ in range(30):
     peer.sendall(bytes(200))
-    time.sleep(0.5)
-time.sleep(1000)`,
+    time.sleep(0.5)`,
   ],
 ]
 
 for (const [what, url, program] of TRICKLES)
-  test(`a process that ${what} 400 bytes a second, and uses next to no processor, keeps it resident until they end`, async () => {
-    await client.tool(workspace, '/files?path=/home/user/trickles.py', { method: 'PUT', bytes: Buffer.from(CONNECTS + program) })
+  test(`a process that ${what} 400 bytes a second keeps it resident until they end, though what it does then takes as much processor`, async () => {
+    await client.tool(workspace, '/files?path=/home/user/trickles.py', {
+      method: 'PUT',
+      bytes: Buffer.from(CONNECTS + program + TALKS_TO_ITSELF),
+    })
     const pid = await run('setsid python3 /home/user/trickles.py >/dev/null 2>&1 & echo $!')
     await internet.visited((visit) => visit.url === url)
-    const [before, began_ms] = [await service.counters(workspace.id), performance.now()]
     await staysResident(7)
-    const [{ cpu_usec }, elapsed_ms] = [await service.counters(workspace.id), performance.now() - began_ms]
-    const share = (cpu_usec - before.cpu_usec) / elapsed_ms / 1000
-    assert.ok(share < 0.06, `${share} of a processor`)
     await frozen()
-    // It waits at its connection still.
+    // It has its connection still.
     assert.equal(await run(`kill -0 ${pid} && echo alive; kill ${pid}`), 'alive')
   })
 

@@ -51,18 +51,19 @@ func TestWhatBelongsToNothingIsReportedAndRemovedWhileMachinesRunOn(t *testing.T
 	for _, group := range groups {
 		must(t, os.MkdirAll(group+"/0badc1", 0o755))
 	}
-	d.inHostd(append(router, "ip", "link", "add", "b"+instance+"m250", "type", "veth", "peer", "name", "x"+instance)...)
+	// The network of these tests has room for 256 links: no machine can have the number of one made here.
+	d.inHostd(append(router, "ip", "link", "add", "b"+instance+"m256", "type", "veth", "peer", "name", "x"+instance)...)
 	d.inHostd("touch", d.dir+"/run/net/netns/m-0badc2")
 	d.inHostd("mount", "--bind", "/proc/self/ns/net", d.dir+"/run/net/netns/m-0badc2")
 	if _, err := exec.LookPath("nft"); err == nil {
-		d.inHostd(append(router, "nft", "add", "element", "inet", "berth_"+instance, "connected", "{ \"b"+instance+"m250\" . 10.9.9.9 }")...)
+		d.inHostd(append(router, "nft", "add", "element", "inet", "berth_"+instance, "connected", "{ \"b"+instance+"m256\" . 10.9.9.9 }")...)
 	}
 	image := d.dir + "/data/stray.img"
 	must(t, os.WriteFile(image, make([]byte, 1<<20), 0o600))
 	must(t, exec.Command("losetup", "--find", image).Run())
-	must(t, exec.Command("ip", "link", "add", "b"+instance+"m251", "type", "veth", "peer", "name", "y"+instance).Run())
+	must(t, exec.Command("ip", "link", "add", "b"+instance+"m257", "type", "veth", "peer", "name", "y"+instance).Run())
 
-	kinds := []string{"slot 0badc0", "slot 0badc1", "link b" + instance + "m250", "host link b" + instance + "m251", "namespace m-0badc2", "loop device"}
+	kinds := []string{"slot 0badc0", "slot 0badc1", "link b" + instance + "m256", "host link b" + instance + "m257", "namespace m-0badc2", "loop device"}
 	found := d.leftoversOf().Found
 	for _, kind := range kinds {
 		if !slices.ContainsFunc(found, func(name string) bool { return strings.HasPrefix(name, kind) }) {
