@@ -9,10 +9,6 @@ export async function readOperation(reads: Reader, id: string): Promise<Operatio
   return row ?? null
 }
 
-export function readOperations(reads: Reader, ids: readonly string[]): Promise<OperationRow[]> {
-  return reads.rows('operations.by_ids', `select ${COLUMNS} from operations where id = any($1)`, [ids])
-}
-
 /** One row more than the page holds, newest first. */
 export function listOperations(
   reads: Reader,

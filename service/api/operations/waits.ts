@@ -1,7 +1,7 @@
 import { LIMITS } from '../../../contract/limits.ts'
 import type { Reader } from '../../db/reader.ts'
 import type { Listener } from '../../db/listen.ts'
-import { readOperations } from './store.ts'
+import { readOperation } from './store.ts'
 import type { OperationRow } from './view.ts'
 
 /** Calls that are held until an operation has come to something. */
@@ -41,7 +41,7 @@ export function openWaits(reads: Reader, listener: Pick<Listener, 'on'>): Waits 
     do {
       again.set(id, false)
       try {
-        const [row] = await readOperations(reads, [id])
+        const row = await readOperation(reads, id)
         if (row) for (const waiter of waiting.get(id) ?? []) waiter.see(row)
       } catch (error) {
         for (const waiter of waiting.get(id) ?? []) waiter.fail(error)
@@ -83,8 +83,8 @@ export function openWaits(reads: Reader, listener: Pick<Listener, 'on'>): Waits 
   return {
     async until(id, enough, seconds, signal) {
       if (closed || held >= LIMITS.held_calls_max) {
-        const [row] = await readOperations(reads, [id])
-        return { row: row ?? null, waited: false }
+        const row = await readOperation(reads, id)
+        return { row, waited: false }
       }
       held++
       try {

@@ -1,6 +1,7 @@
 import { sql } from 'kysely'
 import type { ObservedState } from '../../../contract/states/machine.ts'
 import type { Db } from '../../db/database.ts'
+import { oneOf } from '../../db/one-of.ts'
 import type { Resources } from '../../db/schema.ts'
 import type { Hold } from './table.ts'
 
@@ -62,9 +63,7 @@ const entries = (db: Db) =>
     ])
 
 export async function readEntries(db: Db, workspace_ids: string[]): Promise<EntryRow[]> {
-  const rows = await entries(db)
-    .where('w.id', '=', sql<string>`any(${workspace_ids}::uuid[])`)
-    .execute()
+  const rows = await entries(db).where('w.id', '=', oneOf(workspace_ids)).execute()
   return rows.map((row) => ({
     id: row.id,
     organization_id: row.organization_id,

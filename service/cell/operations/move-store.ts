@@ -8,6 +8,7 @@ import {
   movedColumns,
   movedRow,
   ofAttempt,
+  OPERATION_COLUMNS,
   type Claim,
   type MachineRow,
   type Move,
@@ -56,10 +57,12 @@ export async function claimAndMove(
   move: Move,
 ): Promise<{ operation: OpenOperation; seen: MachineRow } | undefined> {
   const taken = claiming(db, claim).where('o.attempt', '=', operation.attempt).where(IS_FOUND)
-  const { rows } = await sql<OpenOperation>`${withMove(db, move, claim.now, sql`${taken}`)} select * from taken`.execute(db)
+  const { rows } = await sql<OpenOperation>`${withMove(db, move, claim.now, sql`${taken}`)} select ${TAKEN_COLUMNS} from taken`.execute(db)
   return rows[0] && { operation: rows[0], seen: movedRow(move) }
 }
 
+// By name: a statement that reads every column there is is not kept prepared (db/watched-pool.ts).
+const TAKEN_COLUMNS = sql.join(OPERATION_COLUMNS.map((name) => sql.ref(name.replace('o.', 'taken.'))))
 const IS_FOUND = sql<boolean>`exists (select from found)`
 
 /**

@@ -5,7 +5,8 @@ import { admit, plus } from './admission.ts'
 import { abandon, attempt, refuse, take } from './attempt.ts'
 import { operationError } from './errors.ts'
 import type { CellContext, Job } from './job.ts'
-import { listOpen, readMachineRows, type MachineRow, type OpenOperation } from './store.ts'
+import { listOpen, type Queued } from './queue-store.ts'
+import type { OpenOperation } from './store.ts'
 import type { Resources } from '../../db/schema.ts'
 
 export interface RunnerOptions {
@@ -140,20 +141,18 @@ async function lookOnce(options: RunnerOptions, state: State, signals: Signals):
   const { cell } = options
   state.deadline_at = null
   state.left_some = false
-  const all = await listOpen(cell.db, cell.cell_id)
-  forgetDone(state, all)
-  const open = all.filter((operation) => !state.jobs.has(operation.id) && !isWaiting(state, operation.id))
-  if (open.length === 0) return
   // Asked before the rows are read: what is moved on the way between resident and parked may be another row afterwards.
   const moving = new Set(cell.parking.moving())
-  const ids = open.map(({ workspace_id }) => workspace_id)
-  const [rows, taken] = await Promise.all([readMachineRows(cell.db, ids), usedCapacity(cell.db, cell.cell_id)])
+  const [all, taken] = await Promise.all([listOpen(cell.db, cell.cell_id), usedCapacity(cell.db, cell.cell_id)])
+  forgetDone(state, all)
+  const open = all.filter(({ operation }) => !state.jobs.has(operation.id) && !isWaiting(state, operation.id))
   let used = taken
-  for (const operation of open) {
+  for (const queued of open) {
+    const { operation } = queued
     if (options.signal.aborted || state.draining) return
     if (waitsForMove(cell, operation, moving, signals.wake)) continue
     try {
-      const reserved = await beginOne(options, state, operation, rows.get(operation.workspace_id), used, signals)
+      const reserved = await beginOne(options, state, queued, used, signals)
       if (reserved !== null) used = plus(used, reserved)
     } catch (error) {
       fellOver(options, state, operation, error)
@@ -172,8 +171,7 @@ function waitsForMove(cell: CellContext, operation: OpenOperation, moving: Reado
 async function beginOne(
   options: RunnerOptions,
   state: State,
-  operation: OpenOperation,
-  row: MachineRow | undefined,
+  { operation, row }: Queued,
   used: Resources,
   signals: Signals,
 ): Promise<Resources | null> {
@@ -187,7 +185,7 @@ async function beginOne(
     state.left_some = true
     return null
   }
-  const room = await admitted(job, known, row?.ceilings, { host: options.capacity(), used }, state)
+  const room = await admitted(job, known, row.ceilings, { host: options.capacity(), used }, state)
   if (room === 'not_yet') return null
   const begun = await take(job, known, room, row)
   if (begun === undefined) options.leftovers()
@@ -199,12 +197,12 @@ async function beginOne(
 async function admitted(
   job: Job,
   known: KnownKind,
-  required: Resources | undefined,
+  required: Resources,
   room: { host: Resources; used: Resources },
   state: State,
 ): Promise<Resources | null | 'not_yet'> {
   const { cell, operation } = job
-  if (!known.starts || operation.state === 'running' || required === undefined) return null
+  if (!known.starts || operation.state === 'running') return null
   const now = cell.clock.now()
   const answer = admit({ required, ...room, created_at: operation.created_at, now })
   switch (answer.kind) {
@@ -263,7 +261,7 @@ function isWaiting(state: State, operation_id: string): boolean {
   return (state.waiting.get(operation_id)?.until_ms ?? 0) > performance.now()
 }
 
-function forgetDone(state: State, open: OpenOperation[]): void {
-  const ids = new Set(open.map(({ id }) => id))
+function forgetDone(state: State, open: Queued[]): void {
+  const ids = new Set(open.map(({ operation }) => operation.id))
   for (const id of state.waiting.keys()) if (!ids.has(id)) state.waiting.delete(id)
 }

@@ -61,7 +61,7 @@ export function isHibernated({ residency }: MachineRow): boolean {
   return residency !== 'resident'
 }
 
-const OPERATION_COLUMNS = [
+export const OPERATION_COLUMNS = [
   'o.id',
   'o.kind',
   'o.state',
@@ -76,32 +76,19 @@ const OPERATION_COLUMNS = [
   'o.input',
 ] as const
 
-const OPEN_OPERATIONS_MAX = 2000
-
-/** Every open operation that is this cell's or nobody's, oldest first. */
-export async function listOpen(db: Db, cell_id: string): Promise<OpenOperation[]> {
-  const rows = await db
-    .selectFrom('operations as o')
-    .leftJoin('workspaces as w', 'w.id', 'o.workspace_id')
-    .leftJoin('workspaces as s', 's.id', 'o.source_workspace_id')
-    .select(OPERATION_COLUMNS)
-    .where('o.completed_at', 'is', null)
-    .where('o.workspace_id', 'is not', null)
-    .where(sql<boolean>`coalesce(o.cell_id, w.cell_id, s.cell_id, ${cell_id}::uuid) = ${cell_id}::uuid`)
-    .orderBy('o.id')
-    .limit(OPEN_OPERATIONS_MAX)
-    .execute()
-  return rows as OpenOperation[] // the two conditions above
-}
-
 export async function readMachineRow(db: Db, workspace_id: string): Promise<MachineRow> {
-  const row = (await readMachineRows(db, [workspace_id])).get(workspace_id)
+  const row = await db
+    .selectFrom('workspaces as w')
+    .innerJoin('template_versions as v', 'v.id', 'w.template_version_id')
+    .select(['w.id', ...MACHINE_COLUMNS])
+    .where('w.id', '=', workspace_id)
+    .executeTakeFirst()
   if (!row) throw new LostRace('The workspace')
-  return row
+  return machineRow(row)
 }
 
-const MACHINE_COLUMNS = [
-  'w.id',
+/** Of a workspace and its template version, beside the id. */
+export const MACHINE_COLUMNS = [
   'w.organization_id',
   'w.key',
   'w.observed_state',
@@ -122,19 +109,9 @@ const MACHINE_COLUMNS = [
   'v.layers',
 ] as const
 
-export async function readMachineRows(db: Db, workspace_ids: string[]): Promise<Map<string, MachineRow>> {
-  const rows = await db
-    .selectFrom('workspaces as w')
-    .innerJoin('template_versions as v', 'v.id', 'w.template_version_id')
-    .select(MACHINE_COLUMNS)
-    .where('w.id', '=', sql<string>`any(${workspace_ids}::uuid[])`)
-    .execute()
-  return new Map(rows.map((row) => [row.id, machineRow(row)]))
-}
-
 type ColumnOfWorkspace = Extract<(typeof MACHINE_COLUMNS)[number], `w.${string}`> extends `w.${infer Name}` ? Name : never
 
-function machineRow(row: Pick<Selectable<Database['workspaces']>, ColumnOfWorkspace> & { layers: string[] }): MachineRow {
+export function machineRow(row: Pick<Selectable<Database['workspaces']>, 'id' | ColumnOfWorkspace> & { layers: string[] }): MachineRow {
   return {
     id: row.id,
     organization_id: row.organization_id,
