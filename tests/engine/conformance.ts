@@ -83,6 +83,14 @@ export function conformance(name: string, open: () => Promise<Harness>): void {
       await remove(id)
     })
 
+    test('a start that says so is connected when it is told of', async () => {
+      const id = randomUUID()
+      const request = { ...startRequest(speak(id, 1)), connect: true }
+      const machine = await host.start(request)
+      assert.deepEqual([machine.connected, (await machineOf(id))?.connected, (await host.start(request)).connected], [true, true, true])
+      await remove(id)
+    })
+
     test('a start from a disk has its files and none of the memory, on a disk of its own', async () => {
       const id = randomUUID()
       const first = await start(id)

@@ -65,7 +65,7 @@ func TestHostdDiesAtEachStepOfEachVerb(t *testing.T) {
 	source, id := d.preparedCheckpoint()
 	for _, point := range FailpointNames {
 		verb, _, _ := strings.Cut(point, ".")
-		if verb == "connect" || verb == "unpause" || verb == "fence" {
+		if verb == "unpause" || verb == "fence" {
 			continue // they have one step; TestAStepThatFails covers them
 		}
 		t.Run(point, func(t *testing.T) {
@@ -95,7 +95,7 @@ func (d *daemon) preparedCheckpoint() (workspace, id string) {
 func (d *daemon) dieAt(point, verb, source, id string) {
 	d.t.Helper()
 	switch verb {
-	case "start":
+	case "start", "connect": // which is a start's last step, where it asks for it
 		d.dieInStart(point)
 	case "checkpoint":
 		for _, then := range []string{thenPaused, thenRunning} {
@@ -126,6 +126,7 @@ func (d *daemon) restartAfter(point string, refusal *wire.HostError) {
 func (d *daemon) dieInStart(point string) {
 	d.setFailpoints(Failpoints{point: "kill9"})
 	request := d.startRequest(newID(), 1)
+	request.Connect = true
 	d.restartAfter(point, d.call("POST", "/machines/start", request, nil))
 	found := d.machineOf(request.WorkspaceID)
 	if (found != nil) != (point == "start.answer") {
@@ -135,6 +136,9 @@ func (d *daemon) dieInStart(point string) {
 	d.ok(d.call("POST", "/machines/start", request, &m))
 	if found != nil && found.Slot != m.Slot {
 		d.t.Fatal("the second ask made a second machine")
+	}
+	if !m.Connected {
+		d.t.Fatal("the machine is not connected")
 	}
 	if text := d.run(m, "echo hello"); text != "hello" {
 		d.t.Fatalf("the guest says %q", text)

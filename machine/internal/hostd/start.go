@@ -74,7 +74,12 @@ func (h *Host) claimSlot(ctx context.Context, r wire.StartRequest, lower []strin
 	if err := h.handOver(s); err != nil {
 		return s, err
 	}
-	return s, s.Update(func(record *engine.Record) { record.Claim.State = engine.Running })
+	if r.Connect {
+		if err := h.letOut(s); err != nil {
+			return s, err
+		}
+	}
+	return s, s.Update(func(record *engine.Record) { record.Claim.State, record.Claim.Connected = engine.Running, r.Connect })
 }
 
 // alreadyMade finds the machine of this very attempt, made by a hostd that died before it answered. Any other one is in the way.

@@ -68,13 +68,18 @@ func (h *Host) connect(_ context.Context, r wire.Fenced) (struct{}, error) {
 	if err != nil {
 		return struct{}{}, err
 	}
-	if err := h.points.at("connect.network"); err != nil {
-		return struct{}{}, err
-	}
-	if err := h.router.Connect(s.Slot); err != nil {
+	if err := h.letOut(s); err != nil {
 		return struct{}{}, err
 	}
 	return struct{}{}, s.Update(func(record *engine.Record) { record.Claim.Connected = true })
+}
+
+// letOut lets a machine's packets leave.
+func (h *Host) letOut(s *engine.Sandbox) error {
+	if err := h.points.at("connect.network"); err != nil {
+		return err
+	}
+	return h.router.Connect(s.Slot)
 }
 
 func (h *Host) unpause(ctx context.Context, r wire.Fenced) (struct{}, error) {

@@ -63,6 +63,8 @@ type StartRequest struct {
 	FromDisk string `json:"from_disk,omitempty"`
 	// FromLayer names a checkpoint of a disk alone, this workspace's or another's, to start from a snapshot of instead.
 	FromLayer *CheckpointName `json:"from_layer,omitempty"`
+	// Connect lets its packets leave at once, as a connect afterwards would: nothing of the guest's runs in it before its first command.
+	Connect bool `json:"connect,omitempty"`
 }
 
 type CheckpointName struct {

@@ -21,6 +21,8 @@ export interface StartRequest extends Fence {
   from_disk?: string
   /** A checkpoint of a disk alone to start from instead, of any workspace. */
   from_layer?: { workspace_id: string; checkpoint_id: string }
+  /** Its packets may leave at once, as after connect: nothing of the guest's runs in it before its first command. */
+  connect?: boolean
 }
 
 export interface RestoreRequest extends Fence {

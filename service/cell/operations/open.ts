@@ -16,7 +16,7 @@ export const open: OperationKind = {
     await failpoint('open.O4')
     if (seen.disk === null && seen.checkpoint_id !== null) return restoreCapture(job, seen, seen.checkpoint_id)
     const machine = await ask(job, seen.id, 'start', seen.ownership_epoch + 1, (fence) =>
-      job.cell.host.start(startRequest(fence, seen, seen.disk)),
+      job.cell.host.start({ ...startRequest(fence, seen, seen.disk), connect: true }),
     )
     await commitStarted(job, seen, machine, END)
     await dropDisks(job, seen.id, machine.epoch, [seen.disk])

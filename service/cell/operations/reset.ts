@@ -8,7 +8,9 @@ export const reset = replacement({
   replaced: 'reset',
   contentOf: () => null,
   async start(job, seen, end) {
-    const machine = await ask(job, seen.id, 'start', seen.ownership_epoch, (fence) => job.cell.host.start(startRequest(fence, seen, null)))
+    const machine = await ask(job, seen.id, 'start', seen.ownership_epoch, (fence) =>
+      job.cell.host.start({ ...startRequest(fence, seen, null), connect: true }),
+    )
     await commitStarted(job, seen, machine, end)
   },
   start_failed: 'start_failed',

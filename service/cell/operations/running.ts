@@ -19,15 +19,14 @@ export interface RunningEnd {
 }
 
 /**
- * For a machine that runs nothing of the guest's yet: its packets may leave at once, and one commit makes it the workspace's own and
- * the operation succeed.
+ * For a machine that runs nothing of the guest's yet, and was started connected: one commit makes it the workspace's own and the
+ * operation succeed.
  */
 export async function commitStarted(job: Job, seen: MachineRow, machine: Machine, end: RunningEnd): Promise<void> {
   const { cell, operation } = job
-  await failpoint(end.before_connect)
-  const connected = await askUnless(job, DEAD, seen.id, 'connect', machine.epoch, (fence) => cell.host.connect(fence))
+  await failpoint(end.before_connect) // which the start has done with the rest: nothing lies between these two
   await failpoint(end.before_commit)
-  if (!connected || cell.table.isDead(seen.id, machine.fence)) throw new Refused(DIED_EARLY)
+  if (cell.table.isDead(seen.id, machine.fence)) throw new Refused(DIED_EARLY)
   const now = cell.clock.now()
   const result = { ...end.result, ownership_epoch: machine.epoch }
   const row = await moveAndEnd(cell.db, operation, now, { state: 'succeeded', result }, moveToRunning(seen, machine, end, now))

@@ -113,11 +113,17 @@ function boot(
 }
 
 export function start(world: World, request: StartRequest): Machine {
-  if (request.from_layer !== undefined) return boot(world, request, layerOf(world, request.from_layer), world.engine)
-  if (request.from_disk === undefined) return boot(world, request, { memory: new Map(), files: new Map(), ran_ms: 0 }, world.engine)
-  const files = world.disks.get(request.workspace_id)?.get(request.from_disk)
+  const machine = boot(world, request, contentOf(world, request), world.engine)
+  if (request.connect !== true) return machine
+  running(world, request).machine.connected = true
+  return { ...machine, connected: true }
+}
+
+function contentOf(world: World, { workspace_id, from_disk, from_layer }: StartRequest): Parameters<typeof boot>[2] {
+  if (from_layer !== undefined) return layerOf(world, from_layer)
+  const files = from_disk === undefined ? new Map<string, string>() : world.disks.get(workspace_id)?.get(from_disk)
   if (!files) throw refusal('not_found', 'There is no such disk')
-  return boot(world, request, { memory: new Map(), files, ran_ms: 0 }, world.engine)
+  return { memory: new Map(), files, ran_ms: 0 }
 }
 
 function layerOf(world: World, { workspace_id, checkpoint_id }: { workspace_id: string; checkpoint_id: string }): Saved {
