@@ -15,7 +15,7 @@ import { checkOpenBody, checkReopen, checkSecrets, newTerms } from './open-rules
 import { beginOperation } from './operate.ts'
 import { allowed, deletedLongAgo, joined } from './refusals.ts'
 import { isReady, type WorkspaceRow } from './row.ts'
-import { findTemplate, lockWorkspace, readByKey, readKey, readTemplateVersion } from './store.ts'
+import { lockWorkspace, readByKey, readOpening, readTemplateVersion, type FoundTemplate } from './store.ts'
 import { insertFirstOperation, takeWorkspaceKey, writeInputs, type NewWorkspace } from './write-store.ts'
 
 type OpenCall = Call<typeof workspacesOpen>
@@ -48,12 +48,13 @@ async function readyAlready(deps: ApiDeps, call: OpenCall, project: Owned): Prom
 
 async function openInTransaction(deps: ApiDeps, tx: Tx, call: OpenCall, project: Owned): Promise<Outcome> {
   const { body } = call
-  const key = await readKey(readerOf(tx), project.organization_id, body.key)
-  if (key === null) return createWorkspace(deps, tx, call, project, null)
+  const { key, template } = await readOpening(readerOf(tx), project.organization_id, body.key, body.template)
+  const create = (freed: string | null) => createWorkspace(deps, tx, call, { project, template, freed })
+  if (key === null) return create(null)
   if (!maySee(call.who, key)) throw notFound('workspace')
   const row = await lockWorkspace(tx, key.workspace_id)
   const is_freed = key.reusable || (row?.lifetime === 'session' && row.deleted_at !== null)
-  if (is_freed) return createWorkspace(deps, tx, call, project, key.workspace_id)
+  if (is_freed) return create(key.workspace_id)
   if (row !== null) return reopen(deps, tx, call, row, project)
   // The tombstone is gone, the key stays used (DECISIONS, "Workspaces").
   throw key.project_id === project.project_id ? deletedLongAgo() : notFound('workspace')
@@ -90,10 +91,17 @@ async function inputsOf(tx: Tx, template_version_id: string, given: Record<strin
   return resolveInputs(version.settings.inputs, given)
 }
 
-/** Workspace, key, operation and hold of a first open; `freed` is the ended workspace that had the key before. */
-async function createWorkspace(deps: ApiDeps, tx: Tx, call: OpenCall, project: Owned, freed: string | null): Promise<Outcome> {
+interface FirstOpen {
+  project: Owned
+  template: FoundTemplate | null
+  /** The ended workspace that had the key before. */
+  freed: string | null
+}
+
+/** Workspace, key, operation and hold of a first open. */
+async function createWorkspace(deps: ApiDeps, tx: Tx, call: OpenCall, { project, template, freed }: FirstOpen): Promise<Outcome> {
   const { body, now } = call
-  const { version, lifetime } = newTerms(await findTemplate(readerOf(tx), project.organization_id, body.template), body)
+  const { version, lifetime } = newTerms(template, body)
   checkSecrets(body.secrets)
   const inputs = resolveInputs(version.settings.inputs, body.inputs ?? {})
   const id = deps.ids.next()

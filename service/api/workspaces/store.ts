@@ -105,19 +105,40 @@ export interface FoundTemplate {
   version: TemplateVersion | null
 }
 
-/** The template of a slug: the organization's own before the platform's; with its latest published version. */
-export async function findTemplate(reads: Reader, organization_id: string, slug: string): Promise<FoundTemplate | null> {
-  const [row] = await reads.rows<{ archived_at: Date | null } & (TemplateVersion | { id: null })>(
-    'templates.by_slug',
-    `select t.archived_at, v.id, v.layered, v.settings from templates t
+/** What an open looks at first: who has the key, and what its template is. In one statement, since a caller waits. */
+export interface Opening {
+  key: KeyRow | null
+  /** Of the slug: the organization's own before the platform's; with its latest published version. */
+  template: FoundTemplate | null
+}
+
+interface OpeningRow extends KeyRow, TemplateVersion {
+  has_key: boolean
+  has_template: boolean
+  has_version: boolean
+  archived_at: Date | null
+}
+
+export async function readOpening(reads: Reader, organization_id: string, key: string, slug: string): Promise<Opening> {
+  const [row] = await reads.rows<OpeningRow>(
+    'workspaces.opening',
+    `select k.workspace_id is not null as has_key, k.organization_id, k.project_id, k.workspace_id, k.reusable,
+       t.id is not null as has_template, t.archived_at, v.id is not null as has_version, v.id, v.layered, v.settings
+     from (select $1::uuid as organization_id) g
+     left join workspace_keys k on k.organization_id = g.organization_id and k.key = $2
+     left join lateral (select id, archived_at from templates
+       where slug = $3 and (organization_id = g.organization_id or organization_id is null)
+       order by organization_id nulls last limit 1) t on true
      left join lateral (select id, layered, settings from template_versions
-       where template_id = t.id and published_at is not null and archived_at is null order by version desc limit 1) v on true
-     where t.slug = $1 and (t.organization_id = $2 or t.organization_id is null)
-     order by t.organization_id nulls last limit 1`,
-    [slug, organization_id],
+       where template_id = t.id and published_at is not null and archived_at is null order by version desc limit 1) v on true`,
+    [organization_id, key, slug],
   )
-  if (!row) return null
-  return { archived_at: row.archived_at, version: row.id === null ? null : row }
+  if (!row) throw new Error('a row that needs no table is missing')
+  const { has_key, has_template, has_version, archived_at, project_id, workspace_id, reusable, id, layered, settings } = row
+  return {
+    key: has_key ? { organization_id, project_id, workspace_id, reusable } : null,
+    template: has_template ? { archived_at, version: has_version ? { id, layered, settings } : null } : null,
+  }
 }
 
 export async function readTemplateVersion(reads: Reader, id: string): Promise<TemplateVersion> {
