@@ -1,9 +1,9 @@
 import { failpoint } from '../../lib/failpoints.ts'
 import { startError } from './errors.ts'
 import { ask, claimedRow, takeOver, type Job, type OperationKind } from './job.ts'
-import { COMMITTED, commitRunning, commitStarted, completeEarlier, completeRunning, dropDisks, type RunningEnd } from './running.ts'
+import { COMMITTED, commitRunning, completeEarlier, completeRunning, dropDisks, startRunning, type RunningEnd } from './running.ts'
 import { endAttempt, moveWorkspace, readMachineRow, type MachineRow } from './store.ts'
-import { restoreRequest, startRequest } from './requests.ts'
+import { restoreRequest } from './requests.ts'
 
 const END: RunningEnd = { event: 'started', before_commit: 'open.O8', before_connect: 'open.O9', result: {} }
 
@@ -15,11 +15,9 @@ export const open: OperationKind = {
     if (job.operation.attempt > 1) await clearEarlier(job, seen)
     await failpoint('open.O4')
     if (seen.disk === null && seen.checkpoint_id !== null) return restoreCapture(job, seen, seen.checkpoint_id)
-    const machine = await ask(job, seen.id, 'start', seen.ownership_epoch + 1, (fence) =>
-      job.cell.host.start({ ...startRequest(fence, seen, seen.disk), connect: true }),
-    )
-    await commitStarted(job, seen, machine, END)
-    await dropDisks(job, seen.id, machine.epoch, [seen.disk])
+    const epoch = seen.ownership_epoch + 1
+    await startRunning(job, seen, epoch, seen.disk, END)
+    await dropDisks(job, seen.id, epoch, [seen.disk])
   },
   async undo(job, error) {
     const seen = await readMachineRow(job.cell.db, job.operation.workspace_id)

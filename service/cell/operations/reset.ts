@@ -1,18 +1,11 @@
-import { ask } from './job.ts'
 import { replacement } from './replace.ts'
-import { startRequest } from './requests.ts'
-import { commitStarted } from './running.ts'
+import { startRunning } from './running.ts'
 
 /** Back to the template: the machine starts on a blank disk. A suspended workspace boots blank at its next resume. */
 export const reset = replacement({
   replaced: 'reset',
   contentOf: () => null,
-  async start(job, seen, end) {
-    const machine = await ask(job, seen.id, 'start', seen.ownership_epoch, (fence) =>
-      job.cell.host.start({ ...startRequest(fence, seen, null), connect: true }),
-    )
-    await commitStarted(job, seen, machine, end)
-  },
+  start: (job, seen, end) => startRunning(job, seen, seen.ownership_epoch, null, end),
   start_failed: 'start_failed',
   desired_after_failure: 'running',
   end: { event: 'started', before_connect: 'reset.Z6b', before_commit: 'reset.Z6c' },

@@ -4,6 +4,7 @@ import type { Machine } from '../links/hostd.ts'
 import { operationError, Refused } from './errors.ts'
 import { ask, askUnless, claimedRow, findMachine, tidy, type Job } from './job.ts'
 import { moveAndEnd, moveAsAttempt } from './move-store.ts'
+import { startRequest } from './requests.ts'
 import { endAttempt, finish, moveWorkspace, readMachineRow, type MachineRow, type Move } from './store.ts'
 
 /** The commit of a start has happened; from here on only forward. */
@@ -19,11 +20,15 @@ export interface RunningEnd {
 }
 
 /**
- * For a machine that runs nothing of the guest's yet, and was started connected: one commit makes it the workspace's own and the
- * operation succeed.
+ * Starts a machine that runs nothing of the guest's yet: its packets may leave at once, and one commit makes it the workspace's own and
+ * the operation succeed.
+ * @param from_disk null: a blank one.
  */
-export async function commitStarted(job: Job, seen: MachineRow, machine: Machine, end: RunningEnd): Promise<void> {
+export async function startRunning(job: Job, seen: MachineRow, epoch: number, from_disk: string | null, end: RunningEnd): Promise<void> {
   const { cell, operation } = job
+  const machine = await ask(job, seen.id, 'start', epoch, (fence) =>
+    cell.host.start({ ...startRequest(fence, seen, from_disk), connect: true }),
+  )
   await failpoint(end.before_connect) // which the start has done with the rest: nothing lies between these two
   await failpoint(end.before_commit)
   if (cell.table.isDead(seen.id, machine.fence)) throw new Refused(DIED_EARLY)

@@ -103,7 +103,7 @@ function boot(
     address: '127.0.0.1:9',
     agent_key: randomBytes(16).toString('hex'),
     started_at: world.clock.now().toISOString(),
-    connected: false,
+    connected: 'connect' in request && request.connect,
     resources,
     engine,
     agent_protocol: AGENT_PROTOCOLS.current,
@@ -113,10 +113,7 @@ function boot(
 }
 
 export function start(world: World, request: StartRequest): Machine {
-  const machine = boot(world, request, contentOf(world, request), world.engine)
-  if (request.connect !== true) return machine
-  running(world, request).machine.connected = true
-  return { ...machine, connected: true }
+  return boot(world, request, contentOf(world, request), world.engine)
 }
 
 function contentOf(world: World, { workspace_id, from_disk, from_layer }: StartRequest): Parameters<typeof boot>[2] {
