@@ -7,14 +7,19 @@ import (
 	"log"
 	"os"
 	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/berth-dev/berth/machine/internal/agent/guestroot"
 	"github.com/berth-dev/berth/machine/internal/agent/identity"
+	"github.com/berth-dev/berth/machine/internal/agent/procfs"
 	"github.com/berth-dev/berth/machine/internal/agent/reap"
 	"github.com/berth-dev/berth/machine/internal/agent/spawn"
 )
+
+// letGoAfter is when nobody waits for the adopted machine any more, and what is rehearsed has been.
+const letGoAfter = time.Second
 
 // Guest has a lifetime: waiting (a spawner process is there), adopted, and for moments broken, when the guest killed its
 // own init: then every process of it is dead, and a new spawner adopts the same tree again.
@@ -101,6 +106,7 @@ func (g *Guest) Adopt() error {
 	if err := identity.MountPoints(g.layout.ClaimRoot, names); err != nil {
 		return err
 	}
+	time.AfterFunc(letGoAfter, procfs.LetGo)
 	return g.adopt()
 }
 

@@ -2,10 +2,11 @@ package pty
 
 import (
 	"bytes"
-	"os"
 	"strconv"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/berth-dev/berth/machine/internal/agent/procfs"
 )
 
 // A shell with job control gives each of its jobs a process group of its own, so a terminal is ended by its session: all the
@@ -14,32 +15,17 @@ import (
 // signalSession sends signals to every process group of the session that leader began.
 func signalSession(leader int, signals ...unix.Signal) {
 	groups := map[int]bool{leader: true}
-	for _, pid := range allPIDs() {
-		line, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	procfs.Visit(func(_ int, read func(file string) ([]byte, error)) {
+		line, err := read("stat")
 		if group, session, ok := groupOf(line); err == nil && ok && session == leader {
 			groups[group] = true
 		}
-	}
+	})
 	for group := range groups {
 		for _, s := range signals {
 			_ = unix.Kill(-group, s) // ESRCH: it has ended by itself
 		}
 	}
-}
-
-func allPIDs() (pids []int) {
-	dir, err := os.Open("/proc")
-	if err != nil {
-		return nil
-	}
-	defer dir.Close()
-	names, _ := dir.Readdirnames(-1) // what was read before an error is what can be signalled
-	for _, name := range names {
-		if pid, err := strconv.Atoi(name); err == nil {
-			pids = append(pids, pid)
-		}
-	}
-	return pids
 }
 
 // groupOf reads process group and session from a stat line: pid (name) state parent group session … The name is whatever

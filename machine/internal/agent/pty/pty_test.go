@@ -8,7 +8,6 @@ import (
 	"errors"
 	"io"
 	"os"
-	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -19,6 +18,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/agent/guestroot"
 	"github.com/berth-dev/berth/machine/internal/agent/reap"
 	"github.com/berth-dev/berth/machine/internal/agent/spawn"
+	"github.com/berth-dev/berth/machine/internal/agent/procfs"
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
@@ -218,14 +218,14 @@ func TestCloseReachesEveryJobOfTheShell(t *testing.T) {
 }
 
 // livingIn names a process of the session that has not ended. One that is dead waits for its parent, which is nobody of ours.
-func livingIn(session int) string {
-	for _, pid := range allPIDs() {
-		line, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+func livingIn(session int) (found string) {
+	procfs.Visit(func(_ int, read func(file string) ([]byte, error)) {
+		line, err := read("stat")
 		if _, its, ok := groupOf(line); err == nil && ok && its == session && !bytes.Contains(line, []byte(") Z ")) {
-			return string(line)
+			found = string(line)
 		}
-	}
-	return ""
+	})
+	return found
 }
 
 func TestOutputBelowWhatIsKeptIsRefusedWithWhereItBegins(t *testing.T) {
