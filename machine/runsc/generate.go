@@ -71,6 +71,9 @@ func generate(vendor string) error {
 			return err
 		}
 	}
+	if err := checkBrief(vendor); err != nil {
+		return err
+	}
 	for _, p := range patches {
 		if err := p.applyTo(vendor); err != nil {
 			return err

@@ -14,7 +14,7 @@ type patch struct {
 	file, old, new string
 }
 
-var patches = slices.Concat(runningPatches, imagePatches, waitingPatches)
+var patches = slices.Concat(runningPatches, imagePatches, objectPatches, waitingPatches)
 
 // What every sandbox is while it runs.
 var runningPatches = []patch{
@@ -123,6 +123,8 @@ const (
 	saveRestore = "gvisor.dev/gvisor/pkg/sentry/pgalloc/save_restore.go"
 	stateStats  = "gvisor.dev/gvisor/pkg/state/stats.go"
 	stateDecode = "gvisor.dev/gvisor/pkg/state/decode.go"
+	stateEncode = "gvisor.dev/gvisor/pkg/state/encode.go"
+	stateState  = "gvisor.dev/gvisor/pkg/state/state.go"
 	loader      = "gvisor.dev/gvisor/runsc/boot/loader.go"
 	stateTypes  = "gvisor.dev/gvisor/pkg/state/types.go"
 	controller  = "gvisor.dev/gvisor/runsc/boot/controller.go"

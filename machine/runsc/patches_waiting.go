@@ -145,7 +145,9 @@ func (l *Loader) startSignalForwarding() {
 		new: `// WarmTypes looks every registered type's methods up, as the first decoding of each would.
 func WarmTypes() {
 	for _, typ := range globalTypeDatabase {
-		_, _ = reflect.Zero(reflect.PointerTo(typ)).Interface().(SaverLoader)
+		value := reflect.Zero(reflect.PointerTo(typ)).Interface()
+		_, _ = value.(SaverLoader)
+		_, _ = value.(Type)
 	}
 }
 
