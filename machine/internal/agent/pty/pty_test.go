@@ -16,9 +16,9 @@ import (
 
 	"github.com/berth-dev/berth/machine/internal/agent/fail"
 	"github.com/berth-dev/berth/machine/internal/agent/guestroot"
+	"github.com/berth-dev/berth/machine/internal/agent/procfs"
 	"github.com/berth-dev/berth/machine/internal/agent/reap"
 	"github.com/berth-dev/berth/machine/internal/agent/spawn"
-	"github.com/berth-dev/berth/machine/internal/agent/procfs"
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
