@@ -219,10 +219,10 @@ func (g *Guest) retire(in *incumbent) {
 		return
 	}
 	g.current = nil
-	// Init is the spawner's child: as long as the spawner has not waited for it, its pid is not used again.
+	// Init is a worker's child, and no worker waits for any: its pid is not used again.
 	_ = unix.Kill(in.spawner.Guest, unix.SIGKILL)
 	// Before they are told to end: as long as nobody has waited for them, their pids are theirs.
-	for _, pid := range append([]int{in.spawner.PID}, in.spawner.Workers...) {
+	for _, pid := range in.spawner.Workers {
 		_ = unix.Kill(pid, unix.SIGKILL)
 	}
 	in.spawner.Close()
@@ -250,7 +250,7 @@ func (g *Guest) Own() []int {
 	defer g.mu.Unlock()
 	own := []int{os.Getpid()}
 	if g.current != nil {
-		own = append(own, g.current.spawner.PID, g.current.spawner.Guest)
+		own = append(own, g.current.spawner.Guest)
 		own = append(own, g.current.spawner.Workers...)
 	}
 	return own

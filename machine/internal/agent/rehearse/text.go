@@ -18,17 +18,29 @@ const Quiet = 40 * time.Millisecond
 
 // Text maps every page of this program's code and constants. Locking does that in one call a mapping; nothing stays locked.
 func Text() {
+	for _, r := range Ranges() {
+		if lock(unix.SYS_MLOCK, r.Start, r.End) {
+			lock(unix.SYS_MUNLOCK, r.Start, r.End)
+		}
+	}
+}
+
+// A Range of addresses, the end not included.
+type Range struct{ Start, End uintptr }
+
+// Ranges are this program's code and constants.
+func Ranges() (ranges []Range) {
 	maps, err := os.Open("/proc/self/maps")
 	if err != nil {
-		return // the pages come one by one then
+		return nil // the pages come one by one then
 	}
 	defer maps.Close()
 	for lines := bufio.NewScanner(maps); lines.Scan(); {
-		start, end, ok := programRange(lines.Text())
-		if ok && lock(unix.SYS_MLOCK, start, end) {
-			lock(unix.SYS_MUNLOCK, start, end)
+		if start, end, ok := programRange(lines.Text()); ok {
+			ranges = append(ranges, Range{start, end})
 		}
 	}
+	return ranges
 }
 
 // programRange reads a line of /proc/self/maps; ok is for read-only mappings of a file.

@@ -33,7 +33,7 @@ func (e *StartError) Error() string { return fmt.Sprintf("stage %d: %v", e.Stage
 
 // Spawner is the agent's end of one spawner process.
 type Spawner struct {
-	PID     int   // of the process itself
+	PID     int   // of the process itself, which ends as soon as the workers wait
 	Guest   int   // pid of the guest's init as the agent sees it; 0 before Adopt
 	Workers []int // pids of the workers, after Adopt
 	all     []int // the spawner's own socket, then one a worker
@@ -98,13 +98,14 @@ func (s *Spawner) Prepare() error { return sendMessage(s.all[0], []byte{messageP
 
 // Adopt makes the claim the guest's root. It returns a descriptor of that root as the guest sees it, mounts included.
 func (s *Spawner) Adopt() (rootFD int, err error) {
-	if err := sendMessage(s.all[0], []byte{messageAdopt}, nil); err != nil {
+	if err := sendMessage(s.all[1], make([]byte, headerBytes), nil); err != nil {
 		return -1, err
 	}
-	answer, _, err := s.receive(s.all[0])
+	answer, _, err := s.receive(s.all[1])
 	if err != nil {
 		return -1, err
 	}
+	_ = unix.Shutdown(s.all[0], unix.SHUT_RDWR) // what has not been rehearsed by now would only be in the way
 	if answer.stage != StageSpawned {
 		return -1, &StartError{Stage: answer.stage, Errno: syscall.Errno(answer.errno)}
 	}

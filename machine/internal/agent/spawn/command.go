@@ -1,6 +1,7 @@
 package spawn
 
 import (
+	"encoding/binary"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -73,7 +74,7 @@ func (b *builder) credentials(c *Command) {
 	}
 	var list []byte
 	for _, g := range groups {
-		list = nativeUint32(list, g)
+		list = binary.NativeEndian.AppendUint32(list, g)
 	}
 	b.add(StageCredentials, false, unix.SYS_SETGROUPS, number(uintptr(len(groups))), b.bytes(list))
 	b.add(StageCredentials, false, unix.SYS_SETRESGID, numbers(uintptr(c.GID), uintptr(c.GID), uintptr(c.GID))...)

@@ -12,13 +12,11 @@ import (
 // rehearsed is how many processes live at once in a rehearsal: the guest's init, its first command, and one that this starts.
 const rehearsed = 3
 
-// awaitWork waits for the agent's first message, and uses the time in between.
-func awaitWork(socket, devNull, program int) {
-	if readable(socket, rehearse.Quiet) {
-		return
+// rehearseUnlessWanted waits a moment for the agent to close the socket, which it does as soon as it has a guest.
+func rehearseUnlessWanted(socket, devNull, program int) {
+	if !readable(socket, rehearse.Quiet) {
+		rehearseProcesses(devNull, program)
 	}
-	rehearse.Text()
-	rehearseProcesses(devNull, program)
 }
 
 func readable(socket int, within time.Duration) bool {

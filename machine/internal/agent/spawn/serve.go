@@ -4,20 +4,20 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"runtime"
 	"runtime/debug"
 	"strconv"
-	"syscall"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/berth-dev/berth/machine/internal/agent/rehearse"
 )
 
 // firstSocketFD is where the agent puts the spawner's sockets: its own, then one for each worker.
 const firstSocketFD = 3
 
-// ServeSpawner is the whole life of the spawner process: fork the workers, adopt the claim once, and wait until the agent goes.
+// ServeSpawner is the whole life of the spawner process: fork the workers, of which the first will adopt the claim, rehearse, and end.
 // Its arguments are the number of its workers and the Layout as JSON.
 func ServeSpawner(args []string) error {
 	if len(args) != 2 {
@@ -41,46 +41,22 @@ func ServeSpawner(args []string) error {
 	if err != nil {
 		return fmt.Errorf("/dev/null: %w", err)
 	}
+	sleeper, err := sleeperFD()
+	if err != nil {
+		return err
+	}
+	adopting, err := adoptProgram(layout, devNull, sleeper)
+	if err != nil {
+		return err
+	}
 	runtime.LockOSThread()
 	if err := expect(firstSocketFD, messagePrepare); err != nil {
 		return err
 	}
-	if err := forkWorkers(workers, devNull); err != nil {
+	if err := forkWorkers(workers, devNull, sleeper, inWords(adopting)); err != nil {
 		return err
 	}
-	if err := serveAdopt(firstSocketFD, devNull, layout); err != nil {
-		return err
-	}
-	var nothing [1]byte
-	_, err = readMessage(firstSocketFD, nothing[:])
-	if errors.Is(err, io.EOF) {
-		return nil // the agent has let go
-	}
-	return err
-}
-
-// serveAdopt prepares all it can, waits for the claim, and answers with the pid of the guest's init.
-func serveAdopt(socket, devNull int, layout Layout) error {
-	program, err := sleeperFD()
-	if err != nil {
-		return err
-	}
-	defer unix.Close(program)
-	adopting, err := adoptProgram(layout, devNull, program)
-	if err != nil {
-		return err
-	}
-	awaitWork(socket, devNull, program)
-	if err := expect(socket, messageAdopt); err != nil {
-		return err
-	}
-	answer := runHere(adopting, devNull)
-	if err := sendReply(socket, answer); err != nil {
-		return err
-	}
-	if answer.stage != StageSpawned {
-		return fmt.Errorf("spawner: adopting failed at step %d: %w", answer.stage, syscall.Errno(answer.errno))
-	}
+	rehearseUnlessWanted(firstSocketFD, devNull, sleeper)
 	return nil
 }
 
@@ -95,8 +71,7 @@ func expect(socket int, word byte) error {
 // runHere runs a program as a child of this process. vfork returns once the child has executed a program or died.
 func runHere(program []byte, devNull int) reply {
 	f := &fork{devNull: int32(devNull)}
-	memory := make([]uint64, (len(program)+7)/8)
-	copy(unsafe.Slice((*byte)(unsafe.Pointer(&memory[0])), len(program)), program)
+	memory := inWords(program)
 	runtimeBeforeFork()
 	r := f.start(uintptr(unsafe.Pointer(&memory[0])))
 	runtimeAfterFork()
@@ -104,17 +79,30 @@ func runHere(program []byte, devNull int) reply {
 	return r
 }
 
-// forkWorkers leaves them waiting for the guest: a claim does not wait for a fork.
-func forkWorkers(count, devNull int) error {
+// inWords is a copy where a program may be run: it has addresses in it.
+func inWords(program []byte) []uint64 {
+	memory := make([]uint64, (len(program)+7)/8)
+	copy(unsafe.Slice((*byte)(unsafe.Pointer(&memory[0])), len(program)), program)
+	return memory
+}
+
+// forkWorkers leaves them waiting for the claim, the first, and for the guest: neither waits for a fork.
+func forkWorkers(count, devNull, sleeper int, adopting []uint64) error {
 	sockets := make([]int, count+1)
 	for i := range sockets {
 		sockets[i] = firstSocketFD + i
 	}
 	workers := make([]*worker, count)
+	text := rehearse.Ranges()
 	for i := range workers {
 		others := append(append([]int(nil), sockets[:i+1]...), sockets[i+2:]...)
+		if i > 0 {
+			others = append(others, sleeper)
+		}
 		workers[i] = newWorker(sockets[i+1], devNull, others)
+		workers[i].text = text
 	}
+	workers[0].adopt, workers[0].sleeper = uintptr(unsafe.Pointer(&adopting[0])), uintptr(sleeper)
 	for _, w := range workers {
 		if err := w.launch(); err != nil {
 			return err
@@ -123,6 +111,7 @@ func forkWorkers(count, devNull int) error {
 	for _, fd := range sockets[1:] {
 		unix.Close(fd)
 	}
+	runtime.KeepAlive(adopting)
 	return nil
 }
 

@@ -54,8 +54,6 @@ func parseFDs(oob []byte) []int {
 	return all
 }
 
-func sendReply(fd int, r reply) error { return sendMessage(fd, r.encode(), nil) }
-
 func sendMessage(fd int, b, oob []byte) error {
 	for {
 		_, err := unix.SendmsgN(fd, b, oob, nil, unix.MSG_NOSIGNAL)

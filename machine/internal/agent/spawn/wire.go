@@ -26,11 +26,8 @@ const (
 	StageSignal
 )
 
-// Words that the spawner itself is told; what its workers are told are programs.
-const (
-	messageAdopt   = 1
-	messagePrepare = 2
-)
+// messagePrepare is the one word that the spawner itself is told; what its workers are told are programs.
+const messagePrepare = 2
 
 // Command is one process to start, with everything resolved but the paths, which only the guest's view can resolve.
 type Command struct {
@@ -61,17 +58,7 @@ type reply struct {
 
 const replyBytes = 16
 
-func (r reply) encode() []byte {
-	b := make([]byte, 0, replyBytes)
-	for _, v := range []uint32{uint32(r.pid), uint32(r.guestPID), r.stage, r.errno} {
-		b = nativeUint32(b, v)
-	}
-	return b
-}
-
-// nativeUint32: both ends are the same binary on the same computer, and one of them writes what lies in its memory.
-func nativeUint32(b []byte, v uint32) []byte { return binary.NativeEndian.AppendUint32(b, v) }
-
+// decodeReply reads what a worker sent as it lies in its memory: both ends are the same binary on the same computer.
 func decodeReply(b []byte) (reply, error) {
 	if len(b) != replyBytes {
 		return reply{}, errors.New("spawner: reply of a wrong size")

@@ -6,6 +6,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/berth-dev/berth/machine/internal/agent/rehearse"
 )
 
 // worker is a process that the spawner forks and that never executes another program: one thread, no Go runtime. A runtime's
@@ -13,13 +15,18 @@ import (
 // needs; a copy of the spawner without any of its other threads costs nothing while it waits. It can receive programs and run them.
 type worker struct {
 	socket  uintptr
-	close   []uintptr // sockets of the others
+	close   []uintptr // what is the others'
+	adopt   uintptr   // address of the program that makes the guest; 0: another worker has it
+	sleeper uintptr   // the descriptor that program executes
+	text    []rehearse.Range
 	program []uint64
 	control [8]uint64
 	iov     unix.Iovec
 	message unix.Msghdr
 	answer  reply
 	fork    fork
+	poll    unix.PollFd
+	quiet   unix.Timespec
 }
 
 func newWorker(socket, devNull int, others []int) *worker {
@@ -64,6 +71,10 @@ func (w *worker) live() {
 	for i := range w.close {
 		syscall.RawSyscall(unix.SYS_CLOSE, w.close[i], 0, 0)
 	}
+	w.rehearse()
+	if w.adopt != 0 && !w.makeGuest() {
+		exitChild(1)
+	}
 	if !w.receive() || !w.enter() {
 		exitChild(1)
 	}
@@ -73,6 +84,40 @@ func (w *worker) live() {
 		w.letGo()
 	}
 	exitChild(0)
+}
+
+// rehearse maps the pages of its code, which each process does for itself, if nobody wants anything of it for a while.
+//
+//go:noinline
+//go:norace
+//go:nosplit
+func (w *worker) rehearse() {
+	w.poll = unix.PollFd{Fd: int32(w.socket), Events: unix.POLLIN}
+	w.quiet = unix.NsecToTimespec(int64(rehearse.Quiet))
+	n, _, e := syscall.RawSyscall6(unix.SYS_PPOLL, uintptr(unsafe.Pointer(&w.poll)), 1, uintptr(unsafe.Pointer(&w.quiet)), 0, 0, 0)
+	if n != 0 || e != 0 {
+		return
+	}
+	for i := range w.text {
+		start, length := w.text[i].Start, w.text[i].End-w.text[i].Start
+		if _, _, e := syscall.RawSyscall(unix.SYS_MLOCK, start, length, 0); e == 0 {
+			syscall.RawSyscall(unix.SYS_MUNLOCK, start, length, 0)
+		}
+	}
+}
+
+// makeGuest waits for the claim and answers with the pid of the guest's init, which stays this worker's child: nobody waits for it.
+//
+//go:noinline
+//go:norace
+//go:nosplit
+func (w *worker) makeGuest() bool {
+	if !w.receive() {
+		return false
+	}
+	w.answer = w.fork.start(w.adopt)
+	syscall.RawSyscall(unix.SYS_CLOSE, w.sleeper, 0, 0)
+	return w.send(0) && w.answer.stage == StageSpawned
 }
 
 // enter moves into the guest, whose init the first message brings as a pidfd: what the worker starts is born in its PID namespace.
