@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { CompiledQuery, sql } from 'kysely'
 import { workspacesOpen } from '../../contract/routes/app/workspaces.ts'
-import { seeder, world, type World } from './support.ts'
+import { keyKept, seeder, world, type World } from './support.ts'
 
 let w: World
 before(async () => {
@@ -86,4 +86,33 @@ test('what is wrong with the request itself is not kept: the corrected one may u
   assert.equal((await w.open('corrected', {}, { ...key, as: 'sfk_nobody_nothing' })).status, 401)
   assert.equal(await entries('corrected'), 0)
   assert.equal((await w.open('corrected', {}, key)).status, 202)
+})
+
+test('an open or a resume that was answered 200 after its wait is 200 for every repeat, with a token while it runs', async () => {
+  const held = { ...keyed('waited'), headers: { ...keyed('waited').headers, prefer: 'wait=20' } }
+  const opening = w.open('waited', {}, held)
+  await keyKept(w, 'waited')
+  const [{ id }] = (await w.get('/v1/workspaces?key_prefix=waited')).body.data
+  await w.cell.succeed((await w.get(`/v1/workspaces/${id}`)).body.active_operation.id)
+  const opened = await opening
+  const repeat = await w.open('waited', {}, keyed('waited'))
+  const { tool_token: first_token, ...first } = opened.body
+  const { tool_token, ...again } = repeat.body
+  assert.deepEqual([opened.status, repeat.status, again], [200, 200, first])
+  assert.deepEqual([repeat.headers.get('preference-applied'), tool_token.ownership_epoch], [null, first_token.ownership_epoch])
+  assert.notEqual(tool_token.token, first_token.token)
+
+  await w.cell.succeed((await w.post(`/v1/workspaces/${id}/suspend`)).body.id)
+  const suspended = await w.open('waited', {}, keyed('waited'))
+  assert.deepEqual([suspended.status, suspended.body.operation, suspended.body.tool_token], [200, first.operation, null])
+
+  const path = `/v1/workspaces/${id}/resume`
+  const { operation } = (await w.post(path, {}, keyed('waited-2'))).body
+  assert.equal((await w.post(path, {}, keyed('waited-2'))).status, 202)
+  await w.cell.succeed(operation.id)
+  assert.equal((await w.post(path, {}, keyed('waited-2'))).status, 202) // nobody has been answered 200 so far
+  const waited = await w.post(path, {}, { headers: { ...keyed('waited-2').headers, prefer: 'wait=5' } })
+  const after = await w.post(path, {}, keyed('waited-2'))
+  assert.deepEqual([waited.status, after.status, after.body.operation], [200, 200, waited.body.operation])
+  assert.deepEqual(after.body.tool_token.ownership_epoch, after.body.workspace.ownership_epoch)
 })

@@ -62,6 +62,18 @@ export function keepOutcome(tx: Tx, call: IdempotentCall, outcome: Outcome): Pro
   return keep(tx, call, outcome)
 }
 
+/** The call has been answered with this status since: its repeats are, too. */
+export async function keepStatus(db: Db, call: IdempotentCall, status: number): Promise<void> {
+  await db
+    .updateTable('idempotency_entries')
+    .set({ outcome: sql`jsonb_set(outcome, '{status}', ${JSON.stringify(status)}::jsonb)` })
+    .where('principal', '=', principalName(call))
+    .where('route', '=', call.route.id)
+    .where('key', '=', call.idempotency.key)
+    .where('fingerprint', '=', call.idempotency.fingerprint)
+    .execute()
+}
+
 export function keepRefusal(db: Db, call: IdempotentCall, failure: Failure): Promise<void> {
   const { code, reason = null, message, options } = failure
   const refused = { code: code as AppCode, reason, message, details: options.details ?? null, operation_id: options.operation_id ?? null }
