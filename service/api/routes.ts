@@ -89,7 +89,10 @@ export const API_ROUTES: readonly Bound<ApiDeps, HeldPlace>[] = [
 
 type Answer<C> = (call: C, deps: ApiDeps, outcome: Outcome) => Promise<Reply>
 
-/** How a repeat of an (I) call is answered: by the function that answered it first, from what is there by then. */
+/**
+ * How a repeat of an (I) call is answered: by the function that answered it first. An open or a resume from what is there by then,
+ * with a token made afresh; the others with the body that was kept.
+ */
 export const ANSWERS: Readonly<Record<string, Answer<never>>> = {
   [workspacesOpen.id]: answerOpen satisfies Answer<Call<typeof workspacesOpen>>,
   [workspacesResume.id]: answerResume satisfies Answer<Call<typeof workspacesResume>>,

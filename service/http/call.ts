@@ -68,9 +68,12 @@ export interface Call<R extends Route = Route> extends Parsed<R> {
   body_stream: IncomingMessage
 }
 
-/** What a handler answers: a body for the schema of that status (a Buffer goes out as it is), or a stream that it writes itself. */
+/**
+ * What a handler answers: a body for the schema of that status (a Buffer goes out as it is; `json` is one that is written out
+ * already), or a stream that it writes itself.
+ */
 export type Reply =
-  | { status: number; body?: unknown; headers?: Record<string, string> }
+  | { status: number; body?: unknown; json?: string; headers?: Record<string, string> }
   | { stream: (response: ServerResponse) => Promise<void> }
   /** On routes that are WebSockets, and only there. The socket comes paused; a refusal that is thrown is told before it is closed. */
   | { websocket: (socket: WebSocket) => Promise<Goodbye> }

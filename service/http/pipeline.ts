@@ -25,7 +25,7 @@ export type { Observation } from './ending.ts'
 export interface Idempotency<Deps, Ticket> {
   /** Keys the digests of bodies. */
   secret: Buffer
-  /** The answer of an earlier call with this key, made afresh; null when there was none. Refuses a key of another request. */
+  /** The answer of an earlier call with this key; null when there was none. Refuses a key of another request. */
   replay(call: Call, deps: Deps, ticket: Ticket): Promise<Reply | null>
   /** Keeps a decided refusal. Changes are kept by the transaction that makes them, not here. */
   keepRefusal(call: Call, failure: Failure, deps: Deps): Promise<void>

@@ -3,7 +3,7 @@ import type { Logger } from 'pino'
 import type { Surface } from '../../contract/errors.ts'
 import type { Route } from '../../contract/route.ts'
 import type { Failure } from '../lib/fail.ts'
-import { checkAnswer, type Declared } from './answers.ts'
+import { checkAnswer, jsonOf, type Declared } from './answers.ts'
 import type { Reply } from './call.ts'
 import { refusal } from './envelope.ts'
 
@@ -21,10 +21,10 @@ export async function send(declared: Declared | null, request: FastifyRequest, r
   if (declared) checkAnswer(declared, answer)
   reply.code(answer.status).header('x-request-id', request.id)
   if (answer.headers) reply.headers(answer.headers)
-  if (answer.body === undefined) return reply.send()
   if (answer.body instanceof Uint8Array) return reply.send(answer.body)
   // Not compiled serializers: they drop what a schema does not name, and JSON.stringify is as fast for rows of this size.
-  return reply.header('content-type', JSON_TYPE).send(JSON.stringify(answer.body))
+  const json = jsonOf(answer)
+  return json === undefined ? reply.send() : reply.header('content-type', JSON_TYPE).send(json)
 }
 
 /** Sends the error envelope. */

@@ -116,3 +116,52 @@ test('an open or a resume that was answered 200 after its wait is 200 for every 
   assert.deepEqual([waited.status, after.status, after.body.operation], [200, 200, waited.body.operation])
   assert.deepEqual(after.body.tool_token.ownership_epoch, after.body.workspace.ownership_epoch)
 })
+
+const CHECKPOINT = '01920000-0000-7000-8000-00000000c0de'
+/** Routes whose answer carries no token: how each is asked, and what is there by the time of its repeat. */
+const KEPT: Record<string, { body?: object; lifetime?: 'session'; later?: (operation_id: string) => Promise<void> }> = {
+  'POST suspend': {},
+  'POST snapshot': { body: { label: 'kept' } },
+  'POST restore': { body: { checkpoint_id: CHECKPOINT } },
+  'POST reset': { body: { confirm_destructive: true } },
+  'POST fork': { body: { key: 'kept-fork' } },
+  'POST suspend-when-idle': { body: { after_seconds: 30 } },
+  'POST close': { lifetime: 'session', later: (id) => w.cell.succeed(id) },
+  'DELETE ': { later: (id) => w.cell.succeed(id) },
+}
+
+for (const [asked, { body, lifetime, later }] of Object.entries(KEPT)) {
+  test(`${asked.trim()}: a repeat is answered with the bytes of the first answer, whatever has become of it`, async () => {
+    const [method = '', verb = ''] = asked.split(' ')
+    const key = `kept-${verb || 'delete'}-source`
+    const id = await w.running(key, lifetime ? { lifetime } : {})
+    if (verb === 'restore') await seeder(w.database, w.clock, w.ids).checkpoint(id, { id: CHECKPOINT })
+    const path = `/v1/workspaces/${id}${verb && `/${verb}`}`
+    const ask = async () => {
+      const headers = { authorization: `Bearer ${w.a.key}`, 'idempotency-key': key, 'content-type': 'application/json' }
+      const response = await fetch(`${w.base}${path}`, { method, headers, body: JSON.stringify(body ?? {}) })
+      const type = response.headers.get('content-type')
+      return { status: response.status, type, text: await response.text(), request_id: response.headers.get('x-request-id') }
+    }
+    const { request_id, ...first } = await ask()
+    assert.deepEqual([first.status, first.type], [202, 'application/json; charset=utf-8'])
+    const answer = JSON.parse(first.text)
+    // It is there with the change: a process that dies before it answers has kept it.
+    const entry = w.database.superuser.selectFrom('idempotency_entries').select('outcome').where('key', '=', key)
+    assert.equal((await entry.executeTakeFirstOrThrow()).outcome['body'], first.text)
+    await (later ? later(answer.id) : w.call('DELETE', `/v1/workspaces/${id}`))
+    const { request_id: other_request_id, ...repeat } = await ask()
+    assert.deepEqual(repeat, first)
+    assert.notEqual(other_request_id, request_id)
+  })
+}
+
+test('an outcome that was kept without a body is answered from what is there', async () => {
+  const id = await w.running('bodiless')
+  const first = await w.post(`/v1/workspaces/${id}/suspend`, undefined, keyed('bodiless'))
+  const entries = w.database.superuser.updateTable('idempotency_entries').where('key', '=', 'bodiless')
+  await entries.set({ outcome: sql`outcome - 'body'` }).execute()
+  await w.cell.succeed(first.body.id)
+  const repeat = await w.post(`/v1/workspaces/${id}/suspend`, undefined, keyed('bodiless'))
+  assert.deepEqual([repeat.status, repeat.body.id, repeat.body.state], [202, first.body.id, 'succeeded'])
+})

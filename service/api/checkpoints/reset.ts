@@ -1,10 +1,12 @@
 import type { workspacesReset } from '../../../contract/routes/app/checkpoints.ts'
+import type { Tx } from '../../db/reader.ts'
 import type { Call, Reply } from '../../http/call.ts'
 import { fail } from '../../lib/fail.ts'
 import { failpoint } from '../../lib/failpoints.ts'
 import type { ApiDeps } from '../deps.ts'
 import { change } from '../idempotency/change.ts'
-import { answerOperation } from '../workspaces/answer-operation.ts'
+import type { Outcome } from '../idempotency/store.ts'
+import { answerOperation, operationBody } from '../workspaces/answer-operation.ts'
 import { lockForChange } from '../workspaces/find.ts'
 import { beginOperation } from '../workspaces/operate.ts'
 import { operateOn, refuseAlways } from '../workspaces/refusals.ts'
@@ -12,7 +14,7 @@ import { operateOn, refuseAlways } from '../workspaces/refusals.ts'
 /** POST /v1/workspaces/{workspace_id}/reset */
 export async function resetWorkspace(call: Call<typeof workspacesReset>, deps: ApiDeps): Promise<Reply> {
   await failpoint('reset.Z1')
-  const outcome = await change(deps, call, async (tx) => {
+  const begin = async (tx: Tx): Promise<Outcome> => {
     const row = await lockForChange(tx, call)
     refuseAlways(row, 'reset')
     if (row.disk_layout === 'legacy') throw fail('conflict', 'legacy_disk_layout', 'Only a layered workspace can be reset')
@@ -24,6 +26,7 @@ export async function resetWorkspace(call: Call<typeof workspacesReset>, deps: A
     const operate = operateOn(row, 'reset')
     const operation_id = await beginOperation(deps, tx, row, operate, { cell_id: row.cell_id, now: call.now })
     return { status: 202, workspace_id: row.id, operation_id }
-  })
+  }
+  const outcome = await change(deps, call, begin, operationBody)
   return answerOperation(call, deps, outcome)
 }

@@ -1,11 +1,12 @@
 import type { workspacesRestore } from '../../../contract/routes/app/checkpoints.ts'
-import { readerOf } from '../../db/reader.ts'
+import { readerOf, type Tx } from '../../db/reader.ts'
 import type { Call, Reply } from '../../http/call.ts'
 import { fail } from '../../lib/fail.ts'
 import { failpoint } from '../../lib/failpoints.ts'
 import type { ApiDeps } from '../deps.ts'
 import { change } from '../idempotency/change.ts'
-import { answerOperation } from '../workspaces/answer-operation.ts'
+import type { Outcome } from '../idempotency/store.ts'
+import { answerOperation, operationBody } from '../workspaces/answer-operation.ts'
 import { lockForChange } from '../workspaces/find.ts'
 import { beginOperation } from '../workspaces/operate.ts'
 import { operateOn } from '../workspaces/refusals.ts'
@@ -15,7 +16,7 @@ import { hasCheckpoint } from './store.ts'
 export async function restoreWorkspace(call: Call<typeof workspacesRestore>, deps: ApiDeps): Promise<Reply> {
   const { body, now } = call
   await failpoint('restore.V1')
-  const outcome = await change(deps, call, async (tx) => {
+  const begin = async (tx: Tx): Promise<Outcome> => {
     const row = await lockForChange(tx, call)
     const operate = operateOn(row, 'restore')
     if (!(await hasCheckpoint(readerOf(tx), row.id, body.checkpoint_id, now))) {
@@ -24,6 +25,7 @@ export async function restoreWorkspace(call: Call<typeof workspacesRestore>, dep
     const input = { checkpoint_id: body.checkpoint_id }
     const operation_id = await beginOperation(deps, tx, row, operate, { cell_id: row.cell_id, input, now })
     return { status: 202, workspace_id: row.id, operation_id }
-  })
+  }
+  const outcome = await change(deps, call, begin, operationBody)
   return answerOperation(call, deps, outcome)
 }

@@ -1,8 +1,8 @@
-import type { Tx } from '../../db/reader.ts'
+import { readerOf, type Tx } from '../../db/reader.ts'
 import type { Call } from '../../http/call.ts'
 import { fail } from '../../lib/fail.ts'
 import type { ApiDeps } from '../deps.ts'
-import { hasKey, keepOutcome, takeKey, type Outcome } from './store.ts'
+import { hasKey, keepOutcome, takeKey, type Outcome, type Render } from './store.ts'
 
 /** Thrown inside a change: what it had seen is no longer so. The whole transaction is tried again. */
 export class Again extends Error {}
@@ -10,14 +10,18 @@ export class Again extends Error {}
 const TRIES_MAX = 8
 const DEADLOCK = '40P01'
 
-/** Makes a change and keeps its outcome for the Idempotency-Key in one transaction: both are there, or neither. */
-export async function change(deps: ApiDeps, call: Call, work: (tx: Tx) => Promise<Outcome>): Promise<Outcome> {
+/**
+ * Makes a change and keeps its outcome for the Idempotency-Key in one transaction: both are there, or neither. So is the body of its
+ * answer, where `render` makes one: a process that dies before it answers leaves the answer that its repeats get.
+ */
+export async function change(deps: ApiDeps, call: Call, work: (tx: Tx) => Promise<Outcome>, render?: Render): Promise<Outcome> {
   for (let tries = 0; tries < TRIES_MAX; tries++) {
     try {
       return await deps.db.transaction().execute(async (tx) => {
         const earlier = hasKey(call) ? await takeKey(tx, call) : null
         if (earlier) return earlier
-        const outcome = await work(tx)
+        const worked = await work(tx)
+        const outcome = render ? { ...worked, body: JSON.stringify(await render(readerOf(tx), worked)) } : worked
         if (hasKey(call)) await keepOutcome(tx, call, outcome)
         return outcome
       })

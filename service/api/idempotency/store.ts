@@ -2,18 +2,23 @@ import { sql } from 'kysely'
 import type { AppCode } from '../../../contract/errors.ts'
 import { LIMITS } from '../../../contract/limits.ts'
 import type { SuspendRequest } from '../../../contract/schemas/workspaces.ts'
-import type { Tx } from '../../db/reader.ts'
+import type { Reader, Tx } from '../../db/reader.ts'
 import type { Db } from '../../db/database.ts'
 import type { Call } from '../../http/call.ts'
 import { fail, type Failure } from '../../lib/fail.ts'
 
-/** What a change came to: enough to answer it, and to answer it again from what is there then. Never a token. */
+/** What a change came to: enough to answer it, and to answer it again. Never a token. */
 export interface Outcome {
   status: number
   workspace_id: string
   operation_id: string | null
   suspend_request?: SuspendRequest | null
+  /** The body as it was first answered, written out: jsonb would order its fields anew. Absent where an answer has a token. */
+  body?: string
 }
+
+/** Makes the body of an answer without a token, from what is there. */
+export type Render = (reads: Reader, outcome: Outcome) => Promise<unknown>
 
 interface Refused {
   refused: { code: AppCode; reason: string | null; message: string; details: Record<string, unknown> | null; operation_id: string | null }

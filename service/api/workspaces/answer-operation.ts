@@ -1,25 +1,38 @@
+import type { Reader } from '../../db/reader.ts'
 import type { Reply } from '../../http/call.ts'
 import type { ApiDeps } from '../deps.ts'
-import type { Outcome } from '../idempotency/store.ts'
+import type { Outcome, Render } from '../idempotency/store.ts'
 import { readOperation } from '../operations/store.ts'
 import { operationView } from '../operations/view.ts'
 import { readWorkspace } from './store.ts'
 import { workspaceView } from './view.ts'
 
-/** 202 with the operation itself, as it is by then. */
-export async function answerOperation(_call: unknown, deps: ApiDeps, outcome: Outcome): Promise<Reply> {
-  return { status: 202, body: await operationOf(deps, outcome) }
-}
-
-/** 202 with the operation and its workspace. */
-export async function answerOperationAndWorkspace(_call: unknown, deps: ApiDeps, outcome: Outcome): Promise<Reply> {
-  const workspace = await readWorkspace(deps.reads, outcome.workspace_id)
-  if (workspace === null) throw new Error('a workspace is gone that a change has just named')
-  return { status: 202, body: { operation: await operationOf(deps, outcome), workspace: workspaceView(workspace) } }
-}
-
-async function operationOf(deps: ApiDeps, outcome: Outcome) {
-  const row = outcome.operation_id === null ? null : await readOperation(deps.reads, outcome.operation_id)
+/** The operation itself. */
+export async function operationBody(reads: Reader, { operation_id }: Outcome) {
+  const row = operation_id === null ? null : await readOperation(reads, operation_id)
   if (row === null) throw new Error('an operation is gone that a change has just named')
   return operationView(row)
 }
+
+/** The operation and its workspace. */
+export async function operationAndWorkspaceBody(reads: Reader, outcome: Outcome) {
+  return { operation: await operationBody(reads, outcome), workspace: await workspaceBody(reads, outcome) }
+}
+
+export async function workspaceBody(reads: Reader, { workspace_id }: Outcome) {
+  const row = await readWorkspace(reads, workspace_id)
+  if (row === null) throw new Error('a workspace is gone that a change has just named')
+  return workspaceView(row)
+}
+
+/** Answers what a change has kept: the first call and every repeat get the same bytes (App, "Limits": responses are stored). */
+export function answerKept(render: Render) {
+  return async (_call: unknown, deps: ApiDeps, outcome: Outcome): Promise<Reply> => {
+    const { status, body } = outcome
+    // An outcome that a version before this one kept has no body: after an upgrade its repeats are answered from what is there.
+    return { status, json: body ?? JSON.stringify(await render(deps.reads, outcome)) }
+  }
+}
+
+export const answerOperation = answerKept(operationBody)
+export const answerOperationAndWorkspace = answerKept(operationAndWorkspaceBody)

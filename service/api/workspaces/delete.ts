@@ -7,7 +7,7 @@ import type { ApiDeps } from '../deps.ts'
 import { Again, change } from '../idempotency/change.ts'
 import type { Outcome } from '../idempotency/store.ts'
 import { lastDelete } from '../operations/store.ts'
-import { answerOperation } from './answer-operation.ts'
+import { answerOperation, operationBody } from './answer-operation.ts'
 import { endWorkspace, type Ending } from './end.ts'
 import { lockForChange, visible } from './find.ts'
 import { allowed } from './refusals.ts'
@@ -20,7 +20,8 @@ type EndingCall = Call<typeof workspacesDelete> | Call<typeof workspacesClose>
 /** DELETE /v1/workspaces/{workspace_id} */
 export async function deleteWorkspace(call: Call<typeof workspacesDelete>, deps: ApiDeps): Promise<Reply> {
   await failpoint('delete.D1')
-  const outcome = await change(deps, call, (tx) => end(deps, tx, call, 'delete', { ended_reason: null, input: {} }))
+  const ending: Ending = { ended_reason: null, input: {} }
+  const outcome = await change(deps, call, (tx) => end(deps, tx, call, 'delete', ending), operationBody)
   await failpoint('delete.D2')
   return answerEnding(call, deps, outcome)
 }
@@ -28,7 +29,7 @@ export async function deleteWorkspace(call: Call<typeof workspacesDelete>, deps:
 /** POST /v1/workspaces/{workspace_id}/close */
 export async function closeWorkspace(call: Call<typeof workspacesClose>, deps: ApiDeps): Promise<Reply> {
   const ending: Ending = { ended_reason: 'closed', input: { reason: 'session_closed' } }
-  const outcome = await change(deps, call, (tx) => end(deps, tx, call, 'close', ending))
+  const outcome = await change(deps, call, (tx) => end(deps, tx, call, 'close', ending), operationBody)
   return answerEnding(call, deps, outcome)
 }
 

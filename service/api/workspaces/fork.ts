@@ -8,7 +8,7 @@ import { failpoint } from '../../lib/failpoints.ts'
 import type { ApiDeps } from '../deps.ts'
 import { Again, change } from '../idempotency/change.ts'
 import type { Outcome } from '../idempotency/store.ts'
-import { answerOperationAndWorkspace } from './answer-operation.ts'
+import { answerOperationAndWorkspace, operationAndWorkspaceBody } from './answer-operation.ts'
 import { lockForChange } from './find.ts'
 import { checkKey } from './open-rules.ts'
 import { allowed } from './refusals.ts'
@@ -22,11 +22,12 @@ type ForkCall = Call<typeof workspacesFork>
 export async function forkWorkspace(call: ForkCall, deps: ApiDeps): Promise<Reply> {
   checkKey(call.body.key)
   await failpoint('fork.F1')
-  const outcome = await change(deps, call, async (tx) => {
+  const begin = async (tx: Tx): Promise<Outcome> => {
     const source = await lockForChange(tx, call)
     allowed(source, 'fork')
     return forkFrom(deps, tx, call, source)
-  })
+  }
+  const outcome = await change(deps, call, begin, operationAndWorkspaceBody)
   return answerOperationAndWorkspace(call, deps, outcome)
 }
 
