@@ -77,6 +77,6 @@ async function parseBody(surface: Surface, route: Route, request: FastifyRequest
   return parsed.value
 }
 
-export function wrongMediaType(surface: Surface): Failure {
+function wrongMediaType(surface: Surface): Failure {
   return fail(surface === 'app' ? 'unsupported_media_type' : 'bad_request', null, 'The body must be JSON, sent as application/json')
 }

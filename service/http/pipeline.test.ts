@@ -179,6 +179,17 @@ test('who wins over parsing', async () => {
   assert.equal((await echo('{', { 'content-type': 'application/json' })).code, 'unauthenticated')
 })
 
+test('a malformed content type is judged after who asks and whether there is such a route', async () => {
+  const garbage = { 'content-type': 'garbage' }
+  assert.equal((await echo('{"name":"a"}', garbage)).code, 'unauthenticated')
+  assert.equal((await echo('{"name":"a"}', { ...auth, ...garbage })).code, 'unsupported_media_type')
+  assert.equal((await send(`${base}/v1/nope`, { method: 'POST', headers: garbage, body: 'x' })).code, 'not_found')
+  const bare_route = { method: 'DELETE', headers: { ...auth, ...garbage } }
+  assert.equal((await send(`${base}/v1/bare`, bare_route)).status, 200) // without a body it says nothing
+  const cellEcho = (headers: Record<string, string>) => send(`${cellBase}/v1/echo`, { method: 'POST', headers, body: '{"name":"a"}' })
+  assert.deepEqual([(await cellEcho(garbage)).status, (await cellEcho({ ...auth, ...garbage })).code], [401, 'bad_request'])
+})
+
 test('what is not JSON is 400 or 415, what is too large 413', async () => {
   assert.deepEqual([(await echo('{')).status, (await echo('{')).code], [400, 'bad_request'])
   assert.equal((await echo(undefined)).status, 400)

@@ -15,7 +15,7 @@ import { coercionsOf } from './coerce.ts'
 import { CallCount, Ending, type Endings, type Observation } from './ending.ts'
 import { asFailure, refusal } from './envelope.ts'
 import { requestId } from './headers.ts'
-import { parse, wrongMediaType, type Parser } from './parse.ts'
+import { parse, type Parser } from './parse.ts'
 import { logRefusal, send, sendRefusal } from './respond.ts'
 import { createWebSockets, type Goodbye } from './websocket.ts'
 
@@ -94,11 +94,11 @@ export function createServer<Deps, Ticket = undefined>(options: ServerOptions<De
   // Bodies are read by serve() below, after it is known who asks.
   app.removeAllContentTypeParsers()
   app.addContentTypeParser('*', (_request, _payload, done) => done(null))
-  app.setErrorHandler((error, request, reply) => sendRefusal(options, null, request, reply, transportFailure(surface, error)))
-  app.setNotFoundHandler((request, reply) => {
-    new Ending(endings, null, request, reply)
-    sendRefusal(options, null, request, reply, fail('not_found', null, 'There is no such route'))
+  app.setErrorHandler((error, request, reply) => {
+    if (isContentTypeError(error)) return answerNotFound(request, reply)
+    sendRefusal(options, null, request, reply, asFailure(surface, error))
   })
+  app.setNotFoundHandler(answerNotFound)
   app.addHook('onRequest', (request, reply, next) => {
     if (!options.edge || options.edge.take()) return next()
     request.id = EDGE_REQUEST_ID
@@ -108,10 +108,16 @@ export function createServer<Deps, Ticket = undefined>(options: ServerOptions<De
   websockets.serve(app)
   for (const bound of options.routes) {
     const entry = entryOf(options, bound)
+    const handler = (request: FastifyRequest, reply: FastifyReply) =>
+      (bound.route.websocket ? serveWebSocket : serve)(options, entry, request, reply)
     app.route({
       method: bound.route.method,
       url: bound.route.path.replaceAll(/\{(\w+)\}/g, ':$1'),
-      handler: (request, reply) => (bound.route.websocket ? serveWebSocket : serve)(options, entry, request, reply),
+      handler,
+      // What is wrong with a content type is judged where bodies are read, after it is known who asks.
+      // eslint-disable-next-line @typescript-eslint/no-misused-promises -- the framework waits for it, its type does not say so
+      errorHandler: (error, request, reply) =>
+        isContentTypeError(error) ? handler(request, reply) : sendRefusal(options, bound.route, request, reply, asFailure(surface, error)),
     })
   }
   return {
@@ -128,12 +134,9 @@ export function createServer<Deps, Ticket = undefined>(options: ServerOptions<De
     http: app.server,
   }
 
-  function transportFailure(of: Surface, error: unknown): Failure {
-    const code = (error as { code?: unknown }).code
-    if (code === 'FST_ERR_CTP_INVALID_MEDIA_TYPE') return wrongMediaType(of)
-    // A QUERY, say, must have a content type: asked of before it is known that no route takes it.
-    if (code === 'FST_ERR_ROUTE_MISSING_CONTENT_TYPE') return fail('not_found', null, 'There is no such route')
-    return asFailure(of, error)
+  function answerNotFound(request: FastifyRequest, reply: FastifyReply): void {
+    new Ending(endings, null, request, reply)
+    sendRefusal(options, null, request, reply, fail('not_found', null, 'There is no such route'))
   }
 
   /** The order of these lines is the order in which refusals win. */
@@ -216,6 +219,12 @@ function entryOf<Deps, Ticket>(options: ServerOptions<Deps, Ticket>, bound: Boun
     },
     declared: options.validate_answers ? compileDeclared(route) : null,
   }
+}
+
+/** The framework looks at content types before it calls any handler: one must be well-formed, and a QUERY must have one. */
+function isContentTypeError(error: unknown): boolean {
+  const { code } = error as { code?: unknown }
+  return code === 'FST_ERR_CTP_INVALID_MEDIA_TYPE' || code === 'FST_ERR_ROUTE_MISSING_CONTENT_TYPE'
 }
 
 const SWITCHED = 101
