@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict'
+import { request } from 'node:http'
 import { connect } from 'node:net'
 import { after, before, test } from 'node:test'
 import pino from 'pino'
@@ -188,6 +189,20 @@ test('a malformed content type is judged after who asks and whether there is suc
   assert.equal((await send(`${base}/v1/bare`, bare_route)).status, 200) // without a body it says nothing
   const cellEcho = (headers: Record<string, string>) => send(`${cellBase}/v1/echo`, { method: 'POST', headers, body: '{"name":"a"}' })
   assert.deepEqual([(await cellEcho(garbage)).status, (await cellEcho({ ...auth, ...garbage })).code], [401, 'bad_request'])
+})
+
+test('an expectation that is unknown is ignored', async () => {
+  const expecting = (headers: Record<string, string>) =>
+    new Promise<{ status: number | undefined; request_id: unknown }>((resolve, reject) => {
+      const asked = request(`${base}/v1/bare`, { method: 'DELETE', headers: { ...headers, expect: 'wonders' } }, (response) => {
+        response.resume()
+        resolve({ status: response.statusCode, request_id: response.headers['x-request-id'] })
+      })
+      asked.on('error', reject).end()
+    })
+  const headers = { 'x-request-id': 'expecting' }
+  assert.deepEqual(await expecting({ ...auth, ...headers }), { status: 200, request_id: 'expecting' })
+  assert.deepEqual(await expecting(headers), { status: 401, request_id: 'expecting' })
 })
 
 test('what is not JSON is 400 or 415, what is too large 413', async () => {

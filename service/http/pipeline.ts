@@ -89,6 +89,8 @@ export function createServer<Deps, Ticket = undefined>(options: ServerOptions<De
   })
   // A tunnel is asked for: without a listener the connection would be closed without a word.
   app.server.on('connect', (_request, socket) => answerBrokenRequest(surface, ids, {}, socket))
+  // An expectation that is none of 100-continue may be ignored (RFC 9110, 10.1.1); node would answer a bare 417.
+  app.server.on('checkExpectation', (request, response) => app.server.emit('request', request, response))
   const in_progress = new CallCount()
   const endings: Endings = { clock, logger, in_progress, ...(options.observe ? { observe: options.observe } : {}) }
   // Bodies are read by serve() below, after it is known who asks.
