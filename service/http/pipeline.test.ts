@@ -252,6 +252,14 @@ test('a bad id is 422 on App, an unknown query parameter is ignored', async () =
   assert.equal((await echo('{"name":"a"}', json, '?nope=1')).status, 200)
 })
 
+test('an id of any length that the parser lets in is 422 on App', async () => {
+  for (const characters of [4096, 4097, 15_000]) {
+    const { status, body } = await echo('{"name":"a"}', json, '', 'a'.repeat(characters))
+    assert.deepEqual([status, body.error.details.issues[0].path], [422, 'id'])
+  }
+  assert.equal((await echo('{"name":"a"}', {}, '', 'a'.repeat(15_000))).status, 401)
+})
+
 test('an idempotency key is 1-255 visible ASCII characters, and a decided refusal is kept for it', async () => {
   for (const key of ['', 'a b', 'é', 'x'.repeat(256)])
     assert.equal((await echo('{"name":"a"}', { ...json, 'idempotency-key': key })).status, 422, key)

@@ -1,5 +1,5 @@
 import Fastify, { type FastifyReply, type FastifyRequest } from 'fastify'
-import type { Server } from 'node:http'
+import { maxHeaderSize, type Server } from 'node:http'
 import type { Logger } from 'pino'
 import type { Surface } from '../../contract/errors.ts'
 import type { Route } from '../../contract/route.ts'
@@ -77,7 +77,7 @@ export function createServer<Deps, Ticket = undefined>(options: ServerOptions<De
     exposeHeadRoutes: surface === 'app', // a gateway's reads wake machines and stream: a HEAD of them has no meaning
     return503OnClosing: false,
     forceCloseConnections: 'idle',
-    routerOptions: { maxParamLength: 4096 }, // longer ones than any route takes still reach the check that refuses them by name
+    routerOptions: { maxParamLength: maxHeaderSize }, // whatever the parser lets in reaches the check that refuses it by name
     requestTimeout: 120_000,
     // Whatever else asks for an upgrade is answered as if it had not (RFC 9110, 7.8).
     http: { shouldUpgradeCallback: (request) => websockets.wants(request) },
