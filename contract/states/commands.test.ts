@@ -63,10 +63,10 @@ test('deleted wins over mode, mode over lifetime, lifetime over the operation in
   assert.equal(refusal({}), 'operate')
 })
 
-test('a close is for sessions, deleted or not; a delete of what is deleted answers the delete that is there', () => {
+test('a close is for sessions, and that it is deleted wins over that; a delete of what is deleted answers the delete that is there', () => {
   const of = (lifetime: Seen['lifetime'], deleted: boolean) => decide({ ...running, lifetime, deleted }, 'close')
   assert.deepEqual(of('persistent', false), { kind: 'refuse', reason: 'not_session' })
-  assert.deepEqual(of('persistent', true), { kind: 'refuse', reason: 'not_session' })
+  assert.deepEqual(of('persistent', true), { kind: 'refuse', reason: 'workspace_deleted' })
   assert.deepEqual(of('session', true), { kind: 'join' })
   assert.deepEqual(decide({ ...running, deleted: true }, 'delete'), { kind: 'join' })
 })

@@ -239,8 +239,8 @@ function ofEveryState(seen: Seen, command: Command): Decision | undefined {
 /** Repeating answers the delete that is there, but only what the lifetime allows could have asked for it: App, "Close". */
 function ofDeleted({ lifetime }: Seen, command: Command): Decision {
   const outcome = settled(DELETED_COMMANDS[command])
-  const refused = outcome.kind === 'join' ? LIFETIME_COMMANDS[lifetime][command] : undefined
-  return refused ? settled(refused) : outcome
+  const is_refused_alive = LIFETIME_COMMANDS[lifetime][command] !== undefined
+  return outcome.kind === 'join' && is_refused_alive ? { kind: 'refuse', reason: 'workspace_deleted' } : outcome
 }
 
 function settled(outcome: Outcome): Decision {

@@ -233,11 +233,11 @@ test('an archived template opens nothing new, and blocks no key that is there', 
   assert.equal((await w.open('old', { template: 'old' })).status, 200)
 })
 
-test('a close is for sessions, also of what is deleted; its repeat answers the delete that is there', async () => {
+test('a close is for sessions, of a deleted workspace that is none it is refused as such; its repeat answers the delete that is there', async () => {
   const [persistent, session] = [await w.ready('close-persistent'), await w.ready('close-session', { lifetime: 'session' })]
   assert.deepEqual(reason(await w.post(path(persistent, 'close'))), [409, 'conflict', 'not_session'])
   await w.ended((await w.call('DELETE', `/v1/workspaces/${persistent}`)).body.id)
-  assert.deepEqual(reason(await w.post(path(persistent, 'close'))), [409, 'conflict', 'not_session'])
+  assert.deepEqual(reason(await w.post(path(persistent, 'close'))), [409, 'conflict', 'workspace_deleted'])
   const closed = await w.post(path(session, 'close'))
   assert.deepEqual([closed.status, closed.body.kind, closed.body.input], [202, 'delete', { reason: 'session_closed' }])
   await w.ended(closed.body.id)

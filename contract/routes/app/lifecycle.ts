@@ -78,7 +78,7 @@ export const workspacesClose = appRoute({
   idempotent: true,
   params: workspaceParams,
   answers: { 202: { schema: Operation, description: 'The delete operation; repeating returns the active or last one' } },
-  errors: { not_found: [], forbidden: [], conflict: ['not_session'] },
+  errors: { not_found: [], forbidden: [], conflict: ['workspace_deleted', 'not_session'] },
 })
 
 export const workspacesSuspendWhenIdle = appRoute({
