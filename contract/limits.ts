@@ -34,7 +34,9 @@ export const LIMITS = {
   recovery_checkpoint_days: 7,
   revocation_seconds_max: 30,
   json_body_bytes_max: 1 << 20, // Berth's own
-  label_characters_max: 200, // Berth's own: a checkpoint's label
+  label_characters_max: 4096, // Berth's own: a checkpoint's label
+  input_names_told_max: 100, // Berth's own: how many inputs a refusal names, and of each so many characters
+  input_name_told_characters_max: 200,
   snapshots_per_workspace_max: 50, // Berth's own
   removals_per_sweep_max: 200, // Berth's own: what one comparison of rows and host removes; the rest waits a minute for the next
   usage_sample_days: 400, // Berth's own: samples of an hour

@@ -1,6 +1,6 @@
 import Type, { type Static } from 'typebox'
 import { LIMITS } from '../limits.ts'
-import { List, Nullable, ResourcesView, strict, Text, Timestamp, Uuid, Word } from './common.ts'
+import { FreeText, List, Nullable, ResourcesView, strict, Timestamp, Uuid, Word } from './common.ts'
 
 /** What a checkpoint was written for: a suspend or a fork, by request, or before a reset or a restore in place. */
 export const CHECKPOINT_KINDS = ['suspend', 'fork', 'snapshot', 'recovery'] as const
@@ -26,7 +26,7 @@ export type Checkpoint = Static<typeof Checkpoint>
 export const CheckpointList = List(Checkpoint, 'CheckpointList')
 
 export const SnapshotRequest = Type.Object(
-  { label: Type.Optional(Text({ minLength: 1, maxLength: LIMITS.label_characters_max, description: 'For people' })) },
+  { label: Type.Optional(FreeText({ minLength: 0, maxLength: LIMITS.label_characters_max, description: 'For people' })) },
   { ...strict, title: 'SnapshotRequest' },
 )
 export const RestoreRequest = Type.Object({ checkpoint_id: Uuid('A checkpoint of this workspace') }, { ...strict, title: 'RestoreRequest' })

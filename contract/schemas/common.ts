@@ -15,7 +15,7 @@ export function Word<const W extends readonly string[]>(words: W, options: { des
 }
 
 /** Neither control characters nor lone surrogates. By code points, since not every reader of the description knows \p. */
-export const TEXT_PATTERN = '^[^\\u0000-\\u001f\\u007f-\\u009f\\ud800-\\udfff]*$'
+const TEXT_PATTERN = '^[^\\u0000-\\u001f\\u007f-\\u009f\\ud800-\\udfff]*$'
 
 /**
  * Text from a caller that PostgreSQL can keep and a terminal can show: no control characters (NUL is one) and no lone
@@ -23,6 +23,10 @@ export const TEXT_PATTERN = '^[^\\u0000-\\u001f\\u007f-\\u009f\\ud800-\\udfff]*$
  */
 export const Text = (options: { minLength: number; maxLength: number; description?: string }) =>
   Type.String({ pattern: TEXT_PATTERN, ...options })
+
+/** The same with line breaks and whatever else PostgreSQL can keep: neither NUL nor lone surrogates. */
+export const FreeText = (options: { minLength: number; maxLength: number; description?: string }) =>
+  Type.String({ pattern: '^[^\\u0000\\ud800-\\udfff]*$', ...options })
 
 export const PageQuery = {
   limit: Type.Optional(

@@ -1,9 +1,9 @@
 import Type, { type Static } from 'typebox'
 import { LIMITS } from '../limits.ts'
 import { TOOLS } from '../route.ts'
-import { List, PageQuery, strict, Text, Timestamp, Uuid, Word } from './common.ts'
+import { FreeText, List, PageQuery, strict, Timestamp, Uuid, Word } from './common.ts'
 
-export const AgentLabel = Text({
+export const AgentLabel = FreeText({
   minLength: 1,
   maxLength: LIMITS.agent_label_characters_max,
   description: 'Names the agent session; `default` when absent',
@@ -12,7 +12,8 @@ export const Tools = Type.Array(Word(TOOLS), {
   minItems: 1,
   maxItems: TOOLS.length,
   uniqueItems: true,
-  description: 'Default: all that the principal may use',
+  description:
+    'Default: all that the principal may use. At least one: a token without any could call nothing, and `[]` is more often a slip',
 })
 
 export const ToolTokenRequest = Type.Object({ agent_label: Type.Optional(AgentLabel), tools: Type.Optional(Tools) }, strict)

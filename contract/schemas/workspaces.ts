@@ -1,7 +1,7 @@
 import Type, { type Static } from 'typebox'
 import { LIMITS } from '../limits.ts'
 import { OBSERVED_STATES } from '../states/machine.ts'
-import { Caps, List, Nullable, PageQuery, ResourcesView, strict, Text, TEXT_PATTERN, Timestamp, Uuid, Word } from './common.ts'
+import { Caps, List, Nullable, PageQuery, ResourcesView, strict, Text, Timestamp, Uuid, Word } from './common.ts'
 import { Operation } from './operations.ts'
 import { AgentLabel, Tools, ToolToken } from './tool-tokens.ts'
 
@@ -139,11 +139,9 @@ export const WorkspaceQuery = Type.Object({ ...filters, organization_id: Type.Op
 export type WorkspaceQuery = Static<typeof WorkspaceQuery>
 export const OrganizationWorkspaceQuery = Type.Object(filters)
 
-/** Values are judged by the rules of inputs, which name every bad one: 422 input_invalid (App, open rule 6). */
+/** Names and values are judged by the rules of inputs, which name the bad ones: 422 with a reason (App, open rule 6). */
 const GivenInputs = Type.Unsafe<Record<string, unknown>>({
   type: 'object',
-  propertyNames: { pattern: TEXT_PATTERN, maxLength: 200 },
-  maxProperties: 256,
   additionalProperties: { description: `Text of at most ${LIMITS.input_bytes_max} bytes without CR, LF and NUL` },
 })
 

@@ -29,6 +29,15 @@ test('snapshot, restore and reset answer the operation itself, and repeat with t
   assert.deepEqual(reason(await w.post(path(id, 'snapshot'))), [409, 'conflict', 'operation_in_progress'])
 })
 
+test('a label is any text but NUL and lone surrogates, empty and of several lines too', async () => {
+  for (const label of ['', 'two\nlines', 'x'.repeat(4096)]) {
+    const { status, body } = await w.post(path(await w.running(`label-${label.length}`), 'snapshot'), { label })
+    assert.deepEqual([status, body.input], [202, { label }])
+  }
+  const id = await w.running('label-bad')
+  for (const label of ['a\0', '\udc00', 'x'.repeat(4097)]) assert.equal((await w.post(path(id, 'snapshot'), { label })).status, 422)
+})
+
 test('a reset wants confirm_destructive, after the layout and before everything that may change', async () => {
   const id = await w.running('reset-rules')
   for (const body of [undefined, {}, { confirm_destructive: false }]) {

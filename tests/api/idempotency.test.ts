@@ -165,3 +165,13 @@ test('an outcome that was kept without a body is answered from what is there', a
   const repeat = await w.post(`/v1/workspaces/${id}/suspend`, undefined, keyed('bodiless'))
   assert.deepEqual([repeat.status, repeat.body.id, repeat.body.state], [202, first.body.id, 'succeeded'])
 })
+
+test('a refusal that names an input with NUL in it is kept', async () => {
+  for (const inputs of [{ 'A\0': '' }, { '\ud800': '' }]) {
+    const key = keyed(`odd-${JSON.stringify(inputs).length}`)
+    const first = await w.open('odd', { inputs }, key)
+    const repeat = await w.open('odd', { inputs }, key)
+    assert.deepEqual([first.status, first.body.error.details], [422, repeat.body.error.details])
+    assert.equal(await entries(key.headers['idempotency-key']), 1)
+  }
+})

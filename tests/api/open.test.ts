@@ -155,6 +155,12 @@ test('what an open may not say', async () => {
     [{ key: 'n1', secrets: ['TOKEN'] }, [422, 'validation_failed', 'secret_not_available']],
     [{ key: 'live', secrets: ['TOKEN'] }, [422, 'validation_failed', 'secret_not_available']],
     [{ key: 'n1', inputs: { NOPE: 'x' } }, [422, 'validation_failed', 'input_unknown']],
+    [{ key: 'n1', inputs: { ['x'.repeat(201)]: 'x' } }, [422, 'validation_failed', 'input_unknown']],
+    [{ key: 'n1', inputs: { 'a\0\n': 'x' } }, [422, 'validation_failed', 'input_unknown']],
+    [
+      { key: 'n1', inputs: Object.fromEntries(Array.from({ length: 300 }, (_, n) => [`n${n}`, ''])) },
+      [422, 'validation_failed', 'input_unknown'],
+    ],
     [{ key: 'n1', inputs: { constructor: 'x' } }, [422, 'validation_failed', 'input_unknown']],
     [{ key: 'n1', inputs: { CITY: 1 } }, [422, 'validation_failed', 'input_invalid']],
     [{ key: 'n1', inputs: { CITY: 'a\nb' } }, [422, 'validation_failed', 'input_invalid']],

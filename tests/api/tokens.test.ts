@@ -67,9 +67,20 @@ test('without a body or tools a token has all that the principal may use', async
   assert.deepEqual((await w.post(`/v1/workspaces/${id}/tool-tokens`)).body.tools, ['exec', 'files'])
   const denied = await w.post(`/v1/workspaces/${id}/tool-tokens`, { tools: ['browser'] })
   assert.deepEqual([denied.status, denied.body.error.details], [403, { denied_tools: ['browser'], permitted_tools: ['exec', 'files'] }])
-  for (const bad of [{ tools: ['shell'] }, { tools: ['exec', 'exec'] }, { agent_label: 'x'.repeat(101) }, { agent_label: 'a\nb' }]) {
-    assert.equal((await w.post(`/v1/workspaces/${id}/tool-tokens`, bad)).status, 422)
+  for (const tools of [[], ['shell'], ['exec', 'exec']]) {
+    assert.equal((await w.post(`/v1/workspaces/${id}/tool-tokens`, { tools })).status, 422)
   }
+})
+
+test('an agent label is any text of 1 to 100 characters but NUL and lone surrogates', async () => {
+  const id = await w.running('labels')
+  const statuses = async (labels: string[]) =>
+    Promise.all(labels.map(async (agent_label) => (await w.post(`/v1/workspaces/${id}/tool-tokens`, { agent_label })).status))
+  const good = ['a\nb', '\t\u001b[1m\u0085', '😀'.repeat(100)]
+  assert.deepEqual(await statuses(good), [201, 201, 201])
+  assert.deepEqual(await statuses(['', 'x'.repeat(101), 'a\0', '\ud800']), [422, 422, 422, 422])
+  const { data } = (await w.get(`/v1/workspaces/${id}/agent-sessions`)).body
+  assert.deepEqual(data.map((row: { agent_label: string }) => row.agent_label).sort(), [...good].sort())
 })
 
 test('a suspended workspace gets a token, one that starts or has failed does not', async () => {

@@ -7,7 +7,7 @@ const UNUSABLE = /[\r\n\0]/
 
 /**
  * The inputs of a workspace: given value, else the declared default (App, "Workspace text inputs").
- * Refuses by App, open rule 6: unknown before invalid before required, each naming every input it concerns.
+ * Refuses by App, open rule 6: unknown before invalid before required, each naming the inputs it concerns.
  */
 export function resolveInputs(declared: Record<string, TemplateInput>, given: Record<string, unknown>): Record<string, string> {
   const unknown = Object.keys(given).filter((name) => !Object.hasOwn(declared, name))
@@ -27,5 +27,10 @@ function isUsable(value: unknown): boolean {
 }
 
 function refuse(reason: 'input_unknown' | 'input_invalid' | 'input_required', message: string, names: string[]) {
-  return fail('validation_failed', reason, message, { details: { names: names.map((name) => name.toWellFormed()).sort() } })
+  return fail('validation_failed', reason, message, { details: { names: names.sort().slice(0, LIMITS.input_names_told_max).map(told) } })
+}
+
+/** A caller may name anything: what is told of it, and kept with the refusal, is short, and text that PostgreSQL can keep. */
+function told(name: string): string {
+  return name.slice(0, LIMITS.input_name_told_characters_max).replaceAll('\0', '\ufffd').toWellFormed()
 }

@@ -109,4 +109,7 @@ test('inputs are the given values over the declared defaults; nothing inherited 
   assert.deepEqual(refused({ A: '\0', B: 1, C: 'x'.repeat(4096) }), ['input_invalid', ['A', 'B']])
   assert.deepEqual(refused({ C: 'x'.repeat(4097) }), ['input_invalid', ['C']])
   assert.deepEqual(refused({}), ['input_required', ['C']])
+  assert.deepEqual(refused({ [`\0\n${'é'.repeat(197)}😀`]: '' }), ['input_unknown', [`\ufffd\n${'é'.repeat(197)}\ufffd`]])
+  const many = Object.fromEntries(Array.from({ length: 101 }, (_, n) => [`N${1000 + n}`, '']))
+  assert.deepEqual(refused(many), ['input_unknown', Object.keys(many).slice(0, 100)])
 })
