@@ -78,7 +78,10 @@ export const Workspace = Type.Object(
     key: Type.String({ description: "The caller's own name of it, unique in the organization" }),
     observed_state: Word(OBSERVED_STATES, { description: 'What it is' }),
     desired_state: Word(DESIRED_STATES, { description: 'What it was last asked to be' }),
-    ready: Type.Boolean({ description: 'Observed and desired state are running, and start-up is ready where there is one' }),
+    ready: Type.Boolean({
+      description:
+        'Observed and desired state are running, start-up is ready where there is one, and the operation that started it has ended',
+    }),
     template: Type.Object(
       { slug: Type.String(), version: Type.Integer() },
       { description: 'The version that it was made from; a reopen does not change it' },

@@ -105,6 +105,17 @@ for (const command of Object.keys(SENT) as Command[]) {
   })
 }
 
+test('ready is what runs and is held by nothing that starts it: a token for it is refused by none', async () => {
+  const ready: Seen[] = []
+  for (const seen of [...FREE, ...HELD]) {
+    await arrange(seen)
+    if ((await w.get(`/v1/workspaces/${id}`)).body.ready === true) ready.push(seen)
+  }
+  for (const seen of ready) assert.notEqual(decide(seen, 'tool_token').kind, 'refuse', JSON.stringify(seen))
+  const holders = ready.filter(({ mode, lifetime }) => mode === 'processful' && lifetime === 'persistent').map(({ held_by }) => held_by)
+  assert.deepEqual(holders, [null, 'fork_source', 'snapshot', 'layer_snapshot', 'template_build'])
+})
+
 test('a deleted workspace refuses what its table refuses', async () => {
   for (const command of Object.keys(SENT) as Command[]) {
     const seen: Seen = { observed_state: 'running', mode: 'processful', lifetime: 'persistent', deleted: true, held_by: null }

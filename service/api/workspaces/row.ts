@@ -1,6 +1,6 @@
 import type { TemplateSettings } from '../../../contract/schemas/template-settings.ts'
 import type { Origin } from '../../../contract/schemas/workspaces.ts'
-import type { HeldBy, Seen } from '../../../contract/states/commands.ts'
+import { decide, type HeldBy, type Seen } from '../../../contract/states/commands.ts'
 import type { ObservedState } from '../../../contract/states/machine.ts'
 import type { IdleFacts } from '../../core/workspaces/idle.ts'
 import type { Resources } from '../../db/schema.ts'
@@ -69,10 +69,14 @@ function heldBy(row: WorkspaceRow): HeldBy | null {
   return active.kind
 }
 
-/** App, "Workspace (view)"; DECISIONS adds the start-up. */
-export function isReady(row: Pick<WorkspaceRow, 'observed_state' | 'desired_state' | 'startup'>): boolean {
+/**
+ * App, "Workspace (view)"; DECISIONS adds the start-up. A machine runs a little before the operation that started it has ended: until
+ * then all else that is asked of the workspace is refused, so it is not ready, and an open would join.
+ */
+export function isReady(row: WorkspaceRow): boolean {
   const started = row.startup === null || row.startup.state === 'ready'
-  return row.observed_state === 'running' && row.desired_state === 'running' && started
+  const is_found_running = decide(seen(row), 'open').kind === 'proceed'
+  return is_found_running && row.desired_state === 'running' && started
 }
 
 export function ceilings(row: WorkspaceRow): Resources {
