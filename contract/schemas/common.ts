@@ -52,6 +52,11 @@ export const Caps = Type.Object(
     memory_mib: Type.Optional(Type.Integer({ minimum: 1, maximum: int4_max })),
     disk_gib: Type.Optional(Type.Integer({ minimum: 1, maximum: int4_max })),
   },
-  { ...strict, title: 'Caps', description: 'Upper bounds; absent ones add no restriction' },
+  {
+    ...strict,
+    title: 'Caps',
+    description:
+      "Upper bounds, up to the template's ceiling; an absent one leaves the template's default size, a fork's that of its source",
+  },
 )
 export type Caps = Static<typeof Caps>

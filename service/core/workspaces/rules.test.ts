@@ -87,6 +87,10 @@ test('ceilings are the least of template, cap and plan, with the default size wh
     disk_gib: 5,
   })
   assert.deepEqual(ceilingsOf({ template, caps: {}, plan }), { cpu_millis: 1000, memory_mib: 1024, disk_gib: 5 })
+  const { ceiling } = template
+  const one_number = { ceiling, defaults: ceiling }
+  const no_limits = { cpu_millis: null, memory_mib: null, disk_gib: null }
+  assert.deepEqual(ceilingsOf({ template: one_number, caps: {}, plan: no_limits }), ceiling)
 })
 
 test('inputs are the given values over the declared defaults; nothing inherited counts as declared', () => {
