@@ -12,19 +12,32 @@ import (
 // Detached mounts directories over each other for a reader, topmost first and at least two, in a mount namespace that nobody else ever
 // sees and that ends with this call: what is left is a descriptor of the mount. A mount in hostd's own namespace would be copied into
 // whatever sandbox starts at that moment, and keep the disk for as long as that lives.
-func Detached(lower []string, point string) (*os.File, error) {
-	type result struct {
-		disk *os.File
-		err  error
-	}
-	made := make(chan result, 1)
+func Detached(lower []string, point string) (disk *os.File, err error) {
+	ended := make(chan struct{})
 	go func() {
-		runtime.LockOSThread() // never unlocked: the thread ends with this function, and its namespace with the thread
-		disk, err := mountHere(lower, point)
-		made <- result{disk, err}
+		defer close(ended)
+		onEndingThread(func() { disk, err = mountHere(lower, point) })
 	}()
-	r := <-made
-	return r.disk, r.err
+	<-ended
+	return disk, err
+}
+
+// onEndingThread takes the calling goroutine's thread for do and for nothing after it: the thread ends with the goroutine, and its
+// namespace with the thread. Never the process's first: that one cannot end but would be kept as it is, and what /proc/self shows of
+// mounts is what the first thread sees.
+func onEndingThread(do func()) {
+	runtime.LockOSThread()
+	if unix.Gettid() != unix.Getpid() {
+		do()
+		return
+	}
+	ended := make(chan struct{})
+	go func() { // elsewhere, since this thread is taken
+		defer close(ended)
+		onEndingThread(do)
+	}()
+	<-ended
+	runtime.UnlockOSThread()
 }
 
 func mountHere(lower []string, point string) (*os.File, error) {

@@ -2,9 +2,26 @@ package layers
 
 import (
 	"os"
+	"runtime"
 	"testing"
 
 	"github.com/berth-dev/berth/machine/internal/testns"
 )
 
-func TestMain(m *testing.M) { os.Exit(testns.Run(m, 0)) }
+func init() { runtime.LockOSThread() }
+
+// onFirstThread is what the process's first thread does for a test.
+var onFirstThread = make(chan func())
+
+func TestMain(m *testing.M) {
+	ended := make(chan int)
+	go func() { ended <- testns.Run(m, 0) }()
+	for {
+		select {
+		case do := <-onFirstThread:
+			do()
+		case code := <-ended:
+			os.Exit(code)
+		}
+	}
+}
