@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"runtime"
 	"strings"
 	"syscall"
 
@@ -22,8 +23,14 @@ const usage = `usage: hostd --config FILE [--enable-failpoints]
        hostd clean --config FILE
        hostd --list-failpoints`
 
+// The main goroutine keeps the main thread and does nothing with it: /proc/self shows the namespaces of that thread, and other threads
+// visit foreign ones.
+func init() { runtime.LockOSThread() }
+
 func main() {
-	if err := run(os.Args[1:]); err != nil {
+	ended := make(chan error)
+	go func() { ended <- run(os.Args[1:]) }()
+	if err := <-ended; err != nil {
 		fmt.Fprintln(os.Stderr, "hostd:", err)
 		os.Exit(1)
 	}

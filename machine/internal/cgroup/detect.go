@@ -39,7 +39,7 @@ func detect() (version, error) {
 
 // readMounts maps controllers of v1 to where they are mounted; unified is the cgroup2 mount.
 func readMounts() (v1 map[string]string, unified string, err error) {
-	file, err := os.Open("/proc/self/mountinfo")
+	file, err := os.Open("/proc/thread-self/mountinfo")
 	if err != nil {
 		return nil, "", err
 	}

@@ -63,9 +63,9 @@ func unmount(point string) error {
 	return unix.Unmount(point, unix.UMOUNT_NOFOLLOW|unix.MNT_DETACH)
 }
 
-// MountsBelow lists the mount points at or below a path in this mount namespace, parents before children.
+// MountsBelow lists the mount points at or below a path in this thread's mount namespace, parents before children.
 func MountsBelow(path string) ([]string, error) {
-	file, err := os.Open("/proc/self/mountinfo")
+	file, err := os.Open("/proc/thread-self/mountinfo")
 	if err != nil {
 		return nil, err
 	}

@@ -127,7 +127,7 @@ func mountSource(mount string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	file, err := os.Open("/proc/self/mountinfo")
+	file, err := os.Open("/proc/thread-self/mountinfo")
 	if err != nil {
 		return "", err
 	}
