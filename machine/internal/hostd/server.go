@@ -202,6 +202,7 @@ func (h *Host) Serve(ctx context.Context, listener net.Listener) error {
 	<-drained
 	<-filled
 	h.engine.Wait()
+	h.pool.WaitDurable()
 	return h.endDiskReaders()
 }
 

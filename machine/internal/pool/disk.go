@@ -28,7 +28,8 @@ func (p *Pool) EnsureWorkspace(workspace string, quotaGiB int) error {
 	return p.setLimit(workspace, uint64(quotaGiB)<<30)
 }
 
-// CreateDisk makes a blank disk. It appears under its name only when it is complete. ENOSPC (wrapped): only the reserve is left.
+// CreateDisk makes a blank disk. It appears under its name only when it is complete. It is durable a moment later (WaitDurable): an open
+// does not wait for the drive. ENOSPC (wrapped): only the reserve is left.
 func (p *Pool) CreateDisk(workspace, name string) error {
 	if err := errors.Join(checkName("workspace", workspace), checkName("disk", name)); err != nil {
 		return err
@@ -54,6 +55,7 @@ func (p *Pool) CreateDisk(workspace, name string) error {
 		_ = destroySubvolume(parent, fresh) // EmptyTrash meets it again if this fails
 		return fmt.Errorf("create disk %s of %s: %w", name, workspace, err)
 	}
+	p.behind.soon()
 	return nil
 }
 

@@ -14,8 +14,10 @@ import (
 const (
 	iocSnapDestroy   = 0x5000940f // _IOW 15, vol_args
 	iocTreeSearch    = 0xd0009411 // _IOWR 17, 4096 bytes
+	iocWaitSync      = 0x40089416 // _IOW 22, 8 bytes
 	iocSnapCreateV2  = 0x50009417 // _IOW 23, vol_args_v2
 	iocSubvolCreate2 = 0x50009418 // _IOW 24, vol_args_v2
+	iocStartSync     = 0x80089418 // _IOR 24, 8 bytes
 	iocFsInfo        = 0x8400941f // _IOR 31, 1024 bytes
 	iocQuotaCtl      = 0xc0109428 // _IOWR 40, 16 bytes
 	iocQgroupCreate  = 0x4010942a // _IOW 42, 16 bytes

@@ -31,6 +31,7 @@ type Pool struct {
 	root   *os.File
 	fsid   string
 	simple bool // simple quotas; classic qgroups otherwise
+	behind behind
 }
 
 const unmountTries = 50 // 20 ms apart: a killed sandbox lets go of its files a moment after its death
@@ -88,6 +89,7 @@ func adopt(c Config) (*Pool, error) {
 		return nil, err
 	}
 	p := &Pool{config: c, root: root}
+	p.behind.commit, p.behind.delay = p.commit, commitDelay
 	if p.fsid, err = FilesystemID(root); err == nil {
 		err = p.enableQuotas()
 	}
@@ -100,6 +102,7 @@ func adopt(c Config) (*Pool, error) {
 
 // Close unmounts the image; its loop device detaches with that. A pool on somebody else's btrfs stays mounted.
 func (p *Pool) Close() error {
+	p.WaitDurable()
 	p.root.Close()
 	if p.config.Image == "" {
 		return nil

@@ -1,0 +1,61 @@
+package pool
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+)
+
+func TestABlankDiskOutlivesAPowerCutOnceItIsDurable(t *testing.T) {
+	p, c := openTestPool(t)
+	must(t, p.Sync(""))
+	must(t, p.EnsureWorkspace(ws, 1))
+	must(t, p.CreateDisk(ws, "e1.5"))
+	p.WaitDurable()
+	dir := t.TempDir()
+	cut := Config{Image: filepath.Join(dir, "cut.img"), Mount: filepath.Join(dir, "cut")}
+	must(t, exec.Command("cp", "--sparse=always", c.Image, cut.Image).Run()) // what the drive holds at this instant
+	must(t, p.Close())                                                       // one btrfs is mounted once
+	after := must1(Open(context.Background(), cut))(t)
+	t.Cleanup(func() { must(t, after.Close()) })
+	must(t, after.EmptyTrash(context.Background()))
+	for _, part := range []string{"upper", "work", "state"} {
+		if _, err := os.Stat(filepath.Join(after.DiskPath(ws, "e1.5"), part)); err != nil {
+			t.Errorf("after the cut: %v", err)
+		}
+	}
+	if _, err := after.groupID(ws); err != nil {
+		t.Errorf("the workspace's limit after the cut: %v", err)
+	}
+}
+
+func TestThoseWhoAskDuringACommitShareTheNextAndNobodyWaits(t *testing.T) {
+	var commits atomic.Int64
+	began, leave := make(chan struct{}), make(chan struct{})
+	b := behind{commit: func() error {
+		if commits.Add(1) == 1 {
+			close(began)
+			<-leave
+		}
+		return nil
+	}}
+	b.soon()
+	<-began
+	for range 8 {
+		b.soon()
+	}
+	close(leave)
+	b.wait()
+	if count := commits.Load(); count != 2 {
+		t.Errorf("%d commits for one request before and eight during the first", count)
+	}
+	b.wait() // nothing is asked for
+	b.soon()
+	b.wait()
+	if count := commits.Load(); count != 3 {
+		t.Errorf("%d commits after one more request", count)
+	}
+}
