@@ -87,8 +87,22 @@ func (h *Host) settle(ctx context.Context, s *engine.Sandbox) {
 	}
 }
 
-// sweepFiles removes half-written checkpoints, programs that no checkpoint needs, and what the pool still has to delete.
+// sweepFiles removes half-written checkpoints and disks, and what sweepDeleted and collectPrograms do. Nothing else may run.
 func (h *Host) sweepFiles(ctx context.Context) error {
+	workspaces, err := h.pool.ListWorkspaces()
+	for _, workspace := range workspaces {
+		err = errors.Join(err, h.sweepCheckpoints(workspace))
+	}
+	return errors.Join(err, h.pool.DropHalfMade(ctx), h.collect(ctx))
+}
+
+// collect removes what was needed and is no longer: programs, and what deleted workspaces left.
+func (h *Host) collect(ctx context.Context) error {
+	return errors.Join(h.collectPrograms(), h.sweepDeleted(ctx))
+}
+
+// sweepDeleted ends deletions that were cut short or had to wait for the kernel, and forgets the workspaces.
+func (h *Host) sweepDeleted(ctx context.Context) error {
 	workspaces, err := h.pool.ListWorkspaces()
 	if err != nil {
 		return err
@@ -96,11 +110,8 @@ func (h *Host) sweepFiles(ctx context.Context) error {
 	kept := map[string]bool{}
 	for _, workspace := range workspaces {
 		kept[workspace] = true
-		if err := h.sweepCheckpoints(workspace); err != nil {
-			return err
-		}
 	}
-	return errors.Join(h.collectPrograms(), h.jobs.fences.forgetDeleted(kept, time.Now()), h.pool.EmptyTrash(ctx))
+	return errors.Join(h.jobs.forgetDeleted(kept, time.Now()), h.pool.EmptyTrash(ctx))
 }
 
 func (h *Host) sweepCheckpoints(workspace string) error {

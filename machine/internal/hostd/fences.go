@@ -46,22 +46,26 @@ func (f *fences) write(workspace string, fence int64) error {
 	return onepage.Write(f.path(workspace), []byte(strconv.FormatInt(fence, 10)+"\n"))
 }
 
-// forgetDeleted drops what belongs to no workspace and is old.
-func (f *fences) forgetDeleted(kept map[string]bool, now time.Time) error {
+// list names the workspaces whose fences are remembered.
+func (f *fences) list() ([]string, error) {
 	entries, err := os.ReadDir(f.dir)
-	if err != nil {
-		return err
-	}
+	names := make([]string, 0, len(entries))
 	for _, entry := range entries {
-		info, err := entry.Info()
-		if err != nil || kept[entry.Name()] || now.Sub(info.ModTime()) < fenceKept {
-			continue // one that vanished meanwhile is as good as dropped
-		}
-		if err := os.Remove(filepath.Join(f.dir, entry.Name())); err != nil {
-			return err
-		}
+		names = append(names, entry.Name())
 	}
-	return nil
+	return names, err
+}
+
+// forget drops the fence of a deleted workspace when it is old.
+func (f *fences) forget(workspace string, now time.Time) error {
+	info, err := os.Lstat(f.path(workspace))
+	if err == nil && now.Sub(info.ModTime()) >= fenceKept {
+		err = os.Remove(f.path(workspace))
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
 }
 
 func (f *fences) path(workspace string) string { return filepath.Join(f.dir, workspace) }

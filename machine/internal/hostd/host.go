@@ -73,7 +73,10 @@ func Open(ctx context.Context, config Config, log *slog.Logger, failpointsEnable
 	if err := h.adopt(ctx); err != nil {
 		return nil, fmt.Errorf("adopting what runs: %w", err)
 	}
-	return h, h.sweepFiles(ctx)
+	if err := h.sweepFiles(ctx); err != nil {
+		h.log.Error("not all that is left over could be removed", "error", err) // the next sweep tries again, and machines need hostd
+	}
+	return h, nil
 }
 
 func (h *Host) openParts(ctx context.Context) error {

@@ -2,6 +2,7 @@ package hostd
 
 import (
 	"context"
+	"errors"
 	"sort"
 	"sync"
 	"time"
@@ -24,6 +25,7 @@ type jobs struct {
 type turns struct {
 	fence int64
 	turn  chan struct{} // holds one token while a job has its turn
+	users int           // who have the turn or wait for it
 	known map[jobKey]*job
 }
 
@@ -114,12 +116,16 @@ func (j *jobs) raise(workspace string, fence int64) (*turns, error) {
 		return nil, err
 	}
 	own.fence = fence
-	for key, known := range own.known {
+	own.forgetDone()
+	return own, nil
+}
+
+func (t *turns) forgetDone() {
+	for key, known := range t.known {
 		if isDone(known.done) {
-			delete(own.known, key)
+			delete(t.known, key)
 		}
 	}
-	return own, nil
 }
 
 func (j *jobs) turnsOf(workspace string) (*turns, error) {
@@ -165,18 +171,33 @@ func (j *jobs) take(c call) (any, error) {
 
 // acquire waits for the turn of one workspace.
 func (j *jobs) acquire(ctx context.Context, workspace string) (func(), error) {
-	j.mu.Lock()
-	own, err := j.turnsOf(workspace)
-	j.mu.Unlock()
+	own, err := j.join(workspace)
 	if err != nil {
 		return nil, err
 	}
 	select {
 	case own.turn <- struct{}{}:
-		return func() { <-own.turn }, nil
+		return func() { <-own.turn; j.leave(own) }, nil
 	case <-ctx.Done():
+		j.leave(own)
 		return nil, ctx.Err()
 	}
+}
+
+func (j *jobs) join(workspace string) (*turns, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	own, err := j.turnsOf(workspace)
+	if err == nil {
+		own.users++
+	}
+	return own, err
+}
+
+func (j *jobs) leave(own *turns) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	own.users--
 }
 
 // fenceOf is the highest fence of a workspace; 0 when it was never seen or cannot be read.
@@ -194,6 +215,41 @@ func (j *jobs) drop(own *turns, key jobKey) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	delete(own.known, key)
+}
+
+// forgetDeleted drops what is remembered of workspaces that are not here: their fences are on disk, and go from there when they are old.
+func (j *jobs) forgetDeleted(kept map[string]bool, now time.Time) error {
+	j.forgetIdle(kept)
+	known, err := j.fences.list()
+	for _, workspace := range known {
+		if !kept[workspace] {
+			err = errors.Join(err, j.forgetFence(workspace, now))
+		}
+	}
+	return err
+}
+
+func (j *jobs) forgetIdle(kept map[string]bool) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for workspace, own := range j.workspaces {
+		if kept[workspace] || own.users > 0 {
+			continue
+		}
+		if own.forgetDone(); len(own.known) == 0 {
+			delete(j.workspaces, workspace)
+		}
+	}
+}
+
+// forgetFence holds the lock, so that nobody raises the fence meanwhile.
+func (j *jobs) forgetFence(workspace string, now time.Time) error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if _, used := j.workspaces[workspace]; used {
+		return nil
+	}
+	return j.fences.forget(workspace, now)
 }
 
 // wait returns when no job runs, or when time is up.

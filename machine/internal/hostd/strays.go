@@ -21,7 +21,7 @@ type sweeper struct {
 	removed int64
 }
 
-// collectSweeps is how many looks for strays lie between two looks for programs that nothing needs, which read every manifest.
+// collectSweeps is how many looks for strays lie between two collections, which read every manifest.
 const collectSweeps = 10
 
 type stray struct {
@@ -88,8 +88,8 @@ func (h *Host) sweepStrays(ctx context.Context) {
 		if sweep%collectSweeps != 0 {
 			continue
 		}
-		if err := h.collectPrograms(); err != nil {
-			h.log.Error("old engines and agents cannot be collected", "error", err)
+		if err := h.collect(ctx); err != nil {
+			h.log.Error("not all that nothing needs any more could be removed", "error", err)
 		}
 	}
 }

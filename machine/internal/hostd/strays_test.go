@@ -7,7 +7,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/berth-dev/berth/machine/internal/pool"
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
@@ -81,4 +83,38 @@ func TestWhatBelongsToNothingIsReportedAndRemovedWhileMachinesRunOn(t *testing.T
 		t.Errorf("the guest answered %q", answer)
 	}
 	d.stop(m)
+}
+
+// workspaceGroups are the quota groups of workspaces in the pool.
+func (d *daemon) workspaceGroups() []string {
+	d.t.Helper()
+	root, err := os.Open(d.seenByHostd("pool"))
+	must(d.t, err)
+	defer root.Close()
+	id, err := pool.FilesystemID(root)
+	must(d.t, err)
+	groups, err := filepath.Glob("/sys/fs/btrfs/" + id + "/qgroups/1_*")
+	must(d.t, err)
+	return groups
+}
+
+func TestNothingOfDeletedWorkspacesIsLeftAfterTheNextSweep(t *testing.T) {
+	d := newDaemon(t, func(config map[string]any) { config["sweep_seconds"] = 1 })
+	for range 3 {
+		m := d.startMachine(newID(), 1)
+		d.ok(d.call("POST", "/workspaces/delete", wire.Fenced{Fence: d.fence(m.WorkspaceID, 1)}, nil))
+	}
+	old := newID()
+	d.ok(d.call("POST", "/workspaces/fence", wire.Fenced{Fence: d.fence(old, 1)}, nil))
+	fence := filepath.Join(d.dir, "data", "fences", old)
+	longAgo := time.Now().Add(-2 * fenceKept)
+	must(t, os.Chtimes(fence, longAgo, longAgo))
+	must(t, os.MkdirAll(d.seenByHostd("pool", "trash", "grave", "checkpoints"), 0o700)) // as a deletion that failed half-way
+	eventually(t, "the deleted workspaces' quota groups, old fences and graves are gone", func() bool {
+		d.inHostd("btrfs", "filesystem", "sync", d.dir+"/pool") // wakes the kernel's cleaner, which has no event to wait for
+		graves, err := os.ReadDir(d.seenByHostd("pool", "trash"))
+		must(t, err)
+		_, err = os.Stat(fence)
+		return len(d.workspaceGroups()) == 0 && len(graves) == 0 && os.IsNotExist(err)
+	})
 }

@@ -46,8 +46,10 @@ func (p *Pool) DeleteWorkspace(workspace string) error {
 	if err := checkName("workspace", workspace); err != nil {
 		return err
 	}
-	grave := filepath.Join(p.trash(), strings.ToLower(rand.Text()))
-	err := os.Rename(p.WorkspaceDir(workspace), grave)
+	grave := strings.ToLower(rand.Text())
+	p.take(grave)
+	defer p.letGo(grave)
+	err := os.Rename(p.WorkspaceDir(workspace), filepath.Join(p.trash(), grave))
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
 	}
@@ -57,24 +59,42 @@ func (p *Pool) DeleteWorkspace(workspace string) error {
 	if err := errors.Join(SyncDir(p.trash()), SyncDir(p.workspaces())); err != nil {
 		return err
 	}
-	return p.bury(context.Background(), grave)
+	return p.bury(context.Background(), filepath.Join(p.trash(), grave))
 }
 
-// EmptyTrash finishes deletions and half-made disks that an earlier run left. Call it at start.
+// EmptyTrash finishes deletions that were cut short, and removes quota groups that nobody needs. Whatever else the pool does meanwhile
+// is left alone. One that cannot be finished does not keep the others.
 func (p *Pool) EmptyTrash(ctx context.Context) error {
 	entries, err := os.ReadDir(p.trash())
-	if err != nil {
-		return err
-	}
 	for _, entry := range entries {
-		if err := p.bury(ctx, filepath.Join(p.trash(), entry.Name())); err != nil {
-			return err
-		}
+		err = errors.Join(err, p.finish(ctx, entry.Name()))
 	}
-	if err := p.dropHalfMade(ctx); err != nil {
-		return err
+	return errors.Join(err, p.sweepGroups())
+}
+
+func (p *Pool) finish(ctx context.Context, grave string) error {
+	if !p.take(grave) {
+		return nil
 	}
-	return p.sweepGroups()
+	defer p.letGo(grave)
+	return p.bury(ctx, filepath.Join(p.trash(), grave))
+}
+
+// take says whether a deletion is the caller's to finish.
+func (p *Pool) take(grave string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.taken[grave] {
+		return false
+	}
+	p.taken[grave] = true
+	return true
+}
+
+func (p *Pool) letGo(grave string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.taken, grave)
 }
 
 func (p *Pool) bury(ctx context.Context, grave string) error {
@@ -85,7 +105,7 @@ func (p *Pool) bury(ctx context.Context, grave string) error {
 	if groupErr != nil {
 		return nil // deleted before it had a group
 	}
-	// It is busy until the cleaner has freed the data; the sweep at the next start meets it again.
+	// It is busy until the cleaner has freed the data; the next sweep meets it again.
 	if err := removeGroup(p.root, group); err != nil && !errors.Is(err, unix.EBUSY) && !errors.Is(err, unix.ENOENT) {
 		return fmt.Errorf("remove the quota group of a deleted workspace: %w", err)
 	}
@@ -121,7 +141,8 @@ func (p *Pool) removeEntry(ctx context.Context, path string) error {
 	}
 }
 
-func (p *Pool) dropHalfMade(ctx context.Context) error {
+// DropHalfMade removes disks that an earlier run did not come to the end of making. Call it before CreateDisk.
+func (p *Pool) DropHalfMade(ctx context.Context) error {
 	workspaces, err := p.ListWorkspaces()
 	if err != nil {
 		return err

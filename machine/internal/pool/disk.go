@@ -47,12 +47,12 @@ func (p *Pool) CreateDisk(workspace, name string) error {
 	}
 	defer parent.Close()
 	fresh := ".new-" + rand.Text()
-	if err := p.fillDisk(parent, fresh, group); err != nil {
-		return fmt.Errorf("create disk %s of %s: %w", name, workspace, err)
+	err = p.fillDisk(parent, fresh, group)
+	if err == nil {
+		err = unix.Renameat2(int(parent.Fd()), fresh, int(parent.Fd()), name, unix.RENAME_NOREPLACE)
 	}
-	err = unix.Renameat2(int(parent.Fd()), fresh, int(parent.Fd()), name, unix.RENAME_NOREPLACE)
 	if err != nil {
-		_ = destroySubvolume(parent, fresh) // EmptyTrash meets it again if this fails
+		_ = destroySubvolume(parent, fresh) // DropHalfMade meets it again if this fails
 		return fmt.Errorf("create disk %s of %s: %w", name, workspace, err)
 	}
 	p.behind.soon()

@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -32,6 +33,12 @@ type Pool struct {
 	fsid   string
 	simple bool // simple quotas; classic qgroups otherwise
 	behind behind
+
+	mu    sync.Mutex
+	taken map[string]bool // what somebody is removing from the trash
+
+	sweeping               sync.Mutex
+	orphans, orphansBefore map[uint64]bool // quota groups without a subvolume, at this sweep and at the last
 }
 
 const unmountTries = 50 // 20 ms apart: a killed sandbox lets go of its files a moment after its death
@@ -88,7 +95,7 @@ func adopt(c Config) (*Pool, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Pool{config: c, root: root}
+	p := &Pool{config: c, root: root, taken: map[string]bool{}}
 	p.behind.commit, p.behind.delay = p.commit, commitDelay
 	if p.fsid, err = FilesystemID(root); err == nil {
 		err = p.enableQuotas()

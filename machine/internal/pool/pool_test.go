@@ -225,7 +225,7 @@ func TestAWorkspaceGoesWholeAndADeleteThatWasCutShortIsFinished(t *testing.T) {
 	must(t, p.fillDisk(parent, ".new-HALF", group))
 	parent.Close()
 
-	must(t, p.EmptyTrash(context.Background()))
+	must(t, errors.Join(p.DropHalfMade(context.Background()), p.EmptyTrash(context.Background())))
 	for _, dir := range []string{p.trash(), filepath.Join(p.WorkspaceDir(ws2), "disks")} {
 		if left := must1(os.ReadDir(dir))(t); len(left) != 0 {
 			t.Errorf("%s still holds %v", dir, left)

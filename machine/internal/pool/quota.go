@@ -126,9 +126,11 @@ func (p *Pool) DiskBytes(workspace string) (int64, error) {
 
 func groupName(group uint64) string { return fmt.Sprintf("%d_%d", group>>48, group&(groupLevel-1)) }
 
-// sweepGroups removes groups nobody needs: first those of subvolumes that are gone, then those of deleted workspaces.
-// A group that still has members or charged data refuses to go, and is met again at the next sweep.
+// sweepGroups removes groups nobody needs: first those of subvolumes that are gone, then those of deleted workspaces. A group that still
+// has members or charged data refuses to go, and is met again at the next sweep.
 func (p *Pool) sweepGroups() error {
+	p.sweeping.Lock()
+	defer p.sweeping.Unlock()
 	entries, err := os.ReadDir(p.groupsDir(""))
 	if err != nil {
 		return err
@@ -137,6 +139,7 @@ func (p *Pool) sweepGroups() error {
 	if err != nil {
 		return err
 	}
+	p.orphans, p.orphansBefore = map[uint64]bool{}, p.orphans
 	for _, level := range []uint64{0, 1} {
 		for _, entry := range entries {
 			group, ok := parseGroupName(entry.Name())
@@ -151,13 +154,9 @@ func (p *Pool) sweepGroups() error {
 	return nil
 }
 
-// sweepGroup asks for the subvolume itself: not every kernel refuses to take the group from a living one.
 func (p *Pool) sweepGroup(group uint64) error {
 	if group>>48 == 0 {
-		if group <= topSubvolume || p.referenced(group) != 0 {
-			return nil
-		}
-		if exists, err := subvolumeExists(p.root, group); err != nil || exists {
+		if orphan, err := p.isOrphan(group); err != nil || !orphan {
 			return err
 		}
 	}
@@ -166,6 +165,19 @@ func (p *Pool) sweepGroup(group uint64) error {
 		return nil
 	}
 	return err
+}
+
+// isOrphan asks for the subvolume itself: not every kernel refuses to take the group from a living one. And it asks at two sweeps, since
+// the group of a subvolume that is just being made is there a moment earlier.
+func (p *Pool) isOrphan(group uint64) (bool, error) {
+	if group <= topSubvolume || p.referenced(group) != 0 {
+		return false, nil
+	}
+	if exists, err := subvolumeExists(p.root, group); err != nil || exists {
+		return false, err
+	}
+	p.orphans[group] = true
+	return p.orphansBefore[group], nil
 }
 
 // referenced is -1 when the kernel does not tell.
