@@ -98,7 +98,7 @@ func (e *Engine) launch(ctx context.Context, kind string, size Size, build Build
 		clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), removeTime)
 		defer cancel()
 		failed := errors.Join(fmt.Errorf("start a %s: %w", kind, err), e.Remove(clean, s))
-		e.letGo(s.Slot) // what could not be removed is a stray
+		e.Abandon(s)
 		return nil, failed
 	}
 	return s, nil

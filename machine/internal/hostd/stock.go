@@ -157,12 +157,13 @@ func (k *stock) lost(s *engine.Sandbox) {
 	k.poke()
 }
 
-// remove takes away what nobody has claimed.
+// remove takes away what nobody has claimed. What cannot be is left to the sweep of strays.
 func (k *stock) remove(s *engine.Sandbox) {
 	ctx, cancel := context.WithTimeout(context.Background(), slotLife)
 	defer cancel()
 	if err := k.host.engine.Remove(ctx, s); err != nil {
-		k.host.log.Error("a slot is not removed", "slot", s.Slot, "error", err)
+		k.host.log.Error("a slot is not removed yet", "slot", s.Slot, "error", err)
+		k.host.engine.Abandon(s)
 	}
 }
 

@@ -52,15 +52,18 @@ func (h *Host) killMachine(workspace string) error {
 	if s == nil {
 		return nil
 	}
-	if err := h.engine.Condemn(s); err != nil {
-		return err
-	}
+	err := h.engine.Condemn(s)
 	h.mu.Lock()
-	defer h.mu.Unlock()
-	delete(h.machines, workspace)
 	delete(h.stopping, s)
-	h.dead[workspace] = append(h.dead[workspace], s)
-	return nil
+	if err == nil {
+		delete(h.machines, workspace)
+		h.dead[workspace] = append(h.dead[workspace], s)
+	}
+	h.mu.Unlock()
+	if err != nil && s.Ended() {
+		h.noticeEnd(s) // nobody could while it was marked
+	}
+	return err
 }
 
 func (h *Host) connect(_ context.Context, r wire.Fenced) (struct{}, error) {
