@@ -15,13 +15,13 @@ import (
 
 // Leftover is a slot that does not run any more, or was never finished, with what its record said.
 type Leftover struct {
-	Slot   string
-	Record Record // zero when it could not be read
-	Ended  bool   // it had been a running machine: its end is news
+	Record Record   // zero when it could not be read
+	Ended  bool     // it had been a running machine: its end is news
+	Stuck  *Sandbox // of a machine that could not be removed: it is in hand, and to be removed before its workspace gets another
 }
 
 // Adopt looks at what is really there: processes, cgroups, directories. It returns the sandboxes that run and may go on, and
-// removes everything else that carries this instance's name.
+// removes everything else that carries this instance's name. A slot that cannot be removed keeps nothing from going on.
 func (e *Engine) Adopt(ctx context.Context) (alive []*Sandbox, gone []Leftover, err error) {
 	slots, err := e.everySlot()
 	if err != nil {
@@ -35,14 +35,21 @@ func (e *Engine) Adopt(ctx context.Context) (alive []*Sandbox, gone []Leftover, 
 			continue
 		}
 		e.log.Info("removing a leftover slot", "slot", slot, "why", problem.Error())
-		record := s.record
-		ended := record.Kind == KindMachine && record.Claim.State != Assembling
-		if err := e.Remove(ctx, s); err != nil {
-			return nil, nil, fmt.Errorf("slot %s: %w", slot, err)
-		}
-		gone = append(gone, Leftover{Slot: slot, Record: record, Ended: ended})
+		gone = append(gone, e.clearSlot(ctx, s))
 	}
 	return alive, gone, nil
+}
+
+func (e *Engine) clearSlot(ctx context.Context, s *Sandbox) Leftover {
+	left := Leftover{Record: s.record, Ended: s.record.Kind == KindMachine && s.record.Claim.State != Assembling}
+	if err := e.Remove(ctx, s); err != nil {
+		e.log.Error("a leftover slot is not removed yet", "slot", s.Slot, "error", err)
+		if left.Record.Claim != nil {
+			e.hold(s.Slot)
+			left.Stuck = s
+		}
+	}
+	return left
 }
 
 // everySlot names each slot that left a trace anywhere: a directory, a cgroup, a network, a file of runsc.

@@ -15,7 +15,8 @@ import (
 
 const settleTime = 10 * time.Second
 
-// adopt takes over the sandboxes that an earlier hostd left running, and reports machines that ended while nobody looked.
+// adopt takes over the sandboxes that an earlier hostd left running, and reports machines that ended while nobody looked. What one of
+// them refuses is logged: all the others need hostd.
 func (h *Host) adopt(ctx context.Context) error {
 	alive, gone, err := h.engine.Adopt(ctx)
 	if err != nil {
@@ -23,20 +24,18 @@ func (h *Host) adopt(ctx context.Context) error {
 	}
 	for _, left := range gone {
 		if err := h.bury(left); err != nil {
-			return err
+			h.log.Error("the disk of an unfinished attempt is not removed", "slot", left.Record.Slot, "error", err)
 		}
 	}
 	var settling sync.WaitGroup
 	for _, s := range alive {
 		if s.Record().Kind != engine.KindMachine {
-			if err := h.keepWaiting(ctx, s); err != nil {
-				return err
-			}
+			h.keepWaiting(s)
 			continue
 		}
 		// A checkpoint that was cut short may have left it without its processor limit.
 		if err := h.handOver(s); err != nil && !s.Ended() {
-			return err
+			h.log.Error("a machine may be without its limits", "slot", s.Slot, "error", err)
 		}
 		h.enlist(s)
 		settling.Add(1)
@@ -51,24 +50,31 @@ func (h *Host) adopt(ctx context.Context) error {
 
 // keepWaiting puts what waits ahead of need back in stock, unless it waits with a size that is not asked for any more: it would count
 // as ready and never fit.
-func (h *Host) keepWaiting(ctx context.Context, s *engine.Sandbox) error {
+func (h *Host) keepWaiting(s *engine.Sandbox) {
 	size := s.Record().Size
 	if size.MemoryMiB == h.config.Slots.MemoryMiB && size.CPUMillis == h.config.Slots.CPUMillis {
 		h.stock.put(s)
-		return nil
+		return
 	}
 	h.log.Info("removing a slot of another size", "slot", s.Slot)
-	return h.engine.Remove(ctx, s)
+	h.stock.remove(s)
 }
 
-// bury throws the disk of an unfinished attempt away, and tells of a machine that had been running.
+// bury throws the disk of an unfinished attempt away, and tells of a machine that had been running. What could not be removed may be
+// using its disk: the next verb of its workspace removes it, and the cell asks for what no row names.
 func (h *Host) bury(left engine.Leftover) error {
 	claim := left.Record.Claim
 	if claim == nil {
 		return nil
 	}
+	if left.Stuck != nil {
+		h.dead[claim.WorkspaceID] = append(h.dead[claim.WorkspaceID], left.Stuck)
+	}
 	if left.Ended {
 		h.events.add(wire.Event{Kind: "died", WorkspaceID: claim.WorkspaceID, Epoch: claim.Epoch, Fence: claim.Fence, Reason: "killed", At: stamp(time.Now())})
+		return nil
+	}
+	if left.Stuck != nil {
 		return nil
 	}
 	return h.pool.DeleteSubvolume(h.pool.DiskPath(claim.WorkspaceID, claim.Disk))

@@ -53,3 +53,30 @@ func TestASlotThatCouldNotBeRemovedIsSweptLater(t *testing.T) {
 	release()
 	eventually(t, "it is gone", func() bool { return !d.hasSlot(slot) && len(d.leftoversOf().Found) == 0 })
 }
+
+func TestAMachineThatCannotBeRemovedDoesNotKeepHostdFromStarting(t *testing.T) {
+	d := newDaemon(t, nil)
+	stuck, other := d.startMachine(newID(), 1), d.startMachine(newID(), 1)
+	d.kill()
+	release := d.pin(stuck.Slot)
+	d.killSandbox(stuck.Slot)
+	d.start()
+	if event := d.nextEvent(0); event.Kind != "died" || event.WorkspaceID != stuck.WorkspaceID {
+		t.Errorf("its end is told as %+v", event)
+	}
+	if d.machineOf(other.WorkspaceID) == nil {
+		t.Error("another machine is not adopted")
+	}
+	again := d.startRequest(stuck.WorkspaceID, 2)
+	again.FromDisk = stuck.Disk
+	d.refused(d.call("POST", "/machines/start", again, nil), "internal")
+	release()
+	again.Fence = d.fence(stuck.WorkspaceID, 2)
+	var second wire.Machine
+	d.ok(d.call("POST", "/machines/start", again, &second))
+	if d.hasSlot(stuck.Slot) {
+		t.Error("the workspace has another machine before the first is removed")
+	}
+	d.stop(second)
+	d.stop(other)
+}
