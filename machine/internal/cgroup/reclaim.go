@@ -40,6 +40,8 @@ func isCompressed(swaps, zswap string) bool {
 // The controller of v1 cannot be asked for a part of it.
 func (v *versionOne) offerMemory(string) error { return nil }
 
+// offerMemory allows swap for as long as it asks: a machine that runs again is not to lose pages that somebody waits for. What is in swap
+// already comes back as it is used.
 func (v *versionTwo) offerMemory(group string) error {
 	if !v.has("memory") {
 		return nil
@@ -47,6 +49,10 @@ func (v *versionTwo) offerMemory(group string) error {
 	if err := write(v.file(group, "memory.swap.max"), "max"); err != nil {
 		return err
 	}
+	return errors.Join(v.reclaimFrozen(group), v.noSwap(group))
+}
+
+func (v *versionTwo) reclaimFrozen(group string) error {
 	for {
 		frozen, err := v.frozen(group)
 		if err != nil || !frozen {

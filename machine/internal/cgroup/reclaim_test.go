@@ -25,8 +25,8 @@ func TestOnlySwapThatIsAllCompressedMemoryTakesFrozenMachines(t *testing.T) {
 	}
 }
 
-// The files of a group as plain ones: what is written stays to be read.
-func TestAFrozenGroupOffersItsMemoryAndOneThatRunsDoesNot(t *testing.T) {
+// The files of a group as plain ones: what is written stays to be read, in place of as much of what was there.
+func TestAFrozenGroupOffersItsMemoryOneThatRunsDoesNotAndNeitherKeepsSwap(t *testing.T) {
 	for events, want := range map[string]string{"populated 1\nfrozen 1\n": "67108864", "populated 1\nfrozen 0\n": ""} {
 		root := t.TempDir()
 		v := &versionTwo{root: root, needed: neededV2}
@@ -35,7 +35,7 @@ func TestAFrozenGroupOffersItsMemoryAndOneThatRunsDoesNot(t *testing.T) {
 			must(t, os.WriteFile(v.file("g", name), []byte(text), 0o644))
 		}
 		must(t, v.offerMemory("g"))
-		for name, want := range map[string]string{"memory.swap.max": "max", "memory.reclaim": want} {
+		for name, want := range map[string]string{"memory.swap.max": "0ax", "memory.reclaim": want} {
 			if got, err := os.ReadFile(v.file("g", name)); err != nil || string(got) != want {
 				t.Errorf("%s is %q, %v: want %q", name, got, err, want)
 			}
