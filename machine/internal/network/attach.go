@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"os"
 	"slices"
 
 	"github.com/vishvananda/netlink"
@@ -13,14 +12,10 @@ import (
 
 // Attachment is the network of one slot.
 type Attachment struct {
-	Slot          string
-	NetnsPath     string
-	Address       netip.Addr // the machine's
-	Gateway       netip.Addr // the router's end
-	PrefixLen     int
-	Index         int
-	HostInterface string // the router's end, by name in the router's namespace
-	Nameserver    netip.Addr
+	NetnsPath  string
+	Address    netip.Addr // the machine's
+	Gateway    netip.Addr // the router's end
+	Nameserver netip.Addr
 }
 
 // Attach makes the slot's namespace, link and address, or takes those that are there. The machine can be called by the host
@@ -35,10 +30,7 @@ func (r *Router) Attach(name string) (*Attachment, error) {
 	if err := r.attach(s); err != nil {
 		return nil, errors.Join(fmt.Errorf("attach slot %s: %w", name, err), r.dismantle(s))
 	}
-	return &Attachment{
-		Slot: name, NetnsPath: r.machinePin(name), Address: r.address(s.index, 2), Gateway: r.address(s.index, 1),
-		PrefixLen: prefixLen, Index: s.index, HostInterface: r.machineLink(s.index), Nameserver: r.nameserver(),
-	}, nil
+	return &Attachment{NetnsPath: r.machinePin(name), Address: r.address(s.index, 2), Gateway: r.address(s.index, 1), Nameserver: r.nameserver()}, nil
 }
 
 func (r *Router) reserve(name string) (*slot, error) {
@@ -109,23 +101,6 @@ func (r *Router) configure(s *slot, machine *netlink.Handle) error {
 	return setDefaultRoute(machine, link, r.address(s.index, 1))
 }
 
-// Refresh puts address and routes back into the namespace: runsc takes them over, and removes them there, at every start and restore.
-func (r *Router) Refresh(name string) error {
-	return r.withSlot(name, func(s *slot) error {
-		namespace, err := os.Open(r.machinePin(name))
-		if err != nil {
-			return err
-		}
-		defer namespace.Close()
-		machine, err := handleIn(namespace, unix.NETLINK_ROUTE)
-		if err != nil {
-			return err
-		}
-		defer machine.Close()
-		return r.configure(s, machine)
-	})
-}
-
 // Connect lets the machine's packets leave to the uplink, and its DNS questions be answered.
 func (r *Router) Connect(name string) error {
 	return r.withSlot(name, func(s *slot) error {
@@ -134,14 +109,6 @@ func (r *Router) Connect(name string) error {
 		}
 		r.setConnected(s, true)
 		return nil
-	})
-}
-
-// Disconnect stops packets both ways, of connections that exist, too. The host still reaches the machine.
-func (r *Router) Disconnect(name string) error {
-	return r.withSlot(name, func(s *slot) error {
-		r.setConnected(s, false)
-		return r.rules.remove(r.rules.connected, r.key(s))
 	})
 }
 
