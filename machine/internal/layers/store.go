@@ -120,30 +120,6 @@ func mountThroughLoop(image, point string) error {
 	return nil
 }
 
-// UnmountAll unmounts every layer. One that is in use stays and is an error.
-func (s *Store) UnmountAll() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	entries, err := os.ReadDir(filepath.Join(s.dir, "mnt"))
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		return err
-	}
-	var failed error
-	for _, entry := range entries {
-		point := s.mountpoint(entry.Name())
-		for isErofs(point) {
-			if err := unix.Unmount(point, 0); err != nil {
-				failed = errors.Join(failed, fmt.Errorf("unmount %s: %w", point, err))
-				break
-			}
-		}
-		if !isErofs(point) {
-			_ = os.Remove(point) // an empty directory left is harmless
-		}
-	}
-	return failed
-}
-
 func (s *Store) mountpoint(digest string) string { return filepath.Join(s.dir, "mnt", digest) }
 
 // isErofs tells a mounted layer from the directory below it, which is of the data directory's file system.
