@@ -9,7 +9,8 @@ package wire
 //	POST /machines/connect      Fenced            -> {}        packets may leave; of a started or restored machine none do before
 //	POST /machines/checkpoint   CheckpointRequest -> CheckpointInfo
 //	POST /machines/unpause      Fenced            -> {}        after a checkpoint that kept the guest paused
-//	POST /machines/stop         StopRequest       -> {}        idempotent; kills, releases network, mounts, cgroup
+//	POST /machines/stop         StopRequest       -> {}        idempotent; no instruction of the guest runs after it. Mounts, cgroup, network
+//	                                                         go behind the answer, before the next verb that needs them gone
 //	POST /machines/freeze|thaw  Fenced            -> {}        cgroup freezer
 //	POST /checkpoints/clone     CloneRequest      -> CheckpointInfo
 //	POST /checkpoints/delete    DeleteRequest     -> {}
@@ -185,7 +186,7 @@ type Event struct {
 	WorkspaceID string `json:"workspace_id"`
 	Epoch       int64  `json:"epoch"`
 	Fence       int64  `json:"fence"`
-	Reason      string `json:"reason"` // killed, out_of_memory, restore_failed
+	Reason      string `json:"reason"` // killed, out_of_memory
 	At          string `json:"at"`
 }
 
