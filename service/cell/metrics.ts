@@ -40,7 +40,7 @@ export interface MetricsOptions {
   isReady(): boolean
 }
 
-const DEATH_REASONS = new Set(['killed', 'out_of_memory', 'restore_failed', 'hung'])
+const DEATH_REASONS = new Set(['killed', 'out_of_memory', 'hung'])
 /** An operation that ends is at most this old: 15 minutes of waiting for room and a slow start. */
 const OPERATION_MS_MAX = 3600_000
 /** A commit is seen at most this long after the time that it wrote. */
