@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 )
@@ -92,6 +93,19 @@ func TestMountinfosEscapesAreUndone(t *testing.T) {
 	for text, want := range map[string]string{`/plain`: `/plain`, `/a\040b`: `/a b`, `/a\134b`: `/a\b`, `/a\`: `/a\`} {
 		if got := unescapeMount(text); got != want {
 			t.Errorf("%s becomes %s, not %s", text, got, want)
+		}
+	}
+}
+
+func TestLastWordsAreTheEndOfAFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "stderr")
+	if words := tail(path); len(words) != 0 {
+		t.Errorf("a file that is not there ends with %q", words)
+	}
+	for text, want := range map[string]string{"": "", "short": "short", strings.Repeat("x", 9999) + "the end": strings.Repeat("x", tailBytes-7) + "the end"} {
+		must(t, os.WriteFile(path, []byte(text), 0o600))
+		if words := tail(path); string(words) != want {
+			t.Errorf("%d bytes end with %q", len(text), words)
 		}
 	}
 }

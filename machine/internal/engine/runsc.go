@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,8 +13,10 @@ import (
 	"time"
 )
 
-// commandTime bounds one run of runsc. A restore reads its whole image within it.
-const commandTime = 120 * time.Second
+const (
+	commandTime = 120 * time.Second // bounds one run of runsc. A restore reads its whole image within it
+	tailBytes   = 2048
+)
 
 // runsc runs one command of the engine for a slot, under the slot's own build: the flags here are those that every kept build knows.
 // Its standard streams go to the sandbox as well, so they are files, never a pipe.
@@ -64,12 +67,22 @@ func (e *Engine) lastWords(slot *Sandbox, log string) string {
 	return strings.TrimSpace(string(words))
 }
 
+// tail reads no more than it gives: what a sandbox wrote may be as long as stderrBytes.
 func tail(path string) []byte {
-	text, err := os.ReadFile(path)
+	file, err := os.Open(path)
 	if err != nil {
 		return nil
 	}
-	return text[max(0, len(text)-2048):]
+	defer file.Close()
+	info, err := file.Stat()
+	if err != nil {
+		return nil
+	}
+	text, err := io.ReadAll(io.NewSectionReader(file, max(0, info.Size()-tailBytes), tailBytes))
+	if err != nil {
+		return nil
+	}
+	return text
 }
 
 func (e *Engine) runscRoot() string { return filepath.Join(e.config.RunDir, "runsc") }
