@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/google/nftables"
@@ -26,13 +26,20 @@ func (r *Router) openHostRules() error {
 	if err := r.checkFirewalls(conn); err != nil {
 		return err
 	}
+	wasOff, err := r.forwardingWasOff(conn)
+	if err != nil {
+		return err
+	}
 	table := &nftables.Table{Name: r.table(), Family: nftables.TableFamilyINet}
 	replaceTable(conn, table)
 	r.writeHostRules(conn, table)
+	if wasOff {
+		noteForwarding(conn, table)
+	}
 	if err := conn.Flush(); err != nil {
 		return fmt.Errorf("load the host's rules: %w", err)
 	}
-	if err := r.enableForwarding(); err != nil {
+	if err := setSysctl(forwarding, "1"); err != nil {
 		return errors.Join(err, r.removeHostRules())
 	}
 	slog.Info("machines leave through this host: forwarding is on, and an nftables table holds masquerade and forward rules; both go with the network",
@@ -113,6 +120,7 @@ func (r *Router) mentionsLink(conn *nftables.Conn, chain *nftables.Chain) (bool,
 	return false, nil
 }
 
+// removeHostRules leaves forwarding on while another instance needs it, with the note for that one to take it back.
 func (r *Router) removeHostRules() error {
 	conn, err := nftables.New()
 	if err != nil {
@@ -122,40 +130,56 @@ func (r *Router) removeHostRules() error {
 	if err != nil {
 		return fmt.Errorf("read the host's tables: %w", err)
 	}
-	others := 0
+	noted, err := r.hasNote(conn)
+	if err != nil {
+		return err
+	}
+	var other *nftables.Table
 	for _, table := range tables {
 		switch {
 		case table.Name == r.table():
 			conn.DelTable(table)
 		case strings.HasPrefix(table.Name, "berth_"):
-			others++
+			other = table
 		}
+	}
+	if noted && other != nil {
+		noteForwarding(conn, other)
 	}
 	if err := conn.Flush(); err != nil {
 		return fmt.Errorf("remove the host's rules: %w", err)
 	}
-	return r.restoreForwarding(others)
+	if noted && other == nil {
+		return setSysctl(forwarding, "0")
+	}
+	return nil
 }
 
-// enableForwarding leaves a note where it changed the host, for the run that takes the change back.
-func (r *Router) enableForwarding() error {
-	text, err := os.ReadFile("/proc/sys/net/ipv4/ip_forward")
-	if err != nil || strings.TrimSpace(string(text)) == "1" {
-		return err
-	}
-	if err := os.WriteFile(r.forwardingNote(), nil, 0o600); err != nil {
-		return err
-	}
-	return setSysctl("net/ipv4/ip_forward", "1")
+const forwarding = "net/ipv4/ip_forward"
+
+// The note that Berth turned the host's forwarding on is an empty chain in the table of an instance that needs it: gone, like forwarding
+// itself, when the computer starts again.
+const noteName = "forwarding_was_off"
+
+func noteForwarding(conn *nftables.Conn, table *nftables.Table) {
+	conn.AddChain(&nftables.Chain{Name: noteName, Table: table})
 }
 
-// restoreForwarding leaves it on while another instance needs it.
-func (r *Router) restoreForwarding(otherInstances int) error {
-	err := os.Remove(r.forwardingNote())
-	if errors.Is(err, os.ErrNotExist) || otherInstances > 0 {
-		return nil
+func (r *Router) forwardingWasOff(conn *nftables.Conn) (bool, error) {
+	text, err := os.ReadFile("/proc/sys/" + forwarding)
+	if err != nil {
+		return false, err
 	}
-	return errors.Join(err, setSysctl("net/ipv4/ip_forward", "0"))
+	if strings.TrimSpace(string(text)) != "1" {
+		return true, nil
+	}
+	return r.hasNote(conn)
 }
 
-func (r *Router) forwardingNote() string { return filepath.Join(r.config.RunDir, "forwarding-was-off") }
+func (r *Router) hasNote(conn *nftables.Conn) (bool, error) {
+	chains, err := conn.ListChainsOfTableFamily(nftables.TableFamilyINet)
+	if err != nil {
+		return false, fmt.Errorf("read the host's chains: %w", err)
+	}
+	return slices.ContainsFunc(chains, func(chain *nftables.Chain) bool { return chain.Table.Name == r.table() && chain.Name == noteName }), nil
+}

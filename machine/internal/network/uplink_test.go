@@ -42,6 +42,27 @@ func TestThroughTheHostMachinesLeaveMasqueradedAndTheHostStaysItself(t *testing.
 	}
 }
 
+func TestTheLastInstanceThatNeedsForwardingTurnsItOffAgain(t *testing.T) {
+	second := testConfig(t, UplinkHost)
+	second.Instance, second.MachineNetwork = "7e58", netip.MustParsePrefix("10.118.0.0/16")
+	a := openTest(t, testConfig(t, UplinkHost))
+	b, err := Open(context.Background(), second)
+	must(t, err)
+	forwards := func(want string) {
+		t.Helper()
+		if text, err := os.ReadFile("/proc/sys/net/ipv4/ip_forward"); strings.TrimSpace(string(text)) != want || err != nil {
+			t.Errorf("forwarding is %q, not %s: %v", text, want, err)
+		}
+	}
+	must(t, a.Close())
+	forwards("1")
+	b.release()
+	again := openTest(t, second) // the note outlives the process
+	forwards("1")
+	must(t, again.Close())
+	forwards("0")
+}
+
 // joinWorld links the host to a namespace that plays the world, which also knows a way to the machines.
 func joinWorld(t *testing.T, host, world *os.File) {
 	t.Helper()
