@@ -54,7 +54,6 @@ interface Term {
 export function startEngine(options: EngineOptions): Engine {
   const { cell } = options
   const first = Promise.withResolvers<void>()
-  const started_at = cell.clock.now()
   const questions = createQuestions()
   let term: Term | null = null
   let closed = false
@@ -75,6 +74,7 @@ export function startEngine(options: EngineOptions): Engine {
     const runner = startRunner({ cell, listener: options.listener, signal, capacity: () => capacity, leftovers: watch.sweepSoon })
     startFlushing(cell.db, cell.table, cell.log, signal)
     const ask_activity = questions.counted(options.ask_activity)
+    const started_at = cell.clock.now() // anew each time the cell is won again: nobody looked meanwhile
     startIdleClock({ ...cell, ask_activity, started_at }, signal)
     startResidencyClock({ ...cell, ask_activity, questions, park_after: options.park_after, started_at }, signal)
     startAllowanceClock(cell, signal)

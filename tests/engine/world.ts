@@ -20,14 +20,19 @@ export const AT_ONCE_MS = 10_000
 /** A clock that a test can move. It goes on by itself, too. */
 export class TestClock implements Clock {
   private offset_ms = 0
+  private set_ms = 0
   now(): Date {
-    return new Date(Date.now() + this.offset_ms)
+    return new Date(Date.now() + this.offset_ms + this.set_ms)
   }
   monotonic_ms(): number {
     return performance.now() + this.offset_ms
   }
   advance(seconds: number): void {
     this.offset_ms += seconds * 1000
+  }
+  /** Sets the wall clock forward: no time passes. */
+  set(seconds: number): void {
+    this.set_ms += seconds * 1000
   }
 }
 

@@ -7,7 +7,7 @@ import { learnedSeconds, noteGap, type IdleGaps } from '../../core/workspaces/id
 import { HostFailure } from '../links/hostd.ts'
 import type { GuestActivity } from './ask-activity.ts'
 import { flushActivity } from './flush.ts'
-import { look } from './idle-clock.ts'
+import { idleClock, look, type IdleContext } from './idle-clock.ts'
 
 async function running(world: World, options: Parameters<World['open']>[0] = {}): Promise<string> {
   const { workspace_id, operation_id } = await world.open(options)
@@ -15,13 +15,17 @@ async function running(world: World, options: Parameters<World['open']>[0] = {})
   return workspace_id
 }
 
-/** One look of the idle clock at this moment. */
-async function lookNow(world: World, process: Process, said: Partial<GuestActivity> = {}): Promise<void> {
+async function contextOf(world: World, process: Process, said: Partial<GuestActivity> = {}): Promise<IdleContext> {
   const { id: cell_id } = await world.db.selectFrom('cells').select('id').executeTakeFirstOrThrow()
   const { clock, ids } = world
-  const context = { cell_id, db: world.database.cell, clock, ids, table: process.table, log: pino({ level: 'silent' }) }
   const ask_activity = async () => ({ running: 0, busy_until: null, last_ended_at: null, commands: [], ...said })
-  await look({ ...context, ask_activity, started_at: new Date(0) })
+  const log = pino({ level: 'silent' })
+  return { cell_id, db: world.database.cell, clock, ids, table: process.table, log, ask_activity, started_at: new Date(0) }
+}
+
+/** One look of the idle clock at this moment. */
+async function lookNow(world: World, process: Process, said: Partial<GuestActivity> = {}): Promise<void> {
+  await look(await contextOf(world, process, said))
 }
 
 async function lastOperation(world: World, workspace_id: string) {
@@ -96,6 +100,33 @@ test('an idle session ends and its key is free', async () => {
     .where('workspace_id', '=', workspace_id)
     .executeTakeFirstOrThrow()
   assert.equal(key.reusable, true)
+})
+
+test('time in which nobody looked ends nothing: neither a clock that is set forward nor a standstill; the next timeout counts anew', async () => {
+  await using world = await createWorld()
+  const process = await world.startProcess()
+  const ids = { session: await running(world, { lifetime: 'session' }), fixed: await running(world, { idle_policy: 'fixed:60' }) }
+  const kinds = async () => Promise.all(Object.values(ids).map(async (id) => (await lastOperation(world, id)).kind))
+  const tick = idleClock(await contextOf(world, process))
+  await tick()
+  world.clock.set(3600)
+  await tick()
+  assert.deepEqual(await kinds(), ['open', 'open'])
+  world.clock.advance(3600)
+  await tick()
+  assert.deepEqual(await kinds(), ['open', 'open'])
+  const pass = async (seconds: number) => {
+    for (let second = 0; second < seconds; second += 5) {
+      world.clock.advance(5)
+      await tick()
+    }
+  }
+  await pass(55)
+  assert.deepEqual(await kinds(), ['open', 'open'])
+  await pass(10)
+  assert.deepEqual(await kinds(), ['open', 'suspend'])
+  await pass(540)
+  assert.deepEqual(await kinds(), ['delete', 'suspend'])
 })
 
 async function requestSuspend(world: World, workspace_id: string, after_seconds: number): Promise<Date> {

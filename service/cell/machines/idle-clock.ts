@@ -7,6 +7,7 @@ import type { Logger } from 'pino'
 import type { AskActivity } from './ask-activity.ts'
 import { beginBySystem, dropSuspendRequest, noteBusy, readIdle, type IdleRow, type SystemOperation } from './idle-store.ts'
 import type { LiveTable } from './live-table.ts'
+import { watchTime } from './unseen-time.ts'
 
 export interface IdleContext {
   cell_id: string
@@ -16,7 +17,7 @@ export interface IdleContext {
   table: LiveTable
   log: Logger
   ask_activity: AskActivity
-  /** Everything counts as active when the process starts: what it did not see cannot be held against anybody. */
+  /** Everything counts as active when the process begins to act: what it did not see cannot be held against anybody. */
   started_at: Date
 }
 
@@ -29,24 +30,33 @@ export type Asked = Map<string, Date>
 
 /** Suspends what has been idle long enough, and ends idle sessions. */
 export function startIdleClock(context: IdleContext, signal: AbortSignal): void {
-  let looking = false
-  const asked: Asked = new Map()
+  const tick = idleClock(context)
   const timer = setInterval(() => {
-    if (looking) return
-    looking = true
-    look(context, asked)
-      .catch((error: unknown) => context.log.warn({ err: error }, 'the idle clock could not look'))
-      .finally(() => {
-        looking = false
-      })
+    tick().catch((error: unknown) => context.log.warn({ err: error }, 'the idle clock could not look'))
   }, LOOK_MS)
   timer.unref()
   signal.addEventListener('abort', () => clearInterval(timer), { once: true })
 }
 
+/** @returns what is called every few seconds: it looks, unless a look is under way. */
+export function idleClock(context: IdleContext): () => Promise<void> {
+  let looking = false
+  const asked: Asked = new Map()
+  const time = watchTime(context.clock, context.started_at)
+  return async () => {
+    const { now, since } = time()
+    if (looking) return
+    looking = true
+    try {
+      await look({ ...context, started_at: since }, asked, now)
+    } finally {
+      looking = false
+    }
+  }
+}
+
 /** One look at every running workspace that may be idle. */
-export async function look(context: IdleContext, asked: Asked = new Map()): Promise<void> {
-  const now = context.clock.now()
+export async function look(context: IdleContext, asked: Asked = new Map(), now: Date = context.clock.now()): Promise<void> {
   const rows = await readIdle(context.db, context.cell_id, now)
   forgetOthers(asked, rows)
   for (const row of rows) {

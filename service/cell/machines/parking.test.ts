@@ -11,7 +11,7 @@ import type { GuestActivity } from './ask-activity.ts'
 import { probe } from './probe.ts'
 import { createQuestions } from './questions.ts'
 import { reconcile } from './reconcile.ts'
-import { lookAtResidency, type ResidencyContext, type WatchedMachines } from './residency-clock.ts'
+import { lookAtResidency, residencyClock, type ResidencyContext, type WatchedMachines } from './residency-clock.ts'
 import type { WorkspaceEntry } from './table.ts'
 
 interface Bed {
@@ -82,6 +82,29 @@ test('an unused machine is frozen after its seconds and not before, and the next
   assert.equal(world.host.done.filter(({ verb }) => verb === 'thaw').length, 1)
   await pass(60)
   assert.equal(state(), 'running')
+})
+
+test('time in which nobody looked parks nothing: everything counts as used anew', async () => {
+  await using world = await createWorld()
+  const process = await world.startProcess()
+  const { context, state } = await bed(world, process)
+  const tick = residencyClock({ ...context, park_after: { freeze_after_seconds: 5, hibernate_after_seconds: 600 } })
+  const pass = async (seconds: number) => {
+    for (let second = 0; second < seconds; second += 1) {
+      world.clock.advance(1)
+      await tick()
+    }
+  }
+  await tick()
+  world.clock.set(3600)
+  await tick()
+  assert.equal(state(), 'running')
+  await pass(7)
+  assert.equal(state(), 'frozen')
+  world.clock.advance(3600)
+  await tick()
+  await pass(100)
+  assert.equal(state(), 'frozen')
 })
 
 test('after a call it is unused anew from its end', async () => {

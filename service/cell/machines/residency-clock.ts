@@ -9,6 +9,7 @@ import type { Parking } from './parking.ts'
 import type { Asked, Questions } from './questions.ts'
 import { residencyStep, wasBusy, type Counters, type ParkAfter, type ResidencyFacts } from './residency-rules.ts'
 import type { LiveMachine, WorkspaceEntry } from './table.ts'
+import { watchTime } from './unseen-time.ts'
 
 export interface ResidencyContext {
   db: Db
@@ -20,7 +21,7 @@ export interface ResidencyContext {
   park_after: ParkAfter
   ask_activity: AskActivity
   questions: Questions
-  /** Everything counts as just used when the process starts. */
+  /** Everything counts as just used when the process begins to act. */
   started_at: Date
 }
 
@@ -47,25 +48,34 @@ type Parked = WorkspaceEntry & { machine: LiveMachine }
 export function startResidencyClock(context: ResidencyContext, signal: AbortSignal): void {
   const { freeze_after_seconds, hibernate_after_seconds } = context.park_after
   if (freeze_after_seconds === 0 && hibernate_after_seconds === 0) return
-  const watched: WatchedMachines = new Map()
-  let looking = false
+  const tick = residencyClock(context)
   const timer = setInterval(() => {
-    if (looking) return
-    looking = true
-    lookAtResidency(context, watched)
-      .catch((error: unknown) => context.log.warn({ err: error }, 'the residency clock could not look'))
-      .finally(() => {
-        looking = false
-      })
+    tick().catch((error: unknown) => context.log.warn({ err: error }, 'the residency clock could not look'))
   }, LOOK_MS)
   timer.unref()
   signal.addEventListener('abort', () => clearInterval(timer), { once: true })
 }
 
+/** @returns what is called every second: it looks, unless a look is under way. */
+export function residencyClock(context: ResidencyContext): () => Promise<void> {
+  const watched: WatchedMachines = new Map()
+  let looking = false
+  const time = watchTime(context.clock, context.started_at)
+  return async () => {
+    const { now, since } = time()
+    if (looking) return
+    looking = true
+    try {
+      await lookAtResidency({ ...context, started_at: since }, watched, now)
+    } finally {
+      looking = false
+    }
+  }
+}
+
 /** One look at every machine. What is in use, and what is parked already, costs no question to anybody. */
-export async function lookAtResidency(context: ResidencyContext, watched: WatchedMachines): Promise<void> {
-  const { clock, parking, park_after } = context
-  const now = clock.now()
+export async function lookAtResidency(context: ResidencyContext, watched: WatchedMachines, now: Date = context.clock.now()): Promise<void> {
+  const { parking, park_after } = context
   const known = context.table.known()
   parking.forgetOthers(new Set(known.map(({ id }) => id)))
   const machines = known.filter((entry): entry is Parked => hasMachine(entry))

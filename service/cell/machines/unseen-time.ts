@@ -1,0 +1,26 @@
+import type { Clock } from '../../lib/clock.ts'
+
+/** A busy computer may be as late as this; more time between two ticks has passed without anybody looking. */
+const UNSEEN_MS = 20_000
+
+/** One look at the time by something that ticks. */
+export interface Tick {
+  now: Date
+  /** Everything counts as used then: what nobody saw cannot be held against anybody. */
+  since: Date
+}
+
+/**
+ * The time as something sees it that ticks every few seconds. Where the clock was set forward, or process or computer stood still,
+ * everything counts as used anew: else all that was quiet would be found idle for as long, and ended at once (RELIABILITY 2.4).
+ */
+export function watchTime(clock: Clock, started_at: Date): () => Tick {
+  let since = started_at
+  let last = clock.now()
+  return () => {
+    const now = clock.now()
+    if (now.getTime() - last.getTime() > UNSEEN_MS) since = now
+    last = now
+    return { now, since }
+  }
+}
