@@ -148,7 +148,7 @@ test('a session is closed, not suspended, and its key opens a new workspace', as
   await client.operate(`/v1/workspaces/${next.id}`, { method: 'DELETE' })
 })
 
-test('a suspend-when-idle request is shown, can be withdrawn, and withdraws by a tool call', async () => {
+test('a suspend-when-idle request is shown, can be withdrawn, and is gone with the answer of a tool call', async () => {
   const workspace = await client.open('idle', small)
   const request = () =>
     client.api<{ suspend_request: { after_seconds: number } }>(`/v1/workspaces/${workspace.id}/suspend-when-idle`, {
@@ -160,6 +160,16 @@ test('a suspend-when-idle request is shown, can be withdrawn, and withdraws by a
     method: 'DELETE',
   })
   assert.deepEqual([withdrawn.status, withdrawn.body.idle.suspend_request], [200, null])
+  const shown = async () => {
+    const { body } = await client.api<{ idle: { suspend_request: unknown } }>(`/v1/workspaces/${workspace.id}`)
+    return body.idle.suspend_request
+  }
+  const { suspend_request } = (await request()).body
+  await client.tool(workspace, '/keepalive', { json: { seconds: 0 } })
+  await client.tool(workspace, '/wake-hint', { method: 'POST' })
+  assert.deepEqual(await shown(), suspend_request)
+  await client.tool(workspace, '/exec', { json: { argv: ['true'] } })
+  assert.equal(await shown(), null)
   await client.operate(`/v1/workspaces/${workspace.id}`, { method: 'DELETE' })
 })
 

@@ -46,6 +46,7 @@ const gate = createGate({
   agents: createAgentLinks(),
   disks: { of: () => assert.fail('no workspace of the bench sleeps'), close: () => undefined },
   waking: { ready: ({ machine }) => machine, wake: () => Promise.resolve(), hint: () => 'resident' },
+  cancelSuspend: () => assert.fail('no suspend of the bench is asked for'),
   clock: systemClock,
   cell_id,
   issuer: ISSUER,

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { after, before, beforeEach, test } from 'node:test'
+import { after, before, beforeEach, mock, test } from 'node:test'
 import { createActivityLedger } from '../../service/cell/machines/activity.ts'
 import { openBench, type Bench } from './support/gateway.ts'
 
@@ -110,4 +110,66 @@ test('calls and streams in progress are named with their session, and count as a
   assert.equal(seen['idle_since'], null)
   const suspend_ms = Date.parse(String(seen['suspend_at'])) - bench.clock.now().getTime()
   assert.ok(suspend_ms > 55_000 && suspend_ms <= 60_000, String(suspend_ms))
+})
+
+/** A suspend that was asked for so many seconds ago, in row and table. */
+async function ask(seconds: number): Promise<Date> {
+  const suspend_requested_at = new Date(later(bench.clock.now(), -seconds))
+  await row({ suspend_requested_at, suspend_after_seconds: 30, suspend_not_before: suspend_requested_at })
+  bench.table.set(bench.workspace_id, { suspend_requested_at })
+  return suspend_requested_at
+}
+const askedAt = async () => {
+  const { suspend_requested_at } = await bench.database.superuser
+    .selectFrom('workspaces')
+    .select('suspend_requested_at')
+    .where('id', '=', bench.workspace_id)
+    .executeTakeFirstOrThrow()
+  return suspend_requested_at
+}
+
+test('a tool call, one that only reads too, cancels an earlier suspend request before it is served; keepalive, hint and this route do not', async () => {
+  const asked_at = await ask(1)
+  await bench.call('POST', '/keepalive', { json: { seconds: 0 } })
+  await bench.call('POST', '/wake-hint')
+  await idle()
+  assert.deepEqual(await askedAt(), asked_at)
+  let seen: Date | null | undefined
+  bench.agent.script = async (_request, response) => {
+    seen = await askedAt()
+    response.writeHead(404).end('{"code":"not_found","message":"x"}')
+  }
+  assert.equal((await bench.call('GET', '/exec/s')).status, 404)
+  assert.equal(seen, null)
+})
+
+test('a request that has taken the place of the earlier one, and one that comes after the call, stay', async () => {
+  bench.agent.script = (_request, response) => void response.writeHead(404).end('{"code":"not_found","message":"x"}')
+  const token = await bench.token()
+  await ask(1)
+  const again = new Date(later(bench.clock.now(), -0.5))
+  await row({ suspend_requested_at: again })
+  await bench.call('GET', '/exec/s', { token })
+  assert.deepEqual(await askedAt(), again)
+  const ahead = await ask(-60)
+  await bench.call('GET', '/exec/s', { token })
+  assert.deepEqual(await askedAt(), ahead)
+})
+
+test('a call of a workspace without a request writes nothing, and one whose request cannot be written is served', async () => {
+  bench.agent.script = (_request, response) => void response.writeHead(404).end('{"code":"not_found","message":"x"}')
+  const token = await bench.token()
+  bench.table.set(bench.workspace_id, { suspend_requested_at: null })
+  const writes = mock.method(bench.database.cell, 'updateTable', () => {
+    throw new Error('The database is away')
+  })
+  try {
+    await bench.call('GET', '/exec/s', { token })
+    assert.equal(writes.mock.callCount(), 0)
+    await ask(1)
+    assert.equal((await bench.call('GET', '/exec/s', { token })).status, 404)
+    assert.equal(writes.mock.callCount(), 1)
+  } finally {
+    writes.mock.restore()
+  }
 })

@@ -27,6 +27,7 @@ export interface EntryRow {
   grants: Resources | null
   residency: 'resident' | 'hibernated' | 'restoring'
   keepalive_until: Date | null
+  suspend_requested_at: Date | null
 }
 
 const entries = (db: Db) =>
@@ -56,6 +57,7 @@ const entries = (db: Db) =>
       'w.grant_disk_gib',
       'w.residency',
       'w.keepalive_until',
+      'w.suspend_requested_at',
       'v.settings',
       'h.operation_id',
       'h.gate',
@@ -91,6 +93,7 @@ export async function readEntries(db: Db, workspace_ids: string[]): Promise<Entr
         : { cpu_millis: row.grant_cpu_millis, memory_mib: row.grant_memory_mib, disk_gib: row.grant_disk_gib },
     residency: row.residency,
     keepalive_until: row.keepalive_until,
+    suspend_requested_at: row.suspend_requested_at,
   }))
 }
 

@@ -60,6 +60,8 @@ export interface WorkspaceEntry {
   readonly residency: 'resident' | 'hibernated' | 'restoring'
   /** Until when it was asked to be kept resident, when the row was last read. */
   readonly keepalive_until: Date | null
+  /** The suspend that was asked for when idle; null: none, or a tool call has cancelled it. */
+  readonly suspend_requested_at: Date | null
   /** Null when nothing runs, or when hostd has not said yet where it runs. */
   readonly machine: LiveMachine | null
   /** Fires once, with a GoneReason as its reason, when this epoch's machine ends or the workspace is deleted. */

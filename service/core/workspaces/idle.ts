@@ -57,8 +57,13 @@ export function fixedSeconds(policy: string): number | null {
 export function pendingSuspend(facts: IdleFacts): PendingSuspend | null {
   const { suspend_requested_at, suspend_after_seconds, suspend_not_before, tool_call_at } = facts
   if (suspend_requested_at === null || suspend_after_seconds === null || suspend_not_before === null) return null
-  if (tool_call_at !== null && tool_call_at > suspend_requested_at) return null
+  if (cancelsSuspend(tool_call_at, suspend_requested_at)) return null
   return { requested_at: suspend_requested_at, after_seconds: suspend_after_seconds, not_before: suspend_not_before }
+}
+
+/** Only one that comes after the request. */
+export function cancelsSuspend(tool_call_at: Date | null, requested_at: Date): boolean {
+  return tool_call_at !== null && tool_call_at > requested_at
 }
 
 /** When idleness ends a running workspace's run if nothing happens until then, and whose wish that is. */

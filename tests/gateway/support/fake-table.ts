@@ -77,6 +77,7 @@ export function runningEntry(id: string, cell_id: string, address: string): Life
     grants: null,
     residency: 'resident',
     keepalive_until: null,
+    suspend_requested_at: null,
     machine: {
       address,
       agent_key: 'agent-key',
