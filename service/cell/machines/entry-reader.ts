@@ -21,7 +21,7 @@ export function createEntryReader(query: (ids: string[]) => Promise<void>): Entr
   let running = false
   let closed = false
   let retry: NodeJS.Timeout | undefined
-  const stale = new Map<string, number>() // id -> since when, monotonic
+  const stale = new Map<string, number>() // id -> since when, monotonic; the oldest first
 
   const run = async () => {
     running = true
@@ -58,8 +58,8 @@ export function createEntryReader(query: (ids: string[]) => Promise<void>): Entr
     read: (id) => ask([id]),
     keepFresh,
     staleMs() {
-      const oldest = Math.min(...stale.values())
-      return Number.isFinite(oldest) ? performance.now() - oldest : 0
+      const [oldest] = stale.values()
+      return oldest === undefined ? 0 : performance.now() - oldest
     },
     close() {
       closed = true

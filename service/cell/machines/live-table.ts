@@ -32,7 +32,15 @@ export interface LiveTable extends MachineTable {
 const DEATHS_MAX = 1000
 const ENTRIES_MAX = 20_000
 
-export function createMachineTable(context: { db: Db; listener: Listener; clock: Clock; cell_id: string }): LiveTable {
+interface TableContext {
+  db: Db
+  listener: Listener
+  clock: Clock
+  cell_id: string
+}
+
+/** @param entries_max more are kept only where machines and calls keep them. */
+export function createMachineTable(context: TableContext, entries_max = ENTRIES_MAX): LiveTable {
   const { listener, clock, cell_id } = context
   const rows = new Map<string, EntryRow>()
   const machines = new Map<string, LiveMachine>()
@@ -49,11 +57,17 @@ export function createMachineTable(context: { db: Db; listener: Listener; clock:
     ends.set(row.id, { epoch: row.ownership_epoch, controller })
     return controller
   }
+  /** A machine of an earlier epoch, or of what is deleted, is nobody's any more. One of a later epoch awaits its commit. */
+  const forgetPast = ({ id, ownership_epoch, deleted_at }: EntryRow) => {
+    const machine = machines.get(id)
+    if (machine !== undefined && (deleted_at !== null || machine.epoch < ownership_epoch)) machines.delete(id)
+  }
   const build = (workspace_id: string) => {
     const row = rows.get(workspace_id)
     if (!row) return
     const controller = endOf(row)
     if (row.deleted_at !== null) controller.abort('deleted' satisfies GoneReason)
+    forgetPast(row)
     const machine = machines.get(workspace_id)
     const is_its = machine !== undefined && machine.epoch === row.ownership_epoch && row.residency === 'resident'
     const fits = is_its && !deaths.has(deathKey(workspace_id, machine.fence))
@@ -65,6 +79,7 @@ export function createMachineTable(context: { db: Db; listener: Listener; clock:
   const forget = (workspace_id: string) => {
     rows.delete(workspace_id)
     built.delete(workspace_id)
+    machines.delete(workspace_id)
     ends.get(workspace_id)?.controller.abort('deleted' satisfies GoneReason)
     ends.delete(workspace_id)
   }
@@ -84,9 +99,19 @@ export function createMachineTable(context: { db: Db; listener: Listener; clock:
       if (present.has(id)) build(id)
       else forget(id)
     }
-    for (const id of built.keys()) {
-      if (built.size <= ENTRIES_MAX) break
-      if (!machines.has(id) && !activity.inUse(id)) forget(id)
+    shrink(2 * asked.length)
+  }
+  /** Looks at no more than twice what has come: one that has to stay goes to the end, and is not looked at by everybody after. */
+  const shrink = (looks: number) => {
+    for (const [id, entry] of built) {
+      if (built.size <= entries_max || looks === 0) return
+      looks -= 1
+      if (!machines.has(id) && !activity.inUse(id)) {
+        forget(id)
+        continue
+      }
+      built.delete(id)
+      built.set(id, entry)
     }
   }
   const reader = createEntryReader(async (ids) => accept(ids, await readEntries(context.db, ids)))
