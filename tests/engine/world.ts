@@ -37,6 +37,8 @@ export class TestClock implements Clock {
 }
 
 export interface Process {
+  /** Its connection. */
+  db: Db
   engine: Engine
   table: LiveTable
   parking: Parking
@@ -100,7 +102,7 @@ export async function createWorld(options: FakeOptions = {}): Promise<World> {
       await listener.close()
       await connection.destroy()
     }
-    const started: Process = { engine, table, parking, kill: () => end(0), close: () => end(5000) }
+    const started: Process = { db: connection, engine, table, parking, kill: () => end(0), close: () => end(5000) }
     processes.add(started)
     if (wait) await engine.ready
     return started

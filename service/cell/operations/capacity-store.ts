@@ -18,7 +18,7 @@ export async function usedCapacity(db: Db, cell_id: string): Promise<Resources> 
   return rows[0] ?? { cpu_millis: 0, memory_mib: 0, disk_gib: 0 }
 }
 
-/** queued → capacity_pending, once; a repeat changes nothing and so wakes nobody. */
+/** queued → capacity_pending, once. */
 export async function markPending(db: Db, operation: OpenOperation, now: Date, deadline_at: Date, error: OperationError): Promise<void> {
   await db.transaction().execute(async (tx) => {
     const { numUpdatedRows } = await tx

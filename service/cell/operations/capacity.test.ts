@@ -1,13 +1,15 @@
 import assert from 'node:assert/strict'
-import { test } from 'node:test'
-import { createWorld } from '../../../tests/engine/world.ts'
+import { mock, test } from 'node:test'
+import { sql } from 'kysely'
+import type { Asked } from '../../../tests/engine/intentions.ts'
+import { createWorld, type World } from '../../../tests/engine/world.ts'
 import { admit } from './admission.ts'
 
 const ROOM_FOR_TWO = { capacity: { cpu_millis: 8000, memory_mib: 1024, disk_gib: 100 } }
 
 test('30 opens with room for 2: the others wait visibly, in order, and none is lost', async () => {
   await using world = await createWorld(ROOM_FOR_TWO)
-  await world.startProcess()
+  const process = await world.startProcess()
   const opens: { workspace_id: string; operation_id: string }[] = []
   for (let count = 0; count < 30; count += 1) opens.push(await world.open())
   const pending = await world.until(async () => {
@@ -27,6 +29,10 @@ test('30 opens with room for 2: the others wait visibly, in order, and none is l
     ['no_ready_host', deadline_at, deadline_at.toISOString()],
   )
   assert.equal((await world.workspace(opens[2]?.workspace_id ?? '')).pending_reason, 'no_ready_host')
+  const transactions = mock.method(process.db, 'transaction')
+  await process.engine.runner()?.pass()
+  assert.equal(transactions.mock.callCount(), 0)
+  transactions.mock.restore()
   // Every suspend makes room for the next in line.
   for (let index = 0; index < 4; index += 1) {
     const [oldest, next] = [opens[index], opens[index + 2]]
@@ -35,6 +41,31 @@ test('30 opens with room for 2: the others wait visibly, in order, and none is l
     assert.equal((await world.workspace(next?.workspace_id ?? '')).pending_reason, null)
   }
   assert.equal((await world.operation(opens[6]?.operation_id ?? '')).state, 'capacity_pending')
+})
+
+/** So many more that wait like this one, all older. */
+async function waitingLike(world: World, { workspace_id, operation_id }: Asked, count: number): Promise<void> {
+  const id = sql`('00000000-0000-4000-8000-' || lpad(to_hex(n), 12, '0'))::uuid`
+  await sql`insert into workspaces select (jsonb_populate_record(w, jsonb_build_object('id', ${id}))).*
+    from workspaces w, generate_series(1, ${count}::int) n where w.id = ${workspace_id}`.execute(world.db)
+  await sql`insert into operations select (jsonb_populate_record(o, jsonb_build_object('id', ${id}, 'workspace_id', ${id}))).*
+    from operations o, generate_series(1, ${count}::int) n where o.id = ${operation_id}`.execute(world.db)
+}
+
+test('however many opens wait for room, a delete behind them begins at once, and the oldest of them has the room', async () => {
+  await using world = await createWorld({ capacity: { cpu_millis: 8000, memory_mib: 512, disk_gib: 100 } })
+  const process = await world.startProcess()
+  const first = await world.open()
+  await world.ended(first.operation_id)
+  const second = await world.open()
+  await world.until(async () => (await world.operation(second.operation_id)).state === 'capacity_pending')
+  await waitingLike(world, second, 2001)
+  const deletion = await world.operate(first.workspace_id, 'delete')
+  await process.engine.runner()?.pass()
+  assert.notEqual((await world.operation(deletion)).attempt, 0)
+  assert.equal((await world.ended(deletion)).state, 'succeeded')
+  assert.equal((await world.ended('00000000-0000-4000-8000-000000000001')).state, 'succeeded')
+  assert.equal((await world.operation(second.operation_id)).state, 'capacity_pending')
 })
 
 test('what still waits after 15 minutes fails, and nothing was started', async () => {

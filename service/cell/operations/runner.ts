@@ -214,7 +214,8 @@ async function admitted(
     case 'wait':
       state.left_some = true
       if (state.deadline_at === null || answer.deadline_at < state.deadline_at) state.deadline_at = answer.deadline_at
-      await markPending(cell.db, operation, now, answer.deadline_at, answer.error)
+      // Of one that waits already nothing changes: many that wait must not make each look a long one.
+      if (operation.state === 'queued') await markPending(cell.db, operation, now, answer.deadline_at, answer.error)
       return 'not_yet'
   }
 }
