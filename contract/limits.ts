@@ -51,6 +51,8 @@ export const LIMITS = {
   exec_kill_grace_ms_default: 5000, // Berth's own
   exec_kill_grace_ms_max: 60_000, // Berth's own
   session_id_characters_max: 128,
+  execution_id_characters_min: 8,
+  execution_id_characters_max: 128,
   file_write_bytes_max: 7 << 20,
   file_revision_header_bytes_max: 16 << 20,
   file_revision_stat_bytes_max: 256 << 20,

@@ -26,6 +26,7 @@ const NAMED: Record<string, unknown> = {
   signal: 'SIGTERM',
   url: 'https://git.test/sample.git',
   session_id: 'sample',
+  execution_id: 'sample-1',
   pid: '2',
   idle_policy: 'never',
 }

@@ -80,6 +80,7 @@ function messagesText(route: Route): string[] {
 
 function answersText(route: Route): string {
   const rows = Object.entries(route.answers).map(([status, answer]) => [status, bodyOf(answer), headersOf(answer), answer.description])
+  if (rows.length === 0) return 'None but refusals.'
   return table(['Status', 'Body', 'Headers', 'Meaning'], rows)
 }
 

@@ -3,6 +3,7 @@ import { changesList } from './changes.ts'
 import { execAttach } from './attach.ts'
 import { browserContent, browserScreenshot } from './browser.ts'
 import { execCancel, execGet, execOutput, execSignal, execStart } from './exec.ts'
+import { executionsGet } from './executions.ts'
 import { filesList, filesMkdir, filesMove, filesPatch, filesRead, filesRemove, filesSearch, filesStat, filesWrite } from './files.ts'
 import { gitClone, gitCommit, gitStatus } from './git.ts'
 import { idleGet, keepalive, wakeHint } from './idle.ts'
@@ -16,6 +17,7 @@ export const CELL_ROUTES: readonly CellRoute[] = [
   execOutput,
   execSignal,
   execCancel,
+  executionsGet,
   filesRead,
   filesWrite,
   filesRemove,

@@ -1,6 +1,7 @@
 import type { Logger } from 'pino'
 import { browserContent, browserScreenshot } from '../../../contract/routes/cell/browser.ts'
 import { execCancel, execGet, execOutput, execSignal, execStart } from '../../../contract/routes/cell/exec.ts'
+import { executionsGet } from '../../../contract/routes/cell/executions.ts'
 import { changesList } from '../../../contract/routes/cell/changes.ts'
 import {
   filesList,
@@ -36,6 +37,7 @@ import { createDiskReads, type DiskHost } from './disk/reads.ts'
 import { readOutput } from './exec/output.ts'
 import { cancelExec, getExec, signalExec } from './exec/session.ts'
 import { startExec } from './exec/start.ts'
+import { getExecution } from './executions/get.ts'
 import { listChanges } from './changes/list.ts'
 import { patchFile } from './files/patch.ts'
 import { readFile } from './files/read.ts'
@@ -160,6 +162,7 @@ const ROUTES: readonly Bound<GatewayDeps, Ticket>[] = [
   route(execOutput, readOutput),
   route(execSignal, signalExec),
   route(execCancel, cancelExec),
+  route(executionsGet, getExecution),
   route(filesRead, readFile),
   route(filesWrite, writeFile),
   route(filesRemove, removeFile),

@@ -1,0 +1,22 @@
+import { Type } from 'typebox'
+import { LIMITS } from '../../limits.ts'
+import { cellRoute } from '../../route.ts'
+import { Uuid } from '../../schemas/common.ts'
+
+const { execution_id_characters_min: shortest, execution_id_characters_max: longest } = LIMITS
+
+/** Cell, File-first rules 6: executions are of file-first workspaces, which nothing serves yet, so there is nothing to answer but that. */
+export const executionsGet = cellRoute({
+  id: 'executions.get',
+  method: 'GET',
+  path: '/v1/workspaces/{workspace_id}/executions/{execution_id}',
+  summary: 'Result of an execution of a file-first workspace; any other workspace refuses it',
+  auth: 'tool_token',
+  tool: 'exec',
+  params: Type.Object({
+    workspace_id: Uuid(),
+    execution_id: Type.String({ pattern: `^[A-Za-z0-9][A-Za-z0-9._:-]{${shortest - 1},${longest - 1}}$` }),
+  }),
+  answers: {},
+  errors: { conflict: ['not_supported_for_mode'] },
+})
