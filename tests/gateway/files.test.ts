@@ -214,9 +214,9 @@ test("a write's key reaches the agent, which remembers it; its refusals come bac
   }
 })
 
-test('a key of another alphabet or of 101 characters is 400', async () => {
+test('a key of another alphabet or of 101 characters is 422', async () => {
   for (const key of ['a b', 'a/b', 'a'.repeat(101), ''])
-    assert.equal(await refusalOf(await put('/l', 'x', { 'idempotency-key': key })), '400 bad_request', key)
+    assert.equal(await refusalOf(await put('/l', 'x', { 'idempotency-key': key })), '422 validation_failed', key)
   assert.equal((await put('/l', 'x', { 'idempotency-key': 'a'.repeat(100) })).status, 200)
 })
 

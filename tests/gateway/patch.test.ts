@@ -70,12 +70,12 @@ for (const [what, body, refusal] of BAD_PATCHES) {
   })
 }
 
-test('a patch body of more than 7 MiB is 413 with max_bytes; a bad key is 400', async () => {
+test('a patch body of more than 7 MiB is 413 with max_bytes; a bad key is 422', async () => {
   const response = await patch({ path: '/f', content: 'x'.repeat(7 << 20) })
   const { error } = (await response.json()) as { error: { code: string; details: object } }
   assert.deepEqual([response.status, error.code, error.details], [413, 'payload_too_large', { max_bytes: 7 << 20 }])
   for (const key of ['a b', 'a'.repeat(101)])
-    assert.equal(await refusalOf(await patch({ path: '/f', content: '' }, { 'idempotency-key': key })), '400 bad_request')
+    assert.equal(await refusalOf(await patch({ path: '/f', content: '' }, { 'idempotency-key': key })), '422 validation_failed')
 })
 
 for (const [reason, details] of [

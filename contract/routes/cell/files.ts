@@ -183,7 +183,7 @@ export const filesPatch = cellRoute({
   errors: {
     ...GATE_ERRORS,
     ...MISSING,
-    validation_failed: ['invalid_path', 'edit_not_found', 'edit_ambiguous', 'edit_not_text', 'patch_invalid'],
+    validation_failed: [null, 'invalid_path', 'edit_not_found', 'edit_ambiguous', 'edit_not_text', 'patch_invalid'],
     conflict: [...FEATURE_CONFLICTS, 'revision_mismatch', 'not_a_file', 'not_a_directory', 'operation_id_reused', 'operation_interrupted'],
     payload_too_large: [],
     rate_limited: ['disk_full'],

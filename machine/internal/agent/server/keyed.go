@@ -26,7 +26,7 @@ func keyOf(r *http.Request) (string, error) {
 	}
 	key := values[0]
 	if len(values) > 1 || key == "" || len(key) > keyCharactersMax {
-		return "", fail.BadRequest("invalid_key", "The Idempotency-Key has 1 to 100 characters")
+		return "", fail.Invalid("invalid_key", "The Idempotency-Key has 1 to 100 characters")
 	}
 	return key, nil
 }

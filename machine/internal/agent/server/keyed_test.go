@@ -181,3 +181,14 @@ func TestAWriteThatFailedLeavesItsKeyFree(t *testing.T) {
 	d.must(d.put("x", files.WriteOptions{}))
 	d.is("x")
 }
+
+func TestAnInvalidKeyIsInvalidAndNotMalformed(t *testing.T) {
+	for _, keys := range [][]string{{""}, {strings.Repeat("k", 101)}, {"a", "b"}} {
+		r := httptest.NewRequest(http.MethodPut, "/", nil)
+		r.Header["Idempotency-Key"] = keys
+		_, err := keyOf(r)
+		if e := fail.From(err); e.Code != "validation_failed" || e.Status != http.StatusUnprocessableEntity {
+			t.Errorf("%q: %v", keys, err)
+		}
+	}
+}
