@@ -112,7 +112,10 @@ func Move(r *guestroot.Root, req wire.MoveRequest) (wire.FileInfo, error) {
 		return wire.FileInfo{}, err
 	}
 	defer from.close()
-	if _, err := from.stat(); err != nil {
+	if _, err = from.stat(); err == nil {
+		err = from.leaveMountPoint()
+	}
+	if err != nil {
 		return wire.FileInfo{}, Explain(err, req.From)
 	}
 	to, err := locate(r, req.To)
@@ -120,6 +123,9 @@ func Move(r *guestroot.Root, req wire.MoveRequest) (wire.FileInfo, error) {
 		return wire.FileInfo{}, err
 	}
 	defer to.close()
+	if err = to.leaveMountPoint(); err != nil && req.Overwrite {
+		return wire.FileInfo{}, Explain(err, req.To)
+	}
 	if err := rename(from, to, req.Overwrite); err != nil {
 		return wire.FileInfo{}, Explain(err, req.To)
 	}
@@ -154,6 +160,9 @@ func Delete(r *guestroot.Root, path string, recursive bool) error {
 	}
 	defer at.close()
 	st, err := at.stat()
+	if err == nil {
+		err = at.leaveMountPoint()
+	}
 	if err != nil {
 		return Explain(err, path)
 	}
@@ -174,7 +183,11 @@ func removeTree(dir int, name string, depth int) error {
 	if depth == 0 {
 		return unix.ENAMETOOLONG
 	}
-	fd, err := unix.Openat(dir, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	how := &unix.OpenHow{Flags: unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_XDEV}
+	fd, err := unix.Openat2(dir, name, how)
+	if errors.Is(err, unix.EXDEV) {
+		return unix.EBUSY // as leaveMountPoint
+	}
 	if err != nil {
 		return err
 	}

@@ -46,6 +46,20 @@ func (p *place) stat() (unix.Stat_t, error) {
 	return st, err
 }
 
+// leaveMountPoint is EBUSY where something is mounted. The guest's mounts are not of the agent's mount namespace: for the agent the
+// kernel would not refuse to remove or move such a directory but take the mount away with it, the machine's own /tmp as well.
+func (p *place) leaveMountPoint() error {
+	how := &unix.OpenHow{Flags: unix.O_PATH | unix.O_NOFOLLOW | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_XDEV}
+	fd, err := unix.Openat2(p.dir, p.name, how)
+	if err == nil {
+		return unix.Close(fd)
+	}
+	if errors.Is(err, unix.EXDEV) {
+		return unix.EBUSY
+	}
+	return nil // whoever asked meets it as well
+}
+
 // split cuts the last component off, textually: the rest is for the kernel, ".." and links included.
 func split(path string) (dir, name string) {
 	trimmed := strings.TrimRight(path, "/")
