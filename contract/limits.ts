@@ -78,7 +78,6 @@ export const LIMITS = {
   search_entries_max: 1_000_000,
   search_answer_bytes_max: 8 << 20,
   search_depth_max: 1024,
-  changes_page_default: 200, // Berth's own
   changes_page_max: 1000,
   changes_hash_bytes_max: 256 << 20, // Berth's own
   process_list_default: 1000, // Berth's own

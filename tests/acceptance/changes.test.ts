@@ -30,8 +30,8 @@ const page = async (query = '') => {
 const list = async (prefix: string, limit = 1000) => {
   const lines: string[] = []
   for (let cursor = ''; ;) {
-    const { changes, next_cursor } = await page(`path_prefix=${encodeURIComponent(prefix)}&limit=${limit}${cursor}`)
-    lines.push(...changes.map(({ change, type, path }) => `${change} ${type} ${path}`))
+    const { data, next_cursor } = await page(`path_prefix=${encodeURIComponent(prefix)}&limit=${limit}${cursor}`)
+    lines.push(...data.map(({ change, type, path }) => `${change} ${type} ${path}`))
     if (next_cursor === null) return lines
     cursor = `&cursor=${next_cursor}`
   }
@@ -44,12 +44,12 @@ test('what the service wrote is no change of the workspace until the workspace c
   const forked = await client.operate(`/v1/workspaces/${workspace.id}/fork`, { json: { key: 'changes-fork' } })
   assert.equal(forked.state, 'succeeded')
   const fork = await client.open('changes-fork')
-  assert.deepEqual((await client.tool<Changes>(fork, '/changes')).body.changes, []) // of another name, and of another machine-id
+  assert.deepEqual((await client.tool<Changes>(fork, '/changes')).body.data, []) // of another name, and of another machine-id
   const script = 'echo 10.0.0.1 elsewhere >> /etc/hosts; chmod 600 /etc/hostname; rm /etc/machine-id'
   await client.run(fork, ['bash', '-ec', script], { user: 'root' })
-  const { changes } = (await client.tool<Changes>(fork, '/changes')).body
+  const { data } = (await client.tool<Changes>(fork, '/changes')).body
   assert.deepEqual(
-    changes.map(({ change, path }) => `${change} ${path}`),
+    data.map(({ change, path }) => `${change} ${path}`),
     ['modified /etc/hostname', 'modified /etc/hosts', 'deleted /etc/machine-id'],
   )
 })
@@ -92,8 +92,8 @@ test('every kind of change is seen at once, and again after a suspend and a resu
 
 test('the summary counts what the pages list, and hashes are of the contents', async () => {
   const lines = await list('')
-  const { summary, changes } = await page('summary=true')
-  assert.deepEqual(changes, [])
+  const { summary, data } = await page('summary=true')
+  assert.deepEqual(data, [])
   const count = (kind: string) => lines.filter((line) => line.startsWith(kind)).length
   assert.deepEqual(summary, {
     added: count('added'),
@@ -106,7 +106,7 @@ test('the summary counts what the pages list, and hashes are of the contents', a
   const { sha256 } = (await client.tool(workspace, '/files?path=/opt/t/hashed', { method: 'PUT', bytes: Buffer.from('content') })).body
   const hashed = await page('path_prefix=/opt/t/hashed&hash=true')
   assert.deepEqual(
-    hashed.changes.map((change) => change.sha256),
+    hashed.data.map((change) => change.sha256),
     [sha256],
   )
 })

@@ -159,8 +159,18 @@ const CHANGES = {
 test('changes are asked for with the filter, and answered', async () => {
   const asked = says(200, CHANGES)
   const response = await bench.call('GET', '/changes?path_prefix=/a%20b&limit=1&hash=true&cursor=xyz')
-  assert.deepEqual([response.status, await response.json()], [200, CHANGES])
+  const { changes: data, ...rest } = CHANGES
+  assert.deepEqual([response.status, await response.json()], [200, { data, ...rest }])
   assert.equal(asked[0]?.url, '/changes?limit=1&hash=true&summary=false&path_prefix=%2Fa%20b&cursor=xyz')
+})
+
+test('a page of changes has 50 entries unless another limit is asked for, up to 1000', async () => {
+  const asked = says(200, CHANGES)
+  for (const query of ['', '?limit=1000']) assert.equal((await bench.call('GET', `/changes${query}`)).status, 200)
+  assert.deepEqual(
+    asked.map(({ url }) => url),
+    ['/changes?limit=50&hash=false&summary=false', '/changes?limit=1000&hash=false&summary=false'],
+  )
 })
 
 test('the changes of a workspace on a full copy of its template are 409 legacy_disk_layout', async () => {
@@ -176,7 +186,7 @@ test('limit, cursor and flags of changes are checked', async () => {
 })
 
 for (const [what, change] of [
-  ['more than asked for', { changes: Array(201).fill(CHANGES.changes[0]) }],
+  ['more than asked for', { changes: Array(51).fill(CHANGES.changes[0]) }],
   ['a cursor with a line break', { next_cursor: 'a\r\nX-Evil: 1' }],
   ['a kind of its own', { changes: [{ ...CHANGES.changes[0], change: 'eaten' }] }],
   ['a summary that was not asked for', { summary: { added: 0, modified: 0, metadata: 0, deleted: 0, replaced: 0, truncated: false } }],

@@ -20,7 +20,7 @@ export const ChangesQuery = Type.Object({
     Type.Integer({
       minimum: 1,
       maximum: LIMITS.changes_page_max,
-      default: LIMITS.changes_page_default,
+      default: LIMITS.page_size_default,
       description: 'A page may have fewer, and still a next one',
     }),
   ),
@@ -43,9 +43,10 @@ export const Change = Type.Object(
   { title: 'Change' },
 )
 
+/** App, "Conventions": a list, and the summary where it was asked for. */
 export const Changes = Type.Object(
   {
-    changes: Type.Array(Change, {
+    data: Type.Array(Change, {
       maxItems: LIMITS.changes_page_max,
       description:
         'A directory, then what is in it, names byte by byte. Without what the service itself writes, as long as it is so: hostname, hosts, resolv.conf and machine-id below /etc',

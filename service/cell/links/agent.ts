@@ -85,13 +85,15 @@ const fileInfo = shape(FileInfo)
 const fileList = shape(FileList)
 const patchResult = shape(PatchResult)
 const searchResult = shape(SearchResult)
-const changes = shape(Changes)
 const processList = shape(ProcessList)
 const process = shape(Process)
 const gitHead = shape(GitHead)
 const gitStatus = shape(GitStatus)
 const gitFile = shape(GitFile)
 const gitCommitted = shape(GitCommitted)
+/** The agent has a name of its own for the page. */
+const { data: pageOfChanges, ...restOfChanges } = Changes.properties
+const changesPage = shape(Type.Object({ changes: pageOfChanges, ...restOfChanges }))
 /** The agent leaves a revision that it has not computed empty. */
 const writeResult = shape(
   Type.Object({ ...WriteResult.properties, revision: Type.Optional(Type.String({ pattern: '^([0-9a-f]{64})?$' })) }),
@@ -283,8 +285,11 @@ function createLink(connections: AgentConnections, deadlines: typeof AGENT_DEADL
       // Safe with a key: the agent does it once, however often it is asked.
       return (await ask(key === null ? asked : { ...asked, key, safe: true }, patchResult)).body
     },
-    listChanges: async (filter, signal) =>
-      (await ask({ method: 'GET', path: `/changes?${query({ ...filter })}`, safe: true, signal }, changes, CHANGES_BYTES_MAX)).body,
+    async listChanges(filter, signal) {
+      const asked: AgentRequest = { method: 'GET', path: `/changes?${query({ ...filter })}`, safe: true, signal }
+      const { changes: data, ...page } = (await ask(asked, changesPage, CHANGES_BYTES_MAX)).body
+      return { data, ...page }
+    },
     cloneRepository: (asked, signal) => work('/git/clone', asked, signal, gitHead),
     async gitStatus(asked, signal) {
       const status = await work('/git/status', asked, signal, gitStatus, LIST_BYTES_MAX)
