@@ -61,6 +61,23 @@ test("a refusal of the disk's reader is the refusal of an agent", async () => {
   assert.equal(await refusalOf(await bench.call('GET', '/files?path=%2Fabsent')), '404 not_found/path_not_found')
 })
 
+test('a path that leads off the disk into the memory is unavailable until the workspace is resumed', async () => {
+  const refusal = {
+    code: 'conflict',
+    reason: 'in_memory',
+    message: 'The path lies in the memory of the machine',
+    details: { in_memory: true },
+  }
+  bench.agent.script = (request, response) => {
+    request.resume()
+    response.writeHead(409, { 'content-type': 'application/json' }).end(JSON.stringify(refusal))
+  }
+  for (const path of READS) {
+    const { error } = (await (await readOf(path)).json()) as { error: { code: string; retryable: boolean; details: object } }
+    assert.deepEqual([error.code, error.retryable, error.details], ['workspace_not_running', true, { reason: 'offline_unavailable' }], path)
+  }
+})
+
 for (const [method, path, json] of [
   ['PUT', FILE],
   ['DELETE', FILE],

@@ -44,6 +44,27 @@ test('what lies in memory, or is not on the disk, is the machine’s to tell', a
   assert.deepEqual(await read('/home/none'), [404, null, 2])
 })
 
+test('what a path leads to decides, not how it is spelled', async () => {
+  const sleep = () => bench.table.set(bench.workspace_id, { residency: 'hibernated', checkpoint_id: bench.cell_id, machine: null })
+  for (const path of ['/home/../tmp/f', '/./tmp/f', '//tmp//f']) {
+    bench.agent.files.set(path, Buffer.from('bytes'))
+    sleep()
+    woken = 0
+    assert.deepEqual(await read(path), [200, null, 1], path)
+  }
+  sleep()
+  const list = await bench.call('GET', '/files/list?path=/home/..')
+  assert.deepEqual([list.status, list.headers.get('x-served-from'), woken], [200, null, 2])
+  sleep()
+  bench.agent.files.set('/home/link', Buffer.from('bytes'))
+  bench.agent.script = (_request, response) => {
+    bench.agent.script = null
+    const refusal = { code: 'conflict', message: 'In memory', details: { in_memory: true } }
+    response.writeHead(409, { 'content-type': 'application/json' }).end(JSON.stringify(refusal))
+  }
+  assert.deepEqual(await read('/home/link'), [200, null, 3])
+})
+
 test('where the disk cannot be read the machine is woken for it', async () => {
   const { readDisk } = bench.disk_host
   bench.disk_host.readDisk = () => Promise.reject(new HostFailure('no_capacity', 'Too many', { retryable: true }))

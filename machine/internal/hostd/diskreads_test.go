@@ -146,7 +146,7 @@ func TestAReaderHasNothingButTheDisk(t *testing.T) {
 	workspace, checkpoint, _ := d.asleep(fmt.Sprintf("mkdir -p /home/user; cd /home/user; ln -s %s l; ln -s %s dir; ln -s /proc/1/root/%s p; ln -s /proc/self/fd/3 fd", canary, d.dir, canary), nil)
 	reader := d.reader(workspace, checkpoint)
 	for _, path := range []string{"/home/user/l", "/home/user/dir/canary", "/home/user/p", "/home/user/fd", canary, "/home/user/../../.." + canary, "/proc/self/root" + canary} {
-		if status, answer := askReader(reader, "GET", "/files?path="+path, ""); status != 404 {
+		if status, answer := askReader(reader, "GET", "/files?path="+path, ""); status != 404 && !strings.Contains(answer, `"in_memory":true`) {
 			t.Errorf("%s answered %d %q", path, status, answer)
 		}
 	}
@@ -155,6 +155,37 @@ func TestAReaderHasNothingButTheDisk(t *testing.T) {
 		t.Fatalf("%d readers run", len(pids))
 	}
 	d.isJailed(pids[0])
+}
+
+func TestAReaderSaysOfWhatWasInMemoryThatItIsThere(t *testing.T) {
+	d := newDaemon(t, nil)
+	workspace, checkpoint, _ := d.asleep(`mkdir -p /home/user; cd /home/user; echo needle > /tmp/f; echo needle > kept
+ln -s /tmp t; ln -s ../../tmp/f f; ln -s / r; ln -s kept k`, nil)
+	reader := d.reader(workspace, checkpoint)
+	searchOf := func(path string) string {
+		return fmt.Sprintf(`{"path":%q,"pattern":"needle","regex":false,"case_insensitive":false,"include":["kept","f"],"exclude":["usr"],"max_matches":10,"max_file_bytes":1048576,"context_lines":0}`, path)
+	}
+	for _, path := range []string{"/tmp", "/tmp/f", "/tmp/absent", "/dev", "/dev/null", "/proc", "/proc/self/stat", "/sys/", "//tmp//f", "/./tmp/f",
+		"/home/../tmp/f", "/home/user/r/tmp/f", "/home/user/t/f", "/home/user/f/"} {
+		for verb, method := range map[string]string{"": "GET", "/stat": "GET", "/list": "GET", "/search": "POST"} {
+			status, answer := askReader(reader, method, "/files"+verb+"?path="+path, searchOf(path))
+			if status != 409 || !strings.Contains(answer, `"details":{"in_memory":true}`) {
+				t.Errorf("%s of %s: %d %s", verb, path, status, answer)
+			}
+		}
+	}
+	for call, want := range map[string]string{"/files?path=/home/user/k": "needle", "/files/stat?path=/home/user/t": `"target":"/tmp"`,
+		"/files/list?path=/": `"path":"/tmp"`, "/files/list?path=/home/user/r": `"path":"/home/user/r/tmp"`} {
+		if status, answer := askReader(reader, "GET", call, ""); status != 200 || !strings.Contains(answer, want) {
+			t.Errorf("%s: %d %s", call, status, answer)
+		}
+	}
+	for path, want := range map[string]string{"/": "/home/user/kept", "/home/user/r": "/home/user/r/home/user/kept"} {
+		status, answer := askReader(reader, "POST", "/files/search", searchOf(path))
+		if status != 200 || !strings.Contains(answer, `"path":"`+want+`"`) || strings.Count(answer, "needle") != 1 {
+			t.Errorf("search of %s: %d %s", path, status, answer)
+		}
+	}
 }
 
 func (d *daemon) isJailed(pid int) {
@@ -184,8 +215,12 @@ func (d *daemon) isJailed(pid int) {
 	}
 	mounts, err := os.ReadFile(fmt.Sprintf("/proc/%d/mountinfo", pid))
 	must(d.t, err)
-	if lines := strings.Split(strings.TrimSpace(string(mounts)), "\n"); len(lines) != 1 || !strings.Contains(lines[0], " / / ro,nosuid,nodev,noexec") {
-		d.t.Errorf("the reader's mounts are\n%s", mounts)
+	want := []string{"/", "/tmp", "/dev", "/proc", "/sys"} // each a part of the disk
+	lines := strings.Split(strings.TrimSpace(string(mounts)), "\n")
+	for i, line := range lines {
+		if len(lines) != len(want) || !strings.Contains(line, fmt.Sprintf(" %s %[1]s ro,nosuid,nodev,noexec", want[i])) {
+			d.t.Fatalf("the reader's mounts are\n%s", mounts)
+		}
 	}
 	links, err := os.ReadFile(fmt.Sprintf("/proc/%d/net/dev", pid))
 	must(d.t, err)

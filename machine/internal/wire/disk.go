@@ -23,6 +23,10 @@ type DiskReader struct {
 	Epoch    int64  `json:"epoch"` // counts the readers of this hostd
 }
 
+// DetailInMemory is a detail of the 409 with which a reader refuses a path that leads into /tmp, /dev, /proc or /sys: what was there is
+// in the checkpoint of the machine's memory, if anywhere, and the directories of the disk below those mounts say nothing about it.
+const DetailInMemory = "in_memory"
+
 // DiskReaderSetup is what hostd tells a reader, as one line on DiskReaderSetupFD. That pipe stays open: its end is the reader's.
 type DiskReaderSetup struct {
 	MountPoint string `json:"mount_point"` // a directory that the disk can be mounted on, in the namespace the reader starts in

@@ -12,6 +12,7 @@ import (
 
 	"github.com/berth-dev/berth/machine/internal/agent/fail"
 	"github.com/berth-dev/berth/machine/internal/agent/guestroot"
+	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
 const (
@@ -111,6 +112,9 @@ func locateTarget(r *guestroot.Root, path string) (*place, error) {
 
 // Explain names what the guest's tree answered.
 func Explain(err error, path string) error {
+	if errors.Is(err, guestroot.ErrInMemory) {
+		return fail.Conflict("in_memory", "The path lies in the memory of the machine").With(wire.DetailInMemory, true)
+	}
 	var errno unix.Errno
 	if !errors.As(err, &errno) {
 		return err

@@ -13,9 +13,10 @@ import (
 
 // Root is a descriptor of the guest's "/". It is shared: each user holds it by Acquire until Release.
 type Root struct {
-	fd   int
-	mu   sync.Mutex
-	refs int
+	fd    int
+	alone bool // mounts below are not entered
+	mu    sync.Mutex
+	refs  int
 }
 
 // New takes over fd; the caller holds the first reference.
@@ -29,6 +30,22 @@ func OpenDir(path string) (*Root, error) {
 	}
 	return New(fd), nil
 }
+
+// ErrInMemory: the path leads into what is mounted in a machine, and lies on no disk.
+var ErrInMemory = errors.New("guestroot: in the memory of a machine")
+
+// OpenDisk makes a root of the disk of a sleeping workspace, where something stands mounted for each mount of its machine's memory:
+// whatever path leads there, links and ".." included, is ErrInMemory.
+func OpenDisk(path string) (*Root, error) {
+	r, err := OpenDir(path)
+	if err == nil {
+		r.alone = true
+	}
+	return r, err
+}
+
+// Alone: nothing that is mounted below the root may be entered.
+func (r *Root) Alone() bool { return r.alone }
 
 func (r *Root) Acquire() *Root {
 	r.mu.Lock()
@@ -48,14 +65,20 @@ func (r *Root) Release() {
 
 const resolve = unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS
 
-// Open resolves path below the root. Errors are bare errnos.
+// Open resolves path below the root. Errors are bare errnos, or ErrInMemory.
 func (r *Root) Open(path string, flags int, mode uint32) (int, error) {
 	how := &unix.OpenHow{Flags: uint64(flags | unix.O_CLOEXEC), Resolve: resolve}
 	if flags&unix.O_CREAT != 0 {
 		how.Mode = uint64(mode)
 	}
+	if r.alone {
+		how.Resolve |= unix.RESOLVE_NO_XDEV
+	}
 	for range 16 {
 		fd, err := unix.Openat2(r.fd, path, how)
+		if r.alone && errors.Is(err, unix.EXDEV) {
+			return -1, ErrInMemory
+		}
 		// EAGAIN: the kernel saw a rename while it climbed "..", and cannot tell; a guest must not make it fail for ever.
 		if !errors.Is(err, unix.EINTR) && !errors.Is(err, unix.EAGAIN) {
 			return fd, err

@@ -37,7 +37,25 @@ func EnterDisk(fd int, mountPoint string) error {
 	if err := unix.Unmount(".", unix.MNT_DETACH); err != nil {
 		return fmt.Errorf("leaving the old root: %w", err)
 	}
-	return unix.Chdir("/")
+	if err := unix.Chdir("/"); err != nil {
+		return err
+	}
+	return standIn()
+}
+
+// standIn makes mounts of the directories that a machine mounts its memory on, so that the kernel can tell which paths lead there. A
+// link in the place of one is a template's that no machine has run on: it leads to the disk.
+func standIn() error {
+	for _, name := range []string{"tmp", "dev", "proc", "sys"} {
+		var st unix.Stat_t
+		if err := unix.Lstat(name, &st); err != nil || st.Mode&unix.S_IFMT != unix.S_IFDIR {
+			continue
+		}
+		if err := unix.Mount(name, name, "", unix.MS_BIND, ""); err != nil {
+			return fmt.Errorf("standing in for /%s: %w", name, err)
+		}
+	}
+	return nil
 }
 
 // GiveUpRights leaves CAP_DAC_READ_SEARCH, in the process's own user namespace, and the calls of serving files. It cannot be undone.

@@ -54,7 +54,7 @@ func prepare() (net.Listener, *guestroot.Root, server.DiskReads, error) {
 		return nil, nil, reads, err
 	}
 	unix.Umask(0o777)
-	root, err := guestroot.OpenDir("/")
+	root, err := guestroot.OpenDisk("/")
 	if err != nil {
 		return nil, nil, reads, err
 	}

@@ -126,6 +126,7 @@ type search struct {
 	gone     <-chan struct{}
 	deadline time.Time
 	unreal   map[uint64]bool // devices of /proc, /sys and /dev
+	resolve  uint64          // how directories are entered
 
 	stop      string
 	entries   int
@@ -155,6 +156,9 @@ func (s *search) start(r *guestroot.Root) error {
 	switch st.Mode & unix.S_IFMT {
 	case unix.S_IFDIR:
 		s.unreal = unrealDevices(r, uint64(st.Dev))
+		if r.Alone() {
+			s.resolve = unix.RESOLVE_NO_XDEV // what is in memory is left out
+		}
 		dir, err := r.Open(s.req.Path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NONBLOCK, 0)
 		if err != nil {
 			return files.Explain(err, s.req.Path)
@@ -249,7 +253,8 @@ func (s *search) child(dir int, name, path, relative string, depth int, device u
 		s.stop = stopDepth // what lies deeper is left out; the rest is searched
 		return nil
 	}
-	fd, err := unix.Openat(dir, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	how := &unix.OpenHow{Flags: unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_CLOEXEC, Resolve: s.resolve}
+	fd, err := unix.Openat2(dir, name, how)
 	if err != nil {
 		return nil
 	}

@@ -115,7 +115,8 @@ const REPEATED: ReadonlySet<string> = new Set(['unreachable', 'cut'])
 
 /** Why a disk could not be read, in the caller's terms. A workspace that has moved on is the better reason. */
 async function refusalOf(table: MachineTable, entry: WorkspaceEntry, error: unknown): Promise<unknown> {
-  const unread = error instanceof HostFailure || (error instanceof AgentTrouble && error.kind !== 'nonsense')
+  const in_memory = isInMemory(error)
+  const unread = in_memory || error instanceof HostFailure || (error instanceof AgentTrouble && error.kind !== 'nonsense')
   if (!unread) return error
   const now = await table.fresh(entry.id).catch(() => table.get(entry.id))
   if (now === undefined || now.deleted_at !== null) return fail('unauthenticated', 'revoked_workspace', 'The workspace was deleted')
@@ -126,9 +127,15 @@ async function refusalOf(table: MachineTable, entry: WorkspaceEntry, error: unkn
       cause: error,
     })
   }
-  return fail('workspace_not_running', 'offline_unavailable', 'The disk of the suspended workspace cannot be read at the moment', {
-    cause: error,
-  })
+  const message = in_memory
+    ? 'The path lies in the memory of the suspended workspace, not on its disk: resume it to read there'
+    : 'The disk of the suspended workspace cannot be read at the moment'
+  return fail('workspace_not_running', 'offline_unavailable', message, { cause: error })
+}
+
+/** Decision 13: a reader tells which paths lead off the disk, since only it can follow their links. */
+function isInMemory(error: unknown): boolean {
+  return error instanceof Failure && error.code === 'conflict' && error.options.details?.['in_memory'] === true
 }
 
 function changed(cause?: unknown): Failure {
