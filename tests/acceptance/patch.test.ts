@@ -67,7 +67,7 @@ test('each refusal has its reason and changes nothing', async () => {
     [
       { path: '/home/user/none', content: 'x', expected_revision: sha256('') },
       [409, 'conflict', 'revision_mismatch'],
-      { current_revision: 'absent' },
+      { current_revision: undefined },
     ],
     [{ path: '/home/user/none', edits }, [404, 'not_found', 'path_not_found'], {}],
     [{ path: '/home/user', content: 'x' }, [409, 'conflict', 'not_a_file'], {}],
@@ -100,7 +100,8 @@ test('of fifty patches at once that expect one revision, one wins each round', a
 
 test('7 MiB is patched, a body above it is 413 with max_bytes', async () => {
   const content = 'x'.repeat((7 << 20) - 100)
-  assert.equal((await patch({ path: '/home/user/big', content })).status, 200)
+  const made = await patch({ path: '/home/user/big', content })
+  assert.deepEqual([made.status, made.body.previous_revision], [200, null])
   const refused = await patch({ path: '/home/user/big', content: `${content}${'y'.repeat(200)}` })
   assert.deepEqual([...refusalOf(refused).slice(0, 2), detailsOf(refused)['max_bytes']], [413, 'payload_too_large', 7 << 20])
   assert.equal(await text('/home/user/big'), content)

@@ -44,7 +44,7 @@ const PATCHED = {
 test('a patch reaches the agent with its key, and the answer comes back', async () => {
   const asked = says(200, PATCHED)
   const response = await patch({ path: '/f', content: 'x', expected_revision: 'absent' }, { 'idempotency-key': 'k:1' })
-  assert.deepEqual([response.status, await response.json()], [200, PATCHED])
+  assert.deepEqual([response.status, await response.json()], [200, { ...PATCHED, previous_revision: null }])
   assert.deepEqual(asked, [{ body: { path: '/f', content: 'x', expected_revision: 'absent' }, url: '/files/patch', key: 'k:1' }])
 })
 
@@ -78,12 +78,21 @@ test('a patch body of more than 7 MiB is 413 with max_bytes; a bad key is 422', 
     assert.equal(await refusalOf(await patch({ path: '/f', content: '' }, { 'idempotency-key': key })), '422 validation_failed')
 })
 
-for (const [reason, details] of [
-  ['revision_mismatch', { current_revision: 'absent' }],
-  ['operation_id_reused', {}],
+test('the revision before a patch is that of the file, or nothing where the agent has none', async () => {
+  for (const previous_revision of [sha256('y'), undefined]) {
+    says(200, { ...PATCHED, previous_revision })
+    const result = (await (await patch({ path: '/f', content: 'x' })).json()) as { previous_revision?: string }
+    assert.equal(result.previous_revision, previous_revision)
+  }
+})
+
+for (const [reason, said, details] of [
+  ['revision_mismatch', { current_revision: sha256('y') }, { current_revision: sha256('y') }],
+  ['revision_mismatch', { current_revision: 'absent' }, {}],
+  ['operation_id_reused', {}, {}],
 ] as const) {
-  test(`the agent's ${reason} is 409 with its details`, async () => {
-    says(409, { code: 'conflict', reason, message: 'x', details })
+  test(`the agent's ${reason} with ${JSON.stringify(said)} is 409 with ${JSON.stringify(details)}`, async () => {
+    says(409, { code: 'conflict', reason, message: 'x', details: said })
     const response = await patch({ path: '/f', content: 'x' })
     const { error } = (await response.json()) as { error: { code: string; details: object } }
     assert.deepEqual([response.status, error.code, error.details], [409, 'conflict', { ...details, reason }])

@@ -68,7 +68,7 @@ export const FileMkdir = Type.Object(
 
 export const FileMove = Type.Object({ from: path, to: path, overwrite: Type.Optional(Type.Boolean()) }, strict)
 
-const Revision = Type.String({
+export const Revision = Type.String({
   pattern: '^([0-9a-f]{64}|absent)$',
   description: 'SHA-256 of the content, or `absent` for a file that is not there',
 })
@@ -98,12 +98,13 @@ export const FilePatch = Type.Object(
 )
 export type FilePatch = Static<typeof FilePatch>
 
-/** `previous_revision` is absent above 256 MiB. */
 export const PatchResult = Type.Object(
   {
     path: Type.String(),
     revision: Sha256,
-    previous_revision: Type.Optional(Revision),
+    previous_revision: Type.Optional(
+      Type.Union([Sha256, Type.Null()], { description: 'null where the patch made the file; absent above 256 MiB' }),
+    ),
     bytes_written: Count,
     durable: Type.Boolean({ description: 'The bytes and the name survive a power cut' }),
     replacements: Count,

@@ -3,7 +3,7 @@ import type { Socket } from 'node:net'
 import type { Readable } from 'node:stream'
 import { Type } from 'typebox'
 import { Changes } from '../../../contract/schemas/cell/change.ts'
-import { FileInfo, FileList, type FilePatch, PatchResult, WriteResult } from '../../../contract/schemas/cell/file.ts'
+import { FileInfo, FileList, type FilePatch, type PatchResult, WriteResult } from '../../../contract/schemas/cell/file.ts'
 import { type FileSearch, SearchResult } from '../../../contract/schemas/cell/search.ts'
 import { GitCommitted, GitFile, GitHead, GitStatus } from '../../../contract/schemas/cell/git.ts'
 import { Process, ProcessList } from '../../../contract/schemas/cell/process.ts'
@@ -11,6 +11,7 @@ import { ExecSession } from '../../../contract/schemas/cell/session.ts'
 import { TerminalSession, type TerminalSize } from '../../../contract/schemas/cell/terminal.ts'
 import type { LiveMachine } from '../machines/table.ts'
 import { AGENT_ERROR_BYTES_MAX, guestRefusal, readJson, shape, type Shape, wholeJson } from './agent-answer.ts'
+import { patchRefusal, patchResult } from './agent-patch.ts'
 import { linkOf } from './agent-protocol.ts'
 import { AGENT_DEADLINES, openConnections, type AgentConnections, type AgentPlace, type AgentRequest } from './agent-http.ts'
 import { AgentTrouble } from './agent-trouble.ts'
@@ -83,7 +84,6 @@ const session = shape(ExecSession)
 const terminal = shape(TerminalSession)
 const fileInfo = shape(FileInfo)
 const fileList = shape(FileList)
-const patchResult = shape(PatchResult)
 const searchResult = shape(SearchResult)
 const processList = shape(ProcessList)
 const process = shape(Process)
@@ -283,7 +283,11 @@ function createLink(connections: AgentConnections, deadlines: typeof AGENT_DEADL
     async patchFile(wanted, key) {
       const asked: AgentRequest = { method: 'POST', path: '/files/patch', safe: false, body: json(wanted) }
       // Safe with a key: the agent does it once, however often it is asked.
-      return (await ask(key === null ? asked : { ...asked, key, safe: true }, patchResult)).body
+      try {
+        return (await ask(key === null ? asked : { ...asked, key, safe: true }, patchResult)).body
+      } catch (error) {
+        throw patchRefusal(error)
+      }
     },
     async listChanges(filter, signal) {
       const asked: AgentRequest = { method: 'GET', path: `/changes?${query({ ...filter })}`, safe: true, signal }
