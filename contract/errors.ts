@@ -116,6 +116,7 @@ export const CELL_REASONS = {
     'not_empty',
     'not_a_file',
     'not_a_directory',
+    'different_filesystem',
     'revision_mismatch',
     'not_a_repository',
     'nothing_to_commit',

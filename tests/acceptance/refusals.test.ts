@@ -56,6 +56,7 @@ const REFUSED: readonly (readonly [string, string, string, object?])[] = [
   ['409 conflict/not_empty', ...move('empty', 'full', true)],
   ['409 conflict/not_a_file', ...move('file', 'empty', true)],
   ['409 conflict/not_a_directory', ...move('empty', 'file', true)],
+  ['409 conflict/different_filesystem', 'POST', '/files/move', { from: home('full'), to: '/tmp/full' }],
   ['404 not_found/session_not_found', 'GET', '/exec/absent'],
   ['404 not_found/session_not_found', 'GET', '/exec/absent/output'],
   ['404 not_found/session_not_found', 'POST', '/exec/absent/signal', { signal: 'SIGTERM' }],

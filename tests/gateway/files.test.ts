@@ -214,6 +214,15 @@ test("a write's key reaches the agent, which remembers it; its refusals come bac
   }
 })
 
+test('a move that the machine refuses because of the file systems says so', async () => {
+  const refusal = { code: 'conflict', reason: 'different_filesystem', message: 'The paths lie on different file systems' }
+  bench.agent.script = (request, response) => {
+    request.resume().on('end', () => response.writeHead(409).end(JSON.stringify(refusal)))
+  }
+  const response = await bench.call('POST', '/files/move', { json: { from: '/a', to: '/tmp/a' } })
+  assert.equal(await refusalOf(response), '409 conflict/different_filesystem')
+})
+
 test('a key of another alphabet or of 101 characters is 422', async () => {
   for (const key of ['a b', 'a/b', 'a'.repeat(101), ''])
     assert.equal(await refusalOf(await put('/l', 'x', { 'idempotency-key': key })), '422 validation_failed', key)

@@ -141,7 +141,7 @@ export const filesMove = cellRoute({
   id: 'files.move',
   method: 'POST',
   path: '/v1/workspaces/{workspace_id}/files/move',
-  summary: 'Move or rename',
+  summary: 'Move or rename; a file or link may go to another file system, a directory may not',
   auth: 'tool_token',
   tool: 'files',
   params,
@@ -150,7 +150,15 @@ export const filesMove = cellRoute({
   errors: {
     ...GATE_ERRORS,
     ...MISSING,
-    conflict: [...GATE_CONFLICTS, 'already_exists', 'not_empty', 'not_a_file', 'not_a_directory', 'operation_interrupted'],
+    conflict: [
+      ...GATE_CONFLICTS,
+      'already_exists',
+      'not_empty',
+      'not_a_file',
+      'not_a_directory',
+      'different_filesystem',
+      'operation_interrupted',
+    ],
     rate_limited: ['disk_full'],
   },
 })

@@ -100,55 +100,6 @@ func makeParents(r *guestroot.Root, dir string, owner Owner) error {
 	return nil
 }
 
-// Move renames. Without overwrite an existing target is refused, atomically.
-func Move(r *guestroot.Root, req wire.MoveRequest) (wire.FileInfo, error) {
-	for _, path := range []string{req.From, req.To} {
-		if err := CheckPath(path); err != nil {
-			return wire.FileInfo{}, err
-		}
-	}
-	from, err := locate(r, req.From)
-	if err != nil {
-		return wire.FileInfo{}, err
-	}
-	defer from.close()
-	if _, err = from.stat(); err == nil {
-		err = from.leaveMountPoint()
-	}
-	if err != nil {
-		return wire.FileInfo{}, Explain(err, req.From)
-	}
-	to, err := locate(r, req.To)
-	if err != nil {
-		return wire.FileInfo{}, err
-	}
-	defer to.close()
-	if err = to.leaveMountPoint(); err != nil && req.Overwrite {
-		return wire.FileInfo{}, Explain(err, req.To)
-	}
-	if err := rename(from, to, req.Overwrite); err != nil {
-		return wire.FileInfo{}, Explain(err, req.To)
-	}
-	// Durable when it answers, as a write is; a file system without fsync of directories has moved it all the same.
-	_ = errors.Join(unix.Fsync(to.dir), unix.Fsync(from.dir))
-	return Stat(r, req.To, false)
-}
-
-func rename(from, to *place, overwrite bool) error {
-	if overwrite {
-		return unix.Renameat(from.dir, from.name, to.dir, to.name)
-	}
-	err := unix.Renameat2(from.dir, from.name, to.dir, to.name, unix.RENAME_NOREPLACE)
-	if !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOSYS) {
-		return err
-	}
-	// File systems shared with other machines cannot rename without replacing: look first, which others may race.
-	if _, missing := to.stat(); missing == nil {
-		return unix.EEXIST
-	}
-	return unix.Renameat(from.dir, from.name, to.dir, to.name)
-}
-
 // Delete removes a file, a link, or a directory with all that is in it when recursive.
 func Delete(r *guestroot.Root, path string, recursive bool) error {
 	if err := CheckPath(path); err != nil {

@@ -281,13 +281,13 @@ func TestMkdirMoveAndDelete(t *testing.T) {
 	if _, err := Mkdir(r, wire.MkdirRequest{Path: "/etc/shadow/x", Parents: true}, me); reason(err) != "not_a_directory" {
 		t.Fatalf("%v", err)
 	}
-	if _, err := Move(r, wire.MoveRequest{From: "/etc/shadow", To: "/home/user/a"}); reason(err) != "already_exists" {
+	if _, err := Move(r, wire.MoveRequest{From: "/etc/shadow", To: "/home/user/a"}, nil); reason(err) != "already_exists" {
 		t.Fatalf("%v", err)
 	}
-	if _, err := Move(r, wire.MoveRequest{From: "/nothing", To: "/home/user/x"}); reason(err) != "path_not_found" {
+	if _, err := Move(r, wire.MoveRequest{From: "/nothing", To: "/home/user/x"}, nil); reason(err) != "path_not_found" {
 		t.Fatalf("%v", err)
 	}
-	_, err = Move(r, wire.MoveRequest{From: "/etc/shadow", To: "/home/user/a/b/c/s"})
+	_, err = Move(r, wire.MoveRequest{From: "/etc/shadow", To: "/home/user/a/b/c/s"}, nil)
 	must(t, err)
 	if err := Delete(r, "/home/user/a", false); reason(err) != "not_empty" {
 		t.Fatalf("%v", err)

@@ -44,6 +44,12 @@ func Hidden(name string) bool {
 	return strings.HasPrefix(name, hiddenPrefix) && strings.HasSuffix(name, hiddenSuffix) && len(name) == len(hiddenPrefix)+32+len(hiddenSuffix)
 }
 
+func hiddenName() (string, error) {
+	var random [16]byte
+	_, err := rand.Read(random[:])
+	return hiddenPrefix + hex.EncodeToString(random[:]) + hiddenSuffix, err
+}
+
 // Write puts body at path: whole and durable, or not at all. body ends with an error when the sender went away.
 func Write(r *guestroot.Root, path string, body io.Reader, o WriteOptions) (wire.WriteResult, error) {
 	if err := CheckPath(path); err != nil {
@@ -112,11 +118,10 @@ func (w *writing) existing() (*unix.Stat_t, error) {
 
 // replace writes a hidden neighbour and renames it over the name.
 func (w *writing) replace(body io.Reader) (err error) {
-	var random [16]byte
-	if _, err := rand.Read(random[:]); err != nil {
+	name, err := hiddenName()
+	if err != nil {
 		return err
 	}
-	name := hiddenPrefix + hex.EncodeToString(random[:]) + hiddenSuffix
 	fd, err := unix.Openat(w.at.dir, name, unix.O_RDWR|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
 	if err != nil {
 		return err

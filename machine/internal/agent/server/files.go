@@ -171,7 +171,7 @@ func (m *machine) postMove(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	return m.withRoot(func(root *guestroot.Root) error {
-		info, err := files.Move(root, req)
+		info, err := files.Move(root, req, r.Context().Done())
 		if err != nil {
 			return err
 		}

@@ -1,0 +1,185 @@
+package files
+
+import (
+	"errors"
+	"io"
+	"os"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/berth-dev/berth/machine/internal/agent/fail"
+	"github.com/berth-dev/berth/machine/internal/agent/guestroot"
+	"github.com/berth-dev/berth/machine/internal/wire"
+)
+
+// Move renames. Without overwrite an existing target is refused, atomically. What lies on another file system is copied, as mv does;
+// of directories that is refused, since nobody would see only the whole of one. The copy ends when the caller has gone.
+func Move(r *guestroot.Root, req wire.MoveRequest, gone <-chan struct{}) (wire.FileInfo, error) {
+	for _, path := range []string{req.From, req.To} {
+		if err := CheckPath(path); err != nil {
+			return wire.FileInfo{}, err
+		}
+	}
+	from, err := locate(r, req.From)
+	if err != nil {
+		return wire.FileInfo{}, err
+	}
+	defer from.close()
+	st, err := from.stat()
+	if err == nil {
+		err = from.leaveMountPoint()
+	}
+	if err != nil {
+		return wire.FileInfo{}, Explain(err, req.From)
+	}
+	to, err := locate(r, req.To)
+	if err != nil {
+		return wire.FileInfo{}, err
+	}
+	defer to.close()
+	if err = to.leaveMountPoint(); err != nil && req.Overwrite {
+		return wire.FileInfo{}, Explain(err, req.To)
+	}
+	err = rename(from, to, req.Overwrite)
+	if errors.Is(err, unix.EXDEV) && st.Mode&unix.S_IFMT != unix.S_IFDIR {
+		err = (&crossing{from: from, to: to, old: st, gone: gone}).run(req.Overwrite)
+	}
+	if err != nil {
+		return wire.FileInfo{}, Explain(err, req.To)
+	}
+	// Durable when it answers, as a write is; a file system without fsync of directories has moved it all the same.
+	_ = errors.Join(unix.Fsync(to.dir), unix.Fsync(from.dir))
+	return Stat(r, req.To, false)
+}
+
+func rename(from, to *place, overwrite bool) error {
+	if overwrite {
+		return unix.Renameat(from.dir, from.name, to.dir, to.name)
+	}
+	err := unix.Renameat2(from.dir, from.name, to.dir, to.name, unix.RENAME_NOREPLACE)
+	if !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOSYS) {
+		return err
+	}
+	// File systems shared with other machines cannot rename without replacing: look first, which others may race.
+	if _, missing := to.stat(); missing == nil {
+		return unix.EEXIST
+	}
+	return unix.Renameat(from.dir, from.name, to.dir, to.name)
+}
+
+// crossing moves a file or a link to another file system: the target appears whole, and the source goes when it is durable.
+type crossing struct {
+	from, to *place
+	old      unix.Stat_t
+	gone     <-chan struct{}
+}
+
+func (c *crossing) run(overwrite bool) error {
+	if err := c.refused(overwrite); err != nil {
+		return err
+	}
+	name, err := hiddenName()
+	if err != nil {
+		return err
+	}
+	if err = c.copy(name); err == nil {
+		err = rename(&place{dir: c.to.dir, name: name}, c.to, overwrite)
+	}
+	if err != nil {
+		if undone := unix.Unlinkat(c.to.dir, name, 0); !isNotExist(undone) {
+			err = errors.Join(err, undone)
+		}
+		return err
+	}
+	return unix.Unlinkat(c.from.dir, c.from.name, 0)
+}
+
+// refused spares a copy that could not take its place; the rename looks again.
+func (c *crossing) refused(overwrite bool) error {
+	st, err := c.to.stat()
+	switch {
+	case isNotExist(err):
+		return nil
+	case err != nil:
+		return err
+	case !overwrite:
+		return unix.EEXIST
+	case st.Mode&unix.S_IFMT == unix.S_IFDIR:
+		return unix.EISDIR
+	}
+	return nil
+}
+
+func (c *crossing) copy(name string) error {
+	var err error
+	switch c.old.Mode & unix.S_IFMT {
+	case unix.S_IFREG:
+		err = c.copyFile(name)
+	case unix.S_IFLNK:
+		err = c.copyLink(name)
+	default:
+		err = unix.EXDEV
+	}
+	if err != nil {
+		return err
+	}
+	return unix.UtimesNanoAt(c.to.dir, name, []unix.Timespec{c.old.Atim, c.old.Mtim}, unix.AT_SYMLINK_NOFOLLOW)
+}
+
+func (c *crossing) copyLink(name string) error {
+	var buffer [pathBytesMax]byte
+	n, err := unix.Readlinkat(c.from.dir, c.from.name, buffer[:])
+	if err != nil {
+		return err
+	}
+	if err := unix.Symlinkat(string(buffer[:n]), c.to.dir, name); err != nil {
+		return err
+	}
+	return unix.Fchownat(c.to.dir, name, int(c.old.Uid), int(c.old.Gid), unix.AT_SYMLINK_NOFOLLOW)
+}
+
+func (c *crossing) copyFile(name string) error {
+	fd, err := unix.Openat(c.from.dir, c.from.name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	source := os.NewFile(uintptr(fd), c.from.name)
+	defer source.Close()
+	if err := unix.Fstat(fd, &c.old); err != nil {
+		return err
+	}
+	if c.old.Mode&unix.S_IFMT != unix.S_IFREG {
+		return unix.EXDEV // swapped meanwhile
+	}
+	fd, err = unix.Openat(c.to.dir, name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
+	if err != nil {
+		return err
+	}
+	target := os.NewFile(uintptr(fd), name)
+	defer target.Close()
+	if _, err := io.CopyBuffer(struct{ io.Writer }{target}, whileWanted{source, c.gone}, make([]byte, 256<<10)); err != nil {
+		return err
+	}
+	if err := unix.Fchown(fd, int(c.old.Uid), int(c.old.Gid)); err != nil {
+		return err
+	}
+	if err := unix.Fchmod(fd, c.old.Mode&0o7777); err != nil {
+		return err
+	}
+	return target.Sync()
+}
+
+// whileWanted ends when the caller has gone: a file may be as large as it says it is.
+type whileWanted struct {
+	io.Reader
+	gone <-chan struct{}
+}
+
+func (w whileWanted) Read(p []byte) (int, error) {
+	select {
+	case <-w.gone:
+		return 0, fail.Conflict("operation_interrupted", "The caller has gone")
+	default:
+		return w.Reader.Read(p)
+	}
+}
