@@ -24,6 +24,8 @@ export interface LiveTable extends MachineTable {
   endMachine(workspace_id: string, fence: number, reason: GoneReason): void
   /** Whether its death has been told, maybe before the commit that would make it the workspace's machine. */
   isDead(workspace_id: string, fence: number): boolean
+  /** Whether a later machine has taken its place, maybe before the commit that makes it the workspace's machine. */
+  hasSuccessor(workspace_id: string, fence: number): boolean
   /** Makes these workspaces known. */
   preload(workspace_ids: string[]): Promise<void>
   close(): void
@@ -161,6 +163,7 @@ export function createMachineTable(context: TableContext, entries_max = ENTRIES_
       build(workspace_id)
     },
     isDead: (workspace_id, fence) => deaths.has(deathKey(workspace_id, fence)),
+    hasSuccessor: (workspace_id, fence) => (machines.get(workspace_id)?.fence ?? 0) > fence,
     async preload(workspace_ids) {
       if (workspace_ids.length > 0) accept(workspace_ids, await readEntries(context.db, workspace_ids))
     },

@@ -42,13 +42,11 @@ export async function readExpected(db: Db, cell_id: string, found_ids: string[])
   return new Map(rows.map((row) => [row.id, row]))
 }
 
+/** What a workspace's machine and its end depend on. */
+export type SettledRow = Pick<ExpectedRow, 'id' | 'observed_state' | 'ownership_epoch' | 'disk'>
+
 /** Moves a workspace that no operation works on. @returns false where it is not as it was seen any more. */
-export async function settle(
-  db: Db,
-  seen: Pick<ExpectedRow, 'id' | 'observed_state' | 'ownership_epoch'>,
-  event: MachineEvent,
-  now: Date,
-): Promise<boolean> {
+export async function settle(db: Db, seen: SettledRow, event: MachineEvent, now: Date): Promise<boolean> {
   const to = machineState(seen.observed_state, event)
   if (to === null) return false
   const { rows } = await sql`
@@ -61,7 +59,8 @@ export async function settle(
         select from operations o where o.completed_at is null and (o.workspace_id = workspaces.id or o.source_workspace_id = workspaces.id)
           and ${event} <> 'died'
       )
-      and (${event} <> 'died' or residency = 'resident') -- a hibernated machine was stopped
+      -- A hibernated machine was stopped, and one that was woken since has another disk: no two attempts share one.
+      and (${event} <> 'died' or (residency = 'resident' and disk is not distinct from ${seen.disk}))
     returning id`.execute(db)
   return rows.length === 1
 }
@@ -87,14 +86,11 @@ export async function dropStaleHolds(db: Db): Promise<number> {
   return rows.length
 }
 
-export async function stateOf(
-  db: Db,
-  workspace_id: string,
-): Promise<Pick<ExpectedRow, 'id' | 'observed_state' | 'ownership_epoch'> | undefined> {
+export async function stateOf(db: Db, workspace_id: string): Promise<SettledRow | undefined> {
   const row = await db
     .selectFrom('workspaces')
-    .select(['id', 'observed_state', 'ownership_epoch'])
+    .select(['id', 'observed_state', 'ownership_epoch', 'disk'])
     .where('id', '=', workspace_id)
     .executeTakeFirst()
-  return row as Pick<ExpectedRow, 'id' | 'observed_state' | 'ownership_epoch'> | undefined // the column's check constraint
+  return row as SettledRow | undefined // the column's check constraint
 }

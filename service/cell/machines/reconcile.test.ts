@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
-import { test } from 'node:test'
+import { mock, test } from 'node:test'
 import { sql } from 'kysely'
 import { LIMITS } from '../../../contract/limits.ts'
-import { AT_ONCE_MS, createWorld, entryOf, type World } from '../../../tests/engine/world.ts'
+import { AT_ONCE_MS, createWorld, entryOf, type Process, type World } from '../../../tests/engine/world.ts'
 
 async function running(world: World): Promise<string> {
   const { workspace_id, operation_id } = await world.open()
@@ -172,4 +172,58 @@ test('what one comparison removes is bounded, and the next goes on', async () =>
   assert.equal((await world.host.inventory()).machines.length, 3)
   await process.engine.watch()?.sweep()
   assert.equal((await world.host.inventory()).machines.length, 0)
+})
+
+/** The row of a running workspace, and the machine that the table has for it. */
+async function lives(world: World, process: Process, workspace_id: string): Promise<void> {
+  const { observed_state, disk } = await world.workspace(workspace_id)
+  const machine = (await world.host.inventory()).machines.find((one) => one.workspace_id === workspace_id)
+  assert.deepEqual([observed_state, disk], ['running', machine?.disk])
+  assert.equal((await entryOf(process, workspace_id)).machine?.fence, machine?.fence)
+}
+
+test('a workspace that is hibernated and woken while it is being compared is not taken for dead', async () => {
+  await using world = await createWorld()
+  const process = await world.startProcess()
+  const workspace_id = await running(world)
+  const { inventory } = world.host
+  let asked = 0
+  // The row is read, the inventory is taken while it sleeps.
+  const taken = mock.method(world.host, 'inventory', async () => {
+    asked += 1
+    await process.parking.hibernate(await entryOf(process, workspace_id))
+    const found = await inventory()
+    await process.parking.wake(await entryOf(process, workspace_id))
+    return found
+  })
+  await process.engine.watch()?.sweep()
+  taken.mock.restore()
+  assert.equal(asked, 1)
+  await lives(world, process, workspace_id)
+  await process.engine.watch()?.sweep()
+  await lives(world, process, workspace_id)
+})
+
+test('a death that is told after the workspace has a new machine in its epoch does not end that', async () => {
+  await using world = await createWorld()
+  const { events } = world.host
+  const told = Promise.withResolvers<void>()
+  const late = mock.method(world.host, 'events', async function* (after: number, signal: AbortSignal) {
+    for await (const event of events(after, signal)) {
+      await told.promise
+      yield event
+    }
+  })
+  const process = await world.startProcess()
+  late.mock.restore()
+  const [workspace_id, dead] = [await running(world), await running(world)]
+  {
+    using _ = world.host.intercept('stop', 'before', () => world.host.kill(workspace_id))
+    await process.parking.hibernate(await entryOf(process, workspace_id))
+  }
+  await process.parking.wake(await entryOf(process, workspace_id))
+  world.host.kill(dead) // told in order: when this one is seen, the other was
+  told.resolve()
+  await world.until(async () => (await world.workspace(dead)).observed_state === 'failed')
+  await lives(world, process, workspace_id)
 })

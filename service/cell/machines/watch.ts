@@ -75,5 +75,7 @@ async function handle(context: ReconcileContext, event: HostEvent): Promise<void
   // First in memory: a commit that is under way asks there whether the machine that it commits still lives.
   context.table.endMachine(workspace_id, fence, 'died')
   const row = await stateOf(context.db, workspace_id)
+  // Asked after the row was read: one that was restored since is in the table before the row names its disk.
+  if (context.table.hasSuccessor(workspace_id, fence)) return
   if (row?.ownership_epoch === epoch) await settle(context.db, row, 'died', context.clock.now())
 }
