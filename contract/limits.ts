@@ -43,7 +43,7 @@ export const LIMITS = {
   usage_counter_days: 7, // Berth's own: the last counters of a machine that is gone
 
   exec_stdin_bytes_max: 1 << 20,
-  exec_body_bytes_max: 4 << 20, // Berth's own: base64 stdin, argv and env
+  exec_body_bytes_max: 8 << 20, // Berth's own: stdin, of which JSON may make six characters a byte, argv and env
   exec_argv_max: 1024, // Berth's own
   exec_env_max: 1024, // Berth's own
   exec_arguments_bytes_max: 128 << 10, // Berth's own: argv and env together

@@ -121,10 +121,17 @@ test('stdin of exactly 1 MiB is accepted, as text and as base64', async () => {
   assert.equal((await start({ argv: ['a'], stdin: bytes.toString('base64'), stdin_encoding: 'base64' })).status, 201)
 })
 
-test('a body above its bound is 413 with max_bytes', async () => {
-  const response = await start({ argv: ['a'], stdin: 'x'.repeat(5 << 20) })
-  assert.equal(response.status, 413)
-  assert.equal(((await response.json()) as { error: { details: { max_bytes: number } } }).error.details.max_bytes, 4 << 20)
+test('stdin or a body above its bound is 413 with max_bytes of what is too large', async () => {
+  for (const [stdin, max_bytes] of [
+    ['x'.repeat((1 << 20) + 1), 1 << 20],
+    ['\u0001'.repeat((1 << 20) + 1), 1 << 20],
+    ['x'.repeat(5 << 20), 1 << 20],
+    ['x'.repeat(8 << 20), 8 << 20],
+  ] as const) {
+    const response = await start({ argv: ['a'], stdin })
+    const { error } = (await response.json()) as { error: { details: object } }
+    assert.deepEqual([response.status, error.details], [413, { max_bytes }])
+  }
 })
 
 test('malformed JSON is 400, after the gate', async () => {
