@@ -83,6 +83,9 @@ func readRecord(dir, sessionID string) (entry, error) {
 	if last.Record.State == stateStarting || last.Record.State == "" {
 		last.Record.SessionID = sessionID
 		last.Record.State = stateLost
+		if last.Record.Argv == nil {
+			last.Record.Argv = []string{} // of a torn line nobody knows what it was
+		}
 		last.Record.Error = text("The machine that ran the command was lost")
 	}
 	return last, nil

@@ -197,7 +197,7 @@ func TestATornFirstLineIsLost(t *testing.T) {
 	dir := t.TempDir()
 	os.WriteFile(filepath.Join(dir, dirName("torn"))+recordSuffix, []byte(`{"fingerprint":"f","rec`), 0o600)
 	s, created, err := open(t, dir, 0).Start(request("torn", "true"))
-	if err != nil || created || s.Record().State != stateLost || s.Record().SessionID != "torn" {
+	if err != nil || created || s.Record().State != stateLost || s.Record().SessionID != "torn" || s.Record().Argv == nil {
 		t.Fatalf("%v %v", created, err)
 	}
 }
