@@ -95,6 +95,16 @@ for (const [method, path, json] of [
   })
 }
 
+test('the disk of a suspended workspace on a full copy of its template is unavailable; any other call says no more than before', async () => {
+  bench.table.set(bench.workspace_id, { disk_layout: 'legacy' })
+  for (const path of READS) assert.equal(await refusalOf(await readOf(path)), '409 workspace_not_running/offline_unavailable')
+  assert.equal(await refusalOf(await bench.call('GET', '/exec/s1')), '409 workspace_not_running')
+  bench.table.set(bench.workspace_id, { observed_state: 'failed' })
+  assert.equal(await refusalOf(await bench.call('GET', FILE)), '409 workspace_not_running')
+  bench.table.set(bench.workspace_id, { disk_layout: 'layered' })
+  assert.deepEqual(asked, [])
+})
+
 test('a token of an earlier epoch reads no disk', async () => {
   const response = await bench.call('GET', FILE, { token: await bench.token({ epoch: 2 }) })
   assert.deepEqual([await refusalOf(response), asked], ['409 stale_epoch', []])

@@ -1,3 +1,4 @@
+import { fail, type Failure } from '../../../lib/fail.ts'
 import type { WorkspaceEntry } from '../../machines/table.ts'
 
 /** What a sleeping workspace would start from, as the host is asked to read it. */
@@ -13,6 +14,11 @@ export function diskOf(entry: WorkspaceEntry): DiskSource | null {
   const sleeps = entry.observed_state === 'suspended' || (entry.observed_state === 'running' && entry.residency !== 'resident')
   if (!sleeps || entry.mode !== 'processful' || entry.disk_layout !== 'layered') return null
   return { workspace_id: entry.id, checkpoint_id: entry.checkpoint_id, layers: entry.layers }
+}
+
+/** Of a suspended workspace without such a disk: a full copy of its template is not read. */
+export function diskUnavailable(): Failure {
+  return fail('workspace_not_running', 'offline_unavailable', 'The disk of this suspended workspace is not read: resume it')
 }
 
 /** Whether what was read is what the workspace is by now. */

@@ -14,7 +14,7 @@ import type { VerificationKeys } from './keys.ts'
 import { hasTools, type People } from './people.ts'
 import type { DiskReads } from '../disk/reads.ts'
 import { readsOfSleeper } from '../disk/sleeper.ts'
-import { diskOf, type DiskSource } from '../disk/source.ts'
+import { diskOf, diskUnavailable, type DiskSource } from '../disk/source.ts'
 import { createPlaces, type Places } from './places.ts'
 import { decideSituation, type Wanted } from './situation.ts'
 import { verifyToken } from './token.ts'
@@ -227,9 +227,10 @@ async function settle(table: MachineTable, id: string, wanted: Wanted, reads_dis
   if (entry === undefined) throw fail('not_found', null, 'There is no such workspace')
   const machine = decideSituation(entry, wanted)
   if (!(machine instanceof Failure)) return servedBy(entry, machine, reads_disks)
-  const source = reads_disks && machine.code === 'workspace_not_running' ? diskOf(entry) : null
-  if (source === null) throw machine
-  return { entry, source }
+  if (!reads_disks || machine.code !== 'workspace_not_running') throw machine
+  const source = diskOf(entry)
+  if (source !== null) return { entry, source }
+  throw entry.observed_state === 'suspended' ? diskUnavailable() : machine
 }
 
 /** What only reads files wakes nobody who sleeps. */
