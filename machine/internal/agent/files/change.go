@@ -33,6 +33,9 @@ func Mkdir(r *guestroot.Root, req wire.MkdirRequest, owner Owner) (wire.FileInfo
 	if mode < 0 {
 		mode = 0o755
 	}
+	if strings.Trim(req.Path, "/") == "" && !req.Parents {
+		return wire.FileInfo{}, Explain(unix.EEXIST, req.Path)
+	}
 	if req.Parents {
 		dir, _ := split(req.Path)
 		if err := makeParents(r, dir, owner); err != nil {

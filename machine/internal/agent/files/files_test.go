@@ -203,9 +203,13 @@ func TestWhatIsNoFileIsRefusedAtOnce(t *testing.T) {
 			t.Errorf("read %s: %v", path, err)
 		}
 	}
-	for path, want := range map[string]string{"/fifo": "not_a_file", "/etc": "not_a_file", "/etc/": "not_a_file", "/no/dir": "path_not_found"} {
+	for path, want := range map[string]string{"/fifo": "not_a_file", "/etc": "not_a_file", "/etc/": "not_a_file", "/etc/new/": "invalid_path",
+		"/etc/shadow/": "not_a_directory", "/no/dir": "path_not_found"} {
 		if _, err := Write(r, path, strings.NewReader("x"), WriteOptions{Owner: me}); reason(err) != want {
 			t.Errorf("write %s: %v", path, err)
+		}
+		if _, err := Patch(r, whole(path, "x"), PatchOptions{Owner: me}); reason(err) != want {
+			t.Errorf("patch %s: %v", path, err)
 		}
 	}
 	if time.Since(begun) > 10*time.Second {
@@ -277,6 +281,12 @@ func TestMkdirMoveAndDelete(t *testing.T) {
 	must(t, err)
 	if _, err := Mkdir(r, wire.MkdirRequest{Path: "/home/user/a"}, me); reason(err) != "already_exists" {
 		t.Fatalf("%v", err)
+	}
+	if _, err := Mkdir(r, wire.MkdirRequest{Path: "/"}, me); reason(err) != "already_exists" {
+		t.Fatalf("%v", err)
+	}
+	if info, err := Mkdir(r, wire.MkdirRequest{Path: "/", Parents: true}, me); err != nil || info.Name != "/" {
+		t.Fatalf("%+v %v", info, err)
 	}
 	if _, err := Mkdir(r, wire.MkdirRequest{Path: "/etc/shadow/x", Parents: true}, me); reason(err) != "not_a_directory" {
 		t.Fatalf("%v", err)

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"io"
 	"os"
-	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -34,6 +33,9 @@ type PatchOptions struct {
 // Patch replaces a file by an edited or a whole new one, in its turn among all changes that come through here.
 func Patch(r *guestroot.Root, req wire.PatchRequest, o PatchOptions) (wire.PatchResult, error) {
 	if err := checkPatch(req); err != nil {
+		return wire.PatchResult{}, err
+	}
+	if err := asFile(r, req.Path); err != nil {
 		return wire.PatchResult{}, err
 	}
 	at, err := locateTarget(r, req.Path)
@@ -69,9 +71,6 @@ func checkPatch(req wire.PatchRequest) error {
 		if e.OldText == "" {
 			return fail.Invalid("patch_invalid", "An edit's old_text is not empty").With("index", i)
 		}
-	}
-	if strings.HasSuffix(req.Path, "/") {
-		return Explain(unix.EISDIR, req.Path)
 	}
 	return nil
 }

@@ -59,8 +59,8 @@ func Write(r *guestroot.Root, path string, body io.Reader, o WriteOptions) (wire
 	if err != nil {
 		return wire.WriteResult{}, err
 	}
-	if strings.HasSuffix(path, "/") {
-		return wire.WriteResult{}, Explain(unix.EISDIR, path)
+	if err := asFile(r, path); err != nil {
+		return wire.WriteResult{}, err
 	}
 	if o.CreateParents {
 		dir, _ := split(path)
@@ -87,6 +87,22 @@ func Write(r *guestroot.Root, path string, body io.Reader, o WriteOptions) (wire
 		err = w.replace(body)
 	}
 	return w.result, Explain(err, path)
+}
+
+// asFile refuses a path that says of itself that it is a directory's: by what is there, or as no path of a new file.
+func asFile(r *guestroot.Root, path string) error {
+	if !strings.HasSuffix(path, "/") {
+		return nil
+	}
+	fd, err := r.Open(path, unix.O_PATH, 0)
+	switch {
+	case err == nil:
+		unix.Close(fd)
+		return Explain(unix.EISDIR, path)
+	case isNotExist(err):
+		return fail.Invalid("invalid_path", "A file's path does not end with a slash").With("path", path)
+	}
+	return Explain(err, path)
 }
 
 type writing struct {
