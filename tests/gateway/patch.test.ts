@@ -128,6 +128,16 @@ test('a search is asked for with its defaults, and answered', async () => {
   })
 })
 
+test('a search of larger files than 16 MiB is one of files up to 16 MiB', async () => {
+  const asked = says(200, FOUND)
+  for (const max_file_bytes of [16 << 20, (16 << 20) + 1, Number.MAX_SAFE_INTEGER])
+    assert.equal((await search({ path: '/', pattern: 'a', max_file_bytes })).status, 200)
+  assert.deepEqual(
+    asked.map(({ body }) => (body as { max_file_bytes: number }).max_file_bytes),
+    [16 << 20, 16 << 20, 16 << 20],
+  )
+})
+
 const BAD_SEARCHES: [string, object, string][] = [
   ['an empty pattern', { pattern: '' }, '422 validation_failed'],
   ['a pattern of 1 MB', { pattern: 'a'.repeat(1 << 20) }, '422 validation_failed'],

@@ -33,9 +33,8 @@ export const FileSearch = Type.Object(
     max_file_bytes: Type.Optional(
       Type.Integer({
         minimum: 1,
-        maximum: LIMITS.search_file_bytes_max,
         default: LIMITS.search_file_bytes_default,
-        description: 'Larger files are skipped, as binary ones (with a NUL) are, and what is no regular file; links are not followed',
+        description: `Larger files are skipped, as binary ones (with a NUL) are, and what is no regular file; links are not followed. More than ${LIMITS.search_file_bytes_max} counts as that`,
       }),
     ),
     context_lines: Type.Optional(Type.Integer({ minimum: 0, maximum: LIMITS.search_context_lines_max, default: 0 })),

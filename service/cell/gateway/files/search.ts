@@ -9,7 +9,8 @@ import { checkPath } from './path.ts'
 /** Patterns and globs are the agent's to understand: it is the one that matches with them. */
 export const searchFiles: GatewayHandler<typeof filesSearch> = async (call, _deps, ticket) => {
   const { regex = false, case_insensitive = false, include = [], exclude = [], context_lines = 0, ...asked } = call.body
-  const { max_matches = LIMITS.search_matches_default, max_file_bytes = LIMITS.search_file_bytes_default } = asked
+  const { max_matches = LIMITS.search_matches_default } = asked
+  const max_file_bytes = Math.min(asked.max_file_bytes ?? LIMITS.search_file_bytes_default, LIMITS.search_file_bytes_max)
   const path = checkPath('path', asked.path)
   const pattern = checkPattern(asked.pattern)
   const wanted = { path, pattern, regex, case_insensitive, include, exclude, max_matches, max_file_bytes, context_lines }
