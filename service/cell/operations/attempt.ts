@@ -1,10 +1,10 @@
 import type { OperationError, Resources } from '../../db/schema.ts'
 import { HostFailure } from '../links/hostd.ts'
 import { begin, type Begun, type KnownKind } from './begin.ts'
-import { INTERRUPTED, Refused } from './errors.ts'
+import { INTERRUPTED, operationError, Refused } from './errors.ts'
 import type { Job, OperationKind } from './job.ts'
 import { COMMITTED } from './running.ts'
-import { finish, LostRace, readStep, type MachineRow } from './store.ts'
+import { finish, LostRace, readMachineRow, readStep, type MachineRow } from './store.ts'
 
 /** An operation that falls over this often, by a crash each time or by a mistake of ours, is rolled back. */
 const ATTEMPTS_MAX = 6
@@ -17,7 +17,7 @@ export async function attempt(job: Job, { kind }: KnownKind): Promise<'done' | '
     return 'done'
   } catch (error) {
     if (!(error instanceof LostRace)) throw error
-    await abandon(job, INTERRUPTED)
+    await abandon(job)
     return 'lost'
   }
 }
@@ -37,7 +37,7 @@ export async function take(
   } catch (error) {
     if (!(error instanceof LostRace)) throw error
     if (read !== undefined) return take(job, known, reserved, undefined)
-    await abandon(job, INTERRUPTED)
+    await abandon(job)
     return undefined
   }
 }
@@ -77,13 +77,20 @@ async function mayUndo(job: Job, kind: OperationKind, wanted: boolean): Promise<
 /**
  * The attempt has lost. Where the operation itself is over or somebody else's nothing is written; where it is still ours, its
  * workspace is no longer what the operation was for, and only the operation is ended.
+ * @param error absent: what became of the workspace says it.
  */
-export async function abandon(job: Job, error: OperationError): Promise<void> {
+export async function abandon(job: Job, error?: OperationError): Promise<void> {
   const { cell, operation } = job
   const now = cell.clock.now()
   try {
-    await finish(cell.db, operation, now, { state: 'failed', error })
+    await finish(cell.db, operation, now, { state: 'failed', error: error ?? (await overtaken(job)) })
   } catch (cause) {
     if (!(cause instanceof LostRace)) throw cause
   }
+}
+
+async function overtaken({ cell, operation }: Job): Promise<OperationError> {
+  const { observed_state } = await readMachineRow(cell.db, operation.workspace_id)
+  const what = observed_state === 'failed' ? 'failed' : 'changed'
+  return operationError('interrupted', `The workspace ${what} before the operation was done`)
 }

@@ -328,3 +328,23 @@ test('a database that drops every connection in the middle loses nothing', async
   await engine.watch()?.sweep()
   await assertNothingIsLeft(world)
 })
+
+test('an operation that lost its workspace says what became of that', async () => {
+  await using world = await createWorld()
+  await world.startProcess()
+  const [dead, moved] = [await world.open(), await world.open()]
+  for (const { operation_id } of [dead, moved]) await world.ended(operation_id)
+  world.host.kill(dead.workspace_id)
+  await world.until(async () => (await world.workspace(dead.workspace_id)).observed_state === 'failed')
+  using _ = armFailpoint('suspend.S8', async () => {
+    await world.db.updateTable('workspaces').set({ ownership_epoch: 7 }).where('id', '=', moved.workspace_id).execute()
+  })
+  const ended = await Promise.all([dead, moved].map(async ({ workspace_id }) => world.ended(await world.operate(workspace_id, 'suspend'))))
+  assert.deepEqual(
+    ended.map(({ error }) => [error?.code, error?.message, error?.retryable]),
+    [
+      ['interrupted', 'The workspace failed before the operation was done', true],
+      ['interrupted', 'The workspace changed before the operation was done', true],
+    ],
+  )
+})
