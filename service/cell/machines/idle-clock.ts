@@ -7,7 +7,7 @@ import type { Logger } from 'pino'
 import type { AskActivity } from './ask-activity.ts'
 import { beginBySystem, dropSuspendRequest, noteBusy, readIdle, type IdleRow, type SystemOperation } from './idle-store.ts'
 import type { LiveTable } from './live-table.ts'
-import { watchTime } from './unseen-time.ts'
+import { tickEvery, ticking } from './ticking.ts'
 
 export interface IdleContext {
   cell_id: string
@@ -30,29 +30,13 @@ export type Asked = Map<string, Date>
 
 /** Suspends what has been idle long enough, and ends idle sessions. */
 export function startIdleClock(context: IdleContext, signal: AbortSignal): void {
-  const tick = idleClock(context)
-  const timer = setInterval(() => {
-    tick().catch((error: unknown) => context.log.warn({ err: error }, 'the idle clock could not look'))
-  }, LOOK_MS)
-  timer.unref()
-  signal.addEventListener('abort', () => clearInterval(timer), { once: true })
+  const failed = (error: unknown) => context.log.warn({ err: error }, 'the idle clock could not look')
+  tickEvery(LOOK_MS, idleClock(context), failed, signal)
 }
 
-/** @returns what is called every few seconds: it looks, unless a look is under way. */
 export function idleClock(context: IdleContext): () => Promise<void> {
-  let looking = false
   const asked: Asked = new Map()
-  const time = watchTime(context.clock, context.started_at)
-  return async () => {
-    const { now, since } = time()
-    if (looking) return
-    looking = true
-    try {
-      await look({ ...context, started_at: since }, asked, now)
-    } finally {
-      looking = false
-    }
-  }
+  return ticking(context.clock, context.started_at, ({ now, since }) => look({ ...context, started_at: since }, asked, now))
 }
 
 /** One look at every running workspace that may be idle. */

@@ -9,7 +9,7 @@ import type { Parking } from './parking.ts'
 import type { Asked, Questions } from './questions.ts'
 import { residencyStep, wasBusy, type Counters, type ParkAfter, type ResidencyFacts } from './residency-rules.ts'
 import type { LiveMachine, WorkspaceEntry } from './table.ts'
-import { watchTime } from './unseen-time.ts'
+import { tickEvery, ticking } from './ticking.ts'
 
 export interface ResidencyContext {
   db: Db
@@ -48,29 +48,13 @@ type Parked = WorkspaceEntry & { machine: LiveMachine }
 export function startResidencyClock(context: ResidencyContext, signal: AbortSignal): void {
   const { freeze_after_seconds, hibernate_after_seconds } = context.park_after
   if (freeze_after_seconds === 0 && hibernate_after_seconds === 0) return
-  const tick = residencyClock(context)
-  const timer = setInterval(() => {
-    tick().catch((error: unknown) => context.log.warn({ err: error }, 'the residency clock could not look'))
-  }, LOOK_MS)
-  timer.unref()
-  signal.addEventListener('abort', () => clearInterval(timer), { once: true })
+  const failed = (error: unknown) => context.log.warn({ err: error }, 'the residency clock could not look')
+  tickEvery(LOOK_MS, residencyClock(context), failed, signal)
 }
 
-/** @returns what is called every second: it looks, unless a look is under way. */
 export function residencyClock(context: ResidencyContext): () => Promise<void> {
   const watched: WatchedMachines = new Map()
-  let looking = false
-  const time = watchTime(context.clock, context.started_at)
-  return async () => {
-    const { now, since } = time()
-    if (looking) return
-    looking = true
-    try {
-      await lookAtResidency({ ...context, started_at: since }, watched, now)
-    } finally {
-      looking = false
-    }
-  }
+  return ticking(context.clock, context.started_at, ({ now, since }) => lookAtResidency({ ...context, started_at: since }, watched, now))
 }
 
 /** One look at every machine. What is in use, and what is parked already, costs no question to anybody. */

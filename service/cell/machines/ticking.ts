@@ -14,7 +14,7 @@ export interface Tick {
  * The time as something sees it that ticks every few seconds. Where the clock was set forward, or process or computer stood still,
  * everything counts as used anew: else all that was quiet would be found idle for as long, and ended at once (RELIABILITY 2.4).
  */
-export function watchTime(clock: Clock, started_at: Date): () => Tick {
+function watchTime(clock: Clock, started_at: Date): () => Tick {
   let since = started_at
   let last = clock.now()
   return () => {
@@ -23,4 +23,29 @@ export function watchTime(clock: Clock, started_at: Date): () => Tick {
     last = now
     return { now, since }
   }
+}
+
+/** @returns what is called every few seconds: it looks, unless a look is under way. */
+export function ticking(clock: Clock, started_at: Date, look: (tick: Tick) => Promise<void>): () => Promise<void> {
+  const time = watchTime(clock, started_at)
+  let looking = false
+  return async () => {
+    const tick = time()
+    if (looking) return
+    looking = true
+    try {
+      await look(tick)
+    } finally {
+      looking = false
+    }
+  }
+}
+
+/** Calls it until the signal fires. */
+export function tickEvery(ms: number, tick: () => Promise<void>, failed: (error: unknown) => void, signal: AbortSignal): void {
+  const timer = setInterval(() => {
+    tick().catch(failed)
+  }, ms)
+  timer.unref()
+  signal.addEventListener('abort', () => clearInterval(timer), { once: true })
 }
