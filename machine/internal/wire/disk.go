@@ -23,6 +23,9 @@ type DiskReader struct {
 	Epoch    int64  `json:"epoch"` // counts the readers of this hostd
 }
 
+// InMemory are the directories below the root that a machine mounts its memory on.
+var InMemory = []string{"tmp", "dev", "proc", "sys"}
+
 // DetailInMemory is a detail of the 409 with which a reader refuses a path that leads into /tmp, /dev, /proc or /sys: what was there is
 // in the checkpoint of the machine's memory, if anywhere, and the directories of the disk below those mounts say nothing about it.
 const DetailInMemory = "in_memory"

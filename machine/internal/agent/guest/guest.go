@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/agent/procfs"
 	"github.com/berth-dev/berth/machine/internal/agent/reap"
 	"github.com/berth-dev/berth/machine/internal/agent/spawn"
+	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
 // letGoAfter is when nobody waits for the adopted machine any more, and what is rehearsed has been.
@@ -99,7 +101,7 @@ func (g *Guest) Adopt() error {
 	if g.current != nil {
 		return nil
 	}
-	names := []string{"proc", "dev", "sys", "tmp"}
+	names := slices.Clone(wire.InMemory)
 	if _, err := os.Stat(g.layout.Volumes); g.layout.Volumes != "" && err == nil {
 		names = append(names, "volumes")
 	}

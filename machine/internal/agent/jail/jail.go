@@ -10,6 +10,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
 // nobody is whom the process runs as: even outside of its jail it would own nothing.
@@ -46,7 +48,7 @@ func EnterDisk(fd int, mountPoint string) error {
 // standIn makes mounts of the directories that a machine mounts its memory on, so that the kernel can tell which paths lead there. A
 // link in the place of one is a template's that no machine has run on: it leads to the disk.
 func standIn() error {
-	for _, name := range []string{"tmp", "dev", "proc", "sys"} {
+	for _, name := range wire.InMemory {
 		var st unix.Stat_t
 		if err := unix.Lstat(name, &st); err != nil || st.Mode&unix.S_IFMT != unix.S_IFDIR {
 			continue

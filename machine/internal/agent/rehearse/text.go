@@ -16,17 +16,25 @@ import (
 // must not be busy with itself.
 const Quiet = 40 * time.Millisecond
 
-// Text maps every page of this program's code and constants. Locking does that in one call a mapping; nothing stays locked.
+// Text maps every page of this program's code and constants.
 func Text() {
 	for _, r := range Ranges() {
-		if lock(unix.SYS_MLOCK, r.Start, r.End) {
-			lock(unix.SYS_MUNLOCK, r.Start, r.End)
-		}
+		r.Map()
 	}
 }
 
 // A Range of addresses, the end not included.
 type Range struct{ Start, End uintptr }
+
+// Map maps every page. Locking does that in one call; nothing stays locked. It may be called where there is no Go runtime to help.
+//
+//go:norace
+//go:nosplit
+func (r Range) Map() {
+	if _, _, errno := unix.RawSyscall(unix.SYS_MLOCK, r.Start, r.End-r.Start, 0); errno == 0 {
+		_, _, _ = unix.RawSyscall(unix.SYS_MUNLOCK, r.Start, r.End-r.Start, 0)
+	}
+}
 
 // Ranges are this program's code and constants.
 func Ranges() (ranges []Range) {
@@ -50,9 +58,4 @@ func programRange(line string) (start, end uintptr, ok bool) {
 		return 0, 0, false
 	}
 	return start, end, strings.Contains(line, "/") && strings.HasPrefix(flags, "r-") && end > start
-}
-
-func lock(call, start, end uintptr) bool {
-	_, _, errno := unix.Syscall(call, start, end-start, 0)
-	return errno == 0
 }

@@ -25,13 +25,14 @@ type worker struct {
 	message unix.Msghdr
 	answer  reply
 	fork    fork
-	poll    unix.PollFd
+	poll    unix.PollFd // for the first message
 	quiet   unix.Timespec
 }
 
 func newWorker(socket, devNull int, others []int) *worker {
 	w := &worker{socket: uintptr(socket), program: make([]uint64, messageBytesMax/8)}
 	w.fork.devNull = int32(devNull)
+	w.poll, w.quiet = unix.PollFd{Fd: int32(socket), Events: unix.POLLIN}, unix.NsecToTimespec(int64(rehearse.Quiet))
 	for _, fd := range others {
 		w.close = append(w.close, uintptr(fd))
 	}
@@ -92,17 +93,12 @@ func (w *worker) live() {
 //go:norace
 //go:nosplit
 func (w *worker) rehearse() {
-	w.poll = unix.PollFd{Fd: int32(w.socket), Events: unix.POLLIN}
-	w.quiet = unix.NsecToTimespec(int64(rehearse.Quiet))
 	n, _, e := syscall.RawSyscall6(unix.SYS_PPOLL, uintptr(unsafe.Pointer(&w.poll)), 1, uintptr(unsafe.Pointer(&w.quiet)), 0, 0, 0)
 	if n != 0 || e != 0 {
 		return
 	}
 	for i := range w.text {
-		start, length := w.text[i].Start, w.text[i].End-w.text[i].Start
-		if _, _, e := syscall.RawSyscall(unix.SYS_MLOCK, start, length, 0); e == 0 {
-			syscall.RawSyscall(unix.SYS_MUNLOCK, start, length, 0)
-		}
+		w.text[i].Map()
 	}
 }
 
