@@ -27,7 +27,7 @@ import { createServer, type Observation } from '../../http/pipeline.ts'
 import type { Clock } from '../../lib/clock.ts'
 import type { Ids } from '../../lib/ids.ts'
 import { createAgentLinks } from '../links/agent.ts'
-import { dropSuspendRequest } from '../machines/idle-store.ts'
+import { cancelSuspend } from '../machines/cancel-suspend.ts'
 import type { Waking } from '../machines/parking.ts'
 import type { MachineTable } from '../machines/table.ts'
 import { attachExec } from './attach/exec.ts'
@@ -114,7 +114,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     table,
     disks,
     waking: options.waking,
-    cancelSuspend: (asked) => dropSuspendRequest(db, asked),
+    cancelSuspend: (asked, tool_call_at) => cancelSuspend(db, asked, tool_call_at),
     keys,
     api_keys,
     people,

@@ -134,8 +134,11 @@ function deletion(now: Date) {
   return { desired_state: 'deleted' as const, deleted_at: now, ended_reason: 'idle_timeout', tokens_revoked_before: now }
 }
 
+/** A workspace and the suspend that was asked for. */
+export type SuspendAsked = Pick<IdleRow, 'id' | 'suspend_requested_at'>
+
 /** A tool call came after the request: it is void. One that has taken its place stays. */
-export async function dropSuspendRequest(db: Db, seen: Pick<IdleRow, 'id' | 'suspend_requested_at'>): Promise<void> {
+export async function dropSuspendRequest(db: Db, seen: SuspendAsked): Promise<void> {
   await db
     .updateTable('workspaces')
     .set({ suspend_requested_at: null, suspend_after_seconds: null, suspend_not_before: null })

@@ -1,11 +1,10 @@
 import type { Db } from '../../db/database.ts'
 import type { Machine } from '../links/hostd.ts'
 import type { Listener } from '../../db/listen.ts'
-import { cancelsSuspend } from '../../core/workspaces/idle.ts'
 import type { Clock } from '../../lib/clock.ts'
 import { createActivityLedger, type ActivityLedger } from './activity.ts'
 import { createEntryReader } from './entry-reader.ts'
-import { dropSuspendRequest } from './idle-store.ts'
+import { cancelSuspend } from './cancel-suspend.ts'
 import { readEntries, type EntryRow } from './store.ts'
 import type { GoneReason, LiveMachine, MachineTable, WorkspaceEntry } from './table.ts'
 
@@ -85,16 +84,11 @@ export function createMachineTable(context: TableContext, entries_max = ENTRIES_
     ends.get(workspace_id)?.controller.abort('deleted' satisfies GoneReason)
     ends.delete(workspace_id)
   }
-  /** Its notification may have been on its way here while the call that cancels it passed the gate. */
-  const cancelSuspend = (row: EntryRow) => {
-    const { id, suspend_requested_at } = row
-    if (suspend_requested_at === null || !cancelsSuspend(activity.lastToolCall(id) ?? null, suspend_requested_at)) return
-    dropSuspendRequest(context.db, row).catch(() => undefined) // the idle clock does it with its next look
-  }
   const accept = (asked: string[], found: EntryRow[]) => {
     for (const row of found) {
       rows.set(row.id, row)
-      cancelSuspend(row)
+      // Its notification may have been on its way here while the call that cancels the request passed the gate.
+      void cancelSuspend(context.db, row, activity.lastToolCall(row.id) ?? null)
     }
     const present = new Set(found.map(({ id }) => id))
     for (const id of asked) {

@@ -1,6 +1,5 @@
 import { ATTACH_PROTOCOL, BEARER_PROTOCOL_PREFIX } from '../../../../contract/schemas/cell/attach.ts'
 import { LIMITS } from '../../../../contract/limits.ts'
-import { cancelsSuspend } from '../../../core/workspaces/idle.ts'
 import type { Arrival, ToolCaller, Who } from '../../../http/call.ts'
 import type { Clock } from '../../../lib/clock.ts'
 import { fail, Failure } from '../../../lib/fail.ts'
@@ -54,8 +53,8 @@ export interface GateDeps {
   agents: AgentLinks
   disks: DiskReads
   waking: Waking
-  /** Takes a suspend request that is void out of the row. */
-  cancelSuspend(asked: Pick<WorkspaceEntry, 'id' | 'suspend_requested_at'>): Promise<void>
+  /** Takes a suspend request that a tool call made void out of the row. */
+  cancelSuspend(asked: WorkspaceEntry, tool_call_at: Date): Promise<void>
   clock: Clock
   cell_id: string
   issuer: string
@@ -108,8 +107,8 @@ export function createGate(deps: GateDeps): Gate {
       if ('source' in found && found.entry.observed_state === 'suspended') return diskTicketOf(found.entry, found.source)
       const held = hold(arrival, found.entry.id)
       try {
-        const { id, suspend_requested_at } = found.entry
-        if (suspend_requested_at !== null && isToolCall(arrival)) await cancelSuspend(id, suspend_requested_at)
+        const { entry } = found
+        if (entry.suspend_requested_at !== null && isToolCall(arrival)) await deps.cancelSuspend(entry, deps.clock.now())
         if ('source' in found) return sleeperTicketOf(found, wanted, held)
         return ticketOf(isToolCall(arrival) ? await awake(found.entry, wanted) : found, wanted, held)
       } catch (error) {
@@ -129,13 +128,6 @@ export function createGate(deps: GateDeps): Gate {
       held.use(table.holdAwake(workspace_id, what, { route: arrival.route.id, session_id: arrival.params['session_id'] ?? null }))
     }
     return held
-  }
-
-  /** App, "Suspend when idle": whoever asks for the workspace after this call's answer finds the request gone. */
-  async function cancelSuspend(id: string, suspend_requested_at: Date): Promise<void> {
-    if (!cancelsSuspend(deps.clock.now(), suspend_requested_at)) return
-    // Without its database the call is served all the same: the request is void by the time of the call, which is written later.
-    await deps.cancelSuspend({ id, suspend_requested_at }).catch(() => undefined)
   }
 
   /** Cell, "Parking": the call wakes the machine first. What became of the workspace meanwhile is judged anew. */

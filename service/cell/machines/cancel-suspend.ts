@@ -1,0 +1,12 @@
+import { cancelsSuspend } from '../../core/workspaces/idle.ts'
+import type { Db } from '../../db/database.ts'
+import { dropSuspendRequest, type SuspendAsked } from './idle-store.ts'
+
+/**
+ * App, "Suspend when idle": whoever asks for the workspace after a tool call's answer finds an earlier request gone. Never fails:
+ * without its database a call is served all the same. The request is void by the time of the call, and the idle clock drops it.
+ */
+export async function cancelSuspend(db: Db, asked: SuspendAsked, tool_call_at: Date | null): Promise<void> {
+  if (asked.suspend_requested_at === null || !cancelsSuspend(tool_call_at, asked.suspend_requested_at)) return
+  await dropSuspendRequest(db, asked).catch(() => undefined)
+}
