@@ -4,9 +4,8 @@ import type { Call, Reply } from '../../http/call.ts'
 import { fail } from '../../lib/fail.ts'
 import { failpoint } from '../../lib/failpoints.ts'
 import type { ApiDeps } from '../deps.ts'
-import { change } from '../idempotency/change.ts'
 import type { Outcome } from '../idempotency/store.ts'
-import { answerOperation, operationBody } from '../workspaces/answer-operation.ts'
+import { changeAndAnswer, operationBody } from '../workspaces/answer-operation.ts'
 import { lockForChange } from '../workspaces/find.ts'
 import { beginOperation } from '../workspaces/operate.ts'
 import { operateOn, refuseAlways } from '../workspaces/refusals.ts'
@@ -14,7 +13,7 @@ import { operateOn, refuseAlways } from '../workspaces/refusals.ts'
 /** POST /v1/workspaces/{workspace_id}/reset */
 export async function resetWorkspace(call: Call<typeof workspacesReset>, deps: ApiDeps): Promise<Reply> {
   await failpoint('reset.Z1')
-  const begin = async (tx: Tx): Promise<Outcome> => {
+  const work = async (tx: Tx): Promise<Outcome> => {
     const row = await lockForChange(tx, call)
     refuseAlways(row, 'reset')
     if (row.disk_layout === 'legacy') throw fail('conflict', 'legacy_disk_layout', 'Only a layered workspace can be reset')
@@ -27,6 +26,5 @@ export async function resetWorkspace(call: Call<typeof workspacesReset>, deps: A
     const operation_id = await beginOperation(deps, tx, row, operate, { cell_id: row.cell_id, now: call.now })
     return { status: 202, workspace_id: row.id, operation_id }
   }
-  const outcome = await change(deps, call, begin, operationBody)
-  return answerOperation(call, deps, outcome)
+  return changeAndAnswer(deps, call, work, operationBody)
 }

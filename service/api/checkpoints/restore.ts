@@ -4,9 +4,8 @@ import type { Call, Reply } from '../../http/call.ts'
 import { fail } from '../../lib/fail.ts'
 import { failpoint } from '../../lib/failpoints.ts'
 import type { ApiDeps } from '../deps.ts'
-import { change } from '../idempotency/change.ts'
 import type { Outcome } from '../idempotency/store.ts'
-import { answerOperation, operationBody } from '../workspaces/answer-operation.ts'
+import { changeAndAnswer, operationBody } from '../workspaces/answer-operation.ts'
 import { lockForChange } from '../workspaces/find.ts'
 import { beginOperation } from '../workspaces/operate.ts'
 import { operateOn } from '../workspaces/refusals.ts'
@@ -16,7 +15,7 @@ import { hasCheckpoint } from './store.ts'
 export async function restoreWorkspace(call: Call<typeof workspacesRestore>, deps: ApiDeps): Promise<Reply> {
   const { body, now } = call
   await failpoint('restore.V1')
-  const begin = async (tx: Tx): Promise<Outcome> => {
+  const work = async (tx: Tx): Promise<Outcome> => {
     const row = await lockForChange(tx, call)
     const operate = operateOn(row, 'restore')
     if (!(await hasCheckpoint(readerOf(tx), row.id, body.checkpoint_id, now))) {
@@ -26,6 +25,5 @@ export async function restoreWorkspace(call: Call<typeof workspacesRestore>, dep
     const operation_id = await beginOperation(deps, tx, row, operate, { cell_id: row.cell_id, input, now })
     return { status: 202, workspace_id: row.id, operation_id }
   }
-  const outcome = await change(deps, call, begin, operationBody)
-  return answerOperation(call, deps, outcome)
+  return changeAndAnswer(deps, call, work, operationBody)
 }

@@ -5,9 +5,8 @@ import type { Call, Reply } from '../../http/call.ts'
 import { fail } from '../../lib/fail.ts'
 import { failpoint } from '../../lib/failpoints.ts'
 import type { ApiDeps } from '../deps.ts'
-import { change } from '../idempotency/change.ts'
 import type { Outcome } from '../idempotency/store.ts'
-import { answerOperation, operationBody } from '../workspaces/answer-operation.ts'
+import { changeAndAnswer, operationBody } from '../workspaces/answer-operation.ts'
 import { lockForChange } from '../workspaces/find.ts'
 import { beginOperation } from '../workspaces/operate.ts'
 import { operateOn } from '../workspaces/refusals.ts'
@@ -17,7 +16,7 @@ import { countSnapshots } from './store.ts'
 /** POST /v1/workspaces/{workspace_id}/snapshot */
 export async function snapshotWorkspace(call: Call<typeof workspacesSnapshot>, deps: ApiDeps): Promise<Reply> {
   await failpoint('snapshot.P1')
-  const begin = async (tx: Tx): Promise<Outcome> => {
+  const work = async (tx: Tx): Promise<Outcome> => {
     const row = await lockForChange(tx, call)
     const operate = operateOn(row, 'snapshot')
     refuseBlank(row)
@@ -26,8 +25,7 @@ export async function snapshotWorkspace(call: Call<typeof workspacesSnapshot>, d
     const operation_id = await beginOperation(deps, tx, row, operate, { cell_id: row.cell_id, input, now: call.now })
     return { status: 202, workspace_id: row.id, operation_id }
   }
-  const outcome = await change(deps, call, begin, operationBody)
-  return answerOperation(call, deps, outcome)
+  return changeAndAnswer(deps, call, work, operationBody)
 }
 
 /** Reset while it was suspended: there is neither memory nor a disk yet. */

@@ -7,6 +7,8 @@ import { hasKey, keepOutcome, takeKey, type Outcome, type Render } from './store
 /** Thrown inside a change: what it had seen is no longer so. The whole transaction is tried again. */
 export class Again extends Error {}
 
+export type Work = (tx: Tx) => Promise<Outcome>
+
 const TRIES_MAX = 8
 const DEADLOCK = '40P01'
 
@@ -14,7 +16,7 @@ const DEADLOCK = '40P01'
  * Makes a change and keeps its outcome for the Idempotency-Key in one transaction: both are there, or neither. So is the body of its
  * answer, where `render` makes one: a process that dies before it answers leaves the answer that its repeats get.
  */
-export async function change(deps: ApiDeps, call: Call, work: (tx: Tx) => Promise<Outcome>, render?: Render): Promise<Outcome> {
+export async function change(deps: ApiDeps, call: Call, work: Work, render?: Render): Promise<Outcome> {
   for (let tries = 0; tries < TRIES_MAX; tries++) {
     try {
       return await deps.db.transaction().execute(async (tx) => {

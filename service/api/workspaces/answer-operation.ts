@@ -1,6 +1,7 @@
 import type { Reader } from '../../db/reader.ts'
-import type { Reply } from '../../http/call.ts'
+import type { Call, Reply } from '../../http/call.ts'
 import type { ApiDeps } from '../deps.ts'
+import { change, type Work } from '../idempotency/change.ts'
 import type { Outcome, Render } from '../idempotency/store.ts'
 import { readOperation } from '../operations/store.ts'
 import { operationView } from '../operations/view.ts'
@@ -36,3 +37,8 @@ export function answerKept(render: Render) {
 
 export const answerOperation = answerKept(operationBody)
 export const answerOperationAndWorkspace = answerKept(operationAndWorkspaceBody)
+
+/** Makes a change and answers it with what it has kept. */
+export async function changeAndAnswer(deps: ApiDeps, call: Call, work: Work, render: Render): Promise<Reply> {
+  return answerKept(render)(call, deps, await change(deps, call, work, render))
+}

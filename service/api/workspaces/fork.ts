@@ -6,9 +6,9 @@ import type { Call, Reply } from '../../http/call.ts'
 import { fail } from '../../lib/fail.ts'
 import { failpoint } from '../../lib/failpoints.ts'
 import type { ApiDeps } from '../deps.ts'
-import { Again, change } from '../idempotency/change.ts'
+import { Again } from '../idempotency/change.ts'
 import type { Outcome } from '../idempotency/store.ts'
-import { answerOperationAndWorkspace, operationAndWorkspaceBody } from './answer-operation.ts'
+import { changeAndAnswer, operationAndWorkspaceBody } from './answer-operation.ts'
 import { lockForChange } from './find.ts'
 import { checkKey } from './open-rules.ts'
 import { allowed } from './refusals.ts'
@@ -22,13 +22,12 @@ type ForkCall = Call<typeof workspacesFork>
 export async function forkWorkspace(call: ForkCall, deps: ApiDeps): Promise<Reply> {
   checkKey(call.body.key)
   await failpoint('fork.F1')
-  const begin = async (tx: Tx): Promise<Outcome> => {
+  const work = async (tx: Tx): Promise<Outcome> => {
     const source = await lockForChange(tx, call)
     allowed(source, 'fork')
     return forkFrom(deps, tx, call, source)
   }
-  const outcome = await change(deps, call, begin, operationAndWorkspaceBody)
-  return answerOperationAndWorkspace(call, deps, outcome)
+  return changeAndAnswer(deps, call, work, operationAndWorkspaceBody)
 }
 
 async function forkFrom(deps: ApiDeps, tx: Tx, call: ForkCall, source: WorkspaceRow): Promise<Outcome> {

@@ -2,9 +2,8 @@ import type { workspacesCancelSuspendWhenIdle, workspacesSuspendWhenIdle } from 
 import type { Reader, Tx } from '../../db/reader.ts'
 import type { Call, Reply } from '../../http/call.ts'
 import type { ApiDeps } from '../deps.ts'
-import { change } from '../idempotency/change.ts'
 import type { Outcome } from '../idempotency/store.ts'
-import { answerKept, operationBody, workspaceBody } from './answer-operation.ts'
+import { answerKept, changeAndAnswer, operationBody, workspaceBody } from './answer-operation.ts'
 import { findWorkspace, lockForChange } from './find.ts'
 import { allowed, joined } from './refusals.ts'
 import { suspendRequestView, workspaceView } from './view.ts'
@@ -13,7 +12,7 @@ import { writeSuspendRequest } from './write-store.ts'
 /** POST /v1/workspaces/{workspace_id}/suspend-when-idle: no operation; the cell's idle clock acts on it. */
 export async function requestSuspendWhenIdle(call: Call<typeof workspacesSuspendWhenIdle>, deps: ApiDeps): Promise<Reply> {
   const { now, body } = call
-  const record = async (tx: Tx): Promise<Outcome> => {
+  const work = async (tx: Tx): Promise<Outcome> => {
     const row = await lockForChange(tx, call)
     if (allowed(row, 'suspend_when_idle').kind === 'join') {
       return { status: 202, workspace_id: row.id, operation_id: joined(row), suspend_request: null }
@@ -23,8 +22,7 @@ export async function requestSuspendWhenIdle(call: Call<typeof workspacesSuspend
     await writeSuspendRequest(tx, row.id, asked, now)
     return { status: 202, workspace_id: row.id, operation_id: null, suspend_request: suspendRequestView(asked) }
   }
-  const outcome = await change(deps, call, record, requestBody)
-  return answerSuspendWhenIdle(call, deps, outcome)
+  return changeAndAnswer(deps, call, work, requestBody)
 }
 
 async function requestBody(reads: Reader, outcome: Outcome) {
