@@ -6,6 +6,7 @@ import { systemClock, type Clock } from '../lib/clock.ts'
 import { createIds } from '../lib/ids.ts'
 import { startEngine } from './engine.ts'
 import { startGateway, type Gateway } from './gateway/server.ts'
+import { createAgentLinks } from './links/agent.ts'
 import type { MachineHost } from './links/hostd.ts'
 import { connectHostd } from './links/hostd-client.ts'
 import { askActivity, askAlive, type AskActivity } from './machines/ask-activity.ts'
@@ -60,7 +61,8 @@ export async function startCell(config: CellConfig, parts: CellParts = {}): Prom
   const isReady = (): boolean => gateway !== null && engine.isReady()
   const metrics = openCellMetrics({ cell_id, db, clock, host, table, isReady })
   const parking = createParking({ cell_id, db, clock, ids, host, table, log, metrics })
-  const cell = { cell_id, db, clock, ids, host, table, parking, log }
+  const agents = createAgentLinks()
+  const cell = { cell_id, db, clock, ids, host, table, parking, agents, log }
   const engine = startEngine({
     cell: { ...cell, metrics },
     listener,
@@ -75,7 +77,7 @@ export async function startCell(config: CellConfig, parts: CellParts = {}): Prom
   // Not before this process acts for the cell: a second one by mistake knows no machine, and would refuse what the first serves.
   const serving = engine.ready.then(async () => {
     const { listen, base_url: issuer, cell_endpoint: endpoint } = config
-    gateway = await startGateway({ listen, table, host, waking: parking, db, listener, clock, ids, log, cell_id, issuer, endpoint })
+    gateway = await startGateway({ listen, table, host, agents, waking: parking, db, listener, clock, ids, log, cell_id, issuer, endpoint })
     log.info({ gateway: gateway.address }, 'serving')
     return gateway.address
   })
@@ -91,6 +93,7 @@ export async function startCell(config: CellConfig, parts: CellParts = {}): Prom
       gateway?.drain()
       await engine.close(DRAIN_MS)
       await gateway?.close()
+      agents.close()
       ops.close()
       table.close()
       await host.close()

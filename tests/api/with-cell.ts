@@ -37,7 +37,7 @@ export async function worldWithCell(options: FakeOptions = {}): Promise<CellWorl
   const table = createMachineTable({ db, listener, clock, cell_id })
   const log = pino({ level: process.env['BERTH_TEST_LOG'] ?? 'silent' })
   const parking = createParking({ cell_id, db, clock, ids, host, table, log })
-  const cell = { cell_id, db, clock, ids, host, table, parking, log }
+  const cell = { cell_id, db, clock, ids, host, table, parking, agents: { greet: () => undefined }, log }
   const guests: CellWorld['guests'] = { busy_until: () => Promise.resolve(null) }
   const ask_activity = async () => ({ busy_until: await guests.busy_until(), last_ended_at: null, running: 0, commands: [] })
   const engine = startEngine({

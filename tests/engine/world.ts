@@ -86,7 +86,7 @@ export async function createWorld(options: FakeOptions = {}): Promise<World> {
     const cell_id = await registerCell(connection, { id: ids.next(), name: 'here', endpoint: 'http://127.0.0.1:1' }, clock.now())
     const table = createMachineTable({ db: connection, listener, clock, cell_id })
     const parking = createParking({ cell_id, db: connection, clock, ids, host, table, log })
-    const cell = { cell_id, db: connection, clock, ids, host, table, parking, log }
+    const cell = { cell_id, db: connection, clock, ids, host, table, parking, agents: { greet: () => undefined }, log }
     const engine = startEngine({
       cell,
       listener,

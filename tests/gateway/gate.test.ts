@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict'
 import { after, before, beforeEach, test } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { createPlaces } from '../../service/cell/gateway/gate/places.ts'
 import type { Hold, WorkspaceEntry } from '../../service/cell/machines/table.ts'
+import { until } from '../support/processes.ts'
 import { type Bench, openBench, refusalOf, SOON } from './support/gateway.ts'
 
 const OPERATION = '018f0000-0000-7000-8000-000000000001'
@@ -181,4 +183,29 @@ test('the next incarnation gets connections of its own', async () => {
   })
   assert.equal((await bench.call('GET', '/exec/s', { token: await bench.token({ epoch: 4 }) })).status, 200)
   assert.equal(bench.agent.connections, before + 1)
+})
+
+test('a machine that was greeted has a connection for its first call', async () => {
+  await using own = await openBench()
+  const { id, machine, gone } = own.life.entry
+  assert.ok(machine)
+  own.agents.greet(id, machine, gone)
+  await until('it is greeted', 5000, () => own.agent.seen.some(({ url }) => url === '/incarnation'))
+  assert.equal((await own.call('GET', '/exec/s')).status, 404)
+  assert.equal(own.agent.connections, 1)
+})
+
+test('greeting a machine that breaks off, never answers, or has ended harms nothing', async () => {
+  await using own = await openBench({ agent_deadlines: SOON })
+  const { id, machine } = own.life.entry
+  assert.ok(machine)
+  own.agent.script = (request) => void request.socket.destroy()
+  own.agents.greet(id, machine, new AbortController().signal)
+  own.agents.greet(id, { ...machine, epoch: 8 }, AbortSignal.abort('died'))
+  await until('it broke off', 5000, () => own.agent.seen.length > 0)
+  own.agent.script = () => undefined
+  own.agents.greet(id, { ...machine, epoch: 9 }, new AbortController().signal)
+  await sleep(2 * SOON.header_ms)
+  own.agent.script = null
+  assert.equal((await own.call('GET', '/exec/s')).status, 404)
 })

@@ -26,7 +26,8 @@ import { bind, type Bound } from '../../http/call.ts'
 import { createServer, type Observation } from '../../http/pipeline.ts'
 import type { Clock } from '../../lib/clock.ts'
 import type { Ids } from '../../lib/ids.ts'
-import { createAgentLinks } from '../links/agent.ts'
+import type { AgentLinks } from '../links/agent.ts'
+import type { AGENT_DEADLINES } from '../links/agent-http.ts'
 import { cancelSuspend } from '../machines/cancel-suspend.ts'
 import type { Waking } from '../machines/parking.ts'
 import type { MachineTable } from '../machines/table.ts'
@@ -66,6 +67,7 @@ export interface GatewayOptions {
   listen: { host: string; port: number }
   table: MachineTable
   host: DiskHost
+  agents: AgentLinks
   waking: Waking
   db: Db
   listener: Listener
@@ -81,7 +83,7 @@ export interface GatewayOptions {
   /** Tests: refuse to send what the contract does not declare. */
   validate_answers?: boolean
   /** Tests: shorter waits. */
-  agent_deadlines?: Parameters<typeof createAgentLinks>[0]
+  agent_deadlines?: typeof AGENT_DEADLINES
   drain_ms?: number
   places?: Places
 }
@@ -103,7 +105,6 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
   const keys = await openVerificationKeys(db, listener, clock)
   const api_keys = openApiKeys(db, listener)
   const people = openPeople(db, listener)
-  const agents = createAgentLinks(options.agent_deadlines)
   const disks = createDiskReads({
     host: options.host,
     table,
@@ -118,7 +119,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     keys,
     api_keys,
     people,
-    agents,
+    agents: options.agents,
     clock,
     cell_id: options.cell_id,
     issuer: options.issuer,
@@ -150,7 +151,6 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
       api_keys.close()
       people.close()
       keys.close()
-      agents.close()
       disks.close()
     },
   }

@@ -167,6 +167,8 @@ export interface WriteOptions {
 export interface AgentLinks {
   /** The link to one incarnation of a machine. `gone` ends its connections: nothing of it may reach the next one. */
   of(workspace_id: string, machine: LiveMachine, gone: AbortSignal): AgentLink
+  /** Has a connection ready for the first call, which is often a moment away. Never fails: that call says what is wrong. */
+  greet(workspace_id: string, machine: LiveMachine, gone: AbortSignal): void
   close(): void
 }
 
@@ -187,20 +189,28 @@ export function createAgentLinks(deadlines = AGENT_DEADLINES): AgentLinks {
     open.get(epoch)?.connections.close()
     open.delete(epoch)
   }
+  const to = (workspace_id: string, machine: LiveMachine, gone: AbortSignal) => {
+    const epoch = `${workspace_id} ${machine.epoch}`
+    const name = `${machine.fence} ${machine.address} ${machine.stood_still}`
+    const known = open.get(epoch)
+    if (known?.machine === name) return known
+    // Nobody used what stood still. Its connections may have been given up on either side, which only the next call would notice.
+    known?.connections.close()
+    const connections = openConnections(machine, deadlines)
+    const link = linkOf(createLink(connections, deadlines), machine.agent_protocol)
+    const made = { machine: name, link, connections }
+    open.set(epoch, made)
+    if (gone.aborted) end(epoch)
+    else if (known === undefined) gone.addEventListener('abort', () => end(epoch), { once: true })
+    return made
+  }
   return {
-    of(workspace_id, machine, gone) {
-      const epoch = `${workspace_id} ${machine.epoch}`
-      const name = `${machine.fence} ${machine.address} ${machine.stood_still}`
-      const known = open.get(epoch)
-      if (known?.machine === name) return known.link
-      // Nobody used what stood still. Its connections may have been given up on either side, which only the next call would notice.
-      known?.connections.close()
-      const connections = openConnections(machine, deadlines)
-      const link = linkOf(createLink(connections, deadlines), machine.agent_protocol)
-      open.set(epoch, { machine: name, link, connections })
-      if (gone.aborted) end(epoch)
-      else if (known === undefined) gone.addEventListener('abort', () => end(epoch), { once: true })
-      return link
+    of: (workspace_id, machine, gone) => to(workspace_id, machine, gone).link,
+    greet(workspace_id, machine, gone) {
+      to(workspace_id, machine, gone)
+        .connections.send({ method: 'GET', path: '/incarnation', safe: true })
+        .then((response) => readJson(response, JSON_BYTES_MAX))
+        .catch(() => undefined)
     },
     close: () => [...open.keys()].forEach(end),
   }

@@ -4,6 +4,7 @@ import type { Db } from '../../db/database.ts'
 import type { OperationError } from '../../db/schema.ts'
 import type { Clock } from '../../lib/clock.ts'
 import type { Ids } from '../../lib/ids.ts'
+import type { AgentLinks } from '../links/agent.ts'
 import { HostFailure, type Fence, type Machine, type MachineHost } from '../links/hostd.ts'
 import type { LiveTable } from '../machines/live-table.ts'
 import type { Parking } from '../machines/parking.ts'
@@ -18,6 +19,7 @@ export interface CellContext {
   host: MachineHost
   table: LiveTable
   parking: Parking
+  agents: Pick<AgentLinks, 'greet'>
   log: Logger
 }
 

@@ -39,7 +39,13 @@ export async function startRunning(job: Job, seen: MachineRow, epoch: number, fr
   // A death that was told before the row was at this epoch found nobody to write it down.
   if (cell.table.isDead(seen.id, machine.fence))
     await cell.db.transaction().execute((tx) => moveWorkspace(tx, row, 'died', now, { grants: null }))
-  await cell.table.fresh(seen.id)
+  await letIn(job, seen.id)
+}
+
+/** The gate knows the machine from here on, and has a way to it. */
+async function letIn({ cell }: Job, workspace_id: string): Promise<void> {
+  const entry = await cell.table.fresh(workspace_id)
+  if (entry?.machine?.state === 'running') cell.agents.greet(entry.id, entry.machine, entry.gone)
 }
 
 /**
@@ -90,7 +96,7 @@ export async function completeRunning(job: Job, row: MachineRow, end: RunningEnd
   if (end.before_success !== undefined) await failpoint(end.before_success)
   const result = { ...end.result, ownership_epoch: row.ownership_epoch }
   await finish(cell.db, operation, cell.clock.now(), { state: 'succeeded', result })
-  await cell.table.fresh(row.id)
+  await letIn(job, row.id)
 }
 
 /** For an attempt that finds the commit done: the machine is the host's to tell. */

@@ -4,6 +4,7 @@ import { TOOL_TOKEN_TYPE } from '../../../contract/tool-token.ts'
 import type { DiskHost } from '../../../service/cell/gateway/disk/reads.ts'
 import type { Places } from '../../../service/cell/gateway/gate/places.ts'
 import type { Waking } from '../../../service/cell/machines/parking.ts'
+import { createAgentLinks, type AgentLinks } from '../../../service/cell/links/agent.ts'
 import { startGateway, type Gateway } from '../../../service/cell/gateway/server.ts'
 import { openListener, type Listener } from '../../../service/db/listen.ts'
 import type { Clock } from '../../../service/lib/clock.ts'
@@ -38,6 +39,7 @@ export interface Bench extends AsyncDisposable {
   listener: Listener
   table: FakeTable
   agent: FakeAgent
+  agents: AgentLinks
   /** Hands out the scripted agent as the reader of any disk, until a test says otherwise. */
   disk_host: DiskHost
   /** Every machine is resident, until a test says otherwise. */
@@ -74,10 +76,12 @@ export async function openBench(options: { places?: Places; agent_deadlines?: ty
   const logged: string[] = []
   const disk_host: DiskHost = { readDisk: () => Promise.resolve({ address: agent.address, agent_key: 'agent-key', epoch: 3 }) }
   const waking: Waking = { ready: ({ machine }) => machine, wake: () => Promise.resolve(), hint: () => 'resident' }
+  const agents = createAgentLinks(options.agent_deadlines ?? PATIENT)
   const gateway = await startGateway({
     listen: { host: '127.0.0.1', port: 0 },
     table,
     host: { readDisk: (asked) => disk_host.readDisk(asked) },
+    agents,
     waking: { ready: (entry) => waking.ready(entry), wake: (entry) => waking.wake(entry), hint: (entry) => waking.hint(entry) },
     db: database.cell,
     listener,
@@ -100,6 +104,7 @@ export async function openBench(options: { places?: Places; agent_deadlines?: ty
     listener,
     table,
     agent,
+    agents,
     disk_host,
     waking,
     clock,
@@ -122,6 +127,7 @@ export async function openBench(options: { places?: Places; agent_deadlines?: ty
     async [Symbol.asyncDispose]() {
       await agent[Symbol.asyncDispose]()
       await gateway.close()
+      agents.close()
       await listener.close()
       await database[Symbol.asyncDispose]()
     },
