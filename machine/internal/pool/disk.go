@@ -16,16 +16,24 @@ func (p *Pool) EnsureWorkspace(workspace string, quotaGiB int) error {
 	if err := checkName("workspace", workspace); err != nil {
 		return err
 	}
-	if quotaGiB < 1 {
-		return fmt.Errorf("a disk of %d GiB: %w", quotaGiB, unix.EINVAL)
+	limit, err := limitOf(quotaGiB)
+	if err != nil {
+		return err
 	}
 	dir := p.WorkspaceDir(workspace)
-	for _, path := range []string{dir, filepath.Join(dir, "disks"), filepath.Join(dir, "checkpoints")} {
+	if err := makeDirs(dir); err != nil {
+		return err
+	}
+	return p.setLimit(dir, limit)
+}
+
+func makeDirs(workspaceDir string) error {
+	for _, path := range []string{workspaceDir, filepath.Join(workspaceDir, "disks"), filepath.Join(workspaceDir, "checkpoints")} {
 		if err := os.Mkdir(path, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
 			return err
 		}
 	}
-	return p.setLimit(workspace, uint64(quotaGiB)<<30)
+	return nil
 }
 
 // CreateDisk makes a blank disk. It appears under its name only when it is complete. It is durable a moment later (WaitDurable): an open
@@ -34,14 +42,22 @@ func (p *Pool) CreateDisk(workspace, name string) error {
 	if err := errors.Join(checkName("workspace", workspace), checkName("disk", name)); err != nil {
 		return err
 	}
+	if err := p.createDisk(p.WorkspaceDir(workspace), name); err != nil {
+		return fmt.Errorf("create disk %s of %s: %w", name, workspace, err)
+	}
+	p.behind.soon()
+	return nil
+}
+
+func (p *Pool) createDisk(workspaceDir, name string) error {
 	if err := p.Admit(); err != nil {
 		return err
 	}
-	group, err := p.groupID(workspace)
+	group, err := readGroupID(workspaceDir)
 	if err != nil {
-		return fmt.Errorf("workspace %s: %w", workspace, err)
+		return err
 	}
-	parent, err := p.openBelow(filepath.Join(p.WorkspaceDir(workspace), "disks"))
+	parent, err := p.openBelow(filepath.Join(workspaceDir, "disks"))
 	if err != nil {
 		return err
 	}
@@ -53,10 +69,8 @@ func (p *Pool) CreateDisk(workspace, name string) error {
 	}
 	if err != nil {
 		_ = destroySubvolume(parent, fresh) // DropHalfMade meets it again if this fails
-		return fmt.Errorf("create disk %s of %s: %w", name, workspace, err)
 	}
-	p.behind.soon()
-	return nil
+	return err
 }
 
 func (p *Pool) fillDisk(parent *os.File, name string, group uint64) error {

@@ -45,6 +45,7 @@ func (p *Pool) CheckpointDir(workspace, id string) string {
 }
 
 func (p *Pool) workspaces() string { return filepath.Join(p.config.Mount, "ws") }
+func (p *Pool) spares() string     { return filepath.Join(p.config.Mount, "spare") }
 func (p *Pool) trash() string      { return filepath.Join(p.config.Mount, "trash") }
 
 // workspaceOf checks that the path lies in a workspace of this pool and says in which.

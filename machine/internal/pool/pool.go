@@ -3,6 +3,7 @@
 //	<mount>/ws/<workspace>/disks/<name>        subvolume: upper/ work/ state/
 //	<mount>/ws/<workspace>/checkpoints/<id>/   plain directory, filled by the engine
 //	<mount>/ws/<workspace>/quota               id of the workspace's level-1 quota group
+//	<mount>/spare/<name>/                      the same for a workspace that is not there yet: one blank disk
 //	<mount>/trash/<random>                     a deleted workspace whose files still go
 //
 // Mounts are made in the caller's mount namespace. The pool keeps no state of its own outside these files.
@@ -58,7 +59,7 @@ func Open(ctx context.Context, c Config) (*Pool, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, dir := range []string{p.workspaces(), p.trash()} {
+	for _, dir := range []string{p.workspaces(), p.spares(), p.trash()} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			p.root.Close()
 			return nil, err

@@ -152,7 +152,7 @@ func TestADiskHasTheDirectoriesOfAMachine(t *testing.T) {
 func TestAWritePastTheLimitGetsEDQUOTAlsoThroughAChainOfSnapshots(t *testing.T) {
 	p, _ := openTestPool(t)
 	must(t, p.EnsureWorkspace(ws, 1))
-	must(t, p.setLimit(ws, 64*mib))
+	must(t, p.setLimit(p.WorkspaceDir(ws), 64*mib))
 	must(t, p.CreateDisk(ws, "d0"))
 	must(t, fill(filepath.Join(p.DiskPath(ws, "d0"), "upper/a"), 24*mib))
 	must(t, p.SnapshotDisk(p.DiskPath(ws, "d0"), ws, p.DiskPath(ws, "d1"), false))
@@ -167,7 +167,7 @@ func TestAWritePastTheLimitGetsEDQUOTAlsoThroughAChainOfSnapshots(t *testing.T) 
 		t.Errorf("72 of 64 MiB: %v", err)
 	}
 	must(t, os.Remove(filepath.Join(p.DiskPath(ws, "d2"), "upper/c")))
-	must(t, p.setLimit(ws, 128*mib))
+	must(t, p.setLimit(p.WorkspaceDir(ws), 128*mib))
 	must(t, fill(filepath.Join(p.DiskPath(ws, "d2"), "upper/c"), 24*mib))
 }
 
@@ -175,7 +175,7 @@ func TestASnapshotIntoAnotherWorkspaceCountsThereOnlyForWhatItWrites(t *testing.
 	p, _ := openTestPool(t)
 	must(t, p.EnsureWorkspace(ws, 1))
 	must(t, p.EnsureWorkspace(ws2, 1))
-	must(t, p.setLimit(ws2, 16*mib))
+	must(t, p.setLimit(p.WorkspaceDir(ws2), 16*mib))
 	must(t, p.CreateDisk(ws, "d0"))
 	must(t, fill(filepath.Join(p.DiskPath(ws, "d0"), "upper/a"), 32*mib))
 	must(t, p.SnapshotDisk(p.DiskPath(ws, "d0"), ws2, p.DiskPath(ws2, "d0"), false))

@@ -57,29 +57,36 @@ func (p *Pool) groupsDir(name string) string {
 
 // setLimit makes the workspace's group when it is new. The id is on disk before the group exists, so a crash between
 // the two leaves nothing that nobody knows.
-func (p *Pool) setLimit(workspace string, bytes uint64) error {
-	group, err := p.ensureGroupID(workspace)
+func (p *Pool) setLimit(workspaceDir string, bytes uint64) error {
+	group, err := ensureGroupID(workspaceDir)
 	if err != nil {
 		return err
 	}
 	if err := createGroup(p.root, group); err != nil && !errors.Is(err, unix.EEXIST) {
-		return fmt.Errorf("create the quota group of %s: %w", workspace, err)
+		return fmt.Errorf("create the quota group of %s: %w", workspaceDir, err)
 	}
 	if err := limitGroup(p.root, group, bytes); err != nil {
-		return fmt.Errorf("limit the quota group of %s: %w", workspace, err)
+		return fmt.Errorf("limit the quota group of %s: %w", workspaceDir, err)
 	}
 	return nil
 }
 
-func (p *Pool) ensureGroupID(workspace string) (uint64, error) {
-	group, err := p.groupID(workspace)
+func limitOf(quotaGiB int) (bytes uint64, err error) {
+	if quotaGiB < 1 {
+		return 0, fmt.Errorf("a disk of %d GiB: %w", quotaGiB, unix.EINVAL)
+	}
+	return uint64(quotaGiB) << 30, nil
+}
+
+func ensureGroupID(workspaceDir string) (uint64, error) {
+	group, err := readGroupID(workspaceDir)
 	if !errors.Is(err, os.ErrNotExist) {
 		return group, err
 	}
 	var random [8]byte
 	rand.Read(random[:])
 	group = groupLevel | binary.LittleEndian.Uint64(random[:])>>17 // 47 bits: two workspaces never draw the same
-	path := quotaFile(p.WorkspaceDir(workspace))
+	path := quotaFile(workspaceDir)
 	fresh := filepath.Join(filepath.Dir(path), ".quota")
 	if err := os.WriteFile(fresh, []byte(strconv.FormatUint(group, 10)+"\n"), 0o600); err != nil {
 		return 0, err
@@ -200,13 +207,25 @@ func parseGroupName(name string) (uint64, bool) {
 }
 
 func (p *Pool) usedGroups() (map[uint64]bool, error) {
+	// Spares first: what becomes a workspace's meanwhile is met there.
+	spares, err := p.ListSpares()
+	if err != nil {
+		return nil, err
+	}
 	workspaces, err := p.ListWorkspaces()
 	if err != nil {
 		return nil, err
 	}
-	used := map[uint64]bool{}
+	var dirs []string
+	for _, spare := range spares {
+		dirs = append(dirs, p.spareDir(spare))
+	}
 	for _, workspace := range workspaces {
-		group, err := p.groupID(workspace)
+		dirs = append(dirs, p.WorkspaceDir(workspace))
+	}
+	used := map[uint64]bool{}
+	for _, dir := range dirs {
+		group, err := readGroupID(dir)
 		if err != nil && !errors.Is(err, os.ErrNotExist) {
 			return nil, err
 		}
