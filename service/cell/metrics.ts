@@ -224,6 +224,7 @@ function hostGauges(registry: Registry, { host }: MetricsOptions): void {
     ['berth_pool_free_bytes', 'Of it free, the reserve included', ({ capacity }) => capacity.pool_free_bytes],
     ['berth_pool_reserve_bytes', 'Of it kept free for suspends', ({ capacity }) => capacity.reserve_bytes],
     ['berth_host_slots_ready', 'Machines that wait for opens', ({ slots }) => slots],
+    ['berth_host_slots_fitted', "Of them, those that have a template's blank disk already", ({ fitted_slots }) => fitted_slots],
     ['berth_host_shells_ready', 'Empty machines that wait for resumes', ({ shells }) => shells],
     ['berth_host_machines', 'Machines that the host runs for workspaces', ({ machines }) => machines.length],
     [

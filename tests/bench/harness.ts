@@ -19,6 +19,8 @@ export interface Options {
   pairs?: number
   block_ms?: number
   samples_max?: number
+  /** Subjects before the first that counts: a service that has just started compiles its code while it serves. */
+  warm_ups?: number
 }
 
 const median = (values: number[]): number => {
@@ -44,7 +46,7 @@ async function block(sample: () => Promise<number>, { block_ms = 1000, samples_m
 /** Measures one row and prints it: a line for people, then one JSON line. `rate` inverts the ratio (higher is better). */
 export async function measure(row: Row, work: Pairs, options: Options & { rate?: boolean } = {}): Promise<void> {
   await work.reference() // warm-up, dropped
-  await work.subject()
+  for (let i = 0; i < (options.warm_ups ?? 1); i++) await work.subject()
   const pairs = options.pairs ?? 9
   const references: number[] = []
   const subjects: number[] = []

@@ -69,6 +69,8 @@ export interface Service {
   kill_machine(workspace_id: string): Promise<void>
   /** Returns when as many slots and shells wait as the settings ask for. */
   slots_ready(): Promise<void>
+  /** Returns when as many of them as ever will be have the disk of a template that was opened lately. */
+  slots_fitted(): Promise<void>
   memory_bytes(child: ChildName): Promise<number>
   /** Every value of /metrics, by name and labels as they are printed. */
   metrics(child: 'api' | 'cell'): Promise<Map<string, number>>
@@ -206,6 +208,10 @@ function serviceOf(at: Place, released: () => void): Service {
         const { slots, shells } = await inventoryOf(at)
         return slots >= hostd.slots.count && shells >= hostd.shells.count
       })
+    },
+    async slots_fitted() {
+      const { count } = hostd.slots
+      await until('slots are fitted', START_MS, async () => (await inventoryOf(at)).fitted_slots >= Math.max(count - 1, Math.min(count, 1)))
     },
     memory_bytes: (child) => Promise.resolve(residentBytes(pidOf(at, child))),
     async metrics(child) {

@@ -64,6 +64,36 @@ func (e *Engine) ClaimAgent(ctx context.Context, s *Sandbox, incarnation wire.In
 	return answer.matches(incarnation.WorkspaceID, incarnation.Epoch)
 }
 
+// Fitting is what a slot is fitted for.
+type Fitting struct {
+	Layers []string // digests, the lowest first
+	Limits wire.GuestLimits
+}
+
+// Fit mounts a blank disk over the layers into a slot that waits, and has its agent adopt it ahead of the claim. On failure the slot is
+// good for nothing.
+func (e *Engine) Fit(ctx context.Context, s *Sandbox, lower []string, disk string, fitting Fitting) error {
+	// On disk before it happens: what is not ready is thrown away by the next hostd.
+	if err := s.Update(func(r *Record) { r.Ready = false }); err != nil {
+		return err
+	}
+	if err := e.MountDisk(s, lower, disk); err != nil {
+		return err
+	}
+	incarnation := wire.Incarnation{Limits: &fitting.Limits, Nameserver: s.Record().Nameserver}
+	body, err := json.Marshal(wire.FitRequest{Incarnation: incarnation})
+	if err != nil {
+		return err
+	}
+	if _, err := e.askAgent(ctx, s, http.MethodPost, "/fit", 0, body); err != nil {
+		return fmt.Errorf("fit: %w", err)
+	}
+	return s.Update(func(r *Record) { r.Ready, r.Fitted = true, fitting.Layers })
+}
+
+// CanFit: the agent speaks the protocol that has it.
+func (s *Sandbox) CanFit() bool { return s.Record().AgentProtocol() >= wire.ProtocolFit }
+
 // WaitForAgent asks until the agent answers as the given epoch, the sandbox ends, or time is up.
 func (e *Engine) WaitForAgent(ctx context.Context, s *Sandbox, epoch int64) (wire.Incarnation, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerTime)

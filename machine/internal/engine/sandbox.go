@@ -55,7 +55,9 @@ type Record struct {
 	Address     string  `json:"address"`                  // of the guest, without port
 	Nameserver  string  `json:"nameserver"`
 	Sandbox     Process `json:"sandbox"`
-	Claim       *Claim  `json:"claim,omitempty"`
+	// Fitted are the layers below the blank disk that a slot has already, the lowest first; none: it has no disk yet.
+	Fitted []string `json:"fitted,omitempty"`
+	Claim  *Claim   `json:"claim,omitempty"`
 }
 
 // AgentProtocol is what its agent speaks: a record that does not say is of the time of the first.

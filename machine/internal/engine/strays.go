@@ -23,6 +23,13 @@ func (e *Engine) letGo(slot string) {
 // Abandon leaves a sandbox that could not be removed to whoever asks for Strays.
 func (e *Engine) Abandon(s *Sandbox) { e.letGo(s.Slot) }
 
+// Has says whether this process has a slot in hand.
+func (e *Engine) Has(slot string) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.held[slot]
+}
+
 // Strays names the slots that left a trace and that this process does not have in hand. A slot is in hand before its first trace is
 // made and until its last one is gone, so what is found first and not in hand afterwards belongs to nobody.
 func (e *Engine) Strays() ([]string, error) {

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -30,9 +31,11 @@ func (h *Host) adopt(ctx context.Context) error {
 	var settling sync.WaitGroup
 	for _, s := range alive {
 		if s.Record().Kind != engine.KindMachine {
+			h.stock.noteStart(s.Record().Fitted)
 			h.keepWaiting(s)
 			continue
 		}
+		h.stock.noteStart(s.Record().Claim.Layers)
 		// A checkpoint that was cut short may have left it without its processor limit.
 		if err := h.handOver(s); err != nil && !s.Ended() {
 			h.log.Error("a machine may be without its limits", "slot", s.Slot, "error", err)
@@ -99,7 +102,19 @@ func (h *Host) sweepFiles(ctx context.Context) error {
 	for _, workspace := range workspaces {
 		err = errors.Join(err, h.sweepCheckpoints(workspace))
 	}
-	return errors.Join(err, h.pool.DropHalfMade(ctx), h.collect(ctx))
+	return errors.Join(err, h.pool.DropHalfMade(ctx), h.dropSpares(ctx), h.collect(ctx))
+}
+
+// dropSpares removes the disks that no slot waits with: what an earlier hostd was making or giving when it ended.
+func (h *Host) dropSpares(ctx context.Context) error {
+	spares, err := h.pool.ListSpares()
+	fitted := h.stock.fitted()
+	for _, spare := range spares {
+		if !slices.ContainsFunc(fitted, func(s *engine.Sandbox) bool { return s.Slot == spare }) {
+			err = errors.Join(err, h.pool.DeleteSpare(ctx, spare))
+		}
+	}
+	return err
 }
 
 // collect removes what was needed and is no longer: programs, and what deleted workspaces left.

@@ -18,7 +18,7 @@ const FailpointVariable = "BERTH_FAILPOINT"
 // FailpointNames are all places where a test may make hostd fail, each just before the step it is named after.
 var FailpointNames = []string{
 	"start.disk", "start.slot", "start.mount", "start.claim", "start.commit", "start.answer",
-	"connect.network",
+	"connect.network", "fit.disk", "fit.mount", "fit.ready",
 	"checkpoint.flush", "checkpoint.pause", "checkpoint.save", "checkpoint.snapshot", "checkpoint.resume",
 	"checkpoint.sync", "checkpoint.manifest", "checkpoint.rename", "checkpoint.answer",
 	"unpause.resume",

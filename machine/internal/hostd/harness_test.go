@@ -38,6 +38,7 @@ type daemon struct {
 	config   map[string]any
 	path     string
 	layer    string
+	other    []string // layers of another template, where the test made one
 	process  *exec.Cmd
 	client   *http.Client
 	nextStep int

@@ -37,6 +37,7 @@ func (h *Host) inventory(ctx context.Context) (wire.Inventory, error) {
 		return inventory, err
 	}
 	inventory.Slots, inventory.Shells = h.stock.counts()
+	inventory.FittedSlots = len(h.stock.fitted())
 	inventory.Capacity, err = h.capacity()
 	return inventory, err
 }

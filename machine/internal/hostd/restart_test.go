@@ -61,12 +61,13 @@ func TestAMachineThatEndedWhileNobodyLookedIsNews(t *testing.T) {
 
 // Each point of each verb: hostd dies there, its successor finds one of two states, and asking again succeeds.
 func TestHostdDiesAtEachStepOfEachVerb(t *testing.T) {
-	d := newDaemon(t, nil)
+	d := newDaemon(t, twoSlots)
+	d.other = d.otherTemplate()
 	source, id := d.preparedCheckpoint()
 	for _, point := range FailpointNames {
 		verb, _, _ := strings.Cut(point, ".")
-		if verb == "unpause" || verb == "fence" {
-			continue // they have one step; TestAStepThatFails covers them
+		if verb == "unpause" || verb == "fence" || verb == "fit" {
+			continue // two have one step, which TestAStepThatFails covers; fitting is no verb, and has a test of its own
 		}
 		t.Run(point, func(t *testing.T) {
 			outer := d.t
@@ -96,7 +97,8 @@ func (d *daemon) dieAt(point, verb, source, id string) {
 	d.t.Helper()
 	switch verb {
 	case "start", "connect": // which is a start's last step, where it asks for it
-		d.dieInStart(point)
+		d.plainSlot()
+		d.dieInStart(point, d.other)
 	case "checkpoint":
 		for _, then := range []string{thenPaused, thenRunning} {
 			if point != "checkpoint.resume" || then == thenRunning {
@@ -123,10 +125,10 @@ func (d *daemon) restartAfter(point string, refusal *wire.HostError) {
 	d.start()
 }
 
-func (d *daemon) dieInStart(point string) {
+func (d *daemon) dieInStart(point string, layers []string) {
 	d.setFailpoints(Failpoints{point: "kill9"})
 	request := d.startRequest(newID(), 1)
-	request.Connect = true
+	request.Connect, request.Layers = true, layers
 	d.restartAfter(point, d.call("POST", "/machines/start", request, nil))
 	found := d.machineOf(request.WorkspaceID)
 	if (found != nil) != (point == "start.answer") {

@@ -32,34 +32,53 @@ func (h *Host) start(ctx context.Context, r wire.StartRequest) (wire.Machine, er
 		return wire.Machine{}, because("start_failed", "The disk could not be made", err)
 	}
 	disk := attemptDisk(r.Fence)
-	if err := h.makeDisk(ctx, r, disk); err != nil {
+	s, err := h.takeFitted(ctx, r)
+	if s == nil && err == nil {
+		err = h.makeDisk(ctx, r, disk)
+	}
+	if err != nil {
 		return wire.Machine{}, because("start_failed", "The disk could not be made", err)
 	}
-	s, err := h.claimSlot(ctx, r, lower, disk)
-	if err != nil {
+	if s, err = h.claimSlot(ctx, r, s, lower, disk); err != nil {
 		return wire.Machine{}, because("start_failed", "The machine did not start", errors.Join(err, h.discard(s, r.WorkspaceID, disk)))
 	}
 	h.enlist(s)
 	return h.describe(s), h.points.at("start.answer")
 }
 
-// claimSlot returns the sandbox also when it fails after it has one.
-func (h *Host) claimSlot(ctx context.Context, r wire.StartRequest, lower []string, disk string) (*engine.Sandbox, error) {
-	if err := h.points.at("start.slot"); err != nil {
+// takeFitted gives a slot that has the disk which the workspace would begin with: nil when none waits, or it begins with another.
+func (h *Host) takeFitted(ctx context.Context, r wire.StartRequest) (*engine.Sandbox, error) {
+	if r.FullCopy || r.FromLayer != nil || r.FromDisk != "" || h.pool.HasWorkspace(r.WorkspaceID) {
+		return nil, nil
+	}
+	h.stock.noteStart(r.Layers)
+	if err := h.pool.Admit(); err != nil {
 		return nil, err
 	}
+	return h.stock.takeFitted(ctx, sizeOf(r.Resources), r.Layers), nil
+}
+
+// claimSlot makes the machine of a fitted slot, or of any slot and a disk. It returns the sandbox also when it fails after it has one.
+func (h *Host) claimSlot(ctx context.Context, r wire.StartRequest, s *engine.Sandbox, lower []string, disk string) (*engine.Sandbox, error) {
+	if err := h.points.at("start.slot"); err != nil {
+		return s, err
+	}
 	size := sizeOf(r.Resources)
-	s, err := h.stock.takeSlot(ctx, size)
-	if err != nil {
-		return nil, err
+	mount := func() error { return h.pool.TakeSpare(s.Slot, r.WorkspaceID, disk, r.Resources.DiskGiB) }
+	if s == nil {
+		var err error
+		if s, err = h.stock.takeSlot(ctx, size); err != nil {
+			return nil, err
+		}
+		mount = func() error { return h.engine.MountDisk(s, lower, h.pool.DiskPath(r.WorkspaceID, disk)) }
 	}
 	claim := h.newClaim(r.Fence, disk, layersBelow(r), r.Resources)
 	claim.OOMKills = h.oomKills(s)
-	err = s.Update(func(record *engine.Record) { record.Kind, record.Size, record.Claim = engine.KindMachine, size, &claim })
+	err := s.Update(func(record *engine.Record) { record.Kind, record.Size, record.Claim = engine.KindMachine, size, &claim })
 	if err := cmp.Or(err, h.engine.Resize(s, size), h.points.at("start.mount")); err != nil {
 		return s, err
 	}
-	if err := h.engine.MountDisk(s, lower, h.pool.DiskPath(r.WorkspaceID, disk)); err != nil {
+	if err := mount(); err != nil {
 		return s, err
 	}
 	if err := h.points.at("start.claim"); err != nil {
@@ -164,6 +183,9 @@ func (h *Host) discard(s *engine.Sandbox, workspace, disk string) error {
 			h.mu.Lock()
 			h.dead[workspace] = append(h.dead[workspace], s)
 			h.mu.Unlock()
+			return err
+		}
+		if err := h.pool.DeleteSpare(ctx, s.Slot); err != nil {
 			return err
 		}
 	}

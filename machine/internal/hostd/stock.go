@@ -12,13 +12,14 @@ import (
 	"github.com/berth-dev/berth/machine/internal/engine"
 )
 
-// stock is what waits ahead of need: slots for starts, shells for restores. It is filled in the background, one at a time, and
-// only while no verb runs: a slot of tomorrow must not slow down a call of today.
+// stock is what waits ahead of need: slots for starts, some of them fitted, and shells for restores. It is filled in the background, one
+// at a time, and only while no verb runs: a slot of tomorrow must not slow down a call of today.
 type stock struct {
 	host   *Host
 	mu     sync.Mutex
 	slots  []*engine.Sandbox
 	shells []*engine.Sandbox
+	recent recentStarts
 	verbs  int
 	wake   chan struct{}
 	fixed  atomic.Bool // the engine cannot tell a sandbox of other memory
@@ -60,10 +61,11 @@ func (k *stock) poke() {
 	}
 }
 
-// takeSlot gives a waiting slot that fits; none left means the slow path, never an error.
+// takeSlot gives a waiting slot that fits and has no disk; none left means the slow path, never an error.
 func (k *stock) takeSlot(ctx context.Context, size engine.Size) (*engine.Sandbox, error) {
 	fits := func(s *engine.Sandbox) bool { return visibleCPUs(s.Record().Size) == visibleCPUs(size) }
-	if s := k.takeSized(ctx, &k.slots, size, fits); s != nil {
+	plain := func(s *engine.Sandbox) bool { return !isFitted(s) && fits(s) }
+	if s := k.takeSized(ctx, &k.slots, size, plain); s != nil {
 		return s, nil
 	}
 	if s := k.startShell(ctx, size, fits); s != nil {
@@ -145,6 +147,16 @@ func (k *stock) put(s *engine.Sandbox) {
 	}()
 }
 
+// putBack adds a slot that was taken for a while.
+func (k *stock) putBack(s *engine.Sandbox) {
+	k.mu.Lock()
+	k.slots = append(k.slots, s)
+	k.mu.Unlock()
+	if s.Ended() { // while it was nobody's
+		k.lost(s)
+	}
+}
+
 func (k *stock) lost(s *engine.Sandbox) {
 	k.mu.Lock()
 	waiting := slices.Contains(k.slots, s) || slices.Contains(k.shells, s)
@@ -161,7 +173,11 @@ func (k *stock) lost(s *engine.Sandbox) {
 func (k *stock) remove(s *engine.Sandbox) {
 	ctx, cancel := context.WithTimeout(context.Background(), slotLife)
 	defer cancel()
-	if err := k.host.engine.Remove(ctx, s); err != nil {
+	err := k.host.engine.Remove(ctx, s)
+	if err == nil {
+		err = k.host.pool.DeleteSpare(ctx, s.Slot)
+	}
+	if err != nil {
 		k.host.log.Error("a slot is not removed yet", "slot", s.Slot, "error", err)
 		k.host.engine.Abandon(s)
 	}
@@ -172,6 +188,12 @@ func (k *stock) counts() (slots, shells int) {
 	defer k.mu.Unlock()
 	return len(k.slots), len(k.shells)
 }
+
+// What there may be to do ahead of need, beside making slots and shells.
+const (
+	toFit    = "fit"
+	toRefuse = "refuse"
+)
 
 // fill runs until the context ends.
 func (k *stock) fill(ctx context.Context) {
@@ -217,6 +239,13 @@ func (k *stock) holdBack(ctx context.Context, kind string) bool {
 func (k *stock) add(ctx context.Context, kind string) error {
 	ctx, cancel := context.WithTimeout(ctx, slotLife)
 	defer cancel()
+	switch kind {
+	case toFit:
+		return k.fit(ctx)
+	case toRefuse:
+		k.refuse()
+		return nil
+	}
 	config := k.host.config.Slots
 	size := engine.Size{CPUMillis: config.CPUMillis, MemoryMiB: config.MemoryMiB}
 	start := func() (*engine.Sandbox, error) { return k.host.engine.StartSlot(ctx, size) }
@@ -230,11 +259,18 @@ func (k *stock) add(ctx context.Context, kind string) error {
 	return err
 }
 
-// missing says what is short, slots and shells in turn so that neither waits for all of the other.
+// missing says what is short, slots and shells in turn so that neither waits for all of the other. Where neither has run out, what is
+// there is fitted first: that is the shortest.
 func (k *stock) missing() string {
-	slots, shells := k.counts()
-	wantSlots, wantShells := k.host.config.Slots.Count-slots, k.host.config.Shells.Count-shells
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	wantSlots, wantShells := k.host.config.Slots.Count-len(k.slots), k.host.config.Shells.Count-len(k.shells)
+	out := len(k.slots) == 0 && wantSlots > 0 || len(k.shells) == 0 && wantShells > 0
 	switch {
+	case !out && k.unwanted() != nil:
+		return toRefuse
+	case !out && k.unfitted() != nil:
+		return toFit
 	case wantSlots <= 0 && wantShells <= 0:
 		return ""
 	case wantShells > wantSlots || wantSlots <= 0:

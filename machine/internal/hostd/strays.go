@@ -39,6 +39,11 @@ func (h *Host) strays() ([]stray, error) {
 	for _, slot := range slots {
 		found = append(found, stray{"slot " + slot, func(ctx context.Context) error { return h.engine.RemoveStray(ctx, slot) }})
 	}
+	spares, err := h.straySpares()
+	if err != nil {
+		return nil, err
+	}
+	found = append(found, spares...)
 	links, err := h.router.Strays()
 	if err != nil {
 		return nil, err
@@ -57,6 +62,17 @@ func (h *Host) strays() ([]stray, error) {
 	}
 	sort.Slice(found, func(i, j int) bool { return found[i].name < found[j].name })
 	return found, nil
+}
+
+// straySpares are the disks of slots that are gone.
+func (h *Host) straySpares() (found []stray, err error) {
+	names, err := h.pool.ListSpares()
+	for _, name := range names {
+		if !h.engine.Has(name) {
+			found = append(found, stray{"spare disk " + name, func(ctx context.Context) error { return h.pool.DeleteSpare(ctx, name) }})
+		}
+	}
+	return found, err
 }
 
 // ownsLoop: the pool's image and the layers' are attached for as long as they are mounted, and detach themselves.

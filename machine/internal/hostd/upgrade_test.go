@@ -129,7 +129,7 @@ func (d *daemon) builtAs(program, oldest, newest string) string {
 	const file = "../wire/agent.go"
 	source, err := os.ReadFile(file)
 	must(d.t, err)
-	changed := strings.Replace(string(source), "AgentProtocol    = 2", "AgentProtocol    = "+newest, 1)
+	changed := strings.Replace(string(source), "AgentProtocol    = 3", "AgentProtocol    = "+newest, 1)
 	changed = strings.Replace(changed, "AgentProtocolMin = 1", "AgentProtocolMin = "+oldest, 1)
 	if strings.Count(changed, "= "+newest) == 0 || strings.Count(changed, "= "+oldest) == 0 {
 		d.t.Fatal("the versions of the protocol are not where they were")
@@ -155,12 +155,12 @@ func TestAnAgentOfAnOlderProtocolIsToldApartAndOneThatNobodySpeaksToIsRefused(t 
 	ancient, ancientID := d.preparedCheckpoint()
 	d.kill()
 	old := d.binary
-	d.config["agent"], d.binary = d.builtAs("agent", "2", "3"), d.builtAs("hostd", "2", "3")
+	d.config["agent"], d.binary = d.builtAs("agent", "2", "4"), d.builtAs("hostd", "2", "4")
 	d.start()
 	fresh := d.startMachine(newID(), 1)
 	resumed := d.restore(workspace, id, 2)
 	at := d.counts(resumed, 0)
-	if fresh.Protocol != 3 || resumed.Protocol != 2 {
+	if fresh.Protocol != 4 || resumed.Protocol != 3 {
 		t.Fatalf("a new machine's agent speaks %d, the resumed one's %d", fresh.Protocol, resumed.Protocol)
 	}
 	next := newID()
@@ -170,7 +170,7 @@ func TestAnAgentOfAnOlderProtocolIsToldApartAndOneThatNobodySpeaksToIsRefused(t 
 	d.start()
 	resumed = d.restore(workspace, next, 3)
 	d.counts(resumed, at)
-	if resumed.Protocol != 2 || d.machineOf(fresh.WorkspaceID).Protocol != 3 {
+	if resumed.Protocol != 3 || d.machineOf(fresh.WorkspaceID).Protocol != 4 {
 		t.Fatalf("after another suspend the agent speaks %d", resumed.Protocol)
 	}
 	path := filepath.Join("/proc", itoa(d.process.Process.Pid), "root", d.dir, "pool/ws", ancient, "checkpoints", ancientID, manifestName)

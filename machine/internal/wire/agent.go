@@ -12,9 +12,11 @@ const AgentPort = 65100
 //
 //	1: exec, files, activity
 //	2: terminals, processes, git, browser, search, patch and changes; a start that is followed; keyed writes
+//	3: a slot is fitted with a disk before its claim
 const (
-	AgentProtocol    = 2
+	AgentProtocol    = 3
 	AgentProtocolMin = 1
+	ProtocolFit      = 3
 )
 
 // SpeaksTo says whether an agent of a version can be asked anything.
@@ -24,6 +26,7 @@ func SpeaksTo(protocol int) bool { return protocol >= AgentProtocolMin && protoc
 // it read the incarnation file of that epoch, once; callers from the machine's own addresses are refused before that.
 //
 //	GET    /incarnation                         -> Incarnation
+//	POST   /fit            FitRequest           -> Incarnation        (slot key; hostd only)
 //	POST   /claim          ClaimRequest         -> Incarnation        (slot key; hostd only)
 //	POST   /exec?follow=   ExecRequest          -> 201 or 200 ExecRecord; 409 operation_id_reused; with follow=true a 201 may be frames
 //	                                               from offset 0, the record first, which its content type says
@@ -85,8 +88,14 @@ type GuestLimits struct {
 	OutputBytes int64 `json:"output_bytes"`
 }
 
+// FitRequest has a slot adopt a disk that nobody has yet, ahead of its claim. Of the incarnation only nameserver and limits count, and a
+// claim may still change these.
+type FitRequest struct {
+	Incarnation
+}
+
 // ClaimRequest turns a slot into a workspace's machine: hostd has mounted the workspace's disk at claim/root
-// and its state directory at claim/state.
+// and its state directory at claim/state. The disk of a slot that was fitted is the workspace's from then on.
 type ClaimRequest struct {
 	Incarnation
 }

@@ -149,17 +149,18 @@ type CheckpointInfo struct {
 }
 
 type Inventory struct {
-	Instance   string           `json:"instance"`
-	BootID     string           `json:"boot_id"` // of this run of hostd: events are counted from its start
-	HostBootID string           `json:"host_boot_id"`
-	Engine     string           `json:"engine"`  // what is started anew runs under it
-	Engines    []string         `json:"engines"` // versions of every build that is kept here: a checkpoint of another one does not restore
-	LastEvent  int64            `json:"last_event"`
-	Machines   []Machine        `json:"machines"`
-	Workspaces []WorkspaceFiles `json:"workspaces"`
-	Slots      int              `json:"slots"`  // ready to be claimed
-	Shells     int              `json:"shells"` // ready to be restored into
-	Capacity   Capacity         `json:"capacity"`
+	Instance    string           `json:"instance"`
+	BootID      string           `json:"boot_id"` // of this run of hostd: events are counted from its start
+	HostBootID  string           `json:"host_boot_id"`
+	Engine      string           `json:"engine"`  // what is started anew runs under it
+	Engines     []string         `json:"engines"` // versions of every build that is kept here: a checkpoint of another one does not restore
+	LastEvent   int64            `json:"last_event"`
+	Machines    []Machine        `json:"machines"`
+	Workspaces  []WorkspaceFiles `json:"workspaces"`
+	Slots       int              `json:"slots"`        // ready to be claimed
+	FittedSlots int              `json:"fitted_slots"` // of them, those that have the blank disk of a template already
+	Shells      int              `json:"shells"`       // ready to be restored into
+	Capacity    Capacity         `json:"capacity"`
 }
 
 type WorkspaceFiles struct {

@@ -62,6 +62,7 @@ const InventoryShape = Type.Object({
   machines: ListOf(MachineShape),
   workspaces: ListOf(Type.Object({ workspace_id: Name, fence: Count, disks: ListOf(Name), checkpoints: ListOf(CheckpointShape) })),
   slots: Count,
+  fitted_slots: Count,
   shells: Count,
   capacity: Type.Object({
     cpu_millis: Count,

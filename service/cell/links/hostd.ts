@@ -135,6 +135,8 @@ export interface Inventory {
   machines: Machine[]
   workspaces: WorkspaceFiles[]
   slots: number
+  /** Of them, those that have the blank disk of a template already. */
+  fitted_slots: number
   shells: number
   capacity: HostCapacity
 }

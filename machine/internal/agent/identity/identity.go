@@ -56,19 +56,22 @@ func renewMachineID(r *guestroot.Root, stateDir string, in wire.Incarnation) err
 	if seen.WorkspaceID == in.WorkspaceID && !in.RenewIdentity && hasMachineID(r) {
 		return nil
 	}
-	var id [16]byte
-	if _, err := rand.Read(id[:]); err != nil {
-		return err
-	}
-	made := marker{WorkspaceID: in.WorkspaceID, MachineID: hex.EncodeToString(id[:])}
+	made := marker{WorkspaceID: in.WorkspaceID, MachineID: newMachineID()}
 	if err := replace(r, "machine-id", made.content(), machineIDMode); err != nil {
 		return err
 	}
-	b, err := json.Marshal(made)
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(markerPath(stateDir), b, 0o600)
+	return os.WriteFile(markerPath(stateDir), made.text(), 0o600)
+}
+
+func newMachineID() string {
+	var id [16]byte
+	rand.Read(id[:])
+	return hex.EncodeToString(id[:])
+}
+
+func (m marker) text() []byte {
+	b, _ := json.Marshal(m) // two strings
+	return b
 }
 
 func (m marker) content() []byte { return []byte(m.MachineID + "\n") }
@@ -96,6 +99,12 @@ func resolver(in wire.Incarnation) []byte { return []byte("nameserver " + in.Nam
 
 // hosts keeps the tree's own lines and owns the one of 127.0.1.1, so that sudo needs no resolver for its own name.
 func hosts(r *guestroot.Root, in wire.Incarnation) []byte {
+	return append(otherHosts(r), ownHost(in)...)
+}
+
+func ownHost(in wire.Incarnation) []byte { return []byte("127.0.1.1 " + in.Hostname + "\n") }
+
+func otherHosts(r *guestroot.Root) []byte {
 	old, err := r.ReadSmall("/etc/hosts", hostsBytesMax)
 	if err != nil {
 		old = nil
@@ -115,35 +124,50 @@ func hosts(r *guestroot.Root, in wire.Incarnation) []byte {
 	if !local {
 		kept = append([]string{"127.0.0.1 localhost", "::1 localhost ip6-localhost ip6-loopback"}, kept...)
 	}
-	kept = append(kept, "127.0.1.1 "+in.Hostname)
 	return []byte(strings.Join(kept, "\n") + "\n")
 }
 
 // replace puts content at /etc/name. A link there is replaced, never followed; the same content is left alone.
 func replace(r *guestroot.Root, name string, content []byte, mode uint32) error {
-	etc, err := r.Open("/etc", unix.O_RDONLY|unix.O_DIRECTORY, 0)
+	etc, err := openEtc(r)
 	if err != nil {
-		return &os.PathError{Op: "open", Path: "/etc", Err: err}
+		return err
 	}
 	defer unix.Close(etc)
 	if same(etc, name, content) {
 		return nil
 	}
+	f, err := create(etc, name, mode)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	_, err = f.Write(content)
+	return err
+}
+
+func openEtc(r *guestroot.Root) (int, error) {
+	etc, err := r.Open("/etc", unix.O_RDONLY|unix.O_DIRECTORY, 0)
+	if err != nil {
+		return -1, &os.PathError{Op: "open", Path: "/etc", Err: err}
+	}
+	return etc, nil
+}
+
+// create makes a new file in the place of whatever is there.
+func create(etc int, name string, mode uint32) (*os.File, error) {
 	fd, err := unix.Openat(etc, name, createFlags, mode)
 	if errors.Is(err, unix.EEXIST) {
 		// Never written through: it may be a hard link to a file of the guest's, or a device.
 		if err := unix.Unlinkat(etc, name, 0); err != nil {
-			return &os.PathError{Op: "unlink", Path: "/etc/" + name, Err: err}
+			return nil, &os.PathError{Op: "unlink", Path: "/etc/" + name, Err: err}
 		}
 		fd, err = unix.Openat(etc, name, createFlags, mode)
 	}
 	if err != nil {
-		return &os.PathError{Op: "create", Path: "/etc/" + name, Err: err}
+		return nil, &os.PathError{Op: "create", Path: "/etc/" + name, Err: err}
 	}
-	f := os.NewFile(uintptr(fd), name)
-	defer f.Close()
-	_, err = f.Write(content)
-	return err
+	return os.NewFile(uintptr(fd), name), nil
 }
 
 const createFlags = unix.O_WRONLY | unix.O_CREAT | unix.O_EXCL | unix.O_NOFOLLOW | unix.O_CLOEXEC

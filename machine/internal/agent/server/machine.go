@@ -37,7 +37,8 @@ type machine struct {
 	reaper *reap.Reaper
 	disk   *guestroot.Root // of a sleeping workspace: there is nothing else then
 
-	becoming sync.Mutex // one claim or change of incarnation at a time
+	becoming sync.Mutex // one fitting, claim or change of incarnation at a time
+	fitted   *fitted    // nil: the slot has no disk, or it is a workspace's
 	mu       sync.RWMutex
 	sessions *session.Manager
 	guard    *guard.Guard
@@ -85,6 +86,9 @@ func (m *machine) claim(in wire.Incarnation) (wire.Incarnation, error) {
 
 // adopt runs the mounts and the writes into the tree beside each other: both are needed before the first command.
 func (m *machine) adopt(in wire.Incarnation) error {
+	if m.fitted != nil {
+		return m.adoptFitted(in)
+	}
 	limits := limitsOf(in)
 	identified := make(chan error, 1)
 	go func() { identified <- m.identify(in) }()
@@ -96,17 +100,29 @@ func (m *machine) adopt(in wire.Incarnation) error {
 	if err != nil {
 		return err
 	}
-	sessions, err := session.Open(filepath.Join(m.paths.ClaimState, "exec"), m.guest, m.reaper, forCommands(limits))
+	sessions, err := m.openSessions(limits)
 	if err != nil {
 		return err
 	}
+	m.open(sessions, m.openTerminals(limits), limits)
+	return nil
+}
+
+// open lets calls in.
+func (m *machine) open(sessions *session.Manager, terminals *pty.Manager, limits wire.GuestLimits) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.sessions = sessions
-	m.openTerminals(limits)
+	m.sessions, m.terminals = sessions, terminals
 	m.guard = guard.Start(m.guest, limits.MemoryBytes, limits.Processes)
 	m.guest.OnStart(m.guard.Stir)
-	return nil
+}
+
+func (m *machine) openSessions(limits wire.GuestLimits) (*session.Manager, error) {
+	return session.Open(filepath.Join(m.paths.ClaimState, "exec"), m.guest, m.reaper, forCommands(limits))
+}
+
+func (m *machine) openTerminals(limits wire.GuestLimits) *pty.Manager {
+	return pty.Open(filepath.Join(m.paths.ClaimState, "pty"), m.guest, m.reaper, forTerminals(limits))
 }
 
 func (m *machine) identify(in wire.Incarnation) error {

@@ -5,7 +5,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"path/filepath"
 	"time"
 
 	"github.com/berth-dev/berth/machine/internal/agent/fail"
@@ -167,10 +166,6 @@ func carryPty(t *pty.Terminal, conn net.Conn, from io.Reader, offset int64) {
 // terminalShare is the part of the retained output that belongs to terminals, so that a chatty command cannot cost a person
 // their scrollback, nor the other way round.
 const terminalShare = 4
-
-func (m *machine) openTerminals(limits wire.GuestLimits) {
-	m.terminals = pty.Open(filepath.Join(m.paths.ClaimState, "pty"), m.guest, m.reaper, forTerminals(limits))
-}
 
 func forTerminals(limits wire.GuestLimits) wire.GuestLimits {
 	limits.OutputBytes /= terminalShare

@@ -43,6 +43,7 @@ type handle func(w http.ResponseWriter, r *http.Request) error
 
 func (m *machine) handler() http.Handler {
 	mux := http.NewServeMux()
+	mux.Handle("POST /fit", m.forSlot(m.postFit))
 	mux.Handle("POST /claim", m.forSlot(m.postClaim))
 	routes := map[string]handle{
 		"GET /incarnation":       m.getIncarnation,
@@ -187,6 +188,18 @@ func parseUpTo(w http.ResponseWriter, r *http.Request, into any, bytesMax int64)
 	if _, err := body.Token(); err != io.EOF {
 		return fail.BadRequest("invalid_body", "The body holds more than one value")
 	}
+	return nil
+}
+
+func (m *machine) postFit(w http.ResponseWriter, r *http.Request) error {
+	var req wire.FitRequest
+	if err := parse(w, r, &req); err != nil {
+		return err
+	}
+	if err := m.fit(req.Incarnation); err != nil {
+		return err
+	}
+	send(w, http.StatusOK, m.shown(m.keys.incarnation()))
 	return nil
 }
 

@@ -174,6 +174,7 @@ function inventory(world: World, options: FakeOptions): Inventory {
       checkpoints: [...(world.checkpoints.get(workspace_id)?.values() ?? [])].map(({ info }) => info),
     })),
     slots: 1,
+    fitted_slots: 0,
     shells: 1,
     capacity: {
       ...(options.capacity ?? { cpu_millis: 8000, memory_mib: 16_384, disk_gib: 200 }),
