@@ -26,6 +26,7 @@ const HOSTD_KINDS: [prefix: string, kinds: Kind[]][] = [
   ['stop.', ['suspend', 'hibernate']],
   ['delete.', ['delete']],
   ['fence.', ['delete']],
+  ['fit.', []], // nobody asks for it: machine/internal/hostd tests it
   ['unpause.', []], // only after a suspend that is undone: machine/internal/hostd tests it
 ]
 

@@ -130,8 +130,8 @@ func (k *stock) takeUnfitted() (*engine.Sandbox, []string) {
 	return s, k.recent.favorite()
 }
 
-// refuse removes the slot that is fitted for what nobody starts any more.
-func (k *stock) refuse() {
+// dropUnwanted removes the slot that is fitted for what nobody starts any more.
+func (k *stock) dropUnwanted() {
 	k.mu.Lock()
 	s := k.unwanted()
 	k.slots = without(k.slots, s)

@@ -156,7 +156,7 @@ func TestAStartTakesTheSlotThatIsFittedForItsTemplate(t *testing.T) {
 	d.deleteWorkspace(m.WorkspaceID)
 }
 
-func TestAFittedSlotIsTakenOverByTheNextHostdAndRefusedWhenNobodyStartsItsTemplate(t *testing.T) {
+func TestAFittedSlotIsTakenOverByTheNextHostdAndGoesWhenNobodyStartsItsTemplate(t *testing.T) {
 	d := newDaemon(t, twoSlots)
 	other := d.otherTemplate()
 	fitted := d.fittedSlot([]string{d.layer})

@@ -191,8 +191,8 @@ func (k *stock) counts() (slots, shells int) {
 
 // What there may be to do ahead of need, beside making slots and shells.
 const (
-	toFit    = "fit"
-	toRefuse = "refuse"
+	toFit  = "fit"
+	toDrop = "drop"
 )
 
 // fill runs until the context ends.
@@ -242,8 +242,8 @@ func (k *stock) add(ctx context.Context, kind string) error {
 	switch kind {
 	case toFit:
 		return k.fit(ctx)
-	case toRefuse:
-		k.refuse()
+	case toDrop:
+		k.dropUnwanted()
 		return nil
 	}
 	config := k.host.config.Slots
@@ -268,7 +268,7 @@ func (k *stock) missing() string {
 	out := len(k.slots) == 0 && wantSlots > 0 || len(k.shells) == 0 && wantShells > 0
 	switch {
 	case !out && k.unwanted() != nil:
-		return toRefuse
+		return toDrop
 	case !out && k.unfitted() != nil:
 		return toFit
 	case wantSlots <= 0 && wantShells <= 0:
