@@ -3,6 +3,7 @@ import type { Db } from '../../db/database.ts'
 import type { Clock } from '../../lib/clock.ts'
 import type { Ids } from '../../lib/ids.ts'
 import { beginBySystem, readExhausted } from './idle-store.ts'
+import { oneAtATime, tickEvery } from './ticking.ts'
 
 export interface AllowanceContext {
   cell_id: string
@@ -18,18 +19,9 @@ const AGAIN_MS = 60_000
 
 /** Suspends what runs of organizations that have used up an allowance (App, "Workspace observed state"). */
 export function startAllowanceClock(context: AllowanceContext, signal: AbortSignal): void {
-  let looking = false
-  const timer = setInterval(() => {
-    if (looking) return
-    looking = true
-    lookAtAllowances(context)
-      .catch((error: unknown) => context.log.warn({ err: error }, 'used-up allowances could not be looked at'))
-      .finally(() => {
-        looking = false
-      })
-  }, LOOK_MS)
-  timer.unref()
-  signal.addEventListener('abort', () => clearInterval(timer), { once: true })
+  const failed = (error: unknown) => context.log.warn({ err: error }, 'used-up allowances could not be looked at')
+  const look = oneAtATime(() => lookAtAllowances(context))
+  tickEvery(LOOK_MS, look, failed, signal)
 }
 
 /** One look. Sessions too: their memory and files are kept, and an open goes on with them. */

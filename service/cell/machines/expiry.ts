@@ -3,6 +3,7 @@ import { LIMITS } from '../../../contract/limits.ts'
 import type { Db } from '../../db/database.ts'
 import type { Clock } from '../../lib/clock.ts'
 import { BATCH, dropExpiredCheckpoints, dropIdempotencyEntries, dropTombstones } from './expiry-store.ts'
+import { tickEvery } from './ticking.ts'
 
 export interface ExpiryContext {
   db: Db
@@ -17,11 +18,8 @@ const BATCHES_A_TICK = 20
 
 /** Removes rows whose time is over, every ten minutes. */
 export function startExpiry(context: ExpiryContext, signal: AbortSignal): void {
-  const timer = setInterval(() => {
-    expire(context).catch((error: unknown) => context.log.warn({ err: error }, 'expired rows could not be removed'))
-  }, EXPIRE_MS)
-  timer.unref()
-  signal.addEventListener('abort', () => clearInterval(timer), { once: true })
+  const failed = (error: unknown) => context.log.warn({ err: error }, 'expired rows could not be removed')
+  tickEvery(EXPIRE_MS, () => expire(context), failed, signal)
 }
 
 export async function expire({ db, clock, log }: ExpiryContext): Promise<void> {

@@ -2,6 +2,7 @@ import type { Logger } from 'pino'
 import type { Db } from '../../db/database.ts'
 import type { LiveTable } from './live-table.ts'
 import { writeActivity } from './store.ts'
+import { oneAtATime, tickEvery } from './ticking.ts'
 
 const FLUSH_MS = 3000
 
@@ -18,16 +19,7 @@ export async function flushActivity(db: Db, table: LiveTable): Promise<void> {
 }
 
 export function startFlushing(db: Db, table: LiveTable, log: Logger, signal: AbortSignal): void {
-  let flushing = false
-  const timer = setInterval(() => {
-    if (flushing) return
-    flushing = true
-    flushActivity(db, table)
-      .catch((error: unknown) => log.warn({ err: error }, 'activity could not be written'))
-      .finally(() => {
-        flushing = false
-      })
-  }, FLUSH_MS)
-  timer.unref()
-  signal.addEventListener('abort', () => clearInterval(timer), { once: true })
+  const failed = (error: unknown) => log.warn({ err: error }, 'activity could not be written')
+  const flush = oneAtATime(() => flushActivity(db, table))
+  tickEvery(FLUSH_MS, flush, failed, signal)
 }

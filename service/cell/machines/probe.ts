@@ -4,6 +4,7 @@ import { drawFence, settle, stateOf } from './reconcile-store.ts'
 import { isHung, nextSilence, type Silence } from './silence-rules.ts'
 import type { SpareShare } from './spare-share.ts'
 import type { LiveMachine, WorkspaceEntry } from './table.ts'
+import { oneAtATime, tickEvery } from './ticking.ts'
 
 export interface ProbeContext extends ReconcileContext {
   ask_alive: AskAlive
@@ -16,18 +17,9 @@ const QUESTIONS_MAX = 64
 /** Notices machines whose agent hangs, or that were stopped from outside: nothing tells of those. */
 export function startProbe(context: ProbeContext, signal: AbortSignal): void {
   const silent = new Map<string, Silence>()
-  let looking = false
-  const timer = setInterval(() => {
-    if (looking) return
-    looking = true
-    probe(context, silent)
-      .catch((error: unknown) => context.log.warn({ err: error }, 'the machines could not be probed'))
-      .finally(() => {
-        looking = false
-      })
-  }, LOOK_MS)
-  timer.unref()
-  signal.addEventListener('abort', () => clearInterval(timer), { once: true })
+  const failed = (error: unknown) => context.log.warn({ err: error }, 'the machines could not be probed')
+  const look = oneAtATime(() => probe(context, silent))
+  tickEvery(LOOK_MS, look, failed, signal)
 }
 
 /** One look at every machine that should answer. A frozen one cannot, and one that an operation works on may stand still. */

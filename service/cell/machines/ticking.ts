@@ -28,15 +28,20 @@ function watchTime(clock: Clock, started_at: Date): () => Tick {
 /** @returns what is called every few seconds: it looks, unless a look is under way. */
 export function ticking(clock: Clock, started_at: Date, look: (tick: Tick) => Promise<void>): () => Promise<void> {
   const time = watchTime(clock, started_at)
-  let looking = false
-  return async () => {
-    const tick = time()
-    if (looking) return
-    looking = true
+  const lookOnce = oneAtATime(look)
+  return () => lookOnce(time())
+}
+
+/** @returns the same work, which does nothing while it is under way. */
+export function oneAtATime<A extends unknown[]>(work: (...given: A) => Promise<void>): (...given: A) => Promise<void> {
+  let working = false
+  return async (...given) => {
+    if (working) return
+    working = true
     try {
-      await look(tick)
+      await work(...given)
     } finally {
-      looking = false
+      working = false
     }
   }
 }

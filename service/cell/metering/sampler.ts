@@ -3,6 +3,7 @@ import { LIMITS } from '../../../contract/limits.ts'
 import type { Db } from '../../db/database.ts'
 import type { Clock } from '../../lib/clock.ts'
 import { MEASURES_MAX, type MachineHost, type MachineStats } from '../links/hostd.ts'
+import { oneAtATime, tickEvery } from '../machines/ticking.ts'
 import { addSamples, dropOldSamples, readSleepers, type Sleeping } from './store.ts'
 
 export interface MeteringContext {
@@ -24,21 +25,14 @@ const COLLECT_TICKS = 40 // ten minutes
  * 15 seconds of it.
  */
 export function startMetering(context: MeteringContext, signal: AbortSignal): void {
-  let sampling = false
   let ticks = 0
-  const timer = setInterval(() => {
-    if (sampling) return
-    sampling = true
+  const tick = oneAtATime(async () => {
     ticks += 1
-    const work = ticks % COLLECT_TICKS === 0 ? sample(context).then(() => collect(context)) : sample(context)
-    work
-      .catch((error: unknown) => context.log.warn({ err: error }, 'the machines could not be sampled'))
-      .finally(() => {
-        sampling = false
-      })
-  }, SAMPLE_MS)
-  timer.unref()
-  signal.addEventListener('abort', () => clearInterval(timer), { once: true })
+    await sample(context)
+    if (ticks % COLLECT_TICKS === 0) await collect(context)
+  })
+  const failed = (error: unknown) => context.log.warn({ err: error }, 'the machines could not be sampled')
+  tickEvery(SAMPLE_MS, tick, failed, signal)
 }
 
 export async function sample({ cell_id, db, clock, host }: MeteringContext): Promise<void> {
