@@ -63,9 +63,7 @@ func (k *stock) takeFitted(ctx context.Context, size engine.Size, digests []stri
 	if len(digests) == 0 {
 		return nil
 	}
-	return k.takeSized(ctx, &k.slots, size, func(s *engine.Sandbox) bool {
-		return slices.Equal(s.Record().Fitted, digests) && visibleCPUs(s.Record().Size) == visibleCPUs(size)
-	})
+	return k.takeWaiting(ctx, size, digests)
 }
 
 // unfitted is a slot that is to be fitted. One, where there are more, stays without a disk: for other templates, and disks that are not

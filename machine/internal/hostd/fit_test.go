@@ -32,12 +32,20 @@ func (d *daemon) otherTemplate() []string {
 	return []string{d.layer, d.addLayer(image)}
 }
 
+// recordOf fails for a slot that is just being made or removed.
+func (d *daemon) recordOf(slot string) (record engine.Record, err error) {
+	text, err := os.ReadFile(d.seenByHostd("data/slots", slot, "slot.json"))
+	if err != nil {
+		return record, err
+	}
+	return record, json.Unmarshal(text, &record)
+}
+
 func (d *daemon) waitingRecords() (records []engine.Record) {
 	d.t.Helper()
 	for _, slot := range d.waitingSlots() {
-		text, err := os.ReadFile(d.seenByHostd("data/slots", slot, "slot.json"))
-		var record engine.Record
-		if err == nil && json.Unmarshal(text, &record) == nil && record.Kind == engine.KindSlot && record.Ready {
+		record, err := d.recordOf(slot)
+		if err == nil && record.Kind == engine.KindSlot && record.Ready {
 			records = append(records, record)
 		}
 	}

@@ -12,7 +12,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/berth-dev/berth/machine/internal/engine"
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
@@ -132,10 +131,8 @@ func TestAStartWithoutASlotTakesAShell(t *testing.T) {
 func (d *daemon) prepared(slots []string) {
 	d.t.Helper()
 	for _, slot := range slots {
-		text, err := os.ReadFile(d.seenByHostd("data/slots", slot, "slot.json"))
+		record, err := d.recordOf(slot)
 		must(d.t, err)
-		var record engine.Record
-		must(d.t, json.Unmarshal(text, &record))
 		status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", record.Sandbox.PID))
 		must(d.t, err)
 		if !strings.Contains(string(status), "\nSeccomp:\t2\n") {

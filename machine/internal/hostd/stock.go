@@ -63,20 +63,27 @@ func (k *stock) poke() {
 
 // takeSlot gives a waiting slot that fits and has no disk; none left means the slow path, never an error.
 func (k *stock) takeSlot(ctx context.Context, size engine.Size) (*engine.Sandbox, error) {
-	fits := func(s *engine.Sandbox) bool { return visibleCPUs(s.Record().Size) == visibleCPUs(size) }
-	plain := func(s *engine.Sandbox) bool { return !isFitted(s) && fits(s) }
-	if s := k.takeSized(ctx, &k.slots, size, plain); s != nil {
+	if s := k.takeWaiting(ctx, size, nil); s != nil {
 		return s, nil
 	}
-	if s := k.startShell(ctx, size, fits); s != nil {
+	if s := k.startShell(ctx, size); s != nil {
 		return s, nil
 	}
 	return k.host.engine.StartSlot(ctx, size)
 }
 
+// takeWaiting gives a slot that is fitted for the layers, of none one without a disk; nil when none waits.
+func (k *stock) takeWaiting(ctx context.Context, size engine.Size, digests []string) *engine.Sandbox {
+	return k.takeSized(ctx, &k.slots, size, func(s *engine.Sandbox) bool {
+		return slices.Equal(s.Record().Fitted, digests) && seesAsMany(s, size)
+	})
+}
+
 // startShell makes a slot of a shell that waits for a restore: one that comes before the next is there would wait as long.
-func (k *stock) startShell(ctx context.Context, size engine.Size, fits func(*engine.Sandbox) bool) *engine.Sandbox {
-	current := func(s *engine.Sandbox) bool { return s.Record().Build() == k.host.engine.Current() && fits(s) }
+func (k *stock) startShell(ctx context.Context, size engine.Size) *engine.Sandbox {
+	current := func(s *engine.Sandbox) bool {
+		return s.Record().Build() == k.host.engine.Current() && seesAsMany(s, size)
+	}
 	s := k.takeSized(ctx, &k.shells, size, current)
 	if s == nil {
 		return nil
@@ -284,6 +291,11 @@ func (k *stock) busy() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.verbs > 0
+}
+
+// seesAsMany: the guest would see as many processors as one of the size does.
+func seesAsMany(s *engine.Sandbox, size engine.Size) bool {
+	return visibleCPUs(s.Record().Size) == visibleCPUs(size)
 }
 
 func visibleCPUs(size engine.Size) int {

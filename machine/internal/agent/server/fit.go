@@ -59,7 +59,7 @@ func (m *machine) prepareTree(slot wire.Incarnation) (*identity.Prepared, error)
 }
 
 // adoptFitted is the rest of adopt.
-func (m *machine) adoptFitted(in wire.Incarnation) error {
+func (m *machine) adoptFitted(in wire.Incarnation) {
 	f, limits := m.fitted, limitsOf(in)
 	m.fitted = nil
 	if limits.Processes != f.processes {
@@ -71,5 +71,4 @@ func (m *machine) adoptFitted(in wire.Incarnation) error {
 	f.sessions.SetLimits(forCommands(limits))
 	f.terminals.SetLimits(forTerminals(limits))
 	m.open(f.sessions, f.terminals, limits)
-	return nil
 }

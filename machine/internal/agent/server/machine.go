@@ -87,7 +87,8 @@ func (m *machine) claim(in wire.Incarnation) (wire.Incarnation, error) {
 // adopt runs the mounts and the writes into the tree beside each other: both are needed before the first command.
 func (m *machine) adopt(in wire.Incarnation) error {
 	if m.fitted != nil {
-		return m.adoptFitted(in)
+		m.adoptFitted(in)
+		return nil
 	}
 	limits := limitsOf(in)
 	identified := make(chan error, 1)
