@@ -30,6 +30,7 @@ func TestASpareBecomesAWorkspaceWithItsOwnLimit(t *testing.T) {
 	}
 	// The limit is that of the workspace: what is written and what its snapshots hold count.
 	must(t, fill(filepath.Join(p.DiskPath(ws, "e1.1"), "upper/big"), 200*mib))
+	must(t, p.Sync("")) // the kernel counts what it has committed
 	if bytes := must1(p.DiskBytes(ws))(t); bytes < 200*mib || bytes > 220*mib {
 		t.Fatalf("%d bytes count", bytes)
 	}

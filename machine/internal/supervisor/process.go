@@ -19,6 +19,11 @@ import (
 // markVariable stands in the environment of every child, so that one whose pid was never written down is found all the same.
 const markVariable = "BERTH_SUPERVISED"
 
+const (
+	settleTime       = 2 * time.Second
+	settleProbeEvery = time.Millisecond
+)
+
 // process is a running child, started here or by an earlier supervisor. A pid alone does not name a process: pids come round again.
 type process struct {
 	PID         int    `json:"pid"`
@@ -62,7 +67,7 @@ func start(config Config, child Child, env []string) (*process, error) {
 	if started.BootID, err = bootID(); err != nil {
 		return nil, err
 	}
-	if started.StartTime, err = startTimeOf(pid); err != nil {
+	if started.StartTime, err = started.settledStartTime(); err != nil {
 		return started, nil // it has ended; there is nothing to write down
 	}
 	return started, writePIDFile(config, child, started)
@@ -139,13 +144,24 @@ func open(pid int) (*process, error) {
 	if err != nil {
 		return nil, err
 	}
-	startTime, err := startTimeOf(pid)
-	if err != nil {
-		unix.Close(pidfd)
+	opened := &process{PID: pid, pidfd: pidfd}
+	if opened.StartTime, err = opened.settledStartTime(); err != nil {
+		opened.close()
 		return nil, err
 	}
-	boot, err := bootID()
-	return &process{PID: pid, StartTime: startTime, BootID: boot, pidfd: pidfd}, err
+	opened.BootID, err = bootID()
+	return opened, err
+}
+
+// settledStartTime does not take a process for ended that executes a program from another thread than its first, as hostd does: for a
+// moment it looks like a zombie, until that thread is the first one.
+func (p *process) settledStartTime() (uint64, error) {
+	for deadline := time.Now().Add(settleTime); ; {
+		startTime, err := startTimeOf(p.PID)
+		if err == nil || p.wait(settleProbeEvery) || time.Now().After(deadline) {
+			return startTime, err
+		}
+	}
 }
 
 func bootID() (string, error) {

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"syscall"
@@ -19,7 +20,27 @@ import (
 // Some tests need a supervisor that can be killed: this binary is one when the variable names a configuration.
 const asSupervisor = "SUPERVISOR_TEST_CONFIG"
 
+// Another needs a child that executes a program from another thread than its first, which has ended a while before.
+const asExecuting = "SUPERVISOR_TEST_EXECUTES"
+
+func init() {
+	if os.Getenv(asExecuting) != "" {
+		runtime.LockOSThread() // to the first thread
+	}
+}
+
+func executeFromAnotherThread() {
+	go func() {
+		time.Sleep(300 * time.Millisecond)
+		panic(syscall.Exec("/bin/sleep", []string{"sleep", "60"}, nil))
+	}()
+	syscall.Syscall(syscall.SYS_EXIT, 0, 0, 0)
+}
+
 func TestMain(m *testing.M) {
+	if os.Getenv(asExecuting) != "" {
+		executeFromAnotherThread()
+	}
 	path := os.Getenv(asSupervisor)
 	if path == "" {
 		go reapForever(context.Background())
@@ -246,6 +267,37 @@ func TestAChildWhosePidWasNeverWrittenDownIsTakenOver(t *testing.T) {
 	background(t, config)
 	if got := pidOf(t, config, "child"); got != left {
 		t.Fatalf("process %d runs beside %d", got, left)
+	}
+}
+
+func TestAChildThatIsAboutToExecuteAProgramIsNotTakenForEnded(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	child := shell("executes", "", 1)
+	child.Argv, child.Env = []string{self}, []string{asExecuting + "=1"}
+	config := testConfig(t, child)
+	if err := os.MkdirAll(config.LogDir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	started, err := start(config, child, child.Env)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer started.close()
+	defer started.signal(syscall.SIGKILL)
+	eventually(t, "its first thread ends", func() bool {
+		_, err := startTimeOf(started.PID)
+		return err != nil
+	})
+	opened, err := open(started.PID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer opened.close()
+	if opened.StartTime != started.StartTime || opened.wait(0) {
+		t.Fatalf("%+v, and it was %+v", opened, started)
 	}
 }
 
