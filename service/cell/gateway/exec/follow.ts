@@ -29,6 +29,8 @@ type Ended = End & { last: string }
 
 /** The agent says something every 15 s. A guest that stands still for a checkpoint says nothing for longer. */
 const SILENCE_CHECKS_MAX = 4
+/** What a caller of a silent command waits for the headers. */
+const HEADERS_WAIT_MS = 10
 /** For the agent to end a stream whose command has ended, so that its connection can carry the next call. */
 const RELEASE_MS = 1000
 
@@ -44,10 +46,11 @@ export async function followOutput(following: Following): Promise<void> {
   response.end(end.last + (failure === null ? '' : encoding.error(failure, request_id)))
 }
 
-/** Headers go out with the first event, or alone when none is at hand: a short command's answer is one packet. */
+/** Headers go out with the first event, or alone when none comes for a moment: a short command's answer is one packet. */
 export function startStream(response: ServerResponse, encoding: EventEncoding): void {
   response.writeHead(200, { 'content-type': encoding.content_type, 'cache-control': 'no-store', 'x-accel-buffering': 'no' })
-  setImmediate(() => response.flushHeaders())
+  const late = setTimeout(() => response.writableEnded || response.flushHeaders(), HEADERS_WAIT_MS)
+  response.once('close', () => clearTimeout(late))
 }
 
 function release(frames: IncomingMessage): void {
