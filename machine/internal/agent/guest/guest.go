@@ -169,7 +169,7 @@ func (g *Guest) User(name string) (guestroot.User, bool, error) {
 }
 
 // Start runs a command in the guest. A guest whose init died is repaired, and the start tried once more: the kernel had
-// refused it, so nothing can run twice.
+// refused it, so nothing can run twice. Where a command's descriptors may be gone by then, trying again after ErrRefused is the caller's.
 func (g *Guest) Start(c *spawn.Command) (spawn.Started, error) {
 	for attempt := 0; ; attempt++ {
 		in, err := g.hold()
@@ -188,7 +188,7 @@ func (g *Guest) Start(c *spawn.Command) (spawn.Started, error) {
 		}
 		log.Printf("starting a command: %v: the guest's namespaces are made anew", err)
 		g.retire(in)
-		if attempt > 0 || !errors.Is(err, spawn.ErrRefused) {
+		if attempt > 0 || c.Meanwhile != nil || !errors.Is(err, spawn.ErrRefused) {
 			return started, err
 		}
 	}

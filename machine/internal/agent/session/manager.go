@@ -38,6 +38,7 @@ type Manager struct {
 	guest        Guest
 	reaper       *reap.Reaper
 	pump         *pump
+	spare        chan *pipes // what the next command will take
 	keep         *keeper
 	processesMax atomic.Uint64
 	processes    sync.Map // *Session -> pid of its leader, while it runs
@@ -61,7 +62,8 @@ func Open(dir string, guest Guest, reaper *reap.Reaper, limits wire.GuestLimits)
 	if err != nil {
 		return nil, err
 	}
-	m := &Manager{dir: dir, guest: guest, reaper: reaper, pump: pump, known: map[string]*Session{}, buffer: make([]byte, 64<<10)}
+	m := &Manager{dir: dir, guest: guest, reaper: reaper, pump: pump, spare: make(chan *pipes, 1),
+		known: map[string]*Session{}, buffer: make([]byte, 64<<10)}
 	m.keep = newKeeper(m)
 	m.SetLimits(limits)
 	go m.keep.index()

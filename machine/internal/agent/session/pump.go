@@ -1,6 +1,7 @@
 package session
 
 import (
+	"runtime"
 	"sync"
 
 	"golang.org/x/sys/unix"
@@ -20,13 +21,14 @@ type pump struct {
 	silent int
 }
 
-// tap is the agent's end of one pipe. sink is nil once the session has ended: then bytes are read and dropped.
+// tap is the agent's end of one pipe. sink is nil before there is a session, and once it has ended: then bytes are read and dropped.
 type tap struct {
-	pump *pump
-	mu   sync.Mutex
-	fd   int // -1 when closed
-	sink func(p []byte)
-	kept bool // counted in pump.silent
+	pump  *pump
+	mu    sync.Mutex
+	fd    int // -1 when closed
+	sink  func(p []byte)
+	atEnd bool // nobody holds the other end
+	kept  bool // counted in pump.silent
 }
 
 func newPump() (*pump, error) {
@@ -39,16 +41,27 @@ func newPump() (*pump, error) {
 	return p, nil
 }
 
-// watch takes over fd, the read end of a pipe, which does not block.
-func (p *pump) watch(fd int, sink func([]byte)) (*tap, error) {
-	t := &tap{pump: p, fd: fd, sink: sink}
+// watch takes over fd, the read end of a pipe. Where that fails, it is closed.
+func (p *pump) watch(fd int) (*tap, error) {
+	t := &tap{pump: p, fd: fd}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	err := unix.EpollCtl(p.ep, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(fd)})
+	_, err := unix.FcntlInt(uintptr(fd), unix.F_SETFL, unix.O_NONBLOCK)
 	if err == nil {
-		p.taps[int32(fd)] = t
+		err = unix.EpollCtl(p.ep, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(fd)})
 	}
-	return t, err
+	if err != nil {
+		unix.Close(fd)
+		return nil, err
+	}
+	p.taps[int32(fd)] = t
+	return t, nil
+}
+
+func (t *tap) deliverTo(sink func(p []byte)) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.sink = sink
 }
 
 func (p *pump) loop() {
@@ -67,6 +80,8 @@ func (p *pump) loop() {
 				t.readOnce(buffer)
 			}
 		}
+		// Who follows goes first, on this thread: the wait below would keep its processor for a while, and another would have to be woken.
+		runtime.Gosched()
 	}
 }
 
@@ -93,8 +108,7 @@ func (t *tap) deliver(p []byte) {
 	}
 }
 
-// finish takes what is in the pipe now, and no more of it ever. A background process may keep the other end open: its
-// bytes are dropped from here on, since ending it by SIGPIPE would surprise whoever started it.
+// finish takes what is in the pipe now, and no more of it ever.
 func (t *tap) finish(buffer []byte) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -108,16 +122,22 @@ func (t *tap) finish(buffer []byte) {
 		if err == unix.EINTR {
 			continue
 		}
-		if err != unix.EAGAIN {
-			t.closeLocked()
-		}
+		t.atEnd = err != unix.EAGAIN
 		break
 	}
 	t.sink = nil
-	if t.fd >= 0 {
-		if t.kept = t.pump.keepSilent(); !t.kept {
-			t.closeLocked()
-		}
+}
+
+// letGo comes after finish. A background process may keep the other end open: its bytes are dropped from here on, since ending it by
+// SIGPIPE would surprise whoever started it.
+func (t *tap) letGo() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.fd < 0 {
+		return
+	}
+	if t.kept = !t.atEnd && t.pump.keepSilent(); !t.kept {
+		t.closeLocked()
 	}
 }
 

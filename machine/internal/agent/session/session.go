@@ -2,6 +2,7 @@ package session
 
 import (
 	"os"
+	"runtime"
 	"sync"
 	"time"
 
@@ -107,7 +108,12 @@ func (s *Session) finished(pid int, status unix.WaitStatus, buffer []byte) {
 	s.mu.Unlock()
 	r.StdoutAvailable, r.StdoutBytes = s.stdout.Range()
 	r.StderrAvailable, r.StderrBytes = s.stderr.Range()
-	s.notice.Wake() // before the disk: whoever waits has waited long enough
+	// Before the rest, and on this thread: whoever waits has waited long enough, and another thread would have to be woken for it.
+	s.notice.Wake()
+	runtime.Gosched()
+	for _, t := range s.taps {
+		t.letGo()
+	}
 	// A disk that takes no more leaves the first line, and a later boot calls the session lost.
 	_ = AppendLine(s.log, entry{Record: r})
 	s.log.Close()

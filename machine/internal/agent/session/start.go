@@ -3,7 +3,6 @@ package session
 import (
 	"errors"
 	"fmt"
-	"os"
 	"syscall"
 	"time"
 
@@ -48,47 +47,51 @@ func (m *Manager) spawn(s *Session, c *checked) string {
 	}
 	command := &spawn.Command{
 		Argv: c.Argv, Cwd: c.Cwd, UID: user.UID, GID: user.GID, Groups: user.Groups,
-		ProcessesMax: m.processesMax.Load(), Stdin: -1, Nonblocking: true,
+		ProcessesMax: m.processesMax.Load(),
 	}
 	command.Env, command.Path = environment(user, c.Env)
-	p, err := newPipes(len(c.stdin) > 0)
-	if err != nil {
-		return fmt.Sprintf("The workspace is at a resource limit: %v", err)
+	for attempt := 0; ; attempt++ {
+		p, err := m.takePipes(len(c.stdin) > 0)
+		if err != nil {
+			return fmt.Sprintf("The workspace is at a resource limit: %v", err)
+		}
+		err = m.startOn(p, s, command)
+		if err == nil {
+			p.feed(c.stdin)
+			return ""
+		}
+		if attempt > 0 || !errors.Is(err, spawn.ErrRefused) {
+			return explain(err, c)
+		}
 	}
-	defer p.closeTheirs()
-	command.Stdin, command.Stdout, command.Stderr = p.stdin[0], p.stdout[1], p.stderr[1]
-	if err := m.connect(s, p); err != nil {
-		p.closeOurs()
-		return fmt.Sprintf("The workspace is at a resource limit: %v", err)
-	}
-	started, err := m.guest.Start(command)
-	if err != nil {
-		s.taps[0].finish(nil)
-		s.taps[1].finish(nil)
-		p.closeStdin()
-		return explain(err, c)
-	}
-	s.started(started.PID, started.GuestPID)
-	p.feed(c.stdin)
-	m.processes.Store(s, started.PID)
-	m.reaper.Watch(started.PID, func(status unix.WaitStatus) { m.leaderEnded(s, started.PID, status) })
-	return ""
 }
 
-// connect puts the pipes under the pump before the command exists: its first byte finds a reader.
-func (m *Manager) connect(s *Session, p *pipes) (err error) {
+// startOn runs the command on pipes that are its own from now on.
+func (m *Manager) startOn(p *pipes, s *Session, command *spawn.Command) error {
+	s.taps = p.taps
 	for i, stream := range []*output.Stream{s.stdout, s.stderr} {
-		sink := func(b []byte) {
+		s.taps[i].deliverTo(func(b []byte) {
 			// What the disk does not take is counted and lost; the stream says so to its readers.
 			_ = stream.Append(b)
 			m.keep.grew(int64(len(b)))
 			s.notice.Wake()
-		}
-		fd := [2]int{p.stdout[0], p.stderr[0]}[i]
-		if s.taps[i], err = m.pump.watch(fd, sink); err != nil {
-			return err
-		}
+		})
 	}
+	command.Stdin, command.Stdout, command.Stderr = p.stdin[0], p.stdout[1], p.stderr[1]
+	command.Meanwhile = func() {
+		p.closeTheirs()
+		m.restockPipes()
+	}
+	defer p.closeTheirs()
+	started, err := m.guest.Start(command)
+	if err != nil {
+		p.closeTheirs()
+		p.abandon()
+		return err
+	}
+	s.started(started.PID, started.GuestPID)
+	m.processes.Store(s, started.PID)
+	m.reaper.Watch(started.PID, func(status unix.WaitStatus) { m.leaderEnded(s, started.PID, status) })
 	return nil
 }
 
@@ -125,60 +128,4 @@ func cause(errno syscall.Errno) string {
 		return "the workspace is at a resource limit"
 	}
 	return errno.Error()
-}
-
-// pipes are those of one command: [0] is read from, [1] written to. Output does not block, as the pump needs it: the command's end is
-// told otherwise by its own process, in whose hands a call takes a sixth of the agent's time.
-type pipes struct{ stdin, stdout, stderr [2]int }
-
-func newPipes(withStdin bool) (*pipes, error) {
-	p := &pipes{stdin: [2]int{-1, -1}, stdout: [2]int{-1, -1}, stderr: [2]int{-1, -1}}
-	const ofOutput = unix.O_CLOEXEC | unix.O_NONBLOCK
-	err := errors.Join(unix.Pipe2(p.stdout[:], ofOutput), unix.Pipe2(p.stderr[:], ofOutput))
-	if withStdin {
-		err = errors.Join(err, unix.Pipe2(p.stdin[:], unix.O_CLOEXEC))
-	}
-	if err != nil {
-		p.closeTheirs()
-		p.closeOurs()
-		p.closeStdin()
-	}
-	return p, err
-}
-
-func closeIfOpen(fd int) {
-	if fd >= 0 {
-		unix.Close(fd)
-	}
-}
-
-func (p *pipes) closeTheirs() {
-	closeIfOpen(p.stdin[0])
-	closeIfOpen(p.stdout[1])
-	closeIfOpen(p.stderr[1])
-}
-
-func (p *pipes) closeOurs() {
-	closeIfOpen(p.stdout[0])
-	closeIfOpen(p.stderr[0])
-	p.closeStdin()
-}
-
-func (p *pipes) closeStdin() {
-	closeIfOpen(p.stdin[1])
-	p.stdin[1] = -1
-}
-
-// feed writes stdin and closes it. A command that does not read it holds one goroutine and its bytes until it ends.
-func (p *pipes) feed(data []byte) {
-	if p.stdin[1] < 0 {
-		return
-	}
-	// A failure here falls back to a blocking descriptor, which only costs a thread.
-	_ = unix.SetNonblock(p.stdin[1], true)
-	f := os.NewFile(uintptr(p.stdin[1]), "stdin")
-	go func() {
-		defer f.Close()
-		_, _ = f.Write(data) // EPIPE: the command did not want it all
-	}()
 }

@@ -20,8 +20,8 @@ var bound = []struct {
 
 // adoptProgram makes PID 1 of the guest's namespaces. It does the mounts itself, because proc shows the PID namespace of
 // whoever mounts it, and then becomes a program that only sleeps: SIGCHLD ignored makes the kernel reap the orphans.
-func adoptProgram(l Layout, devNull, program int) ([]byte, error) {
-	m := newInit(devNull, program)
+func adoptProgram(l Layout, program int) ([]byte, error) {
+	m := newInit(program)
 	m.mount(l.ClaimRoot, l.ClaimRoot, "", unix.MS_BIND|unix.MS_REC, "", false)
 	m.mount("proc", l.ClaimRoot+"/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "", false)
 	m.bindSlot(l)
@@ -32,14 +32,14 @@ func adoptProgram(l Layout, devNull, program int) ([]byte, error) {
 type mounter struct{ builder }
 
 // newInit begins a process in namespaces of its own that will become the given program.
-func newInit(devNull, program int) *mounter {
+func newInit(program int) *mounter {
 	m := &mounter{builder{header: header{
 		clone: vforkFlags | unix.CLONE_NEWNS | unix.CLONE_NEWPID, exitSignal: uint64(unix.SIGCHLD), execFD: uint64(program),
 	}}}
 	m.add(StageFork, false, unix.SYS_SETSID)
 	m.ignoreSIGCHLD()
-	for fd := uintptr(0); fd < 3; fd++ {
-		m.add(StageFork, false, unix.SYS_DUP3, numbers(uintptr(devNull), fd, 0)...)
+	for _, fd := range []uintptr{1, 2} {
+		m.add(StageFork, false, unix.SYS_DUP3, numbers(devNullFD, fd, 0)...)
 	}
 	m.mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, "", false)
 	return m

@@ -174,11 +174,11 @@ func (s *Spawner) Start(c *Command) (Started, error) {
 	if err != nil {
 		return Started{}, &StartError{Stage: StageFork, Errno: syscall.EINVAL}
 	}
-	return s.run(program, unix.UnixRights(c.descriptors()...))
+	return s.run(program, unix.UnixRights(c.descriptors()...), c.Meanwhile)
 }
 
-// run has a worker run a program.
-func (s *Spawner) run(program, rights []byte) (Started, error) {
+// run has a worker run a program. meanwhile may be nil.
+func (s *Spawner) run(program, rights []byte, meanwhile func()) (Started, error) {
 	if len(program) > messageBytesMax {
 		return Started{}, &StartError{Stage: StageExec, Errno: syscall.E2BIG}
 	}
@@ -189,6 +189,9 @@ func (s *Spawner) run(program, rights []byte) (Started, error) {
 			return Started{}, &StartError{Stage: StageExec, Errno: syscall.E2BIG}
 		}
 		return Started{}, ErrRefused
+	}
+	if meanwhile != nil {
+		meanwhile()
 	}
 	r, passed, err := s.receive(worker)
 	closeAll(passed)

@@ -19,15 +19,11 @@ var limitHard = func() uint64 {
 	return r.Max
 }()
 
-// programOf lays out what the child of a worker does to become the command. Descriptors are passed in the order of stdio.
+// programOf lays out what the child of a worker does to become the command, whose descriptors come with the message.
 func programOf(c *Command) ([]byte, error) {
 	b := &builder{header: header{clone: vforkFlags | unix.CLONE_PARENT}}
-	for to, from := range c.stdio() {
-		b.add(StageFork, false, unix.SYS_DUP3, passed(from), number(uintptr(to)), number(0))
-	}
-	if c.Nonblocking {
-		b.add(StageFork, false, unix.SYS_FCNTL, numbers(1, unix.F_SETFL, 0)...)
-		b.add(StageFork, false, unix.SYS_FCNTL, numbers(2, unix.F_SETFL, 0)...)
+	for index, to := range []uintptr{1, 2, devNullFD}[:len(c.descriptors())] {
+		b.add(StageFork, false, unix.SYS_DUP3, passed(index), number(to), number(0))
 	}
 	// Before any path of the caller is resolved: /proc/self/fd of this child must not lead anywhere.
 	b.add(StageFork, false, unix.SYS_CLOSE_RANGE, numbers(3, 0x7fffffff, 0)...)
@@ -41,21 +37,13 @@ func programOf(c *Command) ([]byte, error) {
 	}
 	b.credentials(c)
 	b.add(StageCwd, false, unix.SYS_CHDIR, b.text(c.Cwd))
-	b.add(StageFork, true, unix.SYS_UMASK, number(0o022))
 	b.unblock()
 	b.header.argv, b.header.env = b.texts(c.Argv), b.texts(c.Env)
 	b.header.candidates = b.texts(candidatesOf(c.Argv[0], c.Path))
 	return b.build()
 }
 
-// stdio says which of the passed descriptors become 0, 1 and 2.
-func (c *Command) stdio() [3]int {
-	if c.Stdin < 0 {
-		return [3]int{noDescriptor, 0, 1}
-	}
-	return [3]int{2, 0, 1}
-}
-
+// descriptors are those that become 1, 2 and, where it is not what a worker has, 0.
 func (c *Command) descriptors() []int {
 	if c.Stdin < 0 {
 		return []int{c.Stdout, c.Stderr}

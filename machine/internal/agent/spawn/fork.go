@@ -32,7 +32,6 @@ type fork struct {
 	clone       cloneArgs
 	at          uintptr // of the program
 	descriptors [descriptorsPassedMax]int32
-	devNull     int32
 
 	guestPID int32
 	stage    uint32 // where the child stands, or stood when it gave up
@@ -160,11 +159,9 @@ func (f *fork) place(s *step) {
 		if s.descriptors&(1<<a) == 0 {
 			continue
 		}
-		from := f.devNull
 		if index := s.args[a]; index < descriptorsPassedMax {
-			from = f.descriptors[index]
+			s.args[a] = uintptr(f.descriptors[index])
 		}
-		s.args[a] = uintptr(from)
 	}
 }
 

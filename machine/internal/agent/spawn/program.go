@@ -28,14 +28,12 @@ type step struct {
 	stage       uint32
 	soft        uint32 // not 0: a failure is ignored
 	pointers    uint32 // bit i: args[i] is an offset
-	descriptors uint32 // bit i: args[i] names a descriptor that came with the message, or noDescriptor
+	descriptors uint32 // bit i: args[i] names a descriptor that came with the message
 }
 
 const (
 	headerBytes = unsafe.Sizeof(header{})
 	stepBytes   = unsafe.Sizeof(step{})
-	// noDescriptor stands for /dev/null.
-	noDescriptor = 255
 )
 
 // builder puts a program together.

@@ -13,9 +13,9 @@ import (
 const rehearsed = 3
 
 // rehearseUnlessWanted waits a moment for the agent to close the socket, which it does as soon as it has a guest.
-func rehearseUnlessWanted(socket, devNull, program int) {
+func rehearseUnlessWanted(socket, program int) {
 	if !readable(socket, rehearse.Quiet) {
-		rehearseProcesses(devNull, program)
+		rehearseProcesses(program)
 	}
 }
 
@@ -30,8 +30,8 @@ func readable(socket int, within time.Duration) bool {
 
 // rehearseProcesses starts processes as the claim and the first commands will, and ends them. The sandbox's kernel keeps what it made
 // for a process that has ended, and takes it for the next: making it anew is the dearest part of a start.
-func rehearseProcesses(devNull, program int) {
-	m := newInit(devNull, program)
+func rehearseProcesses(program int) {
+	m := newInit(program)
 	m.mount("proc", "/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "", false)
 	sleeper, err := m.becomeInit()
 	if err != nil {
@@ -39,7 +39,7 @@ func rehearseProcesses(devNull, program int) {
 	}
 	var started []int
 	for range rehearsed {
-		if r := runHere(sleeper, devNull); r.pid > 0 {
+		if r := runHere(sleeper); r.pid > 0 {
 			started = append(started, int(r.pid))
 		}
 	}

@@ -14,8 +14,12 @@ import (
 	"github.com/berth-dev/berth/machine/internal/agent/rehearse"
 )
 
-// firstSocketFD is where the agent puts the spawner's sockets: its own, then one for each worker.
-const firstSocketFD = 3
+const (
+	// devNullFD is the spawner's standard input, and so its workers' and that of their commands.
+	devNullFD = 0
+	// firstSocketFD is where the agent puts the spawner's sockets: its own, then one for each worker.
+	firstSocketFD = 3
+)
 
 // ServeSpawner is the whole life of the spawner process: fork the workers, of which the first will adopt the claim, rehearse, and end.
 // Its arguments are the number of its workers and the Layout as JSON.
@@ -30,6 +34,7 @@ func ServeSpawner(args []string) error {
 	}
 	// The heap is a few hundred KiB, and a copy of it waits in each worker: never collect.
 	debug.SetGCPercent(-1)
+	unix.Umask(0o022) // what every command begins with
 	// Commands may look at this process only between fork and execve, and not into its memory.
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 		return fmt.Errorf("prctl: %w", err)
@@ -37,15 +42,11 @@ func ServeSpawner(args []string) error {
 	for i := range workers + 1 {
 		unix.CloseOnExec(firstSocketFD + i)
 	}
-	devNull, err := unix.Open("/dev/null", unix.O_RDWR|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return fmt.Errorf("/dev/null: %w", err)
-	}
 	sleeper, err := sleeperFD()
 	if err != nil {
 		return err
 	}
-	adopting, err := adoptProgram(layout, devNull, sleeper)
+	adopting, err := adoptProgram(layout, sleeper)
 	if err != nil {
 		return err
 	}
@@ -53,10 +54,10 @@ func ServeSpawner(args []string) error {
 	if err := expect(firstSocketFD, messagePrepare); err != nil {
 		return err
 	}
-	if err := forkWorkers(workers, devNull, sleeper, inWords(adopting)); err != nil {
+	if err := forkWorkers(workers, sleeper, inWords(adopting)); err != nil {
 		return err
 	}
-	rehearseUnlessWanted(firstSocketFD, devNull, sleeper)
+	rehearseUnlessWanted(firstSocketFD, sleeper)
 	return nil
 }
 
@@ -69,8 +70,8 @@ func expect(socket int, word byte) error {
 }
 
 // runHere runs a program as a child of this process. vfork returns once the child has executed a program or died.
-func runHere(program []byte, devNull int) reply {
-	f := &fork{devNull: int32(devNull)}
+func runHere(program []byte) reply {
+	f := &fork{}
 	memory := inWords(program)
 	runtimeBeforeFork()
 	r := f.start(uintptr(unsafe.Pointer(&memory[0])))
@@ -87,7 +88,7 @@ func inWords(program []byte) []uint64 {
 }
 
 // forkWorkers leaves them waiting for the claim, the first, and for the guest: neither waits for a fork.
-func forkWorkers(count, devNull, sleeper int, adopting []uint64) error {
+func forkWorkers(count, sleeper int, adopting []uint64) error {
 	sockets := make([]int, count+1)
 	for i := range sockets {
 		sockets[i] = firstSocketFD + i
@@ -99,7 +100,7 @@ func forkWorkers(count, devNull, sleeper int, adopting []uint64) error {
 		if i > 0 {
 			others = append(others, sleeper)
 		}
-		workers[i] = newWorker(sockets[i+1], devNull, others)
+		workers[i] = newWorker(sockets[i+1], others)
 		workers[i].text = text
 	}
 	workers[0].adopt, workers[0].sleeper = uintptr(unsafe.Pointer(&adopting[0])), uintptr(sleeper)

@@ -22,7 +22,7 @@ func (s *Spawner) Signal(guestPID int, signal syscall.Signal) (ended int, err er
 	if err != nil {
 		return 0, err
 	}
-	started, err := s.run(program, nil)
+	started, err := s.run(program, nil, nil)
 	var failed *StartError
 	if errors.As(err, &failed) {
 		return failed.PID, err

@@ -40,8 +40,9 @@ type Command struct {
 	ProcessesMax  uint64 // RLIMIT_NPROC; 0 leaves it alone
 	Stdin, Stdout int    // descriptors of the caller; Stdin -1 is /dev/null
 	Stderr        int
-	Nonblocking   bool // Stdout and Stderr do not block, and shall in the command
 	Terminal      bool // Stdin is a terminal, which becomes the controlling one
+	// Meanwhile, unless nil, is called while the process starts: its descriptors have been sent by then, and may be closed.
+	Meanwhile func()
 }
 
 // Started is a process as the agent sees it (PID) and as the guest sees it (GuestPID).

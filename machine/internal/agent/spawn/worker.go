@@ -29,9 +29,8 @@ type worker struct {
 	quiet   unix.Timespec
 }
 
-func newWorker(socket, devNull int, others []int) *worker {
+func newWorker(socket int, others []int) *worker {
 	w := &worker{socket: uintptr(socket), program: make([]uint64, messageBytesMax/8)}
-	w.fork.devNull = int32(devNull)
 	w.poll, w.quiet = unix.PollFd{Fd: int32(socket), Events: unix.POLLIN}, unix.NsecToTimespec(int64(rehearse.Quiet))
 	for _, fd := range others {
 		w.close = append(w.close, uintptr(fd))

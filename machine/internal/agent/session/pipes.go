@@ -1,0 +1,108 @@
+package session
+
+import (
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// pipes are those of one command: [0] is read from, [1] written to. The pump watches them before the command exists: its first byte
+// finds a reader.
+type pipes struct {
+	stdin, stdout, stderr [2]int // -1 where there is none, or none any more
+	taps                  [2]*tap
+}
+
+var noPipe = [2]int{-1, -1}
+
+// takePipes gives those that wait, or new ones: eight calls of the guest's kernel, which take the agent longer than the start of a process
+// takes its worker.
+func (m *Manager) takePipes(withStdin bool) (p *pipes, err error) {
+	select {
+	case p = <-m.spare:
+	default:
+		if p, err = m.pump.newPipes(); err != nil {
+			return nil, err
+		}
+	}
+	if withStdin {
+		if err := unix.Pipe2(p.stdin[:], unix.O_CLOEXEC); err != nil {
+			p.closeTheirs()
+			p.abandon()
+			return nil, err
+		}
+	}
+	return p, nil
+}
+
+// restockPipes has some wait for the next command. Without them it makes its own, or says why not.
+func (m *Manager) restockPipes() {
+	if len(m.spare) > 0 {
+		return
+	}
+	p, err := m.pump.newPipes()
+	if err != nil {
+		return
+	}
+	select {
+	case m.spare <- p:
+	default: // another command's
+		p.closeTheirs()
+		p.abandon()
+	}
+}
+
+func (p *pump) newPipes() (*pipes, error) {
+	made := &pipes{stdin: noPipe, stdout: noPipe, stderr: noPipe}
+	for i, pipe := range []*[2]int{&made.stdout, &made.stderr} {
+		err := unix.Pipe2(pipe[:], unix.O_CLOEXEC)
+		if err == nil {
+			made.taps[i], err = p.watch(pipe[0])
+		}
+		if err != nil {
+			made.closeTheirs()
+			made.abandon()
+			return nil, err
+		}
+	}
+	return made, nil
+}
+
+func closeIfOpen(fd *int) {
+	if *fd >= 0 {
+		unix.Close(*fd)
+	}
+	*fd = -1
+}
+
+// closeTheirs lets go of the command's ends. It may be called again.
+func (p *pipes) closeTheirs() {
+	closeIfOpen(&p.stdin[0])
+	closeIfOpen(&p.stdout[1])
+	closeIfOpen(&p.stderr[1])
+}
+
+// abandon lets go of the agent's ends, when the others are closed: there is no command.
+func (p *pipes) abandon() {
+	closeIfOpen(&p.stdin[1])
+	for _, t := range p.taps {
+		if t != nil {
+			t.finish(nil)
+			t.letGo()
+		}
+	}
+}
+
+// feed writes stdin and closes it. A command that does not read it holds one goroutine and its bytes until it ends.
+func (p *pipes) feed(data []byte) {
+	if p.stdin[1] < 0 {
+		return
+	}
+	// A failure here falls back to a blocking descriptor, which only costs a thread.
+	_ = unix.SetNonblock(p.stdin[1], true)
+	f := os.NewFile(uintptr(p.stdin[1]), "stdin")
+	go func() {
+		defer f.Close()
+		_, _ = f.Write(data) // EPIPE: the command did not want it all
+	}()
+}
