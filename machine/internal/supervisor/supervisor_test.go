@@ -20,7 +20,8 @@ import (
 // Some tests need a supervisor that can be killed: this binary is one when the variable names a configuration.
 const asSupervisor = "SUPERVISOR_TEST_CONFIG"
 
-// Another needs a child that executes a program from another thread than its first, which has ended a while before.
+// Another needs a child that executes a program from another thread than its first, which has ended: it is when the variable names a
+// file, and executes when that is there.
 const asExecuting = "SUPERVISOR_TEST_EXECUTES"
 
 func init() {
@@ -29,17 +30,19 @@ func init() {
 	}
 }
 
-func executeFromAnotherThread() {
+func executeFromAnotherThread(after string) {
 	go func() {
-		time.Sleep(300 * time.Millisecond)
+		for _, err := os.Stat(after); err != nil; _, err = os.Stat(after) {
+			time.Sleep(time.Millisecond)
+		}
 		panic(syscall.Exec("/bin/sleep", []string{"sleep", "60"}, nil))
 	}()
 	syscall.Syscall(syscall.SYS_EXIT, 0, 0, 0)
 }
 
 func TestMain(m *testing.M) {
-	if os.Getenv(asExecuting) != "" {
-		executeFromAnotherThread()
+	if after := os.Getenv(asExecuting); after != "" {
+		executeFromAnotherThread(after)
 	}
 	path := os.Getenv(asSupervisor)
 	if path == "" {
@@ -276,8 +279,9 @@ func TestAChildThatIsAboutToExecuteAProgramIsNotTakenForEnded(t *testing.T) {
 		t.Fatal(err)
 	}
 	child := shell("executes", "", 1)
-	child.Argv, child.Env = []string{self}, []string{asExecuting + "=1"}
 	config := testConfig(t, child)
+	told := filepath.Join(t.TempDir(), "told")
+	child.Argv, child.Env = []string{self}, []string{asExecuting + "=" + told}
 	if err := os.MkdirAll(config.LogDir, 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -291,6 +295,7 @@ func TestAChildThatIsAboutToExecuteAProgramIsNotTakenForEnded(t *testing.T) {
 		_, err := startTimeOf(started.PID)
 		return err != nil
 	})
+	time.AfterFunc(100*time.Millisecond, func() { os.WriteFile(told, nil, 0o600) })
 	opened, err := open(started.PID)
 	if err != nil {
 		t.Fatal(err)
