@@ -27,7 +27,6 @@ func (m *Manager) takePipes(withStdin bool) (p *pipes, err error) {
 	}
 	if withStdin {
 		if err := unix.Pipe2(p.stdin[:], unix.O_CLOEXEC); err != nil {
-			p.closeTheirs()
 			p.abandon()
 			return nil, err
 		}
@@ -47,7 +46,6 @@ func (m *Manager) restockPipes() {
 	select {
 	case m.spare <- p:
 	default: // another command's
-		p.closeTheirs()
 		p.abandon()
 	}
 }
@@ -60,7 +58,6 @@ func (p *pump) newPipes() (*pipes, error) {
 			made.taps[i], err = p.watch(pipe[0])
 		}
 		if err != nil {
-			made.closeTheirs()
 			made.abandon()
 			return nil, err
 		}
@@ -75,15 +72,16 @@ func closeIfOpen(fd *int) {
 	*fd = -1
 }
 
-// closeTheirs lets go of the command's ends. It may be called again.
+// closeTheirs lets go of the command's ends, unless that is done.
 func (p *pipes) closeTheirs() {
 	closeIfOpen(&p.stdin[0])
 	closeIfOpen(&p.stdout[1])
 	closeIfOpen(&p.stderr[1])
 }
 
-// abandon lets go of the agent's ends, when the others are closed: there is no command.
+// abandon lets go of all: there is no command.
 func (p *pipes) abandon() {
+	p.closeTheirs()
 	closeIfOpen(&p.stdin[1])
 	for _, t := range p.taps {
 		if t != nil {

@@ -82,10 +82,8 @@ func (m *Manager) startOn(p *pipes, s *Session, command *spawn.Command) error {
 		p.closeTheirs()
 		m.restockPipes()
 	}
-	defer p.closeTheirs()
 	started, err := m.guest.Start(command)
 	if err != nil {
-		p.closeTheirs()
 		p.abandon()
 		return err
 	}

@@ -38,9 +38,7 @@ func newInit(program int) *mounter {
 	}}}
 	m.add(StageFork, false, unix.SYS_SETSID)
 	m.ignoreSIGCHLD()
-	for _, fd := range []uintptr{1, 2} {
-		m.add(StageFork, false, unix.SYS_DUP3, numbers(devNullFD, fd, 0)...)
-	}
+	m.add(StageFork, false, unix.SYS_DUP3, numbers(devNullFD, 2, 0)...) // standard output is that already
 	m.mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, "", false)
 	return m
 }

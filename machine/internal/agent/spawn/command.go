@@ -22,7 +22,7 @@ var limitHard = func() uint64 {
 // programOf lays out what the child of a worker does to become the command, whose descriptors come with the message.
 func programOf(c *Command) ([]byte, error) {
 	b := &builder{header: header{clone: vforkFlags | unix.CLONE_PARENT}}
-	for index, to := range []uintptr{1, 2, devNullFD}[:len(c.descriptors())] {
+	for index, to := range []uintptr{1, 2, 0}[:len(c.descriptors())] {
 		b.add(StageFork, false, unix.SYS_DUP3, passed(index), number(to), number(0))
 	}
 	// Before any path of the caller is resolved: /proc/self/fd of this child must not lead anywhere.
