@@ -49,8 +49,7 @@ export async function followOutput(following: Following): Promise<void> {
 /** Headers go out with the first event, or alone when none comes for a moment: a short command's answer is one packet. */
 export function startStream(response: ServerResponse, encoding: EventEncoding): void {
   response.writeHead(200, { 'content-type': encoding.content_type, 'cache-control': 'no-store', 'x-accel-buffering': 'no' })
-  const late = setTimeout(() => response.writableEnded || response.flushHeaders(), HEADERS_WAIT_MS)
-  response.once('close', () => clearTimeout(late))
+  setTimeout(() => response.writableEnded || response.flushHeaders(), HEADERS_WAIT_MS)
 }
 
 function release(frames: IncomingMessage): void {
