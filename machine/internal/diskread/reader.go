@@ -80,8 +80,8 @@ type Reader struct {
 	done    chan struct{}
 }
 
-// Start returns when the reader answers. lower are the directories of the disk, topmost first.
-func (s *Starter) Start(ctx context.Context, agent string, lower []string) (*Reader, error) {
+// Start returns when the reader answers. agent is its program, lower are the directories of the disk, topmost first.
+func (s *Starter) Start(ctx context.Context, agent *os.File, lower []string) (*Reader, error) {
 	name := "read-" + strings.ToLower(rand.Text()[:12])
 	group, err := s.groups.Create(name, limits)
 	if err != nil {
@@ -96,7 +96,7 @@ func (s *Starter) Start(ctx context.Context, agent string, lower []string) (*Rea
 	return r, nil
 }
 
-func (s *Starter) launch(r *Reader, agent string, lower []string) error {
+func (s *Starter) launch(r *Reader, agent *os.File, lower []string) error {
 	socket, err := s.listen(r.Access.Address)
 	if err != nil {
 		return err
@@ -118,8 +118,9 @@ func (s *Starter) launch(r *Reader, agent string, lower []string) error {
 		return err
 	}
 	defer answer.Close()
-	command := &exec.Cmd{Path: agent, Args: []string{"berth-" + s.config.Instance + "-disk-reader", "read-disk"}, Dir: "/",
-		Env: []string{"GOTRACEBACK=none"}, ExtraFiles: []*os.File{setup, ready, socket, disk}}
+	command := &exec.Cmd{Path: fmt.Sprintf("/proc/self/fd/%d", wire.DiskReaderAgentFD), Dir: "/",
+		Args: []string{"berth-" + s.config.Instance + "-disk-reader", "read-disk"},
+		Env:  []string{"GOTRACEBACK=none"}, ExtraFiles: []*os.File{setup, ready, socket, disk, agent}}
 	err = s.start(command)
 	ready.Close()
 	if err != nil {

@@ -122,6 +122,8 @@ func (e *Engine) mayGoOn(record Record) error {
 		return nil
 	case !record.Ready:
 		return errors.New("it was not finished")
+	case record.Layout != slotLayout:
+		return errors.New("its directory is laid out otherwise")
 	case record.Build() != e.Current() || record.AgentSHA256 != e.agent:
 		return errors.New("it waits with another engine or agent")
 	case record.Kind == KindSlot && !wire.SpeaksTo(record.AgentProtocol()):

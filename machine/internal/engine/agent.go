@@ -41,7 +41,7 @@ func (e *Engine) WriteIncarnation(s *Sandbox, incarnation wire.Incarnation) erro
 	if err != nil {
 		return err
 	}
-	path := filepath.Join(s.root(), "inc", strconv.FormatInt(incarnation.Epoch, 10)+".json")
+	path := filepath.Join(s.tree(), "inc", strconv.FormatInt(incarnation.Epoch, 10)+".json")
 	if err := os.WriteFile(path+".tmp", text, 0o600); err != nil {
 		return err
 	}

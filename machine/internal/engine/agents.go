@@ -1,55 +1,140 @@
 package engine
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/berth-dev/berth/machine/internal/sealed"
 )
 
-// storeAgent keeps a copy of an agent's binary under its digest, beside the slots, so that a slot can have it as a hard link. A restore
-// wants the very file that ran at the checkpoint: one inode, one modification time.
-func (e *Engine) storeAgent(path string) (string, error) {
-	source, err := os.Open(path)
-	if err != nil {
-		return "", err
-	}
-	defer source.Close()
-	// Read before it is copied: a disk without room must not keep a hostd from starting that brings nothing new.
-	hash := sha256.New()
-	if _, err := io.Copy(hash, source); err != nil {
-		return "", err
-	}
-	if digest := hex.EncodeToString(hash.Sum(nil)); e.agents.has(digest) {
-		return digest, nil
-	}
-	if _, err := source.Seek(0, io.SeekStart); err != nil {
-		return "", err
-	}
-	copied, err := e.agents.stage(source)
-	if err != nil {
-		return "", err
-	}
-	defer copied.discard()
-	return copied.digest, copied.become(copied.digest, time.Now())
+// program is a binary of the agent that nothing can change any more. Slots get copies of it, and hostd runs it for disk reads: no
+// sandbox ever sees the inode.
+type program struct {
+	file     *os.File
+	text     []byte // the file, mapped
+	modified time.Time
 }
 
-// linkAgent makes /agent of a slot the binary of a digest.
-func (e *Engine) linkAgent(s *Sandbox, digest string) error {
-	target := filepath.Join(s.root(), "agent")
-	if err := os.Remove(target); err != nil && !errors.Is(err, fs.ErrNotExist) {
+// sealProgram reads an agent from the keep and checks that it is what its name says.
+func (e *Engine) sealProgram(digest string) (*program, error) {
+	path := e.agents.path(digest)
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if digestOf(text) != digest {
+		return nil, fmt.Errorf("agent %s: %w", digest, errAltered)
+	}
+	fd, err := sealed.FD("agent", text)
+	if err != nil {
+		return nil, err
+	}
+	mapped, err := unix.Mmap(fd, 0, len(text), unix.PROT_READ, unix.MAP_PRIVATE)
+	if err != nil {
+		unix.Close(fd)
+		return nil, fmt.Errorf("mapping the agent: %w", err)
+	}
+	return &program{file: os.NewFile(uintptr(fd), "agent"), text: mapped, modified: info.ModTime()}, nil
+}
+
+func (p *program) close() error { return errors.Join(unix.Munmap(p.text), p.file.Close()) }
+
+var errAltered = errors.New("the file that is kept is not the one that was stored")
+
+func digestOf(text []byte) string {
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:])
+}
+
+// storeAgent keeps a copy of an agent's binary under its digest. One that is there already, unaltered, is not written again: a disk
+// without room must not keep a hostd from starting that brings nothing new.
+func (e *Engine) storeAgent(path string) (string, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return "", err
+	}
+	digest := digestOf(text)
+	if kept, err := os.ReadFile(e.agents.path(digest)); err == nil && digestOf(kept) == digest {
+		return digest, nil
+	}
+	return digest, e.replaceAgent(digest, text, time.Now())
+}
+
+func (e *Engine) replaceAgent(digest string, text []byte, modified time.Time) error {
+	copied, err := e.agents.stage(bytes.NewReader(text))
+	if err != nil {
 		return err
 	}
-	if err := os.Link(e.agents.path(digest), target); err != nil {
-		return fmt.Errorf("agent %s: %w", digest, err)
+	defer copied.discard()
+	return copied.become(digest, modified)
+}
+
+// partAgents gives each kept agent an inode of its own where a slot has it as a hard link: slots of earlier releases do, and a guest
+// could write to it there. One that was altered that way is left as it is, and refused when it is asked for.
+func (e *Engine) partAgents() error {
+	names, err := e.agents.names()
+	if err != nil {
+		return err
+	}
+	for _, digest := range names {
+		info, err := os.Stat(e.agents.path(digest))
+		if err != nil {
+			return err
+		}
+		if stat, ok := info.Sys().(*syscall.Stat_t); !ok || stat.Nlink == 1 {
+			continue
+		}
+		text, err := os.ReadFile(e.agents.path(digest))
+		if err != nil {
+			return err
+		}
+		if digestOf(text) != digest {
+			e.log.Error("a kept agent was altered: machines that need it cannot be restored", "agent", digest)
+			continue
+		}
+		if err := e.replaceAgent(digest, text, info.ModTime()); err != nil {
+			return err
+		}
 	}
 	return nil
 }
 
-// AgentPath is the binary that new slots run.
-func (e *Engine) AgentPath() string { return e.agents.path(e.agent) }
+// giveAgent makes /agent of a slot a copy of the binary of a digest. A restore compares size and modification time with what they were
+// at the checkpoint, so the copy has those of the kept file.
+func (e *Engine) giveAgent(s *Sandbox, digest string) error {
+	from := e.program
+	if digest != e.agent {
+		older, err := e.sealProgram(digest)
+		if err != nil {
+			return err
+		}
+		defer older.close()
+		from = older
+	}
+	target := filepath.Join(s.tree(), "agent")
+	if err := os.Remove(target); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	// Without a Sync: a computer that lost its power has no slot left.
+	if err := os.WriteFile(target, from.text, 0o555); err != nil {
+		return err
+	}
+	return os.Chtimes(target, from.modified, from.modified)
+}
+
+// Agent is the binary that new slots run, sealed: what is executed from it is what was checked.
+func (e *Engine) Agent() *os.File { return e.program.file }

@@ -46,8 +46,9 @@ type Engine struct {
 	spawn    *spawner
 	version  string
 	agent    string // SHA-256 of the agent that new slots run
-	builds   *keep  // engines by version
-	agents   *keep  // by SHA-256
+	program  *program
+	builds   *keep // engines by version
+	agents   *keep // by SHA-256
 	key      []byte
 	log      *slog.Logger
 	releases sync.WaitGroup // of networks
@@ -95,7 +96,11 @@ func (e *Engine) openPrograms(ctx context.Context) error {
 	if e.agent, err = e.storeAgent(e.config.Agent); err != nil {
 		return fmt.Errorf("keeping the agent: %w", err)
 	}
-	return nil
+	if err := e.partAgents(); err != nil {
+		return fmt.Errorf("keeping agents apart from slots: %w", err)
+	}
+	e.program, err = e.sealProgram(e.agent)
+	return err
 }
 
 // OpenToRemove is enough for RemoveAll: it needs neither runsc nor an agent. Command-line runs of runsc that an earlier hostd left

@@ -1,8 +1,6 @@
 package engine
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"io"
 	"os"
@@ -96,9 +94,8 @@ func (k *keep) collect(needed map[string]bool) (removed []string, err error) {
 
 // staged is a copy of a program that has no name yet. Without one it is gone after discard, or with the first collection.
 type staged struct {
-	keep   *keep
-	file   *os.File
-	digest string
+	keep *keep
+	file *os.File
 }
 
 func (k *keep) stage(source io.Reader) (*staged, error) {
@@ -107,12 +104,10 @@ func (k *keep) stage(source io.Reader) (*staged, error) {
 		return nil, err
 	}
 	s := &staged{keep: k, file: file}
-	hash := sha256.New()
-	if _, err := io.Copy(io.MultiWriter(file, hash), source); err != nil {
+	if _, err := io.Copy(file, source); err != nil {
 		s.discard()
 		return nil, err
 	}
-	s.digest = hex.EncodeToString(hash.Sum(nil))
 	return s, nil
 }
 

@@ -109,17 +109,8 @@ func (e *Engine) prepare(kind string, size Size, build Build) (*Sandbox, error) 
 	slot := newSlotName()
 	e.hold(slot)
 	s := &Sandbox{Slot: slot, Dir: filepath.Join(e.slotsDir(), slot)}
-	s.record = Record{Slot: slot, Kind: kind, Size: size, Engine: build.Engine, SpecVersion: build.SpecVersion, AgentSHA256: e.agent}
-	for _, dir := range []string{"root/claim/root", "root/claim/state", "root/inc", "root/volumes", "volumes", "root/layers", "layers/upper", "layers/template"} {
-		if err := os.MkdirAll(filepath.Join(s.Dir, dir), 0o700); err != nil {
-			return s, err
-		}
-	}
-	// The guest's processes leave this root before they start, but its own path has to be passable for the agent's children.
-	if err := errors.Join(os.Chmod(s.root(), 0o755), s.Update(func(*Record) {}), e.linkAgent(s, e.agent)); err != nil {
-		return s, err
-	}
-	if err := errors.Join(shareSelf(filepath.Join(s.root(), "claim")), shareSelf(filepath.Join(s.Dir, "volumes")), shareSelf(filepath.Join(s.Dir, "layers"))); err != nil {
+	s.record = Record{Slot: slot, Kind: kind, Layout: slotLayout, Size: size, Engine: build.Engine, SpecVersion: build.SpecVersion, AgentSHA256: e.agent}
+	if err := e.layOut(s); err != nil {
 		return s, err
 	}
 	// The sandbox reads the guest's memory from the limit it finds here; headroom is added once it runs.
@@ -135,6 +126,36 @@ func (e *Engine) prepare(kind string, size Size, build Build) (*Sandbox, error) 
 		return s, err
 	}
 	return s, s.Update(func(r *Record) { r.Address, r.Nameserver = net.Address.String(), net.Nameserver.String() })
+}
+
+// slotLayout counts the ways in which a slot's directory was laid out. One that waits in another is thrown away.
+const slotLayout = 2
+
+// slotDirectories are a slot's own. The sandbox mounts over those of its root, which it cannot make itself.
+var slotDirectories = []string{
+	"tree/claim/root", "tree/claim/state", "tree/inc", "tree/volumes", "tree/layers", "tree/proc", "tree/sys", "tree/dev", "tree/tmp",
+	"root", "volumes", "layers/upper", "layers/template",
+}
+
+// layOut makes a slot's directory and its mounts. No file of the host can be written from inside: the root, the base of the volumes and
+// the layers are read-only mounts. A disk is mounted below them later, with rights of its own.
+func (e *Engine) layOut(s *Sandbox) error {
+	for _, dir := range slotDirectories {
+		if err := os.MkdirAll(filepath.Join(s.Dir, dir), 0o700); err != nil {
+			return err
+		}
+	}
+	// The guest's processes leave this root before they start, but its own path has to be passable for the agent's children.
+	if err := errors.Join(os.Chmod(s.tree(), 0o755), s.Update(func(*Record) {}), e.giveAgent(s, e.agent)); err != nil {
+		return err
+	}
+	if err := bindReadOnly(s.tree(), s.root()); err != nil {
+		return err
+	}
+	if err := mountEmpty(filepath.Join(s.Dir, "volumes")); err != nil {
+		return err
+	}
+	return errors.Join(shareSelf(filepath.Join(s.root(), "claim")), shareSelf(filepath.Join(s.Dir, "layers")))
 }
 
 // track finds the sandbox process that a run of runsc left, and watches it.

@@ -25,7 +25,7 @@ func (e *Engine) MountDisk(s *Sandbox, lower []string, disk string) error {
 	if err := bind(filepath.Join(disk, "state"), filepath.Join(s.root(), "claim", "state")); err != nil {
 		return err
 	}
-	if err := bind(filepath.Join(disk, "upper"), filepath.Join(s.Dir, "layers", "upper")); err != nil {
+	if err := bindReadOnly(filepath.Join(disk, "upper"), filepath.Join(s.Dir, "layers", "upper")); err != nil {
 		return err
 	}
 	return layers.View(lower, filepath.Join(s.Dir, "layers", "template"))
@@ -33,7 +33,7 @@ func (e *Engine) MountDisk(s *Sandbox, lower []string, disk string) error {
 
 // RestoreInto continues a checkpoint in a shell whose disk is mounted.
 func (e *Engine) RestoreInto(ctx context.Context, s *Sandbox, image, agent string) error {
-	if err := e.linkAgent(s, agent); err != nil {
+	if err := e.giveAgent(s, agent); err != nil {
 		return err
 	}
 	if err := s.Update(func(r *Record) { r.AgentSHA256 = agent }); err != nil {

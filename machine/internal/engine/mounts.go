@@ -13,14 +13,45 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// shareSelf binds a directory onto itself and makes it a shared mount: what is mounted below it later appears in every
-// namespace that took a slave of it, the gofer's for one.
+// shareSelf binds a directory onto itself, read-only, and makes it a shared mount: what is mounted below it later appears, with rights
+// of its own, in every namespace that took a slave of it, the gofer's for one.
 func shareSelf(dir string) error {
-	if err := unix.Mount(dir, dir, "", unix.MS_BIND, ""); err != nil {
-		return fmt.Errorf("bind %s: %w", dir, err)
+	if err := bindReadOnly(dir, dir); err != nil {
+		return err
 	}
+	return share(dir)
+}
+
+func share(dir string) error {
 	if err := unix.Mount("", dir, "", unix.MS_SHARED, ""); err != nil {
 		return fmt.Errorf("share %s: %w", dir, err)
+	}
+	return nil
+}
+
+// mountEmpty makes a directory the shared, read-only base of what is mounted below it later. It is a file system of its own, and that
+// is read-only as a whole: whoever holds a descriptor of it, with whatever rights, cannot write.
+func mountEmpty(dir string) error {
+	flags := uintptr(unix.MS_RDONLY | unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC)
+	if err := unix.Mount("tmpfs", dir, "tmpfs", flags, "mode=755,size=4096"); err != nil {
+		return fmt.Errorf("mount %s: %w", dir, err)
+	}
+	return share(dir)
+}
+
+// bindReadOnly mounts a directory at another place where nobody can write to it. The mount is read-only before it is attached: copies
+// of it in other namespaces keep the rights that it comes with.
+func bindReadOnly(source, target string) error {
+	tree, err := unix.OpenTree(unix.AT_FDCWD, source, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)
+	if err != nil {
+		return fmt.Errorf("open_tree %s: %w", source, err)
+	}
+	defer unix.Close(tree)
+	if err := unix.MountSetattr(tree, "", unix.AT_EMPTY_PATH, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY}); err != nil {
+		return fmt.Errorf("mount_setattr %s: %w", source, err)
+	}
+	if err := unix.MoveMount(tree, "", unix.AT_FDCWD, target, unix.MOVE_MOUNT_F_EMPTY_PATH); err != nil {
+		return fmt.Errorf("bind %s: %w", target, err)
 	}
 	return nil
 }

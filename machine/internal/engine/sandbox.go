@@ -46,7 +46,8 @@ type Claim struct {
 type Record struct {
 	Slot        string  `json:"slot"`
 	Kind        string  `json:"kind"`
-	Ready       bool    `json:"ready"` // a slot that answered, a shell that is created
+	Layout      int     `json:"layout"` // of its directory
+	Ready       bool    `json:"ready"`  // a slot that answered, a shell that is created
 	Size        Size    `json:"size"`
 	Engine      string  `json:"engine"`
 	SpecVersion int     `json:"spec_version"`
@@ -110,7 +111,12 @@ func (s *Sandbox) Ended() bool {
 	}
 }
 
+// root is what the sandbox gets as its root: the tree, read-only. Nobody writes by this way, and nothing but what is mounted below it
+// can be written at all.
 func (s *Sandbox) root() string { return filepath.Join(s.Dir, "root") }
+
+// tree is the same directory as hostd alone reaches it.
+func (s *Sandbox) tree() string { return filepath.Join(s.Dir, "tree") }
 
 // writeRecord replaces the file in one step. It is not synced: a computer that lost its power has no sandbox left to describe.
 func writeRecord(dir string, record Record) error {

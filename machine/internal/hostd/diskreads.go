@@ -121,7 +121,7 @@ func (h *Host) startReader(ctx context.Context, r wire.DiskReadRequest, lower []
 	}
 	h.reads.readers[r.WorkspaceID] = nil
 	h.reads.mu.Unlock()
-	reader, err := h.reads.starter.Start(ctx, h.engine.AgentPath(), lower)
+	reader, err := h.reads.starter.Start(ctx, h.engine.Agent(), lower)
 	h.reads.mu.Lock()
 	defer h.reads.mu.Unlock()
 	if err != nil {

@@ -44,5 +44,6 @@ const (
 	DiskReaderReadyFD  = 4 // it writes DiskReaderReady, or why it cannot serve
 	DiskReaderSocketFD = 5 // listens
 	DiskReaderMountFD  = 6 // the disk, mounted nowhere yet
+	DiskReaderAgentFD  = 7 // the program itself
 	DiskReaderReady    = "ready"
 )

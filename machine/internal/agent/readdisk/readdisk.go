@@ -38,6 +38,7 @@ func Serve() error {
 
 func prepare() (net.Listener, *guestroot.Root, server.DiskReads, error) {
 	var reads server.DiskReads
+	unix.Close(wire.DiskReaderAgentFD)
 	pipe := bufio.NewReader(os.NewFile(wire.DiskReaderSetupFD, "setup"))
 	setup, err := readSetup(pipe)
 	if err != nil {

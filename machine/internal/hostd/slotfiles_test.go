@@ -1,0 +1,130 @@
+package hostd
+
+import (
+	"bufio"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// agentOf is the file that a slot's sandbox has as its first program.
+func (d *daemon) agentOf(slot string) string {
+	return filepath.Join(d.dir, "data/slots", slot, "tree/agent")
+}
+
+func (d *daemon) keptAgents() []string {
+	d.t.Helper()
+	kept, err := filepath.Glob(filepath.Join(d.dir, "data/agents/*/agent"))
+	must(d.t, err)
+	return kept
+}
+
+func linksAndInode(t *testing.T, path string) (links, inode uint64) {
+	t.Helper()
+	var stat syscall.Stat_t
+	must(t, syscall.Stat(path, &stat))
+	return uint64(stat.Nlink), stat.Ino
+}
+
+func TestEverySlotHasAnAgentOfItsOwnAndNoSandboxCanWriteToAFileOfTheHost(t *testing.T) {
+	d := newDaemon(t, nil)
+	machines := []string{d.startMachine(newID(), 1).Slot, d.startMachine(newID(), 1).Slot}
+	seen := map[uint64]string{}
+	for _, path := range append(d.keptAgents(), d.agentOf(machines[0]), d.agentOf(machines[1])) {
+		links, inode := linksAndInode(t, path)
+		if other, ok := seen[inode]; ok || links != 1 {
+			t.Errorf("%s is the inode of %q and has %d links", path, other, links)
+		}
+		seen[inode] = path
+	}
+	if len(seen) != 3 {
+		t.Fatalf("%d agents were looked at", len(seen))
+	}
+	for _, slot := range machines {
+		d.checkMounts(slot)
+	}
+}
+
+// checkMounts looks at what hostd mounted for a slot: copies of these mounts are the sandbox's.
+func (d *daemon) checkMounts(slot string) {
+	d.t.Helper()
+	file, err := os.Open("/proc/" + itoa(d.process.Process.Pid) + "/mountinfo")
+	must(d.t, err)
+	defer file.Close()
+	// The disk, and beside it the agent's records, lie under the quota of the workspace.
+	writable := map[string]bool{"root/claim/root": true, "root/claim/state": true}
+	looked := 0
+	for lines := bufio.NewScanner(file); lines.Scan(); {
+		fields := strings.Fields(lines.Text())
+		point, below := strings.CutPrefix(fields[4], filepath.Join(d.dir, "data/slots", slot)+"/")
+		if !below {
+			continue
+		}
+		looked++
+		readOnly := strings.HasPrefix(fields[5]+",", "ro,")
+		if readOnly == writable[point] {
+			d.t.Errorf("%s is mounted with %s", point, fields[5])
+		}
+	}
+	if looked < 7 {
+		d.t.Errorf("slot %s has %d mounts", slot, looked)
+	}
+}
+
+func TestAnAgentThatWasAlteredIsNeitherGivenToASlotNorRun(t *testing.T) {
+	d := newDaemon(t, nil)
+	workspace, checkpoint := d.preparedCheckpoint()
+	d.kill()
+	kept := d.keptAgents()
+	if len(kept) != 1 {
+		t.Fatalf("kept are %v", kept)
+	}
+	whole, err := os.ReadFile(kept[0])
+	must(t, err)
+	before, err := os.Stat(kept[0])
+	must(t, err)
+
+	// A slot of an earlier release has the very file, and its guest wrote to it.
+	link := d.dir + "/linked"
+	must(t, os.Link(kept[0], link))
+	must(t, os.Chmod(link, 0o755))
+	file, err := os.OpenFile(link, os.O_RDWR, 0)
+	must(t, err)
+	_, err = file.WriteAt([]byte("altered"), 4096)
+	must(t, err)
+	must(t, file.Close())
+	d.start()
+	text, err := os.ReadFile(d.agentOf(d.startMachine(newID(), 1).Slot))
+	must(t, err)
+	if string(text) != string(whole) {
+		t.Error("a new slot has an agent that was altered")
+	}
+	if links, _ := linksAndInode(t, kept[0]); links != 1 {
+		t.Errorf("the kept agent has %d links", links)
+	}
+
+	// One that was not altered is parted from the slot, and stays what checkpoints restore with.
+	d.kill()
+	must(t, os.WriteFile(kept[0], whole, 0o755))
+	must(t, os.Chtimes(kept[0], before.ModTime(), before.ModTime()))
+	must(t, os.Remove(link))
+	must(t, os.Link(kept[0], link))
+	d.start()
+	if links, _ := linksAndInode(t, kept[0]); links != 1 {
+		t.Errorf("the kept agent has %d links still", links)
+	}
+	d.counts(d.restore(workspace, checkpoint, 2), 0)
+
+	// Of an earlier agent there is no other copy: what was altered is refused.
+	d.kill()
+	newer := d.dir + "/agent"
+	must(t, os.WriteFile(newer, append(whole, "another build"...), 0o755))
+	d.config["agent"] = newer
+	must(t, os.WriteFile(kept[0], append(whole, "altered"...), 0o755))
+	d.start()
+	if refusal := d.call("POST", "/machines/restore", d.restoreRequest(workspace, checkpoint, 3), nil); refusal == nil {
+		t.Error("a checkpoint is restored with an agent that was altered")
+	}
+}
