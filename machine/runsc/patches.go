@@ -14,7 +14,7 @@ type patch struct {
 	file, old, new string
 }
 
-var patches = slices.Concat(runningPatches, imagePatches, objectPatches, waitingPatches)
+var patches = slices.Concat(runningPatches, hiddenPatches, imagePatches, objectPatches, waitingPatches)
 
 // What every sandbox is while it runs.
 var runningPatches = []patch{

@@ -35,15 +35,14 @@ func ServeSpawner(args []string) error {
 	// The heap is a few hundred KiB, and a copy of it waits in each worker: never collect.
 	debug.SetGCPercent(-1)
 	unix.Umask(0o022) // what every command begins with
-	// Commands may look at this process only between fork and execve, and not into its memory.
-	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
-		return fmt.Errorf("prctl: %w", err)
-	}
 	for i := range workers + 1 {
 		unix.CloseOnExec(firstSocketFD + i)
 	}
 	sleeper, err := sleeperFD()
 	if err != nil {
+		return err
+	}
+	if err := hide(sleeper); err != nil {
 		return err
 	}
 	adopting, err := adoptProgram(layout, sleeper)

@@ -2,9 +2,8 @@ package spawn
 
 import (
 	"encoding/binary"
-	"fmt"
 
-	"golang.org/x/sys/unix"
+	"github.com/berth-dev/berth/machine/internal/sealed"
 )
 
 // The guest's PID 1 does nothing but exist, so it is the smallest program there is: one page, one thread. It is assembled
@@ -12,15 +11,7 @@ import (
 //
 // sleeperFD returns a descriptor of the program.
 func sleeperFD() (int, error) {
-	fd, err := unix.MemfdCreate("init", unix.MFD_CLOEXEC)
-	if err != nil {
-		return -1, fmt.Errorf("memfd_create: %w", err)
-	}
-	if _, err := unix.Write(fd, sleeperELF(sleeperCode, sleeperMachine)); err != nil {
-		unix.Close(fd)
-		return -1, err
-	}
-	return fd, nil
+	return sealed.FD("init", sleeperELF(sleeperCode, sleeperMachine))
 }
 
 const (
