@@ -1,0 +1,31 @@
+// The intruder is what root of a guest may run. It looks for a way out of its workspace and prints what it found as JSON.
+//
+//	intruder processes FILE  until that file exists: opens what /proc shows of every process that appears
+//	intruder mounts NAME     tries to write a file of that name, and more, at every mount that it sees
+package main
+
+import (
+	"encoding/json"
+	"log"
+	"os"
+	"time"
+)
+
+// timeMax ends a watch that nobody ends.
+const timeMax = 5 * time.Minute
+
+func main() {
+	log.SetFlags(0)
+	var found any
+	switch {
+	case len(os.Args) == 3 && os.Args[1] == "processes":
+		found = watchProcesses(os.Args[2], time.Now().Add(timeMax))
+	case len(os.Args) == 3 && os.Args[1] == "mounts":
+		found = tryMounts(os.Args[2])
+	default:
+		log.Fatal("usage: intruder processes FILE | mounts NAME")
+	}
+	if err := json.NewEncoder(os.Stdout).Encode(found); err != nil {
+		log.Fatal(err)
+	}
+}
