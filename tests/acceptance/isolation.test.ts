@@ -62,10 +62,7 @@ test('root of a guest writes nowhere but to its own disk and its own memory, wha
   const done = new Map(mounts.map((each) => [each.point, (each.done ?? []).filter((change) => change !== IN_MEMORY)]))
   assert.deepEqual(done.get('/volumes'), [], 'the base of the volumes takes no change')
   assert.ok(done.get('/')?.includes('file'), 'the disk takes one, so that the tries are known to work')
-  await client.run(workspace, ['sync'])
-  // The pool is a mount of its own, which is not looked into: what lies there counts against the quota.
-  const found = execFileSync('find', [service.data_dir, service.run_dir, '-xdev', '-name', `${name}*`], { encoding: 'utf8' })
-  assert.equal(found, '', 'files of the host')
+  assertNothingOnTheHost(name)
 })
 
 test(
@@ -100,6 +97,32 @@ test(
     assert.deepEqual(await digestsOfAgents(), agents, 'the files of the agent on the host')
   },
 )
+
+test('what root of a guest finds around it is its sandbox’s: no descriptor, device or file system of the host', async () => {
+  const name = `berth-intruder-${randomBytes(6).toString('hex')}`
+  const program = readFileSync(path.join(SOURCE, 'surroundings.py'), 'utf8')
+  const { stdout, stderr } = await client.run(workspace, ['python3', '-c', program, name], { user: 'root' })
+  assert.equal(stderr, '')
+  const { mounted, devices, ...found } = JSON.parse(stdout) as {
+    mounted: Record<string, string | null>
+    devices: Record<string, string | null>
+  }
+  // The fourth is of the listing itself.
+  const nothing = { absent: [], packets: 'Operation not permitted', raw: 'Operation not permitted', modules: false, swap: false }
+  assert.deepEqual(found, { descriptors: ['0', '1', '2', '3'], ...nothing })
+  const takes = Object.keys(mounted).filter((kind) => mounted[kind] === 'written')
+  assert.deepEqual(takes, ['devtmpfs', 'tmpfs'], 'what can be mounted and written to is the memory of the sandbox')
+  for (const [device, outcome] of Object.entries(devices)) {
+    assert.match(outcome ?? 'it can be read', /^(Operation not permitted|No such device or address)$/, device)
+  }
+  assertNothingOnTheHost(name)
+})
+
+/** The pool is a mount of its own, which is not looked into: what lies there counts against the workspace's quota. */
+function assertNothingOnTheHost(name: string): void {
+  const found = execFileSync('find', [service.data_dir, service.run_dir, '-xdev', '-name', `${name}*`], { encoding: 'utf8' })
+  assert.equal(found, '', 'files of the host')
+}
 
 async function digestsOfAgents(): Promise<string[]> {
   const digests: string[] = []

@@ -104,7 +104,7 @@ func serve(config hostd.Config, failpoints bool) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
-	if err := rlimit.RaiseOpenFiles(openFiles); err != nil {
+	if err := errors.Join(rlimit.RaiseOpenFiles(openFiles), rlimit.NoCoreFiles()); err != nil {
 		return err
 	}
 	host, err := hostd.Open(ctx, config, log, failpoints)

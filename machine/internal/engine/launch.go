@@ -83,7 +83,7 @@ func (e *Engine) begin(ctx context.Context, s *Sandbox) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(e.noteProtocol(s, answer), s.Record().Sandbox.confined())
+	return errors.Join(e.noteProtocol(s, answer), e.confined(s))
 }
 
 func (e *Engine) launch(ctx context.Context, kind string, size Size, build Build, run func(*Sandbox) error) (*Sandbox, error) {

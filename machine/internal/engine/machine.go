@@ -45,7 +45,7 @@ func (e *Engine) RestoreInto(ctx context.Context, s *Sandbox, image, agent strin
 	if err := e.noteRunning(s); err != nil {
 		return err
 	}
-	return s.Record().Sandbox.confined()
+	return e.confined(s)
 }
 
 // ErrFixedMemory is of an engine that was not built by machine/runsc: its sandboxes keep the memory that they started with.

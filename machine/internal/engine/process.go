@@ -114,30 +114,3 @@ func waitByPolling(p Process) {
 		time.Sleep(100 * time.Millisecond)
 	}
 }
-
-// confined makes sure that a sandbox's process is shut in as it should be: system calls filtered, no way to gain privileges, not in
-// the host's network.
-func (p Process) confined() error {
-	dir := "/proc/" + strconv.Itoa(p.PID)
-	status, err := os.ReadFile(dir + "/status")
-	if err != nil {
-		return err
-	}
-	for _, line := range []string{"\nSeccomp:\t2\n", "\nNoNewPrivs:\t1\n"} {
-		if !strings.Contains(string(status), line) {
-			return fmt.Errorf("process %d is not confined: its status lacks %q", p.PID, strings.TrimSpace(line))
-		}
-	}
-	own, err := os.Readlink("/proc/self/ns/net")
-	if err != nil {
-		return err
-	}
-	its, err := os.Readlink(dir + "/ns/net")
-	if err != nil {
-		return err
-	}
-	if own == its {
-		return fmt.Errorf("process %d is in the host's network", p.PID)
-	}
-	return nil
-}

@@ -2,6 +2,7 @@ package hostd
 
 import (
 	"bufio"
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
@@ -44,6 +45,11 @@ func TestEverySlotHasAnAgentOfItsOwnAndNoSandboxCanWriteToAFileOfTheHost(t *test
 	}
 	for _, slot := range machines {
 		d.checkMounts(slot)
+	}
+	limits, err := os.ReadFile("/proc/" + itoa(d.sandboxOf(machines[0])) + "/limits")
+	must(t, err)
+	if !strings.Contains(strings.Join(strings.Fields(string(limits)), " "), "Max core file size 0 0 bytes") {
+		t.Errorf("a sandbox may write core files: %s", limits)
 	}
 }
 
@@ -127,4 +133,15 @@ func TestAnAgentThatWasAlteredIsNeitherGivenToASlotNorRun(t *testing.T) {
 	if refusal := d.call("POST", "/machines/restore", d.restoreRequest(workspace, checkpoint, 3), nil); refusal == nil {
 		t.Error("a checkpoint is restored with an agent that was altered")
 	}
+}
+
+func (d *daemon) sandboxOf(slot string) int {
+	d.t.Helper()
+	var record struct {
+		Sandbox struct{ PID int } `json:"sandbox"`
+	}
+	text, err := os.ReadFile(filepath.Join(d.dir, "data/slots", slot, "slot.json"))
+	must(d.t, err)
+	must(d.t, json.Unmarshal(text, &record))
+	return record.Sandbox.PID
 }

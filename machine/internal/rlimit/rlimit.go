@@ -1,4 +1,4 @@
-// Package rlimit raises this process's own limits as far as the host allows.
+// Package rlimit sets this process's own limits. Its children inherit them.
 package rlimit
 
 import (
@@ -20,6 +20,14 @@ func RaiseOpenFiles(wanted uint64) error {
 	limit.Cur = limit.Max
 	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
 		return fmt.Errorf("raising the limit of open files: %w", err)
+	}
+	return nil
+}
+
+// NoCoreFiles keeps this process and its children from ever writing their memory to a file: keys and guests are in it.
+func NoCoreFiles() error {
+	if err := syscall.Setrlimit(syscall.RLIMIT_CORE, &syscall.Rlimit{}); err != nil {
+		return fmt.Errorf("forbidding core files: %w", err)
 	}
 	return nil
 }

@@ -1,0 +1,98 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// capabilitiesMax are the most that the processes of a sandbox may have, as a mask, in a user namespace of their own: what the engine
+// needs to show a guest files of every owner, and nothing that changes a mount, a network or the kernel. The processes that run the
+// guest's instructions are children of the first and have what it has, behind a filter of their own.
+var capabilitiesMax = map[string]uint64{
+	"runsc-sandbox": files | 1<<unix.CAP_SYS_PTRACE,
+	"runsc-gofer":   files | 1<<unix.CAP_SYS_CHROOT,
+}
+
+const files = 1<<unix.CAP_CHOWN | 1<<unix.CAP_DAC_OVERRIDE | 1<<unix.CAP_DAC_READ_SEARCH | 1<<unix.CAP_FOWNER | 1<<unix.CAP_FSETID
+
+// namespacesOwn are those that no process of a sandbox shares with the host.
+var namespacesOwn = []string{"user", "mnt", "net", "pid", "ipc", "uts"}
+
+// confined makes sure that a sandbox and its gofer are shut in as they should be.
+func (e *Engine) confined(s *Sandbox) error {
+	members, err := e.groups.Get(s.Slot).Procs()
+	if err != nil {
+		return err
+	}
+	looked := map[string]bool{}
+	for _, pid := range members {
+		args := arguments(pid)
+		if len(args) == 0 {
+			continue
+		}
+		most, ok := capabilitiesMax[args[0]]
+		if !ok {
+			continue
+		}
+		if err := isConfined(pid, most); err != nil {
+			return fmt.Errorf("%s is not confined: process %d: %w", args[0], pid, err)
+		}
+		looked[args[0]] = true
+	}
+	if len(looked) != len(capabilitiesMax) {
+		return fmt.Errorf("of the sandbox's processes only %d kinds are there", len(looked))
+	}
+	return nil
+}
+
+func isConfined(pid int, most uint64) error {
+	dir := "/proc/" + strconv.Itoa(pid)
+	status, err := os.ReadFile(dir + "/status")
+	if err != nil {
+		return err
+	}
+	if err := checkStatus(string(status), most); err != nil {
+		return err
+	}
+	for _, kind := range namespacesOwn {
+		own, err := os.Readlink("/proc/self/ns/" + kind)
+		if err != nil {
+			return err
+		}
+		its, err := os.Readlink(dir + "/ns/" + kind)
+		if err != nil {
+			return err
+		}
+		if own == its {
+			return fmt.Errorf("it is in the host's %s namespace", kind)
+		}
+	}
+	return nil
+}
+
+// checkStatus reads a /proc/PID/status: system calls are filtered, no privilege can be gained, and none is held beyond the most.
+func checkStatus(status string, most uint64) error {
+	said := map[string]string{}
+	for line := range strings.Lines(status) {
+		name, value, _ := strings.Cut(line, ":")
+		said[name] = strings.TrimSpace(value)
+	}
+	if said["Seccomp"] != "2" || said["NoNewPrivs"] != "1" {
+		return errors.New("its system calls are not filtered, or it may gain privileges")
+	}
+	for _, set := range []string{"CapEff", "CapPrm", "CapInh", "CapAmb", "CapBnd"} {
+		held, err := strconv.ParseUint(said[set], 16, 64)
+		if err != nil {
+			return fmt.Errorf("%s: %w", set, err)
+		}
+		if held&^most != 0 {
+			return fmt.Errorf("its %s has %#x, %#x at most", set, held, most)
+		}
+	}
+	return nil
+}
