@@ -92,7 +92,7 @@ func (h *Host) capture(ctx context.Context, s *engine.Sandbox, owner string, r w
 		Epoch: record.Claim.Epoch, Fence: r.Fence.Fence, DiskOnly: r.DiskOnly, Layers: record.Claim.Layers, CreatedAt: stamp(time.Now()), PausedMS: pausedMS,
 		Resources: wire.Resources{CPUMillis: record.Size.CPUMillis, MemoryMiB: record.Size.MemoryMiB, DiskGiB: record.Claim.DiskGiB}}
 	if !r.DiskOnly {
-		m.Engine, m.SpecVersion, m.CPUFeatures = record.Engine, record.SpecVersion, h.cpuFeatures
+		m.Engine, m.SpecVersion, m.Processor = record.Engine, record.SpecVersion, h.processor.features
 		m.AgentSHA256, m.Protocol = record.AgentSHA256, record.AgentProtocol()
 	}
 	return h.finishCheckpoint(ctx, dir, m)

@@ -26,22 +26,22 @@ import (
 
 // Host is everything that hostd holds while it runs.
 type Host struct {
-	config      Config
-	log         *slog.Logger
-	pool        *pool.Pool
-	layers      *layers.Store
-	groups      *cgroup.Tree
-	router      *network.Router
-	engine      *engine.Engine
-	jobs        *jobs
-	events      *events
-	points      failpoints
-	key         []byte
-	hostBootID  string
-	cpuFeatures string
-	stock       stock
-	sweeper     sweeper
-	reads       diskReads
+	config     Config
+	log        *slog.Logger
+	pool       *pool.Pool
+	layers     *layers.Store
+	groups     *cgroup.Tree
+	router     *network.Router
+	engine     *engine.Engine
+	jobs       *jobs
+	events     *events
+	points     failpoints
+	key        []byte
+	hostBootID string
+	processor  processor
+	stock      stock
+	sweeper    sweeper
+	reads      diskReads
 
 	mu       sync.Mutex
 	machines map[string]*engine.Sandbox // by workspace
@@ -88,7 +88,7 @@ func (h *Host) openParts(ctx context.Context) error {
 	if h.hostBootID, err = readLine("/proc/sys/kernel/random/boot_id"); err != nil {
 		return err
 	}
-	if h.cpuFeatures, err = cpuFeatures(); err != nil {
+	if h.processor, err = thisProcessor(); err != nil {
 		return err
 	}
 	if h.groups, err = cgroup.Open(c.Instance); err != nil {

@@ -12,8 +12,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"sort"
-	"strings"
 	"sync"
 
 	"golang.org/x/sys/unix"
@@ -41,7 +39,8 @@ type manifest struct {
 	DiskOnly     bool           `json:"disk_only,omitempty"` // no parts, and no engine or agent that it would need
 	Engine       string         `json:"engine"`
 	SpecVersion  int            `json:"spec_version"`
-	CPUFeatures  string         `json:"cpu_features"`
+	Processor    []string       `json:"processor,omitempty"`    // features that the guest may have found
+	CPUFeatures  string         `json:"cpu_features,omitempty"` // of a release that compared all of /proc/cpuinfo, where Processor is missing
 	AgentSHA256  string         `json:"agent_sha256"`
 	Protocol     int            `json:"agent_protocol"`
 	Layers       []string       `json:"layers"`
@@ -68,7 +67,7 @@ type part struct {
 // withoutMemory is of the same disk alone.
 func (m manifest) withoutMemory() manifest {
 	m.DiskOnly, m.Parts, m.SizeBytes = true, nil, 0
-	m.Engine, m.SpecVersion, m.CPUFeatures, m.AgentSHA256, m.Protocol = "", 0, "", "", 0
+	m.Engine, m.SpecVersion, m.Processor, m.CPUFeatures, m.AgentSHA256, m.Protocol = "", 0, nil, "", "", 0
 	return m
 }
 
@@ -248,23 +247,4 @@ func readBounded(path string, bytesMax int64) ([]byte, error) {
 		return nil, fmt.Errorf("%s is not a small regular file", path)
 	}
 	return os.ReadFile(path)
-}
-
-// cpuFeatures stands for what programs may have found out about the processor before a checkpoint.
-func cpuFeatures() (string, error) {
-	text, err := os.ReadFile("/proc/cpuinfo")
-	if err != nil {
-		return "", err
-	}
-	for _, line := range strings.Split(string(text), "\n") {
-		name, value, _ := strings.Cut(line, ":")
-		switch strings.TrimSpace(name) {
-		case "flags", "Features":
-			flags := strings.Fields(value)
-			sort.Strings(flags)
-			sum := sha256.Sum256([]byte(strings.Join(flags, " ")))
-			return hex.EncodeToString(sum[:]), nil
-		}
-	}
-	return "", errors.New("/proc/cpuinfo names no features")
 }

@@ -1,6 +1,8 @@
 package hostd
 
 import (
+	"fmt"
+
 	"github.com/berth-dev/berth/machine/internal/engine"
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
@@ -18,8 +20,9 @@ func (h *Host) holdPrograms(m manifest) (release func(), err error) {
 	switch {
 	case m.Version != manifestVersion || m.SpecVersion < engine.SpecVersionMin || m.SpecVersion > engine.SpecVersion:
 		return nil, refuse("checkpoint_incompatible", "The checkpoint was written by another version of the service")
-	case m.CPUFeatures != h.cpuFeatures:
-		return nil, refuse("checkpoint_incompatible", "The checkpoint was written on a different processor")
+	case !h.processor.has(m):
+		return nil, because("checkpoint_incompatible", "The checkpoint was written on a processor that can do what this one cannot",
+			fmt.Errorf("missing here: %v", h.processor.lacks(m.Processor)))
 	case !wire.SpeaksTo(m.protocol()):
 		return nil, refuse("checkpoint_incompatible", "The checkpoint's agent speaks another protocol")
 	}

@@ -205,7 +205,8 @@ func TestACheckpointOutlivesTheAgentItWasWrittenWithAndRefusesAnotherEngine(t *t
 	path := d.seenByHostd("pool/ws", workspace, "checkpoints", id, manifestName)
 	for _, change := range []func(*manifest){
 		func(m *manifest) { m.Engine = "another" },
-		func(m *manifest) { m.CPUFeatures = "another" },
+		func(m *manifest) { m.Processor = append(m.Processor, "another") },
+		func(m *manifest) { m.Processor, m.CPUFeatures = nil, "another" },
 		func(m *manifest) { m.SpecVersion++ },
 	} {
 		d.reseal(path, change)
