@@ -182,6 +182,7 @@ func (h *Host) Serve(ctx context.Context, listener net.Listener) error {
 	filled := make(chan struct{})
 	go func() { defer close(filled); h.stock.fill(ctx) }()
 	go h.serveNames(background)
+	go h.router.KeepHostRules(background)
 	go h.sweepStrays(ctx)
 	drained := make(chan struct{})
 	go func() {

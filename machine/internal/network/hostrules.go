@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/netip"
 	"os"
 	"slices"
 	"strings"
 
 	"github.com/google/nftables"
 	"github.com/google/nftables/expr"
+	"github.com/vishvananda/netlink"
 )
 
 // openHostRules sets what an uplink through the host needs there, all in one table of ours, and says so. Without that uplink nothing
@@ -26,55 +28,98 @@ func (r *Router) openHostRules() error {
 	if err := r.checkFirewalls(conn); err != nil {
 		return err
 	}
+	if err := r.loadHostRules(conn); err != nil {
+		return err
+	}
+	if err := setSysctl(forwarding, "1"); err != nil {
+		return errors.Join(err, r.removeHostRules())
+	}
+	slog.Info("machines leave through this host: forwarding is on, and an nftables table holds masquerade and forward rules; both go with the network",
+		"table", "inet "+r.table(), "link", r.name("h"), "machine_network", r.config.MachineNetwork.String())
+	return nil
+}
+
+func (r *Router) loadHostRules(conn *nftables.Conn) error {
 	wasOff, err := r.forwardingWasOff(conn)
+	if err != nil {
+		return err
+	}
+	neighbours, err := r.neighbours()
 	if err != nil {
 		return err
 	}
 	table := &nftables.Table{Name: r.table(), Family: nftables.TableFamilyINet}
 	replaceTable(conn, table)
-	r.writeHostRules(conn, table)
+	if err := r.writeHostRules(conn, table, neighbours); err != nil {
+		return err
+	}
 	if wasOff {
 		noteForwarding(conn, table)
 	}
 	if err := conn.Flush(); err != nil {
 		return fmt.Errorf("load the host's rules: %w", err)
 	}
-	if err := setSysctl(forwarding, "1"); err != nil {
-		return errors.Join(err, r.removeHostRules())
-	}
-	slog.Info("machines leave through this host: forwarding is on, and an nftables table holds masquerade and forward rules; both go with the network",
-		"table", "inet "+table.Name, "link", r.name("h"), "machine_network", r.config.MachineNetwork.String())
 	return nil
 }
 
-// writeHostRules protects the host's own addresses, public ones too, and keeps strangers from routing through the host to machines.
-func (r *Router) writeHostRules(conn *nftables.Conn, table *nftables.Table) {
+// hostChain is one chain of the host's table with its rules.
+type hostChain struct {
+	chain *nftables.Chain
+	rules []words
+}
+
+// hostChains protect the host's own addresses, public ones too, and its neighbours, and keep strangers from routing through the host to
+// machines. What the host itself sends elsewhere than it was addressed to, a published port of a container, is none of a machine's.
+func (r *Router) hostChains(table *nftables.Table, special *nftables.Set) []hostChain {
 	link, network := r.name("h"), r.config.MachineNetwork
-	lists := []struct {
-		chain *nftables.Chain
-		rules []words
-	}{
+	leaving := baseChain(table, "leaving", nftables.ChainHookPostrouting, nftables.ChainPriorityNATSource, nftables.ChainPolicyAccept)
+	leaving.Type = nftables.ChainTypeNAT
+	return []hostChain{
 		{baseChain(table, "to_host", nftables.ChainHookInput, nftables.ChainPriorityFilter, nftables.ChainPolicyAccept), []words{
 			rule(from(link), state(established), accept()),
 			rule(from(link), drop()),
 		}},
 		{baseChain(table, "passing", nftables.ChainHookForward, nftables.ChainPriorityFilter, nftables.ChainPolicyAccept), []words{
+			rule(from(link), isIPv4(), state(established), accept()),
+			rule(from(link), translated(), drop()),
+			rule(from(link), isIPv4(), daddrInSet(special), drop()),
 			rule(from(link), isIPv4(), saddrIn(network), accept()),
 			rule(from(link), drop()),
 			rule(to(link), state(established), accept()),
 			rule(to(link), drop()),
 		}},
-		{baseChain(table, "leaving", nftables.ChainHookPostrouting, nftables.ChainPriorityNATSource, nftables.ChainPolicyAccept), []words{
-			rule(isIPv4(), saddrIn(network), notTo(link), masquerade()),
-		}},
+		{leaving, []words{rule(isIPv4(), saddrIn(network), notTo(link), masquerade())}},
 	}
-	lists[2].chain.Type = nftables.ChainTypeNAT
-	for _, list := range lists {
+}
+
+func (r *Router) writeHostRules(conn *nftables.Conn, table *nftables.Table, neighbours []netip.Prefix) error {
+	special := &nftables.Set{Table: table, Name: "special", KeyType: nftables.TypeIPAddr, Interval: true}
+	if err := conn.AddSet(special, intervals(specialRanges(r.config, neighbours...))); err != nil {
+		return err
+	}
+	for _, list := range r.hostChains(table, special) {
 		conn.AddChain(list.chain)
 		for _, exprs := range list.rules {
 			conn.AddRule(&nftables.Rule{Table: table, Chain: list.chain, Exprs: exprs})
 		}
 	}
+	return nil
+}
+
+// neighbours are the networks that the host is in, public ones too: what answers there may trust whoever is in them.
+func (r *Router) neighbours() ([]netip.Prefix, error) {
+	addresses, err := r.hostLinks.AddrList(nil, netlink.FAMILY_V4)
+	if err != nil {
+		return nil, fmt.Errorf("read the host's addresses: %w", err)
+	}
+	var networks []netip.Prefix
+	for _, address := range addresses {
+		ip, ok := netip.AddrFromSlice(address.IP.To4())
+		if bits, _ := address.Mask.Size(); ok && bits > 0 {
+			networks = append(networks, netip.PrefixFrom(ip, bits).Masked())
+		}
+	}
+	return networks, nil
 }
 
 // checkFirewalls refuses where another table drops forwarded packets by default and has no rule about our link: packets would

@@ -11,7 +11,9 @@ import (
 )
 
 // The network namespace plays the host: no packet can leave the computer.
-func TestMain(m *testing.M) { os.Exit(testns.Run(m, syscall.CLONE_NEWNET, onlyLoopback, forwardingOff)) }
+func TestMain(m *testing.M) {
+	os.Exit(testns.Run(m, syscall.CLONE_NEWNET, onlyLoopback, forwardingOff))
+}
 
 // forwardingOff makes it a host that nobody has changed. A new namespace takes its forwarding from the computer's own, which a service
 // that runs there has turned on.

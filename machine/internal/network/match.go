@@ -104,6 +104,14 @@ func state(bits uint32) words {
 		&expr.Cmp{Op: expr.CmpOpNeq, Register: register1, Data: make([]byte, 4)}}
 }
 
+// translated matches what was sent to another address than it goes to by now.
+func translated() words {
+	const destination = 0x20 // IPS_DST_NAT
+	return words{&expr.Ct{Key: expr.CtKeySTATUS, Register: register1},
+		&expr.Bitwise{SourceRegister: register1, DestRegister: register1, Len: 4, Mask: binaryutil.NativeEndian.PutUint32(destination), Xor: make([]byte, 4)},
+		&expr.Cmp{Op: expr.CmpOpNeq, Register: register1, Data: make([]byte, 4)}}
+}
+
 // over matches a sender that has more than so many connections.
 func over(set *nftables.Set, connections uint32) words {
 	return words{load(saddrOffset), &expr.Dynset{SrcRegKey: register1, SetName: set.Name, SetID: set.ID, Operation: uint32(unix.NFT_DYNSET_OP_ADD),

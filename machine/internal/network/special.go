@@ -8,9 +8,9 @@ import (
 	"github.com/google/nftables"
 )
 
-// No machine ever reaches these, whatever its policy: the host's neighbours, metadata services, other machines.
+// No machine ever reaches these, whatever its policy: the host's neighbours, metadata services (168.63.129.16 is Azure's), other machines.
 var special = []string{
-	"0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12", "192.0.0.0/24", "192.0.2.0/24",
+	"0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "168.63.129.16/32", "169.254.0.0/16", "172.16.0.0/12", "192.0.0.0/24", "192.0.2.0/24",
 	"192.88.99.0/24", "192.168.0.0/16", "198.18.0.0/15", "198.51.100.0/24", "224.0.0.0/4", "240.0.0.0/4",
 }
 
@@ -20,8 +20,8 @@ const documentation = "203.0.113.0/24"
 type span struct{ first, last uint32 }
 
 // specialRanges are disjoint, in order, and apart: what an interval set asks for.
-func specialRanges(c Config) []span {
-	networks := []netip.Prefix{c.MachineNetwork}
+func specialRanges(c Config, more ...netip.Prefix) []span {
+	networks := append([]netip.Prefix{c.MachineNetwork}, more...)
 	for _, network := range special {
 		networks = append(networks, netip.MustParsePrefix(network))
 	}

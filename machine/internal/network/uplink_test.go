@@ -2,13 +2,16 @@ package network
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"net/netip"
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/nftables"
+	"github.com/google/nftables/expr"
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 )
@@ -32,6 +35,14 @@ func TestThroughTheHostMachinesLeaveMasqueradedAndTheHostStaysItself(t *testing.
 	refuse(t, "guest to the host's link", a.ns, r.hostAddress().String(), 7001)
 	refuse(t, "a stranger through the host to a guest", world, a.Address.String(), 65100)
 	call(t, world, "203.0.113.1", 7001)
+	serve(t, world, 7002)
+	refuse(t, "guest to a neighbour of the host", a.ns, "203.0.113.2", 7002)
+	withdraw := publish(t, 7003, public, 80)
+	if who := call(t, world, "203.0.113.1", 7003); who == "" {
+		t.Error("the published port serves nobody")
+	}
+	refuse(t, "guest to a port that the host publishes for somebody else", a.ns, "203.0.113.1", 7003)
+	withdraw()
 
 	must(t, r.Close())
 	if text, err := os.ReadFile("/proc/sys/net/ipv4/ip_forward"); strings.TrimSpace(string(text)) != "0" || err != nil {
@@ -61,6 +72,85 @@ func TestTheLastInstanceThatNeedsForwardingTurnsItOffAgain(t *testing.T) {
 	forwards("1")
 	must(t, again.Close())
 	forwards("0")
+}
+
+func TestRulesThatSomebodyRemovesOrAnAddressThatTheHostGetsAreSeenAtOnce(t *testing.T) {
+	host, world := hostNamespace(t), testNamespace(t, public)
+	joinWorld(t, host, world)
+	r := openTest(t, testConfig(t, UplinkHost))
+	ctx, stop := context.WithCancel(context.Background())
+	kept := make(chan struct{})
+	go func() { defer close(kept); r.KeepHostRules(ctx) }()
+	defer func() { stop(); <-kept }()
+	a := attach(t, r, "a")
+	must(t, r.Connect("a"))
+	serve(t, world, 80)
+	serve(t, host, 7001)
+	conn, err := nftables.New()
+	must(t, err)
+	whole := func() bool {
+		missing, err := r.missingHostRules(conn)
+		return err == nil && missing == ""
+	}
+	for name, change := range map[string]func(){
+		"everything is flushed": func() { conn.FlushRuleset() },
+		"a rule is deleted": func() {
+			table := &nftables.Table{Name: r.table(), Family: nftables.TableFamilyINet}
+			rules, err := conn.GetRules(table, &nftables.Chain{Name: "to_host", Table: table})
+			must(t, err)
+			must(t, conn.DelRule(rules[0]))
+		},
+	} {
+		change()
+		must(t, conn.Flush())
+		within(t, name, whole)
+		if who := call(t, a.ns, public, 80); who != "203.0.113.1" {
+			t.Errorf("%s: the world saw %q", name, who)
+		}
+		refuse(t, "guest to the host's public address", a.ns, "203.0.113.1", 7001)
+	}
+
+	other, err := netlink.LinkByName("wan")
+	must(t, err)
+	must(t, netlink.AddrAdd(other, &netlink.Addr{IPNet: ipNet(netip.MustParsePrefix("203.0.113.9/29"))}))
+	if whole() {
+		t.Error("a network that the host joined is none of its neighbours")
+	}
+	must(t, r.assertHostRules())
+	refuse(t, "guest to a neighbour that the host has got", a.ns, public, 80)
+}
+
+func within(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(keepEvery / 2); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+		if holds() {
+			return
+		}
+	}
+	t.Fatalf("%s: the rules are not there again", what)
+}
+
+// publish has the host send what comes for a port of its own elsewhere, as Docker does for containers.
+func publish(t *testing.T, port uint16, address string, to uint16) (withdraw func()) {
+	t.Helper()
+	conn, err := nftables.New()
+	must(t, err)
+	table := conn.AddTable(&nftables.Table{Name: "published", Family: nftables.TableFamilyIPv4})
+	chain := conn.AddChain(&nftables.Chain{Table: table, Name: "arriving", Type: nftables.ChainTypeNAT, Hooknum: nftables.ChainHookPrerouting,
+		Priority: nftables.ChainPriorityNATDest})
+	conn.AddRule(&nftables.Rule{Table: table, Chain: chain, Exprs: rule(protocol(unix.IPPROTO_TCP), dport(port), words{
+		&expr.Immediate{Register: register1, Data: netip.MustParseAddr(address).AsSlice()},
+		&expr.Immediate{Register: register2, Data: binary.BigEndian.AppendUint16(nil, to)},
+		&expr.NAT{Type: expr.NATTypeDestNAT, Family: unix.NFPROTO_IPV4, RegAddrMin: register1, RegProtoMin: register2},
+	})})
+	back := conn.AddChain(&nftables.Chain{Table: table, Name: "leaving", Type: nftables.ChainTypeNAT, Hooknum: nftables.ChainHookPostrouting,
+		Priority: nftables.ChainPriorityNATSource})
+	conn.AddRule(&nftables.Rule{Table: table, Chain: back, Exprs: rule(daddrIs(netip.MustParseAddr(address)), masquerade())})
+	must(t, conn.Flush())
+	return func() {
+		conn.DelTable(table)
+		must(t, conn.Flush())
+	}
 }
 
 // joinWorld links the host to a namespace that plays the world, which also knows a way to the machines.

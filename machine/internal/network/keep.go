@@ -1,0 +1,138 @@
+package network
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/nftables"
+)
+
+// keepEvery is between two looks at the host's rules where nobody said that something was taken away.
+const keepEvery = 30 * time.Second
+
+// KeepHostRules puts the host's rules in again whenever somebody has removed or changed them, as a restart of the host's own firewall
+// does with everything, and takes up networks that the host joins. It returns when the context ends.
+func (r *Router) KeepHostRules(ctx context.Context) {
+	if r.config.Uplink != UplinkHost {
+		return
+	}
+	changes, stop := watchRules()
+	defer func() { stop() }()
+	for {
+		if err := r.assertHostRules(); err != nil {
+			slog.Error("the host's rules for machines cannot be kept", "error", err)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case _, watching := <-changes:
+			if !watching {
+				stop()
+				changes, stop = nil, func() {}
+			}
+		case <-time.After(keepEvery):
+			if changes == nil {
+				changes, stop = watchRules()
+			}
+		}
+	}
+}
+
+// watchRules tells of every change, until the kernel has more to tell than anybody reads. Without it the looks go on.
+func watchRules() (changes <-chan *nftables.MonitorEvents, stop func()) {
+	monitor := nftables.NewMonitor()
+	conn, err := nftables.New()
+	if err == nil {
+		changes, err = conn.AddGenerationalMonitor(monitor)
+	}
+	if err != nil {
+		slog.Warn("changes of the host's rules are only looked for now and then", "every", keepEvery.String(), "error", err)
+		return nil, func() {}
+	}
+	return changes, func() {
+		_ = monitor.Close()
+		for range changes { // so that it ends
+		}
+	}
+}
+
+// assertHostRules leaves the table alone where it is as it should be.
+func (r *Router) assertHostRules() error {
+	conn, err := nftables.New()
+	if err != nil {
+		return err
+	}
+	missing, err := r.missingHostRules(conn)
+	if err != nil {
+		return err
+	}
+	if missing != "" {
+		slog.Warn("the host's rules for machines were changed, and are put in again", "table", "inet "+r.table(), "missing", missing)
+		if err := r.loadHostRules(conn); err != nil {
+			return err
+		}
+	}
+	if text, err := os.ReadFile("/proc/sys/" + forwarding); err != nil || strings.TrimSpace(string(text)) == "1" {
+		return err
+	}
+	slog.Warn("forwarding was turned off on this host, and is turned on again: machines leave through it")
+	return setSysctl(forwarding, "1")
+}
+
+// missingHostRules names the first thing that is not as openHostRules made it, "" where all is.
+func (r *Router) missingHostRules(conn *nftables.Conn) (string, error) {
+	tables, err := conn.ListTablesOfFamily(nftables.TableFamilyINet)
+	if err != nil {
+		return "", fmt.Errorf("read the host's tables: %w", err)
+	}
+	at := slices.IndexFunc(tables, func(table *nftables.Table) bool { return table.Name == r.table() })
+	if at < 0 {
+		return "the table", nil
+	}
+	table := tables[at]
+	special, same, err := r.sameNeighbours(conn, table)
+	if err != nil || !same {
+		return "the host's networks", err
+	}
+	for _, wanted := range r.hostChains(table, special) {
+		rules, err := conn.GetRules(table, wanted.chain)
+		if errors.Is(err, os.ErrNotExist) || err == nil && len(rules) != len(wanted.rules) {
+			return "rules of chain " + wanted.chain.Name, nil
+		}
+		if err != nil {
+			return "", fmt.Errorf("read the host's chain %s: %w", wanted.chain.Name, err)
+		}
+	}
+	return "", nil
+}
+
+func (r *Router) sameNeighbours(conn *nftables.Conn, table *nftables.Table) (*nftables.Set, bool, error) {
+	neighbours, err := r.neighbours()
+	if err != nil {
+		return nil, false, err
+	}
+	special, err := conn.GetSetByName(table, "special")
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, false, nil
+	}
+	if err != nil {
+		return nil, false, fmt.Errorf("read the host's set of special ranges: %w", err)
+	}
+	found, err := conn.GetSetElements(special)
+	if err != nil {
+		return nil, false, fmt.Errorf("read the host's special ranges: %w", err)
+	}
+	wanted := intervals(specialRanges(r.config, neighbours...))
+	return special, len(found) == len(wanted) && !slices.ContainsFunc(wanted, func(element nftables.SetElement) bool {
+		return !slices.ContainsFunc(found, func(other nftables.SetElement) bool {
+			return other.IntervalEnd == element.IntervalEnd && bytes.Equal(other.Key, element.Key)
+		})
+	}), nil
+}
