@@ -28,6 +28,9 @@ func (r *Router) openHostRules() error {
 	if err := r.checkFirewalls(conn); err != nil {
 		return err
 	}
+	if r.forwardingWasOff, err = r.findForwardingOff(conn); err != nil {
+		return err
+	}
 	if err := r.loadHostRules(conn); err != nil {
 		return err
 	}
@@ -40,10 +43,6 @@ func (r *Router) openHostRules() error {
 }
 
 func (r *Router) loadHostRules(conn *nftables.Conn) error {
-	wasOff, err := r.forwardingWasOff(conn)
-	if err != nil {
-		return err
-	}
 	neighbours, err := r.neighbours()
 	if err != nil {
 		return err
@@ -53,7 +52,7 @@ func (r *Router) loadHostRules(conn *nftables.Conn) error {
 	if err := r.writeHostRules(conn, table, neighbours); err != nil {
 		return err
 	}
-	if wasOff {
+	if r.forwardingWasOff {
 		noteForwarding(conn, table)
 	}
 	if err := conn.Flush(); err != nil {
@@ -210,7 +209,7 @@ func noteForwarding(conn *nftables.Conn, table *nftables.Table) {
 	conn.AddChain(&nftables.Chain{Name: noteName, Table: table})
 }
 
-func (r *Router) forwardingWasOff(conn *nftables.Conn) (bool, error) {
+func (r *Router) findForwardingOff(conn *nftables.Conn) (bool, error) {
 	text, err := os.ReadFile("/proc/sys/" + forwarding)
 	if err != nil {
 		return false, err

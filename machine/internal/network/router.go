@@ -63,6 +63,8 @@ type Router struct {
 	hostLinks *netlink.Handle
 	rules     rules
 
+	forwardingWasOff bool // on the host, before an instance turned it on
+
 	mu    sync.RWMutex
 	slots map[string]*slot
 	byIP  map[netip.Addr]*slot
