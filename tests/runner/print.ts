@@ -1,3 +1,4 @@
+import { partOf } from './files.ts'
 import { failuresOf, totalsOf, type Outcome } from './outcomes.ts'
 import type { End } from './record.ts'
 import type { FileReport } from './run-file.ts'
@@ -36,6 +37,22 @@ export function slowestText(reports: readonly FileReport[]): string {
   const slowest = reports.toSorted((a, b) => b.ms - a.ms).slice(0, SLOWEST)
   const lines = slowest.map(({ file, ms }) => `  ${seconds(ms).padStart(8)}  ${file}`)
   return `\nThe ${slowest.length} slowest of ${reports.length} files:\n${lines.join('\n')}\n`
+}
+
+/** Where the time went: parts and lanes. */
+export function lanesText(
+  lanes: readonly { name: string; files: number; ms: number }[],
+  reports: readonly FileReport[],
+  ms: number,
+): string {
+  const parts = Map.groupBy(reports, ({ file }) => partOf(file))
+  const rows = [
+    ...[...parts].map(([part, of]) => ({ name: `part ${part}`, files: of.length, ms: of.reduce((sum, each) => sum + each.ms, 0) })),
+    ...lanes.map((lane) => ({ ...lane, name: `lane ${lane.name}` })),
+    { name: 'the run', files: reports.length, ms },
+  ]
+  const lines = rows.map(({ name, files, ms }) => `  ${seconds(ms).padStart(8)}  ${name} (${files})`)
+  return `\nThe time of parts (sums of their files), of lanes side by side, and of all:\n${lines.join('\n')}\n`
 }
 
 /** The last lines of node:test, of all files together. Continuous integration reads them. */

@@ -27,7 +27,6 @@ const report = (file: string, ...outcomes: Outcome[]): FileReport => ({
   failed: outcomes.some(({ end }) => end !== 'passed' && end !== 'skipped'),
   output: '',
   folder: `/logs/${file}`,
-  ended_early: false,
 })
 const failing = (file: string) =>
   report(file, outcome('it holds', 'failed', { note: 'Error: it\n  does not\n    at here.ts:1\n    at there.ts:2' }))

@@ -29,8 +29,6 @@ export interface FileReport {
   /** The end of what it printed. */
   output: string
   folder: string
-  /** It was ended by the runner: installations of it may be left. */
-  ended_early: boolean
 }
 
 /** Runs one test file in a process of its own. It is ended when it exceeds its bound, or when `signal` is aborted, whose reason is a sentence. */
@@ -60,7 +58,7 @@ export async function runFile({ file, bound_ms, imports, env, folder }: FileTask
       : `it was not done within ${bound_ms / 60_000} minutes, and was ended`
   const problem = why ?? problemOf(outcomes, ended_as, text)
   if (problem !== undefined) outcomes.push(fileFailure(file, problem))
-  return { file, ms: performance.now() - began_ms, outcomes, failed: hasFailed(outcomes), output: text, folder, ended_early }
+  return { file, ms: performance.now() - began_ms, outcomes, failed: hasFailed(outcomes), output: text, folder }
 }
 
 /** A failure that is the file's, not one of its tests'. */
@@ -71,7 +69,7 @@ export function fileFailure(file: string, note: string): Outcome {
 /** The report of a file that was never started. */
 export function notRun(file: string, folder: string, why: string): FileReport {
   const outcome: Outcome = { ...fileFailure(file, `not run: ${why}`), end: 'cancelled' }
-  return { file, ms: 0, outcomes: [outcome], failed: true, output: '', folder, ended_early: false }
+  return { file, ms: 0, outcomes: [outcome], failed: true, output: '', folder }
 }
 
 function problemOf(outcomes: readonly Outcome[], ended_as: string, output: string): string | undefined {
