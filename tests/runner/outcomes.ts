@@ -29,7 +29,7 @@ export function outcomesOf(noted: string): Outcome[] {
     if (event.event === 'known') {
       const { id, parent, name, suite } = event
       known.set(id, { parent, name, within: [], suite, end: 'cancelled', ms: 0, note: 'it had not ended when its process did' })
-    } else {
+    } else if (event.event === 'ended') {
       const { end, ms, note } = event
       Object.assign(known.get(event.id) ?? {}, { end, ms, note })
     }
@@ -41,6 +41,14 @@ export function outcomesOf(noted: string): Outcome[] {
       ...ordered(id, [...within, outcome.name]),
     ])
   return ordered(null, [])
+}
+
+/** What tests said beside their outcomes. */
+export function saidIn(noted: string): string[] {
+  return noted
+    .split('\n')
+    .flatMap(parsed)
+    .flatMap((event) => (event.event === 'said' ? [event.message] : []))
 }
 
 /** Counted as node:test counts: suites apart, and what failed because of a test below it is a failure too. */

@@ -18,6 +18,7 @@ export function fileText(report: FileReport, remark = ''): string {
     lines.push(`${indent}${SIGNS[end]} ${name} (${ms.toFixed(1)}ms)${said}`)
     if (end === 'failed') lines.push(indented(firstLines(note), `${indent}  `))
   }
+  lines.push(...report.said.map((message) => `  ℹ ${message}`))
   return `${lines.join('\n')}\n`
 }
 

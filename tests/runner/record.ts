@@ -7,10 +7,11 @@ import type { TestEvent } from 'node:test/reporters'
 /** Names the file. */
 export const EVENTS_VARIABLE = 'BERTH_TEST_EVENTS'
 
-/** One line of the file, as JSON: a test or suite is known, or it has ended. */
+/** One line of the file, as JSON: a test or suite is known, it has ended, or one of them said something (`t.diagnostic`). */
 export type RecordedEvent =
   | { event: 'known'; id: number; parent: number | null; name: string; suite: boolean }
   | { event: 'ended'; id: number; end: End; ms: number; note: string }
+  | { event: 'said'; message: string }
 
 /** `follows`: it failed because one below it did, or was not run because others had failed. */
 export type End = 'passed' | 'failed' | 'follows' | 'cancelled' | 'skipped' | 'todo'
@@ -25,10 +26,14 @@ export default async function* record(events: AsyncIterable<TestEvent>): AsyncGe
   yield ''
 }
 
+/** The runner counts by itself. */
+const CLOSING_LINE = /^(tests|suites|pass|fail|cancelled|skipped|todo|duration_ms) [\d.]+$/
+
 function recordedOf({ type, data }: TestEvent): RecordedEvent | undefined {
   if (type === 'test:enqueue') {
     return { event: 'known', id: data.testId, parent: data.parentId ?? null, name: data.name, suite: data.type === 'suite' }
   }
+  if (type === 'test:diagnostic') return CLOSING_LINE.test(data.message) ? undefined : { event: 'said', message: data.message }
   if (type !== 'test:complete') return undefined
   const { passed, duration_ms, error } = data.details
   const ended = { event: 'ended' as const, id: data.testId, ms: duration_ms }

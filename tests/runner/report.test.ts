@@ -26,6 +26,7 @@ const report = (file: string, ...outcomes: Outcome[]): FileReport => ({
   outcomes,
   failed: outcomes.some(({ end }) => end !== 'passed' && end !== 'skipped'),
   output: '',
+  said: [],
   folder: `/logs/${file}`,
 })
 const failing = (file: string) =>

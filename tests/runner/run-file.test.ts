@@ -24,7 +24,7 @@ const endsOf = ({ outcomes }: FileReport) => outcomes.map(({ within, name, end }
 
 test('the outcomes of a file stand in its order, with what they say', async () => {
   const report = await ran(`
-    test('one', () => console.log('printed'))
+    test('one', (t) => { console.log('printed'); t.diagnostic('seed 7') })
     describe('several', () => {
       test('two', () => assert.equal(1, 2))
       test('three', { skip: 'not here' }, () => {})
@@ -39,10 +39,10 @@ test('the outcomes of a file stand in its order, with what they say', async () =
     'four five passed',
   ])
   assert.equal(report.failed, true)
-  assert.equal(report.output, 'printed\n')
+  assert.deepEqual([report.output, report.said], ['printed\n', ['seed 7']])
   assert.match(report.outcomes[2]?.note ?? '', /1 !== 2[\s\S]*file-\d+\.test\.mjs/)
   assert.equal(report.outcomes[3]?.note, 'not here')
-  assert.match(fileText(report), /\| printed[\s\S]*✔ one[\s\S]*✖ two[\s\S]*﹣ three .*# SKIP not here/)
+  assert.match(fileText(report), /\| printed[\s\S]*✔ one[\s\S]*✖ two[\s\S]*﹣ three .*# SKIP not here[\s\S]*ℹ seed 7/)
 })
 
 test('a file whose tests pass has passed', async () => {

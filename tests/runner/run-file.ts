@@ -1,7 +1,7 @@
 import { spawn, type ChildProcess } from 'node:child_process'
 import { closeSync, existsSync, mkdirSync, openSync, readFileSync } from 'node:fs'
 import path from 'node:path'
-import { failuresOf, hasFailed, outcomesOf, type Outcome } from './outcomes.ts'
+import { failuresOf, hasFailed, outcomesOf, saidIn, type Outcome } from './outcomes.ts'
 import { EVENTS_VARIABLE } from './record.ts'
 
 const ROOT = path.resolve(import.meta.dirname, '../..')
@@ -28,6 +28,8 @@ export interface FileReport {
   failed: boolean
   /** The end of what it printed. */
   output: string
+  /** What its tests said of themselves (`t.diagnostic`). */
+  said: string[]
   folder: string
 }
 
@@ -38,9 +40,16 @@ export async function runFile({ file, bound_ms, imports, env, folder }: FileTask
   const events = path.join(folder, 'events.jsonl')
   const printed = path.join(folder, 'output.txt')
   const output = openSync(printed, 'w')
-  const flags = [...imports.flatMap((module) => ['--import', module]), '--test-reporter', RECORD, '--test-reporter-destination', 'stdout']
+  const flags = [
+    '--disable-warning=ExperimentalWarning',
+    ...imports.flatMap((module) => ['--import', module]),
+    '--test-reporter',
+    RECORD,
+    '--test-reporter-destination',
+    'stdout',
+  ]
   // A group of its own: it is ended with the programs that it started.
-  const child = spawn(process.execPath, [...process.execArgv, ...flags, path.resolve(ROOT, file)], {
+  const child = spawn(process.execPath, [...flags, path.resolve(ROOT, file)], {
     cwd: ROOT,
     env: { ...env, [EVENTS_VARIABLE]: events },
     detached: true,
@@ -49,7 +58,8 @@ export async function runFile({ file, bound_ms, imports, env, folder }: FileTask
   closeSync(output)
   const bound = AbortSignal.timeout(bound_ms)
   const { ended_as, ended_early } = await endOf(child, AbortSignal.any([signal, bound]))
-  const outcomes = outcomesOf(existsSync(events) ? readFileSync(events, 'utf8') : '')
+  const noted = existsSync(events) ? readFileSync(events, 'utf8') : ''
+  const outcomes = outcomesOf(noted)
   const text = readFileSync(printed, 'utf8').slice(-OUTPUT_CHARACTERS_MAX)
   const why = !ended_early
     ? undefined
@@ -58,7 +68,7 @@ export async function runFile({ file, bound_ms, imports, env, folder }: FileTask
       : `it was not done within ${bound_ms / 60_000} minutes, and was ended`
   const problem = why ?? problemOf(outcomes, ended_as, text)
   if (problem !== undefined) outcomes.push(fileFailure(file, problem))
-  return { file, ms: performance.now() - began_ms, outcomes, failed: hasFailed(outcomes), output: text, folder }
+  return { file, ms: performance.now() - began_ms, outcomes, failed: hasFailed(outcomes), output: text, said: saidIn(noted), folder }
 }
 
 /** A failure that is the file's, not one of its tests'. */
@@ -69,7 +79,7 @@ export function fileFailure(file: string, note: string): Outcome {
 /** The report of a file that was never started. */
 export function notRun(file: string, folder: string, why: string): FileReport {
   const outcome: Outcome = { ...fileFailure(file, `not run: ${why}`), end: 'cancelled' }
-  return { file, ms: 0, outcomes: [outcome], failed: true, output: '', folder }
+  return { file, ms: 0, outcomes: [outcome], failed: true, output: '', said: [], folder }
 }
 
 function problemOf(outcomes: readonly Outcome[], ended_as: string, output: string): string | undefined {

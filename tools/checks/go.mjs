@@ -8,6 +8,7 @@ import { CLONE } from '../setup/packages.mjs'
 export const MACHINE = join(CLONE, 'machine')
 const MODULE = 'github.com/berth-dev/berth/machine/'
 const OUTPUT_CHARACTERS_MAX = 20_000
+const ENDS = ['pass', 'fail', 'skip']
 
 /** Packages that start machines, or change the kernel's mounts, networks and control groups: one at a time. */
 const WITH_MACHINES = ['hostd', 'agent/slottest', 'engine', 'network', 'cgroup', 'pool', 'layers'].map((name) => `internal/${name}`)
@@ -28,16 +29,22 @@ export function goPackages() {
   return { plain: all.filter((name) => !WITH_MACHINES.includes(name)), machines: WITH_MACHINES }
 }
 
-/** Reports each Go test of the first level as a test below `t`; fails for a package that fails, or that has tests and runs none. */
+/** Reports each Go test of the first level, and each deeper one that is skipped, as a test below `t`; fails for a package that fails, or that has tests and runs none. */
 export async function goTest(t, packages, flags) {
   const { results, wrong } = await ran(packages, flags)
   for (const { name, action, output } of results) {
     await t.test(name, (each) => {
-      if (action === 'skip') each.skip(output.trim().split('\n').at(-2)?.trim())
+      if (action === 'skip') each.skip(reasonIn(output))
       assert.notEqual(action, 'fail', output)
     })
   }
   assert.deepEqual(wrong, [])
+}
+
+/** `    some_test.go:12: why` stands above the line that says SKIP. */
+function reasonIn(output) {
+  const [, reason = output.trim()] = /_test\.go:\d+: (.*)/.exec(output) ?? []
+  return reason
 }
 
 async function ran(packages, flags) {
@@ -45,27 +52,30 @@ async function ran(packages, flags) {
   const child = spawn('go', command, { cwd: MACHINE, stdio: ['ignore', 'pipe', 'inherit'] })
   const ended = new Promise((resolve, reject) => child.once('error', reject).once('close', resolve))
   const outputs = new Map()
-  const results = []
-  const wrong = []
+  const [results, wrong] = [[], []]
   const with_tests = new Set()
   for await (const line of createInterface({ input: child.stdout })) {
     const event = parse(line)
     if (event === undefined) continue
-    const name = (event.Package ?? event.ImportPath ?? '').replace(MODULE, '')
-    const key = `${name} ${event.Test?.split('/')[0] ?? ''}`.trim()
-    if (event.Output !== undefined) outputs.set(key, ((outputs.get(key) ?? '') + event.Output).slice(-OUTPUT_CHARACTERS_MAX))
-    if (event.Test !== undefined) with_tests.add(name)
-    if (!['pass', 'fail', 'skip'].includes(event.Action)) continue
-    const output = outputs.get(key) ?? ''
-    if (event.Test !== undefined && !event.Test.includes('/')) results.push({ name: key, action: event.Action, output })
-    if (event.Test !== undefined) continue
+    const of = (event.Package ?? event.ImportPath ?? '').replace(MODULE, '')
+    const [first, ...deeper] = event.Test?.split('/') ?? []
+    const name = [of, event.Test].join(' ').trim()
+    // What a deeper test prints is also its first level's.
+    for (const each of new Set([name, [of, first].join(' ').trim()])) keep(outputs, each, event.Output)
+    if (first !== undefined) with_tests.add(of)
+    const ended_as = { name, action: event.Action, output: outputs.get(name) ?? '' }
+    if (first !== undefined && ENDS.includes(event.Action) && (deeper.length === 0 || event.Action === 'skip')) results.push(ended_as)
+    if (first === undefined && event.Action === 'fail') wrong.push(`${name}: ${ended_as.output}`)
     // A package without test files is skipped; one whose TestMain leaves early passes.
-    if (event.Action === 'fail') wrong.push(`${key}: ${output}`)
-    else if (event.Action === 'pass' && !with_tests.has(name)) wrong.push(`${key} ran no test: ${output}`)
+    if (first === undefined && event.Action === 'pass' && !with_tests.has(of)) wrong.push(`${name} ran no test: ${ended_as.output}`)
   }
   const code = await ended
   if (code !== 0 && wrong.length === 0) wrong.push(`go test ended with ${code}`)
   return { results, wrong }
+}
+
+function keep(outputs, name, text = '') {
+  outputs.set(name, ((outputs.get(name) ?? '') + text).slice(-OUTPUT_CHARACTERS_MAX))
 }
 
 // What a compiler or a panic prints is not JSON.
