@@ -1,38 +1,56 @@
 // `npm test`: the same set-up as `npm start`, then every test. `npm test -- lint go unit acceptance` runs parts, any other word only
-// the files whose path contains it.
+// the files whose path contains it. What needs no machine runs while the rest of the set-up goes on.
 import { spawn } from 'node:child_process'
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
-import { install } from './setup/install.mjs'
+import { installMachines, installPackages } from './setup/install.mjs'
 import { loadSettings } from './setup/load.mjs'
 import { report } from './setup/main.mjs'
 import { CLONE } from './setup/packages.mjs'
 
 const RUNNER = join(CLONE, 'tests', 'support', 'run.ts')
+const log = (line) => process.stdout.write(`${line}\n`)
 
 await report(async () => {
   const { settings, rest } = loadSettings()
   mkdirSync(settings.cache_dir, { recursive: true })
-  const { binaries, node, runsc, templates } = await install({
-    settings,
-    embedded_postgres: true,
-    log: (line) => process.stdout.write(`${line}\n`),
+  const { node } = await installPackages({ settings, log })
+  const child = spawn(node, ['--disable-warning=ExperimentalWarning', RUNNER, ...rest], {
+    cwd: CLONE,
+    env: { ...process.env, BERTH_CACHE_DIR: settings.cache_dir },
+    stdio: ['inherit', 'inherit', 'inherit', 'ipc'],
   })
-  const image = templates[0].image_path
-  const env = {
-    ...process.env,
-    BERTH_CACHE_DIR: settings.cache_dir,
-    BERTH_TEST_RUNSC: runsc.path,
-    BERTH_TEST_AGENT: binaries.agent,
-    BERTH_TEST_HOSTD: binaries.hostd,
-    BERTH_TEST_LAYER: image,
-    BERTH_TEST_TEMPLATE: image,
-    BERTH_TEST_BROWSER_TEMPLATE: templates.find(({ name }) => name === 'browser').image_path,
-  }
-  const child = spawn(node, ['--disable-warning=ExperimentalWarning', RUNNER, ...rest], { cwd: CLONE, env, stdio: 'inherit' })
   for (const name of ['SIGTERM', 'SIGINT']) process.on(name, () => child.kill(name))
+  // It asks for machines when a chosen file has some. By the time they are built, it may have been ended.
+  child.once('message', async () => {
+    const told = await machinesFor(settings)
+    if (child.connected) child.send(told, () => undefined)
+  })
   return new Promise((resolve, reject) => {
     child.once('error', reject)
     child.once('exit', (code) => resolve(code ?? 1))
   })
 })
+
+/** What the runner is told: the environment of files that have machines, or why there can be none. */
+async function machinesFor(settings) {
+  const started = performance.now()
+  try {
+    const { binaries, runsc, templates } = await installMachines({ settings, log })
+    log(`set-up is complete (${((performance.now() - started) / 1000).toFixed(1)} s)`)
+    const image = (wanted) => templates.find(({ name }) => name === wanted).image_path
+    return {
+      env: {
+        BERTH_TEST_RUNSC: runsc.path,
+        BERTH_TEST_AGENT: binaries.agent,
+        BERTH_TEST_HOSTD: binaries.hostd,
+        BERTH_TEST_LAYER: image('base'),
+        BERTH_TEST_TEMPLATE: image('base'),
+        BERTH_TEST_BROWSER_TEMPLATE: image('browser'),
+      },
+    }
+  } catch (error) {
+    log(`the set-up failed: ${error.message}`)
+    return { failed: `the set-up failed: ${error.message}` }
+  }
+}

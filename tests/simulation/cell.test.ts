@@ -1,18 +1,22 @@
 import assert from 'node:assert/strict'
-import { test } from 'node:test'
+import { describe, test } from 'node:test'
 import { sql } from 'kysely'
 import { HostFailure } from '../../service/cell/links/hostd.ts'
 import type { WorkspaceEntry } from '../../service/cell/machines/table.ts'
 import type { Verb } from '../../service/cell/links/fake/turns.ts'
 import { assertNothingIsLeft } from '../engine/invariants.ts'
+import { depth } from '../support/depth.ts'
+import { testSeed } from '../support/seed.ts'
 import { createWorld, type Process, type World } from '../engine/world.ts'
 
 // One seed is one history: random intentions, moves between resident and parked, deaths, restarts and lost answers against the real
 // engine of the cell and a real database. Afterwards everything must have come to rest, and every live workspace must still have its
 // files, and its memory where its machine never died.
 
-const SEEDS = Number(process.env['BERTH_SIMULATION_SEEDS'] ?? 6)
-const FIRST_SEED = Number(process.env['BERTH_SIMULATION_FIRST_SEED'] ?? 1)
+const SEEDS = Number(process.env['BERTH_SIMULATION_SEEDS'] ?? depth({ short: 24, long: 1000 }))
+const FIRST_SEED = Number(process.env['BERTH_SIMULATION_FIRST_SEED'] ?? testSeed())
+/** A history mostly waits: for timers, for the database, for its own pauses. Each has a world and a database of its own. */
+const AT_ONCE = 8
 const ACTIONS = 40
 const VERBS: Verb[] = [
   'start',
@@ -33,12 +37,14 @@ const VERBS: Verb[] = [
 /** Moves that were made in all histories together. */
 const moved = { freeze: 0, hibernate: 0, wake: 0 }
 
-for (let seed = FIRST_SEED; seed < FIRST_SEED + SEEDS; seed += 1) {
-  test(`seed ${seed}: after any history everything is consistent and no file is lost`, async () => {
-    await using world = await createWorld({ latency_ms: 1, capacity: { cpu_millis: 1e6, memory_mib: 1e6, disk_gib: 1e6 } })
-    await new History(world, seed).play()
-  })
-}
+describe('after any history everything is consistent and no file is lost', { concurrency: AT_ONCE }, () => {
+  for (let seed = FIRST_SEED; seed < FIRST_SEED + SEEDS; seed += 1) {
+    test(`BERTH_SIMULATION_FIRST_SEED=${seed} BERTH_SIMULATION_SEEDS=1`, async () => {
+      await using world = await createWorld({ latency_ms: 1, capacity: { cpu_millis: 1e6, memory_mib: 1e6, disk_gib: 1e6 } })
+      await new History(world, seed).play()
+    })
+  }
+})
 
 test('machines were frozen, hibernated and woken in these histories', { skip: SEEDS < 6 }, () => {
   for (const count of Object.values(moved)) assert.ok(count > 0, JSON.stringify(moved))

@@ -1,0 +1,33 @@
+import { isLong } from '../support/depth.ts'
+
+const MINUTE_MS = 60_000
+/** Of one test file. What takes longer hangs, or belongs into several files. */
+const FILE_MINUTES = 5
+/** Files that need more, and why. */
+const MORE: Partial<Record<string, { minutes: number; because: string }>> = {
+  'tests/acceptance/failpoints.test.ts': {
+    minutes: 12,
+    because: 'each of its cases kills a process and waits until everything serves again',
+  },
+  'tools/checks/go-machines.test.mjs': { minutes: 15, because: 'it is many packages of Go' },
+}
+/** In the long run, where a test repeats what it does, and all of it. */
+const LONG_FILE_MINUTES = 90
+const LONG_RUN_MINUTES = 8 * 60
+/** Of all files together. Continuous integration ends a job without a word: a run that is red must have said so by then. */
+const RUN_MINUTES = 30
+/** For a slow computer. */
+const RUN_VARIABLE = 'BERTH_TEST_MINUTES'
+
+export function fileBoundMs(file: string): number {
+  return MINUTE_MS * (isLong ? LONG_FILE_MINUTES : (MORE[file]?.minutes ?? FILE_MINUTES))
+}
+
+export function runBoundMs(asked = process.env[RUN_VARIABLE]): number {
+  const minutes = asked === undefined ? (isLong ? LONG_RUN_MINUTES : RUN_MINUTES) : Number(asked)
+  if (!(minutes > 0)) throw new Error(`${RUN_VARIABLE} is ${asked}, not a number of minutes`)
+  return MINUTE_MS * minutes
+}
+
+/** Every file that the table names. */
+export const BOUNDED_FILES = Object.keys(MORE)

@@ -1,0 +1,84 @@
+import { existsSync, readFileSync } from 'node:fs'
+import path from 'node:path'
+import { SHARED_SERVER_VARIABLE, startTestServer } from '../support/postgres.ts'
+import { kindOf } from './lanes.ts'
+
+const ROOT = path.resolve(import.meta.dirname, '../..')
+const SHARED_SERVICES = path.join(ROOT, 'tests/support/shared-services.ts')
+
+/** What the files of a run have in common: one PostgreSQL, what set-up has built, and whole installations that many files share. */
+export interface Context {
+  /** The environment of a file, or a sentence that says why it cannot run. */
+  environment(file: string): Promise<NodeJS.ProcessEnv | string>
+  /** Files that come later have installations of their own. */
+  stopServices(): Promise<void>
+  close(): Promise<void>
+}
+
+interface Services {
+  env: Record<string, string>
+  stop(): Promise<void>
+}
+
+export async function openContext(files: readonly string[], base: NodeJS.ProcessEnv, end: AbortSignal): Promise<Context> {
+  const server = await startTestServer()
+  const env = { ...base, [SHARED_SERVER_VARIABLE]: server.socket_dir }
+  const ended = new Promise<SetUp>((resolve) =>
+    end.addEventListener('abort', () => resolve({ failed: String(end.reason) }), { once: true }),
+  )
+  const built = files.every(needsNoMachines) ? ended : Promise.race([setUp(), ended])
+  let services: Promise<Services> | undefined
+  let are_stopped = false
+  const stopServices = async () => {
+    are_stopped = true
+    const started = await services?.catch(() => undefined) // those that could not start took down what they had
+    services = undefined
+    await started?.stop()
+  }
+  return {
+    async environment(file) {
+      if (needsNoMachines(file)) return env
+      const told = await built
+      if ('failed' in told) return told.failed
+      if (are_stopped || !usesServices(file)) return { ...env, ...told.env }
+      Object.assign(process.env, told.env) // it is this process that starts them
+      services ??= startServices()
+      return services.then(
+        (shared) => ({ ...env, ...told.env, ...shared.env }),
+        (error: unknown) => `the services that files share did not start: ${String(error)}`,
+      )
+    },
+    stopServices,
+    async close() {
+      await stopServices()
+      server.stop()
+    },
+  }
+}
+
+function needsNoMachines(file: string): boolean {
+  return ['computes', 'last'].includes(kindOf(file))
+}
+
+/** They are started when the first file that imports them runs. */
+async function startServices(): Promise<Services> {
+  const { startSharedServices } = (await import(SHARED_SERVICES)) as { startSharedServices(): Promise<Services> }
+  return startSharedServices()
+}
+
+function usesServices(file: string): boolean {
+  return existsSync(SHARED_SERVICES) && readFileSync(path.join(ROOT, file), 'utf8').includes('support/shared-services.ts')
+}
+
+/** What `tools/test.mjs` answers when all is built that machines need, or when it cannot be built. */
+type SetUp = { env: Record<string, string> } | { failed: string }
+
+/** That part of set-up goes on beside the files that need no machine. Without a parent to ask, everything is there. */
+async function setUp(): Promise<SetUp> {
+  if (process.send === undefined) return { env: {} }
+  process.send('machines')
+  return new Promise((resolve) => {
+    process.once('message', (told) => resolve(told as SetUp))
+    process.once('disconnect', () => resolve({ failed: 'the set-up ended without a word' }))
+  })
+}

@@ -1,0 +1,41 @@
+import { glob } from 'node:fs/promises'
+
+/** Judges what all others have observed. */
+export const LEDGER = 'tests/ledger/ledger.test.ts'
+
+/** The first that fits a file is its part. */
+const PARTS: [name: string, fits: (file: string) => boolean][] = [
+  ['lint', (file) => /^tests\/tidy\/|^tools\/checks\/(types|eslint|prettier)\.test\./.test(file)],
+  ['go', (file) => file.startsWith('tools/checks/go')],
+  ['ledger', (file) => file === LEDGER],
+  ['acceptance', isOnMachines],
+  ['unit', () => true],
+]
+/** What is quick comes first. */
+const ORDER = ['lint', 'unit', 'go', 'acceptance', 'ledger']
+
+/** Whether it has real machines, and with them the weather of a whole computer. */
+export function isOnMachines(file: string): boolean {
+  return /^tests\/(acceptance|engine)\//.test(file)
+}
+
+export function partOf(file: string): string {
+  return PARTS.find(([, fits]) => fits(file))?.[0] ?? 'unit'
+}
+
+export async function allFiles(root: string): Promise<string[]> {
+  const found: string[] = []
+  const exclude = (name: string) => name === 'node_modules' || name === '.git'
+  for await (const file of glob('**/*.test.{ts,mjs}', { cwd: root, exclude })) found.push(file)
+  return found
+}
+
+/** Names of parts choose these parts; any other word chooses, of them, the files whose path contains it. In the order in which they run. */
+export function chosenFrom(files: readonly string[], words: readonly string[]): string[] {
+  const parts = words.filter((word) => ORDER.includes(word))
+  const substrings = words.filter((word) => !ORDER.includes(word))
+  return files
+    .filter((file) => parts.length === 0 || parts.includes(partOf(file)))
+    .filter((file) => substrings.length === 0 || substrings.some((each) => file.includes(each)))
+    .toSorted((a, b) => ORDER.indexOf(partOf(a)) - ORDER.indexOf(partOf(b)) || (a < b ? -1 : 1))
+}

@@ -1,0 +1,72 @@
+import { isOnMachines, LEDGER } from './files.ts'
+
+/**
+ * What a file asks of the computer. `computes`: a processor, and nothing that set-up builds. `machines`: real machines, which take a
+ * processor for most of the time. `waits`: real machines, and mostly for time to pass. `alone`: the whole computer.
+ */
+export type Kind = 'computes' | 'machines' | 'waits' | 'alone' | 'last'
+
+/** Worked off side by side with the others; a lane takes of the first kind that has a file left. */
+export interface Lane {
+  name: string
+  takes: Kind[]
+}
+
+/** What is neither computing nor machines, and why. */
+const KINDS: Partial<Record<string, { kind: Kind; because: string }>> = {
+  'tests/acceptance/residency.test.ts': { kind: 'waits', because: 'machines that nobody uses stand still after a while' },
+  'tests/acceptance/hibernation.test.ts': { kind: 'waits', because: 'memory is saved after a while' },
+  'tests/acceptance/idle.test.ts': { kind: 'waits', because: 'the least idle timeout is a minute' },
+  'tests/acceptance/idle-suspend.test.ts': { kind: 'waits', because: 'the least idle timeout is a minute' },
+  'tests/acceptance/failpoints.test.ts': { kind: 'waits', because: 'it waits until what it killed serves again' },
+  'tests/acceptance/deaths.test.ts': { kind: 'alone', because: 'a death is seen within seconds that a busy computer does not keep' },
+  'tests/acceptance/hostile-guest.test.ts': { kind: 'alone', because: 'its guests take all that the computer gives them' },
+  'tools/checks/go-machines.test.mjs': { kind: 'machines', because: 'hostd, the engine and networks are real in these packages' },
+  [LEDGER]: { kind: 'last', because: 'it judges what all others have observed' },
+}
+
+/** The longest, in this order, so that none of them is left when the other lanes have nothing more to do. */
+const FIRST = ['tools/checks/go-machines.test.mjs', 'tests/acceptance/failpoints.test.ts', 'tests/acceptance/browser.test.ts']
+
+/** Two processors are a lane each for what computes and for what has machines; waiting is done beside. */
+const LANES: Lane[] = [
+  { name: 'machines', takes: ['machines', 'computes'] },
+  { name: 'computing', takes: ['computes', 'machines'] },
+  { name: 'waiting', takes: ['waits'] },
+]
+const PROCESSORS_PER_LANES = 2
+/** A larger computer has the lanes more than once, and memory for so many. */
+const TIMES_MAX = 3
+/** For one processor, and for whoever wants to see whether files disturb each other. */
+const ONE_LANE: Lane[] = [{ name: 'only', takes: ['computes', 'machines', 'waits'] }]
+const ONE_LANE_VARIABLE = 'BERTH_TEST_ONE_LANE'
+
+export function lanesFor(processors: number, one_lane = process.env[ONE_LANE_VARIABLE] === '1'): Lane[] {
+  const times = Math.min(TIMES_MAX, Math.floor(processors / PROCESSORS_PER_LANES))
+  if (one_lane || times === 0) return ONE_LANE
+  return Array.from({ length: times }, (_, at) =>
+    LANES.map(({ name, takes }) => ({ name: at === 0 ? name : `${name} ${at + 1}`, takes })),
+  ).flat()
+}
+
+export function kindOf(file: string): Kind {
+  return KINDS[file]?.kind ?? (isOnMachines(file) ? 'machines' : 'computes')
+}
+
+/** Takes the next file for a lane out of those that wait. */
+export function takeFor(lane: Lane, waiting: string[]): string | undefined {
+  for (const kind of lane.takes) {
+    const at = waiting.findIndex((file) => kindOf(file) === kind)
+    if (at >= 0) return waiting.splice(at, 1)[0]
+  }
+  return undefined
+}
+
+/** In the order in which they are taken: the long ones first, else as they came. */
+export function inOrder(files: readonly string[]): string[] {
+  const rank = (file: string) => (FIRST.includes(file) ? FIRST.indexOf(file) : FIRST.length)
+  return files.toSorted((a, b) => rank(a) - rank(b))
+}
+
+/** Every file that a table of this page names. */
+export const NAMED_FILES = [...Object.keys(KINDS), ...FIRST]

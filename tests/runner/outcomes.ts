@@ -1,0 +1,87 @@
+import type { End, RecordedEvent } from './record.ts'
+
+/** What became of one test or suite. */
+export interface Outcome {
+  name: string
+  /** Titles of those around it, the outermost first. */
+  within: string[]
+  suite: boolean
+  end: End
+  ms: number
+  /** The error with its stack, or the reason of a skip. */
+  note: string
+}
+
+export interface Totals {
+  tests: number
+  suites: number
+  pass: number
+  fail: number
+  cancelled: number
+  skipped: number
+  todo: number
+}
+
+/** Reads what a test file's process noted, in the order of the file. What was known and never ended is `cancelled`. */
+export function outcomesOf(noted: string): Outcome[] {
+  const known = new Map<number, Outcome & { parent: number | null }>()
+  for (const event of noted.split('\n').flatMap(parsed)) {
+    if (event.event === 'known') {
+      const { id, parent, name, suite } = event
+      known.set(id, { parent, name, within: [], suite, end: 'cancelled', ms: 0, note: 'it had not ended when its process did' })
+    } else if (event.event === 'ended') {
+      const { end, ms, note } = event
+      Object.assign(known.get(event.id) ?? {}, { end, ms, note })
+    }
+  }
+  const below = Map.groupBy(known, ([, { parent }]) => (parent !== null && known.has(parent) ? parent : null))
+  const ordered = (parent: number | null, within: string[]): Outcome[] =>
+    (below.get(parent) ?? []).flatMap(([id, { parent: _, ...outcome }]) => [
+      { ...outcome, within },
+      ...ordered(id, [...within, outcome.name]),
+    ])
+  return ordered(null, [])
+}
+
+/** What tests said beside their outcomes. */
+export function saidIn(noted: string): string[] {
+  return noted
+    .split('\n')
+    .flatMap(parsed)
+    .flatMap((event) => (event.event === 'said' ? [event.message] : []))
+}
+
+/** Counted as node:test counts: suites apart, and what failed because of a test below it is a failure too. */
+export function totalsOf(outcomes: readonly Outcome[]): Totals {
+  const tests = outcomes.filter(({ suite }) => !suite)
+  const count = (...ends: End[]) => tests.filter(({ end }) => ends.includes(end)).length
+  return {
+    tests: tests.length,
+    suites: outcomes.length - tests.length,
+    pass: count('passed'),
+    fail: count('failed', 'follows'),
+    cancelled: count('cancelled'),
+    skipped: count('skipped'),
+    todo: count('todo'),
+  }
+}
+
+/** A suite whose `before` failed has failed, although it is no test. */
+export function hasFailed(outcomes: readonly Outcome[]): boolean {
+  return outcomes.some(({ end }) => ['failed', 'follows', 'cancelled'].includes(end))
+}
+
+/** What went wrong by itself, not because of something else that did. */
+export function failuresOf(outcomes: readonly Outcome[]): Outcome[] {
+  const own = outcomes.filter(({ end }) => end === 'failed')
+  return own.length > 0 ? own : outcomes.filter(({ end }) => end === 'cancelled' || end === 'follows')
+}
+
+/** A process that is killed may leave half a line. */
+function parsed(line: string): RecordedEvent[] {
+  try {
+    return line === '' ? [] : [JSON.parse(line) as RecordedEvent]
+  } catch {
+    return []
+  }
+}

@@ -1,0 +1,120 @@
+import { mkdirSync, mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+import { inspect } from 'node:util'
+import { OBSERVED_VARIABLE, WHOLE_VARIABLE } from '../ledger/observations.ts'
+import { sweepServices } from '../support/sweep.ts'
+import { fileBoundMs } from './bounds.ts'
+import { openContext, type Context } from './context.ts'
+import { filesToRepeat } from './flakes.ts'
+import { inOrder, takeFor, type Lane } from './lanes.ts'
+import { fileText } from './print.ts'
+import { notRun, runFile, type FileReport } from './run-file.ts'
+import { withoutSkips } from './skips.ts'
+
+const OBSERVE = path.resolve(import.meta.dirname, '../support/observe.ts')
+const STOP_EARLY = path.join(import.meta.dirname, 'stop-early.ts')
+/** Names the folder that keeps the logs of each installation that a test stops. */
+const LOGS_VARIABLE = 'BERTH_TEST_LOGS'
+
+export interface Plan {
+  files: readonly string[]
+  lanes: readonly Lane[]
+  /** Nothing of the suite is left out. */
+  whole: boolean
+}
+
+export interface Run {
+  first: FileReport[]
+  repeats: FileReport[]
+  /** How long each lane worked, in the order in which they ended. */
+  lanes: { name: string; files: number; ms: number }[]
+  /** The folder of all logs. */
+  logs: string
+}
+
+interface Running extends Run {
+  context: Context
+  end: AbortSignal
+  whole: boolean
+}
+
+/**
+ * Runs the files of a plan in lanes, then those that want to be alone, then what failed and may be a flake, then the ledger, and
+ * prints each as it ends. When `end` is aborted, its reason says why all that is left is not run.
+ */
+export async function runAll({ files, lanes, whole }: Plan, end: AbortSignal): Promise<Run> {
+  // In the folder of the system, not in the clone: whoever looks into a failure finds it when the clone is gone.
+  const logs = mkdtempSync(path.join(tmpdir(), 'berth-test-logs-'))
+  const context = await openContext(files, baseEnvironment(logs, whole), end)
+  const run: Running = { first: [], repeats: [], lanes: [], logs, context, end, whole }
+  const waiting = inOrder(files)
+  await Promise.all(lanes.map((lane) => workOff(run, lane, waiting)))
+  await cleanUp(run, context.stopServices)
+  await workOff(run, { name: 'alone', takes: ['alone'] }, waiting)
+  await cleanUp(run)
+  await repeatFlakes(run)
+  // It also judges what a repeat has observed.
+  await workOff(run, { name: 'ledger', takes: ['last'] }, waiting)
+  await cleanUp(run, context.close)
+  return run
+}
+
+/** Takes down what ended files left behind, while no other runs. A clean-up that fails makes the run red, and ends nothing else. */
+async function cleanUp(run: Running, also: () => Promise<void> = async () => undefined): Promise<void> {
+  for (const step of [also, sweepServices]) {
+    await step().catch((error: unknown) => {
+      const report = notRun('clean-up', run.logs, inspect(error))
+      run.first.push(report)
+      process.stdout.write(fileText(report))
+    })
+  }
+}
+
+function baseEnvironment(logs: string, whole: boolean): NodeJS.ProcessEnv {
+  const observed = path.join(logs, 'observed')
+  mkdirSync(observed)
+  return {
+    // Every process compiles the same sources. What the first one made is taken by the others, and by the services that they start.
+    NODE_COMPILE_CACHE: path.join(logs, 'compiled'),
+    ...process.env,
+    [OBSERVED_VARIABLE]: observed,
+    ...(whole ? { [WHOLE_VARIABLE]: '1' } : {}),
+  }
+}
+
+async function workOff(run: Running, lane: Lane, waiting: string[]): Promise<void> {
+  const began_ms = performance.now()
+  let files = 0
+  for (let file = takeFor(lane, waiting); file !== undefined; file = takeFor(lane, waiting)) {
+    run.first.push(await runOne(run, file))
+    files += 1
+  }
+  if (files > 0) run.lanes.push({ name: lane.name, files, ms: performance.now() - began_ms })
+}
+
+async function repeatFlakes(run: Running): Promise<void> {
+  const began_ms = performance.now()
+  for (const file of run.end.aborted ? [] : filesToRepeat(run.first)) run.repeats.push(await runOne(run, file, ' again, alone'))
+  if (run.repeats.length > 0) run.lanes.push({ name: 'repeats', files: run.repeats.length, ms: performance.now() - began_ms })
+}
+
+async function runOne(run: Running, file: string, remark = ''): Promise<FileReport> {
+  const { context, end, logs } = run
+  const folder = path.join(logs, `${file.replaceAll('/', '-')}${remark.replaceAll(/\W+/g, '-')}`)
+  const env = end.aborted ? String(end.reason) : await context.environment(file)
+  const report = typeof env === 'string' ? notRun(file, folder, env) : await started(run, file, env, folder)
+  process.stdout.write(fileText(report, remark))
+  return report
+}
+
+async function started({ end, whole }: Running, file: string, env: NodeJS.ProcessEnv, folder: string): Promise<FileReport> {
+  // The checks of tools/ report what others have found: all of it is of use.
+  const imports = file.startsWith('tools/checks/') ? [OBSERVE] : [OBSERVE, STOP_EARLY]
+  const task = { file, bound_ms: fileBoundMs(file), imports, env: { [LOGS_VARIABLE]: path.join(folder, 'services'), ...env }, folder }
+  const found = await runFile(task, end)
+  const report = whole ? withoutSkips(found) : found
+  // Nobody looks at the services of what passed.
+  if (!report.failed) rmSync(path.join(folder, 'services'), { recursive: true, force: true })
+  return report
+}

@@ -1,0 +1,89 @@
+// Runs Go tests and tells node:test of each.
+import assert from 'node:assert/strict'
+import { spawn, spawnSync } from 'node:child_process'
+import { join } from 'node:path'
+import { createInterface } from 'node:readline'
+import { CLONE } from '../setup/packages.mjs'
+
+export const MACHINE = join(CLONE, 'machine')
+const MODULE = 'github.com/berth-dev/berth/machine/'
+const OUTPUT_CHARACTERS_MAX = 20_000
+const ENDS = ['pass', 'fail', 'skip']
+
+/** Packages that start machines, or change the kernel's mounts, networks and control groups: one at a time. */
+const WITH_MACHINES = ['hostd', 'agent/slottest', 'engine', 'network', 'cgroup', 'pool', 'layers'].map((name) => `internal/${name}`)
+
+/** Returns `{ plain, machines }`, the packages of the module from its root. */
+export function goPackages() {
+  const { status, stdout, stderr } = spawnSync('go', ['list', './...'], { cwd: MACHINE, encoding: 'utf8' })
+  if (status !== 0) throw new Error(`go list failed:\n${stderr}`)
+  const all = stdout
+    .trim()
+    .split('\n')
+    .map((name) => name.replace(MODULE, ''))
+  assert.deepEqual(
+    WITH_MACHINES.filter((name) => !all.includes(name)),
+    [],
+    'these packages are named in tools/checks/go.mjs and are not there',
+  )
+  return { plain: all.filter((name) => !WITH_MACHINES.includes(name)), machines: WITH_MACHINES }
+}
+
+/** Reports each Go test of the first level, and each deeper one that is skipped, as a test below `t`; fails for a package that fails, or that has tests and runs none. */
+export async function goTest(t, packages, flags) {
+  const { results, wrong } = await ran(packages, flags)
+  for (const { name, action, output } of results) {
+    await t.test(name, (each) => {
+      if (action === 'skip') each.skip(reasonIn(output))
+      assert.notEqual(action, 'fail', output)
+    })
+  }
+  assert.deepEqual(wrong, [])
+}
+
+/** `    some_test.go:12: why` stands above the line that says SKIP. */
+function reasonIn(output) {
+  const [, reason = output.trim()] = /_test\.go:\d+: (.*)/.exec(output) ?? []
+  return reason
+}
+
+async function ran(packages, flags) {
+  const command = ['test', '-json', '-count', '1', ...flags, ...packages.map((name) => `./${name}`)]
+  const child = spawn('go', command, { cwd: MACHINE, stdio: ['ignore', 'pipe', 'inherit'] })
+  const ended = new Promise((resolve, reject) => child.once('error', reject).once('close', resolve))
+  const outputs = new Map()
+  const [results, wrong] = [[], []]
+  const with_tests = new Set()
+  for await (const line of createInterface({ input: child.stdout })) {
+    const event = parse(line)
+    if (event === undefined) continue
+    const of = (event.Package ?? event.ImportPath ?? '').replace(MODULE, '')
+    const [first, ...deeper] = event.Test?.split('/') ?? []
+    const name = [of, event.Test].join(' ').trim()
+    // What a deeper test prints is also its first level's.
+    for (const each of new Set([name, [of, first].join(' ').trim()])) keep(outputs, each, event.Output)
+    if (first !== undefined) with_tests.add(of)
+    const ended_as = { name, action: event.Action, output: outputs.get(name) ?? '' }
+    if (first !== undefined && ENDS.includes(event.Action) && (deeper.length === 0 || event.Action === 'skip')) results.push(ended_as)
+    if (first === undefined && event.Action === 'fail') wrong.push(`${name}: ${ended_as.output}`)
+    // A package without test files is skipped; one whose TestMain leaves early passes.
+    if (first === undefined && event.Action === 'pass' && !with_tests.has(of)) wrong.push(`${name} ran no test: ${ended_as.output}`)
+  }
+  const code = await ended
+  if (code !== 0 && wrong.length === 0) wrong.push(`go test ended with ${code}`)
+  return { results, wrong }
+}
+
+function keep(outputs, name, text = '') {
+  outputs.set(name, ((outputs.get(name) ?? '') + text).slice(-OUTPUT_CHARACTERS_MAX))
+}
+
+// What a compiler or a panic prints is not JSON.
+function parse(line) {
+  try {
+    return JSON.parse(line)
+  } catch {
+    process.stderr.write(`${line}\n`)
+    return undefined
+  }
+}
