@@ -3,6 +3,7 @@ package pty
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -30,7 +31,7 @@ type Manager struct {
 	dir          string
 	guest        session.Guest
 	reaper       *reap.Reaper
-	keep         keeper
+	keep         *output.Keeper
 	index        sync.Once
 	processesMax uint64
 
@@ -42,8 +43,7 @@ type Manager struct {
 
 // Open takes over a state directory. What it already holds is read at the first call: a claim does not wait for it.
 func Open(dir string, guest session.Guest, reaper *reap.Reaper, limits wire.GuestLimits) *Manager {
-	m := &Manager{dir: dir, guest: guest, reaper: reaper, terminals: map[string]*Terminal{}}
-	m.keep.manager = m
+	m := &Manager{dir: dir, guest: guest, reaper: reaper, terminals: map[string]*Terminal{}, keep: output.NewKeeper(outputBytesDefault, keptMax)}
 	m.SetLimits(limits)
 	return m
 }
@@ -53,7 +53,10 @@ func (m *Manager) SetLimits(limits wire.GuestLimits) {
 	m.mu.Lock()
 	m.processesMax = uint64(max(limits.Processes, 0))
 	m.mu.Unlock()
-	m.keep.setLimit(limits.OutputBytes)
+	if limits.OutputBytes <= 0 {
+		limits.OutputBytes = outputBytesDefault
+	}
+	m.keep.SetLimit(limits.OutputBytes)
 }
 
 // Start opens the terminal, or returns the one that has its id. created says which.
@@ -124,21 +127,22 @@ func (m *Manager) drop(id string) {
 }
 
 // ended books a terminal out of the running ones, and forgets the oldest beyond the bound.
-func (m *Manager) ended() {
+func (m *Manager) ended(t *Terminal) {
+	m.mu.Lock()
+	m.running--
+	m.mu.Unlock()
+	m.keep.Ended(t.dir, t.stream)
+	for _, dir := range m.keep.Beyond(keptMax) {
+		m.forget(dir)
+		_ = os.RemoveAll(dir) // what stays behind is found by the next boot
+	}
+}
+
+func (m *Manager) forget(dir string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.running--
-	for i := 0; len(m.order) > keptMax && i < len(m.order); {
-		id := m.order[i]
-		t := m.terminals[id]
-		if t.running() {
-			i++
-			continue
-		}
-		_ = os.RemoveAll(t.dir) // what stays behind is found by the next boot
-		delete(m.terminals, id)
-		m.order = slices.Delete(m.order, i, i+1)
-	}
+	m.order = slices.DeleteFunc(m.order, func(id string) bool { return m.terminals[id].dir == dir })
+	maps.DeleteFunc(m.terminals, func(_ string, t *Terminal) bool { return t.dir == dir })
 }
 
 // Get finds a terminal, of this boot or an earlier one.
@@ -160,7 +164,7 @@ func (m *Manager) start(t *Terminal, req wire.PtyRequest, command wire.ExecReque
 		SessionID: req.SessionID, Argv: req.Argv, Cwd: command.Cwd, User: command.User, PtySize: req.PtySize,
 		State: stateStarting, StartedAt: session.Stamp(time.Now()),
 	}
-	t.stream = output.NewStream(t.dir, "output", m.keep.segmentBytes())
+	t.stream = output.NewStream(t.dir, "output", m.keep.SegmentBytes())
 	user, known, err := m.guest.User(command.User)
 	if err != nil {
 		return err
@@ -178,13 +182,14 @@ func (m *Manager) start(t *Terminal, req wire.PtyRequest, command wire.ExecReque
 		return err
 	}
 	t.log = log // nil takes writes without effect
+	m.keep.Began(t.stream)
 	why := fmt.Sprintf("The user %q does not exist", command.User)
 	if known {
 		why = m.spawn(t, user, command)
 	}
 	if why != "" {
 		t.failedToStart(why)
-		m.ended()
+		m.ended(t)
 	}
 	return nil
 }
@@ -223,8 +228,8 @@ func (m *Manager) spawn(t *Terminal, user guestroot.User, command wire.ExecReque
 	t.started(d, started.PID, started.GuestPID)
 	m.reaper.Watch(started.PID, func(status unix.WaitStatus) { t.leaderLeft(d, status) })
 	go func() {
-		t.run(d, m.keep.grew)
-		m.ended()
+		t.run(d, m.keep.Grew)
+		m.ended(t)
 	}()
 	return ""
 }

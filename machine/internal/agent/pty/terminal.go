@@ -79,12 +79,12 @@ func (t *Terminal) leaderLeft(d *device, status unix.WaitStatus) {
 }
 
 // run reads the terminal until its program has ended and all that was written is kept.
-func (t *Terminal) run(d *device, kept func(bytes int)) {
+func (t *Terminal) run(d *device, kept func(grown int64)) {
 	buffer := make([]byte, readBytes)
 	sink := func(p []byte) {
 		// What the disk does not take is counted and lost; the stream says so to its readers.
-		_ = t.stream.Append(p)
-		kept(len(p))
+		grown, _ := t.stream.Append(p)
+		kept(grown)
 		t.notice.Wake()
 	}
 	for {

@@ -21,15 +21,17 @@ type Session struct {
 	startErr    error         // why there is no session after all; read after ready
 
 	stdout, stderr *output.Stream
+	log            *os.File
+	taps           [2]*tap
+	queues         [2]*output.Queue
 
 	mu      sync.Mutex
 	record  wire.ExecRecord
-	log     *os.File
-	taps    [2]*tap
 	begun   time.Time // monotonic: idle and timeout do not follow the wall clock
 	timeout time.Duration
 	grace   time.Duration
-	ending  bool // SIGTERM was sent, SIGKILL follows
+	ending  bool    // SIGTERM was sent, SIGKILL follows
+	leftAt  *string // when the leader ended; its pid is no longer ours from then on
 	timer   *time.Timer
 }
 
@@ -78,7 +80,7 @@ func (s *Session) started(pid, guestPID int) {
 func (s *Session) end(pid int, timedOut bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.record.State != stateRunning || s.ending {
+	if s.record.State != stateRunning || s.ending || s.leftAt != nil {
 		return
 	}
 	s.ending = true
@@ -92,17 +94,28 @@ func (s *Session) end(pid int, timedOut bool) {
 	s.timer = time.AfterFunc(s.grace, func() { _ = unix.Kill(-pid, unix.SIGKILL) })
 }
 
+// leaderLeft notes that the leader has ended, before its pid can be another's.
+func (s *Session) leaderLeft(pid int) (at *string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.leftAt = Stamp(time.Now())
+	s.stopTimer(pid)
+	return s.leftAt
+}
+
 // finished closes the session: the leader has ended with status.
-func (s *Session) finished(pid int, status unix.WaitStatus, buffer []byte) {
+func (s *Session) finished(status unix.WaitStatus, buffer []byte) {
 	for _, t := range s.taps {
 		t.finish(buffer)
+	}
+	for _, q := range s.queues {
+		q.Wait()
 	}
 	s.stdout.Seal()
 	s.stderr.Seal()
 	s.mu.Lock()
-	s.stopTimer(pid)
 	s.record.State = stateExited
-	s.record.EndedAt = Stamp(time.Now())
+	s.record.EndedAt = s.leftAt
 	setStatus(&s.record, status)
 	r := s.record
 	s.mu.Unlock()

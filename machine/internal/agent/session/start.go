@@ -20,7 +20,7 @@ func (m *Manager) start(s *Session, c *checked) error {
 		State: stateStarting, StartedAt: Stamp(time.Now()),
 	}
 	s.timeout, s.grace = c.timeout, c.grace
-	segment := m.keep.segmentBytes()
+	segment := m.keep.SegmentBytes()
 	s.stdout = output.NewStream(s.dir, "stdout", segment)
 	s.stderr = output.NewStream(s.dir, "stderr", segment)
 	log, err := createRecord(s.dir, entry{Fingerprint: c.Fingerprint, Record: s.record})
@@ -29,8 +29,10 @@ func (m *Manager) start(s *Session, c *checked) error {
 		return err
 	}
 	s.log = log // nil takes writes without effect
+	m.keep.Began(s.stdout, s.stderr)
 	if why := m.spawn(s, c); why != "" {
 		s.failedToStart(why)
+		m.lastEnded.Store(Stamp(time.Now()))
 		m.ended(s)
 	}
 	return nil
@@ -70,12 +72,11 @@ func (m *Manager) spawn(s *Session, c *checked) string {
 func (m *Manager) startOn(p *pipes, s *Session, command *spawn.Command) error {
 	s.taps = p.taps
 	for i, stream := range []*output.Stream{s.stdout, s.stderr} {
-		s.taps[i].deliverTo(func(b []byte) {
-			// What the disk does not take is counted and lost; the stream says so to its readers.
-			_ = stream.Append(b)
-			m.keep.grew(int64(len(b)))
+		s.queues[i] = m.queues.NewQueue(stream, func(grown int64) {
+			m.keep.Grew(grown)
 			s.notice.Wake()
 		})
+		s.taps[i].deliverTo(s.queues[i])
 	}
 	command.Stdin, command.Stdout, command.Stderr = p.stdin[0], p.stdout[1], p.stderr[1]
 	command.Meanwhile = func() {
@@ -89,7 +90,7 @@ func (m *Manager) startOn(p *pipes, s *Session, command *spawn.Command) error {
 	}
 	s.started(started.PID, started.GuestPID)
 	m.processes.Store(s, started.PID)
-	m.reaper.Watch(started.PID, func(status unix.WaitStatus) { m.leaderEnded(s, started.PID, status) })
+	m.reaper.Watch(started.PID, func(status unix.WaitStatus) { m.leaderLeft(s, started.PID, status) })
 	return nil
 }
 
