@@ -1,5 +1,5 @@
 // Package slottest runs the agent where it lives: as the first process of a real gVisor slot. Each test claims a machine
-// of its own. It needs root, BERTH_TEST_RUNSC (a runsc binary) and BERTH_TEST_TEMPLATE (an EROFS image with a user `user`).
+// of its own. It needs root and what the variables name.
 package slottest
 
 import (
@@ -14,30 +14,43 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/berth-dev/berth/machine/internal/engine"
 	"github.com/berth-dev/berth/machine/internal/testns"
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-var agentBinary string
+const (
+	runscVariable    = "BERTH_TEST_RUNSC"    // path of the runsc build
+	templateVariable = "BERTH_TEST_TEMPLATE" // path of an EROFS image with a user `user`
+	agentVariable    = "BERTH_TEST_AGENT"    // path of this version's agent; it is built where there is none
+)
+
+var agentBinary, builtIn string
 
 func TestMain(m *testing.M) {
-	if os.Getenv("BERTH_TEST_RUNSC") == "" || os.Getenv("BERTH_TEST_TEMPLATE") == "" || os.Getuid() != 0 {
-		fmt.Println("skipped: needs root, BERTH_TEST_RUNSC and BERTH_TEST_TEMPLATE")
+	if why := testns.Missing(runscVariable, templateVariable); why != "" {
+		fmt.Println("none of these tests ran:", why)
+		if testns.Whole() {
+			os.Exit(1)
+		}
 		os.Exit(0)
 	}
-	code := testns.Run(m, unix.CLONE_NEWNET, buildAgent)
-	if agentBinary != "" {
-		os.RemoveAll(filepath.Dir(agentBinary))
+	code := testns.Run(m, unix.CLONE_NEWNET, findAgent)
+	if builtIn != "" {
+		os.RemoveAll(builtIn)
 	}
 	os.Exit(code)
 }
 
-func buildAgent() error {
-	dir, err := os.MkdirTemp("", "agent-slot-")
-	if err != nil {
+// findAgent takes the binary that it is given, or builds one.
+func findAgent() (err error) {
+	if agentBinary = os.Getenv(agentVariable); agentBinary != "" {
+		return nil
+	}
+	if builtIn, err = os.MkdirTemp("", "agent-slot-"); err != nil {
 		return err
 	}
-	agentBinary = filepath.Join(dir, "agent")
+	agentBinary = filepath.Join(builtIn, "agent")
 	build := exec.Command("go", "build", "-trimpath", "-o", agentBinary, "../../../cmd/agent")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	build.Stderr = os.Stderr
@@ -115,11 +128,7 @@ func (s *slot) network() {
 }
 
 func (s *slot) bundle() {
-	caps := []string{"CHOWN", "DAC_OVERRIDE", "DAC_READ_SEARCH", "FOWNER", "FSETID", "KILL", "SETGID", "SETUID", "SETPCAP",
-		"NET_BIND_SERVICE", "NET_RAW", "SYS_CHROOT", "SYS_ADMIN", "SYS_NICE", "SYS_RESOURCE", "SETFCAP", "AUDIT_WRITE", "SYS_PTRACE"}
-	for i := range caps {
-		caps[i] = "CAP_" + caps[i]
-	}
+	caps := engine.Capabilities()
 	mount := func(to, kind, from string, options ...string) map[string]any {
 		return map[string]any{"destination": to, "type": kind, "source": from, "options": options}
 	}
@@ -151,7 +160,7 @@ func (s *slot) runsc(args ...string) error {
 		return err
 	}
 	defer log.Close()
-	c := exec.Command(os.Getenv("BERTH_TEST_RUNSC"), append(flags, args...)...)
+	c := exec.Command(os.Getenv(runscVariable), append(flags, args...)...)
 	c.Stdout, c.Stderr = log, log
 	return c.Run()
 }
@@ -185,7 +194,7 @@ func (s *slot) mountClaim() {
 	for _, d := range []string{lower, upper, work, state} {
 		must(s.t, os.MkdirAll(d, 0o755))
 	}
-	must(s.t, unix.Mount(os.Getenv("BERTH_TEST_TEMPLATE"), lower, "erofs", unix.MS_RDONLY, ""))
+	must(s.t, unix.Mount(os.Getenv(templateVariable), lower, "erofs", unix.MS_RDONLY, ""))
 	must(s.t, unix.Mount("overlay", s.path("claim/root"), "overlay", 0,
 		"lowerdir="+lower+",upperdir="+upper+",workdir="+work+",redirect_dir=on"))
 	must(s.t, unix.Mount(state, s.path("claim/state"), "", unix.MS_BIND, ""))
