@@ -1,14 +1,12 @@
 package pty
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"sync"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -17,6 +15,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/agent/guestroot"
 	"github.com/berth-dev/berth/machine/internal/agent/output"
 	"github.com/berth-dev/berth/machine/internal/agent/reap"
+	"github.com/berth-dev/berth/machine/internal/agent/record"
 	"github.com/berth-dev/berth/machine/internal/agent/session"
 	"github.com/berth-dev/berth/machine/internal/agent/spawn"
 	"github.com/berth-dev/berth/machine/internal/wire"
@@ -162,7 +161,7 @@ func (m *Manager) Get(id string) (*Terminal, error) {
 func (m *Manager) start(t *Terminal, req wire.PtyRequest, command wire.ExecRequest) error {
 	t.record = wire.PtyRecord{
 		SessionID: req.SessionID, Argv: req.Argv, Cwd: command.Cwd, User: command.User, PtySize: req.PtySize,
-		State: stateStarting, StartedAt: session.Stamp(time.Now()),
+		State: record.Starting, StartedAt: record.Stamp(time.Now()),
 	}
 	t.stream = output.NewStream(t.dir, "output", m.keep.SegmentBytes())
 	user, known, err := m.guest.User(command.User)
@@ -173,12 +172,12 @@ func (m *Manager) start(t *Terminal, req wire.PtyRequest, command wire.ExecReque
 		command.Argv = loginShell(user)
 		t.record.Argv = command.Argv
 	}
-	if err := os.MkdirAll(m.dir, 0o700); err != nil && !isFull(err) {
+	if err := os.MkdirAll(m.dir, 0o700); err != nil && !record.IsFull(err) {
 		return err
 	}
 	// On a full disk terminals still open, or nobody could make room: they are then known for as long as this memory is.
 	log, err := createRecord(t.dir, entry{Fingerprint: t.fingerprint, Record: t.record})
-	if err != nil && !isFull(err) {
+	if err != nil && !record.IsFull(err) {
 		return err
 	}
 	t.log = log // nil takes writes without effect
@@ -193,8 +192,6 @@ func (m *Manager) start(t *Terminal, req wire.PtyRequest, command wire.ExecReque
 	}
 	return nil
 }
-
-func isFull(err error) bool { return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) }
 
 func loginShell(user guestroot.User) []string {
 	if user.Shell == "" {

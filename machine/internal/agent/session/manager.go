@@ -17,6 +17,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/agent/guestroot"
 	"github.com/berth-dev/berth/machine/internal/agent/output"
 	"github.com/berth-dev/berth/machine/internal/agent/reap"
+	"github.com/berth-dev/berth/machine/internal/agent/record"
 	"github.com/berth-dev/berth/machine/internal/agent/spawn"
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
@@ -227,7 +228,7 @@ func (m *Manager) Signal(s *Session, name string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	pid, ok := m.processes.Load(s)
-	if !ok || s.record.State != stateRunning {
+	if !ok || s.record.State != record.Running {
 		return fail.Conflict("session_ended", "The command has ended")
 	}
 	if err := unix.Kill(-pid.(int), number); err != nil && !errors.Is(err, unix.ESRCH) {
