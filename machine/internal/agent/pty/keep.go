@@ -48,9 +48,9 @@ func (m *Manager) load() {
 	}
 	m.mu.Unlock()
 	for _, t := range old {
-		m.keep.Began(t.stream)
-		m.keep.Grew(t.stream.Retained())
+		bytes := t.stream.Retained()
 		m.keep.Ended(t.dir, t.stream)
+		m.keep.Grew(bytes)
 	}
 }
 
