@@ -1,5 +1,5 @@
 // Package slottest runs the agent where it lives: as the first process of a real gVisor slot. Each test claims a machine
-// of its own. It needs root and what the variables name.
+// of its own. It needs root and what the variables name. Tests run side by side but for those that take all of the processors.
 package slottest
 
 import (
@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -73,15 +74,16 @@ type slot struct {
 	address string
 	key     string
 	epoch   int64
+	number  int32 // of its network
 }
 
-var slots int
+var slots atomic.Int32
 
 // newSlot starts a sandbox with the agent; restoreFrom, when not "", is a checkpoint it continues from.
 func newSlot(t *testing.T, disk string) *slot {
 	t.Helper()
-	slots++
-	s := &slot{t: t, dir: t.TempDir(), disk: disk, name: fmt.Sprintf("t%d-%d", os.Getpid(), slots), key: slotKey}
+	number := slots.Add(1)
+	s := &slot{t: t, dir: t.TempDir(), disk: disk, name: fmt.Sprintf("t%d-%d", os.Getpid(), number), key: slotKey, number: number}
 	if disk == "" {
 		s.disk = t.TempDir()
 	}
@@ -109,8 +111,8 @@ func (s *slot) path(parts ...string) string {
 }
 
 func (s *slot) network() {
-	host, guest := fmt.Sprintf("10.77.%d.1", slots), fmt.Sprintf("10.77.%d.2", slots)
-	veth := fmt.Sprintf("v%d", slots)
+	host, guest := fmt.Sprintf("10.77.%d.1", s.number), fmt.Sprintf("10.77.%d.2", s.number)
+	veth := fmt.Sprintf("v%d", s.number)
 	for _, line := range []string{
 		"ip netns add " + s.name,
 		"ip link add " + veth + " type veth peer name eth0 netns " + s.name,
