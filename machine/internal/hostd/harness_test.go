@@ -130,6 +130,9 @@ func (d *daemon) clean() {
 	if err != nil {
 		d.t.Errorf("hostd clean: %v: %s", err, output)
 	}
+	if log, _ := os.ReadFile(d.dir + "/hostd.log"); bytes.Contains(log, []byte("DATA RACE")) {
+		d.t.Errorf("hostd has a race:\n%s", log[bytes.Index(log, []byte("DATA RACE")):])
+	}
 	d.removeSharedLayer()
 	for _, left := range d.leftovers() {
 		d.t.Errorf("left behind: %s", left)

@@ -40,12 +40,14 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
+// hostdBinary is the one that is given, or one that is built. Where races are looked for, they are looked for in it.
 var hostdBinary = sync.OnceValues(func() (string, error) {
-	if given := os.Getenv(hostdVariable); given != "" {
+	if given := os.Getenv(hostdVariable); given != "" && len(buildFlags) == 0 {
 		return given, nil
 	}
 	binary := filepath.Join(sharedDir, "hostd")
-	output, err := exec.Command("go", "build", "-o", binary, "github.com/berth-dev/berth/machine/cmd/hostd").CombinedOutput()
+	args := append(append([]string{"build"}, buildFlags...), "-o", binary, "github.com/berth-dev/berth/machine/cmd/hostd")
+	output, err := exec.Command("go", args...).CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("%w: %s", err, output)
 	}
