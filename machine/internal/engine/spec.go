@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 )
 
 // SpecVersion counts the meanings of the specification below. A restore compares arguments, working directory, mounts,
@@ -124,6 +125,9 @@ func mounts(bundle string, version int) []ociMount {
 	// A mount of its own, because the engine looks at it anew each time: the guest changes the upper layer by another way.
 	return append(list, ociMount{Destination: "/layers", Type: "bind", Source: filepath.Join(bundle, "layers"), Options: []string{"rbind", "ro"}})
 }
+
+// Capabilities are those that the guest's first process begins with.
+func Capabilities() []string { return slices.Clone(capabilities) }
 
 var capabilities = []string{
 	"CAP_AUDIT_CONTROL", "CAP_AUDIT_READ", "CAP_AUDIT_WRITE", "CAP_BLOCK_SUSPEND", "CAP_BPF", "CAP_CHECKPOINT_RESTORE", "CAP_CHOWN",

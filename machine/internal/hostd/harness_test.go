@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -13,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -20,14 +20,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/berth-dev/berth/machine/internal/testns"
 	"github.com/berth-dev/berth/machine/internal/wire"
-)
-
-// The tests that need the real engine run as root and say what they miss otherwise.
-const (
-	runscVariable = "BERTH_TEST_RUNSC" // path of the runsc build
-	agentVariable = "BERTH_TEST_AGENT" // path of the agent's binary
-	layerVariable = "BERTH_TEST_LAYER" // path of an EROFS image with a small Debian
 )
 
 // daemon is a real hostd process on a directory of its own.
@@ -45,49 +39,22 @@ type daemon struct {
 	mu       sync.Mutex
 }
 
-var binaryDir string
-
-func TestMain(m *testing.M) {
-	var err error
-	if binaryDir, err = os.MkdirTemp("", "hostd-binary-"); err != nil {
-		panic(err)
-	}
-	code := m.Run()
-	os.RemoveAll(binaryDir)
-	os.Exit(code)
-}
-
-var builtHostd = sync.OnceValues(func() (string, error) {
-	binary := filepath.Join(binaryDir, "hostd")
-	output, err := exec.Command("go", "build", "-o", binary, "github.com/berth-dev/berth/machine/cmd/hostd").CombinedOutput()
-	if err != nil {
-		return "", fmt.Errorf("%w: %s", err, output)
-	}
-	return binary, nil
-})
-
-// newDaemon starts hostd with everything small, and cleans up after the test, checking that nothing is left.
+// newDaemon starts hostd with everything small, and cleans up after the test, checking that nothing is left. The test runs beside
+// others: each daemon has a name, a network and a directory of its own.
 func newDaemon(t *testing.T, change func(config map[string]any)) *daemon {
 	t.Helper()
-	for _, variable := range []string{runscVariable, agentVariable, layerVariable} {
-		if os.Getenv(variable) == "" {
-			t.Skipf("%s is not set: the test needs the real engine", variable)
-		}
-	}
-	if os.Geteuid() != 0 {
-		t.Skip("the test makes namespaces, mounts and cgroups, so it runs as root")
-	}
-	binary, err := builtHostd()
+	testns.Needs(t, runscVariable, agentVariable, layerVariable)
+	t.Parallel()
+	binary, err := hostdBinary()
 	must(t, err)
 	dir, err := os.MkdirTemp("", "hostd-")
 	must(t, err)
-	var random [3]byte
-	rand.Read(random[:])
+	number := daemons.Add(1)
 	d := &daemon{t: t, dir: dir, binary: binary, path: filepath.Join(dir, "config.json")}
 	d.config = map[string]any{
-		"instance": hex.EncodeToString(random[:2]), "data_dir": dir + "/data", "run_dir": dir + "/run", "socket": dir + "/hostd.sock",
+		"instance": fmt.Sprintf("%04x", uint16(number)), "data_dir": dir + "/data", "run_dir": dir + "/run", "socket": dir + "/hostd.sock",
 		"socket_uid": 0, "socket_gid": 0, "runsc": os.Getenv(runscVariable), "agent": os.Getenv(agentVariable),
-		"machine_network": fmt.Sprintf("10.%d.0.0/22", 200+int(random[2])%50), "uplink": "none", "resolvers": []string{},
+		"machine_network": fmt.Sprintf("10.%d.0.0/22", 200+number%50), "uplink": "none", "resolvers": []string{},
 		"pool":       map[string]any{"image": dir + "/pool.img", "mount": dir + "/pool", "size_bytes": 3 << 30, "reserve_bytes": 128 << 20},
 		"layers_dir": dir + "/layers", "slots": map[string]any{"count": 1, "cpu_millis": 1000, "memory_mib": 256},
 		"shells": map[string]any{"count": 1}, "capacity": map[string]any{"cpu_millis": 4000, "memory_mib": 2048}, "memory_headroom_mib": 256,
@@ -95,23 +62,14 @@ func newDaemon(t *testing.T, change func(config map[string]any)) *daemon {
 	if change != nil {
 		change(d.config)
 	}
-	d.layer = d.addLayer(os.Getenv(layerVariable))
 	d.client = &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		var dialer net.Dialer
 		return dialer.DialContext(ctx, "unix", dir+"/hostd.sock")
 	}}}
+	d.layer = d.addSharedLayer()
 	t.Cleanup(d.clean)
 	d.start()
 	return d
-}
-
-func (d *daemon) addLayer(image string) string {
-	must(d.t, os.MkdirAll(d.dir+"/layers", 0o755))
-	sum, err := exec.Command("sha256sum", image).Output()
-	must(d.t, err)
-	digest := string(sum[:64])
-	must(d.t, exec.Command("cp", "--reflink=auto", "-L", image, d.dir+"/layers/"+digest+".erofs").Run())
-	return digest
 }
 
 // start runs hostd and waits until it answers.
@@ -172,6 +130,10 @@ func (d *daemon) clean() {
 	if err != nil {
 		d.t.Errorf("hostd clean: %v: %s", err, output)
 	}
+	if log, _ := os.ReadFile(d.dir + "/hostd.log"); bytes.Contains(log, []byte("DATA RACE")) {
+		d.t.Errorf("hostd has a race:\n%s", log[bytes.Index(log, []byte("DATA RACE")):])
+	}
+	d.removeSharedLayer()
 	for _, left := range d.leftovers() {
 		d.t.Errorf("left behind: %s", left)
 	}
@@ -190,10 +152,7 @@ func (d *daemon) leftovers() []string {
 		if bytes.Contains(line, []byte("berth-"+instance)) || bytes.Contains(line, []byte(d.dir)) {
 			left = append(left, "process "+path+": "+strings.ReplaceAll(string(line), "\x00", " "))
 		}
-		mounts, _ := os.ReadFile(filepath.Dir(path) + "/mountinfo")
-		if bytes.Contains(mounts, []byte(d.dir)) {
-			left = append(left, "a mount in "+filepath.Dir(path))
-		}
+		left = append(left, d.mountsOf(filepath.Dir(path))...)
 	}
 	groups, _ := exec.Command("find", "/sys/fs/cgroup", "-type", "d", "-name", "berth-"+instance).Output()
 	left = append(left, strings.Fields(string(groups))...)
@@ -203,6 +162,27 @@ func (d *daemon) leftovers() []string {
 		left = append(left, string(loops))
 	}
 	return append(left, links...)
+}
+
+// mountsOf lists the daemon's mounts that a process sees.
+func (d *daemon) mountsOf(process string) (found []string) {
+	namespace, _ := os.Readlink(process + "/ns/mnt")
+	own, _ := os.Readlink("/proc/self/ns/mnt")
+	mounts, _ := os.ReadFile(process + "/mountinfo")
+	for mount := range strings.Lines(string(mounts)) {
+		if strings.Contains(mount, d.dir) && (namespace == own || !d.isTakenAlong(mount)) {
+			found = append(found, "a mount in "+process+": "+mount)
+		}
+	}
+	return found
+}
+
+// isTakenAlong: whoever makes a mount namespace while hostd runs, as the daemon of another test does, begins with a copy of these.
+func (d *daemon) isTakenAlong(mount string) bool {
+	pin := pinPath(d.dir + "/run")
+	return slices.ContainsFunc([]string{pin, filepath.Dir(pin), layerPath(d.dir+"/layers", d.layer)}, func(point string) bool {
+		return strings.Contains(mount, " "+point+" ")
+	})
 }
 
 // call asks hostd; the error is its refusal.

@@ -11,10 +11,9 @@ import (
 
 const (
 	backoffMin     = 200 * time.Millisecond
-	backoffMax     = 2 * time.Second  // a service that was killed serves again within five
-	healthyAfter   = 30 * time.Second // a child that ran this long starts over with the shortest pause
-	failedStarts   = 3                // deaths before the first readiness after which the whole start is given up,
-	failingFor     = 8 * time.Second  // but not before: a killed predecessor that nobody has reaped yet keeps PostgreSQL from starting
+	backoffMax     = 2 * time.Second // a service that was killed serves again within five
+	failedStarts   = 3               // deaths before the first readiness after which the whole start is given up,
+	failingFor     = 8 * time.Second // but not before: a killed predecessor that nobody has reaped yet keeps PostgreSQL from starting
 	waitForever    = 24 * time.Hour
 	killedEndsIn   = 30 * time.Second
 	replacedBySelf = "another version of it was running"
@@ -41,12 +40,12 @@ func newKeeper(config Config, child Child, report func(string)) *keeper {
 func (k *keeper) run(ctx context.Context) {
 	defer close(k.gone)
 	k.started = time.Now()
-	pause := backoffMin
+	var pause time.Duration
 	for ctx.Err() == nil {
-		began := time.Now()
+		var served time.Duration
 		current, err := k.next()
 		if err == nil {
-			err = k.watch(ctx, current)
+			served, err = k.watch(ctx, current)
 		}
 		if ctx.Err() != nil {
 			return
@@ -54,13 +53,19 @@ func (k *keeper) run(ctx context.Context) {
 		if !k.isReady && k.gaveUp(err) {
 			return
 		}
-		k.report(fmt.Sprintf("%s %s; it is started again", k.child.Name, err))
-		if time.Since(began) > healthyAfter {
-			pause = backoffMin
-		}
+		pause = pauseAfter(pause, served)
+		k.report(fmt.Sprintf("%s %s; it is started again in %.1f s", k.child.Name, err, pause.Seconds()))
 		sleep(ctx, pause)
-		pause = min(2*pause, backoffMax)
 	}
+}
+
+// pauseAfter is how long the next start waits, where the last one waited for pause and the child then served for so long. One that
+// served as long as the longest pause begins anew: it is started no more often than one that never serves.
+func pauseAfter(pause, served time.Duration) time.Duration {
+	if pause == 0 || served >= backoffMax {
+		return backoffMin
+	}
+	return min(2*pause, backoffMax)
 }
 
 // next is what runs already, or a new process.
@@ -82,8 +87,8 @@ func (k *keeper) next() (*process, error) {
 	return start(k.config, k.child, env)
 }
 
-// watch returns how the child ended: by itself, or because the context did.
-func (k *keeper) watch(ctx context.Context, current *process) error {
+// watch returns how the child ended: by itself, or because the context did. served is how long it was ready until then.
+func (k *keeper) watch(ctx context.Context, current *process) (served time.Duration, err error) {
 	defer current.close()
 	dead := make(chan struct{})
 	go func() {
@@ -95,18 +100,22 @@ func (k *keeper) watch(ctx context.Context, current *process) error {
 	probing, stop := context.WithCancel(ctx)
 	defer stop()
 	go k.probe(probing, ready)
+	var since time.Time
 	for {
 		select {
 		case <-ready:
 			k.announceReady()
-			ready = nil
+			ready, since = nil, time.Now()
 		case <-dead:
 			k.deaths++
-			return errors.New(current.ended())
+			if !since.IsZero() {
+				served = time.Since(since)
+			}
+			return served, errors.New(current.ended())
 		case <-ctx.Done():
 			k.stop(current)
 			<-dead
-			return ctx.Err()
+			return 0, ctx.Err()
 		}
 	}
 }

@@ -78,10 +78,11 @@ func (c *crossing) run(overwrite bool) error {
 	if err := c.refused(overwrite); err != nil {
 		return err
 	}
-	name, err := hiddenName()
+	name, done, err := hiddenIn(c.to.dir)
 	if err != nil {
 		return err
 	}
+	defer done()
 	if err = c.copy(name); err == nil {
 		err = rename(&place{dir: c.to.dir, name: name}, c.to, overwrite)
 	}

@@ -1,7 +1,6 @@
 package files
 
 import (
-	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -20,11 +19,6 @@ import (
 // WriteBytesMax is the largest body of a write.
 const WriteBytesMax = 7 << 20
 
-const (
-	hiddenPrefix = ".berth-"
-	hiddenSuffix = ".tmp"
-)
-
 // Owner is to whom new files belong.
 type Owner struct{ UID, GID int }
 
@@ -37,17 +31,6 @@ type WriteOptions struct {
 	// Announce is told what is about to be written, at the last moment before it takes effect; its error stops the write.
 	// sizeBefore is of the file that an append extends.
 	Announce func(result wire.WriteResult, sizeBefore int64) error
-}
-
-// Hidden is a file that a write has not finished.
-func Hidden(name string) bool {
-	return strings.HasPrefix(name, hiddenPrefix) && strings.HasSuffix(name, hiddenSuffix) && len(name) == len(hiddenPrefix)+32+len(hiddenSuffix)
-}
-
-func hiddenName() (string, error) {
-	var random [16]byte
-	_, err := rand.Read(random[:])
-	return hiddenPrefix + hex.EncodeToString(random[:]) + hiddenSuffix, err
 }
 
 // Write puts body at path: whole and durable, or not at all. body ends with an error when the sender went away.
@@ -134,10 +117,11 @@ func (w *writing) existing() (*unix.Stat_t, error) {
 
 // replace writes a hidden neighbour and renames it over the name.
 func (w *writing) replace(body io.Reader) (err error) {
-	name, err := hiddenName()
+	name, done, err := hiddenIn(w.at.dir)
 	if err != nil {
 		return err
 	}
+	defer done()
 	fd, err := unix.Openat(w.at.dir, name, unix.O_RDWR|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
 	if err != nil {
 		return err

@@ -50,7 +50,7 @@ const (
 // got round, and everything of the guest is ended.
 const tasksSlack = 128
 
-// Guest is what the guard may do.
+// Guest is what the guard may do. Neither may wait for anything that the guest or the disk holds up: memory grows meanwhile.
 type Guest interface {
 	Own() []int // processes that are not the guest's
 	EndAll(why string)

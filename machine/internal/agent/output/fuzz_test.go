@@ -44,7 +44,7 @@ func FuzzNoByteIsSkippedInSilence(f *testing.F) {
 				for i := range p {
 					p[i] = byteAt(written + int64(i))
 				}
-				if err := s.Append(p); err != nil {
+				if _, err := s.Append(p); err != nil {
 					t.Fatal(err)
 				}
 				written += int64(len(p))

@@ -42,7 +42,7 @@ func TestEveryByteComesBackAcrossSegmentsAndAReload(t *testing.T) {
 	s := NewStream(dir, "stdout", 1000)
 	want := pattern(12345)
 	for i := 0; i < len(want); i += 617 {
-		if err := s.Append(want[i:min(i+617, len(want))]); err != nil {
+		if _, err := s.Append(want[i:min(i+617, len(want))]); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -62,7 +62,7 @@ func TestDroppedBytesReadAsExpiredAndOffsetsStay(t *testing.T) {
 	dir := t.TempDir()
 	s := NewStream(dir, "stdout", 1000)
 	for range 5 {
-		if err := s.Append(pattern(1000)); err != nil {
+		if _, err := s.Append(pattern(1000)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -99,7 +99,7 @@ func TestBytesTheDiskRefusesAreHeldInMemoryThenCountedAndExpired(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := NewStream(dir, "stdout", 10)
-	if err := s.Append(pattern(10)); err != nil {
+	if _, err := s.Append(pattern(10)); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.RemoveAll(dir); err != nil {
@@ -110,7 +110,7 @@ func TestBytesTheDiskRefusesAreHeldInMemoryThenCountedAndExpired(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 {
-		if err := s.Append([]byte("refused")); err != nil {
+		if _, err := s.Append([]byte("refused")); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -120,13 +120,13 @@ func TestBytesTheDiskRefusesAreHeldInMemoryThenCountedAndExpired(t *testing.T) {
 	if n, err := r.Read(got); err != nil || string(got[:n]) != "fusedrefused" {
 		t.Fatalf("read %q, %v", got[:n], err)
 	}
-	if err := s.Append(pattern(heldBytesMax)); err == nil {
+	if _, err := s.Append(pattern(heldBytesMax)); err == nil {
 		t.Fatal("the append beyond what memory may hold succeeded")
 	}
 	if first, end := s.Range(); first != end || end != 24+heldBytesMax {
 		t.Fatalf("%d..%d", first, end)
 	}
-	if err := s.Append([]byte("x")); err != nil {
+	if _, err := s.Append([]byte("x")); err != nil {
 		t.Fatalf("memory was not given back: %v", err)
 	}
 }

@@ -29,16 +29,19 @@ const heldBytesMax = 16 << 10
 // ErrExpired says that the bytes at an offset are no longer retained.
 var ErrExpired = errors.New("output: below the retained range")
 
-// Stream is one of a command's two streams. One goroutine appends; any number read.
+// Stream is one of a command's two streams. One goroutine appends and seals; any number read and drop. Nobody waits for the disk with
+// mu held: a write that takes long holds up whoever makes it.
 type Stream struct {
 	dir, name    string
 	segmentBytes int64
 
+	file *os.File // of the last segment, while it is appended to; the appender's alone
+
 	mu       sync.Mutex
 	segments []segment // ascending, without gaps
 	end      int64
-	held     int      // bytes in memory
-	file     *os.File // of the last segment, while it is appended to
+	held     int  // bytes in memory
+	open     bool // the last segment is appended to
 }
 
 // segment is a file, or bytes in memory that the disk did not take.
@@ -88,23 +91,21 @@ func (s *Stream) keepLastRun() {
 	}
 }
 
-// Append writes p at the end. What the disk does not take is held in memory, as far as that is allowed; beyond it p is lost but
-// counted: offsets go on, and the lost range reads as expired.
-func (s *Stream) Append(p []byte) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	err := s.write(p)
-	if err != nil && s.held+len(p) > heldBytesMax {
-		s.lose(len(p))
-		return err
+// Append writes p at the end and tells by how many bytes more, or less, the stream retains. What the disk does not take is held in
+// memory, as far as that is allowed; beyond it p is lost but counted: offsets go on, and the lost range reads as expired.
+func (s *Stream) Append(p []byte) (grown int64, err error) {
+	if err = s.write(p); err == nil {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.end += int64(len(p))
+		s.segments[len(s.segments)-1].end = s.end
+		return int64(len(p)), nil
 	}
-	if err != nil {
-		s.hold(p)
-		return nil
+	s.closeFile()
+	if s.hold(p) {
+		return int64(len(p)), nil
 	}
-	s.end += int64(len(p))
-	s.segments[len(s.segments)-1].end = s.end
-	return nil
+	return -s.lose(len(p)), err
 }
 
 func (s *Stream) write(p []byte) error {
@@ -115,9 +116,13 @@ func (s *Stream) write(p []byte) error {
 	return err
 }
 
-// hold keeps p in memory as a segment, one with what was held just before.
-func (s *Stream) hold(p []byte) {
-	s.closeFile()
+// hold keeps p in memory as a segment, one with what was held just before. false: that would be too much.
+func (s *Stream) hold(p []byte) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.held+len(p) > heldBytesMax {
+		return false
+	}
 	if n := len(s.segments); n > 0 && s.segments[n-1].start == s.segments[n-1].end {
 		s.segments = s.segments[:n-1] // the file that was opened for p and got none of it
 	}
@@ -131,42 +136,51 @@ func (s *Stream) hold(p []byte) {
 	s.end += int64(len(p))
 	s.held += len(p)
 	last.end = s.end
+	return true
 }
 
 // room makes the last segment one that may be appended to.
 func (s *Stream) room() error {
-	n := len(s.segments)
-	if s.file != nil && n > 0 && s.segments[n-1].end-s.segments[n-1].start < s.segmentBytes {
+	s.mu.Lock()
+	n, at := len(s.segments), s.end
+	hasRoom := s.open && s.segments[n-1].end-s.segments[n-1].start < s.segmentBytes
+	s.mu.Unlock()
+	if hasRoom {
 		return nil
 	}
 	s.closeFile()
-	f, err := s.create()
+	f, err := s.create(at)
 	if err != nil {
 		return err
 	}
 	s.file = f
-	s.segments = append(s.segments, segment{start: s.end, end: s.end})
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.segments = append(s.segments, segment{start: at, end: at})
+	s.open = true
 	return nil
 }
 
-// create makes the file of the next segment, and the directory with the first: many commands write
-// nothing.
-func (s *Stream) create() (*os.File, error) {
+// create makes the file of the segment that begins at start, and the directory with the first: many commands write nothing.
+func (s *Stream) create(start int64) (*os.File, error) {
 	const flags = unix.O_WRONLY | unix.O_CREAT | unix.O_TRUNC | unix.O_APPEND
-	f, err := plainfile.Open(s.path(s.end), flags, 0o600)
+	f, err := plainfile.Open(s.path(start), flags, 0o600)
 	if !errors.Is(err, fs.ErrNotExist) {
 		return f, err
 	}
 	if err := os.Mkdir(s.dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, err
 	}
-	return plainfile.Open(s.path(s.end), flags, 0o600)
+	return plainfile.Open(s.path(start), flags, 0o600)
 }
 
-func (s *Stream) lose(n int) {
-	s.closeFile()
-	s.remove(len(s.segments))
+// lose counts n bytes that nobody will read, and gives up all before them: what a stream retains has no gaps.
+func (s *Stream) lose(n int) (freed int64) {
+	s.mu.Lock()
+	gone := s.take(len(s.segments))
 	s.end += int64(n)
+	s.mu.Unlock()
+	return s.remove(gone)
 }
 
 func (s *Stream) path(start int64) string {
@@ -174,40 +188,55 @@ func (s *Stream) path(start int64) string {
 }
 
 func (s *Stream) closeFile() {
-	if s.file != nil {
-		s.file.Close()
-		s.file = nil
+	if s.file == nil {
+		return
 	}
+	s.mu.Lock()
+	s.open = false
+	s.mu.Unlock()
+	s.file.Close()
+	s.file = nil
 }
 
 // Seal ends the appending.
-func (s *Stream) Seal() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.closeFile()
-}
+func (s *Stream) Seal() { s.closeFile() }
 
-// remove deletes the n oldest segments and tells how many bytes that freed.
-func (s *Stream) remove(n int) int64 {
-	var freed int64
-	for _, old := range s.segments[:n] {
-		// A file that will not go is not served either; its bytes stay charged to the workspace's own disk.
-		_ = os.Remove(s.path(old.start))
+// take has the n oldest segments forgotten; their files are the caller's to remove, with mu released.
+func (s *Stream) take(n int) []segment {
+	gone := s.segments[:n]
+	for _, old := range gone {
 		s.held -= len(old.held)
-		freed += old.end - old.start
 	}
 	s.segments = append([]segment(nil), s.segments[n:]...)
+	return gone
+}
+
+func (s *Stream) remove(gone []segment) (freed int64) {
+	for _, old := range gone {
+		// A file that will not go is not served either; its bytes stay charged to the workspace's own disk. What is held in memory may
+		// have a file too, which took none or a part of it.
+		_ = os.Remove(s.path(old.start))
+		freed += old.end - old.start
+	}
 	return freed
 }
 
 // DropOldest frees the oldest segment that is no longer appended to; 0 when there is none.
-func (s *Stream) DropOldest() int64 {
+func (s *Stream) DropOldest() (freed int64) { return s.remove(s.takeOldest()) }
+
+func (s *Stream) takeAll() []segment {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.segments) == 0 || len(s.segments) == 1 && s.file != nil {
-		return 0
+	return s.take(len(s.segments))
+}
+
+func (s *Stream) takeOldest() []segment {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.segments) == 0 || len(s.segments) == 1 && s.open {
+		return nil
 	}
-	return s.remove(1)
+	return s.take(1)
 }
 
 // Range is the first retained offset and the end.

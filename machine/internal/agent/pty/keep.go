@@ -4,84 +4,12 @@ import (
 	"os"
 	"path/filepath"
 	"sort"
-	"sync"
 
 	"github.com/berth-dev/berth/machine/internal/agent/output"
 )
 
 // outputBytesDefault bounds retained output when the incarnation names no limit.
 const outputBytesDefault = 64 << 20
-
-// keeper holds one bound over the retained output of all terminals: the oldest ended ones give theirs up first, then the
-// running ones their oldest segments.
-type keeper struct {
-	manager *Manager
-
-	mu    sync.Mutex
-	limit int64
-	total int64
-}
-
-func (k *keeper) setLimit(bytes int64) {
-	if bytes <= 0 {
-		bytes = outputBytesDefault
-	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.limit = bytes
-	k.makeRoom()
-}
-
-func (k *keeper) segmentBytes() int64 {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return output.SegmentFor(k.limit)
-}
-
-func (k *keeper) grew(n int) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.total += int64(n)
-	k.makeRoom()
-}
-
-// makeRoom runs with mu held. What it counted is counted anew each time it acts: records go without telling it.
-func (k *keeper) makeRoom() {
-	if k.total <= k.limit {
-		return
-	}
-	all := k.manager.all()
-	k.total = 0
-	for _, t := range all {
-		k.total += t.stream.Retained()
-	}
-	for _, t := range all {
-		for !t.running() && k.total > k.limit {
-			freed := t.stream.DropOldest()
-			if freed == 0 {
-				break
-			}
-			k.total -= freed
-		}
-	}
-	for k.total > k.limit {
-		freed := largest(all).DropOldest()
-		if freed == 0 {
-			return // only segments that are still written remain
-		}
-		k.total -= freed
-	}
-}
-
-func largest(all []*Terminal) *output.Stream {
-	most := all[0].stream
-	for _, t := range all {
-		if t.stream.Retained() > most.Retained() {
-			most = t.stream
-		}
-	}
-	return most
-}
 
 // all are the terminals whose start is decided, oldest first.
 func (m *Manager) all() (list []*Terminal) {
@@ -120,7 +48,9 @@ func (m *Manager) load() {
 	}
 	m.mu.Unlock()
 	for _, t := range old {
-		m.keep.grew(int(t.stream.Retained()))
+		bytes := t.stream.Retained()
+		m.keep.Ended(t.dir, t.stream)
+		m.keep.Grew(bytes)
 	}
 }
 

@@ -1,13 +1,12 @@
 package pty
 
 import (
-	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"sync"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -16,6 +15,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/agent/guestroot"
 	"github.com/berth-dev/berth/machine/internal/agent/output"
 	"github.com/berth-dev/berth/machine/internal/agent/reap"
+	"github.com/berth-dev/berth/machine/internal/agent/record"
 	"github.com/berth-dev/berth/machine/internal/agent/session"
 	"github.com/berth-dev/berth/machine/internal/agent/spawn"
 	"github.com/berth-dev/berth/machine/internal/wire"
@@ -30,7 +30,7 @@ type Manager struct {
 	dir          string
 	guest        session.Guest
 	reaper       *reap.Reaper
-	keep         keeper
+	keep         *output.Keeper
 	index        sync.Once
 	processesMax uint64
 
@@ -42,8 +42,7 @@ type Manager struct {
 
 // Open takes over a state directory. What it already holds is read at the first call: a claim does not wait for it.
 func Open(dir string, guest session.Guest, reaper *reap.Reaper, limits wire.GuestLimits) *Manager {
-	m := &Manager{dir: dir, guest: guest, reaper: reaper, terminals: map[string]*Terminal{}}
-	m.keep.manager = m
+	m := &Manager{dir: dir, guest: guest, reaper: reaper, terminals: map[string]*Terminal{}, keep: output.NewKeeper(outputBytesDefault, keptMax)}
 	m.SetLimits(limits)
 	return m
 }
@@ -53,7 +52,10 @@ func (m *Manager) SetLimits(limits wire.GuestLimits) {
 	m.mu.Lock()
 	m.processesMax = uint64(max(limits.Processes, 0))
 	m.mu.Unlock()
-	m.keep.setLimit(limits.OutputBytes)
+	if limits.OutputBytes <= 0 {
+		limits.OutputBytes = outputBytesDefault
+	}
+	m.keep.SetLimit(limits.OutputBytes)
 }
 
 // Start opens the terminal, or returns the one that has its id. created says which.
@@ -124,21 +126,22 @@ func (m *Manager) drop(id string) {
 }
 
 // ended books a terminal out of the running ones, and forgets the oldest beyond the bound.
-func (m *Manager) ended() {
+func (m *Manager) ended(t *Terminal) {
+	m.mu.Lock()
+	m.running--
+	m.mu.Unlock()
+	m.keep.Ended(t.dir, t.stream)
+	for _, dir := range m.keep.Beyond(keptMax) {
+		m.forget(dir)
+		_ = os.RemoveAll(dir) // what stays behind is found by the next boot
+	}
+}
+
+func (m *Manager) forget(dir string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.running--
-	for i := 0; len(m.order) > keptMax && i < len(m.order); {
-		id := m.order[i]
-		t := m.terminals[id]
-		if t.running() {
-			i++
-			continue
-		}
-		_ = os.RemoveAll(t.dir) // what stays behind is found by the next boot
-		delete(m.terminals, id)
-		m.order = slices.Delete(m.order, i, i+1)
-	}
+	m.order = slices.DeleteFunc(m.order, func(id string) bool { return m.terminals[id].dir == dir })
+	maps.DeleteFunc(m.terminals, func(_ string, t *Terminal) bool { return t.dir == dir })
 }
 
 // Get finds a terminal, of this boot or an earlier one.
@@ -158,9 +161,9 @@ func (m *Manager) Get(id string) (*Terminal, error) {
 func (m *Manager) start(t *Terminal, req wire.PtyRequest, command wire.ExecRequest) error {
 	t.record = wire.PtyRecord{
 		SessionID: req.SessionID, Argv: req.Argv, Cwd: command.Cwd, User: command.User, PtySize: req.PtySize,
-		State: stateStarting, StartedAt: session.Stamp(time.Now()),
+		State: record.Starting, StartedAt: record.Stamp(time.Now()),
 	}
-	t.stream = output.NewStream(t.dir, "output", m.keep.segmentBytes())
+	t.stream = output.NewStream(t.dir, "output", m.keep.SegmentBytes())
 	user, known, err := m.guest.User(command.User)
 	if err != nil {
 		return err
@@ -169,27 +172,26 @@ func (m *Manager) start(t *Terminal, req wire.PtyRequest, command wire.ExecReque
 		command.Argv = loginShell(user)
 		t.record.Argv = command.Argv
 	}
-	if err := os.MkdirAll(m.dir, 0o700); err != nil && !isFull(err) {
+	if err := os.MkdirAll(m.dir, 0o700); err != nil && !record.IsFull(err) {
 		return err
 	}
 	// On a full disk terminals still open, or nobody could make room: they are then known for as long as this memory is.
 	log, err := createRecord(t.dir, entry{Fingerprint: t.fingerprint, Record: t.record})
-	if err != nil && !isFull(err) {
+	if err != nil && !record.IsFull(err) {
 		return err
 	}
 	t.log = log // nil takes writes without effect
+	m.keep.Began(t.stream)
 	why := fmt.Sprintf("The user %q does not exist", command.User)
 	if known {
 		why = m.spawn(t, user, command)
 	}
 	if why != "" {
 		t.failedToStart(why)
-		m.ended()
+		m.ended(t)
 	}
 	return nil
 }
-
-func isFull(err error) bool { return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) }
 
 func loginShell(user guestroot.User) []string {
 	if user.Shell == "" {
@@ -223,8 +225,8 @@ func (m *Manager) spawn(t *Terminal, user guestroot.User, command wire.ExecReque
 	t.started(d, started.PID, started.GuestPID)
 	m.reaper.Watch(started.PID, func(status unix.WaitStatus) { t.leaderLeft(d, status) })
 	go func() {
-		t.run(d, m.keep.grew)
-		m.ended()
+		t.run(d, m.keep.Grew)
+		m.ended(t)
 	}()
 	return ""
 }

@@ -11,7 +11,7 @@ import (
 
 	"github.com/berth-dev/berth/machine/internal/agent/fail"
 	"github.com/berth-dev/berth/machine/internal/agent/output"
-	"github.com/berth-dev/berth/machine/internal/agent/session"
+	"github.com/berth-dev/berth/machine/internal/agent/record"
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
@@ -67,7 +67,7 @@ func (t *Terminal) running() bool {
 func (t *Terminal) started(d *device, pid, guestPID int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.record.State = stateRunning
+	t.record.State = record.Running
 	t.record.PID = &guestPID
 	t.device, t.leader = d, pid
 }
@@ -79,12 +79,12 @@ func (t *Terminal) leaderLeft(d *device, status unix.WaitStatus) {
 }
 
 // run reads the terminal until its program has ended and all that was written is kept.
-func (t *Terminal) run(d *device, kept func(bytes int)) {
+func (t *Terminal) run(d *device, kept func(grown int64)) {
 	buffer := make([]byte, readBytes)
 	sink := func(p []byte) {
 		// What the disk does not take is counted and lost; the stream says so to its readers.
-		_ = t.stream.Append(p)
-		kept(len(p))
+		grown, _ := t.stream.Append(p)
+		kept(grown)
 		t.notice.Wake()
 	}
 	for {
@@ -106,9 +106,9 @@ func (t *Terminal) finished(status unix.WaitStatus) {
 	t.stream.Seal()
 	t.mu.Lock()
 	t.device = nil
-	t.record.State = stateExited
-	t.record.EndedAt = session.Stamp(time.Now())
-	setStatus(&t.record, status)
+	t.record.State = record.Exited
+	t.record.EndedAt = record.Stamp(time.Now())
+	t.record.ExitCode, t.record.TermSignal = record.Exit(status)
 	t.mu.Unlock()
 	t.writeLast()
 }
@@ -116,10 +116,10 @@ func (t *Terminal) finished(status unix.WaitStatus) {
 // failedToStart closes a terminal that never ran.
 func (t *Terminal) failedToStart(why string) {
 	t.mu.Lock()
-	t.record.State = stateFailed
+	t.record.State = record.Failed
 	t.record.StartedAt = nil
-	t.record.EndedAt = session.Stamp(time.Now())
-	t.record.Error = text(why)
+	t.record.EndedAt = record.Stamp(time.Now())
+	t.record.Error = &why
 	t.mu.Unlock()
 	t.writeLast()
 }
@@ -127,7 +127,7 @@ func (t *Terminal) failedToStart(why string) {
 func (t *Terminal) writeLast() {
 	t.notice.Wake() // before the disk: whoever waits has waited long enough
 	// A disk that takes no more leaves the first line, and a later boot calls the terminal lost.
-	_ = session.AppendLine(t.log, entry{Fingerprint: t.fingerprint, Record: t.Record()})
+	_ = record.Append(t.log, entry{Fingerprint: t.fingerprint, Record: t.Record()})
 	t.log.Close()
 }
 

@@ -8,20 +8,26 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// earlyMax bounds the exits that nobody has asked for yet. Only starts under way leave any.
+// earlyMax bounds the exits that nobody has asked for yet. Starts under way leave some, and ask soon: beyond the bound the oldest go.
 const earlyMax = 4096
 
 type Reaper struct {
 	mu       sync.Mutex
 	handlers map[int]func(unix.WaitStatus)
-	early    map[int]unix.WaitStatus
+	early    map[int]early
+	count    uint64 // of all that came early
 	poke     chan struct{}
+}
+
+type early struct {
+	status unix.WaitStatus
+	number uint64 // grows with each
 }
 
 // New starts waiting.
 func New() *Reaper {
 	ignoreSIGCHLD()
-	r := &Reaper{handlers: map[int]func(unix.WaitStatus){}, early: map[int]unix.WaitStatus{}, poke: make(chan struct{}, 1)}
+	r := &Reaper{handlers: map[int]func(unix.WaitStatus){}, early: map[int]early{}, poke: make(chan struct{}, 1)}
 	go r.loop()
 	return r
 }
@@ -37,14 +43,14 @@ func ignoreSIGCHLD() {
 // Watch has handler called once with the end of pid, on the reaper's goroutine, or at once if it ended already.
 func (r *Reaper) Watch(pid int, handler func(unix.WaitStatus)) {
 	r.mu.Lock()
-	status, ended := r.early[pid]
+	before, ended := r.early[pid]
 	delete(r.early, pid)
 	if !ended {
 		r.handlers[pid] = handler
 	}
 	r.mu.Unlock()
 	if ended {
-		handler(status)
+		handler(before.status)
 		return
 	}
 	select {
@@ -75,13 +81,26 @@ func (r *Reaper) ended(pid int, status unix.WaitStatus) {
 	handler := r.handlers[pid]
 	delete(r.handlers, pid)
 	if handler == nil {
-		if len(r.early) >= earlyMax {
-			clear(r.early)
-		}
-		r.early[pid] = status
+		r.keep(pid, status)
 	}
 	r.mu.Unlock()
 	if handler != nil {
 		handler(status)
 	}
+}
+
+// keep runs with mu held.
+func (r *Reaper) keep(pid int, status unix.WaitStatus) {
+	r.count++
+	r.early[pid] = early{status, r.count}
+	if len(r.early) <= earlyMax {
+		return
+	}
+	oldest := pid
+	for candidate, end := range r.early {
+		if end.number < r.early[oldest].number {
+			oldest = candidate
+		}
+	}
+	delete(r.early, oldest)
 }

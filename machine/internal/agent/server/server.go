@@ -95,7 +95,7 @@ func bounded(next http.Handler) http.Handler {
 	})
 }
 
-// forSlot admits the slot's owner. A repeated claim may also come with the incarnation's key.
+// forSlot admits the slot's owner alone, also for a claim that is repeated.
 func (m *machine) forSlot(h handle) http.Handler {
 	return answer(func(w http.ResponseWriter, r *http.Request) error {
 		c, err := callerOf(r)

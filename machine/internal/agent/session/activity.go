@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/berth-dev/berth/machine/internal/agent/record"
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
@@ -32,7 +33,7 @@ func (m *Manager) Activity() wire.Activity {
 	a := wire.Activity{RunningSessions: running, LastEndedAt: m.lastEnded.Load(), Commands: []wire.BusyCommand{}}
 	for _, c := range counting[:min(len(counting), busyMax)] {
 		r := c.session.Record()
-		a.Commands = append(a.Commands, wire.BusyCommand{SessionID: r.SessionID, StartedAt: r.StartedAt, BusyUntil: Stamp(now.Add(c.left))})
+		a.Commands = append(a.Commands, wire.BusyCommand{SessionID: r.SessionID, StartedAt: r.StartedAt, BusyUntil: record.Stamp(now.Add(c.left))})
 	}
 	if len(a.Commands) > 0 {
 		a.BusyUntil = a.Commands[0].BusyUntil

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/berth-dev/berth/machine/internal/agent/record"
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
@@ -54,7 +55,7 @@ func FuzzARecordIsReadToItsLastWholeLine(f *testing.F) {
 			t.Fatal(err)
 		}
 		e, err := readRecord(dir, "a")
-		if err != nil || e.Record.State == "" || e.Record.State == stateStarting {
+		if err != nil || e.Record.State == "" || e.Record.State == record.Starting {
 			t.Fatalf("%+v %v", e, err)
 		}
 	})

@@ -1,5 +1,7 @@
 package session
 
+import "github.com/berth-dev/berth/machine/internal/agent/record"
+
 // Leaders says which pid, as the guest sees it, led which session: the running ones, and those remembered that have ended, whose
 // background processes may live on.
 func (m *Manager) Leaders() map[int]string {
@@ -17,7 +19,7 @@ func (m *Manager) Leaders() map[int]string {
 			continue // still being started
 		}
 		s.mu.Lock()
-		pid, id, running := s.record.PID, s.record.SessionID, s.record.State == stateRunning
+		pid, id, running := s.record.PID, s.record.SessionID, s.record.State == record.Running
 		s.mu.Unlock()
 		if pid == nil {
 			continue

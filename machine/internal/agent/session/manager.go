@@ -7,9 +7,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -17,6 +17,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/agent/guestroot"
 	"github.com/berth-dev/berth/machine/internal/agent/output"
 	"github.com/berth-dev/berth/machine/internal/agent/reap"
+	"github.com/berth-dev/berth/machine/internal/agent/record"
 	"github.com/berth-dev/berth/machine/internal/agent/spawn"
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
@@ -25,6 +26,9 @@ const (
 	runningMax = 1000  // commands at once
 	cachedMax  = 64    // ended sessions whose record stays in memory
 	sessionMax = 10000 // ended sessions whose record stays on disk; the oldest go, and their ids could run again
+
+	// outputBytesDefault bounds retained output when the incarnation names no limit.
+	outputBytesDefault = 256 << 20
 )
 
 // Guest is where commands run.
@@ -39,7 +43,8 @@ type Manager struct {
 	reaper       *reap.Reaper
 	pump         *pump
 	spare        chan *pipes // what the next command will take
-	keep         *keeper
+	queues       output.Queues
+	keep         *output.Keeper
 	processesMax atomic.Uint64
 	processes    sync.Map // *Session -> pid of its leader, while it runs
 	lastEnded    atomic.Pointer[string]
@@ -48,10 +53,10 @@ type Manager struct {
 	known   map[string]*Session // running, and the last ended ones
 	cached  []string            // ids of those, oldest first
 	running int
-
-	drain  sync.Mutex // guards buffer
-	buffer []byte
 }
+
+// buffers are for the ends of commands.
+var buffers = sync.Pool{New: func() any { return new([output.QueueBytesMax]byte) }}
 
 // Open takes over a state directory. What it already holds is counted in the background: a claim does not wait for it.
 func Open(dir string, guest Guest, reaper *reap.Reaper, limits wire.GuestLimits) (*Manager, error) {
@@ -63,17 +68,18 @@ func Open(dir string, guest Guest, reaper *reap.Reaper, limits wire.GuestLimits)
 		return nil, err
 	}
 	m := &Manager{dir: dir, guest: guest, reaper: reaper, pump: pump, spare: make(chan *pipes, 1),
-		known: map[string]*Session{}, buffer: make([]byte, 64<<10)}
-	m.keep = newKeeper(m)
+		known: map[string]*Session{}, keep: output.NewKeeper(outputBytesDefault, cachedMax)}
 	m.SetLimits(limits)
-	go m.keep.index()
+	go m.index()
 	return m, nil
 }
 
 // SetLimits applies those of a new incarnation.
 func (m *Manager) SetLimits(limits wire.GuestLimits) {
 	m.processesMax.Store(uint64(max(limits.Processes, 0)))
-	m.keep.setLimit(limits.OutputBytes)
+	if limits.OutputBytes > 0 {
+		m.keep.SetLimit(limits.OutputBytes)
+	}
 }
 
 // Start runs the command, or returns the session that has its id. created says which.
@@ -151,20 +157,29 @@ func (m *Manager) remember(s *Session) {
 	}
 }
 
-// ended books a session out of the running ones.
-func (m *Manager) ended(s *Session) {
-	m.lastEnded.Store(Stamp(time.Now()))
+// leaderLeft runs on the reaper's goroutine, for which the ends of all others wait: what may take time is done on another, and begun at
+// once, on this thread.
+func (m *Manager) leaderLeft(s *Session, pid int, status unix.WaitStatus) {
+	m.lastEnded.Store(s.leaderLeft(pid))
 	m.processes.Delete(s)
-	m.release(s)
-	m.keep.sessionEnded(s)
+	go func() {
+		buffer := buffers.Get().(*[output.QueueBytesMax]byte)
+		s.finished(status, buffer[:])
+		buffers.Put(buffer)
+		m.ended(s)
+	}()
+	runtime.Gosched()
 }
 
-// leaderEnded runs on the reaper's goroutine.
-func (m *Manager) leaderEnded(s *Session, pid int, status unix.WaitStatus) {
-	m.drain.Lock()
-	s.finished(pid, status, m.buffer)
-	m.drain.Unlock()
-	m.ended(s)
+// ended books a session out of the running ones.
+func (m *Manager) ended(s *Session) {
+	m.release(s)
+	m.keep.Ended(s.dir, s.stdout, s.stderr)
+	for _, dir := range m.keep.Beyond(sessionMax) {
+		// What stays behind is found by the next boot's index: the record goes last.
+		_ = os.RemoveAll(dir)
+		_ = os.Remove(dir + recordSuffix)
+	}
 }
 
 // Get finds a session, of this boot or an earlier one.
@@ -213,22 +228,11 @@ func (m *Manager) Signal(s *Session, name string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	pid, ok := m.processes.Load(s)
-	if !ok || s.record.State != stateRunning {
+	if !ok || s.record.State != record.Running {
 		return fail.Conflict("session_ended", "The command has ended")
 	}
 	if err := unix.Kill(-pid.(int), number); err != nil && !errors.Is(err, unix.ESRCH) {
 		return err
 	}
 	return nil
-}
-
-// knownDirs are those that this boot uses.
-func (m *Manager) knownDirs() map[string]bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	dirs := make(map[string]bool, len(m.known))
-	for _, s := range m.known {
-		dirs[s.dir] = true
-	}
-	return dirs
 }

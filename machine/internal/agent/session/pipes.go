@@ -85,8 +85,7 @@ func (p *pipes) abandon() {
 	closeIfOpen(&p.stdin[1])
 	for _, t := range p.taps {
 		if t != nil {
-			t.finish(nil)
-			t.letGo()
+			t.close()
 		}
 	}
 }

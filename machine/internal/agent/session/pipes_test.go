@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/berth-dev/berth/machine/internal/agent/record"
 	"github.com/berth-dev/berth/machine/internal/agent/spawn"
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
@@ -37,7 +38,7 @@ func TestAStartThatTheGuestRefusedIsTriedAgainOnce(t *testing.T) {
 	}
 	guest.times = 2
 	s, _, err = m.Start(request("given-up", "true"))
-	if err != nil || s.Record().State != stateFailed {
+	if err != nil || s.Record().State != record.Failed {
 		t.Fatalf("%+v, %v", s.Record(), err)
 	}
 	if s, _, err = m.Start(request("after", "echo on")); err != nil {

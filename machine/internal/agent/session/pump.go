@@ -5,6 +5,8 @@ import (
 	"sync"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/berth-dev/berth/machine/internal/agent/output"
 )
 
 // drainBytesMax bounds what is read after a leader's end: the largest pipe a process without privilege can ask for.
@@ -13,7 +15,8 @@ const drainBytesMax = 1 << 20
 // discardsMax bounds the pipes that are only read to keep a background process from SIGPIPE.
 const discardsMax = 2048
 
-// pump reads all pipes of all commands on one goroutine that sleeps in epoll: no goroutine and no buffer for each.
+// pump reads all pipes of all commands on one goroutine that sleeps in epoll: no goroutine and no buffer for each. It never waits for the
+// disk: a pipe is not read while enough of it waits to be written.
 type pump struct {
 	ep     int
 	mu     sync.Mutex
@@ -21,14 +24,15 @@ type pump struct {
 	silent int
 }
 
-// tap is the agent's end of one pipe. sink is nil before there is a session, and once it has ended: then bytes are read and dropped.
+// tap is the agent's end of one pipe. queue is nil before there is a session, and once it has ended: then bytes are read and dropped.
 type tap struct {
-	pump  *pump
-	mu    sync.Mutex
-	fd    int // -1 when closed
-	sink  func(p []byte)
-	atEnd bool // nobody holds the other end
-	kept  bool // counted in pump.silent
+	pump   *pump
+	mu     sync.Mutex
+	fd     int // -1 when closed
+	queue  *output.Queue
+	paused bool // not watched, until the queue has room
+	atEnd  bool // nobody holds the other end
+	kept   bool // counted in pump.silent
 }
 
 func newPump() (*pump, error) {
@@ -48,7 +52,7 @@ func (p *pump) watch(fd int) (*tap, error) {
 	defer p.mu.Unlock()
 	_, err := unix.FcntlInt(uintptr(fd), unix.F_SETFL, unix.O_NONBLOCK)
 	if err == nil {
-		err = unix.EpollCtl(p.ep, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(fd)})
+		err = p.listen(fd)
 	}
 	if err != nil {
 		unix.Close(fd)
@@ -58,10 +62,14 @@ func (p *pump) watch(fd int) (*tap, error) {
 	return t, nil
 }
 
-func (t *tap) deliverTo(sink func(p []byte)) {
+func (p *pump) listen(fd int) error {
+	return unix.EpollCtl(p.ep, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(fd)})
+}
+
+func (t *tap) deliverTo(queue *output.Queue) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.sink = sink
+	t.queue = queue
 }
 
 func (p *pump) loop() {
@@ -89,33 +97,69 @@ func (p *pump) loop() {
 func (t *tap) readOnce(buffer []byte) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.fd < 0 {
+	if t.fd < 0 || t.paused {
+		return // it was told of before
+	}
+	if t.queue != nil {
+		buffer = buffer[:min(len(buffer), t.queue.Room())]
+	}
+	if len(buffer) == 0 {
+		t.pause()
 		return
 	}
 	n, err := unix.Read(t.fd, buffer)
 	switch {
 	case n > 0:
-		t.deliver(buffer[:n])
+		if t.queue != nil {
+			t.queue.Put(buffer[:n])
+		}
 	case err == unix.EAGAIN || err == unix.EINTR:
 	default:
 		t.closeLocked()
 	}
 }
 
-func (t *tap) deliver(p []byte) {
-	if t.sink != nil {
-		t.sink(p)
+// pause ends the watching until there is room: a pipe that is full, or at its end, would be told of again and again.
+func (t *tap) pause() {
+	t.paused = true
+	if unix.EpollCtl(t.pump.ep, unix.EPOLL_CTL_DEL, t.fd, nil) != nil || !t.queue.OnRoom(t.goOn) {
+		t.goOnLocked()
 	}
 }
 
-// finish takes what is in the pipe now, and no more of it ever.
+func (t *tap) goOn() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.goOnLocked()
+}
+
+func (t *tap) goOnLocked() {
+	if t.fd < 0 || !t.paused {
+		return
+	}
+	t.paused = false
+	if err := t.pump.listen(t.fd); err != nil && err != unix.EEXIST {
+		t.closeLocked() // the command hears of it by SIGPIPE: nobody would read it any more
+	}
+}
+
+// finish takes what is in the pipe now, and no more of it ever. It waits for the disk where that is behind, and so only for the output of
+// this command.
 func (t *tap) finish(buffer []byte) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for total := 0; t.fd >= 0 && total < drainBytesMax; {
-		n, err := unix.Read(t.fd, buffer)
+	queue := t.queue
+	for total := 0; queue != nil && t.fd >= 0 && total < drainBytesMax; {
+		room := min(len(buffer), queue.Room())
+		if room == 0 {
+			t.mu.Unlock()
+			queue.WaitForRoom()
+			t.mu.Lock()
+			continue
+		}
+		n, err := unix.Read(t.fd, buffer[:room])
 		if n > 0 {
-			t.deliver(buffer[:n])
+			queue.Put(buffer[:n])
 			total += n
 			continue
 		}
@@ -125,7 +169,7 @@ func (t *tap) finish(buffer []byte) {
 		t.atEnd = err != unix.EAGAIN
 		break
 	}
-	t.sink = nil
+	t.queue = nil
 }
 
 // letGo comes after finish. A background process may keep the other end open: its bytes are dropped from here on, since ending it by
@@ -137,6 +181,18 @@ func (t *tap) letGo() {
 		return
 	}
 	if t.kept = !t.atEnd && t.pump.keepSilent(); !t.kept {
+		t.closeLocked()
+		return
+	}
+	t.goOnLocked()
+}
+
+// close lets go of a pipe that no command has.
+func (t *tap) close() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.queue = nil
+	if t.fd >= 0 {
 		t.closeLocked()
 	}
 }

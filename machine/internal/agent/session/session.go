@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/berth-dev/berth/machine/internal/agent/output"
+	"github.com/berth-dev/berth/machine/internal/agent/record"
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
@@ -21,15 +22,17 @@ type Session struct {
 	startErr    error         // why there is no session after all; read after ready
 
 	stdout, stderr *output.Stream
+	log            *os.File
+	taps           [2]*tap
+	queues         [2]*output.Queue
 
 	mu      sync.Mutex
 	record  wire.ExecRecord
-	log     *os.File
-	taps    [2]*tap
 	begun   time.Time // monotonic: idle and timeout do not follow the wall clock
 	timeout time.Duration
 	grace   time.Duration
-	ending  bool // SIGTERM was sent, SIGKILL follows
+	ending  bool    // SIGTERM was sent, SIGKILL follows
+	leftAt  *string // when the leader ended; its pid is no longer ours from then on
 	timer   *time.Timer
 }
 
@@ -48,7 +51,7 @@ func (s *Session) Record() wire.ExecRecord {
 func (s *Session) running() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.record.State == stateRunning || s.record.State == stateStarting
+	return s.record.State == record.Running || s.record.State == record.Starting
 }
 
 // busyFor is how long the command still counts as activity: an hour, or its own timeout.
@@ -66,8 +69,8 @@ func (s *Session) busyFor(now time.Time) time.Duration {
 func (s *Session) started(pid, guestPID int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.record.State = stateRunning
-	s.record.PID = number(guestPID)
+	s.record.State = record.Running
+	s.record.PID = &guestPID
 	s.begun = time.Now()
 	if s.timeout > 0 {
 		s.timer = time.AfterFunc(s.timeout, func() { s.end(pid, true) })
@@ -78,7 +81,7 @@ func (s *Session) started(pid, guestPID int) {
 func (s *Session) end(pid int, timedOut bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.record.State != stateRunning || s.ending {
+	if s.record.State != record.Running || s.ending || s.leftAt != nil {
 		return
 	}
 	s.ending = true
@@ -92,18 +95,29 @@ func (s *Session) end(pid int, timedOut bool) {
 	s.timer = time.AfterFunc(s.grace, func() { _ = unix.Kill(-pid, unix.SIGKILL) })
 }
 
+// leaderLeft notes that the leader has ended, before its pid can be another's.
+func (s *Session) leaderLeft(pid int) (at *string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.leftAt = record.Stamp(time.Now())
+	s.stopTimer(pid)
+	return s.leftAt
+}
+
 // finished closes the session: the leader has ended with status.
-func (s *Session) finished(pid int, status unix.WaitStatus, buffer []byte) {
+func (s *Session) finished(status unix.WaitStatus, buffer []byte) {
 	for _, t := range s.taps {
 		t.finish(buffer)
+	}
+	for _, q := range s.queues {
+		q.Wait()
 	}
 	s.stdout.Seal()
 	s.stderr.Seal()
 	s.mu.Lock()
-	s.stopTimer(pid)
-	s.record.State = stateExited
-	s.record.EndedAt = Stamp(time.Now())
-	setStatus(&s.record, status)
+	s.record.State = record.Exited
+	s.record.EndedAt = s.leftAt
+	s.record.ExitCode, s.record.TermSignal = record.Exit(status)
 	r := s.record
 	s.mu.Unlock()
 	r.StdoutAvailable, r.StdoutBytes = s.stdout.Range()
@@ -115,7 +129,7 @@ func (s *Session) finished(pid int, status unix.WaitStatus, buffer []byte) {
 		t.letGo()
 	}
 	// A disk that takes no more leaves the first line, and a later boot calls the session lost.
-	_ = AppendLine(s.log, entry{Record: r})
+	_ = record.Append(s.log, entry{Record: r})
 	s.log.Close()
 }
 
@@ -130,25 +144,16 @@ func (s *Session) stopTimer(pid int) {
 	s.timer.Stop()
 }
 
-func setStatus(r *wire.ExecRecord, status unix.WaitStatus) {
-	if status.Signaled() {
-		r.ExitCode = number(-1)
-		r.TermSignal = text(unix.SignalName(status.Signal()))
-		return
-	}
-	r.ExitCode = number(status.ExitStatus())
-}
-
 // failedToStart closes a session that never ran.
 func (s *Session) failedToStart(why string) {
 	s.mu.Lock()
-	s.record.State = stateFailed
+	s.record.State = record.Failed
 	s.record.StartedAt = nil
-	s.record.EndedAt = Stamp(time.Now())
-	s.record.Error = text(why)
+	s.record.EndedAt = record.Stamp(time.Now())
+	s.record.Error = &why
 	r := s.record
 	s.mu.Unlock()
-	_ = AppendLine(s.log, entry{Record: r})
+	_ = record.Append(s.log, entry{Record: r})
 	s.log.Close()
 	s.notice.Wake()
 }

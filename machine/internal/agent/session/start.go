@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/berth-dev/berth/machine/internal/agent/output"
+	"github.com/berth-dev/berth/machine/internal/agent/record"
 	"github.com/berth-dev/berth/machine/internal/agent/spawn"
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
@@ -17,20 +18,22 @@ import (
 func (m *Manager) start(s *Session, c *checked) error {
 	s.record = wire.ExecRecord{
 		SessionID: c.SessionID, Argv: c.Argv, Cwd: c.Cwd, User: c.User,
-		State: stateStarting, StartedAt: Stamp(time.Now()),
+		State: record.Starting, StartedAt: record.Stamp(time.Now()),
 	}
 	s.timeout, s.grace = c.timeout, c.grace
-	segment := m.keep.segmentBytes()
+	segment := m.keep.SegmentBytes()
 	s.stdout = output.NewStream(s.dir, "stdout", segment)
 	s.stderr = output.NewStream(s.dir, "stderr", segment)
-	log, err := createRecord(s.dir, entry{Fingerprint: c.Fingerprint, Record: s.record})
+	log, err := record.Create(s.dir+recordSuffix, entry{Fingerprint: c.Fingerprint, Record: s.record})
 	// On a full disk commands still run, or nobody could make room: the session is then known for as long as this memory is.
-	if err != nil && !errors.Is(err, syscall.ENOSPC) && !errors.Is(err, syscall.EDQUOT) {
+	if err != nil && !record.IsFull(err) {
 		return err
 	}
 	s.log = log // nil takes writes without effect
+	m.keep.Began(s.stdout, s.stderr)
 	if why := m.spawn(s, c); why != "" {
 		s.failedToStart(why)
+		m.lastEnded.Store(record.Stamp(time.Now()))
 		m.ended(s)
 	}
 	return nil
@@ -70,12 +73,11 @@ func (m *Manager) spawn(s *Session, c *checked) string {
 func (m *Manager) startOn(p *pipes, s *Session, command *spawn.Command) error {
 	s.taps = p.taps
 	for i, stream := range []*output.Stream{s.stdout, s.stderr} {
-		s.taps[i].deliverTo(func(b []byte) {
-			// What the disk does not take is counted and lost; the stream says so to its readers.
-			_ = stream.Append(b)
-			m.keep.grew(int64(len(b)))
+		s.queues[i] = m.queues.NewQueue(stream, func(grown int64) {
+			m.keep.Grew(grown)
 			s.notice.Wake()
 		})
+		s.taps[i].deliverTo(s.queues[i])
 	}
 	command.Stdin, command.Stdout, command.Stderr = p.stdin[0], p.stdout[1], p.stderr[1]
 	command.Meanwhile = func() {
@@ -89,7 +91,7 @@ func (m *Manager) startOn(p *pipes, s *Session, command *spawn.Command) error {
 	}
 	s.started(started.PID, started.GuestPID)
 	m.processes.Store(s, started.PID)
-	m.reaper.Watch(started.PID, func(status unix.WaitStatus) { m.leaderEnded(s, started.PID, status) })
+	m.reaper.Watch(started.PID, func(status unix.WaitStatus) { m.leaderLeft(s, started.PID, status) })
 	return nil
 }
 

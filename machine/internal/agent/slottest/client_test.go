@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/berth-dev/berth/machine/internal/wire"
@@ -55,14 +56,13 @@ func (s *slot) expect(status int, method, path string, body, result any) {
 	}
 }
 
-var sessions int
+var sessions atomic.Int32
 
 // exec starts a command and returns its session id.
 func (s *slot) exec(req wire.ExecRequest) string {
 	s.t.Helper()
 	if req.SessionID == "" {
-		sessions++
-		req.SessionID = fmt.Sprintf("s%d", sessions)
+		req.SessionID = fmt.Sprintf("s%d", sessions.Add(1))
 	}
 	req.Fingerprint = "f"
 	if req.Cwd == "" {

@@ -12,6 +12,7 @@ import (
 )
 
 func TestACommandRunsInsideAsItsUser(t *testing.T) {
+	t.Parallel()
 	s := newSlot(t, "").start().claim("a")
 	o := s.sh("user", `id -un; id -gn; pwd; hostname; cat /etc/hostname /proc/1/comm; echo $HOME $USER $SHELL; ls /proc/self/fd | wc -l; echo err >&2`)
 	// ls itself opens the directory it lists: 0, 1, 2 and that one.
@@ -26,6 +27,7 @@ func TestACommandRunsInsideAsItsUser(t *testing.T) {
 }
 
 func TestWhatCannotStartSaysWhy(t *testing.T) {
+	t.Parallel()
 	s := newSlot(t, "").start().claim("a")
 	cases := map[string]wire.ExecRequest{
 		"not found":         {Argv: []string{"no-such-program"}},
@@ -49,6 +51,7 @@ func TestWhatCannotStartSaysWhy(t *testing.T) {
 }
 
 func TestTheSameIDRunsOnce(t *testing.T) {
+	t.Parallel()
 	s := newSlot(t, "").start().claim("a")
 	req := wire.ExecRequest{SessionID: "once", Fingerprint: "f", Argv: []string{"sh", "-c", "echo x >> /home/user/ran"}, Cwd: "/"}
 	s.expect(201, "POST", "/exec", req, nil)
@@ -67,6 +70,7 @@ func TestTheSameIDRunsOnce(t *testing.T) {
 }
 
 func TestTimeoutAndCancelReachTheWholeGroup(t *testing.T) {
+	t.Parallel()
 	s := newSlot(t, "").start().claim("a")
 	// The leader ends at SIGTERM; its child ignores it and must still go. The setsid one stays.
 	line := `trap 'exit 7' TERM; (trap '' TERM; exec sleep 1000) & setsid sleep 2000 & wait`
@@ -94,6 +98,7 @@ func TestTimeoutAndCancelReachTheWholeGroup(t *testing.T) {
 }
 
 func TestABackgroundProcessHoldsUpNothingAndLivesOn(t *testing.T) {
+	t.Parallel()
 	s := newSlot(t, "").start().claim("a")
 	o := s.sh("user", `(until [ -e /home/user/go ]; do sleep 0.05; done; echo late; echo done > /home/user/alive) & echo hi`)
 	if o.stdout != "hi\n" {
@@ -105,6 +110,7 @@ func TestABackgroundProcessHoldsUpNothingAndLivesOn(t *testing.T) {
 }
 
 func TestStdinIsGivenAndClosed(t *testing.T) {
+	t.Parallel()
 	s := newSlot(t, "").start().claim("a")
 	data := strings.Repeat("0123456789abcdef", 1<<16)
 	stdin := base64.StdEncoding.EncodeToString([]byte(data))
@@ -117,6 +123,7 @@ func TestStdinIsGivenAndClosed(t *testing.T) {
 }
 
 func TestOutputIsBoundedAndItsOffsetsGrow(t *testing.T) {
+	t.Parallel()
 	s := newSlot(t, "").start().claim("a")
 	id := s.exec(wire.ExecRequest{Argv: []string{"head", "-c", "40000000", "/dev/zero"}})
 	r := s.await(id)

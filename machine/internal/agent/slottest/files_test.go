@@ -9,6 +9,7 @@ import (
 
 // The agent sees the guest's mounts from another mount namespace, where the kernel takes them away without a word.
 func TestMountPointsAreNeitherRemovedNorMoved(t *testing.T) {
+	t.Parallel()
 	s := newSlot(t, "")
 	must(t, os.WriteFile(s.join("vol", "before"), nil, 0o644))
 	s.start().claim("a")
@@ -40,6 +41,7 @@ func TestMountPointsAreNeitherRemovedNorMoved(t *testing.T) {
 }
 
 func TestAMoveToAnotherFileSystemIsWhatMvDoes(t *testing.T) {
+	t.Parallel()
 	s := newSlot(t, "").start().claim("a")
 	o := s.sh("root", `cd /tmp && head -c 3000000 /dev/urandom >f && chmod 4750 f && chown 1234:4321 f && touch -hd 2001-02-03T04:05:06Z f &&
 ln -s nowhere l && chown -h 1234:4321 l && touch -hd 2001-02-03T04:05:06Z l && mkdir d && mkfifo p && mkdir -p /home/m/d && echo old >/home/m/old && stat -c '%F %a %u %g %y' f l && sha256sum <f`)

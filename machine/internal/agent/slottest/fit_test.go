@@ -8,6 +8,7 @@ import (
 )
 
 func TestAFittedSlotIsClaimedAsAnyOther(t *testing.T) {
+	t.Parallel()
 	const look = `hostname; cat /etc/hostname /etc/hosts /etc/resolv.conf; stat -c '%a %U %h' /etc/hostname /etc/hosts /etc/resolv.conf /etc/machine-id
 ls /; cat /proc/mounts | cut -d' ' -f2,3 | sort; nproc; cat /proc/1/comm; ls -A /home/user /tmp /volumes`
 	plain := newSlot(t, "").start().claim("a").sh("user", look)
@@ -42,6 +43,7 @@ ls /; cat /proc/mounts | cut -d' ' -f2,3 | sort; nproc; cat /proc/1/comm; ls -A 
 }
 
 func TestASlotWithoutADiskCannotBeFitted(t *testing.T) {
+	t.Parallel()
 	s := newSlot(t, "").start()
 	s.expect(401, "GET", "/activity", nil, nil)
 	s.expect(500, "POST", "/fit", wire.FitRequest{}, nil)

@@ -16,6 +16,7 @@ import (
 )
 
 func TestKeysOfOtherIncarnationsAreRefused(t *testing.T) {
+	t.Parallel()
 	s := newSlot(t, "").start()
 	s.expect(401, "GET", "/activity", nil, nil)
 	s.claim("a")
@@ -37,6 +38,7 @@ func TestKeysOfOtherIncarnationsAreRefused(t *testing.T) {
 }
 
 func TestTheGuestCannotCallItsAgentNorTakeItsPort(t *testing.T) {
+	t.Parallel()
 	s := newSlot(t, "").start().claim("a")
 	for _, host := range []string{"127.0.0.1", s.address, "0.0.0.0"} {
 		call := fmt.Sprintf(`curl -s -m 3 -o /dev/null -w '%%{http_code}' -H 'Authorization: Bearer %s' -H 'X-Berth-Epoch: 1' http://%s:%d/activity`, s.key, host, wire.AgentPort)
@@ -59,6 +61,7 @@ for a in ("0.0.0.0", "%s"):
 }
 
 func TestKillingInitOrEverythingLeavesTheAgentServing(t *testing.T) {
+	t.Parallel()
 	s := newSlot(t, "").start().claim("a")
 	s.sh("root", "kill -9 -1")
 	if o := s.sh("user", "echo on"); o.stdout != "on\n" {
@@ -120,6 +123,7 @@ func TestAForkBombIsEnded(t *testing.T) {
 }
 
 func TestSessionsOutliveTheMachine(t *testing.T) {
+	t.Parallel()
 	first := newSlot(t, "").start().claim("a")
 	done := first.exec(wire.ExecRequest{Argv: []string{"sh", "-c", "echo kept; exit 3"}})
 	first.follow(done, "")
@@ -142,6 +146,7 @@ func TestSessionsOutliveTheMachine(t *testing.T) {
 }
 
 func TestACheckpointRestoresCommandsOutputAndANewIncarnation(t *testing.T) {
+	t.Parallel()
 	first := newSlot(t, "").start().claim("a")
 	id := first.exec(wire.ExecRequest{Argv: []string{"sh", "-c", "i=0; while :; do echo $i; i=$((i+1)); sleep 0.05; done"}, TimeoutMS: 10000})
 	before := first.sh("root", "mkdir -p /etc/ssh; touch /etc/ssh/ssh_host_rsa_key; cat /etc/machine-id").stdout
@@ -219,6 +224,7 @@ func TestYesWithoutReaderAndWithSlowReadersCostsNoMemory(t *testing.T) {
 }
 
 func TestVolumesAppearInTheGuest(t *testing.T) {
+	t.Parallel()
 	s := newSlot(t, "")
 	must(t, os.WriteFile(s.join("vol", "before"), nil, 0o644))
 	s.start().claim("a")
@@ -232,6 +238,7 @@ func TestVolumesAppearInTheGuest(t *testing.T) {
 }
 
 func TestATemplateCannotSendTheMountsElsewhere(t *testing.T) {
+	t.Parallel()
 	disk := t.TempDir()
 	must(t, os.MkdirAll(filepath.Join(disk, "upper"), 0o755))
 	for _, name := range []string{"proc", "dev", "tmp", "sys"} {

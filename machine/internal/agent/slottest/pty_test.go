@@ -94,6 +94,7 @@ func (s *screen) exit() (text string, r wire.PtyRecord) {
 }
 
 func TestATerminalIsTheControllingOneOfItsUser(t *testing.T) {
+	t.Parallel()
 	s := newSlot(t, "").start().claim("a")
 	s.open("a", "bash", "--norc")
 	screen := s.attach("a", 0)
@@ -112,6 +113,7 @@ func TestATerminalIsTheControllingOneOfItsUser(t *testing.T) {
 }
 
 func TestAnAttachedConnectionThatSaysWhatItMayNotIsClosed(t *testing.T) {
+	t.Parallel()
 	s := newSlot(t, "").start().claim("a")
 	s.open("a", "cat")
 	screen := s.attach("a", 0)

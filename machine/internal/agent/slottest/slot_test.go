@@ -1,5 +1,5 @@
 // Package slottest runs the agent where it lives: as the first process of a real gVisor slot. Each test claims a machine
-// of its own. It needs root, BERTH_TEST_RUNSC (a runsc binary) and BERTH_TEST_TEMPLATE (an EROFS image with a user `user`).
+// of its own. It needs root and what the variables name. Tests run side by side but for those that take all of the processors.
 package slottest
 
 import (
@@ -9,35 +9,49 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/berth-dev/berth/machine/internal/engine"
 	"github.com/berth-dev/berth/machine/internal/testns"
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-var agentBinary string
+const (
+	runscVariable    = "BERTH_TEST_RUNSC"    // path of the runsc build
+	templateVariable = "BERTH_TEST_TEMPLATE" // path of an EROFS image with a user `user`
+	agentVariable    = "BERTH_TEST_AGENT"    // path of this version's agent; it is built where there is none
+)
+
+var agentBinary, builtIn string
 
 func TestMain(m *testing.M) {
-	if os.Getenv("BERTH_TEST_RUNSC") == "" || os.Getenv("BERTH_TEST_TEMPLATE") == "" || os.Getuid() != 0 {
-		fmt.Println("skipped: needs root, BERTH_TEST_RUNSC and BERTH_TEST_TEMPLATE")
+	if why := testns.Missing(runscVariable, templateVariable); why != "" {
+		fmt.Println("none of these tests ran:", why)
+		if testns.Whole() {
+			os.Exit(1)
+		}
 		os.Exit(0)
 	}
-	code := testns.Run(m, unix.CLONE_NEWNET, buildAgent)
-	if agentBinary != "" {
-		os.RemoveAll(filepath.Dir(agentBinary))
+	code := testns.Run(m, unix.CLONE_NEWNET, findAgent)
+	if builtIn != "" {
+		os.RemoveAll(builtIn)
 	}
 	os.Exit(code)
 }
 
-func buildAgent() error {
-	dir, err := os.MkdirTemp("", "agent-slot-")
-	if err != nil {
+// findAgent takes the binary that it is given, or builds one.
+func findAgent() (err error) {
+	if agentBinary = os.Getenv(agentVariable); agentBinary != "" {
+		return nil
+	}
+	if builtIn, err = os.MkdirTemp("", "agent-slot-"); err != nil {
 		return err
 	}
-	agentBinary = filepath.Join(dir, "agent")
+	agentBinary = filepath.Join(builtIn, "agent")
 	build := exec.Command("go", "build", "-trimpath", "-o", agentBinary, "../../../cmd/agent")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	build.Stderr = os.Stderr
@@ -60,15 +74,16 @@ type slot struct {
 	address string
 	key     string
 	epoch   int64
+	number  int32 // of its network
 }
 
-var slots int
+var slots atomic.Int32
 
 // newSlot starts a sandbox with the agent; restoreFrom, when not "", is a checkpoint it continues from.
 func newSlot(t *testing.T, disk string) *slot {
 	t.Helper()
-	slots++
-	s := &slot{t: t, dir: t.TempDir(), disk: disk, name: fmt.Sprintf("t%d-%d", os.Getpid(), slots), key: slotKey}
+	number := slots.Add(1)
+	s := &slot{t: t, dir: t.TempDir(), disk: disk, name: fmt.Sprintf("t%d-%d", os.Getpid(), number), key: slotKey, number: number}
 	if disk == "" {
 		s.disk = t.TempDir()
 	}
@@ -96,8 +111,8 @@ func (s *slot) path(parts ...string) string {
 }
 
 func (s *slot) network() {
-	host, guest := fmt.Sprintf("10.77.%d.1", slots), fmt.Sprintf("10.77.%d.2", slots)
-	veth := fmt.Sprintf("v%d", slots)
+	host, guest := fmt.Sprintf("10.77.%d.1", s.number), fmt.Sprintf("10.77.%d.2", s.number)
+	veth := fmt.Sprintf("v%d", s.number)
 	for _, line := range []string{
 		"ip netns add " + s.name,
 		"ip link add " + veth + " type veth peer name eth0 netns " + s.name,
@@ -115,11 +130,7 @@ func (s *slot) network() {
 }
 
 func (s *slot) bundle() {
-	caps := []string{"CHOWN", "DAC_OVERRIDE", "DAC_READ_SEARCH", "FOWNER", "FSETID", "KILL", "SETGID", "SETUID", "SETPCAP",
-		"NET_BIND_SERVICE", "NET_RAW", "SYS_CHROOT", "SYS_ADMIN", "SYS_NICE", "SYS_RESOURCE", "SETFCAP", "AUDIT_WRITE", "SYS_PTRACE"}
-	for i := range caps {
-		caps[i] = "CAP_" + caps[i]
-	}
+	caps := engine.Capabilities()
 	mount := func(to, kind, from string, options ...string) map[string]any {
 		return map[string]any{"destination": to, "type": kind, "source": from, "options": options}
 	}
@@ -151,7 +162,7 @@ func (s *slot) runsc(args ...string) error {
 		return err
 	}
 	defer log.Close()
-	c := exec.Command(os.Getenv("BERTH_TEST_RUNSC"), append(flags, args...)...)
+	c := exec.Command(os.Getenv(runscVariable), append(flags, args...)...)
 	c.Stdout, c.Stderr = log, log
 	return c.Run()
 }
@@ -185,7 +196,7 @@ func (s *slot) mountClaim() {
 	for _, d := range []string{lower, upper, work, state} {
 		must(s.t, os.MkdirAll(d, 0o755))
 	}
-	must(s.t, unix.Mount(os.Getenv("BERTH_TEST_TEMPLATE"), lower, "erofs", unix.MS_RDONLY, ""))
+	must(s.t, unix.Mount(os.Getenv(templateVariable), lower, "erofs", unix.MS_RDONLY, ""))
 	must(s.t, unix.Mount("overlay", s.path("claim/root"), "overlay", 0,
 		"lowerdir="+lower+",upperdir="+upper+",workdir="+work+",redirect_dir=on"))
 	must(s.t, unix.Mount(state, s.path("claim/state"), "", unix.MS_BIND, ""))

@@ -1,0 +1,112 @@
+package hostd
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/berth-dev/berth/machine/internal/layers"
+)
+
+// What the tests that need the real engine are given. They run as root, and say what they miss otherwise.
+const (
+	runscVariable = "BERTH_TEST_RUNSC" // path of the runsc build
+	agentVariable = "BERTH_TEST_AGENT" // path of the agent's binary
+	layerVariable = "BERTH_TEST_LAYER" // path of an EROFS image with a small Debian
+	hostdVariable = "BERTH_TEST_HOSTD" // path of this version's hostd; it is built where there is none
+)
+
+// sharedDir is what all daemons of these tests use: hostd's binary, and the layer.
+var sharedDir string
+
+// daemons counts them, from a number that other runs on this computer hardly have.
+var daemons atomic.Uint32
+
+func TestMain(m *testing.M) {
+	var err error
+	if sharedDir, err = os.MkdirTemp("", "hostd-shared-"); err != nil {
+		panic(err)
+	}
+	daemons.Store(rand.Uint32())
+	code := m.Run()
+	os.RemoveAll(sharedDir)
+	os.Exit(code)
+}
+
+// hostdBinary is the one that is given, or one that is built. Where races are looked for, they are looked for in it.
+var hostdBinary = sync.OnceValues(func() (string, error) {
+	if given := os.Getenv(hostdVariable); given != "" && len(buildFlags) == 0 {
+		return given, nil
+	}
+	binary := filepath.Join(sharedDir, "hostd")
+	args := append(append([]string{"build"}, buildFlags...), "-o", binary, "github.com/berth-dev/berth/machine/cmd/hostd")
+	output, err := exec.Command("go", args...).CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("%w: %s", err, output)
+	}
+	return binary, nil
+})
+
+const verifiedName = "verified.json"
+
+// sharedLayer is the digest of the template's image, of which all daemons have one copy. The product reads it once, and its note of
+// that holds for whoever sees the same file.
+var sharedLayer = sync.OnceValues(func() (digest string, err error) {
+	if digest, err = copyLayer(os.Getenv(layerVariable), sharedDir); err != nil {
+		return "", err
+	}
+	point, err := layers.Open(sharedDir).Mount(digest)
+	if err != nil {
+		return "", err
+	}
+	return digest, unix.Unmount(point, 0)
+})
+
+// copyLayer puts an image where hostd looks for it by its digest.
+func copyLayer(image, dir string) (digest string, err error) {
+	sum, err := exec.Command("sha256sum", image).Output()
+	if err != nil {
+		return "", err
+	}
+	digest = string(sum[:64])
+	return digest, exec.Command("cp", "--reflink=auto", "-L", image, layerPath(dir, digest)).Run()
+}
+
+func layerPath(dir, digest string) string { return filepath.Join(dir, digest+".erofs") }
+
+// addSharedLayer shows the one copy to this daemon. A link would change the file's times, for which every daemon would read it anew.
+func (d *daemon) addSharedLayer() (digest string) {
+	d.t.Helper()
+	digest, err := sharedLayer()
+	must(d.t, err)
+	dir := d.dir + "/layers"
+	must(d.t, os.Mkdir(dir, 0o755))
+	note, err := os.ReadFile(filepath.Join(sharedDir, verifiedName))
+	must(d.t, err)
+	must(d.t, os.WriteFile(filepath.Join(dir, verifiedName), note, 0o600))
+	path := layerPath(dir, digest)
+	must(d.t, os.WriteFile(path, nil, 0o600))
+	must(d.t, unix.Mount(layerPath(sharedDir, digest), path, "", unix.MS_BIND, ""))
+	must(d.t, unix.Mount("", path, "", unix.MS_BIND|unix.MS_REMOUNT|unix.MS_RDONLY, ""))
+	return digest
+}
+
+func (d *daemon) removeSharedLayer() {
+	if err := unix.Unmount(layerPath(d.dir+"/layers", d.layer), 0); err != nil {
+		d.t.Errorf("unmounting the layer: %v", err)
+	}
+}
+
+func (d *daemon) addLayer(image string) (digest string) {
+	d.t.Helper()
+	digest, err := copyLayer(image, d.dir+"/layers")
+	must(d.t, err)
+	return digest
+}
