@@ -113,7 +113,11 @@ before(async () => {
     idempotency: {
       secret: Buffer.from('s'),
       replay: async () => null,
-      keepRefusal: async (_call, failure) => void events.push(`kept ${failure.code}`),
+      keepRefusal: async (call, failure) => {
+        if (call.idempotency?.key === 'unkept') throw fail('dependency_unavailable', null, 'The service cannot reach its database')
+        events.push(`kept ${failure.code}`)
+        return null
+      },
     },
     routes: [
       bind(post, async (call) => {
@@ -266,6 +270,8 @@ test('an idempotency key is 1-255 visible ASCII characters, and a decided refusa
   events.length = 0
   assert.equal((await echo('{"name":"gone"}', { ...json, 'idempotency-key': 'k' })).status, 404)
   assert.deepEqual(events, ['kept not_found'])
+  const unkept = await echo('{"name":"gone"}', { ...json, 'idempotency-key': 'unkept' })
+  assert.deepEqual([unkept.status, unkept.code], [503, 'dependency_unavailable']) // its repeat may come to something else
 })
 
 test('a route without a body accepts none or {}', async () => {

@@ -2,7 +2,11 @@ import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { CompiledQuery, sql } from 'kysely'
 import { workspacesOpen } from '../../contract/routes/app/workspaces.ts'
-import { keyKept, seeder, world, type World } from './support.ts'
+import { workspacesSuspend } from '../../contract/routes/app/lifecycle.ts'
+import { keepRefusal } from '../../service/api/idempotency/store.ts'
+import { fail } from '../../service/lib/fail.ts'
+import { until } from '../support/processes.ts'
+import { keyKept, seeder, world, type Answer, type World } from './support.ts'
 
 let w: World
 before(async () => {
@@ -27,6 +31,48 @@ test('while a request is in progress its repeat is 409 without a reason and to b
     assert.equal((await w.open('slow-other', {}, keyed('other'))).status, 202) // of another key nobody waits
   })
   assert.equal((await w.open('slow', {}, keyed('slow'))).status, 202) // and the refusal was not kept
+})
+
+test('of two calls with one key, of which one is refused, every answer that decides is the answer of the key', async () => {
+  const id = await w.running('raced')
+  const path = `/v1/workspaces/${id}/resume`
+  const db = w.database.superuser
+  const waiting = async () => {
+    const { rows } = await sql`select 1 from pg_locks where relation = 'idempotency_entries'::regclass and not granted`.execute(db)
+    return rows.length
+  }
+  const keep = db.transaction().execute(async (tx) => {
+    await sql`lock table idempotency_entries in exclusive mode`.execute(tx) // entries can be read, and none can be written
+    const refused = w.post(path, {}, keyed('raced'))
+    await until('the refusal is about to be kept', 10_000, async () => (await waiting()) === 1)
+    const suspended = { observed_state: 'suspended', desired_state: 'suspended' } as const
+    await db.updateTable('workspaces').set(suspended).where('id', '=', id).execute()
+    const double = w.post(path, {}, keyed('raced'))
+    let double_is_answered = false
+    void double.then(() => (double_is_answered = true))
+    await until('its double is answered or waits too', 10_000, async () => double_is_answered || (await waiting()) === 2)
+    return [refused, double]
+  })
+  const answers = await Promise.all(await keep)
+  const kept = await w.post(path, {}, keyed('raced'))
+  const told = ({ status, body }: Answer) => [status, body.operation?.id ?? body.error.details.reason]
+  for (const answer of answers.filter(({ body }) => body.error?.retryable !== true)) assert.deepEqual(told(answer), told(kept))
+  assert.deepEqual(told(kept), [409, 'already_running'])
+})
+
+test('a refusal that comes to be kept after a change with its key gives way to it', async () => {
+  const id = await w.running('late')
+  const changed = await w.post(`/v1/workspaces/${id}/suspend`, undefined, keyed('late'))
+  const entry = w.database.superuser.selectFrom('idempotency_entries').select('fingerprint').where('key', '=', 'late')
+  const { fingerprint } = await entry.executeTakeFirstOrThrow()
+  const call = {
+    route: workspacesSuspend,
+    who: { type: 'api_key', id: w.a.key_row_id },
+    now: w.clock.now(),
+    idempotency: { key: 'late', fingerprint },
+  } as unknown as Parameters<typeof keepRefusal>[1]
+  const outcome = await keepRefusal(w.database.api, call, fail('conflict', 'not_running', 'The workspace is not running'))
+  assert.deepEqual([outcome?.status, outcome?.operation_id], [202, changed.body.id])
 })
 
 test('the entry commits with the change it describes: a change that fails leaves neither, and the same key does it later', async () => {

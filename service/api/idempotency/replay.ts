@@ -13,15 +13,19 @@ export function idempotency(secret: Buffer, answers: Answers): Idempotency<ApiDe
     secret,
     async replay(call: Call, deps) {
       const outcome = hasKey(call) ? await findOutcome(deps.db, call) : null
-      if (outcome === null) return null
-      const answer = answers[call.route.id]
-      // A project is an API key's for good; a person may have left the organization since.
-      if (call.who.type === 'user') await findWorkspace(deps, { who: call.who, params: { workspace_id: outcome.workspace_id } })
-      if (!answer) throw new Error(`${call.route.id} is idempotent but says not how to answer a repeat`)
-      return answer(call as never, deps, outcome)
+      return outcome === null ? null : answerAgain(call, deps, outcome)
     },
     async keepRefusal(call, failure, deps) {
-      if (hasKey(call)) await keepRefusal(deps.db, call, failure)
+      const outcome = hasKey(call) ? await keepRefusal(deps.db, call, failure) : null
+      return outcome === null ? null : answerAgain(call, deps, outcome)
     },
+  }
+
+  async function answerAgain(call: Call, deps: ApiDeps, outcome: Outcome): Promise<Reply> {
+    const answer = answers[call.route.id]
+    // A project is an API key's for good; a person may have left the organization since.
+    if (call.who.type === 'user') await findWorkspace(deps, { who: call.who, params: { workspace_id: outcome.workspace_id } })
+    if (!answer) throw new Error(`${call.route.id} is idempotent but says not how to answer a repeat`)
+    return answer(call as never, deps, outcome)
   }
 }
