@@ -34,6 +34,8 @@ export const LIMITS = {
   recovery_checkpoint_days: 7,
   revocation_seconds_max: 30,
   json_body_bytes_max: 1 << 20, // Berth's own
+  json_values_max: 10_000, // Berth's own: no body has this many; more would only be time spent on a long list of issues
+  json_levels_max: 32, // Berth's own: of lists and objects in one another
   label_characters_max: 4096, // Berth's own: a checkpoint's label
   input_names_told_max: 100, // Berth's own: how many inputs a refusal names, and of each so many characters
   input_name_told_characters_max: 200,

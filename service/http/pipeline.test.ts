@@ -274,6 +274,26 @@ test('an idempotency key is 1-255 visible ASCII characters, and a decided refusa
   assert.deepEqual([unkept.status, unkept.code], [503, 'dependency_unavailable']) // its repeat may come to something else
 })
 
+test('a body may be nested 32 levels deep: one more is 422 on App and 400 on the gateway, whatever the body is', async () => {
+  const nested = (levels: number) => `{"name":${'['.repeat(levels - 1)}${']'.repeat(levels - 1)}}`
+  const refusals = async (levels: number) => {
+    const body = nested(levels)
+    const answers = [await echo(body), await send(`${cellBase}/v1/echo`, { method: 'POST', headers: json, body })]
+    return answers.map(({ status, body: { error } }) => [status, error.code, error.details.issues[0].message])
+  }
+  const too_deep = 'must not be nested deeper than 32 levels'
+  for (const levels of [33, 900]) {
+    assert.deepEqual(await refusals(levels), [
+      [422, 'validation_failed', too_deep],
+      [400, 'bad_request', too_deep],
+    ])
+  }
+  assert.deepEqual(await refusals(32), [
+    [422, 'validation_failed', 'must be string'],
+    [422, 'validation_failed', 'must be string'],
+  ])
+})
+
 test('a route without a body accepts none or {}', async () => {
   const bareDelete = (init: RequestInit) => send(`${base}/v1/bare`, { method: 'DELETE', ...init })
   assert.equal((await bareDelete({ headers: auth })).status, 200)
