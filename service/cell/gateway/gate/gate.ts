@@ -15,7 +15,7 @@ import type { DiskReads } from '../disk/reads.ts'
 import { readsOfSleeper } from '../disk/sleeper.ts'
 import { diskOf, diskUnavailable, type DiskSource } from '../disk/source.ts'
 import { createPlaces, type Places } from './places.ts'
-import { decideSituation, type Wanted } from './situation.ts'
+import { decideSituation, isForAnotherMode, type Wanted } from './situation.ts'
 import { verifyToken } from './token.ts'
 import { createVerdicts } from './verdicts.ts'
 
@@ -102,9 +102,15 @@ export function createGate(deps: GateDeps): Gate {
       const caller = who as ToolCaller // authenticate() above makes no other
       if (draining.signal.aborted) throw fail('service_unavailable', 'draining', 'The gateway is shutting down', { retry_after_seconds: 1 })
       if (table.databaseLostMs() >= LIMITS.revocation_seconds_max * 1000) throw blind()
-      const wanted = { ownership_epoch: caller.ownership_epoch, cell_id: deps.cell_id, read_only: isRead(arrival) }
+      const wanted = {
+        ownership_epoch: caller.ownership_epoch,
+        cell_id: deps.cell_id,
+        read_only: isRead(arrival),
+        mode: arrival.route.mode ?? null,
+      }
       const found = await settle(table, caller.workspace_id, wanted, DISK_ROUTES.has(arrival.route.id))
       if ('source' in found && found.entry.observed_state === 'suspended') return diskTicketOf(found.entry, found.source)
+      if (isForAnotherMode(found.entry, wanted)) return ticketOf({ entry: found.entry, machine: null }, wanted, new DisposableStack())
       const held = hold(arrival, found.entry.id)
       try {
         const { entry } = found
