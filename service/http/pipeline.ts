@@ -247,7 +247,8 @@ function notAnUpgrade(): Failure {
 
 function arrivalOf(route: Route, request: FastifyRequest, now: Date): Arrival {
   const params = request.params as Record<string, string>
-  return { route, request_id: request.id, now, params, url: request.url, headers: request.raw.headers }
+  const address = request.raw.socket.remoteAddress ?? ''
+  return { route, request_id: request.id, now, params, address, url: request.url, headers: request.raw.headers }
 }
 
 /** A refusal that will be the same tomorrow. Refusals of the parser never get here: without a call there is no key. */
