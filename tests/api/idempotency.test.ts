@@ -134,7 +134,7 @@ test('what is wrong with the request itself is not kept: the corrected one may u
   assert.equal((await w.open('corrected', {}, key)).status, 202)
 })
 
-test('an open or a resume that was answered 200 after its wait is 200 for every repeat, with a token while it runs', async () => {
+test('an open or a resume that was answered 200 after its wait is 200 for every repeat while the workspace is ready, else 202', async () => {
   const held = { ...keyed('waited'), headers: { ...keyed('waited').headers, prefer: 'wait=20' } }
   const opening = w.open('waited', {}, held)
   await keyKept(w, 'waited')
@@ -150,7 +150,7 @@ test('an open or a resume that was answered 200 after its wait is 200 for every 
 
   await w.cell.succeed((await w.post(`/v1/workspaces/${id}/suspend`)).body.id)
   const suspended = await w.open('waited', {}, keyed('waited'))
-  assert.deepEqual([suspended.status, suspended.body.operation, suspended.body.tool_token], [200, first.operation, null])
+  assert.deepEqual([suspended.status, suspended.body.operation, suspended.body.tool_token], [202, first.operation, null])
 
   const path = `/v1/workspaces/${id}/resume`
   const { operation } = (await w.post(path, {}, keyed('waited-2'))).body
@@ -210,6 +210,35 @@ test('an outcome that was kept without a body is answered from what is there', a
   await w.cell.succeed(first.body.id)
   const repeat = await w.post(`/v1/workspaces/${id}/suspend`, undefined, keyed('bodiless'))
   assert.deepEqual([repeat.status, repeat.body.id, repeat.body.state], [202, first.body.id, 'succeeded'])
+})
+
+test('a repeat of what was answered 200 without an operation names the one that has taken the workspace away since', async () => {
+  const id = await w.running('at-once')
+  const asked = { headers: { 'idempotency-key': 'at-once', prefer: 'wait=5' } }
+  const ask = {
+    open: () => w.open('at-once', {}, asked),
+    resume: () => w.post(`/v1/workspaces/${id}/resume`, {}, asked),
+  }
+  for (const call of Object.values(ask)) {
+    const { status, body } = await call()
+    assert.deepEqual([status, body.operation, body.tool_token.workspace_id], [200, null, id])
+  }
+  const { body: suspend } = await w.post(`/v1/workspaces/${id}/suspend`)
+  const while_it_suspends = await ask.resume()
+  assert.deepEqual([while_it_suspends.status, while_it_suspends.body.operation], [202, suspend])
+  await w.cell.succeed(suspend.id)
+  const [opened, resumed] = [await ask.open(), await ask.resume()]
+  assert.deepEqual([opened.status, opened.body.operation.id, opened.body.tool_token], [202, suspend.id, null])
+  assert.deepEqual(
+    [resumed.status, Object.keys(resumed.body).sort(), resumed.body.operation.id],
+    [202, ['operation', 'workspace'], suspend.id],
+  )
+  assert.equal(resumed.body.workspace.observed_state, 'suspended')
+  await w.cell.succeed((await w.post(`/v1/workspaces/${id}/resume`)).body.operation.id)
+  for (const call of Object.values(ask)) {
+    const { status, body } = await call()
+    assert.deepEqual([status, body.operation, body.tool_token.ownership_epoch], [200, null, body.workspace.ownership_epoch])
+  }
 })
 
 test('a refusal that names an input with NUL in it is kept', async () => {
