@@ -1,3 +1,4 @@
+import type { ReasonOf } from '../../../../contract/errors.ts'
 import { ATTACH_PROTOCOL, BEARER_PROTOCOL_PREFIX } from '../../../../contract/schemas/cell/attach.ts'
 import { LIMITS } from '../../../../contract/limits.ts'
 import type { Arrival, ToolCaller, Who } from '../../../http/call.ts'
@@ -293,7 +294,7 @@ function invalidToken(): Failure {
   return fail('unauthenticated', null, 'The tool token is not valid')
 }
 
-function revoked(reason: string, message: string): Failure {
+function revoked(reason: ReasonOf<'unauthenticated'>, message: string): Failure {
   return fail('unauthenticated', reason, message)
 }
 
