@@ -10,6 +10,15 @@ export const LIMITS = {
   wait_seconds_max: 20,
   held_calls_max: 5000, // Berth's own: calls held at once in one process; more answer 503
   held_calls_per_principal_max: 1000, // Berth's own: of these, of one caller; more answer 429
+  // Berth's own: what one caller may ask of one process. A setting changes the first two.
+  caller_requests_per_minute: 60_000, // of an API key or a person
+  wrong_credentials_per_minute: 1200, // looked up for one address; more are refused unseen
+  kept_refusals_per_hour: 10_000, // of an API key or a person, for an Idempotency-Key
+  waiting_changes_per_tenant_max: 500, // for the other changes of an organization; more answer 429
+  change_wait_seconds_max: 10,
+  callers_counted_max: 50_000, // Berth's own, as the next two: counted in memory at once
+  addresses_counted_max: 50_000,
+  credentials_known_max: 50_000,
   delete_told_seconds_max: 1, // Berth's own: how long the answer to a delete waits for the gateway to know of it
   capacity_wait_seconds: 15 * 60,
   tool_token_seconds: 15 * 60,
@@ -34,6 +43,8 @@ export const LIMITS = {
   recovery_checkpoint_days: 7,
   revocation_seconds_max: 30,
   json_body_bytes_max: 1 << 20, // Berth's own
+  json_values_max: 10_000, // Berth's own: no body has this many; more would only be time spent on a long list of issues
+  json_levels_max: 32, // Berth's own: of lists and objects in one another
   label_characters_max: 4096, // Berth's own: a checkpoint's label
   input_names_told_max: 100, // Berth's own: how many inputs a refusal names, and of each so many characters
   input_name_told_characters_max: 200,

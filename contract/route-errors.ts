@@ -1,5 +1,5 @@
 import type { Route, RouteErrors } from './route.ts'
-import { GATE_ANSWERS, WAKE_ANSWERS } from './routes/cell/gate-errors.ts'
+import { CALLER_ANSWERS, GATE_ANSWERS, WAKE_ANSWERS } from './routes/cell/gate-errors.ts'
 
 /** Every code that a route may answer, with its reasons; null among them: the code alone. */
 export type Errors = Record<string, (string | null)[]>
@@ -30,8 +30,10 @@ function conventionErrors(route: Route): RouteErrors<string> {
 /** Its own errors, those of the conventions and, on the gateway, those of the gate. */
 export function errorsOf(route: Route): Errors {
   const own: RouteErrors<string> = route.errors
-  const gate: RouteErrors<string> = route.auth === 'tool_token' ? GATE_ANSWERS : {}
-  const waking: RouteErrors<string> = route.tool === undefined || route.tool === 'any' ? {} : WAKE_ANSWERS
+  // Every workspace is processful: a route of another mode is refused before what the workspace does is looked at.
+  const is_served = route.mode === undefined
+  const gate: RouteErrors<string> = route.auth !== 'tool_token' ? {} : is_served ? GATE_ANSWERS : CALLER_ANSWERS
+  const waking: RouteErrors<string> = !is_served || route.tool === undefined || route.tool === 'any' ? {} : WAKE_ANSWERS
   const merged: Errors = {}
   for (const errors of [conventionErrors(route), gate, waking, own]) {
     for (const [code, reasons = []] of Object.entries(errors)) {

@@ -33,6 +33,8 @@ interface RouteOf<S extends Surface, C extends string> {
   summary: string
   auth: Auth
   tool?: Tool | 'any'
+  /** On the gateway: for workspaces of this mode. Any other refuses it, whatever its state, and is not woken. Absent: of every mode. */
+  mode?: 'file_first'
   /** Accepts Idempotency-Key: the routes marked (I). */
   idempotent?: boolean
   /** Honours `Prefer: wait`. */

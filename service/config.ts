@@ -30,6 +30,10 @@ export interface ApiConfig extends ProcessConfig {
   signing_keys_dir: string
   /** Of all callers together; 0: no limit. */
   edge_requests_per_minute: number
+  /** Of one API key or person; 0: no limit. */
+  caller_requests_per_minute: number
+  /** Credentials that are none, of one address; 0: no limit. */
+  wrong_credentials_per_minute: number
   /** Whether new workspaces are layered where their template version supports it. */
   layered_opens: boolean
 }
@@ -77,6 +81,8 @@ const ApiFile = Type.Object(
     ...PROCESS,
     signing_keys_dir: Type.String({ minLength: 1 }),
     edge_requests_per_minute: Type.Integer({ minimum: 0 }),
+    caller_requests_per_minute: Type.Integer({ minimum: 0 }),
+    wrong_credentials_per_minute: Type.Integer({ minimum: 0 }),
     layered_opens: Type.Boolean(),
   },
   strict,

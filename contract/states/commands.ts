@@ -173,7 +173,7 @@ const ADRIFT: Row = {
   suspend_when_idle: refuse('not_running'),
   cancel_suspend_when_idle: proceed,
   idle_policy: proceed,
-  tool_token: refuse('workspace_not_running'),
+  tool_token: refuse('not_running'), // no operation is on its way that would end it
 }
 
 /** A workspace that nothing holds. */

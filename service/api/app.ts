@@ -13,6 +13,8 @@ export interface ApiConfig {
   database: DatabaseOptions
   signing_keys_dir: string
   edge_requests_per_minute: number
+  caller_requests_per_minute: number
+  wrong_credentials_per_minute: number
   layered_opens: boolean
   log_level: 'debug' | 'info' | 'warn' | 'error'
 }

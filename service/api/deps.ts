@@ -5,6 +5,7 @@ import type { Clock } from '../lib/clock.ts'
 import type { Ids } from '../lib/ids.ts'
 import type { Cells } from './workspaces/cells.ts'
 import type { Waits } from './operations/waits.ts'
+import type { Turns } from './turns.ts'
 import type { Signer } from './tool-tokens/signer.ts'
 
 /** What every handler of the application API works with. */
@@ -16,6 +17,7 @@ export interface ApiDeps {
   ids: Ids
   waits: Waits
   cells: Cells
+  turns: Turns
   signer: Signer
   /** Whether new workspaces keep their changes apart from their template, where its version supports that (App, open rule 9). */
   layered_opens: boolean

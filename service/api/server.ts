@@ -6,12 +6,15 @@ import { CELL_ROUTES } from '../../contract/routes/cell/all.ts'
 import { openStore } from '../db/reader.ts'
 import type { DatabaseOptions } from '../db/options.ts'
 import { openListener } from '../db/listen.ts'
+import { createBuckets } from '../http/buckets.ts'
 import { createEdge } from '../http/edge.ts'
 import { createServer, type Observation, type ServerHandle } from '../http/pipeline.ts'
 import type { Principal } from '../http/call.ts'
 import type { Clock } from '../lib/clock.ts'
 import type { Ids } from '../lib/ids.ts'
 import { authenticate } from './auth/authenticate.ts'
+import { createCallerRate } from './auth/caller-rate.ts'
+import { createGuesses, type Guesses } from './auth/guesses.ts'
 import { openVerdicts } from './auth/verdicts.ts'
 import type { ApiDeps } from './deps.ts'
 import { createHeldPlaces, type HeldPlace } from './held-places.ts'
@@ -21,6 +24,7 @@ import { ANSWERS, API_ROUTES } from './routes.ts'
 import { openSecrets } from './secrets.ts'
 import { ask, newestIds } from './store.ts'
 import { openSigner } from './tool-tokens/signer.ts'
+import { createTurns, turnLimits } from './turns.ts'
 import { openCells } from './workspaces/cells.ts'
 
 export interface ApiOptions {
@@ -30,6 +34,12 @@ export interface ApiOptions {
   base_url: string
   /** Of all callers together; 0: no limit. */
   edge_requests_per_minute?: number
+  /** Of one API key or person; 0: no limit. This and the next two are as `contract/limits.ts` has them where they are absent. */
+  caller_requests_per_minute?: number
+  /** Credentials that are none, of one address; 0: no limit. */
+  wrong_credentials_per_minute?: number
+  /** Refusals that are kept for the Idempotency-Keys of one API key or person. */
+  kept_refusals_per_hour?: number
   /** Absent: yes. */
   layered_opens?: boolean
   /** How long the answer to a delete waits for a cell at most; tests that have none shorten it. */
@@ -66,6 +76,7 @@ export async function openApi(options: ApiOptions): Promise<Api> {
     ids,
     waits,
     cells: openCells(clock),
+    turns: createTurns(turnLimits(options.database.connections_max)),
     signer: await openSigner({ directory: options.signing_keys_dir, db, listener, clock, logger }),
     layered_opens: options.layered_opens ?? true,
     delete_told_seconds: options.delete_told_seconds ?? LIMITS.delete_told_seconds_max,
@@ -75,6 +86,7 @@ export async function openApi(options: ApiOptions): Promise<Api> {
     logger,
   }
   const held = createHeldPlaces()
+  const { caller_rate, guesses, refusals } = callerLimits(options)
   const server = createServer<ApiDeps, HeldPlace>({
     surface: 'app',
     routes: API_ROUTES,
@@ -82,10 +94,11 @@ export async function openApi(options: ApiOptions): Promise<Api> {
     clock,
     ids,
     logger,
-    authenticate: (arrival): Promise<Principal> => authenticate({ db, reads, clock, verdicts }, arrival),
-    admit: async (arrival, who) => held.take(arrival, who as Principal), // authenticate() makes no other
+    authenticate: (arrival): Promise<Principal> => authenticate({ db, reads, clock, verdicts, guesses }, arrival),
+    rate: async (_arrival, who) => caller_rate?.(who as Principal), // authenticate() makes no other
+    admit: async (arrival, who) => held.take(arrival, who as Principal),
     ...(options.edge_requests_per_minute ? { edge: createEdge(options.edge_requests_per_minute, clock) } : {}),
-    idempotency: idempotency(secrets.idempotency, ANSWERS),
+    idempotency: idempotency(secrets.idempotency, ANSWERS, refusals),
     validate_answers: options.validate_answers ?? false,
     ...(options.observe ? { observe: options.observe } : {}),
   })
@@ -104,5 +117,20 @@ export async function openApi(options: ApiOptions): Promise<Api> {
       deps.signer.close()
       await Promise.all([listener.close(), store.close()])
     },
+  }
+}
+
+const UNLIMITED: Guesses = { look: (_address, _digest, find) => find() }
+
+/** What one caller may ask, and one address guess. */
+function callerLimits(options: ApiOptions) {
+  const { clock } = options
+  const requests = options.caller_requests_per_minute ?? LIMITS.caller_requests_per_minute
+  const wrong = options.wrong_credentials_per_minute ?? LIMITS.wrong_credentials_per_minute
+  const tokens = options.kept_refusals_per_hour ?? LIMITS.kept_refusals_per_hour
+  return {
+    caller_rate: requests === 0 ? null : createCallerRate(requests, clock),
+    guesses: wrong === 0 ? UNLIMITED : createGuesses(wrong, clock),
+    refusals: createBuckets({ tokens, seconds: 3600, names_max: LIMITS.callers_counted_max }, clock),
   }
 }

@@ -1,5 +1,5 @@
 import type { ColumnType, Generated, JSONColumnType } from 'kysely'
-import type { OperationErrorCode } from '../../contract/errors.ts'
+import type { OperationErrorCode, ReasonOf } from '../../contract/errors.ts'
 
 /** The tables of migrations/, column by column. Times are Dates with milliseconds: every one of them came from our clock. */
 export interface Database {
@@ -48,7 +48,7 @@ interface PlansTable {
   cpu_millis: number | null
   memory_mib: number | null
   disk_gib: number | null
-  refuses_starts: string | null
+  refuses_starts: ColumnType<ReasonOf<'entitlement_required'> | null, string | null, string | null>
   created_at: Date
 }
 
@@ -57,8 +57,8 @@ interface OrganizationsTable {
   name: string
   slug: string
   plan_id: string
-  allowance_exhausted: string | null
-  refuses_starts: ColumnType<string | null, string | null | undefined, string | null>
+  allowance_exhausted: ColumnType<ReasonOf<'allowance_exhausted'> | null, string | null, string | null>
+  refuses_starts: ColumnType<ReasonOf<'entitlement_required'> | null, string | null | undefined, string | null>
   grace_until: ColumnType<Date | null, Date | null | undefined, Date | null>
   allowance: ColumnType<object | null, string | null | undefined, string | null>
   created_at: Date

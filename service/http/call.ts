@@ -44,6 +44,8 @@ export interface Arrival {
   now: Date
   /** Path parameters as they stand in the path: not checked yet. */
   params: Record<string, string>
+  /** The other end of the connection; empty when it is gone. Behind a proxy it is the proxy. */
+  address: string
   /** Path and query as they were sent, before any decoding. */
   url: string
   headers: IncomingMessage['headers']

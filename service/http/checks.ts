@@ -2,14 +2,13 @@ import { Ajv2020, type ErrorObject, type ValidateFunction } from 'ajv/dist/2020.
 import ajvFormats from 'ajv-formats'
 import type { TSchema } from 'typebox'
 import type { Surface } from '../../contract/errors.ts'
+import { LIMITS } from '../../contract/limits.ts'
 import type { Route } from '../../contract/route.ts'
 import { fail, type Failure } from '../lib/fail.ts'
 import { isUuid } from '../lib/ids.ts'
 
 const ISSUES_MAX = 100
 const PATH_CHARACTERS_MAX = 200
-/** No body of ours has this many values; more would only be time spent on a long list of issues. */
-const VALUES_MAX = 10_000
 
 export interface Issue {
   path: string
@@ -72,25 +71,29 @@ export function check(surface: Surface, checks: Checks, given: { params: unknown
 
 function findingsOf(where: Finding['in'], validate: ValidateFunction | null, value: unknown): Finding[] {
   if (validate === null) return []
-  if (where === 'body' && hasTooManyValues(value)) {
-    return [{ in: 'body', path: '', message: `must not have more than ${VALUES_MAX} values`, unknown_property: true }]
-  }
+  const unfit = where === 'body' ? unfitShape(value) : null
+  if (unfit !== null) return [{ in: 'body', path: '', message: unfit, unknown_property: true }]
   if (validate(value)) return []
   return (validate.errors ?? []).slice(0, ISSUES_MAX).map((error) => ({ in: where, ...issueOf(error) }))
 }
 
-/** Counts without recursion, and no further than the bound. */
-function hasTooManyValues(body: unknown): boolean {
-  const open: unknown[] = [body]
+/** What is wrong with the size of a body's tree. Level by level and not by recursion, since a body may be nested half a million deep. */
+function unfitShape(body: unknown): string | null {
+  const { json_values_max, json_levels_max } = LIMITS
   let values = 0
-  for (let value = open.pop(); value !== undefined; value = open.pop()) {
-    if (value === null || typeof value !== 'object') continue
-    const inner: unknown[] = Array.isArray(value) ? value : Object.values(value)
+  let levels = 0
+  for (let level = containers([body]); level.length > 0; levels++) {
+    if (levels === json_levels_max) return `must not be nested deeper than ${json_levels_max} levels`
+    const inner = level.flatMap((container): unknown[] => Object.values(container))
     values += inner.length
-    if (values > VALUES_MAX) return true
-    open.push(...inner)
+    if (values > json_values_max) return `must not have more than ${json_values_max} values`
+    level = containers(inner)
   }
-  return false
+  return null
+}
+
+function containers(values: unknown[]): object[] {
+  return values.filter((value) => value !== null && typeof value === 'object')
 }
 
 function issueOf(error: ErrorObject): Omit<Finding, 'in'> {

@@ -1,4 +1,5 @@
 import type { Clock } from '../lib/clock.ts'
+import { createBuckets } from './buckets.ts'
 
 /** App, "Limits": an edge may answer 429 with these, before anything of the request is looked at. */
 export const EDGE_REQUEST_ID = 'edge'
@@ -12,16 +13,6 @@ export interface Edge {
 
 /** As many at once as in a minute, and refilled evenly. */
 export function createEdge(requests_per_minute: number, clock: Clock): Edge {
-  let tokens = requests_per_minute
-  let filled_ms = clock.monotonic_ms()
-  return {
-    take() {
-      const now_ms = clock.monotonic_ms()
-      tokens = Math.min(requests_per_minute, tokens + ((now_ms - filled_ms) / 60_000) * requests_per_minute)
-      filled_ms = now_ms
-      if (tokens < 1) return false
-      tokens -= 1
-      return true
-    },
-  }
+  const bucket = createBuckets({ tokens: requests_per_minute, seconds: 60, names_max: 1 }, clock)
+  return { take: () => bucket.take('everybody') === 0 }
 }

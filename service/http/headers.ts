@@ -38,7 +38,7 @@ export function fingerprint(secret: Buffer, method: string, url: string, body: u
     .digest()
 }
 
-/** The same text for the same JSON value, whatever the order of its keys. Bodies are checked before, so the depth is bounded. */
+/** The same text for the same JSON value, whatever the order of its keys. It recurses: a body is at most `json_levels_max` deep. */
 function canonical(value: unknown): string {
   if (value === null || typeof value !== 'object') return JSON.stringify(value)
   if (Array.isArray(value)) return `[${value.map(canonical).join(',')}]`

@@ -113,7 +113,11 @@ before(async () => {
     idempotency: {
       secret: Buffer.from('s'),
       replay: async () => null,
-      keepRefusal: async (_call, failure) => void events.push(`kept ${failure.code}`),
+      keepRefusal: async (call, failure) => {
+        if (call.idempotency?.key === 'unkept') throw fail('dependency_unavailable', null, 'The service cannot reach its database')
+        events.push(`kept ${failure.code}`)
+        return null
+      },
     },
     routes: [
       bind(post, async (call) => {
@@ -266,6 +270,28 @@ test('an idempotency key is 1-255 visible ASCII characters, and a decided refusa
   events.length = 0
   assert.equal((await echo('{"name":"gone"}', { ...json, 'idempotency-key': 'k' })).status, 404)
   assert.deepEqual(events, ['kept not_found'])
+  const unkept = await echo('{"name":"gone"}', { ...json, 'idempotency-key': 'unkept' })
+  assert.deepEqual([unkept.status, unkept.code], [503, 'dependency_unavailable']) // its repeat may come to something else
+})
+
+test('a body may be nested 32 levels deep: one more is 422 on App and 400 on the gateway, whatever the body is', async () => {
+  const nested = (levels: number) => `{"name":${'['.repeat(levels - 1)}${']'.repeat(levels - 1)}}`
+  const refusals = async (levels: number) => {
+    const body = nested(levels)
+    const answers = [await echo(body), await send(`${cellBase}/v1/echo`, { method: 'POST', headers: json, body })]
+    return answers.map(({ status, body: { error } }) => [status, error.code, error.details.issues[0].message])
+  }
+  const too_deep = 'must not be nested deeper than 32 levels'
+  for (const levels of [33, 900]) {
+    assert.deepEqual(await refusals(levels), [
+      [422, 'validation_failed', too_deep],
+      [400, 'bad_request', too_deep],
+    ])
+  }
+  assert.deepEqual(await refusals(32), [
+    [422, 'validation_failed', 'must be string'],
+    [422, 'validation_failed', 'must be string'],
+  ])
 })
 
 test('a route without a body accepts none or {}', async () => {

@@ -27,8 +27,11 @@ export interface Idempotency<Deps, Ticket> {
   secret: Buffer
   /** The answer of an earlier call with this key; null when there was none. Refuses a key of another request. */
   replay(call: Call, deps: Deps, ticket: Ticket): Promise<Reply | null>
-  /** Keeps a decided refusal. Changes are kept by the transaction that makes them, not here. */
-  keepRefusal(call: Call, failure: Failure, deps: Deps): Promise<void>
+  /**
+   * Keeps a decided refusal. Changes are kept by the transaction that makes them, not here.
+   * @returns null when it is kept; else what another call with the key came to meanwhile, which is the answer of this one too.
+   */
+  keepRefusal(call: Call, failure: Failure, deps: Deps): Promise<Reply | null>
 }
 
 export interface ServerOptions<Deps, Ticket> {
@@ -154,19 +157,26 @@ export function createServer<Deps, Ticket = undefined>(options: ServerOptions<De
 
   async function serve(o: typeof options, entry: Entry<Deps, Ticket>, request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
     const ending = new Ending(endings, entry.route, request, reply)
-    let call: Call | null = null
     try {
-      const received = await receive(o, entry, request, ending)
-      const { ticket } = received
-      call = received.call
+      const { call, ticket } = await receive(o, entry, request, ending)
       const repeated = call.idempotency && o.idempotency ? await o.idempotency.replay(call, o.deps, ticket) : null
-      return await send(entry.declared, request, reply, repeated ?? (await entry.handler(call, o.deps, ticket)))
+      return await send(entry.declared, request, reply, repeated ?? (await answerOf(o, entry, call, ticket)))
     } catch (thrown) {
       if (reply.raw.headersSent || reply.raw.destroyed) return abandon(reply, thrown)
-      const failure = asFailure(surface, thrown)
-      const refused = declaredOnly(entry, failure)
-      if (call?.idempotency && isDecided(surface, refused)) await keepRefusal(o, call, refused)
-      return sendRefusal(o, entry.route, request, reply, refused)
+      return sendRefusal(o, entry.route, request, reply, declaredOnly(entry, asFailure(surface, thrown)))
+    }
+  }
+
+  /** What the handler answers. A refusal of a call with a key leaves only when it is kept: a repeat must not be told something else. */
+  async function answerOf(o: typeof options, entry: Entry<Deps, Ticket>, call: Call, ticket: Ticket): Promise<Reply> {
+    try {
+      return await entry.handler(call, o.deps, ticket)
+    } catch (thrown) {
+      const refused = declaredOnly(entry, asFailure(surface, thrown))
+      const is_kept = call.idempotency !== null && isDecided(surface, refused)
+      const other = is_kept && o.idempotency ? await o.idempotency.keepRefusal(call, refused, o.deps) : null
+      if (other === null) throw refused
+      return other
     }
   }
 
@@ -237,20 +247,12 @@ function notAnUpgrade(): Failure {
 
 function arrivalOf(route: Route, request: FastifyRequest, now: Date): Arrival {
   const params = request.params as Record<string, string>
-  return { route, request_id: request.id, now, params, url: request.url, headers: request.raw.headers }
+  const address = request.raw.socket.remoteAddress ?? ''
+  return { route, request_id: request.id, now, params, address, url: request.url, headers: request.raw.headers }
 }
 
 /** A refusal that will be the same tomorrow. Refusals of the parser never get here: without a call there is no key. */
 function isDecided(surface: Surface, failure: Failure): boolean {
   const { status, body } = refusal(surface, failure, '')
   return status < 500 && status !== 401 && !body.error.retryable && failure.code !== 'idempotency_mismatch'
-}
-
-async function keepRefusal<Deps, Ticket>(options: ServerOptions<Deps, Ticket>, call: Call, failure: Failure): Promise<void> {
-  try {
-    await options.idempotency?.keepRefusal(call, failure, options.deps)
-  } catch (error) {
-    // Not kept: a repeat decides again, which is all that an unkept refusal means.
-    options.logger.warn({ err: error, request_id: call.request_id }, 'a refusal could not be kept for its idempotency key')
-  }
 }

@@ -1,4 +1,4 @@
-import type { AppCode, CellCode } from '../../contract/errors.ts'
+import type { AppCode, CellCode, ReasonOf } from '../../contract/errors.ts'
 
 export interface FailureOptions {
   details?: Record<string, unknown>
@@ -25,9 +25,14 @@ export class Failure extends Error {
 
 /**
  * Refuse the call: `throw fail('conflict', 'already_running', 'The workspace is already running')`.
- * @param reason goes to `details.reason`; null where the code stands alone.
+ * @param reason goes to `details.reason`, and is one of the code's; null where the code stands alone.
  * @param message a plain English sentence for people, without secrets or internal names.
  */
-export function fail(code: AppCode | CellCode, reason: string | null, message: string, options: FailureOptions = {}): Failure {
+export function fail<C extends AppCode | CellCode>(
+  code: C,
+  reason: ReasonOf<C> | null,
+  message: string,
+  options: FailureOptions = {},
+): Failure {
   return new Failure(code, reason ?? undefined, message, options)
 }

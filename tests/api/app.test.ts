@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { CompiledQuery } from 'kysely'
+import { LIMITS } from '../../contract/limits.ts'
 import { startApi } from '../../service/api/app.ts'
 import { freshDatabase } from '../support/postgres.ts'
 import { freePorts } from '../support/service.ts'
@@ -21,6 +22,8 @@ test('the process serves, says that it is ready, and counts what it answers', as
     database: database.options('berth_api'),
     signing_keys_dir,
     edge_requests_per_minute: 0,
+    caller_requests_per_minute: LIMITS.caller_requests_per_minute,
+    wrong_credentials_per_minute: LIMITS.wrong_credentials_per_minute,
     layered_opens: true,
     log_level: 'error',
   })

@@ -18,6 +18,7 @@ const HOSTILE: [string, string, number][] = [
   ['10 MB', `{"key":"${'x'.repeat(10_000_000)}"}`, 413],
   ['depth 10,000, lists', `{"key":${'['.repeat(10_000)}${']'.repeat(10_000)}}`, 422],
   ['depth 100,000, objects', `{"inputs":${'{"a":'.repeat(100_000)}1${'}'.repeat(100_000)}}`, 422],
+  ['inputs nested 9,000 deep', `{"key":"a","template":"base","inputs":{"CITY":${'['.repeat(9000)}${']'.repeat(9000)}}}`, 422],
   ['10^6 keys', `{${keys(1_000_000)}}`, 413],
   ['as many keys as a body holds', `{${keys(90_000)}}`, 422],
   ['the same one level deeper', `{"key":"a","template":"base","caps":{${keys(90_000)}}}`, 422],
@@ -50,6 +51,9 @@ test('T105: no body makes an internal error, each is refused without much work, 
       assert.ok(JSON.stringify(answer.body).length < 20_000, `${name}: the refusal itself is long`)
     }
     assert.ok(Math.min(...times) <= WORK_MS_MAX, `${name}: ${Math.min(...times)} ms`)
+    // The digest of a keyed request reads all of its body.
+    const keyed = await open(body, { 'idempotency-key': 'hostile' })
+    assert.equal(keyed.status, status, `${name}, with a key: ${JSON.stringify(keyed.body).slice(0, 300)}`)
   }
   const twice = await open('{"key":"first","key":"second","template":"base"}') // RFC 8259: the last one counts, as for most
   assert.deepEqual([twice.status, twice.body.workspace.key], [202, 'second'])

@@ -2,7 +2,11 @@ import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { CompiledQuery, sql } from 'kysely'
 import { workspacesOpen } from '../../contract/routes/app/workspaces.ts'
-import { keyKept, seeder, world, type World } from './support.ts'
+import { workspacesSuspend } from '../../contract/routes/app/lifecycle.ts'
+import { keepRefusal } from '../../service/api/idempotency/store.ts'
+import { fail } from '../../service/lib/fail.ts'
+import { until } from '../support/processes.ts'
+import { keyKept, seeder, world, type Answer, type World } from './support.ts'
 
 let w: World
 before(async () => {
@@ -27,6 +31,48 @@ test('while a request is in progress its repeat is 409 without a reason and to b
     assert.equal((await w.open('slow-other', {}, keyed('other'))).status, 202) // of another key nobody waits
   })
   assert.equal((await w.open('slow', {}, keyed('slow'))).status, 202) // and the refusal was not kept
+})
+
+test('of two calls with one key, of which one is refused, every answer that decides is the answer of the key', async () => {
+  const id = await w.running('raced')
+  const path = `/v1/workspaces/${id}/resume`
+  const db = w.database.superuser
+  const waiting = async () => {
+    const { rows } = await sql`select 1 from pg_locks where relation = 'idempotency_entries'::regclass and not granted`.execute(db)
+    return rows.length
+  }
+  const keep = db.transaction().execute(async (tx) => {
+    await sql`lock table idempotency_entries in exclusive mode`.execute(tx) // entries can be read, and none can be written
+    const refused = w.post(path, {}, keyed('raced'))
+    await until('the refusal is about to be kept', 10_000, async () => (await waiting()) === 1)
+    const suspended = { observed_state: 'suspended', desired_state: 'suspended' } as const
+    await db.updateTable('workspaces').set(suspended).where('id', '=', id).execute()
+    const double = w.post(path, {}, keyed('raced'))
+    let double_is_answered = false
+    void double.then(() => (double_is_answered = true))
+    await until('its double is answered or waits too', 10_000, async () => double_is_answered || (await waiting()) === 2)
+    return [refused, double]
+  })
+  const answers = await Promise.all(await keep)
+  const kept = await w.post(path, {}, keyed('raced'))
+  const told = ({ status, body }: Answer) => [status, body.operation?.id ?? body.error.details.reason]
+  for (const answer of answers.filter(({ body }) => body.error?.retryable !== true)) assert.deepEqual(told(answer), told(kept))
+  assert.deepEqual(told(kept), [409, 'already_running'])
+})
+
+test('a refusal that comes to be kept after a change with its key gives way to it', async () => {
+  const id = await w.running('late')
+  const changed = await w.post(`/v1/workspaces/${id}/suspend`, undefined, keyed('late'))
+  const entry = w.database.superuser.selectFrom('idempotency_entries').select('fingerprint').where('key', '=', 'late')
+  const { fingerprint } = await entry.executeTakeFirstOrThrow()
+  const call = {
+    route: workspacesSuspend,
+    who: { type: 'api_key', id: w.a.key_row_id },
+    now: w.clock.now(),
+    idempotency: { key: 'late', fingerprint },
+  } as unknown as Parameters<typeof keepRefusal>[1]
+  const outcome = await keepRefusal(w.database.api, call, fail('conflict', 'not_running', 'The workspace is not running'))
+  assert.deepEqual([outcome?.status, outcome?.operation_id], [202, changed.body.id])
 })
 
 test('the entry commits with the change it describes: a change that fails leaves neither, and the same key does it later', async () => {
@@ -88,7 +134,7 @@ test('what is wrong with the request itself is not kept: the corrected one may u
   assert.equal((await w.open('corrected', {}, key)).status, 202)
 })
 
-test('an open or a resume that was answered 200 after its wait is 200 for every repeat, with a token while it runs', async () => {
+test('an open or a resume that was answered 200 after its wait is 200 for every repeat while the workspace is ready, else 202', async () => {
   const held = { ...keyed('waited'), headers: { ...keyed('waited').headers, prefer: 'wait=20' } }
   const opening = w.open('waited', {}, held)
   await keyKept(w, 'waited')
@@ -104,7 +150,7 @@ test('an open or a resume that was answered 200 after its wait is 200 for every 
 
   await w.cell.succeed((await w.post(`/v1/workspaces/${id}/suspend`)).body.id)
   const suspended = await w.open('waited', {}, keyed('waited'))
-  assert.deepEqual([suspended.status, suspended.body.operation, suspended.body.tool_token], [200, first.operation, null])
+  assert.deepEqual([suspended.status, suspended.body.operation, suspended.body.tool_token], [202, first.operation, null])
 
   const path = `/v1/workspaces/${id}/resume`
   const { operation } = (await w.post(path, {}, keyed('waited-2'))).body
@@ -164,6 +210,35 @@ test('an outcome that was kept without a body is answered from what is there', a
   await w.cell.succeed(first.body.id)
   const repeat = await w.post(`/v1/workspaces/${id}/suspend`, undefined, keyed('bodiless'))
   assert.deepEqual([repeat.status, repeat.body.id, repeat.body.state], [202, first.body.id, 'succeeded'])
+})
+
+test('a repeat of what was answered 200 without an operation names the one that has taken the workspace away since', async () => {
+  const id = await w.running('at-once')
+  const asked = { headers: { 'idempotency-key': 'at-once', prefer: 'wait=5' } }
+  const ask = {
+    open: () => w.open('at-once', {}, asked),
+    resume: () => w.post(`/v1/workspaces/${id}/resume`, {}, asked),
+  }
+  for (const call of Object.values(ask)) {
+    const { status, body } = await call()
+    assert.deepEqual([status, body.operation, body.tool_token.workspace_id], [200, null, id])
+  }
+  const { body: suspend } = await w.post(`/v1/workspaces/${id}/suspend`)
+  const while_it_suspends = await ask.resume()
+  assert.deepEqual([while_it_suspends.status, while_it_suspends.body.operation], [202, suspend])
+  await w.cell.succeed(suspend.id)
+  const [opened, resumed] = [await ask.open(), await ask.resume()]
+  assert.deepEqual([opened.status, opened.body.operation.id, opened.body.tool_token], [202, suspend.id, null])
+  assert.deepEqual(
+    [resumed.status, Object.keys(resumed.body).sort(), resumed.body.operation.id],
+    [202, ['operation', 'workspace'], suspend.id],
+  )
+  assert.equal(resumed.body.workspace.observed_state, 'suspended')
+  await w.cell.succeed((await w.post(`/v1/workspaces/${id}/resume`)).body.operation.id)
+  for (const call of Object.values(ask)) {
+    const { status, body } = await call()
+    assert.deepEqual([status, body.operation, body.tool_token.ownership_epoch], [200, null, body.workspace.ownership_epoch])
+  }
 })
 
 test('a refusal that names an input with NUL in it is kept', async () => {

@@ -2,11 +2,13 @@ import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { Agent, request } from 'node:http'
 import { after, before, test } from 'node:test'
+import { CompiledQuery, sql } from 'kysely'
 import { LIMITS } from '../../contract/limits.ts'
 import { createHeldPlaces } from '../../service/api/held-places.ts'
 import { operationsGet } from '../../contract/routes/app/operations.ts'
 import { me } from '../../contract/routes/app/principals.ts'
 import type { Arrival, Principal } from '../../service/http/call.ts'
+import { until } from '../support/processes.ts'
 import { seeder, world, type World } from './support.ts'
 
 let w: World
@@ -54,6 +56,81 @@ test('at the edge’s limit everything is 429 with Retry-After: 60 and request_i
   limited.clock.ahead_ms = 10_000 // a sixth of a minute: one of six
   assert.equal((await limited.get('/v1/me')).status, 200)
   assert.equal((await limited.get('/v1/me')).status, 429)
+})
+
+test('a caller over its rate is 429 with the seconds to wait, before its request is looked at; who is nobody is 401, and others go on', async () => {
+  await using limited = await world({ caller_requests_per_minute: 6 })
+  for (let n = 0; n < 6; n++) assert.equal((await limited.get('/v1/me')).status, 200)
+  for (const answer of [await limited.get('/v1/me'), await limited.open('a', { unknown: 1 })]) {
+    const { message: _message, request_id, ...error } = answer.body.error
+    assert.deepEqual([answer.status, answer.headers.get('retry-after'), answer.headers.get('x-request-id')], [429, '10', request_id])
+    assert.deepEqual(error, { code: 'rate_limited', retryable: true, details: { retry_after_seconds: 10 } })
+  }
+  assert.equal((await limited.get('/v1/me', { as: `${limited.a.key}x` })).status, 401)
+  assert.equal((await limited.get('/v1/client-versions', { as: null })).status, 200)
+  assert.equal((await limited.get('/v1/me', { as: limited.a2.key })).status, 200) // another key of the same organization is another caller
+  limited.clock.ahead_ms = 10_000
+  assert.equal((await limited.get('/v1/me')).status, 200)
+  assert.equal((await limited.get('/v1/me')).status, 429)
+})
+
+test('an address that names too many credentials that are none is 429 without a question to the database; credentials that were good go on', async () => {
+  await using limited = await world({ wrong_credentials_per_minute: 6 })
+  const { token } = await seeder(limited.database, limited.clock, limited.ids).person(limited.a.organization_id, 'member')
+  const good = async () => [(await limited.get('/v1/me')).status, (await limited.get('/v1/me', { as: token })).status]
+  assert.deepEqual(await good(), [200, 200])
+  const unknown = 'sfk_nobody_0123456789abcdef'
+  const wrong = [`${limited.a.key}x`, unknown, `sfu_${'a'.repeat(43)}`]
+  for (const as of [...wrong, ...wrong]) assert.equal((await limited.get('/v1/me', { as })).status, 401)
+  for (const as of wrong) {
+    const { status, headers, body } = await limited.get('/v1/me', { as })
+    assert.deepEqual([status, headers.get('retry-after'), body.error.code], [429, '10', 'rate_limited'], as)
+  }
+  assert.equal((await limited.get('/v1/me', { as: 'sfk_malformed' })).status, 401) // which costs nothing
+  const asOwner = (text: string) => limited.database.superuser.executeQuery(CompiledQuery.raw(text))
+  await asOwner('revoke select on api_keys, person_sessions from berth_api')
+  for (const as of wrong) assert.equal((await limited.get('/v1/me', { as })).status, 429)
+  await asOwner('grant select on api_keys, person_sessions to berth_api')
+  limited.clock.ahead_ms = 11_000 // what is known of a key is asked again, and one wrong credential has room again
+  assert.deepEqual(await good(), [200, 200])
+  assert.equal((await limited.get('/v1/me', { as: unknown })).status, 401)
+  assert.equal((await limited.get('/v1/me', { as: unknown })).status, 429)
+})
+
+test('a refusal that would be one too many to keep for its caller is 429 instead; what changes something goes on', async () => {
+  await using limited = await world({ kept_refusals_per_hour: 2 })
+  const id = await limited.running('kept')
+  const close = (key: string) => limited.post(`/v1/workspaces/${id}/close`, {}, { headers: { 'idempotency-key': key } })
+  for (const key of ['one', 'two', 'one', 'two', 'one']) assert.equal((await close(key)).status, 409)
+  const { status, headers, body } = await close('three')
+  assert.deepEqual([status, headers.get('retry-after'), body.error.code], [429, '1800', 'rate_limited'])
+  const entries = await limited.database.superuser.selectFrom('idempotency_entries').select('key').execute()
+  assert.deepEqual(entries.map(({ key }) => key).sort(), ['one', 'two'])
+  assert.equal((await limited.post(`/v1/workspaces/${id}/close`)).status, 409)
+  assert.equal((await limited.open('other', {}, { headers: { 'idempotency-key': 'three' } })).status, 202)
+  limited.clock.ahead_ms = 1800_000
+  assert.equal((await close('three')).status, 409)
+})
+
+test('starts that wait for one another leave connections to everybody else', async () => {
+  const seeds = seeder(w.database, w.clock, w.ids)
+  const { key: as, organization_id } = await seeds.tenant('burst', await seeds.plan('burst', { concurrent_workspaces: 5 }))
+  const { key: other } = await seeds.tenant('calm', await seeds.plan('calm', { concurrent_workspaces: 5 }))
+  const waiting = async () => {
+    const { rows } = await sql`select 1 from pg_locks where locktype = 'advisory' and not granted`.execute(w.database.superuser)
+    return rows.length
+  }
+  const begun = await w.database.superuser.transaction().execute(async (tx) => {
+    await sql`select pg_advisory_xact_lock(hashtextextended(${`admission:${organization_id}`}, 0))`.execute(tx)
+    const burst = Array.from({ length: 20 }, (_, n) => w.open(`burst-${n}`, {}, { as }))
+    await until('some of them wait', 10_000, async () => (await waiting()) >= 2)
+    const started = performance.now()
+    assert.deepEqual([(await w.open('calm', {}, { as: other })).status, (await w.get('/v1/me')).status], [202, 200])
+    assert.ok(performance.now() - started < 1500)
+    return burst
+  })
+  const answers = (await Promise.all(begun)).map(({ status }) => status)
+  assert.deepEqual([answers.filter((status) => status === 202).length, answers.filter((status) => status === 403).length], [5, 15])
 })
 
 test('T106: of 2,000 calls that ask to be held 1,000 are, the others are 429 at once and nothing is done for them', async () => {

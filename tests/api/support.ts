@@ -69,10 +69,18 @@ export const SETTINGS: TemplateSettings = {
   ceiling: { cpu_millis: 4000, memory_mib: 8192, disk_gib: 50 },
 }
 
+export interface WorldOptions {
+  check?: boolean
+  edge_requests_per_minute?: number
+  caller_requests_per_minute?: number
+  wrong_credentials_per_minute?: number
+  kept_refusals_per_hour?: number
+  layered_opens?: boolean
+  delete_told_seconds?: number
+}
+
 /** A whole API with two organizations, over a real PostgreSQL with its real roles; the cell's part is played by SQL. */
-export async function world(
-  options: { check?: boolean; edge_requests_per_minute?: number; layered_opens?: boolean; delete_told_seconds?: number } = {},
-): Promise<World> {
+export async function world({ check = true, ...given }: WorldOptions = {}): Promise<World> {
   const database = await freshDatabase()
   const keys_dir = mkdtempSync(join(tmpdir(), 'berth-api-test-'))
   const clock: TestClock = {
@@ -90,10 +98,9 @@ export async function world(
       clock,
       ids,
       logger: pino({ level: process.env['BERTH_TEST_LOG'] ?? 'silent' }),
-      validate_answers: options.check ?? true,
-      edge_requests_per_minute: options.edge_requests_per_minute ?? 0,
-      layered_opens: options.layered_opens ?? true,
-      delete_told_seconds: options.delete_told_seconds ?? 0.02,
+      validate_answers: check,
+      delete_told_seconds: 0.02,
+      ...given,
     })
     apis.push(api)
     return api.server.listen({ host: '127.0.0.1', port: 0 })

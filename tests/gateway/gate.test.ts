@@ -56,6 +56,26 @@ test('workspace_busy names the operation, its kind and the gate, and is retryabl
   )
 })
 
+test('a call of another mode is refused by the mode of its workspace, whatever its state, and wakes nothing', async () => {
+  const { ready, wake } = bench.waking
+  const woken: string[] = []
+  Object.assign(bench.waking, { ready: () => null, wake: async ({ id }: WorkspaceEntry) => void woken.push(id) })
+  const touched = bench.table.touched.length
+  const execution = () => bench.call('GET', '/executions/abcdefgh')
+  const parked = { residency: 'hibernated', machine: null, suspend_requested_at: new Date() } as const
+  for (const change of [{}, parked, { observed_state: 'suspended' }, { observed_state: 'failed' }, { hold: hold('closed') }] as const) {
+    set(change)
+    const response = await execution()
+    const { error } = (await response.json()) as { error: Record<string, unknown> }
+    assert.deepEqual([response.status, error['code'], error['retryable']], [409, 'conflict', false])
+    assert.deepEqual(error['details'], { reason: 'not_supported_for_mode', mode: 'processful', operation: 'executions' })
+  }
+  set({ ownership_epoch: 4 })
+  assert.equal(await refusalOf(await execution()), '409 stale_epoch')
+  assert.deepEqual([woken, bench.table.touched.length], [[], touched])
+  Object.assign(bench.waking, { ready, wake })
+})
+
 test('reads are served while a snapshot is captured, changes are not', async () => {
   set({ hold: { ...hold('read_only'), operation_kind: 'snapshot' } })
   assert.equal((await status()).status, 200)

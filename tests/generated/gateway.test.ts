@@ -91,13 +91,19 @@ describe('every route of the gateway', () => {
   })
 
   test('the state of the workspace refuses it before the request is looked at', async () => {
+    const of_the_mode = CELL_ROUTES.filter(({ mode }) => mode === undefined)
+    const others = CELL_ROUTES.filter(({ mode }) => mode !== undefined)
+    const served = async (expected: string) => {
+      await all(expected, {}, of_the_mode)
+      await all('409 conflict/not_supported_for_mode', {}, others)
+    }
     set({ machine: null })
-    await all('503 dependency_unavailable')
+    await served('503 dependency_unavailable')
     // Not suspended: that is answered from the disk where a route reads files (tests/gateway/disk-reads.test.ts).
     set({ observed_state: 'failed' })
-    await all('409 workspace_not_running')
+    await served('409 workspace_not_running')
     set({ hold: { operation_id: OTHER, operation_kind: 'suspend', gate: 'closed' } })
-    await all('409 workspace_busy')
+    await served('409 workspace_busy')
     set({ ownership_epoch: 4 })
     await all('409 stale_epoch')
     set({ here: false, cell_id: OTHER })
@@ -220,7 +226,7 @@ test('every route of the gateway is refused with 429 when its workspace has no p
     .execute()
   const browser = declaring('conflict', 'guest_feature_unavailable').slice(0, 1)
   await until('there is no place', 30_000, async () => (await callRoute(full, browser[0] as CellRoute)) === '429 rate_limited')
-  await expectOf(CELL_ROUTES, '429 rate_limited', (route) => callRoute(full, route))
+  await expectOf(declaring('rate_limited'), '429 rate_limited', (route) => callRoute(full, route))
   full.gateway.drain()
   await expectOf(CELL_ROUTES, '503 service_unavailable/draining', (route) => callRoute(full, route))
 })

@@ -82,11 +82,13 @@ function capacityOf(settings, { memory_mib, cpus }) {
 }
 
 export function apiConfig(settings) {
-  const { edge_requests_per_minute, layered_opens } = settings
+  const { edge_requests_per_minute, caller_requests_per_minute, wrong_credentials_per_minute, layered_opens } = settings
   return {
     ...processConfig(settings, 'api'),
     signing_keys_dir: layoutOf(settings).api_keys,
     edge_requests_per_minute,
+    caller_requests_per_minute,
+    wrong_credentials_per_minute,
     layered_opens: layered_opens === 'yes',
   }
 }

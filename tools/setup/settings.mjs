@@ -67,6 +67,16 @@ export const SETTINGS = {
     fallback: 0,
     about: 'requests of everybody together that an api serves; 0: no limit',
   },
+  caller_requests_per_minute: {
+    parse: wholeNumber(0, 1 << 30),
+    fallback: 60_000,
+    about: 'requests of one API key or person that an api serves; 0: no limit',
+  },
+  wrong_credentials_per_minute: {
+    parse: wholeNumber(0, 1 << 30),
+    fallback: 1200,
+    about: 'credentials that are none which an api looks up for one address; 0: no limit',
+  },
   layered_opens: {
     parse: oneOf('yes', 'no'),
     fallback: 'yes',

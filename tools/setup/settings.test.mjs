@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
+import { LIMITS } from '../../contract/limits.ts'
 import { failpointsOf } from './config.mjs'
 import { loadSettings, parseFlags } from './load.mjs'
 import { SETTINGS, SettingsError, withoutSecrets } from './settings.mjs'
@@ -17,6 +18,12 @@ test('a flag wins over the environment, that over the file, and the file over th
   assert.deepEqual([settings.slots, settings.shells, settings.log_level, settings.uplink], [7, 9, 'warn', 'host'])
   assert.deepEqual([given.slots, given.shells, given.log_level, given.uplink], ['--slots', 'BERTH_SHELLS', 'file', 'default'])
   rmSync(join(data_dir, 'config.json'))
+})
+
+test('the limits of a caller are what the contract says, unless they are set', () => {
+  const { settings } = load(['--wrong-credentials-per-minute', '0'])
+  assert.deepEqual([settings.caller_requests_per_minute, settings.wrong_credentials_per_minute], [LIMITS.caller_requests_per_minute, 0])
+  assert.equal(SETTINGS.wrong_credentials_per_minute.fallback, LIMITS.wrong_credentials_per_minute)
 })
 
 test('an unknown setting is refused wherever it stands', () => {

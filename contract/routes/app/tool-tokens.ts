@@ -15,7 +15,7 @@ export const toolTokensCreate = appRoute({
   errors: {
     not_found: [],
     forbidden: [],
-    conflict: ['workspace_deleted', 'operation_in_progress', 'workspace_not_running'],
+    conflict: ['workspace_deleted', 'operation_in_progress', 'workspace_not_running', 'not_running'],
     dependency_unavailable: ['signing_failed'],
   },
 })

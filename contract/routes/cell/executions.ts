@@ -13,6 +13,7 @@ export const executionsGet = cellRoute({
   summary: 'Result of an execution of a file-first workspace; any other workspace refuses it',
   auth: 'tool_token',
   tool: 'exec',
+  mode: 'file_first',
   params: Type.Object({
     workspace_id: Uuid(),
     execution_id: Type.String({ pattern: `^[A-Za-z0-9][A-Za-z0-9._:-]{${shortest - 1},${longest - 1}}$` }),

@@ -10,18 +10,23 @@ export const GATE_CONFLICTS = [null, 'stale_endpoint'] as const
 /** Of a call that an agent of an old checkpoint, which lives on in the workspace's memory, may not know. */
 export const FEATURE_CONFLICTS = [...GATE_CONFLICTS, 'guest_feature_unavailable'] as const
 
-/** What the gate may answer before any route is asked. Every route of the gateway declares it, whatever it declares itself. */
-export const GATE_ANSWERS = {
+/** What the gate may answer before it looks at what the workspace does. */
+export const CALLER_ANSWERS = {
   unauthenticated: [null, 'revoked_watermark', 'revoked_workspace', 'revoked_api_key', 'revoked_api_key_tools'],
   forbidden: [],
   not_found: [],
   conflict: ['stale_endpoint'],
   stale_epoch: [],
+  dependency_unavailable: [],
+  service_unavailable: [null, 'draining'],
+} as const satisfies RouteErrors<CellCode>
+
+/** What the gate may answer before any route is asked. Every route that serves a workspace declares it, whatever it declares itself. */
+export const GATE_ANSWERS = {
+  ...CALLER_ANSWERS,
   workspace_busy: [],
   workspace_not_running: [],
   rate_limited: [],
-  dependency_unavailable: [],
-  service_unavailable: [null, 'draining'],
 } as const satisfies RouteErrors<CellCode>
 
 /** What a call is refused with whose machine is parked and cannot be woken: every call that needs its machine. */

@@ -5,6 +5,7 @@ import type { Arrival, PersonPrincipal, Principal } from '../../http/call.ts'
 import type { Clock } from '../../lib/clock.ts'
 import { fail } from '../../lib/fail.ts'
 import { findApiKey, findPersonSession, touchPersonSession } from './store.ts'
+import type { Guesses } from './guesses.ts'
 import type { Verdicts } from './verdicts.ts'
 
 const BEARER = /^Bearer +(\S+) *$/i
@@ -19,24 +20,31 @@ export interface AuthenticateDeps {
   reads: Reader
   clock: Clock
   verdicts: Verdicts
+  guesses: Guesses
 }
 
 /** Who calls (App, "Authentication"). Every credential that is not good gets the same answer. */
 export async function authenticate(deps: AuthenticateDeps, arrival: Arrival): Promise<Principal> {
   const token = BEARER.exec(arrival.headers.authorization ?? '')?.[1]
-  const principal = token === undefined ? null : await principalOf(deps, token, arrival.now)
+  const principal = token === undefined ? null : await principalOf(deps, token, arrival)
   if (principal === null) throw fail('unauthenticated', null, 'A valid API key or session token is required as a Bearer credential')
   if (arrival.route.auth === 'person' && principal.type !== 'user') throw fail('forbidden', null, 'Only a person may do this')
   return principal
 }
 
-async function principalOf(deps: AuthenticateDeps, token: string, now: Date): Promise<Principal | null> {
+async function principalOf(deps: AuthenticateDeps, token: string, arrival: Arrival): Promise<Principal | null> {
   const [, key_id, secret] = API_KEY.exec(token) ?? []
-  if (key_id !== undefined && secret !== undefined) return apiKey(deps, token, key_id, secret, now)
-  return PERSON_SESSION.test(token) ? person(deps, token, now) : null
+  if (key_id !== undefined && secret !== undefined) return apiKey(deps, token, key_id, secret, arrival)
+  return PERSON_SESSION.test(token) ? person(deps, token, arrival) : null
 }
 
-async function apiKey(deps: AuthenticateDeps, token: string, key_id: string, secret: string, now: Date): Promise<Principal | null> {
+async function apiKey(
+  deps: AuthenticateDeps,
+  token: string,
+  key_id: string,
+  secret: string,
+  { address, now }: Arrival,
+): Promise<Principal | null> {
   const digest = hash('sha256', token)
   const monotonic_ms = deps.clock.monotonic_ms()
   const known = deps.verdicts.find(digest, now, monotonic_ms)
@@ -47,12 +55,15 @@ async function apiKey(deps: AuthenticateDeps, token: string, key_id: string, sec
     const { expires_at, ...key } = row
     return { principal: { type: 'api_key' as const, ...key }, expires_at }
   }
-  return deps.verdicts.keep(digest, read, monotonic_ms)
+  return deps.verdicts.keep(digest, () => deps.guesses.look(address, digest, read), monotonic_ms)
 }
 
-async function person(deps: AuthenticateDeps, token: string, now: Date): Promise<PersonPrincipal | null> {
+async function person(deps: AuthenticateDeps, token: string, { address, now }: Arrival): Promise<PersonPrincipal | null> {
   const before = (days: number) => new Date(now.getTime() - days * DAY_MS)
-  const row = await findPersonSession(deps.reads, hash('sha256', token, 'buffer'), now, before(30), before(90))
+  const digest = hash('sha256', token)
+  const row = await deps.guesses.look(address, digest, () =>
+    findPersonSession(deps.reads, Buffer.from(digest, 'hex'), now, before(30), before(90)),
+  )
   if (!row) return null
   if (row.mfa_pending) throw fail('mfa_required', null, 'The session waits for its second factor')
   if (!row.email_verified) throw fail('email_unverified', null, 'The email address is not verified yet')

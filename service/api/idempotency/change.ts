@@ -12,6 +12,11 @@ export type Work = (tx: Tx) => Promise<Outcome>
 const TRIES_MAX = 8
 const DEADLOCK = '40P01'
 
+/** A transaction of a caller's, when it is its tenant's turn. */
+export function changing<Result>(deps: ApiDeps, call: Pick<Call, 'who' | 'signal'>, work: (tx: Tx) => Promise<Result>): Promise<Result> {
+  return deps.turns.run(call, () => deps.db.transaction().execute(work))
+}
+
 /**
  * Makes a change and keeps its outcome for the Idempotency-Key in one transaction: both are there, or neither. So is the body of its
  * answer, where `render` makes one: a process that dies before it answers leaves the answer that its repeats get.
@@ -19,7 +24,7 @@ const DEADLOCK = '40P01'
 export async function change(deps: ApiDeps, call: Call, work: Work, render?: Render): Promise<Outcome> {
   for (let tries = 0; tries < TRIES_MAX; tries++) {
     try {
-      return await deps.db.transaction().execute(async (tx) => {
+      return await changing(deps, call, async (tx) => {
         const earlier = hasKey(call) ? await takeKey(tx, call) : null
         if (earlier) return earlier
         const worked = await work(tx)

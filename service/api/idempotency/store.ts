@@ -79,21 +79,32 @@ export async function keepStatus(db: Db, call: IdempotentCall, status: number): 
     .execute()
 }
 
-export function keepRefusal(db: Db, call: IdempotentCall, failure: Failure): Promise<void> {
+/**
+ * Keeps what a call was refused with. The transaction that refused it has let go of the key, so another call may have come to something
+ * with it since.
+ * @returns null when the refusal is kept, else the outcome of the other. Throws its refusal, or the conflict while it is in progress.
+ */
+export function keepRefusal(db: Db, call: IdempotentCall, failure: Failure): Promise<Outcome | null> {
   const { code, reason = null, message, options } = failure
   const refused = { code: code as AppCode, reason, message, details: options.details ?? null, operation_id: options.operation_id ?? null }
-  return keep(db, call, { refused })
+  return db.transaction().execute(async (tx) => {
+    const other = await takeKey(tx, call)
+    if (other === null) await keep(tx, call, { refused })
+    return other
+  })
 }
 
-async function keep(db: Db | Tx, call: IdempotentCall, kept: Kept): Promise<void> {
+/** Only under the key's lock, and where nothing is kept yet. */
+async function keep(tx: Tx, call: IdempotentCall, kept: Kept): Promise<void> {
   const entry = { fingerprint: call.idempotency.fingerprint, outcome: JSON.stringify(kept), created_at: call.now }
-  await db
+  const { numInsertedOrUpdatedRows } = await tx
     .insertInto('idempotency_entries')
     .values({ principal: principalName(call), route: call.route.id, key: call.idempotency.key, ...entry })
     .onConflict((conflict) =>
       conflict.columns(['principal', 'route', 'key']).doUpdateSet(entry).where('idempotency_entries.created_at', '<=', expiry(call.now)),
     )
-    .execute()
+    .executeTakeFirst()
+  if (numInsertedOrUpdatedRows !== 1n) throw new Error('something is kept already for an Idempotency-Key that is locked')
 }
 
 const FORGET_ROWS = 5000

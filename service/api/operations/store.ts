@@ -9,6 +9,13 @@ export async function readOperation(reads: Reader, id: string): Promise<Operatio
   return row ?? null
 }
 
+/** The operation that was last asked of a workspace; each has one. */
+export async function newestOperation(reads: Reader, workspace_id: string): Promise<OperationRow | null> {
+  const text = `select ${COLUMNS} from operations where workspace_id = $1 order by id desc limit 1`
+  const [row] = await reads.rows<OperationRow>('operations.newest', text, [workspace_id])
+  return row ?? null
+}
+
 /** One row more than the page holds, newest first. */
 export function listOperations(
   reads: Reader,

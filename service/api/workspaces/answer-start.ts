@@ -8,7 +8,7 @@ import type { Call, Reply } from '../../http/call.ts'
 import { permittedTools } from '../auth/scope.ts'
 import type { ApiDeps } from '../deps.ts'
 import { hasKey, keepStatus, type Outcome } from '../idempotency/store.ts'
-import { readOperation } from '../operations/store.ts'
+import { newestOperation, readOperation } from '../operations/store.ts'
 import { operationView } from '../operations/view.ts'
 import { mintTokenOrNull } from '../tool-tokens/mint.ts'
 import { isReady, type WorkspaceRow } from './row.ts'
@@ -25,9 +25,9 @@ export interface Started {
 }
 
 /**
- * Answers an open or a resume: 200 with a token when the workspace is there, else 202 with the operation, after waiting for it
- * as long as the caller asked (App, open rule 4). What was answered with 200 once is 200 for every repeat, with a token where it
- * still can have one.
+ * Answers an open or a resume: 200 with a token when the workspace is ready, else 202 with the operation, after waiting for it
+ * as long as the caller asked (App, open rule 4). A repeat of what was answered 200 is 200 while the workspace is ready. Later it is 202:
+ * whoever is told 200 goes on to call tools.
  */
 export async function answerStart(
   call: StartCall,
@@ -41,12 +41,15 @@ export async function answerStart(
   if (row === null) throw new Error('a workspace is gone that a change has just named')
   const headers: Record<string, string> = waited ? { 'preference-applied': `wait=${call.wait_seconds}` } : {}
   const started = { workspace: workspaceView(row), operation, cell_endpoint: row.cell_endpoint }
-  const has_ended_well = waited && operation?.state === 'succeeded' && isReady(row)
-  const is_success = outcome.status === 200 || has_ended_well
-  if (!is_success) return { status: 202, body: accepted({ ...started, tool_token: null }), headers }
-  if (outcome.status !== 200 && hasKey(call)) await keepStatus(deps.db, call, 200)
-  const tool_token = isReady(row) ? await mintTokenOrNull(deps, row, wish(call, row)) : null
-  return { status: 200, body: { ...started, tool_token }, headers }
+  const was_success = outcome.status === 200
+  const is_success = isReady(row) && (was_success || (waited && operation?.state === 'succeeded'))
+  if (!is_success) {
+    const last = operation === null && was_success ? await newestOperation(deps.reads, row.id) : null
+    const body = accepted({ ...started, operation: last === null ? operation : operationView(last), tool_token: null })
+    return { status: 202, body, headers }
+  }
+  if (!was_success && hasKey(call)) await keepStatus(deps.db, call, 200)
+  return { status: 200, body: { ...started, tool_token: await mintTokenOrNull(deps, row, wish(call, row)) }, headers }
 }
 
 function wish({ who, now, body }: StartCall, row: WorkspaceRow) {

@@ -2,6 +2,7 @@ import type { workspacesCancelSuspendWhenIdle, workspacesSuspendWhenIdle } from 
 import type { Reader, Tx } from '../../db/reader.ts'
 import type { Call, Reply } from '../../http/call.ts'
 import type { ApiDeps } from '../deps.ts'
+import { changing } from '../idempotency/change.ts'
 import type { Outcome } from '../idempotency/store.ts'
 import { answerKept, changeAndAnswer, operationBody, workspaceBody } from './answer-operation.ts'
 import { findWorkspace, lockForChange } from './find.ts'
@@ -34,7 +35,7 @@ export const answerSuspendWhenIdle = answerKept(requestBody)
 
 /** DELETE …/suspend-when-idle: in any state, as often as one likes. */
 export async function cancelSuspendWhenIdle(call: Call<typeof workspacesCancelSuspendWhenIdle>, deps: ApiDeps): Promise<Reply> {
-  await deps.db.transaction().execute(async (tx) => {
+  await changing(deps, call, async (tx) => {
     const row = await lockForChange(tx, call)
     allowed(row, 'cancel_suspend_when_idle')
     if (row.suspend_requested_at !== null) await writeSuspendRequest(tx, row.id, null, call.now)

@@ -1,3 +1,4 @@
+import type { ReasonOf } from '../../../contract/errors.ts'
 import { fail, type Failure } from '../../lib/fail.ts'
 import { allowanceDetails } from './allowance.ts'
 
@@ -8,11 +9,11 @@ export interface Plan {
   cpu_millis: number | null
   memory_mib: number | null
   disk_gib: number | null
-  refuses_starts: string | null
+  refuses_starts: ReasonOf<'entitlement_required'> | null
   /** The same of the organization alone, which comes first. */
-  organization_refuses_starts: string | null
+  organization_refuses_starts: ReasonOf<'entitlement_required'> | null
   grace_until: Date | null
-  allowance_exhausted: string | null
+  allowance_exhausted: ReasonOf<'allowance_exhausted'> | null
   allowance: object | null
 }
 

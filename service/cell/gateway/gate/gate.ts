@@ -1,3 +1,4 @@
+import type { ReasonOf } from '../../../../contract/errors.ts'
 import { ATTACH_PROTOCOL, BEARER_PROTOCOL_PREFIX } from '../../../../contract/schemas/cell/attach.ts'
 import { LIMITS } from '../../../../contract/limits.ts'
 import type { Arrival, ToolCaller, Who } from '../../../http/call.ts'
@@ -15,7 +16,7 @@ import type { DiskReads } from '../disk/reads.ts'
 import { readsOfSleeper } from '../disk/sleeper.ts'
 import { diskOf, diskUnavailable, type DiskSource } from '../disk/source.ts'
 import { createPlaces, type Places } from './places.ts'
-import { decideSituation, type Wanted } from './situation.ts'
+import { decideSituation, isForAnotherMode, type Wanted } from './situation.ts'
 import { verifyToken } from './token.ts'
 import { createVerdicts } from './verdicts.ts'
 
@@ -102,9 +103,15 @@ export function createGate(deps: GateDeps): Gate {
       const caller = who as ToolCaller // authenticate() above makes no other
       if (draining.signal.aborted) throw fail('service_unavailable', 'draining', 'The gateway is shutting down', { retry_after_seconds: 1 })
       if (table.databaseLostMs() >= LIMITS.revocation_seconds_max * 1000) throw blind()
-      const wanted = { ownership_epoch: caller.ownership_epoch, cell_id: deps.cell_id, read_only: isRead(arrival) }
+      const wanted = {
+        ownership_epoch: caller.ownership_epoch,
+        cell_id: deps.cell_id,
+        read_only: isRead(arrival),
+        mode: arrival.route.mode ?? null,
+      }
       const found = await settle(table, caller.workspace_id, wanted, DISK_ROUTES.has(arrival.route.id))
       if ('source' in found && found.entry.observed_state === 'suspended') return diskTicketOf(found.entry, found.source)
+      if (isForAnotherMode(found.entry, wanted)) return ticketOf({ entry: found.entry, machine: null }, wanted, new DisposableStack())
       const held = hold(arrival, found.entry.id)
       try {
         const { entry } = found
@@ -287,7 +294,7 @@ function invalidToken(): Failure {
   return fail('unauthenticated', null, 'The tool token is not valid')
 }
 
-function revoked(reason: string, message: string): Failure {
+function revoked(reason: ReasonOf<'unauthenticated'>, message: string): Failure {
   return fail('unauthenticated', reason, message)
 }
 

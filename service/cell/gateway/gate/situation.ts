@@ -8,14 +8,24 @@ export interface Wanted {
   cell_id: string
   /** Changes nothing: served while a snapshot is captured. */
   read_only: boolean
+  /** The mode of the workspaces that the call is for; null: of any. */
+  mode: WorkspaceEntry['mode'] | null
 }
 
 /**
- * Whether a workspace serves a call as it stands: its machine, null for one that has to be restored first, or the refusal that wins
+ * Whether a workspace serves a call as it stands: its machine, null for one that has to be restored first and for a call that needs
+ * none, or the refusal that wins
  * (DECISIONS, "Order of refusals, Cell"). Pure.
  */
 export function decideSituation(entry: WorkspaceEntry, wanted: Wanted): LiveMachine | null | Failure {
-  return elsewhere(entry, wanted) ?? staleEpoch(entry, wanted) ?? busy(entry, wanted) ?? running(entry)
+  const refused = elsewhere(entry, wanted) ?? staleEpoch(entry, wanted)
+  if (refused !== null || isForAnotherMode(entry, wanted)) return refused
+  return busy(entry, wanted) ?? running(entry)
+}
+
+/** Such a call is refused by its handler. A mode is for good: no machine, and no operation that ends, would change the answer. */
+export function isForAnotherMode(entry: WorkspaceEntry, { mode }: Wanted): boolean {
+  return mode !== null && mode !== entry.mode
 }
 
 function elsewhere(entry: WorkspaceEntry, wanted: Wanted): Failure | null {

@@ -1,0 +1,38 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { createGuesses } from './guesses.ts'
+
+const clock = { now: () => new Date(0), monotonic_ms: () => 0 }
+let digests = 0
+const fresh = () => String(digests++)
+const none = async () => null
+
+test('who has one address of an IPv6 network has all of them, and one of IPv4 has one', async () => {
+  const guesses = createGuesses(1, clock)
+  const guess = (address: string) =>
+    guesses.look(address, fresh(), none).then(
+      () => 'looked up',
+      (error: unknown) => (error as { code: string }).code,
+    )
+  assert.equal(await guess('2001:db8:0:1::1'), 'looked up')
+  for (const same of ['2001:db8:0:1::2', '2001:db8:0:1:ffff:1:2:3', '2001:db8:0:1::']) assert.equal(await guess(same), 'rate_limited', same)
+  assert.equal(await guess('2001:db8::1'), 'looked up')
+  for (const same of ['2001:db8:0:0:1::', '2001:db8::2:0:0:1']) assert.equal(await guess(same), 'rate_limited', same)
+  for (const other of ['::1', '192.0.2.1', '192.0.2.2', '::ffff:192.0.2.1', '']) assert.equal(await guess(other), 'looked up', other)
+})
+
+test('of many guesses at once no more are looked up than one after the other, and a credential that is good costs nothing', async () => {
+  const guesses = createGuesses(3, clock)
+  const looked = await Promise.allSettled(Array.from({ length: 10 }, () => guesses.look('a', fresh(), none)))
+  assert.equal(looked.filter(({ status }) => status === 'fulfilled').length, 3)
+  for (let n = 0; n < 10; n++) assert.equal(await guesses.look('b', fresh(), async () => 'good'), 'good')
+})
+
+test('a credential that is good no more is a guess', async () => {
+  const guesses = createGuesses(1, clock)
+  assert.equal(await guesses.look('a', 'key', async () => 'good'), 'good')
+  await guesses.look('a', fresh(), none)
+  assert.equal(await guesses.look('a', 'key', async () => 'good'), 'good')
+  assert.equal(await guesses.look('a', 'key', none), null)
+  await assert.rejects(guesses.look('a', 'key', none), { code: 'rate_limited' })
+})

@@ -1,0 +1,55 @@
+import { isIPv6 } from 'node:net'
+import { LIMITS } from '../../../contract/limits.ts'
+import { createBuckets } from '../../http/buckets.ts'
+import type { Clock } from '../../lib/clock.ts'
+import { fail } from '../../lib/fail.ts'
+
+/** Bounds how many credentials that are none an address may have looked up: each costs the database a statement. */
+export interface Guesses {
+  /**
+   * Looks a credential up. One that was good before is always looked up, so that nobody who shares an address with a guesser (all do
+   * behind a proxy) is kept out.
+   * @param digest of the credential: what is kept in memory is no credential.
+   * @param find null: there is no such credential.
+   */
+  look<Found>(address: string, digest: string, find: () => Promise<Found | null>): Promise<Found | null>
+}
+
+/** As many at once as in a minute, and refilled evenly. */
+export function createGuesses(per_minute: number, clock: Clock): Guesses {
+  const buckets = createBuckets({ tokens: per_minute, seconds: 60, names_max: LIMITS.addresses_counted_max }, clock)
+  const good = new Set<string>() // in order of use, the longest unused first
+  return {
+    async look(address, digest, find) {
+      const source = sourceOf(address)
+      const was_good = good.has(digest)
+      // Taken before it is known to be wrong: of many at once each would else find room.
+      const retry_after_seconds = was_good ? 0 : buckets.take(source)
+      if (retry_after_seconds > 0) throw fail('rate_limited', null, 'Too many credentials are not valid', { retry_after_seconds })
+      const found = await find()
+      good.delete(digest)
+      if (found === null) return null
+      if (!was_good) buckets.giveBack(source)
+      remember(good, digest)
+      return found
+    },
+  }
+}
+
+function remember(good: Set<string>, digest: string): void {
+  good.add(digest)
+  if (good.size <= LIMITS.credentials_known_max) return
+  const [oldest] = good
+  if (oldest !== undefined) good.delete(oldest)
+}
+
+/** Who has one IPv6 address has the 2^64 of its network. */
+function sourceOf(address: string): string {
+  return isIPv6(address) && !address.includes('.') ? network(address) : address
+}
+
+function network(address: string): string {
+  const [first = [], last] = address.split('::').map((half) => half.split(':').filter((group) => group !== ''))
+  const zeros = last === undefined ? 0 : 8 - first.length - last.length
+  return [...first, ...Array<string>(zeros).fill('0'), ...(last ?? [])].slice(0, 4).join(':')
+}
