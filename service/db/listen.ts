@@ -1,4 +1,5 @@
 import pg from 'pg'
+import { answers } from './answers.ts'
 import { connectionConfig, type DatabaseOptions } from './options.ts'
 
 export type Channel = 'berth_operation' | 'berth_workspace' | 'berth_api_key' | 'berth_capacity' | 'berth_signing_key' | 'berth_membership'
@@ -53,19 +54,12 @@ export async function openListener(options: DatabaseOptions): Promise<Listener> 
     lost_since = null
     for (const channel of subscribers.keys()) tell(channel, null)
   }
-  // A server that is stopped rather than gone keeps the socket open: only an answer proves contact.
-  const probe = setInterval(() => {
+  const prove = async () => {
     const current = client
     if (!current || lost_since !== null) return
-    const deadline = setTimeout(() => lose(current), PROBE_MS)
-    current.query('select 1').then(
-      () => clearTimeout(deadline),
-      () => {
-        clearTimeout(deadline)
-        lose(current)
-      },
-    )
-  }, PROBE_MS)
+    if (!(await answers(current, PROBE_MS))) lose(current)
+  }
+  const probe = setInterval(() => void prove(), PROBE_MS)
   probe.unref()
 
   const close = async () => {

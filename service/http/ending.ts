@@ -52,6 +52,7 @@ export class Ending {
   readonly #started_ms: number
   #controller: AbortController | null = null
   #ended = false
+  #served = false
   #ticket: unknown
 
   constructor(endings: Endings, route: Route | null, request: FastifyRequest, reply: FastifyReply) {
@@ -71,10 +72,14 @@ export class Ending {
     return this.#controller.signal
   }
 
-  /** The caller may have gone while the ticket was made: then nobody else would end it. */
   keep(ticket: unknown): void {
-    if (this.#ended) dispose(ticket)
-    else this.#ticket = ticket
+    this.#ticket = ticket
+  }
+
+  /** Nothing is done for the call any more. A caller who leaves does not end what was begun for it: until then it keeps its ticket. */
+  served(): void {
+    this.#served = true
+    if (this.#ended) dispose(this.#ticket)
   }
 
   #end(): void {
@@ -82,7 +87,7 @@ export class Ending {
     const { raw } = this.#reply
     this.#ended = true
     if (!raw.writableFinished) this.#controller?.abort()
-    dispose(this.#ticket)
+    if (this.#served) dispose(this.#ticket)
     in_progress.end()
     const seconds = (clock.monotonic_ms() - this.#started_ms) / 1000
     const status = this.status ?? (raw.headersSent ? raw.statusCode : CLIENT_GONE)

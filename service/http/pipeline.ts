@@ -1,5 +1,5 @@
 import Fastify, { type FastifyReply, type FastifyRequest } from 'fastify'
-import { maxHeaderSize, type Server } from 'node:http'
+import { maxHeaderSize, type Server, type ServerResponse } from 'node:http'
 import type { Logger } from 'pino'
 import type { Surface } from '../../contract/errors.ts'
 import type { Route } from '../../contract/route.ts'
@@ -53,6 +53,8 @@ export interface ServerOptions<Deps, Ticket> {
   /** Refuse to send what the contract does not declare: for tests and development. */
   validate_answers?: boolean
   observe?(seen: Observation): void
+  /** How long a reader may take nothing of an answer that waits for it; without end where it is not said. */
+  reader_stalled_ms?: number
 }
 
 export interface ServerHandle {
@@ -157,10 +159,16 @@ export function createServer<Deps, Ticket = undefined>(options: ServerOptions<De
 
   async function serve(o: typeof options, entry: Entry<Deps, Ticket>, request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
     const ending = new Ending(endings, entry.route, request, reply)
+    return serveUntil(ending, o, entry, request, reply).finally(() => ending.served())
+  }
+
+  async function serveUntil(ending: Ending, o: typeof options, entry: Entry<Deps, Ticket>, request: FastifyRequest, reply: FastifyReply) {
     try {
       const { call, ticket } = await receive(o, entry, request, ending)
       const repeated = call.idempotency && o.idempotency ? await o.idempotency.replay(call, o.deps, ticket) : null
-      return await send(entry.declared, request, reply, repeated ?? (await answerOf(o, entry, call, ticket)))
+      const answer = repeated ?? (await answerOf(o, entry, call, ticket))
+      if (o.reader_stalled_ms !== undefined) endStalled(reply.raw, o.reader_stalled_ms)
+      return await send(entry.declared, request, reply, answer)
     } catch (thrown) {
       if (reply.raw.headersSent || reply.raw.destroyed) return abandon(reply, thrown)
       return sendRefusal(o, entry.route, request, reply, declaredOnly(entry, asFailure(surface, thrown)))
@@ -186,7 +194,10 @@ export function createServer<Deps, Ticket = undefined>(options: ServerOptions<De
     const ending = new Ending(endings, entry.route, request, reply)
     reply.hijack()
     const socket = websockets.accept(request)
-    if (socket === null) return reply
+    if (socket === null) {
+      ending.served()
+      return reply
+    }
     let goodbye: Goodbye
     try {
       const { call, ticket } = await receive(o, entry, request, ending)
@@ -197,6 +208,7 @@ export function createServer<Deps, Ticket = undefined>(options: ServerOptions<De
     } catch (thrown) {
       goodbye = { failure: asFailure(surface, thrown) }
     }
+    ending.served()
     if ('failure' in goodbye) {
       const failure = declaredOnly(entry, goodbye.failure)
       goodbye = { ...goodbye, failure }
@@ -231,6 +243,13 @@ function entryOf<Deps, Ticket>(options: ServerOptions<Deps, Ticket>, bound: Boun
     },
     declared: options.validate_answers ? compileDeclared(route) : null,
   }
+}
+
+/** What waits for a reader stays in memory until it is taken. One for whom nothing waits may be as silent as it likes. */
+function endStalled(response: ServerResponse, stalled_ms: number): void {
+  response.setTimeout(stalled_ms, () => {
+    if (response.writableLength > 0) response.destroy()
+  })
 }
 
 /** The framework looks at content types before it calls any handler: one must be well-formed, and a QUERY must have one. */

@@ -148,17 +148,38 @@ test('the 129th call at once is 429 with Retry-After: 1, and a place that is giv
   assert.equal((await status()).status, 200)
 })
 
-test('streams are bounded for a workspace and in all', () => {
-  const places = createPlaces({ calls: 1, streams: 2, all_streams: 3 })
-  const first = places.take('a', 'stream')
-  places.take('a', 'stream')
-  assert.throws(() => places.take('a', 'stream'), { code: 'rate_limited' })
-  places.take('b', 'stream')
-  assert.throws(() => places.take('c', 'stream'), { code: 'service_unavailable', reason: 'too_many_streams' })
+const TOO_MANY = { code: 'service_unavailable', reason: 'too_many_streams' }
+
+test('streams are bounded for a workspace, for its organization and in all', () => {
+  const places = createPlaces({ calls: 1, streams: 2, organization_streams: 3, all_streams: 9 })
+  const open = (id: string, organization_id: string) => places.take({ id, organization_id }, 'stream')
+  const first = open('a', 'first')
+  open('a', 'first')
+  assert.throws(() => open('a', 'first'), { code: 'rate_limited' })
+  open('b', 'first')
+  assert.throws(() => open('c', 'first'), TOO_MANY)
   first[Symbol.dispose]()
   first[Symbol.dispose]()
-  places.take('c', 'stream')
+  open('c', 'first')
+  assert.throws(() => open('d', 'first'), TOO_MANY)
   assert.equal(places.streams(), 3)
+})
+
+test('organizations that take every stream they can get leave some to the next', () => {
+  const places = createPlaces({ calls: 1, streams: 1000, organization_streams: 1000, all_streams: 1000 })
+  const takeAll = (organization_id: string) => {
+    for (let taken = 0; ; taken += 1) {
+      try {
+        places.take({ id: `${organization_id} ${taken}`, organization_id }, 'stream')
+      } catch (error) {
+        assert.throws(() => {
+          throw error
+        }, TOO_MANY)
+        return taken
+      }
+    }
+  }
+  assert.deepEqual(['first', 'second', 'third', 'fourth'].map(takeAll), [500, 250, 125, 63])
 })
 
 test('an agent that does not know our key has executed nothing: 503 dependency_unavailable', async () => {
@@ -225,7 +246,7 @@ test('greeting a machine that breaks off, never answers, or has ended harms noth
   await until('it broke off', 5000, () => own.agent.seen.length > 0)
   own.agent.script = () => undefined
   own.agents.greet(id, { ...machine, epoch: 9 }, new AbortController().signal)
-  await sleep(2 * SOON.header_ms)
+  await sleep(2 * SOON.answer_ms)
   own.agent.script = null
   assert.equal((await own.call('GET', '/exec/s')).status, 404)
 })

@@ -273,10 +273,11 @@ async function stall(id: string, on = bench) {
   return socket
 }
 
-test('streams beyond the bound of all are 503 too_many_streams, those beyond its own of a workspace 429; both with Retry-After: 1', async () => {
+test('streams beyond the bound of all or of an organization are 503 too_many_streams, those beyond its own of a workspace 429; both with Retry-After: 1', async () => {
   for (const [limits, refusal] of [
-    [{ calls: 9, streams: 9, all_streams: 2 }, '503 service_unavailable/too_many_streams'],
-    [{ calls: 9, streams: 2, all_streams: 9 }, '429 rate_limited'],
+    [{ calls: 9, streams: 9, organization_streams: 9, all_streams: 4 }, '503 service_unavailable/too_many_streams'],
+    [{ calls: 9, streams: 9, organization_streams: 2, all_streams: 9 }, '503 service_unavailable/too_many_streams'],
+    [{ calls: 9, streams: 2, organization_streams: 9, all_streams: 9 }, '429 rate_limited'],
   ] as const) {
     await using own = await openBench({ places: createPlaces(limits) })
     await own.call('POST', '/exec', { json: { session_id: 's', argv: ['a'] } })

@@ -219,7 +219,7 @@ describe('every route of the gateway', () => {
 })
 
 test('every route of the gateway is refused with 429 when its workspace has no place left, and with 503 on the way down', async () => {
-  await using full = await openBench({ places: createPlaces({ calls: 0, streams: 0, all_streams: 0 }) })
+  await using full = await openBench({ places: createPlaces({ calls: 0, streams: 0, organization_streams: 0, all_streams: 0 }) })
   await full.database.superuser
     .updateTable('api_keys')
     .set({ tool_permissions: [...TOOLS] })
@@ -232,7 +232,7 @@ test('every route of the gateway is refused with 429 when its workspace has no p
 })
 
 test('a stream is refused with 503 when the cell has no place left', async () => {
-  await using full = await openBench({ places: createPlaces({ calls: 9, streams: 9, all_streams: 0 }) })
+  await using full = await openBench({ places: createPlaces({ calls: 9, streams: 9, organization_streams: 9, all_streams: 0 }) })
   await expectOf(declaring('service_unavailable', 'too_many_streams'), '503 service_unavailable/too_many_streams', (route) =>
     callRoute(full, route),
   )

@@ -1,14 +1,28 @@
+import type { Call } from '../../http/call.ts'
 import { fail, type Failure, type FailureOptions } from '../../lib/fail.ts'
+import type { Bounds } from '../links/agent-answer.ts'
 import { AgentTrouble, type TroubleKind } from '../links/agent-trouble.ts'
 import type { Ticket } from './gate/gate.ts'
 
 /** `read` changes nothing; `change` may have happened when its answer is lost. */
 export type Asking = 'read' | 'change'
 
-/** Asks a machine's agent, and says in the caller's terms what went wrong. `details` help a caller to find out what became of it. */
-export async function ask<T>(ticket: Ticket, asking: Asking, asked: () => Promise<T>, details?: Record<string, unknown>): Promise<T> {
+/** The call that asks, as far as asking goes. */
+type Asker = Pick<Call, 'signal'>
+
+/**
+ * Asks a machine's agent, and says in the caller's terms what went wrong. `details` help a caller to find out what became of it.
+ * @param asked is given what binds the agent: it ends when the caller leaves, within the caller's room.
+ */
+export async function ask<T>(
+  ticket: Ticket,
+  asking: Asking,
+  { signal }: Asker,
+  asked: (bounds: Bounds) => Promise<T>,
+  details?: Record<string, unknown>,
+): Promise<T> {
   try {
-    return await asked()
+    return await asked({ signal, room: ticket.room })
   } catch (error) {
     throw error instanceof AgentTrouble ? await explain(ticket, asking, error, details) : error
   }
@@ -23,8 +37,9 @@ export async function explain(ticket: Ticket, asking: Asking, trouble: AgentTrou
 }
 
 function plainly(kind: Exclude<TroubleKind, 'nonsense'>, asking: Asking, options: FailureOptions): Failure {
+  if (kind === 'crowded' && asking === 'read') return crowded()
   if (kind === 'silent') return fail('timeout', null, 'The workspace did not answer in time', options)
-  if (kind === 'cut' && asking === 'change') {
+  if ((kind === 'cut' || kind === 'crowded') && asking === 'change') {
     return fail(
       'conflict',
       'operation_interrupted',
@@ -33,4 +48,9 @@ function plainly(kind: Exclude<TroubleKind, 'nonsense'>, asking: Asking, options
     )
   }
   return fail('dependency_unavailable', null, 'The machine cannot be reached at the moment', { retry_after_seconds: 1, ...options })
+}
+
+/** The cell holds as much as it may. */
+export function crowded(): Failure {
+  return fail('service_unavailable', null, 'The cell holds too many requests and answers at the moment', { retry_after_seconds: 1 })
 }

@@ -11,6 +11,8 @@ export interface GatewayDeps {
   table: MachineTable
   ids: Ids
   waking: Waking
+  /** How long what an agent sends as it comes may stand still. */
+  agent_idle_ms: number
 }
 
 export type GatewayHandler<R extends CellRoute> = Handler<R, GatewayDeps, Ticket>

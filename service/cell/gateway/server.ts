@@ -19,6 +19,7 @@ import { idleGet, keepalive, wakeHint } from '../../../contract/routes/cell/idle
 import { ptyAttach, ptyClose, ptyGet, ptyInput, ptyOpen, ptyResize } from '../../../contract/routes/cell/pty.ts'
 import { gitClone, gitCommit, gitStatus } from '../../../contract/routes/cell/git.ts'
 import { processList, processSignal } from '../../../contract/routes/cell/processes.ts'
+import { LIMITS } from '../../../contract/limits.ts'
 import type { CellRoute } from '../../../contract/route.ts'
 import type { Db } from '../../db/database.ts'
 import type { Listener } from '../../db/listen.ts'
@@ -27,7 +28,8 @@ import { createServer, type Observation } from '../../http/pipeline.ts'
 import type { Clock } from '../../lib/clock.ts'
 import type { Ids } from '../../lib/ids.ts'
 import type { AgentLinks } from '../links/agent.ts'
-import type { AGENT_DEADLINES } from '../links/agent-http.ts'
+import { AGENT_DEADLINES, type AgentDeadlines } from '../links/agent-http.ts'
+import type { AnswerRooms } from '../links/answer-room.ts'
 import { cancelSuspend } from '../machines/cancel-suspend.ts'
 import type { Waking } from '../machines/parking.ts'
 import type { MachineTable } from '../machines/table.ts'
@@ -83,9 +85,11 @@ export interface GatewayOptions {
   /** Tests: refuse to send what the contract does not declare. */
   validate_answers?: boolean
   /** Tests: shorter waits. */
-  agent_deadlines?: typeof AGENT_DEADLINES
+  agent_deadlines?: AgentDeadlines
   drain_ms?: number
+  reader_stalled_ms?: number
   places?: Places
+  rooms?: AnswerRooms
 }
 
 /** For calls in progress to end, and for readers to take what is theirs. */
@@ -125,11 +129,13 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     issuer: options.issuer,
     audience: options.endpoint,
     ...(options.places ? { places: options.places } : {}),
+    ...(options.rooms ? { rooms: options.rooms } : {}),
   })
   const server = createServer<GatewayDeps, Ticket>({
     surface: 'cell',
     routes: ROUTES,
-    deps: { db, table, ids, waking: options.waking },
+    deps: { db, table, ids, waking: options.waking, agent_idle_ms: (options.agent_deadlines ?? AGENT_DEADLINES).idle_ms },
+    reader_stalled_ms: options.reader_stalled_ms ?? LIMITS.stream_stalled_seconds_max * 1000,
     clock,
     ids,
     logger: options.log,

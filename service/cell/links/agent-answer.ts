@@ -2,9 +2,10 @@ import type { IncomingMessage } from 'node:http'
 import { Type, type Static, type TSchema } from 'typebox'
 import { CELL_CODES, CELL_REASONS, type CellCode } from '../../../contract/errors.ts'
 import { compileSchema } from '../../http/checks.ts'
-import { parseJson } from '../../http/read-body.ts'
 import { fail, type Failure } from '../../lib/fail.ts'
 import { AgentTrouble } from './agent-trouble.ts'
+import { parseAnswer } from './agent-json.ts'
+import { CALL_BYTES, type AnswerRoom } from './answer-room.ts'
 
 /** A shape that an agent's answers are checked against. Fields that it does not name are dropped. */
 export interface Shape<T> {
@@ -23,31 +24,69 @@ export function shape<S extends TSchema>(schema: S): Shape<Static<S>> {
   }
 }
 
-/** Reads a whole JSON answer of at most `bytes_max` bytes. */
-export async function readJson(response: IncomingMessage, bytes_max: number): Promise<unknown> {
-  return wholeJson(await readBytes(response, bytes_max))
+/** What a call of an agent goes by. */
+export interface Bounds {
+  /** Ends when the caller has left: the agent's side ends with it. */
+  signal: AbortSignal
+  /** What the call may keep in memory. */
+  room: AnswerRoom
 }
 
-export function wholeJson(bytes: Buffer): unknown {
-  const parsed = parseJson(bytes)
-  if (parsed === undefined) throw new AgentTrouble('nonsense', 'The agent gave an answer that is not JSON')
-  return parsed.value
+/** How much an answer may hold. */
+export interface AnswerSize {
+  bytes_max: number
+  values_max: number
 }
 
-async function readBytes(response: IncomingMessage, bytes_max: number): Promise<Buffer> {
-  const chunks: Buffer[] = []
+/** Below it an answer is read in the turn of the loop in which it has come. */
+const AT_ONCE_BYTES_MAX = 64 << 10
+
+/** Reads a whole JSON answer. Large ones wait for a turn of the loop of their own: to parse many in one would hold up everybody. */
+export async function readJson(response: IncomingMessage, { bytes_max, values_max }: AnswerSize, bounds: Bounds): Promise<unknown> {
+  const bytes = await readBytes(response, bytes_max, bounds)
+  if (bytes.length > AT_ONCE_BYTES_MAX) await bounds.room.turn()
+  return parseAnswer(bytes, values_max)
+}
+
+/** Throws AgentTrouble when there is no room for all of it, or more than `bytes_max`. */
+export async function readBytes(response: IncomingMessage, bytes_max: number, { signal, room }: Bounds): Promise<Buffer> {
+  let held: Buffer = Buffer.alloc(0)
   let bytes = 0
   try {
     for await (const chunk of response as AsyncIterable<Buffer>) {
+      if (bytes + chunk.length > bytes_max) throw new AgentTrouble('nonsense', 'The agent gave an answer that is too large')
+      held = bytes === 0 && chunk.length <= CALL_BYTES ? chunk : appended(held, bytes, chunk, room)
       bytes += chunk.length
-      if (bytes > bytes_max) break // leaving the loop destroys the connection
-      chunks.push(chunk)
     }
   } catch (cause) {
+    if (cause instanceof AgentTrouble || cause === signal.reason) throw cause
     throw new AgentTrouble('cut', 'The connection to the agent broke', { cause })
   }
-  if (bytes > bytes_max) throw new AgentTrouble('nonsense', 'The agent gave an answer that is too large')
-  return Buffer.concat(chunks)
+  return held.subarray(0, bytes)
+}
+
+/** Reads what has begun to come, or gives its sender up. */
+export async function within<T>(response: IncomingMessage, within_ms: number, read: () => Promise<T>): Promise<T> {
+  const late = setTimeout(() => response.destroy(new AgentTrouble('silent', 'The agent did not answer in time')), within_ms)
+  try {
+    return await read()
+  } finally {
+    clearTimeout(late)
+  }
+}
+
+/** One piece of memory that grows: a list of pieces costs a hundred times the bytes of an agent that sends them one by one. */
+function appended(held: Buffer, bytes: number, chunk: Buffer, room: AnswerRoom): Buffer {
+  const needed = bytes + chunk.length
+  if (needed > held.length) {
+    const size = Math.max(2 * held.length, needed)
+    room.take(size - held.length)
+    const larger = Buffer.allocUnsafe(size)
+    held.copy(larger, 0, 0, bytes)
+    held = larger
+  }
+  chunk.copy(held, bytes)
+  return held
 }
 
 const AgentError = Type.Object({
@@ -57,7 +96,6 @@ const AgentError = Type.Object({
   details: Type.Optional(Type.Union([Type.Record(Type.String(), Type.Unknown()), Type.Null()])),
 })
 const agentError = shape(AgentError)
-export const AGENT_ERROR_BYTES_MAX = 16 << 10
 
 /** What a guest may refuse in its own name. The others are the gateway's to say. */
 const GUEST_CODES: ReadonlySet<string> = new Set<CellCode>([

@@ -14,11 +14,14 @@ export interface AgentRequest {
   content_length?: number
   /** The caller's Idempotency-Key, of the alphabet of keys. */
   key?: string
-  signal?: AbortSignal
+  /** Ends the call whatever it has come to, and its answer with it. */
+  signal: AbortSignal
   /** The protocol that the connection is to be switched to. */
   upgrade?: string
   /** How long the agent may take to answer, where that is not the usual time. */
   answer_ms?: number
+  /** Only the head has a deadline: whoever carries what follows knows how long it may be silent. Any other answer is there in time, to its last byte. */
+  streams?: boolean
 }
 
 /** Connections to one incarnation of a machine. They end with it: its address may be another's afterwards. */
@@ -29,8 +32,27 @@ export interface AgentConnections {
   close(): void
 }
 
-/** Of a connection, of an answer's head, and of the head of a call that has a time of its own. */
-export const AGENT_DEADLINES = { connect_ms: 2000, header_ms: 30_000, longest_ms: Infinity }
+/** How long an agent may take. */
+export interface AgentDeadlines {
+  /** To accept a connection. */
+  connect_ms: number
+  /** From the call to the last byte of its answer; of a stream, to its head. */
+  answer_ms: number
+  /** The same of a call that has a time of its own. */
+  longest_ms: number
+  /** To take a body that comes from the caller, who has two minutes for it. */
+  upload_ms: number
+  /** How long a body that is handed on as it comes may stand still while it is wanted. */
+  idle_ms: number
+}
+
+export const AGENT_DEADLINES: AgentDeadlines = {
+  connect_ms: 2000,
+  answer_ms: 30_000,
+  longest_ms: Infinity,
+  upload_ms: 130_000,
+  idle_ms: 30_000,
+}
 /** The agent keeps idle connections for longer: the side that sends requests must be the one that closes. */
 const IDLE_MS = 60_000
 const HEADER_BYTES_MAX = 16 << 10
@@ -45,7 +67,7 @@ export interface AgentPlace {
   agent_protocol: number
 }
 
-export function openConnections(machine: AgentPlace, deadlines = AGENT_DEADLINES): AgentConnections {
+export function openConnections(machine: AgentPlace, deadlines: AgentDeadlines = AGENT_DEADLINES): AgentConnections {
   const to = placeOf(machine.address)
   // The gate bounds calls and streams of a workspace, so the number of sockets needs no second bound.
   const kept = { keepAlive: true, scheduling: 'lifo', timeout: IDLE_MS, maxFreeSockets: 16 } as const
@@ -103,44 +125,40 @@ interface Exchanged {
   socket: Socket | null
 }
 
-function exchange(
-  sending: ClientRequest,
-  { body, signal, upgrade, answer_ms }: AgentRequest,
-  deadlines: typeof AGENT_DEADLINES,
-): Promise<Exchanged> {
+function exchange(sending: ClientRequest, asked: AgentRequest, deadlines: AgentDeadlines): Promise<Exchanged> {
+  const { body, signal, upgrade } = asked
   return new Promise((resolve, reject) => {
     let connected = false
-    let timer: NodeJS.Timeout | undefined
+    let answer: IncomingMessage | null = null
+    let over = false
     const finish = () => {
+      over = true
       clearTimeout(timer)
-      signal?.removeEventListener('abort', abort)
+      signal.removeEventListener('abort', abort)
     }
     const lose = (trouble: Error) => {
       finish()
+      answer?.destroy(trouble)
       sending.destroy()
       if (body instanceof Readable) body.unpipe(sending)
       reject(trouble)
     }
-    const abort = () => lose(signal?.reason instanceof Error ? signal.reason : new Error('The call was given up'))
-    const arm = () => {
-      clearTimeout(timer)
-      timer = setTimeout(() => lose(new AgentTrouble('silent', 'The agent did not answer in time')), answer_ms ?? deadlines.header_ms)
+    const abort = () => lose(leftBy(signal))
+    const late = () => lose(new AgentTrouble('silent', 'The agent did not answer in time'))
+    const answer_ms = asked.answer_ms ?? deadlines.answer_ms
+    let timer = setTimeout(late, body instanceof Readable ? deadlines.upload_ms : answer_ms)
+    boundConnecting(sending, deadlines.connect_ms, lose, () => (connected = true))
+    if (body instanceof Readable) {
+      sending.once('finish', () => {
+        if (over) return // it was answered before it was read
+        clearTimeout(timer)
+        timer = setTimeout(late, answer_ms)
+      })
     }
-    sending.once('socket', (socket) => {
-      connected = !socket.connecting
-      if (connected) return
-      const late = setTimeout(
-        () => lose(new AgentTrouble('unreachable', 'The agent did not accept a connection in time')),
-        deadlines.connect_ms,
-      )
-      socket
-        .once('connect', () => (connected = true))
-        .once('connect', () => clearTimeout(late))
-        .once('close', () => clearTimeout(late))
-    })
-    sending.once('finish', arm) // an upload takes what it takes; the agent's time starts when it is complete
     sending.once('response', (response) => {
-      finish()
+      answer = response
+      if (asked.streams && isSuccess(response.statusCode ?? 0)) clearTimeout(timer)
+      response.once('close', finish).on('error', ignore)
       resolve({ response, socket: null })
     })
     if (upgrade !== undefined) {
@@ -151,13 +169,38 @@ function exchange(
         resolve({ response, socket })
       })
     }
-    sending.on('error', (cause: NodeJS.ErrnoException) => lose(troubleOf(cause, connected, sending.reusedSocket)))
-    signal?.addEventListener('abort', abort)
-    if (signal?.aborted) abort()
+    sending.on('error', (cause: NodeJS.ErrnoException) => {
+      if (!over) lose(troubleOf(cause, connected, sending.reusedSocket))
+    })
+    signal.addEventListener('abort', abort)
+    if (signal.aborted) abort()
     else if (body instanceof Readable) body.pipe(sending)
     else sending.end(body)
   })
 }
+
+export function isSuccess(status: number): boolean {
+  return status >= 200 && status < 300
+}
+
+/** A call that its caller has given up: nobody is there to be told. */
+function leftBy(signal: AbortSignal): Error {
+  return signal.reason instanceof Error ? signal.reason : new Error('The call was given up')
+}
+
+function boundConnecting(sending: ClientRequest, connect_ms: number, lose: (trouble: Error) => void, connected: () => void): void {
+  sending.once('socket', (socket) => {
+    if (!socket.connecting) return connected()
+    const late = setTimeout(() => lose(new AgentTrouble('unreachable', 'The agent did not accept a connection in time')), connect_ms)
+    socket
+      .once('connect', connected)
+      .once('connect', () => clearTimeout(late))
+      .once('close', () => clearTimeout(late))
+  })
+}
+
+/** Whoever reads an answer hears of its error; one that nobody reads yet, or any more, must not end the process. */
+function ignore(): void {}
 
 function troubleOf(cause: NodeJS.ErrnoException, connected: boolean, reused: boolean): AgentTrouble {
   if (cause.code?.startsWith('HPE_')) return new AgentTrouble('nonsense', 'The agent does not speak HTTP', { cause })

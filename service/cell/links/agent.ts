@@ -10,10 +10,20 @@ import { Process, ProcessList } from '../../../contract/schemas/cell/process.ts'
 import { ExecSession } from '../../../contract/schemas/cell/session.ts'
 import { TerminalSession, type TerminalSize } from '../../../contract/schemas/cell/terminal.ts'
 import type { LiveMachine } from '../machines/table.ts'
-import { AGENT_ERROR_BYTES_MAX, guestRefusal, readJson, shape, type Shape, wholeJson } from './agent-answer.ts'
+import { type AnswerSize, type Bounds, guestRefusal, readBytes, readJson, shape, type Shape, within } from './agent-answer.ts'
+import { parseAnswer, RECORD_VALUES_MAX } from './agent-json.ts'
 import { patchRefusal, patchResult } from './agent-patch.ts'
+import { CALL_BYTES, UNCOUNTED } from './answer-room.ts'
 import { linkOf } from './agent-protocol.ts'
-import { AGENT_DEADLINES, openConnections, type AgentConnections, type AgentPlace, type AgentRequest } from './agent-http.ts'
+import {
+  AGENT_DEADLINES,
+  isSuccess,
+  openConnections,
+  type AgentConnections,
+  type AgentDeadlines,
+  type AgentPlace,
+  type AgentRequest,
+} from './agent-http.ts'
 import { AgentTrouble } from './agent-trouble.ts'
 import { createStartedStreams } from './started-streams.ts'
 import { readStarted } from './started.ts'
@@ -71,14 +81,17 @@ export interface Answer<T> {
   body: T
 }
 
-const JSON_BYTES_MAX = 2 << 20
-const LIST_BYTES_MAX = 32 << 20
 const FRAMES_TYPE = 'application/octet-stream'
-/** The agent bounds an answer by half of this. */
-const SEARCH_BYTES_MAX = 16 << 20
-/** A thousand paths of 4,096 bytes, escaped. */
-const CHANGES_BYTES_MAX = 32 << 20
 const ANSWER_MARGIN_MS = 10_000
+/** Its message and details. */
+const REFUSAL: AnswerSize = { bytes_max: CALL_BYTES, values_max: RECORD_VALUES_MAX }
+/** A command's arguments, escaped, are most of the longest record. */
+const RECORD: AnswerSize = { bytes_max: 1 << 20, values_max: RECORD_VALUES_MAX }
+/**
+ * Ten thousand files, of which each may have 1,600 bytes of path and name; or the matches of a search, which the agent bounds by half of
+ * the bytes. To read the costliest of such answers takes the loop 150 ms.
+ */
+const LIST: AnswerSize = { bytes_max: 16 << 20, values_max: 150_000 }
 
 const session = shape(ExecSession)
 const terminal = shape(TerminalSession)
@@ -104,47 +117,47 @@ const writeResult = shape(
  * does not answer as an agent does: nothing that it says is trusted further than its shape.
  */
 export interface AgentLink {
-  startExec(exec: AgentExec): Promise<Answer<ExecSession>>
-  getExec(session_id: string): Promise<ExecSession>
-  signalExec(session_id: string, signal: string): Promise<ExecSession>
-  cancelExec(session_id: string): Promise<ExecSession>
+  startExec(exec: AgentExec, bounds: Bounds): Promise<Answer<ExecSession>>
+  getExec(session_id: string, bounds: Bounds): Promise<ExecSession>
+  signalExec(session_id: string, signal: string, bounds: Bounds): Promise<ExecSession>
+  cancelExec(session_id: string, bounds: Bounds): Promise<ExecSession>
   /** The raw frames; output-frames.ts reads them. */
   openOutput(
     session_id: string,
     from: { stdout_offset: number; stderr_offset: number; follow: boolean },
-    signal: AbortSignal,
+    bounds: Bounds,
   ): Promise<IncomingMessage>
-  openTerminal(asked: AgentTerminal): Promise<Answer<TerminalSession>>
-  getTerminal(session_id: string): Promise<TerminalSession>
-  closeTerminal(session_id: string): Promise<TerminalSession>
-  resizeTerminal(session_id: string, size: TerminalSize): Promise<TerminalSession>
+  openTerminal(asked: AgentTerminal, bounds: Bounds): Promise<Answer<TerminalSession>>
+  getTerminal(session_id: string, bounds: Bounds): Promise<TerminalSession>
+  closeTerminal(session_id: string, bounds: Bounds): Promise<TerminalSession>
+  resizeTerminal(session_id: string, size: TerminalSize, bounds: Bounds): Promise<TerminalSession>
   /** @param data base64 */
-  typeIntoTerminal(session_id: string, data: string): Promise<TerminalSession>
+  typeIntoTerminal(session_id: string, data: string, bounds: Bounds): Promise<TerminalSession>
   /** Frames both ways; terminal-frames.ts knows them. */
-  attachTerminal(session_id: string, offset: number, signal: AbortSignal): Promise<Socket>
-  openFile(path: string, part: { offset?: number; length?: number }, signal: AbortSignal): Promise<IncomingMessage>
+  attachTerminal(session_id: string, offset: number, bounds: Bounds): Promise<Socket>
+  openFile(path: string, part: { offset?: number; length?: number }, bounds: Bounds): Promise<IncomingMessage>
   writeFile(
     path: string,
     options: WriteOptions,
     body: Readable,
     sent: { content_length: number | undefined; key: string | null },
-    signal: AbortSignal,
+    bounds: Bounds,
   ): Promise<WriteResult>
-  removeFile(path: string, recursive: boolean): Promise<void>
-  statFile(path: string, revision: boolean): Promise<FileInfo>
-  listFiles(path: string, limit: number): Promise<FileList>
-  makeDirectory(request: { path: string; parents?: boolean; mode?: string }): Promise<FileInfo>
-  moveFile(request: { from: string; to: string; overwrite?: boolean }): Promise<FileInfo>
-  searchFiles(request: Required<FileSearch>, signal: AbortSignal): Promise<SearchResult>
-  patchFile(request: FilePatch, key: string | null): Promise<PatchResult>
-  listChanges(filter: ChangesFilter, signal: AbortSignal): Promise<Changes>
-  listProcesses(limit: number): Promise<ProcessList>
-  signalProcess(pid: string, signal: string): Promise<void>
-  cloneRepository(asked: AgentClone, signal: AbortSignal): Promise<GitHead>
-  gitStatus(asked: AgentGit, signal: AbortSignal): Promise<GitStatus>
-  commitChanges(asked: AgentCommit, signal: AbortSignal): Promise<GitCommitted>
+  removeFile(path: string, recursive: boolean, bounds: Bounds): Promise<void>
+  statFile(path: string, revision: boolean, bounds: Bounds): Promise<FileInfo>
+  listFiles(path: string, limit: number, bounds: Bounds): Promise<FileList>
+  makeDirectory(request: { path: string; parents?: boolean; mode?: string }, bounds: Bounds): Promise<FileInfo>
+  moveFile(request: { from: string; to: string; overwrite?: boolean }, bounds: Bounds): Promise<FileInfo>
+  searchFiles(request: Required<FileSearch>, bounds: Bounds): Promise<SearchResult>
+  patchFile(request: FilePatch, key: string | null, bounds: Bounds): Promise<PatchResult>
+  listChanges(filter: ChangesFilter, bounds: Bounds): Promise<Changes>
+  listProcesses(limit: number, bounds: Bounds): Promise<ProcessList>
+  signalProcess(pid: string, signal: string, bounds: Bounds): Promise<void>
+  cloneRepository(asked: AgentClone, bounds: Bounds): Promise<GitHead>
+  gitStatus(asked: AgentGit, bounds: Bounds): Promise<GitStatus>
+  commitChanges(asked: AgentCommit, bounds: Bounds): Promise<GitCommitted>
   /** The bytes of a picture or a page. */
-  openBrowser(what: 'screenshot' | 'content', visit: AgentVisit, signal: AbortSignal): Promise<IncomingMessage>
+  openBrowser(what: 'screenshot' | 'content', visit: AgentVisit, bounds: Bounds): Promise<IncomingMessage>
 }
 
 /** What can be asked of a disk that no guest runs on. */
@@ -178,12 +191,12 @@ export interface OpenLink {
 }
 
 /** One link that its caller closes. */
-export function openLink(machine: AgentPlace, deadlines = AGENT_DEADLINES): OpenLink {
+export function openLink(machine: AgentPlace, deadlines: AgentDeadlines = AGENT_DEADLINES): OpenLink {
   const connections = openConnections(machine, deadlines)
   return { link: linkOf(createLink(connections, deadlines), machine.agent_protocol), close: connections.close }
 }
 
-export function createAgentLinks(deadlines = AGENT_DEADLINES): AgentLinks {
+export function createAgentLinks(deadlines: AgentDeadlines = AGENT_DEADLINES): AgentLinks {
   const open = new Map<string, { machine: string; link: AgentLink; connections: AgentConnections }>()
   const end = (epoch: string) => {
     open.get(epoch)?.connections.close()
@@ -208,131 +221,141 @@ export function createAgentLinks(deadlines = AGENT_DEADLINES): AgentLinks {
     of: (workspace_id, machine, gone) => to(workspace_id, machine, gone).link,
     greet(workspace_id, machine, gone) {
       to(workspace_id, machine, gone)
-        .connections.send({ method: 'GET', path: '/incarnation', safe: true })
-        .then((response) => readJson(response, JSON_BYTES_MAX))
+        .connections.send({ method: 'GET', path: '/incarnation', safe: true, signal: gone })
+        .then((response) => readBytes(response, CALL_BYTES, { signal: gone, room: UNCOUNTED }))
         .catch(() => undefined)
     },
     close: () => [...open.keys()].forEach(end),
   }
 }
 
-function createLink(connections: AgentConnections, deadlines: typeof AGENT_DEADLINES): AgentLink {
+type Asked = Omit<AgentRequest, 'signal'>
+
+function createLink(connections: AgentConnections, deadlines: AgentDeadlines): AgentLink {
   const started = createStartedStreams()
-  const open = async (asked: AgentRequest) => {
-    const response = await connections.send(asked)
+  const open = async (asked: Asked, bounds: Bounds) => {
+    const response = await connections.send({ ...asked, signal: bounds.signal })
     const status = response.statusCode ?? 0
-    if (status >= 200 && status < 300) return response
-    throw await refusalOf(response, status)
+    if (isSuccess(status)) return response
+    throw await refusalOf(response, status, bounds)
   }
-  const ask = async <T>(asked: AgentRequest, wanted: Shape<T>, bytes_max = JSON_BYTES_MAX): Promise<Answer<T>> => {
-    const response = await open(asked)
-    return { status: response.statusCode ?? 0, body: wanted.parse(await readJson(response, bytes_max)) }
+  const stream = (asked: Asked, bounds: Bounds) => open({ ...asked, streams: true }, bounds)
+  const ask = async <T>(asked: Asked, wanted: Shape<T>, bounds: Bounds, size = RECORD): Promise<Answer<T>> => {
+    const response = await open(asked, bounds)
+    return { status: response.statusCode ?? 0, body: wanted.parse(await readJson(response, size, bounds)) }
   }
-  const get = async <T>(path: string, wanted: Shape<T>, bytes_max?: number) =>
-    (await ask({ method: 'GET', path, safe: true }, wanted, bytes_max)).body
-  const post = async <T>(path: string, body: object | undefined, wanted: Shape<T>) =>
-    (await ask({ method: 'POST', path, safe: false, body: json(body ?? {}) }, wanted)).body
+  const get = async <T>(path: string, wanted: Shape<T>, bounds: Bounds, size?: AnswerSize) =>
+    (await ask({ method: 'GET', path, safe: true }, wanted, bounds, size)).body
+  const post = async <T>(path: string, body: object | undefined, wanted: Shape<T>, bounds: Bounds) =>
+    (await ask({ method: 'POST', path, safe: false, body: json(body ?? {}) }, wanted, bounds)).body
+  /** A call whose answer says no more than that it is done. */
+  const done = async (asked: Asked, bounds: Bounds) => void (await readBytes(await open(asked, bounds), CALL_BYTES, bounds))
   /** A call with a time of its own, which the agent keeps; the margin is for its answer. */
-  const timed = (path: string, body: { timeout_ms: number }, signal: AbortSignal): AgentRequest => {
+  const timed = (path: string, body: { timeout_ms: number }): Asked => {
     const answer_ms = Math.min(body.timeout_ms + ANSWER_MARGIN_MS, deadlines.longest_ms)
-    return { method: 'POST', path, safe: false, body: json(body), signal, answer_ms }
+    return { method: 'POST', path, safe: false, body: json(body), answer_ms }
   }
-  const work = async <T>(path: string, body: { timeout_ms: number }, signal: AbortSignal, wanted: Shape<T>, bytes_max?: number) =>
-    (await ask(timed(path, body, signal), wanted, bytes_max)).body
+  const work = async <T>(path: string, body: { timeout_ms: number }, wanted: Shape<T>, bounds: Bounds, size?: AnswerSize) =>
+    (await ask(timed(path, body), wanted, bounds, size)).body
   return {
     // Safe: a session id starts once, however often it is asked. Whoever starts a command follows it as a rule: its output comes with
     // the answer, and openOutput finds it.
-    async startExec(exec) {
+    async startExec(exec, bounds) {
       const path = started.open() ? '/exec?follow=true' : '/exec'
-      const response = await open({ method: 'POST', path, safe: true, body: json(exec) })
+      const due_ms = performance.now() + deadlines.answer_ms
+      const response = await stream({ method: 'POST', path, safe: true, body: json(exec) }, bounds)
       const status = response.statusCode ?? 0
+      const within_ms = due_ms - performance.now()
       if (response.headers['content-type'] !== FRAMES_TYPE) {
-        return { status, body: session.parse(await readJson(response, JSON_BYTES_MAX)) }
+        const said = await within(response, within_ms, () => readJson(response, RECORD, bounds))
+        return { status, body: session.parse(said) }
       }
-      const body = await readStarted(response, deadlines.header_ms, (record) => session.parse(wholeJson(record)))
+      const body = await within(response, within_ms, () => readStarted(response, (record) => session.parse(parseAnswer(record))))
       started.keep(exec.session_id, response)
       return { status, body }
     },
-    getExec: (id) => get(`/exec/${encodeURIComponent(id)}`, session),
-    signalExec: (id, signal) => post(`/exec/${encodeURIComponent(id)}/signal`, { signal }, session),
-    cancelExec: (id) => post(`/exec/${encodeURIComponent(id)}/cancel`, undefined, session),
-    async openOutput(id, from, signal) {
+    getExec: (id, bounds) => get(`/exec/${encodeURIComponent(id)}`, session, bounds),
+    signalExec: (id, signal, bounds) => post(`/exec/${encodeURIComponent(id)}/signal`, { signal }, session, bounds),
+    cancelExec: (id, bounds) => post(`/exec/${encodeURIComponent(id)}/cancel`, undefined, session, bounds),
+    async openOutput(id, from, bounds) {
       const begun = from.follow && from.stdout_offset === 0 && from.stderr_offset === 0 ? started.take(id) : undefined
-      return begun ?? open({ method: 'GET', path: `/exec/${encodeURIComponent(id)}/output?${query({ ...from })}`, safe: true, signal })
+      const path = `/exec/${encodeURIComponent(id)}/output?${query({ ...from })}`
+      return begun ?? stream({ method: 'GET', path, safe: true }, bounds)
     },
-    openTerminal: (asked) => ask({ method: 'POST', path: '/pty', safe: true, body: json(asked) }, terminal),
-    getTerminal: (id) => get(`/pty/${encodeURIComponent(id)}`, terminal),
-    closeTerminal: async (id) => (await ask({ method: 'DELETE', path: `/pty/${encodeURIComponent(id)}`, safe: true }, terminal)).body,
-    resizeTerminal: (id, size) => post(`/pty/${encodeURIComponent(id)}/resize`, size, terminal),
-    typeIntoTerminal: (id, data) => post(`/pty/${encodeURIComponent(id)}/input`, { data }, terminal),
-    async attachTerminal(id, offset, signal) {
+    openTerminal: (asked, bounds) => ask({ method: 'POST', path: '/pty', safe: true, body: json(asked) }, terminal, bounds),
+    getTerminal: (id, bounds) => get(`/pty/${encodeURIComponent(id)}`, terminal, bounds),
+    closeTerminal: async (id, bounds) =>
+      (await ask({ method: 'DELETE', path: `/pty/${encodeURIComponent(id)}`, safe: true }, terminal, bounds)).body,
+    resizeTerminal: (id, size, bounds) => post(`/pty/${encodeURIComponent(id)}/resize`, size, terminal, bounds),
+    typeIntoTerminal: (id, data, bounds) => post(`/pty/${encodeURIComponent(id)}/input`, { data }, terminal, bounds),
+    async attachTerminal(id, offset, bounds) {
       const path = `/pty/${encodeURIComponent(id)}/attach?${query({ offset })}`
-      const { response, socket } = await connections.switch({ method: 'POST', path, safe: true, signal, upgrade: 'berth-frames' })
+      const { response, socket } = await connections.switch({
+        method: 'POST',
+        path,
+        safe: true,
+        signal: bounds.signal,
+        upgrade: 'berth-frames',
+      })
       if (socket !== null) return socket
-      throw await refusalOf(response, response.statusCode ?? 0)
+      throw await refusalOf(response, response.statusCode ?? 0, bounds)
     },
-    openFile: (path, part, signal) =>
-      open({ method: 'GET', path: `/files?${query({ path, ...part, revision: true })}`, safe: true, signal }),
-    async writeFile(path, options, body, { content_length, key }, signal) {
-      const asked: AgentRequest = { method: 'PUT', path: `/files?${query({ path, ...options })}`, safe: false, body, signal }
+    openFile: (path, part, bounds) =>
+      stream({ method: 'GET', path: `/files?${query({ path, ...part, revision: true })}`, safe: true }, bounds),
+    async writeFile(path, options, body, { content_length, key }, bounds) {
+      const asked: Asked = { method: 'PUT', path: `/files?${query({ path, ...options })}`, safe: false, body }
       if (content_length !== undefined) asked.content_length = content_length
       if (key !== null) asked.key = key
-      const { revision, ...written } = (await ask(asked, writeResult)).body
+      const { revision, ...written } = (await ask(asked, writeResult, bounds)).body
       return revision ? { ...written, revision } : written
     },
-    async removeFile(path, recursive) {
-      const response = await open({ method: 'DELETE', path: `/files?${query({ path, recursive })}`, safe: false })
-      response.resume()
-    },
-    statFile: (path, revision) => get(`/files/stat?${query({ path, revision })}`, fileInfo),
-    listFiles: (path, limit) => get(`/files/list?${query({ path, limit })}`, fileList, LIST_BYTES_MAX),
-    makeDirectory: (wanted) => post('/files/mkdir', wanted, fileInfo),
-    moveFile: (wanted) => post('/files/move', wanted, fileInfo),
-    searchFiles: async (wanted, signal) =>
-      (await ask({ method: 'POST', path: '/files/search', safe: true, body: json(wanted), signal }, searchResult, SEARCH_BYTES_MAX)).body,
-    async patchFile(wanted, key) {
-      const asked: AgentRequest = { method: 'POST', path: '/files/patch', safe: false, body: json(wanted) }
+    removeFile: (path, recursive, bounds) => done({ method: 'DELETE', path: `/files?${query({ path, recursive })}`, safe: false }, bounds),
+    statFile: (path, revision, bounds) => get(`/files/stat?${query({ path, revision })}`, fileInfo, bounds),
+    listFiles: (path, limit, bounds) => get(`/files/list?${query({ path, limit })}`, fileList, bounds, LIST),
+    makeDirectory: (wanted, bounds) => post('/files/mkdir', wanted, fileInfo, bounds),
+    moveFile: (wanted, bounds) => post('/files/move', wanted, fileInfo, bounds),
+    searchFiles: async (wanted, bounds) =>
+      (await ask({ method: 'POST', path: '/files/search', safe: true, body: json(wanted) }, searchResult, bounds, LIST)).body,
+    async patchFile(wanted, key, bounds) {
+      const asked = { method: 'POST', path: '/files/patch', safe: false, body: json(wanted) } as const
       // Safe with a key: the agent does it once, however often it is asked.
       try {
-        return (await ask(key === null ? asked : { ...asked, key, safe: true }, patchResult)).body
+        return (await ask(key === null ? asked : { ...asked, key, safe: true }, patchResult, bounds)).body
       } catch (error) {
         throw patchRefusal(error)
       }
     },
-    async listChanges(filter, signal) {
-      const asked: AgentRequest = { method: 'GET', path: `/changes?${query({ ...filter })}`, safe: true, signal }
-      const { changes: data, ...page } = (await ask(asked, changesPage, CHANGES_BYTES_MAX)).body
+    async listChanges(filter, bounds) {
+      const { changes: data, ...page } = await get(`/changes?${query({ ...filter })}`, changesPage, bounds, LIST)
       return { data, ...page }
     },
-    cloneRepository: (asked, signal) => work('/git/clone', asked, signal, gitHead),
-    async gitStatus(asked, signal) {
-      const status = await work('/git/status', asked, signal, gitStatus, LIST_BYTES_MAX)
+    cloneRepository: (asked, bounds) => work('/git/clone', asked, gitHead, bounds),
+    async gitStatus(asked, bounds) {
+      const status = await work('/git/status', asked, gitStatus, bounds, LIST)
       return { ...status, files: status.files.map((each) => gitFile.parse(each)) }
     },
-    commitChanges: (asked, signal) => work('/git/commit', asked, signal, gitCommitted),
-    openBrowser: (what, visit, signal) => open(timed(`/browser/${what}`, visit, signal)),
-    async listProcesses(limit) {
-      const { processes, truncated } = await get(`/processes?${query({ limit })}`, processList, LIST_BYTES_MAX)
+    commitChanges: (asked, bounds) => work('/git/commit', asked, gitCommitted, bounds),
+    openBrowser: (what, visit, bounds) => stream(timed(`/browser/${what}`, visit), bounds),
+    async listProcesses(limit, bounds) {
+      const { processes, truncated } = await get(`/processes?${query({ limit })}`, processList, bounds, LIST)
       return { processes: processes.map((each) => process.parse(each)), truncated }
     },
-    async signalProcess(pid, signal) {
-      const response = await open({ method: 'POST', path: `/processes/${pid}/signal`, safe: false, body: json({ signal }) })
-      response.resume()
-    },
+    signalProcess: (pid, signal, bounds) =>
+      done({ method: 'POST', path: `/processes/${pid}/signal`, safe: false, body: json({ signal }) }, bounds),
   }
 }
 
 /** 401 and 503 are about the link itself (a key that is not known, an agent that is not ready): nothing was executed. */
-async function refusalOf(response: IncomingMessage, status: number): Promise<Error> {
+async function refusalOf(response: IncomingMessage, status: number, bounds: Bounds): Promise<Error> {
   if (status === 401 || status === 503) {
-    response.resume()
+    response.destroy()
     return new AgentTrouble('unreachable', `The agent does not serve this incarnation (${status})`)
   }
   if (status < 400 || status > 599) {
     response.destroy()
     return new AgentTrouble('nonsense', `The agent answered with status ${status}`)
   }
-  return guestRefusal(await readJson(response, AGENT_ERROR_BYTES_MAX))
+  return guestRefusal(await readJson(response, REFUSAL, bounds))
 }
 
 function json(value: object): Buffer {

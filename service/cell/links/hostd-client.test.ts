@@ -3,18 +3,21 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { createServer, type RequestListener } from 'node:http'
 import { join } from 'node:path'
 import { test } from 'node:test'
+import { until } from '../../../tests/support/processes.ts'
 import { HostFailure, type MachineHost } from './hostd.ts'
 import { connectHostd } from './hostd-client.ts'
 
 const SPEAKER = { workspace_id: 'w', operation_id: 'o', step: 's', epoch: 1, fence: 1 }
 
+const PATIENT = { start: 60_000, restore: 60_000, checkpoint: 60_000, remove: 60_000, quick: 20_000 }
+
 /** A host behind a socket that answers as told. */
-async function withHost(listener: RequestListener, use: (host: MachineHost) => Promise<void>): Promise<void> {
+async function withHost(listener: RequestListener, use: (host: MachineHost) => Promise<void>, deadlines = PATIENT): Promise<void> {
   const dir = mkdtempSync('/tmp/berth-link-')
   const server = createServer(listener)
   const socket = join(dir, 'hostd.sock')
   await new Promise<void>((resolve) => server.listen(socket, resolve))
-  const host = connectHostd(socket)
+  const host = connectHostd(socket, deadlines)
   try {
     await use(host)
   } finally {
@@ -104,4 +107,47 @@ test('events arrive as they are written, blank lines and cuts inside a line incl
     }
     assert.deepEqual([seen, asked], [[8, 9], ['/events?after=7']])
   })
+})
+
+/** A host on which every restore takes until it is let go, and everything else is answered at once. */
+function slowRestores() {
+  const held: (() => void)[] = []
+  const listener: RequestListener = (request, response) => {
+    request.resume()
+    const answer = () => response.end('{"machines":[]}')
+    if (request.url === '/machines/restore') held.push(answer)
+    else answer()
+  }
+  return { listener, held }
+}
+
+const RESTORE = { ...SPEAKER, resources: { cpu_millis: 1, memory_mib: 1, disk_gib: 1 }, hostname: 'h', checkpoint_id: 'c' }
+
+test('however many restores are slow, what is quick is answered', { timeout: 10_000 }, async () => {
+  const { listener, held } = slowRestores()
+  await withHost(listener, async (host) => {
+    const restores = Array.from({ length: 200 }, () => failureOf(host.restore(RESTORE)))
+    assert.deepEqual(await host.stats(), [])
+    const more = () => held.splice(0).forEach((letGo) => letGo())
+    const letting = setInterval(more, 5)
+    for (const refused of await Promise.all(restores)) assert.equal(refused[0], 'invalid_answer') // which it is: it came
+    clearInterval(letting)
+  })
+})
+
+test('a call that waits for a connection has all of its time when it has one', { timeout: 20_000 }, async () => {
+  const { listener, held } = slowRestores()
+  const deadlines = { ...PATIENT, quick: 100, restore: 1500 }
+  await withHost(
+    listener,
+    async (host) => {
+      const first = Array.from({ length: 64 }, () => failureOf(host.restore(RESTORE)))
+      const last = failureOf(host.restore(RESTORE))
+      for (const [code] of await Promise.all(first)) assert.equal(code, 'unreachable')
+      await until('the last is asked', 5000, () => held.length === 65)
+      held.at(-1)?.()
+      assert.equal((await last)[0], 'invalid_answer')
+    },
+    deadlines,
+  )
 })

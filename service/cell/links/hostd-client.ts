@@ -24,34 +24,42 @@ const EVENT_LINE_BYTES_MAX = 64 << 10
 /** hostd writes a blank line every 15 s: longer silence means that nobody is there. */
 const EVENT_SILENCE_MS = 40_000
 
+/** What takes as long as a disk does, and what is answered from memory. Neither keeps the other from its connections. */
+const CONNECTIONS_MAX = { slow: 64, quick: 32 }
+
 /** The machine host behind hostd's unix socket. */
-export function connectHostd(socket_path: string): MachineHost {
-  const agent = new Agent({ keepAlive: true, maxSockets: 64, maxFreeSockets: 16 })
-  const post = (path: string, body: object, deadline_ms: number) => call(agent, socket_path, 'POST', path, body, deadline_ms)
+export function connectHostd(socket_path: string, deadlines = DEADLINE_MS): MachineHost {
+  const agents = {
+    slow: new Agent({ keepAlive: true, maxSockets: CONNECTIONS_MAX.slow, maxFreeSockets: 16 }),
+    quick: new Agent({ keepAlive: true, maxSockets: CONNECTIONS_MAX.quick, maxFreeSockets: 16 }),
+  }
+  const to = (deadline_ms: number) => ({ agent: deadline_ms > deadlines.quick ? agents.slow : agents.quick, socket_path, deadline_ms })
+  const post = (path: string, body: object, deadline_ms: number) => call(to(deadline_ms), 'POST', path, body)
+  const get = (path: string) => call(to(deadlines.quick), 'GET', path, undefined)
   const done = async (path: string, body: object, deadline_ms: number) => void (await post(path, body, deadline_ms))
   return {
-    start: async (body) => parseMachine(await post('/machines/start', body, DEADLINE_MS.start)),
-    restore: async (body) => parseMachine(await post('/machines/restore', body, DEADLINE_MS.restore)),
-    connect: (body: Fence) => done('/machines/connect', body, DEADLINE_MS.quick),
-    checkpoint: async (body) => parseCheckpoint(await post('/machines/checkpoint', body, DEADLINE_MS.checkpoint)),
-    unpause: (body) => done('/machines/unpause', body, DEADLINE_MS.quick),
-    stop: (body) => done('/machines/stop', body, DEADLINE_MS.start),
-    freeze: (body) => done('/machines/freeze', body, DEADLINE_MS.quick),
-    thaw: (body) => done('/machines/thaw', body, DEADLINE_MS.quick),
-    cloneCheckpoint: async (body) => parseCheckpoint(await post('/checkpoints/clone', body, DEADLINE_MS.checkpoint)),
-    deleteCheckpoints: (body) => done('/checkpoints/delete', body, DEADLINE_MS.remove),
-    deleteDisks: (body) => done('/disks/delete', body, DEADLINE_MS.remove),
-    fence: (body) => done('/workspaces/fence', body, DEADLINE_MS.checkpoint),
-    deleteWorkspace: (body) => done('/workspaces/delete', body, DEADLINE_MS.remove),
+    start: async (body) => parseMachine(await post('/machines/start', body, deadlines.start)),
+    restore: async (body) => parseMachine(await post('/machines/restore', body, deadlines.restore)),
+    connect: (body: Fence) => done('/machines/connect', body, deadlines.quick),
+    checkpoint: async (body) => parseCheckpoint(await post('/machines/checkpoint', body, deadlines.checkpoint)),
+    unpause: (body) => done('/machines/unpause', body, deadlines.quick),
+    stop: (body) => done('/machines/stop', body, deadlines.start),
+    freeze: (body) => done('/machines/freeze', body, deadlines.quick),
+    thaw: (body) => done('/machines/thaw', body, deadlines.quick),
+    cloneCheckpoint: async (body) => parseCheckpoint(await post('/checkpoints/clone', body, deadlines.checkpoint)),
+    deleteCheckpoints: (body) => done('/checkpoints/delete', body, deadlines.remove),
+    deleteDisks: (body) => done('/disks/delete', body, deadlines.remove),
+    fence: (body) => done('/workspaces/fence', body, deadlines.checkpoint),
+    deleteWorkspace: (body) => done('/workspaces/delete', body, deadlines.remove),
     readDisk: async ({ checkpoint_id, layers, ...asked }) => {
       const body = checkpoint_id === null ? { ...asked, layers } : { ...asked, checkpoint_id }
-      return parseDiskReader(await post('/disks/read', body, DEADLINE_MS.quick))
+      return parseDiskReader(await post('/disks/read', body, deadlines.quick))
     },
-    inventory: async () => parseInventory(await call(agent, socket_path, 'GET', '/inventory', undefined, DEADLINE_MS.quick)),
-    stats: async () => parseStats(await call(agent, socket_path, 'GET', '/stats', undefined, DEADLINE_MS.quick)),
-    measureDisks: async (workspace_ids) => parseMeasures(await post('/disks/measure', { workspace_ids }, DEADLINE_MS.quick)),
+    inventory: async () => parseInventory(await get('/inventory')),
+    stats: async () => parseStats(await get('/stats')),
+    measureDisks: async (workspace_ids) => parseMeasures(await post('/disks/measure', { workspace_ids }, deadlines.quick)),
     events: (after, signal) => followEvents(socket_path, after, signal),
-    close: async () => agent.destroy(),
+    close: async () => Object.values(agents).forEach((agent) => agent.destroy()),
   }
 }
 
@@ -59,21 +67,24 @@ function unreachable(cause: unknown): HostFailure {
   return new HostFailure('unreachable', 'The machine host does not answer', { retryable: true, cause })
 }
 
-function call(
-  agent: Agent,
-  socket_path: string,
-  method: 'GET' | 'POST',
-  path: string,
-  body: object | undefined,
-  deadline_ms: number,
-): Promise<unknown> {
+interface Way {
+  agent: Agent
+  socket_path: string
+  /** From the moment in which there is a connection: until then nothing was asked. */
+  deadline_ms: number
+}
+
+function call({ agent, socket_path, deadline_ms }: Way, method: 'GET' | 'POST', path: string, body: object | undefined): Promise<unknown> {
   const { promise, resolve, reject } = Promise.withResolvers<unknown>()
   const bytes = body === undefined ? undefined : Buffer.from(JSON.stringify(body))
   const headers = bytes === undefined ? {} : { 'content-type': 'application/json', 'content-length': bytes.length }
   const outgoing = request({ agent, socketPath: socket_path, method, path, headers, host: 'hostd' }, (answer) => {
     readAnswer(answer).then(resolve, reject)
   })
-  const deadline = setTimeout(() => outgoing.destroy(new Error(`No answer within ${deadline_ms} ms`)), deadline_ms)
+  let deadline: NodeJS.Timeout | undefined
+  outgoing.once('socket', () => {
+    deadline = setTimeout(() => outgoing.destroy(new Error(`No answer within ${deadline_ms} ms`)), deadline_ms)
+  })
   outgoing.on('error', (error) => reject(unreachable(error)))
   outgoing.end(bytes)
   return promise.finally(() => clearTimeout(deadline))

@@ -1,8 +1,8 @@
 import { Type } from 'typebox'
 import { ExecSession } from '../../../contract/schemas/cell/session.ts'
-import { parseJson } from '../../http/read-body.ts'
 import type { Failure } from '../../lib/fail.ts'
 import { guestRefusal, shape } from './agent-answer.ts'
+import { parseAnswer } from './agent-json.ts'
 import { AgentTrouble } from './agent-trouble.ts'
 
 /** machine/internal/wire/agent.go: frames of the output stream. */
@@ -91,11 +91,10 @@ export function readFrames<E>(
     if (kind !== FRAME.exit && kind !== FRAME.error) return
     run.flush()
     over = true
-    const parsed = parseJson(Buffer.concat(record))
+    const said = parseAnswer(Buffer.concat(record))
     record = []
-    if (parsed === undefined) throw nonsense('a record that is not JSON')
-    if (kind === FRAME.exit) sink.exit(parseEnding(parsed.value))
-    else sink.error(guestRefusal(parsed.value))
+    if (kind === FRAME.exit) sink.exit(parseEnding(said))
+    else sink.error(guestRefusal(said))
   }
   const begin = () => {
     head_bytes = 0

@@ -3,15 +3,12 @@ import { AgentTrouble } from './agent-trouble.ts'
 import { FRAME, readHeader } from './output-frames.ts'
 
 /** The record that a followed start begins with; what follows it stays in the stream, which ends when the record is none. */
-export async function readStarted<T>(frames: IncomingMessage, within_ms: number, parse: (record: Buffer) => T): Promise<T> {
-  const late = setTimeout(() => frames.destroy(new AgentTrouble('silent', 'The agent did not answer in time')), within_ms)
+export async function readStarted<T>(frames: IncomingMessage, parse: (record: Buffer) => T): Promise<T> {
   try {
     return parse(await readRecord(frames))
   } catch (cause) {
     frames.destroy()
     throw cause instanceof AgentTrouble ? cause : new AgentTrouble('cut', 'The connection to the agent broke', { cause })
-  } finally {
-    clearTimeout(late)
   }
 }
 

@@ -57,7 +57,9 @@ async function drive(job: Job, kind: OperationKind): Promise<void> {
     await kind.drive(job)
   } catch (cause) {
     const error = callersError(cause, kind)
-    if (error === undefined || !(await mayUndo(job, kind, true))) throw cause
+    // Room was counted for it: what takes it on the host still is about to go.
+    const waits = cause instanceof HostFailure && cause.code === 'no_capacity' && job.operation.attempt < ATTEMPTS_MAX
+    if (error === undefined || waits || !(await mayUndo(job, kind, true))) throw cause
     job.cell.log.warn({ operation_id: job.operation.id, kind: job.operation.kind, code: error.code, err: cause }, 'the operation failed')
     await kind.undo?.(job, error)
   }

@@ -3,14 +3,19 @@ import type { Db } from '../../db/database.ts'
 import type { OperationError, Resources } from '../../db/schema.ts'
 import type { OpenOperation } from './store.ts'
 
-/** What is taken on this cell: grants of running workspaces, of which a hibernated one has its disk alone, and what its operations have reserved. */
-export async function usedCapacity(db: Db, cell_id: string): Promise<Resources> {
+/**
+ * What is taken on this cell: grants of running workspaces, of which a hibernated one has its disk alone, and what its operations have
+ * reserved.
+ * @param moving workspaces whose machine is being parked or woken: one that is hibernated by its row may be there until that has ended.
+ */
+export async function usedCapacity(db: Db, cell_id: string, moving: readonly string[] = []): Promise<Resources> {
   const { rows } = await sql<Resources>`
     select coalesce(sum(cpu), 0)::int as cpu_millis, coalesce(sum(memory), 0)::int as memory_mib, coalesce(sum(disk), 0)::int as disk_gib
     from (
-      select case residency when 'hibernated' then 0 else grant_cpu_millis end as cpu,
-        case residency when 'hibernated' then 0 else grant_memory_mib end as memory, grant_disk_gib as disk
-      from workspaces where cell_id = ${cell_id} and grant_memory_mib is not null
+      select case when is_gone then 0 else grant_cpu_millis end as cpu,
+        case when is_gone then 0 else grant_memory_mib end as memory, grant_disk_gib as disk
+      from workspaces, lateral (select residency = 'hibernated' and id <> all(${[...moving]}::uuid[]) as is_gone) as l
+      where cell_id = ${cell_id} and grant_memory_mib is not null
       union all
       select (progress #>> '{reserved,cpu_millis}')::int, (progress #>> '{reserved,memory_mib}')::int, (progress #>> '{reserved,disk_gib}')::int
       from operations where cell_id = ${cell_id} and completed_at is null and state = 'running'

@@ -2,7 +2,8 @@ import assert from 'node:assert/strict'
 import { mock, test } from 'node:test'
 import { sql } from 'kysely'
 import type { Asked } from '../../../tests/engine/intentions.ts'
-import { createWorld, type World } from '../../../tests/engine/world.ts'
+import { createWorld, entryOf, type World } from '../../../tests/engine/world.ts'
+import { HostFailure } from '../links/hostd.ts'
 import { admit } from './admission.ts'
 
 const ROOM_FOR_TWO = { capacity: { cpu_millis: 8000, memory_mib: 1024, disk_gib: 100 } }
@@ -159,6 +160,50 @@ test('a machine that is being suspended takes its room until it is dead', async 
   go.resolve()
   assert.equal((await world.ended(second.operation_id)).state, 'succeeded')
 })
+
+test('a machine that is being hibernated takes its room until it is dead', async () => {
+  await using world = await createWorld({ capacity: { cpu_millis: 8000, memory_mib: 512, disk_gib: 100 } })
+  const process = await world.startProcess()
+  const first = await world.open()
+  await world.ended(first.operation_id)
+  const stopping = Promise.withResolvers<void>()
+  const go = Promise.withResolvers<void>()
+  using _ = world.host.intercept('stop', 'before', async () => {
+    stopping.resolve()
+    await go.promise
+  })
+  const hibernated = process.parking.hibernate(await entryOf(process, first.workspace_id))
+  await stopping.promise
+  const second = await world.open()
+  await world.until(async () => (await world.operation(second.operation_id)).state === 'capacity_pending')
+  go.resolve()
+  await hibernated
+  assert.equal((await world.ended(second.operation_id)).state, 'succeeded')
+})
+
+test('a host that has no room yet where room was counted is asked again', async () => {
+  await using world = await createWorld(ROOM_FOR_TWO)
+  await world.startProcess()
+  let refused = 0
+  using _ = world.host.intercept('start', 'before', () => {
+    refused += 1
+    return refused > 3 ? Promise.resolve() : Promise.reject(noRoom())
+  })
+  const { operation_id, workspace_id } = await world.open()
+  assert.equal((await world.ended(operation_id)).state, 'succeeded')
+  assert.equal((await world.workspace(workspace_id)).observed_state, 'running')
+})
+
+test('a host that never has room where room was counted fails the open', async () => {
+  await using world = await createWorld(ROOM_FOR_TWO)
+  await world.startProcess()
+  using _ = world.host.intercept('start', 'before', () => Promise.reject(noRoom()))
+  const { operation_id } = await world.open()
+  const { state, error } = await world.ended(operation_id)
+  assert.deepEqual([state, error?.code, error?.retryable, error?.details], ['failed', 'dependency_failed', true, { reason: 'no_capacity' }])
+})
+
+const noRoom = () => new HostFailure('no_capacity', 'There is no room', { retryable: true })
 
 test('admission counts each resource on its own, and exact fits fit', () => {
   const created_at = new Date(0)

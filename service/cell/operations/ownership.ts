@@ -1,4 +1,5 @@
 import pg from 'pg'
+import { answers } from '../../db/answers.ts'
 import { connectionConfig, type DatabaseOptions } from '../../db/options.ts'
 
 export interface Ownership {
@@ -32,11 +33,14 @@ export function ownCell(options: DatabaseOptions, cell_id: string, won: (signal:
       if (!closed) retry = setTimeout(contend, RETRY_MS)
     }
     let probe: NodeJS.Timeout | undefined
+    const prove = async () => {
+      if (!(await answers(connection, PROBE_MS))) lose()
+    }
     connection.on('error', lose)
     connection.on('end', lose)
     lock(connection, cell_id).then(() => {
       if (client !== connection) return
-      probe = setInterval(() => prove(connection, lose), PROBE_MS)
+      probe = setInterval(() => void prove(), PROBE_MS)
       won(controller.signal)
     }, lose)
   }
@@ -55,16 +59,4 @@ async function lock(connection: pg.Client, cell_id: string): Promise<void> {
   // A server that cannot reach us any more must not keep the lock for the two hours of the default.
   await connection.query('set tcp_keepalives_idle = 10; set tcp_keepalives_interval = 5; set tcp_keepalives_count = 3')
   await connection.query("select pg_advisory_lock(hashtextextended('berth cell ' || $1, 0))", [cell_id])
-}
-
-/** A server that is stopped rather than gone keeps the socket open: only an answer proves that the lock is held. */
-function prove(connection: pg.Client, lose: () => void): void {
-  const deadline = setTimeout(lose, PROBE_MS)
-  connection.query('select 1').then(
-    () => clearTimeout(deadline),
-    () => {
-      clearTimeout(deadline)
-      lose()
-    },
-  )
 }

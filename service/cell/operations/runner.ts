@@ -139,11 +139,10 @@ interface Signals {
 /** One look at everything that is open: begin what may begin, in the order in which it was asked for. */
 async function lookOnce(options: RunnerOptions, state: State, signals: Signals): Promise<void> {
   const { cell } = options
-  state.deadline_at = null
-  state.left_some = false
+  forgetLook(state)
   // Asked before the rows are read: what is moved on the way between resident and parked may be another row afterwards.
   const moving = new Set(cell.parking.moving())
-  const [all, taken] = await Promise.all([listOpen(cell.db, cell.cell_id), usedCapacity(cell.db, cell.cell_id)])
+  const [all, taken] = await Promise.all([listOpen(cell.db, cell.cell_id), usedCapacity(cell.db, cell.cell_id, [...moving])])
   forgetDone(state, all)
   const open = all.filter(({ operation }) => !state.jobs.has(operation.id) && !isWaiting(state, operation.id))
   let used = taken
@@ -158,6 +157,8 @@ async function lookOnce(options: RunnerOptions, state: State, signals: Signals):
       fellOver(options, state, operation, error)
     }
   }
+  // What is hibernated gives its room back when its machine is dead, and no row says when that is.
+  if (state.left_some) for (const id of moving) void cell.parking.still(id).then(signals.wake)
 }
 
 /** No operation begins beside a move; none of those begins where an operation holds the workspace, so this wait is a short one. */
@@ -260,6 +261,11 @@ function hasPlace(options: RunnerOptions, state: State, known: KnownKind): boole
 
 function isWaiting(state: State, operation_id: string): boolean {
   return (state.waiting.get(operation_id)?.until_ms ?? 0) > performance.now()
+}
+
+function forgetLook(state: State): void {
+  state.deadline_at = null
+  state.left_some = false
 }
 
 function forgetDone(state: State, open: Queued[]): void {

@@ -4,6 +4,8 @@ import { TOOL_TOKEN_TYPE } from '../../../contract/tool-token.ts'
 import type { DiskHost } from '../../../service/cell/gateway/disk/reads.ts'
 import type { Places } from '../../../service/cell/gateway/gate/places.ts'
 import type { Waking } from '../../../service/cell/machines/parking.ts'
+import type { AgentDeadlines } from '../../../service/cell/links/agent-http.ts'
+import type { AnswerRooms } from '../../../service/cell/links/answer-room.ts'
 import { createAgentLinks, type AgentLinks } from '../../../service/cell/links/agent.ts'
 import { startGateway, type Gateway } from '../../../service/cell/gateway/server.ts'
 import { openListener, type Listener } from '../../../service/db/listen.ts'
@@ -17,9 +19,9 @@ export const ISSUER = 'http://api.test'
 export const ENDPOINT = 'http://cell.test'
 
 /** Longer than a busy computer lets an agent of this process wait. */
-const PATIENT = { connect_ms: 30_000, header_ms: 30_000, longest_ms: 60_000 }
+const PATIENT = { connect_ms: 30_000, answer_ms: 30_000, longest_ms: 60_000, upload_ms: 60_000, idle_ms: 30_000 }
 /** For tests of an agent that does not answer. */
-export const SOON = { connect_ms: 500, header_ms: 700, longest_ms: 2000 }
+export const SOON = { connect_ms: 500, answer_ms: 700, longest_ms: 2000, upload_ms: 2000, idle_ms: 300 }
 
 /** A clock that a test moves on top of the real one. */
 export class MovableClock implements Clock {
@@ -62,7 +64,14 @@ export interface Signer {
   private_key: CryptoKey
 }
 
-export async function openBench(options: { places?: Places; agent_deadlines?: typeof SOON } = {}): Promise<Bench> {
+export interface BenchOptions {
+  places?: Places
+  rooms?: AnswerRooms
+  agent_deadlines?: AgentDeadlines
+  reader_stalled_ms?: number
+}
+
+export async function openBench(options: BenchOptions = {}): Promise<Bench> {
   const database = await freshDatabase()
   const clock = new MovableClock()
   const ids = createIds(clock)

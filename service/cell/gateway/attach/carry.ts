@@ -32,6 +32,8 @@ const BUFFERED_BYTES_HIGH = 256 << 10
 const BUFFERED_BYTES_LOW = 64 << 10
 /** The agent says something every 15 s. A guest that stands still for a checkpoint says nothing for longer. */
 const SILENCE_CHECKS_MAX = 4
+/** Looks at a reader that has taken nothing of what waits for it. It can attach again, at the offsets that it has. */
+const STALLED_CHECKS_MAX = LIMITS.stream_stalled_seconds_max / LIMITS.heartbeat_seconds
 /** Pings that a client may leave unanswered, while it takes everything else. */
 const UNANSWERED_MAX = 4
 /** Cell, "Events": only this says that the workspace is gone. */
@@ -56,11 +58,15 @@ function run({ socket, ticket, frames, reader: openReader, take }: Carrying): Pr
   return new Promise((resolve) => {
     let silent_checks = 0
     let unanswered = 0
+    let stalled_checks = 0
     const say = (message: string) => {
       socket.send(message, relax)
       if (socket.bufferedAmount > BUFFERED_BYTES_HIGH) frames.pause()
     }
-    const relax = () => void (socket.bufferedAmount <= BUFFERED_BYTES_LOW && frames.resume())
+    const relax = () => {
+      stalled_checks = 0
+      if (socket.bufferedAmount <= BUFFERED_BYTES_LOW) frames.resume()
+    }
     const reader = openReader({
       say,
       exited(message) {
@@ -88,13 +94,12 @@ function run({ socket, ticket, frames, reader: openReader, take }: Carrying): Pr
     const beat = setInterval(() => {
       silent_checks += 1
       if (silent_checks > SILENCE_CHECKS_MAX && !frames.isPaused() && !ticket.held()) return trouble('silent', 'The agent fell silent')
+      stalled_checks += 1
+      if (stalled_checks > STALLED_CHECKS_MAX) return socket.terminate()
       // A reader that takes nothing gets no heartbeats either: they would pile up.
       if (socket.bufferedAmount > 0) return
       if (!socket.isPaused) unanswered += 1 // else its answer is what is not read
-      if (unanswered > UNANSWERED_MAX) {
-        socket.terminate()
-        return
-      }
+      if (unanswered > UNANSWERED_MAX) return socket.terminate()
       say(HEARTBEAT)
       socket.ping()
     }, LIMITS.heartbeat_seconds * 1000)

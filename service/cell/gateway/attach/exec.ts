@@ -13,12 +13,14 @@ export const attachExec: GatewayHandler<typeof execAttach> = async (call, _deps,
   const { session_id } = call.params
   const { stdout_offset = 0, stderr_offset = 0 } = call.query
   const from = { stdout_offset, stderr_offset }
-  const frames = await ask(ticket, 'read', () => ticket.agent.openOutput(session_id, { ...from, follow: true }, call.signal))
+  const frames = await ask(ticket, 'read', call, (bounds) => ticket.agent.openOutput(session_id, { ...from, follow: true }, bounds))
   const take = async (said: Buffer) => {
     const message = read(said)
     await unlessEnded(() =>
-      ask(ticket, 'change', () =>
-        message.type === 'cancel' ? ticket.agent.cancelExec(session_id) : ticket.agent.signalExec(session_id, message.signal),
+      ask(ticket, 'change', call, (bounds) =>
+        message.type === 'cancel'
+          ? ticket.agent.cancelExec(session_id, bounds)
+          : ticket.agent.signalExec(session_id, message.signal, bounds),
       ),
     )
   }

@@ -12,7 +12,7 @@ export function promisedBytes(answer: IncomingMessage): number {
 }
 
 /** Bytes of the guest's under headers of our own. Whatever they hold, a browser that shows them must not run it here. */
-export function carry(answer: IncomingMessage, bytes: number, content_type: string) {
+export function carry(answer: IncomingMessage, bytes: number, content_type: string, watch: (response: ServerResponse) => void) {
   const headers: OutgoingHttpHeaders = {
     'content-type': content_type,
     'content-length': bytes,
@@ -23,6 +23,7 @@ export function carry(answer: IncomingMessage, bytes: number, content_type: stri
   return {
     async stream(response: ServerResponse) {
       response.writeHead(200, headers)
+      watch(response)
       await pipeline(answer, response).catch(() => undefined) // whoever breaks off: the length tells the reader
     },
   }

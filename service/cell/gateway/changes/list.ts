@@ -14,8 +14,8 @@ export const listChanges: GatewayHandler<typeof changesList> = async (call, _dep
   const filter: ChangesFilter = { limit, hash, summary }
   if (path_prefix !== undefined) filter.path_prefix = path_prefix
   if (cursor !== undefined) filter.cursor = cursor
-  const body = await ask(ticket, 'read', async () => {
-    const result = await ticket.agent.listChanges(filter, call.signal)
+  const body = await ask(ticket, 'read', call, async (bounds) => {
+    const result = await ticket.agent.listChanges(filter, bounds)
     if (result.data.length <= limit && (result.summary !== null) === summary) return result
     throw new AgentTrouble('nonsense', 'The agent listed other changes than it was asked for')
   })

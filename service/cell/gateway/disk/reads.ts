@@ -3,7 +3,7 @@ import type { Clock } from '../../../lib/clock.ts'
 import { fail, Failure } from '../../../lib/fail.ts'
 import { openLink, type FileReads, type OpenLink } from '../../links/agent.ts'
 import { AGENT_PROTOCOLS } from '../../links/agent-protocol.ts'
-import type { AGENT_DEADLINES } from '../../links/agent-http.ts'
+import type { AgentDeadlines } from '../../links/agent-http.ts'
 import { AgentTrouble } from '../../links/agent-trouble.ts'
 import { HostFailure, type MachineHost } from '../../links/hostd.ts'
 import type { MachineTable, WorkspaceEntry } from '../../machines/table.ts'
@@ -22,7 +22,7 @@ export interface DiskReadsDeps {
   host: DiskHost
   table: MachineTable
   clock: Clock
-  deadlines?: typeof AGENT_DEADLINES
+  deadlines?: AgentDeadlines
 }
 
 /** More than the host has readers: those that are closed for room have ended. */
@@ -112,11 +112,12 @@ export function createDiskReads({ host, table, clock, deadlines }: DiskReadsDeps
 
 /** A reader may end in the moment of a call: by itself when it was idle, or killed. Its call is asked once more. */
 const REPEATED: ReadonlySet<string> = new Set(['unreachable', 'cut'])
+const UNREAD: ReadonlySet<string> = new Set([...REPEATED, 'silent'])
 
 /** Why a disk could not be read, in the caller's terms. A workspace that has moved on is the better reason. */
 async function refusalOf(table: MachineTable, entry: WorkspaceEntry, error: unknown): Promise<unknown> {
   const in_memory = isInMemory(error)
-  const unread = in_memory || error instanceof HostFailure || (error instanceof AgentTrouble && error.kind !== 'nonsense')
+  const unread = in_memory || error instanceof HostFailure || (error instanceof AgentTrouble && UNREAD.has(error.kind))
   if (!unread) return error
   const now = await table.fresh(entry.id).catch(() => table.get(entry.id))
   if (now === undefined || now.deleted_at !== null) return fail('unauthenticated', 'revoked_workspace', 'The workspace was deleted')

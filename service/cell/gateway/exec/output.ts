@@ -11,7 +11,7 @@ export const readOutput: GatewayHandler<typeof execOutput> = async (call, _deps,
   const from = { stdout_offset, stderr_offset, follow }
   const encoding = encodingFor(call.headers.accept)
   try {
-    const frames = await ask(ticket, 'read', () => ticket.agent.openOutput(call.params.session_id, from, call.signal))
+    const frames = await ask(ticket, 'read', call, (bounds) => ticket.agent.openOutput(call.params.session_id, from, bounds))
     return { stream: (response) => followOutput({ frames, from, response, encoding, ticket, request_id: call.request_id }) }
   } catch (error) {
     if (!(error instanceof Failure) || error.reason !== 'output_expired') throw error

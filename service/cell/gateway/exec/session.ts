@@ -6,12 +6,12 @@ import type { GatewayHandler } from '../handler.ts'
 
 export const getExec: GatewayHandler<typeof execGet> = async (call, _deps, ticket) => ({
   status: 200,
-  body: await ask(ticket, 'read', () => ticket.agent.getExec(call.params.session_id)),
+  body: await ask(ticket, 'read', call, (bounds) => ticket.agent.getExec(call.params.session_id, bounds)),
 })
 
 export const cancelExec: GatewayHandler<typeof execCancel> = async (call, _deps, ticket) => ({
   status: 200,
-  body: await ask(ticket, 'change', () => ticket.agent.cancelExec(call.params.session_id)),
+  body: await ask(ticket, 'change', call, (bounds) => ticket.agent.cancelExec(call.params.session_id, bounds)),
 })
 
 export const signalExec: GatewayHandler<typeof execSignal> = async (call, _deps, ticket) => {
@@ -21,5 +21,8 @@ export const signalExec: GatewayHandler<typeof execSignal> = async (call, _deps,
       details: { issues: [{ path: 'signal', message: 'must be a name such as SIGTERM' }] },
     })
   }
-  return { status: 200, body: await ask(ticket, 'change', () => ticket.agent.signalExec(call.params.session_id, signal)) }
+  return {
+    status: 200,
+    body: await ask(ticket, 'change', call, (bounds) => ticket.agent.signalExec(call.params.session_id, signal, bounds)),
+  }
 }

@@ -13,7 +13,7 @@ export const patchFile: GatewayHandler<typeof filesPatch> = async (call, _deps, 
   const key = keyOf(call.headers)
   const patch = { ...call.body, path: checkPath('path', call.body.path) }
   checkPatch(patch)
-  const body = await ask(ticket, 'change', async () => confirmed(patch, await ticket.agent.patchFile(patch, key)))
+  const body = await ask(ticket, 'change', call, async (bounds) => confirmed(patch, await ticket.agent.patchFile(patch, key, bounds)))
   return { status: 200, body }
 }
 

@@ -5,16 +5,17 @@ import type { filesRead } from '../../../../contract/routes/cell/files.ts'
 import { AgentTrouble } from '../../links/agent-trouble.ts'
 import { ask } from '../ask.ts'
 import type { GatewayHandler } from '../handler.ts'
+import { endWhenIdle } from '../stands-still.ts'
 import { pathOf } from './path.ts'
 import { pour } from './pour.ts'
 import { type Part, partOf, unsatisfiable } from './range.ts'
 
-export const readFile: GatewayHandler<typeof filesRead> = async (call, _deps, ticket) => {
+export const readFile: GatewayHandler<typeof filesRead> = async (call, { agent_idle_ms }, ticket) => {
   const path = pathOf(call.body_stream.url ?? '')
   const part = partOf(call.query, call.headers.range)
   const wanted = part.kind === 'unsatisfiable' ? { offset: 0, length: 0 } : sizesOf(part)
-  const { file, described } = await ask(ticket, 'read', async () => {
-    const file = await ticket.files.openFile(path, wanted, call.signal)
+  const { file, described } = await ask(ticket, 'read', call, async (bounds) => {
+    const file = await ticket.files.openFile(path, wanted, bounds)
     return { file, described: describe(file, part) }
   })
   if (part.kind === 'unsatisfiable' || (part.kind === 'range' && described.bytes === 0)) {
@@ -24,6 +25,7 @@ export const readFile: GatewayHandler<typeof filesRead> = async (call, _deps, ti
   return {
     async stream(response) {
       response.writeHead(part.kind === 'range' ? 206 : 200, { ...described.headers, ...ticket.read_headers })
+      endWhenIdle(file, response, ticket, agent_idle_ms)
       // Whoever breaks off, the reader must not take a part for the whole: what is left is destroyed.
       const { bytes } = described
       const carried = bytes === null ? pipeline(file, new AtMost(UNSIZED_BYTES_MAX), response) : pour(file, bytes, response)

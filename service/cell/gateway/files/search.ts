@@ -14,8 +14,8 @@ export const searchFiles: GatewayHandler<typeof filesSearch> = async (call, _dep
   const path = checkPath('path', asked.path)
   const pattern = checkPattern(asked.pattern)
   const wanted = { path, pattern, regex, case_insensitive, include, exclude, max_matches, max_file_bytes, context_lines }
-  const body = await ask(ticket, 'read', async () => {
-    const result = await ticket.files.searchFiles(wanted, call.signal)
+  const body = await ask(ticket, 'read', call, async (bounds) => {
+    const result = await ticket.files.searchFiles(wanted, bounds)
     if (result.matches.length <= max_matches && result.truncated === (result.stop_reason !== null)) return result
     throw new AgentTrouble('nonsense', 'The agent found more than it was asked for')
   })

@@ -54,8 +54,8 @@ async function run(call: WriteCall, ticket: Ticket, { path, options, content_len
   const signal = AbortSignal.any([call.signal, broken.signal])
   try {
     call.body_stream.pipe(body)
-    return await ask(ticket, 'change', async () => {
-      const result = await ticket.agent.writeFile(path, options, body, { content_length, key }, signal)
+    return await ask(ticket, 'change', { signal }, async (bounds) => {
+      const result = await ticket.agent.writeFile(path, options, body, { content_length, key }, bounds)
       if (body.saw(result)) return result
       throw new AgentTrouble('nonsense', 'The agent acknowledged other bytes than it was sent')
     })

@@ -6,11 +6,13 @@ import type { Clock } from '../../../lib/clock.ts'
 import { fail, Failure } from '../../../lib/fail.ts'
 import { isUuid } from '../../../lib/ids.ts'
 import type { AgentLink, AgentLinks, FileReads } from '../../links/agent.ts'
+import { createAnswerRooms, type AnswerRoom, type AnswerRooms } from '../../links/answer-room.ts'
 import { wakeFailed } from '../../machines/parking-refusals.ts'
 import type { Waking } from '../../machines/parking.ts'
 import type { LiveMachine, MachineTable, WorkspaceEntry } from '../../machines/table.ts'
 import { type ApiKeys, keyRefusal } from './api-keys.ts'
 import type { VerificationKeys } from './keys.ts'
+import { crowded } from '../ask.ts'
 import { hasTools, type People } from './people.ts'
 import type { DiskReads } from '../disk/reads.ts'
 import { readsOfSleeper } from '../disk/sleeper.ts'
@@ -43,6 +45,8 @@ export interface Ticket extends Disposable {
   refusedBy(): Promise<Failure | null>
   /** A lifecycle operation has the workspace in hand: its machine may stand still. */
   held(): boolean
+  /** What the call may keep in memory. */
+  room: AnswerRoom
   draining: AbortSignal
 }
 
@@ -61,6 +65,7 @@ export interface GateDeps {
   issuer: string
   audience: string
   places?: Places
+  rooms?: AnswerRooms
 }
 
 const BEARER = /^Bearer ([^\s]+)$/i
@@ -76,6 +81,7 @@ const isRead = ({ route }: Arrival) => (route.method === 'GET' && route.websocke
 export function createGate(deps: GateDeps): Gate {
   const verdicts = createVerdicts()
   const places = deps.places ?? createPlaces()
+  const rooms = deps.rooms ?? createAnswerRooms()
   const draining = new AbortController()
   const { table } = deps
 
@@ -110,31 +116,37 @@ export function createGate(deps: GateDeps): Gate {
         mode: arrival.route.mode ?? null,
       }
       const found = await settle(table, caller.workspace_id, wanted, DISK_ROUTES.has(arrival.route.id))
-      if ('source' in found && found.entry.observed_state === 'suspended') return diskTicketOf(found.entry, found.source)
-      if (isForAnotherMode(found.entry, wanted)) return ticketOf({ entry: found.entry, machine: null }, wanted, new DisposableStack())
-      const held = hold(arrival, found.entry.id)
+      if ('source' in found && found.entry.observed_state === 'suspended') return diskTicketOf(arrival, found.entry, found.source)
+      if (isForAnotherMode(found.entry, wanted)) return ticketOf({ entry: found.entry, machine: null }, wanted, NOTHING_HELD)
+      const held = hold(arrival, found.entry)
       try {
         const { entry } = found
         if (entry.suspend_requested_at !== null && isToolCall(arrival)) await deps.cancelSuspend(entry, deps.clock.now())
         if ('source' in found) return sleeperTicketOf(found, wanted, held)
         return ticketOf(isToolCall(arrival) ? await awake(found.entry, wanted) : found, wanted, held)
       } catch (error) {
-        held.dispose()
+        held.places.dispose()
         throw error
       }
     },
   }
 
-  /** The call's place, and what keeps its machine from being parked. */
-  function hold(arrival: Arrival, workspace_id: string): DisposableStack {
+  /** The call's place and room, and what keeps its machine from being parked. */
+  function hold(arrival: Arrival, entry: WorkspaceEntry): Held {
     const what = STREAM_ROUTES.has(arrival.route.id) ? 'stream' : 'call'
-    const held = new DisposableStack()
-    held.use(places.take(workspace_id, what))
-    if (isToolCall(arrival)) {
-      table.touch(workspace_id, 'tool_call')
-      held.use(table.holdAwake(workspace_id, what, { route: arrival.route.id, session_id: arrival.params['session_id'] ?? null }))
-    }
+    const held = take(arrival, entry, what)
+    if (!isToolCall(arrival)) return held
+    table.touch(entry.id, 'tool_call')
+    held.places.use(table.holdAwake(entry.id, what, { route: arrival.route.id, session_id: arrival.params['session_id'] ?? null }))
     return held
+  }
+
+  function take(arrival: Arrival, entry: WorkspaceEntry, what: 'call' | 'stream'): Held {
+    using taken = new DisposableStack()
+    taken.use(places.take(entry, what))
+    const room = taken.use(rooms.open(entry, heldBytes(arrival)))
+    if (room === null) throw crowded()
+    return { places: taken.move(), room }
   }
 
   /** Cell, "Parking": the call wakes the machine first. What became of the workspace meanwhile is judged anew. */
@@ -149,7 +161,7 @@ export function createGate(deps: GateDeps): Gate {
     }
   }
 
-  function ticketOf(served: Served, wanted: Wanted, held: DisposableStack, from_disk?: Pick<Ticket, 'files' | 'read_headers'>): Ticket {
+  function ticketOf(served: Served, wanted: Wanted, held: Held, from_disk?: Pick<Ticket, 'files' | 'read_headers'>): Ticket {
     const { entry } = served
     return {
       entry,
@@ -169,8 +181,9 @@ export function createGate(deps: GateDeps): Gate {
         return decided instanceof Failure ? decided : null
       },
       held: () => (table.get(entry.id)?.hold ?? null) !== null,
+      room: held.room,
       draining: draining.signal,
-      [Symbol.dispose]: () => held.dispose(),
+      [Symbol.dispose]: () => held.places.dispose(),
     }
   }
 
@@ -180,7 +193,7 @@ export function createGate(deps: GateDeps): Gate {
   }
 
   /** Of a hibernated workspace, which stays so: a tool call all the same. */
-  function sleeperTicketOf({ entry, source }: Asleep, wanted: Wanted, held: DisposableStack): Ticket {
+  function sleeperTicketOf({ entry, source }: Asleep, wanted: Wanted, held: Held): Ticket {
     const read_headers = { 'x-served-from': 'disk' }
     const machine = async () => agentOf(await awake(entry, wanted))
     const files = readsOfSleeper(deps.disks.of(entry, source), read_headers, machine)
@@ -188,8 +201,8 @@ export function createGate(deps: GateDeps): Gate {
   }
 
   /** Cell, File rules 3. No machine is kept awake, and reading a disk is no use of one. */
-  function diskTicketOf(entry: WorkspaceEntry, source: DiskSource): Ticket {
-    const place = places.take(entry.id, 'call')
+  function diskTicketOf(arrival: Arrival, entry: WorkspaceEntry, source: DiskSource): Ticket {
+    const held = take(arrival, entry, 'call')
     return {
       entry,
       get agent(): AgentLink {
@@ -199,10 +212,31 @@ export function createGate(deps: GateDeps): Gate {
       read_headers: { 'x-served-from': 'disk' },
       refusedBy: async () => null, // its files say why themselves
       held: () => false,
+      room: held.room,
       draining: draining.signal,
-      [Symbol.dispose]: () => place[Symbol.dispose](),
+      [Symbol.dispose]: () => held.places.dispose(),
     }
   }
+}
+
+/** What a call has taken until it ends. */
+interface Held {
+  places: DisposableStack
+  room: AnswerRoom
+}
+
+/** Of a call that its route's handler refuses at once: it reads no answer, and its place would be given back before anybody waits for it. */
+const NOTHING_HELD: Held = {
+  places: new DisposableStack(),
+  room: { take: () => undefined, turn: async () => undefined, [Symbol.dispose]: () => undefined },
+}
+
+/** Bytes of the request that are read before it is judged; the largest that it may have where it does not say. */
+function heldBytes({ route, headers }: Arrival): number {
+  if (route.method === 'GET' || route.body === 'bytes') return 0
+  const bytes_max = route.body_bytes_max ?? LIMITS.json_body_bytes_max
+  const length = Number(headers['content-length'] ?? (headers['transfer-encoding'] === undefined ? 0 : bytes_max))
+  return Math.min(length, bytes_max)
 }
 
 /** A workspace as a call meets it, and the machine that serves it. */

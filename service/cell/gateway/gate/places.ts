@@ -1,55 +1,83 @@
 import { LIMITS } from '../../../../contract/limits.ts'
 import { fail } from '../../../lib/fail.ts'
+import type { RoomOwner } from '../../links/answer-room.ts'
 
 /** Bounds how much is going on at once. */
 export interface Places {
   /** Takes a place, or refuses. Disposing gives it back. */
-  take(workspace_id: string, what: 'call' | 'stream'): Disposable
+  take(owner: RoomOwner, what: 'call' | 'stream'): Disposable
   streams(): number
 }
 
-/** One workspace must not be able to take the streams of all others. */
-const STREAMS_PER_WORKSPACE_MAX = Math.floor(LIMITS.streams_per_cell_max / 5)
-
 export interface PlaceLimits {
+  /** Of a workspace. */
   calls: number
   streams: number
+  /** Of all workspaces of an organization. */
+  organization_streams: number
   all_streams: number
 }
 
 const LIMITS_OF_A_CELL: PlaceLimits = {
   calls: LIMITS.calls_per_workspace_max,
-  streams: STREAMS_PER_WORKSPACE_MAX,
+  streams: LIMITS.streams_per_workspace_max,
+  organization_streams: LIMITS.streams_per_organization_max,
   all_streams: LIMITS.streams_per_cell_max,
 }
 
 export function createPlaces(limits = LIMITS_OF_A_CELL): Places {
-  const taken = { call: new Map<string, number>(), stream: new Map<string, number>() }
-  let streams = 0
-  return {
-    take(workspace_id, what) {
-      const counts = taken[what]
-      const count = counts.get(workspace_id) ?? 0
-      if (count >= (what === 'call' ? limits.calls : limits.streams)) throw tooMany(what)
-      if (what === 'stream' && streams >= limits.all_streams) {
-        throw fail('service_unavailable', 'too_many_streams', 'Too many output streams are open', { retry_after_seconds: 1 })
-      }
-      counts.set(workspace_id, count + 1)
-      if (what === 'stream') streams += 1
-      let held = true
-      return {
-        [Symbol.dispose]() {
-          if (!held) return
-          held = false
-          if (what === 'stream') streams -= 1
-          const left = (counts.get(workspace_id) ?? 1) - 1
-          if (left === 0) counts.delete(workspace_id)
-          else counts.set(workspace_id, left)
-        },
-      }
-    },
-    streams: () => streams,
+  const calls = new Counts()
+  const streams = new Counts()
+  let all_streams = 0
+  const takeCall = ({ id }: RoomOwner) => {
+    if (calls.of(id) >= limits.calls) throw tooMany('call')
+    return calls.add(id)
   }
+  const takeStream = ({ id, organization_id }: RoomOwner) => {
+    if (streams.of(id) >= limits.streams) throw tooMany('stream')
+    const left = limits.all_streams - all_streams
+    if (left === 0) throw tooManyStreams('Too many output streams are open')
+    const held = streams.of(organization_id)
+    // Never more than what stays free: then however many take all they can, the next still finds some.
+    if (held >= limits.organization_streams || held >= left) throw tooManyStreams('The organization has too many output streams open')
+    all_streams += 1
+    const places = new DisposableStack()
+    places.use(streams.add(id))
+    places.use(streams.add(organization_id))
+    places.defer(() => void (all_streams -= 1))
+    return places
+  }
+  return {
+    take: (owner, what) => (what === 'call' ? takeCall(owner) : takeStream(owner)),
+    streams: () => all_streams,
+  }
+}
+
+class Counts {
+  readonly #counts = new Map<string, number>()
+
+  of(name: string): number {
+    return this.#counts.get(name) ?? 0
+  }
+
+  /** One more, until it is disposed of. */
+  add(name: string): Disposable {
+    this.#counts.set(name, this.of(name) + 1)
+    let held = true
+    return {
+      [Symbol.dispose]: () => {
+        if (!held) return
+        held = false
+        const left = this.of(name) - 1
+        if (left === 0) this.#counts.delete(name)
+        else this.#counts.set(name, left)
+      },
+    }
+  }
+}
+
+function tooManyStreams(message: string) {
+  return fail('service_unavailable', 'too_many_streams', message, { retry_after_seconds: 1 })
 }
 
 function tooMany(what: 'call' | 'stream') {

@@ -8,5 +8,5 @@ export const cloneRepository: GatewayHandler<typeof gitClone> = async (call, _de
   const given = call.headers['x-git-authorization']
   if (Array.isArray(given)) throw fail('bad_request', null, 'X-Git-Authorization must be given once')
   const clone = cloneOf(call.body, given, ticket.entry)
-  return { status: 201, body: await ask(ticket, 'change', () => ticket.agent.cloneRepository(clone, call.signal)) }
+  return { status: 201, body: await ask(ticket, 'change', call, (bounds) => ticket.agent.cloneRepository(clone, bounds)) }
 }

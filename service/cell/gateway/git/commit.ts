@@ -5,5 +5,5 @@ import { commitOf } from './rules.ts'
 
 export const commitChanges: GatewayHandler<typeof gitCommit> = async (call, _deps, ticket) => {
   const commit = commitOf(call.body, ticket.entry)
-  return { status: 201, body: await ask(ticket, 'change', () => ticket.agent.commitChanges(commit, call.signal)) }
+  return { status: 201, body: await ask(ticket, 'change', call, (bounds) => ticket.agent.commitChanges(commit, bounds)) }
 }

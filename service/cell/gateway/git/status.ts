@@ -7,5 +7,5 @@ import { envOf } from './rules.ts'
 
 export const readStatus: GatewayHandler<typeof gitStatus> = async (call, _deps, ticket) => {
   const asked = { path: pathOf(call.body_stream.url ?? ''), env: envOf(ticket.entry), timeout_ms: LIMITS.git_timeout_ms }
-  return { status: 200, body: await ask(ticket, 'read', () => ticket.agent.gitStatus(asked, call.signal)) }
+  return { status: 200, body: await ask(ticket, 'read', call, (bounds) => ticket.agent.gitStatus(asked, bounds)) }
 }

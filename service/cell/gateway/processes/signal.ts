@@ -5,6 +5,6 @@ import { checkSignal } from '../signals.ts'
 
 export const signalProcess: GatewayHandler<typeof processSignal> = async (call, _deps, ticket) => {
   const signal = checkSignal(call.body.signal)
-  await ask(ticket, 'change', () => ticket.agent.signalProcess(call.params.pid, signal))
+  await ask(ticket, 'change', call, (bounds) => ticket.agent.signalProcess(call.params.pid, signal, bounds))
   return { status: 204 }
 }

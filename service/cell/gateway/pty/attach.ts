@@ -12,7 +12,7 @@ const read = messageReader(TERMINAL_MESSAGES)
 
 export const attachTerminal: GatewayHandler<typeof ptyAttach> = async (call, _deps, ticket) => {
   const { offset = 0 } = call.query
-  const agent = await ask(ticket, 'read', () => ticket.agent.attachTerminal(call.params.session_id, offset, call.signal))
+  const agent = await ask(ticket, 'read', call, (bounds) => ticket.agent.attachTerminal(call.params.session_id, offset, bounds))
   const take = (said: Buffer) => {
     const message = read(said)
     return send(agent, message.type === 'input' ? inputFrame(bytesOf(message.data)) : resizeFrame(message))

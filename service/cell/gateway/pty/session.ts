@@ -5,20 +5,23 @@ import { bytesOf } from './rules.ts'
 
 export const getTerminal: GatewayHandler<typeof ptyGet> = async (call, _deps, ticket) => ({
   status: 200,
-  body: await ask(ticket, 'read', () => ticket.agent.getTerminal(call.params.session_id)),
+  body: await ask(ticket, 'read', call, (bounds) => ticket.agent.getTerminal(call.params.session_id, bounds)),
 })
 
 export const closeTerminal: GatewayHandler<typeof ptyClose> = async (call, _deps, ticket) => ({
   status: 200,
-  body: await ask(ticket, 'change', () => ticket.agent.closeTerminal(call.params.session_id)),
+  body: await ask(ticket, 'change', call, (bounds) => ticket.agent.closeTerminal(call.params.session_id, bounds)),
 })
 
 export const resizeTerminal: GatewayHandler<typeof ptyResize> = async (call, _deps, ticket) => ({
   status: 200,
-  body: await ask(ticket, 'change', () => ticket.agent.resizeTerminal(call.params.session_id, call.body)),
+  body: await ask(ticket, 'change', call, (bounds) => ticket.agent.resizeTerminal(call.params.session_id, call.body, bounds)),
 })
 
 export const typeIntoTerminal: GatewayHandler<typeof ptyInput> = async (call, _deps, ticket) => {
   const data = bytesOf(call.body.data).toString('base64')
-  return { status: 200, body: await ask(ticket, 'change', () => ticket.agent.typeIntoTerminal(call.params.session_id, data)) }
+  return {
+    status: 200,
+    body: await ask(ticket, 'change', call, (bounds) => ticket.agent.typeIntoTerminal(call.params.session_id, data, bounds)),
+  }
 }

@@ -1,0 +1,96 @@
+import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { connect, type Socket } from 'node:net'
+import { after, afterEach, before, test } from 'node:test'
+import { WebSocket } from 'ws'
+import { LIMITS } from '../../contract/limits.ts'
+import { until } from '../support/processes.ts'
+import { bytesOf, eventsOf } from './support/events.ts'
+import { frame, KIND } from './support/fake-agent.ts'
+import { type Bench, openBench } from './support/gateway.ts'
+
+// A reader that takes nothing keeps its place and what waits for it: for so long, and no longer. What it has not taken is still there.
+
+const BYTES = 32 << 20
+const SOON_ENOUGH = { timeout: 20_000 }
+
+let bench: Bench
+before(async () => {
+  bench = await openBench({ reader_stalled_ms: 400 })
+})
+afterEach(() => {
+  bench.agent.script = null
+})
+after(() => bench[Symbol.asyncDispose]())
+
+const nobody = (of: Bench) => until('no place is taken', 10_000, () => of.table.held.length === 0)
+
+/** Sends a call and reads nothing of its answer. */
+async function deaf(path: string): Promise<Socket> {
+  const { hostname, port } = new URL(bench.gateway.address)
+  const socket = connect({ host: hostname, port: Number(port), onread: { buffer: Buffer.alloc(1 << 10), callback: () => false } })
+  const head = [`GET /v1/workspaces/${bench.workspace_id}${path} HTTP/1.1`, 'host: x', `authorization: Bearer ${await bench.token()}`]
+  socket.write(`${head.join('\r\n')}\r\n\r\n`)
+  await until('its answer has begun', 5000, () => socket.bytesRead > 0)
+  return socket
+}
+
+test('a follower that takes nothing is ended, and the output is there for the one who comes back', SOON_ENOUGH, async () => {
+  await bench.call('POST', '/exec', { json: { session_id: 'f', argv: ['a'] } })
+  const session = bench.agent.sessions.get('f')
+  session?.write('stdout', Buffer.alloc(BYTES, 'x'))
+  const socket = await deaf('/exec/f/output')
+  await nobody(bench)
+  socket.destroy()
+  session?.exit()
+  const events = eventsOf(await (await bench.call('GET', `/exec/f/output?stdout_offset=${BYTES - 10}`)).text())
+  assert.equal(bytesOf(events, 'stdout').toString(), 'x'.repeat(10))
+})
+
+test('a reader of a file that takes nothing is ended', SOON_ENOUGH, async () => {
+  bench.agent.files.set('/f', Buffer.alloc(BYTES))
+  const socket = await deaf('/files?path=/f')
+  await nobody(bench)
+  socket.destroy()
+})
+
+test('a follower that has nothing to take is not ended', SOON_ENOUGH, async () => {
+  await bench.call('POST', '/exec', { json: { session_id: 'q', argv: ['a'] } })
+  const socket = await deaf('/exec/q/output')
+  bench.agent.files.set('/f', Buffer.alloc(BYTES))
+  const other = await deaf('/files?path=/f') // has begun later, and is ended by then
+  await until('the other is ended', 10_000, () => bench.table.held.length === 1)
+  assert.deepEqual(bench.table.held, [`stream ${bench.workspace_id}`])
+  socket.destroy()
+  other.destroy()
+  await nobody(bench)
+})
+
+test('an attached client that takes nothing is ended', SOON_ENOUGH, async (t) => {
+  t.mock.timers.enable({ apis: ['setInterval'] })
+  let sent = 0
+  await bench.call('POST', '/exec', { json: { session_id: 'w', argv: ['a'] } })
+  bench.agent.script = (_request, response) => {
+    response.writeHead(200)
+    const piece = Buffer.alloc(65_536, 121)
+    const more = () => {
+      while (!response.destroyed && response.write(frame(KIND.stdout, sent, piece))) sent += piece.length
+      sent += piece.length
+    }
+    response.on('drain', more)
+    more()
+  }
+  const url = `${bench.gateway.address.replace('http', 'ws')}/v1/workspaces/${bench.workspace_id}/exec/w/attach`
+  const client = new WebSocket(url, { headers: { authorization: `Bearer ${await bench.token()}` } })
+  client.on('error', () => undefined)
+  await once(client, 'message')
+  client.pause()
+  let seen = -1
+  while (seen !== sent) {
+    seen = sent
+    await new Promise((resolve) => setTimeout(resolve, 200)) // until the agent has to wait
+  }
+  for (let looks = 0; looks <= LIMITS.stream_stalled_seconds_max / LIMITS.heartbeat_seconds; looks += 1) t.mock.timers.tick(15_000)
+  await nobody(bench)
+  client.terminate()
+})
