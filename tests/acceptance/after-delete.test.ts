@@ -1,19 +1,20 @@
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { createClient, type Client, type OpenedWorkspace } from '../support/client.ts'
-import { startService, type Service } from '../support/service.ts'
+import { depth } from '../support/depth.ts'
+import { sharedService, type SharedService } from '../support/shared-services.ts'
 
-let service: Service
+let service: SharedService
 let client: Client
 before(async () => {
-  service = await startService({ settings: { slots: 2 } })
+  service = await sharedService()
   client = createClient(service.base_url, service.api_key)
 })
 after(async () => {
   await service.stop()
 })
 
-const ROUNDS = 20
+const ROUNDS = depth({ short: 5, long: 20 })
 const CALLS = 50
 const FILE = 'path=/home/user/.bashrc'
 const CALL_KINDS = [
@@ -35,7 +36,7 @@ for (const [ending, body, end] of [
   ['a delete', {}, (id: string) => client.api(`/v1/workspaces/${id}`, { method: 'DELETE' })],
   ['a close', { lifetime: 'session' }, (id: string) => client.api(`/v1/workspaces/${id}/close`, { method: 'POST' })],
 ] as const) {
-  test(`N7: of 50 calls in the moment after the answer to ${ending} none is served, ${ROUNDS} times`, { timeout: 600_000 }, async () => {
+  test(`of 50 calls in the moment after the answer to ${ending} none is served, ${ROUNDS} times`, async () => {
     for (let round = 0; round < ROUNDS; round++) {
       const workspace = await client.open(`${ending} ${round}`.replaceAll(' ', '-'), body)
       const served = new Set(await answersTo(workspace))

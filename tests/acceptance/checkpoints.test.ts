@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { createClient, type Client, type OpenedWorkspace } from '../support/client.ts'
 import { until } from '../support/processes.ts'
-import { startService, type Service } from '../support/service.ts'
+import { sharedService, type SharedService } from '../support/shared-services.ts'
 
 interface View {
   id: string
@@ -17,11 +17,11 @@ interface Checkpoint {
   size_bytes: number
 }
 
-let service: Service
+let service: SharedService
 let client: Client
 
 before(async () => {
-  service = await startService({ settings: { slot_memory_mib: 512 } })
+  service = await sharedService()
   client = createClient(service.base_url, service.api_key)
 })
 after(async () => {

@@ -1,20 +1,20 @@
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { createClient, type Client, type OpenedWorkspace } from '../support/client.ts'
-import { startService, type Service } from '../support/service.ts'
+import { sharedService, type SharedService } from '../support/shared-services.ts'
 
-let service: Service
+let service: SharedService
 let client: Client
 let workspace: OpenedWorkspace
 let directory: string
 
 before(async () => {
-  service = await startService()
+  service = await sharedService()
   client = createClient(service.base_url, service.api_key)
   workspace = await client.open('corrupt')
   await client.tool(workspace, '/exec', { json: { session_id: 'sleeper', argv: ['sleep', '1000'] } })
   const { result } = await client.operate(`/v1/workspaces/${workspace.id}/suspend`)
-  directory = `ws/${workspace.id}/checkpoints/${String(result?.['checkpoint_id'])}`
+  directory = `checkpoints/${String(result?.['checkpoint_id'])}`
 })
 after(async () => {
   await service.stop()
@@ -22,7 +22,7 @@ after(async () => {
 
 for (const part of ['checkpoint.img', 'pages_meta.img', 'pages.img', 'manifest.json']) {
   test(`one flipped bit in ${part} fails the resume and leaves the workspace suspended`, async () => {
-    const file = service.pool_file(`${directory}/**/${part}`)
+    const file = service.pool_file(workspace.id, `${directory}/**/${part}`)
     const bytes = await file.read()
     const flipped = Buffer.from(bytes)
     const at = Math.floor(flipped.length / 2)

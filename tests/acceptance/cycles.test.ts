@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { createClient, type Client, type OpenedWorkspace } from '../support/client.ts'
-import { startService, type Service } from '../support/service.ts'
+import { depth } from '../support/depth.ts'
+import { sharedService, type SharedService } from '../support/shared-services.ts'
 
-// RELIABILITY 2.4, "Repeat cycles", with the witness of 2.5: BERTH_TEST_CYCLES=50 for the long run.
-const CYCLES = Number(process.env['BERTH_TEST_CYCLES'] ?? 10)
+const CYCLES = depth({ short: 3, long: 50 })
 const CANARY_MIB = 64
 const small = { caps: { memory_mib: 512 } }
 
@@ -46,11 +46,11 @@ interface Testimony {
   canary: boolean
 }
 
-let service: Service
+let service: SharedService
 let client: Client
 
 before(async () => {
-  service = await startService({ settings: { slot_memory_mib: 512, slots: 1, shells: 1 } })
+  service = await sharedService()
   client = createClient(service.base_url, service.api_key)
 })
 after(async () => {
@@ -76,7 +76,7 @@ async function onlyCheckpoint(id: string, cycle: number): Promise<number> {
 
 test(
   `${CYCLES} suspends and resumes: the same processes go on, and no byte of memory, files and open deleted files is lost`,
-  { timeout: CYCLES * 60_000 },
+  { timeout: 240_000 },
   async () => {
     let workspace = await client.open('cycles', small)
     await client.tool(workspace, '/exec', { json: { session_id: 'witness', argv: ['python3', '-c', WITNESS] } })

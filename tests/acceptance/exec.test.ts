@@ -3,14 +3,15 @@ import { createHash } from 'node:crypto'
 import { setTimeout as pause } from 'node:timers/promises'
 import { after, before, test } from 'node:test'
 import { createClient, ndjson, send, type Client, type OpenedWorkspace, type OutputEvent } from '../support/client.ts'
-import { startService, type Service } from '../support/service.ts'
+import { isLong } from '../support/depth.ts'
+import { sharedService, type SharedService } from '../support/shared-services.ts'
 
-let service: Service
+let service: SharedService
 let client: Client
 let workspace: OpenedWorkspace
 
 before(async () => {
-  service = await startService()
+  service = await sharedService()
   client = createClient(service.base_url, service.api_key)
   // A quarter of 1 GiB: the bound of what is retained.
   workspace = await client.open('exec', { caps: { disk_gib: 1 } })
@@ -134,7 +135,11 @@ test('a grace of 0 kills at once what does not listen', async () => {
   assert.ok(ran_ms < 7500, `${ran_ms} ms: the default grace would be 5 s`)
 })
 
-test('what the bound no longer holds is output_expired with the first offset that is, from which the rest is exact', async () => {
+// 300 MB have to be written for it. The agent's own tests prove it with less, in a machine too.
+if (isLong)
+  test('what the bound no longer holds is output_expired with the first offset that is, from which the rest is exact', outgrowsTheBound)
+
+async function outgrowsTheBound(): Promise<void> {
   const line =
     'i=0; while [ $i -lt 30 ]; do head -c 10000000 /dev/zero | tr "\\0" "$(printf \\\\$(printf %o $((97 + i % 26))))"; i=$((i+1)); done'
   const { body } = await start({ session_id: 'bounded', argv: ['bash', '-c', line] })
@@ -152,7 +157,7 @@ test('what the bound no longer holds is output_expired with the first offset tha
   assert.equal(tail.length, stdout_bytes - from)
   const letter = (offset: number) => 97 + (Math.floor(offset / 10_000_000) % 26)
   for (let at = 0; at < tail.length; at += 999_983) assert.equal(tail[at], letter(from + at), `byte ${from + at}`)
-})
+}
 
 test('ten followers at their own pace get the same bytes, the slow ones too', async () => {
   const { body } = await start({ argv: ['bash', '-c', 'for i in $(seq 40); do head -c 100000 /dev/urandom; sleep 0.01; done'] })
@@ -172,57 +177,4 @@ test('ten followers at their own pace get the same bytes, the slow ones too', as
   const got = await Promise.all([0, 0, 0, 0, 0, 0, 5, 10, 15, 20].map(follow))
   assert.match(got[0] ?? '', /^4000000 /)
   assert.deepEqual(new Set(got).size, 1)
-})
-
-// RELIABILITY T07, for a part of its minute.
-test('`yes` with readers that take 1 KiB/s grows neither gateway nor hostd, and holds up nobody else', async () => {
-  const { body } = await start({ argv: ['yes'] })
-  const readers = await Promise.all(Array.from({ length: 10 }, () => open(body.session_id)))
-  for (const reader of readers) reader.pause()
-  const before = await serviceBytes()
-  let most = before
-  let end = 0
-  const began_ms = performance.now()
-  // For some seconds, and long enough for the bound to say something.
-  while (performance.now() < began_ms + 8000 || (end <= 64 << 20 && performance.now() < began_ms + 120_000)) {
-    for (const reader of readers) reader.read(1024)
-    const { stdout_bytes } = await status(body.session_id)
-    assert.ok(stdout_bytes >= end)
-    end = stdout_bytes
-    assert.equal((await client.run(workspace, ['echo', 'here'])).stdout, 'here\n')
-    most = Math.max(most, await serviceBytes())
-    await pause(1000)
-  }
-  for (const reader of readers) reader.destroy()
-  await client.tool(workspace, `/exec/${body.session_id}/cancel`, { method: 'POST', json: {} })
-  assert.ok(end > 64 << 20, `${end} bytes were written`)
-  assert.ok(most - before < 64 << 20, `grew by ${most - before} bytes`)
-})
-
-async function serviceBytes(): Promise<number> {
-  return (await service.memory_bytes('cell')) + (await service.memory_bytes('hostd'))
-}
-
-test('a restart of the service ends streams with draining; the same offsets go on without a lost or doubled byte', async () => {
-  const script = 'while ((SECONDS < 12)); do echo line $((++i)); sleep 0.005; done; echo end $i'
-  const { body } = await start({ argv: ['bash', '-c', script] })
-  const first: OutputEvent[] = []
-  const events = ndjson(await open(body.session_id))
-  first.push((await events.next()).value as OutputEvent)
-  const restarted = service.restart()
-  for await (const event of events) first.push(event)
-  const end = first.at(-1) as unknown as { type: string; error: { code: string; retryable: boolean; details: object } }
-  assert.deepEqual(
-    [end.type, end.error.code, end.error.retryable, end.error.details],
-    ['error', 'service_unavailable', true, { reason: 'draining' }],
-  )
-  await restarted
-  workspace.token = await client.token(workspace.id)
-  const had = bytesOf(first)
-  const rest = await eventsOf(body.session_id, `?stdout_offset=${had.length}`)
-  assert.equal(rest.at(-1)?.type, 'exit')
-  const whole = Buffer.concat([had, bytesOf(rest)]).toString()
-  const lines = Number(whole.match(/^end (\d+)\n$/m)?.[1])
-  assert.ok(lines > 50, whole.slice(-100))
-  assert.equal(whole, `${Array.from({ length: lines }, (_, at) => `line ${at + 1}\n`).join('')}end ${lines}\n`)
 })

@@ -1,31 +1,29 @@
+// An installation of its own: its processes are killed.
 import assert from 'node:assert/strict'
 import { chmodSync, existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { after, before, describe, test } from 'node:test'
 import { FAILPOINTS, type FailpointName } from '../../service/lib/failpoints.ts'
-import { openMarkers } from '../chaos/arm.ts'
-import { runCase } from '../chaos/case.ts'
-import { checkRest } from '../chaos/check.ts'
-import { openHistory } from '../chaos/history.ts'
-import { PARK_SOON } from '../chaos/parking.ts'
-import { labelOf, type Mode, type Point } from '../chaos/points.ts'
+import { havingTheirTurn, rotation } from '../chaos/rotation.ts'
 import { createClient, type Answer, type Client, type OpenedWorkspace, type RequestOptions } from '../support/client.ts'
 import { assertCounts, startCounter } from '../support/counter.ts'
 import { until } from '../support/processes.ts'
 import { startService, type Service } from '../support/service.ts'
 
-// RELIABILITY 2.3: kill -9 of the owning process before each step. A point fires when its marker file is missing, and makes the file.
+// kill -9 of the owning process before a step. A point fires when its marker file is missing, and makes the file. Some points of each
+// kind have their turn in a run; the long run has all of them, and `npm run failpoints` has them in every mode.
 const markers = mkdtempSync(path.join(tmpdir(), 'berth-failpoints-'))
 chmodSync(markers, 0o777)
 const marker = (name: string) => path.join(markers, name)
-const points = (kind: string) => (Object.keys(FAILPOINTS) as FailpointName[]).filter((name) => name.startsWith(`${kind}.`))
+const points = (kind: string) => havingTheirTurn((Object.keys(FAILPOINTS) as FailpointName[]).filter((name) => name.startsWith(`${kind}.`)))
 const everyPoint = ['open', 'suspend', 'resume', 'snapshot', 'reset', 'restore', 'fork', 'delete'].flatMap(points)
 
 let service: Service
 let client: Client
 
 before(async () => {
+  process.stdout.write(`BERTH_TEST_ROTATION=${rotation}: ${everyPoint.join(', ')}\n`)
   for (const name of everyPoint) writeFileSync(marker(name), '')
   service = await startService({
     failpoints: everyPoint.map((name) => `${name}:kill9@${marker(name)}`).join(','),
@@ -271,47 +269,6 @@ describe('delete', () => {
       )
     })
   }
-})
-
-// `npm run failpoints` has every point in every mode.
-describe('hibernate and wake', () => {
-  const point_markers = openMarkers()
-  const history = openHistory(path.join(markers, 'history.jsonl'))
-  let parking: Service
-  before(async () => {
-    const settings = { slot_memory_mib: 512, slots: 1, shells: 1, ...PARK_SOON }
-    parking = await startService({ failpoints: point_markers.spec('kill'), settings })
-  })
-  after(async () => {
-    await parking.stop()
-    point_markers.close()
-  })
-
-  const chosen: [name: string, owner: Point['owner'], kind: 'hibernate' | 'wake', mode: Mode, ended: RegExp, fact: string][] = [
-    ['hibernate.H2', 'cell', 'hibernate', 'kill', /^ok/, 'the guest that was saved runs on'],
-    ['hibernate.H3', 'cell', 'hibernate', 'kill', /^ok/, 'it sleeps, and the next call wakes it'],
-    ['wake.W3', 'cell', 'wake', 'kill', /^ok/, 'it is restored anew, once'],
-    [
-      'restore.restore',
-      'hostd',
-      'wake',
-      'throw',
-      /^ok, written, wake_failed$/,
-      'the call is refused with wake_failed, and the next one wakes it',
-    ],
-    ['checkpoint.save', 'hostd', 'hibernate', 'stop', /^ok/, 'whoever asked for it is gone when it goes on'],
-  ]
-  for (const [name, owner, kind, mode, ended, fact] of chosen) {
-    const point: Point = { name, owner, kind }
-    test(`${mode} before ${labelOf(point)}: ${fact}`, async () => {
-      assert.match(await runCase({ service: parking, markers: point_markers, history, stop_ms: 1000 }, point, mode), ended)
-    })
-  }
-
-  test('nothing is left behind', async () => {
-    await checkRest(parking, history)
-    assert.deepEqual(history.violations, [])
-  })
 })
 
 test('nothing is left behind: every machine and every file belongs to a live workspace', async () => {

@@ -4,14 +4,15 @@ import { connect } from 'node:net'
 import { after, before, test } from 'node:test'
 import type { FileInfo, FileList, WriteResult } from '../../contract/schemas/cell/file.ts'
 import { type Client, createClient, detailsOf, type OpenedWorkspace, refusalOf } from '../support/client.ts'
-import { startService, type Service } from '../support/service.ts'
+import { depth } from '../support/depth.ts'
+import { sharedService, type SharedService } from '../support/shared-services.ts'
 
-let service: Service
+let service: SharedService
 let client: Client
 let workspace: OpenedWorkspace
 
 before(async () => {
-  service = await startService()
+  service = await sharedService()
   client = createClient(service.base_url, service.api_key)
   workspace = await client.open('files')
 })
@@ -109,7 +110,7 @@ test('links: stat and list describe them, read and write follow them, delete and
   assert.equal(await sh('ls real'), 'f\n')
 })
 
-test('T19: FIFOs, devices and sockets are refused at once, and described', async () => {
+test('FIFOs, devices and sockets are refused at once, and described', async () => {
   await sh(`mkfifo fifo; python3 -c "import socket; socket.socket(socket.AF_UNIX).bind('sock')"`)
   for (const path of ['/home/user/fifo', '/home/user/sock', '/dev/zero', '/dev/null', '/dev/tty']) {
     assert.equal((await quickly(() => stat(path, '&revision=true'))).body.type, 'other')
@@ -123,7 +124,7 @@ test('T19: FIFOs, devices and sockets are refused at once, and described', async
   }
 })
 
-test('T15, T18: what a path may try stays in the guest', async () => {
+test('what a path may try stays in the guest', async () => {
   const guest = await sh('cat /etc/hostname')
   for (const path of ['/home/user/../../etc/hostname', '//etc//hostname', '/proc/1/root/etc/hostname', '/proc/self/root/etc/hostname']) {
     const answer = await get(path)
@@ -138,18 +139,19 @@ test('T15, T18: what a path may try stays in the guest', async () => {
   assert.ok(!environ.bytes.toString().includes('BERTH') && environ.status !== 500, "not the agent's own")
 })
 
-test('T20: a sparse file of 1 TiB is served by parts, has no revision, and does not fill the memory', async () => {
+test('a sparse file of 1 TiB is served by parts, has no revision, and does not fill the memory', async () => {
   await sh('truncate -s 1T sparse')
   const before = await service.memory_bytes('cell')
   assert.equal((await quickly(() => stat('/home/user/sparse', '&revision=true'))).body.revision, undefined)
   const part = await get('/home/user/sparse', `&offset=${2 ** 39}&length=1000`)
   assert.deepEqual([part.status, part.bytes.equals(Buffer.alloc(1000)), part.headers['x-file-size']], [200, true, String(2 ** 40)])
   assert.deepEqual((await get('/home/user/sparse', '', { range: `bytes=${2 ** 40 - 1}-${2 ** 40}` })).bytes.length, 1)
-  assert.ok((await service.memory_bytes('cell')) - before < 64 << 20)
+  assert.ok((await service.memory_bytes('cell')) - before < 512 << 20) // others use the gateway, too
 })
 
-test('T21: a directory of 100,000 entries is listed by name and cut, 1,000 directories in each other are made and removed', async () => {
-  await sh('mkdir many && cd many && seq -f "f%06g" 0 99999 | xargs touch')
+const ENTRIES = depth({ short: 11_000, long: 100_000 })
+test(`a directory of ${ENTRIES} entries is listed by name and cut, 1,000 directories in each other are made and removed`, async () => {
+  await sh(`mkdir many && cd many && seq -f "f%06g" 0 ${ENTRIES - 1} | xargs touch`)
   const first = (await list('/home/user/many')).body
   assert.deepEqual(
     [first.entries.length, first.entries[0]?.name, first.entries[999]?.name, first.truncated],
@@ -167,7 +169,7 @@ test('T21: a directory of 100,000 entries is listed by name and cut, 1,000 direc
   assert.equal((await stat('/home/user/deep')).status, 404)
 })
 
-test('T21: names of 255 bytes are names, of 256 not; names that are not UTF-8 are shown escaped and go with their directory', async () => {
+test('names of 255 bytes are names, of 256 not; names that are not UTF-8 are shown escaped and go with their directory', async () => {
   const long = 'é'.repeat(127) + 'x'
   assert.equal((await put(`/home/user/${long}`, 'x')).status, 200)
   assert.equal((await get(`/home/user/${long}`)).bytes.toString(), 'x')
@@ -210,7 +212,7 @@ test('mkdir, move and delete refuse with their reasons', async () => {
     assert.deepEqual(refusalOf(await remove(root, '&recursive=true')), [422, 'validation_failed', 'invalid_path'])
 })
 
-test('T25: a sender that resets in the middle of 7 MiB leaves the old bytes and no other name', async () => {
+test('a sender that resets in the middle of 7 MiB leaves the old bytes and no other name', async () => {
   await put('/home/user/cut/f', 'old', '&create_parents=true')
   const { hostname, port } = new URL(workspace.endpoint)
   const socket = connect(Number(port), hostname)

@@ -1,29 +1,32 @@
 import assert from 'node:assert/strict'
-import { writeFileSync } from 'node:fs'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
 import { type Client, createClient, type OpenedWorkspace, refusalOf } from '../support/client.ts'
 import { until } from '../support/processes.ts'
-import { startService, type Service } from '../support/service.ts'
+import { sharedService, type SharedService } from '../support/shared-services.ts'
 
 // Workspaces of a template version that is not layered: their disks hold a copy of all of it.
 
-let service: Service
+let service: SharedService
 let client: Client
 let copied: OpenedWorkspace
 
+const folder = mkdtempSync(join(tmpdir(), 'berth-full-copy-'))
 const small = { caps: { memory_mib: 512 } }
 
 before(async () => {
-  service = await startService({ settings: { slot_memory_mib: 512 } })
+  service = await sharedService()
   client = createClient(service.base_url, service.api_key)
   const versions = JSON.parse(await service.admin('template', 'list', '--json')) as { slug: string; settings: unknown }[]
-  const file = join(service.data_dir, 'settings.json')
+  const file = join(folder, 'settings.json')
   writeFileSync(file, JSON.stringify(versions.find(({ slug }) => slug === 'base')?.settings))
   await service.admin('template', 'publish', '--slug', 'copied', '--layers-from', 'base', '--settings', file, '--layered', 'false')
   copied = await client.open('copied', { ...small, template: 'copied' })
 })
 after(async () => {
+  rmSync(folder, { recursive: true, force: true })
   await service.stop()
 })
 

@@ -1,3 +1,4 @@
+// An installation of its own: its pool is filled.
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { LIMITS } from '../../contract/limits.ts'
@@ -5,7 +6,7 @@ import { createClient, type Client, type OpenedWorkspace } from '../support/clie
 import { assertCounts, startCounter } from '../support/counter.ts'
 import { startService, type Service } from '../support/service.ts'
 
-// RELIABILITY T109: who snapshots and forks until the pool is full meets an error; the reserve is for everybody's suspends.
+// Who snapshots and forks until the pool is full meets an error; the reserve is for everybody's suspends.
 const HELD_MIB = 320
 const HOLDS = `python3 -c 'import os,time; held=os.urandom(${HELD_MIB}<<20); open("/dev/shm/ready","w").write("x"); time.sleep(1e6)'`
 const small = { caps: { memory_mib: 768, disk_gib: 1 } }
@@ -16,7 +17,7 @@ let modest: Client
 let hog: OpenedWorkspace
 
 before(async () => {
-  service = await startService({ settings: { slots: 0, shells: 0, pool_image_gib: 4, pool_reserve_gib: 1.5 } })
+  service = await startService({ settings: { slots: 0, shells: 0, pool_image_gib: 4, pool_reserve_gib: 2.5 } })
   greedy = createClient(service.base_url, service.api_key)
   await service.admin('organization', 'create', 'modest')
   await service.admin('project', 'create', 'modest', '--organization', 'modest')
@@ -54,7 +55,7 @@ async function copyUntilRefused(copy: (number: number) => Promise<Ended>): Promi
   throw new Error('the pool never filled')
 }
 
-test('T109: snapshots in a loop end with an error that names the disk, and the guest runs on', async () => {
+test('snapshots in a loop end with an error that names the disk, and the guest runs on', async () => {
   const neighbour = await holding(modest, 'neighbour')
   hog = await holding(greedy, 'hog')
   const refused = await copyUntilRefused(async () => (await greedy.operate(`/v1/workspaces/${hog.id}/snapshot`)) as Ended)
@@ -64,7 +65,7 @@ test('T109: snapshots in a loop end with an error that names the disk, and the g
   await counts(modest, neighbour)
 })
 
-test('T109: so do forks, and what did not come to be takes no room and no key', async () => {
+test('so do forks, and what did not come to be takes no room and no key', async () => {
   const refused = await copyUntilRefused(
     async (number) => (await greedy.operate(`/v1/workspaces/${hog.id}/fork`, { json: { key: `copy-${number}` } })) as Ended,
   )
@@ -74,7 +75,7 @@ test('T109: so do forks, and what did not come to be takes no room and no key', 
   assert.equal(workspaces.filter(({ disks, checkpoints }) => disks.length + checkpoints.length > 0).length, 2)
 })
 
-test("T109: another organization's workspace is suspended out of the reserve and resumes whole", async () => {
+test("another organization's workspace is suspended out of the reserve and resumes whole", async () => {
   const { body } = await modest.api<{ data: { id: string }[] }>('/v1/workspaces')
   const id = body.data[0]?.id ?? ''
   const suspended = await modest.operate(`/v1/workspaces/${id}/suspend`)
@@ -82,7 +83,7 @@ test("T109: another organization's workspace is suspended out of the reserve and
   await counts(modest, await modest.open('neighbour', small))
 })
 
-test('T109: with its snapshots gone there is room for everybody', async () => {
+test('with its snapshots gone there is room for everybody', async () => {
   assert.equal((await greedy.operate(`/v1/workspaces/${hog.id}`, { method: 'DELETE' })).state, 'succeeded')
   const { id } = await modest.open('neighbour', small)
   assert.equal((await modest.operate(`/v1/workspaces/${id}/snapshot`)).state, 'succeeded')

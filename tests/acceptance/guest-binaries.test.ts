@@ -4,12 +4,12 @@ import { existsSync } from 'node:fs'
 import { after, before, test } from 'node:test'
 import type { ProcessList } from '../../contract/schemas/cell/process.ts'
 import { createClient, type Client } from '../support/client.ts'
-import { startService, type Service } from '../support/service.ts'
+import { sharedService, type SharedService } from '../support/shared-services.ts'
 
-let service: Service
+let service: SharedService
 let client: Client
 before(async () => {
-  service = await startService()
+  service = await sharedService()
   client = createClient(service.base_url, service.api_key)
 })
 after(async () => {
@@ -19,7 +19,7 @@ after(async () => {
 /** Tools of a host's operator, as far as a guest can put something else in their place. */
 const TOOLS = ['git', 'sh', 'bash', 'tar', 'ps', 'find', 'grep', 'mount', 'umount', 'ip', 'sync', 'sha256sum', 'hostname']
 
-test('T100: programs that a guest puts in the place of common tools run nowhere but in that guest', { timeout: 600_000 }, async () => {
+test('programs that a guest puts in the place of common tools run nowhere but in that guest', async () => {
   const canary = `/tmp/berth-canary-${randomBytes(8).toString('hex')}`
   let liar = await client.open('liar')
   const lie = `#!/usr/bin/python3\nimport sys\nopen('${canary}', 'a').write(' '.join(sys.argv) + chr(10))\nprint('a lie')\n`

@@ -1,3 +1,4 @@
+// An installation of its own: its processes are killed.
 import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
 import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs'
@@ -17,7 +18,7 @@ before(async () => {
   service = await startService()
 })
 after(async () => {
-  await service.stop()
+  if (existsSync(service.data_dir)) await service.stop()
 })
 
 function pids(): Record<string, number> {
@@ -99,34 +100,38 @@ test('kill -9 of the supervisor ends nothing, and the next one takes over what r
   assert.notEqual(supervisor(), killed)
 })
 
-test('a restart by SIGTERM ends every process, and a warm start serves', async (t) => {
+/** Promised are five on a computer that does nothing else; this one may be doing much. */
+const WARM_START_SECONDS_MAX = 30
+
+test(`a restart by SIGTERM ends every process, and a warm start serves within ${WARM_START_SECONDS_MAX} s`, async (t) => {
   const before_restart = pids()
   await service.stopProcesses()
   assert.deepEqual(Object.values(before_restart).filter(isRunning), [])
   assert.equal(existsSync(path.join(service.run_dir, 'app', 'package.json')), false, 'the clone is still mounted')
   const started = performance.now()
   await service.ready()
-  t.diagnostic(`warm start: ${((performance.now() - started) / 1000).toFixed(1)} s, 5 promised`)
+  const seconds = (performance.now() - started) / 1000
+  t.diagnostic(`warm start: ${seconds.toFixed(1)} s`)
+  assert.ok(seconds < WARM_START_SECONDS_MAX, `${seconds} s`)
 })
 
 test('clean takes everything out of the kernel and keeps the data', async () => {
-  const stopped = await startService()
-  const file = path.join(stopped.data_dir, 'pool.img')
-  const clean = [path.join(ROOT, 'tools/clean.mjs'), '--data-dir', stopped.data_dir]
+  const file = path.join(service.data_dir, 'pool.img')
+  const clean = [path.join(ROOT, 'tools/clean.mjs'), '--data-dir', service.data_dir]
   await execute(process.execPath, clean, { env: cleanEnvironment(), timeout: 300_000 })
-  assert.equal(existsSync(stopped.run_dir), false)
+  assert.equal(existsSync(service.run_dir), false)
   assert.ok(statSync(file).size > 0)
-  assert.equal(readFileSync('/proc/self/mountinfo', 'utf8').includes(stopped.instance), false)
-  const name = `berth-${stopped.instance}`
+  assert.equal(readFileSync('/proc/self/mountinfo', 'utf8').includes(service.instance), false)
+  const name = `berth-${service.instance}`
   const cgroups = ['', ...readdirSync('/sys/fs/cgroup')].filter((each) => existsSync(path.join('/sys/fs/cgroup', each, name)))
   assert.deepEqual(cgroups, [])
   assert.deepEqual(
-    readdirSync('/sys/class/net').filter((each) => each.includes(stopped.instance)),
+    readdirSync('/sys/class/net').filter((each) => each.includes(service.instance)),
     [],
   )
   // Whoever looks into every new device, as udev does, keeps it for a moment.
   const attached = async () => (await execute('losetup', ['--list', '--noheadings', '--output', 'BACK-FILE'])).stdout.includes(file)
   await until('the image is detached', 30_000, async () => !(await attached()))
-  await stopped.stop()
-  assert.equal(existsSync(stopped.data_dir), false)
+  await service.stop()
+  assert.equal(existsSync(service.data_dir), false)
 })

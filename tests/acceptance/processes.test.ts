@@ -3,14 +3,14 @@ import { after, before, test } from 'node:test'
 import type { Process } from '../../contract/schemas/cell/process.ts'
 import { type Client, createClient, ndjson, type OpenedWorkspace, refusalOf, send } from '../support/client.ts'
 import { until } from '../support/processes.ts'
-import { type Service, startService } from '../support/service.ts'
+import { sharedService, type SharedService } from '../support/shared-services.ts'
 
-let service: Service
+let service: SharedService
 let client: Client
 let workspace: OpenedWorkspace
 
 before(async () => {
-  service = await startService()
+  service = await sharedService()
   client = createClient(service.base_url, service.api_key)
   workspace = await client.open('processes')
 })

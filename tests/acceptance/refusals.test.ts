@@ -1,16 +1,16 @@
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { createClient, type Client, type OpenedWorkspace } from '../support/client.ts'
-import { startService, type Service } from '../support/service.ts'
+import { sharedService, type SharedService } from '../support/shared-services.ts'
 
 // What a real guest's file system and its commands refuse, route by route.
-let service: Service
+let service: SharedService
 let client: Client
 let workspace: OpenedWorkspace
 before(async () => {
-  service = await startService({ settings: { slots: 1, shells: 1 } })
+  service = await sharedService()
   client = createClient(service.base_url, service.api_key)
-  workspace = await client.open('refusals', { caps: { disk_gib: 1 } })
+  workspace = await client.open('refusals')
   await client.run(workspace, ['bash', '-c', 'cd ~ && mkdir -p full/inner empty && echo text > file && echo other > other && mkfifo pipe'])
 })
 after(async () => {
@@ -67,19 +67,3 @@ for (const [refusal, method, path, json] of REFUSED) {
     assert.equal(await said(method, path, json), refusal)
   })
 }
-
-test('a disk without room is 429 disk_full on every call that would write', async () => {
-  await client.run(workspace, ['bash', '-c', 'head -c 2G /dev/zero > /home/user/big; head -c 2G /dev/zero > /home/user/rest; sync'], {
-    timeout_ms: 600_000,
-  })
-  const written = await client.tool<{ error: { details: object } }>(workspace, `/files?${at('more')}`, {
-    method: 'PUT',
-    bytes: Buffer.alloc(4 << 20),
-  })
-  assert.deepEqual(
-    [written.status, written.body.error.details, written.headers['retry-after']],
-    [429, { reason: 'disk_full', retry_after_seconds: 1 }, '1'],
-  )
-  assert.equal(await said('DELETE', `/files?${at('big')}`), '204')
-  assert.equal(await said('PUT', `/files?${at('more')}`), '200')
-})

@@ -1,15 +1,17 @@
 import assert from 'node:assert/strict'
+import { randomUUID } from 'node:crypto'
 import { after, before, test } from 'node:test'
 import { decodeProtectedHeader } from 'jose'
 import { call, createClient, type Client, type OpenedWorkspace } from '../support/client.ts'
 import { until } from '../support/processes.ts'
-import { startService, type Service } from '../support/service.ts'
+import { sharedService, type SharedService } from '../support/shared-services.ts'
 
-let service: Service
+const EMAIL = `ada-${randomUUID()}@example.com`
+let service: SharedService
 let client: Client
 let workspace: OpenedWorkspace
 before(async () => {
-  service = await startService()
+  service = await sharedService()
   client = createClient(service.base_url, service.api_key)
   workspace = await client.open('rotation')
 })
@@ -31,7 +33,7 @@ test('a rotation of the signing key stops nobody: tokens of the old key are serv
     return decodeProtectedHeader(token).kid !== old
   })
   assert.deepEqual([await served(token), await served(workspace.token)], [200, 200])
-  assert.deepEqual(await kids(), [decodeProtectedHeader(token).kid, old])
+  assert.deepEqual((await kids()).slice(0, 2), [decodeProtectedHeader(token).kid, old])
 })
 
 test('revoking the tokens of a workspace refuses those that were issued until then, and no later one', async () => {
@@ -41,12 +43,12 @@ test('revoking the tokens of a workspace refuses those that were issued until th
 })
 
 test('a person works with a session that admin made, until the role ends', async () => {
-  await service.admin('person', 'create', '--email', 'ada@example.com', '--organization', 'default', '--role', 'member')
-  const session = (await service.admin('session', 'create', '--email', 'ada@example.com', '--quiet')).trim()
+  await service.admin('person', 'create', '--email', EMAIL, '--organization', service.organization, '--role', 'member')
+  const session = (await service.admin('session', 'create', '--email', EMAIL, '--quiet')).trim()
   const theirs = createClient(service.base_url, session)
   const token = await theirs.token(workspace.id)
   assert.equal(await served(token), 200)
-  await service.admin('person', 'create', '--email', 'ada@example.com', '--organization', 'default', '--role', 'billing')
+  await service.admin('person', 'create', '--email', EMAIL, '--organization', service.organization, '--role', 'billing')
   await until('the token is refused', 30_000, async () => (await served(token)) === 401)
   const { status } = await theirs.api(`/v1/workspaces/${workspace.id}/tool-tokens`, { json: {} })
   assert.equal(status, 403)

@@ -3,17 +3,17 @@ import { after, before, test } from 'node:test'
 import { LIMITS } from '../../contract/limits.ts'
 import type { SearchResult } from '../../contract/schemas/cell/search.ts'
 import { createClient, type Client, type OpenedWorkspace, refusalOf } from '../support/client.ts'
-import { startService, type Service } from '../support/service.ts'
+import { sharedService, type SharedService } from '../support/shared-services.ts'
 
 /** What waits, waits for the bound of a search, or for ever. */
 const AT_ONCE_MS = LIMITS.search_seconds_max * 1000 - 1000
 
-let service: Service
+let service: SharedService
 let client: Client
 let workspace: OpenedWorkspace
 
 before(async () => {
-  service = await startService()
+  service = await sharedService()
   client = createClient(service.base_url, service.api_key)
   workspace = await client.open('search')
   await sh(`
@@ -67,7 +67,7 @@ test('literals, RE2 and case, include and exclude', async () => {
   assert.deepEqual(await places({ path: '/home/user/src/link' }), ['/home/user/src/link:2:5'])
 })
 
-test('T24: a pattern that is not RE2, or too large, is 422; one that blows up elsewhere is quick', async () => {
+test('a pattern that is not RE2, or too large, is 422; one that blows up elsewhere is quick', async () => {
   for (const pattern of ['(a)\\1', '(?=a)', '(', 'a'.repeat(1 << 20), '(.{1000}){1000}']) {
     assert.deepEqual(refusalOf(await ask({ pattern, regex: true })).slice(0, 2), [422, 'validation_failed'], pattern.slice(0, 20))
   }
@@ -78,7 +78,7 @@ test('T24: a pattern that is not RE2, or too large, is 422; one that blows up el
   assert.ok(performance.now() - begun < AT_ONCE_MS, `${performance.now() - begun} ms`)
 })
 
-test('T19: a search that starts at what is no file is 4xx at once', async () => {
+test('a search that starts at what is no file is 4xx at once', async () => {
   for (const [path, wanted] of [
     ['/home/user/src/fifo', [409, 'conflict', 'not_a_file']],
     ['/home/user/src/socket', [409, 'conflict', 'not_a_file']],

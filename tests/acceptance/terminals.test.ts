@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { attach, type Attached, printed } from '../support/attached.ts'
 import { type Client, createClient, type OpenedWorkspace } from '../support/client.ts'
-import { type Service, startService } from '../support/service.ts'
+import { sharedService, type SharedService } from '../support/shared-services.ts'
 
 interface Terminal {
   session_id: string
@@ -17,11 +17,11 @@ interface Terminal {
   output_available_from: number
 }
 
-let service: Service
+let service: SharedService
 let client: Client
 let workspace: OpenedWorkspace
 before(async () => {
-  service = await startService()
+  service = await sharedService()
   client = createClient(service.base_url, service.api_key)
   workspace = await client.open('terminals')
 })

@@ -1,17 +1,23 @@
 import assert from 'node:assert/strict'
+import { execFile } from 'node:child_process'
 import { createHash } from 'node:crypto'
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
 import { after, before, test } from 'node:test'
+import { promisify } from 'node:util'
 import { createClient, type Client, type OpenedWorkspace } from '../support/client.ts'
-import { startService, type Service } from '../support/service.ts'
+import { sharedService, type SharedService } from '../support/shared-services.ts'
 
-// The README's tour, step by step, on one real machine: what is printed there is what happens here.
-let service: Service
+// The README's tour, step by step, on one real machine, and then as it is printed there.
+const README = path.resolve(import.meta.dirname, '../../README.md')
+let service: SharedService
 let client: Client
 let workspace: OpenedWorkspace
 let counter: string
 
 before(async () => {
-  service = await startService()
+  service = await sharedService()
   client = createClient(service.base_url, service.api_key)
 })
 after(async () => {
@@ -22,8 +28,8 @@ const counterReached = async (at: OpenedWorkspace) => Number((await client.run(a
 
 test('an open of a new key answers 200 with a running workspace and a tool token', async () => {
   const { status, headers, body } = await client.api('/v1/workspaces/open', {
-    json: { key: 'tour', template: 'base' },
-    headers: { prefer: 'wait=20', 'idempotency-key': 'tour-1' },
+    json: { key: 'steps', template: 'base' },
+    headers: { prefer: 'wait=20', 'idempotency-key': 'steps-1' },
   })
   const opened = body as { workspace: Record<string, unknown>; operation: { kind: string; state: string } }
   assert.equal(status, 200)
@@ -31,7 +37,7 @@ test('an open of a new key answers 200 with a running workspace and a tool token
   assert.equal(opened.workspace['observed_state'], 'running')
   assert.equal(opened.workspace['ready'], true)
   assert.deepEqual([opened.operation.kind, opened.operation.state], ['open', 'succeeded'])
-  workspace = await client.open('tour')
+  workspace = await client.open('steps')
   assert.equal(workspace.id, opened.workspace['id'])
   assert.equal(workspace.operation_id, null, 'a reopened running workspace has no operation')
 })
@@ -141,9 +147,9 @@ test('a fork is another machine with the same memory and files, and shares nothi
     },
   })
   await client.run(workspace, ['bash', '-c', 'until [ -s /home/user/told ]; do sleep 0.05; done'])
-  const forked = await client.operate(`/v1/workspaces/${workspace.id}/fork`, { json: { key: 'tour-fork' } })
+  const forked = await client.operate(`/v1/workspaces/${workspace.id}/fork`, { json: { key: 'steps-fork' } })
   assert.equal(forked.state, 'succeeded')
-  const child = await client.open('tour-fork')
+  const child = await client.open('steps-fork')
   assert.notEqual(child.id, workspace.id)
   await client.run(child, ['bash', '-c', 'rm /home/user/told; until [ -s /home/user/told ]; do sleep 0.05; done'])
   const [told, secret] = [
@@ -171,7 +177,25 @@ test('a deleted workspace is a tombstone, its tools are refused and its key is n
   })
   assert.deepEqual([refused.status, refused.body.error.details.reason], [401, 'revoked_workspace'])
   const reopened = await client.api<{ error: { code: string; details: { reason: string } } }>('/v1/workspaces/open', {
-    json: { key: 'tour', template: 'base' },
+    json: { key: 'steps', template: 'base' },
   })
   assert.deepEqual([reopened.status, reopened.body.error.details.reason], [409, 'workspace_deleted'])
+})
+
+const blocks = (language: string, text: string) =>
+  [...text.matchAll(new RegExp(`^\`\`\`${language}\\n(.*?)^\`\`\`$`, 'gms'))].map(([, block = '']) => block)
+
+test("the README's tour prints what it says", async () => {
+  const directory = mkdtempSync(path.join(tmpdir(), 'berth-readme-'))
+  const tour = /^## A tour in five minutes\n(.*?)^## /ms.exec(readFileSync(README, 'utf8'))?.[1] ?? ''
+  const [first = '', ...commands] = blocks('sh', tour)
+  assert.match(first, /^export BERTH=http:\/\/127\.0\.0\.1:8080 KEY=sfk_/)
+  const script = `set -euo pipefail\n${commands.join('\n')}`
+  const { stdout } = await promisify(execFile)('bash', ['-c', script], {
+    cwd: directory,
+    env: { ...process.env, BERTH: service.base_url, KEY: service.api_key },
+    timeout: 200_000,
+  })
+  rmSync(directory, { recursive: true })
+  assert.equal(stdout, blocks('text', tour).join(''))
 })

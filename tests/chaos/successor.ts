@@ -2,7 +2,8 @@ import { spawn } from 'node:child_process'
 import { chownSync, closeSync, copyFileSync, openSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { isRunning, until } from '../support/processes.ts'
-import { freePorts, isOk, type Service } from '../support/service.ts'
+import { isOk } from '../support/ask.ts'
+import { freePorts, type Service } from '../support/service.ts'
 import { pidOf } from './arm.ts'
 
 /** A second process of the same installation, at ports of its own: what takes over while the first stands still. */

@@ -28,9 +28,12 @@ export function smallFileSystem(size_gib: number): SmallFileSystem {
   }
 }
 
+/** Written, where all before is only taken: the last blocks of a file system are told apart by writing alone. */
+const WRITTEN_BYTES = 128 << 20
+
 /**
- * Takes the free blocks of the file system that holds `directory`, but for `left_bytes`. It takes long, and connections that end
- * meanwhile must be seen to: the next call would be sent on one of them.
+ * Takes the free blocks of the file system that holds `directory`, but for `left_bytes`. It takes some seconds, and connections that
+ * end meanwhile must be seen to: the next call would be sent on one of them.
  */
 export async function fillFileSystem(directory: string, left_bytes = 0): Promise<{ free(): void }> {
   const file = path.join(directory, 'berth-test-filler')
@@ -40,10 +43,11 @@ export async function fillFileSystem(directory: string, left_bytes = 0): Promise
     const { bavail, bsize } = statfsSync(directory)
     return bavail * bsize
   }
+  const taken_bytes = Math.max(0, free_bytes() - left_bytes - WRITTEN_BYTES)
+  if (taken_bytes > 0) execFileSync('fallocate', ['--length', String(taken_bytes), file])
   try {
-    for (let at = 0; free_bytes() > left_bytes; at += block.length) {
+    for (let at = taken_bytes; free_bytes() > left_bytes; at += block.length) {
       writeSync(fd, block, 0, block.length, at)
-      if (at % (64 << 20) !== 0) continue
       fsyncSync(fd) // what is free is told only of what is written
       await setImmediate()
     }

@@ -2,12 +2,12 @@ import { execFile, execFileSync, spawn } from 'node:child_process'
 import { createHash, randomInt } from 'node:crypto'
 import { chmodSync, closeSync, existsSync, mkdirSync, mkdtempSync, openSync, readFileSync, realpathSync, writeFileSync } from 'node:fs'
 import { cp, glob, readFile, rm, writeFile } from 'node:fs/promises'
-import http from 'node:http'
 import { createServer } from 'node:net'
 import path from 'node:path'
 import { promisify } from 'node:util'
 import pg from 'pg'
 import type { Inventory, MachineStats } from '../../service/cell/links/hostd.ts'
+import { get, isOk } from './ask.ts'
 import { isRunning, residentBytes, startTimeOf, until } from './processes.ts'
 import { cleanEnvironment, TEST_ROOT } from './sweep.ts'
 
@@ -37,6 +37,8 @@ export interface Service {
   instance: string
   data_dir: string
   run_dir: string
+  /** For attachService in another process. */
+  reference: string
   runsc: string
   /** The template's image. */
   layer: string
@@ -107,6 +109,11 @@ export async function startService(options: ServiceOptions = {}): Promise<Servic
   }
 }
 
+/** The installation that `reference` names, which another process started and will stop. */
+export function attachService(reference: string): Service {
+  return serviceOf(JSON.parse(reference) as Place, () => undefined)
+}
+
 interface Place {
   folder: string
   data_dir: string
@@ -134,6 +141,7 @@ function serviceOf(at: Place, released: () => void): Service {
     instance: at.instance,
     data_dir: at.data_dir,
     run_dir: at.run_dir,
+    reference: JSON.stringify(at),
     runsc: hostd.runsc,
     database_url: () => database_url,
     layer: path.join(at.data_dir, 'layers', `${templates[0].digest}.erofs`),
@@ -363,27 +371,6 @@ async function askHostd<T>(at: Place, path: string): Promise<T> {
   const { status, text } = await get({ socketPath: hostdSocket(at), path })
   if (status !== 200) throw new Error(`hostd answered ${status}: ${text}`)
   return JSON.parse(text) as T
-}
-
-/** Whether it answers 200. */
-export function isOk(options: http.RequestOptions): Promise<boolean> {
-  return get(options).then(
-    ({ status }) => status === 200,
-    () => false,
-  )
-}
-
-function get(options: http.RequestOptions): Promise<{ status: number; text: string }> {
-  return new Promise((resolve, reject) => {
-    const request = http.get({ ...options, agent: false, timeout: 30_000 }, (response) => {
-      let text = ''
-      response.setEncoding('utf8').on('data', (chunk: string) => (text += chunk))
-      response.on('end', () => resolve({ status: response.statusCode ?? 0, text }))
-      response.on('error', reject)
-    })
-    request.on('error', reject)
-    request.on('timeout', () => request.destroy(new Error('No answer in 30 seconds')))
-  })
 }
 
 async function onlyMatch(folder: string, pattern: string): Promise<string> {

@@ -1,0 +1,31 @@
+import { execFileSync } from 'node:child_process'
+import { isLong } from '../support/depth.ts'
+
+/** Every kind of point has its turn within so many runs, at the latest. */
+const RUNS = 8
+
+/**
+ * Which points have their turn in this run: a number of the commit, so that a second run of the same commit tries the same ones.
+ * BERTH_TEST_ROTATION gives a number that a run has printed again.
+ */
+export const rotation = Number(process.env['BERTH_TEST_ROTATION'] ?? numberOfCommit())
+
+/** Of the points of one kind: at least one, and an eighth of many; all of them in the long run. */
+export function havingTheirTurn<T>(points: readonly T[], turn = rotation): T[] {
+  if (isLong) return [...points]
+  const size = Math.ceil(points.length / RUNS)
+  const first = (turn % Math.ceil(points.length / size)) * size
+  return points.slice(first, first + size)
+}
+
+function numberOfCommit(): number {
+  try {
+    const git = ['-c', 'safe.directory=*', 'rev-parse', '--short=8', 'HEAD']
+    return Number.parseInt(
+      execFileSync('git', git, { cwd: import.meta.dirname, encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] }),
+      16,
+    )
+  } catch {
+    return Math.floor(Date.now() / (24 * 3600 * 1000)) // a copy without its history: another number each day
+  }
+}

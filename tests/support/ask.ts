@@ -1,0 +1,23 @@
+import http from 'node:http'
+
+/** Whether it answers 200. */
+export function isOk(options: http.RequestOptions): Promise<boolean> {
+  return get(options).then(
+    ({ status }) => status === 200,
+    () => false,
+  )
+}
+
+/** Sends one GET over a connection of its own and reads the whole answer. */
+export function get(options: http.RequestOptions): Promise<{ status: number; text: string }> {
+  return new Promise((resolve, reject) => {
+    const request = http.get({ ...options, agent: false, timeout: 30_000 }, (response) => {
+      let text = ''
+      response.setEncoding('utf8').on('data', (chunk: string) => (text += chunk))
+      response.on('end', () => resolve({ status: response.statusCode ?? 0, text }))
+      response.on('error', reject)
+    })
+    request.on('error', reject)
+    request.on('timeout', () => request.destroy(new Error('No answer in 30 seconds')))
+  })
+}

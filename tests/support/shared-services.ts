@@ -1,0 +1,179 @@
+import { randomBytes, randomInt } from 'node:crypto'
+import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import path from 'node:path'
+import { KEY_COMMANDS } from '../../service/admin/keys.ts'
+import { ORGANIZATION_COMMANDS } from '../../service/admin/organizations.ts'
+import { TOOLS } from '../../contract/route.ts'
+import { openDatabase } from '../../service/db/database.ts'
+import { systemClock } from '../../service/lib/clock.ts'
+import { createIds } from '../../service/lib/ids.ts'
+import { createClient } from './client.ts'
+import { startTimeOf } from './processes.ts'
+import { attachService, type Service, startService } from './service.ts'
+
+/** What startSharedServices started, as a JSON list of references. */
+const VARIABLE = 'BERTH_TEST_SHARED_SERVICES'
+const SERVICES = 2
+/** Two files side by side on one of them find a slot each, and never wait for capacity. */
+const SETTINGS = { slots: 2, shells: 1, overcommit: 64, memory_overcommit: 8, disk_overcommit: 200, pool_image_gib: 24 }
+/** What an operator's command may not name here: it is everybody's. */
+const EVERYBODYS = ['doctor', 'plan', 'default', 'unlimited']
+
+const MAY = [
+  'base_url', 'cell_endpoint', 'instance', 'data_dir', 'run_dir', 'runsc', 'layer', 'query', 'memory_bytes',
+] as const // prettier-ignore
+
+/**
+ * An installation as one of several test files sees it: an organization of its own, and nothing that others would notice. Who kills,
+ * restarts, fills or counts the whole of it starts one of its own.
+ */
+export interface SharedService extends Pick<Service, (typeof MAY)[number]> {
+  /** The slug of an organization that no other file has, and of its one project. */
+  organization: string
+  /** Of that project, with all tools. */
+  api_key: string
+  /** Of this organization's machines and workspaces alone. */
+  inventory: Service['inventory']
+  /** Kills the sandbox of one of this organization's workspaces from outside. */
+  kill_machine: Service['kill_machine']
+  /** The one file of the pool that a pattern names, below the folder of one of this organization's workspaces. */
+  pool_file(workspace_id: string, pattern: string): ReturnType<Service['pool_file']>
+  /** Runs an admin command. One that names what is everybody's throws. */
+  admin: Service['admin']
+  /** Deletes the organization's workspaces. The installation goes on, unless this file started it. */
+  stop(): Promise<void>
+}
+
+/** Starts the installations that files of this run share. `env` is for the processes of the files. */
+export async function startSharedServices(): Promise<{ env: Record<string, string>; stop(): Promise<void> }> {
+  const started = await Promise.allSettled(Array.from({ length: SERVICES }, () => startService({ settings: SETTINGS })))
+  const services = started.flatMap((one) => (one.status === 'fulfilled' ? [one.value] : []))
+  const stop = async () => void (await Promise.all(services.map((service) => service.stop())))
+  const failed = started.find((one) => one.status === 'rejected')
+  if (failed !== undefined) {
+    await stop()
+    throw failed.reason
+  }
+  return { env: { [VARIABLE]: JSON.stringify(services.map(({ reference }) => reference)) }, stop }
+}
+
+/** One of the installations that this run shares, or one of the file's own where it runs alone. */
+export async function sharedService(): Promise<SharedService> {
+  const given = process.env[VARIABLE]
+  if (given === undefined) {
+    const service = await startService({ settings: SETTINGS })
+    const user = await becomeUser(service)
+    return viewOf(service, user, () => service.stop())
+  }
+  const service = leastUsed((JSON.parse(given) as string[]).map(attachService))
+  await forgetTheDead(service)
+  const user = await becomeUser(service)
+  return viewOf(service, user, () => leave(service, user))
+}
+
+/** A test process that uses an installation, as its file says it. */
+interface User {
+  pid: number
+  start_time: number | undefined
+  organization: string
+  organization_id: string
+  api_key: string
+}
+
+/** As an operator does it, in this process: a command of its own would take a second each. */
+async function becomeUser(service: Service): Promise<User> {
+  const file = path.basename(process.argv[1] ?? 'test').replace(/\.test\.ts$/, '')
+  const slug = `${file}-${randomBytes(4).toString('hex')}`
+  const lines: string[] = []
+  const output = { line: (text: string) => void lines.push(text), note: () => undefined }
+  const db = openDatabase({ url: service.database_url(), role: null, connections_max: 1, application_name: 'berth-test' })
+  const run = async (name: string, ...argv: string[]) => {
+    const command = ORGANIZATION_COMMANDS[name] ?? KEY_COMMANDS[name]
+    await command?.run(argv, { db, output, clock: systemClock, ids: createIds(systemClock) })
+    return lines.at(-1) ?? ''
+  }
+  try {
+    const organization_id = await run('organization create', slug)
+    await run('project create', slug, '--organization', slug)
+    const api_key = await run('key create', '--organization', slug, '--project', slug, '--tools', TOOLS.join(','))
+    const user = { pid: process.pid, start_time: startTimeOf(process.pid), organization: slug, organization_id, api_key }
+    mkdirSync(usersOf(service), { recursive: true })
+    writeFileSync(path.join(usersOf(service), slug), JSON.stringify(user))
+    return user
+  } finally {
+    await db.destroy()
+  }
+}
+
+const usersOf = (service: Service) => path.join(service.run_dir, 'test-users')
+
+function readUsers(service: Service): User[] {
+  try {
+    return readdirSync(usersOf(service)).map((name) => JSON.parse(readFileSync(path.join(usersOf(service), name), 'utf8')) as User)
+  } catch {
+    return [] // nobody was there yet, or one leaves just now
+  }
+}
+
+const lives = ({ pid, start_time }: User) => startTimeOf(pid) === start_time
+
+function leastUsed(services: Service[]): Service {
+  const users = services.map((service) => readUsers(service).filter(lives).length)
+  const least = services.filter((_, at) => users[at] === Math.min(...users))
+  const chosen = least[randomInt(least.length)]
+  if (chosen === undefined) throw new Error(`${VARIABLE} names no installation`)
+  return chosen
+}
+
+/** What a killed file left running would take room and processors from all that follow. */
+async function forgetTheDead(service: Service): Promise<void> {
+  for (const user of readUsers(service).filter((user) => !lives(user))) await leave(service, user)
+}
+
+async function leave(service: Service, { organization, api_key }: User): Promise<void> {
+  const client = createClient(service.base_url, api_key)
+  const { body } = await client.api<{ data: { id: string }[] }>('/v1/workspaces?limit=200')
+  await Promise.all(body.data.map(({ id }) => client.operate(`/v1/workspaces/${id}`, { method: 'DELETE' })))
+  rmSync(path.join(usersOf(service), organization), { force: true })
+}
+
+function viewOf(service: Service, { organization, organization_id, api_key }: User, stop: () => Promise<void>): SharedService {
+  const owned = async () => {
+    const rows = await service.query<{ id: string }>('select id from workspaces where organization_id = $1', [organization_id])
+    return new Set(rows.map(({ id }) => id))
+  }
+  const isOwn = async (workspace_id: string) => {
+    if (!(await owned()).has(workspace_id)) throw new Error(`Workspace ${workspace_id} is another file's`)
+  }
+  return {
+    ...pick(service, MAY),
+    organization,
+    api_key,
+    async inventory() {
+      const [inventory, own] = [await service.inventory(), await owned()]
+      const isMine = ({ workspace_id }: { workspace_id: string }) => own.has(workspace_id)
+      return { ...inventory, machines: inventory.machines.filter(isMine), workspaces: inventory.workspaces.filter(isMine) }
+    },
+    async kill_machine(workspace_id) {
+      await isOwn(workspace_id)
+      await service.kill_machine(workspace_id)
+    },
+    pool_file: (workspace_id, pattern) => {
+      const file = service.pool_file(`ws/${workspace_id}/${pattern}`)
+      return {
+        read: () => isOwn(workspace_id).then(() => file.read()),
+        write: (bytes) => isOwn(workspace_id).then(() => file.write(bytes)),
+      }
+    },
+    admin(...args) {
+      const shared = args.find((word) => EVERYBODYS.includes(word))
+      if (shared !== undefined) throw new Error(`${shared} is everybody's: start an installation of this test's own`)
+      return service.admin(...args)
+    },
+    stop,
+  }
+}
+
+function pick<T, K extends keyof T>(from: T, names: readonly K[]): Pick<T, K> {
+  return Object.fromEntries(names.map((name) => [name, from[name]])) as Pick<T, K>
+}
