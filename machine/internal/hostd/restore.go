@@ -71,7 +71,7 @@ func (h *Host) restoreDisk(r wire.RestoreRequest, disk string) error {
 	if err := h.points.at("restore.disk"); err != nil {
 		return err
 	}
-	if err := h.pool.EnsureWorkspace(r.WorkspaceID, r.Resources.DiskGiB); err != nil {
+	if err := h.pool.AssembleWorkspace(r.WorkspaceID, r.Resources.DiskGiB); err != nil {
 		return err
 	}
 	path := h.pool.DiskPath(r.WorkspaceID, disk)
@@ -130,7 +130,7 @@ func (h *Host) awaitRestored(ctx context.Context, r wire.RestoreRequest, s *engi
 	if err := h.points.at("restore.commit"); err != nil {
 		return err
 	}
-	if err := h.handOver(s); err != nil {
+	if err := errors.Join(h.handOver(s), h.pool.EnsureWorkspace(r.WorkspaceID, r.Resources.DiskGiB)); err != nil {
 		return err
 	}
 	return s.Update(func(record *engine.Record) { record.Protocol, record.Claim.State = protocol, engine.Running })

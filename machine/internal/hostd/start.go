@@ -90,7 +90,7 @@ func (h *Host) claimSlot(ctx context.Context, r wire.StartRequest, s *engine.San
 	if err := h.points.at("start.commit"); err != nil {
 		return s, err
 	}
-	if err := h.handOver(s); err != nil {
+	if err := errors.Join(h.handOver(s), h.pool.EnsureWorkspace(r.WorkspaceID, r.Resources.DiskGiB)); err != nil {
 		return s, err
 	}
 	if r.Connect {
@@ -150,7 +150,7 @@ func (h *Host) mountLayers(digests []string) ([]string, error) {
 }
 
 func (h *Host) makeDisk(ctx context.Context, r wire.StartRequest, disk string) error {
-	if err := h.pool.EnsureWorkspace(r.WorkspaceID, r.Resources.DiskGiB); err != nil {
+	if err := h.pool.AssembleWorkspace(r.WorkspaceID, r.Resources.DiskGiB); err != nil {
 		return err
 	}
 	path := h.pool.DiskPath(r.WorkspaceID, disk)

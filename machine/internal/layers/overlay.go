@@ -33,7 +33,25 @@ func Overlay(lower []string, diskPath, target string) error {
 	}
 	options := fmt.Sprintf("upperdir=%s,workdir=%s,redirect_dir=on,xino=off,index=off,metacopy=off,nfs_export=off", escape.Replace(upper), escape.Replace(work))
 	// nodev and nosuid: no host process may gain anything here. The guest has a kernel of its own and does not notice.
-	return mountOverlay(lower, target, unix.MS_NODEV|unix.MS_NOSUID|unix.MS_NOATIME, options)
+	if err := mountOverlay(lower, target, unix.MS_NODEV|unix.MS_NOSUID|unix.MS_NOATIME, options); err != nil {
+		return err
+	}
+	return refuseReadOnly(target)
+}
+
+// ErrReadOnly says that the kernel mounted an overlay without its upper directory's work directory, for which there was no room: a guest
+// on it could not even delete.
+var ErrReadOnly = errors.New("the overlay came up read-only")
+
+func refuseReadOnly(target string) error {
+	var mounted unix.Statfs_t
+	if err := unix.Statfs(target, &mounted); err != nil {
+		return &os.PathError{Op: "statfs", Path: target, Err: err}
+	}
+	if mounted.Flags&unix.ST_RDONLY == 0 {
+		return nil
+	}
+	return errors.Join(fmt.Errorf("%s: %w: %w", target, ErrReadOnly, unix.EDQUOT), unix.Unmount(target, unix.UMOUNT_NOFOLLOW))
 }
 
 // View shows a template's layers as one directory tree at target, read-only.
