@@ -17,12 +17,8 @@ test('what is not a failpoint is refused, and what is hostd’s is left to it', 
 
 test('every point of the list can be armed', () => {
   const nothing_happens = `@${process.execPath}` // a marker that exists
-  armFailpoints(
-    Object.keys(FAILPOINTS)
-      .map((name) => `${name}:throw${nothing_happens}`)
-      .join(','),
-    { test_switch: true },
-  )
+  const every = Object.keys(FAILPOINTS).map((name) => `${name}:throw${nothing_happens}`)
+  assert.doesNotThrow(() => armFailpoints(every.join(','), { test_switch: true }))
 })
 
 test('an armed point acts, a disarmed one does nothing', async () => {

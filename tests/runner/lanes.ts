@@ -21,7 +21,7 @@ const KINDS: Partial<Record<string, { kind: Kind; because: string }>> = {
   'tests/acceptance/failpoints.test.ts': { kind: 'waits', because: 'it waits until what it killed serves again' },
   'tests/acceptance/deaths.test.ts': { kind: 'alone', because: 'a death is seen within seconds that a busy computer does not keep' },
   'tests/acceptance/hostile-guest.test.ts': { kind: 'alone', because: 'its guests take all that the computer gives them' },
-  'tools/checks/go-machines.test.mjs': { kind: 'machines', because: 'hostd, the engine and networks are real in these packages' },
+  'tools/checks/go-machines.test.mjs': { kind: 'machines', because: 'its Go packages start sandboxes, or measure' },
   [LEDGER]: { kind: 'last', because: 'it judges what all others have observed' },
 }
 

@@ -1,6 +1,7 @@
 // Runs Go tests and tells node:test of each.
 import assert from 'node:assert/strict'
 import { spawn, spawnSync } from 'node:child_process'
+import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { CLONE } from '../setup/packages.mjs'
@@ -8,30 +9,35 @@ import { CLONE } from '../setup/packages.mjs'
 export const MACHINE = join(CLONE, 'machine')
 const MODULE = 'github.com/berth-dev/berth/machine/'
 const OUTPUT_CHARACTERS_MAX = 20_000
+const RACE_FACTOR = 5
 const ENDS = ['pass', 'fail', 'skip']
 
-/** Packages that start machines, or change the kernel's mounts, networks and control groups: one at a time. */
-const WITH_MACHINES = ['hostd', 'agent/slottest', 'engine', 'network', 'cgroup', 'pool', 'layers'].map((name) => `internal/${name}`)
+/** Names packages that want the computer for themselves, one a line, with the reason. */
+const ALONE = join(MACHINE, 'internal', 'testns', 'alone.txt')
 
-/** Returns `{ plain, machines }`, the packages of the module from its root. */
+/** Returns `{ plain, machines }`, the packages of the module from its root; the second are those that the list names. */
 export function goPackages() {
   const { status, stdout, stderr } = spawnSync('go', ['list', './...'], { cwd: MACHINE, encoding: 'utf8' })
   if (status !== 0) throw new Error(`go list failed:\n${stderr}`)
-  const all = stdout
-    .trim()
-    .split('\n')
-    .map((name) => name.replace(MODULE, ''))
-  assert.deepEqual(
-    WITH_MACHINES.filter((name) => !all.includes(name)),
-    [],
-    'these packages are named in tools/checks/go.mjs and are not there',
-  )
-  return { plain: all.filter((name) => !WITH_MACHINES.includes(name)), machines: WITH_MACHINES }
+  const all = lines(stdout).map((name) => name.replace(MODULE, ''))
+  const machines = lines(readFileSync(ALONE, 'utf8'))
+    .filter((line) => !line.startsWith('#'))
+    .map((line) => line.split(/\s+/)[0])
+  const gone = machines.filter((name) => !all.includes(name))
+  assert.deepEqual(gone, [], `these packages are named in ${ALONE} and are not there`)
+  return { plain: all.filter((name) => !machines.includes(name)), machines }
 }
 
-/** Reports each Go test of the first level, and each deeper one that is skipped, as a test below `t`; fails for a package that fails, or that has tests and runs none. */
-export async function goTest(t, packages, flags) {
-  const { results, wrong } = await ran(packages, flags)
+function lines(text) {
+  return text.split('\n').filter((line) => line !== '')
+}
+
+/**
+ * Reports each Go test of the first level, and each deeper one that is skipped, as a test below `t`. Fails for a package that fails, or
+ * that has tests and runs none. A package may take so many `minutes`.
+ */
+export async function goTest(t, packages, { at_once, minutes }) {
+  const { results, wrong } = await ran(packages, ['-p', String(at_once), ...flagsOf(minutes)])
   for (const { name, action, output } of results) {
     await t.test(name, (each) => {
       if (action === 'skip') each.skip(reasonIn(output))
@@ -41,6 +47,11 @@ export async function goTest(t, packages, flags) {
   assert.deepEqual(wrong, [])
 }
 
+/** Go's race detector makes programs several times as slow. */
+function flagsOf(minutes) {
+  return process.env.BERTH_TEST_RACE === '1' ? ['-race', '-timeout', `${minutes * RACE_FACTOR}m`] : ['-timeout', `${minutes}m`]
+}
+
 /** `    some_test.go:12: why` stands above the line that says SKIP. */
 function reasonIn(output) {
   const [, reason = output.trim()] = /_test\.go:\d+: (.*)/.exec(output) ?? []
@@ -48,7 +59,7 @@ function reasonIn(output) {
 }
 
 async function ran(packages, flags) {
-  const command = ['test', '-json', '-count', '1', ...flags, ...packages.map((name) => `./${name}`)]
+  const command = ['test', '-json', '-count', '1', '-vet', 'off', ...flags, ...packages.map((name) => `./${name}`)]
   const child = spawn('go', command, { cwd: MACHINE, stdio: ['ignore', 'pipe', 'inherit'] })
   const ended = new Promise((resolve, reject) => child.once('error', reject).once('close', resolve))
   const outputs = new Map()

@@ -1,0 +1,60 @@
+import assert from 'node:assert/strict'
+import { execFileSync } from 'node:child_process'
+import { existsSync, readFileSync } from 'node:fs'
+import path from 'node:path'
+import { test } from 'node:test'
+import { toothlessTests } from './assertions.ts'
+
+const ROOT = path.resolve(import.meta.dirname, '../..')
+
+/** Tests that assert nothing, and why they may. */
+const ALLOWED: { file: string; title: string; because: string }[] = [
+  {
+    file: 'tests/engine/hostd.test.ts',
+    title: "'machine host: hostd and runsc'",
+    because: 'it is skipped, and says in place of a whole suite why there is no real host',
+  },
+]
+
+const found = (text: string, ...others: { file: string; text: string }[]) =>
+  toothlessTests([{ file: 'tests/a.test.ts', text }, ...others]).map(({ title }) => title)
+
+test('every test asserts something', () => {
+  const files = execFileSync('git', ['-c', 'safe.directory=*', 'ls-files', '--cached', '--others', '--exclude-standard'], {
+    cwd: ROOT,
+    encoding: 'utf8',
+  })
+    .split('\n')
+    .filter((file) => /^tests\/.*\.ts$|\.test\.(ts|mjs)$|^tools\/checks\/.*\.mjs$/.test(file) && existsSync(path.join(ROOT, file)))
+  const sources = files.map((file) => ({ file, text: readFileSync(path.join(ROOT, file), 'utf8') }))
+  const wrong = toothlessTests(sources)
+    .filter(({ file, title }) => !ALLOWED.some((each) => each.file === file && each.title === title))
+    .map(({ file, line, title }) => `${file}:${line}: ${title} reaches no assertion: say what must hold`)
+  assert.deepEqual(wrong, [])
+})
+
+test('a test that calls without asserting is found', () => {
+  assert.deepEqual(found(`test('calls', () => work())\ntest('asserts', () => assert.ok(work()))`), ["'calls'"])
+})
+
+test('an assertion in a function that the test calls counts, at any depth, also of another file', () => {
+  const helpers = {
+    file: 'tests/support/helpers.ts',
+    text: `export const holds = () => inner()\nfunction inner() { throw new Error('no') }`,
+  }
+  assert.deepEqual(found(`import { holds as stands } from './support/helpers.ts'\ntest('one', () => stands())`, helpers), [])
+  assert.deepEqual(found(`function judge() { assert.ok(1) }\ntest('by name', judge)\ntest('called', async () => await judge())`), [])
+})
+
+test('a function of the same name in a file that is not imported does not count', () => {
+  const helpers = { file: 'tests/support/helpers.ts', text: `export function close() { assert.ok(1) }` }
+  assert.deepEqual(found(`test('closes', () => service.close())`, helpers), ["'closes'"])
+})
+
+test('functions that call each other in a circle end the search', () => {
+  assert.deepEqual(found(`function a() { b() }\nfunction b() { a() }\ntest('circle', () => a())`), ["'circle'"])
+})
+
+test("a regular expression's test is none of ours", () => {
+  assert.deepEqual(found(`const fits = /x/.test(text)`), [])
+})

@@ -1,0 +1,127 @@
+import path from 'node:path'
+import ts from 'typescript'
+
+/** A test that nothing could fail on purpose. */
+export interface Toothless {
+  file: string
+  line: number
+  /** As it is written, with its quotes. */
+  title: string
+}
+
+export interface Source {
+  /** From the clone's root. */
+  file: string
+  text: string
+}
+
+/** A function, as far as it matters here. */
+interface Reach {
+  file: string
+  /** It names `assert`, or throws. */
+  asserts: boolean
+  /** Names that it calls. */
+  calls: Set<string>
+}
+
+interface Parsed {
+  file: string
+  tree: ts.SourceFile
+  /** Its functions and methods, by name. */
+  functions: Map<string, Reach[]>
+  /** Names that it imports from another of the sources: which file has them, under which name. */
+  imports: Map<string, { from: string; name: string }>
+}
+
+const TESTS = ['test', 'it']
+
+/**
+ * Finds the tests of `sources` that assert nothing. A test asserts when it names `assert` or throws, or calls a function that does, at any
+ * depth: one of its own file, or one that it imports from another of the sources. What is found has no teeth; what is not may have none.
+ */
+export function toothlessTests(sources: readonly Source[]): Toothless[] {
+  const files = new Map(sources.map((source) => [source.file, parsed(source)]))
+  return [...files.values()]
+    .filter(({ file }) => /\.test\.(ts|mjs)$/.test(file))
+    .flatMap((parsed) => testsOf(parsed.tree).map((call) => ({ parsed, call, body: call.arguments.at(-1) })))
+    .filter(({ parsed, body }) => body !== undefined && !doesAssert(reachOf(parsed.file, body), files, new Set()))
+    .map(({ parsed: { file, tree }, call }) => ({
+      file,
+      line: tree.getLineAndCharacterOfPosition(call.getStart()).line + 1,
+      title: call.arguments[0]?.getText() ?? '',
+    }))
+}
+
+function doesAssert(reach: Reach, files: ReadonlyMap<string, Parsed>, seen: Set<Reach>): boolean {
+  if (reach.asserts) return true
+  if (seen.has(reach)) return false
+  seen.add(reach)
+  return [...reach.calls].some((name) => functionsOf(reach.file, name, files).some((called) => doesAssert(called, files, seen)))
+}
+
+function functionsOf(file: string, name: string, files: ReadonlyMap<string, Parsed>): Reach[] {
+  const found = files.get(file)
+  const imported = found?.imports.get(name)
+  return [
+    ...(found?.functions.get(name) ?? []),
+    ...(imported === undefined ? [] : (files.get(imported.from)?.functions.get(imported.name) ?? [])),
+  ]
+}
+
+function parsed({ file, text }: Source): Parsed {
+  const tree = ts.createSourceFile(file, text, ts.ScriptTarget.Latest, true)
+  const functions = new Map<string, Reach[]>()
+  const imports = new Map<string, { from: string; name: string }>()
+  walk(tree, (node) => {
+    const [name, body] = namedFunction(node) ?? []
+    if (name !== undefined && body !== undefined) functions.set(name, [...(functions.get(name) ?? []), reachOf(file, body)])
+    if (!ts.isImportDeclaration(node) || !ts.isStringLiteral(node.moduleSpecifier)) return
+    const named = node.importClause?.namedBindings
+    if (named === undefined || !ts.isNamedImports(named)) return
+    const from = path.join(path.dirname(file), node.moduleSpecifier.text)
+    for (const each of named.elements) imports.set(each.name.text, { from, name: (each.propertyName ?? each.name).text })
+  })
+  return { file, tree, functions, imports }
+}
+
+/** `function name() {}`, `const name = () => {}`, `name() {}` and `name: () => {}`. */
+function namedFunction(node: ts.Node): [string, ts.Node] | undefined {
+  if ((ts.isFunctionDeclaration(node) || ts.isMethodDeclaration(node)) && node.name !== undefined && node.body !== undefined)
+    return [node.name.getText(), node.body]
+  if ((ts.isVariableDeclaration(node) || ts.isPropertyAssignment(node)) && node.initializer !== undefined && isFunction(node.initializer))
+    return [node.name.getText(), node.initializer]
+  return undefined
+}
+
+function isFunction(node: ts.Node): boolean {
+  return ts.isArrowFunction(node) || ts.isFunctionExpression(node)
+}
+
+function testsOf(tree: ts.SourceFile): ts.CallExpression[] {
+  const found: ts.CallExpression[] = []
+  walk(tree, (node) => {
+    // With one argument it is a regular expression's `test`.
+    if (ts.isCallExpression(node) && TESTS.includes(calledName(node)) && node.arguments.length > 1) found.push(node)
+  })
+  return found
+}
+
+function reachOf(file: string, node: ts.Node): Reach {
+  const reach: Reach = { file, asserts: false, calls: new Set() }
+  walk(node, (each) => {
+    if (ts.isThrowStatement(each) || (ts.isIdentifier(each) && each.text === 'assert')) reach.asserts = true
+    if (ts.isCallExpression(each)) reach.calls.add(calledName(each))
+  })
+  if (ts.isIdentifier(node)) reach.calls.add(node.text) // a test may be given a function by its name
+  return reach
+}
+
+/** The name in `name(…)` and in `anything.name(…)`. */
+function calledName({ expression }: ts.CallExpression): string {
+  return ts.isPropertyAccessExpression(expression) ? expression.name.text : expression.getText()
+}
+
+function walk(node: ts.Node, see: (node: ts.Node) => void): void {
+  see(node)
+  ts.forEachChild(node, (child) => walk(child, see))
+}

@@ -1,0 +1,33 @@
+// `node tools/go-fuzz.mjs [--seconds 60] [WORD…]`: Go's fuzzing of every target whose name contains a word (all without one). What it finds
+// lies below the package's testdata/fuzz, and is run by `go test` from then on.
+import { spawnSync } from 'node:child_process'
+import { readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { parseArgs } from 'node:util'
+import { goPackages, MACHINE } from './checks/go.mjs'
+import { report } from './setup/main.mjs'
+
+await report(() => {
+  const { values, positionals } = parseArgs({ allowPositionals: true, options: { seconds: { type: 'string', default: '60' } } })
+  const targets = fuzzTargets().filter(({ name }) => positionals.length === 0 || positionals.some((word) => name.includes(word)))
+  if (targets.length === 0) throw new Error('There is no such fuzz target.')
+  const failed = targets.filter(({ folder, name }) => {
+    process.stdout.write(`${folder} ${name}, ${values.seconds} s\n`)
+    const fuzz = ['test', '-run', '^$', '-fuzz', `^${name}$`, '-fuzztime', `${values.seconds}s`, `./${folder}`]
+    return spawnSync('go', fuzz, { cwd: MACHINE, stdio: 'inherit' }).status !== 0
+  })
+  const names = failed.map(({ name }) => name).join(', ')
+  process.stdout.write(failed.length === 0 ? `${targets.length} targets: nothing was found\n` : `found something: ${names}\n`)
+  return failed.length === 0 ? 0 : 1
+})
+
+/** Found in the sources: asking `go test -list` would link every package. */
+function fuzzTargets() {
+  const { plain, machines } = goPackages()
+  return [...plain, ...machines].flatMap((folder) =>
+    readdirSync(join(MACHINE, folder))
+      .filter((file) => file.endsWith('_test.go'))
+      .flatMap((file) => [...readFileSync(join(MACHINE, folder, file), 'utf8').matchAll(/^func (Fuzz\w+)\(/gm)])
+      .map(([, name]) => ({ folder, name })),
+  )
+}
