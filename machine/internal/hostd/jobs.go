@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/berth-dev/berth/machine/internal/ongoing"
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
@@ -19,7 +20,7 @@ type jobs struct {
 	fences     *fences
 	mu         sync.Mutex
 	workspaces map[string]*turns
-	running    sync.WaitGroup
+	running    ongoing.Group
 }
 
 type turns struct {
@@ -88,15 +89,13 @@ func (j *jobs) startOrJoin(c call) (*job, error) {
 	}
 	started := &job{done: make(chan struct{})}
 	own.known[key] = started
-	j.running.Add(1)
-	go func() {
-		defer j.running.Done()
+	j.running.Go(func() {
 		started.value, started.err = j.take(c)
 		if !c.remember {
 			j.drop(own, key)
 		}
 		close(started.done)
-	}()
+	})
 	return started, nil
 }
 
@@ -254,10 +253,8 @@ func (j *jobs) forgetFence(workspace string, now time.Time) error {
 
 // wait returns when no job runs, or when time is up.
 func (j *jobs) wait(ctx context.Context) {
-	idle := make(chan struct{})
-	go func() { j.running.Wait(); close(idle) }()
 	select {
-	case <-idle:
+	case <-j.running.Idle():
 	case <-ctx.Done():
 	}
 }
