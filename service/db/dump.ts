@@ -22,10 +22,14 @@ export async function dumpSchema(db: Db): Promise<string> {
       from pg_constraint where contype <> 'n' group by conrelid
     ),
     grants as (
-      select table_name, string_agg(format('%s to %s', privileges, grantee), '; ' order by grantee) as text
+      select table_name, string_agg(format('%s to %s', privileges, grantee), '; ' order by grantee, privileges) as text
       from (
-        select table_name, grantee, string_agg(lower(privilege_type), ', ' order by privilege_type) as privileges
+        select table_name::name, grantee::name, string_agg(lower(privilege_type), ', ' order by privilege_type) as privileges
         from information_schema.role_table_grants where grantee in ('berth_api', 'berth_cell') group by table_name, grantee
+        union all
+        select r.relname, o.rolname, format('%s (%s)', lower(g.privilege_type), string_agg(a.attname, ', ' order by a.attnum))
+        from relations r join pg_attribute a on a.attrelid = r.oid cross join aclexplode(a.attacl) g join pg_roles o on o.oid = g.grantee
+        where o.rolname in ('berth_api', 'berth_cell') group by r.relname, o.rolname, g.privilege_type
       ) as each group by table_name
     )
     select part from (

@@ -12,7 +12,7 @@ create table agent_sessions (
   PRIMARY KEY (id),
   FOREIGN KEY (workspace_id) REFERENCES workspaces(id),
   CHECK ((principal_type = ANY (ARRAY['api_key'::text, 'user'::text])))
-); -- insert, select, update to berth_api; delete, select to berth_cell
+); -- insert, select, update to berth_api; delete to berth_cell; select (workspace_id) to berth_cell
 
 create table api_keys (
   id uuid not null,
@@ -30,7 +30,7 @@ create table api_keys (
   PRIMARY KEY (id),
   FOREIGN KEY (organization_id) REFERENCES organizations(id),
   FOREIGN KEY (project_id) REFERENCES projects(id)
-); -- select to berth_api; select to berth_cell
+); -- select to berth_api; select (id, tool_permissions, expires_at, revoked_at, tools_changed_at) to berth_cell
 
 create table cells (
   id uuid not null,
@@ -73,7 +73,7 @@ create table idempotency_entries (
   outcome jsonb not null,
   created_at timestamp with time zone not null,
   PRIMARY KEY (principal, route, key)
-); -- delete, insert, select, update to berth_api; delete, select to berth_cell
+); -- delete, insert, select, update to berth_api; delete to berth_cell; select (principal, route, key, created_at) to berth_cell
 
 create table memberships (
   organization_id uuid not null,
@@ -84,7 +84,7 @@ create table memberships (
   FOREIGN KEY (organization_id) REFERENCES organizations(id),
   FOREIGN KEY (person_id) REFERENCES people(id),
   CHECK ((role = ANY (ARRAY['owner'::text, 'admin'::text, 'member'::text, 'billing'::text])))
-); -- select to berth_api; select to berth_cell
+); -- select to berth_api; select (organization_id, person_id, role) to berth_cell
 
 create table operations (
   id uuid not null,
@@ -134,7 +134,7 @@ create table organizations (
   FOREIGN KEY (plan_id) REFERENCES plans(id),
   CHECK ((allowance_exhausted = ANY (ARRAY['allowance_used'::text, 'overage_paused'::text, 'spend_cap_reached'::text]))),
   CHECK ((refuses_starts = ANY (ARRAY['no_plan'::text, 'limits_missing'::text, 'payment_past_due'::text, 'unpaid'::text, 'operator_hold'::text])))
-); -- select to berth_api; select to berth_cell
+); -- select to berth_api; select (id, allowance_exhausted) to berth_cell
 
 create table people (
   id uuid not null,
@@ -145,7 +145,7 @@ create table people (
   created_at timestamp with time zone not null,
   UNIQUE (email),
   PRIMARY KEY (id)
-); -- select to berth_api; select to berth_cell
+); -- select to berth_api
 
 create table person_sessions (
   id uuid not null,
@@ -159,7 +159,7 @@ create table person_sessions (
   UNIQUE (token_sha256),
   PRIMARY KEY (id),
   FOREIGN KEY (person_id) REFERENCES people(id)
-); -- insert, select, update to berth_api; select to berth_cell
+); -- insert, select, update to berth_api
 
 create table plans (
   id uuid not null,
@@ -178,7 +178,7 @@ create table plans (
   CHECK ((disk_gib > 0)),
   CHECK ((memory_mib > 0)),
   CHECK ((refuses_starts = ANY (ARRAY['no_plan'::text, 'limits_missing'::text, 'payment_past_due'::text, 'unpaid'::text, 'operator_hold'::text])))
-); -- select to berth_api; select to berth_cell
+); -- select to berth_api
 
 create table projects (
   id uuid not null,
@@ -189,14 +189,14 @@ create table projects (
   UNIQUE (organization_id, slug),
   PRIMARY KEY (id),
   FOREIGN KEY (organization_id) REFERENCES organizations(id)
-); -- select to berth_api; select to berth_cell
+); -- select to berth_api
 
 create table rate_buckets (
   name text not null,
   tokens double precision not null,
   updated_at timestamp with time zone not null,
   PRIMARY KEY (name)
-); -- insert, select, update to berth_api; select to berth_cell
+); -- insert, select, update to berth_api
 
 create table signing_keys (
   kid text not null,
@@ -231,7 +231,7 @@ create table templates (
   UNIQUE NULLS NOT DISTINCT (organization_id, slug),
   PRIMARY KEY (id),
   FOREIGN KEY (organization_id) REFERENCES organizations(id)
-); -- select to berth_api; select to berth_cell
+); -- select to berth_api
 
 create table usage_counters (
   workspace_id uuid not null,
