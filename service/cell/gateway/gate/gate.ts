@@ -109,12 +109,15 @@ export function createGate(deps: GateDeps): Gate {
       if (draining.signal.aborted) throw fail('service_unavailable', 'draining', 'The gateway is shutting down', { retry_after_seconds: 1 })
       if (table.databaseLostMs() >= LIMITS.revocation_seconds_max * 1000) throw blind()
       const wanted = { ownership_epoch: caller.ownership_epoch, cell_id: deps.cell_id, read_only: isRead(arrival) }
-      const found = await settle(table, caller.workspace_id, wanted, DISK_ROUTES.has(arrival.route.id))
+      const reads_disks = DISK_ROUTES.has(arrival.route.id)
+      let found = await settle(table, caller.workspace_id, wanted, reads_disks)
       if ('source' in found && found.entry.observed_state === 'suspended') return diskTicketOf(arrival, found.entry, found.source)
       const held = hold(arrival, found.entry)
       try {
-        const { entry } = found
-        if (entry.suspend_requested_at !== null && isToolCall(arrival)) await deps.cancelSuspend(entry, deps.clock.now())
+        if (found.entry.suspend_requested_at !== null && isToolCall(arrival)) {
+          await deps.cancelSuspend(found.entry, deps.clock.now())
+          found = await settle(table, caller.workspace_id, wanted, reads_disks) // its machine may have been frozen meanwhile
+        }
         if ('source' in found) return sleeperTicketOf(found, wanted, held)
         return ticketOf(isToolCall(arrival) ? await awake(found.entry, wanted) : found, wanted, held)
       } catch (error) {
