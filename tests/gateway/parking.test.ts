@@ -1,8 +1,10 @@
 import assert from 'node:assert/strict'
 import { after, before, beforeEach, test } from 'node:test'
+import { sql } from 'kysely'
 import { hostFull, takenOver, wakeFailed } from '../../service/cell/machines/parking-refusals.ts'
 import type { Waking } from '../../service/cell/machines/parking.ts'
 import type { ResidencyState } from '../../service/cell/machines/table.ts'
+import { until } from '../support/processes.ts'
 import { type Bench, openBench, refusalOf } from './support/gateway.ts'
 
 /** A machine that is parked until somebody wakes it. */
@@ -87,4 +89,29 @@ test('a keepalive wakes it and keeps it; its end wakes nothing; the idle record 
     machine.wakes = () => Promise.reject(refusal)
     assert.equal(await refusalOf(await bench.call('POST', '/keepalive', { json: { seconds: 60 } })), expected)
   }
+})
+
+test('a machine that is frozen while a request to suspend it is made void is woken first', async () => {
+  const { entry } = bench.life
+  const { machine: running } = entry
+  assert.ok(running)
+  const suspend_requested_at = new Date(0)
+  bench.table.set(bench.workspace_id, { suspend_requested_at })
+  await bench.database.superuser.updateTable('workspaces').set({ suspend_requested_at }).where('id', '=', bench.workspace_id).execute()
+  bench.waking.ready = (now) => (now.machine?.state === 'frozen' ? null : now.machine)
+  machine.wakes = async () => bench.table.set(bench.workspace_id, { machine: running })
+  bench.waking.wake = machine.wake
+  const waiting = await bench.database.superuser.transaction().execute(async (tx) => {
+    await tx.selectFrom('workspaces').select('id').where('id', '=', bench.workspace_id).forUpdate().execute()
+    const called = bench.call('GET', '/exec/s')
+    await until('the call waits for the row', 5000, async () => {
+      const { rows } = await sql`select from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()`.execute(tx)
+      return rows.length > 0
+    })
+    bench.table.set(bench.workspace_id, { machine: { ...running, state: 'frozen' } })
+    return { called } // a promise of its own: the row is let go before it ends
+  })
+  assert.equal((await waiting.called).status, 200)
+  assert.equal(machine.woken, 1)
+  bench.table.entries.set(bench.workspace_id, entry)
 })

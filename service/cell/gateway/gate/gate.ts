@@ -115,13 +115,16 @@ export function createGate(deps: GateDeps): Gate {
         read_only: isRead(arrival),
         mode: arrival.route.mode ?? null,
       }
-      const found = await settle(table, caller.workspace_id, wanted, DISK_ROUTES.has(arrival.route.id))
+      const reads_disks = DISK_ROUTES.has(arrival.route.id)
+      let found = await settle(table, caller.workspace_id, wanted, reads_disks)
       if ('source' in found && found.entry.observed_state === 'suspended') return diskTicketOf(arrival, found.entry, found.source)
       if (isForAnotherMode(found.entry, wanted)) return ticketOf({ entry: found.entry, machine: null }, wanted, NOTHING_HELD)
       const held = hold(arrival, found.entry)
       try {
-        const { entry } = found
-        if (entry.suspend_requested_at !== null && isToolCall(arrival)) await deps.cancelSuspend(entry, deps.clock.now())
+        if (found.entry.suspend_requested_at !== null && isToolCall(arrival)) {
+          await deps.cancelSuspend(found.entry, deps.clock.now())
+          found = await settle(table, caller.workspace_id, wanted, reads_disks) // its machine may have been frozen meanwhile
+        }
         if ('source' in found) return sleeperTicketOf(found, wanted, held)
         return ticketOf(isToolCall(arrival) ? await awake(found.entry, wanted) : found, wanted, held)
       } catch (error) {
