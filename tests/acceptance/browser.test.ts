@@ -1,3 +1,4 @@
+// An installation of its own: its machines send to an internet of the test's own, and a template is published beside it.
 import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
 import path from 'node:path'
@@ -6,6 +7,7 @@ import { promisify } from 'node:util'
 import { inflateSync } from 'node:zlib'
 import type { Process } from '../../contract/schemas/cell/process.ts'
 import { type Client, createClient, ndjson, type OpenedWorkspace, refusalOf, send } from '../support/client.ts'
+import { depth } from '../support/depth.ts'
 import { INTERNET_ADDRESS, type Internet, openInternet } from '../support/internet.ts'
 import { type Service, startService } from '../support/service.ts'
 import { cleanEnvironment } from '../support/sweep.ts'
@@ -131,7 +133,7 @@ test('content is the page after its scripts ran, as HTML or text, and can run no
 
 test('every wait condition ends, and a page that leads on is followed', async () => {
   for (const wait_until of ['load', 'domcontentloaded', 'networkidle'])
-    assert.equal(await text('script.html?300', { wait_until, wait_ms: 2000 }), 'after 1280')
+    assert.equal(await text('script.html?300', { wait_until, wait_ms: 1000 }), 'after 1280')
   const shot = await show('screenshot', { url: `${SITE}/leave.html`, wait_until: 'networkidle', viewport: { width: 64, height: 64 } })
   assert.equal(shot.status, 200, shot.bytes.toString())
   assert.deepEqual(readPng(shot.bytes).last, [255, 0, 0])
@@ -143,7 +145,9 @@ test('nothing of a page stays for the next call, on the same warm browser', asyn
   assert.equal(await text('cookie.html'), 'had:')
   assert.equal(await text('cookie.html'), 'had:')
   assert.deepEqual(await browserPid(), before)
-  const answers = await Promise.all(Array.from({ length: 8 }, () => text('cookie.html', { timeout_ms: 100_000 })))
+  const answers = await Promise.all(
+    Array.from({ length: depth({ short: 4, long: 8 }) }, () => text('cookie.html', { timeout_ms: 100_000 })),
+  )
   assert.deepEqual([...new Set(answers)], ['had:'])
   assert.deepEqual(await browserPid(), before)
 })

@@ -1,3 +1,4 @@
+// An installation of its own: its machines send to an internet of the test's own.
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
@@ -90,7 +91,7 @@ test('credentials reach the server alone: no file, no command line and no log ev
 })
 
 test('while git runs, no command line shows the credentials; at its deadline it is ended and its directory removed', async () => {
-  const asked = { url: `${SERVER}/slow/project.git`, path: '/home/user/slow', timeout_ms: 20_000 } // the look below comes before
+  const asked = { url: `${SERVER}/slow/project.git`, path: '/home/user/slow', timeout_ms: 8_000 } // the look below comes before
   const cloning = post('clone', asked, { 'x-git-authorization': `Basic ${BASIC}` })
   const visit = await internet.visited(({ url }) => url.startsWith('/slow/'))
   assert.equal(visit.authorization, `Basic ${BASIC}`)

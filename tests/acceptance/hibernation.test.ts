@@ -1,6 +1,8 @@
+// An installation of its own: it hibernates what is unused, is killed, restarted and rebooted.
 import assert from 'node:assert/strict'
-import { after, before, beforeEach, test } from 'node:test'
+import { after, before, describe, test } from 'node:test'
 import { createClient, type Client, type OpenedWorkspace } from '../support/client.ts'
+import { type Machines, machinesOf } from '../support/machines.ts'
 import { until } from '../support/processes.ts'
 import { startService, type Service } from '../support/service.ts'
 import { assertContinues, startWitness, type Testimony } from '../support/witness.ts'
@@ -9,168 +11,204 @@ const PARK_MS = 120_000
 const SEEN_MS = 10_000
 /** Without waiting for the comparison that comes every minute. */
 const FOUND_MS = 45_000
+const small = { caps: { memory_mib: 512 } }
 let service: Service
 let client: Client
-let workspace: OpenedWorkspace
-let witness: Testimony
+let machines: Machines
+/** For what is done to the whole installation. */
+let lasting: Sleeper
 
 before(async () => {
-  service = await startService({ settings: { slot_memory_mib: 512, freeze_after_seconds: 1, hibernate_after_seconds: 3 } })
+  const settings = {
+    slot_memory_mib: 512,
+    overcommit: 64,
+    memory_overcommit: 8,
+    disk_overcommit: 200,
+    freeze_after_seconds: 1,
+    hibernate_after_seconds: 3,
+  }
+  service = await startService({ settings })
   client = createClient(service.base_url, service.api_key)
-  workspace = await client.open('sleeps', { caps: { memory_mib: 512 } })
-  witness = await startWitness(client, workspace)
-  await run('echo on the disk >/home/user/file; sync')
+  machines = machinesOf(service)
+  lasting = await open('lasting')
 })
 after(() => service.stop())
-beforeEach(async () => {
-  workspace.token = await client.token(workspace.id)
-})
 
-const run = async (script: string) => (await client.run(workspace, ['bash', '-c', script])).stdout.trim()
-const hasMachine = async (id = workspace.id) => (await service.inventory()).machines.some((one) => one.workspace_id === id)
-const hibernated = (id = workspace.id) => until('it is hibernated', PARK_MS, async () => !(await hasMachine(id)))
-const state = async () => (await client.api<{ observed_state: string; ownership_epoch: number }>(`/v1/workspaces/${workspace.id}`)).body
-/** Its memory, its process with an open file that has no name any more, and its disk. */
-const isWhole = async () => {
-  await assertContinues(client, workspace, witness)
-  assert.equal(await run('cat /home/user/file'), 'on the disk')
-}
-const succeeds = async (verb: string, json?: Record<string, unknown>) => {
-  const { state, error } = await client.operate(`/v1/workspaces/${workspace.id}/${verb}`, json ? { json } : {})
-  assert.deepEqual([verb, state, error], [verb, 'succeeded', null])
+/** A workspace that is hibernated whenever nobody uses it. */
+interface Sleeper {
+  workspace: OpenedWorkspace
+  witness: Testimony
+  run(script: string): Promise<string>
+  hasMachine(): Promise<boolean>
+  hibernated(): Promise<void>
+  view(): Promise<{ observed_state: string; ownership_epoch: number }>
+  keepAwake(seconds: number): Promise<unknown>
+  /** It has its memory, its process with an open file that has no name any more, and its disk. */
+  isWhole(): Promise<void>
 }
 
-test('a hibernated workspace runs on by its state and epoch, and the next call restores memory, processes and open files', async () => {
-  const before = await state()
-  await hibernated()
-  const { observed_state, ownership_epoch } = await state()
-  assert.deepEqual([observed_state, ownership_epoch], ['running', before.ownership_epoch])
-  // The token of before.
-  await isWhole()
-  assert.equal(await hasMachine(), true)
-  const { body } = await client.api<{ data: { kind: string }[] }>(`/v1/workspaces/${workspace.id}/checkpoints`)
-  assert.deepEqual(body.data, [])
-})
+async function open(key: string): Promise<Sleeper> {
+  const workspace = await client.open(key, small)
+  const run = async (script: string) => (await client.run(workspace, ['bash', '-c', script])).stdout.trim()
+  const witness = await startWitness(client, workspace)
+  await run('echo on the disk >/home/user/file; sync')
+  const { id } = workspace
+  return {
+    workspace,
+    witness,
+    run,
+    hasMachine: async () => (await machines.stateOf(id)) !== undefined,
+    hibernated: () => machines.until(`${key} is hibernated`, PARK_MS, (all) => !all.some(({ workspace_id }) => workspace_id === id)),
+    view: async () => (await client.api<{ observed_state: string; ownership_epoch: number }>(`/v1/workspaces/${id}`)).body,
+    keepAwake: (seconds) => client.tool(workspace, '/keepalive', { json: { seconds } }),
+    async isWhole() {
+      await assertContinues(client, workspace, witness)
+      assert.equal(await run('cat /home/user/file'), 'on the disk')
+    },
+  }
+}
 
 test('what is frozen, hibernated and woken is counted', async () => {
   const moves = async () => {
     const metrics = await service.metrics('cell')
     return ['freeze', 'hibernate', 'wake', 'thaw'].map((move) => metrics.get(`berth_parking_moves_total{move="${move}"}`) ?? 0)
   }
-  const keep = (seconds: number) => client.tool(workspace, '/keepalive', { json: { seconds } })
-  await keep(3600) // between two looks at the figures nothing is parked but what is let go, once
+  await lasting.keepAwake(3600) // between two looks at the figures nothing is parked but what is let go, once
   const before = await moves()
-  await keep(0)
-  await hibernated()
-  await keep(3600)
-  await isWhole()
+  await lasting.keepAwake(0)
+  await lasting.hibernated()
+  await lasting.keepAwake(3600)
+  await lasting.isWhole()
   const after = await moves()
-  await keep(0)
   assert.deepEqual(
     after.map((count, index) => count - (before[index] ?? 0)),
     [1, 1, 1, 0],
   )
 })
 
-test('its files are read from the disk, which wakes nobody', async () => {
-  await hibernated()
-  const answer = await client.tool(workspace, '/files?path=/home/user/file')
-  assert.deepEqual([answer.status, answer.headers['x-served-from'], answer.bytes.toString()], [200, 'disk', 'on the disk\n'])
-  assert.equal(await hasMachine(), false)
-  const memory = await client.tool(workspace, '/files?path=/dev/shm/canary')
-  assert.deepEqual([memory.status, memory.headers['x-served-from'], memory.bytes.toString()], [200, undefined, witness.canary])
-})
+// One workspace for each, all of them at once: each waits most of its time.
+describe('side by side', { concurrency: 8 }, () => {
+  test('a hibernated workspace runs on by its state and epoch, and the next call restores memory, processes and open files', async () => {
+    const { workspace, view, hibernated, isWhole, hasMachine } = await open('state')
+    const before = await view()
+    await hibernated()
+    const { observed_state, ownership_epoch } = await view()
+    assert.deepEqual([observed_state, ownership_epoch], ['running', before.ownership_epoch])
+    // The token of before.
+    await isWhole()
+    assert.equal(await hasMachine(), true)
+    const { body } = await client.api<{ data: { kind: string }[] }>(`/v1/workspaces/${workspace.id}/checkpoints`)
+    assert.deepEqual(body.data, [])
+  })
 
-test('a hint wakes it ahead of the call', async () => {
-  await hibernated()
-  const { status, body } = await client.tool<{ residency: string }>(workspace, '/wake-hint', { json: {} })
-  assert.deepEqual([status, body.residency], [202, 'hibernated'])
-  await until('it is there', PARK_MS, () => hasMachine())
-  await isWhole()
-})
+  test('its files are read from the disk, which wakes nobody', async () => {
+    const { workspace, witness, hibernated, hasMachine } = await open('files')
+    await hibernated()
+    const answer = await client.tool(workspace, '/files?path=/home/user/file')
+    assert.deepEqual([answer.status, answer.headers['x-served-from'], answer.bytes.toString()], [200, 'disk', 'on the disk\n'])
+    assert.equal(await hasMachine(), false)
+    const memory = await client.tool(workspace, '/files?path=/dev/shm/canary')
+    assert.deepEqual([memory.status, memory.headers['x-served-from'], memory.bytes.toString()], [200, undefined, witness.canary])
+  })
 
-test('output of a command is read on over a hibernation, from its offsets', async () => {
-  await client.tool(workspace, '/exec', { json: { session_id: 'prints', argv: ['bash', '-c', 'echo one; echo two'] } })
-  await until('it has ended', PARK_MS, async () => (await client.tool(workspace, '/exec/prints')).body['state'] === 'exited')
-  await hibernated()
-  const answer = await client.tool(workspace, '/exec/prints/output?stdout_offset=4&stderr_offset=0')
-  const [first] = answer.bytes.toString().split('\n')
-  assert.equal(Buffer.from(String(JSON.parse(first ?? '{}').data), 'base64').toString(), 'two\n')
-})
+  test('a hint wakes it ahead of the call', async () => {
+    const { workspace, hibernated, hasMachine, isWhole } = await open('hint')
+    await hibernated()
+    const { status, body } = await client.tool<{ residency: string }>(workspace, '/wake-hint', { json: {} })
+    assert.deepEqual([status, body.residency], [202, 'hibernated'])
+    await until('it is there', PARK_MS, hasMachine)
+    await isWhole()
+  })
 
-test('a snapshot, a fork, a suspend and a resume of a hibernated workspace have everything', async () => {
-  await hibernated()
-  await succeeds('snapshot')
-  await succeeds('fork', { key: 'copy' })
-  const copy = await client.open('copy')
-  assert.equal((await client.run(copy, ['cat', '/dev/shm/canary'])).stdout, witness.canary)
-  await client.api(`/v1/workspaces/${copy.id}`, { method: 'DELETE' })
-  await succeeds('suspend')
-  await succeeds('resume')
-  workspace.token = await client.token(workspace.id)
-  await isWhole()
-})
+  test('output of a command is read on over a hibernation, from its offsets', async () => {
+    const { workspace, hibernated } = await open('output')
+    await client.tool(workspace, '/exec', { json: { session_id: 'prints', argv: ['bash', '-c', 'echo one; echo two'] } })
+    await until('it has ended', PARK_MS, async () => (await client.tool(workspace, '/exec/prints')).body['state'] === 'exited')
+    await hibernated()
+    const answer = await client.tool(workspace, '/exec/prints/output?stdout_offset=4&stderr_offset=0')
+    const [first] = answer.bytes.toString().split('\n')
+    assert.equal(Buffer.from(String(JSON.parse(first ?? '{}').data), 'base64').toString(), 'two\n')
+  })
 
-test('it is metered with the disk that it has, and with the memory that was saved', async () => {
-  await run('head -c 200M /dev/urandom >/home/user/ballast; sync')
-  // The keepalive keeps it awake: a quota counts what a commit has written, which may take half a minute.
-  await client.tool(workspace, '/keepalive', { json: { seconds: 600 } })
-  let awake_bytes = 0
-  await until('the disk is counted', PARK_MS, async () => (awake_bytes = (await service.counters(workspace.id)).disk_bytes) >= 200 << 20)
-  await client.tool(workspace, '/keepalive', { json: { seconds: 0 } })
-  await hibernated()
-  const SLEEPS = 'workspaces w join usage_counters c on c.workspace_id = w.id and c.fence = w.residency_fence where w.id = $1'
-  await until('it was read asleep', PARK_MS, async () => (await service.query(`select from ${SLEEPS}`, [workspace.id])).length === 1)
-  const sampled = async () => {
-    const columns = ['sampled_ms', 'disk_byte_ms', 'memory_byte_ms', 'cpu_usec'].map((name) => `sum(${name})::float8 as ${name}`)
-    const sums = `select ${columns.join()} from usage_samples where workspace_id = $1`
-    const [row] = await service.query<Record<'sampled_ms' | 'disk_byte_ms' | 'memory_byte_ms' | 'cpu_usec', number>>(sums, [workspace.id])
-    assert.ok(row)
-    return row
-  }
-  const before = await sampled()
-  let after = before
-  await until('it was read again', PARK_MS, async () => (after = await sampled()).sampled_ms > before.sampled_ms)
-  const slept_ms = after.sampled_ms - before.sampled_ms
-  const disk_bytes = (after.disk_byte_ms - before.disk_byte_ms) / slept_ms
-  assert.ok(Math.abs(disk_bytes - awake_bytes) < 16 << 20, `${awake_bytes} awake, ${disk_bytes} asleep`)
-  const SAVED = "select size_bytes::float8 from checkpoints where workspace_id = $1 and kind = 'parked'"
-  const [saved] = await service.query<{ size_bytes: number }>(SAVED, [workspace.id])
-  assert.deepEqual([(after.memory_byte_ms - before.memory_byte_ms) / slept_ms, after.cpu_usec], [saved?.size_bytes, before.cpu_usec])
-  await run('rm /home/user/ballast')
+  test('a snapshot, a fork, a suspend and a resume of a hibernated workspace have everything', async () => {
+    const { workspace, witness, hibernated, isWhole } = await open('operated')
+    const succeeds = async (verb: string, json?: Record<string, unknown>) => {
+      const { state, error } = await client.operate(`/v1/workspaces/${workspace.id}/${verb}`, json ? { json } : {})
+      assert.deepEqual([verb, state, error], [verb, 'succeeded', null])
+    }
+    await hibernated()
+    await succeeds('snapshot')
+    await succeeds('fork', { key: 'copy' })
+    const copy = await client.open('copy')
+    assert.equal((await client.run(copy, ['cat', '/dev/shm/canary'])).stdout, witness.canary)
+    await client.operate(`/v1/workspaces/${copy.id}`, { method: 'DELETE' })
+    await succeeds('suspend')
+    await succeeds('resume')
+    workspace.token = await client.token(workspace.id)
+    await isWhole()
+  })
+
+  test('it is metered with the disk that it has, and with the memory that was saved', async () => {
+    const { workspace, run, keepAwake, hibernated } = await open('metered')
+    await run('head -c 100M /dev/urandom >/home/user/ballast; sync')
+    // The keepalive keeps it awake: a quota counts what a commit has written, which may take half a minute.
+    await keepAwake(600)
+    let awake_bytes = 0
+    await until('the disk is counted', PARK_MS, async () => (awake_bytes = (await service.counters(workspace.id)).disk_bytes) >= 100 << 20)
+    await keepAwake(0)
+    await hibernated()
+    const SLEEPS = 'workspaces w join usage_counters c on c.workspace_id = w.id and c.fence = w.residency_fence where w.id = $1'
+    await until('it was read asleep', PARK_MS, async () => (await service.query(`select from ${SLEEPS}`, [workspace.id])).length === 1)
+    const sampled = async () => {
+      const columns = ['sampled_ms', 'disk_byte_ms', 'memory_byte_ms', 'cpu_usec'].map((name) => `sum(${name})::float8 as ${name}`)
+      const sums = `select ${columns.join()} from usage_samples where workspace_id = $1`
+      const [row] = await service.query<Record<'sampled_ms' | 'disk_byte_ms' | 'memory_byte_ms' | 'cpu_usec', number>>(sums, [workspace.id])
+      assert.ok(row)
+      return row
+    }
+    const before = await sampled()
+    let after = before
+    await until('it was read again', PARK_MS, async () => (after = await sampled()).sampled_ms > before.sampled_ms)
+    const slept_ms = after.sampled_ms - before.sampled_ms
+    const disk_bytes = (after.disk_byte_ms - before.disk_byte_ms) / slept_ms
+    assert.ok(Math.abs(disk_bytes - awake_bytes) < 16 << 20, `${awake_bytes} awake, ${disk_bytes} asleep`)
+    const SAVED = "select size_bytes::float8 from checkpoints where workspace_id = $1 and kind = 'parked'"
+    const [saved] = await service.query<{ size_bytes: number }>(SAVED, [workspace.id])
+    assert.deepEqual([(after.memory_byte_ms - before.memory_byte_ms) / slept_ms, after.cpu_usec], [saved?.size_bytes, before.cpu_usec])
+  })
 })
 
 test('after a restart of the computer it runs on and wakes; what had a machine has failed, and starts from its current disk', async () => {
-  const resident = await client.open('resident', { caps: { memory_mib: 512 } })
+  const { view, hibernated, hasMachine, isWhole, keepAwake } = lasting
+  await keepAwake(0)
+  const resident = await client.open('resident', small)
   await client.tool(resident, '/keepalive', { json: { seconds: 3600 } })
   const written = await client.tool(resident, '/files?path=/home/user/kept', { method: 'PUT', bytes: Buffer.from('current') })
   assert.equal(written.body['durable'], true)
   await hibernated()
-  const { ownership_epoch } = await state()
+  const { ownership_epoch } = await view()
   await service.reboot()
   const began_ms = performance.now()
   const failed = async () => (await client.api(`/v1/workspaces/${resident.id}`)).body['observed_state'] === 'failed'
   await until('what had a machine has failed', SEEN_MS, failed)
-  assert.deepEqual(
-    [(await state()).observed_state, (await state()).ownership_epoch, await hasMachine()],
-    ['running', ownership_epoch, false],
-  )
+  assert.deepEqual([(await view()).observed_state, (await view()).ownership_epoch, await hasMachine()], ['running', ownership_epoch, false])
   // The token of before.
   await isWhole()
   assert.ok(performance.now() - began_ms < FOUND_MS)
   const again = await client.open('resident')
   assert.deepEqual([again.id, (await client.run(again, ['cat', '/home/user/kept'])).stdout], [resident.id, 'current'])
-  await client.operate(`/v1/workspaces/${again.id}`, { method: 'DELETE' })
 })
 
 test('a restart of the whole service with a hibernated workspace loses nothing', async () => {
+  const { view, hibernated, isWhole } = lasting
   await hibernated()
   await service.restart()
-  assert.equal((await state()).observed_state, 'running')
+  assert.equal((await view()).observed_state, 'running')
   await isWhole()
 })
 
 test('a hostd that was killed wakes what sleeps when it is back', async () => {
+  const { hibernated, isWhole } = lasting
   await hibernated()
   await service.kill9('hostd')
   await service.ready()

@@ -1,3 +1,4 @@
+// An installation of its own: every command that is printed for operators is run on it.
 import assert from 'node:assert/strict'
 import { globSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'

@@ -1,3 +1,4 @@
+// An installation of its own: its engine and its agent are replaced.
 import assert from 'node:assert/strict'
 import { appendFileSync, chmodSync, copyFileSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import type { World } from './world.ts'
 
-/** Rows and host name the same machines, disks and checkpoints; no hold outlives its operation (RELIABILITY 2.2: I1, I6, I7). */
+/** Rows and host name the same machines, disks and checkpoints; no hold outlives its operation. */
 export async function assertNothingIsLeft(world: World): Promise<void> {
   const rows = await world.db.selectFrom('workspaces').selectAll().execute()
   const checkpoints = await world.db.selectFrom('checkpoints').select(['id', 'workspace_id']).execute()

@@ -96,8 +96,15 @@ export async function startService(options: ServiceOptions = {}): Promise<Servic
   const at: Place = { folder, data_dir, run_dir: `/run/berth/${instance}`, instance, settings, failpoints: options.failpoints }
   writeSettings(at)
   // A test that fails, or is told to end, still takes down what it started. What a killed one leaves, the runner sweeps.
-  const sweep = () => void cleanSync(at)
-  process.once('exit', sweep)
+  const sweep = () => {
+    try {
+      cleanSync(at)
+    } catch (error) {
+      process.stderr.write(`${String(error)}\n`) // thrown here, it would keep the process from ending
+    }
+  }
+  // Before the sweep of a network that this one uses.
+  process.prependOnceListener('exit', sweep)
   for (const signal of ['SIGTERM', 'SIGINT'] as const) if (process.listenerCount(signal) === 0) process.once(signal, () => process.exit(1))
   try {
     await start(at)

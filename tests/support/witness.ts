@@ -36,7 +36,7 @@ while True:
 const START = 'setsid python3 /home/user/witness.py >/dev/null 2>&1 & until [ -s /home/user/pid ]; do sleep 0.05; done'
 const ASK = 'cd /home/user; rm -f said; kill -USR1 $(cat pid) && until [ -s said ]; do sleep 0.05; done; cat said'
 
-/** Starts the witness (RELIABILITY 2.5), apart from any command that could keep the machine in use. */
+/** Starts the witness, apart from any command that could keep the machine in use. */
 export async function startWitness(client: Client, workspace: OpenedWorkspace): Promise<Testimony> {
   const { status } = await client.tool(workspace, '/files?path=/home/user/witness.py', { method: 'PUT', bytes: Buffer.from(PROGRAM) })
   assert.equal(status, 200)
