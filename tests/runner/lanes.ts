@@ -2,7 +2,7 @@ import { isOnMachines } from './files.ts'
 
 /**
  * What a file asks of the computer. `computes`: a processor, and nothing that set-up builds. `machines`: real machines, which take a
- * processor for most of the time. `waits`: real machines, and mostly for time to pass. `alone`: the whole computer.
+ * processor for most of the time. `waits`: real machines, and mostly for time to pass. `alone`: the whole computer. `last`: all others done.
  */
 export type Kind = 'computes' | 'machines' | 'waits' | 'alone' | 'last'
 
