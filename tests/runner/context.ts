@@ -23,7 +23,7 @@ interface Services {
 export async function openContext(files: readonly string[], base: NodeJS.ProcessEnv, end: AbortSignal): Promise<Context> {
   const server = await startTestServer()
   const env = { ...base, [SHARED_SERVER_VARIABLE]: server.socket_dir }
-  const ended = new Promise<SetUp>((resolve) =>
+  const ended = new Promise<{ failed: string }>((resolve) =>
     end.addEventListener('abort', () => resolve({ failed: String(end.reason) }), { once: true }),
   )
   const built = files.every(needsNoMachines) ? ended : Promise.race([setUp(), ended])
@@ -43,10 +43,9 @@ export async function openContext(files: readonly string[], base: NodeJS.Process
       if (are_stopped || !usesServices(file)) return { ...env, ...told.env }
       Object.assign(process.env, told.env) // it is this process that starts them
       services ??= startServices()
-      return services.then(
-        (shared) => ({ ...env, ...told.env, ...shared.env }),
-        (error: unknown) => `the services that files share did not start: ${String(error)}`,
-      )
+      const started = services.catch((error: unknown) => ({ failed: `the services that files share did not start: ${String(error)}` }))
+      const shared = await Promise.race([started, ended])
+      return 'failed' in shared ? shared.failed : { ...env, ...told.env, ...shared.env }
     },
     stopServices,
     async close() {

@@ -1,8 +1,8 @@
-import { isOnMachines, LEDGER } from './files.ts'
+import { isOnMachines } from './files.ts'
 
 /**
  * What a file asks of the computer. `computes`: a processor, and nothing that set-up builds. `machines`: real machines, which take a
- * processor for most of the time. `waits`: real machines, and mostly for time to pass. `alone`: the whole computer.
+ * processor for most of the time. `waits`: real machines, and mostly for time to pass. `alone`: the whole computer. `last`: all others done.
  */
 export type Kind = 'computes' | 'machines' | 'waits' | 'alone' | 'last'
 
@@ -12,21 +12,20 @@ export interface Lane {
   takes: Kind[]
 }
 
-/** What is neither computing nor machines, and why. */
-const KINDS: Partial<Record<string, { kind: Kind; because: string }>> = {
-  'tests/acceptance/residency.test.ts': { kind: 'waits', because: 'machines that nobody uses stand still after a while' },
-  'tests/acceptance/hibernation.test.ts': { kind: 'waits', because: 'memory is saved after a while' },
-  'tests/acceptance/idle.test.ts': { kind: 'waits', because: 'the least idle timeout is a minute' },
-  'tests/acceptance/idle-suspend.test.ts': { kind: 'waits', because: 'the least idle timeout is a minute' },
-  'tests/acceptance/failpoints.test.ts': { kind: 'waits', because: 'it waits until what it killed serves again' },
-  'tests/acceptance/deaths.test.ts': { kind: 'alone', because: 'a death is seen within seconds that a busy computer does not keep' },
-  'tests/acceptance/hostile-guest.test.ts': { kind: 'alone', because: 'its guests take all that the computer gives them' },
-  'tools/checks/go-machines.test.mjs': { kind: 'machines', because: 'its Go packages start sandboxes, or measure' },
-  [LEDGER]: { kind: 'last', because: 'it judges what all others have observed' },
-}
+/** Files that are neither of the two usual kinds, and why. The first that fits counts. */
+const KINDS: { files: RegExp; kind: Kind; because: string }[] = [
+  { files: /^tests\/acceptance\/residency/, kind: 'waits', because: 'machines that nobody uses stand still after a while' },
+  { files: /^tests\/acceptance\/hibernation/, kind: 'waits', because: 'memory is saved after a while' },
+  { files: /^tests\/acceptance\/idle/, kind: 'waits', because: 'the least idle timeout is a minute' },
+  { files: /^tests\/acceptance\/.*failpoints/, kind: 'waits', because: 'it waits until what it killed serves again' },
+  { files: /^tests\/acceptance\/deaths/, kind: 'alone', because: 'a death is seen within seconds that a busy computer does not keep' },
+  { files: /^tests\/acceptance\/hostile-guest/, kind: 'alone', because: 'its guests take all that the computer gives them' },
+  { files: /^tools\/checks\/go-machines/, kind: 'machines', because: 'its Go packages start sandboxes, or measure' },
+  { files: /^tests\/ledger\/ledger/, kind: 'last', because: 'it judges what all others have observed' },
+]
 
 /** The longest, in this order, so that none of them is left when the other lanes have nothing more to do. */
-const FIRST = ['tools/checks/go-machines.test.mjs', 'tests/acceptance/failpoints.test.ts', 'tests/acceptance/browser.test.ts']
+const FIRST = [/^tools\/checks\/go-machines/, /^tests\/acceptance\/.*failpoints/, /^tests\/acceptance\/(browser|upgrade)/]
 
 /** Two processors are a lane each for what computes and for what has machines; waiting is done beside. */
 const LANES: Lane[] = [
@@ -50,7 +49,7 @@ export function lanesFor(processors: number, one_lane = process.env[ONE_LANE_VAR
 }
 
 export function kindOf(file: string): Kind {
-  return KINDS[file]?.kind ?? (isOnMachines(file) ? 'machines' : 'computes')
+  return KINDS.find(({ files }) => files.test(file))?.kind ?? (isOnMachines(file) ? 'machines' : 'computes')
 }
 
 /** Takes the next file for a lane out of those that wait. */
@@ -64,9 +63,12 @@ export function takeFor(lane: Lane, waiting: string[]): string | undefined {
 
 /** In the order in which they are taken: the long ones first, else as they came. */
 export function inOrder(files: readonly string[]): string[] {
-  const rank = (file: string) => (FIRST.includes(file) ? FIRST.indexOf(file) : FIRST.length)
+  const rank = (file: string) => {
+    const at = FIRST.findIndex((long) => long.test(file))
+    return at < 0 ? FIRST.length : at
+  }
   return files.toSorted((a, b) => rank(a) - rank(b))
 }
 
-/** Every file that a table of this page names. */
-export const NAMED_FILES = [...Object.keys(KINDS), ...FIRST]
+/** Each fits a file that is there, or it is out of date. */
+export const NAMED_FILES = [...KINDS.map(({ files }) => files), ...FIRST]

@@ -103,7 +103,11 @@ async function runOne(run: Running, file: string, remark = ''): Promise<FileRepo
   const { context, end, logs } = run
   const folder = path.join(logs, `${file.replaceAll('/', '-')}${remark.replaceAll(/\W+/g, '-')}`)
   const env = end.aborted ? String(end.reason) : await context.environment(file)
-  const report = typeof env === 'string' ? notRun(file, folder, env) : await started(run, file, env, folder)
+  // A process that cannot be started, for one, is told as everything else: the other lanes go on.
+  const report =
+    typeof env === 'string'
+      ? notRun(file, folder, env)
+      : await started(run, file, env, folder).catch((error: unknown) => notRun(file, folder, inspect(error)))
   process.stdout.write(fileText(report, remark))
   return report
 }
