@@ -75,6 +75,14 @@ create table idempotency_entries (
   PRIMARY KEY (principal, route, key)
 ); -- delete, insert, select, update to berth_api; delete to berth_cell; select (principal, route, key, created_at) to berth_cell
 
+create table installation (
+  id uuid default gen_random_uuid() not null,
+  is_only boolean default true not null,
+  UNIQUE (is_only),
+  PRIMARY KEY (id),
+  CHECK (is_only)
+); -- select (id) to berth_api; select (id) to berth_cell
+
 create table memberships (
   organization_id uuid not null,
   person_id uuid not null,
