@@ -75,6 +75,14 @@ create table idempotency_entries (
   PRIMARY KEY (principal, route, key)
 ); -- delete, insert, select, update to berth_api; delete to berth_cell; select (principal, route, key, created_at) to berth_cell
 
+create table installation (
+  id uuid default gen_random_uuid() not null,
+  is_only boolean default true not null,
+  UNIQUE (is_only),
+  PRIMARY KEY (id),
+  CHECK (is_only)
+); -- select (id) to berth_api; select (id) to berth_cell
+
 create table memberships (
   organization_id uuid not null,
   person_id uuid not null,
@@ -369,17 +377,15 @@ CREATE INDEX workspace_holds_by_operation ON public.workspace_holds USING btree 
 
 CREATE INDEX workspace_keys_by_workspace ON public.workspace_keys USING btree (workspace_id);
 
-CREATE INDEX workspaces_by_organization ON public.workspaces USING btree (organization_id, id DESC);
+CREATE INDEX workspaces_by_desired_state ON public.workspaces USING btree (project_id, desired_state, lifetime, purpose, uuid_send(id) DESC);
 
-CREATE INDEX workspaces_by_project ON public.workspaces USING btree (project_id, id DESC);
+CREATE INDEX workspaces_by_key ON public.workspaces USING btree (project_id, key text_pattern_ops);
+
+CREATE INDEX workspaces_by_observed_state ON public.workspaces USING btree (project_id, observed_state, desired_state, lifetime, purpose, uuid_send(id) DESC);
 
 CREATE INDEX workspaces_counted ON public.workspaces USING btree (organization_id) WHERE ((deleted_at IS NULL) AND (desired_state = 'running'::text));
 
 CREATE INDEX workspaces_granted ON public.workspaces USING btree (cell_id) WHERE (grant_memory_mib IS NOT NULL);
-
-CREATE INDEX workspaces_live_by_organization ON public.workspaces USING btree (organization_id, id DESC) WHERE (deleted_at IS NULL);
-
-CREATE INDEX workspaces_live_by_project ON public.workspaces USING btree (project_id, id DESC) WHERE (deleted_at IS NULL);
 
 CREATE INDEX workspaces_on_cell ON public.workspaces USING btree (cell_id) WHERE (observed_state <> 'deleted'::text);
 

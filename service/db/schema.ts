@@ -3,6 +3,7 @@ import type { OperationErrorCode, ReasonOf } from '../../contract/errors.ts'
 
 /** The tables of migrations/, column by column. Times are Dates with milliseconds: every one of them came from our clock. */
 export interface Database {
+  installation: InstallationTable
   plans: PlansTable
   organizations: OrganizationsTable
   projects: ProjectsTable
@@ -38,6 +39,11 @@ export interface Resources {
   cpu_millis: number
   memory_mib: number
   disk_gib: number
+}
+
+interface InstallationTable {
+  id: Generated<string>
+  is_only: Generated<true>
 }
 
 interface PlansTable {

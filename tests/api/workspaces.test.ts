@@ -144,7 +144,7 @@ test('what a state refuses, and with which reason', async () => {
     resume: () => 'not_suspended',
     fork: () => 'not_forkable',
     'suspend-when-idle': () => 'not_running',
-    'tool-tokens': () => 'workspace_not_running',
+    'tool-tokens': () => 'not_running',
     'idle-policy': () => null,
   }
   const bodies: Record<string, object> = {

@@ -135,6 +135,15 @@ describe('every route of the gateway', () => {
     bench.table.lost_ms = 0
   })
 
+  test('a database that cannot be asked about the workspace is 503', async () => {
+    const get = bench.table.get
+    bench.table.get = () => {
+      throw Object.assign(new Error('connect ECONNREFUSED'), { code: 'ECONNREFUSED', syscall: 'connect' })
+    }
+    await all('503 dependency_unavailable')
+    bench.table.get = get
+  })
+
   test('whatever nobody foresaw is 500', async () => {
     const get = bench.table.get
     bench.table.get = () => {

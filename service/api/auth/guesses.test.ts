@@ -28,6 +28,16 @@ test('of many guesses at once no more are looked up than one after the other, an
   for (let n = 0; n < 10; n++) assert.equal(await guesses.look('b', fresh(), async () => 'good'), 'good')
 })
 
+test('a credential that could not be looked up is no guess', async () => {
+  const guesses = createGuesses(1, clock)
+  for (let n = 0; n < 3; n++)
+    await assert.rejects(
+      guesses.look('a', fresh(), () => Promise.reject(new Error('no database'))),
+      /no database/,
+    )
+  assert.equal(await guesses.look('a', fresh(), none), null)
+})
+
 test('a credential that is good no more is a guess', async () => {
   const guesses = createGuesses(1, clock)
   assert.equal(await guesses.look('a', 'key', async () => 'good'), 'good')

@@ -26,12 +26,16 @@ export function createGuesses(per_minute: number, clock: Clock): Guesses {
       // Taken before it is known to be wrong: of many at once each would else find room.
       const retry_after_seconds = was_good ? 0 : buckets.take(source)
       if (retry_after_seconds > 0) throw fail('rate_limited', null, 'Too many credentials are not valid', { retry_after_seconds })
-      const found = await find()
-      good.delete(digest)
-      if (found === null) return null
-      if (!was_good) buckets.giveBack(source)
-      remember(good, digest)
-      return found
+      let is_wrong = false
+      try {
+        const found = await find()
+        is_wrong = found === null
+        good.delete(digest)
+        if (!is_wrong) remember(good, digest)
+        return found
+      } finally {
+        if (!was_good && !is_wrong) buckets.giveBack(source) // also when the database could not be asked
+      }
     },
   }
 }

@@ -1,5 +1,5 @@
 import { LIMITS } from '../../../contract/limits.ts'
-import type { WorkspaceQuery } from '../../../contract/schemas/workspaces.ts'
+import { DESIRED_STATES, LIFETIMES, PURPOSES, type WorkspaceQuery } from '../../../contract/schemas/workspaces.ts'
 import type { Reader } from '../../db/reader.ts'
 import type { Principal } from '../../http/call.ts'
 import { organizationIds } from '../organizations/view.ts'
@@ -9,17 +9,38 @@ import { WORKSPACE_TEXT } from './store.ts'
 
 type Filters = Omit<WorkspaceQuery, 'limit' | 'cursor'>
 
+/** More rows than the page holds where there are more, newest first. */
+export async function findWorkspaces(reads: Reader, who: Principal, filters: Filters, page: Page): Promise<WorkspaceRow[]> {
+  let rows: WorkspaceRow[] = []
+  for (const { name, text, values } of listStatements(who, filters, page)) {
+    rows = await reads.rows(name, text, values)
+    if (rows.length > page.limit) break
+  }
+  return rows
+}
+
+interface Statement {
+  name: string
+  text: string
+  values: unknown[]
+}
+
 /**
- * More rows than the page holds where there are more, newest first. Each combination of filters is a statement of its own, so that
- * each has its plan.
+ * What is asked, one after the other, until the page is full; the last answers in any case. A prefix of keys is first looked for among
+ * the newest workspaces, where one that is common fills the page. One that is rare is read by its index, which has them in another order.
  */
-export function findWorkspaces(reads: Reader, who: Principal, filters: Filters, page: Page): Promise<WorkspaceRow[]> {
-  const conditions = conditionsOf(who, filters, page)
-  const values: unknown[] = []
-  const where = conditions.map(({ text, value }) => (value === NOTHING ? text : text.replace('?', `$${values.push(value)}`))).join(' and ')
-  const rows_max = ROWS_MAX.find((rows) => rows > page.limit) ?? LIMITS.page_size_max + 1
-  const text = `${WORKSPACE_TEXT} where ${where} order by w.id desc limit ${rows_max}`
-  return reads.rows(`workspaces.list:${rows_max}:${conditions.map(({ name }) => name).join('+')}`, text, values)
+function listStatements(who: Principal, filters: Filters, page: Page): Statement[] {
+  const scope = scopeOf(who, filters)
+  if (scope === null) return []
+  const asked = { scope, filters, page, rows_max: ROWS_MAX.find((rows) => rows > page.limit) ?? LIMITS.page_size_max + 1 }
+  return filters.key_prefix ? [newestWithPrefix(asked, filters.key_prefix), allWithPrefix(asked, filters.key_prefix)] : [newest(asked)]
+}
+
+interface Asked {
+  scope: Scope
+  filters: Filters
+  page: Page
+  rows_max: number
 }
 
 /**
@@ -27,50 +48,125 @@ export function findWorkspaces(reads: Reader, who: Principal, filters: Filters, 
  * plan dear among many, and plans anew at every call (0.5 ms, more than it then takes to read the page).
  */
 const ROWS_MAX = [11, LIMITS.page_size_default + 1, LIMITS.page_size_max + 1]
+/** Among so many of the newest a prefix is looked for before its index is read. */
+const NEWEST_LOOKED_AT = 1000
 
-/**
- * In a `case`, which PostgreSQL does not look into. Bare, it reckons a known prefix by what is known of the keys and an unknown one by a
- * two-hundredth of all rows: the kept plan looks dear, and it plans anew at every call, the longer the more it knows.
- */
-const KEY_STARTS = 'case when starts_with(w.key, ?) then true else false end'
+function newest(asked: Asked): Statement {
+  const values = new Values()
+  const ids = `select b.id from ${branches(asked, values, asked.rows_max)} order by b.id desc limit ${asked.rows_max}`
+  return statementOf(asked, 'n', ids, values)
+}
 
-/** The value of a condition that has none. */
-const NOTHING = Symbol('nothing')
+function newestWithPrefix(asked: Asked, prefix: string): Statement {
+  const values = new Values()
+  const ids = `select b.id from ${branches(asked, values, NEWEST_LOOKED_AT)} order by b.id desc limit ${NEWEST_LOOKED_AT}`
+  return statementOf(asked, 'k', ids, values, `and starts_with(w.key, ${values.next(prefix)})`)
+}
 
-interface Condition {
-  /** Short: PostgreSQL keeps 63 characters of a statement's name. */
+function allWithPrefix(asked: Asked, prefix: string): Statement {
+  const values = new Values()
+  const { desired_states, lifetimes, purposes } = meant(asked.filters)
+  const end = endOfPrefix(prefix)
+  const ids = `select w.id from projects p join workspaces w on w.project_id = p.id
+    where ${asked.scope.text(values)} and w.key ~>=~ ${values.next(prefix)} ${end === null ? '' : `and w.key ~<~ ${values.next(end)}`}
+      and w.desired_state in (${listed(desired_states)}) and w.lifetime in (${listed(lifetimes)}) and w.purpose in (${listed(purposes)})
+      ${parameters(asked, values)}
+    order by w.id desc limit ${asked.rows_max}`
+  return statementOf(asked, end === null ? 'e' : 'r', ids, values)
+}
+
+/** The newest of each project and each combination that is meant. An index has them in order (migration 0010), so no other row is read. */
+function branches(asked: Asked, values: Values, rows_max: number): string {
+  const { desired_states, lifetimes, purposes } = meant(asked.filters)
+  return `(select id from projects p where ${asked.scope.text(values)}) p
+    cross join (values ${rowsOf(desired_states)}) d(desired_state)
+    cross join (values ${rowsOf(lifetimes)}) l(lifetime)
+    cross join (values ${rowsOf(purposes)}) u(purpose)
+    cross join lateral (
+      select w.id from workspaces w
+      where w.project_id = p.id and w.desired_state = d.desired_state and w.lifetime = l.lifetime and w.purpose = u.purpose
+        ${parameters(asked, values)}
+      order by uuid_send(w.id) desc limit ${rows_max}
+    ) b`
+}
+
+function parameters({ filters, page }: Asked, values: Values): string {
+  const state = filters.state === undefined ? '' : `and w.observed_state = ${values.next(filters.state)}`
+  return page.below === null ? state : `${state} and uuid_send(w.id) < uuid_send(${values.next(page.below)}::uuid)`
+}
+
+/** Each combination of filters is a statement of its own, so that each has its plan. The name is short: PostgreSQL keeps 63 characters. */
+function statementOf({ scope, filters, page, rows_max }: Asked, kind: string, ids: string, values: Values, more = ''): Statement {
+  const { desired_states, lifetimes, purposes } = meant(filters)
+  const initials = [desired_states, lifetimes, purposes].map((all) => all.map((each) => each.replace('template_', '').charAt(0)).join(''))
+  const name = [kind, rows_max, scope.name, ...initials, filters.state === undefined ? '' : 's', page.below === null ? '' : 'b'].join(':')
+  const text = `${WORKSPACE_TEXT} where w.id = any(array(${ids})) ${more} order by w.id desc limit ${rows_max}`
+  return { name: `workspaces.list:${name}`, text, values: values.all }
+}
+
+/** The parameters of a statement, numbered as they come. */
+class Values {
+  readonly all: unknown[] = []
+
+  next(value: unknown): string {
+    return `$${this.all.push(value)}`
+  }
+}
+
+interface Scope {
   name: string
-  text: string
-  value: unknown
+  /** What holds of `p`, a project. */
+  text(values: Values): string
 }
 
-function conditionsOf(who: Principal, filters: Filters, page: Page): Condition[] {
-  const of = (name: string, text: string, value: unknown): Condition[] =>
-    value === undefined || value === null ? [] : [{ name, text, value }]
-  const { lifetime, purpose } = filters
-  return [
-    ...(who.type === 'api_key' ? of('p', 'w.project_id = ?', who.project_id) : ofOrganizations(organizationIds(who))),
-    ...of('ig', 'w.organization_id = ?', filters.organization_id),
-    ...of('ip', 'w.project_id = ?', filters.project_id),
-    ...of('s', 'w.observed_state = ?', filters.state),
-    ...of('d', 'w.desired_state = ?', filters.desired_state),
-    ...of('k', KEY_STARTS, filters.key_prefix),
-    ...of('l', 'w.lifetime = ?', lifetime === 'any' ? null : lifetime),
-    ...of('u', 'w.purpose = ?', purpose === 'any' ? null : purpose),
-    ...of('v', 'w.deleted_at is null', showsDeleted(filters) ? null : NOTHING),
-    ...of('b', 'w.id < ?', page.below),
-  ]
+/** The projects that are listed; null: none. */
+function scopeOf(who: Principal, { organization_id, project_id }: Filters): Scope | null {
+  const organizations = organizationIds(who).filter((id) => organization_id === undefined || id === organization_id)
+  if (organizations.length === 0) return null
+  if (who.type === 'api_key') {
+    if (project_id !== undefined && project_id !== who.project_id) return null
+    return { name: 'p', text: (values) => `p.id = ${values.next(who.project_id)}` }
+  }
+  const of_them = (values: Values) => `p.organization_id = any(${values.next(organizations)}::uuid[])`
+  if (project_id === undefined) return { name: 'g', text: of_them }
+  return { name: 'gp', text: (values) => `${of_them(values)} and p.id = ${values.next(project_id)}` }
 }
 
-/** Of one organization the index gives the rows in the order of the list; of several they are sorted. */
-function ofOrganizations(ids: string[]): Condition[] {
-  const [id, ...others] = ids
-  if (id !== undefined && others.length === 0) return [{ name: 'g', text: 'w.organization_id = ?', value: id }]
-  return [{ name: 'gs', text: 'w.organization_id = any(?::uuid[])', value: ids }]
+/** The values of the contract that a list means. They are written into its statement, so PostgreSQL knows how many they are. */
+function meant(filters: Filters) {
+  const { desired_state, lifetime = 'persistent', purpose = 'standard' } = filters
+  const states = desired_state === undefined ? DESIRED_STATES : [desired_state]
+  return {
+    // A workspace is deleted exactly when it is desired to be.
+    desired_states: showsDeleted(filters) ? states : states.filter((state) => state !== 'deleted'),
+    lifetimes: lifetime === 'any' ? LIFETIMES : [lifetime],
+    purposes: purpose === 'any' ? PURPOSES : [purpose],
+  }
 }
 
-/** DECISIONS, "Shapes": asking for a state that only deleted ones have means them. */
+/** Asking for a state that only deleted ones have means them. */
 function showsDeleted({ include_deleted, state, desired_state }: Filters): boolean {
   const of_the_deleted = new Set<string | undefined>(['deleting', 'deleted'])
   return include_deleted === true || of_the_deleted.has(state) || of_the_deleted.has(desired_state)
+}
+
+function rowsOf(values: readonly string[]): string {
+  return values.map((value) => `('${value}')`).join(', ')
+}
+
+function listed(values: readonly string[]): string {
+  return values.map((value) => `'${value}'`).join(', ')
+}
+
+const SURROGATES = { first: 0xd800, after: 0xe000 }
+const CODE_POINT_MAX = 0x10ffff
+
+/** The first text behind all that start with the prefix, in the order of code points, which is that of their UTF-8; null: there is none. */
+export function endOfPrefix(prefix: string): string | null {
+  const points = Array.from(prefix, (character) => character.codePointAt(0) ?? 0)
+  while (points.at(-1) === CODE_POINT_MAX) points.pop()
+  const last = points.pop()
+  if (last === undefined) return null
+  const next = last + 1 === SURROGATES.first ? SURROGATES.after : last + 1
+  return String.fromCodePoint(...points, next)
 }
