@@ -122,7 +122,7 @@ export const LIMITS = {
   streams_per_organization_max: 1000, // Berth's own, and never more than what it leaves to others; more answer 503
   streams_per_workspace_max: 500, // Berth's own; more answer 429
   stream_stalled_seconds_max: 300, // Berth's own: how long a reader may take nothing of what waits for it
-  answer_bytes_per_cell_max: 128 << 20, // Berth's own: what calls hold in memory of requests and answers; more answer 503
+  answer_bytes_per_cell_max: 256 << 20, // Berth's own: what calls hold in memory of requests and answers; more answer 503
   calls_per_workspace_max: 128, // Berth's own: calls at once; more answer 429 with Retry-After: 1
   resource_limit_retry_seconds: 1,
   pty_size_max: 1000, // Berth's own: columns, rows

@@ -4,6 +4,7 @@ import type { Listener } from '../db/listen.ts'
 import type { AskActivity, AskAlive } from './machines/ask-activity.ts'
 import { startAllowanceClock } from './machines/allowance-clock.ts'
 import { describeCell } from './machines/cells-store.ts'
+import { startSeen } from './machines/seen.ts'
 import { startExpiry } from './machines/expiry.ts'
 import type { ReconcileContext } from './machines/reconcile.ts'
 import { flushActivity, startFlushing } from './machines/flush.ts'
@@ -55,6 +56,7 @@ export function startEngine(options: EngineOptions): Engine {
   const { cell } = options
   const first = Promise.withResolvers<void>()
   const questions = createQuestions()
+  const closing = new AbortController()
   let term: Term | null = null
   let closed = false
   let attempt: AbortController | null = null
@@ -75,9 +77,12 @@ export function startEngine(options: EngineOptions): Engine {
     startFlushing(cell.db, cell.table, cell.log, signal)
     const ask_activity = questions.counted(options.ask_activity)
     const started_at = cell.clock.now() // anew each time the cell is won again: nobody looked meanwhile
-    startIdleClock({ ...cell, ask_activity, started_at }, signal)
-    startResidencyClock({ ...cell, ask_activity, questions, park_after: options.park_after, started_at }, signal)
-    startAllowanceClock(cell, signal)
+    // What these begin would still be under way when the process ends.
+    const open = AbortSignal.any([signal, closing.signal])
+    startIdleClock({ ...cell, ask_activity, started_at }, open)
+    startResidencyClock({ ...cell, ask_activity, questions, park_after: options.park_after, started_at }, open)
+    startAllowanceClock(cell, open)
+    startSeen({ ...cell, in_contact: watch.in_contact }, open)
     startMetering(cell, signal)
     const { ask_alive } = options
     if (ask_alive !== undefined) startProbe({ ...cell, ask_alive: questions.counted(ask_alive), spare_share: openSpareShare() }, signal)
@@ -111,6 +116,7 @@ export function startEngine(options: EngineOptions): Engine {
     watch: () => term?.watch ?? null,
     async close(drain_ms) {
       closed = true
+      closing.abort()
       const current = term
       if (current !== null) {
         await within(drain_ms, Promise.all([current.runner.drain(), stillMachines(cell)]))

@@ -373,3 +373,39 @@ test('a ticket is released and the signal ends when the caller leaves a stream',
   await new Promise((resolve) => setImmediate(resolve))
   assert.deepEqual(events, ['released'])
 })
+
+test('a ticket is kept for as long as something is done for a caller who has left', async () => {
+  const [begun, work, released] = [Promise.withResolvers<void>(), Promise.withResolvers<void>(), Promise.withResolvers<void>()]
+  let done = false
+  const slow = createServer<object, Disposable>({
+    ...shared,
+    surface: 'cell',
+    admit: async () => ({
+      [Symbol.dispose]() {
+        assert.ok(done)
+        released.resolve()
+      },
+    }),
+    routes: [
+      bind(cellPost, async (call) => {
+        const left = new Promise<void>((resolve) => call.signal.addEventListener('abort', () => resolve()))
+        begun.resolve()
+        await left
+        await work.promise
+        done = true
+        return { status: 200 }
+      }),
+    ],
+  })
+  const address = await slow.listen({ host: '127.0.0.1', port: 0 })
+  const controller = new AbortController()
+  const call = assert.rejects(
+    fetch(`${address}/v1/echo`, { method: 'POST', headers: json, body: '{"name":"a"}', signal: controller.signal }),
+  )
+  await begun.promise
+  controller.abort()
+  await call
+  setImmediate(() => work.resolve())
+  await released.promise
+  await slow.close()
+})

@@ -8,6 +8,7 @@ import type { AskActivity } from '../../service/cell/machines/ask-activity.ts'
 import { registerCell } from '../../service/cell/machines/cells-store.ts'
 import { createMachineTable, type LiveTable } from '../../service/cell/machines/live-table.ts'
 import { createParking, type Parking } from '../../service/cell/machines/parking.ts'
+import type { ParkAfter } from '../../service/cell/machines/residency-rules.ts'
 import type { WorkspaceEntry } from '../../service/cell/machines/table.ts'
 import type { Clock } from '../../service/lib/clock.ts'
 import { createIds, type Ids } from '../../service/lib/ids.ts'
@@ -54,8 +55,11 @@ export async function entryOf(process: Process, workspace_id: string): Promise<W
   return entry
 }
 
+const NEVER: ParkAfter = { freeze_after_seconds: 0, hibernate_after_seconds: 0 }
+
 export interface StartOptions {
   ask_activity?: AskActivity
+  park_after?: ParkAfter
   /** Until it acts for the cell; a second process does not. */
   wait?: boolean
 }
@@ -80,7 +84,11 @@ export async function createWorld(options: FakeOptions = {}): Promise<World> {
   const processes = new Set<Process>()
   const log = pino({ level: process.env['BERTH_TEST_LOG'] ?? 'silent' })
 
-  const startProcess = async ({ ask_activity = async () => null, wait = true }: StartOptions = {}): Promise<Process> => {
+  const startProcess = async ({
+    ask_activity = async () => null,
+    park_after = NEVER,
+    wait = true,
+  }: StartOptions = {}): Promise<Process> => {
     const connection = openDatabase(database.options('berth_cell'))
     const listener = await openListener(database.options('berth_cell'))
     const cell_id = await registerCell(connection, { id: ids.next(), name: 'here', endpoint: 'http://127.0.0.1:1' }, clock.now())
@@ -93,7 +101,7 @@ export async function createWorld(options: FakeOptions = {}): Promise<World> {
       database: database.options('berth_cell'),
       endpoint: 'http://127.0.0.1:1',
       ask_activity,
-      park_after: { freeze_after_seconds: 0, hibernate_after_seconds: 0 },
+      park_after,
     })
     const end = async (drain_ms: number) => {
       if (!processes.delete(started)) return

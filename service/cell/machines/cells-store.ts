@@ -35,3 +35,7 @@ export async function describeCell(db: Db, cell_id: string, endpoint: string, { 
     .where('id', '=', cell_id)
     .execute()
 }
+
+export async function markSeen(db: Db, cell_id: string, now: Date): Promise<void> {
+  await db.updateTable('cells').set({ seen_at: now }).where('id', '=', cell_id).execute()
+}

@@ -299,3 +299,21 @@ test('T110: a workspace that cannot be saved runs on as it was, and is tried aga
   const { observed_state, idle_failures, idle_retry_at } = await world.workspace(id)
   assert.deepEqual([observed_state, idle_failures, idle_retry_at], ['suspended', 0, null])
 })
+
+test('a guest that takes its time for an answer holds up no look at another', { timeout: 20_000 }, async () => {
+  await using world = await createWorld()
+  const process = await world.startProcess()
+  const all = [await running(world, { idle_policy: 'fixed:60' }), await running(world, { idle_policy: 'fixed:60' })]
+  world.clock.advance(61)
+  const context = await contextOf(world, process)
+  const everybody = Promise.withResolvers<void>()
+  let asked = 0
+  const ask_activity: IdleContext['ask_activity'] = async (machine) => {
+    asked += 1
+    if (asked === all.length) everybody.resolve()
+    await everybody.promise // each answers when all of them were asked
+    return context.ask_activity(machine)
+  }
+  await look({ ...context, ask_activity })
+  assert.deepEqual(await Promise.all(all.map(async (id) => (await lastOperation(world, id)).kind)), ['suspend', 'suspend'])
+})

@@ -43,15 +43,22 @@ export function idleClock(context: IdleContext): () => Promise<void> {
 export async function look(context: IdleContext, asked: Asked = new Map(), now: Date = context.clock.now()): Promise<void> {
   const rows = await readIdle(context.db, context.cell_id, now)
   forgetOthers(asked, rows)
-  for (const row of rows) {
-    const seen = withMemory(context, row)
-    if (seen.suspend_requested_at !== null && pendingSuspend(seen) === null) await dropSuspendRequest(context.db, seen)
-    if (context.table.activity.inUse(row.id)) continue
-    const is_due = (nextIdleEnd(seen)?.at ?? LATER) <= now
-    if (!is_due && !askAgain(seen, asked, now)) continue
-    if (await commandsKeep(context, seen, asked, now)) continue
-    if (is_due) await end(context, row.id, now)
+  for (let at = 0; at < rows.length; at += AT_ONCE_MAX) {
+    await Promise.all(rows.slice(at, at + AT_ONCE_MAX).map((row) => lookAt(context, row, asked, now)))
   }
+}
+
+/** A guest may take two seconds for its answer: one after the other, sixty of them would hold up the looks at all others for minutes. */
+const AT_ONCE_MAX = 16
+
+async function lookAt(context: IdleContext, row: IdleRow, asked: Asked, now: Date): Promise<void> {
+  const seen = withMemory(context, row)
+  if (seen.suspend_requested_at !== null && pendingSuspend(seen) === null) await dropSuspendRequest(context.db, seen)
+  if (context.table.activity.inUse(row.id)) return
+  const is_due = (nextIdleEnd(seen)?.at ?? LATER) <= now
+  if (!is_due && !askAgain(seen, asked, now)) return
+  if (await commandsKeep(context, seen, asked, now)) return
+  if (is_due) await end(context, row.id, now)
 }
 
 const LATER = new Date(8.64e15)

@@ -121,12 +121,17 @@ export async function beginWake(db: Db, move: Move): Promise<Sleeper | null> {
   return { checkpoint_id, resources }
 }
 
+/** An operation has taken the workspace in hand: it has told the host so, and what was restored before is dead. One that waits lets a move end. */
+const IN_HAND = sql<boolean>`exists (
+  select from workspace_holds h join operations o on o.id = h.operation_id
+  where h.workspace_id = workspaces.id and o.state = 'running')`
+
 /** @returns checkpoints whose files may go; null where somebody came meanwhile: the machine is nobody's. */
 export async function commitWake(db: Db, move: Move, disk: string): Promise<string[] | null> {
   return db.transaction().execute(async (tx) => {
     const { rows } = await sql`
       update workspaces set residency = 'resident', checkpoint_id = null, disk = ${disk}
-      where ${ofMove(move)} and residency = 'restoring' and residency_fence = ${move.fence}
+      where ${ofMove(move)} and residency = 'restoring' and residency_fence = ${move.fence} and not ${IN_HAND}
       returning id`.execute(tx)
     if (rows.length === 0) return null
     const dropped = await tx

@@ -10,6 +10,7 @@ import type { CellMetrics, ParkingMove } from '../metrics.ts'
 import type { LiveTable } from './live-table.ts'
 import { wakeFailed } from './parking-refusals.ts'
 import type { LiveMachine, ResidencyState, WorkspaceEntry } from './table.ts'
+import { turns } from './ticking.ts'
 import { wakeSleeper } from './wake-sleeper.ts'
 
 export interface ParkingContext {
@@ -65,6 +66,9 @@ const HIBERNATIONS_MAX = 2
 const AGAIN_SECONDS_MIN = 60
 const AGAIN_SECONDS_MAX = 6 * 3600
 
+/** Restores read and map as fast as the disk gives: more at once would only be slower each, and keep starts from their share. */
+const WAKES_MAX = 8
+
 interface Moving {
   kind: 'freeze' | 'hibernate' | 'wake'
   done: Promise<void>
@@ -75,6 +79,7 @@ export function createParking(context: ParkingContext): Parking {
   const moves = new Map<string, Moving>()
   const woken = new Map<string, Date>()
   const hints = new Map<string, Date>()
+  const inTurn = turns(WAKES_MAX)
   const failures = new Map<string, { count: number; again_at: Date }>()
 
   /** The call that a hint has announced takes its place. */
@@ -109,7 +114,10 @@ export function createParking(context: ParkingContext): Parking {
   }
   const wakeUp = (entry: WorkspaceEntry) =>
     entry.machine === null
-      ? counted('wake', wakeSleeper(context, entry.id, entry.ownership_epoch))
+      ? counted(
+          'wake',
+          inTurn(() => wakeSleeper(context, entry.id, entry.ownership_epoch)),
+        )
       : thawed(entry.id, (machine) => thawByHost(context, entry.id, machine))
   const wake = (entry: WorkspaceEntry): Promise<void> => {
     const known = moves.get(entry.id)

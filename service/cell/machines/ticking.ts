@@ -46,6 +46,23 @@ export function oneAtATime<A extends unknown[]>(work: (...given: A) => Promise<v
   }
 }
 
+/** @returns what begins so much work at once, and the rest in the order in which it was asked for. */
+export function turns(at_once_max: number): <T>(work: () => Promise<T>) => Promise<T> {
+  const waiting: (() => void)[] = []
+  let working = 0
+  return async (work) => {
+    if (working < at_once_max) working += 1
+    else await new Promise<void>((resolve) => waiting.push(resolve)) // whoever ends hands its turn on
+    try {
+      return await work()
+    } finally {
+      const next = waiting.shift()
+      if (next === undefined) working -= 1
+      else next()
+    }
+  }
+}
+
 /** Calls it until the signal fires. */
 export function tickEvery(ms: number, tick: () => Promise<void>, failed: (error: unknown) => void, signal: AbortSignal): void {
   const timer = setInterval(() => {

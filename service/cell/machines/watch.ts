@@ -15,6 +15,8 @@ export interface Watch {
   /** Compares now. */
   sweep(): Promise<void>
   ended: Promise<void>
+  /** The host's events are followed: it is there. */
+  in_contact(): boolean
 }
 
 /**
@@ -25,6 +27,7 @@ export function watchHost(context: ReconcileContext, signal: AbortSignal, seen: 
   const ready = Promise.withResolvers<void>()
   let sweeping: Promise<void> = Promise.resolve()
   let asked = false
+  let in_contact = false
 
   const sweep = (): Promise<void> => {
     const next = sweeping.then(async () => {
@@ -44,6 +47,7 @@ export function watchHost(context: ReconcileContext, signal: AbortSignal, seen: 
     const stream = context.host.events(last_event, signal)
     // Deaths are told from last_event on, and everything before it is in the comparison.
     await sweep()
+    in_contact = true
     ready.resolve()
     for await (const event of stream) {
       if (event.boot_id !== boot_id) return // counted anew: compare anew
@@ -58,13 +62,14 @@ export function watchHost(context: ReconcileContext, signal: AbortSignal, seen: 
       } catch (error) {
         context.log.warn({ err: error }, 'the machine host is out of contact')
       }
+      in_contact = false
       if (performance.now() - began_ms > SWEEP_MS) wait_ms = RETRY_MS_MIN
       await setTimeout(wait_ms, undefined, { signal }).catch(() => undefined) // aborted: the loop ends
     }
   }
   const timer = setInterval(sweepSoon, SWEEP_MS)
   const ended = loop().finally(() => clearInterval(timer))
-  return { ready: ready.promise, sweepSoon, sweep, ended }
+  return { ready: ready.promise, sweepSoon, sweep, ended, in_contact: () => in_contact }
 }
 
 async function handle(context: ReconcileContext, event: HostEvent): Promise<void> {

@@ -27,9 +27,11 @@ export async function insertCheckpoint(
     .execute()
 }
 
-/** What a workspace was hibernated to is what it is suspended to. */
+/** What a workspace was hibernated to is what it is suspended to. Throws where there is none: to suspend it on nothing would lose it. */
 export async function keepForSuspend(tx: Tx, operation: OpenOperation, checkpoint_id: string): Promise<void> {
-  await tx.updateTable('checkpoints').set({ kind: 'suspend', operation_id: operation.id }).where('id', '=', checkpoint_id).execute()
+  const kept = { kind: 'suspend', operation_id: operation.id } as const
+  const { numUpdatedRows } = await tx.updateTable('checkpoints').set(kept).where('id', '=', checkpoint_id).executeTakeFirst()
+  if (numUpdatedRows !== 1n) throw new Error('The checkpoint of a hibernated workspace has no row')
 }
 
 /** What a suspended workspace was stays restorable for a while; what was kept for longer anyhow stays as it is. */
