@@ -14,8 +14,8 @@ export const rotation = Number(process.env['BERTH_TEST_ROTATION'] ?? numberOfCom
 export function havingTheirTurn<T>(points: readonly T[], turn = rotation): T[] {
   if (isLong) return [...points]
   const size = Math.ceil(points.length / RUNS)
-  const first = (turn % Math.ceil(points.length / size)) * size
-  return points.slice(first, first + size)
+  const first = (turn * size) % points.length
+  return [...points, ...points].slice(first, first + size)
 }
 
 function numberOfCommit(): number {
