@@ -1,12 +1,12 @@
 import { execFileSync } from 'node:child_process'
 import { isLong } from '../support/depth.ts'
 
-/** Every kind of point has its turn within so many runs, at the latest. */
+/** So many runs of consecutive numbers have every point. */
 const RUNS = 8
 
 /**
- * Which points have their turn in this run: a number of the commit, so that a second run of the same commit tries the same ones.
- * BERTH_TEST_ROTATION gives a number that a run has printed again.
+ * Which points have their turn in this run: drawn by the hash of the commit, so that a second run of the same commit tries the same
+ * ones. BERTH_TEST_ROTATION gives a number that a run has printed again.
  */
 export const rotation = Number(process.env['BERTH_TEST_ROTATION'] ?? numberOfCommit())
 
