@@ -11,7 +11,7 @@ import { type Service, startService } from '../support/service.ts'
 let service: Service
 let client: Client
 before(async () => {
-  service = await startService({ settings: { slots: 2 } })
+  service = await startService({ settings: { slots: 2, memory_overcommit: 4, disk_overcommit: 50 } })
   client = createClient(service.base_url, service.api_key)
 })
 after(() => service.stop())

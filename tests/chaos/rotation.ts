@@ -1,12 +1,12 @@
 import { execFileSync } from 'node:child_process'
 import { isLong } from '../support/depth.ts'
 
-/** Every kind of point has its turn within so many runs, at the latest. */
+/** So many runs of consecutive numbers have every point. */
 const RUNS = 8
 
 /**
- * Which points have their turn in this run: a number of the commit, so that a second run of the same commit tries the same ones.
- * BERTH_TEST_ROTATION gives a number that a run has printed again.
+ * Which points have their turn in this run: drawn by the hash of the commit, so that a second run of the same commit tries the same
+ * ones. BERTH_TEST_ROTATION gives a number that a run has printed again.
  */
 export const rotation = Number(process.env['BERTH_TEST_ROTATION'] ?? numberOfCommit())
 
@@ -14,8 +14,8 @@ export const rotation = Number(process.env['BERTH_TEST_ROTATION'] ?? numberOfCom
 export function havingTheirTurn<T>(points: readonly T[], turn = rotation): T[] {
   if (isLong) return [...points]
   const size = Math.ceil(points.length / RUNS)
-  const first = (turn % Math.ceil(points.length / size)) * size
-  return points.slice(first, first + size)
+  const first = (turn * size) % points.length
+  return [...points, ...points].slice(first, first + size)
 }
 
 function numberOfCommit(): number {

@@ -12,7 +12,7 @@ import { startTimeOf } from './processes.ts'
 import { attachService, type Service, startService } from './service.ts'
 
 /** What startSharedServices started, as a JSON list of references. */
-const VARIABLE = 'BERTH_TEST_SHARED_SERVICES'
+export const SHARED_SERVICES_VARIABLE = 'BERTH_TEST_SHARED_SERVICES'
 const SERVICES = 2
 /** Two files side by side on one of them find a slot each, and never wait for capacity. */
 const SETTINGS = { slots: 2, shells: 1, overcommit: 64, memory_overcommit: 8, disk_overcommit: 200, pool_image_gib: 24 }
@@ -45,8 +45,8 @@ export interface SharedService extends Pick<Service, (typeof MAY)[number]> {
 }
 
 /** Starts the installations that files of this run share. `env` is for the processes of the files. */
-export async function startSharedServices(): Promise<{ env: Record<string, string>; stop(): Promise<void> }> {
-  const started = await Promise.allSettled(Array.from({ length: SERVICES }, () => startService({ settings: SETTINGS })))
+export async function startSharedServices(count = SERVICES): Promise<{ env: Record<string, string>; stop(): Promise<void> }> {
+  const started = await Promise.allSettled(Array.from({ length: count }, () => startService({ settings: SETTINGS })))
   const services = started.flatMap((one) => (one.status === 'fulfilled' ? [one.value] : []))
   const stop = async () => void (await Promise.all(services.map((service) => service.stop())))
   const failed = started.find((one) => one.status === 'rejected')
@@ -54,12 +54,12 @@ export async function startSharedServices(): Promise<{ env: Record<string, strin
     await stop()
     throw failed.reason
   }
-  return { env: { [VARIABLE]: JSON.stringify(services.map(({ reference }) => reference)) }, stop }
+  return { env: { [SHARED_SERVICES_VARIABLE]: JSON.stringify(services.map(({ reference }) => reference)) }, stop }
 }
 
 /** One of the installations that this run shares, or one of the file's own where it runs alone. */
 export async function sharedService(): Promise<SharedService> {
-  const given = process.env[VARIABLE]
+  const given = process.env[SHARED_SERVICES_VARIABLE]
   if (given === undefined) {
     const service = await startService({ settings: SETTINGS })
     const user = await becomeUser(service)
@@ -121,7 +121,7 @@ function leastUsed(services: Service[]): Service {
   const users = services.map((service) => readUsers(service).filter(lives).length)
   const least = services.filter((_, at) => users[at] === Math.min(...users))
   const chosen = least[randomInt(least.length)]
-  if (chosen === undefined) throw new Error(`${VARIABLE} names no installation`)
+  if (chosen === undefined) throw new Error(`${SHARED_SERVICES_VARIABLE} names no installation`)
   return chosen
 }
 

@@ -184,7 +184,7 @@ export class FakeAgent implements AsyncDisposable {
         truncated: false,
       })
     if (verb === 'mkdir' || verb === 'move') return answer(response, verb === 'mkdir' ? 201 : 200, info('/made', Buffer.alloc(0)))
-    if (!file) return refuse(response, 404, 'not_found', 'path_not_found')
+    if (!file) return refuse(response, 404, 'not_found', 'path_not_found', { path })
     if (verb === 'stat') return answer(response, 200, info(path, file))
     if (request.method === 'DELETE') {
       this.files.delete(path)

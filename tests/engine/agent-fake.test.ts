@@ -1,0 +1,22 @@
+import { FakeAgent } from '../gateway/support/fake-agent.ts'
+import { agentConformance } from './agent-conformance.ts'
+
+agentConformance('fake', async () => {
+  const agent = await FakeAgent.start()
+  agent.follows = true
+  return {
+    ask: (method, path, body, key = agent.key) =>
+      fetch(`http://${agent.address}${path}`, {
+        method,
+        headers: { authorization: `Bearer ${key}` },
+        ...(body === undefined ? {} : { body: body instanceof Buffer ? new Uint8Array(body) : JSON.stringify(body) }),
+      }),
+    play(session_id, { stdout, stderr, exit_code }) {
+      const session = agent.sessions.get(session_id)
+      session?.write('stdout', stdout)
+      session?.write('stderr', stderr)
+      if (exit_code !== null) session?.exit(exit_code)
+    },
+    close: () => agent[Symbol.asyncDispose](),
+  }
+})
