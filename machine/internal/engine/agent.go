@@ -24,12 +24,32 @@ const agentAnswerMax = 64 << 10
 // ever reaches another sandbox that has the address later.
 func newAgentClient() *http.Client {
 	return &http.Client{Transport: &http.Transport{
-		// A lost first packet would be sent again after a whole second, so a connection that does not come at once is tried anew.
-		DialContext:         (&net.Dialer{Timeout: 100 * time.Millisecond}).DialContext,
+		DialContext:         dialAnew,
 		MaxIdleConnsPerHost: 1,
 		// One answer of the agent is JSON of a few hundred bytes.
 		MaxResponseHeaderBytes: 16 << 10,
 	}, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+}
+
+// Of a connection: each attempt, and all of them.
+const (
+	dialTime    = 100 * time.Millisecond
+	dialTimeAll = 5 * time.Second
+)
+
+// dialAnew connects. A lost first packet would be sent again after a whole second, so a connection that does not come at once is tried
+// anew. On a busy computer the sandbox may not have come to answer the first either.
+func dialAnew(ctx context.Context, network, address string) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, dialTimeAll)
+	defer cancel()
+	dialer := net.Dialer{Timeout: dialTime}
+	for {
+		connection, err := dialer.DialContext(ctx, network, address)
+		var failed net.Error
+		if err == nil || ctx.Err() != nil || !errors.As(err, &failed) || !failed.Timeout() {
+			return connection, err
+		}
+	}
 }
 
 // WriteIncarnation writes the file that tells the agent whose machine it is from this epoch on. The agent must not have looked for it
