@@ -18,6 +18,7 @@ import (
 
 	"github.com/berth-dev/berth/machine/internal/cgroup"
 	"github.com/berth-dev/berth/machine/internal/network"
+	"github.com/berth-dev/berth/machine/internal/ongoing"
 )
 
 // Config is where things are and how large machines may grow beyond what they are told.
@@ -51,7 +52,7 @@ type Engine struct {
 	agents   *keep // by SHA-256
 	key      []byte
 	log      *slog.Logger
-	releases sync.WaitGroup // of networks
+	releases ongoing.Group // of networks
 
 	mu   sync.Mutex
 	held map[string]bool // slots that this process has in hand: all others are strays
@@ -137,4 +138,4 @@ func mountLogs(dir string) error {
 }
 
 // Wait returns when no network is being released any more.
-func (e *Engine) Wait() { e.releases.Wait() }
+func (e *Engine) Wait() { <-e.releases.Idle() }

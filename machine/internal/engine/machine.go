@@ -116,12 +116,10 @@ func (e *Engine) Remove(ctx context.Context, s *Sandbox) error {
 }
 
 func (e *Engine) releaseNetwork(slot string) {
-	e.releases.Add(1)
-	go func() {
-		defer e.releases.Done()
+	e.releases.Go(func() {
 		defer e.letGo(slot)
 		if err := e.router.Release(slot); err != nil {
 			e.log.Error("a network is left to the next sweep", "slot", slot, "error", err)
 		}
-	}()
+	})
 }
