@@ -36,6 +36,11 @@ type Guest struct {
 	stir    func()         // nil: nobody is told of starts
 	next    *spawn.Spawner // launched, has not adopted
 	current *incumbent
+
+	// The guard may not wait for mu, which a whole adoption holds. endable is current, from its adoption until its processes were killed;
+	// what holds this lock waits for nothing.
+	ending  sync.Mutex
+	endable *incumbent
 }
 
 // incumbent is one spawner with the guest's root that it entered.
@@ -43,6 +48,7 @@ type incumbent struct {
 	spawner *spawn.Spawner
 	root    *guestroot.Root
 	starts  sync.WaitGroup
+	ended   bool // by EndAll; guarded by ending
 }
 
 // New launches the first spawner, so that a claim does not wait for a process.
@@ -130,6 +136,9 @@ func (g *Guest) adopt() error {
 		return fmt.Errorf("adopting the claim: %w", err)
 	}
 	g.current = &incumbent{spawner: s, root: guestroot.New(fd)}
+	g.ending.Lock()
+	g.endable = g.current
+	g.ending.Unlock()
 	return nil
 }
 
@@ -221,6 +230,9 @@ func (g *Guest) retire(in *incumbent) {
 		return
 	}
 	g.current = nil
+	g.ending.Lock()
+	g.endable = nil
+	g.ending.Unlock()
 	// Init is a worker's child, and no worker waits for any: its pid is not used again.
 	_ = unix.Kill(in.spawner.Guest, unix.SIGKILL)
 	// Before they are told to end: as long as nobody has waited for them, their pids are theirs.
@@ -235,25 +247,32 @@ func (g *Guest) retire(in *incumbent) {
 	}()
 }
 
-// EndAll kills every process of the guest at once, by way of its init.
+// EndAll kills every process of the guest at once, by way of its init. It waits for nothing.
 func (g *Guest) EndAll(why string) {
-	g.mu.Lock()
-	in := g.current
-	g.mu.Unlock()
+	g.ending.Lock()
+	in := g.endable
+	if in != nil && in.ended {
+		in = nil
+	}
+	if in != nil {
+		in.ended = true
+		_ = unix.Kill(in.spawner.Guest, unix.SIGKILL) // still its pid: retire has not begun to kill the workers, who have it as a child
+	}
+	g.ending.Unlock()
 	if in != nil {
 		log.Printf("ending every process of the guest: %s", why)
-		g.retire(in)
+		go g.retire(in)
 	}
 }
 
-// Own lists the agent's processes beside the guest's: they are never to be killed.
+// Own lists the agent's processes beside the guest's: they are never to be killed. It waits for nothing.
 func (g *Guest) Own() []int {
-	g.mu.Lock()
-	defer g.mu.Unlock()
 	own := []int{os.Getpid()}
-	if g.current != nil {
-		own = append(own, g.current.spawner.Guest)
-		own = append(own, g.current.spawner.Workers...)
+	g.ending.Lock()
+	defer g.ending.Unlock()
+	if g.endable != nil {
+		own = append(own, g.endable.spawner.Guest)
+		own = append(own, g.endable.spawner.Workers...)
 	}
 	return own
 }
