@@ -14,7 +14,7 @@ const MORE: Partial<Record<string, { minutes: number; because: string }>> = {
 /** In the long run, where a test repeats what it does, and all of it. */
 const LONG_FILE_MINUTES = 90
 const LONG_RUN_MINUTES = 8 * 60
-/** Of all files together. Continuous integration ends a job without a word: a run that is red must have said so by then. */
+/** Of all files together, twice what they take. Continuous integration ends a job without a word: a run that is red must have said so by then. */
 const RUN_MINUTES = 45
 /** For a slow computer. */
 const RUN_VARIABLE = 'BERTH_TEST_MINUTES'
