@@ -15,7 +15,7 @@ import { attachService, type Service, startService } from './service.ts'
 export const SHARED_SERVICES_VARIABLE = 'BERTH_TEST_SHARED_SERVICES'
 const SERVICES = 2
 /** Two files side by side on one of them find a slot each, and never wait for capacity. */
-const SETTINGS = { slots: 2, shells: 1, overcommit: 64, memory_overcommit: 8, disk_overcommit: 200, pool_image_gib: 24 }
+const SETTINGS = { slots: 2, shells: 1, overcommit: 64, memory_overcommit: 8, disk_overcommit: 500, pool_image_gib: 10 }
 /** What an operator's command may not name here: it is everybody's. */
 const EVERYBODYS = ['doctor', 'plan', 'default', 'unlimited']
 
