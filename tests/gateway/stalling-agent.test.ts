@@ -11,13 +11,19 @@ import { type Bench, openBench, refusalOf, SOON } from './support/gateway.ts'
 // What an agent in hostile hands may do with time: begin an answer and never end it. Nothing of it may outlast its deadline or its caller.
 
 let bench: Bench
+/** Its deadlines lie far beyond the end of every test. */
+let patient: Bench
 before(async () => {
   bench = await openBench({ agent_deadlines: SOON })
+  patient = await openBench()
 })
 afterEach(() => {
   bench.agent.script = null
 })
-after(() => bench[Symbol.asyncDispose]())
+after(async () => {
+  await bench[Symbol.asyncDispose]()
+  await patient[Symbol.asyncDispose]()
+})
 
 /** Of one test: far above its deadlines, far below for ever. */
 const SOON_ENOUGH = { timeout: 6000 }
@@ -65,15 +71,13 @@ for (const [method, path, init] of CALLS) {
 
   test(`a caller of ${method} ${path} who leaves takes the agent's answer along`, SOON_ENOUGH, async () => {
     const { promise, resolve } = Promise.withResolvers<ServerResponse>()
-    bench.agent.script = begins(200, resolve)
+    patient.agent.script = begins(200, resolve)
     const leaving = new AbortController()
-    const left = assert.rejects(bench.call(method, path, { ...init, signal: leaving.signal }))
+    const left = assert.rejects(patient.call(method, path, { ...init, signal: leaving.signal }))
     const response = await promise
     const ended = once(response, 'close')
-    const begun_ms = performance.now()
     leaving.abort()
     await Promise.all([left, ended])
-    assert.ok(performance.now() - begun_ms < SOON.answer_ms / 2, 'it ended by its deadline, not by its caller')
   })
 }
 

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { AgentTrouble } from './agent-trouble.ts'
 import { CALL_BYTES, createAnswerRooms, type AnswerRoom } from './answer-room.ts'
 
 const MIB = 1 << 20
@@ -24,13 +25,14 @@ test('organizations that take all they can leave a part to the next, and a works
   assert.deepEqual([of('a1', 'a'), of('a2', 'a'), of('b1', 'b'), of('b2', 'b'), of('c1', 'c'), of('d1', 'd')], [31, 16, 16, 8, 8, 5])
 })
 
-test('what is disposed of is free, once', () => {
+test('what is disposed of is free, once, and nothing is taken after it', () => {
   const rooms = createAnswerRooms()
   const room = rooms.open({ id: 'a', organization_id: 'o' }, 1000)
   room?.take(MIB)
   assert.equal(rooms.taken_bytes(), MIB + 1000 + CALL_BYTES)
   room?.[Symbol.dispose]()
   room?.[Symbol.dispose]()
+  assert.throws(() => room?.take(1), AgentTrouble)
   assert.equal(rooms.taken_bytes(), 0)
 })
 

@@ -53,9 +53,11 @@ export function createAnswerRooms(bytes_max: number = LIMITS.answer_bytes_per_ce
       let own = CALL_BYTES + request_bytes
       if (!fits(owner, own)) return null
       add(owner, own)
+      let is_open = true
       return {
         take(bytes) {
-          if (!fits(owner, bytes)) throw new AgentTrouble('crowded', 'There is no room for the answer')
+          // What comes after the call has ended would never be given back.
+          if (!is_open || !fits(owner, bytes)) throw new AgentTrouble('crowded', 'There is no room for the answer')
           add(owner, bytes)
           own += bytes
         },
@@ -64,6 +66,7 @@ export function createAnswerRooms(bytes_max: number = LIMITS.answer_bytes_per_ce
           return last.then(() => undefined)
         },
         [Symbol.dispose]() {
+          is_open = false
           add(owner, -own)
           own = 0
         },
