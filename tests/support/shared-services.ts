@@ -132,7 +132,7 @@ async function forgetTheDead(service: Service): Promise<void> {
 
 async function leave(service: Service, { organization, api_key }: User): Promise<void> {
   const client = createClient(service.base_url, api_key)
-  const { body } = await client.api<{ data: { id: string }[] }>('/v1/workspaces?limit=200')
+  const { body } = await client.api<{ data: { id: string }[] }>('/v1/workspaces?limit=200&lifetime=any')
   await Promise.all(body.data.map(({ id }) => client.operate(`/v1/workspaces/${id}`, { method: 'DELETE' })))
   rmSync(path.join(usersOf(service), organization), { force: true })
 }
