@@ -15,7 +15,7 @@ import { attachService, type Service, startService } from './service.ts'
 export const SHARED_SERVICES_VARIABLE = 'BERTH_TEST_SHARED_SERVICES'
 const SERVICES = 2
 /** Two files side by side on one of them find a slot each, and never wait for capacity. */
-const SETTINGS = { slots: 2, shells: 1, overcommit: 64, memory_overcommit: 8, disk_overcommit: 200, pool_image_gib: 24 }
+const SETTINGS = { slots: 2, shells: 1, overcommit: 64, memory_overcommit: 8, disk_overcommit: 200, pool_image_gib: 8 }
 /** What an operator's command may not name here: it is everybody's. */
 const EVERYBODYS = ['doctor', 'plan', 'default', 'unlimited']
 
@@ -132,7 +132,7 @@ async function forgetTheDead(service: Service): Promise<void> {
 
 async function leave(service: Service, { organization, api_key }: User): Promise<void> {
   const client = createClient(service.base_url, api_key)
-  const { body } = await client.api<{ data: { id: string }[] }>('/v1/workspaces?limit=200')
+  const { body } = await client.api<{ data: { id: string }[] }>('/v1/workspaces?limit=200&lifetime=any')
   await Promise.all(body.data.map(({ id }) => client.operate(`/v1/workspaces/${id}`, { method: 'DELETE' })))
   rmSync(path.join(usersOf(service), organization), { force: true })
 }
