@@ -124,7 +124,8 @@ for (const [what, act] of [
     const id = await w.ready(`race ${what}`, never)
     await ask(id, 30)
     w.advance(31)
-    w.guests.busy_until = async () => {
+    w.guests.busy_until = async (asked) => {
+      if (asked.agent_key !== w.table.get(id)?.machine?.agent_key) return null
       w.guests.busy_until = () => Promise.resolve(null)
       await act(id)
       return null

@@ -2,6 +2,7 @@ import pino from 'pino'
 import { startEngine } from '../../service/cell/engine.ts'
 import { createFakeHost, type FakeHost, type FakeOptions } from '../../service/cell/links/fake/host.ts'
 import { lookAtAllowances } from '../../service/cell/machines/allowance-clock.ts'
+import type { AskActivity } from '../../service/cell/machines/ask-activity.ts'
 import { flushActivity } from '../../service/cell/machines/flush.ts'
 import { look } from '../../service/cell/machines/idle-clock.ts'
 import { createMachineTable, type LiveTable } from '../../service/cell/machines/live-table.ts'
@@ -14,8 +15,8 @@ import { world, type Answer, type CallOptions, type World } from './support.ts'
 export interface CellWorld extends World {
   host: FakeHost
   table: LiveTable
-  /** What every guest says of its running commands when it is asked. */
-  guests: { busy_until(): Promise<Date | null> }
+  /** What every guest says of its running commands when it is asked; several are at once. */
+  guests: { busy_until(asked: Parameters<AskActivity>[0]): Promise<Date | null> }
   /** One look of the cell's clocks at this moment, with all activity in the rows. */
   look(): Promise<void>
   /** Sets the time forward. */
@@ -39,7 +40,12 @@ export async function worldWithCell(options: FakeOptions = {}): Promise<CellWorl
   const parking = createParking({ cell_id, db, clock, ids, host, table, log })
   const cell = { cell_id, db, clock, ids, host, table, parking, agents: { greet: () => undefined }, log }
   const guests: CellWorld['guests'] = { busy_until: () => Promise.resolve(null) }
-  const ask_activity = async () => ({ busy_until: await guests.busy_until(), last_ended_at: null, running: 0, commands: [] })
+  const ask_activity: AskActivity = async (asked) => ({
+    busy_until: await guests.busy_until(asked),
+    last_ended_at: null,
+    running: 0,
+    commands: [],
+  })
   const engine = startEngine({
     cell,
     listener,

@@ -69,6 +69,7 @@ export function agentConformance(name: string, open: () => Promise<AgentHarness>
 
     test('output comes in frames from the offsets that are asked for, and ends with the record', async () => {
       await started('printed', { stdout: 'first second', stderr: 'error', exit_code: 3 })
+      assert.equal((await framesOf('/exec/printed/output')).at(-1)?.kind, FRAME.exit) // what is not written yet cannot be asked for
       const frames = await framesOf('/exec/printed/output?stdout_offset=6&stderr_offset=0')
       assert.deepEqual(joined(frames), { stdout: [6, 'second'], stderr: [0, 'error'] })
       const last = frames.at(-1)
