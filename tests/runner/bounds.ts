@@ -5,10 +5,6 @@ const MINUTE_MS = 60_000
 const FILE_MINUTES = 5
 /** Files that need more, and why. */
 const MORE: Partial<Record<string, { minutes: number; because: string }>> = {
-  'tests/acceptance/failpoints.test.ts': {
-    minutes: 12,
-    because: 'each of its cases kills a process and waits until everything serves again',
-  },
   'tools/checks/go-machines.test.mjs': { minutes: 15, because: 'it is many packages of Go' },
 }
 /** In the long run, where a test repeats what it does, and all of it. */
