@@ -1,3 +1,5 @@
+import { generatorOf } from '../support/seed.ts'
+
 /** One seed is one sequence. */
 export interface Random {
   seed: number
@@ -9,13 +11,7 @@ export interface Random {
 }
 
 export function createRandom(seed: number): Random {
-  let state = seed >>> 0
-  const next = () => {
-    state = (state + 0x6d2b79f5) >>> 0
-    let mixed = Math.imul(state ^ (state >>> 15), state | 1)
-    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61)
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32
-  }
+  const next = generatorOf(seed)
   const pick = <T>(list: readonly T[]): T => {
     const found = list[Math.floor(next() * list.length)]
     if (found === undefined) throw new Error('There is nothing to pick from')

@@ -3,7 +3,7 @@ import { after, afterEach, before, test } from 'node:test'
 import { AgentTrouble } from '../../service/cell/links/agent-trouble.ts'
 import { createFrameReader } from '../../service/cell/links/output-frames.ts'
 import { bytesOf, eventsOf } from './support/events.ts'
-import { testSeed } from '../support/seed.ts'
+import { generatorOf, testSeed } from '../support/seed.ts'
 import { frame, KIND, type Script } from './support/fake-agent.ts'
 import { type Bench, openBench, refusalOf } from './support/gateway.ts'
 
@@ -146,7 +146,7 @@ test('a reason that a guest has no say in is dropped, and details cannot smuggle
 
 test('whatever bytes come, and however they are cut, offsets only grow and nothing but AgentTrouble is thrown', () => {
   const seed = testSeed()
-  const random = generator(seed)
+  const random = generatorOf(seed)
   for (let round = 0; round < 3000; round += 1) {
     const next = { stdout: 0, stderr: 0 }
     let endings = 0
@@ -192,15 +192,4 @@ function frames(random: () => number): Buffer {
 function mutate(bytes: Buffer, random: () => number): Buffer {
   for (let count = Math.floor(random() * 4); count > 0; count -= 1) bytes[Math.floor(random() * bytes.length)] = Math.floor(random() * 256)
   return bytes
-}
-
-/** mulberry32: the same numbers for the same seed. */
-function generator(seed: number): () => number {
-  let state = seed
-  return () => {
-    state = (state + 0x6d2b79f5) | 0
-    let mixed = Math.imul(state ^ (state >>> 15), 1 | state)
-    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 4294967296
-  }
 }

@@ -6,7 +6,7 @@ import type { WorkspaceEntry } from '../../service/cell/machines/table.ts'
 import type { Verb } from '../../service/cell/links/fake/turns.ts'
 import { assertNothingIsLeft } from '../engine/invariants.ts'
 import { depth } from '../support/depth.ts'
-import { testSeed } from '../support/seed.ts'
+import { generatorOf, testSeed } from '../support/seed.ts'
 import { createWorld, type Process, type World } from '../engine/world.ts'
 
 // One seed is one history: random intentions, moves between resident and parked, deaths, restarts and lost answers against the real
@@ -64,7 +64,7 @@ class History {
 
   constructor(world: World, seed: number) {
     this.world = world
-    this.random = mulberry32(seed)
+    this.random = generatorOf(seed)
   }
 
   async play(): Promise<void> {
@@ -280,15 +280,4 @@ class History {
 
 function isTakenHold(error: unknown): boolean {
   return error instanceof Error && 'code' in error && error.code === '23505'
-}
-
-/** Small seeded generator: the same seed, the same history of intentions. */
-function mulberry32(seed: number): () => number {
-  let state = seed
-  return () => {
-    state = (state + 0x6d2b79f5) | 0
-    let mixed = Math.imul(state ^ (state >>> 15), 1 | state)
-    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 4_294_967_296
-  }
 }

@@ -1,6 +1,6 @@
 import { once } from 'node:events'
 import { connect, createServer, type AddressInfo, type Socket } from 'node:net'
-import { testSeed } from './seed.ts'
+import { generatorOf, testSeed } from './seed.ts'
 
 /** Stands between a client and a server, and cuts each connection after a random number of bytes. */
 export interface CuttingProxy {
@@ -16,7 +16,7 @@ export interface CuttingProxy {
 export async function openCuttingProxy(target: string, options: { bytes_max: number; seed?: number }): Promise<CuttingProxy> {
   const { hostname, port } = new URL(target)
   const seed = options.seed ?? testSeed(process.env['BERTH_TEST_SEED'] ?? 'random')
-  const random = generator(seed)
+  const random = generatorOf(seed)
   const sockets = new Set<Socket>()
   let cuts = 0
   let cutting = true
@@ -59,16 +59,5 @@ export async function openCuttingProxy(target: string, options: { bytes_max: num
       server.close()
       for (const socket of sockets) socket.destroy()
     },
-  }
-}
-
-/** mulberry32 */
-function generator(seed: number): () => number {
-  let state = seed
-  return () => {
-    state = (state + 0x6d2b79f5) | 0
-    let mixed = Math.imul(state ^ (state >>> 15), 1 | state)
-    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32
   }
 }

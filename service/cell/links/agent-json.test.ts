@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { testSeed } from '../../../tests/support/seed.ts'
+import { generatorOf, testSeed } from '../../../tests/support/seed.ts'
 import { parseAnswer, RECORD_VALUES_MAX } from './agent-json.ts'
 
 const repeated = (text: string, bytes: number) => Buffer.from(`[${`${text},`.repeat(bytes / (text.length + 1))}0]`)
@@ -26,7 +26,7 @@ test('as many values as are allowed are read, and one more is not', () => {
 })
 
 test('whatever strings hold, only what stands outside of them counts', () => {
-  const random = generator(testSeed())
+  const random = generatorOf(testSeed())
   const alphabet = ['"', '\\', '[', '{', ',', 'a', '\u0001', 'é', '😀']
   for (let round = 0; round < 2000; round += 1) {
     const text = Array.from({ length: Math.floor(random() * 30) }, () => alphabet[Math.floor(random() * alphabet.length)]).join('')
@@ -36,14 +36,3 @@ test('whatever strings hold, only what stands outside of them counts', () => {
     assert.throws(() => parseAnswer(bytes, 4), TOO_MANY)
   }
 })
-
-/** mulberry32: the same numbers for the same seed. */
-function generator(seed: number): () => number {
-  let state = seed
-  return () => {
-    state = (state + 0x6d2b79f5) | 0
-    let mixed = Math.imul(state ^ (state >>> 15), 1 | state)
-    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 4294967296
-  }
-}

@@ -1,3 +1,5 @@
+import { generatorOf } from '../../support/seed.ts'
+
 /** Gaps between activity, in seconds, in the order in which they come, as workspaces of certain kinds of use would leave them. */
 export interface Trace {
   name: string
@@ -18,13 +20,7 @@ export interface Random {
 }
 
 export function randomOf(seed: number): Random {
-  let state = seed >>> 0
-  const next = () => {
-    state = (state + 0x6d2b79f5) >>> 0
-    let t = Math.imul(state ^ (state >>> 15), state | 1)
-    t ^= t + Math.imul(t ^ (t >>> 7), t | 61)
-    return ((t ^ (t >>> 14)) >>> 0) / 2 ** 32
-  }
+  const next = generatorOf(seed)
   const normal = () => Math.sqrt(-2 * Math.log(1 - next())) * Math.cos(2 * Math.PI * next())
   return {
     uniform: (from, to) => from + (to - from) * next(),
