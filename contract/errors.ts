@@ -5,7 +5,7 @@ export interface CodeRule {
   retryable: boolean
 }
 
-/** App, "Application API codes". `conflict` alone depends on its reason (see RETRYABLE_REASONS). */
+/** App, "Application API codes". `conflict` alone depends on its reason: `isRetryable`. */
 export const APP_CODES = {
   bad_request: { status: 400, retryable: false },
   token_invalid: { status: 400, retryable: false },
@@ -52,6 +52,9 @@ export const CELL_CODES = {
 export type AppCode = keyof typeof APP_CODES
 export type CellCode = keyof typeof CELL_CODES
 export type Surface = 'app' | 'cell'
+
+/** Of a route's errors: a code without a reason. */
+export const ALONE = [null] as const
 
 /**
  * Reasons of `details.reason`, by surface and code (App "Reasons", Cell "File, parking and host reasons", DECISIONS for those the
@@ -149,8 +152,17 @@ type IsOne<C, All = C> = C extends unknown ? ([All] extends [C] ? true : false) 
 export type ReasonOf<C extends AppCode | CellCode> =
   IsOne<C> extends true ? ReasonIn<typeof APP_REASONS, C> | ReasonIn<typeof CELL_REASONS, C> : string
 
-/** Reasons that make an answer retryable although its code alone is not (App, "409 conflict reasons"). */
-export const RETRYABLE_REASONS: ReadonlySet<string> = new Set(['operation_in_progress', 'workspace_not_running'])
+/** Reasons of codes that are not retryable by themselves, and with these are (App, "409 conflict reasons"). */
+const RETRYABLE_REASONS: Readonly<Record<Surface, Partial<Record<string, readonly string[]>>>> = {
+  app: { conflict: ['operation_in_progress', 'workspace_not_running'] satisfies ReasonOf<'conflict'>[] },
+  cell: {},
+}
+
+/** Whether the same request may succeed later, by what it was refused with. */
+export function isRetryable(surface: Surface, code: string, reason: string | null): boolean {
+  const codes: Partial<Record<string, CodeRule>> = surface === 'app' ? APP_CODES : CELL_CODES
+  return codes[code]?.retryable === true || (reason !== null && (RETRYABLE_REASONS[surface][code]?.includes(reason) ?? false))
+}
 
 /** App, "Operation errors", completed by DECISIONS ("Shapes"). */
 export const OPERATION_ERRORS = {
@@ -166,5 +178,12 @@ export const OPERATION_ERRORS = {
   canceled: { retryable: false },
   internal_error: { retryable: true },
 } as const satisfies Record<string, { retryable: boolean }>
+
+/**
+ * Why a memory is not restored: `details.reason` of an operation that ended checkpoint_incompatible or checkpoint_corrupt, and
+ * `details.memory_refused` of a wake that failed. Berth's own: docs/decisions/0066.
+ */
+export const MEMORY_REFUSALS = ['service_version', 'engine_refused', 'processor', 'agent_protocol', 'engine_not_kept', 'damaged'] as const
+export type MemoryRefusal = (typeof MEMORY_REFUSALS)[number]
 
 export type OperationErrorCode = keyof typeof OPERATION_ERRORS

@@ -23,6 +23,7 @@ export const LIMITS = {
   capacity_wait_seconds: 15 * 60,
   tool_token_seconds: 15 * 60,
   tool_tokens_per_hour: 3600,
+  step_up_seconds: 10 * 60,
   signing_key_overlap_seconds: 60, // Berth's own: until every api signs with the new key after a rotation
   key_characters_max: 200,
   agent_label_characters_max: 100,
@@ -42,6 +43,9 @@ export const LIMITS = {
   tombstone_days: 30, // Berth's own: DECISIONS, "Workspaces"
   recovery_checkpoint_days: 7,
   revocation_seconds_max: 30,
+  signatures_at_once_max: 2, // Berth's own, as the next two: of tool tokens that a gateway sees for the first time
+  signatures_waiting_per_address_max: 500, // more answer 429
+  signatures_waiting_max: 2000,
   json_body_bytes_max: 1 << 20, // Berth's own
   json_values_max: 10_000, // Berth's own: no body has this many; more would only be time spent on a long list of issues
   json_levels_max: 32, // Berth's own: of lists and objects in one another

@@ -1,8 +1,11 @@
-import { APP_CODES, APP_REASONS, CELL_CODES, CELL_REASONS, type CodeRule } from './errors.ts'
+import Type from 'typebox'
+import { DETAILS, detailsOf } from './details.ts'
+import { APP_CODES, APP_REASONS, CELL_CODES, CELL_REASONS, isRetryable, type CodeRule, type Surface } from './errors.ts'
 import { LIMITS } from './limits.ts'
 import { errorsOf } from './route-errors.ts'
-import type { Answer, Route } from './route.ts'
+import { contentOf, isReadOnly, namesIn, pathsOf, type Answer, type CellRoute, type Route } from './route.ts'
 import { ErrorEnvelope } from './schemas/error.ts'
+import { MODES } from './schemas/workspaces.ts'
 
 type Json = null | boolean | number | string | Json[] | { [name: string]: Json | undefined }
 type JsonObject = { [name: string]: Json | undefined }
@@ -15,10 +18,12 @@ export function describe(routes: readonly Route[], base_url: string): JsonObject
   const schemaOf = (schema: unknown) => hoist(schema as Json, components)
   const paths: Record<string, JsonObject> = {}
   for (const route of routes) {
-    const path = (paths[route.path] ??= {})
     const method = route.method.toLowerCase()
-    if (path[method] !== undefined) throw new Error(`${route.method} ${route.path} is declared twice`)
-    path[method] = operationOf(route, schemaOf)
+    for (const at of pathsOf(route)) {
+      const path = (paths[at.path] ??= {})
+      if (path[method] !== undefined) throw new Error(`${route.method} ${at.path} is declared twice`)
+      path[method] = operationOf(route, at, schemaOf)
+    }
   }
   schemaOf(ErrorEnvelope)
   return {
@@ -47,29 +52,49 @@ export function describe(routes: readonly Route[], base_url: string): JsonObject
         tool_token: { type: 'http', scheme: 'bearer', bearerFormat: 'JWT', description: 'A tool token of the application API' },
       },
     },
-    'x-error-codes': { app: codesOf(APP_CODES, APP_REASONS), cell: codesOf(CELL_CODES, CELL_REASONS) },
+    'x-error-codes': { app: codesOf('app', APP_CODES, APP_REASONS), cell: codesOf('cell', CELL_CODES, CELL_REASONS) },
   }
 }
 
 type SchemaOf = (schema: unknown) => Json
 
-function operationOf(route: Route, schemaOf: SchemaOf): JsonObject {
+/** @param at one of the route's paths. */
+function operationOf(route: Route, at: { name: string; path: string }, schemaOf: SchemaOf): JsonObject {
   return {
-    operationId: `${route.surface === 'cell' ? 'cell.' : ''}${route.id}`,
+    operationId: `${route.surface === 'cell' ? 'cell.' : ''}${at.name}`,
     summary: route.summary,
     tags: [route.surface],
     ...(route.surface === 'cell'
       ? { servers: [{ url: '{cell_endpoint}', variables: { cell_endpoint: { default: 'http://127.0.0.1' } } }] }
       : {}),
-    security: route.auth === 'none' ? [] : [{ [route.auth === 'tool_token' ? 'tool_token' : 'principal']: [] }],
-    parameters: [...parametersOf('path', route.params, schemaOf), ...parametersOf('query', route.query, schemaOf), ...headersOf(route)],
+    security: route.access.kind === 'anyone' ? [] : [{ [route.access.kind]: [] }],
+    'x-access': { ...route.access } as JsonObject,
+    parameters: [
+      ...parametersOf('path', paramsAt(route, at.path), schemaOf),
+      ...parametersOf('query', route.query, schemaOf),
+      ...headersOf(route),
+    ],
     ...bodyOf(route, schemaOf),
     responses: { ...answersOf(route, schemaOf), ...refusalsOf(route) },
+    ...(route.surface === 'cell' ? { 'x-workspace': useOf(route) } : {}),
     'x-errors': errorsOf(route),
     ...(route.websocket === undefined
       ? {}
       : { 'x-websocket': { client: schemaOf(route.websocket.client), server: schemaOf(route.websocket.server) } }),
   }
+}
+
+/** What a call of the gateway does with its workspace. */
+function useOf(route: CellRoute): JsonObject {
+  const { modes, machine, streams = false, reads_disk = false } = route
+  return { modes: [...(modes ?? MODES)], machine: machine ?? null, read_only: isReadOnly(route), streams, reads_disk }
+}
+
+/** The parameters of one path: whatever stands in it cannot be left out. */
+function paramsAt({ params }: Route, path: string): unknown {
+  const { properties = {} } = (params ?? {}) as { properties?: Record<string, unknown> }
+  const required = namesIn(path)
+  return { properties: Object.fromEntries(Object.entries(properties).filter(([name]) => required.includes(name))), required }
 }
 
 function parametersOf(where: 'path' | 'query', schema: unknown, schemaOf: SchemaOf): Json[] {
@@ -119,17 +144,21 @@ function bodyOf(route: Route, schemaOf: SchemaOf): JsonObject {
 }
 
 function answersOf(route: Route, schemaOf: SchemaOf): JsonObject {
-  return Object.fromEntries(Object.entries(route.answers).map(([status, answer]) => [status, answerOf(answer, schemaOf)]))
+  return Object.fromEntries(
+    Object.entries(route.answers).map(([status, answer]) => [status, answerOf(answer, schemaOf, route.idempotent === true)]),
+  )
 }
 
-function answerOf(answer: Answer, schemaOf: SchemaOf): JsonObject {
-  const type = answer.content_type ?? (answer.schema === undefined ? undefined : 'application/json')
-  const schema = answer.schema === undefined ? {} : schemaOf(answer.schema)
-  const headers = { 'X-Request-Id': 'The id of this request', ...answer.headers }
+function answerOf(answer: Answer, schemaOf: SchemaOf, is_idempotent: boolean): JsonObject {
+  const content = Object.entries(contentOf(answer)).map(([type, schema]) => [type, { schema: schema === null ? {} : schemaOf(schema) }])
+  const repeats = is_idempotent
+    ? { 'Idempotent-Replayed': 'true, exactly when this is the answer of an earlier request with the same Idempotency-Key' }
+    : {}
+  const headers = { 'X-Request-Id': 'The id of this request', 'Cache-Control': 'no-store', ...repeats, ...answer.headers }
   return {
     description: answer.description,
     headers: Object.fromEntries(Object.entries(headers).map(([name, description]) => [name, { description, schema: { type: 'string' } }])),
-    ...(type === undefined ? {} : { content: { [type]: { schema } } }),
+    ...(content.length === 0 ? {} : { content: Object.fromEntries(content) as JsonObject }),
   }
 }
 
@@ -161,11 +190,26 @@ function hoist(schema: Json, components: Map<string, Json>): Json {
   return { $ref: `#/components/schemas/${title}` }
 }
 
-function codesOf(codes: Record<string, CodeRule>, reasons: Partial<Record<string, readonly string[]>>): JsonObject {
+/** A code is told with what its `details` say, and with each of its reasons: those without `details` have the code's. */
+function codesOf(surface: Surface, codes: Record<string, CodeRule>, reasons: Partial<Record<string, readonly string[]>>): JsonObject {
+  const told = (code: string, reason: string | null): JsonObject => ({
+    retryable: isRetryable(surface, code, reason),
+    ...(reason !== null && DETAILS[surface][`${code}/${reason}`] === undefined ? {} : { details: detailsSchema(surface, code, reason) }),
+  })
   return Object.fromEntries(
-    Object.entries(codes).map(([code, rule]) => [
+    Object.entries(codes).map(([code, { status }]) => [
       code,
-      { status: rule.status, retryable: rule.retryable, reasons: [...(reasons[code] ?? [])] },
+      {
+        status,
+        ...told(code, null),
+        reasons: Object.fromEntries((reasons[code] ?? []).map((reason) => [reason, told(code, reason)])),
+      },
     ]),
   )
+}
+
+function detailsSchema(surface: Surface, code: string, reason: string | null): Json {
+  const words = reason === null ? {} : { reason: Type.Literal(reason) }
+  const schema = Type.Object({ ...words, ...detailsOf(surface, code, reason) }, { additionalProperties: true })
+  return JSON.parse(JSON.stringify(schema)) as Json
 }

@@ -1,28 +1,27 @@
 import type { Static, TSchema } from 'typebox'
+import type { Access } from './access.ts'
 import type { AppCode, CellCode, Surface } from './errors.ts'
+import type { Mode } from './schemas/workspaces.ts'
 
-/** Tool names: App, "Principal". */
-export const TOOLS = ['exec', 'files', 'pty', 'process', 'git', 'browser'] as const
-export type Tool = (typeof TOOLS)[number]
+export { TOOLS, type Tool } from './tools.ts'
 
-/**
- * Who may call:
- * - none: anyone;
- * - principal: a project API key or a person's session;
- * - person: a person's session only (an API key gets 403);
- * - tool_token: the gateway; `tool` says which tool the token must include, 'any' asks for none.
- */
-export type Auth = 'none' | 'principal' | 'person' | 'tool_token'
-
-/** One answer that a route may give. `schema` is absent where there is no body, or where it is raw bytes. */
+/** One answer that a route may give. Without `schema` and `content` it has no body. */
 export interface Answer {
+  /** The body as `application/json`. */
   schema?: TSchema
-  content_type?: string
-  headers?: Record<string, string> // name -> what it says
+  /** Bodies of other types, by content type: the schema of the whole, or of each event or line of a stream; null: raw bytes or text. */
+  content?: Readonly<Record<string, TSchema | null>>
+  /** Name to what it says. `Cache-Control` is no-store where it is not said. */
+  headers?: Record<string, string>
   description: string
 }
 
-/** A code with the reasons that this route may answer beside it: [] = without reason, null in a list = without reason too. */
+/** Everything that an answer may be, by content type; empty where it has no body. */
+export function contentOf({ schema, content = {} }: Answer): Readonly<Record<string, TSchema | null>> {
+  return schema === undefined ? content : { 'application/json': schema, ...content }
+}
+
+/** A code with the reasons that a route may answer beside it; null among them: the code alone (`ALONE` where it is all). Never empty. */
 export type RouteErrors<C extends string> = Partial<Record<C, readonly (string | null)[]>>
 
 interface RouteOf<S extends Surface, C extends string> {
@@ -30,11 +29,13 @@ interface RouteOf<S extends Surface, C extends string> {
   id: string // '<noun>.<verb>': the file service/<surface>/<noun>/<verb>.ts handles it
   method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
   path: string // OpenAPI style: /v1/workspaces/{workspace_id}
+  /**
+   * Further paths of the same route, each by a name that its operation id in OpenAPI ends with. `params` describes the names of all of
+   * them: one that only some of the paths have is optional there.
+   */
+  aliases?: Readonly<Record<string, string>>
   summary: string
-  auth: Auth
-  tool?: Tool | 'any'
-  /** On the gateway: for workspaces of this mode. Any other refuses it, whatever its state, and is not woken. Absent: of every mode. */
-  mode?: 'file_first'
+  access: Access
   /** Accepts Idempotency-Key: the routes marked (I). */
   idempotent?: boolean
   /** Honours `Prefer: wait`. */
@@ -52,8 +53,46 @@ interface RouteOf<S extends Surface, C extends string> {
 }
 
 export type AppRoute = RouteOf<'app', AppCode>
-export type CellRoute = RouteOf<'cell', CellCode>
+/** What a call of the gateway does with its workspace: by these the gate treats it. */
+interface WorkspaceUse {
+  /** Modes of the workspaces that it serves; absent: every mode. Any other refuses it, whatever its state, and is not woken. */
+  modes?: readonly Mode[]
+  /** asked: a parked machine is woken, and then answers. woken: it is woken and not asked. Absent: it is left as it is. */
+  machine?: 'asked' | 'woken'
+  /** Follows something to its end, however long that takes: it counts as a stream and not as a call. */
+  streams?: true
+  /** Answered from the disk where the machine sleeps, which stays asleep. */
+  reads_disk?: true
+  /** Changes nothing although it is no GET. */
+  read_only?: true
+}
+
+export type CellRoute = RouteOf<'cell', CellCode> & WorkspaceUse
 export type Route = AppRoute | CellRoute
+
+export function serves({ modes }: Pick<CellRoute, 'modes'>, mode: Mode): boolean {
+  return modes === undefined || modes.includes(mode)
+}
+
+/** Whether a call changes nothing, and so is served while a snapshot is captured. What comes in on a WebSocket changes things. */
+export function isReadOnly({ method, websocket, read_only }: Pick<CellRoute, 'method' | 'websocket' | 'read_only'>): boolean {
+  return read_only === true || (method === 'GET' && websocket === undefined)
+}
+
+/** The paths of a route, its own first. `name` is what the route is called at this path. */
+export function pathsOf({ id, path, aliases = {} }: Pick<Route, 'id' | 'path' | 'aliases'>): { name: string; path: string }[] {
+  return [{ name: id, path }, ...Object.entries(aliases).map(([suffix, other]) => ({ name: `${id}.${suffix}`, path: other }))]
+}
+
+/** Names of the parameters that stand in a path, in their order. */
+export function namesIn(path: string): string[] {
+  return [...path.matchAll(/\{(\w+)\}/g)].map(([, name = '']) => name)
+}
+
+/** What a path looks like: matches every address of it, and no other path's of the same length in segments unless a parameter stands for it. */
+export function patternOf(path: string): RegExp {
+  return new RegExp(`^${path.replaceAll('.', '\\.').replaceAll(/\{\w+\}/g, '[^/]+')}$`)
+}
 
 type StaticOr<T, Otherwise> = T extends TSchema ? Static<T> : Otherwise
 

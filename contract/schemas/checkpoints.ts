@@ -12,10 +12,17 @@ export const Checkpoint = Type.Object(
     operation_id: Uuid('The operation that wrote it'),
     kind: Word(CHECKPOINT_KINDS, {
       description:
-        'snapshot: kept until the workspace is deleted; recovery: kept until expires_at; suspend and fork: kept until the next suspend',
+        'snapshot: kept until it or the workspace is deleted; recovery: kept until expires_at; suspend and fork: kept until the next suspend',
     }),
     label: Nullable(Type.String()),
+    memory: Type.Boolean({ description: 'false: it is of a disk alone, and a machine of it starts from that' }),
     size_bytes: Type.Integer({ description: 'Stored bytes of its memory image' }),
+    disk_bytes: Nullable(
+      Type.Integer({
+        description:
+          'Bytes of files on its disk. What the workspace has deleted or changed since, only the checkpoint still keeps; the rest is shared. null: not known',
+      }),
+    ),
     resources: ResourcesView,
     created_at: Timestamp(),
     expires_at: Nullable(Timestamp('null: it does not expire')),
@@ -29,7 +36,19 @@ export const SnapshotRequest = Type.Object(
   { label: Type.Optional(FreeText({ minLength: 0, maxLength: LIMITS.label_characters_max, description: 'For people' })) },
   { ...strict, title: 'SnapshotRequest' },
 )
-export const RestoreRequest = Type.Object({ checkpoint_id: Uuid('A checkpoint of this workspace') }, { ...strict, title: 'RestoreRequest' })
+export const RestoreRequest = Type.Object(
+  {
+    checkpoint_id: Uuid('A checkpoint of this workspace'),
+    memory: Type.Optional(
+      Type.Boolean({
+        description:
+          'false: only its disk is put back, and the workspace starts from it as after a loss of power. The checkpoint keeps its memory. ' +
+          'With it a hibernated workspace may also name the checkpoint that a failed wake names. Default true',
+      }),
+    ),
+  },
+  { ...strict, title: 'RestoreRequest' },
+)
 export const ResetRequest = Type.Object(
   { confirm_destructive: Type.Optional(Type.Boolean({ description: 'Must be true: every change is wiped' })) },
   { ...strict, title: 'ResetRequest' },

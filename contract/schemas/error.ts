@@ -1,5 +1,16 @@
 import Type, { type Static } from 'typebox'
 
+/** One thing that is wrong with a request. */
+export const Issue = Type.Object(
+  {
+    path: Type.String({ description: 'Of a body: names and positions joined by dots. Else the name of the parameter or header' }),
+    message: Type.String(),
+    nearest: Type.Optional(Type.String({ description: 'Of a name that is not known: the known one that is most like it' })),
+  },
+  { title: 'Issue' },
+)
+export type Issue = Static<typeof Issue>
+
 /** App, "Error envelope": the body of every answer that is not 2xx, on both surfaces. */
 export const ErrorEnvelope = Type.Object(
   {
@@ -13,7 +24,7 @@ export const ErrorEnvelope = Type.Object(
         Type.Object(
           {
             reason: Type.Optional(Type.String()),
-            issues: Type.Optional(Type.Array(Type.Object({ path: Type.String(), message: Type.String() }))),
+            issues: Type.Optional(Type.Array(Issue)),
           },
           { additionalProperties: true, description: 'Details of the code, most often `reason`' },
         ),

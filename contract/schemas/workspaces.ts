@@ -9,6 +9,7 @@ export const DESIRED_STATES = ['running', 'suspended', 'deleted'] as const
 export const LIFETIMES = ['persistent', 'session'] as const
 export const PURPOSES = ['standard', 'template_draft', 'template_test'] as const
 export const MODES = ['processful', 'file_first'] as const
+export type Mode = (typeof MODES)[number]
 
 /** App, "Suspend request". */
 export const SuspendRequest = Type.Object(
@@ -174,12 +175,19 @@ export const OpenRequest = Type.Object(
 )
 export type OpenRequest = Static<typeof OpenRequest>
 
+/** What a reopen may name and does not apply. */
+export const IGNORABLE = ['template', 'caps', 'idle_policy'] as const
+export type Ignorable = (typeof IGNORABLE)[number]
+
 export const OpenResponse = Type.Object(
   {
     workspace: Workspace,
     operation: Nullable(Operation),
     cell_endpoint: Nullable(Type.String()),
     tool_token: Nullable(ToolToken),
+    ignored: Type.Optional(
+      Type.Array(Word(IGNORABLE), { description: 'Of an open: what it asked for and the workspace, which exists already, does not have' }),
+    ),
   },
   { title: 'OpenResponse' },
 )

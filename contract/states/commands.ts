@@ -10,6 +10,7 @@ export const COMMANDS = [
   'fork', // as its source
   'snapshot',
   'restore', // in place
+  'delete_checkpoint',
   'reset',
   'delete',
   'close',
@@ -80,6 +81,7 @@ export const DELETED_COMMANDS: Row = {
   fork: refuse('workspace_deleted'),
   snapshot: refuse('workspace_deleted'),
   restore: refuse('workspace_deleted'),
+  delete_checkpoint: refuse('workspace_deleted'),
   reset: refuse('workspace_deleted'),
   delete: join,
   close: join,
@@ -99,6 +101,7 @@ export const MODE_COMMANDS: Record<'processful' | 'file_first', PartialRow> = {
     fork: refuse('not_supported_for_mode'),
     snapshot: refuse('not_supported_for_mode'),
     restore: refuse('not_supported_for_mode'),
+    delete_checkpoint: refuse('not_supported_for_mode'),
     reset: refuse('not_supported_for_mode'),
     suspend_when_idle: refuse('not_supported_for_mode'),
     idle_policy: refuse('not_supported_for_mode'),
@@ -124,6 +127,7 @@ const HELD: Row = {
   fork: busy,
   snapshot: busy,
   restore: busy,
+  delete_checkpoint: busy, // whatever it is, it may be at work on it
   reset: busy,
   delete: remove,
   close: remove,
@@ -167,6 +171,7 @@ const ADRIFT: Row = {
   fork: refuse('not_forkable'),
   snapshot: refuse('not_snapshottable'),
   restore: refuse('not_running'),
+  delete_checkpoint: proceed, // but not the one that the workspace stands on
   reset: refuse('not_resettable'),
   delete: remove,
   close: remove,
@@ -190,7 +195,8 @@ export const STATE_COMMANDS: Record<ObservedState, Row> = {
     tool_token: proceed,
   },
   suspended: { ...ADRIFT, ...changeless('suspended'), open: resume, resume, resume_and_wait: resume, fork, tool_token: proceed },
-  failed: ADRIFT, // DECISIONS, "Engine death": open starts it from its current disk
+  // An open starts it from its current disk. Where that does not help, a restore makes it suspended at a checkpoint.
+  failed: { ...ADRIFT, restore: { kind: 'operate', operation: 'restore', desired_state: 'suspended' } },
   creating: ADRIFT,
   starting: ADRIFT,
   suspending: ADRIFT,

@@ -80,9 +80,9 @@ export const MACHINE_STATES: Record<MachineEvent, Row> = {
   fork_lost: { ...NOTHING, creating: 'deleted', forking: 'deleted' },
   snapshot_begun: { ...NOTHING, running: 'running', suspended: 'suspended' },
   // What a repeat meets after its commit stays as that commit left it.
-  replace_begun: { ...NOTHING, running: 'running', suspended: 'suspended', starting: 'starting', resuming: 'resuming' },
+  replace_begun: { ...NOTHING, running: 'running', suspended: 'suspended', failed: 'failed', starting: 'starting', resuming: 'resuming' },
   reset: { ...NOTHING, running: 'starting', suspended: 'suspended' },
-  restored: { ...NOTHING, running: 'resuming', suspended: 'suspended' },
+  restored: { ...NOTHING, running: 'resuming', suspended: 'suspended', failed: 'suspended' },
   died: { ...NOTHING, running: 'failed' },
   lost: { ...NOTHING, running: 'failed', suspending: 'failed' },
   delete_begun: {

@@ -18,6 +18,10 @@ export const OPERATION_KINDS = [
 ] as const
 export type OperationKind = (typeof OPERATION_KINDS)[number]
 
+/** What operations are about. */
+export const OPERATION_SUBJECTS = ['workspace', 'volume', 'template_build', 'execution'] as const
+export type OperationSubject = (typeof OPERATION_SUBJECTS)[number]
+
 export const OPERATION_STATES = ['queued', 'capacity_pending', 'running', 'succeeded', 'failed', 'canceled'] as const
 export type OperationState = (typeof OPERATION_STATES)[number]
 

@@ -1,5 +1,5 @@
 import type { AppRoute } from '../../route.ts'
-import { checkpointsList, workspacesReset, workspacesRestore, workspacesSnapshot } from './checkpoints.ts'
+import { checkpointsDelete, checkpointsList, workspacesReset, workspacesRestore, workspacesSnapshot } from './checkpoints.ts'
 import {
   workspacesCancelSuspendWhenIdle,
   workspacesClose,
@@ -45,6 +45,7 @@ export const APP_ROUTES: readonly AppRoute[] = [
   workspacesCancelSuspendWhenIdle,
   workspacesSnapshot,
   checkpointsList,
+  checkpointsDelete,
   workspacesRestore,
   workspacesReset,
   operationsGet,

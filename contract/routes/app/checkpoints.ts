@@ -1,7 +1,9 @@
 import Type from 'typebox'
+import { operators, readers } from '../../access.ts'
+import { ALONE } from '../../errors.ts'
 import { appRoute } from '../../route.ts'
 import { CheckpointList, ResetRequest, RestoreRequest, SnapshotRequest } from '../../schemas/checkpoints.ts'
-import { PageQuery } from '../../schemas/common.ts'
+import { PageQuery, Uuid } from '../../schemas/common.ts'
 import { Operation } from '../../schemas/operations.ts'
 import { workspaceParams } from './workspaces.ts'
 
@@ -10,11 +12,26 @@ export const checkpointsList = appRoute({
   method: 'GET',
   path: '/v1/workspaces/{workspace_id}/checkpoints',
   summary: 'The checkpoints that the workspace can be restored to, newest first',
-  auth: 'principal',
+  access: readers('workspace'),
   params: workspaceParams,
   query: Type.Object(PageQuery),
   answers: { 200: { schema: CheckpointList, description: 'A page' } },
-  errors: { not_found: [] },
+  errors: { not_found: ALONE },
+})
+
+export const checkpointsDelete = appRoute({
+  id: 'checkpoints.delete',
+  method: 'DELETE',
+  path: '/v1/workspaces/{workspace_id}/checkpoints/{checkpoint_id}',
+  summary: 'Give a checkpoint and its room up for good; not the one that the workspace would resume from',
+  access: operators('workspace'),
+  params: Type.Object({ ...workspaceParams.properties, checkpoint_id: Uuid() }),
+  answers: { 204: { description: 'It cannot be restored any more, and its room comes back soon; repeating says the same' } },
+  errors: {
+    not_found: [null, 'checkpoint_not_found'],
+    forbidden: ALONE,
+    conflict: ['workspace_deleted', 'not_supported_for_mode', 'operation_in_progress', 'not_running'],
+  },
 })
 
 export const workspacesSnapshot = appRoute({
@@ -22,16 +39,16 @@ export const workspacesSnapshot = appRoute({
   method: 'POST',
   path: '/v1/workspaces/{workspace_id}/snapshot',
   summary: 'Keep memory, processes and disk as they are now; a running workspace runs on',
-  auth: 'principal',
+  access: operators('workspace'),
   idempotent: true,
   params: workspaceParams,
   body: SnapshotRequest,
   body_optional: true,
   answers: { 202: { schema: Operation, description: 'The snapshot operation; its result carries checkpoint_id' } },
   errors: {
-    not_found: [],
-    forbidden: [],
-    quota_exceeded: [],
+    not_found: ALONE,
+    forbidden: ALONE,
+    quota_exceeded: ALONE,
     conflict: ['workspace_deleted', 'not_supported_for_mode', 'operation_in_progress', 'not_snapshottable'],
   },
 })
@@ -40,15 +57,16 @@ export const workspacesRestore = appRoute({
   id: 'workspaces.restore',
   method: 'POST',
   path: '/v1/workspaces/{workspace_id}/restore',
-  summary: 'Put a checkpoint back in place: running restarts there, suspended stays suspended; what was there is kept for 7 days',
-  auth: 'principal',
+  summary:
+    'Put a checkpoint back in place: running restarts there, suspended stays suspended, failed becomes suspended; what was there is kept for 7 days',
+  access: operators('workspace'),
   idempotent: true,
   params: workspaceParams,
   body: RestoreRequest,
   answers: { 202: { schema: Operation, description: 'The restore operation; its result carries recovery_checkpoint_id' } },
   errors: {
     not_found: [null, 'checkpoint_not_found'],
-    forbidden: [],
+    forbidden: ALONE,
     conflict: ['workspace_deleted', 'not_supported_for_mode', 'operation_in_progress', 'not_running'],
   },
 })
@@ -58,15 +76,15 @@ export const workspacesReset = appRoute({
   method: 'POST',
   path: '/v1/workspaces/{workspace_id}/reset',
   summary: 'Wipe every change of a layered workspace; what was there is restorable for 7 days',
-  auth: 'principal',
+  access: operators('workspace'),
   idempotent: true,
   params: workspaceParams,
   body: ResetRequest,
   body_optional: true,
   answers: { 202: { schema: Operation, description: 'The reset operation; its result carries recovery_checkpoint_id' } },
   errors: {
-    not_found: [],
-    forbidden: [],
+    not_found: ALONE,
+    forbidden: ALONE,
     conflict: ['workspace_deleted', 'not_supported_for_mode', 'legacy_disk_layout', 'operation_in_progress', 'not_resettable'],
     validation_failed: ['confirm_destructive_required'],
   },

@@ -1,3 +1,5 @@
+import { operators } from '../../access.ts'
+import { ALONE } from '../../errors.ts'
 import { appRoute } from '../../route.ts'
 import { Operation } from '../../schemas/operations.ts'
 import {
@@ -16,13 +18,13 @@ export const workspacesSuspend = appRoute({
   method: 'POST',
   path: '/v1/workspaces/{workspace_id}/suspend',
   summary: 'Checkpoint memory, processes and disk, and release the compute',
-  auth: 'principal',
+  access: operators('workspace'),
   idempotent: true,
   params: workspaceParams,
   answers: { 202: { schema: Operation, description: 'The suspend operation' } },
   errors: {
-    not_found: [],
-    forbidden: [],
+    not_found: ALONE,
+    forbidden: ALONE,
     conflict: ['workspace_deleted', 'not_supported_for_mode', 'session_lifetime', 'operation_in_progress', 'not_running'],
   },
 })
@@ -32,7 +34,7 @@ export const workspacesResume = appRoute({
   method: 'POST',
   path: '/v1/workspaces/{workspace_id}/resume',
   summary: 'Resume a suspended workspace, or join its start in progress',
-  auth: 'principal',
+  access: operators('workspace'),
   idempotent: true,
   waits: true,
   params: workspaceParams,
@@ -44,8 +46,8 @@ export const workspacesResume = appRoute({
   },
   errors: {
     ...startErrors,
-    not_found: [],
-    forbidden: [],
+    not_found: ALONE,
+    forbidden: ALONE,
     conflict: ['workspace_deleted', 'not_supported_for_mode', 'operation_in_progress', 'already_running', 'not_suspended'],
   },
 })
@@ -55,15 +57,15 @@ export const workspacesFork = appRoute({
   method: 'POST',
   path: '/v1/workspaces/{workspace_id}/fork',
   summary: 'Copy a running or suspended workspace under a new key',
-  auth: 'principal',
+  access: operators('workspace'),
   idempotent: true,
   params: workspaceParams,
   body: ForkRequest,
   answers: { 202: { schema: OperationAndWorkspace, description: 'The fork operation and the new workspace' } },
   errors: {
     ...startErrors,
-    not_found: [],
-    forbidden: [],
+    not_found: ALONE,
+    forbidden: ALONE,
     conflict: ['workspace_deleted', 'not_supported_for_mode', 'key_in_use', 'operation_in_progress', 'not_forkable'],
     validation_failed: ['reserved_key_prefix'],
   },
@@ -74,11 +76,11 @@ export const workspacesClose = appRoute({
   method: 'POST',
   path: '/v1/workspaces/{workspace_id}/close',
   summary: 'End a session workspace; its key opens a new one',
-  auth: 'principal',
+  access: operators('workspace'),
   idempotent: true,
   params: workspaceParams,
   answers: { 202: { schema: Operation, description: 'The delete operation; repeating returns the active or last one' } },
-  errors: { not_found: [], forbidden: [], conflict: ['workspace_deleted', 'not_session'] },
+  errors: { not_found: ALONE, forbidden: ALONE, conflict: ['workspace_deleted', 'not_session'] },
 })
 
 export const workspacesSuspendWhenIdle = appRoute({
@@ -86,14 +88,14 @@ export const workspacesSuspendWhenIdle = appRoute({
   method: 'POST',
   path: '/v1/workspaces/{workspace_id}/suspend-when-idle',
   summary: 'Suspend once the workspace has been idle for that long',
-  auth: 'principal',
+  access: operators('workspace'),
   idempotent: true,
   params: workspaceParams,
   body: SuspendWhenIdleRequest,
   answers: { 202: { schema: SuspendWhenIdleResponse, description: 'The request, or the suspend in progress' } },
   errors: {
-    not_found: [],
-    forbidden: [],
+    not_found: ALONE,
+    forbidden: ALONE,
     conflict: ['workspace_deleted', 'not_supported_for_mode', 'session_lifetime', 'operation_in_progress', 'not_running'],
   },
 })
@@ -103,8 +105,8 @@ export const workspacesCancelSuspendWhenIdle = appRoute({
   method: 'DELETE',
   path: '/v1/workspaces/{workspace_id}/suspend-when-idle',
   summary: 'Cancel the pending request; a suspend already started is not undone',
-  auth: 'principal',
+  access: operators('workspace'),
   params: workspaceParams,
   answers: { 200: { schema: Workspace, description: 'The workspace' } },
-  errors: { not_found: [], forbidden: [] },
+  errors: { not_found: ALONE, forbidden: ALONE },
 })

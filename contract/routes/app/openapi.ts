@@ -1,4 +1,5 @@
 import Type from 'typebox'
+import { ANYONE } from '../../access.ts'
 import { appRoute } from '../../route.ts'
 
 export const openapiGet = appRoute({
@@ -6,7 +7,13 @@ export const openapiGet = appRoute({
   method: 'GET',
   path: '/v1/openapi.json',
   summary: 'This description',
-  auth: 'none',
-  answers: { 200: { schema: Type.Object({}, { additionalProperties: true }), description: 'OpenAPI 3.1.0' } },
+  access: ANYONE,
+  answers: {
+    200: {
+      schema: Type.Object({}, { additionalProperties: true }),
+      headers: { 'Cache-Control': 'public, max-age=300' },
+      description: 'OpenAPI 3.1.0',
+    },
+  },
   errors: {},
 })

@@ -1,4 +1,6 @@
 import Type from 'typebox'
+import { readers } from '../../access.ts'
+import { ALONE } from '../../errors.ts'
 import { appRoute } from '../../route.ts'
 import { Uuid } from '../../schemas/common.ts'
 import { Operation, OperationList, OperationQuery } from '../../schemas/operations.ts'
@@ -9,11 +11,11 @@ export const operationsGet = appRoute({
   method: 'GET',
   path: '/v1/operations/{operation_id}',
   summary: 'One operation; held until its state or state_reason changes when asked to wait',
-  auth: 'principal',
+  access: readers('operation'),
   waits: true,
   params: Type.Object({ operation_id: Uuid() }),
   answers: { 200: { schema: Operation, headers: preferenceApplied, description: 'The operation' } },
-  errors: { not_found: [] },
+  errors: { not_found: ALONE },
 })
 
 export const operationsList = appRoute({
@@ -21,9 +23,9 @@ export const operationsList = appRoute({
   method: 'GET',
   path: '/v1/workspaces/{workspace_id}/operations',
   summary: 'Operations of a workspace, newest first',
-  auth: 'principal',
+  access: readers('workspace'),
   params: workspaceParams,
   query: OperationQuery,
   answers: { 200: { schema: OperationList, description: 'Operations' } },
-  errors: { not_found: [] },
+  errors: { not_found: ALONE },
 })

@@ -3,6 +3,8 @@ import { ClientVersions } from '../../schemas/client-versions.ts'
 import { PageQuery, Uuid } from '../../schemas/common.ts'
 import { Organization, OrganizationList, Principal, Project, ProjectList } from '../../schemas/principals.ts'
 import { LIMITS } from '../../limits.ts'
+import { ANYONE, readers } from '../../access.ts'
+import { ALONE } from '../../errors.ts'
 import { appRoute } from '../../route.ts'
 
 export const clientVersions = appRoute({
@@ -10,7 +12,7 @@ export const clientVersions = appRoute({
   method: 'GET',
   path: '/v1/client-versions',
   summary: 'Versions of the client packages',
-  auth: 'none',
+  access: ANYONE,
   answers: {
     200: {
       schema: ClientVersions,
@@ -26,7 +28,7 @@ export const me = appRoute({
   method: 'GET',
   path: '/v1/me',
   summary: 'Who the credential belongs to',
-  auth: 'principal',
+  access: readers('self'),
   answers: { 200: { schema: Principal, description: 'The principal' } },
   errors: {},
 })
@@ -36,7 +38,7 @@ export const organizationsList = appRoute({
   method: 'GET',
   path: '/v1/organizations',
   summary: 'Organizations of the principal',
-  auth: 'principal',
+  access: readers('self'),
   query: Type.Object(PageQuery),
   answers: { 200: { schema: OrganizationList, description: 'Organizations' } },
   errors: {},
@@ -47,10 +49,10 @@ export const organizationsGet = appRoute({
   method: 'GET',
   path: '/v1/organizations/{organization_id}',
   summary: 'One organization',
-  auth: 'principal',
+  access: readers('organization'),
   params: Type.Object({ organization_id: Uuid() }),
   answers: { 200: { schema: Organization, description: 'The organization' } },
-  errors: { not_found: [] },
+  errors: { not_found: ALONE },
 })
 
 export const projectsList = appRoute({
@@ -58,11 +60,11 @@ export const projectsList = appRoute({
   method: 'GET',
   path: '/v1/organizations/{organization_id}/projects',
   summary: 'Projects of an organization that the principal may see',
-  auth: 'principal',
+  access: readers('organization'),
   params: Type.Object({ organization_id: Uuid() }),
   query: Type.Object(PageQuery),
   answers: { 200: { schema: ProjectList, description: 'Projects' } },
-  errors: { not_found: [] },
+  errors: { not_found: ALONE },
 })
 
 export const projectsGet = appRoute({
@@ -70,8 +72,8 @@ export const projectsGet = appRoute({
   method: 'GET',
   path: '/v1/projects/{project_id}',
   summary: 'One project',
-  auth: 'principal',
+  access: readers('project'),
   params: Type.Object({ project_id: Uuid() }),
   answers: { 200: { schema: Project, description: 'The project' } },
-  errors: { not_found: [] },
+  errors: { not_found: ALONE },
 })

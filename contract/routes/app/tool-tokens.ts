@@ -1,3 +1,5 @@
+import { ANYONE, operators, readers } from '../../access.ts'
+import { ALONE } from '../../errors.ts'
 import { appRoute } from '../../route.ts'
 import { AgentSessionList, AgentSessionQuery, ToolToken, ToolTokenKeys, ToolTokenRequest } from '../../schemas/tool-tokens.ts'
 import { workspaceParams } from './workspaces.ts'
@@ -7,14 +9,14 @@ export const toolTokensCreate = appRoute({
   method: 'POST',
   path: '/v1/workspaces/{workspace_id}/tool-tokens',
   summary: "A token for the workspace's tools",
-  auth: 'principal',
+  access: operators('workspace', 'with_tool'),
   params: workspaceParams,
   body: ToolTokenRequest,
   body_optional: true,
   answers: { 201: { schema: ToolToken, description: 'The token' } },
   errors: {
-    not_found: [],
-    forbidden: [],
+    not_found: ALONE,
+    forbidden: ALONE,
     conflict: ['workspace_deleted', 'operation_in_progress', 'workspace_not_running', 'not_running'],
     dependency_unavailable: ['signing_failed'],
   },
@@ -25,11 +27,11 @@ export const agentSessionsList = appRoute({
   method: 'GET',
   path: '/v1/workspaces/{workspace_id}/agent-sessions',
   summary: 'Agent sessions of a workspace, newest first',
-  auth: 'principal',
+  access: readers('workspace'),
   params: workspaceParams,
   query: AgentSessionQuery,
   answers: { 200: { schema: AgentSessionList, description: 'Agent sessions' } },
-  errors: { not_found: [] },
+  errors: { not_found: ALONE },
 })
 
 export const toolTokenKeys = appRoute({
@@ -37,7 +39,7 @@ export const toolTokenKeys = appRoute({
   method: 'GET',
   path: '/v1/.well-known/tool-token-keys',
   summary: 'Keys that verify tool tokens',
-  auth: 'none',
+  access: ANYONE,
   answers: { 200: { schema: ToolTokenKeys, headers: { 'Cache-Control': 'public, max-age=60' }, description: 'A JSON Web Key Set' } },
-  errors: { dependency_unavailable: [] },
+  errors: { dependency_unavailable: ALONE },
 })

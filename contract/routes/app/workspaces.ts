@@ -1,5 +1,6 @@
 import Type from 'typebox'
-import { APP_REASONS } from '../../errors.ts'
+import { ALONE, APP_REASONS } from '../../errors.ts'
+import { operators, readers } from '../../access.ts'
 import { appRoute } from '../../route.ts'
 import { Uuid } from '../../schemas/common.ts'
 import { Operation } from '../../schemas/operations.ts'
@@ -21,7 +22,7 @@ export const preferenceApplied = { 'Preference-Applied': 'wait=<seconds>, exactl
 export const startErrors = {
   entitlement_required: APP_REASONS.entitlement_required.filter((reason) => reason !== 'not_included'),
   allowance_exhausted: APP_REASONS.allowance_exhausted,
-  quota_exceeded: [],
+  quota_exceeded: ALONE,
 } as const
 
 export const workspacesOpen = appRoute({
@@ -29,7 +30,7 @@ export const workspacesOpen = appRoute({
   method: 'POST',
   path: '/v1/workspaces/open',
   summary: 'Open a key: create the workspace on first use, reconnect to it or start it afterwards',
-  auth: 'principal',
+  access: operators('project'),
   idempotent: true,
   waits: true,
   body: OpenRequest,
@@ -39,8 +40,8 @@ export const workspacesOpen = appRoute({
   },
   errors: {
     ...startErrors,
-    forbidden: [],
-    not_found: [],
+    forbidden: ALONE,
+    not_found: ALONE,
     conflict: ['operation_in_progress', 'workspace_deleted', 'lifetime_mismatch', 'session_lifetime', 'mode_mismatch', 'template_archived'],
     validation_failed: [
       'reserved_key_prefix',
@@ -59,7 +60,7 @@ export const workspacesList = appRoute({
   method: 'GET',
   path: '/v1/workspaces',
   summary: 'Workspaces, newest first; for an API key those of its project',
-  auth: 'principal',
+  access: readers('self'),
   query: WorkspaceQuery,
   answers: { 200: { schema: WorkspaceList, description: 'Workspaces' } },
   errors: {},
@@ -70,11 +71,11 @@ export const workspacesListOfOrganization = appRoute({
   method: 'GET',
   path: '/v1/organizations/{organization_id}/workspaces',
   summary: 'Workspaces of an organization, newest first',
-  auth: 'principal',
+  access: readers('organization'),
   params: Type.Object({ organization_id: Uuid() }),
   query: OrganizationWorkspaceQuery,
   answers: { 200: { schema: WorkspaceList, description: 'Workspaces' } },
-  errors: { not_found: [] },
+  errors: { not_found: ALONE },
 })
 
 export const workspacesGet = appRoute({
@@ -82,10 +83,10 @@ export const workspacesGet = appRoute({
   method: 'GET',
   path: '/v1/workspaces/{workspace_id}',
   summary: 'One workspace; a deleted one stays readable as a tombstone',
-  auth: 'principal',
+  access: readers('workspace'),
   params: workspaceParams,
   answers: { 200: { schema: Workspace, description: 'The workspace' } },
-  errors: { not_found: [] },
+  errors: { not_found: ALONE },
 })
 
 export const workspacesDelete = appRoute({
@@ -93,11 +94,11 @@ export const workspacesDelete = appRoute({
   method: 'DELETE',
   path: '/v1/workspaces/{workspace_id}',
   summary: 'Delete a workspace; its key is never used again',
-  auth: 'principal',
+  access: operators('workspace'),
   idempotent: true,
   params: workspaceParams,
   answers: { 202: { schema: Operation, description: 'The delete operation; repeating returns the same' } },
-  errors: { not_found: [], forbidden: [] },
+  errors: { not_found: ALONE, forbidden: ALONE },
 })
 
 export const workspacesInputs = appRoute({
@@ -105,10 +106,10 @@ export const workspacesInputs = appRoute({
   method: 'GET',
   path: '/v1/workspaces/{workspace_id}/inputs',
   summary: 'Text inputs that the workspace was opened with',
-  auth: 'principal',
+  access: readers('workspace'),
   params: workspaceParams,
   answers: { 200: { schema: WorkspaceInputs, description: 'Name to value' } },
-  errors: { not_found: [] },
+  errors: { not_found: ALONE },
 })
 
 export const workspacesIdlePolicy = appRoute({
@@ -116,9 +117,9 @@ export const workspacesIdlePolicy = appRoute({
   method: 'PUT',
   path: '/v1/workspaces/{workspace_id}/idle-policy',
   summary: 'Set or clear the idle policy',
-  auth: 'principal',
+  access: operators('workspace'),
   params: workspaceParams,
   body: IdlePolicyRequest,
   answers: { 200: { schema: Workspace, description: 'The workspace' } },
-  errors: { not_found: [], forbidden: [], conflict: ['session_lifetime', 'not_supported_for_mode', 'workspace_deleted'] },
+  errors: { not_found: ALONE, forbidden: ALONE, conflict: ['session_lifetime', 'not_supported_for_mode', 'workspace_deleted'] },
 })

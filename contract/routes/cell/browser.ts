@@ -1,15 +1,15 @@
 import { Type } from 'typebox'
+import { toolToken } from '../../access.ts'
+import { ALONE } from '../../errors.ts'
 import { cellRoute } from '../../route.ts'
 import { BrowserContent, BrowserScreenshot } from '../../schemas/cell/browser.ts'
 import { Uuid } from '../../schemas/common.ts'
-import { GATE_CONFLICTS, GATE_ERRORS } from './gate-errors.ts'
 
 const params = Type.Object({ workspace_id: Uuid() })
 const ERRORS = {
-  ...GATE_ERRORS,
-  validation_failed: [],
-  conflict: [...GATE_CONFLICTS, 'guest_feature_unavailable', 'navigation_failed', 'browser_failed', 'operation_interrupted'],
-  payload_too_large: [],
+  validation_failed: ALONE,
+  conflict: ['guest_feature_unavailable', 'navigation_failed', 'browser_failed', 'operation_interrupted'],
+  payload_too_large: ALONE,
   rate_limited: ['too_many_sessions'],
 } as const
 
@@ -18,11 +18,12 @@ export const browserScreenshot = cellRoute({
   method: 'POST',
   path: '/v1/workspaces/{workspace_id}/browser/screenshot',
   summary: 'A picture of a page, in the browser of the workspace. Nothing of a page stays for the next call',
-  auth: 'tool_token',
-  tool: 'browser',
+  access: toolToken('browser'),
+  modes: ['processful'],
+  machine: 'asked',
   params,
   body: BrowserScreenshot,
-  answers: { 200: { content_type: 'image/png', description: 'The picture' } },
+  answers: { 200: { content: { 'image/png': null }, description: 'The picture' } },
   errors: ERRORS,
 })
 
@@ -31,12 +32,17 @@ export const browserContent = cellRoute({
   method: 'POST',
   path: '/v1/workspaces/{workspace_id}/browser/content',
   summary: 'A page as it is after its scripts have run: its HTML, or its text with `format` text (text/plain)',
-  auth: 'tool_token',
-  tool: 'browser',
+  access: toolToken('browser'),
+  modes: ['processful'],
+  machine: 'asked',
   params,
   body: BrowserContent,
   answers: {
-    200: { content_type: 'text/html', headers: { 'Content-Security-Policy': 'sandbox' }, description: 'The page, as UTF-8' },
+    200: {
+      content: { 'text/html': null, 'text/plain': null },
+      headers: { 'Content-Security-Policy': 'sandbox' },
+      description: 'The page, as UTF-8: the type follows `format`',
+    },
   },
   errors: ERRORS,
 })

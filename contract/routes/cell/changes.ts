@@ -1,18 +1,19 @@
 import { Type } from 'typebox'
+import { toolToken } from '../../access.ts'
 import { cellRoute } from '../../route.ts'
 import { Changes, ChangesQuery } from '../../schemas/cell/change.ts'
 import { Uuid } from '../../schemas/common.ts'
-import { FEATURE_CONFLICTS, GATE_ERRORS } from './gate-errors.ts'
 
 export const changesList = cellRoute({
   id: 'changes.list',
   method: 'GET',
   path: '/v1/workspaces/{workspace_id}/changes',
   summary: "What a layered workspace's disk has other than its template",
-  auth: 'tool_token',
-  tool: 'files',
+  access: toolToken('files'),
+  modes: ['processful'],
+  machine: 'asked',
   params: Type.Object({ workspace_id: Uuid() }),
   query: ChangesQuery,
   answers: { 200: { schema: Changes, description: 'One page, or the summary' } },
-  errors: { ...GATE_ERRORS, conflict: [...FEATURE_CONFLICTS, 'legacy_disk_layout', 'host_feature_unavailable'] },
+  errors: { conflict: ['guest_feature_unavailable', 'legacy_disk_layout', 'host_feature_unavailable'] },
 })

@@ -1,9 +1,10 @@
 import { Type } from 'typebox'
 import { LIMITS } from '../../limits.ts'
+import { toolToken } from '../../access.ts'
+import { ALONE } from '../../errors.ts'
 import { cellRoute } from '../../route.ts'
 import { ExecOutputQuery, ExecParams, ExecSession, ExecSignal, ExecStart, OutputEvent } from '../../schemas/cell/session.ts'
 import { Uuid } from '../../schemas/common.ts'
-import { GATE_CONFLICTS, GATE_ERRORS } from './gate-errors.ts'
 
 const WorkspaceParams = Type.Object({ workspace_id: Uuid() })
 const UNKNOWN_SESSION = { not_found: ['session_not_found'] }
@@ -13,8 +14,8 @@ export const execStart = cellRoute({
   method: 'POST',
   path: '/v1/workspaces/{workspace_id}/exec',
   summary: 'Start a command without a shell; the same session_id never starts it twice',
-  auth: 'tool_token',
-  tool: 'exec',
+  access: toolToken('exec'),
+  machine: 'asked',
   params: WorkspaceParams,
   body: ExecStart,
   body_bytes_max: LIMITS.exec_body_bytes_max,
@@ -23,10 +24,9 @@ export const execStart = cellRoute({
     200: { schema: ExecSession, description: 'This session exists already; nothing ran again' },
   },
   errors: {
-    ...GATE_ERRORS,
     forbidden: ['secret_not_available'],
-    conflict: [...GATE_CONFLICTS, 'operation_id_reused', 'operation_interrupted'],
-    payload_too_large: [],
+    conflict: ['operation_id_reused', 'operation_interrupted'],
+    payload_too_large: ALONE,
     validation_failed: ['invalid_cwd', 'reserved_prefix', 'not_supported_for_mode'],
     rate_limited: ['disk_full', 'too_many_sessions'],
   },
@@ -37,11 +37,12 @@ export const execGet = cellRoute({
   method: 'GET',
   path: '/v1/workspaces/{workspace_id}/exec/{session_id}',
   summary: 'Status of a command',
-  auth: 'tool_token',
-  tool: 'exec',
+  access: toolToken('exec'),
+  modes: ['processful'],
+  machine: 'asked',
   params: ExecParams,
   answers: { 200: { schema: ExecSession, description: 'The command' } },
-  errors: { ...GATE_ERRORS, ...UNKNOWN_SESSION, conflict: GATE_CONFLICTS },
+  errors: { ...UNKNOWN_SESSION },
 })
 
 export const execOutput = cellRoute({
@@ -49,22 +50,22 @@ export const execOutput = cellRoute({
   method: 'GET',
   path: '/v1/workspaces/{workspace_id}/exec/{session_id}/output',
   summary: 'Output of a command from given offsets on; Server-Sent Events with `Accept: text/event-stream`',
-  auth: 'tool_token',
-  tool: 'exec',
+  access: toolToken('exec'),
+  modes: ['processful'],
+  machine: 'asked',
+  streams: true,
   params: ExecParams,
   query: ExecOutputQuery,
   answers: {
     200: {
-      schema: OutputEvent,
-      content_type: 'application/x-ndjson',
+      content: { 'application/x-ndjson': OutputEvent, 'text/event-stream': OutputEvent },
       description:
         'One event a line, the last is `exit` or `error`; with `follow=false` what there is. Bytes that are no longer retained are an `error` event `conflict` with reason `output_expired` and `details.available_from`, never skipped',
     },
   },
   errors: {
-    ...GATE_ERRORS,
     ...UNKNOWN_SESSION,
-    conflict: [...GATE_CONFLICTS, 'output_expired'],
+    conflict: ['output_expired'],
     service_unavailable: ['draining', 'too_many_streams'],
   },
 })
@@ -74,12 +75,13 @@ export const execSignal = cellRoute({
   method: 'POST',
   path: '/v1/workspaces/{workspace_id}/exec/{session_id}/signal',
   summary: "Send a signal to a command's process group",
-  auth: 'tool_token',
-  tool: 'exec',
+  access: toolToken('exec'),
+  modes: ['processful'],
+  machine: 'asked',
   params: ExecParams,
   body: ExecSignal,
   answers: { 200: { schema: ExecSession, description: 'The command' } },
-  errors: { ...GATE_ERRORS, ...UNKNOWN_SESSION, validation_failed: [], conflict: [...GATE_CONFLICTS, 'operation_interrupted'] },
+  errors: { ...UNKNOWN_SESSION, validation_failed: ALONE, conflict: ['operation_interrupted'] },
 })
 
 export const execCancel = cellRoute({
@@ -87,9 +89,10 @@ export const execCancel = cellRoute({
   method: 'POST',
   path: '/v1/workspaces/{workspace_id}/exec/{session_id}/cancel',
   summary: 'SIGTERM to the process group, SIGKILL after the grace',
-  auth: 'tool_token',
-  tool: 'exec',
+  access: toolToken('exec'),
+  modes: ['processful'],
+  machine: 'asked',
   params: ExecParams,
   answers: { 200: { schema: ExecSession, description: 'The command' } },
-  errors: { ...GATE_ERRORS, ...UNKNOWN_SESSION, conflict: [...GATE_CONFLICTS, 'operation_interrupted'] },
+  errors: { ...UNKNOWN_SESSION, conflict: ['operation_interrupted'] },
 })

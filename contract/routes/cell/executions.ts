@@ -1,5 +1,6 @@
 import { Type } from 'typebox'
 import { LIMITS } from '../../limits.ts'
+import { toolToken } from '../../access.ts'
 import { cellRoute } from '../../route.ts'
 import { Uuid } from '../../schemas/common.ts'
 
@@ -11,13 +12,12 @@ export const executionsGet = cellRoute({
   method: 'GET',
   path: '/v1/workspaces/{workspace_id}/executions/{execution_id}',
   summary: 'Result of an execution of a file-first workspace; any other workspace refuses it',
-  auth: 'tool_token',
-  tool: 'exec',
-  mode: 'file_first',
+  access: toolToken('exec'),
+  modes: ['file_first'],
   params: Type.Object({
     workspace_id: Uuid(),
     execution_id: Type.String({ pattern: `^[A-Za-z0-9][A-Za-z0-9._:-]{${shortest - 1},${longest - 1}}$` }),
   }),
   answers: {},
-  errors: { conflict: ['not_supported_for_mode'] },
+  errors: {},
 })

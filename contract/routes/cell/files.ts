@@ -1,5 +1,7 @@
 import { Type } from 'typebox'
 import { LIMITS } from '../../limits.ts'
+import { toolToken } from '../../access.ts'
+import { ALONE } from '../../errors.ts'
 import { cellRoute } from '../../route.ts'
 import {
   FileInfo,
@@ -17,16 +19,10 @@ import {
 } from '../../schemas/cell/file.ts'
 import { FileSearch, SearchResult } from '../../schemas/cell/search.ts'
 import { Uuid } from '../../schemas/common.ts'
-import { FEATURE_CONFLICTS, GATE_CONFLICTS, GATE_ERRORS } from './gate-errors.ts'
 
 const params = Type.Object({ workspace_id: Uuid() })
 const MISSING = { not_found: ['path_not_found'], validation_failed: ['invalid_path'] }
 const SERVED_FROM = { 'X-Served-From': 'disk, where the workspace is suspended: it is read as it was when it was suspended' }
-/** What a read of a suspended workspace's disk may end in. */
-const DISK_ERRORS = {
-  workspace_not_running: [null, 'offline_unavailable', 'offline_budget'],
-  dependency_unavailable: [null, 'offline_changed'],
-} as const
 const READ_HEADERS = {
   ...SERVED_FROM,
   'X-File-Size': 'Bytes of the whole file',
@@ -38,24 +34,23 @@ export const filesRead = cellRoute({
   method: 'GET',
   path: '/v1/workspaces/{workspace_id}/files',
   summary: 'Read a file, whole or a part: offset and length, or a single Range: bytes=start-end',
-  auth: 'tool_token',
-  tool: 'files',
+  access: toolToken('files'),
+  machine: 'asked',
+  reads_disk: true,
   params,
   query: FileReadQuery,
   answers: {
-    200: { content_type: 'application/octet-stream', headers: READ_HEADERS, description: 'The bytes' },
+    200: { content: { 'application/octet-stream': null }, headers: READ_HEADERS, description: 'The bytes' },
     206: {
-      content_type: 'application/octet-stream',
+      content: { 'application/octet-stream': null },
       headers: { ...READ_HEADERS, 'Content-Range': 'bytes start-end/size' },
       description: 'The bytes of the Range',
     },
   },
   errors: {
-    ...GATE_ERRORS,
-    ...DISK_ERRORS,
     ...MISSING,
-    conflict: [...GATE_CONFLICTS, 'not_a_file', 'not_a_directory'],
-    range_not_satisfiable: [],
+    conflict: ['not_a_file', 'not_a_directory'],
+    range_not_satisfiable: ALONE,
   },
 })
 
@@ -64,17 +59,16 @@ export const filesWrite = cellRoute({
   method: 'PUT',
   path: '/v1/workspaces/{workspace_id}/files',
   summary: `Replace a file atomically, or append to it; acknowledged when durable. Accepts Idempotency-Key: the last ${LIMITS.file_idempotency_keys_max} of a workspace are remembered`,
-  auth: 'tool_token',
-  tool: 'files',
+  access: toolToken('files'),
+  machine: 'asked',
   params,
   query: FileWriteQuery,
   body: 'bytes',
   body_bytes_max: LIMITS.file_write_bytes_max,
   answers: { 200: { schema: WriteResult, description: 'Written' } },
   errors: {
-    ...GATE_ERRORS,
     ...MISSING,
-    conflict: [...GATE_CONFLICTS, 'not_a_file', 'not_a_directory', 'operation_id_reused', 'operation_interrupted'],
+    conflict: ['not_a_file', 'not_a_directory', 'operation_id_reused', 'operation_interrupted'],
     validation_failed: [null, 'invalid_path'],
     rate_limited: ['disk_full'],
   },
@@ -85,12 +79,12 @@ export const filesRemove = cellRoute({
   method: 'DELETE',
   path: '/v1/workspaces/{workspace_id}/files',
   summary: 'Remove a file, or a directory with all below it',
-  auth: 'tool_token',
-  tool: 'files',
+  access: toolToken('files'),
+  machine: 'asked',
   params,
   query: FileRemoveQuery,
   answers: { 204: { description: 'Removed' } },
-  errors: { ...GATE_ERRORS, ...MISSING, conflict: [...GATE_CONFLICTS, 'not_empty', 'not_a_directory', 'operation_interrupted'] },
+  errors: { ...MISSING, conflict: ['not_empty', 'not_a_directory', 'operation_interrupted'] },
 })
 
 export const filesStat = cellRoute({
@@ -98,12 +92,13 @@ export const filesStat = cellRoute({
   method: 'GET',
   path: '/v1/workspaces/{workspace_id}/files/stat',
   summary: 'What is at a path',
-  auth: 'tool_token',
-  tool: 'files',
+  access: toolToken('files'),
+  machine: 'asked',
+  reads_disk: true,
   params,
   query: FileStatQuery,
   answers: { 200: { schema: FileInfo, headers: SERVED_FROM, description: 'The file' } },
-  errors: { ...GATE_ERRORS, ...DISK_ERRORS, ...MISSING, conflict: [...GATE_CONFLICTS, 'not_a_directory'] },
+  errors: { ...MISSING, conflict: ['not_a_directory'] },
 })
 
 export const filesList = cellRoute({
@@ -111,12 +106,13 @@ export const filesList = cellRoute({
   method: 'GET',
   path: '/v1/workspaces/{workspace_id}/files/list',
   summary: 'What a directory holds',
-  auth: 'tool_token',
-  tool: 'files',
+  access: toolToken('files'),
+  machine: 'asked',
+  reads_disk: true,
   params,
   query: FileListQuery,
   answers: { 200: { schema: FileList, headers: SERVED_FROM, description: 'The entries, by name' } },
-  errors: { ...GATE_ERRORS, ...DISK_ERRORS, ...MISSING, conflict: [...GATE_CONFLICTS, 'not_a_directory'] },
+  errors: { ...MISSING, conflict: ['not_a_directory'] },
 })
 
 export const filesMkdir = cellRoute({
@@ -124,15 +120,14 @@ export const filesMkdir = cellRoute({
   method: 'POST',
   path: '/v1/workspaces/{workspace_id}/files/mkdir',
   summary: 'Create a directory',
-  auth: 'tool_token',
-  tool: 'files',
+  access: toolToken('files'),
+  machine: 'asked',
   params,
   body: FileMkdir,
   answers: { 201: { schema: FileInfo, description: 'Created' } },
   errors: {
-    ...GATE_ERRORS,
     ...MISSING,
-    conflict: [...GATE_CONFLICTS, 'already_exists', 'not_a_directory', 'operation_interrupted'],
+    conflict: ['already_exists', 'not_a_directory', 'operation_interrupted'],
     rate_limited: ['disk_full'],
   },
 })
@@ -142,23 +137,14 @@ export const filesMove = cellRoute({
   method: 'POST',
   path: '/v1/workspaces/{workspace_id}/files/move',
   summary: 'Move or rename; a file or link may go to another file system, a directory may not',
-  auth: 'tool_token',
-  tool: 'files',
+  access: toolToken('files'),
+  machine: 'asked',
   params,
   body: FileMove,
   answers: { 200: { schema: FileInfo, description: 'What is at the new path' } },
   errors: {
-    ...GATE_ERRORS,
     ...MISSING,
-    conflict: [
-      ...GATE_CONFLICTS,
-      'already_exists',
-      'not_empty',
-      'not_a_file',
-      'not_a_directory',
-      'different_filesystem',
-      'operation_interrupted',
-    ],
+    conflict: ['already_exists', 'not_empty', 'not_a_file', 'not_a_directory', 'different_filesystem', 'operation_interrupted'],
     rate_limited: ['disk_full'],
   },
 })
@@ -168,13 +154,15 @@ export const filesSearch = cellRoute({
   method: 'POST',
   path: '/v1/workspaces/{workspace_id}/files/search',
   summary: 'Find lines in files; read-only',
-  auth: 'tool_token',
-  tool: 'files',
+  access: toolToken('files'),
+  machine: 'asked',
+  reads_disk: true,
+  read_only: true,
   params,
   body: FileSearch,
   body_bytes_max: LIMITS.search_body_bytes_max,
   answers: { 200: { schema: SearchResult, headers: SERVED_FROM, description: 'The matches' } },
-  errors: { ...GATE_ERRORS, ...DISK_ERRORS, ...MISSING, conflict: [...FEATURE_CONFLICTS, 'not_a_file', 'not_a_directory'] },
+  errors: { ...MISSING, conflict: ['guest_feature_unavailable', 'not_a_file', 'not_a_directory'] },
 })
 
 export const filesPatch = cellRoute({
@@ -182,18 +170,24 @@ export const filesPatch = cellRoute({
   method: 'POST',
   path: '/v1/workspaces/{workspace_id}/files/patch',
   summary: 'Change a file atomically by edits, or by its whole content. Accepts Idempotency-Key',
-  auth: 'tool_token',
-  tool: 'files',
+  access: toolToken('files'),
+  machine: 'asked',
   params,
   body: FilePatch,
   body_bytes_max: LIMITS.file_patch_body_bytes_max,
   answers: { 200: { schema: PatchResult, description: 'Patched' } },
   errors: {
-    ...GATE_ERRORS,
     ...MISSING,
     validation_failed: [null, 'invalid_path', 'edit_not_found', 'edit_ambiguous', 'edit_not_text', 'patch_invalid'],
-    conflict: [...FEATURE_CONFLICTS, 'revision_mismatch', 'not_a_file', 'not_a_directory', 'operation_id_reused', 'operation_interrupted'],
-    payload_too_large: [],
+    conflict: [
+      'guest_feature_unavailable',
+      'revision_mismatch',
+      'not_a_file',
+      'not_a_directory',
+      'operation_id_reused',
+      'operation_interrupted',
+    ],
+    payload_too_large: ALONE,
     rate_limited: ['disk_full'],
   },
 })

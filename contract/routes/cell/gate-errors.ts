@@ -1,43 +1,56 @@
-import type { CellCode } from '../../errors.ts'
-import type { RouteErrors } from '../../route.ts'
+import { ALONE, type CellCode } from '../../errors.ts'
+import type { CellRoute, RouteErrors } from '../../route.ts'
+import { serves } from '../../route.ts'
+import { toolOf } from '../../access.ts'
 
-/**
- * 409 `conflict` of any call that asks the machine: the gate's reason, and none where a guest refuses in its own name with what is no
- * reason of ours (its kernel may forbid what a route asks for).
+/*
+ * What the gate answers before any handler is asked, layer by layer in the order in which they refuse. No two layers say the same. Which
+ * layers a route has follows from what it declares of itself, so that a route's own `errors` name only what its handler adds.
  */
-export const GATE_CONFLICTS = [null, 'stale_endpoint'] as const
 
-/** Of a call that an agent of an old checkpoint, which lives on in the workspace's memory, may not know. */
-export const FEATURE_CONFLICTS = [...GATE_CONFLICTS, 'guest_feature_unavailable'] as const
-
-/** What the gate may answer before it looks at what the workspace does. */
-export const CALLER_ANSWERS = {
+/** Who calls, and for which workspace: every route. */
+const CALLER = {
   unauthenticated: [null, 'revoked_watermark', 'revoked_workspace', 'revoked_api_key', 'revoked_api_key_tools'],
-  forbidden: [],
-  not_found: [],
+  forbidden: ALONE,
+  not_found: ALONE,
   conflict: ['stale_endpoint'],
-  stale_epoch: [],
-  dependency_unavailable: [],
+  stale_epoch: ALONE,
+  rate_limited: ALONE,
+  dependency_unavailable: ALONE,
   service_unavailable: [null, 'draining'],
 } as const satisfies RouteErrors<CellCode>
 
-/** What the gate may answer before any route is asked. Every route that serves a workspace declares it, whatever it declares itself. */
-export const GATE_ANSWERS = {
-  ...CALLER_ANSWERS,
-  workspace_busy: [],
-  workspace_not_running: [],
-  rate_limited: [],
-} as const satisfies RouteErrors<CellCode>
+/** The workspace is of a mode that the route does not serve. */
+const OTHER_MODE = { conflict: ['not_supported_for_mode'] } as const satisfies RouteErrors<CellCode>
 
-/** What a call is refused with whose machine is parked and cannot be woken: every call that needs its machine. */
-export const WAKE_ANSWERS = {
+/** What the workspace does at the moment: every route that serves workspaces of a mode that there are. */
+const SITUATION = { workspace_busy: ALONE, workspace_not_running: ALONE } as const satisfies RouteErrors<CellCode>
+
+/** Its machine is parked and cannot be woken. */
+const WAKING = {
   workspace_busy: ['workspace_fenced'],
   service_unavailable: ['host_capacity', 'wake_failed'],
 } as const satisfies RouteErrors<CellCode>
 
-/** What any call that asks the machine may end in, beside the gate's own answers. */
-export const GATE_ERRORS = {
-  ...GATE_ANSWERS,
-  internal_error: [],
-  timeout: [],
+/** Its machine is asked: it may be silent, and may refuse in its own name with what is no reason of ours (its kernel forbids the call). */
+const MACHINE = { conflict: ALONE, timeout: ALONE } as const satisfies RouteErrors<CellCode>
+
+/** The machine sleeps and its disk is read instead. */
+const DISK = {
+  workspace_not_running: ['offline_unavailable', 'offline_budget'],
+  dependency_unavailable: ['offline_changed'],
 } as const satisfies RouteErrors<CellCode>
+
+/** The layers of a route. Every workspace is processful: a route that serves no such workspace gets no further than its mode. */
+export function gateErrors(route: CellRoute): RouteErrors<CellCode>[] {
+  if (toolOf(route) === null) return []
+  if (!serves(route, 'processful')) return [CALLER, OTHER_MODE]
+  return [
+    CALLER,
+    ...(serves(route, 'file_first') ? [] : [OTHER_MODE]),
+    SITUATION,
+    ...(route.machine === undefined ? [] : [WAKING]),
+    ...(route.machine === 'asked' ? [MACHINE] : []),
+    ...(route.reads_disk === true ? [DISK] : []),
+  ]
+}

@@ -1,9 +1,9 @@
 import { Type } from 'typebox'
 import { LIMITS } from '../../limits.ts'
+import { toolToken } from '../../access.ts'
 import { cellRoute } from '../../route.ts'
 import { GitClone, GitCommit, GitCommitted, GitHead, GitStatus, GitStatusQuery } from '../../schemas/cell/git.ts'
 import { Uuid } from '../../schemas/common.ts'
-import { GATE_CONFLICTS, GATE_ERRORS } from './gate-errors.ts'
 
 const params = Type.Object({ workspace_id: Uuid() })
 const FAILURES = ['guest_feature_unavailable', 'git_failed'] as const
@@ -15,16 +15,16 @@ export const gitClone = cellRoute({
   summary:
     'Clone a repository over HTTPS, inside the workspace and under its network policy. Credentials: the header X-Git-Authorization holds what ' +
     "git sends as Authorization, to the URL's host alone; they are not kept in the repository. No hooks, no submodules, no redirects with credentials",
-  auth: 'tool_token',
-  tool: 'git',
+  access: toolToken('git'),
+  modes: ['processful'],
+  machine: 'asked',
   params,
   body: GitClone,
   answers: { 201: { schema: GitHead, description: 'Cloned' } },
   errors: {
-    ...GATE_ERRORS,
     forbidden: ['secret_not_available'],
     validation_failed: ['invalid_path'],
-    conflict: [...GATE_CONFLICTS, ...FAILURES, 'already_exists', 'git_authentication_failed', 'operation_interrupted'],
+    conflict: [...FAILURES, 'already_exists', 'git_authentication_failed', 'operation_interrupted'],
     rate_limited: ['disk_full', 'too_many_sessions'],
   },
 })
@@ -34,16 +34,16 @@ export const gitStatus = cellRoute({
   method: 'GET',
   path: '/v1/workspaces/{workspace_id}/git/status',
   summary: 'What is not as the last commit has it',
-  auth: 'tool_token',
-  tool: 'git',
+  access: toolToken('git'),
+  modes: ['processful'],
+  machine: 'asked',
   params,
   query: GitStatusQuery,
   answers: { 200: { schema: GitStatus, description: 'The working tree' } },
   errors: {
-    ...GATE_ERRORS,
     not_found: ['path_not_found'],
     validation_failed: ['invalid_path'],
-    conflict: [...GATE_CONFLICTS, ...FAILURES, 'not_a_repository', 'not_a_directory'],
+    conflict: [...FAILURES, 'not_a_repository', 'not_a_directory'],
     rate_limited: ['too_many_sessions'],
   },
 })
@@ -53,17 +53,17 @@ export const gitCommit = cellRoute({
   method: 'POST',
   path: '/v1/workspaces/{workspace_id}/git/commit',
   summary: 'Add and commit, without running hooks',
-  auth: 'tool_token',
-  tool: 'git',
+  access: toolToken('git'),
+  modes: ['processful'],
+  machine: 'asked',
   params,
   body: GitCommit,
   body_bytes_max: LIMITS.json_body_bytes_max,
   answers: { 201: { schema: GitCommitted, description: 'Committed' } },
   errors: {
-    ...GATE_ERRORS,
     not_found: ['path_not_found'],
     validation_failed: ['invalid_path'],
-    conflict: [...GATE_CONFLICTS, ...FAILURES, 'not_a_repository', 'not_a_directory', 'nothing_to_commit', 'operation_interrupted'],
+    conflict: [...FAILURES, 'not_a_repository', 'not_a_directory', 'nothing_to_commit', 'operation_interrupted'],
     rate_limited: ['disk_full', 'too_many_sessions'],
   },
 })

@@ -1,8 +1,8 @@
 import { Type } from 'typebox'
+import { toolToken } from '../../access.ts'
 import { cellRoute } from '../../route.ts'
 import { IdleRecord, Keepalive, KeepaliveAnswer, WakeHint } from '../../schemas/cell/idle.ts'
 import { Uuid } from '../../schemas/common.ts'
-import { WAKE_ANSWERS } from './gate-errors.ts'
 
 const params = Type.Object({ workspace_id: Uuid() })
 
@@ -11,12 +11,13 @@ export const keepalive = cellRoute({
   method: 'POST',
   path: '/v1/workspaces/{workspace_id}/keepalive',
   summary: 'Keep the workspace from idle suspend for so many seconds; 0 ends it',
-  auth: 'tool_token',
-  tool: 'any',
+  access: toolToken('any'),
+  modes: ['processful'],
+  machine: 'woken',
   params,
   body: Keepalive,
   answers: { 200: { schema: KeepaliveAnswer, description: 'Until when' } },
-  errors: WAKE_ANSWERS,
+  errors: {},
 })
 
 export const wakeHint = cellRoute({
@@ -24,8 +25,7 @@ export const wakeHint = cellRoute({
   method: 'POST',
   path: '/v1/workspaces/{workspace_id}/wake-hint',
   summary: 'A tool call is about to come',
-  auth: 'tool_token',
-  tool: 'any',
+  access: toolToken('any'),
   params,
   answers: { 202: { schema: WakeHint, description: 'Where the machine is' } },
   errors: {},
@@ -36,8 +36,8 @@ export const idleGet = cellRoute({
   method: 'GET',
   path: '/v1/workspaces/{workspace_id}/idle',
   summary: 'How idle the workspace is, and when it would be suspended for it',
-  auth: 'tool_token',
-  tool: 'any',
+  access: toolToken('any'),
+  modes: ['processful'],
   params,
   answers: { 200: { schema: IdleRecord, description: 'The idle record' } },
   errors: {},

@@ -1,5 +1,7 @@
 import { Type } from 'typebox'
 import { LIMITS } from '../../limits.ts'
+import { toolToken } from '../../access.ts'
+import { ALONE } from '../../errors.ts'
 import { cellRoute } from '../../route.ts'
 import { ExecParams, Offset } from '../../schemas/cell/session.ts'
 import {
@@ -11,19 +13,19 @@ import {
   TerminalStart,
 } from '../../schemas/cell/terminal.ts'
 import { Uuid } from '../../schemas/common.ts'
-import { FEATURE_CONFLICTS, GATE_ERRORS } from './gate-errors.ts'
 
 const WorkspaceParams = Type.Object({ workspace_id: Uuid() })
-const ERRORS = { ...GATE_ERRORS, not_found: ['session_not_found'] } as const
-const CHANGE_CONFLICTS = [...FEATURE_CONFLICTS, 'operation_interrupted'] as const
+const ERRORS = { not_found: ['session_not_found'] } as const
+const CHANGE_CONFLICTS = ['guest_feature_unavailable', 'operation_interrupted'] as const
 
 export const ptyOpen = cellRoute({
   id: 'pty.open',
   method: 'POST',
   path: '/v1/workspaces/{workspace_id}/pty',
   summary: 'Open a terminal; the same session_id never opens it twice',
-  auth: 'tool_token',
-  tool: 'pty',
+  access: toolToken('pty'),
+  modes: ['processful'],
+  machine: 'asked',
   params: WorkspaceParams,
   body: TerminalStart,
   body_bytes_max: LIMITS.exec_body_bytes_max,
@@ -32,10 +34,9 @@ export const ptyOpen = cellRoute({
     200: { schema: TerminalSession, description: 'This session exists already; nothing ran again' },
   },
   errors: {
-    ...GATE_ERRORS,
     forbidden: ['secret_not_available'],
     conflict: [...CHANGE_CONFLICTS, 'operation_id_reused'],
-    payload_too_large: [],
+    payload_too_large: ALONE,
     validation_failed: ['invalid_cwd', 'reserved_prefix'],
     rate_limited: ['disk_full', 'too_many_sessions'],
   },
@@ -46,11 +47,12 @@ export const ptyGet = cellRoute({
   method: 'GET',
   path: '/v1/workspaces/{workspace_id}/pty/{session_id}',
   summary: 'Status of a terminal',
-  auth: 'tool_token',
-  tool: 'pty',
+  access: toolToken('pty'),
+  modes: ['processful'],
+  machine: 'asked',
   params: ExecParams,
   answers: { 200: { schema: TerminalSession, description: 'The terminal' } },
-  errors: { ...ERRORS, conflict: FEATURE_CONFLICTS },
+  errors: { ...ERRORS, conflict: ['guest_feature_unavailable'] },
 })
 
 export const ptyClose = cellRoute({
@@ -58,8 +60,9 @@ export const ptyClose = cellRoute({
   method: 'DELETE',
   path: '/v1/workspaces/{workspace_id}/pty/{session_id}',
   summary: "Hang up: SIGHUP to every process group of the terminal's session, SIGKILL after a grace; its output stays",
-  auth: 'tool_token',
-  tool: 'pty',
+  access: toolToken('pty'),
+  modes: ['processful'],
+  machine: 'asked',
   params: ExecParams,
   answers: { 200: { schema: TerminalSession, description: 'The terminal, which may need its grace to end' } },
   errors: { ...ERRORS, conflict: CHANGE_CONFLICTS },
@@ -70,12 +73,13 @@ export const ptyResize = cellRoute({
   method: 'POST',
   path: '/v1/workspaces/{workspace_id}/pty/{session_id}/resize',
   summary: "Set the size of a terminal's window",
-  auth: 'tool_token',
-  tool: 'pty',
+  access: toolToken('pty'),
+  modes: ['processful'],
+  machine: 'asked',
   params: ExecParams,
   body: TerminalSize,
   answers: { 200: { schema: TerminalSession, description: 'The terminal' } },
-  errors: { ...ERRORS, conflict: CHANGE_CONFLICTS, validation_failed: [] },
+  errors: { ...ERRORS, conflict: CHANGE_CONFLICTS, validation_failed: ALONE },
 })
 
 export const ptyInput = cellRoute({
@@ -83,12 +87,13 @@ export const ptyInput = cellRoute({
   method: 'POST',
   path: '/v1/workspaces/{workspace_id}/pty/{session_id}/input',
   summary: 'Type into a terminal',
-  auth: 'tool_token',
-  tool: 'pty',
+  access: toolToken('pty'),
+  modes: ['processful'],
+  machine: 'asked',
   params: ExecParams,
   body: TerminalInput,
   answers: { 200: { schema: TerminalSession, description: 'The terminal; its program may not have read yet what was typed' } },
-  errors: { ...ERRORS, conflict: CHANGE_CONFLICTS, validation_failed: [], payload_too_large: [], rate_limited: [] },
+  errors: { ...ERRORS, conflict: CHANGE_CONFLICTS, validation_failed: ALONE, payload_too_large: ALONE, rate_limited: ALONE },
 })
 
 export const ptyAttach = cellRoute({
@@ -96,17 +101,19 @@ export const ptyAttach = cellRoute({
   method: 'GET',
   path: '/v1/workspaces/{workspace_id}/pty/{session_id}/attach',
   summary: 'WebSocket on a terminal: its output from an offset on, input and resize',
-  auth: 'tool_token',
-  tool: 'pty',
+  access: toolToken('pty'),
+  modes: ['processful'],
+  machine: 'asked',
+  streams: true,
   params: ExecParams,
   query: Type.Object({ offset: Type.Optional(Type.Integer({ ...Offset, default: 0 })) }),
   websocket: { client: Type.Union(Object.values(TERMINAL_MESSAGES)), server: TerminalEvent },
   answers: { 101: { description: 'Events until `exit` (1000), `error` (4000 and its status) or a shutdown of the gateway (1001)' } },
   errors: {
     ...ERRORS,
-    conflict: [...FEATURE_CONFLICTS, 'output_expired'],
-    validation_failed: [],
-    payload_too_large: [],
+    conflict: ['guest_feature_unavailable', 'output_expired'],
+    validation_failed: ALONE,
+    payload_too_large: ALONE,
     service_unavailable: ['draining', 'too_many_streams'],
   },
 })
