@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"sort"
 	"strings"
-	"syscall"
 
 	"gvisor.dev/gvisor/pkg/seccomp/precompiledseccomp"
 	boot "gvisor.dev/gvisor/runsc/boot/filter/config"
@@ -48,6 +47,9 @@ const (
 	registration = "\tprograms := make(map[string]precompiledseccomp.Program)\n"
 )
 
+// secondRun is set in the environment of the run that writes.
+const secondRun = "BERTH_RUNSC_SECOND_RUN"
+
 func main() {
 	if len(os.Args) != 2 {
 		fmt.Fprintln(os.Stderr, "usage: go run . VENDOR")
@@ -60,11 +62,14 @@ func main() {
 }
 
 func generate(vendor string) error {
-	// The platforms' rules allow some signals to the own process only, and take its id from os.Getpid() when they are compiled. A
-	// sandbox is always process 1 of its namespace, so the filters must be compiled by a process 1 as well. This also makes
-	// two builds alike.
-	if os.Getpid() != 1 {
-		return againAsProcessOne()
+	// What this program itself is compiled from changes first; the second run is compiled from it.
+	if os.Getenv(secondRun) == "" {
+		for _, p := range filterPatches {
+			if err := p.applyTo(vendor); err != nil {
+				return err
+			}
+		}
+		return again()
 	}
 	for _, f := range filters {
 		if err := f.writeTo(vendor); err != nil {
@@ -82,15 +87,12 @@ func generate(vendor string) error {
 	return nil
 }
 
-func againAsProcessOne() error {
-	command := exec.Command("/proc/self/exe", os.Args[1:]...)
+func again() error {
+	command := exec.Command("go", append([]string{"run", "-mod=vendor", "-trimpath", "-buildvcs=false", "."}, os.Args[1:]...)...)
 	command.Stdout, command.Stderr = os.Stdout, os.Stderr
-	command.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID, Pdeathsig: syscall.SIGKILL}
-	if os.Geteuid() != 0 {
-		command.SysProcAttr.Cloneflags |= syscall.CLONE_NEWUSER
-	}
+	command.Env = append(os.Environ(), secondRun+"=1")
 	if err := command.Run(); err != nil {
-		return fmt.Errorf("the part that runs in a process namespace of its own: %w", err)
+		return fmt.Errorf("the run that is compiled from the changed rules: %w", err)
 	}
 	return nil
 }

@@ -14,7 +14,16 @@ type patch struct {
 	file, old, new string
 }
 
-var patches = slices.Concat(runningPatches, hiddenPatches, imagePatches, objectPatches, waitingPatches)
+var patches = slices.Concat(runningPatches, hiddenPatches, imagePatches, objectPatches, waitingPatches, diskPatches)
+
+// The platforms' rules allow some signals to the own process only, and would hold the id of the process that compiles them. A sandbox is
+// process 1 of its namespace. This also makes two builds alike.
+var filterPatches = []patch{
+	{file: systrapFilters, old: "seccomp.EqualTo(os.Getpid())", new: "seccomp.EqualTo(1)"},
+	{file: systrapFilters, old: "\t\"os\"\n", new: ""},
+	{file: ptraceFilters, old: "seccomp.EqualTo(os.Getpid())", new: "seccomp.EqualTo(1)"},
+	{file: ptraceFilters, old: "\t\"os\"\n", new: ""},
+}
 
 // What every sandbox is while it runs.
 var runningPatches = []patch{
@@ -120,15 +129,17 @@ func (cm *containerManager) SetTotalMemory(bytes *uint64, _ *struct{}) error {
 }
 
 const (
-	saveRestore = "gvisor.dev/gvisor/pkg/sentry/pgalloc/save_restore.go"
-	stateStats  = "gvisor.dev/gvisor/pkg/state/stats.go"
-	stateDecode = "gvisor.dev/gvisor/pkg/state/decode.go"
-	stateEncode = "gvisor.dev/gvisor/pkg/state/encode.go"
-	stateState  = "gvisor.dev/gvisor/pkg/state/state.go"
-	loader      = "gvisor.dev/gvisor/runsc/boot/loader.go"
-	stateTypes  = "gvisor.dev/gvisor/pkg/state/types.go"
-	controller  = "gvisor.dev/gvisor/runsc/boot/controller.go"
-	usertrap    = "gvisor.dev/gvisor/pkg/sentry/platform/systrap/usertrap/usertrap_amd64.go"
+	systrapFilters = "gvisor.dev/gvisor/pkg/sentry/platform/systrap/filters.go"
+	ptraceFilters  = "gvisor.dev/gvisor/pkg/sentry/platform/ptrace/filters.go"
+	saveRestore    = "gvisor.dev/gvisor/pkg/sentry/pgalloc/save_restore.go"
+	stateStats     = "gvisor.dev/gvisor/pkg/state/stats.go"
+	stateDecode    = "gvisor.dev/gvisor/pkg/state/decode.go"
+	stateEncode    = "gvisor.dev/gvisor/pkg/state/encode.go"
+	stateState     = "gvisor.dev/gvisor/pkg/state/state.go"
+	loader         = "gvisor.dev/gvisor/runsc/boot/loader.go"
+	stateTypes     = "gvisor.dev/gvisor/pkg/state/types.go"
+	controller     = "gvisor.dev/gvisor/runsc/boot/controller.go"
+	usertrap       = "gvisor.dev/gvisor/pkg/sentry/platform/systrap/usertrap/usertrap_amd64.go"
 )
 
 func (p patch) applyTo(vendor string) error {

@@ -16,6 +16,7 @@ import (
 	"syscall"
 
 	"github.com/berth-dev/berth/machine/internal/hostd"
+	"github.com/berth-dev/berth/machine/internal/resolver"
 	"github.com/berth-dev/berth/machine/internal/rlimit"
 )
 
@@ -56,6 +57,8 @@ func run(args []string) error {
 		return nil
 	case command == hostd.HoldCommand:
 		return hostd.Hold()
+	case command == resolver.Command:
+		return resolver.Run()
 	case command != "" && !clean, *path == "", flags.NArg() > 0:
 		return errors.New(usage)
 	}

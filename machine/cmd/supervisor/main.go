@@ -52,7 +52,11 @@ func run(dataDir string, withParent bool, prepare []string) error {
 	}
 	// A terminal or a pipe that is gone must not end the service. Caught rather than ignored: children would inherit the latter.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
+	ends := []os.Signal{syscall.SIGTERM, syscall.SIGINT}
+	if !signal.Ignored(syscall.SIGHUP) { // nohup asks for a service that outlives its terminal
+		ends = append(ends, syscall.SIGHUP)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), ends...)
 	defer stop()
 	if withParent {
 		if err := unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(syscall.SIGTERM), 0, 0, 0); err != nil {
@@ -76,6 +80,9 @@ func run(dataDir string, withParent bool, prepare []string) error {
 	}
 	if err := joinService(config.Instance); err != nil {
 		return err
+	}
+	if err := supervisor.Protect(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
 	}
 	return supervisor.Run(ctx, config, os.Stdout)
 }

@@ -37,12 +37,20 @@ const (
 // do not use (cpuset, devices …); Delete removes those, too.
 func (g *Group) OCIPath() string { return "/" + g.path }
 
-// SetLimits sets all limits; zero lifts one. A memory limit below what is used is refused (v1) or kills (v2).
+// SetLimits sets all limits; zero lifts one. EBUSY: more memory is in use than its limit would be, which stays as it was.
 func (g *Group) SetLimits(l Limits) error {
 	if l.CPUMillis < 0 || l.MemoryBytes < 0 || l.Pids < 0 {
 		return fmt.Errorf("negative limit %+v: %w", l, unix.EINVAL)
 	}
 	if err := g.v.setLimits(g.path, l); err != nil {
+		return fmt.Errorf("limit cgroup %s: %w", g.path, err)
+	}
+	return nil
+}
+
+// SetMemory sets the limit of memory alone; zero lifts it. EBUSY: the group uses more, and what it had still holds.
+func (g *Group) SetMemory(bytes int64) error {
+	if err := g.v.setMemory(g.path, bytes); err != nil {
 		return fmt.Errorf("limit cgroup %s: %w", g.path, err)
 	}
 	return nil
@@ -118,6 +126,9 @@ func (g *Group) Condemn() error {
 	return fmt.Errorf("cgroup %s has new processes all the time", g.path)
 }
 
+// EndOthers sends SIGKILL to every process of the group but one.
+func (g *Group) EndOthers(spared int) error { return signalAll(g.v.procsFile(g.path), spared) }
+
 // Kill ends every process but the caller's and returns when the group is empty. On v1 a frozen process ignores SIGKILL, so it thaws first.
 func (g *Group) Kill(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, killBound)
@@ -185,9 +196,9 @@ func (g *Group) Stats() (cpuUsec, memoryBytes, oomKills int64, err error) {
 	return s.CPUUsec, s.MemoryBytes, s.OOMKills, err
 }
 
-// signalAll holds a pidfd of every process while it reads the group again, so that a number that was given to a stranger
+// signalAll spares one process. It holds a pidfd of every process while it reads the group again, so that a number that was given to a stranger
 // meanwhile is not hit.
-func signalAll(procsFile string) error {
+func signalAll(procsFile string, spared int) error {
 	before, err := readProcs(procsFile)
 	if err != nil {
 		return err
@@ -199,7 +210,7 @@ func signalAll(procsFile string) error {
 		}
 	}()
 	for _, pid := range before {
-		if pid == os.Getpid() {
+		if pid == spared {
 			continue
 		}
 		if fd, err := unix.PidfdOpen(pid, 0); err == nil {

@@ -2,6 +2,7 @@
 //
 //	berth-<instance>/machines/<slot>   one machine each, capped
 //	berth-<instance>/service           api, cell, hostd, PostgreSQL: more CPU weight than all machines together
+//	berth-<instance>/resolver          the process that answers machines' DNS questions, capped
 //	berth-<instance>/commands          runs of the runsc command line, emptied by hostd when it starts
 package cgroup
 
@@ -30,6 +31,8 @@ type version interface {
 	procsFile(group string) string
 	setWeight(group string, percent int) error
 	setLimits(group string, l Limits) error
+	setMemory(group string, bytes int64) error // EBUSY where more is in use
+	protect(group string, bytes int64) error   // memory that is not taken from it for others
 	freeze(ctx context.Context, group string, on bool) error
 	frozen(group string) (bool, error)
 	offerMemory(group string) error
@@ -84,7 +87,8 @@ func open(v version, instance string) (*Tree, error) {
 		path    string
 		parents bool
 		weight  int
-	}{{t.name, true, 100}, {t.machines(), true, machinesWeight}, {t.Service().path, false, serviceWeight}, {t.Commands().path, false, serviceWeight}}
+	}{{t.name, true, 100}, {t.machines(), true, machinesWeight}, {t.Service().path, false, serviceWeight}, {t.Resolver().path, false, 100},
+		{t.Commands().path, false, serviceWeight}}
 	for _, group := range groups {
 		if err := v.prepare(group.path, group.parents); err != nil {
 			return nil, fmt.Errorf("make cgroup %s: %w", group.path, err)
@@ -119,6 +123,24 @@ func (t *Tree) Get(slot string) *Group {
 	return &Group{v: t.v, path: filepath.Join(t.machines(), slot)}
 }
 
+// LimitMachines bounds the memory of all machines together; zero lifts the bound. EBUSY: they use more.
+func (t *Tree) LimitMachines(bytes int64) error {
+	if err := t.v.setMemory(t.machines(), bytes); err != nil {
+		return fmt.Errorf("limit cgroup %s: %w", t.machines(), err)
+	}
+	return nil
+}
+
+// ProtectService keeps so much memory of the service where it is while others want it, on hierarchies that can (v2).
+func (t *Tree) ProtectService(bytes int64) error {
+	for _, group := range []string{t.name, t.Service().path} { // a group has no more than its parent
+		if err := t.v.protect(group, bytes); err != nil {
+			return fmt.Errorf("protect cgroup %s: %w", group, err)
+		}
+	}
+	return nil
+}
+
 // List names the slots that have a group. On v1 a group counts while any controller still has it.
 func (t *Tree) List() ([]string, error) {
 	seen, slots := map[string]bool{}, []string{}
@@ -140,6 +162,9 @@ func (t *Tree) List() ([]string, error) {
 // Commands is for runs of the runsc command line: what is left in it when hostd starts belongs to nobody.
 func (t *Tree) Commands() *Group { return &Group{v: t.v, path: filepath.Join(t.name, "commands")} }
 
+// Resolver is for the process that answers machines' questions. It lives on when hostd ends.
+func (t *Tree) Resolver() *Group { return &Group{v: t.v, path: filepath.Join(t.name, "resolver")} }
+
 // Service is for everything of Berth that is not a machine.
 func (t *Tree) Service() *Group { return &Group{v: t.v, path: filepath.Join(t.name, "service")} }
 
@@ -156,8 +181,8 @@ func (t *Tree) Remove() error {
 	for _, slot := range slots {
 		failed = errors.Join(failed, t.Get(slot).Kill(ctx), t.Get(slot).Delete())
 	}
-	failed = errors.Join(failed, t.Commands().Kill(ctx), t.moveOut(t.Service()), t.moveOut(t.Commands()))
-	for _, path := range []string{t.machines(), t.Commands().path, t.Service().path, t.name} {
+	failed = errors.Join(failed, t.Resolver().Kill(ctx), t.Commands().Kill(ctx), t.moveOut(t.Service()), t.moveOut(t.Commands()))
+	for _, path := range []string{t.machines(), t.Resolver().path, t.Commands().path, t.Service().path, t.name} {
 		failed = errors.Join(failed, (&Group{v: t.v, path: path}).Delete())
 	}
 	return failed

@@ -24,7 +24,7 @@ func (v *versionOne) file(controller, group, name string) string {
 	return filepath.Join(v.mounts[controller], group, name)
 }
 
-func (v *versionOne) prepare(group string, _ bool) error {
+func (v *versionOne) prepare(group string, parents bool) error {
 	for _, controller := range usedV1 {
 		if mount := v.mounts[controller]; mount != "" {
 			if err := os.Mkdir(filepath.Join(mount, group), 0o755); err != nil && !errors.Is(err, os.ErrExist) {
@@ -32,7 +32,15 @@ func (v *versionOne) prepare(group string, _ bool) error {
 			}
 		}
 	}
-	return nil
+	if v.mounts["memory"] == "" {
+		return nil
+	}
+	// Before Linux 5.11 a group's limit counts its children only if this is said before it has any.
+	err := write(v.file("memory", group, "memory.use_hierarchy"), "1")
+	if errors.Is(err, os.ErrNotExist) || !parents {
+		return nil
+	}
+	return err
 }
 
 // dirs names every mounted controller, also those where only runsc makes groups.
@@ -83,7 +91,7 @@ func (v *versionOne) setMemory(group string, bytes int64) error {
 	}
 	value := strconv.FormatInt(bytes, 10)
 	current, err := readInt(memory)
-	if err != nil {
+	if err != nil || current == bytes {
 		return err
 	}
 	order := []string{both, memory}
@@ -98,6 +106,9 @@ func (v *versionOne) setMemory(group string, bytes int64) error {
 	}
 	return nil
 }
+
+// protect cannot: v1 has no such promise, only a wish (memory.soft_limit_in_bytes) about others.
+func (v *versionOne) protect(string, int64) error { return nil }
 
 // freeze writes again until the state is reached: a process that forks meanwhile leaves the group at FREEZING.
 func (v *versionOne) freeze(ctx context.Context, group string, on bool) error {
@@ -130,7 +141,7 @@ func (v *versionOne) killAll(group string) error {
 	if err := write(v.freezerFile(group), "THAWED"); err != nil {
 		return err
 	}
-	return signalAll(v.procsFile(group))
+	return signalAll(v.procsFile(group), os.Getpid())
 }
 
 func (v *versionOne) stats(group string) (Stats, error) {

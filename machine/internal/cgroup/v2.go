@@ -3,10 +3,14 @@ package cgroup
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // leaf takes the processes of a container's own root group.
@@ -98,10 +102,40 @@ func (v *versionTwo) setLimits(group string, l Limits) error {
 		failed = errors.Join(failed, write(v.file(group, "pids.max"), orMax(l.Pids)))
 	}
 	if v.has("memory") {
-		failed = errors.Join(failed, write(v.file(group, "memory.max"), orMax(l.MemoryBytes)),
+		failed = errors.Join(failed, v.setMemory(group, l.MemoryBytes),
 			write(v.file(group, "memory.oom.group"), "1"), v.noSwap(group))
 	}
 	return failed
+}
+
+// slackBytes is what a group may still take between a look at what it uses and a lower limit.
+const slackBytes = 32 << 20
+
+// setMemory refuses what the kernel would kill for: below what is in use and cannot be dropped, memory.max does.
+func (v *versionTwo) setMemory(group string, bytes int64) error {
+	if !v.has("memory") {
+		return nil
+	}
+	if text, err := os.ReadFile(v.file(group, "memory.max")); err != nil || strings.TrimSpace(string(text)) == orMax(bytes) {
+		return err
+	}
+	if bytes > 0 {
+		s, err := v.stats(group)
+		if err != nil {
+			return err
+		}
+		if s.MemoryBytes+slackBytes > bytes {
+			return fmt.Errorf("%d bytes are in use: %w", s.MemoryBytes, unix.EBUSY)
+		}
+	}
+	return write(v.file(group, "memory.max"), orMax(bytes))
+}
+
+func (v *versionTwo) protect(group string, bytes int64) error {
+	if !v.has("memory") {
+		return nil
+	}
+	return write(v.file(group, "memory.min"), strconv.FormatInt(bytes, 10))
 }
 
 func (v *versionTwo) noSwap(group string) error {
@@ -149,7 +183,7 @@ func (v *versionTwo) frozen(group string) (bool, error) {
 func (v *versionTwo) killAll(group string) error {
 	err := write(v.file(group, "cgroup.kill"), "1")
 	if errors.Is(err, os.ErrNotExist) {
-		return signalAll(v.procsFile(group))
+		return signalAll(v.procsFile(group), os.Getpid())
 	}
 	return err
 }

@@ -92,12 +92,12 @@ type Fitting struct {
 
 // Fit mounts a blank disk over the layers into a slot that waits, and has its agent adopt it ahead of the claim. On failure the slot is
 // good for nothing.
-func (e *Engine) Fit(ctx context.Context, s *Sandbox, lower []string, disk string, fitting Fitting) error {
+func (e *Engine) Fit(ctx context.Context, s *Sandbox, lower []string, disk, counters string, fitting Fitting) error {
 	// On disk before it happens: what is not ready is thrown away by the next hostd.
 	if err := s.Update(func(r *Record) { r.Ready = false }); err != nil {
 		return err
 	}
-	if err := e.MountDisk(s, lower, disk); err != nil {
+	if err := e.MountDisk(s, lower, disk, counters); err != nil {
 		return err
 	}
 	incarnation := wire.Incarnation{Limits: &fitting.Limits, Nameserver: s.Record().Nameserver}

@@ -15,6 +15,9 @@ type Build struct {
 // versionPattern is what can be the name of a directory; a colon or a backslash would mean something in an overlay's options.
 var versionPattern = regexp.MustCompile(`^[0-9A-Za-z][0-9A-Za-z._+~-]{0,127}$`)
 
+// IsVersion says whether a text can be the version of an engine.
+func IsVersion(text string) bool { return versionPattern.MatchString(text) }
+
 // storeBuild keeps a copy of the engine's binary under its version for as long as a machine or a checkpoint needs it, whatever becomes
 // of the original. One that says the same version and is another file replaces it: to gVisor they are the same.
 func (e *Engine) storeBuild(path, version string) error {
@@ -60,6 +63,17 @@ func (e *Engine) Hold(engine, agent string) (release func(), missing error) {
 		return nil, fmt.Errorf("the agent %s is not kept here", agent)
 	}
 	return func() { letBuild(); letAgent() }, nil
+}
+
+// Keeps says what is missing of the engine and the agent that a checkpoint names. Only Hold keeps them.
+func (e *Engine) Keeps(engine, agent string) (missing error) {
+	if !e.builds.has(engine) {
+		return fmt.Errorf("the engine %s is not kept here", engine)
+	}
+	if !e.agents.has(agent) {
+		return fmt.Errorf("the agent %s is not kept here", agent)
+	}
+	return nil
 }
 
 // Needed are the programs that somebody needs, by version and by digest.

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"sync"
+	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 
@@ -28,7 +29,7 @@ type Config struct {
 	Agent         string // path of the agent's binary
 	DataDir       string
 	RunDir        string
-	HeadroomBytes int64 // above the told memory, for the sandbox's own needs
+	HeadroomBytes int64 // above the told memory, for the sandbox's own needs, until SetHeadroom says otherwise
 }
 
 // Size is what is fixed when a sandbox starts.
@@ -53,6 +54,7 @@ type Engine struct {
 	key      []byte
 	log      *slog.Logger
 	releases ongoing.Group // of networks
+	headroom atomic.Int64  // bytes
 
 	mu   sync.Mutex
 	held map[string]bool // slots that this process has in hand: all others are strays
@@ -110,7 +112,9 @@ func OpenToRemove(ctx context.Context, config Config, groups *cgroup.Tree, route
 	if err := groups.Commands().Kill(ctx); err != nil {
 		return nil, fmt.Errorf("ending leftover runs of runsc: %w", err)
 	}
-	return &Engine{config: config, groups: groups, router: router, spawn: newSpawner(groups.Commands()), log: log, held: map[string]bool{}}, nil
+	e := &Engine{config: config, groups: groups, router: router, spawn: newSpawner(groups.Commands()), log: log, held: map[string]bool{}}
+	e.SetHeadroom(config.HeadroomBytes)
+	return e, nil
 }
 
 // Version is the full version of the engine that is started anew: a checkpoint restores under the one that wrote it.

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/berth-dev/berth/machine/internal/cgroup"
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
@@ -129,11 +131,11 @@ func (e *Engine) prepare(kind string, size Size, build Build) (*Sandbox, error) 
 }
 
 // slotLayout counts the ways in which a slot's directory was laid out. One that waits in another is thrown away.
-const slotLayout = 2
+const slotLayout = 3
 
 // slotDirectories are a slot's own. The sandbox mounts over those of its root, which it cannot make itself.
 var slotDirectories = []string{
-	"tree/claim/root", "tree/claim/state", "tree/inc", "tree/volumes", "tree/layers", "tree/proc", "tree/sys", "tree/dev", "tree/tmp",
+	"tree/claim/root", "tree/claim/state", "tree/claim/quota", "tree/inc", "tree/volumes", "tree/layers", "tree/proc", "tree/sys", "tree/dev", "tree/tmp",
 	"root", "volumes", "layers/upper", "layers/template",
 }
 
@@ -178,16 +180,32 @@ func (e *Engine) track(s *Sandbox) error {
 	if s.done, err = process.watch(); err != nil {
 		return err
 	}
-	return s.Update(func(r *Record) { r.Sandbox = process })
+	return errors.Join(e.offer(s), s.Update(func(r *Record) { r.Sandbox = process }))
 }
 
 // Resize sets what a machine may use; the guest's own idea of its memory stays what it was at its start.
 func (e *Engine) Resize(s *Sandbox, size Size) error {
-	return e.groups.Get(s.Slot).SetLimits(e.limits(size))
+	return keepsMemory(e.groups.Get(s.Slot).SetLimits(e.limits(size)))
+}
+
+// keepsMemory: a machine that uses more than its limit would be keeps the limit it had, until LimitMemory comes again.
+func keepsMemory(err error) error {
+	if errors.Is(err, unix.EBUSY) {
+		return nil
+	}
+	return err
+}
+
+// SetHeadroom says what a machine may use beyond its told memory from now on: Resize and LimitMemory go by it.
+func (e *Engine) SetHeadroom(bytes int64) { e.headroom.Store(bytes) }
+
+// LimitMemory has the present headroom hold for a machine. EBUSY: it uses more, and keeps what it had.
+func (e *Engine) LimitMemory(s *Sandbox) error {
+	return e.groups.Get(s.Slot).SetMemory(e.limits(s.Record().Size).MemoryBytes)
 }
 
 func (e *Engine) limits(size Size) cgroup.Limits {
-	return cgroup.Limits{CPUMillis: size.CPUMillis, MemoryBytes: size.memoryBytes() + e.config.HeadroomBytes, Pids: pidsMax}
+	return cgroup.Limits{CPUMillis: size.CPUMillis, MemoryBytes: size.memoryBytes() + e.headroom.Load(), Pids: pidsMax}
 }
 
 // boostPercent leaves half of the machines' share of the processors to a save beside twenty guests that never rest.
@@ -199,7 +217,7 @@ const boostPercent = 2000
 func (e *Engine) Boost(s *Sandbox, size Size) error {
 	limits := e.limits(size)
 	limits.CPUMillis, limits.WeightPercent = 0, boostPercent
-	return e.groups.Get(s.Slot).SetLimits(limits)
+	return keepsMemory(e.groups.Get(s.Slot).SetLimits(limits))
 }
 
 func (s *Sandbox) pidFile() string { return filepath.Join(s.Dir, "pid") }

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
@@ -17,18 +19,33 @@ const (
 )
 
 // MountDisk puts a disk into the claim of a slot or shell: the workspace's overlay and, beside it and outside the guest's root, the
-// agent's state directory, and what the agent compares to list changes. Propagation carries all of them into the sandbox.
-func (e *Engine) MountDisk(s *Sandbox, lower []string, disk string) error {
+// agent's state directory, what the kernel counts of it ("": it does not tell), and what the agent compares to list changes. Propagation
+// carries all of them into the sandbox.
+func (e *Engine) MountDisk(s *Sandbox, lower []string, disk, counters string) error {
 	if err := layers.Overlay(lower, disk, filepath.Join(s.root(), "claim", "root")); err != nil {
 		return fmt.Errorf("overlay: %w", err)
 	}
 	if err := bind(filepath.Join(disk, "state"), filepath.Join(s.root(), "claim", "state")); err != nil {
 		return err
 	}
+	if counters != "" {
+		if err := bindReadOnly(counters, filepath.Join(s.root(), "claim", "quota")); err != nil {
+			return err
+		}
+	}
 	if err := bindReadOnly(filepath.Join(disk, "upper"), filepath.Join(s.Dir, "layers", "upper")); err != nil {
 		return err
 	}
 	return layers.View(lower, filepath.Join(s.Dir, "layers", "template"))
+}
+
+// TellDisk says how large the guest's disk is to be called. Without it the guest is told of the whole pool.
+func (e *Engine) TellDisk(s *Sandbox, bytes int64) error {
+	path := filepath.Join(s.tree(), "inc", "disk_bytes")
+	if err := os.WriteFile(path+".tmp", strconv.AppendInt(nil, bytes, 10), 0o600); err != nil {
+		return err
+	}
+	return os.Rename(path+".tmp", path)
 }
 
 // RestoreInto continues a checkpoint in a shell whose disk is mounted.

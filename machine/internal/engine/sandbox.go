@@ -29,7 +29,7 @@ const (
 
 // Claim is what a machine belongs to, as far as it must survive a restart of hostd.
 type Claim struct {
-	WorkspaceID string   `json:"workspace_id"`
+	Owner       string   `json:"workspace_id"` // names the subject: wire.SubjectOf
 	OperationID string   `json:"operation_id"`
 	Epoch       int64    `json:"epoch"`
 	Fence       int64    `json:"fence"`

@@ -55,6 +55,11 @@ func (h *Host) adopt(ctx context.Context) error {
 // as ready and never fit.
 func (h *Host) keepWaiting(s *engine.Sandbox) {
 	size := s.Record().Size
+	if h.refusesEngine(s.Record().Engine) {
+		h.log.Info("removing a slot of an engine that is refused", "slot", s.Slot)
+		h.stock.remove(s)
+		return
+	}
 	if size.MemoryMiB == h.config.Slots.MemoryMiB && size.CPUMillis == h.config.Slots.CPUMillis {
 		h.stock.put(s)
 		return
@@ -71,16 +76,16 @@ func (h *Host) bury(left engine.Leftover) error {
 		return nil
 	}
 	if left.Stuck != nil {
-		h.dead[claim.WorkspaceID] = append(h.dead[claim.WorkspaceID], left.Stuck)
+		h.dead[claim.Owner] = append(h.dead[claim.Owner], left.Stuck)
 	}
 	if left.Ended {
-		h.events.add(wire.Event{Kind: "died", WorkspaceID: claim.WorkspaceID, Epoch: claim.Epoch, Fence: claim.Fence, Reason: "killed", At: stamp(time.Now())})
+		h.events.add(wire.Event{Kind: "died", Subject: wire.SubjectOf(claim.Owner), Epoch: claim.Epoch, Fence: claim.Fence, Reason: "killed", At: stamp(time.Now())})
 		return nil
 	}
 	if left.Stuck != nil {
 		return nil
 	}
-	return h.pool.DeleteSubvolume(h.pool.DiskPath(claim.WorkspaceID, claim.Disk))
+	return h.pool.DeleteSubvolume(h.pool.DiskPath(claim.Owner, claim.Disk))
 }
 
 // settle finds out whether a guest that was about to be paused is. A sandbox that does not say stays in doubt, and is asked again

@@ -25,16 +25,23 @@ const (
 
 // checkpoint captures memory and disk of one instant. Whatever fails, the guest runs again and nothing half-made is left.
 func (h *Host) checkpoint(ctx context.Context, r wire.CheckpointRequest) (wire.CheckpointInfo, error) {
+	if r.FromDisk != "" {
+		return h.captureDisk(ctx, r)
+	}
 	s, err := h.runningMachine(r.Fence)
 	if err != nil {
 		return wire.CheckpointInfo{}, err
 	}
-	owner := r.WorkspaceID
-	if r.IntoWorkspaceID != "" {
-		owner = r.IntoWorkspaceID
+	owner := r.Owner()
+	if r.Into != nil {
+		owner = r.Into.Owner()
 	}
 	if m, ok := h.finishedBefore(s, owner, r); ok {
-		return m.info(), nil
+		return h.withCounters(m.info(), s), nil
+	}
+	if !r.DiskOnly && owner != r.Owner() && h.refusesEngine(s.Record().Engine) {
+		return wire.CheckpointInfo{}, &refusal{code: "checkpoint_incompatible", message: memoryRefusals[wire.RefusedEngine],
+			details: map[string]any{"why": wire.RefusedEngine, "subject": r.Subject}}
 	}
 	if !r.DiskOnly {
 		// What the machine was started with is what its memory restores under, whatever this hostd starts machines with.
@@ -49,7 +56,15 @@ func (h *Host) checkpoint(ctx context.Context, r wire.CheckpointRequest) (wire.C
 		err = errors.Join(err, h.letRun(s), h.removeCheckpoint(owner, r.CheckpointID))
 		return wire.CheckpointInfo{}, because("checkpoint_failed", "The checkpoint could not be written", err)
 	}
-	return m.info(), h.points.at("checkpoint.answer")
+	return h.withCounters(m.info(), s), h.points.at("checkpoint.answer")
+}
+
+// withCounters adds what the machine has used so far: whoever asked for the checkpoint may never get to ask for its end.
+func (h *Host) withCounters(info wire.CheckpointInfo, s *engine.Sandbox) wire.CheckpointInfo {
+	if counters, err := h.countersOf(s); err == nil {
+		info.Counters = &counters
+	}
+	return info
 }
 
 // finishedBefore finds the checkpoint that a hostd finished and died before it answered. It counts only while the guest has not run
@@ -88,11 +103,11 @@ func (h *Host) capture(ctx context.Context, s *engine.Sandbox, owner string, r w
 			return manifest{}, err
 		}
 	}
-	m := manifest{Version: manifestVersion, WorkspaceID: owner, CheckpointID: r.CheckpointID, OperationID: r.OperationID,
+	m := manifest{Version: manifestVersion, Owner: owner, CheckpointID: r.CheckpointID, OperationID: r.OperationID,
 		Epoch: record.Claim.Epoch, Fence: r.Fence.Fence, DiskOnly: r.DiskOnly, Layers: record.Claim.Layers, CreatedAt: stamp(time.Now()), PausedMS: pausedMS,
 		Resources: wire.Resources{CPUMillis: record.Size.CPUMillis, MemoryMiB: record.Size.MemoryMiB, DiskGiB: record.Claim.DiskGiB}}
 	if !r.DiskOnly {
-		m.Engine, m.SpecVersion, m.Processor = record.Engine, record.SpecVersion, h.processor.features
+		m.EngineKind, m.Engine, m.SpecVersion, m.Processor = wire.EngineGVisor, record.Engine, record.SpecVersion, h.processor.features
 		m.AgentSHA256, m.Protocol = record.AgentSHA256, record.AgentProtocol()
 	}
 	return h.finishCheckpoint(ctx, dir, m)
@@ -101,7 +116,7 @@ func (h *Host) capture(ctx context.Context, s *engine.Sandbox, owner string, r w
 // prepareCheckpoint does what can be done while the guest still runs: room, an empty directory, and a disk with little left to write.
 func (h *Host) prepareCheckpoint(ctx context.Context, s *engine.Sandbox, owner string, r wire.CheckpointRequest) (string, error) {
 	record := s.Record()
-	if owner != r.WorkspaceID {
+	if owner != r.Owner() {
 		if err := h.pool.EnsureWorkspace(owner, record.Claim.DiskGiB); err != nil {
 			return "", err
 		}
@@ -116,11 +131,26 @@ func (h *Host) prepareCheckpoint(ctx context.Context, s *engine.Sandbox, owner s
 	if err := h.points.at("checkpoint.flush"); err != nil {
 		return "", err
 	}
-	if err := h.pool.Sync(h.pool.DiskPath(r.WorkspaceID, record.Claim.Disk)); err != nil {
+	if err := h.flush(h.pool.DiskPath(r.Owner(), record.Claim.Disk), owner, dir); err != nil {
 		return "", err
 	}
-	// After the sync: what is not written out yet does not count as used.
-	return dir, h.roomFor(s, owner != r.WorkspaceID || r.Then == thenRunning, r.DiskOnly)
+	// After the flush: what is not written out yet does not count as used.
+	if r.ThenBlank {
+		if err := h.roomForBlank(r.Owner(), record.Claim.DiskGiB); err != nil {
+			return "", err
+		}
+	}
+	return dir, h.roomFor(s, owner != r.Owner() || r.Then == thenRunning, r.DiskOnly)
+}
+
+// flush writes out what a disk has in memory, so that the snapshot in the pause finds little. A snapshot that is thrown away does just
+// that; a sync would write what all other workspaces have as well (decision 77). A hostd that dies here leaves what removeCheckpoint removes.
+func (h *Host) flush(disk, owner, dir string) error {
+	thrown := filepath.Join(dir, diskName)
+	if err := h.pool.SnapshotDisk(disk, owner, thrown, true); err != nil {
+		return err
+	}
+	return h.pool.DeleteSubvolume(thrown)
 }
 
 // roomFor refuses before anything is paused. A suspend may use the reserve, that is what it is for; a copy may not.
@@ -167,7 +197,7 @@ func (h *Host) captureInstant(ctx context.Context, s *engine.Sandbox, dir, owner
 		return 0, err
 	}
 	// After the save, not beside it: the sandbox writes back what it still holds of mapped files while it saves.
-	if err := h.pool.SnapshotDisk(h.pool.DiskPath(claim.WorkspaceID, claim.Disk), owner, filepath.Join(dir, diskName), true); err != nil {
+	if err := h.pool.SnapshotDisk(h.pool.DiskPath(claim.Owner, claim.Disk), owner, filepath.Join(dir, diskName), true); err != nil {
 		return 0, err
 	}
 	if r.Then == thenPaused {
@@ -200,10 +230,23 @@ func (h *Host) finishCheckpoint(ctx context.Context, dir string, m manifest) (ma
 	if m.DiskOnly {
 		parts = nil
 	}
-	var err error
-	if m.Parts, err = h.digestParts(ctx, dir, parts); err != nil {
+	for _, name := range parts {
+		// The sandbox that wrote it may live on, and be a guest's by then (decision 78).
+		if err := pool.SettleFile(filepath.Join(dir, name)); err != nil {
+			return m, err
+		}
+	}
+	disk := make(chan error, 1)
+	go func() { // beside the digests, which take longer
+		bytes, err := h.pool.ReferencedBytes(filepath.Join(dir, diskName))
+		m.DiskBytes = &bytes
+		disk <- err
+	}()
+	digests, err := h.digestParts(ctx, dir, parts)
+	if err = errors.Join(err, <-disk); err != nil {
 		return m, err
 	}
+	m.Parts = digests
 	if m.DiskUUID, err = subvolumeUUID(filepath.Join(dir, diskName)); err != nil {
 		return m, err
 	}

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -15,7 +16,13 @@ import (
 	"github.com/berth-dev/berth/machine/internal/network"
 )
 
-// Lock holds the run directory for one hostd at a time. The kernel lets go of it with the process.
+const (
+	lockWait      = 5 * time.Second
+	lockLookEvery = 10 * time.Millisecond
+)
+
+// Lock holds the run directory for one hostd at a time. The kernel lets go of it with the process, and with the last child that was
+// forked from it and has not executed its own program yet: on a busy computer that can be a while after a kill.
 func Lock(runDir string) (*os.File, error) {
 	if err := os.MkdirAll(runDir, 0o711); err != nil {
 		return nil, err
@@ -24,11 +31,16 @@ func Lock(runDir string) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		file.Close()
-		return nil, fmt.Errorf("another hostd of this instance runs: %w", err)
+	for deadline := time.Now().Add(lockWait); ; time.Sleep(lockLookEvery) {
+		err = unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		if err == nil {
+			return file, nil
+		}
+		if time.Now().After(deadline) {
+			file.Close()
+			return nil, fmt.Errorf("another hostd of this instance runs: %w", err)
+		}
 	}
-	return file, nil
 }
 
 // Clean takes away everything of an instance that the kernel holds: machines, networks, cgroups, mounts and, with the last mount of
@@ -39,7 +51,7 @@ func Clean(ctx context.Context, config Config, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	router, err := network.Open(ctx, networkConfig(config))
+	router, err := network.OpenToRemove(ctx, networkConfig(config))
 	if err != nil {
 		return err
 	}
@@ -47,7 +59,7 @@ func Clean(ctx context.Context, config Config, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	failed := sandboxes.RemoveAll(ctx)
+	failed := errors.Join(groups.Resolver().Kill(ctx), sandboxes.RemoveAll(ctx))
 	sandboxes.Wait()
 	failed = errors.Join(failed, router.Close())
 	mounts := []string{config.DataDir, config.RunDir, config.LayersDir}

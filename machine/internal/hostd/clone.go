@@ -16,45 +16,59 @@ import (
 // clone copies a checkpoint, to another workspace or beside itself, without copying its bytes. What is copied was verified first, so that a bad image
 // does not spread.
 func (h *Host) clone(ctx context.Context, r wire.CloneRequest) (wire.CheckpointInfo, error) {
-	if m, err := h.readManifest(r.WorkspaceID, r.CheckpointID); err == nil && m.OperationID == r.OperationID && m.Fence == r.Fence.Fence {
+	if m, err := h.readManifest(r.Owner(), r.CheckpointID); err == nil && m.OperationID == r.OperationID && m.Fence == r.Fence.Fence {
 		return m.info(), nil
 	}
 	if err := h.points.at("clone.verify"); err != nil {
 		return wire.CheckpointInfo{}, because("checkpoint_failed", "The checkpoint could not be copied", err)
 	}
-	source := h.pool.CheckpointDir(r.SourceWorkspaceID, r.SourceCheckpoint)
-	m, err := h.readManifest(r.SourceWorkspaceID, r.SourceCheckpoint)
-	if err == nil {
-		err = h.verifyContent(ctx, source, m)
-	}
+	source := h.pool.CheckpointDir(r.Source.Owner(), r.SourceCheckpoint)
+	m, err := h.readManifest(r.Source.Owner(), r.SourceCheckpoint)
 	if err != nil {
 		return wire.CheckpointInfo{}, err
 	}
-	// One that cannot be restored here is copied all the same: its disk is whole.
-	if release, err := h.engine.Hold(m.Engine, m.AgentSHA256); err == nil {
-		defer release()
+	release, err := h.verifyForClone(ctx, r, source, m)
+	if err != nil {
+		return wire.CheckpointInfo{}, err
 	}
-	m.WorkspaceID, m.CheckpointID, m.OperationID, m.Fence = r.WorkspaceID, r.CheckpointID, r.OperationID, r.Fence.Fence
+	defer release()
+	m.Owner, m.CheckpointID, m.OperationID, m.Fence = r.Owner(), r.CheckpointID, r.OperationID, r.Fence.Fence
 	m.CreatedAt = stamp(time.Now())
 	if r.DiskOnly {
 		m = m.withoutMemory()
 	}
 	if m, err = h.copyCheckpoint(source, m); err != nil {
-		err = errors.Join(err, h.removeCheckpoint(r.WorkspaceID, r.CheckpointID))
+		err = errors.Join(err, h.removeCheckpoint(r.Owner(), r.CheckpointID))
 		return wire.CheckpointInfo{}, because("checkpoint_failed", "The checkpoint could not be copied", err)
 	}
 	return m.info(), h.points.at("clone.answer")
 }
 
+// verifyForClone looks at what is to be copied alone: a damaged memory is no reason to keep a disk from its owner. A copy for another
+// workspace is a fork, which is refused where its memory cannot be restored; one beside itself waits for better times.
+func (h *Host) verifyForClone(ctx context.Context, r wire.CloneRequest, source string, m manifest) (release func(), err error) {
+	if r.DiskOnly || m.DiskOnly {
+		return func() {}, h.verifyDisk(source, m)
+	}
+	if err := h.verifyContent(ctx, source, m); err != nil {
+		return nil, h.damaged(m, err)
+	}
+	release, err = h.holdPrograms(m)
+	if err != nil && r.Owner() == r.Source.Owner() {
+		return func() {}, nil
+	}
+	return release, err
+}
+
 // copyCheckpoint keeps the digests and records the copies' own inodes. A source that is deleted meanwhile makes it fail.
 func (h *Host) copyCheckpoint(source string, m manifest) (manifest, error) {
-	if err := h.pool.EnsureWorkspace(m.WorkspaceID, m.Resources.DiskGiB); err != nil {
+	if err := h.pool.EnsureWorkspace(m.Owner, m.Resources.DiskGiB); err != nil {
 		return m, err
 	}
-	if err := h.removeCheckpoint(m.WorkspaceID, m.CheckpointID); err != nil {
+	if err := h.removeCheckpoint(m.Owner, m.CheckpointID); err != nil {
 		return m, err
 	}
-	dir := h.pool.CheckpointDir(m.WorkspaceID, m.CheckpointID)
+	dir := h.pool.CheckpointDir(m.Owner, m.CheckpointID)
 	if err := cmp.Or(os.Mkdir(dir, 0o700), h.points.at("clone.parts")); err != nil {
 		return m, err
 	}
@@ -70,7 +84,7 @@ func (h *Host) copyCheckpoint(source string, m manifest) (manifest, error) {
 	if err := h.points.at("clone.disk"); err != nil {
 		return m, err
 	}
-	if err := h.pool.SnapshotDisk(filepath.Join(source, diskName), m.WorkspaceID, filepath.Join(dir, diskName), true); err != nil {
+	if err := h.pool.SnapshotDisk(filepath.Join(source, diskName), m.Owner, filepath.Join(dir, diskName), true); err != nil {
 		return m, notFoundIfGone(err)
 	}
 	var err error

@@ -10,31 +10,44 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/berth-dev/berth/machine/internal/engine"
+	"github.com/berth-dev/berth/machine/internal/network"
 )
 
 // Config is the file that hostd is started with. A setting that it does not know is an error.
 type Config struct {
-	Instance          string         `json:"instance"` // 4 hex digits: part of every kernel object's name
-	DataDir           string         `json:"data_dir"`
-	RunDir            string         `json:"run_dir"`
-	Socket            string         `json:"socket"`
-	SocketUID         int            `json:"socket_uid"` // who may talk to hostd beside root
-	SocketGID         int            `json:"socket_gid"`
-	Runsc             string         `json:"runsc"`
-	Agent             string         `json:"agent"`
-	MachineNetwork    netip.Prefix   `json:"machine_network"`
-	Uplink            string         `json:"uplink"`
-	Resolvers         []string       `json:"resolvers"`
-	Pool              PoolConfig     `json:"pool"`
-	LayersDir         string         `json:"layers_dir"`
-	Slots             SlotsConfig    `json:"slots"`
-	Shells            ShellsConfig   `json:"shells"`
-	Capacity          CapacityConfig `json:"capacity"`
-	MemoryHeadroomMiB int            `json:"memory_headroom_mib"`
-	SweepSeconds      int            `json:"sweep_seconds,omitempty"` // between two looks for strays
-	Failpoints        Failpoints     `json:"failpoints,omitempty"`    // refused without --enable-failpoints
+	Instance       string         `json:"instance"` // 4 hex digits: part of every kernel object's name
+	DataDir        string         `json:"data_dir"`
+	RunDir         string         `json:"run_dir"`
+	Socket         string         `json:"socket"`
+	SocketUID      int            `json:"socket_uid"` // who may talk to hostd beside root
+	SocketGID      int            `json:"socket_gid"`
+	Runsc          string         `json:"runsc"`
+	Agent          string         `json:"agent"`
+	MachineNetwork netip.Prefix   `json:"machine_network"`
+	Uplink         string         `json:"uplink"`
+	Resolvers      []string       `json:"resolvers"`
+	ResolverUID    int            `json:"resolver_uid,omitempty"` // whom the process runs as that reads machines' questions; 0: nobody
+	ResolverGID    int            `json:"resolver_gid,omitempty"`
+	Firewall       string         `json:"firewall,omitempty"` // auto, which is the default, or manual
+	Pool           PoolConfig     `json:"pool"`
+	LayersDir      string         `json:"layers_dir"`
+	Slots          SlotsConfig    `json:"slots"`
+	Shells         ShellsConfig   `json:"shells"`
+	Capacity       CapacityConfig `json:"capacity"`
+	// MemoryHeadroomMiB is the most that a machine may use beyond what its guest is told, MemoryHeadroomMinMiB what each can count on.
+	MemoryHeadroomMiB    int `json:"memory_headroom_mib"`
+	MemoryHeadroomMinMiB int `json:"memory_headroom_min_mib,omitempty"`
+	// MachinesMemoryMiB is what all machines may use together, headroom included; 0 is no bound.
+	MachinesMemoryMiB int `json:"machines_memory_mib,omitempty"`
+	// EnginesRefused are versions under which nothing is started or restored; "others" are all but the one that machines start with.
+	EnginesRefused []string   `json:"engines_refused,omitempty"`
+	SweepSeconds   int        `json:"sweep_seconds,omitempty"` // between two looks for strays
+	Failpoints     Failpoints `json:"failpoints,omitempty"`    // refused without --enable-failpoints
 }
 
 type PoolConfig struct {
@@ -63,6 +76,7 @@ type CapacityConfig struct {
 }
 
 const (
+	nobody            = 65534
 	slotsMax          = 64
 	processesMax      = 1024    // of a guest, enforced by its agent: each costs the sandbox half a MiB that is not given back
 	retainedOutputMax = 2 << 30 // bytes of all sessions of a workspace together; a quarter of its disk where that is less
@@ -107,7 +121,14 @@ func (c *Config) check() error {
 	expect(c.Slots.CPUMillis >= 100 && c.Slots.MemoryMiB >= memoryMin, "slots.cpu_millis and slots.memory_mib are needed")
 	expect(min(c.Capacity.CPUMillis, c.Capacity.MemoryMiB, c.Capacity.DiskGiB) >= 0, "capacity is not negative")
 	expect(c.MemoryHeadroomMiB >= 0 && c.MemoryHeadroomMiB <= 4096, "memory_headroom_mib is 0 to 4096")
+	expect(c.ResolverUID >= 0 && c.ResolverGID >= 0, "resolver_uid and resolver_gid are not negative")
+	expect(c.MemoryHeadroomMinMiB >= 0 && c.MemoryHeadroomMinMiB <= c.MemoryHeadroomMiB, "memory_headroom_min_mib is 0 to memory_headroom_mib")
+	expect(c.MachinesMemoryMiB >= 0, "machines_memory_mib is not negative")
+	expect(slices.Contains([]string{"", network.FirewallAuto, network.FirewallManual}, c.Firewall), "firewall is auto or manual")
 	expect(c.SweepSeconds >= 0 && c.SweepSeconds <= 3600, "sweep_seconds is 0 to 3600")
+	for _, version := range c.EnginesRefused {
+		expect(engine.IsVersion(version), "engines_refused names versions of engines")
+	}
 	return errors.Join(wrong...)
 }
 
@@ -115,6 +136,9 @@ func (c *Config) check() error {
 func (c *Config) fromHost() error {
 	if c.SweepSeconds == 0 {
 		c.SweepSeconds = 30
+	}
+	if c.ResolverUID == 0 || c.ResolverGID == 0 {
+		c.ResolverUID, c.ResolverGID = nobody, nobody
 	}
 	if c.Capacity.CPUMillis == 0 {
 		c.Capacity.CPUMillis = runtime.NumCPU() * 1000

@@ -135,7 +135,7 @@ func TestASleepingWorkspacesDiskIsReadAsItsAgentReadIt(t *testing.T) {
 	if status, _ := askReader(wrong, "GET", calls[0], ""); status != 401 {
 		t.Errorf("another key was answered with %d", status)
 	}
-	d.ok(d.call("POST", "/workspaces/delete", wire.Fenced{Fence: d.fence(workspace, 2)}, nil))
+	d.ok(d.call("POST", "/subjects/delete", wire.Fenced{Fence: d.fence(workspace, 2)}, nil))
 	d.noReaderLeft()
 }
 

@@ -22,11 +22,13 @@ var codes = map[string]struct {
 	"not_running":             {http.StatusConflict, false},
 	"already_running":         {http.StatusConflict, false},
 	"no_space":                {http.StatusInsufficientStorage, true},
+	"disk_full":               {http.StatusInsufficientStorage, false},
 	"checkpoint_failed":       {http.StatusInternalServerError, true},
 	"checkpoint_corrupt":      {http.StatusUnprocessableEntity, false},
 	"checkpoint_incompatible": {http.StatusUnprocessableEntity, false},
 	"restore_failed":          {http.StatusInternalServerError, true},
 	"layer_missing":           {http.StatusNotFound, false},
+	"wrong_installation":      {http.StatusConflict, false},
 	"invalid_resources":       {http.StatusUnprocessableEntity, false},
 	"no_capacity":             {http.StatusServiceUnavailable, true},
 	"start_failed":            {http.StatusInternalServerError, true},
@@ -38,6 +40,7 @@ type refusal struct {
 	code    string
 	message string
 	cause   error
+	details map[string]any
 }
 
 func (r *refusal) Error() string {
@@ -51,13 +54,17 @@ func (r *refusal) Unwrap() error { return r.cause }
 
 func refuse(code, message string) error { return &refusal{code: code, message: message} }
 
-// because gives an error a code, unless it has one or says that there is no space left: that is the same wherever it happens.
+// because gives an error a code, unless it has one or says that there is no space left, on the pool or within the workspace's
+// limit: that is the same wherever it happens.
 func because(code, message string, cause error) error {
 	var known *refusal
 	if cause == nil || errors.As(cause, &known) {
 		return cause
 	}
-	if errors.Is(cause, unix.ENOSPC) || errors.Is(cause, unix.EDQUOT) {
+	if errors.Is(cause, unix.EDQUOT) {
+		return &refusal{code: "disk_full", message: "There is no room left for this within the workspace's own disk", cause: cause}
+	}
+	if errors.Is(cause, unix.ENOSPC) {
 		return &refusal{code: "no_space", message: "There is no space left for this on the disk pool", cause: cause}
 	}
 	return &refusal{code: code, message: message, cause: cause}
@@ -74,5 +81,5 @@ func hostError(err error) (int, wire.HostError) {
 		known = &refusal{code: "internal", message: message}
 	}
 	kind := codes[known.code]
-	return kind.status, wire.HostError{Code: known.code, Message: known.message, Retryable: kind.retryable}
+	return kind.status, wire.HostError{Code: known.code, Message: known.message, Retryable: kind.retryable, Details: known.details}
 }

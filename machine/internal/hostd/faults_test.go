@@ -49,8 +49,12 @@ func (d *daemon) nextEvent(after int64) wire.Event {
 	response, err := d.client.Do(request)
 	must(d.t, err)
 	defer response.Body.Close()
-	line, err := bufio.NewReader(response.Body).ReadBytes('\n')
-	must(d.t, err)
+	reader := bufio.NewReader(response.Body)
+	line := []byte("\n")
+	for len(line) == 1 { // a blank line says that nothing has happened
+		line, err = reader.ReadBytes('\n')
+		must(d.t, err)
+	}
 	var event wire.Event
 	must(d.t, json.Unmarshal(line, &event))
 	return event
@@ -64,10 +68,10 @@ func TestADeathIsAnEventWithItsReasonAndTheDiskStays(t *testing.T) {
 	d.killSandbox(m.Slot)
 	event := d.nextEvent(0)
 	t.Logf("a death is known after %d ms", time.Since(began).Milliseconds())
-	if event.Kind != "died" || event.WorkspaceID != m.WorkspaceID || event.Reason != "killed" {
+	if event.Kind != "died" || event.Owner() != m.Owner() || event.Reason != "killed" {
 		t.Fatalf("the event is %+v", event)
 	}
-	again := d.startRequest(m.WorkspaceID, 2)
+	again := d.startRequest(m.Owner(), 2)
 	again.FromDisk = m.Disk
 	var second wire.Machine
 	d.ok(d.call("POST", "/machines/start", again, &second))
@@ -110,7 +114,7 @@ func TestFencesOrderTheAttemptsOfAWorkspace(t *testing.T) {
 		t.Fatal("a stop of another epoch hit the machine")
 	}
 	deleted := wire.Fenced{Fence: d.fence(workspace, 1)}
-	d.ok(d.call("POST", "/workspaces/delete", deleted, nil))
+	d.ok(d.call("POST", "/subjects/delete", deleted, nil))
 	d.kill()
 	d.start()
 	d.refused(d.call("POST", "/machines/start", request, nil), "fenced")
@@ -196,12 +200,12 @@ func TestAFullPoolLeavesTheGuestRunning(t *testing.T) {
 	must(t, err)
 	defer file.Close()
 	must(t, unix.Fallocate(int(file.Fd()), 0, 0, free-(100<<20)))
-	request := wire.CheckpointRequest{Fence: d.fence(m.WorkspaceID, 1), CheckpointID: newID(), Then: thenRunning}
+	request := wire.CheckpointRequest{Fence: d.fence(m.Owner(), 1), CheckpointID: newID(), Then: thenRunning}
 	d.refused(d.call("POST", "/machines/checkpoint", request, nil), "no_space")
 	at = d.counts(m, at)
 	must(t, os.Remove(balloon))
 	file.Close()
-	request.Fence = d.fence(m.WorkspaceID, 1)
+	request.Fence = d.fence(m.Owner(), 1)
 	d.ok(d.call("POST", "/machines/checkpoint", request, nil))
 	d.counts(m, at)
 }
@@ -215,7 +219,7 @@ func TestASaveThatFailsHalfWayLeavesTheGuestRunning(t *testing.T) {
 	at := d.counts(m, 0)
 	inside := filepath.Join("/proc", itoa(d.process.Process.Pid), "root", d.dir, "pool")
 	d.setFailpoints(Failpoints{"checkpoint.save": "stop"})
-	request := wire.CheckpointRequest{Fence: d.fence(m.WorkspaceID, 1), CheckpointID: newID(), Then: thenPaused}
+	request := wire.CheckpointRequest{Fence: d.fence(m.Owner(), 1), CheckpointID: newID(), Then: thenPaused}
 	answered := make(chan *wire.HostError, 1)
 	go func() { answered <- d.call("POST", "/machines/checkpoint", request, nil) }()
 	eventually(t, "hostd stands still before the save", func() bool { return d.isStopped() })
@@ -224,7 +228,7 @@ func TestASaveThatFailsHalfWayLeavesTheGuestRunning(t *testing.T) {
 	d.refused(<-answered, "no_space")
 	must(t, os.Remove(filepath.Join(inside, "balloon")))
 	d.counts(m, at)
-	if n := len(d.filesOf(m.WorkspaceID).Checkpoints); n != 0 {
+	if n := len(d.filesOf(m.Owner()).Checkpoints); n != 0 {
 		t.Fatalf("%d checkpoints", n)
 	}
 }
@@ -251,17 +255,17 @@ func TestAFrozenMachineIsThawedForItsCheckpointAndFrozenAgain(t *testing.T) {
 	m := d.startMachine(newID(), 1)
 	d.begin(m, "counter", counter)
 	d.counts(m, 0)
-	d.ok(d.call("POST", "/machines/freeze", wire.Fenced{Fence: d.fence(m.WorkspaceID, 1)}, nil))
-	if found := d.machineOf(m.WorkspaceID); found.State != "frozen" {
+	d.ok(d.call("POST", "/machines/freeze", wire.Fenced{Fence: d.fence(m.Owner(), 1)}, nil))
+	if found := d.machineOf(m.Owner()); found.State != "frozen" {
 		t.Fatalf("the machine is %s", found.State)
 	}
 	d.checkpoint(m, newID(), "running")
-	if found := d.machineOf(m.WorkspaceID); found.State != "frozen" {
+	if found := d.machineOf(m.Owner()); found.State != "frozen" {
 		t.Fatalf("after the checkpoint the machine is %s", found.State)
 	}
-	d.ok(d.call("POST", "/machines/thaw", wire.Fenced{Fence: d.fence(m.WorkspaceID, 1)}, nil))
+	d.ok(d.call("POST", "/machines/thaw", wire.Fenced{Fence: d.fence(m.Owner(), 1)}, nil))
 	d.counts(m, 0)
-	d.ok(d.call("POST", "/machines/freeze", wire.Fenced{Fence: d.fence(m.WorkspaceID, 1)}, nil))
+	d.ok(d.call("POST", "/machines/freeze", wire.Fenced{Fence: d.fence(m.Owner(), 1)}, nil))
 	d.stop(m)
 }
 
@@ -280,8 +284,8 @@ func TestAnIdleGuestSurvivesBeingFrozenManyTimes(t *testing.T) {
 	m := d.startMachine(newID(), 1)
 	d.begin(m, "sleeper", "sleep 2; head -c 3000000 /dev/zero | sha256sum; /bin/true; echo awake")
 	for range 8 {
-		d.ok(d.call("POST", "/machines/freeze", wire.Fenced{Fence: d.fence(m.WorkspaceID, 1)}, nil))
-		d.ok(d.call("POST", "/machines/thaw", wire.Fenced{Fence: d.fence(m.WorkspaceID, 1)}, nil))
+		d.ok(d.call("POST", "/machines/freeze", wire.Fenced{Fence: d.fence(m.Owner(), 1)}, nil))
+		d.ok(d.call("POST", "/machines/thaw", wire.Fenced{Fence: d.fence(m.Owner(), 1)}, nil))
 	}
 	eventually(t, "the sleeper ends", func() bool { return d.session(m, "sleeper").State != "running" })
 	if record := d.session(m, "sleeper"); record.ExitCode == nil || *record.ExitCode != 0 {

@@ -167,7 +167,7 @@ func (h *Host) fit(ctx context.Context, s *engine.Sandbox, digests []string) (to
 		return true, err
 	}
 	fitting := engine.Fitting{Layers: digests, Limits: wire.GuestLimits{Processes: processesMax}}
-	if err := h.engine.Fit(ctx, s, lower, h.pool.SpareDisk(s.Slot), fitting); err != nil {
+	if err := h.engine.Fit(ctx, s, lower, h.pool.SpareDisk(s.Slot), h.pool.CountersOf(h.pool.SpareDisk(s.Slot)), fitting); err != nil {
 		return true, err
 	}
 	return true, h.points.at("fit.ready")

@@ -64,7 +64,7 @@ func (d *daemon) fittedSlot(layers []string) (slot string) {
 			}
 		}
 		if tries++; tries%100 == 1 {
-			d.deleteWorkspace(d.startOf(layers).WorkspaceID)
+			d.deleteWorkspace(d.startOf(layers).Owner())
 		}
 		return false
 	})
@@ -123,14 +123,14 @@ func TestAStartTakesTheSlotThatIsFittedForItsTemplate(t *testing.T) {
 	}
 	d.run(stranger, "echo mine > /home/user/note; sync")
 	d.stop(stranger)
-	from := d.startRequest(stranger.WorkspaceID, 2)
+	from := d.startRequest(stranger.Owner(), 2)
 	from.Layers, from.FromDisk = other, stranger.Disk
 	var m wire.Machine
 	d.ok(d.call("POST", "/machines/start", from, &m))
 	if text := d.run(m, "cat /home/user/note"); m.Slot == fitted || text != "mine" {
 		t.Fatalf("slot %s says %q", m.Slot, text)
 	}
-	d.deleteWorkspace(m.WorkspaceID)
+	d.deleteWorkspace(m.Owner())
 
 	request := d.startRequest(newID(), 1)
 	request.Resources.MemoryMiB = 384
@@ -145,7 +145,7 @@ func TestAStartTakesTheSlotThatIsFittedForItsTemplate(t *testing.T) {
 	if !strings.Contains(quota, "quota") {
 		t.Errorf("its disk has no end: %q", quota)
 	}
-	if files := d.filesOf(m.WorkspaceID); !slices.Equal(files.Disks, []string{m.Disk}) {
+	if files := d.filesOf(m.Owner()); !slices.Equal(files.Disks, []string{m.Disk}) {
 		t.Errorf("its disks are %v", files.Disks)
 	}
 
@@ -155,13 +155,13 @@ func TestAStartTakesTheSlotThatIsFittedForItsTemplate(t *testing.T) {
 	id := newID()
 	d.checkpoint(m, id, "paused")
 	d.stop(m)
-	m = d.restore(m.WorkspaceID, id, 2)
+	m = d.restore(m.Owner(), id, 2)
 	at = d.counts(m, at)
 	d.kill()
 	d.start()
 	d.counts(m, at)
 	d.onlyFittedHaveSpares()
-	d.deleteWorkspace(m.WorkspaceID)
+	d.deleteWorkspace(m.Owner())
 }
 
 func TestAFittedSlotIsTakenOverByTheNextHostdAndGoesWhenNobodyStartsItsTemplate(t *testing.T) {
@@ -179,7 +179,7 @@ func TestAFittedSlotIsTakenOverByTheNextHostdAndGoesWhenNobodyStartsItsTemplate(
 	}
 	old := d.fittedSlot([]string{d.layer})
 	for range recentMax {
-		d.deleteWorkspace(d.startOf(other).WorkspaceID)
+		d.deleteWorkspace(d.startOf(other).Owner())
 	}
 	eventually(t, "the slot of the old template is gone", func() bool {
 		return !slices.ContainsFunc(d.waitingRecords(), func(r engine.Record) bool { return r.Slot == old })
@@ -214,7 +214,7 @@ func TestHostdDiesWhileItFitsASlotAndAtEachStepOfAStartFromOne(t *testing.T) {
 			if text := d.run(m, "echo hello"); text != "hello" {
 				t.Fatalf("%s: the machine that runs says %q", point, text)
 			}
-			d.deleteWorkspace(m.WorkspaceID)
+			d.deleteWorkspace(m.Owner())
 		case "start", "connect":
 			d.fittedSlot(layers)
 			d.dieInStart(point, layers)
@@ -227,7 +227,7 @@ func TestHostdDiesWhileItFitsASlotAndAtEachStepOfAStartFromOne(t *testing.T) {
 		}
 	}
 	d.fittedSlot(layers)
-	d.deleteWorkspace(d.startOf(layers).WorkspaceID)
+	d.deleteWorkspace(d.startOf(layers).Owner())
 }
 
 func TestASlotThatCannotBeFittedStaysOrGoesAndStartsGoOn(t *testing.T) {
@@ -245,24 +245,24 @@ func TestASlotThatCannotBeFittedStaysOrGoesAndStartsGoOn(t *testing.T) {
 		if text := d.run(m, "echo hello"); text != "hello" {
 			t.Fatalf("the guest says %q", text)
 		}
-		d.deleteWorkspace(m.WorkspaceID)
+		d.deleteWorkspace(m.Owner())
 		d.fittedSlot(layers)
 		d.onlyFittedHaveSpares()
-		d.deleteWorkspace(d.startOf(layers).WorkspaceID)
+		d.deleteWorkspace(d.startOf(layers).Owner())
 	}
 	for _, point := range []string{"start.slot", "start.mount", "start.claim", "start.commit"} {
 		d.fittedSlot(layers)
 		d.setFailpoints(Failpoints{point: "throw"})
 		request := d.startRequest(newID(), 1)
 		d.refused(d.call("POST", "/machines/start", request, nil), "start_failed")
-		request.Fence = d.fence(request.WorkspaceID, 1)
+		request.Fence = d.fence(request.Owner(), 1)
 		var m wire.Machine
 		d.ok(d.call("POST", "/machines/start", request, &m))
-		if files := d.filesOf(m.WorkspaceID); !slices.Equal(files.Disks, []string{m.Disk}) {
+		if files := d.filesOf(m.Owner()); !slices.Equal(files.Disks, []string{m.Disk}) {
 			t.Errorf("%s: disks %v are left", point, files.Disks)
 		}
 		d.onlyFittedHaveSpares()
-		d.deleteWorkspace(m.WorkspaceID)
+		d.deleteWorkspace(m.Owner())
 	}
 	if left, _ := filepath.Glob(d.seenByHostd("pool/ws/*")); len(left) != 0 {
 		t.Errorf("left in the pool: %v", left)

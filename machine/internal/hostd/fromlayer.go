@@ -11,24 +11,33 @@ import (
 // diskFromLayer makes a disk of what a checkpoint has captured of one. What the agent of then knew of its commands stays behind: it is
 // another workspace's, or of another life.
 func (h *Host) diskFromLayer(name wire.CheckpointName, workspace, path string) error {
-	m, err := h.readManifest(name.WorkspaceID, name.CheckpointID)
+	m, err := h.readManifest(name.Owner(), name.CheckpointID)
 	if err != nil {
 		return err
 	}
 	if !m.DiskOnly {
 		return refuse("checkpoint_incompatible", "The checkpoint holds memory: it is restored")
 	}
-	from := filepath.Join(h.pool.CheckpointDir(name.WorkspaceID, name.CheckpointID), diskName)
-	uuid, err := subvolumeUUID(from)
-	if err != nil || uuid != m.DiskUUID {
-		return corrupt(errors.Join(err, errors.New("the disk is not the one of this checkpoint")))
-	}
-	if err := h.pool.SnapshotDisk(from, workspace, path, false); err != nil {
-		return notFoundIfGone(err)
+	if err := h.snapshotOf(m, workspace, path); err != nil {
+		return err
 	}
 	left, err := os.ReadDir(filepath.Join(path, "state"))
 	for _, entry := range left {
 		err = errors.Join(err, os.RemoveAll(filepath.Join(path, "state", entry.Name())))
 	}
 	return err
+}
+
+// diskOfCheckpoint makes a disk of what a checkpoint of the same workspace has captured of one. The agent finds what it knew of its commands, as after
+// a death: they are lost, and what they said can be read.
+func (h *Host) diskOfCheckpoint(m manifest, path string) error {
+	return h.snapshotOf(m, m.Owner, path)
+}
+
+func (h *Host) snapshotOf(m manifest, workspace, path string) error {
+	dir := h.pool.CheckpointDir(m.Owner, m.CheckpointID)
+	if err := h.verifyDisk(dir, m); err != nil {
+		return err
+	}
+	return notFoundIfGone(h.pool.SnapshotDisk(filepath.Join(dir, diskName), workspace, path, false))
 }

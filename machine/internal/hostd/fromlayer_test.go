@@ -13,7 +13,7 @@ func TestALayerIsTheDiskOfOneInstantAndMachinesStartFromItOnAnyEngine(t *testing
 	d.begin(m, "counter", counter)
 	at := d.counts(m, 0)
 	d.run(m, "echo kept > /home/file; mkdir /home/dir; rm -r /usr/share/doc || true; echo gone > /dev/shm/file")
-	layer := wire.CheckpointRequest{Fence: d.fence(m.WorkspaceID, 1), CheckpointID: newID(), Then: "running", DiskOnly: true}
+	layer := wire.CheckpointRequest{Fence: d.fence(m.Owner(), 1), CheckpointID: newID(), Then: "running", DiskOnly: true}
 	var info wire.CheckpointInfo
 	d.ok(d.call("POST", "/machines/checkpoint", layer, &info))
 	if !info.DiskOnly || info.Engine != "" || info.SizeBytes != 0 {
@@ -21,14 +21,14 @@ func TestALayerIsTheDiskOfOneInstantAndMachinesStartFromItOnAnyEngine(t *testing
 	}
 	d.run(m, "echo later > /home/file")
 	d.counts(m, at) // the guest runs on
-	d.refused(d.call("POST", "/machines/restore", d.restoreRequest(m.WorkspaceID, layer.CheckpointID, 2), nil), "already_running")
+	d.refused(d.call("POST", "/machines/restore", d.restoreRequest(m.Owner(), layer.CheckpointID, 2), nil), "already_running")
 
 	first := d.inventory().Engine
 	d.kill()
 	d.config["runsc"], _ = d.otherEngine(first)
 	d.start()
 	from := d.startRequest(newID(), 1)
-	from.FromLayer = &wire.CheckpointName{WorkspaceID: m.WorkspaceID, CheckpointID: layer.CheckpointID}
+	from.FromLayer = &wire.CheckpointName{Subject: m.Subject, CheckpointID: layer.CheckpointID}
 	var other wire.Machine
 	d.ok(d.call("POST", "/machines/start", from, &other))
 	if other.Engine == first {
@@ -46,14 +46,18 @@ func TestALayerIsTheDiskOfOneInstantAndMachinesStartFromItOnAnyEngine(t *testing
 		t.Fatalf("the source has %q", text)
 	}
 	d.stop(m)
-	d.refused(d.call("POST", "/machines/restore", d.restoreRequest(m.WorkspaceID, layer.CheckpointID, 2), nil), "checkpoint_incompatible")
+	booted := d.restore(m.Owner(), layer.CheckpointID, 2)
+	if text := d.run(booted, "cat /home/file; ls /dev/shm/file 2>/dev/null; true"); text != "kept" || booted.Engine != other.Engine {
+		t.Fatalf("restored from the layer is %q under %s", text, booted.Engine)
+	}
+	d.stop(booted)
 	memory := newID()
 	d.checkpoint(other, memory, "paused")
 	from = d.startRequest(newID(), 1)
-	from.FromLayer = &wire.CheckpointName{WorkspaceID: other.WorkspaceID, CheckpointID: memory}
+	from.FromLayer = &wire.CheckpointName{Subject: other.Subject, CheckpointID: memory}
 	d.refused(d.call("POST", "/machines/start", from, nil), "checkpoint_incompatible")
-	d.deleteWorkspace(m.WorkspaceID)
+	d.deleteWorkspace(m.Owner())
 	from = d.startRequest(newID(), 1)
-	from.FromLayer = &wire.CheckpointName{WorkspaceID: m.WorkspaceID, CheckpointID: layer.CheckpointID}
+	from.FromLayer = &wire.CheckpointName{Subject: m.Subject, CheckpointID: layer.CheckpointID}
 	d.refused(d.call("POST", "/machines/start", from, nil), "not_found")
 }

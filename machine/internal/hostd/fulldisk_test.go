@@ -7,8 +7,15 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// fillDisk leaves no room for a single file. What it prints comes when some is free again: a command's output is on the same disk.
-const fillDisk = `cat /dev/zero >/home/big 2>/dev/null; for n in $(seq 200); do head -c 4000 /dev/zero >/home/small$n 2>/dev/null || break; done; true`
+// fillDisk leaves no room for a single file. The file system reserves more for a write than it takes, and gives the rest back when it has
+// written: the disk is full when nothing fits any more after that, twice. What this prints comes when some is free again: a command's
+// output is on the same disk.
+const fillDisk = `n=0; full=0; while [ $n -lt 200 ] && [ $full -lt 2 ]; do
+	n=$((n + 1)); full=$((full + 1))
+	head -c 1K /dev/zero >>/home/big 2>/dev/null && full=0; cat /dev/zero >>/home/big 2>/dev/null
+	head -c 4000 /dev/zero >/home/small$n 2>/dev/null && full=0
+	sync; sleep 0.2
+done; true`
 
 func TestAMachineOnAFullDiskIsSavedAndGoesOnOnADiskThatItCanDeleteFrom(t *testing.T) {
 	d := newDaemon(t, nil)
@@ -18,7 +25,7 @@ func TestAMachineOnAFullDiskIsSavedAndGoesOnOnADiskThatItCanDeleteFrom(t *testin
 		id := newID()
 		d.checkpoint(m, id, "paused")
 		d.stop(m)
-		m = d.restore(m.WorkspaceID, id, epoch)
+		m = d.restore(m.Owner(), id, epoch)
 		text := d.run(m, "head -c 100K /dev/zero >/home/more && echo written; rm -f /home/small1 && echo deleted")
 		if strings.Contains(text, "written") {
 			t.Fatalf("in epoch %d the disk takes more than it may", epoch)
@@ -28,7 +35,7 @@ func TestAMachineOnAFullDiskIsSavedAndGoesOnOnADiskThatItCanDeleteFrom(t *testin
 		}
 	}
 	d.stop(m)
-	cold := d.startFrom(m.WorkspaceID, 5, m.Disk)
+	cold := d.startFrom(m.Owner(), 5, m.Disk)
 	if text := d.run(cold, "rm -f /home/small2 && echo deleted"); !strings.Contains(text, "deleted") {
 		t.Errorf("after a start from a full disk: %q", text)
 	}

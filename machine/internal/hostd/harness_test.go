@@ -210,12 +210,18 @@ func (d *daemon) call(method, path string, body, into any) *wire.HostError {
 	return nil
 }
 
-// fence gives the next attempt of a workspace.
+// into names whose a checkpoint will be.
+func into(owner string) *wire.Subject {
+	subject := wire.SubjectOf(owner)
+	return &subject
+}
+
+// fence gives the next attempt of a subject, by its name.
 func (d *daemon) fence(workspace string, epoch int64) wire.Fence {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.nextStep++
-	return wire.Fence{WorkspaceID: workspace, OperationID: newID(), Step: fmt.Sprintf("s%d", d.nextStep), Epoch: epoch, Fence: int64(d.nextStep)}
+	return wire.Fence{Subject: wire.SubjectOf(workspace), OperationID: newID(), Step: fmt.Sprintf("s%d", d.nextStep), Epoch: epoch, Fence: int64(d.nextStep)}
 }
 
 var small = wire.Resources{CPUMillis: 1000, MemoryMiB: 256, DiskGiB: 1}
@@ -234,7 +240,7 @@ func (d *daemon) startMachine(workspace string, epoch int64) wire.Machine {
 func (d *daemon) checkpoint(m wire.Machine, id, then string) wire.CheckpointInfo {
 	d.t.Helper()
 	var info wire.CheckpointInfo
-	request := wire.CheckpointRequest{Fence: d.fence(m.WorkspaceID, m.Epoch), CheckpointID: id, Then: then}
+	request := wire.CheckpointRequest{Fence: d.fence(m.Owner(), m.Epoch), CheckpointID: id, Then: then}
 	d.ok(d.call("POST", "/machines/checkpoint", request, &info))
 	return info
 }
@@ -252,7 +258,7 @@ func (d *daemon) restore(workspace, id string, epoch int64) wire.Machine {
 
 func (d *daemon) stop(m wire.Machine) {
 	d.t.Helper()
-	d.ok(d.call("POST", "/machines/stop", wire.StopRequest{Fence: d.fence(m.WorkspaceID, m.Epoch)}, nil))
+	d.ok(d.call("POST", "/machines/stop", wire.StopRequest{Fence: d.fence(m.Owner(), m.Epoch)}, nil))
 }
 
 func (d *daemon) inventory() wire.Inventory {
@@ -266,7 +272,7 @@ func (d *daemon) inventory() wire.Inventory {
 func (d *daemon) machineOf(workspace string) *wire.Machine {
 	d.t.Helper()
 	for _, m := range d.inventory().Machines {
-		if m.WorkspaceID == workspace {
+		if m.Owner() == workspace {
 			return &m
 		}
 	}

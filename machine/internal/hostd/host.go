@@ -34,6 +34,8 @@ type Host struct {
 	router     *network.Router
 	engine     *engine.Engine
 	jobs       *jobs
+	owner      *installation
+	listed     listed
 	events     *events
 	points     failpoints
 	key        []byte
@@ -42,12 +44,16 @@ type Host struct {
 	stock      stock
 	sweeper    sweeper
 	reads      diskReads
+	resolver   resolverState
+	rooms      rooms
+	balancing  sync.Mutex // held while limits of memory are set
 
 	mu       sync.Mutex
 	machines map[string]*engine.Sandbox // by workspace
 	making   map[string]wire.Resources  // workspaces whose machine is being made
 	dead     map[string][]*engine.Sandbox
 	stopping map[*engine.Sandbox]bool
+	last     lastCounters // its own lock
 }
 
 // Open makes this computer ready: pool, network, cgroups, then what still runs is adopted and what is left over removed.
@@ -67,12 +73,18 @@ func Open(ctx context.Context, config Config, log *slog.Logger, failpointsEnable
 	if err != nil {
 		return nil, err
 	}
-	h.jobs = newJobs(fences)
+	if h.jobs, err = newJobs(fences); err != nil {
+		return nil, err
+	}
+	if h.owner, err = openInstallation(config.Pool.Mount); err != nil {
+		return nil, err
+	}
 	h.events = newEvents(randomName())
 	h.stock.init(h)
 	if err := h.adopt(ctx); err != nil {
 		return nil, fmt.Errorf("adopting what runs: %w", err)
 	}
+	h.balance()
 	if err := h.sweepFiles(ctx); err != nil {
 		h.log.Error("not all that is left over could be removed", "error", err) // the next sweep tries again, and machines need hostd
 	}
@@ -97,6 +109,7 @@ func (h *Host) openParts(ctx context.Context) error {
 	if err := h.groups.Service().Add(os.Getpid()); err != nil {
 		return fmt.Errorf("cgroups: %w", err)
 	}
+	h.boundMemory()
 	h.pool, err = pool.Open(ctx, pool.Config{Image: c.Pool.Image, Mount: c.Pool.Mount, SizeBytes: c.Pool.SizeBytes, ReserveBytes: c.Pool.ReserveBytes})
 	if err != nil {
 		return fmt.Errorf("pool: %w", err)
@@ -115,7 +128,8 @@ func (h *Host) openParts(ctx context.Context) error {
 }
 
 func networkConfig(c Config) network.Config {
-	return network.Config{Instance: c.Instance, MachineNetwork: c.MachineNetwork, Uplink: c.Uplink, RunDir: c.runPath("net"), Resolvers: c.Resolvers}
+	return network.Config{Instance: c.Instance, MachineNetwork: c.MachineNetwork, Uplink: c.Uplink, RunDir: c.runPath("net"), Resolvers: c.Resolvers,
+		Firewall: c.Firewall}
 }
 
 func engineConfig(c Config) engine.Config {

@@ -3,6 +3,7 @@ package hostd
 import (
 	"context"
 	"errors"
+	"net/http"
 	"os"
 	"sort"
 
@@ -12,38 +13,59 @@ import (
 
 // inventory is what is really here. The number of the last event is read first: an event that comes while the rest is gathered is
 // told again rather than lost.
-func (h *Host) inventory(ctx context.Context) (wire.Inventory, error) {
+func (h *Host) inventory(ctx context.Context, withFiles bool) (wire.Inventory, error) {
 	last := h.events.lastSeq()
 	inventory := wire.Inventory{Instance: h.config.Instance, BootID: h.events.bootID, HostBootID: h.hostBootID, Engine: h.engine.Version(),
-		LastEvent: last, Machines: []wire.Machine{}, Workspaces: []wire.WorkspaceFiles{}}
+		EngineRefused: h.refusesEngine(h.engine.Version()),
+		LastEvent:     last, Installation: h.owner.current(), HighestFence: h.jobs.highestFence(),
+		Machines: []wire.Machine{}, Files: []wire.SubjectFiles{}}
 	for _, s := range h.livingMachines() {
 		inventory.Machines = append(inventory.Machines, h.describe(s))
 	}
-	workspaces, err := h.pool.ListWorkspaces()
-	if err != nil {
-		return inventory, err
-	}
-	for _, workspace := range workspaces {
-		if err := ctx.Err(); err != nil {
+	var err error
+	if withFiles {
+		if inventory.Files, err = h.allFiles(ctx); err != nil {
 			return inventory, err
 		}
-		files, err := h.workspaceFiles(workspace)
-		if err != nil {
-			return inventory, err
-		}
-		inventory.Workspaces = append(inventory.Workspaces, files)
 	}
 	if inventory.Engines, err = h.engine.Builds(); err != nil {
 		return inventory, err
 	}
 	inventory.Slots, inventory.Shells = h.stock.counts()
+	inventory.Resolver = h.resolver.read()
 	inventory.FittedSlots = len(h.stock.fitted())
 	inventory.Capacity, err = h.capacity()
 	return inventory, err
 }
 
-func (h *Host) workspaceFiles(workspace string) (wire.WorkspaceFiles, error) {
-	files := wire.WorkspaceFiles{WorkspaceID: workspace, Fence: h.jobs.fenceOf(workspace), Checkpoints: []wire.CheckpointInfo{}}
+func (h *Host) getInventory(w http.ResponseWriter, r *http.Request) {
+	withFiles := r.URL.Query().Get("files") != "false"
+	view(h, func(ctx context.Context) (wire.Inventory, error) { return h.inventory(ctx, withFiles) }).ServeHTTP(w, r)
+}
+
+func (h *Host) allFiles(ctx context.Context) ([]wire.SubjectFiles, error) {
+	all := []wire.SubjectFiles{}
+	workspaces, err := h.pool.ListWorkspaces()
+	if err != nil {
+		return all, err
+	}
+	look := h.listed.look()
+	defer look.end()
+	for _, workspace := range workspaces {
+		if err := ctx.Err(); err != nil {
+			return all, err
+		}
+		files, err := h.workspaceFiles(look, workspace)
+		if err != nil {
+			return all, err
+		}
+		all = append(all, files)
+	}
+	return all, nil
+}
+
+func (h *Host) workspaceFiles(look *look, workspace string) (wire.SubjectFiles, error) {
+	files := wire.SubjectFiles{Subject: wire.SubjectOf(workspace), Fence: h.jobs.fenceOf(workspace), Checkpoints: []wire.CheckpointInfo{}}
 	var err error
 	if files.Disks, err = h.pool.ListDisks(workspace); err != nil {
 		return files, err
@@ -53,14 +75,15 @@ func (h *Host) workspaceFiles(workspace string) (wire.WorkspaceFiles, error) {
 		return files, err
 	}
 	for _, id := range ids {
-		m, err := h.readManifest(workspace, id)
+		info, err := look.checkpoint(h, workspace, id)
 		if err != nil {
 			// Being written, being deleted, or corrupt: nothing a caller may count on. A restore says which.
 			continue
 		}
-		files.Checkpoints = append(files.Checkpoints, m.info())
+		files.Checkpoints = append(files.Checkpoints, info)
 	}
-	return files, nil
+	files.Quarantined, err = h.listQuarantined(workspace)
+	return files, err
 }
 
 func (h *Host) capacity() (wire.Capacity, error) {
@@ -69,27 +92,35 @@ func (h *Host) capacity() (wire.Capacity, error) {
 	if disk == 0 {
 		disk = int(total >> 30)
 	}
-	return wire.Capacity{CPUMillis: h.config.Capacity.CPUMillis, MemoryMiB: h.config.Capacity.MemoryMiB, DiskGiB: disk,
-		PoolBytes: total, PoolFreeBytes: free, ReserveBytes: reserve}, err
+	return wire.Capacity{CPUMillis: h.config.Capacity.CPUMillis, MemoryMiB: h.config.Capacity.MemoryMiB,
+		HeadroomMiB: h.config.MemoryHeadroomMinMiB, DiskGiB: disk, PoolBytes: total, PoolFreeBytes: free, ReserveBytes: reserve}, err
 }
 
-func (h *Host) stats(context.Context) (wire.Stats, error) {
+func (h *Host) stats(context.Context) (wire.Stats, error) { return h.statsOf(h.livingMachines()) }
+
+// measureMachines leaves out what has no machine.
+func (h *Host) measureMachines(_ context.Context, r wire.MeasureRequest) (wire.Stats, error) {
+	var named []*engine.Sandbox
+	h.mu.Lock()
+	for _, subject := range r.Subjects {
+		if s := h.machines[subject.Owner()]; s != nil && !s.Ended() {
+			named = append(named, s)
+		}
+	}
+	h.mu.Unlock()
+	return h.statsOf(named)
+}
+
+func (h *Host) statsOf(machines []*engine.Sandbox) (wire.Stats, error) {
 	stats := wire.Stats{Machines: []wire.MachineStats{}}
-	for _, s := range h.livingMachines() {
-		claim := s.Record().Claim
-		one := wire.MachineStats{WorkspaceID: claim.WorkspaceID, Epoch: claim.Epoch, Fence: claim.Fence}
-		var err error
-		if one.CPUUsec, one.MemoryBytes, _, err = h.groups.Get(s.Slot).Stats(); err != nil {
-			continue // it ended meanwhile
+	for _, s := range machines {
+		one, err := h.countersOf(s)
+		if errors.Is(err, errNoDisk) {
+			h.log.Warn("the disk of a machine cannot be measured", "of", s.Record().Claim.Owner, "error", err)
 		}
-		if one.DiskBytes, err = h.pool.DiskBytes(claim.WorkspaceID); err != nil {
-			h.log.Warn("the disk of a machine cannot be measured", "workspace", claim.WorkspaceID, "error", err)
-			continue
+		if err == nil { // otherwise it has ended meanwhile
+			stats.Machines = append(stats.Machines, one)
 		}
-		if one.RxBytes, one.TxBytes, err = h.router.Stats(s.Slot); err != nil {
-			continue
-		}
-		stats.Machines = append(stats.Machines, one)
 	}
 	return stats, nil
 }
@@ -97,16 +128,16 @@ func (h *Host) stats(context.Context) (wire.Stats, error) {
 // measureDisks leaves out what was deleted meanwhile, and what cannot be measured.
 func (h *Host) measureDisks(_ context.Context, r wire.MeasureRequest) (wire.Measures, error) {
 	measures := wire.Measures{Disks: []wire.DiskMeasure{}}
-	for _, workspace := range r.WorkspaceIDs {
-		bytes, err := h.pool.DiskBytes(workspace)
+	for _, subject := range r.Subjects {
+		bytes, err := h.pool.DiskBytes(subject.Owner())
 		if errors.Is(err, os.ErrNotExist) {
 			continue
 		}
 		if err != nil {
-			h.log.Warn("the disk of a workspace cannot be measured", "workspace", workspace, "error", err)
+			h.log.Warn("a disk cannot be measured", "of", subject.Owner(), "error", err)
 			continue
 		}
-		measures.Disks = append(measures.Disks, wire.DiskMeasure{WorkspaceID: workspace, DiskBytes: bytes})
+		measures.Disks = append(measures.Disks, wire.DiskMeasure{Subject: subject, DiskBytes: bytes})
 	}
 	return measures, nil
 }
@@ -122,4 +153,13 @@ func (h *Host) livingMachines() []*engine.Sandbox {
 	}
 	sort.Slice(living, func(i, j int) bool { return living[i].Slot < living[j].Slot })
 	return living
+}
+
+// firewalls is what hostd's last look at the host's other firewalls found.
+func (h *Host) firewalls(context.Context) (wire.Firewalls, error) {
+	answer := wire.Firewalls{Found: []wire.FirewallFound{}}
+	for _, each := range h.router.Firewalls() {
+		answer.Found = append(answer.Found, wire.FirewallFound{Name: each.Name, State: each.State, Why: each.Why, Recipe: each.Recipe})
+	}
+	return answer, nil
 }

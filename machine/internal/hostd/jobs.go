@@ -19,6 +19,7 @@ const verbTime = 15 * time.Minute
 type jobs struct {
 	fences     *fences
 	mu         sync.Mutex
+	highest    int64 // fence of any workspace
 	workspaces map[string]*turns
 	running    ongoing.Group
 }
@@ -50,8 +51,20 @@ type call struct {
 	do       func(context.Context) (any, error)
 }
 
-func newJobs(fences *fences) *jobs {
-	return &jobs{fences: fences, workspaces: map[string]*turns{}}
+func newJobs(fences *fences) (*jobs, error) {
+	j := &jobs{fences: fences, workspaces: map[string]*turns{}}
+	known, err := fences.list()
+	for _, workspace := range known {
+		fence, wrong := fences.read(workspace)
+		j.highest, err = max(j.highest, fence), errors.Join(err, wrong)
+	}
+	return j, err
+}
+
+func (j *jobs) highestFence() int64 {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.highest
 }
 
 // run starts or joins the job and waits for it as long as the caller does.
@@ -71,7 +84,7 @@ func (j *jobs) run(ctx context.Context, c call) (any, error) {
 func (j *jobs) startOrJoin(c call) (*job, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	own, err := j.raise(c.fence.WorkspaceID, c.fence.Fence)
+	own, err := j.raise(c.fence.Owner(), c.fence.Fence)
 	if err != nil {
 		return nil, err
 	}
@@ -114,7 +127,7 @@ func (j *jobs) raise(workspace string, fence int64) (*turns, error) {
 	if err := j.fences.write(workspace, fence); err != nil {
 		return nil, err
 	}
-	own.fence = fence
+	own.fence, j.highest = fence, max(j.highest, fence)
 	own.forgetDone()
 	return own, nil
 }
@@ -144,7 +157,7 @@ func (j *jobs) turnsOf(workspace string) (*turns, error) {
 func (j *jobs) take(c call) (any, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), verbTime)
 	defer cancel()
-	wanted := map[string]int64{c.fence.WorkspaceID: c.fence.Fence}
+	wanted := map[string]int64{c.fence.Owner(): c.fence.Fence}
 	for workspace, fence := range c.others {
 		wanted[workspace] = fence
 	}

@@ -57,11 +57,11 @@ func TestAMachineLivesThroughSuspendResumeForkAndStop(t *testing.T) {
 	d.refusedByOldKey(m, resumed)
 
 	child := newID()
-	capture := wire.CheckpointRequest{Fence: d.fence(workspace, 2), CheckpointID: newID(), IntoWorkspaceID: child, IntoFence: 1, Then: "running"}
+	capture := wire.CheckpointRequest{Fence: d.fence(workspace, 2), CheckpointID: newID(), Into: into(child), IntoFence: 1, Then: "running"}
 	var info wire.CheckpointInfo
 	d.ok(d.call("POST", "/machines/checkpoint", capture, &info))
 	t.Logf("fork: the source stood still for %d ms", info.PausedMS)
-	if info.WorkspaceID != child || info.PausedMS < 1 {
+	if info.Owner() != child || info.PausedMS < 1 {
 		t.Fatalf("the fork's checkpoint is %+v", info)
 	}
 	request := d.restoreRequest(child, capture.CheckpointID, 1)
@@ -114,8 +114,8 @@ func TestADiskOutlivesItsMachineAndAnAttemptStartsOnACopyOfIt(t *testing.T) {
 	}
 	d.refused(d.call("POST", "/disks/delete", wire.DeleteRequest{Fence: d.fence(workspace, 3), Names: []string{fallback.Disk}}, nil), "already_running")
 	d.ok(d.call("POST", "/disks/delete", wire.DeleteRequest{Fence: d.fence(workspace, 3), Names: []string{first.Disk, second.Disk}}, nil))
-	d.ok(d.call("POST", "/workspaces/delete", wire.Fenced{Fence: d.fence(workspace, 3)}, nil))
-	if files := d.inventory().Workspaces; len(files) != 0 {
+	d.ok(d.call("POST", "/subjects/delete", wire.Fenced{Fence: d.fence(workspace, 3)}, nil))
+	if files := d.inventory().Files; len(files) != 0 {
 		t.Fatalf("after the delete there is %+v", files)
 	}
 }

@@ -23,43 +23,56 @@ func (h *Host) machine(workspace string) *engine.Sandbox {
 
 // runningMachine is the machine that a verb is about; one of another epoch is somebody else's.
 func (h *Host) runningMachine(f wire.Fence) (*engine.Sandbox, error) {
-	s := h.machine(f.WorkspaceID)
+	s := h.machine(f.Owner())
 	if s == nil || s.Record().Claim.Epoch != f.Epoch {
 		return nil, refuse("not_running", "The workspace has no machine of this epoch here")
 	}
 	return s, nil
 }
 
-// admit sets memory and processors aside for a machine that is being made. What running machines were told counts in full.
+// admit sets memory and processors aside for a machine that is being made. What running machines were told counts in full, and with it
+// the headroom that each can count on.
 func (h *Host) admit(workspace string, wanted wire.Resources) (release func(), err error) {
-	if wanted.CPUMillis > h.config.Capacity.CPUMillis || wanted.MemoryMiB > h.config.Capacity.MemoryMiB {
+	counted := h.config.MemoryHeadroomMinMiB
+	if wanted.CPUMillis > h.config.Capacity.CPUMillis || wanted.MemoryMiB+counted > h.config.Capacity.MemoryMiB {
 		return nil, refuse("invalid_resources", "This computer is smaller than that")
 	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	used := 0
-	for _, s := range h.machines {
-		used += s.Record().Size.MemoryMiB
-	}
-	for _, making := range h.making {
-		used += making.MemoryMiB
-	}
-	if used+wanted.MemoryMiB > h.config.Capacity.MemoryMiB {
+	if !h.setAside(workspace, wanted) {
 		return nil, refuse("no_capacity", "The memory of this computer is in use")
 	}
-	h.making[workspace] = wanted
+	h.balance() // before the machine takes its part
 	return func() {
 		h.mu.Lock()
-		defer h.mu.Unlock()
 		delete(h.making, workspace)
+		h.mu.Unlock()
+		h.balance()
 	}, nil
+}
+
+func (h *Host) setAside(workspace string, wanted wire.Resources) bool {
+	counted := h.config.MemoryHeadroomMinMiB
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	used := wanted.MemoryMiB + counted
+	for _, s := range h.machines {
+		used += s.Record().Size.MemoryMiB + counted
+	}
+	for _, making := range h.making {
+		used += making.MemoryMiB + counted
+	}
+	if used > h.config.Capacity.MemoryMiB {
+		return false
+	}
+	h.making[workspace] = wanted
+	return true
 }
 
 // enlist makes a finished machine known. From here on its end is an event.
 func (h *Host) enlist(s *engine.Sandbox) {
 	h.mu.Lock()
-	h.machines[s.Record().Claim.WorkspaceID] = s
+	h.machines[s.Record().Claim.Owner] = s
 	h.mu.Unlock()
+	h.last.forget(s.Record().Claim.Owner)
 	go h.clearAfter(s)
 }
 
@@ -75,16 +88,26 @@ func (h *Host) handOver(s *engine.Sandbox) error {
 // before anything new is made for its workspace.
 func (h *Host) noticeEnd(s *engine.Sandbox) {
 	claim := s.Record().Claim
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.machines[claim.WorkspaceID] != s || h.stopping[s] {
+	if !h.isListed(s) {
 		return // somebody asked for it, and clears it away
 	}
-	delete(h.machines, claim.WorkspaceID)
-	h.dead[claim.WorkspaceID] = append(h.dead[claim.WorkspaceID], s)
+	h.noteLast(s, wire.MachineStats{})
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.machines[claim.Owner] != s || h.stopping[s] {
+		return // since it was looked for
+	}
+	delete(h.machines, claim.Owner)
+	h.dead[claim.Owner] = append(h.dead[claim.Owner], s)
 	reason := h.deathReason(s)
-	h.log.Warn("a machine ended", "workspace", claim.WorkspaceID, "epoch", claim.Epoch, "slot", s.Slot, "reason", reason)
-	h.events.add(wire.Event{Kind: "died", WorkspaceID: claim.WorkspaceID, Epoch: claim.Epoch, Fence: claim.Fence, Reason: reason, At: stamp(time.Now())})
+	h.log.Warn("a machine ended", "workspace", claim.Owner, "epoch", claim.Epoch, "slot", s.Slot, "reason", reason)
+	h.events.add(wire.Event{Kind: "died", Subject: wire.SubjectOf(claim.Owner), Epoch: claim.Epoch, Fence: claim.Fence, Reason: reason, At: stamp(time.Now())})
+}
+
+func (h *Host) isListed(s *engine.Sandbox) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.machines[s.Record().Claim.Owner] == s && !h.stopping[s]
 }
 
 // clearAfter waits for a machine's end and clears away what it leaves. Its disk stays.
@@ -93,7 +116,7 @@ func (h *Host) clearAfter(s *engine.Sandbox) {
 	h.noticeEnd(s)
 	ctx, cancel := context.WithTimeout(context.Background(), verbTime)
 	defer cancel()
-	workspace := s.Record().Claim.WorkspaceID
+	workspace := s.Record().Claim.Owner
 	release, err := h.jobs.acquire(ctx, workspace)
 	if err != nil {
 		return // the next verb of this workspace clears it away
@@ -136,11 +159,11 @@ func (h *Host) describe(s *engine.Sandbox) wire.Machine {
 	record := s.Record()
 	claim := record.Claim
 	machine := wire.Machine{
-		WorkspaceID: claim.WorkspaceID, Epoch: claim.Epoch, Fence: claim.Fence, OperationID: claim.OperationID,
+		Subject: wire.SubjectOf(claim.Owner), Epoch: claim.Epoch, Fence: claim.Fence, OperationID: claim.OperationID,
 		Slot: s.Slot, State: "running", Disk: claim.Disk, Address: s.AgentAddress(), AgentKey: h.engine.AgentKey(s.Slot, claim.Epoch),
 		StartedAt: claim.StartedAt, Connected: claim.Connected,
 		Resources: wire.Resources{CPUMillis: record.Size.CPUMillis, MemoryMiB: record.Size.MemoryMiB, DiskGiB: claim.DiskGiB},
-		Engine:    record.Engine, Protocol: record.AgentProtocol(),
+		Engine:    record.Engine, Protocol: record.AgentProtocol(), EngineRefused: h.refusesEngine(record.Engine),
 	}
 	if claim.State != engine.Running {
 		machine.State = "paused"

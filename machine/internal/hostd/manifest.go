@@ -31,13 +31,14 @@ const (
 
 type manifest struct {
 	Version      int            `json:"version"`
-	WorkspaceID  string         `json:"workspace_id"`
+	Owner        string         `json:"workspace_id"` // of the subject
 	CheckpointID string         `json:"checkpoint_id"`
 	OperationID  string         `json:"operation_id"`
 	Epoch        int64          `json:"epoch"`
 	Fence        int64          `json:"fence"`
-	DiskOnly     bool           `json:"disk_only,omitempty"` // no parts, and no engine or agent that it would need
-	Engine       string         `json:"engine"`
+	DiskOnly     bool           `json:"disk_only,omitempty"`   // no parts, and no engine or agent that it would need
+	EngineKind   string         `json:"engine_kind,omitempty"` // "" of a release that knew one engine, and of a disk alone
+	Engine       string         `json:"engine"`                // its version
 	SpecVersion  int            `json:"spec_version"`
 	Processor    []string       `json:"processor,omitempty"`    // features that the guest may have found
 	CPUFeatures  string         `json:"cpu_features,omitempty"` // of a release that compared all of /proc/cpuinfo, where Processor is missing
@@ -46,7 +47,8 @@ type manifest struct {
 	Layers       []string       `json:"layers"`
 	Resources    wire.Resources `json:"resources"`
 	Parts        []part         `json:"parts"`
-	DiskUUID     string         `json:"disk_uuid"` // of the snapshot's subvolume: another one in its place is seen
+	DiskUUID     string         `json:"disk_uuid"`            // of the snapshot's subvolume: another one in its place is seen
+	DiskBytes    *int64         `json:"disk_bytes,omitempty"` // pool.ReferencedBytes of the disk; nil of an older release
 	SizeBytes    int64          `json:"size_bytes"`
 	CreatedAt    string         `json:"created_at"`
 	PausedMS     int64          `json:"paused_ms"`
@@ -67,7 +69,7 @@ type part struct {
 // withoutMemory is of the same disk alone.
 func (m manifest) withoutMemory() manifest {
 	m.DiskOnly, m.Parts, m.SizeBytes = true, nil, 0
-	m.Engine, m.SpecVersion, m.Processor, m.CPUFeatures, m.AgentSHA256, m.Protocol = "", 0, nil, "", "", 0
+	m.EngineKind, m.Engine, m.SpecVersion, m.Processor, m.CPUFeatures, m.AgentSHA256, m.Protocol = "", "", 0, nil, "", "", 0
 	return m
 }
 
@@ -133,8 +135,8 @@ func (h *Host) readManifest(workspace, id string) (manifest, error) {
 	if err := json.Unmarshal(file.Manifest, &m); err != nil {
 		return m, corrupt(err)
 	}
-	if m.WorkspaceID != workspace || m.CheckpointID != id {
-		return m, corrupt(fmt.Errorf("the manifest is of checkpoint %s of %s", m.CheckpointID, m.WorkspaceID))
+	if m.Owner != workspace || m.CheckpointID != id {
+		return m, corrupt(fmt.Errorf("the manifest is of checkpoint %s of %s", m.CheckpointID, m.Owner))
 	}
 	return m, nil
 }
@@ -146,6 +148,10 @@ func (h *Host) verifyContent(ctx context.Context, dir string, m manifest) error 
 			return corrupt(err)
 		}
 	}
+	return h.verifyDisk(dir, m)
+}
+
+func (h *Host) verifyDisk(dir string, m manifest) error {
 	uuid, err := subvolumeUUID(filepath.Join(dir, diskName))
 	if err != nil {
 		return corrupt(err)
@@ -230,8 +236,8 @@ func statPart(path string) (part, error) {
 }
 
 func (m manifest) info() wire.CheckpointInfo {
-	return wire.CheckpointInfo{CheckpointID: m.CheckpointID, WorkspaceID: m.WorkspaceID, Epoch: m.Epoch, Engine: m.Engine, SizeBytes: m.SizeBytes,
-		Disk: diskName, CreatedAt: m.CreatedAt, PausedMS: m.PausedMS, Layers: m.Layers, Resources: m.Resources, DiskOnly: m.DiskOnly}
+	return wire.CheckpointInfo{CheckpointID: m.CheckpointID, Subject: wire.SubjectOf(m.Owner), Epoch: m.Epoch, Fence: m.Fence, Engine: m.Engine, SizeBytes: m.SizeBytes,
+		EngineKind: m.engineKind(), DiskBytes: m.DiskBytes, Disk: diskName, CreatedAt: m.CreatedAt, PausedMS: m.PausedMS, Layers: m.Layers, Resources: m.Resources, DiskOnly: m.DiskOnly}
 }
 
 func corrupt(cause error) error {

@@ -76,7 +76,7 @@ func TestWhateverTheGuestWroteIsThereAfterEachSave(t *testing.T) {
 			t.Fatalf("8 MiB of random bytes are saved in %d", stored)
 		}
 		d.stop(m)
-		m = d.restore(m.WorkspaceID, id, epoch)
+		m = d.restore(m.Owner(), id, epoch)
 		if after := ask(m, "digest"); after != written {
 			t.Fatalf("epoch %d: the guest's memory was %s and is %s", epoch, written, after)
 		}

@@ -81,6 +81,41 @@ func makeNamespace(pin string) error {
 	if err := os.WriteFile(pin, nil, 0o600); err != nil {
 		return err
 	}
+	return onEachProcessor(func() error { return pinFresh(pin) })
+}
+
+// onEachProcessor runs do until it answers something else than EINVAL: where the thread is first, then on each processor in turn.
+//
+// To keep pins from forming loops the kernel pins a mount namespace only in one with a lower number. Since Linux 6.18 each processor
+// hands out numbers of a batch of its own, so a namespace that is made later on another processor may have a lower number. On the
+// processor that this process's own namespace was made on it is always higher.
+func onEachProcessor(do func() error) error {
+	err := do()
+	if !errors.Is(err, unix.EINVAL) {
+		return err
+	}
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	var before, one unix.CPUSet
+	if wrong := unix.SchedGetaffinity(0, &before); wrong != nil {
+		return errors.Join(err, wrong)
+	}
+	defer unix.SchedSetaffinity(0, &before)
+	for processor := range len(one) * strconv.IntSize {
+		one.Zero()
+		one.Set(processor)
+		if unix.SchedSetaffinity(0, &one) != nil {
+			continue // there is none of this number, or it is not ours to use
+		}
+		if err = do(); !errors.Is(err, unix.EINVAL) {
+			return err
+		}
+	}
+	return err
+}
+
+// pinFresh pins a namespace that a child has begun with; the child is only needed until then.
+func pinFresh(pin string) error {
 	holder := exec.Command("/proc/self/exe", HoldCommand)
 	holder.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWNS}
 	holder.Stderr = os.Stderr

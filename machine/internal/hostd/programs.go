@@ -1,7 +1,9 @@
 package hostd
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 
 	"github.com/berth-dev/berth/machine/internal/engine"
 	"github.com/berth-dev/berth/machine/internal/wire"
@@ -12,24 +14,89 @@ func (m manifest) build() engine.Build {
 	return engine.Build{Engine: m.Engine, SpecVersion: m.SpecVersion}
 }
 
+// engineKind is what its memory restores under, whatever its version: a manifest that does not say is of the time when there was one.
+func (m manifest) engineKind() string {
+	if m.DiskOnly {
+		return ""
+	}
+	return cmp.Or(m.EngineKind, wire.EngineGVisor)
+}
+
 // protocol is what the checkpoint's agent speaks: a manifest that does not say is of the time of the first.
 func (m manifest) protocol() int { return max(m.Protocol, 1) }
 
+// refusesMemory says why the memory of a checkpoint cannot be restored here as things are, and what exactly is in the way: "" where it can be,
+// or where there is none.
+func (h *Host) refusesMemory(m manifest) (why string, cause error) {
+	switch {
+	case m.DiskOnly:
+		return "", nil
+	case m.Version != manifestVersion || m.SpecVersion < engine.SpecVersionMin || m.SpecVersion > engine.SpecVersion:
+		return wire.RefusedServiceVersion, nil
+	case m.engineKind() != wire.EngineGVisor:
+		return wire.RefusedNotKept, fmt.Errorf("no engine of kind %s is on this computer", m.EngineKind)
+	case h.refusesEngine(m.Engine):
+		return wire.RefusedEngine, fmt.Errorf("%s is in engines_refused", m.Engine)
+	case !h.processor.has(m):
+		return wire.RefusedProcessor, fmt.Errorf("missing here: %v", h.processor.lacks(m.Processor))
+	case !wire.SpeaksTo(m.protocol()):
+		return wire.RefusedAgentProtocol, nil
+	}
+	if err := h.engine.Keeps(m.Engine, m.AgentSHA256); err != nil {
+		return wire.RefusedNotKept, err
+	}
+	return "", nil
+}
+
+var memoryRefusals = map[string]string{
+	wire.RefusedServiceVersion: "The checkpoint was written by another version of the service",
+	wire.RefusedEngine:         "The engine of the checkpoint may start nothing any more",
+	wire.RefusedProcessor:      "The checkpoint was written on a processor that can do what this one cannot",
+	wire.RefusedAgentProtocol:  "The checkpoint's agent speaks another protocol",
+	wire.RefusedNotKept:        "The engine or the agent of the checkpoint is not on this computer",
+}
+
 // holdPrograms keeps what a checkpoint restores with for as long as a verb works with it, or refuses: nothing else restores it.
 func (h *Host) holdPrograms(m manifest) (release func(), err error) {
-	switch {
-	case m.Version != manifestVersion || m.SpecVersion < engine.SpecVersionMin || m.SpecVersion > engine.SpecVersion:
-		return nil, refuse("checkpoint_incompatible", "The checkpoint was written by another version of the service")
-	case !h.processor.has(m):
-		return nil, because("checkpoint_incompatible", "The checkpoint was written on a processor that can do what this one cannot",
-			fmt.Errorf("missing here: %v", h.processor.lacks(m.Processor)))
-	case !wire.SpeaksTo(m.protocol()):
-		return nil, refuse("checkpoint_incompatible", "The checkpoint's agent speaks another protocol")
+	why, cause := h.refusesMemory(m)
+	if why == "" {
+		if release, cause = h.engine.Hold(m.Engine, m.AgentSHA256); cause == nil {
+			return release, nil
+		}
+		why = wire.RefusedNotKept // since it was looked for
 	}
-	if release, err = h.engine.Hold(m.Engine, m.AgentSHA256); err != nil {
-		return nil, because("checkpoint_incompatible", "The engine or the agent of the checkpoint is not on this computer", err)
+	return nil, h.memoryRefusal("checkpoint_incompatible", memoryRefusals[why], why, m, cause)
+}
+
+// damaged adds to what is wrong with a checkpoint's content whether its disk can be booted from.
+func (h *Host) damaged(m manifest, cause error) error {
+	return h.memoryRefusal("checkpoint_corrupt", "The checkpoint does not match its manifest", wire.RefusedDamaged, m, cause)
+}
+
+// missingFor names the features that are why a memory is refused; none where they are not why, or not known.
+func (h *Host) missingFor(m manifest, why string) []string {
+	if why != wire.RefusedProcessor {
+		return nil
 	}
-	return release, nil
+	return h.processor.lacks(m.Processor)
+}
+
+func (h *Host) memoryRefusal(code, message, why string, m manifest, cause error) error {
+	whole := h.verifyDisk(h.pool.CheckpointDir(m.Owner, m.CheckpointID), m) == nil
+	details := map[string]any{"why": why, "subject": wire.SubjectOf(m.Owner), "checkpoint_id": m.CheckpointID, "disk_is_whole": whole}
+	if missing := h.missingFor(m, why); len(missing) > 0 {
+		details["missing_features"] = missing
+	}
+	return &refusal{code: code, message: message, cause: cause, details: details}
+}
+
+// EnginesButCurrent in engines_refused is every engine but the one that hostd starts machines with.
+const EnginesButCurrent = "others"
+
+// refusesEngine says whether nothing is started or restored under an engine any more. What runs under it runs on.
+func (h *Host) refusesEngine(version string) bool {
+	refused := h.config.EnginesRefused
+	return slices.Contains(refused, version) || version != h.engine.Version() && slices.Contains(refused, EnginesButCurrent)
 }
 
 // collectPrograms removes the engines and agents of earlier versions that no machine runs on and no checkpoint names. It reads every

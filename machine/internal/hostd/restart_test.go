@@ -48,13 +48,13 @@ func TestAMachineThatEndedWhileNobodyLookedIsNews(t *testing.T) {
 	d.killSandbox(m.Slot)
 	d.start()
 	event := d.nextEvent(0)
-	if event.Kind != "died" || event.WorkspaceID != workspace || event.Epoch != 1 || event.Reason != "killed" {
+	if event.Kind != "died" || event.Owner() != workspace || event.Epoch != 1 || event.Reason != "killed" {
 		t.Fatalf("the event is %+v", event)
 	}
 	if d.machineOf(workspace) != nil {
 		t.Fatal("the dead machine is in the inventory")
 	}
-	if disks := d.inventory().Workspaces[0].Disks; len(disks) != 1 || disks[0] != m.Disk {
+	if disks := d.inventory().Files[0].Disks; len(disks) != 1 || disks[0] != m.Disk {
 		t.Fatalf("the disks are %v", disks)
 	}
 }
@@ -130,7 +130,7 @@ func (d *daemon) dieInStart(point string, layers []string) {
 	request := d.startRequest(newID(), 1)
 	request.Connect, request.Layers = true, layers
 	d.restartAfter(point, d.call("POST", "/machines/start", request, nil))
-	found := d.machineOf(request.WorkspaceID)
+	found := d.machineOf(request.Owner())
 	if (found != nil) != (point == "start.answer") {
 		d.t.Fatalf("after the restart the machine is %+v", found)
 	}
@@ -145,7 +145,7 @@ func (d *daemon) dieInStart(point string, layers []string) {
 	if text := d.run(m, "echo hello"); text != "hello" {
 		d.t.Fatalf("the guest says %q", text)
 	}
-	d.ok(d.call("POST", "/workspaces/delete", wire.Fenced{Fence: d.fence(m.WorkspaceID, 1)}, nil))
+	d.ok(d.call("POST", "/subjects/delete", wire.Fenced{Fence: d.fence(m.Owner(), 1)}, nil))
 }
 
 func (d *daemon) dieInCheckpoint(point, then string) {
@@ -153,9 +153,9 @@ func (d *daemon) dieInCheckpoint(point, then string) {
 	d.begin(m, "counter", counter)
 	at := d.counts(m, 0)
 	d.setFailpoints(Failpoints{point: "kill9"})
-	request := wire.CheckpointRequest{Fence: d.fence(m.WorkspaceID, 1), CheckpointID: newID(), Then: then}
+	request := wire.CheckpointRequest{Fence: d.fence(m.Owner(), 1), CheckpointID: newID(), Then: then}
 	d.restartAfter(point, d.call("POST", "/machines/checkpoint", request, nil))
-	found := d.machineOf(m.WorkspaceID)
+	found := d.machineOf(m.Owner())
 	if found == nil {
 		d.t.Fatal("the machine is gone")
 	}
@@ -163,23 +163,23 @@ func (d *daemon) dieInCheckpoint(point, then string) {
 	if (found.State == "running") != ran {
 		d.t.Fatalf("%s, then %s: the machine is %s", point, then, found.State)
 	}
-	written := len(d.inventory().Workspaces) > 0 && len(d.filesOf(m.WorkspaceID).Checkpoints) == 1
+	written := len(d.inventory().Files) > 0 && len(d.filesOf(m.Owner()).Checkpoints) == 1
 	if written != (point == "checkpoint.answer") {
 		d.t.Fatalf("%s: a checkpoint is there: %v", point, written)
 	}
 	if point != "checkpoint.answer" {
-		d.ok(d.call("POST", "/machines/unpause", wire.Fenced{Fence: d.fence(m.WorkspaceID, 1)}, nil))
-		d.ok(d.call("POST", "/machines/unpause", wire.Fenced{Fence: d.fence(m.WorkspaceID, 1)}, nil))
+		d.ok(d.call("POST", "/machines/unpause", wire.Fenced{Fence: d.fence(m.Owner(), 1)}, nil))
+		d.ok(d.call("POST", "/machines/unpause", wire.Fenced{Fence: d.fence(m.Owner(), 1)}, nil))
 		at = d.counts(*found, at)
-		request.Fence = d.fence(m.WorkspaceID, 1)
+		request.Fence = d.fence(m.Owner(), 1)
 	}
 	d.ok(d.call("POST", "/machines/checkpoint", request, nil))
 	if then == thenRunning {
 		at = d.counts(*found, at)
 	}
 	d.stop(m)
-	d.counts(d.restore(m.WorkspaceID, request.CheckpointID, 2), 0)
-	d.ok(d.call("POST", "/workspaces/delete", wire.Fenced{Fence: d.fence(m.WorkspaceID, 1)}, nil))
+	d.counts(d.restore(m.Owner(), request.CheckpointID, 2), 0)
+	d.ok(d.call("POST", "/subjects/delete", wire.Fenced{Fence: d.fence(m.Owner(), 1)}, nil))
 }
 
 func isAfterResume(point string) bool {
@@ -207,26 +207,26 @@ func (d *daemon) dieInRestore(point, source, id string) {
 
 func (d *daemon) dieInClone(point, source, id string) {
 	d.setFailpoints(Failpoints{point: "kill9"})
-	request := wire.CloneRequest{Fence: d.fence(newID(), 1), SourceWorkspaceID: source, SourceCheckpoint: id, CheckpointID: newID()}
+	request := wire.CloneRequest{Fence: d.fence(newID(), 1), Source: wire.Workspace(source), SourceCheckpoint: id, CheckpointID: newID()}
 	d.restartAfter(point, d.call("POST", "/checkpoints/clone", request, nil))
 	d.ok(d.call("POST", "/checkpoints/clone", request, nil))
-	d.counts(d.restore(request.WorkspaceID, request.CheckpointID, 1), 0)
-	d.ok(d.call("POST", "/workspaces/delete", wire.Fenced{Fence: d.fence(request.WorkspaceID, 1)}, nil))
+	d.counts(d.restore(request.Owner(), request.CheckpointID, 1), 0)
+	d.ok(d.call("POST", "/subjects/delete", wire.Fenced{Fence: d.fence(request.Owner(), 1)}, nil))
 }
 
 func (d *daemon) dieInEnd(point, verb string) {
 	m := d.startMachine(newID(), 1)
 	d.setFailpoints(Failpoints{point: "kill9"})
-	path, body := "/machines/stop", any(wire.StopRequest{Fence: d.fence(m.WorkspaceID, 1)})
+	path, body := "/machines/stop", any(wire.StopRequest{Fence: d.fence(m.Owner(), 1)})
 	if verb == "delete" {
-		path, body = "/workspaces/delete", wire.Fenced{Fence: d.fence(m.WorkspaceID, 1)}
+		path, body = "/subjects/delete", wire.Fenced{Fence: d.fence(m.Owner(), 1)}
 	}
 	d.restartAfter(point, d.call("POST", path, body, nil))
 	d.ok(d.call("POST", path, body, nil))
-	if d.machineOf(m.WorkspaceID) != nil {
+	if d.machineOf(m.Owner()) != nil {
 		d.t.Fatal("the machine is still there")
 	}
-	d.ok(d.call("POST", "/workspaces/delete", wire.Fenced{Fence: d.fence(m.WorkspaceID, 1)}, nil))
+	d.ok(d.call("POST", "/subjects/delete", wire.Fenced{Fence: d.fence(m.Owner(), 1)}, nil))
 }
 
 // A step that fails in a hostd that lives on: start and restore leave nothing, a checkpoint leaves the guest running.
@@ -245,28 +245,28 @@ func TestAStepThatFailsIsTakenBack(t *testing.T) {
 		switch verb {
 		case "checkpoint":
 			if point == "checkpoint.resume" {
-				d.refused(d.call("POST", "/machines/checkpoint", wire.CheckpointRequest{Fence: d.fence(m.WorkspaceID, 1), CheckpointID: newID(), Then: thenRunning}, nil), "checkpoint_failed")
+				d.refused(d.call("POST", "/machines/checkpoint", wire.CheckpointRequest{Fence: d.fence(m.Owner(), 1), CheckpointID: newID(), Then: thenRunning}, nil), "checkpoint_failed")
 			} else {
-				d.refused(d.call("POST", "/machines/checkpoint", wire.CheckpointRequest{Fence: d.fence(m.WorkspaceID, 1), CheckpointID: newID(), Then: thenPaused}, nil), "checkpoint_failed")
+				d.refused(d.call("POST", "/machines/checkpoint", wire.CheckpointRequest{Fence: d.fence(m.Owner(), 1), CheckpointID: newID(), Then: thenPaused}, nil), "checkpoint_failed")
 			}
 			at = d.counts(m, at)
-			if n := len(d.filesOf(m.WorkspaceID).Checkpoints); n != 0 {
+			if n := len(d.filesOf(m.Owner()).Checkpoints); n != 0 {
 				t.Fatalf("%s left %d checkpoints", point, n)
 			}
-			d.isEmpty(point, filepath.Join(d.dir, "pool/ws", m.WorkspaceID, "checkpoints"))
+			d.isEmpty(point, filepath.Join(d.dir, "pool/ws", m.Owner(), "checkpoints"))
 		case "start":
 			request := d.startRequest(newID(), 1)
 			d.refused(d.call("POST", "/machines/start", request, nil), "start_failed")
-			d.isEmpty(point, filepath.Join(d.dir, "pool/ws", request.WorkspaceID, "disks"))
+			d.isEmpty(point, filepath.Join(d.dir, "pool/ws", request.Owner(), "disks"))
 		case "restore":
 			d.refused(d.call("POST", "/machines/restore", d.restoreRequest(source, id, 2), nil), "restore_failed")
 			if disks := d.filesOf(source).Disks; len(disks) != 1 {
 				t.Fatalf("%s left the disks %v", point, disks)
 			}
 		case "clone":
-			request := wire.CloneRequest{Fence: d.fence(newID(), 1), SourceWorkspaceID: source, SourceCheckpoint: id, CheckpointID: newID()}
+			request := wire.CloneRequest{Fence: d.fence(newID(), 1), Source: wire.Workspace(source), SourceCheckpoint: id, CheckpointID: newID()}
 			d.refused(d.call("POST", "/checkpoints/clone", request, nil), "checkpoint_failed")
-			d.isEmpty(point, filepath.Join(d.dir, "pool/ws", request.WorkspaceID, "checkpoints"))
+			d.isEmpty(point, filepath.Join(d.dir, "pool/ws", request.Owner(), "checkpoints"))
 		}
 	}
 	d.counts(d.restore(source, id, 3), 0)
@@ -290,14 +290,14 @@ func (d *daemon) isEmpty(point, dir string) {
 	}
 }
 
-func (d *daemon) filesOf(workspace string) wire.WorkspaceFiles {
+func (d *daemon) filesOf(workspace string) wire.SubjectFiles {
 	d.t.Helper()
-	for _, files := range d.inventory().Workspaces {
-		if files.WorkspaceID == workspace {
+	for _, files := range d.inventory().Files {
+		if files.Owner() == workspace {
 			return files
 		}
 	}
-	return wire.WorkspaceFiles{}
+	return wire.SubjectFiles{}
 }
 
 func TestAHostdThatWasStoppedAndGoesOnAfterItsSuccessorIsRefused(t *testing.T) {
@@ -310,7 +310,7 @@ func TestAHostdThatWasStoppedAndGoesOnAfterItsSuccessorIsRefused(t *testing.T) {
 		t.Fatalf("a second hostd ran beside the first: %v %s", err, output)
 	}
 	must(t, d.process.Process.Signal(unix.SIGCONT))
-	if d.machineOf(m.WorkspaceID) == nil {
+	if d.machineOf(m.Owner()) == nil {
 		t.Fatal("the machine is gone")
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// restore continues a checkpoint on a fresh snapshot of its disk. The machine's packets do not leave before connect. The checkpoint
+// restore continues a checkpoint on a fresh snapshot of its disk, or boots from it where there is no memory to continue. The machine's packets do not leave before connect. The checkpoint
 // itself is only read: whatever fails, it can be restored again.
 func (h *Host) restore(ctx context.Context, r wire.RestoreRequest) (wire.Machine, error) {
 	if s, err := h.alreadyMade(ctx, r.Fence); s != nil || err != nil {
@@ -20,12 +20,20 @@ func (h *Host) restore(ctx context.Context, r wire.RestoreRequest) (wire.Machine
 	if err := h.points.at("restore.verify"); err != nil {
 		return wire.Machine{}, because("restore_failed", "The checkpoint could not be restored", err)
 	}
-	m, letPrograms, err := h.verifyForRestore(ctx, r)
+	m, err := h.readManifest(r.Owner(), r.CheckpointID)
+	if err != nil {
+		return wire.Machine{}, err
+	}
+	if m.DiskOnly {
+		return h.boot(ctx, bootRequest{StartRequest: wire.StartRequest{Fence: r.Fence, Resources: r.Resources, Hostname: r.Hostname, Layers: m.Layers},
+			checkpoint: &m, renewIdentity: r.RenewIdentity})
+	}
+	letPrograms, err := h.verifyForRestore(ctx, r, m)
 	if err != nil {
 		return wire.Machine{}, err
 	}
 	defer letPrograms()
-	release, err := h.admit(r.WorkspaceID, r.Resources)
+	release, err := h.admit(r.Owner(), r.Resources)
 	if err != nil {
 		return wire.Machine{}, err
 	}
@@ -40,46 +48,43 @@ func (h *Host) restore(ctx context.Context, r wire.RestoreRequest) (wire.Machine
 	}
 	s, err := h.restoreSandbox(ctx, r, m, lower, disk)
 	if err != nil {
-		return wire.Machine{}, because("restore_failed", "The checkpoint could not be restored", errors.Join(err, h.discard(s, r.WorkspaceID, disk)))
+		return wire.Machine{}, because("restore_failed", "The checkpoint could not be restored", errors.Join(err, h.discard(s, r.Owner(), disk)))
 	}
 	h.enlist(s)
 	return h.describe(s), h.points.at("restore.answer")
 }
 
 // verifyForRestore refuses before anything is touched. The engine and the agent that it finds stay until they are let go.
-func (h *Host) verifyForRestore(ctx context.Context, r wire.RestoreRequest) (m manifest, letPrograms func(), err error) {
-	if m, err = h.readManifest(r.WorkspaceID, r.CheckpointID); err != nil {
-		return m, nil, err
-	}
-	if m.DiskOnly {
-		return m, nil, refuse("checkpoint_incompatible", "The checkpoint holds no memory: machines start from it")
-	}
+func (h *Host) verifyForRestore(ctx context.Context, r wire.RestoreRequest, m manifest) (letPrograms func(), err error) {
 	if letPrograms, err = h.holdPrograms(m); err != nil {
-		return m, nil, err
+		return nil, err
 	}
-	if err = h.verifyContent(ctx, h.pool.CheckpointDir(r.WorkspaceID, r.CheckpointID), m); err == nil && m.pagesBytes() > int64(r.Resources.MemoryMiB)<<20 {
+	err = h.verifyContent(ctx, h.pool.CheckpointDir(r.Owner(), r.CheckpointID), m)
+	switch {
+	case err != nil:
+		err = h.damaged(m, err)
+	case m.pagesBytes() > int64(r.Resources.MemoryMiB)<<20:
 		err = refuse("invalid_resources", "The checkpoint holds more memory than the machine would have")
+	default:
+		return letPrograms, nil
 	}
-	if err != nil {
-		letPrograms()
-		return m, nil, err
-	}
-	return m, letPrograms, nil
+	letPrograms()
+	return nil, err
 }
 
 func (h *Host) restoreDisk(r wire.RestoreRequest, disk string) error {
 	if err := h.points.at("restore.disk"); err != nil {
 		return err
 	}
-	if err := h.pool.AssembleWorkspace(r.WorkspaceID, r.Resources.DiskGiB); err != nil {
+	if err := h.assemble(r.Owner(), r.Resources.DiskGiB); err != nil {
 		return err
 	}
-	path := h.pool.DiskPath(r.WorkspaceID, disk)
+	path := h.pool.DiskPath(r.Owner(), disk)
 	if err := h.pool.DeleteSubvolume(path); err != nil {
 		return err
 	}
-	from := filepath.Join(h.pool.CheckpointDir(r.WorkspaceID, r.CheckpointID), diskName)
-	return h.pool.SnapshotDisk(from, r.WorkspaceID, path, false)
+	from := filepath.Join(h.pool.CheckpointDir(r.Owner(), r.CheckpointID), diskName)
+	return h.pool.SnapshotDisk(from, r.Owner(), path, false)
 }
 
 // restoreSandbox returns the sandbox also when it fails after it has one.
@@ -98,7 +103,7 @@ func (h *Host) restoreSandbox(ctx context.Context, r wire.RestoreRequest, m mani
 	if err := cmp.Or(err, h.engine.Boost(s, size), h.points.at("restore.mount")); err != nil {
 		return s, err
 	}
-	if err := h.engine.MountDisk(s, lower, h.pool.DiskPath(r.WorkspaceID, disk)); err != nil {
+	if err := errors.Join(h.mountDisk(s, lower, h.pool.DiskPath(r.Owner(), disk)), h.engine.TellDisk(s, int64(r.Resources.DiskGiB)<<30)); err != nil {
 		return s, err
 	}
 	if err := h.points.at("restore.incarnation"); err != nil {
@@ -110,13 +115,13 @@ func (h *Host) restoreSandbox(ctx context.Context, r wire.RestoreRequest, m mani
 	if err := h.points.at("restore.restore"); err != nil {
 		return s, err
 	}
-	if err := h.engine.RestoreInto(ctx, s, h.pool.CheckpointDir(r.WorkspaceID, r.CheckpointID), m.AgentSHA256); err != nil {
+	if err := h.engine.RestoreInto(ctx, s, h.pool.CheckpointDir(r.Owner(), r.CheckpointID), m.AgentSHA256); err != nil {
 		return s, err
 	}
-	return s, h.awaitRestored(ctx, r, s, m.protocol())
+	return s, h.awaitRestored(ctx, r, s, m)
 }
 
-func (h *Host) awaitRestored(ctx context.Context, r wire.RestoreRequest, s *engine.Sandbox, protocol int) error {
+func (h *Host) awaitRestored(ctx context.Context, r wire.RestoreRequest, s *engine.Sandbox, m manifest) error {
 	if err := h.points.at("restore.agent"); err != nil {
 		return err
 	}
@@ -124,16 +129,16 @@ func (h *Host) awaitRestored(ctx context.Context, r wire.RestoreRequest, s *engi
 	if err != nil {
 		return err
 	}
-	if answer.WorkspaceID != r.WorkspaceID {
+	if answer.WorkspaceID != r.ID {
 		return errors.New("the agent answers as somebody else")
 	}
 	if err := h.points.at("restore.commit"); err != nil {
 		return err
 	}
-	if err := errors.Join(h.handOver(s), h.pool.EnsureWorkspace(r.WorkspaceID, r.Resources.DiskGiB)); err != nil {
+	if err := errors.Join(h.handOver(s), h.allow(r.Owner(), s.Record().Claim.Disk, r.Resources.DiskGiB, m.DiskBytes)); err != nil {
 		return err
 	}
-	return s.Update(func(record *engine.Record) { record.Protocol, record.Claim.State = protocol, engine.Running })
+	return s.Update(func(record *engine.Record) { record.Protocol, record.Claim.State = m.protocol(), engine.Running })
 }
 
 // pagesBytes is how much of the guest's memory the image holds: pages.img has no more than that, holes apart.

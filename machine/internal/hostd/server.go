@@ -32,15 +32,20 @@ func (h *Host) Handler() http.Handler {
 	mux.Handle("POST /machines/thaw", verb(h, "thaw", checkFenced, h.thaw))
 	mux.Handle("POST /checkpoints/delete", verb(h, "delete_checkpoints", checkCheckpoints, h.deleteCheckpoints))
 	mux.Handle("POST /disks/delete", verb(h, "delete_disks", checkDisks, h.deleteDisks))
-	mux.Handle("POST /workspaces/fence", verb(h, "fence", checkFenced, h.fence))
-	mux.Handle("POST /workspaces/delete", verb(h, "delete_workspace", checkFenced, h.deleteWorkspace))
+	mux.Handle("POST /subjects/fence", verb(h, "fence", checkFenced, h.fence))
+	mux.Handle("POST /subjects/delete", verb(h, "delete_subject", checkFenced, h.deleteSubject))
 
+	mux.Handle("POST /subjects/quarantine", verb(h, "quarantine", checkQuarantine, h.quarantine))
+
+	mux.Handle("POST /installation", asked(h, checkInstallation, h.claimPool))
+	mux.Handle("POST /machines/measure", asked(h, checkMeasure, h.measureMachines))
 	mux.Handle("POST /disks/read", asked(h, checkDiskRead, h.readDisk))
 	mux.Handle("POST /disks/measure", asked(h, checkMeasure, h.measureDisks))
 
-	mux.Handle("GET /inventory", view(h, h.inventory))
+	mux.HandleFunc("GET /inventory", h.getInventory)
 	mux.Handle("GET /stats", view(h, h.stats))
 	mux.Handle("GET /leftovers", view(h, h.leftovers))
+	mux.Handle("GET /firewalls", view(h, h.firewalls))
 	mux.Handle("GET /healthz", view(h, func(context.Context) (struct{}, error) { return struct{}{}, nil }))
 	mux.HandleFunc("GET /events", h.streamEvents)
 	if h.points.enabled {
@@ -72,6 +77,10 @@ func handle[R request, A any](h *Host, name string, remember bool, check func(R)
 			h.refuse(w, r, err)
 			return
 		}
+		if err := h.owner.admits(r.Header.Get(wire.InstallationHeader)); err != nil {
+			h.refuse(w, r, err)
+			return
+		}
 		c := call{verb: name, fence: body.Caller(), others: othersOf(body), remember: remember}
 		c.do = func(ctx context.Context) (any, error) {
 			h.stock.began()
@@ -89,8 +98,8 @@ func handle[R request, A any](h *Host, name string, remember bool, check func(R)
 
 // othersOf names what else a verb changes: a fork's checkpoint goes straight into its target.
 func othersOf(body any) map[string]int64 {
-	if r, ok := body.(wire.CheckpointRequest); ok && r.IntoWorkspaceID != "" {
-		return map[string]int64{r.IntoWorkspaceID: r.IntoFence}
+	if r, ok := body.(wire.CheckpointRequest); ok && r.Into != nil {
+		return map[string]int64{r.Into.Owner(): r.IntoFence}
 	}
 	return nil
 }
@@ -181,9 +190,11 @@ func (h *Host) Serve(ctx context.Context, listener net.Listener) error {
 		BaseContext: func(net.Listener) context.Context { return background }}
 	filled := make(chan struct{})
 	go func() { defer close(filled); h.stock.fill(ctx) }()
-	go h.serveNames(background)
+	resolving := make(chan struct{})
+	go func() { defer close(resolving); h.keepResolver(background) }()
 	go h.router.KeepHostRules(background)
 	go h.sweepStrays(ctx)
+	go h.keepRooms(ctx)
 	drained := make(chan struct{})
 	go func() {
 		defer close(drained)
@@ -202,19 +213,10 @@ func (h *Host) Serve(ctx context.Context, listener net.Listener) error {
 	}
 	<-drained
 	<-filled
+	<-resolving
 	h.engine.Wait()
 	h.pool.WaitDurable()
 	return h.endDiskReaders()
 }
 
 const drainTime = 25 * time.Second
-
-// serveNames is the guests' resolver. Without it they have no names, but they run: hostd goes on and says so.
-func (h *Host) serveNames(ctx context.Context) {
-	for ctx.Err() == nil {
-		if err := h.router.Serve(ctx); err != nil && ctx.Err() == nil {
-			h.log.Error("the resolver of the machines ended", "error", err)
-			wait(ctx, nil, time.Second)
-		}
-	}
-}

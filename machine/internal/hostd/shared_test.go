@@ -30,6 +30,12 @@ var sharedDir string
 var daemons atomic.Uint32
 
 func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == HoldCommand {
+		exitWith(Hold())
+	}
+	if dir := os.Getenv(pinVariable); dir != "" {
+		exitWith(pinInFreshNamespace(dir))
+	}
 	var err error
 	if sharedDir, err = os.MkdirTemp("", "hostd-shared-"); err != nil {
 		panic(err)

@@ -33,8 +33,8 @@ func TestAMachineStaysWithinItsDiskMemoryAndProcessors(t *testing.T) {
 			t.Errorf("%s is %s, not %s", file.v1, got, file.want)
 		}
 	}
-	d.refused(d.call("POST", "/disks/measure", wire.MeasureRequest{WorkspaceIDs: []string{m.WorkspaceID, "../" + m.WorkspaceID}}, nil), "bad_request")
-	d.refused(d.call("POST", "/disks/measure", wire.MeasureRequest{WorkspaceIDs: make([]string, measuresMax+1)}, nil), "bad_request")
+	d.refused(d.call("POST", "/disks/measure", wire.MeasureRequest{Subjects: []wire.Subject{m.Subject, wire.Workspace("../" + m.ID)}}, nil), "bad_request")
+	d.refused(d.call("POST", "/disks/measure", wire.MeasureRequest{Subjects: make([]wire.Subject, measuresMax+1)}, nil), "bad_request")
 	d.stop(m)
 }
 
@@ -45,7 +45,7 @@ func TestAMachinePastItsMemoryIsReportedAsOutOfMemory(t *testing.T) {
 	must(t, os.WriteFile(d.controlFile(m, "memory.limit_in_bytes", "memory.max"), []byte("120000000"), 0))
 	d.begin(m, "eater", "head -c 200M /dev/zero > /dev/shm/a; head -c 100M /dev/zero > /tmp/b")
 	event := d.nextEvent(0)
-	if event.WorkspaceID != m.WorkspaceID || event.Reason != "out_of_memory" {
+	if event.Owner() != m.Owner() || event.Reason != "out_of_memory" {
 		t.Fatalf("the event is %+v", event)
 	}
 }
@@ -125,7 +125,7 @@ func TestAStartWithoutASlotTakesAShell(t *testing.T) {
 	id := newID()
 	d.checkpoint(m, id, "paused")
 	d.stop(m)
-	d.counts(d.restore(m.WorkspaceID, id, 2), at)
+	d.counts(d.restore(m.Owner(), id, 2), at)
 }
 
 // prepared makes sure that sandboxes have done ahead what a restore needs: their filters are part of it, and can be seen.
@@ -166,17 +166,17 @@ func TestHostdDiesWhileASandboxSavesAndTheGuestRunsOn(t *testing.T) {
 	d.begin(m, "counter", counter)
 	at := d.counts(m, 0)
 	for _, delay := range []time.Duration{5, 20, 40, 60, 90, 120} {
-		go d.call("POST", "/machines/checkpoint", wire.CheckpointRequest{Fence: d.fence(m.WorkspaceID, 1), CheckpointID: newID(), Then: "paused"}, nil)
+		go d.call("POST", "/machines/checkpoint", wire.CheckpointRequest{Fence: d.fence(m.Owner(), 1), CheckpointID: newID(), Then: "paused"}, nil)
 		time.Sleep(delay * time.Millisecond)
 		d.kill()
 		d.start()
-		d.ok(d.call("POST", "/machines/unpause", wire.Fenced{Fence: d.fence(m.WorkspaceID, 1)}, nil))
+		d.ok(d.call("POST", "/machines/unpause", wire.Fenced{Fence: d.fence(m.Owner(), 1)}, nil))
 		at = d.counts(m, at)
 	}
 	id := newID()
 	d.checkpoint(m, id, "paused")
 	d.stop(m)
-	d.counts(d.restore(m.WorkspaceID, id, 2), 0)
+	d.counts(d.restore(m.Owner(), id, 2), 0)
 }
 
 func TestACheckpointOutlivesTheAgentItWasWrittenWithAndRefusesAnotherEngine(t *testing.T) {
@@ -260,7 +260,7 @@ func TestTheCellThawsAMachineByItsFileAndALimitOutlivesACutShortSave(t *testing.
 		t.Errorf("the freezer file belongs to %d", stat.Uid)
 	}
 	d.setFailpoints(Failpoints{"checkpoint.snapshot": "kill9"})
-	request := wire.CheckpointRequest{Fence: d.fence(m.WorkspaceID, 1), CheckpointID: newID(), Then: "paused"}
+	request := wire.CheckpointRequest{Fence: d.fence(m.Owner(), 1), CheckpointID: newID(), Then: "paused"}
 	d.restartAfter("checkpoint.snapshot", d.call("POST", "/machines/checkpoint", request, nil))
 	text, err := os.ReadFile(d.controlFile(m, "cpu.cfs_quota_us", "cpu.max"))
 	must(t, err)

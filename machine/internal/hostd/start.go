@@ -19,12 +19,27 @@ func (h *Host) start(ctx context.Context, r wire.StartRequest) (wire.Machine, er
 	if s, err := h.alreadyMade(ctx, r.Fence); s != nil || err != nil {
 		return h.describeOr(s, err)
 	}
-	release, err := h.admit(r.WorkspaceID, r.Resources)
+	return h.boot(ctx, bootRequest{StartRequest: r})
+}
+
+// bootRequest is a start, or a restore of what holds no memory.
+type bootRequest struct {
+	wire.StartRequest
+	checkpoint    *manifest // its disk is what the machine begins with
+	renewIdentity bool
+}
+
+func (h *Host) boot(ctx context.Context, r bootRequest) (wire.Machine, error) {
+	if current := h.engine.Version(); h.refusesEngine(current) {
+		return wire.Machine{}, &refusal{code: "start_failed", message: "The engine of this computer may start nothing any more",
+			cause: fmt.Errorf("%s is in engines_refused", current), details: map[string]any{"why": wire.RefusedEngine}}
+	}
+	release, err := h.admit(r.Owner(), r.Resources)
 	if err != nil {
 		return wire.Machine{}, err
 	}
 	defer release()
-	lower, err := h.mountLayers(layersBelow(r))
+	lower, err := h.mountLayers(layersBelow(r.StartRequest))
 	if err != nil {
 		return wire.Machine{}, err
 	}
@@ -40,15 +55,15 @@ func (h *Host) start(ctx context.Context, r wire.StartRequest) (wire.Machine, er
 		return wire.Machine{}, because("start_failed", "The disk could not be made", err)
 	}
 	if s, err = h.claimSlot(ctx, r, s, lower, disk); err != nil {
-		return wire.Machine{}, because("start_failed", "The machine did not start", errors.Join(err, h.discard(s, r.WorkspaceID, disk)))
+		return wire.Machine{}, because("start_failed", "The machine did not start", errors.Join(err, h.discard(s, r.Owner(), disk)))
 	}
 	h.enlist(s)
 	return h.describe(s), h.points.at("start.answer")
 }
 
 // takeFitted gives a slot that has the disk which the workspace would begin with: nil when none waits, or it begins with another.
-func (h *Host) takeFitted(ctx context.Context, r wire.StartRequest) (*engine.Sandbox, error) {
-	if r.FullCopy || r.FromLayer != nil || r.FromDisk != "" || h.pool.HasWorkspace(r.WorkspaceID) {
+func (h *Host) takeFitted(ctx context.Context, r bootRequest) (*engine.Sandbox, error) {
+	if r.checkpoint != nil || r.FullCopy || r.FromLayer != nil || r.FromDisk != "" || h.pool.HasWorkspace(r.Owner()) {
 		return nil, nil
 	}
 	h.stock.noteStart(r.Layers)
@@ -59,39 +74,44 @@ func (h *Host) takeFitted(ctx context.Context, r wire.StartRequest) (*engine.San
 }
 
 // claimSlot makes the machine of a fitted slot, or of any slot and a disk. It returns the sandbox also when it fails after it has one.
-func (h *Host) claimSlot(ctx context.Context, r wire.StartRequest, s *engine.Sandbox, lower []string, disk string) (*engine.Sandbox, error) {
+func (h *Host) claimSlot(ctx context.Context, r bootRequest, s *engine.Sandbox, lower []string, disk string) (*engine.Sandbox, error) {
 	if err := h.points.at("start.slot"); err != nil {
 		return s, err
 	}
-	size := sizeOf(r.Resources)
-	mount := func() error { return h.pool.TakeSpare(s.Slot, r.WorkspaceID, disk, r.Resources.DiskGiB) }
+	size, fitted := sizeOf(r.Resources), s != nil
+	mount := func() error { return h.pool.TakeSpare(s.Slot, r.Owner(), disk, r.Resources.DiskGiB) }
 	if s == nil {
 		var err error
 		if s, err = h.stock.takeSlot(ctx, size); err != nil {
 			return nil, err
 		}
-		mount = func() error { return h.engine.MountDisk(s, lower, h.pool.DiskPath(r.WorkspaceID, disk)) }
+		mount = func() error { return h.mountDisk(s, lower, h.pool.DiskPath(r.Owner(), disk)) }
 	}
-	claim := h.newClaim(r.Fence, disk, layersBelow(r), r.Resources)
+	claim := h.newClaim(r.Fence, disk, layersBelow(r.StartRequest), r.Resources)
 	claim.OOMKills = h.oomKills(s)
 	err := s.Update(func(record *engine.Record) { record.Kind, record.Size, record.Claim = engine.KindMachine, size, &claim })
 	if err := cmp.Or(err, h.engine.Resize(s, size), h.points.at("start.mount")); err != nil {
 		return s, err
 	}
-	if err := mount(); err != nil {
+	if err := errors.Join(mount(), h.engine.TellDisk(s, int64(r.Resources.DiskGiB)<<30)); err != nil {
 		return s, err
 	}
 	if err := h.points.at("start.claim"); err != nil {
 		return s, err
 	}
-	if err := h.engine.ClaimAgent(ctx, s, h.incarnation(r.Fence, r.Hostname, r.Resources, false)); err != nil {
+	if err := h.engine.ClaimAgent(ctx, s, h.incarnation(r.Fence, r.Hostname, r.Resources, r.renewIdentity)); err != nil {
 		return s, err
 	}
 	if err := h.points.at("start.commit"); err != nil {
 		return s, err
 	}
-	if err := errors.Join(h.handOver(s), h.pool.EnsureWorkspace(r.WorkspaceID, r.Resources.DiskGiB)); err != nil {
+	if err := h.handOver(s); err != nil {
 		return s, err
+	}
+	if !fitted { // which has its limit with the disk
+		if err := h.allow(r.Owner(), disk, r.Resources.DiskGiB, nil); err != nil {
+			return s, err
+		}
 	}
 	if r.Connect {
 		if err := h.letOut(s); err != nil {
@@ -103,7 +123,7 @@ func (h *Host) claimSlot(ctx context.Context, r wire.StartRequest, s *engine.San
 
 // alreadyMade finds the machine of this very attempt, made by a hostd that died before it answered. Any other one is in the way.
 func (h *Host) alreadyMade(ctx context.Context, f wire.Fence) (*engine.Sandbox, error) {
-	if s := h.machine(f.WorkspaceID); s != nil {
+	if s := h.machine(f.Owner()); s != nil {
 		claim := s.Record().Claim
 		if claim.Epoch == f.Epoch && claim.Fence == f.Fence && claim.OperationID == f.OperationID {
 			return s, nil
@@ -111,7 +131,7 @@ func (h *Host) alreadyMade(ctx context.Context, f wire.Fence) (*engine.Sandbox, 
 		return nil, refuse("already_running", "The workspace has a machine here")
 	}
 	// A disk is not read while a machine is made of it.
-	return nil, errors.Join(h.endDiskReader(f.WorkspaceID), h.clearDead(ctx, f.WorkspaceID))
+	return nil, errors.Join(h.endDiskReader(f.Owner()), h.clearDead(ctx, f.Owner()))
 }
 
 func (h *Host) describeOr(s *engine.Sandbox, err error) (wire.Machine, error) {
@@ -149,29 +169,35 @@ func (h *Host) mountLayers(digests []string) ([]string, error) {
 	return points, nil
 }
 
-func (h *Host) makeDisk(ctx context.Context, r wire.StartRequest, disk string) error {
-	if err := h.pool.AssembleWorkspace(r.WorkspaceID, r.Resources.DiskGiB); err != nil {
+func (h *Host) makeDisk(ctx context.Context, r bootRequest, disk string) error {
+	if err := h.assemble(r.Owner(), r.Resources.DiskGiB); err != nil {
 		return err
 	}
-	path := h.pool.DiskPath(r.WorkspaceID, disk)
+	path := h.pool.DiskPath(r.Owner(), disk)
 	// One of this name can only be what an attempt left that was cut short.
 	if err := h.pool.DeleteSubvolume(path); err != nil {
 		return err
 	}
+	if r.checkpoint != nil {
+		return h.diskOfCheckpoint(*r.checkpoint, path)
+	}
 	if r.FromLayer != nil {
-		return h.diskFromLayer(*r.FromLayer, r.WorkspaceID, path)
+		return h.diskFromLayer(*r.FromLayer, r.Owner(), path)
 	}
 	if r.FromDisk == "" {
-		if err := h.pool.CreateDisk(r.WorkspaceID, disk); err != nil || !r.FullCopy {
+		if err := h.roomForBlank(r.Owner(), r.Resources.DiskGiB); err != nil {
+			return err
+		}
+		if err := h.pool.CreateDisk(r.Owner(), disk); err != nil || !r.FullCopy {
 			return err
 		}
 		return h.fillDisk(ctx, r.Layers, path)
 	}
-	from := h.pool.DiskPath(r.WorkspaceID, r.FromDisk)
+	from := h.pool.DiskPath(r.Owner(), r.FromDisk)
 	if _, err := os.Stat(from); errors.Is(err, os.ErrNotExist) {
 		return refuse("not_found", "The disk to continue from is not here")
 	}
-	return h.pool.SnapshotDisk(from, r.WorkspaceID, path, false)
+	return h.pool.SnapshotDisk(from, r.Owner(), path, false)
 }
 
 // discard takes back a machine that was not finished, and the disk of its attempt. It may not be cut short by the caller's deadline.
@@ -193,12 +219,12 @@ func (h *Host) discard(s *engine.Sandbox, workspace, disk string) error {
 }
 
 func (h *Host) newClaim(f wire.Fence, disk string, layers []string, resources wire.Resources) engine.Claim {
-	return engine.Claim{WorkspaceID: f.WorkspaceID, OperationID: f.OperationID, Epoch: f.Epoch, Fence: f.Fence, State: engine.Assembling,
+	return engine.Claim{Owner: f.Owner(), OperationID: f.OperationID, Epoch: f.Epoch, Fence: f.Fence, State: engine.Assembling,
 		Disk: disk, Layers: layers, DiskGiB: resources.DiskGiB, StartedAt: stamp(time.Now())}
 }
 
 func (h *Host) incarnation(f wire.Fence, hostname string, resources wire.Resources, renew bool) wire.Incarnation {
-	return wire.Incarnation{WorkspaceID: f.WorkspaceID, Epoch: f.Epoch, Protocol: wire.AgentProtocol, Hostname: hostname, RenewIdentity: renew,
+	return wire.Incarnation{WorkspaceID: f.ID, Epoch: f.Epoch, Protocol: wire.AgentProtocol, Hostname: hostname, RenewIdentity: renew,
 		Limits: &wire.GuestLimits{MemoryBytes: int64(resources.MemoryMiB) << 20, Processes: processesMax, OutputBytes: min(retainedOutputMax, int64(resources.DiskGiB)<<30/4)}}
 }
 

@@ -269,6 +269,9 @@ func (k *stock) add(ctx context.Context, kind string) error {
 // missing says what is short, slots and shells in turn so that neither waits for all of the other. Where neither has run out, what is
 // there is fitted first: that is the shortest.
 func (k *stock) missing() string {
+	if k.host.refusesEngine(k.host.engine.Version()) {
+		return "" // nobody could be given what is made
+	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	wantSlots, wantShells := k.host.config.Slots.Count-len(k.slots), k.host.config.Shells.Count-len(k.shells)

@@ -14,9 +14,9 @@ import (
 
 // stop ends a workspace's machine: no process of it runs another instruction. Its memory, and what was around it, go behind the caller's
 // back; the next verb that needs them gone waits for that. Its disk stays. No machine is no error.
-func (h *Host) stop(ctx context.Context, r wire.StopRequest) (struct{}, error) {
-	var done struct{}
-	s := h.machine(r.WorkspaceID)
+func (h *Host) stop(ctx context.Context, r wire.StopRequest) (wire.Ended, error) {
+	var done wire.Ended
+	s := h.machine(r.Owner())
 	if s != nil && r.MachineEpoch != 0 && s.Record().Claim.Epoch != r.MachineEpoch {
 		return done, nil // it came late: the machine it meant is gone
 	}
@@ -24,11 +24,12 @@ func (h *Host) stop(ctx context.Context, r wire.StopRequest) (struct{}, error) {
 		return done, err
 	}
 	if s == nil {
-		return done, h.clearDead(ctx, r.WorkspaceID)
+		return wire.Ended{Counters: h.last.of(r.Owner())}, h.clearDead(ctx, r.Owner())
 	}
-	if err := h.killMachine(r.WorkspaceID); err != nil {
+	if err := h.killMachine(r.Owner()); err != nil {
 		return done, err
 	}
+	done.Counters = h.last.of(r.Owner())
 	// clearAfter waits for this verb's turn to end.
 	return done, cmp.Or(h.points.at("stop.unmount"), h.points.at("stop.answer"))
 }
@@ -52,7 +53,11 @@ func (h *Host) killMachine(workspace string) error {
 	if s == nil {
 		return nil
 	}
+	held, _ := h.countersOf(s) // where this fails, noteLast says so
 	err := h.engine.Condemn(s)
+	if err == nil {
+		h.noteLast(s, held)
+	}
 	h.mu.Lock()
 	delete(h.stopping, s)
 	if err == nil {
@@ -131,8 +136,8 @@ func (h *Host) fence(context.Context, wire.Fenced) (struct{}, error) {
 }
 
 func (h *Host) deleteDisks(ctx context.Context, r wire.DeleteRequest) (struct{}, error) {
-	s := h.machine(r.WorkspaceID)
-	if err := h.clearDead(ctx, r.WorkspaceID); err != nil { // a dead machine's disk may be mounted still
+	s := h.machine(r.Owner())
+	if err := h.clearDead(ctx, r.Owner()); err != nil { // a dead machine's disk may be mounted still
 		return struct{}{}, err
 	}
 	for _, name := range r.Names {
@@ -141,7 +146,7 @@ func (h *Host) deleteDisks(ctx context.Context, r wire.DeleteRequest) (struct{},
 		}
 	}
 	for _, name := range r.Names {
-		if err := h.pool.DeleteSubvolume(h.pool.DiskPath(r.WorkspaceID, name)); err != nil {
+		if err := h.pool.DeleteSubvolume(h.pool.DiskPath(r.Owner(), name)); err != nil {
 			return struct{}{}, err
 		}
 	}
@@ -150,7 +155,7 @@ func (h *Host) deleteDisks(ctx context.Context, r wire.DeleteRequest) (struct{},
 
 func (h *Host) deleteCheckpoints(_ context.Context, r wire.DeleteRequest) (struct{}, error) {
 	for _, id := range r.Names {
-		if err := h.removeCheckpoint(r.WorkspaceID, id); err != nil {
+		if err := h.removeCheckpoint(r.Owner(), id); err != nil {
 			return struct{}{}, err
 		}
 	}
@@ -180,18 +185,20 @@ func (h *Host) removeCheckpoint(workspace, id string) error {
 	return os.RemoveAll(dir)
 }
 
-func (h *Host) deleteWorkspace(ctx context.Context, r wire.Fenced) (struct{}, error) {
+func (h *Host) deleteSubject(ctx context.Context, r wire.Fenced) (wire.Ended, error) {
+	var done wire.Ended
 	if err := h.points.at("delete.stop"); err != nil {
-		return struct{}{}, err
+		return done, err
 	}
-	if err := errors.Join(h.endDiskReader(r.WorkspaceID), h.endMachine(ctx, r.WorkspaceID)); err != nil {
-		return struct{}{}, err
+	if err := errors.Join(h.endDiskReader(r.Owner()), h.endMachine(ctx, r.Owner())); err != nil {
+		return done, err
 	}
+	done.Counters = h.last.of(r.Owner())
 	if err := h.points.at("delete.files"); err != nil {
-		return struct{}{}, err
+		return done, err
 	}
-	if err := h.pool.DeleteWorkspace(r.WorkspaceID); err != nil {
-		return struct{}{}, err
+	if err := h.pool.DeleteWorkspace(r.Owner()); err != nil {
+		return done, err
 	}
-	return struct{}{}, h.points.at("delete.answer")
+	return done, h.points.at("delete.answer")
 }

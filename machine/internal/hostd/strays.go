@@ -111,6 +111,8 @@ func (h *Host) sweepStrays(ctx context.Context) {
 }
 
 func (h *Host) sweepOnce(ctx context.Context) {
+	h.boundMemory()
+	h.balance()
 	found, err := h.strays()
 	if err != nil {
 		h.log.Error("strays cannot be looked for", "error", err)

@@ -33,7 +33,7 @@ func (d *daemon) inHostd(command ...string) {
 func TestWhatBelongsToNothingIsReportedAndRemovedWhileMachinesRunOn(t *testing.T) {
 	d := newDaemon(t, func(config map[string]any) { config["sweep_seconds"] = 8 }) // what is left is not removed before all of it is looked at
 	m := d.startMachine(newID(), 1)
-	d.ok(d.call("POST", "/machines/connect", wire.Fenced{Fence: d.fence(m.WorkspaceID, 1)}, nil))
+	d.ok(d.call("POST", "/machines/connect", wire.Fenced{Fence: d.fence(m.Owner(), 1)}, nil))
 	// What is being made is on its way into hostd's books.
 	eventually(t, "a slot and a shell are ready", func() bool { i := d.inventory(); return i.Slots == 1 && i.Shells == 1 })
 	if found := d.leftoversOf().Found; len(found) != 0 {
@@ -76,7 +76,7 @@ func TestWhatBelongsToNothingIsReportedAndRemovedWhileMachinesRunOn(t *testing.T
 	if removed := d.leftoversOf().RemovedTotal; removed < int64(len(kinds)) {
 		t.Errorf("%d strays were removed", removed)
 	}
-	if machine := d.machineOf(m.WorkspaceID); machine == nil || !machine.Connected {
+	if machine := d.machineOf(m.Owner()); machine == nil || !machine.Connected {
 		t.Fatalf("the machine did not survive the sweep: %+v", machine)
 	}
 	if answer := d.run(m, "echo alive"); !strings.Contains(answer, "alive") {
@@ -102,10 +102,10 @@ func TestNothingOfDeletedWorkspacesIsLeftAfterTheNextSweep(t *testing.T) {
 	d := newDaemon(t, func(config map[string]any) { config["sweep_seconds"] = 1 })
 	for range 3 {
 		m := d.startMachine(newID(), 1)
-		d.ok(d.call("POST", "/workspaces/delete", wire.Fenced{Fence: d.fence(m.WorkspaceID, 1)}, nil))
+		d.ok(d.call("POST", "/subjects/delete", wire.Fenced{Fence: d.fence(m.Owner(), 1)}, nil))
 	}
 	old := newID()
-	d.ok(d.call("POST", "/workspaces/fence", wire.Fenced{Fence: d.fence(old, 1)}, nil))
+	d.ok(d.call("POST", "/subjects/fence", wire.Fenced{Fence: d.fence(old, 1)}, nil))
 	fence := filepath.Join(d.dir, "data", "fences", old)
 	longAgo := time.Now().Add(-2 * fenceKept)
 	must(t, os.Chtimes(fence, longAgo, longAgo))

@@ -31,13 +31,13 @@ func TestAMachineThatCouldNotBeStoppedIsClearedAwayWhenItEnds(t *testing.T) {
 	d := newDaemon(t, nil)
 	m := d.startMachine(newID(), 1)
 	d.inHostd("mount", "--bind", "/proc/version", m.FreezerFile) // no thaw can be written
-	d.refused(d.call("POST", "/machines/stop", wire.StopRequest{Fence: d.fence(m.WorkspaceID, 1)}, nil), "internal")
+	d.refused(d.call("POST", "/machines/stop", wire.StopRequest{Fence: d.fence(m.Owner(), 1)}, nil), "internal")
 	d.inHostd("umount", m.FreezerFile)
-	if d.machineOf(m.WorkspaceID) == nil {
+	if d.machineOf(m.Owner()) == nil {
 		t.Fatal("a machine that was not stopped is gone")
 	}
 	d.killSandbox(m.Slot)
-	if event := d.nextEvent(0); event.Kind != "died" || event.WorkspaceID != m.WorkspaceID {
+	if event := d.nextEvent(0); event.Kind != "died" || event.Owner() != m.Owner() {
 		t.Errorf("its end is told as %+v", event)
 	}
 	eventually(t, "its slot is gone", func() bool { return !d.hasSlot(m.Slot) })
@@ -61,17 +61,17 @@ func TestAMachineThatCannotBeRemovedDoesNotKeepHostdFromStarting(t *testing.T) {
 	release := d.pin(stuck.Slot)
 	d.killSandbox(stuck.Slot)
 	d.start()
-	if event := d.nextEvent(0); event.Kind != "died" || event.WorkspaceID != stuck.WorkspaceID {
+	if event := d.nextEvent(0); event.Kind != "died" || event.Owner() != stuck.Owner() {
 		t.Errorf("its end is told as %+v", event)
 	}
-	if d.machineOf(other.WorkspaceID) == nil {
+	if d.machineOf(other.Owner()) == nil {
 		t.Error("another machine is not adopted")
 	}
-	again := d.startRequest(stuck.WorkspaceID, 2)
+	again := d.startRequest(stuck.Owner(), 2)
 	again.FromDisk = stuck.Disk
 	d.refused(d.call("POST", "/machines/start", again, nil), "internal")
 	release()
-	again.Fence = d.fence(stuck.WorkspaceID, 2)
+	again.Fence = d.fence(stuck.Owner(), 2)
 	var second wire.Machine
 	d.ok(d.call("POST", "/machines/start", again, &second))
 	if d.hasSlot(stuck.Slot) {

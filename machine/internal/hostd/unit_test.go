@@ -92,11 +92,13 @@ func newTestJobs(t *testing.T, dir string) *jobs {
 	t.Helper()
 	fences, err := openFences(dir)
 	must(t, err)
-	return newJobs(fences)
+	j, err := newJobs(fences)
+	must(t, err)
+	return j
 }
 
 func testCall(workspace string, fence int64, step string, do func() (any, error)) call {
-	return call{verb: "v", fence: wire.Fence{WorkspaceID: workspace, Step: step, Fence: fence}, remember: true,
+	return call{verb: "v", fence: wire.Fence{Subject: wire.Workspace(workspace), Step: step, Fence: fence}, remember: true,
 		do: func(context.Context) (any, error) { return do() }}
 }
 
@@ -188,6 +190,8 @@ func TestConfigurationsWithMistakesAreRefused(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "config.json")
 	for text, ok := range map[string]bool{
 		good + `}`:                              true,
+		good + `,"firewall":"manual"}`:          true,
+		good + `,"firewall":"off"}`:             false,
 		good + `,"colour":"red"}`:               false,
 		good + `,"pool":{"size":1}}`:            false,
 		good + `,"instance":"xyz1"}`:            false,
@@ -206,15 +210,17 @@ func TestConfigurationsWithMistakesAreRefused(t *testing.T) {
 }
 
 func TestArgumentsThatWouldBecomePathsAreChecked(t *testing.T) {
-	good := wire.Fence{WorkspaceID: newID(), OperationID: newID(), Step: "start", Epoch: 1, Fence: 1}
+	good := wire.Fence{Subject: wire.Workspace(newID()), OperationID: newID(), Step: "start", Epoch: 1, Fence: 1}
 	start := wire.StartRequest{Fence: good, Resources: small, Hostname: "box", Layers: []string{"1e03c2bb95fe0d45a68c0133e059812f2b314f2b9c648970ddd80df5cd05b3d6"}}
 	if err := checkStart(start); err != nil {
 		t.Fatal(err)
 	}
 	for name, spoil := range map[string]func(*wire.StartRequest){
-		"workspace": func(r *wire.StartRequest) { r.WorkspaceID = "../../etc" },
-		"uppercase": func(r *wire.StartRequest) { r.WorkspaceID = "AAAAAAAA-1111-4111-8111-111111111111" },
-		"newline":   func(r *wire.StartRequest) { r.WorkspaceID += "\n" },
+		"subject":   func(r *wire.StartRequest) { r.ID = "../../etc" },
+		"uppercase": func(r *wire.StartRequest) { r.ID = "AAAAAAAA-1111-4111-8111-111111111111" },
+		"newline":   func(r *wire.StartRequest) { r.ID += "\n" },
+		"kind":      func(r *wire.StartRequest) { r.Kind = "../execution" },
+		"no kind":   func(r *wire.StartRequest) { r.Kind = "" },
 		"disk":      func(r *wire.StartRequest) { r.FromDisk = "e1.2/.." },
 		"layer":     func(r *wire.StartRequest) { r.Layers[0] = "../x" },
 		"no layer":  func(r *wire.StartRequest) { r.Layers = nil },

@@ -81,17 +81,17 @@ func TestACheckpointGoesOnUnderTheEngineThatWroteItWhenHostdHasAnother(t *testin
 
 	// One that ran through the upgrade is as good: captured into a fork, which lives under the same engine.
 	child := newID()
-	capture := wire.CheckpointRequest{Fence: d.fence(awake.WorkspaceID, 1), CheckpointID: newID(), IntoWorkspaceID: child, IntoFence: 1, Then: "running"}
+	capture := wire.CheckpointRequest{Fence: d.fence(awake.Owner(), 1), CheckpointID: newID(), Into: into(child), IntoFence: 1, Then: "running"}
 	d.ok(d.call("POST", "/machines/checkpoint", capture, nil))
 	fork := d.restore(child, capture.CheckpointID, 1)
 	d.counts(fork, 0)
-	if fork.Engine != first || d.machineOf(awake.WorkspaceID).Engine != first {
+	if fork.Engine != first || d.machineOf(awake.Owner()).Engine != first {
 		t.Fatalf("the fork runs under %s", fork.Engine)
 	}
 	copied := newID()
-	d.ok(d.call("POST", "/checkpoints/clone", wire.CloneRequest{Fence: d.fence(copied, 1), SourceWorkspaceID: asleep, SourceCheckpoint: next, CheckpointID: next}, nil))
+	d.ok(d.call("POST", "/checkpoints/clone", wire.CloneRequest{Fence: d.fence(copied, 1), Source: wire.Workspace(asleep), SourceCheckpoint: next, CheckpointID: next}, nil))
 
-	for _, workspace := range []string{asleep, awake.WorkspaceID, child} {
+	for _, workspace := range []string{asleep, awake.Owner(), child} {
 		d.deleteWorkspace(workspace)
 	}
 	d.sweeps()
@@ -170,7 +170,7 @@ func TestAnAgentOfAnOlderProtocolIsToldApartAndOneThatNobodySpeaksToIsRefused(t 
 	d.start()
 	resumed = d.restore(workspace, next, 3)
 	d.counts(resumed, at)
-	if resumed.Protocol != 3 || d.machineOf(fresh.WorkspaceID).Protocol != 4 {
+	if resumed.Protocol != 3 || d.machineOf(fresh.Owner()).Protocol != 4 {
 		t.Fatalf("after another suspend the agent speaks %d", resumed.Protocol)
 	}
 	path := filepath.Join("/proc", itoa(d.process.Process.Pid), "root", d.dir, "pool/ws", ancient, "checkpoints", ancientID, manifestName)
@@ -179,7 +179,7 @@ func TestAnAgentOfAnOlderProtocolIsToldApartAndOneThatNobodySpeaksToIsRefused(t 
 
 	// An agent that is newer than its hostd is never put into a slot.
 	d.deleteWorkspace(workspace)
-	d.deleteWorkspace(fresh.WorkspaceID)
+	d.deleteWorkspace(fresh.Owner())
 	d.kill()
 	d.binary = old
 	d.start()
@@ -188,7 +188,7 @@ func TestAnAgentOfAnOlderProtocolIsToldApartAndOneThatNobodySpeaksToIsRefused(t 
 
 func (d *daemon) deleteWorkspace(workspace string) {
 	d.t.Helper()
-	d.ok(d.call("POST", "/workspaces/delete", wire.Fenced{Fence: d.fence(workspace, 9)}, nil))
+	d.ok(d.call("POST", "/subjects/delete", wire.Fenced{Fence: d.fence(workspace, 9)}, nil))
 }
 
 // sweeps waits until programs that nothing needs were looked for once more: one that is put there for it is gone then.

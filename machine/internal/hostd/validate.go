@@ -3,6 +3,7 @@ package hostd
 import (
 	"cmp"
 	"regexp"
+	"slices"
 
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
@@ -31,10 +32,14 @@ const (
 	answersKept = 256
 )
 
+func isSubject(s wire.Subject) bool {
+	return slices.Contains(wire.Kinds, s.Kind) && uuidPattern.MatchString(s.ID)
+}
+
 func checkFence(f wire.Fence) error {
 	switch {
-	case !uuidPattern.MatchString(f.WorkspaceID):
-		return refuse("bad_request", "workspace_id is not a UUID")
+	case !isSubject(f.Subject):
+		return refuse("bad_request", "subject is not a kind and a UUID")
 	case !uuidPattern.MatchString(f.OperationID):
 		return refuse("bad_request", "operation_id is not a UUID")
 	case !stepPattern.MatchString(f.Step):
@@ -78,8 +83,8 @@ func checkStart(r wire.StartRequest) error {
 	if r.FromLayer == nil {
 		return nil
 	}
-	if r.FromDisk != "" || !uuidPattern.MatchString(r.FromLayer.WorkspaceID) {
-		return refuse("bad_request", "from_layer names a workspace and its checkpoint, and stands for from_disk")
+	if r.FromDisk != "" || !isSubject(r.FromLayer.Subject) {
+		return refuse("bad_request", "from_layer names a subject and its checkpoint, and stands for from_disk")
 	}
 	return checkCheckpointID(r.FromLayer.CheckpointID)
 }
@@ -110,11 +115,17 @@ func checkCheckpoint(r wire.CheckpointRequest) error {
 	if r.DiskOnly && r.Then != thenRunning {
 		return refuse("bad_request", "disk_only goes with then running")
 	}
-	if r.IntoWorkspaceID == "" {
+	if r.FromDisk != "" {
+		return checkDiskCapture(r)
+	}
+	if r.ThenBlank && r.Then != thenPaused {
+		return refuse("bad_request", "then_blank goes with then paused")
+	}
+	if r.Into == nil {
 		return nil
 	}
-	if !uuidPattern.MatchString(r.IntoWorkspaceID) || r.IntoWorkspaceID == r.WorkspaceID {
-		return refuse("bad_request", "into_workspace_id is not the UUID of another workspace")
+	if !isSubject(*r.Into) || *r.Into == r.Subject {
+		return refuse("bad_request", "into is not another subject")
 	}
 	if r.IntoFence < 1 || r.IntoFence > numberMax {
 		return refuse("bad_request", "into_fence is out of range")
@@ -122,14 +133,27 @@ func checkCheckpoint(r wire.CheckpointRequest) error {
 	return nil
 }
 
+func checkDiskCapture(r wire.CheckpointRequest) error {
+	if !r.DiskOnly || r.Into != nil {
+		return refuse("bad_request", "from_disk goes with disk_only, and within the workspace")
+	}
+	if !diskPattern.MatchString(r.FromDisk) {
+		return refuse("bad_request", "from_disk is malformed")
+	}
+	if len(r.Layers) == 0 {
+		return checkResources(r.Resources)
+	}
+	return cmp.Or(checkLayers(r.Layers), checkResources(r.Resources))
+}
+
 func checkClone(r wire.CloneRequest) error {
 	if err := cmp.Or(checkFence(r.Fence), checkCheckpointID(r.CheckpointID), checkCheckpointID(r.SourceCheckpoint)); err != nil {
 		return err
 	}
-	if !uuidPattern.MatchString(r.SourceWorkspaceID) {
-		return refuse("bad_request", "source_workspace_id is not a UUID")
+	if !isSubject(r.Source) {
+		return refuse("bad_request", "source is not a kind and a UUID")
 	}
-	if r.SourceWorkspaceID == r.WorkspaceID && r.SourceCheckpoint == r.CheckpointID {
+	if r.Source == r.Subject && r.SourceCheckpoint == r.CheckpointID {
 		return refuse("bad_request", "A checkpoint cannot be copied onto itself")
 	}
 	return nil
@@ -144,29 +168,33 @@ func checkStop(r wire.StopRequest) error {
 
 func checkFenced(r wire.Fenced) error { return checkFence(r.Fence) }
 
-func checkDisks(r wire.DeleteRequest) error { return checkNames(r, diskPattern) }
+func checkDisks(r wire.DeleteRequest) error {
+	return cmp.Or(checkNames(r.Names, diskPattern), checkFence(r.Fence))
+}
 
-func checkCheckpoints(r wire.DeleteRequest) error { return checkNames(r, uuidPattern) }
+func checkCheckpoints(r wire.DeleteRequest) error {
+	return cmp.Or(checkNames(r.Names, uuidPattern), checkFence(r.Fence))
+}
 
-func checkNames(r wire.DeleteRequest, pattern *regexp.Regexp) error {
-	if len(r.Names) > namesMax {
+func checkNames(names []string, pattern *regexp.Regexp) error {
+	if len(names) > namesMax {
 		return refuse("bad_request", "at most 256 names")
 	}
-	for _, name := range r.Names {
+	for _, name := range names {
 		if !pattern.MatchString(name) {
 			return refuse("bad_request", "a name is malformed")
 		}
 	}
-	return checkFence(r.Fence)
+	return nil
 }
 
 func checkMeasure(r wire.MeasureRequest) error {
-	if len(r.WorkspaceIDs) > measuresMax {
-		return refuse("bad_request", "at most 500 workspaces")
+	if len(r.Subjects) > measuresMax {
+		return refuse("bad_request", "at most 500 subjects")
 	}
-	for _, workspace := range r.WorkspaceIDs {
-		if !uuidPattern.MatchString(workspace) {
-			return refuse("bad_request", "a workspace_id is not a UUID")
+	for _, subject := range r.Subjects {
+		if !isSubject(subject) {
+			return refuse("bad_request", "a subject is not a kind and a UUID")
 		}
 	}
 	return nil

@@ -104,11 +104,15 @@ func (r *Router) configure(s *slot, machine *netlink.Handle) error {
 // Connect lets the machine's packets leave to the uplink, and its DNS questions be answered.
 func (r *Router) Connect(name string) error {
 	return r.withSlot(name, func(s *slot) error {
-		if err := r.rules.add(r.rules.connected, r.key(s)); err != nil {
-			return err
+		r.setConnected(s, true) // counted before it can send anything
+		err := r.fitFlows()
+		if err == nil {
+			err = r.rules.add(r.rules.connected, r.key(s))
 		}
-		r.setConnected(s, true)
-		return nil
+		if err != nil {
+			r.setConnected(s, false)
+		}
+		return err
 	})
 }
 
@@ -124,7 +128,7 @@ func (r *Router) Release(name string) error {
 
 func (r *Router) dismantle(s *slot) error {
 	r.setConnected(s, false)
-	err := errors.Join(r.rules.remove(r.rules.connected, r.key(s)), r.rules.remove(r.rules.machines, r.key(s)),
+	err := errors.Join(r.rules.remove(r.rules.connected, r.key(s)), r.fitFlows(), r.rules.remove(r.rules.machines, r.key(s)),
 		deleteLink(r.links, r.machineLink(s.index)), r.forgetFlows(s), removeNamespace(r.machinePin(s.name)))
 	if err != nil {
 		return err

@@ -11,7 +11,6 @@ import (
 	"strings"
 
 	"github.com/google/nftables"
-	"github.com/google/nftables/expr"
 	"github.com/vishvananda/netlink"
 )
 
@@ -23,9 +22,6 @@ func (r *Router) openHostRules() error {
 	}
 	conn, err := nftables.New()
 	if err != nil {
-		return err
-	}
-	if err := r.checkFirewalls(conn); err != nil {
 		return err
 	}
 	if r.forwardingWasOff, err = r.findForwardingOff(conn); err != nil {
@@ -121,49 +117,6 @@ func (r *Router) neighbours() ([]netip.Prefix, error) {
 	return networks, nil
 }
 
-// checkFirewalls refuses where another table drops forwarded packets by default and has no rule about our link: packets would
-// vanish without a word. Accepting them in our table does not help, since every table has a say.
-func (r *Router) checkFirewalls(conn *nftables.Conn) error {
-	if names, err := os.ReadFile("/proc/net/ip_tables_names"); err == nil && strings.Contains(string(names), "filter") {
-		slog.Warn("this host has a firewall of legacy iptables, which cannot be read from here: if its FORWARD chain drops, machines have no network",
-			"link", r.name("h"))
-	}
-	chains, err := conn.ListChains()
-	if err != nil {
-		return fmt.Errorf("read the host's firewall: %w", err)
-	}
-	for _, chain := range chains {
-		forwards := chain.Hooknum != nil && *chain.Hooknum == *nftables.ChainHookForward && chain.Table.Name != r.table()
-		if !forwards || chain.Policy == nil || *chain.Policy != nftables.ChainPolicyDrop {
-			continue
-		}
-		known, err := r.mentionsLink(conn, chain)
-		if err != nil {
-			return err
-		}
-		if !known {
-			return fmt.Errorf("the host's firewall drops forwarded packets (table %s, chain %s), so machines would have no network: "+
-				"accept packets from and to %s there, or set uplink to none", chain.Table.Name, chain.Name, r.name("h"))
-		}
-	}
-	return nil
-}
-
-func (r *Router) mentionsLink(conn *nftables.Conn, chain *nftables.Chain) (bool, error) {
-	list, err := conn.GetRules(chain.Table, chain)
-	if err != nil {
-		return false, fmt.Errorf("read the host's firewall, chain %s: %w", chain.Name, err)
-	}
-	for _, rule := range list {
-		for _, e := range rule.Exprs {
-			if match, ok := e.(*expr.Cmp); ok && strings.HasPrefix(r.name("h"), string(bytes.TrimRight(match.Data, "\x00"))) && len(match.Data) > 4 {
-				return true, nil
-			}
-		}
-	}
-	return false, nil
-}
-
 // removeHostRules leaves forwarding on while another instance needs it, with the note for that one to take it back.
 func (r *Router) removeHostRules() error {
 	conn, err := nftables.New()
@@ -193,10 +146,39 @@ func (r *Router) removeHostRules() error {
 	if err := conn.Flush(); err != nil {
 		return fmt.Errorf("remove the host's rules: %w", err)
 	}
-	if noted && other == nil {
-		return setSysctl(forwarding, "0")
+	if !noted || other != nil {
+		return nil
 	}
-	return nil
+	user, err := whoForwards(conn)
+	if err != nil {
+		return err
+	}
+	if user != "" {
+		slog.Warn("forwarding stays on: somebody else on this host may need it since", "who", user)
+		return nil
+	}
+	return setSysctl(forwarding, "0")
+}
+
+// whoForwards names somebody else's rules for packets that pass through the host, as those of containers and virtual machines are: who
+// found forwarding on did not have to turn it on. "" is nobody.
+func whoForwards(conn *nftables.Conn) (string, error) {
+	if names, err := os.ReadFile("/proc/net/ip_tables_names"); err == nil && len(bytes.TrimSpace(names)) > 0 {
+		return "legacy iptables, tables " + strings.Join(strings.Fields(string(names)), ", "), nil
+	}
+	chains, err := conn.ListChains()
+	if err != nil {
+		return "", fmt.Errorf("read the host's chains: %w", err)
+	}
+	for _, chain := range chains {
+		if chain.Hooknum == nil || strings.HasPrefix(chain.Table.Name, "berth_") {
+			continue
+		}
+		if *chain.Hooknum == *nftables.ChainHookForward || *chain.Hooknum == *nftables.ChainHookPostrouting {
+			return "nftables, table " + chain.Table.Name + ", chain " + chain.Name, nil
+		}
+	}
+	return "", nil
 }
 
 const forwarding = "net/ipv4/ip_forward"

@@ -18,11 +18,16 @@ import (
 const keepEvery = 30 * time.Second
 
 // KeepHostRules puts the host's rules in again whenever somebody has removed or changed them, as a restart of the host's own firewall
-// does with everything, and takes up networks that the host joins. It returns when the context ends.
+// does with everything, takes up networks that the host joins, and has other firewalls of the host let machines' packets through. It returns
+// when the context ends.
 func (r *Router) KeepHostRules(ctx context.Context) {
 	if r.config.Uplink != UplinkHost {
+		r.logClosing(r.closeFirewalls())
 		return
 	}
+	rewritten, done := make(chan struct{}, 1), make(chan struct{})
+	go func() { defer close(done); r.keepFirewalls(ctx, rewritten) }()
+	defer func() { <-done }()
 	changes, stop := watchRules()
 	defer func() { stop() }()
 	for {
@@ -36,6 +41,10 @@ func (r *Router) KeepHostRules(ctx context.Context) {
 			if !watching {
 				stop()
 				changes, stop = nil, func() {}
+			}
+			select {
+			case rewritten <- struct{}{}:
+			default: // it is about to look
 			}
 		case <-time.After(keepEvery):
 			if changes == nil {

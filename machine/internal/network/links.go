@@ -111,9 +111,6 @@ func (r *Router) openHost() (err error) {
 	if r.hostLinks, err = netlink.NewHandle(unix.NETLINK_ROUTE); err != nil {
 		return err
 	}
-	if err := r.checkFree(); err != nil {
-		return err
-	}
 	if r.config.Uplink == UplinkHost {
 		r.mtu = pathMTU(r.hostLinks)
 	}

@@ -118,6 +118,12 @@ func over(set *nftables.Set, connections uint32) words {
 		Exprs: []expr.Any{&expr.Connlimit{Count: connections, Flags: expr.NFT_CONNLIMIT_F_INV}}}}
 }
 
+// faster matches a sender's packets beyond so many a second.
+func faster(set *nftables.Set, packets uint64, burst uint32) words {
+	return words{load(saddrOffset), &expr.Dynset{SrcRegKey: register1, SetName: set.Name, SetID: set.ID, Operation: uint32(unix.NFT_DYNSET_OP_UPDATE),
+		Exprs: []expr.Any{&expr.Limit{Type: expr.LimitTypePkts, Rate: packets, Unit: expr.LimitTimeSecond, Burst: burst, Over: true}}}}
+}
+
 func accept() words     { return words{&expr.Verdict{Kind: expr.VerdictAccept}} }
 func drop() words       { return words{&expr.Counter{}, &expr.Verdict{Kind: expr.VerdictDrop}} }
 func masquerade() words { return words{&expr.Masq{}} }
@@ -126,4 +132,14 @@ func notrack() words    { return words{&expr.Notrack{}} }
 // reset answers a TCP packet, so that a program learns at once what will never work.
 func reset() words {
 	return words{&expr.Counter{}, &expr.Reject{Type: unix.NFT_REJECT_TCP_RST}}
+}
+
+// unreachable answers a datagram as a computer does on which nobody listens.
+func unreachable() words {
+	const portUnreachable = 3
+	return words{&expr.Counter{}, &expr.Reject{Type: unix.NFT_REJECT_ICMP_UNREACH, Code: portUnreachable}}
+}
+
+func jump(chain *nftables.Chain) words {
+	return words{&expr.Verdict{Kind: expr.VerdictJump, Chain: chain.Name}}
 }

@@ -94,32 +94,6 @@ func TestASpoofedSourceIsDropped(t *testing.T) {
 	}
 }
 
-func TestTrackedConnectionsOfOneMachineAreCapped(t *testing.T) {
-	uplink := testNamespace(t, public)
-	r := openTest(t, testConfig(t, uplink.Name()))
-	a, b := attach(t, r, "a"), attach(t, r, "b")
-	must(t, errors.Join(r.Connect("a"), r.Connect("b")))
-	received := receive(t, uplink, 9999)
-	must(t, inNamespace(a.ns, func() error {
-		for port := 10000; port < 10000+flowsMax+300; port++ {
-			conn, err := net.DialUDP("udp4", &net.UDPAddr{Port: port}, &net.UDPAddr{IP: net.ParseIP(public), Port: 9999})
-			if err != nil {
-				return err
-			}
-			conn.Write([]byte("x"))
-			conn.Close()
-		}
-		return nil
-	}))
-	if got := len(received(arrives)); got > flowsMax+1 || got < flowsMax-10 {
-		t.Errorf("%d of %d flows came through", got, flowsMax+300)
-	}
-	send(t, b.ns, "", public, 9999)
-	if got := received(arrives); len(got) != 1 {
-		t.Errorf("the other machine was not let through: %v", got)
-	}
-}
-
 func TestARouterThatStartsAgainAdoptsMachinesAndCutsNoConnection(t *testing.T) {
 	uplink := testNamespace(t, public)
 	c := testConfig(t, uplink.Name())

@@ -17,21 +17,28 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	"github.com/berth-dev/berth/machine/internal/resolver"
 )
 
 type Config struct {
 	Instance       string       // part of the name of everything made here
 	MachineNetwork netip.Prefix // IPv4, /8 to /26; four addresses a machine
 	Uplink         string       // UplinkHost, UplinkNone, or the path or name of a network namespace
+	Firewall       string       // FirewallAuto, which "" is too, or FirewallManual; what to do about other firewalls of the host
 	RunDir         string       // pins are <RunDir>/netns/<name>
 	Resolvers      []string     // address or address:port; default: those of the host's /etc/resolv.conf (UplinkHost only)
 
-	documentation bool // tests: 203.0.113.0/24 is public behind the host, too
+	// For tests.
+	documentation    bool   // 203.0.113.0/24 is public behind the host, too
+	conntrackMax     int    // in place of what this computer tracks
+	packetsPerSecond uint64 // of one machine
 }
 
 const (
@@ -63,6 +70,8 @@ type Router struct {
 	hostLinks *netlink.Handle
 	rules     rules
 
+	firewalls firewalls
+
 	forwardingWasOff bool // on the host, before an instance turned it on
 
 	mu    sync.RWMutex
@@ -85,15 +94,31 @@ func Open(ctx context.Context, c Config) (*Router, error) {
 	if err := check(c); err != nil {
 		return nil, err
 	}
-	r := &Router{config: c, mtu: linkMTU, slots: map[string]*slot{}, byIP: map[netip.Addr]*slot{}, used: map[int]bool{}}
-	steps := []func() error{r.openHost, r.openNamespace, r.joinHost, r.joinUplink, r.adopt, r.openRules, r.openHostRules}
+	r := newRouter(c)
+	return r, r.run(ctx, r.openHost, r.checkFree, r.openNamespace, r.refuseMove, r.joinHost, r.joinUplink, r.adopt, r.openRules, r.openHostRules)
+}
+
+// OpenToRemove finds what is there, for Close. It needs no uplink, and no setting that fits what is there.
+func OpenToRemove(ctx context.Context, c Config) (*Router, error) {
+	if err := check(c); err != nil {
+		return nil, err
+	}
+	r := newRouter(c)
+	return r, r.run(ctx, r.openHost, r.openNamespace, r.adopt, r.openRules)
+}
+
+func newRouter(c Config) *Router {
+	return &Router{config: c, mtu: linkMTU, slots: map[string]*slot{}, byIP: map[netip.Addr]*slot{}, used: map[int]bool{}}
+}
+
+func (r *Router) run(ctx context.Context, steps ...func() error) error {
 	for _, step := range steps {
 		if err := errors.Join(ctx.Err(), step()); err != nil {
 			r.release()
-			return nil, fmt.Errorf("network of instance %s: %w", c.Instance, err)
+			return fmt.Errorf("network of instance %s: %w", r.config.Instance, err)
 		}
 	}
-	return r, nil
+	return nil
 }
 
 func check(c Config) error {
@@ -105,6 +130,11 @@ func check(c Config) error {
 		return fmt.Errorf("machine_network %s must be an IPv4 network of /8 to /26", network)
 	case c.Uplink == "":
 		return errors.New("uplink must be host, none, or a network namespace")
+	}
+	for _, text := range c.Resolvers {
+		if _, err := resolver.ParseResolver(text); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -125,6 +155,35 @@ func (r *Router) openNamespace() error {
 			setSysctl("net/ipv4/conf/all/accept_redirects", "0"), setSysctl("net/ipv4/conf/all/send_redirects", "0"),
 			setSysctl("net/ipv4/conf/default/send_redirects", "0"))
 	})
+}
+
+// refuseMove keeps machines from being cut off: those that are here have addresses of the machine network that they were made in.
+func (r *Router) refuseMove() error {
+	link, err := r.links.LinkByName(r.name("r"))
+	if isNoLink(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	addresses, err := r.links.AddrList(link, netlink.FAMILY_V4)
+	if err != nil || len(addresses) == 0 {
+		return err
+	}
+	began := func(address netlink.Addr) bool { return address.IP.Equal(r.nameserver().AsSlice()) }
+	links, err := r.listLinks()
+	if err != nil {
+		return err
+	}
+	moved := !slices.ContainsFunc(addresses, began)
+	for _, link := range links {
+		var index int
+		if _, err := fmt.Sscanf(link.Attrs().Name, r.name("m")+"%d", &index); err == nil && (moved || index >= r.indexes()) {
+			return fmt.Errorf("machine_network cannot become %s while machines or slots are here that have an address of another one (their router has %s): "+
+				"set it back, or take them down first (npm run clean)", r.config.MachineNetwork, addresses[0].IPNet)
+		}
+	}
+	return nil
 }
 
 // adopt learns the machines from their links. A link or a pin without its other half is what a crash left: it goes.
@@ -193,7 +252,7 @@ func (r *Router) Close() error {
 	for _, slot := range slots {
 		err = errors.Join(err, r.Release(slot))
 	}
-	err = errors.Join(err, r.removeHostRules(), deleteLink(r.hostLinks, r.name("h")), deleteLink(r.links, r.name("u")))
+	err = errors.Join(err, r.closeFirewalls(), r.removeHostRules(), deleteLink(r.hostLinks, r.name("h")), deleteLink(r.links, r.name("u")))
 	err = errors.Join(err, removeNamespace(r.pin("router")))
 	r.release()
 	_ = os.Remove(filepath.Join(r.config.RunDir, "netns")) // only when it is empty

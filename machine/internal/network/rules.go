@@ -13,8 +13,7 @@ import (
 )
 
 const (
-	flowsMax      = 4096 // tracked connections of one machine at a time
-	elementsBatch = 500  // one netlink attribute holds 64 KiB
+	elementsBatch = 500 // one netlink attribute holds 64 KiB
 	dnsPort       = 53
 )
 
@@ -25,6 +24,7 @@ type rules struct {
 	conn      *nftables.Conn
 	machines  *nftables.Set // link . address: what may come from where
 	connected *nftables.Set // link . address: who may talk to the uplink
+	limits    limits
 }
 
 var pairType = nftables.MustConcatSetType(nftables.TypeIFName, nftables.TypeIPAddr)
@@ -122,8 +122,7 @@ func (r *Router) writeRules(conn *nftables.Conn, table *nftables.Table) error {
 	if err := conn.AddSet(special, intervals(specialRanges(r.config))); err != nil {
 		return err
 	}
-	flows := &nftables.Set{Table: table, Name: "flows", KeyType: nftables.TypeIPAddr, Dynamic: true, Size: machinesMax}
-	if err := conn.AddSet(flows, nil); err != nil {
+	if err := r.rules.limits.write(conn, table, r.flowsOfEach()); err != nil {
 		return err
 	}
 	write := func(chain *nftables.Chain, list []words) {
@@ -134,8 +133,8 @@ func (r *Router) writeRules(conn *nftables.Conn, table *nftables.Table) error {
 	}
 	write(baseChain(table, "arriving", nftables.ChainHookPrerouting, nftables.ChainPriorityRaw, nftables.ChainPolicyAccept), r.arriving())
 	write(baseChain(table, "answers", nftables.ChainHookOutput, nftables.ChainPriorityRaw, nftables.ChainPolicyAccept), r.answers())
-	write(baseChain(table, "questions", nftables.ChainHookInput, nftables.ChainPriorityFilter, nftables.ChainPolicyDrop), r.questions(flows))
-	write(baseChain(table, "passing", nftables.ChainHookForward, nftables.ChainPriorityFilter, nftables.ChainPolicyDrop), r.passing(special, flows))
+	write(baseChain(table, "questions", nftables.ChainHookInput, nftables.ChainPriorityFilter, nftables.ChainPolicyDrop), r.questions())
+	write(baseChain(table, "passing", nftables.ChainHookForward, nftables.ChainPriorityFilter, nftables.ChainPolicyDrop), r.passing(special))
 	if r.uplinkIsNamespace() {
 		chain := baseChain(table, "leaving", nftables.ChainHookPostrouting, nftables.ChainPriorityNATSource, nftables.ChainPolicyAccept)
 		chain.Type = nftables.ChainTypeNAT
@@ -154,6 +153,8 @@ func (r *Router) arriving() []words {
 	return []words{
 		rule(isIPv6(), drop()),
 		rule(machines, senderNotIn(r.rules.machines), drop()),
+		rule(machines, faster(r.rules.limits.packets, r.packetsPerSecond(), uint32(r.packetsPerSecond()/2)), drop()),
+		rule(machines, daddrIs(r.nameserver()), protocol(unix.IPPROTO_UDP), dport(dnsPort), faster(r.rules.limits.questions, questionsPerSecond, questionsBurst), drop()),
 		rule(machines, daddrIs(r.nameserver()), protocol(unix.IPPROTO_UDP), dport(dnsPort), notrack()),
 	}
 }
@@ -162,23 +163,25 @@ func (r *Router) answers() []words {
 	return []words{rule(toAny(r.name("m")), saddrIs(r.nameserver()), protocol(unix.IPPROTO_UDP), sport(dnsPort), notrack())}
 }
 
-// questions are packets to the router itself: DNS on the one address, nothing else.
-func (r *Router) questions(flows *nftables.Set) []words {
-	machines, nameserver := fromAny(r.name("m")), daddrIs(r.nameserver())
-	tcp := rule(machines, nameserver, protocol(unix.IPPROTO_TCP), dport(dnsPort))
+// questions are packets to the router itself: DNS on the one address, nothing else. A machine that is not connected is told at once.
+func (r *Router) questions() []words {
+	toNames := rule(fromAny(r.name("m")), daddrIs(r.nameserver()))
+	datagram, stream := rule(toNames, protocol(unix.IPPROTO_UDP), dport(dnsPort)), rule(toNames, protocol(unix.IPPROTO_TCP), dport(dnsPort))
 	return []words{
 		rule(from("lo"), accept()),
-		rule(machines, nameserver, protocol(unix.IPPROTO_UDP), dport(dnsPort), accept()),
+		rule(datagram, senderIn(r.rules.connected), accept()),
+		rule(datagram, unreachable()),
 		rule(state(established), accept()),
-		rule(tcp, state(expr.CtStateBitNEW), over(flows, flowsMax), drop()),
-		rule(tcp, state(expr.CtStateBitNEW), accept()),
+		rule(stream, senderNotIn(r.rules.connected), reset()),
+		rule(stream, state(expr.CtStateBitNEW), over(r.rules.limits.streams, questionStreamsMax), drop()),
+		rule(stream, state(expr.CtStateBitNEW), accept()),
 		drop(),
 	}
 }
 
 // passing are packets through the router. The host reaches machines and gets its answers; a connected machine reaches what
 // is public behind the uplink and gets its answers.
-func (r *Router) passing(special, flows *nftables.Set) []words {
+func (r *Router) passing(special *nftables.Set) []words {
 	machines, toMachines := fromAny(r.name("m")), toAny(r.name("m"))
 	list := []words{
 		rule(state(expr.CtStateBitINVALID), drop()),
@@ -191,8 +194,7 @@ func (r *Router) passing(special, flows *nftables.Set) []words {
 		out := rule(machines, senderIn(r.rules.connected), to(uplink))
 		list = append(list,
 			rule(out, state(established), accept()),
-			rule(out, state(expr.CtStateBitNEW), over(flows, flowsMax), drop()),
-			rule(out, state(expr.CtStateBitNEW), accept()),
+			rule(out, state(expr.CtStateBitNEW), jump(r.rules.limits.newFlows)),
 			rule(from(uplink), receiverIn(r.rules.connected), state(established), accept()),
 		)
 	}

@@ -19,17 +19,22 @@ const documentation = "203.0.113.0/24"
 
 type span struct{ first, last uint32 }
 
-// specialRanges are disjoint, in order, and apart: what an interval set asks for.
-func specialRanges(c Config, more ...netip.Prefix) []span {
-	networks := append([]netip.Prefix{c.MachineNetwork}, more...)
+// blockedNetworks are the special ones of this instance.
+func blockedNetworks(c Config) []netip.Prefix {
+	networks := []netip.Prefix{c.MachineNetwork}
 	for _, network := range special {
 		networks = append(networks, netip.MustParsePrefix(network))
 	}
 	if c.Uplink == UplinkHost && !c.documentation {
 		networks = append(networks, netip.MustParsePrefix(documentation))
 	}
+	return networks
+}
+
+// specialRanges are disjoint, in order, and apart: what an interval set asks for.
+func specialRanges(c Config, more ...netip.Prefix) []span {
 	spans := []span{}
-	for _, network := range networks {
+	for _, network := range append(blockedNetworks(c), more...) {
 		first := binary.BigEndian.Uint32(network.Masked().Addr().AsSlice())
 		spans = append(spans, span{first, first | (1<<(32-network.Bits()) - 1)})
 	}

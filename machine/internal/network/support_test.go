@@ -16,10 +16,10 @@ import (
 )
 
 const (
-	public   = "203.0.113.10"
-	resolver = "203.0.113.53"
-	blocked  = 200 * time.Millisecond // how long a packet that must not arrive gets
-	arrives  = 20 * time.Second       // and one that must, on a busy computer
+	public     = "203.0.113.10"
+	nameserver = "203.0.113.53"
+	blocked    = 200 * time.Millisecond // how long a packet that must not arrive gets
+	arrives    = 60 * time.Second       // and one that must, on a busy computer
 )
 
 var machineNetwork = netip.MustParsePrefix("10.117.0.0/16")
@@ -113,7 +113,7 @@ func serve(t *testing.T, namespace *os.File, port int) {
 			}
 			go func() {
 				defer conn.Close()
-				fmt.Fprintf(conn, "%s\n", addressOf(conn.RemoteAddr()))
+				fmt.Fprintf(conn, "%s\n", netip.MustParseAddrPort(conn.RemoteAddr().String()).Addr())
 				io.Copy(conn, conn)
 			}()
 		}

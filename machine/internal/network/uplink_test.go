@@ -4,8 +4,10 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"net/netip"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -72,6 +74,71 @@ func TestTheLastInstanceThatNeedsForwardingTurnsItOffAgain(t *testing.T) {
 	forwards("1")
 	must(t, again.Close())
 	forwards("0")
+}
+
+func TestForwardingStaysOnWhereSomebodyElseHasRulesForIt(t *testing.T) {
+	must(t, setSysctl(forwarding, "0"))
+	r := openTest(t, testConfig(t, UplinkHost))
+	conn, err := nftables.New()
+	must(t, err)
+	containers := conn.AddTable(&nftables.Table{Name: "containers", Family: nftables.TableFamilyIPv4})
+	chain := baseChain(containers, "leaving", nftables.ChainHookPostrouting, nftables.ChainPriorityNATSource, nftables.ChainPolicyAccept)
+	chain.Type = nftables.ChainTypeNAT
+	conn.AddChain(chain)
+	must(t, conn.Flush())
+	t.Cleanup(func() { conn.DelTable(containers); must(t, conn.Flush()); must(t, setSysctl(forwarding, "0")) })
+	must(t, r.Close())
+	if text, err := os.ReadFile("/proc/sys/" + forwarding); strings.TrimSpace(string(text)) != "1" || err != nil {
+		t.Errorf("forwarding is %q, and containers need it: %v", text, err)
+	}
+}
+
+func TestAnotherMachineNetworkIsRefusedWhileMachinesAreThereAndNothingIsCutOff(t *testing.T) {
+	c := testConfig(t, UplinkNone)
+	r := openTest(t, c)
+	m := attach(t, r, "slot")
+	serve(t, m.ns, 80)
+	for _, other := range []string{"10.119.0.0/16", "10.117.0.0/26"} {
+		changed := c
+		changed.MachineNetwork = netip.MustParsePrefix(other)
+		if other == "10.117.0.0/26" {
+			for index := 0; index < 20; index++ { // more than a smaller network has room for
+				attach(t, r, fmt.Sprintf("slot%d", index))
+			}
+		}
+		if _, err := Open(context.Background(), changed); err == nil || !strings.Contains(err.Error(), "machine_network cannot become "+other) {
+			t.Errorf("%s while machines are there: %v", other, err)
+		}
+	}
+	again, err := Open(context.Background(), c)
+	must(t, err)
+	defer again.release()
+	if names, err := again.List(); err != nil || len(names) != 21 {
+		t.Errorf("%d machines are left: %v", len(names), err)
+	}
+}
+
+func TestWhatIsThereGoesAlsoWhenTheUplinksNamespaceIsGone(t *testing.T) {
+	c := testConfig(t, "")
+	pin := filepath.Join(t.TempDir(), "uplink")
+	namespace, err := createNamespace(pin)
+	must(t, err)
+	c.Uplink = pin
+	r, err := Open(context.Background(), c)
+	must(t, err)
+	attach(t, r, "slot")
+	r.release()
+	namespace.Close()
+	must(t, removeNamespace(pin))
+	if _, err := Open(context.Background(), c); err == nil {
+		t.Error("a router without its uplink was opened")
+	}
+	left, err := OpenToRemove(context.Background(), c)
+	must(t, err)
+	must(t, left.Close())
+	if pins, _ := filepath.Glob(filepath.Join(c.RunDir, "netns", "*")); len(pins) != 0 {
+		t.Errorf("left: %v", pins)
+	}
 }
 
 func TestRulesThatSomebodyRemovesOrAnAddressThatTheHostGetsAreSeenAtOnce(t *testing.T) {
@@ -184,22 +251,6 @@ func hostTables(t *testing.T) []string {
 		names = append(names, table.Name)
 	}
 	return names
-}
-
-func TestAHostFirewallThatDropsForwardedPacketsIsALoudFailureUntilItNamesTheLink(t *testing.T) {
-	conn, err := nftables.New()
-	must(t, err)
-	table := conn.AddTable(&nftables.Table{Name: "foreign", Family: nftables.TableFamilyIPv4})
-	chain := conn.AddChain(baseChain(table, "FORWARD", nftables.ChainHookForward, nftables.ChainPriorityFilter, nftables.ChainPolicyDrop))
-	must(t, conn.Flush())
-	t.Cleanup(func() { conn.DelTable(table); must(t, conn.Flush()) })
-	c := testConfig(t, UplinkHost)
-	if _, err := Open(context.Background(), c); err == nil || !strings.Contains(err.Error(), "b7e57h") {
-		t.Fatalf("error %v", err)
-	}
-	conn.AddRule(&nftables.Rule{Table: table, Chain: chain, Exprs: rule(from("b7e57h"), accept())})
-	must(t, conn.Flush())
-	openTest(t, c)
 }
 
 func TestARangeThatTheHostRoutesElsewhereIsRefused(t *testing.T) {

@@ -72,6 +72,9 @@ func (b *behind) wait() {
 // WaitDurable returns when every disk that CreateDisk made is durable.
 func (p *Pool) WaitDurable() { p.behind.wait() }
 
+// Commit makes the counters of quota groups true of everything that the kernel has written out so far.
+func (p *Pool) Commit() error { return p.commit() }
+
 // commit makes what was made so far durable. Unlike Sync it leaves the data of files alone, which others' guests may have much of.
 func (p *Pool) commit() error {
 	var transaction uint64

@@ -1,6 +1,7 @@
 package pool
 
 import (
+	"bytes"
 	"context"
 	"os"
 	"os/exec"
@@ -57,5 +58,23 @@ func TestThoseWhoAskDuringACommitShareTheNextAndNobodyWaits(t *testing.T) {
 	b.wait()
 	if count := commits.Load(); count != 3 {
 		t.Errorf("%d commits after one more request", count)
+	}
+}
+
+func TestASnapshotHoldsWhatWasNotSyncedAndOutlivesAPowerCut(t *testing.T) {
+	p, c := openTestPool(t)
+	must(t, p.EnsureWorkspace(ws, 1))
+	must(t, p.CreateDisk(ws, "d1"))
+	content := bytes.Repeat([]byte("written and not synced\n"), 1<<20)
+	must(t, os.WriteFile(filepath.Join(p.DiskPath(ws, "d1"), "upper", "file"), content, 0o600))
+	must(t, p.SnapshotDisk(p.DiskPath(ws, "d1"), ws, p.DiskPath(ws, "d2"), true))
+	dir := t.TempDir()
+	cut := Config{Image: filepath.Join(dir, "cut.img"), Mount: filepath.Join(dir, "cut")}
+	must(t, exec.Command("cp", "--sparse=always", c.Image, cut.Image).Run()) // what the drive holds at this instant
+	must(t, p.Close())
+	after := must1(Open(context.Background(), cut))(t)
+	t.Cleanup(func() { must(t, after.Close()) })
+	if kept := must1(os.ReadFile(filepath.Join(after.DiskPath(ws, "d2"), "upper", "file")))(t); !bytes.Equal(kept, content) {
+		t.Errorf("%d bytes of %d are there after the cut", len(kept), len(content))
 	}
 }

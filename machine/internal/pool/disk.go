@@ -10,41 +10,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// EnsureWorkspace makes the workspace's directory and sets its limit, which may rise or fall at any time. A limit below
-// what is used refuses new data and takes nothing away.
-func (p *Pool) EnsureWorkspace(workspace string, quotaGiB int) error {
-	limit, err := limitOf(quotaGiB)
-	if err != nil {
-		return err
-	}
-	return p.ensureWorkspace(workspace, limit)
-}
-
-// assemblySlack is for what the service itself writes to a disk before a guest runs on it: the directories of an overlay, who the machine is.
-const assemblySlack = 64 << 20
-
-// AssembleWorkspace is EnsureWorkspace with a little more room, for as long as a machine is made: on a disk that the guest has filled an
-// overlay has no place for its work directory, and the kernel mounts it read-only without a word. EnsureWorkspace takes the room back
-// before the guest is handed over.
-func (p *Pool) AssembleWorkspace(workspace string, quotaGiB int) error {
-	limit, err := limitOf(quotaGiB)
-	if err != nil {
-		return err
-	}
-	return p.ensureWorkspace(workspace, limit+assemblySlack)
-}
-
-func (p *Pool) ensureWorkspace(workspace string, limit uint64) error {
-	if err := checkName("workspace", workspace); err != nil {
-		return err
-	}
-	dir := p.WorkspaceDir(workspace)
-	if err := makeDirs(dir); err != nil {
-		return err
-	}
-	return p.setLimit(dir, limit)
-}
-
 func makeDirs(workspaceDir string) error {
 	for _, path := range []string{workspaceDir, filepath.Join(workspaceDir, "disks"), filepath.Join(workspaceDir, "checkpoints")} {
 		if err := os.Mkdir(path, 0o700); err != nil && !errors.Is(err, os.ErrExist) {

@@ -14,6 +14,8 @@ import (
 const (
 	iocSnapDestroy   = 0x5000940f // _IOW 15, vol_args
 	iocTreeSearch    = 0xd0009411 // _IOWR 17, 4096 bytes
+	iocTreeSearchV2  = 0xc0709411 // _IOWR 17, 112 bytes and what follows them
+	iocInodeLookup   = 0xd0009412 // _IOWR 18, 4096 bytes
 	iocWaitSync      = 0x40089416 // _IOW 22, 8 bytes
 	iocSnapCreateV2  = 0x50009417 // _IOW 23, vol_args_v2
 	iocSubvolCreate2 = 0x50009418 // _IOW 24, vol_args_v2

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -188,16 +189,18 @@ func (p *Pool) isOrphan(group uint64) (bool, error) {
 }
 
 // referenced is -1 when the kernel does not tell.
-func (p *Pool) referenced(group uint64) int64 {
-	text, err := os.ReadFile(filepath.Join(p.groupsDir(groupName(group)), "referenced"))
+func (p *Pool) referenced(group uint64) int64 { return p.counter(group, "referenced") }
+
+func (p *Pool) counter(group uint64, name string) int64 {
+	text, err := os.ReadFile(filepath.Join(p.groupsDir(groupName(group)), name))
 	if err != nil {
 		return -1
 	}
-	bytes, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
+	bytes, err := strconv.ParseUint(strings.TrimSpace(string(text)), 10, 64)
 	if err != nil {
 		return -1
 	}
-	return bytes
+	return int64(min(bytes, math.MaxInt64))
 }
 
 func parseGroupName(name string) (uint64, bool) {

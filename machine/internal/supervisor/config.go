@@ -24,6 +24,8 @@ type Config struct {
 	Children []Child `json:"children"`
 	// Announcement is a file of text for people, printed and removed when everything is ready.
 	Announcement string `json:"announcement"`
+	// ShowLogs prints what children write into their logs too.
+	ShowLogs bool `json:"show_logs,omitempty"`
 }
 
 // Mount is a read-only bind of a directory, so that unprivileged children reach a clone below a home they may not enter.

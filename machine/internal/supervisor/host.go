@@ -39,6 +39,18 @@ func BecomeReaper() error {
 	return unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 }
 
+// serviceScore is the oom_score_adj of everything that Berth runs beside machines, which hostd gives another. Where the computer has no
+// memory left, something else ends.
+const serviceScore = "-900"
+
+// Protect has this process, and with it all children to come, end last where memory runs out. In some containers it may not.
+func Protect() error {
+	if err := os.WriteFile("/proc/self/oom_score_adj", []byte(serviceScore), 0); err != nil {
+		return fmt.Errorf("where the computer has no memory left, the service may be ended first: %w", err)
+	}
+	return nil
+}
+
 // reap collects every child that has ended. Deaths that matter are seen through pidfds.
 func reap() {
 	for {

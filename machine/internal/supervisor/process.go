@@ -56,7 +56,7 @@ func start(config Config, child Child, env []string) (*process, error) {
 		Sys: &syscall.SysProcAttr{Setsid: true, PidFD: &pidfd,
 			Credential: &syscall.Credential{Uid: child.UID, Gid: child.GID, NoSetGroups: os.Getuid() != 0}},
 	}
-	pid, err := syscall.ForkExec(child.Argv[0], child.Argv, attributes)
+	pid, err := fork(child, attributes)
 	if err != nil {
 		return nil, fmt.Errorf("starting %s: %w", child.Argv[0], err)
 	}
@@ -103,7 +103,8 @@ func reopen(text []byte) *process {
 	return found
 }
 
-// search covers the moment between a child's start and the writing of its pid: it goes by mark and command line.
+// search covers the moment between a child's start and the writing of its pid: it goes by user, mark and command line. Mark and command
+// line are what anybody can write: a child of another user would not be signalled by what it says of itself.
 func search(config Config, child Child) (*process, error) {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
@@ -111,17 +112,45 @@ func search(config Config, child Child) (*process, error) {
 	}
 	for _, entry := range entries {
 		pid, err := strconv.Atoi(entry.Name())
-		if err != nil || !hasMark(pid, mark(config.Instance, child)) || !hasArgv(pid, child.Argv) {
+		if err != nil || !isChild(pid, config.Instance, child) {
 			continue
 		}
 		found, err := open(pid)
 		if err != nil {
 			continue // it has just ended
 		}
+		if !isChild(pid, config.Instance, child) { // the number was another's before it was held
+			found.close()
+			continue
+		}
 		found.Fingerprint = child.fingerprint()
 		return found, writePIDFile(config, child, found)
 	}
 	return nil, nil
+}
+
+func isChild(pid int, instance string, child Child) bool {
+	return hasUser(pid, child.UID, child.GID) && hasMark(pid, mark(instance, child)) && hasArgv(pid, child.Argv)
+}
+
+// hasUser: all of its user and group ids, the saved ones too.
+func hasUser(pid int, uid, gid uint32) bool {
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return false
+	}
+	want := map[string]string{"Uid:": strconv.FormatUint(uint64(uid), 10), "Gid:": strconv.FormatUint(uint64(gid), 10)}
+	for line := range strings.Lines(string(status)) {
+		fields := strings.Fields(line)
+		if len(fields) == 0 || want[fields[0]] == "" {
+			continue
+		}
+		if len(fields) != 5 || slices.ContainsFunc(fields[1:], func(id string) bool { return id != want[fields[0]] }) {
+			return false
+		}
+		delete(want, fields[0])
+	}
+	return len(want) == 0
 }
 
 func mark(instance string, child Child) string {

@@ -12,6 +12,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/coreos/go-systemd/v22/daemon"
 )
 
 // Run starts everything, prints the announcement and returns after the context has ended and the children with it, or when a
@@ -32,11 +34,18 @@ func Run(ctx context.Context, config Config, out io.Writer) error {
 	defer cancel()
 	go reapForever(background)
 	go boundLogs(background, config, report)
+	if config.ShowLogs {
+		showing, end := context.WithCancel(background)
+		shown := showLogs(showing, config, out)
+		defer func() { end(); shown() }()
+	}
 	tree := &tree{config: config, report: report}
 	err := tree.start(ctx)
 	if err == nil {
 		announce(config, out)
+		tell(daemon.SdNotifyReady, report)
 		<-ctx.Done()
+		tell(daemon.SdNotifyStopping, report)
 		report("stopping; machines keep running")
 	}
 	tree.stop()
@@ -47,6 +56,13 @@ func Run(ctx context.Context, config Config, out io.Writer) error {
 		return nil // told to stop before everything was ready
 	}
 	return err
+}
+
+// tell says to systemd how far this is, where it is systemd that started it.
+func tell(state string, report func(string)) {
+	if _, err := daemon.SdNotify(false, state); err != nil {
+		report("systemd cannot be told: " + err.Error())
+	}
 }
 
 // tree is the running children, by stage.

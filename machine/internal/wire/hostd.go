@@ -1,41 +1,75 @@
 package wire
 
 // hostd answers HTTP over a unix socket. Every verb that changes something carries a Fence; hostd does one thing at a time for a
-// workspace, remembers the highest fence it has seen (on disk), refuses a lower one (409 `fenced`), and runs a verb that is
+// subject, remembers the highest fence it has seen (on disk), refuses a lower one (409 `fenced`), and runs a verb that is
 // asked again with the same fence and step once: the second caller joins the first or gets its remembered answer.
 //
 //	POST /machines/start        StartRequest      -> Machine   blank disk, or a new attempt on a named disk
-//	POST /machines/restore      RestoreRequest    -> Machine   from a checkpoint
+//	POST /machines/restore      RestoreRequest    -> Machine   from a checkpoint; one of a disk alone is booted from
 //	POST /machines/connect      Fenced            -> {}        packets may leave; of a started or restored machine none do before
 //	POST /machines/checkpoint   CheckpointRequest -> CheckpointInfo
 //	POST /machines/unpause      Fenced            -> {}        after a checkpoint that kept the guest paused
-//	POST /machines/stop         StopRequest       -> {}        idempotent; no instruction of the guest runs after it. Mounts, cgroup, network
+//	POST /machines/stop         StopRequest       -> Ended     idempotent; no instruction of the guest runs after it. Mounts, cgroup, network
 //	                                                         go behind the answer, before the next verb that needs them gone
 //	POST /machines/freeze|thaw  Fenced            -> {}        cgroup freezer
 //	POST /checkpoints/clone     CloneRequest      -> CheckpointInfo
 //	POST /checkpoints/delete    DeleteRequest     -> {}
 //	POST /disks/delete          DeleteRequest     -> {}
-//	POST /workspaces/fence      Fenced            -> {}        from now on lower fences are refused; waits for what still runs
-//	POST /workspaces/delete     Fenced            -> {}        machine stopped, every file gone
+//	POST /subjects/fence        Fenced            -> {}        from now on lower fences are refused; waits for what still runs
+//	POST /subjects/delete       Fenced            -> Ended     machine stopped, every file gone
+//	POST /subjects/quarantine   QuarantineRequest -> {}        the list of what is kept although the caller does not know it
+//	POST /installation          InstallationRequest -> Installation   whose the pool is; carries no fence
 //	POST /disks/read            DiskReadRequest   -> DiskReader   disk.go; carries no fence
-//	POST /disks/measure         MeasureRequest    -> Measures  what each workspace's quota counts; carries no fence
-//	GET  /inventory             -> Inventory
+//	POST /disks/measure         MeasureRequest    -> Measures  what each subject's quota counts; carries no fence
+//	POST /machines/measure      MeasureRequest    -> Stats     of the machines that it names; carries no fence
+//	GET  /inventory             -> Inventory      with ?files=false without what lies in the pool
 //	GET  /events?after=N        -> NDJSON of Event, kept open, a blank line every 15 s
 //	GET  /stats                 -> Stats
 //	GET  /leftovers             -> Leftovers  what carries this instance's name and belongs to nothing
+//	GET  /firewalls             -> Firewalls  others of the host that machines' packets have to pass
 //	GET  /healthz               -> {}
 //
 // A refusal is HostError. Codes: bad_request 400, not_found 404, fenced 409, not_running 409, already_running 409,
-// no_space 507, checkpoint_failed 500, checkpoint_corrupt 422, checkpoint_incompatible 422, layer_missing 404,
-// invalid_resources 422, no_capacity 503, start_failed 500, restore_failed 500, internal 500.
+// no_space 507 (the pool's), disk_full 507 (the workspace's limit), checkpoint_failed 500, checkpoint_corrupt 422, checkpoint_incompatible 422, layer_missing 404,
+// invalid_resources 422, no_capacity 503, wrong_installation 409, start_failed 500, restore_failed 500, internal 500.
+
+// InstallationHeader is of every verb that changes something: the id of the installation whose database the caller goes by. Once the pool
+// belongs to one, a verb of another, or of nobody, is refused with `wrong_installation`.
+const InstallationHeader = "Berth-Installation"
+
+// InstallationRequest gives a pool that belongs to nobody to the caller, or confirms that it is the caller's.
+type InstallationRequest struct {
+	InstallationID string `json:"installation_id"`
+	// InsteadOf takes the pool from that installation: what people ask for, and no cell by itself.
+	InsteadOf string `json:"instead_of,omitempty"`
+}
+
+type Installation struct {
+	InstallationID string `json:"installation_id"`
+}
+
+// QuarantineRequest replaces the list; what was in it before stays in it since then.
+type QuarantineRequest struct {
+	Fence
+	Whole       bool     `json:"whole,omitempty"` // everything of the subject
+	Disks       []string `json:"disks"`
+	Checkpoints []string `json:"checkpoints"`
+}
+
+// Quarantined is one thing in quarantine.
+type Quarantined struct {
+	Kind  string `json:"kind"` // subject (all of it), disk, checkpoint
+	Name  string `json:"name"`
+	Since string `json:"since"`
+}
 
 // Fence says for whom a verb speaks.
 type Fence struct {
-	WorkspaceID string `json:"workspace_id"`
+	Subject     `json:"subject"`
 	OperationID string `json:"operation_id"`
 	Step        string `json:"step"`
 	Epoch       int64  `json:"epoch"`
-	Fence       int64  `json:"fence"` // grows with every attempt over all operations of a workspace
+	Fence       int64  `json:"fence"` // grows with every attempt over all operations of a subject
 }
 
 // Caller is the fence of any request that has one.
@@ -62,14 +96,14 @@ type StartRequest struct {
 	// FromDisk names the disk to continue from; "" is a blank one. The attempt runs on a fresh snapshot of it,
 	// named Machine.Disk: the caller's commit moves its pointer there.
 	FromDisk string `json:"from_disk,omitempty"`
-	// FromLayer names a checkpoint of a disk alone, this workspace's or another's, to start from a snapshot of instead.
+	// FromLayer names a checkpoint of a disk alone, this subject's or another's, to start from a snapshot of instead.
 	FromLayer *CheckpointName `json:"from_layer,omitempty"`
 	// Connect lets its packets leave at once, as a connect afterwards would: nothing of the guest's runs in it before its first command.
 	Connect bool `json:"connect,omitempty"`
 }
 
 type CheckpointName struct {
-	WorkspaceID  string `json:"workspace_id"`
+	Subject      `json:"subject"`
 	CheckpointID string `json:"checkpoint_id"`
 }
 
@@ -84,22 +118,31 @@ type RestoreRequest struct {
 type CheckpointRequest struct {
 	Fence
 	CheckpointID string `json:"checkpoint_id"`
-	// IntoWorkspaceID owns the checkpoint; a fork captures straight into its target. "" is the workspace itself.
-	IntoWorkspaceID string `json:"into_workspace_id,omitempty"`
-	IntoFence       int64  `json:"into_fence,omitempty"`
+	// Into owns the checkpoint; a fork captures straight into its target. Without it the machine's own subject does.
+	Into      *Subject `json:"into,omitempty"`
+	IntoFence int64    `json:"into_fence,omitempty"`
 	// Then says what the guest does once memory and disk are captured: "paused" (a suspend: the caller commits, then
 	// stops or unpauses) or "running" (a fork or snapshot: it runs again before the image is synced).
 	Then string `json:"then"`
-	// DiskOnly leaves the memory out: machines start from such a checkpoint, on any engine, and none is restored. Only with "running".
+	// DiskOnly leaves the memory out: machines start from such a checkpoint, on any engine, also where it is restored. Only with "running".
 	DiskOnly bool `json:"disk_only,omitempty"`
+	// FromDisk names a disk that no machine runs on, to be captured alone. What a machine would say of itself is given: the layers below the
+	// disk (none below a full copy), and its resources. Only with DiskOnly.
+	FromDisk  string    `json:"from_disk,omitempty"`
+	Layers    []string  `json:"layers,omitempty"`
+	Resources Resources `json:"resources,omitzero"`
+	// ThenBlank refuses with disk_full before anything is captured, where what the checkpoints keep would leave no room to a blank disk,
+	// with which the caller is to begin anew. Only with "paused".
+	ThenBlank bool `json:"then_blank,omitempty"`
 }
 
 type CloneRequest struct {
-	Fence                    // of the workspace that gets the copy
-	SourceWorkspaceID string `json:"source_workspace_id"`
-	SourceCheckpoint  string `json:"source_checkpoint_id"`
-	CheckpointID      string `json:"checkpoint_id"`
-	// DiskOnly leaves the memory out, as in a CheckpointRequest.
+	Fence                    // of the subject that gets the copy
+	Source           Subject `json:"source"`
+	SourceCheckpoint string  `json:"source_checkpoint_id"`
+	CheckpointID     string  `json:"checkpoint_id"`
+	// DiskOnly leaves the memory out, as in a CheckpointRequest: it may be damaged. With it, a copy for another subject is refused where it
+	// cannot be restored here.
 	DiskOnly bool `json:"disk_only,omitempty"`
 }
 
@@ -114,9 +157,9 @@ type DeleteRequest struct {
 	Names []string `json:"names"`
 }
 
-// Machine is one sandbox that belongs to a workspace.
+// Machine is one sandbox that belongs to a subject.
 type Machine struct {
-	WorkspaceID string    `json:"workspace_id"`
+	Subject     `json:"subject"`
 	Epoch       int64     `json:"epoch"`
 	Fence       int64     `json:"fence"`
 	OperationID string    `json:"operation_id"`
@@ -131,49 +174,93 @@ type Machine struct {
 	Resources   Resources `json:"resources"`
 	Engine      string    `json:"engine"`         // version of the build that it runs under
 	Protocol    int       `json:"agent_protocol"` // what its agent speaks, AgentProtocolMin to AgentProtocol
+	// EngineRefused: it runs on, and no memory that it is saved to is restored under that build.
+	EngineRefused bool `json:"engine_refused,omitempty"`
 }
 
 // CheckpointInfo is what the manifest of a finished checkpoint says.
 type CheckpointInfo struct {
-	CheckpointID string    `json:"checkpoint_id"`
-	WorkspaceID  string    `json:"workspace_id"`
-	Epoch        int64     `json:"epoch"`
-	Engine       string    `json:"engine"` // version string of the runsc build that wrote it, and that it restores under; "" of a disk alone
-	DiskOnly     bool      `json:"disk_only,omitempty"`
-	SizeBytes    int64     `json:"size_bytes"`
-	Disk         string    `json:"disk"` // the captured disk inside the checkpoint
-	CreatedAt    string    `json:"created_at"`
-	PausedMS     int64     `json:"paused_ms"` // how long the guest stood still ("running" only)
-	Layers       []string  `json:"layers"`
-	Resources    Resources `json:"resources"`
+	CheckpointID string `json:"checkpoint_id"`
+	Subject      `json:"subject"`
+	Epoch        int64  `json:"epoch"`
+	Fence        int64  `json:"fence"`  // of the attempt that made it
+	Engine       string `json:"engine"` // version string of the runsc build that wrote it, and that it restores under; "" of a disk alone
+	// EngineKind is one of those below; "" of a disk alone.
+	EngineKind string `json:"engine_kind,omitempty"`
+	DiskOnly   bool   `json:"disk_only,omitempty"`
+	SizeBytes  int64  `json:"size_bytes"`
+	// DiskBytes is what the captured disk refers to, whatever else refers to it too; null of a checkpoint that an older release wrote.
+	DiskBytes *int64    `json:"disk_bytes"`
+	Disk      string    `json:"disk"` // the captured disk inside the checkpoint
+	CreatedAt string    `json:"created_at"`
+	PausedMS  int64     `json:"paused_ms"` // how long the guest stood still ("running" only)
+	Layers    []string  `json:"layers"`
+	Resources Resources `json:"resources"`
+	// Counters are the machine's, once it was captured. In the answer of a checkpoint of a machine alone.
+	Counters *MachineStats `json:"counters,omitempty"`
+	// MemoryRefused is one of the reasons below, where its memory cannot be restored on this computer as it is now. In an inventory alone.
+	MemoryRefused string `json:"memory_refused,omitempty"`
+	// MissingFeatures are what this processor lacks of what the memory needs, where that is why and they are known. In an inventory alone.
+	MissingFeatures []string `json:"missing_features,omitempty"`
 }
+
+// Kinds of engines. A memory restores under its own kind alone.
+const EngineGVisor = "gvisor"
+
+// Why a memory is not restored: in CheckpointInfo, and as `why` in the details of a refusal (checkpoint_incompatible, or checkpoint_corrupt of one
+// that is damaged) beside its subject, its checkpoint_id, its missing_features as in CheckpointInfo, and whether disk_is_whole: a clone without
+// memory can be booted from then.
+const (
+	RefusedServiceVersion = "service_version" // written by another version of hostd
+	RefusedEngine         = "engine_refused"  // its engine is in the setting engines_refused
+	RefusedProcessor      = "processor"       // its processor had features that this one lacks
+	RefusedAgentProtocol  = "agent_protocol"  // its agent speaks what this version does not
+	RefusedNotKept        = "engine_not_kept" // its engine or agent is not on this computer
+	RefusedDamaged        = "damaged"         // its image has changed; in refusals alone
+)
 
 type Inventory struct {
-	Instance    string           `json:"instance"`
-	BootID      string           `json:"boot_id"` // of this run of hostd: events are counted from its start
-	HostBootID  string           `json:"host_boot_id"`
-	Engine      string           `json:"engine"`  // what is started anew runs under it
-	Engines     []string         `json:"engines"` // versions of every build that is kept here: a checkpoint of another one does not restore
-	LastEvent   int64            `json:"last_event"`
-	Machines    []Machine        `json:"machines"`
-	Workspaces  []WorkspaceFiles `json:"workspaces"`
-	Slots       int              `json:"slots"`        // ready to be claimed
-	FittedSlots int              `json:"fitted_slots"` // of them, those that have the blank disk of a template already
-	Shells      int              `json:"shells"`       // ready to be restored into
-	Capacity    Capacity         `json:"capacity"`
+	Instance   string `json:"instance"`
+	BootID     string `json:"boot_id"` // of this run of hostd: events are counted from its start
+	HostBootID string `json:"host_boot_id"`
+	Engine     string `json:"engine"` // what is started anew runs under it
+	// EngineRefused: nothing is started under Engine either.
+	EngineRefused bool     `json:"engine_refused,omitempty"`
+	Engines       []string `json:"engines"` // versions of every build that is kept here: a checkpoint of another one does not restore
+	LastEvent     int64    `json:"last_event"`
+	// Installation is whose the pool is, "" while it is nobody's.
+	Installation string `json:"installation"`
+	// HighestFence that any verb has ever named here, of deleted subjects too while they are remembered.
+	HighestFence int64          `json:"highest_fence"`
+	Machines     []Machine      `json:"machines"`
+	Files        []SubjectFiles `json:"files"`
+	Slots        int            `json:"slots"`        // ready to be claimed
+	FittedSlots  int            `json:"fitted_slots"` // of them, those that have the blank disk of a template already
+	Shells       int            `json:"shells"`       // ready to be restored into
+	Capacity     Capacity       `json:"capacity"`
+	Resolver     Resolver       `json:"resolver"`
 }
 
-type WorkspaceFiles struct {
-	WorkspaceID string           `json:"workspace_id"`
+// Resolver is the process that answers machines' DNS questions.
+type Resolver struct {
+	Serving bool  `json:"serving"`
+	Starts  int64 `json:"starts"` // since hostd began: more than one means that it died
+}
+
+// SubjectFiles is what lies in the pool for a subject.
+type SubjectFiles struct {
+	Subject     `json:"subject"`
 	Fence       int64            `json:"fence"`
 	Disks       []string         `json:"disks"`
 	Checkpoints []CheckpointInfo `json:"checkpoints"`
+	Quarantined []Quarantined    `json:"quarantined"`
 }
 
 // Capacity of this computer for machines.
 type Capacity struct {
 	CPUMillis     int   `json:"cpu_millis"`
 	MemoryMiB     int   `json:"memory_mib"`
+	HeadroomMiB   int   `json:"headroom_mib"` // of that memory, what each machine takes beyond what it is told
 	DiskGiB       int   `json:"disk_gib"`
 	PoolBytes     int64 `json:"pool_bytes"`
 	PoolFreeBytes int64 `json:"pool_free_bytes"`
@@ -181,14 +268,20 @@ type Capacity struct {
 }
 
 type Event struct {
-	Seq         int64  `json:"seq"`
-	BootID      string `json:"boot_id"`
-	Kind        string `json:"kind"` // died
-	WorkspaceID string `json:"workspace_id"`
-	Epoch       int64  `json:"epoch"`
-	Fence       int64  `json:"fence"`
-	Reason      string `json:"reason"` // killed, out_of_memory
-	At          string `json:"at"`
+	Seq     int64  `json:"seq"`
+	BootID  string `json:"boot_id"`
+	Kind    string `json:"kind"` // died
+	Subject `json:"subject"`
+	Epoch   int64  `json:"epoch"`
+	Fence   int64  `json:"fence"`
+	Reason  string `json:"reason"` // killed, out_of_memory
+	At      string `json:"at"`
+}
+
+// Ended answers what ends a machine. A repeat tells the same for some minutes, until the subject has another machine.
+type Ended struct {
+	// Counters are its last, null where there was none: nothing of it runs after they were read.
+	Counters *MachineStats `json:"counters"`
 }
 
 // Stats are samples of resident machines, in whole units since the machine started.
@@ -197,29 +290,42 @@ type Stats struct {
 }
 
 type MachineStats struct {
-	WorkspaceID string `json:"workspace_id"`
-	Epoch       int64  `json:"epoch"`
-	Fence       int64  `json:"fence"` // with the workspace's id it names the machine whose counters these are
-	CPUUsec     int64  `json:"cpu_usec"`
-	MemoryBytes int64  `json:"memory_bytes"`
-	DiskBytes   int64  `json:"disk_bytes"`
-	RxBytes     int64  `json:"rx_bytes"`
-	TxBytes     int64  `json:"tx_bytes"`
+	Subject     `json:"subject"`
+	Epoch       int64 `json:"epoch"`
+	Fence       int64 `json:"fence"` // with the subject it names the machine whose counters these are
+	CPUUsec     int64 `json:"cpu_usec"`
+	MemoryBytes int64 `json:"memory_bytes"`
+	DiskBytes   int64 `json:"disk_bytes"`
+	RxBytes     int64 `json:"rx_bytes"`
+	TxBytes     int64 `json:"tx_bytes"`
+	RanMS       int64 `json:"ran_ms"` // since it was claimed, while it stood still too
 }
 
-// MeasureRequest names at most 500 workspaces.
+// MeasureRequest names at most 500 subjects. Of one without a machine, or without files, the answer says nothing.
 type MeasureRequest struct {
-	WorkspaceIDs []string `json:"workspace_ids"`
+	Subjects []Subject `json:"subjects"`
 }
 
-// Measures has no disk of a workspace that has no files here.
+// Measures has no disk of a subject that has no files here.
 type Measures struct {
 	Disks []DiskMeasure `json:"disks"`
 }
 
 type DiskMeasure struct {
-	WorkspaceID string `json:"workspace_id"`
-	DiskBytes   int64  `json:"disk_bytes"` // as in MachineStats
+	Subject   `json:"subject"`
+	DiskBytes int64 `json:"disk_bytes"` // as in MachineStats
+}
+
+// Firewalls are those of the host that can drop what machines send. Empty where packets do not leave through the host.
+type Firewalls struct {
+	Found []FirewallFound `json:"found"`
+}
+
+type FirewallFound struct {
+	Name   string   `json:"name"`
+	State  string   `json:"state"`         // open: rules of the instance are in it; closed: they could not be put in; manual: not tried
+	Why    string   `json:"why,omitempty"` // it is closed
+	Recipe []string `json:"recipe"`        // commands that let machines' packets through, to be run by hand
 }
 
 // Leftovers is what the kernel or the disk holds under the instance's name and no slot of hostd's owns. What is there at two looks

@@ -77,6 +77,7 @@ func (g *Guest) launch() (*spawn.Spawner, error) {
 		return nil, err
 	}
 	g.reaper.Forget(s.PID)
+	s.OnLate = g.endLate
 	if g.tasks != nil {
 		err = g.tasks.enter(s.PID)
 	}
@@ -220,6 +221,25 @@ func (g *Guest) hold() (*incumbent, error) {
 	}
 	g.current.starts.Add(1)
 	return g.current, nil
+}
+
+// endLate ends a process whose start was given up before it began.
+func (g *Guest) endLate(pid int) {
+	// Taken before the reaper is asked: if it has not waited for the process by then, this is the process.
+	pidfd, err := unix.PidfdOpen(pid, 0)
+	if err == nil {
+		defer unix.Close(pidfd)
+	}
+	ended := make(chan struct{})
+	g.reaper.Watch(pid, func(unix.WaitStatus) { close(ended) })
+	select {
+	case <-ended:
+		return
+	default:
+	}
+	if err = errors.Join(err, unix.PidfdSendSignal(pidfd, unix.SIGKILL, nil, 0)); err != nil {
+		log.Printf("ending process %d, whose start was given up: %v", pid, err)
+	}
 }
 
 // retire ends an incumbent and whatever still runs in its namespaces; the next caller adopts anew.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"syscall"
 
+	"github.com/berth-dev/berth/machine/internal/agent/fail"
 	"github.com/berth-dev/berth/machine/internal/agent/spawn"
 )
 
@@ -25,6 +26,12 @@ func (g *Guest) Signal(guestPID int, signal syscall.Signal) error {
 	}
 	var failed *spawn.StartError
 	if errors.As(err, &failed) {
+		switch {
+		case failed.Stage == spawn.StageSlow:
+			return fail.Timeout("The signal could not be sent in time")
+		case failed.Errno == syscall.EAGAIN:
+			return fail.RateLimited("resource_limit", "The workspace is at a resource limit")
+		}
 		return failed.Errno
 	}
 	return err

@@ -189,6 +189,10 @@ func explain(err error, c Command) error {
 		return fail.NotFound("path_not_found", "There is no such directory, or it may not be entered")
 	case failed.Stage == spawn.StageExec && failed.Errno == syscall.E2BIG:
 		return fail.TooLarge("The arguments are too long", spawn.ArgumentBytesMax)
+	case failed.Stage == spawn.StageSlow:
+		return fail.Timeout("A program was stopped, or not ready in time, before it began")
+	case failed.Errno == syscall.EAGAIN:
+		return fail.RateLimited("resource_limit", "The workspace is at a resource limit")
 	}
 	return failed.Errno
 }

@@ -1,4 +1,4 @@
-// Package jail shuts the process that reads a sleeping workspace's disk in with that disk and nothing else. hostd has given it
+// Package jail shuts processes in that read what guests write. The one that reads a sleeping workspace's disk is alone with that disk. hostd has given it
 // namespaces of its own (user, mount, PID, network, IPC, UTS, cgroup); here it leaves the host's files behind, and every right but
 // that of reading and searching whatever the files' modes say.
 package jail
@@ -6,6 +6,8 @@ package jail
 import (
 	"cmp"
 	"fmt"
+	"runtime"
+	"slices"
 	"syscall"
 	"unsafe"
 
@@ -81,7 +83,31 @@ func GiveUpRights() error {
 	); err != nil {
 		return fmt.Errorf("giving up rights: %w", err)
 	}
-	return filterCalls()
+	return filterCalls(calls)
+}
+
+// OnlyNetwork leaves a process that is without privileges the calls of serving and asking over the network, and of reading what lies in
+// directories that it has open. It cannot be undone.
+func OnlyNetwork(openFiles uint64) error {
+	var files syscall.Rlimit
+	if err := syscall.Getrlimit(unix.RLIMIT_NOFILE, &files); err != nil {
+		return err
+	}
+	openFiles = min(openFiles, files.Max)
+	for resource, bound := range map[int]uint64{unix.RLIMIT_CORE: 0, unix.RLIMIT_MEMLOCK: 0, unix.RLIMIT_NOFILE: openFiles} {
+		if err := syscall.Setrlimit(resource, &syscall.Rlimit{Cur: bound, Max: bound}); err != nil {
+			return fmt.Errorf("limit %d: %w", resource, err)
+		}
+	}
+	// The filter takes this thread's promise to all others; what may be dumped is the whole process's.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	for _, option := range [][2]uintptr{{unix.PR_SET_NO_NEW_PRIVS, 1}, {unix.PR_SET_DUMPABLE, 0}} {
+		if err := unix.Prctl(int(option[0]), option[1], 0, 0, 0); err != nil {
+			return fmt.Errorf("giving up rights: %w", err)
+		}
+	}
+	return filterCalls(slices.Concat(calls, networkCalls))
 }
 
 func dropBoundingSet() error {

@@ -126,6 +126,8 @@ func cause(errno syscall.Errno) string {
 		return "arguments and environment are too long"
 	case syscall.EAGAIN, syscall.ENOMEM:
 		return "the workspace is at a resource limit"
+	case syscall.ETIMEDOUT:
+		return "it was stopped, or not ready in time, before its program began"
 	}
 	return errno.Error()
 }

@@ -8,13 +8,11 @@ import (
 	"os"
 	"runtime"
 	"strconv"
+	"sync"
 	"syscall"
 
 	"golang.org/x/sys/unix"
 )
-
-// answerSecondsMax is how long a start may take. Only a guest that stops the child between fork and execve exceeds it.
-const answerSecondsMax = 20
 
 // ErrBroken says that the spawner or the guest's init is gone: nothing can be started until a new one has adopted the claim.
 var ErrBroken = errors.New("the guest's first process is gone")
@@ -37,13 +35,23 @@ type Spawner struct {
 	Guest   int   // pid of the guest's init as the agent sees it; 0 before Adopt
 	Workers []int // pids of the workers, after Adopt
 	all     []int // the spawner's own socket, then one a worker
-	free    chan int
+	free    chan line
+	late    sync.WaitGroup // whoever waits for a worker that its caller has given up
+	// OnLate, unless nil, is called with the pid of a process that began after its Start had failed: it is to be ended and waited for.
+	OnLate func(pid int)
+}
+
+// line is the agent's end of a worker's socket, and the name that the worker shares with its unfinished child.
+type line struct {
+	socket int
+	pid    int // of the worker
+	name   string
 }
 
 // Launch starts the spawner process from the agent's own binary. It then waits for Prepare.
 func Launch(binary string, layout Layout) (*Spawner, error) {
 	workers := min(max(runtime.NumCPU(), 2), 4)
-	s := &Spawner{free: make(chan int, workers)}
+	s := &Spawner{free: make(chan line, workers)}
 	var theirs []uintptr
 	for range workers + 1 {
 		pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
@@ -70,7 +78,7 @@ func tune(pair [2]int) {
 		_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_SNDBUF, 2*messageBytesMax)
 		_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, 2*messageBytesMax)
 	}
-	_ = unix.SetsockoptTimeval(pair[0], unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Sec: answerSecondsMax})
+	_ = unix.SetsockoptTimeval(pair[0], unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Sec: lookSeconds})
 }
 
 func launch(binary string, layout Layout, sockets []uintptr) (int, error) {
@@ -101,7 +109,7 @@ func (s *Spawner) Adopt() (rootFD int, err error) {
 	if err := sendMessage(s.all[1], make([]byte, headerBytes), nil); err != nil {
 		return -1, err
 	}
-	answer, _, err := s.receive(s.all[1])
+	answer, _, err := s.receiveSoon(s.all[1])
 	if err != nil {
 		return -1, err
 	}
@@ -119,8 +127,8 @@ func (s *Spawner) awaitWorkers() (int, error) {
 	if err := s.sendGuest(); err != nil {
 		return rootFD, err
 	}
-	for _, fd := range s.all[1:] {
-		greeting, fds, err := s.receive(fd)
+	for i, fd := range s.all[1:] {
+		greeting, fds, err := s.receiveSoon(fd)
 		if err != nil || len(fds) != 1 {
 			closeAll(fds)
 			return rootFD, fmt.Errorf("the spawner did not enter the guest: %w", err)
@@ -131,7 +139,7 @@ func (s *Spawner) awaitWorkers() (int, error) {
 		} else {
 			rootFD = fds[0]
 		}
-		s.free <- fd
+		s.free <- line{fd, int(greeting.pid), workerName(i)}
 	}
 	return rootFD, nil
 }
@@ -154,7 +162,10 @@ func (s *Spawner) sendGuest() error {
 func (s *Spawner) receive(fd int) (reply, []int, error) {
 	var b [replyBytes + 1]byte
 	n, fds, err := recvWithFDs(fd, b[:])
-	if errors.Is(err, unix.EAGAIN) || errors.Is(err, io.EOF) || errors.Is(err, unix.ECONNRESET) {
+	if errors.Is(err, unix.EAGAIN) {
+		return reply{}, fds, errSilent
+	}
+	if errors.Is(err, io.EOF) || errors.Is(err, unix.ECONNRESET) {
 		return reply{}, fds, ErrBroken
 	}
 	if err != nil {
@@ -182,9 +193,12 @@ func (s *Spawner) run(program, rights []byte, meanwhile func()) (Started, error)
 	if len(program) > messageBytesMax {
 		return Started{}, &StartError{Stage: StageExec, Errno: syscall.E2BIG}
 	}
-	worker := <-s.free
-	defer func() { s.free <- worker }()
-	if err := sendMessage(worker, program, rights); err != nil {
+	worker, err := s.take()
+	if err != nil {
+		return Started{}, err
+	}
+	if err := sendMessage(worker.socket, program, rights); err != nil {
+		s.free <- worker
 		if errors.Is(err, unix.EMSGSIZE) {
 			return Started{}, &StartError{Stage: StageExec, Errno: syscall.E2BIG}
 		}
@@ -193,8 +207,7 @@ func (s *Spawner) run(program, rights []byte, meanwhile func()) (Started, error)
 	if meanwhile != nil {
 		meanwhile()
 	}
-	r, passed, err := s.receive(worker)
-	closeAll(passed)
+	r, err := s.await(worker)
 	if err != nil {
 		return Started{}, err
 	}
@@ -221,5 +234,8 @@ func (s *Spawner) Close() {
 	}
 }
 
-// Release closes the descriptors; no Start may be under way.
-func (s *Spawner) Release() { closeAll(s.all) }
+// Release closes the descriptors, after Close; no Start may be under way.
+func (s *Spawner) Release() {
+	s.late.Wait()
+	closeAll(s.all)
+}

@@ -99,7 +99,7 @@ func forkWorkers(count, sleeper int, adopting []uint64) error {
 		if i > 0 {
 			others = append(others, sleeper)
 		}
-		workers[i] = newWorker(sockets[i+1], others)
+		workers[i] = newWorker(i, sockets[i+1], others)
 		workers[i].text = text
 	}
 	workers[0].adopt, workers[0].sleeper = uintptr(unsafe.Pointer(&adopting[0])), uintptr(sleeper)

@@ -24,6 +24,7 @@ const (
 	StageExec
 	StageMount
 	StageSignal
+	StageSlow // it did not become its program in time, and was ended
 )
 
 // messagePrepare is the one word that the spawner itself is told; what its workers are told are programs.

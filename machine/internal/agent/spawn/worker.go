@@ -15,6 +15,7 @@ import (
 // needs; a copy of the spawner without any of its other threads costs nothing while it waits. It can receive programs and run them.
 type worker struct {
 	socket  uintptr
+	name    [nameBytes]byte
 	close   []uintptr // what is the others'
 	adopt   uintptr   // address of the program that makes the guest; 0: another worker has it
 	sleeper uintptr   // the descriptor that program executes
@@ -29,8 +30,9 @@ type worker struct {
 	quiet   unix.Timespec
 }
 
-func newWorker(socket int, others []int) *worker {
+func newWorker(number, socket int, others []int) *worker {
 	w := &worker{socket: uintptr(socket), program: make([]uint64, messageBytesMax/8)}
+	copy(w.name[:nameBytes-1], workerName(number))
 	w.poll, w.quiet = unix.PollFd{Fd: int32(socket), Events: unix.POLLIN}, unix.NsecToTimespec(int64(rehearse.Quiet))
 	for _, fd := range others {
 		w.close = append(w.close, uintptr(fd))
@@ -68,6 +70,8 @@ func forkWorker(w *worker) (pid, errno uintptr) {
 //go:norace
 //go:nosplit
 func (w *worker) live() {
+	// Its children have the name, too, until they execute a program: see unfinished. Without it a start that is stopped is waited for.
+	syscall.RawSyscall(unix.SYS_PRCTL, unix.PR_SET_NAME, uintptr(unsafe.Pointer(&w.name)), 0)
 	for i := range w.close {
 		syscall.RawSyscall(unix.SYS_CLOSE, w.close[i], 0, 0)
 	}

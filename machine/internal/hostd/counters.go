@@ -1,0 +1,101 @@
+package hostd
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/berth-dev/berth/machine/internal/engine"
+	"github.com/berth-dev/berth/machine/internal/wire"
+)
+
+var errNoDisk = errors.New("its disk cannot be measured")
+
+// countersOf reads what a machine has used since it was claimed.
+func (h *Host) countersOf(s *engine.Sandbox) (wire.MachineStats, error) {
+	claim := s.Record().Claim
+	one := wire.MachineStats{Subject: wire.SubjectOf(claim.Owner), Epoch: claim.Epoch, Fence: claim.Fence, RanMS: ranFor(claim.StartedAt, time.Now())}
+	var err error
+	if one.CPUUsec, one.MemoryBytes, _, err = h.groups.Get(s.Slot).Stats(); err != nil {
+		return one, err
+	}
+	if one.RxBytes, one.TxBytes, err = h.router.Stats(s.Slot); err != nil {
+		return one, err
+	}
+	if one.DiskBytes, err = h.pool.DiskBytes(claim.Owner); err != nil {
+		return one, fmt.Errorf("%w: %w", errNoDisk, err)
+	}
+	return one, nil
+}
+
+// ranFor is no time where the clock went back, or the record says no time.
+func ranFor(startedAt string, now time.Time) int64 {
+	started, err := time.Parse(time.RFC3339, startedAt)
+	if err != nil {
+		return 0
+	}
+	return max(0, now.Sub(started).Milliseconds())
+}
+
+// lastCounters remembers what ended machines had used, for whoever asks again because an answer was lost.
+type lastCounters struct {
+	mu    sync.Mutex
+	known map[string]endedCounters // by subject
+}
+
+type endedCounters struct {
+	stats wire.MachineStats
+	at    time.Time
+}
+
+const (
+	countersKept    = 10 * time.Minute
+	countersLooseAt = 1024 // so many are looked through for old ones
+)
+
+func (l *lastCounters) keep(owner string, stats wire.MachineStats, now time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.known == nil {
+		l.known = map[string]endedCounters{}
+	}
+	if len(l.known) >= countersLooseAt {
+		for name, one := range l.known {
+			if now.Sub(one.at) > countersKept {
+				delete(l.known, name)
+			}
+		}
+	}
+	l.known[owner] = endedCounters{stats: stats, at: now}
+}
+
+// forget is for a subject that has a machine again: the counters are not its.
+func (l *lastCounters) forget(owner string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.known, owner)
+}
+
+func (l *lastCounters) of(owner string) *wire.MachineStats {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if one, ok := l.known[owner]; ok {
+		return &one.stats
+	}
+	return nil
+}
+
+// noteLast reads the counters of a machine that runs no more, while its cgroup and its network are there still. Its memory may be going
+// already: what it held is what was read before.
+func (h *Host) noteLast(s *engine.Sandbox, held wire.MachineStats) {
+	last, err := h.countersOf(s)
+	if err != nil {
+		if last = held; last.Fence == 0 {
+			h.log.Warn("the last counters of a machine cannot be read", "slot", s.Slot, "error", err)
+			return
+		}
+	}
+	last.MemoryBytes = max(last.MemoryBytes, held.MemoryBytes)
+	h.last.keep(s.Record().Claim.Owner, last, time.Now())
+}

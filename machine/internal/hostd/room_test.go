@@ -1,0 +1,203 @@
+package hostd
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/berth-dev/berth/machine/internal/wire"
+)
+
+// fits says whether a file of so many MiB can be written; what could not be written whole is removed.
+func (d *daemon) fits(m wire.Machine, name string, mib int) bool {
+	d.t.Helper()
+	script := fmt.Sprintf("head -c %dM /dev/zero >/home/%s 2>/dev/null && sync /home/%s && echo fits || rm -f /home/%s", mib, name, name, name)
+	return strings.Contains(d.run(m, script), "fits")
+}
+
+func (d *daemon) soonFits(m wire.Machine, name string, mib int) {
+	d.t.Helper()
+	eventually(d.t, fmt.Sprintf("%d MiB fit", mib), func() bool { return d.fits(m, name, mib) })
+}
+
+func TestDeletedFilesGiveTheirRoomBackAlthoughASnapshotHoldsThem(t *testing.T) {
+	d := newDaemon(t, nil)
+	m := d.startMachine(newID(), 1)
+	if !d.fits(m, "a", 600) {
+		t.Fatal("600 MiB do not fit on a blank disk of 1 GiB")
+	}
+	info := d.checkpoint(m, newID(), "running")
+	if info.DiskBytes == nil || *info.DiskBytes < 600<<20 || *info.DiskBytes > 640<<20 {
+		t.Fatalf("the snapshot says of its disk: %v", info.DiskBytes)
+	}
+	if d.fits(m, "b", 600) {
+		t.Fatal("1200 MiB fit on a disk of 1 GiB")
+	}
+	d.kill() // whoever comes after hostd knows as much
+	d.start()
+	d.run(m, "rm /home/a")
+	d.soonFits(m, "b", 600)
+	if d.fits(m, "c", 600) {
+		t.Fatal("with a snapshot 1200 MiB fit on a disk of 1 GiB")
+	}
+	// A suspend and a resume change nothing of it.
+	id := newID()
+	d.checkpoint(m, id, "paused")
+	d.stop(m)
+	m = d.restore(m.Owner(), id, 2)
+	if d.fits(m, "c", 600) || !d.fits(m, "c", 300) {
+		t.Fatal("after a resume the disk of 1 GiB holds another amount than 1 GiB")
+	}
+	d.stop(m)
+}
+
+func TestAForkAndItsSourceEachHoldTheSizeOfTheirOwnDisk(t *testing.T) {
+	d := newDaemon(t, nil)
+	source := d.startMachine(newID(), 1)
+	if !d.fits(source, "a", 600) {
+		t.Fatal("600 MiB do not fit on a blank disk of 1 GiB")
+	}
+	target, id := newID(), newID()
+	copied := wire.CheckpointRequest{Fence: d.fence(source.Owner(), 1), CheckpointID: id, Then: "running", Into: into(target),
+		IntoFence: d.fence(target, 1).Fence}
+	d.ok(d.call("POST", "/machines/checkpoint", copied, nil))
+	fork := d.restore(target, id, 1)
+	if d.fits(fork, "b", 600) || !d.fits(fork, "b", 300) {
+		t.Fatal("a fork with 600 MiB of its source does not hold 1 GiB")
+	}
+	d.run(source, "rm /home/a")
+	d.soonFits(source, "b", 800)
+	d.run(fork, "rm /home/a")
+	d.soonFits(fork, "c", 600)
+	d.stop(source)
+	d.stop(fork)
+}
+
+func TestOnAFullDiskOtherContentIsPutInPlaceAtOnce(t *testing.T) {
+	d := newDaemon(t, nil)
+	m := d.startMachine(newID(), 1)
+	d.run(m, "echo kept >/home/file")
+	snapshot, full := newID(), newID()
+	d.checkpoint(m, snapshot, "running")
+	d.run(m, fillDisk)
+	d.checkpoint(m, full, "paused")
+	d.stop(m)
+
+	m = d.startMachine(m.Owner(), 2) // as after a reset
+	if !d.fits(m, "a", 300) {
+		t.Error("a blank disk beside the checkpoint of a full one has no room")
+	}
+	d.stop(m)
+	m = d.restore(m.Owner(), snapshot, 3)
+	if text := d.run(m, "cat /home/file"); text != "kept" || !d.fits(m, "a", 300) {
+		t.Errorf("the small snapshot: %q, or no room", text)
+	}
+	d.stop(m)
+	m = d.restore(m.Owner(), full, 4)
+	if d.fits(m, "a", 1) {
+		t.Error("the full disk has room")
+	}
+	d.run(m, "rm /home/big")
+	d.soonFits(m, "a", 300)
+	d.stop(m)
+}
+
+func TestAResetThatWouldLeaveNoRoomIsRefusedAndTheGuestRunsOn(t *testing.T) {
+	d := newDaemon(t, nil)
+	m := d.startMachine(newID(), 1)
+	d.run(m, fillDisk)
+	request := wire.CheckpointRequest{Fence: d.fence(m.Owner(), 1), CheckpointID: newID(), Then: "paused", ThenBlank: true}
+	d.ok(d.call("POST", "/machines/checkpoint", request, nil))
+	d.stop(m)
+	before := m.Disk
+	m = d.startMachine(m.Owner(), 2)
+	d.ok(d.call("POST", "/disks/delete", wire.DeleteRequest{Fence: d.fence(m.Owner(), 2), Names: []string{before}}, nil))
+	d.run(m, fillDisk)
+	again := wire.CheckpointRequest{Fence: d.fence(m.Owner(), 2), CheckpointID: newID(), Then: "paused", ThenBlank: true}
+	d.refused(d.call("POST", "/machines/checkpoint", again, nil), "disk_full")
+	if text := d.run(m, "rm /home/small1; echo runs"); text != "runs" {
+		t.Errorf("the guest says %q", text)
+	}
+	d.checkpoint(m, newID(), "paused") // a suspend is none
+	d.stop(m)
+	d.refused(d.call("POST", "/machines/start", d.startRequest(m.Owner(), 3), nil), "disk_full")
+	d.ok(d.call("POST", "/checkpoints/delete", wire.DeleteRequest{Fence: d.fence(m.Owner(), 3), Names: []string{request.CheckpointID}}, nil))
+	m = d.startMachine(m.Owner(), 3)
+	if !d.fits(m, "a", 300) {
+		t.Error("the room of a deleted checkpoint is not back")
+	}
+	d.stop(m)
+}
+
+func TestTheDiskOfADeadMachineIsCapturedAndRestored(t *testing.T) {
+	d := newDaemon(t, nil)
+	m := d.startMachine(newID(), 1)
+	d.run(m, "echo kept >/home/file; sync")
+	request := wire.CheckpointRequest{Fence: d.fence(m.Owner(), 1), CheckpointID: newID(), Then: "running", DiskOnly: true,
+		FromDisk: m.Disk, Layers: []string{d.layer}, Resources: small}
+	d.refused(d.call("POST", "/machines/checkpoint", request, nil), "already_running")
+	d.stop(m)
+	var info wire.CheckpointInfo
+	request.Fence = d.fence(m.Owner(), 1)
+	d.ok(d.call("POST", "/machines/checkpoint", request, &info))
+	if !info.DiskOnly || info.Epoch != 1 || info.Resources != small || info.DiskBytes == nil {
+		t.Fatalf("the checkpoint is %+v", info)
+	}
+	d.ok(d.call("POST", "/disks/delete", wire.DeleteRequest{Fence: d.fence(m.Owner(), 1), Names: []string{m.Disk}}, nil))
+	m = d.restore(m.Owner(), info.CheckpointID, 2)
+	if text := d.run(m, "cat /home/file"); text != "kept" {
+		t.Errorf("restored: %q", text)
+	}
+	d.stop(m)
+	missing := request
+	missing.Fence, missing.CheckpointID, missing.FromDisk = d.fence(m.Owner(), 2), newID(), "e9.9"
+	d.refused(d.call("POST", "/machines/checkpoint", missing, nil), "not_found")
+}
+
+// roomShown is what the guest is told of its disk, in MiB: size and what is free.
+func (d *daemon) roomShown(m wire.Machine) (size, free int) {
+	d.t.Helper()
+	text := d.run(m, "stat -f -c '%b %a %S' /home")
+	var blocks, available, block int
+	if _, err := fmt.Sscan(text, &blocks, &available, &block); err != nil {
+		d.t.Fatalf("stat -f says %q", text)
+	}
+	return blocks * block >> 20, available * block >> 20
+}
+
+func TestAGuestIsToldTheSizeOfItsDiskAndWhatIsLeftOfIt(t *testing.T) {
+	d := newDaemon(t, nil)
+	m := d.startMachine(newID(), 1)
+	is := func(m wire.Machine, low, high int) bool {
+		size, free := d.roomShown(m)
+		return size == 1024 && free >= low && free <= high
+	}
+	if !is(m, 1000, 1024) {
+		size, free := d.roomShown(m)
+		t.Fatalf("a blank disk of 1 GiB: size %d, free %d", size, free)
+	}
+	d.run(m, "head -c 300M /dev/zero >/home/a")
+	if !is(m, 700, 724) { // written out or not
+		size, free := d.roomShown(m)
+		t.Fatalf("with 300 MiB: size %d, free %d", size, free)
+	}
+	id := newID()
+	d.checkpoint(m, id, "paused")
+	d.stop(m)
+	m = d.restore(m.Owner(), id, 2)
+	if !is(m, 700, 724) {
+		size, free := d.roomShown(m)
+		t.Fatalf("restored: size %d, free %d", size, free)
+	}
+	d.run(m, "head -c 300M /dev/zero >/home/b; rm /home/a")
+	began := time.Now()
+	eventually(t, "what a checkpoint holds is free", func() bool { return is(m, 700, 724) })
+	t.Logf("what was deleted is free after %d ms", time.Since(began).Milliseconds())
+	d.run(m, fillDisk)
+	if !is(m, 0, 1) {
+		size, free := d.roomShown(m)
+		t.Fatalf("full: size %d, free %d", size, free)
+	}
+	d.stop(m)
+}

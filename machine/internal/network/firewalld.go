@@ -1,0 +1,83 @@
+package network
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/godbus/dbus/v5"
+)
+
+// firewalld owns its table, so it is asked to trust the link. That is in its runtime only: nothing of it is written to a file. What
+// machines may reach, the table of the instance decides.
+type firewalld struct{ link string }
+
+const (
+	firewalldName    = "org.fedoraproject.FirewallD1"
+	firewalldPath    = dbus.ObjectPath("/org/fedoraproject/FirewallD1")
+	firewalldConfig  = firewalldPath + "/config"
+	firewalldTrusts  = "trusted" // the zone whose packets it accepts wherever they go
+	firewalldAnswers = 30 * time.Second
+)
+
+func (f firewalld) name() string { return "firewalld" }
+
+func (f firewalld) recipe() []string {
+	change := fmt.Sprintf("firewall-cmd --zone=%s --change-interface=%s", firewalldTrusts, f.link)
+	return []string{change, change + " --permanent"}
+}
+
+func (f firewalld) isOpen() (bool, error) {
+	zone, err := f.zone()
+	return zone == firewalldTrusts, err
+}
+
+// zone is where firewalld has the link for now, "" where it has it nowhere.
+func (f firewalld) zone() (zone string, err error) {
+	err = f.ask(firewalldPath, "zone.getZoneOfInterface", &zone, f.link)
+	return zone, err
+}
+
+func (f firewalld) open() error {
+	var zone string
+	return f.ask(firewalldPath, "zone.changeZoneOfInterface", &zone, firewalldTrusts, f.link)
+}
+
+// close leaves a zone that somebody has written to firewalld's own configuration.
+func (f firewalld) close() error {
+	zone, err := f.zone()
+	if err != nil || zone != firewalldTrusts {
+		return unlessGone(err)
+	}
+	var written string
+	if err := f.ask(firewalldConfig, "config.getZoneOfInterface", &written, f.link); err != nil || written != "" {
+		return unlessGone(err)
+	}
+	return unlessGone(f.ask(firewalldPath, "zone.removeInterface", &zone, firewalldTrusts, f.link))
+}
+
+// unlessGone takes a firewalld that has ended for one that holds nothing of ours.
+func unlessGone(err error) error {
+	var failed dbus.Error
+	if errors.As(err, &failed) && failed.Name == "org.freedesktop.DBus.Error.ServiceUnknown" {
+		return nil
+	}
+	return err
+}
+
+// ask calls a method of the running firewalld, and does not have it started.
+func (f firewalld) ask(object dbus.ObjectPath, method string, answer any, args ...any) error {
+	ctx, cancel := context.WithTimeout(context.Background(), firewalldAnswers)
+	defer cancel()
+	bus, err := dbus.ConnectSystemBus(dbus.WithContext(ctx))
+	if err != nil {
+		return fmt.Errorf("reach the system bus: %w", err)
+	}
+	defer bus.Close()
+	call := bus.Object(firewalldName, object).CallWithContext(ctx, firewalldName+"."+method, dbus.FlagNoAutoStart, args...)
+	if err := call.Store(answer); err != nil {
+		return fmt.Errorf("firewalld, %s: %w", method, err)
+	}
+	return nil
+}

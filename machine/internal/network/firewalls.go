@@ -1,0 +1,174 @@
+package network
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/google/nftables"
+)
+
+// Values of Config.Firewall.
+const (
+	FirewallAuto   = "auto"   // machines' packets are let through the firewalls of others
+	FirewallManual = "manual" // nothing of others is touched
+)
+
+// Values of Firewall.State.
+const (
+	FirewallOpen   = "open"   // rules of this instance let machines' packets through
+	FirewallClosed = "closed" // they could not be put in
+	FirewallByHand = "manual" // whoever owns the host writes them
+)
+
+// Firewall is one of the host's that can drop what is forwarded. Every table has a say, so accepting packets in the table of the instance
+// does not help there.
+type Firewall struct {
+	Name   string
+	State  string
+	Why    string   // what failed, when it is closed
+	Recipe []string // commands that let machines' packets through, for whoever does it by hand
+}
+
+// doorway is where rules are put into somebody else's firewall. open may be called when a part is there already.
+type doorway interface {
+	name() string
+	isOpen() (bool, error)
+	open() error
+	recipe() []string
+}
+
+// firewalls is what the last look found.
+type firewalls struct {
+	mu   sync.Mutex
+	list []Firewall
+	said map[string]Firewall // by name: what was announced last
+}
+
+// Firewalls are those that the last look found. A copy; empty before the first look, and where the uplink is not the host.
+func (r *Router) Firewalls() []Firewall {
+	r.firewalls.mu.Lock()
+	defer r.firewalls.mu.Unlock()
+	return slices.Clone(r.firewalls.list)
+}
+
+// keepFirewalls looks at once, whenever it is told that rules were rewritten, and now and then, since legacy iptables tells nobody.
+// Programs of others can be slow, so nothing waits for it.
+func (r *Router) keepFirewalls(ctx context.Context, rewritten <-chan struct{}) {
+	if r.config.Firewall == FirewallManual {
+		r.logClosing(r.closeFirewalls())
+	}
+	for {
+		if err := r.lookAtFirewalls(); err != nil {
+			slog.Error("the firewalls of this host cannot be read", "error", err)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-rewritten:
+		case <-time.After(keepEvery):
+		}
+	}
+}
+
+func (r *Router) lookAtFirewalls() error {
+	conn, err := nftables.New()
+	if err != nil {
+		return err
+	}
+	found, err := r.findDoorways(conn)
+	if err != nil {
+		return err
+	}
+	list := make([]Firewall, 0, len(found))
+	for _, each := range found {
+		list = append(list, r.pass(each))
+	}
+	r.firewalls.mu.Lock()
+	defer r.firewalls.mu.Unlock()
+	r.firewalls.list = list
+	return nil
+}
+
+// findDoorways lists the firewalls that can drop what is forwarded, and those that Berth let packets through already.
+func (r *Router) findDoorways(conn *nftables.Conn) ([]doorway, error) {
+	found, err := r.findNftChains(conn)
+	if err != nil {
+		return nil, err
+	}
+	legacy, err := r.findLegacy()
+	if err != nil {
+		return nil, err
+	}
+	return append(found, legacy...), nil
+}
+
+// pass opens a doorway where it is not open, and where that is wanted.
+func (r *Router) pass(d doorway) Firewall {
+	found := Firewall{Name: d.name(), Recipe: d.recipe()}
+	if r.config.Firewall == FirewallManual {
+		found.State = FirewallByHand
+		r.announce(found, false)
+		return found
+	}
+	open, err := d.isOpen()
+	if err == nil && !open {
+		err = d.open()
+	}
+	found.State = FirewallOpen
+	if err != nil {
+		found.State, found.Why = FirewallClosed, err.Error()
+	}
+	r.announce(found, !open)
+	return found
+}
+
+// announce says what was found or done, and nothing while that stays so.
+func (r *Router) announce(found Firewall, changed bool) {
+	r.firewalls.mu.Lock()
+	defer r.firewalls.mu.Unlock()
+	if r.firewalls.said == nil {
+		r.firewalls.said = map[string]Firewall{}
+	}
+	last := r.firewalls.said[found.Name]
+	r.firewalls.said[found.Name] = found
+	same := last.State == found.State && last.Why == found.Why
+	log := slog.With("firewall", found.Name, "link", r.name("h"))
+	switch {
+	case found.State == FirewallClosed && !same:
+		log.Error("a firewall of this host may drop what machines send, and could not be changed: see npm run admin -- firewall", "error", found.Why)
+	case found.State == FirewallByHand && !same:
+		log.Warn("a firewall of this host may drop what machines send, and is yours to change: see npm run admin -- firewall")
+	case found.State == FirewallOpen && !same:
+		log.Info("rules of this instance let machines' packets through a firewall of this host; they go with the network")
+	case found.State == FirewallOpen && changed:
+		log.Warn("a firewall of this host was rewritten, and lets machines' packets through again")
+	}
+}
+
+// closeFirewalls takes back every rule that this instance has in firewalls of others.
+func (r *Router) closeFirewalls() error {
+	conn, err := nftables.New()
+	if err != nil {
+		return err
+	}
+	tables, err := conn.ListTables()
+	if err != nil {
+		return fmt.Errorf("read the host's tables: %w", err)
+	}
+	failed := errors.Join(r.closeNft(conn), r.closeLegacy())
+	if slices.ContainsFunc(tables, isFirewalld) {
+		failed = errors.Join(failed, firewalld{r.name("h")}.close())
+	}
+	return failed
+}
+
+func (r *Router) logClosing(err error) {
+	if err != nil {
+		slog.Error("rules of Berth in a firewall of this host cannot be removed", "link", r.name("h"), "error", err)
+	}
+}

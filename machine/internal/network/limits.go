@@ -1,0 +1,118 @@
+package network
+
+import (
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/google/nftables"
+)
+
+const (
+	// Packets that one machine may send in a second, and half as many at once. A segment of 64 KiB counts once. Beyond them it would cost its neighbours
+	// the time of processors, which the kernel charges to nobody.
+	packetsPerSecond = 100_000
+	// Datagrams to the resolver, which reads also those that it does not answer.
+	questionsPerSecond = 1000
+	questionsBurst     = 2000
+	questionStreamsMax = 256 // TCP connections to it, those that ended in the last two minutes included
+
+	conntrackMaxFile    = "/proc/sys/net/netfilter/nf_conntrack_max"
+	conntrackMaxUnknown = 65_536
+	// Of what the computer can track, machines share so much.
+	conntrackShare = 4
+)
+
+// flowsMax are the bounds of tracked connections of one machine at a time. The first one holds for which all connected machines together
+// stay within their part of what the computer can track. The last one each machine always has.
+var flowsMax = [...]int{4096, 1024, 256, 64}
+
+// limits are the sets that count what machines send. Each bound of flows has its own, and all of them stay: a count is never lost when
+// another bound holds, so no machine ever has more flows than the sum of the bounds.
+type limits struct {
+	packets, questions, streams *nftables.Set
+	flows                       map[int]*nftables.Set
+	newFlows                    *nftables.Chain
+	flowsOfEach                 int // the bound that holds
+}
+
+func (l *limits) write(conn *nftables.Conn, table *nftables.Table, flowsOfEach int) error {
+	count := func(name string) *nftables.Set {
+		return &nftables.Set{Table: table, Name: name, KeyType: nftables.TypeIPAddr, Dynamic: true, Size: machinesMax}
+	}
+	l.packets, l.questions, l.streams, l.flows = count("packets"), count("questions"), count("streams"), map[int]*nftables.Set{}
+	sets := []*nftables.Set{l.packets, l.questions, l.streams}
+	for _, bound := range flowsMax {
+		l.flows[bound] = count("flows_" + strconv.Itoa(bound))
+		sets = append(sets, l.flows[bound])
+	}
+	for _, set := range sets {
+		if err := conn.AddSet(set, nil); err != nil {
+			return err
+		}
+	}
+	l.newFlows = conn.AddChain(&nftables.Chain{Table: table, Name: "new_flows"})
+	l.writeFlows(conn, flowsOfEach)
+	return nil
+}
+
+func (l *limits) writeFlows(conn *nftables.Conn, flowsOfEach int) {
+	l.flowsOfEach = flowsOfEach
+	for _, exprs := range []words{rule(over(l.flows[flowsOfEach], uint32(flowsOfEach)), drop()), accept()} {
+		conn.AddRule(&nftables.Rule{Table: l.newFlows.Table, Chain: l.newFlows, Exprs: exprs})
+	}
+}
+
+// fitFlows makes the bound hold that fits the number of connected machines.
+func (r *Router) fitFlows() error {
+	limits := &r.rules.limits
+	return r.rules.change(func() error {
+		if fitting := r.flowsOfEach(); fitting != limits.flowsOfEach {
+			r.rules.conn.FlushChain(limits.newFlows)
+			limits.writeFlows(r.rules.conn, fitting)
+		}
+		return nil
+	})
+}
+
+// flowsOfEach is what each of the connected machines may have tracked at a time.
+func (r *Router) flowsOfEach() int {
+	r.mu.RLock()
+	connected := 0
+	for _, s := range r.slots {
+		if s.connected {
+			connected++
+		}
+	}
+	r.mu.RUnlock()
+	together := r.conntrackMax() / conntrackShare
+	for _, bound := range flowsMax {
+		if bound*connected <= together {
+			return bound
+		}
+	}
+	return flowsMax[len(flowsMax)-1]
+}
+
+// conntrackMax is what this computer tracks of everybody, its own and its containers' connections included.
+func (r *Router) conntrackMax() int {
+	if r.config.conntrackMax > 0 {
+		return r.config.conntrackMax
+	}
+	text, err := os.ReadFile(conntrackMaxFile)
+	if err != nil {
+		return conntrackMaxUnknown // nothing is tracked yet
+	}
+	most, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil || most <= 0 {
+		return conntrackMaxUnknown
+	}
+	return most
+}
+
+func (r *Router) packetsPerSecond() uint64 {
+	if r.config.packetsPerSecond > 0 {
+		return r.config.packetsPerSecond
+	}
+	return packetsPerSecond
+}

@@ -1,0 +1,110 @@
+package resolver
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"syscall"
+
+	"github.com/berth-dev/berth/machine/internal/agent/jail"
+)
+
+// Command is the argument that makes hostd's program this process.
+const Command = "resolve-names"
+
+// Setup is the one line that the process reads before it does anything.
+type Setup struct {
+	Resolvers  []string       `json:"resolvers"`   // address or address:port
+	HostsOwn   bool           `json:"hosts_own"`   // those of the host's /etc/resolv.conf
+	Blocked    []netip.Prefix `json:"blocked"`     // what no machine reaches
+	WithUplink bool           `json:"with_uplink"` // else every question fails at once
+}
+
+// The files that the process inherits beside its input, output and errors. It says Ready on the last one when it is about to serve.
+const (
+	udpFD = 3 + iota
+	tcpFD
+	readyFD
+)
+
+// Ready is all that it says.
+const Ready = "ready"
+
+const (
+	// MemoryBytesMax is what the process may use. Go keeps to half of it before the kernel has to.
+	MemoryBytesMax = 256 << 20
+	openFilesMax   = 1 << 16
+)
+
+// Run serves until the process is told to end. Whoever started it has made it a user without any right.
+func Run() error {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	debug.SetMemoryLimit(MemoryBytesMax / 2)
+	server, err := readSetup()
+	if err != nil {
+		return err
+	}
+	udp, err := net.FilePacketConn(os.NewFile(udpFD, "udp"))
+	if err != nil {
+		return err
+	}
+	tcp, err := net.FileListener(os.NewFile(tcpFD, "tcp"))
+	if err != nil {
+		return err
+	}
+	if err := jail.OnlyNetwork(openFilesMax); err != nil {
+		return err
+	}
+	ready := os.NewFile(readyFD, "ready")
+	if _, err := ready.WriteString(Ready); err != nil {
+		return err
+	}
+	ready.Close()
+	return server.Serve(ctx, udp, tcp)
+}
+
+func readSetup() (*Server, error) {
+	line, err := bufio.NewReader(os.Stdin).ReadBytes('\n')
+	if err != nil {
+		return nil, fmt.Errorf("read the setup: %w", err)
+	}
+	var setup Setup
+	if err := json.Unmarshal(line, &setup); err != nil {
+		return nil, fmt.Errorf("read the setup: %w", err)
+	}
+	resolvers, err := setup.resolvers()
+	var dialer net.Dialer
+	return &Server{Resolvers: resolvers, Blocked: setup.Blocked, Dial: func(ctx context.Context, network string, to netip.AddrPort) (net.Conn, error) {
+		return dialer.DialContext(ctx, network, to.String())
+	}}, errors.Join(err, os.Stdin.Close())
+}
+
+func (setup Setup) resolvers() (func() []netip.AddrPort, error) {
+	var fixed []netip.AddrPort
+	switch {
+	case !setup.WithUplink:
+	case setup.HostsOwn:
+		host, err := openHostResolvers()
+		if err != nil {
+			return nil, err
+		}
+		return host.read, nil
+	default:
+		for _, text := range setup.Resolvers {
+			resolver, err := ParseResolver(text)
+			if err != nil {
+				return nil, err
+			}
+			fixed = append(fixed, resolver)
+		}
+	}
+	return func() []netip.AddrPort { return fixed }, nil
+}

@@ -1,0 +1,150 @@
+// Package resolver answers machines' DNS questions in a process of its own, without any right on the host: it reads what hostile guests
+// write. hostd makes its sockets, starts it where packets leave, and starts it again when it dies.
+package resolver
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/netip"
+	"sync"
+	"time"
+
+	"github.com/miekg/dns"
+)
+
+const (
+	connectionsMax    = 16  // TCP, of one machine
+	connectionAsksMax = 128 // questions over one of them
+	readTimeout       = 2 * time.Second
+	idleTimeout       = 10 * time.Second
+	answerBytesMax    = 1232 // over UDP: what passes without fragments
+)
+
+// Server asks Resolvers, in this order, what machines ask it.
+type Server struct {
+	Resolvers func() []netip.AddrPort // none: every question fails at once
+	Dial      func(ctx context.Context, network string, to netip.AddrPort) (net.Conn, error)
+	Blocked   []netip.Prefix // what no machine reaches: no answer names an address there
+
+	shares shares
+}
+
+// Serve answers until the context ends, and closes both sockets. The kernel lets only machines that may ask come here, each under its own address.
+func (s *Server) Serve(ctx context.Context, udp net.PacketConn, tcp net.Listener) error {
+	s.shares.open()
+	handler := dns.HandlerFunc(func(w dns.ResponseWriter, question *dns.Msg) { s.answer(ctx, w, question) })
+	servers := []*dns.Server{
+		{PacketConn: udp, Handler: handler, UDPSize: 4096},
+		{Listener: &limitedListener{Listener: tcp, open: map[netip.Addr]int{}}, Handler: handler, MaxTCPQueries: connectionAsksMax, ReadTimeout: readTimeout,
+			IdleTimeout: func() time.Duration { return idleTimeout }},
+	}
+	ended := make(chan error, len(servers))
+	for _, server := range servers {
+		go func() { ended <- server.ActivateAndServe() }()
+	}
+	var err error
+	select {
+	case <-ctx.Done():
+	case err = <-ended:
+		err = fmt.Errorf("serving DNS ended: %w", err)
+	}
+	udp.Close()
+	tcp.Close()
+	return err
+}
+
+// answer takes bytes of a hostile machine. A new message goes on, with an id of ours.
+func (s *Server) answer(ctx context.Context, w dns.ResponseWriter, question *dns.Msg) {
+	network := w.LocalAddr().Network()
+	answer := s.decide(ctx, addressOf(w.RemoteAddr()), network, question)
+	if network == "udp" {
+		answer.Truncate(udpSize(question))
+	}
+	_ = w.WriteMsg(answer) // the machine may be gone, and asks again if it is not
+}
+
+func (s *Server) decide(ctx context.Context, machine netip.Addr, network string, question *dns.Msg) *dns.Msg {
+	switch {
+	case !sane(question):
+		return failure(question, dns.RcodeRefused)
+	case s.asksForBlocked(question.Question[0].Name):
+		return failure(question, dns.RcodeNameError)
+	case !s.shares.enter(machine, time.Now()):
+		return failure(question, dns.RcodeServerFailure)
+	}
+	defer s.shares.leave(machine)
+	if answer := s.ask(ctx, question, network); answer != nil {
+		return s.withoutBlocked(answer)
+	}
+	return failure(question, dns.RcodeServerFailure)
+}
+
+func sane(m *dns.Msg) bool {
+	return !m.Response && m.Opcode == dns.OpcodeQuery && len(m.Question) == 1 && m.Question[0].Qclass == dns.ClassINET &&
+		m.Question[0].Qtype != dns.TypeAXFR && m.Question[0].Qtype != dns.TypeIXFR
+}
+
+func failure(question *dns.Msg, code int) *dns.Msg {
+	answer := new(dns.Msg)
+	answer.SetRcode(question, code)
+	return answer
+}
+
+func udpSize(question *dns.Msg) int {
+	if option := question.IsEdns0(); option != nil {
+		return min(max(int(option.UDPSize()), dns.MinMsgSize), answerBytesMax)
+	}
+	return dns.MinMsgSize
+}
+
+func addressOf(address net.Addr) netip.Addr {
+	port, err := netip.ParseAddrPort(address.String())
+	if err != nil {
+		return netip.Addr{}
+	}
+	return port.Addr().Unmap()
+}
+
+// limitedListener closes a machine's connections beyond its share, so that one cannot use up the files of all.
+type limitedListener struct {
+	net.Listener
+	mu   sync.Mutex
+	open map[netip.Addr]int
+}
+
+func (l *limitedListener) Accept() (net.Conn, error) {
+	for {
+		conn, err := l.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		machine := addressOf(conn.RemoteAddr())
+		if l.count(machine, 1) <= connectionsMax {
+			return &countedConn{Conn: conn, leave: sync.OnceFunc(func() { l.count(machine, -1) })}, nil
+		}
+		l.count(machine, -1)
+		conn.Close()
+	}
+}
+
+func (l *limitedListener) count(machine netip.Addr, change int) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.open[machine] += change
+	now := l.open[machine]
+	if now == 0 {
+		delete(l.open, machine)
+	}
+	return now
+}
+
+type countedConn struct {
+	net.Conn
+	leave func()
+}
+
+func (c *countedConn) Close() error {
+	c.leave()
+	return c.Conn.Close()
+}
