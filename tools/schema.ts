@@ -1,9 +1,12 @@
-// `npm run schema`: writes service/db/schema.sql from the migrations, on a PostgreSQL of its own.
+// `npm run schema`: writes service/db/migrations.lock.json from the migrations, and service/db/schema.sql on a PostgreSQL of its own.
 import { writeFile } from 'node:fs/promises'
 import { dumpSchema } from '../service/db/dump.ts'
+import { LOCK_FILE, lockOf, readLock, readMigrationFiles } from '../service/db/migration-files.ts'
 import { freshDatabase } from '../tests/support/postgres.ts'
 
 {
+  const lock = lockOf(await readMigrationFiles(), await readLock())
+  await writeFile(LOCK_FILE, `${JSON.stringify(lock, null, 2)}\n`)
   await using database = await freshDatabase()
   await writeFile(new URL('../service/db/schema.sql', import.meta.url), await dumpSchema(database.superuser))
 }

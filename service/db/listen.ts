@@ -2,7 +2,30 @@ import pg from 'pg'
 import { answers } from './answers.ts'
 import { connectionConfig, type DatabaseOptions } from './options.ts'
 
-export type Channel = 'berth_operation' | 'berth_workspace' | 'berth_api_key' | 'berth_capacity' | 'berth_signing_key' | 'berth_membership'
+/** What a process hears: the channel as its parts know it, by its name in the database. */
+export type Channels = ReadonlyMap<string, Channel>
+
+export type Channel =
+  | 'berth_operation'
+  | 'berth_workspace'
+  | 'berth_checkpoint'
+  | 'berth_api_key'
+  | 'berth_signing_key'
+  | 'berth_service_key'
+  | 'berth_membership'
+
+export const API_CHANNELS: Channels = new Map(
+  (['berth_operation', 'berth_api_key', 'berth_signing_key', 'berth_service_key'] as const).map((channel) => [channel, channel]),
+)
+
+/** Of its own workspaces, operations and checkpoints alone, and of those that have no cell yet (the function cell_channel of the database). */
+export function cellChannels(cell_id: string): Channels {
+  const of_cells = (['berth_operation', 'berth_workspace', 'berth_checkpoint'] as const).flatMap((channel) =>
+    [cell_id.replaceAll('-', ''), 'unplaced'].map((suffix) => [`${channel}_${suffix}`, channel] as const),
+  )
+  const of_all = (['berth_api_key', 'berth_signing_key', 'berth_membership'] as const).map((channel) => [channel, channel] as const)
+  return new Map<string, Channel>([...of_cells, ...of_all])
+}
 
 /**
  * One LISTEN connection a process. Register first, then read: whoever registers before reading cannot miss a change.
@@ -19,15 +42,15 @@ export interface Listener {
 const RECONNECT_MS = 500
 const PROBE_MS = 5000
 
-export async function openListener(options: DatabaseOptions): Promise<Listener> {
+export async function openListener(options: DatabaseOptions, channels: Channels): Promise<Listener> {
   const subscribers = new Map<Channel, Set<(id: string | null) => void>>()
   let client: pg.Client | null = null
   let closed = false
   let lost_since: number | null = null
   let retry: NodeJS.Timeout | undefined
 
-  const tell = (channel: string, id: string | null) => {
-    for (const heard of subscribers.get(channel as Channel) ?? []) heard(id)
+  const tell = (channel: Channel, id: string | null) => {
+    for (const heard of subscribers.get(channel) ?? []) heard(id)
   }
   const lose = (which: pg.Client) => {
     if (client !== which) return
@@ -41,12 +64,13 @@ export async function openListener(options: DatabaseOptions): Promise<Listener> 
     client = next
     next.on('error', () => lose(next))
     next.on('end', () => lose(next))
-    next.on('notification', (message) => tell(message.channel, message.payload ?? null))
+    next.on('notification', ({ channel: name, payload = null }) => {
+      const channel = channels.get(name)
+      if (channel !== undefined) tell(channel, payload)
+    })
     try {
       await next.connect()
-      await next.query(
-        'listen berth_operation; listen berth_workspace; listen berth_api_key; listen berth_capacity; listen berth_signing_key; listen berth_membership',
-      )
+      await next.query([...channels.keys()].map((name) => `listen ${name}`).join('; '))
     } catch (error) {
       lose(next)
       throw error
@@ -74,6 +98,7 @@ export async function openListener(options: DatabaseOptions): Promise<Listener> 
   })
   return {
     on(channel, heard) {
+      if (![...channels.values()].includes(channel)) throw new Error(`This process does not listen to ${channel}`)
       const set = subscribers.get(channel) ?? new Set()
       subscribers.set(channel, set.add(heard))
       return () => void set.delete(heard)

@@ -7,6 +7,8 @@ export interface DatabaseOptions {
   role: 'berth_api' | 'berth_cell' | null
   connections_max: number
   application_name: string
+  /** How long a server may take to let a connection in, and to answer a probe, before it counts as down; 1.5 s when absent. */
+  answers_within_ms?: number
 }
 
 /** Options of one connection, shared by the pool and by listeners. */

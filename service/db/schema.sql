@@ -12,7 +12,7 @@ create table agent_sessions (
   PRIMARY KEY (id),
   FOREIGN KEY (workspace_id) REFERENCES workspaces(id),
   CHECK ((principal_type = ANY (ARRAY['api_key'::text, 'user'::text])))
-); -- insert, select, update to berth_api; delete to berth_cell; select (workspace_id) to berth_cell
+); -- insert, select to berth_api; update (last_used_at) to berth_api; delete to berth_cell; select (workspace_id) to berth_cell
 
 create table api_keys (
   id uuid not null,
@@ -32,6 +32,24 @@ create table api_keys (
   FOREIGN KEY (project_id) REFERENCES projects(id)
 ); -- select to berth_api; select (id, tool_permissions, expires_at, revoked_at, tools_changed_at) to berth_cell
 
+create table audit_events (
+  id uuid not null,
+  created_at timestamp with time zone not null,
+  organization_id uuid,
+  project_id uuid,
+  actor_kind text not null,
+  actor_id uuid,
+  actor_name text,
+  action text not null,
+  subject_kind text not null,
+  subject_id text not null,
+  request_id text,
+  source_address text,
+  details jsonb default '{}'::jsonb not null,
+  PRIMARY KEY (id),
+  CHECK ((actor_kind = ANY (ARRAY['api_key'::text, 'user'::text, 'tool_token'::text, 'operator'::text, 'service'::text])))
+); -- delete, insert, select to berth_api; insert to berth_cell
+
 create table cells (
   id uuid not null,
   name text not null,
@@ -44,7 +62,7 @@ create table cells (
   seen_at timestamp with time zone,
   UNIQUE (name),
   PRIMARY KEY (id)
-); -- select to berth_api; insert, select, update to berth_cell
+); -- select to berth_api; insert, select to berth_cell; update (endpoint, engine, capacity_cpu_millis, capacity_memory_mib, capacity_disk_gib, seen_at) to berth_cell
 
 create table checkpoints (
   id uuid not null,
@@ -59,11 +77,13 @@ create table checkpoints (
   resources jsonb not null,
   created_at timestamp with time zone not null,
   expires_at timestamp with time zone,
+  deleted_at timestamp with time zone,
+  disk_bytes bigint,
   PRIMARY KEY (id),
   FOREIGN KEY (cell_id) REFERENCES cells(id),
   FOREIGN KEY (workspace_id) REFERENCES workspaces(id),
   CHECK ((kind = ANY (ARRAY['suspend'::text, 'snapshot'::text, 'fork'::text, 'recovery'::text, 'parked'::text, 'layer'::text])))
-); -- select to berth_api; delete, insert, select, update to berth_cell
+); -- select to berth_api; update (deleted_at) to berth_api; delete, insert, select to berth_cell; update (operation_id, kind, expires_at) to berth_cell
 
 create table idempotency_entries (
   principal text not null,
@@ -73,7 +93,7 @@ create table idempotency_entries (
   outcome jsonb not null,
   created_at timestamp with time zone not null,
   PRIMARY KEY (principal, route, key)
-); -- delete, insert, select, update to berth_api; delete to berth_cell; select (principal, route, key, created_at) to berth_cell
+); -- delete, insert, select to berth_api; update (fingerprint, outcome, created_at) to berth_api
 
 create table installation (
   id uuid default gen_random_uuid() not null,
@@ -82,6 +102,32 @@ create table installation (
   PRIMARY KEY (id),
   CHECK (is_only)
 ); -- select (id) to berth_api; select (id) to berth_cell
+
+create table machines (
+  kind text not null,
+  id uuid not null,
+  workspace_id uuid,
+  organization_id uuid not null,
+  project_id uuid not null,
+  cell_id uuid not null,
+  grant_cpu_millis integer not null,
+  grant_memory_mib integer not null,
+  grant_disk_gib integer not null,
+  epoch bigint not null,
+  fence bigint default 0 not null,
+  disk text,
+  checkpoint_id uuid,
+  residency text default 'resident'::text not null,
+  PRIMARY KEY (kind, id),
+  FOREIGN KEY (cell_id) REFERENCES cells(id),
+  FOREIGN KEY (organization_id) REFERENCES organizations(id),
+  FOREIGN KEY (project_id) REFERENCES projects(id),
+  FOREIGN KEY (workspace_id) REFERENCES workspaces(id) ON DELETE CASCADE,
+  CHECK (((workspace_id IS NOT NULL) OR (kind = 'build'::text))),
+  CHECK (((kind <> 'workspace'::text) OR (workspace_id = id))),
+  CHECK ((kind = ANY (ARRAY['workspace'::text, 'execution'::text, 'build'::text, 'test_instance'::text]))),
+  CHECK ((residency = ANY (ARRAY['resident'::text, 'hibernated'::text, 'restoring'::text])))
+); -- select to berth_cell
 
 create table memberships (
   organization_id uuid not null,
@@ -116,6 +162,8 @@ create table operations (
   fence bigint default 0 not null,
   step text,
   progress jsonb default '{}'::jsonb not null,
+  subject_kind text default 'workspace'::text not null,
+  subject_id uuid not null,
   PRIMARY KEY (id),
   FOREIGN KEY (cell_id) REFERENCES cells(id),
   FOREIGN KEY (organization_id) REFERENCES organizations(id),
@@ -123,9 +171,10 @@ create table operations (
   FOREIGN KEY (source_workspace_id) REFERENCES workspaces(id),
   FOREIGN KEY (workspace_id) REFERENCES workspaces(id),
   CHECK (((completed_at IS NULL) = (state = ANY (ARRAY['queued'::text, 'capacity_pending'::text, 'running'::text])))),
+  CHECK (((subject_kind <> 'workspace'::text) OR (subject_id = workspace_id))),
   CHECK ((kind = ANY (ARRAY['open'::text, 'suspend'::text, 'resume'::text, 'fork'::text, 'snapshot'::text, 'restore'::text, 'delete'::text, 'reset'::text, 'layer_snapshot'::text, 'volume_create'::text, 'volume_delete'::text, 'volume_attach'::text, 'volume_detach'::text, 'template_build'::text, 'move'::text]))),
   CHECK ((state = ANY (ARRAY['queued'::text, 'capacity_pending'::text, 'running'::text, 'succeeded'::text, 'failed'::text, 'canceled'::text])))
-); -- insert, select, update to berth_api; delete, insert, select, update to berth_cell
+); -- insert, select to berth_api; update (state, state_reason, error, updated_at, completed_at) to berth_api; delete, insert, select to berth_cell; update (source_workspace_id, state, state_reason, result, error, updated_at, started_at, completed_at, deadline_at, cell_id, attempt, fence, step, progress) to berth_cell
 
 create table organizations (
   id uuid not null,
@@ -141,7 +190,7 @@ create table organizations (
   PRIMARY KEY (id),
   FOREIGN KEY (plan_id) REFERENCES plans(id),
   CHECK ((allowance_exhausted = ANY (ARRAY['allowance_used'::text, 'overage_paused'::text, 'spend_cap_reached'::text]))),
-  CHECK ((refuses_starts = ANY (ARRAY['no_plan'::text, 'limits_missing'::text, 'payment_past_due'::text, 'unpaid'::text, 'operator_hold'::text])))
+  CHECK ((refuses_starts = ANY (ARRAY['no_plan'::text, 'payment_past_due'::text, 'unpaid'::text, 'operator_hold'::text])))
 ); -- select to berth_api; select (id, allowance_exhausted) to berth_cell
 
 create table people (
@@ -151,7 +200,6 @@ create table people (
   display_name text,
   mfa_enabled boolean default false not null,
   created_at timestamp with time zone not null,
-  UNIQUE (email),
   PRIMARY KEY (id)
 ); -- select to berth_api
 
@@ -167,7 +215,7 @@ create table person_sessions (
   UNIQUE (token_sha256),
   PRIMARY KEY (id),
   FOREIGN KEY (person_id) REFERENCES people(id)
-); -- insert, select, update to berth_api
+); -- select to berth_api; update (last_used_at) to berth_api
 
 create table plans (
   id uuid not null,
@@ -179,13 +227,19 @@ create table plans (
   disk_gib integer,
   refuses_starts text,
   created_at timestamp with time zone not null,
+  missing_limits text[] default '{}'::text[] not null,
   UNIQUE (slug),
   PRIMARY KEY (id),
+  CHECK (((concurrent_workspaces IS NULL) OR (NOT ('concurrent_workspaces'::text = ANY (missing_limits))))),
+  CHECK (((cpu_millis IS NULL) OR (NOT ('cpu_millis'::text = ANY (missing_limits))))),
+  CHECK (((memory_mib IS NULL) OR (NOT ('memory_mib'::text = ANY (missing_limits))))),
+  CHECK (((disk_gib IS NULL) OR (NOT ('disk_gib'::text = ANY (missing_limits))))),
   CHECK ((concurrent_workspaces >= 0)),
   CHECK ((cpu_millis > 0)),
   CHECK ((disk_gib > 0)),
   CHECK ((memory_mib > 0)),
-  CHECK ((refuses_starts = ANY (ARRAY['no_plan'::text, 'limits_missing'::text, 'payment_past_due'::text, 'unpaid'::text, 'operator_hold'::text])))
+  CHECK ((missing_limits <@ ARRAY['concurrent_workspaces'::text, 'cpu_millis'::text, 'memory_mib'::text, 'disk_gib'::text])),
+  CHECK ((refuses_starts = ANY (ARRAY['no_plan'::text, 'payment_past_due'::text, 'unpaid'::text, 'operator_hold'::text])))
 ); -- select to berth_api
 
 create table projects (
@@ -204,7 +258,18 @@ create table rate_buckets (
   tokens double precision not null,
   updated_at timestamp with time zone not null,
   PRIMARY KEY (name)
-); -- insert, select, update to berth_api
+); -- insert, select to berth_api; update (tokens, updated_at) to berth_api
+
+create table service_keys (
+  purpose text not null,
+  key_id text not null,
+  created_at timestamp with time zone not null,
+  check_sha256 bytea,
+  retired_at timestamp with time zone,
+  PRIMARY KEY (purpose, key_id),
+  CHECK ((key_id ~ '^[0-9a-f]{8}$'::text)),
+  CHECK ((purpose = ANY (ARRAY['cursor'::text, 'idempotency'::text])))
+); -- insert, select to berth_api; update (check_sha256, retired_at) to berth_api
 
 create table signing_keys (
   kid text not null,
@@ -212,7 +277,7 @@ create table signing_keys (
   created_at timestamp with time zone not null,
   retired_at timestamp with time zone,
   PRIMARY KEY (kid)
-); -- insert, select, update to berth_api; select to berth_cell
+); -- insert, select to berth_api; select to berth_cell
 
 create table template_versions (
   id uuid not null,
@@ -248,8 +313,10 @@ create table usage_counters (
   rx_bytes bigint not null,
   tx_bytes bigint not null,
   read_at timestamp with time zone not null,
+  run uuid,
+  monotonic_ms bigint,
   PRIMARY KEY (workspace_id, fence)
-); -- delete, insert, select, update to berth_cell
+); -- delete, insert, select to berth_cell; update (cpu_usec, rx_bytes, tx_bytes, read_at, run, monotonic_ms) to berth_cell
 
 create table usage_samples (
   workspace_id uuid not null,
@@ -261,15 +328,30 @@ create table usage_samples (
   rx_bytes bigint default 0 not null,
   tx_bytes bigint default 0 not null,
   sampled_ms bigint default 0 not null,
-  PRIMARY KEY (workspace_id, hour),
+  project_id uuid,
+  checkpoint_byte_ms numeric default 0 not null,
+  UNIQUE NULLS NOT DISTINCT (workspace_id, hour, organization_id, project_id),
   FOREIGN KEY (organization_id) REFERENCES organizations(id),
+  FOREIGN KEY (project_id) REFERENCES projects(id),
+  CHECK ((checkpoint_byte_ms >= (0)::numeric)),
   CHECK ((cpu_usec >= 0)),
   CHECK ((disk_byte_ms >= (0)::numeric)),
   CHECK ((memory_byte_ms >= (0)::numeric)),
   CHECK ((rx_bytes >= 0)),
   CHECK ((sampled_ms >= 0)),
   CHECK ((tx_bytes >= 0))
-); -- select to berth_api; delete, insert, select, update to berth_cell
+); -- select to berth_api; delete, insert, select to berth_cell; update (cpu_usec, memory_byte_ms, disk_byte_ms, rx_bytes, tx_bytes, sampled_ms, checkpoint_byte_ms) to berth_cell
+
+create table usage_storage (
+  workspace_id uuid not null,
+  read_at timestamp with time zone not null,
+  run uuid not null,
+  monotonic_ms bigint not null,
+  disk_read_at timestamp with time zone,
+  disk_run uuid,
+  disk_monotonic_ms bigint,
+  PRIMARY KEY (workspace_id)
+); -- delete, insert, select to berth_cell; update (read_at, run, monotonic_ms, disk_read_at, disk_run, disk_monotonic_ms) to berth_cell
 
 create table workspace_holds (
   workspace_id uuid not null,
@@ -279,7 +361,7 @@ create table workspace_holds (
   FOREIGN KEY (operation_id) REFERENCES operations(id),
   FOREIGN KEY (workspace_id) REFERENCES workspaces(id),
   CHECK ((gate = ANY (ARRAY['open'::text, 'read_only'::text, 'closed'::text])))
-); -- delete, insert, select, update to berth_api; delete, insert, select, update to berth_cell
+); -- delete, insert, select to berth_api; delete, insert, select to berth_cell
 
 create table workspace_keys (
   organization_id uuid not null,
@@ -290,7 +372,7 @@ create table workspace_keys (
   PRIMARY KEY (organization_id, key),
   FOREIGN KEY (organization_id) REFERENCES organizations(id),
   FOREIGN KEY (project_id) REFERENCES projects(id)
-); -- delete, insert, select, update to berth_api; delete, insert, select, update to berth_cell
+); -- insert, select to berth_api; update (workspace_id, reusable, project_id) to berth_api; delete, select to berth_cell; update (reusable) to berth_cell
 
 create table workspaces (
   id uuid not null,
@@ -351,27 +433,51 @@ create table workspaces (
   CHECK ((observed_state = ANY (ARRAY['creating'::text, 'starting'::text, 'running'::text, 'suspending'::text, 'suspended'::text, 'resuming'::text, 'forking'::text, 'stopping'::text, 'failed'::text, 'deleting'::text, 'deleted'::text]))),
   CHECK ((purpose = ANY (ARRAY['standard'::text, 'template_draft'::text, 'template_test'::text]))),
   CHECK ((residency = ANY (ARRAY['resident'::text, 'hibernated'::text, 'restoring'::text])))
-); -- insert, select, update to berth_api; delete, insert, select, update to berth_cell
+); -- insert, select to berth_api; update (observed_state, desired_state, pending_reason, ended_reason, inputs, cell_id, idle_policy, suspend_requested_at, suspend_after_seconds, suspend_not_before, tokens_revoked_before, updated_at, deleted_at) to berth_api; delete, select to berth_cell; update (observed_state, desired_state, pending_reason, ended_reason, grant_cpu_millis, grant_memory_mib, grant_disk_gib, cell_id, ownership_epoch, disk, checkpoint_id, active_at, tool_call_at, busy_until, keepalive_until, suspend_requested_at, suspend_after_seconds, suspend_not_before, tokens_revoked_before, updated_at, deleted_at, idle_failures, idle_retry_at, residency, residency_fence) to berth_cell
+
+CREATE INDEX agent_sessions_newest ON public.agent_sessions USING btree (workspace_id, uuid_send(id) DESC);
+
+CREATE INDEX audit_events_by_age ON public.audit_events USING btree (created_at);
+
+CREATE INDEX audit_events_by_organization ON public.audit_events USING btree (organization_id, id DESC);
+
+CREATE INDEX checkpoints_by_deletion ON public.checkpoints USING btree (deleted_at) WHERE (deleted_at IS NOT NULL);
+
+CREATE INDEX checkpoints_by_expiry ON public.checkpoints USING btree (expires_at) WHERE ((expires_at IS NOT NULL) AND (deleted_at IS NULL));
 
 CREATE INDEX checkpoints_by_workspace ON public.checkpoints USING btree (workspace_id, id DESC);
 
 CREATE INDEX idempotency_entries_by_age ON public.idempotency_entries USING btree (created_at);
 
+CREATE INDEX machines_by_cell ON public.machines USING btree (cell_id);
+
+CREATE INDEX machines_by_workspace ON public.machines USING btree (workspace_id);
+
 CREATE INDEX memberships_by_person ON public.memberships USING btree (person_id);
+
+CREATE INDEX operations_by_kind_and_state ON public.operations USING btree (workspace_id, kind, state, uuid_send(id) DESC);
 
 CREATE INDEX operations_by_source ON public.operations USING btree (source_workspace_id) WHERE (source_workspace_id IS NOT NULL);
 
-CREATE INDEX operations_by_workspace ON public.operations USING btree (workspace_id, id DESC);
+CREATE INDEX operations_newest ON public.operations USING btree (workspace_id, uuid_send(id) DESC);
 
 CREATE INDEX operations_open ON public.operations USING btree (cell_id, id) WHERE (completed_at IS NULL);
 
+CREATE UNIQUE INDEX people_by_email ON public.people USING btree (lower(email));
+
 CREATE INDEX person_sessions_by_person ON public.person_sessions USING btree (person_id);
+
+CREATE INDEX projects_newest ON public.projects USING btree (organization_id, uuid_send(id) DESC);
 
 CREATE INDEX usage_counters_by_time ON public.usage_counters USING btree (read_at);
 
 CREATE INDEX usage_samples_by_hour ON public.usage_samples USING btree (hour);
 
 CREATE INDEX usage_samples_by_organization ON public.usage_samples USING btree (organization_id, hour);
+
+CREATE INDEX usage_samples_by_project ON public.usage_samples USING btree (project_id, hour);
+
+CREATE INDEX usage_storage_by_time ON public.usage_storage USING btree (read_at);
 
 CREATE INDEX workspace_holds_by_operation ON public.workspace_holds USING btree (operation_id);
 
@@ -394,6 +500,46 @@ CREATE INDEX workspaces_running ON public.workspaces USING btree (cell_id) WHERE
 CREATE INDEX workspaces_tombstones ON public.workspaces USING btree (deleted_at) WHERE (observed_state = 'deleted'::text);
 
 create sequence fences;
+
+CREATE OR REPLACE FUNCTION public.cell_channel(channel text, cell_id uuid)
+ RETURNS text
+ LANGUAGE sql
+ IMMUTABLE
+AS $function$
+  select channel || '_' || coalesce(replace(cell_id::text, '-', ''), 'unplaced')
+$function$;
+
+CREATE OR REPLACE FUNCTION public.fill_operation_subject()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+begin
+  new.subject_id := new.workspace_id;
+  return new;
+end $function$;
+
+CREATE OR REPLACE FUNCTION public.follow_machine()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'public', 'pg_temp'
+AS $function$
+begin
+  if new.grant_memory_mib is null or new.cell_id is null then
+    delete from machines where kind = 'workspace' and id = new.id;
+    return null;
+  end if;
+  insert into machines (kind, id, workspace_id, organization_id, project_id, cell_id, grant_cpu_millis, grant_memory_mib, grant_disk_gib,
+    epoch, fence, disk, checkpoint_id, residency)
+  values ('workspace', new.id, new.id, new.organization_id, new.project_id, new.cell_id, new.grant_cpu_millis, new.grant_memory_mib,
+    new.grant_disk_gib, new.ownership_epoch, new.residency_fence, new.disk, new.checkpoint_id, new.residency)
+  on conflict (kind, id) do update set
+    organization_id = excluded.organization_id, project_id = excluded.project_id, cell_id = excluded.cell_id,
+    grant_cpu_millis = excluded.grant_cpu_millis, grant_memory_mib = excluded.grant_memory_mib, grant_disk_gib = excluded.grant_disk_gib,
+    epoch = excluded.epoch, fence = excluded.fence, disk = excluded.disk, checkpoint_id = excluded.checkpoint_id,
+    residency = excluded.residency;
+  return null;
+end $function$;
 
 CREATE OR REPLACE FUNCTION public.note_idle_gap()
  RETURNS trigger
@@ -421,12 +567,23 @@ begin
   return null;
 end $function$;
 
-CREATE OR REPLACE FUNCTION public.notify_hold()
+CREATE OR REPLACE FUNCTION public.notify_checkpoint()
  RETURNS trigger
  LANGUAGE plpgsql
 AS $function$
 begin
-  perform pg_notify('berth_workspace', coalesce(new.workspace_id, old.workspace_id)::text);
+  perform pg_notify(cell_channel('berth_checkpoint', new.cell_id), new.id::text);
+  return null;
+end $function$;
+
+CREATE OR REPLACE FUNCTION public.notify_hold()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+declare
+  held uuid := coalesce(new.workspace_id, old.workspace_id);
+begin
+  perform pg_notify(cell_channel('berth_workspace', (select cell_id from workspaces where id = held)), held::text);
   return null;
 end $function$;
 
@@ -443,8 +600,22 @@ CREATE OR REPLACE FUNCTION public.notify_operation()
  RETURNS trigger
  LANGUAGE plpgsql
 AS $function$
+declare
+  taker uuid := coalesce(new.cell_id,
+    (select cell_id from workspaces where id = new.workspace_id),
+    (select cell_id from workspaces where id = new.source_workspace_id));
 begin
   perform pg_notify('berth_operation', new.id::text);
+  perform pg_notify(cell_channel('berth_operation', taker), new.id::text);
+  return null;
+end $function$;
+
+CREATE OR REPLACE FUNCTION public.notify_service_key()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+begin
+  perform pg_notify('berth_service_key', new.purpose);
   return null;
 end $function$;
 
@@ -462,11 +633,25 @@ CREATE OR REPLACE FUNCTION public.notify_workspace()
  LANGUAGE plpgsql
 AS $function$
 begin
-  perform pg_notify('berth_workspace', new.id::text);
+  perform pg_notify(cell_channel('berth_workspace', new.cell_id), new.id::text);
+  if tg_op = 'UPDATE' and old.cell_id is distinct from new.cell_id then
+    perform pg_notify(cell_channel('berth_workspace', old.cell_id), new.id::text);
+  end if;
   return null;
 end $function$;
 
+CREATE OR REPLACE FUNCTION public.usage_elapsed_ms(read_at timestamp with time zone, run uuid, monotonic_ms bigint, now timestamp with time zone, now_run uuid, now_monotonic_ms bigint, most_ms bigint)
+ RETURNS bigint
+ LANGUAGE sql
+ IMMUTABLE
+AS $function$
+  select case when read_at is null then null
+    else least(greatest(case when run = now_run then now_monotonic_ms - monotonic_ms else (extract(epoch from now - read_at) * 1000)::bigint end, 0), most_ms) end
+$function$;
+
 CREATE TRIGGER api_key_changed AFTER UPDATE OF revoked_at, tool_permissions, expires_at ON public.api_keys FOR EACH ROW EXECUTE FUNCTION notify_api_key();
+
+CREATE TRIGGER checkpoint_deleted AFTER UPDATE OF deleted_at ON public.checkpoints FOR EACH ROW EXECUTE FUNCTION notify_checkpoint();
 
 CREATE TRIGGER hold_changed AFTER INSERT OR DELETE OR UPDATE ON public.workspace_holds FOR EACH ROW EXECUTE FUNCTION notify_hold();
 
@@ -476,6 +661,38 @@ CREATE TRIGGER membership_changed AFTER DELETE OR UPDATE OF role ON public.membe
 
 CREATE TRIGGER operation_changed AFTER INSERT OR UPDATE OF state, state_reason ON public.operations FOR EACH ROW EXECUTE FUNCTION notify_operation();
 
+CREATE TRIGGER operation_subject BEFORE INSERT ON public.operations FOR EACH ROW WHEN ((new.subject_id IS NULL)) EXECUTE FUNCTION fill_operation_subject();
+
+CREATE TRIGGER service_key_changed AFTER INSERT OR UPDATE OF retired_at ON public.service_keys FOR EACH ROW EXECUTE FUNCTION notify_service_key();
+
 CREATE TRIGGER signing_key_changed AFTER INSERT OR UPDATE OF retired_at ON public.signing_keys FOR EACH ROW EXECUTE FUNCTION notify_signing_key();
 
-CREATE TRIGGER workspace_changed AFTER INSERT OR UPDATE OF observed_state, desired_state, ownership_epoch, deleted_at, tokens_revoked_before, suspend_requested_at, idle_policy, inputs ON public.workspaces FOR EACH ROW EXECUTE FUNCTION notify_workspace();
+CREATE TRIGGER workspace_changed AFTER INSERT OR UPDATE OF observed_state, desired_state, ownership_epoch, deleted_at, tokens_revoked_before, suspend_requested_at, idle_policy, inputs, cell_id ON public.workspaces FOR EACH ROW EXECUTE FUNCTION notify_workspace();
+
+CREATE TRIGGER workspace_granted AFTER INSERT ON public.workspaces FOR EACH ROW WHEN ((new.grant_memory_mib IS NOT NULL)) EXECUTE FUNCTION follow_machine();
+
+CREATE TRIGGER workspace_machine AFTER UPDATE OF organization_id, project_id, cell_id, grant_cpu_millis, grant_memory_mib, grant_disk_gib, ownership_epoch, residency_fence, disk, checkpoint_id, residency ON public.workspaces FOR EACH ROW WHEN (((old.grant_memory_mib IS NOT NULL) OR (new.grant_memory_mib IS NOT NULL))) EXECUTE FUNCTION follow_machine();
+
+create view grants with (security_invoker=true) as
+ SELECT machines.cell_id,
+    machines.organization_id,
+    machines.kind,
+    machines.id,
+    machines.residency,
+    machines.grant_cpu_millis AS cpu_millis,
+    machines.grant_memory_mib AS memory_mib,
+    machines.grant_disk_gib AS disk_gib,
+    false AS is_reserved
+   FROM machines
+UNION ALL
+ SELECT o.cell_id,
+    o.organization_id,
+    'workspace'::text AS kind,
+    o.workspace_id AS id,
+    'resident'::text AS residency,
+    ((o.progress #>> '{reserved,cpu_millis}'::text[]))::integer AS cpu_millis,
+    ((o.progress #>> '{reserved,memory_mib}'::text[]))::integer AS memory_mib,
+    ((o.progress #>> '{reserved,disk_gib}'::text[]))::integer AS disk_gib,
+    true AS is_reserved
+   FROM operations o
+  WHERE ((o.completed_at IS NULL) AND (o.state = 'running'::text) AND (o.cell_id IS NOT NULL) AND ((o.progress #> '{reserved}'::text[]) IS NOT NULL) AND (jsonb_typeof((o.progress #> '{reserved}'::text[])) = 'object'::text)); -- select to berth_cell

@@ -1,5 +1,6 @@
 import type { ColumnType, Generated, JSONColumnType } from 'kysely'
 import type { OperationErrorCode, ReasonOf } from '../../contract/errors.ts'
+import type { OperationSubject } from '../../contract/states/operation.ts'
 
 /** The tables of migrations/, column by column. Times are Dates with milliseconds: every one of them came from our clock. */
 export interface Database {
@@ -15,16 +16,20 @@ export interface Database {
   template_versions: TemplateVersionsTable
   cells: CellsTable
   workspaces: WorkspacesTable
+  machines: MachinesTable
   workspace_keys: WorkspaceKeysTable
   checkpoints: CheckpointsTable
   operations: OperationsTable
   workspace_holds: WorkspaceHoldsTable
   idempotency_entries: IdempotencyEntriesTable
   agent_sessions: AgentSessionsTable
+  audit_events: AuditEventsTable
   signing_keys: SigningKeysTable
+  service_keys: ServiceKeysTable
   rate_buckets: RateBucketsTable
   usage_samples: UsageSamplesTable
   usage_counters: UsageCountersTable
+  usage_storage: UsageStorageTable
 }
 
 /** jsonb that is read as an object and written as its text. */
@@ -54,6 +59,7 @@ interface PlansTable {
   cpu_millis: number | null
   memory_mib: number | null
   disk_gib: number | null
+  missing_limits: Generated<string[]>
   refuses_starts: ColumnType<ReasonOf<'entitlement_required'> | null, string | null, string | null>
   created_at: Date
 }
@@ -199,6 +205,24 @@ interface WorkspacesTable {
   deleted_at: Date | null
 }
 
+/** A workspace's row is written by triggers of `workspaces`; those of other kinds by whoever owns the machine. */
+interface MachinesTable {
+  kind: 'workspace' | 'execution' | 'build' | 'test_instance'
+  id: string
+  workspace_id: string | null
+  organization_id: string
+  project_id: string
+  cell_id: string
+  grant_cpu_millis: number
+  grant_memory_mib: number
+  grant_disk_gib: number
+  epoch: Int8
+  fence: Int8WithDefault
+  disk: string | null
+  checkpoint_id: string | null
+  residency: Generated<'resident' | 'hibernated' | 'restoring'>
+}
+
 interface WorkspaceKeysTable {
   organization_id: string
   project_id: string
@@ -217,9 +241,12 @@ interface CheckpointsTable {
   epoch: Int8
   engine: string
   size_bytes: Int8
+  disk_bytes: ColumnType<number | null, number | null | undefined, number | null>
   resources: Json<Resources>
   created_at: Date
   expires_at: Date | null
+  /** Its owner has deleted it: no files are its own any more. */
+  deleted_at: ColumnType<Date | null, Date | null | undefined, Date | null>
 }
 
 export interface OperationError {
@@ -235,6 +262,8 @@ interface OperationsTable {
   project_id: string
   workspace_id: string | null
   source_workspace_id: string | null
+  subject_kind: Generated<OperationSubject>
+  subject_id: Generated<string>
   kind: string
   state: 'queued' | 'capacity_pending' | 'running' | 'succeeded' | 'failed' | 'canceled'
   state_reason: string | null
@@ -268,6 +297,22 @@ interface IdempotencyEntriesTable {
   created_at: Date
 }
 
+interface AuditEventsTable {
+  id: string
+  created_at: Date
+  organization_id: string | null
+  project_id: string | null
+  actor_kind: 'api_key' | 'user' | 'tool_token' | 'operator' | 'service'
+  actor_id: string | null
+  actor_name: string | null
+  action: string
+  subject_kind: string
+  subject_id: string
+  request_id: string | null
+  source_address: string | null
+  details: Json<Record<string, unknown>>
+}
+
 interface AgentSessionsTable {
   id: string
   workspace_id: string
@@ -285,6 +330,14 @@ interface SigningKeysTable {
   retired_at: Date | null
 }
 
+interface ServiceKeysTable {
+  purpose: 'cursor' | 'idempotency'
+  key_id: string
+  created_at: Date
+  check_sha256: Buffer | null
+  retired_at: Date | null
+}
+
 interface RateBucketsTable {
   name: string
   tokens: number
@@ -295,9 +348,11 @@ interface UsageSamplesTable {
   workspace_id: string
   hour: Date
   organization_id: string
+  project_id: string | null
   cpu_usec: Int8
   memory_byte_ms: string
   disk_byte_ms: string
+  checkpoint_byte_ms: string
   rx_bytes: Int8
   tx_bytes: Int8
   sampled_ms: Int8
@@ -310,4 +365,16 @@ interface UsageCountersTable {
   rx_bytes: Int8
   tx_bytes: Int8
   read_at: Date
+  run: string | null
+  monotonic_ms: ColumnType<number | null, number | null, number | null>
+}
+
+interface UsageStorageTable {
+  workspace_id: string
+  read_at: Date
+  run: string
+  monotonic_ms: Int8
+  disk_read_at: Date | null
+  disk_run: string | null
+  disk_monotonic_ms: ColumnType<number | null, number | null, number | null>
 }

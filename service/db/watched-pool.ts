@@ -6,8 +6,7 @@ pg.types.setTypeParser(pg.types.builtins.INT8, (text: string) => Number.parseInt
 
 /** A statement that takes longer makes us look whether the database is there at all. */
 const PATIENCE_MS = 1000
-const PROBE_MS = 700
-const CONNECT_MS = 1500
+const ANSWERS_WITHIN_MS = 1500
 
 /**
  * A pool whose statements fail within two seconds when the server has stopped answering (RELIABILITY 2.4). A server that is
@@ -15,7 +14,7 @@ const CONNECT_MS = 1500
  * One that answers a probe is only busy: then a statement may take its time.
  */
 export function openWatchedPool(options: DatabaseOptions): pg.Pool {
-  const config = { ...connectionConfig(options), connectionTimeoutMillis: CONNECT_MS }
+  const config = { ...connectionConfig(options), connectionTimeoutMillis: options.answers_within_ms ?? ANSWERS_WITHIN_MS }
   const watch = watchServer(config)
   class WatchedClient extends pg.Client {
     // The driver's method has many shapes; all of them end in a callback or a promise.
@@ -68,10 +67,11 @@ function preparing(given: unknown[]): unknown[] {
 }
 
 /** Shares one probe among all statements that wait for the same server. */
-function watchServer(config: pg.ClientConfig) {
+function watchServer(config: pg.ClientConfig & { connectionTimeoutMillis: number }) {
+  const within_ms = config.connectionTimeoutMillis / 2
   let probing: Promise<boolean> | null = null
   const answers = () => {
-    probing ??= probe({ ...config, connectionTimeoutMillis: PROBE_MS }).finally(() => (probing = null))
+    probing ??= probe(config, within_ms).finally(() => (probing = null))
     return probing
   }
   return {
@@ -91,10 +91,10 @@ function watchServer(config: pg.ClientConfig) {
   }
 }
 
-async function probe(config: pg.ClientConfig): Promise<boolean> {
-  const client = new pg.Client(config)
+async function probe(config: pg.ClientConfig, within_ms: number): Promise<boolean> {
+  const client = new pg.Client({ ...config, connectionTimeoutMillis: within_ms })
   client.on('error', () => undefined) // whatever it is, it did not answer
-  const late = new Promise<false>((resolve) => setTimeout(() => resolve(false), PROBE_MS))
+  const late = new Promise<false>((resolve) => setTimeout(() => resolve(false), within_ms))
   const asked = client
     .connect()
     .then(() => client.query('select 1'))

@@ -1,0 +1,172 @@
+import type { Database } from './schema.ts'
+
+/**
+ * What api and cell may do with a table. `all` is the whole table, with columns that are yet to come; a list is those columns and no
+ * other. What is not named is refused by PostgreSQL. Operators' commands and migrations act as the owner, and may do everything.
+ */
+export interface Rights<Column> {
+  select?: 'all' | readonly Column[]
+  insert?: 'all' | readonly Column[]
+  update?: readonly Column[]
+  delete?: true
+}
+
+type Grants = { [T in keyof Database]: { api: Rights<keyof Database[T]>; cell: Rights<keyof Database[T]> } } & {
+  kysely_migration: { api: Rights<'name' | 'needs'>; cell: Rights<'name' | 'needs'> }
+}
+
+const READS = { select: 'all' } as const
+const NOTHING = {}
+
+/**
+ * Every table, for each process: the columns that it reads, and those that are its own to write. `migrate` makes the database's rights
+ * these, so a new column is changed by nobody until it stands here. The cell handles hostile guests: of credentials and of people it
+ * reads what its gate decides by, and nothing that is one.
+ */
+export const GRANTS = {
+  installation: { api: { select: ['id'] }, cell: { select: ['id'] } },
+  plans: { api: READS, cell: NOTHING },
+  organizations: { api: READS, cell: { select: ['id', 'allowance_exhausted'] } },
+  projects: { api: READS, cell: NOTHING },
+  people: { api: READS, cell: NOTHING },
+  memberships: { api: READS, cell: { select: ['organization_id', 'person_id', 'role'] } },
+  person_sessions: { api: { select: 'all', update: ['last_used_at'] }, cell: NOTHING },
+  api_keys: { api: READS, cell: { select: ['id', 'tool_permissions', 'expires_at', 'revoked_at', 'tools_changed_at'] } },
+  templates: { api: READS, cell: NOTHING },
+  template_versions: { api: READS, cell: READS },
+  cells: {
+    api: READS,
+    cell: {
+      select: 'all',
+      insert: 'all',
+      update: ['endpoint', 'engine', 'capacity_cpu_millis', 'capacity_memory_mib', 'capacity_disk_gib', 'seen_at'],
+    },
+  },
+  // The api writes what is wanted, the cell what is there. Where both write a column, one of them begins what the other may begin too.
+  workspaces: {
+    api: {
+      select: 'all',
+      insert: 'all',
+      update: [
+        'observed_state',
+        'desired_state',
+        'pending_reason',
+        'ended_reason',
+        'cell_id',
+        'inputs',
+        'idle_policy',
+        'suspend_requested_at',
+        'suspend_after_seconds',
+        'suspend_not_before',
+        'tokens_revoked_before',
+        'updated_at',
+        'deleted_at',
+      ],
+    },
+    cell: {
+      select: 'all',
+      update: [
+        'observed_state',
+        'desired_state',
+        'pending_reason',
+        'ended_reason',
+        'cell_id',
+        'ownership_epoch',
+        'disk',
+        'checkpoint_id',
+        'residency',
+        'residency_fence',
+        'grant_cpu_millis',
+        'grant_memory_mib',
+        'grant_disk_gib',
+        'active_at',
+        'tool_call_at',
+        'busy_until',
+        'keepalive_until',
+        'suspend_requested_at',
+        'suspend_after_seconds',
+        'suspend_not_before',
+        'idle_failures',
+        'idle_retry_at',
+        'tokens_revoked_before',
+        'updated_at',
+        'deleted_at',
+      ],
+      delete: true,
+    },
+  },
+  workspace_keys: {
+    api: { select: 'all', insert: 'all', update: ['project_id', 'workspace_id', 'reusable'] },
+    cell: { select: 'all', update: ['reusable'], delete: true },
+  },
+  checkpoints: {
+    api: { select: 'all', update: ['deleted_at'] },
+    cell: { select: 'all', insert: 'all', update: ['kind', 'operation_id', 'expires_at'], delete: true },
+  },
+  // A workspace's row follows the workspace's, by triggers that act as the owner.
+  machines: { api: NOTHING, cell: READS },
+  operations: {
+    api: { select: 'all', insert: 'all', update: ['state', 'state_reason', 'error', 'updated_at', 'completed_at'] },
+    cell: {
+      select: 'all',
+      insert: 'all',
+      update: [
+        'source_workspace_id',
+        'state',
+        'state_reason',
+        'result',
+        'error',
+        'updated_at',
+        'started_at',
+        'completed_at',
+        'deadline_at',
+        'cell_id',
+        'attempt',
+        'fence',
+        'step',
+        'progress',
+      ],
+      delete: true,
+    },
+  },
+  workspace_holds: {
+    api: { select: 'all', insert: 'all', delete: true },
+    cell: { select: 'all', insert: 'all', delete: true },
+  },
+  idempotency_entries: {
+    api: { select: 'all', insert: 'all', update: ['fingerprint', 'outcome', 'created_at'], delete: true },
+    cell: NOTHING,
+  },
+  agent_sessions: {
+    api: { select: 'all', insert: 'all', update: ['last_used_at'] },
+    cell: { select: ['workspace_id'], delete: true },
+  },
+  service_keys: { api: { select: 'all', insert: 'all', update: ['check_sha256', 'retired_at'] }, cell: NOTHING },
+  signing_keys: { api: { select: 'all', insert: 'all' }, cell: READS },
+  rate_buckets: { api: { select: 'all', insert: 'all', update: ['tokens', 'updated_at'] }, cell: NOTHING },
+  usage_samples: {
+    api: READS,
+    cell: {
+      select: 'all',
+      insert: 'all',
+      update: ['cpu_usec', 'memory_byte_ms', 'disk_byte_ms', 'checkpoint_byte_ms', 'rx_bytes', 'tx_bytes', 'sampled_ms'],
+      delete: true,
+    },
+  },
+  usage_counters: {
+    api: NOTHING,
+    cell: { select: 'all', insert: 'all', update: ['cpu_usec', 'rx_bytes', 'tx_bytes', 'read_at', 'run', 'monotonic_ms'], delete: true },
+  },
+  usage_storage: {
+    api: NOTHING,
+    cell: {
+      select: 'all',
+      insert: 'all',
+      update: ['read_at', 'run', 'monotonic_ms', 'disk_read_at', 'disk_run', 'disk_monotonic_ms'],
+      delete: true,
+    },
+  },
+  // What is recorded stays as it was written until it is too old.
+  audit_events: { api: { select: 'all', insert: 'all', delete: true }, cell: { insert: 'all' } },
+  kysely_migration: { api: { select: ['name', 'needs'] }, cell: { select: ['name', 'needs'] } },
+} as const satisfies Grants

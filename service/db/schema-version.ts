@@ -1,0 +1,47 @@
+import pg from 'pg'
+import { newerDatabase } from './migrate.ts'
+import { numberOf, readLock } from './migration-files.ts'
+import { connectionConfig, type DatabaseOptions } from './options.ts'
+
+interface Applied {
+  name: string
+  needs: number | null
+}
+
+/** Throws where this process cannot run on the schema that the database has, and says what to do. */
+export async function checkSchema(options: DatabaseOptions): Promise<void> {
+  const problem = schemaProblem(Object.keys((await readLock()).files), await readApplied(options))
+  if (problem !== null) throw new Error(problem)
+}
+
+/**
+ * A schema that is newer is good while no migration in it needs a newer process: other computers may still run the version of before.
+ * @param known the migrations of this version, by name.
+ */
+export function schemaProblem(known: string[], applied: Applied[]): string | null {
+  const done = new Set(applied.map(({ name }) => name))
+  const missing = known.filter((name) => !done.has(name))
+  if (missing.length > 0) {
+    return `The database lacks the migration ${missing[0]}: \`npm start\` of this version applies it. Nothing was changed`
+  }
+  const newest = Math.max(...known.map(numberOf))
+  const beyond = applied.find(({ needs }) => needs !== null && needs > newest)
+  return beyond === undefined ? null : newerDatabase(beyond.name)
+}
+
+async function readApplied(options: DatabaseOptions): Promise<Applied[]> {
+  const client = new pg.Client(connectionConfig(options))
+  client.on('error', () => undefined) // the query reports it
+  await client.connect()
+  try {
+    return (await client.query<Applied>('select name, needs from kysely_migration')).rows
+  } catch (cause) {
+    if (cause instanceof pg.DatabaseError && NEVER_MIGRATED.has(cause.code ?? '')) return []
+    throw cause
+  } finally {
+    await client.end()
+  }
+}
+
+/** No such table, no such column, no right to read it: all of a database that no version with this check has migrated. */
+const NEVER_MIGRATED = new Set(['42P01', '42703', '42501'])

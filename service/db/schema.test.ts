@@ -1,0 +1,126 @@
+import assert from 'node:assert/strict'
+import { readFile } from 'node:fs/promises'
+import { test } from 'node:test'
+import { sql } from 'kysely'
+import ts from 'typescript'
+import { freshDatabase } from '../../tests/support/postgres.ts'
+
+/** What schema.ts says of a column: its kind, whether it may be null, and whether an insert may leave it out. */
+interface Column {
+  kind: string
+  nullable: boolean
+  optional: boolean
+}
+
+type Tables = Record<string, Record<string, Column>>
+
+/** By the type that PostgreSQL gives it. */
+const KINDS: Record<string, string> = {
+  uuid: 'text',
+  text: 'text',
+  numeric: 'text', // larger than any number of ours
+  boolean: 'boolean',
+  bytea: 'bytes',
+  jsonb: 'json',
+  integer: 'number',
+  bigint: 'number',
+  real: 'number',
+  'double precision': 'number',
+  'timestamp with time zone': 'time',
+  'text[]': 'text[]',
+  'real[]': 'number[]',
+}
+
+const FILLED_BY_A_TRIGGER = ['operations.subject_id']
+
+test('schema.ts has the tables and columns of the database, with their types, nulls and defaults', async () => {
+  await using database = await freshDatabase()
+  const { rows } = await sql<{ table: string; column: string; type: string; nullable: boolean; has_default: boolean }>`
+    select c.relname as "table", a.attname as "column", format_type(a.atttypid, null) as type, not a.attnotnull as nullable, a.atthasdef as has_default
+    from pg_class c join pg_attribute a on a.attrelid = c.oid
+    where c.relkind = 'r' and c.relnamespace = 'public'::regnamespace and c.relname not like 'kysely_%' and a.attnum > 0 and not a.attisdropped`.execute(
+    database.superuser,
+  )
+  const declared = await declaredTables()
+  const actual: Tables = {}
+  for (const { table, column, type, nullable, has_default } of rows) {
+    const kind = KINDS[type] ?? type
+    // schema.ts may ask for more than the database does: a column that has a default may have to be given all the same.
+    const given = nullable || has_default || FILLED_BY_A_TRIGGER.includes(`${table}.${column}`)
+    const optional = (declared[table]?.[column]?.optional ?? false) && given
+    actual[table] = { ...actual[table], [column]: { kind, nullable, optional } }
+  }
+  assert.deepEqual(declared, actual)
+})
+
+async function declaredTables(): Promise<Tables> {
+  const path = new URL('./schema.ts', import.meta.url)
+  const source = ts.createSourceFile('schema.ts', await readFile(path, 'utf8'), ts.ScriptTarget.Latest, true)
+  const interfaces = new Map(source.statements.filter(ts.isInterfaceDeclaration).map((one) => [one.name.text, one]))
+  const members = (name: string) => {
+    const all: readonly ts.TypeElement[] = interfaces.get(name)?.members ?? []
+    return all.filter(ts.isPropertySignature)
+  }
+  const typeOf = (member: ts.PropertySignature) => member.type?.getText(source) ?? ''
+  return Object.fromEntries(
+    members('Database').map((table) => [
+      table.name.getText(source),
+      Object.fromEntries(members(typeOf(table)).map((one) => [one.name.getText(source), columnOf(typeOf(one))])),
+    ]),
+  )
+}
+
+/** The short forms of schema.ts. Behind each: the type that is read, and whether an insert may leave it out. */
+const FORMS: [form: RegExp, kind: string | null, optional: boolean][] = [
+  [/^Json<.*>$/, 'json', false],
+  [/^NullableJson<.*>$/, 'json', false],
+  [/^JsonWithDefault<.*>$/, 'json', true],
+  [/^Int8$/, 'number', false],
+  [/^Int8WithDefault$/, 'number', true],
+  [/^Generated<(.*)>$/, null, true],
+]
+
+function columnOf(type: string): Column {
+  const nullable = /^NullableJson</.test(type) || /\| null$/.test(type)
+  const found = FORMS.find(([form]) => form.test(type))
+  if (found !== undefined) {
+    const [form, kind, optional] = found
+    const inner = form.exec(type)?.[1]
+    if (kind !== null) return { kind, nullable, optional }
+    return { ...columnOf(inner ?? ''), optional }
+  }
+  const written = /^ColumnType<(.*)>$/.exec(type)
+  if (written === null) return { kind: kindOf(type), nullable, optional: false }
+  const [selected = '', inserted = ''] = splitArguments(written[1] ?? '')
+  return { kind: kindOf(selected), nullable: /\| null$/.test(selected), optional: /\bundefined\b/.test(inserted) }
+}
+
+function kindOf(type: string): string {
+  const plain = type.replace(/ \| null$/, '')
+  const kinds: [form: RegExp, kind: string][] = [
+    [/^string\[\]$/, 'text[]'],
+    [/^number\[\]$/, 'number[]'],
+    [/^(string|'.*'|ReasonOf<.*>|OperationSubject)$/, 'text'],
+    [/^number$/, 'number'],
+    [/^(boolean|true|false)$/, 'boolean'],
+    [/^Date$/, 'time'],
+    [/^Buffer$/, 'bytes'],
+    [/^object$/, 'json'],
+  ]
+  return kinds.find(([form]) => form.test(plain))?.[1] ?? `a type that this test does not know: ${type}`
+}
+
+/** Type arguments at the first level. */
+function splitArguments(text: string): string[] {
+  const parts: string[] = []
+  let [depth, part] = [0, '']
+  for (const character of `${text},`) {
+    if (character === '<') depth += 1
+    if (character === '>') depth -= 1
+    if (character === ',' && depth === 0) {
+      parts.push(part.trim())
+      part = ''
+    } else part += character
+  }
+  return parts
+}

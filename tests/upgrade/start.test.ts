@@ -1,0 +1,44 @@
+import assert from 'node:assert/strict'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { startApi } from '../../service/api/app.ts'
+import { startCell } from '../../service/cell/app.ts'
+import { createFakeHost } from '../../service/cell/links/fake/host.ts'
+import { migrate } from '../../service/db/migrate.ts'
+import type { TestDatabase } from '../support/postgres.ts'
+import { oldDatabase, readFixture, releases } from './fixture.ts'
+
+const HERE = { host: '127.0.0.1', port: 0 }
+
+/** Both processes as they are started, but for the host of machines. */
+function starts(database: TestDatabase, signing_keys_dir: string) {
+  const common = { listen: HERE, ops_listen: HERE, base_url: 'http://api.test', log_level: 'error' as const }
+  const limits = { edge_requests_per_minute: 0, caller_requests_per_minute: 0, wrong_credentials_per_minute: 0, layered_opens: true }
+  const park_after = { freeze_after_seconds: 0, hibernate_after_seconds: 0 }
+  const cell = { cell_endpoint: 'http://cell.test', cell_name: 'here', hostd_socket: '', park_after, quarantine_days: 7 }
+  return {
+    api: () => startApi({ ...common, ...limits, database: database.options('berth_api'), signing_keys_dir }),
+    cell: () => startCell({ ...common, ...cell, database: database.options('berth_cell') }, { host: createFakeHost() }),
+  }
+}
+
+for (const release of releases()) {
+  test(`neither api nor cell starts on a database of ${release} before it is migrated, and both do afterwards`, async () => {
+    const { fixture, rows } = await readFixture(release)
+    await using database = await oldDatabase(fixture.schema, rows)
+    const keys = mkdtempSync(join(tmpdir(), 'berth-upgrade-'))
+    try {
+      const { api, cell } = starts(database, keys)
+      for (const start of [api, cell]) await assert.rejects(start(), { message: /^The database lacks the migration 0/ })
+      await migrate(database.url)
+      for (const start of [api, cell]) {
+        const process = await start()
+        await process.close()
+      }
+    } finally {
+      rmSync(keys, { recursive: true })
+    }
+  })
+}
