@@ -6,6 +6,8 @@ export interface FailureOptions {
   /** Overrides what code and reason say, for the two retryable 409s without a reason (App, "409 conflict reasons"). */
   retryable?: boolean
   retry_after_seconds?: number
+  /** It is the answer of an earlier request with the same Idempotency-Key. */
+  replayed?: boolean
   cause?: unknown
 }
 

@@ -5,6 +5,8 @@ import { openSync, closeSync } from 'node:fs'
  * what happens inside hostd's verbs has points of hostd's own.
  */
 export const FAILPOINTS = {
+  'change.C1': { owner: 'api', before: 'the record of a change, after its work' },
+  'change.C2': { owner: 'api', before: 'the commit of a change with its record' },
   'open.O1': { owner: 'api', before: 'the transaction that creates workspace, operation and key' },
   'open.O2': { owner: 'api', before: 'the answer' },
   'open.O3': { owner: 'cell', before: 'admission' },

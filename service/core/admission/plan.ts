@@ -2,13 +2,15 @@ import type { ReasonOf } from '../../../contract/errors.ts'
 import { fail, type Failure } from '../../lib/fail.ts'
 import { allowanceDetails } from './allowance.ts'
 
-/** An organization's plan, as far as starts are concerned. null limits mean without limit. */
+/** An organization's plan, as far as starts are concerned. A limit that is null is none; what the plan fails to say is in `missing_limits`. */
 export interface Plan {
   slug: string
   concurrent_workspaces: number | null
   cpu_millis: number | null
   memory_mib: number | null
   disk_gib: number | null
+  /** Names of LIMIT_NAMES. */
+  missing_limits: readonly string[]
   refuses_starts: ReasonOf<'entitlement_required'> | null
   /** The same of the organization alone, which comes first. */
   organization_refuses_starts: ReasonOf<'entitlement_required'> | null
@@ -17,7 +19,7 @@ export interface Plan {
   allowance: object | null
 }
 
-const LIMIT_NAMES = ['concurrent_workspaces', 'cpu_millis', 'memory_mib', 'disk_gib'] as const
+export const LIMIT_NAMES = ['concurrent_workspaces', 'cpu_millis', 'memory_mib', 'disk_gib'] as const
 
 const ENTITLEMENT_MESSAGES: Record<string, string> = {
   no_plan: 'The organization has no plan',
@@ -29,7 +31,7 @@ const ENTITLEMENT_MESSAGES: Record<string, string> = {
 
 /** Why a plan refuses every start, whatever is running (App, "Reasons" of 402); null when it does not. */
 export function startRefusal(plan: Plan): Failure | null {
-  const reason = plan.organization_refuses_starts ?? plan.refuses_starts
+  const reason = plan.organization_refuses_starts ?? plan.refuses_starts ?? (plan.missing_limits.length > 0 ? 'limits_missing' : null)
   if (reason !== null) {
     const message = ENTITLEMENT_MESSAGES[reason] ?? 'The plan does not allow this start'
     return fail('entitlement_required', reason, message, { details: { plan: plan.slug, ...entitlementDetails(plan, reason) } })
@@ -43,7 +45,7 @@ export function startRefusal(plan: Plan): Failure | null {
 }
 
 function entitlementDetails(plan: Plan, reason: string): Record<string, unknown> {
-  if (reason === 'limits_missing') return { missing: LIMIT_NAMES.filter((name) => plan[name] === null) }
+  if (reason === 'limits_missing') return { missing: LIMIT_NAMES.filter((name) => plan.missing_limits.includes(name)) }
   return reason === 'payment_past_due' ? { grace_until: plan.grace_until?.toISOString() ?? null } : {}
 }
 

@@ -12,6 +12,7 @@ export async function readPlan(tx: Tx, organization_id: string): Promise<Plan> {
       'p.cpu_millis',
       'p.memory_mib',
       'p.disk_gib',
+      'p.missing_limits',
       'p.refuses_starts',
       'g.refuses_starts as organization_refuses_starts',
       'g.grace_until',

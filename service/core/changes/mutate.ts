@@ -1,0 +1,48 @@
+import type { Db } from '../../db/database.ts'
+import type { Tx } from '../../db/reader.ts'
+import { fail } from '../../lib/fail.ts'
+import { failpoint } from '../../lib/failpoints.ts'
+import { Again } from './again.ts'
+import { auditEvent, type By, type Subject } from './audit.ts'
+import { insertAuditEvent } from './store.ts'
+
+declare const recorded: unique symbol
+
+/**
+ * The transaction of a change. Whatever writes what a tenant or an operator can change takes one, and mutate alone hands it out: no
+ * change is without its record.
+ */
+export type ChangeTx = Tx & { readonly [recorded]: true }
+
+const TRIES_MAX = 8
+const DEADLOCK = '40P01'
+
+/**
+ * Does the work and records it in one transaction: both are there, or neither. Tried again where the work throws Again, and after a
+ * deadlock; in the end refused as a conflict that is to be tried again.
+ * @param subject what was changed, as far as it is known only afterwards by the work's result; null: nothing was, and nothing is recorded.
+ */
+export async function mutate<Result>(
+  db: Db,
+  by: By,
+  action: string,
+  work: (tx: ChangeTx) => Promise<Result>,
+  subject: Subject | ((result: Result) => Subject | null),
+): Promise<Result> {
+  for (let tries = 0; tries < TRIES_MAX; tries++) {
+    try {
+      return await db.transaction().execute(async (tx) => {
+        const result = await work(tx as ChangeTx)
+        const changed = typeof subject === 'function' ? subject(result) : subject
+        if (changed === null) return result
+        await failpoint('change.C1')
+        await insertAuditEvent(tx, auditEvent(by, action, changed))
+        await failpoint('change.C2')
+        return result
+      })
+    } catch (error) {
+      if (!(error instanceof Again) && (error as { code?: unknown }).code !== DEADLOCK) throw error
+    }
+  }
+  throw fail('conflict', null, 'Other requests are changing the same at this moment', { retryable: true, retry_after_seconds: 1 })
+}

@@ -1,0 +1,95 @@
+import {
+  CompactEncrypt,
+  compactDecrypt,
+  type CryptoKey,
+  exportJWK,
+  generateKeyPair,
+  importJWK,
+  type JWK,
+  calculateJwkThumbprint,
+} from 'jose'
+import { readOrCreate } from './key-files.ts'
+
+/** Of what a value is. Opening it as anything else fails: nobody who can write rows can put one row's value into another. */
+export interface SealedSubject {
+  /** 'secret' */
+  purpose: string
+  /** The row: table and primary key, as 'secret_versions/<uuid>/3'. */
+  row: string
+}
+
+/** Seals values for those who run machines, and cannot open one: it has the public half alone. */
+export interface Sealer {
+  seal(subject: SealedSubject, value: Buffer): Promise<SealedValue>
+}
+
+/** Opens what was sealed for it. Throws where the value is of another subject, was changed, or was sealed for a key that is not here. */
+export interface Opener {
+  open(subject: SealedSubject, value: SealedValue): Promise<Buffer>
+}
+
+/** `key_id` is a column of its own, beside the value: rows that need a key are counted by it. */
+export interface SealedValue {
+  key_id: string
+  /** A compact JWE. */
+  sealed: string
+}
+
+/** A key pair whose private half never leaves its folder. */
+export interface SealingKey {
+  key_id: string
+  public_jwk: JWK
+  private_key: CryptoKey
+}
+
+/** One-time agreement with the public half, and AES-256-GCM by what was agreed on (RFC 7518, 4.6 and 5.3). */
+const AGREEMENT = 'ECDH-ES'
+const CIPHER = 'A256GCM'
+const CURVE = 'P-256'
+/** Of the protected header, which the cipher authenticates. */
+const SUBJECT = 'berth_subject'
+
+/** The pair of this name in a folder of the opener's user, made on first use. */
+export async function openSealingKey(directory: string, name: string): Promise<SealingKey> {
+  const jwk = JSON.parse((await readOrCreate(directory, `${name}.jwk.json`, makeKey)).toString('utf8')) as JWK
+  const private_key = await importJWK(jwk, AGREEMENT)
+  if (private_key instanceof Uint8Array || jwk.d === undefined) throw new Error(`${name}.jwk.json holds no private key`)
+  const { kty, crv, x, y } = jwk as { kty: string; crv: string; x: string; y: string }
+  return { key_id: await calculateJwkThumbprint(jwk), public_jwk: { kty, crv, x, y }, private_key }
+}
+
+async function makeKey(): Promise<Buffer> {
+  const { privateKey } = await generateKeyPair(AGREEMENT, { crv: CURVE, extractable: true })
+  return Buffer.from(`${JSON.stringify(await exportJWK(privateKey))}\n`)
+}
+
+export async function sealerFor(public_jwk: JWK): Promise<Sealer> {
+  if (public_jwk.d !== undefined) throw new Error('A sealer gets the public half alone')
+  const key_id = await calculateJwkThumbprint(public_jwk)
+  const key = await importJWK(public_jwk, AGREEMENT)
+  return {
+    async seal(subject, value) {
+      const header = { alg: AGREEMENT, enc: CIPHER, kid: key_id, [SUBJECT]: subjectText(subject) }
+      return { key_id, sealed: await new CompactEncrypt(value).setProtectedHeader(header).encrypt(key) }
+    },
+  }
+}
+
+/** @param keys the one that is sealed for now, and those before it. */
+export function openerOf(keys: readonly SealingKey[]): Opener {
+  return {
+    async open(subject, { key_id, sealed }) {
+      const key = keys.find((each) => each.key_id === key_id)
+      if (key === undefined) throw new Error(`The value was sealed for the key ${key_id}, which is not here`)
+      const options = { keyManagementAlgorithms: [AGREEMENT], contentEncryptionAlgorithms: [CIPHER] }
+      const { plaintext, protectedHeader } = await compactDecrypt(sealed, key.private_key, options)
+      if (protectedHeader[SUBJECT] !== subjectText(subject)) throw new Error('The value is of another row')
+      return Buffer.from(plaintext)
+    },
+  }
+}
+
+/** No two subjects have one text. */
+function subjectText({ purpose, row }: SealedSubject): string {
+  return JSON.stringify([purpose, row])
+}

@@ -1,0 +1,37 @@
+import type { Decision } from '../../../contract/states/commands.ts'
+import type { ChangeTx } from '../changes/mutate.ts'
+import type { Ids } from '../../lib/ids.ts'
+import { writeDesiredState } from '../workspaces/state-store.ts'
+import { aboutWorkspace, insertOperation } from './store.ts'
+
+/** What the table of commands says where a command means an operation. */
+export type Operate = Extract<Decision, { kind: 'operate' }>
+
+/** A workspace that the transaction has locked. */
+export interface Locked {
+  id: string
+  organization_id: string
+  project_id: string
+  cell_id: string | null
+}
+
+/**
+ * Records the operation that a command means for a workspace that nothing holds. Whoever begins one has asked the table of commands, and,
+ * where it starts a machine, admission (`core/admission`). Throws Again where another operation holds the workspace.
+ * @returns its id.
+ */
+export async function beginOperation(
+  { ids }: { ids: Ids },
+  tx: ChangeTx,
+  row: Locked,
+  { operation: kind, desired_state }: Operate,
+  options: { cell_id: string | null; input?: Record<string, unknown>; now: Date },
+): Promise<string> {
+  const { cell_id, input = {}, now } = options
+  const id = ids.next()
+  // Cell, "Workspace as seen by tool calls": reads still work while a snapshot is captured.
+  const gate = kind === 'snapshot' ? 'read_only' : 'closed'
+  await insertOperation(tx, { ...aboutWorkspace(row), id, kind, cell_id, input, now }, { workspace_ids: [row.id], gate })
+  await writeDesiredState(tx, row.id, desired_state, row.cell_id === null ? { cell_id } : {}, now)
+  return id
+}

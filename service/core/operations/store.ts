@@ -1,0 +1,115 @@
+import { sql, type Insertable } from 'kysely'
+import { LIMITS } from '../../../contract/limits.ts'
+import { OPERATION_ERRORS } from '../../../contract/errors.ts'
+import type { OperationKind, OperationSubject } from '../../../contract/states/operation.ts'
+import type { ChangeTx } from '../changes/mutate.ts'
+import type { Database } from '../../db/schema.ts'
+import { Again } from '../changes/again.ts'
+
+/** An operation to be. `workspace_id` is what the API shows: null for one that is about no workspace. */
+export interface NewOperation {
+  id: string
+  kind: OperationKind
+  subject: { kind: OperationSubject; id: string }
+  organization_id: string
+  project_id: string
+  workspace_id: string | null
+  /** Of a fork. */
+  source_workspace_id?: string
+  /** The cell that is to do it; null: any. */
+  cell_id: string | null
+  input: Record<string, unknown>
+  now: Date
+}
+
+type About = Pick<NewOperation, 'subject' | 'organization_id' | 'project_id' | 'workspace_id'>
+
+/** Whose an operation of a workspace is. */
+export function aboutWorkspace({ id, organization_id, project_id }: { id: string; organization_id: string; project_id: string }): About {
+  return { subject: { kind: 'workspace', id }, organization_id, project_id, workspace_id: id }
+}
+
+/** Which operations wait for room, and for how long (App, "Capacity wait"). */
+const WAITS_FOR_ROOM: ReadonlySet<OperationKind> = new Set(['open', 'resume', 'fork'])
+
+/** The row of an operation that nobody has begun: every one begins as this. */
+export function operationRow(operation: NewOperation): Insertable<Database['operations']> {
+  const { subject, source_workspace_id = null, input, now, ...columns } = operation
+  return {
+    ...columns,
+    subject_kind: subject.kind,
+    subject_id: subject.id,
+    source_workspace_id,
+    state: 'queued',
+    state_reason: null,
+    input: JSON.stringify(input),
+    result: null,
+    error: null,
+    created_at: now,
+    updated_at: now,
+    started_at: null,
+    completed_at: null,
+    deadline_at: WAITS_FOR_ROOM.has(operation.kind) ? new Date(now.getTime() + LIMITS.capacity_wait_seconds * 1000) : null,
+    step: null,
+  }
+}
+
+/** Workspaces that an operation holds, and what tool calls meet meanwhile. */
+export interface Hold {
+  workspace_ids: readonly string[]
+  gate: 'closed' | 'read_only'
+}
+
+/**
+ * Records an operation with what it holds. Throws Again where another operation holds one of these workspaces. One statement: a caller
+ * waits, and each way to the database takes its time.
+ * @param hold null where the operation keeps no workspace from other operations.
+ */
+export async function insertOperation(tx: ChangeTx, operation: NewOperation, hold: Hold | null): Promise<void> {
+  if (hold === null) return void (await tx.insertInto('operations').values(operationRow(operation)).execute())
+  const { numInsertedOrUpdatedRows } = await tx
+    .with('operation', (query) => query.insertInto('operations').values(operationRow(operation)))
+    .insertInto('workspace_holds')
+    .values(holdRows(operation, hold))
+    .onConflict((conflict) => conflict.doNothing())
+    .executeTakeFirst()
+  refuseUnlessHeld(numInsertedOrUpdatedRows, hold)
+}
+
+export function holdRows({ id: operation_id }: NewOperation, { workspace_ids, gate }: Hold) {
+  return workspace_ids.map((workspace_id) => ({ workspace_id, operation_id, gate }))
+}
+
+export function refuseUnlessHeld(held: bigint | undefined, { workspace_ids }: Hold): void {
+  if (held !== BigInt(workspace_ids.length)) throw new Again('another operation holds the workspace')
+}
+
+/** A deletion that has been made already: nothing is left to do, only to be told. */
+export async function insertFinishedDelete(tx: ChangeTx, { id, now, ...about }: About & Pick<NewOperation, 'id' | 'now'>): Promise<void> {
+  const row = operationRow({ ...about, id, kind: 'delete', cell_id: null, input: {}, now })
+  await tx
+    .insertInto('operations')
+    .values({ ...row, state: 'succeeded', result: '{}', started_at: now, completed_at: now })
+    .execute()
+}
+
+export async function lockOperation(tx: ChangeTx, id: string): Promise<void> {
+  await sql`select 1 from operations where id = ${id} for no key update`.execute(tx)
+}
+
+/** Ends an operation that a delete overtakes, and lets go of everything that it holds. */
+export async function cancelOperation(tx: ChangeTx, id: string, now: Date): Promise<void> {
+  const error = {
+    code: 'canceled' as const,
+    message: 'The workspace was deleted',
+    retryable: OPERATION_ERRORS.canceled.retryable,
+    details: {},
+  }
+  await tx
+    .updateTable('operations')
+    .set({ state: 'canceled', state_reason: null, error: JSON.stringify(error), updated_at: now, completed_at: now })
+    .where('id', '=', id)
+    .where('completed_at', 'is', null)
+    .execute()
+  await tx.deleteFrom('workspace_holds').where('operation_id', '=', id).execute()
+}

@@ -1,0 +1,26 @@
+import type { Insertable, Selectable } from 'kysely'
+import type { Db } from '../../db/database.ts'
+import type { Database } from '../../db/schema.ts'
+import type { ChangeTx } from '../changes/mutate.ts'
+
+export type Plan = Selectable<Database['plans']>
+
+export type PlanLimits = Partial<
+  Pick<Plan, 'concurrent_workspaces' | 'cpu_millis' | 'memory_mib' | 'disk_gib' | 'missing_limits' | 'refuses_starts'>
+>
+
+export function findPlan(db: Db, slug: string): Promise<Plan | undefined> {
+  return db.selectFrom('plans').selectAll().where('slug', '=', slug).executeTakeFirst()
+}
+
+export function listPlans(db: Db): Promise<Plan[]> {
+  return db.selectFrom('plans').selectAll().orderBy('slug').execute()
+}
+
+export async function insertPlan(tx: ChangeTx, plan: Insertable<Database['plans']>): Promise<void> {
+  await tx.insertInto('plans').values(plan).execute()
+}
+
+export async function updatePlan(tx: ChangeTx, id: string, limits: PlanLimits): Promise<void> {
+  if (Object.keys(limits).length > 0) await tx.updateTable('plans').set(limits).where('id', '=', id).execute()
+}

@@ -1,0 +1,101 @@
+import type { Insertable } from 'kysely'
+import type { ChangeTx } from '../changes/mutate.ts'
+import type { Database, Resources } from '../../db/schema.ts'
+import { holdRows, operationRow, refuseUnlessHeld, type NewOperation } from '../operations/store.ts'
+
+interface Owner {
+  organization_id: string
+  project_id: string
+}
+
+/** Makes the key name this workspace: a new key, or one that the ended workspace `freed` had. @returns whether it is ours. */
+export async function takeWorkspaceKey(
+  tx: ChangeTx,
+  { organization_id, project_id }: Owner,
+  key: string,
+  workspace_id: string,
+  freed: string | null,
+): Promise<boolean> {
+  if (freed === null) {
+    const { numInsertedOrUpdatedRows } = await tx
+      .insertInto('workspace_keys')
+      .values({ organization_id, project_id, key, workspace_id })
+      .onConflict((conflict) => conflict.doNothing())
+      .executeTakeFirst()
+    return numInsertedOrUpdatedRows === 1n
+  }
+  const { numUpdatedRows } = await tx
+    .updateTable('workspace_keys')
+    .set({ project_id, workspace_id, reusable: false })
+    .where('organization_id', '=', organization_id)
+    .where('key', '=', key)
+    .where('workspace_id', '=', freed)
+    .executeTakeFirst()
+  return numUpdatedRows === 1n
+}
+
+export interface NewWorkspace extends Owner {
+  id: string
+  key: string
+  template_version_id: string
+  observed_state: 'creating' | 'forking'
+  lifetime: 'persistent' | 'session'
+  mode: 'processful'
+  purpose: 'standard' | 'template_draft' | 'template_test'
+  /** Of a test instance. */
+  origin: object | null
+  disk_layout: 'legacy' | 'layered'
+  caps: Partial<Resources>
+  ceilings: Resources
+  inputs: Record<string, string>
+  cell_id: string | null
+  idle_policy: string | null
+  now: Date
+}
+
+function workspaceRow({ now, caps, ceilings, inputs, origin, ...columns }: NewWorkspace): Insertable<Database['workspaces']> {
+  return {
+    ...columns,
+    desired_state: 'running',
+    pending_reason: null,
+    ended_reason: null,
+    origin: origin === null ? null : JSON.stringify(origin),
+    caps: JSON.stringify(caps),
+    ceiling_cpu_millis: ceilings.cpu_millis,
+    ceiling_memory_mib: ceilings.memory_mib,
+    ceiling_disk_gib: ceilings.disk_gib,
+    grant_cpu_millis: null,
+    grant_memory_mib: null,
+    grant_disk_gib: null,
+    inputs: JSON.stringify(inputs),
+    startup: null,
+    tree_revision: null,
+    disk: null,
+    checkpoint_id: null,
+    active_at: now,
+    tool_call_at: null,
+    busy_until: null,
+    keepalive_until: null,
+    suspend_requested_at: null,
+    suspend_after_seconds: null,
+    suspend_not_before: null,
+    tokens_revoked_before: null,
+    created_at: now,
+    updated_at: now,
+    deleted_at: null,
+  }
+}
+
+/** A new workspace with its first operation, in one statement. A fork holds its source too. Throws Again where that is held. */
+export async function insertFirstOperation(tx: ChangeTx, workspace: NewWorkspace, operation: NewOperation): Promise<void> {
+  const held = [operation.workspace_id, operation.source_workspace_id].filter((id) => id !== undefined && id !== null)
+  const hold = { workspace_ids: held, gate: 'closed' } as const
+  const { numInsertedOrUpdatedRows } = await tx
+    .with('workspace', (query) => query.insertInto('workspaces').values(workspaceRow(workspace)))
+    .with('operation', (query) => query.insertInto('operations').values(operationRow(operation)))
+    .insertInto('workspace_holds')
+    .values(holdRows(operation, hold))
+    .onConflict((conflict) => conflict.doNothing())
+    .executeTakeFirst()
+  refuseUnlessHeld(numInsertedOrUpdatedRows, hold)
+}
