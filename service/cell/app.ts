@@ -1,7 +1,8 @@
 import pino, { type Logger } from 'pino'
 import { openDatabase } from '../db/database.ts'
 import type { DatabaseOptions } from '../db/options.ts'
-import { openListener } from '../db/listen.ts'
+import { cellChannels, openListener } from '../db/listen.ts'
+import { checkSchema } from '../db/schema-version.ts'
 import { systemClock, type Clock } from '../lib/clock.ts'
 import { createIds } from '../lib/ids.ts'
 import { startEngine } from './engine.ts'
@@ -15,6 +16,10 @@ import { createMachineTable } from './machines/live-table.ts'
 import { createParking } from './machines/parking.ts'
 import type { ParkAfter } from './machines/residency-rules.ts'
 import { openCellMetrics } from './metrics.ts'
+import { createRoom } from './room/room.ts'
+import { finalCounters, metered } from './metering/final-counters.ts'
+import { addFinal, SAMPLE_MS } from './metering/sampler.ts'
+import { tickEvery } from './machines/ticking.ts'
 import { startOpsServer } from './ops-server.ts'
 
 /** What this process needs to know. service/config.ts reads it from a file. */
@@ -28,6 +33,8 @@ export interface CellConfig {
   database: DatabaseOptions
   log_level: 'debug' | 'info' | 'warn' | 'error'
   park_after: ParkAfter
+  /** For how long what no row names is kept on the host. */
+  quarantine_days: number
 }
 
 /** What a test puts in the place of the world. */
@@ -52,19 +59,25 @@ export async function startCell(config: CellConfig, parts: CellParts = {}): Prom
   const clock = parts.clock ?? systemClock
   const log = parts.log ?? pino({ level: config.log_level, base: { process: 'cell' } })
   const ids = createIds(clock)
+  await checkSchema(config.database)
   const db = openDatabase(config.database)
-  const listener = await openListener(config.database)
   const cell_id = await registerCell(db, { id: ids.next(), name: config.cell_name, endpoint: config.cell_endpoint }, clock.now())
-  const host = parts.host ?? connectHostd(config.hostd_socket)
+  const listener = await openListener(config.database, cellChannels(cell_id))
+  const final = finalCounters((read) => addFinal({ db, clock }, read), log)
+  const host = metered(parts.host ?? connectHostd(config.hostd_socket), final)
+  const closing = new AbortController()
+  tickEvery(SAMPLE_MS, final.flush, () => undefined, closing.signal) // what failed has said so, and is tried again
   const table = createMachineTable({ db, listener, clock, cell_id })
   let gateway: Gateway | null = null
   const isReady = (): boolean => gateway !== null && engine.isReady()
-  const metrics = openCellMetrics({ cell_id, db, clock, host, table, isReady })
-  const parking = createParking({ cell_id, db, clock, ids, host, table, log, metrics })
+  const whyNotReady = (): string | null => engine.whyNot() ?? (gateway === null ? 'the gateway is being started' : null)
+  const room = createRoom({ db, cell_id })
+  const metrics = openCellMetrics({ cell_id, db, clock, host, table, room, isReady })
+  const parking = createParking({ cell_id, db, clock, ids, host, table, room, log, metrics })
   const agents = createAgentLinks()
-  const cell = { cell_id, db, clock, ids, host, table, parking, agents, log }
+  const cell = { cell_id, db, clock, ids, host, table, room, parking, agents, log }
   const engine = startEngine({
-    cell: { ...cell, metrics },
+    cell: { ...cell, metrics, quarantine_days: config.quarantine_days },
     listener,
     database: config.database,
     endpoint: config.cell_endpoint,
@@ -73,7 +86,7 @@ export async function startCell(config: CellConfig, parts: CellParts = {}): Prom
     // A host of a test's own has guests that nobody can ask.
     ...(parts.host === undefined ? { ask_alive: askAlive } : {}),
   })
-  const ops = await startOpsServer({ listen: config.ops_listen, registry: metrics.registry, isReady })
+  const ops = await startOpsServer({ listen: config.ops_listen, registry: metrics.registry, whyNotReady })
   // Not before this process acts for the cell: a second one by mistake knows no machine, and would refuse what the first serves.
   const serving = engine.ready.then(async () => {
     const { listen, base_url: issuer, cell_endpoint: endpoint } = config
@@ -96,6 +109,8 @@ export async function startCell(config: CellConfig, parts: CellParts = {}): Prom
       agents.close()
       ops.close()
       table.close()
+      closing.abort()
+      await final.flush().catch(() => undefined) // a database that is away has what was read before
       await host.close()
       await listener.close()
       await db.destroy()

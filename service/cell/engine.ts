@@ -1,28 +1,30 @@
 import type { DatabaseOptions } from '../db/options.ts'
-import type { Resources } from '../db/schema.ts'
 import type { Listener } from '../db/listen.ts'
 import type { AskActivity, AskAlive } from './machines/ask-activity.ts'
 import { startAllowanceClock } from './machines/allowance-clock.ts'
 import { describeCell } from './machines/cells-store.ts'
 import { startSeen } from './machines/seen.ts'
 import { startExpiry } from './machines/expiry.ts'
-import type { ReconcileContext } from './machines/reconcile.ts'
+import type { ReconcileContext } from './machines/sweep.ts'
 import { flushActivity, startFlushing } from './machines/flush.ts'
+import { startEvictor } from './machines/evictor.ts'
 import { startIdleClock } from './machines/idle-clock.ts'
 import { startProbe } from './machines/probe.ts'
+import { isWorkspace } from './links/subject.ts'
 import { createQuestions } from './machines/questions.ts'
 import { startResidencyClock } from './machines/residency-clock.ts'
 import type { ParkAfter } from './machines/residency-rules.ts'
 import { openSpareShare } from './machines/spare-share.ts'
 import { residentIds } from './machines/store.ts'
 import { watchHost, type Watch } from './machines/watch.ts'
+import type { CellMetrics } from './metrics.ts'
 import { startMetering } from './metering/sampler.ts'
 import type { CellContext } from './operations/job.ts'
 import { ownCell } from './operations/ownership.ts'
 import { startRunner, type Runner } from './operations/runner.ts'
 
 export interface EngineOptions {
-  cell: CellContext & Pick<ReconcileContext, 'metrics'>
+  cell: CellContext & Pick<ReconcileContext, 'quarantine_days'> & { metrics?: Pick<CellMetrics, 'recovered' | 'died' | 'evicted'> }
   listener: Listener
   database: DatabaseOptions
   endpoint: string
@@ -36,6 +38,8 @@ export interface EngineOptions {
 export interface Engine {
   /** This process owns the cell and has compared it with its host. */
   isReady(): boolean
+  /** Why it is not, for operators; null while it is. */
+  whyNot(): string | null
   /** Resolves when it first is. */
   ready: Promise<void>
   runner(): Runner | null
@@ -60,27 +64,31 @@ export function startEngine(options: EngineOptions): Engine {
   let term: Term | null = null
   let closed = false
   let attempt: AbortController | null = null
+  let beginning: Watch | null = null
 
   const act = async (lost: AbortSignal, controller: AbortController) => {
     const signal = AbortSignal.any([lost, controller.signal])
-    let capacity: Resources = { cpu_millis: 0, memory_mib: 0, disk_gib: 0 }
     await cell.table.preload(await residentIds(cell.db, cell.cell_id))
     const watch = watchHost(cell, signal, async (inventory) => {
-      const { cpu_millis, memory_mib, disk_gib } = inventory.capacity
-      capacity = { cpu_millis, memory_mib, disk_gib }
+      cell.room.describe(inventory.capacity, inventory.machines.filter(isWorkspace))
       await describeCell(cell.db, cell.cell_id, options.endpoint, inventory, cell.clock.now())
       term?.runner.wake() // the host may have come back, with room
     })
+    beginning = watch
     await Promise.race([watch.ready, watch.ended])
     signal.throwIfAborted()
-    const runner = startRunner({ cell, listener: options.listener, signal, capacity: () => capacity, leftovers: watch.sweepSoon })
+    // What its owner has deleted gives its room back as soon as the files are gone.
+    signal.addEventListener('abort', options.listener.on('berth_checkpoint', watch.sweepSoon))
+    const runner = startRunner({ cell, listener: options.listener, signal, leftovers: watch.sweepSoon })
     startFlushing(cell.db, cell.table, cell.log, signal)
     const ask_activity = questions.counted(options.ask_activity)
     const started_at = cell.clock.now() // anew each time the cell is won again: nobody looked meanwhile
     // What these begin would still be under way when the process ends.
     const open = AbortSignal.any([signal, closing.signal])
     startIdleClock({ ...cell, ask_activity, started_at }, open)
-    startResidencyClock({ ...cell, ask_activity, questions, park_after: options.park_after, started_at }, open)
+    const residency = { ...cell, ask_activity, questions, park_after: options.park_after, started_at, watched: new Map() }
+    startResidencyClock(residency, open, residency.watched)
+    startEvictor(residency, open)
     startAllowanceClock(cell, open)
     startSeen({ ...cell, in_contact: watch.in_contact }, open)
     startMetering(cell, signal)
@@ -96,6 +104,7 @@ export function startEngine(options: EngineOptions): Engine {
     attempt = controller
     lost.addEventListener('abort', () => {
       if (term?.controller === controller) term = null
+      beginning = null
       cell.log.warn('this process no longer acts for the cell')
     })
     act(lost, controller).catch((error: unknown) => {
@@ -111,6 +120,7 @@ export function startEngine(options: EngineOptions): Engine {
   const ownership = ownCell(options.database, cell.cell_id, begin)
   return {
     isReady: () => term !== null,
+    whyNot: () => (term === null ? (beginning?.trouble() ?? 'this process does not act for the cell') : null),
     ready: first.promise,
     runner: () => term?.runner ?? null,
     watch: () => term?.watch ?? null,

@@ -4,6 +4,7 @@ import type { Db } from '../db/database.ts'
 import type { Clock } from '../lib/clock.ts'
 import type { Inventory, MachineHost } from './links/hostd.ts'
 import type { LiveTable } from './machines/live-table.ts'
+import type { Room } from './room/room.ts'
 import { countWorkspaces, readEndedOperations, readOpenOperations } from './metrics-store.ts'
 
 /** What the comparison of rows and host puts right: the bounded names by which it is counted. */
@@ -15,7 +16,10 @@ export const RECOVERIES = [
   'machine_stopped',
   'files_deleted',
   'workspace_deleted',
+  'subject_deleted',
   'holds_dropped',
+  'followed',
+  'quarantined',
 ] as const
 export type Recovery = (typeof RECOVERIES)[number]
 
@@ -23,12 +27,18 @@ export type Recovery = (typeof RECOVERIES)[number]
 export const PARKING_MOVES = ['freeze', 'thaw', 'hibernate', 'wake'] as const
 export type ParkingMove = (typeof PARKING_MOVES)[number]
 
+/** What became of machines that were to make room: undone where somebody came, or commands ran. */
+export const EVICTIONS = ['made', 'undone', 'failed'] as const
+export type Eviction = (typeof EVICTIONS)[number]
+
 export interface CellMetrics {
   registry: Registry
   recovered(what: Recovery): void
   died(reason: string): void
   /** A move is done: the machine is where it was to go. */
   moved(move: ParkingMove): void
+  /** A machine was to leave for somebody who waited for its room. */
+  evicted(outcome: Eviction): void
 }
 
 export interface MetricsOptions {
@@ -37,6 +47,7 @@ export interface MetricsOptions {
   clock: Clock
   host: MachineHost
   table: LiveTable
+  room: Pick<Room, 'waiting' | 'capacity'>
   isReady(): boolean
 }
 
@@ -62,6 +73,7 @@ export function openCellMetrics(options: MetricsOptions): CellMetrics {
     () => table.known().filter(({ machine }) => machine !== null).length,
   )
   parkedMachines(registry, table)
+  waitingForRoom(registry, options)
   gauge(
     registry,
     'berth_cell_database_lost_seconds',
@@ -90,15 +102,23 @@ export function openCellMetrics(options: MetricsOptions): CellMetrics {
     labelNames: ['move'],
     registers: [registry],
   })
+  const evictions = new Counter({
+    name: 'berth_room_evictions_total',
+    help: 'Machines that were to be hibernated because somebody waited for their room',
+    labelNames: ['outcome'],
+    registers: [registry],
+  })
   // An alarm sees a series rise, not begin.
   for (const what of RECOVERIES) recoveries.inc({ what }, 0)
   for (const reason of DEATH_REASONS) deaths.inc({ reason }, 0)
   for (const move of PARKING_MOVES) moves.inc({ move }, 0)
+  for (const outcome of EVICTIONS) evictions.inc({ outcome }, 0)
   return {
     registry,
     recovered: (what) => recoveries.inc({ what }),
     died: (reason) => deaths.inc({ reason: DEATH_REASONS.has(reason) ? reason : 'other' }),
     moved: (move) => moves.inc({ move }),
+    evicted: (outcome) => evictions.inc({ outcome }),
   }
 }
 
@@ -127,6 +147,25 @@ function parkedMachines(registry: Registry, table: LiveTable): void {
       this.set({ residency: 'frozen' }, frozen)
       this.set({ residency: 'hibernated' }, asleep)
       this.set({ residency: 'resident' }, running.length - frozen - asleep)
+    },
+  })
+}
+
+/** Who waits for memory that others have. */
+function waitingForRoom(registry: Registry, { room, clock }: MetricsOptions): void {
+  const oldest = new Gauge({ name: 'berth_room_oldest_seconds', help: 'How long the first of them has waited', registers: [registry] })
+  new Gauge({
+    name: 'berth_room_waiting',
+    help: 'Operations and calls that wait for room on this computer',
+    labelNames: ['what'],
+    registers: [registry],
+    collect() {
+      const waiting = room.waiting()
+      const calls = waiting.filter(({ is_call }) => is_call).length
+      this.set({ what: 'call' }, calls)
+      this.set({ what: 'operation' }, waiting.length - calls)
+      const since_ms = Math.min(...waiting.map(({ since }) => since.getTime()), clock.now().getTime())
+      oldest.set((clock.now().getTime() - since_ms) / 1000)
     },
   })
 }
@@ -226,11 +265,12 @@ function hostGauges(registry: Registry, { host }: MetricsOptions): void {
     ['berth_host_slots_ready', 'Machines that wait for opens', ({ slots }) => slots],
     ['berth_host_slots_fitted', "Of them, those that have a template's blank disk already", ({ fitted_slots }) => fitted_slots],
     ['berth_host_shells_ready', 'Empty machines that wait for resumes', ({ shells }) => shells],
+    ['berth_host_resolver_up', "Whether machines' DNS questions are answered", ({ resolver }) => Number(resolver.serving)],
     ['berth_host_machines', 'Machines that the host runs for workspaces', ({ machines }) => machines.length],
     [
       'berth_host_checkpoints',
       'Finished checkpoints on the host',
-      ({ workspaces }) => workspaces.reduce((sum, { checkpoints }) => sum + checkpoints.length, 0),
+      ({ files }) => files.reduce((sum, { checkpoints }) => sum + checkpoints.length, 0),
     ],
   ]
   for (const [name, help, value] of each)

@@ -4,14 +4,15 @@ import type { Registry } from 'prom-client'
 export interface OpsOptions {
   listen: { host: string; port: number }
   registry: Registry
-  isReady(): boolean
+  /** null: ready. */
+  whyNotReady(): string | null
 }
 
 /** Health, readiness and metrics, on a port that only operators reach. */
-export async function startOpsServer({ listen, registry, isReady }: OpsOptions): Promise<Server> {
+export async function startOpsServer({ listen, registry, whyNotReady }: OpsOptions): Promise<Server> {
   const server = createServer((request, response) => {
     if (request.url === '/healthz') return answer(response, 200, '{}')
-    if (request.url === '/readyz') return answer(response, isReady() ? 200 : 503, '{}')
+    if (request.url === '/readyz') return answerReady(response, whyNotReady())
     if (request.url !== '/metrics') return answer(response, 404, '{}')
     registry.metrics().then(
       (text) => answer(response, 200, text, registry.contentType),
@@ -23,6 +24,11 @@ export async function startOpsServer({ listen, registry, isReady }: OpsOptions):
   server.listen(listen, resolve)
   await promise
   return server
+}
+
+function answerReady(response: ServerResponse, why: string | null): void {
+  if (why === null) answer(response, 200, '{}')
+  else answer(response, 503, JSON.stringify({ why }))
 }
 
 function answer(response: ServerResponse, status: number, body: string, type = 'application/json'): void {

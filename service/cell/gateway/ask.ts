@@ -2,7 +2,7 @@ import type { Call } from '../../http/call.ts'
 import { fail, type Failure, type FailureOptions } from '../../lib/fail.ts'
 import type { Bounds } from '../links/agent-answer.ts'
 import { AgentTrouble, type TroubleKind } from '../links/agent-trouble.ts'
-import type { Ticket } from './gate/gate.ts'
+import type { Ticket } from './gate/ticket.ts'
 
 /** `read` changes nothing; `change` may have happened when its answer is lost. */
 export type Asking = 'read' | 'change'

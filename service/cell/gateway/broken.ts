@@ -2,7 +2,7 @@ import { fail, type Failure } from '../../lib/fail.ts'
 import type { AgentTrouble } from '../links/agent-trouble.ts'
 import type { GoneReason } from '../machines/table.ts'
 import { explain } from './ask.ts'
-import type { Ticket } from './gate/gate.ts'
+import type { Ticket } from './gate/ticket.ts'
 
 /** A machine that is killed breaks its connections a moment before its cell has heard of it. */
 const GONE_WAIT_MS = 1000

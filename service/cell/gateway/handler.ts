@@ -4,7 +4,7 @@ import type { Handler } from '../../http/call.ts'
 import type { Ids } from '../../lib/ids.ts'
 import type { Waking } from '../machines/parking.ts'
 import type { MachineTable } from '../machines/table.ts'
-import type { Ticket } from './gate/gate.ts'
+import type { TicketOf } from './gate/ticket.ts'
 
 export interface GatewayDeps {
   db: Db
@@ -15,4 +15,4 @@ export interface GatewayDeps {
   agent_idle_ms: number
 }
 
-export type GatewayHandler<R extends CellRoute> = Handler<R, GatewayDeps, Ticket>
+export type GatewayHandler<R extends CellRoute> = Handler<R, GatewayDeps, TicketOf<R>>

@@ -48,10 +48,12 @@ import { searchFiles } from './files/search.ts'
 import { listFiles, makeDirectory, moveFile, removeFile, statFile } from './files/tree.ts'
 import { writeFile } from './files/write.ts'
 import { openApiKeys } from './gate/api-keys.ts'
-import { createGate, type Ticket } from './gate/gate.ts'
+import { createGate } from './gate/gate.ts'
 import { openVerificationKeys } from './gate/keys.ts'
 import { openPeople } from './gate/people.ts'
 import type { Places } from './gate/places.ts'
+import type { Signatures } from './gate/signatures.ts'
+import type { Ticket } from './gate/ticket.ts'
 import { cloneRepository } from './git/clone.ts'
 import { commitChanges } from './git/commit.ts'
 import { readStatus } from './git/status.ts'
@@ -88,6 +90,7 @@ export interface GatewayOptions {
   agent_deadlines?: AgentDeadlines
   drain_ms?: number
   reader_stalled_ms?: number
+  signatures?: Signatures
   places?: Places
   rooms?: AnswerRooms
 }
@@ -128,6 +131,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     cell_id: options.cell_id,
     issuer: options.issuer,
     audience: options.endpoint,
+    ...(options.signatures ? { signatures: options.signatures } : {}),
     ...(options.places ? { places: options.places } : {}),
     ...(options.rooms ? { rooms: options.rooms } : {}),
   })
@@ -198,6 +202,7 @@ const ROUTES: readonly Bound<GatewayDeps, Ticket>[] = [
   route(browserContent, readContent),
 ]
 
+/** The gate makes the ticket that `TicketOf` says, by the facts that it is made of: here alone the handler's own type of it is forgotten. */
 function route<R extends CellRoute>(declared: R, handler: GatewayHandler<R>): Bound<GatewayDeps, Ticket> {
   return bind(declared, handler)
 }

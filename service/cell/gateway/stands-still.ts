@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { AgentTrouble } from '../links/agent-trouble.ts'
-import type { Ticket } from './gate/gate.ts'
+import type { Ticket } from './gate/ticket.ts'
 
 /**
  * Breaks off what an agent sends as it comes, when nothing of it comes although its reader waits. A guest that stands still for a

@@ -6,8 +6,9 @@ import { test } from 'node:test'
 import { until } from '../../../tests/support/processes.ts'
 import { HostFailure, type MachineHost } from './hostd.ts'
 import { connectHostd } from './hostd-client.ts'
+import { workspaceSubject } from './subject.ts'
 
-const SPEAKER = { workspace_id: 'w', operation_id: 'o', step: 's', epoch: 1, fence: 1 }
+const SPEAKER = { subject: workspaceSubject('w'), operation_id: 'o', step: 's', epoch: 1, fence: 1 }
 
 const PATIENT = { start: 60_000, restore: 60_000, checkpoint: 60_000, remove: 60_000, quick: 20_000 }
 
@@ -89,7 +90,7 @@ test('nobody there, a connection cut in the middle and an answer cut in the midd
 
 test('events arrive as they are written, blank lines and cuts inside a line included, and end with the signal', async () => {
   const event = (seq: number) =>
-    JSON.stringify({ seq, boot_id: 'b', kind: 'died', workspace_id: 'w', epoch: 1, fence: 1, reason: 'killed', at: '' })
+    JSON.stringify({ seq, boot_id: 'b', kind: 'died', subject: workspaceSubject('w'), epoch: 1, fence: 1, reason: 'killed', at: '' })
   const asked: (string | undefined)[] = []
   const listener: RequestListener = (request, response) => {
     asked.push(request.url)

@@ -1,8 +1,10 @@
 import { Agent, request, type IncomingMessage } from 'node:http'
 import { HostFailure, type Fence, type HostEvent, type MachineHost } from './hostd.ts'
+import { workspaceSubject } from './subject.ts'
 import {
   parseCheckpoint,
   parseDiskReader,
+  parseEnded,
   parseEvent,
   parseInventory,
   parseMachine,
@@ -27,6 +29,9 @@ const EVENT_SILENCE_MS = 40_000
 /** What takes as long as a disk does, and what is answered from memory. Neither keeps the other from its connections. */
 const CONNECTIONS_MAX = { slow: 64, quick: 32 }
 
+/** With every verb that changes something: the host looks whether its pool is this installation's. */
+const INSTALLATION_HEADER = 'berth-installation'
+
 /** The machine host behind hostd's unix socket. */
 export function connectHostd(socket_path: string, deadlines = DEADLINE_MS): MachineHost {
   const agents = {
@@ -34,7 +39,8 @@ export function connectHostd(socket_path: string, deadlines = DEADLINE_MS): Mach
     quick: new Agent({ keepAlive: true, maxSockets: CONNECTIONS_MAX.quick, maxFreeSockets: 16 }),
   }
   const to = (deadline_ms: number) => ({ agent: deadline_ms > deadlines.quick ? agents.slow : agents.quick, socket_path, deadline_ms })
-  const post = (path: string, body: object, deadline_ms: number) => call(to(deadline_ms), 'POST', path, body)
+  let installation: Record<string, string> = {}
+  const post = (path: string, body: object, deadline_ms: number) => call(to(deadline_ms), 'POST', path, body, installation)
   const get = (path: string) => call(to(deadlines.quick), 'GET', path, undefined)
   const done = async (path: string, body: object, deadline_ms: number) => void (await post(path, body, deadline_ms))
   return {
@@ -43,21 +49,27 @@ export function connectHostd(socket_path: string, deadlines = DEADLINE_MS): Mach
     connect: (body: Fence) => done('/machines/connect', body, deadlines.quick),
     checkpoint: async (body) => parseCheckpoint(await post('/machines/checkpoint', body, deadlines.checkpoint)),
     unpause: (body) => done('/machines/unpause', body, deadlines.quick),
-    stop: (body) => done('/machines/stop', body, deadlines.start),
+    stop: async (body) => parseEnded(await post('/machines/stop', body, deadlines.start)),
     freeze: (body) => done('/machines/freeze', body, deadlines.quick),
     thaw: (body) => done('/machines/thaw', body, deadlines.quick),
     cloneCheckpoint: async (body) => parseCheckpoint(await post('/checkpoints/clone', body, deadlines.checkpoint)),
     deleteCheckpoints: (body) => done('/checkpoints/delete', body, deadlines.remove),
     deleteDisks: (body) => done('/disks/delete', body, deadlines.remove),
-    fence: (body) => done('/workspaces/fence', body, deadlines.checkpoint),
-    deleteWorkspace: (body) => done('/workspaces/delete', body, deadlines.remove),
+    fence: (body) => done('/subjects/fence', body, deadlines.checkpoint),
+    deleteSubject: async (body) => parseEnded(await post('/subjects/delete', body, deadlines.remove)),
     readDisk: async ({ checkpoint_id, layers, ...asked }) => {
       const body = checkpoint_id === null ? { ...asked, layers } : { ...asked, checkpoint_id }
       return parseDiskReader(await post('/disks/read', body, deadlines.quick))
     },
+    async claim(installation_id) {
+      await post('/installation', { installation_id }, deadlines.quick)
+      installation = { [INSTALLATION_HEADER]: installation_id }
+    },
+    quarantine: (body) => done('/subjects/quarantine', body, deadlines.quick),
     inventory: async () => parseInventory(await get('/inventory')),
-    stats: async () => parseStats(await get('/stats')),
-    measureDisks: async (workspace_ids) => parseMeasures(await post('/disks/measure', { workspace_ids }, deadlines.quick)),
+    glance: async () => parseInventory(await get('/inventory?files=false')),
+    stats: async (subjects) => parseStats(await (subjects ? post('/machines/measure', { subjects }, deadlines.quick) : get('/stats'))),
+    measureDisks: async (ids) => parseMeasures(await post('/disks/measure', { subjects: ids.map(workspaceSubject) }, deadlines.quick)),
     events: (after, signal) => followEvents(socket_path, after, signal),
     close: async () => Object.values(agents).forEach((agent) => agent.destroy()),
   }
@@ -74,10 +86,16 @@ interface Way {
   deadline_ms: number
 }
 
-function call({ agent, socket_path, deadline_ms }: Way, method: 'GET' | 'POST', path: string, body: object | undefined): Promise<unknown> {
+function call(
+  { agent, socket_path, deadline_ms }: Way,
+  method: 'GET' | 'POST',
+  path: string,
+  body: object | undefined,
+  told: Record<string, string> = {},
+): Promise<unknown> {
   const { promise, resolve, reject } = Promise.withResolvers<unknown>()
   const bytes = body === undefined ? undefined : Buffer.from(JSON.stringify(body))
-  const headers = bytes === undefined ? {} : { 'content-type': 'application/json', 'content-length': bytes.length }
+  const headers = bytes === undefined ? {} : { ...told, 'content-type': 'application/json', 'content-length': bytes.length }
   const outgoing = request({ agent, socketPath: socket_path, method, path, headers, host: 'hostd' }, (answer) => {
     readAnswer(answer).then(resolve, reject)
   })

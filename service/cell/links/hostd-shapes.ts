@@ -8,20 +8,22 @@ import {
   type HostEvent,
   type Inventory,
   type Machine,
-  type MachineStats,
+  type MachineCounters,
 } from './hostd.ts'
+import { MACHINE_KINDS, type Subject } from './subject.ts'
 
 // hostd is ours and trusted; its answers are checked all the same, so that a version that does not fit fails here with a name and
 // not somewhere in an operation with an undefined.
 
 const Count = Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER })
 const Name = Type.String({ maxLength: 512 })
+const SubjectShape = Type.Object({ kind: Type.Union(MACHINE_KINDS.map((kind) => Type.Literal(kind))), id: Name })
 const Resources = Type.Object({ cpu_millis: Count, memory_mib: Count, disk_gib: Count })
 /** Go writes an empty list of none as null. */
 const ListOf = (item: TSchema) => Type.Union([Type.Array(item), Type.Null()])
 
 const MachineShape = Type.Object({
-  workspace_id: Name,
+  subject: SubjectShape,
   epoch: Count,
   fence: Count,
   operation_id: Name,
@@ -36,20 +38,45 @@ const MachineShape = Type.Object({
   resources: Resources,
   engine: Name,
   agent_protocol: Count,
+  engine_refused: Type.Optional(Type.Boolean()),
+})
+
+const CountersShape = Type.Object({
+  subject: SubjectShape,
+  epoch: Count,
+  fence: Count,
+  cpu_usec: Count,
+  memory_bytes: Count,
+  disk_bytes: Count,
+  rx_bytes: Count,
+  tx_bytes: Count,
+  ran_ms: Count,
 })
 
 const CheckpointShape = Type.Object({
   checkpoint_id: Name,
-  workspace_id: Name,
+  subject: SubjectShape,
   epoch: Count,
+  fence: Count,
   engine: Name,
+  engine_kind: Type.Optional(Name),
   disk_only: Type.Optional(Type.Boolean()),
   size_bytes: Count,
+  disk_bytes: Type.Union([Count, Type.Null()]),
   disk: Name,
   created_at: Name,
   paused_ms: Count,
   layers: ListOf(Name),
   resources: Resources,
+  counters: Type.Optional(CountersShape),
+  memory_refused: Type.Optional(Name),
+  missing_features: Type.Optional(Type.Array(Name)),
+})
+
+const QuarantinedShape = Type.Object({
+  kind: Type.Union([Type.Literal('subject'), Type.Literal('disk'), Type.Literal('checkpoint')]),
+  name: Name,
+  since: Type.String({ format: 'date-time' }),
 })
 
 const InventoryShape = Type.Object({
@@ -59,19 +86,31 @@ const InventoryShape = Type.Object({
   engine: Name,
   engines: ListOf(Name),
   last_event: Count,
+  installation: Name,
+  highest_fence: Count,
   machines: ListOf(MachineShape),
-  workspaces: ListOf(Type.Object({ workspace_id: Name, fence: Count, disks: ListOf(Name), checkpoints: ListOf(CheckpointShape) })),
+  files: ListOf(
+    Type.Object({
+      subject: SubjectShape,
+      fence: Count,
+      disks: ListOf(Name),
+      checkpoints: ListOf(CheckpointShape),
+      quarantined: ListOf(QuarantinedShape),
+    }),
+  ),
   slots: Count,
   fitted_slots: Count,
   shells: Count,
   capacity: Type.Object({
     cpu_millis: Count,
     memory_mib: Count,
+    headroom_mib: Count,
     disk_gib: Count,
     pool_bytes: Count,
     pool_free_bytes: Count,
     reserve_bytes: Count,
   }),
+  resolver: Type.Object({ serving: Type.Boolean(), starts: Count }),
 })
 
 const DiskReaderShape = Type.Object({
@@ -84,29 +123,16 @@ const EventShape = Type.Object({
   seq: Count,
   boot_id: Name,
   kind: Name,
-  workspace_id: Name,
+  subject: SubjectShape,
   epoch: Count,
   fence: Count,
   reason: Name,
   at: Name,
 })
 
-const StatsShape = Type.Object({
-  machines: ListOf(
-    Type.Object({
-      workspace_id: Name,
-      epoch: Count,
-      fence: Count,
-      cpu_usec: Count,
-      memory_bytes: Count,
-      disk_bytes: Count,
-      rx_bytes: Count,
-      tx_bytes: Count,
-    }),
-  ),
-})
-
-const MeasuresShape = Type.Object({ disks: ListOf(Type.Object({ workspace_id: Name, disk_bytes: Count })) })
+const StatsShape = Type.Object({ machines: ListOf(CountersShape) })
+const EndedShape = Type.Object({ counters: Type.Union([CountersShape, Type.Null()]) })
+const MeasuresShape = Type.Object({ disks: ListOf(Type.Object({ subject: SubjectShape, disk_bytes: Count })) })
 
 const ErrorShape = Type.Object({
   code: Type.String({ maxLength: 100 }), // a code that is new to us counts as `internal`
@@ -115,14 +141,21 @@ const ErrorShape = Type.Object({
   details: Type.Optional(Type.Record(Type.String(), Type.Unknown())),
 })
 
+const subject = Compile(SubjectShape)
 const machine = Compile(MachineShape)
 const checkpoint = Compile(CheckpointShape)
 const inventory = Compile(InventoryShape)
 const stats = Compile(StatsShape)
+const ended = Compile(EndedShape)
 const measures = Compile(MeasuresShape)
 const disk_reader = Compile(DiskReaderShape)
 const event = Compile(EventShape)
 const refusal = Compile(ErrorShape)
+
+/** @returns undefined where it is none. */
+export function parseSubject(value: unknown): Subject | undefined {
+  return subject.Check(value) ? value : undefined
+}
 
 export function parseMachine(value: unknown): Machine {
   if (!machine.Check(value)) throw misshapen('a machine')
@@ -139,15 +172,20 @@ export function parseInventory(value: unknown): Inventory {
   return withLists(value) as Inventory
 }
 
-export function parseStats(value: unknown): MachineStats[] {
+export function parseStats(value: unknown): MachineCounters[] {
   if (!stats.Check(value)) throw misshapen('a list of counters')
-  return (value.machines ?? []) as MachineStats[]
+  return (value.machines ?? []) as MachineCounters[]
+}
+
+export function parseEnded(value: unknown): MachineCounters | null {
+  if (!ended.Check(value)) throw misshapen('the end of a machine')
+  return value.counters
 }
 
 export function parseMeasures(value: unknown): Map<string, number> {
   if (!measures.Check(value)) throw misshapen('a list of measured disks')
-  const disks = (value.disks ?? []) as { workspace_id: string; disk_bytes: number }[]
-  return new Map(disks.map(({ workspace_id, disk_bytes }) => [workspace_id, disk_bytes]))
+  const disks = (value.disks ?? []) as { subject: Subject; disk_bytes: number }[]
+  return new Map(disks.map(({ subject, disk_bytes }) => [subject.id, disk_bytes]))
 }
 
 export function parseDiskReader(value: unknown): DiskReader {
@@ -172,7 +210,7 @@ function misshapen(what: string): HostFailure {
   return new HostFailure('invalid_answer', `The machine host's answer is not ${what}`, { retryable: false })
 }
 
-const LISTS = new Set(['engines', 'machines', 'workspaces', 'disks', 'checkpoints', 'layers'])
+const LISTS = new Set(['engines', 'machines', 'files', 'disks', 'checkpoints', 'layers', 'quarantined'])
 
 function withLists(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(withLists)

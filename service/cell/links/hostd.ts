@@ -1,10 +1,11 @@
 import type { Resources } from '../../db/schema.ts'
+import type { Subject } from './subject.ts'
 
 // The TypeScript side of machine/internal/wire/hostd.go: the same words, spelled the same.
 
 /** For whom a verb speaks. */
 export interface Fence {
-  workspace_id: string
+  subject: Subject
   operation_id: string
   step: string
   epoch: number
@@ -19,8 +20,8 @@ export interface StartRequest extends Fence {
   full_copy?: boolean
   /** The disk to continue from; absent: a blank one. */
   from_disk?: string
-  /** A checkpoint of a disk alone to start from instead, of any workspace. */
-  from_layer?: { workspace_id: string; checkpoint_id: string }
+  /** A checkpoint of a disk alone to start from instead, of any subject. */
+  from_layer?: { subject: Subject; checkpoint_id: string }
   /** Its packets may leave at once, as after connect: nothing of the guest's runs in it before its first command. */
   connect?: boolean
 }
@@ -34,18 +35,24 @@ export interface RestoreRequest extends Fence {
 
 export interface CheckpointRequest extends Fence {
   checkpoint_id: string
-  into_workspace_id?: string
+  into?: Subject
   into_fence?: number
   then: 'paused' | 'running'
-  /** Without memory: machines start from it, and none is restored. Only with `running`. */
+  /** Without memory: machines start from it, also where it is restored. Only with `running`. */
   disk_only?: boolean
+  /** A disk that no machine runs on, to be captured alone, with what a machine would say of itself. Only with disk_only. */
+  from_disk?: string
+  layers?: string[]
+  resources?: Resources
+  /** A blank disk is to follow: refused with `disk_full` where what the checkpoints keep leaves it no room. Only with `paused`. */
+  then_blank?: boolean
 }
 
 export interface CloneRequest extends Fence {
-  source_workspace_id: string
+  source: Subject
   source_checkpoint_id: string
   checkpoint_id: string
-  /** The memory is left out: machines start from it, and none is restored. */
+  /** The memory is left out, and may be damaged. With it, a copy for another subject is refused where it cannot be restored here. */
   disk_only?: boolean
 }
 
@@ -58,8 +65,22 @@ export interface DeleteRequest extends Fence {
   names: string[]
 }
 
+/** What is kept although no row names it; replaces the list of before. */
+export interface QuarantineRequest extends Fence {
+  /** Everything of the subject. */
+  whole?: boolean
+  disks: string[]
+  checkpoints: string[]
+}
+
+export interface Quarantined {
+  kind: 'subject' | 'disk' | 'checkpoint'
+  name: string
+  since: string
+}
+
 export interface Machine {
-  workspace_id: string
+  subject: Subject
   epoch: number
   fence: number
   operation_id: string
@@ -76,21 +97,35 @@ export interface Machine {
   engine: string
   /** What its agent speaks: agent-protocol.ts. */
   agent_protocol: number
+  /** Nothing is started or restored under its engine any more: saved to disk, its memory would stay there. */
+  engine_refused?: boolean
 }
 
 export interface CheckpointInfo {
   checkpoint_id: string
-  workspace_id: string
+  subject: Subject
   epoch: number
-  /** That it restores under; '' of a disk alone. */
+  /** Of the attempt that made it. */
+  fence: number
+  /** The version that it restores under; '' of a disk alone. */
   engine: string
+  /** `gvisor`; absent of a disk alone. */
+  engine_kind?: string
   disk_only?: boolean
   size_bytes: number
+  /** What the captured disk refers to, whatever else does too; null of a checkpoint that an older release wrote. */
+  disk_bytes: number | null
   disk: string
   created_at: string
   paused_ms: number
   layers: string[]
   resources: Resources
+  /** The machine's, once it was captured. In the answer of a checkpoint of a machine alone. */
+  counters?: MachineCounters
+  /** Why its memory cannot be restored here as things are: MEMORY_REFUSALS. In an inventory alone; absent: it can, or there is none. */
+  memory_refused?: string
+  /** Where its processor is why: the features that this one lacks, as far as they are known. In an inventory alone. */
+  missing_features?: string[]
 }
 
 export interface DiskReadRequest {
@@ -110,14 +145,22 @@ export interface DiskReader {
   epoch: number
 }
 
-export interface WorkspaceFiles {
-  workspace_id: string
+/** What lies in the pool for a subject. */
+export interface SubjectFiles {
+  subject: Subject
   fence: number
   disks: string[]
   checkpoints: CheckpointInfo[]
+  quarantined: Quarantined[]
 }
 
-export interface HostCapacity extends Resources {
+/** What this computer has for machines. */
+export interface MachineCapacity extends Resources {
+  /** Of that memory, what each machine takes beyond what it is told. */
+  headroom_mib: number
+}
+
+export interface HostCapacity extends MachineCapacity {
   pool_bytes: number
   pool_free_bytes: number
   reserve_bytes: number
@@ -132,18 +175,24 @@ export interface Inventory {
   /** Every build that is kept: a checkpoint of another one does not restore. */
   engines: string[]
   last_event: number
+  /** Of the database that the host's pool belongs to; '' while it belongs to none. */
+  installation: string
+  /** That any verb has named on this host. */
+  highest_fence: number
   machines: Machine[]
-  workspaces: WorkspaceFiles[]
+  files: SubjectFiles[]
   slots: number
   /** Of them, those that have the blank disk of a template already. */
   fitted_slots: number
   shells: number
   capacity: HostCapacity
+  /** The process that answers machines' DNS questions; `starts` since hostd began. */
+  resolver: { serving: boolean; starts: number }
 }
 
-/** Counters of one machine since it began; `fence` says which. */
-export interface MachineStats {
-  workspace_id: string
+/** What one machine has used since it began; `fence` says which. */
+export interface MachineCounters {
+  subject: Subject
   epoch: number
   fence: number
   cpu_usec: number
@@ -151,16 +200,25 @@ export interface MachineStats {
   disk_bytes: number
   rx_bytes: number
   tx_bytes: number
+  /** Since it was claimed. */
+  ran_ms: number
 }
 
-/** Workspaces of one question about disks. */
+/** The same, put to the account of the workspace that it is for. */
+export interface MachineStats extends Omit<MachineCounters, 'subject' | 'ran_ms'> {
+  workspace_id: string
+  /** For how long it has run; absent where nobody knows. */
+  ran_ms?: number
+}
+
+/** Subjects of one question about machines or disks. */
 export const MEASURES_MAX = 500
 
 export interface HostEvent {
   seq: number
   boot_id: string
   kind: string
-  workspace_id: string
+  subject: Subject
   epoch: number
   fence: number
   reason: string
@@ -173,7 +231,9 @@ export const HOST_ERRORS = [
   'fenced',
   'not_running',
   'already_running',
-  'no_space',
+  'wrong_installation',
+  'no_space', // on the pool
+  'disk_full', // within the workspace's own limit
   'checkpoint_failed',
   'checkpoint_corrupt',
   'checkpoint_incompatible',
@@ -209,12 +269,14 @@ export class HostFailure extends Error {
  */
 export interface MachineHost {
   start(request: StartRequest): Promise<Machine>
+  /** Continues a checkpoint. One of a disk alone is booted from. */
   restore(request: RestoreRequest): Promise<Machine>
   /** The machine's packets may leave. */
   connect(request: Fence): Promise<void>
   checkpoint(request: CheckpointRequest): Promise<CheckpointInfo>
   unpause(request: Fence): Promise<void>
-  stop(request: StopRequest): Promise<void>
+  /** @returns the machine's last counters; null: there was none, or it ended long ago. */
+  stop(request: StopRequest): Promise<MachineCounters | null>
   freeze(request: Fence): Promise<void>
   thaw(request: Fence): Promise<void>
   cloneCheckpoint(request: CloneRequest): Promise<CheckpointInfo>
@@ -222,18 +284,30 @@ export interface MachineHost {
   deleteDisks(request: DeleteRequest): Promise<void>
   /** Lower fences are refused from here on; returns when what they started has ended. */
   fence(request: Fence): Promise<void>
-  /** Machine stopped, every file of the workspace gone. */
-  deleteWorkspace(request: Fence): Promise<void>
+  /** Machine stopped, every file of the subject gone. @returns as stop does. */
+  deleteSubject(request: Fence): Promise<MachineCounters | null>
   /**
    * A reader of the disk of a workspace that sleeps here. It ends by itself when it is idle, and before anything else is done with the
    * disk. `already_running`: the workspace does not sleep. `no_capacity`: too many readers.
    */
   readDisk(request: DiskReadRequest): Promise<DiskReader>
-  inventory(): Promise<Inventory>
-  /** What each machine has used since it began. */
-  stats(): Promise<MachineStats[]>
   /**
-   * What the quota of each workspace counts, as in MachineStats; of machines and of what sleeps. One without files here is left out.
+   * Says of which installation this cell's database is. A host whose pool belongs to none belongs to it from then on.
+   * `wrong_installation`: it belongs to another, and refuses every verb that changes something until somebody says otherwise.
+   */
+  claim(installation_id: string): Promise<void>
+  /** Keeps what no row names: since when is in the inventory, and outlives everything but the pool. `not_found`: it has no files here. */
+  quarantine(request: QuarantineRequest): Promise<void>
+  inventory(): Promise<Inventory>
+  /** The inventory without `files`: what it costs does not grow with what the pool holds. */
+  glance(): Promise<Inventory>
+  /**
+   * What machines have used since they began.
+   * @param subjects at most MEASURES_MAX, of which those without a machine are left out; absent: all that have one.
+   */
+  stats(subjects?: Subject[]): Promise<MachineCounters[]>
+  /**
+   * What the quota of each workspace counts, as in MachineCounters; of machines and of what sleeps. One without files here is left out.
    * @param workspace_ids at most MEASURES_MAX.
    */
   measureDisks(workspace_ids: string[]): Promise<Map<string, number>>

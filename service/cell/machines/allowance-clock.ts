@@ -29,7 +29,7 @@ export async function lookAtAllowances({ cell_id, db, clock, ids, log }: Allowan
   const now = clock.now()
   for (const workspace_id of await readExhausted(db, cell_id, new Date(now.getTime() - AGAIN_MS))) {
     const operation = { id: ids.next(), kind: 'suspend' as const, input: { reason: 'allowance_exhausted' } }
-    const begun = await beginBySystem(db, workspace_id, () => operation, now)
+    const begun = await beginBySystem({ db, ids }, workspace_id, () => operation, now, 'suspend')
     if (begun) log.info({ workspace_id, operation_id: operation.id }, 'the allowance is used up: suspend')
   }
 }

@@ -25,18 +25,23 @@ export interface GuestActivity {
   commands: BusyCommand[]
 }
 
-/** null: it says nothing that can be understood. */
+/** null: it does not answer. */
 export type AskActivity = (machine: LiveMachine) => Promise<GuestActivity | null>
 
 /**
- * Asks the machine's agent. Nothing that it says is trusted: an answer that is not one, or none within two seconds, counts as
- * "not busy", so that a broken guest cannot keep itself from being suspended.
+ * Asks the machine's agent, for two seconds. Nothing that it says is trusted: an answer that makes no sense says that no command runs,
+ * so that a broken guest keeps itself neither from being parked nor from being suspended.
  */
 export const askActivity: AskActivity = async (machine) => {
+  const said = await get(machine).catch(() => null) // no answer: the probe finds out whether it lives
+  return said === null ? null : activityOf(parsed(said))
+}
+
+function parsed(said: string): unknown {
   try {
-    return activityOf(JSON.parse(await get(machine)))
+    return JSON.parse(said)
   } catch {
-    return null // see above
+    return null // not JSON: it says nothing
   }
 }
 
@@ -52,8 +57,10 @@ export const askAlive: AskAlive = (machine) =>
 const COMMANDS_MAX = 16
 const SESSION_ID = new RegExp(`^[A-Za-z0-9._:-]{1,${LIMITS.session_id_characters_max}}$`)
 
-function activityOf(answer: unknown): GuestActivity | null {
-  if (typeof answer !== 'object' || answer === null) return null
+const NOTHING_RUNS: GuestActivity = { running: 0, busy_until: null, last_ended_at: null, commands: [] }
+
+function activityOf(answer: unknown): GuestActivity {
+  if (typeof answer !== 'object' || answer === null) return NOTHING_RUNS
   const { running_sessions, busy_until, last_ended_at, commands } = answer as Record<string, unknown>
   const listed = Array.isArray(commands) ? commands.slice(0, COMMANDS_MAX) : []
   const running = typeof running_sessions === 'number' && running_sessions > 0 ? running_sessions : 0
@@ -81,7 +88,9 @@ function get({ address, agent_key, epoch }: LiveMachine, deadline_ms = DEADLINE_
     answer.setEncoding('utf8')
     answer.on('data', (chunk: string) => {
       text += chunk
-      if (text.length > ANSWER_BYTES_MAX) outgoing.destroy(new Error('The answer is too long'))
+      if (text.length <= ANSWER_BYTES_MAX) return
+      resolve('') // whatever it goes on to say makes no sense
+      outgoing.destroy()
     })
     answer.on('end', () => resolve(text))
     answer.on('error', reject)

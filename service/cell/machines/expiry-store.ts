@@ -1,8 +1,9 @@
 import { sql } from 'kysely'
 import type { Db } from '../../db/database.ts'
+import type { Tx } from '../operations/store.ts'
 
 /** What one statement removes at most: it holds its locks for milliseconds, and whoever waits behind it does not notice. */
-export const BATCH = { tombstones: 200, checkpoints: 200, entries: 5000 } as const
+export const BATCH = { tombstones: 200, checkpoints: 200 } as const
 
 /**
  * Deleted workspaces whose time as readable tombstones is over, with their operations. Their keys stay used: workspace_keys
@@ -10,17 +11,17 @@ export const BATCH = { tombstones: 200, checkpoints: 200, entries: 5000 } as con
  * @returns how many went.
  */
 export async function dropTombstones(db: Db, deleted_before: Date): Promise<number> {
+  const ended = await tombstones(db, deleted_before).select('id').limit(BATCH.tombstones).execute()
+  if (ended.length === 0) return 0
   return db.transaction().execute(async (tx) => {
-    const rows = await tx
-      .selectFrom('workspaces')
+    await lockOperations(tx, namesOf(ended))
+    const rows = await tombstones(tx, deleted_before)
       .select(['id', 'ended_reason'])
-      .where('observed_state', '=', 'deleted')
-      .where('deleted_at', '<', deleted_before)
-      .limit(BATCH.tombstones)
+      .where('id', 'in', namesOf(ended))
       .forUpdate()
       .skipLocked()
       .execute()
-    const ids = rows.map(({ id }) => id)
+    const ids = namesOf(rows)
     if (ids.length === 0) return 0
     // A fork that captured nothing: its key names nothing that ever was.
     const never_used = rows.filter(({ ended_reason }) => ended_reason === 'fork_failed').map(({ id }) => id)
@@ -36,26 +37,40 @@ export async function dropTombstones(db: Db, deleted_before: Date): Promise<numb
   })
 }
 
-/**
- * Checkpoints that were kept for a while only. One that a workspace would resume from stays, and one that an operation may be at
- * work on. Their files go with the next comparison of rows and host.
- */
-export async function dropExpiredCheckpoints(db: Db, now: Date): Promise<number> {
-  const { rows } = await sql`
-    delete from checkpoints where id in (
-      select c.id from checkpoints c join workspaces w on w.id = c.workspace_id
-      where c.expires_at < ${now} and w.checkpoint_id is distinct from c.id
-        and not exists (select from workspace_holds h where h.workspace_id = w.id)
-      limit ${BATCH.checkpoints}
-    ) returning id`.execute(db)
-  return rows.length
+function tombstones(db: Pick<Db, 'selectFrom'>, deleted_before: Date) {
+  return db.selectFrom('workspaces').where('observed_state', '=', 'deleted').where('deleted_at', '<', deleted_before)
 }
 
-/** Idempotency entries that no repeat may be answered from any more. @returns how many went. */
-export async function dropIdempotencyEntries(db: Db, created_before: Date): Promise<number> {
-  const { numAffectedRows } = await sql`
-    delete from idempotency_entries where (principal, route, key) in (
-      select principal, route, key from idempotency_entries where created_at < ${created_before} order by created_at limit ${BATCH.entries}
-    )`.execute(db)
-  return Number(numAffectedRows ?? 0)
+/**
+ * Before their workspaces, as everywhere (operations/store.ts), and in the order of their ids: another cell may at the same time remove
+ * the source of a fork whose target is removed here, and the other way round.
+ */
+async function lockOperations(tx: Tx, workspace_ids: string[]): Promise<void> {
+  await tx
+    .selectFrom('operations')
+    .select('id')
+    .where((eb) => eb.or([eb('workspace_id', 'in', workspace_ids), eb('source_workspace_id', 'in', workspace_ids)]))
+    .orderBy('id')
+    .forUpdate()
+    .execute()
+}
+
+function namesOf(rows: readonly { id: string }[]): string[] {
+  return rows.map(({ id }) => id)
+}
+
+/**
+ * Checkpoints that were kept for a while only. One that a workspace would resume from stays, and one that an operation may be at
+ * work on. Their files go with the next comparison of rows and host. With them go the rows of those that were deleted long ago, whose files
+ * are gone.
+ */
+export async function dropExpiredCheckpoints(db: Db, now: Date, deleted_before: Date): Promise<number> {
+  const { rows } = await sql`
+    delete from checkpoints where id = any(array(
+      select c.id from checkpoints c join workspaces w on w.id = c.workspace_id
+      where (c.expires_at < ${now} and c.deleted_at is null or c.deleted_at < ${deleted_before}) and w.checkpoint_id is distinct from c.id
+        and not exists (select from workspace_holds h where h.workspace_id = w.id)
+      limit ${BATCH.checkpoints}
+    )) returning id`.execute(db)
+  return rows.length
 }

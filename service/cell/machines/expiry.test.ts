@@ -6,6 +6,8 @@ import { LIMITS } from '../../../contract/limits.ts'
 import { createWorld } from '../../../tests/engine/world.ts'
 import { expire } from './expiry.ts'
 
+const waiting = sql`select from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()`
+
 test('a tombstone goes after 30 days with its operations, and its key stays used', async () => {
   await using world = await createWorld()
   await world.startProcess()
@@ -28,31 +30,37 @@ test('a tombstone goes after 30 days with its operations, and its key stays used
   assert.deepEqual(keys, [{ reusable: false }])
 })
 
-test('an idempotency entry goes after its day, however many there are', async () => {
+test('tombstones wait for their operations before they are locked themselves, as everybody does', async () => {
   await using world = await createWorld()
+  await world.startProcess()
+  const { workspace_id, operation_id } = await world.open()
+  await world.ended(operation_id)
+  await world.ended(await world.operate(workspace_id, 'delete'))
   const context = { db: world.database.cell, clock: world.clock, log: pino({ level: 'silent' }) }
-  const now = world.clock.now().getTime()
-  const age_ms = LIMITS.idempotency_seconds * 1000
-  const entries = (count: number, at_ms: number) =>
-    sql`insert into idempotency_entries (principal, route, key, fingerprint, outcome, created_at)
-      select 'p', 'r', ${String(at_ms)} || n, '', '{}', ${new Date(at_ms)} from generate_series(1, ${count}::int) n`.execute(world.db)
-  await entries(12_000, now - age_ms - 60_000)
-  await entries(3, now - age_ms + 60_000)
+  world.clock.advance(30 * 24 * 3600 + 60)
+  let expired: Promise<void> = Promise.resolve()
+  await world.db.transaction().execute(async (tx) => {
+    await tx.selectFrom('operations').select('id').where('id', '=', operation_id).forUpdate().execute()
+    expired = expire(context)
+    await world.until(async () => (await waiting.execute(world.db)).rows.length > 0)
+    await tx.selectFrom('workspaces').select('id').where('id', '=', workspace_id).forUpdate().noWait().execute()
+  })
+  await expired
   await expire(context)
-  const left = await world.db.selectFrom('idempotency_entries').select('created_at').execute()
-  assert.deepEqual(
-    left.map(({ created_at }) => created_at.getTime() - now + age_ms),
-    [60_000, 60_000, 60_000],
-  )
+  assert.deepEqual(await world.db.selectFrom('workspaces').select('id').execute(), [])
 })
 
 test('what one tick removes is bounded, and the next goes on', async () => {
   await using world = await createWorld()
+  await world.startProcess()
+  const { workspace_id, operation_id } = await world.open()
+  await world.ended(operation_id)
   const context = { db: world.database.cell, clock: world.clock, log: pino({ level: 'silent' }) }
-  const old = new Date(world.clock.now().getTime() - 2 * LIMITS.idempotency_seconds * 1000)
-  await sql`insert into idempotency_entries (principal, route, key, fingerprint, outcome, created_at)
-    select 'p', 'r', n, '', '{}', ${old} from generate_series(1, 100010) n`.execute(world.db)
-  const left = async () => (await sql<{ n: number }>`select count(*)::int as n from idempotency_entries`.execute(world.db)).rows[0]?.n
+  const over = new Date(world.clock.now().getTime() - 60_000)
+  await sql`insert into checkpoints (id, workspace_id, cell_id, operation_id, kind, epoch, engine, size_bytes, resources, created_at, expires_at)
+    select gen_random_uuid(), id, cell_id, ${operation_id}::uuid, 'recovery', 1, '', 1, '{}', ${over}, ${over}
+    from workspaces, generate_series(1, 4010) where id = ${workspace_id}`.execute(world.db)
+  const left = async () => (await sql<{ n: number }>`select count(*)::int as n from checkpoints`.execute(world.db)).rows[0]?.n
   await expire(context)
   assert.equal(await left(), 10)
   await expire(context)
@@ -69,8 +77,7 @@ test('a recovery checkpoint goes after its time, row before files, and stays whi
   const { checkpoint_id } = await world.workspace(workspace_id)
   const expires_at = new Date(world.clock.now().getTime() + LIMITS.recovery_checkpoint_days * 24 * 3600_000)
   await world.db.updateTable('checkpoints').set({ kind: 'recovery', expires_at }).execute()
-  const names = async () =>
-    (await world.host.inventory()).workspaces.flatMap(({ checkpoints }) => checkpoints.map((one) => one.checkpoint_id))
+  const names = async () => (await world.host.inventory()).files.flatMap(({ checkpoints }) => checkpoints.map((one) => one.checkpoint_id))
   const rows = async () => (await world.db.selectFrom('checkpoints').select('id').execute()).map(({ id }) => id)
   world.clock.advance(LIMITS.recovery_checkpoint_days * 24 * 3600 - 60)
   await expire(context)
@@ -81,4 +88,40 @@ test('a recovery checkpoint goes after its time, row before files, and stays whi
   assert.equal((await names()).length, 2)
   await engine.watch()?.sweep()
   assert.deepEqual(await names(), [checkpoint_id])
+})
+
+test("a checkpoint that its owner deleted has no files after a comparison, and its row goes after a tombstone's time", async () => {
+  await using world = await createWorld()
+  const { engine } = await world.startProcess()
+  const context = { db: world.database.cell, clock: world.clock, log: pino({ level: 'silent' }) }
+  const { workspace_id, operation_id } = await world.open()
+  await world.ended(operation_id)
+  for (const kind of ['snapshot', 'snapshot', 'suspend'] as const) await world.ended(await world.operate(workspace_id, kind))
+  const [first, second, standing] = await world.db.selectFrom('checkpoints').select('id').orderBy('id').execute()
+  const files = async () => (await world.host.inventory()).files.flatMap(({ checkpoints }) => checkpoints.map((one) => one.checkpoint_id))
+  const rows = async () => (await world.db.selectFrom('checkpoints').select('id').orderBy('id').execute()).map(({ id }) => id)
+  // Nobody is told where a process dies with the commit: the next one compares when it starts.
+  await engine.close(0)
+  const deleted = { deleted_at: world.clock.now() }
+  await world.database.api
+    .updateTable('checkpoints')
+    .set(deleted)
+    .where('id', '=', first?.id ?? '')
+    .execute()
+  assert.equal((await files()).length, 3)
+  await world.startProcess()
+  assert.deepEqual((await files()).sort(), [second?.id, standing?.id])
+  await world.database.api
+    .updateTable('checkpoints')
+    .set(deleted)
+    .where('id', '=', second?.id ?? '')
+    .execute()
+  await world.until(async () => (await files()).length === 1)
+  assert.deepEqual(await files(), [standing?.id])
+  world.clock.advance((LIMITS.tombstone_days * 24 - 1) * 3600)
+  await expire(context)
+  assert.equal((await rows()).length, 3)
+  world.clock.advance(2 * 3600)
+  await expire(context)
+  assert.deepEqual(await rows(), [standing?.id])
 })

@@ -2,7 +2,7 @@ import type { Logger } from 'pino'
 import { LIMITS } from '../../../contract/limits.ts'
 import type { Db } from '../../db/database.ts'
 import type { Clock } from '../../lib/clock.ts'
-import { BATCH, dropExpiredCheckpoints, dropIdempotencyEntries, dropTombstones } from './expiry-store.ts'
+import { BATCH, dropExpiredCheckpoints, dropTombstones } from './expiry-store.ts'
 import { tickEvery } from './ticking.ts'
 
 export interface ExpiryContext {
@@ -13,7 +13,7 @@ export interface ExpiryContext {
 
 const EXPIRE_MS = 10 * 60_000
 const DAY_MS = 24 * 3600_000
-/** Of each kind in one tick: what is over then waits for the next. That is 100,000 entries and 4,000 workspaces in ten minutes. */
+/** Of each kind in one tick: what is over then waits for the next. That is 4,000 workspaces in ten minutes. */
 const BATCHES_A_TICK = 20
 
 /** Removes rows whose time is over, every ten minutes. */
@@ -24,11 +24,9 @@ export function startExpiry(context: ExpiryContext, signal: AbortSignal): void {
 
 export async function expire({ db, clock, log }: ExpiryContext): Promise<void> {
   const now_ms = clock.now().getTime()
-  const answered_before = new Date(now_ms - LIMITS.idempotency_seconds * 1000)
-  await inBatches(BATCH.entries, () => dropIdempotencyEntries(db, answered_before))
-  const checkpoints = await inBatches(BATCH.checkpoints, () => dropExpiredCheckpoints(db, new Date(now_ms)))
-  if (checkpoints > 0) log.info({ checkpoints }, 'removed expired checkpoints')
   const deleted_before = new Date(now_ms - LIMITS.tombstone_days * DAY_MS)
+  const checkpoints = await inBatches(BATCH.checkpoints, () => dropExpiredCheckpoints(db, new Date(now_ms), deleted_before))
+  if (checkpoints > 0) log.info({ checkpoints }, 'removed expired checkpoints')
   const tombstones = await inBatches(BATCH.tombstones, () => dropTombstones(db, deleted_before))
   if (tombstones > 0) log.info({ tombstones }, 'removed tombstones')
 }

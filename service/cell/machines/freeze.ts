@@ -5,6 +5,7 @@ import type { MayPark, ParkingContext } from './parking.ts'
 import { takenOver, wakeFailed } from './parking-refusals.ts'
 import { drawFence } from './reconcile-store.ts'
 import type { LiveMachine } from './table.ts'
+import { workspaceSubject } from '../links/subject.ts'
 
 /** The way where the machine's own file does not let us. */
 export type ThawByHost = (machine: LiveMachine) => Promise<void>
@@ -67,5 +68,5 @@ export async function thawByHost({ db, ids, host, table }: ParkingContext, works
 }
 
 function speech(ids: Ids, workspace_id: string, step: string, epoch: number, fence: number): Fence {
-  return { workspace_id, operation_id: ids.next(), step, epoch, fence }
+  return { subject: workspaceSubject(workspace_id), operation_id: ids.next(), step, epoch, fence }
 }

@@ -5,6 +5,8 @@ import type { LiveMachine } from './table.ts'
 import type { MayPark, ParkingContext } from './parking.ts'
 import { beginHibernation, commitHibernation, isHibernatedBy, type LeftBehind, type Move } from './parking-store.ts'
 import { drawFence } from './reconcile-store.ts'
+import type { Leaving } from '../room/room.ts'
+import { workspaceSubject } from '../links/subject.ts'
 
 const RETRY_MS_MIN = 50
 const RETRY_MS_MAX = 1000
@@ -18,10 +20,19 @@ const TRIES_MAX = 30
 export async function hibernate(context: ParkingContext, workspace_id: string, machine: LiveMachine, mayPark: MayPark): Promise<boolean> {
   const { cell_id, db, table, ids } = context
   const move: Move = { cell_id, workspace_id, epoch: machine.epoch, fence: await drawFence(db) }
-  if (!mayPark(await table.fresh(workspace_id), machine) || !(await beginHibernation(db, move))) return false
+  const entry = await table.fresh(workspace_id)
+  if (!mayPark(entry, machine) || !(await beginHibernation(db, move))) return false
+  // Its row gives its room back with the commit, and its machine only when it has ended.
+  using leaving = context.room.leaving(workspace_id, entry?.grants?.memory_mib ?? 0)
   const operation_id = ids.next()
   const checkpoint_id = ids.next()
-  const speak = (step: string): Fence => ({ workspace_id, operation_id, step, epoch: move.epoch, fence: move.fence })
+  const speak = (step: string): Fence => ({
+    subject: workspaceSubject(workspace_id),
+    operation_id,
+    step,
+    epoch: move.epoch,
+    fence: move.fence,
+  })
   const { left, failed } = await save(context, move, speak('hibernate'), checkpoint_id)
   if (left === null) {
     await letRun(context, machine, speak, checkpoint_id)
@@ -32,24 +43,25 @@ export async function hibernate(context: ParkingContext, workspace_id: string, m
   table.parkMachine(workspace_id, machine.fence)
   await table.fresh(workspace_id)
   await failpoint('hibernate.H3')
-  if (await stopSaved(context, speak('stop'))) await dropLeft(context, speak, left)
+  if (await stopSaved(context, speak('stop'), leaving, machine)) await dropLeft(context, speak, left)
   return true
 }
 
-async function stopSaved({ host, log }: ParkingContext, fence: Fence): Promise<boolean> {
+async function stopSaved({ host, log, tries_max }: ParkingContext, fence: Fence, leaving: Leaving, machine: LiveMachine): Promise<boolean> {
   try {
-    await persist(() => host.stop({ ...fence, machine_epoch: fence.epoch }))
+    await persist(() => host.stop({ ...fence, machine_epoch: fence.epoch }), tries_max)
     return true
   } catch (error) {
     if (!(error instanceof HostFailure)) throw error
-    log.warn({ workspace_id: fence.workspace_id, err: error }, 'a hibernated machine is not stopped yet')
+    leaving.linger(machine.fence)
+    log.warn({ workspace_id: fence.subject.id, err: error }, 'a hibernated machine is not stopped yet')
     return false
   }
 }
 
 /** The capture and its commit. An answer that was lost is asked for again: it decides whether the guest may run on. */
 async function save(
-  { host, db, table, clock }: ParkingContext,
+  { host, db, table, clock, tries_max }: ParkingContext,
   move: Move,
   fence: Fence,
   checkpoint_id: string,
@@ -61,26 +73,26 @@ async function save(
     if (table.activity.inUse(move.workspace_id)) return { left: null }
     return { left: await commitHibernation(db, move, fence.operation_id, info, clock.now()) }
   } catch (error) {
-    const committed = await persist(() => isHibernatedBy(db, move))
+    const committed = await persist(() => isHibernatedBy(db, move), tries_max)
     return committed ? { left: { disk: null, checkpoints: [] } } : { left: null, failed: { by: error } }
   }
 }
 
 async function letRun(
-  { host, table, log }: ParkingContext,
+  { host, table, log, tries_max }: ParkingContext,
   machine: LiveMachine,
   speak: (step: string) => Fence,
   checkpoint_id: string,
 ): Promise<void> {
   const fence = speak('unpause')
   try {
-    await persist(() => host.unpause(fence))
+    await persist(() => host.unpause(fence), tries_max)
   } catch (error) {
     // It died, or a later attempt has taken it over.
-    log.warn({ workspace_id: fence.workspace_id, err: error }, 'a machine that was not hibernated after all could not be let run')
+    log.warn({ workspace_id: fence.subject.id, err: error }, 'a machine that was not hibernated after all could not be let run')
     return
   }
-  table.markMachine(fence.workspace_id, machine.fence, 'running')
+  table.markMachine(fence.subject.id, machine.fence, 'running')
   await dropLeft({ host, log }, speak, { disk: null, checkpoints: [checkpoint_id] })
 }
 
@@ -99,13 +111,13 @@ async function dropLeft(
 }
 
 /** A guest must not stand still for want of an answer. What it takes longer for, the next comparison with the host puts right. */
-async function persist<T>(work: () => Promise<T>): Promise<T> {
+async function persist<T>(work: () => Promise<T>, tries_max = TRIES_MAX): Promise<T> {
   let wait_ms = RETRY_MS_MIN
   for (let tries = 1; ; tries += 1) {
     try {
       return await work()
     } catch (error) {
-      if (tries >= TRIES_MAX || (error instanceof HostFailure && error.code !== 'unreachable')) throw error
+      if (tries >= tries_max || (error instanceof HostFailure && error.code !== 'unreachable')) throw error
       await setTimeout(wait_ms, undefined, { ref: false })
       wait_ms = Math.min(wait_ms * 2, RETRY_MS_MAX)
     }

@@ -58,6 +58,7 @@ test('a workspace is suspended when its policy says so, and not a second earlier
   assert.deepEqual(await kinds(), ['suspend', 'suspend', 'open'])
   const operation = await world.ended((await lastOperation(world, ids.fixed)).id)
   assert.deepEqual([operation.state, operation.input], ['succeeded', { reason: 'idle_timeout' }])
+  assert.deepEqual(await world.db.selectFrom('audit_events').selectAll().execute(), []) // the operation says why itself
 })
 
 test('calls, streams, keepalives and running commands keep it awake', async () => {
@@ -100,6 +101,11 @@ test('an idle session ends and its key is free', async () => {
     .where('workspace_id', '=', workspace_id)
     .executeTakeFirstOrThrow()
   assert.equal(key.reusable, true)
+  const events = await world.db.selectFrom('audit_events').selectAll().where('subject_id', '=', workspace_id).execute()
+  assert.deepEqual(
+    events.map(({ actor_kind, actor_name, action, details }) => [actor_kind, actor_name, action, details]),
+    [['service', 'cell', 'workspaces.delete', { reason: 'idle_timeout' }]],
+  )
 })
 
 test('time in which nobody looked ends nothing: neither a clock that is set forward nor a standstill; the next timeout counts anew', async () => {

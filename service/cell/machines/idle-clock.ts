@@ -109,7 +109,7 @@ async function commandsKeep(context: IdleContext, seen: IdleRow, asked: Asked, n
 
 /** Judged once more under the row's lock: a call, a cancellation or a keepalive may have come while the guest was asked. */
 async function end(context: IdleContext, workspace_id: string, now: Date): Promise<void> {
-  const begun = await beginBySystem(context.db, workspace_id, (row) => operationOf(context, row, now), now)
+  const begun = await beginBySystem(context, workspace_id, (row) => operationOf(context, row, now), now, 'delete')
   if (begun) context.log.info({ workspace_id, operation_id: begun.id, ...begun.input }, `idle: ${begun.kind}`)
 }
 

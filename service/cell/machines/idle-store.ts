@@ -1,8 +1,12 @@
 import { sql } from 'kysely'
 import { LIMITS } from '../../../contract/limits.ts'
 import { machineState, type ObservedState } from '../../../contract/states/machine.ts'
+import { byService } from '../../core/changes/audit.ts'
+import { mutate, type ChangeTx } from '../../core/changes/mutate.ts'
+import { aboutWorkspace, insertOperation } from '../../core/operations/store.ts'
 import { idleRetryAt, type IdleFacts } from '../../core/workspaces/idle.ts'
 import type { Db } from '../../db/database.ts'
+import type { Ids } from '../../lib/ids.ts'
 import type { Tx } from '../../db/reader.ts'
 
 /** A running workspace that nothing holds, with all that its idleness depends on. */
@@ -90,15 +94,17 @@ export interface SystemOperation {
 /**
  * The operation that a caller could have asked for, asked for by the service: by the same rules, in one transaction.
  * @param choose judges the row as it is under its lock; null begins nothing.
+ * @param recorded the kind that a tenant would ask for who did it. A suspend for idleness says so itself, in its input.
  * @returns what has begun; null also where the workspace is held, or does not run any more.
  */
 export async function beginBySystem(
-  db: Db,
+  { db, ids }: { db: Db; ids: Ids },
   workspace_id: string,
   choose: (row: IdleRow) => SystemOperation | null,
   now: Date,
+  recorded: SystemOperation['kind'],
 ): Promise<SystemOperation | null> {
-  return db.transaction().execute(async (tx) => {
+  const work = async (tx: ChangeTx) => {
     // Locked first and read then: one statement that waits for the lock would see the hold as it was before.
     await sql`select 1 from workspaces where id = ${workspace_id} for no key update`.execute(tx)
     const found = await running(tx).where('w.id', '=', workspace_id).executeTakeFirst()
@@ -114,18 +120,19 @@ export async function beginBySystem(
       .set({ ...changes, suspend_requested_at: null, suspend_after_seconds: null, suspend_not_before: null, updated_at: now })
       .where('id', '=', row.id)
       .execute()
-    const { organization_id, project_id, cell_id } = row
-    const common = { organization_id, project_id, workspace_id: row.id, cell_id, created_at: now, updated_at: now }
-    await tx
-      .insertInto('operations')
-      .values({ ...common, id: operation.id, kind: operation.kind, state: 'queued', input: JSON.stringify(operation.input) })
-      .execute()
-    await tx.insertInto('workspace_holds').values({ workspace_id: row.id, operation_id: operation.id, gate: 'closed' }).execute()
+    const begun = { ...aboutWorkspace(row), ...operation, cell_id: row.cell_id, now }
+    await insertOperation(tx, begun, { workspace_ids: [row.id], gate: 'closed' })
     if (operation.kind === 'delete') {
       await tx.updateTable('workspace_keys').set({ reusable: true }).where('workspace_id', '=', row.id).execute()
     }
-    return operation
+    return { operation, row }
+  }
+  const begun = await mutate(db, byService('cell', { ids, now }), `workspaces.${recorded}`, work, (done) => {
+    if (done?.operation.kind !== recorded) return null
+    const { id, organization_id, project_id } = done.row
+    return { kind: 'workspace', id, organization_id, project_id, details: { reason: String(done.operation.input['reason']) } }
   })
+  return begun?.operation ?? null
 }
 
 const BEGINS = { suspend: 'suspend_begun', delete: 'delete_begun' } as const

@@ -2,10 +2,11 @@ import assert from 'node:assert/strict'
 import { mock, test } from 'node:test'
 import { sql } from 'kysely'
 import { createWorld, type World } from '../../../tests/engine/world.ts'
-import { openListener } from '../../db/listen.ts'
+import { cellChannels, openListener } from '../../db/listen.ts'
 import type { Machine } from '../links/hostd.ts'
 import { createEntryReader } from './entry-reader.ts'
 import { createMachineTable, type LiveTable } from './live-table.ts'
+import { workspaceSubject } from '../links/subject.ts'
 
 interface Alone extends AsyncDisposable {
   table: LiveTable
@@ -13,8 +14,9 @@ interface Alone extends AsyncDisposable {
 
 /** A table without a cell that acts. */
 async function tableAlone(world: World, entries_max?: number): Promise<Alone> {
-  const listener = await openListener(world.database.options('berth_cell'))
-  const table = createMachineTable({ db: world.database.cell, listener, clock: world.clock, cell_id: world.ids.next() }, entries_max)
+  const cell_id = world.ids.next()
+  const listener = await openListener(world.database.options('berth_cell'), cellChannels(cell_id))
+  const table = createMachineTable({ db: world.database.cell, listener, clock: world.clock, cell_id }, entries_max)
   return {
     table,
     async [Symbol.asyncDispose]() {
@@ -40,7 +42,7 @@ test('a suspend request that is told of after the tool call that cancels it is t
 })
 
 const machineOf = (workspace_id: string, epoch: number): Machine => ({
-  workspace_id,
+  subject: workspaceSubject(workspace_id),
   epoch,
   fence: 1,
   operation_id: 'operation',

@@ -6,6 +6,7 @@ import { createActivityLedger, type ActivityLedger } from './activity.ts'
 import { createEntryReader } from './entry-reader.ts'
 import { cancelSuspend } from './cancel-suspend.ts'
 import { readEntries, type EntryRow } from './store.ts'
+import { createChanges } from './changes.ts'
 import type { GoneReason, LiveMachine, MachineTable, WorkspaceEntry } from './table.ts'
 
 /** The table as its owner, the cell's runner, sees it. */
@@ -48,6 +49,7 @@ export function createMachineTable(context: TableContext, entries_max = ENTRIES_
   const ends = new Map<string, { epoch: number; controller: AbortController }>()
   const built = new Map<string, WorkspaceEntry>()
   const deaths = new Set<string>()
+  const changes = createChanges()
   const activity = createActivityLedger(clock)
 
   const endOf = (row: EntryRow): AbortController => {
@@ -76,6 +78,7 @@ export function createMachineTable(context: TableContext, entries_max = ENTRIES_
       workspace_id,
       Object.freeze({ ...row, here: row.cell_id === cell_id, machine: fits ? machine : null, gone: controller.signal }),
     )
+    changes.tell(workspace_id)
   }
   const forget = (workspace_id: string) => {
     rows.delete(workspace_id)
@@ -83,6 +86,7 @@ export function createMachineTable(context: TableContext, entries_max = ENTRIES_
     machines.delete(workspace_id)
     ends.get(workspace_id)?.controller.abort('deleted' satisfies GoneReason)
     ends.delete(workspace_id)
+    changes.tell(workspace_id)
   }
   const accept = (asked: string[], found: EntryRow[]) => {
     for (const row of found) {
@@ -102,7 +106,7 @@ export function createMachineTable(context: TableContext, entries_max = ENTRIES_
     for (const [id, entry] of built) {
       if (built.size <= entries_max || looks === 0) return
       looks -= 1
-      if (!machines.has(id) && !activity.inUse(id)) {
+      if (!machines.has(id) && !activity.inUse(id) && !changes.awaited(id)) {
         forget(id)
         continue
       }
@@ -125,6 +129,7 @@ export function createMachineTable(context: TableContext, entries_max = ENTRIES_
     get: (workspace_id) => built.get(workspace_id),
     load: async (workspace_id) => built.get(workspace_id) ?? fresh(workspace_id),
     fresh,
+    nextChange: changes.next,
     touch: activity.touch,
     keepalive: activity.keepalive,
     holdAwake: activity.holdAwake,
@@ -132,8 +137,8 @@ export function createMachineTable(context: TableContext, entries_max = ENTRIES_
     databaseLostMs: () => Math.max(listener.lost_ms(), reader.staleMs()),
     known: () => [...built.values()],
     putMachine(machine) {
-      machines.set(machine.workspace_id, liveMachine(machine, machines.get(machine.workspace_id)))
-      build(machine.workspace_id)
+      machines.set(machine.subject.id, liveMachine(machine, machines.get(machine.subject.id)))
+      build(machine.subject.id)
     },
     markMachine(workspace_id, fence, state) {
       const known = machines.get(workspace_id)
@@ -177,7 +182,8 @@ function liveMachine(machine: Machine, before: LiveMachine | undefined): LiveMac
   const known = before?.fence === fence ? before : undefined
   const parked = known?.state === 'frozen' && state === 'running' ? 'frozen' : state
   const stood_still = known?.stood_still ?? 0
-  return { address, agent_key, agent_protocol, epoch, fence, state: parked, freezer_file: freezer_file ?? null, stood_still }
+  const refused = machine.engine_refused === true ? ({ engine_refused: true } as const) : {}
+  return { address, agent_key, agent_protocol, epoch, fence, state: parked, freezer_file: freezer_file ?? null, stood_still, ...refused }
 }
 
 function deathKey(workspace_id: string, fence: number): string {

@@ -1,12 +1,23 @@
 import { fail, type Failure } from '../../lib/fail.ts'
+import { HostFailure } from '../links/hostd.ts'
+import { refusedMemory, WAY_OUT } from '../links/memory-refusal.ts'
 
 const RETRY_SECONDS = 1
+/** What refuses a memory passes when an operator does something about it. */
+const REFUSED_RETRY_SECONDS = 60
 /** Room comes when something is suspended, parked or deleted. */
 const FULL_RETRY_SECONDS = 5
 
 /** Cell, "File, parking and host reasons". */
 export function wakeFailed(cause?: unknown): Failure {
-  return fail('service_unavailable', 'wake_failed', 'The workspace could not be woken', { retry_after_seconds: RETRY_SECONDS, cause })
+  const memory = cause instanceof HostFailure ? refusedMemory(cause) : undefined
+  if (memory === undefined) {
+    return fail('service_unavailable', 'wake_failed', 'The workspace could not be woken', { retry_after_seconds: RETRY_SECONDS, cause })
+  }
+  const { why, because, checkpoint_id, without_memory } = memory
+  const message = `The workspace could not be woken, its memory cannot be restored: ${because}${without_memory ? `; ${WAY_OUT}` : ''}`
+  const details = { memory_refused: why, checkpoint_id, without_memory }
+  return fail('service_unavailable', 'wake_failed', message, { retry_after_seconds: REFUSED_RETRY_SECONDS, details, cause })
 }
 
 export function hostFull(cause?: unknown): Failure {

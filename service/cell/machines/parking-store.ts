@@ -2,7 +2,6 @@ import { sql } from 'kysely'
 import type { Db } from '../../db/database.ts'
 import type { Resources } from '../../db/schema.ts'
 import type { CheckpointInfo } from '../links/hostd.ts'
-import { usedCapacity } from '../operations/capacity-store.ts'
 import { dropSuperseded } from '../operations/checkpoint-store.ts'
 
 /** One move of one machine between resident and hibernated. The fence says whose: whoever speaks with a higher one has taken over. */
@@ -56,7 +55,7 @@ export async function commitHibernation(
       returning before.disk`.execute(tx)
     const [row] = rows
     if (row === undefined) return null
-    const { checkpoint_id, engine, size_bytes, resources } = info
+    const { checkpoint_id, engine, size_bytes, disk_bytes, resources } = info
     await tx
       .insertInto('checkpoints')
       .values({
@@ -70,6 +69,7 @@ export async function commitHibernation(
         epoch: info.epoch,
         engine,
         size_bytes,
+        disk_bytes,
         resources: JSON.stringify(resources),
         created_at: now,
       }) // prettier-ignore
@@ -82,26 +82,6 @@ export async function commitHibernation(
 export async function isHibernatedBy(db: Db, { workspace_id, fence }: Move): Promise<boolean> {
   const row = await db.selectFrom('workspaces').select(['residency', 'residency_fence']).where('id', '=', workspace_id).executeTakeFirst()
   return row?.residency === 'hibernated' && row.residency_fence === fence
-}
-
-/** Whether this computer has room for what the workspace was granted. What is hibernated counts for nothing. */
-export async function hasRoom(db: Db, { cell_id, workspace_id }: Pick<Move, 'cell_id' | 'workspace_id'>): Promise<boolean> {
-  const [used, host, row] = await Promise.all([
-    usedCapacity(db, cell_id),
-    db.selectFrom('cells').select(['capacity_cpu_millis', 'capacity_memory_mib']).where('id', '=', cell_id).executeTakeFirst(),
-    db
-      .selectFrom('workspaces')
-      .select(['grant_cpu_millis', 'grant_memory_mib', 'residency'])
-      .where('id', '=', workspace_id)
-      .executeTakeFirst(),
-  ])
-  const { capacity_memory_mib, capacity_cpu_millis } = host ?? { capacity_memory_mib: null, capacity_cpu_millis: null }
-  if (capacity_memory_mib === null || capacity_cpu_millis === null) return true // its host has not said yet: it will
-  // One that an earlier wake left half-way has its room already.
-  const own = row?.residency === 'hibernated' ? row : undefined
-  const memory_mib = used.memory_mib + (own?.grant_memory_mib ?? 0)
-  const cpu_millis = used.cpu_millis + (own?.grant_cpu_millis ?? 0)
-  return memory_mib <= capacity_memory_mib && cpu_millis <= capacity_cpu_millis
 }
 
 export interface Sleeper {

@@ -13,6 +13,7 @@ import { createQuestions } from './questions.ts'
 import { reconcile } from './reconcile.ts'
 import { lookAtResidency, residencyClock, type ResidencyContext, type WatchedMachines } from './residency-clock.ts'
 import type { WorkspaceEntry } from './table.ts'
+import { workspaceSubject } from '../links/subject.ts'
 
 interface Bed {
   id: string
@@ -64,8 +65,7 @@ async function bed(world: World, process: Process): Promise<Bed> {
   }
 }
 
-const real = async (world: World, id: string) =>
-  (await world.host.inventory()).machines.find(({ workspace_id }) => workspace_id === id)?.state
+const real = async (world: World, id: string) => (await world.host.inventory()).machines.find(({ subject }) => subject.id === id)?.state
 
 test('an unused machine is frozen after its seconds and not before, and the next call thaws it', async () => {
   await using world = await createWorld()
@@ -295,7 +295,7 @@ test('a freeze that came late is found by the probe, and the clock thaws what is
   using _ = process.table.holdAwake(id, 'call')
   const { rows } = { rows: await world.db.selectFrom('operations').select('fence').execute() }
   const fence = Math.max(...rows.map((row) => row.fence))
-  await world.host.freeze({ workspace_id: id, operation_id: world.ids.next(), step: 'late', epoch: 1, fence })
+  await world.host.freeze({ subject: workspaceSubject(id), operation_id: world.ids.next(), step: 'late', epoch: 1, fence })
   const { cell_id } = await world.workspace(id)
   const silent = new Map()
   const probing = {
@@ -326,7 +326,16 @@ test('another process of the cell finds it frozen, and a comparison with the hos
   assert.equal(second.table.get(id)?.machine?.state, 'frozen')
   const { cell_id } = await world.workspace(id)
   const { clock, ids, host } = world
-  await reconcile({ cell_id: cell_id ?? '', db: world.db, clock, ids, host, table: second.table, log: pino({ level: 'silent' }) })
+  await reconcile({
+    cell_id: cell_id ?? '',
+    db: world.db,
+    clock,
+    ids,
+    host,
+    table: second.table,
+    quarantine_days: 7,
+    log: pino({ level: 'silent' }),
+  })
   assert.deepEqual([await real(world, id), (await world.workspace(id)).observed_state], ['frozen', 'running'])
 })
 

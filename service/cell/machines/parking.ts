@@ -4,9 +4,11 @@ import type { Db } from '../../db/database.ts'
 import type { Clock } from '../../lib/clock.ts'
 import type { Ids } from '../../lib/ids.ts'
 import type { MachineHost } from '../links/hostd.ts'
+import { EVICTIONS_MAX } from './eviction-rules.ts'
 import { freeze, thaw, thawByHost, type ThawByHost } from './freeze.ts'
 import { hibernate } from './hibernate.ts'
 import type { CellMetrics, ParkingMove } from '../metrics.ts'
+import type { Room } from '../room/room.ts'
 import type { LiveTable } from './live-table.ts'
 import { wakeFailed } from './parking-refusals.ts'
 import type { LiveMachine, ResidencyState, WorkspaceEntry } from './table.ts'
@@ -20,9 +22,12 @@ export interface ParkingContext {
   ids: Ids
   host: MachineHost
   table: LiveTable
+  room: Room
   log: Logger
   /** Counts what is done; a test does without. */
   metrics?: Pick<CellMetrics, 'moved'>
+  /** Tests: how often a hibernation asks for an answer before it leaves the rest to the comparison. */
+  tries_max?: number
 }
 
 /** What the gateway needs of parking. */
@@ -43,7 +48,9 @@ export interface Parking extends Waking {
   /** Freezes it, unless somebody has come meanwhile. */
   freeze(seen: WorkspaceEntry): Promise<void>
   /** Saves it to the disk and releases its memory, unless somebody has come meanwhile. Nothing where enough are being saved. */
-  hibernate(seen: WorkspaceEntry): Promise<void>
+  hibernate(seen: WorkspaceEntry, why?: WhyHibernate): Promise<void>
+  /** It could not be saved, and is not tried again before; null: it may be. */
+  againAt(workspace_id: string): Date | null
   /** For an operation, which holds the workspace and asks the host by its own fence: no move is under way, and nothing is frozen. */
   rouse(workspace_id: string, by_host: ThawByHost): Promise<void>
   /** Workspaces whose machine is being moved at the moment. */
@@ -60,8 +67,11 @@ export interface Parking extends Waking {
 /** Whether nobody has come, as the workspace was just read, and it is still that machine. */
 export type MayPark = (entry: WorkspaceEntry | undefined, machine: LiveMachine) => boolean
 
-/** Captures write as fast as the disk takes them: more at once would only be slower each. */
-const HIBERNATIONS_MAX = 2
+/** Nobody uses it, or somebody else waits for its room. */
+export type WhyHibernate = 'unused' | 'room'
+
+/** Captures write as fast as the disk takes them: more at once would only be slower each. For those who wait small ones take turns with their parts that wait for the disk. */
+const HIBERNATIONS_MAX: Record<WhyHibernate, number> = { unused: 2, room: EVICTIONS_MAX }
 /** One that failed is not tried again at once: what it met may take a while to pass (RELIABILITY T110). */
 const AGAIN_SECONDS_MIN = 60
 const AGAIN_SECONDS_MAX = 6 * 3600
@@ -114,10 +124,7 @@ export function createParking(context: ParkingContext): Parking {
   }
   const wakeUp = (entry: WorkspaceEntry) =>
     entry.machine === null
-      ? counted(
-          'wake',
-          inTurn(() => wakeSleeper(context, entry.id, entry.ownership_epoch)),
-        )
+      ? counted('wake', wakeSleeper(context, entry.id, entry.ownership_epoch, inTurn))
       : thawed(entry.id, (machine) => thawByHost(context, entry.id, machine))
   const wake = (entry: WorkspaceEntry): Promise<void> => {
     const known = moves.get(entry.id)
@@ -171,15 +178,17 @@ export function createParking(context: ParkingContext): Parking {
     async freeze({ id, machine }) {
       if (machine?.state === 'running') await move(id, 'freeze', () => counted('freeze', freeze(context, id, machine, mayPark)))
     },
-    async hibernate({ id, machine }) {
+    async hibernate({ id, machine }, why = 'unused') {
+      if (machine?.engine_refused) return // it stays frozen: nobody asked for its memory to be given up
       const saving = [...moves.values()].filter(({ kind }) => kind === 'hibernate').length
-      if (machine === null || saving >= HIBERNATIONS_MAX || isAhead(failures.get(id)?.again_at ?? null, clock.now())) return
+      if (machine === null || saving >= HIBERNATIONS_MAX[why] || isAhead(failures.get(id)?.again_at ?? null, clock.now())) return
       await move(id, 'hibernate', () => save(id, machine))
     },
     async rouse(workspace_id, by_host) {
       await still(workspace_id)
       await move(workspace_id, 'wake', () => thawed(workspace_id, by_host))
     },
+    againAt: (workspace_id) => failures.get(workspace_id)?.again_at ?? null,
     moving: () => [...moves.keys()],
     still,
     wokenAt: (workspace_id) => woken.get(workspace_id),

@@ -3,6 +3,7 @@ import { test } from 'node:test'
 import pino from 'pino'
 import { createWorld, type World } from '../../../tests/engine/world.ts'
 import { probe, type ProbeContext } from './probe.ts'
+import { workspaceSubject } from '../links/subject.ts'
 
 async function running(
   world: World,
@@ -88,7 +89,7 @@ test('a machine that the host has frozen is let be, however silent it is', async
   mute.add(await keyOf(world))
   const { rows } = { rows: await world.db.selectFrom('operations').select('fence').execute() }
   const fence = Math.max(...rows.map((row) => row.fence))
-  await context.host.freeze({ workspace_id: id, operation_id: world.ids.next(), step: 'freeze', epoch: 1, fence })
+  await context.host.freeze({ subject: workspaceSubject(id), operation_id: world.ids.next(), step: 'freeze', epoch: 1, fence })
   await look(10)
   assert.equal((await world.workspace(id)).observed_state, 'running')
   assert.equal((await world.host.inventory()).machines[0]?.state, 'frozen')

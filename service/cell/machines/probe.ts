@@ -1,12 +1,14 @@
+import { MEASURES_MAX, type MachineHost, type MachineCounters } from '../links/hostd.ts'
 import type { AskAlive } from './ask-activity.ts'
-import type { ReconcileContext } from './reconcile.ts'
+import type { ReconcileContext } from './sweep.ts'
 import { drawFence, settle, stateOf } from './reconcile-store.ts'
 import { isHung, nextSilence, type Silence } from './silence-rules.ts'
 import type { SpareShare } from './spare-share.ts'
 import type { LiveMachine, WorkspaceEntry } from './table.ts'
 import { oneAtATime, tickEvery } from './ticking.ts'
+import { workspaceSubject } from '../links/subject.ts'
 
-export interface ProbeContext extends ReconcileContext {
+export interface ProbeContext extends Omit<ReconcileContext, 'quarantine_days'> {
   ask_alive: AskAlive
   spare_share: SpareShare
 }
@@ -35,7 +37,7 @@ export async function probe(context: ProbeContext, silent: Map<string, Silence>)
   const names = new Set(mute.map(nameOf))
   for (const name of silent.keys()) if (!names.has(name)) silent.delete(name)
   if (mute.length === 0) return
-  const counters = new Map((await context.host.stats()).map((one) => [nameOf({ id: one.workspace_id, machine: one }), one]))
+  const counters = new Map((await statsOf(context.host, mute)).map((one) => [nameOf({ id: one.subject.id, machine: one }), one]))
   const looked_ms = context.clock.monotonic_ms()
   for (const entry of mute) {
     const [name, counted] = [nameOf(entry), counters.get(nameOf(entry))]
@@ -54,6 +56,14 @@ function shouldAnswer(entry: WorkspaceEntry): boolean {
   return machine !== null && machine.state === 'running' && hold === null && observed_state === 'running'
 }
 
+/** Of those alone: to measure one costs as much as to look at its whole disk's counters. */
+async function statsOf(host: MachineHost, mute: Answering[]): Promise<MachineCounters[]> {
+  const found: MachineCounters[] = []
+  for (let at = 0; at < mute.length; at += MEASURES_MAX)
+    found.push(...(await host.stats(mute.slice(at, at + MEASURES_MAX).map(({ id }) => workspaceSubject(id)))))
+  return found
+}
+
 function nameOf({ id, machine }: { id: string; machine: { fence: number } }): string {
   return `${id}:${machine.fence}`
 }
@@ -64,14 +74,14 @@ function nameOf({ id, machine }: { id: string; machine: { fence: number } }): st
  */
 async function end(context: ProbeContext, { id, machine }: Answering): Promise<void> {
   const fence = await drawFence(context.db)
-  const found = (await context.host.inventory()).machines.find((one) => one.workspace_id === id && one.fence === machine.fence)
+  const found = (await context.host.glance()).machines.find((one) => one.subject.id === id && one.fence === machine.fence)
   const row = await stateOf(context.db, id)
   const entry = await context.table.fresh(id)
   // A freeze that came late, which nobody was told of: the next call thaws it.
   if (found?.state === 'frozen') context.table.markMachine(id, machine.fence, 'frozen')
   if (found?.state !== 'running' || row?.ownership_epoch !== machine.epoch || !entry || !shouldAnswer(entry)) return
   context.log.warn({ workspace_id: id, epoch: machine.epoch }, 'a machine hangs: it is ended')
-  const speaks = { workspace_id: id, operation_id: context.ids.next(), step: 'probe-stop', epoch: machine.epoch, fence }
+  const speaks = { subject: workspaceSubject(id), operation_id: context.ids.next(), step: 'probe-stop', epoch: machine.epoch, fence }
   await context.host.stop({ ...speaks, machine_epoch: machine.epoch })
   context.metrics?.died('hung')
   context.table.endMachine(id, machine.fence, 'died')

@@ -3,6 +3,7 @@ import { mock, test } from 'node:test'
 import { sql } from 'kysely'
 import { LIMITS } from '../../../contract/limits.ts'
 import { AT_ONCE_MS, createWorld, entryOf, type Process, type World } from '../../../tests/engine/world.ts'
+import { workspaceSubject } from '../links/subject.ts'
 
 async function running(world: World): Promise<string> {
   const { workspace_id, operation_id } = await world.open()
@@ -11,7 +12,7 @@ async function running(world: World): Promise<string> {
 }
 
 const fenced = (world: World, workspace_id: string, epoch: number, fence = 1e9) => ({
-  workspace_id,
+  subject: workspaceSubject(workspace_id),
   operation_id: world.ids.next(),
   step: 'test',
   epoch,
@@ -59,9 +60,10 @@ test('machines, disks and checkpoints that no row names go, what rows name stays
   await world.ended(await world.operate(deleted, 'delete'))
   await process.kill()
   const machine = { resources: { cpu_millis: 1, memory_mib: 1, disk_gib: 1 }, hostname: 'x', layers: [] }
-  const stranger = world.ids.next()
-  for (const id of [stranger, deleted, asleep]) await world.host.start({ ...fenced(world, id, 7, 10), ...machine })
+  for (const id of [deleted, asleep]) await world.host.start({ ...fenced(world, id, 7, 10), ...machine })
   await world.host.checkpoint({ ...fenced(world, kept, 1, 10), checkpoint_id: 'unnamed', then: 'paused' })
+  // Attempts that the rows have known: what they left is garbage.
+  await world.db.updateTable('operations').set({ fence: 10 }).execute()
   await world.db
     .insertInto('workspace_holds')
     .values({ workspace_id: kept, operation_id: await lastOperation(world, kept), gate: 'closed' })
@@ -70,16 +72,14 @@ test('machines, disks and checkpoints that no row names go, what rows name stays
   for (let count = 0; count < 20; count += 1)
     await world.db.selectNoFrom((eb) => eb.fn<number>('nextval', [eb.val('fences')]).as('n')).execute()
   await world.startProcess()
-  const { machines, workspaces } = await world.host.inventory()
+  const { machines, files } = await world.host.inventory()
   assert.deepEqual(
-    machines.map(({ workspace_id, state }) => [workspace_id, state]),
+    machines.map(({ subject, state }) => [subject.id, state]),
     [[kept, 'running']],
   )
   const rows = await Promise.all([kept, asleep].map((id) => world.workspace(id)))
   assert.deepEqual(
-    workspaces
-      .map(({ workspace_id, disks, checkpoints }) => [workspace_id, disks, checkpoints.map(({ checkpoint_id }) => checkpoint_id)])
-      .sort(),
+    files.map(({ subject, disks, checkpoints }) => [subject.id, disks, checkpoints.map(({ checkpoint_id }) => checkpoint_id)]).sort(),
     [
       [kept, [rows[0]?.disk], []],
       [asleep, [], [rows[1]?.checkpoint_id]],
@@ -167,7 +167,7 @@ test('what one comparison removes is bounded, and the next goes on', async () =>
   await using world = await createWorld()
   const machine = { resources: { cpu_millis: 1, memory_mib: 1, disk_gib: 1 }, hostname: 'x', layers: [] }
   const strangers = Array.from({ length: LIMITS.removals_per_sweep_max + 3 }, () => world.ids.next())
-  for (const id of strangers) await world.host.start({ ...fenced(world, id, 1, 0), ...machine })
+  for (const id of strangers) await world.host.start({ ...fenced(world, id, 1, 1), ...machine })
   const process = await world.startProcess()
   assert.equal((await world.host.inventory()).machines.length, 3)
   await process.engine.watch()?.sweep()
@@ -177,7 +177,7 @@ test('what one comparison removes is bounded, and the next goes on', async () =>
 /** The row of a running workspace, and the machine that the table has for it. */
 async function lives(world: World, process: Process, workspace_id: string): Promise<void> {
   const { observed_state, disk } = await world.workspace(workspace_id)
-  const machine = (await world.host.inventory()).machines.find((one) => one.workspace_id === workspace_id)
+  const machine = (await world.host.inventory()).machines.find((one) => one.subject.id === workspace_id)
   assert.deepEqual([observed_state, disk], ['running', machine?.disk])
   assert.equal((await entryOf(process, workspace_id)).machine?.fence, machine?.fence)
 }

@@ -1,79 +1,72 @@
-import type { Logger } from 'pino'
-import { LIMITS } from '../../../contract/limits.ts'
-import type { Db } from '../../db/database.ts'
-import type { Clock } from '../../lib/clock.ts'
-import type { Ids } from '../../lib/ids.ts'
-import type { Fence, Inventory, Machine, MachineHost, WorkspaceFiles } from '../links/hostd.ts'
-import type { CellMetrics, Recovery } from '../metrics.ts'
-import type { LiveTable } from './live-table.ts'
-import type { Parking } from './parking.ts'
+import { readInstallationId } from '../../core/installation/store.ts'
+import { readerOf } from '../../db/reader.ts'
+import type { Inventory, Machine, SubjectFiles } from '../links/hostd.ts'
 import { endMove } from './parking-store.ts'
 import { dropStaleHolds, drawFence, readExpected, settle, settleLostFork, type ExpectedRow } from './reconcile-store.ts'
+import { raiseFences } from './strange-store.ts'
+import { dropUnnamed, followHost, sweepStrangers } from './strangers.ts'
+import { sweepOtherKinds } from './other-kinds.ts'
+import { guarded, report, speak, type ReconcileContext, type Sweep } from './sweep.ts'
 import type { LiveMachine } from './table.ts'
-
-export interface ReconcileContext {
-  cell_id: string
-  db: Db
-  clock: Clock
-  ids: Ids
-  host: MachineHost
-  table: LiveTable
-  log: Logger
-  /** Counts what is put right; a test does without. */
-  metrics?: Pick<CellMetrics, 'recovered' | 'died'>
-  /** Moves between resident and parked put their own things right; a test does without. */
-  parking?: Pick<Parking, 'moving'>
-}
-
-/** One comparison of what the rows say with what the host has. */
-interface Sweep extends ReconcileContext {
-  operation_id: string
-  fence: number
-  did: string[]
-  removed: number
-  /** Moved when the sweep began: its row and its machine may be of two moments. Later moves have a higher fence. */
-  moving: ReadonlySet<string>
-}
-
-function report(sweep: Sweep, what: Recovery, text: string): void {
-  sweep.did.push(text)
-  sweep.metrics?.recovered(what)
-}
+import { isWorkspace } from '../links/subject.ts'
 
 /**
  * Puts right what a crash, a lost answer or a death has left between rows and host, where no operation is at work: those put their
  * own things right. Rows are read before the inventory: what changes in between either changes the row's state or epoch, by which
  * every write here is guarded, or has drawn a higher fence, by which the host refuses what is done here.
+ * @param begins it is the first of this process's term: nothing else acts for the cell yet.
  * @returns the inventory that it went by.
  */
-export async function reconcile(context: ReconcileContext): Promise<Inventory> {
+export async function reconcile(context: ReconcileContext, begins = false): Promise<Inventory> {
+  if (begins) await beginAboveHost(context)
+  const done = await compareAll(context, begins)
+  // Rows that have followed the host are judged by what they say since, once.
+  return done.followed ? (await compareAll(context, false)).inventory : done.inventory
+}
+
+/** The database may have been put back to a time before the host's. */
+async function beginAboveHost(context: ReconcileContext): Promise<void> {
+  await claimHost(context)
+  const { highest_fence } = await context.host.glance()
+  if (await raiseFences(context.db, highest_fence))
+    context.log.warn({ highest_fence }, 'the database is older than this host: it goes on above the fences that the host has seen')
+}
+
+/** The database of another installation knows nothing of what is here: by its word nothing may be changed. */
+async function claimHost({ db, host }: ReconcileContext): Promise<void> {
+  await host.claim(await readInstallationId(readerOf(db)))
+}
+
+async function compareAll(context: ReconcileContext, begins: boolean): Promise<{ inventory: Inventory; followed: boolean }> {
   const fence = await drawFence(context.db)
   const moving = new Set(context.parking?.moving()) // asked after the fence is drawn: what moves later has a higher one
   const shown = context.table.known().flatMap(({ id, machine }) => (machine === null ? [] : [{ id, machine }]))
   const rows = await readExpected(context.db, context.cell_id, [])
+  await claimHost(context) // after the rows: whose they are
   const inventory = await context.host.inventory()
-  const sweep: Sweep = { ...context, operation_id: context.ids.next(), fence, did: [], removed: 0, moving }
-  forgetEnded(sweep, shown, rows, inventory)
-  const holds = await dropStaleHolds(context.db)
-  if (holds > 0) report(sweep, 'holds_dropped', `dropped ${holds} holds of ended operations`)
-  const machines = new Map(inventory.machines.map((machine) => [machine.workspace_id, machine]))
-  const files = new Map(inventory.workspaces.map((one) => [one.workspace_id, one]))
-  for (const row of rows.values()) await guarded(sweep, row.id, () => compare(sweep, row, machines.get(row.id), files.get(row.id)))
-  const holding = inventory.workspaces
-    .filter(({ disks, checkpoints }) => disks.length + checkpoints.length > 0)
-    .map(({ workspace_id }) => workspace_id)
-  await sweepStrangers(sweep, rows, [...new Set([...machines.keys(), ...holding])])
+  const sweep: Sweep = { ...context, operation_id: context.ids.next(), fence, did: [], removed: 0, moving, unsettled: new Set() }
+  const machines = new Map(inventory.machines.filter(isWorkspace).map((machine) => [machine.subject.id, machine]))
+  const files = new Map(inventory.files.filter(isWorkspace).map((one) => [one.subject.id, one]))
+  const followed = await followHost(sweep, rows, machines, files, begins)
+  if (followed.length === 0) await putRight(sweep, shown, rows, inventory, machines, files)
   if (sweep.did.length > 0) context.log.info({ did: sweep.did }, 'reconciled')
-  return inventory
+  return { inventory, followed: followed.length > 0 }
 }
 
-/** One workspace that cannot be put right must not keep the others from it. */
-async function guarded(sweep: Sweep, workspace_id: string, work: () => Promise<void>): Promise<void> {
-  try {
-    await work()
-  } catch (error) {
-    sweep.log.warn({ workspace_id, err: error }, 'could not be reconciled')
-  }
+async function putRight(
+  sweep: Sweep,
+  shown: { id: string; machine: LiveMachine }[],
+  rows: Map<string, ExpectedRow>,
+  inventory: Inventory,
+  machines: Map<string, Machine>,
+  files: Map<string, SubjectFiles>,
+): Promise<void> {
+  forgetEnded(sweep, shown, rows, inventory)
+  const holds = await dropStaleHolds(sweep.db)
+  if (holds > 0) report(sweep, 'holds_dropped', `dropped ${holds} holds of ended operations`)
+  for (const row of rows.values()) await guarded(sweep, row.id, () => compare(sweep, row, machines.get(row.id), files.get(row.id)))
+  await sweepStrangers(sweep, rows, machines, files)
+  await sweepOtherKinds(sweep, inventory)
 }
 
 /** What the host has no more. One that another process has parked meanwhile, and maybe woken, has only moved: nothing ends with it. */
@@ -83,7 +76,7 @@ function forgetEnded(
   rows: Map<string, ExpectedRow>,
   inventory: Inventory,
 ): void {
-  const there = new Map(inventory.machines.map((machine) => [machine.workspace_id, machine]))
+  const there = new Map(inventory.machines.filter(isWorkspace).map((machine) => [machine.subject.id, machine]))
   const moving = new Set([...sweep.moving, ...(sweep.parking?.moving() ?? [])])
   for (const { id, machine } of shown) {
     const found = there.get(id)
@@ -95,12 +88,8 @@ function forgetEnded(
   }
 }
 
-function speak(sweep: Sweep, workspace_id: string, epoch: number, step: string): Fence {
-  return { workspace_id, operation_id: sweep.operation_id, step: `sweep-${step}`, epoch, fence: sweep.fence }
-}
-
-async function compare(sweep: Sweep, row: ExpectedRow, machine: Machine | undefined, files: WorkspaceFiles | undefined): Promise<void> {
-  if (sweep.moving.has(row.id)) return
+async function compare(sweep: Sweep, row: ExpectedRow, machine: Machine | undefined, files: SubjectFiles | undefined): Promise<void> {
+  if (sweep.moving.has(row.id) || sweep.unsettled.has(row.id)) return
   // What lies in the disk needs no machine: one that is there was not stopped yet, or never became the workspace's.
   const own = machine?.epoch === row.ownership_epoch && row.residency === 'resident' ? machine : undefined
   if (own !== undefined && row.observed_state === 'running') await adopt(sweep, row, own)
@@ -123,6 +112,7 @@ async function adopt(sweep: Sweep, row: ExpectedRow, machine: Machine): Promise<
     // Whoever paused it to hibernate it, and stands still, may not commit that any more.
     if (!(await endMove(sweep.db, row.id, sweep.fence))) return
     await sweep.host.unpause(speak(sweep, row.id, epoch, 'unpause'))
+    sweep.table.markMachine(row.id, machine.fence, 'running')
     report(sweep, 'unpaused', `${row.id}: let the paused guest run again`)
   }
   if (!machine.connected) {
@@ -151,7 +141,7 @@ const SETTLE: Partial<Record<ExpectedRow['observed_state'], Settle>> = {
     if (await settleLostFork(sweep.db, row, sweep.clock.now())) report(sweep, 'fork_ended', `${row.id}: ended a fork that captured nothing`)
   },
   deleting: async (sweep, row) => {
-    await sweep.host.deleteWorkspace(speak(sweep, row.id, row.ownership_epoch, 'delete'))
+    await sweep.host.deleteSubject(speak(sweep, row.id, row.ownership_epoch, 'delete'))
     await move(sweep, row, 'deleted')
   },
 }
@@ -166,40 +156,4 @@ async function stopStray(sweep: Sweep, row: ExpectedRow, machine: Machine): Prom
   if (row.residency === 'resident') sweep.table.endMachine(row.id, machine.fence, 'epoch_ended')
   else sweep.table.parkMachine(row.id, machine.fence)
   report(sweep, 'machine_stopped', `${row.id}: stopped a machine of epoch ${machine.epoch}`)
-}
-
-/** A delete of many files at once, or a pool that was put back, must not keep deaths and strays waiting. */
-function mayRemove(sweep: Sweep): boolean {
-  return (sweep.removed += 1) <= LIMITS.removals_per_sweep_max
-}
-
-/** Files that no row names: thrown away attempts, and what a commit has superseded. */
-async function dropUnnamed(sweep: Sweep, row: ExpectedRow, files: WorkspaceFiles, machine: Machine | undefined): Promise<void> {
-  const kept = new Set([row.disk, machine?.disk, ...files.checkpoints.map(({ disk }) => disk)])
-  const disks = files.disks.filter((name) => !kept.has(name))
-  const checkpoints = files.checkpoints.map(({ checkpoint_id }) => checkpoint_id).filter((id) => !row.checkpoints.includes(id))
-  if (disks.length > 0 && mayRemove(sweep)) {
-    await sweep.host.deleteDisks({ ...speak(sweep, row.id, row.ownership_epoch, 'disks'), names: disks })
-    report(sweep, 'files_deleted', `${row.id}: deleted disks ${disks.join(', ')}`)
-  }
-  if (checkpoints.length > 0 && mayRemove(sweep)) {
-    await sweep.host.deleteCheckpoints({ ...speak(sweep, row.id, row.ownership_epoch, 'checkpoints'), names: checkpoints })
-    report(sweep, 'files_deleted', `${row.id}: deleted checkpoints ${checkpoints.join(', ')}`)
-  }
-}
-
-/** What the host holds for workspaces that are deleted, or that no row has ever named. */
-async function sweepStrangers(sweep: Sweep, known: Map<string, ExpectedRow>, found: string[]): Promise<void> {
-  const strange = found.filter((id) => !known.has(id))
-  if (strange.length === 0) return
-  const rows = await readExpected(sweep.db, sweep.cell_id, strange)
-  for (const id of strange) {
-    const row = rows.get(id)
-    if (row !== undefined && (row.active || row.observed_state !== 'deleted')) continue
-    if (!mayRemove(sweep)) return
-    await guarded(sweep, id, async () => {
-      await sweep.host.deleteWorkspace(speak(sweep, id, row?.ownership_epoch ?? 0, 'delete'))
-      report(sweep, 'workspace_deleted', `${id}: deleted what was left of it`)
-    })
-  }
 }

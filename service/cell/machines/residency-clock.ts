@@ -1,7 +1,7 @@
 import type { Logger } from 'pino'
 import type { Db } from '../../db/database.ts'
 import type { Clock } from '../../lib/clock.ts'
-import type { MachineHost, MachineStats } from '../links/hostd.ts'
+import type { MachineHost, MachineCounters } from '../links/hostd.ts'
 import type { AskActivity } from './ask-activity.ts'
 import { noteBusy } from './idle-store.ts'
 import type { LiveTable } from './live-table.ts'
@@ -10,6 +10,7 @@ import type { Asked, Questions } from './questions.ts'
 import { residencyStep, wasBusy, type Counters, type ParkAfter, type ResidencyFacts } from './residency-rules.ts'
 import type { LiveMachine, WorkspaceEntry } from './table.ts'
 import { tickEvery, ticking } from './ticking.ts'
+import { isWorkspace } from '../links/subject.ts'
 
 export interface ResidencyContext {
   db: Db
@@ -42,18 +43,17 @@ const LOOK_MS = 1000
 const ASK_AGAIN_MS = 5000
 const MOVES_MAX = 8
 
-type Parked = WorkspaceEntry & { machine: LiveMachine }
+export type Parked = WorkspaceEntry & { machine: LiveMachine }
 
 /** Parks what nobody uses (DESIGN §5, "Residency"). */
-export function startResidencyClock(context: ResidencyContext, signal: AbortSignal): void {
+export function startResidencyClock(context: ResidencyContext, signal: AbortSignal, watched?: WatchedMachines): void {
   const { freeze_after_seconds, hibernate_after_seconds } = context.park_after
   if (freeze_after_seconds === 0 && hibernate_after_seconds === 0) return
   const failed = (error: unknown) => context.log.warn({ err: error }, 'the residency clock could not look')
-  tickEvery(LOOK_MS, residencyClock(context), failed, signal)
+  tickEvery(LOOK_MS, residencyClock(context, watched), failed, signal)
 }
 
-export function residencyClock(context: ResidencyContext): () => Promise<void> {
-  const watched: WatchedMachines = new Map()
+export function residencyClock(context: ResidencyContext, watched: WatchedMachines = new Map()): () => Promise<void> {
   return ticking(context.clock, context.started_at, ({ now, since }) => lookAtResidency({ ...context, started_at: since }, watched, now))
 }
 
@@ -62,7 +62,7 @@ export async function lookAtResidency(context: ResidencyContext, watched: Watche
   const { parking, park_after } = context
   const known = context.table.known()
   parking.forgetOthers(new Set(known.map(({ id }) => id)))
-  const machines = known.filter((entry): entry is Parked => hasMachine(entry))
+  const machines = known.filter(hasMachine)
   const watchable = machines.filter((entry) => isWatched(residencyStep(factsOf(context, watched, entry), park_after, now)))
   await watch(context, watched, watchable)
   const steps = machines.map((entry) => ({ entry, step: residencyStep(factsOf(context, watched, entry), park_after, now) }))
@@ -71,8 +71,8 @@ export async function lookAtResidency(context: ResidencyContext, watched: Watche
   }
 }
 
-function hasMachine({ machine, here, observed_state }: WorkspaceEntry): boolean {
-  return machine !== null && here && observed_state === 'running'
+export function hasMachine(entry: WorkspaceEntry): entry is Parked {
+  return entry.machine !== null && entry.here && entry.observed_state === 'running'
 }
 
 /** Also what is about to be parked: its counters may have moved since the last look. */
@@ -80,7 +80,11 @@ function isWatched(step: ReturnType<typeof residencyStep>): boolean {
   return step !== 'keep' && step !== 'thaw'
 }
 
-function factsOf({ table, parking, started_at }: ResidencyContext, watched: WatchedMachines, entry: Parked): ResidencyFacts {
+export function factsOf(
+  { table, parking, started_at }: Pick<ResidencyContext, 'table' | 'parking' | 'started_at'>,
+  watched: WatchedMachines,
+  entry: Parked,
+): ResidencyFacts {
   const { id, machine } = entry
   const seen = watched.get(id)
   return {
@@ -94,7 +98,7 @@ function factsOf({ table, parking, started_at }: ResidencyContext, watched: Watc
   }
 }
 
-function latest(first: Date, ...others: (Date | undefined)[]): Date {
+export function latest(first: Date, ...others: (Date | undefined)[]): Date {
   return others.reduce<Date>((last, date) => (date !== undefined && date > last ? date : last), first)
 }
 
@@ -104,7 +108,7 @@ async function watch({ host, clock, questions }: ResidencyContext, watched: Watc
   for (const id of watched.keys()) if (!names.has(id)) watched.delete(id)
   if (entries.length === 0) return
   const ended = new Map(entries.map(({ id, machine }) => [id, questions.of(machine).ended]))
-  const counters = new Map((await host.stats()).map((one) => [one.workspace_id, one]))
+  const counters = new Map((await host.stats()).filter(isWorkspace).map((one) => [one.subject.id, one]))
   for (const { id, machine } of entries) {
     const read = counters.get(id)
     if (read?.fence !== machine.fence) watched.delete(id)
@@ -112,7 +116,7 @@ async function watch({ host, clock, questions }: ResidencyContext, watched: Watc
   }
 }
 
-function nextWatched(before: Watched | undefined, read: MachineStats, asked: Asked, clock: Clock): Watched {
+function nextWatched(before: Watched | undefined, read: MachineCounters, asked: Asked, clock: Clock): Watched {
   const { fence, cpu_usec, rx_bytes, tx_bytes } = read
   const [now, looked_ms] = [clock.now(), clock.monotonic_ms()]
   const counters = { cpu_usec, rx_bytes, tx_bytes, questions_ended: asked.ended, questions_begun: asked.begun }
@@ -146,7 +150,12 @@ async function take(
  * Whether commands started through exec run. One that does not say is let be: the probe finds out whether it hangs. When the last
  * command ended is written down, since nobody can ask a guest that stands still.
  */
-async function commandsRun({ db, ask_activity }: ResidencyContext, watched: WatchedMachines, entry: Parked, now: Date): Promise<boolean> {
+export async function commandsRun(
+  { db, ask_activity }: Pick<ResidencyContext, 'db' | 'ask_activity'>,
+  watched: WatchedMachines,
+  entry: Parked,
+  now: Date,
+): Promise<boolean> {
   if (entry.machine.state === 'frozen') return false // it was asked before
   const seen = watched.get(entry.id)
   if (seen !== undefined && seen.ask_again_at > now) return true

@@ -37,7 +37,7 @@ export function residencyStep(facts: ResidencyFacts, after: ParkAfter, now: Date
 }
 
 /** What keeps it resident whatever it does itself. */
-function isWanted({ in_use, keepalive_until, hinted_until }: ResidencyFacts, now: Date): boolean {
+export function isWanted({ in_use, keepalive_until, hinted_until }: ResidencyFacts, now: Date): boolean {
   return in_use || isAhead(keepalive_until, now) || isAhead(hinted_until, now)
 }
 

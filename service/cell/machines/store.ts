@@ -26,6 +26,7 @@ export interface EntryRow {
   inputs: Record<string, string>
   grants: Resources | null
   residency: 'resident' | 'hibernated' | 'restoring'
+  active_at: Date
   keepalive_until: Date | null
   suspend_requested_at: Date | null
 }
@@ -56,6 +57,7 @@ const entries = (db: Db) =>
       'w.grant_memory_mib',
       'w.grant_disk_gib',
       'w.residency',
+      'w.active_at',
       'w.keepalive_until',
       'w.suspend_requested_at',
       'v.settings',
@@ -92,6 +94,7 @@ export async function readEntries(db: Db, workspace_ids: string[]): Promise<Entr
         ? null
         : { cpu_millis: row.grant_cpu_millis, memory_mib: row.grant_memory_mib, disk_gib: row.grant_disk_gib },
     residency: row.residency,
+    active_at: row.active_at,
     keepalive_until: row.keepalive_until,
     suspend_requested_at: row.suspend_requested_at,
   }))

@@ -22,6 +22,7 @@ export interface LiveMachine {
   fence: number // with the workspace's id it names this machine and no other
   state: 'running' | 'paused' | 'frozen'
   agent_protocol: number // what its agent speaks: links/agent-protocol.ts
+  engine_refused?: true // hibernated, it could not be woken again
   /** What thaws it when it is written; null: only the host can. */
   freezer_file: string | null
   /** How often it has stood still since this process knows it: connections of before may be dead. */
@@ -58,6 +59,8 @@ export interface WorkspaceEntry {
   readonly grants: Resources | null
   /** Of a running workspace, by its row: only what is resident has a machine. */
   readonly residency: 'resident' | 'hibernated' | 'restoring'
+  /** When it was used last, as its row says: a few seconds late. */
+  readonly active_at: Date
   /** Until when it was asked to be kept resident, when the row was last read. */
   readonly keepalive_until: Date | null
   /** The suspend that was asked for when idle; null: none, or a tool call has cancelled it. */
@@ -72,6 +75,10 @@ export type ActivityKind =
   | 'tool_call' // counts for everything, and cancels a pending suspend request
   | 'other' // keeps the machine in use without cancelling a suspend request: a port request, a keepalive
 
+export interface Change extends Disposable {
+  promise: Promise<void>
+}
+
 /** What the gateway needs of the machines: all of it from memory but load and fresh. */
 export interface MachineTable {
   /** undefined: unknown here; ask load(). Never waits. */
@@ -83,6 +90,8 @@ export interface MachineTable {
    * by the API may be on its way here. Callers at one time share one query.
    */
   fresh(workspace_id: string): Promise<WorkspaceEntry | undefined>
+  /** Its promise resolves at the next change of the entry after this call. Whoever waits asks first, then looks. */
+  nextChange(workspace_id: string): Change
   touch(workspace_id: string, kind: ActivityKind): void
   /**
    * A call or an attached stream in progress. A suspend waits shortly for calls before it pauses the guest, never for

@@ -1,3 +1,5 @@
+import { setTimeout } from 'node:timers/promises'
+import { LIMITS } from '../../../contract/limits.ts'
 import { databaseIsUnavailable } from '../../http/database-failure.ts'
 import { Failure } from '../../lib/fail.ts'
 import { failpoint } from '../../lib/failpoints.ts'
@@ -5,17 +7,35 @@ import { HostFailure, type Fence, type Machine, type RestoreRequest } from '../l
 import { hostnameOf } from '../operations/requests.ts'
 import { hostFull, takenOver, wakeFailed } from './parking-refusals.ts'
 import type { ParkingContext } from './parking.ts'
-import { beginWake, commitWake, hasRoom, undoWake, type Move, type Sleeper } from './parking-store.ts'
+import { beginWake, commitWake, undoWake, type Move, type Sleeper } from './parking-store.ts'
 import { drawFence } from './reconcile-store.ts'
+import { workspaceSubject } from '../links/subject.ts'
+import type { Want } from '../room/room.ts'
+
+/** Of the time that a call waits for its machine, what is left for the restore when there is room at last. */
+const RESTORE_MS = 1000
+/** The host may know better than the book what is in use, and is asked again. */
+const AGAIN_MS = 100
+
+/** Has so many restores under way at once, and the others wait. */
+export type InTurn = <T>(work: () => Promise<T>) => Promise<T>
 
 /**
  * Restores a hibernated machine in its own epoch: nobody has to notice. Until the commit its checkpoint is all that counts, and
- * stays as it is whatever fails; its packets leave after it, since a guest goes on by itself.
+ * stays as it is whatever fails; its packets leave after it, since a guest goes on by itself. It waits for room as long as some can be
+ * made and its callers wait.
  * @returns false where it is something else by now: whoever waits looks again.
  */
-export async function wakeSleeper(context: ParkingContext, workspace_id: string, epoch: number): Promise<boolean> {
+export async function wakeSleeper(context: ParkingContext, workspace_id: string, epoch: number, inTurn: InTurn): Promise<boolean> {
+  const until_ms = performance.now() + LIMITS.wake_seconds_max * 1000 - RESTORE_MS
   try {
-    return await wakeOnce(context, workspace_id, epoch)
+    for (;;) {
+      const outcome = await wakeOnce(context, workspace_id, epoch, inTurn, until_ms - performance.now())
+      if (outcome !== 'again') return outcome
+      if (performance.now() > until_ms) throw hostFull()
+      context.room.review()
+      await setTimeout(AGAIN_MS)
+    }
   } catch (error) {
     if (error instanceof Failure || databaseIsUnavailable(error)) throw error
     // Whatever went wrong, the call was not made and the workspace is as it was: its caller may try again.
@@ -24,33 +44,59 @@ export async function wakeSleeper(context: ParkingContext, workspace_id: string,
   }
 }
 
-async function wakeOnce(context: ParkingContext, workspace_id: string, epoch: number): Promise<boolean> {
-  const { cell_id, db, ids, table } = context
+async function wakeOnce(
+  context: ParkingContext,
+  workspace_id: string,
+  epoch: number,
+  inTurn: InTurn,
+  limit_ms: number,
+): Promise<boolean | 'again'> {
+  const { cell_id, db, ids, table, room } = context
   await failpoint('wake.W1')
-  const [fence, fits] = await Promise.all([drawFence(db), hasRoom(db, { cell_id, workspace_id })])
-  if (!fits) throw hostFull()
-  const move: Move = { cell_id, workspace_id, epoch, fence }
-  const sleeper = await beginWake(db, move)
+  const want = wantOf(context, workspace_id)
+  const move: Move = { cell_id, workspace_id, epoch, fence: 0 }
+  const reserve = async () => {
+    move.fence = await drawFence(db)
+    return beginWake(db, move)
+  }
+  const given = await room.take(want, reserve, Math.max(limit_ms, 0))
+  if (given === null) throw hostFull()
+  const sleeper = given.value
   if (sleeper === null) {
     const entry = await table.fresh(workspace_id)
     if (entry !== undefined && entry.hold !== null) throw takenOver()
     return false
   }
   const operation_id = ids.next()
-  const speak = (step: string): Fence => ({ workspace_id, operation_id, step, epoch, fence: move.fence })
-  const machine = await bringBack(context, move, sleeper, speak)
+  const speak = (step: string): Fence => ({ subject: workspaceSubject(workspace_id), operation_id, step, epoch, fence: move.fence })
+  const machine = await inTurn(() => bringBack(context, move, sleeper, speak))
+  if (machine === 'again') return machine
   await failpoint('wake.W4')
   // Its row is read meanwhile: the gate lets nobody through before both are done.
   await Promise.all([finish(context, machine, speak), table.fresh(workspace_id)])
   return true
 }
 
+function wantOf({ table, clock }: ParkingContext, workspace_id: string): Want {
+  const entry = table.get(workspace_id)
+  return {
+    id: workspace_id,
+    workspace_id,
+    organization_id: entry?.organization_id ?? '',
+    memory_mib: entry?.grants?.memory_mib ?? 0,
+    disk_gib: 0, // which it has
+    since: clock.now(),
+    is_call: true,
+  }
+}
+
+/** @returns again: the host had no room after all, and it sleeps on as it was. */
 async function bringBack(
   context: ParkingContext,
   move: Move,
   sleeper: Sleeper,
   speak: (step: string) => Fence,
-): Promise<Machine & { dropped: string[] }> {
+): Promise<(Machine & { dropped: string[] }) | 'again'> {
   const { host, db, table } = context
   try {
     await failpoint('wake.W2')
@@ -69,7 +115,8 @@ async function bringBack(
     context.log.warn({ workspace_id: move.workspace_id, err: error }, 'a hibernated machine could not be restored')
     // Without an answer nobody knows what there is: the next attempt stops it first.
     if (error.code !== 'unreachable') await undoWake(db, move)
-    throw refusalOf(error)
+    if (error.code === 'no_capacity') return 'again'
+    throw error.code === 'fenced' ? takenOver(error) : wakeFailed(error)
   }
 }
 
@@ -89,11 +136,6 @@ async function restoreAlone(
   }
 }
 
-function refusalOf(failure: HostFailure): Error {
-  if (failure.code === 'no_capacity') return hostFull(failure)
-  return failure.code === 'fenced' ? takenOver(failure) : wakeFailed(failure)
-}
-
 async function finish(
   { host, log }: ParkingContext,
   machine: Machine & { dropped: string[] },
@@ -102,7 +144,7 @@ async function finish(
   try {
     await host.connect(speak('connect'))
   } catch (error) {
-    log.warn({ workspace_id: machine.workspace_id, err: error }, 'a woken machine is not connected yet') // the reconciler does it
+    log.warn({ workspace_id: machine.subject.id, err: error }, 'a woken machine is not connected yet') // the reconciler does it
   }
   if (machine.dropped.length === 0) return
   host.deleteCheckpoints({ ...speak('drop-checkpoint'), names: machine.dropped }).catch((error: unknown) => {

@@ -1,7 +1,9 @@
 import { setTimeout } from 'node:timers/promises'
-import type { HostEvent, Inventory } from '../links/hostd.ts'
-import { reconcile, type ReconcileContext } from './reconcile.ts'
+import { HostFailure, type HostEvent, type Inventory } from '../links/hostd.ts'
+import { reconcile } from './reconcile.ts'
 import { settle, stateOf } from './reconcile-store.ts'
+import type { ReconcileContext } from './sweep.ts'
+import { isWorkspace } from '../links/subject.ts'
 
 const RETRY_MS_MIN = 100
 const RETRY_MS_MAX = 2000
@@ -17,6 +19,8 @@ export interface Watch {
   ended: Promise<void>
   /** The host's events are followed: it is there. */
   in_contact(): boolean
+  /** Why there was no comparison yet, or no contact since; null while there is. */
+  trouble(): string | null
 }
 
 /**
@@ -28,11 +32,16 @@ export function watchHost(context: ReconcileContext, signal: AbortSignal, seen: 
   let sweeping: Promise<void> = Promise.resolve()
   let asked = false
   let in_contact = false
+  let begun = false
+  let trouble: string | null = 'rows and host are being compared'
 
   const sweep = (): Promise<void> => {
     const next = sweeping.then(async () => {
       asked = false
-      if (!signal.aborted) await seen(await reconcile(context))
+      if (signal.aborted) return
+      const inventory = await reconcile(context, !begun)
+      begun = true
+      await seen(inventory)
     })
     sweeping = next.catch(() => undefined)
     return next
@@ -43,11 +52,12 @@ export function watchHost(context: ReconcileContext, signal: AbortSignal, seen: 
     sweep().catch((error: unknown) => context.log.warn({ err: error }, 'could not reconcile'))
   }
   const follow = async () => {
-    const { last_event, boot_id } = await context.host.inventory()
+    const { last_event, boot_id } = await context.host.glance()
     const stream = context.host.events(last_event, signal)
     // Deaths are told from last_event on, and everything before it is in the comparison.
     await sweep()
     in_contact = true
+    trouble = null
     ready.resolve()
     for await (const event of stream) {
       if (event.boot_id !== boot_id) return // counted anew: compare anew
@@ -60,7 +70,8 @@ export function watchHost(context: ReconcileContext, signal: AbortSignal, seen: 
       try {
         await follow()
       } catch (error) {
-        context.log.warn({ err: error }, 'the machine host is out of contact')
+        trouble = troubleOf(error)
+        context.log.warn({ err: error, trouble }, 'the machine host is out of contact')
       }
       in_contact = false
       if (performance.now() - began_ms > SWEEP_MS) wait_ms = RETRY_MS_MIN
@@ -69,12 +80,18 @@ export function watchHost(context: ReconcileContext, signal: AbortSignal, seen: 
   }
   const timer = setInterval(sweepSoon, SWEEP_MS)
   const ended = loop().finally(() => clearInterval(timer))
-  return { ready: ready.promise, sweepSoon, sweep, ended, in_contact: () => in_contact }
+  return { ready: ready.promise, sweepSoon, sweep, ended, in_contact: () => in_contact, trouble: () => trouble }
+}
+
+/** For operators, who alone see it: a host that refuses says whose its pool is. */
+function troubleOf(error: unknown): string {
+  return error instanceof HostFailure ? error.message : 'rows and host could not be compared: the log says why'
 }
 
 async function handle(context: ReconcileContext, event: HostEvent): Promise<void> {
-  if (event.kind !== 'died') return
-  const { workspace_id, epoch, fence, reason } = event
+  if (event.kind !== 'died' || !isWorkspace(event)) return // whoever owns another kind's machine waits for it itself
+  const { subject, epoch, fence, reason } = event
+  const workspace_id = subject.id
   context.log.warn({ workspace_id, epoch, reason }, 'a machine died')
   context.metrics?.died(reason)
   // First in memory: a commit that is under way asks there whether the machine that it commits still lives.
@@ -83,4 +100,5 @@ async function handle(context: ReconcileContext, event: HostEvent): Promise<void
   // Asked after the row was read: one that was restored since is in the table before the row names its disk.
   if (context.table.hasSuccessor(workspace_id, fence)) return
   if (row?.ownership_epoch === epoch) await settle(context.db, row, 'died', context.clock.now())
+  context.room?.freed()
 }

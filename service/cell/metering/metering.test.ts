@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import pino from 'pino'
-import { createWorld, type World } from '../../../tests/engine/world.ts'
+import { createWorld, type Process, type World } from '../../../tests/engine/world.ts'
 import { LIMITS } from '../../../contract/limits.ts'
 import { HostFailure, type MachineStats } from '../links/hostd.ts'
-import { collect, sample } from './sampler.ts'
-import { addSamples } from './store.ts'
+import { collect, sample, sampleStorage } from './sampler.ts'
+import { addSamples, addStored } from './store.ts'
 
 const HOUR_MS = 3600_000
 const START = new Date('2026-03-01T10:59:50.000Z')
@@ -13,6 +13,14 @@ const at = (seconds: number) => new Date(START.getTime() + seconds * 1000)
 
 function counters(workspace_id: string, fence: number, cpu_usec: number, bytes = 0): MachineStats {
   return { workspace_id, epoch: 1, fence, cpu_usec, memory_bytes: 1000, disk_bytes: 10, rx_bytes: bytes, tx_bytes: 2 * bytes }
+}
+
+/** The cell hears of a machine by itself: an operation that has ended is known in the database before it is known here. */
+async function withMachine(world: World, process: Process, workspace_id: string) {
+  return world.until(async () => {
+    const found = await process.table.fresh(workspace_id)
+    return found?.machine ? found : undefined
+  })
 }
 
 async function rows(world: World) {
@@ -45,9 +53,139 @@ test('counters become what each hour used, once, over repeats, late readings, ne
   await add(counters(id, 9, 60, 1), 20) // the clock went back: never less than before
   assert.deepEqual(await rows(world), [
     { hour: '10', cpu_usec: 900, memory_byte_ms: 5_000_000, disk_byte_ms: 50_000, rx_bytes: 5, tx_bytes: 10, sampled_ms: 5000 },
-    { hour: '11', cpu_usec: 150, memory_byte_ms: 10_000_000, disk_byte_ms: 100_000, rx_bytes: 2, tx_bytes: 4, sampled_ms: 10_000 },
+    // The disk was there between the two machines, too.
+    { hour: '11', cpu_usec: 150, memory_byte_ms: 10_000_000, disk_byte_ms: 150_000, rx_bytes: 2, tx_bytes: 4, sampled_ms: 10_000 },
     { hour: '15', cpu_usec: 10, memory_byte_ms: 30_000_000, disk_byte_ms: 300_000, rx_bytes: 0, tx_bytes: 0, sampled_ms: 30_000 },
   ])
+})
+
+const RUN = '01920000-0000-7000-8000-000000000001'
+const sum = async (world: World, column: 'disk_byte_ms' | 'memory_byte_ms' | 'checkpoint_byte_ms' | 'sampled_ms') =>
+  (await world.db.selectFrom('usage_samples').select(column).execute()).reduce((all, row) => all + Number(row[column]), 0)
+
+test('a wall clock that is set counts for nothing: between two readings of a process its own clock does', async () => {
+  await using world = await createWorld()
+  const { workspace_id: id } = await world.open()
+  const add = (wall: number, own: number, run = RUN) =>
+    addSamples(world.db, [counters(id, 7, 10)], at(wall), 30_000, { run, monotonic_ms: own * 1000 })
+  await add(0, 100)
+  await add(-86_400, 110) // set back by a day
+  await add(86_400, 120) // and forward by two
+  assert.equal(await sum(world, 'sampled_ms'), 20_000)
+  await add(86_407, 3, '01920000-0000-7000-8000-000000000002') // another process: its clock says nothing of the one before
+  assert.equal(await sum(world, 'sampled_ms'), 27_000)
+  await addStored(world.db, [{ workspace_id: id, disk_bytes: null, checkpoint_bytes: 1 }], at(0), { run: RUN, monotonic_ms: 0 })
+  await addStored(world.db, [{ workspace_id: id, disk_bytes: null, checkpoint_bytes: 1 }], at(-9999), { run: RUN, monotonic_ms: 5000 })
+  assert.equal(await sum(world, 'checkpoint_byte_ms'), 5000)
+})
+
+test('the first reading of a machine is of the time that it is said to have run, bounded like any other', async () => {
+  await using world = await createWorld()
+  const { workspace_id: id } = await world.open()
+  const ran = (fence: number, ran_ms: number) => addSamples(world.db, [{ ...counters(id, fence, 10), ran_ms }], at(0), 30_000)
+  await ran(7, 2000)
+  await ran(7, 2000) // told twice
+  assert.equal(await sum(world, 'sampled_ms'), 2000)
+  await ran(8, 99_000)
+  assert.equal(await sum(world, 'sampled_ms'), 32_000)
+})
+
+test('a sample is of the project that the workspace was of when it was taken', async () => {
+  await using world = await createWorld()
+  const { workspace_id: id } = await world.open()
+  const { organization_id, project_id } = await world.workspace(id)
+  const add = (cpu_usec: number, seconds: number) => addSamples(world.db, [counters(id, 7, cpu_usec)], at(seconds), 30_000)
+  await add(100, 0)
+  const other = world.ids.next()
+  const project = { id: other, organization_id, name: 'other', slug: 'other', created_at: START }
+  await world.db.insertInto('projects').values(project).execute()
+  await world.db.updateTable('workspaces').set({ project_id: other }).where('id', '=', id).execute()
+  await add(130, 5) // within the same hour
+  const taken = await world.db
+    .selectFrom('usage_samples')
+    .select(['organization_id', 'project_id', 'cpu_usec'])
+    .orderBy('cpu_usec')
+    .execute()
+  assert.deepEqual(taken, [
+    { organization_id, project_id: other, cpu_usec: 30 },
+    { organization_id, project_id, cpu_usec: 100 },
+  ])
+})
+
+test('a disk counts without a gap and never twice, with a machine and without, through suspends, resumes and failures', async () => {
+  await using world = await createWorld()
+  const { workspace_id: id } = await world.open()
+  const DISK = 10
+  const own = (seconds: number) => ({ run: RUN, monotonic_ms: seconds * 1000 })
+  const machine = (fence: number, seconds: number) => addSamples(world.db, [counters(id, fence, 0)], at(seconds), 30_000, own(seconds))
+  const stored = (seconds: number, disk_bytes: number | null = DISK) =>
+    addStored(world.db, [{ workspace_id: id, disk_bytes, checkpoint_bytes: 7 }], at(seconds), own(seconds))
+  await machine(1, 0)
+  await machine(1, 15)
+  await stored(20, null) // it runs: its disk is counted with its machine
+  await machine(1, 30)
+  await stored(320) // suspended since 30
+  await stored(620)
+  await machine(2, 700) // resumed
+  await machine(2, 715)
+  await machine(3, 730) // another machine at once
+  await stored(920, null)
+  assert.equal(await sum(world, 'disk_byte_ms'), 730_000 * DISK)
+  assert.equal(await sum(world, 'checkpoint_byte_ms'), 900_000 * 7)
+  assert.equal(await sum(world, 'sampled_ms'), 45_000)
+  await stored(920 + 86_400) // a day without a cell
+  assert.equal(await sum(world, 'checkpoint_byte_ms'), (900_000 + 600_000) * 7)
+})
+
+test('what is stored is sampled in every state: suspended, hibernated, failed, running with snapshots, and no more once deleted', async () => {
+  await using world = await createWorld()
+  const process = await world.startProcess()
+  const opened = async () => {
+    const { workspace_id, operation_id } = await world.open()
+    assert.equal((await world.ended(operation_id)).state, 'succeeded')
+    return workspace_id
+  }
+  const did = async (id: string, kind: string) => assert.equal((await world.ended(await world.operate(id, kind))).state, 'succeeded')
+  const [suspended, hibernated, failed, running] = [await opened(), await opened(), await opened(), await opened()]
+  await did(suspended, 'suspend')
+  await process.parking.hibernate(await withMachine(world, process, hibernated))
+  await did(running, 'snapshot')
+  await withMachine(world, process, failed)
+  world.host.kill(failed)
+  await world.until(async () => (await world.workspace(failed)).observed_state === 'failed')
+  const { cell_id } = await world.workspace(suspended)
+  let seconds = 0
+  const clock = { now: () => at(seconds), monotonic_ms: () => seconds * 1000 }
+  const context = { cell_id: cell_id ?? '', db: world.db, clock, host: world.host, log: pino({ level: 'silent' }) }
+  const both = async (later: number) => {
+    seconds = later
+    await sampleStorage(context, await sample(context))
+  }
+  const samples = () => world.db.selectFrom('usage_samples').selectAll().execute()
+  await both(0) // of machines, the time that they have run by then
+  const earlier = await samples()
+  await both(8)
+  const rows = await samples()
+  const stored = (id: string) => {
+    const sum = (all: typeof rows, column: 'disk_byte_ms' | 'checkpoint_byte_ms') =>
+      all.filter(({ workspace_id }) => workspace_id === id).reduce((before, row) => before + Number(row[column]), 0)
+    const all = (column: 'disk_byte_ms' | 'checkpoint_byte_ms') => sum(rows, column) - sum(earlier, column)
+    // The fake's disks are of a MiB, its memory images of 1,024 bytes.
+    return { disk: all('disk_byte_ms') / 2 ** 20 / 1000, memory: all('checkpoint_byte_ms') / 1024 / 1000 }
+  }
+  assert.deepEqual(stored(suspended), { disk: 8, memory: 8 })
+  assert.deepEqual(stored(hibernated), { disk: 8, memory: 0 }) // metered as its memory
+  assert.deepEqual(stored(failed), { disk: 8, memory: 0 })
+  assert.deepEqual(stored(running), { disk: 8, memory: 8 })
+  const before = rows.filter(({ workspace_id }) => workspace_id === suspended).map(({ disk_byte_ms }) => disk_byte_ms)
+  const deletion = { desired_state: 'deleted', observed_state: 'deleting', deleted_at: world.clock.now() } as const
+  await world.db.updateTable('workspaces').set(deletion).where('id', '=', suspended).execute()
+  await both(16)
+  const after = await world.db.selectFrom('usage_samples').select('disk_byte_ms').where('workspace_id', '=', suspended).execute()
+  assert.deepEqual(
+    after.map(({ disk_byte_ms }) => disk_byte_ms),
+    before,
+  )
 })
 
 test('machines are sampled through suspends and resumes and restarts of the host, and the sum is what they ran', async () => {
@@ -58,7 +196,7 @@ test('machines are sampled through suspends and resumes and restarts of the host
   const { cell_id } = await world.workspace(workspace_id)
   const context = { cell_id: cell_id ?? '', db: world.db, clock: world.clock, host: world.host, log: pino({ level: 'silent' }) }
   const used = async () => (await rows(world)).reduce((sum, { cpu_usec }) => sum + cpu_usec, 0)
-  const measured = async () => (await world.host.stats()).find((one) => one.workspace_id === workspace_id)?.cpu_usec ?? 0
+  const measured = async () => (await world.host.stats()).find((one) => one.subject.id === workspace_id)?.cpu_usec ?? 0
   await world.until(async () => (await measured()) > 5000)
   await sample(context)
   const first = await used()
@@ -79,11 +217,7 @@ test('a hibernated machine is metered as running: its time, its disk and the mem
   const process = await world.startProcess()
   const { workspace_id, operation_id } = await world.open()
   assert.equal((await world.ended(operation_id)).state, 'succeeded')
-  const entry = await world.until(async () => {
-    const found = await process.table.fresh(workspace_id)
-    return found?.machine ? found : undefined
-  })
-  await process.parking.hibernate(entry)
+  await process.parking.hibernate(await withMachine(world, process, workspace_id))
   const { cell_id } = await world.workspace(workspace_id)
   const context = { cell_id: cell_id ?? '', db: world.db, clock: world.clock, host: world.host, log: pino({ level: 'silent' }) }
   await sample(context)
@@ -105,7 +239,7 @@ test('a machine that was saved and is not stopped yet counts once', async () => 
   using _ = world.host.intercept('stop', 'before', () => {
     throw new HostFailure('internal', 'It is not stopped', { retryable: false })
   })
-  await process.parking.hibernate(await world.until(async () => process.table.fresh(workspace_id)))
+  await process.parking.hibernate(await withMachine(world, process, workspace_id))
   const { cell_id, residency } = await world.workspace(workspace_id)
   assert.deepEqual([residency, (await world.host.stats()).length], ['hibernated', 1])
   await sample({ cell_id: cell_id ?? '', db: world.db, clock: world.clock, host: world.host, log: pino({ level: 'silent' }) })

@@ -1,10 +1,12 @@
+import { randomUUID } from 'node:crypto'
 import type { Logger } from 'pino'
 import { LIMITS } from '../../../contract/limits.ts'
 import type { Db } from '../../db/database.ts'
 import type { Clock } from '../../lib/clock.ts'
-import { MEASURES_MAX, type MachineHost, type MachineStats } from '../links/hostd.ts'
+import { MEASURES_MAX, type MachineCounters, type MachineHost, type MachineStats } from '../links/hostd.ts'
 import { oneAtATime, tickEvery } from '../machines/ticking.ts'
-import { addSamples, dropOldSamples, readSleepers, type Sleeping } from './store.ts'
+import { attributed } from './attributed.ts'
+import { addSamples, addStored, dropOldSamples, type Mark, readSleepers, readStored, type Sleeping } from './store.ts'
 
 export interface MeteringContext {
   cell_id: string
@@ -14,34 +16,59 @@ export interface MeteringContext {
   log: Logger
 }
 
-const SAMPLE_MS = 15_000
+export const SAMPLE_MS = 15_000
 /** Machines of one statement: what a tick costs is bounded by it and by what one computer can run. */
 const MACHINES_A_STATEMENT = 500
 const DAY_MS = 24 * 3600_000
+const STORAGE_TICKS = 20 // five minutes: it changes slowly, and there are many more workspaces than machines
 const COLLECT_TICKS = 40 // ten minutes
+/** Names the clock of this process. */
+const RUN = randomUUID()
 
-/**
- * Reads every machine's counters four times a minute. What a machine uses between the last reading and its end is not seen: at most
- * 15 seconds of it.
- */
+/** Reads every machine's counters four times a minute. What one uses after the last of these readings is told with its end: addFinal. */
 export function startMetering(context: MeteringContext, signal: AbortSignal): void {
   let ticks = 0
   const tick = oneAtATime(async () => {
     ticks += 1
-    await sample(context)
+    const machines = await sample(context)
+    if (ticks % STORAGE_TICKS === 0) await sampleStorage(context, machines)
     if (ticks % COLLECT_TICKS === 0) await collect(context)
   })
   const failed = (error: unknown) => context.log.warn({ err: error }, 'the machines could not be sampled')
   tickEvery(SAMPLE_MS, tick, failed, signal)
 }
 
-export async function sample({ cell_id, db, clock, host }: MeteringContext): Promise<void> {
-  const [awake, asleep] = await Promise.all([host.stats(), readSleepers(db, cell_id).then((sleepers) => withDisks(host, sleepers))])
+/** @returns the workspaces whose disk was counted with their machine. */
+export async function sample({ cell_id, db, clock, host }: MeteringContext): Promise<Set<string>> {
+  const [counters, asleep] = await Promise.all([host.stats(), readSleepers(db, cell_id).then((sleepers) => withDisks(host, sleepers))])
+  const awake = await attributed(db, counters)
   const machines = new Set(awake.map(({ workspace_id }) => workspace_id))
   // One that was just saved has its machine for a moment longer, and counts once.
   const read = [...awake, ...asleep.filter(({ workspace_id }) => !machines.has(workspace_id))]
   for (let at = 0; at < read.length; at += MACHINES_A_STATEMENT)
-    await addSamples(db, read.slice(at, at + MACHINES_A_STATEMENT), clock.now(), 2 * SAMPLE_MS)
+    await addSamples(db, read.slice(at, at + MACHINES_A_STATEMENT), clock.now(), 2 * SAMPLE_MS, markOf(clock))
+  return new Set(read.map(({ workspace_id }) => workspace_id))
+}
+
+/** Reads what every workspace of the cell has stored, whatever its state: checkpoints of all, and disks of those without a machine. */
+export async function sampleStorage({ cell_id, db, clock, host }: MeteringContext, machines: ReadonlySet<string>): Promise<void> {
+  const stored = await readStored(db, cell_id)
+  for (let at = 0; at < stored.length; at += MEASURES_MAX) {
+    const part = stored.slice(at, at + MEASURES_MAX)
+    const at_rest = part.map(({ workspace_id }) => workspace_id).filter((id) => !machines.has(id))
+    const disks = at_rest.length === 0 ? new Map<string, number>() : await host.measureDisks(at_rest)
+    const read = part.map((one) => ({ ...one, disk_bytes: disks.get(one.workspace_id) ?? null }))
+    await addStored(db, read, clock.now(), markOf(clock))
+  }
+}
+
+function markOf(clock: Clock): Mark {
+  return { run: RUN, monotonic_ms: clock.monotonic_ms() }
+}
+
+/** What machines had used when they ended, or were saved. */
+export async function addFinal({ db, clock }: Pick<MeteringContext, 'db' | 'clock'>, read: MachineCounters[]): Promise<void> {
+  await addSamples(db, await attributed(db, read), clock.now(), 2 * SAMPLE_MS, markOf(clock))
 }
 
 /** One whose disk is gone was deleted meanwhile. */

@@ -4,47 +4,134 @@ import type { MachineStats } from '../links/hostd.ts'
 
 const BATCH = 1000
 
+/** When something was read, by a clock that nobody sets: milliseconds of one process, which `run` names. */
+export interface Mark {
+  run: string
+  monotonic_ms: number
+}
+
+const NO_MARK = { run: null, monotonic_ms: null }
+
+/** What may lie between two readings of what is stored. */
+export const STORED_ELAPSED_MS_MAX = 600_000
+
 /**
- * Adds what counters grew by since they were last read, each machine's to the hour of `now`. Read again they add nothing; counters
- * that are lower than the last reading came late and change nothing.
- * @param elapsed_ms_max what may lie between two readings: a clock that jumped, or hours without a cell, count for no more.
+ * Adds what counters grew by since they were last read, each machine's to the hour of `now`, for the organization and project that its
+ * workspace is of. Read again they add nothing; counters that are lower than the last reading came late and change nothing.
+ * @param elapsed_ms_max what may lie between two readings: hours without a cell count for no more.
+ * @param mark measures the time between two readings of one process; without it the wall clock does, and may have been set.
  * @returns how many machines were read.
  */
-export async function addSamples(db: Db, read: MachineStats[], now: Date, elapsed_ms_max: number): Promise<number> {
+export async function addSamples(db: Db, read: MachineStats[], now: Date, elapsed_ms_max: number, mark?: Mark): Promise<number> {
   if (read.length === 0) return 0
+  const { run, monotonic_ms } = mark ?? NO_MARK
+  const until = sql`${now}::timestamptz, ${run}::uuid, ${monotonic_ms === null ? null : Math.round(monotonic_ms)}::bigint`
   const { rows } = await sql`
     with seen as (
       select * from jsonb_to_recordset(${JSON.stringify(read)}::jsonb)
-        as s(workspace_id uuid, fence bigint, cpu_usec bigint, memory_bytes bigint, disk_bytes bigint, rx_bytes bigint, tx_bytes bigint)
+        as s(workspace_id uuid, fence bigint, cpu_usec bigint, memory_bytes bigint, disk_bytes bigint, rx_bytes bigint, tx_bytes bigint, ran_ms bigint)
     ), before as (
       select c.* from usage_counters c join seen s using (workspace_id, fence) order by c.workspace_id, c.fence for update of c
     ), written as (
-      insert into usage_counters as c (workspace_id, fence, cpu_usec, rx_bytes, tx_bytes, read_at)
-      select workspace_id, fence, cpu_usec, rx_bytes, tx_bytes, ${now} from seen order by workspace_id, fence
+      insert into usage_counters as c (workspace_id, fence, cpu_usec, rx_bytes, tx_bytes, read_at, run, monotonic_ms)
+      select workspace_id, fence, cpu_usec, rx_bytes, tx_bytes, ${until} from seen order by workspace_id, fence
       on conflict (workspace_id, fence) do update set
         cpu_usec = greatest(c.cpu_usec, excluded.cpu_usec), rx_bytes = greatest(c.rx_bytes, excluded.rx_bytes),
-        tx_bytes = greatest(c.tx_bytes, excluded.tx_bytes), read_at = excluded.read_at
+        tx_bytes = greatest(c.tx_bytes, excluded.tx_bytes), read_at = excluded.read_at, run = excluded.run,
+        monotonic_ms = excluded.monotonic_ms
     ), grown as (
-      select s.workspace_id, w.organization_id,
+      select s.workspace_id, w.organization_id, w.project_id,
         greatest(s.cpu_usec - coalesce(b.cpu_usec, 0), 0) as cpu_usec,
         greatest(s.rx_bytes - coalesce(b.rx_bytes, 0), 0) as rx_bytes,
         greatest(s.tx_bytes - coalesce(b.tx_bytes, 0), 0) as tx_bytes,
         s.memory_bytes, s.disk_bytes,
-        -- the first reading of a machine is of no time: it may have begun just before
-        least(greatest(extract(epoch from ${now}::timestamptz - b.read_at) * 1000, 0), ${elapsed_ms_max})::bigint as elapsed_ms
+        -- the first reading of a machine is of the time that it has run, and of none where nobody says for how long
+        coalesce(usage_elapsed_ms(b.read_at, b.run, b.monotonic_ms, ${until}, ${elapsed_ms_max}),
+          case when s.ran_ms is not null then least(greatest(s.ran_ms, 0), ${elapsed_ms_max}::bigint) end) as elapsed_ms,
+        -- but its disk was there before: since it was last counted, with another machine or without any
+        case when b.read_at is null then least(
+          usage_elapsed_ms(t.disk_read_at, t.disk_run, t.disk_monotonic_ms, ${until}, ${STORED_ELAPSED_MS_MAX}),
+          usage_elapsed_ms(l.read_at, l.run, l.monotonic_ms, ${until}, ${STORED_ELAPSED_MS_MAX})
+        ) end as disk_elapsed_ms
       from seen s join workspaces w on w.id = s.workspace_id left join before b using (workspace_id, fence)
+        left join usage_storage t using (workspace_id)
+        left join lateral (${lastCounters}) l on b.read_at is null
     )
     insert into usage_samples as u
-      (workspace_id, hour, organization_id, cpu_usec, memory_byte_ms, disk_byte_ms, rx_bytes, tx_bytes, sampled_ms)
-    select workspace_id, date_trunc('hour', ${now}::timestamptz, 'UTC'), organization_id, cpu_usec,
-      memory_bytes::numeric * coalesce(elapsed_ms, 0), disk_bytes::numeric * coalesce(elapsed_ms, 0), rx_bytes, tx_bytes, coalesce(elapsed_ms, 0)
+      (workspace_id, hour, organization_id, project_id, cpu_usec, memory_byte_ms, disk_byte_ms, rx_bytes, tx_bytes, sampled_ms)
+    select workspace_id, date_trunc('hour', ${now}::timestamptz, 'UTC'), organization_id, project_id, cpu_usec,
+      memory_bytes::numeric * coalesce(elapsed_ms, 0), disk_bytes::numeric * coalesce(greatest(elapsed_ms, disk_elapsed_ms), 0), rx_bytes, tx_bytes,
+      coalesce(elapsed_ms, 0)
     from grown order by workspace_id
-    on conflict (workspace_id, hour) do update set
+    on conflict (workspace_id, hour, organization_id, project_id) do update set
       cpu_usec = u.cpu_usec + excluded.cpu_usec, memory_byte_ms = u.memory_byte_ms + excluded.memory_byte_ms,
       disk_byte_ms = u.disk_byte_ms + excluded.disk_byte_ms, rx_bytes = u.rx_bytes + excluded.rx_bytes,
       tx_bytes = u.tx_bytes + excluded.tx_bytes, sampled_ms = u.sampled_ms + excluded.sampled_ms
     returning u.workspace_id`.execute(db)
   return rows.length
+}
+
+/** The last reading of any machine of the workspace that `s` names. */
+const lastCounters = sql`
+  select c.read_at, c.run, c.monotonic_ms from usage_counters c where c.workspace_id = s.workspace_id order by c.read_at desc limit 1`
+
+/** What a workspace has stored. */
+export interface Stored {
+  workspace_id: string
+  /** null: counted with its machine, or not measured. */
+  disk_bytes: number | null
+  checkpoint_bytes: number
+}
+
+/** Adds what is stored, for the time since it was last read, as addSamples does with what machines use. @returns how many were read. */
+export async function addStored(db: Db, read: Stored[], now: Date, { run, monotonic_ms }: Mark): Promise<number> {
+  if (read.length === 0) return 0
+  const until = sql`${now}::timestamptz, ${run}::uuid, ${Math.round(monotonic_ms)}::bigint`
+  const { rows } = await sql`
+    with seen as (
+      select * from jsonb_to_recordset(${JSON.stringify(read)}::jsonb) as s(workspace_id uuid, disk_bytes bigint, checkpoint_bytes bigint)
+    ), before as (
+      select t.* from usage_storage t join seen s using (workspace_id) order by t.workspace_id for update of t
+    ), written as (
+      insert into usage_storage as t (workspace_id, read_at, run, monotonic_ms, disk_read_at, disk_run, disk_monotonic_ms)
+      select workspace_id, ${until}, v.* from seen
+        left join lateral (select * from (values (${until})) as v(disk_read_at, disk_run, disk_monotonic_ms)) v on disk_bytes is not null
+      order by workspace_id
+      on conflict (workspace_id) do update set read_at = excluded.read_at, run = excluded.run, monotonic_ms = excluded.monotonic_ms,
+        disk_read_at = coalesce(excluded.disk_read_at, t.disk_read_at), disk_run = coalesce(excluded.disk_run, t.disk_run),
+        disk_monotonic_ms = coalesce(excluded.disk_monotonic_ms, t.disk_monotonic_ms)
+    ), grown as (
+      select s.*, w.organization_id, w.project_id,
+        usage_elapsed_ms(b.read_at, b.run, b.monotonic_ms, ${until}, ${STORED_ELAPSED_MS_MAX}) as elapsed_ms,
+        -- since its disk was last counted, with a machine or without
+        least(
+          usage_elapsed_ms(b.disk_read_at, b.disk_run, b.disk_monotonic_ms, ${until}, ${STORED_ELAPSED_MS_MAX}),
+          usage_elapsed_ms(l.read_at, l.run, l.monotonic_ms, ${until}, ${STORED_ELAPSED_MS_MAX})
+        ) as disk_elapsed_ms
+      from seen s join workspaces w on w.id = s.workspace_id left join before b using (workspace_id)
+        left join lateral (${lastCounters}) l on true
+    )
+    insert into usage_samples as u (workspace_id, hour, organization_id, project_id, disk_byte_ms, checkpoint_byte_ms)
+    select workspace_id, date_trunc('hour', ${now}::timestamptz, 'UTC'), organization_id, project_id,
+      coalesce(disk_bytes::numeric * disk_elapsed_ms, 0), coalesce(checkpoint_bytes::numeric * elapsed_ms, 0)
+    from grown where coalesce(disk_bytes, 0) + checkpoint_bytes > 0 order by workspace_id
+    on conflict (workspace_id, hour, organization_id, project_id) do update set
+      disk_byte_ms = u.disk_byte_ms + excluded.disk_byte_ms, checkpoint_byte_ms = u.checkpoint_byte_ms + excluded.checkpoint_byte_ms
+    returning u.workspace_id`.execute(db)
+  return rows.length
+}
+
+/**
+ * The workspaces that have files on this cell, in whatever state, with the memory images of their checkpoints. That of a hibernated
+ * machine is metered as its memory.
+ */
+export async function readStored(db: Db, cell_id: string): Promise<{ workspace_id: string; checkpoint_bytes: number }[]> {
+  const { rows } = await sql<{ workspace_id: string; checkpoint_bytes: number }>`
+    select w.id as workspace_id, coalesce(sum(c.size_bytes), 0)::bigint as checkpoint_bytes
+    from workspaces w left join checkpoints c on c.workspace_id = w.id and c.deleted_at is null and c.kind <> 'parked'
+    where w.cell_id = ${cell_id} and w.observed_state <> 'deleted' and w.deleted_at is null
+    group by w.id order by w.id`.execute(db)
+  return rows
 }
 
 export type Sleeping = Omit<MachineStats, 'disk_bytes'>
@@ -69,12 +156,15 @@ export async function readSleepers(db: Db, cell_id: string): Promise<Sleeping[]>
 /** Samples and counters whose time is over, a batch of each. */
 export async function dropOldSamples(db: Db, samples_before: Date, counters_before: Date): Promise<number> {
   const samples = await sql`
-    delete from usage_samples where (workspace_id, hour) in (
-      select workspace_id, hour from usage_samples where hour < ${samples_before} limit ${BATCH}
-    ) returning workspace_id`.execute(db)
+    delete from usage_samples where ctid = any(array(select ctid from usage_samples where hour < ${samples_before} limit ${BATCH}))
+    returning workspace_id`.execute(db)
   const counters = await sql`
     delete from usage_counters where (workspace_id, fence) in (
       select workspace_id, fence from usage_counters where read_at < ${counters_before} limit ${BATCH}
     ) returning workspace_id`.execute(db)
-  return samples.rows.length + counters.rows.length
+  const storage = await sql`
+    delete from usage_storage where workspace_id in (
+      select workspace_id from usage_storage where read_at < ${counters_before} limit ${BATCH}
+    ) returning workspace_id`.execute(db)
+  return samples.rows.length + counters.rows.length + storage.rows.length
 }

@@ -1,8 +1,10 @@
 import type { OperationError, Resources } from '../../db/schema.ts'
 import { HostFailure } from '../links/hostd.ts'
 import { begin, type Begun, type KnownKind } from './begin.ts'
+import { noRoom, waitsUntil } from './admission.ts'
 import { INTERRUPTED, operationError, Refused } from './errors.ts'
 import type { Job, OperationKind } from './job.ts'
+import { noteNoRoom } from './queue-store.ts'
 import { COMMITTED } from './running.ts'
 import { finish, LostRace, readMachineRow, readStep, type MachineRow } from './store.ts'
 
@@ -12,7 +14,7 @@ const ATTEMPTS_MAX = 6
 /** Carries a claimed operation on. Rejects where the attempt says nothing about the operation: it stays open and is taken up again. */
 export async function attempt(job: Job, { kind }: KnownKind): Promise<'done' | 'lost'> {
   try {
-    if (await mayUndo(job, kind, job.operation.attempt > ATTEMPTS_MAX)) await kind.undo?.(job, INTERRUPTED)
+    if (await mayUndo(job, kind, isWornOut(job))) await kind.undo?.(job, INTERRUPTED)
     else await drive(job, kind)
     return 'done'
   } catch (error) {
@@ -56,19 +58,26 @@ async function drive(job: Job, kind: OperationKind): Promise<void> {
   try {
     await kind.drive(job)
   } catch (cause) {
-    const error = callersError(cause, kind)
-    // Room was counted for it: what takes it on the host still is about to go.
-    const waits = cause instanceof HostFailure && cause.code === 'no_capacity' && job.operation.attempt < ATTEMPTS_MAX
-    if (error === undefined || waits || !(await mayUndo(job, kind, true))) throw cause
+    const error = callersError(job, cause, kind)
+    if (error === 'again') await noteNoRoom(job.cell.db, job.operation)
+    if (error === undefined || error === 'again' || !(await mayUndo(job, kind, true))) throw cause
     job.cell.log.warn({ operation_id: job.operation.id, kind: job.operation.kind, code: error.code, err: cause }, 'the operation failed')
     await kind.undo?.(job, error)
   }
 }
 
 /** The world's refusals have a meaning for the caller; anything else is ours or the database's. */
-function callersError(cause: unknown, kind: OperationKind): OperationError | undefined {
+function callersError({ cell, operation }: Job, cause: unknown, kind: OperationKind): OperationError | 'again' | undefined {
   if (cause instanceof Refused) return cause.error
-  return cause instanceof HostFailure ? kind.errorOf(cause) : undefined
+  if (!(cause instanceof HostFailure)) return undefined
+  if (cause.code !== 'no_capacity') return kind.errorOf(cause)
+  // Room was counted for it: what takes it on the host still is about to go.
+  const now = cell.clock.now()
+  return now < waitsUntil(operation.created_at) ? 'again' : noRoom(operation.progress.reserved ?? null, operation.created_at, now)
+}
+
+function isWornOut({ operation }: Job): boolean {
+  return operation.attempt - (operation.progress.no_room ?? 0) > ATTEMPTS_MAX
 }
 
 /** Once it is committed there is only forward, however often that takes. */

@@ -18,8 +18,10 @@ export interface KnownKind {
   kind: OperationKind
   /** What beginning it does to the workspace. */
   begins: MachineEvent
-  /** Whether a host must have room first. */
+  /** Whether a host must have room first, which the operation waits for. */
   starts: boolean
+  /** Whether it starts the machine of a running workspace anew: one that is hibernated has given its room back. */
+  replaces?: true
   before_claim?: FailpointName
   /** RELIABILITY N7: the gate knows before the claim shows, since the API answers the caller when it does. */
   shuts_gate_first?: true
@@ -40,8 +42,8 @@ const KINDS: Record<string, KnownKind> = {
   suspend: { kind: suspend, begins: 'suspend_begun', starts: false, group: 'suspend' },
   snapshot: { kind: snapshot, begins: 'snapshot_begun', starts: false, group: 'suspend' },
   layer_snapshot: { kind: layerSnapshot, begins: 'snapshot_begun', starts: false, group: 'suspend' },
-  reset: { kind: reset, begins: 'replace_begun', starts: false, group: 'start' },
-  restore: { kind: restore, begins: 'replace_begun', starts: false, group: 'start' },
+  reset: { kind: reset, begins: 'replace_begun', starts: false, replaces: true, group: 'start' },
+  restore: { kind: restore, begins: 'replace_begun', starts: false, replaces: true, group: 'start' },
   delete: { kind: remove, begins: 'delete_begun', starts: false, before_claim: 'delete.D3', shuts_gate_first: true, group: 'delete' },
 }
 

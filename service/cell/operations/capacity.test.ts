@@ -49,7 +49,7 @@ async function waitingLike(world: World, { workspace_id, operation_id }: Asked, 
   const id = sql`('00000000-0000-4000-8000-' || lpad(to_hex(n), 12, '0'))::uuid`
   await sql`insert into workspaces select (jsonb_populate_record(w, jsonb_build_object('id', ${id}))).*
     from workspaces w, generate_series(1, ${count}::int) n where w.id = ${workspace_id}`.execute(world.db)
-  await sql`insert into operations select (jsonb_populate_record(o, jsonb_build_object('id', ${id}, 'workspace_id', ${id}))).*
+  await sql`insert into operations select (jsonb_populate_record(o, jsonb_build_object('id', ${id}, 'workspace_id', ${id}, 'subject_id', ${id}))).*
     from operations o, generate_series(1, ${count}::int) n where o.id = ${operation_id}`.execute(world.db)
 }
 
@@ -181,6 +181,39 @@ test('a machine that is being hibernated takes its room until it is dead', async
   assert.equal((await world.ended(second.operation_id)).state, 'succeeded')
 })
 
+for (const kind of ['reset', 'restore'])
+  test(`${kind} of a hibernated workspace on a full host is refused at once, and leaves it asleep as it was`, async () => {
+    await using world = await createWorld({ capacity: { cpu_millis: 8000, memory_mib: 512, disk_gib: 100 } })
+    const process = await world.startProcess()
+    const sleeper = await world.open()
+    await world.ended(sleeper.operation_id)
+    const { result } = await world.ended(await world.operate(sleeper.workspace_id, 'snapshot'))
+    const input = { checkpoint_id: result?.['checkpoint_id'] }
+    world.host.guest(sleeper.workspace_id).memory.set('canary', 'in memory')
+    await process.parking.hibernate(await entryOf(process, sleeper.workspace_id))
+    const other = await world.open()
+    await world.ended(other.operation_id)
+    const before = await world.workspace(sleeper.workspace_id)
+
+    const refused = await world.ended(await world.operate(sleeper.workspace_id, kind, { input }))
+    assert.deepEqual([refused.state, refused.error?.code, refused.error?.retryable], ['failed', 'capacity_unavailable', true])
+    assert.deepEqual(refused.error?.details, {
+      reason: 'no_ready_host',
+      waited_seconds: 0,
+      deadline_seconds: 900,
+      required: { cpu_millis: 1000, memory_mib: 512, disk_gib: 0 },
+    })
+    assert.deepEqual({ ...(await world.workspace(sleeper.workspace_id)), updated_at: null }, { ...before, updated_at: null })
+    assert.deepEqual(await world.db.selectFrom('workspace_holds').selectAll().execute(), [])
+
+    await world.ended(await world.operate(other.workspace_id, 'suspend'))
+    const { state, error } = await world.ended(await world.operate(sleeper.workspace_id, kind, { input }))
+    assert.deepEqual([state, error], ['succeeded', null])
+    const { observed_state, ownership_epoch, residency } = await world.workspace(sleeper.workspace_id)
+    assert.deepEqual([observed_state, ownership_epoch, residency], ['running', 2, 'resident'])
+    assert.equal(world.host.guest(sleeper.workspace_id).memory.get('canary'), undefined)
+  })
+
 test('a host that has no room yet where room was counted is asked again', async () => {
   await using world = await createWorld(ROOM_FOR_TWO)
   await world.startProcess()
@@ -194,25 +227,63 @@ test('a host that has no room yet where room was counted is asked again', async 
   assert.equal((await world.workspace(workspace_id)).observed_state, 'running')
 })
 
-test('a host that never has room where room was counted fails the open', async () => {
+test('a host that has no room where room was counted is asked for fifteen minutes, and the open has failed only then', async () => {
   await using world = await createWorld(ROOM_FOR_TWO)
   await world.startProcess()
   using _ = world.host.intercept('start', 'before', () => Promise.reject(noRoom()))
   const { operation_id } = await world.open()
+  // More attempts than any other trouble is given.
+  const { progress } = await world.until(async () => {
+    const row = await world.operation(operation_id)
+    return row.attempt > 8 && row
+  })
+  assert.ok(((progress as { no_room?: number }).no_room ?? 0) >= 8)
+  assert.equal((await world.operation(operation_id)).state, 'running')
+  world.clock.advance(900)
   const { state, error } = await world.ended(operation_id)
-  assert.deepEqual([state, error?.code, error?.retryable, error?.details], ['failed', 'dependency_failed', true, { reason: 'no_capacity' }])
+  assert.deepEqual([state, error?.code, error?.retryable], ['failed', 'capacity_unavailable', true])
 })
 
 const noRoom = () => new HostFailure('no_capacity', 'There is no room', { retryable: true })
 
-test('admission counts each resource on its own, and exact fits fit', () => {
+test('a start asks for room until its fifteen minutes are over; the whole computer bounds it, processors too', () => {
   const created_at = new Date(0)
-  const host = { cpu_millis: 1000, memory_mib: 1000, disk_gib: 10 }
-  const used = { cpu_millis: 500, memory_mib: 0, disk_gib: 0 }
+  const host = { cpu_millis: 1000, memory_mib: 1000, disk_gib: 10, headroom_mib: 0 }
   const ask = (cpu_millis: number, seconds: number) =>
-    admit({ required: { cpu_millis, memory_mib: 1000, disk_gib: 10 }, host, used, created_at, now: new Date(seconds * 1000) }).kind
-  assert.deepEqual(
-    [ask(500, 0), ask(501, 0), ask(1000, 899.999), ask(1000, 900), ask(500, 899.999), ask(500, 900), ask(1001, 0)],
-    ['admit', 'wait', 'wait', 'refuse', 'admit', 'refuse', 'refuse'],
-  )
+    admit({ required: { cpu_millis, memory_mib: 1000, disk_gib: 10 }, host, created_at, now: new Date(seconds * 1000) }).kind
+  assert.deepEqual([ask(1000, 0), ask(1000, 899.999), ask(1000, 900), ask(1001, 0)], ['ask', 'ask', 'refuse', 'refuse'])
+})
+
+test('processors are shared: machines that together have more than the computer all run', async () => {
+  await using world = await createWorld({ capacity: { cpu_millis: 2000, memory_mib: 16_384, disk_gib: 100 } })
+  await world.startProcess()
+  const opens = await Promise.all(Array.from({ length: 9 }, () => world.open({ resources: { cpu_millis: 2000 } })))
+  for (const { operation_id } of opens) assert.equal((await world.ended(operation_id)).state, 'succeeded')
+})
+
+test('each machine counts with its headroom, and one that would be the only one must fit with it', async () => {
+  await using world = await createWorld({ capacity: { cpu_millis: 8000, memory_mib: 1024, disk_gib: 100, headroom_mib: 192 } })
+  await world.startProcess()
+  const first = await world.open()
+  assert.equal((await world.ended(first.operation_id)).state, 'succeeded')
+  const second = await world.open()
+  await world.until(async () => (await world.operation(second.operation_id)).state === 'capacity_pending')
+  assert.equal((await world.ended(await world.operate(first.workspace_id, 'suspend'))).state, 'succeeded')
+  assert.equal((await world.ended(second.operation_id)).state, 'succeeded')
+  const host = { cpu_millis: 1000, memory_mib: 1000, disk_gib: 10, headroom_mib: 192 }
+  const ask = (memory_mib: number) =>
+    admit({
+      required: { cpu_millis: 1000, memory_mib, disk_gib: 10 },
+      host,
+      created_at: new Date(0),
+      now: new Date(0),
+    })
+  const [fits, refused] = [ask(808), ask(809)]
+  assert.equal(fits.kind, 'ask')
+  assert.deepEqual(refused.kind === 'refuse' && refused.error.details, {
+    reason: 'exceeds_host_class',
+    required: { cpu_millis: 1000, memory_mib: 809, disk_gib: 10 },
+    host_class: { cpu_millis: 1000, memory_mib: 808, disk_gib: 10 },
+    exceeded: ['memory_mib'],
+  })
 })

@@ -14,13 +14,14 @@ export async function insertCheckpoint(
     .insertInto('checkpoints')
     .values({
       id: info.checkpoint_id,
-      workspace_id: info.workspace_id,
+      workspace_id: info.subject.id,
       cell_id: cell.cell_id,
       operation_id: operation.id,
       ...as,
       epoch: info.epoch,
       engine: info.engine,
       size_bytes: info.size_bytes,
+      disk_bytes: info.disk_bytes,
       resources: JSON.stringify(info.resources),
       created_at: cell.clock.now(),
     })
@@ -51,6 +52,7 @@ export async function dropSuperseded(tx: Tx, workspace_id: string, kept: string)
     .where('workspace_id', '=', workspace_id)
     .where('kind', 'in', ['suspend', 'fork', 'parked'])
     .where('id', '<>', kept)
+    .where('deleted_at', 'is', null)
     .returning('id')
     .execute()
   return rows.map(({ id }) => id)
@@ -60,8 +62,8 @@ export async function dropCheckpoints(tx: Tx, workspace_id: string): Promise<voi
   await tx.deleteFrom('checkpoints').where('workspace_id', '=', workspace_id).execute()
 }
 
-/** Memory that the checkpoint holds, for the rule that a fork may not be smaller. */
+/** Memory that the checkpoint holds, none of a disk alone, for the rule that a fork may not be smaller. */
 export async function capturedMemoryMib(db: CellContext['db'], checkpoint_id: string): Promise<number> {
-  const row = await db.selectFrom('checkpoints').select('resources').where('id', '=', checkpoint_id).executeTakeFirst()
-  return row?.resources.memory_mib ?? 0
+  const row = await db.selectFrom('checkpoints').select(['resources', 'engine']).where('id', '=', checkpoint_id).executeTakeFirst()
+  return row === undefined || row.engine === '' ? 0 : row.resources.memory_mib
 }

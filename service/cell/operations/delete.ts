@@ -15,7 +15,7 @@ export const remove: OperationKind = {
     await failpoint('delete.D4')
     await ask(job, workspace_id, 'stop', epoch, (fence) => cell.host.stop(fence))
     await failpoint('delete.D5')
-    await ask(job, workspace_id, 'delete', epoch, (fence) => cell.host.deleteWorkspace(fence))
+    await ask(job, workspace_id, 'delete', epoch, (fence) => cell.host.deleteSubject(fence))
     await failpoint('delete.D6')
     const now = cell.clock.now()
     await endAttempt(cell.db, operation, now, { state: 'succeeded', result: {} }, async (tx) => {

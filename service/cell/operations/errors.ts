@@ -1,6 +1,7 @@
 import { OPERATION_ERRORS, type OperationErrorCode } from '../../../contract/errors.ts'
 import type { OperationError } from '../../db/schema.ts'
 import type { HostFailure, HostFailureCode } from '../links/hostd.ts'
+import { refusedMemory, WAY_OUT, type RefusedMemory } from '../links/memory-refusal.ts'
 
 export function operationError(code: OperationErrorCode, message: string, details?: Record<string, unknown>): OperationError {
   return { code, message, retryable: OPERATION_ERRORS[code].retryable, ...(details === undefined ? {} : { details }) }
@@ -22,20 +23,49 @@ const STARTS: Partial<Record<HostFailureCode, [OperationErrorCode, string]>> = {
   checkpoint_incompatible: ['checkpoint_incompatible', 'The saved state of the workspace needs another engine or processor'],
   invalid_resources: ['invalid_resources', 'The workspace cannot run with these resources'],
   no_space: ['dependency_failed', 'The disk pool of the host is full'],
+  disk_full: ['dependency_failed', 'The disk of the workspace is full, with what its checkpoints keep'],
   no_capacity: ['dependency_failed', 'The host had no room for the machine'],
 }
 
 /** Why a start or restore failed, in the caller's terms. */
 export function startError(failure: HostFailure): OperationError {
+  const memory = refusedMemory(failure)
+  if (memory !== undefined) return memoryError(memory)
   const [code, message] = STARTS[failure.code] ?? ['dependency_failed', 'The host could not start the machine']
-  return operationError(code, message, { reason: failure.code })
+  const { why } = failure.details
+  return operationError(code, message, { reason: typeof why === 'string' ? why : failure.code })
+}
+
+/** The memory of a checkpoint stays where it is; what else there is to do with the checkpoint. */
+export function memoryError({
+  why,
+  because,
+  workspace_id,
+  checkpoint_id,
+  without_memory,
+  missing_features,
+}: RefusedMemory): OperationError {
+  const code = why === 'damaged' ? 'checkpoint_corrupt' : 'checkpoint_incompatible'
+  const message = `The saved memory of the workspace cannot be restored: ${because}${without_memory ? `; ${WAY_OUT}` : ''}`
+  return operationError(code, message, {
+    reason: why,
+    workspace_id,
+    checkpoint_id,
+    without_memory,
+    ...(missing_features === undefined ? {} : { missing_features }),
+  })
 }
 
 /** Why the state could not be saved. */
 export function captureError(failure: HostFailure): OperationError {
-  const message =
-    failure.code === 'no_space' ? 'The state could not be saved: the disk pool of the host is full' : 'The state could not be saved'
+  const why = FULL[failure.code]
+  const message = why === undefined ? 'The state could not be saved' : `The state could not be saved: ${why}`
   return operationError('checkpoint_failed', message, { reason: failure.code })
+}
+
+const FULL: Partial<Record<HostFailureCode, string>> = {
+  no_space: 'the disk pool of the host is full',
+  disk_full: 'the disk of the workspace is full',
 }
 
 const CAPTURE_FAILURES: ReadonlySet<HostFailureCode> = new Set(['checkpoint_failed', 'not_running'] as const)

@@ -9,6 +9,7 @@ import { restoreRequest, startRequest } from './requests.ts'
 import { COMMITTED, commitRunning, completeEarlier, completeRunning, type RunningEnd } from './running.ts'
 import { asAttempt, endAttempt, freeKey, LostRace, moveWorkspace, readMachineRow, releaseHold, type MachineRow, type Tx } from './store.ts'
 import { unpause } from './suspend.ts'
+import { workspaceSubject } from '../links/subject.ts'
 
 const END: RunningEnd = { event: 'forked', before_commit: 'fork.F6', before_connect: 'fork.F7', before_success: 'fork.F8', result: {} }
 
@@ -62,10 +63,10 @@ function captureInto(job: Job, source: MachineRow, target: MachineRow): Promise<
   const checkpoint_id = cell.ids.next()
   const saved = savedCheckpoint(source)
   if (saved !== null) {
-    const names = { source_workspace_id: source.id, source_checkpoint_id: saved, checkpoint_id }
+    const names = { source: workspaceSubject(source.id), source_checkpoint_id: saved, checkpoint_id }
     return ask(job, target.id, 'capture', target.ownership_epoch + 1, (fence) => cell.host.cloneCheckpoint({ ...fence, ...names }))
   }
-  const into = { into_workspace_id: target.id, into_fence: operation.fence, checkpoint_id, then: 'running' as const }
+  const into = { into: workspaceSubject(target.id), into_fence: operation.fence, checkpoint_id, then: 'running' as const }
   return ask(job, source.id, 'capture', source.ownership_epoch, (fence) => cell.host.checkpoint({ ...fence, ...into }))
 }
 
@@ -130,7 +131,7 @@ async function undoUncaptured(job: Job, target: MachineRow, error: OperationErro
   if (operation.attempt > 0) {
     if (!isBlank(source) && savedCheckpoint(source) === null) await unpause(job, source, 'unpause-undo')
     await tidy(job, 'the files of a failed fork', () =>
-      ask(job, target.id, 'discard', target.ownership_epoch + 1, (fence) => cell.host.deleteWorkspace(fence)),
+      ask(job, target.id, 'discard', target.ownership_epoch + 1, (fence) => cell.host.deleteSubject(fence)).then(() => undefined),
     )
   }
   const now = cell.clock.now()

@@ -8,7 +8,9 @@ import type { AgentLinks } from '../links/agent.ts'
 import { HostFailure, type Fence, type Machine, type MachineHost } from '../links/hostd.ts'
 import type { LiveTable } from '../machines/live-table.ts'
 import type { Parking } from '../machines/parking.ts'
+import type { Room } from '../room/room.ts'
 import { LostRace, readMachineRow, type MachineRow, type OpenOperation } from './store.ts'
+import { isWorkspace, workspaceSubject } from '../links/subject.ts'
 
 /** What every operation works with. */
 export interface CellContext {
@@ -18,6 +20,7 @@ export interface CellContext {
   ids: Ids
   host: MachineHost
   table: LiveTable
+  room: Room
   parking: Parking
   agents: Pick<AgentLinks, 'greet'>
   log: Logger
@@ -55,7 +58,7 @@ export async function ask<T>(job: Job, workspace_id: string, step: string, epoch
   for (let wait_ms = RETRY_MS_MIN; ; wait_ms = Math.min(wait_ms * 2, RETRY_MS_MAX)) {
     job.signal.throwIfAborted()
     try {
-      return await verb({ workspace_id, operation_id, step, epoch, fence })
+      return await verb({ subject: workspaceSubject(workspace_id), operation_id, step, epoch, fence })
     } catch (error) {
       if (!(error instanceof HostFailure)) throw error
       if (error.code === 'fenced') throw new LostRace('The machine')
@@ -111,8 +114,8 @@ export async function quiesce(job: Job, workspace_id: string): Promise<void> {
 
 /** The workspace's machine as the host sees it. */
 export async function findMachine(job: Job, workspace_id: string): Promise<Machine | undefined> {
-  const { machines } = await ask(job, workspace_id, 'inventory', 0, () => job.cell.host.inventory())
-  return machines.find((machine) => machine.workspace_id === workspace_id)
+  const { machines } = await ask(job, workspace_id, 'inventory', 0, () => job.cell.host.glance())
+  return machines.find((machine) => isWorkspace(machine) && machine.subject.id === workspace_id)
 }
 
 /** Tidying that nothing waits for: what fails here is swept by the reconciler. */

@@ -17,7 +17,7 @@ test('a layer snapshot captures the disk of a running workspace, which runs on, 
   // What is superseded by a suspend is not what somebody wanted to keep.
   await world.ended(await world.operate(workspace_id, 'suspend'))
   await process.engine.watch()?.sweep()
-  const kept = async () => (await world.host.inventory()).workspaces.flatMap(({ checkpoints }) => checkpoints)
+  const kept = async () => (await world.host.inventory()).files.flatMap(({ checkpoints }) => checkpoints)
   assert.equal((await kept()).filter(({ disk_only }) => disk_only).length, 1)
   await world.ended(await world.operate(workspace_id, 'delete'))
   assert.deepEqual(await kept(), [])

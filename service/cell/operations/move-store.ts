@@ -1,4 +1,4 @@
-import { sql, type RawBuilder } from 'kysely'
+import { sql, type Expression, type RawBuilder } from 'kysely'
 import type { Db } from '../../db/database.ts'
 import {
   claiming,
@@ -31,7 +31,7 @@ export async function moveAsAttempt(
     .set({ updated_at: now, step: reached.step, progress: JSON.stringify(reached.progress) })
     .where(IS_FOUND)
     .returning('id')
-  const { rows } = await sql`${withMove(db, move, now, sql`${taken}`)} select from taken`.execute(db)
+  const { rows } = await sql`${withMove(db, held(db, operation), move, now, sql`${taken}`)} select from taken`.execute(db)
   if (rows.length !== 1) throw new LostRace('The operation or its workspace')
   return movedRow(move)
 }
@@ -40,7 +40,7 @@ export async function moveAsAttempt(
 export async function moveAndEnd(db: Db, operation: OpenOperation, now: Date, outcome: Outcome, move: Move): Promise<MachineRow> {
   const taken = ofAttempt(db, operation).set(ended(outcome, now)).where(IS_FOUND).returning('id')
   const released = sql`released as (delete from workspace_holds where operation_id in (select id from taken))`
-  const { rows } = await sql`${withMove(db, move, now, sql`${taken}`)}, ${released} select from taken`.execute(db)
+  const { rows } = await sql`${withMove(db, held(db, operation), move, now, sql`${taken}`)}, ${released} select from taken`.execute(db)
   if (rows.length !== 1) throw new LostRace('The operation or its workspace')
   return movedRow(move)
 }
@@ -57,7 +57,9 @@ export async function claimAndMove(
   move: Move,
 ): Promise<{ operation: OpenOperation; seen: MachineRow } | undefined> {
   const taken = claiming(db, claim).where('o.attempt', '=', operation.attempt).where(IS_FOUND)
-  const { rows } = await sql<OpenOperation>`${withMove(db, move, claim.now, sql`${taken}`)} select ${TAKEN_COLUMNS} from taken`.execute(db)
+  const free = held(db, operation).skipLocked()
+  const { rows } =
+    await sql<OpenOperation>`${withMove(db, free, move, claim.now, sql`${taken}`)} select ${TAKEN_COLUMNS} from taken`.execute(db)
   return rows[0] && { operation: rows[0], seen: movedRow(move) }
 }
 
@@ -65,16 +67,24 @@ export async function claimAndMove(
 const TAKEN_COLUMNS = sql.join(OPERATION_COLUMNS.map((name) => sql.ref(name.replace('o.', 'taken.'))))
 const IS_FOUND = sql<boolean>`exists (select from found)`
 
+/** The operation's row, locked. */
+function held(db: Db, { id }: OpenOperation) {
+  return db.selectFrom('operations').select('id').where('id', '=', id).where('completed_at', 'is', null).forNoKeyUpdate()
+}
+
 /**
- * Either both rows change or none: the workspace where it is found as it was seen, and the operation where `taken` finds it.
+ * Either both rows change or none: the workspace where it is found as it was seen, and the operation where `taken` finds it. Locked in
+ * the order of all transactions (store.ts): the workspace only when the operation is.
+ * @param held locks the operation.
  * @param taken changes the operation, if IS_FOUND, and returns it.
  */
-function withMove(db: Db, move: Move, now: Date, taken: RawBuilder<unknown>): RawBuilder<unknown> {
-  const found = db.selectFrom('workspaces').select('id').where(isAsSeen(move.seen)).forNoKeyUpdate()
+function withMove(db: Db, held: Expression<unknown>, move: Move, now: Date, taken: RawBuilder<unknown>): RawBuilder<unknown> {
+  const is_held = sql<boolean>`exists (select from held)`
+  const found = db.selectFrom('workspaces').select('id').where(isAsSeen(move.seen)).where(is_held).forNoKeyUpdate()
   const moved = db
     .updateTable('workspaces')
     .set(movedColumns(move, now))
     .where('id', '=', sql<string>`(select id from found)`)
     .where(sql<boolean>`exists (select from taken)`)
-  return sql`with found as ${found}, taken as (${taken}), moved as (${moved})`
+  return sql`with held as (${held}), found as ${found}, taken as (${taken}), moved as (${moved})`
 }

@@ -159,8 +159,8 @@ test('a delete leaves no machine and no file, and frees the key of a session onl
       .executeTakeFirstOrThrow()
     assert.equal(key.reusable, lifetime === 'session')
   }
-  const { machines, workspaces } = await world.host.inventory()
-  assert.deepEqual([machines, workspaces], [[], []])
+  const { machines, files } = await world.host.inventory()
+  assert.deepEqual([machines, files], [[], []])
 })
 
 test('a delete cancels what is under way and wins', async () => {
@@ -178,8 +178,8 @@ test('a delete cancels what is under way and wins', async () => {
   go.resolve()
   assert.equal((await world.ended(deletion)).state, 'succeeded')
   assert.equal((await world.ended(operation_id)).state, 'canceled')
-  const { machines, workspaces } = await world.host.inventory()
-  assert.deepEqual([machines, workspaces], [[], []])
+  const { machines, files } = await world.host.inventory()
+  assert.deepEqual([machines, files], [[], []])
 })
 
 test('a checkpoint that cannot be written leaves the guest running', async () => {
@@ -297,7 +297,7 @@ test('a source that is deleted while it is copied ends the fork, and its key is 
   assert.equal((await world.operation(target.operation_id)).state, 'canceled')
   await world.until(async () => (await world.workspace(target.workspace_id)).observed_state === 'deleted')
   assert.equal((await world.workspace(target.workspace_id)).ended_reason, 'fork_failed')
-  await world.until(async () => (await world.host.inventory()).workspaces.every(({ checkpoints }) => checkpoints.length === 0))
+  await world.until(async () => (await world.host.inventory()).files.every(({ checkpoints }) => checkpoints.length === 0))
 })
 
 test('a database that drops every connection in the middle loses nothing', async () => {

@@ -1,6 +1,7 @@
 import { sql } from 'kysely'
 import type { Db } from '../../db/database.ts'
-import { MACHINE_COLUMNS, machineRow, OPERATION_COLUMNS, type MachineRow, type OpenOperation } from './store.ts'
+import type { OperationError } from '../../db/schema.ts'
+import { MACHINE_COLUMNS, machineRow, ofAttempt, OPERATION_COLUMNS, type MachineRow, type OpenOperation } from './store.ts'
 
 /** An operation that is not over, and its workspace as it is beside it. */
 export interface Queued {
@@ -8,34 +9,79 @@ export interface Queued {
   row: MachineRow
 }
 
+/** What is open, by what it is about. */
+export interface Open {
+  of_workspaces: Queued[]
+  others: OtherOperation[]
+}
+
+/** An operation that is about no workspace. */
+export type OtherOperation = Pick<OpenOperation, 'id' | 'kind' | 'attempt'> & { subject_kind: string; subject_id: string }
+
 const OPEN_OPERATIONS_MAX = 2000
 
 /**
- * Every open operation that is this cell's or nobody's, oldest first. One statement: somebody waits for what it finds. What waits for
- * room already is left out first: however much of that there is, nothing else waits behind it.
+ * Every open operation that is this cell's or nobody's, oldest first, of its kind of subject. One statement: somebody waits for what it
+ * finds. What waits for room already is left out first, the latest of each organization before the first of another: however much of
+ * that there is, nothing else waits behind it.
  */
-export async function listOpen(db: Db, cell_id: string): Promise<Queued[]> {
+export async function listOpen(db: Db, cell_id: string): Promise<Open> {
   const rows = await db
     .selectFrom('operations as o')
-    .innerJoin('workspaces as w', 'w.id', 'o.workspace_id')
-    .innerJoin('template_versions as v', 'v.id', 'w.template_version_id')
+    .leftJoin('workspaces as w', (join) => join.onRef('w.id', '=', 'o.subject_id').on('o.subject_kind', '=', 'workspace'))
+    .leftJoin('template_versions as v', 'v.id', 'w.template_version_id')
     .leftJoin('workspaces as s', 's.id', 'o.source_workspace_id')
-    .select([...OPERATION_COLUMNS, ...MACHINE_COLUMNS])
+    .select([...OPERATION_COLUMNS, ...MACHINE_COLUMNS, 'o.subject_kind', 'o.subject_id'])
     .where('o.completed_at', 'is', null)
     .where(sql<boolean>`coalesce(o.cell_id, w.cell_id, s.cell_id, ${cell_id}::uuid) = ${cell_id}::uuid`)
     .orderBy(sql`o.state = 'capacity_pending'`)
+    .orderBy(sql`row_number() over (partition by o.state = 'capacity_pending', w.organization_id order by o.id)`)
     .orderBy('o.id')
     .limit(OPEN_OPERATIONS_MAX)
     .execute()
-  const open = rows.map((row) => {
-    const operation = row as OpenOperation // by the joins and the condition: it has a workspace, and is not over
-    return { operation: operationOf(operation), row: machineRow({ ...row, id: operation.workspace_id }) }
-  })
-  return open.sort((a, b) => (a.operation.id < b.operation.id ? -1 : 1))
+  rows.sort((a, b) => (a.id < b.id ? -1 : 1))
+  return {
+    of_workspaces: rows.filter(({ subject_kind }) => subject_kind === 'workspace').map(queuedOf),
+    others: rows.filter(({ subject_kind }) => subject_kind !== 'workspace'),
+  }
 }
+
+/** By the joins and the condition: a row of a workspace has one with its template version, and is not over. */
+function queuedOf(row: object): Queued {
+  const operation = row as OpenOperation
+  return { operation: operationOf(operation), row: machineRow({ ...(row as MachineColumns), id: operation.workspace_id }) }
+}
+
+type MachineColumns = Parameters<typeof machineRow>[0]
 
 /** Nothing but the operation, of a row that has more. */
 function operationOf(row: OpenOperation): OpenOperation {
   const { id, kind, state, workspace_id, source_workspace_id, created_at, deadline_at, attempt, fence, step, progress, input } = row
   return { id, kind, state, workspace_id, source_workspace_id, created_at, deadline_at, attempt, fence, step, progress, input }
+}
+
+/** queued → capacity_pending, once. */
+export async function markPending(db: Db, operation: OpenOperation, now: Date, deadline_at: Date, error: OperationError): Promise<void> {
+  await db.transaction().execute(async (tx) => {
+    const { numUpdatedRows } = await tx
+      .updateTable('operations')
+      .set({ state: 'capacity_pending', state_reason: 'no_ready_host', deadline_at, error: JSON.stringify(error), updated_at: now })
+      .where('id', '=', operation.id)
+      .where('state', '=', 'queued')
+      .executeTakeFirst()
+    if (numUpdatedRows !== 1n) return
+    await tx
+      .updateTable('workspaces')
+      .set({ pending_reason: 'no_ready_host', updated_at: now })
+      .where('id', '=', operation.workspace_id)
+      .execute()
+  })
+}
+
+/** The host had no room after all: the attempt says nothing about the operation. */
+export async function noteNoRoom(db: Db, operation: OpenOperation): Promise<void> {
+  const no_room = (operation.progress.no_room ?? 0) + 1
+  await ofAttempt(db, operation)
+    .set({ progress: sql<string>`progress || ${JSON.stringify({ no_room })}::jsonb` })
+    .execute()
 }

@@ -108,6 +108,63 @@ test('a reset whose new machine does not start is failed with the recovery check
   assert.equal(world.host.guest(id).files.get('/f'), undefined)
 })
 
+test('a failed workspace is restored: it is suspended at the checkpoint, and its disk of before can be put back', async () => {
+  await using world = await createWorld()
+  const process = await world.startProcess()
+  const id = await running(world)
+  const { checkpoint_id } = await done(world, id, 'snapshot')
+  world.host.guest(id).files.set('/f', 'later')
+  world.host.kill(id)
+  await world.until(async () => (await world.workspace(id)).observed_state === 'failed')
+  const { recovery_checkpoint_id } = await done(world, id, 'restore', { checkpoint_id })
+  const row = await world.workspace(id)
+  assert.deepEqual([row.observed_state, row.ownership_epoch, row.disk], ['suspended', 2, null])
+  await done(world, id, 'resume')
+  const guest = world.host.guest(id)
+  assert.deepEqual([guest.memory.get('canary'), guest.files.get('/f')], ['in memory', 'on disk'])
+  await done(world, id, 'restore', { checkpoint_id: recovery_checkpoint_id })
+  assert.deepEqual([world.host.guest(id).memory.get('canary'), world.host.guest(id).files.get('/f')], [undefined, 'later'])
+  await process.engine.watch()?.sweep()
+  await assertNothingIsLeft(world)
+})
+
+test('a reset whose new machine does not start is taken back by a restore', async () => {
+  await using world = await createWorld()
+  const process = await world.startProcess()
+  const id = await running(world)
+  const broken = world.host.intercept('start', 'before', () => {
+    throw new HostFailure('disk_full', 'simulated', { retryable: false })
+  })
+  const { error } = await world.ended(await world.operate(id, 'reset'))
+  broken[Symbol.dispose]()
+  assert.deepEqual([error?.code, error?.details?.['reason']], ['dependency_failed', 'disk_full'])
+  assert.equal((await world.workspace(id)).observed_state, 'failed')
+  await done(world, id, 'restore', { checkpoint_id: error?.details?.['recovery_checkpoint_id'] })
+  await done(world, id, 'resume')
+  const guest = world.host.guest(id)
+  assert.deepEqual([guest.memory.get('canary'), guest.files.get('/f')], ['in memory', 'on disk'])
+  await process.engine.watch()?.sweep()
+  await assertNothingIsLeft(world)
+})
+
+test('a restore of a failed workspace whose disk cannot be captured leaves it failed, to be opened', async () => {
+  await using world = await createWorld()
+  await world.startProcess()
+  const id = await running(world)
+  const { checkpoint_id } = await done(world, id, 'snapshot')
+  world.host.kill(id)
+  await world.until(async () => (await world.workspace(id)).observed_state === 'failed')
+  const broken = world.host.intercept('checkpoint', 'before', () => {
+    throw new HostFailure('no_space', 'simulated', { retryable: true })
+  })
+  assert.equal((await world.ended(await world.operate(id, 'restore', { input: { checkpoint_id } }))).state, 'failed')
+  broken[Symbol.dispose]()
+  const row = await world.workspace(id)
+  assert.deepEqual([row.observed_state, row.desired_state], ['failed', 'running'])
+  await done(world, id, 'open')
+  assert.equal(world.host.guest(id).files.get('/f'), 'on disk')
+})
+
 for (const kind of ['reset', 'restore', 'snapshot']) {
   test(`${kind} whose capture fails leaves the guest running as it was`, async () => {
     await using world = await createWorld()

@@ -2,7 +2,7 @@ import { LIMITS } from '../../../contract/limits.ts'
 import type { MachineEvent } from '../../../contract/states/machine.ts'
 import type { OperationError } from '../../db/schema.ts'
 import { failpoint, type FailpointName } from '../../lib/failpoints.ts'
-import type { CheckpointInfo } from '../links/hostd.ts'
+import { HostFailure, type CheckpointInfo } from '../links/hostd.ts'
 import { insertCheckpoint, keepForRecovery } from './checkpoint-store.ts'
 import { captureOrStartError } from './errors.ts'
 import { ask, claimedRow, quiesce, takeOver, type Job, type OperationKind } from './job.ts'
@@ -15,12 +15,19 @@ const REPLACED = 'replaced'
 
 const DAY_MS = 24 * 3600_000
 
+/** What the workspace starts with from the commit on. */
+export interface Content {
+  checkpoint_id: string
+  /** Of one that was made for it, and has no row yet. */
+  made?: CheckpointInfo
+}
+
 /** How a reset and a restore in place differ: everything else of them is one. */
 export interface Replacement {
   /** The commit: the old content is a recovery checkpoint, the new one is what the workspace would start with. */
   replaced: Extract<MachineEvent, 'reset' | 'restored'>
   /** The new content; null: nothing but the template. */
-  contentOf(job: Job): string | null
+  contentOf(job: Job, seen: MachineRow): Promise<Content | null>
   /** Starts the machine in the epoch that the commit has given, and makes it the workspace's. */
   start(job: Job, seen: MachineRow, end: RunningEnd): Promise<void>
   /** When the new machine could not be started. */
@@ -57,61 +64,108 @@ async function replace(job: Job, kind: Replacement): Promise<MachineRow | null> 
   const { cell, operation } = job
   const seen = await claimedRow(job)
   const runs = seen.observed_state === 'running'
+  const failed = seen.observed_state === 'failed'
   if (operation.attempt > 1) await wakeAfterEarlier(job, seen)
   await failpoint(kind.points.close)
   await quiesce(job, seen.id)
+  const content = await kind.contentOf(job, seen)
   await failpoint(kind.points.capture)
-  const captured = runs && !isHibernated(seen) ? await capture(job, seen) : null
+  const captured = failed ? await captureDisk(job, seen) : runs && !isHibernated(seen) ? await capture(job, seen, content) : null
   await failpoint(kind.points.commit)
-  const row = runs ? await commitReplaced(job, kind, seen, captured) : await commitAsleep(job, kind, seen)
+  const row = runs ? await commitReplaced(job, kind, seen, content, captured) : await commitAsleep(job, kind, seen, content, captured)
   await cell.table.fresh(seen.id)
+  if (failed) await dropDisks(job, seen.id, seen.ownership_epoch + 1, [seen.disk])
   return row
 }
 
-function capture(job: Job, seen: MachineRow): Promise<CheckpointInfo> {
+function capture(job: Job, seen: MachineRow, content: Content | null): Promise<CheckpointInfo> {
   const checkpoint_id = job.cell.ids.next()
+  const blank = content === null ? { then_blank: true } : {}
   return ask(job, seen.id, 'capture', seen.ownership_epoch, (fence) =>
-    job.cell.host.checkpoint({ ...fence, checkpoint_id, then: 'paused' }),
+    job.cell.host.checkpoint({ ...fence, checkpoint_id, then: 'paused', ...blank }),
   )
+}
+
+/** Of a workspace that failed nothing is left but its disk. @returns null: not even that. */
+async function captureDisk(job: Job, seen: MachineRow): Promise<CheckpointInfo | null> {
+  const { disk } = seen
+  if (disk === null) return null
+  const { host, ids } = job.cell
+  const layers = seen.disk_layout === 'legacy' ? [] : seen.layers
+  const what = { checkpoint_id: ids.next(), then: 'running', disk_only: true, from_disk: disk, layers, resources: seen.ceilings } as const
+  await ask(job, seen.id, 'stop-dead', seen.ownership_epoch, (fence) => host.stop(fence))
+  try {
+    return await ask(job, seen.id, 'capture', seen.ownership_epoch, (fence) => host.checkpoint({ ...fence, ...what }))
+  } catch (error) {
+    if (error instanceof HostFailure && error.code === 'not_found') return null
+    throw error
+  }
 }
 
 /**
  * One transaction in which the old content becomes the recovery checkpoint and the new one the workspace's.
  * @param captured null: it was hibernated, and what it lies in is the recovery checkpoint.
  */
-async function commitReplaced(job: Job, kind: Replacement, seen: MachineRow, captured: CheckpointInfo | null): Promise<MachineRow> {
+async function commitReplaced(
+  job: Job,
+  kind: Replacement,
+  seen: MachineRow,
+  content: Content | null,
+  captured: CheckpointInfo | null,
+): Promise<MachineRow> {
   const { cell, operation } = job
   const now = cell.clock.now()
   const recovery_checkpoint_id = captured?.checkpoint_id ?? seen.checkpoint_id
-  const progress: Progress = { ...operation.progress, recovery_checkpoint_id, old_disk: seen.disk }
+  const { reserved: _taken, ...begun } = operation.progress // of a hibernated one, whose grants say it from here on
+  const progress: Progress = { ...begun, recovery_checkpoint_id, old_disk: seen.disk }
   const save = async (tx: Tx) => {
     if (captured !== null) await insertCheckpoint(tx, cell, operation, captured, { kind: 'recovery', label: null, expires_at: expiry(now) })
     else if (recovery_checkpoint_id !== null) await keepForRecovery(tx, recovery_checkpoint_id, expiry(now))
-    return moveToContent(tx, job, kind, seen, now)
+    return moveToContent(tx, job, kind, seen, content, now)
   }
   const row = await asAttempt(cell.db, operation, now, save, { step: REPLACED, progress })
   job.operation = { ...operation, step: REPLACED, progress }
   return row
 }
 
-/** What a suspended workspace was is a checkpoint already. */
-async function commitAsleep(job: Job, kind: Replacement, seen: MachineRow): Promise<null> {
+/**
+ * What a suspended workspace was is a checkpoint already.
+ * @param captured the disk of one that had failed.
+ */
+async function commitAsleep(
+  job: Job,
+  kind: Replacement,
+  seen: MachineRow,
+  content: Content | null,
+  captured: CheckpointInfo | null,
+): Promise<null> {
   const { cell, operation } = job
   const now = cell.clock.now()
-  const recovery_checkpoint_id = seen.checkpoint_id
+  const recovery_checkpoint_id = captured?.checkpoint_id ?? seen.checkpoint_id
   const result = { recovery_checkpoint_id, ownership_epoch: seen.ownership_epoch + 1 }
   await endAttempt(cell.db, operation, now, { state: 'succeeded', result }, async (tx) => {
-    if (recovery_checkpoint_id !== null) await keepForRecovery(tx, recovery_checkpoint_id, expiry(now))
-    await moveToContent(tx, job, kind, seen, now)
+    if (captured !== null) await insertCheckpoint(tx, cell, operation, captured, { kind: 'recovery', label: null, expires_at: expiry(now) })
+    else if (recovery_checkpoint_id !== null) await keepForRecovery(tx, recovery_checkpoint_id, expiry(now))
+    await moveToContent(tx, job, kind, seen, content, now)
   })
   return null
 }
 
-function moveToContent(tx: Tx, job: Job, kind: Replacement, seen: MachineRow, now: Date): Promise<MachineRow> {
+async function moveToContent(
+  tx: Tx,
+  job: Job,
+  kind: Replacement,
+  seen: MachineRow,
+  content: Content | null,
+  now: Date,
+): Promise<MachineRow> {
+  if (content?.made) {
+    await insertCheckpoint(tx, job.cell, job.operation, content.made, { kind: 'suspend', label: null, expires_at: null })
+  }
   const ownership_epoch = seen.ownership_epoch + 1
   return moveWorkspace(tx, seen, kind.replaced, now, {
     ownership_epoch,
-    checkpoint_id: kind.contentOf(job),
+    checkpoint_id: content?.checkpoint_id ?? null,
     residency: 'resident',
     disk: null,
     suspend_request: null,
@@ -140,6 +194,8 @@ async function undoCapture(job: Job, seen: MachineRow, error: OperationError): P
   const now = cell.clock.now()
   await endAttempt(cell.db, operation, now, { state: 'failed', error }, async (tx) => {
     if (!alive) await moveWorkspace(tx, seen, 'lost', now, { grants: null })
+    // Who wanted it restored wanted it to run: an open still starts it.
+    if (seen.observed_state === 'failed') await moveWorkspace(tx, seen, 'start_failed', now, { desired_state: 'running' })
   })
 }
 

@@ -4,7 +4,7 @@ import { startRunning } from './running.ts'
 /** Back to the template: the machine starts on a blank disk. A suspended workspace boots blank at its next resume. */
 export const reset = replacement({
   replaced: 'reset',
-  contentOf: () => null,
+  contentOf: async () => null,
   start: (job, seen, end) => startRunning(job, seen, seen.ownership_epoch, null, end),
   start_failed: 'start_failed',
   desired_after_failure: 'running',

@@ -1,16 +1,22 @@
+import { MEMORY_REFUSALS } from '../../../contract/errors.ts'
+import { because } from '../links/memory-refusal.ts'
+import { memoryError, Refused } from './errors.ts'
 import { ask, type Job } from './job.ts'
-import { replacement } from './replace.ts'
+import { replacement, type Content } from './replace.ts'
 import { restoreRequest } from './requests.ts'
 import { commitRunning, completeRunning } from './running.ts'
-import { LostRace } from './store.ts'
+import { LostRace, type MachineRow } from './store.ts'
+import { workspaceSubject } from '../links/subject.ts'
 
 /** Back to a checkpoint of the workspace's own, in place: the checkpoint itself is only read. */
 export const restore = replacement({
   replaced: 'restored',
-  contentOf: wantedCheckpoint,
+  contentOf: (job, seen) => (job.operation.input['memory'] === false ? withoutMemory(job, seen) : withMemory(job, seen)),
   async start(job, seen, end) {
+    const { checkpoint_id } = seen // the content, by the commit
+    if (checkpoint_id === null) throw new LostRace('The content of a restore')
     const machine = await ask(job, seen.id, 'restore', seen.ownership_epoch, (fence) =>
-      job.cell.host.restore(restoreRequest(fence, seen, wantedCheckpoint(job), { renew_identity: false })),
+      job.cell.host.restore(restoreRequest(fence, seen, checkpoint_id, { renew_identity: false })),
     )
     await completeRunning(job, await commitRunning(job, seen, machine, end), end)
   },
@@ -19,6 +25,28 @@ export const restore = replacement({
   end: { event: 'resumed', before_commit: 'restore.V6b', before_connect: 'restore.V6c', before_success: 'restore.V7' },
   points: { close: 'restore.V2', capture: 'restore.V3', commit: 'restore.V5', stop: 'restore.V6', start: 'restore.V6a' },
 })
+
+/** Refused before anything is touched where the host says already that it would not restore it. */
+async function withMemory(job: Job, { id }: MachineRow): Promise<Content> {
+  const checkpoint_id = wantedCheckpoint(job)
+  const { files } = await ask(job, id, 'inventory', 0, () => job.cell.host.inventory())
+  const found = files.find(({ subject }) => subject.id === id)?.checkpoints.find((one) => one.checkpoint_id === checkpoint_id)
+  const why = MEMORY_REFUSALS.find((each) => each === found?.memory_refused)
+  if (why === undefined) return { checkpoint_id }
+  const { missing_features } = found ?? {}
+  const told = { why, because: because(why), workspace_id: id, checkpoint_id, without_memory: true }
+  throw new Refused(memoryError(missing_features === undefined ? told : { ...told, missing_features }))
+}
+
+/** A copy without memory, which machines boot from. The checkpoint stays as it is: its memory may be restorable again some day. */
+async function withoutMemory(job: Job, seen: MachineRow): Promise<Content> {
+  const source = { source: workspaceSubject(seen.id), source_checkpoint_id: wantedCheckpoint(job) }
+  const checkpoint_id = job.cell.ids.next()
+  const made = await ask(job, seen.id, 'copy-disk', seen.ownership_epoch, (fence) =>
+    job.cell.host.cloneCheckpoint({ ...fence, ...source, checkpoint_id, disk_only: true }),
+  )
+  return { checkpoint_id, made }
+}
 
 function wantedCheckpoint({ operation }: Job): string {
   const { checkpoint_id } = operation.input

@@ -1,19 +1,18 @@
 import type { Listener } from '../../db/listen.ts'
-import { knownKind, type KnownKind } from './begin.ts'
-import { markPending, usedCapacity } from './capacity-store.ts'
-import { admit, plus } from './admission.ts'
+import { LIMITS } from '../../../contract/limits.ts'
+import { knownKind, type Begun, type KnownKind } from './begin.ts'
+import { admit, noRoom, pending } from './admission.ts'
 import { abandon, attempt, refuse, take } from './attempt.ts'
 import { operationError } from './errors.ts'
 import type { CellContext, Job } from './job.ts'
-import { listOpen, type Queued } from './queue-store.ts'
-import type { OpenOperation } from './store.ts'
-import type { Resources } from '../../db/schema.ts'
+import { listOpen, markPending, type OtherOperation, type Queued } from './queue-store.ts'
+import { finish, LostRace, type OpenOperation } from './store.ts'
+import { HostFailure } from '../links/hostd.ts'
+import { wantOf, type RoomWant } from './room-wants.ts'
 
 export interface RunnerOptions {
   cell: CellContext
   listener: Listener
-  /** The whole computer, as its host says. */
-  capacity(): Resources
   /** Fires when this process may no longer act for the cell. */
   signal: AbortSignal
   /** Told when an operation ended in a way that may have left something. */
@@ -37,6 +36,8 @@ const GROUPS: Record<KnownKind['group'], number> = { start: 8, suspend: 4, delet
 const PASS_MS = 15_000
 const RETRY_MS_MIN = 100
 const RETRY_MS_MAX = 5000
+/** What takes the room on the host is about to go. */
+const NO_ROOM_RETRY_MS_MAX = 500
 
 interface State {
   jobs: Map<string, { group: KnownKind['group']; done: Promise<void> }>
@@ -95,9 +96,16 @@ export function startRunner(options: RunnerOptions): Runner {
     if (current !== null || state.left_some || state.waiting.size > 0) wake()
   }
   // What is said of an operation in hand is what its own job has written; the job wakes the runner when it ends.
-  const stop = options.listener.on('berth_operation', (id) => {
+  const unheard = options.listener.on('berth_operation', (id) => {
     if (id === null || !state.jobs.has(id)) wake()
   })
+  const unfreed = cell.room.onFreed(() => {
+    if (current !== null || state.left_some) wake()
+  })
+  const stop = () => {
+    unheard()
+    unfreed()
+  }
   const idle = async () => {
     while (current !== null || state.jobs.size > 0) {
       await current
@@ -136,29 +144,43 @@ interface Signals {
   ended(): void
 }
 
-/** One look at everything that is open: begin what may begin, in the order in which it was asked for. */
+/** One look at everything that is open: begin what may begin, in the order in which it was asked for; who waits for room, in turn. */
 async function lookOnce(options: RunnerOptions, state: State, signals: Signals): Promise<void> {
   const { cell } = options
   forgetLook(state)
   // Asked before the rows are read: what is moved on the way between resident and parked may be another row afterwards.
   const moving = new Set(cell.parking.moving())
-  const [all, taken] = await Promise.all([listOpen(cell.db, cell.cell_id), usedCapacity(cell.db, cell.cell_id, [...moving])])
+  cell.room.review()
+  const { of_workspaces: all, others } = await listOpen(cell.db, cell.cell_id)
+  await giveUpUnknown(cell, others)
   forgetDone(state, all)
   const open = all.filter(({ operation }) => !state.jobs.has(operation.id) && !isWaiting(state, operation.id))
-  let used = taken
-  for (const queued of open) {
-    const { operation } = queued
+  const ready = open.filter(({ operation }) => !waitsForMove(cell, operation, moving, signals.wake))
+  for (const { queued, want } of inTurn(options, state, ready)) {
     if (options.signal.aborted || state.draining) return
-    if (waitsForMove(cell, operation, moving, signals.wake)) continue
     try {
-      const reserved = await beginOne(options, state, queued, used, signals)
-      if (reserved !== null) used = plus(used, reserved)
+      await beginOne(options, state, queued, want, signals)
     } catch (error) {
-      fellOver(options, state, operation, error)
+      fellOver(options, state, queued.operation, error)
     }
   }
-  // What is hibernated gives its room back when its machine is dead, and no row says when that is.
-  if (state.left_some) for (const id of moving) void cell.parking.still(id).then(signals.wake)
+}
+
+interface Turn {
+  queued: Queued
+  /** null: it takes no room of its own. */
+  want: RoomWant | null
+}
+
+/** Those that need room take their turns among each other; all others stay where they are. */
+function inTurn(options: RunnerOptions, state: State, open: Queued[]): Turn[] {
+  const turns = open.map((queued): Turn => ({ queued, want: wantOf(knownKind(queued.operation), queued) }))
+  const asking = turns.flatMap(({ want }) => (want === null ? [] : [want]))
+  // Without a place it cannot use what would be set aside for it.
+  const ordered = options.cell.room.expect(asking, freePlaces(options, state, 'start'))
+  const owners = new Map(turns.flatMap((turn) => (turn.want === null ? [] : [[turn.want.id, turn] as const])))
+  const next = ordered.values()
+  return turns.map((turn) => (turn.want === null ? turn : (owners.get(next.next().value?.id ?? '') ?? turn)))
 }
 
 /** No operation begins beside a move; none of those begins where an operation holds the workspace, so this wait is a short one. */
@@ -168,56 +190,74 @@ function waitsForMove(cell: CellContext, operation: OpenOperation, moving: Reado
   return moved.length > 0
 }
 
-/** @returns the room that it has newly taken. Claims are made one after the other, so that no two count on the same room. */
 async function beginOne(
   options: RunnerOptions,
   state: State,
   { operation, row }: Queued,
-  used: Resources,
+  want: RoomWant | null,
   signals: Signals,
-): Promise<Resources | null> {
+): Promise<void> {
+  const { room } = options.cell
   const known = knownKind(operation)
   const job = jobOf(options, operation)
-  if (known === undefined) {
-    await abandon(job, operationError('internal_error', 'This cell does not know the operation'))
-    return null
-  }
-  if (!hasPlace(options, state, known)) {
+  if (known === undefined) return abandon(job, operationError('internal_error', 'This cell does not know the operation'))
+  if (freePlaces(options, state, known.group) <= 0) {
     state.left_some = true
-    return null
+    if (want !== null) room.withdraw(want.id)
+    return
   }
-  const room = await admitted(job, known, row.ceilings, { host: options.capacity(), used }, state)
-  if (room === 'not_yet') return null
-  const begun = await take(job, known, room, row)
-  if (begun === undefined) options.leftovers()
-  else launch(options, state, { ...job, ...begun }, known, signals)
-  return room
+  const begin = async (): Promise<Begun | undefined> => {
+    const begun = await take(job, known, want?.required ?? null, row)
+    if (begun === undefined) options.leftovers()
+    else launch(options, state, { ...job, ...begun }, known, signals)
+    return begun
+  }
+  if (want === null) await begin()
+  else await beginWithRoom(options, state, job, known, want, begin)
 }
 
-/** What the start reserves, null when it needs no room of its own, or that it has to wait. Smaller ones behind it may pass. */
-async function admitted(
+/** What does not fit waits, and makes others leave. */
+async function beginWithRoom(
+  { cell }: RunnerOptions,
+  state: State,
   job: Job,
   known: KnownKind,
-  required: Resources,
-  room: { host: Resources; used: Resources },
-  state: State,
-): Promise<Resources | null | 'not_yet'> {
-  const { cell, operation } = job
-  if (!known.starts || operation.state === 'running') return null
+  want: RoomWant,
+  begin: () => Promise<Begun | undefined>,
+): Promise<void> {
+  const { operation } = job
+  const { required } = want
+  const { created_at } = operation
   const now = cell.clock.now()
-  const answer = admit({ required, ...room, created_at: operation.created_at, now })
-  switch (answer.kind) {
-    case 'admit':
-      return required
-    case 'refuse':
-      await refuse(job, known.kind, answer.error)
-      return 'not_yet'
-    case 'wait':
-      state.left_some = true
-      if (state.deadline_at === null || answer.deadline_at < state.deadline_at) state.deadline_at = answer.deadline_at
-      // Of one that waits already nothing changes: many that wait must not make each look a long one.
-      if (operation.state === 'queued') await markPending(cell.db, operation, now, answer.deadline_at, answer.error)
-      return 'not_yet'
+  const host = cell.room.capacity()
+  const answer = host === null ? null : admit({ required, host, created_at, now })
+  if (answer?.kind === 'refuse') {
+    cell.room.withdraw(want.id)
+    return refuse(job, known.kind, answer.error)
+  }
+  if ((await cell.room.decide(want, begin)).kind === 'given' || answer === null) return
+  state.left_some = true
+  let { deadline_at } = answer
+  if (!known.starts) {
+    // App, "Capacity wait": an open, a resume and a fork wait. The workspace of these is shut meanwhile, and could go on as it was.
+    deadline_at = new Date(created_at.getTime() + LIMITS.wake_seconds_max * 1000)
+    if (now >= deadline_at || !cell.room.isReachable(want)) {
+      cell.room.withdraw(want.id)
+      return refuse(job, known.kind, noRoom(required, created_at, now))
+    }
+  }
+  if (state.deadline_at === null || deadline_at < state.deadline_at) state.deadline_at = deadline_at
+  // Of one that waits already nothing changes: many that wait must not make each look a long one.
+  if (known.starts && operation.state === 'queued') await markPending(cell.db, operation, now, deadline_at, pending(required, deadline_at))
+}
+
+/** This cell knows operations of workspaces alone. One of another subject must not wait for ever: whoever asked is told. */
+async function giveUpUnknown(cell: CellContext, others: readonly OtherOperation[]): Promise<void> {
+  for (const other of others) {
+    const error = operationError('internal_error', 'This cell does not know the operation')
+    await finish(cell.db, other, cell.clock.now(), { state: 'failed', error }).catch((lost: unknown) => {
+      if (!(lost instanceof LostRace)) throw lost
+    })
   }
 }
 
@@ -236,6 +276,7 @@ function launch(options: RunnerOptions, state: State, job: Job, known: KnownKind
       fellOver(options, state, operation, error)
     }
     state.jobs.delete(operation.id)
+    options.cell.room.freed() // it may have given room back, or its reservation
     signals.ended()
   }
   const { promise: entered, resolve: enter } = Promise.withResolvers<void>()
@@ -246,17 +287,19 @@ function launch(options: RunnerOptions, state: State, job: Job, known: KnownKind
 /** The attempt says nothing about the operation (the database was away, a mistake of ours): another is made later. */
 function fellOver(options: RunnerOptions, state: State, operation: OpenOperation, error: unknown): void {
   if (options.signal.aborted) return
-  options.cell.log.error(
-    { operation_id: operation.id, kind: operation.kind, attempt: operation.attempt, err: error },
-    'an attempt fell over',
-  )
-  const wait_ms = Math.min((state.waiting.get(operation.id)?.wait_ms ?? RETRY_MS_MIN / 2) * 2, RETRY_MS_MAX)
+  const { log } = options.cell
+  const about = { operation_id: operation.id, kind: operation.kind, attempt: operation.attempt, err: error }
+  const has_no_room = error instanceof HostFailure && error.code === 'no_capacity'
+  if (has_no_room) log.info(about, 'the host has no room yet, and is asked again')
+  else log.error(about, 'an attempt fell over')
+  const longest_ms = has_no_room ? NO_ROOM_RETRY_MS_MAX : RETRY_MS_MAX
+  const wait_ms = Math.min((state.waiting.get(operation.id)?.wait_ms ?? RETRY_MS_MIN / 2) * 2, longest_ms)
   state.waiting.set(operation.id, { wait_ms, until_ms: performance.now() + wait_ms })
 }
 
-function hasPlace(options: RunnerOptions, state: State, known: KnownKind): boolean {
-  const running = [...state.jobs.values()].filter(({ group }) => group === known.group).length
-  return running < (options.groups?.[known.group] ?? GROUPS[known.group])
+function freePlaces(options: RunnerOptions, state: State, group: KnownKind['group']): number {
+  const running = [...state.jobs.values()].filter((one) => one.group === group).length
+  return (options.groups?.[group] ?? GROUPS[group]) - running
 }
 
 function isWaiting(state: State, operation_id: string): boolean {

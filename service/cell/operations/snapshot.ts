@@ -5,6 +5,7 @@ import { captureError, operationError, Refused } from './errors.ts'
 import { ask, claimedRow, quiesce, type Job, type OperationKind } from './job.ts'
 import { endAttempt, isHibernated, LostRace, moveWorkspace, readMachineRow, type MachineRow } from './store.ts'
 import { unpause, wakeAfterEarlier } from './suspend.ts'
+import { workspaceSubject } from '../links/subject.ts'
 
 /** Captures a running workspace and lets it run on, or copies what a suspended or hibernated one is already. */
 export const snapshot = copying('snapshot', capture)
@@ -65,7 +66,12 @@ function captureMachine(job: Job, seen: MachineRow, what: What): Promise<Checkpo
 /** Of a machine that sleeps: what it would be restored from. */
 function copyCheckpoint(job: Job, seen: MachineRow, what: What): Promise<CheckpointInfo> {
   if (seen.checkpoint_id === null) throw new LostRace('The sleeping workspace')
-  const source = { source_workspace_id: seen.id, source_checkpoint_id: seen.checkpoint_id, checkpoint_id: job.cell.ids.next(), ...what }
+  const source = {
+    source: workspaceSubject(seen.id),
+    source_checkpoint_id: seen.checkpoint_id,
+    checkpoint_id: job.cell.ids.next(),
+    ...what,
+  }
   return ask(job, seen.id, 'capture', seen.ownership_epoch, (fence) => job.cell.host.cloneCheckpoint({ ...fence, ...source }))
 }
 

@@ -5,7 +5,7 @@ import type { Database, OperationError, Resources } from '../../db/schema.ts'
 
 export type Tx = Transaction<Database>
 
-/** An operation that is not over, as the runner sees it. */
+/** An operation of a workspace that is not over, as the runner sees it. */
 export interface OpenOperation {
   id: string
   kind: string
@@ -21,10 +21,15 @@ export interface OpenOperation {
   input: Record<string, unknown>
 }
 
+/** One attempt at an operation. */
+export type Attempted = Pick<OpenOperation, 'id' | 'attempt'>
+
 /** What the runner notes beside the last finished step. */
 export interface Progress {
   /** Room that this operation takes up beside the grants of running workspaces. */
   reserved?: Resources
+  /** Attempts to which the host said that it has no room: they do not count against the operation. */
+  no_room?: number
   /** Of a reset or a restore in place, from its commit on. */
   recovery_checkpoint_id?: string | null
   old_disk?: string | null
@@ -136,6 +141,11 @@ export function machineRow(row: Pick<Selectable<Database['workspaces']>, 'id' | 
 
 export type Outcome = { state: 'succeeded'; result: Record<string, unknown> } | { state: 'failed'; error: OperationError }
 
+/*
+ * The order of locks, for whoever locks both: first the operation's row, then its workspace's, then that of a fork's other workspace. The
+ * API does so too (api/workspaces/delete.ts). Rows that a transaction itself inserts are nobody else's to wait for.
+ */
+
 /**
  * A transaction that this attempt of the operation alone may commit: its row is locked and proven to be ours first, so that a
  * cancellation or a later attempt either waits or has won already.
@@ -175,7 +185,7 @@ export async function endAttempt(
 }
 
 /** The same where no workspace changes: one statement, since somebody waits for it and each way to the database takes its time. */
-export async function finish(db: Db, operation: OpenOperation, now: Date, outcome: Outcome): Promise<void> {
+export async function finish(db: Db, operation: Attempted, now: Date, outcome: Outcome): Promise<void> {
   const row = await db
     .with('ended', (query) => ofAttempt(query, operation).set(ended(outcome, now)).returning('id'))
     .with('released', (query) =>
@@ -188,7 +198,7 @@ export async function finish(db: Db, operation: OpenOperation, now: Date, outcom
 }
 
 /** The operation while it is this attempt's and not over. */
-export function ofAttempt(db: Pick<Db, 'updateTable'>, operation: OpenOperation) {
+export function ofAttempt(db: Pick<Db, 'updateTable'>, operation: Attempted) {
   return db
     .updateTable('operations')
     .where('id', '=', operation.id)

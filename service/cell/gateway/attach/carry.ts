@@ -6,7 +6,7 @@ import { fail, Failure } from '../../../lib/fail.ts'
 import { AgentTrouble } from '../../links/agent-trouble.ts'
 import type { FrameReader } from '../../links/output-frames.ts'
 import { explainBreak, unexpected } from '../broken.ts'
-import type { Ticket } from '../gate/gate.ts'
+import type { Ticket } from '../gate/ticket.ts'
 
 /** What the frames of one session become: messages, and how they end. */
 export interface Events {

@@ -19,7 +19,7 @@ export function messageReader<const S extends Record<string, TSchema>>(schemas: 
     if (body === undefined) {
       throw fail('bad_request', null, `The type of the message must be one of: ${Object.keys(schemas).join(', ')}`)
     }
-    check('cell', { params: null, query: null, body }, { params: null, query: null, body: parsed.value })
+    check('cell', { params: null, query: null, query_names: [], body }, { params: null, query: null, body: parsed.value })
     return parsed.value as Message<S>
   }
 }

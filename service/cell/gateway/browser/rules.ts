@@ -2,16 +2,12 @@ import { LIMITS } from '../../../../contract/limits.ts'
 import type { BrowserContent, BrowserScreenshot } from '../../../../contract/schemas/cell/browser.ts'
 import { fail, type Failure } from '../../../lib/fail.ts'
 import type { AgentVisit } from '../../links/agent.ts'
-
-export interface Environment {
-  template_env: Readonly<Record<string, string>>
-  inputs: Readonly<Record<string, string>>
-}
+import { environmentOf, type WorkspaceEnvironment } from '../environment.ts'
 
 const VIEWPORT = { width: 1280, height: 720 }
 
 /** The page that is asked for, or its refusal. Pure. */
-export function visitOf(asked: BrowserScreenshot | BrowserContent, { template_env, inputs }: Environment): AgentVisit {
+export function visitOf(asked: BrowserScreenshot | BrowserContent, environment: WorkspaceEnvironment): AgentVisit {
   const timeout_ms = asked.timeout_ms ?? LIMITS.browser_timeout_ms_default
   const wait_ms = asked.wait_ms ?? 0
   if (wait_ms >= timeout_ms) throw invalid('wait_ms', 'must be below timeout_ms')
@@ -21,7 +17,7 @@ export function visitOf(asked: BrowserScreenshot | BrowserContent, { template_en
     wait_until: asked.wait_until ?? 'load',
     wait_ms,
     timeout_ms,
-    env: { ...template_env, ...inputs },
+    env: environmentOf(environment),
   }
 }
 

@@ -4,7 +4,7 @@ import { fail, type Failure } from '../../../lib/fail.ts'
 import { AgentTrouble } from '../../links/agent-trouble.ts'
 import { createFrameReader } from '../../links/output-frames.ts'
 import { explainBreak, unexpected } from '../broken.ts'
-import type { Ticket } from '../gate/gate.ts'
+import type { Ticket } from '../gate/ticket.ts'
 import type { EventEncoding } from './event-encoding.ts'
 
 export interface Following {

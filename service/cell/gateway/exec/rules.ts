@@ -3,18 +3,14 @@ import { LIMITS } from '../../../../contract/limits.ts'
 import { type ExecStart, RESERVED_SESSION_PREFIX } from '../../../../contract/schemas/cell/session.ts'
 import { fail, type Failure } from '../../../lib/fail.ts'
 import type { AgentExec } from '../../links/agent.ts'
+import { environmentOf, type WorkspaceEnvironment } from '../environment.ts'
 
 /** DECISIONS, "Workspaces": the platform's templates have this user, and exec runs as it. */
 const DEFAULT_USER = 'user'
 const DEFAULT_CWD = '/home/user'
 
-export interface Environment {
-  template_env: Readonly<Record<string, string>>
-  inputs: Readonly<Record<string, string>>
-}
-
 /** The command that a request asks for, or its refusal. Pure. */
-export function commandOf(asked: ExecStart, environment: Environment, session_id: string): AgentExec {
+export function commandOf(asked: ExecStart, environment: WorkspaceEnvironment, session_id: string): AgentExec {
   refuseUnavailable(asked, session_id)
   refuseText(asked)
   const stdin = stdinOf(asked)
@@ -30,8 +26,7 @@ export function commandOf(asked: ExecStart, environment: Environment, session_id
     session_id,
     fingerprint: fingerprintOf(command, asked.env ?? {}, stdin),
     ...command,
-    // Cell, "Exec session": lowest first; the guest's own environment lies below all of them.
-    env: { ...environment.template_env, ...environment.inputs, ...asked.env },
+    env: environmentOf(environment, asked.env),
     ...(stdin.length === 0 ? {} : { stdin_base64: stdin.toString('base64') }),
   }
 }

@@ -2,7 +2,6 @@ import type { executionsGet } from '../../../../contract/routes/cell/executions.
 import { fail } from '../../../lib/fail.ts'
 import type { GatewayHandler } from '../handler.ts'
 
-export const getExecution: GatewayHandler<typeof executionsGet> = () => {
-  const details = { mode: 'processful', operation: 'executions' }
-  return Promise.reject(fail('conflict', 'not_supported_for_mode', 'Executions are for file-first workspaces', { details }))
-}
+/** The gate has refused it on workspaces of another mode; no workspace of this one has had an execution. */
+export const getExecution: GatewayHandler<typeof executionsGet> = () =>
+  Promise.reject(fail('not_found', null, 'There is no such execution'))

@@ -6,7 +6,7 @@ import { swallow } from '../../../http/swallow.ts'
 import type { WriteOptions } from '../../links/agent.ts'
 import { AgentTrouble } from '../../links/agent-trouble.ts'
 import { ask } from '../ask.ts'
-import type { Ticket } from '../gate/gate.ts'
+import type { MachineTicket } from '../gate/ticket.ts'
 import type { GatewayHandler } from '../handler.ts'
 import { keyOf } from './key.ts'
 import { checkMode, pathOf } from './path.ts'
@@ -47,7 +47,7 @@ function writeOf(call: WriteCall): Write {
  * Carries the body to the agent as it comes; the agent writes nothing before all of it is there. The agent also remembers keys:
  * it outlives the gateway, and answers a repeat after having read it.
  */
-async function run(call: WriteCall, ticket: Ticket, { path, options, content_length, key }: Write): Promise<WriteResult> {
+async function run(call: WriteCall, ticket: MachineTicket, { path, options, content_length, key }: Write): Promise<WriteResult> {
   const body = new WriteBody({ digested: key !== null })
   const broken = new AbortController()
   body.on('error', (error) => broken.abort(error))

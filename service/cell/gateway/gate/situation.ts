@@ -1,31 +1,61 @@
+import type { ObservedState } from '../../../../contract/states/machine.ts'
 import { fail, type Failure } from '../../../lib/fail.ts'
 import type { LiveMachine, WorkspaceEntry } from '../../machines/table.ts'
 
-/** What a call asks of its workspace. */
+/** What decides whether a workspace serves somebody. */
 export interface Wanted {
-  /** The epoch that its token names. */
-  ownership_epoch: number
   cell_id: string
   /** Changes nothing: served while a snapshot is captured. */
   read_only: boolean
-  /** The mode of the workspaces that the call is for; null: of any. */
-  mode: WorkspaceEntry['mode'] | null
+  /** What its caller refuses the workspace for: an epoch of a token, a mode. Wins over every state. */
+  refusedBy(entry: WorkspaceEntry): Failure | null
 }
 
 /**
- * Whether a workspace serves a call as it stands: its machine, null for one that has to be restored first and for a call that needs
- * none, or the refusal that wins
- * (DECISIONS, "Order of refusals, Cell"). Pure.
+ * How a workspace stands:
+ * - resident: its machine is here, running or frozen;
+ * - parked: it runs, and its machine has to be restored first;
+ * - machineless: it runs without a machine;
+ * - moving: that will be over, an operation or a state on its way;
+ * - suspended: a resume would bring it back;
+ * - refused: waiting changes nothing.
  */
-export function decideSituation(entry: WorkspaceEntry, wanted: Wanted): LiveMachine | null | Failure {
-  const refused = elsewhere(entry, wanted) ?? staleEpoch(entry, wanted)
-  if (refused !== null || isForAnotherMode(entry, wanted)) return refused
-  return busy(entry, wanted) ?? running(entry)
+export type Situation =
+  | { kind: 'resident'; machine: LiveMachine }
+  | { kind: 'parked' }
+  | { kind: 'machineless' }
+  | { kind: 'moving' | 'suspended' | 'refused'; failure: Failure }
+
+/** What is to become of a workspace in each state, where nobody does anything. */
+const STATES: Record<ObservedState, 'running' | 'moving' | 'suspended' | 'refused'> = {
+  creating: 'moving',
+  starting: 'moving',
+  running: 'running',
+  suspending: 'moving',
+  suspended: 'suspended',
+  resuming: 'moving',
+  forking: 'moving',
+  stopping: 'refused',
+  failed: 'refused',
+  deleting: 'refused',
+  deleted: 'refused',
 }
 
-/** Such a call is refused by its handler. A mode is for good: no machine, and no operation that ends, would change the answer. */
-export function isForAnotherMode(entry: WorkspaceEntry, { mode }: Wanted): boolean {
-  return mode !== null && mode !== entry.mode
+/**
+ * The order of refusals: served by another cell, the caller's own refusals, an operation that holds the workspace, its state. Pure.
+ */
+export function decideSituation(entry: WorkspaceEntry, wanted: Wanted): Situation {
+  const failure = elsewhere(entry, wanted) ?? wanted.refusedBy(entry)
+  if (failure !== null) return { kind: 'refused', failure }
+  const busy = heldFrom(entry, wanted)
+  if (busy !== null) return { kind: 'moving', failure: busy }
+  const state = STATES[entry.observed_state]
+  return state === 'running' ? whereItRuns(entry) : { kind: state, failure: notRunning(entry) }
+}
+
+/** The refusal of whoever does not wait; null where the workspace serves. Pure. */
+export function refusalOf(situation: Situation): Failure | null {
+  return 'failure' in situation ? situation.failure : null
 }
 
 function elsewhere(entry: WorkspaceEntry, wanted: Wanted): Failure | null {
@@ -33,14 +63,7 @@ function elsewhere(entry: WorkspaceEntry, wanted: Wanted): Failure | null {
   return fail('conflict', 'stale_endpoint', 'The workspace is served by another cell: read it again for its endpoint')
 }
 
-function staleEpoch(entry: WorkspaceEntry, wanted: Wanted): Failure | null {
-  if (wanted.ownership_epoch === entry.ownership_epoch) return null
-  // RELIABILITY T48: an epoch that has not been is no epoch of ours.
-  if (wanted.ownership_epoch > entry.ownership_epoch) return fail('unauthenticated', null, 'The tool token is not valid')
-  return fail('stale_epoch', null, 'The workspace was suspended, resumed or moved since the token was made: get a new one')
-}
-
-function busy({ hold }: WorkspaceEntry, wanted: Wanted): Failure | null {
+function heldFrom({ hold }: WorkspaceEntry, wanted: Wanted): Failure | null {
   if (hold === null || hold.gate === 'open' || (hold.gate === 'read_only' && wanted.read_only)) return null
   return fail('workspace_busy', null, 'A lifecycle operation holds the workspace', {
     operation_id: hold.operation_id,
@@ -48,15 +71,21 @@ function busy({ hold }: WorkspaceEntry, wanted: Wanted): Failure | null {
   })
 }
 
-function running(entry: WorkspaceEntry): LiveMachine | null | Failure {
-  if (entry.observed_state !== 'running') {
-    const operation = entry.hold === null ? {} : { operation_id: entry.hold.operation_id }
-    return fail('workspace_not_running', null, 'The workspace is not running', operation)
-  }
-  if (entry.residency !== 'resident') return null
+function notRunning({ hold }: WorkspaceEntry): Failure {
+  const operation = hold === null ? {} : { operation_id: hold.operation_id }
+  return fail('workspace_not_running', null, 'The workspace is not running', operation)
+}
+
+function whereItRuns(entry: WorkspaceEntry): Situation {
+  if (entry.mode === 'file_first') return { kind: 'machineless' }
+  if (entry.residency !== 'resident') return { kind: 'parked' }
+  const { machine } = entry
   // Running by the record, but the host has not said where: it is being asked, after a restart of this process or of its own.
-  if (entry.machine === null || entry.machine.epoch !== entry.ownership_epoch) {
-    return fail('dependency_unavailable', null, 'The host of the workspace cannot be reached', { retry_after_seconds: 1 })
-  }
-  return entry.machine
+  if (machine === null || machine.epoch !== entry.ownership_epoch) return { kind: 'moving', failure: unreachable() }
+  return { kind: 'resident', machine }
+}
+
+/** Of a machine that should be there. */
+export function unreachable(): Failure {
+  return fail('dependency_unavailable', null, 'The host of the workspace cannot be reached', { retry_after_seconds: 1 })
 }

@@ -1,4 +1,4 @@
-import { compactVerify } from 'jose'
+import { compactVerify, type CryptoKey } from 'jose'
 import { LIMITS } from '../../../../contract/limits.ts'
 import { TOOL_TOKEN_TYPE, ToolTokenClaims } from '../../../../contract/tool-token.ts'
 import type { ToolCaller } from '../../../http/call.ts'
@@ -14,23 +14,32 @@ const CLOCK_SKEW_SECONDS = 5
 const isClaims = compileSchema(ToolTokenClaims)
 
 /**
- * Verifies signature and claims of a tool token (App, "Tool token"); not whether it is expired or revoked.
+ * Verifies signature and claims of a tool token (App, "Tool token"); not whether it is revoked. What it says costs little to read, and
+ * its signature much to check: that is asked last.
+ * @param inTurn calls what it is given when it is this token's turn.
  * @returns null for whatever is not a token of ours: a caller learns nothing about why.
  */
 export async function verifyToken(
   token: string,
   keys: VerificationKeys,
   expected: { issuer: string; audience: string; now: Date },
+  inTurn: (check: () => Promise<boolean>) => Promise<boolean>,
 ): Promise<ToolCaller | null> {
   if (token.length > TOKEN_CHARACTERS_MAX || !TOKEN.test(token)) return null
-  const kid = kidOf(token.slice(0, token.indexOf('.')))
-  const key = kid === null ? undefined : await keys.find(kid)
-  if (key === undefined) return null
-  const payload = await compactVerify(token, key, { algorithms: ['ES256'] }).then(
-    (verified) => parseJson(Buffer.from(verified.payload)),
-    () => null, // a signature that does not hold
+  const [header = '', payload = ''] = token.split('.')
+  const kid = kidOf(header)
+  const claims = kid === null ? null : parseJson(Buffer.from(payload, 'base64url'))
+  const caller = isClaims(claims) ? callerOf(claims as ToolTokenClaims, expected) : null
+  if (kid === null || caller === null) return null
+  const key = await keys.find(kid)
+  return key !== undefined && (await inTurn(() => isSigned(token, key))) ? caller : null
+}
+
+function isSigned(token: string, key: CryptoKey): Promise<boolean> {
+  return compactVerify(token, key, { algorithms: ['ES256'] }).then(
+    () => true,
+    () => false, // a signature that does not hold
   )
-  return isClaims(payload) ? callerOf(payload as ToolTokenClaims, expected) : null
 }
 
 /** The header must be exactly ours: a token that carries its own key, or names where to fetch one, is not. */
@@ -46,6 +55,7 @@ function callerOf(claims: ToolTokenClaims, expected: { issuer: string; audience:
   if (claims.iss !== expected.issuer || claims.aud !== expected.audience) return null
   if (life_seconds <= 0 || life_seconds > LIMITS.tool_token_seconds) return null
   if (claims.iat > expected.now.getTime() / 1000 + CLOCK_SKEW_SECONDS) return null
+  if (claims.exp * 1000 <= expected.now.getTime()) return null
   return {
     type: 'tool_token',
     principal_type: claims.pty,

@@ -2,15 +2,11 @@ import { LIMITS } from '../../../../contract/limits.ts'
 import type { GitClone, GitCommit } from '../../../../contract/schemas/cell/git.ts'
 import { fail, type Failure } from '../../../lib/fail.ts'
 import type { AgentClone, AgentCommit } from '../../links/agent.ts'
+import { environmentOf, type WorkspaceEnvironment } from '../environment.ts'
 import { checkPath } from '../files/path.ts'
 
-export interface Environment {
-  template_env: Readonly<Record<string, string>>
-  inputs: Readonly<Record<string, string>>
-}
-
 /** The clone that is asked for, or its refusal. Pure. `authorization` is the header X-Git-Authorization. */
-export function cloneOf(asked: GitClone, authorization: string | undefined, environment: Environment): AgentClone {
+export function cloneOf(asked: GitClone, authorization: string | undefined, environment: WorkspaceEnvironment): AgentClone {
   if (asked.authorization_secret !== undefined) {
     throw fail('forbidden', 'secret_not_available', 'The workspace may not use this secret', {
       details: { names: [asked.authorization_secret] },
@@ -19,16 +15,12 @@ export function cloneOf(asked: GitClone, authorization: string | undefined, envi
   return {
     url: checkUrl(asked.url),
     path: checkPath('path', asked.path),
-    env: envOf(environment),
+    env: environmentOf(environment),
     timeout_ms: asked.timeout_ms ?? LIMITS.git_clone_timeout_ms_default,
     ...(asked.branch === undefined ? {} : { branch: checkBranch(asked.branch) }),
     ...(asked.depth === undefined ? {} : { depth: asked.depth }),
     ...(authorization === undefined ? {} : { authorization: checkAuthorization(authorization) }),
   }
-}
-
-export function envOf({ template_env, inputs }: Environment): Record<string, string> {
-  return { ...template_env, ...inputs }
 }
 
 /** RELIABILITY T84: one spelling of https, which every reader takes for the same host. */
@@ -56,7 +48,7 @@ function checkAuthorization(value: string): string {
 }
 
 /** The commit that is asked for, or its refusal. Pure. */
-export function commitOf(asked: GitCommit, environment: Environment): AgentCommit {
+export function commitOf(asked: GitCommit, environment: WorkspaceEnvironment): AgentCommit {
   if (asked.message.trim() === '' || asked.message.includes('\0') || !asked.message.isWellFormed())
     throw invalid('message', 'must be Unicode text without NUL, and not blank')
   const { author, paths } = asked
@@ -68,7 +60,7 @@ export function commitOf(asked: GitCommit, environment: Environment): AgentCommi
   return {
     path: checkPath('path', asked.path),
     message: asked.message,
-    env: envOf(environment),
+    env: environmentOf(environment),
     timeout_ms: LIMITS.git_timeout_ms,
     ...(paths === undefined ? {} : { paths }),
     ...(author === undefined ? {} : { author }),

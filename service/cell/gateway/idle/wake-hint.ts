@@ -3,4 +3,4 @@ import type { GatewayHandler } from '../handler.ts'
 
 /** Begins to wake a parked machine and says at once where it was; not tool activity. */
 export const hintWake: GatewayHandler<typeof wakeHint> = (_call, { waking }, ticket) =>
-  Promise.resolve({ status: 202, body: { residency: waking.hint(ticket.entry) } })
+  Promise.resolve({ status: 202, body: { residency: ticket.entry.mode === 'file_first' ? 'resident' : waking.hint(ticket.entry) } })

@@ -3,13 +3,14 @@ export class FakeGuest {
   readonly memory: Map<string, string>
   readonly files: Map<string, string>
   private ran_ms: number
+  private readonly began_ms: number
   private running_since: number | null
   private rested_ms: number | null = null
 
   constructor(from: { memory: Map<string, string>; files: Map<string, string>; ran_ms: number }) {
     this.memory = new Map(from.memory)
     this.files = from.files
-    this.ran_ms = from.ran_ms
+    this.ran_ms = this.began_ms = from.ran_ms
     this.running_since = performance.now()
   }
 
@@ -21,6 +22,11 @@ export class FakeGuest {
   /** How long its processes worked: as long as it runs, until it is told to rest. */
   worked(): number {
     return this.rested_ms ?? this.count()
+  }
+
+  /** That part of it which this machine's counters know: another one was before the restore. */
+  used(): number {
+    return Math.max(0, this.worked() - this.began_ms)
   }
 
   /** It runs, and does nothing from here on but what it is told to. */

@@ -1,3 +1,4 @@
+import type { MemoryRefusal } from '../../../../contract/errors.ts'
 import { systemClock, type Clock } from '../../../lib/clock.ts'
 import type {
   CheckpointRequest,
@@ -7,19 +8,36 @@ import type {
   Inventory,
   Machine,
   MachineHost,
-  MachineStats,
+  QuarantineRequest,
   RestoreRequest,
   StartRequest,
   StopRequest,
 } from '../hostd.ts'
+import { subjectName, workspaceSubject, type Subject } from '../subject.ts'
 import type { FakeGuest } from './guest.ts'
 import { Turns, type Done, type Hook, type Verb, type When } from './turns.ts'
-import { checkpoint, clone, noReader, restore, running, setState, silence, start, stop, type World } from './world.ts'
-
-const DISK_BYTES = 2 ** 20
+import {
+  checkpoint,
+  claim,
+  clone,
+  DISK_BYTES,
+  memoryRefused,
+  missingFor,
+  noReader,
+  quarantine,
+  restore,
+  running,
+  setState,
+  stats,
+  silence,
+  start,
+  stop,
+  subjectNamed,
+  type World,
+} from './world.ts'
 
 export interface FakeOptions {
-  capacity?: { cpu_millis: number; memory_mib: number; disk_gib: number }
+  capacity?: { cpu_millis: number; memory_mib: number; disk_gib: number; headroom_mib?: number; pool_free_bytes?: number }
   engine?: string
   /** How long every verb takes. */
   latency_ms?: number
@@ -28,9 +46,10 @@ export interface FakeOptions {
 
 /** A machine host in memory, with what a test needs to know and to break. */
 export interface FakeHost extends MachineHost {
-  guest(workspace_id: string): FakeGuest
-  /** The machine of the workspace ends by itself. */
-  kill(workspace_id: string, reason?: string): void
+  /** @param of a workspace's id, or a subject. */
+  guest(of: string | Subject): FakeGuest
+  /** The machine ends by itself. */
+  kill(of: string | Subject, reason?: string): void
   /** Runs before (or after) the work of a verb; what it throws is the answer. */
   intercept(verb: Verb, when: When, hook: Hook): Disposable
   /** Nobody answers, as when hostd is down; machines go on. */
@@ -40,6 +59,10 @@ export interface FakeHost extends MachineHost {
   /** The computer starts again: no machine is left. */
   reboot(): void
   corrupt(checkpoint_id: string): void
+  /** Its memory is not restored here from now on, or again; its disk is whole. */
+  refuseMemory(checkpoint_id: string, why: MemoryRefusal | undefined): void
+  /** hostd starts again, and nothing starts under these engines any more. */
+  refuseEngines(engines: string[]): void
   /** hostd starts again with another engine. The one before is kept, unless it is lost. */
   upgrade(engine: string, before: 'kept' | 'lost'): void
   /** Verbs that were carried out, in order. */
@@ -51,11 +74,16 @@ export function createFakeHost(options: FakeOptions = {}): FakeHost {
     clock: options.clock ?? systemClock,
     engine: options.engine ?? 'fake-1',
     older_engines: [],
+    refused_engines: new Set(),
     boot: 1,
     machines: new Map(),
     disks: new Map(),
     checkpoints: new Map(),
     fences: new Map(),
+    installation: null,
+    caller: null,
+    quarantined: new Map(),
+    last: new Map(),
     events: [],
     heard: new Set(),
   }
@@ -75,17 +103,21 @@ function machineVerbs(world: World, turns: Turns): Pick<MachineHost, Verb> {
     stop: turns.verb('stop', (request: StopRequest) => stop(world, request)),
     cloneCheckpoint: turns.verb('cloneCheckpoint', (request: CloneRequest) => clone(world, request)),
     deleteCheckpoints: turns.verb('deleteCheckpoints', (request) =>
-      request.names.forEach((name) => world.checkpoints.get(request.workspace_id)?.delete(name)),
+      request.names.forEach((name) => world.checkpoints.get(subjectName(request.subject))?.delete(name)),
     ),
     deleteDisks: turns.verb('deleteDisks', (request) =>
-      request.names.forEach((name) => world.disks.get(request.workspace_id)?.delete(name)),
+      request.names.forEach((name) => world.disks.get(subjectName(request.subject))?.delete(name)),
     ),
     fence: turns.verb('fence', () => undefined),
-    deleteWorkspace: turns.verb('deleteWorkspace', (request: Fence) => {
-      stop(world, request)
-      world.disks.delete(request.workspace_id)
-      world.checkpoints.delete(request.workspace_id)
+    deleteSubject: turns.verb('deleteSubject', (request: Fence) => {
+      const last = stop(world, request)
+      const name = subjectName(request.subject)
+      world.disks.delete(name)
+      world.checkpoints.delete(name)
+      world.quarantined.delete(name)
+      return last
     }),
+    quarantine: turns.verb('quarantine', (request: QuarantineRequest) => quarantine(world, request)),
   }
 }
 
@@ -93,19 +125,29 @@ function listening(
   world: World,
   turns: Turns,
   options: FakeOptions,
-): Pick<MachineHost, 'inventory' | 'stats' | 'measureDisks' | 'readDisk' | 'events' | 'close'> {
+): Pick<MachineHost, 'claim' | 'inventory' | 'glance' | 'stats' | 'measureDisks' | 'readDisk' | 'events' | 'close'> {
   return {
     async readDisk({ workspace_id }) {
       if (!turns.reachable) throw silence()
       throw noReader(world, workspace_id)
     },
+    async claim(installation_id) {
+      if (!turns.reachable) throw silence()
+      claim(world, installation_id)
+    },
+    async glance() {
+      if (!turns.reachable) throw silence()
+      return { ...inventory(world, options), files: [] }
+    },
     async inventory() {
       if (!turns.reachable) throw silence()
       return inventory(world, options)
     },
-    async stats() {
+    async stats(subjects) {
       if (!turns.reachable) throw silence()
-      return [...world.machines.values()].map(stats)
+      const asked = subjects && new Set(subjects.map(subjectName))
+      const found = [...world.machines.values()].filter(({ machine }) => asked?.has(subjectName(machine.subject)) ?? true)
+      return found.map((one) => stats(world, one))
     },
     async measureDisks(workspace_ids) {
       if (!turns.reachable) throw silence()
@@ -124,11 +166,11 @@ function breaking(world: World, turns: Turns): Omit<FakeHost, keyof MachineHost>
     wake(world)
   }
   return {
-    guest: (workspace_id) => running(world, { workspace_id }).guest,
-    kill(workspace_id, reason = 'killed') {
-      const { machine, guest } = running(world, { workspace_id })
+    guest: (of) => running(world, { subject: subjectOf(of) }).guest,
+    kill(of, reason = 'killed') {
+      const { machine, guest } = running(world, { subject: subjectOf(of) })
       guest.pause()
-      world.machines.delete(workspace_id)
+      world.machines.delete(subjectName(machine.subject))
       tell(world, machine, reason)
     },
     intercept: (verb, when, hook) => turns.intercept(verb, when, hook),
@@ -148,6 +190,17 @@ function breaking(world: World, turns: Turns): Omit<FakeHost, keyof MachineHost>
         if (one) one.corrupt = true
       }
     },
+    refuseMemory(checkpoint_id, why) {
+      for (const saved of world.checkpoints.values()) {
+        const { [checkpoint_id]: one } = Object.fromEntries(saved)
+        if (one && why !== undefined) one.refused = why
+        else if (one) delete one.refused
+      }
+    },
+    refuseEngines(engines) {
+      world.refused_engines = new Set(engines)
+      restart()
+    },
     upgrade(engine, before) {
       if (before === 'kept') world.older_engines.push(world.engine)
       world.engine = engine
@@ -155,6 +208,10 @@ function breaking(world: World, turns: Turns): Omit<FakeHost, keyof MachineHost>
     },
     done: turns.done,
   }
+}
+
+function subjectOf(of: string | Subject): Subject {
+  return typeof of === 'string' ? workspaceSubject(of) : of
 }
 
 function inventory(world: World, options: FakeOptions): Inventory {
@@ -166,54 +223,49 @@ function inventory(world: World, options: FakeOptions): Inventory {
     engine: world.engine,
     engines: [world.engine, ...world.older_engines],
     last_event: world.events.at(-1)?.seq ?? 0,
-    machines: [...world.machines.values()].map(({ machine }) => ({ ...machine })),
-    workspaces: [...names].map((workspace_id) => ({
-      workspace_id,
-      fence: world.fences.get(workspace_id) ?? 0,
-      disks: [...(world.disks.get(workspace_id)?.keys() ?? [])],
-      checkpoints: [...(world.checkpoints.get(workspace_id)?.values() ?? [])].map(({ info }) => info),
+    installation: world.installation ?? '',
+    highest_fence: Math.max(0, ...world.fences.values()),
+    machines: [...world.machines.values()].map(({ machine }) => shown(world, machine)),
+    files: [...names].map((name) => ({
+      subject: subjectNamed(name),
+      fence: world.fences.get(name) ?? 0,
+      disks: [...(world.disks.get(name)?.keys() ?? [])],
+      checkpoints: [...(world.checkpoints.get(name)?.values() ?? [])].map((saved) => {
+        const memory_refused = memoryRefused(world, saved)
+        return { ...saved.info, ...(memory_refused === undefined ? {} : { memory_refused, ...missingFor(memory_refused) }) }
+      }),
+      quarantined: [...(world.quarantined.get(name) ?? [])],
     })),
     slots: 1,
     fitted_slots: 0,
     shells: 1,
     capacity: {
+      headroom_mib: 0,
+      pool_free_bytes: 1e12,
       ...(options.capacity ?? { cpu_millis: 8000, memory_mib: 16_384, disk_gib: 200 }),
       pool_bytes: 1e12,
-      pool_free_bytes: 1e12,
       reserve_bytes: 1e10,
     },
+    resolver: { serving: true, starts: 1 },
   }
 }
 
-/** Every disk is of one size. */
+function shown(world: World, machine: Machine): Machine {
+  return world.refused_engines.has(machine.engine) ? { ...machine, engine_refused: true } : { ...machine }
+}
+
 function measureDisks(world: World, workspace_ids: string[]): Map<string, number> {
   const isHere = (id: string) => (world.disks.get(id)?.size ?? 0) + (world.checkpoints.get(id)?.size ?? 0) > 0
   return new Map(workspace_ids.filter(isHere).map((id) => [id, DISK_BYTES]))
 }
 
-/** A fake guest uses a whole processor while it works, and sends a byte for each millisecond of it. */
-function stats({ machine, guest }: { machine: Machine; guest: FakeGuest }): MachineStats {
-  const { workspace_id, epoch, fence, resources } = machine
-  const ran_ms = Math.round(guest.worked())
-  return {
-    workspace_id,
-    epoch,
-    fence,
-    cpu_usec: ran_ms * 1000,
-    memory_bytes: resources.memory_mib * 2 ** 20,
-    disk_bytes: DISK_BYTES,
-    rx_bytes: 0,
-    tx_bytes: ran_ms,
-  }
-}
-
 function tell(world: World, machine: Machine, reason: string): void {
-  const { workspace_id, epoch, fence } = machine
+  const { subject, epoch, fence } = machine
   world.events.push({
     seq: (world.events.at(-1)?.seq ?? 0) + 1,
     boot_id: String(world.boot),
     kind: 'died',
-    workspace_id,
+    subject,
     epoch,
     fence,
     reason,

@@ -1,17 +1,18 @@
 import type { Fence, MachineHost } from '../hostd.ts'
-import { raiseFence, refuseLower, silence, type World } from './world.ts'
+import { subjectName, type Subject } from '../subject.ts'
+import { raiseFence, refuseLower, refuseStranger, silence, type World } from './world.ts'
 
-export type Verb = Exclude<keyof MachineHost, 'inventory' | 'stats' | 'measureDisks' | 'readDisk' | 'events' | 'close'>
+export type Verb = Exclude<keyof MachineHost, 'claim' | 'inventory' | 'glance' | 'stats' | 'measureDisks' | 'readDisk' | 'events' | 'close'>
 export type When = 'before' | 'after'
 export type Hook = (request: Fence) => Promise<void> | void
 
 export interface Done {
   verb: Verb
-  workspace_id: string
+  subject: Subject
   step: string
 }
 
-/** One verb at a time for a workspace, none below the highest fence, each step once, as hostd does it. */
+/** One verb at a time for a subject, none below the highest fence, each step once, as hostd does it. */
 export class Turns {
   reachable = true
   readonly done: Done[] = []
@@ -30,8 +31,9 @@ export class Turns {
   verb<Q extends Fence, A>(name: Verb, work: (request: Q) => A): (request: Q) => Promise<A> {
     return async (request) => {
       this.speak()
-      raiseFence(this.world, request.workspace_id, request.fence)
-      const key = `${request.workspace_id} ${request.fence} ${name} ${request.step}`
+      refuseStranger(this.world)
+      raiseFence(this.world, subjectName(request.subject), request.fence)
+      const key = `${subjectName(request.subject)} ${request.fence} ${name} ${request.step}`
       const known = this.remembered.get(key)
       const answer = known === undefined ? this.begin(name, request, work) : (known as Promise<A>) // the key names the verb
       this.remembered.set(key, answer)
@@ -67,13 +69,13 @@ export class Turns {
       await this.runHooks(name, 'before', request)
       if (this.latency_ms > 0) await new Promise((resolve) => setTimeout(resolve, this.latency_ms))
       // What waited its turn behind a higher fence is too late.
-      refuseLower(this.world, request.workspace_id, request.fence)
-      this.done.push({ verb: name, workspace_id: request.workspace_id, step: request.step })
+      refuseLower(this.world, subjectName(request.subject), request.fence)
+      this.done.push({ verb: name, subject: request.subject, step: request.step })
       return work(request)
     }
-    const answer = (this.tails.get(request.workspace_id) ?? Promise.resolve()).then(run)
+    const answer = (this.tails.get(subjectName(request.subject)) ?? Promise.resolve()).then(run)
     this.tails.set(
-      request.workspace_id,
+      subjectName(request.subject),
       answer.catch(() => undefined), // whoever asked is told; the next one goes on
     )
     return answer

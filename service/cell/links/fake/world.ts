@@ -7,12 +7,20 @@ import {
   type CloneRequest,
   type HostEvent,
   type Machine,
+  type MachineCounters,
+  type Quarantined,
+  type QuarantineRequest,
   type RestoreRequest,
   type StartRequest,
   type StopRequest,
 } from '../hostd.ts'
 import { AGENT_PROTOCOLS } from '../agent-protocol.ts'
+import type { MemoryRefusal } from '../../../../contract/errors.ts'
+import { MACHINE_KINDS, subjectName, workspaceSubject, type Subject } from '../subject.ts'
 import { FakeGuest } from './guest.ts'
+
+/** Every disk is of one size. */
+export const DISK_BYTES = 2 ** 20
 
 interface Saved {
   info: CheckpointInfo
@@ -20,6 +28,8 @@ interface Saved {
   files: Map<string, string>
   ran_ms: number
   corrupt: boolean
+  /** Why its memory is refused, where a test says so. */
+  refused?: MemoryRefusal
 }
 
 interface Running {
@@ -32,11 +42,20 @@ export interface World {
   engine: string
   /** Kept beside it, for the checkpoints that name them. */
   older_engines: string[]
+  /** Nothing starts under them any more. */
+  refused_engines: Set<string>
   boot: number
   machines: Map<string, Running>
   disks: Map<string, Map<string, Map<string, string>>>
   checkpoints: Map<string, Map<string, Saved>>
   fences: Map<string, number>
+  /** Whose it is; null until somebody said so. */
+  installation: string | null
+  /** As whom the caller speaks; null until it said so. */
+  caller: string | null
+  quarantined: Map<string, Quarantined[]>
+  /** What ended machines had used, until there is another. */
+  last: Map<string, MachineCounters>
   events: HostEvent[]
   heard: Set<() => void>
 }
@@ -51,22 +70,68 @@ export function noReader(world: World, workspace_id: string): HostFailure {
   return refusal('start_failed', 'The fake host has no readers of disks')
 }
 
-function refusal(code: ConstructorParameters<typeof HostFailure>[0], message: string): HostFailure {
-  return new HostFailure(code, message, { retryable: false })
+function refusal(code: ConstructorParameters<typeof HostFailure>[0], message: string, details: Record<string, unknown> = {}): HostFailure {
+  return new HostFailure(code, message, { retryable: false, details })
 }
 
-export function refuseLower(world: World, workspace_id: string, fence: number): void {
-  const highest = world.fences.get(workspace_id) ?? 0
+/** Why its memory is not restored here as things are; undefined also where it has none. */
+export function memoryRefused(world: World, { info, refused }: Saved): MemoryRefusal | undefined {
+  if (info.disk_only) return undefined
+  if (refused !== undefined) return refused
+  if (world.refused_engines.has(info.engine)) return 'engine_refused'
+  return [world.engine, ...world.older_engines].includes(info.engine) ? undefined : 'engine_not_kept'
+}
+
+export function missingFor(why: MemoryRefusal): { missing_features?: string[] } {
+  return why === 'processor' ? { missing_features: ['FAKEFEATURE'] } : {}
+}
+
+function refuseMemory(world: World, saved: Saved): void {
+  const why = saved.corrupt && !saved.info.disk_only ? 'damaged' : memoryRefused(world, saved)
+  if (why === undefined) return
+  const { subject, checkpoint_id } = saved.info
+  const code = why === 'damaged' ? 'checkpoint_corrupt' : 'checkpoint_incompatible'
+  throw refusal(code, 'The memory is not restored here', { why, subject, checkpoint_id, disk_is_whole: true, ...missingFor(why) })
+}
+
+export function refuseStranger({ installation, caller }: World): void {
+  if (installation !== null && installation !== caller)
+    throw refusal('wrong_installation', `The pool belongs to installation ${installation}`)
+}
+
+export function claim(world: World, installation_id: string): void {
+  if (world.installation !== null && world.installation !== installation_id)
+    throw refusal('wrong_installation', `The pool belongs to installation ${world.installation}`)
+  world.installation = world.caller = installation_id
+}
+
+/** The list is the whole list; what was in it before stays since then. */
+export function quarantine(world: World, { subject, whole, disks, checkpoints }: QuarantineRequest): void {
+  const subject_name = subjectName(subject)
+  if (!world.disks.has(subject_name) && !world.checkpoints.has(subject_name)) throw refusal('not_found', 'The workspace has no files here')
+  const before = world.quarantined.get(subject_name) ?? []
+  const now = world.clock.now().toISOString()
+  const entry = (kind: Quarantined['kind']) => (name: string) =>
+    before.find((one) => one.kind === kind && one.name === name) ?? { kind, name, since: now }
+  world.quarantined.set(subject_name, [
+    ...(whole === true ? [subject_name] : []).map(entry('subject')),
+    ...disks.map(entry('disk')),
+    ...checkpoints.map(entry('checkpoint')),
+  ])
+}
+
+export function refuseLower(world: World, owner: string, fence: number): void {
+  const highest = world.fences.get(owner) ?? 0
   if (fence < highest) throw refusal('fenced', `Fence ${fence} is below ${highest}`)
 }
 
-export function raiseFence(world: World, workspace_id: string, fence: number): void {
-  refuseLower(world, workspace_id, fence)
-  world.fences.set(workspace_id, fence)
+export function raiseFence(world: World, owner: string, fence: number): void {
+  refuseLower(world, owner, fence)
+  world.fences.set(owner, fence)
 }
 
-export function running(world: World, request: { workspace_id: string; epoch?: number }): Running {
-  const found = world.machines.get(request.workspace_id)
+export function running(world: World, request: { subject: Subject; epoch?: number }): Running {
+  const found = world.machines.get(subjectName(request.subject))
   if (!found) throw refusal('not_running', 'The workspace has no machine')
   if (request.epoch !== undefined && request.epoch !== found.machine.epoch)
     throw refusal('not_running', `Its machine is of epoch ${found.machine.epoch}`)
@@ -87,13 +152,14 @@ function boot(
   state: { memory: Map<string, string>; files: Map<string, string>; ran_ms: number },
   engine: string,
 ): Machine {
-  const { workspace_id, epoch, fence, operation_id, resources } = request
-  if (world.machines.has(workspace_id)) throw refusal('already_running', 'The workspace has a machine')
+  const { subject, epoch, fence, operation_id, resources } = request
+  const owner = subjectName(subject)
+  if (world.machines.has(owner)) throw refusal('already_running', 'The workspace has a machine')
   const disk = `e${epoch}.${fence}`
   const files = new Map(state.files)
-  inner(world.disks, workspace_id).set(disk, files)
+  inner(world.disks, owner).set(disk, files)
   const machine: Machine = {
-    workspace_id,
+    subject,
     epoch,
     fence,
     operation_id,
@@ -108,36 +174,40 @@ function boot(
     engine,
     agent_protocol: AGENT_PROTOCOLS.current,
   }
-  world.machines.set(workspace_id, { machine, guest: new FakeGuest({ ...state, files }) })
+  world.last.delete(owner)
+  world.machines.set(owner, { machine, guest: new FakeGuest({ ...state, files }) })
   return { ...machine }
 }
 
+function refuseEngine(world: World): void {
+  if (world.refused_engines.has(world.engine)) throw refusal('start_failed', 'The engine may start nothing', { why: 'engine_refused' })
+}
+
 export function start(world: World, request: StartRequest): Machine {
+  refuseEngine(world)
   return boot(world, request, contentOf(world, request), world.engine)
 }
 
-function contentOf(world: World, { workspace_id, from_disk, from_layer }: StartRequest): Parameters<typeof boot>[2] {
+function contentOf(world: World, { subject, from_disk, from_layer }: StartRequest): Parameters<typeof boot>[2] {
   if (from_layer !== undefined) return layerOf(world, from_layer)
-  const files = from_disk === undefined ? new Map<string, string>() : world.disks.get(workspace_id)?.get(from_disk)
+  const files = from_disk === undefined ? new Map<string, string>() : world.disks.get(subjectName(subject))?.get(from_disk)
   if (!files) throw refusal('not_found', 'There is no such disk')
   return { memory: new Map(), files, ran_ms: 0 }
 }
 
-function layerOf(world: World, { workspace_id, checkpoint_id }: { workspace_id: string; checkpoint_id: string }): Saved {
-  const saved = world.checkpoints.get(workspace_id)?.get(checkpoint_id)
+function layerOf(world: World, { subject, checkpoint_id }: { subject: Subject; checkpoint_id: string }): Saved {
+  const saved = world.checkpoints.get(subjectName(subject))?.get(checkpoint_id)
   if (!saved) throw refusal('not_found', 'There is no such checkpoint')
   if (!saved.info.disk_only) throw refusal('checkpoint_incompatible', 'The checkpoint holds memory')
   return saved
 }
 
 export function restore(world: World, request: RestoreRequest): Machine {
-  const saved = world.checkpoints.get(request.workspace_id)?.get(request.checkpoint_id)
+  const saved = world.checkpoints.get(subjectName(request.subject))?.get(request.checkpoint_id)
   if (!saved) throw refusal('not_found', 'There is no such checkpoint')
-  if (saved.info.disk_only) throw refusal('checkpoint_incompatible', 'The checkpoint holds no memory')
-  if (saved.corrupt) throw refusal('checkpoint_corrupt', 'The checkpoint is damaged')
-  if (![world.engine, ...world.older_engines].includes(saved.info.engine))
-    throw refusal('checkpoint_incompatible', 'The engine of the checkpoint is not kept')
-  return boot(world, request, saved, saved.info.engine)
+  if (saved.info.disk_only) refuseEngine(world)
+  refuseMemory(world, saved)
+  return boot(world, request, saved, saved.info.disk_only ? world.engine : saved.info.engine)
 }
 
 export function setState({ machine, guest }: Running, state: Machine['state']): void {
@@ -147,17 +217,24 @@ export function setState({ machine, guest }: Running, state: Machine['state']): 
 }
 
 export function checkpoint(world: World, request: CheckpointRequest): CheckpointInfo {
+  if (request.from_disk !== undefined) return checkpointDisk(world, request, request.from_disk)
   const found = running(world, request)
-  const owner = request.into_workspace_id ?? request.workspace_id
-  if (request.into_workspace_id !== undefined) raiseFence(world, owner, request.into_fence ?? 0)
+  const owner = subjectName(request.into ?? request.subject)
+  if (owner !== subjectName(request.subject) && world.refused_engines.has(found.machine.engine)) {
+    const details = { why: 'engine_refused', subject: request.subject }
+    throw refusal('checkpoint_incompatible', 'The engine may start nothing', details)
+  }
+  if (request.into !== undefined) raiseFence(world, owner, request.into_fence ?? 0)
   setState(found, 'paused')
   const info: CheckpointInfo = {
     checkpoint_id: request.checkpoint_id,
-    workspace_id: owner,
+    subject: request.into ?? request.subject,
     epoch: found.machine.epoch,
+    fence: request.fence,
     engine: request.disk_only ? '' : found.machine.engine,
     ...(request.disk_only ? { disk_only: true } : {}),
     size_bytes: 1024,
+    disk_bytes: DISK_BYTES,
     disk: `checkpoint-${request.checkpoint_id}`,
     created_at: world.clock.now().toISOString(),
     paused_ms: 0,
@@ -173,26 +250,84 @@ export function checkpoint(world: World, request: CheckpointRequest): Checkpoint
     corrupt: false,
   })
   if (request.then === 'running') setState(found, 'running')
+  return { ...info, counters: stats(world, found) }
+}
+
+/** Of a disk that no machine runs on. */
+function checkpointDisk(world: World, request: CheckpointRequest, disk: string): CheckpointInfo {
+  const { subject, checkpoint_id, epoch, layers = [], resources = { cpu_millis: 0, memory_mib: 0, disk_gib: 0 } } = request
+  const owner = subjectName(subject)
+  if (world.machines.has(owner)) throw refusal('already_running', 'The workspace has a machine')
+  const files = world.disks.get(owner)?.get(disk)
+  if (!files) throw refusal('not_found', 'There is no such disk')
+  const info: CheckpointInfo = {
+    checkpoint_id,
+    subject,
+    epoch,
+    fence: request.fence,
+    engine: '',
+    disk_only: true,
+    size_bytes: 0,
+    disk_bytes: DISK_BYTES,
+    disk: `checkpoint-${checkpoint_id}`,
+    created_at: world.clock.now().toISOString(),
+    paused_ms: 0,
+    layers,
+    resources,
+  }
+  inner(world.checkpoints, owner).set(checkpoint_id, { info, memory: new Map(), files: new Map(files), ran_ms: 0, corrupt: false })
   return info
 }
 
 export function clone(world: World, request: CloneRequest): CheckpointInfo {
-  const saved = world.checkpoints.get(request.source_workspace_id)?.get(request.source_checkpoint_id)
+  const saved = world.checkpoints.get(subjectName(request.source))?.get(request.source_checkpoint_id)
   if (!saved) throw refusal('not_found', 'There is no such checkpoint')
+  if (!request.disk_only && (saved.corrupt || subjectName(request.subject) !== subjectName(request.source))) refuseMemory(world, saved)
   const disk = request.disk_only === true ? { engine: '', disk_only: true } : {}
-  const info = { ...saved.info, checkpoint_id: request.checkpoint_id, workspace_id: request.workspace_id, ...disk }
-  inner(world.checkpoints, request.workspace_id).set(request.checkpoint_id, {
+  const info = { ...saved.info, checkpoint_id: request.checkpoint_id, subject: request.subject, fence: request.fence, ...disk }
+  inner(world.checkpoints, subjectName(request.subject)).set(request.checkpoint_id, {
     ...saved,
     info,
     files: new Map(saved.files),
     memory: new Map(request.disk_only ? [] : saved.memory),
+    ran_ms: request.disk_only ? 0 : saved.ran_ms,
+    corrupt: saved.corrupt && !request.disk_only,
   })
   return info
 }
 
-export function stop(world: World, request: StopRequest): void {
-  const found = world.machines.get(request.workspace_id)
-  if (!found || ((request.machine_epoch ?? 0) !== 0 && found.machine.epoch !== request.machine_epoch)) return
+export function stop(world: World, request: StopRequest): MachineCounters | null {
+  const owner = subjectName(request.subject)
+  const found = world.machines.get(owner)
+  if (!found) return world.last.get(owner) ?? null
+  if ((request.machine_epoch ?? 0) !== 0 && found.machine.epoch !== request.machine_epoch) return null
   found.guest.pause()
-  world.machines.delete(request.workspace_id)
+  world.machines.delete(owner)
+  const last = stats(world, found)
+  world.last.set(owner, last)
+  return last
+}
+
+/** A fake guest uses a whole processor while it works, and sends a byte for each millisecond of it. */
+export function stats(world: World, { machine, guest }: Running): MachineCounters {
+  const { subject, epoch, fence, resources, started_at } = machine
+  const worked_ms = Math.round(guest.used())
+  return {
+    subject,
+    epoch,
+    fence,
+    cpu_usec: worked_ms * 1000,
+    memory_bytes: resources.memory_mib * 2 ** 20,
+    disk_bytes: DISK_BYTES,
+    rx_bytes: 0,
+    tx_bytes: worked_ms,
+    ran_ms: Math.max(0, world.clock.now().getTime() - Date.parse(started_at)),
+  }
+}
+
+/** Of the maps, which know subjects by name. */
+export function subjectNamed(name: string): Subject {
+  const [id, kind] = name.split('.').reverse()
+  const known = MACHINE_KINDS.find((one) => one === kind)
+  return known === undefined || id === undefined ? workspaceSubject(name) : { kind: known, id }
 }

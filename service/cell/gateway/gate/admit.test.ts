@@ -1,0 +1,210 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { OBSERVED_STATES, type ObservedState } from '../../../../contract/states/machine.ts'
+import { createWorld, entryOf, type Process, type World } from '../../../../tests/engine/world.ts'
+import { runningEntry } from '../../../../tests/gateway/support/fake-table.ts'
+import { fail, Failure } from '../../../lib/fail.ts'
+import { armFailpoint } from '../../../lib/failpoints.ts'
+import type { WorkspaceEntry } from '../../machines/table.ts'
+import { type Admission, type Admitting, admitTo, type Waits } from './admit.ts'
+import { decideSituation } from './situation.ts'
+
+const { entry: RUNNING } = runningEntry('018f0000-0000-7000-8000-000000000002', 'here', 'nowhere')
+const HOLD = { operation_id: '018f0000-0000-7000-8000-000000000001', operation_kind: 'suspend' }
+
+test('what a workspace is to whoever asks: its address and the caller win over operations, these over states', () => {
+  const kind = (change: Partial<WorkspaceEntry>, refusal: Failure | null = null, read_only = false) =>
+    decideSituation({ ...RUNNING, ...change }, { cell_id: 'here', read_only, refusedBy: () => refusal }).kind
+  const kinds = Object.fromEntries(OBSERVED_STATES.map((observed_state) => [observed_state, kind({ observed_state, machine: null })]))
+  assert.deepEqual(kinds, {
+    creating: 'moving',
+    starting: 'moving',
+    running: 'moving', // the host has not said where
+    suspending: 'moving',
+    suspended: 'suspended',
+    resuming: 'moving',
+    forking: 'moving',
+    stopping: 'refused',
+    failed: 'refused',
+    deleting: 'refused',
+    deleted: 'refused',
+  } satisfies Record<ObservedState, string>)
+  assert.equal(kind({}), 'resident')
+  assert.equal(kind({ residency: 'hibernated', machine: null }), 'parked')
+  assert.equal(kind({ mode: 'file_first', machine: null }), 'machineless')
+  assert.equal(kind({ observed_state: 'failed', hold: { ...HOLD, gate: 'closed' } }), 'moving')
+  assert.equal(kind({ hold: { ...HOLD, gate: 'read_only' } }), 'moving')
+  assert.equal(kind({ hold: { ...HOLD, gate: 'read_only' } }, null, true), 'resident')
+  assert.equal(kind({ hold: { ...HOLD, gate: 'closed' } }, fail('stale_epoch', null, 'Old')), 'refused')
+  assert.equal(kind({ here: false, cell_id: 'elsewhere', observed_state: 'suspended' }), 'refused')
+})
+
+interface Bed {
+  world: World
+  process: Process
+  id: string
+  deps: Admitting
+  /** How many who were let in have not gone. */
+  holds(): number
+  resumes: string[]
+  /** Admitted as a request to a port would be. */
+  enter(change?: Partial<Admission<Disposable>>, signal?: AbortSignal): ReturnType<typeof admitTo>
+}
+
+async function bed(world: World, start = world.startProcess()): Promise<Bed> {
+  const process = await start
+  const { workspace_id: id, operation_id } = await world.open()
+  assert.equal((await world.ended(operation_id)).state, 'succeeded')
+  const { cell_id } = await entryOf(process, id)
+  const deps = { table: process.table, waking: process.parking, clock: world.clock, cell_id: cell_id ?? '' }
+  let holds = 0
+  const resumes: string[] = []
+  const waits = (signal: AbortSignal): Waits => ({
+    signal,
+    async resume(entry) {
+      resumes.push(entry.observed_state)
+      await world.operate(id, 'resume')
+    },
+  })
+  const hold = (): Disposable => {
+    holds += 1
+    const awake = process.table.holdAwake(id, 'call')
+    return {
+      [Symbol.dispose]() {
+        holds -= 1
+        awake[Symbol.dispose]()
+      },
+    }
+  }
+  const enter: Bed['enter'] = (change, signal = new AbortController().signal) =>
+    admitTo(deps, { workspace_id: id, needs: 'machine', read_only: false, refusedBy: () => null, hold, waits: waits(signal), ...change })
+  return { world, process, id, deps, holds: () => holds, resumes, enter }
+}
+
+const at_once = async (entering: ReturnType<typeof admitTo>) => {
+  using admitted = { ...(await entering), [Symbol.dispose]: () => undefined }
+  admitted.held[Symbol.dispose]()
+  return admitted.by
+}
+
+test('who waits is let in where it runs, where it is frozen, where it is hibernated and where it is suspended', async () => {
+  await using world = await createWorld()
+  const { process, id, enter, holds, resumes } = await bed(world)
+  assert.equal(await at_once(enter()), 'machine')
+  await process.parking.freeze(await entryOf(process, id))
+  assert.equal(process.table.get(id)?.machine?.state, 'frozen')
+  assert.equal(await at_once(enter()), 'machine')
+  await process.parking.hibernate(await entryOf(process, id))
+  assert.equal((await entryOf(process, id)).residency, 'hibernated')
+  assert.equal(await at_once(enter()), 'machine')
+  assert.equal((await world.ended(await world.operate(id, 'suspend'))).state, 'succeeded')
+  assert.equal(await at_once(enter()), 'machine')
+  assert.deepEqual([resumes, holds(), (await world.workspace(id)).observed_state], [['suspended'], 0, 'running'])
+})
+
+test('who does not wait is refused at once, and begins nothing', async () => {
+  await using world = await createWorld()
+  const { process, id, deps, holds } = await bed(world)
+  assert.equal((await world.ended(await world.operate(id, 'suspend'))).state, 'succeeded')
+  const refusal = { code: 'workspace_not_running' }
+  const hold = () => assert.fail('a place was taken')
+  for (const needs of ['machine', 'nothing'] as const)
+    await assert.rejects(admitTo(deps, { workspace_id: id, needs, read_only: true, refusedBy: () => null, hold }), refusal)
+  assert.deepEqual([holds(), (await world.workspace(id)).observed_state], [0, 'suspended'])
+  const files = await admitTo(deps, {
+    workspace_id: id,
+    needs: 'files',
+    read_only: true,
+    refusedBy: () => null,
+    hold: () => process.table.holdAwake(id, 'call'),
+  })
+  assert.equal(files.by, 'disk')
+  files.held[Symbol.dispose]()
+})
+
+test('a suspend that is under way is waited for, and what it leaves is resumed', async () => {
+  await using world = await createWorld()
+  const { id, enter, resumes, deps } = await bed(world)
+  const [reached, go] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
+  using _ = armFailpoint('suspend.S8', () => {
+    reached.resolve()
+    return go.promise
+  })
+  const operation_id = await world.operate(id, 'suspend')
+  await reached.promise
+  const entered = enter()
+  const refused = { code: 'workspace_busy' }
+  await assert.rejects(admitTo(deps, { workspace_id: id, needs: 'machine', read_only: false, refusedBy: () => null, hold: () => assert.fail('a place was taken') }), refused) // prettier-ignore
+  go.resolve()
+  assert.equal(await at_once(entered), 'machine')
+  assert.equal((await world.ended(operation_id)).state, 'succeeded')
+  assert.deepEqual(resumes, ['suspended'])
+})
+
+test('an operation that comes in while the machine is being woken is waited for: the place is given back and taken again', async () => {
+  await using world = await createWorld()
+  const { process, id, enter, holds, resumes } = await bed(world)
+  await process.parking.hibernate(await entryOf(process, id))
+  const [reached, go] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
+  let entered: ReturnType<typeof admitTo>
+  {
+    using _ = armFailpoint('wake.W1', () => {
+      reached.resolve()
+      return go.promise
+    })
+    entered = enter()
+    await reached.promise
+    assert.equal(holds(), 1)
+  }
+  const operation_id = await world.operate(id, 'suspend')
+  go.resolve()
+  assert.equal(await at_once(entered), 'machine')
+  assert.equal((await world.ended(operation_id)).state, 'succeeded')
+  assert.deepEqual([resumes, holds()], [['suspended'], 0])
+})
+
+test('a resume that fails is the end of the waiting, and is not tried again', async () => {
+  await using world = await createWorld()
+  const { id, enter, resumes, holds } = await bed(world)
+  assert.equal((await world.ended(await world.operate(id, 'suspend'))).state, 'succeeded')
+  using _ = armFailpoint('resume.R3', () => {
+    throw new Error('no restore today')
+  })
+  await assert.rejects(enter(), { code: 'workspace_not_running' })
+  assert.deepEqual([resumes, holds()], [['suspended'], 0])
+})
+
+test('who waits no longer is told what the workspace does, and one who may not resume it, why', async () => {
+  await using world = await createWorld()
+  const { id, enter } = await bed(world)
+  const leaving = new AbortController()
+  const [reached, go] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
+  using _ = armFailpoint('suspend.S8', () => {
+    reached.resolve()
+    return go.promise
+  })
+  const operation_id = await world.operate(id, 'suspend')
+  await reached.promise
+  const entered = enter({}, leaving.signal)
+  leaving.abort()
+  await assert.rejects(entered, { code: 'workspace_busy' })
+  go.resolve()
+  await world.ended(operation_id)
+  const resume = () => Promise.reject(fail('dependency_unavailable', null, 'Not now'))
+  await assert.rejects(enter({ waits: { signal: new AbortController().signal, resume } }), { code: 'dependency_unavailable' })
+})
+
+test('what waiting does not change is refused at once: another cell, a deleted workspace, one that is gone', async () => {
+  await using world = await createWorld()
+  const { id, enter, deps } = await bed(world)
+  await assert.rejects(enter({ refusedBy: () => fail('stale_epoch', null, 'Old') }), { code: 'stale_epoch' })
+  await assert.rejects(enter({ workspace_id: HOLD.operation_id }), { code: 'not_found' })
+  const elsewhere = { ...deps, cell_id: HOLD.operation_id }
+  const here = deps.table.get(id)
+  assert.ok(here)
+  const table = { ...deps.table, get: () => ({ ...here, here: false }), fresh: async () => ({ ...here, here: false }) }
+  const asked: Admission<Disposable> = { workspace_id: id, needs: 'machine', read_only: false, refusedBy: () => null, hold: () => assert.fail('a place was taken') } // prettier-ignore
+  await assert.rejects(admitTo({ ...elsewhere, table }, asked), { code: 'conflict', reason: 'stale_endpoint' })
+  assert.equal((await world.ended(await world.operate(id, 'delete'))).state, 'succeeded')
+  await assert.rejects(enter(), Failure)
+})

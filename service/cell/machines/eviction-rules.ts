@@ -1,0 +1,84 @@
+import { isWanted, type ResidencyFacts } from './residency-rules.ts'
+
+/** All that it depends on whether a machine is hibernated because somebody waits for its room. */
+export interface EvictionFacts extends ResidencyFacts {
+  id: string
+  organization_id: string
+  /** What it gives back. */
+  memory_mib: number
+  /** It is being moved already. */
+  moving: boolean
+  /** Hibernated, it could not be woken again. */
+  refused: boolean
+  /** Commands ran in it when it was last asked, and it is asked again then; it could not be saved, and is tried again then. */
+  not_before: Date | null
+}
+
+/** How many are saved at once for those who wait. */
+export const EVICTIONS_MAX = 4
+
+/**
+ * Who was used less than this ago stays: else machines that are all in use would push each other out, and none would get anything done.
+ * A computer with room for six serves four calls a second on sleepers so.
+ */
+export const YOUNG_SECONDS = 1
+/** One that is not frozen is quiet when it used neither processor nor network for this long. */
+const QUIET_SECONDS = 1
+
+/** Whether it may be hibernated now, within seconds if nobody comes, or not. Pure. */
+export function evictability(facts: EvictionFacts, now: Date): 'now' | 'soon' | 'no' {
+  const { state, held, moving, refused, not_before, used_at, busy_at } = facts
+  if (state === 'paused' || held || moving || refused || facts.memory_mib <= 0 || isWanted(facts, now)) return 'no'
+  if (not_before !== null && not_before > now) return 'no'
+  if (!isOfAge(facts, now)) return 'soon'
+  if (state === 'frozen') return 'now'
+  // Not looked at yet: the next looks say whether it is quiet. One that was seen at work is no candidate until it rests.
+  if (busy_at === null) return 'soon'
+  if (secondsSince(busy_at, now) >= QUIET_SECONDS) return 'now'
+  return secondsSince(used_at, now) < YOUNG_SECONDS + LOOKS_SECONDS ? 'soon' : 'no'
+}
+
+export function isOfAge({ used_at }: Pick<EvictionFacts, 'used_at'>, now: Date): boolean {
+  return secondsSince(used_at, now) >= YOUNG_SECONDS
+}
+
+/** In which a machine that nobody uses any more has been looked at twice. */
+const LOOKS_SECONDS = 3
+
+/**
+ * Who gives way to those who wait: the longest unused first, where an organization that has more of the memory counts as unused for
+ * longer; of these the fewest that suffice, and where two are alike the smaller. Where all together do not suffice, all. Pure.
+ */
+export function victims(facts: readonly EvictionFacts[], needed_mib: number, now: Date): EvictionFacts[] {
+  if (needed_mib <= 0) return []
+  const shareOf = sharesOf(facts)
+  const age = (one: EvictionFacts) => secondsSince(one.used_at, now) * (1 + shareOf(one.organization_id))
+  const candidates = facts
+    .filter((one) => evictability(one, now) === 'now')
+    .sort((a, b) => age(b) - age(a) || a.memory_mib - b.memory_mib || (a.id < b.id ? -1 : 1))
+  const chosen: EvictionFacts[] = []
+  let sum_mib = 0
+  for (const one of candidates) {
+    if (sum_mib >= needed_mib) break
+    chosen.push(one)
+    sum_mib += one.memory_mib
+  }
+  for (const one of chosen.toReversed()) {
+    if (sum_mib - one.memory_mib < needed_mib) continue
+    chosen.splice(chosen.indexOf(one), 1)
+    sum_mib -= one.memory_mib
+  }
+  return chosen
+}
+
+/** The part of all that is resident that each organization has, 0 to 1. */
+function sharesOf(facts: readonly EvictionFacts[]): (organization_id: string) => number {
+  const sums = new Map<string, number>()
+  for (const { organization_id, memory_mib } of facts) sums.set(organization_id, (sums.get(organization_id) ?? 0) + memory_mib)
+  const all_mib = facts.reduce((sum, { memory_mib }) => sum + memory_mib, 0)
+  return (organization_id) => (sums.get(organization_id) ?? 0) / Math.max(all_mib, 1)
+}
+
+function secondsSince(date: Date, now: Date): number {
+  return (now.getTime() - date.getTime()) / 1000
+}

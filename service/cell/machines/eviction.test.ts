@@ -1,0 +1,285 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { sql } from 'kysely'
+import { assertNothingIsLeft } from '../../../tests/engine/invariants.ts'
+import type { Asked } from '../../../tests/engine/intentions.ts'
+import { createWorld, entryOf, type Process, type World } from '../../../tests/engine/world.ts'
+import { Failure } from '../../lib/fail.ts'
+import { armFailpoint } from '../../lib/failpoints.ts'
+import type { FakeOptions } from '../links/fake/host.ts'
+
+const IDLE = { running: 0, busy_until: null, last_ended_at: null, commands: [] }
+const ON_DEMAND = { ask_activity: async () => IDLE, park_after: { freeze_after_seconds: 0, hibernate_after_seconds: 3600 } }
+
+/** Room for so many machines of 512 MiB. @param more of the computer. */
+function roomFor(
+  machines: number,
+  more: Partial<NonNullable<FakeOptions['capacity']>> = {},
+): { capacity: NonNullable<FakeOptions['capacity']> } {
+  return { capacity: { cpu_millis: 8000, memory_mib: 512 * machines, disk_gib: 1000, ...more } }
+}
+
+/** Guests that do nothing from their start on. */
+function resting(world: World): void {
+  for (const verb of ['start', 'restore'] as const)
+    world.host.intercept(verb, 'after', ({ subject }) => world.host.guest(subject.id).rest())
+}
+
+async function opened(world: World): Promise<string> {
+  const { workspace_id, operation_id } = await world.open()
+  assert.equal((await world.ended(operation_id)).state, 'succeeded')
+  return workspace_id
+}
+
+/** So many frozen ones that nobody has used for a while, the longest unused first. */
+async function frozen(world: World, process: Process, count: number): Promise<string[]> {
+  const ids: string[] = []
+  for (let index = 0; index < count; index += 1) {
+    const id = await opened(world)
+    await process.parking.freeze(await entryOf(process, id))
+    ids.push(id)
+    world.clock.advance(3)
+  }
+  return ids
+}
+
+const residencies = async (world: World, ids: string[]) => Promise.all(ids.map(async (id) => (await world.workspace(id)).residency))
+const waits = (world: World, { operation_id }: Asked) =>
+  world.until(async () => (await world.operation(operation_id)).state === 'capacity_pending')
+
+/** What the host is about to do stands still there, until it goes on. */
+function halt(world: World, verb: 'checkpoint' | 'stop', when: 'before' | 'after') {
+  const reached = Promise.withResolvers<string>()
+  const go_on = Promise.withResolvers<void>()
+  const hook = world.host.intercept(verb, when, async ({ subject }) => {
+    reached.resolve(subject.id)
+    await go_on.promise
+  })
+  return { reached: reached.promise, go_on: go_on.resolve, [Symbol.dispose]: () => hook[Symbol.dispose]() }
+}
+
+test('an open on a full computer makes the longest unused machine leave, and no other', async () => {
+  await using world = await createWorld(roomFor(3))
+  const process = await world.startProcess(ON_DEMAND)
+  const ids = await frozen(world, process, 3)
+  await opened(world)
+  assert.deepEqual(await residencies(world, ids), ['hibernated', 'resident', 'resident'])
+  await process.engine.watch()?.sweep()
+  await assertNothingIsLeft(world)
+})
+
+test('a call on one that sleeps has it woken in the place of the longest unused, memory and all', async () => {
+  await using world = await createWorld(roomFor(2))
+  const process = await world.startProcess(ON_DEMAND)
+  const [first = '', second = ''] = await frozen(world, process, 2)
+  world.host.guest(first).memory.set('canary', 'alive')
+  await opened(world)
+  assert.deepEqual(await residencies(world, [first, second]), ['hibernated', 'resident'])
+  world.clock.advance(3)
+  using _ = process.table.holdAwake(first, 'call')
+  await process.parking.wake(await entryOf(process, first))
+  assert.deepEqual(
+    [await residencies(world, [first, second]), world.host.guest(first).memory.get('canary')],
+    [['resident', 'hibernated'], 'alive'],
+  )
+})
+
+test('a reset of one that sleeps waits for room like any other, and has it', async () => {
+  await using world = await createWorld(roomFor(1))
+  const process = await world.startProcess(ON_DEMAND)
+  const [sleeper = ''] = await frozen(world, process, 1)
+  const other = await opened(world)
+  await process.parking.freeze(await entryOf(process, other))
+  world.clock.advance(3)
+  const { state } = await world.ended(await world.operate(sleeper, 'reset'))
+  assert.deepEqual([state, await residencies(world, [sleeper, other])], ['succeeded', ['resident', 'hibernated']])
+})
+
+test('machines that rest without being frozen leave, too; those at work, in use or with commands stay', async () => {
+  await using world = await createWorld(roomFor(4))
+  const running = new Set<string>()
+  const process = await world.startProcess({
+    ...ON_DEMAND,
+    ask_activity: async ({ agent_key }) => ({ ...IDLE, running: running.has(agent_key) ? 1 : 0 }),
+  })
+  const [working, used, commanded, resting_one] = [await opened(world), await opened(world), await opened(world), await opened(world)]
+  for (const id of [used, commanded, resting_one]) world.host.guest(id).rest()
+  running.add((await entryOf(process, commanded)).machine?.agent_key ?? '')
+  using _ = process.table.holdAwake(used, 'stream')
+  await opened(world)
+  assert.deepEqual(await residencies(world, [working, used, commanded, resting_one]), ['resident', 'resident', 'resident', 'hibernated'])
+})
+
+test('while all are young everybody waits, and none leaves before it was unused for a second', async () => {
+  await using world = await createWorld(roomFor(1))
+  const process = await world.startProcess(ON_DEMAND)
+  const [first = ''] = await frozen(world, process, 1)
+  process.table.touch(first, 'tool_call')
+  const touched_at = world.clock.now()
+  const unused_ms: number[] = []
+  using _ = world.host.intercept('checkpoint', 'before', () => void unused_ms.push(world.clock.now().getTime() - touched_at.getTime()))
+  const open = await world.open()
+  assert.equal((await world.ended(open.operation_id)).state, 'succeeded')
+  assert.deepEqual(await residencies(world, [first]), ['hibernated'])
+  assert.ok((unused_ms[0] ?? 0) >= 1000, String(unused_ms))
+})
+
+test('a victim that is called during its save stays, and another one leaves', async () => {
+  await using world = await createWorld(roomFor(2))
+  const process = await world.startProcess(ON_DEMAND)
+  const [first = '', second = ''] = await frozen(world, process, 2)
+  using save = halt(world, 'checkpoint', 'after')
+  const open = await world.open()
+  assert.equal(await save.reached, first)
+  using _ = process.table.holdAwake(first, 'call')
+  const called = process.parking.wake(await entryOf(process, first))
+  save.go_on()
+  assert.equal((await world.ended(open.operation_id)).state, 'succeeded')
+  await called
+  assert.deepEqual(await residencies(world, [first, second]), ['resident', 'hibernated'])
+})
+
+test('an operation that comes during the save of a victim wins, and its room goes to who waits when it is done', async () => {
+  await using world = await createWorld(roomFor(1))
+  const process = await world.startProcess(ON_DEMAND)
+  const [first = ''] = await frozen(world, process, 1)
+  using save = halt(world, 'checkpoint', 'after')
+  const open = await world.open()
+  await save.reached
+  const suspend = await world.operate(first, 'suspend')
+  save.go_on()
+  assert.equal((await world.ended(suspend)).state, 'succeeded')
+  assert.equal((await world.ended(open.operation_id)).state, 'succeeded')
+  assert.equal((await world.workspace(first)).observed_state, 'suspended')
+  await process.engine.watch()?.sweep()
+  await assertNothingIsLeft(world)
+})
+
+test('two that wait for one victim: the first has its room, and the other one waits on', async () => {
+  await using world = await createWorld(roomFor(2))
+  const process = await world.startProcess(ON_DEMAND)
+  const [first = '', second = ''] = await frozen(world, process, 2)
+  using held = process.table.holdAwake(second, 'stream')
+  const opens = [await world.open(), await world.open()]
+  const [one, other] = opens
+  assert.ok(one && other)
+  assert.equal((await world.ended(one.operation_id)).state, 'succeeded')
+  using _ = process.table.holdAwake(one.workspace_id, 'stream')
+  await waits(world, other)
+  assert.deepEqual(await residencies(world, [first, second]), ['hibernated', 'resident'])
+  held[Symbol.dispose]()
+  world.clock.advance(3)
+  assert.equal((await world.ended(other.operation_id)).state, 'succeeded')
+  assert.deepEqual(await residencies(world, [first, second, one.workspace_id]), ['hibernated', 'hibernated', 'resident'])
+})
+
+test('what is freed for a large one is not taken by small ones that came later', async () => {
+  await using world = await createWorld(roomFor(4))
+  const process = await world.startProcess(ON_DEMAND)
+  const ids = await frozen(world, process, 4)
+  using stop = halt(world, 'stop', 'before')
+  const large = await world.open({ resources: { memory_mib: 1536 } })
+  await stop.reached
+  await waits(world, large)
+  const small = await world.open()
+  await waits(world, small)
+  const began: string[] = []
+  using _ = world.host.intercept('start', 'before', ({ subject }) => void began.push(subject.id))
+  stop.go_on()
+  for (const { operation_id } of [large, small]) assert.equal((await world.ended(operation_id)).state, 'succeeded')
+  assert.equal(began[0], large.workspace_id)
+  assert.equal((await residencies(world, ids)).filter((residency) => residency === 'hibernated').length, 4)
+})
+
+test('the room of a victim is not given before its machine has ended, although its row says that it sleeps', async () => {
+  await using world = await createWorld(roomFor(1))
+  const process = await world.startProcess(ON_DEMAND)
+  const [first = ''] = await frozen(world, process, 1)
+  const reached = Promise.withResolvers<void>()
+  const go_on = Promise.withResolvers<void>()
+  using _ = armFailpoint('hibernate.H3', () => {
+    reached.resolve()
+    return go_on.promise
+  })
+  let has_ended = false
+  using __ = world.host.intercept('stop', 'after', () => void (has_ended = true))
+  using ___ = world.host.intercept('start', 'before', () => assert.ok(has_ended))
+  const open = await world.open()
+  await reached.promise
+  assert.deepEqual(await residencies(world, [first]), ['hibernated'])
+  await process.engine.runner()?.pass()
+  assert.equal((await world.operation(open.operation_id)).state, 'capacity_pending')
+  go_on.resolve()
+  assert.equal((await world.ended(open.operation_id)).state, 'succeeded')
+  assert.equal(has_ended, true)
+})
+
+test('no machine is saved into the reserve of the pool: a call is told so, and an open waits until there is space', async () => {
+  const given = roomFor(1, { pool_free_bytes: 1e10 + 512 * 2 ** 20 })
+  await using world = await createWorld(given)
+  const process = await world.startProcess(ON_DEMAND)
+  const [first = ''] = await frozen(world, process, 1)
+  const open = await world.open()
+  await waits(world, open)
+  await world.until(async () => !process.room.isReachable({ memory_mib: 512 }))
+  assert.equal(world.host.done.filter(({ verb }) => verb === 'checkpoint').length, 0)
+  given.capacity.pool_free_bytes = 1e12
+  assert.equal((await world.ended(open.operation_id)).state, 'succeeded')
+  assert.deepEqual(await residencies(world, [first]), ['hibernated'])
+})
+
+test('where machines are never to be hibernated nobody leaves, and a call is host_capacity at once', async () => {
+  await using world = await createWorld(roomFor(1))
+  const process = await world.startProcess({ ...ON_DEMAND, park_after: { freeze_after_seconds: 3600, hibernate_after_seconds: 0 } })
+  const [first = ''] = await frozen(world, process, 1)
+  await process.parking.hibernate(await entryOf(process, first))
+  const [second = ''] = await frozen(world, process, 1)
+  await assert.rejects(
+    process.parking.wake(await entryOf(process, first)),
+    (error) => error instanceof Failure && error.reason === 'host_capacity',
+  )
+  assert.deepEqual(await residencies(world, [first, second]), ['hibernated', 'resident'])
+})
+
+test('ten that wait when the cell is killed all run after its restart', async () => {
+  await using world = await createWorld(roomFor(3))
+  resting(world)
+  const first = await world.startProcess(ON_DEMAND)
+  await frozen(world, first, 3)
+  const held = (await world.host.inventory()).machines.map(({ subject }) => first.table.holdAwake(subject.id, 'stream'))
+  const opens: Asked[] = []
+  for (let count = 0; count < 10; count += 1) opens.push(await world.open())
+  for (const open of opens) await waits(world, open)
+  await first.kill()
+  assert.equal(held.length, 3)
+  const second = await world.startProcess(ON_DEMAND)
+  for (const { operation_id } of opens) assert.equal((await world.ended(operation_id)).state, 'succeeded')
+  await world.until(async () => second.parking.moving().length === 0)
+  await second.engine.watch()?.sweep()
+  await assertNothingIsLeft(world)
+})
+
+test('an organization that has asked for twenty lets the single open of another one through after its own first', async () => {
+  await using world = await createWorld(roomFor(1))
+  resting(world)
+  const many: Asked[] = []
+  for (let count = 0; count < 20; count += 1) many.push(await world.open())
+  const single = await world.open()
+  await anotherOrganization(world, single)
+  const began: string[] = []
+  using _ = world.host.intercept('start', 'before', ({ subject }) => void began.push(subject.id))
+  await world.startProcess(ON_DEMAND)
+  assert.equal((await world.ended(single.operation_id)).state, 'succeeded')
+  assert.deepEqual([began[0], began[1]], [many[0]?.workspace_id, single.workspace_id])
+})
+
+async function anotherOrganization({ db, ids }: World, { workspace_id, operation_id }: Asked): Promise<void> {
+  const [organization_id, project_id] = [ids.next(), ids.next()]
+  const changed = sql`jsonb_build_object('id', ${organization_id}::text, 'slug', 'other')`
+  await sql`insert into organizations select (jsonb_populate_record(o, ${changed})).* from organizations o limit 1`.execute(db)
+  const moved = sql`jsonb_build_object('id', ${project_id}::text, 'organization_id', ${organization_id}::text)`
+  await sql`insert into projects select (jsonb_populate_record(p, ${moved})).* from projects p limit 1`.execute(db)
+  const owner = { organization_id, project_id }
+  await db.updateTable('workspaces').set(owner).where('id', '=', workspace_id).execute()
+  await db.updateTable('operations').set(owner).where('id', '=', operation_id).execute()
+}

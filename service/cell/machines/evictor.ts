@@ -1,0 +1,233 @@
+import { workspaceSubject } from '../links/subject.ts'
+import { MEASURES_MAX, type HostCapacity } from '../links/hostd.ts'
+import type { CellMetrics } from '../metrics.ts'
+import type { Room } from '../room/room.ts'
+import { EVICTIONS_MAX, evictability, isOfAge, victims, type EvictionFacts } from './eviction-rules.ts'
+import { commandsRun, factsOf, hasMachine, latest, type Parked, type ResidencyContext, type WatchedMachines } from './residency-clock.ts'
+import { wasBusy, type Counters } from './residency-rules.ts'
+import { oneAtATime } from './ticking.ts'
+
+export interface EvictionContext extends Omit<ResidencyContext, 'host'> {
+  host: ResidencyContext['host'] & { glance(): Promise<{ capacity: HostCapacity }> }
+  room: Room
+  /** What the residency clock saw of machines that nobody uses. */
+  watched: WatchedMachines
+  metrics?: Pick<CellMetrics, 'evicted'>
+}
+
+/** Where nothing can be done at once: machines come of age, calls end. */
+const LOOK_AGAIN_MS = 200
+/** One that would not go, for a reason that is not seen here, is left alone for so long. */
+const AGAIN_SECONDS = 1
+
+/**
+ * Makes room while somebody waits for it: the machines that were not used for longest are hibernated at once. Nothing is done where
+ * machines are never to be hibernated.
+ */
+export function startEvictor(context: EvictionContext, signal: AbortSignal): void {
+  const { room, park_after, log, clock } = context
+  if (park_after.hibernate_after_seconds === 0) return
+  const going = new Map<string, number>()
+  const refused = new Map<string, Date>()
+  let timer: NodeJS.Timeout | undefined
+  let pool_is_full = false
+  const stopped = () => signal.aborted
+
+  const closer = closerLooks(context)
+  const facts = () => evictionFacts(context, going, refused).map(closer.seen)
+  const evict = async (entry: Parked, memory_mib: number) => {
+    going.set(entry.id, memory_mib)
+    try {
+      using _ = room.leaving(entry.id, entry.grants?.memory_mib ?? 0)
+      const outcome = await makeLeave(context, entry)
+      context.metrics?.evicted(outcome)
+    } catch (error) {
+      context.metrics?.evicted('failed')
+      log.warn({ workspace_id: entry.id, err: error }, 'a machine could not make room')
+    } finally {
+      going.delete(entry.id)
+      refused.set(entry.id, new Date(clock.now().getTime() + AGAIN_SECONDS * 1000))
+      wanted()
+    }
+  }
+  const look = oneAtATime(async () => {
+    clearTimeout(timer)
+    timer = undefined
+    for (const [id, until] of refused) if (until <= clock.now()) refused.delete(id)
+    if (stopped() || room.waiting().length === 0) return
+    await closer.look(facts())
+    if (stopped()) return
+    const all = facts()
+    const now = clock.now()
+    const within_reach = all.filter((one) => evictability(one, now) !== 'no')
+    const chosen = victims(all, await room.lacking_mib(sum(within_reach)), now)
+    if (chosen.length > 0 && going.size < EVICTIONS_MAX) {
+      let spare_mib = (await spareMib(context.host)) - sum([...going.values()].map((memory_mib) => ({ memory_mib })))
+      pool_is_full = chosen.every(({ memory_mib }) => spare_mib <= memory_mib)
+      for (const { id, memory_mib } of chosen) {
+        const entry = context.table.get(id)
+        if (going.size >= EVICTIONS_MAX || stopped() || room.waiting().length === 0) break
+        if (entry === undefined || !hasMachine(entry) || spare_mib <= memory_mib) continue
+        spare_mib -= memory_mib
+        void evict(entry, memory_mib)
+      }
+    }
+    if (!stopped()) timer = setTimeout(wanted, LOOK_AGAIN_MS).unref()
+  })
+  const wanted = () =>
+    void look().catch((error: unknown) => {
+      log.warn({ err: error }, 'nobody could be made to leave')
+      if (!stopped()) timer ??= setTimeout(wanted, LOOK_AGAIN_MS).unref()
+    })
+  const evictable_mib = () => {
+    if (pool_is_full) return 0
+    const now = clock.now()
+    return sum(facts().filter((one) => mayLeave(one, now))) + comingMib(context)
+  }
+  room.madeBy({ wanted, evictable_mib: remembered(evictable_mib) })
+  signal.addEventListener(
+    'abort',
+    () => {
+      clearTimeout(timer)
+      room.madeBy({ wanted: () => undefined, evictable_mib: () => 0 })
+    },
+    { once: true },
+  )
+}
+
+const MIB = 2 ** 20
+
+/** What hibernations may take of the pool: the reserve is for suspends. */
+async function spareMib(host: EvictionContext['host']): Promise<number> {
+  const { capacity } = await host.glance()
+  return (capacity.pool_free_bytes - capacity.reserve_bytes) / MIB
+}
+
+/** @returns whether it left; undone: somebody came, or commands run in it. */
+async function makeLeave(context: EvictionContext, entry: Parked): Promise<'made' | 'undone'> {
+  if (await commandsRun(context, context.watched, entry, context.clock.now())) return 'undone'
+  await context.parking.hibernate(entry, 'room')
+  return context.table.get(entry.id)?.residency === 'hibernated' ? 'made' : 'undone'
+}
+
+function evictionFacts(context: EvictionContext, going: ReadonlyMap<string, number>, refused: ReadonlyMap<string, Date>): Facts[] {
+  const { table, parking, watched, room } = context
+  const headroom_mib = room.capacity()?.headroom_mib ?? 0
+  const moving = new Set([...parking.moving(), ...going.keys()])
+  return table
+    .known()
+    .filter(hasMachine)
+    .map((entry) => {
+      const { id, organization_id, active_at, grants, machine, hold } = entry
+      const facts = factsOf(context, watched, entry)
+      return {
+        ...facts,
+        id,
+        organization_id,
+        memory_mib: grants === null ? 0 : grants.memory_mib + headroom_mib,
+        moving: moving.has(id),
+        refused: machine.engine_refused === true,
+        // By its row, too: in which order they were used is known also after a restart.
+        used_at: latest(active_at, table.activity.lastActive(id), parking.wokenAt(id)),
+        not_before: lastOf(watched.get(id)?.ask_again_at, parking.againAt(id), refused.get(id)),
+        ends: hold !== null && ENDS.has(hold.operation_kind),
+        fence: machine.fence,
+        has_calls_alone: table.activity.seen(id)?.holds.every(({ what }) => what === 'call') ?? true,
+      }
+    })
+}
+
+interface Facts extends EvictionFacts {
+  /** An operation is about to end it. */
+  ends: boolean
+  fence: number
+  /** Nothing but calls is in progress, which end, if anything is. */
+  has_calls_alone: boolean
+}
+
+const ENDS: ReadonlySet<string> = new Set(['suspend', 'delete'])
+
+function mayLeave(facts: Facts, now: Date): boolean {
+  const used_for_now = facts.in_use && facts.has_calls_alone && !facts.moving
+  return facts.ends || evictability(used_for_now ? { ...facts, in_use: false } : facts, now) !== 'no'
+}
+
+/** What is being woken serves its calls and may leave after them. */
+function comingMib({ table, parking, room }: EvictionContext): number {
+  const headroom_mib = room.capacity()?.headroom_mib ?? 0
+  const waiting = new Set(room.waiting().map(({ id }) => id))
+  const coming = parking.moving().flatMap((id) => {
+    const entry = table.get(id)
+    return entry?.machine === null && entry.grants !== null && !waiting.has(id) ? [entry.grants] : []
+  })
+  return sum(coming) + coming.length * headroom_mib
+}
+
+/** Long enough for what a guest at work uses to show. */
+const CLOSER_MS_MIN = 150
+const RESTS_MS = 500
+
+interface Sample {
+  fence: number
+  counters: Counters
+  looked_ms: number
+}
+
+/** Whoever waits does not wait for the clock's next looks: what has come of age is measured anew, beside its last look. */
+function closerLooks({ host, watched, questions, clock, table }: EvictionContext) {
+  const askedOf = (id: string) => {
+    const machine = table.get(id)?.machine
+    return machine ? questions.of(machine) : undefined
+  }
+  const samples = new Map<string, Sample>()
+  const rests = new Map<string, { fence: number; until_ms: number }>()
+  return {
+    async look(facts: readonly Facts[]): Promise<void> {
+      const now = clock.now()
+      const due = facts
+        .filter((one) => one.state === 'running' && evictability(one, now) === 'soon' && isOfAge(one, now))
+        .slice(0, MEASURES_MAX)
+      const ids = new Set(due.map(({ id }) => id))
+      for (const id of samples.keys()) if (!ids.has(id)) samples.delete(id)
+      for (const [id, { until_ms }] of rests) if (until_ms <= clock.monotonic_ms()) rests.delete(id)
+      if (due.length === 0) return
+      const ended = new Map(due.map(({ id }) => [id, askedOf(id)?.ended ?? 0]))
+      const looked_ms = clock.monotonic_ms()
+      for (const { subject, fence, cpu_usec, rx_bytes, tx_bytes } of await host.stats([...ids].map(workspaceSubject))) {
+        const { id } = subject
+        const counters = { cpu_usec, rx_bytes, tx_bytes, questions_ended: ended.get(id) ?? 0, questions_begun: askedOf(id)?.begun ?? 0 }
+        const before = samples.get(id) ?? watched.get(id)
+        if (before?.fence !== fence) samples.set(id, { fence, counters, looked_ms })
+        else if (looked_ms - before.looked_ms >= CLOSER_MS_MIN) {
+          if (!wasBusy(before.counters, counters, looked_ms - before.looked_ms)) rests.set(id, { fence, until_ms: looked_ms + RESTS_MS })
+          samples.set(id, { fence, counters, looked_ms })
+        }
+      }
+    },
+    seen(facts: Facts): Facts {
+      const rest = rests.get(facts.id)
+      return rest?.fence === facts.fence && rest.until_ms > clock.monotonic_ms() ? { ...facts, busy_at: LONG_AGO } : facts
+    },
+  }
+}
+
+const LONG_AGO = new Date(0)
+
+function lastOf(...dates: (Date | null | undefined)[]): Date | null {
+  return dates.reduce<Date | null>((last, date) => (date && (last === null || date > last) ? date : last), null)
+}
+
+function sum(sizes: readonly { memory_mib: number }[]): number {
+  return sizes.reduce((all, { memory_mib }) => all + memory_mib, 0)
+}
+
+const REMEMBERED_MS = 20
+
+/** Asked for each of many that wait, it is the same for all of them. */
+function remembered(value: () => number): () => number {
+  let last = { value: 0, until_ms: 0 }
+  return () => {
+    if (performance.now() >= last.until_ms) last = { value: value(), until_ms: performance.now() + REMEMBERED_MS }
+    return last.value
+  }
+}

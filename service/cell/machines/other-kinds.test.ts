@@ -1,0 +1,39 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { createWorld, type World } from '../../../tests/engine/world.ts'
+import type { Subject } from '../links/subject.ts'
+
+const RESOURCES = { cpu_millis: 500, memory_mib: 128, disk_gib: 1 }
+
+async function start(world: World, subject: Subject): Promise<void> {
+  const fence = { subject, operation_id: world.ids.next(), step: 'start', epoch: 1, fence: 1 }
+  await world.host.start({ ...fence, resources: RESOURCES, hostname: 'box', layers: [] })
+}
+
+async function row(world: World, subject: Subject, workspace_id: string): Promise<void> {
+  const { organization_id, project_id } = await world.workspace(workspace_id)
+  const { id: cell_id } = await world.db.selectFrom('cells').select('id').executeTakeFirstOrThrow()
+  const { cpu_millis: grant_cpu_millis, memory_mib: grant_memory_mib, disk_gib: grant_disk_gib } = RESOURCES
+  const grants = { grant_cpu_millis, grant_memory_mib, grant_disk_gib }
+  await world.db.insertInto('machines').values({ ...subject, workspace_id, organization_id, project_id, cell_id, epoch: 1, ...grants }).execute() // prettier-ignore
+}
+
+test('the sweep leaves machines of other kinds that a row names, and deletes those that none does, of every kind', async () => {
+  await using world = await createWorld()
+  const first = await world.startProcess()
+  const { workspace_id, operation_id } = await world.open()
+  assert.equal((await world.ended(operation_id)).state, 'succeeded')
+  await first.close()
+  const named: Subject = { kind: 'execution', id: world.ids.next() }
+  await row(world, named, workspace_id)
+  await start(world, named)
+  const unnamed = (['execution', 'build', 'test_instance'] as const).map((kind): Subject => ({ kind, id: world.ids.next() }))
+  for (const subject of unnamed) await start(world, subject)
+  // Of the same id as the one that is named, and another kind.
+  await start(world, { kind: 'build', id: named.id })
+  await world.startProcess()
+  const { machines, files } = await world.host.inventory()
+  const kinds = (all: { subject: Subject }[]) => all.map(({ subject }) => `${subject.kind} ${subject.id}`).sort()
+  assert.deepEqual(kinds(machines), [`execution ${named.id}`, `workspace ${workspace_id}`])
+  assert.deepEqual(kinds(files), [`execution ${named.id}`, `workspace ${workspace_id}`])
+})

@@ -1,0 +1,112 @@
+import type { CheckpointInfo, Machine, Quarantined, SubjectFiles } from '../links/hostd.ts'
+
+// What the host has and the rows do not name is of two kinds. Rows that know a fence know what became of the attempt that had it: what
+// it left without a name is garbage. What was made under a higher fence than the rows of its workspace know is of a history that this
+// database has lost, or never had: nobody can say that it is garbage. Decision 70.
+
+/** The row of a workspace, as far as it names things on the host. */
+export interface Naming {
+  ownership_epoch: number
+  disk: string | null
+  checkpoint_id: string | null
+  checkpoints: string[]
+}
+
+/** Things of one workspace that no row names. */
+export interface Unnamed {
+  disks: string[]
+  checkpoints: CheckpointInfo[]
+}
+
+/** A disk's name says who made it: e<epoch>.<fence>. */
+export function makerOf(disk: string): { epoch: number; fence: number } {
+  const [, epoch, fence] = /^e(\d+)\.(\d+)$/.exec(disk) ?? []
+  return { epoch: Number(epoch ?? 0), fence: Number(fence ?? Number.MAX_SAFE_INTEGER) } // a name that is none of ours is nobody's garbage
+}
+
+/** @param machine whose disk is in use, whatever the row says. */
+export function unnamedBy(row: Naming, files: SubjectFiles, machine: Machine | undefined): Unnamed {
+  return {
+    disks: files.disks.filter((name) => name !== row.disk && name !== machine?.disk),
+    checkpoints: files.checkpoints.filter(({ checkpoint_id }) => !row.checkpoints.includes(checkpoint_id)),
+  }
+}
+
+/** What was made in a history that the rows do not know. */
+export interface Ahead extends Unnamed {
+  machine: Machine | undefined
+}
+
+/**
+ * @param fences above `known`, which the rows know, and not above `ours`: what is newer than this comparison is for the next one.
+ * @returns null where the rows know all.
+ */
+export function aheadOf(
+  row: Naming,
+  files: SubjectFiles | undefined,
+  machine: Machine | undefined,
+  fences: { known: number; ours: number },
+): Ahead | null {
+  const isAhead = (fence: number) => fence > fences.known && fence <= fences.ours
+  const found = files === undefined ? { disks: [], checkpoints: [] } : unnamedBy(row, withoutQuarantined(files), machine)
+  const ahead = {
+    machine: machine !== undefined && machine.disk !== row.disk && isAhead(machine.fence) ? machine : undefined,
+    disks: found.disks.filter((name) => isAhead(makerOf(name).fence)),
+    checkpoints: found.checkpoints.filter(({ fence }) => isAhead(fence)),
+  }
+  return ahead.machine === undefined && ahead.disks.length + ahead.checkpoints.length === 0 ? null : ahead
+}
+
+export function withoutQuarantined(files: SubjectFiles): SubjectFiles {
+  const kept = new Set(files.quarantined.map(({ name }) => name))
+  return {
+    ...files,
+    disks: files.disks.filter((name) => !kept.has(name)),
+    checkpoints: files.checkpoints.filter(({ checkpoint_id }) => !kept.has(checkpoint_id)),
+  }
+}
+
+/** What the row is to say. `keep`: what it says. */
+export type Repair =
+  | { kind: 'keep' }
+  | { kind: 'running'; machine: Machine }
+  | { kind: 'suspended'; checkpoint: CheckpointInfo }
+  | { kind: 'failed'; disk: string; epoch: number }
+
+/**
+ * A machine that runs is what its user last saw. Without one the newest disk or checkpoint of a later epoch takes the place of what the row
+ * names, a disk before a checkpoint: while the workspace had that disk it was running, and a snapshot is older than it. Of the row's own
+ * epoch they do so only where what it names is gone.
+ * @param own the machine that the row names.
+ */
+export function repairOf(row: Naming, files: SubjectFiles | undefined, ahead: Ahead, own: Machine | undefined): Repair {
+  if (ahead.machine !== undefined) return { kind: 'running', machine: ahead.machine }
+  if (own !== undefined) return { kind: 'keep' }
+  const checkpoint = newest(
+    ahead.checkpoints.filter(({ disk_only }) => disk_only !== true),
+    ({ fence }) => fence,
+  )
+  const disk = newest(ahead.disks, (name) => makerOf(name).fence)
+  const isBelieved = (epoch: number) => epoch <= row.ownership_epoch && isHere(row, files)
+  if (disk !== undefined) {
+    const { epoch } = makerOf(disk)
+    return isBelieved(epoch) ? { kind: 'keep' } : { kind: 'failed', disk, epoch }
+  }
+  return checkpoint === undefined || isBelieved(checkpoint.epoch) ? { kind: 'keep' } : { kind: 'suspended', checkpoint }
+}
+
+function isHere({ disk, checkpoint_id }: Naming, files: SubjectFiles | undefined): boolean {
+  if (disk !== null) return files?.disks.includes(disk) === true
+  return files?.checkpoints.some((one) => one.checkpoint_id === checkpoint_id) === true
+}
+
+function newest<T>(list: T[], fenceOf: (one: T) => number): T | undefined {
+  return list.reduce<T | undefined>((best, one) => (best === undefined || fenceOf(one) > fenceOf(best) ? one : best), undefined)
+}
+
+const DAY_MS = 24 * 3600 * 1000
+
+/** Its days are over. A clock that stands before the time at which it was put there ends nothing. */
+export function isOver({ since }: Quarantined, days: number, now: Date): boolean {
+  return now.getTime() - new Date(since).getTime() >= days * DAY_MS
+}

@@ -1,0 +1,92 @@
+import { sql } from 'kysely'
+import type { Db } from '../../db/database.ts'
+import type { CheckpointInfo } from '../links/hostd.ts'
+import { operationError } from '../operations/errors.ts'
+import { LostRace } from '../operations/store.ts'
+import type { ExpectedRow } from './reconcile-store.ts'
+import type { Repair } from './strange-rules.ts'
+
+/**
+ * No verb of this cell is refused for a fence that the host has seen and a database that was put back has forgotten.
+ * @returns whether the database was behind.
+ */
+export async function raiseFences(db: Db, highest: number): Promise<boolean> {
+  const { rows } = await sql`select setval('fences', ${highest}) from fences where last_value < ${highest}`.execute(db)
+  return rows.length > 0
+}
+
+/** The highest fence that the rows of each workspace know. Read after the inventory: a later attempt only makes it higher. */
+export async function readKnownFences(db: Db, workspace_ids: string[]): Promise<Map<string, number>> {
+  const { rows } = await sql<{ id: string; fence: number }>`
+    select w.id, greatest(w.residency_fence,
+      (select max(o.fence) from operations o where o.workspace_id = w.id),
+      (select max(o.fence) from operations o where o.source_workspace_id = w.id)) as fence
+    from workspaces w where w.id = any(${workspace_ids}::uuid[])`.execute(db)
+  return new Map(rows.map(({ id, fence }) => [id, fence]))
+}
+
+export interface Repairing {
+  cell_id: string
+  operation_id: string
+  fence: number
+  now: Date
+  /** Until when what the row does not name may be restored in place. */
+  expires_at: Date
+}
+
+/**
+ * Ends what the database takes to be under way and the host has left behind, and lets the row and its checkpoints say what is here.
+ * @param kept checkpoints that the workspace can be restored to for a while.
+ * Throws where the row is not as it was seen any more: nothing has changed.
+ */
+export async function repair(db: Db, seen: ExpectedRow, to: Repair, kept: CheckpointInfo[], by: Repairing): Promise<void> {
+  await db.transaction().execute(async (tx) => {
+    const error = operationError('interrupted', 'The database was put back to a time before this operation ended')
+    await sql`
+      with ended as (
+        update operations set state = 'failed', state_reason = null, error = ${JSON.stringify(error)}, completed_at = ${by.now}, updated_at = ${by.now}
+        where completed_at is null and (workspace_id = ${seen.id} or source_workspace_id = ${seen.id}) and kind <> 'delete'
+        returning id
+      ) delete from workspace_holds where operation_id in (select id from ended)`.execute(tx)
+    const columns = columnsOf(to, seen)
+    const { rows } = await sql`
+      update workspaces set ${columns} residency_fence = greatest(residency_fence, ${by.fence}), updated_at = ${by.now}
+      where id = ${seen.id} and observed_state = ${seen.observed_state} and ownership_epoch = ${seen.ownership_epoch}
+        and disk is not distinct from ${seen.disk} and deleted_at is null
+      returning id`.execute(tx)
+    if (rows.length === 0) throw new LostRace('The workspace')
+    const insert = (info: CheckpointInfo, kind: 'suspend' | 'recovery', expires_at: Date | null) =>
+      sql`
+      insert into checkpoints (id, workspace_id, cell_id, operation_id, kind, label, epoch, engine, size_bytes, resources, created_at, expires_at)
+      values (${info.checkpoint_id}, ${seen.id}, ${by.cell_id}, ${by.operation_id}, ${kind}, null, ${info.epoch}, ${info.engine},
+        ${info.size_bytes}, ${JSON.stringify(info.resources)}, ${info.created_at}, ${expires_at})`.execute(tx)
+    // What the row named before stays restorable as long as the rest.
+    if (to.kind !== 'keep')
+      await sql`
+        update checkpoints set kind = 'recovery', expires_at = ${by.expires_at}
+        where workspace_id = ${seen.id} and kind in ('suspend', 'fork', 'parked')`.execute(tx)
+    if (to.kind === 'suspended') await insert(to.checkpoint, 'suspend', null)
+    for (const info of kept) await insert(info, 'recovery', by.expires_at)
+  })
+}
+
+/** Epochs only rise: tokens of what the database has forgotten are of an older one. A machine's is the one that it was started in. */
+function columnsOf(to: Repair, { ownership_epoch }: ExpectedRow) {
+  switch (to.kind) {
+    case 'keep':
+      return sql``
+    case 'running': {
+      const { epoch, disk, resources } = to.machine
+      return sql`observed_state = 'running', desired_state = 'running', ownership_epoch = ${epoch}, disk = ${disk}, checkpoint_id = null,
+        residency = 'resident', pending_reason = null, grant_cpu_millis = ${resources.cpu_millis},
+        grant_memory_mib = ${resources.memory_mib}, grant_disk_gib = ${resources.disk_gib},`
+    }
+    case 'suspended':
+      return sql`observed_state = 'suspended', desired_state = 'suspended', ownership_epoch = ${Math.max(ownership_epoch, to.checkpoint.epoch) + 1},
+        disk = null, checkpoint_id = ${to.checkpoint.checkpoint_id}, residency = 'resident', pending_reason = null,
+        grant_cpu_millis = null, grant_memory_mib = null, grant_disk_gib = null,`
+    case 'failed':
+      return sql`observed_state = 'failed', ownership_epoch = ${Math.max(ownership_epoch, to.epoch) + 1}, disk = ${to.disk}, checkpoint_id = null,
+        residency = 'resident', pending_reason = null, grant_cpu_millis = null, grant_memory_mib = null, grant_disk_gib = null,`
+  }
+}

@@ -1,0 +1,64 @@
+import type { Logger } from 'pino'
+import { LIMITS } from '../../../contract/limits.ts'
+import type { Db } from '../../db/database.ts'
+import type { Clock } from '../../lib/clock.ts'
+import type { Ids } from '../../lib/ids.ts'
+import type { Fence, MachineHost } from '../links/hostd.ts'
+import type { CellMetrics, Recovery } from '../metrics.ts'
+import type { LiveTable } from './live-table.ts'
+import type { Parking } from './parking.ts'
+import type { Room } from '../room/room.ts'
+import { workspaceSubject } from '../links/subject.ts'
+
+export interface ReconcileContext {
+  cell_id: string
+  db: Db
+  clock: Clock
+  ids: Ids
+  host: MachineHost
+  table: LiveTable
+  log: Logger
+  /** For how long what no row names is kept. */
+  quarantine_days: number
+  /** Counts what is put right; a test does without. */
+  metrics?: Pick<CellMetrics, 'recovered' | 'died'>
+  /** Is told that a machine has ended; a test does without. */
+  room?: Pick<Room, 'freed'>
+  /** Moves between resident and parked put their own things right; a test does without. */
+  parking?: Pick<Parking, 'moving'>
+}
+
+/** One comparison of what the rows say with what the host has. */
+export interface Sweep extends ReconcileContext {
+  operation_id: string
+  fence: number
+  did: string[]
+  removed: number
+  /** Moved when the sweep began: its row and its machine may be of two moments. Later moves have a higher fence. */
+  moving: ReadonlySet<string>
+  /** Their rows know less than the host, and could not be changed yet. */
+  unsettled: Set<string>
+}
+
+export function report(sweep: Sweep, what: Recovery, text: string): void {
+  sweep.did.push(text)
+  sweep.metrics?.recovered(what)
+}
+
+/** One workspace that cannot be put right must not keep the others from it. */
+export async function guarded(sweep: Sweep, workspace_id: string, work: () => Promise<void>): Promise<void> {
+  try {
+    await work()
+  } catch (error) {
+    sweep.log.warn({ workspace_id, err: error }, 'could not be reconciled')
+  }
+}
+
+export function speak(sweep: Sweep, workspace_id: string, epoch: number, step: string): Fence {
+  return { subject: workspaceSubject(workspace_id), operation_id: sweep.operation_id, step: `sweep-${step}`, epoch, fence: sweep.fence }
+}
+
+/** A delete of many files at once, or a pool that was put back, must not keep deaths and strays waiting. */
+export function mayRemove(sweep: Sweep): boolean {
+  return (sweep.removed += 1) <= LIMITS.removals_per_sweep_max
+}

@@ -1,0 +1,26 @@
+import type { Resources } from '../../db/schema.ts'
+import type { Want } from '../room/room.ts'
+import type { KnownKind } from './begin.ts'
+import type { Queued } from './queue-store.ts'
+import type { MachineRow } from './store.ts'
+
+/** Room that an operation asks for. */
+export interface RoomWant extends Want {
+  required: Resources
+}
+
+/** null: it needs none, or it has reserved it already. */
+export function wantOf(known: KnownKind | undefined, { operation, row }: Queued): RoomWant | null {
+  const required = known === undefined || operation.state === 'running' ? null : roomFor(known, row)
+  if (required === null) return null
+  const { memory_mib, disk_gib } = required
+  const { organization_id } = row
+  return { id: operation.id, organization_id, memory_mib, disk_gib, since: operation.created_at, is_call: false, required }
+}
+
+/** The room that an operation needs beside what its workspace has; null: none. A hibernated one has its disk. */
+function roomFor({ starts, replaces }: KnownKind, { ceilings, grants, residency, observed_state }: MachineRow): Resources | null {
+  if (starts) return ceilings
+  const sleeps = observed_state === 'running' && residency === 'hibernated'
+  return replaces && sleeps ? { ...(grants ?? ceilings), disk_gib: 0 } : null
+}

@@ -1,0 +1,34 @@
+import { sql } from 'kysely'
+import type { Db } from '../../db/database.ts'
+
+/** Memory and disk. Processors are shared by weight: nobody takes any away. */
+export interface Room {
+  memory_mib: number
+  disk_gib: number
+}
+
+/**
+ * What is taken on this cell: grants of machines, of which a hibernated one has its disk alone, and what running operations have
+ * reserved.
+ * @param headroom_mib memory that each machine takes beyond what it is told.
+ * @param leaving workspaces whose machine may be there although their row says that it is hibernated.
+ * @param but_of a workspace whose machine is not counted: it is the one that is asked for.
+ */
+export async function readTaken(
+  db: Db,
+  cell_id: string,
+  headroom_mib: number,
+  leaving: readonly string[],
+  but_of: string | null,
+): Promise<Room> {
+  const { rows } = await sql<Room>`
+    select coalesce(sum(memory), 0)::int as memory_mib, coalesce(sum(disk), 0)::int as disk_gib
+    from (
+      select case when is_gone then 0 else g.memory_mib + ${headroom_mib}::int end as memory, g.disk_gib as disk
+      from grants g, lateral (
+        select not g.is_reserved and g.kind = 'workspace' and (
+          g.residency = 'hibernated' and g.id <> all(${[...leaving]}::uuid[]) or g.id is not distinct from ${but_of}::uuid) as is_gone) as l
+      where g.cell_id = ${cell_id}
+    ) as taken`.execute(db)
+  return rows[0] ?? { memory_mib: 0, disk_gib: 0 }
+}

@@ -1,0 +1,280 @@
+import { setTimeout } from 'node:timers/promises'
+import type { Db } from '../../db/database.ts'
+import type { HostCapacity, Machine } from '../links/hostd.ts'
+import { afterTurn, fairOrder, NO_TURNS, type Turns, type Waiter } from './fair-order.ts'
+import { readTaken, type Room as Taken } from './room-store.ts'
+
+/** What a machine is told, and who asks for it. */
+export interface Want extends Waiter {
+  /** Of a wake: its workspace, whose grants may be counted already where an earlier wake was cut short. */
+  workspace_id?: string
+}
+
+export type Decision<T> = { kind: 'given'; value: T } | { kind: 'wait' }
+
+/** Whoever makes room while somebody waits for it. */
+export interface RoomMaker {
+  /** Somebody waits. */
+  wanted(): void
+  /** Memory of machines that may be made to leave within seconds, with their headroom. */
+  evictable_mib(): number
+}
+
+/** A machine that is about to give its room back. */
+export interface Leaving extends Disposable {
+  /** It could not be ended yet: it counts until the host has it no more. */
+  linger(fence: number): void
+}
+
+/**
+ * The one book of this computer's memory and disk. Every machine that is started, woken or replaced is decided here, one decision at a
+ * time: read what is taken, see whether it fits, write the reservation. What does not fit waits, and somebody makes room for it.
+ */
+export interface Room {
+  /** What the host says of the whole computer and of the machines of workspaces that it has. */
+  describe(capacity: HostCapacity, machines: readonly Pick<Machine, 'subject' | 'fence'>[]): void
+  /** The whole computer; null: the host has not said yet. */
+  capacity(): HostCapacity | null
+  /** What is known may be out of date: the next decision that needs more than is known to be free reads it again. */
+  review(): void
+  /**
+   * These operations wait or are about to ask, and no others do.
+   * @param places how many of them may begin at all: 0 sets nothing aside for them.
+   * @returns them in the order in which they are given room.
+   */
+  expect<W extends Want>(operations: readonly W[], places: number): W[]
+  /**
+   * Gives room, or a place in the waiting list. Who waits is set aside for: what comes behind gets only what all before it leave.
+   * @param reserve writes the reservation; null or undefined: it was not needed any more.
+   */
+  decide<T>(want: Want, reserve: () => Promise<T>): Promise<Decision<T>>
+  /**
+   * decide, again and again until there is room. @returns null where none can be made, or none was within the time.
+   * @param limit_ms how long to wait.
+   */
+  take<T>(want: Want, reserve: () => Promise<T>, limit_ms: number): Promise<{ value: T } | null>
+  withdraw(id: string): void
+  /** Whether room may come within seconds for it alone. */
+  isReachable(want: Pick<Waiter, 'memory_mib'>): boolean
+  /** Held from before its row says that it is gone until its machine is. */
+  leaving(workspace_id: string, memory_mib: number): Leaving
+  /** Something has ended: what waits may look again. */
+  freed(): void
+  /** @returns what ends it. */
+  onFreed(heard: () => void): () => void
+  /** What must leave for as many of those that wait as can be helped, in their order; 0: nobody waits, or enough leaves already. */
+  lacking_mib(evictable_mib: number): Promise<number>
+  waiting(): readonly Want[]
+  madeBy(maker: RoomMaker): void
+}
+
+interface Gone {
+  memory_mib: number
+  held: number
+  /** Its machine, where it could not be ended. */
+  lingers: number | null
+}
+
+/** A look for whoever was not told: what ends by other ways than these tells nobody. */
+const LOOK_AGAIN_MS = 1000
+
+export function createRoom({ db, cell_id }: { db: Db; cell_id: string }): Room {
+  const list = new Map<string, Want>()
+  const gone = new Map<string, Gone>()
+  const heard = new Set<() => void>()
+  const pokes = new Set<() => void>()
+  let capacity: HostCapacity | null = null
+  let turns: Turns = NO_TURNS
+  let maker: RoomMaker = { wanted: () => undefined, evictable_mib: () => 0 }
+  /** Not less than what is taken: what was given is added, what was given back is found out when it is needed. */
+  let taken: Taken | null = null
+  let is_stale = true
+  let order: Want[] | null = null
+  let last: Promise<unknown> = Promise.resolve()
+
+  const inTurn = <T>(work: () => Promise<T>): Promise<T> => {
+    const next = last.then(work)
+    last = next.catch(() => undefined) // whoever asked is told
+    return next
+  }
+  const sizeOf = (want: Pick<Waiter, 'memory_mib'>, host: HostCapacity) => want.memory_mib + host.headroom_mib
+  const read = async (host: HostCapacity, but_of: string | null = null): Promise<Taken> => {
+    is_stale = false
+    for (;;) {
+      const leaving = [...gone.keys()]
+      const found = await readTaken(db, cell_id, host.headroom_mib, leaving, but_of)
+      // What has ended meanwhile is counted in them still, and would be missed by whoever adds up what comes.
+      if (leaving.every((id) => gone.has(id))) return (taken = found)
+    }
+  }
+  const leaving_mib = () => [...gone.values()].reduce((sum, { memory_mib }) => sum + memory_mib, 0)
+  const known_free_mib = (host: HostCapacity) => host.memory_mib - (taken?.memory_mib ?? 0)
+  const reachable_mib = (host: HostCapacity) => known_free_mib(host) + leaving_mib() + maker.evictable_mib()
+  const inOrder = (): Want[] => (order ??= fairOrder([...list.values()], turns))
+  const put = (want: Want) => {
+    if (list.get(want.id) !== want) order = null
+    list.set(want.id, want)
+  }
+  const drop = (id: string): boolean => {
+    const was_there = list.delete(id)
+    if (was_there) order = null
+    return was_there
+  }
+  /**
+   * What is set aside for those before it. Not for one whose memory nobody can make, nor for a disk that does not fit: nothing is gained
+   * for them by what others go without.
+   */
+  const setAside = (want: Want, host: HostCapacity, used: Taken): Taken => {
+    const aside: Taken = { memory_mib: 0, disk_gib: 0 }
+    const within_reach_mib = reachable_mib(host)
+    for (const other of inOrder()) {
+      if (other.id === want.id) break
+      const size_mib = sizeOf(other, host)
+      if (aside.memory_mib + size_mib > within_reach_mib || used.disk_gib + aside.disk_gib + other.disk_gib > host.disk_gib) continue
+      aside.memory_mib += size_mib
+      aside.disk_gib += other.disk_gib
+    }
+    return aside
+  }
+  const fitsIn = (want: Want, host: HostCapacity, used: Taken): boolean => {
+    const aside = list.size > 1 ? setAside(want, host, used) : { memory_mib: 0, disk_gib: 0 }
+    if (used.memory_mib + aside.memory_mib + sizeOf(want, host) > host.memory_mib) return false
+    return want.disk_gib === 0 || used.disk_gib + aside.disk_gib + want.disk_gib <= host.disk_gib
+  }
+  const fits = async (want: Want, host: HostCapacity): Promise<boolean> => {
+    if (taken !== null && fitsIn(want, host, taken)) return true
+    if (taken !== null && !is_stale) return false
+    const fit = fitsIn(want, host, await read(host, want.workspace_id ?? null))
+    // It is the book of this one alone.
+    if (!fit && want.workspace_id !== undefined) is_stale = true
+    return fit
+  }
+  const give = async <T>(want: Want, host: HostCapacity | null, reserve: () => Promise<T>): Promise<Decision<T>> => {
+    try {
+      const value = await reserve()
+      if (value !== null && value !== undefined) {
+        turns = afterTurn(turns, want)
+        if (taken !== null && host !== null)
+          taken = { memory_mib: taken.memory_mib + sizeOf(want, host), disk_gib: taken.disk_gib + want.disk_gib }
+      }
+      return { kind: 'given', value }
+    } catch (error) {
+      taken = null // nobody knows whether it was written
+      throw error
+    } finally {
+      drop(want.id)
+      order = null
+    }
+  }
+  const decide = <T>(want: Want, reserve: () => Promise<T>): Promise<Decision<T>> =>
+    inTurn(async () => {
+      put(want)
+      const host = capacity
+      if (host === null || (await fits(want, host))) return give(want, host, reserve)
+      maker.wanted()
+      return { kind: 'wait' }
+    })
+  const isReachable = (want: Pick<Waiter, 'memory_mib'>) => capacity === null || sizeOf(want, capacity) <= reachable_mib(capacity)
+  const poked = (limit_ms: number): Promise<void> => {
+    const { promise, resolve } = Promise.withResolvers<void>()
+    const ends = new AbortController()
+    pokes.add(resolve)
+    void setTimeout(limit_ms, undefined, { signal: ends.signal }).then(resolve, () => undefined)
+    return promise.finally(() => {
+      pokes.delete(resolve)
+      ends.abort()
+    })
+  }
+  const pokeWakes = () => {
+    for (const poke of pokes) poke()
+  }
+  const freed = () => {
+    is_stale = true
+    pokeWakes()
+    for (const one of heard) one()
+  }
+  const leaving = (workspace_id: string, memory_mib: number): Leaving => {
+    const known = gone.get(workspace_id) ?? { memory_mib: memory_mib + (capacity?.headroom_mib ?? 0), held: 0, lingers: null }
+    known.held += 1
+    gone.set(workspace_id, known)
+    let held = true
+    return {
+      linger(fence) {
+        known.lingers = fence
+      },
+      [Symbol.dispose]() {
+        if (!held) return
+        held = false
+        known.held -= 1
+        if (known.held > 0 || known.lingers !== null) return
+        gone.delete(workspace_id)
+        freed()
+      },
+    }
+  }
+
+  return {
+    describe(described, machines) {
+      capacity = described
+      const there = new Map(machines.map(({ subject, fence }) => [subject.id, fence]))
+      for (const [id, one] of gone) if (one.lingers !== null && one.held === 0 && there.get(id) !== one.lingers) gone.delete(id)
+      freed()
+    },
+    capacity: () => capacity,
+    review() {
+      is_stale = true
+    },
+    expect(operations, places) {
+      const asked = new Map((places > 0 ? operations : []).map((want) => [want.id, want]))
+      for (const [id, { is_call }] of list) if (!is_call && !asked.has(id)) drop(id)
+      for (const want of asked.values()) put(want)
+      return fairOrder(operations, turns)
+    },
+    decide,
+    async take(want, reserve, limit_ms) {
+      const until_ms = performance.now() + limit_ms
+      for (;;) {
+        is_stale = true
+        const next = poked(Math.min(LOOK_AGAIN_MS, Math.max(until_ms - performance.now(), 0)))
+        try {
+          const decision = await decide(want, reserve)
+          if (decision.kind === 'given') return { value: decision.value }
+        } catch (error) {
+          drop(want.id)
+          throw error
+        }
+        if (!isReachable(want) || performance.now() >= until_ms) {
+          drop(want.id)
+          pokeWakes()
+          return null
+        }
+        await next
+      }
+    },
+    withdraw(id) {
+      if (drop(id)) pokeWakes()
+    },
+    isReachable,
+    leaving,
+    freed,
+    onFreed(one) {
+      heard.add(one)
+      return () => heard.delete(one)
+    },
+    lacking_mib: (evictable_mib) =>
+      inTurn(async () => {
+        if (capacity === null || list.size === 0) return 0
+        const host = capacity
+        // Before the rows are read: what has ended meanwhile is counted in them still.
+        const about_to_be_free_mib = leaving_mib()
+        const free_mib = host.memory_mib - (await read(host)).memory_mib + about_to_be_free_mib
+        let wanted_mib = 0
+        for (const want of inOrder()) if (wanted_mib + sizeOf(want, host) <= free_mib + evictable_mib) wanted_mib += sizeOf(want, host)
+        return Math.max(wanted_mib - free_mib, 0)
+      }),
+    waiting: inOrder,
+    madeBy(one) {
+      maker = one
+    },
+  }
+}
