@@ -1,8 +1,9 @@
 import pino from 'pino'
 import type { DatabaseOptions } from '../db/options.ts'
+import { checkSchema } from '../db/schema-version.ts'
 import { systemClock } from '../lib/clock.ts'
 import { createIds } from '../lib/ids.ts'
-import { forgetOutcomes } from './idempotency/store.ts'
+import { forgetOld } from './forget.ts'
 import { openMetrics, startOps } from './ops.ts'
 import { openApi } from './server.ts'
 
@@ -24,15 +25,14 @@ const FORGET_MS = 10 * 60 * 1000
 /** The api process: serves until it is closed. */
 export async function startApi(config: ApiConfig): Promise<{ close(): Promise<void> }> {
   const logger = pino({ level: config.log_level, base: { service: 'api' } })
+  await checkSchema(config.database)
   const metrics = openMetrics()
   const clock = systemClock
   const api = await openApi({ ...config, clock, ids: createIds(clock), logger, observe: metrics.observe })
   const address = await api.server.listen(config.listen)
   const ops = await startOps({ listen: config.ops_listen, registry: metrics.registry, check: api.check })
   const forgetting = setInterval(() => {
-    forgetOutcomes(api.deps.db, clock.now()).catch((error: unknown) =>
-      logger.warn({ err: error }, 'old idempotency entries were not removed'),
-    )
+    forgetOld(api.deps.db, clock.now()).catch((error: unknown) => logger.warn({ err: error }, 'what is old was not removed'))
   }, FORGET_MS)
   forgetting.unref()
   logger.info({ address, ops: ops.address }, 'the application API serves')

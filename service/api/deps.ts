@@ -2,6 +2,7 @@ import type { Logger } from 'pino'
 import type { Db } from '../db/database.ts'
 import type { Reader } from '../db/reader.ts'
 import type { Clock } from '../lib/clock.ts'
+import type { KeyRing } from '../core/key-ring/ring.ts'
 import type { Ids } from '../lib/ids.ts'
 import type { Cells } from './workspaces/cells.ts'
 import type { Waits } from './operations/waits.ts'
@@ -23,8 +24,8 @@ export interface ApiDeps {
   layered_opens: boolean
   /** How long the answer to a delete waits for the gateway to know of it. */
   delete_told_seconds: number
-  /** Keys the signatures of cursors. */
-  cursor_secret: Buffer
+  /** Sign cursors. */
+  cursor_keys: KeyRing
   /** Public address of this API: the issuer of tool tokens. */
   base_url: string
   /** The OpenAPI description, as it is served. */

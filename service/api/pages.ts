@@ -1,11 +1,11 @@
-import { createHmac, timingSafeEqual } from 'node:crypto'
 import { LIMITS } from '../../contract/limits.ts'
+import type { KeyRing } from '../core/key-ring/ring.ts'
 import { fail } from '../lib/fail.ts'
 import type { Principal } from '../http/call.ts'
 
 const ID_BYTES = 16
 const MAC_BYTES = 16
-const CURSOR = /^[A-Za-z0-9_-]{43}$/
+const CURSOR = /^[A-Za-z0-9_-]{43}(?:[A-Za-z0-9_-]{5})?$/ // of the first key, without its name, or of a named one
 
 /** The page that a list call asks for. Lists are newest first, so a page goes on below the last id of the one before. */
 export interface Page {
@@ -20,21 +20,20 @@ interface ListCall {
   query: { limit?: number; cursor?: string }
 }
 
-/** Reads the cursor, which is good only for the same principal, route and filters. */
-export function pageOf(secret: Buffer, call: ListCall): Page {
+/** Reads the cursor, which is good only for the same project or person, route and filters. */
+export function pageOf(keys: KeyRing, call: ListCall): Page {
   const { limit = LIMITS.page_size_default, cursor } = call.query
   if (cursor === undefined) return { limit, below: null }
   const bytes = CURSOR.test(cursor) ? Buffer.from(cursor, 'base64url') : Buffer.alloc(0)
   const id = bytes.subarray(0, ID_BYTES)
-  const mac = bytes.subarray(ID_BYTES)
-  if (mac.length !== MAC_BYTES || !timingSafeEqual(mac, macOf(secret, call, id))) throw badCursor()
+  if (!keys.verifies(bytes.subarray(ID_BYTES), MAC_BYTES, boundTo(call), id)) throw badCursor()
   const hex = id.toString('hex')
   return { limit, below: [hex.slice(0, 8), hex.slice(8, 12), hex.slice(12, 16), hex.slice(16, 20), hex.slice(20)].join('-') }
 }
 
 /** Answers a list from more rows than the page holds, one at least, where there are more. */
 export function pageAnswer<Row extends { id: string }, View>(
-  secret: Buffer,
+  keys: KeyRing,
   call: ListCall,
   rows: Row[],
   view: (row: Row) => View,
@@ -42,18 +41,22 @@ export function pageAnswer<Row extends { id: string }, View>(
   const { limit = LIMITS.page_size_default } = call.query
   const page = rows.slice(0, limit)
   const last = page.at(-1)
-  return { data: page.map(view), next_cursor: rows.length > limit && last ? cursorAfter(secret, call, last.id) : null }
+  return { data: page.map(view), next_cursor: rows.length > limit && last ? cursorAfter(keys, call, last.id) : null }
 }
 
-function cursorAfter(secret: Buffer, call: ListCall, id: string): string {
+function cursorAfter(keys: KeyRing, call: ListCall, id: string): string {
   const bytes = Buffer.from(id.replaceAll('-', ''), 'hex')
-  return Buffer.concat([bytes, macOf(secret, call, bytes)]).toString('base64url')
+  return Buffer.concat([bytes, keys.sign(MAC_BYTES, boundTo(call), bytes)]).toString('base64url')
 }
 
-function macOf(secret: Buffer, call: ListCall, id: Buffer): Buffer {
+function boundTo(call: ListCall): string {
   const { cursor: _cursor, limit: _limit, ...filters } = call.query as Record<string, unknown>
-  const bound = [call.route.id, call.who.type, call.who.id, call.params, Object.entries(filters).sort()]
-  return createHmac('sha256', secret).update(JSON.stringify(bound)).update(id).digest().subarray(0, MAC_BYTES)
+  return JSON.stringify([call.route.id, scopeOf(call.who), call.params, Object.entries(filters).sort()])
+}
+
+/** What the list is of: a project sees the same by each of its keys, and a listing goes on with the key that replaces another. */
+function scopeOf(who: Principal): string {
+  return who.type === 'api_key' ? `project:${who.project_id}` : `user:${who.id}`
 }
 
 function badCursor() {

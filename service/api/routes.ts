@@ -1,4 +1,10 @@
-import { checkpointsList, workspacesReset, workspacesRestore, workspacesSnapshot } from '../../contract/routes/app/checkpoints.ts'
+import {
+  checkpointsDelete,
+  checkpointsList,
+  workspacesReset,
+  workspacesRestore,
+  workspacesSnapshot,
+} from '../../contract/routes/app/checkpoints.ts'
 import {
   workspacesCancelSuspendWhenIdle,
   workspacesClose,
@@ -21,13 +27,14 @@ import {
   workspacesOpen,
 } from '../../contract/routes/app/workspaces.ts'
 import { bind, type Bound, type Call, type Reply } from '../http/call.ts'
+import { deleteCheckpoint } from './checkpoints/delete.ts'
 import { listCheckpointsOfWorkspace } from './checkpoints/list.ts'
 import { resetWorkspace } from './checkpoints/reset.ts'
 import { restoreWorkspace } from './checkpoints/restore.ts'
 import { snapshotWorkspace } from './checkpoints/snapshot.ts'
 import type { ApiDeps } from './deps.ts'
 import type { HeldPlace } from './held-places.ts'
-import type { Outcome } from './idempotency/store.ts'
+import type { Changed } from './idempotency/change.ts'
 import { getOperation } from './operations/get.ts'
 import { listOperationsOfWorkspace } from './operations/list.ts'
 import { getOrganization } from './organizations/get.ts'
@@ -39,7 +46,6 @@ import { listProjectsOfOrganization } from './projects/list.ts'
 import { createToolToken } from './tool-tokens/create.ts'
 import { getToolTokenKeys } from './tool-tokens/keys.ts'
 import { listAgentSessionsOfWorkspace } from './tool-tokens/list-agent-sessions.ts'
-import { answerOperation, answerOperationAndWorkspace } from './workspaces/answer-operation.ts'
 import { closeWorkspace, deleteWorkspace } from './workspaces/delete.ts'
 import { forkWorkspace } from './workspaces/fork.ts'
 import { getInputs, getWorkspace } from './workspaces/get.ts'
@@ -47,7 +53,7 @@ import { setIdlePolicy } from './workspaces/idle-policy.ts'
 import { listWorkspaces, listWorkspacesOfOrganization } from './workspaces/list.ts'
 import { answerOpen, openWorkspace } from './workspaces/open.ts'
 import { answerResume, resumeWorkspace } from './workspaces/resume.ts'
-import { answerSuspendWhenIdle, cancelSuspendWhenIdle, requestSuspendWhenIdle } from './workspaces/suspend-when-idle.ts'
+import { cancelSuspendWhenIdle, requestSuspendWhenIdle } from './workspaces/suspend-when-idle.ts'
 import { suspendWorkspace } from './workspaces/suspend.ts'
 
 /** Which function answers which route. */
@@ -73,6 +79,7 @@ export const API_ROUTES: readonly Bound<ApiDeps, HeldPlace>[] = [
   bind(workspacesCancelSuspendWhenIdle, cancelSuspendWhenIdle),
   bind(workspacesSnapshot, snapshotWorkspace),
   bind(checkpointsList, listCheckpointsOfWorkspace),
+  bind(checkpointsDelete, deleteCheckpoint),
   bind(workspacesRestore, restoreWorkspace),
   bind(workspacesReset, resetWorkspace),
   bind(operationsGet, getOperation),
@@ -87,21 +94,13 @@ export const API_ROUTES: readonly Bound<ApiDeps, HeldPlace>[] = [
   })),
 ]
 
-type Answer<C> = (call: C, deps: ApiDeps, outcome: Outcome) => Promise<Reply>
+type Answer<C> = (call: C, deps: ApiDeps, outcome: Changed) => Promise<Reply>
 
 /**
- * How a repeat of an (I) call is answered: by the function that answered it first. An open or a resume from what is there by then,
- * with a token made afresh; the others with the body that was kept.
+ * How a repeat of an (I) call is answered whose answer has a token: from what is there by then, with a token made afresh. All others
+ * are answered with the body that was kept.
  */
 export const ANSWERS: Readonly<Record<string, Answer<never>>> = {
   [workspacesOpen.id]: answerOpen satisfies Answer<Call<typeof workspacesOpen>>,
   [workspacesResume.id]: answerResume satisfies Answer<Call<typeof workspacesResume>>,
-  [workspacesSuspend.id]: answerOperation,
-  [workspacesSnapshot.id]: answerOperation,
-  [workspacesRestore.id]: answerOperation,
-  [workspacesReset.id]: answerOperation,
-  [workspacesFork.id]: answerOperationAndWorkspace,
-  [workspacesDelete.id]: answerOperation,
-  [workspacesClose.id]: answerOperation,
-  [workspacesSuspendWhenIdle.id]: answerSuspendWhenIdle,
 }

@@ -5,7 +5,8 @@ import { APP_ROUTES } from '../../contract/routes/app/all.ts'
 import { CELL_ROUTES } from '../../contract/routes/cell/all.ts'
 import { openStore } from '../db/reader.ts'
 import type { DatabaseOptions } from '../db/options.ts'
-import { openListener } from '../db/listen.ts'
+import { API_CHANNELS, openListener } from '../db/listen.ts'
+import { openKeyRings } from '../core/key-ring/ring.ts'
 import { createBuckets } from '../http/buckets.ts'
 import { createEdge } from '../http/edge.ts'
 import { createServer, type Observation, type ServerHandle } from '../http/pipeline.ts'
@@ -13,6 +14,7 @@ import type { Principal } from '../http/call.ts'
 import type { Clock } from '../lib/clock.ts'
 import type { Ids } from '../lib/ids.ts'
 import { authenticate } from './auth/authenticate.ts'
+import { roleOf } from './auth/role.ts'
 import { createCallerRate } from './auth/caller-rate.ts'
 import { createGuesses, type Guesses } from './auth/guesses.ts'
 import { openVerdicts } from './auth/verdicts.ts'
@@ -21,7 +23,6 @@ import { createHeldPlaces, type HeldPlace } from './held-places.ts'
 import { idempotency } from './idempotency/replay.ts'
 import { openWaits } from './operations/waits.ts'
 import { ANSWERS, API_ROUTES } from './routes.ts'
-import { openSecrets } from './secrets.ts'
 import { ask, newestIds } from './store.ts'
 import { openSigner } from './tool-tokens/signer.ts'
 import { createTurns, turnLimits } from './turns.ts'
@@ -64,9 +65,9 @@ export async function openApi(options: ApiOptions): Promise<Api> {
   const { clock, ids, logger, base_url } = options
   const store = openStore(options.database)
   const { db, reads } = store
-  const listener = await openListener(options.database)
+  const listener = await openListener(options.database, API_CHANNELS)
   for (const id of await newestIds(reads)) ids.seen(id) // a clock that was set back must not bring older ones
-  const secrets = await openSecrets(options.signing_keys_dir)
+  const rings = await openKeyRings({ directory: options.signing_keys_dir, db, listener, clock, logger })
   const verdicts = openVerdicts(listener)
   const waits = openWaits(reads, listener)
   const deps: ApiDeps = {
@@ -80,7 +81,7 @@ export async function openApi(options: ApiOptions): Promise<Api> {
     signer: await openSigner({ directory: options.signing_keys_dir, db, listener, clock, logger }),
     layered_opens: options.layered_opens ?? true,
     delete_told_seconds: options.delete_told_seconds ?? LIMITS.delete_told_seconds_max,
-    cursor_secret: secrets.cursor,
+    cursor_keys: rings.cursor,
     base_url,
     openapi: Buffer.from(JSON.stringify(describe([...APP_ROUTES, ...CELL_ROUTES], base_url))),
     logger,
@@ -95,10 +96,11 @@ export async function openApi(options: ApiOptions): Promise<Api> {
     ids,
     logger,
     authenticate: (arrival): Promise<Principal> => authenticate({ db, reads, clock, verdicts, guesses }, arrival),
+    roleOf: (call, who) => roleOf({ reads }, who, call),
     rate: async (_arrival, who) => caller_rate?.(who as Principal), // authenticate() makes no other
     admit: async (arrival, who) => held.take(arrival, who as Principal),
     ...(options.edge_requests_per_minute ? { edge: createEdge(options.edge_requests_per_minute, clock) } : {}),
-    idempotency: idempotency(secrets.idempotency, ANSWERS, refusals),
+    idempotency: idempotency(rings.idempotency, ANSWERS, refusals),
     validate_answers: options.validate_answers ?? false,
     ...(options.observe ? { observe: options.observe } : {}),
   })
@@ -115,6 +117,7 @@ export async function openApi(options: ApiOptions): Promise<Api> {
       await drained
       verdicts.close()
       deps.signer.close()
+      rings.close()
       await Promise.all([listener.close(), store.close()])
     },
   }

@@ -1,9 +1,13 @@
 import type { ValidateFunction } from 'ajv/dist/2020.js'
+import type { OutgoingHttpHeaders, ServerResponse } from 'node:http'
+import Type from 'typebox'
+import { detailsOf } from '../../contract/details.ts'
+import type { Surface } from '../../contract/errors.ts'
 import { declares, errorsOf, type Errors } from '../../contract/route-errors.ts'
-import type { Route } from '../../contract/route.ts'
+import { contentOf, type Route } from '../../contract/route.ts'
 import type { Failure } from '../lib/fail.ts'
 import type { Reply } from './call.ts'
-import { compileAnswers } from './checks.ts'
+import { compileAnswers, compileSchema } from './checks.ts'
 
 /** What a route declares to answer, compiled for checking. */
 export interface Declared {
@@ -27,8 +31,9 @@ export function jsonOf({ json, body }: JsonReply): string | undefined {
 export function checkAnswer(declared: Declared, answer: JsonReply): void {
   const validate = declared.answers.get(answer.status)
   if (validate === undefined) throw new Error(`${declared.route.id} does not declare status ${answer.status}`)
+  if (answer.body instanceof Uint8Array) return checkType(declared, answer.status, answer.headers?.['content-type'])
   // As the wire has it: a Date is a string there, undefined is absent.
-  if (validate === null || answer.body instanceof Uint8Array) return
+  if (validate === null) return
   const json = jsonOf(answer)
   const body: unknown = json === undefined ? undefined : JSON.parse(json)
   if (!validate(body)) {
@@ -36,8 +41,48 @@ export function checkAnswer(declared: Declared, answer: JsonReply): void {
   }
 }
 
+/** Until it is disposed of, a stream begins only with a status and a content type that its route declares. */
+export function watchHead(declared: Declared, response: ServerResponse): Disposable {
+  const begin = response.writeHead.bind(response)
+  Object.assign(response, {
+    writeHead(status: number, headers: OutgoingHttpHeaders = {}) {
+      checkType(declared, status, String(headers['content-type'] ?? response.getHeader('content-type') ?? ''))
+      return begin(status, headers)
+    },
+  })
+  return { [Symbol.dispose]: () => void Reflect.deleteProperty(response, 'writeHead') }
+}
+
+function checkType({ route }: Declared, status: number, content_type = ''): void {
+  const answer = route.answers[status]
+  if (answer === undefined) throw new Error(`${route.id} does not declare status ${status}`)
+  const type = content_type.split(';', 1)[0]?.trim() ?? ''
+  const types = Object.keys(contentOf(answer))
+  const is_declared = types.length === 0 ? type === '' : types.includes(type)
+  if (!is_declared) throw new Error(`${route.id} answers ${status} as ${type || 'nothing'} and declares ${types.join(', ') || 'nothing'}`)
+}
+
 /** The refusal itself, or what is wrong with it when its route does not declare it. */
 export function checkRefusal(declared: Declared, failure: Failure): Failure | Error {
-  if (declares(declared.errors, failure.code, failure.reason ?? null)) return failure
+  const reason = failure.reason ?? null
+  if (declares(declared.errors, failure.code, reason)) {
+    const wrong = wrongDetails(declared.route.surface, failure.code, reason, failure.options.details ?? {})
+    return wrong === null
+      ? failure
+      : new Error(`${declared.route.id} refuses with details that are not declared: ${wrong}`, { cause: failure })
+  }
   return new Error(`${declared.route.id} does not declare ${failure.code} ${failure.reason ?? 'without reason'}`, { cause: failure })
+}
+
+const compiled = new Map<string, ValidateFunction>()
+
+/** What is wrong with details that the contract names; null where nothing is. */
+function wrongDetails(surface: Surface, code: string, reason: string | null, details: Record<string, unknown>): string | null {
+  const name = `${surface} ${code} ${reason ?? ''}`
+  const validate = compiled.get(name) ?? compileSchema(Type.Object({ ...detailsOf(surface, code, reason) }, { additionalProperties: true }))
+  compiled.set(name, validate)
+  const told: unknown = JSON.parse(JSON.stringify(details)) // as the wire has it: what is undefined is absent
+  return validate(told)
+    ? null
+    : `${name.trim()} ${JSON.stringify(validate.errors?.map(({ instancePath, message }) => `${instancePath} ${message}`))}`
 }

@@ -1,5 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { WebSocket } from 'ws'
+import type { Role } from '../../contract/access.ts'
 import type { Parsed, Route, Tool } from '../../contract/route.ts'
 import type { Goodbye } from './websocket.ts'
 
@@ -19,7 +20,15 @@ export interface PersonPrincipal {
   type: 'user'
   id: string
   email: string
-  memberships: { organization_id: string; role: 'owner' | 'admin' | 'member' | 'billing' }[]
+  memberships: { organization_id: string; role: Role }[]
+  session: PersonSession
+}
+
+/** The session that a person calls with. */
+export interface PersonSession {
+  id: string
+  /** When its person last gave their password in it; null: not since they signed in. */
+  stepped_up_at: Date | null
 }
 
 /** Who calls the gateway: the claims of a verified tool token (App, "Tool token"). */
@@ -61,7 +70,14 @@ export interface Call<R extends Route = Route> extends Parsed<R> {
   /** Seconds that the caller is willing to be held (Prefer: wait), 0 when not. */
   wait_seconds: number
   /** Present on (I) routes when the caller sent a key. */
-  idempotency: { key: string; fingerprint: Buffer } | null
+  idempotency: {
+    key: string
+    fingerprint: Buffer
+    /** Whether a fingerprint that was kept is of the same request. */
+    matches(kept: Buffer): boolean
+  } | null
+  /** The other end of the connection; empty when it is gone. Behind a proxy it is the proxy. */
+  address: string
   url: string
   headers: IncomingMessage['headers']
   /** Ends when the client is gone. */

@@ -4,26 +4,25 @@ import type { TSchema } from 'typebox'
 import type { Surface } from '../../contract/errors.ts'
 import { LIMITS } from '../../contract/limits.ts'
 import type { Route } from '../../contract/route.ts'
+import type { Issue } from '../../contract/schemas/error.ts'
 import { fail, type Failure } from '../lib/fail.ts'
 import { isUuid } from '../lib/ids.ts'
+import { nearest } from './nearest.ts'
 
 const ISSUES_MAX = 100
 const PATH_CHARACTERS_MAX = 200
 
-export interface Issue {
-  path: string
-  message: string
-}
-
 interface Finding extends Issue {
   in: 'path' | 'query' | 'body'
-  unknown_property: boolean
+  unknown_name: boolean
 }
 
 /** The compiled checks of one route. */
 export interface Checks {
   params: ValidateFunction | null
   query: ValidateFunction | null
+  /** Names of the query parameters that the route declares: no other is accepted. */
+  query_names: readonly string[]
   body: ValidateFunction | null
 }
 
@@ -32,7 +31,7 @@ const parameters = createAjv({ useDefaults: true })
 const EMPTY_BODY = { type: 'object', additionalProperties: false }
 
 function createAjv(options: { useDefaults?: true }): Ajv2020 {
-  const ajv = new Ajv2020({ allErrors: true, strict: true, strictTypes: false, strictRequired: false, ...options })
+  const ajv = new Ajv2020({ allErrors: true, verbose: true, strict: true, strictTypes: false, strictRequired: false, ...options })
   ajvFormats.default(ajv, ['date-time', 'uri', 'byte'])
   ajv.addFormat('uuid', isUuid)
   return ajv
@@ -42,6 +41,7 @@ export function compileChecks(route: Route): Checks {
   return {
     params: route.params === undefined ? null : parameters.compile(route.params),
     query: route.query === undefined ? null : parameters.compile(route.query),
+    query_names: Object.keys(propertiesOf(route.query)),
     body: route.body === 'bytes' || route.method === 'GET' ? null : bodies.compile(route.body ?? EMPTY_BODY),
   }
 }
@@ -60,19 +60,40 @@ export function compileSchema(schema: TSchema): ValidateFunction {
 }
 
 /** Refuses what is wrong with a request, every issue at once. Query strings are converted to their types in place. */
-export function check(surface: Surface, checks: Checks, given: { params: unknown; query: unknown; body: unknown }): void {
+export function check(surface: Surface, checks: Checks, given: { params: unknown; query: object | null; body: unknown }): void {
   const findings = [
     ...findingsOf('path', checks.params, given.params),
+    ...unknownNames(checks.query_names, given.query),
     ...findingsOf('query', checks.query, given.query),
     ...findingsOf('body', checks.body, given.body),
   ]
   if (findings.length > 0) throw invalid(surface, findings)
 }
 
+/** A name that is overlooked would quietly answer something else: `?include_delete=true` a list without the deleted. */
+function unknownNames(known: readonly string[], query: object | null): Finding[] {
+  const unknown = Object.keys(query ?? {}).filter((name) => !known.includes(name))
+  return unknown.slice(0, ISSUES_MAX).map((name) => ({ in: 'query', unknown_name: true, ...unknownName(name, name, 'parameter', known) }))
+}
+
+function unknownName(path: string, name: string, what: 'parameter' | 'property', known: readonly string[]): Issue {
+  const near = nearest(name, known)
+  const message = `is not a known ${what}${near === undefined ? '' : `: did you mean ${near}?`}`
+  return { path: printable(path), message, ...(near === undefined ? {} : { nearest: near }) }
+}
+
+function printable(path: string): string {
+  return path.slice(0, PATH_CHARACTERS_MAX).toWellFormed()
+}
+
+function propertiesOf(schema: unknown): object {
+  return (schema as { properties?: object } | undefined)?.properties ?? {}
+}
+
 function findingsOf(where: Finding['in'], validate: ValidateFunction | null, value: unknown): Finding[] {
   if (validate === null) return []
   const unfit = where === 'body' ? unfitShape(value) : null
-  if (unfit !== null) return [{ in: 'body', path: '', message: unfit, unknown_property: true }]
+  if (unfit !== null) return [{ in: 'body', path: '', message: unfit, unknown_name: true }]
   if (validate(value)) return []
   return (validate.errors ?? []).slice(0, ISSUES_MAX).map((error) => ({ in: where, ...issueOf(error) }))
 }
@@ -103,16 +124,20 @@ function issueOf(error: ErrorObject): Omit<Finding, 'in'> {
     .map((part) => part.replaceAll('~1', '/').replaceAll('~0', '~'))
   const params = error.params as { additionalProperty?: string; missingProperty?: string; allowedValues?: unknown[] }
   const name = params.additionalProperty ?? params.missingProperty
-  const path = [...parts, ...(name === undefined ? [] : [name])].join('.').slice(0, PATH_CHARACTERS_MAX).toWellFormed()
-  if (params.additionalProperty !== undefined) return { path, message: 'is not a known property', unknown_property: true }
-  if (params.missingProperty !== undefined) return { path, message: 'is required', unknown_property: false }
+  const whole = [...parts, ...(name === undefined ? [] : [name])].join('.')
+  const path = printable(whole)
+  if (params.additionalProperty !== undefined) {
+    const known = Object.keys(propertiesOf(error.parentSchema))
+    return { ...unknownName(whole, params.additionalProperty, 'property', known), unknown_name: true }
+  }
+  if (params.missingProperty !== undefined) return { path, message: 'is required', unknown_name: false }
   const allowed = params.allowedValues === undefined ? '' : `: ${params.allowedValues.join(', ')}`
-  return { path, message: `${error.message ?? 'is not valid'}${allowed}`, unknown_property: false }
+  return { path, message: `${error.message ?? 'is not valid'}${allowed}`, unknown_name: false }
 }
 
 /** App: always 422. Cell: 400 for parameters and unknown fields, 422 for values of known fields (Cell, "Errors"). */
 function invalid(surface: Surface, findings: Finding[]): Failure {
-  const issues: Issue[] = findings.slice(0, ISSUES_MAX).map(({ path, message }) => ({ path, message }))
-  const malformed = surface === 'cell' && findings.some((finding) => finding.in !== 'body' || finding.unknown_property)
+  const issues: Issue[] = findings.slice(0, ISSUES_MAX).map(({ in: _in, unknown_name: _unknown, ...issue }) => issue)
+  const malformed = surface === 'cell' && findings.some((finding) => finding.in !== 'body' || finding.unknown_name)
   return fail(malformed ? 'bad_request' : 'validation_failed', null, 'The request is not valid', { details: { issues } })
 }

@@ -22,6 +22,7 @@ export function answerBrokenRequest(surface: Surface, ids: Ids, error: { code?: 
     'content-type: application/json; charset=utf-8',
     `content-length: ${Buffer.byteLength(text)}`,
     `x-request-id: ${request_id}`,
+    'cache-control: no-store',
     'connection: close',
   ]
   socket.end(`${head.join('\r\n')}\r\n\r\n${text}`, () => socket.destroy())

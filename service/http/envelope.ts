@@ -1,4 +1,4 @@
-import { APP_CODES, CELL_CODES, RETRYABLE_REASONS, type CodeRule, type Surface } from '../../contract/errors.ts'
+import { APP_CODES, CELL_CODES, isRetryable, type CodeRule, type Surface } from '../../contract/errors.ts'
 import type { ErrorEnvelope } from '../../contract/schemas/error.ts'
 import { fail, Failure } from '../lib/fail.ts'
 import { databaseIsUnavailable } from './database-failure.ts'
@@ -31,12 +31,13 @@ export function refusal(surface: Surface, failure: Failure, request_id: string):
     code,
     message: failure.message,
     request_id,
-    retryable: options.retryable ?? (rule.retryable || (reason !== undefined && RETRYABLE_REASONS.has(reason))),
+    retryable: options.retryable ?? isRetryable(surface, code, reason ?? null),
     ...(options.operation_id === undefined ? {} : { operation_id: options.operation_id }),
     ...(Object.keys(details).length === 0 ? {} : { details }),
   }
   const headers: Record<string, string> = {}
   if (options.retry_after_seconds !== undefined) headers['retry-after'] = String(options.retry_after_seconds)
+  if (options.replayed === true) headers['idempotent-replayed'] = 'true'
   if (rule.status === 401) headers['www-authenticate'] = 'Bearer' // RFC 9110 asks for it
   return { status: rule.status, headers, body: { error } }
 }

@@ -1,4 +1,3 @@
-import { createHmac } from 'node:crypto'
 import type { IncomingHttpHeaders } from 'node:http'
 import { LIMITS } from '../../contract/limits.ts'
 import { fail } from '../lib/fail.ts'
@@ -30,12 +29,21 @@ export function idempotencyKey(headers: IncomingHttpHeaders): string | null {
   })
 }
 
+const FINGERPRINT_BYTES = 32
+
+/** Signs what a request was, and says later whether another is the same. */
+export interface Fingerprints {
+  sign(bytes: number, text: string): Buffer
+  verifies(signed: Buffer, bytes: number, text: string): boolean
+}
+
 /** Which request a key was used for: method, path, query and what the body means, keyed so that a stored digest tells nothing. */
-export function fingerprint(secret: Buffer, method: string, url: string, body: unknown): Buffer {
-  return createHmac('sha256', secret)
-    .update(`${method} ${url}\n`)
-    .update(canonical(body ?? null))
-    .digest()
+export function fingerprintOf(keys: Fingerprints, method: string, url: string, body: unknown) {
+  const text = `${method} ${url}\n${canonical(body ?? null)}`
+  return {
+    fingerprint: keys.sign(FINGERPRINT_BYTES, text),
+    matches: (kept: Buffer) => keys.verifies(kept, FINGERPRINT_BYTES, text),
+  }
 }
 
 /** The same text for the same JSON value, whatever the order of its keys. It recurses: a body is at most `json_levels_max` deep. */

@@ -7,33 +7,32 @@ import type { Arrival, Call, Who } from './call.ts'
 import { check, type Checks } from './checks.ts'
 import { coerce, type coercionsOf } from './coerce.ts'
 import type { Ending } from './ending.ts'
-import { fingerprint, idempotencyKey, waitSeconds } from './headers.ts'
+import { fingerprintOf, type Fingerprints, idempotencyKey, waitSeconds } from './headers.ts'
 import { parseJson, readBody } from './read-body.ts'
 
 export interface Parser {
   surface: Surface
   checks: Checks
-  /** Names of the query parameters that the route declares. */
-  declared_query: readonly string[]
   coercions: { params: ReturnType<typeof coercionsOf>; query: ReturnType<typeof coercionsOf> }
   /** null: the server keeps nothing for Idempotency-Keys. */
-  idempotency_secret: Buffer | null
+  fingerprints: Fingerprints | null
 }
 
 /** Reads and checks all that a request brings, or refuses it: 400, 413, 415, 422. */
 export async function parse(parser: Parser, request: FastifyRequest, arrival: Arrival, who: Who | null, ending: Ending): Promise<Call> {
-  const { route, request_id, now, url, headers } = arrival
+  const { route, request_id, now, address, url, headers } = arrival
   const params = request.params as Record<string, unknown>
   coerce(parser.coercions.params, params)
   const reads_body = route.body !== 'bytes' && route.method !== 'GET'
   const body = reads_body ? await parseBody(parser.surface, route, request) : undefined
-  const query = declaredOnly(parser, request.query as Record<string, unknown>)
+  const query = request.query as Record<string, unknown>
   coerce(parser.coercions.query, query)
   check(parser.surface, parser.checks, { params, query, body })
   return {
     route,
     request_id,
     now,
+    address,
     url,
     headers,
     who: who as Call['who'],
@@ -49,18 +48,10 @@ export async function parse(parser: Parser, request: FastifyRequest, arrival: Ar
   }
 }
 
-function idempotencyOf({ idempotency_secret }: Parser, request: FastifyRequest, body: unknown): Call['idempotency'] {
-  const key = idempotency_secret === null ? null : idempotencyKey(request.raw.headers)
-  if (key === null || idempotency_secret === null) return null
-  return { key, fingerprint: fingerprint(idempotency_secret, request.method, request.url, body) }
-}
-
-const NO_QUERY = Object.freeze({})
-
-/** Query parameters that a route does not declare are ignored (DECISIONS), so nothing behind the pipeline sees them. */
-function declaredOnly({ declared_query }: Parser, query: Record<string, unknown>): Record<string, unknown> {
-  if (declared_query.length === 0) return NO_QUERY
-  return Object.fromEntries(declared_query.filter((name) => query[name] !== undefined).map((name) => [name, query[name]]))
+function idempotencyOf({ fingerprints }: Parser, request: FastifyRequest, body: unknown): Call['idempotency'] {
+  const key = fingerprints === null ? null : idempotencyKey(request.raw.headers)
+  if (key === null || fingerprints === null) return null
+  return { key, ...fingerprintOf(fingerprints, request.method, request.url, body) }
 }
 
 async function parseBody(surface: Surface, route: Route, request: FastifyRequest): Promise<unknown> {

@@ -2,19 +2,22 @@ import Fastify, { type FastifyReply, type FastifyRequest } from 'fastify'
 import { maxHeaderSize, type Server, type ServerResponse } from 'node:http'
 import type { Logger } from 'pino'
 import type { Surface } from '../../contract/errors.ts'
-import type { Route } from '../../contract/route.ts'
+import { dependsOnRole, type PrincipalAccess, type Role } from '../../contract/access.ts'
+import { pathsOf, type Route } from '../../contract/route.ts'
 import type { Clock } from '../lib/clock.ts'
 import { fail, type Failure } from '../lib/fail.ts'
 import type { Ids } from '../lib/ids.ts'
+import { methodsOf } from './methods.ts'
+import { refuseKind, refuseRole, refuseStale, refuseToolless } from './access.ts'
 import { checkRefusal, compileDeclared, type Declared } from './answers.ts'
-import type { Arrival, Bound, Call, Reply, Who } from './call.ts'
+import type { Arrival, Bound, Call, PersonPrincipal, Reply, Who } from './call.ts'
 import { compileChecks } from './checks.ts'
 import { answerBrokenRequest } from './client-error.ts'
 import { EDGE_REQUEST_ID, EDGE_RETRY_SECONDS, type Edge } from './edge.ts'
 import { coercionsOf } from './coerce.ts'
 import { CallCount, Ending, type Endings, type Observation } from './ending.ts'
 import { asFailure, refusal } from './envelope.ts'
-import { requestId } from './headers.ts'
+import { type Fingerprints, requestId } from './headers.ts'
 import { parse, type Parser } from './parse.ts'
 import { logRefusal, send, sendRefusal } from './respond.ts'
 import { createWebSockets, type Goodbye } from './websocket.ts'
@@ -23,8 +26,8 @@ export type { Observation } from './ending.ts'
 
 /** What the server keeps of (I) calls, so that a repeat finds it. */
 export interface Idempotency<Deps, Ticket> {
-  /** Keys the digests of bodies. */
-  secret: Buffer
+  /** Sign the fingerprints of requests. */
+  keys: Fingerprints
   /** The answer of an earlier call with this key; null when there was none. Refuses a key of another request. */
   replay(call: Call, deps: Deps, ticket: Ticket): Promise<Reply | null>
   /**
@@ -43,8 +46,13 @@ export interface ServerOptions<Deps, Ticket> {
   logger: Logger
   /** Bounds the requests of everybody together; none without it. */
   edge?: Edge
-  /** Who calls, and whether this route is theirs: 401 and 403. Not asked on routes of auth 'none'. */
+  /** Who calls: 401, and 403 of one who may call nothing. Not asked where anyone may call. */
   authenticate(arrival: Arrival): Promise<Who>
+  /**
+   * The role of a person in the organization of what a call names; null where it names nothing. Refuses what they may not know of. Asked
+   * of routes that some role may not call.
+   */
+  roleOf?(call: Call, who: PersonPrincipal): Promise<Role | null>
   /** Refuses a caller who is over a rate. */
   rate?(arrival: Arrival, who: Who): Promise<void>
   /** Refusals that win over whatever is wrong with the request itself. A disposable ticket is disposed of when the answer has ended. */
@@ -96,6 +104,7 @@ export function createServer<Deps, Ticket = undefined>(options: ServerOptions<De
   app.server.on('connect', (_request, socket) => answerBrokenRequest(surface, ids, {}, socket))
   // An expectation that is none of 100-continue may be ignored (RFC 9110, 10.1.1); node would answer a bare 417.
   app.server.on('checkExpectation', (request, response) => app.server.emit('request', request, response))
+  const allowed = methodsOf(routes, surface)
   const in_progress = new CallCount()
   const endings: Endings = { clock, logger, in_progress, ...(options.observe ? { observe: options.observe } : {}) }
   // Bodies are read by serve() below, after it is known who asks.
@@ -117,15 +126,19 @@ export function createServer<Deps, Ticket = undefined>(options: ServerOptions<De
     const entry = entryOf(options, bound)
     const handler = (request: FastifyRequest, reply: FastifyReply) =>
       (bound.route.websocket ? serveWebSocket : serve)(options, entry, request, reply)
-    app.route({
-      method: bound.route.method,
-      url: bound.route.path.replaceAll(/\{(\w+)\}/g, ':$1'),
-      handler,
-      // What is wrong with a content type is judged where bodies are read, after it is known who asks.
-      // eslint-disable-next-line @typescript-eslint/no-misused-promises -- the framework waits for it, its type does not say so
-      errorHandler: (error, request, reply) =>
-        isContentTypeError(error) ? handler(request, reply) : sendRefusal(options, bound.route, request, reply, asFailure(surface, error)),
-    })
+    for (const { path } of pathsOf(bound.route)) {
+      app.route({
+        method: bound.route.method,
+        url: path.replaceAll(/\{(\w+)\}/g, ':$1'),
+        handler,
+        // What is wrong with a content type is judged where bodies are read, after it is known who asks.
+        // eslint-disable-next-line @typescript-eslint/no-misused-promises -- the framework waits for it, its type does not say so
+        errorHandler: (error, request, reply) =>
+          isContentTypeError(error)
+            ? handler(request, reply)
+            : sendRefusal(options, bound.route, request, reply, asFailure(surface, error)),
+      })
+    }
   }
   return {
     listen: (where) => app.listen(where),
@@ -143,18 +156,25 @@ export function createServer<Deps, Ticket = undefined>(options: ServerOptions<De
 
   function answerNotFound(request: FastifyRequest, reply: FastifyReply): void {
     new Ending(endings, null, request, reply)
-    sendRefusal(options, null, request, reply, fail('not_found', null, 'There is no such route'))
+    const methods = allowed(request.url)
+    if (methods.length > 0) reply.header('allow', methods.join(', '))
+    const message = methods.length === 0 ? 'There is no such route' : `There is no such route: this path takes ${methods.join(', ')}`
+    sendRefusal(options, null, request, reply, fail('not_found', null, message))
   }
 
   /** The order of these lines is the order in which refusals win. */
   async function receive(o: typeof options, entry: Entry<Deps, Ticket>, request: FastifyRequest, ending: Ending) {
     const arrival = arrivalOf(entry.route, request, o.clock.now())
-    const who = entry.route.auth === 'none' ? null : await o.authenticate(arrival)
+    const { access } = entry.route
+    const who = access.kind === 'anyone' ? null : await o.authenticate(arrival)
     ending.who = who
+    if (who !== null) refuseKind(access, who)
     if (who !== null && o.rate) await o.rate(arrival, who)
     const ticket = (who !== null && o.admit ? await o.admit(arrival, who) : undefined) as Ticket
     ending.keep(ticket)
-    return { call: await parse(entry.parser, request, arrival, who, ending), ticket }
+    const call = await parse(entry.parser, request, arrival, who, ending)
+    if (access.kind === 'principal' && who !== null) await refuseForbidden(access, o, call, who)
+    return { call, ticket }
   }
 
   async function serve(o: typeof options, entry: Entry<Deps, Ticket>, request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
@@ -230,16 +250,27 @@ export function createServer<Deps, Ticket = undefined>(options: ServerOptions<De
   }
 }
 
+/** What is known of a caller only together with what the call names. */
+async function refuseForbidden<Deps, Ticket>(access: PrincipalAccess, o: ServerOptions<Deps, Ticket>, call: Call, who: Who): Promise<void> {
+  if (who.type === 'api_key') return refuseToolless(access, who, call.body)
+  if (who.type !== 'user') return
+  const role = o.roleOf && dependsOnRole(access) ? await o.roleOf(call, who) : null
+  if (role !== null) refuseRole(access, role, call.body)
+  refuseStale(access, who.session.stepped_up_at, call.now)
+}
+
 function entryOf<Deps, Ticket>(options: ServerOptions<Deps, Ticket>, bound: Bound<Deps, Ticket>): Entry<Deps, Ticket> {
   const { route } = bound
+  if (route.access.kind === 'principal' && route.access.within !== 'self' && dependsOnRole(route.access) && options.roleOf === undefined) {
+    throw new Error(`${route.id} asks for a role, and nobody here knows any`)
+  }
   return {
     ...bound,
     parser: {
       surface: options.surface,
       checks: compileChecks(route),
-      declared_query: Object.keys((route.query as { properties?: object } | undefined)?.properties ?? {}),
       coercions: { params: coercionsOf(route.params), query: coercionsOf(route.query) },
-      idempotency_secret: options.idempotency?.secret ?? null,
+      fingerprints: options.idempotency?.keys ?? null,
     },
     declared: options.validate_answers ? compileDeclared(route) : null,
   }
@@ -258,6 +289,10 @@ function isContentTypeError(error: unknown): boolean {
   return code === 'FST_ERR_CTP_INVALID_MEDIA_TYPE' || code === 'FST_ERR_ROUTE_MISSING_CONTENT_TYPE'
 }
 
+/** Credentials and plans. */
+const OF_THE_MOMENT: ReadonlySet<number> = new Set([401, 402])
+const NOT_KEPT: ReadonlySet<string> = new Set(['quota_exceeded', 'idempotency_mismatch'])
+
 const SWITCHED = 101
 
 function notAnUpgrade(): Failure {
@@ -270,8 +305,11 @@ function arrivalOf(route: Route, request: FastifyRequest, now: Date): Arrival {
   return { route, request_id: request.id, now, params, address, url: request.url, headers: request.raw.headers }
 }
 
-/** A refusal that will be the same tomorrow. Refusals of the parser never get here: without a call there is no key. */
+/**
+ * A refusal that says what the request is. Not one that says what a plan allows: it may be paid for a minute later, and the same request
+ * may then be asked again. Refusals of the parser never get here: without a call there is no key.
+ */
 function isDecided(surface: Surface, failure: Failure): boolean {
   const { status, body } = refusal(surface, failure, '')
-  return status < 500 && status !== 401 && !body.error.retryable && failure.code !== 'idempotency_mismatch'
+  return status < 500 && !OF_THE_MOMENT.has(status) && !body.error.retryable && !NOT_KEPT.has(failure.code)
 }

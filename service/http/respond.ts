@@ -1,12 +1,15 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { ServerResponse } from 'node:http'
 import type { Logger } from 'pino'
 import type { Surface } from '../../contract/errors.ts'
 import type { Route } from '../../contract/route.ts'
 import type { Failure } from '../lib/fail.ts'
-import { checkAnswer, jsonOf, type Declared } from './answers.ts'
+import { checkAnswer, jsonOf, watchHead, type Declared } from './answers.ts'
 import type { Reply } from './call.ts'
 import { refusal } from './envelope.ts'
 
+/** Whatever a route does not declare to be for everybody's cache is kept by none: no answer with a token or a secret can be forgotten. */
+const NO_STORE = 'no-store'
 const JSON_TYPE = 'application/json; charset=utf-8'
 
 /** Sends an answer. With `declared`, only what the contract declares. */
@@ -14,17 +17,23 @@ export async function send(declared: Declared | null, request: FastifyRequest, r
   if ('websocket' in answer) throw new Error('a WebSocket was answered to a request that asked for none')
   if ('stream' in answer) {
     reply.raw.setHeader('x-request-id', request.id)
-    await answer.stream(reply.raw)
+    reply.raw.setHeader('cache-control', NO_STORE)
+    await stream(declared, reply.raw, answer.stream)
     reply.hijack()
     return reply
   }
   if (declared) checkAnswer(declared, answer)
-  reply.code(answer.status).header('x-request-id', request.id)
+  reply.code(answer.status).header('x-request-id', request.id).header('cache-control', NO_STORE)
   if (answer.headers) reply.headers(answer.headers)
   if (answer.body instanceof Uint8Array) return reply.send(answer.body)
   // Not compiled serializers: they drop what a schema does not name, and JSON.stringify is as fast for rows of this size.
   const json = jsonOf(answer)
   return json === undefined ? reply.send() : reply.header('content-type', JSON_TYPE).send(json)
+}
+
+async function stream(declared: Declared | null, response: ServerResponse, write: (response: ServerResponse) => Promise<void>) {
+  using _watched = declared && watchHead(declared, response)
+  await write(response)
 }
 
 /** Sends the error envelope. */
@@ -39,7 +48,12 @@ export function sendRefusal(
   const { status, headers, body } = refusal(surface, failure, request.id)
   // What is left of a body that is too large is not worth reading.
   if (status === 413) reply.header('connection', 'close')
-  return reply.code(status).headers(headers).header('x-request-id', request.id).header('content-type', JSON_TYPE).send(JSON.stringify(body))
+  return reply
+    .code(status)
+    .headers({ ...headers, 'cache-control': NO_STORE })
+    .header('x-request-id', request.id)
+    .header('content-type', JSON_TYPE)
+    .send(JSON.stringify(body))
 }
 
 /** What is our own fault is logged with its cause. @returns the refusal's status. */

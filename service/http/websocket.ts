@@ -4,7 +4,7 @@ import { Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import { type WebSocket, WebSocketServer } from 'ws'
 import type { Surface } from '../../contract/errors.ts'
-import type { Route } from '../../contract/route.ts'
+import { pathsOf, patternOf, type Route } from '../../contract/route.ts'
 import { ATTACH_PROTOCOL } from '../../contract/schemas/cell/attach.ts'
 import type { Failure } from '../lib/fail.ts'
 import type { Ids } from '../lib/ids.ts'
@@ -36,7 +36,9 @@ export interface WebSockets {
 
 /** WebSockets of the routes that are some: upgrades pass through the same router and pipeline as every request. */
 export function createWebSockets(surface: Surface, routes: readonly Route[], ids: Ids): WebSockets & { serve(app: FastifyInstance): void } {
-  const paths = routes.filter(({ websocket }) => websocket !== undefined).map(({ path }) => pattern(path))
+  const paths = routes
+    .filter(({ websocket }) => websocket !== undefined)
+    .flatMap((route) => pathsOf(route).map(({ path }) => patternOf(path)))
   const waiting = new WeakMap<IncomingMessage, { socket: Duplex; head: Buffer }>()
   const request_ids = new WeakMap<IncomingMessage, string>()
   const server = new WebSocketServer({
@@ -95,8 +97,4 @@ export function createWebSockets(surface: Surface, routes: readonly Route[], ids
     },
     terminate: () => server.clients.forEach((socket) => socket.terminate()),
   }
-}
-
-function pattern(path: string): RegExp {
-  return new RegExp(`^${path.replaceAll('.', '\\.').replaceAll(/\{\w+\}/g, '[^/]+')}$`)
 }

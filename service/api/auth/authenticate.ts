@@ -28,7 +28,6 @@ export async function authenticate(deps: AuthenticateDeps, arrival: Arrival): Pr
   const token = BEARER.exec(arrival.headers.authorization ?? '')?.[1]
   const principal = token === undefined ? null : await principalOf(deps, token, arrival)
   if (principal === null) throw fail('unauthenticated', null, 'A valid API key or session token is required as a Bearer credential')
-  if (arrival.route.auth === 'person' && principal.type !== 'user') throw fail('forbidden', null, 'Only a person may do this')
   return principal
 }
 
@@ -68,5 +67,7 @@ async function person(deps: AuthenticateDeps, token: string, { address, now }: A
   if (row.mfa_pending) throw fail('mfa_required', null, 'The session waits for its second factor')
   if (!row.email_verified) throw fail('email_unverified', null, 'The email address is not verified yet')
   if (now.getTime() - row.last_used_at.getTime() > TOUCH_MS) await touchPersonSession(deps.db, row.session_id, now)
-  return { type: 'user', id: row.id, email: row.email, memberships: row.memberships }
+  // No route checks a password within a session, so no session is stepped up.
+  const session = { id: row.session_id, stepped_up_at: null }
+  return { type: 'user', id: row.id, email: row.email, memberships: row.memberships, session }
 }

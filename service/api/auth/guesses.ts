@@ -1,6 +1,6 @@
-import { isIPv6 } from 'node:net'
 import { LIMITS } from '../../../contract/limits.ts'
 import { createBuckets } from '../../http/buckets.ts'
+import { sourceOf } from '../../http/source.ts'
 import type { Clock } from '../../lib/clock.ts'
 import { fail } from '../../lib/fail.ts'
 
@@ -45,15 +45,4 @@ function remember(good: Set<string>, digest: string): void {
   if (good.size <= LIMITS.credentials_known_max) return
   const [oldest] = good
   if (oldest !== undefined) good.delete(oldest)
-}
-
-/** Who has one IPv6 address has the 2^64 of its network. */
-function sourceOf(address: string): string {
-  return isIPv6(address) && !address.includes('.') ? network(address) : address
-}
-
-function network(address: string): string {
-  const [first = [], last] = address.split('::').map((half) => half.split(':').filter((group) => group !== ''))
-  const zeros = last === undefined ? 0 : 8 - first.length - last.length
-  return [...first, ...Array<string>(zeros).fill('0'), ...(last ?? [])].slice(0, 4).join(':')
 }

@@ -1,4 +1,5 @@
-import { TOOLS, type Tool } from '../../../contract/route.ts'
+import { toolsOf } from '../../../contract/access.ts'
+import type { Tool } from '../../../contract/route.ts'
 import type { Principal } from '../../http/call.ts'
 import { fail, type Failure } from '../../lib/fail.ts'
 
@@ -11,6 +12,14 @@ export interface Owned {
 /** Whether a principal may know that this exists. */
 export function maySee(who: Principal, owned: Owned): boolean {
   return who.type === 'api_key' ? who.project_id === owned.project_id : isMember(who, owned.organization_id)
+}
+
+/** The same for what may be an organization's as a whole. */
+export function maySeeScope(
+  who: Principal,
+  { organization_id, project_id }: { organization_id: string; project_id: string | null },
+): boolean {
+  return project_id === null ? maySeeOrganization(who, organization_id) : maySee(who, { organization_id, project_id })
 }
 
 export function maySeeOrganization(who: Principal, organization_id: string): boolean {
@@ -26,18 +35,11 @@ export function notFound(what: 'organization' | 'project' | 'workspace' | 'opera
   return fail('not_found', null, `There is no such ${what}`)
 }
 
-/** Tools that a principal may use: an API key's permissions, a person's role (DECISIONS: billing has none). */
+/** Tools that a principal may use: an API key's permissions, those of a person's role. */
 export function permittedTools(who: Principal, organization_id: string): readonly Tool[] {
   if (who.type === 'api_key') return who.tool_permissions
   const role = who.memberships.find((membership) => membership.organization_id === organization_id)?.role
-  return role === undefined || role === 'billing' ? [] : TOOLS
-}
-
-/** People of the billing role see workspaces; what changes them is not theirs. */
-export function requireOperator(who: Principal, organization_id: string): void {
-  if (who.type === 'user' && permittedTools(who, organization_id).length === 0) {
-    throw fail('forbidden', null, 'Your role in this organization may not change workspaces')
-  }
+  return role === undefined ? [] : toolsOf(role)
 }
 
 /** The tools that a call asks for, all permitted ones when it names none. */
@@ -50,11 +52,4 @@ export function requestedTools(who: Principal, organization_id: string, asked: r
     })
   }
   return asked ?? permitted
-}
-
-/** A token without any tool would open nothing. */
-export function requireTools(tools: readonly Tool[]): void {
-  if (tools.length === 0) {
-    throw fail('forbidden', null, 'No tool is permitted to you', { details: { denied_tools: [], permitted_tools: [] } })
-  }
 }

@@ -1,3 +1,4 @@
+import type { Role } from '../../../contract/access.ts'
 import type { Tool } from '../../../contract/route.ts'
 import type { Reader } from '../../db/reader.ts'
 import type { Db } from '../../db/database.ts'
@@ -29,7 +30,7 @@ export interface PersonSessionRow {
   email: string
   email_verified: boolean
   mfa_pending: boolean
-  memberships: { organization_id: string; role: 'owner' | 'admin' | 'member' | 'billing' }[]
+  memberships: { organization_id: string; role: Role }[]
 }
 
 /** A session that is in force: not revoked, used within 30 days, at most 90 days old (App, "Authentication" 2). */

@@ -9,8 +9,8 @@ import { listCheckpoints, type CheckpointRow } from './store.ts'
 /** GET /v1/workspaces/{workspace_id}/checkpoints */
 export async function listCheckpointsOfWorkspace(call: Call<typeof checkpointsList>, deps: ApiDeps): Promise<Reply> {
   const workspace = await findWorkspace(deps, call)
-  const rows = await listCheckpoints(deps.reads, workspace.id, call.now, pageOf(deps.cursor_secret, call))
-  return { status: 200, body: pageAnswer(deps.cursor_secret, call, rows, checkpointView) }
+  const rows = await listCheckpoints(deps.reads, workspace.id, call.now, pageOf(deps.cursor_keys, call))
+  return { status: 200, body: pageAnswer(deps.cursor_keys, call, rows, checkpointView) }
 }
 
 function checkpointView(row: CheckpointRow): Checkpoint {

@@ -1,19 +1,19 @@
 import type { workspacesReset } from '../../../contract/routes/app/checkpoints.ts'
-import type { Tx } from '../../db/reader.ts'
+import type { ChangeTx } from '../../core/changes/mutate.ts'
+import { beginOperation } from '../../core/operations/begin.ts'
 import type { Call, Reply } from '../../http/call.ts'
 import { fail } from '../../lib/fail.ts'
 import { failpoint } from '../../lib/failpoints.ts'
 import type { ApiDeps } from '../deps.ts'
-import type { Outcome } from '../idempotency/store.ts'
-import { changeAndAnswer, operationBody } from '../workspaces/answer-operation.ts'
+import { changeAndAnswer } from '../idempotency/change.ts'
+import { operationBody, workedOn } from '../workspaces/answer-operation.ts'
 import { lockForChange } from '../workspaces/find.ts'
-import { beginOperation } from '../workspaces/operate.ts'
 import { operateOn, refuseAlways } from '../workspaces/refusals.ts'
 
 /** POST /v1/workspaces/{workspace_id}/reset */
 export async function resetWorkspace(call: Call<typeof workspacesReset>, deps: ApiDeps): Promise<Reply> {
   await failpoint('reset.Z1')
-  const work = async (tx: Tx): Promise<Outcome> => {
+  const work = async (tx: ChangeTx) => {
     const row = await lockForChange(tx, call)
     refuseAlways(row, 'reset')
     if (row.disk_layout === 'legacy') throw fail('conflict', 'legacy_disk_layout', 'Only a layered workspace can be reset')
@@ -24,7 +24,7 @@ export async function resetWorkspace(call: Call<typeof workspacesReset>, deps: A
     }
     const operate = operateOn(row, 'reset')
     const operation_id = await beginOperation(deps, tx, row, operate, { cell_id: row.cell_id, now: call.now })
-    return { status: 202, workspace_id: row.id, operation_id }
+    return workedOn(row, { status: 202, operation_id, changed: true })
   }
   return changeAndAnswer(deps, call, work, operationBody)
 }

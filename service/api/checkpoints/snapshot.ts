@@ -1,14 +1,15 @@
 import type { workspacesSnapshot } from '../../../contract/routes/app/checkpoints.ts'
 import { LIMITS } from '../../../contract/limits.ts'
+import type { ChangeTx } from '../../core/changes/mutate.ts'
+import { beginOperation } from '../../core/operations/begin.ts'
 import { readerOf, type Tx } from '../../db/reader.ts'
 import type { Call, Reply } from '../../http/call.ts'
 import { fail } from '../../lib/fail.ts'
 import { failpoint } from '../../lib/failpoints.ts'
 import type { ApiDeps } from '../deps.ts'
-import type { Outcome } from '../idempotency/store.ts'
-import { changeAndAnswer, operationBody } from '../workspaces/answer-operation.ts'
+import { changeAndAnswer } from '../idempotency/change.ts'
+import { operationBody, workedOn } from '../workspaces/answer-operation.ts'
 import { lockForChange } from '../workspaces/find.ts'
-import { beginOperation } from '../workspaces/operate.ts'
 import { operateOn } from '../workspaces/refusals.ts'
 import type { WorkspaceRow } from '../workspaces/row.ts'
 import { countSnapshots } from './store.ts'
@@ -16,14 +17,14 @@ import { countSnapshots } from './store.ts'
 /** POST /v1/workspaces/{workspace_id}/snapshot */
 export async function snapshotWorkspace(call: Call<typeof workspacesSnapshot>, deps: ApiDeps): Promise<Reply> {
   await failpoint('snapshot.P1')
-  const work = async (tx: Tx): Promise<Outcome> => {
+  const work = async (tx: ChangeTx) => {
     const row = await lockForChange(tx, call)
     const operate = operateOn(row, 'snapshot')
     refuseBlank(row)
     await refuseTooMany(tx, row)
     const input = call.body.label === undefined ? {} : { label: call.body.label }
     const operation_id = await beginOperation(deps, tx, row, operate, { cell_id: row.cell_id, input, now: call.now })
-    return { status: 202, workspace_id: row.id, operation_id }
+    return workedOn(row, { status: 202, operation_id, changed: true })
   }
   return changeAndAnswer(deps, call, work, operationBody)
 }

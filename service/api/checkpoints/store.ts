@@ -1,4 +1,5 @@
 import type { Reader } from '../../db/reader.ts'
+import type { ChangeTx } from '../../core/changes/mutate.ts'
 import type { Resources } from '../../db/schema.ts'
 import type { Page } from '../pages.ts'
 
@@ -8,20 +9,25 @@ export interface CheckpointRow {
   operation_id: string
   kind: 'suspend' | 'snapshot' | 'fork' | 'recovery'
   label: string | null
+  memory: boolean
   size_bytes: number
+  disk_bytes: number | null
   resources: Resources
   created_at: Date
   expires_at: Date | null
 }
 
-const COLUMNS = 'id, workspace_id, operation_id, kind, label, size_bytes, resources, created_at, expires_at'
+/** What can be restored: nothing that is deleted, whose time is over, or that was not made to be restored. $2 is now. */
+const RESTORABLE = "kind not in ('layer', 'parked') and (expires_at is null or expires_at > $2) and deleted_at is null"
+const COLUMNS =
+  "id, workspace_id, operation_id, kind, label, engine <> '' as memory, size_bytes, disk_bytes, resources, created_at, expires_at"
 
 /** What can be restored, one row more than the page holds, newest first. */
 export function listCheckpoints(reads: Reader, workspace_id: string, now: Date, page: Page): Promise<CheckpointRow[]> {
   return reads.rows(
     'checkpoints.of_workspace',
     `select ${COLUMNS} from checkpoints
-     where workspace_id = $1 and kind not in ('layer', 'parked') and (expires_at is null or expires_at > $2) and ($3::uuid is null or id < $3)
+     where workspace_id = $1 and ${RESTORABLE} and ($3::uuid is null or id < $3)
      order by id desc limit $4`,
     [workspace_id, now, page.below, page.limit + 1],
   )
@@ -29,19 +35,34 @@ export function listCheckpoints(reads: Reader, workspace_id: string, now: Date, 
 
 /** Whether the workspace can be restored to it. */
 export async function hasCheckpoint(reads: Reader, workspace_id: string, checkpoint_id: string, now: Date): Promise<boolean> {
-  const rows = await reads.rows(
-    'checkpoints.one',
-    "select 1 from checkpoints where workspace_id = $1 and id = $2 and kind not in ('layer', 'parked') and (expires_at is null or expires_at > $3)",
-    [workspace_id, checkpoint_id, now],
-  )
+  const rows = await reads.rows('checkpoints.one', `select 1 from checkpoints where workspace_id = $1 and ${RESTORABLE} and id = $3`, [
+    workspace_id,
+    now,
+    checkpoint_id,
+  ])
   return rows.length === 1
 }
 
 export async function countSnapshots(reads: Reader, workspace_id: string): Promise<number> {
   const [row] = await reads.rows<{ count: number }>(
     'checkpoints.snapshots',
-    "select count(*)::int as count from checkpoints where workspace_id = $1 and kind = 'snapshot'",
+    "select count(*)::int as count from checkpoints where workspace_id = $1 and kind = 'snapshot' and deleted_at is null",
     [workspace_id],
   )
   return row?.count ?? 0
+}
+
+/** Whether the workspace had it until its owner deleted it. */
+export async function wasDeleted(reads: Reader, workspace_id: string, checkpoint_id: string): Promise<boolean> {
+  const rows = await reads.rows(
+    'checkpoints.deleted',
+    'select 1 from checkpoints where workspace_id = $1 and id = $2 and deleted_at is not null',
+    [workspace_id, checkpoint_id],
+  )
+  return rows.length === 1
+}
+
+/** From here on its files are nobody's. */
+export async function markDeleted(tx: ChangeTx, checkpoint_id: string, now: Date): Promise<void> {
+  await tx.updateTable('checkpoints').set({ deleted_at: now }).where('id', '=', checkpoint_id).execute()
 }

@@ -1,21 +1,24 @@
 import type { Buckets } from '../../http/buckets.ts'
 import type { Call, Reply } from '../../http/call.ts'
+import type { Fingerprints } from '../../http/headers.ts'
 import type { Idempotency } from '../../http/pipeline.ts'
 import { fail } from '../../lib/fail.ts'
+import { maySeeScope, notFound } from '../auth/scope.ts'
 import type { ApiDeps } from '../deps.ts'
 import type { HeldPlace } from '../held-places.ts'
-import { findWorkspace } from '../workspaces/find.ts'
+import { answerKept, type Changed } from './change.ts'
 import { findOutcome, hasKey, keepRefusal, type Outcome } from './store.ts'
 
-type Answers = Readonly<Record<string, (call: never, deps: ApiDeps, outcome: Outcome) => Promise<Reply>>>
+type Answers = Readonly<Record<string, (call: never, deps: ApiDeps, outcome: Changed) => Promise<Reply>>>
 
 /**
  * The pipeline's view of what is kept for Idempotency-Keys.
+ * @param answers of the routes whose answers have a token: they are made afresh, all others are kept.
  * @param refusals how many a caller may have kept: they cost it nothing else, and each is a row for a day.
  */
-export function idempotency(secret: Buffer, answers: Answers, refusals: Buckets): Idempotency<ApiDeps, HeldPlace> {
+export function idempotency(keys: Fingerprints, answers: Answers, refusals: Buckets): Idempotency<ApiDeps, HeldPlace> {
   return {
-    secret,
+    keys,
     async replay(call: Call, deps) {
       const outcome = hasKey(call) ? await findOutcome(deps.db, call) : null
       return outcome === null ? null : answerAgain(call, deps, outcome)
@@ -29,10 +32,10 @@ export function idempotency(secret: Buffer, answers: Answers, refusals: Buckets)
   }
 
   async function answerAgain(call: Call, deps: ApiDeps, outcome: Outcome): Promise<Reply> {
-    const answer = answers[call.route.id]
     // A project is an API key's for good; a person may have left the organization since.
-    if (call.who.type === 'user') await findWorkspace(deps, { who: call.who, params: { workspace_id: outcome.workspace_id } })
-    if (!answer) throw new Error(`${call.route.id} is idempotent but says not how to answer a repeat`)
-    return answer(call as never, deps, outcome)
+    if (!maySeeScope(call.who, outcome.scope)) throw notFound(outcome.workspace_id === null ? 'project' : 'workspace')
+    const again = { ...outcome, recorded: false, replayed: true }
+    const answer = answers[call.route.id]
+    return answer ? answer(call as never, deps, again) : answerKept(again)
   }
 }

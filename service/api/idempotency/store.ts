@@ -1,8 +1,8 @@
 import { sql } from 'kysely'
 import type { AppCode } from '../../../contract/errors.ts'
 import { LIMITS } from '../../../contract/limits.ts'
-import type { SuspendRequest } from '../../../contract/schemas/workspaces.ts'
-import type { Reader, Tx } from '../../db/reader.ts'
+import type { Ignorable } from '../../../contract/schemas/workspaces.ts'
+import type { Tx } from '../../db/reader.ts'
 import type { Db } from '../../db/database.ts'
 import type { Call } from '../../http/call.ts'
 import { fail, type Failure } from '../../lib/fail.ts'
@@ -10,22 +10,29 @@ import { fail, type Failure } from '../../lib/fail.ts'
 /** What a change came to: enough to answer it, and to answer it again. Never a token. */
 export interface Outcome {
   status: number
-  workspace_id: string
-  operation_id: string | null
-  suspend_request?: SuspendRequest | null
+  /** Whose it is: who asks again must still be allowed to know of it. */
+  scope: Scope
   /** The body as it was first answered, written out: jsonb would order its fields anew. Absent where an answer has a token. */
   body?: string
+  /** What an answer with a token is made from; null on routes without. */
+  workspace_id: string | null
+  operation_id: string | null
+  /** Of an open: what it asked for and the workspace does not have. */
+  ignored?: Ignorable[]
 }
 
-/** Makes the body of an answer without a token, from what is there. */
-export type Render = (reads: Reader, outcome: Outcome) => Promise<unknown>
+export interface Scope {
+  organization_id: string
+  /** null: the organization's. */
+  project_id: string | null
+}
 
 interface Refused {
   refused: { code: AppCode; reason: string | null; message: string; details: Record<string, unknown> | null; operation_id: string | null }
 }
 
 type Kept = Outcome | Refused
-type IdempotentCall = Call & { idempotency: { key: string; fingerprint: Buffer } }
+type IdempotentCall = Call & { idempotency: NonNullable<Call['idempotency']> }
 
 export function hasKey(call: Call): call is IdempotentCall {
   return call.idempotency !== null
@@ -42,7 +49,7 @@ export async function findOutcome(db: Db | Tx, call: IdempotentCall): Promise<Ou
     .where('created_at', '>', expiry(call.now))
     .executeTakeFirst()
   if (!row) return null
-  if (!row.fingerprint.equals(call.idempotency.fingerprint)) {
+  if (!call.idempotency.matches(row.fingerprint)) {
     throw fail('idempotency_mismatch', null, 'The Idempotency-Key was used for another request')
   }
   const kept = row.outcome as unknown as Kept // written by the two functions below
@@ -135,5 +142,6 @@ function refusalOf({ refused }: Refused): Failure {
   return fail(refused.code, refused.reason, refused.message, {
     ...(refused.details === null ? {} : { details: refused.details }),
     ...(refused.operation_id === null ? {} : { operation_id: refused.operation_id }),
+    replayed: true,
   })
 }

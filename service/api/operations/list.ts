@@ -8,7 +8,7 @@ import { operationView } from './view.ts'
 
 export async function listOperationsOfWorkspace(call: Call<typeof operationsList>, deps: ApiDeps): Promise<Reply> {
   const workspace = await findWorkspace(deps, call)
-  const page = pageOf(deps.cursor_secret, call)
+  const page = pageOf(deps.cursor_keys, call)
   const rows = await listOperations(deps.reads, workspace.id, call.query, page)
-  return { status: 200, body: pageAnswer(deps.cursor_secret, call, rows, operationView) }
+  return { status: 200, body: pageAnswer(deps.cursor_keys, call, rows, operationView) }
 }

@@ -6,7 +6,7 @@ import { listOrganizations } from './store.ts'
 import { organizationIds, organizationView } from './view.ts'
 
 export async function listOwnOrganizations(call: Call<typeof organizationsList>, deps: ApiDeps): Promise<Reply> {
-  const page = pageOf(deps.cursor_secret, call)
+  const page = pageOf(deps.cursor_keys, call)
   const rows = await listOrganizations(deps.reads, organizationIds(call.who), page)
-  return { status: 200, body: pageAnswer(deps.cursor_secret, call, rows, (row) => organizationView(call.who, row)) }
+  return { status: 200, body: pageAnswer(deps.cursor_keys, call, rows, (row) => organizationView(call.who, row)) }
 }

@@ -10,7 +10,7 @@ import { projectView } from './view.ts'
 export async function listProjectsOfOrganization(call: Call<typeof projectsList>, deps: ApiDeps): Promise<Reply> {
   const { organization_id } = call.params
   if (!maySeeOrganization(call.who, organization_id)) throw notFound('organization')
-  const page = pageOf(deps.cursor_secret, call)
+  const page = pageOf(deps.cursor_keys, call)
   const rows = await listProjects(deps.reads, organization_id, call.who.type === 'api_key' ? call.who.project_id : null, page)
-  return { status: 200, body: pageAnswer(deps.cursor_secret, call, rows, projectView) }
+  return { status: 200, body: pageAnswer(deps.cursor_keys, call, rows, projectView) }
 }

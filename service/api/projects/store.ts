@@ -17,11 +17,15 @@ export async function readProject(reads: Reader, id: string): Promise<ProjectRow
 }
 
 /** Projects of an organization; only the one when `only` names it. One row more than the page holds, newest first. */
-export function listProjects(reads: Reader, organization_id: string, only: string | null, page: Page): Promise<ProjectRow[]> {
+export async function listProjects(reads: Reader, organization_id: string, only: string | null, page: Page): Promise<ProjectRow[]> {
+  const { below, limit } = page
+  if (only !== null) {
+    const project = await readProject(reads, only)
+    return project?.organization_id === organization_id && (below === null || only < below) ? [project] : []
+  }
   return reads.rows(
-    'projects.of_organization',
-    `select ${COLUMNS} from projects where organization_id = $1 and ($2::uuid is null or id = $2) and ($3::uuid is null or id < $3)
-     order by id desc limit $4`,
-    [organization_id, only, page.below, page.limit + 1],
+    below === null ? 'projects.of_organization' : 'projects.of_organization:b',
+    `select ${COLUMNS} from projects where organization_id = $1 ${below === null ? '' : 'and uuid_send(id) < uuid_send($3::uuid)'} order by uuid_send(id) desc limit $2`,
+    [organization_id, limit + 1, ...(below === null ? [] : [below])],
   )
 }

@@ -1,6 +1,7 @@
 import type { toolTokensCreate } from '../../../contract/routes/app/tool-tokens.ts'
 import type { Call, Reply } from '../../http/call.ts'
-import { requestedTools, requireTools } from '../auth/scope.ts'
+import { requestedTools } from '../auth/scope.ts'
+import { byCaller } from '../by-caller.ts'
 import type { ApiDeps } from '../deps.ts'
 import { findWorkspace } from '../workspaces/find.ts'
 import { allowed } from '../workspaces/refusals.ts'
@@ -11,7 +12,6 @@ export async function createToolToken(call: Call<typeof toolTokensCreate>, deps:
   const { who, now, body } = call
   const workspace = await findWorkspace(deps, call)
   const tools = requestedTools(who, workspace.organization_id, body.tools)
-  requireTools(tools)
   allowed(workspace, 'tool_token')
-  return { status: 201, body: await mintToken(deps, workspace, { who, now, agent_label: body.agent_label, tools }) }
+  return { status: 201, body: await mintToken(deps, workspace, { who, now, agent_label: body.agent_label, tools }, byCaller(deps, call)) }
 }

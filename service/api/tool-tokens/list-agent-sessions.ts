@@ -8,8 +8,8 @@ import { listAgentSessions, type AgentSessionRow } from './store.ts'
 
 export async function listAgentSessionsOfWorkspace(call: Call<typeof agentSessionsList>, deps: ApiDeps): Promise<Reply> {
   const workspace = await findWorkspace(deps, call)
-  const rows = await listAgentSessions(deps.reads, workspace.id, pageOf(deps.cursor_secret, call))
-  return { status: 200, body: pageAnswer(deps.cursor_secret, call, rows, agentSessionView) }
+  const rows = await listAgentSessions(deps.reads, workspace.id, pageOf(deps.cursor_keys, call))
+  return { status: 200, body: pageAnswer(deps.cursor_keys, call, rows, agentSessionView) }
 }
 
 function agentSessionView(row: AgentSessionRow): AgentSession {

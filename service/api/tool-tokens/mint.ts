@@ -1,6 +1,9 @@
+import { toolTokensCreate } from '../../../contract/routes/app/tool-tokens.ts'
 import { LIMITS } from '../../../contract/limits.ts'
 import type { Tool } from '../../../contract/route.ts'
 import type { ToolToken } from '../../../contract/schemas/tool-tokens.ts'
+import { auditEvent, type By } from '../../core/changes/audit.ts'
+import type { AuditEvent } from '../../core/changes/store.ts'
 import type { Principal } from '../../http/call.ts'
 import { fail } from '../../lib/fail.ts'
 import { permittedTools } from '../auth/scope.ts'
@@ -18,9 +21,9 @@ export interface TokenWish {
 const DEFAULT_LABEL = 'default'
 
 /** A tool token for a workspace that has a place. Refuses over the budget, and when it cannot be signed. */
-export async function mintToken(deps: ApiDeps, workspace: WorkspaceRow, wish: TokenWish): Promise<ToolToken> {
+export async function mintToken(deps: ApiDeps, workspace: WorkspaceRow, wish: TokenWish, by: By): Promise<ToolToken> {
   const session = newSession(deps, workspace, wish)
-  const counted = await countToken(deps.reads, session)
+  const counted = await countToken(deps.reads, session, tokenEvent(by, workspace, session, wish))
   if (!counted) {
     const retry_after_seconds = await budgetSeconds(deps.reads, session)
     throw fail('rate_limited', null, 'The hourly number of tool tokens is used up', { retry_after_seconds })
@@ -28,18 +31,31 @@ export async function mintToken(deps: ApiDeps, workspace: WorkspaceRow, wish: To
   return sign(deps, workspace, wish, counted.agent_session_id)
 }
 
-/** The token of an open or resume: null where none can be issued, since the workspace is what was asked for. */
-export async function mintTokenOrNull(deps: ApiDeps, workspace: WorkspaceRow, wish: TokenWish): Promise<ToolToken | null> {
+/**
+ * The token of an open or resume: null where none can be issued, since the workspace is what was asked for.
+ * @param by null where the call has left its record already: a token that comes with a change is told by that.
+ */
+export async function mintTokenOrNull(deps: ApiDeps, workspace: WorkspaceRow, wish: TokenWish, by: By | null): Promise<ToolToken | null> {
   // A repeat of an earlier call may ask for what its caller has lost meanwhile.
   const permitted = permittedTools(wish.who, workspace.organization_id)
   if (wish.tools.length === 0 || wish.tools.some((tool) => !permitted.includes(tool))) return null
   if (workspace.cell_endpoint === null) return null
-  const counted = await countToken(deps.reads, newSession(deps, workspace, wish))
+  const session = newSession(deps, workspace, wish)
+  const counted = await countToken(deps.reads, session, by && tokenEvent(by, workspace, session, wish))
   if (!counted) return null
   return sign(deps, workspace, wish, counted.agent_session_id).catch((error: unknown) => {
     deps.logger.error({ err: error }, 'a tool token could not be signed') // App, resume: "A token that cannot be issued is tool_token: null"
     return null
   })
+}
+
+function tokenEvent(
+  by: By,
+  { id, organization_id, project_id }: WorkspaceRow,
+  { agent_label }: NewAgentSession,
+  { tools }: TokenWish,
+): AuditEvent {
+  return auditEvent(by, toolTokensCreate.id, { kind: 'workspace', id, organization_id, project_id, details: { agent_label, tools } })
 }
 
 function newSession(deps: ApiDeps, workspace: WorkspaceRow, { who, now, agent_label }: TokenWish): NewAgentSession {

@@ -4,7 +4,7 @@ import { TOOL_TOKEN_ALGORITHM, TOOL_TOKEN_TYPE, type ToolTokenClaims } from '../
 import type { Db } from '../../db/database.ts'
 import type { Listener } from '../../db/listen.ts'
 import type { Clock } from '../../lib/clock.ts'
-import { readOrCreate, replaceFile } from '../key-files.ts'
+import { readOrCreate, replaceFile } from '../../core/key-ring/key-files.ts'
 import { isRetired, publishKey } from './store.ts'
 
 /** Signs tool tokens. Its private key never leaves this process and its file. */

@@ -1,5 +1,6 @@
 import { LIMITS } from '../../../contract/limits.ts'
 import type { ToolTokenKeys } from '../../../contract/schemas/tool-tokens.ts'
+import { auditText, auditValues, type AuditEvent } from '../../core/changes/store.ts'
 import type { Reader } from '../../db/reader.ts'
 import type { Db } from '../../db/database.ts'
 import type { Page } from '../pages.ts'
@@ -26,10 +27,14 @@ export interface NewAgentSession {
 }
 
 /**
- * Counts one token against the principal's hourly budget and finds or makes its agent session, in one statement.
+ * Counts one token against the principal's hourly budget, finds or makes its agent session and records the event, in one statement.
  * The budget is filled up an hour after its first use. @returns null when it is used up.
  */
-export async function countToken(reads: Reader, session: NewAgentSession): Promise<{ agent_session_id: string } | null> {
+export async function countToken(
+  reads: Reader,
+  session: NewAgentSession,
+  event: AuditEvent | null,
+): Promise<{ agent_session_id: string } | null> {
   const [row] = await reads.rows<{ id: string }>(
     'tool_tokens.count',
     `with budget as (
@@ -39,11 +44,13 @@ export async function countToken(reads: Reader, session: NewAgentSession): Promi
          updated_at = case when b.updated_at <= $4 then $3 else b.updated_at end
        where b.tokens >= 1 or b.updated_at <= $4
        returning tokens
-     )
+     ), session as (
      insert into agent_sessions (id, workspace_id, principal_type, principal_id, agent_label, created_at, last_used_at)
      select $5, $6, $7, $8, $9, $3, $3 from budget
      on conflict (workspace_id, principal_type, principal_id, agent_label) do update set last_used_at = excluded.last_used_at
-     returning id`,
+     returning id
+     ), recorded as (${auditText('session', 10)})
+     select id from session`,
     [
       budgetName(session),
       LIMITS.tool_tokens_per_hour,
@@ -54,6 +61,7 @@ export async function countToken(reads: Reader, session: NewAgentSession): Promi
       session.principal_type,
       session.principal_id,
       session.agent_label,
+      ...auditValues(event),
     ],
   )
   return row ? { agent_session_id: row.id } : null
@@ -74,11 +82,12 @@ function budgetName(session: NewAgentSession): string {
 
 /** One row more than the page holds, newest first. */
 export function listAgentSessions(reads: Reader, workspace_id: string, page: Page): Promise<AgentSessionRow[]> {
+  const { below, limit } = page
   return reads.rows(
-    'agent_sessions.of_workspace',
+    below === null ? 'agent_sessions.of_workspace' : 'agent_sessions.of_workspace:b',
     `select id, workspace_id, agent_label, principal_type, principal_id, created_at, last_used_at from agent_sessions
-     where workspace_id = $1 and ($2::uuid is null or id < $2) order by id desc limit $3`,
-    [workspace_id, page.below, page.limit + 1],
+     where workspace_id = $1 ${below === null ? '' : 'and uuid_send(id) < uuid_send($3::uuid)'} order by uuid_send(id) desc limit $2`,
+    [workspace_id, limit + 1, ...(below === null ? [] : [below])],
   )
 }
 

@@ -1,44 +1,48 @@
+import type { Subject } from '../../core/changes/audit.ts'
 import type { Reader } from '../../db/reader.ts'
-import type { Call, Reply } from '../../http/call.ts'
-import type { ApiDeps } from '../deps.ts'
-import { change, type Work } from '../idempotency/change.ts'
-import type { Outcome, Render } from '../idempotency/store.ts'
+import type { Worked } from '../idempotency/change.ts'
 import { readOperation } from '../operations/store.ts'
 import { operationView } from '../operations/view.ts'
 import { readWorkspace } from './store.ts'
 import { workspaceView } from './view.ts'
 
+/** What a change of a workspace is recorded of. */
+export function workspaceSubject(
+  { id, organization_id, project_id }: { id: string; organization_id: string; project_id: string },
+  details: NonNullable<Subject['details']> = {},
+): Subject {
+  return { kind: 'workspace', id, organization_id, project_id, details }
+}
+
+/** What came of a command on a workspace. */
+export interface WorkedOn extends Worked {
+  workspace_id: string
+}
+
+/** @param came to what it came; `changed` is false where it found an operation that is there already. */
+export function workedOn(
+  { id, organization_id, project_id }: { id: string; organization_id: string; project_id: string },
+  came: { status: number; operation_id: string | null; changed: boolean },
+): WorkedOn {
+  const { status, operation_id, changed } = came
+  const scope = { organization_id, project_id }
+  return { status, scope, workspace_id: id, operation_id, changed: changed ? { kind: 'workspace', id } : null }
+}
+
 /** The operation itself. */
-export async function operationBody(reads: Reader, { operation_id }: Outcome) {
+export async function operationBody(reads: Reader, { operation_id }: WorkedOn) {
   const row = operation_id === null ? null : await readOperation(reads, operation_id)
   if (row === null) throw new Error('an operation is gone that a change has just named')
   return operationView(row)
 }
 
 /** The operation and its workspace. */
-export async function operationAndWorkspaceBody(reads: Reader, outcome: Outcome) {
-  return { operation: await operationBody(reads, outcome), workspace: await workspaceBody(reads, outcome) }
+export async function operationAndWorkspaceBody(reads: Reader, worked: WorkedOn) {
+  return { operation: await operationBody(reads, worked), workspace: await workspaceBody(reads, worked) }
 }
 
-export async function workspaceBody(reads: Reader, { workspace_id }: Outcome) {
+export async function workspaceBody(reads: Reader, { workspace_id }: WorkedOn) {
   const row = await readWorkspace(reads, workspace_id)
   if (row === null) throw new Error('a workspace is gone that a change has just named')
   return workspaceView(row)
-}
-
-/** Answers what a change has kept: the first call and every repeat get the same bytes (App, "Limits": responses are stored). */
-export function answerKept(render: Render) {
-  return async (_call: unknown, deps: ApiDeps, outcome: Outcome): Promise<Reply> => {
-    const { status, body } = outcome
-    // An outcome that a version before this one kept has no body: after an upgrade its repeats are answered from what is there.
-    return { status, json: body ?? JSON.stringify(await render(deps.reads, outcome)) }
-  }
-}
-
-export const answerOperation = answerKept(operationBody)
-export const answerOperationAndWorkspace = answerKept(operationAndWorkspaceBody)
-
-/** Makes a change and answers it with what it has kept. */
-export async function changeAndAnswer(deps: ApiDeps, call: Call, work: Work, render: Render): Promise<Reply> {
-  return answerKept(render)(call, deps, await change(deps, call, work, render))
 }

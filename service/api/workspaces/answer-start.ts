@@ -2,11 +2,13 @@ import type { workspacesResume } from '../../../contract/routes/app/lifecycle.ts
 import type { workspacesOpen } from '../../../contract/routes/app/workspaces.ts'
 import type { Operation } from '../../../contract/schemas/operations.ts'
 import type { ToolToken } from '../../../contract/schemas/tool-tokens.ts'
-import type { Workspace } from '../../../contract/schemas/workspaces.ts'
+import type { Ignorable, Workspace } from '../../../contract/schemas/workspaces.ts'
 import { isTerminal } from '../../../contract/states/operation.ts'
 import type { Call, Reply } from '../../http/call.ts'
 import { permittedTools } from '../auth/scope.ts'
+import { byCaller } from '../by-caller.ts'
 import type { ApiDeps } from '../deps.ts'
+import { repeatHeaders, type Changed } from '../idempotency/change.ts'
 import { hasKey, keepStatus, type Outcome } from '../idempotency/store.ts'
 import { newestOperation, readOperation } from '../operations/store.ts'
 import { operationView } from '../operations/view.ts'
@@ -22,6 +24,8 @@ export interface Started {
   operation: Operation | null
   cell_endpoint: string | null
   tool_token: ToolToken | null
+  /** Of an open. */
+  ignored?: Ignorable[]
 }
 
 /**
@@ -32,15 +36,17 @@ export interface Started {
 export async function answerStart(
   call: StartCall,
   deps: ApiDeps,
-  outcome: Outcome,
+  outcome: Changed,
   known: WorkspaceRow | undefined,
   accepted: (started: Started) => Partial<Started>,
 ): Promise<Reply> {
   const { operation, waited } = await operationOf(call, deps, outcome)
-  const row = known ?? (await readWorkspace(deps.reads, outcome.workspace_id))
+  const row = known ?? (outcome.workspace_id === null ? null : await readWorkspace(deps.reads, outcome.workspace_id))
   if (row === null) throw new Error('a workspace is gone that a change has just named')
-  const headers: Record<string, string> = waited ? { 'preference-applied': `wait=${call.wait_seconds}` } : {}
-  const started = { workspace: workspaceView(row), operation, cell_endpoint: row.cell_endpoint }
+  const applied: Record<string, string> = waited ? { 'preference-applied': `wait=${call.wait_seconds}` } : {}
+  const headers = { ...applied, ...repeatHeaders(outcome.replayed) }
+  const { ignored } = outcome
+  const started = { workspace: workspaceView(row), operation, cell_endpoint: row.cell_endpoint, ...(ignored ? { ignored } : {}) }
   const was_success = outcome.status === 200
   const is_success = isReady(row) && (was_success || (waited && operation?.state === 'succeeded'))
   if (!is_success) {
@@ -49,7 +55,11 @@ export async function answerStart(
     return { status: 202, body, headers }
   }
   if (!was_success && hasKey(call)) await keepStatus(deps.db, call, 200)
-  return { status: 200, body: { ...started, tool_token: await mintTokenOrNull(deps, row, wish(call, row)) }, headers }
+  return {
+    status: 200,
+    body: { ...started, tool_token: await mintTokenOrNull(deps, row, wish(call, row), outcome.recorded ? null : byCaller(deps, call)) },
+    headers,
+  }
 }
 
 function wish({ who, now, body }: StartCall, row: WorkspaceRow) {

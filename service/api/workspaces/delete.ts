@@ -1,19 +1,20 @@
 import type { workspacesClose } from '../../../contract/routes/app/lifecycle.ts'
 import type { workspacesDelete } from '../../../contract/routes/app/workspaces.ts'
-import { readerOf, type Tx } from '../../db/reader.ts'
+import type { ChangeTx } from '../../core/changes/mutate.ts'
+import { Again } from '../../core/changes/again.ts'
+import { aboutWorkspace, cancelOperation, insertFinishedDelete, lockOperation } from '../../core/operations/store.ts'
+import { readerOf } from '../../db/reader.ts'
 import type { Call, Reply } from '../../http/call.ts'
 import { failpoint } from '../../lib/failpoints.ts'
 import type { ApiDeps } from '../deps.ts'
-import { Again, change } from '../idempotency/change.ts'
-import type { Outcome } from '../idempotency/store.ts'
+import { answerKept, change, type Changed } from '../idempotency/change.ts'
 import { lastDelete } from '../operations/store.ts'
-import { answerOperation, operationBody } from './answer-operation.ts'
+import { operationBody, workedOn, type WorkedOn } from './answer-operation.ts'
 import { endWorkspace, type Ending } from './end.ts'
 import { lockForChange, visible } from './find.ts'
 import { allowed } from './refusals.ts'
 import { activeOperation, type WorkspaceRow } from './row.ts'
 import { readWorkspace } from './store.ts'
-import { cancelOperation, insertFinishedDelete, lockOperation } from './write-store.ts'
 
 type EndingCall = Call<typeof workspacesDelete> | Call<typeof workspacesClose>
 
@@ -37,17 +38,19 @@ export async function closeWorkspace(call: Call<typeof workspacesClose>, deps: A
  * RELIABILITY N7: after this answer no tool call is served. The cell shuts its gate before it takes the operation, so the answer
  * waits until it is taken; where no cell is there to take it, none serves calls either.
  */
-async function answerEnding(call: EndingCall, deps: ApiDeps, outcome: Outcome): Promise<Reply> {
+async function answerEnding(call: EndingCall, deps: ApiDeps, outcome: Changed): Promise<Reply> {
   const { operation_id } = outcome
   if (operation_id !== null) await deps.waits.until(operation_id, ({ state }) => state !== 'queued', deps.delete_told_seconds, call.signal)
-  return answerOperation(call, deps, outcome)
+  return answerKept(outcome)
 }
 
-async function end(deps: ApiDeps, tx: Tx, call: EndingCall, command: 'delete' | 'close', ending: Ending): Promise<Outcome> {
+async function end(deps: ApiDeps, tx: ChangeTx, call: EndingCall, command: 'delete' | 'close', ending: Ending): Promise<WorkedOn> {
   const row = await lockWithOperation(tx, call)
   const decision = allowed(row, command)
-  if (decision.kind !== 'operate')
-    return { status: 202, workspace_id: row.id, operation_id: await deleteOperationOf(deps, tx, row, call.now) }
+  if (decision.kind !== 'operate') {
+    const operation_id = await deleteOperationOf(deps, tx, row, call.now)
+    return workedOn(row, { status: 202, operation_id, changed: false })
+  }
   const active = activeOperation(row)
   if (active) {
     await cancelOperation(tx, active.id, call.now)
@@ -56,11 +59,12 @@ async function end(deps: ApiDeps, tx: Tx, call: EndingCall, command: 'delete' | 
     if (target !== null) await endWorkspace(deps, tx, target, { ended_reason: 'fork_failed', input: {}, frees_key: true }, call.now)
   }
   const frees_key = row.lifetime === 'session'
-  return { status: 202, workspace_id: row.id, operation_id: await endWorkspace(deps, tx, row.id, { ...ending, frees_key }, call.now) }
+  const operation_id = await endWorkspace(deps, tx, row.id, { ...ending, frees_key }, call.now)
+  return workedOn(row, { status: 202, operation_id, changed: true })
 }
 
-/** Operation first, workspace second: the cell locks them in this order too. */
-async function lockWithOperation(tx: Tx, call: EndingCall): Promise<WorkspaceRow> {
+/** Operation first, workspace second: the order of locks (cell/operations/store.ts). */
+async function lockWithOperation(tx: ChangeTx, call: EndingCall): Promise<WorkspaceRow> {
   const before = visible(call.who, await readWorkspace(readerOf(tx), call.params.workspace_id))
   if (before.op_id !== null) await lockOperation(tx, before.op_id)
   const row = await lockForChange(tx, call)
@@ -68,11 +72,11 @@ async function lockWithOperation(tx: Tx, call: EndingCall): Promise<WorkspaceRow
   return row
 }
 
-async function deleteOperationOf(deps: ApiDeps, tx: Tx, row: WorkspaceRow, now: Date): Promise<string> {
+async function deleteOperationOf(deps: ApiDeps, tx: ChangeTx, row: WorkspaceRow, now: Date): Promise<string> {
   const operation_id = row.op_id ?? (await lastDelete(readerOf(tx), row.id))?.id
   if (operation_id !== undefined) return operation_id
   // A fork that captured nothing was taken back by its own operation: there was no delete so far to answer with.
   const id = deps.ids.next()
-  await insertFinishedDelete(tx, { id, workspace: row, now })
+  await insertFinishedDelete(tx, { ...aboutWorkspace(row), id, now })
   return id
 }

@@ -1,7 +1,8 @@
-import type { Tx } from '../../db/reader.ts'
+import type { ChangeTx } from '../../core/changes/mutate.ts'
+import { aboutWorkspace, insertOperation } from '../../core/operations/store.ts'
 import type { ApiDeps } from '../deps.ts'
 import { lockWorkspace } from './store.ts'
-import { freeKey, insertOperation, markDeleted } from './write-store.ts'
+import { freeKey, markDeleted } from './write-store.ts'
 
 export interface Ending {
   ended_reason: string | null
@@ -10,12 +11,19 @@ export interface Ending {
 }
 
 /** Marks a workspace deleted, takes its tools away at once and leaves the rest to a delete operation. @returns the operation's id. */
-export async function endWorkspace(deps: ApiDeps, tx: Tx, id: string, ending: Ending & { frees_key: boolean }, now: Date): Promise<string> {
+export async function endWorkspace(
+  deps: ApiDeps,
+  tx: ChangeTx,
+  id: string,
+  ending: Ending & { frees_key: boolean },
+  now: Date,
+): Promise<string> {
   const row = await lockWorkspace(tx, id)
   if (row === null) throw new Error('a workspace is gone that was to be ended')
   await markDeleted(tx, id, ending.ended_reason, now)
   if (ending.frees_key) await freeKey(tx, id)
   const operation_id = deps.ids.next()
-  await insertOperation(tx, { id: operation_id, kind: 'delete', workspace: row, cell_id: row.cell_id, input: ending.input, now })
+  const operation = { ...aboutWorkspace(row), id: operation_id, kind: 'delete', cell_id: row.cell_id, input: ending.input, now } as const
+  await insertOperation(tx, operation, { workspace_ids: [row.id], gate: 'closed' })
   return operation_id
 }

@@ -1,20 +1,22 @@
 import type { workspacesFork } from '../../../contract/routes/app/lifecycle.ts'
 import { admitStart } from '../../core/admission/store.ts'
+import type { ChangeTx } from '../../core/changes/mutate.ts'
+import { Again } from '../../core/changes/again.ts'
+import { aboutWorkspace } from '../../core/operations/store.ts'
 import { readerOf, type Tx } from '../../db/reader.ts'
 import { forkCeilings } from '../../core/workspaces/ceilings.ts'
+import { insertFirstOperation, takeWorkspaceKey, type NewWorkspace } from '../../core/workspaces/create-store.ts'
 import type { Call, Reply } from '../../http/call.ts'
 import { fail } from '../../lib/fail.ts'
 import { failpoint } from '../../lib/failpoints.ts'
 import type { ApiDeps } from '../deps.ts'
-import { Again } from '../idempotency/change.ts'
-import type { Outcome } from '../idempotency/store.ts'
-import { changeAndAnswer, operationAndWorkspaceBody } from './answer-operation.ts'
+import { changeAndAnswer } from '../idempotency/change.ts'
+import { operationAndWorkspaceBody, workedOn, type WorkedOn } from './answer-operation.ts'
 import { lockForChange } from './find.ts'
 import { checkKey } from './open-rules.ts'
 import { allowed } from './refusals.ts'
 import { ceilings, type WorkspaceRow } from './row.ts'
 import { readKey, readTemplateVersion, readWorkspace } from './store.ts'
-import { insertFirstOperation, takeWorkspaceKey, type NewWorkspace } from './write-store.ts'
 
 type ForkCall = Call<typeof workspacesFork>
 
@@ -22,7 +24,7 @@ type ForkCall = Call<typeof workspacesFork>
 export async function forkWorkspace(call: ForkCall, deps: ApiDeps): Promise<Reply> {
   checkKey(call.body.key)
   await failpoint('fork.F1')
-  const work = async (tx: Tx): Promise<Outcome> => {
+  const work = async (tx: ChangeTx) => {
     const source = await lockForChange(tx, call)
     allowed(source, 'fork')
     return forkFrom(deps, tx, call, source)
@@ -30,7 +32,7 @@ export async function forkWorkspace(call: ForkCall, deps: ApiDeps): Promise<Repl
   return changeAndAnswer(deps, call, work, operationAndWorkspaceBody)
 }
 
-async function forkFrom(deps: ApiDeps, tx: Tx, call: ForkCall, source: WorkspaceRow): Promise<Outcome> {
+async function forkFrom(deps: ApiDeps, tx: ChangeTx, call: ForkCall, source: WorkspaceRow): Promise<WorkedOn> {
   const { body, now } = call
   const id = deps.ids.next()
   const freed = await freedKey(tx, source.organization_id, body.key)
@@ -45,6 +47,9 @@ async function forkFrom(deps: ApiDeps, tx: Tx, call: ForkCall, source: Workspace
     template_version_id: source.template_version_id,
     observed_state: 'forking',
     lifetime: body.lifetime ?? 'persistent',
+    mode: 'processful',
+    purpose: 'standard',
+    origin: null,
     disk_layout: source.disk_layout,
     caps: { ...source.caps, ...body.caps },
     ceilings: forkCeilings(ceilings(source), body.caps ?? {}, version.settings.ceiling, plan),
@@ -55,15 +60,15 @@ async function forkFrom(deps: ApiDeps, tx: Tx, call: ForkCall, source: Workspace
   }
   const input = { source_workspace_id: source.id }
   await insertFirstOperation(tx, created, {
+    ...aboutWorkspace(workspace),
     id: operation_id,
     kind: 'fork',
-    workspace,
     source_workspace_id: source.id,
     cell_id: source.cell_id,
     input,
     now,
   })
-  return { status: 202, workspace_id: id, operation_id }
+  return workedOn(workspace, { status: 202, operation_id, changed: true })
 }
 
 /** Refuses a key that is in use, or ever was; but a fork that captured nothing has given its key back. @returns who had it. */

@@ -7,15 +7,15 @@ import { findWorkspaces } from './list-store.ts'
 import { workspaceView } from './view.ts'
 
 export async function listWorkspaces(call: Call<typeof workspacesList>, deps: ApiDeps): Promise<Reply> {
-  const page = pageOf(deps.cursor_secret, call)
+  const page = pageOf(deps.cursor_keys, call)
   const rows = await findWorkspaces(deps.reads, call.who, call.query, page)
-  return { status: 200, body: pageAnswer(deps.cursor_secret, call, rows, workspaceView) }
+  return { status: 200, body: pageAnswer(deps.cursor_keys, call, rows, workspaceView) }
 }
 
 export async function listWorkspacesOfOrganization(call: Call<typeof workspacesListOfOrganization>, deps: ApiDeps): Promise<Reply> {
   const { organization_id } = call.params
   if (!maySeeOrganization(call.who, organization_id)) throw notFound('organization')
-  const page = pageOf(deps.cursor_secret, call)
+  const page = pageOf(deps.cursor_keys, call)
   const rows = await findWorkspaces(deps.reads, call.who, { ...call.query, organization_id }, page)
-  return { status: 200, body: pageAnswer(deps.cursor_secret, call, rows, workspaceView) }
+  return { status: 200, body: pageAnswer(deps.cursor_keys, call, rows, workspaceView) }
 }

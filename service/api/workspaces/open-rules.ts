@@ -1,4 +1,5 @@
-import type { OpenRequest } from '../../../contract/schemas/workspaces.ts'
+import { isDeepStrictEqual } from 'node:util'
+import { IGNORABLE, type Ignorable, type OpenRequest } from '../../../contract/schemas/workspaces.ts'
 import { fixedSeconds } from '../../core/workspaces/idle.ts'
 import { fail } from '../../lib/fail.ts'
 import type { FoundTemplate, TemplateVersion } from './store.ts'
@@ -47,6 +48,16 @@ export function checkReopen(row: WorkspaceRow, body: OpenRequest): void {
     })
   }
   refuseSessionIdlePolicy(row.lifetime, body)
+}
+
+/** What an open asks of a workspace that exists, that it may ask, and that the workspace does not have: nothing of it is applied. */
+export function ignoredBy(row: WorkspaceRow, { template, caps, idle_policy }: OpenRequest): Ignorable[] {
+  const differs: Record<Ignorable, boolean> = {
+    template: template !== row.template_slug,
+    caps: caps !== undefined && !isDeepStrictEqual(caps, row.caps),
+    idle_policy: idle_policy !== undefined && idle_policy !== row.idle_policy,
+  }
+  return IGNORABLE.filter((name) => differs[name])
 }
 
 export interface NewWorkspaceTerms {

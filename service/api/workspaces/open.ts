@@ -1,22 +1,23 @@
 import type { workspacesOpen } from '../../../contract/routes/app/workspaces.ts'
 import { admitStart } from '../../core/admission/store.ts'
-import { readerOf, type Tx } from '../../db/reader.ts'
-import { ceilingsOf } from '../../core/workspaces/ceilings.ts'
+import type { ChangeTx } from '../../core/changes/mutate.ts'
+import { beginOperation } from '../../core/operations/begin.ts'
+import { readerOf, type Reader } from '../../db/reader.ts'
 import { resolveInputs } from '../../core/workspaces/inputs.ts'
 import type { Call, Reply } from '../../http/call.ts'
 import { failpoint } from '../../lib/failpoints.ts'
-import { maySee, notFound, requestedTools, requireOperator, type Owned } from '../auth/scope.ts'
+import { maySee, notFound, requestedTools, type Owned } from '../auth/scope.ts'
 import type { ApiDeps } from '../deps.ts'
-import { Again, change } from '../idempotency/change.ts'
-import type { Outcome } from '../idempotency/store.ts'
+import { change, type Changed } from '../idempotency/change.ts'
 import { projectOf } from '../projects/project-of.ts'
+import { workedOn, type WorkedOn } from './answer-operation.ts'
 import { answerStart } from './answer-start.ts'
-import { checkOpenBody, checkReopen, checkSecrets, newTerms } from './open-rules.ts'
-import { beginOperation } from './operate.ts'
+import { createWorkspace, type Creation } from './create.ts'
+import { checkOpenBody, checkReopen, checkSecrets, ignoredBy, newTerms } from './open-rules.ts'
 import { allowed, deletedLongAgo, joined } from './refusals.ts'
 import { isReady, type WorkspaceRow } from './row.ts'
 import { lockWorkspace, readByKey, readOpening, readTemplateVersion, type FoundTemplate } from './store.ts'
-import { insertFirstOperation, takeWorkspaceKey, writeInputs, type NewWorkspace } from './write-store.ts'
+import { writeInputs } from './write-store.ts'
 
 type OpenCall = Call<typeof workspacesOpen>
 
@@ -25,10 +26,15 @@ export async function openWorkspace(call: OpenCall, deps: ApiDeps): Promise<Repl
   const { body, who } = call
   checkOpenBody(body)
   const project = await projectOf(deps.reads, who, body.project_id)
-  requireOperator(who, project.organization_id)
   requestedTools(who, project.organization_id, body.tools)
   const ready = await readyAlready(deps, call, project)
-  if (ready) return answerOpen(call, deps, { status: 200, workspace_id: ready.id, operation_id: null }, ready)
+  if (ready)
+    return answerOpen(
+      call,
+      deps,
+      { ...reopened(ready, body, { status: 200, operation_id: null, changed: false }), recorded: false, replayed: false },
+      ready,
+    )
   await failpoint('open.O1')
   const outcome = await change(deps, call, (tx) => openInTransaction(deps, tx, call, project))
   await failpoint('open.O2')
@@ -46,10 +52,10 @@ async function readyAlready(deps: ApiDeps, call: OpenCall, project: Owned): Prom
   return allowed(row, 'open').kind === 'proceed' && isReady(row) ? row : null
 }
 
-async function openInTransaction(deps: ApiDeps, tx: Tx, call: OpenCall, project: Owned): Promise<Outcome> {
+async function openInTransaction(deps: ApiDeps, tx: ChangeTx, call: OpenCall, project: Owned): Promise<WorkedOn> {
   const { body } = call
   const { key, template } = await readOpening(readerOf(tx), project.organization_id, body.key, body.template)
-  const create = (freed: string | null) => createWorkspace(deps, tx, call, { project, template, freed })
+  const create = (freed: string | null) => createFor(deps, tx, call, { project, freed }, template)
   if (key === null) return create(null)
   if (!maySee(call.who, key)) throw notFound('workspace')
   const row = await lockWorkspace(tx, key.workspace_id)
@@ -66,77 +72,64 @@ function checkExisting(row: WorkspaceRow, call: OpenCall, project: Owned): void 
   checkReopen(row, call.body)
 }
 
-async function reopen(deps: ApiDeps, tx: Tx, call: OpenCall, row: WorkspaceRow, project: Owned): Promise<Outcome> {
+async function reopen(deps: ApiDeps, tx: ChangeTx, call: OpenCall, row: WorkspaceRow, project: Owned): Promise<WorkedOn> {
   const { body, now } = call
   checkExisting(row, call, project)
   checkSecrets(body.secrets)
-  const inputs = body.inputs === undefined ? null : await inputsOf(tx, row.template_version_id, body.inputs)
+  const inputs = body.inputs === undefined ? null : await inputsOf(readerOf(tx), row.template_version_id, body.inputs)
   const decision = allowed(row, 'open')
   if (inputs) await writeInputs(tx, row.id, inputs, now)
   switch (decision.kind) {
     case 'proceed':
-      return { status: isReady(row) ? 200 : 202, workspace_id: row.id, operation_id: null }
+      return reopened(row, body, { status: isReady(row) ? 200 : 202, operation_id: null, changed: inputs !== null })
     case 'join':
-      return { status: 202, workspace_id: row.id, operation_id: joined(row) }
+      return reopened(row, body, { status: 202, operation_id: joined(row), changed: inputs !== null })
     case 'operate': {
       await admitStart(tx, row.organization_id, row.id)
       const cell_id = row.cell_id ?? (await deps.cells.choose(readerOf(tx)))
-      return { status: 202, workspace_id: row.id, operation_id: await beginOperation(deps, tx, row, decision, { cell_id, now }) }
+      const operation_id = await beginOperation(deps, tx, row, decision, { cell_id, now })
+      return reopened(row, body, { status: 202, operation_id, changed: true })
     }
   }
 }
 
-async function inputsOf(tx: Tx, template_version_id: string, given: Record<string, unknown>): Promise<Record<string, string>> {
-  const version = await readTemplateVersion(readerOf(tx), template_version_id)
+/** Reopening changes nothing (App, open rule 1): what was asked for in vain is named. */
+function reopened(row: WorkspaceRow, body: OpenCall['body'], came: Parameters<typeof workedOn>[1]): WorkedOn {
+  return { ...workedOn(row, came), ignored: ignoredBy(row, body) }
+}
+
+async function inputsOf(reads: Reader, template_version_id: string, given: Record<string, unknown>): Promise<Record<string, string>> {
+  const version = await readTemplateVersion(reads, template_version_id)
   return resolveInputs(version.settings.inputs, given)
 }
 
-interface FirstOpen {
-  project: Owned
-  template: FoundTemplate | null
-  /** The ended workspace that had the key before. */
-  freed: string | null
-}
-
-/** Workspace, key, operation and hold of a first open. */
-async function createWorkspace(deps: ApiDeps, tx: Tx, call: OpenCall, { project, template, freed }: FirstOpen): Promise<Outcome> {
-  const { body, now } = call
+/** Of a key that names nothing, or whose ended workspace gave it back. */
+async function createFor(
+  deps: ApiDeps,
+  tx: ChangeTx,
+  { body, now }: OpenCall,
+  of: Pick<Creation, 'project' | 'freed'>,
+  template: FoundTemplate | null,
+) {
   const { version, lifetime } = newTerms(template, body)
   checkSecrets(body.secrets)
-  const inputs = resolveInputs(version.settings.inputs, body.inputs ?? {})
-  const id = deps.ids.next()
-  // Whoever opens the same key waits here for this transaction, and finds its workspace when it is through.
-  if (!(await takeWorkspaceKey(tx, project, body.key, id, freed))) throw new Again('the key is taken meanwhile')
-  const plan = await admitStart(tx, project.organization_id, id)
-  const cell_id = await deps.cells.choose(readerOf(tx))
-  const caps = body.caps ?? {}
-  const operation_id = deps.ids.next()
-  const workspace = { id, ...project }
-  const created: NewWorkspace = {
-    ...workspace,
-    key: body.key,
-    template_version_id: version.id,
-    observed_state: 'creating',
+  const created = await createWorkspace(deps, tx, {
+    ...of,
+    version,
     lifetime,
-    // App, open rule 9.
-    disk_layout: version.layered && deps.layered_opens ? 'layered' : 'legacy',
-    caps,
-    ceilings: ceilingsOf({ template: version.settings, caps, plan }),
-    inputs,
-    cell_id,
+    key: body.key,
+    purpose: 'standard',
+    origin: null,
+    caps: body.caps ?? {},
+    inputs: resolveInputs(version.settings.inputs, body.inputs ?? {}),
     idle_policy: body.idle_policy ?? null,
     now,
-  }
-  await insertFirstOperation(tx, created, { id: operation_id, kind: 'open', workspace, cell_id, input: {}, now })
-  return { status: 202, workspace_id: id, operation_id }
+  })
+  const { workspace_id, operation_id } = created
+  return { ...workedOn({ ...of.project, id: workspace_id }, { status: 202, operation_id, changed: true }), ignored: [] }
 }
 
 /** Also of a repeat with the same Idempotency-Key: made afresh from what is there, with a token of its own. */
-export async function answerOpen(call: OpenCall, deps: ApiDeps, outcome: Outcome, known?: WorkspaceRow): Promise<Reply> {
-  return answerStart(call, deps, outcome, known, ({ workspace, operation, cell_endpoint, tool_token }) => ({
-    workspace,
-    operation,
-    cell_endpoint,
-    tool_token,
-  }))
+export async function answerOpen(call: OpenCall, deps: ApiDeps, outcome: Changed, known?: WorkspaceRow): Promise<Reply> {
+  return answerStart(call, deps, outcome, known, (started) => started)
 }

@@ -1,14 +1,14 @@
 import type { workspacesResume } from '../../../contract/routes/app/lifecycle.ts'
 import { admitStart } from '../../core/admission/store.ts'
+import { beginOperation } from '../../core/operations/begin.ts'
 import type { Call, Reply } from '../../http/call.ts'
 import { failpoint } from '../../lib/failpoints.ts'
 import { requestedTools } from '../auth/scope.ts'
 import type { ApiDeps } from '../deps.ts'
-import { change } from '../idempotency/change.ts'
-import type { Outcome } from '../idempotency/store.ts'
+import { change, type Changed } from '../idempotency/change.ts'
+import { workedOn } from './answer-operation.ts'
 import { answerStart } from './answer-start.ts'
 import { lockForChange } from './find.ts'
-import { beginOperation } from './operate.ts'
 import { allowed, joined } from './refusals.ts'
 import { writeSuspendRequest } from './write-store.ts'
 
@@ -25,19 +25,19 @@ export async function resumeWorkspace(call: ResumeCall, deps: ApiDeps): Promise<
       case 'proceed':
         // App, "Suspend when idle": a resume cancels it, also one that finds the workspace running.
         if (row.suspend_requested_at !== null) await writeSuspendRequest(tx, row.id, null, call.now)
-        return { status: 200, workspace_id: row.id, operation_id: null }
+        return workedOn(row, { status: 200, operation_id: null, changed: row.suspend_requested_at !== null })
       case 'join':
-        return { status: 202, workspace_id: row.id, operation_id: joined(row) }
+        return workedOn(row, { status: 202, operation_id: joined(row), changed: false })
       case 'operate': {
         await admitStart(tx, row.organization_id, row.id)
         const operation_id = await beginOperation(deps, tx, row, decision, { cell_id: row.cell_id, now: call.now })
-        return { status: 202, workspace_id: row.id, operation_id }
+        return workedOn(row, { status: 202, operation_id, changed: true })
       }
     }
   })
   return answerResume(call, deps, outcome)
 }
 
-export function answerResume(call: ResumeCall, deps: ApiDeps, outcome: Outcome): Promise<Reply> {
+export function answerResume(call: ResumeCall, deps: ApiDeps, outcome: Changed): Promise<Reply> {
   return answerStart(call, deps, outcome, undefined, ({ operation, workspace }) => ({ operation, workspace }))
 }

@@ -1,0 +1,36 @@
+import type { Role } from '../../../contract/access.ts'
+import type { Call, PersonPrincipal } from '../../http/call.ts'
+import { notFound } from './scope.ts'
+import { readOperation } from '../operations/store.ts'
+import { projectOf } from '../projects/project-of.ts'
+import { readWorkspace } from '../workspaces/store.ts'
+import type { ApiDeps } from '../deps.ts'
+
+/**
+ * The role of a person in the organization of what their call names. What they may not know of is refused as it would be if it were not
+ * there. null: the call names nothing.
+ */
+export async function roleOf({ reads }: Pick<ApiDeps, 'reads'>, who: PersonPrincipal, call: Call): Promise<Role | null> {
+  const { access } = call.route
+  if (access.kind !== 'principal' || access.within === 'self') return null
+  const { organization_id, what } = await ownerOf(access.within)
+  const role = who.memberships.find((membership) => membership.organization_id === organization_id)?.role
+  if (role === undefined) throw notFound(what)
+  return role
+
+  async function ownerOf(within: 'organization' | 'project' | 'workspace' | 'operation') {
+    const named = call.params as Partial<Record<string, string>>
+    switch (within) {
+      case 'organization':
+        return { what: within, organization_id: named['organization_id'] }
+      case 'project': {
+        const body = call.body as { project_id?: string } | undefined
+        return { what: within, organization_id: (await projectOf(reads, who, named['project_id'] ?? body?.project_id)).organization_id }
+      }
+      case 'workspace':
+        return { what: within, organization_id: (await readWorkspace(reads, named['workspace_id'] ?? ''))?.organization_id }
+      case 'operation':
+        return { what: within, organization_id: (await readOperation(reads, named['operation_id'] ?? ''))?.organization_id }
+    }
+  }
+}

@@ -1,0 +1,10 @@
+import type { By } from '../core/changes/audit.ts'
+import type { Call } from '../http/call.ts'
+import type { ApiDeps } from './deps.ts'
+
+export type Changing = Pick<Call, 'who' | 'now' | 'request_id' | 'address'>
+
+/** Whoever calls, as the record of a change has them. */
+export function byCaller({ ids }: Pick<ApiDeps, 'ids'>, { who, now, request_id, address }: Changing): By {
+  return { actor: { kind: who.type, id: who.id }, ids, now, request_id, source_address: address === '' ? null : address }
+}

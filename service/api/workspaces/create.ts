@@ -1,0 +1,50 @@
+import { admitStart } from '../../core/admission/store.ts'
+import { Again } from '../../core/changes/again.ts'
+import type { ChangeTx } from '../../core/changes/mutate.ts'
+import { aboutWorkspace } from '../../core/operations/store.ts'
+import { ceilingsOf } from '../../core/workspaces/ceilings.ts'
+import { insertFirstOperation, takeWorkspaceKey, type NewWorkspace } from '../../core/workspaces/create-store.ts'
+import { readerOf } from '../../db/reader.ts'
+import type { Owned } from '../auth/scope.ts'
+import type { ApiDeps } from '../deps.ts'
+import type { TemplateVersion } from './store.ts'
+
+/** A workspace that is to be, of whatever asks for it. */
+export interface Creation extends Pick<NewWorkspace, 'key' | 'lifetime' | 'purpose' | 'origin' | 'caps' | 'inputs' | 'idle_policy'> {
+  project: Owned
+  version: TemplateVersion
+  /** The ended workspace that had the key before. */
+  freed: string | null
+  now: Date
+}
+
+/** Workspace, key, operation and hold of a first open. Throws Again where the key is taken meanwhile. */
+export async function createWorkspace(
+  deps: ApiDeps,
+  tx: ChangeTx,
+  { project, version, freed, ...given }: Creation,
+): Promise<{ workspace_id: string; operation_id: string }> {
+  const id = deps.ids.next()
+  // Whoever opens the same key waits here for this transaction, and finds its workspace when it is through.
+  if (!(await takeWorkspaceKey(tx, project, given.key, id, freed))) throw new Again('the key is taken meanwhile')
+  const plan = await admitStart(tx, project.organization_id, id)
+  const cell_id = await deps.cells.choose(readerOf(tx))
+  const operation_id = deps.ids.next()
+  const { organization_id, project_id } = project
+  const workspace: NewWorkspace = {
+    ...given,
+    id,
+    organization_id,
+    project_id,
+    template_version_id: version.id,
+    observed_state: 'creating',
+    mode: 'processful',
+    // App, open rule 9.
+    disk_layout: version.layered && deps.layered_opens ? 'layered' : 'legacy',
+    ceilings: ceilingsOf({ template: version.settings, caps: given.caps, plan }),
+    cell_id,
+  }
+  const operation = { ...aboutWorkspace(workspace), id: operation_id, kind: 'open', cell_id, input: {}, now: given.now } as const
+  await insertFirstOperation(tx, workspace, operation)
+  return { workspace_id: id, operation_id }
+}

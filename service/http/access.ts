@@ -1,0 +1,63 @@
+import { toolsOf, type Access, type PrincipalAccess, type Role } from '../../contract/access.ts'
+import { LIMITS } from '../../contract/limits.ts'
+import { fail } from '../lib/fail.ts'
+import type { ApiKeyPrincipal, Who } from './call.ts'
+
+/** Refuses a kind of caller that a route does not take, whatever the call names. Pure. */
+export function refuseKind(access: Access, who: Who): void {
+  switch (access.kind) {
+    case 'anyone':
+      return
+    case 'tool_token':
+      return refuseTool(access.tool, who)
+    case 'principal':
+      if (who.type === 'tool_token') throw fail('unauthenticated', null, 'A tool token is no credential of this route')
+      if (who.type === 'api_key') refuseKey(access)
+  }
+}
+
+function refuseTool(tool: Extract<Access, { kind: 'tool_token' }>['tool'], who: Who): void {
+  if (who.type !== 'tool_token') throw fail('unauthenticated', null, 'The call needs a tool token')
+  if (tool !== 'any' && !who.tools.includes(tool)) {
+    throw fail('forbidden', null, `The token does not include the tool ${tool}`, { details: { tool } })
+  }
+}
+
+function refuseKey({ keys }: PrincipalAccess): void {
+  switch (keys) {
+    case 'any':
+      return
+    case 'with_tool': // judged below
+      return
+    case 'forbidden':
+      throw fail('forbidden', null, 'Only a person may do this')
+    case 'unknown':
+      throw fail('unauthenticated', null, 'This needs the session of a person: an API key is none')
+  }
+}
+
+/** Refuses a key without tools where the route takes no such key. Pure. */
+export function refuseToolless(access: PrincipalAccess, who: ApiKeyPrincipal, body: unknown): void {
+  if (access.keys !== 'with_tool' || who.tool_permissions.length > 0) return
+  throw fail('forbidden', null, 'The API key permits no tool', { details: deniedTools(body) })
+}
+
+/** Refuses a person whose role is none of the route's. Pure. */
+export function refuseRole(access: PrincipalAccess, role: Role, body: unknown): void {
+  if (access.roles.includes(role)) return
+  const details = toolsOf(role).length === 0 ? deniedTools(body) : {}
+  throw fail('forbidden', null, `Your role in this organization may not do this: it takes ${access.roles.join(' or ')}`, { details })
+}
+
+/** App, "Application API codes": what a call asked for, of one who has no tool. */
+function deniedTools(body: unknown): { denied_tools: unknown; permitted_tools: [] } {
+  const asked = (body as { tools?: unknown } | undefined)?.tools
+  return { denied_tools: asked ?? [], permitted_tools: [] }
+}
+
+/** Refuses a session whose last password check is too long ago. Pure. */
+export function refuseStale(access: PrincipalAccess, stepped_up_at: Date | null, now: Date): void {
+  if (access.step_up !== true) return
+  const is_fresh = stepped_up_at !== null && now.getTime() - stepped_up_at.getTime() < LIMITS.step_up_seconds * 1000
+  if (!is_fresh) throw fail('step_up_required', null, 'This needs a password check within the last 10 minutes')
+}

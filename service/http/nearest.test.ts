@@ -1,0 +1,20 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { nearest } from './nearest.ts'
+
+const KNOWN = ['limit', 'cursor', 'state', 'include_deleted', 'key_prefix']
+
+test('the nearest name is the one that was meant, and none where nothing is near', () => {
+  const found = (wrong: string) => nearest(wrong, KNOWN)
+  assert.deepEqual(['include_delete', 'includeDeleted', 'limt', 'LIMIT', 'stat', 'sttae', 'keyprefix'].map(found), [
+    'include_deleted',
+    'include_deleted',
+    'limit',
+    'limit',
+    'state',
+    'state',
+    'key_prefix',
+  ])
+  assert.deepEqual(['nonsense', 'x', '', '__proto__', 'a'.repeat(100_000)].map(found), Array(5).fill(undefined))
+  assert.equal(nearest('limit', []), undefined)
+})

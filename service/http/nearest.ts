@@ -1,0 +1,36 @@
+const CHARACTERS_MAX = 64
+
+/** The known name that a wrong one was most likely meant to be; undefined where none is near enough. Pure. */
+export function nearest(wrong: string, known: readonly string[]): string | undefined {
+  if (wrong.length > CHARACTERS_MAX) return undefined
+  const plain = simple(wrong)
+  let best: string | undefined
+  let best_edits = Math.max(1, Math.floor(plain.length / 3)) + 1 // a third of its letters may be wrong
+  for (const name of known) {
+    const edits = editsBetween(plain, simple(name))
+    if (edits < best_edits) [best, best_edits] = [name, edits]
+  }
+  return best
+}
+
+/** Other spellings of one name are no edits: includeDeleted, include-deleted. */
+function simple(name: string): string {
+  return name.replaceAll(/[^a-zA-Z0-9]/g, '').toLowerCase()
+}
+
+/** How many letters are to be put in, left out, changed or swapped with their neighbour. */
+function editsBetween(a: string, b: string): number {
+  let before: number[] = []
+  let above = Array.from({ length: b.length + 1 }, (_, at) => at)
+  for (let i = 1; i <= a.length; i++) {
+    const row = [i]
+    for (let j = 1; j <= b.length; j++) {
+      const cost = a[i - 1] === b[j - 1] ? 0 : 1
+      let least = Math.min((above[j] ?? 0) + 1, (row[j - 1] ?? 0) + 1, (above[j - 1] ?? 0) + cost)
+      if (i > 1 && j > 1 && a[i - 1] === b[j - 2] && a[i - 2] === b[j - 1]) least = Math.min(least, (before[j - 2] ?? 0) + 1)
+      row.push(least)
+    }
+    ;[before, above] = [above, row]
+  }
+  return above[b.length] ?? 0
+}

@@ -1,0 +1,12 @@
+import { isIPv6 } from 'node:net'
+
+/** Who is behind an address, as far as bounds go: who has one IPv6 address has the 2^64 of its network. Pure. */
+export function sourceOf(address: string): string {
+  return isIPv6(address) && !address.includes('.') ? network(address) : address
+}
+
+function network(address: string): string {
+  const [first = [], last] = address.split('::').map((half) => half.split(':').filter((group) => group !== ''))
+  const zeros = last === undefined ? 0 : 8 - first.length - last.length
+  return [...first, ...Array<string>(zeros).fill('0'), ...(last ?? [])].slice(0, 4).join(':')
+}
