@@ -44,9 +44,11 @@ export interface CellConfig extends ProcessConfig {
   hostd_socket: string
   /** When an unused machine is parked; 0: never. */
   park_after: { freeze_after_seconds: number; hibernate_after_seconds: number }
+  /** For how long what no row names is kept on this computer; 0: it goes at once. */
+  quarantine_days: number
 }
 
-/** What `main.ts migrate` and `main.ts bootstrap` need: a login that may create tables and roles. */
+/** What `main.ts bootstrap` needs: a login that may create tables and roles. */
 export interface SetupConfig {
   database_url: string
   embedded: boolean
@@ -96,6 +98,7 @@ const CellFile = Type.Object(
       { freeze_after_seconds: Type.Number({ minimum: 0 }), hibernate_after_seconds: Type.Number({ minimum: 0 }) },
       strict,
     ),
+    quarantine_days: Type.Number({ minimum: 0 }),
   },
   strict,
 )

@@ -7,11 +7,17 @@ import { loadSettings } from './setup/load.mjs'
 import { report } from './setup/main.mjs'
 import { CLONE } from './setup/packages.mjs'
 import { SETTINGS, withoutSecrets } from './setup/settings.mjs'
+import { serviceCommand } from './setup/systemd.mjs'
 
 await report(() => {
-  const { settings, given, rest } = loadSettings()
+  const argv = process.argv.slice(2)
+  const { settings, given, rest } = loadSettings(argv)
   if (rest[0] === 'config' && rest[1] === 'check') return checkConfig(settings, given, rest.includes('--json'))
   const main = join(CLONE, 'service', 'admin', 'main.ts')
+  if (rest[0] === 'service') {
+    const log = (line) => process.stdout.write(`${line}\n`)
+    return serviceCommand(rest.slice(1), { settings, argv: argv.slice(0, argv.length - rest.length), log })
+  }
   // Through the environment: a URL may hold a password, and command lines are public on a computer.
   const env = {
     ...process.env,

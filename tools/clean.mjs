@@ -1,14 +1,12 @@
 // `npm run clean`: ends what runs of a data directory and removes what it left in the kernel and below /run. The data stays, unless
 // `--data` says otherwise: `npm run clean -- [--data] [settings]`.
-import { spawnSync } from 'node:child_process'
 import { existsSync, readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { clean, stopSupervisor } from './setup/cleaning.mjs'
 import { loadSettings } from './setup/load.mjs'
+import { againUnderLock, LOCKED } from './setup/lock.mjs'
 import { report } from './setup/main.mjs'
 import { SettingsError } from './setup/settings.mjs'
-
-const LOCKED = '--under-lock'
 
 await report(async () => {
   const argv = process.argv.slice(2)
@@ -21,8 +19,7 @@ await report(async () => {
   const lock = `${settings.data_dir}/supervisor.lock`
   await stopSupervisor({ lock, log })
   // The rest runs under the supervisor's own lock, so that no start can come in between.
-  const again = [process.execPath, fileURLToPath(import.meta.url), ...argv, LOCKED]
-  const { status } = spawnSync('flock', ['--nonblock', '--conflict-exit-code', '75', lock, ...again], { stdio: 'inherit' })
-  if (status === 75) throw new Error(`Berth was started again on ${settings.data_dir} (process ${readFileSync(lock, 'utf8').trim()}).`)
-  return status ?? 1
+  const code = againUnderLock(lock, fileURLToPath(import.meta.url), argv)
+  if (code === undefined) throw new Error(`Berth was started again on ${settings.data_dir} (process ${readFileSync(lock, 'utf8').trim()}).`)
+  return code
 })

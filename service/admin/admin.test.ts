@@ -1,11 +1,22 @@
 import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { userInfo } from 'node:os'
 import path from 'node:path'
 import { after, test } from 'node:test'
 import { freshDatabase } from '../../tests/support/postgres.ts'
 import type { SetupConfig } from '../config.ts'
+import { mutate } from '../core/changes/mutate.ts'
+import { systemClock } from '../lib/clock.ts'
+import { createIds } from '../lib/ids.ts'
 import { bootstrap } from './bootstrap.ts'
+import { AdminError, type Command, type Context } from './command.ts'
+import { KEY_COMMANDS } from './keys.ts'
+import { byOperator } from './operator.ts'
+import { ORGANIZATION_COMMANDS } from './organizations.ts'
+import { PERSON_COMMANDS } from './people.ts'
+import { PLAN_COMMANDS } from './plans.ts'
+import { STANDING_COMMANDS } from './standing.ts'
 
 const folder = mkdtempSync('/tmp/berth-admin-test-')
 after(() => rmSync(folder, { recursive: true }))
@@ -198,4 +209,77 @@ test('mistakes are told apart: 2 for a command that is not written right, 1 for 
     ],
     [1, 2, 2, 2, 2, 0, 1],
   )
+})
+
+const COMMANDS: Record<string, Command> = {
+  ...ORGANIZATION_COMMANDS,
+  ...KEY_COMMANDS,
+  ...PLAN_COMMANDS,
+  ...PERSON_COMMANDS,
+  ...STANDING_COMMANDS,
+}
+
+test('every command that changes something leaves one record of the account that ran it; lists, repeats and mistakes leave none', async () => {
+  await using database = await freshDatabase()
+  const at = { clock: systemClock, ids: createIds(systemClock) }
+  const change: Context['change'] = (action, work, subject) => mutate(database.superuser, byOperator(at), action, work, subject)
+  const lines: string[] = []
+  const output = { line: (text: string) => void lines.push(text), note: () => undefined }
+  const run = async (...args: string[]) => {
+    const command = COMMANDS[args.slice(0, 2).join(' ')]
+    assert.ok(command, args.join(' '))
+    await command.run(args.slice(2), { db: database.superuser, output, change, ...at })
+  }
+  await run('organization', 'create', 'acme')
+  await run('project', 'create', 'web', '--organization', 'acme')
+  await run('key', 'create', '--organization', 'acme', '--project', 'web', '--tools', 'exec', '--quiet')
+  const [, key_id = '', secret = ''] = lines.at(-1)?.split('_') ?? []
+  assert.match(secret, /^[0-9a-f]{64}$/)
+  await run('key', 'tools', key_id, '--tools', 'exec,files')
+  await run('key', 'revoke', key_id)
+  await run('key', 'revoke', key_id)
+  await run('key', 'list')
+  await run('plan', 'create', 'small')
+  await run('plan', 'set', 'small', '--memory-mib', '512')
+  await run('organization', 'plan', 'acme', 'small')
+  await run('organization', 'starts', 'acme', 'unpaid')
+  await run('organization', 'allowance', 'acme', 'none')
+  await run('person', 'create', '--email', 'A@example.com', '--organization', 'acme', '--role', 'owner')
+  await run('session', 'create', '--email', 'a@example.com', '--quiet')
+  await run('session', 'revoke', '--email', 'a@example.com')
+  await run('session', 'revoke', '--email', 'a@example.com')
+  await assert.rejects(run('organization', 'create', 'acme'), AdminError)
+  const events = await database.superuser.selectFrom('audit_events').selectAll().orderBy('id').execute()
+  assert.deepEqual(
+    events.map(({ action }) => action),
+    [
+      'organizations.create',
+      'projects.create',
+      'api_keys.create',
+      'api_keys.set_tools',
+      'api_keys.revoke',
+      'plans.create',
+      'plans.update',
+      'organizations.set_plan',
+      'organizations.set_starts',
+      'organizations.set_allowance',
+      'members.create',
+      'sessions.create',
+      'sessions.revoke',
+    ],
+  )
+  const account = userInfo().username
+  assert.deepEqual(
+    new Set(events.map(({ actor_kind, actor_name }) => `${actor_kind} ${actor_name ?? ''}`)),
+    new Set([`operator ${account}`]),
+  )
+  assert.ok(!JSON.stringify(events).includes(secret), 'a secret stands in a record')
+})
+
+test('a person is one, however the address is written', async () => {
+  await using database = await freshDatabase()
+  const insert = (email: string, id: string) =>
+    database.superuser.insertInto('people').values({ id, email, display_name: null, created_at: new Date() }).execute()
+  await insert('a@example.com', '01900000-0000-7000-8000-000000000001')
+  await assert.rejects(insert('A@Example.com', '01900000-0000-7000-8000-000000000002'), { code: '23505' })
 })

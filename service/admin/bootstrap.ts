@@ -3,13 +3,16 @@ import { writeFile } from 'node:fs/promises'
 import { isDeepStrictEqual } from 'node:util'
 import pg from 'pg'
 import type { PlatformTemplate, SetupConfig } from '../config.ts'
+import { byService } from '../core/changes/audit.ts'
+import { mutate } from '../core/changes/mutate.ts'
+import { latestVersion, publishVersion } from '../core/templates/store.ts'
 import { type Db, openDatabase } from '../db/database.ts'
+import { subjectOf } from './command.ts'
 import { migrate } from '../db/migrate.ts'
 import { type Clock, systemClock } from '../lib/clock.ts'
 import { createIds, type Ids } from '../lib/ids.ts'
 import { firstKey, readKey } from './first-key.ts'
 import { checkSettings } from './template-settings.ts'
-import { latestVersion, publishVersion } from './templates-store.ts'
 
 const DATABASE_WAIT_MS = 60_000
 
@@ -79,7 +82,14 @@ async function publishTemplate(db: Db, template: PlatformTemplate, at: { clock: 
   const layers = [template.digest]
   if (latest !== undefined && isDeepStrictEqual(latest.layers, layers) && isDeepStrictEqual(latest.settings, settings)) return
   const next = { organization_id: null, slug: template.name, layered: true, layers, settings }
-  const version = await publishVersion(db, next, { ids: at.ids, now: at.clock.now() })
+  const here = { ids: at.ids, now: at.clock.now() }
+  const { version } = await mutate(
+    db,
+    byService('setup', here),
+    'template-versions.publish',
+    (tx) => publishVersion(tx, next, here),
+    (made) => subjectOf('template_version', made.id, {}, { slug: template.name, version: made.version }),
+  )
   process.stdout.write(`template ${template.name} version ${version} is published\n`)
 }
 

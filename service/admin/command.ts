@@ -4,7 +4,9 @@ import type { Db } from '../db/database.ts'
 import type { Database } from '../db/schema.ts'
 import type { Clock } from '../lib/clock.ts'
 import type { Ids } from '../lib/ids.ts'
-import { findOrganization, findProject } from './store.ts'
+import type { Subject, SubjectKind } from '../core/changes/audit.ts'
+import type { ChangeTx } from '../core/changes/mutate.ts'
+import { findOrganization, findProject } from '../core/organizations/store.ts'
 
 /** stdout is data, stderr is for people. */
 export interface Output {
@@ -17,6 +19,22 @@ export interface Context {
   output: Output
   clock: Clock
   ids: Ids
+  /** Whatever a command changes: the work and the record of it in one transaction. The connection is the only one. */
+  change<Result>(
+    action: string,
+    work: (tx: ChangeTx) => Promise<Result>,
+    subject: Subject | ((result: Result) => Subject | null),
+  ): Promise<Result>
+}
+
+/** What a command changes; of the installation, where no owner is named. */
+export function subjectOf(
+  kind: SubjectKind,
+  id: string,
+  owner: { organization_id?: string; project_id?: string } = {},
+  details: NonNullable<Subject['details']> = {},
+): Subject {
+  return { kind, id, organization_id: owner.organization_id ?? null, project_id: owner.project_id ?? null, details }
 }
 
 export interface Command {
@@ -84,7 +102,7 @@ export async function projectOf(db: Db, organization_id: string, slug: string | 
 }
 
 /** Runs an insert; a name that is taken is the caller's mistake, not ours. */
-export async function unlessTaken(what: string, insert: () => Promise<void>): Promise<void> {
+export async function unlessTaken(what: string, insert: () => Promise<unknown>): Promise<void> {
   try {
     await insert()
   } catch (error) {

@@ -1,4 +1,5 @@
-import type { DoctorPlaces, Facts, HostFacts } from './doctor-facts.ts'
+import type { DoctorPlaces, Facts, FirewallFact, HostFacts } from './doctor-facts.ts'
+import { ofMemory, strandedOn } from './doctor-memory.ts'
 import { ROWS_MAX, type StoredFacts } from './doctor-store.ts'
 
 export interface Finding {
@@ -33,6 +34,7 @@ export function judge(places: DoctorPlaces, facts: Facts): Finding[] {
       ? [finding('database', 'wrong', 'The database does not answer, or is empty')]
       : ofDatabase(places, facts, facts.stored)),
     ...(facts.stored === null || facts.host === null ? [] : ofBoth(facts.stored, facts.host)),
+    ...(facts.stored === null || facts.host === null ? [] : ofPool(facts.stored, facts.host)),
   ]
 }
 
@@ -70,12 +72,14 @@ function ofDisk({ data_free_bytes, data_bytes, host }: Facts): Finding[] {
   return [own, finding('pool', level, `${gib(pool_free_bytes)} of ${gib(pool_bytes)} free, ${gib(reserve_bytes)} of it kept for suspends`)]
 }
 
-function ofHost(places: DoctorPlaces, { host, leftovers }: Facts): Finding[] {
+function ofHost(places: DoctorPlaces, { host, leftovers, firewalls }: Facts): Finding[] {
   if (host === null) return [finding('hostd', 'wrong', 'hostd does not answer; machines run on without it')]
   const short = host.slots < places.slots || host.shells < places.shells
   const found = leftovers?.found ?? []
   return [
     finding('hostd', 'ok', `engine ${host.engine}, ${host.machines.length} machines${keptBeside(host)}`),
+    ofResolver(host),
+    ...ofFirewalls(firewalls),
     finding(
       'ready_ahead',
       short ? 'notice' : 'ok',
@@ -85,6 +89,27 @@ function ofHost(places: DoctorPlaces, { host, leftovers }: Facts): Finding[] {
       ? finding('leftovers', 'ok', `Nothing without an owner; ${leftovers?.removed_total ?? 0} removed since hostd began`)
       : finding('leftovers', 'notice', `Without an owner, removed within a minute: ${named(found)}`),
   ]
+}
+
+/** Guests have no names without it. hostd starts it again and again. */
+function ofResolver({ resolver: { serving, starts } }: HostFacts): Finding {
+  if (!serving) return finding('names', 'wrong', `Machines' DNS questions are not answered; the resolver was started ${starts} times`)
+  return finding('names', 'ok', `Machines' DNS questions are answered; the resolver died ${starts - 1} times since hostd began`)
+}
+
+/** A packet has to pass every firewall of the computer. */
+export function ofFirewalls(firewalls: FirewallFact[]): Finding[] {
+  const recipe = 'npm run admin -- firewall prints the commands that let them through'
+  const of = (wanted: FirewallFact['state']) => firewalls.filter(({ state }) => state === wanted)
+  const names = (list: FirewallFact[]) => named(list.map(({ name }) => name))
+  const closed = of('closed').map(({ name, why }) => `${name} (${why ?? 'no reason is known'})`)
+  if (closed.length > 0)
+    return [finding('firewall', 'wrong', `Machines' packets may be dropped, since Berth could not change ${named(closed)}; ${recipe}`)]
+  // A person has chosen to write the rules, and only they know whether they have.
+  if (of('manual').length > 0)
+    return [finding('firewall', 'ok', `Yours to let machines' packets through (setting firewall): ${names(of('manual'))}; ${recipe}`)]
+  const found = firewalls.length === 0 ? 'No other firewall drops what is forwarded' : `Machines' packets pass ${names(firewalls)}`
+  return [finding('firewall', 'ok', found)]
 }
 
 /** Engines of earlier versions live on for what was started under them. */
@@ -140,6 +165,24 @@ function ofOperations({ operations }: StoredFacts): Finding[] {
   return [finding('operations', 'ok', `${operations.length} under way, none is slow`)]
 }
 
+function ofPool({ installation }: StoredFacts, host: HostFacts): Finding[] {
+  const kept = host.workspaces.flatMap(({ workspace_id, quarantined }) =>
+    quarantined.map(({ kind, name, since }) =>
+      kind === 'subject' ? `workspace ${name} since ${since}` : `${kind} ${name} of ${workspace_id} since ${since}`,
+    ),
+  )
+  const isStrange = host.installation !== '' && host.installation !== installation
+  const strange = `The pool belongs to installation ${host.installation}, the database is of ${installation}: nothing is changed in the pool`
+  return [
+    isStrange
+      ? finding('installation', 'wrong', strange)
+      : finding('installation', 'ok', `Database and pool are of installation ${installation}`),
+    kept.length === 0
+      ? finding('quarantine', 'ok', 'Nothing is kept that the database does not name')
+      : finding('quarantine', 'notice', `Kept for quarantine_days, and not named by the database: ${named(kept)}`),
+  ]
+}
+
 /** Rows against what is here, of workspaces that no operation is changing. */
 function ofBoth(stored: StoredFacts, host: HostFacts): Finding[] {
   if (stored.workspaces.length >= ROWS_MAX)
@@ -149,6 +192,8 @@ function ofBoth(stored: StoredFacts, host: HostFacts): Finding[] {
   const machines = new Map(host.machines.map((machine) => [machine.workspace_id, machine]))
   const files = new Set(host.workspaces.flatMap(({ checkpoints }) => checkpoints.map(({ checkpoint_id }) => checkpoint_id)))
   const disks = new Set(host.workspaces.flatMap(({ workspace_id, disks: names }) => names.map((name) => `${workspace_id} ${name}`)))
+  const stranded = strandedOn(stored, host)
+  const told = new Set(stranded.map(({ checkpoint_id }) => checkpoint_id))
   const recorded = new Set(stored.checkpoints.map(({ id }) => id))
   const quiet = stored.workspaces.filter(({ active }) => !active)
   const lists: [string, Level, string, string[]][] = [
@@ -194,13 +239,14 @@ function ofBoth(stored: StoredFacts, host: HostFacts): Finding[] {
       'checkpoints',
       'wrong',
       'Of an engine that is not kept: they cannot be resumed',
-      stored.checkpoints.filter(({ engine }) => engine !== '' && !host.engines.includes(engine)).map(({ id }) => id),
+      stored.checkpoints.filter(({ id, engine }) => engine !== '' && !host.engines.includes(engine) && !told.has(id)).map(({ id }) => id),
     ],
     ['disks', 'wrong', 'Missing', quiet.filter(({ id, disk }) => disk !== null && !disks.has(`${id} ${disk}`)).map(({ id }) => id)],
   ]
-  return ['machines', 'checkpoints', 'disks'].flatMap((check) => {
+  const agreeing = ['machines', 'checkpoints', 'disks'].flatMap((check) => {
     const bad = lists.filter(([name, , , list]) => name === check && list.length > 0)
     if (bad.length === 0) return [finding(check, 'ok', 'Rows and host agree')]
     return bad.map(([, level, what, list]) => finding(check, level, `${what}: ${named(list)}`))
   })
+  return [...agreeing, ...ofMemory(stranded, host, named)]
 }

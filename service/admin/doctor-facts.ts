@@ -20,15 +20,51 @@ export interface DoctorPlaces {
   shells: number
 }
 
-/** What hostd's inventory says, as far as the doctor reads it. */
-export interface HostFacts {
+interface Kept {
+  kind: string
+  name: string
+  since: string
+}
+
+/** What a machine, disks and checkpoints belong to. */
+interface Subject {
+  kind: string
+  id: string
+}
+
+/** What hostd's inventory says of workspaces, as far as the doctor reads it. */
+export interface HostFacts extends HostAnswer {
+  machines: (HostAnswer['machines'][number] & { workspace_id: string })[]
+  workspaces: (HostAnswer['files'][number] & { workspace_id: string })[]
+}
+
+/** As hostd answers: of everything that a machine can be for. */
+interface HostAnswer {
+  /** Whose the pool is; '' while it is nobody's. */
+  installation: string
   engine: string
   engines: string[]
-  machines: { workspace_id: string; epoch: number; state: string; slot: string }[]
-  workspaces: { workspace_id: string; disks: string[]; checkpoints: { checkpoint_id: string; engine: string }[] }[]
+  /** Nothing starts under `engine` any more. */
+  engine_refused?: boolean
+  machines: { subject: Subject; epoch: number; state: string; slot: string; engine_refused?: boolean }[]
+  files: {
+    subject: Subject
+    disks: string[]
+    checkpoints: { checkpoint_id: string; engine: string; memory_refused?: string }[]
+    quarantined: Kept[]
+  }[]
   slots: number
   shells: number
   capacity: { cpu_millis: number; memory_mib: number; disk_gib: number; pool_bytes: number; pool_free_bytes: number; reserve_bytes: number }
+  resolver: { serving: boolean; starts: number }
+}
+
+/** A firewall of this computer that can drop what machines send, and the commands that let it through by hand. */
+export interface FirewallFact {
+  name: string
+  state: 'open' | 'closed' | 'manual'
+  why?: string
+  recipe: string[]
 }
 
 /** One look at everything. null: it does not answer. */
@@ -42,6 +78,7 @@ export interface Facts {
   cell_ready: boolean
   host: HostFacts | null
   leftovers: { found: string[]; removed_total: number } | null
+  firewalls: FirewallFact[]
   stored: StoredFacts | null
   clock_at: Date
 }
@@ -58,11 +95,18 @@ export async function gather(places: DoctorPlaces): Promise<Facts> {
     processes: await processes(places),
     api_ready: await answers({ ...places.api_ops, path: '/readyz' }),
     cell_ready: await answers({ ...places.cell_ops, path: '/readyz' }),
-    host: (await ask({ socketPath: places.hostd_socket, path: '/inventory' })) as HostFacts | null,
+    host: hostFacts((await ask({ socketPath: places.hostd_socket, path: '/inventory' })) as HostAnswer | null),
     leftovers: (await ask({ socketPath: places.hostd_socket, path: '/leftovers' })) as Facts['leftovers'],
+    firewalls: (await firewallsOf(places)) ?? [],
     stored: await stored(places.database_url),
     clock_at: new Date(),
   }
+}
+
+/** What hostd found at its last look. null: it does not answer. */
+export async function firewallsOf({ hostd_socket }: DoctorPlaces): Promise<FirewallFact[] | null> {
+  const answer = (await ask({ socketPath: hostd_socket, path: '/firewalls' })) as { found: FirewallFact[] } | null
+  return answer === null ? null : answer.found
 }
 
 async function kernel(): Promise<Facts['kernel']> {
@@ -124,7 +168,14 @@ function ask(options: http.RequestOptions): Promise<unknown> {
   })
 }
 
-const LISTS = new Set(['engines', 'machines', 'workspaces', 'disks', 'checkpoints', 'found'])
+const LISTS = new Set(['engines', 'machines', 'files', 'disks', 'checkpoints', 'found', 'quarantined'])
+
+function hostFacts(told: HostAnswer | null): HostFacts | null {
+  if (told === null) return null
+  const ofWorkspaces = <T extends { subject: Subject }>(list: T[]) =>
+    list.filter(({ subject }) => subject.kind === 'workspace').map((one) => ({ ...one, workspace_id: one.subject.id }))
+  return { ...told, machines: ofWorkspaces(told.machines), workspaces: ofWorkspaces(told.files) }
+}
 
 /** Go writes an empty list of none as null. */
 function withLists(value: unknown): unknown {

@@ -2,6 +2,7 @@ import { sql } from 'kysely'
 import type { Db } from '../db/database.ts'
 
 export interface StoredFacts {
+  installation: string
   server_version: string
   now: Date
   cells: { id: string; name: string; engine: string | null; seen_at: Date | null; owner: string | null }[]
@@ -25,7 +26,8 @@ export const ROWS_MAX = 50_000
 export async function readStored(db: Db): Promise<StoredFacts> {
   const one = async <T>(query: ReturnType<typeof sql<T>>): Promise<T[]> => (await query.execute(db)).rows
   const [about] = await one(
-    sql<{ server_version: string; now: Date }>`select current_setting('server_version') as server_version, now() as now`,
+    sql<{ installation: string; server_version: string; now: Date }>`
+      select id as installation, current_setting('server_version') as server_version, now() as now from installation`,
   )
   if (about === undefined) throw new Error('The database said nothing')
   return {
@@ -51,6 +53,6 @@ export async function readStored(db: Db): Promise<StoredFacts> {
       await one(sql<{ workspace_id: string }>`
         select h.workspace_id from workspace_holds h join operations o on o.id = h.operation_id where o.completed_at is not null`)
     ).map(({ workspace_id }) => workspace_id),
-    checkpoints: await one(sql`select id, workspace_id, engine from checkpoints order by id limit ${ROWS_MAX}`),
+    checkpoints: await one(sql`select id, workspace_id, engine from checkpoints where deleted_at is null order by id limit ${ROWS_MAX}`),
   }
 }

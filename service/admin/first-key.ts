@@ -1,12 +1,15 @@
 import { open, readFile, rename, rm } from 'node:fs/promises'
-import type { Transaction } from 'kysely'
 import { TOOLS } from '../../contract/route.ts'
+import { byService } from '../core/changes/audit.ts'
+import { type ChangeTx, mutate } from '../core/changes/mutate.ts'
+import { anyApiKey, insertApiKey } from '../core/keys/store.ts'
+import { findOrganization, findProject, insertOrganization, insertProject } from '../core/organizations/store.ts'
+import { findPlan, insertPlan } from '../core/plans/store.ts'
 import type { Db } from '../db/database.ts'
-import type { Database } from '../db/schema.ts'
 import type { Clock } from '../lib/clock.ts'
 import type { Ids } from '../lib/ids.ts'
-import { apiKeyOf, type NewApiKey, newApiKey } from './secrets.ts'
-import { anyApiKey, findOrganization, findPlan, findProject, insertApiKey, insertOrganization, insertPlan, insertProject } from './store.ts'
+import { subjectOf } from './command.ts'
+import { apiKeyOf, type NewApiKey, newApiKey } from './credentials.ts'
 
 interface At {
   clock: Clock
@@ -21,28 +24,27 @@ export async function firstKey(db: Db, file: string, at: At): Promise<string | n
   if (await anyApiKey(db)) return null
   // The file comes first: a start that is interrupted here finds the key in it, and nobody loses one that is in force.
   const key = await readKey(file).catch(() => writeKey(file))
-  await db.transaction().execute(async (tx) => {
-    const organization_id = await ensureOrganization(tx, at)
-    const project_id = await ensureProject(tx, organization_id, at)
-    await insertApiKey(tx, {
-      id: at.ids.next(),
-      key_id: key.key_id,
-      secret_sha256: key.secret_sha256,
-      organization_id,
-      project_id,
-      name: 'first',
-      tool_permissions: [...TOOLS],
-      created_at: at.clock.now(),
-      expires_at: null,
-      revoked_at: null,
-      tools_changed_at: null,
-    })
-  })
+  const by = byService('setup', { ids: at.ids, now: at.clock.now() })
+  const { key_id, secret_sha256 } = key
+  const id = at.ids.next()
+  await mutate(
+    db,
+    by,
+    'api_keys.create',
+    async (tx) => {
+      const organization_id = await ensureOrganization(tx, at)
+      const owner = { organization_id, project_id: await ensureProject(tx, organization_id, at) }
+      const times = { created_at: by.now, expires_at: null, revoked_at: null, tools_changed_at: null }
+      await insertApiKey(tx, { id, key_id, secret_sha256, ...owner, name: 'first', tool_permissions: [...TOOLS], ...times })
+      return owner
+    },
+    (owner) => subjectOf('api_key', id, owner, { key_id, tool_permissions: TOOLS }),
+  )
   return key.api_key
 }
 
 /** The plan that limits nothing, which every installation has. */
-export async function ensureUnlimitedPlan(tx: Db | Transaction<Database>, at: At): Promise<string> {
+export async function ensureUnlimitedPlan(tx: ChangeTx, at: At): Promise<string> {
   const found = await findPlan(tx, 'unlimited')
   if (found !== undefined) return found.id
   const id = at.ids.next()
@@ -51,7 +53,7 @@ export async function ensureUnlimitedPlan(tx: Db | Transaction<Database>, at: At
   return id
 }
 
-async function ensureOrganization(tx: Transaction<Database>, at: At): Promise<string> {
+async function ensureOrganization(tx: ChangeTx, at: At): Promise<string> {
   const found = await findOrganization(tx, 'default')
   if (found !== undefined) return found.id
   const id = at.ids.next()
@@ -60,7 +62,7 @@ async function ensureOrganization(tx: Transaction<Database>, at: At): Promise<st
   return id
 }
 
-async function ensureProject(tx: Transaction<Database>, organization_id: string, at: At): Promise<string> {
+async function ensureProject(tx: ChangeTx, organization_id: string, at: At): Promise<string> {
   const found = await findProject(tx, organization_id, 'default')
   if (found !== undefined) return found.id
   const id = at.ids.next()

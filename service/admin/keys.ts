@@ -1,9 +1,19 @@
 import { parseArgs } from 'node:util'
-import { LIMITS } from '../../contract/limits.ts'
 import { TOOLS } from '../../contract/route.ts'
-import { AdminError, type Command, type Context, organizationOf, projectOf, show, toolsOf, wholeNumber, words } from './command.ts'
-import { newApiKey } from './secrets.ts'
-import { findApiKey, insertApiKey, listApiKeys, retireSigningKeys, revokeApiKey, setApiKeyTools } from './store.ts'
+import { findApiKey, insertApiKey, listApiKeys, revokeApiKey, setApiKeyTools } from '../core/keys/store.ts'
+import {
+  AdminError,
+  type Command,
+  type Context,
+  organizationOf,
+  projectOf,
+  show,
+  subjectOf,
+  toolsOf,
+  wholeNumber,
+  words,
+} from './command.ts'
+import { newApiKey } from './credentials.ts'
 
 const DAY_MS = 24 * 3600 * 1000
 
@@ -15,10 +25,9 @@ export const KEY_COMMANDS: Record<string, Command> = {
   'key list': { synopsis: '[--json]', run: showKeys },
   'key revoke': { synopsis: 'KEY_ID', run: revokeKey },
   'key tools': { synopsis: 'KEY_ID --tools LIST', run: setTools },
-  'keys rotate': { synopsis: '', run: rotateSigningKeys },
 }
 
-async function createKey(argv: string[], { db, output, clock, ids }: Context): Promise<void> {
+async function createKey(argv: string[], { db, output, clock, ids, change }: Context): Promise<void> {
   const text = { type: 'string' } as const
   const options = {
     organization: text,
@@ -38,7 +47,12 @@ async function createKey(argv: string[], { db, output, clock, ids }: Context): P
   const { key_id, api_key, secret_sha256 } = newApiKey()
   const owner = { organization_id: organization.id, project_id: project.id, name: values.name ?? '' }
   const times = { created_at: now, expires_at, revoked_at: null, tools_changed_at: null }
-  await insertApiKey(db, { id: ids.next(), key_id, secret_sha256, ...owner, tool_permissions, ...times })
+  const id = ids.next()
+  await change(
+    'api_keys.create',
+    (tx) => insertApiKey(tx, { id, key_id, secret_sha256, ...owner, tool_permissions, ...times }),
+    subjectOf('api_key', id, owner, { key_id, tool_permissions }),
+  )
   output.line(api_key)
   if (values.quiet !== true) output.note(`Key ${key_id} may use ${tool_permissions.join(', ')}. It is shown this once.`)
 }
@@ -48,9 +62,14 @@ async function showKeys(argv: string[], { db, output }: Context): Promise<void> 
   show(output, await listApiKeys(db), values.json)
 }
 
-async function revokeKey(argv: string[], { db, output, clock }: Context): Promise<void> {
+async function revokeKey(argv: string[], { db, output, clock, change }: Context): Promise<void> {
   const { key_id } = words(parseArgs({ args: argv, allowPositionals: true, options: {} }).positionals, 'key_id')
-  if (!(await revokeApiKey(db, key_id, clock.now()))) await explainUnrevoked(db, key_id)
+  const revoked = await change(
+    'api_keys.revoke',
+    (tx) => revokeApiKey(tx, key_id, clock.now()),
+    (key) => (key === undefined ? null : subjectOf('api_key', key.id, key, { key_id })),
+  )
+  if (revoked === undefined) await explainUnrevoked(db, key_id)
   output.note(`Key ${key_id} is revoked`)
 }
 
@@ -59,7 +78,7 @@ async function explainUnrevoked(db: Context['db'], key_id: string): Promise<void
   if ((await findApiKey(db, key_id)) === undefined) throw new AdminError(`There is no key ${key_id}`)
 }
 
-async function setTools(argv: string[], { db, output, clock }: Context): Promise<void> {
+async function setTools(argv: string[], { db, output, clock, change }: Context): Promise<void> {
   const { values, positionals } = parseArgs({ args: argv, allowPositionals: true, options: { tools: { type: 'string' } } })
   const { key_id } = words(positionals, 'key_id')
   const tool_permissions = toolsOf(values.tools)
@@ -67,17 +86,10 @@ async function setTools(argv: string[], { db, output, clock }: Context): Promise
   if (key === undefined) throw new AdminError(`There is no key ${key_id}`)
   // Only tokens that say more than the key now may are refused; a wider key leaves them in force.
   const narrowed = key.tool_permissions.some((tool) => !tool_permissions.some((kept) => kept === tool))
-  await setApiKeyTools(db, key_id, { tool_permissions, ...(narrowed ? { tools_changed_at: clock.now() } : {}) })
-  output.note(`Key ${key_id} may use ${tool_permissions.join(', ')}`)
-}
-
-/** The private halves are the api's alone: each one hears of this, makes itself a new key and publishes it. */
-async function rotateSigningKeys(argv: string[], { db, output, clock }: Context): Promise<void> {
-  parseArgs({ args: argv, options: {} })
-  const retired = await retireSigningKeys(db, clock.now())
-  if (retired.length === 0) throw new AdminError('There is no key that signs: the api makes one when it starts')
-  for (const kid of retired) output.line(kid)
-  output.note(
-    `Tool tokens are signed with a new key from now on; those of the old one live out their ${LIMITS.tool_token_seconds / 60} minutes`,
+  await change(
+    'api_keys.set_tools',
+    (tx) => setApiKeyTools(tx, key_id, { tool_permissions, ...(narrowed ? { tools_changed_at: clock.now() } : {}) }),
+    subjectOf('api_key', key.id, key, { key_id, tool_permissions }),
   )
+  output.note(`Key ${key_id} may use ${tool_permissions.join(', ')}`)
 }

@@ -2,11 +2,16 @@
 import { type Db, openDatabase } from '../db/database.ts'
 import { type Clock, systemClock } from '../lib/clock.ts'
 import { createIds, type Ids } from '../lib/ids.ts'
-import { AdminError, type Command, type Output, UsageError } from './command.ts'
+import { mutate } from '../core/changes/mutate.ts'
+import { AdminError, type Command, type Context, type Output, UsageError } from './command.ts'
 import { doctor } from './doctor.ts'
 import type { DoctorPlaces } from './doctor-facts.ts'
+import { firewall } from './firewall.ts'
+import { KEY_RING_COMMANDS } from './key-ring.ts'
 import { KEY_COMMANDS } from './keys.ts'
+import { byOperator } from './operator.ts'
 import { ORGANIZATION_COMMANDS } from './organizations.ts'
+import { adoptPool } from './pool.ts'
 import { PERSON_COMMANDS } from './people.ts'
 import { PLAN_COMMANDS } from './plans.ts'
 import { STANDING_COMMANDS } from './standing.ts'
@@ -16,6 +21,7 @@ import { WORKSPACE_COMMANDS } from './workspaces.ts'
 const COMMANDS: Record<string, Command> = {
   ...ORGANIZATION_COMMANDS,
   ...KEY_COMMANDS,
+  ...KEY_RING_COMMANDS,
   ...PLAN_COMMANDS,
   ...TEMPLATE_COMMANDS,
   ...PERSON_COMMANDS,
@@ -31,7 +37,9 @@ const output: Output = {
 process.exitCode = await main(process.argv.slice(2)).catch(explain)
 
 async function main(argv: string[]): Promise<number> {
-  if (argv[0] === 'doctor') return examine(argv.slice(1))
+  if (argv[0] === 'doctor') return doctor(argv.slice(1), places(), output)
+  if (argv[0] === 'pool' && argv[1] === 'adopt') return adoptPool(argv.slice(2), places(), output)
+  if (argv.length === 1 && argv[0] === 'firewall') return firewall(places(), output)
   const found = find(argv)
   if (found === undefined) {
     output.note(usage())
@@ -48,15 +56,16 @@ async function main(argv: string[]): Promise<number> {
   return 0
 }
 
-/** Apart from the others: it has something to say when the database has not. */
-async function examine(argv: string[]): Promise<number> {
-  const { doctor: places } = JSON.parse(process.env['BERTH_ADMIN'] ?? '{}') as { doctor?: DoctorPlaces }
-  if (places === undefined) throw new UsageError('Run this by `npm run admin`')
-  return doctor(argv, places, output)
+/** For what is apart from the others: the doctor has something to say when the database has not, and some things are hostd's. */
+function places(): DoctorPlaces {
+  const { doctor: given } = JSON.parse(process.env['BERTH_ADMIN'] ?? '{}') as { doctor?: DoctorPlaces }
+  if (given === undefined) throw new UsageError('Run this by `npm run admin`')
+  return given
 }
 
 function run(command: Command, argv: string[], db: Db, at: { clock: Clock; ids: Ids }): Promise<void> {
-  return command.run(argv, { db, output, ...at })
+  const change: Context['change'] = (action, work, subject) => mutate(db, byOperator(at), action, work, subject)
+  return command.run(argv, { db, output, change, ...at })
 }
 
 /** The longest name that fits: `organization plan` and `organization create` are two words, no command is one. */
@@ -67,7 +76,8 @@ function find(argv: string[]): { command: Command; rest: string[] } | undefined 
 
 function usage(): string {
   const lines = Object.entries(COMMANDS).map(([name, { synopsis }]) => `  npm run admin -- ${name} ${synopsis}`.trimEnd())
-  return ['Commands:', ...lines, '  npm run admin -- config check [--json]', '  npm run admin -- doctor [--json]'].join('\n')
+  const others = ['config check [--json]', 'doctor [--json]', 'firewall', 'pool adopt INSTALLATION', 'service install | uninstall | status']
+  return ['Commands:', ...lines, ...others.map((each) => `  npm run admin -- ${each}`)].join('\n')
 }
 
 function explain(error: unknown): number {

@@ -1,7 +1,8 @@
 import { parseArgs } from 'node:util'
-import { AdminError, type Command, type Context, organizationOf, show, slugOf, unlessTaken, words } from './command.ts'
+import { insertOrganization, insertProject, listOrganizations, listProjects, updateOrganization } from '../core/organizations/store.ts'
+import { findPlan } from '../core/plans/store.ts'
+import { AdminError, type Command, type Context, organizationOf, show, slugOf, subjectOf, unlessTaken, words } from './command.ts'
 import { ensureUnlimitedPlan } from './first-key.ts'
-import { findPlan, insertOrganization, insertProject, listOrganizations, listProjects, updateOrganization } from './store.ts'
 
 export const ORGANIZATION_COMMANDS: Record<string, Command> = {
   'organization create': { synopsis: 'SLUG [--name NAME] [--plan SLUG]', run: createOrganization },
@@ -11,17 +12,26 @@ export const ORGANIZATION_COMMANDS: Record<string, Command> = {
   'project list': { synopsis: '--organization SLUG [--json]', run: showProjects },
 }
 
-async function createOrganization(argv: string[], { db, output, clock, ids }: Context): Promise<void> {
+async function createOrganization(argv: string[], { db, output, clock, ids, change }: Context): Promise<void> {
   const { values, positionals } = parseArgs({
     args: argv,
     allowPositionals: true,
     options: { name: { type: 'string' }, plan: { type: 'string' } },
   })
   const slug = slugOf(words(positionals, 'slug').slug, 'SLUG')
-  const plan_id = values.plan === undefined ? await ensureUnlimitedPlan(db, { clock, ids }) : await planIdOf(db, values.plan)
+  const plan = values.plan === undefined ? undefined : await planIdOf(db, values.plan)
   const id = ids.next()
-  const row = { id, slug, name: values.name ?? slug, plan_id, allowance_exhausted: null, created_at: clock.now() }
-  await unlessTaken(`Organization ${slug}`, () => insertOrganization(db, row))
+  const row = { id, slug, name: values.name ?? slug, allowance_exhausted: null, created_at: clock.now() }
+  const subject = subjectOf('organization', id, { organization_id: id }, { slug, plan: values.plan ?? 'unlimited' })
+  await unlessTaken(`Organization ${slug}`, () =>
+    change(
+      'organizations.create',
+      async (tx) => {
+        await insertOrganization(tx, { ...row, plan_id: plan ?? (await ensureUnlimitedPlan(tx, { clock, ids })) })
+      },
+      subject,
+    ),
+  )
   output.line(id)
 }
 
@@ -30,21 +40,27 @@ async function showOrganizations(argv: string[], { db, output }: Context): Promi
   show(output, await listOrganizations(db), values.json)
 }
 
-async function setPlan(argv: string[], { db, output }: Context): Promise<void> {
+async function setPlan(argv: string[], { db, output, change }: Context): Promise<void> {
   const { slug, plan } = words(parseArgs({ args: argv, allowPositionals: true, options: {} }).positionals, 'slug', 'plan')
   const { id } = await organizationOf(db, slug)
-  await updateOrganization(db, id, { plan_id: await planIdOf(db, plan) })
+  const plan_id = await planIdOf(db, plan)
+  await change(
+    'organizations.set_plan',
+    (tx) => updateOrganization(tx, id, { plan_id }),
+    subjectOf('organization', id, { organization_id: id }, { plan }),
+  )
   output.note(`Organization ${slug} is on plan ${plan}`)
 }
 
-async function createProject(argv: string[], { db, output, clock, ids }: Context): Promise<void> {
+async function createProject(argv: string[], { db, output, clock, ids, change }: Context): Promise<void> {
   const options = { organization: { type: 'string' }, name: { type: 'string' } } as const
   const { values, positionals } = parseArgs({ args: argv, allowPositionals: true, options })
   const slug = slugOf(words(positionals, 'slug').slug, 'SLUG')
   const organization = await organizationOf(db, values.organization)
   const id = ids.next()
   const row = { id, organization_id: organization.id, slug, name: values.name ?? slug, created_at: clock.now() }
-  await unlessTaken(`Project ${slug}`, () => insertProject(db, row))
+  const subject = subjectOf('project', id, { organization_id: organization.id, project_id: id }, { slug })
+  await unlessTaken(`Project ${slug}`, () => change('projects.create', (tx) => insertProject(tx, row), subject))
   output.line(id)
 }
 

@@ -1,8 +1,19 @@
 import { parseArgs } from 'node:util'
 import { isUuid } from '../lib/ids.ts'
-import { AdminError, type Command, type Context, oneOf, organizationOf, required, show, UsageError, wholeNumber } from './command.ts'
-import { newSessionToken } from './secrets.ts'
-import { findPerson, insertPersonSession, insertPersonWithRole, listPersonSessions, revokePersonSessions } from './store.ts'
+import { findPerson, insertPersonSession, insertPersonWithRole, listPersonSessions, revokePersonSessions } from '../core/people/store.ts'
+import {
+  AdminError,
+  type Command,
+  type Context,
+  oneOf,
+  organizationOf,
+  required,
+  show,
+  subjectOf,
+  UsageError,
+  wholeNumber,
+} from './command.ts'
+import { newSessionToken } from './credentials.ts'
 
 const DAY_MS = 24 * 3600 * 1000
 /** App, "Authentication" 2: at most, and only while it is used once in 30 days. */
@@ -17,7 +28,7 @@ export const PERSON_COMMANDS: Record<string, Command> = {
 }
 
 /** Adds a role to somebody who is there already. */
-async function createPerson(argv: string[], { db, output, clock, ids }: Context): Promise<void> {
+async function createPerson(argv: string[], { db, output, clock, ids, change }: Context): Promise<void> {
   const text = { type: 'string' } as const
   const { values } = parseArgs({ args: argv, options: { email: text, organization: text, role: text, name: text } })
   const email = emailOf(values.email)
@@ -26,10 +37,16 @@ async function createPerson(argv: string[], { db, output, clock, ids }: Context)
   const created_at = clock.now()
   // Whoever may run this vouches for the address.
   const person = { id: ids.next(), email, email_verified: true, display_name: values.name ?? null, created_at }
-  output.line(await insertPersonWithRole(db, person, { organization_id: organization.id, role, created_at }))
+  const organization_id = organization.id
+  const person_id = await change(
+    'members.create',
+    (tx) => insertPersonWithRole(tx, person, { organization_id, role, created_at }),
+    (id) => subjectOf('person', id, { organization_id }, { role }),
+  )
+  output.line(person_id)
 }
 
-async function createSession(argv: string[], { db, output, clock, ids }: Context): Promise<void> {
+async function createSession(argv: string[], { db, output, clock, ids, change }: Context): Promise<void> {
   const text = { type: 'string' } as const
   const { values } = parseArgs({ args: argv, options: { email: text, 'expires-in-days': text, quiet: { type: 'boolean' } } })
   const email = emailOf(values.email)
@@ -39,7 +56,12 @@ async function createSession(argv: string[], { db, output, clock, ids }: Context
   const now = clock.now()
   const { token, token_sha256 } = newSessionToken()
   const times = { created_at: now, last_used_at: now, expires_at: new Date(now.getTime() + days * DAY_MS), revoked_at: null }
-  await insertPersonSession(db, { id: ids.next(), person_id: person.id, token_sha256, ...times })
+  const id = ids.next()
+  await change(
+    'sessions.create',
+    (tx) => insertPersonSession(tx, { id, person_id: person.id, token_sha256, ...times }),
+    subjectOf('session', id, {}, { person_id: person.id, days }),
+  )
   output.line(token)
   if (values.quiet !== true) output.note(`A session of ${email} for ${days} days, 30 from its last use. The token is shown this once.`)
 }
@@ -50,11 +72,15 @@ async function showSessions(argv: string[], { db, output }: Context): Promise<vo
   show(output, await listPersonSessions(db, person.id), values.json)
 }
 
-async function revokeSessions(argv: string[], { db, output, clock }: Context): Promise<void> {
+async function revokeSessions(argv: string[], { db, output, clock, change }: Context): Promise<void> {
   const { values } = parseArgs({ args: argv, options: { email: { type: 'string' }, id: { type: 'string' } } })
   if (values.id !== undefined && !isUuid(values.id)) throw new UsageError('--id must be the id of a session')
   const person = await personOf(db, emailOf(values.email))
-  const ended = await revokePersonSessions(db, person.id, values.id, clock.now())
+  const ended = await change(
+    'sessions.revoke',
+    (tx) => revokePersonSessions(tx, person.id, values.id, clock.now()),
+    (count) => (count === 0 ? null : subjectOf('person', person.id, {}, { sessions: count })),
+  )
   output.note(ended === 1 ? '1 session ended' : `${ended} sessions ended`)
 }
 

@@ -1,11 +1,25 @@
 import { parseArgs } from 'node:util'
 import { APP_REASONS } from '../../contract/errors.ts'
-import { AdminError, type Command, type Context, oneOf, show, slugOf, unlessTaken, UsageError, wholeNumber, words } from './command.ts'
-import { findPlan, insertPlan, listPlans, type PlanLimits, updatePlan } from './store.ts'
+import { LIMIT_NAMES } from '../core/admission/plan.ts'
+import { findPlan, insertPlan, listPlans, type PlanLimits, updatePlan } from '../core/plans/store.ts'
+import {
+  AdminError,
+  type Command,
+  type Context,
+  oneOf,
+  show,
+  slugOf,
+  subjectOf,
+  unlessTaken,
+  UsageError,
+  wholeNumber,
+  words,
+} from './command.ts'
 
-/** `not_included` speaks of a feature, not of a plan as a whole. */
-const REFUSALS = APP_REASONS.entitlement_required.filter((reason) => reason !== 'not_included')
-const LIMITS_SYNOPSIS = `[--concurrent-workspaces N|none] [--cpu-millis N|none] [--memory-mib N|none] [--disk-gib N|none] [--refuse-starts ${REFUSALS.join('|')}|none]`
+/** `not_included` speaks of a feature, not of a plan as a whole; `limits_missing` follows from a limit that is missing. */
+const REFUSALS = APP_REASONS.entitlement_required.filter((reason) => reason !== 'not_included' && reason !== 'limits_missing')
+const VALUES = 'N|none|missing'
+const LIMITS_SYNOPSIS = `[--concurrent-workspaces ${VALUES}] [--cpu-millis ${VALUES}] [--memory-mib ${VALUES}] [--disk-gib ${VALUES}] [--refuse-starts ${REFUSALS.join('|')}|none]`
 
 export const PLAN_COMMANDS: Record<string, Command> = {
   'plan create': { synopsis: `SLUG [--name NAME] ${LIMITS_SYNOPSIS}`, run: createPlan },
@@ -23,24 +37,26 @@ const LIMIT_OPTIONS = {
 } as const
 type LimitValues = { [K in keyof typeof LIMIT_OPTIONS]?: string | undefined }
 
-async function createPlan(argv: string[], { db, output, clock, ids }: Context): Promise<void> {
+async function createPlan(argv: string[], { output, clock, ids, change }: Context): Promise<void> {
   const { values, positionals } = parseArgs({ args: argv, allowPositionals: true, options: { name: text, ...LIMIT_OPTIONS } })
   const slug = slugOf(words(positionals, 'slug').slug, 'SLUG')
   const unlimited = { concurrent_workspaces: null, cpu_millis: null, memory_mib: null, disk_gib: null, refuses_starts: null }
   const id = ids.next()
-  const row = { id, slug, name: values.name ?? slug, created_at: clock.now(), ...unlimited, ...limitsOf(values) }
-  await unlessTaken(`Plan ${slug}`, () => insertPlan(db, row))
+  const limits = limitsOf(values, [])
+  const row = { id, slug, name: values.name ?? slug, created_at: clock.now(), ...unlimited, ...limits }
+  const subject = subjectOf('plan', id, {}, { slug, ...limits })
+  await unlessTaken(`Plan ${slug}`, () => change('plans.create', (tx) => insertPlan(tx, row), subject))
   output.line(id)
 }
 
-async function setPlan(argv: string[], { db, output }: Context): Promise<void> {
+async function setPlan(argv: string[], { db, output, change }: Context): Promise<void> {
   const { values, positionals } = parseArgs({ args: argv, allowPositionals: true, options: LIMIT_OPTIONS })
   const { slug } = words(positionals, 'slug')
   const plan = await findPlan(db, slug)
   if (plan === undefined) throw new AdminError(`There is no plan ${slug}`)
-  const limits = limitsOf(values)
+  const limits = limitsOf(values, plan.missing_limits)
   if (Object.keys(limits).length === 0) throw new UsageError('Nothing is to be set')
-  await updatePlan(db, plan.id, limits)
+  await change('plans.update', (tx) => updatePlan(tx, plan.id, limits), subjectOf('plan', plan.id, {}, { slug, ...limits }))
   output.note(`Plan ${slug} is changed`)
 }
 
@@ -49,17 +65,28 @@ async function showPlans(argv: string[], { db, output }: Context): Promise<void>
   show(output, await listPlans(db), values.json)
 }
 
-function limitsOf(values: LimitValues): PlanLimits {
-  const limit = (name: keyof LimitValues, min: number) => {
-    const value = values[name]
-    return value === undefined || value === 'none' ? null : wholeNumber(value, `--${name}`, min)
+/** The least that each may be, and its option. */
+const LEAST: Record<(typeof LIMIT_NAMES)[number], [option: keyof LimitValues, min: number]> = {
+  concurrent_workspaces: ['concurrent-workspaces', 0],
+  cpu_millis: ['cpu-millis', 1],
+  memory_mib: ['memory-mib', 1],
+  disk_gib: ['disk-gib', 1],
+}
+
+/** Only what is given. @param missing_before limits that the plan should say and does not. */
+function limitsOf(values: LimitValues, missing_before: readonly string[]): PlanLimits {
+  const given = LIMIT_NAMES.filter((name) => values[LEAST[name][0]] !== undefined)
+  const valueOf = (name: (typeof LIMIT_NAMES)[number]): [string, number | null] => {
+    const [option, min] = LEAST[name]
+    const value = values[option] ?? ''
+    return [name, value === 'none' || value === 'missing' ? null : wholeNumber(value, `--${option}`, min)]
   }
+  const is_missing = (name: (typeof LIMIT_NAMES)[number]) =>
+    given.includes(name) ? values[LEAST[name][0]] === 'missing' : missing_before.includes(name)
   const refusal = values['refuse-starts']
   return {
-    ...(values['concurrent-workspaces'] === undefined ? {} : { concurrent_workspaces: limit('concurrent-workspaces', 0) }),
-    ...(values['cpu-millis'] === undefined ? {} : { cpu_millis: limit('cpu-millis', 1) }),
-    ...(values['memory-mib'] === undefined ? {} : { memory_mib: limit('memory-mib', 1) }),
-    ...(values['disk-gib'] === undefined ? {} : { disk_gib: limit('disk-gib', 1) }),
+    ...Object.fromEntries(given.map(valueOf)),
+    ...(given.length === 0 ? {} : { missing_limits: LIMIT_NAMES.filter(is_missing) }),
     ...(refusal === undefined ? {} : { refuses_starts: refusal === 'none' ? null : oneOf(refusal, REFUSALS, '--refuse-starts') }),
   }
 }

@@ -1,10 +1,14 @@
 import { parseArgs } from 'node:util'
 import { APP_REASONS } from '../../contract/errors.ts'
 import { ALLOWANCES, type Allowance, type AllowanceState } from '../core/admission/allowance.ts'
-import { type Command, type Context, oneOf, organizationOf, required, UsageError, wholeNumber, words } from './command.ts'
-import { updateStanding } from './standing-store.ts'
+import { type OrganizationChange, updateOrganization } from '../core/organizations/store.ts'
+import { type Command, type Context, oneOf, organizationOf, required, subjectOf, UsageError, wholeNumber, words } from './command.ts'
 
-const REFUSALS = [...APP_REASONS.entitlement_required.filter((reason) => reason !== 'not_included'), 'none'] as const
+/** Of an organization: what its plan lacks is said of the plan, `limits_missing` among it. */
+const REFUSALS = [
+  ...APP_REASONS.entitlement_required.filter((reason) => reason !== 'not_included' && reason !== 'limits_missing'),
+  'none',
+] as const
 const EXHAUSTIONS = [...APP_REASONS.allowance_exhausted, 'none'] as const
 const NAMES = Object.keys(ALLOWANCES) as Allowance[]
 
@@ -19,18 +23,20 @@ export const STANDING_COMMANDS: Record<string, Command> = {
 
 const text = { type: 'string' } as const
 
-async function setStarts(argv: string[], { db, output }: Context): Promise<void> {
+async function setStarts(argv: string[], context: Context): Promise<void> {
   const { values, positionals } = parseArgs({ args: argv, allowPositionals: true, options: { 'grace-until': text } })
   const { slug, reason } = words(positionals, 'slug', 'reason')
   const chosen = oneOf(reason, REFUSALS, 'REASON')
   const grace_until = values['grace-until'] === undefined ? null : momentOf(values['grace-until'], '--grace-until')
   if (grace_until !== null && chosen !== 'payment_past_due') throw new UsageError('--grace-until goes with payment_past_due')
-  const { id } = await organizationOf(db, slug)
-  await updateStanding(db, id, { refuses_starts: chosen === 'none' ? null : chosen, grace_until })
-  output.note(chosen === 'none' ? `Organization ${slug} may start workspaces` : `Starts of organization ${slug} are refused: ${chosen}`)
+  const change = { refuses_starts: chosen === 'none' ? null : chosen, grace_until }
+  await setStanding(context, 'organizations.set_starts', slug, chosen, change)
+  context.output.note(
+    chosen === 'none' ? `Organization ${slug} may start workspaces` : `Starts of organization ${slug} are refused: ${chosen}`,
+  )
 }
 
-async function setAllowance(argv: string[], { db, output, clock }: Context): Promise<void> {
+async function setAllowance(argv: string[], context: Context): Promise<void> {
   const { values, positionals } = parseArgs({
     args: argv,
     allowPositionals: true,
@@ -38,19 +44,24 @@ async function setAllowance(argv: string[], { db, output, clock }: Context): Pro
   })
   const { slug, reason } = words(positionals, 'slug', 'reason')
   const chosen = oneOf(reason, EXHAUSTIONS, 'REASON')
-  const { id } = await organizationOf(db, slug)
+  const write = (change: OrganizationChange) => setStanding(context, 'organizations.set_allowance', slug, chosen, change)
   if (chosen === 'none') {
-    await updateStanding(db, id, { allowance_exhausted: null, allowance: null })
-    return output.note(`Organization ${slug} has allowance`)
+    await write({ allowance_exhausted: null, allowance: null })
+    return context.output.note(`Organization ${slug} has allowance`)
   }
-  const resets_at = values['resets-at'] === undefined ? nextMonth(clock.now()) : momentOf(values['resets-at'], '--resets-at')
+  const resets_at = values['resets-at'] === undefined ? nextMonth(context.clock.now()) : momentOf(values['resets-at'], '--resets-at')
   const allowance: AllowanceState = {
     exhausted: (values.used ?? ['cpu_hours=0/0']).map(usedOf),
     resets_at: resets_at.toISOString(),
     spend_cap: spendCapOf(values),
   }
-  await updateStanding(db, id, { allowance_exhausted: chosen, allowance: JSON.stringify(allowance) })
-  output.note(`Starts of organization ${slug} are refused, and what runs is suspended: ${chosen}`)
+  await write({ allowance_exhausted: chosen, allowance: JSON.stringify(allowance) })
+  context.output.note(`Starts of organization ${slug} are refused, and what runs is suspended: ${chosen}`)
+}
+
+async function setStanding({ db, change }: Context, action: string, slug: string, reason: string, to: OrganizationChange): Promise<void> {
+  const { id } = await organizationOf(db, slug)
+  await change(action, (tx) => updateOrganization(tx, id, to), subjectOf('organization', id, { organization_id: id }, { reason }))
 }
 
 function usedOf(given: string): AllowanceState['exhausted'][number] {

@@ -1,9 +1,9 @@
 import { readFile } from 'node:fs/promises'
 import { isDeepStrictEqual, parseArgs } from 'node:util'
 import type { TemplateSettings } from '../../contract/schemas/template-settings.ts'
-import { AdminError, type Command, type Context, oneOf, organizationOf, required, show, slugOf, UsageError } from './command.ts'
+import { latestVersion, listVersions, publishVersion } from '../core/templates/store.ts'
+import { AdminError, type Command, type Context, oneOf, organizationOf, required, show, slugOf, subjectOf, UsageError } from './command.ts'
 import { checkSettings } from './template-settings.ts'
-import { latestVersion, listVersions, publishVersion } from './templates-store.ts'
 
 export const TEMPLATE_COMMANDS: Record<string, Command> = {
   'template list': { synopsis: '[--json]', run: showTemplates },
@@ -22,7 +22,7 @@ async function showTemplates(argv: string[], { db, output }: Context): Promise<v
 }
 
 /** A new version with settings from a file, on given layers or those of another template (by default its own, or those of base). */
-async function publish(argv: string[], { db, output, clock, ids }: Context): Promise<void> {
+async function publish(argv: string[], { db, output, clock, ids, change }: Context): Promise<void> {
   const text = { type: 'string' } as const
   const options = { slug: text, settings: text, 'layers-from': text, layers: text, organization: text, layered: text } as const
   const { values } = parseArgs({ args: argv, options })
@@ -38,7 +38,12 @@ async function publish(argv: string[], { db, output, clock, ids }: Context): Pro
   if (latest !== undefined && isDeepStrictEqual([latest.layers, latest.settings], [next.layers, next.settings])) {
     return output.line(`${slug} version ${latest.version}`)
   }
-  const version = await publishVersion(db, next, { ids, now: clock.now() })
+  const owner = organization_id === null ? {} : { organization_id }
+  const { version } = await change(
+    'template-versions.publish',
+    (tx) => publishVersion(tx, next, { ids, now: clock.now() }),
+    (made) => subjectOf('template_version', made.id, owner, { slug, version: made.version }),
+  )
   output.line(`${slug} version ${version}`)
 }
 

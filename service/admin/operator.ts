@@ -1,0 +1,19 @@
+import { userInfo } from 'node:os'
+import type { By } from '../core/changes/audit.ts'
+import type { Clock } from '../lib/clock.ts'
+import type { Ids } from '../lib/ids.ts'
+
+/** Whoever runs a command: by the account that became root for it, where one did. */
+export function byOperator({ clock, ids }: { clock: Clock; ids: Ids }): By {
+  return { actor: { kind: 'operator', name: accountName() }, ids, now: clock.now(), request_id: null, source_address: null }
+}
+
+function accountName(): string {
+  const { SUDO_USER } = process.env
+  if (SUDO_USER !== undefined && SUDO_USER !== '') return SUDO_USER
+  try {
+    return userInfo().username
+  } catch {
+    return `uid ${process.getuid?.() ?? 'unknown'}` // an account that no list of users has
+  }
+}

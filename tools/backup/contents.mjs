@@ -1,0 +1,100 @@
+// What a backup holds: `backup.json`, which lists every file, and the files below `data/`.
+import { createHash } from 'node:crypto'
+import { createReadStream } from 'node:fs'
+import { open, readdir, readFile, stat } from 'node:fs/promises'
+import { join } from 'node:path'
+import { pipeline } from 'node:stream/promises'
+import { exists, run } from '../setup/cached-build.mjs'
+
+export const FORMAT = 1
+export const POOL = 'pool.img'
+export const DATABASE = 'pg'
+/** What of a data directory must outlive it. Logs, compiled sources, slots and the lock are made anew. */
+export const KEPT = ['agents', 'config.json', 'engines', 'fences', 'keys', 'layers', DATABASE, POOL]
+const COPY_SECONDS = 7 * 24 * 3600
+const NAMED_MAX = 5
+
+/**
+ * Lists all below some entries of a folder, in a fixed order: `{ path }` of a directory, which ends with a slash, `{ path, bytes, sha256 }`
+ * of a file. The pool has no digest: it is mostly empty and may be large, and btrfs has a checksum of each block in it. Links are followed.
+ */
+export async function contentsOf(folder, names, signal) {
+  const found = []
+  for (const name of names.toSorted()) await list(folder, name, found, signal)
+  return found
+}
+
+/** Sentences about what is not as it was listed; none when everything is. */
+export function differences(listed, found) {
+  const textsOf = (entries) => new Map(entries.map((entry) => [entry.path, JSON.stringify(entry)]))
+  const [before, after] = [textsOf(listed), textsOf(found)]
+  const missing = [...before.keys()].filter((path) => !after.has(path)).map((path) => `${path} is missing`)
+  const added = [...after.keys()].filter((path) => !before.has(path)).map((path) => `${path} was not in it`)
+  const changed = [...before].filter(([path, text]) => after.has(path) && after.get(path) !== text).map(([path]) => `${path} is damaged`)
+  return [...missing, ...added, ...changed]
+}
+
+/** Returns the `backup.json` of a backup whose files are all as they were; throws what is wrong with it. */
+export async function readWhole(source, signal) {
+  const path = join(source, 'backup.json')
+  if (!(await exists(path))) throw new Error(`${source} is not a backup, or not a whole one: it has no backup.json.`)
+  const manifest = parse(await readFile(path, 'utf8'), path)
+  if (manifest.format !== FORMAT)
+    throw new Error(`${path} is of format ${manifest.format}, and this version of Berth reads format ${FORMAT}.`)
+  const names = await readdir(join(source, 'data'))
+  const wrong = differences(manifest.contents, await contentsOf(join(source, 'data'), names, signal))
+  const others = names.filter((name) => !KEPT.includes(name)).map((name) => `${name} is not of Berth`)
+  if (wrong.length + others.length === 0) return { ...manifest, names }
+  const shown = [...others, ...wrong].slice(0, NAMED_MAX)
+  throw new Error(`${source} is not as it was made (${wrong.length + others.length} differences):\n${shown.join('\n')}`)
+}
+
+/** Copies a file or a directory with owners, modes and times. Of the pool only what was ever written takes room in the copy. */
+export function copy(from, to, { sparse, signal }) {
+  const how = ['--archive', '--dereference', '--reflink=auto', `--sparse=${sparse ? 'always' : 'auto'}`, '--no-target-directory']
+  // The copying ends with this process, however that ends: nobody else writes there when the lock is free.
+  const bound = ['--pdeathsig', 'KILL', '--', 'cp']
+  return run('setpriv', [...bound, ...how, '--', from, to], { timeout_seconds: COPY_SECONDS, signal })
+}
+
+/** Returns when everything on the file system of `path` is on its disk. */
+export function sync(path) {
+  return run('sync', ['--file-system', path], { timeout_seconds: COPY_SECONDS })
+}
+
+async function list(folder, path, found, signal) {
+  signal?.throwIfAborted()
+  const seen = await stat(join(folder, path))
+  if (seen.isDirectory()) {
+    found.push({ path: `${path}/` })
+    for (const name of (await readdir(join(folder, path))).toSorted()) await list(folder, join(path, name), found, signal)
+  } else if (seen.isFile()) {
+    const sha256 = path === POOL ? {} : { sha256: await digestOf(join(folder, path), signal) }
+    found.push({ path, bytes: seen.size, ...sha256 })
+  } else throw new Error(`${join(folder, path)} is neither a file nor a directory.`)
+}
+
+async function digestOf(path, signal) {
+  const hash = createHash('sha256')
+  await pipeline(createReadStream(path, { highWaterMark: 1 << 20 }), hash, { signal })
+  return hash.digest('hex')
+}
+
+function parse(text, path) {
+  try {
+    const value = JSON.parse(text)
+    if (Array.isArray(value?.contents)) return value
+  } catch (error) {
+    throw new Error(`${path} is damaged: ${error.message}.`, { cause: error })
+  }
+  throw new Error(`${path} is damaged: it lists nothing.`)
+}
+
+/** Writes a file that is on the disk, by its name too, when this returns. */
+export async function writeDurably(folder, name, text) {
+  const file = await open(join(folder, name), 'w', 0o600)
+  await file.writeFile(text)
+  await file.sync().finally(() => file.close())
+  const directory = await open(folder)
+  await directory.sync().finally(() => directory.close())
+}

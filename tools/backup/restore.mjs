@@ -1,0 +1,90 @@
+import { chmod, readdir, rm, stat, statfs, writeFile } from 'node:fs/promises'
+import { basename, join } from 'node:path'
+import { ensureAccounts } from '../setup/accounts.mjs'
+import { exists, run, timed } from '../setup/cached-build.mjs'
+import { layoutOf } from '../setup/config.mjs'
+import { copy, KEPT, POOL, readWhole, sync, writeDurably } from './contents.mjs'
+
+/** What is also in a directory that holds nothing: of its file system, and of whoever held the lock. */
+const NOBODYS = ['lost+found', 'supervisor.lock']
+const MARGIN_BYTES = 1 << 30
+const ALLOCATE_SECONDS = 3600
+const NAMED_MAX = 5
+
+/**
+ * Makes an empty data directory what a backup holds: to be called under the supervisor's lock. A file in it, `.restoring`, stands there
+ * until all is whole and on the disk: Berth does not start beside it, and the same command begins anew. Throws before it makes anything
+ * where the backup is not whole, the directory not empty or the disk too small. What fails later leaves the directory empty.
+ */
+export async function restore({ settings, folder: source, log, signal }) {
+  const layout = layoutOf(settings)
+  await checkEmpty(settings.data_dir, layout)
+  const manifest = await timed(log, 'the backup is checked', () => readWhole(source, signal))
+  await removeRestored(settings.data_dir) // of one that was killed
+  await checkRoom(settings.data_dir, manifest.contents)
+  const accounts = await ensureAccounts({ log })
+  try {
+    await writeDurably(settings.data_dir, basename(layout.restoring), `${source}\n`)
+    for (const name of manifest.names) await timed(log, `${name} is copied`, () => bringBack(name, { source, layout, settings, signal }))
+    await giveAway(layout, accounts)
+    await sync(settings.data_dir)
+    signal.throwIfAborted()
+  } catch (error) {
+    await removeRestored(settings.data_dir)
+    await rm(layout.restoring, { force: true })
+    throw error
+  }
+  await rm(layout.restoring)
+  await sync(settings.data_dir)
+  if (manifest.database === 'own') log('the database is your own: put back the dump that belongs to this backup before the start')
+  log(`${settings.data_dir} is as it was at ${manifest.made_at}: start Berth, then ask the doctor`)
+}
+
+async function bringBack(name, { source, layout, settings, signal }) {
+  const to = join(settings.data_dir, name)
+  if (name === POOL) {
+    // As hostd makes it: blocks that are allocated help only where they are overwritten in place. Other file systems know no such mark.
+    await writeFile(to, '', { mode: 0o600 })
+    await run('chattr', ['+C', to]).catch(() => undefined)
+  }
+  await copy(join(source, 'data', name), to, { sparse: name === POOL, signal })
+  if (name !== POOL) return
+  // Under an image with holes a full disk turns the pool read-only for everybody.
+  const { size } = await stat(layout.pool_image)
+  await run('fallocate', ['--length', `${size}`, layout.pool_image], { timeout_seconds: ALLOCATE_SECONDS, signal })
+}
+
+/** Users have other numbers on another computer. */
+async function giveAway({ postgres_data, api_keys }, accounts) {
+  const owned = [
+    [postgres_data, accounts.postgres],
+    [api_keys, accounts.api],
+  ]
+  for (const [folder, { uid, gid }] of owned) {
+    if (!(await exists(folder))) continue
+    await run('chown', ['--recursive', '--no-dereference', `${uid}:${gid}`, folder])
+    await chmod(folder, 0o700)
+  }
+  // Left of a server that was killed, its number may be another server's here, and PostgreSQL would not start.
+  await rm(join(postgres_data, 'postmaster.pid'), { force: true })
+}
+
+async function checkEmpty(data_dir, { restoring }) {
+  const found = (await readdir(data_dir)).filter((name) => !NOBODYS.includes(name))
+  const ours = found.includes(basename(restoring)) ? [basename(restoring), ...KEPT] : []
+  const others = found.filter((name) => !ours.includes(name))
+  if (others.length === 0) return
+  throw new Error(`${data_dir} is not empty (${others.slice(0, NAMED_MAX).join(', ')}): a restore overwrites nothing.`)
+}
+
+async function removeRestored(data_dir) {
+  for (const name of KEPT) await rm(join(data_dir, name), { recursive: true, force: true })
+}
+
+async function checkRoom(data_dir, contents) {
+  const { bavail, bsize } = await statfs(data_dir)
+  const needed = contents.reduce((sum, { bytes = 0 }) => sum + bytes, MARGIN_BYTES)
+  const gib = (bytes) => (bytes / 2 ** 30).toFixed(1)
+  if (bavail * bsize >= needed) return
+  throw new Error(`${data_dir} has ${gib(bavail * bsize)} GiB free, and the backup needs ${gib(needed)}: its pool takes its whole size.`)
+}

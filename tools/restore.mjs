@@ -1,0 +1,12 @@
+// `npm run restore -- [settings] SOURCE`: makes an empty data directory what a backup holds.
+import { mkdir } from 'node:fs/promises'
+import { fileURLToPath } from 'node:url'
+import { lockedCommand } from './backup/command.mjs'
+import { restore } from './backup/restore.mjs'
+
+await lockedCommand({
+  usage: 'npm run restore -- [settings] SOURCE',
+  program: fileURLToPath(import.meta.url),
+  ready: ({ data_dir }) => mkdir(data_dir, { recursive: true }),
+  step: restore,
+})
