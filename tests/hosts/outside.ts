@@ -1,0 +1,32 @@
+import { execFileSync, spawn } from 'node:child_process'
+
+/**
+ * The world as this computer sees it: a namespace at the other end of its default route, with one host in it. The address is of a range
+ * that swallows what is sent there (RFC 7535), and nothing of it leaves the emulated computer, which has no other network.
+ */
+export const OUTSIDE = { address: '192.31.196.10', port: 8000, body: 'outside' }
+
+const NAMESPACE = 'outside'
+const SERVER = `require('node:http').createServer((request, response) => response.end('${OUTSIDE.body}')).listen(${OUTSIDE.port}, '${OUTSIDE.address}')`
+
+export function openOutside(): void {
+  const ip = (line: string) => execFileSync('ip', line.split(' '), { stdio: ['ignore', 'ignore', 'pipe'] })
+  const there = (line: string) => ip(`-n ${NAMESPACE} ${line}`)
+  try {
+    ip(`netns add ${NAMESPACE}`)
+  } catch {
+    return // it was made before the program was started again
+  }
+  ip(`link add wan0 type veth peer name eth0 netns ${NAMESPACE}`)
+  ip('address add 198.51.100.2/24 dev wan0')
+  ip('link set wan0 up')
+  for (const line of [
+    'link set lo up',
+    'address add 198.51.100.1/24 dev eth0',
+    'link set eth0 up',
+    `address add ${OUTSIDE.address}/32 dev lo`,
+  ])
+    there(line)
+  ip('route add default via 198.51.100.1')
+  spawn('ip', ['netns', 'exec', NAMESPACE, process.execPath, '-e', SERVER], { stdio: 'ignore', detached: true }).unref()
+}
