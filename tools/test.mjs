@@ -6,15 +6,18 @@ import { join } from 'node:path'
 import { installMachines, installPackages } from './setup/install.mjs'
 import { loadSettings } from './setup/load.mjs'
 import { report } from './setup/main.mjs'
-import { CLONE } from './setup/packages.mjs'
+import { CLONE, ensurePackages } from './setup/packages.mjs'
 
 const RUNNER = join(CLONE, 'tests', 'support', 'run.ts')
+/** What the tests of networks set beside Berth: it needs neither. */
+const TEST_DEBIAN_PACKAGES = ['iptables', 'nftables']
 const log = (line) => process.stdout.write(`${line}\n`)
 
 await report(async () => {
   const { settings, rest } = loadSettings()
   mkdirSync(settings.cache_dir, { recursive: true })
   const { node } = await installPackages({ settings, log })
+  await ensurePackages(TEST_DEBIAN_PACKAGES, { log })
   const child = spawn(node, ['--disable-warning=ExperimentalWarning', RUNNER, ...rest], {
     cwd: CLONE,
     env: { ...process.env, BERTH_CACHE_DIR: settings.cache_dir },

@@ -1,14 +1,8 @@
-import { APP_CODES, CELL_CODES, RETRYABLE_REASONS, type CodeRule } from '../../contract/errors.ts'
+import { APP_CODES, CELL_CODES, isRetryable, type CodeRule } from '../../contract/errors.ts'
 import { errorsOf } from '../../contract/route-errors.ts'
-import type { Answer, Auth, Route } from '../../contract/route.ts'
+import { ROLES, type Access, type KeyAccess, type PrincipalAccess } from '../../contract/access.ts'
+import { contentOf, isReadOnly, pathsOf, type Answer, type CellRoute, type Route } from '../../contract/route.ts'
 import { code, PROPERTY_HEADS, propertyRows, table, typeText, type Schema } from './schema-text.ts'
-
-const WHO: Record<Auth, string> = {
-  none: 'nobody needs to say who they are',
-  principal: "a project API key or a person's session",
-  person: "a person's session only",
-  tool_token: 'a tool token of the workspace',
-}
 
 /** All routes of a surface, by their paths. */
 export function routePage(title: string, introduction: string, routes: readonly Route[]): string {
@@ -42,13 +36,54 @@ function routeText(route: Route): string {
 }
 
 function conditions(route: Route): string {
-  const tool = route.tool === undefined ? '' : route.tool === 'any' ? ', whatever its tools' : ` that includes ${code(route.tool)}`
   return [
     `- Name: ${code(route.id)}`,
-    `- Who: ${WHO[route.auth]}${tool}`,
+    ...pathsOf(route)
+      .slice(1)
+      .map(({ path }) => `- Also: ${code(`${route.method} ${path}`)}`),
+    `- Who: ${whoText(route.access)}`,
+    ...(route.surface === 'cell' ? useText(route) : []),
     ...(route.idempotent ? ['- Accepts `Idempotency-Key`'] : []),
     ...(route.waits ? ['- Honours `Prefer: wait=<seconds>`'] : []),
   ].join('\n')
+}
+
+const MACHINE = { asked: 'the machine answers; a parked one is woken first', woken: 'a parked machine is woken, and not asked' }
+
+/** What a call of the gateway does with its workspace. */
+function useText(route: CellRoute): string[] {
+  const { modes, machine, streams, reads_disk } = route
+  return [
+    ...(modes === undefined ? [] : [`- Modes: ${modes.map(code).join(', ')}`]),
+    `- Machine: ${machine === undefined ? 'left as it is' : MACHINE[machine]}${reads_disk === true ? '; the disk of a sleeping workspace is read' : ''}`,
+    ...(isReadOnly(route) ? ['- Changes nothing: served while a snapshot is captured'] : []),
+    ...(streams === true ? ['- Counts as a stream, not as a call'] : []),
+  ]
+}
+
+function whoText(access: Access): string {
+  switch (access.kind) {
+    case 'anyone':
+      return 'anyone, without a credential'
+    case 'tool_token':
+      return `a tool token of the workspace${access.tool === 'any' ? ', whatever its tools' : ` that includes ${code(access.tool)}`}`
+    case 'principal':
+      return [KEYS[access.keys], peopleText(access)].filter((text) => text !== '').join('; ')
+  }
+}
+
+const KEYS: Record<KeyAccess, string> = {
+  any: 'a project API key',
+  with_tool: 'a project API key that permits a tool',
+  forbidden: '',
+  unknown: '',
+}
+
+function peopleText({ within, roles, step_up }: PrincipalAccess): string {
+  const is_all = ROLES.every((role) => roles.includes(role))
+  const whose = within === 'self' ? '' : within === 'organization' ? ' of the organization' : ` of the ${within}'s organization`
+  const who = is_all ? `a person${whose}` : `a person${whose} who is ${roles.map(code).join(' or ')}`
+  return step_up === true ? `${who}, with a password check in the last 10 minutes` : who
 }
 
 function parameters(where: string, schema: Schema | undefined): string[] {
@@ -84,10 +119,12 @@ function answersText(route: Route): string {
   return table(['Status', 'Body', 'Headers', 'Meaning'], rows)
 }
 
-function bodyOf({ schema, content_type }: Answer): string {
-  if (schema === undefined) return content_type === undefined ? 'none' : code(content_type)
-  const text = typeText(schema)
-  return content_type === undefined ? text : `${code(content_type)} of ${text}`
+function bodyOf(answer: Answer): string {
+  const told = Object.entries(contentOf(answer)).map(([type, schema]) => {
+    if (schema === null) return code(type)
+    return type === 'application/json' ? typeText(schema) : `${code(type)} of ${typeText(schema)}`
+  })
+  return told.length === 0 ? 'none' : told.join(' or ')
 }
 
 function headersOf({ headers = {} }: Answer): string {
@@ -105,7 +142,7 @@ function refusalsText(route: Route): string {
       String(status),
       code(name),
       reasonsText(reasons),
-      retryable ? 'yes' : retryableReasons(reasons),
+      retryable ? 'yes' : retryableReasons(route, name, reasons),
     ])
   return table(['Status', 'Code', 'Reasons', 'Retryable'], rows)
 }
@@ -116,7 +153,7 @@ function reasonsText(reasons: readonly (string | null)[]): string {
   return reasons.includes(null) ? `none, ${named.join(', ')}` : named.join(', ')
 }
 
-function retryableReasons(reasons: readonly (string | null)[]): string {
-  const retryable = reasons.filter((reason) => reason !== null && RETRYABLE_REASONS.has(reason)).map((reason) => code(reason ?? ''))
+function retryableReasons({ surface }: Route, name: string, reasons: readonly (string | null)[]): string {
+  const retryable = reasons.filter((reason) => isRetryable(surface, name, reason)).map((reason) => code(reason ?? ''))
   return retryable.length === 0 ? 'no' : `with ${retryable.join(', ')}`
 }

@@ -4,9 +4,11 @@ import {
   CELL_CODES,
   CELL_REASONS,
   OPERATION_ERRORS,
-  RETRYABLE_REASONS,
+  isRetryable,
   type CodeRule,
+  type Surface,
 } from '../../contract/errors.ts'
+import { DETAILS } from '../../contract/details.ts'
 import { LIMITS } from '../../contract/limits.ts'
 import type { Route } from '../../contract/route.ts'
 import {
@@ -31,10 +33,12 @@ export function errorsPage(): string {
     'Every answer that is not 2xx has this envelope. Branch on `code` and `details.reason`, never on `message`; treat an unknown one as a generic error.',
     '```json\n{ "error": { "code": "conflict", "message": "…", "request_id": "…", "retryable": false, "details": { "reason": "not_running" } } }\n```',
     '## Codes of the application API',
-    codesTable(APP_CODES, APP_REASONS),
+    codesTable('app', APP_CODES, APP_REASONS),
+    detailsTable('app'),
     '## Codes of the gateway',
     'A WebSocket is closed with 4000 and the status, after a message `{"type":"error","error":{…}}`.',
-    codesTable(CELL_CODES, CELL_REASONS),
+    codesTable('cell', CELL_CODES, CELL_REASONS),
+    detailsTable('cell'),
     '## Errors of operations',
     table(
       ['Code', 'Retryable'],
@@ -43,15 +47,32 @@ export function errorsPage(): string {
   )
 }
 
-function codesTable(codes: Record<string, CodeRule>, reasons: Reasons): string {
-  const marked = (reason: string) => (RETRYABLE_REASONS.has(reason) ? `${code(reason)} (retryable)` : code(reason))
+function codesTable(surface: Surface, codes: Record<string, CodeRule>, reasons: Reasons): string {
   const rows = Object.entries(codes).map(([name, { status, retryable }]) => [
     String(status),
     code(name),
     retryable ? 'yes' : 'no',
-    (reasons[name] ?? []).map(marked).join(', '),
+    (reasons[name] ?? [])
+      .map((reason) => (!retryable && isRetryable(surface, name, reason) ? `${code(reason)} (retryable)` : code(reason)))
+      .join(', '),
   ])
   return table(['Status', 'Code', 'Retryable', 'Reasons'], rows)
+}
+
+/** What `details` say beside the reason. */
+function detailsTable(surface: Surface): string {
+  const rows = Object.entries(DETAILS[surface]).flatMap(([refusal, details]) => {
+    const [name = '', reason = ''] = refusal.split('/')
+    const properties: Schema['properties'] = details
+    return Object.entries(properties).map(([detail, schema]) => [
+      code(name),
+      reason === '' ? '' : code(reason),
+      code(detail),
+      typeText(schema),
+      schema.description ?? '',
+    ])
+  })
+  return table(['Code', 'Reason', 'In `details`', 'Type', 'Meaning'], rows)
 }
 
 export function limitsPage(): string {
@@ -113,13 +134,14 @@ function outcomeText(outcome: Outcome): string {
   }
 }
 
-/** Every titled schema that routes name, by title. */
+/** Every titled schema that routes and details name, by title. */
 export function schemasPage(routes: readonly Route[]): string {
   const titled = new Map<string, Schema>()
   for (const route of routes) {
     for (const part of [route.params, route.query, route.body, ...Object.values(route.answers).map(({ schema }) => schema)])
       collect(part, titled)
   }
+  collect(DETAILS, titled)
   const sections = [...titled]
     .sort(([a], [b]) => (a < b ? -1 : 1))
     .map(([title, schema]) => {

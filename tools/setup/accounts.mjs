@@ -1,10 +1,10 @@
-// The three system users that PostgreSQL, api and cell run as.
+// The system users that PostgreSQL, api, cell and the machines' resolver run as.
 import { readFileSync } from 'node:fs'
 import { run } from './cached-build.mjs'
 
-export const ACCOUNTS = { postgres: 'berth-pg', api: 'berth-api', cell: 'berth-cell' }
+export const ACCOUNTS = { postgres: 'berth-pg', api: 'berth-api', cell: 'berth-cell', resolver: 'berth-dns' }
 
-/** Returns `{ postgres, api, cell }` as `{ uid, gid }`, after making those that are missing. */
+/** Returns `{ postgres, api, cell, resolver }` as `{ uid, gid }`, after making those that are missing. */
 export async function ensureAccounts({ log }) {
   const entries = []
   for (const [role, name] of Object.entries(ACCOUNTS)) {

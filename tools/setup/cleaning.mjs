@@ -7,7 +7,10 @@ import { exists, run } from './cached-build.mjs'
 import { layoutOf } from './config.mjs'
 
 /** All that Berth makes in a data directory; anything else in it is somebody else's and stays. */
-const DATA = ['agents', 'engines', 'fences', 'keys', 'layers', 'logs', 'pg', '.initdb-pg', 'pool.img', 'slots', 'supervisor.lock']
+const DATA = [
+  ...['agents', 'compiled', 'engines', 'fences', 'keys', 'layers', 'logs', 'pg', '.initdb-pg', 'pool.img', '.restoring', 'slots'],
+  'supervisor.lock',
+]
 const STOP_SIGNALS = { postgres: 'SIGINT' }
 const SUPERVISOR_STOPS_SECONDS = 120
 const CHILD_STOPS_SECONDS = 20

@@ -24,6 +24,8 @@ export function layoutOf(settings) {
     pool_image: join(data_dir, 'pool.img'),
     logs: join(data_dir, 'logs'),
     compiled: join(data_dir, 'compiled'),
+    /** There while a restore has not ended: tools/backup/restore.mjs. */
+    restoring: join(data_dir, '.restoring'),
     /** What Node makes of the sources, of one version, for one process alone: it runs what it finds there. */
     compiledOf: (name, version) => join(data_dir, 'compiled', `${name}-${version}`),
     app: join(run_dir, 'app'),
@@ -36,7 +38,7 @@ export function layoutOf(settings) {
   }
 }
 
-/** URL of the database for a login of the embedded server; one's own server has one login for all. */
+/** URL of the database for a login of the embedded server; one's own server has one login for all, where no other is set. */
 export function databaseUrl(settings, login = POSTGRES_SUPERUSER) {
   if (settings.database_url !== '') return settings.database_url
   const socket = encodeURIComponent(layoutOf(settings).postgres_socket)
@@ -56,7 +58,10 @@ export function hostdConfig(settings, { accounts, binaries, runsc, host }) {
     agent: binaries.agent,
     machine_network: settings.machine_network,
     uplink: settings.uplink,
+    firewall: settings.firewall,
     resolvers: settings.resolvers,
+    resolver_uid: accounts.resolver.uid,
+    resolver_gid: accounts.resolver.gid,
     pool: {
       image: layout.pool_image,
       mount: layout.pool_mount,
@@ -68,14 +73,24 @@ export function hostdConfig(settings, { accounts, binaries, runsc, host }) {
     shells: { count: settings.shells },
     capacity: capacityOf(settings, host),
     memory_headroom_mib: settings.memory_headroom_mib,
+    engines_refused: settings.engines_refused,
+    memory_headroom_min_mib: settings.memory_headroom_min_mib,
+    machines_memory_mib: machinesMemory(settings, host),
   }
 }
 
-// An eighth of the memory, and at least 512 MiB, is for the service itself.
-function capacityOf(settings, { memory_mib, cpus }) {
-  const memory = (memory_mib - Math.max(memory_mib / 8, 512)) * settings.memory_overcommit
+/** What all machines may use together, in MiB. */
+function machinesMemory({ memory_reserve_mib }, { memory_mib }) {
+  return Math.max(1, Math.floor(memory_mib) - memory_reserve_mib)
+}
+
+/** Counted for a machine that waits ahead of need (hostd counts the same). */
+const WAITING_MIB = 64
+
+function capacityOf(settings, host) {
+  const memory = (machinesMemory(settings, host) - (settings.slots + settings.shells) * WAITING_MIB) * settings.memory_overcommit
   return {
-    cpu_millis: settings.capacity_cpu_millis || Math.round(cpus * 1000 * settings.overcommit),
+    cpu_millis: settings.capacity_cpu_millis || Math.round(host.cpus * 1000 * settings.overcommit),
     memory_mib: settings.capacity_memory_mib || Math.max(0, Math.floor(memory)),
     disk_gib: Math.floor(settings.pool_image_gib * settings.disk_overcommit),
   }
@@ -94,9 +109,9 @@ export function apiConfig(settings) {
 }
 
 export function cellConfig(settings) {
-  const { cell_name, freeze_after_seconds, hibernate_after_seconds } = settings
+  const { cell_name, freeze_after_seconds, hibernate_after_seconds, quarantine_days } = settings
   const park_after = { freeze_after_seconds, hibernate_after_seconds }
-  return { ...processConfig(settings, 'cell'), cell_name, hostd_socket: layoutOf(settings).hostd_socket, park_after }
+  return { ...processConfig(settings, 'cell'), cell_name, hostd_socket: layoutOf(settings).hostd_socket, park_after, quarantine_days }
 }
 
 export function setupConfig(settings, templates) {
@@ -118,7 +133,7 @@ function processConfig(settings, name) {
     ops_listen: settings[`${name}_ops_listen`],
     base_url: settings.base_url,
     cell_endpoint: settings.cell_endpoint,
-    database_url: databaseUrl(settings, `berth_${name}`),
+    database_url: settings[`${name}_database_url`] || databaseUrl(settings, `berth_${name}`),
     log_level: settings.log_level,
   }
 }
@@ -146,7 +161,7 @@ export function supervisorConfig(settings, { accounts, binaries, clone, node, po
     version: versions[name] ?? '',
     stop_signal: 'SIGTERM',
     stop_seconds: 10,
-    start_seconds: 120,
+    start_seconds: 300, // an emulated computer takes as many minutes as another seconds
     ready: {},
     ...rest,
   })
@@ -172,6 +187,7 @@ export function supervisorConfig(settings, { accounts, binaries, clone, node, po
     log_dir: layout.logs,
     mounts: [{ source: clone, target: layout.app }],
     announcement: layout.announcement,
+    show_logs: settings.show_logs === 'yes',
     children: [
       ...(settings.database_url === '' ? [postgres()] : []),
       child('bootstrap', { stage: 2, once: true, argv: service('bootstrap'), ...root }),

@@ -1,8 +1,9 @@
 // Everything that is the computer's, not one installation's: packages, programs, the engine, the platform's templates. Any number of
 // starts may run it at once; each step does nothing when its result is there.
-import { existsSync, readFileSync } from 'node:fs'
+import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { checkGo, ensureBinaries } from './binaries.mjs'
+import { checkHost } from './host.mjs'
 import { CLONE, ensureDebianPackages, ensureNodeModules } from './packages.mjs'
 import { ensurePostgres } from './postgres.mjs'
 import { ensureRunsc } from './runsc.mjs'
@@ -25,7 +26,7 @@ export async function install({ settings, log, embedded_postgres = settings.data
 
 /** Its first part: all that what needs no machine needs. Returns `{ node }`. */
 export async function installPackages({ settings, log }) {
-  checkHost()
+  await checkHost()
   await checkGo({ settings })
   await ensureNodeModules({ log })
   await ensureDebianPackages({ log })
@@ -72,11 +73,4 @@ export function findNode() {
   throw new Error(
     `Berth needs Node.js ${NODE_MAJOR}, and npm did not install its package for linux-${process.arch}: install Node.js ${NODE_MAJOR}.`,
   )
-}
-
-function checkHost() {
-  if (process.platform !== 'linux') throw new Error('Berth runs on Linux.')
-  if (process.getuid() !== 0) throw new Error('Berth needs root, to make disks, networks and machines: run it with sudo.')
-  const release = existsSync('/etc/os-release') ? readFileSync('/etc/os-release', 'utf8') : ''
-  if (!/^ID(_LIKE)?=.*\b(debian|ubuntu)\b/m.test(release)) throw new Error("Berth's set-up knows Debian and Ubuntu only.")
 }

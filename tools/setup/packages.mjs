@@ -9,7 +9,15 @@ import { run, timed } from './cached-build.mjs'
 export const CLONE = fileURLToPath(new URL('../../', import.meta.url)).replace(/\/$/, '')
 
 /** Debian package → a program of it that says it is there. */
-const DEBIAN_PACKAGES = { 'btrfs-progs': 'mkfs.btrfs', 'ca-certificates': 'update-ca-certificates', 'util-linux': 'setpriv' }
+const DEBIAN_PACKAGES = {
+  'btrfs-progs': 'mkfs.btrfs',
+  'ca-certificates': 'update-ca-certificates',
+  kmod: 'modprobe',
+  mount: 'umount',
+  passwd: 'useradd',
+  tar: 'tar',
+  'util-linux': 'setpriv',
+}
 const PROGRAM_FOLDERS = ['/usr/local/sbin', '/usr/local/bin', '/usr/sbin', '/usr/bin', '/sbin', '/bin']
 
 /** Runs `npm ci` when node_modules is missing or was installed from another lockfile. */
@@ -40,6 +48,17 @@ export async function ensureDebianPackages({ log }) {
   await timed(log, `Debian packages ${missing.join(', ')} are installed`, () => install(missing))
 }
 
+/** Installs those of the named packages that are not there. */
+export async function ensurePackages(names, { log, run: runs = run }) {
+  const missing = []
+  for (const name of names) {
+    const status = await runs('dpkg-query', ['--show', '--showformat', '${db:Status-Status}', name]).catch(() => 'unknown')
+    if (status !== 'installed') missing.push(name)
+  }
+  if (missing.length === 0) return
+  await timed(log, `Debian packages ${missing.join(', ')} are installed`, () => install(missing, runs))
+}
+
 /** Returns the path of a program in root's usual folders, or undefined. */
 export function hasProgram(name) {
   return PROGRAM_FOLDERS.map((folder) => join(folder, name)).find((path) => existsSync(path))
@@ -53,16 +72,16 @@ async function installedByHand() {
   return times[0] !== undefined && times[0].mtimeMs >= times[1].mtimeMs
 }
 
-async function install(names) {
+async function install(names, runs = run) {
   const options = { env: { ...process.env, DEBIAN_FRONTEND: 'noninteractive' }, timeout_seconds: 900 }
   const command = ['install', '--yes', '-qq', '--no-install-recommends', '-o', 'DPkg::Lock::Timeout=120', ...names]
   try {
     // The lists that are there may do; fetching them takes longer than most packages.
-    await run('apt-get', command, options)
+    await runs('apt-get', command, options)
   } catch {
     try {
-      await run('apt-get', ['update', '-qq'], options)
-      await run('apt-get', command, options)
+      await runs('apt-get', ['update', '-qq'], options)
+      await runs('apt-get', command, options)
     } catch (error) {
       throw new Error(`Installing the Debian packages ${names.join(', ')} failed; install them by hand.\n${error.message}`, {
         cause: error,

@@ -1,5 +1,6 @@
 // Makes one installation ready to be started, while the supervisor holds its lock, and prints the supervisor's configuration:
 // `prepare.mjs RESULTS FLAGS…`, where RESULTS is the JSON of what `install` returned.
+import { existsSync } from 'node:fs'
 import { chmod, chown, mkdir, readFile, readdir, realpath, rename, rm, stat, writeFile } from 'node:fs/promises'
 import { availableParallelism, totalmem } from 'node:os'
 import { dirname, join } from 'node:path'
@@ -16,8 +17,9 @@ const log = (line) => process.stderr.write(`${line}\n`)
 
 async function prepare(installed, argv) {
   const { settings } = loadSettings(argv)
-  const accounts = await ensureAccounts({ log })
   const layout = config.layoutOf(settings)
+  if (existsSync(layout.restoring)) throw new Error(`A restore to ${settings.data_dir} was not finished: run it again.`)
+  const accounts = await ensureAccounts({ log })
   for (const name of ['data_dir', 'run_dir', 'cache_dir']) await checkPath(name, settings[name])
   await makeDirectories(settings, layout, accounts)
   await checkClone()

@@ -20,6 +20,8 @@ export const SETTINGS = {
     also: 'DATABASE_URL',
     about: 'a PostgreSQL 15+ of your own; empty: the embedded one',
   },
+  api_database_url: { parse: databaseUrl, fallback: '', secret: true, about: 'the same for the api alone; empty: database_url' },
+  cell_database_url: { parse: databaseUrl, fallback: '', secret: true, about: 'the same for the cell alone; empty: database_url' },
   api_listen: { parse: address, fallback: address('127.0.0.1:8080'), about: 'where the application API listens' },
   cell_listen: { parse: address, fallback: address('127.0.0.1:8081'), about: 'where the gateway listens' },
   api_ops_listen: { parse: address, fallback: address('127.0.0.1:8082'), about: 'health and metrics of the api' },
@@ -29,7 +31,12 @@ export const SETTINGS = {
   cell_name: { parse: slug, fallback: 'local', about: 'name of this computer among the cells of one database' },
   machine_network: { parse: network, fallback: '10.117.0.0/16', about: 'addresses for machines; nothing else may use them' },
   uplink: { parse: slug, fallback: 'host', about: "where machines' packets leave: host, none, or the name of a network namespace" },
-  resolvers: { parse: addresses, fallback: [], about: 'DNS servers, separated by commas; empty: those of the host' },
+  firewall: {
+    parse: oneOf('auto', 'manual'),
+    fallback: 'auto',
+    about: "other firewalls of this computer: auto lets machines' packets through them, manual leaves that to you",
+  },
+  resolvers: { parse: addresses, fallback: [], about: "DNS servers for machines, separated by commas; empty: the host's" },
   pool_image_gib: {
     parse: wholeNumber(4, 1 << 20),
     fallback: (_, host) => defaultPoolGib(host),
@@ -59,7 +66,21 @@ export const SETTINGS = {
     fallback: 8,
     about: 'how many times the pool is given to machines: disks grow as they are written',
   },
-  memory_headroom_mib: { parse: wholeNumber(0, 4096), fallback: 768, about: 'memory of a machine beyond its guest, for the engine itself' },
+  memory_reserve_mib: {
+    parse: wholeNumber(0, 1 << 24),
+    fallback: (_, host) => Math.max(512, Math.round(host.memory_mib / 10)),
+    about: 'memory of this computer that all machines together leave alone: for the service, the database and the kernel',
+  },
+  memory_headroom_mib: {
+    parse: wholeNumber(0, 4096),
+    fallback: 768,
+    about: 'the most that a machine may use beyond its guest, for the engine itself, where there is room',
+  },
+  memory_headroom_min_mib: {
+    parse: wholeNumber(0, 4096),
+    fallback: (settings) => Math.min(192, settings.memory_headroom_mib),
+    about: 'of that, what each machine can count on: an admission counts it beside what the guest is told',
+  },
   capacity_cpu_millis: { parse: wholeNumber(0, 1 << 30), fallback: 0, about: 'CPU for machines; 0: from the host' },
   capacity_memory_mib: { parse: wholeNumber(0, 1 << 30), fallback: 0, about: 'memory for machines; 0: from the host' },
   edge_requests_per_minute: {
@@ -92,7 +113,22 @@ export const SETTINGS = {
     fallback: 600,
     about: "an unused machine's memory is saved to the disk after so long, until the next call; 0: never",
   },
+  engines_refused: {
+    parse: engines,
+    fallback: [],
+    about: "versions of engines, separated by commas, under which nothing starts or resumes any more; 'others': all but the current one",
+  },
+  quarantine_days: {
+    parse: number(0, 3650),
+    fallback: 7,
+    about: 'disks and checkpoints that the database does not know are kept for so long; 0: not at all',
+  },
   log_level: { parse: oneOf('debug', 'info', 'warn', 'error'), fallback: 'info', about: 'how much api and cell log' },
+  show_logs: {
+    parse: oneOf('yes', 'no'),
+    fallback: 'no',
+    about: 'whether the logs of all processes are printed too, for a journal or the output of a container',
+  },
   runsc: { parse: path, fallback: '', about: 'a runsc to use; empty: built here' },
   hostd: { parse: path, fallback: '', about: 'a hostd to use; empty: built here' },
   agent: { parse: path, fallback: '', about: 'an agent to use; empty: built here' },
@@ -227,6 +263,20 @@ function addresses(value) {
         .split(',')
         .map((each) => each.trim())
   if (list.some((each) => isIP(each) === 0)) throw new Error('must be IP addresses, separated by commas')
+  return list
+}
+
+/** As hostd takes them: machine/internal/engine/builds.go. */
+const ENGINE = /^[0-9A-Za-z][0-9A-Za-z._+~-]{0,127}$/
+
+function engines(value) {
+  const list = Array.isArray(value)
+    ? value
+    : text(value)
+        .split(',')
+        .map((each) => each.trim())
+        .filter((each) => each !== '')
+  if (list.some((each) => !ENGINE.test(each))) throw new Error("must be versions of engines, separated by commas, or 'others'")
   return list
 }
 

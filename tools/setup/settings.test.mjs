@@ -44,6 +44,8 @@ test('a value that cannot be is refused with the name of its source', () => {
     ['--machine-network', '10.0.0.0/28'],
     ['--run-dir', 'relative'],
     ['--resolvers', '1.1.1.1,one'],
+    ['--engines-refused', 'berth-1,../berth-2'],
+    ['--firewall', 'off'],
     ['--database-url', 'mysql://x'],
   ]) {
     assert.throws(() => load([flag, value]), refused(new RegExp(`^${flag} must be`)), `${flag} ${value}`)
