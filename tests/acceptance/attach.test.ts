@@ -60,11 +60,12 @@ test("a workspace's token does not attach to another workspace", { timeout: 180_
 test('no log holds a byte of a token', { timeout: 180_000 }, async () => {
   const workspace = await client.open('logged')
   await client.tool(workspace, '/exec', { json: { session_id: 's', argv: ['sh', '-c', 'echo ready; exec sleep 1000'] } })
-  const stream = await attach(`${workspace.endpoint}/v1/workspaces/${workspace.id}/exec/s/attach?token=${workspace.token}`, {
-    protocols: ['berth.v1', `bearer.${workspace.token}`],
-  })
+  const at = `${workspace.endpoint}/v1/workspaces/${workspace.id}/exec/s/attach`
+  const protocols = ['berth.v1', `bearer.${workspace.token}`]
+  const stream = await attach(at, { protocols })
   await stream.until(/ready/)
   stream.socket.close()
+  await assert.rejects((await attach(`${at}?token=${workspace.token}`, { protocols })).until(/ready/), /is not a known parameter/)
   const signature = workspace.token.split('.')[2] ?? ''
   const logs = path.join(service.data_dir, 'logs')
   for (const name of readdirSync(logs)) assert.ok(!readFileSync(path.join(logs, name), 'utf8').includes(signature.slice(0, 24)), name)

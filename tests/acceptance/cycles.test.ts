@@ -66,7 +66,7 @@ async function testimony(workspace: OpenedWorkspace): Promise<Testimony> {
 /** @returns the size of the one checkpoint that is left: what a suspend supersedes goes behind its answer. */
 async function onlyCheckpoint(id: string, cycle: number): Promise<number> {
   for (const deadline_ms = performance.now() + 60_000; performance.now() < deadline_ms;) {
-    const files = (await service.inventory()).workspaces.find(({ workspace_id }) => workspace_id === id)
+    const files = (await service.inventory()).files.find(({ subject }) => subject.id === id)
     const [checkpoint, ...others] = files?.checkpoints ?? []
     if (checkpoint !== undefined && others.length === 0) return checkpoint.size_bytes
     await new Promise((resolve) => setTimeout(resolve, 25))
@@ -99,6 +99,6 @@ test(
     const [early = 0] = sizes
     assert.ok(Math.max(...sizes) < early * 1.5 + (32 << 20), `images grow: ${sizes.join(', ')}`)
     const inventory = await service.inventory()
-    assert.deepEqual([inventory.machines.length, inventory.workspaces.length, inventory.workspaces[0]?.disks.length], [1, 1, 1])
+    assert.deepEqual([inventory.machines.length, inventory.files.length, inventory.files[0]?.disks.length], [1, 1, 1])
   },
 )

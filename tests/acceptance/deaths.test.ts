@@ -95,7 +95,7 @@ async function failsAndStartsAgain(
   const again = await client.open(key, small)
   assert.equal(again.id, workspace.id)
   assert.equal((await client.run(again, ['cat', '/home/user/kept'])).stdout, 'current')
-  assert.equal((await service.inventory()).machines.filter(({ workspace_id }) => workspace_id === workspace.id).length, 1)
+  assert.equal((await service.inventory()).machines.filter(({ subject }) => subject.id === workspace.id).length, 1)
   assert.equal((await client.operate(`/v1/workspaces/${workspace.id}`, { method: 'DELETE' })).state, 'succeeded')
 }
 
@@ -141,7 +141,7 @@ const signalAgent = (name: 'KILL' | 'STOP') => async (workspace: OpenedWorkspace
 
 /** Far below what the guest was told, so that its agent sees no reason to end anybody first. */
 async function outgrow(workspace: OpenedWorkspace): Promise<void> {
-  const machine = (await service.inventory()).machines.find(({ workspace_id }) => workspace_id === workspace.id)
+  const machine = (await service.inventory()).machines.find(({ subject }) => subject.id === workspace.id)
   const folder = path.dirname(machine?.freezer_file ?? '')
   const limit = machine?.freezer_file?.endsWith('cgroup.freeze')
     ? path.join(folder, 'memory.max')

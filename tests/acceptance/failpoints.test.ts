@@ -107,7 +107,7 @@ async function counts(workspace: OpenedWorkspace): Promise<void> {
       return false // its gateway is being started again
     }
   })
-  const machines = (await service.inventory()).machines.filter(({ workspace_id }) => workspace_id === workspace.id)
+  const machines = (await service.inventory()).machines.filter(({ subject }) => subject.id === workspace.id)
   assert.equal(machines.length, 1)
 }
 
@@ -164,7 +164,7 @@ describe('suspend and resume', () => {
       assert.equal(observed_state, operation.state === 'succeeded' ? 'suspended' : 'running')
       if (observed_state === 'suspended') {
         assert.deepEqual(
-          (await service.inventory()).machines.filter(({ workspace_id }) => workspace_id === workspace.id),
+          (await service.inventory()).machines.filter(({ subject }) => subject.id === workspace.id),
           [],
         )
         workspace = await opened('suspended-and-resumed')
@@ -260,11 +260,11 @@ describe('delete', () => {
       await fired(name)
       const inventory = await service.inventory()
       assert.deepEqual(
-        inventory.machines.filter(({ workspace_id }) => workspace_id === workspace.id),
+        inventory.machines.filter(({ subject }) => subject.id === workspace.id),
         [],
       )
       assert.deepEqual(
-        inventory.workspaces.filter(({ workspace_id }) => workspace_id === workspace.id),
+        inventory.files.filter(({ subject }) => subject.id === workspace.id),
         [],
       )
     })
@@ -276,11 +276,11 @@ test('nothing is left behind: every machine and every file belongs to a live wor
   const { body } = await client.api<{ data: View[] }>('/v1/workspaces?limit=200')
   const live = new Set(body.data.map(({ id }) => id))
   assert.deepEqual(
-    inventory.machines.map(({ workspace_id }) => workspace_id).filter((id) => !live.has(id)),
+    inventory.machines.map(({ subject }) => subject.id).filter((id) => !live.has(id)),
     [],
   )
   assert.deepEqual(
-    inventory.workspaces.map(({ workspace_id }) => workspace_id).filter((id) => !live.has(id)),
+    inventory.files.map(({ subject }) => subject.id).filter((id) => !live.has(id)),
     [],
   )
 })

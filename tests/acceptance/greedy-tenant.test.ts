@@ -58,7 +58,7 @@ async function copyUntilRefused(copy: (number: number) => Promise<Ended>): Promi
 test('snapshots in a loop end with an error that names the disk, and the guest runs on', async () => {
   const neighbour = await holding(modest, 'neighbour')
   hog = await holding(greedy, 'hog')
-  const refused = await copyUntilRefused(async () => (await greedy.operate(`/v1/workspaces/${hog.id}/snapshot`)) as Ended)
+  const refused = await copyUntilRefused(async () => await greedy.operate(`/v1/workspaces/${hog.id}/snapshot`))
   assert.deepEqual([refused.error?.code, refused.error?.details?.reason], ['checkpoint_failed', 'no_space'])
   assert.ok(refused.copies >= 2, `${refused.copies} snapshots`)
   await counts(greedy, hog)
@@ -67,12 +67,12 @@ test('snapshots in a loop end with an error that names the disk, and the guest r
 
 test('so do forks, and what did not come to be takes no room and no key', async () => {
   const refused = await copyUntilRefused(
-    async (number) => (await greedy.operate(`/v1/workspaces/${hog.id}/fork`, { json: { key: `copy-${number}` } })) as Ended,
+    async (number) => await greedy.operate(`/v1/workspaces/${hog.id}/fork`, { json: { key: `copy-${number}` } }),
   )
   assert.deepEqual([refused.copies, refused.error?.code, refused.error?.details?.reason], [0, 'dependency_failed', 'no_space'])
   await counts(greedy, hog)
-  const { workspaces } = await service.inventory()
-  assert.equal(workspaces.filter(({ disks, checkpoints }) => disks.length + checkpoints.length > 0).length, 2)
+  const { files } = await service.inventory()
+  assert.equal(files.filter(({ disks, checkpoints }) => disks.length + checkpoints.length > 0).length, 2)
 })
 
 test("another organization's workspace is suspended out of the reserve and resumes whole", async () => {

@@ -58,7 +58,7 @@ async function open(key: string): Promise<Sleeper> {
     witness,
     run,
     hasMachine: async () => (await machines.stateOf(id)) !== undefined,
-    hibernated: () => machines.until(`${key} is hibernated`, PARK_MS, (all) => !all.some(({ workspace_id }) => workspace_id === id)),
+    hibernated: () => machines.until(`${key} is hibernated`, PARK_MS, (all) => !all.some(({ subject }) => subject.id === id)),
     view: async () => (await client.api<{ observed_state: string; ownership_epoch: number }>(`/v1/workspaces/${id}`)).body,
     keepAwake: (seconds) => client.tool(workspace, '/keepalive', { json: { seconds } }),
     async isWhole() {

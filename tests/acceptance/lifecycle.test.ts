@@ -27,8 +27,8 @@ let service: Service
 let client: Client
 
 before(async () => {
-  // Room for two machines of 512 MiB and no more.
-  service = await startService({ settings: { capacity_memory_mib: 1200, slot_memory_mib: 512 } })
+  // Room for two machines of 512 MiB, each with 192 MiB of headroom, and no more.
+  service = await startService({ settings: { capacity_memory_mib: 1500, slot_memory_mib: 512 } })
   client = createClient(service.base_url, service.api_key)
 })
 after(async () => {

@@ -1,7 +1,7 @@
 // An installation of its own: its processes are killed.
 import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
-import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs'
+import { existsSync, globSync, readdirSync, readFileSync, statSync } from 'node:fs'
 import path from 'node:path'
 import { after, before, test } from 'node:test'
 import { promisify } from 'node:util'
@@ -28,12 +28,16 @@ function pids(): Record<string, number> {
 }
 
 function uidNames(): string[] {
+  return Object.values(pids()).map((pid) => userOf(readFileSync(`/proc/${pid}/status`, 'utf8')))
+}
+
+function userOf(status: string): string {
   const users = new Map(
     readFileSync('/etc/passwd', 'utf8')
       .split('\n')
       .map((line) => [line.split(':')[2], line.split(':')[0]] as const),
   )
-  return Object.values(pids()).map((pid) => users.get(/^Uid:\t(\d+)\t/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1]) ?? '')
+  return users.get(/^Uid:\t(\d+)\t/m.exec(status)?.[1]) ?? ''
 }
 
 const supervisor = () => Number(readFileSync(path.join(service.data_dir, 'supervisor.lock'), 'utf8').trim())
@@ -41,6 +45,25 @@ const supervisor = () => Number(readFileSync(path.join(service.data_dir, 'superv
 test('PostgreSQL, api and cell each run as a user of their own, hostd alone as root', () => {
   assert.deepEqual(uidNames(), ['berth-pg', 'root', 'berth-api', 'berth-cell'])
 })
+
+test('what machines ask is read by a process of a user that has nothing', () => {
+  const title = `berth-${service.instance}-resolver\0`
+  const found = globSync('/proc/[0-9]*/cmdline').filter((file) => contentOf(file).startsWith(title))
+  assert.equal(found.length, 1)
+  const status = contentOf(path.join(path.dirname(found[0] ?? ''), 'status'))
+  assert.equal(userOf(status), 'berth-dns')
+  assert.match(status, /^CapPrm:\t0{16}$/m)
+  assert.match(status, /^NoNewPrivs:\t1$/m)
+  assert.match(status, /^Seccomp:\t2$/m)
+})
+
+function contentOf(file: string): string {
+  try {
+    return readFileSync(file, 'utf8')
+  } catch {
+    return '' // it ended while the list was being read
+  }
+}
 
 test('api and cell cannot read what is not theirs', async () => {
   const read = async (user: string, file: string) =>

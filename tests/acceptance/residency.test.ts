@@ -58,7 +58,7 @@ async function open(key: string): Promise<Parked> {
       let count = 0
       await machines.until(`${key} is frozen`, PARK_MS, (all) => {
         count = all.filter((one) => one.state === 'frozen').length
-        return all.some((one) => one.workspace_id === workspace.id && one.state === 'frozen')
+        return all.some((one) => one.subject.id === workspace.id && one.state === 'frozen')
       })
       await until(`the cell has heard of ${count}`, PARK_MS, async () => (await heardOf()) >= count || (await state()) !== 'frozen')
     },

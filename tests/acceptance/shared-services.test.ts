@@ -30,7 +30,7 @@ after(async () => {
 })
 
 const clientOf = ({ base_url, api_key }: SharedService) => createClient(base_url, api_key)
-const machinesOf = async (service: SharedService) => (await service.inventory()).machines.map(({ workspace_id }) => workspace_id)
+const machinesOf = async (service: SharedService) => (await service.inventory()).machines.map(({ subject }) => subject.id)
 
 test('each sees its own workspaces alone, and may not touch those of another', async () => {
   const [mine, theirs] = [await clientOf(one).open('same', small), await clientOf(other).open('same', small)]
@@ -55,7 +55,7 @@ test('who stops leaves nothing behind, and nothing of others goes', async () => 
   await one.stop()
   assert.deepEqual(await machinesOf(one), [])
   assert.deepEqual(
-    (await one.inventory()).workspaces.filter(({ disks, checkpoints }) => disks.length + checkpoints.length > 0),
+    (await one.inventory()).files.filter(({ disks, checkpoints }) => disks.length + checkpoints.length > 0),
     [],
   )
   assert.equal((await machinesOf(other)).length, 1)

@@ -1,16 +1,16 @@
 import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
 import { createHash } from 'node:crypto'
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { after, before, test } from 'node:test'
 import { promisify } from 'node:util'
 import { createClient, type Client, type OpenedWorkspace } from '../support/client.ts'
+import { readTour } from '../support/readme.ts'
 import { sharedService, type SharedService } from '../support/shared-services.ts'
 
 // The README's tour, step by step, on one real machine, and then as it is printed there.
-const README = path.resolve(import.meta.dirname, '../../README.md')
 let service: SharedService
 let client: Client
 let workspace: OpenedWorkspace
@@ -182,20 +182,14 @@ test('a deleted workspace is a tombstone, its tools are refused and its key is n
   assert.deepEqual([reopened.status, reopened.body.error.details.reason], [409, 'workspace_deleted'])
 })
 
-const blocks = (language: string, text: string) =>
-  [...text.matchAll(new RegExp(`^\`\`\`${language}\\n(.*?)^\`\`\`$`, 'gms'))].map(([, block = '']) => block)
-
 test("the README's tour prints what it says", async () => {
   const directory = mkdtempSync(path.join(tmpdir(), 'berth-readme-'))
-  const tour = /^## A tour in five minutes\n(.*?)^## /ms.exec(readFileSync(README, 'utf8'))?.[1] ?? ''
-  const [first = '', ...commands] = blocks('sh', tour)
-  assert.match(first, /^export BERTH=http:\/\/127\.0\.0\.1:8080 KEY=sfk_/)
-  const script = `set -euo pipefail\n${commands.join('\n')}`
+  const { script, prints } = readTour()
   const { stdout } = await promisify(execFile)('bash', ['-c', script], {
     cwd: directory,
     env: { ...process.env, BERTH: service.base_url, KEY: service.api_key },
     timeout: 200_000,
   })
   rmSync(directory, { recursive: true })
-  assert.equal(stdout, blocks('text', tour).join(''))
+  assert.equal(stdout, prints)
 })

@@ -70,7 +70,7 @@ const suspend = async (key: string) => assert.equal((await operate(key, 'suspend
 const remove = async (key: string) =>
   assert.equal((await client.operate(`/v1/workspaces/${idOf(key)}`, { method: 'DELETE' })).state, 'succeeded')
 const stateOf = async (key: string) => (await client.api(`/v1/workspaces/${idOf(key)}`)).body['observed_state']
-const machineOf = async (key: string) => (await service.inventory()).machines.find(({ workspace_id }) => workspace_id === idOf(key))
+const machineOf = async (key: string) => (await service.inventory()).machines.find(({ subject }) => subject.id === idOf(key))
 const doctor = async () => {
   const text = await service.admin('doctor', '--json').catch((error: unknown) => (error as { stdout: string }).stdout)
   return (JSON.parse(text) as { findings: { check: string; level: string; text: string }[] }).findings
@@ -149,10 +149,37 @@ test('without the engine of its checkpoint a resume is checkpoint_incompatible, 
   await service.restart({ runsc: engineOf(third()) })
   const { state, error } = await operate('fresh', 'resume')
   assert.deepEqual([state, error?.code, await stateOf('fresh')], ['failed', 'checkpoint_incompatible', 'suspended'])
+  assert.equal(error?.details['reason'], 'engine_not_kept')
   const wrong = (await doctor()).filter(({ level }) => level === 'wrong').map(({ text }) => text)
-  assert.deepEqual([wrong.length, /^Of an engine that is not kept: they cannot be resumed: /.test(wrong[0] ?? '')], [1, true])
+  const named = `Not restorable on this computer: ${idOf('fresh')} (engine_not_kept, checkpoint ${String(error.details['checkpoint_id'])}). `
+  assert.deepEqual([wrong.length, wrong[0]?.slice(0, named.length)], [1, named])
   renameSync(aside, kept)
   await goesOn('fresh', 0)
+})
+
+test('under an engine that is refused what runs runs on, no memory is restored, and the disk starts under the current one', async () => {
+  await service.stopProcesses()
+  await service.restart({ engines_refused: 'others' })
+  await goesOn('fresh', 0)
+  assert.equal((await machineOf('fresh'))?.engine, second())
+  assert.match(
+    (await doctor()).find(({ check }) => check === 'memory')?.text ?? '',
+    new RegExp(`^Running on a refused engine.*: ${idOf('fresh')}$`),
+  )
+  await suspend('fresh')
+  const { state, error } = await operate('fresh', 'resume')
+  assert.deepEqual([state, error?.code, error?.details['reason']], ['failed', 'checkpoint_incompatible', 'engine_refused'])
+  const asleep = (await doctor()).filter(({ check }) => check === 'memory')
+  assert.deepEqual([asleep.length, asleep[0]?.level, asleep[0]?.text.includes(`${idOf('fresh')} (engine_refused`)], [1, 'notice', true])
+  const checkpoint_id = error?.details['checkpoint_id']
+  assert.equal((await operate('fresh', 'restore', { checkpoint_id, memory: false })).state, 'succeeded')
+  const workspace = await client.open('fresh', small)
+  assert.equal((await machineOf('fresh'))?.engine, third())
+  assert.equal((await client.tool<{ state: string }>(workspace, '/exec/count')).body.state, 'lost')
+  assert.deepEqual(
+    (await doctor()).filter(({ check }) => check === 'memory'),
+    [],
+  )
 })
 
 /** hostd looks for what nothing needs every five minutes, and when it starts. */

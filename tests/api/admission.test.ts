@@ -80,9 +80,12 @@ test('an operator makes every 402 and 403 by admin commands, and takes it back',
   assert.deepEqual(await answer(), refused('payment_past_due', { grace_until: '2031-02-03T04:05:06.000Z' }))
   assert.equal((await w.open('runs-on', {}, { as })).status, 200) // running workspaces are unaffected
   await admin('organization', 'starts', 'standing', 'none')
-  await admin('plan', 'set', 'standing', '--refuse-starts', 'limits_missing', '--memory-mib', '4096')
-  assert.deepEqual(await answer(), refused('limits_missing', { missing: ['concurrent_workspaces', 'cpu_millis', 'disk_gib'] }))
-  await admin('plan', 'set', 'standing', '--refuse-starts', 'none', '--concurrent-workspaces', '0')
+  const limits = ['--cpu-millis', 'missing', '--concurrent-workspaces', 'missing', '--disk-gib', 'none']
+  await admin('plan', 'set', 'standing', '--memory-mib', 'missing', ...limits)
+  assert.deepEqual(await answer(), refused('limits_missing', { missing: ['concurrent_workspaces', 'cpu_millis', 'memory_mib'] }))
+  await admin('plan', 'set', 'standing', '--memory-mib', '4096', '--cpu-millis', 'none')
+  assert.deepEqual(await answer(), refused('limits_missing', { missing: ['concurrent_workspaces'] }))
+  await admin('plan', 'set', 'standing', '--concurrent-workspaces', '0')
   assert.deepEqual(await answer(), [403, 'quota_exceeded', { limit: 'concurrent_workspaces', limit_value: 0, current: 1 }])
   await admin('plan', 'set', 'standing', '--concurrent-workspaces', 'none')
   const used = ['--used', 'ram_gib_hours=7200/3600', '--used', 'cpu_hours=1800/1800', '--resets-at', '2031-01-01T00:00:00Z']
@@ -174,7 +177,10 @@ async function admin(...args: string[]): Promise<void> {
 
 test('a plan that refuses starts and an allowance that is used up are 402, and what runs is not touched', async () => {
   for (const reason of ['no_plan', 'limits_missing', 'payment_past_due', 'unpaid', 'operator_hold']) {
-    const { key: as } = await tenantOf(reason, { refuses_starts: reason })
+    const { key: as } = await tenantOf(
+      reason,
+      reason === 'limits_missing' ? { missing_limits: ['memory_mib'] } : { refuses_starts: reason },
+    )
     const { status, body } = await w.open('x', {}, { as })
     assert.deepEqual([status, body.error.code, body.error.details.reason], [402, 'entitlement_required', reason])
     assert.deepEqual((await w.get('/v1/workspaces', { as })).body.data, [])

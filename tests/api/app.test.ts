@@ -45,9 +45,10 @@ test('the process serves, says that it is ready, and counts what it answers', as
         '-c',
         '%a',
         join(signing_keys_dir, 'tool-token-key.json'),
-        join(signing_keys_dir, 'service-secret'),
+        join(signing_keys_dir, 'cursor.00000000.key'),
+        join(signing_keys_dir, 'idempotency.00000000.key'),
       ]).toString(),
-      '600\n600\n',
+      '600\n600\n600\n',
     )
   } finally {
     await service.close()

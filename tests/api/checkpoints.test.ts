@@ -56,6 +56,8 @@ test('a workspace that neither runs nor is suspended is refused by each in its o
   await w.database.superuser.updateTable('workspaces').set({ observed_state: 'failed' }).where('id', '=', id).execute()
   assert.deepEqual(reason(await w.post(path(id, 'snapshot'))), [409, 'conflict', 'not_snapshottable'])
   assert.deepEqual(reason(await w.post(path(id, 'reset'), confirmed)), [409, 'conflict', 'not_resettable'])
+  assert.deepEqual(reason(await w.post(path(id, 'restore'), { checkpoint_id: unknown })), [404, 'not_found', 'checkpoint_not_found'])
+  await w.database.superuser.updateTable('workspaces').set({ observed_state: 'starting' }).where('id', '=', id).execute()
   assert.deepEqual(reason(await w.post(path(id, 'restore'), { checkpoint_id: unknown })), [409, 'conflict', 'not_running'])
   await w.database.superuser
     .updateTable('workspaces')
@@ -63,6 +65,14 @@ test('a workspace that neither runs nor is suspended is refused by each in its o
     .where('id', '=', id)
     .execute()
   assert.deepEqual(reason(await w.post(path(id, 'snapshot'))), [409, 'conflict', 'not_snapshottable'], 'reset while suspended: blank')
+})
+
+test('a failed workspace is restored to a checkpoint of its own, and is to be suspended', async () => {
+  const id = await w.running('failed-restored')
+  await w.database.superuser.updateTable('workspaces').set({ observed_state: 'failed' }).where('id', '=', id).execute()
+  const { status, body } = await w.post(path(id, 'restore'), { checkpoint_id: await checkpoint(id) })
+  assert.deepEqual([status, body.kind], [202, 'restore'])
+  assert.equal((await w.get(`/v1/workspaces/${id}`)).body.desired_state, 'suspended')
 })
 
 test('deleted and file-first workspaces are refused before anything else', async () => {
@@ -103,10 +113,12 @@ test('the list is newest first, pages, and shows only what can be restored', asy
   assert.equal(second.next_cursor, null)
   assert.deepEqual(Object.keys(first.data[0]).sort(), [
     'created_at',
+    'disk_bytes',
     'expires_at',
     'id',
     'kind',
     'label',
+    'memory',
     'operation_id',
     'resources',
     'size_bytes',
@@ -124,4 +136,111 @@ test('a workspace has so many snapshots and no more', async () => {
     limit_value: LIMITS.snapshots_per_workspace_max,
     current: LIMITS.snapshots_per_workspace_max,
   })
+})
+
+const one = (id: string, checkpoint_id: string) => `/v1/workspaces/${id}/checkpoints/${checkpoint_id}`
+const listed = async (id: string) => (await w.get(path(id, 'checkpoints'))).body.data.map((each: { id: string }) => each.id)
+
+test('a deleted checkpoint is neither listed nor restored, makes room for another, and its delete can be repeated', async () => {
+  const id = await w.running('given-up')
+  const kept = await checkpoint(id)
+  const all = []
+  for (let count = 1; count < LIMITS.snapshots_per_workspace_max; count++) all.push(await checkpoint(id))
+  const [first = '', recovery] = [all[0], await checkpoint(id, { kind: 'recovery', expires_at: new Date(Date.now() + 60_000) })]
+  assert.equal((await w.post(path(id, 'snapshot'))).status, 403)
+  for (const checkpoint_id of [...all, recovery, first]) {
+    const { status, body } = await w.call('DELETE', one(id, checkpoint_id))
+    assert.deepEqual([status, body], [204, undefined])
+  }
+  assert.deepEqual(await listed(id), [kept])
+  assert.deepEqual(reason(await w.post(path(id, 'restore'), { checkpoint_id: first })), [404, 'not_found', 'checkpoint_not_found'])
+  assert.equal((await w.post(path(id, 'snapshot'))).status, 202)
+})
+
+test('a checkpoint of another workspace, one whose time is over and one of nobody are not deleted', async () => {
+  const [id, other] = [await w.running('deletes'), await w.running('keeps')]
+  const theirs = await checkpoint(other)
+  const over = await checkpoint(id, { kind: 'recovery', expires_at: new Date(Date.now() - 1000) })
+  for (const checkpoint_id of [unknown, theirs, over]) {
+    assert.deepEqual(reason(await w.call('DELETE', one(id, checkpoint_id))), [404, 'not_found', 'checkpoint_not_found'])
+  }
+  assert.deepEqual(await listed(other), [theirs])
+  assert.equal((await w.call('DELETE', one(id, 'x'))).status, 422)
+  assert.equal((await w.call('DELETE', one(id, theirs), { as: w.b.key })).body.error.details, undefined)
+})
+
+test('the checkpoint that a workspace would go on from is not deleted', async () => {
+  const id = await w.running('stands-on-it')
+  const [standing, another] = [await checkpoint(id), await checkpoint(id)]
+  const workspaces = w.database.superuser.updateTable('workspaces').where('id', '=', id)
+  for (const [observed_state, desired_state] of [
+    ['suspended', 'suspended'],
+    ['failed', 'running'],
+  ] as const) {
+    // prettier-ignore
+    await workspaces.set({ observed_state, desired_state, checkpoint_id: standing }).execute()
+    assert.deepEqual(reason(await w.call('DELETE', one(id, standing))), [409, 'conflict', 'not_running'])
+  }
+  assert.deepEqual(await listed(id), [another, standing])
+  assert.equal((await w.call('DELETE', one(id, another))).status, 204)
+  await workspaces.set({ observed_state: 'running', desired_state: 'running', checkpoint_id: null }).execute()
+  assert.equal((await w.call('DELETE', one(id, standing))).status, 204)
+})
+
+test('a restore and a delete of one checkpoint never both happen', async () => {
+  const id = await w.running('raced')
+  const checkpoint_id = await checkpoint(id)
+  const [restored, deleted] = await Promise.all([w.post(path(id, 'restore'), { checkpoint_id }), w.call('DELETE', one(id, checkpoint_id))])
+  const outcome = [restored.status, deleted.status]
+  assert.ok([[202, 409], [404, 204]].some((one) => one.join() === outcome.join()), outcome.join()) // prettier-ignore
+  if (deleted.status !== 409) return
+  assert.deepEqual(reason(deleted), [409, 'conflict', 'operation_in_progress'])
+  assert.equal(deleted.body.error.operation_id, restored.body.id)
+})
+
+test('people of the billing role, and workspaces that are deleted or of another mode, delete none', async () => {
+  const id = await w.running('not-theirs')
+  const checkpoint_id = await checkpoint(id)
+  const { token } = await seeder(w.database, w.clock, w.ids).person(w.a.organization_id, 'billing')
+  assert.equal((await w.call('DELETE', one(id, checkpoint_id), { as: token })).status, 403)
+  await w.database.superuser.updateTable('workspaces').set({ mode: 'file_first' }).where('id', '=', id).execute()
+  assert.deepEqual(reason(await w.call('DELETE', one(id, checkpoint_id))), [409, 'conflict', 'not_supported_for_mode'])
+  await w.call('DELETE', `/v1/workspaces/${id}`)
+  assert.deepEqual(reason(await w.call('DELETE', one(id, checkpoint_id))), [409, 'conflict', 'workspace_deleted'])
+})
+
+test('a restore without memory says so to the cell, and may name what a hibernated workspace sleeps on', async () => {
+  const id = await w.running('without-memory')
+  const mine = await checkpoint(id)
+  const asleep = await w.running('sleeps')
+  const parked = await checkpoint(asleep)
+  const { superuser: db } = w.database
+  await db.updateTable('checkpoints').set({ kind: 'parked' }).where('id', '=', parked).execute()
+  await db.updateTable('workspaces').set({ residency: 'hibernated', checkpoint_id: parked }).where('id', '=', asleep).execute()
+  const restore = (workspace_id: string, body: object) => w.post(path(workspace_id, 'restore'), body)
+  for (const body of [
+    { checkpoint_id: unknown, memory: false },
+    { checkpoint_id: parked, memory: false },
+  ])
+    assert.deepEqual(reason(await restore(id, body)), [404, 'not_found', 'checkpoint_not_found'])
+  for (const memory of [undefined, true])
+    assert.deepEqual(reason(await restore(asleep, { checkpoint_id: parked, memory })), [404, 'not_found', 'checkpoint_not_found'])
+  assert.equal((await restore(id, { checkpoint_id: mine, memory: 'no' })).status, 422)
+  const inputs = []
+  for (const [of, body] of [
+    [id, { checkpoint_id: mine, memory: false }],
+    [asleep, { checkpoint_id: parked, memory: false }],
+  ] as const)
+    // prettier-ignore
+    inputs.push((await restore(of, body)).body.input)
+  assert.deepEqual(inputs, [
+    { checkpoint_id: mine, memory: false },
+    { checkpoint_id: parked, memory: false },
+  ])
+  const again = await w.running('with-memory')
+  const { body } = await restore(again, { checkpoint_id: await checkpoint(again, { label: 'x' }), memory: true })
+  assert.deepEqual(Object.keys(body.input), ['checkpoint_id'])
+  await db.updateTable('checkpoints').set({ engine: '' }).where('id', '=', mine).execute()
+  assert.equal((await w.get(path(id, 'checkpoints'))).body.data[0].memory, false)
+  assert.equal((await w.get(path(again, 'checkpoints'))).body.data[0].memory, true)
 })

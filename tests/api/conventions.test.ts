@@ -39,7 +39,8 @@ test('every route with an id answers the same 404 for what is not there and for 
     const [, name] = /\{(\w+)\}/.exec(route.path) ?? []
     if (name === undefined) continue
     checked.push(route.id)
-    const url = (id: string) => route.path.replace(`{${name}}`, id)
+    // Whatever it names below that id is not there either.
+    const url = (id: string) => route.path.replace(`{${name}}`, id).replaceAll(/\{\w+\}/g, random)
     const missing = await send(route, url(random))
     const callers = name === 'organization_id' ? [w.b.key] : [w.b.key, w.a2.key]
     for (const as of callers) {
@@ -253,7 +254,7 @@ test('pages are newest first, stay whole under inserts, and their cursors are go
   const headers = { as: w.a2.key }
   const ids: string[] = []
   for (let n = 0; n < 5; n++) ids.unshift((await w.open(`page-${n}`, {}, headers)).body.workspace.id)
-  const first = await w.get('/v1/workspaces?limit=2&nonsense=1', headers)
+  const first = await w.get('/v1/workspaces?limit=2', headers)
   await w.open('page-new', {}, headers)
   const cursor = first.body.next_cursor as string
   assert.ok(cursor.length <= 200)
@@ -341,4 +342,20 @@ test('a person sees the workspaces of their organizations, nobody else’s', asy
   const seen = (await w.get('/v1/workspaces?lifetime=any&limit=200', { as: person.token })).body.data as { organization_id: string }[]
   assert.deepEqual([...new Set(seen.map((row) => row.organization_id))], [w.b.organization_id])
   assert.equal((await w.get(`/v1/organizations/${w.a.organization_id}/workspaces`, { as: person.token })).status, 404)
+})
+
+test('a listing goes on with the key that replaces another of the project, and with no key of another project', async () => {
+  const { cursor, rest } = await (async () => {
+    const all = (await w.get('/v1/workspaces?limit=3')).body.data as { id: string }[]
+    const first = await w.get('/v1/workspaces?limit=1')
+    return { cursor: first.body.next_cursor as string, rest: all.slice(1).map(({ id }) => id) }
+  })()
+  assert.equal(rest.length, 2)
+  const seeds = seeder(w.database, w.clock, w.ids)
+  const next = await seeds.key(w.a.organization_id, w.a.project_id)
+  const page = await w.get(`/v1/workspaces?limit=2&cursor=${cursor}`, { as: next.key })
+  assert.deepEqual([page.status, page.body.data?.map(({ id }: { id: string }) => id)], [200, rest])
+  for (const as of [w.a2.key, w.b.key, (await seeds.person(w.a.organization_id, 'member')).token]) {
+    assert.equal((await w.get(`/v1/workspaces?limit=2&cursor=${cursor}`, { as })).status, 422)
+  }
 })

@@ -69,7 +69,7 @@ test('a refusal that comes to be kept after a change with its key gives way to i
     route: workspacesSuspend,
     who: { type: 'api_key', id: w.a.key_row_id },
     now: w.clock.now(),
-    idempotency: { key: 'late', fingerprint },
+    idempotency: { key: 'late', fingerprint, matches: (kept: Buffer) => kept.equals(fingerprint) },
   } as unknown as Parameters<typeof keepRefusal>[1]
   const outcome = await keepRefusal(w.database.api, call, fail('conflict', 'not_running', 'The workspace is not running'))
   assert.deepEqual([outcome?.status, outcome?.operation_id], [202, changed.body.id])
@@ -109,12 +109,11 @@ test('an answer is kept for 24 hours to the second, for its principal and route 
   assert.deepEqual([other.status, other.body.error.details.reason], [409, 'workspace_deleted'])
 })
 
-test('query and path belong to the request: the same body elsewhere is a mismatch, which is not kept itself', async () => {
+test('the path belongs to the request: the same body elsewhere is a mismatch, which is not kept itself', async () => {
   const id = await w.running('mismatch')
   const fork = (path: string, key: string) => w.post(path, { key }, keyed('fork'))
   const first = await fork(`/v1/workspaces/${id}/fork`, 'mismatch-1')
   for (const [path, key] of [
-    [`/v1/workspaces/${id}/fork?x=1`, 'mismatch-1'],
     [`/v1/workspaces/${w.ids.next()}/fork`, 'mismatch-1'],
     [`/v1/workspaces/${id}/fork`, 'mismatch-2'],
   ] as const) {
@@ -202,14 +201,35 @@ for (const [asked, { body, lifetime, later }] of Object.entries(KEPT)) {
   })
 }
 
-test('an outcome that was kept without a body is answered from what is there', async () => {
-  const id = await w.running('bodiless')
-  const first = await w.post(`/v1/workspaces/${id}/suspend`, undefined, keyed('bodiless'))
-  const entries = w.database.superuser.updateTable('idempotency_entries').where('key', '=', 'bodiless')
-  await entries.set({ outcome: sql`outcome - 'body'` }).execute()
-  await w.cell.succeed(first.body.id)
-  const repeat = await w.post(`/v1/workspaces/${id}/suspend`, undefined, keyed('bodiless'))
-  assert.deepEqual([repeat.status, repeat.body.id, repeat.body.state], [202, first.body.id, 'succeeded'])
+test('every answer of a repeat says that it is one: of a change, of a refusal and of a start', async () => {
+  const id = await w.running('marked')
+  const asked = {
+    change: () => w.post(`/v1/workspaces/${id}/fork`, { key: 'marked-fork' }, keyed('marked-1')),
+    refusal: () => w.post(`/v1/workspaces/${id}/fork`, { key: 'sf:marked' }, keyed('marked-2')),
+    start: () => w.open('marked-new', {}, keyed('marked-3')),
+  }
+  for (const [what, ask] of Object.entries(asked)) {
+    const [first, second] = [await ask(), await ask()]
+    assert.equal(first.status, second.status, what)
+    const marks = [first, second].map(({ headers }) => headers.get('idempotent-replayed'))
+    assert.deepEqual(marks, [null, 'true'], what)
+  }
+  const mismatch = await w.post(`/v1/workspaces/${id}/fork`, { key: 'marked-other' }, keyed('marked-1'))
+  assert.deepEqual([mismatch.status, mismatch.headers.get('idempotent-replayed')], [422, null])
+})
+
+test('what a plan refuses is not kept: once it allows it, the same key does it', async () => {
+  const seeds = seeder(w.database, w.clock, w.ids)
+  const plan_id = await seeds.plan('tight', { refuses_starts: 'unpaid' })
+  const { key } = await seeds.tenant('tight', plan_id)
+  const ask = () => w.open('tight', {}, keyed('tight', key))
+  const allow = (change: object) => w.database.superuser.updateTable('plans').set(change).where('id', '=', plan_id).execute()
+  assert.deepEqual([(await ask()).status, await entries('tight')], [402, 0])
+  await allow({ refuses_starts: null, concurrent_workspaces: 0 })
+  const full = await ask()
+  assert.deepEqual([full.status, full.body.error.code, await entries('tight')], [403, 'quota_exceeded', 0])
+  await allow({ concurrent_workspaces: 1 })
+  assert.deepEqual([(await ask()).status, await entries('tight')], [202, 1])
 })
 
 test('a repeat of what was answered 200 without an operation names the one that has taken the workspace away since', async () => {

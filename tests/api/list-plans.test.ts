@@ -3,6 +3,7 @@ import { after, before, test } from 'node:test'
 import { CompiledQuery, sql } from 'kysely'
 import type { Principal } from '../../service/http/call.ts'
 import { endOfPrefix, findWorkspaces } from '../../service/api/workspaces/list-store.ts'
+import { counting } from '../support/plans.ts'
 import { world, type World } from './support.ts'
 
 const COMMON = 20_000
@@ -16,7 +17,13 @@ before(async () => {
   w = await world()
   const { organization_id, project_id } = w.a
   key = { type: 'api_key', id: w.a.key_row_id, key_id: 'k', organization_id, project_id, tool_permissions: [] }
-  person = { type: 'user', id: w.ids.next(), email: 'a@example.com', memberships: [{ organization_id, role: 'owner' }] }
+  person = {
+    type: 'user',
+    id: w.ids.next(),
+    email: 'a@example.com',
+    memberships: [{ organization_id, role: 'owner' }],
+    session: { id: w.ids.next(), stepped_up_at: null },
+  }
   // The oldest of the project are those that a filter is for; all that is newer is something else.
   await insert(3, 'rare', { observed_state: 'failed' })
   await insert(3, 'idle', { observed_state: 'suspended', desired_state: 'suspended' })
@@ -65,43 +72,6 @@ async function insert(count: number, prefix: string, change: object): Promise<vo
   })
 }
 
-interface Plan {
-  'Node Type': string
-  'Relation Name'?: string
-  'Actual Rows': number
-  'Actual Loops': number
-  'Rows Removed by Filter'?: number
-  'Rows Removed by Index Recheck'?: number
-  Plans?: Plan[]
-}
-
-/** Answers as the database does, and counts the rows of workspaces that are looked at. */
-function counting(plan: 'generic' | 'custom') {
-  const counted = { rows: 0 }
-  const rows = async <Row>(_name: string, text: string, values: unknown[]): Promise<Row[]> =>
-    w.database.superuser.connection().execute(async (db) => {
-      await sql`select set_config('plan_cache_mode', ${`force_${plan}_plan`}, false)`.execute(db)
-      await db.executeQuery(CompiledQuery.raw(`prepare list as ${text}`))
-      const literals = values.map((value) => `'${Array.isArray(value) ? `{${value.join(',')}}` : String(value)}'`)
-      const execute = `execute list${literals.length > 0 ? `(${literals.join(', ')})` : ''}`
-      const explained = await db.executeQuery<{ 'QUERY PLAN': [{ Plan: Plan }] }>(
-        CompiledQuery.raw(`explain (analyze, format json) ${execute}`),
-      )
-      for (const row of explained.rows) counted.rows += looked(row['QUERY PLAN'][0].Plan)
-      const answer = await db.executeQuery<Row>(CompiledQuery.raw(execute))
-      await db.executeQuery(CompiledQuery.raw('deallocate list'))
-      return answer.rows
-    })
-  return { counted, reads: { rows } }
-}
-
-function looked(plan: Plan): number {
-  const removed = (plan['Rows Removed by Filter'] ?? 0) + (plan['Rows Removed by Index Recheck'] ?? 0)
-  const is_bitmap = plan['Node Type'] === 'Bitmap Index Scan'
-  const own = plan['Relation Name'] === 'workspaces' || is_bitmap ? (plan['Actual Rows'] + removed) * plan['Actual Loops'] : 0
-  return (plan.Plans ?? []).reduce((sum, inner) => sum + looked(inner), own)
-}
-
 const LISTS: [name: string, filters: Parameters<typeof findWorkspaces>[2]][] = [
   ['no filter', {}],
   ['state', { state: 'failed' }],
@@ -126,7 +96,7 @@ for (const [name, filters] of LISTS) {
       const newest = await w.database.superuser.selectFrom('workspaces').select('id').orderBy('id', 'desc').executeTakeFirstOrThrow()
       for (const below of [null, newest.id]) {
         for (const plan of ['generic', 'custom'] as const) {
-          const { counted, reads } = counting(plan)
+          const { counted, reads } = counting(w.database.superuser, 'workspaces', plan)
           await findWorkspaces(reads, who, filters, { limit: 50, below })
           const { rows } = counted
           assert.ok(rows <= ROWS_MAX, `${rows} rows, ${plan} plan, ${who.type}`)

@@ -240,3 +240,30 @@ async function waitForOperation(key: string): Promise<string> {
   await until('the operation is there', 30_000, async () => (await operations.executeTakeFirst()) !== undefined)
   return (await operations.executeTakeFirstOrThrow()).id
 }
+
+test('a reopen names what it asked for and did not get, and nothing else', async () => {
+  const caps = { cpu_millis: 1000 }
+  const first = await w.open('ignoring', { caps, idle_policy: 'never' })
+  assert.deepEqual([first.status, first.body.ignored], [202, []])
+  const joined = await w.open('ignoring', { caps: { cpu_millis: 2000 } })
+  assert.deepEqual([joined.status, joined.body.ignored], [202, ['caps']])
+  await w.cell.succeed(first.body.operation.id)
+  const asked = async (body: object) => {
+    const { status, body: answer } = await w.open('ignoring', body)
+    return [status, answer.ignored]
+  }
+  assert.deepEqual(await asked({}), [200, []])
+  assert.deepEqual(await asked({ caps, idle_policy: 'never' }), [200, []])
+  assert.deepEqual(await asked({ caps: {}, idle_policy: 'adaptive', template: 'none' }), [200, ['template', 'caps', 'idle_policy']])
+  assert.deepEqual(await asked({ idle_policy: 'adaptive', inputs: { CITY: 'Rome' } }), [200, ['idle_policy']])
+  const { body } = await w.get(`/v1/workspaces/${first.body.workspace.id}`)
+  assert.deepEqual([body.template.slug, body.caps, body.idle.policy], ['base', caps, 'never'])
+})
+
+test('a repeat of the open that made a workspace ignored nothing, whatever became of it', async () => {
+  const keyed = { headers: { 'idempotency-key': 'made-it' } }
+  const first = await w.open('made-it', { idle_policy: 'never' }, keyed)
+  const changed = await w.call('PUT', `/v1/workspaces/${first.body.workspace.id}/idle-policy`, { body: { idle_policy: null } })
+  assert.equal(changed.status, 200)
+  assert.deepEqual((await w.open('made-it', { idle_policy: 'never' }, keyed)).body.ignored, [])
+})

@@ -6,8 +6,10 @@ import { describe } from '../../contract/openapi.ts'
 import { APP_ROUTES } from '../../contract/routes/app/all.ts'
 import { CELL_ROUTES } from '../../contract/routes/cell/all.ts'
 import type { Route } from '../../contract/route.ts'
+import { DETAILS } from '../../contract/details.ts'
 import { APP_CODES, APP_REASONS, CELL_CODES, CELL_REASONS } from '../../contract/errors.ts'
 import { API_ROUTES, ANSWERS } from '../../service/api/routes.ts'
+import { named } from '../support/pipeline-routes.ts'
 
 const routes: readonly Route[] = [...APP_ROUTES, ...CELL_ROUTES]
 const described = JSON.parse(JSON.stringify(describe(routes, '/')))
@@ -23,11 +25,11 @@ test('the description is valid OpenAPI 3.1.0 of version 0.1.0', async () => {
   assert.deepEqual([described.openapi, described.info.version], ['3.1.0', '0.1.0'])
 })
 
-test('every declared route has its handler, and every idempotent one says how a repeat is answered', () => {
+test('every declared route has its handler, and those whose answer has a token say how a repeat is answered', () => {
   assert.deepEqual(API_ROUTES.map(({ route }) => route.id).sort(), APP_ROUTES.map(({ id }) => id).sort())
   assert.deepEqual(
     Object.keys(ANSWERS).sort(),
-    APP_ROUTES.filter(({ idempotent }) => idempotent)
+    APP_ROUTES.filter(({ idempotent, answers }) => idempotent && Object.values(answers).some(hasToken))
       .map(({ id }) => id)
       .sort(),
   )
@@ -39,6 +41,7 @@ test('every code and reason that a route declares is one of its surface', () => 
     const known: Partial<Record<string, readonly string[]>> = route.surface === 'app' ? APP_REASONS : CELL_REASONS
     for (const [code, reasons] of Object.entries(route.errors)) {
       assert.ok(code in codes, `${route.id} ${code}`)
+      assert.ok(reasons.length > 0, `${route.id} ${code} has neither a reason nor none`)
       for (const reason of reasons) assert.ok(reason === null || known[code]?.includes(reason), `${route.id} ${code} ${reason}`)
     }
   }
@@ -55,3 +58,52 @@ test('no text of an App request can carry NUL or a lone surrogate unseen', () =>
   for (const route of APP_ROUTES) for (const part of [route.params, route.query, route.body]) walk(part, route.id)
   assert.deepEqual(bare, [])
 })
+
+test('a route with two paths is described at both, each with the parameters that stand in it', () => {
+  const { paths } = JSON.parse(JSON.stringify(describe([named], '/')))
+  const at = (path: string) => paths[path].get
+  const [short, long] = [at('/v1/named/{slug}'), at('/v1/organizations/{organization_id}/named/{slug}')]
+  const inPath = ({ parameters }: { parameters: { in: string; name: string; required: boolean }[] }) =>
+    parameters.filter((each) => each.in === 'path').map(({ name, required }) => [name, required])
+  assert.deepEqual([short.operationId, inPath(short)], ['named.get', [['slug', true]]])
+  const both = [['organization_id', true], ['slug', true]] // prettier-ignore
+  assert.deepEqual([long.operationId, inPath(long)], ['named.get.of_organization', both])
+})
+
+test('an answer of several content types names each', () => {
+  const content = (path: string, method: string) => Object.keys(described.paths[path][method].responses['200'].content)
+  const workspace = '/v1/workspaces/{workspace_id}'
+  assert.deepEqual(content(`${workspace}/exec/{session_id}/output`, 'get'), ['application/x-ndjson', 'text/event-stream'])
+  assert.deepEqual(content(`${workspace}/browser/content`, 'post'), ['text/html', 'text/plain'])
+})
+
+test('every code tells each of its reasons with whether it is retryable and what its details say', () => {
+  const { app, cell } = described['x-error-codes']
+  const retryable = Object.keys(app.conflict.reasons).filter((reason) => app.conflict.reasons[reason].retryable)
+  assert.deepEqual([app.conflict.retryable, retryable], [false, ['operation_in_progress', 'workspace_not_running']])
+  assert.deepEqual(Object.keys(app.conflict.reasons), [...APP_REASONS.conflict])
+  const { properties, required } = app.conflict.reasons.mode_mismatch.details
+  assert.deepEqual(
+    [Object.keys(properties), required],
+    [
+      ['reason', 'mode', 'requested_mode'],
+      ['reason', 'mode', 'requested_mode'],
+    ],
+  )
+  assert.deepEqual(Object.keys(cell.workspace_busy.details.properties), ['operation_kind', 'tool_gate'])
+})
+
+test('details are declared of codes and reasons that there are', () => {
+  const known = { app: [APP_CODES, APP_REASONS], cell: [CELL_CODES, CELL_REASONS] } as const
+  for (const surface of ['app', 'cell'] as const) {
+    const [codes, reasons]: readonly [object, Partial<Record<string, readonly string[]>>] = known[surface]
+    for (const refusal of Object.keys(DETAILS[surface])) {
+      const [code = '', reason] = refusal.split('/')
+      assert.ok(code in codes && (reason === undefined || reasons[code]?.includes(reason)), `${surface} ${refusal}`)
+    }
+  }
+})
+
+function hasToken({ schema }: { schema?: object }): boolean {
+  return 'tool_token' in ((schema as { properties?: object } | undefined)?.properties ?? {})
+}

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { SHARED_SERVER_VARIABLE, signalServer, startTestServer } from '../support/postgres.ts'
+import { signalServer, startOwnServer } from '../support/postgres.ts'
 import { until } from '../support/processes.ts'
 import { world } from './support.ts'
 
@@ -8,8 +8,7 @@ import { world } from './support.ts'
 const ANSWERED_MS = 10_000
 
 // A server of this file's own, since the others' must not stop.
-const server = await startTestServer()
-process.env[SHARED_SERVER_VARIABLE] = server.socket_dir
+const server = await startOwnServer()
 
 test('a database that is stopped is 503 within two seconds or so, and serves again when it goes on', async () => {
   await using w = await world()

@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { after, before, test } from 'node:test'
 import { promisify } from 'node:util'
 import { createLocalJWKSet, decodeProtectedHeader, jwtVerify } from 'jose'
-import { openListener } from '../../service/db/listen.ts'
+import { cellChannels, openListener } from '../../service/db/listen.ts'
 import { world, type World } from './support.ts'
 
 let w: World
@@ -54,7 +54,7 @@ test('T50: a rotation makes every process sign with one new key; both verify for
 
 test('T51: admin sets the watermark of a workspace, which its cell is told of', async () => {
   const workspace_id = await w.running('watermark')
-  const listener = await openListener(w.database.options('berth_cell'))
+  const listener = await openListener(w.database.options('berth_cell'), cellChannels(w.cell_id))
   try {
     const told = new Promise<string | null>((resolve) => listener.on('berth_workspace', resolve))
     const before = w.clock.now()

@@ -164,7 +164,10 @@ export async function world({ check = true, ...given }: WorldOptions = {}): Prom
 export function seeder({ superuser: db }: TestDatabase, clock: Clock, ids: Ids) {
   const created_at = clock.now()
   const seeds = {
-    async plan(slug: string, limits: { concurrent_workspaces?: number; memory_mib?: number; refuses_starts?: string } = {}) {
+    async plan(
+      slug: string,
+      limits: { concurrent_workspaces?: number; memory_mib?: number; missing_limits?: string[]; refuses_starts?: string } = {},
+    ) {
       const id = ids.next()
       await db
         .insertInto('plans')

@@ -6,15 +6,17 @@ import type { AskActivity } from '../../service/cell/machines/ask-activity.ts'
 import { flushActivity } from '../../service/cell/machines/flush.ts'
 import { look } from '../../service/cell/machines/idle-clock.ts'
 import { createMachineTable, type LiveTable } from '../../service/cell/machines/live-table.ts'
-import { createParking } from '../../service/cell/machines/parking.ts'
+import { createParking, type Parking } from '../../service/cell/machines/parking.ts'
+import { createRoom } from '../../service/cell/room/room.ts'
 import { openDatabase } from '../../service/db/database.ts'
-import { openListener } from '../../service/db/listen.ts'
+import { cellChannels, openListener } from '../../service/db/listen.ts'
 import { world, type Answer, type CallOptions, type World } from './support.ts'
 
 /** The API with a cell that works off its operations, on a machine host that is a fake. */
 export interface CellWorld extends World {
   host: FakeHost
   table: LiveTable
+  parking: Parking
   /** What every guest says of its running commands when it is asked; several are at once. */
   guests: { busy_until(asked: Parameters<AskActivity>[0]): Promise<Date | null> }
   /** One look of the cell's clocks at this moment, with all activity in the rows. */
@@ -33,12 +35,13 @@ export async function worldWithCell(options: FakeOptions = {}): Promise<CellWorl
   const w = await world()
   const host = createFakeHost(options)
   const db = openDatabase(w.database.options('berth_cell'))
-  const listener = await openListener(w.database.options('berth_cell'))
   const { cell_id, clock, ids } = w
+  const listener = await openListener(w.database.options('berth_cell'), cellChannels(cell_id))
   const table = createMachineTable({ db, listener, clock, cell_id })
   const log = pino({ level: process.env['BERTH_TEST_LOG'] ?? 'silent' })
-  const parking = createParking({ cell_id, db, clock, ids, host, table, log })
-  const cell = { cell_id, db, clock, ids, host, table, parking, agents: { greet: () => undefined }, log }
+  const room = createRoom({ db, cell_id })
+  const parking = createParking({ cell_id, db, clock, ids, host, table, room, log })
+  const cell = { cell_id, db, clock, ids, host, table, room, parking, agents: { greet: () => undefined }, log }
   const guests: CellWorld['guests'] = { busy_until: () => Promise.resolve(null) }
   const ask_activity: AskActivity = async (asked) => ({
     busy_until: await guests.busy_until(asked),
@@ -47,7 +50,7 @@ export async function worldWithCell(options: FakeOptions = {}): Promise<CellWorl
     commands: [],
   })
   const engine = startEngine({
-    cell,
+    cell: { ...cell, quarantine_days: 7 },
     listener,
     database: w.database.options('berth_cell'),
     endpoint: 'http://one.cell.test',
@@ -59,6 +62,7 @@ export async function worldWithCell(options: FakeOptions = {}): Promise<CellWorl
     ...w,
     host,
     table,
+    parking,
     guests,
     async look() {
       await flushActivity(db, table)

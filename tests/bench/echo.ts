@@ -42,7 +42,7 @@ export async function echoRow(service: Service): Promise<void> {
 }
 
 async function straightAt(service: Service, workspace_id: string): Promise<{ socket: Socket; press(): Promise<void> }> {
-  const machine = (await service.inventory()).machines.find((each) => each.workspace_id === workspace_id)
+  const machine = (await service.inventory()).machines.find((each) => each.subject.id === workspace_id)
   if (machine === undefined) throw new Error('The workspace has no machine')
   const request = http.request(`http://${machine.address}/pty/straight/attach?offset=0`, {
     method: 'POST',

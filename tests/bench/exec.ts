@@ -114,7 +114,7 @@ async function referenceServer(service: Service, client: Client, workspace: Open
     rmSync(folder, { recursive: true })
   }
   await client.tool(workspace, '/exec', { json: { argv: ['/home/user/server', `0.0.0.0:${SERVER_PORT}`] } })
-  const machine = (await service.inventory()).machines.find(({ workspace_id }) => workspace_id === workspace.id)
+  const machine = (await service.inventory()).machines.find(({ subject }) => subject.id === workspace.id)
   const url = `http://${machine?.address.split(':')[0]}:${SERVER_PORT}`
   for (let turn = 0; turn < TURNS_MAX; turn++) {
     const answered = await call(`${url}/?bytes=0`).catch(() => null)

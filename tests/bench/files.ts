@@ -109,7 +109,7 @@ async function staticServer(service: Service, client: Client, workspace: OpenedW
     '-c',
     `for i in $(seq 100); do (: > /dev/tcp/127.0.0.1/${PORT}) 2>/dev/null && exit 0; sleep 0.05; done; exit 1`,
   ])
-  const machine = (await service.inventory()).machines.find((each) => each.workspace_id === workspace.id)
+  const machine = (await service.inventory()).machines.find((each) => each.subject.id === workspace.id)
   if (machine === undefined) throw new Error('the workspace has no machine')
   return `http://${machine.address.replace(/:\d+$/, '')}:${PORT}`
 }

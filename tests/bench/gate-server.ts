@@ -6,12 +6,13 @@ import pino from 'pino'
 import { filesStat } from '../../contract/routes/cell/files.ts'
 import { TOOL_TOKEN_TYPE } from '../../contract/tool-token.ts'
 import { openApiKeys } from '../../service/cell/gateway/gate/api-keys.ts'
-import { createGate, type Ticket } from '../../service/cell/gateway/gate/gate.ts'
+import { createGate } from '../../service/cell/gateway/gate/gate.ts'
 import { openPeople } from '../../service/cell/gateway/gate/people.ts'
 import { openVerificationKeys } from '../../service/cell/gateway/gate/keys.ts'
+import type { Ticket } from '../../service/cell/gateway/gate/ticket.ts'
 import { createAgentLinks } from '../../service/cell/links/agent.ts'
 import { openDatabase } from '../../service/db/database.ts'
-import { openListener } from '../../service/db/listen.ts'
+import { cellChannels, openListener } from '../../service/db/listen.ts'
 import { bind, type ToolCaller } from '../../service/http/call.ts'
 import { createServer } from '../../service/http/pipeline.ts'
 import { systemClock } from '../../service/lib/clock.ts'
@@ -29,9 +30,9 @@ const { publicKey, privateKey } = await generateKeyPair('ES256', { extractable: 
 const public_jwk = JSON.stringify(await exportJWK(publicKey))
 await db.insertInto('signing_keys').values({ kid: KID, public_jwk, created_at: systemClock.now(), retired_at: null }).execute()
 
-const listener = await openListener(database)
 const ids = createIds(systemClock)
 const [workspace_id, cell_id] = [ids.next(), ids.next()]
+const listener = await openListener(database, cellChannels(cell_id))
 const table = new FakeTable()
 table.touch = () => undefined // it would keep every one
 table.entries.set(workspace_id, runningEntry(workspace_id, cell_id, '127.0.0.1:1').entry)

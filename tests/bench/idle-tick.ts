@@ -2,7 +2,7 @@ import pino from 'pino'
 import { askActivity } from '../../service/cell/machines/ask-activity.ts'
 import { look } from '../../service/cell/machines/idle-clock.ts'
 import { createMachineTable } from '../../service/cell/machines/live-table.ts'
-import { openListener } from '../../service/db/listen.ts'
+import { cellChannels, openListener } from '../../service/db/listen.ts'
 import { systemClock } from '../../service/lib/clock.ts'
 import { createIds } from '../../service/lib/ids.ts'
 import { createIntentions } from '../engine/intentions.ts'
@@ -35,7 +35,7 @@ async function filled(count: number) {
   const now = systemClock.now()
   await db.insertInto('cells').values({ id: cell_id, name: 'bench', endpoint: 'http://bench.test', created_at: now }).execute()
   await fill(database, { workspace_id, cell_id, count })
-  const listener = await openListener(database.options('berth_cell'))
+  const listener = await openListener(database.options('berth_cell'), cellChannels(cell_id))
   const table = createMachineTable({ db: database.cell, listener, clock: systemClock, cell_id })
   const log = pino({ level: 'silent' })
   const context = { cell_id, db: database.cell, clock: systemClock, ids, table, log, ask_activity: askActivity, started_at: new Date(0) }

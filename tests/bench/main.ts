@@ -11,6 +11,7 @@ import { idleMemoryRow } from './idle-memory.ts'
 import { overloadRow } from './overload.ts'
 import { parkedRows } from './parked.ts'
 import { recoveryRow } from './recovery.ts'
+import { roomRows } from './room.ts'
 import { scaleRows } from './scale.ts'
 import { withService } from './with-service.ts'
 import { idleTickRow } from './idle-tick.ts'
@@ -51,6 +52,7 @@ const ALONE: Record<string, (guest?: string) => void | Promise<void>> = {
   density: densityRow,
   overload: overloadRow,
   recovery: recoveryRow,
+  room: roomRows,
 }
 
 const asked = new Map(process.argv.slice(2).map((word) => [word.split(':')[0] ?? '', word.split(':')[1]]))

@@ -34,7 +34,7 @@ async function frozenRow(service: Service, client: Client): Promise<void> {
   const workspace = await client.open('bench-frozen')
   const { sandbox, runsc_root } = await service.machine(workspace.id)
   const at = ['--root', runsc_root]
-  const state = async () => (await service.inventory()).machines.find((one) => one.workspace_id === workspace.id)?.state
+  const state = async () => (await service.inventory()).machines.find((one) => one.subject.id === workspace.id)?.state
   await measure(
     { row: 16, name: 'thaw', title: 'first call on a frozen machine, beyond the next ones', bar: { at_most: 0.1 } },
     {
@@ -69,7 +69,7 @@ async function hibernatedRow(service: Service, client: Client): Promise<void> {
     await raw.runsc('run', '--detach', '--bundle', raw.bundle(['sleep', '100000']), 'origin')
     await raw.runsc('checkpoint', '--image-path', image, 'origin')
     await raw.runsc('delete', '--force', 'origin')
-    const hasMachine = async () => (await service.inventory()).machines.some((one) => one.workspace_id === workspace.id)
+    const hasMachine = async () => (await service.inventory()).machines.some((one) => one.subject.id === workspace.id)
     await measure(
       { row: 17, name: 'wake', title: 'first call on a hibernated machine, small guest', bar: { at_most: 1 } },
       {

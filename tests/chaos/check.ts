@@ -9,7 +9,7 @@ export async function watch(service: Service, history: History, stopped: () => b
   while (!stopped()) {
     await new Promise((resolve) => setTimeout(resolve, 1000))
     const { machines } = await service.inventory().catch(() => ({ machines: [] })) // hostd may be dead just now
-    const ids = machines.map(({ workspace_id }) => workspace_id)
+    const ids = machines.map(({ subject }) => subject.id)
     if (new Set(ids).size !== ids.length) history.violate('R3: a workspace has two machines', { machines })
     const twice = await service
       .query<{ workspace_id: string }>(`select workspace_id from operations where completed_at is null group by 1 having count(*) > 1`)

@@ -25,7 +25,7 @@ interface Refused {
 export async function prepareParking(service: Service, actor: Actor, seen: Believed, kind: Parking): Promise<Case> {
   const client = createClient(service.base_url, service.api_key)
   const at = () => ({ ...seen, operation_id: null })
-  const machines = async () => (await service.inventory()).machines.filter(({ workspace_id }) => workspace_id === seen.id)
+  const machines = async () => (await service.inventory()).machines.filter(({ subject }) => subject.id === seen.id)
   const stateOf = async () =>
     (await actor.caller.api<{ observed_state: string; ownership_epoch: number }>(`/v1/workspaces/${seen.id}`)).body
   assert.ok(await open(actor, seen), 'it does not open')

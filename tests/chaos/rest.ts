@@ -37,7 +37,7 @@ async function checkRoom(service: Service, history: History): Promise<void> {
     const rows = await service.query<{ id: string; runs: boolean; resident: boolean; granted: boolean }>(ROOM)
     const wrong = rows.filter(({ runs, granted }) => runs !== granted)
     const resident = rows.filter((row) => row.runs && row.resident).map(({ id }) => id)
-    const machines = (await service.inventory()).machines.map(({ workspace_id }) => workspace_id)
+    const machines = (await service.inventory()).machines.map(({ subject }) => subject.id)
     const same = JSON.stringify(resident.sort()) === JSON.stringify(machines.sort())
     return wrong.length === 0 && same ? null : { wrong, resident, machines }
   })

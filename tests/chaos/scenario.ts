@@ -122,7 +122,7 @@ async function verify(service: Service, actor: Actor, seen: Believed, kind: Oper
     assert.equal(operation.state, 'succeeded')
     const inventory = await service.inventory()
     assert.deepEqual(
-      [...inventory.machines, ...inventory.workspaces].filter(({ workspace_id }) => workspace_id === seen.id),
+      [...inventory.machines, ...inventory.files].filter(({ subject }) => subject.id === seen.id),
       [],
     )
     return
@@ -134,7 +134,7 @@ async function verify(service: Service, actor: Actor, seen: Believed, kind: Oper
   const expected = kind === 'open' ? null : kind === 'reset' && operation.state === 'succeeded' ? null : 'kept'
   assert.deepEqual(await read(service, seen), { disk: expected, memory: expected })
   const { machines } = await service.inventory()
-  assert.equal(machines.filter(({ workspace_id }) => workspace_id === seen.id).length, 1)
+  assert.equal(machines.filter(({ subject }) => subject.id === seen.id).length, 1)
   await operate(actor, seen, 'delete')
 }
 

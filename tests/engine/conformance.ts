@@ -3,6 +3,10 @@ import { randomUUID } from 'node:crypto'
 import { after, before, suite, test } from 'node:test'
 import { HostFailure, type Fence, type HostEvent, type Machine, type MachineHost } from '../../service/cell/links/hostd.ts'
 import { until } from '../support/processes.ts'
+import { disks } from './disk-conformance.ts'
+import { kinds } from './kinds-conformance.ts'
+import { keeping } from './keeping-conformance.ts'
+import { workspaceSubject, type Subject } from '../../service/cell/links/subject.ts'
 
 /** What runs inside a machine, as a test sees it. */
 export interface Guest {
@@ -41,9 +45,9 @@ export function conformance(name: string, open: () => Promise<Harness>): void {
     })
     after(() => harness.close())
 
-    const speak = (workspace_id: string, epoch: number, step = 'step'): Fence => {
+    const speak = (of: string | Subject, epoch: number, step = 'step'): Fence => {
       fence += 1
-      return { workspace_id, operation_id: randomUUID(), step, epoch, fence }
+      return { subject: typeof of === 'string' ? workspaceSubject(of) : of, operation_id: randomUUID(), step, epoch, fence }
     }
     const startRequest = (speaker: Fence, from_disk?: string) => ({
       ...speaker,
@@ -56,23 +60,23 @@ export function conformance(name: string, open: () => Promise<Harness>): void {
     const restore = (workspace_id: string, epoch: number, checkpoint_id: string, renew_identity = false) =>
       host.restore({ ...speak(workspace_id, epoch), resources: RESOURCES, hostname: 'box', checkpoint_id, renew_identity })
     const checkpoint = (machine: Machine, then: 'paused' | 'running') =>
-      host.checkpoint({ ...speak(machine.workspace_id, machine.epoch), checkpoint_id: randomUUID(), then })
+      host.checkpoint({ ...speak(machine.subject.id, machine.epoch), checkpoint_id: randomUUID(), then })
     const capture = (machine: Machine, target: string) => {
-      const into = { into_workspace_id: target, into_fence: fence + 1, then: 'running' as const }
-      return host.checkpoint({ ...speak(machine.workspace_id, machine.epoch), checkpoint_id: randomUUID(), ...into })
+      const into = { into: workspaceSubject(target), into_fence: fence + 1, then: 'running' as const }
+      return host.checkpoint({ ...speak(machine.subject.id, machine.epoch), checkpoint_id: randomUUID(), ...into })
     }
     const remove = async (...workspace_ids: string[]) => {
-      for (const id of workspace_ids) await host.deleteWorkspace(speak(id, 1))
+      for (const id of workspace_ids) await host.deleteSubject(speak(id, 1))
     }
-    const machineOf = async (workspace_id: string) => (await host.inventory()).machines.find((one) => one.workspace_id === workspace_id)
-    const filesOf = async (workspace_id: string) => (await host.inventory()).workspaces.find((one) => one.workspace_id === workspace_id)
+    const machineOf = async (workspace_id: string) => (await host.inventory()).machines.find((one) => one.subject.id === workspace_id)
+    const filesOf = async (workspace_id: string) => (await host.inventory()).files.find((one) => one.subject.id === workspace_id)
     const refused = (code: HostFailure['code']) => (error: unknown) => error instanceof HostFailure && error.code === code
 
     test('a blank start runs on a disk of its own, shut off until it is connected', async () => {
       const id = randomUUID()
       const machine = await start(id)
       assert.deepEqual(
-        [machine.workspace_id, machine.epoch, machine.state, machine.connected, machine.resources],
+        [machine.subject.id, machine.epoch, machine.state, machine.connected, machine.resources],
         [id, 1, 'running', false, RESOURCES],
       )
       await host.connect(speak(id, 1))
@@ -121,11 +125,11 @@ export function conformance(name: string, open: () => Promise<Harness>): void {
         () => host.stop(old),
         () => host.freeze(old),
         () => host.thaw(old),
-        () => host.cloneCheckpoint({ ...old, source_workspace_id: randomUUID(), source_checkpoint_id: checkpoint_id, checkpoint_id }),
+        () => host.cloneCheckpoint({ ...old, source: workspaceSubject(randomUUID()), source_checkpoint_id: checkpoint_id, checkpoint_id }),
         () => host.deleteCheckpoints({ ...old, names: [checkpoint_id] }),
         () => host.deleteDisks({ ...old, names: ['e1.1'] }),
         () => host.fence(old),
-        () => host.deleteWorkspace(old),
+        () => host.deleteSubject(old),
       ]
       for (const verb of verbs) await assert.rejects(verb, refused('fenced'))
       assert.equal(await machineOf(id), undefined)
@@ -137,7 +141,7 @@ export function conformance(name: string, open: () => Promise<Harness>): void {
       const [one, other] = await Promise.all([host.start(request), host.start(request)])
       const later = await host.start(request)
       assert.deepEqual([other, later], [one, one])
-      assert.equal((await host.inventory()).machines.filter(({ workspace_id }) => workspace_id === id).length, 1)
+      assert.equal((await host.inventory()).machines.filter(({ subject }) => subject.id === id).length, 1)
       await remove(id)
     })
 
@@ -170,7 +174,7 @@ export function conformance(name: string, open: () => Promise<Harness>): void {
       await guest.writeMemory('canary')
       const before_count = await guest.count()
       const info = await checkpoint(machine, 'paused')
-      assert.deepEqual([info.workspace_id, info.epoch, info.engine], [id, 1, (await host.inventory()).engine])
+      assert.deepEqual([info.subject.id, info.epoch, info.engine], [id, 1, (await host.inventory()).engine])
       await host.stop({ ...speak(id, 2), machine_epoch: 1 })
       const restored = await restore(id, 3, info.checkpoint_id)
       assert.deepEqual([restored.epoch, restored.connected, restored.disk === machine.disk], [3, false, false])
@@ -191,7 +195,7 @@ export function conformance(name: string, open: () => Promise<Harness>): void {
       await guest.writeFile('/home/kept', 'of both')
       await guest.writeMemory('of both')
       const info = await capture(machine, target)
-      assert.equal(info.workspace_id, target)
+      assert.equal(info.subject.id, target)
       const copy = await harness.guest(await restore(target, 1, info.checkpoint_id, true))
       await copy.writeFile('/home/kept', 'of the copy')
       await copy.writeMemory('of the copy')
@@ -203,27 +207,6 @@ export function conformance(name: string, open: () => Promise<Harness>): void {
       await remove(target)
     })
 
-    test('a layer holds the disk alone: another workspace starts from it, and nothing is restored from it', async () => {
-      const [source, target] = [randomUUID(), randomUUID()]
-      const machine = await start(source)
-      const guest = await harness.guest(machine)
-      await guest.writeFile('/home/kept', 'text')
-      await guest.writeMemory('gone')
-      const checkpoint_id = randomUUID()
-      const info = await host.checkpoint({ ...speak(source, 1), checkpoint_id, then: 'running', disk_only: true })
-      assert.deepEqual([info.disk_only, info.engine], [true, ''])
-      await guest.writeFile('/home/kept', 'later')
-      const copy = await harness.guest(
-        await host.start({ ...startRequest(speak(target, 1)), from_layer: { workspace_id: source, checkpoint_id } }),
-      )
-      assert.deepEqual([await copy.readFile('/home/kept'), await copy.readMemory()], ['text', null])
-      const before_count = await guest.count()
-      await until('it counts on', PATIENCE_MS, async () => (await guest.count()) > before_count)
-      await host.stop(speak(source, 1))
-      await assert.rejects(restore(source, 2, checkpoint_id), refused('checkpoint_incompatible'))
-      await remove(source, target)
-    })
-
     test('a clone of a checkpoint outlives its source', async () => {
       const [source, target] = [randomUUID(), randomUUID()]
       const machine = await start(source)
@@ -231,31 +214,13 @@ export function conformance(name: string, open: () => Promise<Harness>): void {
       const info = await checkpoint(machine, 'paused')
       await host.stop(speak(source, 2))
       const checkpoint_id = randomUUID()
-      const names = { source_workspace_id: source, source_checkpoint_id: info.checkpoint_id, checkpoint_id }
+      const names = { source: workspaceSubject(source), source_checkpoint_id: info.checkpoint_id, checkpoint_id }
       const clone = await host.cloneCheckpoint({ ...speak(target, 1), ...names })
-      assert.deepEqual([clone.workspace_id, clone.checkpoint_id], [target, checkpoint_id])
+      assert.deepEqual([clone.subject.id, clone.checkpoint_id], [target, checkpoint_id])
       await remove(source)
       const copy = await harness.guest(await restore(target, 1, checkpoint_id, true))
       assert.equal(await copy.readMemory(), 'canary')
       await remove(target)
-    })
-
-    test('a clone of a checkpoint without its memory is a layer', async () => {
-      const [source, target] = [randomUUID(), randomUUID()]
-      const machine = await start(source)
-      const guest = await harness.guest(machine)
-      await guest.writeFile('/home/kept', 'text')
-      await guest.writeMemory('gone')
-      const { checkpoint_id: source_checkpoint_id } = await checkpoint(machine, 'paused')
-      await host.stop(speak(source, 2))
-      const checkpoint_id = randomUUID()
-      const names = { source_workspace_id: source, source_checkpoint_id, checkpoint_id, disk_only: true }
-      const layer = await host.cloneCheckpoint({ ...speak(source, 3), ...names })
-      assert.deepEqual([layer.disk_only, layer.engine], [true, ''])
-      const from_layer = { workspace_id: source, checkpoint_id }
-      const copy = await harness.guest(await host.start({ ...startRequest(speak(target, 1)), from_layer }))
-      assert.deepEqual([await copy.readFile('/home/kept'), await copy.readMemory()], ['text', null])
-      await remove(source, target)
     })
 
     test('a stop that is meant for another epoch stops nothing, and a second stop is no error', async () => {
@@ -296,15 +261,15 @@ export function conformance(name: string, open: () => Promise<Harness>): void {
       assert.deepEqual([files?.disks, files?.checkpoints.map(({ checkpoint_id }) => checkpoint_id)], [[machine.disk], [info.checkpoint_id]])
       await host.deleteCheckpoints({ ...speak(id, 1), names: [info.checkpoint_id] })
       assert.deepEqual((await filesOf(id))?.checkpoints, [])
-      await host.deleteWorkspace(speak(id, 1))
+      await host.deleteSubject(speak(id, 1))
       assert.deepEqual([await machineOf(id), (await filesOf(id))?.disks ?? []], [undefined, []])
-      await host.deleteWorkspace(speak(id, 1))
+      await host.deleteSubject(speak(id, 1))
     })
 
     test('counters name their machine and only grow', async () => {
       const id = randomUUID()
       const { fence, epoch } = await start(id)
-      const read = async () => (await host.stats()).find(({ workspace_id }) => workspace_id === id)
+      const read = async () => (await host.stats()).find(({ subject }) => subject.id === id)
       const first = await read()
       assert.deepEqual([first?.epoch, first?.fence], [epoch, fence])
       assert.ok(first && first.memory_bytes > 0 && first.disk_bytes >= 0) // a disk's quota counts what a commit has written
@@ -366,10 +331,25 @@ export function conformance(name: string, open: () => Promise<Harness>): void {
       assert.equal(await again.readFile('/home/kept'), 'text')
       await remove(id)
     })
+
+    disks({
+      host: () => host,
+      guest: (machine) => harness.guest(machine),
+      start,
+      startRequest,
+      speak,
+      restore,
+      checkpoint,
+      remove,
+      refused,
+    })
+    kinds({ host: () => host, speak, startRequest, refused })
+    // Last: from there on the host refuses whoever says no id.
+    keeping({ host: () => host, start, speak, remove, filesOf, refused, fence: () => fence })
   })
 }
 
 async function firstOf(events: AsyncIterable<HostEvent>, workspace_id: string): Promise<HostEvent> {
-  for await (const event of events) if (event.workspace_id === workspace_id) return event
+  for await (const event of events) if (event.subject.id === workspace_id) return event
   throw new Error('The events ended')
 }

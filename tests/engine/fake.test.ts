@@ -7,7 +7,7 @@ conformance('fake', async () => {
     host,
     layers: ['a'.repeat(64)],
     async guest(machine) {
-      const guest = host.guest(machine.workspace_id)
+      const guest = host.guest(machine.subject.id)
       return {
         count: async () => guest.count(),
         readFile: async (path) => guest.files.get(path) ?? null,
@@ -16,7 +16,7 @@ conformance('fake', async () => {
         writeMemory: async (text) => void guest.memory.set('canary', text),
       }
     },
-    kill: async (machine) => host.kill(machine.workspace_id),
+    kill: async (machine) => host.kill(machine.subject.id),
     close: () => host.close(),
   }
 })

@@ -33,6 +33,9 @@ export type OperationRow = Awaited<ReturnType<typeof readOperation>>
 const readWorkspace = (db: Db, id: string) => db.selectFrom('workspaces').selectAll().where('id', '=', id).executeTakeFirstOrThrow()
 const readOperation = (db: Db, id: string) => db.selectFrom('operations').selectAll().where('id', '=', id).executeTakeFirstOrThrow()
 
+/** What the API answers to whoever comes too late. */
+export class DeletedError extends Error {}
+
 interface Writer {
   db: Db
   clock: Clock
@@ -45,17 +48,17 @@ export async function createIntentions(db: Db, clock: Clock, ids: Ids, layers: s
   const writer: Writer = { db, clock, ids, project: await makeProject(db, ids, clock, layers) }
   const operate: Intentions['operate'] = (workspace_id, kind, options = {}) => insertOperation(writer, workspace_id, kind, options)
   const newWorkspace: Intentions['newWorkspace'] = (wanted) => insertWorkspace(writer, 'creating', wanted)
+  // As the API does it: a workspace without its operation would be settled by a comparison that comes between.
+  const withOperation = (state: string, kind: string, wanted: NewWorkspace | undefined, options: { source?: string }) =>
+    db.transaction().execute(async (tx) => {
+      const workspace_id = await insertWorkspace({ ...writer, db: tx }, state, wanted)
+      return { workspace_id, operation_id: await insertOperation({ ...writer, db: tx }, workspace_id, kind, options) }
+    })
   return {
     newWorkspace,
     operate,
-    async open(wanted) {
-      const workspace_id = await newWorkspace(wanted)
-      return { workspace_id, operation_id: await operate(workspace_id, 'open') }
-    },
-    async fork(source, wanted) {
-      const workspace_id = await insertWorkspace(writer, 'forking', wanted)
-      return { workspace_id, operation_id: await operate(workspace_id, 'fork', { source }) }
-    },
+    open: (wanted) => withOperation('creating', 'open', wanted, {}),
+    fork: (source, wanted) => withOperation('forking', 'fork', wanted, { source }),
     ended: (id) =>
       until(async () => {
         const row = await readOperation(db, id)
@@ -89,7 +92,14 @@ async function insertOperation(
   const id = ids.next()
   const now = clock.now()
   const { organization_id, project_id } = project
-  await db.transaction().execute(async (tx) => {
+  const write = async (tx: Db) => {
+    const { observed_state } = await tx
+      .selectFrom('workspaces')
+      .select('observed_state')
+      .where('id', '=', workspace_id)
+      .forUpdate()
+      .executeTakeFirstOrThrow()
+    if (observed_state === 'deleted') throw new DeletedError('The workspace has been deleted')
     const { cell_id } = await readWorkspace(tx, source ?? workspace_id)
     if (kind === 'delete') await cancelActive(tx, workspace_id, now)
     const values = {
@@ -116,7 +126,8 @@ async function insertOperation(
       .set({ desired_state: DESIRED[kind] ?? 'running', ...deletion })
       .where('id', '=', workspace_id)
       .execute()
-  })
+  }
+  await (db.isTransaction ? write(db) : db.transaction().execute(write))
   return id
 }
 

@@ -1,23 +1,24 @@
 import assert from 'node:assert/strict'
 import type { World } from './world.ts'
+import { subjectName } from '../../service/cell/links/subject.ts'
 
 /** Rows and host name the same machines, disks and checkpoints; no hold outlives its operation. */
 export async function assertNothingIsLeft(world: World): Promise<void> {
   const rows = await world.db.selectFrom('workspaces').selectAll().execute()
-  const checkpoints = await world.db.selectFrom('checkpoints').select(['id', 'workspace_id']).execute()
-  const { machines, workspaces } = await world.host.inventory()
+  const checkpoints = await world.db.selectFrom('checkpoints').select(['id', 'workspace_id']).where('deleted_at', 'is', null).execute()
+  const { machines, files } = await world.host.inventory()
   const resident = rows.filter(({ observed_state, residency }) => observed_state === 'running' && residency === 'resident')
   const withDisk = rows.filter(({ disk }) => disk !== null)
   assert.deepEqual(
-    sorted(machines, (one) => `${one.workspace_id} ${one.epoch} ${one.state === 'paused'} ${one.connected} ${one.disk}`),
+    sorted(machines, (one) => `${subjectName(one.subject)} ${one.epoch} ${one.state === 'paused'} ${one.connected} ${one.disk}`),
     sorted(resident, (row) => `${row.id} ${row.ownership_epoch} false true ${row.disk}`),
   )
   assert.deepEqual(
-    workspaces.flatMap(({ workspace_id, disks }) => disks.map((disk) => `${workspace_id} ${disk}`)).sort(),
+    files.flatMap(({ subject, disks }) => disks.map((disk) => `${subjectName(subject)} ${disk}`)).sort(),
     sorted(withDisk, (row) => `${row.id} ${row.disk}`),
   )
   assert.deepEqual(
-    workspaces.flatMap((one) => one.checkpoints.map(({ checkpoint_id }) => `${one.workspace_id} ${checkpoint_id}`)).sort(),
+    files.flatMap((one) => one.checkpoints.map(({ checkpoint_id }) => `${subjectName(one.subject)} ${checkpoint_id}`)).sort(),
     sorted(checkpoints, (one) => `${one.workspace_id} ${one.id}`),
   )
   for (const { observed_state, residency, checkpoint_id } of rows) {

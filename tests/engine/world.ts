@@ -1,13 +1,15 @@
 import assert from 'node:assert/strict'
 import pino from 'pino'
-import { openListener } from '../../service/db/listen.ts'
+import { cellChannels, openListener } from '../../service/db/listen.ts'
 import { openDatabase, type Db } from '../../service/db/database.ts'
 import { createFakeHost, type FakeHost, type FakeOptions } from '../../service/cell/links/fake/host.ts'
 import { startEngine, type Engine } from '../../service/cell/engine.ts'
 import type { AskActivity } from '../../service/cell/machines/ask-activity.ts'
+import type { MachineHost } from '../../service/cell/links/hostd.ts'
 import { registerCell } from '../../service/cell/machines/cells-store.ts'
 import { createMachineTable, type LiveTable } from '../../service/cell/machines/live-table.ts'
 import { createParking, type Parking } from '../../service/cell/machines/parking.ts'
+import { createRoom, type Room } from '../../service/cell/room/room.ts'
 import type { ParkAfter } from '../../service/cell/machines/residency-rules.ts'
 import type { WorkspaceEntry } from '../../service/cell/machines/table.ts'
 import type { Clock } from '../../service/lib/clock.ts'
@@ -43,6 +45,7 @@ export interface Process {
   engine: Engine
   table: LiveTable
   parking: Parking
+  room: Room
   /** Ends it as kill -9 would: nothing of it goes on acting, and nothing is told to anybody. */
   kill(): Promise<void>
   close(): Promise<void>
@@ -60,6 +63,10 @@ const NEVER: ParkAfter = { freeze_after_seconds: 0, hibernate_after_seconds: 0 }
 export interface StartOptions {
   ask_activity?: AskActivity
   park_after?: ParkAfter
+  /** Of a hibernation that gets no answer. */
+  tries_max?: number
+  /** The host as this process knows it; absent: the world's own. */
+  host?: MachineHost
   /** Until it acts for the cell; a second process does not. */
   wait?: boolean
 }
@@ -80,23 +87,36 @@ export async function createWorld(options: FakeOptions = {}): Promise<World> {
   const db = database.superuser
   const clock = new TestClock()
   const ids = createIds(clock)
-  const host = createFakeHost(options)
+  const fake = createFakeHost(options)
   const processes = new Set<Process>()
   const log = pino({ level: process.env['BERTH_TEST_LOG'] ?? 'silent' })
 
   const startProcess = async ({
     ask_activity = async () => null,
     park_after = NEVER,
+    tries_max,
+    host = fake,
     wait = true,
   }: StartOptions = {}): Promise<Process> => {
     const connection = openDatabase(database.options('berth_cell'))
-    const listener = await openListener(database.options('berth_cell'))
     const cell_id = await registerCell(connection, { id: ids.next(), name: 'here', endpoint: 'http://127.0.0.1:1' }, clock.now())
+    const listener = await openListener(database.options('berth_cell'), cellChannels(cell_id))
     const table = createMachineTable({ db: connection, listener, clock, cell_id })
-    const parking = createParking({ cell_id, db: connection, clock, ids, host, table, log })
-    const cell = { cell_id, db: connection, clock, ids, host, table, parking, agents: { greet: () => undefined }, log }
+    const room = createRoom({ db: connection, cell_id })
+    const parking = createParking({
+      cell_id,
+      db: connection,
+      clock,
+      ids,
+      host,
+      table,
+      room,
+      log,
+      ...(tries_max === undefined ? {} : { tries_max }),
+    })
+    const cell = { cell_id, db: connection, clock, ids, host, table, room, parking, agents: { greet: () => undefined }, log }
     const engine = startEngine({
-      cell,
+      cell: { ...cell, quarantine_days: 7 },
       listener,
       database: database.options('berth_cell'),
       endpoint: 'http://127.0.0.1:1',
@@ -110,7 +130,7 @@ export async function createWorld(options: FakeOptions = {}): Promise<World> {
       await listener.close()
       await connection.destroy()
     }
-    const started: Process = { db: connection, engine, table, parking, kill: () => end(0), close: () => end(5000) }
+    const started: Process = { db: connection, engine, table, parking, room, kill: () => end(0), close: () => end(5000) }
     processes.add(started)
     if (wait) await engine.ready
     return started
@@ -119,7 +139,7 @@ export async function createWorld(options: FakeOptions = {}): Promise<World> {
     ...(await createIntentions(db, clock, ids, ['a'.repeat(64)])),
     database,
     db,
-    host,
+    host: fake,
     clock,
     ids,
     startProcess,

@@ -101,14 +101,15 @@ for (const [what, json, refusal] of REFUSED) {
 
 test('an execution is read of file-first workspaces only: 409 not_supported_for_mode, and the machine is not asked', async () => {
   const before = bench.agent.seen.length
-  for (const id of ['abcdefgh', 'a.b_c:d-1', 'z'.repeat(128)]) {
+  for (const id of ['abcdefgh', 'a.b_c:d-1', 'z'.repeat(128), 'short']) {
     const response = await bench.call('GET', `/executions/${id}`)
     const { error } = (await response.json()) as { error: { code: string; retryable: boolean; details: unknown } }
     assert.deepEqual([response.status, error.code, error.retryable], [409, 'conflict', false])
     assert.deepEqual(error.details, { reason: 'not_supported_for_mode', mode: 'processful', operation: 'executions' })
   }
   for (const id of ['abcdefg', 'z'.repeat(129), '.abcdefgh', 'abcdefg%20', 'abcdefg%0A']) {
-    assert.equal(await refusalOf(await bench.call('GET', `/executions/${id}`)), '400 bad_request', id)
+    // The workspace's mode wins over what is wrong with the request.
+    assert.equal(await refusalOf(await bench.call('GET', `/executions/${id}`)), '409 conflict/not_supported_for_mode', id)
   }
   const token = await bench.token({ tools: ['files'] })
   assert.equal(await refusalOf(await bench.call('GET', '/executions/abcdefgh', { token })), '403 forbidden')

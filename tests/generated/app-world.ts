@@ -14,8 +14,10 @@ export async function ownIds(w: World): Promise<Ids> {
   for (const agent_label of ['one', 'two']) await w.post(`/v1/workspaces/${workspace_id}/tool-tokens`, { agent_label })
   const { checkpoint } = seeder(w.database, w.clock, w.ids)
   for (const label of ['one', 'two']) await checkpoint(workspace_id, { label })
+  const checkpoint_id = await checkpoint(workspace_id, { label: 'three' })
   await w.running('generated-2')
-  return { workspace_id, operation_id: suspended.body.id, organization_id: w.a.organization_id, project_id: w.a.project_id }
+  const { organization_id, project_id } = w.a
+  return { workspace_id, checkpoint_id, operation_id: suspended.body.id, organization_id, project_id }
 }
 
 /** A member of a's organization and of one more, so that every list has two rows for them. */

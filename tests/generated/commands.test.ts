@@ -32,6 +32,10 @@ const SENT: Record<Command, () => Promise<Answer>> = {
   fork: () => w.post(`/v1/workspaces/${id}/fork`, { key: `commands-${(forks += 1)}` }),
   snapshot: () => w.post(`/v1/workspaces/${id}/snapshot`),
   restore: () => w.post(`/v1/workspaces/${id}/restore`, { checkpoint_id }),
+  delete_checkpoint: async () => {
+    const another = await seeder(w.database, w.clock, w.ids).checkpoint(id)
+    return w.call('DELETE', `/v1/workspaces/${id}/checkpoints/${another}`)
+  },
   reset: () => w.post(`/v1/workspaces/${id}/reset`, { confirm_destructive: true }),
   delete: () => w.call('DELETE', `/v1/workspaces/${id}`),
   close: () => w.post(`/v1/workspaces/${id}/close`),
@@ -65,7 +69,7 @@ async function arrange(seen: Seen): Promise<void> {
   const target = seen.held_by === 'fork_source' ? other : id
   await db
     .updateTable('operations')
-    .set({ kind, state: 'running', completed_at: null, error: null, workspace_id: target })
+    .set({ kind, state: 'running', completed_at: null, error: null, workspace_id: target, subject_id: target })
     .where('id', '=', operation)
     .execute()
   await db.insertInto('workspace_holds').values({ workspace_id: id, operation_id: operation, gate: 'closed' }).execute()

@@ -2,8 +2,8 @@ import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { sql } from 'kysely'
 import { LIMITS } from '../../contract/limits.ts'
-import { declares, errorsOf } from '../../contract/route-errors.ts'
-import type { AppRoute } from '../../contract/route.ts'
+import { patternOf, type AppRoute } from '../../contract/route.ts'
+import type { Issue } from '../../contract/schemas/error.ts'
 import { APP_ROUTES } from '../../contract/routes/app/all.ts'
 import { seeder, world, type World } from '../api/support.ts'
 import { ask, ownIds, routesWithBody, said, type Ids } from './app-world.ts'
@@ -20,7 +20,7 @@ after(() => w[Symbol.asyncDispose]())
 const raw = (route: AppRoute, body: string, type = 'application/json') =>
   w.call(route.method, sampleOf(route, own).path, { body, headers: { 'content-type': type } })
 
-for (const route of APP_ROUTES.filter(({ auth }) => auth !== 'none')) {
+for (const route of APP_ROUTES.filter(({ access }) => access.kind !== 'anyone')) {
   test(`${route.id} is for good credentials only`, async () => {
     assert.equal(said(await ask(w, route, own, { as: null })), '401 unauthenticated')
     const { token } = await seeder(w.database, w.clock, w.ids).person(w.a.organization_id, 'owner', { email_verified: false })
@@ -49,7 +49,7 @@ for (const route of APP_ROUTES.filter((each) => idsOf(each).length > 0)) {
 }
 
 for (const route of APP_ROUTES.filter(({ query }) => query !== undefined)) {
-  test(`${route.id} refuses bad values of every query parameter and ignores unknown ones`, async () => {
+  test(`${route.id} refuses bad values of every query parameter`, async () => {
     const bad: Record<string, string[]> = { limit: ['0', '201', 'x', '1.5', '-1'], cursor: ['nope'] }
     for (const name of Object.keys((route.query as { properties: object }).properties)) {
       for (const value of bad[name] ?? ['%00']) {
@@ -57,7 +57,30 @@ for (const route of APP_ROUTES.filter(({ query }) => query !== undefined)) {
         assert.deepEqual([said(refused), refused.body.error.details.issues[0].path], ['422 validation_failed', name])
       }
     }
-    assert.equal((await w.get(`${sampleOf(route, own).path}?nonsense=1`)).status, 200)
+  })
+}
+
+for (const route of APP_ROUTES) {
+  test(`${route.id} refuses query parameters that it does not know, and names the one that was meant`, async () => {
+    const { method, path, json } = sampleOf(route, own)
+    const names = Object.keys((route.query as { properties?: object } | undefined)?.properties ?? {})
+    const slips = names.map((name) => `${name}s`)
+    const search = new URLSearchParams(['nonsense', ...slips].map((name): [string, string] => [name, '1']))
+    const refused = await w.call(method, `${path}?${search.toString()}`, json === undefined ? {} : { body: json })
+    assert.deepEqual(
+      [said(refused), refused.body.error.details.issues.map(({ path: name, nearest }: Issue) => [name, nearest])],
+      ['422 validation_failed', [['nonsense', undefined], ...names.map((name) => [`${name}s`, name])]],
+    )
+  })
+
+  test(`${route.id} is kept by no cache unless it says so`, async () => {
+    const declared = Object.values(route.answers).map(({ headers }) => headers?.['Cache-Control'] ?? 'no-store')
+    const ids = route.method === 'GET' ? own : {} // nothing that others need is changed
+    for (const as of [w.a.key, null]) {
+      const answer = await ask(w, route, ids, { as, body: { template: 'absent' } })
+      const expected = answer.status < 400 ? declared : ['no-store']
+      assert.ok(expected.includes(answer.headers.get('cache-control') ?? ''), `${said(answer)} ${answer.headers.get('cache-control')}`)
+    }
   })
 }
 
@@ -74,15 +97,6 @@ for (const route of routesWithBody) {
     const paths = refused.body.error.details.issues.map(({ path }: { path: string }) => path)
     assert.deepEqual([said(refused), smuggled.filter((name) => !paths.includes(name))], ['422 validation_failed', []])
     assert.equal(({} as { x?: unknown }).x, undefined)
-  })
-}
-
-/** A role that changes nothing is refused wherever something would be changed. */
-for (const route of APP_ROUTES.filter((each) => declares(errorsOf(each), 'forbidden', null))) {
-  test(`${route.id} is refused to people whose role has no tools`, async () => {
-    const { token } = await seeder(w.database, w.clock, w.ids).person(w.a.organization_id, 'billing')
-    const named = route.id === 'workspaces.open' ? { project_id: w.a.project_id } : {}
-    assert.equal(said(await ask(w, route, own, { as: token, body: named })), '403 forbidden')
   })
 }
 
@@ -119,11 +133,14 @@ for (const route of APP_ROUTES.filter(({ idempotent }) => idempotent)) {
   })
 }
 
-test('a method that no route takes is 404, whatever it is', async () => {
+test('a method that no route takes is 404, whatever it is, and says which are taken', async () => {
   for (const { path } of APP_ROUTES) {
     for (const method of ['PATCH', 'QUERY', 'OPTIONS', 'PROPFIND']) {
       const refused = await w.call(method, path.replaceAll(/\{\w+\}/g, w.ids.next()))
       assert.equal(said(refused), '404 not_found', `${method} ${path}`)
+      const taken = APP_ROUTES.filter((route) => patternOf(route.path).test(path.replaceAll(/\{\w+\}/g, 'x'))).map((route) => route.method)
+      const allowed = new Set([...taken, ...(taken.includes('GET') ? ['HEAD'] : [])])
+      assert.equal(refused.headers.get('allow'), [...allowed].sort().join(', '), `${method} ${path}`)
     }
   }
 })

@@ -4,12 +4,11 @@ import { sql } from 'kysely'
 import { declares, errorsOf } from '../../contract/route-errors.ts'
 import { APP_ROUTES } from '../../contract/routes/app/all.ts'
 import { seeder, world } from '../api/support.ts'
-import { SHARED_SERVER_VARIABLE, signalServer, startTestServer } from '../support/postgres.ts'
+import { signalServer, startOwnServer } from '../support/postgres.ts'
 import { ask, said } from './app-world.ts'
 
 // A server of this file's own, since the others' must not stop.
-const server = await startTestServer()
-process.env[SHARED_SERVER_VARIABLE] = server.socket_dir
+const server = await startOwnServer()
 
 test('every route that needs the database is 503 while it stands still, the others serve', async () => {
   await using w = await world()

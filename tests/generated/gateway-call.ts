@@ -1,3 +1,4 @@
+import { toolOf } from '../../contract/access.ts'
 import { TOOLS, type CellRoute } from '../../contract/route.ts'
 import { refusalOf, type Bench } from '../gateway/support/gateway.ts'
 import { sampleOf } from './samples.ts'
@@ -9,13 +10,17 @@ export interface CallOptions {
   /** Sent as it is, in place of a good one. */
   body?: string
   headers?: Record<string, string>
+  /** Added to the query that the route cannot do without: `a=1`. */
+  query?: string
 }
 
 /** Sends a request that nothing is wrong with but what `options` change, and says what came: `200`, `409 conflict/stale_endpoint`. */
 export async function callRoute(bench: Bench, route: CellRoute, options: CallOptions = {}): Promise<string> {
-  const { method, path, json, bytes } = sampleOf(route, { workspace_id: options.workspace_id ?? bench.workspace_id })
+  const sampled = sampleOf(route, { workspace_id: options.workspace_id ?? bench.workspace_id })
+  const { method, json, bytes } = sampled
+  const path = options.query === undefined ? sampled.path : `${sampled.path}${sampled.path.includes('?') ? '&' : '?'}${options.query}`
   // A key has some tools only: a route's own is enough.
-  const tools = TOOLS.filter((tool) => tool === route.tool)
+  const tools = TOOLS.filter((tool) => tool === toolOf(route))
   const token = options.token === undefined ? await bench.token(tools.length === 0 ? {} : { tools }) : options.token
   if (route.websocket !== undefined) return callSocket(`${bench.gateway.address}${path}`, token)
   const body = options.body ?? (json === undefined ? bytes : JSON.stringify(json))

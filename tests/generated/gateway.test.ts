@@ -2,10 +2,13 @@ import assert from 'node:assert/strict'
 import type { Writable } from 'node:stream'
 import { after, before, beforeEach, describe, test } from 'node:test'
 import { LIMITS } from '../../contract/limits.ts'
+import { toolOf } from '../../contract/access.ts'
 import { declares, errorsOf } from '../../contract/route-errors.ts'
-import { TOOLS, type CellRoute } from '../../contract/route.ts'
+import { serves, TOOLS, type CellRoute } from '../../contract/route.ts'
+import { MODES } from '../../contract/schemas/workspaces.ts'
 import { CELL_ROUTES } from '../../contract/routes/cell/all.ts'
 import { createPlaces } from '../../service/cell/gateway/gate/places.ts'
+import { createSignatures } from '../../service/cell/gateway/gate/signatures.ts'
 import { hostFull, takenOver, wakeFailed } from '../../service/cell/machines/parking-refusals.ts'
 import type { WorkspaceEntry } from '../../service/cell/machines/table.ts'
 import { openBench, SOON, type Bench } from '../gateway/support/gateway.ts'
@@ -75,13 +78,24 @@ describe('every route of the gateway', () => {
 
   test('refuses an id that is none', () => all('400 bad_request', { workspace_id: 'not-a-uuid' }))
 
-  test('refuses a token without its tool', async () => {
-    const routes = CELL_ROUTES.filter(({ tool }) => tool !== 'any')
-    const token = await bench.token({ tools: ['browser'] })
-    await expectOf(routes, '403 forbidden', async (route) =>
-      callRoute(bench, route, { token: route.tool === 'browser' ? await bench.token({ tools: ['exec'] }) : token }),
-    )
+  test('takes a token with its tool, and refuses one with all the others', async () => {
+    for (const route of CELL_ROUTES) {
+      const tool = toolOf(route)
+      const others = await callRoute(bench, route, { token: await bench.token({ tools: TOOLS.filter((each) => each !== tool) }) })
+      assert.equal(others === '403 forbidden', tool !== 'any', `${route.id} ${others}`)
+      const own = await callRoute(bench, route, { token: await bench.token({ tools: tool === 'any' ? ['git'] : [tool ?? 'git'] }) })
+      assert.ok(!/^(4?401|4?403) /.test(own), `${route.id} ${own}`)
+    }
   })
+
+  test('takes no session of a person', () => all('401 unauthenticated', { token: `sfu_${'a'.repeat(43)}` }))
+
+  test('refuses query parameters that it does not know', () =>
+    all(
+      '400 bad_request',
+      { query: 'nonsense=1' },
+      CELL_ROUTES.filter((route) => serves(route, 'processful')),
+    ))
 
   test('a workspace that is gone is 404, one that is deleted 401', async () => {
     set({ deleted_at: new Date() })
@@ -91,8 +105,8 @@ describe('every route of the gateway', () => {
   })
 
   test('the state of the workspace refuses it before the request is looked at', async () => {
-    const of_the_mode = CELL_ROUTES.filter(({ mode }) => mode === undefined)
-    const others = CELL_ROUTES.filter(({ mode }) => mode !== undefined)
+    const of_the_mode = CELL_ROUTES.filter((route) => serves(route, 'processful'))
+    const others = CELL_ROUTES.filter((route) => !serves(route, 'processful'))
     const served = async (expected: string) => {
       await all(expected, {}, of_the_mode)
       await all('409 conflict/not_supported_for_mode', {}, others)
@@ -110,6 +124,28 @@ describe('every route of the gateway', () => {
     await all('409 conflict/stale_endpoint')
     set({ tokens_revoked_before: new Date(Date.now() + 3600_000) })
     await all('401 unauthenticated/revoked_watermark')
+  })
+
+  test('a workspace of a mode that it does not serve is refused with the mode, whatever the workspace does', async () => {
+    const others = CELL_ROUTES.filter((route) => !serves(route, 'file_first'))
+    const seen = bench.agent.seen.length
+    const hold = { operation_id: OTHER, operation_kind: 'suspend', gate: 'closed' } as const
+    for (const change of [{}, { machine: null }, { observed_state: 'failed' }, { hold }] as const) {
+      set({ mode: 'file_first', ...change })
+      await all('409 conflict/not_supported_for_mode', {}, others)
+    }
+    assert.equal(bench.agent.seen.length, seen)
+    const own = others.map((route) => declares(errorsOf(route), 'conflict', 'not_supported_for_mode'))
+    assert.deepEqual(
+      own,
+      others.map(() => true),
+    )
+    for (const mode of MODES) {
+      const served = CELL_ROUTES.filter((route) => serves(route, mode))
+      set({ ...good, mode, hold: null })
+      for (const route of served)
+        assert.notEqual(await callRoute(bench, route), '409 conflict/not_supported_for_mode', `${mode} ${route.id}`)
+    }
   })
 
   test('whose machine is parked and cannot be woken says why', async () => {
@@ -206,7 +242,7 @@ describe('every route of the gateway', () => {
       .set({ tool_permissions: [...TOOLS] })
       .execute()
     mute.agent.script = () => undefined
-    const heard = async () => (await callRoute(mute, asking.find(({ tool }) => tool === 'browser') as CellRoute)) === '504 timeout'
+    const heard = async () => (await callRoute(mute, asking.find((route) => toolOf(route) === 'browser') as CellRoute)) === '504 timeout'
     await until('the gateway has heard of the tools', 30_000, heard)
     const silent = await Promise.all(asking.map(async (route) => [route.id, await callRoute(mute, route)]))
     assert.deepEqual(
@@ -235,9 +271,15 @@ test('every route of the gateway is refused with 429 when its workspace has no p
     .execute()
   const browser = declaring('conflict', 'guest_feature_unavailable').slice(0, 1)
   await until('there is no place', 30_000, async () => (await callRoute(full, browser[0] as CellRoute)) === '429 rate_limited')
-  await expectOf(declaring('rate_limited'), '429 rate_limited', (route) => callRoute(full, route))
+  const served = declaring('rate_limited').filter((route) => serves(route, 'processful'))
+  await expectOf(served, '429 rate_limited', (route) => callRoute(full, route))
   full.gateway.drain()
   await expectOf(CELL_ROUTES, '503 service_unavailable/draining', (route) => callRoute(full, route))
+})
+
+test('every route of the gateway is refused with 429 while too many tokens wait to be checked', async () => {
+  await using full = await openBench({ signatures: createSignatures({ at_once: 0, waiting_per_address: 0, waiting: 0 }) })
+  await expectOf(CELL_ROUTES, '429 rate_limited', (route) => callRoute(full, route))
 })
 
 test('a stream is refused with 503 when the cell has no place left', async () => {

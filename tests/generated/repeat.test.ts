@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
-import type { AppRoute } from '../../contract/route.ts'
 import { APP_ROUTES } from '../../contract/routes/app/all.ts'
-import { seeder, world, type World } from '../api/support.ts'
+import { world, type World } from '../api/support.ts'
 import { ask, ownIds, said, type Ids } from './app-world.ts'
+import { bodyOf, sceneOf } from './scenes.ts'
 import { contentOfTables } from './tables.ts'
 
 let w: World
@@ -14,40 +14,6 @@ before(async () => {
 })
 after(() => w[Symbol.asyncDispose]())
 
-const suspended = async (key: string) => {
-  const id = await w.running(key)
-  await w.cell.succeed((await w.post(`/v1/workspaces/${id}/suspend`)).body.id)
-  return id
-}
-const CHECKPOINT = '01920000-0000-7000-8000-00000000c0de'
-/** A workspace in which the mutation has something to do, by route. A route that is new must say its own. */
-const SCENES: Record<string, (key: string) => Promise<string | undefined>> = {
-  'workspaces.open': async () => undefined,
-  'workspaces.delete': (key) => w.running(key),
-  'workspaces.suspend': (key) => w.running(key),
-  'workspaces.resume': suspended,
-  'workspaces.fork': (key) => w.running(key),
-  'workspaces.snapshot': (key) => w.running(key),
-  'workspaces.reset': (key) => w.running(key),
-  'workspaces.restore': async (key) => {
-    const id = await w.running(key)
-    await seeder(w.database, w.clock, w.ids).checkpoint(id, { id: CHECKPOINT })
-    return id
-  },
-  'workspaces.close': (key) => w.running(key, { lifetime: 'session' }),
-  'workspaces.suspend_when_idle': (key) => w.running(key),
-  'workspaces.cancel_suspend_when_idle': (key) => w.running(key),
-  'workspaces.idle_policy': (key) => w.running(key),
-  'tool-tokens.create': (key) => w.running(key),
-}
-/** Bodies that do something: the smallest that the schema takes are not enough. */
-const BODIES: Record<string, (key: string) => object> = {
-  'workspaces.open': (key) => ({ key: `${key}-new` }),
-  'workspaces.fork': (key) => ({ key: `${key}-new` }),
-  'workspaces.restore': () => ({ checkpoint_id: CHECKPOINT }),
-  'workspaces.reset': () => ({ confirm_destructive: true }),
-}
-const bodyOf = (route: AppRoute, key: string): object => BODIES[route.id]?.(key) ?? {}
 const OTHER_BODIES: Record<string, object> = {
   'workspaces.open': { key: 'other' },
   'workspaces.fork': { key: 'other' },
@@ -58,17 +24,10 @@ const OTHER_BODIES: Record<string, object> = {
   'workspaces.suspend_when_idle': { after_seconds: 31 },
 }
 
-async function sceneOf(route: AppRoute, key: string): Promise<Ids> {
-  const scene = SCENES[route.id]
-  assert.ok(scene, `say in SCENES where ${route.id} has something to do`)
-  const workspace_id = await scene(key)
-  return workspace_id === undefined ? own : { ...own, workspace_id }
-}
-
 for (const route of APP_ROUTES.filter(({ idempotent }) => idempotent)) {
   test(`${route.id} sent twice with one Idempotency-Key has one effect and one answer`, async () => {
     const key = `twice-${route.id}`
-    const ids = await sceneOf(route, key)
+    const ids = await sceneOf(w, own, route, key)
     const headers = { 'idempotency-key': key }
     const body = bodyOf(route, key)
     const before = await contentOfTables(w.database.superuser)
@@ -78,6 +37,7 @@ for (const route of APP_ROUTES.filter(({ idempotent }) => idempotent)) {
     const second = await ask(w, route, ids, { headers, body })
     assert.ok(first.status < 300, said(first))
     assert.deepEqual([second.status, second.body], [first.status, first.body])
+    assert.deepEqual([first.headers.get('idempotent-replayed'), second.headers.get('idempotent-replayed')], [null, 'true'])
     assert.deepEqual(await contentOfTables(w.database.superuser), between)
     const other = OTHER_BODIES[route.id]
     const mismatch = other
@@ -90,7 +50,7 @@ for (const route of APP_ROUTES.filter(({ idempotent }) => idempotent)) {
 
 for (const route of APP_ROUTES.filter(({ method, idempotent }) => method !== 'GET' && !idempotent)) {
   test(`${route.id} ignores an Idempotency-Key, and its repeat leaves what the first left`, async () => {
-    const ids = await sceneOf(route, `again-${route.id}`)
+    const ids = await sceneOf(w, own, route, `again-${route.id}`)
     const first = await ask(w, route, ids, { headers: { 'idempotency-key': 'not one' } })
     const second = await ask(w, route, ids)
     assert.ok(first.status < 300, said(first))
@@ -109,7 +69,7 @@ for (const route of APP_ROUTES.filter(({ method }) => method === 'GET')) {
 }
 
 /** Without what every answer has of its own: moments, and a token with its id. */
-function lasting(body: Record<string, unknown>): unknown {
+function lasting(body: Record<string, unknown> = {}): unknown {
   const { token: _token, issued_at: _issued, expires_at: _expires, updated_at: _updated, ...rest } = body
   return rest
 }

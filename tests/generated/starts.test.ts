@@ -50,10 +50,11 @@ for (const route of starts) {
       assert.deepEqual(await contentOfTables(w.database.superuser), before)
     }
     for (const reason of reasonsOf('entitlement_required')) {
-      await plans.set({ refuses_starts: reason }).execute()
+      const missing = reason === 'limits_missing'
+      await plans.set({ refuses_starts: missing ? null : reason, missing_limits: missing ? ['memory_mib'] : [] }).execute()
       await refused(`402 entitlement_required/${reason}`)
     }
-    await plans.set({ refuses_starts: null }).execute()
+    await plans.set({ refuses_starts: null, missing_limits: [] }).execute()
     for (const reason of reasonsOf('allowance_exhausted')) {
       await organizations.set({ allowance_exhausted: reason }).execute()
       await refused(`402 allowance_exhausted/${reason}`)

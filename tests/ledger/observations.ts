@@ -1,4 +1,5 @@
 import { APP_CODES, CELL_CODES, type CodeRule } from '../../contract/errors.ts'
+import { pathsOf, patternOf } from '../../contract/route.ts'
 import { lineOf, ROUTES } from './lines.ts'
 
 /** Names the folder into which every test process writes what it observed. */
@@ -17,10 +18,7 @@ export interface Exchange {
   text: string
 }
 
-const PATTERNS = ROUTES.map((route) => ({
-  route,
-  pattern: new RegExp(`^${route.path.replaceAll('.', '\\.').replaceAll(/\{\w+\}/g, '[^/]+')}$`),
-}))
+const PATTERNS = ROUTES.flatMap((route) => pathsOf(route).map(({ path }) => ({ route, path, pattern: patternOf(path) })))
 
 export function streamsEvents(content_type: string): boolean {
   return /^(application\/x-ndjson|text\/event-stream|websocket)/.test(content_type)
@@ -31,7 +29,7 @@ export function observedLines({ method, path, status, content_type, text }: Exch
   const pathname = path.split('?', 1)[0] ?? ''
   // /v1/workspaces/open also fits the pattern of an id: the route without parameters comes first.
   const found = PATTERNS.filter(({ route, pattern }) => route.method === method && pattern.test(pathname)).sort(
-    (a, b) => a.route.path.split('{').length - b.route.path.split('{').length,
+    (a, b) => a.path.split('{').length - b.path.split('{').length,
   )[0]
   if (found === undefined) return []
   const { route } = found

@@ -1,17 +1,14 @@
-import { kindOf, type Kind } from './lanes.ts'
 import { failuresOf } from './outcomes.ts'
 import { oneLine } from './print.ts'
 import type { FileReport } from './run-file.ts'
 
 /** More failures than this have a cause that a repeat would only hide, and take the time that the run has left. */
 const REPEATED_MAX = 3
-/** Here the weather of a whole computer reaches a test. */
-const ON_MACHINES: Kind[] = ['machines', 'waits', 'alone']
 
-/** Which files are run once more, alone: those with real machines, when few have failed. What only computes has no excuse. */
+/** Which files are run once more, alone: those that failed, when they are few. The weather of a whole computer reaches each of them. */
 export function filesToRepeat(reports: readonly FileReport[]): string[] {
   const failed = reports.filter(({ failed }) => failed).map(({ file }) => file)
-  return failed.length <= REPEATED_MAX ? failed.filter((file) => ON_MACHINES.includes(kindOf(file))) : []
+  return failed.length <= REPEATED_MAX ? failed : []
 }
 
 export interface Judged {

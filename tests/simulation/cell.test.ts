@@ -5,6 +5,7 @@ import { HostFailure } from '../../service/cell/links/hostd.ts'
 import type { WorkspaceEntry } from '../../service/cell/machines/table.ts'
 import type { Verb } from '../../service/cell/links/fake/turns.ts'
 import { assertNothingIsLeft } from '../engine/invariants.ts'
+import { DeletedError } from '../engine/intentions.ts'
 import { depth } from '../support/depth.ts'
 import { generatorOf, testSeed } from '../support/seed.ts'
 import { createWorld, type Process, type World } from '../engine/world.ts'
@@ -31,28 +32,38 @@ const VERBS: Verb[] = [
   'deleteCheckpoints',
   'deleteDisks',
   'fence',
-  'deleteWorkspace',
+  'deleteSubject',
 ]
 
 /** Moves that were made in all histories together. */
 const moved = { freeze: 0, hibernate: 0, wake: 0 }
+/** In every other history there is room for so few machines that those that need room push others out. */
+const FEW = 3
+/** Machines that were hibernated for somebody who waited. */
+let evicted = 0
+let given_up = 0
 
 describe('after any history everything is consistent and no file is lost', { concurrency: AT_ONCE }, () => {
   for (let seed = FIRST_SEED; seed < FIRST_SEED + SEEDS; seed += 1) {
     test(`BERTH_SIMULATION_FIRST_SEED=${seed} BERTH_SIMULATION_SEEDS=1`, async () => {
-      await using world = await createWorld({ latency_ms: 1, capacity: { cpu_millis: 1e6, memory_mib: 1e6, disk_gib: 1e6 } })
-      await new History(world, seed).play()
+      const is_crowded = seed % 2 === 0
+      const memory_mib = is_crowded ? FEW * 512 : 1e6
+      await using world = await createWorld({ latency_ms: 1, capacity: { cpu_millis: 1e6, memory_mib, disk_gib: 1e6 } })
+      await new History(world, seed, is_crowded).play()
     })
   }
 })
 
-test('machines were frozen, hibernated and woken in these histories', { skip: SEEDS < 6 }, () => {
+test('machines were frozen, hibernated and woken, and snapshots deleted, in these histories', { skip: SEEDS < 6 }, () => {
   for (const count of Object.values(moved)) assert.ok(count > 0, JSON.stringify(moved))
+  assert.ok(given_up > 0)
+  assert.ok(evicted > 0)
 })
 
 class History {
   private readonly world: World
   private readonly random: () => number
+  private readonly is_crowded: boolean
   private process: Process | null = null
   private readonly workspaces = new Set<string>()
   /** Those whose files have been marked, and what the mark is. */
@@ -62,14 +73,16 @@ class History {
   private troubled = true
   private readonly told: string[] = []
 
-  constructor(world: World, seed: number) {
+  constructor(world: World, seed: number, is_crowded: boolean) {
     this.world = world
+    this.is_crowded = is_crowded
     this.random = generatorOf(seed)
   }
 
   async play(): Promise<void> {
     this.makeTrouble()
-    this.process = await this.world.startProcess()
+    if (this.is_crowded) this.crowd()
+    this.process = await this.startProcess()
     try {
       for (let count = 0; count < ACTIONS; count += 1) {
         await this.act()
@@ -78,10 +91,38 @@ class History {
       }
       this.troubled = false
       await this.rest()
+      await this.giveUp() // where none was given up on the way: a slow computer ends few snapshots before the last action
       await this.checkFiles()
       await this.rest()
     } catch (error) {
       throw new Error(`History: ${this.told.join(', ')}`, { cause: error })
+    }
+  }
+
+  /** Machines make room where it is short; elsewhere they are parked by this history alone. */
+  private async startProcess(): Promise<Process> {
+    const ask_activity = () => Promise.resolve({ running: 0, busy_until: null, last_ended_at: null, commands: [] })
+    const park_after = { freeze_after_seconds: 0, hibernate_after_seconds: this.is_crowded ? 3600 : 0 }
+    const process = await this.world.startProcess({ ask_activity, park_after })
+    const { parking } = process
+    const { hibernate } = parking
+    parking.hibernate = (entry, why) => {
+      if (why === 'room') evicted += 1
+      return hibernate(entry, why)
+    }
+    return process
+  }
+
+  /** The host refuses what does not fit, whatever the rows say, and guests rest, so that they may be pushed out. */
+  private crowd(): void {
+    const { host } = this.world
+    for (const verb of ['start', 'restore'] as const) {
+      host.intercept(verb, 'before', async ({ subject }) => {
+        const { machines } = await host.inventory()
+        const others = machines.filter((machine) => machine.subject.id !== subject.id).length
+        if (others >= FEW) throw new HostFailure('no_capacity', 'simulated', { retryable: true })
+      })
+      host.intercept(verb, 'after', ({ subject }) => host.guest(subject.id).rest())
     }
   }
 
@@ -130,20 +171,34 @@ class History {
     const held = await this.world.db.selectFrom('workspace_holds').selectAll().where('workspace_id', '=', id).executeTakeFirst()
     if (row.deleted_at !== null) return
     const kinds: Record<string, string[]> = {
-      running: ['suspend', 'suspend', 'fork', 'snapshot'],
-      suspended: ['resume', 'resume', 'fork', 'snapshot'],
+      running: ['suspend', 'suspend', 'fork', 'snapshot', 'give_up'],
+      suspended: ['resume', 'resume', 'fork', 'snapshot', 'give_up', 'restore'],
       failed: ['open'],
     }
     const possible = held === undefined ? (kinds[row.observed_state] ?? []) : []
     const kind = this.random() < 0.12 ? 'delete' : possible[Math.floor(this.random() * possible.length)]
     if (kind === undefined) return
     this.told.push(`${kind} ${id.slice(-4)}`)
+    if (kind === 'give_up') return this.giveUp()
+    if (kind === 'restore') this.died.add(id) // its processes are what it costs
     try {
-      if (kind === 'fork') this.workspaces.add((await this.world.fork(id)).workspace_id)
+      if (kind === 'restore') await this.world.operate(id, kind, { input: { checkpoint_id: row.checkpoint_id, memory: false } })
+      else if (kind === 'fork') this.workspaces.add((await this.world.fork(id)).workspace_id)
       else await this.world.operate(id, kind)
     } catch (error) {
-      if (!isTakenHold(error)) throw error // somebody holds it since we looked: the API would refuse
+      // Somebody holds it since we looked, or does, or it is a fork that failed: the API would refuse, or try again.
+      if (!isOvertaken(error) && !(error instanceof DeletedError)) throw error
     }
+  }
+
+  /** An owner deletes a snapshot, as the API lets it where nothing holds the workspace: only this history begins what would. */
+  private async giveUp(): Promise<void> {
+    const { db, clock } = this.world
+    const { numAffectedRows } = await sql`update checkpoints set deleted_at = ${clock.now()} where id = (
+      select c.id from checkpoints c join workspaces w on w.id = c.workspace_id
+      where c.kind = 'snapshot' and c.deleted_at is null and w.checkpoint_id is distinct from c.id
+        and not exists (select from workspace_holds h where h.workspace_id = w.id) limit 1)`.execute(db)
+    given_up += Number(numAffectedRows ?? 0)
   }
 
   /** As the residency clock and calls do it, beside whatever else is under way: nobody waits for the end of it here. */
@@ -199,15 +254,15 @@ class History {
     const { machines } = await this.world.host.inventory()
     const machine = machines[Math.floor(this.random() * machines.length)]
     if (machine === undefined) return
-    this.died.add(machine.workspace_id)
-    this.tell(`${machine.workspace_id.slice(-4)} dies`, () => this.world.host.kill(machine.workspace_id))
+    this.died.add(machine.subject.id)
+    this.tell(`${machine.subject.id.slice(-4)} dies`, () => this.world.host.kill(machine.subject.id))
   }
 
   private async restartProcess(): Promise<void> {
     this.told.push('the cell restarts')
     if (this.random() < 0.7) await this.process?.kill()
     else await this.process?.close()
-    this.process = await this.world.startProcess()
+    this.process = await this.startProcess()
   }
 
   private async cutDatabase(): Promise<void> {
@@ -232,7 +287,7 @@ class History {
       .execute()
       .catch(() => [])
     const { machines } = await this.world.host.inventory()
-    const runs = new Map(machines.filter(({ state }) => state === 'running').map(({ workspace_id, epoch }) => [workspace_id, epoch]))
+    const runs = new Map(machines.filter(({ state }) => state === 'running').map(({ subject, epoch }) => [subject.id, epoch]))
     for (const { id, ownership_epoch } of rows) {
       if (this.marks.has(id) || runs.get(id) !== ownership_epoch) continue
       try {
@@ -278,6 +333,7 @@ class History {
   }
 }
 
-function isTakenHold(error: unknown): boolean {
-  return error instanceof Error && 'code' in error && error.code === '23505'
+/** A hold that is taken, or a deadlock. */
+function isOvertaken(error: unknown): boolean {
+  return error instanceof Error && 'code' in error && (error.code === '23505' || error.code === '40P01')
 }

@@ -9,6 +9,13 @@ export interface Answer<T = Record<string, unknown>> {
   bytes: Buffer
 }
 
+/** Of an operation that failed. */
+export interface OperationError {
+  code: string
+  message: string
+  details: Record<string, unknown>
+}
+
 /** Status, code and reason of a refusal, for one look at all three. */
 export function refusalOf({ status, body }: Pick<Answer<unknown>, 'status' | 'body'>): [number, string, string | undefined] {
   const { error } = body as { error: { code: string; details?: { reason?: string } } }
@@ -92,7 +99,7 @@ export interface Client {
   operate(
     path: string,
     options?: RequestOptions,
-  ): Promise<{ id: string; state: string; error: { code: string } | null; result: Record<string, unknown> | null }>
+  ): Promise<{ id: string; state: string; error: OperationError | null; result: Record<string, unknown> | null }>
   token(workspace_id: string): Promise<string>
   tool<T = Record<string, unknown>>(workspace: OpenedWorkspace, path: string, options?: RequestOptions): Promise<Answer<T>>
   /** Runs a command to its end and returns what it printed. */
@@ -133,7 +140,7 @@ export function createClient(base_url: string, api_key: string): Client {
       const { body } = await api<{
         id: string
         state: OperationState
-        error: { code: string } | null
+        error: OperationError | null
         result: Record<string, unknown> | null
       }>(`/v1/operations/${operation_id}`, { headers: { prefer: 'wait=20' } })
       if (isTerminal(body.state)) return body

@@ -23,7 +23,7 @@ export function machinesOf(service: Service): Machines {
     return asked.answer
   }
   return {
-    stateOf: async (id) => (await service.inventory()).machines.find(({ workspace_id }) => workspace_id === id)?.state,
+    stateOf: async (id) => (await service.inventory()).machines.find(({ subject }) => subject.id === id)?.state,
     until: (what, limit_ms, holds) => until(what, limit_ms, async () => holds(await recent())),
   }
 }

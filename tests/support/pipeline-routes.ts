@@ -1,5 +1,7 @@
 // Routes of no product: the pipeline's own tests serve them.
 import Type from 'typebox'
+import { ANYONE, readers, ROLES, toolToken } from '../../contract/access.ts'
+import { ALONE } from '../../contract/errors.ts'
 import { appRoute, cellRoute } from '../../contract/route.ts'
 const Echo = Type.Object(
   {
@@ -15,7 +17,7 @@ export const post = appRoute({
   method: 'POST',
   path: '/v1/echo/{id}',
   summary: 'echoes',
-  auth: 'principal',
+  access: readers('self'),
   idempotent: true,
   waits: true,
   params: Type.Object({ id: Type.String({ format: 'uuid' }) }),
@@ -26,14 +28,14 @@ export const post = appRoute({
   body: Echo,
   body_bytes_max: 2000,
   answers: { 200: { description, schema: Type.Object({ body: Echo, limit: Type.Integer(), wait: Type.Integer() }) } },
-  errors: { not_found: [] },
+  errors: { not_found: ALONE },
 })
 export const bare = appRoute({
   id: 'bare.delete',
   method: 'DELETE',
   path: '/v1/bare',
   summary: 'no body',
-  auth: 'principal',
+  access: readers('self'),
   answers: { 200: { description, schema: Type.Object({ ok: Type.Literal(true) }) } },
   errors: {},
 })
@@ -42,7 +44,7 @@ export const get = appRoute({
   method: 'GET',
   path: '/v1/bare',
   summary: 'reads',
-  auth: 'none',
+  access: ANYONE,
   answers: { 200: { description, schema: Type.Object({ ok: Type.Literal(true) }) } },
   errors: { conflict: ['not_running'] },
 })
@@ -51,20 +53,75 @@ export const broken = appRoute({
   method: 'GET',
   path: '/v1/broken',
   summary: 'breaks',
-  auth: 'none',
+  access: ANYONE,
   query: Type.Object({ how: Type.Optional(Type.String()) }),
   answers: { 200: { description, schema: Type.Object({ ok: Type.Boolean() }) } },
-  errors: { dependency_unavailable: [] },
+  errors: { dependency_unavailable: ALONE },
 })
 export const cellPost = cellRoute({
   id: 'exec.start',
   method: 'POST',
   path: '/v1/echo',
   summary: 'cell',
-  auth: 'tool_token',
+  access: toolToken('any'),
   query: Type.Object({ n: Type.Optional(Type.Integer()) }),
   body: Echo,
   answers: { 200: { description } },
+  errors: {},
+})
+/** One route at two paths, of which one has a parameter more. */
+export const named = appRoute({
+  id: 'named.get',
+  method: 'GET',
+  path: '/v1/named/{slug}',
+  aliases: { of_organization: '/v1/organizations/{organization_id}/named/{slug}' },
+  summary: 'two paths',
+  access: readers('self'),
+  params: Type.Object({ organization_id: Type.Optional(Type.String({ format: 'uuid' })), slug: Type.String({ maxLength: 10 }) }),
+  answers: { 200: { description, schema: Type.Object({ organization_id: Type.Optional(Type.String()), slug: Type.String() }) } },
+  errors: { not_found: ALONE, conflict: ['mode_mismatch'] },
+})
+const answers = { 200: { description, schema: Type.Object({ ok: Type.Literal(true) }) } }
+const Project = Type.Object({ project_id: Type.String({ format: 'uuid' }) })
+/** What sensitive actions ask for. */
+export const sensitive = appRoute({
+  id: 'sensitive.post',
+  method: 'POST',
+  path: '/v1/projects/{project_id}/sensitive',
+  summary: 'owners and admins, stepped up',
+  access: { kind: 'principal', within: 'project', roles: ['owner', 'admin'], keys: 'forbidden', step_up: true },
+  params: Project,
+  answers,
+  errors: { not_found: ALONE },
+})
+export const managed = appRoute({
+  id: 'managed.put',
+  method: 'PUT',
+  path: '/v1/projects/{project_id}/managed',
+  summary: 'owners, admins and keys with a tool',
+  access: { kind: 'principal', within: 'project', roles: ['owner', 'admin'], keys: 'with_tool' },
+  params: Project,
+  answers,
+  errors: { not_found: ALONE },
+})
+export const signIn = appRoute({
+  id: 'session.get',
+  method: 'GET',
+  path: '/v1/auth/session',
+  summary: 'a session, of whomever',
+  access: { kind: 'principal', within: 'self', roles: ROLES, keys: 'unknown' },
+  answers,
+  errors: {},
+})
+/** Streams of one of two types, and of none that it declares. */
+export const typed = cellRoute({
+  id: 'typed.get',
+  method: 'GET',
+  path: '/v1/typed',
+  summary: 'cell',
+  access: toolToken('any'),
+  query: Type.Object({ type: Type.String(), status: Type.Optional(Type.Integer({ default: 200 })) }),
+  answers: { 200: { description, content: { 'text/html': null, 'text/plain': null } } },
   errors: {},
 })
 export const cellStream = cellRoute({
@@ -72,7 +129,7 @@ export const cellStream = cellRoute({
   method: 'GET',
   path: '/v1/stream',
   summary: 'cell',
-  auth: 'tool_token',
-  answers: { 200: { description } },
+  access: toolToken('any'),
+  answers: { 200: { description, content: { 'application/x-ndjson': null } } },
   errors: {},
 })

@@ -19,31 +19,46 @@ export interface TestDatabase extends AsyncDisposable {
   api: Db
   cell: Db
   options(role: DatabaseOptions['role']): DatabaseOptions
+  /** Every connection ends, and nobody is let in any more. @returns lets everybody in again. */
+  goAway(): Promise<() => Promise<void>>
 }
 
 export interface TestServer {
   socket_dir: string
+  /** The runner started it for all test files: what is slow there is not down. A file with its own may stop it. */
+  shared: boolean
   url(database: string): string
   stop(): void
 }
 
 const MIGRATED = 'migrated'
+/** Many files run at a time, on whatever computer there is. */
+const PATIENT_MS = 30_000
 /** Names the socket folder of a server that the runner started for all test files. */
 export const SHARED_SERVER_VARIABLE = 'BERTH_TEST_POSTGRES'
 
 let server: Promise<TestServer> | undefined
 
+/** For a file that stops its server, or kills it: the others' must go on. */
+export function startOwnServer(): Promise<TestServer> {
+  server = startTestServer()
+  return server
+}
+
 /** A fresh migrated database in 40 ms; the first call of a process may start the server (about a second). */
 export async function freshDatabase(): Promise<TestDatabase> {
   server ??= sharedServer() ?? startTestServer()
-  const { url } = await server
+  const { url, shared } = await server
   const name = `test_${randomBytes(8).toString('hex')}`
   await administer(url('postgres'), `create database ${name} template ${MIGRATED}`)
-  return openTestDatabase(url(name), () => administer(url('postgres'), `drop database if exists ${name} with (force)`))
+  return openTestDatabase(url(name), name, shared, (statement) => administer(url('postgres'), statement))
 }
 
-function openTestDatabase(url: string, drop: () => Promise<void>): TestDatabase {
-  const options = (role: DatabaseOptions['role']) => ({ url, role, connections_max: 5, application_name: 'berth-test' })
+function openTestDatabase(url: string, name: string, shared: boolean, command: (statement: string) => Promise<void>): TestDatabase {
+  const options = (role: DatabaseOptions['role']) => ({
+    ...{ url, role, connections_max: 5, application_name: 'berth-test' },
+    ...(shared ? { answers_within_ms: PATIENT_MS } : {}),
+  })
   const opened = {
     superuser: openDatabase(options(null)),
     api: openDatabase(options('berth_api')),
@@ -53,9 +68,14 @@ function openTestDatabase(url: string, drop: () => Promise<void>): TestDatabase 
     url,
     options,
     ...opened,
+    async goAway() {
+      await command(`alter database ${name} with allow_connections false`)
+      await command(`select pg_terminate_backend(pid) from pg_stat_activity where datname = '${name}'`)
+      return () => command(`alter database ${name} with allow_connections true`)
+    },
     async [Symbol.asyncDispose]() {
       await Promise.all(Object.values(opened).map((db) => db.destroy()))
-      await drop()
+      await command(`drop database if exists ${name} with (force)`)
     },
   }
 }
@@ -89,7 +109,7 @@ export async function startTestServer(): Promise<TestServer> {
   await ready(urlOf(socket_dir, 'postgres'), child)
   await administer(urlOf(socket_dir, 'postgres'), `create database ${MIGRATED}`)
   await migrate(urlOf(socket_dir, MIGRATED))
-  return { socket_dir, url: (database) => urlOf(socket_dir, database), stop }
+  return { socket_dir, shared: false, url: (database) => urlOf(socket_dir, database), stop }
 }
 
 /** Lets a server stand still, or go on. The postmaster stops first and goes on last, so that no child comes or goes in between. */
@@ -106,7 +126,7 @@ export function signalServer({ socket_dir }: TestServer, signal: 'SIGSTOP' | 'SI
 function sharedServer(): Promise<TestServer> | undefined {
   const socket_dir = process.env[SHARED_SERVER_VARIABLE]
   if (socket_dir === undefined) return undefined
-  return Promise.resolve({ socket_dir, url: (database) => urlOf(socket_dir, database), stop: () => undefined })
+  return Promise.resolve({ socket_dir, shared: true, url: (database) => urlOf(socket_dir, database), stop: () => undefined })
 }
 
 function startServer(user: OsUser, postgres: string, data_dir: string): ChildProcess {

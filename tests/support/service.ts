@@ -6,7 +6,7 @@ import { createServer } from 'node:net'
 import path from 'node:path'
 import { promisify } from 'node:util'
 import pg from 'pg'
-import type { Inventory, MachineStats } from '../../service/cell/links/hostd.ts'
+import type { Inventory, MachineCounters } from '../../service/cell/links/hostd.ts'
 import { get, isOk } from './ask.ts'
 import { isRunning, residentBytes, startTimeOf, until } from './processes.ts'
 import { cleanEnvironment, TEST_ROOT } from './sweep.ts'
@@ -62,7 +62,7 @@ export interface Service {
   admin(...args: string[]): Promise<string>
   inventory(): Promise<Inventory>
   /** What hostd counts of a machine. */
-  counters(workspace_id: string): Promise<MachineStats>
+  counters(workspace_id: string): Promise<MachineCounters>
   /** Asks the database, as its owner. */
   query<T extends pg.QueryResultRow>(text: string, values?: unknown[]): Promise<T[]>
   /** How the engine names the sandbox of a workspace. */
@@ -137,7 +137,7 @@ function serviceOf(at: Place, released: () => void): Service {
   const { templates, database_url } = config('bootstrap') as { templates: [{ digest: string }]; database_url: string }
   const pool_path = () => `/proc/${pidOf(at, 'hostd')}/root${at.run_dir}/pool`
   const machine = async (workspace_id: string) => {
-    const found = (await inventoryOf(at)).machines.find((each) => each.workspace_id === workspace_id)
+    const found = (await inventoryOf(at)).machines.find((each) => each.subject.id === workspace_id)
     if (found === undefined) throw new Error(`Workspace ${workspace_id} has no machine`)
     return { sandbox: `berth-${at.instance}-${found.slot}`, runsc_root: path.join(at.run_dir, 'runsc') }
   }
@@ -197,8 +197,8 @@ function serviceOf(at: Place, released: () => void): Service {
     },
     inventory: () => inventoryOf(at),
     async counters(workspace_id) {
-      const { machines } = await askHostd<{ machines: MachineStats[] | null }>(at, '/stats')
-      const found = machines?.find((each) => each.workspace_id === workspace_id)
+      const { machines } = await askHostd<{ machines: MachineCounters[] | null }>(at, '/stats')
+      const found = machines?.find((each) => each.subject.id === workspace_id)
       if (found === undefined) throw new Error(`Workspace ${workspace_id} has no machine that counts`)
       return found
     },
@@ -362,11 +362,8 @@ function hostdSocket(at: Place): string {
 
 async function inventoryOf(at: Place): Promise<Inventory> {
   // Go writes an empty list of none as null.
-  const { machines, workspaces, ...rest } = await askHostd<Omit<Inventory, 'machines' | 'workspaces'> & Partial<Inventory>>(
-    at,
-    '/inventory',
-  )
-  return { ...rest, machines: machines ?? [], workspaces: workspaces ?? [] }
+  const { machines, files, ...rest } = await askHostd<Omit<Inventory, 'machines' | 'files'> & Partial<Inventory>>(at, '/inventory')
+  return { ...rest, machines: machines ?? [], files: files ?? [] }
 }
 
 async function metricsText(listen: string): Promise<string> {

@@ -2,7 +2,10 @@ import { randomBytes, randomInt } from 'node:crypto'
 import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { KEY_COMMANDS } from '../../service/admin/keys.ts'
+import type { Context } from '../../service/admin/command.ts'
+import { byOperator } from '../../service/admin/operator.ts'
 import { ORGANIZATION_COMMANDS } from '../../service/admin/organizations.ts'
+import { mutate } from '../../service/core/changes/mutate.ts'
 import { TOOLS } from '../../contract/route.ts'
 import { openDatabase } from '../../service/db/database.ts'
 import { systemClock } from '../../service/lib/clock.ts'
@@ -89,7 +92,9 @@ async function becomeUser(service: Service): Promise<User> {
   const db = openDatabase({ url: service.database_url(), role: null, connections_max: 1, application_name: 'berth-test' })
   const run = async (name: string, ...argv: string[]) => {
     const command = ORGANIZATION_COMMANDS[name] ?? KEY_COMMANDS[name]
-    await command?.run(argv, { db, output, clock: systemClock, ids: createIds(systemClock) })
+    const at = { clock: systemClock, ids: createIds(systemClock) }
+    const change: Context['change'] = (action, work, subject) => mutate(db, byOperator(at), action, work, subject)
+    await command?.run(argv, { db, output, change, ...at })
     return lines.at(-1) ?? ''
   }
   try {
@@ -151,8 +156,8 @@ function viewOf(service: Service, { organization, organization_id, api_key }: Us
     api_key,
     async inventory() {
       const [inventory, own] = [await service.inventory(), await owned()]
-      const isMine = ({ workspace_id }: { workspace_id: string }) => own.has(workspace_id)
-      return { ...inventory, machines: inventory.machines.filter(isMine), workspaces: inventory.workspaces.filter(isMine) }
+      const isMine = ({ subject }: { subject: { id: string } }) => own.has(subject.id)
+      return { ...inventory, machines: inventory.machines.filter(isMine), files: inventory.files.filter(isMine) }
     },
     async kill_machine(workspace_id) {
       await isOwn(workspace_id)

@@ -3,12 +3,13 @@ import pino, { type Logger } from 'pino'
 import { TOOL_TOKEN_TYPE } from '../../../contract/tool-token.ts'
 import type { DiskHost } from '../../../service/cell/gateway/disk/reads.ts'
 import type { Places } from '../../../service/cell/gateway/gate/places.ts'
+import type { Signatures } from '../../../service/cell/gateway/gate/signatures.ts'
 import type { Waking } from '../../../service/cell/machines/parking.ts'
 import type { AgentDeadlines } from '../../../service/cell/links/agent-http.ts'
 import type { AnswerRooms } from '../../../service/cell/links/answer-room.ts'
 import { createAgentLinks, type AgentLinks } from '../../../service/cell/links/agent.ts'
 import { startGateway, type Gateway } from '../../../service/cell/gateway/server.ts'
-import { openListener, type Listener } from '../../../service/db/listen.ts'
+import { cellChannels, openListener, type Listener } from '../../../service/db/listen.ts'
 import type { Clock } from '../../../service/lib/clock.ts'
 import { createIds } from '../../../service/lib/ids.ts'
 import { freshDatabase, type TestDatabase } from '../../support/postgres.ts'
@@ -65,6 +66,7 @@ export interface Signer {
 }
 
 export interface BenchOptions {
+  signatures?: Signatures
   places?: Places
   rooms?: AnswerRooms
   agent_deadlines?: AgentDeadlines
@@ -76,7 +78,7 @@ export async function openBench(options: BenchOptions = {}): Promise<Bench> {
   const clock = new MovableClock()
   const ids = createIds(clock)
   const seeded = await seed(database, clock, () => ids.next())
-  const listener = await openListener(database.options('berth_cell'))
+  const listener = await openListener(database.options('berth_cell'), cellChannels(seeded.cell_id))
   const agent = await FakeAgent.start()
   const table = new FakeTable()
   const workspace_id = seeded.workspace_id

@@ -1,0 +1,188 @@
+import assert from 'node:assert/strict'
+import { after, before, test } from 'node:test'
+import { sql } from 'kysely'
+import { listCheckpoints } from '../../service/api/checkpoints/store.ts'
+import { listOperations } from '../../service/api/operations/store.ts'
+import { listOrganizations } from '../../service/api/organizations/store.ts'
+import { listMemberships } from '../../service/api/principals/store.ts'
+import { listProjects } from '../../service/api/projects/store.ts'
+import { listAgentSessions } from '../../service/api/tool-tokens/store.ts'
+import { dropExpiredCheckpoints } from '../../service/cell/machines/expiry-store.ts'
+import { APP_ROUTES } from '../../contract/routes/app/all.ts'
+import type { Reader } from '../../service/db/reader.ts'
+import type { Page } from '../../service/api/pages.ts'
+import { counting } from '../support/plans.ts'
+import { world, type World } from './support.ts'
+
+const MANY = 20_000
+
+let w: World
+let workspace_id: string
+let person_id: string
+let organizations: string[]
+before(async () => {
+  w = await world()
+  workspace_id = await w.running('many')
+  const other = await w.running('other')
+  person_id = w.ids.next()
+  const { organization_id, project_id } = w.a
+  const { superuser: db } = w.database
+  const now = w.clock.now()
+  // One has half of everything, and its half is the older one. What a filter is for is the oldest of it.
+  await sql`insert into operations (id, organization_id, project_id, workspace_id, kind, state, created_at, updated_at, completed_at)
+    select ${ids()}, ${organization_id}, ${project_id}, case when n > ${MANY / 2} then ${other}::uuid else ${workspace_id}::uuid end,
+      case when n < 8 then 'reset' else (array['suspend', 'resume'])[1 + n / 2 % 2] end, case when n < 16 then 'failed' else 'succeeded' end,
+      ${now}, ${now}, ${now} from generate_series(1, ${MANY}) n`.execute(db)
+  await sql`insert into agent_sessions (id, workspace_id, principal_type, principal_id, agent_label, created_at, last_used_at)
+    select ${ids()}, case when n > ${MANY / 2} then ${other}::uuid else ${workspace_id}::uuid end, 'api_key', ${w.a.key_row_id}, n::text, ${now}, ${now}
+    from generate_series(1, ${MANY}) n`.execute(db)
+  await sql`insert into projects (id, organization_id, name, slug, created_at)
+    select ${ids()}, case when n > ${MANY / 2} then ${w.b.organization_id}::uuid else ${organization_id}::uuid end, n, n, ${now}
+    from generate_series(1, ${MANY}) n`.execute(db)
+  const { plan_id } = await db.selectFrom('organizations').select('plan_id').where('id', '=', organization_id).executeTakeFirstOrThrow()
+  await sql`insert into organizations (id, name, slug, plan_id, created_at)
+    select ${ids()}, n, n, ${plan_id}, ${now} from generate_series(1, ${MANY}) n`.execute(db)
+  await sql`insert into people (id, email, created_at) values (${person_id}, 'many@example.com', ${now})`.execute(db)
+  await sql`insert into people (id, email, created_at) select ${ids()}, n, ${now} from generate_series(1, ${MANY}) n`.execute(db)
+  await sql`insert into memberships (organization_id, person_id, role, created_at)
+    select ${organization_id}, id, 'member', ${now} from people`.execute(db)
+  // Workspaces have some fifty checkpoints at most. A few are over.
+  const { cell_id } = await db.selectFrom('workspaces').select('cell_id').where('id', '=', other).executeTakeFirstOrThrow()
+  await db.transaction().execute(async (tx) => {
+    await sql`set local session_replication_role = replica`.execute(tx) // so that most may be of workspaces that are not there
+    await sql`insert into checkpoints (id, workspace_id, cell_id, operation_id, kind, engine, epoch, size_bytes, resources, created_at, expires_at, deleted_at)
+      select ${ids()}, case when n <= 30 then ${workspace_id}::uuid when n <= 50 then ${other}::uuid else md5((n / 20)::text)::uuid end,
+        ${cell_id}, ${w.ids.next()}, 'snapshot', 'e', 1, 1, '{}', ${now},
+        case when n between 31 and 40 then ${now}::timestamptz - interval '1 day' when n % 2 = 0 then ${now}::timestamptz + interval '7 days' end,
+        case when n between 41 and 50 then ${now}::timestamptz - interval '40 days' end
+      from generate_series(1, ${MANY}) n`.execute(tx)
+  })
+  organizations = (await db.selectFrom('organizations').select('id').where('slug', 'in', ['1', '2', '3']).execute()).map(({ id }) => id)
+  await sql`analyze`.execute(db)
+})
+after(() => w[Symbol.asyncDispose]())
+
+/** Version 7 in the order in which they are made. */
+function ids() {
+  return sql`('01920000-0000-7000-8000-' || lpad(to_hex(n), 12, '0'))::uuid`
+}
+
+interface List {
+  route: string
+  by: string
+  table: string
+  /** What it may look at for a page of ten. */
+  rows_max: number
+  read(reads: Reader, page: Page): Promise<{ id: string }[]>
+}
+
+const OPERATIONS = { route: 'operations.list', table: 'operations', rows_max: 200 }
+const LISTS: List[] = [
+  { ...OPERATIONS, by: 'nothing', read: (reads, page) => listOperations(reads, workspace_id, {}, page) },
+  { ...OPERATIONS, by: 'a common state', read: (reads, page) => listOperations(reads, workspace_id, { state: 'succeeded' }, page) },
+  { ...OPERATIONS, by: 'a rare state', read: (reads, page) => listOperations(reads, workspace_id, { state: 'failed' }, page) },
+  { ...OPERATIONS, by: 'a state that none has', read: (reads, page) => listOperations(reads, workspace_id, { state: 'queued' }, page) },
+  { ...OPERATIONS, by: 'a common kind', read: (reads, page) => listOperations(reads, workspace_id, { kind: 'suspend' }, page) },
+  { ...OPERATIONS, by: 'a rare kind', read: (reads, page) => listOperations(reads, workspace_id, { kind: 'reset' }, page) },
+  {
+    ...OPERATIONS,
+    by: 'a common kind in a rare state',
+    read: (reads, page) => listOperations(reads, workspace_id, { kind: 'suspend', state: 'failed' }, page),
+  },
+  {
+    route: 'agent-sessions.list',
+    by: 'nothing',
+    table: 'agent_sessions',
+    rows_max: 20,
+    read: (reads, page) => listAgentSessions(reads, workspace_id, page),
+  },
+  {
+    route: 'checkpoints.list',
+    by: 'nothing',
+    table: 'checkpoints',
+    rows_max: 60, // all of a workspace, which are few by its limits
+    read: (reads, page) => listCheckpoints(reads, workspace_id, w.clock.now(), page),
+  },
+  {
+    route: 'projects.list',
+    by: 'nothing',
+    table: 'projects',
+    rows_max: 20,
+    read: (reads, page) => listProjects(reads, w.a.organization_id, null, page),
+  },
+  {
+    route: 'projects.list',
+    by: 'the project of a key',
+    table: 'projects',
+    rows_max: 2,
+    read: (reads, page) => listProjects(reads, w.a.organization_id, w.a.project_id, page),
+  },
+  {
+    route: 'organizations.list',
+    by: 'nothing',
+    table: 'organizations',
+    rows_max: 20,
+    read: (reads, page) => listOrganizations(reads, organizations, page),
+  },
+]
+
+test('every route that pages is looked at here or in list-plans.test.ts', () => {
+  const paged = APP_ROUTES.filter(({ query }) => JSON.stringify(query ?? {}).includes('"cursor"')).map(({ id }) => id)
+  const elsewhere = ['workspaces.list', 'workspaces.list_of_organization']
+  assert.deepEqual([...new Set([...LISTS.map(({ route }) => route), ...elsewhere])].sort(), paged.sort())
+})
+
+for (const { route, by, table, rows_max, read } of LISTS) {
+  test(`${route} by ${by} reads the rows of its page by an index, on its second page and further down too`, async () => {
+    for (const plan of ['generic', 'custom'] as const) {
+      let below: string | null = null
+      for (let page = 1; page <= 3; page++) {
+        const { counted, reads } = counting(w.database.superuser, table, plan)
+        const rows: { id: string }[] = await read(reads, { limit: 10, below })
+        assert.deepEqual([...counted.scanned], [], `${plan} plan, page ${page}`)
+        assert.ok(counted.rows <= rows_max, `${counted.rows} rows, ${plan} plan, page ${page}`)
+        const last: { id: string } | undefined = rows.length > 10 ? rows.at(9) : undefined
+        if (last === undefined) break
+        below = last.id
+      }
+    }
+  })
+}
+
+test('pages of every filter together are what the filter means, each once and in order', async () => {
+  const all = await w.database.superuser
+    .selectFrom('operations')
+    .selectAll()
+    .where('workspace_id', '=', workspace_id)
+    .orderBy('id', 'desc')
+    .execute()
+  for (const filter of [{}, { state: 'failed' }, { kind: 'reset' }, { kind: 'suspend', state: 'failed' }, { kind: 'move' }]) {
+    const meant = all.filter((row) => Object.entries(filter).every(([name, value]) => row[name as 'kind' | 'state'] === value))
+    const { reads } = counting(w.database.superuser, 'operations', 'custom')
+    const listed: string[] = []
+    for (let below: string | null = null; listed.length < 12; below = listed.at(-1) ?? null) {
+      const rows = await listOperations(reads, workspace_id, filter, { limit: 3, below })
+      listed.push(...rows.slice(0, 3).map(({ id }) => id))
+      if (rows.length <= 3) break
+    }
+    assert.deepEqual(
+      listed,
+      meant.slice(0, 12).map(({ id }) => id),
+    )
+  }
+})
+
+test('the organizations of a person are read by an index', async () => {
+  const { counted, reads } = counting(w.database.superuser, 'memberships', 'generic')
+  assert.equal((await listMemberships(reads, person_id)).length, 1)
+  assert.deepEqual([[...counted.scanned], counted.rows], [[], 1])
+})
+
+test('expired and deleted checkpoints are found without looking at those that stay', async () => {
+  const scans = sql<{ seq_scan: string }>`select seq_scan::text from pg_stat_xact_user_tables where relname = 'checkpoints'`
+  const read = await w.database.superuser.transaction().execute(async (tx) => {
+    const dropped = await dropExpiredCheckpoints(tx, w.clock.now(), new Date(w.clock.now().getTime() - 30 * 86_400_000))
+    return { dropped, scanned: (await scans.execute(tx)).rows[0]?.seq_scan }
+  })
+  assert.deepEqual(read, { dropped: 20, scanned: '0' })
+})

@@ -1,0 +1,54 @@
+import assert from 'node:assert/strict'
+import { randomUUID } from 'node:crypto'
+import { test } from 'node:test'
+import type { Fence, HostFailure, Machine, MachineHost, SubjectFiles } from '../../service/cell/links/hostd.ts'
+import { workspaceSubject } from '../../service/cell/links/subject.ts'
+
+/** What these tests take from the suite that they are a part of. */
+interface Suite {
+  host(): MachineHost
+  start(workspace_id: string): Promise<Machine>
+  speak(workspace_id: string, epoch: number): Fence
+  remove(...workspace_ids: string[]): Promise<void>
+  filesOf(workspace_id: string): Promise<SubjectFiles | undefined>
+  refused(code: HostFailure['code']): (error: unknown) => boolean
+  /** The last that was spoken with. */
+  fence(): number
+}
+
+/** Whose a machine host is, and what it keeps for a database that does not name it. The last of the suite. */
+export function keeping({ host, start, speak, remove, filesOf, refused, fence }: Suite): void {
+  test('what is in quarantine is told since when, the list that is told last is the whole list, and it goes with the workspace', async () => {
+    const id = randomUUID()
+    const machine = await start(id)
+    const list = { disks: [machine.disk], checkpoints: [] }
+    await host().quarantine({ ...speak(id, 1), whole: true, ...list })
+    const first = (await filesOf(id))?.quarantined ?? []
+    assert.deepEqual(first.map(({ kind, name }) => [kind, name]).sort(), [['disk', machine.disk], ['subject', id]]) // prettier-ignore
+    await host().quarantine({ ...speak(id, 1), ...list })
+    assert.deepEqual((await filesOf(id))?.quarantined, first.filter(({ kind }) => kind === 'disk')) // prettier-ignore
+    await remove(id)
+    assert.equal((await filesOf(id))?.quarantined.length ?? 0, 0)
+    await assert.rejects(host().quarantine({ ...speak(id, 1), ...list }), refused('not_found'))
+  })
+
+  test('a glance shows machines and no files, and the highest fence of all', async () => {
+    const id = randomUUID()
+    const machine = await start(id)
+    const { machines, files, highest_fence } = await host().glance()
+    assert.deepEqual([machines.map(({ subject }) => subject.id), files, highest_fence], [[id], [], fence()])
+    assert.deepEqual((await host().stats([randomUUID(), id].map(workspaceSubject))).map((one) => [one.subject.id, one.fence]), [[id, machine.fence]]) // prettier-ignore
+    await remove(id)
+  })
+
+  test('a host belongs to the first installation that comes, and refuses another', async () => {
+    const [first, second] = [randomUUID(), randomUUID()]
+    await host().claim(first)
+    await host().claim(first)
+    await assert.rejects(host().claim(second), refused('wrong_installation'))
+    assert.equal((await host().glance()).installation, first)
+    const id = randomUUID()
+    await start(id)
+    await remove(id)
+  })
+}

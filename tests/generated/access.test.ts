@@ -1,0 +1,69 @@
+// Every route, called by every kind of caller: what it declares of them is what they are answered.
+import assert from 'node:assert/strict'
+import { after, before, test } from 'node:test'
+import { ROLES, type Access, type Role } from '../../contract/access.ts'
+import type { AppRoute } from '../../contract/route.ts'
+import { APP_ROUTES } from '../../contract/routes/app/all.ts'
+import { seeder, world, type World } from '../api/support.ts'
+import { ask, ownIds, said, type Ids } from './app-world.ts'
+import { contentOfTables } from './tables.ts'
+
+type Kind = { kind: 'none' | 'tool_token' } | { kind: 'key'; tools: boolean } | { kind: 'person'; role: Role } | { kind: 'stranger' }
+
+let w: World
+let own: Ids
+let callers: { name: string; is: Kind; as: string | null }[]
+before(async () => {
+  w = await world()
+  own = await ownIds(w)
+  const seeds = seeder(w.database, w.clock, w.ids)
+  const { organization_id, project_id } = w.a
+  const minted = await w.post(`/v1/workspaces/${own['workspace_id']}/tool-tokens`)
+  callers = [
+    { name: 'nobody', is: { kind: 'none' }, as: null },
+    { name: 'a tool token', is: { kind: 'tool_token' }, as: minted.body.token },
+    { name: 'a key', is: { kind: 'key', tools: true }, as: w.a.key },
+    { name: 'a key without tools', is: { kind: 'key', tools: false }, as: (await seeds.key(organization_id, project_id, [])).key },
+    { name: 'a stranger', is: { kind: 'stranger' }, as: (await seeds.person(w.b.organization_id, 'owner')).token },
+  ]
+  for (const role of ROLES) {
+    callers.push({ name: `a person who is ${role}`, is: { kind: 'person', role }, as: (await seeds.person(organization_id, role)).token })
+  }
+})
+after(() => w[Symbol.asyncDispose]())
+
+/** What a route that declares this answers; null: it is theirs. */
+function refusalOf(access: Access, is: Kind): string | null {
+  if (access.kind === 'anyone') return null
+  if (access.kind === 'tool_token' || is.kind === 'none' || is.kind === 'tool_token') return '401 unauthenticated'
+  switch (is.kind) {
+    case 'key':
+      if (access.keys === 'unknown') return '401 unauthenticated'
+      return access.keys === 'forbidden' || (access.keys === 'with_tool' && !is.tools) ? '403 forbidden' : null
+    case 'stranger':
+      return access.within === 'self' ? null : '404 not_found'
+    case 'person':
+      if (access.within !== 'self' && !access.roles.includes(is.role)) return '403 forbidden'
+      return access.step_up === true ? '403 step_up_required' : null
+  }
+}
+
+/** People name the project that they open in. */
+const bodyOf = (route: AppRoute) => (route.id === 'workspaces.open' ? { body: { project_id: w.a.project_id } } : {})
+
+for (const route of APP_ROUTES) {
+  test(`${route.id} is for whom it declares, and nobody else changes anything with it`, async () => {
+    const before = await contentOfTables(w.database.superuser)
+    const refused = callers.filter(({ is }) => refusalOf(route.access, is) !== null)
+    for (const { name, is, as } of refused) {
+      assert.equal(said(await ask(w, route, own, { as, ...bodyOf(route) })), refusalOf(route.access, is), name)
+    }
+    assert.deepEqual(await contentOfTables(w.database.superuser), before)
+    const allowed = callers.filter(({ is }) => refusalOf(route.access, is) === null)
+    for (const { name, as } of allowed) {
+      // Whatever the calls before did to it: to be refused for its state is not to be refused for who calls.
+      assert.doesNotMatch(said(await ask(w, route, own, { as, ...bodyOf(route) })), /^40[13]/, name)
+    }
+    assert.equal(refused.length + allowed.length, callers.length)
+  })
+}

@@ -1,0 +1,69 @@
+import assert from 'node:assert/strict'
+import { execFileSync } from 'node:child_process'
+import { readFileSync } from 'node:fs'
+import path from 'node:path'
+import { test } from 'node:test'
+import { unrecordedWrites } from './changes.ts'
+
+const root = path.resolve(import.meta.dirname, '../..')
+const listed = ['-c', 'safe.directory=*', 'ls-files', '--cached', '--others', '--exclude-standard', 'service']
+const sources = execFileSync('git', listed, { cwd: root, encoding: 'utf8' })
+  .split('\n')
+  .filter((file) => /^service\/(api|admin|core)\/.*\.ts$/.test(file) && !file.endsWith('.test.ts'))
+  .map((file) => ({ file, text: readFileSync(path.join(root, file), 'utf8') }))
+
+/** Writes that are no change of anybody's, by file and function, with what they are. */
+const NO_CHANGES: Record<string, string> = {
+  'service/api/auth/store.ts touchPersonSession': 'when a session was last used',
+  'service/api/idempotency/store.ts keepStatus': 'what repeats are answered with',
+  'service/api/idempotency/store.ts keep': 'what repeats are answered with',
+  'service/api/idempotency/store.ts forgetOutcomes': 'what repeats are answered with, when it is old',
+  'service/api/tool-tokens/store.ts countToken': 'one statement, which writes the record itself',
+  'service/api/tool-tokens/store.ts publishKey': 'the public half of a key that a process has made for itself',
+  'service/core/key-ring/key-ring-store.ts announceKey':
+    'the name of a key that a process makes for itself; a command calls it in its change',
+  'service/core/key-ring/key-ring-store.ts writeCheck': 'that a key which was announced has been made',
+  'service/core/changes/store.ts insertAuditEvent': 'the record itself',
+  'service/core/changes/store.ts auditText': 'the record itself',
+  'service/core/changes/store.ts dropAuditEvents': 'records, when they are old',
+}
+
+test('whatever an api handler or a command changes is written in the transaction of mutate', () => {
+  const found = sources.flatMap(unrecordedWrites)
+  const wrong = found.filter(({ file, within }) => NO_CHANGES[`${file} ${within}`] === undefined)
+  assert.deepEqual(
+    wrong.map(
+      ({ file, line, within }) => `${file}:${line}: ${within} writes: let it take a ChangeTx, which mutate (core/changes) hands out`,
+    ),
+    [],
+  )
+  const named = new Set(found.map(({ file, within }) => `${file} ${within}`))
+  assert.deepEqual(
+    Object.keys(NO_CHANGES).filter((name) => !named.has(name)),
+    [],
+    'these write nothing: take them off the list',
+  )
+})
+
+test('a transaction becomes that of a change in mutate alone', () => {
+  const casts = sources.filter(({ text }) => /as (unknown as )?ChangeTx\b/.test(text)).map(({ file }) => file)
+  assert.deepEqual(casts, ['service/core/changes/mutate.ts'])
+})
+
+test('a write without the transaction of a change is found, by Kysely and by text', () => {
+  const text = `
+    async function one(db: Db) { await db.updateTable('plans').set({}).execute() }
+    const two = (reads: Reader) => reads.rows('x', 'insert into plans (id) values ($1)', [])
+    async function three(tx: ChangeTx) { await tx.deleteFrom('plans').execute(); const f = () => tx.insertInto('plans') }
+    async function four(db: Db) { await sql\`update plans set name = \${name}\`.execute(db) }
+    async function five(db: Db) { await db.selectFrom('plans').forUpdate().execute() }`
+  const found = unrecordedWrites({ file: 'a.ts', text })
+  assert.deepEqual(
+    found.map(({ line, within }) => [line, within]),
+    [
+      [2, 'one'],
+      [3, 'the module'],
+      [5, 'four'],
+    ],
+  )
+})

@@ -1,0 +1,53 @@
+import ts from 'typescript'
+
+/** A write that stands in no function which a change hands its transaction to. */
+export interface Unrecorded {
+  file: string
+  line: number
+  /** The function around it. */
+  within: string
+}
+
+const WRITERS = new Set(['insertInto', 'updateTable', 'deleteFrom', 'mergeInto'])
+const WRITING_SQL = /\b(insert\s+into|delete\s+from|update\s+\w+(\s+(as\s+)?\w+)?\s+set)\b/i
+/** `core/changes/mutate.ts` alone makes one. */
+const TRANSACTION = 'ChangeTx'
+
+/**
+ * Finds the writes of a source, by Kysely and by text of SQL, around which no function has a parameter of the type ChangeTx. Whoever has
+ * one got it from mutate, so that the write is recorded.
+ */
+export function unrecordedWrites({ file, text }: { file: string; text: string }): Unrecorded[] {
+  const tree = ts.createSourceFile(file, text, ts.ScriptTarget.Latest, true)
+  const found: Unrecorded[] = []
+  const visit = (node: ts.Node): void => {
+    if (isWrite(node) && !around(node).some(takesChange)) {
+      const line = tree.getLineAndCharacterOfPosition(node.getStart()).line + 1
+      found.push({ file, line, within: nameOf(around(node)) })
+    }
+    ts.forEachChild(node, visit)
+  }
+  visit(tree)
+  return found
+}
+
+function isWrite(node: ts.Node): boolean {
+  if (ts.isCallExpression(node) && ts.isPropertyAccessExpression(node.expression)) return WRITERS.has(node.expression.name.text)
+  if (ts.isStringLiteralLike(node) || ts.isTemplateExpression(node)) return WRITING_SQL.test(node.getText())
+  return false
+}
+
+/** Innermost first. */
+function around(node: ts.Node): ts.SignatureDeclaration[] {
+  const functions: ts.SignatureDeclaration[] = []
+  for (let at = node.parent; !ts.isSourceFile(at); at = at.parent) if (ts.isFunctionLike(at)) functions.push(at)
+  return functions
+}
+
+function takesChange({ parameters }: ts.SignatureDeclaration): boolean {
+  return parameters.some(({ type }) => type?.getText() === TRANSACTION)
+}
+
+function nameOf(functions: ts.SignatureDeclaration[]): string {
+  return functions.at(-1)?.name?.getText() ?? 'the module'
+}
