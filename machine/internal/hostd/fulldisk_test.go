@@ -3,6 +3,7 @@ package hostd
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
@@ -17,10 +18,20 @@ const fillDisk = `n=0; full=0; while [ $n -lt 200 ] && [ $full -lt 2 ]; do
 	sync; sleep 0.2
 done; true`
 
+// fill looks a second later, when hostd has set the limit anew, and on a slow computer some time after that.
+func (d *daemon) fill(m wire.Machine) {
+	d.t.Helper()
+	eventually(d.t, "the disk is full", func() bool {
+		d.run(m, fillDisk)
+		time.Sleep(time.Second)
+		return !d.fits(m, "more", 1)
+	})
+}
+
 func TestAMachineOnAFullDiskIsSavedAndGoesOnOnADiskThatItCanDeleteFrom(t *testing.T) {
 	d := newDaemon(t, nil)
 	m := d.startMachine(newID(), 1)
-	d.run(m, fillDisk)
+	d.fill(m)
 	for epoch := int64(2); epoch <= 4; epoch++ { // what the service itself writes before the guest runs adds up
 		id := newID()
 		d.checkpoint(m, id, "paused")

@@ -80,7 +80,7 @@ func TestOnAFullDiskOtherContentIsPutInPlaceAtOnce(t *testing.T) {
 	d.run(m, "echo kept >/home/file")
 	snapshot, full := newID(), newID()
 	d.checkpoint(m, snapshot, "running")
-	d.run(m, fillDisk)
+	d.fill(m)
 	d.checkpoint(m, full, "paused")
 	d.stop(m)
 
@@ -106,14 +106,14 @@ func TestOnAFullDiskOtherContentIsPutInPlaceAtOnce(t *testing.T) {
 func TestAResetThatWouldLeaveNoRoomIsRefusedAndTheGuestRunsOn(t *testing.T) {
 	d := newDaemon(t, nil)
 	m := d.startMachine(newID(), 1)
-	d.run(m, fillDisk)
+	d.fill(m)
 	request := wire.CheckpointRequest{Fence: d.fence(m.Owner(), 1), CheckpointID: newID(), Then: "paused", ThenBlank: true}
 	d.ok(d.call("POST", "/machines/checkpoint", request, nil))
 	d.stop(m)
 	before := m.Disk
 	m = d.startMachine(m.Owner(), 2)
 	d.ok(d.call("POST", "/disks/delete", wire.DeleteRequest{Fence: d.fence(m.Owner(), 2), Names: []string{before}}, nil))
-	d.run(m, fillDisk)
+	d.fill(m)
 	again := wire.CheckpointRequest{Fence: d.fence(m.Owner(), 2), CheckpointID: newID(), Then: "paused", ThenBlank: true}
 	d.refused(d.call("POST", "/machines/checkpoint", again, nil), "disk_full")
 	if text := d.run(m, "rm /home/small1; echo runs"); text != "runs" {
@@ -194,7 +194,7 @@ func TestAGuestIsToldTheSizeOfItsDiskAndWhatIsLeftOfIt(t *testing.T) {
 	began := time.Now()
 	eventually(t, "what a checkpoint holds is free", func() bool { return is(m, 700, 724) })
 	t.Logf("what was deleted is free after %d ms", time.Since(began).Milliseconds())
-	d.run(m, fillDisk)
+	d.fill(m)
 	if !is(m, 0, 1) {
 		size, free := d.roomShown(m)
 		t.Fatalf("full: size %d, free %d", size, free)
