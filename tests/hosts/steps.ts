@@ -82,7 +82,9 @@ export const STEPS: Record<string, (at: At) => Promise<void>> = {
     const { script, prints } = readTour()
     const cwd = mkdtempSync(path.join(tmpdir(), 'tour-'))
     const stdout = await run(['bash', '-c', script], { cwd, env: { ...process.env, BERTH: API, KEY: notes.key } })
-    assert.equal(stdout, prints)
+    const journal =
+      stdout === prints ? '' : await run(['journalctl', '--identifier', 'berth', '--output', 'cat', '--no-pager', '--lines', '60'])
+    assert.equal(stdout, prints, `it printed\n${stdout}\nand the journal ends:\n${journal}`)
   },
 
   reach: ({ notes }) => reachesOutside(clientOf(notes)),
