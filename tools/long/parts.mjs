@@ -18,5 +18,6 @@ export function longParts(seed) {
       '--seed',
       String(seed),
     ]),
+    part('hosts', 'the service on whole computers of several systems, in QEMU', ['tools/test-hosts.mjs']),
   ]
 }
