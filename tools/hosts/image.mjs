@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { cachedBuild, run as runOnce, timed } from '../setup/cached-build.mjs'
 import { installDebian, rootFlags } from '../setup/debian-root.mjs'
 
-const DISK_GIB = 24 // sparse
+const DISK_GIB = 48 // sparse
 /** What would ask the internet, or wait for it, on a computer that has none. */
 const MASKED = ['apt-daily.timer', 'apt-daily-upgrade.timer', 'dpkg-db-backup.timer', 'systemd-networkd-wait-online.service']
 
