@@ -37,7 +37,7 @@ export const FORMS = {
   docker: {
     about: 'Debian 13 with Docker and ufw',
     suite: 'trixie',
-    packages: ['linux-image-amd64', 'nodejs', 'docker.io', 'ufw', ...CONTAINER, ...EVERYWHERE],
+    packages: ['linux-image-amd64', 'nodejs', 'docker.io', 'docker-cli', 'ufw', ...CONTAINER, ...EVERYWHERE],
     prepare: 'sed -i s/ENABLED=no/ENABLED=yes/ /etc/ufw/ufw.conf',
     steps: ['install', 'doctor', 'reach', 'docker-reloads', ...RESTARTED, 'docker-reloads', 'clean', 'container'],
     minutes: 90,
