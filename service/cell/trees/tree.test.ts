@@ -3,7 +3,18 @@ import { test } from 'node:test'
 import { digestOf } from './blob-files.ts'
 import { type Blobs, BlobTrouble, type Digest, partOfBlob } from './blobs.ts'
 import type { DirectoryEntry, Entry } from './entries.ts'
-import { editTree, emptyRoot, findEntry, listEntries, markTree, readRoot, type TreeChange, TreeMismatch, type TreePath } from './tree.ts'
+import {
+  createMarks,
+  editTree,
+  emptyRoot,
+  findEntry,
+  listEntries,
+  markTree,
+  readRoot,
+  type TreeChange,
+  TreeMismatch,
+  type TreePath,
+} from './tree.ts'
 
 /** Blobs in memory, which count what is asked of them. */
 function counted() {
@@ -122,7 +133,7 @@ function step(model: Tree, at: (below: number) => number, now: number, wide: boo
   const kind = at(10)
   if (kind < 5 || some.length === 0) {
     const entry: Entry = kind === 0 ? { type: 'symlink', modified_ms: now, target: `/t${at(5)}` } : file(`t${at(50)}`, now, 0o600 + at(8))
-    model.put(path, entry as Attributes, now)
+    model.put(path, entry, now)
     return [{ kind: 'put', path: segments(path), entry }]
   }
   if (kind === 5) {
@@ -170,7 +181,7 @@ test('a directory is moved with all that is in it, by its entry alone', async ()
   const many = Array.from({ length: 1000 }, (_, i) => `/a/f${i}`)
   const changes: TreeChange[] = ['/a', '/b', ...many].map((path) => {
     const entry = path.length === 2 ? ({ type: 'directory', mode: 0o755, modified_ms: 7 } as const) : file('x', 7)
-    model.put(path, entry as Attributes, 7)
+    model.put(path, entry, 7)
     return { kind: 'put', path: segments(path), entry: entry.type === 'directory' ? { ...entry, page: null } : entry }
   })
   model.paths.set('/a', { type: 'directory', mode: 0o755, modified_ms: 7 })
@@ -243,14 +254,14 @@ test('what is marked of a tree is what it needs to be read, and no blob besides'
   await tree.change([{ kind: 'put', path: ['d'], entry: { ...START, modified_ms: 5 } }, ...puts], 5)
   await tree.change([{ kind: 'remove', path: ['d', 'n7'] }], 6)
   const digest = tree.digest() ?? ''
-  const marked = new Set<Digest>()
+  const marked = createMarks()
   await markTree(tree, digest, marked)
   assert.ok(!marked.has(digestOf(Buffer.from('content of n7'))))
   for (const each of [...tree.kept.keys()]) if (!marked.has(each)) await tree.blobs.delete(each)
-  assert.equal(tree.kept.size, marked.size)
-  const again = new Set<Digest>()
+  assert.equal(tree.kept.size, marked.pages.size + marked.contents.size)
+  const again = createMarks()
   await markTree(tree, digest, again)
-  assert.deepEqual(again, marked)
+  assert.deepEqual([again.pages, again.contents], [marked.pages, marked.contents])
   assert.deepEqual(await readRoot(tree, digest), tree.root())
 })
 

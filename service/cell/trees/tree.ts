@@ -79,23 +79,42 @@ export async function* listEntries(reads: PageReads, directory: DirectoryEntry):
   for await (const [name, entry] of walkNames(reads, directory.page)) yield { name: nameOf(name), entry }
 }
 
-/** Every blob that a tree consists of. `seen` are those of other trees: what lies below them is not looked at again. */
-export async function markTree(reads: PageReads, digest: Digest, seen: Set<Digest>): Promise<void> {
-  if (seen.has(digest)) return
-  seen.add(digest)
+/** The blobs of trees. */
+export interface Marks {
+  has(digest: Digest): boolean
+  /** Pages: what lies below one that is marked is not looked at again, so nothing is marked by mistake. */
+  readonly pages: Set<Digest>
+  /** Contents, of which there are many: by a part of their digest. Two that share it keep each other, which harms nobody. */
+  readonly contents: Set<number>
+}
+
+export function createMarks(): Marks {
+  const pages = new Set<Digest>()
+  const contents = new Set<number>()
+  return { pages, contents, has: (digest) => pages.has(digest) || contents.has(partOf(digest)) }
+}
+
+/** Marks every blob that a tree consists of. */
+export async function markTree(reads: PageReads, digest: Digest, { pages, contents }: Marks): Promise<void> {
+  if (pages.has(digest)) return
+  pages.add(digest)
   const pending = [(await readRoot(reads, digest)).page]
   for (let ref = pending.pop(); ref !== undefined; ref = pending.pop()) {
-    if (ref === null || seen.has(ref.digest)) continue
-    const { pages, names } = await insideOf(reads, ref)
+    if (ref === null || pages.has(ref.digest)) continue
+    pages.add(ref.digest)
+    const { pages: below, names } = await insideOf(reads, ref)
     for (const [, entry] of names) {
       if (entry.type === 'directory') pending.push(entry.page)
-      if (entry.type !== 'file' || seen.has(entry.content)) continue
-      seen.add(entry.content)
-      if (isChunked(entry)) for (const chunk of await readChunks(reads.blobs, entry.content)) seen.add(chunk)
+      if (entry.type !== 'file') continue
+      contents.add(partOf(entry.content))
+      if (isChunked(entry)) for (const chunk of await readChunks(reads.blobs, entry.content)) contents.add(partOf(chunk))
     }
-    pending.push(...pages)
-    seen.add(ref.digest)
+    pending.push(...below)
   }
+}
+
+function partOf(digest: Digest): number {
+  return Number.parseInt(digest.slice(0, 13), 16)
 }
 
 /** Of a file: what is larger is a list of these. */
