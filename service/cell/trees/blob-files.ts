@@ -38,11 +38,11 @@ export function openBlobFiles(folder: string, clock: Clock): BlobFiles {
     }
   }
   const write = async (digest: Digest, content: Buffer): Promise<void> => {
-    const beside = path.join(temporary, randomBytes(12).toString('hex'))
+    const now = clock.now()
+    const beside = path.join(temporary, `${now.getTime()}-${randomBytes(12).toString('hex')}`)
     const file = await open(beside, 'wx', 0o600)
     try {
       await file.writeFile(content)
-      const now = clock.now()
       await file.utimes(now, now)
       await file.sync()
     } catch (error) {
@@ -124,8 +124,7 @@ export function openBlobFiles(folder: string, clock: Clock): BlobFiles {
         if (DIGEST.test(name)) await rename(path.join(trash, name), placeOf(name)).catch(() => undefined)
       }
       for (const name of await namesOf(temporary)) {
-        const file = path.join(temporary, name)
-        if (await wasUsedBefore(file, before)) await rm(file, { force: true })
+        if (Number.parseInt(name, 10) < before.getTime()) await rm(path.join(temporary, name), { force: true })
       }
     },
   }
