@@ -1,7 +1,7 @@
 import Type, { type TSchema } from 'typebox'
 import { OPERATION_KINDS } from './states/operation.ts'
 import { MEMORY_REFUSALS, type Surface } from './errors.ts'
-import { LIFETIMES, MODES } from './schemas/workspaces.ts'
+import { DISK_LAYOUTS, LIFETIMES, MODES } from './schemas/workspaces.ts'
 import { Issue } from './schemas/error.ts'
 import { Nullable, Timestamp, Uuid, Word } from './schemas/common.ts'
 import { TOOLS } from './tools.ts'
@@ -49,6 +49,7 @@ export const DETAILS: Readonly<Record<Surface, Readonly<Record<string, Details>>
     'conflict/operation_in_progress': ACTIVE,
     'conflict/workspace_not_running': ACTIVE,
     'conflict/mode_mismatch': { mode: Word(MODES), requested_mode: Word(MODES) },
+    'conflict/layout_unsupported': { disk_layouts: List(Word(DISK_LAYOUTS), { description: 'That the template version has' }) },
     'conflict/lifetime_mismatch': { lifetime: Word(LIFETIMES), requested_lifetime: Word(LIFETIMES) },
     'conflict/key_in_use': { key: Text() },
     'conflict/not_running': { checkpoint_id: Optional(Uuid()) },

@@ -79,6 +79,11 @@ export const LIMITS = {
   file_patch_body_bytes_max: 7 << 20,
   file_patch_edits_max: 1000, // Berth's own
   file_patch_file_bytes_max: 16 << 20, // Berth's own: the largest file that edits apply to
+  tree_entries_max: 2_000_000, // Berth's own: files, directories and links of a file-first workspace
+  tree_name_bytes_max: 255,
+  tree_revision_kept_seconds: 3600, // Berth's own: how long a revision is read after the next one
+  tree_revisions_kept_max: 100, // Berth's own
+  tree_blob_grace_seconds: 3600, // Berth's own: what nothing names goes this long after it was last used
   search_body_bytes_max: 4 << 20, // Berth's own
   search_pattern_bytes_max: 4096, // Berth's own
   search_globs_max: 64, // Berth's own

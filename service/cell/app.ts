@@ -30,6 +30,7 @@ export interface CellConfig {
   cell_endpoint: string
   cell_name: string
   hostd_socket: string
+  trees_dir: string
   database: DatabaseOptions
   log_level: 'debug' | 'info' | 'warn' | 'error'
   park_after: ParkAfter

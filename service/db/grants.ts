@@ -86,6 +86,7 @@ export const GRANTS = {
         'suspend_requested_at',
         'suspend_after_seconds',
         'suspend_not_before',
+        'tree_revision',
         'idle_failures',
         'idle_retry_at',
         'tokens_revoked_before',
@@ -166,6 +167,13 @@ export const GRANTS = {
       delete: true,
     },
   },
+  // The api begins a tree with its workspace; what is in it is the cell's.
+  trees: {
+    api: { insert: 'all' },
+    cell: { select: 'all', update: ['revision', 'root', 'entries', 'bytes', 'updated_at', 'collected_at'], delete: true },
+  },
+  tree_revisions: { api: NOTHING, cell: { select: 'all', insert: 'all', delete: true } },
+  tree_keys: { api: NOTHING, cell: { select: 'all', insert: 'all', delete: true } },
   // What is recorded stays as it was written until it is too old.
   audit_events: { api: { select: 'all', insert: 'all', delete: true }, cell: { insert: 'all' } },
   kysely_migration: { api: { select: ['name', 'needs'] }, cell: { select: ['name', 'needs'] } },

@@ -306,6 +306,42 @@ create table templates (
   FOREIGN KEY (organization_id) REFERENCES organizations(id)
 ); -- select to berth_api
 
+create table tree_keys (
+  workspace_id uuid not null,
+  key text not null,
+  fingerprint bytea not null,
+  revision bigint not null,
+  answer jsonb not null,
+  created_at timestamp with time zone not null,
+  PRIMARY KEY (workspace_id, key),
+  FOREIGN KEY (workspace_id) REFERENCES trees(workspace_id) ON DELETE CASCADE
+); -- delete, insert, select to berth_cell
+
+create table tree_revisions (
+  workspace_id uuid not null,
+  revision bigint not null,
+  root text,
+  superseded_at timestamp with time zone not null,
+  PRIMARY KEY (workspace_id, revision),
+  FOREIGN KEY (workspace_id) REFERENCES trees(workspace_id) ON DELETE CASCADE
+); -- delete, insert, select to berth_cell
+
+create table trees (
+  workspace_id uuid not null,
+  revision bigint default 0 not null,
+  root text,
+  entries bigint default 0 not null,
+  bytes bigint default 0 not null,
+  created_at timestamp with time zone not null,
+  updated_at timestamp with time zone not null,
+  collected_at timestamp with time zone,
+  PRIMARY KEY (workspace_id),
+  FOREIGN KEY (workspace_id) REFERENCES workspaces(id) ON DELETE CASCADE,
+  CHECK (((root IS NULL) = (revision = 0))),
+  CHECK ((revision >= 0)),
+  CHECK ((root ~ '^[0-9a-f]{64}$'::text))
+); -- insert to berth_api; delete, select to berth_cell; update (revision, root, entries, bytes, updated_at, collected_at) to berth_cell
+
 create table usage_counters (
   workspace_id uuid not null,
   fence bigint not null,
@@ -433,7 +469,7 @@ create table workspaces (
   CHECK ((observed_state = ANY (ARRAY['creating'::text, 'starting'::text, 'running'::text, 'suspending'::text, 'suspended'::text, 'resuming'::text, 'forking'::text, 'stopping'::text, 'failed'::text, 'deleting'::text, 'deleted'::text]))),
   CHECK ((purpose = ANY (ARRAY['standard'::text, 'template_draft'::text, 'template_test'::text]))),
   CHECK ((residency = ANY (ARRAY['resident'::text, 'hibernated'::text, 'restoring'::text])))
-); -- insert, select to berth_api; update (observed_state, desired_state, pending_reason, ended_reason, inputs, cell_id, idle_policy, suspend_requested_at, suspend_after_seconds, suspend_not_before, tokens_revoked_before, updated_at, deleted_at) to berth_api; delete, select to berth_cell; update (observed_state, desired_state, pending_reason, ended_reason, grant_cpu_millis, grant_memory_mib, grant_disk_gib, cell_id, ownership_epoch, disk, checkpoint_id, active_at, tool_call_at, busy_until, keepalive_until, suspend_requested_at, suspend_after_seconds, suspend_not_before, tokens_revoked_before, updated_at, deleted_at, idle_failures, idle_retry_at, residency, residency_fence) to berth_cell
+); -- insert, select to berth_api; update (observed_state, desired_state, pending_reason, ended_reason, inputs, cell_id, idle_policy, suspend_requested_at, suspend_after_seconds, suspend_not_before, tokens_revoked_before, updated_at, deleted_at) to berth_api; delete, select to berth_cell; update (observed_state, desired_state, pending_reason, ended_reason, grant_cpu_millis, grant_memory_mib, grant_disk_gib, tree_revision, cell_id, ownership_epoch, disk, checkpoint_id, active_at, tool_call_at, busy_until, keepalive_until, suspend_requested_at, suspend_after_seconds, suspend_not_before, tokens_revoked_before, updated_at, deleted_at, idle_failures, idle_retry_at, residency, residency_fence) to berth_cell
 
 CREATE INDEX agent_sessions_newest ON public.agent_sessions USING btree (workspace_id, uuid_send(id) DESC);
 
@@ -468,6 +504,8 @@ CREATE UNIQUE INDEX people_by_email ON public.people USING btree (lower(email));
 CREATE INDEX person_sessions_by_person ON public.person_sessions USING btree (person_id);
 
 CREATE INDEX projects_newest ON public.projects USING btree (organization_id, uuid_send(id) DESC);
+
+CREATE UNIQUE INDEX tree_keys_by_revision ON public.tree_keys USING btree (workspace_id, revision);
 
 CREATE INDEX usage_counters_by_time ON public.usage_counters USING btree (read_at);
 

@@ -30,6 +30,9 @@ export interface Database {
   usage_samples: UsageSamplesTable
   usage_counters: UsageCountersTable
   usage_storage: UsageStorageTable
+  trees: TreesTable
+  tree_revisions: TreeRevisionsTable
+  tree_keys: TreeKeysTable
 }
 
 /** jsonb that is read as an object and written as its text. */
@@ -254,6 +257,34 @@ export interface OperationError {
   message: string
   retryable: boolean
   details?: Record<string, unknown>
+}
+
+/** Of a file-first workspace; its revision stands in the workspace's row too. */
+interface TreesTable {
+  workspace_id: string
+  revision: Int8WithDefault
+  root: string | null
+  entries: Int8WithDefault
+  bytes: Int8WithDefault
+  created_at: Date
+  updated_at: Date
+  collected_at: ColumnType<Date | null, Date | null | undefined, Date | null>
+}
+
+interface TreeRevisionsTable {
+  workspace_id: string
+  revision: Int8
+  root: string | null
+  superseded_at: Date
+}
+
+interface TreeKeysTable {
+  workspace_id: string
+  key: string
+  fingerprint: Buffer
+  revision: Int8
+  answer: Json<object>
+  created_at: Date
 }
 
 interface OperationsTable {

@@ -76,6 +76,7 @@ export interface WorldOptions {
   wrong_credentials_per_minute?: number
   kept_refusals_per_hour?: number
   layered_opens?: boolean
+  file_first?: boolean
   delete_told_seconds?: number
 }
 

@@ -100,7 +100,6 @@ export const PENDING_CODES: Readonly<Record<'app' | 'cell', Readonly<Record<stri
         'spend_cap_below_charges',
       ], // prettier-ignore
     },
-    'file-first workspaces': { conflict: ['layout_unsupported'] },
     secrets: {
       conflict: ['name_taken', 'secret_deleted', 'concurrent_rotation'],
       validation_failed: ['env_collision', 'reserved_prefix', 'nul_character', 'too_large'],

@@ -15,9 +15,9 @@ const HERE = { host: '127.0.0.1', port: 0 }
 /** Both processes as they are started, but for the host of machines. */
 function starts(database: TestDatabase, signing_keys_dir: string) {
   const common = { listen: HERE, ops_listen: HERE, base_url: 'http://api.test', log_level: 'error' as const }
-  const limits = { edge_requests_per_minute: 0, caller_requests_per_minute: 0, wrong_credentials_per_minute: 0, layered_opens: true }
+  const limits = { edge_requests_per_minute: 0, caller_requests_per_minute: 0, wrong_credentials_per_minute: 0, layered_opens: true, file_first: false }
   const park_after = { freeze_after_seconds: 0, hibernate_after_seconds: 0 }
-  const cell = { cell_endpoint: 'http://cell.test', cell_name: 'here', hostd_socket: '', park_after, quarantine_days: 7 }
+  const cell = { cell_endpoint: 'http://cell.test', cell_name: 'here', hostd_socket: '', trees_dir: '', park_after, quarantine_days: 7 }
   return {
     api: () => startApi({ ...common, ...limits, database: database.options('berth_api'), signing_keys_dir }),
     cell: () => startCell({ ...common, ...cell, database: database.options('berth_cell') }, { host: createFakeHost() }),

@@ -42,7 +42,15 @@ export const workspacesOpen = appRoute({
     ...startErrors,
     forbidden: ALONE,
     not_found: ALONE,
-    conflict: ['operation_in_progress', 'workspace_deleted', 'lifetime_mismatch', 'session_lifetime', 'mode_mismatch', 'template_archived'],
+    conflict: [
+      'operation_in_progress',
+      'workspace_deleted',
+      'lifetime_mismatch',
+      'session_lifetime',
+      'mode_mismatch',
+      'layout_unsupported',
+      'template_archived',
+    ],
     validation_failed: [
       'reserved_key_prefix',
       'mode_not_available',

@@ -1,5 +1,5 @@
 import type { workspacesOpen } from '../../../contract/routes/app/workspaces.ts'
-import { admitStart } from '../../core/admission/store.ts'
+import { admitStart, admitTree } from '../../core/admission/store.ts'
 import type { ChangeTx } from '../../core/changes/mutate.ts'
 import { beginOperation } from '../../core/operations/begin.ts'
 import { readerOf, type Reader } from '../../db/reader.ts'
@@ -12,7 +12,7 @@ import { change, type Changed } from '../idempotency/change.ts'
 import { projectOf } from '../projects/project-of.ts'
 import { workedOn, type WorkedOn } from './answer-operation.ts'
 import { answerStart } from './answer-start.ts'
-import { createWorkspace, type Creation } from './create.ts'
+import { createTreeWorkspace, createWorkspace, type Creation } from './create.ts'
 import { checkOpenBody, checkReopen, checkSecrets, ignoredBy, newTerms } from './open-rules.ts'
 import { allowed, deletedLongAgo, joined } from './refusals.ts'
 import { isReady, type WorkspaceRow } from './row.ts'
@@ -49,6 +49,7 @@ async function readyAlready(deps: ApiDeps, call: OpenCall, project: Owned): Prom
   if (row === null || row.deleted_at !== null) return null
   checkExisting(row, call, project)
   checkSecrets(body.secrets)
+  if (row.mode === 'file_first') return null // each open is admitted
   return allowed(row, 'open').kind === 'proceed' && isReady(row) ? row : null
 }
 
@@ -78,6 +79,7 @@ async function reopen(deps: ApiDeps, tx: ChangeTx, call: OpenCall, row: Workspac
   checkSecrets(body.secrets)
   const inputs = body.inputs === undefined ? null : await inputsOf(readerOf(tx), row.template_version_id, body.inputs)
   const decision = allowed(row, 'open')
+  if (row.mode === 'file_first') await admitTree(tx, row.organization_id) // Cell, "File-first rules" 8
   if (inputs) await writeInputs(tx, row.id, inputs, now)
   switch (decision.kind) {
     case 'proceed':
@@ -111,9 +113,9 @@ async function createFor(
   of: Pick<Creation, 'project' | 'freed'>,
   template: FoundTemplate | null,
 ) {
-  const { version, lifetime } = newTerms(template, body)
+  const { version, lifetime } = newTerms(template, body, deps)
   checkSecrets(body.secrets)
-  const created = await createWorkspace(deps, tx, {
+  const creation: Creation = {
     ...of,
     version,
     lifetime,
@@ -124,8 +126,12 @@ async function createFor(
     inputs: resolveInputs(version.settings.inputs, body.inputs ?? {}),
     idle_policy: body.idle_policy ?? null,
     now,
-  })
-  const { workspace_id, operation_id } = created
+  }
+  if (body.mode === 'file_first') {
+    const id = await createTreeWorkspace(deps, tx, creation)
+    return { ...workedOn({ ...of.project, id }, { status: 200, operation_id: null, changed: true }), ignored: [] }
+  }
+  const { workspace_id, operation_id } = await createWorkspace(deps, tx, creation)
   return { ...workedOn({ ...of.project, id: workspace_id }, { status: 202, operation_id, changed: true }), ignored: [] }
 }
 
