@@ -12,6 +12,7 @@ package wire
 //	POST /machines/stop         StopRequest       -> Ended     idempotent; no instruction of the guest runs after it. Mounts, cgroup, network
 //	                                                         go behind the answer, before the next verb that needs them gone
 //	POST /machines/freeze|thaw  Fenced            -> {}        cgroup freezer
+//	POST /machines/set_egress   SetEgressRequest  -> EgressRevision   egress.go; waits for no other verb
 //	POST /checkpoints/clone     CloneRequest      -> CheckpointInfo
 //	POST /checkpoints/delete    DeleteRequest     -> {}
 //	POST /disks/delete          DeleteRequest     -> {}
@@ -22,6 +23,7 @@ package wire
 //	POST /disks/read            DiskReadRequest   -> DiskReader   disk.go; carries no fence
 //	POST /disks/measure         MeasureRequest    -> Measures  what each subject's quota counts; carries no fence
 //	POST /machines/measure      MeasureRequest    -> Stats     of the machines that it names; carries no fence
+//	POST /machines/egress_denials  EgressDenialsRequest -> EgressDenials   empty without a machine; carries no fence
 //	GET  /inventory             -> Inventory      with ?files=false without what lies in the pool
 //	GET  /events?after=N        -> NDJSON of Event, kept open, a blank line every 15 s
 //	GET  /stats                 -> Stats
@@ -100,6 +102,8 @@ type StartRequest struct {
 	FromLayer *CheckpointName `json:"from_layer,omitempty"`
 	// Connect lets its packets leave at once, as a connect afterwards would: nothing of the guest's runs in it before its first command.
 	Connect bool `json:"connect,omitempty"`
+	// Egress holds before the first packet leaves. nil: EgressAllowAll, under the revision EgressDefault.
+	Egress *EgressPolicy `json:"egress,omitempty"`
 }
 
 type CheckpointName struct {
@@ -113,6 +117,8 @@ type RestoreRequest struct {
 	Hostname      string    `json:"hostname"`
 	CheckpointID  string    `json:"checkpoint_id"`
 	RenewIdentity bool      `json:"renew_identity,omitempty"` // a fork: hostname, machine-id, SSH host keys
+	// Egress is as in a StartRequest. What the machine was connected to when it was saved is over in any case.
+	Egress *EgressPolicy `json:"egress,omitempty"`
 }
 
 type CheckpointRequest struct {
@@ -160,20 +166,21 @@ type DeleteRequest struct {
 // Machine is one sandbox that belongs to a subject.
 type Machine struct {
 	Subject     `json:"subject"`
-	Epoch       int64     `json:"epoch"`
-	Fence       int64     `json:"fence"`
-	OperationID string    `json:"operation_id"`
-	Slot        string    `json:"slot"`
-	State       string    `json:"state"` // running, paused, frozen
-	Disk        string    `json:"disk"`
-	Address     string    `json:"address"`   // of the agent, host:port
-	AgentKey    string    `json:"agent_key"` // Bearer key of this incarnation
-	StartedAt   string    `json:"started_at"`
-	Connected   bool      `json:"connected"` // its packets may leave
-	FreezerFile string    `json:"freezer_file,omitempty"`
-	Resources   Resources `json:"resources"`
-	Engine      string    `json:"engine"`         // version of the build that it runs under
-	Protocol    int       `json:"agent_protocol"` // what its agent speaks, AgentProtocolMin to AgentProtocol
+	Epoch       int64         `json:"epoch"`
+	Fence       int64         `json:"fence"`
+	OperationID string        `json:"operation_id"`
+	Slot        string        `json:"slot"`
+	State       string        `json:"state"` // running, paused, frozen
+	Disk        string        `json:"disk"`
+	Address     string        `json:"address"`   // of the agent, host:port
+	AgentKey    string        `json:"agent_key"` // Bearer key of this incarnation
+	StartedAt   string        `json:"started_at"`
+	Connected   bool          `json:"connected"` // its packets may leave
+	Egress      EgressInForce `json:"egress"`
+	FreezerFile string        `json:"freezer_file,omitempty"`
+	Resources   Resources     `json:"resources"`
+	Engine      string        `json:"engine"`         // version of the build that it runs under
+	Protocol    int           `json:"agent_protocol"` // what its agent speaks, AgentProtocolMin to AgentProtocol
 	// EngineRefused: it runs on, and no memory that it is saved to is restored under that build.
 	EngineRefused bool `json:"engine_refused,omitempty"`
 }
