@@ -4,6 +4,7 @@ import { MEMORY_REFUSALS, type Surface } from './errors.ts'
 import { DISK_LAYOUTS, LIFETIMES, MODES } from './schemas/workspaces.ts'
 import { Issue } from './schemas/error.ts'
 import { Nullable, Timestamp, Uuid, Word } from './schemas/common.ts'
+import { ATTACHMENT_MODES, ATTACHMENT_STATES } from './states/volume.ts'
 import { TOOLS } from './tools.ts'
 
 const { Optional, String: Text, Integer, Array: List } = Type
@@ -18,6 +19,13 @@ const ACTIVE = {
 }
 const mode = Optional(Word(MODES))
 const OTHER_MODE = { mode, operation: Optional(Text({ description: 'What the workspace does not serve' })) }
+
+const ATTACHED = Type.Object({
+  workspace_id: Uuid(),
+  mount_path: Text(),
+  mode: Word(ATTACHMENT_MODES),
+  state: Word(ATTACHMENT_STATES),
+})
 
 type Details = Readonly<Record<string, TSchema>>
 
@@ -52,6 +60,9 @@ export const DETAILS: Readonly<Record<Surface, Readonly<Record<string, Details>>
     'conflict/layout_unsupported': { disk_layouts: List(Word(DISK_LAYOUTS), { description: 'That the template version has' }) },
     'conflict/lifetime_mismatch': { lifetime: Word(LIFETIMES), requested_lifetime: Word(LIFETIMES) },
     'conflict/key_in_use': { key: Text() },
+    'conflict/volume_attached': { attachments: List(ATTACHED) },
+    'conflict/name_in_use': { name: Text() },
+    'conflict/mount_path_conflict': { mount_path: Text({ description: 'Of the other volume' }), volume_id: Uuid() },
     'conflict/not_running': { checkpoint_id: Optional(Uuid()) },
     'validation_failed/not_supported_for_mode': { mode },
     'validation_failed/secret_not_available': { names },

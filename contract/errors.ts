@@ -86,6 +86,15 @@ export const APP_REASONS = {
     'mode_mismatch',
     'template_archived',
     'version_archived',
+    'name_in_use',
+    'volume_attached',
+    'volume_creating',
+    'volume_not_available',
+    'volume_not_shared',
+    'already_attached',
+    'attach_in_progress',
+    'detach_in_progress',
+    'mount_path_conflict',
   ],
   validation_failed: [
     'reserved_key_prefix',
@@ -98,6 +107,7 @@ export const APP_REASONS = {
     'input_unknown',
     'input_invalid',
     'nul_character',
+    'invalid_path',
   ],
   dependency_unavailable: ['signing_failed'],
 } as const satisfies Partial<Record<AppCode, readonly string[]>>
@@ -154,7 +164,7 @@ export type ReasonOf<C extends AppCode | CellCode> =
 
 /** Reasons of codes that are not retryable by themselves, and with these are (App, "409 conflict reasons"). */
 const RETRYABLE_REASONS: Readonly<Record<Surface, Partial<Record<string, readonly string[]>>>> = {
-  app: { conflict: ['operation_in_progress', 'workspace_not_running'] satisfies ReasonOf<'conflict'>[] },
+  app: { conflict: ['operation_in_progress', 'workspace_not_running', 'attach_in_progress'] satisfies ReasonOf<'conflict'>[] },
   cell: {},
 }
 

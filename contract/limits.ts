@@ -53,6 +53,10 @@ export const LIMITS = {
   input_names_told_max: 100, // Berth's own: how many inputs a refusal names, and of each so many characters
   input_name_told_characters_max: 200,
   snapshots_per_workspace_max: 50, // Berth's own
+  volume_name_characters_max: 100, // Berth's own
+  volume_quota_gib_max: 16_384, // Berth's own
+  volume_attachments_per_workspace_max: 16, // Berth's own: whatever the plan says
+  volume_mount_path_bytes_max: 512, // Berth's own
   removals_per_sweep_max: 200, // Berth's own: what one comparison of rows and host removes; the rest waits a minute for the next
   usage_sample_days: 400, // Berth's own: samples of an hour
   usage_counter_days: 7, // Berth's own: the last counters of a machine that is gone

@@ -18,6 +18,15 @@ import { operationsGet, operationsList } from '../../contract/routes/app/operati
 import { clientVersions, me, organizationsGet, organizationsList, projectsGet, projectsList } from '../../contract/routes/app/principals.ts'
 import { agentSessionsList, toolTokenKeys, toolTokensCreate } from '../../contract/routes/app/tool-tokens.ts'
 import {
+  attachmentsCreate,
+  attachmentsDelete,
+  attachmentsList,
+  volumesCreate,
+  volumesDelete,
+  volumesGet,
+  volumesList,
+} from '../../contract/routes/app/volumes.ts'
+import {
   workspacesDelete,
   workspacesGet,
   workspacesIdlePolicy,
@@ -27,6 +36,9 @@ import {
   workspacesOpen,
 } from '../../contract/routes/app/workspaces.ts'
 import { bind, type Bound, type Call, type Reply } from '../http/call.ts'
+import { attachVolume } from './attachments/create.ts'
+import { detachVolume } from './attachments/delete.ts'
+import { listAttachmentsOfWorkspace } from './attachments/list.ts'
 import { deleteCheckpoint } from './checkpoints/delete.ts'
 import { listCheckpointsOfWorkspace } from './checkpoints/list.ts'
 import { resetWorkspace } from './checkpoints/reset.ts'
@@ -46,6 +58,10 @@ import { listProjectsOfOrganization } from './projects/list.ts'
 import { createToolToken } from './tool-tokens/create.ts'
 import { getToolTokenKeys } from './tool-tokens/keys.ts'
 import { listAgentSessionsOfWorkspace } from './tool-tokens/list-agent-sessions.ts'
+import { createVolume } from './volumes/create.ts'
+import { deleteVolume } from './volumes/delete.ts'
+import { getVolume } from './volumes/get.ts'
+import { listVolumesOfProject } from './volumes/list.ts'
 import { closeWorkspace, deleteWorkspace } from './workspaces/delete.ts'
 import { forkWorkspace } from './workspaces/fork.ts'
 import { getInputs, getWorkspace } from './workspaces/get.ts'
@@ -87,6 +103,13 @@ export const API_ROUTES: readonly Bound<ApiDeps, HeldPlace>[] = [
   bind(toolTokensCreate, createToolToken),
   bind(agentSessionsList, listAgentSessionsOfWorkspace),
   bind(toolTokenKeys, getToolTokenKeys),
+  bind(volumesList, listVolumesOfProject),
+  bind(volumesCreate, createVolume),
+  bind(volumesGet, getVolume),
+  bind(volumesDelete, deleteVolume),
+  bind(attachmentsList, listAttachmentsOfWorkspace),
+  bind(attachmentsCreate, attachVolume),
+  bind(attachmentsDelete, detachVolume),
   bind(openapiGet, async (_call, deps: ApiDeps) => ({
     status: 200,
     body: deps.openapi,

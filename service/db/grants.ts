@@ -174,6 +174,22 @@ export const GRANTS = {
   },
   tree_revisions: { api: NOTHING, cell: { select: 'all', insert: 'all', delete: true } },
   tree_keys: { api: NOTHING, cell: { select: 'all', insert: 'all', delete: true } },
+  volumes: {
+    api: { select: 'all', insert: 'all', update: ['state', 'updated_at', 'deleted_at'] },
+    cell: { select: 'all', update: ['state', 'cell_id', 'updated_at'], delete: true },
+  },
+  volume_attachments: {
+    api: { select: 'all', insert: 'all', update: ['state', 'operation_id', 'updated_at'] },
+    cell: { select: 'all', update: ['state', 'operation_id', 'updated_at'], delete: true },
+  },
+  volume_usage_samples: {
+    api: READS,
+    cell: { select: 'all', insert: 'all', update: ['stored_byte_ms', 'sampled_ms'], delete: true },
+  },
+  volume_usage_readings: {
+    api: NOTHING,
+    cell: { select: 'all', insert: 'all', update: ['read_at', 'run', 'monotonic_ms'], delete: true },
+  },
   // What is recorded stays as it was written until it is too old.
   audit_events: { api: { select: 'all', insert: 'all', delete: true }, cell: { insert: 'all' } },
   kysely_migration: { api: { select: ['name', 'needs'] }, cell: { select: ['name', 'needs'] } },

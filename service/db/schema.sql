@@ -228,6 +228,10 @@ create table plans (
   refuses_starts text,
   created_at timestamp with time zone not null,
   missing_limits text[] default '{}'::text[] not null,
+  shared_volumes_max integer,
+  shared_volume_gib_max integer,
+  volume_attachments_per_workspace integer,
+  missing_volume_limits text[] default '{}'::text[] not null,
   UNIQUE (slug),
   PRIMARY KEY (id),
   CHECK (((concurrent_workspaces IS NULL) OR (NOT ('concurrent_workspaces'::text = ANY (missing_limits))))),
@@ -239,7 +243,11 @@ create table plans (
   CHECK ((disk_gib > 0)),
   CHECK ((memory_mib > 0)),
   CHECK ((missing_limits <@ ARRAY['concurrent_workspaces'::text, 'cpu_millis'::text, 'memory_mib'::text, 'disk_gib'::text])),
-  CHECK ((refuses_starts = ANY (ARRAY['no_plan'::text, 'payment_past_due'::text, 'unpaid'::text, 'operator_hold'::text])))
+  CHECK ((missing_volume_limits <@ ARRAY['shared_volumes_max'::text, 'shared_volume_gib_max'::text])),
+  CHECK ((refuses_starts = ANY (ARRAY['no_plan'::text, 'payment_past_due'::text, 'unpaid'::text, 'operator_hold'::text]))),
+  CHECK ((shared_volume_gib_max > 0)),
+  CHECK ((shared_volumes_max >= 0)),
+  CHECK ((volume_attachments_per_workspace >= 0))
 ); -- select to berth_api
 
 create table projects (
@@ -389,6 +397,72 @@ create table usage_storage (
   PRIMARY KEY (workspace_id)
 ); -- delete, insert, select to berth_cell; update (read_at, run, monotonic_ms, disk_read_at, disk_run, disk_monotonic_ms) to berth_cell
 
+create table volume_attachments (
+  id uuid not null,
+  workspace_id uuid not null,
+  volume_id uuid not null,
+  mount_path text not null,
+  mode text not null,
+  place smallint not null,
+  state text not null,
+  operation_id uuid,
+  created_at timestamp with time zone not null,
+  updated_at timestamp with time zone not null,
+  UNIQUE (workspace_id, mount_path),
+  UNIQUE (workspace_id, place),
+  UNIQUE (workspace_id, volume_id),
+  PRIMARY KEY (id),
+  FOREIGN KEY (volume_id) REFERENCES volumes(id),
+  FOREIGN KEY (workspace_id) REFERENCES workspaces(id) ON DELETE CASCADE,
+  CHECK ((mode = ANY (ARRAY['read_write'::text, 'read_only'::text]))),
+  CHECK (((place >= 0) AND (place <= 15))),
+  CHECK ((state = ANY (ARRAY['attaching'::text, 'attached'::text, 'detaching'::text])))
+); -- insert, select to berth_api; update (state, operation_id, updated_at) to berth_api; delete, select to berth_cell; update (state, operation_id, updated_at) to berth_cell
+
+create table volume_usage_readings (
+  volume_id uuid not null,
+  read_at timestamp with time zone not null,
+  run uuid not null,
+  monotonic_ms bigint not null,
+  PRIMARY KEY (volume_id),
+  FOREIGN KEY (volume_id) REFERENCES volumes(id) ON DELETE CASCADE
+); -- delete, insert, select to berth_cell; update (read_at, run, monotonic_ms) to berth_cell
+
+create table volume_usage_samples (
+  volume_id uuid not null,
+  hour timestamp with time zone not null,
+  organization_id uuid not null,
+  project_id uuid not null,
+  stored_byte_ms numeric default 0 not null,
+  sampled_ms bigint default 0 not null,
+  PRIMARY KEY (volume_id, hour),
+  FOREIGN KEY (organization_id) REFERENCES organizations(id),
+  FOREIGN KEY (project_id) REFERENCES projects(id),
+  CHECK ((sampled_ms >= 0)),
+  CHECK ((stored_byte_ms >= (0)::numeric))
+); -- select to berth_api; delete, insert, select to berth_cell; update (stored_byte_ms, sampled_ms) to berth_cell
+
+create table volumes (
+  id uuid not null,
+  organization_id uuid not null,
+  project_id uuid not null,
+  cell_id uuid,
+  name text not null,
+  quota_gib integer not null,
+  org_shared boolean not null,
+  state text not null,
+  created_at timestamp with time zone not null,
+  updated_at timestamp with time zone not null,
+  deleted_at timestamp with time zone,
+  PRIMARY KEY (id),
+  FOREIGN KEY (cell_id) REFERENCES cells(id),
+  FOREIGN KEY (organization_id) REFERENCES organizations(id),
+  FOREIGN KEY (project_id) REFERENCES projects(id),
+  CHECK (((deleted_at IS NOT NULL) = (state = ANY (ARRAY['deleting'::text, 'deleted'::text])))),
+  CHECK ((quota_gib > 0)),
+  CHECK ((state = ANY (ARRAY['creating'::text, 'available'::text, 'deleting'::text, 'deleted'::text, 'failed'::text])))
+); -- insert, select to berth_api; update (state, updated_at, deleted_at) to berth_api; delete, select to berth_cell; update (cell_id, state, updated_at) to berth_cell
+
 create table workspace_holds (
   workspace_id uuid not null,
   operation_id uuid not null,
@@ -456,6 +530,7 @@ create table workspaces (
   idle_retry_at timestamp with time zone,
   residency text default 'resident'::text not null,
   residency_fence bigint default 0 not null,
+  volumes jsonb default '[]'::jsonb not null,
   PRIMARY KEY (id),
   FOREIGN KEY (cell_id) REFERENCES cells(id),
   FOREIGN KEY (organization_id) REFERENCES organizations(id),
@@ -497,6 +572,8 @@ CREATE INDEX operations_by_source ON public.operations USING btree (source_works
 
 CREATE INDEX operations_newest ON public.operations USING btree (workspace_id, uuid_send(id) DESC);
 
+CREATE INDEX operations_of_others ON public.operations USING btree (subject_id, uuid_send(id) DESC) WHERE (subject_kind <> 'workspace'::text);
+
 CREATE INDEX operations_open ON public.operations USING btree (cell_id, id) WHERE (completed_at IS NULL);
 
 CREATE UNIQUE INDEX people_by_email ON public.people USING btree (lower(email));
@@ -516,6 +593,22 @@ CREATE INDEX usage_samples_by_organization ON public.usage_samples USING btree (
 CREATE INDEX usage_samples_by_project ON public.usage_samples USING btree (project_id, hour);
 
 CREATE INDEX usage_storage_by_time ON public.usage_storage USING btree (read_at);
+
+CREATE INDEX volume_attachments_by_volume ON public.volume_attachments USING btree (volume_id);
+
+CREATE INDEX volume_usage_samples_by_organization ON public.volume_usage_samples USING btree (organization_id, hour);
+
+CREATE INDEX volume_usage_samples_by_project ON public.volume_usage_samples USING btree (project_id, hour);
+
+CREATE INDEX volumes_live ON public.volumes USING btree (organization_id) WHERE (deleted_at IS NULL);
+
+CREATE UNIQUE INDEX volumes_live_name ON public.volumes USING btree (project_id, name) WHERE (deleted_at IS NULL);
+
+CREATE INDEX volumes_of_cell ON public.volumes USING btree (cell_id);
+
+CREATE INDEX volumes_of_project ON public.volumes USING btree (project_id, uuid_send(id) DESC);
+
+CREATE INDEX volumes_shared ON public.volumes USING btree (organization_id, uuid_send(id) DESC) WHERE org_shared;
 
 CREATE INDEX workspace_holds_by_operation ON public.workspace_holds USING btree (operation_id);
 
@@ -539,6 +632,16 @@ CREATE INDEX workspaces_tombstones ON public.workspaces USING btree (deleted_at)
 
 create sequence fences;
 
+CREATE OR REPLACE FUNCTION public.attached_volumes(workspace uuid)
+ RETURNS jsonb
+ LANGUAGE sql
+ STABLE
+AS $function$
+  select coalesce(jsonb_agg(jsonb_build_object('volume_id', a.volume_id, 'place', a.place, 'mount_path', a.mount_path,
+    'read_only', a.mode = 'read_only') order by a.place), '[]')
+  from volume_attachments a where a.workspace_id = workspace and a.state in ('attached', 'detaching')
+$function$;
+
 CREATE OR REPLACE FUNCTION public.cell_channel(channel text, cell_id uuid)
  RETURNS text
  LANGUAGE sql
@@ -546,6 +649,17 @@ CREATE OR REPLACE FUNCTION public.cell_channel(channel text, cell_id uuid)
 AS $function$
   select channel || '_' || coalesce(replace(cell_id::text, '-', ''), 'unplaced')
 $function$;
+
+CREATE OR REPLACE FUNCTION public.drop_attachments()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'public', 'pg_temp'
+AS $function$
+begin
+  delete from volume_attachments where workspace_id = new.id;
+  return null;
+end $function$;
 
 CREATE OR REPLACE FUNCTION public.fill_operation_subject()
  RETURNS trigger
@@ -687,7 +801,22 @@ AS $function$
     else least(greatest(case when run = now_run then now_monotonic_ms - monotonic_ms else (extract(epoch from now - read_at) * 1000)::bigint end, 0), most_ms) end
 $function$;
 
+CREATE OR REPLACE FUNCTION public.write_attached_volumes()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'public', 'pg_temp'
+AS $function$
+declare
+  changed uuid := coalesce(new.workspace_id, old.workspace_id);
+begin
+  update workspaces set volumes = attached_volumes(changed) where id = changed and volumes <> attached_volumes(changed);
+  return null;
+end $function$;
+
 CREATE TRIGGER api_key_changed AFTER UPDATE OF revoked_at, tool_permissions, expires_at ON public.api_keys FOR EACH ROW EXECUTE FUNCTION notify_api_key();
+
+CREATE TRIGGER attached_volumes_changed AFTER INSERT OR DELETE OR UPDATE ON public.volume_attachments FOR EACH ROW EXECUTE FUNCTION write_attached_volumes();
 
 CREATE TRIGGER checkpoint_deleted AFTER UPDATE OF deleted_at ON public.checkpoints FOR EACH ROW EXECUTE FUNCTION notify_checkpoint();
 
@@ -704,6 +833,8 @@ CREATE TRIGGER operation_subject BEFORE INSERT ON public.operations FOR EACH ROW
 CREATE TRIGGER service_key_changed AFTER INSERT OR UPDATE OF retired_at ON public.service_keys FOR EACH ROW EXECUTE FUNCTION notify_service_key();
 
 CREATE TRIGGER signing_key_changed AFTER INSERT OR UPDATE OF retired_at ON public.signing_keys FOR EACH ROW EXECUTE FUNCTION notify_signing_key();
+
+CREATE TRIGGER workspace_attachments_dropped AFTER UPDATE OF deleted_at ON public.workspaces FOR EACH ROW WHEN (((new.deleted_at IS NOT NULL) AND (old.deleted_at IS NULL))) EXECUTE FUNCTION drop_attachments();
 
 CREATE TRIGGER workspace_changed AFTER INSERT OR UPDATE OF observed_state, desired_state, ownership_epoch, deleted_at, tokens_revoked_before, suspend_requested_at, idle_policy, inputs, cell_id ON public.workspaces FOR EACH ROW EXECUTE FUNCTION notify_workspace();
 

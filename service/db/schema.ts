@@ -1,6 +1,7 @@
 import type { ColumnType, Generated, JSONColumnType } from 'kysely'
 import type { OperationErrorCode, ReasonOf } from '../../contract/errors.ts'
 import type { OperationSubject } from '../../contract/states/operation.ts'
+import type { VolumeState } from '../../contract/states/volume.ts'
 
 /** The tables of migrations/, column by column. Times are Dates with milliseconds: every one of them came from our clock. */
 export interface Database {
@@ -33,6 +34,10 @@ export interface Database {
   trees: TreesTable
   tree_revisions: TreeRevisionsTable
   tree_keys: TreeKeysTable
+  volumes: VolumesTable
+  volume_attachments: VolumeAttachmentsTable
+  volume_usage_samples: VolumeUsageSamplesTable
+  volume_usage_readings: VolumeUsageReadingsTable
 }
 
 /** jsonb that is read as an object and written as its text. */
@@ -63,6 +68,10 @@ interface PlansTable {
   memory_mib: number | null
   disk_gib: number | null
   missing_limits: Generated<string[]>
+  shared_volumes_max: ColumnType<number | null, number | null | undefined, number | null>
+  shared_volume_gib_max: ColumnType<number | null, number | null | undefined, number | null>
+  volume_attachments_per_workspace: ColumnType<number | null, number | null | undefined, number | null>
+  missing_volume_limits: Generated<string[]>
   refuses_starts: ColumnType<ReasonOf<'entitlement_required'> | null, string | null, string | null>
   created_at: Date
 }
@@ -206,6 +215,16 @@ interface WorkspacesTable {
   created_at: Date
   updated_at: Date
   deleted_at: Date | null
+  /** Written by triggers of `volume_attachments`. */
+  volumes: JsonWithDefault<MachineVolume[]>
+}
+
+/** A volume as a machine has it. */
+export interface MachineVolume {
+  volume_id: string
+  place: number
+  mount_path: string
+  read_only: boolean
 }
 
 /** A workspace's row is written by triggers of `workspaces`; those of other kinds by whoever owns the machine. */
@@ -408,4 +427,47 @@ interface UsageStorageTable {
   disk_read_at: Date | null
   disk_run: string | null
   disk_monotonic_ms: ColumnType<number | null, number | null, number | null>
+}
+
+interface VolumesTable {
+  id: string
+  organization_id: string
+  project_id: string
+  cell_id: string | null
+  name: string
+  quota_gib: number
+  org_shared: boolean
+  state: VolumeState
+  created_at: Date
+  updated_at: Date
+  deleted_at: Date | null
+}
+
+interface VolumeAttachmentsTable {
+  id: string
+  workspace_id: string
+  volume_id: string
+  mount_path: string
+  mode: 'read_write' | 'read_only'
+  place: number
+  state: 'attaching' | 'attached' | 'detaching'
+  operation_id: string | null
+  created_at: Date
+  updated_at: Date
+}
+
+interface VolumeUsageSamplesTable {
+  volume_id: string
+  hour: Date
+  organization_id: string
+  project_id: string
+  stored_byte_ms: string
+  sampled_ms: Int8
+}
+
+interface VolumeUsageReadingsTable {
+  volume_id: string
+  read_at: Date
+  run: string
+  monotonic_ms: Int8
 }

@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import pino from 'pino'
 import type { TemplateSettings } from '../../contract/schemas/template-settings.ts'
 import type { Tool } from '../../contract/route.ts'
+import type { AttachmentState, VolumeState } from '../../contract/states/volume.ts'
 import { openApi, type Api } from '../../service/api/server.ts'
 import { systemClock, type Clock } from '../../service/lib/clock.ts'
 import { createIds, type Ids } from '../../service/lib/ids.ts'
@@ -255,6 +256,33 @@ export function seeder({ superuser: db }: TestDatabase, clock: Clock, ids: Ids) 
         })
         .execute()
       return id
+    },
+    async volume(
+      { organization_id, project_id }: Pick<Tenant, 'organization_id' | 'project_id'>,
+      cell_id: string | null,
+      given: { name?: string; state?: VolumeState; org_shared?: boolean } = {},
+    ) {
+      const id = ids.next()
+      const { name = id, state = 'available', org_shared = false } = given
+      const deleted_at = state === 'deleting' || state === 'deleted' ? created_at : null
+      const times = { created_at, updated_at: created_at, deleted_at }
+      await db
+        .insertInto('volumes')
+        .values({ id, organization_id, project_id, cell_id, name, quota_gib: 1, org_shared, state, ...times })
+        .execute()
+      return id
+    },
+    async attachment(
+      workspace_id: string,
+      volume_id: string,
+      given: { mount_path?: string; state?: AttachmentState; place?: number; operation_id?: string } = {},
+    ) {
+      const { mount_path = `/home/user/${volume_id}`, state = 'attached', place = 0, operation_id = null } = given
+      const times = { created_at, updated_at: created_at }
+      await db
+        .insertInto('volume_attachments')
+        .values({ id: ids.next(), workspace_id, volume_id, mount_path, mode: 'read_write', place, state, operation_id, ...times })
+        .execute()
     },
     async checkpoint(workspace_id: string, given: { id?: string; kind?: 'snapshot' | 'recovery'; label?: string; expires_at?: Date } = {}) {
       const { id = ids.next(), kind = 'snapshot', label = null, expires_at = null } = given

@@ -43,6 +43,18 @@ const SENT: Record<Command, () => Promise<Answer>> = {
   cancel_suspend_when_idle: () => w.call('DELETE', `/v1/workspaces/${id}/suspend-when-idle`),
   idle_policy: () => w.call('PUT', `/v1/workspaces/${id}/idle-policy`, { body: { idle_policy: 'never' } }),
   tool_token: () => w.post(`/v1/workspaces/${id}/tool-tokens`),
+  attach_volume: async () => w.post(`/v1/workspaces/${id}/volumes`, { volume_id: await volume(), mount_path: '/home/user/data' }),
+  detach_volume: async () => {
+    const volume_id = await volume()
+    await seeder(w.database, w.clock, w.ids).attachment(id, volume_id)
+    return w.call('DELETE', `/v1/workspaces/${id}/volumes/${volume_id}`)
+  },
+}
+
+/** One that the workspace does not have, and nothing else that it had. */
+async function volume(): Promise<string> {
+  await w.database.superuser.deleteFrom('volume_attachments').execute()
+  return seeder(w.database, w.clock, w.ids).volume(w.a, w.cell_id)
 }
 
 /** Writes the rows that the command is to find. */

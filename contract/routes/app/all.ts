@@ -12,6 +12,7 @@ import { openapiGet } from './openapi.ts'
 import { operationsGet, operationsList } from './operations.ts'
 import { clientVersions, me, organizationsGet, organizationsList, projectsGet, projectsList } from './principals.ts'
 import { agentSessionsList, toolTokenKeys, toolTokensCreate } from './tool-tokens.ts'
+import { attachmentsCreate, attachmentsDelete, attachmentsList, volumesCreate, volumesDelete, volumesGet, volumesList } from './volumes.ts'
 import {
   workspacesDelete,
   workspacesGet,
@@ -53,5 +54,12 @@ export const APP_ROUTES: readonly AppRoute[] = [
   toolTokensCreate,
   agentSessionsList,
   toolTokenKeys,
+  volumesList,
+  volumesCreate,
+  volumesGet,
+  volumesDelete,
+  attachmentsList,
+  attachmentsCreate,
+  attachmentsDelete,
   openapiGet,
 ]

@@ -46,6 +46,7 @@ type Host struct {
 	reads      diskReads
 	resolver   resolverState
 	rooms      rooms
+	volumes    volumes
 	balancing  sync.Mutex // held while limits of memory are set
 
 	mu       sync.Mutex
@@ -114,6 +115,7 @@ func (h *Host) openParts(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("pool: %w", err)
 	}
+	h.volumes.storage = h.pool
 	h.layers = layers.Open(c.LayersDir)
 	if err := h.openDiskReads(); err != nil {
 		return fmt.Errorf("readers of disks: %w", err)

@@ -30,6 +30,9 @@ func (h *Host) Handler() http.Handler {
 	mux.Handle("POST /machines/stop", verb(h, "stop", checkStop, h.stop))
 	mux.Handle("POST /machines/freeze", verb(h, "freeze", checkFenced, h.freeze))
 	mux.Handle("POST /machines/thaw", verb(h, "thaw", checkFenced, h.thaw))
+	mux.Handle("POST /machines/volumes", verb(h, "volumes", checkVolumes, h.setVolumes))
+	mux.Handle("POST /volumes/create", verb(h, "create_volume", checkVolume, h.createVolume))
+	mux.Handle("POST /volumes/delete", verb(h, "delete_volume", checkVolumeFence, h.deleteVolume))
 	mux.Handle("POST /checkpoints/delete", verb(h, "delete_checkpoints", checkCheckpoints, h.deleteCheckpoints))
 	mux.Handle("POST /disks/delete", verb(h, "delete_disks", checkDisks, h.deleteDisks))
 	mux.Handle("POST /subjects/fence", verb(h, "fence", checkFenced, h.fence))
@@ -42,6 +45,7 @@ func (h *Host) Handler() http.Handler {
 	mux.Handle("POST /disks/read", asked(h, checkDiskRead, h.readDisk))
 	mux.Handle("POST /disks/measure", asked(h, checkMeasure, h.measureDisks))
 
+	mux.Handle("POST /volumes/measure", asked(h, checkVolumeMeasure, h.measureVolumes))
 	mux.HandleFunc("GET /inventory", h.getInventory)
 	mux.Handle("GET /stats", view(h, h.stats))
 	mux.Handle("GET /leftovers", view(h, h.leftovers))

@@ -16,6 +16,10 @@ package wire
 //	POST /checkpoints/clone     CloneRequest      -> CheckpointInfo
 //	POST /checkpoints/delete    DeleteRequest     -> {}
 //	POST /disks/delete          DeleteRequest     -> {}
+//	POST /machines/volumes      VolumesRequest    -> {}        the volumes of a running machine are those from now on
+//	POST /volumes/create        VolumeRequest     -> {}        durable; of one that is there, its limit. The subject is the volume
+//	POST /volumes/delete        Fenced            -> {}        taken from every machine that has it, then every file gone
+//	POST /volumes/measure       VolumeMeasureRequest -> VolumeMeasures   what each volume's quota counts; carries no fence
 //	POST /subjects/fence        Fenced            -> {}        from now on lower fences are refused; waits for what still runs
 //	POST /subjects/delete       Fenced            -> Ended     machine stopped, every file gone
 //	POST /subjects/quarantine   QuarantineRequest -> {}        the list of what is kept although the caller does not know it
@@ -32,7 +36,7 @@ package wire
 //	GET  /healthz               -> {}
 //
 // A refusal is HostError. Codes: bad_request 400, not_found 404, fenced 409, not_running 409, already_running 409,
-// no_space 507 (the pool's), disk_full 507 (the workspace's limit), checkpoint_failed 500, checkpoint_corrupt 422, checkpoint_incompatible 422, layer_missing 404,
+// volume_busy 409, mount_refused 422, no_space 507 (the pool's), disk_full 507 (the workspace's limit), checkpoint_failed 500, checkpoint_corrupt 422, checkpoint_incompatible 422, layer_missing 404,
 // invalid_resources 422, no_capacity 503, wrong_installation 409, start_failed 500, restore_failed 500, internal 500.
 
 // InstallationHeader is of every verb that changes something: the id of the installation whose database the caller goes by. Once the pool
@@ -104,6 +108,8 @@ type StartRequest struct {
 	Connect bool `json:"connect,omitempty"`
 	// Egress holds before the first packet leaves. nil: EgressAllowAll, under the revision EgressDefault.
 	Egress *EgressPolicy `json:"egress,omitempty"`
+	// Volumes are mounted before the first command. One that is not here any more is left out.
+	Volumes []Volume `json:"volumes,omitempty"`
 }
 
 type CheckpointName struct {
@@ -119,6 +125,47 @@ type RestoreRequest struct {
 	RenewIdentity bool      `json:"renew_identity,omitempty"` // a fork: hostname, machine-id, SSH host keys
 	// Egress is as in a StartRequest. What the machine was connected to when it was saved is over in any case.
 	Egress *EgressPolicy `json:"egress,omitempty"`
+	// Volumes as in a start; those that the checkpoint's guest had beside them are gone for it.
+	Volumes []Volume `json:"volumes,omitempty"`
+}
+
+// VolumePlaces is how many volumes a machine may have. Each has a place of its own from its attachment to its detachment, suspends and
+// restores between them included: that is its name below the sandbox's /volumes.
+const VolumePlaces = 16
+
+// Volume is one that a machine has, or is to have.
+type Volume struct {
+	VolumeID  string `json:"volume_id"`
+	Place     int    `json:"place"` // 0 to VolumePlaces-1
+	MountPath string `json:"mount_path"`
+	ReadOnly  bool   `json:"read_only,omitempty"`
+}
+
+// VolumesRequest names all that a running machine is to have. volume_busy: one that it is to lose is in use there. mount_refused: one
+// cannot be mounted where it should be; details.why says why. Either way the machine has what it had.
+type VolumesRequest struct {
+	Fence
+	Volumes []Volume `json:"volumes"`
+}
+
+// VolumeRequest makes storage.
+type VolumeRequest struct {
+	Fence
+	QuotaGiB int `json:"quota_gib"`
+}
+
+// VolumeMeasureRequest names volumes, 500 at most.
+type VolumeMeasureRequest struct {
+	VolumeIDs []string `json:"volume_ids"`
+}
+
+type VolumeMeasures struct {
+	Volumes []VolumeMeasure `json:"volumes"`
+}
+
+type VolumeMeasure struct {
+	VolumeID    string `json:"volume_id"`
+	StoredBytes int64  `json:"stored_bytes"`
 }
 
 type CheckpointRequest struct {

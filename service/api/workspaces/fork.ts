@@ -9,6 +9,7 @@ import { insertFirstOperation, takeWorkspaceKey, type NewWorkspace } from '../..
 import type { Call, Reply } from '../../http/call.ts'
 import { fail } from '../../lib/fail.ts'
 import { failpoint } from '../../lib/failpoints.ts'
+import { copyAttachments, readAttachments } from '../attachments/store.ts'
 import type { ApiDeps } from '../deps.ts'
 import { changeAndAnswer } from '../idempotency/change.ts'
 import { operationAndWorkspaceBody, workedOn, type WorkedOn } from './answer-operation.ts'
@@ -68,6 +69,8 @@ async function forkFrom(deps: ApiDeps, tx: ChangeTx, call: ForkCall, source: Wor
     input,
     now,
   })
+  const attached = await readAttachments(readerOf(tx), source.id)
+  await copyAttachments(tx, attached, { workspace_id: id, nextId: () => deps.ids.next(), now })
   return workedOn(workspace, { status: 202, operation_id, changed: true })
 }
 

@@ -11,6 +11,7 @@ import {
   parseMeasures,
   parseRefusal,
   parseStats,
+  parseVolumeMeasures,
 } from './hostd-shapes.ts'
 
 /** How long each verb may take before the link gives up on it. The verb itself goes on in hostd, and a repeat joins it. */
@@ -55,6 +56,10 @@ export function connectHostd(socket_path: string, deadlines = DEADLINE_MS): Mach
     cloneCheckpoint: async (body) => parseCheckpoint(await post('/checkpoints/clone', body, deadlines.checkpoint)),
     deleteCheckpoints: (body) => done('/checkpoints/delete', body, deadlines.remove),
     deleteDisks: (body) => done('/disks/delete', body, deadlines.remove),
+    setVolumes: (body) => done('/machines/volumes', body, deadlines.start),
+    createVolume: (body) => done('/volumes/create', body, deadlines.start),
+    deleteVolume: (body) => done('/volumes/delete', body, deadlines.remove),
+    measureVolumes: async (volume_ids) => parseVolumeMeasures(await post('/volumes/measure', { volume_ids }, deadlines.quick)),
     fence: (body) => done('/subjects/fence', body, deadlines.checkpoint),
     deleteSubject: async (body) => parseEnded(await post('/subjects/delete', body, deadlines.remove)),
     readDisk: async ({ checkpoint_id, layers, ...asked }) => {

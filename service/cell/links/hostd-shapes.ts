@@ -134,6 +134,8 @@ const StatsShape = Type.Object({ machines: ListOf(CountersShape) })
 const EndedShape = Type.Object({ counters: Type.Union([CountersShape, Type.Null()]) })
 const MeasuresShape = Type.Object({ disks: ListOf(Type.Object({ subject: SubjectShape, disk_bytes: Count })) })
 
+const VolumeMeasuresShape = Type.Object({ volumes: ListOf(Type.Object({ volume_id: Name, stored_bytes: Count })) })
+
 const ErrorShape = Type.Object({
   code: Type.String({ maxLength: 100 }), // a code that is new to us counts as `internal`
   message: Type.String(),
@@ -148,6 +150,7 @@ const inventory = Compile(InventoryShape)
 const stats = Compile(StatsShape)
 const ended = Compile(EndedShape)
 const measures = Compile(MeasuresShape)
+const volume_measures = Compile(VolumeMeasuresShape)
 const disk_reader = Compile(DiskReaderShape)
 const event = Compile(EventShape)
 const refusal = Compile(ErrorShape)
@@ -186,6 +189,12 @@ export function parseMeasures(value: unknown): Map<string, number> {
   if (!measures.Check(value)) throw misshapen('a list of measured disks')
   const disks = (value.disks ?? []) as { subject: Subject; disk_bytes: number }[]
   return new Map(disks.map(({ subject, disk_bytes }) => [subject.id, disk_bytes]))
+}
+
+export function parseVolumeMeasures(value: unknown): Map<string, number> {
+  if (!volume_measures.Check(value)) throw misshapen('a list of measured volumes')
+  const volumes = (value.volumes ?? []) as { volume_id: string; stored_bytes: number }[]
+  return new Map(volumes.map(({ volume_id, stored_bytes }) => [volume_id, stored_bytes]))
 }
 
 export function parseDiskReader(value: unknown): DiskReader {

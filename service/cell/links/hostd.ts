@@ -1,5 +1,6 @@
 import type { Resources } from '../../db/schema.ts'
-import type { Subject } from './subject.ts'
+import type { MachineVolume } from '../../db/schema.ts'
+import type { Subject, VolumeSubject } from './subject.ts'
 
 // The TypeScript side of machine/internal/wire/hostd.go: the same words, spelled the same.
 
@@ -24,6 +25,8 @@ export interface StartRequest extends Fence {
   from_layer?: { subject: Subject; checkpoint_id: string }
   /** Its packets may leave at once, as after connect: nothing of the guest's runs in it before its first command. */
   connect?: boolean
+  /** Mounted before the first command; one that is not on the host any more is left out. */
+  volumes?: readonly MachineVolume[]
 }
 
 export interface RestoreRequest extends Fence {
@@ -31,6 +34,21 @@ export interface RestoreRequest extends Fence {
   hostname: string
   checkpoint_id: string
   renew_identity?: boolean
+  volumes?: readonly MachineVolume[]
+}
+
+/** All volumes that a running machine is to have. */
+export interface VolumesRequest extends Fence {
+  volumes: readonly MachineVolume[]
+}
+
+/** For which volume a verb speaks. */
+export interface VolumeFence extends Omit<Fence, 'subject'> {
+  subject: VolumeSubject
+}
+
+export interface VolumeRequest extends VolumeFence {
+  quota_gib: number
 }
 
 export interface CheckpointRequest extends Fence {
@@ -232,6 +250,8 @@ export const HOST_ERRORS = [
   'not_running',
   'already_running',
   'wrong_installation',
+  'volume_busy', // something in the machine uses it
+  'mount_refused', // it cannot be mounted at that path of the machine
   'no_space', // on the pool
   'disk_full', // within the workspace's own limit
   'checkpoint_failed',
@@ -282,6 +302,12 @@ export interface MachineHost {
   cloneCheckpoint(request: CloneRequest): Promise<CheckpointInfo>
   deleteCheckpoints(request: DeleteRequest): Promise<void>
   deleteDisks(request: DeleteRequest): Promise<void>
+  /** `volume_busy`, `mount_refused`, `not_found`: the machine has what it had. */
+  setVolumes(request: VolumesRequest): Promise<void>
+  /** Durable. Of one that is there, its limit. */
+  createVolume(request: VolumeRequest): Promise<void>
+  /** Taken from every machine that has it, whatever uses it there; then every file of it is gone. */
+  deleteVolume(request: VolumeFence): Promise<void>
   /** Lower fences are refused from here on; returns when what they started has ended. */
   fence(request: Fence): Promise<void>
   /** Machine stopped, every file of the subject gone. @returns as stop does. */
@@ -311,6 +337,11 @@ export interface MachineHost {
    * @param workspace_ids at most MEASURES_MAX.
    */
   measureDisks(workspace_ids: string[]): Promise<Map<string, number>>
+  /**
+   * What the quota of each volume counts. One that is not here is left out.
+   * @param volume_ids at most MEASURES_MAX.
+   */
+  measureVolumes(volume_ids: string[]): Promise<Map<string, number>>
   /** Events after `after`, until the signal fires; ends or rejects when contact is lost. */
   events(after: number, signal: AbortSignal): AsyncIterable<HostEvent>
   close(): Promise<void>

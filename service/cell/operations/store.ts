@@ -1,7 +1,7 @@
 import { sql, type ExpressionBuilder, type Selectable, type Transaction } from 'kysely'
 import { machineState, type MachineEvent, type ObservedState } from '../../../contract/states/machine.ts'
 import type { Db } from '../../db/database.ts'
-import type { Database, OperationError, Resources } from '../../db/schema.ts'
+import type { Database, MachineVolume, OperationError, Resources } from '../../db/schema.ts'
 
 export type Tx = Transaction<Database>
 
@@ -51,6 +51,8 @@ export interface MachineRow {
   grants: Resources | null
   disk_layout: 'legacy' | 'layered'
   layers: string[]
+  /** That are attached to it. */
+  volumes: MachineVolume[]
   deleted_at: Date | null
 }
 
@@ -111,6 +113,7 @@ export const MACHINE_COLUMNS = [
   'w.grant_disk_gib',
   'w.residency',
   'w.deleted_at',
+  'w.volumes',
   'v.layers',
 ] as const
 
@@ -135,6 +138,7 @@ export function machineRow(row: Pick<Selectable<Database['workspaces']>, 'id' | 
         : { cpu_millis: row.grant_cpu_millis, memory_mib: row.grant_memory_mib, disk_gib: row.grant_disk_gib },
     disk_layout: row.disk_layout,
     layers: row.layers,
+    volumes: row.volumes,
     deleted_at: row.deleted_at,
   }
 }

@@ -24,6 +24,7 @@ export type SubjectKind =
   | 'signing_key'
   | 'template_version'
   | 'tool_token'
+  | 'volume'
   | 'workspace'
 
 /** What is changed, and whose it is. Nulls: the organization's, or the installation's. */

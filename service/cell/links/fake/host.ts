@@ -12,9 +12,13 @@ import type {
   RestoreRequest,
   StartRequest,
   StopRequest,
+  VolumeFence,
+  VolumeRequest,
+  VolumesRequest,
 } from '../hostd.ts'
 import { subjectName, workspaceSubject, type Subject } from '../subject.ts'
 import type { FakeGuest } from './guest.ts'
+import { deleteVolume, setVolumes } from './volumes.ts'
 import { Turns, type Done, type Hook, type Verb, type When } from './turns.ts'
 import {
   checkpoint,
@@ -83,6 +87,7 @@ export function createFakeHost(options: FakeOptions = {}): FakeHost {
     installation: null,
     caller: null,
     quarantined: new Map(),
+    volumes: new Set(),
     last: new Map(),
     events: [],
     heard: new Set(),
@@ -117,6 +122,9 @@ function machineVerbs(world: World, turns: Turns): Pick<MachineHost, Verb> {
       world.quarantined.delete(name)
       return last
     }),
+    setVolumes: turns.verb('setVolumes', (request: VolumesRequest) => setVolumes(world, request)),
+    createVolume: turns.verb('createVolume', (request: VolumeRequest) => void world.volumes.add(request.subject.id)),
+    deleteVolume: turns.verb('deleteVolume', (request: VolumeFence) => deleteVolume(world, request.subject.id)),
     quarantine: turns.verb('quarantine', (request: QuarantineRequest) => quarantine(world, request)),
   }
 }
@@ -125,7 +133,7 @@ function listening(
   world: World,
   turns: Turns,
   options: FakeOptions,
-): Pick<MachineHost, 'claim' | 'inventory' | 'glance' | 'stats' | 'measureDisks' | 'readDisk' | 'events' | 'close'> {
+): Pick<MachineHost, 'claim' | 'inventory' | 'glance' | 'stats' | 'measureDisks' | 'measureVolumes' | 'readDisk' | 'events' | 'close'> {
   return {
     async readDisk({ workspace_id }) {
       if (!turns.reachable) throw silence()
@@ -148,6 +156,10 @@ function listening(
       const asked = subjects && new Set(subjects.map(subjectName))
       const found = [...world.machines.values()].filter(({ machine }) => asked?.has(subjectName(machine.subject)) ?? true)
       return found.map((one) => stats(world, one))
+    },
+    async measureVolumes(volume_ids) {
+      if (!turns.reachable) throw silence()
+      return new Map(volume_ids.filter((id) => world.volumes.has(id)).map((id) => [id, DISK_BYTES]))
     },
     async measureDisks(workspace_ids) {
       if (!turns.reachable) throw silence()

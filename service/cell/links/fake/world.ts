@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto'
+import type { MachineVolume } from '../../../db/schema.ts'
 import type { Clock } from '../../../lib/clock.ts'
 import {
   HostFailure,
@@ -18,6 +19,7 @@ import { AGENT_PROTOCOLS } from '../agent-protocol.ts'
 import type { MemoryRefusal } from '../../../../contract/errors.ts'
 import { MACHINE_KINDS, subjectName, workspaceSubject, type Subject } from '../subject.ts'
 import { FakeGuest } from './guest.ts'
+import { given } from './volumes.ts'
 
 /** Every disk is of one size. */
 export const DISK_BYTES = 2 ** 20
@@ -35,6 +37,7 @@ interface Saved {
 interface Running {
   machine: Machine
   guest: FakeGuest
+  volumes: MachineVolume[]
 }
 
 export interface World {
@@ -54,6 +57,7 @@ export interface World {
   /** As whom the caller speaks; null until it said so. */
   caller: string | null
   quarantined: Map<string, Quarantined[]>
+  volumes: Set<string>
   /** What ended machines had used, until there is another. */
   last: Map<string, MachineCounters>
   events: HostEvent[]
@@ -175,7 +179,7 @@ function boot(
     agent_protocol: AGENT_PROTOCOLS.current,
   }
   world.last.delete(owner)
-  world.machines.set(owner, { machine, guest: new FakeGuest({ ...state, files }) })
+  world.machines.set(owner, { machine, guest: new FakeGuest({ ...state, files }), volumes: given(world, request.volumes) })
   return { ...machine }
 }
 
