@@ -86,6 +86,9 @@ export const APP_REASONS = {
     'mode_mismatch',
     'template_archived',
     'version_archived',
+    'name_taken',
+    'secret_deleted',
+    'concurrent_rotation',
   ],
   validation_failed: [
     'reserved_key_prefix',
@@ -97,7 +100,9 @@ export const APP_REASONS = {
     'input_required',
     'input_unknown',
     'input_invalid',
+    'reserved_prefix',
     'nul_character',
+    'too_large',
   ],
   dependency_unavailable: ['signing_failed'],
 } as const satisfies Partial<Record<AppCode, readonly string[]>>
@@ -154,7 +159,7 @@ export type ReasonOf<C extends AppCode | CellCode> =
 
 /** Reasons of codes that are not retryable by themselves, and with these are (App, "409 conflict reasons"). */
 const RETRYABLE_REASONS: Readonly<Record<Surface, Partial<Record<string, readonly string[]>>>> = {
-  app: { conflict: ['operation_in_progress', 'workspace_not_running'] satisfies ReasonOf<'conflict'>[] },
+  app: { conflict: ['operation_in_progress', 'workspace_not_running', 'concurrent_rotation'] satisfies ReasonOf<'conflict'>[] },
   cell: {},
 }
 

@@ -42,6 +42,8 @@ export interface CellConfig extends ProcessConfig {
   /** Name of this computer in the table of cells. */
   cell_name: string
   hostd_socket: string
+  /** Private keys by which secrets are opened: a folder that only this process's user can enter. */
+  secret_keys_dir: string
   /** When an unused machine is parked; 0: never. */
   park_after: { freeze_after_seconds: number; hibernate_after_seconds: number }
   /** For how long what no row names is kept on this computer; 0: it goes at once. */
@@ -94,6 +96,7 @@ const CellFile = Type.Object(
     ...PROCESS,
     cell_name: Type.String({ minLength: 1 }),
     hostd_socket: Type.String({ minLength: 1 }),
+    secret_keys_dir: Type.String({ minLength: 1 }),
     park_after: Type.Object(
       { freeze_after_seconds: Type.Number({ minimum: 0 }), hibernate_after_seconds: Type.Number({ minimum: 0 }) },
       strict,
