@@ -9,6 +9,7 @@ import { TOOLS } from './tools.ts'
 
 const { Optional, String: Text, Integer, Array: List } = Type
 const names = Optional(List(Text(), { description: 'Those that are refused' }))
+const name = Optional(Text({ description: 'Of the secret whose name is a variable of another origin' }))
 const field = Optional(Text({ description: 'The property, parameter or header that is refused' }))
 const issues = Optional(List(Issue))
 const tools = () => List(Word(TOOLS))
@@ -66,6 +67,8 @@ export const DETAILS: Readonly<Record<Surface, Readonly<Record<string, Details>>
     'conflict/not_running': { checkpoint_id: Optional(Uuid()) },
     'validation_failed/not_supported_for_mode': { mode },
     'validation_failed/secret_not_available': { names },
+    'validation_failed/env_collision': { name },
+    'validation_failed/too_large': { max_bytes },
     'validation_failed/input_required': { names },
     'validation_failed/input_unknown': { names },
     'validation_failed/input_invalid': { names },
@@ -75,6 +78,7 @@ export const DETAILS: Readonly<Record<Surface, Readonly<Record<string, Details>>
     validation_failed: { field, issues },
     forbidden: { tool: Optional(Word(TOOLS)) },
     'forbidden/secret_not_available': { names },
+    'validation_failed/env_collision': { name },
     'conflict/not_supported_for_mode': OTHER_MODE,
     'validation_failed/not_supported_for_mode': OTHER_MODE,
     'conflict/output_expired': { available_from: Optional(Integer({ description: 'The first offset that is still kept' })) },

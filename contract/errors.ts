@@ -95,6 +95,9 @@ export const APP_REASONS = {
     'attach_in_progress',
     'detach_in_progress',
     'mount_path_conflict',
+    'name_taken',
+    'secret_deleted',
+    'concurrent_rotation',
   ],
   validation_failed: [
     'reserved_key_prefix',
@@ -106,8 +109,10 @@ export const APP_REASONS = {
     'input_required',
     'input_unknown',
     'input_invalid',
+    'reserved_prefix',
     'nul_character',
     'invalid_path',
+    'too_large',
   ],
   dependency_unavailable: ['signing_failed'],
 } as const satisfies Partial<Record<AppCode, readonly string[]>>
@@ -164,7 +169,9 @@ export type ReasonOf<C extends AppCode | CellCode> =
 
 /** Reasons of codes that are not retryable by themselves, and with these are (App, "409 conflict reasons"). */
 const RETRYABLE_REASONS: Readonly<Record<Surface, Partial<Record<string, readonly string[]>>>> = {
-  app: { conflict: ['operation_in_progress', 'workspace_not_running', 'attach_in_progress'] satisfies ReasonOf<'conflict'>[] },
+  app: {
+    conflict: ['operation_in_progress', 'workspace_not_running', 'attach_in_progress', 'concurrent_rotation'] satisfies ReasonOf<'conflict'>[],
+  },
   cell: {},
 }
 

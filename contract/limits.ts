@@ -28,6 +28,12 @@ export const LIMITS = {
   key_characters_max: 200,
   agent_label_characters_max: 100,
   secrets_per_workspace_max: 50,
+  secret_value_bytes_max: 65_536,
+  secret_body_bytes_max: 1 << 19, // Berth's own: a value, of which JSON may make six characters a byte
+  secret_name_characters_max: 200, // Berth's own
+  secret_description_characters_max: 1000, // Berth's own
+  secret_allowed_ids_max: 200, // Berth's own
+  secret_resolutions_per_minute: 1200, // Berth's own: starts of a workspace that were given a secret's value
   input_bytes_max: 4096,
   suspend_after_seconds_min: 30,
   suspend_after_seconds_max: 3600,

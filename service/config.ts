@@ -44,6 +44,8 @@ export interface CellConfig extends ProcessConfig {
   /** Name of this computer in the table of cells. */
   cell_name: string
   hostd_socket: string
+  /** Private keys by which secrets are opened: a folder that only this process's user can enter. */
+  secret_keys_dir: string
   /** When an unused machine is parked; 0: never. */
   park_after: { freeze_after_seconds: number; hibernate_after_seconds: number }
   /** Files of file-first workspaces: a folder that only this process's user can enter. */
@@ -100,6 +102,7 @@ const CellFile = Type.Object(
     cell_name: Type.String({ minLength: 1 }),
     hostd_socket: Type.String({ minLength: 1 }),
     trees_dir: Type.String({ minLength: 1 }),
+    secret_keys_dir: Type.String({ minLength: 1 }),
     park_after: Type.Object(
       { freeze_after_seconds: Type.Number({ minimum: 0 }), hibernate_after_seconds: Type.Number({ minimum: 0 }) },
       strict,

@@ -16,6 +16,19 @@ import {
 import { openapiGet } from '../../contract/routes/app/openapi.ts'
 import { operationsGet, operationsList } from '../../contract/routes/app/operations.ts'
 import { clientVersions, me, organizationsGet, organizationsList, projectsGet, projectsList } from '../../contract/routes/app/principals.ts'
+import {
+  secretsCreate,
+  secretsCreateOfOrganization,
+  secretsDelete,
+  secretsGet,
+  secretsList,
+  secretsListOfOrganization,
+  secretsUpdate,
+  secretVersionsCreate,
+  secretVersionsList,
+  workspacesSecrets,
+  workspacesSetSecrets,
+} from '../../contract/routes/app/secrets.ts'
 import { agentSessionsList, toolTokenKeys, toolTokensCreate } from '../../contract/routes/app/tool-tokens.ts'
 import {
   attachmentsCreate,
@@ -55,6 +68,13 @@ import { getClientVersions } from './principals/client-versions.ts'
 import { getMe } from './principals/me.ts'
 import { getProject } from './projects/get.ts'
 import { listProjectsOfOrganization } from './projects/list.ts'
+import { getSecretsOfWorkspace, setSecretsOfWorkspace } from './secrets/bindings.ts'
+import { createSecret, createSecretOfOrganization } from './secrets/create.ts'
+import { deleteSecret } from './secrets/delete.ts'
+import { getSecret } from './secrets/get.ts'
+import { listSecretsOfOrganization, listSecretsOfProject, listVersionsOfSecret } from './secrets/list.ts'
+import { rotateSecret } from './secrets/rotate.ts'
+import { updateSecret } from './secrets/update.ts'
 import { createToolToken } from './tool-tokens/create.ts'
 import { getToolTokenKeys } from './tool-tokens/keys.ts'
 import { listAgentSessionsOfWorkspace } from './tool-tokens/list-agent-sessions.ts'
@@ -98,6 +118,17 @@ export const API_ROUTES: readonly Bound<ApiDeps, HeldPlace>[] = [
   bind(checkpointsDelete, deleteCheckpoint),
   bind(workspacesRestore, restoreWorkspace),
   bind(workspacesReset, resetWorkspace),
+  bind(workspacesSecrets, getSecretsOfWorkspace),
+  bind(workspacesSetSecrets, setSecretsOfWorkspace),
+  bind(secretsList, listSecretsOfProject),
+  bind(secretsCreate, createSecret),
+  bind(secretsListOfOrganization, listSecretsOfOrganization),
+  bind(secretsCreateOfOrganization, createSecretOfOrganization),
+  bind(secretsGet, getSecret),
+  bind(secretsUpdate, updateSecret),
+  bind(secretsDelete, deleteSecret),
+  bind(secretVersionsList, listVersionsOfSecret),
+  bind(secretVersionsCreate, rotateSecret),
   bind(operationsGet, getOperation),
   bind(operationsList, listOperationsOfWorkspace),
   bind(toolTokensCreate, createToolToken),

@@ -19,6 +19,8 @@ import { openCellMetrics } from './metrics.ts'
 import { createRoom } from './room/room.ts'
 import { finalCounters, metered } from './metering/final-counters.ts'
 import { addFinal, SAMPLE_MS } from './metering/sampler.ts'
+import { openSecretKeys } from './secrets/keys.ts'
+import { createSecrets } from './secrets/resolve.ts'
 import { tickEvery } from './machines/ticking.ts'
 import { startOpsServer } from './ops-server.ts'
 
@@ -34,6 +36,8 @@ export interface CellConfig {
   database: DatabaseOptions
   log_level: 'debug' | 'info' | 'warn' | 'error'
   park_after: ParkAfter
+  /** Private keys by which secrets are opened: a folder that only this process's user can enter. */
+  secret_keys_dir: string
   /** For how long what no row names is kept on the host. */
   quarantine_days: number
 }
@@ -76,6 +80,8 @@ export async function startCell(config: CellConfig, parts: CellParts = {}): Prom
   const metrics = openCellMetrics({ cell_id, db, clock, host, table, room, isReady })
   const parking = createParking({ cell_id, db, clock, ids, host, table, room, log, metrics })
   const agents = createAgentLinks()
+  const opener = await openSecretKeys({ directory: config.secret_keys_dir, db, clock, log })
+  const secrets = createSecrets({ db, opener, clock, log })
   const cell = { cell_id, db, clock, ids, host, table, room, parking, agents, log }
   const engine = startEngine({
     cell: { ...cell, metrics, quarantine_days: config.quarantine_days },
@@ -91,7 +97,8 @@ export async function startCell(config: CellConfig, parts: CellParts = {}): Prom
   // Not before this process acts for the cell: a second one by mistake knows no machine, and would refuse what the first serves.
   const serving = engine.ready.then(async () => {
     const { listen, base_url: issuer, cell_endpoint: endpoint } = config
-    gateway = await startGateway({ listen, table, host, agents, waking: parking, db, listener, clock, ids, log, cell_id, issuer, endpoint })
+    const parts = { table, host, agents, waking: parking, secrets, db, listener, clock, ids, log }
+    gateway = await startGateway({ ...parts, listen, cell_id, issuer, endpoint })
     log.info({ gateway: gateway.address }, 'serving')
     return gateway.address
   })

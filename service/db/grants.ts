@@ -144,6 +144,25 @@ export const GRANTS = {
   },
   service_keys: { api: { select: 'all', insert: 'all', update: ['check_sha256', 'retired_at'] }, cell: NOTHING },
   signing_keys: { api: { select: 'all', insert: 'all' }, cell: READS },
+  // The api seals values and erases them, and cannot read one; the cell reads them, and changes what their data keys are wrapped for.
+  sealing_keys: { api: READS, cell: { select: 'all', insert: 'all' } },
+  secrets: {
+    api: {
+      select: 'all',
+      insert: 'all',
+      update: ['description', 'allowed_project_ids', 'allowed_workspace_ids', 'allowed_tools', 'version', 'updated_at', 'deleted_at'],
+    },
+    cell: READS,
+  },
+  secret_versions: {
+    api: {
+      select: ['id', 'secret_id', 'version', 'created_at', 'erased_at', 'key_id'],
+      insert: 'all',
+      update: ['erased_at', 'key_id', 'wrapped_key', 'ciphertext'],
+    },
+    cell: { select: ['secret_id', 'version', 'key_id', 'wrapped_key', 'ciphertext'] },
+  },
+  workspace_secrets: { api: { select: 'all', insert: 'all', delete: true }, cell: READS },
   rate_buckets: { api: { select: 'all', insert: 'all', update: ['tokens', 'updated_at'] }, cell: NOTHING },
   usage_samples: {
     api: READS,

@@ -268,6 +268,51 @@ create table rate_buckets (
   PRIMARY KEY (name)
 ); -- insert, select to berth_api; update (tokens, updated_at) to berth_api
 
+create table sealing_keys (
+  key_id text not null,
+  public_jwk jsonb not null,
+  created_at timestamp with time zone not null,
+  PRIMARY KEY (key_id)
+); -- select to berth_api; insert, select to berth_cell
+
+create table secret_versions (
+  id uuid not null,
+  secret_id uuid not null,
+  version integer not null,
+  created_at timestamp with time zone not null,
+  erased_at timestamp with time zone,
+  key_id text,
+  wrapped_key text,
+  ciphertext bytea,
+  UNIQUE (secret_id, version),
+  PRIMARY KEY (id),
+  FOREIGN KEY (key_id) REFERENCES sealing_keys(key_id),
+  FOREIGN KEY (secret_id) REFERENCES secrets(id),
+  CHECK (((erased_at IS NULL) = (key_id IS NOT NULL))),
+  CHECK (((key_id IS NULL) = (wrapped_key IS NULL))),
+  CHECK (((key_id IS NULL) = (ciphertext IS NULL))),
+  CHECK ((version > 0))
+); -- insert to berth_api; select (id, secret_id, version, created_at, erased_at, key_id) to berth_api; update (erased_at, key_id, wrapped_key, ciphertext) to berth_api; select (secret_id, version, key_id, wrapped_key, ciphertext) to berth_cell
+
+create table secrets (
+  id uuid not null,
+  organization_id uuid not null,
+  project_id uuid,
+  name text not null,
+  description text,
+  allowed_project_ids uuid[],
+  allowed_workspace_ids uuid[],
+  allowed_tools text[] not null,
+  version integer not null,
+  created_at timestamp with time zone not null,
+  updated_at timestamp with time zone not null,
+  deleted_at timestamp with time zone,
+  PRIMARY KEY (id),
+  FOREIGN KEY (organization_id) REFERENCES organizations(id),
+  FOREIGN KEY (project_id) REFERENCES projects(id),
+  CHECK (((project_id IS NULL) OR (allowed_project_ids IS NULL)))
+); -- insert, select to berth_api; update (description, allowed_project_ids, allowed_workspace_ids, allowed_tools, version, updated_at, deleted_at) to berth_api; select to berth_cell
+
 create table service_keys (
   purpose text not null,
   key_id text not null,
@@ -484,6 +529,15 @@ create table workspace_keys (
   FOREIGN KEY (project_id) REFERENCES projects(id)
 ); -- insert, select to berth_api; update (workspace_id, reusable, project_id) to berth_api; delete, select to berth_cell; update (reusable) to berth_cell
 
+create table workspace_secrets (
+  workspace_id uuid not null,
+  project_id uuid not null,
+  name text not null,
+  PRIMARY KEY (workspace_id, name),
+  FOREIGN KEY (project_id) REFERENCES projects(id),
+  FOREIGN KEY (workspace_id) REFERENCES workspaces(id) ON DELETE CASCADE
+); -- delete, insert, select to berth_api; select to berth_cell
+
 create table workspaces (
   id uuid not null,
   organization_id uuid not null,
@@ -582,6 +636,22 @@ CREATE INDEX person_sessions_by_person ON public.person_sessions USING btree (pe
 
 CREATE INDEX projects_newest ON public.projects USING btree (organization_id, uuid_send(id) DESC);
 
+CREATE INDEX secret_versions_by_key ON public.secret_versions USING btree (key_id) WHERE (key_id IS NOT NULL);
+
+CREATE INDEX secret_versions_newest ON public.secret_versions USING btree (secret_id, uuid_send(id) DESC);
+
+CREATE INDEX secrets_live_of_organization ON public.secrets USING btree (organization_id, uuid_send(id) DESC) WHERE ((project_id IS NULL) AND (deleted_at IS NULL));
+
+CREATE INDEX secrets_live_of_project ON public.secrets USING btree (project_id, uuid_send(id) DESC) WHERE ((project_id IS NOT NULL) AND (deleted_at IS NULL));
+
+CREATE INDEX secrets_newest_of_organization ON public.secrets USING btree (organization_id, uuid_send(id) DESC) WHERE (project_id IS NULL);
+
+CREATE INDEX secrets_newest_of_project ON public.secrets USING btree (project_id, uuid_send(id) DESC) WHERE (project_id IS NOT NULL);
+
+CREATE UNIQUE INDEX secrets_of_organization ON public.secrets USING btree (organization_id, name) WHERE ((deleted_at IS NULL) AND (project_id IS NULL));
+
+CREATE UNIQUE INDEX secrets_of_project ON public.secrets USING btree (project_id, name) WHERE ((deleted_at IS NULL) AND (project_id IS NOT NULL));
+
 CREATE UNIQUE INDEX tree_keys_by_revision ON public.tree_keys USING btree (workspace_id, revision);
 
 CREATE INDEX usage_counters_by_time ON public.usage_counters USING btree (read_at);
@@ -613,6 +683,8 @@ CREATE INDEX volumes_shared ON public.volumes USING btree (organization_id, uuid
 CREATE INDEX workspace_holds_by_operation ON public.workspace_holds USING btree (operation_id);
 
 CREATE INDEX workspace_keys_by_workspace ON public.workspace_keys USING btree (workspace_id);
+
+CREATE INDEX workspace_secrets_by_name ON public.workspace_secrets USING btree (project_id, name);
 
 CREATE INDEX workspaces_by_desired_state ON public.workspaces USING btree (project_id, desired_state, lifetime, purpose, uuid_send(id) DESC);
 
@@ -792,6 +864,17 @@ begin
   return null;
 end $function$;
 
+CREATE OR REPLACE FUNCTION public.notify_workspace_secrets()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+declare
+  bound uuid := coalesce(new.workspace_id, old.workspace_id);
+begin
+  perform pg_notify(cell_channel('berth_workspace', (select cell_id from workspaces where id = bound)), bound::text);
+  return null;
+end $function$;
+
 CREATE OR REPLACE FUNCTION public.usage_elapsed_ms(read_at timestamp with time zone, run uuid, monotonic_ms bigint, now timestamp with time zone, now_run uuid, now_monotonic_ms bigint, most_ms bigint)
  RETURNS bigint
  LANGUAGE sql
@@ -841,6 +924,8 @@ CREATE TRIGGER workspace_changed AFTER INSERT OR UPDATE OF observed_state, desir
 CREATE TRIGGER workspace_granted AFTER INSERT ON public.workspaces FOR EACH ROW WHEN ((new.grant_memory_mib IS NOT NULL)) EXECUTE FUNCTION follow_machine();
 
 CREATE TRIGGER workspace_machine AFTER UPDATE OF organization_id, project_id, cell_id, grant_cpu_millis, grant_memory_mib, grant_disk_gib, ownership_epoch, residency_fence, disk, checkpoint_id, residency ON public.workspaces FOR EACH ROW WHEN (((old.grant_memory_mib IS NOT NULL) OR (new.grant_memory_mib IS NOT NULL))) EXECUTE FUNCTION follow_machine();
+
+CREATE TRIGGER workspace_secrets_changed AFTER INSERT OR DELETE ON public.workspace_secrets FOR EACH ROW EXECUTE FUNCTION notify_workspace_secrets();
 
 create view grants with (security_invoker=true) as
  SELECT machines.cell_id,

@@ -27,6 +27,10 @@ export interface Database {
   audit_events: AuditEventsTable
   signing_keys: SigningKeysTable
   service_keys: ServiceKeysTable
+  sealing_keys: SealingKeysTable
+  secrets: SecretsTable
+  secret_versions: SecretVersionsTable
+  workspace_secrets: WorkspaceSecretsTable
   rate_buckets: RateBucketsTable
   usage_samples: UsageSamplesTable
   usage_counters: UsageCountersTable
@@ -386,6 +390,44 @@ interface ServiceKeysTable {
   created_at: Date
   check_sha256: Buffer | null
   retired_at: Date | null
+}
+
+interface SealingKeysTable {
+  key_id: string
+  public_jwk: Json<object>
+  created_at: Date
+}
+
+interface SecretsTable {
+  id: string
+  organization_id: string
+  project_id: string | null
+  name: string
+  description: string | null
+  allowed_project_ids: string[] | null
+  allowed_workspace_ids: string[] | null
+  allowed_tools: string[]
+  version: number
+  created_at: Date
+  updated_at: Date
+  deleted_at: Date | null
+}
+
+interface SecretVersionsTable {
+  id: string
+  secret_id: string
+  version: number
+  created_at: Date
+  erased_at: Date | null
+  key_id: string | null
+  wrapped_key: string | null
+  ciphertext: Buffer | null
+}
+
+interface WorkspaceSecretsTable {
+  workspace_id: string
+  project_id: string
+  name: string
 }
 
 interface RateBucketsTable {

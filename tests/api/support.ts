@@ -6,6 +6,8 @@ import pino from 'pino'
 import type { TemplateSettings } from '../../contract/schemas/template-settings.ts'
 import type { Tool } from '../../contract/route.ts'
 import type { AttachmentState, VolumeState } from '../../contract/states/volume.ts'
+import { openSealingKey, type SealingKey } from '../../service/core/key-ring/sealed-values.ts'
+import { insertFirstSealingKey } from '../../service/core/secrets/store.ts'
 import { openApi, type Api } from '../../service/api/server.ts'
 import { systemClock, type Clock } from '../../service/lib/clock.ts'
 import { createIds, type Ids } from '../../service/lib/ids.ts'
@@ -46,6 +48,8 @@ export interface World extends AsyncDisposable {
   cell_id: string
   /** Where the private keys are. */
   keys_dir: string
+  /** A cell's, by which it opens secrets. */
+  sealing_key: SealingKey
   call(method: string, path: string, options?: CallOptions): Promise<Answer>
   post(path: string, body?: unknown, options?: CallOptions): Promise<Answer>
   get(path: string, options?: CallOptions): Promise<Answer>
@@ -114,6 +118,9 @@ export async function world({ check = true, ...given }: WorldOptions = {}): Prom
   const b = await seeds.tenant('b', plan_id)
   const cell_id = await seeds.cell('one')
   await seeds.template(null, 'base', SETTINGS)
+  const sealing_key = await openSealingKey(join(keys_dir, 'cell'), 'first')
+  const { key_id, public_jwk } = sealing_key
+  await insertFirstSealingKey(database.cell, { key_id, public_jwk, created_at: clock.now() })
   const base = await start()
 
   const call: World['call'] = async (method, path, { as = a.key, body, headers = {}, base: other = base, signal } = {}) => {
@@ -144,6 +151,7 @@ export async function world({ check = true, ...given }: WorldOptions = {}): Prom
     b,
     cell_id,
     keys_dir,
+    sealing_key,
     call,
     post: (path, body, given) => call('POST', path, { ...given, ...(body === undefined ? {} : { body }) }),
     get: (path, given) => call('GET', path, given),

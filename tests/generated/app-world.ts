@@ -17,7 +17,21 @@ export async function ownIds(w: World): Promise<Ids> {
   const checkpoint_id = await checkpoint(workspace_id, { label: 'three' })
   await w.running('generated-2')
   const { organization_id, project_id } = w.a
-  return { workspace_id, checkpoint_id, operation_id: suspended.body.id, organization_id, project_id }
+  const owner = (await seeder(w.database, w.clock, w.ids).person(organization_id, 'owner')).token
+  const secret = async (path: string, name: string) => (await w.post(path, { name, value: 'v' }, { as: owner })).body.id
+  for (const name of ['ONE', 'TWO']) await secret(`/v1/organizations/${organization_id}/secrets`, name)
+  await secret(`/v1/projects/${project_id}/secrets`, 'ONE')
+  const secret_id = await secret(`/v1/projects/${project_id}/secrets`, 'TWO')
+  await w.post(`/v1/secrets/${secret_id}/versions`, { value: 'v2' })
+  return { [OWNER]: owner, secret_id, workspace_id, checkpoint_id, operation_id: suspended.body.id, organization_id, project_id }
+}
+
+/** Among the ids: the token of a person who owns the organization, for routes that take no key. */
+const OWNER = 'owner'
+
+/** Who calls a route where a test does not say it. */
+export function usualCaller(w: World, { access }: AppRoute, ids: Ids): string {
+  return (access.kind === 'principal' && access.keys === 'forbidden' ? ids[OWNER] : undefined) ?? w.a.key
 }
 
 /** A member of a's organization and of one more, so that every list has two rows for them. */
@@ -36,7 +50,7 @@ export const routesWithBody = APP_ROUTES.filter(({ method }) => method !== 'GET'
 /** Sends a request that nothing is wrong with but what the test does to it. */
 export function ask(w: World, route: AppRoute, ids: Ids = {}, { body, ...options }: Omit<CallOptions, 'body'> & { body?: object } = {}) {
   const { method, path, json } = sampleOf(route, ids, body)
-  return w.call(method, path, { ...options, ...(json === undefined ? {} : { body: json }) })
+  return w.call(method, path, { as: usualCaller(w, route, ids), ...options, ...(json === undefined ? {} : { body: json }) })
 }
 
 /** `409 conflict/not_running`, or the status alone of what is no refusal. */

@@ -22,6 +22,13 @@ const OTHER_BODIES: Record<string, object> = {
   'workspaces.restore': { checkpoint_id: '01920000-0000-7000-8000-00000000beef' },
   'workspaces.reset': { confirm_destructive: false },
   'workspaces.suspend_when_idle': { after_seconds: 31 },
+  'secret-versions.create': { value: 'other' },
+}
+
+/** What makes something of a name that is one: its repeat finds the name taken. */
+const ONCE: Record<string, string> = {
+  'secrets.create': '409 conflict/name_taken',
+  'secrets.create_of_organization': '409 conflict/name_taken',
 }
 
 for (const route of APP_ROUTES.filter(({ idempotent }) => idempotent)) {
@@ -54,6 +61,8 @@ for (const route of APP_ROUTES.filter(({ method, idempotent }) => method !== 'GE
     const first = await ask(w, route, ids, { headers: { 'idempotency-key': 'not one' } })
     const second = await ask(w, route, ids)
     assert.ok(first.status < 300, said(first))
+    const once = ONCE[route.id]
+    if (once !== undefined) return assert.equal(said(second), once)
     assert.deepEqual([second.status, lasting(second.body)], [first.status, lasting(first.body)])
   })
 }

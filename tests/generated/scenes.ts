@@ -32,14 +32,25 @@ const SCENES: Record<string, (w: World, key: string) => Promise<string | undefin
     return id
   },
   'workspaces.idle_policy': (w, key) => w.running(key),
+  'workspaces.set_secrets': (w, key) => w.running(key),
+  'secrets.create': async () => undefined,
+  'secrets.create_of_organization': async () => undefined,
+  'secrets.update': async () => undefined,
+  'secrets.delete': async () => undefined,
+  'secret-versions.create': async () => undefined,
   'tool-tokens.create': (w, key) => w.running(key),
 }
+const nameOf = (key: string) => ({ name: key.replaceAll(/\W/g, '_') })
 /** Bodies that do something: the smallest that the schema takes are not enough. */
 const BODIES: Record<string, (key: string) => object> = {
   'workspaces.open': (key) => ({ key: `${key}-new` }),
   'workspaces.fork': (key) => ({ key: `${key}-new` }),
   'workspaces.restore': () => ({ checkpoint_id: CHECKPOINT }),
   'workspaces.reset': () => ({ confirm_destructive: true }),
+  'workspaces.set_secrets': () => ({ names: ['ONE'] }),
+  'secrets.create': nameOf,
+  'secrets.create_of_organization': nameOf,
+  'secrets.update': (key) => ({ description: key }),
 }
 /** The body that has its effect in the scene. */
 export const bodyOf = (route: AppRoute, key: string): object => BODIES[route.id]?.(key) ?? {}
@@ -49,5 +60,8 @@ export async function sceneOf(w: World, own: Ids, route: AppRoute, key: string):
   const scene = SCENES[route.id]
   assert.ok(scene, `say in SCENES where ${route.id} has something to do`)
   const workspace_id = await scene(w, key)
-  return workspace_id === undefined ? own : { ...own, workspace_id }
+  if (workspace_id !== undefined) return { ...own, workspace_id }
+  if (!('secret_id' in own) || !route.path.includes('{secret_id}')) return own
+  const created = await w.post(`/v1/projects/${w.a.project_id}/secrets`, { ...nameOf(`OF_${key}`), value: 'v' })
+  return { ...own, secret_id: created.body.id }
 }

@@ -19,6 +19,7 @@ export function layoutOf(settings) {
     postgres_socket: join(run_dir, 'pg'),
     keys: join(data_dir, 'keys'),
     api_keys: join(data_dir, 'keys', 'api'),
+    cell_keys: join(data_dir, 'keys', 'cell'),
     first_key: join(data_dir, 'keys', 'first-api-key'),
     layers: join(data_dir, 'layers'),
     /** Files of file-first workspaces. */
@@ -114,8 +115,8 @@ export function apiConfig(settings) {
 export function cellConfig(settings) {
   const { cell_name, freeze_after_seconds, hibernate_after_seconds, quarantine_days } = settings
   const park_after = { freeze_after_seconds, hibernate_after_seconds }
-  const { hostd_socket, trees: trees_dir } = layoutOf(settings)
-  return { ...processConfig(settings, 'cell'), cell_name, hostd_socket, trees_dir, park_after, quarantine_days }
+  const { hostd_socket, trees: trees_dir, cell_keys: secret_keys_dir } = layoutOf(settings)
+  return { ...processConfig(settings, 'cell'), cell_name, hostd_socket, trees_dir, secret_keys_dir, park_after, quarantine_days }
 }
 
 export function setupConfig(settings, templates) {

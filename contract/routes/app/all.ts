@@ -11,6 +11,19 @@ import {
 import { openapiGet } from './openapi.ts'
 import { operationsGet, operationsList } from './operations.ts'
 import { clientVersions, me, organizationsGet, organizationsList, projectsGet, projectsList } from './principals.ts'
+import {
+  secretsCreate,
+  secretsCreateOfOrganization,
+  secretsDelete,
+  secretsGet,
+  secretsList,
+  secretsListOfOrganization,
+  secretsUpdate,
+  secretVersionsCreate,
+  secretVersionsList,
+  workspacesSecrets,
+  workspacesSetSecrets,
+} from './secrets.ts'
 import { agentSessionsList, toolTokenKeys, toolTokensCreate } from './tool-tokens.ts'
 import { attachmentsCreate, attachmentsDelete, attachmentsList, volumesCreate, volumesDelete, volumesGet, volumesList } from './volumes.ts'
 import {
@@ -49,6 +62,17 @@ export const APP_ROUTES: readonly AppRoute[] = [
   checkpointsDelete,
   workspacesRestore,
   workspacesReset,
+  workspacesSecrets,
+  workspacesSetSecrets,
+  secretsList,
+  secretsCreate,
+  secretsListOfOrganization,
+  secretsCreateOfOrganization,
+  secretsGet,
+  secretsUpdate,
+  secretsDelete,
+  secretVersionsList,
+  secretVersionsCreate,
   operationsGet,
   operationsList,
   toolTokensCreate,

@@ -56,6 +56,7 @@ export const workspacesOpen = appRoute({
       'mode_not_available',
       'not_supported_for_mode',
       'secret_not_available',
+      'env_collision',
       'input_required',
       'input_unknown',
       'input_invalid',

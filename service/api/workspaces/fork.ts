@@ -5,6 +5,7 @@ import { Again } from '../../core/changes/again.ts'
 import { aboutWorkspace } from '../../core/operations/store.ts'
 import { readerOf, type Tx } from '../../db/reader.ts'
 import { forkCeilings } from '../../core/workspaces/ceilings.ts'
+import { boundNames, keepNamed } from '../../core/secrets/store.ts'
 import { insertFirstOperation, takeWorkspaceKey, type NewWorkspace } from '../../core/workspaces/create-store.ts'
 import type { Call, Reply } from '../../http/call.ts'
 import { fail } from '../../lib/fail.ts'
@@ -12,6 +13,7 @@ import { failpoint } from '../../lib/failpoints.ts'
 import { copyAttachments, readAttachments } from '../attachments/store.ts'
 import type { ApiDeps } from '../deps.ts'
 import { changeAndAnswer } from '../idempotency/change.ts'
+import { copyBinding } from '../secrets/store.ts'
 import { operationAndWorkspaceBody, workedOn, type WorkedOn } from './answer-operation.ts'
 import { lockForChange } from './find.ts'
 import { checkKey } from './open-rules.ts'
@@ -59,6 +61,8 @@ async function forkFrom(deps: ApiDeps, tx: ChangeTx, call: ForkCall, source: Wor
     idle_policy: null,
     now,
   }
+  const names = await boundNames(readerOf(tx), source.id)
+  if (names.length > 0) await keepNamed(tx, source, names)
   const input = { source_workspace_id: source.id }
   await insertFirstOperation(tx, created, {
     ...aboutWorkspace(workspace),
@@ -71,6 +75,7 @@ async function forkFrom(deps: ApiDeps, tx: ChangeTx, call: ForkCall, source: Wor
   })
   const attached = await readAttachments(readerOf(tx), source.id)
   await copyAttachments(tx, attached, { workspace_id: id, nextId: () => deps.ids.next(), now })
+  if (names.length > 0) await copyBinding(tx, source.id, workspace)
   return workedOn(workspace, { status: 202, operation_id, changed: true })
 }
 

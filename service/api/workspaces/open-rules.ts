@@ -99,9 +99,3 @@ function refuseSessionIdlePolicy(lifetime: 'persistent' | 'session', body: OpenR
     throw fail('conflict', 'session_lifetime', 'A session workspace has no idle policy')
   }
 }
-
-/** There are no secrets to bind, so every name is unknown (App, open rule 5). */
-export function checkSecrets(names: readonly string[] | undefined): void {
-  if (names === undefined || names.length === 0) return
-  throw fail('validation_failed', 'secret_not_available', 'These secrets are not available', { details: { names: [...names].sort() } })
-}

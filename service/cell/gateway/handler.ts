@@ -3,6 +3,7 @@ import type { Db } from '../../db/database.ts'
 import type { Handler } from '../../http/call.ts'
 import type { Ids } from '../../lib/ids.ts'
 import type { Waking } from '../machines/parking.ts'
+import type { Secrets } from '../secrets/resolve.ts'
 import type { MachineTable } from '../machines/table.ts'
 import type { TicketOf } from './gate/ticket.ts'
 
@@ -11,6 +12,7 @@ export interface GatewayDeps {
   table: MachineTable
   ids: Ids
   waking: Waking
+  secrets: Secrets
   /** How long what an agent sends as it comes may stand still. */
   agent_idle_ms: number
 }

@@ -32,6 +32,7 @@ import { AGENT_DEADLINES, type AgentDeadlines } from '../links/agent-http.ts'
 import type { AnswerRooms } from '../links/answer-room.ts'
 import { cancelSuspend } from '../machines/cancel-suspend.ts'
 import type { Waking } from '../machines/parking.ts'
+import type { Secrets } from '../secrets/resolve.ts'
 import type { MachineTable } from '../machines/table.ts'
 import { attachExec } from './attach/exec.ts'
 import { readContent } from './browser/content.ts'
@@ -73,6 +74,7 @@ export interface GatewayOptions {
   host: DiskHost
   agents: AgentLinks
   waking: Waking
+  secrets: Secrets
   db: Db
   listener: Listener
   clock: Clock
@@ -138,7 +140,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
   const server = createServer<GatewayDeps, Ticket>({
     surface: 'cell',
     routes: ROUTES,
-    deps: { db, table, ids, waking: options.waking, agent_idle_ms: (options.agent_deadlines ?? AGENT_DEADLINES).idle_ms },
+    deps: { db, table, ids, waking: options.waking, secrets: options.secrets, agent_idle_ms: (options.agent_deadlines ?? AGENT_DEADLINES).idle_ms },
     reader_stalled_ms: options.reader_stalled_ms ?? LIMITS.stream_stalled_seconds_max * 1000,
     clock,
     ids,

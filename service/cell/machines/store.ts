@@ -24,6 +24,7 @@ export interface EntryRow {
   tokens_revoked_before: Date | null
   template_env: Record<string, string>
   inputs: Record<string, string>
+  has_secrets: boolean
   grants: Resources | null
   residency: 'resident' | 'hibernated' | 'restoring'
   active_at: Date
@@ -37,6 +38,7 @@ const entries = (db: Db) =>
     .innerJoin('template_versions as v', 'v.id', 'w.template_version_id')
     .leftJoin('workspace_holds as h', 'h.workspace_id', 'w.id')
     .leftJoin('operations as o', 'o.id', 'h.operation_id')
+    .select((e) => e.exists(e.selectFrom('workspace_secrets as s').select('s.name').whereRef('s.workspace_id', '=', 'w.id')).as('has_secrets'))
     .select([
       'w.id',
       'w.organization_id',
@@ -89,6 +91,7 @@ export async function readEntries(db: Db, workspace_ids: string[]): Promise<Entr
     tokens_revoked_before: row.tokens_revoked_before,
     template_env: envOf(row.settings),
     inputs: row.inputs,
+    has_secrets: row.has_secrets === true,
     grants:
       row.grant_cpu_millis === null || row.grant_memory_mib === null || row.grant_disk_gib === null
         ? null

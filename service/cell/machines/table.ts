@@ -56,6 +56,8 @@ export interface WorkspaceEntry {
   /** settings.env of the template version. */
   readonly template_env: Readonly<Record<string, string>>
   readonly inputs: Readonly<Record<string, string>>
+  /** Names of secrets are bound to it: known for while the database is away. */
+  readonly has_secrets: boolean
   readonly grants: Resources | null
   /** Of a running workspace, by its row: only what is resident has a machine. */
   readonly residency: 'resident' | 'hibernated' | 'restoring'

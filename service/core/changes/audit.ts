@@ -19,6 +19,8 @@ export type SubjectKind =
   | 'plan'
   | 'pool'
   | 'project'
+  | 'sealing_key'
+  | 'secret'
   | 'service_key'
   | 'session'
   | 'signing_key'

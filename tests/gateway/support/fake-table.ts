@@ -78,6 +78,7 @@ export function runningEntry(id: string, cell_id: string, address: string): Life
     tokens_revoked_before: null,
     template_env: { FROM: 'template', LOWEST: 'template' },
     inputs: { FROM: 'input', MIDDLE: 'input' },
+    has_secrets: false,
     grants: null,
     residency: 'resident',
     active_at: new Date(0),
