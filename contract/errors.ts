@@ -170,7 +170,12 @@ export type ReasonOf<C extends AppCode | CellCode> =
 /** Reasons of codes that are not retryable by themselves, and with these are (App, "409 conflict reasons"). */
 const RETRYABLE_REASONS: Readonly<Record<Surface, Partial<Record<string, readonly string[]>>>> = {
   app: {
-    conflict: ['operation_in_progress', 'workspace_not_running', 'attach_in_progress', 'concurrent_rotation'] satisfies ReasonOf<'conflict'>[],
+    conflict: [
+      'operation_in_progress',
+      'workspace_not_running',
+      'attach_in_progress',
+      'concurrent_rotation',
+    ] satisfies ReasonOf<'conflict'>[],
   },
   cell: {},
 }

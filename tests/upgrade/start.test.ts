@@ -16,7 +16,13 @@ const HERE = { host: '127.0.0.1', port: 0 }
 function starts(database: TestDatabase, keys: string) {
   const [signing_keys_dir, secret_keys_dir] = [join(keys, 'api'), join(keys, 'cell')]
   const common = { listen: HERE, ops_listen: HERE, base_url: 'http://api.test', log_level: 'error' as const }
-  const limits = { edge_requests_per_minute: 0, caller_requests_per_minute: 0, wrong_credentials_per_minute: 0, layered_opens: true, file_first: false }
+  const limits = {
+    edge_requests_per_minute: 0,
+    caller_requests_per_minute: 0,
+    wrong_credentials_per_minute: 0,
+    layered_opens: true,
+    file_first: false,
+  }
   const park_after = { freeze_after_seconds: 0, hibernate_after_seconds: 0 }
   const folders = { hostd_socket: '', trees_dir: '', secret_keys_dir }
   const cell = { cell_endpoint: 'http://cell.test', cell_name: 'here', ...folders, park_after, quarantine_days: 7 }
