@@ -160,7 +160,7 @@ func (r *Router) disconnect(s *slot) error {
 
 // reload puts all rules in anew, in one transaction, after a change that failed for `why`: somebody else may have been at them.
 func (r *Router) reload(why error) error {
-	slog.Warn("the rules of the machines' router are put in anew", "table", "inet "+r.table(), "error", why)
+	slog.Warn("the rules of the machines' router are put in anew", "table", "ip "+r.table(), "error", why)
 	for s, outlet := range r.connectedOutlets() {
 		if outlet.counts {
 			r.saveRefusals(s)
