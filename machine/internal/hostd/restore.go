@@ -25,7 +25,7 @@ func (h *Host) restore(ctx context.Context, r wire.RestoreRequest) (wire.Machine
 		return wire.Machine{}, err
 	}
 	if m.DiskOnly {
-		return h.boot(ctx, bootRequest{StartRequest: wire.StartRequest{Fence: r.Fence, Resources: r.Resources, Hostname: r.Hostname, Layers: m.Layers},
+		return h.boot(ctx, bootRequest{StartRequest: wire.StartRequest{Fence: r.Fence, Resources: r.Resources, Hostname: r.Hostname, Layers: m.Layers, Egress: r.Egress},
 			checkpoint: &m, renewIdentity: r.RenewIdentity})
 	}
 	letPrograms, err := h.verifyForRestore(ctx, r, m)
@@ -104,6 +104,9 @@ func (h *Host) restoreSandbox(ctx context.Context, r wire.RestoreRequest, m mani
 		return s, err
 	}
 	if err := errors.Join(h.mountDisk(s, lower, h.pool.DiskPath(r.Owner(), disk)), h.engine.TellDisk(s, int64(r.Resources.DiskGiB)<<30)); err != nil {
+		return s, err
+	}
+	if err := h.police(ctx, s, r.Egress); err != nil {
 		return s, err
 	}
 	if err := h.points.at("restore.incarnation"); err != nil {

@@ -96,6 +96,9 @@ func (h *Host) claimSlot(ctx context.Context, r bootRequest, s *engine.Sandbox, 
 	if err := errors.Join(mount(), h.engine.TellDisk(s, int64(r.Resources.DiskGiB)<<30)); err != nil {
 		return s, err
 	}
+	if err := h.police(ctx, s, r.Egress); err != nil {
+		return s, err
+	}
 	if err := h.points.at("start.claim"); err != nil {
 		return s, err
 	}

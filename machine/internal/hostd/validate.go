@@ -71,7 +71,7 @@ func checkEpoch(f wire.Fence) error {
 }
 
 func checkStart(r wire.StartRequest) error {
-	if err := cmp.Or(checkFence(r.Fence), checkEpoch(r.Fence), checkResources(r.Resources), checkHostname(r.Hostname)); err != nil {
+	if err := cmp.Or(checkFence(r.Fence), checkEpoch(r.Fence), checkResources(r.Resources), checkHostname(r.Hostname), checkEgress(r.Egress)); err != nil {
 		return err
 	}
 	if err := checkLayers(r.Layers); err != nil {
@@ -102,7 +102,7 @@ func checkLayers(layers []string) error {
 }
 
 func checkRestore(r wire.RestoreRequest) error {
-	return cmp.Or(checkFence(r.Fence), checkEpoch(r.Fence), checkResources(r.Resources), checkHostname(r.Hostname), checkCheckpointID(r.CheckpointID))
+	return cmp.Or(checkFence(r.Fence), checkEpoch(r.Fence), checkResources(r.Resources), checkHostname(r.Hostname), checkCheckpointID(r.CheckpointID), checkEgress(r.Egress))
 }
 
 func checkCheckpoint(r wire.CheckpointRequest) error {

@@ -90,6 +90,14 @@ func (r *Router) Egress(name string) wire.EgressInForce {
 	return wire.EgressInForce{Revision: s.outlet.matcher.Policy.Revision, State: state}
 }
 
+// IsOpen says that a slot's policy refuses nothing.
+func (r *Router) IsOpen(name string) bool {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	s := r.slots[name]
+	return s != nil && s.outlet.matcher.IsOpen()
+}
+
 // Machine is the address of a slot's machine.
 func (r *Router) Machine(name string) (netip.Addr, error) {
 	r.mu.RLock()
