@@ -25,7 +25,8 @@ func (h *Host) restore(ctx context.Context, r wire.RestoreRequest) (wire.Machine
 		return wire.Machine{}, err
 	}
 	if m.DiskOnly {
-		return h.boot(ctx, bootRequest{StartRequest: wire.StartRequest{Fence: r.Fence, Resources: r.Resources, Hostname: r.Hostname, Layers: m.Layers, Volumes: r.Volumes},
+		return h.boot(ctx, bootRequest{StartRequest: wire.StartRequest{Fence: r.Fence, Resources: r.Resources, Hostname: r.Hostname, Layers: m.Layers,
+			Volumes: r.Volumes, Egress: r.Egress},
 			checkpoint: &m, renewIdentity: r.RenewIdentity})
 	}
 	letPrograms, err := h.verifyForRestore(ctx, r, m)
@@ -107,6 +108,9 @@ func (h *Host) restoreSandbox(ctx context.Context, r wire.RestoreRequest, m mani
 		return s, err
 	}
 	if err := h.giveVolumes(s, r.Volumes); err != nil {
+		return s, err
+	}
+	if err := h.police(ctx, s, r.Egress); err != nil {
 		return s, err
 	}
 	if err := h.points.at("restore.incarnation"); err != nil {

@@ -99,6 +99,9 @@ func (h *Host) claimSlot(ctx context.Context, r bootRequest, s *engine.Sandbox, 
 	if err := h.giveVolumes(s, r.Volumes); err != nil {
 		return s, err
 	}
+	if err := h.police(ctx, s, r.Egress); err != nil {
+		return s, err
+	}
 	if err := h.points.at("start.claim"); err != nil {
 		return s, err
 	}

@@ -76,7 +76,7 @@ func checkEpoch(f wire.Fence) error {
 }
 
 func checkStart(r wire.StartRequest) error {
-	if err := cmp.Or(checkFence(r.Fence), checkEpoch(r.Fence), checkResources(r.Resources), checkHostname(r.Hostname), checkMounts(r.Volumes)); err != nil {
+	if err := cmp.Or(checkFence(r.Fence), checkEpoch(r.Fence), checkResources(r.Resources), checkHostname(r.Hostname), checkMounts(r.Volumes), checkEgress(r.Egress)); err != nil {
 		return err
 	}
 	if err := checkLayers(r.Layers); err != nil {
@@ -108,7 +108,7 @@ func checkLayers(layers []string) error {
 
 func checkRestore(r wire.RestoreRequest) error {
 	return cmp.Or(checkFence(r.Fence), checkEpoch(r.Fence), checkResources(r.Resources), checkHostname(r.Hostname), checkCheckpointID(r.CheckpointID),
-		checkMounts(r.Volumes))
+		checkMounts(r.Volumes), checkEgress(r.Egress))
 }
 
 func checkCheckpoint(r wire.CheckpointRequest) error {

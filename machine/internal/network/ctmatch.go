@@ -11,57 +11,55 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Registers of four bytes, one behind the other: a key of several words begins at the first. An address of a connection is loaded before
-// what stands behind it: the kernel reserves room for IPv6 there.
+// Registers of four bytes, one behind the other: a key of several words begins at the first.
 const (
 	word0 = unix.NFT_REG32_00
 	word1 = unix.NFT_REG32_01
 	word2 = unix.NFT_REG32_02
 )
 
-// What a connection began with, whichever way this packet goes.
-func originator(word uint32) expr.Any { return &expr.Ct{Register: word, Key: expr.CtKeySRC} }
-func target(word uint32) expr.Any     { return &expr.Ct{Register: word, Key: expr.CtKeyDST} }
-func targetPort(word uint32) expr.Any { return &expr.Ct{Register: word, Key: expr.CtKeyPROTODST} }
+// heading is which way packets of machines' connections go: where the machine's address and the other end's are in them.
+type heading struct{ machine, other, otherPort uint32 }
 
-func transport(word uint32) expr.Any { return &expr.Ct{Register: word, Key: expr.CtKeyPROTOCOL} }
+var (
+	outwards = heading{machine: saddrOffset, other: daddrOffset, otherPort: 2}
+	inwards  = heading{machine: daddrOffset, other: saddrOffset, otherPort: 0}
+)
 
-func transportIs(number byte) words  { return compareTransport(expr.CmpOpEq, number) }
-func transportNot(number byte) words { return compareTransport(expr.CmpOpNeq, number) }
+func (h heading) port(word uint32) expr.Any {
+	return &expr.Payload{DestRegister: word, Base: expr.PayloadBaseTransportHeader, Offset: h.otherPort, Len: 2}
+}
 
-func compareTransport(op expr.CmpOp, number byte) words {
-	return words{transport(word0), &expr.Cmp{Op: op, Register: word0, Data: []byte{number}}}
+// marked matches a connection whose mark is that of its machine's policy.
+func (h heading) marked(fresh *nftables.Set) words {
+	return rule(words{loadInto(word0, h.machine), &expr.Ct{Register: word1, Key: expr.CtKeyMARK}}, lookIn(fresh))
+}
+
+// decide goes where the map says for the machine, and on where it says nothing.
+func (h heading) decide(verdicts *nftables.Set) words {
+	return words{loadInto(word0, h.machine),
+		&expr.Lookup{SourceRegister: word0, DestRegister: unix.NFT_REG_VERDICT, IsDestRegSet: true, SetName: verdicts.Name, SetID: verdicts.ID}}
+}
+
+func (h heading) otherIn(set *nftables.Set) words {
+	return rule(words{loadInto(word0, h.other)}, lookIn(set))
+}
+
+func (h heading) otherAndPortIn(set *nftables.Set) words {
+	return rule(words{loadInto(word0, h.other), h.port(word1)}, lookIn(set))
 }
 
 func lookIn(set *nftables.Set) words {
 	return words{&expr.Lookup{SourceRegister: word0, SetName: set.Name, SetID: set.ID}}
 }
 
-// marked matches a connection whose mark is that of its machine's policy.
-func marked(fresh *nftables.Set) words {
-	return rule(words{originator(word0), &expr.Ct{Register: word1, Key: expr.CtKeyMARK}}, lookIn(fresh))
+func protocolNot(number byte) words {
+	return words{&expr.Meta{Key: expr.MetaKeyL4PROTO, Register: word0}, &expr.Cmp{Op: expr.CmpOpNeq, Register: word0, Data: []byte{number}}}
 }
 
 func mark(number uint32) words {
 	return words{&expr.Immediate{Register: word0, Data: binaryutil.NativeEndian.PutUint32(number)},
 		&expr.Ct{Register: word0, SourceRegister: true, Key: expr.CtKeyMARK}}
-}
-
-// decide goes where the map says for the machine that began the connection, and on where it says nothing.
-func decide(verdicts *nftables.Set) words {
-	return words{originator(word0), &expr.Lookup{SourceRegister: word0, DestRegister: unix.NFT_REG_VERDICT, IsDestRegSet: true, SetName: verdicts.Name, SetID: verdicts.ID}}
-}
-
-func targetIn(set *nftables.Set) words { return rule(words{target(word0)}, lookIn(set)) }
-
-func targetAndPortIn(set *nftables.Set) words {
-	return rule(words{target(word0), targetPort(word1)}, lookIn(set))
-}
-
-// fasterThan matches packets of connections that a machine began, beyond so many a second.
-func fasterThan(set *nftables.Set, packets uint64, burst uint32) words {
-	return words{originator(word0), dynamic(set, unix.NFT_DYNSET_OP_UPDATE, 0,
-		&expr.Limit{Type: expr.LimitTypePkts, Rate: packets, Unit: expr.LimitTimeSecond, Burst: burst, Over: true})}
 }
 
 func dynamic(set *nftables.Set, operation uint32, timeout time.Duration, exprs ...expr.Any) expr.Any {

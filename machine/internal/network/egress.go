@@ -90,6 +90,14 @@ func (r *Router) Egress(name string) wire.EgressInForce {
 	return wire.EgressInForce{Revision: s.outlet.matcher.Policy.Revision, State: state}
 }
 
+// IsOpen says that a slot's policy refuses nothing.
+func (r *Router) IsOpen(name string) bool {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	s := r.slots[name]
+	return s != nil && s.outlet.matcher.IsOpen()
+}
+
 // Machine is the address of a slot's machine.
 func (r *Router) Machine(name string) (netip.Addr, error) {
 	r.mu.RLock()
@@ -160,7 +168,7 @@ func (r *Router) disconnect(s *slot) error {
 
 // reload puts all rules in anew, in one transaction, after a change that failed for `why`: somebody else may have been at them.
 func (r *Router) reload(why error) error {
-	slog.Warn("the rules of the machines' router are put in anew", "table", "inet "+r.table(), "error", why)
+	slog.Warn("the rules of the machines' router are put in anew", "table", "ip "+r.table(), "error", why)
 	for s, outlet := range r.connectedOutlets() {
 		if outlet.counts {
 			r.saveRefusals(s)

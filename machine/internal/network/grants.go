@@ -340,8 +340,8 @@ func addNames(conn *nftables.Conn, set *nftables.Set, elements []nftables.SetEle
 	return nil
 }
 
-// adoptGrants reads which addresses of names an earlier hostd let machines reach, and until when.
-func (r *Router) adoptGrants(table *nftables.Table) error {
+// adoptOutlets reads which addresses of names an earlier hostd let machines reach, and until when, and what it refused.
+func (r *Router) adoptOutlets(table *nftables.Table) error {
 	sets, err := r.rules.conn.GetSets(table)
 	if err != nil {
 		return fmt.Errorf("read the sets of machines: %w", err)
@@ -361,6 +361,11 @@ func (r *Router) adoptGrants(table *nftables.Table) error {
 			return fmt.Errorf("read the set %s: %w", set.Name, err)
 		}
 		s.outlet.adopt(elements, now)
+	}
+	for s, outlet := range r.connectedOutlets() {
+		if outlet.counts {
+			r.saveRefusals(s)
+		}
 	}
 	return nil
 }

@@ -47,9 +47,9 @@ func (o outlet) with(p wire.EgressPolicy) outlet {
 
 func (o outlet) isAllowlist() bool { return o.matcher.Policy.Mode == wire.EgressAllowlist }
 
-// outlets are the sets that lead a connection to what is written for its machine, by the address that it began at.
+// outlets are the sets that lead a connection to what is written for its machine, by the machine's address.
 type outlets struct {
-	verdicts *nftables.Set // what happens to a connection that is new, or has another mark
+	out, in  *nftables.Set // what happens to a packet of a connection that is new, or has another mark
 	fresh    *nftables.Set // address . mark: connections that pass
 	refusers *nftables.Set // where refused packets of machines are counted
 	refusals *nftables.Set // how fast they are answered
@@ -64,14 +64,16 @@ const (
 	chainOpen     = "open"
 	chainAdmitted = "admitted"
 	chainRefused  = "refused"
-	chainSpecial  = "refused_special"
+	// Whoever sends to a machine over a connection that is no longer allowed is told; the machine is when it sends.
+	chainRefusedIn = "refused_in"
+	chainSpecial   = "refused_special"
 )
 
 func (o *outlets) define(table *nftables.Table) {
 	verdicts := func(name string) *nftables.Set {
 		return &nftables.Set{Table: table, Name: name, IsMap: true, KeyType: nftables.TypeIPAddr, DataType: nftables.TypeVerdict}
 	}
-	o.verdicts, o.refusers = verdicts("verdicts"), verdicts("refusers")
+	o.out, o.in, o.refusers = verdicts("out"), verdicts("in"), verdicts("refusers")
 	o.fresh = &nftables.Set{Table: table, Name: "fresh", KeyType: markedType, Concatenation: true}
 	o.refusals = &nftables.Set{Table: table, Name: "refusals", KeyType: nftables.TypeIPAddr, Dynamic: true, Size: machinesMax}
 }
@@ -79,7 +81,7 @@ func (o *outlets) define(table *nftables.Table) {
 // writeOutlets puts in what all machines share, and each connected machine's own.
 func (r *Router) writeOutlets(conn *nftables.Conn, table *nftables.Table) error {
 	o := &r.rules.outlets
-	for _, set := range []*nftables.Set{o.verdicts, o.fresh, o.refusers, o.refusals} {
+	for _, set := range []*nftables.Set{o.out, o.in, o.fresh, o.refusers, o.refusals} {
 		if err := conn.AddSet(set, nil); err != nil {
 			return err
 		}
@@ -88,11 +90,11 @@ func (r *Router) writeOutlets(conn *nftables.Conn, table *nftables.Table) error 
 	writeChain(conn, table, chainAdmitted, rule(state(expr.CtStateBitNEW), goTo(newFlows)), accept())
 	writeChain(conn, table, chainOpen, rule(mark(openMark), goTo(chainAdmitted)))
 	writeChain(conn, table, chainRefused,
-		rule(fasterThan(o.refusals, refusalsPerSecond, refusalsBurst), drop()),
+		rule(faster(o.refusals, refusalsPerSecond, refusalsBurst), drop()),
 		rule(protocol(unix.IPPROTO_TCP), reset()),
-		rule(fromAny(r.name("m")), prohibited()),
-		drop())
-	writeChain(conn, table, chainSpecial, decide(o.refusers), goTo(chainRefused))
+		prohibited())
+	writeChain(conn, table, chainRefusedIn, rule(protocol(unix.IPPROTO_TCP), reset()), drop())
+	writeChain(conn, table, chainSpecial, outwards.decide(o.refusers), goTo(chainRefused))
 	for s, outlet := range r.connectedOutlets() {
 		if outlet.counts {
 			if err := r.writeRefuser(conn, s); err != nil {
@@ -134,19 +136,24 @@ func (r *Router) connectedOutlets() map[*slot]outlet {
 // writeOutlet puts in all that is a machine's own, but what counts its refusals, where that is there.
 func (r *Router) writeOutlet(conn *nftables.Conn, s *slot, o outlet) error {
 	sets, machine := &r.rules.outlets, r.address(s.index, 2)
-	verdict := chainOpen
+	out, in := chainOpen, chainOpen
 	if !o.matcher.IsOpen() {
-		verdict = refuserOf(s)
+		out, in = refuserOf(s), chainRefusedIn
 	}
 	if o.isAllowlist() {
-		verdict = policyOf(s, o)
+		out, in = policyOf(s, o), policyOf(s, o)+"_in"
 		if err := r.writeAllowlist(conn, s, o); err != nil {
 			return err
 		}
 	}
 	return joinFirst(
-		conn.SetAddElements(sets.verdicts, []nftables.SetElement{{Key: addressKey(machine), VerdictData: &expr.Verdict{Kind: expr.VerdictGoto, Chain: verdict}}}),
+		conn.SetAddElements(sets.out, leadsTo(machine, out)),
+		conn.SetAddElements(sets.in, leadsTo(machine, in)),
 		conn.SetAddElements(sets.fresh, []nftables.SetElement{{Key: markedKey(machine, o.mark)}}))
+}
+
+func leadsTo(machine netip.Addr, chain string) []nftables.SetElement {
+	return []nftables.SetElement{{Key: addressKey(machine), VerdictData: &expr.Verdict{Kind: expr.VerdictGoto, Chain: chain}}}
 }
 
 func joinFirst(errs ...error) error {
@@ -169,15 +176,22 @@ func (r *Router) writeAllowlist(conn *nftables.Conn, s *slot, o outlet) error {
 	table := names.Table
 	pass := policyOf(s, o) + "_pass"
 	writeChain(conn, table, pass, rule(mark(o.mark), goTo(chainAdmitted)))
-	rules := []words{rule(transportIs(unix.IPPROTO_TCP), targetAndPortIn(names), goTo(pass))}
+	var networks *nftables.Set
 	if list := o.matcher.Networks(); len(list) > 0 {
-		networks := r.networksOf(s, o)
+		networks = r.networksOf(s, o)
 		if err := conn.AddSet(networks, intervals(spansOf(list))); err != nil {
 			return err
 		}
-		rules = append(rules, rule(transportIs(unix.IPPROTO_TCP), targetIn(networks), goTo(pass)))
 	}
-	writeChain(conn, table, policyOf(s, o), append(rules, goTo(refuserOf(s)))...)
+	write := func(name string, way heading, refused string) {
+		rules := []words{rule(protocol(unix.IPPROTO_TCP), way.otherAndPortIn(names), goTo(pass))}
+		if networks != nil {
+			rules = append(rules, rule(protocol(unix.IPPROTO_TCP), way.otherIn(networks), goTo(pass)))
+		}
+		writeChain(conn, table, name, append(rules, goTo(refused))...)
+	}
+	write(policyOf(s, o), outwards, refuserOf(s))
+	write(policyOf(s, o)+"_in", inwards, chainRefusedIn)
 	return nil
 }
 
@@ -185,8 +199,9 @@ func (r *Router) writeAllowlist(conn *nftables.Conn, s *slot, o outlet) error {
 func (r *Router) removeElements(conn *nftables.Conn, s *slot, o outlet) error {
 	sets, machine := &r.rules.outlets, r.address(s.index, 2)
 	return joinFirst(
-		conn.SetDeleteElements(sets.verdicts, []nftables.SetElement{{Key: addressKey(machine)}}),
-		conn.SetDeleteElements(sets.fresh, []nftables.SetElement{{Key: markedKey(machine, o.mark)}}))
+		conn.SetDeleteElements(sets.out, element(addressKey(machine))),
+		conn.SetDeleteElements(sets.in, element(addressKey(machine))),
+		conn.SetDeleteElements(sets.fresh, element(markedKey(machine, o.mark))))
 }
 
 func (r *Router) removeOwn(conn *nftables.Conn, s *slot, o outlet) {
@@ -194,7 +209,7 @@ func (r *Router) removeOwn(conn *nftables.Conn, s *slot, o outlet) {
 		return
 	}
 	names := r.namesOf(s, o)
-	removeChains(conn, names.Table, policyOf(s, o), policyOf(s, o)+"_pass")
+	removeChains(conn, names.Table, policyOf(s, o), policyOf(s, o)+"_in", policyOf(s, o)+"_pass")
 	conn.DelSet(names)
 	if len(o.matcher.Networks()) > 0 {
 		conn.DelSet(r.networksOf(s, o))

@@ -45,22 +45,23 @@ func (r *Router) writeRefuser(conn *nftables.Conn, s *slot) error {
 	}
 	count := dynamic(last, unix.NFT_DYNSET_OP_UPDATE, refusalsKept, &expr.Counter{})
 	note := dynamic(first, unix.NFT_DYNSET_OP_ADD, refusalsKept)
-	withPort := words{target(word0), transport(word1), targetPort(word2)}
-	withoutPort := words{target(word0), transport(word1), &expr.Immediate{Register: word2, Data: make([]byte, 4)}}
-	other := rule(transportNot(unix.IPPROTO_TCP), transportNot(unix.IPPROTO_UDP), withoutPort)
-	tcp, udp := rule(transportIs(unix.IPPROTO_TCP), withPort), rule(transportIs(unix.IPPROTO_UDP), withPort)
+	key := func(port expr.Any) words {
+		return words{loadInto(word0, outwards.other), &expr.Meta{Key: expr.MetaKeyL4PROTO, Register: word1}, port}
+	}
+	withPort, withoutPort := key(outwards.port(word2)), key(&expr.Immediate{Register: word2, Data: make([]byte, 2)})
+	other := rule(protocolNot(unix.IPPROTO_TCP), protocolNot(unix.IPPROTO_UDP), withoutPort)
+	tcp, udp := rule(protocol(unix.IPPROTO_TCP), withPort), rule(protocol(unix.IPPROTO_UDP), withPort)
 	var list []words
 	for _, which := range []words{tcp, udp, other} {
 		list = append(list, rule(which, words{count}), rule(which, words{note}))
 	}
 	writeChain(conn, last.Table, refuserOf(s), append(list, goTo(chainRefused))...)
-	return conn.SetAddElements(r.rules.outlets.refusers, []nftables.SetElement{
-		{Key: addressKey(r.address(s.index, 2)), VerdictData: &expr.Verdict{Kind: expr.VerdictGoto, Chain: refuserOf(s)}}})
+	return conn.SetAddElements(r.rules.outlets.refusers, leadsTo(r.address(s.index, 2), refuserOf(s)))
 }
 
 func (r *Router) removeRefuser(conn *nftables.Conn, s *slot) error {
 	last, first := r.refusalSets(s)
-	err := conn.SetDeleteElements(r.rules.outlets.refusers, []nftables.SetElement{{Key: addressKey(r.address(s.index, 2))}})
+	err := conn.SetDeleteElements(r.rules.outlets.refusers, element(addressKey(r.address(s.index, 2))))
 	removeChains(conn, last.Table, refuserOf(s))
 	conn.DelSet(last)
 	conn.DelSet(first)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -54,7 +55,7 @@ func (r *Router) openRules() (err error) {
 }
 
 func (r *Router) defineSets() *nftables.Table {
-	table := &nftables.Table{Name: r.table(), Family: nftables.TableFamilyINet}
+	table := &nftables.Table{Name: r.table(), Family: nftables.TableFamilyIPv4}
 	r.rules.machines = &nftables.Set{Table: table, Name: "machines", KeyType: pairType, Concatenation: true}
 	r.rules.connected = &nftables.Set{Table: table, Name: "connected", KeyType: pairType, Concatenation: true}
 	r.rules.outlets.define(table)
@@ -67,6 +68,7 @@ func (r *Router) loadRules() error {
 		r.rules.foreign = false
 		table, conn := r.defineSets(), r.rules.conn
 		replaceTable(conn, table)
+		r.closeIPv6(conn)
 		if err := r.fillSets(conn); err != nil {
 			return err
 		}
@@ -78,6 +80,17 @@ func (r *Router) loadRules() error {
 	return nil
 }
 
+// closeIPv6 drops whatever comes by IPv6. Its table also takes the place of the one that an older version had for both.
+func (r *Router) closeIPv6(conn *nftables.Conn) {
+	older := &nftables.Table{Name: r.table(), Family: nftables.TableFamilyINet}
+	conn.AddTable(older)
+	conn.DelTable(older)
+	table := &nftables.Table{Name: r.table(), Family: nftables.TableFamilyIPv6}
+	replaceTable(conn, table)
+	arriving := conn.AddChain(baseChain(table, "arriving", nftables.ChainHookPrerouting, nftables.ChainPriorityRaw, nftables.ChainPolicyDrop))
+	conn.AddRule(&nftables.Rule{Table: table, Chain: arriving, Exprs: drop()})
+}
+
 // replaceTable works whether the table exists or not, in one transaction with what follows.
 func replaceTable(conn *nftables.Conn, table *nftables.Table) {
 	conn.AddTable(table)
@@ -86,18 +99,19 @@ func replaceTable(conn *nftables.Conn, table *nftables.Table) {
 }
 
 func (r *Router) adoptConnected(table *nftables.Table) error {
-	tables, err := r.rules.conn.ListTablesOfFamily(nftables.TableFamilyINet)
+	tables, err := r.rules.conn.ListTables()
 	if err != nil {
 		return fmt.Errorf("read the router's tables: %w", err)
 	}
-	exists := false
-	for _, known := range tables {
-		exists = exists || known.Name == table.Name
-	}
-	if !exists {
+	connected := *r.rules.connected
+	at := slices.IndexFunc(tables, func(known *nftables.Table) bool {
+		return known.Name == table.Name && known.Family != nftables.TableFamilyIPv6
+	})
+	if at < 0 {
 		return nil
 	}
-	elements, err := r.rules.conn.GetSetElements(r.rules.connected)
+	connected.Table = tables[at]
+	elements, err := r.rules.conn.GetSetElements(&connected)
 	if err != nil {
 		return fmt.Errorf("read who is connected: %w", err)
 	}
@@ -110,7 +124,7 @@ func (r *Router) adoptConnected(table *nftables.Table) error {
 			s.connected, s.outlet.counts = true, !s.outlet.matcher.IsOpen()
 		}
 	}
-	return r.adoptGrants(table)
+	return r.adoptOutlets(connected.Table)
 }
 
 func (r *Router) fillSets(conn *nftables.Conn) error {
@@ -178,7 +192,6 @@ func baseChain(table *nftables.Table, name string, hook *nftables.ChainHook, pri
 func (r *Router) arriving() []words {
 	machines := fromAny(r.name("m"))
 	return []words{
-		rule(isIPv6(), drop()),
 		rule(machines, senderNotIn(r.rules.machines), drop()),
 		rule(machines, faster(r.rules.limits.packets, r.packetsPerSecond(), uint32(r.packetsPerSecond()/2)), drop()),
 		rule(machines, daddrIs(r.nameserver()), protocol(unix.IPPROTO_UDP), dport(dnsPort), faster(r.rules.limits.questions, questionsPerSecond, questionsBurst), drop()),
@@ -218,13 +231,13 @@ func (r *Router) passing(special *nftables.Set) []words {
 		rule(machines, daddrInSet(special), goTo(chainSpecial)),
 	}
 	if uplink := r.uplinkLink(); uplink != "" {
-		fresh, verdicts := r.rules.outlets.fresh, r.rules.outlets.verdicts
+		sets := r.rules.outlets
 		out, in := rule(machines, to(uplink)), rule(from(uplink), toMachines, state(established))
 		list = append(list,
-			rule(out, state(established), marked(fresh), accept()),
-			rule(out, senderIn(r.rules.connected), state(expr.CtStateBitNEW|established), decide(verdicts)),
-			rule(in, marked(fresh), accept()),
-			rule(in, receiverIn(r.rules.connected), decide(verdicts)),
+			rule(out, state(established), outwards.marked(sets.fresh), accept()),
+			rule(out, senderIn(r.rules.connected), state(expr.CtStateBitNEW|established), outwards.decide(sets.out)),
+			rule(in, inwards.marked(sets.fresh), accept()),
+			rule(in, receiverIn(r.rules.connected), inwards.decide(sets.in)),
 		)
 	}
 	return append(list, drop())
