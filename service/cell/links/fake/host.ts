@@ -7,6 +7,7 @@ import type {
   HostEvent,
   Inventory,
   Machine,
+  MachineCounters,
   MachineHost,
   QuarantineRequest,
   RestoreRequest,
@@ -170,8 +171,9 @@ function breaking(world: World, turns: Turns): Omit<FakeHost, keyof MachineHost>
     kill(of, reason = 'killed') {
       const { machine, guest } = running(world, { subject: subjectOf(of) })
       guest.pause()
+      const counters = stats(world, { machine, guest })
       world.machines.delete(subjectName(machine.subject))
-      tell(world, machine, reason)
+      tell(world, machine, reason, counters)
     },
     intercept: (verb, when, hook) => turns.intercept(verb, when, hook),
     setReachable(reachable) {
@@ -259,7 +261,7 @@ function measureDisks(world: World, workspace_ids: string[]): Map<string, number
   return new Map(workspace_ids.filter(isHere).map((id) => [id, DISK_BYTES]))
 }
 
-function tell(world: World, machine: Machine, reason: string): void {
+function tell(world: World, machine: Machine, reason: string, counters: MachineCounters): void {
   const { subject, epoch, fence } = machine
   world.events.push({
     seq: (world.events.at(-1)?.seq ?? 0) + 1,
@@ -270,6 +272,7 @@ function tell(world: World, machine: Machine, reason: string): void {
     fence,
     reason,
     at: world.clock.now().toISOString(),
+    counters,
   })
   wake(world)
 }
