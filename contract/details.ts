@@ -1,6 +1,6 @@
-import Type, { type TSchema } from 'typebox'
+import Type, { type Static, type TSchema } from 'typebox'
 import { OPERATION_KINDS } from './states/operation.ts'
-import { MEMORY_REFUSALS, type Surface } from './errors.ts'
+import { type APP_REASONS, type AppCode, type CELL_REASONS, type CellCode, MEMORY_REFUSALS, type ReasonIn, type Surface } from './errors.ts'
 import { DISK_LAYOUTS, LIFETIMES, MODES } from './schemas/workspaces.ts'
 import { Issue } from './schemas/error.ts'
 import { Nullable, Timestamp, Uuid, Word } from './schemas/common.ts'
@@ -18,6 +18,24 @@ const ACTIVE = {
   active_operation_id: Optional(Uuid()),
   active_operation_kind: Optional(Word(OPERATION_KINDS)),
 }
+/** What is used up of one allowance. */
+const ALLOWANCE = {
+  allowance: Word(['cpu_hours', 'ram_gib_hours']),
+  meter: Word(['cpu_seconds', 'memory_gib_seconds']),
+  unit: Text(),
+  used: Type.Number(),
+  included: Type.Number(),
+  used_meter_units: Type.Number(),
+  included_meter_units: Type.Number(),
+}
+const SPEND_CAP = Type.Object({
+  cap_minor: Integer(),
+  effective_cap_minor: Integer(),
+  charges_minor: Integer(),
+  currency: Text(),
+})
+/** Where the answer of an agent is lost: what was started, if it was. */
+const started = { session_id: Optional(Text({ description: 'Of the command or terminal that was to be started' })) }
 const mode = Optional(Word(MODES))
 const OTHER_MODE = { mode, operation: Optional(Text({ description: 'What the workspace does not serve' })) }
 
@@ -28,13 +46,13 @@ const ATTACHED = Type.Object({
   state: Word(ATTACHMENT_STATES),
 })
 
-type Details = Readonly<Record<string, TSchema>>
+export type Details = Readonly<Record<string, TSchema>>
 
 /**
  * What `details` say beside `reason`, by code and by `code/reason`: an answer has those of both. Each is there where it is known. A code that
  * is absent here says nothing but its reason.
  */
-export const DETAILS: Readonly<Record<Surface, Readonly<Record<string, Details>>>> = {
+export const DETAILS = {
   app: {
     bad_request: { field, issues },
     validation_failed: { field, issues },
@@ -46,14 +64,11 @@ export const DETAILS: Readonly<Record<Surface, Readonly<Record<string, Details>>
     'entitlement_required/limits_missing': { missing: List(Text()) },
     'entitlement_required/payment_past_due': { grace_until: Nullable(Timestamp()) },
     allowance_exhausted: {
-      allowance: Word(['cpu_hours', 'ram_gib_hours']),
-      meter: Word(['cpu_seconds', 'memory_gib_seconds']),
-      unit: Text(),
-      used: Type.Number(),
-      included: Type.Number(),
-      used_meter_units: Type.Number(),
-      included_meter_units: Type.Number(),
-      exhausted: List(Type.Unknown()),
+      ...ALLOWANCE,
+      exhausted: List(Type.Object(ALLOWANCE), { description: 'Each allowance that is used up' }),
+      resets_at: Nullable(Text({ description: 'The end of the billing period' })),
+      plan: Text(),
+      spend_cap: Nullable(SPEND_CAP),
     },
     'conflict/operation_in_progress': ACTIVE,
     'conflict/workspace_not_running': ACTIVE,
@@ -90,6 +105,10 @@ export const DETAILS: Readonly<Record<Surface, Readonly<Record<string, Details>>
       operation_kind: Optional(Word(OPERATION_KINDS)),
       tool_gate: Optional(Word(['read_only', 'closed'])),
     },
+    timeout: started,
+    dependency_unavailable: started,
+    'conflict/operation_interrupted': started,
+    'conflict/guest_feature_unavailable': { feature: Optional(Text()) },
     payload_too_large: { max_bytes },
     range_not_satisfiable: { size: Optional(Integer({ description: 'Bytes of the file' })) },
     rate_limited: { retry_after_seconds: Optional(Integer()) },
@@ -99,10 +118,32 @@ export const DETAILS: Readonly<Record<Surface, Readonly<Record<string, Details>>
       without_memory: Optional(Type.Boolean({ description: 'Whether its disk can be started without the memory' })),
     },
   },
-}
+} as const satisfies Readonly<Record<Surface, Readonly<Record<string, Details>>>>
+
+type Declared = typeof DETAILS
+type SchemasAt<S extends Surface, Name> = Name extends keyof Declared[S] ? Declared[S][Name] : unknown
+type SchemasOf<S extends Surface, C extends string, R> = SchemasAt<S, C> & (R extends string ? SchemasAt<S, `${C}/${R}`> : unknown)
+/** No name is declared: none may be given. */
+type DetailsIn<Schemas> = unknown extends Schemas
+  ? Readonly<Record<string, never>>
+  : Schemas extends Details
+    ? Readonly<Static<Type.TObject<Schemas>>>
+    : never
+type OfApp<C, R> = C extends AppCode
+  ? R extends ReasonIn<typeof APP_REASONS, C> | null
+    ? DetailsIn<SchemasOf<'app', C, R>>
+    : never
+  : never
+type OfCell<C, R> = C extends CellCode
+  ? R extends ReasonIn<typeof CELL_REASONS, C> | null
+    ? DetailsIn<SchemasOf<'cell', C, R>>
+    : never
+  : never
+/** `details` of a refusal by its code and reason, beside the reason: as declared on any surface that has both. */
+export type DetailsOf<C extends AppCode | CellCode, R> = R extends unknown ? OfApp<C, R> | OfCell<C, R> : never
 
 /** What `details` of a refusal say: names that it has no schema for may come beside those. */
 export function detailsOf(surface: Surface, code: string, reason: string | null): Details {
-  const of_surface = DETAILS[surface]
+  const of_surface: Readonly<Record<string, Details>> = DETAILS[surface]
   return { ...of_surface[code], ...(reason === null ? {} : of_surface[`${code}/${reason}`]) }
 }

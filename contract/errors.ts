@@ -161,8 +161,10 @@ export const CELL_REASONS = {
   service_unavailable: ['host_capacity', 'wake_failed', 'draining', 'too_many_streams'],
 } as const satisfies Partial<Record<CellCode, readonly string[]>>
 
-type ReasonIn<Reasons, C> = C extends keyof Reasons ? (Reasons[C] extends readonly (infer R)[] ? R : never) : never
-type IsOne<C, All = C> = C extends unknown ? ([All] extends [C] ? true : false) : never
+/** The reasons of a code in one of these tables. */
+export type ReasonIn<Reasons, C> = C extends keyof Reasons ? (Reasons[C] extends readonly (infer R)[] ? R : never) : never
+/** Whether a type is one word, and no union. */
+export type IsOne<C, All = C> = C extends unknown ? ([All] extends [C] ? true : false) : never
 /** The reasons that a code may have, on either surface. Where the code is known at run time alone, so is its reason. */
 export type ReasonOf<C extends AppCode | CellCode> =
   IsOne<C> extends true ? ReasonIn<typeof APP_REASONS, C> | ReasonIn<typeof CELL_REASONS, C> : string

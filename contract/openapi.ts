@@ -194,7 +194,7 @@ function hoist(schema: Json, components: Map<string, Json>): Json {
 function codesOf(surface: Surface, codes: Record<string, CodeRule>, reasons: Partial<Record<string, readonly string[]>>): JsonObject {
   const told = (code: string, reason: string | null): JsonObject => ({
     retryable: isRetryable(surface, code, reason),
-    ...(reason !== null && DETAILS[surface][`${code}/${reason}`] === undefined ? {} : { details: detailsSchema(surface, code, reason) }),
+    ...(reason !== null && !(`${code}/${reason}` in DETAILS[surface]) ? {} : { details: detailsSchema(surface, code, reason) }),
   })
   return Object.fromEntries(
     Object.entries(codes).map(([code, { status }]) => [

@@ -19,8 +19,10 @@ import { residentIds } from './machines/store.ts'
 import { watchHost, type Watch } from './machines/watch.ts'
 import type { CellMetrics } from './metrics.ts'
 import { startMetering } from './metering/sampler.ts'
+import { STARTING_KINDS } from './operations/begin.ts'
 import type { CellContext } from './operations/job.ts'
 import { ownCell } from './operations/ownership.ts'
+import { readGiven } from './operations/queue-store.ts'
 import { startRunner, type Runner } from './operations/runner.ts'
 
 export interface EngineOptions {
@@ -79,6 +81,7 @@ export function startEngine(options: EngineOptions): Engine {
     signal.throwIfAborted()
     // What its owner has deleted gives its room back as soon as the files are gone.
     signal.addEventListener('abort', options.listener.on('berth_checkpoint', watch.sweepSoon))
+    cell.room.recall(await readGiven(cell.db, cell.cell_id, STARTING_KINDS, cell.clock.now()))
     const runner = startRunner({ cell, listener: options.listener, signal, leftovers: watch.sweepSoon })
     startFlushing(cell.db, cell.table, cell.log, signal)
     const ask_activity = questions.counted(options.ask_activity)

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
+import { sql } from 'kysely'
 import { decide, HELD_COMMANDS, type Command, type HeldBy, type Seen } from '../../contract/states/commands.ts'
 import { OBSERVED_STATES } from '../../contract/states/machine.ts'
 import { seeder, world, type Answer, type World } from '../api/support.ts'
@@ -141,11 +142,19 @@ test('a deleted workspace refuses what its table refuses', async () => {
   }
 })
 
-test('a token for a workspace without a gateway cannot be signed', async () => {
+test('a token for a workspace without a gateway cannot be signed, and leaves neither a record nor a count', async () => {
   await arrange({ observed_state: 'running', mode: 'processful', lifetime: 'persistent', deleted: false, held_by: null })
   const workspaces = w.database.superuser.updateTable('workspaces').where('id', '=', id)
   await workspaces.set({ cell_id: null }).execute()
+  const told = async () => {
+    const { rows } = await sql<{ records: string; sessions: string; left: string }>`
+      select (select count(*) from audit_events where action = 'tool_tokens.create') as records,
+        (select count(*) from agent_sessions) as sessions, (select sum(tokens) from rate_buckets where name like 'tool_tokens:%') as left`.execute(w.database.superuser) // prettier-ignore
+    return rows
+  }
+  const before = await told()
   assert.equal(said(await SENT.tool_token()), '503 dependency_unavailable/signing_failed')
+  assert.deepEqual(await told(), before)
   await workspaces.set({ cell_id: w.cell_id }).execute()
 })
 

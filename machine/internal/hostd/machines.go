@@ -101,7 +101,7 @@ func (h *Host) noticeEnd(s *engine.Sandbox) {
 	h.dead[claim.Owner] = append(h.dead[claim.Owner], s)
 	reason := h.deathReason(s)
 	h.log.Warn("a machine ended", "workspace", claim.Owner, "epoch", claim.Epoch, "slot", s.Slot, "reason", reason)
-	h.events.add(wire.Event{Kind: "died", Subject: wire.SubjectOf(claim.Owner), Epoch: claim.Epoch, Fence: claim.Fence, Reason: reason, At: stamp(time.Now())})
+	h.events.add(wire.Event{Kind: "died", Subject: wire.SubjectOf(claim.Owner), Epoch: claim.Epoch, Fence: claim.Fence, Reason: reason, At: stamp(time.Now()), Counters: h.last.of(claim.Owner)})
 }
 
 func (h *Host) isListed(s *engine.Sandbox) bool {

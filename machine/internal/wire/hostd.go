@@ -330,6 +330,8 @@ type Event struct {
 	Fence   int64  `json:"fence"`
 	Reason  string `json:"reason"` // killed, out_of_memory
 	At      string `json:"at"`
+	// Counters are the machine's last; absent where nobody could read them.
+	Counters *MachineStats `json:"counters,omitempty"`
 }
 
 // Ended answers what ends a machine. A repeat tells the same for some minutes, until the subject has another machine.

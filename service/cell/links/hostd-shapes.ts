@@ -128,6 +128,7 @@ const EventShape = Type.Object({
   fence: Count,
   reason: Name,
   at: Name,
+  counters: Type.Optional(CountersShape),
 })
 
 const StatsShape = Type.Object({ machines: ListOf(CountersShape) })

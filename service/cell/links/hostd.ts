@@ -241,6 +241,8 @@ export interface HostEvent {
   fence: number
   reason: string
   at: string
+  /** Of a machine that died: its last. Absent where there are none. */
+  counters?: MachineCounters
 }
 
 export const HOST_ERRORS = [

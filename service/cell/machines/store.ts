@@ -1,5 +1,6 @@
 import { sql } from 'kysely'
 import type { ObservedState } from '../../../contract/states/machine.ts'
+import { OPERATION_KINDS } from '../../../contract/states/operation.ts'
 import type { Db } from '../../db/database.ts'
 import { oneOf } from '../../db/one-of.ts'
 import type { Resources } from '../../db/schema.ts'
@@ -87,7 +88,7 @@ export async function readEntries(db: Db, workspace_ids: string[]): Promise<Entr
     hold:
       row.operation_id === null || row.gate === null
         ? null
-        : { operation_id: row.operation_id, operation_kind: row.kind ?? '', gate: row.gate },
+        : { operation_id: row.operation_id, operation_kind: OPERATION_KINDS.find((kind) => kind === row.kind), gate: row.gate },
     checkpoint_id: row.checkpoint_id,
     layers: row.layers,
     tokens_revoked_before: row.tokens_revoked_before,

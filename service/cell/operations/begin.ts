@@ -50,6 +50,9 @@ const KINDS: Record<string, KnownKind> = {
   delete: { kind: remove, begins: 'delete_begun', starts: false, before_claim: 'delete.D3', shuts_gate_first: true, group: 'delete' },
 }
 
+/** Those that a host must have room for. */
+export const STARTING_KINDS: readonly string[] = Object.keys(KINDS).filter((kind) => KINDS[kind]?.starts === true)
+
 /** How this cell does an operation; undefined for what it does not know. */
 export function knownKind(operation: OpenOperation): KnownKind | undefined {
   return Object.hasOwn(KINDS, operation.kind) ? KINDS[operation.kind] : undefined

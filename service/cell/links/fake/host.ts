@@ -7,6 +7,7 @@ import type {
   HostEvent,
   Inventory,
   Machine,
+  MachineCounters,
   MachineHost,
   QuarantineRequest,
   RestoreRequest,
@@ -180,10 +181,12 @@ function breaking(world: World, turns: Turns): Omit<FakeHost, keyof MachineHost>
   return {
     guest: (of) => running(world, { subject: subjectOf(of) }).guest,
     kill(of, reason = 'killed') {
-      const { machine, guest } = running(world, { subject: subjectOf(of) })
-      guest.pause()
+      const one = running(world, { subject: subjectOf(of) })
+      const { machine } = one
+      one.guest.pause()
+      const counters = stats(world, one)
       world.machines.delete(subjectName(machine.subject))
-      tell(world, machine, reason)
+      tell(world, machine, reason, counters)
     },
     intercept: (verb, when, hook) => turns.intercept(verb, when, hook),
     setReachable(reachable) {
@@ -271,7 +274,7 @@ function measureDisks(world: World, workspace_ids: string[]): Map<string, number
   return new Map(workspace_ids.filter(isHere).map((id) => [id, DISK_BYTES]))
 }
 
-function tell(world: World, machine: Machine, reason: string): void {
+function tell(world: World, machine: Machine, reason: string, counters: MachineCounters): void {
   const { subject, epoch, fence } = machine
   world.events.push({
     seq: (world.events.at(-1)?.seq ?? 0) + 1,
@@ -282,6 +285,7 @@ function tell(world: World, machine: Machine, reason: string): void {
     fence,
     reason,
     at: world.clock.now().toISOString(),
+    counters,
   })
   wake(world)
 }
