@@ -2,6 +2,8 @@ import Type, { type TSchema } from 'typebox'
 import { OPERATION_KINDS } from './states/operation.ts'
 import { MEMORY_REFUSALS, type Surface } from './errors.ts'
 import { LIFETIMES, MODES } from './schemas/workspaces.ts'
+import { EGRESS_MODES } from './egress/policy.ts'
+import { EgressRules } from './schemas/egress.ts'
 import { Issue } from './schemas/error.ts'
 import { Nullable, Timestamp, Uuid, Word } from './schemas/common.ts'
 import { TOOLS } from './tools.ts'
@@ -52,6 +54,20 @@ export const DETAILS: Readonly<Record<Surface, Readonly<Record<string, Details>>
     'conflict/lifetime_mismatch': { lifetime: Word(LIFETIMES), requested_lifetime: Word(LIFETIMES) },
     'conflict/key_in_use': { key: Text() },
     'conflict/not_running': { checkpoint_id: Optional(Uuid()) },
+    'conflict/version_mismatch': { current_version: Integer({ description: '0: nobody has set one' }) },
+    'validation_failed/egress_widening': {
+      template_egress: EgressRules,
+      outside: List(
+        Type.Object({
+          path: Text({ description: 'In the policy that was refused' }),
+          mode: Optional(Word(EGRESS_MODES)),
+          host: Optional(Text()),
+          ports: Optional(List(Integer())),
+          cidr: Optional(Text()),
+        }),
+        { description: "What the template's ceiling does not let out" },
+      ),
+    },
     'validation_failed/not_supported_for_mode': { mode },
     'validation_failed/secret_not_available': { names },
     'validation_failed/input_required': { names },

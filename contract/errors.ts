@@ -86,6 +86,7 @@ export const APP_REASONS = {
     'mode_mismatch',
     'template_archived',
     'version_archived',
+    'version_mismatch',
   ],
   validation_failed: [
     'reserved_key_prefix',
@@ -98,6 +99,7 @@ export const APP_REASONS = {
     'input_unknown',
     'input_invalid',
     'nul_character',
+    'egress_widening',
   ],
   dependency_unavailable: ['signing_failed'],
 } as const satisfies Partial<Record<AppCode, readonly string[]>>

@@ -53,6 +53,13 @@ export const LIMITS = {
   input_names_told_max: 100, // Berth's own: how many inputs a refusal names, and of each so many characters
   input_name_told_characters_max: 200,
   snapshots_per_workspace_max: 50, // Berth's own
+  egress_rules_max: 256,
+  egress_cidrs_max: 64,
+  egress_ports_max: 64, // Berth's own: of one rule
+  egress_host_characters_max: 1024, // Berth's own: as it is written, before it is normalized
+  egress_versions_max: 200, // Berth's own: of one project or workspace; the oldest go
+  egress_denials_max: 200, // Berth's own: of one workspace, those that were refused last
+  egress_denial_hours: 24, // Berth's own
   removals_per_sweep_max: 200, // Berth's own: what one comparison of rows and host removes; the rest waits a minute for the next
   usage_sample_days: 400, // Berth's own: samples of an hour
   usage_counter_days: 7, // Berth's own: the last counters of a machine that is gone

@@ -17,6 +17,9 @@ export async function ownIds(w: World): Promise<Ids> {
   const checkpoint_id = await checkpoint(workspace_id, { label: 'three' })
   await w.running('generated-2')
   const { organization_id, project_id } = w.a
+  for (const scope of [`/v1/projects/${project_id}`, `/v1/workspaces/${workspace_id}`]) {
+    for (const mode of ['deny_all', 'allow_all']) await w.call('PUT', `${scope}/egress-policy`, { body: { mode } })
+  }
   return { workspace_id, checkpoint_id, operation_id: suspended.body.id, organization_id, project_id }
 }
 

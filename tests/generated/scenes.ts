@@ -32,6 +32,13 @@ const SCENES: Record<string, (w: World, key: string) => Promise<string | undefin
     return id
   },
   'workspaces.idle_policy': (w, key) => w.running(key),
+  'egress.project_put': async () => undefined,
+  'egress.workspace_put': (w, key) => w.running(key),
+  'egress.workspace_delete': async (w, key) => {
+    const id = await w.running(key)
+    await w.call('PUT', `/v1/workspaces/${id}/egress-policy`, { body: { mode: 'deny_all' } })
+    return id
+  },
   'tool-tokens.create': (w, key) => w.running(key),
 }
 /** Bodies that do something: the smallest that the schema takes are not enough. */
