@@ -2,6 +2,8 @@ import Type, { type Static, type TSchema } from 'typebox'
 import { OPERATION_KINDS } from './states/operation.ts'
 import { type APP_REASONS, type AppCode, type CELL_REASONS, type CellCode, MEMORY_REFUSALS, type ReasonIn, type Surface } from './errors.ts'
 import { DISK_LAYOUTS, LIFETIMES, MODES } from './schemas/workspaces.ts'
+import { EGRESS_MODES } from './egress/policy.ts'
+import { EgressRules } from './schemas/egress.ts'
 import { Issue } from './schemas/error.ts'
 import { Nullable, Timestamp, Uuid, Word } from './schemas/common.ts'
 import { ATTACHMENT_MODES, ATTACHMENT_STATES } from './states/volume.ts'
@@ -80,6 +82,20 @@ export const DETAILS = {
     'conflict/name_in_use': { name: Text() },
     'conflict/mount_path_conflict': { mount_path: Text({ description: 'Of the other volume' }), volume_id: Uuid() },
     'conflict/not_running': { checkpoint_id: Optional(Uuid()) },
+    'conflict/version_mismatch': { current_version: Integer({ description: '0: nobody has set one' }) },
+    'validation_failed/egress_widening': {
+      template_egress: EgressRules,
+      outside: List(
+        Type.Object({
+          path: Text({ description: 'In the policy that was refused' }),
+          mode: Optional(Word(EGRESS_MODES)),
+          host: Optional(Text()),
+          ports: Optional(List(Integer())),
+          cidr: Optional(Text()),
+        }),
+        { description: "What the template's ceiling does not let out" },
+      ),
+    },
     'validation_failed/not_supported_for_mode': { mode },
     'validation_failed/secret_not_available': { names },
     'validation_failed/env_collision': { name },

@@ -98,6 +98,7 @@ export const APP_REASONS = {
     'name_taken',
     'secret_deleted',
     'concurrent_rotation',
+    'version_mismatch',
   ],
   validation_failed: [
     'reserved_key_prefix',
@@ -113,6 +114,7 @@ export const APP_REASONS = {
     'nul_character',
     'invalid_path',
     'too_large',
+    'egress_widening',
   ],
   dependency_unavailable: ['signing_failed'],
 } as const satisfies Partial<Record<AppCode, readonly string[]>>

@@ -63,6 +63,13 @@ export const LIMITS = {
   volume_quota_gib_max: 16_384, // Berth's own
   volume_attachments_per_workspace_max: 16, // Berth's own: whatever the plan says
   volume_mount_path_bytes_max: 512, // Berth's own
+  egress_rules_max: 256,
+  egress_cidrs_max: 64,
+  egress_ports_max: 64, // Berth's own: of one rule
+  egress_host_characters_max: 1024, // Berth's own: as it is written, before it is normalized
+  egress_versions_max: 200, // Berth's own: of one project or workspace; the oldest go
+  egress_denials_max: 200, // Berth's own: of one workspace, those that were refused last
+  egress_denial_hours: 24, // Berth's own
   removals_per_sweep_max: 200, // Berth's own: what one comparison of rows and host removes; the rest waits a minute for the next
   usage_sample_days: 400, // Berth's own: samples of an hour
   usage_counter_days: 7, // Berth's own: the last counters of a machine that is gone

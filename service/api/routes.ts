@@ -6,6 +6,16 @@ import {
   workspacesSnapshot,
 } from '../../contract/routes/app/checkpoints.ts'
 import {
+  projectEgressGet,
+  projectEgressPut,
+  projectEgressVersions,
+  workspaceEgressDelete,
+  workspaceEgressDenials,
+  workspaceEgressGet,
+  workspaceEgressPut,
+  workspaceEgressVersions,
+} from '../../contract/routes/app/egress.ts'
+import {
   workspacesCancelSuspendWhenIdle,
   workspacesClose,
   workspacesFork,
@@ -58,6 +68,14 @@ import { resetWorkspace } from './checkpoints/reset.ts'
 import { restoreWorkspace } from './checkpoints/restore.ts'
 import { snapshotWorkspace } from './checkpoints/snapshot.ts'
 import type { ApiDeps } from './deps.ts'
+import { getProjectEgress, listProjectEgress, putProjectEgress } from './egress/project.ts'
+import {
+  clearWorkspaceEgress,
+  getWorkspaceEgress,
+  listWorkspaceDenials,
+  listWorkspaceEgress,
+  putWorkspaceEgress,
+} from './egress/workspace.ts'
 import type { HeldPlace } from './held-places.ts'
 import type { Changed } from './idempotency/change.ts'
 import { getOperation } from './operations/get.ts'
@@ -133,6 +151,14 @@ export const API_ROUTES: readonly Bound<ApiDeps, HeldPlace>[] = [
   bind(operationsList, listOperationsOfWorkspace),
   bind(toolTokensCreate, createToolToken),
   bind(agentSessionsList, listAgentSessionsOfWorkspace),
+  bind(projectEgressGet, getProjectEgress),
+  bind(projectEgressPut, putProjectEgress),
+  bind(projectEgressVersions, listProjectEgress),
+  bind(workspaceEgressGet, getWorkspaceEgress),
+  bind(workspaceEgressPut, putWorkspaceEgress),
+  bind(workspaceEgressDelete, clearWorkspaceEgress),
+  bind(workspaceEgressVersions, listWorkspaceEgress),
+  bind(workspaceEgressDenials, listWorkspaceDenials),
   bind(toolTokenKeys, getToolTokenKeys),
   bind(volumesList, listVolumesOfProject),
   bind(volumesCreate, createVolume),

@@ -209,6 +209,15 @@ export const GRANTS = {
     api: NOTHING,
     cell: { select: 'all', insert: 'all', update: ['read_at', 'run', 'monotonic_ms'], delete: true },
   },
+  egress_versions: { api: { select: 'all', insert: 'all', delete: true }, cell: READS },
+  workspace_egress: {
+    api: READS,
+    cell: { select: 'all', insert: 'all', update: ['epoch', 'fence', 'revision', 'state', 'acknowledged_at'] },
+  },
+  egress_denials: {
+    api: READS,
+    cell: { select: 'all', insert: 'all', update: ['name', 'count', 'last_at'], delete: true },
+  },
   // What is recorded stays as it was written until it is too old.
   audit_events: { api: { select: 'all', insert: 'all', delete: true }, cell: { insert: 'all' } },
   kysely_migration: { api: { select: ['name', 'needs'] }, cell: { select: ['name', 'needs'] } },

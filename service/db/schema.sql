@@ -85,6 +85,44 @@ create table checkpoints (
   CHECK ((kind = ANY (ARRAY['suspend'::text, 'snapshot'::text, 'fork'::text, 'recovery'::text, 'parked'::text, 'layer'::text])))
 ); -- select to berth_api; update (deleted_at) to berth_api; delete, insert, select to berth_cell; update (operation_id, kind, expires_at) to berth_cell
 
+create table egress_denials (
+  workspace_id uuid not null,
+  protocol text not null,
+  target text not null,
+  port integer not null,
+  first_at timestamp with time zone not null,
+  name text,
+  address text,
+  count bigint not null,
+  last_at timestamp with time zone not null,
+  PRIMARY KEY (workspace_id, protocol, target, port, first_at),
+  FOREIGN KEY (workspace_id) REFERENCES workspaces(id) ON DELETE CASCADE,
+  CHECK ((protocol = ANY (ARRAY['tcp'::text, 'udp'::text, 'dns'::text, 'other'::text])))
+); -- select to berth_api; delete, insert, select to berth_cell; update (name, count, last_at) to berth_cell
+
+create table egress_versions (
+  id uuid not null,
+  organization_id uuid not null,
+  project_id uuid not null,
+  workspace_id uuid,
+  version integer not null,
+  mode text,
+  rules jsonb default '[]'::jsonb not null,
+  cidrs text[] default '{}'::text[] not null,
+  created_by_type text not null,
+  created_by_id uuid not null,
+  created_at timestamp with time zone not null,
+  PRIMARY KEY (id),
+  FOREIGN KEY (organization_id) REFERENCES organizations(id),
+  FOREIGN KEY (project_id) REFERENCES projects(id),
+  FOREIGN KEY (workspace_id) REFERENCES workspaces(id) ON DELETE CASCADE,
+  CHECK (((mode IS NOT NULL) OR (workspace_id IS NOT NULL))),
+  CHECK (((mode = 'allowlist'::text) OR ((rules = '[]'::jsonb) AND (cidrs = '{}'::text[])))),
+  CHECK ((created_by_type = ANY (ARRAY['user'::text, 'api_key'::text]))),
+  CHECK ((mode = ANY (ARRAY['allow_all'::text, 'allowlist'::text, 'deny_all'::text]))),
+  CHECK ((version > 0))
+); -- delete, insert, select to berth_api; select to berth_cell
+
 create table idempotency_entries (
   principal text not null,
   route text not null,
@@ -342,6 +380,7 @@ create table template_versions (
   created_at timestamp with time zone not null,
   published_at timestamp with time zone,
   archived_at timestamp with time zone,
+  egress jsonb,
   UNIQUE (template_id, version),
   PRIMARY KEY (id),
   FOREIGN KEY (template_id) REFERENCES templates(id),
@@ -508,6 +547,18 @@ create table volumes (
   CHECK ((state = ANY (ARRAY['creating'::text, 'available'::text, 'deleting'::text, 'deleted'::text, 'failed'::text])))
 ); -- insert, select to berth_api; update (state, updated_at, deleted_at) to berth_api; delete, select to berth_cell; update (cell_id, state, updated_at) to berth_cell
 
+create table workspace_egress (
+  workspace_id uuid not null,
+  epoch bigint not null,
+  fence bigint not null,
+  revision text not null,
+  state text not null,
+  acknowledged_at timestamp with time zone not null,
+  PRIMARY KEY (workspace_id),
+  FOREIGN KEY (workspace_id) REFERENCES workspaces(id) ON DELETE CASCADE,
+  CHECK ((state = ANY (ARRAY['enforced'::text, 'failed'::text])))
+); -- select to berth_api; insert, select to berth_cell; update (epoch, fence, revision, state, acknowledged_at) to berth_cell
+
 create table workspace_holds (
   workspace_id uuid not null,
   operation_id uuid not null,
@@ -611,6 +662,12 @@ CREATE INDEX checkpoints_by_deletion ON public.checkpoints USING btree (deleted_
 CREATE INDEX checkpoints_by_expiry ON public.checkpoints USING btree (expires_at) WHERE ((expires_at IS NOT NULL) AND (deleted_at IS NULL));
 
 CREATE INDEX checkpoints_by_workspace ON public.checkpoints USING btree (workspace_id, id DESC);
+
+CREATE INDEX egress_denials_by_age ON public.egress_denials USING btree (last_at);
+
+CREATE UNIQUE INDEX egress_versions_of_project ON public.egress_versions USING btree (project_id, version) WHERE (workspace_id IS NULL);
+
+CREATE UNIQUE INDEX egress_versions_of_workspace ON public.egress_versions USING btree (workspace_id, version) WHERE (workspace_id IS NOT NULL);
 
 CREATE INDEX idempotency_entries_by_age ON public.idempotency_entries USING btree (created_at);
 
@@ -800,6 +857,19 @@ begin
   return null;
 end $function$;
 
+CREATE OR REPLACE FUNCTION public.notify_egress()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+begin
+  if new.workspace_id is null then
+    perform pg_notify(cell_channel('berth_egress', id), 'project:' || new.project_id) from cells;
+  else
+    perform pg_notify(cell_channel('berth_egress', (select cell_id from workspaces where id = new.workspace_id)), new.workspace_id::text);
+  end if;
+  return null;
+end $function$;
+
 CREATE OR REPLACE FUNCTION public.notify_hold()
  RETURNS trigger
  LANGUAGE plpgsql
@@ -902,6 +972,8 @@ CREATE TRIGGER api_key_changed AFTER UPDATE OF revoked_at, tool_permissions, exp
 CREATE TRIGGER attached_volumes_changed AFTER INSERT OR DELETE OR UPDATE ON public.volume_attachments FOR EACH ROW EXECUTE FUNCTION write_attached_volumes();
 
 CREATE TRIGGER checkpoint_deleted AFTER UPDATE OF deleted_at ON public.checkpoints FOR EACH ROW EXECUTE FUNCTION notify_checkpoint();
+
+CREATE TRIGGER egress_changed AFTER INSERT ON public.egress_versions FOR EACH ROW EXECUTE FUNCTION notify_egress();
 
 CREATE TRIGGER hold_changed AFTER INSERT OR DELETE OR UPDATE ON public.workspace_holds FOR EACH ROW EXECUTE FUNCTION notify_hold();
 

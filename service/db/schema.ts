@@ -2,6 +2,7 @@ import type { ColumnType, Generated, JSONColumnType } from 'kysely'
 import type { OperationErrorCode, ReasonOf } from '../../contract/errors.ts'
 import type { OperationSubject } from '../../contract/states/operation.ts'
 import type { VolumeState } from '../../contract/states/volume.ts'
+import type { EgressCeilingColumn, EgressDenialsTable, EgressVersionsTable, WorkspaceEgressTable } from './schema-egress.ts'
 
 /** The tables of migrations/, column by column. Times are Dates with milliseconds: every one of them came from our clock. */
 export interface Database {
@@ -42,14 +43,17 @@ export interface Database {
   volume_attachments: VolumeAttachmentsTable
   volume_usage_samples: VolumeUsageSamplesTable
   volume_usage_readings: VolumeUsageReadingsTable
+  egress_versions: EgressVersionsTable
+  workspace_egress: WorkspaceEgressTable
+  egress_denials: EgressDenialsTable
 }
 
 /** jsonb that is read as an object and written as its text. */
-type Json<T extends object | null> = JSONColumnType<T, string, string>
+export type Json<T extends object | null> = JSONColumnType<T, string, string>
 type NullableJson<T extends object> = ColumnType<T | null, string | null, string | null>
 type JsonWithDefault<T extends object> = ColumnType<T, string | undefined, string>
 /** int8 arrives as text from the driver; database.ts parses it, all our counters are safe integers. */
-type Int8 = ColumnType<number, number | bigint, number | bigint>
+export type Int8 = ColumnType<number, number | bigint, number | bigint>
 type Int8WithDefault = ColumnType<number, number | undefined, number>
 
 export interface Resources {
@@ -156,6 +160,7 @@ interface TemplateVersionsTable {
   layered: boolean
   layers: string[]
   settings: Json<object>
+  egress: EgressCeilingColumn
   created_at: Date
   published_at: Date | null
   archived_at: Date | null

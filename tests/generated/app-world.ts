@@ -23,6 +23,9 @@ export async function ownIds(w: World): Promise<Ids> {
   await secret(`/v1/projects/${project_id}/secrets`, 'ONE')
   const secret_id = await secret(`/v1/projects/${project_id}/secrets`, 'TWO')
   await w.post(`/v1/secrets/${secret_id}/versions`, { value: 'v2' })
+  for (const scope of [`/v1/projects/${project_id}`, `/v1/workspaces/${workspace_id}`]) {
+    for (const mode of ['deny_all', 'allow_all']) await w.call('PUT', `${scope}/egress-policy`, { body: { mode } })
+  }
   return { [OWNER]: owner, secret_id, workspace_id, checkpoint_id, operation_id: suspended.body.id, organization_id, project_id }
 }
 

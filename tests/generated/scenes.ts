@@ -38,6 +38,13 @@ const SCENES: Record<string, (w: World, key: string) => Promise<string | undefin
   'secrets.update': async () => undefined,
   'secrets.delete': async () => undefined,
   'secret-versions.create': async () => undefined,
+  'egress.project_put': async () => undefined,
+  'egress.workspace_put': (w, key) => w.running(key),
+  'egress.workspace_delete': async (w, key) => {
+    const id = await w.running(key)
+    await w.call('PUT', `/v1/workspaces/${id}/egress-policy`, { body: { mode: 'deny_all' } })
+    return id
+  },
   'tool-tokens.create': (w, key) => w.running(key),
 }
 const nameOf = (key: string) => ({ name: key.replaceAll(/\W/g, '_') })

@@ -1,6 +1,16 @@
 import type { AppRoute } from '../../route.ts'
 import { checkpointsDelete, checkpointsList, workspacesReset, workspacesRestore, workspacesSnapshot } from './checkpoints.ts'
 import {
+  projectEgressGet,
+  projectEgressPut,
+  projectEgressVersions,
+  workspaceEgressDelete,
+  workspaceEgressDenials,
+  workspaceEgressGet,
+  workspaceEgressPut,
+  workspaceEgressVersions,
+} from './egress.ts'
+import {
   workspacesCancelSuspendWhenIdle,
   workspacesClose,
   workspacesFork,
@@ -77,6 +87,14 @@ export const APP_ROUTES: readonly AppRoute[] = [
   operationsList,
   toolTokensCreate,
   agentSessionsList,
+  projectEgressGet,
+  projectEgressPut,
+  projectEgressVersions,
+  workspaceEgressGet,
+  workspaceEgressPut,
+  workspaceEgressDelete,
+  workspaceEgressVersions,
+  workspaceEgressDenials,
   toolTokenKeys,
   volumesList,
   volumesCreate,

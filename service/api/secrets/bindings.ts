@@ -11,7 +11,7 @@ import type { ApiDeps } from '../deps.ts'
 import { changing } from '../idempotency/change.ts'
 import { workspaceSubject } from '../workspaces/answer-operation.ts'
 import { findWorkspace, lockForChange } from '../workspaces/find.ts'
-import { deletedLongAgo } from '../workspaces/refusals.ts'
+import { deleted } from '../workspaces/refusals.ts'
 import { readTemplateVersion } from '../workspaces/store.ts'
 import { writeBinding } from './store.ts'
 
@@ -31,7 +31,7 @@ export async function getSecretsOfWorkspace(call: Call<typeof workspacesSecrets>
 export async function setSecretsOfWorkspace(call: Call<typeof workspacesSetSecrets>, deps: ApiDeps): Promise<Reply> {
   const work = async (tx: ChangeTx) => {
     const row = await lockForChange(tx, call)
-    if (row.deleted_at !== null) throw deletedLongAgo()
+    if (row.deleted_at !== null) throw deleted()
     const { settings } = await readTemplateVersion(readerOf(tx), row.template_version_id)
     return (await replaceBinding(tx, row, settings, call.body.names)) ? row : null
   }

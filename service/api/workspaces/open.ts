@@ -16,7 +16,7 @@ import { workedOn, type WorkedOn } from './answer-operation.ts'
 import { answerStart } from './answer-start.ts'
 import { createTreeWorkspace, createWorkspace, type Creation } from './create.ts'
 import { checkOpenBody, checkReopen, ignoredBy, newTerms } from './open-rules.ts'
-import { allowed, deletedLongAgo, joined } from './refusals.ts'
+import { allowed, deleted, joined } from './refusals.ts'
 import { isReady, type WorkspaceRow } from './row.ts'
 import { lockWorkspace, readByKey, readOpening, readTemplateVersion, type FoundTemplate } from './store.ts'
 import { writeInputs } from './write-store.ts'
@@ -65,7 +65,7 @@ async function openInTransaction(deps: ApiDeps, tx: ChangeTx, call: OpenCall, pr
   if (is_freed) return create(key.workspace_id)
   if (row !== null) return reopen(deps, tx, call, row, project)
   // The tombstone is gone, the key stays used (DECISIONS, "Workspaces").
-  throw key.project_id === project.project_id ? deletedLongAgo() : notFound('workspace')
+  throw key.project_id === project.project_id ? deleted() : notFound('workspace')
 }
 
 function checkExisting(row: WorkspaceRow, call: OpenCall, project: Owned): void {

@@ -47,8 +47,8 @@ export function refuseDeleted(row: WorkspaceRow, command: Command): void {
   if (row.deleted_at !== null) allowed(row, command)
 }
 
-/** Of a workspace whose tombstone is gone: only its key is left. */
-export function deletedLongAgo(): Failure {
+/** Also of a workspace whose tombstone is gone: only its key is left. */
+export function deleted(): Failure {
   return fail('conflict', 'workspace_deleted', MESSAGES.workspace_deleted)
 }
 
