@@ -66,7 +66,7 @@ func (r *Router) defineSets() *nftables.Table {
 func (r *Router) loadRules() error {
 	err := r.rules.change(func() error {
 		r.rules.foreign = false
-		table, conn := r.defineSets(), r.rules.conn
+		table, conn := r.rules.machines.Table, r.rules.conn
 		replaceTable(conn, table)
 		r.closeIPv6(conn)
 		if err := r.fillSets(conn); err != nil {
@@ -276,6 +276,11 @@ func (t *rules) remove(set *nftables.Set, key []byte) error {
 func (t *rules) change(do func() error) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if t.conn == nil || t.asks == nil { // it could not be made then
+		if err := t.reopen(); err != nil {
+			return err
+		}
+	}
 	err := do()
 	if err == nil {
 		err = t.conn.Flush()
