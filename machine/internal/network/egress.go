@@ -23,13 +23,13 @@ func (r *Router) SetEgress(name string, p wire.EgressPolicy) error {
 		}
 		next := last.with(p)
 		next.counts = next.counts || s.connected && !next.matcher.IsOpen()
-		if err := r.writePolicy(s.name, next); err != nil {
+		if err := r.writePolicy(s, next); err != nil {
 			return err
 		}
 		err := r.replaceOutlet(s, last, next)
 		if err != nil {
 			r.remember(s, func() { s.outlet = last })
-			err = errors.Join(err, r.writePolicy(s.name, last))
+			err = errors.Join(err, r.writePolicy(s, last))
 		}
 		return err
 	})

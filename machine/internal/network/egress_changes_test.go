@@ -107,7 +107,9 @@ func TestARouterThatStartsAgainEnforcesTheSamePolicyAndCutsNoConnection(t *testi
 	w.refusedAtOnce("while no hostd is there", second, 443)
 	w.carries("while no hostd is there", conn, true)
 
-	w.r = openTest(t, c)
+	next, err := Open(context.Background(), c)
+	must(t, err)
+	w.r = next
 	w.carries("after the restart", conn, true)
 	w.reaches(public, 443)
 	w.reaches(third, 443)
@@ -124,6 +126,11 @@ func TestARouterThatStartsAgainEnforcesTheSamePolicyAndCutsNoConnection(t *testi
 	}
 	if got := w.r.Restricted(); len(got) != 2 || got[w.a.Address].Revision != "r1" {
 		t.Errorf("restricted: %+v", got)
+	}
+	w.r.release()
+	w.r = openTest(t, c)
+	if got := w.refusals(); len(got) != 1 || got[0].Count != 3 {
+		t.Errorf("refused, after another restart: %+v", got)
 	}
 	w.set(allowlist("r2", nil, "api.example.com"))
 	w.carries("its name is allowed still", conn, true)

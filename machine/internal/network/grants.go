@@ -373,8 +373,14 @@ func (r *Router) adoptOutlets(table *nftables.Table) error {
 		s.outlet.adopt(elements, now)
 	}
 	for s, outlet := range r.connectedOutlets() {
-		if outlet.counts {
-			r.saveRefusals(s)
+		if !outlet.counts {
+			continue
+		}
+		if r.saveRefusals(s); outlet.failed {
+			continue // what its file says is not known
+		}
+		if err := r.writePolicy(s, outlet); err != nil {
+			return err
 		}
 	}
 	return nil
