@@ -324,6 +324,9 @@ func (r *Router) putElements(set *nftables.Set, old, put []nftables.SetElement) 
 }
 
 func (r *Router) replaceElements(set *nftables.Set, old, put []nftables.SetElement) error {
+	if len(old)+len(put) == 0 {
+		return nil
+	}
 	return r.rules.change(func() error {
 		for batch := range slices.Chunk(keysOf(old), elementsBatch) {
 			if err := r.rules.conn.SetDeleteElements(set, batch); err != nil {

@@ -59,18 +59,15 @@ func (t *rules) foreignChange() (bool, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	now, err := t.readGeneration()
-	return t.foreign || now != t.generation, err
+	return now != t.generation, err
 }
 
-// noteGeneration is called after each transaction of ours.
-func (t *rules) noteGeneration() error {
-	now, err := t.readGeneration()
-	if err != nil {
-		return err
-	}
-	t.foreign = t.foreign || now != t.generation && now != t.generation+1
-	t.generation = now
-	return nil
+// takeGeneration is for when all rules are as they should be.
+func (t *rules) takeGeneration() (err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.generation, err = t.readGeneration()
+	return err
 }
 
 func (t *rules) readGeneration() (uint32, error) {
