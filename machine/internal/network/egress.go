@@ -23,13 +23,13 @@ func (r *Router) SetEgress(name string, p wire.EgressPolicy) error {
 		}
 		next := last.with(p)
 		next.counts = next.counts || s.connected && !next.matcher.IsOpen()
-		if err := r.writePolicy(s.name, next); err != nil {
+		if err := r.writePolicy(s, next); err != nil {
 			return err
 		}
 		err := r.replaceOutlet(s, last, next)
 		if err != nil {
 			r.remember(s, func() { s.outlet = last })
-			err = errors.Join(err, r.writePolicy(s.name, last))
+			err = errors.Join(err, r.writePolicy(s, last))
 		}
 		return err
 	})
@@ -127,21 +127,19 @@ func (r *Router) OnRelease(tell func(netip.Addr)) { r.onRelease = tell }
 // connect lets the machine out under its policy, in one step.
 func (r *Router) connect(s *slot) error {
 	r.remember(s, func() { s.connected, s.outlet.counts = true, !s.outlet.matcher.IsOpen() }) // counted before it can send anything
-	err := r.fitFlows()
-	if err == nil {
-		err = r.alter(func() error {
-			conn := r.rules.conn
-			if s.outlet.counts {
-				if err := r.writeRefuser(conn, s); err != nil {
-					return err
-				}
-			}
-			if err := r.writeOutlet(conn, s, s.outlet); err != nil {
+	err := r.alter(func() error {
+		conn := r.rules.conn
+		r.fitFlows(conn)
+		if s.outlet.counts {
+			if err := r.writeRefuser(conn, s); err != nil {
 				return err
 			}
-			return conn.SetAddElements(r.rules.connected, element(r.key(s)))
-		})
-	}
+		}
+		if err := r.writeOutlet(conn, s, s.outlet); err != nil {
+			return err
+		}
+		return conn.SetAddElements(r.rules.connected, element(r.key(s)))
+	})
 	if err != nil {
 		r.remember(s, func() { s.connected, s.outlet.counts = false, false })
 	}
@@ -155,15 +153,16 @@ func (r *Router) disconnect(s *slot) error {
 	}
 	outlet := s.outlet
 	r.remember(s, func() { s.connected, s.outlet.counts, s.past = false, false, nil })
-	return errors.Join(r.alter(func() error {
+	return r.alter(func() error {
 		conn := r.rules.conn
+		r.fitFlows(conn)
 		err := joinFirst(conn.SetDeleteElements(r.rules.connected, element(r.key(s))), r.removeElements(conn, s, outlet))
 		r.removeOwn(conn, s, outlet)
 		if outlet.counts {
 			err = errors.Join(err, r.removeRefuser(conn, s))
 		}
 		return err
-	}), r.fitFlows())
+	})
 }
 
 // reload puts all rules in anew, in one transaction, after a change that failed for `why`: somebody else may have been at them.

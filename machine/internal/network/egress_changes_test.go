@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"net"
+	"net/netip"
 	"os"
 	"os/exec"
+	"slices"
 	"testing"
 	"time"
 
@@ -107,7 +109,9 @@ func TestARouterThatStartsAgainEnforcesTheSamePolicyAndCutsNoConnection(t *testi
 	w.refusedAtOnce("while no hostd is there", second, 443)
 	w.carries("while no hostd is there", conn, true)
 
-	w.r = openTest(t, c)
+	next, err := Open(context.Background(), c)
+	must(t, err)
+	w.r = next
 	w.carries("after the restart", conn, true)
 	w.reaches(public, 443)
 	w.reaches(third, 443)
@@ -124,6 +128,11 @@ func TestARouterThatStartsAgainEnforcesTheSamePolicyAndCutsNoConnection(t *testi
 	}
 	if got := w.r.Restricted(); len(got) != 2 || got[w.a.Address].Revision != "r1" {
 		t.Errorf("restricted: %+v", got)
+	}
+	w.r.release()
+	w.r = openTest(t, c)
+	if got := w.refusals(); len(got) != 1 || got[0].Count != 3 {
+		t.Errorf("refused, after another restart: %+v", got)
 	}
 	w.set(allowlist("r2", nil, "api.example.com"))
 	w.carries("its name is allowed still", conn, true)
@@ -199,7 +208,43 @@ func TestWhateverSomebodyElseChangesInTheRouterIsPutInAgain(t *testing.T) {
 		w.carries(what, conn, true)
 		w.reaches(third, 80)
 	}
-	if got := w.refusals(); len(got) < 1 || got[0].Address.String() != second {
+	if got := w.refusals(); !slices.ContainsFunc(got, func(one Refusal) bool { return one.Address.String() == second }) {
 		t.Errorf("counted: %+v", got)
 	}
+}
+
+func TestChangesOfOursAreNotTakenForSomebodyElses(t *testing.T) {
+	w := openPoliced(t, allowlist("r1", []string{third + "/32"}, "api.example.com"))
+	s := w.r.slots["a"]
+	ours := func(what string) {
+		t.Helper()
+		if foreign, err := w.r.rules.foreignChange(); foreign || err != nil {
+			t.Errorf("%s: %v, %v", what, foreign, err)
+		}
+	}
+	ours("connect")
+	must(t, errors.Join(w.grant("api.example.com", public), w.grant("api.example.com", public)))
+	ours("grant")
+	w.set(allowlist("r2", nil, "api.example.com"))
+	w.set(mode("r3", wire.EgressAllowAll))
+	w.set(mode("r4", wire.EgressAllowAll))
+	w.set(mode("r5", wire.EgressDenyAll))
+	ours("policies")
+	w.refusedAtOnce("counted", public, 443)
+	w.refusals()
+	ours("counting")
+	must(t, w.r.rules.remove(w.r.rules.machines, append(padded("none"), 1, 2, 3, 4))) // which is not there
+	ours("a change that failed")
+	attach(t, w.r, "b")
+	must(t, errors.Join(w.r.Connect("b"), w.r.Connect("b"), w.r.Release("b"), w.r.Release("b")))
+	ours("another machine")
+	w.set(allowlist("r6", nil, "api.example.com"))
+	must(t, w.grant("api.example.com", second))
+	must(t, w.r.rules.remove(w.r.namesOf(s, s.outlet), portKey(netip.MustParseAddr(second), 443))) // it ended by itself
+	s.outlet.grants[netip.MustParseAddr(second)].until["api.example.com"] = time.Now()
+	must(t, w.grant("api.example.com", second))
+	w.reaches(second, 443)
+	ours("an address that ended meanwhile")
+	must(t, w.r.Release("a"))
+	ours("release")
 }

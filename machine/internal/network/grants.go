@@ -36,6 +36,7 @@ const (
 	outletElementsMax  = 8192 // of one machine
 	outletAddressesMax = 1024
 	outletAddressesMin = 64
+	addressNamesMax    = 64 // of one address
 	grantsPerSecond    = 50 // of one machine, beyond those that change nothing
 	grantsBurst        = 250
 
@@ -139,6 +140,7 @@ func (r *Router) extend(s *slot, names map[string][]netip.Addr, now time.Time, l
 				outlet.grants[address] = known
 			}
 			known.until[name] = now.Add(last)
+			known.prune(now)
 		}
 	}
 	r.mu.Unlock()
@@ -156,6 +158,14 @@ func (o outlet) crowdedOut(more int, now time.Time) []netip.Addr {
 	}
 	order := slices.SortedFunc(maps.Keys(o.grants), func(a, b netip.Addr) int { return o.grants[a].last().Compare(o.grants[b].last()) })
 	return order[:min(len(o.grants)+more-most, len(order))]
+}
+
+// prune forgets names: long ended ones, and beyond the bound those that end first.
+func (g *grant) prune(now time.Time) {
+	maps.DeleteFunc(g.until, func(_ string, until time.Time) bool { return until.Before(now.Add(-forgetAfter)) })
+	if len(g.until) > addressNamesMax {
+		delete(g.until, slices.MinFunc(slices.Collect(maps.Keys(g.until)), func(a, b string) int { return g.until[a].Compare(g.until[b]) }))
+	}
 }
 
 func (g *grant) last() (last time.Time) {
@@ -314,6 +324,9 @@ func (r *Router) putElements(set *nftables.Set, old, put []nftables.SetElement) 
 }
 
 func (r *Router) replaceElements(set *nftables.Set, old, put []nftables.SetElement) error {
+	if len(old)+len(put) == 0 {
+		return nil
+	}
 	return r.rules.change(func() error {
 		for batch := range slices.Chunk(keysOf(old), elementsBatch) {
 			if err := r.rules.conn.SetDeleteElements(set, batch); err != nil {
@@ -363,8 +376,14 @@ func (r *Router) adoptOutlets(table *nftables.Table) error {
 		s.outlet.adopt(elements, now)
 	}
 	for s, outlet := range r.connectedOutlets() {
-		if outlet.counts {
-			r.saveRefusals(s)
+		if !outlet.counts {
+			continue
+		}
+		if r.saveRefusals(s); outlet.failed {
+			continue // what its file says is not known
+		}
+		if err := r.writePolicy(s, outlet); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -46,6 +46,17 @@ func TestAnAddressEndsWithItsTimeAndStaysWhileAConnectionLasts(t *testing.T) {
 	w.carries("it was kept", conn, true)
 }
 
+func TestNamesOfOneAddressAreBounded(t *testing.T) {
+	w := openPoliced(t, allowlist("r1", nil, "*.example.com"))
+	for i := range 3 * addressNamesMax {
+		must(t, w.grant(fmt.Sprintf("n%d.example.com", i), public))
+	}
+	if got := w.r.slots["a"].outlet.grants[netip.MustParseAddr(public)]; len(got.until) != addressNamesMax {
+		t.Errorf("%d names", len(got.until))
+	}
+	w.reaches(public, 443)
+}
+
 func TestWhatOneMachineIsGrantedIsBounded(t *testing.T) {
 	w := openPoliced(t, allowlist("r1", nil, "*.example.com"))
 	s := w.r.slots["a"]

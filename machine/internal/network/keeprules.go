@@ -14,7 +14,10 @@ import (
 
 const rulesEach = time.Second // between two looks
 
-var errForeignChange = errors.New("somebody else changed rules in the machines' router")
+var (
+	errForeignChange = errors.New("somebody else changed rules in the machines' router")
+	errNoSocket      = errors.New("the machines' router cannot be asked")
+)
 
 // KeepRules puts the rules of the router in again when anybody else has changed anything there, and keeps addresses of names while connections to them last.
 // It returns when the context ends.
@@ -56,21 +59,21 @@ func (t *rules) foreignChange() (bool, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	now, err := t.readGeneration()
-	return t.foreign || now != t.generation, err
+	return now != t.generation, err
 }
 
-// noteGeneration is called after each transaction of ours.
-func (t *rules) noteGeneration() error {
-	now, err := t.readGeneration()
-	if err != nil {
-		return err
-	}
-	t.foreign = t.foreign || now != t.generation && now != t.generation+1
-	t.generation = now
-	return nil
+// takeGeneration is for when all rules are as they should be.
+func (t *rules) takeGeneration() (err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.generation, err = t.readGeneration()
+	return err
 }
 
 func (t *rules) readGeneration() (uint32, error) {
+	if t.asks == nil {
+		return 0, errNoSocket
+	}
 	answers, err := t.asks.Execute(netlink.Message{
 		Header: netlink.Header{Type: unix.NFNL_SUBSYS_NFTABLES<<8 | unix.NFT_MSG_GETGEN, Flags: netlink.Request},
 		Data:   []byte{unix.AF_UNSPEC, unix.NFNETLINK_V0, 0, 0}})

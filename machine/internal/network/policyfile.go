@@ -19,6 +19,8 @@ import (
 type policyFile struct {
 	Policy wire.EgressPolicy `json:"policy"`
 	Mark   uint32            `json:"mark"`
+	// Refused is what was counted before the last time that all rules were put in.
+	Refused []Refusal `json:"refused,omitempty"`
 }
 
 func (r *Router) policyDir() string             { return filepath.Join(r.config.RunDir, "egress") }
@@ -26,17 +28,18 @@ func (r *Router) policyPath(slot string) string { return filepath.Join(r.policyD
 
 // writePolicy comes before the rules: a hostd that dies between them leaves the connections of before to be asked for anew. It is not
 // synced: no machine outlives the computer's power.
-func (r *Router) writePolicy(slot string, o outlet) error {
-	if reflect.DeepEqual(o.matcher.Policy, egress.Default()) {
-		return r.removePolicy(slot)
+func (r *Router) writePolicy(s *slot, o outlet) error {
+	past := r.pastOf(s)
+	if reflect.DeepEqual(o.matcher.Policy, egress.Default()) && len(past) == 0 {
+		return r.removePolicy(s.name)
 	}
-	text, err := json.Marshal(policyFile{Policy: o.matcher.Policy, Mark: o.mark})
+	text, err := json.Marshal(policyFile{Policy: o.matcher.Policy, Mark: o.mark, Refused: past})
 	if err != nil {
 		return err
 	}
-	path := r.policyPath(slot)
+	path := r.policyPath(s.name)
 	if err := os.WriteFile(path+".tmp", text, 0o600); err != nil {
-		return fmt.Errorf("keep the policy of slot %s: %w", slot, err)
+		return fmt.Errorf("keep the policy of slot %s: %w", s.name, err)
 	}
 	return os.Rename(path+".tmp", path)
 }
@@ -54,37 +57,37 @@ func (r *Router) adoptPolicies() error {
 		return err
 	}
 	for name, s := range r.slots {
-		o, err := readPolicy(r.policyPath(name))
+		o, past, err := readPolicy(r.policyPath(name))
 		if err != nil {
 			slog.Error("the policy of a machine cannot be read: it reaches nothing until it is told anew", "slot", name, "error", err)
 			o = openOutlet().with(wire.EgressPolicy{Revision: wire.EgressDefault, Mode: wire.EgressDenyAll})
 			o.failed = true
 		}
-		s.outlet = o
+		s.outlet, s.past = o, past
 	}
 	return r.removeStrayPolicies()
 }
 
-func readPolicy(path string) (outlet, error) {
+func readPolicy(path string) (o outlet, past []Refusal, err error) {
 	text, err := os.ReadFile(path)
 	if errors.Is(err, os.ErrNotExist) {
-		return openOutlet(), nil
+		return openOutlet(), nil, nil
 	}
 	if err != nil {
-		return outlet{}, err
+		return o, nil, err
 	}
 	var found policyFile
 	if err := json.Unmarshal(text, &found); err != nil {
-		return outlet{}, err
+		return o, nil, err
 	}
 	if err := egress.Check(found.Policy); err != nil {
-		return outlet{}, err
+		return o, nil, err
 	}
-	o := openOutlet().with(found.Policy)
+	o = openOutlet().with(found.Policy)
 	if found.Mark != openMark || o.matcher.IsOpen() {
 		o.mark = found.Mark
 	}
-	return o, nil
+	return o, found.Refused, nil
 }
 
 func (r *Router) removeStrayPolicies() error {

@@ -24,9 +24,9 @@ const (
 // Refusal is what a machine sent and its outlet did not let out.
 type Refusal struct {
 	Address  netip.Addr
-	Port     uint16 // 0 where there is none
-	Protocol string // as in wire.EgressDenial
-	Names    []string
+	Port     uint16   // 0 where there is none
+	Protocol string   // as in wire.EgressDenial
+	Names    []string `json:"-"`
 	Count    int64
 	First    time.Time
 	Last     time.Time
@@ -85,7 +85,7 @@ func (r *Router) Refusals(name string) (list []Refusal, err error) {
 				return err
 			}
 		}
-		list = r.withNames(s, mergeRefusals(counted, s.past, time.Now()))
+		list = r.withNames(s, mergeRefusals(counted, r.pastOf(s), time.Now()))
 		return nil
 	})
 	return list, err
@@ -181,4 +181,10 @@ func (r *Router) saveRefusals(s *slot) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	s.past = mergeRefusals(counted, s.past, time.Now())
+}
+
+func (r *Router) pastOf(s *slot) []Refusal {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return s.past
 }

@@ -32,7 +32,6 @@ type rules struct {
 	outlets   outlets
 
 	generation uint32 // of the rules, after the last transaction of ours
-	foreign    bool   // there was one that is not ours
 	broken     atomic.Bool
 }
 
@@ -65,8 +64,7 @@ func (r *Router) defineSets() *nftables.Table {
 // loadRules replaces the table by what is remembered, in one transaction.
 func (r *Router) loadRules() error {
 	err := r.rules.change(func() error {
-		r.rules.foreign = false
-		table, conn := r.defineSets(), r.rules.conn
+		table, conn := r.rules.machines.Table, r.rules.conn
 		replaceTable(conn, table)
 		r.closeIPv6(conn)
 		if err := r.fillSets(conn); err != nil {
@@ -77,7 +75,7 @@ func (r *Router) loadRules() error {
 	if err != nil {
 		return fmt.Errorf("load the router's rules: %w", err)
 	}
-	return nil
+	return r.rules.takeGeneration()
 }
 
 // closeIPv6 drops whatever comes by IPv6. Its table also takes the place of the one that an older version had for both.
@@ -272,10 +270,13 @@ func (t *rules) remove(set *nftables.Set, key []byte) error {
 	return err
 }
 
-// change makes a new socket after an error: nobody knows which answers are still queued on the old one.
+// change is one transaction, and changes something. It makes a new socket after an error: nobody knows which answers are still queued on the old one.
 func (t *rules) change(do func() error) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if err := t.ensureOpen(); err != nil {
+		return err
+	}
 	err := do()
 	if err == nil {
 		err = t.conn.Flush()
@@ -283,7 +284,15 @@ func (t *rules) change(do func() error) error {
 	if err != nil {
 		return errors.Join(err, t.reopen())
 	}
-	return t.noteGeneration()
+	t.generation++
+	return nil
+}
+
+func (t *rules) ensureOpen() error {
+	if t.conn == nil || t.asks == nil { // it could not be made then
+		return t.reopen()
+	}
+	return nil
 }
 
 // socketBytes holds what one transaction sends and its answers, of which there is one for each chain, set, rule and batch of elements.
