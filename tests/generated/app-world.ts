@@ -12,12 +12,14 @@ export async function ownIds(w: World): Promise<Ids> {
   const suspended = await w.post(`/v1/workspaces/${workspace_id}/suspend`)
   await w.cell.succeed(suspended.body.id)
   for (const agent_label of ['one', 'two']) await w.post(`/v1/workspaces/${workspace_id}/tool-tokens`, { agent_label })
-  const { checkpoint } = seeder(w.database, w.clock, w.ids)
+  const { checkpoint, volume, attachment } = seeder(w.database, w.clock, w.ids)
   for (const label of ['one', 'two']) await checkpoint(workspace_id, { label })
   const checkpoint_id = await checkpoint(workspace_id, { label: 'three' })
   await w.running('generated-2')
+  const volume_ids = [await volume(w.a, w.cell_id), await volume(w.a, w.cell_id)] as const
+  for (const [place, volume_id] of volume_ids.entries()) await attachment(workspace_id, volume_id, { place })
   const { organization_id, project_id } = w.a
-  return { workspace_id, checkpoint_id, operation_id: suspended.body.id, organization_id, project_id }
+  return { workspace_id, checkpoint_id, volume_id: volume_ids[0], operation_id: suspended.body.id, organization_id, project_id }
 }
 
 /** A member of a's organization and of one more, so that every list has two rows for them. */
