@@ -268,10 +268,9 @@ export function seeder({ superuser: db }: TestDatabase, clock: Clock, ids: Ids) 
     async volume(
       { organization_id, project_id }: Pick<Tenant, 'organization_id' | 'project_id'>,
       cell_id: string | null,
-      given: { name?: string; state?: VolumeState; org_shared?: boolean } = {},
+      given: { id?: string; name?: string; state?: VolumeState; org_shared?: boolean } = {},
     ) {
-      const id = ids.next()
-      const { name = id, state = 'available', org_shared = false } = given
+      const { id = ids.next(), name = id, state = 'available', org_shared = false } = given
       const deleted_at = state === 'deleting' || state === 'deleted' ? created_at : null
       const times = { created_at, updated_at: created_at, deleted_at }
       await db

@@ -12,10 +12,12 @@ export async function ownIds(w: World): Promise<Ids> {
   const suspended = await w.post(`/v1/workspaces/${workspace_id}/suspend`)
   await w.cell.succeed(suspended.body.id)
   for (const agent_label of ['one', 'two']) await w.post(`/v1/workspaces/${workspace_id}/tool-tokens`, { agent_label })
-  const { checkpoint } = seeder(w.database, w.clock, w.ids)
+  const { checkpoint, volume, attachment } = seeder(w.database, w.clock, w.ids)
   for (const label of ['one', 'two']) await checkpoint(workspace_id, { label })
   const checkpoint_id = await checkpoint(workspace_id, { label: 'three' })
   await w.running('generated-2')
+  const volume_ids = [await volume(w.a, w.cell_id), await volume(w.a, w.cell_id)] as const
+  for (const [place, volume_id] of volume_ids.entries()) await attachment(workspace_id, volume_id, { place })
   const { organization_id, project_id } = w.a
   const owner = (await seeder(w.database, w.clock, w.ids).person(organization_id, 'owner')).token
   const secret = async (path: string, name: string) => (await w.post(path, { name, value: 'v' }, { as: owner })).body.id
@@ -26,7 +28,8 @@ export async function ownIds(w: World): Promise<Ids> {
   for (const scope of [`/v1/projects/${project_id}`, `/v1/workspaces/${workspace_id}`]) {
     for (const mode of ['deny_all', 'allow_all']) await w.call('PUT', `${scope}/egress-policy`, { body: { mode } })
   }
-  return { [OWNER]: owner, secret_id, workspace_id, checkpoint_id, operation_id: suspended.body.id, organization_id, project_id }
+  const own = { workspace_id, checkpoint_id, volume_id: volume_ids[0], operation_id: suspended.body.id, organization_id, project_id }
+  return { [OWNER]: owner, secret_id, ...own }
 }
 
 /** Among the ids: the token of a person who owns the organization, for routes that take no key. */

@@ -130,7 +130,7 @@ test('ready is what runs and is held by nothing that starts it: a token for it i
   }
   for (const seen of ready) assert.notEqual(decide(seen, 'tool_token').kind, 'refuse', JSON.stringify(seen))
   const holders = ready.filter(({ mode, lifetime }) => mode === 'processful' && lifetime === 'persistent').map(({ held_by }) => held_by)
-  assert.deepEqual(holders, [null, 'fork_source', 'snapshot', 'layer_snapshot', 'template_build'])
+  assert.deepEqual(holders, [null, 'fork_source', 'snapshot', 'layer_snapshot', 'template_build', 'volume_attach', 'volume_detach'])
 })
 
 test('a deleted workspace refuses what its table refuses', async () => {

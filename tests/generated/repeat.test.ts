@@ -23,6 +23,8 @@ const OTHER_BODIES: Record<string, object> = {
   'workspaces.reset': { confirm_destructive: false },
   'workspaces.suspend_when_idle': { after_seconds: 31 },
   'secret-versions.create': { value: 'other' },
+  'volumes.create': { name: 'other', quota_gib: 1 },
+  'attachments.create': { volume_id: '01920000-0000-7000-8000-00000000beef' },
 }
 
 /** What makes something of a name that is one: its repeat finds the name taken. */
@@ -49,7 +51,7 @@ for (const route of APP_ROUTES.filter(({ idempotent }) => idempotent)) {
     const other = OTHER_BODIES[route.id]
     const mismatch = other
       ? await ask(w, route, ids, { headers, body: other })
-      : await ask(w, route, { ...ids, workspace_id: w.ids.next() }, { headers })
+      : await ask(w, route, { ...ids, workspace_id: w.ids.next(), volume_id: w.ids.next() }, { headers })
     assert.equal(said(mismatch), '422 idempotency_mismatch')
     assert.deepEqual(await contentOfTables(w.database.superuser), between)
   })

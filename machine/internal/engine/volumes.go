@@ -25,7 +25,12 @@ func makePlaces(dir string) error {
 			return err
 		}
 	}
-	return nil
+	// For files of a volume that are gone when the guest that had them open is restored (machine/runsc/patches_volumes.go).
+	gone := filepath.Join(dir, ".gone")
+	if err := os.MkdirAll(filepath.Join(gone, "dir"), 0o755); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(gone, "file"), nil, 0o644)
 }
 
 func (s *Sandbox) place(place int) string {

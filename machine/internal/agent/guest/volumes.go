@@ -134,6 +134,9 @@ func makeDirectory(root *guestroot.Root, at string) (int, error) {
 		}
 		how := &unix.OpenHow{Flags: flags | unix.O_CLOEXEC | unix.O_NOFOLLOW, Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS}
 		next, err := unix.Openat2(parent, name, how)
+		if errors.Is(err, unix.ENOTDIR) && isLink(parent, name) {
+			err = unix.ELOOP
+		}
 		unix.Close(parent)
 		if err != nil {
 			return -1, err
@@ -141,6 +144,11 @@ func makeDirectory(root *guestroot.Root, at string) (int, error) {
 		parent = next
 	}
 	return parent, nil
+}
+
+func isLink(parent int, name string) bool {
+	var stat unix.Stat_t
+	return unix.Fstatat(parent, name, &stat, unix.AT_SYMLINK_NOFOLLOW) == nil && stat.Mode&unix.S_IFMT == unix.S_IFLNK
 }
 
 // unmountVolume says whether the guest is rid of it. What is not found where it was mounted was moved or unmounted by the guest's root: only

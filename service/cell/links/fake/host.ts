@@ -1,4 +1,5 @@
 import type { MemoryRefusal } from '../../../../contract/errors.ts'
+import type { MachineVolume } from '../../../db/schema.ts'
 import { systemClock, type Clock } from '../../../lib/clock.ts'
 import type {
   CheckpointRequest,
@@ -53,6 +54,8 @@ export interface FakeOptions {
 export interface FakeHost extends MachineHost {
   /** @param of a workspace's id, or a subject. */
   guest(of: string | Subject): FakeGuest
+  /** Of its machine. */
+  volumes(of: string | Subject): MachineVolume[]
   /** The machine ends by itself. */
   kill(of: string | Subject, reason?: string): void
   /** Runs before (or after) the work of a verb; what it throws is the answer. */
@@ -180,6 +183,7 @@ function breaking(world: World, turns: Turns): Omit<FakeHost, keyof MachineHost>
   }
   return {
     guest: (of) => running(world, { subject: subjectOf(of) }).guest,
+    volumes: (of) => running(world, { subject: subjectOf(of) }).volumes,
     kill(of, reason = 'killed') {
       const one = running(world, { subject: subjectOf(of) })
       const { machine } = one
