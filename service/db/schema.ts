@@ -1,5 +1,6 @@
 import type { ColumnType, Generated, JSONColumnType } from 'kysely'
 import type { OperationErrorCode, ReasonOf } from '../../contract/errors.ts'
+import type { SealingKeysTable, SecretsTable, SecretVersionsTable, WorkspaceSecretsTable } from './schema-secrets.ts'
 import type { OperationSubject } from '../../contract/states/operation.ts'
 
 /** The tables of migrations/, column by column. Times are Dates with milliseconds: every one of them came from our clock. */
@@ -37,7 +38,7 @@ export interface Database {
 }
 
 /** jsonb that is read as an object and written as its text. */
-type Json<T extends object | null> = JSONColumnType<T, string, string>
+export type Json<T extends object | null> = JSONColumnType<T, string, string>
 type NullableJson<T extends object> = ColumnType<T | null, string | null, string | null>
 type JsonWithDefault<T extends object> = ColumnType<T, string | undefined, string>
 /** int8 arrives as text from the driver; database.ts parses it, all our counters are safe integers. */
@@ -340,44 +341,6 @@ interface ServiceKeysTable {
   created_at: Date
   check_sha256: Buffer | null
   retired_at: Date | null
-}
-
-interface SealingKeysTable {
-  key_id: string
-  public_jwk: Json<object>
-  created_at: Date
-}
-
-interface SecretsTable {
-  id: string
-  organization_id: string
-  project_id: string | null
-  name: string
-  description: string | null
-  allowed_project_ids: string[] | null
-  allowed_workspace_ids: string[] | null
-  allowed_tools: string[]
-  version: number
-  created_at: Date
-  updated_at: Date
-  deleted_at: Date | null
-}
-
-interface SecretVersionsTable {
-  id: string
-  secret_id: string
-  version: number
-  created_at: Date
-  erased_at: Date | null
-  key_id: string | null
-  wrapped_key: string | null
-  ciphertext: Buffer | null
-}
-
-interface WorkspaceSecretsTable {
-  workspace_id: string
-  project_id: string
-  name: string
 }
 
 interface RateBucketsTable {

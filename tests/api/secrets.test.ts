@@ -60,10 +60,13 @@ test('a secret is kept sealed, and answered without its value', async () => {
   assert.deepEqual((await w.get(`/v1/secrets/${id}`)).body, body)
   assert.equal(await valueOf(id), 'geheim-é')
   assert.ok((await w.get(ofProject())).body.data.some((each: { id: string }) => each.id === id))
-  const rows = await sql<{ text: string }>`select s::text || v::text as text from secrets s join secret_versions v on v.secret_id = s.id`.execute(
-    w.database.superuser,
+  const rows = await sql<{
+    text: string
+  }>`select s::text || v::text as text from secrets s join secret_versions v on v.secret_id = s.id`.execute(w.database.superuser)
+  assert.ok(
+    rows.rows.length > 0 &&
+      rows.rows.every(({ text }) => !text.includes('geheim') && !text.includes(Buffer.from('geheim').toString('hex'))),
   )
-  assert.ok(rows.rows.length > 0 && rows.rows.every(({ text }) => !text.includes('geheim') && !text.includes(Buffer.from('geheim').toString('hex'))))
 })
 
 const BAD: [string, object, string][] = [
@@ -209,7 +212,10 @@ test('a change says what it changes, keeps the rest, and is no change where noth
   const changed = await w.call('PATCH', `/v1/secrets/${id}`, { body: { description: null, allowed_tools: ['exec'] } })
   assert.deepEqual([changed.body.description, changed.body.allowed_tools, changed.body.name], [null, ['exec'], 'CHANGED'])
   assert.equal(said(await w.call('PATCH', `/v1/secrets/${id}`, { body: { name: 'OTHER' } })), '422 validation_failed')
-  assert.equal(said(await w.call('PATCH', `/v1/secrets/${id}`, { body: { allowed_project_ids: [w.a.project_id] } })), '422 validation_failed')
+  assert.equal(
+    said(await w.call('PATCH', `/v1/secrets/${id}`, { body: { allowed_project_ids: [w.a.project_id] } })),
+    '422 validation_failed',
+  )
 })
 
 test('T36: what is allowed is of its own scope, and a workspace that is not allowed cannot bind', async () => {

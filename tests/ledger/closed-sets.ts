@@ -101,10 +101,6 @@ export const PENDING_CODES: Readonly<Record<'app' | 'cell', Readonly<Record<stri
       ], // prettier-ignore
     },
     'file-first workspaces': { conflict: ['layout_unsupported'] },
-    secrets: {
-      conflict: ['name_taken', 'secret_deleted', 'concurrent_rotation'],
-      validation_failed: ['env_collision', 'reserved_prefix', 'nul_character', 'too_large'],
-    },
     'egress policy': { conflict: ['version_mismatch'], validation_failed: ['egress_widening'] },
     volumes: {
       entitlement_required: ['not_included'],
@@ -137,7 +133,6 @@ export const PENDING_CODES: Readonly<Record<'app' | 'cell', Readonly<Record<stri
     },
   },
   cell: {
-    secrets: { validation_failed: ['env_collision'] },
     'file-first workspaces': {
       not_found: ['outside_tree_root'],
       conflict: ['tree_revision_mismatch', 'execution_id_reused'],

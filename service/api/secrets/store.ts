@@ -117,13 +117,7 @@ export async function unbind(tx: ChangeTx, { organization_id, project_id, name }
     return
   }
   await bindings
-    .where((e) =>
-      e(
-        'project_id',
-        'in',
-        e.selectFrom('projects as p').select('p.id').where('p.organization_id', '=', organization_id),
-      ),
-    )
+    .where((e) => e('project_id', 'in', e.selectFrom('projects as p').select('p.id').where('p.organization_id', '=', organization_id)))
     .where((e) =>
       e.not(
         e.exists(

@@ -140,7 +140,14 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
   const server = createServer<GatewayDeps, Ticket>({
     surface: 'cell',
     routes: ROUTES,
-    deps: { db, table, ids, waking: options.waking, secrets: options.secrets, agent_idle_ms: (options.agent_deadlines ?? AGENT_DEADLINES).idle_ms },
+    deps: {
+      db,
+      table,
+      ids,
+      waking: options.waking,
+      secrets: options.secrets,
+      agent_idle_ms: (options.agent_deadlines ?? AGENT_DEADLINES).idle_ms,
+    },
     reader_stalled_ms: options.reader_stalled_ms ?? LIMITS.stream_stalled_seconds_max * 1000,
     clock,
     ids,

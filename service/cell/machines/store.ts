@@ -38,7 +38,9 @@ const entries = (db: Db) =>
     .innerJoin('template_versions as v', 'v.id', 'w.template_version_id')
     .leftJoin('workspace_holds as h', 'h.workspace_id', 'w.id')
     .leftJoin('operations as o', 'o.id', 'h.operation_id')
-    .select((e) => e.exists(e.selectFrom('workspace_secrets as s').select('s.name').whereRef('s.workspace_id', '=', 'w.id')).as('has_secrets'))
+    .select((e) =>
+      e.exists(e.selectFrom('workspace_secrets as s').select('s.name').whereRef('s.workspace_id', '=', 'w.id')).as('has_secrets'),
+    )
     .select([
       'w.id',
       'w.organization_id',

@@ -15,7 +15,17 @@ export function terminalOf(asked: TerminalStart, session_id: string): AskedTermi
   const { cols = LIMITS.pty_cols_default, rows = LIMITS.pty_rows_default, argv, ...rest } = asked
   const command = commandOf({ ...rest, argv: argv ?? LOGIN_SHELL }, session_id)
   const { fingerprint, cwd, user, asked_env, secret_refs } = command
-  return { session_id, fingerprint: fingerprintOf(fingerprint, cols, rows), argv: argv ?? [], cwd, user, asked_env, secret_refs, cols, rows }
+  return {
+    session_id,
+    fingerprint: fingerprintOf(fingerprint, cols, rows),
+    argv: argv ?? [],
+    cwd,
+    user,
+    asked_env,
+    secret_refs,
+    cols,
+    rows,
+  }
 }
 
 function fingerprintOf(command: string, cols: number, rows: number): string {
