@@ -70,7 +70,9 @@ async function rotate(argv: string[], context: Context): Promise<void> {
     }
     const key = used ?? (await makeKey(directory))
     if (uses.some(({ key_id }) => key_id === key.key_id)) throw new AdminError(`${key.file} is in use already`)
-    const row = { key_id: key.key_id, public_jwk: key.public_jwk, created_at: clock.now() }
+    // After the one before, whatever the clock says: the newest is sealed for.
+    const created_at = new Date(Math.max(clock.now().getTime(), newest.created_at.getTime() + 1))
+    const row = { key_id: key.key_id, public_jwk: key.public_jwk, created_at }
     await change('sealing_keys.rotate', (tx) => insertSealingKey(tx, row), subjectOf('sealing_key', key.key_id))
     await finish(context, key, [...keys, key])
     return
@@ -98,7 +100,7 @@ async function finish({ db, output }: Context, newest: SealingKey, keys: FiledKe
 
 /** What is left of values that were erased (dead rows, the log of the database, its backups) is opened by nobody from then on. */
 async function retire(argv: string[], { db, output, change, secret_keys_dir }: Context): Promise<void> {
-  const { key_id } = words(parseArgs({ args: argv, allowPositionals: true, options: {} }).positionals, 'key_id')
+  const { key_id } = words(argv, 'key_id') // it may begin with a hyphen, which is no option
   const directory = directoryOf(secret_keys_dir)
   const uses = await keyUses(db)
   const use = uses.find((each) => each.key_id === key_id)
