@@ -1,5 +1,6 @@
 import type { ColumnType, Generated, JSONColumnType } from 'kysely'
 import type { OperationErrorCode, ReasonOf } from '../../contract/errors.ts'
+import type { SealingKeysTable, SecretsTable, SecretVersionsTable, WorkspaceSecretsTable } from './schema-secrets.ts'
 import type { OperationSubject } from '../../contract/states/operation.ts'
 import type { VolumeState } from '../../contract/states/volume.ts'
 import type { EgressCeilingColumn, EgressDenialsTable, EgressVersionsTable, WorkspaceEgressTable } from './schema-egress.ts'
@@ -395,44 +396,6 @@ interface ServiceKeysTable {
   created_at: Date
   check_sha256: Buffer | null
   retired_at: Date | null
-}
-
-interface SealingKeysTable {
-  key_id: string
-  public_jwk: Json<object>
-  created_at: Date
-}
-
-interface SecretsTable {
-  id: string
-  organization_id: string
-  project_id: string | null
-  name: string
-  description: string | null
-  allowed_project_ids: string[] | null
-  allowed_workspace_ids: string[] | null
-  allowed_tools: string[]
-  version: number
-  created_at: Date
-  updated_at: Date
-  deleted_at: Date | null
-}
-
-interface SecretVersionsTable {
-  id: string
-  secret_id: string
-  version: number
-  created_at: Date
-  erased_at: Date | null
-  key_id: string | null
-  wrapped_key: string | null
-  ciphertext: Buffer | null
-}
-
-interface WorkspaceSecretsTable {
-  workspace_id: string
-  project_id: string
-  name: string
 }
 
 interface RateBucketsTable {

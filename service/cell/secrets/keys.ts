@@ -13,7 +13,7 @@ export interface SecretKeysDeps {
   log: Logger
 }
 
-/** The folder is read for a key that is not known, at most so often. */
+/** The folder is read for a key that is not known; for the same one again at most so often. */
 const READ_MS = 1000
 
 /** Opens what the api seals, by the keys of a folder. The first cell of an installation makes the first key. */
@@ -21,7 +21,7 @@ export async function openSecretKeys(deps: SecretKeysDeps): Promise<Opener> {
   const { directory, db, clock, log } = deps
   const read = () => readSealingKeys(directory, (name, error) => log.error({ err: error, name, directory }, 'a file holds no sealing key'))
   let keys = await read()
-  let read_ms = clock.monotonic_ms()
+  const missed = new Map<string, number>() // bounded by the keys of rows
   if ((await listSealingKeys(db)).length === 0) {
     const key = keys[0] ?? (await openSealingKey(directory, 'first'))
     keys = await read()
@@ -31,8 +31,8 @@ export async function openSecretKeys(deps: SecretKeysDeps): Promise<Opener> {
   const has = (key_id: string) => keys.some((key) => key.key_id === key_id)
   return {
     async open(subject, value) {
-      if (!has(value.key_id) && clock.monotonic_ms() - read_ms >= READ_MS) {
-        read_ms = clock.monotonic_ms()
+      if (!has(value.key_id) && clock.monotonic_ms() - (missed.get(value.key_id) ?? Number.NEGATIVE_INFINITY) >= READ_MS) {
+        missed.set(value.key_id, clock.monotonic_ms())
         keys = await read() // an operator has rotated it, or has brought a file that was missing
       }
       return openerOf(keys).open(subject, value)

@@ -13,6 +13,16 @@ export function listSealingKeys(db: Db): Promise<SealingKeyRow[]> {
   return db.selectFrom('sealing_keys').selectAll().orderBy('created_at', 'desc').orderBy('key_id').execute()
 }
 
+/** The lock that is shared by those who seal. */
+export const SEALING = 'berth sealing'
+
+/** The key that is sealed for, until the transaction ends: a rotation waits for that. */
+export async function holdNewestKey(tx: Tx): Promise<SealingKeyRow | null> {
+  await sql`select pg_advisory_xact_lock_shared(hashtextextended(${SEALING}, 0))`.execute(tx)
+  const [newest] = await listSealingKeys(tx)
+  return newest ?? null
+}
+
 /** The first key of an installation. One that is there already stays the only one. */
 export async function insertFirstSealingKey(db: Db, { key_id, public_jwk, created_at }: SealingKeyRow): Promise<void> {
   await db.transaction().execute(async (tx) => {
