@@ -19,6 +19,8 @@ const ACTIVE = {
 const mode = Optional(Word(MODES))
 const OTHER_MODE = { mode, operation: Optional(Text({ description: 'What the workspace does not serve' })) }
 
+const TREE_ROOT = { tree_root: Text({ description: 'Below which all paths of a file-first workspace lie' }) }
+
 type Details = Readonly<Record<string, TSchema>>
 
 /**
@@ -67,6 +69,9 @@ export const DETAILS: Readonly<Record<Surface, Readonly<Record<string, Details>>
     'conflict/not_supported_for_mode': OTHER_MODE,
     'validation_failed/not_supported_for_mode': OTHER_MODE,
     'conflict/output_expired': { available_from: Optional(Integer({ description: 'The first offset that is still kept' })) },
+    'conflict/tree_revision_mismatch': { current_tree_revision: Integer() },
+    'not_found/outside_tree_root': TREE_ROOT,
+    'validation_failed/outside_tree_root': TREE_ROOT,
     'conflict/revision_mismatch': { current_revision: Optional(Text({ description: 'Absent where there is no file' })) },
     'validation_failed/edit_not_found': { index: Optional(Integer({ description: 'Of the edit, from 0' })) },
     'validation_failed/edit_ambiguous': { index: Optional(Integer({ description: 'Of the edit, from 0' })) },

@@ -21,6 +21,7 @@ import { finalCounters, metered } from './metering/final-counters.ts'
 import { addFinal, SAMPLE_MS } from './metering/sampler.ts'
 import { tickEvery } from './machines/ticking.ts'
 import { startOpsServer } from './ops-server.ts'
+import { createTrees } from './trees/trees.ts'
 
 /** What this process needs to know. service/config.ts reads it from a file. */
 export interface CellConfig {
@@ -76,7 +77,8 @@ export async function startCell(config: CellConfig, parts: CellParts = {}): Prom
   const metrics = openCellMetrics({ cell_id, db, clock, host, table, room, isReady })
   const parking = createParking({ cell_id, db, clock, ids, host, table, room, log, metrics })
   const agents = createAgentLinks()
-  const cell = { cell_id, db, clock, ids, host, table, room, parking, agents, log }
+  const trees = createTrees({ db, clock, folder: config.trees_dir })
+  const cell = { cell_id, db, clock, ids, host, table, room, parking, agents, trees, log }
   const engine = startEngine({
     cell: { ...cell, metrics, quarantine_days: config.quarantine_days },
     listener,
@@ -91,7 +93,22 @@ export async function startCell(config: CellConfig, parts: CellParts = {}): Prom
   // Not before this process acts for the cell: a second one by mistake knows no machine, and would refuse what the first serves.
   const serving = engine.ready.then(async () => {
     const { listen, base_url: issuer, cell_endpoint: endpoint } = config
-    gateway = await startGateway({ listen, table, host, agents, waking: parking, db, listener, clock, ids, log, cell_id, issuer, endpoint })
+    gateway = await startGateway({
+      listen,
+      table,
+      host,
+      agents,
+      waking: parking,
+      trees,
+      db,
+      listener,
+      clock,
+      ids,
+      log,
+      cell_id,
+      issuer,
+      endpoint,
+    })
     log.info({ gateway: gateway.address }, 'serving')
     return gateway.address
   })

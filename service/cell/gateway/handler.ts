@@ -4,6 +4,7 @@ import type { Handler } from '../../http/call.ts'
 import type { Ids } from '../../lib/ids.ts'
 import type { Waking } from '../machines/parking.ts'
 import type { MachineTable } from '../machines/table.ts'
+import type { Trees } from '../trees/trees.ts'
 import type { TicketOf } from './gate/ticket.ts'
 
 export interface GatewayDeps {
@@ -11,6 +12,7 @@ export interface GatewayDeps {
   table: MachineTable
   ids: Ids
   waking: Waking
+  trees: Trees
   /** How long what an agent sends as it comes may stand still. */
   agent_idle_ms: number
 }

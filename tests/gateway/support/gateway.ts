@@ -12,7 +12,9 @@ import { startGateway, type Gateway } from '../../../service/cell/gateway/server
 import { cellChannels, openListener, type Listener } from '../../../service/db/listen.ts'
 import type { Clock } from '../../../service/lib/clock.ts'
 import { createIds } from '../../../service/lib/ids.ts'
+import { createTrees, type Trees } from '../../../service/cell/trees/trees.ts'
 import { freshDatabase, type TestDatabase } from '../../support/postgres.ts'
+import { treesFolder } from '../../support/trees-folder.ts'
 import { FakeAgent } from './fake-agent.ts'
 import { FakeTable, runningEntry, type Life } from './fake-table.ts'
 
@@ -47,6 +49,7 @@ export interface Bench extends AsyncDisposable {
   disk_host: DiskHost
   /** Every machine is resident, until a test says otherwise. */
   waking: Waking
+  trees: Trees
   clock: MovableClock
   life: Life
   workspace_id: string
@@ -88,12 +91,14 @@ export async function openBench(options: BenchOptions = {}): Promise<Bench> {
   const disk_host: DiskHost = { readDisk: () => Promise.resolve({ address: agent.address, agent_key: 'agent-key', epoch: 3 }) }
   const waking: Waking = { ready: ({ machine }) => machine, wake: () => Promise.resolve(), hint: () => 'resident' }
   const agents = createAgentLinks(options.agent_deadlines ?? PATIENT)
+  const trees = createTrees({ db: database.cell, clock, folder: treesFolder() })
   const gateway = await startGateway({
     listen: { host: '127.0.0.1', port: 0 },
     table,
     host: { readDisk: (asked) => disk_host.readDisk(asked) },
     agents,
     waking: { ready: (entry) => waking.ready(entry), wake: (entry) => waking.wake(entry), hint: (entry) => waking.hint(entry) },
+    trees,
     db: database.cell,
     listener,
     clock,
@@ -118,6 +123,7 @@ export async function openBench(options: BenchOptions = {}): Promise<Bench> {
     agents,
     disk_host,
     waking,
+    trees,
     clock,
     life,
     logged,
