@@ -48,6 +48,9 @@ const ATTACHED = Type.Object({
   state: Word(ATTACHMENT_STATES),
 })
 
+const PATH = { path: Optional(Text()) }
+const TREE_ROOT = { tree_root: Text({ description: 'Below which all paths of a file-first workspace lie' }) }
+
 export type Details = Readonly<Record<string, TSchema>>
 
 /**
@@ -113,6 +116,17 @@ export const DETAILS = {
     'conflict/not_supported_for_mode': OTHER_MODE,
     'validation_failed/not_supported_for_mode': OTHER_MODE,
     'conflict/output_expired': { available_from: Optional(Integer({ description: 'The first offset that is still kept' })) },
+    'conflict/tree_revision_mismatch': { current_tree_revision: Integer() },
+    'not_found/outside_tree_root': TREE_ROOT,
+    'validation_failed/outside_tree_root': TREE_ROOT,
+    not_found: { tree_revision: Optional(Integer({ description: 'That is asked for, and not kept' })) },
+    'not_found/path_not_found': PATH,
+    'conflict/not_a_directory': PATH,
+    'conflict/not_a_file': PATH,
+    'conflict/already_exists': PATH,
+    'conflict/not_empty': PATH,
+    'validation_failed/invalid_path': PATH,
+    'validation_failed/patch_invalid': { index: Optional(Integer({ description: 'Of the edit, from 0' })) },
     'conflict/revision_mismatch': { current_revision: Optional(Text({ description: 'Absent where there is no file' })) },
     'validation_failed/edit_not_found': { index: Optional(Integer({ description: 'Of the edit, from 0' })) },
     'validation_failed/edit_ambiguous': { index: Optional(Integer({ description: 'Of the edit, from 0' })) },

@@ -122,7 +122,7 @@ export const APP_REASONS = {
 export const CELL_REASONS = {
   unauthenticated: ['revoked_watermark', 'revoked_workspace', 'revoked_api_key', 'revoked_api_key_tools'],
   forbidden: ['secret_not_available'],
-  not_found: ['path_not_found', 'session_not_found', 'process_not_found'],
+  not_found: ['path_not_found', 'outside_tree_root', 'session_not_found', 'process_not_found'],
   conflict: [
     'stale_endpoint',
     'operation_id_reused',
@@ -138,6 +138,7 @@ export const CELL_REASONS = {
     'not_a_directory',
     'different_filesystem',
     'revision_mismatch',
+    'tree_revision_mismatch',
     'not_a_repository',
     'nothing_to_commit',
     'git_authentication_failed',
@@ -150,6 +151,7 @@ export const CELL_REASONS = {
   validation_failed: [
     'invalid_cwd',
     'invalid_path',
+    'outside_tree_root',
     'reserved_prefix',
     'env_collision',
     'not_supported_for_mode',

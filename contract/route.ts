@@ -68,6 +68,8 @@ interface WorkspaceUse {
   streams?: true
   /** Answered from the disk where the machine sleeps, which stays asleep. */
   reads_disk?: true
+  /** Answered from the tree where the workspace is file-first and has no machine. */
+  tree?: true
   /** Changes nothing although it is no GET. */
   read_only?: true
 }

@@ -23,6 +23,7 @@ import { openSecretKeys } from './secrets/keys.ts'
 import { createSecrets } from './secrets/resolve.ts'
 import { tickEvery } from './machines/ticking.ts'
 import { startOpsServer } from './ops-server.ts'
+import { createTrees } from './trees/trees.ts'
 
 /** What this process needs to know. service/config.ts reads it from a file. */
 export interface CellConfig {
@@ -82,7 +83,8 @@ export async function startCell(config: CellConfig, parts: CellParts = {}): Prom
   const agents = createAgentLinks()
   const opener = await openSecretKeys({ directory: config.secret_keys_dir, db, clock, log })
   const secrets = createSecrets({ db, opener, clock, log })
-  const cell = { cell_id, db, clock, ids, host, table, room, parking, agents, log }
+  const trees = createTrees({ db, clock, folder: config.trees_dir })
+  const cell = { cell_id, db, clock, ids, host, table, room, parking, agents, trees, log }
   const engine = startEngine({
     cell: { ...cell, metrics, quarantine_days: config.quarantine_days },
     listener,
@@ -97,7 +99,7 @@ export async function startCell(config: CellConfig, parts: CellParts = {}): Prom
   // Not before this process acts for the cell: a second one by mistake knows no machine, and would refuse what the first serves.
   const serving = engine.ready.then(async () => {
     const { listen, base_url: issuer, cell_endpoint: endpoint } = config
-    const parts = { table, host, agents, waking: parking, secrets, db, listener, clock, ids, log }
+    const parts = { table, host, agents, waking: parking, secrets, trees, db, listener, clock, ids, log }
     gateway = await startGateway({ ...parts, listen, cell_id, issuer, endpoint })
     log.info({ gateway: gateway.address }, 'serving')
     return gateway.address

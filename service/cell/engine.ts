@@ -24,6 +24,7 @@ import type { CellContext } from './operations/job.ts'
 import { ownCell } from './operations/ownership.ts'
 import { readGiven } from './operations/queue-store.ts'
 import { startRunner, type Runner } from './operations/runner.ts'
+import { startCollecting } from './trees/collect.ts'
 
 export interface EngineOptions {
   cell: CellContext & Pick<ReconcileContext, 'quarantine_days'> & { metrics?: Pick<CellMetrics, 'recovered' | 'died' | 'evicted'> }
@@ -98,6 +99,7 @@ export function startEngine(options: EngineOptions): Engine {
     const { ask_alive } = options
     if (ask_alive !== undefined) startProbe({ ...cell, ask_alive: questions.counted(ask_alive), spare_share: openSpareShare() }, signal)
     startExpiry(cell, signal)
+    startCollecting(cell, signal)
     term = { runner, watch, controller }
     cell.log.info('this process acts for the cell')
     first.resolve()

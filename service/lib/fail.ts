@@ -9,6 +9,8 @@ export interface FailureOptions {
   retry_after_seconds?: number
   /** It is the answer of an earlier request with the same Idempotency-Key. */
   replayed?: boolean
+  /** Sent with the refusal. */
+  headers?: Record<string, string>
   cause?: unknown
 }
 

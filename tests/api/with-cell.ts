@@ -8,8 +8,10 @@ import { look } from '../../service/cell/machines/idle-clock.ts'
 import { createMachineTable, type LiveTable } from '../../service/cell/machines/live-table.ts'
 import { createParking, type Parking } from '../../service/cell/machines/parking.ts'
 import { createRoom } from '../../service/cell/room/room.ts'
+import { createTrees } from '../../service/cell/trees/trees.ts'
 import { openDatabase } from '../../service/db/database.ts'
 import { cellChannels, openListener } from '../../service/db/listen.ts'
+import { treesFolder } from '../support/trees-folder.ts'
 import { world, type Answer, type CallOptions, type World } from './support.ts'
 
 /** The API with a cell that works off its operations, on a machine host that is a fake. */
@@ -41,7 +43,19 @@ export async function worldWithCell(options: FakeOptions = {}): Promise<CellWorl
   const log = pino({ level: process.env['BERTH_TEST_LOG'] ?? 'silent' })
   const room = createRoom({ db, cell_id })
   const parking = createParking({ cell_id, db, clock, ids, host, table, room, log })
-  const cell = { cell_id, db, clock, ids, host, table, room, parking, agents: { greet: () => undefined }, log }
+  const cell = {
+    cell_id,
+    db,
+    clock,
+    ids,
+    host,
+    table,
+    room,
+    parking,
+    agents: { greet: () => undefined },
+    trees: createTrees({ db, clock, folder: treesFolder() }),
+    log,
+  }
   const guests: CellWorld['guests'] = { busy_until: () => Promise.resolve(null) }
   const ask_activity: AskActivity = async (asked) => ({
     busy_until: await guests.busy_until(asked),

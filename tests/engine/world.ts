@@ -12,9 +12,11 @@ import { createParking, type Parking } from '../../service/cell/machines/parking
 import { createRoom, type Room } from '../../service/cell/room/room.ts'
 import type { ParkAfter } from '../../service/cell/machines/residency-rules.ts'
 import type { WorkspaceEntry } from '../../service/cell/machines/table.ts'
+import { createTrees } from '../../service/cell/trees/trees.ts'
 import type { Clock } from '../../service/lib/clock.ts'
 import { createIds, type Ids } from '../../service/lib/ids.ts'
 import { freshDatabase, type TestDatabase } from '../support/postgres.ts'
+import { treesFolder } from '../support/trees-folder.ts'
 import { createIntentions, until, type Intentions } from './intentions.ts'
 
 /** For what an event tells: the comparison, which finds it too, comes every minute. */
@@ -114,7 +116,19 @@ export async function createWorld(options: FakeOptions = {}): Promise<World> {
       log,
       ...(tries_max === undefined ? {} : { tries_max }),
     })
-    const cell = { cell_id, db: connection, clock, ids, host, table, room, parking, agents: { greet: () => undefined }, log }
+    const cell = {
+      cell_id,
+      db: connection,
+      clock,
+      ids,
+      host,
+      table,
+      room,
+      parking,
+      agents: { greet: () => undefined },
+      trees: createTrees({ db: connection, clock, folder: treesFolder() }),
+      log,
+    }
     const engine = startEngine({
       cell: { ...cell, quarantine_days: 7 },
       listener,

@@ -125,10 +125,8 @@ export const PENDING_CODES: Readonly<Record<'app' | 'cell', Readonly<Record<stri
   },
   cell: {
     'file-first workspaces': {
-      not_found: ['outside_tree_root'],
-      conflict: ['tree_revision_mismatch', 'execution_id_reused'],
+      conflict: ['execution_id_reused'],
       workspace_busy: ['execution_in_progress'],
-      validation_failed: ['outside_tree_root'],
       service_unavailable: ['no_execution_host'],
     },
   },

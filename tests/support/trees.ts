@@ -1,6 +1,4 @@
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import path from 'node:path'
+import { rmSync } from 'node:fs'
 import { byService } from '../../service/core/changes/audit.ts'
 import { mutate } from '../../service/core/changes/mutate.ts'
 import { insertTreeWorkspace, takeWorkspaceKey } from '../../service/core/workspaces/create-store.ts'
@@ -11,6 +9,7 @@ import type { Clock } from '../../service/lib/clock.ts'
 import { createIds } from '../../service/lib/ids.ts'
 import { seeder } from '../api/support.ts'
 import { freshDatabase, type TestDatabase } from './postgres.ts'
+import { treesFolder } from './trees-folder.ts'
 
 const RESOURCES = { cpu_millis: 1000, memory_mib: 512, disk_gib: 1 }
 
@@ -29,7 +28,7 @@ export interface TreesBed extends AsyncDisposable {
 
 export async function treesBed(): Promise<TreesBed> {
   const database = await freshDatabase()
-  const folder = mkdtempSync(path.join(tmpdir(), 'trees-'))
+  const folder = treesFolder()
   const clock = { ahead_ms: 0, now: () => new Date(Date.now() + clock.ahead_ms), monotonic_ms: () => performance.now() + clock.ahead_ms }
   const ids = createIds(clock)
   const seeds = seeder(database, clock, ids)

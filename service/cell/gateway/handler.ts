@@ -5,6 +5,7 @@ import type { Ids } from '../../lib/ids.ts'
 import type { Waking } from '../machines/parking.ts'
 import type { Secrets } from '../secrets/resolve.ts'
 import type { MachineTable } from '../machines/table.ts'
+import type { Trees } from '../trees/trees.ts'
 import type { TicketOf } from './gate/ticket.ts'
 
 export interface GatewayDeps {
@@ -13,6 +14,7 @@ export interface GatewayDeps {
   ids: Ids
   waking: Waking
   secrets: Secrets
+  trees: Trees
   /** How long what an agent sends as it comes may stand still. */
   agent_idle_ms: number
 }

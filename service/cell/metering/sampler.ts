@@ -6,6 +6,7 @@ import type { Clock } from '../../lib/clock.ts'
 import { MEASURES_MAX, type MachineCounters, type MachineHost, type MachineStats } from '../links/hostd.ts'
 import { oneAtATime, tickEvery } from '../machines/ticking.ts'
 import { attributed } from './attributed.ts'
+import { readTreeBytes } from '../trees/store.ts'
 import { addSamples, addStored, dropOldSamples, type Mark, readSleepers, readStored, type Sleeping } from './store.ts'
 import { addStoredVolumes, dropOldVolumeSamples, readVolumesOf } from './volume-store.ts'
 
@@ -51,14 +52,17 @@ export async function sample({ cell_id, db, clock, host }: MeteringContext): Pro
   return new Set(read.map(({ workspace_id }) => workspace_id))
 }
 
-/** Reads what every workspace of the cell has stored, whatever its state: checkpoints of all, and disks of those without a machine. */
+/**
+ * Reads what every workspace of the cell has stored, whatever its state: checkpoints of all, disks of those without a machine, and of
+ * trees their current revision (Cell, "File-first rules" 8).
+ */
 export async function sampleStorage({ cell_id, db, clock, host }: MeteringContext, machines: ReadonlySet<string>): Promise<void> {
-  const stored = await readStored(db, cell_id)
+  const [stored, trees] = await Promise.all([readStored(db, cell_id), readTreeBytes(db, cell_id)])
   for (let at = 0; at < stored.length; at += MEASURES_MAX) {
     const part = stored.slice(at, at + MEASURES_MAX)
-    const at_rest = part.map(({ workspace_id }) => workspace_id).filter((id) => !machines.has(id))
+    const at_rest = part.map(({ workspace_id }) => workspace_id).filter((id) => !machines.has(id) && !trees.has(id))
     const disks = at_rest.length === 0 ? new Map<string, number>() : await host.measureDisks(at_rest)
-    const read = part.map((one) => ({ ...one, disk_bytes: disks.get(one.workspace_id) ?? null }))
+    const read = part.map((one) => ({ ...one, disk_bytes: disks.get(one.workspace_id) ?? trees.get(one.workspace_id) ?? null }))
     await addStored(db, read, clock.now(), markOf(clock))
   }
 }

@@ -42,6 +42,7 @@ export interface MachineRow {
   key: string
   observed_state: ObservedState
   lifetime: 'persistent' | 'session'
+  mode: 'processful' | 'file_first'
   ownership_epoch: number
   cell_id: string | null
   disk: string | null
@@ -100,6 +101,7 @@ export const MACHINE_COLUMNS = [
   'w.key',
   'w.observed_state',
   'w.lifetime',
+  'w.mode',
   'w.ownership_epoch',
   'w.cell_id',
   'w.disk',
@@ -126,6 +128,7 @@ export function machineRow(row: Pick<Selectable<Database['workspaces']>, 'id' | 
     key: row.key,
     observed_state: row.observed_state as ObservedState, // the column's check constraint
     lifetime: row.lifetime,
+    mode: row.mode,
     ownership_epoch: row.ownership_epoch,
     cell_id: row.cell_id,
     disk: row.disk,

@@ -54,6 +54,8 @@ export interface Publication extends Disposable {
 export interface Trees {
   /** As it is by now; null: no file-first workspace of this id is left. */
   current(workspace_id: string): Promise<Revision | null>
+  /** The number alone. */
+  revision(workspace_id: string): Promise<number | null>
   /** An earlier one that is still kept, or the current one; null: it is not kept, or was never there. */
   at(workspace_id: string, revision: number): Promise<Revision | null>
   blobs(workspace_id: string): Pick<Blobs, 'get'>
@@ -64,13 +66,16 @@ export interface Trees {
   remove(workspace_id: string): Promise<void>
   /** For the collector: the files, and since when the oldest publication of the workspace has been under way. */
   files(workspace_id: string): BlobFiles
+  /** Where these are. */
+  folder(workspace_id: string): string
   busySince(workspace_id: string): Date | null
 }
 
 export function createTrees({ db, clock, folder }: { db: Db; clock: Clock; folder: string }): Trees {
   const publications = new Map<string, Set<Date>>()
   const turns = new Map<string, Promise<unknown>>()
-  const files = (workspace_id: string) => openBlobFiles(path.join(folder, workspace_id), clock)
+  const folderOf = (workspace_id: string) => path.join(folder, workspace_id)
+  const files = (workspace_id: string) => openBlobFiles(folderOf(workspace_id), clock)
 
   const current: Trees['current'] = async (workspace_id) => {
     const row = await readTree(db, workspace_id)
@@ -107,6 +112,7 @@ export function createTrees({ db, clock, folder }: { db: Db; clock: Clock; folde
   }
   return {
     current,
+    revision: async (workspace_id) => (await readTree(db, workspace_id))?.revision ?? null,
     async at(workspace_id, revision) {
       const row = await readTree(db, workspace_id)
       if (row === null || revision > row.revision) return null
@@ -116,6 +122,7 @@ export function createTrees({ db, clock, folder }: { db: Db; clock: Clock; folde
     },
     blobs: files,
     files,
+    folder: folderOf,
     begin(workspace_id) {
       const since = clock.now()
       const busy = publications.get(workspace_id) ?? new Set()
@@ -145,7 +152,7 @@ export function createTrees({ db, clock, folder }: { db: Db; clock: Clock; folde
     async remove(workspace_id) {
       await this.inTurn(workspace_id, async () => {
         await dropTree(db, workspace_id)
-        await rm(path.join(folder, workspace_id), { recursive: true, force: true, maxRetries: 3 })
+        await rm(folderOf(workspace_id), { recursive: true, force: true, maxRetries: 3 })
       })
     },
   }

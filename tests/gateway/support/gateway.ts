@@ -18,7 +18,9 @@ import { startGateway, type Gateway } from '../../../service/cell/gateway/server
 import { cellChannels, openListener, type Listener } from '../../../service/db/listen.ts'
 import type { Clock } from '../../../service/lib/clock.ts'
 import { createIds } from '../../../service/lib/ids.ts'
+import { createTrees, type Trees } from '../../../service/cell/trees/trees.ts'
 import { freshDatabase, type TestDatabase } from '../../support/postgres.ts'
+import { treesFolder } from '../../support/trees-folder.ts'
 import { FakeAgent } from './fake-agent.ts'
 import { FakeTable, runningEntry, type Life } from './fake-table.ts'
 
@@ -53,6 +55,7 @@ export interface Bench extends AsyncDisposable {
   disk_host: DiskHost
   /** Every machine is resident, until a test says otherwise. */
   waking: Waking
+  trees: Trees
   clock: MovableClock
   life: Life
   workspace_id: string
@@ -104,6 +107,7 @@ export async function openBench(options: BenchOptions = {}): Promise<Bench> {
   const keys_dir = mkdtempSync(join(tmpdir(), 'berth-bench-'))
   const opener = await openSecretKeys({ directory: keys_dir, db: database.cell, clock, log })
   const sealing_key = await openSealingKey(keys_dir, 'first')
+  const trees = createTrees({ db: database.cell, clock, folder: treesFolder() })
   const gateway = await startGateway({
     listen: { host: '127.0.0.1', port: 0 },
     table,
@@ -111,6 +115,7 @@ export async function openBench(options: BenchOptions = {}): Promise<Bench> {
     agents,
     secrets: createSecrets({ db: database.cell, opener, clock, log }, secret_resolutions_per_minute),
     waking: { ready: (entry) => waking.ready(entry), wake: (entry) => waking.wake(entry), hint: (entry) => waking.hint(entry) },
+    trees,
     db: database.cell,
     listener,
     clock,
@@ -135,6 +140,7 @@ export async function openBench(options: BenchOptions = {}): Promise<Bench> {
     agents,
     disk_host,
     waking,
+    trees,
     clock,
     life,
     sealing_key,

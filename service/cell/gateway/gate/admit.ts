@@ -17,6 +17,8 @@ export type Needs = 'machine' | 'files' | 'nothing'
 export interface Admission<Held extends Disposable> extends Omit<Wanted, 'cell_id'> {
   workspace_id: string
   needs: Needs
+  /** What it needs is of a tree, too: a workspace without a machine serves it. */
+  tree?: boolean
   /**
    * Keeps the workspace in use until it is disposed of, and may refuse. It is called when the workspace is found to serve and before
    * anything of it is woken. What it does takes time: the workspace is looked at anew after it.
@@ -37,7 +39,7 @@ export interface Admitting {
 }
 
 /** What is asked for again and again. */
-type Asked = Pick<Admission<Disposable>, 'workspace_id' | 'needs' | 'read_only' | 'refusedBy'>
+type Asked = Pick<Admission<Disposable>, 'workspace_id' | 'needs' | 'tree' | 'read_only' | 'refusedBy'>
 
 /** A workspace and how it stands to whoever asks. */
 interface Found {
@@ -80,7 +82,7 @@ async function serve(deps: Admitting, asked: Asked, found: WorkspaceEntry): Prom
     const { entry, situation } = await look(deps, asked)
     const failure = refusalTo(asked, entry, situation)
     if (failure !== null) throw failure
-    if (asked.needs === 'nothing') return { entry, by: 'nothing' }
+    if (asked.needs === 'nothing' || situation.kind === 'machineless') return { entry, by: 'nothing' }
     const source = asked.needs === 'files' && situation.kind !== 'resident' ? diskOf(entry) : null
     if (source !== null) return { entry, by: 'disk', source }
     const machine = deps.waking.ready(entry)
@@ -102,8 +104,8 @@ async function look({ table, cell_id }: Admitting, { workspace_id, ...asked }: A
 }
 
 /** What this one is refused with: the files of a suspended workspace are read from its disk, and only some are served without a machine. */
-function refusalTo({ needs }: Asked, entry: WorkspaceEntry, situation: Situation): Failure | null {
-  if (situation.kind === 'machineless') return needs === 'nothing' ? null : unreachable()
+function refusalTo({ needs, tree }: Asked, entry: WorkspaceEntry, situation: Situation): Failure | null {
+  if (situation.kind === 'machineless') return needs === 'nothing' || tree === true ? null : unreachable()
   if (needs !== 'files' || situation.kind !== 'suspended') return refusalOf(situation)
   return diskOf(entry) === null ? diskUnavailable() : null
 }
