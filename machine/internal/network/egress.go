@@ -152,7 +152,7 @@ func (r *Router) disconnect(s *slot) error {
 		return nil
 	}
 	outlet := s.outlet
-	r.remember(s, func() { s.connected, s.outlet.counts, s.past = false, false, nil })
+	r.remember(s, func() { s.connected, s.outlet.counts, s.past, s.began = false, false, nil, nil })
 	return r.alter(func() error {
 		conn := r.rules.conn
 		r.fitFlows(conn)

@@ -3,11 +3,12 @@ package network
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"net/netip"
 	"os"
-	"os/exec"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -149,13 +150,19 @@ func TestAMachineOfAnOlderVersionHasTheDefaultPolicyAndOneWhosePolicyIsUnreadabl
 	w := policed{t: t, c: c, r: first, uplink: uplink, a: attach(t, first, "a")}
 	must(t, first.Connect("a"))
 	conn := w.open(public, 443)
-	first.release()
 	must(t, os.RemoveAll(first.policyDir()))
+	name := first.table() // in an older version one for IPv4 and IPv6
+	w.nft(fmt.Sprintf(`delete table ip %[1]s; delete table ip6 %[1]s; add table inet %[1]s; add set inet %[1]s connected { type ifname . ipv4_addr; };
+		add element inet %[1]s connected { "%[2]s" . %[3]s }`, name, first.machineLink(first.slots["a"].index), w.a.Address))
+	first.release()
 
 	next, err := Open(context.Background(), c)
 	must(t, err)
 	w.r = next
 	w.carries("default", conn, true)
+	if rules := w.ruleset(); strings.Contains(rules, "table inet") {
+		t.Errorf("the older table is left:\n%s", rules)
+	}
 	if got := w.r.Egress("a"); got != (wire.EgressInForce{Revision: wire.EgressDefault, State: wire.EgressEnforced}) {
 		t.Errorf("%+v", got)
 	}
@@ -181,9 +188,6 @@ func TestWhateverSomebodyElseChangesInTheRouterIsPutInAgain(t *testing.T) {
 	kept := make(chan struct{})
 	go func() { defer close(kept); w.r.KeepRules(ctx) }()
 	defer func() { stop(); <-kept }()
-	nft := func(command string) {
-		must(t, inNamespace(w.r.namespace, func() error { return exec.Command("nft", command).Run() }))
-	}
 	table := "ip " + w.r.table()
 	for what, change := range map[string]string{
 		"flush":    "flush ruleset",
@@ -192,7 +196,7 @@ func TestWhateverSomebodyElseChangesInTheRouterIsPutInAgain(t *testing.T) {
 		"names":    "flush set " + table + " " + w.r.namesOf(w.r.slots["a"], w.r.slots["a"].outlet).Name,
 		"stranger": "add table inet stranger",
 	} {
-		nft(change)
+		w.nft(change)
 		within(t, what, func() bool {
 			if conn, err := dial(w.a.ns, second, 443, blocked); err == nil {
 				conn.Close()

@@ -102,6 +102,12 @@ func TestRefusalsAreCountedByAddressWithinABound(t *testing.T) {
 	if got[0].First.After(got[0].Last) || began.Sub(got[0].First) > arrives || got[0].Last.After(began.Add(time.Second)) {
 		t.Errorf("from %s to %s, at %s", got[0].First, got[0].Last, began)
 	}
+	for range 20 {
+		w.refusedAtOnce("a port", public, 80)
+		if again := w.refusals(); !again[0].First.Equal(got[0].First) || !again[0].Last.After(got[0].Last.Add(-time.Second)) {
+			t.Fatalf("it began at %s, and at %s", got[0].First, again[0].First)
+		}
+	}
 	must(t, inNamespace(w.a.ns, func() error {
 		socket, err := net.ListenUDP("udp4", nil)
 		if err != nil {

@@ -190,3 +190,13 @@ func roundTrips(t *testing.T, m machine) time.Duration {
 	slices.Sort(times)
 	return times[len(times)/2]
 }
+
+func (w policed) nft(commands string) {
+	w.t.Helper()
+	must(w.t, inNamespace(w.r.namespace, func() error {
+		if text, err := exec.Command("nft", commands).CombinedOutput(); err != nil {
+			return fmt.Errorf("%w: %s", err, text)
+		}
+		return nil
+	}))
+}

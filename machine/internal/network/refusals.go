@@ -85,7 +85,7 @@ func (r *Router) Refusals(name string) (list []Refusal, err error) {
 				return err
 			}
 		}
-		list = r.withNames(s, mergeRefusals(counted, r.pastOf(s), time.Now()))
+		list = r.withNames(s, s.withBegin(mergeRefusals(counted, r.pastOf(s), time.Now())))
 		return nil
 	})
 	return list, err
@@ -132,17 +132,12 @@ func protocolName(number byte) string {
 
 // mergeRefusals adds up what was counted in sets that are gone, and bounds the whole.
 func mergeRefusals(counted, past []Refusal, now time.Time) []Refusal {
-	type key struct {
-		address  netip.Addr
-		port     uint16
-		protocol string
-	}
-	merged := map[key]Refusal{}
+	merged := map[refusalKey]Refusal{}
 	for _, one := range slices.Concat(counted, past) {
 		if one.Last.Before(now.Add(-refusalsKept)) {
 			continue
 		}
-		k := key{one.Address, one.Port, one.Protocol}
+		k := one.key()
 		if known, ok := merged[k]; ok {
 			one.Count += known.Count
 			if known.First.Before(one.First) {
@@ -161,6 +156,31 @@ func mergeRefusals(counted, past []Refusal, now time.Time) []Refusal {
 		return a.Address.Compare(b.Address)
 	})
 	return list[:min(len(list), refusalsMax)]
+}
+
+type refusalKey struct {
+	address  netip.Addr
+	port     uint16
+	protocol string
+}
+
+func (one Refusal) key() refusalKey { return refusalKey{one.Address, one.Port, one.Protocol} }
+
+// beginDoubt: the kernel tells how long something goes on, from which its begin follows a little differently each time.
+const beginDoubt = 2 * time.Second
+
+// withBegin says the same begin each time: who adds counts up knows by it whether they go on.
+func (s *slot) withBegin(list []Refusal) []Refusal {
+	began := map[refusalKey]time.Time{}
+	for i := range list {
+		one := &list[i]
+		if said, ok := s.began[one.key()]; ok && said.Sub(one.First).Abs() < beginDoubt {
+			one.First = said
+		}
+		began[one.key()] = one.First
+	}
+	s.began = began
+	return list
 }
 
 func (r *Router) withNames(s *slot, list []Refusal) []Refusal {

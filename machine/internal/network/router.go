@@ -20,6 +20,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
@@ -87,10 +88,11 @@ type Router struct {
 type slot struct {
 	name      string
 	index     int
-	connected bool       // guarded by Router.mu
-	outlet    outlet     // too; changed only by whoever is busy with the slot
-	past      []Refusal  // too; what was counted in sets that are gone
-	busy      sync.Mutex // one change at a time
+	connected bool                     // guarded by Router.mu
+	outlet    outlet                   // too; changed only by whoever is busy with the slot
+	past      []Refusal                // too; what was counted in sets that are gone
+	began     map[refusalKey]time.Time // when refusals were first said to have begun
+	busy      sync.Mutex               // one change at a time
 	pace      *rate.Limiter
 }
 
