@@ -15,7 +15,7 @@ const value = (word: string) => `canary-${ID}-${word}`
 const ID = randomUUID()
 const CONTROL = `control-${ID}`
 /** What a workspace's processes have stands in the memory of its checkpoints: that is its own. */
-const MEMORIES = /\/checkpoints?\//
+const MEMORIES = /\/checkpoints\/[^/]+\/(?!disk\/)/
 
 let service: Service
 let client: Client
