@@ -135,7 +135,9 @@ test("an organization's secrets are for people: to a key they are not there", as
   assert.equal(said(await w.get(`/v1/secrets/${id}`)), '404 not_found')
   assert.equal(said(await w.call('DELETE', `/v1/secrets/${id}`)), '404 not_found')
   assert.equal((await w.get(`/v1/secrets/${id}`, { as: member })).status, 200)
-  assert.ok((await w.get(ofOrganization(), { as: member })).body.data.every((each: { project_id: null }) => each.project_id === null))
+  assert.ok(
+    (await w.get(ofOrganization(), { as: member })).body.data.every((each: { project_id: string | null }) => each.project_id === null),
+  )
   assert.ok((await w.get(ofProject())).body.data.every((each: { project_id: string }) => each.project_id === w.a.project_id))
 })
 

@@ -1,4 +1,3 @@
-import type { JWK } from 'jose'
 import { sealerFor } from '../../core/key-ring/sealed-values.ts'
 import { sealSecret, type SealedSecret, type ValueOf } from '../../core/secrets/envelope.ts'
 import { holdNewestKey } from '../../core/secrets/store.ts'
@@ -11,5 +10,5 @@ export async function sealForCells(tx: Tx, of: ValueOf, value: string): Promise<
   if (key === null) {
     throw fail('dependency_unavailable', null, 'No secret can be kept before a cell has made its key', { retry_after_seconds: 5 })
   }
-  return sealSecret(await sealerFor(key.public_jwk as JWK), of, value) // a row that a cell or an operator has written
+  return sealSecret(await sealerFor(key.public_jwk), of, value)
 }

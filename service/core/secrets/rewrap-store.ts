@@ -69,5 +69,5 @@ export async function countCells(db: Db): Promise<number> {
     .selectFrom('cells')
     .select((e) => e.fn.countAll<number>().as('count'))
     .executeTakeFirstOrThrow()
-  return Number(count)
+  return count
 }
