@@ -2,8 +2,8 @@ import type { ColumnType, Generated, JSONColumnType } from 'kysely'
 import type { OperationErrorCode, ReasonOf } from '../../contract/errors.ts'
 import type { SealingKeysTable, SecretsTable, SecretVersionsTable, WorkspaceSecretsTable } from './schema-secrets.ts'
 import type { OperationSubject } from '../../contract/states/operation.ts'
-import type { VolumeState } from '../../contract/states/volume.ts'
 import type { EgressCeilingColumn, EgressDenialsTable, EgressVersionsTable, WorkspaceEgressTable } from './schema-egress.ts'
+import type { VolumeAttachmentsTable, VolumesTable, VolumeUsageReadingsTable, VolumeUsageSamplesTable } from './schema-volumes.ts'
 
 /** The tables of migrations/, column by column. Times are Dates with milliseconds: every one of them came from our clock. */
 export interface Database {
@@ -437,47 +437,4 @@ interface UsageStorageTable {
   disk_read_at: Date | null
   disk_run: string | null
   disk_monotonic_ms: ColumnType<number | null, number | null, number | null>
-}
-
-interface VolumesTable {
-  id: string
-  organization_id: string
-  project_id: string
-  cell_id: string | null
-  name: string
-  quota_gib: number
-  org_shared: boolean
-  state: VolumeState
-  created_at: Date
-  updated_at: Date
-  deleted_at: Date | null
-}
-
-interface VolumeAttachmentsTable {
-  id: string
-  workspace_id: string
-  volume_id: string
-  mount_path: string
-  mode: 'read_write' | 'read_only'
-  place: number
-  state: 'attaching' | 'attached' | 'detaching'
-  operation_id: string | null
-  created_at: Date
-  updated_at: Date
-}
-
-interface VolumeUsageSamplesTable {
-  volume_id: string
-  hour: Date
-  organization_id: string
-  project_id: string
-  stored_byte_ms: string
-  sampled_ms: Int8
-}
-
-interface VolumeUsageReadingsTable {
-  volume_id: string
-  read_at: Date
-  run: string
-  monotonic_ms: Int8
 }

@@ -127,7 +127,7 @@ export function listFailpoints(): string {
     .join('')
 }
 
-const POINT = /^([a-z]+\.[A-Z][0-9]+[a-z]?):(kill9|stop|throw)(?:@(\/.+))?$/
+const POINT = /^([a-z_]+\.[A-Z][0-9]+[a-z]?):(kill9|stop|throw)(?:@(\/.+))?$/
 
 function parsePoint(text: string): { name: FailpointName; action: FailpointAction; marker: string | undefined } {
   const [, name, action, marker] = POINT.exec(text) ?? []

@@ -155,7 +155,7 @@ test('a volume comes back with a suspend, a hibernation, a fork, a reset, a deat
 
 /** Holds a file open, reads a counter of its own, and says what it reads of the file. */
 const holding = (file: string) =>
-  `exec 3< ${file}; n=0; while :; do n=$((n+1)); echo $n > /tmp/n; cat <&3 > /tmp/read 2>&1; sleep 0.05; done`
+  `exec 3< ${file}; n=0; while :; do n=$((n+1)); echo $n > /tmp/m; mv /tmp/m /tmp/n; cat <&3 > /tmp/read 2>&1; sleep 0.05; done`
 const alive = async (workspace: OpenedWorkspace) => {
   const counts = await sh(workspace, 'a=$(cat /tmp/n); sleep 0.5; b=$(cat /tmp/n); test $b -gt $a && echo alive')
   return counts

@@ -158,7 +158,7 @@ test('the plan says how many, how large and whether at all; without its limits n
   }
   const post = () => w.post(path(), { name: `plan-${w.ids.next()}`, quota_gib: 5 })
   const none = { shared_volumes_max: null, shared_volume_gib_max: null, missing_volume_limits: [], refuses_starts: null }
-  const live = (await w.get(`${path()}?limit=200`)).body.data.length + 1 // and the one of a2
+  const live = Number((await w.get(`${path()}?limit=200`)).body.data.length) + 1 // and the one of a2
   for (const [columns, code, details] of [
     [
       { missing_volume_limits: ['shared_volumes_max', 'shared_volume_gib_max'] },

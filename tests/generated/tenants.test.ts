@@ -26,7 +26,8 @@ for (const route of routesWithIds) {
     const headers = { 'x-request-id': 'the-same-for-all' }
     for (const name of idsOf(route)) {
       const nobodys_ids = { ...own, [name]: w.ids.next() }
-      // What lies within a workspace has a reason of its own, for those who may know of the workspace.
+      // What lies within a workspace or a project is said to be missing to those who may know of that, and may have a reason of its own.
+      const is_within = name === 'checkpoint_id' || name === 'volume_id'
       const reason = name === 'checkpoint_id' ? '/checkpoint_not_found' : ''
       const told = await ask(w, route, nobodys_ids, { headers })
       assert.equal(said(told), `404 not_found${reason}`)
@@ -35,7 +36,7 @@ for (const route of routesWithIds) {
       // Where no key is taken, whatever it names, none learns anything.
       const callers = [outsider.token, ...(usualCaller(w, route, own) === w.a.key ? keys : [])]
       for (const as of callers) {
-        const nobodys = reason === '' ? told : await ask(w, route, nobodys_ids, { as, headers })
+        const nobodys = is_within ? await ask(w, route, nobodys_ids, { as, headers }) : told
         assert.equal(said(nobodys), '404 not_found')
         const foreign = await ask(w, route, own, { as, headers })
         assert.equal(JSON.stringify([foreign.status, foreign.body]), JSON.stringify([nobodys.status, nobodys.body]))

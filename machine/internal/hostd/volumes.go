@@ -137,7 +137,8 @@ func (h *Host) changeVolumes(ctx context.Context, s *engine.Sandbox, wanted []wi
 	h.volumes.mu.Lock()
 	defer h.volumes.mu.Unlock()
 	claim := s.Record().Claim
-	had := claim.Volumes
+	// A hostd that was about to mount what the record names may have died before it did.
+	had := slices.DeleteFunc(slices.Clone(claim.Volumes), func(v wire.Volume) bool { return !h.engine.HasVolume(s, v.Place) })
 	gone := missingFrom(had, wanted)
 	fresh := missingFrom(wanted, had)
 	if err := h.mountFresh(s, had, fresh); err != nil {
