@@ -53,9 +53,11 @@ test('schema.ts has the tables and columns of the database, with their types, nu
   assert.deepEqual(declared, actual)
 })
 
+const FILES = ['./schema.ts', './schema-egress.ts']
+
 async function declaredTables(): Promise<Tables> {
-  const path = new URL('./schema.ts', import.meta.url)
-  const source = ts.createSourceFile('schema.ts', await readFile(path, 'utf8'), ts.ScriptTarget.Latest, true)
+  const texts = await Promise.all(FILES.map((file) => readFile(new URL(file, import.meta.url), 'utf8')))
+  const source = ts.createSourceFile('schema.ts', texts.join('\n'), ts.ScriptTarget.Latest, true)
   const interfaces = new Map(source.statements.filter(ts.isInterfaceDeclaration).map((one) => [one.name.text, one]))
   const members = (name: string) => {
     const all: readonly ts.TypeElement[] = interfaces.get(name)?.members ?? []
@@ -100,7 +102,7 @@ function kindOf(type: string): string {
   const kinds: [form: RegExp, kind: string][] = [
     [/^string\[\]$/, 'text[]'],
     [/^number\[\]$/, 'number[]'],
-    [/^(string|'.*'|ReasonOf<.*>|OperationSubject)$/, 'text'],
+    [/^(string|'.*'|ReasonOf<.*>|OperationSubject|EgressMode)$/, 'text'],
     [/^number$/, 'number'],
     [/^(boolean|true|false)$/, 'boolean'],
     [/^Date$/, 'time'],

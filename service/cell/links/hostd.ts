@@ -1,4 +1,5 @@
 import type { Resources } from '../../db/schema.ts'
+import type { EgressInForce, HostDenial, HostEgress, SetEgressRequest } from './egress.ts'
 import type { Subject } from './subject.ts'
 
 // The TypeScript side of machine/internal/wire/hostd.go: the same words, spelled the same.
@@ -24,6 +25,8 @@ export interface StartRequest extends Fence {
   from_layer?: { subject: Subject; checkpoint_id: string }
   /** Its packets may leave at once, as after connect: nothing of the guest's runs in it before its first command. */
   connect?: boolean
+  /** Absent: all that is public. Nothing leaves before it is in force. */
+  egress?: HostEgress
 }
 
 export interface RestoreRequest extends Fence {
@@ -31,6 +34,7 @@ export interface RestoreRequest extends Fence {
   hostname: string
   checkpoint_id: string
   renew_identity?: boolean
+  egress?: HostEgress
 }
 
 export interface CheckpointRequest extends Fence {
@@ -99,6 +103,8 @@ export interface Machine {
   agent_protocol: number
   /** Nothing is started or restored under its engine any more: saved to disk, its memory would stay there. */
   engine_refused?: boolean
+  /** Absent of a host that enforces nothing yet. */
+  egress?: EgressInForce
 }
 
 export interface CheckpointInfo {
@@ -273,6 +279,13 @@ export interface MachineHost {
   restore(request: RestoreRequest): Promise<Machine>
   /** The machine's packets may leave. */
   connect(request: Fence): Promise<void>
+  /**
+   * Every packet meets the policy from the answer on, and connections that it does not allow carry nothing any more. Waits for no other
+   * verb, and takes the turn of none: its fence is compared, and ends nobody's.
+   */
+  setEgress(request: SetEgressRequest): Promise<Pick<EgressInForce, 'revision'>>
+  /** What was refused in the last hours, the last at first; none where there is no machine. */
+  egressDenials(subject: Subject): Promise<HostDenial[]>
   checkpoint(request: CheckpointRequest): Promise<CheckpointInfo>
   unpause(request: Fence): Promise<void>
   /** @returns the machine's last counters; null: there was none, or it ended long ago. */
