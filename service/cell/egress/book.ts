@@ -12,6 +12,10 @@ export interface EgressBook {
   dropMissing(present: ReadonlySet<string>): void
   /** A machine is on its way, with a policy that was read before. */
   starting(workspace_id: string): Disposable
+  /** It meets another policy than was read for it: its start had been asked for before. */
+  stale(workspace_id: string): void
+  /** The newest of those who ask is told. */
+  onStale(told: (workspace_id: string) => void): void
   /** Resolves when none is on its way. */
   started(workspace_id: string): Promise<void>
 }
@@ -20,6 +24,7 @@ export function createEgressBook(): EgressBook {
   const machines = new Map<string, Said>()
   const missing = new Set<string>()
   const coming = new Map<string, Set<PromiseWithResolvers<void>>>()
+  let tell = (_workspace_id: string): void => undefined
   return {
     get: (workspace_id) => machines.get(workspace_id),
     all: () => [...machines.values()],
@@ -45,6 +50,10 @@ export function createEgressBook(): EgressBook {
           own.resolve()
         },
       }
+    },
+    stale: (workspace_id) => tell(workspace_id),
+    onStale(told) {
+      tell = told
     },
     async started(workspace_id) {
       for (let own = coming.get(workspace_id); own !== undefined; own = coming.get(workspace_id)) {

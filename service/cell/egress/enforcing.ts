@@ -26,12 +26,14 @@ export function enforcing(host: MachineHost, context: Enforcing): MachineHost {
   const carry = async <Q extends StartRequest | RestoreRequest>(request: Q, verb: (request: Q) => Promise<Machine>): Promise<Machine> => {
     if (!isWorkspace(request) || request.egress !== undefined) return verb(request)
     using _coming = book.starting(request.subject.id)
-    const machine = await verb({ ...request, ...(await policyOf(context.db, request.subject.id)) })
+    const egress = await policyOf(context.db, request.subject.id)
+    const machine = await verb(egress === null ? request : { ...request, egress })
     await note(context, machine)
+    // A verb that is asked again is answered with what it did at first.
+    if (machine.egress !== undefined && machine.egress.revision !== (egress?.revision ?? DEFAULT_REVISION)) book.stale(machine.subject.id)
     return machine
   }
-  return {
-    ...host,
+  const own: Pick<MachineHost, 'start' | 'restore' | 'stop'> = {
     start: (request) => carry(request, (given) => host.start(given)),
     restore: (request) => carry(request, (given) => host.restore(given)),
     async stop(request) {
@@ -40,6 +42,8 @@ export function enforcing(host: MachineHost, context: Enforcing): MachineHost {
       return counters
     },
   }
+  // All other verbs are the host's own, also where somebody puts another in its place.
+  return Object.assign(Object.create(host) as MachineHost, own)
 }
 
 /** What the host says of a machine; null of a host that enforces nothing. */
@@ -47,11 +51,11 @@ export function saidOf({ subject, epoch, fence, egress }: Machine): Said | null 
   return egress === undefined ? null : { workspace_id: subject.id, epoch, fence, ...egress }
 }
 
-/** For hostd: nothing to be said where all is let out, which it does by itself. */
-async function policyOf(db: Db, workspace_id: string): Promise<{ egress?: HostEgress }> {
+/** null: nothing to be said, since all is let out, which the host does by itself. */
+async function policyOf(db: Db, workspace_id: string): Promise<HostEgress | null> {
   const [facts] = await readEgressFacts(readerOf(db), [workspace_id])
-  const egress = facts === undefined ? undefined : hostEgress(effectiveOf(facts))
-  return egress === undefined || egress.revision === DEFAULT_REVISION ? {} : { egress }
+  const egress = facts === undefined ? null : hostEgress(effectiveOf(facts))
+  return egress?.revision === DEFAULT_REVISION ? null : egress
 }
 
 export function hostEgress({ effective, revision }: Pick<Effective, 'effective' | 'revision'>): HostEgress {

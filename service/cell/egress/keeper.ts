@@ -59,8 +59,9 @@ export function startEgressKeeper(context: KeeperContext, listener: Listener, bo
         return 'later'
       })
       if (outcome === 'done') {
-        if (!isAskedAgain(asked)) return
-        continue
+        if (isAskedAgain(asked)) continue
+        working.delete(workspace_id) // at once: whoever asks from here on begins anew
+        return
       }
       await setTimeout(outcome === 'soon' ? SOON_MS : later_ms, undefined, { signal }).catch(() => undefined)
       if (outcome === 'later') later_ms = Math.min(later_ms * 2, LATER_MS_MAX)
@@ -75,7 +76,7 @@ export function startEgressKeeper(context: KeeperContext, listener: Listener, bo
       }
       const asked = { again: false }
       working.set(id, asked)
-      void work(id, asked).finally(() => working.delete(id)) // what fails is logged and tried again
+      void work(id, asked) // what fails in it is logged and tried again
     }
   }
   const lookAtAll = async (ids: Promise<string[]>) => {
@@ -97,6 +98,7 @@ export function startEgressKeeper(context: KeeperContext, listener: Listener, bo
     else if (!told.startsWith(OF_PROJECT)) look([told])
     else void lookAtAll(idsOfProject(db, context.cell_id, told.slice(OF_PROJECT.length)))
   })
+  book.onStale((workspace_id) => look([workspace_id]))
   signal.addEventListener('abort', stop, { once: true })
   return { compare }
 }
