@@ -1,13 +1,14 @@
 import Type, { type Static } from 'typebox'
 import { EGRESS_MODES, EGRESS_PORTS_DEFAULT } from '../egress/policy.ts'
 import { LIMITS } from '../limits.ts'
-import { List, Nullable, strict, Timestamp, Uuid, Word } from './common.ts'
+import { List, Nullable, strict, Text, Timestamp, Uuid, Word } from './common.ts'
 
 const MODE = {
   description: 'allow_all: all that is public. allowlist: what rules and cidrs name, and nothing without them. deny_all: nothing',
 }
 const HOST = 'A fully qualified name, or `*.` and one: `*` stands for exactly one label. In lower case and ASCII (IDNA)'
 const CIDR = 'A public network; every port of TCP'
+const CIDR_CHARACTERS_MAX = 49
 
 const port = () => Type.Integer({ minimum: 1, maximum: 65535 })
 
@@ -33,7 +34,7 @@ export const EgressPolicyRequest = Type.Object(
       Type.Array(
         Type.Object(
           {
-            host: Type.String({ minLength: 1, maxLength: LIMITS.egress_host_characters_max, description: `${HOST}, which it becomes` }),
+            host: Text({ minLength: 1, maxLength: LIMITS.egress_host_characters_max, description: `${HOST}, which it becomes` }),
             ports: Type.Optional(
               Type.Array(port(), { minItems: 1, maxItems: LIMITS.egress_ports_max, default: [...EGRESS_PORTS_DEFAULT] }),
             ),
@@ -45,7 +46,10 @@ export const EgressPolicyRequest = Type.Object(
       ),
     ),
     cidrs: Type.Optional(
-      Type.Array(Type.String({ description: CIDR }), { maxItems: LIMITS.egress_cidrs_max, description: 'With allowlist alone' }),
+      Type.Array(Text({ minLength: 1, maxLength: CIDR_CHARACTERS_MAX, description: CIDR }), {
+        maxItems: LIMITS.egress_cidrs_max,
+        description: 'With allowlist alone',
+      }),
     ),
   },
   { ...strict, title: 'EgressPolicyRequest' },

@@ -5,6 +5,8 @@ import { cellChannels, openListener } from '../db/listen.ts'
 import { checkSchema } from '../db/schema-version.ts'
 import { systemClock, type Clock } from '../lib/clock.ts'
 import { createIds } from '../lib/ids.ts'
+import { createEgressBook } from './egress/book.ts'
+import { enforcing } from './egress/enforcing.ts'
 import { startEngine } from './engine.ts'
 import { startGateway, type Gateway } from './gateway/server.ts'
 import { createAgentLinks } from './links/agent.ts'
@@ -70,7 +72,8 @@ export async function startCell(config: CellConfig, parts: CellParts = {}): Prom
   const cell_id = await registerCell(db, { id: ids.next(), name: config.cell_name, endpoint: config.cell_endpoint }, clock.now())
   const listener = await openListener(config.database, cellChannels(cell_id))
   const final = finalCounters((read) => addFinal({ db, clock }, read), log)
-  const host = metered(parts.host ?? connectHostd(config.hostd_socket), final)
+  const egress = createEgressBook()
+  const host = enforcing(metered(parts.host ?? connectHostd(config.hostd_socket), final), { db, clock, log, book: egress })
   const closing = new AbortController()
   tickEvery(SAMPLE_MS, final.flush, () => undefined, closing.signal) // what failed has said so, and is tried again
   const table = createMachineTable({ db, listener, clock, cell_id })
@@ -88,6 +91,7 @@ export async function startCell(config: CellConfig, parts: CellParts = {}): Prom
   const engine = startEngine({
     cell: { ...cell, metrics, quarantine_days: config.quarantine_days },
     listener,
+    egress,
     database: config.database,
     endpoint: config.cell_endpoint,
     ask_activity: parts.ask_activity ?? askActivity,

@@ -1,6 +1,9 @@
 import type { DatabaseOptions } from '../db/options.ts'
 import type { Listener } from '../db/listen.ts'
 import type { AskActivity, AskAlive } from './machines/ask-activity.ts'
+import type { EgressBook } from './egress/book.ts'
+import { startDenials } from './egress/denials.ts'
+import { startEgressKeeper } from './egress/keeper.ts'
 import { startAllowanceClock } from './machines/allowance-clock.ts'
 import { describeCell } from './machines/cells-store.ts'
 import { startSeen } from './machines/seen.ts'
@@ -29,6 +32,8 @@ import { startCollecting } from './trees/collect.ts'
 export interface EngineOptions {
   cell: CellContext & Pick<ReconcileContext, 'quarantine_days'> & { metrics?: Pick<CellMetrics, 'recovered' | 'died' | 'evicted'> }
   listener: Listener
+  /** What the host, as the cell has it, says of policies. */
+  egress: EgressBook
   database: DatabaseOptions
   endpoint: string
   ask_activity: AskActivity
@@ -72,7 +77,9 @@ export function startEngine(options: EngineOptions): Engine {
   const act = async (lost: AbortSignal, controller: AbortController) => {
     const signal = AbortSignal.any([lost, controller.signal])
     await cell.table.preload(await residentIds(cell.db, cell.cell_id))
+    const keeper = startEgressKeeper(cell, options.listener, options.egress, signal)
     const watch = watchHost(cell, signal, async (inventory) => {
+      await keeper.compare(inventory)
       cell.room.describe(inventory.capacity, inventory.machines.filter(isWorkspace))
       await describeCell(cell.db, cell.cell_id, options.endpoint, inventory, cell.clock.now())
       term?.runner.wake() // the host may have come back, with room
@@ -96,6 +103,7 @@ export function startEngine(options: EngineOptions): Engine {
     startAllowanceClock(cell, open)
     startSeen({ ...cell, in_contact: watch.in_contact }, open)
     startMetering(cell, signal)
+    startDenials(cell, options.egress, signal)
     const { ask_alive } = options
     if (ask_alive !== undefined) startProbe({ ...cell, ask_alive: questions.counted(ask_alive), spare_share: openSpareShare() }, signal)
     startExpiry(cell, signal)

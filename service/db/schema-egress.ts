@@ -1,11 +1,7 @@
-import type { ColumnType } from 'kysely'
 import type { EgressMode, EgressPolicy } from '../../contract/egress/policy.ts'
 import type { Int8, Json } from './schema.ts'
 
 // The tables of 0023_egress.sql, as schema.ts has the others.
-
-/** Of a template version; null: no ceiling. */
-export type EgressCeilingColumn = ColumnType<EgressPolicy | null, string | null | undefined, string | null>
 
 export interface EgressVersionsTable {
   id: string

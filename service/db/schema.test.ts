@@ -102,7 +102,7 @@ function kindOf(type: string): string {
   const kinds: [form: RegExp, kind: string][] = [
     [/^string\[\]$/, 'text[]'],
     [/^number\[\]$/, 'number[]'],
-    [/^(string|'.*'|ReasonOf<.*>|OperationSubject)$/, 'text'],
+    [/^(string|'.*'|ReasonOf<.*>|OperationSubject|EgressMode)$/, 'text'],
     [/^number$/, 'number'],
     [/^(boolean|true|false)$/, 'boolean'],
     [/^Date$/, 'time'],

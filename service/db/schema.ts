@@ -2,7 +2,7 @@ import type { ColumnType, Generated, JSONColumnType } from 'kysely'
 import type { OperationErrorCode, ReasonOf } from '../../contract/errors.ts'
 import type { SealingKeysTable, SecretsTable, SecretVersionsTable, WorkspaceSecretsTable } from './schema-secrets.ts'
 import type { OperationSubject } from '../../contract/states/operation.ts'
-import type { EgressCeilingColumn, EgressDenialsTable, EgressVersionsTable, WorkspaceEgressTable } from './schema-egress.ts'
+import type { EgressDenialsTable, EgressVersionsTable, WorkspaceEgressTable } from './schema-egress.ts'
 import type { VolumeAttachmentsTable, VolumesTable, VolumeUsageReadingsTable, VolumeUsageSamplesTable } from './schema-volumes.ts'
 
 /** The tables of migrations/, column by column. Times are Dates with milliseconds: every one of them came from our clock. */
@@ -161,7 +161,7 @@ interface TemplateVersionsTable {
   layered: boolean
   layers: string[]
   settings: Json<object>
-  egress: EgressCeilingColumn
+  egress: ColumnType<object | null, string | null | undefined, string | null>
   created_at: Date
   published_at: Date | null
   archived_at: Date | null

@@ -1,4 +1,6 @@
 import pino from 'pino'
+import { createEgressBook, type EgressBook } from '../../service/cell/egress/book.ts'
+import { enforcing } from '../../service/cell/egress/enforcing.ts'
 import { startEngine } from '../../service/cell/engine.ts'
 import { createFakeHost, type FakeHost, type FakeOptions } from '../../service/cell/links/fake/host.ts'
 import { lookAtAllowances } from '../../service/cell/machines/allowance-clock.ts'
@@ -17,6 +19,8 @@ import { world, type Answer, type CallOptions, type World } from './support.ts'
 /** The API with a cell that works off its operations, on a machine host that is a fake. */
 export interface CellWorld extends World {
   host: FakeHost
+  /** What the cell knows of its host's policies. */
+  egress: EgressBook
   table: LiveTable
   parking: Parking
   /** What every guest says of its running commands when it is asked; several are at once. */
@@ -35,12 +39,14 @@ export interface CellWorld extends World {
 
 export async function worldWithCell(options: FakeOptions = {}): Promise<CellWorld> {
   const w = await world()
-  const host = createFakeHost(options)
+  const fake = createFakeHost(options)
   const db = openDatabase(w.database.options('berth_cell'))
   const { cell_id, clock, ids } = w
   const listener = await openListener(w.database.options('berth_cell'), cellChannels(cell_id))
   const table = createMachineTable({ db, listener, clock, cell_id })
   const log = pino({ level: process.env['BERTH_TEST_LOG'] ?? 'silent' })
+  const egress = createEgressBook()
+  const host = enforcing(fake, { db, clock, log, book: egress })
   const room = createRoom({ db, cell_id })
   const parking = createParking({ cell_id, db, clock, ids, host, table, room, log })
   const cell = {
@@ -66,6 +72,7 @@ export async function worldWithCell(options: FakeOptions = {}): Promise<CellWorl
   const engine = startEngine({
     cell: { ...cell, quarantine_days: 7 },
     listener,
+    egress,
     database: w.database.options('berth_cell'),
     endpoint: 'http://one.cell.test',
     ask_activity,
@@ -74,7 +81,8 @@ export async function worldWithCell(options: FakeOptions = {}): Promise<CellWorl
   await engine.ready
   return {
     ...w,
-    host,
+    host: fake,
+    egress,
     table,
     parking,
     guests,

@@ -79,8 +79,8 @@ for (const route of APP_ROUTES.filter(({ method }) => method === 'GET')) {
   })
 }
 
-/** Without what every answer has of its own: moments, and a token with its id. */
+/** Without what every answer has of its own: moments, a token with its id, and the number of a version. */
 function lasting(body: Record<string, unknown> = {}): unknown {
-  const { token: _token, issued_at: _issued, expires_at: _expires, updated_at: _updated, ...rest } = body
+  const { version: _version, token: _token, issued_at: _issued, expires_at: _expires, updated_at: _updated, ...rest } = body
   return rest
 }

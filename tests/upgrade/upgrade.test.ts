@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { sql } from 'kysely'
 import pino from 'pino'
+import { createEgressBook } from '../../service/cell/egress/book.ts'
 import { startEngine } from '../../service/cell/engine.ts'
 import { createFakeHost } from '../../service/cell/links/fake/host.ts'
 import { registerCell } from '../../service/cell/machines/cells-store.ts'
@@ -128,6 +129,7 @@ for (const release of releases()) {
     const engine = startEngine({
       cell: { cell_id, db, clock, ids, host, table, room, parking, agents: { greet: () => undefined }, trees: createTrees({ db, clock, folder: treesFolder() }), log, quarantine_days: 7 },
       listener,
+      egress: createEgressBook(),
       database: database.options('berth_cell'),
       endpoint: 'http://one.cell.test',
       ask_activity: async () => null,

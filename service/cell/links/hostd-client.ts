@@ -3,7 +3,9 @@ import { HostFailure, type Fence, type HostEvent, type MachineHost } from './hos
 import { workspaceSubject } from './subject.ts'
 import {
   parseCheckpoint,
+  parseDenials,
   parseDiskReader,
+  parseEgressSet,
   parseEnded,
   parseEvent,
   parseInventory,
@@ -48,6 +50,8 @@ export function connectHostd(socket_path: string, deadlines = DEADLINE_MS): Mach
     start: async (body) => parseMachine(await post('/machines/start', body, deadlines.start)),
     restore: async (body) => parseMachine(await post('/machines/restore', body, deadlines.restore)),
     connect: (body: Fence) => done('/machines/connect', body, deadlines.quick),
+    setEgress: async (body) => parseEgressSet(await post('/machines/set_egress', body, deadlines.quick)),
+    egressDenials: async (subject) => parseDenials(await post('/machines/egress_denials', { subject }, deadlines.quick)),
     checkpoint: async (body) => parseCheckpoint(await post('/machines/checkpoint', body, deadlines.checkpoint)),
     unpause: (body) => done('/machines/unpause', body, deadlines.quick),
     stop: async (body) => parseEnded(await post('/machines/stop', body, deadlines.start)),

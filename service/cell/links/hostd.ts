@@ -1,5 +1,6 @@
 import type { Resources } from '../../db/schema.ts'
 import type { MachineVolume } from '../../db/schema.ts'
+import type { EgressInForce, HostDenial, HostEgress, SetEgressRequest } from './egress.ts'
 import type { Subject, VolumeSubject } from './subject.ts'
 
 // The TypeScript side of machine/internal/wire/hostd.go: the same words, spelled the same.
@@ -27,6 +28,8 @@ export interface StartRequest extends Fence {
   connect?: boolean
   /** Mounted before the first command; one that is not on the host any more is left out. */
   volumes?: readonly MachineVolume[]
+  /** Absent: all that is public. Nothing leaves before it is in force. */
+  egress?: HostEgress
 }
 
 export interface RestoreRequest extends Fence {
@@ -35,6 +38,7 @@ export interface RestoreRequest extends Fence {
   checkpoint_id: string
   renew_identity?: boolean
   volumes?: readonly MachineVolume[]
+  egress?: HostEgress
 }
 
 /** All volumes that a running machine is to have. */
@@ -117,6 +121,8 @@ export interface Machine {
   agent_protocol: number
   /** Nothing is started or restored under its engine any more: saved to disk, its memory would stay there. */
   engine_refused?: boolean
+  /** Absent of a host that enforces nothing yet. */
+  egress?: EgressInForce
 }
 
 export interface CheckpointInfo {
@@ -295,6 +301,13 @@ export interface MachineHost {
   restore(request: RestoreRequest): Promise<Machine>
   /** The machine's packets may leave. */
   connect(request: Fence): Promise<void>
+  /**
+   * Every packet meets the policy from the answer on, and connections that it does not allow carry nothing any more. Waits for no other
+   * verb, and takes the turn of none: its fence is compared, and ends nobody's.
+   */
+  setEgress(request: SetEgressRequest): Promise<Pick<EgressInForce, 'revision'>>
+  /** What was refused in the last hours, the last at first; none where there is no machine. */
+  egressDenials(subject: Subject): Promise<HostDenial[]>
   checkpoint(request: CheckpointRequest): Promise<CheckpointInfo>
   unpause(request: Fence): Promise<void>
   /** @returns the machine's last counters; null: there was none, or it ended long ago. */

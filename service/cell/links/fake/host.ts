@@ -1,6 +1,7 @@
 import type { MemoryRefusal } from '../../../../contract/errors.ts'
 import type { MachineVolume } from '../../../db/schema.ts'
 import { systemClock, type Clock } from '../../../lib/clock.ts'
+import type { HostDenial, HostEgress, SetEgressRequest } from '../egress.ts'
 import type {
   CheckpointRequest,
   CloneRequest,
@@ -33,6 +34,7 @@ import {
   quarantine,
   restore,
   running,
+  setEgress,
   setState,
   stats,
   silence,
@@ -56,6 +58,12 @@ export interface FakeHost extends MachineHost {
   guest(of: string | Subject): FakeGuest
   /** Of its machine. */
   volumes(of: string | Subject): MachineVolume[]
+  /** What its packets meet; undefined: it was given no policy. */
+  egressOf(of: string | Subject): HostEgress | undefined
+  /** The host counts this as refused, in the place of what it counted before. */
+  deny(of: string | Subject, denials: HostDenial[]): void
+  /** Somebody has changed its rules, and they could not be put in again. */
+  breakEgress(of: string | Subject): void
   /** The machine ends by itself. */
   kill(of: string | Subject, reason?: string): void
   /** Runs before (or after) the work of a verb; what it throws is the answer. */
@@ -104,6 +112,7 @@ function machineVerbs(world: World, turns: Turns): Pick<MachineHost, Verb> {
   return {
     start: turns.verb('start', (request: StartRequest) => start(world, request)),
     restore: turns.verb('restore', (request: RestoreRequest) => restore(world, request)),
+    setEgress: turns.beside('setEgress', (request: SetEgressRequest) => setEgress(world, request)),
     connect: turns.verb('connect', (request: Fence) => void (running(world, request).machine.connected = true)),
     checkpoint: turns.verb('checkpoint', (request: CheckpointRequest) => checkpoint(world, request)),
     unpause: turns.verb('unpause', (request: Fence) => setState(running(world, request), 'running')),
@@ -133,15 +142,15 @@ function machineVerbs(world: World, turns: Turns): Pick<MachineHost, Verb> {
   }
 }
 
-function listening(
-  world: World,
-  turns: Turns,
-  options: FakeOptions,
-): Pick<MachineHost, 'claim' | 'inventory' | 'glance' | 'stats' | 'measureDisks' | 'measureVolumes' | 'readDisk' | 'events' | 'close'> {
+function listening(world: World, turns: Turns, options: FakeOptions): Omit<MachineHost, Verb> {
   return {
     async readDisk({ workspace_id }) {
       if (!turns.reachable) throw silence()
       throw noReader(world, workspace_id)
+    },
+    async egressDenials(subject) {
+      if (!turns.reachable) throw silence()
+      return [...(world.machines.get(subjectName(subject))?.denials ?? [])]
     },
     async claim(installation_id) {
       if (!turns.reachable) throw silence()
@@ -184,6 +193,12 @@ function breaking(world: World, turns: Turns): Omit<FakeHost, keyof MachineHost>
   return {
     guest: (of) => running(world, { subject: subjectOf(of) }).guest,
     volumes: (of) => running(world, { subject: subjectOf(of) }).volumes,
+    egressOf: (of) => running(world, { subject: subjectOf(of) }).egress,
+    deny: (of, denials) => void (running(world, { subject: subjectOf(of) }).denials = denials),
+    breakEgress(of) {
+      const { machine } = running(world, { subject: subjectOf(of) })
+      machine.egress = { revision: machine.egress?.revision ?? 'default', state: 'failed' }
+    },
     kill(of, reason = 'killed') {
       const one = running(world, { subject: subjectOf(of) })
       const { machine } = one

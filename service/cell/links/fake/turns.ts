@@ -4,7 +4,7 @@ import { raiseFence, refuseLower, refuseStranger, silence, type World } from './
 
 export type Verb = Exclude<
   keyof MachineHost,
-  'claim' | 'inventory' | 'glance' | 'stats' | 'measureDisks' | 'measureVolumes' | 'readDisk' | 'events' | 'close'
+  'claim' | 'inventory' | 'glance' | 'stats' | 'measureDisks' | 'measureVolumes' | 'readDisk' | 'egressDenials' | 'events' | 'close'
 >
 export type When = 'before' | 'after'
 export type Hook = (request: Fence | VolumeFence) => Promise<void> | void
@@ -44,6 +44,21 @@ export class Turns {
       if (known === undefined) await this.runHooks(name, 'after', request)
       this.speak()
       return value
+    }
+  }
+
+  /** A verb that waits for no turn and is done each time it is asked: its fence is compared, and ends nobody's. */
+  beside<Q extends Fence, A>(name: Verb, work: (request: Q) => A): (request: Q) => Promise<A> {
+    return async (request) => {
+      this.speak()
+      refuseStranger(this.world)
+      await this.runHooks(name, 'before', request)
+      refuseLower(this.world, subjectName(request.subject), request.fence)
+      this.done.push({ verb: name, subject: request.subject, step: request.step })
+      const answer = work(request)
+      await this.runHooks(name, 'after', request)
+      this.speak()
+      return answer
     }
   }
 

@@ -16,6 +16,7 @@ import {
   type StopRequest,
 } from '../hostd.ts'
 import { AGENT_PROTOCOLS } from '../agent-protocol.ts'
+import type { HostDenial, HostEgress, SetEgressRequest } from '../egress.ts'
 import type { MemoryRefusal } from '../../../../contract/errors.ts'
 import { MACHINE_KINDS, subjectName, workspaceSubject, type Subject } from '../subject.ts'
 import { FakeGuest } from './guest.ts'
@@ -36,6 +37,9 @@ interface Saved {
 
 interface Running {
   machine: Machine
+  /** What it was given; absent: all that is public. */
+  egress?: HostEgress
+  denials: HostDenial[]
   guest: FakeGuest
   volumes: MachineVolume[]
 }
@@ -177,9 +181,17 @@ function boot(
     resources,
     engine,
     agent_protocol: AGENT_PROTOCOLS.current,
+    egress: { revision: request.egress?.revision ?? 'default', state: 'enforced' },
   }
   world.last.delete(owner)
-  world.machines.set(owner, { machine, guest: new FakeGuest({ ...state, files }), volumes: given(world, request.volumes) })
+  const { egress } = request
+  world.machines.set(owner, {
+    machine,
+    guest: new FakeGuest({ ...state, files }),
+    volumes: given(world, request.volumes),
+    denials: [],
+    ...(egress === undefined ? {} : { egress }),
+  })
   return { ...machine }
 }
 
@@ -212,6 +224,14 @@ export function restore(world: World, request: RestoreRequest): Machine {
   if (saved.info.disk_only) refuseEngine(world)
   refuseMemory(world, saved)
   return boot(world, request, saved, saved.info.disk_only ? world.engine : saved.info.engine)
+}
+
+export function setEgress(world: World, request: SetEgressRequest): { revision: string } {
+  const found = running(world, request)
+  found.egress = request.egress
+  const { revision } = request.egress
+  found.machine.egress = { revision, state: 'enforced' }
+  return { revision }
 }
 
 export function setState({ machine, guest }: Running, state: Machine['state']): void {
