@@ -8,15 +8,16 @@ import { look } from '../../service/cell/machines/idle-clock.ts'
 import { createMachineTable, type LiveTable } from '../../service/cell/machines/live-table.ts'
 import { createParking, type Parking } from '../../service/cell/machines/parking.ts'
 import { createRoom } from '../../service/cell/room/room.ts'
-import { createTrees } from '../../service/cell/trees/trees.ts'
+import { createTrees, type Trees } from '../../service/cell/trees/trees.ts'
 import { openDatabase } from '../../service/db/database.ts'
 import { cellChannels, openListener } from '../../service/db/listen.ts'
 import { treesFolder } from '../support/trees-folder.ts'
-import { world, type Answer, type CallOptions, type World } from './support.ts'
+import { world, type Answer, type CallOptions, type World, type WorldOptions } from './support.ts'
 
 /** The API with a cell that works off its operations, on a machine host that is a fake. */
 export interface CellWorld extends World {
   host: FakeHost
+  trees: Trees
   table: LiveTable
   parking: Parking
   /** What every guest says of its running commands when it is asked; several are at once. */
@@ -33,8 +34,8 @@ export interface CellWorld extends World {
   operations(workspace_id: string, query?: string): Promise<Answer['body'][]>
 }
 
-export async function worldWithCell(options: FakeOptions = {}): Promise<CellWorld> {
-  const w = await world()
+export async function worldWithCell(options: FakeOptions = {}, given: WorldOptions = {}): Promise<CellWorld> {
+  const w = await world(given)
   const host = createFakeHost(options)
   const db = openDatabase(w.database.options('berth_cell'))
   const { cell_id, clock, ids } = w
@@ -43,6 +44,7 @@ export async function worldWithCell(options: FakeOptions = {}): Promise<CellWorl
   const log = pino({ level: process.env['BERTH_TEST_LOG'] ?? 'silent' })
   const room = createRoom({ db, cell_id })
   const parking = createParking({ cell_id, db, clock, ids, host, table, room, log })
+  const trees = createTrees({ db, clock, folder: treesFolder() })
   const cell = {
     cell_id,
     db,
@@ -53,7 +55,7 @@ export async function worldWithCell(options: FakeOptions = {}): Promise<CellWorl
     room,
     parking,
     agents: { greet: () => undefined },
-    trees: createTrees({ db, clock, folder: treesFolder() }),
+    trees,
     log,
   }
   const guests: CellWorld['guests'] = { busy_until: () => Promise.resolve(null) }
@@ -75,6 +77,7 @@ export async function worldWithCell(options: FakeOptions = {}): Promise<CellWorl
   return {
     ...w,
     host,
+    trees,
     table,
     parking,
     guests,
