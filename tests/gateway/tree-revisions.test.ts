@@ -148,6 +148,7 @@ test('a tree that would be larger than its disk is refused, and what is removed 
   await refuses(() => patch(`${HOME}/more`, { content: 'x' }), '429 rate_limited/disk_full')
   await makes(() => remove(`${HOME}/s`, true), 204)
   await ceiling(1)
+  assert.equal((await write(`${HOME}/more`, 'x')).status, 200)
 })
 
 test('what is missing or damaged in the store is an error that says so, never other bytes', async () => {

@@ -84,6 +84,7 @@ test('a body that is too large is refused and changes nothing', async () => {
     max_bytes: LIMITS.file_write_bytes_max,
   })
   await refuses(() => stat(`${HOME}/large`), '404 not_found/path_not_found')
+  assert.equal((await read(`${HOME}/a.txt`)).status, 200)
 })
 
 test('directories are made, with their parents, moved, and removed', async () => {
