@@ -4,6 +4,7 @@ import type { SealingKeysTable, SecretsTable, SecretVersionsTable, WorkspaceSecr
 import type { OperationSubject } from '../../contract/states/operation.ts'
 import type { EgressDenialsTable, EgressVersionsTable, WorkspaceEgressTable } from './schema-egress.ts'
 import type { VolumeAttachmentsTable, VolumesTable, VolumeUsageReadingsTable, VolumeUsageSamplesTable } from './schema-volumes.ts'
+import type { TreeKeysTable, TreeRevisionsTable, TreesTable } from './schema-trees.ts'
 
 /** The tables of migrations/, column by column. Times are Dates with milliseconds: every one of them came from our clock. */
 export interface Database {
@@ -286,34 +287,6 @@ export interface OperationError {
   message: string
   retryable: boolean
   details?: Record<string, unknown>
-}
-
-/** Of a file-first workspace; its revision stands in the workspace's row too. */
-interface TreesTable {
-  workspace_id: string
-  revision: Int8WithDefault
-  root: string | null
-  entries: Int8WithDefault
-  bytes: Int8WithDefault
-  created_at: Date
-  updated_at: Date
-  collected_at: ColumnType<Date | null, Date | null | undefined, Date | null>
-}
-
-interface TreeRevisionsTable {
-  workspace_id: string
-  revision: Int8
-  root: string | null
-  superseded_at: Date
-}
-
-interface TreeKeysTable {
-  workspace_id: string
-  key: string
-  fingerprint: Buffer
-  revision: Int8
-  answer: Json<object>
-  created_at: Date
 }
 
 interface OperationsTable {

@@ -10,17 +10,18 @@ import { look } from '../../service/cell/machines/idle-clock.ts'
 import { createMachineTable, type LiveTable } from '../../service/cell/machines/live-table.ts'
 import { createParking, type Parking } from '../../service/cell/machines/parking.ts'
 import { createRoom } from '../../service/cell/room/room.ts'
-import { createTrees } from '../../service/cell/trees/trees.ts'
+import { createTrees, type Trees } from '../../service/cell/trees/trees.ts'
 import { openDatabase } from '../../service/db/database.ts'
 import { cellChannels, openListener } from '../../service/db/listen.ts'
 import { treesFolder } from '../support/trees-folder.ts'
-import { world, type Answer, type CallOptions, type World } from './support.ts'
+import { world, type Answer, type CallOptions, type World, type WorldOptions } from './support.ts'
 
 /** The API with a cell that works off its operations, on a machine host that is a fake. */
 export interface CellWorld extends World {
   host: FakeHost
   /** What the cell knows of its host's policies. */
   egress: EgressBook
+  trees: Trees
   table: LiveTable
   parking: Parking
   /** What every guest says of its running commands when it is asked; several are at once. */
@@ -37,8 +38,8 @@ export interface CellWorld extends World {
   operations(workspace_id: string, query?: string): Promise<Answer['body'][]>
 }
 
-export async function worldWithCell(options: FakeOptions = {}): Promise<CellWorld> {
-  const w = await world()
+export async function worldWithCell(options: FakeOptions = {}, given: WorldOptions = {}): Promise<CellWorld> {
+  const w = await world(given)
   const fake = createFakeHost(options)
   const db = openDatabase(w.database.options('berth_cell'))
   const { cell_id, clock, ids } = w
@@ -49,6 +50,7 @@ export async function worldWithCell(options: FakeOptions = {}): Promise<CellWorl
   const host = enforcing(fake, { db, clock, log, book: egress })
   const room = createRoom({ db, cell_id })
   const parking = createParking({ cell_id, db, clock, ids, host, table, room, log })
+  const trees = createTrees({ db, clock, folder: treesFolder() })
   const cell = {
     cell_id,
     db,
@@ -59,7 +61,7 @@ export async function worldWithCell(options: FakeOptions = {}): Promise<CellWorl
     room,
     parking,
     agents: { greet: () => undefined },
-    trees: createTrees({ db, clock, folder: treesFolder() }),
+    trees,
     log,
   }
   const guests: CellWorld['guests'] = { busy_until: () => Promise.resolve(null) }
@@ -83,6 +85,7 @@ export async function worldWithCell(options: FakeOptions = {}): Promise<CellWorl
     ...w,
     host: fake,
     egress,
+    trees,
     table,
     parking,
     guests,

@@ -2,77 +2,16 @@ import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
 import { after, before, test } from 'node:test'
 import { LIMITS } from '../../contract/limits.ts'
-import { findEntry } from '../../service/cell/trees/tree.ts'
-import { type Bench, openBench, refusalOf } from './support/gateway.ts'
+import type { Bench } from './support/gateway.ts'
+import { HOME, sha, openTreeBench, treeCalls } from './support/tree-calls.ts'
 
 let bench: Bench
 before(async () => {
-  bench = await openBench()
-  await asTree(bench)
+  bench = await openTreeBench()
 })
 after(() => bench[Symbol.asyncDispose]())
 
-/** The bench's workspace becomes a file-first one, with a tree that is empty. */
-async function asTree({ database: { superuser: db }, workspace_id, table, clock }: Bench): Promise<void> {
-  const now = clock.now()
-  await db.updateTable('workspaces').set({ mode: 'file_first', tree_revision: 0 }).where('id', '=', workspace_id).execute()
-  await db.insertInto('trees').values({ workspace_id, root: null, created_at: now, updated_at: now }).execute()
-  table.set(workspace_id, { mode: 'file_first', machine: null })
-}
-
-const HOME = '/home/user'
-const q = (path: string, more: Record<string, string | number | boolean> = {}) =>
-  new URLSearchParams({ path, ...Object.fromEntries(Object.entries(more).map(([name, value]) => [name, String(value)])) }).toString()
-const sha = (text: string) => createHash('sha256').update(text).digest('hex')
-const revisionOf = (response: Response) => Number(response.headers.get('x-tree-revision'))
-
-const write = (
-  path: string,
-  body: string | Uint8Array<ArrayBuffer>,
-  more: Record<string, string | number | boolean> = {},
-  headers: Record<string, string> = {},
-) => bench.call('PUT', `/files?${q(path, more)}`, { body, headers })
-const read = (path: string, more: Record<string, number> = {}, headers: Record<string, string> = {}) =>
-  bench.call('GET', `/files?${q(path, more)}`, { headers })
-const stat = (path: string, more: Record<string, number | boolean> = {}) => bench.call('GET', `/files/stat?${q(path, more)}`)
-const list = (path: string, more: Record<string, number> = {}) => bench.call('GET', `/files/list?${q(path, more)}`)
-const remove = (path: string, recursive = false, headers: Record<string, string> = {}) =>
-  bench.call('DELETE', `/files?${q(path, { recursive })}`, { headers })
-const mkdir = (path: string, more: object = {}, headers: Record<string, string> = {}) =>
-  bench.call('POST', '/files/mkdir', { json: { path, ...more }, headers })
-const move = (from: string, to: string, overwrite = false, headers: Record<string, string> = {}) =>
-  bench.call('POST', '/files/move', { json: { from, to, overwrite }, headers })
-const patch = (path: string, body: object, headers: Record<string, string> = {}) =>
-  bench.call('POST', '/files/patch', { json: { path, ...body }, headers })
-const search = (body: object) => bench.call('POST', '/files/search', { json: body })
-const text = async (path: string) => (await read(path)).text()
-
-/** The revision that a call has made is the next one. */
-async function makes<T>(call: () => Promise<Response>, status: number): Promise<T> {
-  const before_call = revisionOf(await stat(HOME))
-  const response = await call()
-  const body = response.status === 204 ? '' : await response.text()
-  assert.deepEqual([response.status, revisionOf(response)], [status, before_call + 1], body)
-  assert.equal(revisionOf(await stat(HOME)), before_call + 1)
-  return (body === '' ? null : JSON.parse(body)) as T
-}
-
-/** Refuses, says the revision, and changes nothing. */
-async function refuses(call: () => Promise<Response>, expected: string, details?: object): Promise<void> {
-  const at = revisionOf(await stat(HOME))
-  const response = await call()
-  const copy = response.clone()
-  assert.equal(await refusalOf(response), expected)
-  assert.deepEqual([revisionOf(response), revisionOf(await stat(HOME))], [at, at], expected)
-  if (details !== undefined) assert.deepEqual(((await copy.json()) as { error: { details: object } }).error.details, details)
-}
-
-const link = async (name: string, target: string) => {
-  const { trees, workspace_id } = bench
-  using publication = trees.begin(workspace_id)
-  const base = (await trees.current(workspace_id))?.revision ?? 0
-  await publication.publish(base, [{ kind: 'put', path: [name], entry: { type: 'symlink', modified_ms: 1, target } }])
-}
+const { write, read, stat, list, remove, mkdir, move, patch, search, text, makes, refuses, link } = treeCalls(() => bench)
 
 test('a file is written, read whole and in parts, described and listed', async () => {
   const written = await makes<Record<string, unknown>>(() => write(`${HOME}/a.txt`, 'hello tree'), 200)
@@ -145,6 +84,7 @@ test('a body that is too large is refused and changes nothing', async () => {
     max_bytes: LIMITS.file_write_bytes_max,
   })
   await refuses(() => stat(`${HOME}/large`), '404 not_found/path_not_found')
+  assert.equal((await read(`${HOME}/a.txt`)).status, 200)
 })
 
 test('directories are made, with their parents, moved, and removed', async () => {
@@ -294,175 +234,4 @@ test('a patch changes a file by edits or whole, and refuses what it cannot do', 
     { content: 'x', edits: [{ old_text: 'a', new_text: 'b' }] },
   ])
     await refuses(() => patch(path, body), '422 validation_failed/patch_invalid')
-})
-
-test('If-Match holds a change to the revision that it was made for', async () => {
-  const at = revisionOf(await stat(HOME))
-  for (const stale of [at - 1, at + 1, 0]) {
-    for (const call of [
-      (h: Record<string, string>) => write(`${HOME}/a.txt`, 'stale', {}, h),
-      (h: Record<string, string>) => remove(`${HOME}/a.txt`, false, h),
-      (h: Record<string, string>) => mkdir(`${HOME}/stale`, {}, h),
-      (h: Record<string, string>) => move(`${HOME}/a.txt`, `${HOME}/stale`, false, h),
-      (h: Record<string, string>) => patch(`${HOME}/a.txt`, { content: 'stale' }, h),
-    ]) {
-      const details = { reason: 'tree_revision_mismatch', current_tree_revision: at }
-      await refuses(() => call({ 'if-match': String(stale) }), '409 conflict/tree_revision_mismatch', details)
-    }
-  }
-  await makes(() => write(`${HOME}/a.txt`, 'now', {}, { 'if-match': String(at) }), 200)
-  await makes(() => write(`${HOME}/a.txt`, 'again', {}, { 'if-match': `"${at + 1}"` }), 200)
-  for (const unreadable of ['*', 'abc', '-1', '1.5', 'W/"1"', '"1', ''])
-    assert.equal(await refusalOf(await write(`${HOME}/a.txt`, 'x', {}, { 'if-match': unreadable })), '400 bad_request', unreadable)
-  assert.equal(revisionOf(await stat(HOME)), at + 2)
-})
-
-test('of changes that come at once with one If-Match one is made; without it all are, one after the other', async () => {
-  const at = revisionOf(await stat(HOME))
-  const all = await Promise.all(Array.from({ length: 6 }, (_, i) => write(`${HOME}/race`, String(i), {}, { 'if-match': String(at) })))
-  assert.deepEqual(all.map(({ status }) => status).sort(), [200, 409, 409, 409, 409, 409])
-  const free = await Promise.all(Array.from({ length: 8 }, (_, i) => write(`${HOME}/race-${i}`, String(i))))
-  assert.deepEqual(
-    free.map(revisionOf).sort((one, other) => one - other),
-    Array.from({ length: 8 }, (_, i) => at + 2 + i),
-  )
-})
-
-test('a repeat under an Idempotency-Key is answered as before and does nothing; another request under it is refused', async () => {
-  const headers = { 'idempotency-key': 'write:1' }
-  const at = revisionOf(await stat(HOME))
-  const first = await write(`${HOME}/keyed`, 'once', {}, { ...headers, 'if-match': String(at) })
-  assert.deepEqual([first.status, first.headers.get('idempotent-replayed')], [200, null])
-  await makes(() => write(`${HOME}/keyed`, 'meanwhile'), 200)
-  const repeat = await write(`${HOME}/keyed`, 'once', {}, { ...headers, 'if-match': String(at) })
-  assert.deepEqual([repeat.status, repeat.headers.get('idempotent-replayed'), revisionOf(repeat)], [200, 'true', revisionOf(first)])
-  assert.deepEqual([await repeat.json(), await text(`${HOME}/keyed`)], [await first.json(), 'meanwhile'])
-  for (const other of [
-    () => write(`${HOME}/keyed`, 'twice', {}, headers),
-    () => write(`${HOME}/keyed`, 'once', { append: true }, headers),
-    () => write(`${HOME}/keyed2`, 'once', {}, headers),
-    () => patch(`${HOME}/keyed`, { content: 'once' }, headers),
-  ])
-    await refuses(other, '409 conflict/operation_id_reused')
-  const both = await Promise.all(
-    [1, 2].map(() => patch(`${HOME}/keyed`, { edits: [{ old_text: 'mean', new_text: '' }] }, { 'idempotency-key': 'patch:1' })),
-  )
-  assert.deepEqual(both.map(({ headers: each }) => each.get('idempotent-replayed')).sort(), ['true', null].sort())
-  assert.equal(await text(`${HOME}/keyed`), 'while')
-  for (const key of ['a'.repeat(101), 'a b', 'é']) {
-    const response = await write(`${HOME}/keyed`, 'x', {}, { 'idempotency-key': Buffer.from(key).toString('latin1') })
-    assert.equal(await refusalOf(response), '422 validation_failed', key)
-  }
-})
-
-test('an earlier revision is read while it is kept, and no other', async () => {
-  const { tree_revision: before_write } = { tree_revision: revisionOf(await write(`${HOME}/history`, 'then')) }
-  await write(`${HOME}/history`, 'now')
-  const then = await read(`${HOME}/history`, { tree_revision: before_write })
-  assert.deepEqual([await then.text(), revisionOf(then), await text(`${HOME}/history`)], ['then', before_write, 'now'])
-  assert.equal(((await (await stat(`${HOME}/history`, { tree_revision: before_write })).json()) as { size: number }).size, 4)
-  assert.equal((await list(HOME, { tree_revision: 0 })).status, 200)
-  for (const call of [read, stat, list])
-    assert.equal(await refusalOf(await call(`${HOME}/history`, { tree_revision: 999_999 })), '404 not_found')
-  const entry = bench.table.entries.get(bench.workspace_id)
-  assert.ok(entry)
-  bench.table.set(bench.workspace_id, { ...bench.life.entry })
-  for (const call of [read, stat, list])
-    assert.equal(await refusalOf(await call(`${HOME}/history`, { tree_revision: 1 })), '422 validation_failed/not_supported_for_mode')
-  bench.table.entries.set(bench.workspace_id, entry)
-})
-
-test('lines are found as in a machine: globs, context, bounds, and expressions of RE2 alone', async () => {
-  for (const [name, content] of [
-    ['s/one.txt', 'first\nneedle here\r\nlast\n'],
-    ['s/two.md', 'é needle\nNEEDLE\n'],
-    ['s/sub/three.txt', `${'x'.repeat(3000)}needle${'y'.repeat(3000)}`],
-    ['s/bin', 'needle\0'],
-  ] as const)
-    await makes(() => write(`${HOME}/${name}`, content, { create_parents: true }), 200)
-  const find = async (body: object) => {
-    const response = await search({ path: `${HOME}/s`, pattern: 'needle', ...body })
-    assert.equal(response.status, 200)
-    assert.equal(revisionOf(response), revisionOf(await stat(HOME)))
-    return (await response.json()) as {
-      matches: { path: string; line: number; column: number; text: string; before: string[]; after: string[] }[]
-      truncated: boolean
-      stop_reason: string | null
-      files_scanned: number
-    }
-  }
-  const all = await find({ context_lines: 1 })
-  assert.deepEqual(
-    all.matches.map(({ path, line, column }) => [path.slice(HOME.length + 3), line, column]),
-    [
-      ['one.txt', 2, 1],
-      ['sub/three.txt', 1, 3001],
-      ['two.md', 1, 4],
-    ],
-  )
-  assert.deepEqual([all.matches[0]?.before, all.matches[0]?.text, all.matches[0]?.after], [['first'], 'needle here', ['last']])
-  assert.ok(all.matches[1]?.text.length === 1000 && all.matches[1].text.includes('needle'))
-  assert.deepEqual([all.truncated, all.stop_reason, all.files_scanned], [false, null, 4])
-  const paths = async (body: object) => (await find(body)).matches.map(({ path, line }) => `${path.slice(HOME.length + 3)}:${line}`)
-  assert.deepEqual(await paths({ case_insensitive: true, include: ['*.md'] }), ['two.md:1', 'two.md:2'])
-  assert.deepEqual(await paths({ include: ['*.txt'], exclude: ['sub/**'] }), ['one.txt:2'])
-  assert.deepEqual(await paths({ regex: true, pattern: '^needle\\s+h[a-f]re$' }), ['one.txt:2'])
-  const cut = await find({ max_matches: 1 })
-  assert.deepEqual([cut.matches.length, cut.truncated, cut.stop_reason], [1, true, 'max_matches'])
-  assert.deepEqual(
-    await paths({ path: `${HOME}/s/one.txt` }),
-    [':2'].map(() => 'one.txt:2'),
-  )
-  assert.deepEqual(await paths({ max_file_bytes: 100 }), ['one.txt:2', 'two.md:1'])
-  for (const pattern of ['(a)\\1', '(?=a)', '(', 'a{1001}'])
-    assert.equal(await refusalOf(await search({ path: HOME, pattern, regex: true })), '422 validation_failed', pattern)
-  for (const glob of ['', '[', '{a', 'a}', '{a,{b,{c,{d}}}}'])
-    assert.equal(await refusalOf(await search({ path: HOME, pattern: 'x', include: [glob] })), '422 validation_failed', glob)
-  await makes(() => write(`${HOME}/s/slow`, `${'a'.repeat(40)}!`), 200)
-  assert.deepEqual(await paths({ regex: true, pattern: '(a+)+$' }), [])
-})
-
-test('a tree that would be larger than its disk is refused, and what is removed makes room', async () => {
-  const { superuser } = bench.database
-  const ceiling = (disk_gib: number) =>
-    superuser.updateTable('workspaces').set({ ceiling_disk_gib: disk_gib }).where('id', '=', bench.workspace_id).execute()
-  await ceiling(0)
-  await refuses(() => write(`${HOME}/more`, 'x'), '429 rate_limited/disk_full')
-  await refuses(() => patch(`${HOME}/more`, { content: 'x' }), '429 rate_limited/disk_full')
-  await makes(() => remove(`${HOME}/s`, true), 204)
-  await ceiling(1)
-})
-
-test('what is missing or damaged in the store is an error that says so, never other bytes', async () => {
-  await makes(() => write(`${HOME}/fragile`, 'fragile content'), 200)
-  const { trees, workspace_id } = bench
-  const files = trees.files(workspace_id)
-  await files.delete(sha('fragile content'))
-  const response = await read(`${HOME}/fragile`)
-  assert.deepEqual([response.status, response.headers.has('x-tree-revision')], [500, true])
-  const { error } = (await response.json()) as { error: { code: string; message: string } }
-  assert.deepEqual([error.code, error.message], ['internal_error', 'A part of the tree is missing'])
-  await files.put([Buffer.from('fragile content')])
-  assert.equal(await text(`${HOME}/fragile`), 'fragile content')
-})
-
-test('a call whose token is of another workspace or lacks the tool does not reach the tree, nor one after the delete', async () => {
-  const { workspace_id, trees } = bench
-  assert.equal(
-    await refusalOf(await bench.call('GET', `/files?${q(HOME)}`, { token: await bench.token({ tools: ['exec'] }) })),
-    '403 forbidden',
-  )
-  await bench.database.superuser
-    .updateTable('workspaces')
-    .set({ deleted_at: new Date(), desired_state: 'deleted', observed_state: 'deleting' })
-    .where('id', '=', workspace_id)
-    .execute()
-  assert.equal(await refusalOf(await read(`${HOME}/a.txt`)), '401 unauthenticated/revoked_workspace')
-  assert.equal(await refusalOf(await write(`${HOME}/a.txt`, 'x')), '401 unauthenticated/revoked_workspace')
-  await trees.remove(workspace_id)
-  assert.equal(await trees.current(workspace_id), null)
-  assert.equal(
-    await findEntry({ blobs: trees.blobs(workspace_id) }, { type: 'directory', mode: 0, modified_ms: 0, page: null }, ['x']),
-    null,
-  )
 })

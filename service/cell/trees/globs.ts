@@ -103,7 +103,7 @@ function expressionOf(glob: string): string {
 function classOf(inside: string): string {
   const negated = /^[!^]/.test(inside)
   const chars: { char: string; is_escaped: boolean }[] = []
-  const text = [...(negated ? inside.slice(1) : inside)]
+  const text = Array.from(negated ? inside.slice(1) : inside)
   for (let i = 0; i < text.length; i++) {
     const is_escaped = text[i] === '\\' && i + 1 < text.length
     if (is_escaped) i++
