@@ -54,8 +54,8 @@ test('schema.ts has the tables and columns of the database, with their types, nu
 })
 
 async function declaredTables(): Promise<Tables> {
-  const path = new URL('./schema.ts', import.meta.url)
-  const source = ts.createSourceFile('schema.ts', await readFile(path, 'utf8'), ts.ScriptTarget.Latest, true)
+  const texts = ['./schema.ts', './volume-tables.ts'].map((name) => readFile(new URL(name, import.meta.url), 'utf8'))
+  const source = ts.createSourceFile('schema.ts', (await Promise.all(texts)).join('\n'), ts.ScriptTarget.Latest, true)
   const interfaces = new Map(source.statements.filter(ts.isInterfaceDeclaration).map((one) => [one.name.text, one]))
   const members = (name: string) => {
     const all: readonly ts.TypeElement[] = interfaces.get(name)?.members ?? []
