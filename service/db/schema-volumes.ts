@@ -1,5 +1,4 @@
 import type { ColumnType } from 'kysely'
-import type { VolumeState } from '../../contract/states/volume.ts'
 
 type Int8 = ColumnType<number, number | bigint, number | bigint>
 
@@ -11,7 +10,7 @@ export interface VolumesTable {
   name: string
   quota_gib: number
   org_shared: boolean
-  state: VolumeState
+  state: 'creating' | 'available' | 'deleting' | 'deleted' | 'failed'
   created_at: Date
   updated_at: Date
   deleted_at: Date | null

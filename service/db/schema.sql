@@ -487,7 +487,7 @@ create table volume_attachments (
   volume_id uuid not null,
   mount_path text not null,
   mode text not null,
-  place smallint not null,
+  place integer not null,
   state text not null,
   operation_id uuid,
   created_at timestamp with time zone not null,

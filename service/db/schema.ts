@@ -1,5 +1,6 @@
 import type { ColumnType, Generated, JSONColumnType } from 'kysely'
 import type { OperationErrorCode, ReasonOf } from '../../contract/errors.ts'
+import type { UsageSamplesTable, UsageCountersTable, UsageStorageTable } from './schema-usage.ts'
 import type { SealingKeysTable, SecretsTable, SecretVersionsTable, WorkspaceSecretsTable } from './schema-secrets.ts'
 import type { OperationSubject } from '../../contract/states/operation.ts'
 import type { EgressDenialsTable, EgressVersionsTable, WorkspaceEgressTable } from './schema-egress.ts'
@@ -56,7 +57,7 @@ type NullableJson<T extends object> = ColumnType<T | null, string | null, string
 type JsonWithDefault<T extends object> = ColumnType<T, string | undefined, string>
 /** int8 arrives as text from the driver; database.ts parses it, all our counters are safe integers. */
 export type Int8 = ColumnType<number, number | bigint, number | bigint>
-type Int8WithDefault = ColumnType<number, number | undefined, number>
+export type Int8WithDefault = ColumnType<number, number | undefined, number>
 
 export interface Resources {
   cpu_millis: number
@@ -375,39 +376,4 @@ interface RateBucketsTable {
   name: string
   tokens: number
   updated_at: Date
-}
-
-interface UsageSamplesTable {
-  workspace_id: string
-  hour: Date
-  organization_id: string
-  project_id: string | null
-  cpu_usec: Int8
-  memory_byte_ms: string
-  disk_byte_ms: string
-  checkpoint_byte_ms: string
-  rx_bytes: Int8
-  tx_bytes: Int8
-  sampled_ms: Int8
-}
-
-interface UsageCountersTable {
-  workspace_id: string
-  fence: Int8
-  cpu_usec: Int8
-  rx_bytes: Int8
-  tx_bytes: Int8
-  read_at: Date
-  run: string | null
-  monotonic_ms: ColumnType<number | null, number | null, number | null>
-}
-
-interface UsageStorageTable {
-  workspace_id: string
-  read_at: Date
-  run: string
-  monotonic_ms: Int8
-  disk_read_at: Date | null
-  disk_run: string | null
-  disk_monotonic_ms: ColumnType<number | null, number | null, number | null>
 }

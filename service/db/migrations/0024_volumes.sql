@@ -27,7 +27,7 @@ create table volume_attachments (
   volume_id uuid not null references volumes,
   mount_path text not null,
   mode text not null check (mode in ('read_write', 'read_only')),
-  place smallint not null check (place between 0 and 15), -- its name below the machine's /volumes, for as long as it is attached
+  place integer not null check (place between 0 and 15), -- its name below the machine's /volumes, for as long as it is attached
   state text not null check (state in ('attaching', 'attached', 'detaching')),
   operation_id uuid, -- that is attaching or detaching it
   created_at timestamptz not null,
