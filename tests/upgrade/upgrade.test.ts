@@ -127,7 +127,20 @@ for (const release of releases()) {
     const room = createRoom({ db, cell_id })
     const parking = createParking({ cell_id, db, clock, ids, host, table, room, log })
     const engine = startEngine({
-      cell: { cell_id, db, clock, ids, host, table, room, parking, agents: { greet: () => undefined }, trees: createTrees({ db, clock, folder: treesFolder() }), log, quarantine_days: 7 },
+      cell: {
+        cell_id,
+        db,
+        clock,
+        ids,
+        host,
+        table,
+        room,
+        parking,
+        agents: { greet: () => undefined },
+        trees: createTrees({ db, clock, folder: treesFolder() }),
+        log,
+        quarantine_days: 7,
+      },
       listener,
       egress: createEgressBook(),
       database: database.options('berth_cell'),
