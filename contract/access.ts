@@ -19,7 +19,7 @@ export function toolsOf(role: Role): readonly Tool[] {
 export type KeyAccess = 'any' | 'with_tool' | 'forbidden' | 'unknown'
 
 /** What a call names, and so the organization in which a person's role counts. self: nothing but the caller. */
-export type Within = 'self' | 'organization' | 'project' | 'workspace' | 'operation'
+export type Within = 'self' | 'organization' | 'project' | 'workspace' | 'operation' | 'secret'
 
 /**
  * Who may call a route. The pipeline refuses everybody else:
@@ -45,6 +45,11 @@ export function readers(within: Within): PrincipalAccess {
 /** Whoever works with workspaces: people of the billing role see them, and change nothing of them. */
 export function operators(within: Within, keys: KeyAccess = 'any'): PrincipalAccess {
   return { kind: 'principal', within, roles: ['owner', 'admin', 'member'], keys }
+}
+
+/** Whoever looks after an organization, and the keys of the project where no people are asked for. */
+export function administrators(within: Within, keys: KeyAccess = 'any'): PrincipalAccess {
+  return { kind: 'principal', within, roles: ['owner', 'admin'], keys }
 }
 
 /** @param tool the one that the token must include. */

@@ -1,13 +1,17 @@
-import Type, { type TSchema } from 'typebox'
+import Type, { type Static, type TSchema } from 'typebox'
 import { OPERATION_KINDS } from './states/operation.ts'
-import { MEMORY_REFUSALS, type Surface } from './errors.ts'
-import { LIFETIMES, MODES } from './schemas/workspaces.ts'
+import { type APP_REASONS, type AppCode, type CELL_REASONS, type CellCode, MEMORY_REFUSALS, type ReasonIn, type Surface } from './errors.ts'
+import { DISK_LAYOUTS, LIFETIMES, MODES } from './schemas/workspaces.ts'
+import { EGRESS_MODES } from './egress/policy.ts'
+import { EgressRules } from './schemas/egress.ts'
 import { Issue } from './schemas/error.ts'
 import { Nullable, Timestamp, Uuid, Word } from './schemas/common.ts'
+import { ATTACHMENT_MODES, ATTACHMENT_STATES } from './states/volume.ts'
 import { TOOLS } from './tools.ts'
 
 const { Optional, String: Text, Integer, Array: List } = Type
 const names = Optional(List(Text(), { description: 'Those that are refused' }))
+const name = Optional(Text({ description: 'Of the secret whose name is a variable of another origin' }))
 const field = Optional(Text({ description: 'The property, parameter or header that is refused' }))
 const issues = Optional(List(Issue))
 const tools = () => List(Word(TOOLS))
@@ -16,16 +20,44 @@ const ACTIVE = {
   active_operation_id: Optional(Uuid()),
   active_operation_kind: Optional(Word(OPERATION_KINDS)),
 }
+/** What is used up of one allowance. */
+const ALLOWANCE = {
+  allowance: Word(['cpu_hours', 'ram_gib_hours']),
+  meter: Word(['cpu_seconds', 'memory_gib_seconds']),
+  unit: Text(),
+  used: Type.Number(),
+  included: Type.Number(),
+  used_meter_units: Type.Number(),
+  included_meter_units: Type.Number(),
+}
+const SPEND_CAP = Type.Object({
+  cap_minor: Integer(),
+  effective_cap_minor: Integer(),
+  charges_minor: Integer(),
+  currency: Text(),
+})
+/** Where the answer of an agent is lost: what was started, if it was. */
+const started = { session_id: Optional(Text({ description: 'Of the command or terminal that was to be started' })) }
 const mode = Optional(Word(MODES))
 const OTHER_MODE = { mode, operation: Optional(Text({ description: 'What the workspace does not serve' })) }
 
-type Details = Readonly<Record<string, TSchema>>
+const ATTACHED = Type.Object({
+  workspace_id: Uuid(),
+  mount_path: Text(),
+  mode: Word(ATTACHMENT_MODES),
+  state: Word(ATTACHMENT_STATES),
+})
+
+const PATH = { path: Optional(Text()) }
+const TREE_ROOT = { tree_root: Text({ description: 'Below which all paths of a file-first workspace lie' }) }
+
+export type Details = Readonly<Record<string, TSchema>>
 
 /**
  * What `details` say beside `reason`, by code and by `code/reason`: an answer has those of both. Each is there where it is known. A code that
  * is absent here says nothing but its reason.
  */
-export const DETAILS: Readonly<Record<Surface, Readonly<Record<string, Details>>>> = {
+export const DETAILS = {
   app: {
     bad_request: { field, issues },
     validation_failed: { field, issues },
@@ -37,23 +69,40 @@ export const DETAILS: Readonly<Record<Surface, Readonly<Record<string, Details>>
     'entitlement_required/limits_missing': { missing: List(Text()) },
     'entitlement_required/payment_past_due': { grace_until: Nullable(Timestamp()) },
     allowance_exhausted: {
-      allowance: Word(['cpu_hours', 'ram_gib_hours']),
-      meter: Word(['cpu_seconds', 'memory_gib_seconds']),
-      unit: Text(),
-      used: Type.Number(),
-      included: Type.Number(),
-      used_meter_units: Type.Number(),
-      included_meter_units: Type.Number(),
-      exhausted: List(Type.Unknown()),
+      ...ALLOWANCE,
+      exhausted: List(Type.Object(ALLOWANCE), { description: 'Each allowance that is used up' }),
+      resets_at: Nullable(Text({ description: 'The end of the billing period' })),
+      plan: Text(),
+      spend_cap: Nullable(SPEND_CAP),
     },
     'conflict/operation_in_progress': ACTIVE,
     'conflict/workspace_not_running': ACTIVE,
     'conflict/mode_mismatch': { mode: Word(MODES), requested_mode: Word(MODES) },
+    'conflict/layout_unsupported': { disk_layouts: List(Word(DISK_LAYOUTS), { description: 'That the template version has' }) },
     'conflict/lifetime_mismatch': { lifetime: Word(LIFETIMES), requested_lifetime: Word(LIFETIMES) },
     'conflict/key_in_use': { key: Text() },
+    'conflict/volume_attached': { attachments: List(ATTACHED) },
+    'conflict/name_in_use': { name: Text() },
+    'conflict/mount_path_conflict': { mount_path: Text({ description: 'Of the other volume' }), volume_id: Uuid() },
     'conflict/not_running': { checkpoint_id: Optional(Uuid()) },
+    'conflict/version_mismatch': { current_version: Integer({ description: '0: nobody has set one' }) },
+    'validation_failed/egress_widening': {
+      template_egress: EgressRules,
+      outside: List(
+        Type.Object({
+          path: Text({ description: 'In the policy that was refused' }),
+          mode: Optional(Word(EGRESS_MODES)),
+          host: Optional(Text()),
+          ports: Optional(List(Integer())),
+          cidr: Optional(Text()),
+        }),
+        { description: "What the template's ceiling does not let out" },
+      ),
+    },
     'validation_failed/not_supported_for_mode': { mode },
     'validation_failed/secret_not_available': { names },
+    'validation_failed/env_collision': { name },
+    'validation_failed/too_large': { max_bytes },
     'validation_failed/input_required': { names },
     'validation_failed/input_unknown': { names },
     'validation_failed/input_invalid': { names },
@@ -63,9 +112,21 @@ export const DETAILS: Readonly<Record<Surface, Readonly<Record<string, Details>>
     validation_failed: { field, issues },
     forbidden: { tool: Optional(Word(TOOLS)) },
     'forbidden/secret_not_available': { names },
+    'validation_failed/env_collision': { name },
     'conflict/not_supported_for_mode': OTHER_MODE,
     'validation_failed/not_supported_for_mode': OTHER_MODE,
     'conflict/output_expired': { available_from: Optional(Integer({ description: 'The first offset that is still kept' })) },
+    'conflict/tree_revision_mismatch': { current_tree_revision: Integer() },
+    'not_found/outside_tree_root': TREE_ROOT,
+    'validation_failed/outside_tree_root': TREE_ROOT,
+    not_found: { tree_revision: Optional(Integer({ description: 'That is asked for, and not kept' })) },
+    'not_found/path_not_found': PATH,
+    'conflict/not_a_directory': PATH,
+    'conflict/not_a_file': PATH,
+    'conflict/already_exists': PATH,
+    'conflict/not_empty': PATH,
+    'validation_failed/invalid_path': PATH,
+    'validation_failed/patch_invalid': { index: Optional(Integer({ description: 'Of the edit, from 0' })) },
     'conflict/revision_mismatch': { current_revision: Optional(Text({ description: 'Absent where there is no file' })) },
     'validation_failed/edit_not_found': { index: Optional(Integer({ description: 'Of the edit, from 0' })) },
     'validation_failed/edit_ambiguous': { index: Optional(Integer({ description: 'Of the edit, from 0' })) },
@@ -74,6 +135,10 @@ export const DETAILS: Readonly<Record<Surface, Readonly<Record<string, Details>>
       operation_kind: Optional(Word(OPERATION_KINDS)),
       tool_gate: Optional(Word(['read_only', 'closed'])),
     },
+    timeout: started,
+    dependency_unavailable: started,
+    'conflict/operation_interrupted': started,
+    'conflict/guest_feature_unavailable': { feature: Optional(Text()) },
     payload_too_large: { max_bytes },
     range_not_satisfiable: { size: Optional(Integer({ description: 'Bytes of the file' })) },
     rate_limited: { retry_after_seconds: Optional(Integer()) },
@@ -83,10 +148,32 @@ export const DETAILS: Readonly<Record<Surface, Readonly<Record<string, Details>>
       without_memory: Optional(Type.Boolean({ description: 'Whether its disk can be started without the memory' })),
     },
   },
-}
+} as const satisfies Readonly<Record<Surface, Readonly<Record<string, Details>>>>
+
+type Declared = typeof DETAILS
+type SchemasAt<S extends Surface, Name> = Name extends keyof Declared[S] ? Declared[S][Name] : unknown
+type SchemasOf<S extends Surface, C extends string, R> = SchemasAt<S, C> & (R extends string ? SchemasAt<S, `${C}/${R}`> : unknown)
+/** No name is declared: none may be given. */
+type DetailsIn<Schemas> = unknown extends Schemas
+  ? Readonly<Record<string, never>>
+  : Schemas extends Details
+    ? Readonly<Static<Type.TObject<Schemas>>>
+    : never
+type OfApp<C, R> = C extends AppCode
+  ? R extends ReasonIn<typeof APP_REASONS, C> | null
+    ? DetailsIn<SchemasOf<'app', C, R>>
+    : never
+  : never
+type OfCell<C, R> = C extends CellCode
+  ? R extends ReasonIn<typeof CELL_REASONS, C> | null
+    ? DetailsIn<SchemasOf<'cell', C, R>>
+    : never
+  : never
+/** `details` of a refusal by its code and reason, beside the reason: as declared on any surface that has both. */
+export type DetailsOf<C extends AppCode | CellCode, R> = R extends unknown ? OfApp<C, R> | OfCell<C, R> : never
 
 /** What `details` of a refusal say: names that it has no schema for may come beside those. */
 export function detailsOf(surface: Surface, code: string, reason: string | null): Details {
-  const of_surface = DETAILS[surface]
+  const of_surface: Readonly<Record<string, Details>> = DETAILS[surface]
   return { ...of_surface[code], ...(reason === null ? {} : of_surface[`${code}/${reason}`]) }
 }

@@ -86,6 +86,19 @@ export const APP_REASONS = {
     'mode_mismatch',
     'template_archived',
     'version_archived',
+    'name_in_use',
+    'volume_attached',
+    'volume_creating',
+    'volume_not_available',
+    'volume_not_shared',
+    'already_attached',
+    'attach_in_progress',
+    'detach_in_progress',
+    'mount_path_conflict',
+    'name_taken',
+    'secret_deleted',
+    'concurrent_rotation',
+    'version_mismatch',
   ],
   validation_failed: [
     'reserved_key_prefix',
@@ -97,7 +110,11 @@ export const APP_REASONS = {
     'input_required',
     'input_unknown',
     'input_invalid',
+    'reserved_prefix',
     'nul_character',
+    'invalid_path',
+    'too_large',
+    'egress_widening',
   ],
   dependency_unavailable: ['signing_failed'],
 } as const satisfies Partial<Record<AppCode, readonly string[]>>
@@ -105,7 +122,7 @@ export const APP_REASONS = {
 export const CELL_REASONS = {
   unauthenticated: ['revoked_watermark', 'revoked_workspace', 'revoked_api_key', 'revoked_api_key_tools'],
   forbidden: ['secret_not_available'],
-  not_found: ['path_not_found', 'session_not_found', 'process_not_found'],
+  not_found: ['path_not_found', 'outside_tree_root', 'session_not_found', 'process_not_found'],
   conflict: [
     'stale_endpoint',
     'operation_id_reused',
@@ -121,6 +138,7 @@ export const CELL_REASONS = {
     'not_a_directory',
     'different_filesystem',
     'revision_mismatch',
+    'tree_revision_mismatch',
     'not_a_repository',
     'nothing_to_commit',
     'git_authentication_failed',
@@ -133,6 +151,7 @@ export const CELL_REASONS = {
   validation_failed: [
     'invalid_cwd',
     'invalid_path',
+    'outside_tree_root',
     'reserved_prefix',
     'env_collision',
     'not_supported_for_mode',
@@ -146,15 +165,24 @@ export const CELL_REASONS = {
   service_unavailable: ['host_capacity', 'wake_failed', 'draining', 'too_many_streams'],
 } as const satisfies Partial<Record<CellCode, readonly string[]>>
 
-type ReasonIn<Reasons, C> = C extends keyof Reasons ? (Reasons[C] extends readonly (infer R)[] ? R : never) : never
-type IsOne<C, All = C> = C extends unknown ? ([All] extends [C] ? true : false) : never
+/** The reasons of a code in one of these tables. */
+export type ReasonIn<Reasons, C> = C extends keyof Reasons ? (Reasons[C] extends readonly (infer R)[] ? R : never) : never
+/** Whether a type is one word, and no union. */
+export type IsOne<C, All = C> = C extends unknown ? ([All] extends [C] ? true : false) : never
 /** The reasons that a code may have, on either surface. Where the code is known at run time alone, so is its reason. */
 export type ReasonOf<C extends AppCode | CellCode> =
   IsOne<C> extends true ? ReasonIn<typeof APP_REASONS, C> | ReasonIn<typeof CELL_REASONS, C> : string
 
 /** Reasons of codes that are not retryable by themselves, and with these are (App, "409 conflict reasons"). */
 const RETRYABLE_REASONS: Readonly<Record<Surface, Partial<Record<string, readonly string[]>>>> = {
-  app: { conflict: ['operation_in_progress', 'workspace_not_running'] satisfies ReasonOf<'conflict'>[] },
+  app: {
+    conflict: [
+      'operation_in_progress',
+      'workspace_not_running',
+      'attach_in_progress',
+      'concurrent_rotation',
+    ] satisfies ReasonOf<'conflict'>[],
+  },
   cell: {},
 }
 

@@ -28,6 +28,12 @@ export const LIMITS = {
   key_characters_max: 200,
   agent_label_characters_max: 100,
   secrets_per_workspace_max: 50,
+  secret_value_bytes_max: 65_536,
+  secret_body_bytes_max: 1 << 19, // Berth's own: a value, of which JSON may make six characters a byte
+  secret_name_characters_max: 200, // Berth's own
+  secret_description_characters_max: 1000, // Berth's own
+  secret_allowed_ids_max: 200, // Berth's own
+  secret_resolutions_per_minute: 1200, // Berth's own: starts of a workspace that were given a secret's value
   input_bytes_max: 4096,
   suspend_after_seconds_min: 30,
   suspend_after_seconds_max: 3600,
@@ -53,6 +59,17 @@ export const LIMITS = {
   input_names_told_max: 100, // Berth's own: how many inputs a refusal names, and of each so many characters
   input_name_told_characters_max: 200,
   snapshots_per_workspace_max: 50, // Berth's own
+  volume_name_characters_max: 100, // Berth's own
+  volume_quota_gib_max: 16_384, // Berth's own
+  volume_attachments_per_workspace_max: 16, // Berth's own: whatever the plan says
+  volume_mount_path_bytes_max: 512, // Berth's own
+  egress_rules_max: 256,
+  egress_cidrs_max: 64,
+  egress_ports_max: 64, // Berth's own: of one rule
+  egress_host_characters_max: 1024, // Berth's own: as it is written, before it is normalized
+  egress_versions_max: 200, // Berth's own: of one project or workspace; the oldest go
+  egress_denials_max: 200, // Berth's own: of one workspace, those that were refused last
+  egress_denial_hours: 24, // Berth's own
   removals_per_sweep_max: 200, // Berth's own: what one comparison of rows and host removes; the rest waits a minute for the next
   usage_sample_days: 400, // Berth's own: samples of an hour
   usage_counter_days: 7, // Berth's own: the last counters of a machine that is gone
@@ -79,6 +96,11 @@ export const LIMITS = {
   file_patch_body_bytes_max: 7 << 20,
   file_patch_edits_max: 1000, // Berth's own
   file_patch_file_bytes_max: 16 << 20, // Berth's own: the largest file that edits apply to
+  tree_entries_max: 2_000_000, // Berth's own: files, directories and links of a file-first workspace
+  tree_name_bytes_max: 255,
+  tree_revision_kept_seconds: 3600, // Berth's own: how long a revision is read after the next one
+  tree_revisions_kept_max: 100, // Berth's own
+  tree_blob_grace_seconds: 3600, // Berth's own: what nothing names goes this long after it was last used
   search_body_bytes_max: 4 << 20, // Berth's own
   search_pattern_bytes_max: 4096, // Berth's own
   search_globs_max: 64, // Berth's own

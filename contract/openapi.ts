@@ -72,7 +72,7 @@ function operationOf(route: Route, at: { name: string; path: string }, schemaOf:
     parameters: [
       ...parametersOf('path', paramsAt(route, at.path), schemaOf),
       ...parametersOf('query', route.query, schemaOf),
-      ...headersOf(route),
+      ...headersOf(route, schemaOf),
     ],
     ...bodyOf(route, schemaOf),
     responses: { ...answersOf(route, schemaOf), ...refusalsOf(route) },
@@ -97,7 +97,7 @@ function paramsAt({ params }: Route, path: string): unknown {
   return { properties: Object.fromEntries(Object.entries(properties).filter(([name]) => required.includes(name))), required }
 }
 
-function parametersOf(where: 'path' | 'query', schema: unknown, schemaOf: SchemaOf): Json[] {
+function parametersOf(where: 'path' | 'query' | 'header', schema: unknown, schemaOf: SchemaOf): Json[] {
   const { properties = {}, required = [] } = (schema ?? {}) as {
     properties?: Record<string, { description?: string }>
     required?: string[]
@@ -114,7 +114,7 @@ function parametersOf(where: 'path' | 'query', schema: unknown, schemaOf: Schema
   })
 }
 
-function headersOf(route: Route): Json[] {
+function headersOf(route: Route, schemaOf: SchemaOf): Json[] {
   const header = (name: string, description: string, schema: JsonObject): Json => ({
     name,
     in: 'header',
@@ -134,6 +134,7 @@ function headersOf(route: Route): Json[] {
         ]
       : []),
     ...(route.waits ? [header('Prefer', `wait=<seconds>, at most ${LIMITS.wait_seconds_max}: hold the answer`, { type: 'string' })] : []),
+    ...parametersOf('header', route.headers, schemaOf),
   ]
 }
 
@@ -194,7 +195,7 @@ function hoist(schema: Json, components: Map<string, Json>): Json {
 function codesOf(surface: Surface, codes: Record<string, CodeRule>, reasons: Partial<Record<string, readonly string[]>>): JsonObject {
   const told = (code: string, reason: string | null): JsonObject => ({
     retryable: isRetryable(surface, code, reason),
-    ...(reason !== null && DETAILS[surface][`${code}/${reason}`] === undefined ? {} : { details: detailsSchema(surface, code, reason) }),
+    ...(reason !== null && !(`${code}/${reason}` in DETAILS[surface]) ? {} : { details: detailsSchema(surface, code, reason) }),
   })
   return Object.fromEntries(
     Object.entries(codes).map(([code, { status }]) => [

@@ -1,6 +1,7 @@
 import type { Static, TSchema } from 'typebox'
 import type { Access } from './access.ts'
 import type { AppCode, CellCode, Surface } from './errors.ts'
+import type { Issue } from './schemas/error.ts'
 import type { Mode } from './schemas/workspaces.ts'
 
 export { TOOLS, type Tool } from './tools.ts'
@@ -42,9 +43,13 @@ interface RouteOf<S extends Surface, C extends string> {
   waits?: boolean
   params?: TSchema
   query?: TSchema
+  /** Request headers that mean something to this route alone, by name; others may come beside them. */
+  headers?: TSchema
   /** 'bytes': the body is a raw stream, not read by the pipeline. Absent: no body, or `{}`. */
   body?: TSchema | 'bytes'
   body_optional?: boolean
+  /** Judges the body in the place of its schema, which then only describes it: all that is wrong with it, each with a reason. */
+  check_body?: (body: unknown) => Issue[]
   body_bytes_max?: number
   /** A WebSocket: what either side says, one JSON text a message. Refusals are messages too; `errors` names them all the same. */
   websocket?: { client: TSchema; server: TSchema }
@@ -63,6 +68,8 @@ interface WorkspaceUse {
   streams?: true
   /** Answered from the disk where the machine sleeps, which stays asleep. */
   reads_disk?: true
+  /** Answered from the tree where the workspace is file-first and has no machine. */
+  tree?: true
   /** Changes nothing although it is no GET. */
   read_only?: true
 }
@@ -101,6 +108,7 @@ export interface Parsed<R extends Route> {
   params: StaticOr<R['params'], Record<string, never>>
   query: StaticOr<R['query'], Record<string, never>>
   body: StaticOr<R['body'], undefined>
+  named_headers: StaticOr<R['headers'], Record<string, never>>
 }
 
 /** Declares a route and keeps its exact type. Errors that every route of its surface may answer are added by the pipeline's own list. */

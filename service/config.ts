@@ -36,14 +36,20 @@ export interface ApiConfig extends ProcessConfig {
   wrong_credentials_per_minute: number
   /** Whether new workspaces are layered where their template version supports it. */
   layered_opens: boolean
+  /** Whether workspaces may be opened file-first. */
+  file_first: boolean
 }
 
 export interface CellConfig extends ProcessConfig {
   /** Name of this computer in the table of cells. */
   cell_name: string
   hostd_socket: string
+  /** Private keys by which secrets are opened: a folder that only this process's user can enter. */
+  secret_keys_dir: string
   /** When an unused machine is parked; 0: never. */
   park_after: { freeze_after_seconds: number; hibernate_after_seconds: number }
+  /** Files of file-first workspaces: a folder that only this process's user can enter. */
+  trees_dir: string
   /** For how long what no row names is kept on this computer; 0: it goes at once. */
   quarantine_days: number
 }
@@ -86,6 +92,7 @@ const ApiFile = Type.Object(
     caller_requests_per_minute: Type.Integer({ minimum: 0 }),
     wrong_credentials_per_minute: Type.Integer({ minimum: 0 }),
     layered_opens: Type.Boolean(),
+    file_first: Type.Boolean(),
   },
   strict,
 )
@@ -94,6 +101,8 @@ const CellFile = Type.Object(
     ...PROCESS,
     cell_name: Type.String({ minLength: 1 }),
     hostd_socket: Type.String({ minLength: 1 }),
+    trees_dir: Type.String({ minLength: 1 }),
+    secret_keys_dir: Type.String({ minLength: 1 }),
     park_after: Type.Object(
       { freeze_after_seconds: Type.Number({ minimum: 0 }), hibernate_after_seconds: Type.Number({ minimum: 0 }) },
       strict,

@@ -21,7 +21,12 @@ await report(() => {
   // Through the environment: a URL may hold a password, and command lines are public on a computer.
   const env = {
     ...process.env,
-    BERTH_ADMIN: JSON.stringify({ database_url: databaseUrl(settings), layers_dir: layoutOf(settings).layers, doctor: placesOf(settings) }),
+    BERTH_ADMIN: JSON.stringify({
+      database_url: databaseUrl(settings),
+      layers_dir: layoutOf(settings).layers,
+      secret_keys_dir: layoutOf(settings).cell_keys,
+      doctor: placesOf(settings),
+    }),
   }
   const { status, signal } = spawnSync(findNode(), ['--disable-warning=ExperimentalWarning', main, ...rest], { stdio: 'inherit', env })
   if (signal) throw new Error(`The command was ended by ${signal}.`)

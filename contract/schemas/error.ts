@@ -5,6 +5,7 @@ export const Issue = Type.Object(
   {
     path: Type.String({ description: 'Of a body: names and positions joined by dots. Else the name of the parameter or header' }),
     message: Type.String(),
+    reason: Type.Optional(Type.String({ description: 'A word for it, for programs. Not every route has one' })),
     nearest: Type.Optional(Type.String({ description: 'Of a name that is not known: the known one that is most like it' })),
   },
   { title: 'Issue' },

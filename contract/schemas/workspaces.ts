@@ -9,6 +9,7 @@ export const DESIRED_STATES = ['running', 'suspended', 'deleted'] as const
 export const LIFETIMES = ['persistent', 'session'] as const
 export const PURPOSES = ['standard', 'template_draft', 'template_test'] as const
 export const MODES = ['processful', 'file_first'] as const
+export const DISK_LAYOUTS = ['legacy', 'layered'] as const
 export type Mode = (typeof MODES)[number]
 
 /** App, "Suspend request". */
@@ -94,7 +95,7 @@ export const Workspace = Type.Object(
     caps: Caps,
     lifetime: Word(LIFETIMES, { description: 'session: discarded when it is closed or has been idle; never changes' }),
     purpose: Word(PURPOSES),
-    disk_layout: Word(['legacy', 'layered'], {
+    disk_layout: Word(DISK_LAYOUTS, {
       description: "layered: its changes lie above the template's files and can be wiped by a reset",
     }),
     origin: Nullable(Origin),

@@ -18,6 +18,8 @@ export const COMMANDS = [
   'cancel_suspend_when_idle',
   'idle_policy',
   'tool_token',
+  'attach_volume',
+  'detach_volume',
 ] as const
 export type Command = (typeof COMMANDS)[number]
 
@@ -41,7 +43,7 @@ export type Outcome =
   /** A new operation of this kind; `desired_state` is written with it. */
   | {
       kind: 'operate'
-      operation: 'open' | 'suspend' | 'resume' | 'fork' | 'snapshot' | 'restore' | 'reset' | 'delete'
+      operation: 'open' | 'suspend' | 'resume' | 'fork' | 'snapshot' | 'restore' | 'reset' | 'delete' | 'volume_attach' | 'volume_detach'
       desired_state: 'running' | 'suspended' | 'deleted'
     }
   /** The operation that is there already is the answer. */
@@ -69,6 +71,11 @@ const changeless = (desired_state: 'running' | 'suspended') => ({
   reset: { kind: 'operate', operation: 'reset', desired_state } as const,
 })
 
+const volumes = (desired_state: 'running' | 'suspended') => ({
+  attach_volume: { kind: 'operate', operation: 'volume_attach', desired_state } as const,
+  detach_volume: { kind: 'operate', operation: 'volume_detach', desired_state } as const,
+})
+
 type Row = Record<Command, Outcome>
 type PartialRow = Partial<Row>
 
@@ -89,6 +96,8 @@ export const DELETED_COMMANDS: Row = {
   cancel_suspend_when_idle: proceed,
   idle_policy: refuse('workspace_deleted'),
   tool_token: refuse('workspace_deleted'),
+  attach_volume: refuse('workspace_deleted'),
+  detach_volume: refuse('workspace_deleted'),
 }
 
 /** What a mode and a lifetime refuse in every state. */
@@ -105,6 +114,8 @@ export const MODE_COMMANDS: Record<'processful' | 'file_first', PartialRow> = {
     reset: refuse('not_supported_for_mode'),
     suspend_when_idle: refuse('not_supported_for_mode'),
     idle_policy: refuse('not_supported_for_mode'),
+    attach_volume: refuse('not_supported_for_mode'),
+    detach_volume: refuse('not_supported_for_mode'),
   },
 }
 export const LIFETIME_COMMANDS: Record<'persistent' | 'session', PartialRow> = {
@@ -135,6 +146,8 @@ const HELD: Row = {
   cancel_suspend_when_idle: proceed,
   idle_policy: proceed,
   tool_token: busy,
+  attach_volume: busy,
+  detach_volume: busy,
 }
 const waits_for_memory = refuse('workspace_not_running') // App, "Reasons": a token asked while suspending or before a resume started
 /** Open and resume join a start in progress (App, "Workspace observed state"). */
@@ -157,8 +170,9 @@ export const HELD_COMMANDS: Record<HeldBy, Row> = {
   move: HELD,
   volume_create: HELD,
   volume_delete: HELD,
-  volume_attach: HELD,
-  volume_detach: HELD,
+  // They take a moment, and the workspace stays what it is.
+  volume_attach: COPIED,
+  volume_detach: COPIED,
   delete: DELETED_COMMANDS,
 }
 
@@ -179,6 +193,8 @@ const ADRIFT: Row = {
   cancel_suspend_when_idle: proceed,
   idle_policy: proceed,
   tool_token: refuse('not_running'), // no operation is on its way that would end it
+  attach_volume: refuse('not_running'),
+  detach_volume: refuse('not_running'),
 }
 
 /** A workspace that nothing holds. */
@@ -186,6 +202,7 @@ export const STATE_COMMANDS: Record<ObservedState, Row> = {
   running: {
     ...ADRIFT,
     ...changeless('running'),
+    ...volumes('running'),
     open: proceed,
     suspend,
     resume: refuse('already_running'),
@@ -194,9 +211,18 @@ export const STATE_COMMANDS: Record<ObservedState, Row> = {
     suspend_when_idle: proceed,
     tool_token: proceed,
   },
-  suspended: { ...ADRIFT, ...changeless('suspended'), open: resume, resume, resume_and_wait: resume, fork, tool_token: proceed },
+  suspended: {
+    ...ADRIFT,
+    ...changeless('suspended'),
+    ...volumes('suspended'),
+    open: resume,
+    resume,
+    resume_and_wait: resume,
+    fork,
+    tool_token: proceed,
+  },
   // An open starts it from its current disk. Where that does not help, a restore makes it suspended at a checkpoint.
-  failed: { ...ADRIFT, restore: { kind: 'operate', operation: 'restore', desired_state: 'suspended' } },
+  failed: { ...ADRIFT, ...volumes('running'), restore: { kind: 'operate', operation: 'restore', desired_state: 'suspended' } },
   creating: ADRIFT,
   starting: ADRIFT,
   suspending: ADRIFT,

@@ -31,6 +31,7 @@ export const MACHINE_EVENTS = [
   'fork_failed', // after the capture: an open will restore it
   'fork_lost', // before the capture: there is nothing to open
   'snapshot_begun',
+  'volumes_begun', // a volume is attached or detached
   'replace_begun', // a reset or a restore in place
   'reset', // the commit of a reset: nothing but the template is left
   'restored', // the commit of a restore in place: the checkpoint is the workspace
@@ -79,6 +80,7 @@ export const MACHINE_STATES: Record<MachineEvent, Row> = {
   fork_failed: { ...NOTHING, creating: 'failed', forking: 'failed' },
   fork_lost: { ...NOTHING, creating: 'deleted', forking: 'deleted' },
   snapshot_begun: { ...NOTHING, running: 'running', suspended: 'suspended' },
+  volumes_begun: { ...NOTHING, running: 'running', suspended: 'suspended', failed: 'failed' },
   // What a repeat meets after its commit stays as that commit left it.
   replace_begun: { ...NOTHING, running: 'running', suspended: 'suspended', failed: 'failed', starting: 'starting', resuming: 'resuming' },
   reset: { ...NOTHING, running: 'starting', suspended: 'suspended' },

@@ -14,7 +14,7 @@ type patch struct {
 	file, old, new string
 }
 
-var patches = slices.Concat(runningPatches, hiddenPatches, imagePatches, objectPatches, waitingPatches, diskPatches)
+var patches = slices.Concat(runningPatches, hiddenPatches, imagePatches, objectPatches, waitingPatches, diskPatches, volumePatches)
 
 // The platforms' rules allow some signals to the own process only, and would hold the id of the process that compiles them. A sandbox is
 // process 1 of its namespace. This also makes two builds alike.

@@ -159,6 +159,33 @@ test('a template version with settings of a file takes the layers of base, and b
   assert.match(refused.stderr, /defaults.memory_mib is above ceiling.memory_mib[\s\S]*LANG is both an input and in env/)
 })
 
+test('a template has a ceiling of what its workspaces may reach, which stays until it is taken away', async () => {
+  await using database = await freshDatabase()
+  await bootstrap(setup(database.url))
+  const [settings, egress] = [path.join(folder, 'ceiling-settings.json'), path.join(folder, 'egress.json')]
+  writeFileSync(settings, JSON.stringify(SETTINGS))
+  writeFileSync(egress, JSON.stringify({ mode: 'allowlist', rules: [{ host: '*.Example.com' }] }))
+  const publish = (...more: string[]) => admin(database.url, 'template', 'publish', '--slug', 'base', '--settings', settings, ...more)
+  for (const more of [['--egress', egress], [], ['--egress', 'none'], []]) assert.equal((await publish(...more)).code, 0)
+  await database.superuser
+    .updateTable('template_versions')
+    .set({ egress: '{"mode":"deny_all","rules":[],"cidrs":[]}' })
+    .where('version', '=', 5)
+    .execute()
+  await bootstrap(setup(database.url, 'b'.repeat(64)))
+  const versions = await database.superuser.selectFrom('template_versions').select('egress').orderBy('version').execute()
+  const ceiling = { mode: 'allowlist', rules: [{ host: '*.example.com', ports: [443], protocols: ['tcp'] }], cidrs: [] }
+  const closed = { mode: 'deny_all', rules: [], cidrs: [] }
+  assert.deepEqual(
+    versions.map((one) => one.egress),
+    [null, ceiling, ceiling, null, closed, closed],
+  )
+  writeFileSync(egress, JSON.stringify({ mode: 'allowlist', rules: [{ host: 'localhost' }], cidrs: ['10.0.0.0/8'] }))
+  const refused = await publish('--egress', egress)
+  assert.equal(refused.code, 1)
+  assert.match(refused.stderr, /rules\.0\.host .*\n- cidrs\.0 /)
+})
+
 test('a template version on given layers is published once, however often it is asked for, and again when they differ', async () => {
   await using database = await freshDatabase()
   await bootstrap(setup(database.url))

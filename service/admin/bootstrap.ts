@@ -81,7 +81,8 @@ async function publishTemplate(db: Db, template: PlatformTemplate, at: { clock: 
   const latest = await latestVersion(db, null, template.name)
   const layers = [template.digest]
   if (latest !== undefined && isDeepStrictEqual(latest.layers, layers) && isDeepStrictEqual(latest.settings, settings)) return
-  const next = { organization_id: null, slug: template.name, layered: true, layers, settings }
+  // An operator's ceiling stays: an upgrade must not let out more.
+  const next = { organization_id: null, slug: template.name, layered: true, layers, settings, egress: latest?.egress ?? null }
   const here = { ids: at.ids, now: at.clock.now() }
   const { version } = await mutate(
     db,

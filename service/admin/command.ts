@@ -19,6 +19,8 @@ export interface Context {
   output: Output
   clock: Clock
   ids: Ids
+  /** Where the private keys of the cell of this computer are. */
+  secret_keys_dir?: string
   /** Whatever a command changes: the work and the record of it in one transaction. The connection is the only one. */
   change<Result>(
     action: string,

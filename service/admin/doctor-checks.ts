@@ -14,6 +14,7 @@ const finding = (check: string, level: Level, text: string): Finding => ({ check
 const GIB = 2 ** 30
 const gib = (bytes: number) => `${(bytes / GIB).toFixed(1)} GiB`
 const NAMED_MAX = 5
+const KEY_ID_SHOWN = 8
 const named = (list: string[]) =>
   list.slice(0, NAMED_MAX).join(', ') + (list.length > NAMED_MAX ? ` and ${list.length - NAMED_MAX} more` : '')
 
@@ -33,6 +34,7 @@ export function judge(places: DoctorPlaces, facts: Facts): Finding[] {
     ...(facts.stored === null
       ? [finding('database', 'wrong', 'The database does not answer, or is empty')]
       : ofDatabase(places, facts, facts.stored)),
+    ...(facts.stored === null ? [] : ofSecrets(facts, facts.stored)),
     ...(facts.stored === null || facts.host === null ? [] : ofBoth(facts.stored, facts.host)),
     ...(facts.stored === null || facts.host === null ? [] : ofPool(facts.stored, facts.host)),
   ]
@@ -59,6 +61,23 @@ function ofProcesses({ processes, api_ready, cell_ready }: Facts): Finding[] {
       ? finding('processes', 'ok', `${Object.keys(processes).join(', ')} run`)
       : finding('processes', 'wrong', `Not running: ${dead.join(', ')}`),
     notReady.length === 0 ? finding('ready', 'ok', 'api and cell serve') : finding('ready', 'wrong', `Not ready: ${notReady.join(', ')}`),
+  ]
+}
+
+function ofSecrets({ sealing_key_files }: Facts, { sealing_keys }: StoredFacts): Finding[] {
+  const [newest, ...before] = sealing_keys
+  if (newest === undefined) return [finding('secret_keys', 'notice', 'No cell has made the key of secrets yet')]
+  const missing = sealing_keys.filter(
+    ({ key_id, values }) => (key_id === newest.key_id || values > 0) && !sealing_key_files.includes(key_id),
+  )
+  const counts = sealing_keys.map(({ key_id, values }) => `${key_id.slice(0, KEY_ID_SHOWN)} has ${values}`).join(', ')
+  return [
+    missing.length === 0
+      ? finding('secret_keys', 'ok', `Values of secrets by key: ${counts}`)
+      : finding('secret_keys', 'wrong', `Files of keys of secrets are missing: ${named(missing.map(({ key_id }) => key_id))}`),
+    ...(before.some(({ values }) => values > 0)
+      ? [finding('secret_rotation', 'notice', 'A rotation of the key of secrets has not ended: npm run admin -- keys rotate-kek')]
+      : []),
   ]
 }
 

@@ -2,6 +2,7 @@ import { readFile, readdir, statfs } from 'node:fs/promises'
 import http from 'node:http'
 import { release } from 'node:os'
 import path from 'node:path'
+import { readSealingKeys } from '../core/key-ring/sealing-folder.ts'
 import { openDatabase } from '../db/database.ts'
 import { readStored, type StoredFacts } from './doctor-store.ts'
 
@@ -81,6 +82,8 @@ export interface Facts {
   firewalls: FirewallFact[]
   stored: StoredFacts | null
   clock_at: Date
+  /** Ids of the keys by which this computer's cell opens secrets. */
+  sealing_key_files: string[]
 }
 
 const ANSWER_MS = 5000
@@ -100,6 +103,7 @@ export async function gather(places: DoctorPlaces): Promise<Facts> {
     firewalls: (await firewallsOf(places)) ?? [],
     stored: await stored(places.database_url),
     clock_at: new Date(),
+    sealing_key_files: (await readSealingKeys(path.join(places.data_dir, 'keys', 'cell'), () => undefined)).map(({ key_id }) => key_id),
   }
 }
 

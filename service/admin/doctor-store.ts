@@ -1,4 +1,5 @@
 import { sql } from 'kysely'
+import { keyUses, type KeyUse } from '../core/secrets/rewrap-store.ts'
 import type { Db } from '../db/database.ts'
 
 export interface StoredFacts {
@@ -18,6 +19,8 @@ export interface StoredFacts {
   operations: { id: string; kind: string; state: string; age_seconds: number; attempt: number }[]
   stale_holds: string[]
   checkpoints: { id: string; workspace_id: string; engine: string }[]
+  /** The newest, which is sealed for, first. */
+  sealing_keys: KeyUse[]
 }
 
 /** More rows than this are not compared one by one; the doctor says so. */
@@ -54,5 +57,6 @@ export async function readStored(db: Db): Promise<StoredFacts> {
         select h.workspace_id from workspace_holds h join operations o on o.id = h.operation_id where o.completed_at is not null`)
     ).map(({ workspace_id }) => workspace_id),
     checkpoints: await one(sql`select id, workspace_id, engine from checkpoints where deleted_at is null order by id limit ${ROWS_MAX}`),
+    sealing_keys: await keyUses(db),
   }
 }

@@ -1,7 +1,7 @@
 // What `npm run admin` runs: one noun, one verb, then its options.
 import { type Db, openDatabase } from '../db/database.ts'
-import { type Clock, systemClock } from '../lib/clock.ts'
-import { createIds, type Ids } from '../lib/ids.ts'
+import { systemClock } from '../lib/clock.ts'
+import { createIds } from '../lib/ids.ts'
 import { mutate } from '../core/changes/mutate.ts'
 import { AdminError, type Command, type Context, type Output, UsageError } from './command.ts'
 import { doctor } from './doctor.ts'
@@ -14,6 +14,7 @@ import { ORGANIZATION_COMMANDS } from './organizations.ts'
 import { adoptPool } from './pool.ts'
 import { PERSON_COMMANDS } from './people.ts'
 import { PLAN_COMMANDS } from './plans.ts'
+import { SEALING_KEY_COMMANDS } from './sealing-keys.ts'
 import { STANDING_COMMANDS } from './standing.ts'
 import { TEMPLATE_COMMANDS } from './templates.ts'
 import { WORKSPACE_COMMANDS } from './workspaces.ts'
@@ -22,6 +23,7 @@ const COMMANDS: Record<string, Command> = {
   ...ORGANIZATION_COMMANDS,
   ...KEY_COMMANDS,
   ...KEY_RING_COMMANDS,
+  ...SEALING_KEY_COMMANDS,
   ...PLAN_COMMANDS,
   ...TEMPLATE_COMMANDS,
   ...PERSON_COMMANDS,
@@ -45,11 +47,15 @@ async function main(argv: string[]): Promise<number> {
     output.note(usage())
     return argv.length === 0 || argv[0] === 'help' ? 0 : 2
   }
-  const { database_url } = JSON.parse(process.env['BERTH_ADMIN'] ?? '{}') as { database_url?: string }
+  const { database_url, secret_keys_dir } = JSON.parse(process.env['BERTH_ADMIN'] ?? '{}') as {
+    database_url?: string
+    secret_keys_dir?: string
+  }
   if (database_url === undefined) throw new UsageError('Run this by `npm run admin`')
   const db = openDatabase({ url: database_url, role: null, connections_max: 1, application_name: 'berth-admin' })
   try {
-    await run(found.command, found.rest, db, { clock: systemClock, ids: createIds(systemClock) })
+    const at = { clock: systemClock, ids: createIds(systemClock), ...(secret_keys_dir === undefined ? {} : { secret_keys_dir }) }
+    await run(found.command, found.rest, db, at)
   } finally {
     await db.destroy()
   }
@@ -63,7 +69,7 @@ function places(): DoctorPlaces {
   return given
 }
 
-function run(command: Command, argv: string[], db: Db, at: { clock: Clock; ids: Ids }): Promise<void> {
+function run(command: Command, argv: string[], db: Db, at: Pick<Context, 'clock' | 'ids' | 'secret_keys_dir'>): Promise<void> {
   const change: Context['change'] = (action, work, subject) => mutate(db, byOperator(at), action, work, subject)
   return command.run(argv, { db, output, change, ...at })
 }

@@ -1,5 +1,7 @@
 import { readFile } from 'node:fs/promises'
 import { isDeepStrictEqual, parseArgs } from 'node:util'
+import { normalPolicy, policyIssues } from '../../contract/egress/check.ts'
+import type { EgressPolicy, EgressPolicyInput } from '../../contract/egress/policy.ts'
 import type { TemplateSettings } from '../../contract/schemas/template-settings.ts'
 import { latestVersion, listVersions, publishVersion } from '../core/templates/store.ts'
 import { AdminError, type Command, type Context, oneOf, organizationOf, required, show, slugOf, subjectOf, UsageError } from './command.ts'
@@ -8,7 +10,8 @@ import { checkSettings } from './template-settings.ts'
 export const TEMPLATE_COMMANDS: Record<string, Command> = {
   'template list': { synopsis: '[--json]', run: showTemplates },
   'template publish': {
-    synopsis: '--slug SLUG --settings FILE [--layers-from SLUG | --layers DIGEST,…] [--organization SLUG] [--layered true|false]',
+    synopsis:
+      '--slug SLUG --settings FILE [--layers-from SLUG | --layers DIGEST,…] [--organization SLUG] [--layered true|false] [--egress FILE|none]',
     run: publish,
   },
 }
@@ -24,7 +27,15 @@ async function showTemplates(argv: string[], { db, output }: Context): Promise<v
 /** A new version with settings from a file, on given layers or those of another template (by default its own, or those of base). */
 async function publish(argv: string[], { db, output, clock, ids, change }: Context): Promise<void> {
   const text = { type: 'string' } as const
-  const options = { slug: text, settings: text, 'layers-from': text, layers: text, organization: text, layered: text } as const
+  const options = {
+    slug: text,
+    settings: text,
+    'layers-from': text,
+    layers: text,
+    organization: text,
+    layered: text,
+    egress: text,
+  } as const
   const { values } = parseArgs({ args: argv, options })
   const slug = slugOf(values.slug, '--slug')
   const settings = await readSettings(required(values.settings, '--settings'))
@@ -32,10 +43,13 @@ async function publish(argv: string[], { db, output, clock, ids, change }: Conte
   const organization_id = values.organization === undefined ? null : (await organizationOf(db, values.organization)).id
   const given = values.layers === undefined ? null : { layers: digestsOf(values.layers), layered: true }
   const base = given ?? (await layersFrom(db, organization_id, slug, values['layers-from']))
-  const next = { organization_id, slug, layered: layered ?? base.layered, layers: base.layers, settings }
+  const own = await latestVersion(db, organization_id, slug)
+  // A ceiling stays until somebody takes it away: a new version of a template must not let out more by being forgotten.
+  const egress = values.egress === undefined ? (own?.egress ?? null) : await readEgress(values.egress)
+  const next = { organization_id, slug, layered: layered ?? base.layered, layers: base.layers, settings, egress }
   // Layers are given by programs, which may run twice.
-  const latest = given === null ? undefined : await latestVersion(db, organization_id, slug)
-  if (latest !== undefined && isDeepStrictEqual([latest.layers, latest.settings], [next.layers, next.settings])) {
+  const latest = given === null ? undefined : own
+  if (latest !== undefined && isDeepStrictEqual([latest.layers, latest.settings, latest.egress], [next.layers, next.settings, egress])) {
     return output.line(`${slug} version ${latest.version}`)
   }
   const owner = organization_id === null ? {} : { organization_id }
@@ -55,13 +69,31 @@ function digestsOf(text: string): string[] {
 }
 
 async function readSettings(path: string): Promise<TemplateSettings> {
+  const content = await readJson(path)
+  try {
+    return checkSettings(content, path)
+  } catch (error) {
+    throw new AdminError((error as Error).message)
+  }
+}
+
+/** A policy as the API takes it; null for `none`. */
+async function readEgress(path: string): Promise<EgressPolicy | null> {
+  if (path === 'none') return null
+  const content = await readJson(path)
+  const issues = policyIssues(content)
+  if (issues.length === 0) return normalPolicy(content as EgressPolicyInput)
+  throw new AdminError(`${path} is no egress policy:\n${issues.map((issue) => `- ${issue.path} ${issue.message}`).join('\n')}`)
+}
+
+async function readJson(path: string): Promise<unknown> {
   const content = await readFile(path, 'utf8').catch((error: unknown) => {
     throw new UsageError(`${path} cannot be read: ${error instanceof Error ? error.message : String(error)}`)
   })
   try {
-    return checkSettings(JSON.parse(content), path)
+    return JSON.parse(content)
   } catch (error) {
-    throw new AdminError(error instanceof SyntaxError ? `${path} is not JSON: ${error.message}` : (error as Error).message)
+    throw new AdminError(`${path} is not JSON: ${(error as Error).message}`)
   }
 }
 

@@ -17,6 +17,7 @@ export interface ApiConfig {
   caller_requests_per_minute: number
   wrong_credentials_per_minute: number
   layered_opens: boolean
+  file_first: boolean
   log_level: 'debug' | 'info' | 'warn' | 'error'
 }
 

@@ -22,6 +22,8 @@ export interface ApiDeps {
   signer: Signer
   /** Whether new workspaces keep their changes apart from their template, where its version supports that (App, open rule 9). */
   layered_opens: boolean
+  /** Whether workspaces may be file-first (App, open rule 8). */
+  file_first: boolean
   /** How long the answer to a delete waits for the gateway to know of it. */
   delete_told_seconds: number
   /** Sign cursors. */

@@ -6,6 +6,16 @@ import {
   workspacesSnapshot,
 } from '../../contract/routes/app/checkpoints.ts'
 import {
+  projectEgressGet,
+  projectEgressPut,
+  projectEgressVersions,
+  workspaceEgressDelete,
+  workspaceEgressDenials,
+  workspaceEgressGet,
+  workspaceEgressPut,
+  workspaceEgressVersions,
+} from '../../contract/routes/app/egress.ts'
+import {
   workspacesCancelSuspendWhenIdle,
   workspacesClose,
   workspacesFork,
@@ -16,7 +26,29 @@ import {
 import { openapiGet } from '../../contract/routes/app/openapi.ts'
 import { operationsGet, operationsList } from '../../contract/routes/app/operations.ts'
 import { clientVersions, me, organizationsGet, organizationsList, projectsGet, projectsList } from '../../contract/routes/app/principals.ts'
+import {
+  secretsCreate,
+  secretsCreateOfOrganization,
+  secretsDelete,
+  secretsGet,
+  secretsList,
+  secretsListOfOrganization,
+  secretsUpdate,
+  secretVersionsCreate,
+  secretVersionsList,
+  workspacesSecrets,
+  workspacesSetSecrets,
+} from '../../contract/routes/app/secrets.ts'
 import { agentSessionsList, toolTokenKeys, toolTokensCreate } from '../../contract/routes/app/tool-tokens.ts'
+import {
+  attachmentsCreate,
+  attachmentsDelete,
+  attachmentsList,
+  volumesCreate,
+  volumesDelete,
+  volumesGet,
+  volumesList,
+} from '../../contract/routes/app/volumes.ts'
 import {
   workspacesDelete,
   workspacesGet,
@@ -27,12 +59,23 @@ import {
   workspacesOpen,
 } from '../../contract/routes/app/workspaces.ts'
 import { bind, type Bound, type Call, type Reply } from '../http/call.ts'
+import { attachVolume } from './attachments/create.ts'
+import { detachVolume } from './attachments/delete.ts'
+import { listAttachmentsOfWorkspace } from './attachments/list.ts'
 import { deleteCheckpoint } from './checkpoints/delete.ts'
 import { listCheckpointsOfWorkspace } from './checkpoints/list.ts'
 import { resetWorkspace } from './checkpoints/reset.ts'
 import { restoreWorkspace } from './checkpoints/restore.ts'
 import { snapshotWorkspace } from './checkpoints/snapshot.ts'
 import type { ApiDeps } from './deps.ts'
+import { getProjectEgress, listProjectEgress, putProjectEgress } from './egress/project.ts'
+import {
+  clearWorkspaceEgress,
+  getWorkspaceEgress,
+  listWorkspaceDenials,
+  listWorkspaceEgress,
+  putWorkspaceEgress,
+} from './egress/workspace.ts'
 import type { HeldPlace } from './held-places.ts'
 import type { Changed } from './idempotency/change.ts'
 import { getOperation } from './operations/get.ts'
@@ -43,9 +86,20 @@ import { getClientVersions } from './principals/client-versions.ts'
 import { getMe } from './principals/me.ts'
 import { getProject } from './projects/get.ts'
 import { listProjectsOfOrganization } from './projects/list.ts'
+import { getSecretsOfWorkspace, setSecretsOfWorkspace } from './secrets/bindings.ts'
+import { createSecret, createSecretOfOrganization } from './secrets/create.ts'
+import { deleteSecret } from './secrets/delete.ts'
+import { getSecret } from './secrets/get.ts'
+import { listSecretsOfOrganization, listSecretsOfProject, listVersionsOfSecret } from './secrets/list.ts'
+import { rotateSecret } from './secrets/rotate.ts'
+import { updateSecret } from './secrets/update.ts'
 import { createToolToken } from './tool-tokens/create.ts'
 import { getToolTokenKeys } from './tool-tokens/keys.ts'
 import { listAgentSessionsOfWorkspace } from './tool-tokens/list-agent-sessions.ts'
+import { createVolume } from './volumes/create.ts'
+import { deleteVolume } from './volumes/delete.ts'
+import { getVolume } from './volumes/get.ts'
+import { listVolumesOfProject } from './volumes/list.ts'
 import { closeWorkspace, deleteWorkspace } from './workspaces/delete.ts'
 import { forkWorkspace } from './workspaces/fork.ts'
 import { getInputs, getWorkspace } from './workspaces/get.ts'
@@ -82,11 +136,37 @@ export const API_ROUTES: readonly Bound<ApiDeps, HeldPlace>[] = [
   bind(checkpointsDelete, deleteCheckpoint),
   bind(workspacesRestore, restoreWorkspace),
   bind(workspacesReset, resetWorkspace),
+  bind(workspacesSecrets, getSecretsOfWorkspace),
+  bind(workspacesSetSecrets, setSecretsOfWorkspace),
+  bind(secretsList, listSecretsOfProject),
+  bind(secretsCreate, createSecret),
+  bind(secretsListOfOrganization, listSecretsOfOrganization),
+  bind(secretsCreateOfOrganization, createSecretOfOrganization),
+  bind(secretsGet, getSecret),
+  bind(secretsUpdate, updateSecret),
+  bind(secretsDelete, deleteSecret),
+  bind(secretVersionsList, listVersionsOfSecret),
+  bind(secretVersionsCreate, rotateSecret),
   bind(operationsGet, getOperation),
   bind(operationsList, listOperationsOfWorkspace),
   bind(toolTokensCreate, createToolToken),
   bind(agentSessionsList, listAgentSessionsOfWorkspace),
+  bind(projectEgressGet, getProjectEgress),
+  bind(projectEgressPut, putProjectEgress),
+  bind(projectEgressVersions, listProjectEgress),
+  bind(workspaceEgressGet, getWorkspaceEgress),
+  bind(workspaceEgressPut, putWorkspaceEgress),
+  bind(workspaceEgressDelete, clearWorkspaceEgress),
+  bind(workspaceEgressVersions, listWorkspaceEgress),
+  bind(workspaceEgressDenials, listWorkspaceDenials),
   bind(toolTokenKeys, getToolTokenKeys),
+  bind(volumesList, listVolumesOfProject),
+  bind(volumesCreate, createVolume),
+  bind(volumesGet, getVolume),
+  bind(volumesDelete, deleteVolume),
+  bind(attachmentsList, listAttachmentsOfWorkspace),
+  bind(attachmentsCreate, attachVolume),
+  bind(attachmentsDelete, detachVolume),
   bind(openapiGet, async (_call, deps: ApiDeps) => ({
     status: 200,
     body: deps.openapi,

@@ -43,6 +43,8 @@ export interface ApiOptions {
   kept_refusals_per_hour?: number
   /** Absent: yes. */
   layered_opens?: boolean
+  /** Absent: no. */
+  file_first?: boolean
   /** How long the answer to a delete waits for a cell at most; tests that have none shorten it. */
   delete_told_seconds?: number
   clock: Clock
@@ -80,6 +82,7 @@ export async function openApi(options: ApiOptions): Promise<Api> {
     turns: createTurns(turnLimits(options.database.connections_max)),
     signer: await openSigner({ directory: options.signing_keys_dir, db, listener, clock, logger }),
     layered_opens: options.layered_opens ?? true,
+    file_first: options.file_first ?? false,
     delete_told_seconds: options.delete_told_seconds ?? LIMITS.delete_told_seconds_max,
     cursor_keys: rings.cursor,
     base_url,

@@ -7,6 +7,8 @@ export async function ask(reads: Reader): Promise<void> {
 
 /** The newest id of every table that pages by it. */
 export async function newestIds(reads: Reader): Promise<string[]> {
-  const newest = ['workspaces', 'operations', 'agent_sessions'].map((table) => `(select id from ${table} order by id desc limit 1)`)
+  const newest = ['workspaces', 'operations', 'agent_sessions', 'secrets', 'secret_versions'].map(
+    (table) => `(select id from ${table} order by id desc limit 1)`,
+  )
   return (await reads.rows<{ id: string }>('ids.newest', newest.join(' union all '), [])).map((row) => row.id)
 }

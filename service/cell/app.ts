@@ -5,6 +5,8 @@ import { cellChannels, openListener } from '../db/listen.ts'
 import { checkSchema } from '../db/schema-version.ts'
 import { systemClock, type Clock } from '../lib/clock.ts'
 import { createIds } from '../lib/ids.ts'
+import { createEgressBook } from './egress/book.ts'
+import { enforcing } from './egress/enforcing.ts'
 import { startEngine } from './engine.ts'
 import { startGateway, type Gateway } from './gateway/server.ts'
 import { createAgentLinks } from './links/agent.ts'
@@ -19,8 +21,11 @@ import { openCellMetrics } from './metrics.ts'
 import { createRoom } from './room/room.ts'
 import { finalCounters, metered } from './metering/final-counters.ts'
 import { addFinal, SAMPLE_MS } from './metering/sampler.ts'
+import { openSecretKeys } from './secrets/keys.ts'
+import { createSecrets } from './secrets/resolve.ts'
 import { tickEvery } from './machines/ticking.ts'
 import { startOpsServer } from './ops-server.ts'
+import { createTrees } from './trees/trees.ts'
 
 /** What this process needs to know. service/config.ts reads it from a file. */
 export interface CellConfig {
@@ -30,9 +35,12 @@ export interface CellConfig {
   cell_endpoint: string
   cell_name: string
   hostd_socket: string
+  trees_dir: string
   database: DatabaseOptions
   log_level: 'debug' | 'info' | 'warn' | 'error'
   park_after: ParkAfter
+  /** Private keys by which secrets are opened: a folder that only this process's user can enter. */
+  secret_keys_dir: string
   /** For how long what no row names is kept on the host. */
   quarantine_days: number
 }
@@ -64,7 +72,8 @@ export async function startCell(config: CellConfig, parts: CellParts = {}): Prom
   const cell_id = await registerCell(db, { id: ids.next(), name: config.cell_name, endpoint: config.cell_endpoint }, clock.now())
   const listener = await openListener(config.database, cellChannels(cell_id))
   const final = finalCounters((read) => addFinal({ db, clock }, read), log)
-  const host = metered(parts.host ?? connectHostd(config.hostd_socket), final)
+  const egress = createEgressBook()
+  const host = enforcing(metered(parts.host ?? connectHostd(config.hostd_socket), final), { db, clock, log, book: egress })
   const closing = new AbortController()
   tickEvery(SAMPLE_MS, final.flush, () => undefined, closing.signal) // what failed has said so, and is tried again
   const table = createMachineTable({ db, listener, clock, cell_id })
@@ -75,10 +84,14 @@ export async function startCell(config: CellConfig, parts: CellParts = {}): Prom
   const metrics = openCellMetrics({ cell_id, db, clock, host, table, room, isReady })
   const parking = createParking({ cell_id, db, clock, ids, host, table, room, log, metrics })
   const agents = createAgentLinks()
-  const cell = { cell_id, db, clock, ids, host, table, room, parking, agents, log }
+  const opener = await openSecretKeys({ directory: config.secret_keys_dir, db, clock, log })
+  const secrets = createSecrets({ db, opener, clock, log })
+  const trees = createTrees({ db, clock, folder: config.trees_dir })
+  const cell = { cell_id, db, clock, ids, host, table, room, parking, agents, trees, log }
   const engine = startEngine({
     cell: { ...cell, metrics, quarantine_days: config.quarantine_days },
     listener,
+    egress,
     database: config.database,
     endpoint: config.cell_endpoint,
     ask_activity: parts.ask_activity ?? askActivity,
@@ -90,7 +103,8 @@ export async function startCell(config: CellConfig, parts: CellParts = {}): Prom
   // Not before this process acts for the cell: a second one by mistake knows no machine, and would refuse what the first serves.
   const serving = engine.ready.then(async () => {
     const { listen, base_url: issuer, cell_endpoint: endpoint } = config
-    gateway = await startGateway({ listen, table, host, agents, waking: parking, db, listener, clock, ids, log, cell_id, issuer, endpoint })
+    const parts = { table, host, agents, waking: parking, secrets, trees, db, listener, clock, ids, log }
+    gateway = await startGateway({ ...parts, listen, cell_id, issuer, endpoint })
     log.info({ gateway: gateway.address }, 'serving')
     return gateway.address
   })

@@ -1,6 +1,9 @@
 import type { DatabaseOptions } from '../db/options.ts'
 import type { Listener } from '../db/listen.ts'
 import type { AskActivity, AskAlive } from './machines/ask-activity.ts'
+import type { EgressBook } from './egress/book.ts'
+import { startDenials } from './egress/denials.ts'
+import { startEgressKeeper } from './egress/keeper.ts'
 import { startAllowanceClock } from './machines/allowance-clock.ts'
 import { describeCell } from './machines/cells-store.ts'
 import { startSeen } from './machines/seen.ts'
@@ -19,13 +22,18 @@ import { residentIds } from './machines/store.ts'
 import { watchHost, type Watch } from './machines/watch.ts'
 import type { CellMetrics } from './metrics.ts'
 import { startMetering } from './metering/sampler.ts'
+import { STARTING_KINDS } from './operations/begin.ts'
 import type { CellContext } from './operations/job.ts'
 import { ownCell } from './operations/ownership.ts'
+import { readGiven } from './operations/queue-store.ts'
 import { startRunner, type Runner } from './operations/runner.ts'
+import { startCollecting } from './trees/collect.ts'
 
 export interface EngineOptions {
   cell: CellContext & Pick<ReconcileContext, 'quarantine_days'> & { metrics?: Pick<CellMetrics, 'recovered' | 'died' | 'evicted'> }
   listener: Listener
+  /** What the host, as the cell has it, says of policies. */
+  egress: EgressBook
   database: DatabaseOptions
   endpoint: string
   ask_activity: AskActivity
@@ -69,7 +77,9 @@ export function startEngine(options: EngineOptions): Engine {
   const act = async (lost: AbortSignal, controller: AbortController) => {
     const signal = AbortSignal.any([lost, controller.signal])
     await cell.table.preload(await residentIds(cell.db, cell.cell_id))
+    const keeper = startEgressKeeper(cell, options.listener, options.egress, signal)
     const watch = watchHost(cell, signal, async (inventory) => {
+      await keeper.compare(inventory)
       cell.room.describe(inventory.capacity, inventory.machines.filter(isWorkspace))
       await describeCell(cell.db, cell.cell_id, options.endpoint, inventory, cell.clock.now())
       term?.runner.wake() // the host may have come back, with room
@@ -79,6 +89,7 @@ export function startEngine(options: EngineOptions): Engine {
     signal.throwIfAborted()
     // What its owner has deleted gives its room back as soon as the files are gone.
     signal.addEventListener('abort', options.listener.on('berth_checkpoint', watch.sweepSoon))
+    cell.room.recall(await readGiven(cell.db, cell.cell_id, STARTING_KINDS, cell.clock.now()))
     const runner = startRunner({ cell, listener: options.listener, signal, leftovers: watch.sweepSoon })
     startFlushing(cell.db, cell.table, cell.log, signal)
     const ask_activity = questions.counted(options.ask_activity)
@@ -92,9 +103,11 @@ export function startEngine(options: EngineOptions): Engine {
     startAllowanceClock(cell, open)
     startSeen({ ...cell, in_contact: watch.in_contact }, open)
     startMetering(cell, signal)
+    startDenials(cell, options.egress, signal)
     const { ask_alive } = options
     if (ask_alive !== undefined) startProbe({ ...cell, ask_alive: questions.counted(ask_alive), spare_share: openSpareShare() }, signal)
     startExpiry(cell, signal)
+    startCollecting(cell, signal)
     term = { runner, watch, controller }
     cell.log.info('this process acts for the cell')
     first.resolve()

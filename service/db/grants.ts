@@ -86,6 +86,7 @@ export const GRANTS = {
         'suspend_requested_at',
         'suspend_after_seconds',
         'suspend_not_before',
+        'tree_revision',
         'idle_failures',
         'idle_retry_at',
         'tokens_revoked_before',
@@ -143,6 +144,25 @@ export const GRANTS = {
   },
   service_keys: { api: { select: 'all', insert: 'all', update: ['check_sha256', 'retired_at'] }, cell: NOTHING },
   signing_keys: { api: { select: 'all', insert: 'all' }, cell: READS },
+  // The api seals values and erases them, and cannot read one; the cell reads them, and changes what their data keys are wrapped for.
+  sealing_keys: { api: READS, cell: { select: 'all', insert: 'all' } },
+  secrets: {
+    api: {
+      select: 'all',
+      insert: 'all',
+      update: ['description', 'allowed_project_ids', 'allowed_workspace_ids', 'allowed_tools', 'version', 'updated_at', 'deleted_at'],
+    },
+    cell: READS,
+  },
+  secret_versions: {
+    api: {
+      select: ['id', 'secret_id', 'version', 'created_at', 'erased_at', 'key_id'],
+      insert: 'all',
+      update: ['erased_at', 'key_id', 'wrapped_key', 'ciphertext'],
+    },
+    cell: { select: ['secret_id', 'version', 'key_id', 'wrapped_key', 'ciphertext'] },
+  },
+  workspace_secrets: { api: { select: 'all', insert: 'all', delete: true }, cell: READS },
   rate_buckets: { api: { select: 'all', insert: 'all', update: ['tokens', 'updated_at'] }, cell: NOTHING },
   usage_samples: {
     api: READS,
@@ -165,6 +185,38 @@ export const GRANTS = {
       update: ['read_at', 'run', 'monotonic_ms', 'disk_read_at', 'disk_run', 'disk_monotonic_ms'],
       delete: true,
     },
+  },
+  // The api begins a tree with its workspace; what is in it is the cell's.
+  trees: {
+    api: { insert: 'all' },
+    cell: { select: 'all', update: ['revision', 'root', 'entries', 'bytes', 'updated_at', 'collected_at'], delete: true },
+  },
+  tree_revisions: { api: NOTHING, cell: { select: 'all', insert: 'all', delete: true } },
+  tree_keys: { api: NOTHING, cell: { select: 'all', insert: 'all', delete: true } },
+  volumes: {
+    api: { select: 'all', insert: 'all', update: ['state', 'updated_at', 'deleted_at'] },
+    cell: { select: 'all', update: ['state', 'cell_id', 'updated_at'], delete: true },
+  },
+  volume_attachments: {
+    api: { select: 'all', insert: 'all', update: ['state', 'operation_id', 'updated_at'] },
+    cell: { select: 'all', update: ['state', 'operation_id', 'updated_at'], delete: true },
+  },
+  volume_usage_samples: {
+    api: READS,
+    cell: { select: 'all', insert: 'all', update: ['stored_byte_ms', 'sampled_ms'], delete: true },
+  },
+  volume_usage_readings: {
+    api: NOTHING,
+    cell: { select: 'all', insert: 'all', update: ['read_at', 'run', 'monotonic_ms'], delete: true },
+  },
+  egress_versions: { api: { select: 'all', insert: 'all', delete: true }, cell: READS },
+  workspace_egress: {
+    api: READS,
+    cell: { select: 'all', insert: 'all', update: ['epoch', 'fence', 'revision', 'state', 'acknowledged_at'] },
+  },
+  egress_denials: {
+    api: READS,
+    cell: { select: 'all', insert: 'all', update: ['name', 'count', 'last_at'], delete: true },
   },
   // What is recorded stays as it was written until it is too old.
   audit_events: { api: { select: 'all', insert: 'all', delete: true }, cell: { insert: 'all' } },

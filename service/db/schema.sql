@@ -85,6 +85,44 @@ create table checkpoints (
   CHECK ((kind = ANY (ARRAY['suspend'::text, 'snapshot'::text, 'fork'::text, 'recovery'::text, 'parked'::text, 'layer'::text])))
 ); -- select to berth_api; update (deleted_at) to berth_api; delete, insert, select to berth_cell; update (operation_id, kind, expires_at) to berth_cell
 
+create table egress_denials (
+  workspace_id uuid not null,
+  protocol text not null,
+  target text not null,
+  port integer not null,
+  first_at timestamp with time zone not null,
+  name text,
+  address text,
+  count bigint not null,
+  last_at timestamp with time zone not null,
+  PRIMARY KEY (workspace_id, protocol, target, port, first_at),
+  FOREIGN KEY (workspace_id) REFERENCES workspaces(id) ON DELETE CASCADE,
+  CHECK ((protocol = ANY (ARRAY['tcp'::text, 'udp'::text, 'dns'::text, 'other'::text])))
+); -- select to berth_api; delete, insert, select to berth_cell; update (name, count, last_at) to berth_cell
+
+create table egress_versions (
+  id uuid not null,
+  organization_id uuid not null,
+  project_id uuid not null,
+  workspace_id uuid,
+  version integer not null,
+  mode text,
+  rules jsonb default '[]'::jsonb not null,
+  cidrs text[] default '{}'::text[] not null,
+  created_by_type text not null,
+  created_by_id uuid not null,
+  created_at timestamp with time zone not null,
+  PRIMARY KEY (id),
+  FOREIGN KEY (organization_id) REFERENCES organizations(id),
+  FOREIGN KEY (project_id) REFERENCES projects(id),
+  FOREIGN KEY (workspace_id) REFERENCES workspaces(id) ON DELETE CASCADE,
+  CHECK (((mode IS NOT NULL) OR (workspace_id IS NOT NULL))),
+  CHECK (((mode = 'allowlist'::text) OR ((rules = '[]'::jsonb) AND (cidrs = '{}'::text[])))),
+  CHECK ((created_by_type = ANY (ARRAY['user'::text, 'api_key'::text]))),
+  CHECK ((mode = ANY (ARRAY['allow_all'::text, 'allowlist'::text, 'deny_all'::text]))),
+  CHECK ((version > 0))
+); -- delete, insert, select to berth_api; select to berth_cell
+
 create table idempotency_entries (
   principal text not null,
   route text not null,
@@ -228,6 +266,10 @@ create table plans (
   refuses_starts text,
   created_at timestamp with time zone not null,
   missing_limits text[] default '{}'::text[] not null,
+  shared_volumes_max integer,
+  shared_volume_gib_max integer,
+  volume_attachments_per_workspace integer,
+  missing_volume_limits text[] default '{}'::text[] not null,
   UNIQUE (slug),
   PRIMARY KEY (id),
   CHECK (((concurrent_workspaces IS NULL) OR (NOT ('concurrent_workspaces'::text = ANY (missing_limits))))),
@@ -239,7 +281,11 @@ create table plans (
   CHECK ((disk_gib > 0)),
   CHECK ((memory_mib > 0)),
   CHECK ((missing_limits <@ ARRAY['concurrent_workspaces'::text, 'cpu_millis'::text, 'memory_mib'::text, 'disk_gib'::text])),
-  CHECK ((refuses_starts = ANY (ARRAY['no_plan'::text, 'payment_past_due'::text, 'unpaid'::text, 'operator_hold'::text])))
+  CHECK ((missing_volume_limits <@ ARRAY['shared_volumes_max'::text, 'shared_volume_gib_max'::text])),
+  CHECK ((refuses_starts = ANY (ARRAY['no_plan'::text, 'payment_past_due'::text, 'unpaid'::text, 'operator_hold'::text]))),
+  CHECK ((shared_volume_gib_max > 0)),
+  CHECK ((shared_volumes_max >= 0)),
+  CHECK ((volume_attachments_per_workspace >= 0))
 ); -- select to berth_api
 
 create table projects (
@@ -259,6 +305,51 @@ create table rate_buckets (
   updated_at timestamp with time zone not null,
   PRIMARY KEY (name)
 ); -- insert, select to berth_api; update (tokens, updated_at) to berth_api
+
+create table sealing_keys (
+  key_id text not null,
+  public_jwk jsonb not null,
+  created_at timestamp with time zone not null,
+  PRIMARY KEY (key_id)
+); -- select to berth_api; insert, select to berth_cell
+
+create table secret_versions (
+  id uuid not null,
+  secret_id uuid not null,
+  version integer not null,
+  created_at timestamp with time zone not null,
+  erased_at timestamp with time zone,
+  key_id text,
+  wrapped_key text,
+  ciphertext bytea,
+  UNIQUE (secret_id, version),
+  PRIMARY KEY (id),
+  FOREIGN KEY (key_id) REFERENCES sealing_keys(key_id),
+  FOREIGN KEY (secret_id) REFERENCES secrets(id),
+  CHECK (((erased_at IS NULL) = (key_id IS NOT NULL))),
+  CHECK (((key_id IS NULL) = (wrapped_key IS NULL))),
+  CHECK (((key_id IS NULL) = (ciphertext IS NULL))),
+  CHECK ((version > 0))
+); -- insert to berth_api; select (id, secret_id, version, created_at, erased_at, key_id) to berth_api; update (erased_at, key_id, wrapped_key, ciphertext) to berth_api; select (secret_id, version, key_id, wrapped_key, ciphertext) to berth_cell
+
+create table secrets (
+  id uuid not null,
+  organization_id uuid not null,
+  project_id uuid,
+  name text not null,
+  description text,
+  allowed_project_ids uuid[],
+  allowed_workspace_ids uuid[],
+  allowed_tools text[] not null,
+  version integer not null,
+  created_at timestamp with time zone not null,
+  updated_at timestamp with time zone not null,
+  deleted_at timestamp with time zone,
+  PRIMARY KEY (id),
+  FOREIGN KEY (organization_id) REFERENCES organizations(id),
+  FOREIGN KEY (project_id) REFERENCES projects(id),
+  CHECK (((project_id IS NULL) OR (allowed_project_ids IS NULL)))
+); -- insert, select to berth_api; update (description, allowed_project_ids, allowed_workspace_ids, allowed_tools, version, updated_at, deleted_at) to berth_api; select to berth_cell
 
 create table service_keys (
   purpose text not null,
@@ -289,6 +380,7 @@ create table template_versions (
   created_at timestamp with time zone not null,
   published_at timestamp with time zone,
   archived_at timestamp with time zone,
+  egress jsonb,
   UNIQUE (template_id, version),
   PRIMARY KEY (id),
   FOREIGN KEY (template_id) REFERENCES templates(id),
@@ -305,6 +397,42 @@ create table templates (
   PRIMARY KEY (id),
   FOREIGN KEY (organization_id) REFERENCES organizations(id)
 ); -- select to berth_api
+
+create table tree_keys (
+  workspace_id uuid not null,
+  key text not null,
+  fingerprint bytea not null,
+  revision bigint not null,
+  answer jsonb not null,
+  created_at timestamp with time zone not null,
+  PRIMARY KEY (workspace_id, key),
+  FOREIGN KEY (workspace_id) REFERENCES trees(workspace_id) ON DELETE CASCADE
+); -- delete, insert, select to berth_cell
+
+create table tree_revisions (
+  workspace_id uuid not null,
+  revision bigint not null,
+  root text,
+  superseded_at timestamp with time zone not null,
+  PRIMARY KEY (workspace_id, revision),
+  FOREIGN KEY (workspace_id) REFERENCES trees(workspace_id) ON DELETE CASCADE
+); -- delete, insert, select to berth_cell
+
+create table trees (
+  workspace_id uuid not null,
+  revision bigint default 0 not null,
+  root text,
+  entries bigint default 0 not null,
+  bytes bigint default 0 not null,
+  created_at timestamp with time zone not null,
+  updated_at timestamp with time zone not null,
+  collected_at timestamp with time zone,
+  PRIMARY KEY (workspace_id),
+  FOREIGN KEY (workspace_id) REFERENCES workspaces(id) ON DELETE CASCADE,
+  CHECK (((root IS NULL) = (revision = 0))),
+  CHECK ((revision >= 0)),
+  CHECK ((root ~ '^[0-9a-f]{64}$'::text))
+); -- insert to berth_api; delete, select to berth_cell; update (revision, root, entries, bytes, updated_at, collected_at) to berth_cell
 
 create table usage_counters (
   workspace_id uuid not null,
@@ -353,6 +481,84 @@ create table usage_storage (
   PRIMARY KEY (workspace_id)
 ); -- delete, insert, select to berth_cell; update (read_at, run, monotonic_ms, disk_read_at, disk_run, disk_monotonic_ms) to berth_cell
 
+create table volume_attachments (
+  id uuid not null,
+  workspace_id uuid not null,
+  volume_id uuid not null,
+  mount_path text not null,
+  mode text not null,
+  place integer not null,
+  state text not null,
+  operation_id uuid,
+  created_at timestamp with time zone not null,
+  updated_at timestamp with time zone not null,
+  UNIQUE (workspace_id, mount_path),
+  UNIQUE (workspace_id, place),
+  UNIQUE (workspace_id, volume_id),
+  PRIMARY KEY (id),
+  FOREIGN KEY (volume_id) REFERENCES volumes(id),
+  FOREIGN KEY (workspace_id) REFERENCES workspaces(id) ON DELETE CASCADE,
+  CHECK ((mode = ANY (ARRAY['read_write'::text, 'read_only'::text]))),
+  CHECK (((place >= 0) AND (place <= 15))),
+  CHECK ((state = ANY (ARRAY['attaching'::text, 'attached'::text, 'detaching'::text])))
+); -- insert, select to berth_api; update (state, operation_id, updated_at) to berth_api; delete, select to berth_cell; update (state, operation_id, updated_at) to berth_cell
+
+create table volume_usage_readings (
+  volume_id uuid not null,
+  read_at timestamp with time zone not null,
+  run uuid not null,
+  monotonic_ms bigint not null,
+  PRIMARY KEY (volume_id),
+  FOREIGN KEY (volume_id) REFERENCES volumes(id) ON DELETE CASCADE
+); -- delete, insert, select to berth_cell; update (read_at, run, monotonic_ms) to berth_cell
+
+create table volume_usage_samples (
+  volume_id uuid not null,
+  hour timestamp with time zone not null,
+  organization_id uuid not null,
+  project_id uuid not null,
+  stored_byte_ms numeric default 0 not null,
+  sampled_ms bigint default 0 not null,
+  PRIMARY KEY (volume_id, hour),
+  FOREIGN KEY (organization_id) REFERENCES organizations(id),
+  FOREIGN KEY (project_id) REFERENCES projects(id),
+  CHECK ((sampled_ms >= 0)),
+  CHECK ((stored_byte_ms >= (0)::numeric))
+); -- select to berth_api; delete, insert, select to berth_cell; update (stored_byte_ms, sampled_ms) to berth_cell
+
+create table volumes (
+  id uuid not null,
+  organization_id uuid not null,
+  project_id uuid not null,
+  cell_id uuid,
+  name text not null,
+  quota_gib integer not null,
+  org_shared boolean not null,
+  state text not null,
+  created_at timestamp with time zone not null,
+  updated_at timestamp with time zone not null,
+  deleted_at timestamp with time zone,
+  PRIMARY KEY (id),
+  FOREIGN KEY (cell_id) REFERENCES cells(id),
+  FOREIGN KEY (organization_id) REFERENCES organizations(id),
+  FOREIGN KEY (project_id) REFERENCES projects(id),
+  CHECK (((deleted_at IS NOT NULL) = (state = ANY (ARRAY['deleting'::text, 'deleted'::text])))),
+  CHECK ((quota_gib > 0)),
+  CHECK ((state = ANY (ARRAY['creating'::text, 'available'::text, 'deleting'::text, 'deleted'::text, 'failed'::text])))
+); -- insert, select to berth_api; update (state, updated_at, deleted_at) to berth_api; delete, select to berth_cell; update (cell_id, state, updated_at) to berth_cell
+
+create table workspace_egress (
+  workspace_id uuid not null,
+  epoch bigint not null,
+  fence bigint not null,
+  revision text not null,
+  state text not null,
+  acknowledged_at timestamp with time zone not null,
+  PRIMARY KEY (workspace_id),
+  FOREIGN KEY (workspace_id) REFERENCES workspaces(id) ON DELETE CASCADE,
+  CHECK ((state = ANY (ARRAY['enforced'::text, 'failed'::text])))
+); -- select to berth_api; insert, select to berth_cell; update (epoch, fence, revision, state, acknowledged_at) to berth_cell
+
 create table workspace_holds (
   workspace_id uuid not null,
   operation_id uuid not null,
@@ -373,6 +579,15 @@ create table workspace_keys (
   FOREIGN KEY (organization_id) REFERENCES organizations(id),
   FOREIGN KEY (project_id) REFERENCES projects(id)
 ); -- insert, select to berth_api; update (workspace_id, reusable, project_id) to berth_api; delete, select to berth_cell; update (reusable) to berth_cell
+
+create table workspace_secrets (
+  workspace_id uuid not null,
+  project_id uuid not null,
+  name text not null,
+  PRIMARY KEY (workspace_id, name),
+  FOREIGN KEY (project_id) REFERENCES projects(id),
+  FOREIGN KEY (workspace_id) REFERENCES workspaces(id) ON DELETE CASCADE
+); -- delete, insert, select to berth_api; select to berth_cell
 
 create table workspaces (
   id uuid not null,
@@ -420,6 +635,7 @@ create table workspaces (
   idle_retry_at timestamp with time zone,
   residency text default 'resident'::text not null,
   residency_fence bigint default 0 not null,
+  volumes jsonb default '[]'::jsonb not null,
   PRIMARY KEY (id),
   FOREIGN KEY (cell_id) REFERENCES cells(id),
   FOREIGN KEY (organization_id) REFERENCES organizations(id),
@@ -433,7 +649,7 @@ create table workspaces (
   CHECK ((observed_state = ANY (ARRAY['creating'::text, 'starting'::text, 'running'::text, 'suspending'::text, 'suspended'::text, 'resuming'::text, 'forking'::text, 'stopping'::text, 'failed'::text, 'deleting'::text, 'deleted'::text]))),
   CHECK ((purpose = ANY (ARRAY['standard'::text, 'template_draft'::text, 'template_test'::text]))),
   CHECK ((residency = ANY (ARRAY['resident'::text, 'hibernated'::text, 'restoring'::text])))
-); -- insert, select to berth_api; update (observed_state, desired_state, pending_reason, ended_reason, inputs, cell_id, idle_policy, suspend_requested_at, suspend_after_seconds, suspend_not_before, tokens_revoked_before, updated_at, deleted_at) to berth_api; delete, select to berth_cell; update (observed_state, desired_state, pending_reason, ended_reason, grant_cpu_millis, grant_memory_mib, grant_disk_gib, cell_id, ownership_epoch, disk, checkpoint_id, active_at, tool_call_at, busy_until, keepalive_until, suspend_requested_at, suspend_after_seconds, suspend_not_before, tokens_revoked_before, updated_at, deleted_at, idle_failures, idle_retry_at, residency, residency_fence) to berth_cell
+); -- insert, select to berth_api; update (observed_state, desired_state, pending_reason, ended_reason, inputs, cell_id, idle_policy, suspend_requested_at, suspend_after_seconds, suspend_not_before, tokens_revoked_before, updated_at, deleted_at) to berth_api; delete, select to berth_cell; update (observed_state, desired_state, pending_reason, ended_reason, grant_cpu_millis, grant_memory_mib, grant_disk_gib, tree_revision, cell_id, ownership_epoch, disk, checkpoint_id, active_at, tool_call_at, busy_until, keepalive_until, suspend_requested_at, suspend_after_seconds, suspend_not_before, tokens_revoked_before, updated_at, deleted_at, idle_failures, idle_retry_at, residency, residency_fence) to berth_cell
 
 CREATE INDEX agent_sessions_newest ON public.agent_sessions USING btree (workspace_id, uuid_send(id) DESC);
 
@@ -446,6 +662,12 @@ CREATE INDEX checkpoints_by_deletion ON public.checkpoints USING btree (deleted_
 CREATE INDEX checkpoints_by_expiry ON public.checkpoints USING btree (expires_at) WHERE ((expires_at IS NOT NULL) AND (deleted_at IS NULL));
 
 CREATE INDEX checkpoints_by_workspace ON public.checkpoints USING btree (workspace_id, id DESC);
+
+CREATE INDEX egress_denials_by_age ON public.egress_denials USING btree (last_at);
+
+CREATE UNIQUE INDEX egress_versions_of_project ON public.egress_versions USING btree (project_id, version) WHERE (workspace_id IS NULL);
+
+CREATE UNIQUE INDEX egress_versions_of_workspace ON public.egress_versions USING btree (workspace_id, version) WHERE (workspace_id IS NOT NULL);
 
 CREATE INDEX idempotency_entries_by_age ON public.idempotency_entries USING btree (created_at);
 
@@ -461,6 +683,8 @@ CREATE INDEX operations_by_source ON public.operations USING btree (source_works
 
 CREATE INDEX operations_newest ON public.operations USING btree (workspace_id, uuid_send(id) DESC);
 
+CREATE INDEX operations_of_others ON public.operations USING btree (subject_id, uuid_send(id) DESC) WHERE (subject_kind <> 'workspace'::text);
+
 CREATE INDEX operations_open ON public.operations USING btree (cell_id, id) WHERE (completed_at IS NULL);
 
 CREATE UNIQUE INDEX people_by_email ON public.people USING btree (lower(email));
@@ -468,6 +692,24 @@ CREATE UNIQUE INDEX people_by_email ON public.people USING btree (lower(email));
 CREATE INDEX person_sessions_by_person ON public.person_sessions USING btree (person_id);
 
 CREATE INDEX projects_newest ON public.projects USING btree (organization_id, uuid_send(id) DESC);
+
+CREATE INDEX secret_versions_by_key ON public.secret_versions USING btree (key_id) WHERE (key_id IS NOT NULL);
+
+CREATE INDEX secret_versions_newest ON public.secret_versions USING btree (secret_id, uuid_send(id) DESC);
+
+CREATE INDEX secrets_live_of_organization ON public.secrets USING btree (organization_id, uuid_send(id) DESC) WHERE ((project_id IS NULL) AND (deleted_at IS NULL));
+
+CREATE INDEX secrets_live_of_project ON public.secrets USING btree (project_id, uuid_send(id) DESC) WHERE ((project_id IS NOT NULL) AND (deleted_at IS NULL));
+
+CREATE INDEX secrets_newest_of_organization ON public.secrets USING btree (organization_id, uuid_send(id) DESC) WHERE (project_id IS NULL);
+
+CREATE INDEX secrets_newest_of_project ON public.secrets USING btree (project_id, uuid_send(id) DESC) WHERE (project_id IS NOT NULL);
+
+CREATE UNIQUE INDEX secrets_of_organization ON public.secrets USING btree (organization_id, name) WHERE ((deleted_at IS NULL) AND (project_id IS NULL));
+
+CREATE UNIQUE INDEX secrets_of_project ON public.secrets USING btree (project_id, name) WHERE ((deleted_at IS NULL) AND (project_id IS NOT NULL));
+
+CREATE UNIQUE INDEX tree_keys_by_revision ON public.tree_keys USING btree (workspace_id, revision);
 
 CREATE INDEX usage_counters_by_time ON public.usage_counters USING btree (read_at);
 
@@ -479,9 +721,27 @@ CREATE INDEX usage_samples_by_project ON public.usage_samples USING btree (proje
 
 CREATE INDEX usage_storage_by_time ON public.usage_storage USING btree (read_at);
 
+CREATE INDEX volume_attachments_by_volume ON public.volume_attachments USING btree (volume_id);
+
+CREATE INDEX volume_usage_samples_by_organization ON public.volume_usage_samples USING btree (organization_id, hour);
+
+CREATE INDEX volume_usage_samples_by_project ON public.volume_usage_samples USING btree (project_id, hour);
+
+CREATE INDEX volumes_live ON public.volumes USING btree (organization_id) WHERE (deleted_at IS NULL);
+
+CREATE UNIQUE INDEX volumes_live_name ON public.volumes USING btree (project_id, name) WHERE (deleted_at IS NULL);
+
+CREATE INDEX volumes_of_cell ON public.volumes USING btree (cell_id);
+
+CREATE INDEX volumes_of_project ON public.volumes USING btree (project_id, uuid_send(id) DESC);
+
+CREATE INDEX volumes_shared ON public.volumes USING btree (organization_id, uuid_send(id) DESC) WHERE org_shared;
+
 CREATE INDEX workspace_holds_by_operation ON public.workspace_holds USING btree (operation_id);
 
 CREATE INDEX workspace_keys_by_workspace ON public.workspace_keys USING btree (workspace_id);
+
+CREATE INDEX workspace_secrets_by_name ON public.workspace_secrets USING btree (project_id, name);
 
 CREATE INDEX workspaces_by_desired_state ON public.workspaces USING btree (project_id, desired_state, lifetime, purpose, uuid_send(id) DESC);
 
@@ -501,6 +761,16 @@ CREATE INDEX workspaces_tombstones ON public.workspaces USING btree (deleted_at)
 
 create sequence fences;
 
+CREATE OR REPLACE FUNCTION public.attached_volumes(workspace uuid)
+ RETURNS jsonb
+ LANGUAGE sql
+ STABLE
+AS $function$
+  select coalesce(jsonb_agg(jsonb_build_object('volume_id', a.volume_id, 'place', a.place, 'mount_path', a.mount_path,
+    'read_only', a.mode = 'read_only') order by a.place), '[]')
+  from volume_attachments a where a.workspace_id = workspace and a.state in ('attached', 'detaching')
+$function$;
+
 CREATE OR REPLACE FUNCTION public.cell_channel(channel text, cell_id uuid)
  RETURNS text
  LANGUAGE sql
@@ -508,6 +778,17 @@ CREATE OR REPLACE FUNCTION public.cell_channel(channel text, cell_id uuid)
 AS $function$
   select channel || '_' || coalesce(replace(cell_id::text, '-', ''), 'unplaced')
 $function$;
+
+CREATE OR REPLACE FUNCTION public.drop_attachments()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'public', 'pg_temp'
+AS $function$
+begin
+  delete from volume_attachments where workspace_id = new.id;
+  return null;
+end $function$;
 
 CREATE OR REPLACE FUNCTION public.fill_operation_subject()
  RETURNS trigger
@@ -576,6 +857,19 @@ begin
   return null;
 end $function$;
 
+CREATE OR REPLACE FUNCTION public.notify_egress()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+begin
+  if new.workspace_id is null then
+    perform pg_notify(cell_channel('berth_egress', id), 'project:' || new.project_id) from cells;
+  else
+    perform pg_notify(cell_channel('berth_egress', (select cell_id from workspaces where id = new.workspace_id)), new.workspace_id::text);
+  end if;
+  return null;
+end $function$;
+
 CREATE OR REPLACE FUNCTION public.notify_hold()
  RETURNS trigger
  LANGUAGE plpgsql
@@ -640,6 +934,17 @@ begin
   return null;
 end $function$;
 
+CREATE OR REPLACE FUNCTION public.notify_workspace_secrets()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+declare
+  bound uuid := coalesce(new.workspace_id, old.workspace_id);
+begin
+  perform pg_notify(cell_channel('berth_workspace', (select cell_id from workspaces where id = bound)), bound::text);
+  return null;
+end $function$;
+
 CREATE OR REPLACE FUNCTION public.usage_elapsed_ms(read_at timestamp with time zone, run uuid, monotonic_ms bigint, now timestamp with time zone, now_run uuid, now_monotonic_ms bigint, most_ms bigint)
  RETURNS bigint
  LANGUAGE sql
@@ -649,9 +954,26 @@ AS $function$
     else least(greatest(case when run = now_run then now_monotonic_ms - monotonic_ms else (extract(epoch from now - read_at) * 1000)::bigint end, 0), most_ms) end
 $function$;
 
+CREATE OR REPLACE FUNCTION public.write_attached_volumes()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'public', 'pg_temp'
+AS $function$
+declare
+  changed uuid := coalesce(new.workspace_id, old.workspace_id);
+begin
+  update workspaces set volumes = attached_volumes(changed) where id = changed and volumes <> attached_volumes(changed);
+  return null;
+end $function$;
+
 CREATE TRIGGER api_key_changed AFTER UPDATE OF revoked_at, tool_permissions, expires_at ON public.api_keys FOR EACH ROW EXECUTE FUNCTION notify_api_key();
 
+CREATE TRIGGER attached_volumes_changed AFTER INSERT OR DELETE OR UPDATE ON public.volume_attachments FOR EACH ROW EXECUTE FUNCTION write_attached_volumes();
+
 CREATE TRIGGER checkpoint_deleted AFTER UPDATE OF deleted_at ON public.checkpoints FOR EACH ROW EXECUTE FUNCTION notify_checkpoint();
+
+CREATE TRIGGER egress_changed AFTER INSERT ON public.egress_versions FOR EACH ROW EXECUTE FUNCTION notify_egress();
 
 CREATE TRIGGER hold_changed AFTER INSERT OR DELETE OR UPDATE ON public.workspace_holds FOR EACH ROW EXECUTE FUNCTION notify_hold();
 
@@ -667,11 +989,15 @@ CREATE TRIGGER service_key_changed AFTER INSERT OR UPDATE OF retired_at ON publi
 
 CREATE TRIGGER signing_key_changed AFTER INSERT OR UPDATE OF retired_at ON public.signing_keys FOR EACH ROW EXECUTE FUNCTION notify_signing_key();
 
+CREATE TRIGGER workspace_attachments_dropped AFTER UPDATE OF deleted_at ON public.workspaces FOR EACH ROW WHEN (((new.deleted_at IS NOT NULL) AND (old.deleted_at IS NULL))) EXECUTE FUNCTION drop_attachments();
+
 CREATE TRIGGER workspace_changed AFTER INSERT OR UPDATE OF observed_state, desired_state, ownership_epoch, deleted_at, tokens_revoked_before, suspend_requested_at, idle_policy, inputs, cell_id ON public.workspaces FOR EACH ROW EXECUTE FUNCTION notify_workspace();
 
 CREATE TRIGGER workspace_granted AFTER INSERT ON public.workspaces FOR EACH ROW WHEN ((new.grant_memory_mib IS NOT NULL)) EXECUTE FUNCTION follow_machine();
 
 CREATE TRIGGER workspace_machine AFTER UPDATE OF organization_id, project_id, cell_id, grant_cpu_millis, grant_memory_mib, grant_disk_gib, ownership_epoch, residency_fence, disk, checkpoint_id, residency ON public.workspaces FOR EACH ROW WHEN (((old.grant_memory_mib IS NOT NULL) OR (new.grant_memory_mib IS NOT NULL))) EXECUTE FUNCTION follow_machine();
+
+CREATE TRIGGER workspace_secrets_changed AFTER INSERT OR DELETE ON public.workspace_secrets FOR EACH ROW EXECUTE FUNCTION notify_workspace_secrets();
 
 create view grants with (security_invoker=true) as
  SELECT machines.cell_id,

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { readFile } from 'node:fs/promises'
+import { readdir, readFile } from 'node:fs/promises'
 import { test } from 'node:test'
 import { sql } from 'kysely'
 import ts from 'typescript'
@@ -28,6 +28,7 @@ const KINDS: Record<string, string> = {
   'double precision': 'number',
   'timestamp with time zone': 'time',
   'text[]': 'text[]',
+  'uuid[]': 'text[]',
   'real[]': 'number[]',
 }
 
@@ -54,8 +55,9 @@ test('schema.ts has the tables and columns of the database, with their types, nu
 })
 
 async function declaredTables(): Promise<Tables> {
-  const path = new URL('./schema.ts', import.meta.url)
-  const source = ts.createSourceFile('schema.ts', await readFile(path, 'utf8'), ts.ScriptTarget.Latest, true)
+  const files = (await readdir(import.meta.dirname)).filter((name) => /^schema(-(?!version)\w+)?\.ts$/.test(name))
+  const texts = await Promise.all(files.map((name) => readFile(new URL(`./${name}`, import.meta.url), 'utf8')))
+  const source = ts.createSourceFile('schema.ts', texts.join('\n'), ts.ScriptTarget.Latest, true)
   const interfaces = new Map(source.statements.filter(ts.isInterfaceDeclaration).map((one) => [one.name.text, one]))
   const members = (name: string) => {
     const all: readonly ts.TypeElement[] = interfaces.get(name)?.members ?? []
@@ -100,7 +102,7 @@ function kindOf(type: string): string {
   const kinds: [form: RegExp, kind: string][] = [
     [/^string\[\]$/, 'text[]'],
     [/^number\[\]$/, 'number[]'],
-    [/^(string|'.*'|ReasonOf<.*>|OperationSubject)$/, 'text'],
+    [/^(string|'.*'|ReasonOf<.*>|OperationSubject|EgressMode)$/, 'text'],
     [/^number$/, 'number'],
     [/^(boolean|true|false)$/, 'boolean'],
     [/^Date$/, 'time'],

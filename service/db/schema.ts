@@ -1,6 +1,11 @@
 import type { ColumnType, Generated, JSONColumnType } from 'kysely'
 import type { OperationErrorCode, ReasonOf } from '../../contract/errors.ts'
+import type { UsageSamplesTable, UsageCountersTable, UsageStorageTable } from './schema-usage.ts'
+import type { SealingKeysTable, SecretsTable, SecretVersionsTable, WorkspaceSecretsTable } from './schema-secrets.ts'
 import type { OperationSubject } from '../../contract/states/operation.ts'
+import type { EgressDenialsTable, EgressVersionsTable, WorkspaceEgressTable } from './schema-egress.ts'
+import type { VolumeAttachmentsTable, VolumesTable, VolumeUsageReadingsTable, VolumeUsageSamplesTable } from './schema-volumes.ts'
+import type { TreeKeysTable, TreeRevisionsTable, TreesTable } from './schema-trees.ts'
 
 /** The tables of migrations/, column by column. Times are Dates with milliseconds: every one of them came from our clock. */
 export interface Database {
@@ -26,19 +31,33 @@ export interface Database {
   audit_events: AuditEventsTable
   signing_keys: SigningKeysTable
   service_keys: ServiceKeysTable
+  sealing_keys: SealingKeysTable
+  secrets: SecretsTable
+  secret_versions: SecretVersionsTable
+  workspace_secrets: WorkspaceSecretsTable
   rate_buckets: RateBucketsTable
   usage_samples: UsageSamplesTable
   usage_counters: UsageCountersTable
   usage_storage: UsageStorageTable
+  trees: TreesTable
+  tree_revisions: TreeRevisionsTable
+  tree_keys: TreeKeysTable
+  volumes: VolumesTable
+  volume_attachments: VolumeAttachmentsTable
+  volume_usage_samples: VolumeUsageSamplesTable
+  volume_usage_readings: VolumeUsageReadingsTable
+  egress_versions: EgressVersionsTable
+  workspace_egress: WorkspaceEgressTable
+  egress_denials: EgressDenialsTable
 }
 
 /** jsonb that is read as an object and written as its text. */
-type Json<T extends object | null> = JSONColumnType<T, string, string>
+export type Json<T extends object | null> = JSONColumnType<T, string, string>
 type NullableJson<T extends object> = ColumnType<T | null, string | null, string | null>
 type JsonWithDefault<T extends object> = ColumnType<T, string | undefined, string>
 /** int8 arrives as text from the driver; database.ts parses it, all our counters are safe integers. */
-type Int8 = ColumnType<number, number | bigint, number | bigint>
-type Int8WithDefault = ColumnType<number, number | undefined, number>
+export type Int8 = ColumnType<number, number | bigint, number | bigint>
+export type Int8WithDefault = ColumnType<number, number | undefined, number>
 
 export interface Resources {
   cpu_millis: number
@@ -60,6 +79,10 @@ interface PlansTable {
   memory_mib: number | null
   disk_gib: number | null
   missing_limits: Generated<string[]>
+  shared_volumes_max: ColumnType<number | null, number | null | undefined, number | null>
+  shared_volume_gib_max: ColumnType<number | null, number | null | undefined, number | null>
+  volume_attachments_per_workspace: ColumnType<number | null, number | null | undefined, number | null>
+  missing_volume_limits: Generated<string[]>
   refuses_starts: ColumnType<ReasonOf<'entitlement_required'> | null, string | null, string | null>
   created_at: Date
 }
@@ -140,6 +163,7 @@ interface TemplateVersionsTable {
   layered: boolean
   layers: string[]
   settings: Json<object>
+  egress: ColumnType<object | null, string | null | undefined, string | null>
   created_at: Date
   published_at: Date | null
   archived_at: Date | null
@@ -203,6 +227,16 @@ interface WorkspacesTable {
   created_at: Date
   updated_at: Date
   deleted_at: Date | null
+  /** Written by triggers of `volume_attachments`. */
+  volumes: JsonWithDefault<MachineVolume[]>
+}
+
+/** A volume as a machine has it. */
+export interface MachineVolume {
+  volume_id: string
+  place: number
+  mount_path: string
+  read_only: boolean
 }
 
 /** A workspace's row is written by triggers of `workspaces`; those of other kinds by whoever owns the machine. */
@@ -342,39 +376,4 @@ interface RateBucketsTable {
   name: string
   tokens: number
   updated_at: Date
-}
-
-interface UsageSamplesTable {
-  workspace_id: string
-  hour: Date
-  organization_id: string
-  project_id: string | null
-  cpu_usec: Int8
-  memory_byte_ms: string
-  disk_byte_ms: string
-  checkpoint_byte_ms: string
-  rx_bytes: Int8
-  tx_bytes: Int8
-  sampled_ms: Int8
-}
-
-interface UsageCountersTable {
-  workspace_id: string
-  fence: Int8
-  cpu_usec: Int8
-  rx_bytes: Int8
-  tx_bytes: Int8
-  read_at: Date
-  run: string | null
-  monotonic_ms: ColumnType<number | null, number | null, number | null>
-}
-
-interface UsageStorageTable {
-  workspace_id: string
-  read_at: Date
-  run: string
-  monotonic_ms: Int8
-  disk_read_at: Date | null
-  disk_run: string | null
-  disk_monotonic_ms: ColumnType<number | null, number | null, number | null>
 }

@@ -1,5 +1,6 @@
 import { toolsOf, type Access, type PrincipalAccess, type Role } from '../../contract/access.ts'
 import { LIMITS } from '../../contract/limits.ts'
+import { TOOLS, type Tool } from '../../contract/tools.ts'
 import { fail } from '../lib/fail.ts'
 import type { ApiKeyPrincipal, Who } from './call.ts'
 
@@ -50,9 +51,13 @@ export function refuseRole(access: PrincipalAccess, role: Role, body: unknown): 
 }
 
 /** App, "Application API codes": what a call asked for, of one who has no tool. */
-function deniedTools(body: unknown): { denied_tools: unknown; permitted_tools: [] } {
+function deniedTools(body: unknown): { denied_tools: Tool[]; permitted_tools: [] } {
   const asked = (body as { tools?: unknown } | undefined)?.tools
-  return { denied_tools: asked ?? [], permitted_tools: [] }
+  return { denied_tools: Array.isArray(asked) ? asked.filter(isTool) : [], permitted_tools: [] }
+}
+
+function isTool(name: unknown): name is Tool {
+  return TOOLS.some((tool) => tool === name)
 }
 
 /** Refuses a session whose last password check is too long ago. Pure. */

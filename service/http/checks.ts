@@ -10,10 +10,12 @@ import { isUuid } from '../lib/ids.ts'
 import { nearest } from './nearest.ts'
 
 const ISSUES_MAX = 100
+/** Of a body that its route judges itself: all that can be wrong with a long one. */
+const OWN_ISSUES_MAX = 1000
 const PATH_CHARACTERS_MAX = 200
 
 interface Finding extends Issue {
-  in: 'path' | 'query' | 'body'
+  in: 'path' | 'query' | 'header' | 'body'
   unknown_name: boolean
 }
 
@@ -23,6 +25,9 @@ export interface Checks {
   query: ValidateFunction | null
   /** Names of the query parameters that the route declares: no other is accepted. */
   query_names: readonly string[]
+  headers: ValidateFunction | null
+  /** In the place of `body`. */
+  check_body: NonNullable<Route['check_body']> | null
   body: ValidateFunction | null
 }
 
@@ -42,7 +47,10 @@ export function compileChecks(route: Route): Checks {
     params: route.params === undefined ? null : parameters.compile(route.params),
     query: route.query === undefined ? null : parameters.compile(route.query),
     query_names: Object.keys(propertiesOf(route.query)),
-    body: route.body === 'bytes' || route.method === 'GET' ? null : bodies.compile(route.body ?? EMPTY_BODY),
+    headers: route.headers === undefined ? null : bodies.compile(route.headers),
+    check_body: route.check_body ?? null,
+    body:
+      route.body === 'bytes' || route.method === 'GET' || route.check_body !== undefined ? null : bodies.compile(route.body ?? EMPTY_BODY),
   }
 }
 
@@ -60,14 +68,20 @@ export function compileSchema(schema: TSchema): ValidateFunction {
 }
 
 /** Refuses what is wrong with a request, every issue at once. Query strings are converted to their types in place. */
-export function check(surface: Surface, checks: Checks, given: { params: unknown; query: object | null; body: unknown }): void {
+export function check(
+  surface: Surface,
+  checks: Checks,
+  given: { params: unknown; query: object | null; headers: unknown; body: unknown },
+): void {
   const findings = [
     ...findingsOf('path', checks.params, given.params),
     ...unknownNames(checks.query_names, given.query),
     ...findingsOf('query', checks.query, given.query),
+    ...findingsOf('header', checks.headers, given.headers),
     ...findingsOf('body', checks.body, given.body),
+    ...(checks.check_body === null ? [] : ownFindings(checks.check_body, given.body)),
   ]
-  if (findings.length > 0) throw invalid(surface, findings)
+  if (findings.length > 0) throw invalid(surface, findings.slice(0, checks.check_body === null ? ISSUES_MAX : OWN_ISSUES_MAX))
 }
 
 /** A name that is overlooked would quietly answer something else: `?include_delete=true` a list without the deleted. */
@@ -86,7 +100,7 @@ function printable(path: string): string {
   return path.slice(0, PATH_CHARACTERS_MAX).toWellFormed()
 }
 
-function propertiesOf(schema: unknown): object {
+export function propertiesOf(schema: unknown): object {
   return (schema as { properties?: object } | undefined)?.properties ?? {}
 }
 
@@ -96,6 +110,14 @@ function findingsOf(where: Finding['in'], validate: ValidateFunction | null, val
   if (unfit !== null) return [{ in: 'body', path: '', message: unfit, unknown_name: true }]
   if (validate(value)) return []
   return (validate.errors ?? []).slice(0, ISSUES_MAX).map((error) => ({ in: where, ...issueOf(error) }))
+}
+
+function ownFindings(judge: NonNullable<Route['check_body']>, body: unknown): Finding[] {
+  const unfit = unfitShape(body)
+  if (unfit !== null) return [{ in: 'body', path: '', message: unfit, unknown_name: true }]
+  return judge(body)
+    .slice(0, OWN_ISSUES_MAX)
+    .map((issue) => ({ in: 'body', ...issue, unknown_name: issue.reason === 'unknown_property' }))
 }
 
 /** What is wrong with the size of a body's tree. Level by level and not by recursion, since a body may be nested half a million deep. */
@@ -137,7 +159,7 @@ function issueOf(error: ErrorObject): Omit<Finding, 'in'> {
 
 /** App: always 422. Cell: 400 for parameters and unknown fields, 422 for values of known fields (Cell, "Errors"). */
 function invalid(surface: Surface, findings: Finding[]): Failure {
-  const issues: Issue[] = findings.slice(0, ISSUES_MAX).map(({ in: _in, unknown_name: _unknown, ...issue }) => issue)
+  const issues: Issue[] = findings.map(({ in: _in, unknown_name: _unknown, ...issue }) => issue)
   const malformed = surface === 'cell' && findings.some((finding) => finding.in !== 'body' || finding.unknown_name)
   return fail(malformed ? 'bad_request' : 'validation_failed', null, 'The request is not valid', { details: { issues } })
 }

@@ -35,7 +35,7 @@ export function refusal(surface: Surface, failure: Failure, request_id: string):
     ...(options.operation_id === undefined ? {} : { operation_id: options.operation_id }),
     ...(Object.keys(details).length === 0 ? {} : { details }),
   }
-  const headers: Record<string, string> = {}
+  const headers: Record<string, string> = { ...options.headers }
   if (options.retry_after_seconds !== undefined) headers['retry-after'] = String(options.retry_after_seconds)
   if (options.replayed === true) headers['idempotent-replayed'] = 'true'
   if (rule.status === 401) headers['www-authenticate'] = 'Bearer' // RFC 9110 asks for it

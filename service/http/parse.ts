@@ -14,6 +14,8 @@ export interface Parser {
   surface: Surface
   checks: Checks
   coercions: { params: ReturnType<typeof coercionsOf>; query: ReturnType<typeof coercionsOf> }
+  /** Of the headers that the route declares. */
+  header_names: readonly string[]
   /** null: the server keeps nothing for Idempotency-Keys. */
   fingerprints: Fingerprints | null
 }
@@ -27,7 +29,8 @@ export async function parse(parser: Parser, request: FastifyRequest, arrival: Ar
   const body = reads_body ? await parseBody(parser.surface, route, request) : undefined
   const query = request.query as Record<string, unknown>
   coerce(parser.coercions.query, query)
-  check(parser.surface, parser.checks, { params, query, body })
+  const named_headers = namedHeaders(parser.header_names, headers)
+  check(parser.surface, parser.checks, { params, query, headers: named_headers, body })
   return {
     route,
     request_id,
@@ -35,6 +38,7 @@ export async function parse(parser: Parser, request: FastifyRequest, arrival: Ar
     address,
     url,
     headers,
+    named_headers: named_headers,
     who: who as Call['who'],
     params,
     query,
@@ -46,6 +50,11 @@ export async function parse(parser: Parser, request: FastifyRequest, arrival: Ar
     },
     body_stream: request.raw,
   }
+}
+
+function namedHeaders(names: readonly string[], headers: Arrival['headers']): Record<string, unknown> {
+  const given = names.map((name) => [name, headers[name.toLowerCase()]] as const)
+  return Object.fromEntries(given.filter(([, value]) => value !== undefined))
 }
 
 function idempotencyOf({ fingerprints }: Parser, request: FastifyRequest, body: unknown): Call['idempotency'] {

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import pino from 'pino'
 import { systemClock } from '../lib/clock.ts'
-import { fail } from '../lib/fail.ts'
+import { fail, Failure } from '../lib/fail.ts'
 import { createIds } from '../lib/ids.ts'
 import { bind, type PersonPrincipal, type Who } from './call.ts'
 import { createServer, type ServerHandle } from './pipeline.ts'
@@ -59,7 +59,7 @@ before(async () => {
       bind(named, async ({ params }) => {
         if (params.slug === 'gone') throw fail('not_found', null, 'Not there')
         const details = { mode: params.slug === 'wrong' ? 'no mode' : 'processful', requested_mode: 'file_first' }
-        if (params.slug === 'whole' || params.slug === 'wrong') throw fail('conflict', 'mode_mismatch', 'No', { details })
+        if (params.slug === 'whole' || params.slug === 'wrong') throw new Failure('conflict', 'mode_mismatch', 'No', { details })
         return { status: 200, body: params }
       }),
     ],

@@ -1,4 +1,5 @@
-import type { AppCode, CellCode, ReasonOf } from '../../contract/errors.ts'
+import type { DetailsOf } from '../../contract/details.ts'
+import type { AppCode, CellCode, IsOne, ReasonOf } from '../../contract/errors.ts'
 
 export interface FailureOptions {
   details?: Record<string, unknown>
@@ -8,6 +9,8 @@ export interface FailureOptions {
   retry_after_seconds?: number
   /** It is the answer of an earlier request with the same Idempotency-Key. */
   replayed?: boolean
+  /** Sent with the refusal. */
+  headers?: Record<string, string>
   cause?: unknown
 }
 
@@ -25,16 +28,24 @@ export class Failure extends Error {
   }
 }
 
+type Nothing = Readonly<Record<string, never>>
+/** Those that code and reason declare. Where the code is known at run time alone, so are its details. */
+type DetailsFor<C extends AppCode | CellCode, R> = IsOne<C> extends true ? DetailsOf<C, R> : NonNullable<FailureOptions['details']>
+type OptionsOf<D> = Omit<FailureOptions, 'details'> & (Nothing extends D ? { details?: D } : { details: D })
+/** Options may be left out where none of the details has to be there. */
+type Given<C extends AppCode | CellCode, R> =
+  Nothing extends DetailsFor<C, R> ? [options?: OptionsOf<DetailsFor<C, R>>] : [options: OptionsOf<DetailsFor<C, R>>]
+
 /**
  * Refuse the call: `throw fail('conflict', 'already_running', 'The workspace is already running')`.
  * @param reason goes to `details.reason`, and is one of the code's; null where the code stands alone.
  * @param message a plain English sentence for people, without secrets or internal names.
  */
-export function fail<C extends AppCode | CellCode>(
+export function fail<C extends AppCode | CellCode, R extends ReasonOf<C> | null>(
   code: C,
-  reason: ReasonOf<C> | null,
+  reason: R,
   message: string,
-  options: FailureOptions = {},
+  ...[options]: Given<C, R>
 ): Failure {
   return new Failure(code, reason ?? undefined, message, options)
 }

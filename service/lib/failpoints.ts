@@ -60,6 +60,19 @@ export const FAILPOINTS = {
   'delete.D4': { owner: 'cell', before: 'the machine is killed' },
   'delete.D5': { owner: 'cell', before: 'its files are removed' },
   'delete.D6': { owner: 'cell', before: 'the operation succeeds' },
+  'tree.T1': { owner: 'cell', before: 'the commit of a revision, whose contents are stored' },
+  'tree.T2': { owner: 'cell', before: 'the answer of a revision that is committed' },
+  'tree.T3': { owner: 'cell', before: 'what no revision names is removed' },
+  'volume_create.V1': { owner: 'api', before: 'the transaction that creates volume and operation' },
+  'volume_create.V2': { owner: 'cell', before: 'the storage is made' },
+  'volume_create.V4': { owner: 'cell', before: 'the commit of available' },
+  'volume_delete.W1': { owner: 'api', before: 'the transaction that deletes' },
+  'volume_delete.W3': { owner: 'cell', before: 'it is taken from machines and removed' },
+  'volume_delete.W4': { owner: 'cell', before: 'the commit of deleted' },
+  'volume_attach.A1': { owner: 'cell', before: 'the machine gets it' },
+  'volume_attach.A2': { owner: 'cell', before: 'the commit of attached' },
+  'volume_detach.A1': { owner: 'cell', before: 'the machine loses it' },
+  'volume_detach.A2': { owner: 'cell', before: 'the commit of detached' },
   'hibernate.H1': { owner: 'cell', before: 'the checkpoint' },
   'hibernate.H2': { owner: 'cell', before: 'the commit of hibernated' },
   'hibernate.H3': { owner: 'cell', before: 'the machine is killed' },
@@ -114,7 +127,7 @@ export function listFailpoints(): string {
     .join('')
 }
 
-const POINT = /^([a-z]+\.[A-Z][0-9]+[a-z]?):(kill9|stop|throw)(?:@(\/.+))?$/
+const POINT = /^([a-z_]+\.[A-Z][0-9]+[a-z]?):(kill9|stop|throw)(?:@(\/.+))?$/
 
 function parsePoint(text: string): { name: FailpointName; action: FailpointAction; marker: string | undefined } {
   const [, name, action, marker] = POINT.exec(text) ?? []

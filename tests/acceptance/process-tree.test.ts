@@ -72,10 +72,11 @@ test('api and cell cannot read what is not theirs', async () => {
       () => 'refused',
     )
   const secrets = ['keys/first-api-key', 'keys/host.key', 'pg/PG_VERSION', 'logs/api.log'].map((name) => path.join(service.data_dir, name))
-  const keys = readdirSync(path.join(service.data_dir, 'keys/api')).map((name) => path.join(service.data_dir, 'keys/api', name))
-  assert.ok(keys.length > 0)
+  const keysOf = (name: string) => readdirSync(path.join(service.data_dir, name)).map((file) => path.join(service.data_dir, name, file))
+  const [keys, cell_keys] = [keysOf('keys/api'), keysOf('keys/cell')]
+  assert.ok(keys.length > 0 && cell_keys.length > 0)
   const answers = await Promise.all([
-    ...[...secrets, path.join(service.run_dir, 'config/cell.json')].map((file) => read('berth-api', file)),
+    ...[...secrets, ...cell_keys, path.join(service.run_dir, 'config/cell.json')].map((file) => read('berth-api', file)),
     ...[...secrets, ...keys, path.join(service.run_dir, 'config/api.json')].map((file) => read('berth-cell', file)),
   ])
   assert.deepEqual([...new Set(answers)], ['refused'])

@@ -1,16 +1,16 @@
 // An installation of its own: its engine and its agent are replaced.
 import assert from 'node:assert/strict'
-import { appendFileSync, chmodSync, copyFileSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { renameSync, rmSync } from 'node:fs'
 import path from 'node:path'
 import { after, before, test } from 'node:test'
 import { createClient, type Client, type OpenedWorkspace } from '../support/client.ts'
 import { assertCounts, startCounter } from '../support/counter.ts'
+import { otherPrograms, otherVersion } from '../support/other-programs.ts'
 import { startService, type Service } from '../support/service.ts'
 
 // A checkpoint restores only under the engine that wrote it, and the memory in it holds the agent of then. Here an installation gets
 // another engine and another agent, twice, and the originals are taken away.
-const programs = mkdtempSync(path.join(tmpdir(), 'berth-upgrade-'))
+const programs = otherPrograms()
 const small = { caps: { memory_mib: 512 } }
 
 let service: Service
@@ -19,34 +19,17 @@ let first: string
 const opened: Record<string, OpenedWorkspace> = {}
 
 before(async () => {
-  const given = program('runsc', process.env['BERTH_TEST_RUNSC'])
-  service = await startService({ settings: { slot_memory_mib: 512, runsc: given } })
+  service = await startService({ settings: { slot_memory_mib: 512, runsc: programs.engine() } })
   client = createClient(service.base_url, service.api_key)
   first = (await service.inventory()).engine
 })
 after(async () => {
   await service.stop()
-  rmSync(programs, { recursive: true, force: true })
+  programs[Symbol.dispose]()
 })
 
-function program(name: string, from: string | undefined): string {
-  const to = path.join(programs, name)
-  copyFileSync(from ?? '', to)
-  chmodSync(to, 0o755)
-  return to
-}
-
-/** The same code under another version, which to gVisor is another engine. */
-function engineOf(version: string): string {
-  const file = path.join(programs, version)
-  const text = readFileSync(process.env['BERTH_TEST_RUNSC'] ?? '').toString('latin1')
-  writeFileSync(file, Buffer.from(text.replaceAll(first, version), 'latin1'), { mode: 0o755 })
-  return file
-}
-
-const otherVersion = (letter: string) => first.slice(0, -1) + letter
-const second = () => otherVersion(first.endsWith('y') ? 'x' : 'y')
-const third = () => otherVersion(first.endsWith('z') ? 'x' : 'z')
+const second = () => otherVersion(first, 'y', 'x')
+const third = () => otherVersion(first, 'z', 'x')
 
 async function counting(key: string): Promise<void> {
   const workspace = (opened[key] = await client.open(key, small))
@@ -81,11 +64,9 @@ test('after an upgrade of engine and agent what ran runs on, and what slept resu
   for (const key of ['asleep', 'awake']) await counting(key)
   counted = await goesOn('asleep', 0)
   await suspend('asleep')
-  const agent = program('agent', process.env['BERTH_TEST_AGENT'])
-  appendFileSync(agent, 'another build')
   await service.stopProcesses()
-  rmSync(path.join(programs, 'runsc'))
-  await service.restart({ runsc: engineOf(second()), agent })
+  rmSync(path.join(programs.folder, 'runsc'))
+  await service.restart({ runsc: programs.engineOf(first, second()), agent: programs.agent() })
   const { engine, engines } = await service.inventory()
   assert.deepEqual([engine, [...engines].sort()], [second(), [first, second()].sort()])
   assert.equal((await machineOf('awake'))?.engine, first)
@@ -144,9 +125,9 @@ test('a reset starts under the new engine; the old one stays for its recovery ch
 test('without the engine of its checkpoint a resume is checkpoint_incompatible, the workspace stays suspended, and the doctor names it', async () => {
   await suspend('fresh')
   await service.stopProcesses()
-  const [kept, aside] = [path.join(service.data_dir, 'engines', second()), path.join(programs, 'aside')]
+  const [kept, aside] = [path.join(service.data_dir, 'engines', second()), path.join(programs.folder, 'aside')]
   renameSync(kept, aside)
-  await service.restart({ runsc: engineOf(third()) })
+  await service.restart({ runsc: programs.engineOf(first, third()) })
   const { state, error } = await operate('fresh', 'resume')
   assert.deepEqual([state, error?.code, await stateOf('fresh')], ['failed', 'checkpoint_incompatible', 'suspended'])
   assert.equal(error?.details['reason'], 'engine_not_kept')

@@ -25,6 +25,7 @@ test('the process serves, says that it is ready, and counts what it answers', as
     caller_requests_per_minute: LIMITS.caller_requests_per_minute,
     wrong_credentials_per_minute: LIMITS.wrong_credentials_per_minute,
     layered_opens: true,
+    file_first: false,
     log_level: 'error',
   })
   try {

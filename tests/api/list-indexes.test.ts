@@ -5,6 +5,7 @@ import { listCheckpoints } from '../../service/api/checkpoints/store.ts'
 import { listOperations } from '../../service/api/operations/store.ts'
 import { listOrganizations } from '../../service/api/organizations/store.ts'
 import { listMemberships } from '../../service/api/principals/store.ts'
+import { listSecrets, listVersions } from '../../service/api/secrets/store.ts'
 import { listProjects } from '../../service/api/projects/store.ts'
 import { listAgentSessions } from '../../service/api/tool-tokens/store.ts'
 import { dropExpiredCheckpoints } from '../../service/cell/machines/expiry-store.ts'
@@ -19,6 +20,7 @@ const MANY = 20_000
 let w: World
 let workspace_id: string
 let person_id: string
+let secret_id: string
 let organizations: string[]
 before(async () => {
   w = await world()
@@ -46,6 +48,18 @@ before(async () => {
   await sql`insert into people (id, email, created_at) select ${ids()}, n, ${now} from generate_series(1, ${MANY}) n`.execute(db)
   await sql`insert into memberships (organization_id, person_id, role, created_at)
     select ${organization_id}, id, 'member', ${now} from people`.execute(db)
+  // Most of what there is has been deleted, and what lives is the oldest.
+  const other_project = w.a2.project_id
+  secret_id = w.ids.next()
+  await sql`insert into secrets (id, organization_id, project_id, name, allowed_tools, version, created_at, updated_at, deleted_at)
+    select ${ids()}, ${organization_id}, (array[${project_id}::uuid, ${other_project}::uuid, null])[1 + n % 3], n, '{}', 1, ${now}, ${now},
+      case when n > 60 then ${now}::timestamptz end
+    from generate_series(1, ${MANY}) n`.execute(db)
+  await sql`insert into secrets (id, organization_id, project_id, name, allowed_tools, version, created_at, updated_at)
+    values (${secret_id}, ${organization_id}, ${project_id}, 'many', '{}', 1, ${now}, ${now})`.execute(db)
+  await sql`insert into secret_versions (id, secret_id, version, created_at, erased_at)
+    select ${ids()}, case when n > ${MANY / 2} then (select id from secrets where name = '1') else ${secret_id}::uuid end, n, ${now}, ${now}
+    from generate_series(1, ${MANY}) n`.execute(db)
   // Workspaces have some fifty checkpoints at most. A few are over.
   const { cell_id } = await db.selectFrom('workspaces').select('cell_id').where('id', '=', other).executeTakeFirstOrThrow()
   await db.transaction().execute(async (tx) => {
@@ -117,6 +131,25 @@ const LISTS: List[] = [
     rows_max: 2,
     read: (reads, page) => listProjects(reads, w.a.organization_id, w.a.project_id, page),
   },
+  {
+    route: 'secret-versions.list',
+    by: 'nothing',
+    table: 'secret_versions',
+    rows_max: 20,
+    read: (reads, page) => listVersions(reads, secret_id, page),
+  },
+  ...(['secrets.list', 'secrets.list_of_organization'] as const).flatMap((route): List[] =>
+    [false, true].map((include_deleted) => ({
+      route,
+      by: include_deleted ? 'deleted ones too' : 'nothing',
+      table: 'secrets',
+      rows_max: 20,
+      read: (reads, page) => {
+        const { organization_id, project_id } = w.a
+        return listSecrets(reads, route === 'secrets.list' ? { project_id } : { organization_id }, include_deleted, page)
+      },
+    })),
+  ),
   {
     route: 'organizations.list',
     by: 'nothing',

@@ -5,6 +5,9 @@ import { join } from 'node:path'
 import pino from 'pino'
 import type { TemplateSettings } from '../../contract/schemas/template-settings.ts'
 import type { Tool } from '../../contract/route.ts'
+import type { AttachmentState, VolumeState } from '../../contract/states/volume.ts'
+import { openSealingKey, type SealingKey } from '../../service/core/key-ring/sealed-values.ts'
+import { insertFirstSealingKey } from '../../service/core/secrets/store.ts'
 import { openApi, type Api } from '../../service/api/server.ts'
 import { systemClock, type Clock } from '../../service/lib/clock.ts'
 import { createIds, type Ids } from '../../service/lib/ids.ts'
@@ -45,6 +48,8 @@ export interface World extends AsyncDisposable {
   cell_id: string
   /** Where the private keys are. */
   keys_dir: string
+  /** A cell's, by which it opens secrets. */
+  sealing_key: SealingKey
   call(method: string, path: string, options?: CallOptions): Promise<Answer>
   post(path: string, body?: unknown, options?: CallOptions): Promise<Answer>
   get(path: string, options?: CallOptions): Promise<Answer>
@@ -76,6 +81,7 @@ export interface WorldOptions {
   wrong_credentials_per_minute?: number
   kept_refusals_per_hour?: number
   layered_opens?: boolean
+  file_first?: boolean
   delete_told_seconds?: number
 }
 
@@ -112,6 +118,9 @@ export async function world({ check = true, ...given }: WorldOptions = {}): Prom
   const b = await seeds.tenant('b', plan_id)
   const cell_id = await seeds.cell('one')
   await seeds.template(null, 'base', SETTINGS)
+  const sealing_key = await openSealingKey(join(keys_dir, 'cell'), 'first')
+  const { key_id, public_jwk } = sealing_key
+  await insertFirstSealingKey(database.cell, { key_id, public_jwk, created_at: clock.now() })
   const base = await start()
 
   const call: World['call'] = async (method, path, { as = a.key, body, headers = {}, base: other = base, signal } = {}) => {
@@ -142,6 +151,7 @@ export async function world({ check = true, ...given }: WorldOptions = {}): Prom
     b,
     cell_id,
     keys_dir,
+    sealing_key,
     call,
     post: (path, body, given) => call('POST', path, { ...given, ...(body === undefined ? {} : { body }) }),
     get: (path, given) => call('GET', path, given),
@@ -254,6 +264,32 @@ export function seeder({ superuser: db }: TestDatabase, clock: Clock, ids: Ids) 
         })
         .execute()
       return id
+    },
+    async volume(
+      { organization_id, project_id }: Pick<Tenant, 'organization_id' | 'project_id'>,
+      cell_id: string | null,
+      given: { id?: string; name?: string; state?: VolumeState; org_shared?: boolean } = {},
+    ) {
+      const { id = ids.next(), name = id, state = 'available', org_shared = false } = given
+      const deleted_at = state === 'deleting' || state === 'deleted' ? created_at : null
+      const times = { created_at, updated_at: created_at, deleted_at }
+      await db
+        .insertInto('volumes')
+        .values({ id, organization_id, project_id, cell_id, name, quota_gib: 1, org_shared, state, ...times })
+        .execute()
+      return id
+    },
+    async attachment(
+      workspace_id: string,
+      volume_id: string,
+      given: { mount_path?: string; state?: AttachmentState; place?: number; operation_id?: string } = {},
+    ) {
+      const { mount_path = `/home/user/${volume_id}`, state = 'attached', place = 0, operation_id = null } = given
+      const times = { created_at, updated_at: created_at }
+      await db
+        .insertInto('volume_attachments')
+        .values({ id: ids.next(), workspace_id, volume_id, mount_path, mode: 'read_write', place, state, operation_id, ...times })
+        .execute()
     },
     async checkpoint(workspace_id: string, given: { id?: string; kind?: 'snapshot' | 'recovery'; label?: string; expires_at?: Date } = {}) {
       const { id = ids.next(), kind = 'snapshot', label = null, expires_at = null } = given

@@ -1,4 +1,6 @@
 import pino from 'pino'
+import { createEgressBook, type EgressBook } from '../../service/cell/egress/book.ts'
+import { enforcing } from '../../service/cell/egress/enforcing.ts'
 import { startEngine } from '../../service/cell/engine.ts'
 import { createFakeHost, type FakeHost, type FakeOptions } from '../../service/cell/links/fake/host.ts'
 import { lookAtAllowances } from '../../service/cell/machines/allowance-clock.ts'
@@ -8,13 +10,18 @@ import { look } from '../../service/cell/machines/idle-clock.ts'
 import { createMachineTable, type LiveTable } from '../../service/cell/machines/live-table.ts'
 import { createParking, type Parking } from '../../service/cell/machines/parking.ts'
 import { createRoom } from '../../service/cell/room/room.ts'
+import { createTrees, type Trees } from '../../service/cell/trees/trees.ts'
 import { openDatabase } from '../../service/db/database.ts'
 import { cellChannels, openListener } from '../../service/db/listen.ts'
-import { world, type Answer, type CallOptions, type World } from './support.ts'
+import { treesFolder } from '../support/trees-folder.ts'
+import { world, type Answer, type CallOptions, type World, type WorldOptions } from './support.ts'
 
 /** The API with a cell that works off its operations, on a machine host that is a fake. */
 export interface CellWorld extends World {
   host: FakeHost
+  /** What the cell knows of its host's policies. */
+  egress: EgressBook
+  trees: Trees
   table: LiveTable
   parking: Parking
   /** What every guest says of its running commands when it is asked; several are at once. */
@@ -31,17 +38,32 @@ export interface CellWorld extends World {
   operations(workspace_id: string, query?: string): Promise<Answer['body'][]>
 }
 
-export async function worldWithCell(options: FakeOptions = {}): Promise<CellWorld> {
-  const w = await world()
-  const host = createFakeHost(options)
+export async function worldWithCell(options: FakeOptions = {}, given: WorldOptions = {}): Promise<CellWorld> {
+  const w = await world(given)
+  const fake = createFakeHost(options)
   const db = openDatabase(w.database.options('berth_cell'))
   const { cell_id, clock, ids } = w
   const listener = await openListener(w.database.options('berth_cell'), cellChannels(cell_id))
   const table = createMachineTable({ db, listener, clock, cell_id })
   const log = pino({ level: process.env['BERTH_TEST_LOG'] ?? 'silent' })
+  const egress = createEgressBook()
+  const host = enforcing(fake, { db, clock, log, book: egress })
   const room = createRoom({ db, cell_id })
   const parking = createParking({ cell_id, db, clock, ids, host, table, room, log })
-  const cell = { cell_id, db, clock, ids, host, table, room, parking, agents: { greet: () => undefined }, log }
+  const trees = createTrees({ db, clock, folder: treesFolder() })
+  const cell = {
+    cell_id,
+    db,
+    clock,
+    ids,
+    host,
+    table,
+    room,
+    parking,
+    agents: { greet: () => undefined },
+    trees,
+    log,
+  }
   const guests: CellWorld['guests'] = { busy_until: () => Promise.resolve(null) }
   const ask_activity: AskActivity = async (asked) => ({
     busy_until: await guests.busy_until(asked),
@@ -52,6 +74,7 @@ export async function worldWithCell(options: FakeOptions = {}): Promise<CellWorl
   const engine = startEngine({
     cell: { ...cell, quarantine_days: 7 },
     listener,
+    egress,
     database: w.database.options('berth_cell'),
     endpoint: 'http://one.cell.test',
     ask_activity,
@@ -60,7 +83,9 @@ export async function worldWithCell(options: FakeOptions = {}): Promise<CellWorl
   await engine.ready
   return {
     ...w,
-    host,
+    host: fake,
+    egress,
+    trees,
     table,
     parking,
     guests,

@@ -27,12 +27,26 @@ const HOSTD_KINDS: [prefix: string, kinds: Kind[]][] = [
   ['delete.', ['delete']],
   ['fence.', ['delete']],
   ['fit.', []], // nobody asks for it: machine/internal/hostd tests it
+  ['volume', []], // tests/acceptance/volume-failpoints.test.ts
   ['unpause.', []], // only after a suspend that is undone: machine/internal/hostd tests it
 ]
 
+/** Those of hostd's that volumes come past: machine/internal/hostd/failpoint.go. */
+export const VOLUME_POINTS = [
+  'volume_create.storage',
+  'volume_create.answer',
+  'volume_delete.detach',
+  'volume_delete.storage',
+  'volume_delete.answer',
+  'volumes.mount',
+  'volumes.guest',
+  'volumes.commit',
+] as const
+
 export function everyPoint(hostd_names: string[]): Point[] {
-  // Every change comes past those of changes: tests/api/audit.test.ts stops at them.
-  const names = (Object.keys(FAILPOINTS) as FailpointName[]).filter((name) => !name.startsWith('change.'))
+  // Every change comes past those of changes: tests/api/audit.test.ts stops at them. No operation comes past those of trees:
+  // service/cell/trees/publish.test.ts stops there. Volumes have tests/acceptance/volume-failpoints.test.ts.
+  const names = (Object.keys(FAILPOINTS) as FailpointName[]).filter((name) => !/^(change\.|tree\.|volume_)/.test(name))
   const own = names.map((name): Point => {
     const [kind] = name.split('.') as [Kind]
     return { name, owner: FAILPOINTS[name].owner, kind }

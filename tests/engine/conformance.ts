@@ -322,6 +322,7 @@ export function conformance(name: string, open: () => Promise<Harness>): void {
       const event = await told
       controller.abort()
       assert.deepEqual([event.kind, event.epoch, event.fence, event.boot_id], ['died', 1, machine.fence, boot_id])
+      assert.deepEqual([event.counters?.subject, event.counters?.fence], [machine.subject, machine.fence])
       assert.equal(await machineOf(id), undefined)
       // From the position on, whoever comes later is told too.
       const late = new AbortController()

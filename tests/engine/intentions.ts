@@ -10,6 +10,8 @@ export interface Intentions {
   operate(workspace_id: string, kind: string, options?: { source?: string; input?: object }): Promise<string>
   open(options?: NewWorkspace): Promise<Asked>
   fork(source: string, options?: NewWorkspace): Promise<Asked>
+  /** What another organization would ask for. */
+  another(): Promise<Pick<Intentions, 'open'>>
   /** Resolves when the operation is over. */
   ended(operation_id: string): Promise<OperationRow>
   workspace(workspace_id: string): Promise<WorkspaceRow>
@@ -49,16 +51,20 @@ export async function createIntentions(db: Db, clock: Clock, ids: Ids, layers: s
   const operate: Intentions['operate'] = (workspace_id, kind, options = {}) => insertOperation(writer, workspace_id, kind, options)
   const newWorkspace: Intentions['newWorkspace'] = (wanted) => insertWorkspace(writer, 'creating', wanted)
   // As the API does it: a workspace without its operation would be settled by a comparison that comes between.
-  const withOperation = (state: string, kind: string, wanted: NewWorkspace | undefined, options: { source?: string }) =>
+  const withOperation = (state: string, kind: string, wanted: NewWorkspace | undefined, options: { source?: string }, of = writer) =>
     db.transaction().execute(async (tx) => {
-      const workspace_id = await insertWorkspace({ ...writer, db: tx }, state, wanted)
-      return { workspace_id, operation_id: await insertOperation({ ...writer, db: tx }, workspace_id, kind, options) }
+      const workspace_id = await insertWorkspace({ ...of, db: tx }, state, wanted)
+      return { workspace_id, operation_id: await insertOperation({ ...of, db: tx }, workspace_id, kind, options) }
     })
   return {
     newWorkspace,
     operate,
     open: (wanted) => withOperation('creating', 'open', wanted, {}),
     fork: (source, wanted) => withOperation('forking', 'fork', wanted, { source }),
+    async another() {
+      const project = { ...writer.project, ...(await makeTenant(db, ids, clock, await planOf(db))) }
+      return { open: (wanted) => withOperation('creating', 'open', wanted, {}, { ...writer, project }) }
+    },
     ended: (id) =>
       until(async () => {
         const row = await readOperation(db, id)
@@ -142,19 +148,9 @@ async function cancelActive(tx: Db, workspace_id: string, now: Date): Promise<vo
 
 async function makeProject(db: Db, ids: Ids, clock: Clock, layers: string[]): Promise<Writer['project']> {
   const created_at = clock.now()
-  const [plan_id, organization_id, project_id, template_id, template_version_id] = [
-    ids.next(),
-    ids.next(),
-    ids.next(),
-    ids.next(),
-    ids.next(),
-  ]
+  const [plan_id, template_id, template_version_id] = [ids.next(), ids.next(), ids.next()]
   await sql`insert into plans (id, slug, name, created_at) values (${plan_id}, 'unlimited', 'Unlimited', ${created_at})`.execute(db)
-  await db
-    .insertInto('organizations')
-    .values({ id: organization_id, name: 'O', slug: 'o', plan_id, allowance_exhausted: null, created_at })
-    .execute()
-  await db.insertInto('projects').values({ id: project_id, organization_id, name: 'P', slug: 'p', created_at }).execute()
+  const tenant = await makeTenant(db, ids, clock, plan_id)
   await db.insertInto('templates').values({ id: template_id, organization_id: null, slug: 'base', created_at, archived_at: null }).execute()
   const settings = JSON.stringify({ env: { GREETING: 'hello' }, inputs: {}, defaults: {}, ceiling: {} })
   const version = { id: template_version_id, template_id, version: 1, layered: true, layers, settings, created_at }
@@ -162,7 +158,23 @@ async function makeProject(db: Db, ids: Ids, clock: Clock, layers: string[]): Pr
     .insertInto('template_versions')
     .values({ ...version, published_at: created_at, archived_at: null })
     .execute()
-  return { organization_id, project_id, template_version_id }
+  return { ...tenant, template_version_id }
+}
+
+async function planOf(db: Db): Promise<string> {
+  return (await db.selectFrom('plans').select('id').executeTakeFirstOrThrow()).id
+}
+
+async function makeTenant(db: Db, ids: Ids, clock: Clock, plan_id: string): Promise<Omit<Writer['project'], 'template_version_id'>> {
+  const created_at = clock.now()
+  const [organization_id, project_id] = [ids.next(), ids.next()]
+  const slug = `o-${organization_id}`
+  await db
+    .insertInto('organizations')
+    .values({ id: organization_id, name: 'O', slug, plan_id, allowance_exhausted: null, created_at })
+    .execute()
+  await db.insertInto('projects').values({ id: project_id, organization_id, name: 'P', slug: 'p', created_at }).execute()
+  return { organization_id, project_id }
 }
 
 async function insertWorkspace({ db, clock, ids, project }: Writer, observed_state: string, wanted: NewWorkspace = {}): Promise<string> {

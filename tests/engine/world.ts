@@ -3,6 +3,8 @@ import pino from 'pino'
 import { cellChannels, openListener } from '../../service/db/listen.ts'
 import { openDatabase, type Db } from '../../service/db/database.ts'
 import { createFakeHost, type FakeHost, type FakeOptions } from '../../service/cell/links/fake/host.ts'
+import { createEgressBook, type EgressBook } from '../../service/cell/egress/book.ts'
+import { enforcing } from '../../service/cell/egress/enforcing.ts'
 import { startEngine, type Engine } from '../../service/cell/engine.ts'
 import type { AskActivity } from '../../service/cell/machines/ask-activity.ts'
 import type { MachineHost } from '../../service/cell/links/hostd.ts'
@@ -12,9 +14,11 @@ import { createParking, type Parking } from '../../service/cell/machines/parking
 import { createRoom, type Room } from '../../service/cell/room/room.ts'
 import type { ParkAfter } from '../../service/cell/machines/residency-rules.ts'
 import type { WorkspaceEntry } from '../../service/cell/machines/table.ts'
+import { createTrees } from '../../service/cell/trees/trees.ts'
 import type { Clock } from '../../service/lib/clock.ts'
 import { createIds, type Ids } from '../../service/lib/ids.ts'
 import { freshDatabase, type TestDatabase } from '../support/postgres.ts'
+import { treesFolder } from '../support/trees-folder.ts'
 import { createIntentions, until, type Intentions } from './intentions.ts'
 
 /** For what an event tells: the comparison, which finds it too, comes every minute. */
@@ -46,6 +50,7 @@ export interface Process {
   table: LiveTable
   parking: Parking
   room: Room
+  egress: EgressBook
   /** Ends it as kill -9 would: nothing of it goes on acting, and nothing is told to anybody. */
   kill(): Promise<void>
   close(): Promise<void>
@@ -95,13 +100,15 @@ export async function createWorld(options: FakeOptions = {}): Promise<World> {
     ask_activity = async () => null,
     park_after = NEVER,
     tries_max,
-    host = fake,
+    host: given = fake,
     wait = true,
   }: StartOptions = {}): Promise<Process> => {
     const connection = openDatabase(database.options('berth_cell'))
     const cell_id = await registerCell(connection, { id: ids.next(), name: 'here', endpoint: 'http://127.0.0.1:1' }, clock.now())
     const listener = await openListener(database.options('berth_cell'), cellChannels(cell_id))
     const table = createMachineTable({ db: connection, listener, clock, cell_id })
+    const egress = createEgressBook()
+    const host = enforcing(given, { db: connection, clock, log, book: egress })
     const room = createRoom({ db: connection, cell_id })
     const parking = createParking({
       cell_id,
@@ -114,10 +121,23 @@ export async function createWorld(options: FakeOptions = {}): Promise<World> {
       log,
       ...(tries_max === undefined ? {} : { tries_max }),
     })
-    const cell = { cell_id, db: connection, clock, ids, host, table, room, parking, agents: { greet: () => undefined }, log }
+    const cell = {
+      cell_id,
+      db: connection,
+      clock,
+      ids,
+      host,
+      table,
+      room,
+      parking,
+      agents: { greet: () => undefined },
+      trees: createTrees({ db: connection, clock, folder: treesFolder() }),
+      log,
+    }
     const engine = startEngine({
       cell: { ...cell, quarantine_days: 7 },
       listener,
+      egress,
       database: database.options('berth_cell'),
       endpoint: 'http://127.0.0.1:1',
       ask_activity,
@@ -130,7 +150,7 @@ export async function createWorld(options: FakeOptions = {}): Promise<World> {
       await listener.close()
       await connection.destroy()
     }
-    const started: Process = { db: connection, engine, table, parking, room, kill: () => end(0), close: () => end(5000) }
+    const started: Process = { db: connection, engine, table, parking, room, egress, kill: () => end(0), close: () => end(5000) }
     processes.add(started)
     if (wait) await engine.ready
     return started

@@ -86,3 +86,16 @@ test('a browser’s answer goes out under headers of the gateway’s own, and on
   assert.equal(await refusalOf(await send({ 'content-length': String(1 << 30) })), '500 internal_error')
   bench.agent.script = null
 })
+
+test('details of a guest’s refusal that are not of their type do not reach the caller', async () => {
+  const detailsOf = async (details: object) => {
+    bench.agent.script = (_request, response) => answer(response, 413, { code: 'payload_too_large', message: 'no', details })
+    const refused = await bench.call('POST', '/browser/content', { token, json: { url: 'http://127.0.0.1/' } })
+    assert.equal(refused.status, 413)
+    return ((await refused.json()) as { error: { details?: object } }).error.details
+  }
+  assert.deepEqual(await detailsOf({ max_bytes: 7, of_another_version: [1] }), { max_bytes: 7, of_another_version: [1] })
+  for (const max_bytes of ['7', 7.5, null, { a: 1 }, [7]]) assert.equal(await detailsOf({ max_bytes }), undefined)
+  assert.deepEqual(await detailsOf({ max_bytes: 'all', reason: 'stale_endpoint', size: 1 }), { size: 1 })
+  bench.agent.script = null
+})

@@ -12,12 +12,32 @@ export async function ownIds(w: World): Promise<Ids> {
   const suspended = await w.post(`/v1/workspaces/${workspace_id}/suspend`)
   await w.cell.succeed(suspended.body.id)
   for (const agent_label of ['one', 'two']) await w.post(`/v1/workspaces/${workspace_id}/tool-tokens`, { agent_label })
-  const { checkpoint } = seeder(w.database, w.clock, w.ids)
+  const { checkpoint, volume, attachment } = seeder(w.database, w.clock, w.ids)
   for (const label of ['one', 'two']) await checkpoint(workspace_id, { label })
   const checkpoint_id = await checkpoint(workspace_id, { label: 'three' })
   await w.running('generated-2')
+  const volume_ids = [await volume(w.a, w.cell_id), await volume(w.a, w.cell_id)] as const
+  for (const [place, volume_id] of volume_ids.entries()) await attachment(workspace_id, volume_id, { place })
   const { organization_id, project_id } = w.a
-  return { workspace_id, checkpoint_id, operation_id: suspended.body.id, organization_id, project_id }
+  const owner = (await seeder(w.database, w.clock, w.ids).person(organization_id, 'owner')).token
+  const secret = async (path: string, name: string) => (await w.post(path, { name, value: 'v' }, { as: owner })).body.id
+  for (const name of ['ONE', 'TWO']) await secret(`/v1/organizations/${organization_id}/secrets`, name)
+  await secret(`/v1/projects/${project_id}/secrets`, 'ONE')
+  const secret_id = await secret(`/v1/projects/${project_id}/secrets`, 'TWO')
+  await w.post(`/v1/secrets/${secret_id}/versions`, { value: 'v2' })
+  for (const scope of [`/v1/projects/${project_id}`, `/v1/workspaces/${workspace_id}`]) {
+    for (const mode of ['deny_all', 'allow_all']) await w.call('PUT', `${scope}/egress-policy`, { body: { mode } })
+  }
+  const own = { workspace_id, checkpoint_id, volume_id: volume_ids[0], operation_id: suspended.body.id, organization_id, project_id }
+  return { [OWNER]: owner, secret_id, ...own }
+}
+
+/** Among the ids: the token of a person who owns the organization, for routes that take no key. */
+const OWNER = 'owner'
+
+/** Who calls a route where a test does not say it. */
+export function usualCaller(w: World, { access }: AppRoute, ids: Ids): string {
+  return (access.kind === 'principal' && access.keys === 'forbidden' ? ids[OWNER] : undefined) ?? w.a.key
 }
 
 /** A member of a's organization and of one more, so that every list has two rows for them. */
@@ -36,7 +56,7 @@ export const routesWithBody = APP_ROUTES.filter(({ method }) => method !== 'GET'
 /** Sends a request that nothing is wrong with but what the test does to it. */
 export function ask(w: World, route: AppRoute, ids: Ids = {}, { body, ...options }: Omit<CallOptions, 'body'> & { body?: object } = {}) {
   const { method, path, json } = sampleOf(route, ids, body)
-  return w.call(method, path, { ...options, ...(json === undefined ? {} : { body: json }) })
+  return w.call(method, path, { as: usualCaller(w, route, ids), ...options, ...(json === undefined ? {} : { body: json }) })
 }
 
 /** `409 conflict/not_running`, or the status alone of what is no refusal. */

@@ -2,14 +2,17 @@ import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { APP_ROUTES } from '../../contract/routes/app/all.ts'
 import { world, type World } from '../api/support.ts'
-import { ask, ownIds, said, type Ids } from './app-world.ts'
+import { ask, ownIds, said, usualCaller, type Ids } from './app-world.ts'
 import { bodyOf, sceneOf } from './scenes.ts'
 
 let w: World
 let own: Ids
+let owner_id: string
 before(async () => {
   w = await world()
   own = await ownIds(w)
+  const owners = w.database.superuser.selectFrom('memberships').select('person_id').where('role', '=', 'owner')
+  owner_id = (await owners.where('organization_id', '=', w.a.organization_id).executeTakeFirstOrThrow()).person_id
 })
 after(() => w[Symbol.asyncDispose]())
 
@@ -37,8 +40,11 @@ for (const route of APP_ROUTES.filter(({ method }) => method !== 'GET')) {
     const done = await ask(w, route, ids, { body, headers: { 'x-request-id': `of-${key}` } })
     assert.ok(done.status < 300, said(done))
     const added = (await recorded()).slice(between.length).map(({ id: _id, ...event }) => event)
-    const { organization_id, project_id, key_row_id } = w.a
-    const actor = { actor_kind: 'api_key', actor_id: key_row_id } as const
+    const { organization_id, key_row_id } = w.a
+    // What only people may do is of the whole organization.
+    const is_peoples = usualCaller(w, route, own) !== w.a.key
+    const actor = is_peoples ? { actor_kind: 'user', actor_id: owner_id } : { actor_kind: 'api_key', actor_id: key_row_id }
+    const project_id = is_peoples ? null : w.a.project_id
     assert.deepEqual(added, [{ ...actor, action: route.id, organization_id, project_id, request_id: `of-${key}` }])
   })
 }

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
+import { sql } from 'kysely'
 import { decide, HELD_COMMANDS, type Command, type HeldBy, type Seen } from '../../contract/states/commands.ts'
 import { OBSERVED_STATES } from '../../contract/states/machine.ts'
 import { seeder, world, type Answer, type World } from '../api/support.ts'
@@ -43,6 +44,18 @@ const SENT: Record<Command, () => Promise<Answer>> = {
   cancel_suspend_when_idle: () => w.call('DELETE', `/v1/workspaces/${id}/suspend-when-idle`),
   idle_policy: () => w.call('PUT', `/v1/workspaces/${id}/idle-policy`, { body: { idle_policy: 'never' } }),
   tool_token: () => w.post(`/v1/workspaces/${id}/tool-tokens`),
+  attach_volume: async () => w.post(`/v1/workspaces/${id}/volumes`, { volume_id: await volume(), mount_path: '/home/user/data' }),
+  detach_volume: async () => {
+    const volume_id = await volume()
+    await seeder(w.database, w.clock, w.ids).attachment(id, volume_id)
+    return w.call('DELETE', `/v1/workspaces/${id}/volumes/${volume_id}`)
+  },
+}
+
+/** One that the workspace does not have, and nothing else that it had. */
+async function volume(): Promise<string> {
+  await w.database.superuser.deleteFrom('volume_attachments').execute()
+  return seeder(w.database, w.clock, w.ids).volume(w.a, w.cell_id)
 }
 
 /** Writes the rows that the command is to find. */
@@ -117,7 +130,7 @@ test('ready is what runs and is held by nothing that starts it: a token for it i
   }
   for (const seen of ready) assert.notEqual(decide(seen, 'tool_token').kind, 'refuse', JSON.stringify(seen))
   const holders = ready.filter(({ mode, lifetime }) => mode === 'processful' && lifetime === 'persistent').map(({ held_by }) => held_by)
-  assert.deepEqual(holders, [null, 'fork_source', 'snapshot', 'layer_snapshot', 'template_build'])
+  assert.deepEqual(holders, [null, 'fork_source', 'snapshot', 'layer_snapshot', 'template_build', 'volume_attach', 'volume_detach'])
 })
 
 test('a deleted workspace refuses what its table refuses', async () => {
@@ -129,11 +142,19 @@ test('a deleted workspace refuses what its table refuses', async () => {
   }
 })
 
-test('a token for a workspace without a gateway cannot be signed', async () => {
+test('a token for a workspace without a gateway cannot be signed, and leaves neither a record nor a count', async () => {
   await arrange({ observed_state: 'running', mode: 'processful', lifetime: 'persistent', deleted: false, held_by: null })
   const workspaces = w.database.superuser.updateTable('workspaces').where('id', '=', id)
   await workspaces.set({ cell_id: null }).execute()
+  const told = async () => {
+    const { rows } = await sql<{ records: string; sessions: string; left: string }>`
+      select (select count(*) from audit_events where action = 'tool_tokens.create') as records,
+        (select count(*) from agent_sessions) as sessions, (select sum(tokens) from rate_buckets where name like 'tool_tokens:%') as left`.execute(w.database.superuser) // prettier-ignore
+    return rows
+  }
+  const before = await told()
   assert.equal(said(await SENT.tool_token()), '503 dependency_unavailable/signing_failed')
+  assert.deepEqual(await told(), before)
   await workspaces.set({ cell_id: w.cell_id }).execute()
 })
 

@@ -29,6 +29,7 @@ const NAMED: Record<string, unknown> = {
   execution_id: 'sample-1',
   pid: '2',
   idle_policy: 'never',
+  mount_path: '/home/user/sample',
 }
 /** Properties that a body cannot do without although its schema lets each be absent. */
 const NEEDED: Record<string, object> = { 'files.patch': { content: 'text' } }

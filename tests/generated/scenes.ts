@@ -10,7 +10,7 @@ const suspended = async (w: World, key: string) => {
 }
 const CHECKPOINT = '01920000-0000-7000-8000-00000000c0de'
 /** A workspace in which the mutation has something to do, by route. A route that is new must say its own. */
-const SCENES: Record<string, (w: World, key: string) => Promise<string | undefined>> = {
+const SCENES: Record<string, (w: World, key: string) => Promise<string | Ids | undefined>> = {
   'workspaces.open': async () => undefined,
   'workspaces.delete': (w, key) => w.running(key),
   'workspaces.suspend': (w, key) => w.running(key),
@@ -32,14 +32,51 @@ const SCENES: Record<string, (w: World, key: string) => Promise<string | undefin
     return id
   },
   'workspaces.idle_policy': (w, key) => w.running(key),
+  'workspaces.set_secrets': (w, key) => w.running(key),
+  'secrets.create': async () => undefined,
+  'secrets.create_of_organization': async () => undefined,
+  'secrets.update': async () => undefined,
+  'secrets.delete': async () => undefined,
+  'secret-versions.create': async () => undefined,
+  'egress.project_put': async () => undefined,
+  'egress.workspace_put': (w, key) => w.running(key),
+  'egress.workspace_delete': async (w, key) => {
+    const id = await w.running(key)
+    await w.call('PUT', `/v1/workspaces/${id}/egress-policy`, { body: { mode: 'deny_all' } })
+    return id
+  },
   'tool-tokens.create': (w, key) => w.running(key),
+  'volumes.create': async () => undefined,
+  'volumes.delete': async (w) => ({ volume_id: await volume(w) }),
+  'attachments.create': async (w, key) => {
+    await volume(w, VOLUME)
+    return w.running(key)
+  },
+  'attachments.delete': async (w, key) => {
+    const [workspace_id, volume_id] = [await w.running(key), await volume(w)]
+    await seeder(w.database, w.clock, w.ids).attachment(workspace_id, volume_id)
+    return { workspace_id, volume_id }
+  },
 }
+const VOLUME = '01920000-0000-7000-8000-0000000d15c0'
+/** One of tenant a. The one of an id is made once. */
+async function volume(w: World, id = w.ids.next()): Promise<string> {
+  const there = await w.database.superuser.selectFrom('volumes').select('id').where('id', '=', id).executeTakeFirst()
+  return there?.id ?? seeder(w.database, w.clock, w.ids).volume(w.a, w.cell_id, { id })
+}
+const nameOf = (key: string) => ({ name: key.replaceAll(/\W/g, '_') })
 /** Bodies that do something: the smallest that the schema takes are not enough. */
 const BODIES: Record<string, (key: string) => object> = {
   'workspaces.open': (key) => ({ key: `${key}-new` }),
   'workspaces.fork': (key) => ({ key: `${key}-new` }),
   'workspaces.restore': () => ({ checkpoint_id: CHECKPOINT }),
   'workspaces.reset': () => ({ confirm_destructive: true }),
+  'workspaces.set_secrets': () => ({ names: ['ONE'] }),
+  'secrets.create': nameOf,
+  'secrets.create_of_organization': nameOf,
+  'secrets.update': (key) => ({ description: key }),
+  'volumes.create': (key) => ({ name: key, quota_gib: 1 }),
+  'attachments.create': () => ({ volume_id: VOLUME, mount_path: '/home/user/data' }),
 }
 /** The body that has its effect in the scene. */
 export const bodyOf = (route: AppRoute, key: string): object => BODIES[route.id]?.(key) ?? {}
@@ -48,6 +85,9 @@ export const bodyOf = (route: AppRoute, key: string): object => BODIES[route.id]
 export async function sceneOf(w: World, own: Ids, route: AppRoute, key: string): Promise<Ids> {
   const scene = SCENES[route.id]
   assert.ok(scene, `say in SCENES where ${route.id} has something to do`)
-  const workspace_id = await scene(w, key)
-  return workspace_id === undefined ? own : { ...own, workspace_id }
+  const made = await scene(w, key)
+  if (made !== undefined) return { ...own, ...(typeof made === 'string' ? { workspace_id: made } : made) }
+  if (!('secret_id' in own) || !route.path.includes('{secret_id}')) return own
+  const created = await w.post(`/v1/projects/${w.a.project_id}/secrets`, { ...nameOf(`OF_${key}`), value: 'v' })
+  return { ...own, secret_id: created.body.id }
 }

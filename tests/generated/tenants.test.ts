@@ -3,7 +3,7 @@ import { after, before, test } from 'node:test'
 import type { AppRoute } from '../../contract/route.ts'
 import { APP_ROUTES } from '../../contract/routes/app/all.ts'
 import { seeder, world, type World } from '../api/support.ts'
-import { ask, memberOfTwo, ownIds, routesWithIds, said, type Ids } from './app-world.ts'
+import { ask, memberOfTwo, ownIds, routesWithIds, said, usualCaller, type Ids } from './app-world.ts'
 import { idsOf, sampleOf } from './samples.ts'
 import { contentOfTables } from './tables.ts'
 
@@ -26,14 +26,17 @@ for (const route of routesWithIds) {
     const headers = { 'x-request-id': 'the-same-for-all' }
     for (const name of idsOf(route)) {
       const nobodys_ids = { ...own, [name]: w.ids.next() }
-      // What lies within a workspace has a reason of its own, for those who may know of the workspace.
+      // What lies within a workspace or a project is said to be missing to those who may know of that, and may have a reason of its own.
+      const is_within = name === 'checkpoint_id' || name === 'volume_id'
       const reason = name === 'checkpoint_id' ? '/checkpoint_not_found' : ''
       const told = await ask(w, route, nobodys_ids, { headers })
       assert.equal(said(told), `404 not_found${reason}`)
       // An organization is also its other projects'.
-      const callers = [w.b.key, outsider.token, ...(name === 'organization_id' ? [] : [w.a2.key])]
+      const keys = name === 'organization_id' ? [w.b.key] : [w.b.key, w.a2.key]
+      // Where no key is taken, whatever it names, none learns anything.
+      const callers = [outsider.token, ...(usualCaller(w, route, own) === w.a.key ? keys : [])]
       for (const as of callers) {
-        const nobodys = reason === '' ? told : await ask(w, route, nobodys_ids, { as, headers })
+        const nobodys = is_within ? await ask(w, route, nobodys_ids, { as, headers }) : told
         assert.equal(said(nobodys), '404 not_found')
         const foreign = await ask(w, route, own, { as, headers })
         assert.equal(JSON.stringify([foreign.status, foreign.body]), JSON.stringify([nobodys.status, nobodys.body]))
@@ -52,11 +55,11 @@ for (const route of lists) {
     const foreign: Ids = { organization_id: w.b.organization_id, project_id: w.b.project_id }
     for (const name of filters) {
       for (const value of [foreign[name], w.ids.next()]) {
-        const { status, body } = await read(route, `${name}=${value}&limit=200`, w.a.key)
+        const { status, body } = await read(route, `${name}=${value}&limit=200`, usualCaller(w, route, own))
         assert.deepEqual([status, status === 200 ? body.data : []], [status === 200 ? 200 : 404, []])
       }
     }
-    const { body } = await read(route, 'limit=200', w.a.key)
+    const { body } = await read(route, 'limit=200', usualCaller(w, route, own))
     const theirs = [w.b.organization_id, w.b.project_id, w.a2.project_id].filter((id) => JSON.stringify(body).includes(id))
     assert.deepEqual([theirs, body.data.length > 0], [[], true])
   })
@@ -75,7 +78,7 @@ for (const route of lists) {
       const refused = await read(route, `limit=1&cursor=${encodeURIComponent(bad)}`, member)
       assert.deepEqual([said(refused), refused.body.error.details.issues[0].path], ['422 validation_failed', 'cursor'], bad)
     }
-    assert.equal(said(await read(route, `limit=1&cursor=${cursor}`, w.a.key)), '422 validation_failed')
+    assert.equal(said(await read(route, `limit=1&cursor=${cursor}`, usualCaller(w, route, own))), '422 validation_failed')
     const elsewhere = lists.find(({ id }) => id !== route.id)
     if (elsewhere) assert.equal(said(await read(elsewhere, `limit=1&cursor=${cursor}`, member)), '422 validation_failed')
   })

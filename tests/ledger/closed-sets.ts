@@ -100,19 +100,6 @@ export const PENDING_CODES: Readonly<Record<'app' | 'cell', Readonly<Record<stri
         'spend_cap_below_charges',
       ], // prettier-ignore
     },
-    'file-first workspaces': { conflict: ['layout_unsupported'] },
-    secrets: {
-      conflict: ['name_taken', 'secret_deleted', 'concurrent_rotation'],
-      validation_failed: ['env_collision', 'reserved_prefix', 'nul_character', 'too_large'],
-    },
-    'egress policy': { conflict: ['version_mismatch'], validation_failed: ['egress_widening'] },
-    volumes: {
-      entitlement_required: ['not_included'],
-      conflict: [
-        'name_in_use', 'volume_attached', 'volume_creating', 'volume_not_available', 'volume_not_shared', 'already_attached',
-        'detach_in_progress', 'attach_in_progress', 'mount_path_conflict',
-      ], // prettier-ignore
-    },
     'templates, drafts and builds': {
       forbidden: ['template_dev_mode_role', 'secret_not_available'],
       not_found: [
@@ -124,7 +111,7 @@ export const PENDING_CODES: Readonly<Record<'app' | 'cell', Readonly<Record<stri
         'file_list_indexing', 'guest_feature_unavailable', 'package_index_unavailable', 'version_archived',
       ], // prettier-ignore
       validation_failed: [
-        'invalid_recipe', 'invalid_path', 'invalid_package', 'invalid_host', 'invalid_settings', 'base_not_found', 'base_archived',
+        'invalid_recipe', 'invalid_package', 'invalid_host', 'invalid_settings', 'base_not_found', 'base_archived',
         'base_not_published', 'architecture_not_supported', 'base_not_layered', 'base_required', 'language_unavailable',
         'language_conflict', 'too_many_files', 'too_many_steps', 'too_many_hosts', 'recipe_too_large', 'platform_owned_path',
         'upload_required', 'upload_missing', 'upload_digest_mismatch', 'upload_too_large', 'extra_hosts_without_auto',
@@ -137,12 +124,9 @@ export const PENDING_CODES: Readonly<Record<'app' | 'cell', Readonly<Record<stri
     },
   },
   cell: {
-    secrets: { validation_failed: ['env_collision'] },
     'file-first workspaces': {
-      not_found: ['outside_tree_root'],
-      conflict: ['tree_revision_mismatch', 'execution_id_reused'],
+      conflict: ['execution_id_reused'],
       workspace_busy: ['execution_in_progress'],
-      validation_failed: ['outside_tree_root'],
       service_unavailable: ['no_execution_host'],
     },
   },

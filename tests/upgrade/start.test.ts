@@ -13,11 +13,19 @@ import { oldDatabase, readFixture, releases } from './fixture.ts'
 const HERE = { host: '127.0.0.1', port: 0 }
 
 /** Both processes as they are started, but for the host of machines. */
-function starts(database: TestDatabase, signing_keys_dir: string) {
+function starts(database: TestDatabase, keys: string) {
+  const [signing_keys_dir, secret_keys_dir] = [join(keys, 'api'), join(keys, 'cell')]
   const common = { listen: HERE, ops_listen: HERE, base_url: 'http://api.test', log_level: 'error' as const }
-  const limits = { edge_requests_per_minute: 0, caller_requests_per_minute: 0, wrong_credentials_per_minute: 0, layered_opens: true }
+  const limits = {
+    edge_requests_per_minute: 0,
+    caller_requests_per_minute: 0,
+    wrong_credentials_per_minute: 0,
+    layered_opens: true,
+    file_first: false,
+  }
   const park_after = { freeze_after_seconds: 0, hibernate_after_seconds: 0 }
-  const cell = { cell_endpoint: 'http://cell.test', cell_name: 'here', hostd_socket: '', park_after, quarantine_days: 7 }
+  const folders = { hostd_socket: '', trees_dir: '', secret_keys_dir }
+  const cell = { cell_endpoint: 'http://cell.test', cell_name: 'here', ...folders, park_after, quarantine_days: 7 }
   return {
     api: () => startApi({ ...common, ...limits, database: database.options('berth_api'), signing_keys_dir }),
     cell: () => startCell({ ...common, ...cell, database: database.options('berth_cell') }, { host: createFakeHost() }),

@@ -2,18 +2,21 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { sql } from 'kysely'
 import pino from 'pino'
+import { createEgressBook } from '../../service/cell/egress/book.ts'
 import { startEngine } from '../../service/cell/engine.ts'
 import { createFakeHost } from '../../service/cell/links/fake/host.ts'
 import { registerCell } from '../../service/cell/machines/cells-store.ts'
 import { createMachineTable } from '../../service/cell/machines/live-table.ts'
 import { createParking } from '../../service/cell/machines/parking.ts'
 import { createRoom } from '../../service/cell/room/room.ts'
+import { createTrees } from '../../service/cell/trees/trees.ts'
 import { cellChannels, openListener } from '../../service/db/listen.ts'
 import { migrate } from '../../service/db/migrate.ts'
 import { readLock } from '../../service/db/migration-files.ts'
 import { createIds } from '../../service/lib/ids.ts'
 import { systemClock } from '../../service/lib/clock.ts'
 import type { TestDatabase } from '../support/postgres.ts'
+import { treesFolder } from '../support/trees-folder.ts'
 import { oldDatabase, readAll, readFixture, releases, serve } from './fixture.ts'
 
 type Row = Record<string, unknown>
@@ -124,8 +127,22 @@ for (const release of releases()) {
     const room = createRoom({ db, cell_id })
     const parking = createParking({ cell_id, db, clock, ids, host, table, room, log })
     const engine = startEngine({
-      cell: { cell_id, db, clock, ids, host, table, room, parking, agents: { greet: () => undefined }, log, quarantine_days: 7 },
+      cell: {
+        cell_id,
+        db,
+        clock,
+        ids,
+        host,
+        table,
+        room,
+        parking,
+        agents: { greet: () => undefined },
+        trees: createTrees({ db, clock, folder: treesFolder() }),
+        log,
+        quarantine_days: 7,
+      },
       listener,
+      egress: createEgressBook(),
       database: database.options('berth_cell'),
       endpoint: 'http://one.cell.test',
       ask_activity: async () => null,

@@ -26,6 +26,7 @@ function routeText(route: Route): string {
     conditions(route),
     ...parameters('Path', route.params),
     ...parameters('Query', route.query),
+    ...headersText(route.headers),
     ...bodyText(route),
     ...messagesText(route),
     '**Answers**',
@@ -88,6 +89,10 @@ function peopleText({ within, roles, step_up }: PrincipalAccess): string {
 
 function parameters(where: string, schema: Schema | undefined): string[] {
   return schema === undefined ? [] : [`**${where} parameters**`, table(PROPERTY_HEADS, propertyRows(schema))]
+}
+
+function headersText(schema: Schema | undefined): string[] {
+  return schema === undefined ? [] : ['**Request headers**', table(PROPERTY_HEADS, propertyRows(schema))]
 }
 
 function bodyText(route: Route): string[] {

@@ -8,7 +8,7 @@ import {
   type CodeRule,
   type Surface,
 } from '../../contract/errors.ts'
-import { DETAILS } from '../../contract/details.ts'
+import { DETAILS, type Details } from '../../contract/details.ts'
 import { LIMITS } from '../../contract/limits.ts'
 import type { Route } from '../../contract/route.ts'
 import {
@@ -61,7 +61,8 @@ function codesTable(surface: Surface, codes: Record<string, CodeRule>, reasons: 
 
 /** What `details` say beside the reason. */
 function detailsTable(surface: Surface): string {
-  const rows = Object.entries(DETAILS[surface]).flatMap(([refusal, details]) => {
+  const declared: Readonly<Record<string, Details>> = DETAILS[surface]
+  const rows = Object.entries(declared).flatMap(([refusal, details]) => {
     const [name = '', reason = ''] = refusal.split('/')
     const properties: Schema['properties'] = details
     return Object.entries(properties).map(([detail, schema]) => [

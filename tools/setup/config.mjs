@@ -19,8 +19,11 @@ export function layoutOf(settings) {
     postgres_socket: join(run_dir, 'pg'),
     keys: join(data_dir, 'keys'),
     api_keys: join(data_dir, 'keys', 'api'),
+    cell_keys: join(data_dir, 'keys', 'cell'),
     first_key: join(data_dir, 'keys', 'first-api-key'),
     layers: join(data_dir, 'layers'),
+    /** Files of file-first workspaces. */
+    trees: join(data_dir, 'trees'),
     pool_image: join(data_dir, 'pool.img'),
     logs: join(data_dir, 'logs'),
     compiled: join(data_dir, 'compiled'),
@@ -97,7 +100,7 @@ function capacityOf(settings, host) {
 }
 
 export function apiConfig(settings) {
-  const { edge_requests_per_minute, caller_requests_per_minute, wrong_credentials_per_minute, layered_opens } = settings
+  const { edge_requests_per_minute, caller_requests_per_minute, wrong_credentials_per_minute, layered_opens, file_first } = settings
   return {
     ...processConfig(settings, 'api'),
     signing_keys_dir: layoutOf(settings).api_keys,
@@ -105,13 +108,15 @@ export function apiConfig(settings) {
     caller_requests_per_minute,
     wrong_credentials_per_minute,
     layered_opens: layered_opens === 'yes',
+    file_first: file_first === 'yes',
   }
 }
 
 export function cellConfig(settings) {
   const { cell_name, freeze_after_seconds, hibernate_after_seconds, quarantine_days } = settings
   const park_after = { freeze_after_seconds, hibernate_after_seconds }
-  return { ...processConfig(settings, 'cell'), cell_name, hostd_socket: layoutOf(settings).hostd_socket, park_after, quarantine_days }
+  const { hostd_socket, trees: trees_dir, cell_keys: secret_keys_dir } = layoutOf(settings)
+  return { ...processConfig(settings, 'cell'), cell_name, hostd_socket, trees_dir, secret_keys_dir, park_after, quarantine_days }
 }
 
 export function setupConfig(settings, templates) {

@@ -103,6 +103,11 @@ export const SETTINGS = {
     fallback: 'yes',
     about: 'whether new workspaces share the layers of their template; no: each has a full copy on its disk',
   },
+  file_first: {
+    parse: oneOf('yes', 'no'),
+    fallback: 'no',
+    about: 'whether workspaces may be opened file-first: their files are kept and served without a machine',
+  },
   freeze_after_seconds: {
     parse: number(0, 1 << 20),
     fallback: 5,

@@ -1,6 +1,16 @@
 import type { AppRoute } from '../../route.ts'
 import { checkpointsDelete, checkpointsList, workspacesReset, workspacesRestore, workspacesSnapshot } from './checkpoints.ts'
 import {
+  projectEgressGet,
+  projectEgressPut,
+  projectEgressVersions,
+  workspaceEgressDelete,
+  workspaceEgressDenials,
+  workspaceEgressGet,
+  workspaceEgressPut,
+  workspaceEgressVersions,
+} from './egress.ts'
+import {
   workspacesCancelSuspendWhenIdle,
   workspacesClose,
   workspacesFork,
@@ -11,7 +21,21 @@ import {
 import { openapiGet } from './openapi.ts'
 import { operationsGet, operationsList } from './operations.ts'
 import { clientVersions, me, organizationsGet, organizationsList, projectsGet, projectsList } from './principals.ts'
+import {
+  secretsCreate,
+  secretsCreateOfOrganization,
+  secretsDelete,
+  secretsGet,
+  secretsList,
+  secretsListOfOrganization,
+  secretsUpdate,
+  secretVersionsCreate,
+  secretVersionsList,
+  workspacesSecrets,
+  workspacesSetSecrets,
+} from './secrets.ts'
 import { agentSessionsList, toolTokenKeys, toolTokensCreate } from './tool-tokens.ts'
+import { attachmentsCreate, attachmentsDelete, attachmentsList, volumesCreate, volumesDelete, volumesGet, volumesList } from './volumes.ts'
 import {
   workspacesDelete,
   workspacesGet,
@@ -48,10 +72,36 @@ export const APP_ROUTES: readonly AppRoute[] = [
   checkpointsDelete,
   workspacesRestore,
   workspacesReset,
+  workspacesSecrets,
+  workspacesSetSecrets,
+  secretsList,
+  secretsCreate,
+  secretsListOfOrganization,
+  secretsCreateOfOrganization,
+  secretsGet,
+  secretsUpdate,
+  secretsDelete,
+  secretVersionsList,
+  secretVersionsCreate,
   operationsGet,
   operationsList,
   toolTokensCreate,
   agentSessionsList,
+  projectEgressGet,
+  projectEgressPut,
+  projectEgressVersions,
+  workspaceEgressGet,
+  workspaceEgressPut,
+  workspaceEgressDelete,
+  workspaceEgressVersions,
+  workspaceEgressDenials,
   toolTokenKeys,
+  volumesList,
+  volumesCreate,
+  volumesGet,
+  volumesDelete,
+  attachmentsList,
+  attachmentsCreate,
+  attachmentsDelete,
   openapiGet,
 ]

@@ -27,7 +27,7 @@ export const execStart = cellRoute({
     forbidden: ['secret_not_available'],
     conflict: ['operation_id_reused', 'operation_interrupted'],
     payload_too_large: ALONE,
-    validation_failed: ['invalid_cwd', 'reserved_prefix', 'not_supported_for_mode'],
+    validation_failed: ['invalid_cwd', 'reserved_prefix', 'env_collision', 'not_supported_for_mode'],
     rate_limited: ['disk_full', 'too_many_sessions'],
   },
 })

@@ -21,8 +21,19 @@ import { FileSearch, SearchResult } from '../../schemas/cell/search.ts'
 import { Uuid } from '../../schemas/common.ts'
 
 const params = Type.Object({ workspace_id: Uuid() })
-const MISSING = { not_found: ['path_not_found'], validation_failed: ['invalid_path'] }
-const SERVED_FROM = { 'X-Served-From': 'disk, where the workspace is suspended: it is read as it was when it was suspended' }
+const READS = { not_found: ['path_not_found', 'outside_tree_root'], validation_failed: ['invalid_path'] }
+/** Of one that names a revision: file-first workspaces alone have any. */
+const READS_REVISIONS = { ...READS, validation_failed: ['invalid_path', 'not_supported_for_mode'] }
+const CHANGES = { not_found: ['path_not_found'], validation_failed: ['invalid_path', 'outside_tree_root'] }
+const TREE_HEADERS = { 'X-Tree-Revision': 'Of a file-first workspace: the revision of its tree that the answer is of' }
+const KEYED_HEADERS = {
+  ...TREE_HEADERS,
+  'Idempotent-Replayed': 'true: of a file-first workspace, the answer that an earlier call with this key was given',
+}
+const SERVED_FROM = {
+  ...TREE_HEADERS,
+  'X-Served-From': 'disk, where the workspace is suspended: it is read as it was when it was suspended',
+}
 const READ_HEADERS = {
   ...SERVED_FROM,
   'X-File-Size': 'Bytes of the whole file',
@@ -36,6 +47,7 @@ export const filesRead = cellRoute({
   summary: 'Read a file, whole or a part: offset and length, or a single Range: bytes=start-end',
   access: toolToken('files'),
   machine: 'asked',
+  tree: true,
   reads_disk: true,
   params,
   query: FileReadQuery,
@@ -48,7 +60,7 @@ export const filesRead = cellRoute({
     },
   },
   errors: {
-    ...MISSING,
+    ...READS_REVISIONS,
     conflict: ['not_a_file', 'not_a_directory'],
     range_not_satisfiable: ALONE,
   },
@@ -61,15 +73,16 @@ export const filesWrite = cellRoute({
   summary: `Replace a file atomically, or append to it; acknowledged when durable. Accepts Idempotency-Key: the last ${LIMITS.file_idempotency_keys_max} of a workspace are remembered`,
   access: toolToken('files'),
   machine: 'asked',
+  tree: true,
   params,
   query: FileWriteQuery,
   body: 'bytes',
   body_bytes_max: LIMITS.file_write_bytes_max,
-  answers: { 200: { schema: WriteResult, description: 'Written' } },
+  answers: { 200: { schema: WriteResult, headers: KEYED_HEADERS, description: 'Written' } },
   errors: {
-    ...MISSING,
-    conflict: ['not_a_file', 'not_a_directory', 'operation_id_reused', 'operation_interrupted'],
-    validation_failed: [null, 'invalid_path'],
+    ...CHANGES,
+    conflict: ['tree_revision_mismatch', 'not_a_file', 'not_a_directory', 'operation_id_reused', 'operation_interrupted'],
+    validation_failed: [null, 'invalid_path', 'outside_tree_root'],
     rate_limited: ['disk_full'],
   },
 })
@@ -81,10 +94,11 @@ export const filesRemove = cellRoute({
   summary: 'Remove a file, or a directory with all below it',
   access: toolToken('files'),
   machine: 'asked',
+  tree: true,
   params,
   query: FileRemoveQuery,
-  answers: { 204: { description: 'Removed' } },
-  errors: { ...MISSING, conflict: ['not_empty', 'not_a_directory', 'operation_interrupted'] },
+  answers: { 204: { headers: TREE_HEADERS, description: 'Removed' } },
+  errors: { ...CHANGES, conflict: ['tree_revision_mismatch', 'not_empty', 'not_a_directory', 'operation_interrupted'] },
 })
 
 export const filesStat = cellRoute({
@@ -94,11 +108,12 @@ export const filesStat = cellRoute({
   summary: 'What is at a path',
   access: toolToken('files'),
   machine: 'asked',
+  tree: true,
   reads_disk: true,
   params,
   query: FileStatQuery,
   answers: { 200: { schema: FileInfo, headers: SERVED_FROM, description: 'The file' } },
-  errors: { ...MISSING, conflict: ['not_a_directory'] },
+  errors: { ...READS_REVISIONS, conflict: ['not_a_directory'] },
 })
 
 export const filesList = cellRoute({
@@ -108,11 +123,12 @@ export const filesList = cellRoute({
   summary: 'What a directory holds',
   access: toolToken('files'),
   machine: 'asked',
+  tree: true,
   reads_disk: true,
   params,
   query: FileListQuery,
   answers: { 200: { schema: FileList, headers: SERVED_FROM, description: 'The entries, by name' } },
-  errors: { ...MISSING, conflict: ['not_a_directory'] },
+  errors: { ...READS_REVISIONS, conflict: ['not_a_directory'] },
 })
 
 export const filesMkdir = cellRoute({
@@ -122,12 +138,13 @@ export const filesMkdir = cellRoute({
   summary: 'Create a directory',
   access: toolToken('files'),
   machine: 'asked',
+  tree: true,
   params,
   body: FileMkdir,
-  answers: { 201: { schema: FileInfo, description: 'Created' } },
+  answers: { 201: { schema: FileInfo, headers: TREE_HEADERS, description: 'Created' } },
   errors: {
-    ...MISSING,
-    conflict: ['already_exists', 'not_a_directory', 'operation_interrupted'],
+    ...CHANGES,
+    conflict: ['tree_revision_mismatch', 'already_exists', 'not_a_directory', 'operation_interrupted'],
     rate_limited: ['disk_full'],
   },
 })
@@ -139,12 +156,21 @@ export const filesMove = cellRoute({
   summary: 'Move or rename; a file or link may go to another file system, a directory may not',
   access: toolToken('files'),
   machine: 'asked',
+  tree: true,
   params,
   body: FileMove,
-  answers: { 200: { schema: FileInfo, description: 'What is at the new path' } },
+  answers: { 200: { schema: FileInfo, headers: TREE_HEADERS, description: 'What is at the new path' } },
   errors: {
-    ...MISSING,
-    conflict: ['already_exists', 'not_empty', 'not_a_file', 'not_a_directory', 'different_filesystem', 'operation_interrupted'],
+    ...CHANGES,
+    conflict: [
+      'tree_revision_mismatch',
+      'already_exists',
+      'not_empty',
+      'not_a_file',
+      'not_a_directory',
+      'different_filesystem',
+      'operation_interrupted',
+    ],
     rate_limited: ['disk_full'],
   },
 })
@@ -156,13 +182,14 @@ export const filesSearch = cellRoute({
   summary: 'Find lines in files; read-only',
   access: toolToken('files'),
   machine: 'asked',
+  tree: true,
   reads_disk: true,
   read_only: true,
   params,
   body: FileSearch,
   body_bytes_max: LIMITS.search_body_bytes_max,
   answers: { 200: { schema: SearchResult, headers: SERVED_FROM, description: 'The matches' } },
-  errors: { ...MISSING, conflict: ['guest_feature_unavailable', 'not_a_file', 'not_a_directory'] },
+  errors: { ...READS, conflict: ['guest_feature_unavailable', 'not_a_file', 'not_a_directory'] },
 })
 
 export const filesPatch = cellRoute({
@@ -172,14 +199,16 @@ export const filesPatch = cellRoute({
   summary: 'Change a file atomically by edits, or by its whole content. Accepts Idempotency-Key',
   access: toolToken('files'),
   machine: 'asked',
+  tree: true,
   params,
   body: FilePatch,
   body_bytes_max: LIMITS.file_patch_body_bytes_max,
-  answers: { 200: { schema: PatchResult, description: 'Patched' } },
+  answers: { 200: { schema: PatchResult, headers: KEYED_HEADERS, description: 'Patched' } },
   errors: {
-    ...MISSING,
-    validation_failed: [null, 'invalid_path', 'edit_not_found', 'edit_ambiguous', 'edit_not_text', 'patch_invalid'],
+    ...CHANGES,
+    validation_failed: [null, 'invalid_path', 'outside_tree_root', 'edit_not_found', 'edit_ambiguous', 'edit_not_text', 'patch_invalid'],
     conflict: [
+      'tree_revision_mismatch',
       'guest_feature_unavailable',
       'revision_mismatch',
       'not_a_file',

@@ -37,7 +37,7 @@ export const ptyOpen = cellRoute({
     forbidden: ['secret_not_available'],
     conflict: [...CHANGE_CONFLICTS, 'operation_id_reused'],
     payload_too_large: ALONE,
-    validation_failed: ['invalid_cwd', 'reserved_prefix'],
+    validation_failed: ['invalid_cwd', 'reserved_prefix', 'env_collision'],
     rate_limited: ['disk_full', 'too_many_sessions'],
   },
 })

@@ -43,7 +43,15 @@ export type WriteResult = Static<typeof WriteResult>
 
 const path = Type.String({ description: `Absolute, UTF-8, ${LIMITS.file_path_bytes_max} bytes at most` })
 
-export const FileReadQuery = Type.Object({ path, offset: Type.Optional(Count), length: Type.Optional(Count) })
+const tree_revision = Type.Optional(
+  Type.Integer({
+    minimum: 0,
+    maximum: Number.MAX_SAFE_INTEGER,
+    description: `Of a file-first workspace: reads this revision, which is kept for ${LIMITS.tree_revision_kept_seconds / 60} minutes after the next one`,
+  }),
+)
+
+export const FileReadQuery = Type.Object({ path, tree_revision, offset: Type.Optional(Count), length: Type.Optional(Count) })
 
 export const FileWriteQuery = Type.Object({
   path,
@@ -54,10 +62,11 @@ export const FileWriteQuery = Type.Object({
 
 export const FileRemoveQuery = Type.Object({ path, recursive: Type.Optional(Type.Boolean({ default: false })) })
 
-export const FileStatQuery = Type.Object({ path, revision: Type.Optional(Type.Boolean({ default: false })) })
+export const FileStatQuery = Type.Object({ path, tree_revision, revision: Type.Optional(Type.Boolean({ default: false })) })
 
 export const FileListQuery = Type.Object({
   path,
+  tree_revision,
   limit: Type.Optional(Type.Integer({ minimum: 1, maximum: LIMITS.file_list_entries_max, default: LIMITS.file_list_entries_default })),
 })
 

@@ -156,9 +156,14 @@ func (a incarnationAnswer) matches(workspace string, epoch int64) error {
 
 func (e *Engine) askAgent(ctx context.Context, s *Sandbox, method, path string, epoch int64, body []byte) (incarnationAnswer, error) {
 	var answer incarnationAnswer
+	err := e.askAgentFor(ctx, s, method, path, epoch, body, &answer)
+	return answer, err
+}
+
+func (e *Engine) askAgentFor(ctx context.Context, s *Sandbox, method, path string, epoch int64, body []byte, answer any) error {
 	request, err := http.NewRequestWithContext(ctx, method, "http://"+s.AgentAddress()+path, bytes.NewReader(body))
 	if err != nil {
-		return answer, err
+		return err
 	}
 	request.Header.Set("Authorization", "Bearer "+e.AgentKey(s.Slot, epoch))
 	request.Header.Set("X-Berth-Epoch", strconv.FormatInt(epoch, 10))
@@ -167,17 +172,17 @@ func (e *Engine) askAgent(ctx context.Context, s *Sandbox, method, path string, 
 	}
 	response, err := s.agentClient().Do(request)
 	if err != nil {
-		return answer, err
+		return err
 	}
 	defer response.Body.Close()
 	text, err := io.ReadAll(io.LimitReader(response.Body, agentAnswerMax))
 	if err != nil {
-		return answer, err
+		return err
 	}
 	if response.StatusCode != http.StatusOK {
-		return answer, fmt.Errorf("the agent answered %d: %.300q", response.StatusCode, text)
+		return fmt.Errorf("the agent answered %d: %.300q", response.StatusCode, text)
 	}
-	return answer, json.Unmarshal(text, &answer)
+	return json.Unmarshal(text, answer)
 }
 
 func (s *Sandbox) agentClient() *http.Client {

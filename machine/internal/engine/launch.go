@@ -131,7 +131,7 @@ func (e *Engine) prepare(kind string, size Size, build Build) (*Sandbox, error) 
 }
 
 // slotLayout counts the ways in which a slot's directory was laid out. One that waits in another is thrown away.
-const slotLayout = 3
+const slotLayout = 4
 
 // slotDirectories are a slot's own. The sandbox mounts over those of its root, which it cannot make itself.
 var slotDirectories = []string{
@@ -154,7 +154,7 @@ func (e *Engine) layOut(s *Sandbox) error {
 	if err := bindReadOnly(s.tree(), s.root()); err != nil {
 		return err
 	}
-	if err := mountEmpty(filepath.Join(s.Dir, "volumes")); err != nil {
+	if err := mountEmpty(filepath.Join(s.Dir, "volumes"), makePlaces); err != nil {
 		return err
 	}
 	return errors.Join(shareSelf(filepath.Join(s.root(), "claim")), shareSelf(filepath.Join(s.Dir, "layers")))

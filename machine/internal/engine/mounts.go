@@ -30,11 +30,17 @@ func share(dir string) error {
 }
 
 // mountEmpty makes a directory the shared, read-only base of what is mounted below it later. It is a file system of its own, and that
-// is read-only as a whole: whoever holds a descriptor of it, with whatever rights, cannot write.
-func mountEmpty(dir string) error {
-	flags := uintptr(unix.MS_RDONLY | unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC)
+// is read-only as a whole from before anybody else sees it: whoever holds a descriptor of it, with whatever rights, cannot write.
+func mountEmpty(dir string, fill func(dir string) error) error {
+	flags := uintptr(unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC)
 	if err := unix.Mount("tmpfs", dir, "tmpfs", flags, "mode=755,size=4096"); err != nil {
 		return fmt.Errorf("mount %s: %w", dir, err)
+	}
+	if err := fill(dir); err != nil {
+		return err
+	}
+	if err := unix.Mount("", dir, "", unix.MS_REMOUNT|unix.MS_RDONLY|flags, "mode=755,size=4096"); err != nil {
+		return fmt.Errorf("seal %s: %w", dir, err)
 	}
 	return share(dir)
 }
@@ -42,12 +48,16 @@ func mountEmpty(dir string) error {
 // bindReadOnly mounts a directory at another place where nobody can write to it. The mount is read-only before it is attached: copies
 // of it in other namespaces keep the rights that it comes with.
 func bindReadOnly(source, target string) error {
+	return bindWith(source, target, unix.MOUNT_ATTR_RDONLY)
+}
+
+func bindWith(source, target string, attributes uint64) error {
 	tree, err := unix.OpenTree(unix.AT_FDCWD, source, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)
 	if err != nil {
 		return fmt.Errorf("open_tree %s: %w", source, err)
 	}
 	defer unix.Close(tree)
-	if err := unix.MountSetattr(tree, "", unix.AT_EMPTY_PATH, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY}); err != nil {
+	if err := unix.MountSetattr(tree, "", unix.AT_EMPTY_PATH, &unix.MountAttr{Attr_set: attributes}); err != nil {
 		return fmt.Errorf("mount_setattr %s: %w", source, err)
 	}
 	if err := unix.MoveMount(tree, "", unix.AT_FDCWD, target, unix.MOVE_MOUNT_F_EMPTY_PATH); err != nil {

@@ -7,9 +7,11 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 
 	"github.com/berth-dev/berth/machine/internal/onepage"
+	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
 // What a sandbox is for.
@@ -40,6 +42,8 @@ type Claim struct {
 	StartedAt   string   `json:"started_at"`
 	Connected   bool     `json:"connected"`
 	OOMKills    int64    `json:"oom_kills"` // of the cgroup when it was claimed
+	// Volumes are those that may be mounted: written before they are, and after they are not.
+	Volumes []wire.Volume `json:"volumes,omitempty"`
 }
 
 // Record is the file beside a slot. It is a hint of what to look for, never a proof that something runs.
@@ -85,6 +89,7 @@ func (s *Sandbox) Record() Record {
 	record := s.record
 	if record.Claim != nil {
 		claim := *record.Claim
+		claim.Volumes = slices.Clone(claim.Volumes)
 		record.Claim = &claim
 	}
 	return record

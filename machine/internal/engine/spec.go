@@ -12,9 +12,10 @@ import (
 // of them raises this and keeps writing the older ones from SpecVersionMin on, because checkpoints of them are restored still. One
 // outside that range is refused with a reason before anything is touched.
 const (
-	SpecVersion    = specLayers
+	SpecVersion    = specVolumes
 	SpecVersionMin = 1
 	specLayers     = 2 // brought /layers
+	specVolumes    = 3 // the sandbox keeps nothing of /volumes open that its guest does not
 )
 
 // Sizes inside the guest that no caller sets.
@@ -117,13 +118,22 @@ func mounts(bundle string, version int) []ociMount {
 		{Destination: "/dev/pts", Type: "devpts", Source: "devpts", Options: []string{"nosuid", "noexec", "newinstance", "ptmxmode=0666", "mode=0620"}},
 		{Destination: "/dev/shm", Type: "tmpfs", Source: "shm", Options: []string{"nosuid", "nodev", "mode=1777", "size=" + shmBytes}},
 		{Destination: "/tmp", Type: "tmpfs", Source: "tmpfs", Options: []string{"nosuid", "nodev", "mode=1777", "size=" + tmpBytes}},
-		{Destination: "/volumes", Type: "bind", Source: filepath.Join(bundle, "volumes"), Options: []string{"rbind", "rw"}},
+		{Destination: "/volumes", Type: "bind", Source: filepath.Join(bundle, "volumes"), Options: volumeOptions(version)},
 	}
 	if version < specLayers {
 		return list
 	}
 	// A mount of its own, because the engine looks at it anew each time: the guest changes the upper layer by another way.
 	return append(list, ociMount{Destination: "/layers", Type: "bind", Source: filepath.Join(bundle, "layers"), Options: []string{"rbind", "ro"}})
+}
+
+// volumeOptions: a volume that the guest has let go of can be unmounted on the host. Files that the engine keeps open for their next use
+// would be in the way.
+func volumeOptions(version int) []string {
+	if version < specVolumes {
+		return []string{"rbind", "rw"}
+	}
+	return []string{"rbind", "rw", "dcache=0"}
 }
 
 // Capabilities are those that the guest's first process begins with.

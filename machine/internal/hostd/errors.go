@@ -21,6 +21,8 @@ var codes = map[string]struct {
 	"fenced":                  {http.StatusConflict, false},
 	"not_running":             {http.StatusConflict, false},
 	"already_running":         {http.StatusConflict, false},
+	"volume_busy":             {http.StatusConflict, true},
+	"mount_refused":           {http.StatusUnprocessableEntity, false},
 	"no_space":                {http.StatusInsufficientStorage, true},
 	"disk_full":               {http.StatusInsufficientStorage, false},
 	"checkpoint_failed":       {http.StatusInternalServerError, true},

@@ -27,6 +27,8 @@ var FailpointNames = []string{
 	"clone.verify", "clone.parts", "clone.disk", "clone.manifest", "clone.answer",
 	"stop.kill", "stop.unmount", "stop.answer",
 	"fence.write", "delete.stop", "delete.files", "delete.answer",
+	"volume_create.storage", "volume_create.answer", "volume_delete.detach", "volume_delete.storage", "volume_delete.answer",
+	"volumes.mount", "volumes.guest", "volumes.commit",
 }
 
 // Failpoints maps names to actions: kill9 (this process dies at once), stop (it is stopped, SIGCONT lets it go on), throw (the step

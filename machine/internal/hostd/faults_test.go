@@ -71,6 +71,9 @@ func TestADeathIsAnEventWithItsReasonAndTheDiskStays(t *testing.T) {
 	if event.Kind != "died" || event.Owner() != m.Owner() || event.Reason != "killed" {
 		t.Fatalf("the event is %+v", event)
 	}
+	if last := event.Counters; last == nil || last.Fence != m.Fence || last.CPUUsec == 0 || last.RanMS == 0 {
+		t.Fatalf("the last counters are %+v", last)
+	}
 	again := d.startRequest(m.Owner(), 2)
 	again.FromDisk = m.Disk
 	var second wire.Machine

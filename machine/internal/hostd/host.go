@@ -45,7 +45,10 @@ type Host struct {
 	sweeper    sweeper
 	reads      diskReads
 	resolver   resolverState
+	names      *names
+	policing   policing
 	rooms      rooms
+	volumes    volumes
 	balancing  sync.Mutex // held while limits of memory are set
 
 	mu       sync.Mutex
@@ -59,7 +62,7 @@ type Host struct {
 // Open makes this computer ready: pool, network, cgroups, then what still runs is adopted and what is left over removed.
 func Open(ctx context.Context, config Config, log *slog.Logger, failpointsEnabled bool) (*Host, error) {
 	h := &Host{config: config, log: log, machines: map[string]*engine.Sandbox{}, making: map[string]wire.Resources{},
-		dead: map[string][]*engine.Sandbox{}, stopping: map[*engine.Sandbox]bool{}}
+		dead: map[string][]*engine.Sandbox{}, stopping: map[*engine.Sandbox]bool{}, names: newNames()}
 	h.points.enabled, h.points.set = failpointsEnabled, config.Failpoints
 	for _, dir := range []string{config.DataDir, config.RunDir, filepath.Join(config.DataDir, "keys")} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -114,6 +117,7 @@ func (h *Host) openParts(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("pool: %w", err)
 	}
+	h.volumes.storage = h.pool
 	h.layers = layers.Open(c.LayersDir)
 	if err := h.openDiskReads(); err != nil {
 		return fmt.Errorf("readers of disks: %w", err)
@@ -121,6 +125,7 @@ func (h *Host) openParts(ctx context.Context) error {
 	if h.router, err = network.Open(ctx, networkConfig(c)); err != nil {
 		return fmt.Errorf("network: %w", err)
 	}
+	h.router.OnRelease(h.names.forget)
 	if h.engine, err = engine.Open(ctx, engineConfig(c), h.groups, h.router, h.key, h.log); err != nil {
 		return fmt.Errorf("engine: %w", err)
 	}

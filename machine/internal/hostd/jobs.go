@@ -48,6 +48,7 @@ type call struct {
 	fence    wire.Fence
 	others   map[string]int64
 	remember bool // answer a repetition with the first answer; a verb that is idempotent by itself is done again
+	unqueued bool // it has no turn: its fence alone decides
 	do       func(context.Context) (any, error)
 }
 
@@ -157,6 +158,9 @@ func (j *jobs) turnsOf(workspace string) (*turns, error) {
 func (j *jobs) take(c call) (any, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), verbTime)
 	defer cancel()
+	if c.unqueued {
+		return c.do(ctx)
+	}
 	wanted := map[string]int64{c.fence.Owner(): c.fence.Fence}
 	for workspace, fence := range c.others {
 		wanted[workspace] = fence

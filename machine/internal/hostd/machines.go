@@ -101,7 +101,7 @@ func (h *Host) noticeEnd(s *engine.Sandbox) {
 	h.dead[claim.Owner] = append(h.dead[claim.Owner], s)
 	reason := h.deathReason(s)
 	h.log.Warn("a machine ended", "workspace", claim.Owner, "epoch", claim.Epoch, "slot", s.Slot, "reason", reason)
-	h.events.add(wire.Event{Kind: "died", Subject: wire.SubjectOf(claim.Owner), Epoch: claim.Epoch, Fence: claim.Fence, Reason: reason, At: stamp(time.Now())})
+	h.events.add(wire.Event{Kind: "died", Subject: wire.SubjectOf(claim.Owner), Epoch: claim.Epoch, Fence: claim.Fence, Reason: reason, At: stamp(time.Now()), Counters: h.last.of(claim.Owner)})
 }
 
 func (h *Host) isListed(s *engine.Sandbox) bool {
@@ -161,7 +161,7 @@ func (h *Host) describe(s *engine.Sandbox) wire.Machine {
 	machine := wire.Machine{
 		Subject: wire.SubjectOf(claim.Owner), Epoch: claim.Epoch, Fence: claim.Fence, OperationID: claim.OperationID,
 		Slot: s.Slot, State: "running", Disk: claim.Disk, Address: s.AgentAddress(), AgentKey: h.engine.AgentKey(s.Slot, claim.Epoch),
-		StartedAt: claim.StartedAt, Connected: claim.Connected,
+		StartedAt: claim.StartedAt, Connected: claim.Connected, Egress: h.router.Egress(s.Slot),
 		Resources: wire.Resources{CPUMillis: record.Size.CPUMillis, MemoryMiB: record.Size.MemoryMiB, DiskGiB: claim.DiskGiB},
 		Engine:    record.Engine, Protocol: record.AgentProtocol(), EngineRefused: h.refusesEngine(record.Engine),
 	}

@@ -88,7 +88,7 @@ func (h *Host) runResolver(ctx context.Context, sockets **network.NameSockets) e
 		}
 		*sockets = &made
 	}
-	process, err := h.startResolver(**sockets)
+	process, link, err := h.startResolver(**sockets)
 	if err != nil {
 		return err
 	}
@@ -96,11 +96,18 @@ func (h *Host) runResolver(ctx context.Context, sockets **network.NameSockets) e
 	defer h.resolver.ended()
 	if err := h.groups.Resolver().EndOthers(process.Process.Pid); err != nil {
 		h.log.Error("an older resolver may still answer", "error", err)
+	} else {
+		h.names.beAlone()
 	}
 	watched, unwatch := context.WithCancel(ctx)
 	defer unwatch()
 	ended, silent := make(chan error, 1), make(chan error, 1)
-	go func() { ended <- process.Wait() }()
+	go func() {
+		err := process.Wait()
+		h.names.over(link)
+		ended <- err
+	}()
+	go h.listenToResolver(link)
 	go func() {
 		silent <- untilSilent(watched, resolverAsked, func() error { return h.router.AskForName(resolverAnswers) })
 	}()
@@ -137,41 +144,59 @@ func untilSilent(ctx context.Context, pause time.Duration, ask func() error) err
 }
 
 // startResolver returns when the process serves. Its program is this one, and its rights are those of a user that owns nothing.
-func (h *Host) startResolver(sockets network.NameSockets) (*exec.Cmd, error) {
+func (h *Host) startResolver(sockets network.NameSockets) (*exec.Cmd, *nameLink, error) {
 	setup, send, err := os.Pipe()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer setup.Close()
 	defer send.Close()
 	receive, ready, err := os.Pipe()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer receive.Close()
 	defer ready.Close()
+	ours, theirs, err := linkPair()
+	if err != nil {
+		return nil, nil, err
+	}
+	defer theirs.Close()
 	id := uint32(h.config.ResolverUID)
 	process := &exec.Cmd{Path: "/proc/self/exe", Dir: "/", Args: []string{"berth-" + h.config.Instance + "-resolver", resolver.Command},
-		Env: []string{"GOTRACEBACK=single"}, Stdin: setup, Stderr: os.Stderr, ExtraFiles: []*os.File{sockets.UDP, sockets.TCP, ready},
+		Env: []string{"GOTRACEBACK=single"}, Stdin: setup, Stderr: os.Stderr, ExtraFiles: []*os.File{sockets.UDP, sockets.TCP, ready, theirs},
 		SysProcAttr: &syscall.SysProcAttr{Setsid: true, Credential: &syscall.Credential{Uid: id, Gid: uint32(h.config.ResolverGID)}}}
 	if err := h.router.WherePacketsLeave(process.Start); err != nil {
-		return nil, err
+		return nil, nil, errors.Join(err, ours.Close())
 	}
 	ready.Close()
-	if err := h.setUpResolver(process.Process.Pid, send, receive); err != nil {
-		return nil, errors.Join(err, process.Process.Kill(), process.Wait())
+	theirs.Close()
+	link := &nameLink{conn: ours, gone: make(chan struct{}), waiting: map[uint64]chan struct{}{}, end: func() { _ = process.Process.Kill() }} // it has ended
+	if err := h.setUpResolver(process.Process.Pid, link, send, receive); err != nil {
+		err = errors.Join(err, process.Process.Kill(), process.Wait())
+		h.names.over(link)
+		return nil, nil, err
 	}
-	return process, nil
+	return process, link, nil
 }
 
 // setUpResolver tells it what to do only when it is in its group, so that nothing of it runs outside.
-func (h *Host) setUpResolver(pid int, send, receive *os.File) error {
+func (h *Host) setUpResolver(pid int, link *nameLink, send, receive *os.File) error {
 	group := h.groups.Resolver()
 	if err := errors.Join(group.SetLimits(resolverLimits), group.Add(pid)); err != nil {
 		return err
 	}
-	line, err := json.Marshal(h.router.NamesSetup())
+	var line []byte
+	err := h.names.begin(link, func() (err error) {
+		wanted := h.router.NamesSetup()
+		wanted.Policies = h.router.Restricted()
+		line, err = json.Marshal(wanted)
+		return err
+	})
 	if err != nil {
+		return err
+	}
+	if err := send.SetWriteDeadline(time.Now().Add(resolverReady)); err != nil {
 		return err
 	}
 	if _, err := send.Write(append(line, '\n')); err != nil {

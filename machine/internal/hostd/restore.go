@@ -25,7 +25,8 @@ func (h *Host) restore(ctx context.Context, r wire.RestoreRequest) (wire.Machine
 		return wire.Machine{}, err
 	}
 	if m.DiskOnly {
-		return h.boot(ctx, bootRequest{StartRequest: wire.StartRequest{Fence: r.Fence, Resources: r.Resources, Hostname: r.Hostname, Layers: m.Layers},
+		return h.boot(ctx, bootRequest{StartRequest: wire.StartRequest{Fence: r.Fence, Resources: r.Resources, Hostname: r.Hostname, Layers: m.Layers,
+			Volumes: r.Volumes, Egress: r.Egress},
 			checkpoint: &m, renewIdentity: r.RenewIdentity})
 	}
 	letPrograms, err := h.verifyForRestore(ctx, r, m)
@@ -106,10 +107,18 @@ func (h *Host) restoreSandbox(ctx context.Context, r wire.RestoreRequest, m mani
 	if err := errors.Join(h.mountDisk(s, lower, h.pool.DiskPath(r.Owner(), disk)), h.engine.TellDisk(s, int64(r.Resources.DiskGiB)<<30)); err != nil {
 		return s, err
 	}
+	if err := h.giveVolumes(s, r.Volumes); err != nil {
+		return s, err
+	}
+	if err := h.police(ctx, s, r.Egress); err != nil {
+		return s, err
+	}
 	if err := h.points.at("restore.incarnation"); err != nil {
 		return s, err
 	}
-	if err := h.engine.WriteIncarnation(s, h.incarnation(r.Fence, r.Hostname, r.Resources, r.RenewIdentity)); err != nil {
+	incarnation := h.incarnation(r.Fence, r.Hostname, r.Resources, r.RenewIdentity)
+	incarnation.Volumes = s.Record().Claim.Volumes
+	if err := h.engine.WriteIncarnation(s, incarnation); err != nil {
 		return s, err
 	}
 	if err := h.points.at("restore.restore"); err != nil {

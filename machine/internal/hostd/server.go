@@ -30,6 +30,10 @@ func (h *Host) Handler() http.Handler {
 	mux.Handle("POST /machines/stop", verb(h, "stop", checkStop, h.stop))
 	mux.Handle("POST /machines/freeze", verb(h, "freeze", checkFenced, h.freeze))
 	mux.Handle("POST /machines/thaw", verb(h, "thaw", checkFenced, h.thaw))
+	mux.Handle("POST /machines/volumes", verb(h, "volumes", checkVolumes, h.setVolumes))
+	mux.Handle("POST /volumes/create", verb(h, "create_volume", checkVolume, h.createVolume))
+	mux.Handle("POST /volumes/delete", verb(h, "delete_volume", checkVolumeFence, h.deleteVolume))
+	mux.Handle("POST /machines/set_egress", h.handleSetEgress())
 	mux.Handle("POST /checkpoints/delete", verb(h, "delete_checkpoints", checkCheckpoints, h.deleteCheckpoints))
 	mux.Handle("POST /disks/delete", verb(h, "delete_disks", checkDisks, h.deleteDisks))
 	mux.Handle("POST /subjects/fence", verb(h, "fence", checkFenced, h.fence))
@@ -39,9 +43,11 @@ func (h *Host) Handler() http.Handler {
 
 	mux.Handle("POST /installation", asked(h, checkInstallation, h.claimPool))
 	mux.Handle("POST /machines/measure", asked(h, checkMeasure, h.measureMachines))
+	mux.Handle("POST /machines/egress_denials", asked(h, checkDenials, h.egressDenials))
 	mux.Handle("POST /disks/read", asked(h, checkDiskRead, h.readDisk))
 	mux.Handle("POST /disks/measure", asked(h, checkMeasure, h.measureDisks))
 
+	mux.Handle("POST /volumes/measure", asked(h, checkVolumeMeasure, h.measureVolumes))
 	mux.HandleFunc("GET /inventory", h.getInventory)
 	mux.Handle("GET /stats", view(h, h.stats))
 	mux.Handle("GET /leftovers", view(h, h.leftovers))
@@ -67,6 +73,13 @@ func remembered[R request, A any](h *Host, name string, check func(R) error, do 
 }
 
 func handle[R request, A any](h *Host, name string, remember bool, check func(R) error, do func(context.Context, R) (A, error)) http.Handler {
+	return handleCall(h, check, do, func(body R) call {
+		return call{verb: name, fence: body.Caller(), others: othersOf(body), remember: remember}
+	})
+}
+
+// handleCall is for a verb that says itself what joins it, and whom it waits for.
+func handleCall[R request, A any](h *Host, check func(R) error, do func(context.Context, R) (A, error), name func(R) call) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var body R
 		if err := readBody(w, r, &body); err != nil {
@@ -81,7 +94,7 @@ func handle[R request, A any](h *Host, name string, remember bool, check func(R)
 			h.refuse(w, r, err)
 			return
 		}
-		c := call{verb: name, fence: body.Caller(), others: othersOf(body), remember: remember}
+		c := name(body)
 		c.do = func(ctx context.Context) (any, error) {
 			h.stock.began()
 			defer h.stock.ended()
@@ -193,6 +206,7 @@ func (h *Host) Serve(ctx context.Context, listener net.Listener) error {
 	resolving := make(chan struct{})
 	go func() { defer close(resolving); h.keepResolver(background) }()
 	go h.router.KeepHostRules(background)
+	go h.router.KeepRules(background)
 	go h.sweepStrays(ctx)
 	go h.keepRooms(ctx)
 	drained := make(chan struct{})

@@ -96,10 +96,18 @@ func (h *Host) claimSlot(ctx context.Context, r bootRequest, s *engine.Sandbox, 
 	if err := errors.Join(mount(), h.engine.TellDisk(s, int64(r.Resources.DiskGiB)<<30)); err != nil {
 		return s, err
 	}
+	if err := h.giveVolumes(s, r.Volumes); err != nil {
+		return s, err
+	}
+	if err := h.police(ctx, s, r.Egress); err != nil {
+		return s, err
+	}
 	if err := h.points.at("start.claim"); err != nil {
 		return s, err
 	}
-	if err := h.engine.ClaimAgent(ctx, s, h.incarnation(r.Fence, r.Hostname, r.Resources, r.renewIdentity)); err != nil {
+	incarnation := h.incarnation(r.Fence, r.Hostname, r.Resources, r.renewIdentity)
+	incarnation.Volumes = s.Record().Claim.Volumes
+	if err := h.engine.ClaimAgent(ctx, s, incarnation); err != nil {
 		return s, err
 	}
 	if err := h.points.at("start.commit"); err != nil {

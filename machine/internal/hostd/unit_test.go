@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"os"
 	"path/filepath"
 	"sync/atomic"
@@ -162,6 +163,31 @@ func TestALowerFenceIsRefusedAlsoWhileItWaitsAndAfterARestart(t *testing.T) {
 	if !isFenced(err) {
 		t.Fatalf("after a restart the old fence got %v", err)
 	}
+}
+
+func TestAVerbWithoutATurnWaitsForNoOtherAndIsFencedAllTheSame(t *testing.T) {
+	j := newTestJobs(t, t.TempDir())
+	workspace := newID()
+	began, end := make(chan struct{}), make(chan struct{})
+	slow := make(chan error, 1)
+	go func() {
+		_, err := j.run(t.Context(), testCall(workspace, 5, "slow", func() (any, error) { close(began); <-end; return nil, nil }))
+		slow <- err
+	}()
+	<-began
+	quick := testCall(workspace, 5, "quick", func() (any, error) { return "done", nil })
+	quick.unqueued, quick.remember = true, false
+	if value, err := j.run(t.Context(), quick); value != "done" || err != nil {
+		t.Errorf("%v, %v", value, err)
+	}
+	late := testCall(workspace, 4, "late", func() (any, error) { return nil, errors.New("it ran") })
+	late.unqueued = true
+	var refused *refusal
+	if _, err := j.run(t.Context(), late); !errors.As(err, &refused) || refused.code != "fenced" {
+		t.Errorf("a lower fence: %v", err)
+	}
+	close(end)
+	must(t, <-slow)
 }
 
 func TestTwoVerbsThatNeedTwoWorkspacesDoNotBlockEachOther(t *testing.T) {

@@ -37,9 +37,14 @@ func isSubject(s wire.Subject) bool {
 }
 
 func checkFence(f wire.Fence) error {
-	switch {
-	case !isSubject(f.Subject):
+	if !isSubject(f.Subject) {
 		return refuse("bad_request", "subject is not a kind and a UUID")
+	}
+	return checkAttempt(f)
+}
+
+func checkAttempt(f wire.Fence) error {
+	switch {
 	case !uuidPattern.MatchString(f.OperationID):
 		return refuse("bad_request", "operation_id is not a UUID")
 	case !stepPattern.MatchString(f.Step):
@@ -71,7 +76,7 @@ func checkEpoch(f wire.Fence) error {
 }
 
 func checkStart(r wire.StartRequest) error {
-	if err := cmp.Or(checkFence(r.Fence), checkEpoch(r.Fence), checkResources(r.Resources), checkHostname(r.Hostname)); err != nil {
+	if err := cmp.Or(checkFence(r.Fence), checkEpoch(r.Fence), checkResources(r.Resources), checkHostname(r.Hostname), checkMounts(r.Volumes), checkEgress(r.Egress)); err != nil {
 		return err
 	}
 	if err := checkLayers(r.Layers); err != nil {
@@ -102,7 +107,8 @@ func checkLayers(layers []string) error {
 }
 
 func checkRestore(r wire.RestoreRequest) error {
-	return cmp.Or(checkFence(r.Fence), checkEpoch(r.Fence), checkResources(r.Resources), checkHostname(r.Hostname), checkCheckpointID(r.CheckpointID))
+	return cmp.Or(checkFence(r.Fence), checkEpoch(r.Fence), checkResources(r.Resources), checkHostname(r.Hostname), checkCheckpointID(r.CheckpointID),
+		checkMounts(r.Volumes), checkEgress(r.Egress))
 }
 
 func checkCheckpoint(r wire.CheckpointRequest) error {

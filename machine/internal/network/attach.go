@@ -47,8 +47,8 @@ func (r *Router) reserve(name string) (*slot, error) {
 			r.next = firstIndex
 		}
 		if !r.used[r.next] {
-			s := &slot{name: name, index: r.next}
-			r.remember(s)
+			s := &slot{name: name, index: r.next, outlet: openOutlet()}
+			r.know(s)
 			return s, nil
 		}
 	}
@@ -101,18 +101,13 @@ func (r *Router) configure(s *slot, machine *netlink.Handle) error {
 	return setDefaultRoute(machine, link, r.address(s.index, 1))
 }
 
-// Connect lets the machine's packets leave to the uplink, and its DNS questions be answered.
+// Connect lets the machine's packets leave to the uplink as far as its policy allows, and its DNS questions be answered.
 func (r *Router) Connect(name string) error {
 	return r.withSlot(name, func(s *slot) error {
-		r.setConnected(s, true) // counted before it can send anything
-		err := r.fitFlows()
-		if err == nil {
-			err = r.rules.add(r.rules.connected, r.key(s))
+		if s.connected {
+			return nil
 		}
-		if err != nil {
-			r.setConnected(s, false)
-		}
-		return err
+		return r.connect(s)
 	})
 }
 
@@ -127,11 +122,13 @@ func (r *Router) Release(name string) error {
 }
 
 func (r *Router) dismantle(s *slot) error {
-	r.setConnected(s, false)
-	err := errors.Join(r.rules.remove(r.rules.connected, r.key(s)), r.fitFlows(), r.rules.remove(r.rules.machines, r.key(s)),
-		deleteLink(r.links, r.machineLink(s.index)), r.forgetFlows(s), removeNamespace(r.machinePin(s.name)))
+	err := errors.Join(r.disconnect(s), r.rules.remove(r.rules.machines, r.key(s)),
+		deleteLink(r.links, r.machineLink(s.index)), r.forgetFlows(s), removeNamespace(r.machinePin(s.name)), r.removePolicy(s.name))
 	if err != nil {
 		return err
+	}
+	if r.onRelease != nil {
+		r.onRelease(r.address(s.index, 2))
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -199,12 +196,6 @@ func (r *Router) withSlot(name string, do func(*slot) error) error {
 		return fmt.Errorf("network of slot %s: %w", name, err)
 	}
 	return nil
-}
-
-func (r *Router) setConnected(s *slot, connected bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	s.connected = connected
 }
 
 // key is the element of the sets: the link's name, and the one address that may come from it.

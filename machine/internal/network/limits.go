@@ -63,16 +63,13 @@ func (l *limits) writeFlows(conn *nftables.Conn, flowsOfEach int) {
 	}
 }
 
-// fitFlows makes the bound hold that fits the number of connected machines.
-func (r *Router) fitFlows() error {
+// fitFlows makes the bound hold that fits the number of connected machines, as a part of the change by which it became another one.
+func (r *Router) fitFlows(conn *nftables.Conn) {
 	limits := &r.rules.limits
-	return r.rules.change(func() error {
-		if fitting := r.flowsOfEach(); fitting != limits.flowsOfEach {
-			r.rules.conn.FlushChain(limits.newFlows)
-			limits.writeFlows(r.rules.conn, fitting)
-		}
-		return nil
-	})
+	if fitting := r.flowsOfEach(); fitting != limits.flowsOfEach {
+		conn.FlushChain(limits.newFlows)
+		limits.writeFlows(conn, fitting)
+	}
 }
 
 // flowsOfEach is what each of the connected machines may have tracked at a time.

@@ -13,6 +13,9 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/berth-dev/berth/machine/internal/egress"
+	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
 func TestTheHostReachesMachinesAndTheyReachNeitherItNorEachOther(t *testing.T) {
@@ -263,5 +266,34 @@ func BenchmarkAttach(b *testing.B) {
 		if _, err := r.Attach(fmt.Sprintf("s%d", i)); err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+// BenchmarkConnect is what a machine waits for when it starts, under no policy and under one.
+func BenchmarkConnect(b *testing.B) {
+	for name, policy := range map[string]wire.EgressPolicy{"default": egress.Default(), "allowlist": allowlist("r1", []string{"8.8.8.0/24"}, "api.example.com")} {
+		b.Run(name, func(b *testing.B) {
+			r, err := Open(context.Background(), Config{Instance: "be7c", MachineNetwork: machineNetwork, Uplink: UplinkNone, RunDir: b.TempDir()})
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer r.Close()
+			for i := 0; b.Loop(); i++ {
+				slot := fmt.Sprintf("s%d", i)
+				b.StopTimer()
+				if _, err := r.Attach(slot); err != nil {
+					b.Fatal(err)
+				}
+				b.StartTimer()
+				if err := errors.Join(r.SetEgress(slot, policy), r.Connect(slot)); err != nil {
+					b.Fatal(err)
+				}
+				b.StopTimer()
+				if err := r.Release(slot); err != nil {
+					b.Fatal(err)
+				}
+				b.StartTimer()
+			}
+		})
 	}
 }

@@ -20,9 +20,11 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+	"golang.org/x/time/rate"
 
 	"github.com/berth-dev/berth/machine/internal/resolver"
 )
@@ -72,6 +74,8 @@ type Router struct {
 
 	firewalls firewalls
 
+	onRelease func(netip.Addr) // nil: nobody asks
+
 	forwardingWasOff bool // on the host, before an instance turned it on
 
 	mu    sync.RWMutex
@@ -84,8 +88,12 @@ type Router struct {
 type slot struct {
 	name      string
 	index     int
-	connected bool       // guarded by Router.mu
-	busy      sync.Mutex // one change at a time
+	connected bool                     // guarded by Router.mu
+	outlet    outlet                   // too; changed only by whoever is busy with the slot
+	past      []Refusal                // too; what was counted in sets that are gone
+	began     map[refusalKey]time.Time // when refusals were first said to have begun
+	busy      sync.Mutex               // one change at a time
+	pace      *rate.Limiter
 }
 
 // Open makes the router or adopts the one that is there. Rules are put in anew, in one transaction, with the elements of
@@ -95,7 +103,7 @@ func Open(ctx context.Context, c Config) (*Router, error) {
 		return nil, err
 	}
 	r := newRouter(c)
-	return r, r.run(ctx, r.openHost, r.checkFree, r.openNamespace, r.refuseMove, r.joinHost, r.joinUplink, r.adopt, r.openRules, r.openHostRules)
+	return r, r.run(ctx, r.openHost, r.checkFree, r.openNamespace, r.refuseMove, r.joinHost, r.joinUplink, r.adopt, r.adoptPolicies, r.openRules, r.openHostRules)
 }
 
 // OpenToRemove finds what is there, for Close. It needs no uplink, and no setting that fits what is there.
@@ -104,7 +112,7 @@ func OpenToRemove(ctx context.Context, c Config) (*Router, error) {
 		return nil, err
 	}
 	r := newRouter(c)
-	return r, r.run(ctx, r.openHost, r.openNamespace, r.adopt, r.openRules)
+	return r, r.run(ctx, r.openHost, r.openNamespace, r.adopt, r.adoptPolicies, r.openRules)
 }
 
 func newRouter(c Config) *Router {
@@ -204,7 +212,7 @@ func (r *Router) adopt() error {
 			}
 			continue
 		}
-		r.remember(&slot{name: name, index: index})
+		r.know(&slot{name: name, index: index, outlet: openOutlet()})
 	}
 	r.next = firstIndex + rand.IntN(r.indexes()-firstIndex)
 	return r.removeStrayPins()
@@ -236,7 +244,7 @@ func (r *Router) removeStrayPins() error {
 	return nil
 }
 
-func (r *Router) remember(s *slot) {
+func (r *Router) know(s *slot) {
 	r.slots[s.name], r.byIP[r.address(s.index, 2)], r.used[s.index] = s, s, true
 }
 
@@ -255,7 +263,9 @@ func (r *Router) Close() error {
 	err = errors.Join(err, r.closeFirewalls(), r.removeHostRules(), deleteLink(r.hostLinks, r.name("h")), deleteLink(r.links, r.name("u")))
 	err = errors.Join(err, removeNamespace(r.pin("router")))
 	r.release()
-	_ = os.Remove(filepath.Join(r.config.RunDir, "netns")) // only when it is empty
+	for _, dir := range []string{"netns", "egress"} {
+		_ = os.Remove(filepath.Join(r.config.RunDir, dir)) // only when it is empty
+	}
 	return err
 }
 

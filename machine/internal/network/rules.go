@@ -5,10 +5,13 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
+	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/google/nftables"
 	"github.com/google/nftables/expr"
+	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
 )
 
@@ -22,37 +25,68 @@ type rules struct {
 	mu        sync.Mutex
 	namespace *os.File
 	conn      *nftables.Conn
+	asks      *netlink.Conn
 	machines  *nftables.Set // link . address: what may come from where
 	connected *nftables.Set // link . address: who may talk to the uplink
 	limits    limits
+	outlets   outlets
+
+	generation uint32 // of the rules, after the last transaction of ours
+	broken     atomic.Bool
 }
 
 var pairType = nftables.MustConcatSetType(nftables.TypeIFName, nftables.TypeIPAddr)
 
-// openRules replaces the table by one that holds the same machines. Who was connected stays so.
-func (r *Router) openRules() error {
+// openRules replaces the table by one that holds the same machines. Who was connected stays so, under the same policy.
+func (r *Router) openRules() (err error) {
 	r.rules.namespace = r.namespace
 	if err := r.rules.reopen(); err != nil {
 		return err
 	}
-	table := &nftables.Table{Name: r.table(), Family: nftables.TableFamilyINet}
-	r.rules.machines = &nftables.Set{Table: table, Name: "machines", KeyType: pairType, Concatenation: true}
-	r.rules.connected = &nftables.Set{Table: table, Name: "connected", KeyType: pairType, Concatenation: true}
+	if r.rules.generation, err = r.rules.readGeneration(); err != nil {
+		return err
+	}
+	table := r.defineSets()
 	if err := r.adoptConnected(table); err != nil {
 		return err
 	}
-	conn := r.rules.conn
-	replaceTable(conn, table)
-	if err := r.fillSets(conn); err != nil {
-		return err
-	}
-	if err := r.writeRules(conn, table); err != nil {
-		return err
-	}
-	if err := conn.Flush(); err != nil {
+	return r.loadRules()
+}
+
+func (r *Router) defineSets() *nftables.Table {
+	table := &nftables.Table{Name: r.table(), Family: nftables.TableFamilyIPv4}
+	r.rules.machines = &nftables.Set{Table: table, Name: "machines", KeyType: pairType, Concatenation: true}
+	r.rules.connected = &nftables.Set{Table: table, Name: "connected", KeyType: pairType, Concatenation: true}
+	r.rules.outlets.define(table)
+	return table
+}
+
+// loadRules replaces the table by what is remembered, in one transaction.
+func (r *Router) loadRules() error {
+	err := r.rules.change(func() error {
+		table, conn := r.rules.machines.Table, r.rules.conn
+		replaceTable(conn, table)
+		r.closeIPv6(conn)
+		if err := r.fillSets(conn); err != nil {
+			return err
+		}
+		return r.writeRules(conn, table)
+	})
+	if err != nil {
 		return fmt.Errorf("load the router's rules: %w", err)
 	}
-	return nil
+	return r.rules.takeGeneration()
+}
+
+// closeIPv6 drops whatever comes by IPv6. Its table also takes the place of the one that an older version had for both.
+func (r *Router) closeIPv6(conn *nftables.Conn) {
+	older := &nftables.Table{Name: r.table(), Family: nftables.TableFamilyINet}
+	conn.AddTable(older)
+	conn.DelTable(older)
+	table := &nftables.Table{Name: r.table(), Family: nftables.TableFamilyIPv6}
+	replaceTable(conn, table)
+	arriving := conn.AddChain(baseChain(table, "arriving", nftables.ChainHookPrerouting, nftables.ChainPriorityRaw, nftables.ChainPolicyDrop))
+	conn.AddRule(&nftables.Rule{Table: table, Chain: arriving, Exprs: drop()})
 }
 
 // replaceTable works whether the table exists or not, in one transaction with what follows.
@@ -63,18 +97,19 @@ func replaceTable(conn *nftables.Conn, table *nftables.Table) {
 }
 
 func (r *Router) adoptConnected(table *nftables.Table) error {
-	tables, err := r.rules.conn.ListTablesOfFamily(nftables.TableFamilyINet)
+	tables, err := r.rules.conn.ListTables()
 	if err != nil {
 		return fmt.Errorf("read the router's tables: %w", err)
 	}
-	exists := false
-	for _, known := range tables {
-		exists = exists || known.Name == table.Name
-	}
-	if !exists {
+	connected := *r.rules.connected
+	at := slices.IndexFunc(tables, func(known *nftables.Table) bool {
+		return known.Name == table.Name && known.Family != nftables.TableFamilyIPv6
+	})
+	if at < 0 {
 		return nil
 	}
-	elements, err := r.rules.conn.GetSetElements(r.rules.connected)
+	connected.Table = tables[at]
+	elements, err := r.rules.conn.GetSetElements(&connected)
 	if err != nil {
 		return fmt.Errorf("read who is connected: %w", err)
 	}
@@ -84,21 +119,22 @@ func (r *Router) adoptConnected(table *nftables.Table) error {
 		}
 		address, _ := netip.AddrFromSlice(element.Key[unix.IFNAMSIZ:])
 		if s := r.byIP[address]; s != nil {
-			s.connected = true
+			s.connected, s.outlet.counts = true, !s.outlet.matcher.IsOpen()
 		}
 	}
-	return nil
+	return r.adoptOutlets(connected.Table)
 }
 
 func (r *Router) fillSets(conn *nftables.Conn) error {
 	var machines, connected []nftables.SetElement
+	r.mu.RLock()
 	for _, s := range r.slots {
-		element := nftables.SetElement{Key: r.key(s)}
-		machines = append(machines, element)
+		machines = append(machines, element(r.key(s))...)
 		if s.connected {
-			connected = append(connected, element)
+			connected = append(connected, element(r.key(s))...)
 		}
 	}
+	r.mu.RUnlock()
 	return errors.Join(addSet(conn, r.rules.machines, machines), addSet(conn, r.rules.connected, connected))
 }
 
@@ -123,6 +159,9 @@ func (r *Router) writeRules(conn *nftables.Conn, table *nftables.Table) error {
 		return err
 	}
 	if err := r.rules.limits.write(conn, table, r.flowsOfEach()); err != nil {
+		return err
+	}
+	if err := r.writeOutlets(conn, table); err != nil {
 		return err
 	}
 	write := func(chain *nftables.Chain, list []words) {
@@ -151,7 +190,6 @@ func baseChain(table *nftables.Table, name string, hook *nftables.ChainHook, pri
 func (r *Router) arriving() []words {
 	machines := fromAny(r.name("m"))
 	return []words{
-		rule(isIPv6(), drop()),
 		rule(machines, senderNotIn(r.rules.machines), drop()),
 		rule(machines, faster(r.rules.limits.packets, r.packetsPerSecond(), uint32(r.packetsPerSecond()/2)), drop()),
 		rule(machines, daddrIs(r.nameserver()), protocol(unix.IPPROTO_UDP), dport(dnsPort), faster(r.rules.limits.questions, questionsPerSecond, questionsBurst), drop()),
@@ -180,22 +218,24 @@ func (r *Router) questions() []words {
 }
 
 // passing are packets through the router. The host reaches machines and gets its answers; a connected machine reaches what
-// is public behind the uplink and gets its answers.
+// its policy allows behind the uplink and gets its answers. A packet of a connection that was let out under the policy of now costs one look into a set,
+// however many rules there are.
 func (r *Router) passing(special *nftables.Set) []words {
 	machines, toMachines := fromAny(r.name("m")), toAny(r.name("m"))
 	list := []words{
 		rule(state(expr.CtStateBitINVALID), drop()),
 		rule(from(r.name("r")), toMachines, saddrIs(r.hostAddress()), state(expr.CtStateBitNEW|established), accept()),
 		rule(machines, to(r.name("r")), daddrIs(r.hostAddress()), state(established), accept()),
-		rule(machines, daddrInSet(special), protocol(unix.IPPROTO_TCP), reset()),
-		rule(machines, daddrInSet(special), drop()),
+		rule(machines, daddrInSet(special), goTo(chainSpecial)),
 	}
 	if uplink := r.uplinkLink(); uplink != "" {
-		out := rule(machines, senderIn(r.rules.connected), to(uplink))
+		sets := r.rules.outlets
+		out, in := rule(machines, to(uplink)), rule(from(uplink), toMachines, state(established))
 		list = append(list,
-			rule(out, state(established), accept()),
-			rule(out, state(expr.CtStateBitNEW), jump(r.rules.limits.newFlows)),
-			rule(from(uplink), receiverIn(r.rules.connected), state(established), accept()),
+			rule(out, state(established), outwards.marked(sets.fresh), accept()),
+			rule(out, senderIn(r.rules.connected), state(expr.CtStateBitNEW|established), outwards.decide(sets.out)),
+			rule(in, inwards.marked(sets.fresh), accept()),
+			rule(in, receiverIn(r.rules.connected), inwards.decide(sets.in)),
 		)
 	}
 	return append(list, drop())
@@ -215,45 +255,70 @@ func (r *Router) uplinkLink() string {
 
 // --- elements
 
+func element(key []byte) []nftables.SetElement { return []nftables.SetElement{{Key: key}} }
+
 func (t *rules) add(set *nftables.Set, key []byte) error {
-	return t.change(func() error { return t.conn.SetAddElements(set, []nftables.SetElement{{Key: key}}) })
+	return t.change(func() error { return t.conn.SetAddElements(set, element(key)) })
 }
 
 // remove is content when the element is not there.
 func (t *rules) remove(set *nftables.Set, key []byte) error {
-	err := t.change(func() error { return t.conn.SetDeleteElements(set, []nftables.SetElement{{Key: key}}) })
+	err := t.change(func() error { return t.conn.SetDeleteElements(set, element(key)) })
 	if errors.Is(err, unix.ENOENT) {
 		return nil
 	}
 	return err
 }
 
-// change makes a new socket after an error: nobody knows which answers are still queued on the old one.
+// change is one transaction, and changes something. It makes a new socket after an error: nobody knows which answers are still queued on the old one.
 func (t *rules) change(do func() error) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if err := t.ensureOpen(); err != nil {
+		return err
+	}
 	err := do()
 	if err == nil {
 		err = t.conn.Flush()
 	}
 	if err != nil {
-		err = errors.Join(err, t.reopen())
+		return errors.Join(err, t.reopen())
 	}
-	return err
+	t.generation++
+	return nil
 }
 
-func (t *rules) reopen() error {
-	if t.conn != nil {
-		_ = t.conn.CloseLasting() // it is given up in any case
+func (t *rules) ensureOpen() error {
+	if t.conn == nil || t.asks == nil { // it could not be made then
+		return t.reopen()
 	}
+	return nil
+}
+
+// socketBytes holds what one transaction sends and its answers, of which there is one for each chain, set, rule and batch of elements.
+const socketBytes = 16 << 20
+
+func (t *rules) reopen() error {
+	t.close()
 	return inNamespace(t.namespace, func() (err error) {
-		t.conn, err = nftables.New(nftables.AsLasting())
+		if t.conn, err = nftables.New(nftables.AsLasting(), nftables.WithSockOptions(largeBuffers)); err != nil {
+			return err
+		}
+		t.asks, err = netlink.Dial(unix.NETLINK_NETFILTER, nil)
 		return err
 	})
 }
 
+func largeBuffers(conn *netlink.Conn) error {
+	return errors.Join(conn.SetReadBuffer(socketBytes), conn.SetWriteBuffer(socketBytes))
+}
+
 func (t *rules) close() {
 	if t.conn != nil {
-		_ = t.conn.CloseLasting() // nothing is pending
+		_ = t.conn.CloseLasting() // nothing is pending, or it is given up
 	}
+	if t.asks != nil {
+		_ = t.asks.Close()
+	}
+	t.conn, t.asks = nil, nil
 }

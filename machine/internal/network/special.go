@@ -6,13 +6,9 @@ import (
 	"slices"
 
 	"github.com/google/nftables"
-)
 
-// No machine ever reaches these, whatever its policy: the host's neighbours, metadata services (168.63.129.16 is Azure's), other machines.
-var special = []string{
-	"0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "168.63.129.16/32", "169.254.0.0/16", "172.16.0.0/12", "192.0.0.0/24", "192.0.2.0/24",
-	"192.88.99.0/24", "192.168.0.0/16", "198.18.0.0/15", "198.51.100.0/24", "224.0.0.0/4", "240.0.0.0/4",
-}
+	"github.com/berth-dev/berth/machine/internal/egress"
+)
 
 // documentation is never routed in the world, so tests use it as the public part of an internet of their own.
 const documentation = "203.0.113.0/24"
@@ -21,10 +17,7 @@ type span struct{ first, last uint32 }
 
 // blockedNetworks are the special ones of this instance.
 func blockedNetworks(c Config) []netip.Prefix {
-	networks := []netip.Prefix{c.MachineNetwork}
-	for _, network := range special {
-		networks = append(networks, netip.MustParsePrefix(network))
-	}
+	networks := append([]netip.Prefix{c.MachineNetwork}, egress.NeverReached...)
 	if c.Uplink == UplinkHost && !c.documentation {
 		networks = append(networks, netip.MustParsePrefix(documentation))
 	}
@@ -33,8 +26,12 @@ func blockedNetworks(c Config) []netip.Prefix {
 
 // specialRanges are disjoint, in order, and apart: what an interval set asks for.
 func specialRanges(c Config, more ...netip.Prefix) []span {
+	return spansOf(append(blockedNetworks(c), more...))
+}
+
+func spansOf(networks []netip.Prefix) []span {
 	spans := []span{}
-	for _, network := range append(blockedNetworks(c), more...) {
+	for _, network := range networks {
 		first := binary.BigEndian.Uint32(network.Masked().Addr().AsSlice())
 		spans = append(spans, span{first, first | (1<<(32-network.Bits()) - 1)})
 	}

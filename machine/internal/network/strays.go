@@ -1,6 +1,7 @@
 package network
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
 	"os"
@@ -118,9 +119,13 @@ func (r *Router) ownsElement(key []byte) bool {
 }
 
 func (t *rules) elements(set *nftables.Set) (found []nftables.SetElement, err error) {
-	err = t.change(func() error {
-		found, err = t.conn.GetSetElements(set)
-		return err
-	})
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if err := t.ensureOpen(); err != nil {
+		return nil, err
+	}
+	if found, err = t.conn.GetSetElements(set); err != nil {
+		err = errors.Join(err, t.reopen())
+	}
 	return found, err
 }

@@ -141,14 +141,18 @@ func (p *Pool) removeEntry(ctx context.Context, path string) error {
 	}
 }
 
-// DropHalfMade removes disks that an earlier run did not come to the end of making. Call it before CreateDisk.
+// DropHalfMade removes disks and volumes that an earlier run did not come to the end of making. Call it before CreateDisk.
 func (p *Pool) DropHalfMade(ctx context.Context) error {
 	workspaces, err := p.ListWorkspaces()
 	if err != nil {
 		return err
 	}
+	dirs := []string{filepath.Join(p.volumes(), "*")}
 	for _, workspace := range workspaces {
-		dirty, err := filepath.Glob(filepath.Join(p.WorkspaceDir(workspace), "disks", ".new-*"))
+		dirs = append(dirs, filepath.Join(p.WorkspaceDir(workspace), "disks"))
+	}
+	for _, dir := range dirs {
+		dirty, err := filepath.Glob(filepath.Join(dir, ".new-*"))
 		if err != nil {
 			return err
 		}

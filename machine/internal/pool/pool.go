@@ -3,6 +3,7 @@
 //	<mount>/ws/<workspace>/disks/<name>        subvolume: upper/ work/ state/
 //	<mount>/ws/<workspace>/checkpoints/<id>/   plain directory, filled by the engine
 //	<mount>/ws/<workspace>/quota               id of the workspace's level-1 quota group
+//	<mount>/volumes/<id>/                      the same for a volume: data/ and quota
 //	<mount>/spare/<name>/                      the same for a workspace that is not there yet: one blank disk
 //	<mount>/trash/<random>                     a deleted workspace whose files still go
 //
@@ -59,7 +60,7 @@ func Open(ctx context.Context, c Config) (*Pool, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, dir := range []string{p.workspaces(), p.spares(), p.trash()} {
+	for _, dir := range []string{p.workspaces(), p.volumes(), p.spares(), p.trash()} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			p.root.Close()
 			return nil, err

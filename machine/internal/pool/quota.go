@@ -226,6 +226,13 @@ func (p *Pool) usedGroups() (map[uint64]bool, error) {
 	for _, workspace := range workspaces {
 		dirs = append(dirs, p.WorkspaceDir(workspace))
 	}
+	volumes, err := p.ListVolumes()
+	if err != nil {
+		return nil, err
+	}
+	for _, volume := range volumes {
+		dirs = append(dirs, p.volumeDir(volume))
+	}
 	used := map[uint64]bool{}
 	for _, dir := range dirs {
 		group, err := readGroupID(dir)

@@ -14,6 +14,7 @@ import (
 	"syscall"
 
 	"github.com/berth-dev/berth/machine/internal/agent/jail"
+	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
 // Command is the argument that makes hostd's program this process.
@@ -25,6 +26,8 @@ type Setup struct {
 	HostsOwn   bool           `json:"hosts_own"`   // those of the host's /etc/resolv.conf
 	Blocked    []netip.Prefix `json:"blocked"`     // what no machine reaches
 	WithUplink bool           `json:"with_uplink"` // else every question fails at once
+	// Policies are those of machines that may not ask for everything.
+	Policies map[netip.Addr]wire.EgressPolicy `json:"policies"`
 }
 
 // The files that the process inherits beside its input, output and errors. It says Ready on the last one when it is about to serve.
@@ -32,6 +35,7 @@ const (
 	udpFD = 3 + iota
 	tcpFD
 	readyFD
+	linkFD // to hostd, both ways
 )
 
 // Ready is all that it says.
@@ -48,10 +52,15 @@ func Run() error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
 	debug.SetMemoryLimit(MemoryBytesMax / 2)
-	server, err := readSetup()
+	server, policies, err := readSetup()
 	if err != nil {
 		return err
 	}
+	link, err := net.FileConn(os.NewFile(linkFD, "link"))
+	if err != nil {
+		return err
+	}
+	server.Police(link, policies)
 	udp, err := net.FilePacketConn(os.NewFile(udpFD, "udp"))
 	if err != nil {
 		return err
@@ -71,20 +80,20 @@ func Run() error {
 	return server.Serve(ctx, udp, tcp)
 }
 
-func readSetup() (*Server, error) {
+func readSetup() (*Server, map[netip.Addr]wire.EgressPolicy, error) {
 	line, err := bufio.NewReader(os.Stdin).ReadBytes('\n')
 	if err != nil {
-		return nil, fmt.Errorf("read the setup: %w", err)
+		return nil, nil, fmt.Errorf("read the setup: %w", err)
 	}
 	var setup Setup
 	if err := json.Unmarshal(line, &setup); err != nil {
-		return nil, fmt.Errorf("read the setup: %w", err)
+		return nil, nil, fmt.Errorf("read the setup: %w", err)
 	}
 	resolvers, err := setup.resolvers()
 	var dialer net.Dialer
 	return &Server{Resolvers: resolvers, Blocked: setup.Blocked, Dial: func(ctx context.Context, network string, to netip.AddrPort) (net.Conn, error) {
 		return dialer.DialContext(ctx, network, to.String())
-	}}, errors.Join(err, os.Stdin.Close())
+	}}, setup.Policies, errors.Join(err, os.Stdin.Close())
 }
 
 func (setup Setup) resolvers() (func() []netip.AddrPort, error) {

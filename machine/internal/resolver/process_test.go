@@ -65,7 +65,8 @@ func run(t *testing.T, setup Setup) (at string, process *exec.Cmd) {
 	must(t, err)
 	process = exec.Command("/proc/self/exe", Command)
 	process.Stdin, process.Stderr = strings.NewReader(string(line)+"\n"), os.Stderr
-	process.ExtraFiles = []*os.File{datagrams, streams, ready}
+	_, theirs := linkPair(t)
+	process.ExtraFiles = []*os.File{datagrams, streams, ready, theirs}
 	process.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: stranger, Gid: stranger}, Pdeathsig: unix.SIGKILL}
 	must(t, process.Start())
 	t.Cleanup(func() { process.Process.Kill(); process.Wait() })

@@ -7,10 +7,13 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/miekg/dns"
+
+	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
 const (
@@ -28,11 +31,15 @@ type Server struct {
 	Blocked   []netip.Prefix // what no machine reaches: no answer names an address there
 
 	shares shares
+	host   *hostLink // nil: every machine may ask for everything
 }
 
 // Serve answers until the context ends, and closes both sockets. The kernel lets only machines that may ask come here, each under its own address.
 func (s *Server) Serve(ctx context.Context, udp net.PacketConn, tcp net.Listener) error {
 	s.shares.open()
+	if s.host != nil {
+		go s.host.run(ctx)
+	}
 	handler := dns.HandlerFunc(func(w dns.ResponseWriter, question *dns.Msg) { s.answer(ctx, w, question) })
 	servers := []*dns.Server{
 		{PacketConn: udp, Handler: handler, UDPSize: 4096},
@@ -51,7 +58,15 @@ func (s *Server) Serve(ctx context.Context, udp net.PacketConn, tcp net.Listener
 	}
 	udp.Close()
 	tcp.Close()
+	if s.host != nil {
+		s.host.conn.Close()
+	}
 	return err
+}
+
+// Police makes hostd, at the other end of the connection, say what machines may ask for. It is called before Serve.
+func (s *Server) Police(conn net.Conn, policies map[netip.Addr]wire.EgressPolicy) {
+	s.host = newHostLink(conn, policies)
 }
 
 // answer takes bytes of a hostile machine. A new message goes on, with an id of ours.
@@ -74,8 +89,16 @@ func (s *Server) decide(ctx context.Context, machine netip.Addr, network string,
 		return failure(question, dns.RcodeServerFailure)
 	}
 	defer s.shares.leave(machine)
+	policy, name := s.host.policyOf(machine), question.Question[0].Name
+	if policy != nil && len(policy.Ports(name)) == 0 {
+		s.host.deny(machine, strings.ToLower(name))
+		return prohibited(question)
+	}
 	if answer := s.ask(ctx, question, network); answer != nil {
-		return s.withoutBlocked(answer)
+		if answer = s.withoutBlocked(answer); policy != nil {
+			return s.letOut(ctx, machine, question, answer)
+		}
+		return answer
 	}
 	return failure(question, dns.RcodeServerFailure)
 }

@@ -13,10 +13,12 @@ const AgentPort = 65100
 //	1: exec, files, activity
 //	2: terminals, processes, git, browser, search, patch and changes; a start that is followed; keyed writes
 //	3: a slot is fitted with a disk before its claim
+//	4: volumes
 const (
-	AgentProtocol    = 3
+	AgentProtocol    = 4
 	AgentProtocolMin = 1
 	ProtocolFit      = 3
+	ProtocolVolumes  = 4
 )
 
 // SpeaksTo says whether an agent of a version can be asked anything.
@@ -57,6 +59,7 @@ func SpeaksTo(protocol int) bool { return protocol >= AgentProtocolMin && protoc
 //	POST   /git/commit     GitCommitRequest     -> 201 GitHead
 //	POST   /browser/screenshot BrowserRequest   -> bytes of a PNG
 //	POST   /browser/content    BrowserRequest   -> bytes, UTF-8
+//	POST   /volumes        GuestVolumesRequest  -> GuestVolumes      (hostd only)
 //	GET    /activity                            -> Activity
 //
 // PUT /files and POST /files/patch take `Idempotency-Key`: see machine/internal/agent/once.
@@ -78,6 +81,8 @@ type Incarnation struct {
 	RenewIdentity bool `json:"renew_identity,omitempty"`
 	// Nameserver goes into /etc/resolv.conf of the guest.
 	Nameserver string `json:"nameserver,omitempty"`
+	// Volumes are all that the guest has from this incarnation on; what cannot be mounted is left out.
+	Volumes []Volume `json:"volumes,omitempty"`
 }
 
 // GuestLimits are what the agent enforces inside the guest.
@@ -334,4 +339,29 @@ type AgentError struct {
 	Reason  string         `json:"reason,omitempty"`
 	Message string         `json:"message"`
 	Details map[string]any `json:"details,omitempty"`
+}
+
+// GuestVolumesRequest names all volumes that the guest is to have.
+type GuestVolumesRequest struct {
+	Volumes []Volume `json:"volumes"`
+	// EndUsers kills what uses a volume that is to go; without it that volume stays, and is among the busy ones.
+	EndUsers bool `json:"end_users,omitempty"`
+}
+
+// GuestVolumes says what became of it. Places that are in neither list are as they were asked.
+type GuestVolumes struct {
+	Busy    []int           `json:"busy"`
+	Refused []RefusedVolume `json:"refused"`
+}
+
+// Why a volume was not mounted.
+const (
+	WhyNotADirectory = "not_a_directory" // the path, or a part of it, is something else
+	WhyOverALink     = "over_a_link"     // a part of the path is a link
+	WhyMount         = "mount_failed"
+)
+
+type RefusedVolume struct {
+	Place int    `json:"place"`
+	Why   string `json:"why"`
 }

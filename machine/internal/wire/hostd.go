@@ -12,9 +12,14 @@ package wire
 //	POST /machines/stop         StopRequest       -> Ended     idempotent; no instruction of the guest runs after it. Mounts, cgroup, network
 //	                                                         go behind the answer, before the next verb that needs them gone
 //	POST /machines/freeze|thaw  Fenced            -> {}        cgroup freezer
+//	POST /machines/set_egress   SetEgressRequest  -> EgressRevision   egress.go; waits for no other verb
 //	POST /checkpoints/clone     CloneRequest      -> CheckpointInfo
 //	POST /checkpoints/delete    DeleteRequest     -> {}
 //	POST /disks/delete          DeleteRequest     -> {}
+//	POST /machines/volumes      VolumesRequest    -> {}        the volumes of a running machine are those from now on
+//	POST /volumes/create        VolumeRequest     -> {}        durable; of one that is there, its limit. The subject is the volume
+//	POST /volumes/delete        Fenced            -> {}        taken from every machine that has it, then every file gone
+//	POST /volumes/measure       VolumeMeasureRequest -> VolumeMeasures   what each volume's quota counts; carries no fence
 //	POST /subjects/fence        Fenced            -> {}        from now on lower fences are refused; waits for what still runs
 //	POST /subjects/delete       Fenced            -> Ended     machine stopped, every file gone
 //	POST /subjects/quarantine   QuarantineRequest -> {}        the list of what is kept although the caller does not know it
@@ -22,6 +27,7 @@ package wire
 //	POST /disks/read            DiskReadRequest   -> DiskReader   disk.go; carries no fence
 //	POST /disks/measure         MeasureRequest    -> Measures  what each subject's quota counts; carries no fence
 //	POST /machines/measure      MeasureRequest    -> Stats     of the machines that it names; carries no fence
+//	POST /machines/egress_denials  EgressDenialsRequest -> EgressDenials   empty without a machine; carries no fence
 //	GET  /inventory             -> Inventory      with ?files=false without what lies in the pool
 //	GET  /events?after=N        -> NDJSON of Event, kept open, a blank line every 15 s
 //	GET  /stats                 -> Stats
@@ -30,7 +36,7 @@ package wire
 //	GET  /healthz               -> {}
 //
 // A refusal is HostError. Codes: bad_request 400, not_found 404, fenced 409, not_running 409, already_running 409,
-// no_space 507 (the pool's), disk_full 507 (the workspace's limit), checkpoint_failed 500, checkpoint_corrupt 422, checkpoint_incompatible 422, layer_missing 404,
+// volume_busy 409, mount_refused 422, no_space 507 (the pool's), disk_full 507 (the workspace's limit), checkpoint_failed 500, checkpoint_corrupt 422, checkpoint_incompatible 422, layer_missing 404,
 // invalid_resources 422, no_capacity 503, wrong_installation 409, start_failed 500, restore_failed 500, internal 500.
 
 // InstallationHeader is of every verb that changes something: the id of the installation whose database the caller goes by. Once the pool
@@ -100,6 +106,10 @@ type StartRequest struct {
 	FromLayer *CheckpointName `json:"from_layer,omitempty"`
 	// Connect lets its packets leave at once, as a connect afterwards would: nothing of the guest's runs in it before its first command.
 	Connect bool `json:"connect,omitempty"`
+	// Egress holds before the first packet leaves. nil: EgressAllowAll, under the revision EgressDefault.
+	Egress *EgressPolicy `json:"egress,omitempty"`
+	// Volumes are mounted before the first command. One that is not here any more is left out.
+	Volumes []Volume `json:"volumes,omitempty"`
 }
 
 type CheckpointName struct {
@@ -113,6 +123,49 @@ type RestoreRequest struct {
 	Hostname      string    `json:"hostname"`
 	CheckpointID  string    `json:"checkpoint_id"`
 	RenewIdentity bool      `json:"renew_identity,omitempty"` // a fork: hostname, machine-id, SSH host keys
+	// Egress is as in a StartRequest. What the machine was connected to when it was saved is over in any case.
+	Egress *EgressPolicy `json:"egress,omitempty"`
+	// Volumes as in a start; those that the checkpoint's guest had beside them are gone for it.
+	Volumes []Volume `json:"volumes,omitempty"`
+}
+
+// VolumePlaces is how many volumes a machine may have. Each has a place of its own from its attachment to its detachment, suspends and
+// restores between them included: that is its name below the sandbox's /volumes.
+const VolumePlaces = 16
+
+// Volume is one that a machine has, or is to have.
+type Volume struct {
+	VolumeID  string `json:"volume_id"`
+	Place     int    `json:"place"` // 0 to VolumePlaces-1
+	MountPath string `json:"mount_path"`
+	ReadOnly  bool   `json:"read_only,omitempty"`
+}
+
+// VolumesRequest names all that a running machine is to have. volume_busy: one that it is to lose is in use there. mount_refused: one
+// cannot be mounted where it should be; details.why says why. Either way the machine has what it had.
+type VolumesRequest struct {
+	Fence
+	Volumes []Volume `json:"volumes"`
+}
+
+// VolumeRequest makes storage.
+type VolumeRequest struct {
+	Fence
+	QuotaGiB int `json:"quota_gib"`
+}
+
+// VolumeMeasureRequest names volumes, 500 at most.
+type VolumeMeasureRequest struct {
+	VolumeIDs []string `json:"volume_ids"`
+}
+
+type VolumeMeasures struct {
+	Volumes []VolumeMeasure `json:"volumes"`
+}
+
+type VolumeMeasure struct {
+	VolumeID    string `json:"volume_id"`
+	StoredBytes int64  `json:"stored_bytes"`
 }
 
 type CheckpointRequest struct {
@@ -160,20 +213,21 @@ type DeleteRequest struct {
 // Machine is one sandbox that belongs to a subject.
 type Machine struct {
 	Subject     `json:"subject"`
-	Epoch       int64     `json:"epoch"`
-	Fence       int64     `json:"fence"`
-	OperationID string    `json:"operation_id"`
-	Slot        string    `json:"slot"`
-	State       string    `json:"state"` // running, paused, frozen
-	Disk        string    `json:"disk"`
-	Address     string    `json:"address"`   // of the agent, host:port
-	AgentKey    string    `json:"agent_key"` // Bearer key of this incarnation
-	StartedAt   string    `json:"started_at"`
-	Connected   bool      `json:"connected"` // its packets may leave
-	FreezerFile string    `json:"freezer_file,omitempty"`
-	Resources   Resources `json:"resources"`
-	Engine      string    `json:"engine"`         // version of the build that it runs under
-	Protocol    int       `json:"agent_protocol"` // what its agent speaks, AgentProtocolMin to AgentProtocol
+	Epoch       int64         `json:"epoch"`
+	Fence       int64         `json:"fence"`
+	OperationID string        `json:"operation_id"`
+	Slot        string        `json:"slot"`
+	State       string        `json:"state"` // running, paused, frozen
+	Disk        string        `json:"disk"`
+	Address     string        `json:"address"`   // of the agent, host:port
+	AgentKey    string        `json:"agent_key"` // Bearer key of this incarnation
+	StartedAt   string        `json:"started_at"`
+	Connected   bool          `json:"connected"` // its packets may leave
+	Egress      EgressInForce `json:"egress"`
+	FreezerFile string        `json:"freezer_file,omitempty"`
+	Resources   Resources     `json:"resources"`
+	Engine      string        `json:"engine"`         // version of the build that it runs under
+	Protocol    int           `json:"agent_protocol"` // what its agent speaks, AgentProtocolMin to AgentProtocol
 	// EngineRefused: it runs on, and no memory that it is saved to is restored under that build.
 	EngineRefused bool `json:"engine_refused,omitempty"`
 }
@@ -276,6 +330,8 @@ type Event struct {
 	Fence   int64  `json:"fence"`
 	Reason  string `json:"reason"` // killed, out_of_memory
 	At      string `json:"at"`
+	// Counters are the machine's last; absent where nobody could read them.
+	Counters *MachineStats `json:"counters,omitempty"`
 }
 
 // Ended answers what ends a machine. A repeat tells the same for some minutes, until the subject has another machine.

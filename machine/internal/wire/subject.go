@@ -13,6 +13,9 @@ const (
 	KindTestInstance = "test_instance" // of a template's draft
 )
 
+// KindVolume is no machine's: its fences guard what is stored for a volume.
+const KindVolume = "volume"
+
 // Kinds is all of them.
 var Kinds = []string{KindWorkspace, KindExecution, KindBuild, KindTestInstance}
 

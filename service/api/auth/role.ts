@@ -3,6 +3,7 @@ import type { Call, PersonPrincipal } from '../../http/call.ts'
 import { notFound } from './scope.ts'
 import { readOperation } from '../operations/store.ts'
 import { projectOf } from '../projects/project-of.ts'
+import { readSecret } from '../secrets/store.ts'
 import { readWorkspace } from '../workspaces/store.ts'
 import type { ApiDeps } from '../deps.ts'
 
@@ -18,7 +19,7 @@ export async function roleOf({ reads }: Pick<ApiDeps, 'reads'>, who: PersonPrinc
   if (role === undefined) throw notFound(what)
   return role
 
-  async function ownerOf(within: 'organization' | 'project' | 'workspace' | 'operation') {
+  async function ownerOf(within: 'organization' | 'project' | 'workspace' | 'operation' | 'secret') {
     const named = call.params as Partial<Record<string, string>>
     switch (within) {
       case 'organization':
@@ -29,6 +30,8 @@ export async function roleOf({ reads }: Pick<ApiDeps, 'reads'>, who: PersonPrinc
       }
       case 'workspace':
         return { what: within, organization_id: (await readWorkspace(reads, named['workspace_id'] ?? ''))?.organization_id }
+      case 'secret':
+        return { what: within, organization_id: (await readSecret(reads, named['secret_id'] ?? ''))?.organization_id }
       case 'operation':
         return { what: within, organization_id: (await readOperation(reads, named['operation_id'] ?? ''))?.organization_id }
     }

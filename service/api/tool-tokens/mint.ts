@@ -5,11 +5,15 @@ import type { ToolToken } from '../../../contract/schemas/tool-tokens.ts'
 import { auditEvent, type By } from '../../core/changes/audit.ts'
 import type { AuditEvent } from '../../core/changes/store.ts'
 import type { Principal } from '../../http/call.ts'
-import { fail } from '../../lib/fail.ts'
+import { fail, Failure } from '../../lib/fail.ts'
 import { permittedTools } from '../auth/scope.ts'
 import type { ApiDeps } from '../deps.ts'
 import type { WorkspaceRow } from '../workspaces/row.ts'
 import { budgetSeconds, countToken, type NewAgentSession } from './store.ts'
+
+export type MintDeps = Pick<ApiDeps, 'reads' | 'clock' | 'ids' | 'base_url' | 'signer' | 'logger'>
+
+type MintedFor = Pick<WorkspaceRow, 'id' | 'organization_id' | 'project_id' | 'cell_endpoint' | 'ownership_epoch'>
 
 export interface TokenWish {
   who: Principal
@@ -21,44 +25,61 @@ export interface TokenWish {
 const DEFAULT_LABEL = 'default'
 
 /** A tool token for a workspace that has a place. Refuses over the budget, and when it cannot be signed. */
-export async function mintToken(deps: ApiDeps, workspace: WorkspaceRow, wish: TokenWish, by: By): Promise<ToolToken> {
+export async function mintToken(deps: MintDeps, workspace: MintedFor, wish: TokenWish, by: By): Promise<ToolToken> {
   const session = newSession(deps, workspace, wish)
-  const counted = await countToken(deps.reads, session, tokenEvent(by, workspace, session, wish))
-  if (!counted) {
-    const retry_after_seconds = await budgetSeconds(deps.reads, session)
-    throw fail('rate_limited', null, 'The hourly number of tool tokens is used up', { retry_after_seconds })
-  }
-  return sign(deps, workspace, wish, counted.agent_session_id)
+  const token = await countedToken(deps, workspace, wish, session, tokenEvent(by, workspace, session, wish))
+  if (token !== null) return token
+  const retry_after_seconds = await budgetSeconds(deps.reads, session)
+  throw fail('rate_limited', null, 'The hourly number of tool tokens is used up', { retry_after_seconds })
 }
 
 /**
  * The token of an open or resume: null where none can be issued, since the workspace is what was asked for.
  * @param by null where the call has left its record already: a token that comes with a change is told by that.
  */
-export async function mintTokenOrNull(deps: ApiDeps, workspace: WorkspaceRow, wish: TokenWish, by: By | null): Promise<ToolToken | null> {
+export async function mintTokenOrNull(deps: MintDeps, workspace: MintedFor, wish: TokenWish, by: By | null): Promise<ToolToken | null> {
   // A repeat of an earlier call may ask for what its caller has lost meanwhile.
   const permitted = permittedTools(wish.who, workspace.organization_id)
   if (wish.tools.length === 0 || wish.tools.some((tool) => !permitted.includes(tool))) return null
   if (workspace.cell_endpoint === null) return null
   const session = newSession(deps, workspace, wish)
-  const counted = await countToken(deps.reads, session, by && tokenEvent(by, workspace, session, wish))
-  if (!counted) return null
-  return sign(deps, workspace, wish, counted.agent_session_id).catch((error: unknown) => {
+  const event = by && tokenEvent(by, workspace, session, wish)
+  return countedToken(deps, workspace, wish, session, event).catch((error: unknown) => {
+    if (!(error instanceof Failure) || error.reason !== 'signing_failed') throw error
     deps.logger.error({ err: error }, 'a tool token could not be signed') // App, resume: "A token that cannot be issued is tool_token: null"
     return null
   })
 }
 
+/**
+ * Signed before it is counted: where it cannot be, nothing is used up and no record tells of a token that nobody has. Of which session it is
+ * says the count alone, so a token of a session that was there is signed again; a query for it beforehand would cost more.
+ * @returns null where the budget is used up.
+ */
+async function countedToken(
+  deps: MintDeps,
+  workspace: MintedFor,
+  wish: TokenWish,
+  session: NewAgentSession,
+  event: AuditEvent | null,
+): Promise<ToolToken | null> {
+  const token = await sign(deps, workspace, wish, session.id)
+  const counted = await countToken(deps.reads, session, event)
+  if (!counted) return null
+  const { agent_session_id } = counted
+  return agent_session_id === session.id ? token : sign(deps, workspace, wish, agent_session_id)
+}
+
 function tokenEvent(
   by: By,
-  { id, organization_id, project_id }: WorkspaceRow,
+  { id, organization_id, project_id }: MintedFor,
   { agent_label }: NewAgentSession,
   { tools }: TokenWish,
 ): AuditEvent {
   return auditEvent(by, toolTokensCreate.id, { kind: 'workspace', id, organization_id, project_id, details: { agent_label, tools } })
 }
 
-function newSession(deps: ApiDeps, workspace: WorkspaceRow, { who, now, agent_label }: TokenWish): NewAgentSession {
+function newSession(deps: MintDeps, workspace: MintedFor, { who, now, agent_label }: TokenWish): NewAgentSession {
   return {
     id: deps.ids.next(),
     workspace_id: workspace.id,
@@ -69,7 +90,7 @@ function newSession(deps: ApiDeps, workspace: WorkspaceRow, { who, now, agent_la
   }
 }
 
-async function sign(deps: ApiDeps, workspace: WorkspaceRow, { who, tools }: TokenWish, sid: string): Promise<ToolToken> {
+async function sign(deps: MintDeps, workspace: MintedFor, { who, tools }: TokenWish, sid: string): Promise<ToolToken> {
   const endpoint = workspace.cell_endpoint
   if (endpoint === null) throw fail('dependency_unavailable', 'signing_failed', 'The workspace has no gateway yet')
   // Of the moment of signing: a call may have been held since it came.

@@ -1,10 +1,11 @@
-import { admitStart } from '../../core/admission/store.ts'
+import { admitStart, admitTree } from '../../core/admission/store.ts'
 import { Again } from '../../core/changes/again.ts'
 import type { ChangeTx } from '../../core/changes/mutate.ts'
 import { aboutWorkspace } from '../../core/operations/store.ts'
 import { ceilingsOf } from '../../core/workspaces/ceilings.ts'
-import { insertFirstOperation, takeWorkspaceKey, type NewWorkspace } from '../../core/workspaces/create-store.ts'
+import { insertFirstOperation, insertTreeWorkspace, takeWorkspaceKey, type NewWorkspace } from '../../core/workspaces/create-store.ts'
 import { readerOf } from '../../db/reader.ts'
+import { fail } from '../../lib/fail.ts'
 import type { Owned } from '../auth/scope.ts'
 import type { ApiDeps } from '../deps.ts'
 import type { TemplateVersion } from './store.ts'
@@ -47,4 +48,28 @@ export async function createWorkspace(
   const operation = { ...aboutWorkspace(workspace), id: operation_id, kind: 'open', cell_id, input: {}, now: given.now } as const
   await insertFirstOperation(tx, workspace, operation)
   return { workspace_id: id, operation_id }
+}
+
+/** A file-first workspace, which is there at once: no machine is started, and no operation. Throws Again as createWorkspace does. */
+export async function createTreeWorkspace(deps: ApiDeps, tx: ChangeTx, { project, version, freed, ...given }: Creation): Promise<string> {
+  const id = deps.ids.next()
+  if (!(await takeWorkspaceKey(tx, project, given.key, id, freed))) throw new Again('the key is taken meanwhile')
+  const { organization_id, project_id } = project
+  const plan = await admitTree(tx, organization_id)
+  const cell_id = await deps.cells.choose(readerOf(tx))
+  // No operation would wait for one: its files need a place from the first call on.
+  if (cell_id === null) throw fail('dependency_unavailable', null, 'No computer is there to keep its files', { retry_after_seconds: 5 })
+  await insertTreeWorkspace(tx, {
+    ...given,
+    id,
+    organization_id,
+    project_id,
+    template_version_id: version.id,
+    observed_state: 'running',
+    mode: 'file_first',
+    disk_layout: 'layered',
+    ceilings: ceilingsOf({ template: version.settings, caps: given.caps, plan }),
+    cell_id,
+  })
+  return id
 }

@@ -5,12 +5,17 @@ import { Again } from '../../core/changes/again.ts'
 import { aboutWorkspace } from '../../core/operations/store.ts'
 import { readerOf, type Tx } from '../../db/reader.ts'
 import { forkCeilings } from '../../core/workspaces/ceilings.ts'
+import { boundNames, keepNamed } from '../../core/secrets/store.ts'
 import { insertFirstOperation, takeWorkspaceKey, type NewWorkspace } from '../../core/workspaces/create-store.ts'
 import type { Call, Reply } from '../../http/call.ts'
 import { fail } from '../../lib/fail.ts'
 import { failpoint } from '../../lib/failpoints.ts'
+import { copyAttachments, readAttachments } from '../attachments/store.ts'
+import { readEgressFacts } from '../../core/egress/store.ts'
 import type { ApiDeps } from '../deps.ts'
+import { insertEgressVersion } from '../egress/store.ts'
 import { changeAndAnswer } from '../idempotency/change.ts'
+import { copyBinding } from '../secrets/store.ts'
 import { operationAndWorkspaceBody, workedOn, type WorkedOn } from './answer-operation.ts'
 import { lockForChange } from './find.ts'
 import { checkKey } from './open-rules.ts'
@@ -58,6 +63,8 @@ async function forkFrom(deps: ApiDeps, tx: ChangeTx, call: ForkCall, source: Wor
     idle_policy: null,
     now,
   }
+  const names = await boundNames(readerOf(tx), source.id)
+  if (names.length > 0) await keepNamed(tx, source, names)
   const input = { source_workspace_id: source.id }
   await insertFirstOperation(tx, created, {
     ...aboutWorkspace(workspace),
@@ -68,8 +75,24 @@ async function forkFrom(deps: ApiDeps, tx: ChangeTx, call: ForkCall, source: Wor
     input,
     now,
   })
+  const attached = await readAttachments(readerOf(tx), source.id)
+  await copyAttachments(tx, attached, { workspace_id: id, nextId: () => deps.ids.next(), now })
+  if (names.length > 0) await copyBinding(tx, source.id, workspace)
+  await copyOverride(deps, tx, call, source.id, workspace)
   return workedOn(workspace, { status: 202, operation_id, changed: true })
 }
+
+/** What the source's owner has forbidden it, its memory and files may not do in the fork either: decision 136. */
+async function copyOverride(deps: ApiDeps, tx: ChangeTx, { who, now }: ForkCall, source_id: string, target: Owner): Promise<void> {
+  const [facts] = await readEgressFacts(readerOf(tx), [source_id])
+  const policy = facts?.override?.policy ?? null
+  if (policy === null) return
+  const { id: workspace_id, ...owner } = target
+  const by = { type: who.type, id: who.id }
+  await insertEgressVersion(tx, { ...owner, workspace_id, id: deps.ids.next(), version: 1, policy, by, now })
+}
+
+type Owner = Pick<NewWorkspace, 'id' | 'organization_id' | 'project_id'>
 
 /** Refuses a key that is in use, or ever was; but a fork that captured nothing has given its key back. @returns who had it. */
 async function freedKey(tx: Tx, organization_id: string, key: string): Promise<string | null> {

@@ -28,12 +28,16 @@ export function checkOpenBody(body: OpenRequest): void {
   checkKey(body.key)
   checkIdlePolicy(body.idle_policy)
   // App, open rule 8: file-first workspaces are always persistent and never idle.
-  if (body.mode === 'file_first' && (body.lifetime === 'session' || body.idle_policy !== undefined)) {
-    const field = body.lifetime === 'session' ? 'lifetime' : 'idle_policy'
-    throw fail('validation_failed', 'not_supported_for_mode', `A file-first workspace has no ${field}`, {
-      details: { field, mode: 'file_first' },
-    })
-  }
+  if (body.mode !== 'file_first') return
+  if (body.lifetime === 'session') throw notOfFileFirst('lifetime')
+  if (body.idle_policy !== undefined) throw notOfFileFirst('idle_policy')
+}
+
+function notOfFileFirst(field: 'lifetime' | 'idle_policy') {
+  const what = field === 'lifetime' ? 'session lifetime' : 'idle policy'
+  return fail('validation_failed', 'not_supported_for_mode', `A file-first workspace has no ${what}`, {
+    details: { field, mode: 'file_first' },
+  })
 }
 
 /** What an open may not ask of a workspace that exists: App, open rule 7; DECISIONS, "Workspaces". */
@@ -47,6 +51,7 @@ export function checkReopen(row: WorkspaceRow, body: OpenRequest): void {
       details: { lifetime: row.lifetime, requested_lifetime: body.lifetime },
     })
   }
+  if (row.mode === 'file_first' && body.idle_policy !== undefined) throw notOfFileFirst('idle_policy')
   refuseSessionIdlePolicy(row.lifetime, body)
 }
 
@@ -66,25 +71,31 @@ export interface NewWorkspaceTerms {
 }
 
 /** What an open of a new key is made from. */
-export function newTerms(found: FoundTemplate | null, body: OpenRequest): NewWorkspaceTerms {
+export function newTerms(found: FoundTemplate | null, body: OpenRequest, { file_first }: { file_first: boolean }): NewWorkspaceTerms {
   if (found?.archived_at) throw fail('conflict', 'template_archived', 'The template is archived')
   if (!found?.version) throw notFound('template')
+  if (body.mode === 'file_first') {
+    checkFileFirst(found.version, file_first)
+    return { version: found.version, lifetime: 'persistent' }
+  }
   const lifetime = body.lifetime ?? found.version.settings.defaults.lifetime ?? 'persistent'
   refuseSessionIdlePolicy(lifetime, body)
-  if (body.mode === 'file_first') {
+  return { version: found.version, lifetime }
+}
+
+/** App, open rule 8. */
+function checkFileFirst({ layered }: TemplateVersion, is_available: boolean): void {
+  if (!is_available) {
     throw fail('validation_failed', 'mode_not_available', 'File-first workspaces are not available here', { details: { field: 'mode' } })
   }
-  return { version: found.version, lifetime }
+  if (layered) return
+  throw fail('conflict', 'layout_unsupported', 'A file-first workspace needs a template version with layers', {
+    details: { disk_layouts: ['legacy'] },
+  })
 }
 
 function refuseSessionIdlePolicy(lifetime: 'persistent' | 'session', body: OpenRequest): void {
   if (lifetime === 'session' && body.idle_policy !== undefined) {
     throw fail('conflict', 'session_lifetime', 'A session workspace has no idle policy')
   }
-}
-
-/** There are no secrets to bind, so every name is unknown (App, open rule 5). */
-export function checkSecrets(names: readonly string[] | undefined): void {
-  if (names === undefined || names.length === 0) return
-  throw fail('validation_failed', 'secret_not_available', 'These secrets are not available', { details: { names: [...names].sort() } })
 }

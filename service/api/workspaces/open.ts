@@ -1,8 +1,8 @@
 import type { workspacesOpen } from '../../../contract/routes/app/workspaces.ts'
-import { admitStart } from '../../core/admission/store.ts'
+import { admitStart, admitTree } from '../../core/admission/store.ts'
 import type { ChangeTx } from '../../core/changes/mutate.ts'
 import { beginOperation } from '../../core/operations/begin.ts'
-import { readerOf, type Reader } from '../../db/reader.ts'
+import { readerOf } from '../../db/reader.ts'
 import { resolveInputs } from '../../core/workspaces/inputs.ts'
 import type { Call, Reply } from '../../http/call.ts'
 import { failpoint } from '../../lib/failpoints.ts'
@@ -10,11 +10,13 @@ import { maySee, notFound, requestedTools, type Owned } from '../auth/scope.ts'
 import type { ApiDeps } from '../deps.ts'
 import { change, type Changed } from '../idempotency/change.ts'
 import { projectOf } from '../projects/project-of.ts'
+import { checkBinding, replaceBinding } from '../secrets/bindings.ts'
+import { writeBinding } from '../secrets/store.ts'
 import { workedOn, type WorkedOn } from './answer-operation.ts'
 import { answerStart } from './answer-start.ts'
-import { createWorkspace, type Creation } from './create.ts'
-import { checkOpenBody, checkReopen, checkSecrets, ignoredBy, newTerms } from './open-rules.ts'
-import { allowed, deletedLongAgo, joined } from './refusals.ts'
+import { createTreeWorkspace, createWorkspace, type Creation } from './create.ts'
+import { checkOpenBody, checkReopen, ignoredBy, newTerms } from './open-rules.ts'
+import { allowed, deleted, joined } from './refusals.ts'
 import { isReady, type WorkspaceRow } from './row.ts'
 import { lockWorkspace, readByKey, readOpening, readTemplateVersion, type FoundTemplate } from './store.ts'
 import { writeInputs } from './write-store.ts'
@@ -44,11 +46,11 @@ export async function openWorkspace(call: OpenCall, deps: ApiDeps): Promise<Repl
 /** The workspace when it runs and nothing is to be written: the common reopen costs one read. */
 async function readyAlready(deps: ApiDeps, call: OpenCall, project: Owned): Promise<WorkspaceRow | null> {
   const { body } = call
-  if (call.idempotency !== null || body.inputs !== undefined) return null
+  if (call.idempotency !== null || body.inputs !== undefined || body.secrets !== undefined) return null
   const row = await readByKey(deps.reads, project.organization_id, body.key)
   if (row === null || row.deleted_at !== null) return null
   checkExisting(row, call, project)
-  checkSecrets(body.secrets)
+  if (row.mode === 'file_first') return null // each open is admitted
   return allowed(row, 'open').kind === 'proceed' && isReady(row) ? row : null
 }
 
@@ -63,7 +65,7 @@ async function openInTransaction(deps: ApiDeps, tx: ChangeTx, call: OpenCall, pr
   if (is_freed) return create(key.workspace_id)
   if (row !== null) return reopen(deps, tx, call, row, project)
   // The tombstone is gone, the key stays used (DECISIONS, "Workspaces").
-  throw key.project_id === project.project_id ? deletedLongAgo() : notFound('workspace')
+  throw key.project_id === project.project_id ? deleted() : notFound('workspace')
 }
 
 function checkExisting(row: WorkspaceRow, call: OpenCall, project: Owned): void {
@@ -75,15 +77,19 @@ function checkExisting(row: WorkspaceRow, call: OpenCall, project: Owned): void 
 async function reopen(deps: ApiDeps, tx: ChangeTx, call: OpenCall, row: WorkspaceRow, project: Owned): Promise<WorkedOn> {
   const { body, now } = call
   checkExisting(row, call, project)
-  checkSecrets(body.secrets)
-  const inputs = body.inputs === undefined ? null : await inputsOf(readerOf(tx), row.template_version_id, body.inputs)
+  const given = body.inputs !== undefined || body.secrets !== undefined
+  const settings = given ? (await readTemplateVersion(readerOf(tx), row.template_version_id)).settings : null
+  const bound = settings !== null && body.secrets !== undefined && (await replaceBinding(tx, row, settings, body.secrets))
+  const inputs = settings === null || body.inputs === undefined ? null : resolveInputs(settings.inputs, body.inputs)
   const decision = allowed(row, 'open')
+  if (row.mode === 'file_first') await admitTree(tx, row.organization_id) // Cell, "File-first rules" 8
   if (inputs) await writeInputs(tx, row.id, inputs, now)
+  const changed = inputs !== null || bound
   switch (decision.kind) {
     case 'proceed':
-      return reopened(row, body, { status: isReady(row) ? 200 : 202, operation_id: null, changed: inputs !== null })
+      return reopened(row, body, { status: isReady(row) ? 200 : 202, operation_id: null, changed })
     case 'join':
-      return reopened(row, body, { status: 202, operation_id: joined(row), changed: inputs !== null })
+      return reopened(row, body, { status: 202, operation_id: joined(row), changed })
     case 'operate': {
       await admitStart(tx, row.organization_id, row.id)
       const cell_id = row.cell_id ?? (await deps.cells.choose(readerOf(tx)))
@@ -98,11 +104,6 @@ function reopened(row: WorkspaceRow, body: OpenCall['body'], came: Parameters<ty
   return { ...workedOn(row, came), ignored: ignoredBy(row, body) }
 }
 
-async function inputsOf(reads: Reader, template_version_id: string, given: Record<string, unknown>): Promise<Record<string, string>> {
-  const version = await readTemplateVersion(reads, template_version_id)
-  return resolveInputs(version.settings.inputs, given)
-}
-
 /** Of a key that names nothing, or whose ended workspace gave it back. */
 async function createFor(
   deps: ApiDeps,
@@ -111,9 +112,10 @@ async function createFor(
   of: Pick<Creation, 'project' | 'freed'>,
   template: FoundTemplate | null,
 ) {
-  const { version, lifetime } = newTerms(template, body)
-  checkSecrets(body.secrets)
-  const created = await createWorkspace(deps, tx, {
+  const { version, lifetime } = newTerms(template, body, deps)
+  const secrets = body.secrets ?? []
+  await checkBinding(tx, { ...of.project, workspace_id: null }, version.settings, secrets)
+  const creation: Creation = {
     ...of,
     version,
     lifetime,
@@ -124,8 +126,17 @@ async function createFor(
     inputs: resolveInputs(version.settings.inputs, body.inputs ?? {}),
     idle_policy: body.idle_policy ?? null,
     now,
-  })
-  const { workspace_id, operation_id } = created
+  }
+  const bind = async (id: string) => {
+    if (secrets.length > 0) await writeBinding(tx, { ...of.project, id }, secrets)
+  }
+  if (body.mode === 'file_first') {
+    const id = await createTreeWorkspace(deps, tx, creation)
+    await bind(id)
+    return { ...workedOn({ ...of.project, id }, { status: 200, operation_id: null, changed: true }), ignored: [] }
+  }
+  const { workspace_id, operation_id } = await createWorkspace(deps, tx, creation)
+  await bind(workspace_id)
   return { ...workedOn({ ...of.project, id: workspace_id }, { status: 202, operation_id, changed: true }), ignored: [] }
 }
 

@@ -27,7 +27,10 @@ export function allowed(row: WorkspaceRow, command: Command): Allowed {
 }
 
 /** The operation that a command begins, where it never joins another. */
-export function operateOn(row: WorkspaceRow, command: 'snapshot' | 'restore' | 'reset'): Extract<Allowed, { kind: 'operate' }> {
+export function operateOn(
+  row: WorkspaceRow,
+  command: 'snapshot' | 'restore' | 'reset' | 'attach_volume' | 'detach_volume',
+): Extract<Allowed, { kind: 'operate' }> {
   const decision = allowed(row, command)
   if (decision.kind !== 'operate') throw new Error(`${command} begins an operation or is refused`)
   return decision
@@ -44,8 +47,8 @@ export function refuseDeleted(row: WorkspaceRow, command: Command): void {
   if (row.deleted_at !== null) allowed(row, command)
 }
 
-/** Of a workspace whose tombstone is gone: only its key is left. */
-export function deletedLongAgo(): Failure {
+/** Also of a workspace whose tombstone is gone: only its key is left. */
+export function deleted(): Failure {
   return fail('conflict', 'workspace_deleted', MESSAGES.workspace_deleted)
 }
 

@@ -1,5 +1,5 @@
 import type { SuspendRequest, Workspace } from '../../../contract/schemas/workspaces.ts'
-import { idleRule, nextIdleEnd, pendingSuspend, type PendingSuspend } from '../../core/workspaces/idle.ts'
+import { idleRule, nextIdleEnd, pendingSuspend, type PendingSuspend, type IdleRule } from '../../core/workspaces/idle.ts'
 import { operationView } from '../operations/view.ts'
 import { activeOperation, ceilings, isReady, type WorkspaceRow } from './row.ts'
 
@@ -24,7 +24,7 @@ export function workspaceView(row: WorkspaceRow): Workspace {
     purpose: row.purpose,
     disk_layout: row.disk_layout,
     origin: row.origin,
-    idle_timeout_seconds: idleRule(row).timeout_seconds,
+    idle_timeout_seconds: ruleOf(row).timeout_seconds,
     ended_reason: row.ended_reason,
     startup: row.startup,
     mode: row.mode,
@@ -42,9 +42,9 @@ export function workspaceView(row: WorkspaceRow): Workspace {
 function idleView(row: WorkspaceRow): Workspace['idle'] {
   const is_running = row.observed_state === 'running'
   const asked = is_running ? pendingSuspend(row) : null
-  const end = is_running ? nextIdleEnd(row) : null
+  const end = is_running && row.mode !== 'file_first' ? nextIdleEnd(row) : null
   return {
-    ...idleRule(row),
+    ...ruleOf(row),
     next_eligible_at: end?.at.toISOString() ?? null,
     next_eligible_by: end?.by ?? null,
     suspend_request: asked === null ? null : suspendRequestView(asked),
@@ -56,6 +56,11 @@ function idleView(row: WorkspaceRow): Workspace['idle'] {
     },
     failed_suspends: row.idle_failures,
   }
+}
+
+/** A file-first workspace is never suspended, whatever its template says of idleness. */
+function ruleOf(row: WorkspaceRow): IdleRule {
+  return row.mode === 'file_first' ? { policy: 'never', timeout_seconds: null, basis: 'never' } : idleRule(row)
 }
 
 export function suspendRequestView(asked: PendingSuspend): SuspendRequest {

@@ -1,5 +1,5 @@
 import type { Call } from '../../http/call.ts'
-import { fail, type Failure, type FailureOptions } from '../../lib/fail.ts'
+import { fail, type Failure } from '../../lib/fail.ts'
 import type { Bounds } from '../links/agent-answer.ts'
 import { AgentTrouble, type TroubleKind } from '../links/agent-trouble.ts'
 import type { Ticket } from './gate/ticket.ts'
@@ -7,6 +7,8 @@ import type { Ticket } from './gate/ticket.ts'
 /** `read` changes nothing; `change` may have happened when its answer is lost. */
 export type Asking = 'read' | 'change'
 
+/** What was to be started. */
+type Started = { session_id: string }
 /** The call that asks, as far as asking goes. */
 type Asker = Pick<Call, 'signal'>
 
@@ -19,7 +21,7 @@ export async function ask<T>(
   asking: Asking,
   { signal }: Asker,
   asked: (bounds: Bounds) => Promise<T>,
-  details?: Record<string, unknown>,
+  details?: Started,
 ): Promise<T> {
   try {
     return await asked({ signal, room: ticket.room })
@@ -29,14 +31,14 @@ export async function ask<T>(
 }
 
 /** A trouble as a refusal: the workspace's own change, where that is the cause, is a better answer than a broken connection. */
-export async function explain(ticket: Ticket, asking: Asking, trouble: AgentTrouble, details?: Record<string, unknown>): Promise<Failure> {
+export async function explain(ticket: Ticket, asking: Asking, trouble: AgentTrouble, details?: Started): Promise<Failure> {
   if (trouble.kind === 'nonsense') return fail('internal_error', null, 'The machine gave an answer that makes no sense', { cause: trouble })
   const unexecuted = trouble.kind === 'unreachable' || asking === 'read'
   const refused = unexecuted ? await ticket.refusedBy() : null
   return refused ?? plainly(trouble.kind, asking, { cause: trouble, ...(details ? { details } : {}) })
 }
 
-function plainly(kind: Exclude<TroubleKind, 'nonsense'>, asking: Asking, options: FailureOptions): Failure {
+function plainly(kind: Exclude<TroubleKind, 'nonsense'>, asking: Asking, options: { cause: AgentTrouble; details?: Started }): Failure {
   if (kind === 'crowded' && asking === 'read') return crowded()
   if (kind === 'silent') return fail('timeout', null, 'The workspace did not answer in time', options)
   if ((kind === 'cut' || kind === 'crowded') && asking === 'change') {

@@ -3,7 +3,9 @@ import type { Db } from '../../db/database.ts'
 import type { Handler } from '../../http/call.ts'
 import type { Ids } from '../../lib/ids.ts'
 import type { Waking } from '../machines/parking.ts'
+import type { Secrets } from '../secrets/resolve.ts'
 import type { MachineTable } from '../machines/table.ts'
+import type { Trees } from '../trees/trees.ts'
 import type { TicketOf } from './gate/ticket.ts'
 
 export interface GatewayDeps {
@@ -11,6 +13,8 @@ export interface GatewayDeps {
   table: MachineTable
   ids: Ids
   waking: Waking
+  secrets: Secrets
+  trees: Trees
   /** How long what an agent sends as it comes may stand still. */
   agent_idle_ms: number
 }

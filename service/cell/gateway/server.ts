@@ -32,7 +32,9 @@ import { AGENT_DEADLINES, type AgentDeadlines } from '../links/agent-http.ts'
 import type { AnswerRooms } from '../links/answer-room.ts'
 import { cancelSuspend } from '../machines/cancel-suspend.ts'
 import type { Waking } from '../machines/parking.ts'
+import type { Secrets } from '../secrets/resolve.ts'
 import type { MachineTable } from '../machines/table.ts'
+import type { Trees } from '../trees/trees.ts'
 import { attachExec } from './attach/exec.ts'
 import { readContent } from './browser/content.ts'
 import { takeScreenshot } from './browser/screenshot.ts'
@@ -64,6 +66,11 @@ import { hintWake } from './idle/wake-hint.ts'
 import { attachTerminal } from './pty/attach.ts'
 import { openTerminal } from './pty/open.ts'
 import { closeTerminal, getTerminal, resizeTerminal, typeIntoTerminal } from './pty/session.ts'
+import { byMode } from './tree/calls.ts'
+import { makeTreeDirectory, moveTreeFile, removeTreeFile } from './tree/change.ts'
+import { listTreeFiles, readTreeFile, statTreeFile } from './tree/read.ts'
+import { searchTreeFiles } from './tree/search.ts'
+import { patchTreeFile, writeTreeFile } from './tree/write.ts'
 import { listProcesses } from './processes/list.ts'
 import { signalProcess } from './processes/signal.ts'
 
@@ -73,6 +80,8 @@ export interface GatewayOptions {
   host: DiskHost
   agents: AgentLinks
   waking: Waking
+  secrets: Secrets
+  trees: Trees
   db: Db
   listener: Listener
   clock: Clock
@@ -138,7 +147,15 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
   const server = createServer<GatewayDeps, Ticket>({
     surface: 'cell',
     routes: ROUTES,
-    deps: { db, table, ids, waking: options.waking, agent_idle_ms: (options.agent_deadlines ?? AGENT_DEADLINES).idle_ms },
+    deps: {
+      db,
+      table,
+      ids,
+      waking: options.waking,
+      secrets: options.secrets,
+      trees: options.trees,
+      agent_idle_ms: (options.agent_deadlines ?? AGENT_DEADLINES).idle_ms,
+    },
     reader_stalled_ms: options.reader_stalled_ms ?? LIMITS.stream_stalled_seconds_max * 1000,
     clock,
     ids,
@@ -173,15 +190,15 @@ const ROUTES: readonly Bound<GatewayDeps, Ticket>[] = [
   route(execSignal, signalExec),
   route(execCancel, cancelExec),
   route(executionsGet, getExecution),
-  route(filesRead, readFile),
-  route(filesWrite, writeFile),
-  route(filesRemove, removeFile),
-  route(filesStat, statFile),
-  route(filesList, listFiles),
-  route(filesMkdir, makeDirectory),
-  route(filesMove, moveFile),
-  route(filesSearch, searchFiles),
-  route(filesPatch, patchFile),
+  route(filesRead, byMode(readFile, readTreeFile)),
+  route(filesWrite, byMode(writeFile, writeTreeFile)),
+  route(filesRemove, byMode(removeFile, removeTreeFile)),
+  route(filesStat, byMode(statFile, statTreeFile)),
+  route(filesList, byMode(listFiles, listTreeFiles)),
+  route(filesMkdir, byMode(makeDirectory, makeTreeDirectory)),
+  route(filesMove, byMode(moveFile, moveTreeFile)),
+  route(filesSearch, byMode(searchFiles, searchTreeFiles)),
+  route(filesPatch, byMode(patchFile, patchTreeFile)),
   route(changesList, listChanges),
   route(keepalive, keepAlive),
   route(wakeHint, hintWake),

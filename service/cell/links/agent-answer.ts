@@ -2,6 +2,7 @@ import type { IncomingMessage } from 'node:http'
 import { Type, type Static, type TSchema } from 'typebox'
 import { CELL_CODES, CELL_REASONS, type CellCode } from '../../../contract/errors.ts'
 import { compileSchema } from '../../http/checks.ts'
+import { fittingDetails } from '../../http/fitting-details.ts'
 import { fail, type Failure } from '../../lib/fail.ts'
 import { AgentTrouble } from './agent-trouble.ts'
 import { parseAnswer } from './agent-json.ts'
@@ -118,9 +119,10 @@ export function guestRefusal(value: unknown): Failure {
   if (!GUEST_CODES.has(code)) throw new AgentTrouble('nonsense', `The agent refused with ${printable(code)}`)
   const reasons: readonly string[] = (CELL_REASONS as Partial<Record<string, readonly string[]>>)[code] ?? []
   const known = reason !== undefined && reasons.includes(reason) && !GATE_REASONS.has(reason) ? reason : null
-  delete details?.['reason'] // the one above is the checked one
+  const { reason: _, ...told } = details ?? {} // the one above is the checked one
+  const fitting = fittingDetails('cell', code, known, told)
   const retry = CELL_CODES[code as CellCode].status === 429 ? { retry_after_seconds: 1 } : {}
-  return fail(code as CellCode, known, message, { ...(details ? { details } : {}), ...retry })
+  return fail(code as CellCode, known, message, { ...(details ? { details: fitting } : {}), ...retry })
 }
 
 function printable(text: string): string {

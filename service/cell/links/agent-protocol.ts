@@ -2,7 +2,7 @@ import { fail } from '../../lib/fail.ts'
 import type { AgentLink } from './agent.ts'
 
 /** machine/internal/wire/agent.go: AgentProtocolMin and AgentProtocol. hostd lets no machine run whose agent speaks anything else. */
-export const AGENT_PROTOCOLS = { oldest: 1, current: 3 } as const
+export const AGENT_PROTOCOLS = { oldest: 1, current: 4 } as const
 
 /** Since which protocol an agent knows a call; those that do not stand here it has always known. */
 const SINCE: Partial<Record<keyof AgentLink, number>> = {

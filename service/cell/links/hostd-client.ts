@@ -3,7 +3,9 @@ import { HostFailure, type Fence, type HostEvent, type MachineHost } from './hos
 import { workspaceSubject } from './subject.ts'
 import {
   parseCheckpoint,
+  parseDenials,
   parseDiskReader,
+  parseEgressSet,
   parseEnded,
   parseEvent,
   parseInventory,
@@ -11,6 +13,7 @@ import {
   parseMeasures,
   parseRefusal,
   parseStats,
+  parseVolumeMeasures,
 } from './hostd-shapes.ts'
 
 /** How long each verb may take before the link gives up on it. The verb itself goes on in hostd, and a repeat joins it. */
@@ -47,6 +50,8 @@ export function connectHostd(socket_path: string, deadlines = DEADLINE_MS): Mach
     start: async (body) => parseMachine(await post('/machines/start', body, deadlines.start)),
     restore: async (body) => parseMachine(await post('/machines/restore', body, deadlines.restore)),
     connect: (body: Fence) => done('/machines/connect', body, deadlines.quick),
+    setEgress: async (body) => parseEgressSet(await post('/machines/set_egress', body, deadlines.quick)),
+    egressDenials: async (subject) => parseDenials(await post('/machines/egress_denials', { subject }, deadlines.quick)),
     checkpoint: async (body) => parseCheckpoint(await post('/machines/checkpoint', body, deadlines.checkpoint)),
     unpause: (body) => done('/machines/unpause', body, deadlines.quick),
     stop: async (body) => parseEnded(await post('/machines/stop', body, deadlines.start)),
@@ -55,6 +60,10 @@ export function connectHostd(socket_path: string, deadlines = DEADLINE_MS): Mach
     cloneCheckpoint: async (body) => parseCheckpoint(await post('/checkpoints/clone', body, deadlines.checkpoint)),
     deleteCheckpoints: (body) => done('/checkpoints/delete', body, deadlines.remove),
     deleteDisks: (body) => done('/disks/delete', body, deadlines.remove),
+    setVolumes: (body) => done('/machines/volumes', body, deadlines.start),
+    createVolume: (body) => done('/volumes/create', body, deadlines.start),
+    deleteVolume: (body) => done('/volumes/delete', body, deadlines.remove),
+    measureVolumes: async (volume_ids) => parseVolumeMeasures(await post('/volumes/measure', { volume_ids }, deadlines.quick)),
     fence: (body) => done('/subjects/fence', body, deadlines.checkpoint),
     deleteSubject: async (body) => parseEnded(await post('/subjects/delete', body, deadlines.remove)),
     readDisk: async ({ checkpoint_id, layers, ...asked }) => {

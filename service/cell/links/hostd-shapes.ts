@@ -1,5 +1,7 @@
 import { Type, type TSchema } from 'typebox'
 import { Compile } from 'typebox/compile'
+import { DENIED_PROTOCOLS } from '../../../contract/schemas/egress.ts'
+import type { HostDenial } from './egress.ts'
 import {
   HOST_ERRORS,
   HostFailure,
@@ -22,6 +24,8 @@ const Resources = Type.Object({ cpu_millis: Count, memory_mib: Count, disk_gib: 
 /** Go writes an empty list of none as null. */
 const ListOf = (item: TSchema) => Type.Union([Type.Array(item), Type.Null()])
 
+const Revision = Type.String({ pattern: '^[a-zA-Z0-9._-]{1,64}$' })
+
 const MachineShape = Type.Object({
   subject: SubjectShape,
   epoch: Count,
@@ -39,6 +43,7 @@ const MachineShape = Type.Object({
   engine: Name,
   agent_protocol: Count,
   engine_refused: Type.Optional(Type.Boolean()),
+  egress: Type.Optional(Type.Object({ revision: Revision, state: Type.Union([Type.Literal('enforced'), Type.Literal('failed')]) })),
 })
 
 const CountersShape = Type.Object({
@@ -128,11 +133,29 @@ const EventShape = Type.Object({
   fence: Count,
   reason: Name,
   at: Name,
+  counters: Type.Optional(CountersShape),
 })
 
 const StatsShape = Type.Object({ machines: ListOf(CountersShape) })
 const EndedShape = Type.Object({ counters: Type.Union([CountersShape, Type.Null()]) })
 const MeasuresShape = Type.Object({ disks: ListOf(Type.Object({ subject: SubjectShape, disk_bytes: Count })) })
+
+const VolumeMeasuresShape = Type.Object({ volumes: ListOf(Type.Object({ volume_id: Name, stored_bytes: Count })) })
+const EgressSetShape = Type.Object({ revision: Revision })
+const OrNull = (shape: TSchema) => Type.Union([shape, Type.Null()])
+const DenialsShape = Type.Object({
+  denials: ListOf(
+    Type.Object({
+      name: OrNull(Name),
+      address: OrNull(Type.String({ maxLength: 64 })),
+      port: Type.Integer({ minimum: 0, maximum: 65535 }),
+      protocol: Type.Union(DENIED_PROTOCOLS.map((protocol) => Type.Literal(protocol))),
+      count: Count,
+      first_at: Type.String({ format: 'date-time' }),
+      last_at: Type.String({ format: 'date-time' }),
+    }),
+  ),
+})
 
 const ErrorShape = Type.Object({
   code: Type.String({ maxLength: 100 }), // a code that is new to us counts as `internal`
@@ -148,8 +171,11 @@ const inventory = Compile(InventoryShape)
 const stats = Compile(StatsShape)
 const ended = Compile(EndedShape)
 const measures = Compile(MeasuresShape)
+const volume_measures = Compile(VolumeMeasuresShape)
 const disk_reader = Compile(DiskReaderShape)
 const event = Compile(EventShape)
+const egress_set = Compile(EgressSetShape)
+const denials = Compile(DenialsShape)
 const refusal = Compile(ErrorShape)
 
 /** @returns undefined where it is none. */
@@ -188,6 +214,12 @@ export function parseMeasures(value: unknown): Map<string, number> {
   return new Map(disks.map(({ subject, disk_bytes }) => [subject.id, disk_bytes]))
 }
 
+export function parseVolumeMeasures(value: unknown): Map<string, number> {
+  if (!volume_measures.Check(value)) throw misshapen('a list of measured volumes')
+  const volumes = (value.volumes ?? []) as { volume_id: string; stored_bytes: number }[]
+  return new Map(volumes.map(({ volume_id, stored_bytes }) => [volume_id, stored_bytes]))
+}
+
 export function parseDiskReader(value: unknown): DiskReader {
   if (!disk_reader.Check(value)) throw misshapen('a reader of a disk')
   return value
@@ -196,6 +228,16 @@ export function parseDiskReader(value: unknown): DiskReader {
 export function parseEvent(value: unknown): HostEvent {
   if (!event.Check(value)) throw misshapen('an event')
   return value
+}
+
+export function parseEgressSet(value: unknown): { revision: string } {
+  if (!egress_set.Check(value)) throw misshapen('an acknowledged policy')
+  return value
+}
+
+export function parseDenials(value: unknown): HostDenial[] {
+  if (!denials.Check(value)) throw misshapen('a list of denials')
+  return (value.denials ?? []) as HostDenial[]
 }
 
 /** The failure that a refused verb becomes; an answer that is no refusal of hostd's either counts as hostd's own mistake. */

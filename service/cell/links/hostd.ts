@@ -1,5 +1,7 @@
 import type { Resources } from '../../db/schema.ts'
-import type { Subject } from './subject.ts'
+import type { MachineVolume } from '../../db/schema.ts'
+import type { EgressInForce, HostDenial, HostEgress, SetEgressRequest } from './egress.ts'
+import type { Subject, VolumeSubject } from './subject.ts'
 
 // The TypeScript side of machine/internal/wire/hostd.go: the same words, spelled the same.
 
@@ -24,6 +26,10 @@ export interface StartRequest extends Fence {
   from_layer?: { subject: Subject; checkpoint_id: string }
   /** Its packets may leave at once, as after connect: nothing of the guest's runs in it before its first command. */
   connect?: boolean
+  /** Mounted before the first command; one that is not on the host any more is left out. */
+  volumes?: readonly MachineVolume[]
+  /** Absent: all that is public. Nothing leaves before it is in force. */
+  egress?: HostEgress
 }
 
 export interface RestoreRequest extends Fence {
@@ -31,6 +37,22 @@ export interface RestoreRequest extends Fence {
   hostname: string
   checkpoint_id: string
   renew_identity?: boolean
+  volumes?: readonly MachineVolume[]
+  egress?: HostEgress
+}
+
+/** All volumes that a running machine is to have. */
+export interface VolumesRequest extends Fence {
+  volumes: readonly MachineVolume[]
+}
+
+/** For which volume a verb speaks. */
+export interface VolumeFence extends Omit<Fence, 'subject'> {
+  subject: VolumeSubject
+}
+
+export interface VolumeRequest extends VolumeFence {
+  quota_gib: number
 }
 
 export interface CheckpointRequest extends Fence {
@@ -99,6 +121,8 @@ export interface Machine {
   agent_protocol: number
   /** Nothing is started or restored under its engine any more: saved to disk, its memory would stay there. */
   engine_refused?: boolean
+  /** Absent of a host that enforces nothing yet. */
+  egress?: EgressInForce
 }
 
 export interface CheckpointInfo {
@@ -223,6 +247,8 @@ export interface HostEvent {
   fence: number
   reason: string
   at: string
+  /** Of a machine that died: its last. Absent where there are none. */
+  counters?: MachineCounters
 }
 
 export const HOST_ERRORS = [
@@ -232,6 +258,8 @@ export const HOST_ERRORS = [
   'not_running',
   'already_running',
   'wrong_installation',
+  'volume_busy', // something in the machine uses it
+  'mount_refused', // it cannot be mounted at that path of the machine
   'no_space', // on the pool
   'disk_full', // within the workspace's own limit
   'checkpoint_failed',
@@ -273,6 +301,13 @@ export interface MachineHost {
   restore(request: RestoreRequest): Promise<Machine>
   /** The machine's packets may leave. */
   connect(request: Fence): Promise<void>
+  /**
+   * Every packet meets the policy from the answer on, and connections that it does not allow carry nothing any more. Waits for no other
+   * verb, and takes the turn of none: its fence is compared, and ends nobody's.
+   */
+  setEgress(request: SetEgressRequest): Promise<Pick<EgressInForce, 'revision'>>
+  /** What was refused in the last hours, the last at first; none where there is no machine. */
+  egressDenials(subject: Subject): Promise<HostDenial[]>
   checkpoint(request: CheckpointRequest): Promise<CheckpointInfo>
   unpause(request: Fence): Promise<void>
   /** @returns the machine's last counters; null: there was none, or it ended long ago. */
@@ -282,6 +317,12 @@ export interface MachineHost {
   cloneCheckpoint(request: CloneRequest): Promise<CheckpointInfo>
   deleteCheckpoints(request: DeleteRequest): Promise<void>
   deleteDisks(request: DeleteRequest): Promise<void>
+  /** `volume_busy`, `mount_refused`, `not_found`: the machine has what it had. */
+  setVolumes(request: VolumesRequest): Promise<void>
+  /** Durable. Of one that is there, its limit. */
+  createVolume(request: VolumeRequest): Promise<void>
+  /** Taken from every machine that has it, whatever uses it there; then every file of it is gone. */
+  deleteVolume(request: VolumeFence): Promise<void>
   /** Lower fences are refused from here on; returns when what they started has ended. */
   fence(request: Fence): Promise<void>
   /** Machine stopped, every file of the subject gone. @returns as stop does. */
@@ -311,6 +352,11 @@ export interface MachineHost {
    * @param workspace_ids at most MEASURES_MAX.
    */
   measureDisks(workspace_ids: string[]): Promise<Map<string, number>>
+  /**
+   * What the quota of each volume counts. One that is not here is left out.
+   * @param volume_ids at most MEASURES_MAX.
+   */
+  measureVolumes(volume_ids: string[]): Promise<Map<string, number>>
   /** Events after `after`, until the signal fires; ends or rejects when contact is lost. */
   events(after: number, signal: AbortSignal): AsyncIterable<HostEvent>
   close(): Promise<void>

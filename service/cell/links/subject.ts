@@ -10,12 +10,23 @@ export interface Subject {
   id: string
 }
 
+/** A volume has no machine; fences guard what is stored for it. */
+export interface VolumeSubject {
+  kind: 'volume'
+  /** A UUID. */
+  id: string
+}
+
+export function volumeSubject(id: string): VolumeSubject {
+  return { kind: 'volume', id }
+}
+
 export function workspaceSubject(id: string): Subject {
   return { kind: 'workspace', id }
 }
 
 /** One text for each subject, to know it by in maps. */
-export function subjectName({ kind, id }: Subject): string {
+export function subjectName({ kind, id }: Subject | VolumeSubject): string {
   return kind === 'workspace' ? id : `${kind}.${id}`
 }
 

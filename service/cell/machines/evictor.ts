@@ -130,7 +130,7 @@ function evictionFacts(context: EvictionContext, going: ReadonlyMap<string, numb
         // By its row, too: in which order they were used is known also after a restart.
         used_at: latest(active_at, table.activity.lastActive(id), parking.wokenAt(id)),
         not_before: lastOf(watched.get(id)?.ask_again_at, parking.againAt(id), refused.get(id)),
-        ends: hold !== null && ENDS.has(hold.operation_kind),
+        ends: hold !== null && ENDS.has(hold.operation_kind ?? ''),
         fence: machine.fence,
         has_calls_alone: table.activity.seen(id)?.holds.every(({ what }) => what === 'call') ?? true,
       }

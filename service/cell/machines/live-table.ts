@@ -6,7 +6,6 @@ import { createActivityLedger, type ActivityLedger } from './activity.ts'
 import { createEntryReader } from './entry-reader.ts'
 import { cancelSuspend } from './cancel-suspend.ts'
 import { readEntries, type EntryRow } from './store.ts'
-import { createChanges } from './changes.ts'
 import type { GoneReason, LiveMachine, MachineTable, WorkspaceEntry } from './table.ts'
 
 /** The table as its owner, the cell's runner, sees it. */
@@ -49,7 +48,6 @@ export function createMachineTable(context: TableContext, entries_max = ENTRIES_
   const ends = new Map<string, { epoch: number; controller: AbortController }>()
   const built = new Map<string, WorkspaceEntry>()
   const deaths = new Set<string>()
-  const changes = createChanges()
   const activity = createActivityLedger(clock)
 
   const endOf = (row: EntryRow): AbortController => {
@@ -78,7 +76,6 @@ export function createMachineTable(context: TableContext, entries_max = ENTRIES_
       workspace_id,
       Object.freeze({ ...row, here: row.cell_id === cell_id, machine: fits ? machine : null, gone: controller.signal }),
     )
-    changes.tell(workspace_id)
   }
   const forget = (workspace_id: string) => {
     rows.delete(workspace_id)
@@ -86,7 +83,6 @@ export function createMachineTable(context: TableContext, entries_max = ENTRIES_
     machines.delete(workspace_id)
     ends.get(workspace_id)?.controller.abort('deleted' satisfies GoneReason)
     ends.delete(workspace_id)
-    changes.tell(workspace_id)
   }
   const accept = (asked: string[], found: EntryRow[]) => {
     for (const row of found) {
@@ -106,7 +102,7 @@ export function createMachineTable(context: TableContext, entries_max = ENTRIES_
     for (const [id, entry] of built) {
       if (built.size <= entries_max || looks === 0) return
       looks -= 1
-      if (!machines.has(id) && !activity.inUse(id) && !changes.awaited(id)) {
+      if (!machines.has(id) && !activity.inUse(id)) {
         forget(id)
         continue
       }
@@ -129,7 +125,6 @@ export function createMachineTable(context: TableContext, entries_max = ENTRIES_
     get: (workspace_id) => built.get(workspace_id),
     load: async (workspace_id) => built.get(workspace_id) ?? fresh(workspace_id),
     fresh,
-    nextChange: changes.next,
     touch: activity.touch,
     keepalive: activity.keepalive,
     holdAwake: activity.holdAwake,

@@ -1,6 +1,6 @@
 import { sql } from 'kysely'
 import type { Db } from '../../db/database.ts'
-import type { Resources } from '../../db/schema.ts'
+import type { MachineVolume, Resources } from '../../db/schema.ts'
 import type { CheckpointInfo } from '../links/hostd.ts'
 import { dropSuperseded } from '../operations/checkpoint-store.ts'
 
@@ -87,18 +87,21 @@ export async function isHibernatedBy(db: Db, { workspace_id, fence }: Move): Pro
 export interface Sleeper {
   checkpoint_id: string
   resources: Resources
+  volumes: MachineVolume[]
 }
 
 /** @returns null where it is not hibernated, where an operation has it in hand, or where somebody came later. */
 export async function beginWake(db: Db, move: Move): Promise<Sleeper | null> {
-  const { rows } = await sql<Resources & { checkpoint_id: string }>`
+  const { rows } = await sql<Resources & Omit<Sleeper, 'resources'>>`
     update workspaces set residency = 'restoring', residency_fence = ${move.fence}
     where ${ofMove(move)} and residency <> 'resident' and residency_fence < ${move.fence} and checkpoint_id is not null and ${NOT_HELD}
-    returning checkpoint_id, grant_cpu_millis as cpu_millis, grant_memory_mib as memory_mib, grant_disk_gib as disk_gib`.execute(db)
+    returning checkpoint_id, volumes, grant_cpu_millis as cpu_millis, grant_memory_mib as memory_mib, grant_disk_gib as disk_gib`.execute(
+    db,
+  )
   const [row] = rows
   if (row === undefined) return null
-  const { checkpoint_id, ...resources } = row
-  return { checkpoint_id, resources }
+  const { checkpoint_id, volumes, ...resources } = row
+  return { checkpoint_id, resources, volumes }
 }
 
 /** An operation has taken the workspace in hand: it has told the host so, and what was restored before is dead. One that waits lets a move end. */

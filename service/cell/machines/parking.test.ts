@@ -107,6 +107,24 @@ test('time in which nobody looked parks nothing: everything counts as used anew'
   assert.equal(state(), 'frozen')
 })
 
+test('a guest that never says whether its commands run is parked after a minute of such answers', async () => {
+  await using world = await createWorld()
+  const process = await world.startProcess()
+  const { said, pass, state } = await bed(world, process)
+  said.current = null
+  for (let unsaid = 1; unsaid < 12; unsaid += 1) {
+    await pass(6)
+    assert.equal(state(), 'running', String(unsaid))
+  }
+  said.current = { running: 1 } // one answer, and it counts anew
+  await pass(6)
+  said.current = null
+  for (let unsaid = 1; unsaid < 12; unsaid += 1) await pass(6)
+  assert.equal(state(), 'running')
+  await pass(6)
+  assert.equal(state(), 'frozen')
+})
+
 test('after a call it is unused anew from its end', async () => {
   await using world = await createWorld()
   const process = await world.startProcess()

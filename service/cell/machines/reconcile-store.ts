@@ -35,7 +35,7 @@ export async function readExpected(db: Db, cell_id: string, found_ids: string[])
       ) as active,
       coalesce((select array_agg(c.id::text) from checkpoints c where c.workspace_id = w.id and c.deleted_at is null), '{}') as checkpoints
     from workspaces w
-    where (w.cell_id = ${cell_id} and w.observed_state <> 'deleted') or w.id = any(${found_ids}::uuid[])
+    where (w.cell_id = ${cell_id} and w.observed_state <> 'deleted' and w.mode = 'processful') or w.id = any(${found_ids}::uuid[])
       or (w.cell_id is null and w.observed_state in ('creating', 'forking')) -- its operation may have ended before any cell took it`.execute(
     db,
   )

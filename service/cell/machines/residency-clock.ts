@@ -34,6 +34,8 @@ interface Watched {
   busy_at: Date
   /** Its commands ran when it was last asked, and it is not asked again before. */
   ask_again_at: Date
+  /** How often in a row it has not said whether they run. */
+  unsaid: number
 }
 
 export type WatchedMachines = Map<string, Watched>
@@ -41,6 +43,8 @@ export type WatchedMachines = Map<string, Watched>
 const LOOK_MS = 1000
 /** A guest whose commands run is asked again: they may end at any time. */
 const ASK_AGAIN_MS = 5000
+/** A minute, as long as the probe gives a busy guest: one that breaks off each answer would stay for ever. */
+const UNSAID_MAX = 12
 const MOVES_MAX = 8
 
 export type Parked = WorkspaceEntry & { machine: LiveMachine }
@@ -121,7 +125,7 @@ function nextWatched(before: Watched | undefined, read: MachineCounters, asked: 
   const [now, looked_ms] = [clock.now(), clock.monotonic_ms()]
   const counters = { cpu_usec, rx_bytes, tx_bytes, questions_ended: asked.ended, questions_begun: asked.begun }
   // What it used before the first look is not known: it counts as use.
-  if (before?.fence !== fence) return { fence, counters, looked_ms, busy_at: now, ask_again_at: now }
+  if (before?.fence !== fence) return { fence, counters, looked_ms, busy_at: now, ask_again_at: now, unsaid: 0 }
   const busy = wasBusy(before.counters, counters, looked_ms - before.looked_ms)
   return { ...before, counters, looked_ms, busy_at: busy ? now : before.busy_at }
 }
@@ -147,7 +151,7 @@ async function take(
 }
 
 /**
- * Whether commands started through exec run. One that does not say is let be: the probe finds out whether it hangs. When the last
+ * Whether commands started through exec run. One that does not say is let be for a while: the probe finds out whether it hangs. When the last
  * command ended is written down, since nobody can ask a guest that stands still.
  */
 export async function commandsRun(
@@ -160,10 +164,11 @@ export async function commandsRun(
   const seen = watched.get(entry.id)
   if (seen !== undefined && seen.ask_again_at > now) return true
   const said = await ask_activity(entry.machine)
-  if (said === null || said.running > 0) {
-    if (seen !== undefined) watched.set(entry.id, { ...seen, ask_again_at: new Date(now.getTime() + ASK_AGAIN_MS) })
+  const unsaid = said === null ? (seen?.unsaid ?? 0) + 1 : 0
+  if (said === null ? unsaid < UNSAID_MAX : said.running > 0) {
+    if (seen !== undefined) watched.set(entry.id, { ...seen, unsaid, ask_again_at: new Date(now.getTime() + ASK_AGAIN_MS) })
     return true
   }
-  if (said.last_ended_at !== null) await noteBusy(db, entry.id, said.last_ended_at < now ? said.last_ended_at : now)
+  if (said !== null && said.last_ended_at !== null) await noteBusy(db, entry.id, said.last_ended_at < now ? said.last_ended_at : now)
   return false
 }

@@ -1,5 +1,6 @@
 import { sql } from 'kysely'
 import type { ObservedState } from '../../../contract/states/machine.ts'
+import { OPERATION_KINDS } from '../../../contract/states/operation.ts'
 import type { Db } from '../../db/database.ts'
 import { oneOf } from '../../db/one-of.ts'
 import type { Resources } from '../../db/schema.ts'
@@ -24,6 +25,7 @@ export interface EntryRow {
   tokens_revoked_before: Date | null
   template_env: Record<string, string>
   inputs: Record<string, string>
+  has_secrets: boolean
   grants: Resources | null
   residency: 'resident' | 'hibernated' | 'restoring'
   active_at: Date
@@ -37,6 +39,9 @@ const entries = (db: Db) =>
     .innerJoin('template_versions as v', 'v.id', 'w.template_version_id')
     .leftJoin('workspace_holds as h', 'h.workspace_id', 'w.id')
     .leftJoin('operations as o', 'o.id', 'h.operation_id')
+    .select((e) =>
+      e.exists(e.selectFrom('workspace_secrets as s').select('s.name').whereRef('s.workspace_id', '=', 'w.id')).as('has_secrets'),
+    )
     .select([
       'w.id',
       'w.organization_id',
@@ -83,12 +88,13 @@ export async function readEntries(db: Db, workspace_ids: string[]): Promise<Entr
     hold:
       row.operation_id === null || row.gate === null
         ? null
-        : { operation_id: row.operation_id, operation_kind: row.kind ?? '', gate: row.gate },
+        : { operation_id: row.operation_id, operation_kind: OPERATION_KINDS.find((kind) => kind === row.kind), gate: row.gate },
     checkpoint_id: row.checkpoint_id,
     layers: row.layers,
     tokens_revoked_before: row.tokens_revoked_before,
     template_env: envOf(row.settings),
     inputs: row.inputs,
+    has_secrets: row.has_secrets === true,
     grants:
       row.grant_cpu_millis === null || row.grant_memory_mib === null || row.grant_disk_gib === null
         ? null

@@ -1,4 +1,5 @@
 import type { ObservedState } from '../../../contract/states/machine.ts'
+import type { OperationKind } from '../../../contract/states/operation.ts'
 import type { Resources } from '../../db/schema.ts'
 import type { Holder, SeenUse } from './activity.ts'
 
@@ -10,7 +11,8 @@ export type GoneReason =
 
 export interface Hold {
   operation_id: string
-  operation_kind: string
+  /** undefined: this version does not know it. */
+  operation_kind: OperationKind | undefined
   gate: 'open' | 'read_only' | 'closed'
 }
 
@@ -56,6 +58,8 @@ export interface WorkspaceEntry {
   /** settings.env of the template version. */
   readonly template_env: Readonly<Record<string, string>>
   readonly inputs: Readonly<Record<string, string>>
+  /** Names of secrets are bound to it: known for while the database is away. */
+  readonly has_secrets: boolean
   readonly grants: Resources | null
   /** Of a running workspace, by its row: only what is resident has a machine. */
   readonly residency: 'resident' | 'hibernated' | 'restoring'
@@ -75,10 +79,6 @@ export type ActivityKind =
   | 'tool_call' // counts for everything, and cancels a pending suspend request
   | 'other' // keeps the machine in use without cancelling a suspend request: a port request, a keepalive
 
-export interface Change extends Disposable {
-  promise: Promise<void>
-}
-
 /** What the gateway needs of the machines: all of it from memory but load and fresh. */
 export interface MachineTable {
   /** undefined: unknown here; ask load(). Never waits. */
@@ -90,8 +90,6 @@ export interface MachineTable {
    * by the API may be on its way here. Callers at one time share one query.
    */
   fresh(workspace_id: string): Promise<WorkspaceEntry | undefined>
-  /** Its promise resolves at the next change of the entry after this call. Whoever waits asks first, then looks. */
-  nextChange(workspace_id: string): Change
   touch(workspace_id: string, kind: ActivityKind): void
   /**
    * A call or an attached stream in progress. A suspend waits shortly for calls before it pauses the guest, never for

@@ -100,8 +100,7 @@ async function bringBack(
   const { host, db, table } = context
   try {
     await failpoint('wake.W2')
-    const { checkpoint_id, resources } = sleeper
-    const machine = await restoreAlone(context, speak, { resources, hostname: hostnameOf(move.workspace_id), checkpoint_id })
+    const machine = await restoreAlone(context, speak, { ...sleeper, hostname: hostnameOf(move.workspace_id) })
     table.putMachine(machine) // it shows when the row says that it is resident
     await failpoint('wake.W3')
     if (table.isDead(move.workspace_id, machine.fence)) throw new HostFailure('restore_failed', 'It died', { retryable: true })

@@ -34,6 +34,21 @@ test('a machine that ends before anybody read its counters is metered whole: pro
   assert.ok(hour && hour.sampled_ms > 0 && Number(hour.memory_byte_ms) === hour.sampled_ms * used.memory_bytes, JSON.stringify(hour))
 })
 
+test('a machine that dies by itself is metered by what its death tells', async () => {
+  await using world = await createWorld()
+  const { final, host } = meterOf(world)
+  await world.startProcess({ host })
+  const { workspace_id, operation_id } = await world.open()
+  assert.equal((await world.ended(operation_id)).state, 'succeeded')
+  world.host.guest(workspace_id).rest(5000)
+  const [used] = await world.host.stats()
+  assert.ok(used)
+  world.host.kill(workspace_id)
+  await world.until(async () => (await world.workspace(workspace_id)).observed_state === 'failed')
+  await final.flush()
+  assert.equal((await usedBy(world, workspace_id))?.cpu_usec, used.cpu_usec)
+})
+
 test('a machine that nobody read before counts for as long as it ran, and twice told once', async () => {
   await using world = await createWorld()
   const { workspace_id } = await world.open()

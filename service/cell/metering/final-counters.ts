@@ -36,7 +36,7 @@ export function finalCounters(write: (read: MachineCounters[]) => Promise<void>,
   }
 }
 
-/** The host, with what its answers say of machines that end or are saved told to the meter. */
+/** The host, with what its answers say of machines that end, die or are saved told to the meter. */
 export function metered(host: MachineHost, final: Pick<FinalCounters, 'add'>): MachineHost {
   const told = async (answer: Promise<MachineCounters | null>) => {
     const counters = await answer
@@ -51,6 +51,12 @@ export function metered(host: MachineHost, final: Pick<FinalCounters, 'add'>): M
       const info = await host.checkpoint(request)
       if (info.counters !== undefined) final.add(info.counters)
       return info
+    },
+    async *events(after, signal) {
+      for await (const event of host.events(after, signal)) {
+        if (event.counters !== undefined) final.add(event.counters)
+        yield event
+      }
     },
   }
 }

@@ -6,7 +6,9 @@ import type { Clock } from '../../lib/clock.ts'
 import { MEASURES_MAX, type MachineCounters, type MachineHost, type MachineStats } from '../links/hostd.ts'
 import { oneAtATime, tickEvery } from '../machines/ticking.ts'
 import { attributed } from './attributed.ts'
+import { readTreeBytes } from '../trees/store.ts'
 import { addSamples, addStored, dropOldSamples, type Mark, readSleepers, readStored, type Sleeping } from './store.ts'
+import { addStoredVolumes, dropOldVolumeSamples, readVolumesOf } from './volume-store.ts'
 
 export interface MeteringContext {
   cell_id: string
@@ -31,7 +33,7 @@ export function startMetering(context: MeteringContext, signal: AbortSignal): vo
   const tick = oneAtATime(async () => {
     ticks += 1
     const machines = await sample(context)
-    if (ticks % STORAGE_TICKS === 0) await sampleStorage(context, machines)
+    if (ticks % STORAGE_TICKS === 0) await Promise.all([sampleStorage(context, machines), sampleVolumes(context)])
     if (ticks % COLLECT_TICKS === 0) await collect(context)
   })
   const failed = (error: unknown) => context.log.warn({ err: error }, 'the machines could not be sampled')
@@ -50,15 +52,28 @@ export async function sample({ cell_id, db, clock, host }: MeteringContext): Pro
   return new Set(read.map(({ workspace_id }) => workspace_id))
 }
 
-/** Reads what every workspace of the cell has stored, whatever its state: checkpoints of all, and disks of those without a machine. */
+/**
+ * Reads what every workspace of the cell has stored, whatever its state: checkpoints of all, disks of those without a machine, and of
+ * trees their current revision (Cell, "File-first rules" 8).
+ */
 export async function sampleStorage({ cell_id, db, clock, host }: MeteringContext, machines: ReadonlySet<string>): Promise<void> {
-  const stored = await readStored(db, cell_id)
+  const [stored, trees] = await Promise.all([readStored(db, cell_id), readTreeBytes(db, cell_id)])
   for (let at = 0; at < stored.length; at += MEASURES_MAX) {
     const part = stored.slice(at, at + MEASURES_MAX)
-    const at_rest = part.map(({ workspace_id }) => workspace_id).filter((id) => !machines.has(id))
+    const at_rest = part.map(({ workspace_id }) => workspace_id).filter((id) => !machines.has(id) && !trees.has(id))
     const disks = at_rest.length === 0 ? new Map<string, number>() : await host.measureDisks(at_rest)
-    const read = part.map((one) => ({ ...one, disk_bytes: disks.get(one.workspace_id) ?? null }))
+    const read = part.map((one) => ({ ...one, disk_bytes: disks.get(one.workspace_id) ?? trees.get(one.workspace_id) ?? null }))
     await addStored(db, read, clock.now(), markOf(clock))
+  }
+}
+
+/** Reads what every volume of the cell holds. */
+export async function sampleVolumes({ cell_id, db, clock, host }: MeteringContext): Promise<void> {
+  const ids = await readVolumesOf(db, cell_id)
+  for (let at = 0; at < ids.length; at += MEASURES_MAX) {
+    const measured = await host.measureVolumes(ids.slice(at, at + MEASURES_MAX))
+    const read = [...measured].map(([volume_id, stored_bytes]) => ({ volume_id, stored_bytes }))
+    await addStoredVolumes(db, read, clock.now(), markOf(clock))
   }
 }
 
@@ -92,5 +107,6 @@ export async function collect({ db, clock, log }: MeteringContext): Promise<void
     new Date(now_ms - LIMITS.usage_sample_days * DAY_MS),
     new Date(now_ms - LIMITS.usage_counter_days * DAY_MS),
   )
-  if (dropped > 0) log.info({ dropped }, 'removed usage samples whose time is over')
+  const volumes_dropped = await dropOldVolumeSamples(db, new Date(now_ms - LIMITS.usage_sample_days * DAY_MS))
+  if (dropped + volumes_dropped > 0) log.info({ dropped, volumes_dropped }, 'removed usage samples whose time is over')
 }

@@ -13,6 +13,7 @@ import { claimAndMove } from './move-store.ts'
 import { claim, moveWorkspace, readMachineRow, type MachineRow, type OpenOperation } from './store.ts'
 import { layerSnapshot, snapshot } from './snapshot.ts'
 import { suspend } from './suspend.ts'
+import { attach, detach } from './volumes.ts'
 
 export interface KnownKind {
   kind: OperationKind
@@ -44,8 +45,13 @@ const KINDS: Record<string, KnownKind> = {
   layer_snapshot: { kind: layerSnapshot, begins: 'snapshot_begun', starts: false, group: 'suspend' },
   reset: { kind: reset, begins: 'replace_begun', starts: false, replaces: true, group: 'start' },
   restore: { kind: restore, begins: 'replace_begun', starts: false, replaces: true, group: 'start' },
+  volume_attach: { kind: attach, begins: 'volumes_begun', starts: false, group: 'suspend' },
+  volume_detach: { kind: detach, begins: 'volumes_begun', starts: false, group: 'suspend' },
   delete: { kind: remove, begins: 'delete_begun', starts: false, before_claim: 'delete.D3', shuts_gate_first: true, group: 'delete' },
 }
+
+/** Those that a host must have room for. */
+export const STARTING_KINDS: readonly string[] = Object.keys(KINDS).filter((kind) => KINDS[kind]?.starts === true)
 
 /** How this cell does an operation; undefined for what it does not know. */
 export function knownKind(operation: OpenOperation): KnownKind | undefined {

@@ -1,21 +1,17 @@
 import { failpoint } from '../../lib/failpoints.ts'
 import { dropCheckpoints } from './checkpoint-store.ts'
 import { operationError } from './errors.ts'
-import { ask, takeOver, type OperationKind } from './job.ts'
+import { ask, type Job, takeOver, type OperationKind } from './job.ts'
 import { endAttempt, freeKey, moveWorkspace, readMachineRow } from './store.ts'
 
-/** Ends whatever runs for the workspace, then removes every file of it. Only forward: the deletion was acknowledged. */
+/** Ends whatever runs for the workspace, then removes every file of it, on the host or of its tree. Only forward: the deletion was acknowledged. */
 export const remove: OperationKind = {
   async drive(job) {
     const { cell, operation } = job
     const { workspace_id } = operation
     const seen = await readMachineRow(cell.db, workspace_id)
-    const epoch = seen.ownership_epoch
-    await takeOver(job, workspace_id, epoch)
-    await failpoint('delete.D4')
-    await ask(job, workspace_id, 'stop', epoch, (fence) => cell.host.stop(fence))
-    await failpoint('delete.D5')
-    await ask(job, workspace_id, 'delete', epoch, (fence) => cell.host.deleteSubject(fence))
+    if (seen.mode === 'file_first') await cell.trees.remove(workspace_id)
+    else await removeMachine(job, workspace_id, seen.ownership_epoch)
     await failpoint('delete.D6')
     const now = cell.clock.now()
     await endAttempt(cell.db, operation, now, { state: 'succeeded', result: {} }, async (tx) => {
@@ -33,4 +29,13 @@ export const remove: OperationKind = {
   },
   undo: null,
   errorOf: (failure) => operationError('dependency_failed', 'The host could not remove the workspace', { reason: failure.code }),
+}
+
+async function removeMachine(job: Job, workspace_id: string, epoch: number): Promise<void> {
+  const { host } = job.cell
+  await takeOver(job, workspace_id, epoch)
+  await failpoint('delete.D4')
+  await ask(job, workspace_id, 'stop', epoch, (fence) => host.stop(fence))
+  await failpoint('delete.D5')
+  await ask(job, workspace_id, 'delete', epoch, (fence) => host.deleteSubject(fence))
 }

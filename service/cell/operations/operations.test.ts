@@ -237,7 +237,9 @@ test('a killed machine is failed at once, and an open continues from its current
   const { table } = await world.startProcess()
   const { workspace_id, operation_id } = await world.open()
   await world.ended(operation_id)
-  const entry = await table.load(workspace_id)
+  // A process that has not heard of the machine yet has nothing that could die.
+  await world.until(async () => (await table.fresh(workspace_id))?.machine ?? undefined)
+  const entry = table.get(workspace_id)
   world.host.guest(workspace_id).files.set('/kept', 'yes')
   const began_ms = performance.now()
   world.host.kill(workspace_id)

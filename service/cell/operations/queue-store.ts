@@ -1,4 +1,6 @@
 import { sql } from 'kysely'
+import { v7 } from 'uuid'
+import { LIMITS } from '../../../contract/limits.ts'
 import type { Db } from '../../db/database.ts'
 import type { OperationError } from '../../db/schema.ts'
 import { MACHINE_COLUMNS, machineRow, ofAttempt, OPERATION_COLUMNS, type MachineRow, type OpenOperation } from './store.ts'
@@ -58,6 +60,34 @@ type MachineColumns = Parameters<typeof machineRow>[0]
 function operationOf(row: OpenOperation): OpenOperation {
   const { id, kind, state, workspace_id, source_workspace_id, created_at, deadline_at, attempt, fence, step, progress, input } = row
   return { id, kind, state, workspace_id, source_workspace_id, created_at, deadline_at, attempt, fence, step, progress, input }
+}
+
+const GIVEN_MAX = 1000
+/** As long as anybody waits: what was given before nobody of those has seen. */
+const GIVEN_MS = LIMITS.capacity_wait_seconds * 1000
+
+/** The latest operations of these kinds that room was given to by this cell, the oldest first. */
+export async function readGiven(
+  db: Db,
+  cell_id: string,
+  kinds: readonly string[],
+  now: Date,
+): Promise<{ organization_id: string; memory_mib: number }[]> {
+  // Whoever was given room in that time has waited no longer than that; ids are in the order of time, and the key finds them.
+  const oldest = v7({ msecs: Math.max(now.getTime() - 2 * GIVEN_MS, 0), seq: 0, random: new Uint8Array(16) })
+  const rows = await db
+    .selectFrom('operations as o')
+    .innerJoin('workspaces as w', 'w.id', 'o.workspace_id')
+    .select(['o.organization_id', 'w.ceiling_memory_mib as memory_mib'])
+    .where('o.id', '>=', oldest)
+    .where('o.cell_id', '=', cell_id)
+    .where('o.kind', 'in', kinds)
+    .where('o.started_at', '>', new Date(now.getTime() - GIVEN_MS))
+    .orderBy('o.started_at', 'desc')
+    .orderBy('o.id', 'desc')
+    .limit(GIVEN_MAX)
+    .execute()
+  return rows.reverse()
 }
 
 /** queued → capacity_pending, once. */

@@ -14,6 +14,7 @@ export function startRequest(fence: Fence, seen: MachineRow, from_disk: string |
     layers: seen.layers,
     ...(seen.disk_layout === 'legacy' ? { full_copy: true } : {}),
     ...(from_disk === null ? {} : { from_disk }),
+    ...volumesOf(seen),
   }
 }
 
@@ -23,5 +24,10 @@ export function restoreRequest(
   checkpoint_id: string,
   options: { renew_identity: boolean },
 ): RestoreRequest {
-  return { ...fence, resources: seen.ceilings, hostname: hostnameOf(seen.id), checkpoint_id, renew_identity: options.renew_identity }
+  const { renew_identity } = options
+  return { ...fence, resources: seen.ceilings, hostname: hostnameOf(seen.id), checkpoint_id, renew_identity, ...volumesOf(seen) }
+}
+
+function volumesOf({ volumes }: Pick<MachineRow, 'volumes'>): { volumes?: MachineRow['volumes'] } {
+  return volumes.length === 0 ? {} : { volumes }
 }

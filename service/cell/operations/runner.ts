@@ -8,6 +8,7 @@ import type { CellContext, Job } from './job.ts'
 import { listOpen, markPending, type OtherOperation, type Queued } from './queue-store.ts'
 import { finish, LostRace, type OpenOperation } from './store.ts'
 import { HostFailure } from '../links/hostd.ts'
+import { volumeWork, workOnVolume } from '../volumes/work.ts'
 import { wantOf, type RoomWant } from './room-wants.ts'
 
 export interface RunnerOptions {
@@ -17,7 +18,7 @@ export interface RunnerOptions {
   signal: AbortSignal
   /** Told when an operation ended in a way that may have left something. */
   leftovers(): void
-  groups?: Partial<Record<KnownKind['group'], number>>
+  groups?: Partial<Record<Group, number>>
 }
 
 export interface Runner {
@@ -31,7 +32,9 @@ export interface Runner {
   drain(): Promise<void>
 }
 
-const GROUPS: Record<KnownKind['group'], number> = { start: 8, suspend: 4, delete: 8 }
+type Group = KnownKind['group'] | 'volume'
+
+const GROUPS: Record<Group, number> = { start: 8, suspend: 4, delete: 8, volume: 4 }
 /** Between two looks when nothing wakes the runner: no notification is lost for longer. */
 const PASS_MS = 15_000
 const RETRY_MS_MIN = 100
@@ -40,7 +43,7 @@ const RETRY_MS_MAX = 5000
 const NO_ROOM_RETRY_MS_MAX = 500
 
 interface State {
-  jobs: Map<string, { group: KnownKind['group']; done: Promise<void> }>
+  jobs: Map<string, { group: Group; done: Promise<void> }>
   /** Operations whose last attempt fell over, and when the next may be made. */
   waiting: Map<string, { wait_ms: number; until_ms: number }>
   /** The next end of a wait for room, of those that the last look saw. */
@@ -152,8 +155,8 @@ async function lookOnce(options: RunnerOptions, state: State, signals: Signals):
   const moving = new Set(cell.parking.moving())
   cell.room.review()
   const { of_workspaces: all, others } = await listOpen(cell.db, cell.cell_id)
-  await giveUpUnknown(cell, others)
-  forgetDone(state, all)
+  forgetDone(state, [...all.map(({ operation }) => operation), ...others])
+  await beginOthers(options, state, others, signals)
   const open = all.filter(({ operation }) => !state.jobs.has(operation.id) && !isWaiting(state, operation.id))
   const ready = open.filter(({ operation }) => !waitsForMove(cell, operation, moving, signals.wake))
   for (const { queued, want } of inTurn(options, state, ready)) {
@@ -251,14 +254,23 @@ async function beginWithRoom(
   if (known.starts && operation.state === 'queued') await markPending(cell.db, operation, now, deadline_at, pending(required, deadline_at))
 }
 
-/** This cell knows operations of workspaces alone. One of another subject must not wait for ever: whoever asked is told. */
-async function giveUpUnknown(cell: CellContext, others: readonly OtherOperation[]): Promise<void> {
+/** Those of volumes. One of any other subject must not wait for ever: whoever asked is told. */
+async function beginOthers(options: RunnerOptions, state: State, others: readonly OtherOperation[], signals: Signals): Promise<void> {
   for (const other of others) {
-    const error = operationError('internal_error', 'This cell does not know the operation')
-    await finish(cell.db, other, cell.clock.now(), { state: 'failed', error }).catch((lost: unknown) => {
-      if (!(lost instanceof LostRace)) throw lost
-    })
+    if (options.signal.aborted || state.draining) return
+    if (state.jobs.has(other.id) || isWaiting(state, other.id)) continue
+    if (volumeWork(other) === undefined) await giveUp(options.cell, other)
+    else if (freePlaces(options, state, 'volume') > 0)
+      run(options, state, other, 'volume', signals, () => workOnVolume(options.cell, other, options.signal))
+    else state.left_some = true
   }
+}
+
+async function giveUp(cell: CellContext, other: OtherOperation): Promise<void> {
+  const error = operationError('internal_error', 'This cell does not know the operation')
+  await finish(cell.db, other, cell.clock.now(), { state: 'failed', error }).catch((lost: unknown) => {
+    if (!(lost instanceof LostRace)) throw lost
+  })
 }
 
 function jobOf({ cell, signal }: RunnerOptions, operation: OpenOperation): Job {
@@ -266,26 +278,33 @@ function jobOf({ cell, signal }: RunnerOptions, operation: OpenOperation): Job {
 }
 
 function launch(options: RunnerOptions, state: State, job: Job, known: KnownKind, signals: Signals): void {
-  const { operation } = job
-  const work = async () => {
+  run(options, state, job.operation, known.group, signals, async () => {
+    if ((await attempt(job, known)) === 'lost') options.leftovers()
+  })
+}
+
+/** @param work rejects where the operation is to be taken up again. */
+function run(options: RunnerOptions, state: State, operation: Taken, group: Group, signals: Signals, work: () => Promise<void>): void {
+  const inTurn = async () => {
     try {
-      const ended = await attempt(job, known)
+      await work()
       state.waiting.delete(operation.id)
-      if (ended === 'lost') options.leftovers()
     } catch (error) {
-      fellOver(options, state, operation, error)
+      if (!(error instanceof LostRace)) fellOver(options, state, operation, error)
     }
     state.jobs.delete(operation.id)
     options.cell.room.freed() // it may have given room back, or its reservation
     signals.ended()
   }
   const { promise: entered, resolve: enter } = Promise.withResolvers<void>()
-  state.jobs.set(operation.id, { group: known.group, done: entered.then(work) })
+  state.jobs.set(operation.id, { group, done: entered.then(inTurn) })
   enter()
 }
 
+type Taken = Pick<OpenOperation, 'id' | 'kind' | 'attempt'>
+
 /** The attempt says nothing about the operation (the database was away, a mistake of ours): another is made later. */
-function fellOver(options: RunnerOptions, state: State, operation: OpenOperation, error: unknown): void {
+function fellOver(options: RunnerOptions, state: State, operation: Taken, error: unknown): void {
   if (options.signal.aborted) return
   const { log } = options.cell
   const about = { operation_id: operation.id, kind: operation.kind, attempt: operation.attempt, err: error }
@@ -297,7 +316,7 @@ function fellOver(options: RunnerOptions, state: State, operation: OpenOperation
   state.waiting.set(operation.id, { wait_ms, until_ms: performance.now() + wait_ms })
 }
 
-function freePlaces(options: RunnerOptions, state: State, group: KnownKind['group']): number {
+function freePlaces(options: RunnerOptions, state: State, group: Group): number {
   const running = [...state.jobs.values()].filter((one) => one.group === group).length
   return (options.groups?.[group] ?? GROUPS[group]) - running
 }
@@ -311,7 +330,7 @@ function forgetLook(state: State): void {
   state.left_some = false
 }
 
-function forgetDone(state: State, open: Queued[]): void {
-  const ids = new Set(open.map(({ operation }) => operation.id))
+function forgetDone(state: State, open: { id: string }[]): void {
+  const ids = new Set(open.map(({ id }) => id))
   for (const id of state.waiting.keys()) if (!ids.has(id)) state.waiting.delete(id)
 }

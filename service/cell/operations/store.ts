@@ -1,7 +1,7 @@
 import { sql, type ExpressionBuilder, type Selectable, type Transaction } from 'kysely'
 import { machineState, type MachineEvent, type ObservedState } from '../../../contract/states/machine.ts'
 import type { Db } from '../../db/database.ts'
-import type { Database, OperationError, Resources } from '../../db/schema.ts'
+import type { Database, MachineVolume, OperationError, Resources } from '../../db/schema.ts'
 
 export type Tx = Transaction<Database>
 
@@ -42,6 +42,7 @@ export interface MachineRow {
   key: string
   observed_state: ObservedState
   lifetime: 'persistent' | 'session'
+  mode: 'processful' | 'file_first'
   ownership_epoch: number
   cell_id: string | null
   disk: string | null
@@ -51,6 +52,8 @@ export interface MachineRow {
   grants: Resources | null
   disk_layout: 'legacy' | 'layered'
   layers: string[]
+  /** That are attached to it. */
+  volumes: MachineVolume[]
   deleted_at: Date | null
 }
 
@@ -98,6 +101,7 @@ export const MACHINE_COLUMNS = [
   'w.key',
   'w.observed_state',
   'w.lifetime',
+  'w.mode',
   'w.ownership_epoch',
   'w.cell_id',
   'w.disk',
@@ -111,6 +115,7 @@ export const MACHINE_COLUMNS = [
   'w.grant_disk_gib',
   'w.residency',
   'w.deleted_at',
+  'w.volumes',
   'v.layers',
 ] as const
 
@@ -123,6 +128,7 @@ export function machineRow(row: Pick<Selectable<Database['workspaces']>, 'id' | 
     key: row.key,
     observed_state: row.observed_state as ObservedState, // the column's check constraint
     lifetime: row.lifetime,
+    mode: row.mode,
     ownership_epoch: row.ownership_epoch,
     cell_id: row.cell_id,
     disk: row.disk,
@@ -135,6 +141,7 @@ export function machineRow(row: Pick<Selectable<Database['workspaces']>, 'id' | 
         : { cpu_millis: row.grant_cpu_millis, memory_mib: row.grant_memory_mib, disk_gib: row.grant_disk_gib },
     disk_layout: row.disk_layout,
     layers: row.layers,
+    volumes: row.volumes,
     deleted_at: row.deleted_at,
   }
 }

@@ -17,18 +17,18 @@ import { createIds } from '../../lib/ids.ts'
 const ids = createIds(systemClock)
 const SMALL = { cpu_millis: 1000, memory_mib: 512, disk_gib: 5 }
 
-test('an operation of a volume, which the cell does not know, ends at once and says so, and operations of workspaces go on beside it', async () => {
+test('an operation of a build, which the cell does not know, ends at once and says so, and operations of workspaces go on beside it', async () => {
   await using world = await createWorld()
   await world.startProcess()
   const { organization_id, project_id } = await world.workspace((await world.open()).workspace_id)
-  const subject = { kind: 'volume' as const, id: world.ids.next() }
-  const volume = { subject, organization_id, project_id, workspace_id: null, cell_id: null, input: {}, now: world.clock.now() }
+  const subject = { kind: 'template_build' as const, id: world.ids.next() }
+  const build = { subject, organization_id, project_id, workspace_id: null, cell_id: null, input: {}, now: world.clock.now() }
   const id = world.ids.next()
-  await seeded(world.db, (tx) => insertOperation(tx, { ...volume, id, kind: 'volume_create' }, null))
+  await seeded(world.db, (tx) => insertOperation(tx, { ...build, id, kind: 'template_build' }, null))
   const beside = await world.open()
   const ended = await world.ended(id)
   assert.deepEqual([ended.state, ended.error?.code, ended.workspace_id], ['failed', 'internal_error', null])
-  assert.deepEqual([ended.subject_kind, ended.subject_id], ['volume', subject.id])
+  assert.deepEqual([ended.subject_kind, ended.subject_id], ['template_build', subject.id])
   assert.equal((await world.ended(beside.operation_id)).state, 'succeeded')
 })
 

@@ -54,6 +54,8 @@ export interface Room {
    */
   take<T>(want: Want, reserve: () => Promise<T>, limit_ms: number): Promise<{ value: T } | null>
   withdraw(id: string): void
+  /** What this cell gave before its process began, the oldest first: turns go on where they were. */
+  recall(given: readonly Pick<Waiter, 'organization_id' | 'memory_mib'>[]): void
   /** Whether room may come within seconds for it alone. */
   isReachable(want: Pick<Waiter, 'memory_mib'>): boolean
   /** Held from before its row says that it is gone until its machine is. */
@@ -250,6 +252,10 @@ export function createRoom({ db, cell_id }: { db: Db; cell_id: string }): Room {
         }
         await next
       }
+    },
+    recall(given) {
+      turns = given.reduce(afterTurn, NO_TURNS)
+      order = null
     },
     withdraw(id) {
       if (drop(id)) pokeWakes()

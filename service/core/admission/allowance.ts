@@ -1,5 +1,6 @@
 import Type, { type Static } from 'typebox'
 import { Value } from 'typebox/value'
+import type { DetailsOf } from '../../../contract/details.ts'
 
 /** App, "Reasons" of 402 allowance_exhausted: what an organization has an allowance of, and how its meter counts it. */
 export const ALLOWANCES = {
@@ -32,18 +33,20 @@ export const AllowanceState = Type.Object({
 })
 export type AllowanceState = Static<typeof AllowanceState>
 
+const NOTHING: AllowanceState['exhausted'][number] = { allowance: 'cpu_hours', used_meter_units: 0, included_meter_units: 0 }
 /** Where nothing has been metered nothing is included, and that is used up. */
 const UNMETERED: AllowanceState = {
-  exhausted: [{ allowance: 'cpu_hours', used_meter_units: 0, included_meter_units: 0 }],
+  exhausted: [NOTHING],
   resets_at: null,
   spend_cap: null,
 }
 
 /** `details` of 402 allowance_exhausted, all but the reason: the first of what is used up, then each. */
-export function allowanceDetails(state: object | null, plan: string): Record<string, unknown> {
+export function allowanceDetails(state: object | null, plan: string): DetailsOf<'allowance_exhausted', null> {
   const { exhausted, resets_at, spend_cap } = Value.Check(AllowanceState, state) ? state : UNMETERED
   const each = exhausted.map(usedUp)
-  return { ...each[0], exhausted: each, resets_at, plan, spend_cap }
+  const [first = usedUp(NOTHING)] = each
+  return { ...first, exhausted: each, resets_at, plan, spend_cap }
 }
 
 function usedUp({ allowance, used_meter_units, included_meter_units }: AllowanceState['exhausted'][number]) {

@@ -32,10 +32,7 @@ const ENTITLEMENT_MESSAGES: Record<string, string> = {
 /** Why a plan refuses every start, whatever is running (App, "Reasons" of 402); null when it does not. */
 export function startRefusal(plan: Plan): Failure | null {
   const reason = plan.organization_refuses_starts ?? plan.refuses_starts ?? (plan.missing_limits.length > 0 ? 'limits_missing' : null)
-  if (reason !== null) {
-    const message = ENTITLEMENT_MESSAGES[reason] ?? 'The plan does not allow this start'
-    return fail('entitlement_required', reason, message, { details: { plan: plan.slug, ...entitlementDetails(plan, reason) } })
-  }
+  if (reason !== null) return entitlementRefusal(plan, reason)
   if (plan.allowance_exhausted !== null) {
     return fail('allowance_exhausted', plan.allowance_exhausted, 'A compute allowance of the organization is used up', {
       details: allowanceDetails(plan.allowance, plan.slug),
@@ -44,9 +41,17 @@ export function startRefusal(plan: Plan): Failure | null {
   return null
 }
 
-function entitlementDetails(plan: Plan, reason: string): Record<string, unknown> {
-  if (reason === 'limits_missing') return { missing: LIMIT_NAMES.filter((name) => plan.missing_limits.includes(name)) }
-  return reason === 'payment_past_due' ? { grace_until: plan.grace_until?.toISOString() ?? null } : {}
+function entitlementRefusal({ slug, missing_limits, grace_until }: Plan, reason: ReasonOf<'entitlement_required'>): Failure {
+  const message = ENTITLEMENT_MESSAGES[reason] ?? 'The plan does not allow this start'
+  if (reason === 'limits_missing') {
+    const missing = LIMIT_NAMES.filter((name) => missing_limits.includes(name))
+    return fail('entitlement_required', reason, message, { details: { plan: slug, missing } })
+  }
+  if (reason === 'payment_past_due') {
+    const details = { plan: slug, grace_until: grace_until?.toISOString() ?? null }
+    return fail('entitlement_required', reason, message, { details })
+  }
+  return fail('entitlement_required', reason, message, { details: { plan: slug } })
 }
 
 /** Why one more running workspace is too many; `running` counts the others. */

@@ -32,6 +32,14 @@ export async function admitStart(tx: Tx, organization_id: string, workspace_id: 
   return plan
 }
 
+/** The same of a workspace without a machine, which counts for no limit of machines (Cell, "File-first workspace"). */
+export async function admitTree(tx: Tx, organization_id: string): Promise<Plan> {
+  const plan = await readPlan(tx, organization_id)
+  const refused = startRefusal(plan)
+  if (refused) throw refused
+  return plan
+}
+
 async function tooMany(tx: Tx, plan: Plan, organization_id: string, workspace_id: string) {
   // Until the end of the transaction: two starts that both count would both find room for one.
   await sql`select pg_advisory_xact_lock(hashtextextended(${`admission:${organization_id}`}, 0))`.execute(tx)

@@ -19,11 +19,14 @@ export type SubjectKind =
   | 'plan'
   | 'pool'
   | 'project'
+  | 'sealing_key'
+  | 'secret'
   | 'service_key'
   | 'session'
   | 'signing_key'
   | 'template_version'
   | 'tool_token'
+  | 'volume'
   | 'workspace'
 
 /** What is changed, and whose it is. Nulls: the organization's, or the installation's. */

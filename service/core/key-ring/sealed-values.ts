@@ -51,9 +51,15 @@ const SUBJECT = 'berth_subject'
 
 /** The pair of this name in a folder of the opener's user, made on first use. */
 export async function openSealingKey(directory: string, name: string): Promise<SealingKey> {
-  const jwk = JSON.parse((await readOrCreate(directory, `${name}.jwk.json`, makeKey)).toString('utf8')) as JWK
+  const file = `${name}.jwk.json`
+  return sealingKeyOf(file, await readOrCreate(directory, file, makeKey))
+}
+
+/** The pair that a file holds. */
+export async function sealingKeyOf(file: string, content: Buffer): Promise<SealingKey> {
+  const jwk = JSON.parse(content.toString('utf8')) as JWK
   const private_key = await importJWK(jwk, AGREEMENT)
-  if (private_key instanceof Uint8Array || jwk.d === undefined) throw new Error(`${name}.jwk.json holds no private key`)
+  if (private_key instanceof Uint8Array || jwk.d === undefined) throw new Error(`${file} holds no private key`)
   const { kty, crv, x, y } = jwk as { kty: string; crv: string; x: string; y: string }
   return { key_id: await calculateJwkThumbprint(jwk), public_jwk: { kty, crv, x, y }, private_key }
 }

@@ -29,6 +29,11 @@ export function aboutWorkspace({ id, organization_id, project_id }: { id: string
   return { subject: { kind: 'workspace', id }, organization_id, project_id, workspace_id: id }
 }
 
+/** Whose an operation of a volume is. */
+export function aboutVolume({ id, organization_id, project_id }: { id: string; organization_id: string; project_id: string }): About {
+  return { subject: { kind: 'volume', id }, organization_id, project_id, workspace_id: null }
+}
+
 /** Which operations wait for room, and for how long (App, "Capacity wait"). */
 const WAITS_FOR_ROOM: ReadonlySet<OperationKind> = new Set(['open', 'resume', 'fork'])
 

@@ -1,3 +1,4 @@
+import type { EgressPolicy } from '../../../contract/egress/policy.ts'
 import type { TemplateSettings } from '../../../contract/schemas/template-settings.ts'
 import type { Db } from '../../db/database.ts'
 import type { ChangeTx } from '../changes/mutate.ts'
@@ -9,6 +10,8 @@ export interface NewVersion {
   layered: boolean
   layers: string[]
   settings: TemplateSettings
+  /** What its workspaces may reach at most; null: no ceiling. */
+  egress: EgressPolicy | null
 }
 
 export interface LatestVersion {
@@ -16,6 +19,7 @@ export interface LatestVersion {
   layered: boolean
   layers: string[]
   settings: object
+  egress: EgressPolicy | null
 }
 
 /** The newest published version of a template; the platform's own where `organization_id` is null. */
@@ -24,6 +28,7 @@ export function latestVersion(db: Db, organization_id: string | null, slug: stri
     .selectFrom('template_versions')
     .innerJoin('templates', 'templates.id', 'template_versions.template_id')
     .select(['template_versions.version', 'template_versions.layered', 'template_versions.layers', 'template_versions.settings'])
+    .select((e) => e.ref('template_versions.egress').$castTo<EgressPolicy | null>().as('egress'))
     .where('templates.slug', '=', slug)
     .where('templates.organization_id', organization_id === null ? 'is' : '=', organization_id)
     .where('template_versions.published_at', 'is not', null)
@@ -51,10 +56,11 @@ export async function publishVersion(
   const version = (last?.version ?? 0) + 1
   const { layered, layers } = next
   const settings = JSON.stringify(next.settings)
+  const egress = next.egress === null ? null : JSON.stringify(next.egress)
   const times = { created_at: at.now, published_at: at.now, archived_at: null }
   await tx
     .insertInto('template_versions')
-    .values({ id, template_id, version, layered, layers, settings, ...times })
+    .values({ id, template_id, version, layered, layers, settings, egress, ...times })
     .execute()
   return { id, version }
 }
@@ -88,6 +94,7 @@ export function listVersions(db: Db) {
       'template_versions.layered',
       'template_versions.layers',
       'template_versions.settings',
+      'template_versions.egress',
       'template_versions.published_at',
       'template_versions.archived_at',
     ])

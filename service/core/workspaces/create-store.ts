@@ -38,9 +38,9 @@ export interface NewWorkspace extends Owner {
   id: string
   key: string
   template_version_id: string
-  observed_state: 'creating' | 'forking'
+  observed_state: 'creating' | 'forking' | 'running'
   lifetime: 'persistent' | 'session'
-  mode: 'processful'
+  mode: 'processful' | 'file_first'
   purpose: 'standard' | 'template_draft' | 'template_test'
   /** Of a test instance. */
   origin: object | null
@@ -69,7 +69,7 @@ function workspaceRow({ now, caps, ceilings, inputs, origin, ...columns }: NewWo
     grant_disk_gib: null,
     inputs: JSON.stringify(inputs),
     startup: null,
-    tree_revision: null,
+    tree_revision: columns.mode === 'file_first' ? 0 : null,
     disk: null,
     checkpoint_id: null,
     active_at: now,
@@ -98,4 +98,14 @@ export async function insertFirstOperation(tx: ChangeTx, workspace: NewWorkspace
     .onConflict((conflict) => conflict.doNothing())
     .executeTakeFirst()
   refuseUnlessHeld(numInsertedOrUpdatedRows, hold)
+}
+
+/** A file-first workspace: it runs at once, at revision 0 of a tree that is empty, and no operation begins it (App, open rule 8). */
+export async function insertTreeWorkspace(
+  tx: ChangeTx,
+  workspace: NewWorkspace & { mode: 'file_first'; observed_state: 'running' },
+): Promise<void> {
+  const { id: workspace_id, now } = workspace
+  await tx.insertInto('workspaces').values(workspaceRow(workspace)).execute()
+  await tx.insertInto('trees').values({ workspace_id, root: null, created_at: now, updated_at: now }).execute()
 }

@@ -1,5 +1,4 @@
 import { AGENT_PROTOCOLS } from '../../../service/cell/links/agent-protocol.ts'
-import { createChanges } from '../../../service/cell/machines/changes.ts'
 import type { GoneReason, MachineTable, WorkspaceEntry } from '../../../service/cell/machines/table.ts'
 
 /** A table that a test writes. `stale` is what get() says until fresh() is asked, as when NOTIFY is on its way. */
@@ -8,8 +7,6 @@ export class FakeTable implements MachineTable {
   readonly stale = new Map<string, WorkspaceEntry>()
   readonly touched: string[] = []
   readonly held: string[] = []
-  readonly changes = createChanges()
-  readonly nextChange = this.changes.next
   lost_ms = 0
   fresh_asked = 0
 
@@ -48,7 +45,6 @@ export class FakeTable implements MachineTable {
   set(id: string, change: Partial<WorkspaceEntry>): void {
     const entry = this.entries.get(id)
     if (entry) this.entries.set(id, { ...entry, ...change })
-    this.changes.tell(id)
   }
 }
 
@@ -78,6 +74,7 @@ export function runningEntry(id: string, cell_id: string, address: string): Life
     tokens_revoked_before: null,
     template_env: { FROM: 'template', LOWEST: 'template' },
     inputs: { FROM: 'input', MIDDLE: 'input' },
+    has_secrets: false,
     grants: null,
     residency: 'resident',
     active_at: new Date(0),

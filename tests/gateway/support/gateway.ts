@@ -1,3 +1,6 @@
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { exportJWK, generateKeyPair, SignJWT, type CryptoKey } from 'jose'
 import pino, { type Logger } from 'pino'
 import { TOOL_TOKEN_TYPE } from '../../../contract/tool-token.ts'
@@ -8,11 +11,16 @@ import type { Waking } from '../../../service/cell/machines/parking.ts'
 import type { AgentDeadlines } from '../../../service/cell/links/agent-http.ts'
 import type { AnswerRooms } from '../../../service/cell/links/answer-room.ts'
 import { createAgentLinks, type AgentLinks } from '../../../service/cell/links/agent.ts'
+import { createSecrets } from '../../../service/cell/secrets/resolve.ts'
+import { openSecretKeys } from '../../../service/cell/secrets/keys.ts'
+import { openSealingKey, type SealingKey } from '../../../service/core/key-ring/sealed-values.ts'
 import { startGateway, type Gateway } from '../../../service/cell/gateway/server.ts'
 import { cellChannels, openListener, type Listener } from '../../../service/db/listen.ts'
 import type { Clock } from '../../../service/lib/clock.ts'
 import { createIds } from '../../../service/lib/ids.ts'
+import { createTrees, type Trees } from '../../../service/cell/trees/trees.ts'
 import { freshDatabase, type TestDatabase } from '../../support/postgres.ts'
+import { treesFolder } from '../../support/trees-folder.ts'
 import { FakeAgent } from './fake-agent.ts'
 import { FakeTable, runningEntry, type Life } from './fake-table.ts'
 
@@ -47,11 +55,16 @@ export interface Bench extends AsyncDisposable {
   disk_host: DiskHost
   /** Every machine is resident, until a test says otherwise. */
   waking: Waking
+  trees: Trees
   clock: MovableClock
   life: Life
   workspace_id: string
   cell_id: string
+  organization_id: string
+  project_id: string
   api_key_id: string
+  /** By which its secrets are opened. */
+  sealing_key: SealingKey
   logged: string[]
   signer: Signer
   /** A token of the running workspace, with changes to its claims and header. */
@@ -71,9 +84,11 @@ export interface BenchOptions {
   rooms?: AnswerRooms
   agent_deadlines?: AgentDeadlines
   reader_stalled_ms?: number
+  secret_resolutions_per_minute?: number
 }
 
 export async function openBench(options: BenchOptions = {}): Promise<Bench> {
+  const { secret_resolutions_per_minute, ...gateway_options } = options
   const database = await freshDatabase()
   const clock = new MovableClock()
   const ids = createIds(clock)
@@ -88,24 +103,31 @@ export async function openBench(options: BenchOptions = {}): Promise<Bench> {
   const disk_host: DiskHost = { readDisk: () => Promise.resolve({ address: agent.address, agent_key: 'agent-key', epoch: 3 }) }
   const waking: Waking = { ready: ({ machine }) => machine, wake: () => Promise.resolve(), hint: () => 'resident' }
   const agents = createAgentLinks(options.agent_deadlines ?? PATIENT)
+  const log = collectingLogger(logged)
+  const keys_dir = mkdtempSync(join(tmpdir(), 'berth-bench-'))
+  const opener = await openSecretKeys({ directory: keys_dir, db: database.cell, clock, log })
+  const sealing_key = await openSealingKey(keys_dir, 'first')
+  const trees = createTrees({ db: database.cell, clock, folder: treesFolder() })
   const gateway = await startGateway({
     listen: { host: '127.0.0.1', port: 0 },
     table,
     host: { readDisk: (asked) => disk_host.readDisk(asked) },
     agents,
+    secrets: createSecrets({ db: database.cell, opener, clock, log }, secret_resolutions_per_minute),
     waking: { ready: (entry) => waking.ready(entry), wake: (entry) => waking.wake(entry), hint: (entry) => waking.hint(entry) },
+    trees,
     db: database.cell,
     listener,
     clock,
     ids,
-    log: collectingLogger(logged),
+    log,
     cell_id: seeded.cell_id,
     issuer: ISSUER,
     endpoint: ENDPOINT,
     validate_answers: true,
     drain_ms: 300,
     agent_deadlines: PATIENT,
-    ...options,
+    ...gateway_options,
   })
   const token = (claims: Record<string, unknown> = {}, header: Record<string, unknown> = {}) =>
     signToken(seeded.signer, { ...goodClaims(clock, seeded), ...claims }, header)
@@ -118,8 +140,10 @@ export async function openBench(options: BenchOptions = {}): Promise<Bench> {
     agents,
     disk_host,
     waking,
+    trees,
     clock,
     life,
+    sealing_key,
     logged,
     token,
     ...seeded,
@@ -141,6 +165,7 @@ export async function openBench(options: BenchOptions = {}): Promise<Bench> {
       agents.close()
       await listener.close()
       await database[Symbol.asyncDispose]()
+      rmSync(keys_dir, { recursive: true })
     },
   }
 }

@@ -36,6 +36,7 @@ type Guest struct {
 	stir    func()         // nil: nobody is told of starts
 	next    *spawn.Spawner // launched, has not adopted
 	current *incumbent
+	volumes []wire.Volume // that are mounted in the guest
 
 	// The guard may not wait for mu, which a whole adoption holds. endable is current, from its adoption until its processes were killed;
 	// what holds this lock waits for nothing.
@@ -140,6 +141,8 @@ func (g *Guest) adopt() error {
 	g.ending.Lock()
 	g.endable = g.current
 	g.ending.Unlock()
+	// After a break: namespaces that were made anew have none.
+	g.volumes, _ = g.mountVolumes(g.current, nil, g.volumes)
 	return nil
 }
 

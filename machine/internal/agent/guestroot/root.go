@@ -87,6 +87,18 @@ func (r *Root) Open(path string, flags int, mode uint32) (int, error) {
 	return -1, unix.EAGAIN
 }
 
+// OpenPlain resolves path below the root and follows no link on the way: ELOOP where one is.
+func (r *Root) OpenPlain(path string, flags int) (int, error) {
+	how := &unix.OpenHow{Flags: uint64(flags | unix.O_CLOEXEC | unix.O_NOFOLLOW), Resolve: resolve | unix.RESOLVE_NO_SYMLINKS}
+	for range 16 {
+		fd, err := unix.Openat2(r.fd, path, how)
+		if !errors.Is(err, unix.EINTR) && !errors.Is(err, unix.EAGAIN) {
+			return fd, err
+		}
+	}
+	return -1, unix.EAGAIN
+}
+
 // ReadSmall returns a regular file of bytesMax at most; a larger one, a FIFO or a device is an error.
 func (r *Root) ReadSmall(path string, bytesMax int64) ([]byte, error) {
 	fd, err := r.Open(path, unix.O_RDONLY|unix.O_NONBLOCK, 0)

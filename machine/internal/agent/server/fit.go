@@ -4,6 +4,7 @@ import (
 	"log"
 
 	"github.com/berth-dev/berth/machine/internal/agent/fail"
+	"github.com/berth-dev/berth/machine/internal/agent/guest"
 	"github.com/berth-dev/berth/machine/internal/agent/guestroot"
 	"github.com/berth-dev/berth/machine/internal/agent/identity"
 	"github.com/berth-dev/berth/machine/internal/agent/pty"
@@ -68,6 +69,7 @@ func (m *machine) adoptFitted(in wire.Incarnation) {
 	if err := f.tree.Claim(in); err != nil {
 		log.Printf("identity: %v", err)
 	}
+	m.setVolumes(in, guest.LeaveBusy)
 	f.sessions.SetLimits(forCommands(limits))
 	f.terminals.SetLimits(forTerminals(limits))
 	m.open(f.sessions, f.terminals, limits)

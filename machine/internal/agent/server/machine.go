@@ -101,6 +101,7 @@ func (m *machine) adopt(in wire.Incarnation) error {
 	if err != nil {
 		return err
 	}
+	m.setVolumes(in, guest.LeaveBusy)
 	sessions, err := m.openSessions(limits)
 	if err != nil {
 		return err
@@ -156,6 +157,7 @@ func (m *machine) become(in wire.Incarnation) {
 	if err := m.identifyAgain(have, in); err != nil {
 		log.Printf("identity: %v", err)
 	}
+	m.setVolumes(in, guest.LetGo)
 	limits := limitsOf(in)
 	m.mu.RLock()
 	m.guest.SetTasks(limits.Processes)

@@ -47,6 +47,7 @@ func (m *machine) handler() http.Handler {
 	mux.Handle("POST /claim", m.forSlot(m.postClaim))
 	routes := map[string]handle{
 		"GET /incarnation":       m.getIncarnation,
+		"POST /volumes":          m.postVolumes,
 		"GET /activity":          m.getActivity,
 		"POST /exec":             m.postExec,
 		"GET /exec/{id}":         m.getExec,

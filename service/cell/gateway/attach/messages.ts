@@ -19,7 +19,8 @@ export function messageReader<const S extends Record<string, TSchema>>(schemas: 
     if (body === undefined) {
       throw fail('bad_request', null, `The type of the message must be one of: ${Object.keys(schemas).join(', ')}`)
     }
-    check('cell', { params: null, query: null, query_names: [], body }, { params: null, query: null, body: parsed.value })
+    const no_parameters = { params: null, query: null, headers: null }
+    check('cell', { ...no_parameters, query_names: [], body, check_body: null }, { ...no_parameters, body: parsed.value })
     return parsed.value as Message<S>
   }
 }

@@ -3,17 +3,21 @@ import { LIMITS } from '../../../../contract/limits.ts'
 import { type ExecStart, RESERVED_SESSION_PREFIX } from '../../../../contract/schemas/cell/session.ts'
 import { fail, type Failure } from '../../../lib/fail.ts'
 import type { AgentExec } from '../../links/agent.ts'
-import { environmentOf, type WorkspaceEnvironment } from '../environment.ts'
+import { environmentWith, type SecretValues, type WorkspaceEnvironment } from '../environment.ts'
 
 /** DECISIONS, "Workspaces": the platform's templates have this user, and exec runs as it. */
 const DEFAULT_USER = 'user'
 const DEFAULT_CWD = '/home/user'
 
+/** A command before it has its environment: what is asked, its values checked. Nothing of it is a secret. */
+export type AskedCommand = Omit<AgentExec, 'env'> & { asked_env: Readonly<Record<string, string>>; secret_refs: readonly string[] }
+
 /** The command that a request asks for, or its refusal. Pure. */
-export function commandOf(asked: ExecStart, environment: WorkspaceEnvironment, session_id: string): AgentExec {
+export function commandOf(asked: ExecStart, session_id: string): AskedCommand {
   refuseUnavailable(asked, session_id)
   refuseText(asked)
   const stdin = stdinOf(asked)
+  const secret_refs = [...new Set(asked.secret_refs)].sort()
   const command = {
     argv: asked.argv,
     cwd: cwdOf(asked.cwd),
@@ -24,11 +28,24 @@ export function commandOf(asked: ExecStart, environment: WorkspaceEnvironment, s
   }
   return {
     session_id,
-    fingerprint: fingerprintOf(command, asked.env ?? {}, stdin),
+    // By the names of secrets: the same request is the same command after a rotation, and nothing is to be learned of a value.
+    fingerprint: fingerprintOf({ ...command, ...(secret_refs.length === 0 ? {} : { secret_refs }) }, asked.env ?? {}, stdin),
     ...command,
-    env: environmentOf(environment, asked.env),
+    asked_env: asked.env ?? {},
+    secret_refs,
     ...(stdin.length === 0 ? {} : { stdin_base64: stdin.toString('base64') }),
   }
+}
+
+/** The command with its environment, or its refusal. Pure. */
+export function withEnvironment<C extends Pick<AskedCommand, 'argv' | 'asked_env' | 'secret_refs'>>(
+  { asked_env, secret_refs: _refs, ...command }: C,
+  environment: WorkspaceEnvironment,
+  secrets: SecretValues,
+): Omit<C, 'asked_env' | 'secret_refs'> & { env: Record<string, string> } {
+  const env = environmentWith(environment, asked_env, secrets)
+  refuseLarge(command.argv, { ...asked_env, ...secrets })
+  return { ...command, env }
 }
 
 function refuseUnavailable(asked: ExecStart, session_id: string): void {
@@ -43,9 +60,6 @@ function refuseUnavailable(asked: ExecStart, session_id: string): void {
       details: { field, mode: 'processful', operation: 'exec' },
     })
   }
-  if (asked.secret_refs !== undefined && asked.secret_refs.length > 0) {
-    throw fail('forbidden', 'secret_not_available', 'The workspace may not use these secrets', { details: { names: asked.secret_refs } })
-  }
 }
 
 function refuseText(asked: ExecStart): void {
@@ -58,7 +72,11 @@ function refuseText(asked: ExecStart): void {
     refuseWord('env', name)
     refuseWord(`env.${name}`, value)
   }
-  const bytes = [...asked.argv, ...env.flat()].reduce((sum, word) => sum + Buffer.byteLength(word) + 1, 0)
+  refuseLarge(asked.argv, asked.env ?? {})
+}
+
+function refuseLarge(argv: readonly string[], env: Readonly<Record<string, string>>): void {
+  const bytes = [...argv, ...Object.entries(env).flat()].reduce((sum, word) => sum + Buffer.byteLength(word) + 1, 0)
   if (bytes > LIMITS.exec_arguments_bytes_max) throw tooLarge('Arguments and environment are', LIMITS.exec_arguments_bytes_max)
 }
 

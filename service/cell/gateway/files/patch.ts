@@ -17,7 +17,7 @@ export const patchFile: GatewayHandler<typeof filesPatch> = async (call, _deps, 
   return { status: 200, body }
 }
 
-function checkPatch({ edits, content }: FilePatch): void {
+export function checkPatch({ edits, content }: FilePatch): void {
   if ((edits === undefined) === (content === undefined) || edits?.length === 0) throw invalid('A patch has either edits or content')
   if (edits !== undefined && edits.length > LIMITS.file_patch_edits_max)
     throw invalid(`A patch has at most ${LIMITS.file_patch_edits_max} edits`)

@@ -1,4 +1,5 @@
 import type { filesSearch } from '../../../../contract/routes/cell/files.ts'
+import type { FileSearch } from '../../../../contract/schemas/cell/search.ts'
 import { LIMITS } from '../../../../contract/limits.ts'
 import { fail } from '../../../lib/fail.ts'
 import { AgentTrouble } from '../../links/agent-trouble.ts'
@@ -8,18 +9,23 @@ import { checkPath } from './path.ts'
 
 /** Patterns and globs are the agent's to understand: it is the one that matches with them. */
 export const searchFiles: GatewayHandler<typeof filesSearch> = async (call, _deps, ticket) => {
-  const { regex = false, case_insensitive = false, include = [], exclude = [], context_lines = 0, ...asked } = call.body
+  const wanted = searchOf(call.body)
+  const body = await ask(ticket, 'read', call, async (bounds) => {
+    const result = await ticket.files.searchFiles(wanted, bounds)
+    if (result.matches.length <= wanted.max_matches && result.truncated === (result.stop_reason !== null)) return result
+    throw new AgentTrouble('nonsense', 'The agent found more than it was asked for')
+  })
+  return { status: 200, headers: ticket.read_headers, body }
+}
+
+/** What is searched for, with what was not said. */
+export function searchOf(asked: FileSearch): Required<FileSearch> {
+  const { regex = false, case_insensitive = false, include = [], exclude = [], context_lines = 0 } = asked
   const { max_matches = LIMITS.search_matches_default } = asked
   const max_file_bytes = Math.min(asked.max_file_bytes ?? LIMITS.search_file_bytes_default, LIMITS.search_file_bytes_max)
   const path = checkPath('path', asked.path)
   const pattern = checkPattern(asked.pattern)
-  const wanted = { path, pattern, regex, case_insensitive, include, exclude, max_matches, max_file_bytes, context_lines }
-  const body = await ask(ticket, 'read', call, async (bounds) => {
-    const result = await ticket.files.searchFiles(wanted, bounds)
-    if (result.matches.length <= max_matches && result.truncated === (result.stop_reason !== null)) return result
-    throw new AgentTrouble('nonsense', 'The agent found more than it was asked for')
-  })
-  return { status: 200, headers: ticket.read_headers, body }
+  return { path, pattern, regex, case_insensitive, include, exclude, max_matches, max_file_bytes, context_lines }
 }
 
 function checkPattern(pattern: string): string {

@@ -6,11 +6,11 @@ import { runningEntry } from '../../../../tests/gateway/support/fake-table.ts'
 import { fail, Failure } from '../../../lib/fail.ts'
 import { armFailpoint } from '../../../lib/failpoints.ts'
 import type { WorkspaceEntry } from '../../machines/table.ts'
-import { type Admission, type Admitting, admitTo, type Waits } from './admit.ts'
+import { type Admission, type Admitting, admitTo } from './admit.ts'
 import { decideSituation } from './situation.ts'
 
 const { entry: RUNNING } = runningEntry('018f0000-0000-7000-8000-000000000002', 'here', 'nowhere')
-const HOLD = { operation_id: '018f0000-0000-7000-8000-000000000001', operation_kind: 'suspend' }
+const HOLD = { operation_id: '018f0000-0000-7000-8000-000000000001', operation_kind: 'suspend' } as const
 
 test('what a workspace is to whoever asks: its address and the caller win over operations, these over states', () => {
   const kind = (change: Partial<WorkspaceEntry>, refusal: Failure | null = null, read_only = false) =>
@@ -46,9 +46,7 @@ interface Bed {
   deps: Admitting
   /** How many who were let in have not gone. */
   holds(): number
-  resumes: string[]
-  /** Admitted as a request to a port would be. */
-  enter(change?: Partial<Admission<Disposable>>, signal?: AbortSignal): ReturnType<typeof admitTo>
+  enter(change?: Partial<Admission<Disposable>>): ReturnType<typeof admitTo>
 }
 
 async function bed(world: World, start = world.startProcess()): Promise<Bed> {
@@ -58,14 +56,6 @@ async function bed(world: World, start = world.startProcess()): Promise<Bed> {
   const { cell_id } = await entryOf(process, id)
   const deps = { table: process.table, waking: process.parking, clock: world.clock, cell_id: cell_id ?? '' }
   let holds = 0
-  const resumes: string[] = []
-  const waits = (signal: AbortSignal): Waits => ({
-    signal,
-    async resume(entry) {
-      resumes.push(entry.observed_state)
-      await world.operate(id, 'resume')
-    },
-  })
   const hold = (): Disposable => {
     holds += 1
     const awake = process.table.holdAwake(id, 'call')
@@ -76,9 +66,9 @@ async function bed(world: World, start = world.startProcess()): Promise<Bed> {
       },
     }
   }
-  const enter: Bed['enter'] = (change, signal = new AbortController().signal) =>
-    admitTo(deps, { workspace_id: id, needs: 'machine', read_only: false, refusedBy: () => null, hold, waits: waits(signal), ...change })
-  return { world, process, id, deps, holds: () => holds, resumes, enter }
+  const enter: Bed['enter'] = (change) =>
+    admitTo(deps, { workspace_id: id, needs: 'machine', read_only: false, refusedBy: () => null, hold, ...change })
+  return { world, process, id, deps, holds: () => holds, enter }
 }
 
 const at_once = async (entering: ReturnType<typeof admitTo>) => {
@@ -87,9 +77,9 @@ const at_once = async (entering: ReturnType<typeof admitTo>) => {
   return admitted.by
 }
 
-test('who waits is let in where it runs, where it is frozen, where it is hibernated and where it is suspended', async () => {
+test('a workspace serves where it runs, where it is frozen and where it is hibernated', async () => {
   await using world = await createWorld()
-  const { process, id, enter, holds, resumes } = await bed(world)
+  const { process, id, enter, holds } = await bed(world)
   assert.equal(await at_once(enter()), 'machine')
   await process.parking.freeze(await entryOf(process, id))
   assert.equal(process.table.get(id)?.machine?.state, 'frozen')
@@ -97,12 +87,10 @@ test('who waits is let in where it runs, where it is frozen, where it is hiberna
   await process.parking.hibernate(await entryOf(process, id))
   assert.equal((await entryOf(process, id)).residency, 'hibernated')
   assert.equal(await at_once(enter()), 'machine')
-  assert.equal((await world.ended(await world.operate(id, 'suspend'))).state, 'succeeded')
-  assert.equal(await at_once(enter()), 'machine')
-  assert.deepEqual([resumes, holds(), (await world.workspace(id)).observed_state], [['suspended'], 0, 'running'])
+  assert.deepEqual([holds(), (await world.workspace(id)).observed_state], [0, 'running'])
 })
 
-test('who does not wait is refused at once, and begins nothing', async () => {
+test('a suspended workspace is refused at once, and nothing begins', async () => {
   await using world = await createWorld()
   const { process, id, deps, holds } = await bed(world)
   assert.equal((await world.ended(await world.operate(id, 'suspend'))).state, 'succeeded')
@@ -122,28 +110,9 @@ test('who does not wait is refused at once, and begins nothing', async () => {
   files.held[Symbol.dispose]()
 })
 
-test('a suspend that is under way is waited for, and what it leaves is resumed', async () => {
+test('an operation that comes in while the machine is being woken: the call is refused, and its place is given back', async () => {
   await using world = await createWorld()
-  const { id, enter, resumes, deps } = await bed(world)
-  const [reached, go] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
-  using _ = armFailpoint('suspend.S8', () => {
-    reached.resolve()
-    return go.promise
-  })
-  const operation_id = await world.operate(id, 'suspend')
-  await reached.promise
-  const entered = enter()
-  const refused = { code: 'workspace_busy' }
-  await assert.rejects(admitTo(deps, { workspace_id: id, needs: 'machine', read_only: false, refusedBy: () => null, hold: () => assert.fail('a place was taken') }), refused) // prettier-ignore
-  go.resolve()
-  assert.equal(await at_once(entered), 'machine')
-  assert.equal((await world.ended(operation_id)).state, 'succeeded')
-  assert.deepEqual(resumes, ['suspended'])
-})
-
-test('an operation that comes in while the machine is being woken is waited for: the place is given back and taken again', async () => {
-  await using world = await createWorld()
-  const { process, id, enter, holds, resumes } = await bed(world)
+  const { process, id, enter, holds } = await bed(world)
   await process.parking.hibernate(await entryOf(process, id))
   const [reached, go] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
   let entered: ReturnType<typeof admitTo>
@@ -158,43 +127,12 @@ test('an operation that comes in while the machine is being woken is waited for:
   }
   const operation_id = await world.operate(id, 'suspend')
   go.resolve()
-  assert.equal(await at_once(entered), 'machine')
-  assert.equal((await world.ended(operation_id)).state, 'succeeded')
-  assert.deepEqual([resumes, holds()], [['suspended'], 0])
-})
-
-test('a resume that fails is the end of the waiting, and is not tried again', async () => {
-  await using world = await createWorld()
-  const { id, enter, resumes, holds } = await bed(world)
-  assert.equal((await world.ended(await world.operate(id, 'suspend'))).state, 'succeeded')
-  using _ = armFailpoint('resume.R3', () => {
-    throw new Error('no restore today')
-  })
-  await assert.rejects(enter(), { code: 'workspace_not_running' })
-  assert.deepEqual([resumes, holds()], [['suspended'], 0])
-})
-
-test('who waits no longer is told what the workspace does, and one who may not resume it, why', async () => {
-  await using world = await createWorld()
-  const { id, enter } = await bed(world)
-  const leaving = new AbortController()
-  const [reached, go] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
-  using _ = armFailpoint('suspend.S8', () => {
-    reached.resolve()
-    return go.promise
-  })
-  const operation_id = await world.operate(id, 'suspend')
-  await reached.promise
-  const entered = enter({}, leaving.signal)
-  leaving.abort()
   await assert.rejects(entered, { code: 'workspace_busy' })
-  go.resolve()
-  await world.ended(operation_id)
-  const resume = () => Promise.reject(fail('dependency_unavailable', null, 'Not now'))
-  await assert.rejects(enter({ waits: { signal: new AbortController().signal, resume } }), { code: 'dependency_unavailable' })
+  assert.equal((await world.ended(operation_id)).state, 'succeeded')
+  assert.equal(holds(), 0)
 })
 
-test('what waiting does not change is refused at once: another cell, a deleted workspace, one that is gone', async () => {
+test('what is somewhere else or no more is refused: another cell, a deleted workspace, one that is gone', async () => {
   await using world = await createWorld()
   const { id, enter, deps } = await bed(world)
   await assert.rejects(enter({ refusedBy: () => fail('stale_epoch', null, 'Old') }), { code: 'stale_epoch' })

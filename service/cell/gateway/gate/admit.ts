@@ -17,21 +17,13 @@ export type Needs = 'machine' | 'files' | 'nothing'
 export interface Admission<Held extends Disposable> extends Omit<Wanted, 'cell_id'> {
   workspace_id: string
   needs: Needs
+  /** What it needs is of a tree, too: a workspace without a machine serves it. */
+  tree?: boolean
   /**
    * Keeps the workspace in use until it is disposed of, and may refuse. It is called when the workspace is found to serve and before
    * anything of it is woken. What it does takes time: the workspace is looked at anew after it.
    */
   hold(entry: WorkspaceEntry): Promise<Held> | Held
-  /** Absent: whoever finds it suspended, or held by an operation, is refused at once. */
-  waits?: Waits
-}
-
-/** For somebody who rather waits for a workspace than is refused. */
-export interface Waits {
-  /** Ends the waiting: the refusal is then that of the moment. */
-  signal: AbortSignal
-  /** Begins to resume a suspended workspace, or throws why it may not. Called once at most. */
-  resume(entry: WorkspaceEntry): Promise<void>
 }
 
 /** By what a workspace serves. `held` is disposed of when it need not any more. */
@@ -47,7 +39,7 @@ export interface Admitting {
 }
 
 /** What is asked for again and again. */
-type Asked = Pick<Admission<Disposable>, 'workspace_id' | 'needs' | 'read_only' | 'refusedBy'>
+type Asked = Pick<Admission<Disposable>, 'workspace_id' | 'needs' | 'tree' | 'read_only' | 'refusedBy'>
 
 /** A workspace and how it stands to whoever asks. */
 interface Found {
@@ -56,22 +48,20 @@ interface Found {
 }
 
 /**
- * The one way to a workspace that this cell serves: parked ones are woken, and who waits is let in when operations have ended and a
- * resume has come to its end.
+ * The one way to a workspace that this cell serves. Parked ones are woken; one that is suspended, or held by an operation, is refused.
  * @throws every refusal that a workspace's address, mode, operation, state or host is a reason for, and those of `hold`.
  */
 export async function admitTo<Held extends Disposable>(deps: Admitting, admission: Admission<Held>): Promise<Admitted<Held>> {
-  const { hold, waits, ...asked } = admission
-  for (let resumed = false; ;) {
-    const { entry, was_resumed } = await findServing(deps, asked, waits, resumed)
-    resumed = was_resumed
-    const held = await hold(entry)
-    try {
-      return { ...(await serve(deps, asked, entry)), held }
-    } catch (error) {
-      held[Symbol.dispose]()
-      if (waits === undefined || waits.signal.aborted || !isMoving(error)) throw error
-    }
+  const { hold, ...asked } = admission
+  const { entry, situation } = await look(deps, asked)
+  const failure = refusalTo(asked, entry, situation)
+  if (failure !== null) throw failure
+  const held = await hold(entry)
+  try {
+    return { ...(await serve(deps, asked, entry)), held }
+  } catch (error) {
+    held[Symbol.dispose]()
+    throw error
   }
 }
 
@@ -80,27 +70,6 @@ export async function refusedNow({ table, cell_id }: Admitting, { workspace_id, 
   const seen = await table.fresh(workspace_id).catch(() => table.get(workspace_id))
   if (seen === undefined || seen.deleted_at !== null) return fail('unauthenticated', 'revoked_workspace', 'The workspace was deleted')
   return refusalOf(decideSituation(seen, { ...wanted, cell_id }))
-}
-
-/** Looks until the workspace serves, or until nobody waits any more. */
-async function findServing(
-  deps: Admitting,
-  asked: Asked,
-  waits: Waits | undefined,
-  resumed: boolean,
-): Promise<{ entry: WorkspaceEntry; was_resumed: boolean }> {
-  for (let was_resumed = resumed; ;) {
-    using change = waits && deps.table.nextChange(asked.workspace_id) // before it is looked at, or the change is missed
-    const { entry, situation } = await look(deps, asked)
-    const failure = refusalTo(asked, entry, situation)
-    if (failure === null) return { entry, was_resumed }
-    if (waits === undefined || change === undefined || waits.signal.aborted || situation.kind === 'refused') throw failure
-    if (situation.kind === 'suspended') {
-      if (was_resumed) throw failure // its resume has failed
-      await waits.resume(entry)
-      was_resumed = true
-    } else await changedOr(change.promise, waits.signal)
-  }
 }
 
 /** From the moment on that it is held: by what it serves, woken where that is needed. */
@@ -113,7 +82,7 @@ async function serve(deps: Admitting, asked: Asked, found: WorkspaceEntry): Prom
     const { entry, situation } = await look(deps, asked)
     const failure = refusalTo(asked, entry, situation)
     if (failure !== null) throw failure
-    if (asked.needs === 'nothing') return { entry, by: 'nothing' }
+    if (asked.needs === 'nothing' || situation.kind === 'machineless') return { entry, by: 'nothing' }
     const source = asked.needs === 'files' && situation.kind !== 'resident' ? diskOf(entry) : null
     if (source !== null) return { entry, by: 'disk', source }
     const machine = deps.waking.ready(entry)
@@ -135,20 +104,8 @@ async function look({ table, cell_id }: Admitting, { workspace_id, ...asked }: A
 }
 
 /** What this one is refused with: the files of a suspended workspace are read from its disk, and only some are served without a machine. */
-function refusalTo({ needs }: Asked, entry: WorkspaceEntry, situation: Situation): Failure | null {
-  if (situation.kind === 'machineless') return needs === 'nothing' ? null : unreachable()
+function refusalTo({ needs, tree }: Asked, entry: WorkspaceEntry, situation: Situation): Failure | null {
+  if (situation.kind === 'machineless') return needs === 'nothing' || tree === true ? null : unreachable()
   if (needs !== 'files' || situation.kind !== 'suspended') return refusalOf(situation)
   return diskOf(entry) === null ? diskUnavailable() : null
-}
-
-/** An operation has come in between: it will be over. */
-function isMoving(error: unknown): boolean {
-  return error instanceof Failure && (error.code === 'workspace_busy' || error.code === 'workspace_not_running')
-}
-
-function changedOr(change: Promise<void>, signal: AbortSignal): Promise<void> {
-  const { promise, resolve } = Promise.withResolvers<void>()
-  const end = () => resolve()
-  signal.addEventListener('abort', end, { once: true })
-  return Promise.race([change, promise]).finally(() => signal.removeEventListener('abort', end))
 }

@@ -77,6 +77,7 @@ export function createGate(deps: GateDeps): Gate {
     return {
       workspace_id: caller.workspace_id,
       needs: needsOf(route),
+      tree: route.tree === true,
       read_only: isReadOnly(route),
       refusedBy: (entry) => epochRefusal(caller, entry) ?? modeRefusal(route, entry),
       hold: (entry) => hold(arrival, entry),

@@ -65,9 +65,10 @@ function elsewhere(entry: WorkspaceEntry, wanted: Wanted): Failure | null {
 
 function heldFrom({ hold }: WorkspaceEntry, wanted: Wanted): Failure | null {
   if (hold === null || hold.gate === 'open' || (hold.gate === 'read_only' && wanted.read_only)) return null
+  const { operation_id, operation_kind, gate } = hold
   return fail('workspace_busy', null, 'A lifecycle operation holds the workspace', {
-    operation_id: hold.operation_id,
-    details: { operation_kind: hold.operation_kind, tool_gate: hold.gate },
+    operation_id,
+    details: { tool_gate: gate, ...(operation_kind === undefined ? {} : { operation_kind }) },
   })
 }
 

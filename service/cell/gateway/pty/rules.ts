@@ -3,17 +3,29 @@ import { LIMITS } from '../../../../contract/limits.ts'
 import type { TerminalStart } from '../../../../contract/schemas/cell/terminal.ts'
 import { fail } from '../../../lib/fail.ts'
 import type { AgentTerminal } from '../../links/agent.ts'
-import type { WorkspaceEnvironment } from '../environment.ts'
-import { commandOf } from '../exec/rules.ts'
+import { commandOf, type AskedCommand } from '../exec/rules.ts'
 
 /** Stands for the user's login shell, which only the guest knows, where a command needs a program. */
 const LOGIN_SHELL = ['login shell']
 
+type AskedTerminal = Omit<AgentTerminal, 'env'> & Pick<AskedCommand, 'asked_env' | 'secret_refs'>
+
 /** The terminal that a request asks for, or its refusal: the rules are those of commands. Pure. */
-export function terminalOf(asked: TerminalStart, environment: WorkspaceEnvironment, session_id: string): AgentTerminal {
+export function terminalOf(asked: TerminalStart, session_id: string): AskedTerminal {
   const { cols = LIMITS.pty_cols_default, rows = LIMITS.pty_rows_default, argv, ...rest } = asked
-  const { fingerprint, cwd, user, env } = commandOf({ ...rest, argv: argv ?? LOGIN_SHELL }, environment, session_id)
-  return { session_id, fingerprint: fingerprintOf(fingerprint, cols, rows), argv: argv ?? [], cwd, user, env, cols, rows }
+  const command = commandOf({ ...rest, argv: argv ?? LOGIN_SHELL }, session_id)
+  const { fingerprint, cwd, user, asked_env, secret_refs } = command
+  return {
+    session_id,
+    fingerprint: fingerprintOf(fingerprint, cols, rows),
+    argv: argv ?? [],
+    cwd,
+    user,
+    asked_env,
+    secret_refs,
+    cols,
+    rows,
+  }
 }
 
 function fingerprintOf(command: string, cols: number, rows: number): string {

@@ -1,5 +1,7 @@
 import type { MemoryRefusal } from '../../../../contract/errors.ts'
+import type { MachineVolume } from '../../../db/schema.ts'
 import { systemClock, type Clock } from '../../../lib/clock.ts'
+import type { HostDenial, HostEgress, SetEgressRequest } from '../egress.ts'
 import type {
   CheckpointRequest,
   CloneRequest,
@@ -7,14 +9,19 @@ import type {
   HostEvent,
   Inventory,
   Machine,
+  MachineCounters,
   MachineHost,
   QuarantineRequest,
   RestoreRequest,
   StartRequest,
   StopRequest,
+  VolumeFence,
+  VolumeRequest,
+  VolumesRequest,
 } from '../hostd.ts'
 import { subjectName, workspaceSubject, type Subject } from '../subject.ts'
 import type { FakeGuest } from './guest.ts'
+import { deleteVolume, setVolumes } from './volumes.ts'
 import { Turns, type Done, type Hook, type Verb, type When } from './turns.ts'
 import {
   checkpoint,
@@ -27,6 +34,7 @@ import {
   quarantine,
   restore,
   running,
+  setEgress,
   setState,
   stats,
   silence,
@@ -48,6 +56,14 @@ export interface FakeOptions {
 export interface FakeHost extends MachineHost {
   /** @param of a workspace's id, or a subject. */
   guest(of: string | Subject): FakeGuest
+  /** Of its machine. */
+  volumes(of: string | Subject): MachineVolume[]
+  /** What its packets meet; undefined: it was given no policy. */
+  egressOf(of: string | Subject): HostEgress | undefined
+  /** The host counts this as refused, in the place of what it counted before. */
+  deny(of: string | Subject, denials: HostDenial[]): void
+  /** Somebody has changed its rules, and they could not be put in again. */
+  breakEgress(of: string | Subject): void
   /** The machine ends by itself. */
   kill(of: string | Subject, reason?: string): void
   /** Runs before (or after) the work of a verb; what it throws is the answer. */
@@ -83,6 +99,7 @@ export function createFakeHost(options: FakeOptions = {}): FakeHost {
     installation: null,
     caller: null,
     quarantined: new Map(),
+    volumes: new Set(),
     last: new Map(),
     events: [],
     heard: new Set(),
@@ -95,6 +112,7 @@ function machineVerbs(world: World, turns: Turns): Pick<MachineHost, Verb> {
   return {
     start: turns.verb('start', (request: StartRequest) => start(world, request)),
     restore: turns.verb('restore', (request: RestoreRequest) => restore(world, request)),
+    setEgress: turns.beside('setEgress', (request: SetEgressRequest) => setEgress(world, request)),
     connect: turns.verb('connect', (request: Fence) => void (running(world, request).machine.connected = true)),
     checkpoint: turns.verb('checkpoint', (request: CheckpointRequest) => checkpoint(world, request)),
     unpause: turns.verb('unpause', (request: Fence) => setState(running(world, request), 'running')),
@@ -117,19 +135,22 @@ function machineVerbs(world: World, turns: Turns): Pick<MachineHost, Verb> {
       world.quarantined.delete(name)
       return last
     }),
+    setVolumes: turns.verb('setVolumes', (request: VolumesRequest) => setVolumes(world, request)),
+    createVolume: turns.verb('createVolume', (request: VolumeRequest) => void world.volumes.add(request.subject.id)),
+    deleteVolume: turns.verb('deleteVolume', (request: VolumeFence) => deleteVolume(world, request.subject.id)),
     quarantine: turns.verb('quarantine', (request: QuarantineRequest) => quarantine(world, request)),
   }
 }
 
-function listening(
-  world: World,
-  turns: Turns,
-  options: FakeOptions,
-): Pick<MachineHost, 'claim' | 'inventory' | 'glance' | 'stats' | 'measureDisks' | 'readDisk' | 'events' | 'close'> {
+function listening(world: World, turns: Turns, options: FakeOptions): Omit<MachineHost, Verb> {
   return {
     async readDisk({ workspace_id }) {
       if (!turns.reachable) throw silence()
       throw noReader(world, workspace_id)
+    },
+    async egressDenials(subject) {
+      if (!turns.reachable) throw silence()
+      return [...(world.machines.get(subjectName(subject))?.denials ?? [])]
     },
     async claim(installation_id) {
       if (!turns.reachable) throw silence()
@@ -149,6 +170,10 @@ function listening(
       const found = [...world.machines.values()].filter(({ machine }) => asked?.has(subjectName(machine.subject)) ?? true)
       return found.map((one) => stats(world, one))
     },
+    async measureVolumes(volume_ids) {
+      if (!turns.reachable) throw silence()
+      return new Map(volume_ids.filter((id) => world.volumes.has(id)).map((id) => [id, DISK_BYTES]))
+    },
     async measureDisks(workspace_ids) {
       if (!turns.reachable) throw silence()
       return measureDisks(world, workspace_ids)
@@ -167,11 +192,20 @@ function breaking(world: World, turns: Turns): Omit<FakeHost, keyof MachineHost>
   }
   return {
     guest: (of) => running(world, { subject: subjectOf(of) }).guest,
+    volumes: (of) => running(world, { subject: subjectOf(of) }).volumes,
+    egressOf: (of) => running(world, { subject: subjectOf(of) }).egress,
+    deny: (of, denials) => void (running(world, { subject: subjectOf(of) }).denials = denials),
+    breakEgress(of) {
+      const { machine } = running(world, { subject: subjectOf(of) })
+      machine.egress = { revision: machine.egress?.revision ?? 'default', state: 'failed' }
+    },
     kill(of, reason = 'killed') {
-      const { machine, guest } = running(world, { subject: subjectOf(of) })
-      guest.pause()
+      const one = running(world, { subject: subjectOf(of) })
+      const { machine } = one
+      one.guest.pause()
+      const counters = stats(world, one)
       world.machines.delete(subjectName(machine.subject))
-      tell(world, machine, reason)
+      tell(world, machine, reason, counters)
     },
     intercept: (verb, when, hook) => turns.intercept(verb, when, hook),
     setReachable(reachable) {
@@ -259,7 +293,7 @@ function measureDisks(world: World, workspace_ids: string[]): Map<string, number
   return new Map(workspace_ids.filter(isHere).map((id) => [id, DISK_BYTES]))
 }
 
-function tell(world: World, machine: Machine, reason: string): void {
+function tell(world: World, machine: Machine, reason: string, counters: MachineCounters): void {
   const { subject, epoch, fence } = machine
   world.events.push({
     seq: (world.events.at(-1)?.seq ?? 0) + 1,
@@ -270,6 +304,7 @@ function tell(world: World, machine: Machine, reason: string): void {
     fence,
     reason,
     at: world.clock.now().toISOString(),
+    counters,
   })
   wake(world)
 }

@@ -1,14 +1,17 @@
-import type { Fence, MachineHost } from '../hostd.ts'
-import { subjectName, type Subject } from '../subject.ts'
+import type { Fence, MachineHost, VolumeFence } from '../hostd.ts'
+import { subjectName } from '../subject.ts'
 import { raiseFence, refuseLower, refuseStranger, silence, type World } from './world.ts'
 
-export type Verb = Exclude<keyof MachineHost, 'claim' | 'inventory' | 'glance' | 'stats' | 'measureDisks' | 'readDisk' | 'events' | 'close'>
+export type Verb = Exclude<
+  keyof MachineHost,
+  'claim' | 'inventory' | 'glance' | 'stats' | 'measureDisks' | 'measureVolumes' | 'readDisk' | 'egressDenials' | 'events' | 'close'
+>
 export type When = 'before' | 'after'
-export type Hook = (request: Fence) => Promise<void> | void
+export type Hook = (request: Fence | VolumeFence) => Promise<void> | void
 
 export interface Done {
   verb: Verb
-  subject: Subject
+  subject: (Fence | VolumeFence)['subject']
   step: string
 }
 
@@ -28,7 +31,7 @@ export class Turns {
   }
 
   /** The verb as its callers see it. */
-  verb<Q extends Fence, A>(name: Verb, work: (request: Q) => A): (request: Q) => Promise<A> {
+  verb<Q extends Fence | VolumeFence, A>(name: Verb, work: (request: Q) => A): (request: Q) => Promise<A> {
     return async (request) => {
       this.speak()
       refuseStranger(this.world)
@@ -41,6 +44,21 @@ export class Turns {
       if (known === undefined) await this.runHooks(name, 'after', request)
       this.speak()
       return value
+    }
+  }
+
+  /** A verb that waits for no turn and is done each time it is asked: its fence is compared, and ends nobody's. */
+  beside<Q extends Fence, A>(name: Verb, work: (request: Q) => A): (request: Q) => Promise<A> {
+    return async (request) => {
+      this.speak()
+      refuseStranger(this.world)
+      await this.runHooks(name, 'before', request)
+      refuseLower(this.world, subjectName(request.subject), request.fence)
+      this.done.push({ verb: name, subject: request.subject, step: request.step })
+      const answer = work(request)
+      await this.runHooks(name, 'after', request)
+      this.speak()
+      return answer
     }
   }
 
@@ -64,7 +82,7 @@ export class Turns {
     this.remembered.clear()
   }
 
-  private begin<Q extends Fence, A>(name: Verb, request: Q, work: (request: Q) => A): Promise<A> {
+  private begin<Q extends Fence | VolumeFence, A>(name: Verb, request: Q, work: (request: Q) => A): Promise<A> {
     const run = async () => {
       await this.runHooks(name, 'before', request)
       if (this.latency_ms > 0) await new Promise((resolve) => setTimeout(resolve, this.latency_ms))
@@ -81,7 +99,7 @@ export class Turns {
     return answer
   }
 
-  private async runHooks(verb: Verb, when: When, request: Fence): Promise<void> {
+  private async runHooks(verb: Verb, when: When, request: Fence | VolumeFence): Promise<void> {
     for (const one of [...this.hooks]) if (one.verb === verb && one.when === when) await one.hook(request)
   }
 }

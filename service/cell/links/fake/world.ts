@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto'
+import type { MachineVolume } from '../../../db/schema.ts'
 import type { Clock } from '../../../lib/clock.ts'
 import {
   HostFailure,
@@ -15,9 +16,11 @@ import {
   type StopRequest,
 } from '../hostd.ts'
 import { AGENT_PROTOCOLS } from '../agent-protocol.ts'
+import type { HostDenial, HostEgress, SetEgressRequest } from '../egress.ts'
 import type { MemoryRefusal } from '../../../../contract/errors.ts'
 import { MACHINE_KINDS, subjectName, workspaceSubject, type Subject } from '../subject.ts'
 import { FakeGuest } from './guest.ts'
+import { given } from './volumes.ts'
 
 /** Every disk is of one size. */
 export const DISK_BYTES = 2 ** 20
@@ -34,7 +37,11 @@ interface Saved {
 
 interface Running {
   machine: Machine
+  /** What it was given; absent: all that is public. */
+  egress?: HostEgress
+  denials: HostDenial[]
   guest: FakeGuest
+  volumes: MachineVolume[]
 }
 
 export interface World {
@@ -54,6 +61,7 @@ export interface World {
   /** As whom the caller speaks; null until it said so. */
   caller: string | null
   quarantined: Map<string, Quarantined[]>
+  volumes: Set<string>
   /** What ended machines had used, until there is another. */
   last: Map<string, MachineCounters>
   events: HostEvent[]
@@ -173,9 +181,17 @@ function boot(
     resources,
     engine,
     agent_protocol: AGENT_PROTOCOLS.current,
+    egress: { revision: request.egress?.revision ?? 'default', state: 'enforced' },
   }
   world.last.delete(owner)
-  world.machines.set(owner, { machine, guest: new FakeGuest({ ...state, files }) })
+  const { egress } = request
+  world.machines.set(owner, {
+    machine,
+    guest: new FakeGuest({ ...state, files }),
+    volumes: given(world, request.volumes),
+    denials: [],
+    ...(egress === undefined ? {} : { egress }),
+  })
   return { ...machine }
 }
 
@@ -208,6 +224,14 @@ export function restore(world: World, request: RestoreRequest): Machine {
   if (saved.info.disk_only) refuseEngine(world)
   refuseMemory(world, saved)
   return boot(world, request, saved, saved.info.disk_only ? world.engine : saved.info.engine)
+}
+
+export function setEgress(world: World, request: SetEgressRequest): { revision: string } {
+  const found = running(world, request)
+  found.egress = request.egress
+  const { revision } = request.egress
+  found.machine.egress = { revision, state: 'enforced' }
+  return { revision }
 }
 
 export function setState({ machine, guest }: Running, state: Machine['state']): void {

@@ -1,0 +1,110 @@
+import Type, { type Static } from 'typebox'
+import { LIMITS } from '../limits.ts'
+import { TOOLS } from '../tools.ts'
+import { FreeText, List, Nullable, PageQuery, strict, Timestamp, Uuid, Word } from './common.ts'
+
+/** Of the service's own variables. */
+export const RESERVED_SECRET_PREFIX = 'SERVICE_'
+/** A secret can be bound only where commands and terminals may both have it. */
+export const TOOLS_OF_BINDINGS = ['exec', 'pty'] as const
+
+const Name = Type.String({
+  pattern: '^[A-Za-z_][A-Za-z0-9_]*$',
+  minLength: 1,
+  maxLength: LIMITS.secret_name_characters_max,
+  description: `The environment variable that its value becomes; names that start with ${RESERVED_SECRET_PREFIX} are reserved`,
+})
+const Value = Type.String({
+  description: `Never returned. UTF-8 text of at most ${LIMITS.secret_value_bytes_max} bytes, without NUL`,
+})
+const Description = FreeText({ minLength: 0, maxLength: LIMITS.secret_description_characters_max })
+const Ids = (description: string) =>
+  Nullable(Type.Array(Uuid(), { maxItems: LIMITS.secret_allowed_ids_max, uniqueItems: true, description }))
+const AllowedTools = Type.Array(Word(TOOLS), {
+  maxItems: TOOLS.length,
+  uniqueItems: true,
+  description: 'What may be started with its value. It can be bound to a workspace only with both `exec` and `pty` among them',
+})
+
+const CREATE = {
+  name: Name,
+  description: Type.Optional(Nullable(Description)),
+  value: Value,
+  allowed_workspace_ids: Type.Optional(Ids('null: every workspace')),
+  allowed_tools: Type.Optional(AllowedTools),
+}
+export const SecretCreate = Type.Object(CREATE, { ...strict, title: 'SecretCreate' })
+export type SecretCreate = Static<typeof SecretCreate>
+
+const allowed_project_ids = Type.Optional(Ids("null: every project of the organization. Of an organization's secret only"))
+export const OrganizationSecretCreate = Type.Object({ ...CREATE, allowed_project_ids }, { ...strict, title: 'OrganizationSecretCreate' })
+export type OrganizationSecretCreate = Static<typeof OrganizationSecretCreate>
+
+export const SecretUpdate = Type.Object(
+  {
+    description: CREATE.description,
+    allowed_project_ids,
+    allowed_workspace_ids: CREATE.allowed_workspace_ids,
+    allowed_tools: CREATE.allowed_tools,
+  },
+  { ...strict, title: 'SecretUpdate' },
+)
+export type SecretUpdate = Static<typeof SecretUpdate>
+
+/** App, "Secret": never a value. */
+export const Secret = Type.Object(
+  {
+    id: Uuid(),
+    organization_id: Uuid(),
+    project_id: Nullable(Uuid("null: the organization's")),
+    name: Type.String(),
+    description: Nullable(Type.String()),
+    allowed_project_ids: Nullable(Type.Array(Uuid())),
+    allowed_workspace_ids: Nullable(Type.Array(Uuid())),
+    allowed_tools: Type.Array(Word(TOOLS)),
+    version: Type.Integer({ description: 'The newest, which is used from the next start on' }),
+    created_at: Timestamp(),
+    updated_at: Timestamp(),
+    deleted_at: Nullable(Timestamp()),
+  },
+  { title: 'Secret' },
+)
+export type Secret = Static<typeof Secret>
+export const SecretList = List(Secret, 'SecretList')
+
+export const SecretQuery = Type.Object({
+  ...PageQuery,
+  include_deleted: Type.Optional(Type.Boolean({ description: 'Default: false' })),
+})
+
+export const SecretVersionCreate = Type.Object({ value: Value }, { ...strict, title: 'SecretVersionCreate' })
+export type SecretVersionCreate = Static<typeof SecretVersionCreate>
+
+export const SecretVersion = Type.Object(
+  {
+    id: Uuid(),
+    secret_id: Uuid(),
+    version: Type.Integer(),
+    created_at: Timestamp(),
+    erased_at: Nullable(Timestamp('When its value was erased; null while it is the one that is used')),
+  },
+  { title: 'SecretVersion' },
+)
+export type SecretVersion = Static<typeof SecretVersion>
+export const SecretVersionList = List(SecretVersion, 'SecretVersionList')
+
+/** App, "Secret": what a workspace has of a name that is bound to it. */
+export const BINDING_STATUSES = ['available', 'not_allowed', 'deleted'] as const
+export type BindingStatus = (typeof BINDING_STATUSES)[number]
+
+export const WorkspaceSecrets = Type.Object(
+  { secrets: Type.Array(Type.Object({ name: Type.String(), status: Word(BINDING_STATUSES) })) },
+  { title: 'WorkspaceSecrets' },
+)
+export type WorkspaceSecrets = Static<typeof WorkspaceSecrets>
+
+export const SecretNames = Type.Array(FreeText({ minLength: 1, maxLength: LIMITS.secret_name_characters_max }), {
+  maxItems: LIMITS.secrets_per_workspace_max,
+  uniqueItems: true,
+})
+export const WorkspaceSecretsRequest = Type.Object({ names: SecretNames }, { ...strict, title: 'WorkspaceSecretsRequest' })

@@ -1,0 +1,9 @@
+/** App, "Volume", completed by docs/decisions/0141. */
+export const VOLUME_STATES = ['creating', 'available', 'deleting', 'deleted', 'failed'] as const
+export type VolumeState = (typeof VOLUME_STATES)[number]
+
+export const ATTACHMENT_STATES = ['attaching', 'attached', 'detaching'] as const
+export type AttachmentState = (typeof ATTACHMENT_STATES)[number]
+
+export const ATTACHMENT_MODES = ['read_write', 'read_only'] as const
+export type AttachmentMode = (typeof ATTACHMENT_MODES)[number]

@@ -1,0 +1,40 @@
+package server
+
+import (
+	"log"
+	"net/http"
+
+	"github.com/berth-dev/berth/machine/internal/agent/guest"
+	"github.com/berth-dev/berth/machine/internal/wire"
+)
+
+// postVolumes is hostd's: it has mounted what is named at its places, and unmounts the rest afterwards.
+func (m *machine) postVolumes(w http.ResponseWriter, r *http.Request) error {
+	var request wire.GuestVolumesRequest
+	if err := parse(w, r, &request); err != nil {
+		return err
+	}
+	if _, err := m.running(); err != nil {
+		return err
+	}
+	how := guest.LeaveBusy
+	if request.EndUsers {
+		how = guest.EndUsers
+	}
+	m.becoming.Lock()
+	defer m.becoming.Unlock()
+	answer, err := m.guest.SetVolumes(request.Volumes, how)
+	if err != nil {
+		return err
+	}
+	send(w, http.StatusOK, answer)
+	return nil
+}
+
+// setVolumes is of a new incarnation. A workspace whose volume cannot be mounted works without it.
+func (m *machine) setVolumes(in wire.Incarnation, how guest.Unmounting) {
+	answer, err := m.guest.SetVolumes(in.Volumes, how)
+	if err != nil || len(answer.Busy)+len(answer.Refused) > 0 {
+		log.Printf("volumes: %+v: %v", answer, err)
+	}
+}

@@ -1,0 +1,45 @@
+package hostd
+
+import (
+	"context"
+	"sync"
+)
+
+// policing lets one change of a machine's policy happen at a time.
+type policing struct {
+	mu    sync.Mutex
+	turns map[string]*policingTurn // by slot
+}
+
+type policingTurn struct {
+	token chan struct{}
+	users int
+}
+
+func (p *policing) acquire(ctx context.Context, slot string) (release func(), err error) {
+	p.mu.Lock()
+	if p.turns == nil {
+		p.turns = map[string]*policingTurn{}
+	}
+	turn := p.turns[slot]
+	if turn == nil {
+		turn = &policingTurn{token: make(chan struct{}, 1)}
+		p.turns[slot] = turn
+	}
+	turn.users++
+	p.mu.Unlock()
+	leave := func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if turn.users--; turn.users == 0 {
+			delete(p.turns, slot)
+		}
+	}
+	select {
+	case turn.token <- struct{}{}:
+		return func() { <-turn.token; leave() }, nil
+	case <-ctx.Done():
+		leave()
+		return nil, ctx.Err()
+	}
+}

@@ -1,0 +1,182 @@
+package network
+
+import (
+	"errors"
+	"log/slog"
+	"net/netip"
+	"reflect"
+
+	"github.com/berth-dev/berth/machine/internal/egress"
+	"github.com/berth-dev/berth/machine/internal/wire"
+)
+
+// SetEgress changes what a slot's machine may reach. When it returns, every packet meets the new policy, also those of connections that
+// were there before. Before Connect, it is the policy that the machine will be connected with.
+func (r *Router) SetEgress(name string, p wire.EgressPolicy) error {
+	if err := egress.Check(p); err != nil {
+		return err
+	}
+	return r.withSlot(name, func(s *slot) error {
+		last := s.outlet
+		if reflect.DeepEqual(last.matcher.Policy, p) && !last.failed {
+			return nil
+		}
+		next := last.with(p)
+		next.counts = next.counts || s.connected && !next.matcher.IsOpen()
+		if err := r.writePolicy(s, next); err != nil {
+			return err
+		}
+		err := r.replaceOutlet(s, last, next)
+		if err != nil {
+			r.remember(s, func() { s.outlet = last })
+			err = errors.Join(err, r.writePolicy(s, last))
+		}
+		return err
+	})
+}
+
+// replaceOutlet changes the rules and what is remembered of them together.
+func (r *Router) replaceOutlet(s *slot, last, next outlet) error {
+	if !s.connected || last.matcher.IsOpen() && next.matcher.IsOpen() {
+		r.remember(s, func() { s.outlet = next })
+		return nil
+	}
+	return r.alter(func() error {
+		r.remember(s, func() { s.outlet = next })
+		conn := r.rules.conn
+		if err := r.removeElements(conn, s, last); err != nil {
+			return err
+		}
+		if next.counts && !last.counts {
+			if err := r.writeRefuser(conn, s); err != nil {
+				return err
+			}
+		}
+		if err := r.writeOutlet(conn, s, next); err != nil {
+			return err
+		}
+		r.removeOwn(conn, s, last)
+		return nil
+	})
+}
+
+// remember changes what is known of a slot. The caller is busy with it.
+func (r *Router) remember(s *slot, change func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	change()
+}
+
+// alter changes rules. Where they are not what is remembered of them, all are put in anew.
+func (r *Router) alter(do func() error) error {
+	if err := r.rules.change(do); err != nil {
+		return r.reload(err)
+	}
+	return nil
+}
+
+// Egress is the policy of a slot's machine.
+func (r *Router) Egress(name string) wire.EgressInForce {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	s := r.slots[name]
+	if s == nil {
+		return wire.EgressInForce{Revision: wire.EgressDefault, State: wire.EgressFailed}
+	}
+	state := wire.EgressEnforced
+	if s.outlet.failed || r.rules.broken.Load() {
+		state = wire.EgressFailed
+	}
+	return wire.EgressInForce{Revision: s.outlet.matcher.Policy.Revision, State: state}
+}
+
+// IsOpen says that a slot's policy refuses nothing.
+func (r *Router) IsOpen(name string) bool {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	s := r.slots[name]
+	return s != nil && s.outlet.matcher.IsOpen()
+}
+
+// Machine is the address of a slot's machine.
+func (r *Router) Machine(name string) (netip.Addr, error) {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	if s := r.slots[name]; s != nil {
+		return r.address(s.index, 2), nil
+	}
+	return netip.Addr{}, ErrUnknown
+}
+
+// Restricted are the policies of machines that may not reach all that is public.
+func (r *Router) Restricted() map[netip.Addr]wire.EgressPolicy {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	found := map[netip.Addr]wire.EgressPolicy{}
+	for _, s := range r.slots {
+		if !s.outlet.matcher.IsOpen() {
+			found[r.address(s.index, 2)] = s.outlet.matcher.Policy
+		}
+	}
+	return found
+}
+
+// OnRelease is called with the address of each machine whose network is gone, before another one may get it.
+func (r *Router) OnRelease(tell func(netip.Addr)) { r.onRelease = tell }
+
+// connect lets the machine out under its policy, in one step.
+func (r *Router) connect(s *slot) error {
+	r.remember(s, func() { s.connected, s.outlet.counts = true, !s.outlet.matcher.IsOpen() }) // counted before it can send anything
+	err := r.alter(func() error {
+		conn := r.rules.conn
+		r.fitFlows(conn)
+		if s.outlet.counts {
+			if err := r.writeRefuser(conn, s); err != nil {
+				return err
+			}
+		}
+		if err := r.writeOutlet(conn, s, s.outlet); err != nil {
+			return err
+		}
+		return conn.SetAddElements(r.rules.connected, element(r.key(s)))
+	})
+	if err != nil {
+		r.remember(s, func() { s.connected, s.outlet.counts = false, false })
+	}
+	return err
+}
+
+// disconnect lets nothing out any more, and takes away what was the machine's own.
+func (r *Router) disconnect(s *slot) error {
+	if !s.connected {
+		return nil
+	}
+	outlet := s.outlet
+	r.remember(s, func() { s.connected, s.outlet.counts, s.past, s.began = false, false, nil, nil })
+	return r.alter(func() error {
+		conn := r.rules.conn
+		r.fitFlows(conn)
+		err := joinFirst(conn.SetDeleteElements(r.rules.connected, element(r.key(s))), r.removeElements(conn, s, outlet))
+		r.removeOwn(conn, s, outlet)
+		if outlet.counts {
+			err = errors.Join(err, r.removeRefuser(conn, s))
+		}
+		return err
+	})
+}
+
+// reload puts all rules in anew, in one transaction, after a change that failed for `why`: somebody else may have been at them.
+func (r *Router) reload(why error) error {
+	slog.Warn("the rules of the machines' router are put in anew", "table", "ip "+r.table(), "error", why)
+	for s, outlet := range r.connectedOutlets() {
+		if outlet.counts {
+			r.saveRefusals(s)
+		}
+	}
+	err := r.loadRules()
+	r.rules.broken.Store(err != nil)
+	if err != nil {
+		return errors.Join(why, err)
+	}
+	return nil
+}

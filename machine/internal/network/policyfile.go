@@ -1,0 +1,101 @@
+package network
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+
+	"github.com/berth-dev/berth/machine/internal/egress"
+	"github.com/berth-dev/berth/machine/internal/wire"
+)
+
+// policyFile is what the next hostd needs to put the same rules in, with the mark by which the kernel knows the connections that are let out.
+// A machine without one has the default policy: it was started without any, or by a hostd that knew none.
+type policyFile struct {
+	Policy wire.EgressPolicy `json:"policy"`
+	Mark   uint32            `json:"mark"`
+	// Refused is what was counted before the last time that all rules were put in.
+	Refused []Refusal `json:"refused,omitempty"`
+}
+
+func (r *Router) policyDir() string             { return filepath.Join(r.config.RunDir, "egress") }
+func (r *Router) policyPath(slot string) string { return filepath.Join(r.policyDir(), slot+".json") }
+
+// writePolicy comes before the rules: a hostd that dies between them leaves the connections of before to be asked for anew. It is not
+// synced: no machine outlives the computer's power.
+func (r *Router) writePolicy(s *slot, o outlet) error {
+	past := r.pastOf(s)
+	if reflect.DeepEqual(o.matcher.Policy, egress.Default()) && len(past) == 0 {
+		return r.removePolicy(s.name)
+	}
+	text, err := json.Marshal(policyFile{Policy: o.matcher.Policy, Mark: o.mark, Refused: past})
+	if err != nil {
+		return err
+	}
+	path := r.policyPath(s.name)
+	if err := os.WriteFile(path+".tmp", text, 0o600); err != nil {
+		return fmt.Errorf("keep the policy of slot %s: %w", s.name, err)
+	}
+	return os.Rename(path+".tmp", path)
+}
+
+func (r *Router) removePolicy(slot string) error {
+	if err := os.Remove(r.policyPath(slot)); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("forget the policy of slot %s: %w", slot, err)
+	}
+	return nil
+}
+
+// adoptPolicies reads what the machines that are here may reach. One whose file cannot be read reaches nothing until it is told anew.
+func (r *Router) adoptPolicies() error {
+	if err := os.MkdirAll(r.policyDir(), 0o700); err != nil {
+		return err
+	}
+	for name, s := range r.slots {
+		o, past, err := readPolicy(r.policyPath(name))
+		if err != nil {
+			slog.Error("the policy of a machine cannot be read: it reaches nothing until it is told anew", "slot", name, "error", err)
+			o = openOutlet().with(wire.EgressPolicy{Revision: wire.EgressDefault, Mode: wire.EgressDenyAll})
+			o.failed = true
+		}
+		s.outlet, s.past = o, past
+	}
+	return r.removeStrayPolicies()
+}
+
+func readPolicy(path string) (o outlet, past []Refusal, err error) {
+	text, err := os.ReadFile(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return openOutlet(), nil, nil
+	}
+	if err != nil {
+		return o, nil, err
+	}
+	var found policyFile
+	if err := json.Unmarshal(text, &found); err != nil {
+		return o, nil, err
+	}
+	if err := egress.Check(found.Policy); err != nil {
+		return o, nil, err
+	}
+	o = openOutlet().with(found.Policy)
+	if found.Mark != openMark || o.matcher.IsOpen() {
+		o.mark = found.Mark
+	}
+	return o, found.Refused, nil
+}
+
+func (r *Router) removeStrayPolicies() error {
+	entries, err := os.ReadDir(r.policyDir())
+	for _, entry := range entries {
+		if name, ok := strings.CutSuffix(entry.Name(), ".json"); !ok || r.slots[name] == nil {
+			err = errors.Join(err, os.Remove(filepath.Join(r.policyDir(), entry.Name())))
+		}
+	}
+	return err
+}

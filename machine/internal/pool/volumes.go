@@ -1,0 +1,133 @@
+package pool
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// A volume is one subvolume within a limit of its own:
+//
+//	<mount>/volumes/<id>/data   subvolume: what the workspaces see
+//	<mount>/volumes/<id>/quota  id of its level-1 quota group
+//
+// It is there as soon as data is: a volume that was half made has none, and is made again from the beginning.
+
+func (p *Pool) volumes() string { return filepath.Join(p.config.Mount, "volumes") }
+
+func (p *Pool) volumeDir(id string) string { return filepath.Join(p.volumes(), component(id)) }
+
+// VolumePath is the directory that machines get.
+func (p *Pool) VolumePath(id string) string { return filepath.Join(p.volumeDir(id), "data") }
+
+// HasVolume says whether the volume is complete.
+func (p *Pool) HasVolume(id string) bool {
+	var stat unix.Stat_t
+	return unix.Lstat(p.VolumePath(id), &stat) == nil && stat.Ino == subvolInode
+}
+
+// CreateVolume makes a volume, or sets the limit of one that is there. It is durable when this returns. ENOSPC (wrapped): only the reserve
+// is left.
+func (p *Pool) CreateVolume(id string, quotaGiB int) error {
+	if err := checkName("volume", id); err != nil {
+		return err
+	}
+	bytes, err := limitOf(quotaGiB)
+	if err != nil {
+		return err
+	}
+	if err := p.createVolume(id, bytes); err != nil {
+		return fmt.Errorf("create volume %s: %w", id, err)
+	}
+	return nil
+}
+
+func (p *Pool) createVolume(id string, bytes uint64) error {
+	dir := p.volumeDir(id)
+	if !p.HasVolume(id) {
+		if err := p.Admit(); err != nil {
+			return err
+		}
+	}
+	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
+		return err
+	}
+	if err := p.setLimit(dir, bytes); err != nil {
+		return err
+	}
+	if !p.HasVolume(id) {
+		if err := p.makeVolume(dir); err != nil {
+			return err
+		}
+	}
+	return errors.Join(SyncDir(p.VolumePath(id)), SyncDir(dir), SyncDir(p.volumes()))
+}
+
+// makeVolume gives the subvolume its name when its mode is right. Everybody in a workspace may write to it: who may is decided by who is
+// attached, and how.
+func (p *Pool) makeVolume(dir string) error {
+	group, err := readGroupID(dir)
+	if err != nil {
+		return err
+	}
+	parent, err := p.openBelow(dir)
+	if err != nil {
+		return err
+	}
+	defer parent.Close()
+	fresh := ".new-" + rand.Text()
+	if err := createSubvolume(parent, nil, fresh, group, false); err != nil {
+		return err
+	}
+	err = os.Chmod(filepath.Join(dir, fresh), 0o777)
+	if err == nil {
+		err = unix.Renameat2(int(parent.Fd()), fresh, int(parent.Fd()), "data", unix.RENAME_NOREPLACE)
+	}
+	if err != nil {
+		_ = destroySubvolume(parent, fresh) // the next try, or the volume's deletion, meets it again
+	}
+	return err
+}
+
+// DeleteVolume makes a volume disappear in one durable step, then removes its data, as DeleteWorkspace does. One that is not there is fine.
+func (p *Pool) DeleteVolume(id string) error {
+	if err := checkName("volume", id); err != nil {
+		return err
+	}
+	grave := strings.ToLower(rand.Text())
+	p.take(grave)
+	defer p.letGo(grave)
+	err := os.Rename(p.volumeDir(id), filepath.Join(p.trash(), grave))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(SyncDir(p.trash()), SyncDir(p.volumes())); err != nil {
+		return err
+	}
+	return p.bury(context.Background(), filepath.Join(p.trash(), grave))
+}
+
+// ListVolumes names what is there, half-made ones too.
+func (p *Pool) ListVolumes() ([]string, error) { return listNames(p.volumes()) }
+
+// VolumeBytes is what the limit of the volume counts.
+func (p *Pool) VolumeBytes(id string) (int64, error) {
+	group, err := readGroupID(p.volumeDir(id))
+	if err != nil {
+		return 0, err
+	}
+	bytes := p.referenced(group)
+	if bytes < 0 {
+		return 0, fmt.Errorf("the kernel does not tell the usage of the quota group of volume %s", id)
+	}
+	return bytes, nil
+}

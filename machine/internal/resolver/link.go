@@ -1,0 +1,226 @@
+package resolver
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"sync"
+	"time"
+
+	"github.com/berth-dev/berth/machine/internal/egress"
+	"github.com/berth-dev/berth/machine/internal/wire"
+)
+
+// LineBytesMax bounds one message of either side, which is one line of JSON.
+const LineBytesMax = 1 << 20
+
+// FromHost is what hostd tells: new policies, which are acknowledged with their number, or an answer to a Grant.
+type FromHost struct {
+	ID       uint64                            `json:"id"`
+	Policies map[netip.Addr]*wire.EgressPolicy `json:"policies,omitempty"` // null: the machine may ask for everything
+	Granted  bool                              `json:"granted,omitempty"`
+	Grant    bool                              `json:"grant,omitempty"` // it answers a Grant, and is no policy
+}
+
+// ToHost is one of its three things.
+type ToHost struct {
+	Ack     uint64   `json:"ack,omitempty"`
+	Grant   *Grant   `json:"grant,omitempty"`
+	Refused []Denied `json:"refused,omitempty"`
+}
+
+// Grant asks hostd to let a machine connect to the addresses of a name, before the machine is told of them.
+type Grant struct {
+	ID            uint64       `json:"id"`
+	Machine       netip.Addr   `json:"machine"`
+	Name          string       `json:"name"`
+	Addresses     []netip.Addr `json:"addresses"`
+	UsableSeconds uint32       `json:"usable_seconds"`
+}
+
+// Denied are questions of a machine for a name that its policy does not allow.
+type Denied struct {
+	Machine netip.Addr `json:"machine"`
+	Name    string     `json:"name"`
+	Count   int64      `json:"count"`
+}
+
+const (
+	grantTimeout = 5 * time.Second
+	deniedMax    = 4096 // names that wait to be told
+	deniedEach   = 100 * time.Millisecond
+	deniedBatch  = 256
+)
+
+var errNoHost = errors.New("hostd is not there")
+
+// hostLink is the way to hostd. When hostd ends, policies stay what they are, and no further address is granted.
+type hostLink struct {
+	conn net.Conn
+	send sync.Mutex
+
+	mu       sync.Mutex
+	policies map[netip.Addr]*egress.Matcher // of machines that may not ask for everything
+	next     uint64
+	waiting  map[uint64]chan bool
+	gone     bool
+	denied   map[Denied]int64 // without count
+	tell     chan struct{}
+}
+
+func newHostLink(conn net.Conn, policies map[netip.Addr]wire.EgressPolicy) *hostLink {
+	l := &hostLink{conn: conn, policies: map[netip.Addr]*egress.Matcher{}, waiting: map[uint64]chan bool{}, denied: map[Denied]int64{}, tell: make(chan struct{}, 1)}
+	for machine, policy := range policies {
+		l.policies[machine] = egress.NewMatcher(policy)
+	}
+	return l
+}
+
+// run reads what hostd tells until it is gone or the context ends.
+func (l *hostLink) run(ctx context.Context) {
+	go l.tellDenied(ctx)
+	lines := bufio.NewScanner(l.conn)
+	lines.Buffer(make([]byte, 64<<10), LineBytesMax)
+	for lines.Scan() {
+		var message FromHost
+		if err := json.Unmarshal(lines.Bytes(), &message); err != nil {
+			break // hostd speaks otherwise: nothing that it says can be relied on
+		}
+		l.take(message)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.gone = true
+	for id, answer := range l.waiting {
+		close(answer)
+		delete(l.waiting, id)
+	}
+}
+
+func (l *hostLink) take(message FromHost) {
+	l.mu.Lock()
+	if message.Grant {
+		if answer := l.waiting[message.ID]; answer != nil {
+			answer <- message.Granted
+			delete(l.waiting, message.ID)
+		}
+		l.mu.Unlock()
+		return
+	}
+	for machine, policy := range message.Policies {
+		if policy == nil {
+			delete(l.policies, machine)
+		} else {
+			l.policies[machine] = egress.NewMatcher(*policy)
+		}
+	}
+	l.mu.Unlock()
+	_ = l.write(ToHost{Ack: message.ID}) // hostd has ended, and asks for nothing
+}
+
+func (l *hostLink) write(message ToHost) error {
+	text, err := json.Marshal(message)
+	if err != nil {
+		return err
+	}
+	l.send.Lock()
+	defer l.send.Unlock()
+	if err := l.conn.SetWriteDeadline(time.Now().Add(grantTimeout)); err != nil {
+		return err
+	}
+	_, err = l.conn.Write(append(text, '\n'))
+	return err
+}
+
+// policyOf is nil for a machine that may ask for everything.
+func (l *hostLink) policyOf(machine netip.Addr) *egress.Matcher {
+	if l == nil {
+		return nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.policies[machine]
+}
+
+// grant returns when the machine may connect.
+func (l *hostLink) grant(ctx context.Context, g Grant) error {
+	ctx, cancel := context.WithTimeout(ctx, grantTimeout)
+	defer cancel()
+	answer := make(chan bool, 1)
+	l.mu.Lock()
+	if l.gone {
+		l.mu.Unlock()
+		return errNoHost
+	}
+	l.next++
+	g.ID = l.next
+	l.waiting[g.ID] = answer
+	l.mu.Unlock()
+	defer func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		delete(l.waiting, g.ID)
+	}()
+	if err := l.write(ToHost{Grant: &g}); err != nil {
+		return err
+	}
+	select {
+	case granted := <-answer:
+		if !granted {
+			return fmt.Errorf("hostd does not grant the addresses of %s", g.Name)
+		}
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// deny remembers that a name was refused, until hostd is told. Of too many at once, some are not counted.
+func (l *hostLink) deny(machine netip.Addr, name string) {
+	l.mu.Lock()
+	key := Denied{Machine: machine, Name: name}
+	if _, known := l.denied[key]; !known && len(l.denied) >= deniedMax || l.gone {
+		l.mu.Unlock()
+		return
+	}
+	l.denied[key]++
+	l.mu.Unlock()
+	select {
+	case l.tell <- struct{}{}:
+	default: // it is about to be told
+	}
+}
+
+func (l *hostLink) tellDenied(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-l.tell:
+		}
+		for batch := l.takeDenied(); len(batch) > 0; batch = l.takeDenied() {
+			if l.write(ToHost{Refused: batch}) != nil {
+				return
+			}
+		}
+		time.Sleep(deniedEach) // what comes meanwhile goes together
+	}
+}
+
+func (l *hostLink) takeDenied() (batch []Denied) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for key, count := range l.denied {
+		if len(batch) == deniedBatch {
+			break
+		}
+		delete(l.denied, key)
+		key.Count = count
+		batch = append(batch, key)
+	}
+	return batch
+}

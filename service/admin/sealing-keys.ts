@@ -1,0 +1,133 @@
+import { randomBytes } from 'node:crypto'
+import { chown, stat } from 'node:fs/promises'
+import { join } from 'node:path'
+import { parseArgs } from 'node:util'
+import { dropFile } from '../core/key-ring/key-files.ts'
+import { openerOf, openSealingKey, sealerFor, type SealingKey } from '../core/key-ring/sealed-values.ts'
+import { readSealingKeys } from '../core/key-ring/sealing-folder.ts'
+import { rewrap } from '../core/secrets/envelope.ts'
+import {
+  awaitSealers,
+  countCells,
+  deleteSealingKey,
+  insertSealingKey,
+  keyUses,
+  listWrapped,
+  writeWrapped,
+} from '../core/secrets/rewrap-store.ts'
+import { AdminError, type Command, type Context, required, show, subjectOf, words } from './command.ts'
+
+const BATCH = 200
+const NAME_BYTES = 4
+
+export const SEALING_KEY_COMMANDS: Record<string, Command> = {
+  'keys kek': { synopsis: '[--json]', run: showSealingKeys },
+  'keys prepare-kek': { synopsis: '', run: prepare },
+  'keys rotate-kek': { synopsis: '[--use FILE]', run: rotate },
+  'keys retire-kek': { synopsis: 'KEY_ID', run: retire },
+}
+
+type FiledKey = SealingKey & { file: string }
+
+async function showSealingKeys(argv: string[], { db, output, secret_keys_dir }: Context): Promise<void> {
+  const { values } = parseArgs({ args: argv, options: { json: { type: 'boolean' } } })
+  const keys = await keysOf({ output, directory: directoryOf(secret_keys_dir) })
+  const rows = (await keyUses(db)).map((use, at) => {
+    const file = keys.find(({ key_id }) => key_id === use.key_id)?.file ?? null
+    return { key_id: use.key_id, state: at === 0 ? 'active' : 'readable', values: use.values, file, created_at: use.created_at }
+  })
+  show(output, rows, values.json)
+}
+
+/** Only the file of a key: it is copied to every computer before anything is sealed for it. */
+async function prepare(argv: string[], { output, secret_keys_dir }: Context): Promise<void> {
+  words(parseArgs({ args: argv, allowPositionals: true, options: {} }).positionals)
+  const { file } = await makeKey(directoryOf(secret_keys_dir))
+  output.line(file)
+  output.note(`Copy ${file} into the folder of the cell of every other computer, then: npm run admin -- keys rotate-kek --use ${file}`)
+}
+
+/**
+ * Seals for another key from now on, and every data key that is there anew. The values stay as they are. A rotation that was cut off goes on
+ * where it stopped, and makes no key of its own.
+ */
+async function rotate(argv: string[], context: Context): Promise<void> {
+  const { values } = parseArgs({ args: argv, options: { use: { type: 'string' } } })
+  const { db, output, change, clock } = context
+  const directory = directoryOf(context.secret_keys_dir)
+  const keys = await keysOf({ output, directory })
+  const uses = await keyUses(db)
+  const [newest, ...before] = uses
+  if (newest === undefined) throw new AdminError('There is no key yet: the first cell makes one when it starts')
+  const missing = uses.filter((use) => use.values > 0 && !keys.some(({ key_id }) => key_id === use.key_id))
+  if (missing.length > 0) throw new AdminError(`The file of ${missing.map(({ key_id }) => key_id).join(', ')} is not in ${directory}`)
+  const is_unfinished = before.some((use) => use.values > 0)
+  const used = keys.find(({ file }) => file === values.use)
+  if (values.use !== undefined && used === undefined) throw new AdminError(`${directory} has no key ${values.use}`)
+  if (!is_unfinished || (used !== undefined && used.key_id !== newest.key_id)) {
+    if (used === undefined && (await countCells(db)) > 1) {
+      throw new AdminError('Other computers need the key before anything is sealed for it: begin with `keys prepare-kek`')
+    }
+    const key = used ?? (await makeKey(directory))
+    if (uses.some(({ key_id }) => key_id === key.key_id)) throw new AdminError(`${key.file} is in use already`)
+    // After the one before, whatever the clock says: the newest is sealed for.
+    const created_at = new Date(Math.max(clock.now().getTime(), newest.created_at.getTime() + 1))
+    const row = { key_id: key.key_id, public_jwk: key.public_jwk, created_at }
+    await change('sealing_keys.rotate', (tx) => insertSealingKey(tx, row), subjectOf('sealing_key', key.key_id))
+    await finish(context, key, [...keys, key])
+    return
+  }
+  const target = keys.find(({ key_id }) => key_id === newest.key_id)
+  if (target === undefined) throw new AdminError(`The file of ${newest.key_id} is not in ${directory}`)
+  output.note('A rotation was cut off: it goes on')
+  await finish(context, target, keys)
+}
+
+async function finish({ db, output }: Context, newest: SealingKey, keys: FiledKey[]): Promise<void> {
+  const [opener, sealer] = [openerOf(keys), await sealerFor(newest.public_jwk)]
+  let sealed = 0
+  // Whoever has begun to seal for a key of before is waited for: nothing is left that comes after the last look.
+  await awaitSealers(db)
+  for (;;) {
+    const rows = await listWrapped(db, newest.key_id, BATCH)
+    if (rows.length === 0) break
+    for (const row of rows) await writeWrapped(db, row, await rewrap(opener, sealer, row, row))
+    sealed += rows.length
+  }
+  output.line(newest.key_id)
+  output.note(`${sealed} values are sealed for ${newest.key_id} now. Give the key before up: npm run admin -- keys retire-kek KEY_ID`)
+}
+
+/** What is left of values that were erased (dead rows, the log of the database, its backups) is opened by nobody from then on. */
+async function retire(argv: string[], { db, output, change, secret_keys_dir }: Context): Promise<void> {
+  const { key_id } = words(argv, 'key_id') // it may begin with a hyphen, which is no option
+  const directory = directoryOf(secret_keys_dir)
+  const uses = await keyUses(db)
+  const use = uses.find((each) => each.key_id === key_id)
+  if (use === undefined) throw new AdminError(`There is no key ${key_id}`)
+  if (use === uses[0]) throw new AdminError(`Values are sealed for ${key_id}: rotate first`)
+  if (use.values > 0) throw new AdminError(`${use.values} values still need ${key_id}: \`keys rotate-kek\` seals them anew`)
+  await change('sealing_keys.retire', (tx) => deleteSealingKey(tx, key_id), subjectOf('sealing_key', key_id))
+  const files = (await keysOf({ output, directory })).filter((key) => key.key_id === key_id)
+  for (const { file } of files) await dropFile(directory, file)
+  output.note(`Key ${key_id} is given up${files.length === 0 ? '' : `, and ${files.map(({ file }) => file).join(', ')} deleted`}`)
+  if ((await countCells(db)) > 1) output.note('Delete its file on every other computer, and in their backups')
+}
+
+function directoryOf(secret_keys_dir: string | undefined): string {
+  return required(secret_keys_dir, 'The folder of the keys')
+}
+
+function keysOf({ output, directory }: { output: Context['output']; directory: string }): Promise<FiledKey[]> {
+  return readSealingKeys(directory, (name, error) => output.note(`${join(directory, name)} holds no key: ${String(error)}`))
+}
+
+/** Its owner is the folder's: the cell reads it. */
+async function makeKey(directory: string): Promise<FiledKey> {
+  const name = randomBytes(NAME_BYTES).toString('hex')
+  const key = await openSealingKey(directory, name)
+  const file = `${name}.jwk.json`
+  const { uid, gid } = await stat(directory)
+  await chown(join(directory, file), uid, gid)
+  return { ...key, file }
+}

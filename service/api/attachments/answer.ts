@@ -1,0 +1,20 @@
+import type { VolumeAttachment } from '../../../contract/schemas/volumes.ts'
+import type { Reader } from '../../db/reader.ts'
+import { operationBody, type WorkedOn } from '../workspaces/answer-operation.ts'
+import { readAttachments, type AttachmentRow } from './store.ts'
+
+/** What came of a command on an attachment. */
+export interface WorkedOnAttachment extends WorkedOn {
+  volume_id: string
+}
+
+export async function attachmentAndOperationBody(reads: Reader, worked: WorkedOnAttachment) {
+  const row = (await readAttachments(reads, worked.workspace_id)).find(({ volume_id }) => volume_id === worked.volume_id)
+  if (row === undefined) throw new Error('an attachment is gone that a change has just named')
+  return { attachment: attachmentView(row), operation: await operationBody(reads, worked) }
+}
+
+/** Row to wire. */
+export function attachmentView({ id: _id, place: _place, created_at, updated_at, ...fields }: AttachmentRow): VolumeAttachment {
+  return { ...fields, created_at: created_at.toISOString(), updated_at: updated_at.toISOString() }
+}

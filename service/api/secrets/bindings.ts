@@ -1,0 +1,85 @@
+import type { workspacesSecrets, workspacesSetSecrets } from '../../../contract/routes/app/secrets.ts'
+import type { WorkspaceSecrets } from '../../../contract/schemas/secrets.ts'
+import type { TemplateSettings } from '../../../contract/schemas/template-settings.ts'
+import type { ChangeTx } from '../../core/changes/mutate.ts'
+import { collision, mayBeBound } from '../../core/secrets/rules.ts'
+import { boundNames, keepNamed, secretsNamed } from '../../core/secrets/store.ts'
+import { readerOf, type Reader } from '../../db/reader.ts'
+import type { Call, Reply } from '../../http/call.ts'
+import { fail } from '../../lib/fail.ts'
+import type { ApiDeps } from '../deps.ts'
+import { changing } from '../idempotency/change.ts'
+import { workspaceSubject } from '../workspaces/answer-operation.ts'
+import { findWorkspace, lockForChange } from '../workspaces/find.ts'
+import { deleted } from '../workspaces/refusals.ts'
+import { readTemplateVersion } from '../workspaces/store.ts'
+import { writeBinding } from './store.ts'
+
+/** A workspace as its secrets see it. */
+interface Bound {
+  id: string
+  organization_id: string
+  project_id: string
+}
+
+/** GET /v1/workspaces/{workspace_id}/secrets */
+export async function getSecretsOfWorkspace(call: Call<typeof workspacesSecrets>, deps: ApiDeps): Promise<Reply> {
+  return { status: 200, body: await bindingOf(deps.reads, await findWorkspace(deps, call)) }
+}
+
+/** PUT /v1/workspaces/{workspace_id}/secrets */
+export async function setSecretsOfWorkspace(call: Call<typeof workspacesSetSecrets>, deps: ApiDeps): Promise<Reply> {
+  const work = async (tx: ChangeTx) => {
+    const row = await lockForChange(tx, call)
+    if (row.deleted_at !== null) throw deleted()
+    const { settings } = await readTemplateVersion(readerOf(tx), row.template_version_id)
+    return (await replaceBinding(tx, row, settings, call.body.names)) ? row : null
+  }
+  await changing(deps, call, work, (row) => row && workspaceSubject(row, { names: [...call.body.names].sort() }))
+  return { status: 200, body: await bindingOf(deps.reads, await findWorkspace(deps, call)) }
+}
+
+/** Binds these names to a workspace and no others. @returns whether it had others before. */
+export async function replaceBinding(
+  tx: ChangeTx,
+  workspace: Bound,
+  settings: Pick<TemplateSettings, 'env' | 'inputs'>,
+  names: readonly string[],
+): Promise<boolean> {
+  await checkBinding(tx, { ...workspace, workspace_id: workspace.id }, settings, names)
+  const before = await boundNames(readerOf(tx), workspace.id)
+  if (before.length === names.length && before.every((name) => names.includes(name))) return false
+  await writeBinding(tx, workspace, names)
+  return true
+}
+
+/** Refuses names that a workspace may not use, or that are variables of another origin. What it allows stays so until the transaction ends. */
+export async function checkBinding(
+  tx: ChangeTx,
+  user: { organization_id: string; project_id: string; workspace_id: string | null },
+  { env, inputs }: Pick<TemplateSettings, 'env' | 'inputs'>,
+  names: readonly string[],
+): Promise<void> {
+  if (names.length === 0) return
+  await keepNamed(tx, user, names)
+  const usable = (await secretsNamed(readerOf(tx), user, names)).filter((secret) => mayBeBound(secret, user))
+  const missing = names.filter((name) => !usable.some((secret) => secret.name === name))
+  if (missing.length > 0) {
+    throw fail('validation_failed', 'secret_not_available', 'These secrets are not available', { details: { names: missing.sort() } })
+  }
+  const taken = collision(names, Object.keys(env), Object.keys(inputs))
+  if (taken === null) return
+  throw fail('validation_failed', 'env_collision', `${taken} is a variable of the workspace already`, { details: { name: taken } })
+}
+
+async function bindingOf(reads: Reader, workspace: Bound): Promise<WorkspaceSecrets> {
+  const names = await boundNames(reads, workspace.id)
+  const meant = names.length === 0 ? [] : await secretsNamed(reads, workspace, names)
+  const user = { project_id: workspace.project_id, workspace_id: workspace.id }
+  const statusOf = (name: string) => {
+    const secret = meant.find((each) => each.name === name)
+    if (secret === undefined) return 'deleted'
+    return mayBeBound(secret, user) ? 'available' : 'not_allowed'
+  }
+  return { secrets: names.map((name) => ({ name, status: statusOf(name) })) }
+}

@@ -1,0 +1,44 @@
+import type { ChangeTx } from '../../core/changes/mutate.ts'
+import type { Subject } from '../../core/changes/audit.ts'
+import type { Principal } from '../../http/call.ts'
+import { fail } from '../../lib/fail.ts'
+import { maySee, maySeeOrganization, notFound } from '../auth/scope.ts'
+import type { ApiDeps } from '../deps.ts'
+import { lockSecret, readSecret, type SecretRow } from './store.ts'
+
+interface SecretCall {
+  who: Principal
+  params: { secret_id: string }
+}
+
+/** The secret that a call names, if its principal may know of it. */
+export async function findSecret(deps: Pick<ApiDeps, 'reads'>, call: SecretCall): Promise<SecretRow> {
+  return visible(call.who, await readSecret(deps.reads, call.params.secret_id))
+}
+
+/** The same, to be changed in this transaction. */
+export async function lockSecretForChange(tx: ChangeTx, call: SecretCall): Promise<SecretRow> {
+  return visible(call.who, await lockSecret(tx, call.params.secret_id))
+}
+
+export function refuseDeletedSecret({ deleted_at }: SecretRow): void {
+  if (deleted_at !== null) throw fail('conflict', 'secret_deleted', 'The secret is deleted')
+}
+
+/** Never its value. */
+export function secretSubject(
+  { id, organization_id, project_id, name }: Pick<SecretRow, 'id' | 'organization_id' | 'project_id' | 'name'>,
+  details: NonNullable<Subject['details']> = {},
+): Subject {
+  return { kind: 'secret', id, organization_id, project_id, details: { name, ...details } }
+}
+
+/** An organization's secrets are its people's: to a project's key they are not there. */
+function visible(who: Principal, row: SecretRow | null): SecretRow {
+  if (row === null) throw notFound('secret')
+  const { organization_id, project_id } = row
+  const is_theirs =
+    project_id === null ? who.type === 'user' && maySeeOrganization(who, organization_id) : maySee(who, { organization_id, project_id })
+  if (!is_theirs) throw notFound('secret')
+  return row
+}

@@ -1,0 +1,32 @@
+import type { Reader } from '../../db/reader.ts'
+import type { Principal } from '../../http/call.ts'
+import type { Worked } from '../idempotency/change.ts'
+import { readOperation } from '../operations/store.ts'
+import { operationView } from '../operations/view.ts'
+import { readVolume } from './store.ts'
+import { volumeView } from './view.ts'
+
+/** What came of a command on a volume. */
+export interface WorkedOnVolume extends Worked {
+  volume_id: string
+  operation_id: string
+}
+
+export function workedOnVolume(
+  { id, organization_id, project_id }: { id: string; organization_id: string; project_id: string },
+  operation_id: string,
+  changed: boolean,
+): WorkedOnVolume {
+  const scope = { organization_id, project_id }
+  const subject = changed ? ({ kind: 'volume', id } as const) : null
+  return { status: 202, scope, workspace_id: null, operation_id, volume_id: id, changed: subject }
+}
+
+/** The volume and its operation. */
+export function volumeAndOperationBody(who: Principal) {
+  return async (reads: Reader, { volume_id, operation_id }: WorkedOnVolume) => {
+    const [volume, operation] = await Promise.all([readVolume(reads, volume_id), readOperation(reads, operation_id)])
+    if (volume === null || operation === null) throw new Error('a volume or its operation is gone that a change has just named')
+    return { volume: volumeView(who, volume), operation: operationView(operation) }
+  }
+}

@@ -1,0 +1,83 @@
+import type { Logger } from 'pino'
+import { LIMITS } from '../../../contract/limits.ts'
+import { DEFAULT_REVISION } from '../../core/egress/effective.ts'
+import type { Db } from '../../db/database.ts'
+import type { Clock } from '../../lib/clock.ts'
+import type { HostDenial } from '../links/egress.ts'
+import type { MachineHost } from '../links/hostd.ts'
+import { workspaceSubject } from '../links/subject.ts'
+import type { LiveTable } from '../machines/live-table.ts'
+import { oneAtATime, tickEvery, turns } from '../machines/ticking.ts'
+import type { EgressBook } from './book.ts'
+import { dropOldDenials, writeDenials } from './store.ts'
+
+interface DenialsContext {
+  db: Db
+  clock: Clock
+  host: MachineHost
+  table: Pick<LiveTable, 'get'>
+  log: Logger
+}
+
+const COLLECT_MS = 5000
+const DROP_TICKS = 120 // ten minutes
+const AT_ONCE_MAX = 8
+const ROWS_A_STATEMENT = 5000
+const HOUR_MS = 3600_000
+
+/**
+ * Reads from the host what policies refused and writes what is new, every few seconds. Machines that may reach everything are not asked,
+ * nor those that stand still.
+ */
+export function startDenials(context: DenialsContext, book: EgressBook, signal: AbortSignal): void {
+  const collect = denialsCollector(context, book)
+  let ticks = 0
+  const tick = oneAtATime(async () => {
+    ticks += 1
+    await collect()
+    if (ticks % DROP_TICKS === 0) await dropOld(context)
+  })
+  tickEvery(COLLECT_MS, tick, (error) => context.log.warn({ err: error }, 'what policies refused could not be collected'), signal)
+}
+
+/** @returns what looks at every machine once. */
+export function denialsCollector({ db, host, table, log }: DenialsContext, book: EgressBook): () => Promise<void> {
+  const known = new Map<string, Map<string, number>>()
+  const collectOf = async (workspace_id: string) => {
+    const before = known.get(workspace_id) ?? new Map<string, number>()
+    const told = new Map((await host.egressDenials(workspaceSubject(workspace_id))).map((one) => [nameOf(one), printable(one)]))
+    const news = [...told].filter(([name, { count }]) => count > 0 && before.get(name) !== count).map(([, one]) => one)
+    if (news.length > 0) await writeDenials(db, workspace_id, news)
+    known.set(workspace_id, new Map([...told].map(([name, { count }]) => [name, count])))
+  }
+  return async () => {
+    const asked = book.all().filter(({ workspace_id, revision }) => {
+      const machine = table.get(workspace_id)?.machine
+      return revision !== DEFAULT_REVISION && machine !== null && machine !== undefined && machine.state !== 'frozen'
+    })
+    const here = new Set(book.all().map(({ workspace_id }) => workspace_id))
+    for (const id of known.keys()) if (!here.has(id)) known.delete(id)
+    const inTurn = turns(AT_ONCE_MAX)
+    const ended = await Promise.allSettled(asked.map(({ workspace_id }) => inTurn(() => collectOf(workspace_id))))
+    const failed = ended.filter((one) => one.status === 'rejected')
+    if (failed.length > 0)
+      log.warn({ count: failed.length, err: failed[0]?.reason }, 'what some machines were refused is not collected yet')
+  }
+}
+
+async function dropOld({ db, clock }: DenialsContext): Promise<void> {
+  const last_before = new Date(clock.now().getTime() - LIMITS.egress_denial_hours * HOUR_MS)
+  while ((await dropOldDenials(db, last_before, ROWS_A_STATEMENT)) === ROWS_A_STATEMENT);
+}
+
+/** By the columns of the primary key. */
+function nameOf({ protocol, address, name, port, first_at }: HostDenial): string {
+  return JSON.stringify([protocol, address ?? name, port, Date.parse(first_at), first_at])
+}
+
+/** A guest asks for whatever name it likes: nothing but visible ASCII is kept of it. */
+function printable(denial: HostDenial): HostDenial {
+  return { ...denial, name: denial.name?.replaceAll(/[^\x21-\x7e]/g, '?').slice(0, NAME_CHARACTERS_MAX) ?? null }
+}
+
+const NAME_CHARACTERS_MAX = 255

@@ -1,0 +1,74 @@
+import type { Logger } from 'pino'
+import { effectiveOf, DEFAULT_REVISION, type Effective } from '../../core/egress/effective.ts'
+import { readEgressFacts } from '../../core/egress/store.ts'
+import type { Db } from '../../db/database.ts'
+import { readerOf } from '../../db/reader.ts'
+import type { Clock } from '../../lib/clock.ts'
+import type { HostEgress } from '../links/egress.ts'
+import { isWorkspace } from '../links/subject.ts'
+import type { Machine, MachineHost, RestoreRequest, StartRequest } from '../links/hostd.ts'
+import type { EgressBook } from './book.ts'
+import { acknowledge, type Said } from './store.ts'
+
+interface Enforcing {
+  db: Db
+  clock: Clock
+  log: Logger
+  book: EgressBook
+}
+
+/**
+ * The host, where every machine of a workspace is started and restored with what the workspace may reach, whoever starts it. What the
+ * host answers is its acknowledgement for the epoch that the machine is of. Machines of other kinds bring their policy themselves.
+ */
+export function enforcing(host: MachineHost, context: Enforcing): MachineHost {
+  const { book } = context
+  const carry = async <Q extends StartRequest | RestoreRequest>(request: Q, verb: (request: Q) => Promise<Machine>): Promise<Machine> => {
+    if (!isWorkspace(request) || request.egress !== undefined) return verb(request)
+    using _coming = book.starting(request.subject.id)
+    const egress = await policyOf(context.db, request.subject.id)
+    const machine = await verb(egress === null ? request : { ...request, egress })
+    await note(context, machine)
+    // A verb that is asked again is answered with what it did at first.
+    if (machine.egress !== undefined && machine.egress.revision !== (egress?.revision ?? DEFAULT_REVISION)) book.stale(machine.subject.id)
+    return machine
+  }
+  const own: Pick<MachineHost, 'start' | 'restore' | 'stop'> = {
+    start: (request) => carry(request, (given) => host.start(given)),
+    restore: (request) => carry(request, (given) => host.restore(given)),
+    async stop(request) {
+      const counters = await host.stop(request)
+      if (isWorkspace(request)) book.drop(request.subject.id)
+      return counters
+    },
+  }
+  // All other verbs are the host's own, also where somebody puts another in its place.
+  return Object.assign(Object.create(host) as MachineHost, own)
+}
+
+/** What the host says of a machine; null of a host that enforces nothing. */
+export function saidOf({ subject, epoch, fence, egress }: Machine): Said | null {
+  return egress === undefined ? null : { workspace_id: subject.id, epoch, fence, ...egress }
+}
+
+/** null: nothing to be said, since all is let out, which the host does by itself. */
+async function policyOf(db: Db, workspace_id: string): Promise<HostEgress | null> {
+  const [facts] = await readEgressFacts(readerOf(db), [workspace_id])
+  const egress = facts === undefined ? null : hostEgress(effectiveOf(facts))
+  return egress?.revision === DEFAULT_REVISION ? null : egress
+}
+
+export function hostEgress({ effective, revision }: Pick<Effective, 'effective' | 'revision'>): HostEgress {
+  const { mode, rules, cidrs } = effective
+  return { revision, mode, rules: rules.map(({ host, ports }) => ({ host, ports })), cidrs }
+}
+
+/** The machine runs, whatever becomes of what is written of it: the next comparison writes it again. */
+async function note({ db, clock, log, book }: Enforcing, machine: Machine): Promise<void> {
+  const said = saidOf(machine)
+  if (said === null) return
+  book.put(said)
+  await acknowledge(db, said, clock.now()).catch((error: unknown) => {
+    log.warn({ workspace_id: said.workspace_id, err: error }, 'that a policy is in force is not written yet')
+  })
+}

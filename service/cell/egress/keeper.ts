@@ -1,0 +1,182 @@
+import { setTimeout } from 'node:timers/promises'
+import type { Logger } from 'pino'
+import { effectiveOf, type EgressFacts } from '../../core/egress/effective.ts'
+import { readEgressFacts } from '../../core/egress/store.ts'
+import type { Db } from '../../db/database.ts'
+import type { Listener } from '../../db/listen.ts'
+import { readerOf } from '../../db/reader.ts'
+import type { Clock } from '../../lib/clock.ts'
+import type { Ids } from '../../lib/ids.ts'
+import { HostFailure, type Inventory, type MachineHost } from '../links/hostd.ts'
+import { isWorkspace, workspaceSubject } from '../links/subject.ts'
+import type { Parking } from '../machines/parking.ts'
+import { drawFence } from '../machines/reconcile-store.ts'
+import { turns } from '../machines/ticking.ts'
+import type { EgressBook } from './book.ts'
+import { hostEgress, saidOf } from './enforcing.ts'
+import { acknowledge, fenceOfHolder, idsOfProject, type Said } from './store.ts'
+
+export interface KeeperContext {
+  cell_id: string
+  db: Db
+  clock: Clock
+  ids: Ids
+  host: MachineHost
+  parking: Pick<Parking, 'moving' | 'still'>
+  log: Logger
+}
+
+export interface EgressKeeper {
+  /** Takes over what the host says of its machines, and puts right what is not as it should be. */
+  compare(inventory: Inventory): Promise<void>
+}
+
+/** done: as it should be, or no machine's any more. soon: somebody else was at work. later: the host did not do it. */
+type Outcome = 'done' | 'soon' | 'later'
+
+const AT_ONCE_MAX = 16
+const FACTS_A_STATEMENT = 500
+const SOON_MS = 50
+const LATER_MS_MIN = 200
+const LATER_MS_MAX = 5000
+const OF_PROJECT = 'project:'
+
+/**
+ * Brings what policies say to the machines that run: a change as soon as the database tells of it, and whatever was missed with every
+ * comparison of rows and host. One is under way for each machine, since the host applies them as they arrive.
+ */
+export function startEgressKeeper(context: KeeperContext, listener: Listener, book: EgressBook, signal: AbortSignal): EgressKeeper {
+  const { db, log } = context
+  const working = new Map<string, { again: boolean }>()
+  const inTurn = turns(AT_ONCE_MAX)
+
+  const work = async (workspace_id: string, asked: { again: boolean }) => {
+    for (let later_ms = LATER_MS_MIN; !signal.aborted;) {
+      asked.again = false
+      await book.started(workspace_id) // with a policy that may be older than the change
+      const outcome = await inTurn(() => settle(context, book, workspace_id)).catch((error: unknown): Outcome => {
+        log.warn({ workspace_id, err: error }, 'a policy is not at its machine yet')
+        return 'later'
+      })
+      if (outcome === 'done') {
+        if (isAskedAgain(asked)) continue
+        working.delete(workspace_id) // at once: whoever asks from here on begins anew
+        return
+      }
+      await setTimeout(outcome === 'soon' ? SOON_MS : later_ms, undefined, { signal }).catch(() => undefined)
+      if (outcome === 'later') later_ms = Math.min(later_ms * 2, LATER_MS_MAX)
+    }
+  }
+  const look = (workspace_ids: string[]) => {
+    for (const id of workspace_ids) {
+      const under_way = working.get(id)
+      if (under_way !== undefined) {
+        under_way.again = true
+        continue
+      }
+      const asked = { again: false }
+      working.set(id, asked)
+      void work(id, asked) // what fails in it is logged and tried again
+    }
+  }
+  const lookAtAll = async (ids: Promise<string[]>) => {
+    try {
+      look(await ids)
+    } catch (error) {
+      log.warn({ err: error }, 'a change of policies waits for the next comparison')
+    }
+  }
+  const compare: EgressKeeper['compare'] = async (inventory) => {
+    const said = inventory.machines.filter(isWorkspace).flatMap((machine) => saidOf(machine) ?? [])
+    book.dropMissing(new Set(said.map(({ workspace_id }) => workspace_id)))
+    for (const one of said) book.put(one)
+    look(await notAsWanted(db, book.all()))
+  }
+  const stop = listener.on('berth_egress', (told) => {
+    if (told === null)
+      void lookAtAll(notAsWanted(db, book.all())) // nobody knows what was not heard
+    else if (!told.startsWith(OF_PROJECT)) look([told])
+    else void lookAtAll(idsOfProject(db, context.cell_id, told.slice(OF_PROJECT.length)))
+  })
+  book.onStale((workspace_id) => look([workspace_id]))
+  signal.addEventListener('abort', stop, { once: true })
+  return { compare }
+}
+
+/** Set by others, while the work waited. */
+function isAskedAgain({ again }: { again: boolean }): boolean {
+  return again
+}
+
+/** Machines that meet something else than they should, or of which the row does not say so yet. */
+async function notAsWanted(db: Db, machines: Said[]): Promise<string[]> {
+  const found: string[] = []
+  for (let at = 0; at < machines.length; at += FACTS_A_STATEMENT) {
+    const part = new Map(machines.slice(at, at + FACTS_A_STATEMENT).map((said) => [said.workspace_id, said]))
+    for (const facts of await readEgressFacts(readerOf(db), [...part.keys()])) {
+      const said = part.get(facts.workspace_id)
+      if (said !== undefined && !(meets(said, effectiveOf(facts).revision) && isWritten(facts, said))) found.push(said.workspace_id)
+    }
+  }
+  return found
+}
+
+async function settle(context: KeeperContext, book: EgressBook, workspace_id: string): Promise<Outcome> {
+  const { db, clock } = context
+  const said = book.get(workspace_id)
+  if (said === undefined) return 'done' // its next start brings the policy of that moment
+  const [facts] = await readEgressFacts(readerOf(db), [workspace_id])
+  if (facts === undefined || facts.ownership_epoch > said.epoch) return 'done' // nobody's machine any more
+  const wanted = effectiveOf(facts)
+  if (!meets(said, wanted.revision)) return bring(context, book, said, hostEgress(wanted))
+  if (!isWritten(facts, said)) await acknowledge(db, said, clock.now())
+  return 'done'
+}
+
+async function bring(context: KeeperContext, book: EgressBook, said: Said, egress: ReturnType<typeof hostEgress>): Promise<Outcome> {
+  const { db, clock, ids, host, log } = context
+  const { workspace_id, epoch } = said
+  const fence = await mayHaveFence(context, workspace_id)
+  if (fence === null) return 'soon'
+  try {
+    const speech = { subject: workspaceSubject(workspace_id), operation_id: ids.next(), step: 'egress', epoch, fence }
+    const { revision } = await host.setEgress({ ...speech, egress })
+    const enforced: Said = { ...said, revision, state: 'enforced' }
+    book.put(enforced)
+    await acknowledge(db, enforced, clock.now())
+    return 'done'
+  } catch (error) {
+    if (!(error instanceof HostFailure)) throw error
+    if (error.code === 'fenced') return 'soon' // somebody has spoken of it since
+    if (error.code === 'not_running' || error.code === 'not_found') {
+      book.drop(workspace_id)
+      return 'done'
+    }
+    log.warn({ workspace_id, err: error }, 'the host did not put a policy in force')
+    // Without an answer nobody knows what is in force: pending, as the row says.
+    if (error.code !== 'unreachable') await acknowledge(db, { ...said, revision: egress.revision, state: 'failed' }, clock.now())
+    return 'later'
+  }
+}
+
+/**
+ * A fence that the host takes and that ends nobody's work: drawn before anybody is looked for, so that whoever begins later has a higher
+ * one. An operation that has the workspace in hand lends its own.
+ * @returns null while the machine is being parked or woken.
+ */
+async function mayHaveFence({ db, parking }: KeeperContext, workspace_id: string): Promise<number | null> {
+  const drawn = await drawFence(db)
+  const held = await fenceOfHolder(db, workspace_id)
+  if (!parking.moving().includes(workspace_id)) return held ?? drawn
+  await parking.still(workspace_id)
+  return null
+}
+
+function meets({ revision, state }: Said, wanted: string): boolean {
+  return revision === wanted && state === 'enforced'
+}
+
+/** What the row says by another fence of the same epoch is as good: a machine that was woken is the same to its owner. */
+function isWritten({ acknowledged }: EgressFacts, { epoch, revision, state }: Said): boolean {
+  return acknowledged?.epoch === epoch && acknowledged.revision === revision && acknowledged.state === state
+}

@@ -1,0 +1,192 @@
+import type { IncomingHttpHeaders } from 'node:http'
+import type { CellRoute } from '../../../../contract/route.ts'
+import type { Call, Handler, Reply } from '../../../http/call.ts'
+import { fail, Failure } from '../../../lib/fail.ts'
+import { AgentTrouble } from '../../links/agent-trouble.ts'
+import type { Blobs } from '../../trees/blobs.ts'
+import { BlobTrouble } from '../../trees/blobs.ts'
+import { readKept } from '../../trees/store.ts'
+import type { TreeChange } from '../../trees/tree.ts'
+import { type Revision, TreeFull, TreeMoved } from '../../trees/trees.ts'
+import { crowded } from '../ask.ts'
+import type { Ticket } from '../gate/ticket.ts'
+import type { GatewayDeps, GatewayHandler } from '../handler.ts'
+
+/** A tree as one call sees it. */
+export interface Seen extends Revision {
+  blobs: Pick<Blobs, 'get'>
+}
+
+const HEADER = 'x-tree-revision'
+
+export type TreeHandler<R extends CellRoute> = Handler<R, GatewayDeps, Ticket>
+
+/** The handler of a call that machines and trees serve: a file-first workspace has no machine. */
+export function byMode<R extends CellRoute>(of_machine: GatewayHandler<R>, of_tree: TreeHandler<R>): GatewayHandler<R> {
+  return (call, deps, ticket) => {
+    if (ticket.entry.mode === 'file_first') return withRevision(deps, ticket, () => of_tree(call, deps, ticket))
+    const { tree_revision } = call.query as { tree_revision?: number }
+    if (tree_revision === undefined) return of_machine(call, deps, ticket)
+    throw fail('validation_failed', 'not_supported_for_mode', 'A workspace with a machine has no revisions of its files', {
+      details: { field: 'tree_revision', mode: ticket.entry.mode, operation: 'tree_revision' },
+    })
+  }
+}
+
+/** Cell, "File-first rules" 4: also of a call that is refused before the tree is looked at. */
+async function withRevision({ trees }: GatewayDeps, { entry }: Ticket, work: () => Promise<Reply>): Promise<Reply> {
+  try {
+    return await work()
+  } catch (error) {
+    const failure = asFailure(error)
+    if (!(failure instanceof Failure) || failure.options.headers?.[HEADER] !== undefined) throw failure
+    const revision = await trees.revision(entry.id)
+    throw revision === null ? failure : ofRevisionHeader(failure, revision)
+  }
+}
+
+/** Reads the tree as it is by now, or as it was. Answer and refusal say of which revision they are. */
+export async function reading(
+  { trees }: GatewayDeps,
+  { entry }: Ticket,
+  tree_revision: number | undefined,
+  read: (seen: Seen) => Promise<Reply>,
+): Promise<Reply> {
+  const at =
+    tree_revision === undefined ? await trees.current(entry.id).catch(explained) : await trees.at(entry.id, tree_revision).catch(explained)
+  if (at === null && tree_revision !== undefined) {
+    throw fail('not_found', null, 'The revision is not kept, or was never there', { details: { tree_revision } })
+  }
+  if (at === null) throw gone()
+  return ofRevision(at.revision, () => read({ ...at, blobs: trees.blobs(entry.id) }))
+}
+
+/** What a change comes to. */
+export interface Planned {
+  changes: TreeChange[]
+  /** What they name and the tree has not. */
+  contents?: Buffer[]
+  status: number
+  body?: object
+}
+
+export interface Keyed {
+  key: string | null
+  fingerprint: Buffer
+}
+
+const TRIES_MAX = 5
+
+/**
+ * Makes the next revision: by what `plan` makes of the current one, which is planned again where another process was faster. Changes of
+ * a workspace take turns.
+ */
+export async function changing(
+  { trees, db }: GatewayDeps,
+  { entry: { id } }: Ticket,
+  { headers, signal }: Pick<Call, 'headers' | 'signal'>,
+  plan: (seen: Seen) => Promise<Planned>,
+  { key, fingerprint }: Keyed = { key: null, fingerprint: Buffer.alloc(0) },
+): Promise<Reply> {
+  const if_match = ifMatch(headers)
+  const attempt = async (): Promise<Reply> => {
+    const at = await trees.current(id).catch(explained)
+    if (at === null) throw gone()
+    return ofRevision(at.revision, async () => {
+      const kept = key === null ? null : await readKept(db, id, key)
+      if (kept !== null) return repeated(kept, fingerprint)
+      if (if_match !== null && if_match !== at.revision) throw mismatch(at.revision)
+      using publication = trees.begin(id)
+      const { changes, contents = [], status, body } = await plan({ ...at, blobs: trees.blobs(id) })
+      await publication.put(contents)
+      const answer = { status, ...(body === undefined ? {} : { body }) }
+      const published = await publication.publish(at.revision, changes, key === null ? undefined : { key, fingerprint, answer })
+      return { ...answer, headers: { [HEADER]: String(published.revision) } }
+    })
+  }
+  return trees.inTurn(id, async () => {
+    for (let tries = 1; ; tries++) {
+      signal.throwIfAborted() // nobody waits for it any more, and nothing has changed
+      try {
+        return await attempt()
+      } catch (error) {
+        if (!(error instanceof TreeMoved)) throw error
+        if (if_match !== null) throw ofRevisionHeader(mismatch(error.current_revision), error.current_revision)
+        if (tries === TRIES_MAX)
+          throw fail('dependency_unavailable', null, 'Other calls are changing the tree at this moment', { retry_after_seconds: 1 })
+      }
+    }
+  })
+}
+
+function repeated(kept: { fingerprint: Buffer; revision: number; answer: object }, fingerprint: Buffer): Reply {
+  if (!kept.fingerprint.equals(fingerprint)) {
+    throw fail('conflict', 'operation_id_reused', 'The Idempotency-Key was used for another request')
+  }
+  const { status, body } = kept.answer as { status: number; body?: object } // written by changing()
+  const headers = { [HEADER]: String(kept.revision), 'idempotent-replayed': 'true' }
+  return { status, ...(body === undefined ? {} : { body }), headers }
+}
+
+/** Cell, "File-first rules" 4; bare or as an entity tag. DECISIONS: what cannot be read is 400. */
+function ifMatch(headers: IncomingHttpHeaders): number | null {
+  const text = headers['if-match']
+  if (text === undefined) return null
+  const [, bare, quoted] = /^(?:(\d{1,15})|"(\d{1,15})")$/.exec(text.trim()) ?? []
+  const revision = bare ?? quoted
+  if (revision !== undefined) return Number(revision)
+  throw fail('bad_request', null, 'The If-Match header is not the revision of a tree', {
+    details: { field: 'If-Match', issues: [{ path: 'If-Match', message: 'must be a revision' }] },
+  })
+}
+
+function mismatch(current_tree_revision: number): Failure {
+  return fail('conflict', 'tree_revision_mismatch', 'The tree is at another revision', { details: { current_tree_revision } })
+}
+
+function gone(): Failure {
+  return fail('unauthenticated', 'revoked_workspace', 'The workspace was deleted')
+}
+
+/** Cell, "File-first rules" 4: every answer says its revision, refusals too. */
+async function ofRevision(revision: number, work: () => Promise<Reply>): Promise<Reply> {
+  try {
+    const reply = await work()
+    if (!('status' in reply)) return reply
+    return { ...reply, headers: { [HEADER]: String(revision), ...reply.headers } }
+  } catch (error) {
+    if (error instanceof TreeMoved) throw error
+    throw ofRevisionHeader(asFailure(error), revision)
+  }
+}
+
+function ofRevisionHeader(error: unknown, revision: number): unknown {
+  if (!(error instanceof Failure)) return error
+  const { code, reason, message, options } = error
+  return fail(code, reason ?? null, message, { ...options, headers: { ...options.headers, [HEADER]: String(revision) } })
+}
+
+function explained(error: unknown): never {
+  throw asFailure(error)
+}
+
+/** What went wrong below, in the caller's terms. */
+export function asFailure(error: unknown): unknown {
+  if (error instanceof BlobTrouble) {
+    return fail('internal_error', null, `A part of the tree is ${error.kind === 'missing' ? 'missing' : 'damaged'}`, { cause: error })
+  }
+  if (error instanceof TreeFull) {
+    const message =
+      error.what === 'bytes' ? "The workspace's files would be larger than its disk" : 'The workspace would have too many files'
+    return fail('rate_limited', 'disk_full', message, { retry_after_seconds: 1 })
+  }
+  if (error instanceof AgentTrouble && error.kind === 'crowded') return crowded()
+  const { code } = error as { code?: unknown }
+  if (code === 'ENOSPC' || code === 'EDQUOT' || code === 'EIO' || code === 'EMFILE') {
+    return fail('dependency_unavailable', null, 'The files of the workspace cannot be stored at the moment', {
+      retry_after_seconds: 5,
+      cause: error,
+    })
+  }
+  return error
+}

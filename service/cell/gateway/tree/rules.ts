@@ -1,0 +1,104 @@
+import type { FileInfo } from '../../../../contract/schemas/cell/file.ts'
+import { LIMITS } from '../../../../contract/limits.ts'
+import { fail, type Failure } from '../../../lib/fail.ts'
+import type { Entry } from '../../trees/entries.ts'
+import { type Resolved, splitPath, TREE_ROOT } from '../../trees/paths.ts'
+
+/** A read of what is not there is 404, a change of it 422 (Cell, "File-first rules" 5). */
+export type Purpose = 'read' | 'change'
+
+export type Found = Extract<Resolved, { kind: 'found' }>
+export type Missing = Extract<Resolved, { kind: 'missing' | 'no_parent' }>
+
+/** What is at a path, or why nothing can be. */
+export function found(resolved: Resolved, path: string, purpose: Purpose): Found {
+  if (resolved.kind === 'found') return resolved
+  throw refusalOf(resolved, path, purpose)
+}
+
+/** The same where a name may be free: null stands for one in a directory that is there. */
+export function foundOrFree(resolved: Resolved, path: string): Found | Missing {
+  if (resolved.kind === 'found' || resolved.kind === 'missing') return resolved
+  throw refusalOf(resolved, path, 'change')
+}
+
+export function refusalOf({ kind }: Exclude<Resolved, { kind: 'found' }>, path: string, purpose: Purpose): Failure {
+  switch (kind) {
+    case 'missing':
+    case 'no_parent':
+      return notThere(path)
+    case 'not_a_directory':
+      return notADirectory(path)
+    case 'unresolvable':
+      return unresolvable(path)
+    case 'outside': {
+      const details = { tree_root: TREE_ROOT }
+      const message = `Only paths below ${TREE_ROOT} exist in a file-first workspace`
+      return purpose === 'read'
+        ? fail('not_found', 'outside_tree_root', message, { details })
+        : fail('validation_failed', 'outside_tree_root', message, { details })
+    }
+  }
+}
+
+export function notThere(path: string): Failure {
+  return fail('not_found', 'path_not_found', 'There is no such path', { details: { path } })
+}
+
+export function notADirectory(path: string): Failure {
+  return fail('conflict', 'not_a_directory', 'A part of the path is not a directory', { details: { path } })
+}
+
+export function notAFile(path: string, entry: Entry): Failure {
+  const message = entry.type === 'directory' ? 'The path is a directory' : 'The path is not a regular file'
+  return fail('conflict', 'not_a_file', message, { details: { path } })
+}
+
+export function unresolvable(path: string): Failure {
+  return fail('validation_failed', 'invalid_path', 'The path cannot be resolved', { details: { path } })
+}
+
+export function alreadyExists(path: string): Failure {
+  return fail('conflict', 'already_exists', 'The path exists', { details: { path } })
+}
+
+export function notEmpty(path: string): Failure {
+  return fail('conflict', 'not_empty', 'The directory is not empty', { details: { path } })
+}
+
+/** The root, "." and ".." are no names to create, move or remove. @returns the path as its last name is looked up, not followed. */
+export function entryPath(path: string): string {
+  const { directory, name } = splitPath(path)
+  if (name !== '' && name !== '.' && name !== '..') return `${directory}${name}`
+  throw fail('validation_failed', 'invalid_path', 'The path names no entry of a directory', { details: { path } })
+}
+
+/** Octal digits of a checked mode. */
+export function modeOf(mode: string | undefined, otherwise: number): number {
+  return mode === undefined ? otherwise : Number.parseInt(mode, 8)
+}
+
+export function infoOf(path: string, entry: Entry, { revision = false } = {}): FileInfo {
+  const sha256 = revision && entry.type === 'file' && entry.size <= LIMITS.file_revision_stat_bytes_max ? entry.sha256 : null
+  return {
+    path,
+    name: splitPath(path).name || '/',
+    type: entry.type,
+    size: sizeOf(entry),
+    mode: (entry.type === 'symlink' ? 0o777 : entry.mode).toString(8).padStart(4, '0'),
+    modified_at: new Date(entry.modified_ms).toISOString(),
+    ...(sha256 === null ? {} : { revision: sha256 }),
+    ...(entry.type === 'symlink' ? { target: entry.target } : {}),
+  }
+}
+
+function sizeOf(entry: Entry): number {
+  switch (entry.type) {
+    case 'file':
+      return entry.size
+    case 'symlink':
+      return Buffer.byteLength(entry.target)
+    case 'directory':
+      return 0
+  }
+}

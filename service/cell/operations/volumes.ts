@@ -1,0 +1,119 @@
+import type { OperationError, MachineVolume } from '../../db/schema.ts'
+import { failpoint } from '../../lib/failpoints.ts'
+import type { HostFailure, HostFailureCode } from '../links/hostd.ts'
+import type { OperationErrorCode } from '../../../contract/errors.ts'
+import { dropAttachment, isAvailable, markAttached, readOwnAttachment } from '../volumes/store.ts'
+import { operationError, Refused } from './errors.ts'
+import { ask, claimedRow, quiesce, takeOver, type Job, type OperationKind } from './job.ts'
+import { endAttempt, isHibernated, LostRace, readMachineRow, type MachineRow } from './store.ts'
+
+/** Gives a running machine a volume; any other workspace has it when its machine is started. */
+export const attach: OperationKind = {
+  async drive(job) {
+    const { cell, operation } = job
+    const seen = await claimedRow(job)
+    if (operation.attempt > 1) await takeOver(job, seen.id, seen.ownership_epoch)
+    const { volume_id, ...attachment } = await ownAttachment(job)
+    if (!(await isAvailable(cell.db, volume_id))) throw new Refused(GONE)
+    await failpoint('volume_attach.A1')
+    await setVolumes(job, seen, [...without(seen, volume_id), { volume_id, ...attachment }])
+    await failpoint('volume_attach.A2')
+    const now = cell.clock.now()
+    const result = { volume_id, mount_path: attachment.mount_path }
+    await endAttempt(cell.db, operation, now, { state: 'succeeded', result }, async (tx) => {
+      // Its deletion may have been asked for meanwhile, and takes it from here too.
+      if (!(await markAttached(tx, operation.id, now))) throw new LostRace('The attachment')
+    })
+    await cell.table.fresh(seen.id)
+  },
+  undo: (job, error) => undo(job, error, (tx) => dropAttachment(tx, job.operation.id)),
+  errorOf,
+}
+
+/** Takes a volume from a running machine, unless something in it uses it. */
+export const detach: OperationKind = {
+  async drive(job) {
+    const { cell, operation } = job
+    const seen = await claimedRow(job)
+    if (operation.attempt > 1) await takeOver(job, seen.id, seen.ownership_epoch)
+    const { volume_id } = await ownAttachment(job)
+    await failpoint('volume_detach.A1')
+    await setVolumes(job, seen, without(seen, volume_id))
+    await failpoint('volume_detach.A2')
+    const now = cell.clock.now()
+    await endAttempt(cell.db, operation, now, { state: 'succeeded', result: { volume_id } }, (tx) => dropAttachment(tx, operation.id))
+    await cell.table.fresh(seen.id)
+  },
+  undo: (job, error) =>
+    undo(job, error, async (tx) => {
+      await markAttached(tx, job.operation.id, job.cell.clock.now())
+    }),
+  errorOf,
+}
+
+type Write = Parameters<typeof endAttempt>[4]
+
+/** The machine has what it had: hostd sees to it, and where it could not the row says what it should have. */
+async function undo(job: Job, error: OperationError, write: Write): Promise<void> {
+  const { cell, operation } = job
+  const seen = await readMachineRow(cell.db, operation.workspace_id)
+  if (operation.attempt > 0 && hasMachine(seen)) await setBack(job, seen)
+  await endAttempt(cell.db, operation, cell.clock.now(), { state: 'failed', error }, write)
+  await cell.table.fresh(seen.id)
+}
+
+/** A hostd that died half-way may have left the machine with what the operation was about to make. */
+async function setBack(job: Job, seen: MachineRow): Promise<void> {
+  const { volumes, id, ownership_epoch } = seen
+  try {
+    await ask(job, id, 'volumes-undo', ownership_epoch, (fence) => job.cell.host.setVolumes({ ...fence, volumes }))
+  } catch (error) {
+    if (error instanceof LostRace) throw error
+    job.cell.log.warn({ workspace_id: id, err: error }, 'a machine may have other volumes than its workspace, until it starts again')
+  }
+}
+
+/** The gate is shut while the machine changes: a command that began meanwhile would see the one or the other. */
+async function setVolumes(job: Job, seen: MachineRow, volumes: MachineVolume[]): Promise<void> {
+  if (!hasMachine(seen)) return
+  await quiesce(job, seen.id)
+  await ask(job, seen.id, 'volumes', seen.ownership_epoch, (fence) => job.cell.host.setVolumes({ ...fence, volumes }))
+}
+
+/** A hibernated one is restored with what the workspace has by then. */
+function hasMachine(seen: MachineRow): boolean {
+  return seen.observed_state === 'running' && !isHibernated(seen)
+}
+
+function without({ volumes }: MachineRow, volume_id: string): MachineVolume[] {
+  return volumes.filter((one) => one.volume_id !== volume_id)
+}
+
+async function ownAttachment({ cell, operation }: Job): Promise<MachineVolume> {
+  const found = await readOwnAttachment(cell.db, operation.id)
+  if (found === undefined) throw new Refused(GONE) // with the volume
+  return found
+}
+
+const GONE = operationError('dependency_failed', 'The volume is deleted', { reason: 'volume_not_available' })
+
+const REFUSALS: Partial<Record<HostFailureCode, [OperationErrorCode, string, string]>> = {
+  volume_busy: [
+    'dependency_failed',
+    'Something in the workspace uses the volume: a process has a file of it open, or works in it',
+    'volume_busy',
+  ],
+  mount_refused: ['dependency_failed', 'The volume cannot be mounted at that path of the workspace', 'mount_refused'],
+  not_found: ['dependency_failed', 'The volume is not on the host', 'volume_not_available'],
+  not_running: ['dependency_failed', 'The machine of the workspace has ended', 'not_running'],
+}
+
+function errorOf(failure: HostFailure): OperationError {
+  const [code, message, reason] = REFUSALS[failure.code] ?? [
+    'dependency_failed',
+    'The host could not change the volumes of the workspace',
+    failure.code,
+  ]
+  const { why } = failure.details
+  return operationError(code, message, { reason, ...(typeof why === 'string' ? { why } : {}) })
+}

@@ -1,0 +1,176 @@
+import { createHash, randomBytes } from 'node:crypto'
+import { constants } from 'node:fs'
+import { mkdir, open, readdir, readFile, rename, rm, stat, utimes } from 'node:fs/promises'
+import path from 'node:path'
+import type { Clock } from '../../lib/clock.ts'
+import { type Blobs, BlobTrouble, type Digest, partOfBlob } from './blobs.ts'
+
+/** How many files are written or synced at once, for one call. */
+const AT_ONCE = 16
+const DIGEST = /^[0-9a-f]{64}$/
+
+export interface BlobFiles extends Blobs {
+  /** Those that nobody has used since then, in the order in which the folders come. */
+  unusedSince(before: Date): AsyncIterable<Digest>
+  /** Deletes a blob unless it was used since. @returns whether it is gone. */
+  deleteUnused(digest: Digest, before: Date): Promise<boolean>
+  /** Files of writers that have ended in the middle. */
+  dropLeftovers(before: Date): Promise<void>
+}
+
+/**
+ * Blobs as files of one folder: `<two digits>/<digest>`, written beside and renamed when they are synced. The time of a file is when its
+ * blob was used last by a writer.
+ */
+export function openBlobFiles(folder: string, clock: Clock): BlobFiles {
+  const placeOf = (digest: Digest) => path.join(folder, digest.slice(0, 2), digest)
+  const temporary = path.join(folder, 'tmp')
+  const trash = path.join(folder, 'trash')
+
+  const use = async (digest: Digest): Promise<boolean> => {
+    const now = clock.now()
+    try {
+      await utimes(placeOf(digest), now, now)
+      return true
+    } catch (error) {
+      if (isMissing(error)) return false
+      throw error
+    }
+  }
+  const write = async (digest: Digest, content: Buffer): Promise<void> => {
+    const now = clock.now()
+    const beside = path.join(temporary, `${now.getTime()}-${randomBytes(12).toString('hex')}`)
+    const file = await open(beside, 'wx', 0o600)
+    try {
+      await file.writeFile(content)
+      await file.utimes(now, now)
+      await file.sync()
+    } catch (error) {
+      await rm(beside, { force: true })
+      throw error
+    } finally {
+      await file.close()
+    }
+    await rename(beside, placeOf(digest))
+  }
+  const store = async (digest: Digest, content: Buffer): Promise<void> => {
+    if (await use(digest)) return
+    await write(digest, content)
+  }
+  return {
+    async put(contents) {
+      const digests = contents.map(digestOf)
+      const each = new Map(digests.map((digest, i) => [digest, contents[i] as Buffer]))
+      const folders = new Set(digests.map((digest) => path.dirname(placeOf(digest))))
+      await mkdir(temporary, { recursive: true, mode: 0o700 })
+      const made = await inTurns([...folders], (each) => mkdir(each, { recursive: true, mode: 0o700 }))
+      await inTurns([...each], ([digest, content]) => store(digest, content))
+      // Also of a blob that was there: another writer's rename may not be on the disk yet.
+      await inTurns([...folders], syncFolder)
+      if (made.some((first) => first !== undefined)) await syncFolder(folder).then(() => syncFolder(path.dirname(folder)))
+      return digests
+    },
+    async get(digest, part) {
+      const content = await read(placeOf(digest))
+        .catch(async (error: unknown) => {
+          // A sweep may be looking at it, and puts it back when it was used.
+          if (isMissing(error)) return read(path.join(trash, digest)).catch(() => read(placeOf(digest)))
+          throw error
+        })
+        .catch((error: unknown) => {
+          throw isMissing(error) ? new BlobTrouble('missing', digest) : error
+        })
+      if (digestOf(content) !== digest) throw new BlobTrouble('corrupt', digest)
+      return partOfBlob(content, part)
+    },
+    async has(digest) {
+      try {
+        await stat(placeOf(digest))
+        return true
+      } catch (error) {
+        if (isMissing(error)) return false
+        throw error
+      }
+    },
+    delete: (digest) => rm(placeOf(digest), { force: true }),
+    async *unusedSince(before) {
+      for (const name of await namesOf(folder)) {
+        if (name.length !== 2) continue
+        for (const digest of await namesOf(path.join(folder, name))) {
+          if (DIGEST.test(digest) && (await wasUsedBefore(placeOf(digest), before))) yield digest
+        }
+      }
+    },
+    async deleteUnused(digest, before) {
+      const away = path.join(trash, digest)
+      await mkdir(trash, { recursive: true, mode: 0o700 })
+      try {
+        await rename(placeOf(digest), away)
+      } catch (error) {
+        if (isMissing(error)) return true
+        throw error
+      }
+      // From here on a writer finds it missing and writes it anew. One that has found it before has changed its time.
+      if (await wasUsedBefore(away, before)) {
+        await rm(away, { force: true })
+        return true
+      }
+      await rename(away, placeOf(digest))
+      return false
+    },
+    async dropLeftovers(before) {
+      for (const name of await namesOf(trash)) {
+        // A sweep ended between its two steps: what it was to look at goes back, and the next one judges it.
+        if (DIGEST.test(name)) await rename(path.join(trash, name), placeOf(name)).catch(() => undefined)
+      }
+      for (const name of await namesOf(temporary)) {
+        if (Number.parseInt(name, 10) < before.getTime()) await rm(path.join(temporary, name), { force: true })
+      }
+    },
+  }
+}
+
+export function digestOf(content: Buffer): Digest {
+  return createHash('sha256').update(content).digest('hex')
+}
+
+async function read(file: string): Promise<Buffer> {
+  return readFile(file, { flag: constants.O_RDONLY | constants.O_NOFOLLOW })
+}
+
+async function wasUsedBefore(file: string, before: Date): Promise<boolean> {
+  try {
+    return (await stat(file)).mtimeMs < before.getTime()
+  } catch (error) {
+    if (isMissing(error)) return false
+    throw error
+  }
+}
+
+async function namesOf(folder: string): Promise<string[]> {
+  try {
+    return await readdir(folder)
+  } catch (error) {
+    if (isMissing(error)) return []
+    throw error
+  }
+}
+
+async function syncFolder(folder: string): Promise<void> {
+  const handle = await open(folder, constants.O_RDONLY | constants.O_DIRECTORY)
+  try {
+    await handle.sync()
+  } finally {
+    await handle.close()
+  }
+}
+
+export async function inTurns<T, R>(all: readonly T[], work: (one: T) => Promise<R>): Promise<R[]> {
+  const results: R[] = []
+  for (let i = 0; i < all.length; i += AT_ONCE) results.push(...(await Promise.all(all.slice(i, i + AT_ONCE).map(work))))
+  return results
+}
+
+function isMissing(error: unknown): boolean {
+  return error instanceof Error && 'code' in error && error.code === 'ENOENT'
+}

@@ -1,0 +1,75 @@
+import { createHash } from 'node:crypto'
+import { LIMITS } from '../../../contract/limits.ts'
+import { digestOf } from './blob-files.ts'
+import type { Blobs, Digest } from './blobs.ts'
+import type { FileEntry } from './entries.ts'
+import { CHUNK_BYTES, encodeChunks, isChunked, readChunks } from './tree.ts'
+
+export type Content = Pick<FileEntry, 'size' | 'content' | 'sha256'>
+
+type Source = Pick<Blobs, 'get'>
+
+/** The content of a file that is held in memory whole, with the blobs that it is. */
+export function contentOf(bytes: Buffer): { content: Content; blobs: Buffer[] } {
+  const sha256 = digestOf(bytes)
+  if (!isChunked({ size: bytes.length })) return { content: { size: bytes.length, content: sha256, sha256 }, blobs: [bytes] }
+  const chunks = cut(bytes)
+  return listed(bytes.length, chunks.map(digestOf), sha256, chunks)
+}
+
+/**
+ * A file with bytes added at its end. What was there is stored already; it is read again only for its digest, where the whole is not too
+ * large to have one.
+ */
+export async function appended(source: Source, old: Content, added: Buffer): Promise<{ content: Content; blobs: Buffer[] }> {
+  const size = old.size + added.length
+  if (!isChunked({ size })) return contentOf(Buffer.concat([await readPart(source, old, 0, old.size), added]))
+  const before = isChunked(old) ? await readChunks(source, old.content) : old.size === 0 ? [] : [old.content]
+  const whole = before.slice(0, Math.floor(old.size / CHUNK_BYTES))
+  const rest = await readPart(source, old, whole.length * CHUNK_BYTES, old.size % CHUNK_BYTES)
+  const chunks = cut(Buffer.concat([rest, added]))
+  let sha256: Digest | null = null
+  if (size <= LIMITS.file_revision_stat_bytes_max) {
+    const hash = createHash('sha256')
+    for (const chunk of whole) hash.update(await source.get(chunk))
+    for (const chunk of chunks) hash.update(chunk)
+    sha256 = hash.digest('hex')
+  }
+  return listed(size, [...whole, ...chunks.map(digestOf)], sha256, chunks)
+}
+
+/** Bytes of a file; every blob that they lie in is proven. */
+export async function readPart(source: Source, file: Content, offset: number, length: number): Promise<Buffer> {
+  const parts: Buffer[] = []
+  for await (const part of partsOf(source, file, offset, length)) parts.push(part)
+  return Buffer.concat(parts)
+}
+
+/** The same, piece by piece. */
+export async function* partsOf(source: Source, file: Content, offset: number, length: number): AsyncGenerator<Buffer> {
+  const end = Math.min(offset + length, file.size)
+  if (offset >= end) return
+  if (!isChunked(file)) {
+    yield await source.get(file.content, { offset, length: end - offset })
+    return
+  }
+  const chunks = await readChunks(source, file.content)
+  for (let at = offset; at < end;) {
+    const index = Math.floor(at / CHUNK_BYTES)
+    const from = at - index * CHUNK_BYTES
+    const wanted = Math.min(end - at, CHUNK_BYTES - from)
+    yield await source.get(chunks[index] ?? file.content, { offset: from, length: wanted })
+    at += wanted
+  }
+}
+
+function cut(bytes: Buffer): Buffer[] {
+  const chunks: Buffer[] = []
+  for (let at = 0; at < bytes.length; at += CHUNK_BYTES) chunks.push(bytes.subarray(at, at + CHUNK_BYTES))
+  return chunks
+}
+
+function listed(size: number, digests: Digest[], sha256: Digest | null, chunks: Buffer[]): { content: Content; blobs: Buffer[] } {
+  const list = encodeChunks(digests)
+  return { content: { size, content: digestOf(list), sha256 }, blobs: [...chunks, list] }
+}

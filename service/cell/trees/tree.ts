@@ -1,0 +1,200 @@
+import { digestOf } from './blob-files.ts'
+import type { Blobs, Digest } from './blobs.ts'
+import { BlobTrouble } from './blobs.ts'
+import { bytesOf, type DirectoryEntry, type Entry, nameOf } from './entries.ts'
+import { type Edit, editPages, findName, insideOf, pack, type PageReads, savePages, unpack, walkNames } from './pages.ts'
+
+/** Names from the tree's root down; of none: the root. */
+export type TreePath = readonly string[]
+
+/** One change of a tree. Changes of one publication have different paths, and hold together: where a directory is put, what is put below it lies in it. */
+export type TreeChange =
+  /** Puts an entry where there is none, or in the place of one. A directory comes with all that its page names. */
+  | { kind: 'put'; path: TreePath; entry: Entry }
+  | { kind: 'remove'; path: TreePath }
+  /** Of what is there. */
+  | { kind: 'set'; path: TreePath; mode?: number; modified_ms?: number }
+
+/** A change that does not fit the tree: something above it is no directory, or nothing is there. */
+export class TreeMismatch extends Error {
+  readonly path: TreePath
+
+  constructor(path: TreePath) {
+    super('A change does not fit the tree')
+    this.path = path
+  }
+}
+
+/** What a file-first workspace begins with. */
+export function emptyRoot(created_at: Date): DirectoryEntry {
+  return { type: 'directory', mode: 0o755, modified_ms: created_at.getTime(), page: null }
+}
+
+export interface EditedTree {
+  root: DirectoryEntry
+  /** Of the blob that holds the root: two trees with the same digest are the same. */
+  digest: Digest
+  /** Blobs that the tree has and the one before may not have. */
+  blobs: Buffer[]
+}
+
+/** The tree after the changes. Directories in which names change are modified at that time, unless a change says another. */
+export async function editTree(
+  reads: PageReads,
+  root: DirectoryEntry,
+  changes: readonly TreeChange[],
+  modified_ms: number,
+): Promise<EditedTree> {
+  const blobs: Buffer[] = []
+  const put = (content: Buffer): Digest => {
+    blobs.push(content)
+    return digestOf(content)
+  }
+  const edited = await editDirectory({ reads, put, modified_ms }, root, gather(changes), [])
+  const digest = put(encodeRoot(edited))
+  return { root: edited, digest, blobs }
+}
+
+export async function readRoot({ blobs }: PageReads, digest: Digest): Promise<DirectoryEntry> {
+  const [kind, ...packed] = JSON.parse((await blobs.get(digest)).toString('utf8')) as [string, ...Parameters<typeof unpack>[0]]
+  const entry = kind === 'root' ? unpack(packed) : null
+  if (entry?.type !== 'directory') throw new BlobTrouble('corrupt', digest)
+  return entry
+}
+
+/** What is at a path, links not followed; null where nothing is. */
+export async function findEntry(reads: PageReads, root: DirectoryEntry, path: TreePath): Promise<Entry | null> {
+  let at: Entry = root
+  for (const name of path) {
+    if (at.type !== 'directory') return null
+    const below: Entry | null = await findName(reads, at.page, bytesOf(name))
+    if (below === null) return null
+    at = below
+  }
+  return at
+}
+
+/** The entries of a directory by name, in the order of their bytes. */
+export async function* listEntries(reads: PageReads, directory: DirectoryEntry): AsyncGenerator<{ name: string; entry: Entry }> {
+  for await (const [name, entry] of walkNames(reads, directory.page)) yield { name: nameOf(name), entry }
+}
+
+/** The blobs of trees. */
+export interface Marks {
+  has(digest: Digest): boolean
+  /** Pages: what lies below one that is marked is not looked at again, so nothing is marked by mistake. */
+  readonly pages: Set<Digest>
+  /** Contents, of which there are many: by a part of their digest. Two that share it keep each other, which harms nobody. */
+  readonly contents: Set<number>
+}
+
+export function createMarks(): Marks {
+  const pages = new Set<Digest>()
+  const contents = new Set<number>()
+  return { pages, contents, has: (digest) => pages.has(digest) || contents.has(partOf(digest)) }
+}
+
+/** Marks every blob that a tree consists of. */
+export async function markTree(reads: PageReads, digest: Digest, { pages, contents }: Marks): Promise<void> {
+  if (pages.has(digest)) return
+  pages.add(digest)
+  const pending = [(await readRoot(reads, digest)).page]
+  for (let ref = pending.pop(); ref !== undefined; ref = pending.pop()) {
+    if (ref === null || pages.has(ref.digest)) continue
+    pages.add(ref.digest)
+    const { pages: below, names } = await insideOf(reads, ref)
+    for (const [, entry] of names) {
+      if (entry.type === 'directory') pending.push(entry.page)
+      if (entry.type !== 'file') continue
+      contents.add(partOf(entry.content))
+      if (isChunked(entry)) for (const chunk of await readChunks(reads.blobs, entry.content)) contents.add(partOf(chunk))
+    }
+    pending.push(...below)
+  }
+}
+
+function partOf(digest: Digest): number {
+  return Number.parseInt(digest.slice(0, 13), 16)
+}
+
+/** Of a file: what is larger is a list of these. */
+export const CHUNK_BYTES = 4 << 20
+
+export function isChunked({ size }: { size: number }): boolean {
+  return size > CHUNK_BYTES
+}
+
+export async function readChunks(blobs: Pick<Blobs, 'get'>, content: Digest): Promise<Digest[]> {
+  const [kind, ...chunks] = JSON.parse((await blobs.get(content)).toString('utf8')) as string[]
+  if (kind !== 'chunks') throw new BlobTrouble('corrupt', content)
+  return chunks
+}
+
+export function encodeChunks(chunks: readonly Digest[]): Buffer {
+  return Buffer.from(JSON.stringify(['chunks', ...chunks]))
+}
+
+function encodeRoot(root: DirectoryEntry): Buffer {
+  return Buffer.from(JSON.stringify(['root', ...pack(root)]))
+}
+
+/** The changes of one directory: of its names, each with those below it. */
+interface Gathered {
+  change: TreeChange | null
+  below: Map<string, Gathered>
+}
+
+function gather(changes: readonly TreeChange[]): Gathered {
+  const all: Gathered = { change: null, below: new Map() }
+  for (const change of changes) {
+    let at = all
+    for (const name of change.path) {
+      const next: Gathered = at.below.get(name) ?? { change: null, below: new Map() }
+      at.below.set(name, next)
+      at = next
+    }
+    if (at.change !== null) throw new TreeMismatch(change.path)
+    at.change = change
+  }
+  return all
+}
+
+interface Editing {
+  reads: PageReads
+  put(content: Buffer): Digest
+  modified_ms: number
+}
+
+async function editDirectory(editing: Editing, directory: DirectoryEntry, gathered: Gathered, path: TreePath): Promise<DirectoryEntry> {
+  const edits: Edit[] = []
+  let renamed = false
+  for (const [name, below] of gathered.below) {
+    const bytes = bytesOf(name)
+    const before = await findName(editing.reads, directory.page, bytes)
+    const after = await editEntry(editing, before, below, [...path, name])
+    renamed ||= below.change?.kind === 'put' || below.change?.kind === 'remove'
+    edits.push([bytes, after])
+  }
+  edits.sort(([one], [other]) => (one < other ? -1 : 1))
+  const page = await savePages(await editPages(editing.reads, directory.page, edits), editing.put)
+  const { change } = gathered
+  const said = change?.kind === 'set' ? change : change?.kind === 'put' ? change.entry : null
+  const modified_ms = said?.modified_ms ?? (renamed ? editing.modified_ms : directory.modified_ms)
+  const mode = change?.kind === 'set' ? (change.mode ?? directory.mode) : directory.mode
+  return { type: 'directory', mode, modified_ms, page }
+}
+
+async function editEntry(editing: Editing, before: Entry | null, gathered: Gathered, path: TreePath): Promise<Entry | null> {
+  const { change, below } = gathered
+  if (change?.kind === 'remove') {
+    if (before === null || below.size > 0) throw new TreeMismatch(path)
+    return null
+  }
+  const entry = change?.kind === 'put' ? change.entry : before
+  if (entry === null) throw new TreeMismatch(path)
+  if (entry.type === 'directory') return editDirectory(editing, entry, gathered, path)
+  if (below.size > 0) throw new TreeMismatch(path)
+  if (change?.kind !== 'set') return entry
+  const modified_ms = change.modified_ms ?? entry.modified_ms
+  return entry.type === 'file' ? { ...entry, mode: change.mode ?? entry.mode, modified_ms } : { ...entry, modified_ms }
+}

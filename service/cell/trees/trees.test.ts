@@ -1,0 +1,226 @@
+import assert from 'node:assert/strict'
+import { readdir } from 'node:fs/promises'
+import path from 'node:path'
+import { after, before, test } from 'node:test'
+import pino from 'pino'
+import { LIMITS } from '../../../contract/limits.ts'
+import { textFile, treesBed, type TreesBed } from '../../../tests/support/trees.ts'
+import { armFailpoint } from '../../lib/failpoints.ts'
+import { collectTree, collectTrees } from './collect.ts'
+import { readPart } from './contents.ts'
+import { readCollectable, readTreeBytes } from './store.ts'
+import { findEntry, listEntries, type TreeChange } from './tree.ts'
+import { TreeFull, TreeMoved, type Trees } from './trees.ts'
+
+let bed: TreesBed
+before(async () => {
+  bed = await treesBed()
+})
+after(() => bed[Symbol.asyncDispose]())
+
+const put = (name: string, text: string): { change: TreeChange; content: Buffer } => {
+  const { entry, content } = textFile(text)
+  return { change: { kind: 'put', path: [name], entry }, content }
+}
+
+/** One file more, or another in its place. */
+async function write(id: string, base: number, name: string, text: string, trees: Trees = bed.trees) {
+  using publication = trees.begin(id)
+  const { change, content } = put(name, text)
+  await publication.put([content])
+  return await publication.publish(base, [change])
+}
+
+async function read(id: string, name: string, revision?: number, trees: Trees = bed.trees): Promise<string | null> {
+  const at = revision === undefined ? await trees.current(id) : await trees.at(id, revision)
+  const blobs = trees.blobs(id)
+  const entry = at === null ? null : await findEntry({ blobs }, at.root, [name])
+  return entry?.type === 'file' ? String(await readPart(blobs, entry, 0, entry.size)) : null
+}
+
+const names = async (id: string) => {
+  const all: string[] = []
+  const now = await bed.trees.current(id)
+  if (now) for await (const { name } of listEntries({ blobs: bed.trees.blobs(id) }, now.root)) all.push(name)
+  return all
+}
+
+const filesOf = async (id: string) =>
+  (await readdir(path.join(bed.folder, id), { recursive: true })).filter((name) => path.basename(name).length === 64)
+const collecting = () => ({
+  cell_id: bed.cell_id,
+  db: bed.database.cell,
+  clock: bed.clock,
+  trees: bed.trees,
+  log: pino({ level: 'silent' }),
+})
+
+test('a tree begins empty at revision 0, and each publication is one revision more', async () => {
+  const id = await bed.open()
+  assert.deepEqual([(await bed.trees.current(id))?.revision, await names(id)], [0, []])
+  assert.equal((await write(id, 0, 'a', 'one')).revision, 1)
+  assert.equal((await write(id, 1, 'a', 'one')).revision, 2, 'the same bytes are a revision too')
+  const row = await bed.database.superuser.selectFrom('workspaces').select('tree_revision').where('id', '=', id).executeTakeFirstOrThrow()
+  assert.deepEqual([Number(row.tree_revision), await read(id, 'a')], [2, 'one'])
+})
+
+test('of two who publish on one base, in whatever process, one wins and the other is told the current revision', async () => {
+  const id = await bed.open()
+  const other = bed.second()
+  for (let base = 0; base < 10; base++) {
+    const all = await Promise.allSettled([write(id, base, 'a', `mine ${base}`), write(id, base, 'b', `theirs ${base}`, other)])
+    const [lost] = all.filter((each) => each.status === 'rejected')
+    assert.deepEqual(all.map(({ status }) => status).sort(), ['fulfilled', 'rejected'])
+    assert.ok(lost?.reason instanceof TreeMoved)
+    assert.equal(lost.reason.current_revision, base + 1)
+  }
+  await assert.rejects(write(id, 3, 'a', 'old'), TreeMoved)
+  await assert.rejects(write(id, 11, 'a', 'early'), TreeMoved)
+})
+
+test('an earlier revision is read as it was while it is kept', async () => {
+  const id = await bed.open()
+  for (const [base, text] of ['one', 'two', 'three'].entries()) await write(id, base, 'a', text)
+  assert.deepEqual(
+    [await read(id, 'a', 0), await read(id, 'a', 1), await read(id, 'a', 2), await read(id, 'a', 3)],
+    [null, 'one', 'two', 'three'],
+  )
+  assert.equal(await bed.trees.at(id, 4), null)
+  assert.equal((await bed.trees.at(id, 0))?.revision, 0)
+})
+
+test('a tree that would be too large is refused, and what makes it smaller is not', async () => {
+  const id = await bed.open()
+  await write(id, 0, 'a', 'x'.repeat(100))
+  const { superuser } = bed.database
+  const ceiling = (disk_gib: number) =>
+    superuser.updateTable('workspaces').set({ ceiling_disk_gib: disk_gib }).where('id', '=', id).execute()
+  await ceiling(0)
+  await assert.rejects(write(id, 1, 'b', 'y'), TreeFull)
+  assert.equal((await write(id, 1, 'a', 'y')).revision, 2)
+  await ceiling(1)
+  assert.equal((await write(id, 2, 'b', 'y')).revision, 3)
+})
+
+test('names that no file can have are refused, whoever publishes them', async () => {
+  const id = await bed.open()
+  for (const name of ['', '.', '..', 'a/b', 'a\0', '\uD800', 'é'.repeat(128), 'x'.repeat(256)])
+    await assert.rejects(write(id, 0, name, 'x'), { code: 'validation_failed', reason: 'invalid_path' }, JSON.stringify(name))
+  for (const name of ['é'.repeat(127), 'x'.repeat(255), ' ', '-', '__proto__'])
+    await write(id, (await bed.trees.current(id))?.revision ?? 0, name, name)
+  assert.deepEqual(
+    await names(id),
+    [' ', '-', '__proto__', 'x'.repeat(255), 'é'.repeat(127)].sort((one, other) => Buffer.compare(Buffer.from(one), Buffer.from(other))),
+  )
+})
+
+test('a publication that ends before its commit has changed nothing, and one that ends after it is there', async () => {
+  const id = await bed.open()
+  await write(id, 0, 'a', 'one')
+  for (const [point, expected] of [
+    ['tree.T1', 'one'],
+    ['tree.T2', 'two'],
+  ] as const) {
+    using _ = armFailpoint(point, () => {
+      throw new Error('the process ends here')
+    })
+    await assert.rejects(write(id, 1, 'a', 'two'), /ends here/)
+    assert.equal(await read(id, 'a', undefined, bed.second()), expected)
+  }
+})
+
+test('after its time nothing is left of what no revision names, and all of what one does', async () => {
+  const id = await bed.open()
+  for (let base = 0; base < 5; base++) await write(id, base, 'a', `text ${base}`)
+  await write(id, 5, 'b', 'stays')
+  await assert.rejects(write(id, 0, 'a', 'published by nobody'), TreeMoved)
+  const before_files = await filesOf(id)
+  assert.equal(await collectTree(collecting(), id), 0, 'earlier revisions are kept for a while')
+  bed.clock.ahead_ms += (LIMITS.tree_revision_kept_seconds + LIMITS.tree_blob_grace_seconds + 60) * 1000
+  const removed = await collectTree(collecting(), id)
+  const left = await filesOf(id)
+  assert.equal(left.length, before_files.length - removed)
+  assert.equal(left.length, 4, 'a root, a page and two files')
+  assert.deepEqual([await read(id, 'a'), await read(id, 'b'), await bed.trees.at(id, 3)], ['text 4', 'stays', null])
+  assert.deepEqual(await readCollectable(bed.database.cell, bed.cell_id, bed.clock.now(), 1000).then((all) => all.includes(id)), false)
+})
+
+test('whatever a publication needs that is under way stays, however long it takes and whatever is collected meanwhile', async () => {
+  const id = await bed.open()
+  await write(id, 0, 'old', 'is in the base')
+  using publication = bed.trees.begin(id)
+  const { change, content } = put('new', 'was put long ago')
+  await publication.put([content])
+  bed.clock.ahead_ms += 10 * LIMITS.tree_blob_grace_seconds * 1000
+  await collectTree(collecting(), id)
+  assert.equal((await publication.publish(1, [change])).revision, 2)
+  assert.deepEqual([await read(id, 'new'), await read(id, 'old')], ['was put long ago', 'is in the base'])
+})
+
+test('contents that nobody named any more and that are put again while they are collected stay', async () => {
+  const id = await bed.open()
+  await write(id, 0, 'a', 'given up')
+  await write(id, 1, 'a', 'other')
+  bed.clock.ahead_ms += 3 * LIMITS.tree_blob_grace_seconds * 1000
+  let published: Promise<unknown> = Promise.resolve()
+  {
+    // The roots are read and marked, nothing is removed yet: now the content comes back.
+    using _ = armFailpoint('tree.T3', async () => {
+      published = write(id, 2, 'a', 'given up')
+      await published
+    })
+    await collectTree(collecting(), id)
+  }
+  await published
+  assert.equal(await read(id, 'a'), 'given up')
+})
+
+test('publishers and a collector that run against each other lose nothing: every revision that was answered is read', async () => {
+  const id = await bed.open()
+  const texts = Array.from({ length: 6 }, (_, i) => `text ${i}`) // they come and go, so that old blobs are named again
+  let collected = 0
+  const stop = new AbortController()
+  const collector = (async () => {
+    while (!stop.signal.aborted) collected += await collectTree(collecting(), id)
+  })()
+  const expected = new Map<string, string>()
+  const step = async (at: number) => {
+    const [name, text] = [`f${at % 7}`, texts[at % texts.length] ?? '']
+    await write(id, (await bed.trees.current(id))?.revision ?? 0, name, text)
+    expected.set(name, text)
+    for (const [each, was] of expected) assert.equal(await read(id, each), was, `${each} after step ${at}`)
+    bed.clock.ahead_ms += (LIMITS.tree_blob_grace_seconds / 2) * 1000 // what nobody uses grows old while it is looked at
+  }
+  const publisher = async (seed: number) => {
+    for (let i = 0; i < 60; i++) await bed.trees.inTurn(id, () => step(i * seed))
+  }
+  try {
+    await Promise.all([publisher(5), publisher(11)])
+  } finally {
+    stop.abort()
+    await collector
+  }
+  assert.deepEqual([(await bed.trees.current(id))?.revision, collected > 0], [120, true])
+})
+
+test('a tree of which something is missing is left alone by the collector, and the others are collected', async () => {
+  const [damaged, sound] = [await bed.open(), await bed.open()]
+  for (const id of [damaged, sound]) for (const [base, text] of ['one', 'two'].entries()) await write(id, base, 'a', text)
+  const page = (await bed.trees.current(damaged))?.root.page?.digest ?? ''
+  await bed.trees.files(damaged).delete(page)
+  bed.clock.ahead_ms += 3 * LIMITS.tree_blob_grace_seconds * 1000
+  const before_files = await filesOf(damaged)
+  await collectTrees(collecting(), new AbortController().signal)
+  assert.deepEqual([await filesOf(damaged), (await filesOf(sound)).length], [before_files, 3])
+})
+
+test('a deleted tree is gone with its files, its revisions and its keys', async () => {
+  const id = await bed.open()
+  await write(id, 0, 'a', 'one')
+  assert.equal((await readTreeBytes(bed.database.cell, bed.cell_id)).get(id), 3)
+  await bed.trees.remove(id)
+  await bed.trees.remove(id)
+  assert.equal(await bed.trees.current(id), null)
+  await assert.rejects(filesOf(id), { code: 'ENOENT' })
+  assert.equal((await readTreeBytes(bed.database.cell, bed.cell_id)).get(id), undefined)
+})

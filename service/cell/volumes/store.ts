@@ -1,0 +1,63 @@
+import { sql } from 'kysely'
+import type { Db } from '../../db/database.ts'
+import type { MachineVolume } from '../../db/schema.ts'
+import type { Tx } from '../operations/store.ts'
+
+/** The attachment that an operation makes or ends; undefined where it is gone with its volume. */
+export async function readOwnAttachment(db: Db, operation_id: string): Promise<MachineVolume | undefined> {
+  return db
+    .selectFrom('volume_attachments')
+    .select(['volume_id', 'place', 'mount_path', sql<boolean>`mode = 'read_only'`.as('read_only')])
+    .where('operation_id', '=', operation_id)
+    .executeTakeFirst()
+}
+
+export async function isAvailable(db: Db, volume_id: string): Promise<boolean> {
+  const row = await db.selectFrom('volumes').select('state').where('id', '=', volume_id).executeTakeFirst()
+  return row?.state === 'available'
+}
+
+/** @returns false where it is gone. */
+export async function markAttached(tx: Tx, operation_id: string, now: Date): Promise<boolean> {
+  const { numUpdatedRows } = await tx
+    .updateTable('volume_attachments')
+    .set({ state: 'attached', operation_id: null, updated_at: now })
+    .where('operation_id', '=', operation_id)
+    .executeTakeFirst()
+  return numUpdatedRows === 1n
+}
+
+export async function dropAttachment(tx: Tx, operation_id: string): Promise<void> {
+  await tx.deleteFrom('volume_attachments').where('operation_id', '=', operation_id).execute()
+}
+
+/** What an operation of a volume works with. */
+export interface OwnVolume {
+  id: string
+  cell_id: string | null
+  quota_gib: number
+}
+
+export async function readOwnVolume(db: Db, id: string): Promise<OwnVolume | undefined> {
+  return db.selectFrom('volumes').select(['id', 'cell_id', 'quota_gib']).where('id', '=', id).executeTakeFirst()
+}
+
+/** The cell that takes an operation of it is where it lies from then on. */
+export async function placeVolume(db: Db, id: string, cell_id: string): Promise<void> {
+  await db.updateTable('volumes').set({ cell_id }).where('id', '=', id).where('cell_id', 'is', null).execute()
+}
+
+export async function moveVolume(
+  tx: Tx,
+  id: string,
+  from: 'creating' | 'deleting',
+  to: 'available' | 'failed' | 'deleted',
+  now: Date,
+): Promise<void> {
+  await tx.updateTable('volumes').set({ state: to, updated_at: now }).where('id', '=', id).where('state', '=', from).execute()
+}
+
+/** Nobody has it any more. Workspaces first, as whoever attaches locks them: their rows follow. */
+export async function dropAttachmentsOf(tx: Tx, volume_id: string): Promise<void> {
+  await tx.deleteFrom('volume_attachments').where('volume_id', '=', volume_id).execute()
+}

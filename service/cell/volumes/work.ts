@@ -1,0 +1,91 @@
+import { setTimeout } from 'node:timers/promises'
+import type { OperationError } from '../../db/schema.ts'
+import { failpoint } from '../../lib/failpoints.ts'
+import { HostFailure, type VolumeFence } from '../links/hostd.ts'
+import { volumeSubject } from '../links/subject.ts'
+import { operationError } from '../operations/errors.ts'
+import type { CellContext } from '../operations/job.ts'
+import type { OtherOperation } from '../operations/queue-store.ts'
+import { claim, endAttempt, type OpenOperation } from '../operations/store.ts'
+import { dropAttachmentsOf, moveVolume, placeVolume, readOwnVolume } from './store.ts'
+
+const RETRY_MS_MIN = 50
+const RETRY_MS_MAX = 1000
+
+/** How this cell does an operation of a volume; undefined for what it does not know. */
+export function volumeWork({ subject_kind, kind }: OtherOperation): ((work: VolumeWork) => Promise<void>) | undefined {
+  if (subject_kind !== 'volume') return undefined
+  return kind === 'volume_create' ? create : kind === 'volume_delete' ? remove : undefined
+}
+
+export interface VolumeWork {
+  cell: CellContext
+  operation: OpenOperation
+  volume_id: string
+  signal: AbortSignal
+}
+
+/** Takes an operation of a volume and carries it on from wherever it is. Rejects where it is to be taken up again. */
+export async function workOnVolume(cell: CellContext, other: OtherOperation, signal: AbortSignal): Promise<void> {
+  const work = volumeWork(other)
+  if (work === undefined) throw new Error(`there is no such operation of a volume: ${other.kind}`)
+  const taking = { operation_id: other.id, cell_id: cell.cell_id, now: cell.clock.now(), reserved: null }
+  const operation = await cell.db.transaction().execute((tx) => claim(tx, taking))
+  if (operation === undefined) return
+  await placeVolume(cell.db, other.subject_id, cell.cell_id)
+  await work({ cell, operation, volume_id: other.subject_id, signal })
+}
+
+/** RELIABILITY: a half-made volume is never attachable. Whatever an earlier attempt left is made anew or used. */
+async function create(work: VolumeWork): Promise<void> {
+  const { cell, operation, volume_id } = work
+  const volume = await readOwnVolume(cell.db, volume_id)
+  if (volume === undefined) throw new Error(`volume ${volume_id} is gone before it was made`)
+  await failpoint('volume_create.V2')
+  const error = await refusalOf(() => ask(work, 'create', (fence) => cell.host.createVolume({ ...fence, quota_gib: volume.quota_gib })))
+  await failpoint('volume_create.V4')
+  const now = cell.clock.now()
+  const outcome = error === null ? ({ state: 'succeeded', result: { volume_id } } as const) : ({ state: 'failed', error } as const)
+  await endAttempt(cell.db, operation, now, outcome, (tx) =>
+    moveVolume(tx, volume_id, 'creating', error === null ? 'available' : 'failed', now),
+  )
+}
+
+/** Only forward: the deletion was acknowledged. */
+async function remove(work: VolumeWork): Promise<void> {
+  const { cell, operation, volume_id } = work
+  await failpoint('volume_delete.W3')
+  await ask(work, 'delete', (fence) => cell.host.deleteVolume(fence))
+  await failpoint('volume_delete.W4')
+  const now = cell.clock.now()
+  await endAttempt(cell.db, operation, now, { state: 'succeeded', result: { volume_id } }, async (tx) => {
+    await dropAttachmentsOf(tx, volume_id)
+    await moveVolume(tx, volume_id, 'deleting', 'deleted', now)
+  })
+}
+
+/** Asks the machine host for one step, for as long as nobody answers. */
+async function ask(work: VolumeWork, step: string, verb: (fence: VolumeFence) => Promise<void>): Promise<void> {
+  const { operation, volume_id, signal } = work
+  for (let wait_ms = RETRY_MS_MIN; ; wait_ms = Math.min(wait_ms * 2, RETRY_MS_MAX)) {
+    signal.throwIfAborted()
+    try {
+      return await verb({ subject: volumeSubject(volume_id), operation_id: operation.id, step, epoch: 0, fence: operation.fence })
+    } catch (error) {
+      if (!(error instanceof HostFailure) || error.code !== 'unreachable') throw error
+      await setTimeout(wait_ms, undefined, { signal })
+    }
+  }
+}
+
+/** What the host refuses for good, in the caller's terms; null where it does not. */
+async function refusalOf(step: () => Promise<void>): Promise<OperationError | null> {
+  try {
+    await step()
+    return null
+  } catch (error) {
+    if (!(error instanceof HostFailure) || error.code === 'fenced') throw error
+    const message = error.code === 'no_space' ? 'The disk pool of the host is full' : 'The host could not make the volume'
+    return operationError('dependency_failed', message, { reason: error.code })
+  }
+}

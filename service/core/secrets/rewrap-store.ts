@@ -1,0 +1,73 @@
+import { sql } from 'kysely'
+import type { ChangeTx } from '../changes/mutate.ts'
+import type { Db } from '../../db/database.ts'
+import { SEALING, type SealingKeyRow } from './store.ts'
+
+export async function insertSealingKey(tx: ChangeTx, { key_id, public_jwk, created_at }: SealingKeyRow): Promise<void> {
+  await tx
+    .insertInto('sealing_keys')
+    .values({ key_id, public_jwk: JSON.stringify(public_jwk), created_at })
+    .execute()
+}
+
+/** Waits for those who are sealing for a key of before. Whoever begins after it sees the newest. */
+export async function awaitSealers(db: Db): Promise<void> {
+  await sql`select pg_advisory_lock(hashtextextended(${SEALING}, 0)), pg_advisory_unlock(hashtextextended(${SEALING}, 0))`.execute(db)
+}
+
+/** Refused by PostgreSQL while a data key is sealed for it. */
+export async function deleteSealingKey(tx: ChangeTx, key_id: string): Promise<void> {
+  await tx.deleteFrom('sealing_keys').where('key_id', '=', key_id).execute()
+}
+
+export interface KeyUse {
+  key_id: string
+  created_at: Date
+  /** How many values need it. */
+  values: number
+}
+
+/** The newest, which is sealed for, first. */
+export async function keyUses(db: Db): Promise<KeyUse[]> {
+  const { rows } = await sql<KeyUse>`select k.key_id, k.created_at, count(v.id)::integer as values
+    from sealing_keys k left join secret_versions v on v.key_id = k.key_id group by k.key_id order by k.created_at desc, k.key_id`.execute(
+    db,
+  )
+  return rows
+}
+
+export interface WrappedRow {
+  id: string
+  organization_id: string
+  secret_id: string
+  version: number
+  key_id: string
+  wrapped_key: string
+}
+
+/** Data keys that are sealed for another key than this. */
+export async function listWrapped(db: Db, newest: string, limit: number): Promise<WrappedRow[]> {
+  const { rows } = await sql<WrappedRow>`select v.id, s.organization_id, v.secret_id, v.version, v.key_id, v.wrapped_key
+    from secret_versions v join secrets s on s.id = v.secret_id where v.key_id <> ${newest} limit ${limit}`.execute(db)
+  return rows
+}
+
+/** Where it is still what was read: its value may have been erased since. */
+export async function writeWrapped(db: Db, before: WrappedRow, after: Pick<WrappedRow, 'key_id' | 'wrapped_key'>): Promise<void> {
+  await db
+    .updateTable('secret_versions')
+    .set(after)
+    .where('id', '=', before.id)
+    .where('key_id', '=', before.key_id)
+    .where('wrapped_key', '=', before.wrapped_key)
+    .execute()
+}
+
+/** Computers whose cells open secrets. */
+export async function countCells(db: Db): Promise<number> {
+  const { count } = await db
+    .selectFrom('cells')
+    .select((e) => e.fn.countAll<number>().as('count'))
+    .executeTakeFirstOrThrow()
+  return count
+}

@@ -1,0 +1,74 @@
+import { sql } from 'kysely'
+import type { Db } from '../../db/database.ts'
+import type { Reader, Tx } from '../../db/reader.ts'
+
+export interface SealingKeyRow {
+  key_id: string
+  public_jwk: object
+  created_at: Date
+}
+
+/** The newest, which is sealed for, first. */
+export function listSealingKeys(db: Db): Promise<SealingKeyRow[]> {
+  return db.selectFrom('sealing_keys').selectAll().orderBy('created_at', 'desc').orderBy('key_id').execute()
+}
+
+/** The lock that is shared by those who seal. */
+export const SEALING = 'berth sealing'
+
+/** The key that is sealed for, until the transaction ends: a rotation waits for that. */
+export async function holdNewestKey(tx: Tx): Promise<SealingKeyRow | null> {
+  await sql`select pg_advisory_xact_lock_shared(hashtextextended(${SEALING}, 0))`.execute(tx)
+  const [newest] = await listSealingKeys(tx)
+  return newest ?? null
+}
+
+/** The first key of an installation. One that is there already stays the only one. */
+export async function insertFirstSealingKey(db: Db, { key_id, public_jwk, created_at }: SealingKeyRow): Promise<void> {
+  await db.transaction().execute(async (tx) => {
+    await sql`select pg_advisory_xact_lock(hashtextextended('berth first sealing key', 0))`.execute(tx)
+    await sql`insert into sealing_keys (key_id, public_jwk, created_at)
+      select ${key_id}, ${JSON.stringify(public_jwk)}::jsonb, ${created_at} where not exists (select from sealing_keys)`.execute(tx)
+  })
+}
+
+/** The secret that a name means to a workspace: its project's, else its organization's. $1 organization, $2 project; `n` has the names. */
+export const MEANT_BY_NAME = `lateral (
+  select * from (
+    select p.* from secrets p where p.project_id = $2 and p.name = n.name and p.deleted_at is null
+    union all
+    select o.* from secrets o where o.organization_id = $1 and o.project_id is null and o.name = n.name and o.deleted_at is null
+  ) found order by project_id nulls last limit 1) s`
+
+export interface MeantSecret {
+  name: string
+  allowed_project_ids: string[] | null
+  allowed_workspace_ids: string[] | null
+  allowed_tools: string[]
+}
+
+interface Scope {
+  organization_id: string
+  project_id: string
+}
+
+/** What these names mean in a project; a name that means nothing is absent. */
+export function secretsNamed(reads: Reader, { organization_id, project_id }: Scope, names: readonly string[]): Promise<MeantSecret[]> {
+  return reads.rows(
+    'secrets.named',
+    `select n.name, s.allowed_project_ids, s.allowed_workspace_ids, s.allowed_tools
+     from unnest($3::text[]) n (name) join ${MEANT_BY_NAME} on true order by n.name`,
+    [organization_id, project_id, names],
+  )
+}
+
+/** Until the transaction ends, none of the secrets that have these names is deleted: a binding is not left behind by one that was. */
+export async function keepNamed(tx: Tx, { organization_id, project_id }: Scope, names: readonly string[]): Promise<void> {
+  await sql`select 1 from secrets where organization_id = ${organization_id} and (project_id = ${project_id} or project_id is null)
+    and name = any(${names}) and deleted_at is null order by id for share`.execute(tx)
+}
+
+export async function boundNames(reads: Reader, workspace_id: string): Promise<string[]> {
+  const text = 'select name from workspace_secrets where workspace_id = $1 order by name'
+  return (await reads.rows<{ name: string }>('secrets.bound', text, [workspace_id])).map(({ name }) => name)
+}

@@ -1,0 +1,39 @@
+import type { Json } from './schema.ts'
+
+export interface SealingKeysTable {
+  key_id: string
+  public_jwk: Json<object>
+  created_at: Date
+}
+
+export interface SecretsTable {
+  id: string
+  organization_id: string
+  project_id: string | null
+  name: string
+  description: string | null
+  allowed_project_ids: string[] | null
+  allowed_workspace_ids: string[] | null
+  allowed_tools: string[]
+  version: number
+  created_at: Date
+  updated_at: Date
+  deleted_at: Date | null
+}
+
+export interface SecretVersionsTable {
+  id: string
+  secret_id: string
+  version: number
+  created_at: Date
+  erased_at: Date | null
+  key_id: string | null
+  wrapped_key: string | null
+  ciphertext: Buffer | null
+}
+
+export interface WorkspaceSecretsTable {
+  workspace_id: string
+  project_id: string
+  name: string
+}

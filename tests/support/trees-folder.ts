@@ -1,0 +1,13 @@
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+
+const folders: string[] = []
+process.once('exit', () => folders.forEach((folder) => rmSync(folder, { recursive: true, force: true })))
+
+/** A folder for trees, which goes with this process. */
+export function treesFolder(): string {
+  const folder = mkdtempSync(path.join(tmpdir(), 'trees-'))
+  folders.push(folder)
+  return folder
+}
