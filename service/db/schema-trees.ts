@@ -1,16 +1,13 @@
-import type { ColumnType, JSONColumnType } from 'kysely'
-
-/** int8, as in schema.ts. */
-type Count = ColumnType<number, number, number>
-type Counted = ColumnType<number, number | undefined, number>
+import type { ColumnType } from 'kysely'
+import type { Int8, Int8WithDefault, Json } from './schema.ts'
 
 /** Of a file-first workspace; its revision stands in the workspace's row too. */
 export interface TreesTable {
   workspace_id: string
-  revision: Counted
+  revision: Int8WithDefault
   root: string | null
-  entries: Counted
-  bytes: Counted
+  entries: Int8WithDefault
+  bytes: Int8WithDefault
   created_at: Date
   updated_at: Date
   collected_at: ColumnType<Date | null, Date | null | undefined, Date | null>
@@ -18,7 +15,7 @@ export interface TreesTable {
 
 export interface TreeRevisionsTable {
   workspace_id: string
-  revision: Count
+  revision: Int8
   root: string | null
   superseded_at: Date
 }
@@ -27,7 +24,7 @@ export interface TreeKeysTable {
   workspace_id: string
   key: string
   fingerprint: Buffer
-  revision: Count
-  answer: JSONColumnType<object, string, string>
+  revision: Int8
+  answer: Json<object>
   created_at: Date
 }

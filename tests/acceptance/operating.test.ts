@@ -12,6 +12,7 @@ const ROOT = path.resolve(import.meta.dirname, '../..')
 const PAGES = ['README.md', ...globSync('docs/operating/*.md', { cwd: ROOT })].map((page) => readFileSync(path.join(ROOT, page), 'utf8'))
 const directory = mkdtempSync(path.join(tmpdir(), 'berth-operating-'))
 const SETTINGS_FILE = path.join(directory, 'settings.json')
+const EGRESS_FILE = path.join(directory, 'egress.json')
 let service: Service
 /** What stands for something of the reader's own. */
 let own: Record<string, string>
@@ -21,7 +22,8 @@ before(async () => {
   const { id } = await createClient(service.base_url, service.api_key).open('own', { caps: { memory_mib: 512 } })
   const { settings } = JSON.parse(readFileSync(path.join(ROOT, 'templates/base/recipe.json'), 'utf8')) as { settings: object }
   writeFileSync(SETTINGS_FILE, JSON.stringify(settings))
-  own = { '01900000-0000-7000-8000-000000000000': id, 'settings.json': SETTINGS_FILE }
+  writeFileSync(EGRESS_FILE, JSON.stringify({ mode: 'allow_all' }))
+  own = { '01900000-0000-7000-8000-000000000000': id, 'settings.json': SETTINGS_FILE, 'egress.json': EGRESS_FILE }
 })
 after(async () => {
   rmSync(directory, { recursive: true, force: true })

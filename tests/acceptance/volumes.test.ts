@@ -157,7 +157,10 @@ test('a volume comes back with a suspend, a hibernation, a fork, a reset, a deat
 const holding = (file: string) =>
   `exec 3< ${file}; n=0; while :; do n=$((n+1)); echo $n > /tmp/m; mv /tmp/m /tmp/n; cat <&3 > /tmp/read 2>&1; sleep 0.05; done`
 const alive = async (workspace: OpenedWorkspace) => {
-  const counts = await sh(workspace, 'a=$(cat /tmp/n); sleep 0.5; b=$(cat /tmp/n); test $b -gt $a && echo alive')
+  const counts = await sh(
+    workspace,
+    'a=; for i in $(seq 100); do b=$(cat /tmp/n 2>/dev/null); [ -n "$b" ] && [ "$b" -gt "${a:-$b}" ] && echo alive && break; a=${a:-$b}; sleep 0.1; done',
+  )
   return counts
 }
 

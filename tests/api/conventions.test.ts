@@ -7,8 +7,14 @@ import { until } from '../support/processes.ts'
 import { seeder, world, type Answer, type World } from './support.ts'
 
 let w: World
+/** Of people, for routes that take no key: an owner of a's organization, and one of b's. */
+let owner: string
+let stranger: string
 before(async () => {
   w = await world()
+  const seeds = seeder(w.database, w.clock, w.ids)
+  owner = (await seeds.person(w.a.organization_id, 'owner')).token
+  stranger = (await seeds.person(w.b.organization_id, 'owner')).token
 })
 after(() => w[Symbol.asyncDispose]())
 
@@ -19,9 +25,23 @@ const GOOD_BODIES: Record<string, unknown> = {
   'workspaces.idle_policy': { idle_policy: null },
   'workspaces.suspend_when_idle': { after_seconds: 30 },
   'workspaces.restore': { checkpoint_id: '01920000-0000-7000-8000-000000000000' },
+  'workspaces.set_secrets': { names: [] },
+  'secrets.create': { name: 'NAME', value: 'v' },
+  'secrets.create_of_organization': { name: 'NAME', value: 'v' },
+  'secret-versions.create': { value: 'v' },
+  'egress.project_put': { mode: 'deny_all' },
+  'egress.workspace_put': { mode: 'deny_all' },
+  'volumes.create': { name: 'name', quota_gib: 1 },
+  'attachments.create': { volume_id: '01920000-0000-7000-8000-000000000000', mount_path: '/home/user/data' },
 }
+const isForPeople = ({ access }: AppRoute) => access.kind === 'principal' && access.keys === 'forbidden'
+const callerOf = (route: AppRoute) => (isForPeople(route) ? { as: owner } : {})
 const send = (route: AppRoute, url: string, options: object = {}) =>
-  w.call(route.method, url, { ...(route.body === undefined ? {} : { body: GOOD_BODIES[route.id] ?? {} }), ...options })
+  w.call(route.method, url, {
+    ...callerOf(route),
+    ...(route.body === undefined ? {} : { body: GOOD_BODIES[route.id] ?? {} }),
+    ...options,
+  })
 
 test('every route with an id answers the same 404 for what is not there and for what is somebody else’s', async () => {
   const mine = await w.running('tenancy')
@@ -32,6 +52,7 @@ test('every route with an id answers the same 404 for what is not there and for 
     operation_id: operation,
     organization_id: w.a.organization_id,
     project_id: w.a.project_id,
+    secret_id: (await w.post(`/v1/projects/${w.a.project_id}/secrets`, { name: 'TENANCY', value: 'v' })).body.id,
   }
   const before = (await w.get(`/v1/workspaces/${mine}`)).body
   const checked: string[] = []
@@ -42,7 +63,8 @@ test('every route with an id answers the same 404 for what is not there and for 
     // Whatever it names below that id is not there either.
     const url = (id: string) => route.path.replace(`{${name}}`, id).replaceAll(/\{\w+\}/g, random)
     const missing = await send(route, url(random))
-    const callers = name === 'organization_id' ? [w.b.key] : [w.b.key, w.a2.key]
+    const keys = name === 'organization_id' ? [w.b.key] : [w.b.key, w.a2.key]
+    const callers = isForPeople(route) ? [stranger] : keys
     for (const as of callers) {
       const foreign = await send(route, url(own[name] ?? ''), { as })
       for (const { body } of [missing, foreign]) delete body.error?.request_id
@@ -60,30 +82,31 @@ test('every route with a body refuses unknown properties, other types and what i
   for (const route of APP_ROUTES.filter(({ method }) => method !== 'GET')) {
     const url = route.path.replaceAll(/\{\w+\}/g, w.ids.next())
     const good = GOOD_BODIES[route.id] ?? {}
-    const unknown = await w.call(route.method, url, { body: { ...good, nope: 1, id: 'x' } })
+    const as = callerOf(route)
+    const unknown = await w.call(route.method, url, { ...as, body: { ...good, nope: 1, id: 'x' } })
     assert.deepEqual(
       [unknown.status, unknown.body.error.details.issues.map((issue: { path: string }) => issue.path).sort()],
       [422, ['id', 'nope']],
       route.id,
     )
-    assert.deepEqual(code(await w.call(route.method, url, { body: '{"a":' })), [400, 'bad_request'], route.id)
+    assert.deepEqual(code(await w.call(route.method, url, { ...as, body: '{"a":' })), [400, 'bad_request'], route.id)
     assert.deepEqual(
-      code(await w.call(route.method, url, { body: '', headers: { 'content-type': 'application/json' } })),
+      code(await w.call(route.method, url, { ...as, body: '', headers: { 'content-type': 'application/json' } })),
       [400, 'bad_request'],
       route.id,
     )
     assert.deepEqual(
-      code(await w.call(route.method, url, { body: '{}', headers: { 'content-type': 'text/xml' } })),
+      code(await w.call(route.method, url, { ...as, body: '{}', headers: { 'content-type': 'text/xml' } })),
       [415, 'unsupported_media_type'],
       route.id,
     )
     assert.deepEqual(
-      code(await w.call(route.method, url, { body: `{"a":"${'x'.repeat(1 << 20)}"}` })),
+      code(await w.call(route.method, url, { ...as, body: `{"a":"${'x'.repeat(1 << 20)}"}` })),
       [413, 'payload_too_large'],
       route.id,
     )
     for (const wrong of ['[]', '1', 'null'])
-      assert.equal((await w.call(route.method, url, { body: wrong })).status, 422, `${route.id} ${wrong}`)
+      assert.equal((await w.call(route.method, url, { ...as, body: wrong })).status, 422, `${route.id} ${wrong}`)
   }
 })
 
@@ -286,13 +309,15 @@ test('pages are newest first, stay whole under inserts, and their cursors are go
 })
 
 test('T29: every list takes limits of 1 to 200 and only cursors of its own, for its own caller', async () => {
-  const own: Record<string, string> = { workspace_id: await w.running('lists'), organization_id: w.a.organization_id }
+  const { organization_id, project_id } = w.a
+  const secret_id = (await w.post(`/v1/projects/${project_id}/secrets`, { name: 'LISTS', value: 'v' })).body.id
+  const own: Record<string, string> = { workspace_id: await w.running('lists'), organization_id, project_id, secret_id }
   await w.open('lists-more')
   const foreign = (await w.get('/v1/workspaces?limit=1')).body.next_cursor as string
   const lists = APP_ROUTES.filter((route) => 'cursor' in ((route.query as { properties?: object } | undefined)?.properties ?? {}))
   for (const route of lists) {
     const path = route.path.replaceAll(/\{(\w+)\}/g, (_, name: string) => own[name] ?? '')
-    const { status, body } = await w.get(`${path}?limit=200`)
+    const { status, body } = await w.get(`${path}?limit=200`, callerOf(route))
     assert.deepEqual([status, Array.isArray(body.data), body.next_cursor], [200, true, null], route.id)
     for (const [field, value] of [
       ['limit', '0'],
@@ -302,7 +327,7 @@ test('T29: every list takes limits of 1 to 200 and only cursors of its own, for 
       ['cursor', "'%20OR%201=1--"],
       ['cursor', route.id === 'workspaces.list' ? `${foreign}A` : foreign],
     ]) {
-      const refused = await w.get(`${path}?${field}=${value}`)
+      const refused = await w.get(`${path}?${field}=${value}`, callerOf(route))
       assert.deepEqual([refused.status, refused.body.error.details.issues[0].path], [422, field], `${route.id} ${field}=${value}`)
     }
   }

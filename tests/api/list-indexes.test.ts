@@ -1,13 +1,16 @@
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { sql } from 'kysely'
+import { listAttachments } from '../../service/api/attachments/store.ts'
 import { listCheckpoints } from '../../service/api/checkpoints/store.ts'
+import { listEgressVersions } from '../../service/api/egress/store.ts'
 import { listOperations } from '../../service/api/operations/store.ts'
 import { listOrganizations } from '../../service/api/organizations/store.ts'
 import { listMemberships } from '../../service/api/principals/store.ts'
 import { listSecrets, listVersions } from '../../service/api/secrets/store.ts'
 import { listProjects } from '../../service/api/projects/store.ts'
 import { listAgentSessions } from '../../service/api/tool-tokens/store.ts'
+import { listVolumes } from '../../service/api/volumes/store.ts'
 import { dropExpiredCheckpoints } from '../../service/cell/machines/expiry-store.ts'
 import { APP_ROUTES } from '../../contract/routes/app/all.ts'
 import type { Reader } from '../../service/db/reader.ts'
@@ -60,6 +63,13 @@ before(async () => {
   await sql`insert into secret_versions (id, secret_id, version, created_at, erased_at)
     select ${ids()}, case when n > ${MANY / 2} then (select id from secrets where name = '1') else ${secret_id}::uuid end, n, ${now}, ${now}
     from generate_series(1, ${MANY}) n`.execute(db)
+  await sql`insert into egress_versions (id, organization_id, project_id, workspace_id, version, mode, created_by_type, created_by_id, created_at)
+    select ${ids()}, ${organization_id}, ${project_id}, (array[${workspace_id}::uuid, ${other}::uuid, null])[1 + n % 3], n, 'deny_all',
+      'api_key', ${w.a.key_row_id}, ${now} from generate_series(1, ${MANY}) n`.execute(db)
+  await sql`insert into volumes (id, organization_id, project_id, name, quota_gib, org_shared, state, created_at, updated_at, deleted_at)
+    select ${ids()}, ${organization_id}, (array[${project_id}::uuid, ${other_project}::uuid])[1 + n % 2], n, 1, n % 50 = 0,
+      case when n > 60 then 'deleted' else 'available' end, ${now}, ${now}, case when n > 60 then ${now}::timestamptz end
+    from generate_series(1, ${MANY}) n`.execute(db)
   // Workspaces have some fifty checkpoints at most. A few are over.
   const { cell_id } = await db.selectFrom('workspaces').select('cell_id').where('id', '=', other).executeTakeFirstOrThrow()
   await db.transaction().execute(async (tx) => {
@@ -70,6 +80,10 @@ before(async () => {
         case when n between 31 and 40 then ${now}::timestamptz - interval '1 day' when n % 2 = 0 then ${now}::timestamptz + interval '7 days' end,
         case when n between 41 and 50 then ${now}::timestamptz - interval '40 days' end
       from generate_series(1, ${MANY}) n`.execute(tx)
+    // And sixteen volumes.
+    await sql`insert into volume_attachments (id, workspace_id, volume_id, mount_path, mode, place, state, created_at, updated_at)
+      select ${ids()}, case when n <= 16 then ${workspace_id}::uuid else md5((n / 16)::text)::uuid end, md5('v' || n)::uuid, '/' || n, 'read_only', n % 16,
+        'attached', ${now}, ${now} from generate_series(1, ${MANY}) n`.execute(tx)
   })
   organizations = (await db.selectFrom('organizations').select('id').where('slug', 'in', ['1', '2', '3']).execute()).map(({ id }) => id)
   await sql`analyze`.execute(db)
@@ -87,6 +101,8 @@ interface List {
   table: string
   /** What it may look at for a page of ten. */
   rows_max: number
+  /** Other tables that it may read whole: they have two rows here. */
+  small?: string[]
   read(reads: Reader, page: Page): Promise<{ id: string }[]>
 }
 
@@ -151,6 +167,35 @@ const LISTS: List[] = [
     })),
   ),
   {
+    route: 'attachments.list',
+    by: 'nothing',
+    table: 'volume_attachments',
+    rows_max: 40, // all of a workspace, twice
+    read: (reads, page) => listAttachments(reads, workspace_id, page),
+  },
+  {
+    route: 'egress.project_versions',
+    by: 'nothing',
+    table: 'egress_versions',
+    rows_max: 20,
+    read: (reads, page) => listEgressVersions(reads, { ...w.a, workspace_id: null }, page),
+  },
+  {
+    route: 'egress.workspace_versions',
+    by: 'nothing',
+    table: 'egress_versions',
+    rows_max: 20,
+    read: (reads, page) => listEgressVersions(reads, { ...w.a, workspace_id }, page),
+  },
+  ...[false, true].map((include_deleted): List => ({
+    route: 'volumes.list',
+    by: include_deleted ? 'deleted ones too' : 'nothing',
+    table: 'volumes',
+    rows_max: 100,
+    small: ['workspaces'],
+    read: (reads, page) => listVolumes(reads, { ...w.a, include_org_shared: false, include_deleted }, page),
+  })),
+  {
     route: 'organizations.list',
     by: 'nothing',
     table: 'organizations',
@@ -165,14 +210,18 @@ test('every route that pages is looked at here or in list-plans.test.ts', () => 
   assert.deepEqual([...new Set([...LISTS.map(({ route }) => route), ...elsewhere])].sort(), paged.sort())
 })
 
-for (const { route, by, table, rows_max, read } of LISTS) {
+for (const { route, by, table, rows_max, small = [], read } of LISTS) {
   test(`${route} by ${by} reads the rows of its page by an index, on its second page and further down too`, async () => {
     for (const plan of ['generic', 'custom'] as const) {
       let below: string | null = null
       for (let page = 1; page <= 3; page++) {
         const { counted, reads } = counting(w.database.superuser, table, plan)
         const rows: { id: string }[] = await read(reads, { limit: 10, below })
-        assert.deepEqual([...counted.scanned], [], `${plan} plan, page ${page}`)
+        assert.deepEqual(
+          [...counted.scanned].filter((name) => !small.includes(name)),
+          [],
+          `${plan} plan, page ${page}`,
+        )
         assert.ok(counted.rows <= rows_max, `${counted.rows} rows, ${plan} plan, page ${page}`)
         const last: { id: string } | undefined = rows.length > 10 ? rows.at(9) : undefined
         if (last === undefined) break

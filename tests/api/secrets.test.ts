@@ -93,6 +93,14 @@ for (const [what, body, refusal] of BAD) {
   })
 }
 
+test('a secret of an organization is refused for the same', async () => {
+  const { token } = await seeder(w.database, w.clock, w.ids).person(w.a.organization_id, 'owner')
+  for (const [what, body, refusal] of BAD.filter(([, , expected]) => /(reserved_prefix|nul_character|too_large)$/.test(expected))) {
+    const answer = await w.post(`/v1/organizations/${w.a.organization_id}/secrets`, { name: 'A', value: 'v', ...body }, { as: token })
+    assert.equal(said(answer), refusal, what)
+  }
+})
+
 test('a value of exactly 65536 bytes, an empty one and one of several lines are kept as they are', async () => {
   for (const [name, value] of Object.entries({ LARGE: 'é'.repeat(32_768), EMPTY: '', LINES: 'a\r\nb\u0001' })) {
     const { status, body } = await create({ name, value })

@@ -58,7 +58,7 @@ func TestWhatBelongsToNothingIsReportedAndRemovedWhileMachinesRunOn(t *testing.T
 	d.inHostd("touch", d.dir+"/run/net/netns/m-0badc2")
 	d.inHostd("mount", "--bind", "/proc/self/ns/net", d.dir+"/run/net/netns/m-0badc2")
 	if _, err := exec.LookPath("nft"); err == nil {
-		d.inHostd(append(router, "nft", "add", "element", "inet", "berth_"+instance, "connected", "{ \"b"+instance+"m256\" . 10.9.9.9 }")...)
+		d.inHostd(append(router, "nft", "add", "element", "ip", "berth_"+instance, "connected", "{ \"b"+instance+"m256\" . 10.9.9.9 }")...)
 	}
 	image := d.dir + "/data/stray.img"
 	must(t, os.WriteFile(image, make([]byte, 1<<20), 0o600))

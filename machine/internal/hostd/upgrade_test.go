@@ -3,6 +3,7 @@ package hostd
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -129,8 +130,8 @@ func (d *daemon) builtAs(program, oldest, newest string) string {
 	const file = "../wire/agent.go"
 	source, err := os.ReadFile(file)
 	must(d.t, err)
-	changed := strings.Replace(string(source), "AgentProtocol    = 3", "AgentProtocol    = "+newest, 1)
-	changed = strings.Replace(changed, "AgentProtocolMin = 1", "AgentProtocolMin = "+oldest, 1)
+	changed := strings.Replace(string(source), fmt.Sprintf("AgentProtocol    = %d", wire.AgentProtocol), "AgentProtocol    = "+newest, 1)
+	changed = strings.Replace(changed, fmt.Sprintf("AgentProtocolMin = %d", wire.AgentProtocolMin), "AgentProtocolMin = "+oldest, 1)
 	if strings.Count(changed, "= "+newest) == 0 || strings.Count(changed, "= "+oldest) == 0 {
 		d.t.Fatal("the versions of the protocol are not where they were")
 	}
@@ -155,12 +156,12 @@ func TestAnAgentOfAnOlderProtocolIsToldApartAndOneThatNobodySpeaksToIsRefused(t 
 	ancient, ancientID := d.preparedCheckpoint()
 	d.kill()
 	old := d.binary
-	d.config["agent"], d.binary = d.builtAs("agent", "2", "4"), d.builtAs("hostd", "2", "4")
+	d.config["agent"], d.binary = d.builtAs("agent", "2", "5"), d.builtAs("hostd", "2", "5")
 	d.start()
 	fresh := d.startMachine(newID(), 1)
 	resumed := d.restore(workspace, id, 2)
 	at := d.counts(resumed, 0)
-	if fresh.Protocol != 4 || resumed.Protocol != 3 {
+	if fresh.Protocol != 5 || resumed.Protocol != 4 {
 		t.Fatalf("a new machine's agent speaks %d, the resumed one's %d", fresh.Protocol, resumed.Protocol)
 	}
 	next := newID()
@@ -170,7 +171,7 @@ func TestAnAgentOfAnOlderProtocolIsToldApartAndOneThatNobodySpeaksToIsRefused(t 
 	d.start()
 	resumed = d.restore(workspace, next, 3)
 	d.counts(resumed, at)
-	if resumed.Protocol != 3 || d.machineOf(fresh.Owner()).Protocol != 4 {
+	if resumed.Protocol != 4 || d.machineOf(fresh.Owner()).Protocol != 5 {
 		t.Fatalf("after another suspend the agent speaks %d", resumed.Protocol)
 	}
 	path := filepath.Join("/proc", itoa(d.process.Process.Pid), "root", d.dir, "pool/ws", ancient, "checkpoints", ancientID, manifestName)

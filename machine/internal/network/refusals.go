@@ -177,6 +177,9 @@ func (s *slot) withBegin(list []Refusal) []Refusal {
 		if said, ok := s.began[one.key()]; ok && said.Sub(one.First).Abs() < beginDoubt {
 			one.First = said
 		}
+		if one.Last.Before(one.First) { // by the same doubt
+			one.Last = one.First
+		}
 		began[one.key()] = one.First
 	}
 	s.began = began

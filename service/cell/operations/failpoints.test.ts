@@ -5,9 +5,12 @@ import { createWorld, type World } from '../../../tests/engine/world.ts'
 import { assertNothingIsLeft } from '../../../tests/engine/invariants.ts'
 import { armFailpoint, FAILPOINTS, FailpointError, type FailpointName } from '../../lib/failpoints.ts'
 
-/** Of operations: hibernate and wake are none (service/cell/machines/hibernate-failpoints.test.ts). */
+/**
+ * Of operations on workspaces: hibernate and wake are none (service/cell/machines/hibernate-failpoints.test.ts), trees have none
+ * (service/cell/trees/trees.test.ts), and volumes are tried on real machines (tests/acceptance/volume-failpoints.test.ts).
+ */
 const POINTS = (Object.keys(FAILPOINTS) as FailpointName[]).filter(
-  (name) => FAILPOINTS[name].owner === 'cell' && !/^(hibernate|wake)\./.test(name),
+  (name) => FAILPOINTS[name].owner === 'cell' && !/^(hibernate|wake|tree)\.|^volume_/.test(name),
 )
 
 /**
