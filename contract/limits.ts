@@ -1,159 +1,212 @@
-/** Every bound of both documents' "Limits", and those that Berth adds (marked so). Units are in the names. */
+/** Every bound of both documents' "Limits", and those that Berth adds (marked so), by what they bound. Units are in the names. */
 export const LIMITS = {
-  page_size_max: 200,
-  page_size_default: 50,
-  cursor_characters_max: 200,
-  idempotency_key_characters_max: 255,
-  idempotency_seconds: 24 * 3600,
-  request_id_characters_min: 8,
-  request_id_characters_max: 64,
-  wait_seconds_max: 20,
-  held_calls_max: 5000, // Berth's own: calls held at once in one process; more answer 503
-  held_calls_per_principal_max: 1000, // Berth's own: of these, of one caller; more answer 429
-  // Berth's own: what one caller may ask of one process. A setting changes the first two.
-  caller_requests_per_minute: 60_000, // of an API key or a person
-  wrong_credentials_per_minute: 1200, // looked up for one address; more are refused unseen
-  kept_refusals_per_hour: 10_000, // of an API key or a person, for an Idempotency-Key
-  waiting_changes_per_tenant_max: 500, // for the other changes of an organization; more answer 429
-  change_wait_seconds_max: 10,
-  callers_counted_max: 50_000, // Berth's own, as the next two: counted in memory at once
-  addresses_counted_max: 50_000,
-  credentials_known_max: 50_000,
-  delete_told_seconds_max: 1, // Berth's own: how long the answer to a delete waits for the gateway to know of it
-  capacity_wait_seconds: 15 * 60,
-  tool_token_seconds: 15 * 60,
-  tool_tokens_per_hour: 3600,
-  step_up_seconds: 10 * 60,
-  signing_key_overlap_seconds: 60, // Berth's own: until every api signs with the new key after a rotation
-  key_characters_max: 200,
-  agent_label_characters_max: 100,
-  secrets_per_workspace_max: 50,
-  secret_value_bytes_max: 65_536,
-  secret_body_bytes_max: 1 << 19, // Berth's own: a value, of which JSON may make six characters a byte
-  secret_name_characters_max: 200, // Berth's own
-  secret_description_characters_max: 1000, // Berth's own
-  secret_allowed_ids_max: 200, // Berth's own
-  secret_resolutions_per_minute: 1200, // Berth's own: starts of a workspace that were given a secret's value
-  input_bytes_max: 4096,
-  suspend_after_seconds_min: 30,
-  suspend_after_seconds_max: 3600,
-  idle_fixed_seconds_min: 60,
-  idle_fixed_seconds_max: 604_800,
-  idle_adaptive_seconds_min: 10,
-  idle_adaptive_seconds_max: 4 * 3600,
-  idle_adaptive_seconds_default: 5 * 60,
-  idle_session_seconds: 10 * 60,
-  idle_retry_seconds_min: 60, // Berth's own: before an idle suspend that failed is begun again, doubled with each failure
-  idle_retry_seconds_max: 6 * 3600,
-  client_versions_cache_seconds: 3600,
-  tombstone_days: 30, // Berth's own: DECISIONS, "Workspaces"
-  recovery_checkpoint_days: 7,
-  revocation_seconds_max: 30,
-  signatures_at_once_max: 2, // Berth's own, as the next two: of tool tokens that a gateway sees for the first time
-  signatures_waiting_per_address_max: 500, // more answer 429
-  signatures_waiting_max: 2000,
-  json_body_bytes_max: 1 << 20, // Berth's own
-  json_values_max: 10_000, // Berth's own: no body has this many; more would only be time spent on a long list of issues
-  json_levels_max: 32, // Berth's own: of lists and objects in one another
-  label_characters_max: 4096, // Berth's own: a checkpoint's label
-  input_names_told_max: 100, // Berth's own: how many inputs a refusal names, and of each so many characters
-  input_name_told_characters_max: 200,
-  snapshots_per_workspace_max: 50, // Berth's own
-  volume_name_characters_max: 100, // Berth's own
-  volume_quota_gib_max: 16_384, // Berth's own
-  volume_attachments_per_workspace_max: 16, // Berth's own: whatever the plan says
-  volume_mount_path_bytes_max: 512, // Berth's own
-  egress_rules_max: 256,
-  egress_cidrs_max: 64,
-  egress_ports_max: 64, // Berth's own: of one rule
-  egress_host_characters_max: 1024, // Berth's own: as it is written, before it is normalized
-  egress_versions_max: 200, // Berth's own: of one project or workspace; the oldest go
-  egress_denials_max: 200, // Berth's own: of one workspace, those that were refused last
-  egress_denial_hours: 24, // Berth's own
-  removals_per_sweep_max: 200, // Berth's own: what one comparison of rows and host removes; the rest waits a minute for the next
-  usage_sample_days: 400, // Berth's own: samples of an hour
-  usage_counter_days: 7, // Berth's own: the last counters of a machine that is gone
-
-  exec_stdin_bytes_max: 1 << 20,
-  exec_body_bytes_max: 8 << 20, // Berth's own: stdin, of which JSON may make six characters a byte, argv and env
-  exec_argv_max: 1024, // Berth's own
-  exec_env_max: 1024, // Berth's own
-  exec_arguments_bytes_max: 128 << 10, // Berth's own: argv and env together
-  exec_timeout_ms_max: 24 * 3600 * 1000, // Berth's own
-  exec_kill_grace_ms_default: 5000, // Berth's own
-  exec_kill_grace_ms_max: 60_000, // Berth's own
-  session_id_characters_max: 128,
-  execution_id_characters_min: 8,
-  execution_id_characters_max: 128,
-  file_write_bytes_max: 7 << 20,
-  file_revision_header_bytes_max: 16 << 20,
-  file_revision_stat_bytes_max: 256 << 20,
-  file_path_bytes_max: 4096,
-  file_list_entries_default: 1000, // Berth's own
-  file_list_entries_max: 10_000, // Berth's own
-  file_idempotency_key_characters_max: 100,
-  file_idempotency_keys_max: 10_000, // Berth's own: remembered a workspace, and at most 4 MiB of records
-  file_patch_body_bytes_max: 7 << 20,
-  file_patch_edits_max: 1000, // Berth's own
-  file_patch_file_bytes_max: 16 << 20, // Berth's own: the largest file that edits apply to
-  tree_entries_max: 2_000_000, // Berth's own: files, directories and links of a file-first workspace
-  tree_name_bytes_max: 255,
-  tree_revision_kept_seconds: 3600, // Berth's own: how long a revision is read after the next one
-  tree_revisions_kept_max: 100, // Berth's own
-  tree_blob_grace_seconds: 3600, // Berth's own: what nothing names goes this long after it was last used
-  search_body_bytes_max: 4 << 20, // Berth's own
-  search_pattern_bytes_max: 4096, // Berth's own
-  search_globs_max: 64, // Berth's own
-  search_glob_bytes_max: 256, // Berth's own
-  search_matches_default: 200,
-  search_matches_max: 5000,
-  search_file_bytes_default: 1 << 20,
-  search_file_bytes_max: 16 << 20, // Berth's own
-  search_context_lines_max: 5,
-  search_seconds_max: 10, // Berth's own: of one search, as the next four
-  search_bytes_max: 1 << 30,
-  search_entries_max: 1_000_000,
-  search_answer_bytes_max: 8 << 20,
-  search_depth_max: 1024,
-  changes_page_max: 1000,
-  changes_hash_bytes_max: 256 << 20, // Berth's own
-  process_list_default: 1000, // Berth's own
-  process_list_max: 4096, // Berth's own
-  process_command_bytes_max: 4096, // Berth's own: what is told of one command line
-  git_clone_timeout_ms_default: 120_000, // Berth's own
-  git_clone_timeout_ms_max: 600_000, // Berth's own
-  git_timeout_ms: 60_000, // Berth's own: status and commit
-  git_url_characters_max: 2048, // Berth's own
-  git_ref_characters_max: 255, // Berth's own
-  git_depth_max: 1_000_000, // Berth's own
-  git_authorization_characters_max: 4096, // Berth's own
-  git_status_files_max: 10_000, // Berth's own
-  git_message_characters_max: 65_536, // Berth's own
-  git_commit_paths_max: 1000, // Berth's own
-  browser_url_characters_max: 8192, // Berth's own
-  browser_viewport_pixels_max: 4096, // Berth's own
-  browser_wait_ms_max: 30_000, // Berth's own
-  browser_timeout_ms_default: 30_000, // Berth's own
-  browser_timeout_ms_max: 120_000, // Berth's own
-  browser_answer_bytes_max: 16 << 20, // Berth's own
-  disk_read_window_seconds: 600, // Berth's own: reads of one suspended workspace are counted for so long
-  disk_read_bytes_max: 8 * 2 ** 30, // Berth's own: of files, in that time
-  disk_read_busy_seconds_max: 600, // Berth's own: all its calls together, in that time
-  command_busy_seconds_max: 3600,
-  keepalive_seconds_max: 12 * 3600,
-  wake_hint_seconds: 60,
-  wake_seconds_max: 30, // Berth's own: how long a call waits for its machine
-  heartbeat_seconds: 15,
-  streams_per_cell_max: 5000, // Berth's own
-  streams_per_organization_max: 1000, // Berth's own, and never more than what it leaves to others; more answer 503
-  streams_per_workspace_max: 500, // Berth's own; more answer 429
-  stream_stalled_seconds_max: 300, // Berth's own: how long a reader may take nothing of what waits for it
-  answer_bytes_per_cell_max: 256 << 20, // Berth's own: what calls hold in memory of requests and answers; more answer 503
-  calls_per_workspace_max: 128, // Berth's own: calls at once; more answer 429 with Retry-After: 1
-  resource_limit_retry_seconds: 1,
-  pty_size_max: 1000, // Berth's own: columns, rows
-  pty_cols_default: 80, // Berth's own
-  pty_rows_default: 24, // Berth's own
-  pty_input_bytes_max: 64 << 10, // Berth's own: typed at once
-  attach_message_bytes_max: 128 << 10, // Berth's own: one message of a client
+  page: {
+    size_max: 200,
+    size_default: 50,
+    cursor_characters_max: 200,
+  },
+  idempotency: {
+    key_characters_max: 255,
+    seconds: 24 * 3600,
+    kept_refusals_per_hour: 10_000, // Berth's own: of an API key or a person, for an Idempotency-Key
+  },
+  request_id: {
+    characters_min: 8,
+    characters_max: 64,
+  },
+  wait: {
+    seconds_max: 20,
+    held_calls_max: 5000, // Berth's own: calls held at once in one process; more answer 503
+    held_calls_per_principal_max: 1000, // Berth's own: of these, of one caller; more answer 429
+    capacity_wait_seconds: 15 * 60,
+  },
+  caller: {
+    // Berth's own: what one caller may ask of one process. A setting changes the first two.
+    requests_per_minute: 60_000, // of an API key or a person
+    wrong_credentials_per_minute: 1200, // looked up for one address; more are refused unseen
+    waiting_changes_per_tenant_max: 500, // for the other changes of an organization; more answer 429
+    change_wait_seconds_max: 10,
+    callers_counted_max: 50_000, // Berth's own, as the next two: counted in memory at once
+    addresses_counted_max: 50_000,
+    credentials_known_max: 50_000,
+  },
+  credential: {
+    tool_token_seconds: 15 * 60,
+    tool_tokens_per_hour: 3600,
+    step_up_seconds: 10 * 60,
+    signing_key_overlap_seconds: 60, // Berth's own: until every api signs with the new key after a rotation
+    revocation_seconds_max: 30,
+    signatures_at_once_max: 2, // Berth's own, as the next two: of tool tokens that a gateway sees for the first time
+    signatures_waiting_per_address_max: 500, // more answer 429
+    signatures_waiting_max: 2000,
+  },
+  json: {
+    body_bytes_max: 1 << 20, // Berth's own
+    values_max: 10_000, // Berth's own: no body has this many; more would only be time spent on a long list of issues
+    levels_max: 32, // Berth's own: of lists and objects in one another
+  },
+  input: {
+    bytes_max: 4096,
+    names_told_max: 100, // Berth's own: how many inputs a refusal names, and of each so many characters
+    name_told_characters_max: 200,
+  },
+  workspace: {
+    delete_told_seconds_max: 1, // Berth's own: how long the answer to a delete waits for the gateway to know of it
+    key_characters_max: 200,
+    agent_label_characters_max: 100,
+    tombstone_days: 30, // Berth's own: DECISIONS, "Workspaces"
+    recovery_checkpoint_days: 7,
+    label_characters_max: 4096, // Berth's own: a checkpoint's label
+    snapshots_per_workspace_max: 50, // Berth's own
+    removals_per_sweep_max: 200, // Berth's own: what one comparison of rows and host removes; the rest waits a minute for the next
+  },
+  secret: {
+    per_workspace_max: 50,
+    value_bytes_max: 65_536,
+    body_bytes_max: 1 << 19, // Berth's own: a value, of which JSON may make six characters a byte
+    name_characters_max: 200, // Berth's own
+    description_characters_max: 1000, // Berth's own
+    allowed_ids_max: 200, // Berth's own
+    resolutions_per_minute: 1200, // Berth's own: starts of a workspace that were given a secret's value
+  },
+  idle: {
+    suspend_after_seconds_min: 30,
+    suspend_after_seconds_max: 3600,
+    fixed_seconds_min: 60,
+    fixed_seconds_max: 604_800,
+    adaptive_seconds_min: 10,
+    adaptive_seconds_max: 4 * 3600,
+    adaptive_seconds_default: 5 * 60,
+    session_seconds: 10 * 60,
+    retry_seconds_min: 60, // Berth's own: before an idle suspend that failed is begun again, doubled with each failure
+    retry_seconds_max: 6 * 3600,
+    command_busy_seconds_max: 3600,
+    keepalive_seconds_max: 12 * 3600,
+    wake_hint_seconds: 60,
+    wake_seconds_max: 30, // Berth's own: how long a call waits for its machine
+  },
+  volume: {
+    name_characters_max: 100, // Berth's own
+    quota_gib_max: 16_384, // Berth's own
+    attachments_per_workspace_max: 16, // Berth's own: whatever the plan says
+    mount_path_bytes_max: 512, // Berth's own
+  },
+  egress: {
+    rules_max: 256,
+    cidrs_max: 64,
+    ports_max: 64, // Berth's own: of one rule
+    host_characters_max: 1024, // Berth's own: as it is written, before it is normalized
+    versions_max: 200, // Berth's own: of one project or workspace; the oldest go
+    denials_max: 200, // Berth's own: of one workspace, those that were refused last
+    denial_hours: 24, // Berth's own
+  },
+  usage: {
+    sample_days: 400, // Berth's own: samples of an hour
+    counter_days: 7, // Berth's own: the last counters of a machine that is gone
+  },
+  exec: {
+    stdin_bytes_max: 1 << 20,
+    body_bytes_max: 8 << 20, // Berth's own: stdin, of which JSON may make six characters a byte, argv and env
+    argv_max: 1024, // Berth's own
+    env_max: 1024, // Berth's own
+    arguments_bytes_max: 128 << 10, // Berth's own: argv and env together
+    timeout_ms_max: 24 * 3600 * 1000, // Berth's own
+    kill_grace_ms_default: 5000, // Berth's own
+    kill_grace_ms_max: 60_000, // Berth's own
+    session_id_characters_max: 128,
+  },
+  execution: {
+    id_characters_min: 8,
+    id_characters_max: 128,
+  },
+  file: {
+    write_bytes_max: 7 << 20,
+    revision_header_bytes_max: 16 << 20,
+    revision_stat_bytes_max: 256 << 20,
+    path_bytes_max: 4096,
+    list_entries_default: 1000, // Berth's own
+    list_entries_max: 10_000, // Berth's own
+    idempotency_key_characters_max: 100,
+    idempotency_keys_max: 10_000, // Berth's own: remembered a workspace, and at most 4 MiB of records
+    patch_body_bytes_max: 7 << 20,
+    patch_edits_max: 1000, // Berth's own
+    patch_file_bytes_max: 16 << 20, // Berth's own: the largest file that edits apply to
+    changes_page_max: 1000,
+    changes_hash_bytes_max: 256 << 20, // Berth's own
+  },
+  tree: {
+    entries_max: 2_000_000, // Berth's own: files, directories and links of a file-first workspace
+    name_bytes_max: 255,
+    revision_kept_seconds: 3600, // Berth's own: how long a revision is read after the next one
+    revisions_kept_max: 100, // Berth's own
+    blob_grace_seconds: 3600, // Berth's own: what nothing names goes this long after it was last used
+  },
+  search: {
+    body_bytes_max: 4 << 20, // Berth's own
+    pattern_bytes_max: 4096, // Berth's own
+    globs_max: 64, // Berth's own
+    glob_bytes_max: 256, // Berth's own
+    matches_default: 200,
+    matches_max: 5000,
+    file_bytes_default: 1 << 20,
+    file_bytes_max: 16 << 20, // Berth's own
+    context_lines_max: 5,
+    seconds_max: 10, // Berth's own: of one search, as the next four
+    bytes_max: 1 << 30,
+    entries_max: 1_000_000,
+    answer_bytes_max: 8 << 20,
+    depth_max: 1024,
+  },
+  process: {
+    list_default: 1000, // Berth's own
+    list_max: 4096, // Berth's own
+    command_bytes_max: 4096, // Berth's own: what is told of one command line
+  },
+  git: {
+    clone_timeout_ms_default: 120_000, // Berth's own
+    clone_timeout_ms_max: 600_000, // Berth's own
+    timeout_ms: 60_000, // Berth's own: status and commit
+    url_characters_max: 2048, // Berth's own
+    ref_characters_max: 255, // Berth's own
+    depth_max: 1_000_000, // Berth's own
+    authorization_characters_max: 4096, // Berth's own
+    status_files_max: 10_000, // Berth's own
+    message_characters_max: 65_536, // Berth's own
+    commit_paths_max: 1000, // Berth's own
+  },
+  browser: {
+    url_characters_max: 8192, // Berth's own
+    viewport_pixels_max: 4096, // Berth's own
+    wait_ms_max: 30_000, // Berth's own
+    timeout_ms_default: 30_000, // Berth's own
+    timeout_ms_max: 120_000, // Berth's own
+    answer_bytes_max: 16 << 20, // Berth's own
+  },
+  disk_read: {
+    window_seconds: 600, // Berth's own: reads of one suspended workspace are counted for so long
+    bytes_max: 8 * 2 ** 30, // Berth's own: of files, in that time
+    busy_seconds_max: 600, // Berth's own: all its calls together, in that time
+  },
+  stream: {
+    heartbeat_seconds: 15,
+    per_cell_max: 5000, // Berth's own
+    per_organization_max: 1000, // Berth's own, and never more than what it leaves to others; more answer 503
+    per_workspace_max: 500, // Berth's own; more answer 429
+    stalled_seconds_max: 300, // Berth's own: how long a reader may take nothing of what waits for it
+  },
+  tool_call: {
+    answer_bytes_per_cell_max: 256 << 20, // Berth's own: what calls hold in memory of requests and answers; more answer 503
+    calls_per_workspace_max: 128, // Berth's own: calls at once; more answer 429 with Retry-After: 1
+    resource_limit_retry_seconds: 1,
+  },
+  terminal: {
+    size_max: 1000, // Berth's own: columns, rows
+    cols_default: 80, // Berth's own
+    rows_default: 24, // Berth's own
+    input_bytes_max: 64 << 10, // Berth's own: typed at once
+    attach_message_bytes_max: 128 << 10, // Berth's own: one message of a client
+  },
+  client_versions: {
+    cache_seconds: 3600,
+  },
 } as const

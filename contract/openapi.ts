@@ -122,18 +122,18 @@ function headersOf(route: Route, schemaOf: SchemaOf): Json[] {
     description,
     schema,
   })
-  const { request_id_characters_min: shortest, request_id_characters_max: longest } = LIMITS
+  const { characters_min: shortest, characters_max: longest } = LIMITS.request_id
   return [
     header('X-Request-Id', 'Comes back with the answer', { type: 'string', pattern: `^[A-Za-z0-9._-]{${shortest},${longest}}$` }),
     ...(route.idempotent
       ? [
           header('Idempotency-Key', 'The same key with the same request has one effect, for 24 hours', {
             type: 'string',
-            pattern: `^[\\x21-\\x7e]{1,${LIMITS.idempotency_key_characters_max}}$`,
+            pattern: `^[\\x21-\\x7e]{1,${LIMITS.idempotency.key_characters_max}}$`,
           }),
         ]
       : []),
-    ...(route.waits ? [header('Prefer', `wait=<seconds>, at most ${LIMITS.wait_seconds_max}: hold the answer`, { type: 'string' })] : []),
+    ...(route.waits ? [header('Prefer', `wait=<seconds>, at most ${LIMITS.wait.seconds_max}: hold the answer`, { type: 'string' })] : []),
     ...parametersOf('header', route.headers, schemaOf),
   ]
 }

@@ -16,8 +16,8 @@ export function policyIssues(body: unknown): Found[] {
   return [
     ...unknownNames('', body, ['mode', 'rules', 'cidrs']),
     ...modeIssues(mode),
-    ...listIssues('rules', rules, LIMITS.egress_rules_max, mode, ruleIssues),
-    ...listIssues('cidrs', cidrs, LIMITS.egress_cidrs_max, mode, cidrIssues),
+    ...listIssues('rules', rules, LIMITS.egress.rules_max, mode, ruleIssues),
+    ...listIssues('cidrs', cidrs, LIMITS.egress.cidrs_max, mode, cidrIssues),
   ]
 }
 
@@ -73,15 +73,15 @@ function ruleIssues(path: string, rule: unknown): Found[] {
 function hostIssues(path: string, host: unknown): Found[] {
   if (host === undefined) return [issue(path, 'required', 'is required')]
   if (typeof host !== 'string') return [issue(path, 'invalid_type', 'must be text')]
-  if (host.length > LIMITS.egress_host_characters_max)
-    return [issue(path, 'invalid_host', `must not have more than ${LIMITS.egress_host_characters_max} characters`)]
+  if (host.length > LIMITS.egress.host_characters_max)
+    return [issue(path, 'invalid_host', `must not have more than ${LIMITS.egress.host_characters_max} characters`)]
   const normal = normalHost(host)
   return 'reason' in normal ? [issue(path, normal.reason, normal.message)] : []
 }
 
 function portsIssues(path: string, ports: unknown): Found[] {
   if (ports === undefined) return []
-  const most = LIMITS.egress_ports_max
+  const most = LIMITS.egress.ports_max
   if (!Array.isArray(ports)) return [issue(path, 'invalid_type', 'must be a list')]
   if (ports.length === 0 || ports.length > most) return [issue(path, 'too_many', `must have 1 to ${most} ports`)]
   return ports.flatMap((port: unknown, at) =>

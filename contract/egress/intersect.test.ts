@@ -87,7 +87,7 @@ test('T83: for any policy and ceiling the effective policy lets out what both do
     const is_within = outside(policy, ceiling).length === 0
     seen[is_within ? 'within' : 'wider'] += 1
     if (is_within) assert.deepEqual(letsOut(met), letsOut(policy), told)
-    assert.ok(met.rules.every(({ ports }) => ports.length > 0 && ports.length <= LIMITS.egress_ports_max))
+    assert.ok(met.rules.every(({ ports }) => ports.length > 0 && ports.length <= LIMITS.egress.ports_max))
   }
   assert.ok(seen.within > 100 && seen.wider > 100, JSON.stringify(seen))
 })

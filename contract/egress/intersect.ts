@@ -69,9 +69,9 @@ function portsOf({ rules }: EgressPolicy): Map<string, Set<number>> {
 /** No more of them than the rules that the ports came from: each has as many as a rule may have. */
 function rulesOf(host: string, set: ReadonlySet<number>): EgressRule[] {
   const ports = [...set].sort((a, b) => a - b)
-  const count = Math.ceil(ports.length / LIMITS.egress_ports_max)
+  const count = Math.ceil(ports.length / LIMITS.egress.ports_max)
   return Array.from({ length: count }, (_, at): EgressRule => {
-    return { host, ports: ports.slice(at * LIMITS.egress_ports_max, (at + 1) * LIMITS.egress_ports_max), protocols: ['tcp'] }
+    return { host, ports: ports.slice(at * LIMITS.egress.ports_max, (at + 1) * LIMITS.egress.ports_max), protocols: ['tcp'] }
   })
 }
 

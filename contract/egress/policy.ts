@@ -40,5 +40,5 @@ export function hostCovers(host: string, name: string): boolean {
 
 /** Cut to what one policy may have: it only becomes narrower. */
 export function withinLimits({ mode, rules, cidrs }: EgressPolicy): EgressPolicy {
-  return { mode, rules: rules.slice(0, LIMITS.egress_rules_max), cidrs: cidrs.slice(0, LIMITS.egress_cidrs_max) }
+  return { mode, rules: rules.slice(0, LIMITS.egress.rules_max), cidrs: cidrs.slice(0, LIMITS.egress.cidrs_max) }
 }

@@ -33,7 +33,7 @@ export type Checkpoint = Static<typeof Checkpoint>
 export const CheckpointList = List(Checkpoint, 'CheckpointList')
 
 export const SnapshotRequest = Type.Object(
-  { label: Type.Optional(FreeText({ minLength: 0, maxLength: LIMITS.label_characters_max, description: 'For people' })) },
+  { label: Type.Optional(FreeText({ minLength: 0, maxLength: LIMITS.workspace.label_characters_max, description: 'For people' })) },
   { ...strict, title: 'SnapshotRequest' },
 )
 export const RestoreRequest = Type.Object(

@@ -30,9 +30,11 @@ export const FreeText = (options: { minLength: number; maxLength: number; descri
 
 export const PageQuery = {
   limit: Type.Optional(
-    Type.Integer({ minimum: 1, maximum: LIMITS.page_size_max, default: LIMITS.page_size_default, description: 'Rows of a page' }),
+    Type.Integer({ minimum: 1, maximum: LIMITS.page.size_max, default: LIMITS.page.size_default, description: 'Rows of a page' }),
   ),
-  cursor: Type.Optional(Text({ minLength: 1, maxLength: LIMITS.cursor_characters_max, description: 'next_cursor of the page before' })),
+  cursor: Type.Optional(
+    Text({ minLength: 1, maxLength: LIMITS.page.cursor_characters_max, description: 'next_cursor of the page before' }),
+  ),
 }
 
 /** App, "Conventions": every list answers this. */

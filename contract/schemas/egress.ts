@@ -34,20 +34,20 @@ export const EgressPolicyRequest = Type.Object(
       Type.Array(
         Type.Object(
           {
-            host: Text({ minLength: 1, maxLength: LIMITS.egress_host_characters_max, description: `${HOST}, which it becomes` }),
+            host: Text({ minLength: 1, maxLength: LIMITS.egress.host_characters_max, description: `${HOST}, which it becomes` }),
             ports: Type.Optional(
-              Type.Array(port(), { minItems: 1, maxItems: LIMITS.egress_ports_max, default: [...EGRESS_PORTS_DEFAULT] }),
+              Type.Array(port(), { minItems: 1, maxItems: LIMITS.egress.ports_max, default: [...EGRESS_PORTS_DEFAULT] }),
             ),
             protocols: Type.Optional(Type.Array(Word(['tcp']), { minItems: 1, maxItems: 1, default: ['tcp'] })),
           },
           strict,
         ),
-        { maxItems: LIMITS.egress_rules_max, description: 'With allowlist alone' },
+        { maxItems: LIMITS.egress.rules_max, description: 'With allowlist alone' },
       ),
     ),
     cidrs: Type.Optional(
       Type.Array(Text({ minLength: 1, maxLength: CIDR_CHARACTERS_MAX, description: CIDR }), {
-        maxItems: LIMITS.egress_cidrs_max,
+        maxItems: LIMITS.egress.cidrs_max,
         description: 'With allowlist alone',
       }),
     ),

@@ -11,15 +11,15 @@ export const TOOLS_OF_BINDINGS = ['exec', 'pty'] as const
 const Name = Type.String({
   pattern: '^[A-Za-z_][A-Za-z0-9_]*$',
   minLength: 1,
-  maxLength: LIMITS.secret_name_characters_max,
+  maxLength: LIMITS.secret.name_characters_max,
   description: `The environment variable that its value becomes; names that start with ${RESERVED_SECRET_PREFIX} are reserved`,
 })
 const Value = Type.String({
-  description: `Never returned. UTF-8 text of at most ${LIMITS.secret_value_bytes_max} bytes, without NUL`,
+  description: `Never returned. UTF-8 text of at most ${LIMITS.secret.value_bytes_max} bytes, without NUL`,
 })
-const Description = FreeText({ minLength: 0, maxLength: LIMITS.secret_description_characters_max })
+const Description = FreeText({ minLength: 0, maxLength: LIMITS.secret.description_characters_max })
 const Ids = (description: string) =>
-  Nullable(Type.Array(Uuid(), { maxItems: LIMITS.secret_allowed_ids_max, uniqueItems: true, description }))
+  Nullable(Type.Array(Uuid(), { maxItems: LIMITS.secret.allowed_ids_max, uniqueItems: true, description }))
 const AllowedTools = Type.Array(Word(TOOLS), {
   maxItems: TOOLS.length,
   uniqueItems: true,
@@ -103,8 +103,8 @@ export const WorkspaceSecrets = Type.Object(
 )
 export type WorkspaceSecrets = Static<typeof WorkspaceSecrets>
 
-export const SecretNames = Type.Array(FreeText({ minLength: 1, maxLength: LIMITS.secret_name_characters_max }), {
-  maxItems: LIMITS.secrets_per_workspace_max,
+export const SecretNames = Type.Array(FreeText({ minLength: 1, maxLength: LIMITS.secret.name_characters_max }), {
+  maxItems: LIMITS.secret.per_workspace_max,
   uniqueItems: true,
 })
 export const WorkspaceSecretsRequest = Type.Object({ names: SecretNames }, { ...strict, title: 'WorkspaceSecretsRequest' })

@@ -3,7 +3,7 @@ import { LIMITS } from '../limits.ts'
 
 const strict = { additionalProperties: false }
 const Name = Type.String({ pattern: '^[A-Za-z_][A-Za-z0-9_]{0,127}$' })
-const Text = Type.String({ pattern: '^[^\\p{Cs}\\u0000]*$', maxLength: LIMITS.input_bytes_max })
+const Text = Type.String({ pattern: '^[^\\p{Cs}\\u0000]*$', maxLength: LIMITS.input.bytes_max })
 
 const resources = {
   cpu_millis: Type.Integer({ minimum: 100, maximum: 1_000_000 }),
@@ -33,7 +33,7 @@ export const TemplateSettings = Type.Object(
         lifetime: Type.Optional(Type.Union([Type.Literal('persistent'), Type.Literal('session')])),
         idle_policy: Type.Optional(Type.String({ pattern: '^(adaptive|never|fixed:[1-9][0-9]{0,8})$' })),
         session_idle_seconds: Type.Optional(
-          Type.Integer({ minimum: LIMITS.idle_fixed_seconds_min, maximum: LIMITS.idle_fixed_seconds_max }),
+          Type.Integer({ minimum: LIMITS.idle.fixed_seconds_min, maximum: LIMITS.idle.fixed_seconds_max }),
         ),
       },
       { ...strict, description: 'For an open that does not say otherwise' },
@@ -62,7 +62,7 @@ export function templateSettingsProblems(settings: TemplateSettings): string[] {
 }
 
 function idlePolicyProblems(policy: string | undefined): string[] {
-  const seconds = Number(/^fixed:(\d+)$/.exec(policy ?? '')?.[1] ?? LIMITS.idle_fixed_seconds_min)
-  if (seconds >= LIMITS.idle_fixed_seconds_min && seconds <= LIMITS.idle_fixed_seconds_max) return []
-  return [`defaults.idle_policy must be between ${LIMITS.idle_fixed_seconds_min} and ${LIMITS.idle_fixed_seconds_max} seconds`]
+  const seconds = Number(/^fixed:(\d+)$/.exec(policy ?? '')?.[1] ?? LIMITS.idle.fixed_seconds_min)
+  if (seconds >= LIMITS.idle.fixed_seconds_min && seconds <= LIMITS.idle.fixed_seconds_max) return []
+  return [`defaults.idle_policy must be between ${LIMITS.idle.fixed_seconds_min} and ${LIMITS.idle.fixed_seconds_max} seconds`]
 }

@@ -5,7 +5,7 @@ import { FreeText, List, PageQuery, strict, Timestamp, Uuid, Word } from './comm
 
 export const AgentLabel = FreeText({
   minLength: 1,
-  maxLength: LIMITS.agent_label_characters_max,
+  maxLength: LIMITS.workspace.agent_label_characters_max,
   description: 'Names the agent session; `default` when absent',
 })
 export const Tools = Type.Array(Word(TOOLS), {

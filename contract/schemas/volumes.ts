@@ -55,10 +55,10 @@ export const VolumeCreateRequest = Type.Object(
   {
     name: Text({
       minLength: 1,
-      maxLength: LIMITS.volume_name_characters_max,
+      maxLength: LIMITS.volume.name_characters_max,
       description: 'No other volume of the project has it, but those that are deleted',
     }),
-    quota_gib: Type.Integer({ minimum: 1, maximum: LIMITS.volume_quota_gib_max }),
+    quota_gib: Type.Integer({ minimum: 1, maximum: LIMITS.volume.quota_gib_max }),
     org_shared: Type.Optional(Type.Boolean({ description: 'Only owners and admins may say true. Default false' })),
   },
   { ...strict, title: 'VolumeCreateRequest' },
@@ -67,7 +67,7 @@ export const VolumeCreateRequest = Type.Object(
 export const VolumeDeleteQuery = Type.Object({
   force: Type.Optional(Type.Boolean({ description: 'true: also while it is attached. What uses it in a running workspace is ended' })),
   confirm_name: Type.Optional(
-    Text({ minLength: 1, maxLength: LIMITS.volume_name_characters_max, description: 'With force: the name of the volume' }),
+    Text({ minLength: 1, maxLength: LIMITS.volume.name_characters_max, description: 'With force: the name of the volume' }),
   ),
 })
 
@@ -76,7 +76,7 @@ export const VolumeAttachRequest = Type.Object(
     volume_id: Uuid(),
     mount_path: Text({
       minLength: 1,
-      maxLength: LIMITS.volume_mount_path_bytes_max,
+      maxLength: LIMITS.volume.mount_path_bytes_max,
       description: 'Where the workspace sees it: an absolute path without links, . and .., which is made where it is missing',
     }),
     mode: Type.Optional(Word(ATTACHMENT_MODES, { description: 'Default read_write' })),

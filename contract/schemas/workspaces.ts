@@ -131,7 +131,7 @@ const filters = {
   project_id: Type.Optional(Uuid()),
   state: Type.Optional(Word(OBSERVED_STATES)),
   desired_state: Type.Optional(Word(DESIRED_STATES)),
-  key_prefix: Type.Optional(Text({ minLength: 0, maxLength: LIMITS.key_characters_max, description: 'Only keys that start so' })),
+  key_prefix: Type.Optional(Text({ minLength: 0, maxLength: LIMITS.workspace.key_characters_max, description: 'Only keys that start so' })),
   include_deleted: Type.Optional(Type.Boolean({ default: false, description: 'implied by state=deleted and desired_state=deleted' })),
   lifetime: Type.Optional(
     Type.Unsafe<'persistent' | 'session' | 'any'>({ type: 'string', enum: [...LIFETIMES, 'any'], default: 'persistent' }),
@@ -147,13 +147,17 @@ export const OrganizationWorkspaceQuery = Type.Object(filters)
 /** Names and values are judged by the rules of inputs, which name the bad ones: 422 with a reason (App, open rule 6). */
 const GivenInputs = Type.Unsafe<Record<string, unknown>>({
   type: 'object',
-  additionalProperties: { description: `Text of at most ${LIMITS.input_bytes_max} bytes without CR, LF and NUL` },
+  additionalProperties: { description: `Text of at most ${LIMITS.input.bytes_max} bytes without CR, LF and NUL` },
 })
 
-const WorkspaceKey = Text({ minLength: 1, maxLength: LIMITS.key_characters_max, description: 'Keys that start with sf: are reserved' })
+const WorkspaceKey = Text({
+  minLength: 1,
+  maxLength: LIMITS.workspace.key_characters_max,
+  description: 'Keys that start with sf: are reserved',
+})
 const IdlePolicy = Type.String({
   pattern: '^(adaptive|never|fixed:[1-9][0-9]{1,5})$',
-  description: `adaptive, never or fixed:<${LIMITS.idle_fixed_seconds_min}..${LIMITS.idle_fixed_seconds_max}>`,
+  description: `adaptive, never or fixed:<${LIMITS.idle.fixed_seconds_min}..${LIMITS.idle.fixed_seconds_max}>`,
 })
 
 export const OpenRequest = Type.Object(
@@ -165,7 +169,7 @@ export const OpenRequest = Type.Object(
     agent_label: Type.Optional(AgentLabel),
     tools: Type.Optional(Tools),
     secrets: Type.Optional(
-      Type.Array(Text({ minLength: 1, maxLength: 200 }), { maxItems: LIMITS.secrets_per_workspace_max, uniqueItems: true }),
+      Type.Array(Text({ minLength: 1, maxLength: 200 }), { maxItems: LIMITS.secret.per_workspace_max, uniqueItems: true }),
     ),
     inputs: Type.Optional(GivenInputs),
     lifetime: Type.Optional(Word(LIFETIMES)),
@@ -205,7 +209,7 @@ export const OperationAndWorkspace = Type.Object({ operation: Operation, workspa
 export const IdlePolicyRequest = Type.Object({ idle_policy: Nullable(IdlePolicy) }, strict)
 
 export const SuspendWhenIdleRequest = Type.Object(
-  { after_seconds: Type.Integer({ minimum: LIMITS.suspend_after_seconds_min, maximum: LIMITS.suspend_after_seconds_max }) },
+  { after_seconds: Type.Integer({ minimum: LIMITS.idle.suspend_after_seconds_min, maximum: LIMITS.idle.suspend_after_seconds_max }) },
   strict,
 )
 

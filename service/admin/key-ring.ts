@@ -21,7 +21,7 @@ const ALL_PURPOSES = [TOOL_TOKEN, ...PURPOSES] as const
 const KEY_ID_BYTES = 4
 /** Nobody turns the pages of a list for longer. */
 const CURSOR_KEPT_MS = 24 * 3600 * 1000
-const TOKEN_KEPT_MS = (LIMITS.tool_token_seconds + LIMITS.signing_key_overlap_seconds) * 1000
+const TOKEN_KEPT_MS = (LIMITS.credential.tool_token_seconds + LIMITS.credential.signing_key_overlap_seconds) * 1000
 
 /** The keys that the service itself signs with. Those of its callers are `key create` and its like. */
 export const KEY_RING_COMMANDS: Record<string, Command> = {
@@ -84,7 +84,7 @@ async function rotate(argv: string[], { output, clock, change }: Context): Promi
   if (retired.length === 0) throw new AdminError('There is no key that signs: the api makes one when it starts')
   for (const kid of retired) output.line(kid)
   output.note(
-    `Tool tokens are signed with a new key from now on; those of the old one live out their ${LIMITS.tool_token_seconds / 60} minutes`,
+    `Tool tokens are signed with a new key from now on; those of the old one live out their ${LIMITS.credential.tool_token_seconds / 60} minutes`,
   )
 }
 
@@ -129,7 +129,7 @@ async function ringRefusal(db: Db, purpose: Purpose, key_id: string, now: Date):
   if (key === undefined) return unknown(key_id)
   if (activeOf(keys, now) === key || isAnnounced(key, keys, now)) return isActive(key_id)
   if (purpose === 'cursor') return cursorNeed(key, keys, now)
-  const count = await entriesOfKey(db, key_id, new Date(now.getTime() - LIMITS.idempotency_seconds * 1000))
+  const count = await entriesOfKey(db, key_id, new Date(now.getTime() - LIMITS.idempotency.seconds * 1000))
   return count === 0 ? null : { kind: 'needed', message: `${count} idempotency entries of the last day still need ${key_id}` }
 }
 

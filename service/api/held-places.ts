@@ -17,7 +17,7 @@ export interface HeldLimits {
   per_principal: number
 }
 
-const LIMITS_OF_A_PROCESS: HeldLimits = { all: LIMITS.held_calls_max, per_principal: LIMITS.held_calls_per_principal_max }
+const LIMITS_OF_A_PROCESS: HeldLimits = { all: LIMITS.wait.held_calls_max, per_principal: LIMITS.wait.held_calls_per_principal_max }
 const RETRY_SECONDS = 1
 
 export function createHeldPlaces(limits = LIMITS_OF_A_PROCESS): HeldPlaces {

@@ -22,7 +22,7 @@ interface ListCall {
 
 /** Reads the cursor, which is good only for the same project or person, route and filters. */
 export function pageOf(keys: KeyRing, call: ListCall): Page {
-  const { limit = LIMITS.page_size_default, cursor } = call.query
+  const { limit = LIMITS.page.size_default, cursor } = call.query
   if (cursor === undefined) return { limit, below: null }
   const bytes = CURSOR.test(cursor) ? Buffer.from(cursor, 'base64url') : Buffer.alloc(0)
   const id = bytes.subarray(0, ID_BYTES)
@@ -38,7 +38,7 @@ export function pageAnswer<Row extends { id: string }, View>(
   rows: Row[],
   view: (row: Row) => View,
 ): { data: View[]; next_cursor: string | null } {
-  const { limit = LIMITS.page_size_default } = call.query
+  const { limit = LIMITS.page.size_default } = call.query
   const page = rows.slice(0, limit)
   const last = page.at(-1)
   return { data: page.map(view), next_cursor: rows.length > limit && last ? cursorAfter(keys, call, last.id) : null }

@@ -83,7 +83,7 @@ export async function openApi(options: ApiOptions): Promise<Api> {
     signer: await openSigner({ directory: options.signing_keys_dir, db, listener, clock, logger }),
     layered_opens: options.layered_opens ?? true,
     file_first: options.file_first ?? false,
-    delete_told_seconds: options.delete_told_seconds ?? LIMITS.delete_told_seconds_max,
+    delete_told_seconds: options.delete_told_seconds ?? LIMITS.workspace.delete_told_seconds_max,
     cursor_keys: rings.cursor,
     base_url,
     openapi: Buffer.from(JSON.stringify(describe([...APP_ROUTES, ...CELL_ROUTES], base_url))),
@@ -131,12 +131,12 @@ const UNLIMITED: Guesses = { look: (_address, _digest, find) => find() }
 /** What one caller may ask, and one address guess. */
 function callerLimits(options: ApiOptions) {
   const { clock } = options
-  const requests = options.caller_requests_per_minute ?? LIMITS.caller_requests_per_minute
-  const wrong = options.wrong_credentials_per_minute ?? LIMITS.wrong_credentials_per_minute
-  const tokens = options.kept_refusals_per_hour ?? LIMITS.kept_refusals_per_hour
+  const requests = options.caller_requests_per_minute ?? LIMITS.caller.requests_per_minute
+  const wrong = options.wrong_credentials_per_minute ?? LIMITS.caller.wrong_credentials_per_minute
+  const tokens = options.kept_refusals_per_hour ?? LIMITS.idempotency.kept_refusals_per_hour
   return {
     caller_rate: requests === 0 ? null : createCallerRate(requests, clock),
     guesses: wrong === 0 ? UNLIMITED : createGuesses(wrong, clock),
-    refusals: createBuckets({ tokens, seconds: 3600, names_max: LIMITS.callers_counted_max }, clock),
+    refusals: createBuckets({ tokens, seconds: 3600, names_max: LIMITS.caller.callers_counted_max }, clock),
   }
 }

@@ -26,7 +26,7 @@ const AT_ONCE_MIN = 2
 
 export function turnLimits(connections_max: number): TurnLimits {
   const at_once = Math.max(AT_ONCE_MIN, Math.floor(connections_max / SHARE))
-  return { at_once, waiting: LIMITS.waiting_changes_per_tenant_max, wait_ms: LIMITS.change_wait_seconds_max * 1000 }
+  return { at_once, waiting: LIMITS.caller.waiting_changes_per_tenant_max, wait_ms: LIMITS.caller.change_wait_seconds_max * 1000 }
 }
 
 interface Line {

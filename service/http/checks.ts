@@ -122,14 +122,14 @@ function ownFindings(judge: NonNullable<Route['check_body']>, body: unknown): Fi
 
 /** What is wrong with the size of a body's tree. Level by level and not by recursion, since a body may be nested half a million deep. */
 function unfitShape(body: unknown): string | null {
-  const { json_values_max, json_levels_max } = LIMITS
+  const { values_max, levels_max } = LIMITS.json
   let values = 0
   let levels = 0
   for (let level = containers([body]); level.length > 0; levels++) {
-    if (levels === json_levels_max) return `must not be nested deeper than ${json_levels_max} levels`
+    if (levels === levels_max) return `must not be nested deeper than ${levels_max} levels`
     const inner = level.flatMap((container): unknown[] => Object.values(container))
     values += inner.length
-    if (values > json_values_max) return `must not have more than ${json_values_max} values`
+    if (values > values_max) return `must not have more than ${values_max} values`
     level = containers(inner)
   }
   return null

@@ -2,8 +2,8 @@ import type { IncomingHttpHeaders } from 'node:http'
 import { LIMITS } from '../../contract/limits.ts'
 import { fail } from '../lib/fail.ts'
 
-const REQUEST_ID = new RegExp(`^[A-Za-z0-9._-]{${LIMITS.request_id_characters_min},${LIMITS.request_id_characters_max}}$`)
-const IDEMPOTENCY_KEY = new RegExp(`^[\\x21-\\x7e]{1,${LIMITS.idempotency_key_characters_max}}$`)
+const REQUEST_ID = new RegExp(`^[A-Za-z0-9._-]{${LIMITS.request_id.characters_min},${LIMITS.request_id.characters_max}}$`)
+const IDEMPOTENCY_KEY = new RegExp(`^[\\x21-\\x7e]{1,${LIMITS.idempotency.key_characters_max}}$`)
 const WAIT = /(?:^|,)\s*wait\s*=\s*"?(\d+)"?\s*(?:;[^,]*)?(?=,|$)/i
 
 /** The client's request id when it is one, else a fresh one: nothing else of a client's is ever reflected. */
@@ -16,14 +16,14 @@ export function requestId(headers: IncomingHttpHeaders, fresh: () => string): st
 export function waitSeconds(headers: IncomingHttpHeaders): number {
   const prefer = headers['prefer']
   const found = prefer === undefined ? null : WAIT.exec(String(prefer))
-  return found?.[1] === undefined ? 0 : Math.min(Number.parseInt(found[1], 10), LIMITS.wait_seconds_max)
+  return found?.[1] === undefined ? 0 : Math.min(Number.parseInt(found[1], 10), LIMITS.wait.seconds_max)
 }
 
 export function idempotencyKey(headers: IncomingHttpHeaders): string | null {
   const given = headers['idempotency-key']
   if (given === undefined) return null
   if (typeof given === 'string' && IDEMPOTENCY_KEY.test(given)) return given
-  const message = `must be 1-${LIMITS.idempotency_key_characters_max} visible ASCII characters`
+  const message = `must be 1-${LIMITS.idempotency.key_characters_max} visible ASCII characters`
   throw fail('validation_failed', null, 'The Idempotency-Key header is not valid', {
     details: { field: 'Idempotency-Key', issues: [{ path: 'Idempotency-Key', message }] },
   })

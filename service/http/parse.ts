@@ -64,7 +64,7 @@ function idempotencyOf({ fingerprints }: Parser, request: FastifyRequest, body: 
 }
 
 async function parseBody(surface: Surface, route: Route, request: FastifyRequest): Promise<unknown> {
-  const bytes = await readBody(request.raw, route.body_bytes_max ?? LIMITS.json_body_bytes_max)
+  const bytes = await readBody(request.raw, route.body_bytes_max ?? LIMITS.json.body_bytes_max)
   const type = request.headers['content-type']
   const says_json = type !== undefined && /^application\/json\s*(;|$)/i.test(type.trim())
   if (bytes === null) {

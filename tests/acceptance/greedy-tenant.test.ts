@@ -48,7 +48,7 @@ interface Ended {
 
 /** Asks for copies until one is refused. */
 async function copyUntilRefused(copy: (number: number) => Promise<Ended>): Promise<Ended & { copies: number }> {
-  for (let copies = 0; copies < LIMITS.snapshots_per_workspace_max; copies++) {
+  for (let copies = 0; copies < LIMITS.workspace.snapshots_per_workspace_max; copies++) {
     const ended = await copy(copies)
     if (ended.state !== 'succeeded') return { ...ended, copies }
   }

@@ -128,13 +128,13 @@ test('the list is newest first, pages, and shows only what can be restored', asy
 
 test('a workspace has so many snapshots and no more', async () => {
   const id = await w.running('many')
-  for (let count = 0; count < LIMITS.snapshots_per_workspace_max; count++) await checkpoint(id)
+  for (let count = 0; count < LIMITS.workspace.snapshots_per_workspace_max; count++) await checkpoint(id)
   const refused = await w.post(path(id, 'snapshot'))
   assert.deepEqual([refused.status, refused.body.error.code], [403, 'quota_exceeded'])
   assert.deepEqual(refused.body.error.details, {
     limit: 'snapshots_per_workspace',
-    limit_value: LIMITS.snapshots_per_workspace_max,
-    current: LIMITS.snapshots_per_workspace_max,
+    limit_value: LIMITS.workspace.snapshots_per_workspace_max,
+    current: LIMITS.workspace.snapshots_per_workspace_max,
   })
 })
 
@@ -145,7 +145,7 @@ test('a deleted checkpoint is neither listed nor restored, makes room for anothe
   const id = await w.running('given-up')
   const kept = await checkpoint(id)
   const all = []
-  for (let count = 1; count < LIMITS.snapshots_per_workspace_max; count++) all.push(await checkpoint(id))
+  for (let count = 1; count < LIMITS.workspace.snapshots_per_workspace_max; count++) all.push(await checkpoint(id))
   const [first = '', recovery] = [all[0], await checkpoint(id, { kind: 'recovery', expires_at: new Date(Date.now() + 60_000) })]
   assert.equal((await w.post(path(id, 'snapshot'))).status, 403)
   for (const checkpoint_id of [...all, recovery, first]) {

@@ -329,7 +329,7 @@ test('what was refused is told by name or address with its count, what was refus
 test('of many versions the oldest go', async () => {
   const { key, project_id, organization_id } = await project()
   await put(ofProject(project_id), { mode: 'deny_all' }, {}, key)
-  const rows = Array.from({ length: LIMITS.egress_versions_max }, (_, at) => ({
+  const rows = Array.from({ length: LIMITS.egress.versions_max }, (_, at) => ({
     id: w.ids.next(),
     organization_id,
     project_id,
@@ -344,7 +344,7 @@ test('of many versions the oldest go', async () => {
   }))
   await w.database.superuser.insertInto('egress_versions').values(rows).execute()
   const newest = await put(ofProject(project_id), { mode: 'deny_all' }, {}, key)
-  assert.equal(newest.body.version, LIMITS.egress_versions_max + 2)
+  assert.equal(newest.body.version, LIMITS.egress.versions_max + 2)
   const kept = await w.database.superuser.selectFrom('egress_versions').select('version').where('project_id', '=', project_id).execute()
-  assert.deepEqual([kept.length, Math.min(...kept.map(({ version }) => version))], [LIMITS.egress_versions_max, 3])
+  assert.deepEqual([kept.length, Math.min(...kept.map(({ version }) => version))], [LIMITS.egress.versions_max, 3])
 })

@@ -110,7 +110,7 @@ test('a command counts for an hour at most, whatever the guest says', async () =
   await w.look()
   w.guests.busy_until = () => Promise.resolve(null)
   const eligible_ms = Date.parse((await idleOf(id)).next_eligible_at)
-  const [from_ms, to_ms] = [asked_ms, w.clock.now().getTime()].map((ms) => ms + (LIMITS.command_busy_seconds_max + 60) * 1000)
+  const [from_ms, to_ms] = [asked_ms, w.clock.now().getTime()].map((ms) => ms + (LIMITS.idle.command_busy_seconds_max + 60) * 1000)
   assert.ok(eligible_ms >= (from_ms ?? 0) && eligible_ms <= (to_ms ?? 0), String(eligible_ms))
 })
 
@@ -170,7 +170,7 @@ test('while a suspend is in progress a request records nothing and answers that 
 
 test('an idle session ends with idle_timeout, and its key opens a new workspace', async () => {
   const id = await w.ready('session', { lifetime: 'session' })
-  w.advance(LIMITS.idle_session_seconds - 10)
+  w.advance(LIMITS.idle.session_seconds - 10)
   await w.look()
   assert.deepEqual(await kinds(id), ['open'])
   w.advance(11)

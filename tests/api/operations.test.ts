@@ -106,7 +106,7 @@ test('30 opens with room for 10: 20 wait visibly, each gets its place in turn, n
   const waiting = seen.filter(({ state }) => state === 'capacity_pending')
   assert.deepEqual([seen.length - waiting.length, waiting.length], [10, 20])
   for (const { workspace_id, state_reason, created_at, error, started_at } of waiting) {
-    const deadline_at = new Date(Date.parse(created_at) + LIMITS.capacity_wait_seconds * 1000).toISOString()
+    const deadline_at = new Date(Date.parse(created_at) + LIMITS.wait.capacity_wait_seconds * 1000).toISOString()
     assert.deepEqual(
       [state_reason, error.details.deadline_at, error.details.required, started_at],
       ['no_ready_host', deadline_at, SIZE, null],
@@ -141,7 +141,7 @@ test('an open, a resume and a fork that find no room in 15 minutes fail; nothing
     await until('it waits for room', 30_000, waits)
   }
   const last_ms = Math.max(...operations.map(({ created_at }) => Date.parse(created_at)))
-  w.clock.ahead_ms += last_ms + LIMITS.capacity_wait_seconds * 1000 - w.clock.now().getTime() + 1000
+  w.clock.ahead_ms += last_ms + LIMITS.wait.capacity_wait_seconds * 1000 - w.clock.now().getTime() + 1000
   // The next thing that happens wakes the cell, which finds the deadlines passed.
   const wake = await w.post(path(full, 'suspend'))
   const ended = await Promise.all(operations.map(({ id }) => w.ended(id)))

@@ -22,7 +22,7 @@ test('T38: of 3,601 tokens in an hour the last is 429 and says when to come agai
   const id = await w.running('flood')
   const mint = () => w.post(`/v1/workspaces/${id}/tool-tokens`, {}, { as: key })
   let minted = 0
-  while (minted < LIMITS.tool_tokens_per_hour) {
+  while (minted < LIMITS.credential.tool_tokens_per_hour) {
     const answers = await Promise.all(Array.from({ length: 40 }, mint))
     assert.deepEqual([...new Set(answers.map(({ status }) => status))], [201])
     minted += answers.length

@@ -26,7 +26,7 @@ test('a token verifies with the published keys and carries exactly its claims', 
   assert.deepEqual(protectedHeader, { alg: 'ES256', typ: TOOL_TOKEN_TYPE, kid: body.kid })
   assert.ok(compileSchema(ToolTokenClaims)(payload))
   const { iat = 0, exp = 0, jti: _jti, ...claims } = payload
-  assert.equal(exp - iat, LIMITS.tool_token_seconds)
+  assert.equal(exp - iat, LIMITS.credential.tool_token_seconds)
   assert.deepEqual(claims, {
     iss: 'http://api.test',
     aud: 'http://one.cell.test',
@@ -110,7 +110,7 @@ test('when the hourly budget is used up, minting is 429 and a ready open has no 
   assert.equal((await mint()).status, 201)
   const name = `tool_tokens:api_key:${key_row_id}`
   const bucket = await w.database.superuser.selectFrom('rate_buckets').selectAll().where('name', '=', name).executeTakeFirstOrThrow()
-  assert.equal(bucket.tokens, LIMITS.tool_tokens_per_hour - 1)
+  assert.equal(bucket.tokens, LIMITS.credential.tool_tokens_per_hour - 1)
   await w.database.superuser.updateTable('rate_buckets').set({ tokens: 1 }).where('name', '=', name).execute()
   assert.equal((await mint()).status, 201)
   const limited = await mint()

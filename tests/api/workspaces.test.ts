@@ -204,7 +204,7 @@ test('input errors name every input, unknown before invalid before required', as
   const open = (inputs?: object) => w.open('inputs', { template: 'inputs', ...(inputs === undefined ? {} : { inputs }) })
   for (const [inputs, expected, names] of [
     [{ X: '1', Y: '2', A: '\n' }, 'input_unknown', ['X', 'Y']],
-    [{ A: 'a\u0000', B: 7, C: 'x'.repeat(LIMITS.input_bytes_max + 1) }, 'input_invalid', ['A', 'B', 'C']],
+    [{ A: 'a\u0000', B: 7, C: 'x'.repeat(LIMITS.input.bytes_max + 1) }, 'input_invalid', ['A', 'B', 'C']],
     [{ A: '\ud800' }, 'input_invalid', ['A']],
     [{ C: 'x' }, 'input_required', ['A', 'B']],
     [undefined, 'input_required', ['A', 'B']],
@@ -212,9 +212,9 @@ test('input errors name every input, unknown before invalid before required', as
     const answer = await open(inputs)
     assert.deepEqual([...reason(answer), answer.body.error.details.names], [422, 'validation_failed', expected, names])
   }
-  const id = await w.ready('inputs', { template: 'inputs', inputs: { A: 'a', B: 'é'.repeat(LIMITS.input_bytes_max / 2) } })
+  const id = await w.ready('inputs', { template: 'inputs', inputs: { A: 'a', B: 'é'.repeat(LIMITS.input.bytes_max / 2) } })
   const shown = async () => (await w.get(path(id, 'inputs'))).body
-  assert.deepEqual(await shown(), { A: 'a', B: 'é'.repeat(LIMITS.input_bytes_max / 2), C: 'c' })
+  assert.deepEqual(await shown(), { A: 'a', B: 'é'.repeat(LIMITS.input.bytes_max / 2), C: 'c' })
   await w.table.load(id) // as the first tool call does
   assert.deepEqual(reason(await open({ A: 'new' })), [422, 'validation_failed', 'input_required'])
   assert.equal((await open({ A: 'new', B: '', C: 'x' })).status, 200)
@@ -285,7 +285,7 @@ test('a tombstone stays for 30 days and then goes; its key stays used, but for e
       clock: { ...w.clock, now: () => new Date(w.clock.now().getTime() + days * 86_400_000) },
       log: pino({ level: 'silent' }),
     })
-  await later(LIMITS.tombstone_days - 1)
+  await later(LIMITS.workspace.tombstone_days - 1)
   assert.ok((await w.get(`/v1/workspaces/${id}`)).body.deleted_at)
   assert.equal((await w.get(`/v1/operations/${operation.id}`)).status, 200)
   assert.deepEqual(
@@ -293,7 +293,7 @@ test('a tombstone stays for 30 days and then goes; its key stays used, but for e
     ['delete', 'open'],
   )
   assert.deepEqual(reason(await w.open('tomb')), [409, 'conflict', 'workspace_deleted'])
-  await later(LIMITS.tombstone_days + 1)
+  await later(LIMITS.workspace.tombstone_days + 1)
   for (const gone of [id, session, lost]) assert.equal((await w.get(`/v1/workspaces/${gone}`)).status, 404)
   assert.equal((await w.get(`/v1/operations/${operation.id}`)).status, 404)
   assert.deepEqual(reason(await w.open('tomb')), [409, 'conflict', 'workspace_deleted'])

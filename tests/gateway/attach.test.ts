@@ -339,7 +339,7 @@ test('a workspace has so many streams at once, and the next is 4429', async () =
   session.write('stdout', 'x')
   const url = urlOf(id, '', own)
   const token = await own.token()
-  const streams = LIMITS.streams_per_workspace_max
+  const streams = LIMITS.stream.per_workspace_max
   for (let opened = 0; opened < streams; opened += 100) {
     await Promise.all(Array.from({ length: 100 }, async () => (await attach(url, { token })).next()))
   }

@@ -178,15 +178,15 @@ test('a workspace that was deleted meanwhile is revoked', async () => {
 test('reads that took the time of a window are refused until it ends', async () => {
   const { readDisk } = bench.disk_host
   bench.disk_host.readDisk = (request) => {
-    bench.clock.ahead_ms += LIMITS.disk_read_busy_seconds_max * 1000
+    bench.clock.ahead_ms += LIMITS.disk_read.busy_seconds_max * 1000
     return readDisk(request)
   }
   assert.equal((await bench.call('GET', STAT)).status, 200)
   bench.disk_host.readDisk = readDisk
   const response = await bench.call('GET', STAT)
   const seconds = Number(response.headers.get('retry-after'))
-  assert.ok(seconds > LIMITS.disk_read_window_seconds - 30 && seconds <= LIMITS.disk_read_window_seconds, String(seconds))
+  assert.ok(seconds > LIMITS.disk_read.window_seconds - 30 && seconds <= LIMITS.disk_read.window_seconds, String(seconds))
   assert.equal(await refusalOf(response), '409 workspace_not_running/offline_budget')
-  bench.clock.ahead_ms += LIMITS.disk_read_window_seconds * 1000
+  bench.clock.ahead_ms += LIMITS.disk_read.window_seconds * 1000
   assert.equal((await bench.call('GET', STAT)).status, 200)
 })

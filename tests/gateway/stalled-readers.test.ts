@@ -90,7 +90,7 @@ test('an attached client that takes nothing is ended', SOON_ENOUGH, async (t) =>
     seen = sent
     await new Promise((resolve) => setTimeout(resolve, 200)) // until the agent has to wait
   }
-  for (let looks = 0; looks <= LIMITS.stream_stalled_seconds_max / LIMITS.heartbeat_seconds; looks += 1) t.mock.timers.tick(15_000)
+  for (let looks = 0; looks <= LIMITS.stream.stalled_seconds_max / LIMITS.stream.heartbeat_seconds; looks += 1) t.mock.timers.tick(15_000)
   await nobody(bench)
   client.terminate()
 })

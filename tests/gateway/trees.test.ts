@@ -55,7 +55,7 @@ test('every change makes the next revision, also with the same bytes; modes are 
 })
 
 test('bytes are added to a file, also beyond what one piece of it holds', async () => {
-  const piece = new Uint8Array(LIMITS.file_write_bytes_max).fill(97)
+  const piece = new Uint8Array(LIMITS.file.write_bytes_max).fill(97)
   await makes(() => write(`${HOME}/log`, 'begin', { append: true }), 200)
   let expected = 'begin'
   for (const added of ['', ' and on', 'é']) {
@@ -79,9 +79,9 @@ test('bytes are added to a file, also beyond what one piece of it holds', async 
 })
 
 test('a body that is too large is refused and changes nothing', async () => {
-  const large = new Uint8Array(LIMITS.file_write_bytes_max + 1)
+  const large = new Uint8Array(LIMITS.file.write_bytes_max + 1)
   await refuses(() => write(`${HOME}/large`, large), '413 payload_too_large', {
-    max_bytes: LIMITS.file_write_bytes_max,
+    max_bytes: LIMITS.file.write_bytes_max,
   })
   await refuses(() => stat(`${HOME}/large`), '404 not_found/path_not_found')
   assert.equal((await read(`${HOME}/a.txt`)).status, 200)

@@ -90,7 +90,7 @@ for (const route of routesWithBody) {
     assert.equal(said(await raw(route, '{}', 'text/xml')), '415 unsupported_media_type')
     assert.equal(said(await raw(route, '{"a":')), '400 bad_request')
     assert.equal(said(await raw(route, '')), '400 bad_request')
-    assert.equal(said(await raw(route, `{"a":"${'x'.repeat(LIMITS.json_body_bytes_max)}"}`)), '413 payload_too_large')
+    assert.equal(said(await raw(route, `{"a":"${'x'.repeat(LIMITS.json.body_bytes_max)}"}`)), '413 payload_too_large')
     const smuggled = ['id', 'organization_id', 'desired_state', 'purpose', '__proto__', 'constructor']
     // T35. Written as text, since a literal's __proto__ would set the prototype and not be sent.
     const body = `{${smuggled.map((name) => `${JSON.stringify(name)}:{"prototype":{"x":1},"x":1}`).join(',')}}`

@@ -166,7 +166,7 @@ describe('every route of the gateway', () => {
   })
 
   test('a gateway that lost its database serves nothing', async () => {
-    bench.table.lost_ms = LIMITS.revocation_seconds_max * 1000
+    bench.table.lost_ms = LIMITS.credential.revocation_seconds_max * 1000
     await all('503 service_unavailable')
     bench.table.lost_ms = 0
   })
@@ -199,7 +199,7 @@ describe('every route of the gateway', () => {
     await all('422 validation_failed', { body: '[]', headers }, parsed)
     const takes = declaring('payload_too_large').filter(({ method }) => method !== 'GET')
     await expectOf(takes, '413 payload_too_large', (route) =>
-      callRoute(bench, route, { body: ' '.repeat((route.body_bytes_max ?? LIMITS.json_body_bytes_max) + 1), headers }),
+      callRoute(bench, route, { body: ' '.repeat((route.body_bytes_max ?? LIMITS.json.body_bytes_max) + 1), headers }),
     )
   })
 

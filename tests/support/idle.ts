@@ -3,7 +3,7 @@ import type { Client, OpenedWorkspace } from './client.ts'
 import type { Service } from './service.ts'
 
 /** What the adaptive policy comes to where every gap of the past was too long to wait for. */
-export const SHORTEST_TIMEOUT_SECONDS = LIMITS.idle_adaptive_seconds_min
+export const SHORTEST_TIMEOUT_SECONDS = LIMITS.idle.adaptive_seconds_min
 const UNTIL_MS = 120_000
 
 /** A suspend that the service itself has begun. */

@@ -77,7 +77,9 @@ function detailsTable(surface: Surface): string {
 }
 
 export function limitsPage(): string {
-  const rows = Object.entries(LIMITS).map(([name, value]) => [code(name), String(value)])
+  const rows = Object.entries(LIMITS).flatMap(([noun, bounds]) =>
+    Object.entries(bounds).map(([name, value]) => [code(`${noun}.${name}`), String(value)]),
+  )
   return page('Limits', 'Units are in the names.', table(['Limit', 'Value'], rows))
 }
 

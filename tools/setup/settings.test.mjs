@@ -22,8 +22,8 @@ test('a flag wins over the environment, that over the file, and the file over th
 
 test('the limits of a caller are what the contract says, unless they are set', () => {
   const { settings } = load(['--wrong-credentials-per-minute', '0'])
-  assert.deepEqual([settings.caller_requests_per_minute, settings.wrong_credentials_per_minute], [LIMITS.caller_requests_per_minute, 0])
-  assert.equal(SETTINGS.wrong_credentials_per_minute.fallback, LIMITS.wrong_credentials_per_minute)
+  assert.deepEqual([settings.caller_requests_per_minute, settings.wrong_credentials_per_minute], [LIMITS.caller.requests_per_minute, 0])
+  assert.equal(SETTINGS.wrong_credentials_per_minute.fallback, LIMITS.caller.wrong_credentials_per_minute)
 })
 
 test('an unknown setting is refused wherever it stands', () => {

@@ -16,7 +16,7 @@ export const clientVersions = appRoute({
   answers: {
     200: {
       schema: ClientVersions,
-      headers: { 'Cache-Control': `public, max-age=${LIMITS.client_versions_cache_seconds}` },
+      headers: { 'Cache-Control': `public, max-age=${LIMITS.client_versions.cache_seconds}` },
       description: 'Client versions',
     },
   },

@@ -49,7 +49,7 @@ export const secretsCreate = appRoute({
   access: administrators('project'),
   params: projectParams,
   body: SecretCreate,
-  body_bytes_max: LIMITS.secret_body_bytes_max,
+  body_bytes_max: LIMITS.secret.body_bytes_max,
   answers: { 201: { schema: Secret, description: 'The secret, without its value' } },
   errors: CREATE_ERRORS,
 })
@@ -74,7 +74,7 @@ export const secretsCreateOfOrganization = appRoute({
   access: administrators('organization', 'forbidden'),
   params: organizationParams,
   body: OrganizationSecretCreate,
-  body_bytes_max: LIMITS.secret_body_bytes_max,
+  body_bytes_max: LIMITS.secret.body_bytes_max,
   answers: { 201: { schema: Secret, description: 'The secret, without its value' } },
   errors: CREATE_ERRORS,
 })
@@ -134,7 +134,7 @@ export const secretVersionsCreate = appRoute({
   idempotent: true,
   params: secretParams,
   body: SecretVersionCreate,
-  body_bytes_max: LIMITS.secret_body_bytes_max,
+  body_bytes_max: LIMITS.secret.body_bytes_max,
   answers: { 201: { schema: SecretVersion, description: 'The new version, without its value' } },
   errors: { not_found: ALONE, conflict: ['secret_deleted', 'concurrent_rotation'], validation_failed: BAD_VALUE },
 })

@@ -18,7 +18,7 @@ export const execStart = cellRoute({
   machine: 'asked',
   params: WorkspaceParams,
   body: ExecStart,
-  body_bytes_max: LIMITS.exec_body_bytes_max,
+  body_bytes_max: LIMITS.exec.body_bytes_max,
   answers: {
     201: { schema: ExecSession, description: 'Started, or `failed_to_start` with the cause in `error`' },
     200: { schema: ExecSession, description: 'This session exists already; nothing ran again' },

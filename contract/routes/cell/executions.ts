@@ -4,7 +4,7 @@ import { toolToken } from '../../access.ts'
 import { cellRoute } from '../../route.ts'
 import { Uuid } from '../../schemas/common.ts'
 
-const { execution_id_characters_min: shortest, execution_id_characters_max: longest } = LIMITS
+const { id_characters_min: shortest, id_characters_max: longest } = LIMITS.execution
 
 /** Cell, File-first rules 6: executions are of file-first workspaces, which nothing serves yet, so there is nothing to answer but that. */
 export const executionsGet = cellRoute({

@@ -37,7 +37,7 @@ const SERVED_FROM = {
 const READ_HEADERS = {
   ...SERVED_FROM,
   'X-File-Size': 'Bytes of the whole file',
-  'X-File-Revision': `SHA-256 of the whole file, up to ${LIMITS.file_revision_header_bytes_max} bytes`,
+  'X-File-Revision': `SHA-256 of the whole file, up to ${LIMITS.file.revision_header_bytes_max} bytes`,
 }
 
 export const filesRead = cellRoute({
@@ -70,14 +70,14 @@ export const filesWrite = cellRoute({
   id: 'files.write',
   method: 'PUT',
   path: '/v1/workspaces/{workspace_id}/files',
-  summary: `Replace a file atomically, or append to it; acknowledged when durable. Accepts Idempotency-Key: the last ${LIMITS.file_idempotency_keys_max} of a workspace are remembered`,
+  summary: `Replace a file atomically, or append to it; acknowledged when durable. Accepts Idempotency-Key: the last ${LIMITS.file.idempotency_keys_max} of a workspace are remembered`,
   access: toolToken('files'),
   machine: 'asked',
   tree: true,
   params,
   query: FileWriteQuery,
   body: 'bytes',
-  body_bytes_max: LIMITS.file_write_bytes_max,
+  body_bytes_max: LIMITS.file.write_bytes_max,
   answers: { 200: { schema: WriteResult, headers: KEYED_HEADERS, description: 'Written' } },
   errors: {
     ...CHANGES,
@@ -187,7 +187,7 @@ export const filesSearch = cellRoute({
   read_only: true,
   params,
   body: FileSearch,
-  body_bytes_max: LIMITS.search_body_bytes_max,
+  body_bytes_max: LIMITS.search.body_bytes_max,
   answers: { 200: { schema: SearchResult, headers: SERVED_FROM, description: 'The matches' } },
   errors: { ...READS, conflict: ['guest_feature_unavailable', 'not_a_file', 'not_a_directory'] },
 })
@@ -202,7 +202,7 @@ export const filesPatch = cellRoute({
   tree: true,
   params,
   body: FilePatch,
-  body_bytes_max: LIMITS.file_patch_body_bytes_max,
+  body_bytes_max: LIMITS.file.patch_body_bytes_max,
   answers: { 200: { schema: PatchResult, headers: KEYED_HEADERS, description: 'Patched' } },
   errors: {
     ...CHANGES,

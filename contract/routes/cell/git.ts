@@ -58,7 +58,7 @@ export const gitCommit = cellRoute({
   machine: 'asked',
   params,
   body: GitCommit,
-  body_bytes_max: LIMITS.json_body_bytes_max,
+  body_bytes_max: LIMITS.json.body_bytes_max,
   answers: { 201: { schema: GitCommitted, description: 'Committed' } },
   errors: {
     not_found: ['path_not_found'],

@@ -28,7 +28,7 @@ export const ptyOpen = cellRoute({
   machine: 'asked',
   params: WorkspaceParams,
   body: TerminalStart,
-  body_bytes_max: LIMITS.exec_body_bytes_max,
+  body_bytes_max: LIMITS.exec.body_bytes_max,
   answers: {
     201: { schema: TerminalSession, description: 'Opened, or `failed_to_start` with the cause in `error`' },
     200: { schema: TerminalSession, description: 'This session exists already; nothing ran again' },

@@ -5,19 +5,19 @@ import { strict, Word } from '../common.ts'
 export const BROWSER_WAITS = ['load', 'domcontentloaded', 'networkidle'] as const
 export const CONTENT_FORMATS = ['html', 'text'] as const
 
-const side = () => Type.Integer({ minimum: 1, maximum: LIMITS.browser_viewport_pixels_max })
+const side = () => Type.Integer({ minimum: 1, maximum: LIMITS.browser.viewport_pixels_max })
 
 const visit = {
-  url: Type.String({ maxLength: LIMITS.browser_url_characters_max, description: 'http or https, as the workspace reaches it' }),
+  url: Type.String({ maxLength: LIMITS.browser.url_characters_max, description: 'http or https, as the workspace reaches it' }),
   viewport: Type.Optional(
     Type.Object({ width: side(), height: side() }, { ...strict, description: 'In CSS pixels; 1280 by 720 when absent' }),
   ),
   wait_until: Type.Optional({ ...Word(BROWSER_WAITS), default: 'load' }),
   wait_ms: Type.Optional(
-    Type.Integer({ minimum: 0, maximum: LIMITS.browser_wait_ms_max, default: 0, description: 'Waited for after wait_until' }),
+    Type.Integer({ minimum: 0, maximum: LIMITS.browser.wait_ms_max, default: 0, description: 'Waited for after wait_until' }),
   ),
   timeout_ms: Type.Optional(
-    Type.Integer({ minimum: 1000, maximum: LIMITS.browser_timeout_ms_max, default: LIMITS.browser_timeout_ms_default }),
+    Type.Integer({ minimum: 1000, maximum: LIMITS.browser.timeout_ms_max, default: LIMITS.browser.timeout_ms_default }),
   ),
 }
 

@@ -19,13 +19,17 @@ export const ChangesQuery = Type.Object({
   limit: Type.Optional(
     Type.Integer({
       minimum: 1,
-      maximum: LIMITS.changes_page_max,
-      default: LIMITS.page_size_default,
+      maximum: LIMITS.file.changes_page_max,
+      default: LIMITS.page.size_default,
       description: 'A page may have fewer, and still a next one',
     }),
   ),
   cursor: Type.Optional(
-    Text({ minLength: 1, maxLength: LIMITS.cursor_characters_max, description: 'next_cursor of the page before, for the same filter' }),
+    Text({
+      minLength: 1,
+      maxLength: LIMITS.page.cursor_characters_max,
+      description: 'next_cursor of the page before, for the same filter',
+    }),
   ),
   hash: Type.Optional(Type.Boolean({ default: false, description: 'With the SHA-256 of regular files' })),
   summary: Type.Optional(Type.Boolean({ default: false, description: 'Counts instead of entries' })),
@@ -47,12 +51,12 @@ export const Change = Type.Object(
 export const Changes = Type.Object(
   {
     data: Type.Array(Change, {
-      maxItems: LIMITS.changes_page_max,
+      maxItems: LIMITS.file.changes_page_max,
       description:
         'A directory, then what is in it, names byte by byte. Without what the service itself writes, as long as it is so: hostname, hosts, resolv.conf and machine-id below /etc',
     }),
     next_cursor: Nullable(
-      Type.String({ pattern: `^[A-Za-z0-9_-]{1,${LIMITS.cursor_characters_max}}$`, description: 'null on the last page' }),
+      Type.String({ pattern: `^[A-Za-z0-9_-]{1,${LIMITS.page.cursor_characters_max}}$`, description: 'null on the last page' }),
     ),
     summary: Nullable(
       Type.Object({

@@ -41,13 +41,13 @@ export const WriteResult = Type.Object(
 )
 export type WriteResult = Static<typeof WriteResult>
 
-const path = Type.String({ description: `Absolute, UTF-8, ${LIMITS.file_path_bytes_max} bytes at most` })
+const path = Type.String({ description: `Absolute, UTF-8, ${LIMITS.file.path_bytes_max} bytes at most` })
 
 const tree_revision = Type.Optional(
   Type.Integer({
     minimum: 0,
     maximum: Number.MAX_SAFE_INTEGER,
-    description: `Of a file-first workspace: reads this revision, which is kept for ${LIMITS.tree_revision_kept_seconds / 60} minutes after the next one`,
+    description: `Of a file-first workspace: reads this revision, which is kept for ${LIMITS.tree.revision_kept_seconds / 60} minutes after the next one`,
   }),
 )
 
@@ -67,7 +67,7 @@ export const FileStatQuery = Type.Object({ path, tree_revision, revision: Type.O
 export const FileListQuery = Type.Object({
   path,
   tree_revision,
-  limit: Type.Optional(Type.Integer({ minimum: 1, maximum: LIMITS.file_list_entries_max, default: LIMITS.file_list_entries_default })),
+  limit: Type.Optional(Type.Integer({ minimum: 1, maximum: LIMITS.file.list_entries_max, default: LIMITS.file.list_entries_default })),
 })
 
 export const FileMkdir = Type.Object(
@@ -96,7 +96,7 @@ export const FilePatch = Type.Object(
           strict,
         ),
         {
-          description: `Each applies to the text that the one before left; at most ${LIMITS.file_patch_edits_max}, in UTF-8 text of at most ${LIMITS.file_patch_file_bytes_max} bytes`,
+          description: `Each applies to the text that the one before left; at most ${LIMITS.file.patch_edits_max}, in UTF-8 text of at most ${LIMITS.file.patch_file_bytes_max} bytes`,
         },
       ),
     ),

@@ -2,19 +2,19 @@ import { Type, type Static } from 'typebox'
 import { LIMITS } from '../../limits.ts'
 import { Nullable, strict, Word } from '../common.ts'
 
-const path = Type.String({ description: `Absolute, ${LIMITS.file_path_bytes_max} bytes at most` })
+const path = Type.String({ description: `Absolute, ${LIMITS.file.path_bytes_max} bytes at most` })
 
 export const GitClone = Type.Object(
   {
-    url: Type.String({ maxLength: LIMITS.git_url_characters_max, description: 'https, without user and password' }),
+    url: Type.String({ maxLength: LIMITS.git.url_characters_max, description: 'https, without user and password' }),
     path,
-    branch: Type.Optional(Type.String({ minLength: 1, maxLength: LIMITS.git_ref_characters_max, description: 'A branch or a tag' })),
-    depth: Type.Optional(Type.Integer({ minimum: 1, maximum: LIMITS.git_depth_max })),
+    branch: Type.Optional(Type.String({ minLength: 1, maxLength: LIMITS.git.ref_characters_max, description: 'A branch or a tag' })),
+    depth: Type.Optional(Type.Integer({ minimum: 1, maximum: LIMITS.git.depth_max })),
     authorization_secret: Type.Optional(
       Type.String({ minLength: 1, maxLength: 200, description: 'Name of a bound secret that holds the value of the Authorization header' }),
     ),
     timeout_ms: Type.Optional(
-      Type.Integer({ minimum: 1000, maximum: LIMITS.git_clone_timeout_ms_max, default: LIMITS.git_clone_timeout_ms_default }),
+      Type.Integer({ minimum: 1000, maximum: LIMITS.git.clone_timeout_ms_max, default: LIMITS.git.clone_timeout_ms_default }),
     ),
   },
   strict,
@@ -59,7 +59,7 @@ export const GitStatus = Type.Object(
     ahead: Nullable(Type.Integer({ minimum: 0 })),
     behind: Nullable(Type.Integer({ minimum: 0 })),
     clean: Type.Boolean(),
-    files: Type.Array(GitFile, { maxItems: LIMITS.git_status_files_max }),
+    files: Type.Array(GitFile, { maxItems: LIMITS.git.status_files_max }),
     truncated: Type.Boolean({ description: 'There are more files than these' }),
   },
   { title: 'GitStatus' },
@@ -71,11 +71,11 @@ export const GitStatusQuery = Type.Object({ path })
 export const GitCommit = Type.Object(
   {
     path,
-    message: Type.String({ minLength: 1, maxLength: LIMITS.git_message_characters_max }),
+    message: Type.String({ minLength: 1, maxLength: LIMITS.git.message_characters_max }),
     paths: Type.Optional(
       Type.Array(Type.String({ minLength: 1 }), {
         minItems: 1,
-        maxItems: LIMITS.git_commit_paths_max,
+        maxItems: LIMITS.git.commit_paths_max,
         description: 'Below path, taken literally; absent: everything that changed. What was staged before is committed too',
       }),
     ),

@@ -3,7 +3,7 @@ import { LIMITS } from '../../limits.ts'
 import { Nullable, strict, Timestamp, Uuid, Word } from '../common.ts'
 import { Idle, IDLE_ENDS, RecentActivity, SuspendRequest } from '../workspaces.ts'
 
-export const Keepalive = Type.Object({ seconds: Type.Integer({ minimum: 0, maximum: LIMITS.keepalive_seconds_max }) }, strict)
+export const Keepalive = Type.Object({ seconds: Type.Integer({ minimum: 0, maximum: LIMITS.idle.keepalive_seconds_max }) }, strict)
 
 export const KeepaliveAnswer = Type.Object({ keepalive_until: Timestamp() })
 

@@ -14,7 +14,7 @@ export const Process = Type.Object(
     user: Type.String({ description: 'Decimal uid where the workspace has no name for it' }),
     name: Type.String(),
     command: Type.Array(Type.String(), {
-      description: `argv, of which the first ${LIMITS.process_command_bytes_max} bytes are told; what is not UTF-8 is U+FFFD; empty for a zombie`,
+      description: `argv, of which the first ${LIMITS.process.command_bytes_max} bytes are told; what is not UTF-8 is U+FFFD; empty for a zombie`,
     }),
     command_truncated: Type.Boolean(),
     state: Word(PROCESS_STATES),
@@ -29,13 +29,13 @@ export const Process = Type.Object(
 export type Process = Static<typeof Process>
 
 export const ProcessList = Type.Object(
-  { processes: Type.Array(Process, { maxItems: LIMITS.process_list_max }), truncated: Type.Boolean() },
+  { processes: Type.Array(Process, { maxItems: LIMITS.process.list_max }), truncated: Type.Boolean() },
   { title: 'ProcessList' },
 )
 export type ProcessList = Static<typeof ProcessList>
 
 export const ProcessListQuery = Type.Object({
-  limit: Type.Optional(Type.Integer({ minimum: 1, maximum: LIMITS.process_list_max, default: LIMITS.process_list_default })),
+  limit: Type.Optional(Type.Integer({ minimum: 1, maximum: LIMITS.process.list_max, default: LIMITS.process.list_default })),
 })
 
 export const ProcessParams = Type.Object({ workspace_id: Uuid(), pid: Type.String({ pattern: '^[1-9][0-9]{0,9}$' }) })

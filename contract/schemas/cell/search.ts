@@ -3,18 +3,18 @@ import { LIMITS } from '../../limits.ts'
 import { Nullable, strict, Word } from '../common.ts'
 
 const Globs = Type.Array(Type.String(), {
-  maxItems: LIMITS.search_globs_max,
-  description: `Globs with \`**\` and \`{a,b}\`, ${LIMITS.search_glob_bytes_max} bytes at most. One with a slash is of the path below \`path\`, one without of the name, at any depth; an excluded directory is left out with all below it`,
+  maxItems: LIMITS.search.globs_max,
+  description: `Globs with \`**\` and \`{a,b}\`, ${LIMITS.search.glob_bytes_max} bytes at most. One with a slash is of the path below \`path\`, one without of the name, at any depth; an excluded directory is left out with all below it`,
 })
 
 /** Why a search ended before everything was searched. What was found until then is in the answer. */
 export const SEARCH_STOP_REASONS = {
   max_matches: 'there are more matches than `max_matches`',
-  time_limit: `it took ${LIMITS.search_seconds_max} seconds`,
-  byte_limit: `files of ${LIMITS.search_bytes_max} bytes were read`,
-  entry_limit: `${LIMITS.search_entries_max} entries of directories were looked at, or one directory has 200,000`,
-  answer_limit: `the matches have ${LIMITS.search_answer_bytes_max} bytes`,
-  depth_limit: `directories lie more than ${LIMITS.search_depth_max} deep: what is deeper was left out, the rest was searched`,
+  time_limit: `it took ${LIMITS.search.seconds_max} seconds`,
+  byte_limit: `files of ${LIMITS.search.bytes_max} bytes were read`,
+  entry_limit: `${LIMITS.search.entries_max} entries of directories were looked at, or one directory has 200,000`,
+  answer_limit: `the matches have ${LIMITS.search.answer_bytes_max} bytes`,
+  depth_limit: `directories lie more than ${LIMITS.search.depth_max} deep: what is deeper was left out, the rest was searched`,
 } as const
 export type SearchStopReason = keyof typeof SEARCH_STOP_REASONS
 const STOP_REASONS = Object.keys(SEARCH_STOP_REASONS) as SearchStopReason[]
@@ -23,21 +23,21 @@ export const FileSearch = Type.Object(
   {
     path: Type.String({ description: 'A directory, or one file' }),
     pattern: Type.String({
-      description: `A literal, or with \`regex\` an RE2 expression, matched line by line; ${LIMITS.search_pattern_bytes_max} bytes at most`,
+      description: `A literal, or with \`regex\` an RE2 expression, matched line by line; ${LIMITS.search.pattern_bytes_max} bytes at most`,
     }),
     regex: Type.Optional(Type.Boolean({ default: false })),
     case_insensitive: Type.Optional(Type.Boolean({ default: false })),
     include: Type.Optional(Globs),
     exclude: Type.Optional(Globs),
-    max_matches: Type.Optional(Type.Integer({ minimum: 1, maximum: LIMITS.search_matches_max, default: LIMITS.search_matches_default })),
+    max_matches: Type.Optional(Type.Integer({ minimum: 1, maximum: LIMITS.search.matches_max, default: LIMITS.search.matches_default })),
     max_file_bytes: Type.Optional(
       Type.Integer({
         minimum: 1,
-        default: LIMITS.search_file_bytes_default,
-        description: `Larger files are skipped, as binary ones (with a NUL) are, and what is no regular file; links are not followed. More than ${LIMITS.search_file_bytes_max} counts as that`,
+        default: LIMITS.search.file_bytes_default,
+        description: `Larger files are skipped, as binary ones (with a NUL) are, and what is no regular file; links are not followed. More than ${LIMITS.search.file_bytes_max} counts as that`,
       }),
     ),
-    context_lines: Type.Optional(Type.Integer({ minimum: 0, maximum: LIMITS.search_context_lines_max, default: 0 })),
+    context_lines: Type.Optional(Type.Integer({ minimum: 0, maximum: LIMITS.search.context_lines_max, default: 0 })),
   },
   { ...strict, title: 'FileSearch' },
 )
@@ -51,15 +51,15 @@ export const SearchMatch = Type.Object(
     line: Type.Integer({ minimum: 1, maximum: Number.MAX_SAFE_INTEGER }),
     column: Type.Integer({ minimum: 1, maximum: Number.MAX_SAFE_INTEGER, description: 'Byte of the line, from 1' }),
     text: Line,
-    before: Type.Array(Line, { maxItems: LIMITS.search_context_lines_max }),
-    after: Type.Array(Line, { maxItems: LIMITS.search_context_lines_max }),
+    before: Type.Array(Line, { maxItems: LIMITS.search.context_lines_max }),
+    after: Type.Array(Line, { maxItems: LIMITS.search.context_lines_max }),
   },
   { title: 'SearchMatch' },
 )
 
 export const SearchResult = Type.Object(
   {
-    matches: Type.Array(SearchMatch, { maxItems: LIMITS.search_matches_max, description: 'By path and line; one a line' }),
+    matches: Type.Array(SearchMatch, { maxItems: LIMITS.search.matches_max, description: 'By path and line; one a line' }),
     truncated: Type.Boolean(),
     stop_reason: Nullable(
       Word(STOP_REASONS, {

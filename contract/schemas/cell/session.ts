@@ -3,7 +3,7 @@ import { LIMITS } from '../../limits.ts'
 import { Nullable, strict, Uuid, Word } from '../common.ts'
 
 /** Ids of commands: chosen by the caller, or made by the server. */
-export const SessionId = Type.String({ pattern: `^[A-Za-z0-9._:-]{1,${LIMITS.session_id_characters_max}}$` })
+export const SessionId = Type.String({ pattern: `^[A-Za-z0-9._:-]{1,${LIMITS.exec.session_id_characters_max}}$` })
 
 /** Ids that begin so belong to the template's start commands: readable, not startable. */
 export const RESERVED_SESSION_PREFIX = 'sfstart.'
@@ -12,22 +12,22 @@ export const RESERVED_SESSION_PREFIX = 'sfstart.'
 export const Env = Type.Unsafe<Record<string, string>>({
   type: 'object',
   additionalProperties: { type: 'string' },
-  maxProperties: LIMITS.exec_env_max,
+  maxProperties: LIMITS.exec.env_max,
 })
 
 /** POST /exec. `execution_id` and `output_limit_bytes` belong to file-first workspaces and are refused on others. */
 export const ExecStart = Type.Object(
   {
     session_id: Type.Optional(SessionId),
-    argv: Type.Array(Type.String(), { minItems: 1, maxItems: LIMITS.exec_argv_max }),
+    argv: Type.Array(Type.String(), { minItems: 1, maxItems: LIMITS.exec.argv_max }),
     cwd: Type.Optional(Type.String({ description: 'Absolute path, /home/user when absent' })),
     env: Type.Optional(Env),
     user: Type.Optional(Type.String({ minLength: 1, maxLength: 64 })),
     stdin: Type.Optional(Type.String({ description: '1 MiB at most; then closed' })),
     stdin_encoding: Type.Optional(Word(['utf8', 'base64'])),
-    timeout_ms: Type.Optional(Type.Integer({ minimum: 1, maximum: LIMITS.exec_timeout_ms_max })),
-    kill_grace_ms: Type.Optional(Type.Integer({ minimum: 0, maximum: LIMITS.exec_kill_grace_ms_max })),
-    secret_refs: Type.Optional(Type.Array(Type.String({ maxLength: 200 }), { maxItems: LIMITS.secrets_per_workspace_max })),
+    timeout_ms: Type.Optional(Type.Integer({ minimum: 1, maximum: LIMITS.exec.timeout_ms_max })),
+    kill_grace_ms: Type.Optional(Type.Integer({ minimum: 0, maximum: LIMITS.exec.kill_grace_ms_max })),
+    secret_refs: Type.Optional(Type.Array(Type.String({ maxLength: 200 }), { maxItems: LIMITS.secret.per_workspace_max })),
     execution_id: Type.Optional(Type.String()),
     output_limit_bytes: Type.Optional(Type.Integer()),
   },

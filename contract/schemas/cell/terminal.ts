@@ -3,21 +3,21 @@ import { LIMITS } from '../../limits.ts'
 import { Nullable, strict } from '../common.ts'
 import { Ending, Env, Offset, SessionId, SIGNS_OF_LIFE } from './session.ts'
 
-const Size = Type.Integer({ minimum: 1, maximum: LIMITS.pty_size_max })
+const Size = Type.Integer({ minimum: 1, maximum: LIMITS.terminal.size_max })
 
 /** POST /pty. */
 export const TerminalStart = Type.Object(
   {
     session_id: Type.Optional(SessionId),
     argv: Type.Optional(
-      Type.Array(Type.String(), { minItems: 1, maxItems: LIMITS.exec_argv_max, description: "The user's login shell when absent" }),
+      Type.Array(Type.String(), { minItems: 1, maxItems: LIMITS.exec.argv_max, description: "The user's login shell when absent" }),
     ),
     cwd: Type.Optional(Type.String({ description: 'Absolute path, /home/user when absent' })),
     env: Type.Optional(Env),
     user: Type.Optional(Type.String({ minLength: 1, maxLength: 64 })),
     cols: Type.Optional(Size),
     rows: Type.Optional(Size),
-    secret_refs: Type.Optional(Type.Array(Type.String({ maxLength: 200 }), { maxItems: LIMITS.secrets_per_workspace_max })),
+    secret_refs: Type.Optional(Type.Array(Type.String({ maxLength: 200 }), { maxItems: LIMITS.secret.per_workspace_max })),
   },
   { ...strict, title: 'TerminalStart' },
 )
@@ -31,7 +31,7 @@ const Typed = Type.String({
   contentEncoding: 'base64',
   pattern: '^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$',
   minLength: 1,
-  description: `base64 of at most ${LIMITS.pty_input_bytes_max} bytes`,
+  description: `base64 of at most ${LIMITS.terminal.input_bytes_max} bytes`,
 })
 
 export const TerminalInput = Type.Object({ data: Typed }, { ...strict, title: 'TerminalInput' })

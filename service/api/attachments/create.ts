@@ -82,6 +82,6 @@ async function refuseTooMany(reads: Reader, { organization_id }: WorkspaceRow, c
 
 function freePlace(attached: AttachmentRow[]): number {
   const taken = new Set(attached.map(({ place }) => place))
-  for (let place = 0; place < LIMITS.volume_attachments_per_workspace_max; place++) if (!taken.has(place)) return place
+  for (let place = 0; place < LIMITS.volume.attachments_per_workspace_max; place++) if (!taken.has(place)) return place
   throw new Error('a workspace has fewer attachments than places, and no place')
 }

@@ -29,7 +29,7 @@ export function listAttachments(reads: Reader, workspace_id: string, { below, li
 
 /** All of them: there are as many as places. */
 export function readAttachments(reads: Reader, workspace_id: string): Promise<AttachmentRow[]> {
-  return listAttachments(reads, workspace_id, { below: null, limit: LIMITS.volume_attachments_per_workspace_max })
+  return listAttachments(reads, workspace_id, { below: null, limit: LIMITS.volume.attachments_per_workspace_max })
 }
 
 export interface NewAttachment extends Pick<AttachmentRow, 'id' | 'workspace_id' | 'volume_id' | 'mount_path' | 'mode' | 'place'> {

@@ -9,7 +9,7 @@ export type CallerRate = (who: Principal) => void
 
 /** As many requests of one API key or person at once as in a minute, and refilled evenly. Each process counts for itself. */
 export function createCallerRate(requests_per_minute: number, clock: Clock): CallerRate {
-  const buckets = createBuckets({ tokens: requests_per_minute, seconds: 60, names_max: LIMITS.callers_counted_max }, clock)
+  const buckets = createBuckets({ tokens: requests_per_minute, seconds: 60, names_max: LIMITS.caller.callers_counted_max }, clock)
   return ({ id }) => {
     const retry_after_seconds = buckets.take(id)
     if (retry_after_seconds > 0) throw fail('rate_limited', null, 'You send too many requests', { retry_after_seconds })

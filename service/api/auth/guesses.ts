@@ -17,7 +17,7 @@ export interface Guesses {
 
 /** As many at once as in a minute, and refilled evenly. */
 export function createGuesses(per_minute: number, clock: Clock): Guesses {
-  const buckets = createBuckets({ tokens: per_minute, seconds: 60, names_max: LIMITS.addresses_counted_max }, clock)
+  const buckets = createBuckets({ tokens: per_minute, seconds: 60, names_max: LIMITS.caller.addresses_counted_max }, clock)
   const good = new Set<string>() // in order of use, the longest unused first
   return {
     async look(address, digest, find) {
@@ -42,7 +42,7 @@ export function createGuesses(per_minute: number, clock: Clock): Guesses {
 
 function remember(good: Set<string>, digest: string): void {
   good.add(digest)
-  if (good.size <= LIMITS.credentials_known_max) return
+  if (good.size <= LIMITS.caller.credentials_known_max) return
   const [oldest] = good
   if (oldest !== undefined) good.delete(oldest)
 }

@@ -39,7 +39,7 @@ function refuseBlank(row: WorkspaceRow): void {
 /** Snapshots are kept as long as the workspace: without a bound one workspace could fill the host. */
 async function refuseTooMany(tx: Tx, row: WorkspaceRow): Promise<void> {
   const current = await countSnapshots(readerOf(tx), row.id)
-  const limit_value = LIMITS.snapshots_per_workspace_max
+  const limit_value = LIMITS.workspace.snapshots_per_workspace_max
   if (current < limit_value) return
   throw fail('quota_exceeded', null, 'The workspace has as many snapshots as it may have', {
     details: { limit: 'snapshots_per_workspace', limit_value, current },

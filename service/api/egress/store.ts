@@ -45,8 +45,8 @@ export async function insertEgressVersion(tx: ChangeTx, { policy, by, now, ...sc
     .insertInto('egress_versions')
     .values({ ...scope, mode, rules: JSON.stringify(rules), cidrs, created_by_type: by.type, created_by_id: by.id, created_at: now })
     .execute()
-  if (scope.version <= LIMITS.egress_versions_max) return
-  const old = tx.deleteFrom('egress_versions').where('version', '<=', scope.version - LIMITS.egress_versions_max)
+  if (scope.version <= LIMITS.egress.versions_max) return
+  const old = tx.deleteFrom('egress_versions').where('version', '<=', scope.version - LIMITS.egress.versions_max)
   if (scope.workspace_id === null) await old.where('project_id', '=', scope.project_id).where('workspace_id', 'is', null).execute()
   else await old.where('workspace_id', '=', scope.workspace_id).execute()
 }
@@ -84,6 +84,6 @@ export function listDenials(reads: Reader, workspace_id: string, since: Date): P
        min(first_at) as first_at, max(last_at) as last_at
      from egress_denials where workspace_id = $1 and last_at > $2
      group by protocol, target, port order by max(last_at) desc, protocol, target, port limit $3`,
-    [workspace_id, since, LIMITS.egress_denials_max],
+    [workspace_id, since, LIMITS.egress.denials_max],
   )
 }

@@ -75,7 +75,7 @@ const HOUR_MS = 3600_000
 /** GET /v1/workspaces/{workspace_id}/egress-policy/denials */
 export async function listWorkspaceDenials(call: Call<typeof workspaceEgressDenials>, deps: ApiDeps): Promise<Reply> {
   const { id } = await findWorkspace(deps, call)
-  const since = new Date(call.now.getTime() - LIMITS.egress_denial_hours * HOUR_MS)
+  const since = new Date(call.now.getTime() - LIMITS.egress.denial_hours * HOUR_MS)
   const rows = await listDenials(deps.reads, id, since)
   return { status: 200, body: { data: rows.map(denialView), next_cursor: null } }
 }

@@ -130,7 +130,7 @@ export async function forgetOutcomes(db: Db, now: Date): Promise<number> {
 }
 
 function expiry(now: Date): Date {
-  return new Date(now.getTime() - LIMITS.idempotency_seconds * 1000)
+  return new Date(now.getTime() - LIMITS.idempotency.seconds * 1000)
 }
 
 function principalName(call: Call): string {

@@ -82,7 +82,7 @@ export function openWaits(reads: Reader, listener: Pick<Listener, 'on'>): Waits 
 
   return {
     async until(id, enough, seconds, signal) {
-      if (closed || held >= LIMITS.held_calls_max) {
+      if (closed || held >= LIMITS.wait.held_calls_max) {
         const row = await readOperation(reads, id)
         return { row, waited: false }
       }

@@ -19,5 +19,5 @@ const PACKAGES = [
 export async function getClientVersions(_call: Call<typeof clientVersions>, deps: ApiDeps): Promise<Reply> {
   const release_notes_url = `${deps.base_url}/v1/openapi.json`
   const body: ClientVersions = { clients: PACKAGES.map((client) => ({ ...client, release_notes_url })) }
-  return { status: 200, body, headers: { 'cache-control': `public, max-age=${LIMITS.client_versions_cache_seconds}` } }
+  return { status: 200, body, headers: { 'cache-control': `public, max-age=${LIMITS.client_versions.cache_seconds}` } }
 }

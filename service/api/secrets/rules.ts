@@ -13,7 +13,7 @@ export function checkName(name: string): void {
 export function checkValue(value: string): void {
   if (value.includes('\0')) throw fail('validation_failed', 'nul_character', 'The value holds a NUL', { details: { field: 'value' } })
   if (!value.isWellFormed()) throw invalid('value', 'must be Unicode text')
-  const max_bytes = LIMITS.secret_value_bytes_max
+  const max_bytes = LIMITS.secret.value_bytes_max
   if (Buffer.byteLength(value) > max_bytes) {
     throw fail('validation_failed', 'too_large', `The value is larger than ${max_bytes} bytes`, { details: { field: 'value', max_bytes } })
   }

@@ -95,7 +95,7 @@ async function sign(deps: MintDeps, workspace: MintedFor, { who, tools }: TokenW
   if (endpoint === null) throw fail('dependency_unavailable', 'signing_failed', 'The workspace has no gateway yet')
   // Of the moment of signing: a call may have been held since it came.
   const iat = Math.floor(deps.clock.now().getTime() / 1000)
-  const exp = iat + LIMITS.tool_token_seconds
+  const exp = iat + LIMITS.credential.tool_token_seconds
   const claims = {
     iss: deps.base_url,
     aud: endpoint,

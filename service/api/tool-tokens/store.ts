@@ -53,7 +53,7 @@ export async function countToken(
      select id from session`,
     [
       budgetName(session),
-      LIMITS.tool_tokens_per_hour,
+      LIMITS.credential.tool_tokens_per_hour,
       session.now,
       new Date(session.now.getTime() - HOUR_MS),
       session.id,
@@ -96,7 +96,7 @@ export async function listKeys(reads: Reader, now: Date): Promise<ToolTokenKeys[
   const rows = await reads.rows<{ public_jwk: ToolTokenKeys['keys'][number] }>(
     'tool_tokens.keys',
     'select public_jwk from signing_keys where retired_at is null or retired_at > $1 order by created_at desc',
-    [new Date(now.getTime() - (LIMITS.tool_token_seconds + LIMITS.signing_key_overlap_seconds) * 1000)],
+    [new Date(now.getTime() - (LIMITS.credential.tool_token_seconds + LIMITS.credential.signing_key_overlap_seconds) * 1000)],
   )
   return rows.map((row) => row.public_jwk)
 }

@@ -30,7 +30,7 @@ export function checkMountPath(path: string): void {
 
 function wrongWith(path: string): string | null {
   if (!path.startsWith('/')) return 'the path is not absolute'
-  if (Buffer.byteLength(path) > LIMITS.volume_mount_path_bytes_max) return 'the path is too long'
+  if (Buffer.byteLength(path) > LIMITS.volume.mount_path_bytes_max) return 'the path is too long'
   const names = path.split('/').slice(1)
   if (path !== '/' && names.some((name) => name === '' || name === '.' || name === '..')) return 'the path has empty names, . or ..'
   if (RESERVED.some((reserved) => isAtOrBelow(path, reserved))) return 'the machine needs the place for itself'

@@ -32,7 +32,7 @@ interface Statement {
 function listStatements(who: Principal, filters: Filters, page: Page): Statement[] {
   const scope = scopeOf(who, filters)
   if (scope === null) return []
-  const asked = { scope, filters, page, rows_max: ROWS_MAX.find((rows) => rows > page.limit) ?? LIMITS.page_size_max + 1 }
+  const asked = { scope, filters, page, rows_max: ROWS_MAX.find((rows) => rows > page.limit) ?? LIMITS.page.size_max + 1 }
   return filters.key_prefix ? [newestWithPrefix(asked, filters.key_prefix), allWithPrefix(asked, filters.key_prefix)] : [newest(asked)]
 }
 
@@ -47,7 +47,7 @@ interface Asked {
  * How many rows a statement reads. Written out, and few: for a parameter PostgreSQL reckons with a tenth of all rows, finds its kept
  * plan dear among many, and plans anew at every call (0.5 ms, more than it then takes to read the page).
  */
-const ROWS_MAX = [11, LIMITS.page_size_default + 1, LIMITS.page_size_max + 1]
+const ROWS_MAX = [11, LIMITS.page.size_default + 1, LIMITS.page.size_max + 1]
 /** Among so many of the newest a prefix is looked for before its index is read. */
 const NEWEST_LOOKED_AT = 1000
 

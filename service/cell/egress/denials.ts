@@ -66,7 +66,7 @@ export function denialsCollector({ db, host, table, log }: DenialsContext, book:
 }
 
 async function dropOld({ db, clock }: DenialsContext): Promise<void> {
-  const last_before = new Date(clock.now().getTime() - LIMITS.egress_denial_hours * HOUR_MS)
+  const last_before = new Date(clock.now().getTime() - LIMITS.egress.denial_hours * HOUR_MS)
   while ((await dropOldDenials(db, last_before, ROWS_A_STATEMENT)) === ROWS_A_STATEMENT);
 }
 

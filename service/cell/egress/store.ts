@@ -66,7 +66,7 @@ export async function writeDenials(db: Db, workspace_id: string, denials: HostDe
     await sql`
       delete from egress_denials d using (
         select protocol, target, port, first_at from egress_denials where workspace_id = ${workspace_id}
-        order by last_at desc offset ${LIMITS.egress_denials_max}
+        order by last_at desc offset ${LIMITS.egress.denials_max}
       ) as old
       where d.workspace_id = ${workspace_id} and d.protocol = old.protocol and d.target = old.target and d.port = old.port
         and d.first_at = old.first_at`.execute(tx)

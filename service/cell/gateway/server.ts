@@ -156,7 +156,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
       trees: options.trees,
       agent_idle_ms: (options.agent_deadlines ?? AGENT_DEADLINES).idle_ms,
     },
-    reader_stalled_ms: options.reader_stalled_ms ?? LIMITS.stream_stalled_seconds_max * 1000,
+    reader_stalled_ms: options.reader_stalled_ms ?? LIMITS.stream.stalled_seconds_max * 1000,
     clock,
     ids,
     logger: options.log,

@@ -28,7 +28,7 @@ export interface AnswerRoom extends Disposable {
 /** What every call holds: the records of its own and a short answer, which needs no more. */
 export const CALL_BYTES = 16 << 10
 
-export function createAnswerRooms(bytes_max: number = LIMITS.answer_bytes_per_cell_max): AnswerRooms {
+export function createAnswerRooms(bytes_max: number = LIMITS.tool_call.answer_bytes_per_cell_max): AnswerRooms {
   const held = new Map<string, number>() // by organization and by workspace: their ids never meet
   let taken = 0
   let last: Promise<unknown> = Promise.resolve()

@@ -55,7 +55,7 @@ export const askAlive: AskAlive = (machine) =>
   )
 
 const COMMANDS_MAX = 16
-const SESSION_ID = new RegExp(`^[A-Za-z0-9._:-]{1,${LIMITS.session_id_characters_max}}$`)
+const SESSION_ID = new RegExp(`^[A-Za-z0-9._:-]{1,${LIMITS.exec.session_id_characters_max}}$`)
 
 const NOTHING_RUNS: GuestActivity = { running: 0, busy_until: null, last_ended_at: null, commands: [] }
 

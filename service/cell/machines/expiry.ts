@@ -24,7 +24,7 @@ export function startExpiry(context: ExpiryContext, signal: AbortSignal): void {
 
 export async function expire({ db, clock, log }: ExpiryContext): Promise<void> {
   const now_ms = clock.now().getTime()
-  const deleted_before = new Date(now_ms - LIMITS.tombstone_days * DAY_MS)
+  const deleted_before = new Date(now_ms - LIMITS.workspace.tombstone_days * DAY_MS)
   const checkpoints = await inBatches(BATCH.checkpoints, () => dropExpiredCheckpoints(db, new Date(now_ms), deleted_before))
   if (checkpoints > 0) log.info({ checkpoints }, 'removed expired checkpoints')
   const tombstones = await inBatches(BATCH.tombstones, () => dropTombstones(db, deleted_before))

@@ -23,7 +23,7 @@ export interface IdleContext {
 
 const LOOK_MS = 5000
 /** A guest whose commands run is asked again: they may end long before their time is up. No timeout over that end is shorter. */
-const ASK_AGAIN_MS = LIMITS.idle_adaptive_seconds_min * 1000
+const ASK_AGAIN_MS = LIMITS.idle.adaptive_seconds_min * 1000
 
 /** When guests with running commands were last asked. */
 export type Asked = Map<string, Date>

@@ -21,7 +21,7 @@ export interface IdleRow extends IdleFacts {
 
 /** Every workspace of the cell that idleness may suspend soon, or that has a request which may be void. */
 export async function readIdle(db: Db, cell_id: string, now: Date): Promise<IdleRow[]> {
-  const latest = new Date(now.getTime() - LIMITS.idle_adaptive_seconds_min * 1000)
+  const latest = new Date(now.getTime() - LIMITS.idle.adaptive_seconds_min * 1000)
   const rows = await running(db)
     .where('w.cell_id', '=', cell_id)
     .where(

@@ -97,7 +97,7 @@ export function createParking(context: ParkingContext): Parking {
     const hinted_at = hints.get(workspace_id)
     const called_at = table.activity.lastToolCall(workspace_id)
     if (hinted_at === undefined || (called_at !== undefined && called_at >= hinted_at)) return null
-    return new Date(hinted_at.getTime() + LIMITS.wake_hint_seconds * 1000)
+    return new Date(hinted_at.getTime() + LIMITS.idle.wake_hint_seconds * 1000)
   }
   /** Joins the move that is under way, whichever it is: who wants another one looks again afterwards. */
   const move = (workspace_id: string, kind: Moving['kind'], work: () => Promise<unknown>): Promise<void> => {
@@ -168,7 +168,7 @@ export function createParking(context: ParkingContext): Parking {
 
   return {
     ready,
-    wake: (entry) => within(wake(entry), LIMITS.wake_seconds_max * 1000),
+    wake: (entry) => within(wake(entry), LIMITS.idle.wake_seconds_max * 1000),
     hint(entry) {
       hints.set(entry.id, clock.now())
       const was = residencyOf(entry)

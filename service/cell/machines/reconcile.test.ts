@@ -166,7 +166,7 @@ test('a change told by NOTIFY is in the table at once, and not with the next com
 test('what one comparison removes is bounded, and the next goes on', async () => {
   await using world = await createWorld()
   const machine = { resources: { cpu_millis: 1, memory_mib: 1, disk_gib: 1 }, hostname: 'x', layers: [] }
-  const strangers = Array.from({ length: LIMITS.removals_per_sweep_max + 3 }, () => world.ids.next())
+  const strangers = Array.from({ length: LIMITS.workspace.removals_per_sweep_max + 3 }, () => world.ids.next())
   for (const id of strangers) await world.host.start({ ...fenced(world, id, 1, 1), ...machine })
   const process = await world.startProcess()
   assert.equal((await world.host.inventory()).machines.length, 3)

@@ -60,5 +60,5 @@ export function speak(sweep: Sweep, workspace_id: string, epoch: number, step: s
 
 /** A delete of many files at once, or a pool that was put back, must not keep deaths and strays waiting. */
 export function mayRemove(sweep: Sweep): boolean {
-  return (sweep.removed += 1) <= LIMITS.removals_per_sweep_max
+  return (sweep.removed += 1) <= LIMITS.workspace.removals_per_sweep_max
 }

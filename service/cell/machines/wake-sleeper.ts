@@ -27,7 +27,7 @@ export type InTurn = <T>(work: () => Promise<T>) => Promise<T>
  * @returns false where it is something else by now: whoever waits looks again.
  */
 export async function wakeSleeper(context: ParkingContext, workspace_id: string, epoch: number, inTurn: InTurn): Promise<boolean> {
-  const until_ms = performance.now() + LIMITS.wake_seconds_max * 1000 - RESTORE_MS
+  const until_ms = performance.now() + LIMITS.idle.wake_seconds_max * 1000 - RESTORE_MS
   try {
     for (;;) {
       const outcome = await wakeOnce(context, workspace_id, epoch, inTurn, until_ms - performance.now())

@@ -104,9 +104,9 @@ export async function collect({ db, clock, log }: MeteringContext): Promise<void
   const now_ms = clock.now().getTime()
   const dropped = await dropOldSamples(
     db,
-    new Date(now_ms - LIMITS.usage_sample_days * DAY_MS),
-    new Date(now_ms - LIMITS.usage_counter_days * DAY_MS),
+    new Date(now_ms - LIMITS.usage.sample_days * DAY_MS),
+    new Date(now_ms - LIMITS.usage.counter_days * DAY_MS),
   )
-  const volumes_dropped = await dropOldVolumeSamples(db, new Date(now_ms - LIMITS.usage_sample_days * DAY_MS))
+  const volumes_dropped = await dropOldVolumeSamples(db, new Date(now_ms - LIMITS.usage.sample_days * DAY_MS))
   if (dropped + volumes_dropped > 0) log.info({ dropped, volumes_dropped }, 'removed usage samples whose time is over')
 }

@@ -32,7 +32,7 @@ export function admit({ required, host, created_at, now }: StartQuestion): Admis
 
 /** App, "Capacity wait". */
 export function waitsUntil(created_at: Date): Date {
-  return new Date(created_at.getTime() + LIMITS.capacity_wait_seconds * 1000)
+  return new Date(created_at.getTime() + LIMITS.wait.capacity_wait_seconds * 1000)
 }
 
 function exceedsHost(required: Resources, host_class: Resources, exceeded: readonly string[]): OperationError {
@@ -49,7 +49,7 @@ export function noRoom(required: Resources | null, created_at: Date, now: Date):
   return operationError('capacity_unavailable', 'No host had room for the workspace in time', {
     reason: 'no_ready_host',
     waited_seconds: Math.floor((now.getTime() - created_at.getTime()) / 1000),
-    deadline_seconds: LIMITS.capacity_wait_seconds,
+    deadline_seconds: LIMITS.wait.capacity_wait_seconds,
     ...(required === null ? {} : { required }),
   })
 }

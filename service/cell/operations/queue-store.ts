@@ -64,7 +64,7 @@ function operationOf(row: OpenOperation): OpenOperation {
 
 const GIVEN_MAX = 1000
 /** As long as anybody waits: what was given before nobody of those has seen. */
-const GIVEN_MS = LIMITS.capacity_wait_seconds * 1000
+const GIVEN_MS = LIMITS.wait.capacity_wait_seconds * 1000
 
 /** The latest operations of these kinds that room was given to by this cell, the oldest first. */
 export async function readGiven(

@@ -173,7 +173,7 @@ async function moveToContent(
 }
 
 function expiry(now: Date): Date {
-  return new Date(now.getTime() + LIMITS.recovery_checkpoint_days * DAY_MS)
+  return new Date(now.getTime() + LIMITS.workspace.recovery_checkpoint_days * DAY_MS)
 }
 
 /** The paused machine may never run again; its disk goes when the new one is the workspace's. */

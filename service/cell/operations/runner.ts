@@ -243,7 +243,7 @@ async function beginWithRoom(
   let { deadline_at } = answer
   if (!known.starts) {
     // App, "Capacity wait": an open, a resume and a fork wait. The workspace of these is shut meanwhile, and could go on as it was.
-    deadline_at = new Date(created_at.getTime() + LIMITS.wake_seconds_max * 1000)
+    deadline_at = new Date(created_at.getTime() + LIMITS.idle.wake_seconds_max * 1000)
     if (now >= deadline_at || !cell.room.isReachable(want)) {
       cell.room.withdraw(want.id)
       return refuse(job, known.kind, noRoom(required, created_at, now))

@@ -27,8 +27,8 @@ interface SecretsDeps {
   log: Logger
 }
 
-export function createSecrets({ db, opener, clock, log }: SecretsDeps, per_minute: number = LIMITS.secret_resolutions_per_minute): Secrets {
-  const buckets = createBuckets({ tokens: per_minute, seconds: 60, names_max: LIMITS.callers_counted_max }, clock)
+export function createSecrets({ db, opener, clock, log }: SecretsDeps, per_minute: number = LIMITS.secret.resolutions_per_minute): Secrets {
+  const buckets = createBuckets({ tokens: per_minute, seconds: 60, names_max: LIMITS.caller.callers_counted_max }, clock)
   const reads = readerOf(db)
 
   const open = async (workspace: Sought, { secret_id, organization_id, version, name, ...sealed }: FoundSecret): Promise<string> => {

@@ -53,7 +53,7 @@ export async function collectTrees(context: CollectContext, signal: AbortSignal)
  */
 export async function collectTree({ db, clock, trees }: CollectContext, workspace_id: string): Promise<number> {
   const now = clock.now()
-  const grace_ms = now.getTime() - LIMITS.tree_blob_grace_seconds * 1000
+  const grace_ms = now.getTime() - LIMITS.tree.blob_grace_seconds * 1000
   // Before the roots are read: what is used from here on is younger than this.
   const before = new Date(Math.min(grace_ms, trees.busySince(workspace_id)?.getTime() ?? Infinity))
   await forgetEarlier(db, workspace_id, now)

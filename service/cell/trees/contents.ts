@@ -29,7 +29,7 @@ export async function appended(source: Source, old: Content, added: Buffer): Pro
   const rest = await readPart(source, old, whole.length * CHUNK_BYTES, old.size % CHUNK_BYTES)
   const chunks = cut(Buffer.concat([rest, added]))
   let sha256: Digest | null = null
-  if (size <= LIMITS.file_revision_stat_bytes_max) {
+  if (size <= LIMITS.file.revision_stat_bytes_max) {
     const hash = createHash('sha256')
     for (const chunk of whole) hash.update(await source.get(chunk))
     for (const chunk of chunks) hash.update(chunk)

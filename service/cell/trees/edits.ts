@@ -12,7 +12,7 @@ export function applyEdits(content: Buffer, edits: readonly TextEdit[]): { conte
   for (const [index, edit] of edits.entries()) {
     const [old_text, new_text] = [Buffer.from(edit.old_text), Buffer.from(edit.new_text)]
     const found = occurrences(text, old_text, edit.replace_all === true, index)
-    if (text.length + found.length * (new_text.length - old_text.length) > LIMITS.file_patch_file_bytes_max) throw tooLargeToEdit()
+    if (text.length + found.length * (new_text.length - old_text.length) > LIMITS.file.patch_file_bytes_max) throw tooLargeToEdit()
     text = replaceAt(text, found, old_text.length, new_text)
     replacements += found.length
   }
@@ -20,7 +20,7 @@ export function applyEdits(content: Buffer, edits: readonly TextEdit[]): { conte
 }
 
 export function tooLargeToEdit() {
-  const max_bytes = LIMITS.file_patch_file_bytes_max
+  const max_bytes = LIMITS.file.patch_file_bytes_max
   return fail('payload_too_large', null, 'The file is too large to edit', { details: { max_bytes } })
 }
 

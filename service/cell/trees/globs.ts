@@ -15,7 +15,7 @@ export interface Glob {
 /** Why a text is no glob; null where it is one. As machine/internal/agent/search, and the globs that it matches with. */
 export function globProblem(text: string): string | null {
   const bytes = Buffer.byteLength(text)
-  if (bytes === 0 || bytes > LIMITS.search_glob_bytes_max) return `must have 1 to ${LIMITS.search_glob_bytes_max} bytes`
+  if (bytes === 0 || bytes > LIMITS.search.glob_bytes_max) return `must have 1 to ${LIMITS.search.glob_bytes_max} bytes`
   if (text.split('{').length - 1 > BRACES_MAX) return `must not have more than ${BRACES_MAX} groups of alternatives`
   return isGlob(text) ? null : 'is not a glob'
 }

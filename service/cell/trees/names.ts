@@ -5,7 +5,7 @@ import type { TreeChange } from './tree.ts'
 /** A name that a directory of a tree can have. Whoever wants to publish others has another mistake: nothing of it is published. */
 export function isName(name: string): boolean {
   if (name === '' || name === '.' || name === '..' || name.includes('/') || name.includes('\0') || !name.isWellFormed()) return false
-  return Buffer.byteLength(name) <= LIMITS.tree_name_bytes_max
+  return Buffer.byteLength(name) <= LIMITS.tree.name_bytes_max
 }
 
 export function checkChanges(changes: readonly TreeChange[]): void {

@@ -53,7 +53,7 @@ export async function resolvePath(
       if (at.length === ROOT_NAMES.length) entries = [root]
       continue
     }
-    if (Buffer.byteLength(name) > LIMITS.tree_name_bytes_max) return { kind: 'unresolvable' }
+    if (Buffer.byteLength(name) > LIMITS.tree.name_bytes_max) return { kind: 'unresolvable' }
     const inside = [...at.slice(ROOT_NAMES.length), name]
     const entry = await findName(reads, here.page, bytesOf(name))
     if (entry === null) {

@@ -78,12 +78,12 @@ async function searchDirectory(state: State, directory: Entry, path: string, rel
   if (directory.type !== 'directory') return
   for await (const { name, entry } of listEntries(state.reads, directory)) {
     state.entries += 1
-    if (state.entries > LIMITS.search_entries_max) throw new Stop('entry_limit')
+    if (state.entries > LIMITS.search.entries_max) throw new Stop('entry_limit')
     inTime(state)
     const below = `${relative}${name}`
     if (entry.type === 'directory') {
       if (prunes(state, below, name)) continue
-      if (depth >= LIMITS.search_depth_max) state.too_deep = true
+      if (depth >= LIMITS.search.depth_max) state.too_deep = true
       else await searchDirectory(state, entry, `${path}${name}/`, `${below}/`, depth + 1)
     }
     if (entry.type === 'file' && takes(state, below, name)) await searchFile(state, entry, `${path}${name}`)
@@ -106,7 +106,7 @@ function prunes({ exclude }: State, path: string, name: string): boolean {
 async function searchFile(state: State, file: FileEntry, path: string): Promise<void> {
   if (file.size === 0 || file.size > state.search.max_file_bytes) return
   state.bytes += file.size
-  if (state.bytes > LIMITS.search_bytes_max) throw new Stop('byte_limit')
+  if (state.bytes > LIMITS.search.bytes_max) throw new Stop('byte_limit')
   const content = await readPart(state.reads.blobs, file, 0, file.size)
   state.files_scanned += 1
   if (content.includes(0) || !state.pattern.possible(content)) return // binary files are skipped
@@ -154,7 +154,7 @@ function take(state: State, { path, number, line, hit, before, rest }: Taken): v
   }
   const match = { path, line: number, column: hit.at + 1, text: around(line, hit), before: before.map(cut), after }
   state.answer_bytes += JSON.stringify(match).length
-  if (state.answer_bytes > LIMITS.search_answer_bytes_max) throw new Stop('answer_limit')
+  if (state.answer_bytes > LIMITS.search.answer_bytes_max) throw new Stop('answer_limit')
   state.matches.push(match)
 }
 

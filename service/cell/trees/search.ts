@@ -30,7 +30,7 @@ export async function searchTree(order: Omit<SearchOrder, 'within_ms'>, signal: 
   await place()
   try {
     signal.throwIfAborted()
-    return await inThread({ ...order, within_ms: LIMITS.search_seconds_max * 1000 }, signal)
+    return await inThread({ ...order, within_ms: LIMITS.search.seconds_max * 1000 }, signal)
   } finally {
     running -= 1
     waiting.shift()?.()
@@ -40,7 +40,9 @@ export async function searchTree(order: Omit<SearchOrder, 'within_ms'>, signal: 
 async function place(): Promise<void> {
   if (running >= AT_ONCE) {
     if (waiting.length >= WAITING_MAX) {
-      throw fail('service_unavailable', null, 'Too many searches are waiting', { retry_after_seconds: LIMITS.resource_limit_retry_seconds })
+      throw fail('service_unavailable', null, 'Too many searches are waiting', {
+        retry_after_seconds: LIMITS.tool_call.resource_limit_retry_seconds,
+      })
     }
     const { promise, resolve } = Promise.withResolvers<void>()
     waiting.push(resolve)

@@ -98,7 +98,7 @@ export async function readKept(db: Db, workspace_id: string, key: string): Promi
 
 /** Trees of this cell in which something may be left that nothing names. */
 export async function readCollectable(db: Db, cell_id: string, now: Date, limit: number): Promise<string[]> {
-  const settled_seconds = LIMITS.tree_revision_kept_seconds + LIMITS.tree_blob_grace_seconds
+  const settled_seconds = LIMITS.tree.revision_kept_seconds + LIMITS.tree.blob_grace_seconds
   const { rows } = await sql<{ workspace_id: string }>`
     select t.workspace_id from trees t join workspaces w on w.id = t.workspace_id
     where w.cell_id = ${cell_id} and w.deleted_at is null and (
@@ -113,14 +113,14 @@ export async function readCollectable(db: Db, cell_id: string, now: Date, limit:
 
 /** Forgets revisions and keys whose time is over. */
 export async function forgetEarlier(db: Db, workspace_id: string, now: Date): Promise<void> {
-  const before = new Date(now.getTime() - LIMITS.tree_revision_kept_seconds * 1000)
+  const before = new Date(now.getTime() - LIMITS.tree.revision_kept_seconds * 1000)
   await sql`
     delete from tree_revisions where workspace_id = ${workspace_id} and (superseded_at < ${before} or revision <
-      (select revision - ${LIMITS.tree_revisions_kept_max} from trees where workspace_id = ${workspace_id}))`.execute(db)
+      (select revision - ${LIMITS.tree.revisions_kept_max} from trees where workspace_id = ${workspace_id}))`.execute(db)
   await sql`
     delete from tree_keys where workspace_id = ${workspace_id} and revision <= (
       select revision from tree_keys where workspace_id = ${workspace_id}
-      order by revision desc offset ${LIMITS.file_idempotency_keys_max} limit 1)`.execute(db)
+      order by revision desc offset ${LIMITS.file.idempotency_keys_max} limit 1)`.execute(db)
 }
 
 /** The roots that are read: of the tree and of its earlier revisions. */

@@ -136,7 +136,7 @@ test('after its time nothing is left of what no revision names, and all of what 
   await assert.rejects(write(id, 0, 'a', 'published by nobody'), TreeMoved)
   const before_files = await filesOf(id)
   assert.equal(await collectTree(collecting(), id), 0, 'earlier revisions are kept for a while')
-  bed.clock.ahead_ms += (LIMITS.tree_revision_kept_seconds + LIMITS.tree_blob_grace_seconds + 60) * 1000
+  bed.clock.ahead_ms += (LIMITS.tree.revision_kept_seconds + LIMITS.tree.blob_grace_seconds + 60) * 1000
   const removed = await collectTree(collecting(), id)
   const left = await filesOf(id)
   assert.equal(left.length, before_files.length - removed)
@@ -151,7 +151,7 @@ test('whatever a publication needs that is under way stays, however long it take
   using publication = bed.trees.begin(id)
   const { change, content } = put('new', 'was put long ago')
   await publication.put([content])
-  bed.clock.ahead_ms += 10 * LIMITS.tree_blob_grace_seconds * 1000
+  bed.clock.ahead_ms += 10 * LIMITS.tree.blob_grace_seconds * 1000
   await collectTree(collecting(), id)
   assert.equal((await publication.publish(1, [change])).revision, 2)
   assert.deepEqual([await read(id, 'new'), await read(id, 'old')], ['was put long ago', 'is in the base'])
@@ -161,7 +161,7 @@ test('contents that nobody named any more and that are put again while they are 
   const id = await bed.open()
   await write(id, 0, 'a', 'given up')
   await write(id, 1, 'a', 'other')
-  bed.clock.ahead_ms += 3 * LIMITS.tree_blob_grace_seconds * 1000
+  bed.clock.ahead_ms += 3 * LIMITS.tree.blob_grace_seconds * 1000
   let published: Promise<unknown> = Promise.resolve()
   {
     // The roots are read and marked, nothing is removed yet: now the content comes back.
@@ -189,7 +189,7 @@ test('publishers and a collector that run against each other lose nothing: every
     await write(id, (await bed.trees.current(id))?.revision ?? 0, name, text)
     expected.set(name, text)
     for (const [each, was] of expected) assert.equal(await read(id, each), was, `${each} after step ${at}`)
-    bed.clock.ahead_ms += (LIMITS.tree_blob_grace_seconds / 2) * 1000 // what nobody uses grows old while it is looked at
+    bed.clock.ahead_ms += (LIMITS.tree.blob_grace_seconds / 2) * 1000 // what nobody uses grows old while it is looked at
   }
   const publisher = async (seed: number) => {
     for (let i = 0; i < 60; i++) await bed.trees.inTurn(id, () => step(i * seed))
@@ -208,7 +208,7 @@ test('a tree of which something is missing is left alone by the collector, and t
   for (const id of [damaged, sound]) for (const [base, text] of ['one', 'two'].entries()) await write(id, base, 'a', text)
   const page = (await bed.trees.current(damaged))?.root.page?.digest ?? ''
   await bed.trees.files(damaged).delete(page)
-  bed.clock.ahead_ms += 3 * LIMITS.tree_blob_grace_seconds * 1000
+  bed.clock.ahead_ms += 3 * LIMITS.tree.blob_grace_seconds * 1000
   const before_files = await filesOf(damaged)
   await collectTrees(collecting(), new AbortController().signal)
   assert.deepEqual([await filesOf(damaged), (await filesOf(sound)).length], [before_files, 3])

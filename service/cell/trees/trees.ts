@@ -102,7 +102,7 @@ export function createTrees({ db, clock, folder }: { db: Db; clock: Clock; folde
     const { entries = 0, bytes = 0 } = edited.root.page ?? {}
     // Whoever has too much already may still take away.
     if (bytes > base.bytes_max && bytes > (base.root.page?.bytes ?? 0)) throw new TreeFull('bytes')
-    if (entries > LIMITS.tree_entries_max && entries > (base.root.page?.entries ?? 0)) throw new TreeFull('entries')
+    if (entries > LIMITS.tree.entries_max && entries > (base.root.page?.entries ?? 0)) throw new TreeFull('entries')
     await blobs.put(edited.blobs)
     await failpoint('tree.T1')
     const moved = await moveTree(db, { workspace_id, base_revision, root: edited.digest, entries, bytes, now, kept })

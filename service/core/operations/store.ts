@@ -54,7 +54,7 @@ export function operationRow(operation: NewOperation): Insertable<Database['oper
     updated_at: now,
     started_at: null,
     completed_at: null,
-    deadline_at: WAITS_FOR_ROOM.has(operation.kind) ? new Date(now.getTime() + LIMITS.capacity_wait_seconds * 1000) : null,
+    deadline_at: WAITS_FOR_ROOM.has(operation.kind) ? new Date(now.getTime() + LIMITS.wait.capacity_wait_seconds * 1000) : null,
     step: null,
   }
 }

@@ -54,7 +54,7 @@ function quotaRefusal(limit: 'shared_volumes_max' | 'shared_volume_gib_max', lim
 
 /** Why one more volume is too many for a workspace that has so many. */
 export function attachmentsRefusal({ volume_attachments_per_workspace: of_plan }: VolumePlan, current: number): Failure | null {
-  const limit_value = Math.min(of_plan ?? Infinity, LIMITS.volume_attachments_per_workspace_max)
+  const limit_value = Math.min(of_plan ?? Infinity, LIMITS.volume.attachments_per_workspace_max)
   if (current < limit_value) return null
   return fail('quota_exceeded', null, 'The workspace has as many volumes as it may have', {
     details: { limit: 'volume_attachments_per_workspace', limit_value, current },

@@ -5,7 +5,7 @@ import { EDGES, GAP_DECAY, GAPS_MIN, learnedSeconds, noteGap, type IdleGaps } fr
 
 const learn = (...gaps: number[]) => gaps.reduce<IdleGaps | null>((seen, gap) => noteGap(seen, gap), null)
 const times = (count: number, gap: number) => Array.from({ length: count }, () => gap)
-const { idle_adaptive_seconds_min: MIN, idle_adaptive_seconds_max: MAX } = LIMITS
+const { adaptive_seconds_min: MIN, adaptive_seconds_max: MAX } = LIMITS.idle
 
 test('the timeouts to choose from are 10 seconds to 4 hours', () => {
   assert.deepEqual([EDGES.length, EDGES[0], Math.round(EDGES.at(-1) ?? 0)], [25, MIN, MAX])

@@ -10,20 +10,20 @@ export type IdleGaps = readonly number[]
 /** Weight that a gap keeps when the next one comes: the last fifty or so count. */
 export const GAP_DECAY = 0.98
 /** How much machine time a wake is worth. With nothing known, a timeout of the same length is never worse than twice the best. */
-export const WAKE_COST_SECONDS = LIMITS.idle_adaptive_seconds_default
+export const WAKE_COST_SECONDS = LIMITS.idle.adaptive_seconds_default
 /** Fewer than that say nothing yet. */
 export const GAPS_MIN = 6
 
 const BUCKETS = 24
-const RATIO = (LIMITS.idle_adaptive_seconds_max / LIMITS.idle_adaptive_seconds_min) ** (1 / BUCKETS)
+const RATIO = (LIMITS.idle.adaptive_seconds_max / LIMITS.idle.adaptive_seconds_min) ** (1 / BUCKETS)
 /** Ends of the buckets, and the timeouts there are: 10 seconds to 4 hours, a third longer each. */
-export const EDGES: readonly number[] = Array.from({ length: BUCKETS + 1 }, (_, i) => LIMITS.idle_adaptive_seconds_min * RATIO ** i)
+export const EDGES: readonly number[] = Array.from({ length: BUCKETS + 1 }, (_, i) => LIMITS.idle.adaptive_seconds_min * RATIO ** i)
 /** The gap that stands for a bucket's. */
 const MIDDLES = EDGES.map((edge) => edge * Math.sqrt(RATIO))
 
 export function noteGap(gaps: IdleGaps | null, gap_seconds: number): IdleGaps | null {
-  if (gap_seconds < LIMITS.idle_adaptive_seconds_min) return gaps
-  const bucket = Math.min(BUCKETS, Math.floor(Math.log(gap_seconds / LIMITS.idle_adaptive_seconds_min) / Math.log(RATIO)))
+  if (gap_seconds < LIMITS.idle.adaptive_seconds_min) return gaps
+  const bucket = Math.min(BUCKETS, Math.floor(Math.log(gap_seconds / LIMITS.idle.adaptive_seconds_min) / Math.log(RATIO)))
   return EDGES.map((_, i) => (gaps?.[i] ?? 0) * GAP_DECAY + (i === bucket ? 1 : 0))
 }
 

@@ -35,7 +35,7 @@ export interface PendingSuspend {
 /** The policy that applies: the workspace's own, else its template version's, else adaptive (App, "Lifecycle rules"). */
 export function idleRule(facts: Pick<IdleFacts, 'lifetime' | 'idle_policy' | 'template_defaults' | 'idle_gaps'>): IdleRule {
   if (facts.lifetime === 'session') {
-    const timeout_seconds = facts.template_defaults.session_idle_seconds ?? LIMITS.idle_session_seconds
+    const timeout_seconds = facts.template_defaults.session_idle_seconds ?? LIMITS.idle.session_seconds
     return { policy: `fixed:${timeout_seconds}`, timeout_seconds, basis: 'session' }
   }
   const policy = facts.idle_policy ?? facts.template_defaults.idle_policy ?? 'adaptive'
@@ -44,13 +44,13 @@ export function idleRule(facts: Pick<IdleFacts, 'lifetime' | 'idle_policy' | 'te
   if (fixed_seconds !== null) return { policy, timeout_seconds: fixed_seconds, basis: 'fixed' }
   const learned_seconds = learnedSeconds(facts.idle_gaps)
   if (learned_seconds !== null) return { policy, timeout_seconds: learned_seconds, basis: 'learned' }
-  return { policy, timeout_seconds: LIMITS.idle_adaptive_seconds_default, basis: 'default' }
+  return { policy, timeout_seconds: LIMITS.idle.adaptive_seconds_default, basis: 'default' }
 }
 
 /** Seconds of a `fixed:<seconds>` policy within its limits, else null. */
 export function fixedSeconds(policy: string): number | null {
   const seconds = Number(/^fixed:(\d+)$/.exec(policy)?.[1] ?? Number.NaN)
-  return seconds >= LIMITS.idle_fixed_seconds_min && seconds <= LIMITS.idle_fixed_seconds_max ? seconds : null
+  return seconds >= LIMITS.idle.fixed_seconds_min && seconds <= LIMITS.idle.fixed_seconds_max ? seconds : null
 }
 
 /** The suspend that was asked for, unless a tool call after the request has cancelled it. */
@@ -81,8 +81,8 @@ export function idleFrom({ active_at, busy_until, keepalive_until }: IdleFacts):
 
 /** Until when a command counts that the guest says to run, or to have ended then. None runs for longer than any may; an hour on, the guest is asked again. */
 export function countsUntil(busy_until: Date, { active_at }: Pick<IdleFacts, 'active_at'>, now: Date): Date {
-  const hour_ms = now.getTime() + LIMITS.command_busy_seconds_max * 1000
-  return new Date(Math.min(busy_until.getTime(), hour_ms, active_at.getTime() + LIMITS.exec_timeout_ms_max))
+  const hour_ms = now.getTime() + LIMITS.idle.command_busy_seconds_max * 1000
+  return new Date(Math.min(busy_until.getTime(), hour_ms, active_at.getTime() + LIMITS.exec.timeout_ms_max))
 }
 
 /** A request only shortens the policy's wait (App, "Suspend when idle"). null: idleness alone never ends the run. */
@@ -105,6 +105,6 @@ function policyEnd(facts: IdleFacts, idle_from_ms: number): IdleEnd | null {
 
 /** How long after its last failure an idle suspend is not begun again: a minute, doubled with each failure, six hours at most. */
 export function idleRetryAt(failures: number, now: Date): Date {
-  const seconds = Math.min(LIMITS.idle_retry_seconds_min * 2 ** (failures - 1), LIMITS.idle_retry_seconds_max)
+  const seconds = Math.min(LIMITS.idle.retry_seconds_min * 2 ** (failures - 1), LIMITS.idle.retry_seconds_max)
   return new Date(now.getTime() + seconds * 1000)
 }

@@ -23,14 +23,14 @@ export function resolveInputs(declared: Record<string, TemplateInput>, given: Re
 }
 
 function isUsable(value: unknown): boolean {
-  return typeof value === 'string' && value.isWellFormed() && !UNUSABLE.test(value) && Buffer.byteLength(value) <= LIMITS.input_bytes_max
+  return typeof value === 'string' && value.isWellFormed() && !UNUSABLE.test(value) && Buffer.byteLength(value) <= LIMITS.input.bytes_max
 }
 
 function refuse(reason: 'input_unknown' | 'input_invalid' | 'input_required', message: string, names: string[]) {
-  return fail('validation_failed', reason, message, { details: { names: names.sort().slice(0, LIMITS.input_names_told_max).map(told) } })
+  return fail('validation_failed', reason, message, { details: { names: names.sort().slice(0, LIMITS.input.names_told_max).map(told) } })
 }
 
 /** A caller may name anything: what is told of it, and kept with the refusal, is short, and text that PostgreSQL can keep. */
 function told(name: string): string {
-  return name.slice(0, LIMITS.input_name_told_characters_max).replaceAll('\0', '\ufffd').toWellFormed()
+  return name.slice(0, LIMITS.input.name_told_characters_max).replaceAll('\0', '\ufffd').toWellFormed()
 }

@@ -22,7 +22,7 @@ export function replay(gaps: readonly number[], timeoutOf: (seen: IdleGaps | nul
   return cost
 }
 
-export const adaptive = (seen: IdleGaps | null): number => learnedSeconds(seen) ?? LIMITS.idle_adaptive_seconds_default
+export const adaptive = (seen: IdleGaps | null): number => learnedSeconds(seen) ?? LIMITS.idle.adaptive_seconds_default
 
 /** Machine seconds and wakes as one number: what the rule keeps small. */
 export function total({ held_seconds, wakes }: Cost): number {
@@ -31,6 +31,6 @@ export function total({ held_seconds, wakes }: Cost): number {
 
 /** What no rule can undercut: one that knows every gap before it begins. */
 export function clairvoyant(gaps: readonly number[]): number {
-  const least = LIMITS.idle_adaptive_seconds_min
+  const least = LIMITS.idle.adaptive_seconds_min
   return gaps.reduce((sum, gap) => sum + Math.min(gap, least + WAKE_COST_SECONDS), 0)
 }

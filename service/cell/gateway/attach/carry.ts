@@ -33,7 +33,7 @@ const BUFFERED_BYTES_LOW = 64 << 10
 /** The agent says something every 15 s. A guest that stands still for a checkpoint says nothing for longer. */
 const SILENCE_CHECKS_MAX = 4
 /** Looks at a reader that has taken nothing of what waits for it. It can attach again, at the offsets that it has. */
-const STALLED_CHECKS_MAX = LIMITS.stream_stalled_seconds_max / LIMITS.heartbeat_seconds
+const STALLED_CHECKS_MAX = LIMITS.stream.stalled_seconds_max / LIMITS.stream.heartbeat_seconds
 /** Pings that a client may leave unanswered, while it takes everything else. */
 const UNANSWERED_MAX = 4
 /** Cell, "Events": only this says that the workspace is gone. */
@@ -102,7 +102,7 @@ function run({ socket, ticket, frames, reader: openReader, take }: Carrying): Pr
       if (unanswered > UNANSWERED_MAX) return socket.terminate()
       say(HEARTBEAT)
       socket.ping()
-    }, LIMITS.heartbeat_seconds * 1000)
+    }, LIMITS.stream.heartbeat_seconds * 1000)
 
     let finished = false
     const finish = (end: End) => {
@@ -154,7 +154,7 @@ function createInbox(socket: WebSocket, take: Carrying['take'], failed: (error: 
     const message = data as Buffer // binaryType is nodebuffer
     try {
       if (is_binary) throw fail('bad_request', null, 'Messages are JSON text')
-      if (message.length > LIMITS.attach_message_bytes_max) throw tooLarge()
+      if (message.length > LIMITS.terminal.attach_message_bytes_max) throw tooLarge()
       waiting.push(message)
       if (!busy) obey()
     } catch (error) {
@@ -164,7 +164,7 @@ function createInbox(socket: WebSocket, take: Carrying['take'], failed: (error: 
 }
 
 function tooLarge(): Failure {
-  const max_bytes = LIMITS.attach_message_bytes_max
+  const max_bytes = LIMITS.terminal.attach_message_bytes_max
   return fail('payload_too_large', null, `A message is larger than ${max_bytes} bytes`, { details: { max_bytes } })
 }
 

@@ -6,7 +6,7 @@ import { AgentTrouble } from '../../links/agent-trouble.ts'
 /** How many bytes an answer promises. Node.js holds it to that: a reader never takes a part for the whole. */
 export function promisedBytes(answer: IncomingMessage): number {
   const length = answer.headers['content-length'] ?? ''
-  if (/^\d{1,12}$/.test(length) && Number(length) <= LIMITS.browser_answer_bytes_max) return Number(length)
+  if (/^\d{1,12}$/.test(length) && Number(length) <= LIMITS.browser.answer_bytes_max) return Number(length)
   answer.destroy()
   throw new AgentTrouble('nonsense', 'The agent announced no number of bytes, or too many')
 }

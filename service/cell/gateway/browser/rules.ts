@@ -8,7 +8,7 @@ const VIEWPORT = { width: 1280, height: 720 }
 
 /** The page that is asked for, or its refusal. Pure. */
 export function visitOf(asked: BrowserScreenshot | BrowserContent, environment: WorkspaceEnvironment): AgentVisit {
-  const timeout_ms = asked.timeout_ms ?? LIMITS.browser_timeout_ms_default
+  const timeout_ms = asked.timeout_ms ?? LIMITS.browser.timeout_ms_default
   const wait_ms = asked.wait_ms ?? 0
   if (wait_ms >= timeout_ms) throw invalid('wait_ms', 'must be below timeout_ms')
   return {

@@ -10,7 +10,7 @@ export const listChanges: GatewayHandler<typeof changesList> = async (call, _dep
   if (ticket.entry.disk_layout !== 'layered') {
     throw fail('conflict', 'legacy_disk_layout', "The workspace's disk is a full copy of its template: changes are not kept apart")
   }
-  const { path_prefix, cursor, limit = LIMITS.page_size_default, hash = false, summary = false } = call.query
+  const { path_prefix, cursor, limit = LIMITS.page.size_default, hash = false, summary = false } = call.query
   const filter: ChangesFilter = { limit, hash, summary }
   if (path_prefix !== undefined) filter.path_prefix = path_prefix
   if (cursor !== undefined) filter.cursor = cursor

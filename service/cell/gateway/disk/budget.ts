@@ -15,7 +15,7 @@ interface Window {
   busy_ms: number
 }
 
-const WINDOW_MS = LIMITS.disk_read_window_seconds * 1000
+const WINDOW_MS = LIMITS.disk_read.window_seconds * 1000
 /** The oldest windows are forgotten first: whoever fills this up with workspaces pays in calls. */
 const WINDOWS_MAX = 10_000
 
@@ -35,7 +35,7 @@ export function createDiskBudget(clock: Clock): DiskBudget {
   return {
     admit(workspace_id) {
       const { since_ms, bytes, busy_ms } = current(workspace_id)
-      if (bytes < LIMITS.disk_read_bytes_max && busy_ms < LIMITS.disk_read_busy_seconds_max * 1000) return
+      if (bytes < LIMITS.disk_read.bytes_max && busy_ms < LIMITS.disk_read.busy_seconds_max * 1000) return
       const left_ms = since_ms + WINDOW_MS - clock.monotonic_ms()
       throw fail('workspace_not_running', 'offline_budget', 'The suspended workspace has been read too much: resume it to read on', {
         retry_after_seconds: Math.max(1, Math.ceil(left_ms / 1000)),

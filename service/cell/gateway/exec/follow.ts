@@ -104,7 +104,7 @@ function carry({ frames, from, response, encoding, ticket }: Following): Promise
       if (silent_checks > SILENCE_CHECKS_MAX && !ticket.held()) {
         finish({ kind: 'trouble', trouble: new AgentTrouble('silent', 'The agent fell silent') })
       }
-    }, LIMITS.heartbeat_seconds * 1000)
+    }, LIMITS.stream.heartbeat_seconds * 1000)
 
     const finish = (end: End) => {
       clearInterval(beat)

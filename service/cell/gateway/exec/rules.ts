@@ -24,7 +24,7 @@ export function commandOf(asked: ExecStart, session_id: string): AskedCommand {
     user: asked.user ?? DEFAULT_USER,
     timeout_ms: asked.timeout_ms ?? 0,
     // 0 is how the agent is told to use its own default.
-    kill_grace_ms: Math.max(asked.kill_grace_ms ?? LIMITS.exec_kill_grace_ms_default, 1),
+    kill_grace_ms: Math.max(asked.kill_grace_ms ?? LIMITS.exec.kill_grace_ms_default, 1),
   }
   return {
     session_id,
@@ -77,7 +77,7 @@ function refuseText(asked: ExecStart): void {
 
 function refuseLarge(argv: readonly string[], env: Readonly<Record<string, string>>): void {
   const bytes = [...argv, ...Object.entries(env).flat()].reduce((sum, word) => sum + Buffer.byteLength(word) + 1, 0)
-  if (bytes > LIMITS.exec_arguments_bytes_max) throw tooLarge('Arguments and environment are', LIMITS.exec_arguments_bytes_max)
+  if (bytes > LIMITS.exec.arguments_bytes_max) throw tooLarge('Arguments and environment are', LIMITS.exec.arguments_bytes_max)
 }
 
 /** The kernel's strings end at NUL, and half of a surrogate pair has no bytes. */
@@ -87,7 +87,7 @@ function refuseWord(field: string, word: string): void {
 
 function cwdOf(cwd: string | undefined): string {
   if (cwd === undefined) return DEFAULT_CWD
-  if (!cwd.startsWith('/') || cwd.includes('\0') || !cwd.isWellFormed() || Buffer.byteLength(cwd) > LIMITS.file_path_bytes_max) {
+  if (!cwd.startsWith('/') || cwd.includes('\0') || !cwd.isWellFormed() || Buffer.byteLength(cwd) > LIMITS.file.path_bytes_max) {
     throw fail('validation_failed', 'invalid_cwd', 'cwd must be an absolute path', { details: { field: 'cwd' } })
   }
   return cwd
@@ -100,7 +100,7 @@ function stdinOf({ stdin = '', stdin_encoding }: ExecStart): Buffer {
   if (base64 && !BASE64.test(stdin)) throw invalid('stdin', 'is not base64')
   if (!base64 && !stdin.isWellFormed()) throw invalid('stdin', 'must be Unicode text; send other bytes as base64')
   const bytes = Buffer.from(stdin, base64 ? 'base64' : 'utf8')
-  if (bytes.length > LIMITS.exec_stdin_bytes_max) throw tooLarge('stdin is', LIMITS.exec_stdin_bytes_max)
+  if (bytes.length > LIMITS.exec.stdin_bytes_max) throw tooLarge('stdin is', LIMITS.exec.stdin_bytes_max)
   return bytes
 }
 

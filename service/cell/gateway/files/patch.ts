@@ -19,8 +19,8 @@ export const patchFile: GatewayHandler<typeof filesPatch> = async (call, _deps, 
 
 export function checkPatch({ edits, content }: FilePatch): void {
   if ((edits === undefined) === (content === undefined) || edits?.length === 0) throw invalid('A patch has either edits or content')
-  if (edits !== undefined && edits.length > LIMITS.file_patch_edits_max)
-    throw invalid(`A patch has at most ${LIMITS.file_patch_edits_max} edits`)
+  if (edits !== undefined && edits.length > LIMITS.file.patch_edits_max)
+    throw invalid(`A patch has at most ${LIMITS.file.patch_edits_max} edits`)
   const texts = edits?.flatMap(({ old_text, new_text }) => [old_text, new_text]) ?? [content ?? '']
   // A lone surrogate would become another text on its way through UTF-8.
   if (!texts.every((text) => text.isWellFormed())) throw invalid('The text is not Unicode text')

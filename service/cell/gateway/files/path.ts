@@ -27,8 +27,8 @@ export function checkPath(field: string, path: string): string {
   if (!path.startsWith('/')) throw invalidPath(field, 'must be absolute')
   if (path.includes('\0')) throw invalidPath(field, 'must not contain NUL')
   if (!path.isWellFormed()) throw invalidPath(field, 'must be Unicode text')
-  if (Buffer.byteLength(path) > LIMITS.file_path_bytes_max)
-    throw invalidPath(field, `must have at most ${LIMITS.file_path_bytes_max} bytes`)
+  if (Buffer.byteLength(path) > LIMITS.file.path_bytes_max)
+    throw invalidPath(field, `must have at most ${LIMITS.file.path_bytes_max} bytes`)
   return path
 }
 

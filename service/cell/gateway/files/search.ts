@@ -21,8 +21,8 @@ export const searchFiles: GatewayHandler<typeof filesSearch> = async (call, _dep
 /** What is searched for, with what was not said. */
 export function searchOf(asked: FileSearch): Required<FileSearch> {
   const { regex = false, case_insensitive = false, include = [], exclude = [], context_lines = 0 } = asked
-  const { max_matches = LIMITS.search_matches_default } = asked
-  const max_file_bytes = Math.min(asked.max_file_bytes ?? LIMITS.search_file_bytes_default, LIMITS.search_file_bytes_max)
+  const { max_matches = LIMITS.search.matches_default } = asked
+  const max_file_bytes = Math.min(asked.max_file_bytes ?? LIMITS.search.file_bytes_default, LIMITS.search.file_bytes_max)
   const path = checkPath('path', asked.path)
   const pattern = checkPattern(asked.pattern)
   return { path, pattern, regex, case_insensitive, include, exclude, max_matches, max_file_bytes, context_lines }
@@ -30,7 +30,7 @@ export function searchOf(asked: FileSearch): Required<FileSearch> {
 
 function checkPattern(pattern: string): string {
   const bytes = Buffer.byteLength(pattern)
-  if (bytes > 0 && bytes <= LIMITS.search_pattern_bytes_max && pattern.isWellFormed()) return pattern
-  const message = `must be text of 1 to ${LIMITS.search_pattern_bytes_max} bytes`
+  if (bytes > 0 && bytes <= LIMITS.search.pattern_bytes_max && pattern.isWellFormed()) return pattern
+  const message = `must be text of 1 to ${LIMITS.search.pattern_bytes_max} bytes`
   throw fail('validation_failed', null, 'The pattern is not valid', { details: { issues: [{ path: 'pattern', message }] } })
 }

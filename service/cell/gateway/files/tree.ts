@@ -12,7 +12,7 @@ export const statFile: GatewayHandler<typeof filesStat> = async (call, _deps, ti
 
 export const listFiles: GatewayHandler<typeof filesList> = async (call, _deps, ticket) => {
   const path = pathOf(call.body_stream.url ?? '')
-  const limit = call.query.limit ?? LIMITS.file_list_entries_default
+  const limit = call.query.limit ?? LIMITS.file.list_entries_default
   const body = await ask(ticket, 'read', call, (bounds) => ticket.files.listFiles(path, limit, bounds))
   return { status: 200, headers: ticket.read_headers, body }
 }

@@ -17,7 +17,7 @@ export class WriteBody extends Transform {
 
   override _transform(chunk: Buffer, _encoding: BufferEncoding, done: TransformCallback): void {
     this.#bytes += chunk.length
-    if (this.#bytes > LIMITS.file_write_bytes_max) return done(tooLarge())
+    if (this.#bytes > LIMITS.file.write_bytes_max) return done(tooLarge())
     this.#hash?.update(chunk)
     done(null, chunk)
   }
@@ -40,6 +40,6 @@ export class WriteBody extends Transform {
 }
 
 export function tooLarge() {
-  const max_bytes = LIMITS.file_write_bytes_max
+  const max_bytes = LIMITS.file.write_bytes_max
   return fail('payload_too_large', null, `A file is written with at most ${max_bytes} bytes a call`, { details: { max_bytes } })
 }

@@ -39,7 +39,7 @@ function writeOf(call: WriteCall): Write {
     content_length: length === undefined ? undefined : Number(length),
     key: keyOf(call.headers),
   }
-  if (write.content_length !== undefined && write.content_length > LIMITS.file_write_bytes_max) throw tooLarge()
+  if (write.content_length !== undefined && write.content_length > LIMITS.file.write_bytes_max) throw tooLarge()
   return write
 }
 

@@ -77,7 +77,7 @@ async function serve(deps: Admitting, asked: Asked, found: WorkspaceEntry): Prom
   // Nothing keeps a suspended workspace's disk from changing hands: its reader finds out.
   const asleep = asked.needs === 'files' && found.observed_state === 'suspended' ? diskOf(found) : null
   if (asleep !== null) return { entry: found, by: 'disk', source: asleep }
-  const until_ms = deps.clock.monotonic_ms() + LIMITS.wake_seconds_max * 1000
+  const until_ms = deps.clock.monotonic_ms() + LIMITS.idle.wake_seconds_max * 1000
   for (;;) {
     const { entry, situation } = await look(deps, asked)
     const failure = refusalTo(asked, entry, situation)

@@ -119,7 +119,7 @@ export function createGate(deps: GateDeps): Gate {
     async admit(arrival, who) {
       const caller = who as ToolCaller // authenticate() above makes no other
       if (draining.signal.aborted) throw fail('service_unavailable', 'draining', 'The gateway is shutting down', { retry_after_seconds: 1 })
-      if (table.databaseLostMs() >= LIMITS.revocation_seconds_max * 1000) throw blind()
+      if (table.databaseLostMs() >= LIMITS.credential.revocation_seconds_max * 1000) throw blind()
       const admission = admissionOf(arrival, caller)
       return ticketOf(admission, await admitTo(deps, admission))
     },
@@ -131,7 +131,7 @@ const HELD_ALREADY: Disposable = { [Symbol.dispose]: () => undefined }
 /** Bytes of the request that are read before it is judged; the largest that it may have where it does not say. */
 function heldBytes({ route, headers }: Arrival): number {
   if (route.method === 'GET' || route.body === 'bytes') return 0
-  const bytes_max = route.body_bytes_max ?? LIMITS.json_body_bytes_max
+  const bytes_max = route.body_bytes_max ?? LIMITS.json.body_bytes_max
   const length = Number(headers['content-length'] ?? (headers['transfer-encoding'] === undefined ? 0 : bytes_max))
   return Math.min(length, bytes_max)
 }

@@ -16,7 +16,7 @@ export interface VerificationKeys {
 const RELOAD_MS = 30_000
 /** A key that was taken out of the table, or retired long ago, verifies nothing any more after this time. */
 const STALE_MS = 60_000
-const RETIRED_MS = (LIMITS.tool_token_seconds + LIMITS.signing_key_overlap_seconds) * 1000
+const RETIRED_MS = (LIMITS.credential.tool_token_seconds + LIMITS.credential.signing_key_overlap_seconds) * 1000
 
 export async function openVerificationKeys(db: Db, listener: Pick<Listener, 'on'>, clock: Clock): Promise<VerificationKeys> {
   const read = () => readKeys(db, new Date(clock.now().getTime() - RETIRED_MS))

@@ -19,10 +19,10 @@ export interface PlaceLimits {
 }
 
 const LIMITS_OF_A_CELL: PlaceLimits = {
-  calls: LIMITS.calls_per_workspace_max,
-  streams: LIMITS.streams_per_workspace_max,
-  organization_streams: LIMITS.streams_per_organization_max,
-  all_streams: LIMITS.streams_per_cell_max,
+  calls: LIMITS.tool_call.calls_per_workspace_max,
+  streams: LIMITS.stream.per_workspace_max,
+  organization_streams: LIMITS.stream.per_organization_max,
+  all_streams: LIMITS.stream.per_cell_max,
 }
 
 export function createPlaces(limits = LIMITS_OF_A_CELL): Places {
@@ -82,6 +82,6 @@ function tooManyStreams(message: string) {
 
 function tooMany(what: 'call' | 'stream') {
   return fail('rate_limited', null, `The workspace has too many ${what}s at once`, {
-    retry_after_seconds: LIMITS.resource_limit_retry_seconds,
+    retry_after_seconds: LIMITS.tool_call.resource_limit_retry_seconds,
   })
 }

@@ -29,9 +29,9 @@ interface Waiter {
 
 /** Two leave half of node's thread pool to files and names. */
 const LIMITS_OF_A_GATEWAY: SignatureLimits = {
-  at_once: LIMITS.signatures_at_once_max,
-  waiting_per_address: LIMITS.signatures_waiting_per_address_max,
-  waiting: LIMITS.signatures_waiting_max,
+  at_once: LIMITS.credential.signatures_at_once_max,
+  waiting_per_address: LIMITS.credential.signatures_waiting_per_address_max,
+  waiting: LIMITS.credential.signatures_waiting_max,
 }
 
 export function createSignatures(limits = LIMITS_OF_A_GATEWAY): Signatures {
@@ -92,5 +92,7 @@ export function createSignatures(limits = LIMITS_OF_A_GATEWAY): Signatures {
 }
 
 function tooMany() {
-  return fail('rate_limited', null, 'Too many tokens wait to be checked', { retry_after_seconds: LIMITS.resource_limit_retry_seconds })
+  return fail('rate_limited', null, 'Too many tokens wait to be checked', {
+    retry_after_seconds: LIMITS.tool_call.resource_limit_retry_seconds,
+  })
 }

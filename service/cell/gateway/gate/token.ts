@@ -53,7 +53,7 @@ function kidOf(encoded: string): string | null {
 function callerOf(claims: ToolTokenClaims, expected: { issuer: string; audience: string; now: Date }): ToolCaller | null {
   const life_seconds = claims.exp - claims.iat
   if (claims.iss !== expected.issuer || claims.aud !== expected.audience) return null
-  if (life_seconds <= 0 || life_seconds > LIMITS.tool_token_seconds) return null
+  if (life_seconds <= 0 || life_seconds > LIMITS.credential.tool_token_seconds) return null
   if (claims.iat > expected.now.getTime() / 1000 + CLOCK_SKEW_SECONDS) return null
   if (claims.exp * 1000 <= expected.now.getTime()) return null
   return {

@@ -16,7 +16,7 @@ export function cloneOf(asked: GitClone, authorization: string | undefined, envi
     url: checkUrl(asked.url),
     path: checkPath('path', asked.path),
     env: environmentOf(environment),
-    timeout_ms: asked.timeout_ms ?? LIMITS.git_clone_timeout_ms_default,
+    timeout_ms: asked.timeout_ms ?? LIMITS.git.clone_timeout_ms_default,
     ...(asked.branch === undefined ? {} : { branch: checkBranch(asked.branch) }),
     ...(asked.depth === undefined ? {} : { depth: asked.depth }),
     ...(authorization === undefined ? {} : { authorization: checkAuthorization(authorization) }),
@@ -43,7 +43,7 @@ function checkBranch(branch: string): string {
 }
 
 function checkAuthorization(value: string): string {
-  if (value.length <= LIMITS.git_authorization_characters_max && /^[A-Za-z][A-Za-z0-9-]* [\x21-\x7e]+$/.test(value)) return value
+  if (value.length <= LIMITS.git.authorization_characters_max && /^[A-Za-z][A-Za-z0-9-]* [\x21-\x7e]+$/.test(value)) return value
   throw invalid('X-Git-Authorization', 'must be a scheme and credentials, such as Basic or Bearer')
 }
 
@@ -53,15 +53,15 @@ export function commitOf(asked: GitCommit, environment: WorkspaceEnvironment): A
     throw invalid('message', 'must be Unicode text without NUL, and not blank')
   const { author, paths } = asked
   for (const [at, each] of (paths ?? []).entries()) {
-    if (each.includes('\0') || !each.isWellFormed() || Buffer.byteLength(each) > LIMITS.file_path_bytes_max)
-      throw invalid(`paths.${at}`, `must be Unicode text without NUL of ${LIMITS.file_path_bytes_max} bytes at most`)
+    if (each.includes('\0') || !each.isWellFormed() || Buffer.byteLength(each) > LIMITS.file.path_bytes_max)
+      throw invalid(`paths.${at}`, `must be Unicode text without NUL of ${LIMITS.file.path_bytes_max} bytes at most`)
   }
   if (author !== undefined) for (const field of ['name', 'email'] as const) checkIdentity(`author.${field}`, author[field])
   return {
     path: checkPath('path', asked.path),
     message: asked.message,
     env: environmentOf(environment),
-    timeout_ms: LIMITS.git_timeout_ms,
+    timeout_ms: LIMITS.git.timeout_ms,
     ...(paths === undefined ? {} : { paths }),
     ...(author === undefined ? {} : { author }),
   }

@@ -6,6 +6,6 @@ import { pathOf } from '../files/path.ts'
 import type { GatewayHandler } from '../handler.ts'
 
 export const readStatus: GatewayHandler<typeof gitStatus> = async (call, _deps, ticket) => {
-  const asked = { path: pathOf(call.body_stream.url ?? ''), env: environmentOf(ticket.entry), timeout_ms: LIMITS.git_timeout_ms }
+  const asked = { path: pathOf(call.body_stream.url ?? ''), env: environmentOf(ticket.entry), timeout_ms: LIMITS.git.timeout_ms }
   return { status: 200, body: await ask(ticket, 'read', call, (bounds) => ticket.agent.gitStatus(asked, bounds)) }
 }

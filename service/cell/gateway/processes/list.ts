@@ -4,6 +4,6 @@ import { ask } from '../ask.ts'
 import type { GatewayHandler } from '../handler.ts'
 
 export const listProcesses: GatewayHandler<typeof processList> = async (call, _deps, ticket) => {
-  const limit = call.query.limit ?? LIMITS.process_list_default
+  const limit = call.query.limit ?? LIMITS.process.list_default
   return { status: 200, body: await ask(ticket, 'read', call, (bounds) => ticket.agent.listProcesses(limit, bounds)) }
 }

@@ -12,7 +12,7 @@ type AskedTerminal = Omit<AgentTerminal, 'env'> & Pick<AskedCommand, 'asked_env'
 
 /** The terminal that a request asks for, or its refusal: the rules are those of commands. Pure. */
 export function terminalOf(asked: TerminalStart, session_id: string): AskedTerminal {
-  const { cols = LIMITS.pty_cols_default, rows = LIMITS.pty_rows_default, argv, ...rest } = asked
+  const { cols = LIMITS.terminal.cols_default, rows = LIMITS.terminal.rows_default, argv, ...rest } = asked
   const command = commandOf({ ...rest, argv: argv ?? LOGIN_SHELL }, session_id)
   const { fingerprint, cwd, user, asked_env, secret_refs } = command
   return {
@@ -37,7 +37,7 @@ function fingerprintOf(command: string, cols: number, rows: number): string {
 /** What was typed. Its schema says that it is base64. */
 export function bytesOf(data: string): Buffer {
   const bytes = Buffer.from(data, 'base64')
-  const max_bytes = LIMITS.pty_input_bytes_max
+  const max_bytes = LIMITS.terminal.input_bytes_max
   if (bytes.length > max_bytes) throw fail('payload_too_large', null, `data is larger than ${max_bytes} bytes`, { details: { max_bytes } })
   return bytes
 }

@@ -22,7 +22,7 @@ export const statTreeFile: TreeHandler<typeof filesStat> = (call, deps, ticket) 
 
 export const listTreeFiles: TreeHandler<typeof filesList> = (call, deps, ticket) => {
   const path = pathOf(call.url)
-  const limit = call.query.limit ?? LIMITS.file_list_entries_default
+  const limit = call.query.limit ?? LIMITS.file.list_entries_default
   return reading(deps, ticket, call.query.tree_revision, async (seen) => {
     const { entry } = found(await resolvePath(seen, seen.root, path, { follow: true }), path, 'read')
     if (entry.type !== 'directory') throw notADirectory(path)
@@ -73,7 +73,7 @@ function headersOf({ revision }: Seen, { size, sha256 }: FileEntry, part: Part, 
     'content-length': bytes,
     'x-tree-revision': revision,
     'x-file-size': size,
-    ...(size <= LIMITS.file_revision_header_bytes_max && sha256 !== null ? { 'x-file-revision': sha256 } : {}),
+    ...(size <= LIMITS.file.revision_header_bytes_max && sha256 !== null ? { 'x-file-revision': sha256 } : {}),
     ...(part.kind === 'range' ? { 'content-range': `bytes ${offset}-${offset + bytes - 1}/${size}` } : {}),
   }
 }

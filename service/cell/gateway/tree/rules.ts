@@ -79,7 +79,7 @@ export function modeOf(mode: string | undefined, otherwise: number): number {
 }
 
 export function infoOf(path: string, entry: Entry, { revision = false } = {}): FileInfo {
-  const sha256 = revision && entry.type === 'file' && entry.size <= LIMITS.file_revision_stat_bytes_max ? entry.sha256 : null
+  const sha256 = revision && entry.type === 'file' && entry.size <= LIMITS.file.revision_stat_bytes_max ? entry.sha256 : null
   return {
     path,
     name: splitPath(path).name || '/',

@@ -37,7 +37,7 @@ export const writeTreeFile: TreeHandler<typeof filesWrite> = async (call, deps, 
         const { at, made, old } = await targetOf(seen, path, create_parents, call.now)
         const { content, blobs } = append && old !== null ? await appended(seen.blobs, old, body) : contentOf(body)
         const entry = fileOf(content, modeOf(mode, old?.mode ?? 0o644), call.now)
-        const revision = content.size <= LIMITS.file_revision_stat_bytes_max && content.sha256 !== null ? { revision: content.sha256 } : {}
+        const revision = content.size <= LIMITS.file.revision_stat_bytes_max && content.sha256 !== null ? { revision: content.sha256 } : {}
         return {
           changes: [...made, { kind: 'put', path: at, entry }],
           contents: blobs,
@@ -93,7 +93,7 @@ export const patchTreeFile: TreeHandler<typeof filesPatch> = (call, deps, ticket
 /** Cell, "File, parking and host reasons": `current_revision` is absent for a missing file. */
 function checkExpected({ expected_revision }: FilePatch, old: FileEntry | null): void {
   if (expected_revision === undefined) return
-  const max_bytes = LIMITS.file_revision_stat_bytes_max
+  const max_bytes = LIMITS.file.revision_stat_bytes_max
   if (old?.sha256 === null) throw fail('payload_too_large', null, 'The file is too large to have a revision', { details: { max_bytes } })
   if (expected_revision === (old?.sha256 ?? 'absent')) return
   throw fail('conflict', 'revision_mismatch', 'The file is at another revision', {
@@ -104,7 +104,7 @@ function checkExpected({ expected_revision }: FilePatch, old: FileEntry | null):
 async function patched({ blobs }: Seen, { path, edits, content }: FilePatch, old: FileEntry | null, { room }: Ticket) {
   if (content !== undefined) return { next: Buffer.from(content), replacements: 0 }
   if (old === null) throw notThere(path)
-  if (old.size > LIMITS.file_patch_file_bytes_max) throw tooLargeToEdit()
+  if (old.size > LIMITS.file.patch_file_bytes_max) throw tooLargeToEdit()
   room.take(2 * old.size)
   const { content: next, replacements } = applyEdits(await readPart(blobs, old, 0, old.size), edits ?? [])
   return { next, replacements }
@@ -138,14 +138,14 @@ function fileOf(content: Content, mode: number, now: Date): Entry {
 
 /** The whole body, in the room of the call. */
 async function bodyOf({ body_stream, headers, signal }: Call<typeof filesWrite>, { room }: Ticket): Promise<Buffer> {
-  if (Number(headers['content-length'] ?? 0) > LIMITS.file_write_bytes_max) throw tooLarge()
+  if (Number(headers['content-length'] ?? 0) > LIMITS.file.write_bytes_max) throw tooLarge()
   const pieces: Buffer[] = []
   let bytes = 0
   for await (const piece of body_stream) {
     signal.throwIfAborted()
     const buffer = piece as Buffer // no encoding was set
     bytes += buffer.length
-    if (bytes > LIMITS.file_write_bytes_max) throw tooLarge()
+    if (bytes > LIMITS.file.write_bytes_max) throw tooLarge()
     room.take(buffer.length)
     pieces.push(buffer)
   }
