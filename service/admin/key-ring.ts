@@ -89,13 +89,18 @@ async function rotate(argv: string[], { output, clock, change }: Context): Promi
 }
 
 async function retire(argv: string[], { db, output, clock, change }: Context): Promise<void> {
-  const { positionals, values } = parseArgs({ args: argv, allowPositionals: true, options: { lost: { type: 'boolean' } } })
-  const asked = words(positionals, 'purpose', 'key_id')
+  // A key's id may begin with a hyphen, which is no option.
+  const lost = argv.includes('--lost')
+  const asked = words(
+    argv.filter((word) => word !== '--lost'),
+    'purpose',
+    'key_id',
+  )
   const purpose = oneOf(required(asked.purpose, 'PURPOSE'), ALL_PURPOSES, 'PURPOSE')
   const now = clock.now()
   const refusal = purpose === TOOL_TOKEN ? await signingRefusal(db, asked.key_id, now) : await ringRefusal(db, purpose, asked.key_id, now)
   // What a lost key has signed is refused already: to keep its name helps nobody.
-  if (refusal !== null && !(values.lost === true && refusal.kind === 'needed')) throw new AdminError(refusal.message)
+  if (refusal !== null && !(lost && refusal.kind === 'needed')) throw new AdminError(refusal.message)
   if (purpose === TOOL_TOKEN) {
     await change('signing_keys.retire', (tx) => deleteSigningKey(tx, asked.key_id), subjectOf('signing_key', asked.key_id))
   } else {

@@ -130,6 +130,18 @@ test('the keys of tool tokens are listed, and retired when the last token is ove
   assert.equal(await stateOf(kid), undefined)
 })
 
+test('a key whose id begins with hyphens is retired by its id; a word that nobody asked for is refused', async () => {
+  for (const kid of ['-hyphen', '--hyphens']) {
+    const retired_at = new Date(Date.now() - DAY_MS)
+    await w.database.superuser.insertInto('signing_keys').values({ kid, public_jwk: '{}', created_at: retired_at, retired_at }).execute()
+    const failed = await admin('keys', 'retire', 'tool-token', kid, '--lots').catch((error: unknown) => error as { stderr: string })
+    assert.match(typeof failed === 'string' ? failed : failed.stderr, /--lots is one word too many/)
+    assert.equal(await stateOf(kid), 'readable')
+    await admin('keys', 'retire', 'tool-token', kid, ...(kid === '-hyphen' ? [] : ['--lost']))
+    assert.equal(await stateOf(kid), undefined)
+  }
+})
+
 interface Folder extends AsyncDisposable {
   database: TestDatabase
   directory: string
