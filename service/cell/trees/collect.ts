@@ -5,6 +5,7 @@ import type { Clock } from '../../lib/clock.ts'
 import { failpoint } from '../../lib/failpoints.ts'
 import { oneAtATime, tickEvery } from '../machines/ticking.ts'
 import { forgetEarlier, noteCollected, readCollectable, readRoots } from './store.ts'
+import { removeStrangers, type StrangersContext } from './strangers.ts'
 import { createMarks, markTree } from './tree.ts'
 import type { Trees } from './trees.ts'
 
@@ -19,12 +20,15 @@ export interface CollectContext {
 const LOOK_MS = 60_000
 const TREES_A_LOOK = 20
 
-/** Removes what no revision names any more, tree by tree. */
-export function startCollecting(context: CollectContext, signal: AbortSignal): void {
+/** Removes what no revision names any more, tree by tree, and trees that no row names. */
+export function startCollecting(context: CollectContext & StrangersContext, signal: AbortSignal): void {
   const failed = (error: unknown) => context.log.warn({ err: error }, 'trees could not be collected')
   tickEvery(
     LOOK_MS,
-    oneAtATime(() => collectTrees(context, signal)),
+    oneAtATime(async () => {
+      await removeStrangers(context, signal)
+      await collectTrees(context, signal)
+    }),
     failed,
     signal,
   )

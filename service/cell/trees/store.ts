@@ -140,6 +140,13 @@ export async function dropTree(db: Db, workspace_id: string): Promise<void> {
   await db.deleteFrom('trees').where('workspace_id', '=', workspace_id).execute()
 }
 
+/** What became of these workspaces, wherever they are; one that no row names is not among them. */
+export async function readFates(db: Db, ids: readonly string[]): Promise<Map<string, 'kept' | 'deleted'>> {
+  const { rows } = await sql<{ id: string; deleted: boolean }>`
+    select id, deleted_at is not null as deleted from workspaces where id = any(${ids}::uuid[])`.execute(db)
+  return new Map(rows.map(({ id, deleted }) => [id, deleted ? 'deleted' : 'kept']))
+}
+
 /** Bytes of the current revision of each tree of this cell. */
 export async function readTreeBytes(db: Db, cell_id: string): Promise<Map<string, number>> {
   const rows = await db

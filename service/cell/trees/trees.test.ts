@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
-import { readdir } from 'node:fs/promises'
+import { randomUUID } from 'node:crypto'
+import { readdir, rename, stat } from 'node:fs/promises'
 import path from 'node:path'
 import { after, before, test } from 'node:test'
 import pino from 'pino'
@@ -9,8 +10,11 @@ import { armFailpoint } from '../../lib/failpoints.ts'
 import { collectTree, collectTrees } from './collect.ts'
 import { readPart } from './contents.ts'
 import { readCollectable, readTreeBytes } from './store.ts'
+import { removeStrangers } from './strangers.ts'
 import { findEntry, listEntries, type TreeChange } from './tree.ts'
 import { TreeFull, TreeMoved, type Trees } from './trees.ts'
+
+const DAY_MS = 24 * 3600 * 1000
 
 let bed: TreesBed
 before(async () => {
@@ -223,4 +227,34 @@ test('a deleted tree is gone with its files, its revisions and its keys', async 
   assert.equal(await bed.trees.current(id), null)
   await assert.rejects(filesOf(id), { code: 'ENOENT' })
   assert.equal((await readTreeBytes(bed.database.cell, bed.cell_id)).get(id), undefined)
+})
+
+test('a tree that no row names is kept for the days of the quarantine, also over a restart, and goes then; one of a deleted workspace goes at once', async () => {
+  const [stranger, returned, deleted, kept] = [randomUUID(), randomUUID(), await bed.open(), await bed.open()]
+  for (const id of [stranger, returned]) await bed.trees.files(id).put([Buffer.from('of a lost history')])
+  for (const id of [deleted, kept]) await write(id, 0, 'a', 'one')
+  const { superuser } = bed.database
+  await superuser
+    .updateTable('workspaces')
+    .set({ desired_state: 'deleted', observed_state: 'deleted', deleted_at: bed.clock.now() })
+    .where('id', '=', deleted)
+    .execute()
+  const look = async (trees: Trees) => {
+    await removeStrangers({ ...collecting(), trees, quarantine_days: 7 }, new AbortController().signal)
+    const stored = await bed.trees.stored()
+    return [stranger, returned, deleted, kept].map((id) => stored.includes(id))
+  }
+  assert.deepEqual(await look(bed.trees), [true, true, false, true])
+  bed.clock.ahead_ms += 6.9 * DAY_MS
+  assert.deepEqual(await look(bed.second()), [true, true, false, true])
+  // Another restore, whose rows know one of them: from then on it is nobody's stranger.
+  const id = await bed.open()
+  await superuser.updateTable('trees').set({ collected_at: bed.clock.now() }).where('workspace_id', '=', id).execute()
+  await rename(bed.trees.folder(returned), bed.trees.folder(id))
+  assert.deepEqual(await look(bed.second()), [true, false, false, true])
+  bed.clock.ahead_ms += 0.2 * DAY_MS
+  assert.deepEqual(await look(bed.second()), [false, false, false, true])
+  assert.ok((await bed.trees.stored()).includes(id))
+  await assert.rejects(stat(path.join(bed.trees.folder(id), 'stranger')), { code: 'ENOENT' })
+  assert.equal(await read(kept, 'a'), 'one')
 })

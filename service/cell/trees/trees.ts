@@ -1,4 +1,4 @@
-import { rm } from 'node:fs/promises'
+import { readdir, rm } from 'node:fs/promises'
 import path from 'node:path'
 import { LIMITS } from '../../../contract/limits.ts'
 import type { Db } from '../../db/database.ts'
@@ -10,6 +10,8 @@ import type { DirectoryEntry } from './entries.ts'
 import { checkChanges } from './names.ts'
 import { dropTree, type KeptAnswer, moveTree, readEarlierRoot, readTree } from './store.ts'
 import { editTree, emptyRoot, readRoot, type TreeChange } from './tree.ts'
+
+const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/
 
 /** One revision of a workspace's tree. */
 export interface Revision {
@@ -64,6 +66,8 @@ export interface Trees {
   inTurn<T>(workspace_id: string, work: () => Promise<T>): Promise<T>
   /** All that is stored of it. */
   remove(workspace_id: string): Promise<void>
+  /** The ids of all workspaces of which something is stored. */
+  stored(): Promise<string[]>
   /** For the collector: the files, and since when the oldest publication of the workspace has been under way. */
   files(workspace_id: string): BlobFiles
   /** Where these are. */
@@ -148,6 +152,13 @@ export function createTrees({ db, clock, folder }: { db: Db; clock: Clock; folde
       } finally {
         if (turns.get(workspace_id) === turn) turns.delete(workspace_id)
       }
+    },
+    async stored() {
+      const names = await readdir(folder).catch((error: unknown) => {
+        if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return [] // nobody has put anything yet
+        throw error
+      })
+      return names.filter((name) => UUID.test(name))
     },
     async remove(workspace_id) {
       await this.inTurn(workspace_id, async () => {

@@ -1,0 +1,76 @@
+import { open, rm, stat, utimes } from 'node:fs/promises'
+import path from 'node:path'
+import type { Logger } from 'pino'
+import { LIMITS } from '../../../contract/limits.ts'
+import type { Db } from '../../db/database.ts'
+import type { Clock } from '../../lib/clock.ts'
+import { readFates } from './store.ts'
+import type { Trees } from './trees.ts'
+
+export interface StrangersContext {
+  db: Db
+  clock: Clock
+  trees: Trees
+  log: Logger
+  /** For how long a tree that no row names is kept. */
+  quarantine_days: number
+}
+
+const DAY_MS = 24 * 3600 * 1000
+const MARK = 'stranger'
+
+/**
+ * Removes folders of trees that no row names: those of deleted workspaces at once, those of workspaces that the database has never heard
+ * of when they have been strangers for the quarantine's days (decision 70). A restored database knows nothing of what came after it.
+ * @returns how many folders went.
+ */
+export async function removeStrangers(context: StrangersContext, signal: AbortSignal): Promise<number> {
+  const { db, trees, log } = context
+  // The folders first: a folder is only ever made for a row that is there.
+  const ids = await trees.stored()
+  const fates = await readFates(db, ids)
+  let removed = 0
+  for (const workspace_id of ids) {
+    if (signal.aborted || removed >= LIMITS.workspace.removals_per_sweep_max) break
+    try {
+      if (!(await isOver(context, workspace_id, fates.get(workspace_id)))) continue
+      await trees.remove(workspace_id)
+      removed += 1
+      log.info({ workspace_id }, 'removed a tree that no row names')
+    } catch (error) {
+      log.warn({ workspace_id, err: error }, 'a tree that no row names could not be removed')
+    }
+  }
+  return removed
+}
+
+async function isOver(context: StrangersContext, workspace_id: string, fate: 'kept' | 'deleted' | undefined): Promise<boolean> {
+  const { clock, trees, log, quarantine_days } = context
+  if (fate === 'deleted') return true
+  const mark = path.join(trees.folder(workspace_id), MARK)
+  if (fate === 'kept') {
+    await rm(mark, { force: true }) // its row has come back with another restore
+    return false
+  }
+  const since = await timeOf(mark)
+  if (since !== null) return clock.now().getTime() - since >= quarantine_days * DAY_MS
+  await writeMark(mark, clock.now())
+  log.warn({ workspace_id }, `no row names this tree; it is kept for ${quarantine_days} days`)
+  return false
+}
+
+/** The time of the file says since when, so a restart does not begin anew. */
+async function writeMark(mark: string, now: Date): Promise<void> {
+  await using file = await open(mark, 'w', 0o600)
+  await file.sync()
+  await utimes(mark, now, now)
+}
+
+async function timeOf(mark: string): Promise<number | null> {
+  try {
+    return (await stat(mark)).mtimeMs
+  } catch (error) {
+    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return null
+    throw error
+  }
+}
