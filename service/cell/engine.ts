@@ -19,6 +19,7 @@ import { startResidencyClock } from './machines/residency-clock.ts'
 import type { ParkAfter } from './machines/residency-rules.ts'
 import { openSpareShare } from './machines/spare-share.ts'
 import { residentIds } from './machines/store.ts'
+import { soon } from './machines/ticking.ts'
 import { watchHost, type Watch } from './machines/watch.ts'
 import type { CellMetrics } from './metrics.ts'
 import { startMetering } from './metering/sampler.ts'
@@ -57,6 +58,7 @@ export interface Engine {
 }
 
 const RETRY_MS = 500
+const DOUBT_MS = 2000
 
 interface Term {
   runner: Runner
@@ -89,6 +91,8 @@ export function startEngine(options: EngineOptions): Engine {
     signal.throwIfAborted()
     // What its owner has deleted gives its room back as soon as the files are gone.
     signal.addEventListener('abort', options.listener.on('berth_checkpoint', watch.sweepSoon))
+    // A host that does not end a machine is asked again long before the next regular comparison: somebody may wait for its room.
+    signal.addEventListener('abort', cell.room.onDoubt(soon(DOUBT_MS, watch.sweepSoon, signal)))
     cell.room.recall(await readGiven(cell.db, cell.cell_id, STARTING_KINDS, cell.clock.now()))
     const runner = startRunner({ cell, listener: options.listener, signal, leftovers: watch.sweepSoon })
     startFlushing(cell.db, cell.table, cell.log, signal)

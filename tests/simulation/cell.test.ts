@@ -80,8 +80,8 @@ class History {
   }
 
   async play(): Promise<void> {
+    if (this.is_crowded) this.crowd() // before the trouble: a guest whose start's answer is lost rests, too
     this.makeTrouble()
-    if (this.is_crowded) this.crowd()
     this.process = await this.startProcess()
     try {
       for (let count = 0; count < ACTIONS; count += 1) {
@@ -95,7 +95,7 @@ class History {
       await this.checkFiles()
       await this.rest()
     } catch (error) {
-      throw new Error(`History: ${this.told.join(', ')}`, { cause: error })
+      throw new Error(`History: ${this.told.join(', ')}; at its end: ${JSON.stringify(this.known())}`, { cause: error })
     }
   }
 
@@ -303,14 +303,33 @@ class History {
 
   /** Everything that was asked for ends, and rows and host agree. */
   private async rest(): Promise<void> {
-    await this.world.until(async () => {
-      if (this.process?.engine.isReady() !== true) return false
-      const open = await this.world.db.selectFrom('operations').select('id').where('completed_at', 'is', null).execute()
-      return open.length === 0 && this.process.parking.moving().length === 0
-    })
+    let waits_for: unknown = 'nothing'
+    try {
+      await this.world.until(async () => {
+        waits_for = await this.unrest()
+        return waits_for === null
+      })
+    } catch (cause) {
+      throw new Error(`Not at rest: ${JSON.stringify(waits_for)}`, { cause })
+    }
     await this.process?.engine.watch()?.sweep()
     await this.process?.engine.watch()?.sweep() // files of what the first one settled
     await assertNothingIsLeft(this.world)
+  }
+
+  /** What is still under way; null where nothing is. */
+  private async unrest(): Promise<unknown> {
+    if (this.process?.engine.isReady() !== true) return 'the engine is not ready'
+    const operations = await this.world.db.selectFrom('operations').selectAll().where('completed_at', 'is', null).execute()
+    const moving = this.process.parking.moving()
+    return operations.length === 0 && moving.length === 0 ? null : { operations, moving }
+  }
+
+  private known(): unknown {
+    const { parking, table } = this.process ?? {}
+    return table?.known().map(({ id, observed_state, residency, hold, machine }) => {
+      return { id: id.slice(-4), observed_state, residency, hold, machine, again_at: parking?.againAt(id) }
+    })
   }
 
   /** Whatever is not deleted can run, and has its mark. */

@@ -3,9 +3,10 @@ import { test } from 'node:test'
 import { sql } from 'kysely'
 import { assertNothingIsLeft } from '../../../tests/engine/invariants.ts'
 import type { Asked } from '../../../tests/engine/intentions.ts'
-import { createWorld, entryOf, type Process, type World } from '../../../tests/engine/world.ts'
+import { AT_ONCE_MS, createWorld, entryOf, type Process, type World } from '../../../tests/engine/world.ts'
 import { Failure } from '../../lib/fail.ts'
 import { armFailpoint } from '../../lib/failpoints.ts'
+import { HostFailure } from '../links/hostd.ts'
 import type { FakeOptions } from '../links/fake/host.ts'
 
 const IDLE = { running: 0, busy_until: null, last_ended_at: null, commands: [] }
@@ -66,6 +67,20 @@ test('an open on a full computer makes the longest unused machine leave, and no 
   assert.deepEqual(await residencies(world, ids), ['hibernated', 'resident', 'resident'])
   await process.engine.watch()?.sweep()
   await assertNothingIsLeft(world)
+})
+
+test('the room of one that left, but could not be ended yet, is there long before the next regular comparison', async () => {
+  await using world = await createWorld(roomFor(1))
+  const process = await world.startProcess(ON_DEMAND)
+  await frozen(world, process, 1)
+  let refusals = 2
+  using _ = world.host.intercept('stop', 'before', () => {
+    if ((refusals -= 1) >= 0) throw new HostFailure('internal', 'not yet', { retryable: true })
+  })
+  const began_ms = performance.now()
+  await opened(world)
+  assert.ok(performance.now() - began_ms < AT_ONCE_MS)
+  assert.ok(refusals < 0)
 })
 
 test('a call on one that sleeps has it woken in the place of the longest unused, memory and all', async () => {

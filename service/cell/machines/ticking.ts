@@ -63,6 +63,19 @@ export function turns(at_once_max: number): <T>(work: () => Promise<T>) => Promi
   }
 }
 
+/** @returns what asks for the work: it is done so much later, once for all that ask meanwhile, and not after the signal. */
+export function soon(ms: number, work: () => void, signal: AbortSignal): () => void {
+  let timer: NodeJS.Timeout | undefined
+  signal.addEventListener('abort', () => clearTimeout(timer), { once: true })
+  return () => {
+    if (signal.aborted) return
+    timer ??= setTimeout(() => {
+      timer = undefined
+      work()
+    }, ms).unref()
+  }
+}
+
 /** Calls it until the signal fires. */
 export function tickEvery(ms: number, tick: () => Promise<void>, failed: (error: unknown) => void, signal: AbortSignal): void {
   const timer = setInterval(() => {

@@ -114,6 +114,7 @@ async function bringBack(
     context.log.warn({ workspace_id: move.workspace_id, err: error }, 'a hibernated machine could not be restored')
     // Without an answer nobody knows what there is: the next attempt stops it first.
     if (error.code !== 'unreachable') await undoWake(db, move)
+    else context.room.doubt()
     if (error.code === 'no_capacity') return 'again'
     throw error.code === 'fenced' ? takenOver(error) : wakeFailed(error)
   }

@@ -64,6 +64,10 @@ export interface Room {
   freed(): void
   /** @returns what ends it. */
   onFreed(heard: () => void): () => void
+  /** The host may have a machine that nobody wants, and that keeps its room: the sooner both are compared, the better. */
+  doubt(): void
+  /** @returns what ends it. */
+  onDoubt(heard: () => void): () => void
   /** What must leave for as many of those that wait as can be helped, in their order; 0: nobody waits, or enough leaves already. */
   lacking_mib(evictable_mib: number): Promise<number>
   waiting(): readonly Want[]
@@ -84,6 +88,7 @@ export function createRoom({ db, cell_id }: { db: Db; cell_id: string }): Room {
   const list = new Map<string, Want>()
   const gone = new Map<string, Gone>()
   const heard = new Set<() => void>()
+  const doubters = new Set<() => void>()
   const pokes = new Set<() => void>()
   let capacity: HostCapacity | null = null
   let turns: Turns = NO_TURNS
@@ -195,6 +200,9 @@ export function createRoom({ db, cell_id }: { db: Db; cell_id: string }): Room {
     pokeWakes()
     for (const one of heard) one()
   }
+  const doubt = () => {
+    for (const one of doubters) one()
+  }
   const leaving = (workspace_id: string, memory_mib: number): Leaving => {
     const known = gone.get(workspace_id) ?? { memory_mib: memory_mib + (capacity?.headroom_mib ?? 0), held: 0, lingers: null }
     known.held += 1
@@ -203,6 +211,7 @@ export function createRoom({ db, cell_id }: { db: Db; cell_id: string }): Room {
     return {
       linger(fence) {
         known.lingers = fence
+        doubt()
       },
       [Symbol.dispose]() {
         if (!held) return
@@ -220,6 +229,7 @@ export function createRoom({ db, cell_id }: { db: Db; cell_id: string }): Room {
       capacity = described
       const there = new Map(machines.map(({ subject, fence }) => [subject.id, fence]))
       for (const [id, one] of gone) if (one.lingers !== null && one.held === 0 && there.get(id) !== one.lingers) gone.delete(id)
+      if ([...gone.values()].some(({ lingers, held }) => lingers !== null && held === 0)) doubt()
       freed()
     },
     capacity: () => capacity,
@@ -266,6 +276,11 @@ export function createRoom({ db, cell_id }: { db: Db; cell_id: string }): Room {
     onFreed(one) {
       heard.add(one)
       return () => heard.delete(one)
+    },
+    doubt,
+    onDoubt(one) {
+      doubters.add(one)
+      return () => doubters.delete(one)
     },
     lacking_mib: (evictable_mib) =>
       inTurn(async () => {
