@@ -101,6 +101,9 @@ export const LIMITS = {
     denial_hours: 24, // Berth's own
   },
   usage: {
+    final_after_hours: 2, // Berth's own: after the end of an hour, until its ledger entries are written
+    hourly_days_max: 31,
+    daily_days_max: 400,
     sample_days: 400, // Berth's own: samples of an hour
     counter_days: 7, // Berth's own: the last counters of a machine that is gone
   },

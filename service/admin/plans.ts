@@ -19,7 +19,8 @@ import {
 /** `not_included` speaks of a feature, not of a plan as a whole; `limits_missing` follows from a limit that is missing. */
 const REFUSALS = APP_REASONS.entitlement_required.filter((reason) => reason !== 'not_included' && reason !== 'limits_missing')
 const VALUES = 'N|none|missing'
-const LIMITS_SYNOPSIS = `[--concurrent-workspaces ${VALUES}] [--cpu-millis ${VALUES}] [--memory-mib ${VALUES}] [--disk-gib ${VALUES}] [--refuse-starts ${REFUSALS.join('|')}|none]`
+const ALLOWANCE_OPTIONS = { cpu_hours: 'cpu-hours', ram_gib_hours: 'ram-gib-hours' } as const
+const LIMITS_SYNOPSIS = `[--cpu-hours N|none] [--ram-gib-hours N|none] [--concurrent-workspaces ${VALUES}] [--cpu-millis ${VALUES}] [--memory-mib ${VALUES}] [--disk-gib ${VALUES}] [--refuse-starts ${REFUSALS.join('|')}|none]`
 
 export const PLAN_COMMANDS: Record<string, Command> = {
   'plan create': { synopsis: `SLUG [--name NAME] ${LIMITS_SYNOPSIS}`, run: createPlan },
@@ -34,6 +35,8 @@ const LIMIT_OPTIONS = {
   'memory-mib': text,
   'disk-gib': text,
   'refuse-starts': text,
+  'cpu-hours': text,
+  'ram-gib-hours': text,
 } as const
 type LimitValues = { [K in keyof typeof LIMIT_OPTIONS]?: string | undefined }
 
@@ -84,7 +87,12 @@ function limitsOf(values: LimitValues, missing_before: readonly string[]): PlanL
   const is_missing = (name: (typeof LIMIT_NAMES)[number]) =>
     given.includes(name) ? values[LEAST[name][0]] === 'missing' : missing_before.includes(name)
   const refusal = values['refuse-starts']
+  const allowances = Object.entries(ALLOWANCE_OPTIONS).flatMap(([name, option]): [string, number | null][] => {
+    const value = values[option]
+    return value === undefined ? [] : [[name, value === 'none' ? null : wholeNumber(value, `--${option}`, 0)]]
+  })
   return {
+    ...(Object.fromEntries(allowances) as PlanLimits),
     ...Object.fromEntries(given.map(valueOf)),
     ...(given.length === 0 ? {} : { missing_limits: LIMIT_NAMES.filter(is_missing) }),
     ...(refusal === undefined ? {} : { refuses_starts: refusal === 'none' ? null : oneOf(refusal, REFUSALS, '--refuse-starts') }),

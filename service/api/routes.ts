@@ -40,6 +40,7 @@ import {
   workspacesSetSecrets,
 } from '../../contract/routes/app/secrets.ts'
 import { agentSessionsList, toolTokenKeys, toolTokensCreate } from '../../contract/routes/app/tool-tokens.ts'
+import { usageOfWorkspace, usageSeries, usageSummary } from '../../contract/routes/app/usage.ts'
 import {
   attachmentsCreate,
   attachmentsDelete,
@@ -96,6 +97,8 @@ import { updateSecret } from './secrets/update.ts'
 import { createToolToken } from './tool-tokens/create.ts'
 import { getToolTokenKeys } from './tool-tokens/keys.ts'
 import { listAgentSessionsOfWorkspace } from './tool-tokens/list-agent-sessions.ts'
+import { getUsageOfOrganization, getUsageOfWorkspace } from './usage/series.ts'
+import { getUsageSummary } from './usage/summary.ts'
 import { createVolume } from './volumes/create.ts'
 import { deleteVolume } from './volumes/delete.ts'
 import { getVolume } from './volumes/get.ts'
@@ -167,6 +170,9 @@ export const API_ROUTES: readonly Bound<ApiDeps, HeldPlace>[] = [
   bind(attachmentsList, listAttachmentsOfWorkspace),
   bind(attachmentsCreate, attachVolume),
   bind(attachmentsDelete, detachVolume),
+  bind(usageSummary, getUsageSummary),
+  bind(usageSeries, getUsageOfOrganization),
+  bind(usageOfWorkspace, getUsageOfWorkspace),
   bind(openapiGet, async (_call, deps: ApiDeps) => ({
     status: 200,
     body: deps.openapi,

@@ -25,8 +25,11 @@ const NOTHING = {}
  */
 export const GRANTS = {
   installation: { api: { select: ['id'] }, cell: { select: ['id'] } },
-  plans: { api: READS, cell: NOTHING },
-  organizations: { api: READS, cell: { select: ['id', 'allowance_exhausted'] } },
+  plans: { api: READS, cell: { select: ['id', 'cpu_hours', 'ram_gib_hours'] } },
+  organizations: {
+    api: READS,
+    cell: { select: ['id', 'plan_id', 'allowance_exhausted', 'allowance'], update: ['allowance_exhausted', 'allowance'] },
+  },
   projects: { api: READS, cell: NOTHING },
   people: { api: READS, cell: NOTHING },
   memberships: { api: READS, cell: { select: ['organization_id', 'person_id', 'role'] } },
@@ -39,7 +42,7 @@ export const GRANTS = {
     cell: {
       select: 'all',
       insert: 'all',
-      update: ['endpoint', 'engine', 'capacity_cpu_millis', 'capacity_memory_mib', 'capacity_disk_gib', 'seen_at'],
+      update: ['endpoint', 'engine', 'capacity_cpu_millis', 'capacity_memory_mib', 'capacity_disk_gib', 'seen_at', 'measured_at'],
     },
   },
   // The api writes what is wanted, the cell what is there. Where both write a column, one of them begins what the other may begin too.
@@ -169,7 +172,17 @@ export const GRANTS = {
     cell: {
       select: 'all',
       insert: 'all',
-      update: ['cpu_usec', 'memory_byte_ms', 'disk_byte_ms', 'checkpoint_byte_ms', 'rx_bytes', 'tx_bytes', 'sampled_ms'],
+      update: [
+        'cpu_usec',
+        'memory_byte_ms',
+        'disk_byte_ms',
+        'checkpoint_byte_ms',
+        'rx_bytes',
+        'tx_bytes',
+        'sampled_ms',
+        'is_open',
+        'entries',
+      ],
       delete: true,
     },
   },
@@ -184,6 +197,16 @@ export const GRANTS = {
       insert: 'all',
       update: ['read_at', 'run', 'monotonic_ms', 'disk_read_at', 'disk_run', 'disk_monotonic_ms'],
       delete: true,
+    },
+  },
+  // The ledger is added to, and nothing of it is ever changed.
+  usage_entries: { api: READS, cell: { select: 'all', insert: 'all' } },
+  usage_hours: {
+    api: READS,
+    cell: {
+      select: 'all',
+      insert: 'all',
+      update: ['cpu_seconds', 'memory_gib_seconds', 'storage_gib_seconds', 'egress_bytes', 'ingress_bytes', 'volume_storage_gib_seconds'],
     },
   },
   // The api begins a tree with its workspace; what is in it is the cell's.
@@ -203,7 +226,7 @@ export const GRANTS = {
   },
   volume_usage_samples: {
     api: READS,
-    cell: { select: 'all', insert: 'all', update: ['stored_byte_ms', 'sampled_ms'], delete: true },
+    cell: { select: 'all', insert: 'all', update: ['stored_byte_ms', 'sampled_ms', 'is_open', 'entries'], delete: true },
   },
   volume_usage_readings: {
     api: NOTHING,

@@ -1,5 +1,5 @@
-import type { ColumnType } from 'kysely'
-import type { Int8 } from './schema.ts'
+import type { ColumnType, Generated } from 'kysely'
+import type { Int8, Int8WithDefault } from './schema.ts'
 
 export interface UsageSamplesTable {
   workspace_id: string
@@ -13,6 +13,10 @@ export interface UsageSamplesTable {
   rx_bytes: Int8
   tx_bytes: Int8
   sampled_ms: Int8
+  /** It has no entry yet, or has grown since. */
+  is_open: Generated<boolean>
+  /** How many of the ledger speak of it. */
+  entries: Generated<number>
 }
 
 export interface UsageCountersTable {
@@ -34,4 +38,33 @@ export interface UsageStorageTable {
   disk_read_at: Date | null
   disk_run: string | null
   disk_monotonic_ms: ColumnType<number | null, number | null, number | null>
+}
+
+/** In whole units of each meter (App, "Usage and spend"). */
+export interface UsageEntriesTable {
+  subject_kind: 'workspace' | 'volume'
+  subject_id: string
+  hour: Date
+  organization_id: string
+  project_id: string | null
+  entry: number
+  cpu_seconds: Int8WithDefault
+  memory_gib_seconds: Int8WithDefault
+  storage_gib_seconds: Int8WithDefault
+  egress_bytes: Int8WithDefault
+  ingress_bytes: Int8WithDefault
+  volume_storage_gib_seconds: Int8WithDefault
+  written_at: Date
+}
+
+export interface UsageHoursTable {
+  organization_id: string
+  hour: Date
+  project_id: string | null
+  cpu_seconds: Int8WithDefault
+  memory_gib_seconds: Int8WithDefault
+  storage_gib_seconds: Int8WithDefault
+  egress_bytes: Int8WithDefault
+  ingress_bytes: Int8WithDefault
+  volume_storage_gib_seconds: Int8WithDefault
 }

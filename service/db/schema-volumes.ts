@@ -1,4 +1,4 @@
-import type { ColumnType } from 'kysely'
+import type { ColumnType, Generated } from 'kysely'
 
 type Int8 = ColumnType<number, number | bigint, number | bigint>
 
@@ -36,6 +36,8 @@ export interface VolumeUsageSamplesTable {
   project_id: string
   stored_byte_ms: string
   sampled_ms: Int8
+  is_open: Generated<boolean>
+  entries: Generated<number>
 }
 
 export interface VolumeUsageReadingsTable {

@@ -60,9 +60,10 @@ create table cells (
   capacity_disk_gib integer,
   created_at timestamp with time zone not null,
   seen_at timestamp with time zone,
+  measured_at timestamp with time zone,
   UNIQUE (name),
   PRIMARY KEY (id)
-); -- select to berth_api; insert, select to berth_cell; update (endpoint, engine, capacity_cpu_millis, capacity_memory_mib, capacity_disk_gib, seen_at) to berth_cell
+); -- select to berth_api; insert, select to berth_cell; update (endpoint, engine, capacity_cpu_millis, capacity_memory_mib, capacity_disk_gib, seen_at, measured_at) to berth_cell
 
 create table checkpoints (
   id uuid not null,
@@ -229,7 +230,7 @@ create table organizations (
   FOREIGN KEY (plan_id) REFERENCES plans(id),
   CHECK ((allowance_exhausted = ANY (ARRAY['allowance_used'::text, 'overage_paused'::text, 'spend_cap_reached'::text]))),
   CHECK ((refuses_starts = ANY (ARRAY['no_plan'::text, 'payment_past_due'::text, 'unpaid'::text, 'operator_hold'::text])))
-); -- select to berth_api; select (id, allowance_exhausted) to berth_cell
+); -- select to berth_api; select (id, plan_id, allowance_exhausted, allowance) to berth_cell; update (allowance_exhausted, allowance) to berth_cell
 
 create table people (
   id uuid not null,
@@ -270,6 +271,8 @@ create table plans (
   shared_volume_gib_max integer,
   volume_attachments_per_workspace integer,
   missing_volume_limits text[] default '{}'::text[] not null,
+  cpu_hours integer,
+  ram_gib_hours integer,
   UNIQUE (slug),
   PRIMARY KEY (id),
   CHECK (((concurrent_workspaces IS NULL) OR (NOT ('concurrent_workspaces'::text = ANY (missing_limits))))),
@@ -277,16 +280,18 @@ create table plans (
   CHECK (((memory_mib IS NULL) OR (NOT ('memory_mib'::text = ANY (missing_limits))))),
   CHECK (((disk_gib IS NULL) OR (NOT ('disk_gib'::text = ANY (missing_limits))))),
   CHECK ((concurrent_workspaces >= 0)),
+  CHECK ((cpu_hours >= 0)),
   CHECK ((cpu_millis > 0)),
   CHECK ((disk_gib > 0)),
   CHECK ((memory_mib > 0)),
   CHECK ((missing_limits <@ ARRAY['concurrent_workspaces'::text, 'cpu_millis'::text, 'memory_mib'::text, 'disk_gib'::text])),
   CHECK ((missing_volume_limits <@ ARRAY['shared_volumes_max'::text, 'shared_volume_gib_max'::text])),
+  CHECK ((ram_gib_hours >= 0)),
   CHECK ((refuses_starts = ANY (ARRAY['no_plan'::text, 'payment_past_due'::text, 'unpaid'::text, 'operator_hold'::text]))),
   CHECK ((shared_volume_gib_max > 0)),
   CHECK ((shared_volumes_max >= 0)),
   CHECK ((volume_attachments_per_workspace >= 0))
-); -- select to berth_api
+); -- select to berth_api; select (id, cpu_hours, ram_gib_hours) to berth_cell
 
 create table projects (
   id uuid not null,
@@ -446,6 +451,42 @@ create table usage_counters (
   PRIMARY KEY (workspace_id, fence)
 ); -- delete, insert, select to berth_cell; update (cpu_usec, rx_bytes, tx_bytes, read_at, run, monotonic_ms) to berth_cell
 
+create table usage_entries (
+  subject_kind text not null,
+  subject_id uuid not null,
+  hour timestamp with time zone not null,
+  organization_id uuid not null,
+  project_id uuid,
+  entry integer not null,
+  cpu_seconds bigint default 0 not null,
+  memory_gib_seconds bigint default 0 not null,
+  storage_gib_seconds bigint default 0 not null,
+  egress_bytes bigint default 0 not null,
+  ingress_bytes bigint default 0 not null,
+  volume_storage_gib_seconds bigint default 0 not null,
+  written_at timestamp with time zone not null,
+  UNIQUE NULLS NOT DISTINCT (subject_id, hour, organization_id, project_id, entry),
+  FOREIGN KEY (organization_id) REFERENCES organizations(id),
+  FOREIGN KEY (project_id) REFERENCES projects(id),
+  CHECK ((entry >= 0)),
+  CHECK ((subject_kind = ANY (ARRAY['workspace'::text, 'volume'::text])))
+); -- select to berth_api; insert, select to berth_cell
+
+create table usage_hours (
+  organization_id uuid not null,
+  hour timestamp with time zone not null,
+  project_id uuid,
+  cpu_seconds bigint default 0 not null,
+  memory_gib_seconds bigint default 0 not null,
+  storage_gib_seconds bigint default 0 not null,
+  egress_bytes bigint default 0 not null,
+  ingress_bytes bigint default 0 not null,
+  volume_storage_gib_seconds bigint default 0 not null,
+  UNIQUE NULLS NOT DISTINCT (organization_id, hour, project_id),
+  FOREIGN KEY (organization_id) REFERENCES organizations(id),
+  FOREIGN KEY (project_id) REFERENCES projects(id)
+); -- select to berth_api; insert, select to berth_cell; update (cpu_seconds, memory_gib_seconds, storage_gib_seconds, egress_bytes, ingress_bytes, volume_storage_gib_seconds) to berth_cell
+
 create table usage_samples (
   workspace_id uuid not null,
   hour timestamp with time zone not null,
@@ -458,6 +499,8 @@ create table usage_samples (
   sampled_ms bigint default 0 not null,
   project_id uuid,
   checkpoint_byte_ms numeric default 0 not null,
+  is_open boolean default true not null,
+  entries integer default 0 not null,
   UNIQUE NULLS NOT DISTINCT (workspace_id, hour, organization_id, project_id),
   FOREIGN KEY (organization_id) REFERENCES organizations(id),
   FOREIGN KEY (project_id) REFERENCES projects(id),
@@ -468,7 +511,7 @@ create table usage_samples (
   CHECK ((rx_bytes >= 0)),
   CHECK ((sampled_ms >= 0)),
   CHECK ((tx_bytes >= 0))
-); -- select to berth_api; delete, insert, select to berth_cell; update (cpu_usec, memory_byte_ms, disk_byte_ms, rx_bytes, tx_bytes, sampled_ms, checkpoint_byte_ms) to berth_cell
+); -- select to berth_api; delete, insert, select to berth_cell; update (cpu_usec, memory_byte_ms, disk_byte_ms, rx_bytes, tx_bytes, sampled_ms, checkpoint_byte_ms, is_open, entries) to berth_cell
 
 create table usage_storage (
   workspace_id uuid not null,
@@ -519,12 +562,14 @@ create table volume_usage_samples (
   project_id uuid not null,
   stored_byte_ms numeric default 0 not null,
   sampled_ms bigint default 0 not null,
+  is_open boolean default true not null,
+  entries integer default 0 not null,
   PRIMARY KEY (volume_id, hour),
   FOREIGN KEY (organization_id) REFERENCES organizations(id),
   FOREIGN KEY (project_id) REFERENCES projects(id),
   CHECK ((sampled_ms >= 0)),
   CHECK ((stored_byte_ms >= (0)::numeric))
-); -- select to berth_api; delete, insert, select to berth_cell; update (stored_byte_ms, sampled_ms) to berth_cell
+); -- select to berth_api; delete, insert, select to berth_cell; update (stored_byte_ms, sampled_ms, is_open, entries) to berth_cell
 
 create table volumes (
   id uuid not null,
@@ -719,6 +764,12 @@ CREATE INDEX usage_samples_by_organization ON public.usage_samples USING btree (
 
 CREATE INDEX usage_samples_by_project ON public.usage_samples USING btree (project_id, hour);
 
+CREATE INDEX usage_samples_grown ON public.usage_samples USING btree (organization_id, hour) WHERE (is_open AND (entries > 0));
+
+CREATE INDEX usage_samples_open ON public.usage_samples USING btree (organization_id, hour) WHERE is_open;
+
+CREATE INDEX usage_samples_open_by_hour ON public.usage_samples USING btree (hour) WHERE is_open;
+
 CREATE INDEX usage_storage_by_time ON public.usage_storage USING btree (read_at);
 
 CREATE INDEX volume_attachments_by_volume ON public.volume_attachments USING btree (volume_id);
@@ -726,6 +777,10 @@ CREATE INDEX volume_attachments_by_volume ON public.volume_attachments USING btr
 CREATE INDEX volume_usage_samples_by_organization ON public.volume_usage_samples USING btree (organization_id, hour);
 
 CREATE INDEX volume_usage_samples_by_project ON public.volume_usage_samples USING btree (project_id, hour);
+
+CREATE INDEX volume_usage_samples_open ON public.volume_usage_samples USING btree (organization_id, hour) WHERE is_open;
+
+CREATE INDEX volume_usage_samples_open_by_hour ON public.volume_usage_samples USING btree (hour) WHERE is_open;
 
 CREATE INDEX volumes_live ON public.volumes USING btree (organization_id) WHERE (deleted_at IS NULL);
 
@@ -952,6 +1007,14 @@ CREATE OR REPLACE FUNCTION public.usage_elapsed_ms(read_at timestamp with time z
 AS $function$
   select case when read_at is null then null
     else least(greatest(case when run = now_run then now_monotonic_ms - monotonic_ms else (extract(epoch from now - read_at) * 1000)::bigint end, 0), most_ms) end
+$function$;
+
+CREATE OR REPLACE FUNCTION public.usage_gib_seconds(byte_ms numeric)
+ RETURNS bigint
+ LANGUAGE sql
+ IMMUTABLE PARALLEL SAFE STRICT
+AS $function$
+  select div(byte_ms, 1073741824000)::bigint
 $function$;
 
 CREATE OR REPLACE FUNCTION public.write_attached_volumes()

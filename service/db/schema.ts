@@ -1,6 +1,6 @@
 import type { ColumnType, Generated, JSONColumnType } from 'kysely'
 import type { OperationErrorCode, ReasonOf } from '../../contract/errors.ts'
-import type { UsageSamplesTable, UsageCountersTable, UsageStorageTable } from './schema-usage.ts'
+import type { UsageCountersTable, UsageEntriesTable, UsageHoursTable, UsageSamplesTable, UsageStorageTable } from './schema-usage.ts'
 import type { SealingKeysTable, SecretsTable, SecretVersionsTable, WorkspaceSecretsTable } from './schema-secrets.ts'
 import type { OperationSubject } from '../../contract/states/operation.ts'
 import type { EgressDenialsTable, EgressVersionsTable, WorkspaceEgressTable } from './schema-egress.ts'
@@ -39,6 +39,8 @@ export interface Database {
   usage_samples: UsageSamplesTable
   usage_counters: UsageCountersTable
   usage_storage: UsageStorageTable
+  usage_entries: UsageEntriesTable
+  usage_hours: UsageHoursTable
   trees: TreesTable
   tree_revisions: TreeRevisionsTable
   tree_keys: TreeKeysTable
@@ -83,6 +85,8 @@ interface PlansTable {
   shared_volume_gib_max: ColumnType<number | null, number | null | undefined, number | null>
   volume_attachments_per_workspace: ColumnType<number | null, number | null | undefined, number | null>
   missing_volume_limits: Generated<string[]>
+  cpu_hours: ColumnType<number | null, number | null | undefined, number | null>
+  ram_gib_hours: ColumnType<number | null, number | null | undefined, number | null>
   refuses_starts: ColumnType<ReasonOf<'entitlement_required'> | null, string | null, string | null>
   created_at: Date
 }
@@ -179,6 +183,7 @@ interface CellsTable {
   capacity_disk_gib: number | null
   created_at: Date
   seen_at: Date | null
+  measured_at: ColumnType<Date | null, Date | null | undefined, Date | null>
 }
 
 interface WorkspacesTable {

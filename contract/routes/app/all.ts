@@ -36,6 +36,7 @@ import {
 } from './secrets.ts'
 import { agentSessionsList, toolTokenKeys, toolTokensCreate } from './tool-tokens.ts'
 import { attachmentsCreate, attachmentsDelete, attachmentsList, volumesCreate, volumesDelete, volumesGet, volumesList } from './volumes.ts'
+import { usageOfWorkspace, usageSeries, usageSummary } from './usage.ts'
 import {
   workspacesDelete,
   workspacesGet,
@@ -103,5 +104,8 @@ export const APP_ROUTES: readonly AppRoute[] = [
   attachmentsList,
   attachmentsCreate,
   attachmentsDelete,
+  usageSummary,
+  usageSeries,
+  usageOfWorkspace,
   openapiGet,
 ]

@@ -4,7 +4,7 @@ import pino from 'pino'
 import { createWorld, type Process, type World } from '../../../tests/engine/world.ts'
 import { LIMITS } from '../../../contract/limits.ts'
 import { HostFailure, type MachineStats } from '../links/hostd.ts'
-import { collect, sample, sampleStorage } from './sampler.ts'
+import { closeLedger, collect, sample, sampleStorage } from './sampler.ts'
 import { addSamples, addStored } from './store.ts'
 
 const HOUR_MS = 3600_000
@@ -254,6 +254,7 @@ test('samples go after 400 days and the counters of machines that are gone after
   await addSamples(world.db, [counters(id, 1, 10)], ago(LIMITS.usage.sample_days + 1), 30_000)
   await addSamples(world.db, [counters(id, 2, 10)], ago(LIMITS.usage.sample_days - 1), 30_000)
   await addSamples(world.db, [counters(id, 3, 10)], ago(LIMITS.usage.counter_days - 1), 30_000)
+  await closeLedger(world)
   await collect({ cell_id: '', db: world.db, clock: world.clock, host: world.host, log: pino({ level: 'silent' }) })
   const kept = await world.db.selectFrom('usage_samples').select('hour').execute()
   const machines = await world.db.selectFrom('usage_counters').select('fence').execute()

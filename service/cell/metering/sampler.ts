@@ -5,8 +5,10 @@ import type { Db } from '../../db/database.ts'
 import type { Clock } from '../../lib/clock.ts'
 import { MEASURES_MAX, type MachineCounters, type MachineHost, type MachineStats } from '../links/hostd.ts'
 import { oneAtATime, tickEvery } from '../machines/ticking.ts'
+import { judgeAllowances } from './allowances.ts'
 import { attributed } from './attributed.ts'
 import { readTreeBytes } from '../trees/store.ts'
+import { closeHours, markMeasured } from './ledger-store.ts'
 import { addSamples, addStored, dropOldSamples, type Mark, readSleepers, readStored, type Sleeping } from './store.ts'
 import { addStoredVolumes, dropOldVolumeSamples, readVolumesOf } from './volume-store.ts'
 
@@ -21,7 +23,8 @@ export interface MeteringContext {
 export const SAMPLE_MS = 15_000
 /** Machines of one statement: what a tick costs is bounded by it and by what one computer can run. */
 const MACHINES_A_STATEMENT = 500
-const DAY_MS = 24 * 3600_000
+const HOUR_MS = 3600_000
+const DAY_MS = 24 * HOUR_MS
 const STORAGE_TICKS = 20 // five minutes: it changes slowly, and there are many more workspaces than machines
 const COLLECT_TICKS = 40 // ten minutes
 /** Names the clock of this process. */
@@ -33,8 +36,12 @@ export function startMetering(context: MeteringContext, signal: AbortSignal): vo
   const tick = oneAtATime(async () => {
     ticks += 1
     const machines = await sample(context)
+    await judgeAllowances(context)
     if (ticks % STORAGE_TICKS === 0) await Promise.all([sampleStorage(context, machines), sampleVolumes(context)])
-    if (ticks % COLLECT_TICKS === 0) await collect(context)
+    if (ticks % COLLECT_TICKS === 0) {
+      await closeLedger(context)
+      await collect(context)
+    }
   })
   const failed = (error: unknown) => context.log.warn({ err: error }, 'the machines could not be sampled')
   tickEvery(SAMPLE_MS, tick, failed, signal)
@@ -49,7 +56,23 @@ export async function sample({ cell_id, db, clock, host }: MeteringContext): Pro
   const read = [...awake, ...asleep.filter(({ workspace_id }) => !machines.has(workspace_id))]
   for (let at = 0; at < read.length; at += MACHINES_A_STATEMENT)
     await addSamples(db, read.slice(at, at + MACHINES_A_STATEMENT), clock.now(), 2 * SAMPLE_MS, markOf(clock))
+  await markMeasured(db, cell_id, clock.now())
   return new Set(read.map(({ workspace_id }) => workspace_id))
+}
+
+/** Hours that ended so long ago are final: their samples become entries of the ledger. @returns how many samples were closed. */
+export async function closeLedger({ db, clock }: Pick<MeteringContext, 'db' | 'clock'>): Promise<number> {
+  const now = clock.now()
+  const before = new Date(now.getTime() - (LIMITS.usage.final_after_hours + 1) * HOUR_MS)
+  let count = 0
+  for (const kind of ['workspace', 'volume'] as const) {
+    for (let is_all = false; !is_all;) {
+      const done = await closeHours(db, kind, before, now)
+      is_all = done.is_all
+      count += done.closed
+    }
+  }
+  return count
 }
 
 /**

@@ -66,7 +66,7 @@ export async function addSamples(db: Db, read: MachineStats[], now: Date, elapse
     on conflict (workspace_id, hour, organization_id, project_id) do update set
       cpu_usec = u.cpu_usec + excluded.cpu_usec, memory_byte_ms = u.memory_byte_ms + excluded.memory_byte_ms,
       disk_byte_ms = u.disk_byte_ms + excluded.disk_byte_ms, rx_bytes = u.rx_bytes + excluded.rx_bytes,
-      tx_bytes = u.tx_bytes + excluded.tx_bytes, sampled_ms = u.sampled_ms + excluded.sampled_ms
+      tx_bytes = u.tx_bytes + excluded.tx_bytes, sampled_ms = u.sampled_ms + excluded.sampled_ms, is_open = true
     returning u.workspace_id`.execute(db)
   return rows.length
 }
@@ -116,7 +116,7 @@ export async function addStored(db: Db, read: Stored[], now: Date, { run, monoto
       coalesce(disk_bytes::numeric * disk_elapsed_ms, 0), coalesce(checkpoint_bytes::numeric * elapsed_ms, 0)
     from grown where coalesce(disk_bytes, 0) + checkpoint_bytes > 0 order by workspace_id
     on conflict (workspace_id, hour, organization_id, project_id) do update set
-      disk_byte_ms = u.disk_byte_ms + excluded.disk_byte_ms, checkpoint_byte_ms = u.checkpoint_byte_ms + excluded.checkpoint_byte_ms
+      disk_byte_ms = u.disk_byte_ms + excluded.disk_byte_ms, checkpoint_byte_ms = u.checkpoint_byte_ms + excluded.checkpoint_byte_ms, is_open = true
     returning u.workspace_id`.execute(db)
   return rows.length
 }
@@ -156,7 +156,7 @@ export async function readSleepers(db: Db, cell_id: string): Promise<Sleeping[]>
 /** Samples and counters whose time is over, a batch of each. */
 export async function dropOldSamples(db: Db, samples_before: Date, counters_before: Date): Promise<number> {
   const samples = await sql`
-    delete from usage_samples where ctid = any(array(select ctid from usage_samples where hour < ${samples_before} limit ${BATCH}))
+    delete from usage_samples where ctid = any(array(select ctid from usage_samples where hour < ${samples_before} and not is_open limit ${BATCH}))
     returning workspace_id`.execute(db)
   const counters = await sql`
     delete from usage_counters where (workspace_id, fence) in (

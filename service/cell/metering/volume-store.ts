@@ -47,7 +47,7 @@ export async function addStoredVolumes(db: Db, read: StoredVolume[], now: Date, 
     select volume_id, date_trunc('hour', ${now}::timestamptz, 'UTC'), organization_id, project_id, stored_bytes::numeric * elapsed_ms, elapsed_ms
     from grown order by volume_id
     on conflict (volume_id, hour) do update set
-      stored_byte_ms = u.stored_byte_ms + excluded.stored_byte_ms, sampled_ms = u.sampled_ms + excluded.sampled_ms
+      stored_byte_ms = u.stored_byte_ms + excluded.stored_byte_ms, sampled_ms = u.sampled_ms + excluded.sampled_ms, is_open = true
     returning u.volume_id`.execute(db)
   return rows.length
 }
@@ -57,7 +57,7 @@ const BATCH = 1000
 /** Samples whose time is over, a batch. */
 export async function dropOldVolumeSamples(db: Db, before: Date): Promise<number> {
   const { rows } = await sql`
-    delete from volume_usage_samples where ctid = any(array(select ctid from volume_usage_samples where hour < ${before} limit ${BATCH}))
+    delete from volume_usage_samples where ctid = any(array(select ctid from volume_usage_samples where hour < ${before} and not is_open limit ${BATCH}))
     returning volume_id`.execute(db)
   return rows.length
 }

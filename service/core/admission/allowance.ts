@@ -30,6 +30,8 @@ export const AllowanceState = Type.Object({
   ),
   resets_at: Type.Union([Type.String(), Type.Null()]),
   spend_cap: Type.Union([SpendCap, Type.Null()]),
+  /** Found by the meters, and taken back by them. What an operator says stands until an operator says otherwise. */
+  judged: Type.Optional(Type.Literal(true)),
 })
 export type AllowanceState = Static<typeof AllowanceState>
 

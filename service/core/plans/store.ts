@@ -6,7 +6,10 @@ import type { ChangeTx } from '../changes/mutate.ts'
 export type Plan = Selectable<Database['plans']>
 
 export type PlanLimits = Partial<
-  Pick<Plan, 'concurrent_workspaces' | 'cpu_millis' | 'memory_mib' | 'disk_gib' | 'missing_limits' | 'refuses_starts'>
+  Pick<
+    Plan,
+    'concurrent_workspaces' | 'cpu_millis' | 'memory_mib' | 'disk_gib' | 'missing_limits' | 'refuses_starts' | 'cpu_hours' | 'ram_gib_hours'
+  >
 >
 
 export function findPlan(db: Db, slug: string): Promise<Plan | undefined> {

@@ -1,0 +1,193 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import pino from 'pino'
+import { sql } from 'kysely'
+import { createWorld, type World } from '../../../tests/engine/world.ts'
+import { generatorOf, testSeed } from '../../../tests/support/seed.ts'
+import { METERS, type Units } from '../../../contract/schemas/usage.ts'
+import { periodOf } from '../../core/usage/period.ts'
+import { readUsage, readUsageTotals } from '../../core/usage/store.ts'
+import { readerOf } from '../../db/reader.ts'
+import type { MachineStats } from '../links/hostd.ts'
+import { judgeAllowances } from './allowances.ts'
+import { closeLedger } from './sampler.ts'
+import { addSamples, addStored, dropOldSamples } from './store.ts'
+import { addStoredVolumes } from './volume-store.ts'
+
+const GIB = 2 ** 30
+const START = new Date('2026-03-01T10:00:05.000Z')
+const at = (seconds: number) => new Date(START.getTime() + seconds * 1000)
+const HOUR = 3600
+const log = pino({ level: 'silent' })
+
+function counters(workspace_id: string, fence: number, cpu_usec: number, bytes = 0): MachineStats {
+  return { workspace_id, epoch: 1, fence, cpu_usec, memory_bytes: GIB / 2, disk_bytes: GIB, rx_bytes: bytes, tx_bytes: 2 * bytes }
+}
+
+const closeAt = ({ db }: World, seconds: number) => closeLedger({ db, clock: { now: () => at(seconds), monotonic_ms: () => 0 } })
+
+async function ownerOf(world: World, workspace_id: string) {
+  const { organization_id, project_id } = await world.workspace(workspace_id)
+  return { organization_id, project_id, subject: null }
+}
+
+async function entries(world: World) {
+  const all = await world.db.selectFrom('usage_entries').selectAll().orderBy('hour').orderBy('subject_kind').orderBy('entry').execute()
+  return all.map((row) => [row.hour.toISOString().slice(11, 13), row.entry, ...METERS.map((meter) => row[meter])])
+}
+
+test('an hour becomes final two hours after its end, in whole units, once; what comes to it later is an entry of its own', async () => {
+  await using world = await createWorld()
+  const { workspace_id: id } = await world.open()
+  const add = (cpu_usec: number, seconds: number) => addSamples(world.db, [counters(id, 7, cpu_usec, 5)], at(seconds), 30_000)
+  await add(0, 0)
+  await add(2_900_000, 5)
+  assert.equal(await closeAt(world, 3 * HOUR - 10), 0) // 13:00 is not over
+  assert.equal(await closeAt(world, 3 * HOUR), 1)
+  assert.equal(await closeAt(world, 3 * HOUR), 0)
+  // 5 s of half a GiB are 2 whole units; the disk is twice as large.
+  const first = ['10', 0, 2, 2, 5, 10, 5, 0]
+  assert.deepEqual(await entries(world), [first])
+  await add(4_100_000, 10) // the clock was set back
+  assert.equal(await closeAt(world, 3 * HOUR), 1)
+  assert.deepEqual(await entries(world), [first, ['10', 1, 2, 3, 5, 0, 0, 0]])
+  assert.deepEqual(
+    (await world.db.selectFrom('usage_hours').selectAll().execute()).map(({ cpu_seconds }) => cpu_seconds),
+    [4],
+  )
+})
+
+test('volumes have entries, too, and a sample that no entry has yet is never dropped', async () => {
+  await using world = await createWorld()
+  const { workspace_id } = await world.open()
+  const { organization_id, project_id } = await world.workspace(workspace_id)
+  const volume_id = world.ids.next()
+  await world.db
+    .insertInto('volumes')
+    .values({
+      id: volume_id,
+      organization_id,
+      project_id,
+      cell_id: null,
+      name: 'v',
+      quota_gib: 9,
+      org_shared: false,
+      state: 'available',
+      created_at: START,
+      updated_at: START,
+      deleted_at: null,
+    })
+    .execute()
+  const read = [{ volume_id, stored_bytes: 3 * GIB }]
+  for (const seconds of [0, 60]) await addStoredVolumes(world.db, read, at(seconds), { run: world.ids.next(), monotonic_ms: 0 })
+  await addSamples(world.db, [counters(workspace_id, 1, 1)], at(0), 30_000)
+  assert.equal(await dropOldSamples(world.db, at(99 * HOUR), at(0)), 0)
+  assert.equal(await closeAt(world, 3 * HOUR), 2)
+  assert.deepEqual(await entries(world), [['10', 0, 0, 0, 0, 0, 0, 180]]) // the workspace used no whole unit of anything
+  assert.equal(await dropOldSamples(world.db, at(99 * HOUR), at(0)), 1)
+})
+
+test('two cells that close at once write every entry once', async () => {
+  await using world = await createWorld()
+  const ids = await Promise.all(Array.from({ length: 6 }, async () => (await world.open()).workspace_id))
+  for (let hour = 0; hour < 30; hour += 1) {
+    await addSamples(
+      world.db,
+      ids.map((id) => counters(id, 1, (hour + 1) * 7_000_000)),
+      at(hour * HOUR),
+      30_000,
+    )
+  }
+  const closed = await Promise.all([closeAt(world, 99 * HOUR), closeAt(world, 99 * HOUR), closeAt(world, 99 * HOUR)])
+  assert.equal(
+    closed.reduce((sum, count) => sum + count),
+    180,
+  )
+  const { count } = await world.db
+    .selectFrom('usage_entries')
+    .select((e) => e.fn.countAll<number>().as('count'))
+    .executeTakeFirstOrThrow()
+  assert.equal(count, 180)
+  const scope = await ownerOf(world, ids[0] ?? '')
+  const used = await readUsageTotals(readerOf(world.db), scope, { from: at(0), to: at(99 * HOUR) })
+  assert.equal(used.cpu_seconds, 180 * 7)
+})
+
+test('the sum of the ledger and of what is open is the sum of the samples, after any history of readings and closings', async () => {
+  await using world = await createWorld()
+  const random = generatorOf(testSeed())
+  const ids = await Promise.all([0, 1, 2].map(async () => (await world.open()).workspace_id))
+  const used = new Map(ids.map((id) => [id, 0]))
+  let now = 0
+  for (let step = 0; step < 300; step += 1) {
+    const id = ids[Math.floor(random() * ids.length)] ?? ''
+    now += Math.floor((random() - 0.2) * 4000) // sometimes back
+    if (random() < 0.15) await closeAt(world, now)
+    else if (random() < 0.2)
+      await addStored(world.db, [{ workspace_id: id, disk_bytes: null, checkpoint_bytes: GIB }], at(now), {
+        run: ids[0] ?? '',
+        monotonic_ms: step * 9e5,
+      })
+    else {
+      used.set(id, (used.get(id) ?? 0) + Math.floor(random() * 3e6))
+      await addSamples(world.db, [counters(id, 1, used.get(id) ?? 0, step)], at(now), 30_000)
+    }
+  }
+  const { rows } = await sql<Record<string, number>>`
+    select sum(cpu_usec / 1000000)::bigint as cpu_seconds, sum(usage_gib_seconds(memory_byte_ms))::bigint as memory_gib_seconds,
+      sum(usage_gib_seconds(disk_byte_ms + checkpoint_byte_ms))::bigint as storage_gib_seconds, sum(tx_bytes)::bigint as egress_bytes,
+      sum(rx_bytes)::bigint as ingress_bytes, 0 as volume_storage_gib_seconds from usage_samples`.execute(world.db)
+  const scope = await ownerOf(world, ids[0] ?? '')
+  const range = { from: new Date(0), to: new Date('2100-01-01') }
+  const reads = readerOf(world.db)
+  assert.deepEqual({ ...(await readUsageTotals(reads, scope, range)) }, rows[0])
+  const by_day = await readUsage(reads, scope, range, 'day')
+  const by_subject = await Promise.all(ids.map((id) => readUsageTotals(reads, { ...scope, subject: { kind: 'workspace', id } }, range)))
+  for (const meter of METERS) {
+    const sum = (all: Units[]) => all.reduce((total, units) => total + units[meter], 0)
+    assert.deepEqual([sum(by_day), sum(by_subject)], [rows[0]?.[meter], rows[0]?.[meter]], meter)
+  }
+  await closeAt(world, now + 1e8)
+  assert.deepEqual({ ...(await readUsageTotals(reads, scope, range)) }, rows[0])
+  assert.deepEqual(await world.db.selectFrom('usage_samples').select('hour').where('is_open', '=', true).execute(), [])
+})
+
+test('an allowance that is used up refuses starts until it is raised or a new period begins; what an operator says stands', async () => {
+  await using world = await createWorld()
+  const process = await world.startProcess()
+  const { workspace_id: id, operation_id } = await world.open()
+  assert.equal((await world.ended(operation_id)).state, 'succeeded')
+  const { organization_id } = await ownerOf(world, id)
+  const { cell_id } = await world.workspace(id)
+  const plan = (cpu_hours: number | null) => world.db.updateTable('plans').set({ cpu_hours }).execute()
+  const said = async () =>
+    world.db
+      .selectFrom('organizations')
+      .select(['allowance_exhausted', 'allowance'])
+      .where('id', '=', organization_id)
+      .executeTakeFirstOrThrow()
+  const judged = (now: Date) =>
+    judgeAllowances({ cell_id: cell_id ?? '', db: process.db, clock: { now: () => now, monotonic_ms: () => 0 }, log })
+  const now = world.clock.now()
+  await plan(1)
+  await addSamples(world.db, [counters(id, 900, 3599e6)], now, 30_000)
+  assert.deepEqual([await judged(now), (await said()).allowance_exhausted], [[], null])
+  await addSamples(world.db, [counters(id, 900, 3600e6)], now, 30_000)
+  assert.deepEqual([await judged(now), (await said()).allowance_exhausted], [[organization_id], 'allowance_used'])
+  assert.deepEqual((await said()).allowance, {
+    exhausted: [{ allowance: 'cpu_hours', used_meter_units: 3600, included_meter_units: 3600 }],
+    resets_at: periodOf(now).ends_at.toISOString(),
+    spend_cap: null,
+    judged: true,
+  })
+  await plan(2)
+  assert.deepEqual([await judged(now), (await said()).allowance_exhausted], [[organization_id], null])
+  await plan(1)
+  await judged(now)
+  assert.deepEqual([await judged(periodOf(now).ends_at), (await said()).allowance_exhausted], [[organization_id], null])
+  await judged(now)
+  await plan(null)
+  assert.deepEqual([await judged(now), (await said()).allowance_exhausted], [[organization_id], null])
+  await world.db.updateTable('organizations').set({ allowance_exhausted: 'overage_paused', allowance: null }).execute()
+  assert.deepEqual([await judged(now), (await said()).allowance_exhausted], [[], 'overage_paused'])
+})

@@ -1,0 +1,11 @@
+/** A billing period: from its beginning to the beginning of the next. */
+export interface Period {
+  starts_at: Date
+  ends_at: Date
+}
+
+/** The calendar month, in UTC. Pure. */
+export function periodOf(now: Date): Period {
+  const [year, month] = [now.getUTCFullYear(), now.getUTCMonth()]
+  return { starts_at: new Date(Date.UTC(year, month)), ends_at: new Date(Date.UTC(year, month + 1)) }
+}
