@@ -99,13 +99,15 @@ test('a volume that is in use is not detached, the command goes on; afterwards i
   const workspace = await client.open('user', small)
   await attach(workspace, volume_id)
   for (const argv of [
-    ['sh', '-c', `exec 3> ${at}/open; sleep 1000`],
-    ['sh', '-c', `cd ${at}; sleep 1000`],
+    ['sh', '-c', `exec 3> ${at}/open; touch /tmp/uses-ex; sleep 1000`],
+    ['sh', '-c', `cd ${at}; touch /tmp/uses-cd; sleep 1000`],
   ]) {
     const started = await client.tool<{ session_id: string }>(workspace, '/exec', {
       json: { argv, session_id: `use-${argv[2]?.slice(0, 2)}` },
     })
     assert.equal(started.status, 201)
+    // It was started: that it uses the volume by now is said by itself.
+    await sh(workspace, `for turn in $(seq 600); do [ -e /tmp/uses-${argv[2]?.slice(0, 2)} ] && exit; sleep 0.05; done; exit 1`)
     const { state, error } = await detach(workspace, volume_id)
     assert.deepEqual([state, error?.code, error?.details['reason']], ['failed', 'dependency_failed', 'volume_busy'])
     assert.equal(await sh(workspace, `touch ${at}/here && ls ${at} | grep here`), 'here\n', 'it has it still')
