@@ -176,6 +176,8 @@ export const GRANTS = {
         'cpu_usec',
         'memory_byte_ms',
         'disk_byte_ms',
+        'port_received_bytes',
+        'port_sent_bytes',
         'checkpoint_byte_ms',
         'rx_bytes',
         'tx_bytes',

@@ -10,8 +10,12 @@ export interface UsageSamplesTable {
   memory_byte_ms: string
   disk_byte_ms: string
   checkpoint_byte_ms: string
+  /** What the guest exchanged with the world outside. */
   rx_bytes: Int8
   tx_bytes: Int8
+  /** What visitors of its ports sent, and got. */
+  port_received_bytes: Int8WithDefault
+  port_sent_bytes: Int8WithDefault
   sampled_ms: Int8
   /** It has no entry yet, or has grown since. */
   is_open: Generated<boolean>

@@ -501,6 +501,8 @@ create table usage_samples (
   checkpoint_byte_ms numeric default 0 not null,
   is_open boolean default true not null,
   entries integer default 0 not null,
+  port_received_bytes bigint default 0 not null,
+  port_sent_bytes bigint default 0 not null,
   UNIQUE NULLS NOT DISTINCT (workspace_id, hour, organization_id, project_id),
   FOREIGN KEY (organization_id) REFERENCES organizations(id),
   FOREIGN KEY (project_id) REFERENCES projects(id),
@@ -508,10 +510,12 @@ create table usage_samples (
   CHECK ((cpu_usec >= 0)),
   CHECK ((disk_byte_ms >= (0)::numeric)),
   CHECK ((memory_byte_ms >= (0)::numeric)),
+  CHECK ((port_received_bytes >= 0)),
+  CHECK ((port_sent_bytes >= 0)),
   CHECK ((rx_bytes >= 0)),
   CHECK ((sampled_ms >= 0)),
   CHECK ((tx_bytes >= 0))
-); -- select to berth_api; delete, insert, select to berth_cell; update (cpu_usec, memory_byte_ms, disk_byte_ms, rx_bytes, tx_bytes, sampled_ms, checkpoint_byte_ms, is_open, entries) to berth_cell
+); -- select to berth_api; delete, insert, select to berth_cell; update (cpu_usec, memory_byte_ms, disk_byte_ms, rx_bytes, tx_bytes, sampled_ms, checkpoint_byte_ms, is_open, entries, port_received_bytes, port_sent_bytes) to berth_cell
 
 create table usage_storage (
   workspace_id uuid not null,

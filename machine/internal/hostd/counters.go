@@ -23,6 +23,11 @@ func (h *Host) countersOf(s *engine.Sandbox) (wire.MachineStats, error) {
 	if one.RxBytes, one.TxBytes, err = h.router.Stats(s.Slot); err != nil {
 		return one, err
 	}
+	traffic, err := h.router.Traffic(s.Slot)
+	if err != nil {
+		return one, err
+	}
+	one.Received, one.Sent = traffic.Received, traffic.Sent
 	if one.DiskBytes, err = h.pool.DiskBytes(claim.Owner); err != nil {
 		return one, fmt.Errorf("%w: %w", errNoDisk, err)
 	}

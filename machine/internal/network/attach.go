@@ -123,7 +123,7 @@ func (r *Router) Release(name string) error {
 
 func (r *Router) dismantle(s *slot) error {
 	err := errors.Join(r.disconnect(s), r.rules.remove(r.rules.machines, r.key(s)),
-		deleteLink(r.links, r.machineLink(s.index)), r.forgetFlows(s), removeNamespace(r.machinePin(s.name)), r.removePolicy(s.name))
+		deleteLink(r.links, r.machineLink(s.index)), r.forgetFlows(s), r.forgetTraffic(r.address(s.index, 2)), removeNamespace(r.machinePin(s.name)), r.removePolicy(s.name))
 	if err != nil {
 		return err
 	}
@@ -168,7 +168,7 @@ func (r *Router) List() ([]string, error) {
 	return names, nil
 }
 
-// Stats are bytes that the machine got and sent since Attach.
+// Stats are bytes that the machine got and sent since Attach, from and to whomever: the host's own questions are among them.
 func (r *Router) Stats(name string) (rx, tx int64, err error) {
 	err = r.withSlot(name, func(s *slot) error {
 		link, err := r.links.LinkByName(r.machineLink(s.index))

@@ -30,6 +30,7 @@ type rules struct {
 	connected *nftables.Set // link . address: who may talk to the uplink
 	limits    limits
 	outlets   outlets
+	traffic   traffic
 
 	generation uint32 // of the rules, after the last transaction of ours
 	broken     atomic.Bool
@@ -50,7 +51,10 @@ func (r *Router) openRules() (err error) {
 	if err := r.adoptConnected(table); err != nil {
 		return err
 	}
-	return r.loadRules()
+	if err := r.loadRules(); err != nil {
+		return err
+	}
+	return r.forgetStrayTraffic()
 }
 
 func (r *Router) defineSets() *nftables.Table {
@@ -58,6 +62,7 @@ func (r *Router) defineSets() *nftables.Table {
 	r.rules.machines = &nftables.Set{Table: table, Name: "machines", KeyType: pairType, Concatenation: true}
 	r.rules.connected = &nftables.Set{Table: table, Name: "connected", KeyType: pairType, Concatenation: true}
 	r.rules.outlets.define(table)
+	r.defineTraffic()
 	return table
 }
 
@@ -68,6 +73,9 @@ func (r *Router) loadRules() error {
 		replaceTable(conn, table)
 		r.closeIPv6(conn)
 		if err := r.fillSets(conn); err != nil {
+			return err
+		}
+		if err := r.writeTraffic(conn); err != nil {
 			return err
 		}
 		return r.writeRules(conn, table)

@@ -55,6 +55,8 @@ const CountersShape = Type.Object({
   disk_bytes: Count,
   rx_bytes: Count,
   tx_bytes: Count,
+  received_bytes: Count,
+  sent_bytes: Count,
   ran_ms: Count,
 })
 

@@ -222,14 +222,18 @@ export interface MachineCounters {
   cpu_usec: number
   memory_bytes: number
   disk_bytes: number
+  /** Of its link: whatever it exchanged, with the cell too. */
   rx_bytes: number
   tx_bytes: number
+  /** What it exchanged with the world outside, as far as its policy let it through: its egress and ingress. */
+  received_bytes: number
+  sent_bytes: number
   /** Since it was claimed. */
   ran_ms: number
 }
 
 /** The same, put to the account of the workspace that it is for. */
-export interface MachineStats extends Omit<MachineCounters, 'subject' | 'ran_ms'> {
+export interface MachineStats extends Omit<MachineCounters, 'subject' | 'ran_ms' | 'rx_bytes' | 'tx_bytes'> {
   workspace_id: string
   /** For how long it has run; absent where nobody knows. */
   ran_ms?: number

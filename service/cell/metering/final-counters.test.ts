@@ -30,7 +30,7 @@ test('a machine that ends before anybody read its counters is metered whole: pro
   assert.equal((await world.ended(await world.operate(workspace_id, 'suspend'))).state, 'succeeded')
   await final.flush()
   const hour = await usedBy(world, workspace_id)
-  assert.deepEqual([hour?.cpu_usec, hour?.tx_bytes], [used.cpu_usec, used.tx_bytes])
+  assert.deepEqual([hour?.cpu_usec, hour?.tx_bytes], [used.cpu_usec, used.sent_bytes])
   assert.ok(hour && hour.sampled_ms > 0 && Number(hour.memory_byte_ms) === hour.sampled_ms * used.memory_bytes, JSON.stringify(hour))
 })
 
@@ -52,7 +52,18 @@ test('a machine that dies by itself is metered by what its death tells', async (
 test('a machine that nobody read before counts for as long as it ran, and twice told once', async () => {
   await using world = await createWorld()
   const { workspace_id } = await world.open()
-  const read = { epoch: 1, fence: 5, cpu_usec: 9, memory_bytes: 1000, disk_bytes: 10, rx_bytes: 1, tx_bytes: 2, ran_ms: 12_000 }
+  const read = {
+    epoch: 1,
+    fence: 5,
+    cpu_usec: 9,
+    memory_bytes: 1000,
+    disk_bytes: 10,
+    rx_bytes: 5,
+    tx_bytes: 6,
+    received_bytes: 1,
+    sent_bytes: 2,
+    ran_ms: 12_000,
+  }
   for (const _ of ['told', 'told again']) await addFinal({ db: world.db, clock: { now: () => new Date(0), monotonic_ms: () => 0 } }, [{ subject: workspaceSubject(workspace_id), ...read }]) // prettier-ignore
   const hour = await usedBy(world, workspace_id)
   assert.deepEqual([hour?.cpu_usec, hour?.sampled_ms, hour?.memory_byte_ms, hour?.disk_byte_ms], [9, 12_000, '12000000', '120000'])
@@ -86,7 +97,7 @@ test('counters wait while they cannot be written, the newest of each machine, an
     written.push(read.map(({ cpu_usec }) => cpu_usec))
   }, log)
   const counters = (fence: number, cpu_usec: number): MachineCounters => ({
-    subject: workspaceSubject('w'), epoch: 1, fence, cpu_usec, memory_bytes: 0, disk_bytes: 0, rx_bytes: 0, tx_bytes: 0, ran_ms: 0,
+    subject: workspaceSubject('w'), epoch: 1, fence, cpu_usec, memory_bytes: 0, disk_bytes: 0, rx_bytes: 0, tx_bytes: 0, received_bytes: 0, sent_bytes: 0, ran_ms: 0,
   }) // prettier-ignore
   final.add(counters(1, 10))
   final.add(counters(2, 20))

@@ -11,6 +11,7 @@ import { readerOf } from '../../db/reader.ts'
 import type { MachineStats } from '../links/hostd.ts'
 import { judgeAllowances } from './allowances.ts'
 import { closeLedger } from './sampler.ts'
+import { addPortBytes } from './port-store.ts'
 import { addSamples, addStored, dropOldSamples } from './store.ts'
 import { addStoredVolumes } from './volume-store.ts'
 
@@ -21,7 +22,7 @@ const HOUR = 3600
 const log = pino({ level: 'silent' })
 
 function counters(workspace_id: string, fence: number, cpu_usec: number, bytes = 0): MachineStats {
-  return { workspace_id, epoch: 1, fence, cpu_usec, memory_bytes: GIB / 2, disk_bytes: GIB, rx_bytes: bytes, tx_bytes: 2 * bytes }
+  return { workspace_id, epoch: 1, fence, cpu_usec, memory_bytes: GIB / 2, disk_bytes: GIB, received_bytes: bytes, sent_bytes: 2 * bytes }
 }
 
 const closeAt = ({ db }: World, seconds: number) => closeLedger({ db, clock: { now: () => at(seconds), monotonic_ms: () => 0 } })
@@ -128,6 +129,7 @@ test('the sum of the ledger and of what is open is the sum of the samples, after
         run: ids[0] ?? '',
         monotonic_ms: step * 9e5,
       })
+    else if (random() < 0.2) await addPortBytes(world.db, [{ workspace_id: id, received_bytes: step, sent_bytes: 2 * step }], at(now))
     else {
       used.set(id, (used.get(id) ?? 0) + Math.floor(random() * 3e6))
       await addSamples(world.db, [counters(id, 1, used.get(id) ?? 0, step)], at(now), 30_000)
@@ -135,8 +137,8 @@ test('the sum of the ledger and of what is open is the sum of the samples, after
   }
   const { rows } = await sql<Record<string, number>>`
     select sum(cpu_usec / 1000000)::bigint as cpu_seconds, sum(usage_gib_seconds(memory_byte_ms))::bigint as memory_gib_seconds,
-      sum(usage_gib_seconds(disk_byte_ms + checkpoint_byte_ms))::bigint as storage_gib_seconds, sum(tx_bytes)::bigint as egress_bytes,
-      sum(rx_bytes)::bigint as ingress_bytes, 0 as volume_storage_gib_seconds from usage_samples`.execute(world.db)
+      sum(usage_gib_seconds(disk_byte_ms + checkpoint_byte_ms))::bigint as storage_gib_seconds, sum(tx_bytes + port_sent_bytes)::bigint as egress_bytes,
+      sum(rx_bytes + port_received_bytes)::bigint as ingress_bytes, 0 as volume_storage_gib_seconds from usage_samples`.execute(world.db)
   const scope = await ownerOf(world, ids[0] ?? '')
   const range = { from: new Date(0), to: new Date('2100-01-01') }
   const reads = readerOf(world.db)

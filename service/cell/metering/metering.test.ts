@@ -12,7 +12,7 @@ const START = new Date('2026-03-01T10:59:50.000Z')
 const at = (seconds: number) => new Date(START.getTime() + seconds * 1000)
 
 function counters(workspace_id: string, fence: number, cpu_usec: number, bytes = 0): MachineStats {
-  return { workspace_id, epoch: 1, fence, cpu_usec, memory_bytes: 1000, disk_bytes: 10, rx_bytes: bytes, tx_bytes: 2 * bytes }
+  return { workspace_id, epoch: 1, fence, cpu_usec, memory_bytes: 1000, disk_bytes: 10, received_bytes: bytes, sent_bytes: 2 * bytes }
 }
 
 /** The cell hears of a machine by itself: an operation that has ended is known in the database before it is known here. */

@@ -29,12 +29,12 @@ export async function addSamples(db: Db, read: MachineStats[], now: Date, elapse
   const { rows } = await sql`
     with seen as (
       select * from jsonb_to_recordset(${JSON.stringify(read)}::jsonb)
-        as s(workspace_id uuid, fence bigint, cpu_usec bigint, memory_bytes bigint, disk_bytes bigint, rx_bytes bigint, tx_bytes bigint, ran_ms bigint)
+        as s(workspace_id uuid, fence bigint, cpu_usec bigint, memory_bytes bigint, disk_bytes bigint, received_bytes bigint, sent_bytes bigint, ran_ms bigint)
     ), before as (
       select c.* from usage_counters c join seen s using (workspace_id, fence) order by c.workspace_id, c.fence for update of c
     ), written as (
       insert into usage_counters as c (workspace_id, fence, cpu_usec, rx_bytes, tx_bytes, read_at, run, monotonic_ms)
-      select workspace_id, fence, cpu_usec, rx_bytes, tx_bytes, ${until} from seen order by workspace_id, fence
+      select workspace_id, fence, cpu_usec, received_bytes, sent_bytes, ${until} from seen order by workspace_id, fence
       on conflict (workspace_id, fence) do update set
         cpu_usec = greatest(c.cpu_usec, excluded.cpu_usec), rx_bytes = greatest(c.rx_bytes, excluded.rx_bytes),
         tx_bytes = greatest(c.tx_bytes, excluded.tx_bytes), read_at = excluded.read_at, run = excluded.run,
@@ -42,8 +42,8 @@ export async function addSamples(db: Db, read: MachineStats[], now: Date, elapse
     ), grown as (
       select s.workspace_id, w.organization_id, w.project_id,
         greatest(s.cpu_usec - coalesce(b.cpu_usec, 0), 0) as cpu_usec,
-        greatest(s.rx_bytes - coalesce(b.rx_bytes, 0), 0) as rx_bytes,
-        greatest(s.tx_bytes - coalesce(b.tx_bytes, 0), 0) as tx_bytes,
+        greatest(s.received_bytes - coalesce(b.rx_bytes, 0), 0) as rx_bytes,
+        greatest(s.sent_bytes - coalesce(b.tx_bytes, 0), 0) as tx_bytes,
         s.memory_bytes, s.disk_bytes,
         -- the first reading of a machine is of the time that it has run, and of none where nobody says for how long
         coalesce(usage_elapsed_ms(b.read_at, b.run, b.monotonic_ms, ${until}, ${elapsed_ms_max}),
@@ -150,7 +150,7 @@ export async function readSleepers(db: Db, cell_id: string): Promise<Sleeping[]>
     .where('w.observed_state', '=', 'running')
     .where('w.residency', '=', 'hibernated')
     .execute()
-  return rows.map((row) => ({ ...row, cpu_usec: 0, rx_bytes: 0, tx_bytes: 0 }))
+  return rows.map((row) => ({ ...row, cpu_usec: 0, received_bytes: 0, sent_bytes: 0 }))
 }
 
 /** Samples and counters whose time is over, a batch of each. */

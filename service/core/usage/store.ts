@@ -7,8 +7,8 @@ export const SAMPLES = {
     table: 'usage_samples',
     id: 'workspace_id',
     units: `s.cpu_usec / 1000000 as cpu_seconds, usage_gib_seconds(s.memory_byte_ms) as memory_gib_seconds,
-      usage_gib_seconds(s.disk_byte_ms + s.checkpoint_byte_ms) as storage_gib_seconds, s.tx_bytes as egress_bytes,
-      s.rx_bytes as ingress_bytes, 0::bigint as volume_storage_gib_seconds`,
+      usage_gib_seconds(s.disk_byte_ms + s.checkpoint_byte_ms) as storage_gib_seconds, s.tx_bytes + s.port_sent_bytes as egress_bytes,
+      s.rx_bytes + s.port_received_bytes as ingress_bytes, 0::bigint as volume_storage_gib_seconds`,
   },
   volume: {
     table: 'volume_usage_samples',

@@ -345,6 +345,8 @@ export function stats(world: World, { machine, guest }: Running): MachineCounter
     disk_bytes: DISK_BYTES,
     rx_bytes: 0,
     tx_bytes: worked_ms,
+    received_bytes: 0,
+    sent_bytes: worked_ms,
     ran_ms: Math.max(0, world.clock.now().getTime() - Date.parse(started_at)),
   }
 }
