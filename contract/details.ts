@@ -31,8 +31,8 @@ const ALLOWANCE = {
   included_meter_units: Type.Number(),
 }
 const SPEND_CAP = Type.Object({
-  cap_minor: Integer(),
-  effective_cap_minor: Integer(),
+  cap_minor: Nullable(Integer()),
+  effective_cap_minor: Nullable(Integer()),
   charges_minor: Integer(),
   currency: Text(),
 })
@@ -103,6 +103,9 @@ export const DETAILS = {
     'validation_failed/secret_not_available': { names },
     'validation_failed/env_collision': { name },
     'validation_failed/too_large': { max_bytes },
+    'validation_failed/spend_cap_below_minimum': { min_minor: Integer() },
+    'validation_failed/spend_cap_above_plan_price': { max_minor: Integer() },
+    'validation_failed/spend_cap_below_charges': { charges_minor: Integer() },
     'validation_failed/input_required': { names },
     'validation_failed/input_unknown': { names },
     'validation_failed/input_invalid': { names },

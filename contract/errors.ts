@@ -115,6 +115,11 @@ export const APP_REASONS = {
     'invalid_path',
     'too_large',
     'egress_widening',
+    'overage_unavailable',
+    'spend_cap_required',
+    'spend_cap_below_minimum',
+    'spend_cap_above_plan_price',
+    'spend_cap_below_charges',
   ],
   dependency_unavailable: ['signing_failed'],
 } as const satisfies Partial<Record<AppCode, readonly string[]>>

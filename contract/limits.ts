@@ -107,6 +107,11 @@ export const LIMITS = {
     sample_days: 400, // Berth's own: samples of an hour
     counter_days: 7, // Berth's own: the last counters of a machine that is gone
   },
+  spend: {
+    warning_percent: 80,
+    cap_minor_min: 100, // Berth's own: a smaller cap, or plan, allows no overage
+    cap_minor_max: 1_000_000_00, // Berth's own
+  },
   exec: {
     stdin_bytes_max: 1 << 20,
     body_bytes_max: 8 << 20, // Berth's own: stdin, of which JSON may make six characters a byte, argv and env

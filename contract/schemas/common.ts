@@ -62,3 +62,12 @@ export const Caps = Type.Object(
   },
 )
 export type Caps = Static<typeof Caps>
+
+export const IfMatch = Type.Object({
+  'If-Match': Type.Optional(
+    Type.String({
+      pattern: '^(?:[0-9]{1,9}|"[0-9]{1,9}")$',
+      description: 'The version that the caller has seen, bare or quoted: refused with version_mismatch where there is another',
+    }),
+  ),
+})

@@ -127,12 +127,3 @@ export const EgressDenial = Type.Object(
 )
 export type EgressDenial = Static<typeof EgressDenial>
 export const EgressDenialList = List(EgressDenial, 'EgressDenialList')
-
-export const IfMatch = Type.Object({
-  'If-Match': Type.Optional(
-    Type.String({
-      pattern: '^(?:[0-9]{1,9}|"[0-9]{1,9}")$',
-      description: 'The version that the caller has seen, bare or quoted: refused with version_mismatch where there is another',
-    }),
-  ),
-})

@@ -1,6 +1,7 @@
 import Type, { type Static } from 'typebox'
 import { APP_REASONS } from '../errors.ts'
 import { Nullable, Timestamp, Uuid, Word } from './common.ts'
+import { ALLOWANCE_NAMES, PeriodView, SpendCapView } from './spend.ts'
 
 /** App, "Usage and spend". Bytes are those of the machine: egress is what it sent. */
 export const METERS = [
@@ -68,7 +69,6 @@ export const UsageSeries = Type.Object(
 )
 export type UsageSeries = Static<typeof UsageSeries>
 
-export const ALLOWANCE_NAMES = ['cpu_hours', 'ram_gib_hours'] as const
 export const ALLOWANCE_STATES = ['unlimited', 'within', 'overage', 'exhausted'] as const
 
 const AllowanceView = Type.Object(
@@ -85,39 +85,10 @@ const AllowanceView = Type.Object(
   { title: 'UsageAllowance' },
 )
 
-/** App, "Usage and spend", `spend_cap`. */
-export const SPEND_CAP_STATES = ['unavailable', 'off', 'paused', 'within_allowance', 'accruing', 'warning', 'reached'] as const
-
-const minor = Nullable(Type.Integer({ description: 'Smallest units of the currency' }))
-export const SpendCapView = Type.Object(
-  {
-    state: Word(SPEND_CAP_STATES),
-    cap_minor: minor,
-    effective_cap_minor: minor,
-    max_cap_minor: minor,
-    charges_minor: Type.Integer(),
-    remaining_minor: minor,
-    percent_of_cap: Nullable(Type.Number()),
-    lines: Type.Array(
-      Type.Object({
-        allowance: Word(ALLOWANCE_NAMES),
-        units_over: Type.Number(),
-        billed_units: Type.Integer(),
-        rate_minor: Type.Integer(),
-        amount_minor: Type.Integer(),
-      }),
-    ),
-    projected_reached_at: Nullable(Timestamp()),
-    currency: Nullable(Type.String()),
-  },
-  { title: 'SpendCap' },
-)
-export type SpendCapView = Static<typeof SpendCapView>
-
 export const UsageSummary = Type.Object(
   {
     organization_id: Uuid(),
-    period: Type.Object({ starts_at: Timestamp(), ends_at: Timestamp('Its end, which is the beginning of the next') }),
+    period: PeriodView,
     usage: Units,
     allowances: Type.Array(AllowanceView),
     allowance_exhausted: Type.Boolean({ description: 'Opens, resumes and forks are refused with 402 allowance_exhausted' }),

@@ -20,7 +20,10 @@ import {
 const REFUSALS = APP_REASONS.entitlement_required.filter((reason) => reason !== 'not_included' && reason !== 'limits_missing')
 const VALUES = 'N|none|missing'
 const ALLOWANCE_OPTIONS = { cpu_hours: 'cpu-hours', ram_gib_hours: 'ram-gib-hours' } as const
-const LIMITS_SYNOPSIS = `[--cpu-hours N|none] [--ram-gib-hours N|none] [--concurrent-workspaces ${VALUES}] [--cpu-millis ${VALUES}] [--memory-mib ${VALUES}] [--disk-gib ${VALUES}] [--refuse-starts ${REFUSALS.join('|')}|none]`
+const PRICE_OPTIONS = { price_minor: 'price-minor', cpu_hour_minor: 'cpu-hour-minor', ram_gib_hour_minor: 'ram-gib-hour-minor' } as const
+const PRICES_SYNOPSIS =
+  '[--currency CCC|none] [--price-minor N|none] [--cpu-hour-minor N|none] [--ram-gib-hour-minor N|none] [--listed yes|no]'
+const LIMITS_SYNOPSIS = `${PRICES_SYNOPSIS} [--cpu-hours N|none] [--ram-gib-hours N|none] [--concurrent-workspaces ${VALUES}] [--cpu-millis ${VALUES}] [--memory-mib ${VALUES}] [--disk-gib ${VALUES}] [--refuse-starts ${REFUSALS.join('|')}|none]`
 
 export const PLAN_COMMANDS: Record<string, Command> = {
   'plan create': { synopsis: `SLUG [--name NAME] ${LIMITS_SYNOPSIS}`, run: createPlan },
@@ -37,6 +40,11 @@ const LIMIT_OPTIONS = {
   'refuse-starts': text,
   'cpu-hours': text,
   'ram-gib-hours': text,
+  currency: text,
+  'price-minor': text,
+  'cpu-hour-minor': text,
+  'ram-gib-hour-minor': text,
+  listed: text,
 } as const
 type LimitValues = { [K in keyof typeof LIMIT_OPTIONS]?: string | undefined }
 
@@ -46,6 +54,7 @@ async function createPlan(argv: string[], { output, clock, ids, change }: Contex
   const unlimited = { concurrent_workspaces: null, cpu_millis: null, memory_mib: null, disk_gib: null, refuses_starts: null }
   const id = ids.next()
   const limits = limitsOf(values, [])
+  refusePrices(limits, null)
   const row = { id, slug, name: values.name ?? slug, created_at: clock.now(), ...unlimited, ...limits }
   const subject = subjectOf('plan', id, {}, { slug, ...limits })
   await unlessTaken(`Plan ${slug}`, () => change('plans.create', (tx) => insertPlan(tx, row), subject))
@@ -58,9 +67,17 @@ async function setPlan(argv: string[], { db, output, change }: Context): Promise
   const plan = await findPlan(db, slug)
   if (plan === undefined) throw new AdminError(`There is no plan ${slug}`)
   const limits = limitsOf(values, plan.missing_limits)
+  refusePrices(limits, plan.currency)
   if (Object.keys(limits).length === 0) throw new UsageError('Nothing is to be set')
   await change('plans.update', (tx) => updatePlan(tx, plan.id, limits), subjectOf('plan', plan.id, {}, { slug, ...limits }))
   output.note(`Plan ${slug} is changed`)
+}
+
+/** A price without a currency is none. */
+function refusePrices(limits: PlanLimits, currency_before: string | null): void {
+  const { currency = currency_before } = limits
+  const priced = Object.keys(PRICE_OPTIONS).some((name) => (limits[name as keyof typeof PRICE_OPTIONS] ?? null) !== null)
+  if (currency === null && priced) throw new UsageError('A price needs a --currency')
 }
 
 async function showPlans(argv: string[], { db, output }: Context): Promise<void> {
@@ -87,14 +104,25 @@ function limitsOf(values: LimitValues, missing_before: readonly string[]): PlanL
   const is_missing = (name: (typeof LIMIT_NAMES)[number]) =>
     given.includes(name) ? values[LEAST[name][0]] === 'missing' : missing_before.includes(name)
   const refusal = values['refuse-starts']
-  const allowances = Object.entries(ALLOWANCE_OPTIONS).flatMap(([name, option]): [string, number | null][] => {
+  const numbers = { ...ALLOWANCE_OPTIONS, ...PRICE_OPTIONS }
+  const allowances = Object.entries(numbers).flatMap(([name, option]): [string, number | null][] => {
     const value = values[option]
     return value === undefined ? [] : [[name, value === 'none' ? null : wholeNumber(value, `--${option}`, 0)]]
   })
   return {
     ...(Object.fromEntries(allowances) as PlanLimits),
+    ...catalogOf(values),
     ...Object.fromEntries(given.map(valueOf)),
     ...(given.length === 0 ? {} : { missing_limits: LIMIT_NAMES.filter(is_missing) }),
     ...(refusal === undefined ? {} : { refuses_starts: refusal === 'none' ? null : oneOf(refusal, REFUSALS, '--refuse-starts') }),
+  }
+}
+
+function catalogOf({ currency, listed }: LimitValues): PlanLimits {
+  if (currency !== undefined && currency !== 'none' && !/^[A-Z]{3}$/.test(currency))
+    throw new UsageError('--currency is three capital letters, as in EUR')
+  return {
+    ...(currency === undefined ? {} : { currency: currency === 'none' ? null : currency }),
+    ...(listed === undefined ? {} : { is_listed: oneOf(listed, ['yes', 'no'], '--listed') === 'yes' }),
   }
 }

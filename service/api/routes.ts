@@ -23,6 +23,15 @@ import {
   workspacesSuspend,
   workspacesSuspendWhenIdle,
 } from '../../contract/routes/app/lifecycle.ts'
+import {
+  entitlementsGet,
+  plansList,
+  spendGet,
+  spendPolicyGet,
+  spendPolicyPut,
+  subscriptionGet,
+  usageEstimate,
+} from '../../contract/routes/app/money.ts'
 import { openapiGet } from '../../contract/routes/app/openapi.ts'
 import { operationsGet, operationsList } from '../../contract/routes/app/operations.ts'
 import { clientVersions, me, organizationsGet, organizationsList, projectsGet, projectsList } from '../../contract/routes/app/principals.ts'
@@ -84,6 +93,7 @@ import { listOperationsOfWorkspace } from './operations/list.ts'
 import { getOrganization } from './organizations/get.ts'
 import { listOwnOrganizations } from './organizations/list.ts'
 import { getClientVersions } from './principals/client-versions.ts'
+import { getEntitlements, getSubscription, listCatalog } from './plans/get.ts'
 import { getMe } from './principals/me.ts'
 import { getProject } from './projects/get.ts'
 import { listProjectsOfOrganization } from './projects/list.ts'
@@ -94,9 +104,12 @@ import { getSecret } from './secrets/get.ts'
 import { listSecretsOfOrganization, listSecretsOfProject, listVersionsOfSecret } from './secrets/list.ts'
 import { rotateSecret } from './secrets/rotate.ts'
 import { updateSecret } from './secrets/update.ts'
+import { getSpend } from './spend/get.ts'
+import { getSpendPolicy, putSpendPolicy } from './spend/policy.ts'
 import { createToolToken } from './tool-tokens/create.ts'
 import { getToolTokenKeys } from './tool-tokens/keys.ts'
 import { listAgentSessionsOfWorkspace } from './tool-tokens/list-agent-sessions.ts'
+import { getUsageEstimate } from './usage/estimate.ts'
 import { getUsageOfOrganization, getUsageOfWorkspace } from './usage/series.ts'
 import { getUsageSummary } from './usage/summary.ts'
 import { createVolume } from './volumes/create.ts'
@@ -173,6 +186,13 @@ export const API_ROUTES: readonly Bound<ApiDeps, HeldPlace>[] = [
   bind(usageSummary, getUsageSummary),
   bind(usageSeries, getUsageOfOrganization),
   bind(usageOfWorkspace, getUsageOfWorkspace),
+  bind(usageEstimate, getUsageEstimate),
+  bind(plansList, listCatalog),
+  bind(subscriptionGet, getSubscription),
+  bind(entitlementsGet, getEntitlements),
+  bind(spendGet, getSpend),
+  bind(spendPolicyGet, getSpendPolicy),
+  bind(spendPolicyPut, putSpendPolicy),
   bind(openapiGet, async (_call, deps: ApiDeps) => ({
     status: 200,
     body: deps.openapi,

@@ -25,10 +25,15 @@ const NOTHING = {}
  */
 export const GRANTS = {
   installation: { api: { select: ['id'] }, cell: { select: ['id'] } },
-  plans: { api: READS, cell: { select: ['id', 'cpu_hours', 'ram_gib_hours'] } },
+  plans: {
+    api: READS,
+    cell: {
+      select: ['id', 'cpu_hours', 'ram_gib_hours', 'refuses_starts', 'currency', 'price_minor', 'cpu_hour_minor', 'ram_gib_hour_minor'],
+    },
+  },
   organizations: {
     api: READS,
-    cell: { select: ['id', 'plan_id', 'allowance_exhausted', 'allowance'], update: ['allowance_exhausted', 'allowance'] },
+    cell: { select: ['id', 'plan_id', 'refuses_starts', 'allowance_exhausted', 'allowance'], update: ['allowance_exhausted', 'allowance'] },
   },
   projects: { api: READS, cell: NOTHING },
   people: { api: READS, cell: NOTHING },
@@ -203,6 +208,10 @@ export const GRANTS = {
   },
   // The ledger is added to, and nothing of it is ever changed.
   usage_entries: { api: READS, cell: { select: 'all', insert: 'all' } },
+  spend_policies: {
+    api: { select: 'all', insert: 'all', update: ['version', 'overage_enabled', 'spend_cap_minor', 'enabled_in', 'changed_at'] },
+    cell: READS,
+  },
   usage_hours: {
     api: READS,
     cell: {

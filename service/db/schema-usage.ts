@@ -72,3 +72,12 @@ export interface UsageHoursTable {
   ingress_bytes: Int8WithDefault
   volume_storage_gib_seconds: Int8WithDefault
 }
+
+export interface SpendPoliciesTable {
+  organization_id: string
+  version: number
+  overage_enabled: boolean
+  spend_cap_minor: number | null
+  enabled_in: Date | null
+  changed_at: Date
+}

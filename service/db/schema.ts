@@ -1,6 +1,13 @@
 import type { ColumnType, Generated, JSONColumnType } from 'kysely'
 import type { OperationErrorCode, ReasonOf } from '../../contract/errors.ts'
-import type { UsageCountersTable, UsageEntriesTable, UsageHoursTable, UsageSamplesTable, UsageStorageTable } from './schema-usage.ts'
+import type {
+  SpendPoliciesTable,
+  UsageCountersTable,
+  UsageEntriesTable,
+  UsageHoursTable,
+  UsageSamplesTable,
+  UsageStorageTable,
+} from './schema-usage.ts'
 import type { SealingKeysTable, SecretsTable, SecretVersionsTable, WorkspaceSecretsTable } from './schema-secrets.ts'
 import type { OperationSubject } from '../../contract/states/operation.ts'
 import type { EgressDenialsTable, EgressVersionsTable, WorkspaceEgressTable } from './schema-egress.ts'
@@ -41,6 +48,7 @@ export interface Database {
   usage_storage: UsageStorageTable
   usage_entries: UsageEntriesTable
   usage_hours: UsageHoursTable
+  spend_policies: SpendPoliciesTable
   trees: TreesTable
   tree_revisions: TreeRevisionsTable
   tree_keys: TreeKeysTable
@@ -87,6 +95,11 @@ interface PlansTable {
   missing_volume_limits: Generated<string[]>
   cpu_hours: ColumnType<number | null, number | null | undefined, number | null>
   ram_gib_hours: ColumnType<number | null, number | null | undefined, number | null>
+  is_listed: Generated<boolean>
+  currency: ColumnType<string | null, string | null | undefined, string | null>
+  price_minor: ColumnType<number | null, number | null | undefined, number | null>
+  cpu_hour_minor: ColumnType<number | null, number | null | undefined, number | null>
+  ram_gib_hour_minor: ColumnType<number | null, number | null | undefined, number | null>
   refuses_starts: ColumnType<ReasonOf<'entitlement_required'> | null, string | null, string | null>
   created_at: Date
 }

@@ -45,6 +45,7 @@ const SCENES: Record<string, (w: World, key: string) => Promise<string | Ids | u
     await w.call('PUT', `/v1/workspaces/${id}/egress-policy`, { body: { mode: 'deny_all' } })
     return id
   },
+  'spend.policy_put': async () => undefined,
   'tool-tokens.create': (w, key) => w.running(key),
   'volumes.create': async () => undefined,
   'volumes.delete': async (w) => ({ volume_id: await volume(w) }),

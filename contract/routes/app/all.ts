@@ -18,6 +18,7 @@ import {
   workspacesSuspend,
   workspacesSuspendWhenIdle,
 } from './lifecycle.ts'
+import { entitlementsGet, plansList, spendGet, spendPolicyGet, spendPolicyPut, subscriptionGet, usageEstimate } from './money.ts'
 import { openapiGet } from './openapi.ts'
 import { operationsGet, operationsList } from './operations.ts'
 import { clientVersions, me, organizationsGet, organizationsList, projectsGet, projectsList } from './principals.ts'
@@ -107,5 +108,12 @@ export const APP_ROUTES: readonly AppRoute[] = [
   usageSummary,
   usageSeries,
   usageOfWorkspace,
+  usageEstimate,
+  plansList,
+  subscriptionGet,
+  entitlementsGet,
+  spendGet,
+  spendPolicyGet,
+  spendPolicyPut,
   openapiGet,
 ]

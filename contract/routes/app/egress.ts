@@ -3,12 +3,11 @@ import { operators, readers, type PrincipalAccess } from '../../access.ts'
 import { policyIssues } from '../../egress/check.ts'
 import { ALONE } from '../../errors.ts'
 import { appRoute } from '../../route.ts'
-import { PageQuery, Uuid } from '../../schemas/common.ts'
+import { IfMatch, PageQuery, Uuid } from '../../schemas/common.ts'
 import {
   EgressDenialList,
   EgressPolicyRequest,
   EgressVersionList,
-  IfMatch,
   ProjectEgressPolicy,
   WorkspaceEgressPolicy,
 } from '../../schemas/egress.ts'

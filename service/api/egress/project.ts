@@ -8,7 +8,7 @@ import type { ApiDeps } from '../deps.ts'
 import { changing } from '../idempotency/change.ts'
 import { pageAnswer, pageOf } from '../pages.ts'
 import { projectOf } from '../projects/project-of.ts'
-import { etagOf, refuseStaleVersion } from './if-match.ts'
+import { etagOf, refuseStaleVersion } from '../if-match.ts'
 import { insertEgressVersion, listEgressVersions, lockProjectEgress } from './store.ts'
 import { egressVersionView, projectEgressView } from './view.ts'
 

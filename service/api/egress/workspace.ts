@@ -23,7 +23,7 @@ import { workspaceSubject } from '../workspaces/answer-operation.ts'
 import { findWorkspace, lockForChange } from '../workspaces/find.ts'
 import { deleted } from '../workspaces/refusals.ts'
 import type { WorkspaceRow } from '../workspaces/row.ts'
-import { etagOf, refuseStaleVersion } from './if-match.ts'
+import { etagOf, refuseStaleVersion } from '../if-match.ts'
 import { insertEgressVersion, listDenials, listEgressVersions, type DenialRow } from './store.ts'
 import { egressVersionView, workspaceEgressView } from './view.ts'
 

@@ -1,8 +1,8 @@
 import type { Logger } from 'pino'
 import { Value } from 'typebox/value'
 import { AllowanceState } from '../../core/admission/allowance.ts'
-import { judge } from '../../core/usage/allowances.ts'
-import { periodOf } from '../../core/usage/period.ts'
+import { judge, NO_CHOICE, type Exhausted } from '../../core/usage/spend.ts'
+import { periodOf, rangeOf } from '../../core/usage/period.ts'
 import { readUsageTotals } from '../../core/usage/store.ts'
 import type { Db } from '../../db/database.ts'
 import { readerOf } from '../../db/reader.ts'
@@ -17,36 +17,39 @@ export interface JudgeContext {
 }
 
 /**
- * Compares what organizations used in the billing period with what their plans include (App, "Reasons" of 402 allowance_exhausted). What
- * is used up refuses starts, and what runs is suspended by the clock that looks for it. What an operator has said is left alone.
+ * Compares what organizations used in the billing period with what their plans include, and what is charged beyond it with their cap (App,
+ * "Reasons" of 402 allowance_exhausted). Where nothing more may be used starts are refused, and what runs is suspended by the clock that
+ * looks for it. What an operator has said is left alone.
  * @returns the organizations of which something else is true now.
  */
 export async function judgeAllowances({ cell_id, db, clock, log }: JudgeContext): Promise<string[]> {
+  const reads = readerOf(db)
   const period = periodOf(clock.now())
   const changed: string[] = []
-  for (const one of await readJudged(db, cell_id)) {
+  for (const one of await readJudged(reads, cell_id)) {
     const known = stateOf(one)
     if (known === 'of_an_operator') continue
     const scope = { organization_id: one.organization_id, project_id: null, subject: null }
-    const used = await readUsageTotals(readerOf(db), scope, { from: period.starts_at, to: new Date(period.ends_at.getTime() - 1) })
-    const found = judge(one, used, period)
-    if (sameState(known, found) || !(await writeAllowance(db, one, found))) continue
+    const used = await readUsageTotals(reads, scope, rangeOf(period))
+    const choice = one.version === 0 ? NO_CHOICE : one
+    const found = judge({ prices: one, choice, used, period, past_due: one.past_due })
+    if (written(known) === written(found) || !(await writeAllowance(db, one, found))) continue
     changed.push(one.organization_id)
-    log.info({ organization_id: one.organization_id, exhausted: found?.exhausted ?? [] }, 'what is left of the allowances has changed')
+    const news = { organization_id: one.organization_id, reason: found?.reason ?? null, exhausted: found?.state.exhausted ?? [] }
+    log.info(news, 'what is left of the allowances has changed')
   }
   return changed
 }
 
-function stateOf({ allowance_exhausted, allowance }: Judged): AllowanceState | null | 'of_an_operator' {
-  if (allowance_exhausted === null) return null
-  return Value.Check(AllowanceState, allowance) && allowance.judged === true ? allowance : 'of_an_operator'
+function stateOf({ allowance_exhausted: reason, allowance: state }: Judged): Exhausted | null | 'of_an_operator' {
+  if (reason === null) return null
+  return Value.Check(AllowanceState, state) && state.judged === true ? { reason, state } : 'of_an_operator'
 }
 
-/** What is used up, until when. How much was used beyond it is not news. */
-function sameState(known: AllowanceState | null, found: AllowanceState | null): boolean {
-  const written = (state: AllowanceState | null) =>
-    state === null
-      ? null
-      : [state.resets_at, ...state.exhausted.map(({ allowance, included_meter_units }) => `${allowance} ${included_meter_units}`)].join()
-  return written(known) === written(found)
+/** Why, what is used up, until when, and under which cap. How much was used beyond it is not news. */
+function written(found: Exhausted | null): string | null {
+  if (found === null) return null
+  const { reason, state } = found
+  const each = state.exhausted.map(({ allowance, included_meter_units }) => `${allowance} ${included_meter_units}`)
+  return [reason, state.resets_at, state.spend_cap?.effective_cap_minor ?? null, ...each].join()
 }

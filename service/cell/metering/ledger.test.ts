@@ -193,3 +193,39 @@ test('an allowance that is used up refuses starts until it is raised or a new pe
   await world.db.updateTable('organizations').set({ allowance_exhausted: 'overage_paused', allowance: null }).execute()
   assert.deepEqual([await judged(now), (await said()).allowance_exhausted], [[], 'overage_paused'])
 })
+
+test('overage goes on beyond the allowance until its cap is reached, and a raised cap or a payment lets it go on', async () => {
+  await using world = await createWorld()
+  const process = await world.startProcess()
+  const { workspace_id: id, operation_id } = await world.open()
+  assert.equal((await world.ended(operation_id)).state, 'succeeded')
+  const { organization_id } = await ownerOf(world, id)
+  const cell_id = (await world.workspace(id)).cell_id ?? ''
+  const now = world.clock.now()
+  const reason = async () => {
+    await judgeAllowances({ cell_id, db: process.db, clock: { now: () => now, monotonic_ms: () => 0 }, log })
+    const row = await world.db
+      .selectFrom('organizations')
+      .select('allowance_exhausted')
+      .where('id', '=', organization_id)
+      .executeTakeFirstOrThrow()
+    return row.allowance_exhausted
+  }
+  const cap = (spend_cap_minor: number) => world.db.updateTable('spend_policies').set({ spend_cap_minor }).execute()
+  await world.db.updateTable('plans').set({ cpu_hours: 1, currency: 'EUR', price_minor: 5000, cpu_hour_minor: 100 }).execute()
+  await world.db
+    .insertInto('spend_policies')
+    .values({ organization_id, version: 1, overage_enabled: true, spend_cap_minor: 200, enabled_in: now, changed_at: now })
+    .execute()
+  const use = (hours: number) => addSamples(world.db, [counters(id, 900, hours * 3600e6)], now, 30_000)
+  await use(2)
+  assert.equal(await reason(), null)
+  await use(50) // far beyond the cap between two readings
+  assert.equal(await reason(), 'spend_cap_reached')
+  await cap(5000)
+  assert.equal(await reason(), null)
+  await world.db.updateTable('organizations').set({ refuses_starts: 'payment_past_due' }).where('id', '=', organization_id).execute()
+  assert.equal(await reason(), 'overage_paused')
+  await world.db.updateTable('organizations').set({ refuses_starts: null }).where('id', '=', organization_id).execute()
+  assert.equal(await reason(), null)
+})

@@ -11,9 +11,10 @@ export type Allowance = keyof typeof ALLOWANCES
 
 const METER_UNITS = 3600 // of each meter, in one unit of its allowance
 
+const OrNull = Type.Union([Type.Integer(), Type.Null()])
 const SpendCap = Type.Object({
-  cap_minor: Type.Integer(),
-  effective_cap_minor: Type.Integer(),
+  cap_minor: OrNull,
+  effective_cap_minor: OrNull,
   charges_minor: Type.Integer(),
   currency: Type.String(),
 })

@@ -8,7 +8,19 @@ export type Plan = Selectable<Database['plans']>
 export type PlanLimits = Partial<
   Pick<
     Plan,
-    'concurrent_workspaces' | 'cpu_millis' | 'memory_mib' | 'disk_gib' | 'missing_limits' | 'refuses_starts' | 'cpu_hours' | 'ram_gib_hours'
+    | 'is_listed'
+    | 'currency'
+    | 'price_minor'
+    | 'cpu_hour_minor'
+    | 'ram_gib_hour_minor'
+    | 'concurrent_workspaces'
+    | 'cpu_millis'
+    | 'memory_mib'
+    | 'disk_gib'
+    | 'missing_limits'
+    | 'refuses_starts'
+    | 'cpu_hours'
+    | 'ram_gib_hours'
   >
 >
 

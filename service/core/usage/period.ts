@@ -9,3 +9,8 @@ export function periodOf(now: Date): Period {
   const [year, month] = [now.getUTCFullYear(), now.getUTCMonth()]
   return { starts_at: new Date(Date.UTC(year, month)), ends_at: new Date(Date.UTC(year, month + 1)) }
 }
+
+/** From its first hour to its last. Pure. */
+export function rangeOf({ starts_at, ends_at }: Period): { from: Date; to: Date } {
+  return { from: starts_at, to: new Date(ends_at.getTime() - 1) }
+}

@@ -1,0 +1,102 @@
+import Type from 'typebox'
+import { readers, type PrincipalAccess } from '../../access.ts'
+import { ALONE } from '../../errors.ts'
+import { appRoute } from '../../route.ts'
+import { IfMatch, Uuid } from '../../schemas/common.ts'
+import { Entitlements, PlanList, Subscription } from '../../schemas/plans.ts'
+import { EstimateQuery, Spend, SpendPolicy, SpendPolicyRequest, UsageEstimate } from '../../schemas/spend.ts'
+
+const organizationParams = Type.Object({ organization_id: Uuid() })
+const etag = { ETag: 'The version, quoted' }
+
+/** Who may decide what an organization pays: people alone. A key that leaked raises no cap. */
+const PAYERS: PrincipalAccess = { kind: 'principal', within: 'organization', roles: ['owner', 'admin', 'billing'], keys: 'forbidden' }
+
+export const plansList = appRoute({
+  id: 'plans.list',
+  method: 'GET',
+  path: '/v1/plans',
+  summary: 'The plan catalog: plans that an operator has listed, the cheapest first',
+  access: readers('self'),
+  answers: { 200: { schema: PlanList, description: 'All of them, on one page' } },
+  errors: {},
+})
+
+export const subscriptionGet = appRoute({
+  id: 'plans.subscription',
+  method: 'GET',
+  path: '/v1/organizations/{organization_id}/subscription',
+  summary: 'The plan of an organization, and whether it may start anything under it',
+  access: readers('organization'),
+  params: organizationParams,
+  answers: { 200: { schema: Subscription, description: 'The plan and its standing' } },
+  errors: { not_found: ALONE },
+})
+
+export const entitlementsGet = appRoute({
+  id: 'plans.entitlements',
+  method: 'GET',
+  path: '/v1/organizations/{organization_id}/entitlements',
+  summary: 'What the plan of an organization allows: a value, no limit, or nothing that it says',
+  access: readers('organization'),
+  params: organizationParams,
+  answers: { 200: { schema: Entitlements, description: 'Each entitlement' } },
+  errors: { not_found: ALONE },
+})
+
+export const spendGet = appRoute({
+  id: 'spend.get',
+  method: 'GET',
+  path: '/v1/organizations/{organization_id}/spend',
+  summary: 'What is charged beyond the allowances in this billing period, and how far the cap is',
+  access: readers('organization'),
+  params: organizationParams,
+  answers: { 200: { schema: Spend, description: 'Charges and cap' } },
+  errors: { not_found: ALONE },
+})
+
+export const spendPolicyGet = appRoute({
+  id: 'spend.policy_get',
+  method: 'GET',
+  path: '/v1/organizations/{organization_id}/spend-policy',
+  summary: 'Whether use beyond the allowances is charged, and up to which cap',
+  access: readers('organization'),
+  params: organizationParams,
+  answers: { 200: { schema: SpendPolicy, headers: etag, description: 'The policy; off at version 0 where nobody has decided' } },
+  errors: { not_found: ALONE },
+})
+
+export const spendPolicyPut = appRoute({
+  id: 'spend.policy_put',
+  method: 'PUT',
+  path: '/v1/organizations/{organization_id}/spend-policy',
+  summary: 'Turn overage on or off, and set its cap: in force within the interval at which counters are read',
+  access: PAYERS,
+  params: organizationParams,
+  headers: IfMatch,
+  body: SpendPolicyRequest,
+  answers: { 200: { schema: SpendPolicy, headers: etag, description: 'The new version' } },
+  errors: {
+    not_found: ALONE,
+    conflict: ['version_mismatch'],
+    validation_failed: [
+      'overage_unavailable',
+      'spend_cap_required',
+      'spend_cap_below_minimum',
+      'spend_cap_above_plan_price',
+      'spend_cap_below_charges',
+    ],
+  },
+})
+
+export const usageEstimate = appRoute({
+  id: 'usage.estimate',
+  method: 'GET',
+  path: '/v1/organizations/{organization_id}/usage/estimate',
+  summary: 'What the billing period is going to cost, with one more workspace or without',
+  access: readers('organization'),
+  params: organizationParams,
+  query: EstimateQuery,
+  answers: { 200: { schema: UsageEstimate, description: 'The estimate' } },
+  errors: { not_found: ALONE },
+})

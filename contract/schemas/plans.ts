@@ -1,0 +1,64 @@
+import Type, { type Static } from 'typebox'
+import { APP_REASONS } from '../errors.ts'
+import { List, Nullable, Timestamp, Uuid, Word } from './common.ts'
+import { PeriodView } from './spend.ts'
+
+/** What a plan may limit, by the names that refusals use. */
+export const ENTITLEMENTS = [
+  'concurrent_workspaces',
+  'cpu_millis',
+  'memory_mib',
+  'disk_gib',
+  'cpu_hours',
+  'ram_gib_hours',
+  'shared_volumes_max',
+  'shared_volume_gib_max',
+  'volume_attachments_per_workspace',
+] as const
+export type EntitlementName = (typeof ENTITLEMENTS)[number]
+
+/** A limit, no limit and a limit that the plan fails to say are three things. */
+const Entitlement = Type.Object(
+  {
+    name: Word(ENTITLEMENTS),
+    kind: Word(['value', 'unlimited', 'missing'], { description: 'missing: what it limits is refused until the plan says it' }),
+    value: Nullable(Type.Integer({ description: 'Where there is a limit' })),
+  },
+  { title: 'Entitlement' },
+)
+export type Entitlement = Static<typeof Entitlement>
+
+const minor = Nullable(Type.Integer({ description: 'Smallest units of the currency; null: it has none' }))
+export const PlanView = Type.Object(
+  {
+    slug: Type.String(),
+    name: Type.String(),
+    currency: Nullable(Type.String()),
+    price_minor: minor,
+    overage_rates: Type.Object({ cpu_hour_minor: minor, ram_gib_hour_minor: minor }),
+    entitlements: Type.Array(Entitlement),
+  },
+  { title: 'Plan' },
+)
+export type PlanView = Static<typeof PlanView>
+export const PlanList = List(PlanView, 'PlanList')
+
+export const Entitlements = Type.Object(
+  { organization_id: Uuid(), plan: Type.String({ description: 'Its slug' }), entitlements: Type.Array(Entitlement) },
+  { title: 'Entitlements' },
+)
+
+export const SUBSCRIPTION_STATES = ['active', 'past_due', 'unpaid', 'on_hold', 'none'] as const
+export const Subscription = Type.Object(
+  {
+    organization_id: Uuid(),
+    plan: PlanView,
+    state: Word(SUBSCRIPTION_STATES),
+    refuses_starts: Nullable(Word(APP_REASONS.entitlement_required, { description: 'Why nothing may be started; null: it may' })),
+    grace_until: Nullable(Timestamp('Until when a payment that is past due may be made')),
+    current_period: PeriodView,
+    payment: Word(['manual'], { description: 'manual: an operator says what is paid' }),
+  },
+  { title: 'Subscription' },
+)
+export type Subscription = Static<typeof Subscription>

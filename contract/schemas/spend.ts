@@ -1,0 +1,113 @@
+import Type, { type Static } from 'typebox'
+import { LIMITS } from '../limits.ts'
+import { Nullable, Timestamp, Uuid, Word } from './common.ts'
+
+export const ALLOWANCE_NAMES = ['cpu_hours', 'ram_gib_hours'] as const
+
+/** App, "Usage and spend", `spend_cap`. */
+export const SPEND_CAP_STATES = ['unavailable', 'off', 'paused', 'within_allowance', 'accruing', 'warning', 'reached'] as const
+
+const minor = Nullable(Type.Integer({ description: 'Smallest units of the currency' }))
+export const SpendCapView = Type.Object(
+  {
+    state: Word(SPEND_CAP_STATES),
+    cap_minor: minor,
+    effective_cap_minor: minor,
+    max_cap_minor: minor,
+    charges_minor: Type.Integer(),
+    remaining_minor: minor,
+    percent_of_cap: Nullable(Type.Number()),
+    lines: Type.Array(
+      Type.Object({
+        allowance: Word(ALLOWANCE_NAMES),
+        units_over: Type.Number(),
+        billed_units: Type.Integer(),
+        rate_minor: Type.Integer(),
+        amount_minor: Type.Integer(),
+      }),
+    ),
+    projected_reached_at: Nullable(Timestamp()),
+    currency: Nullable(Type.String()),
+  },
+  { title: 'SpendCap' },
+)
+export type SpendCapView = Static<typeof SpendCapView>
+
+/** A billing period. */
+export const PeriodView = Type.Object({ starts_at: Timestamp(), ends_at: Timestamp('Its end, which is the beginning of the next') })
+
+export const Spend = Type.Object(
+  { organization_id: Uuid(), period: PeriodView, spend_cap: SpendCapView },
+  { title: 'Spend', description: 'What is charged for use beyond the allowances in the billing period' },
+)
+export type Spend = Static<typeof Spend>
+
+/** App, "Usage and spend", spend policy. */
+export const OVERAGE_STATES = ['unavailable', 'off', 'on', 'paused'] as const
+
+const Rates = Type.Object(
+  { cpu_hour_minor: minor, ram_gib_hour_minor: minor },
+  { title: 'OverageRates', description: 'For each whole unit beyond the allowance; null: the plan has none' },
+)
+export const SpendPolicy = Type.Object(
+  {
+    organization_id: Uuid(),
+    overage_available: Type.Boolean({ description: 'The plan has a price, and a rate for every allowance that ends' }),
+    overage_enabled: Type.Boolean(),
+    overage_state: Word(OVERAGE_STATES, { description: 'paused: a payment of the plan is past due' }),
+    spend_cap_minor: minor,
+    spend_cap_min_minor: minor,
+    spend_cap_max_minor: Nullable(Type.Integer({ description: 'The price of the plan' })),
+    rates: Rates,
+    currency: Nullable(Type.String()),
+    version: Type.Integer({ minimum: 0, description: 'What to send as If-Match; 0: nobody has decided' }),
+    updated_at: Nullable(Timestamp()),
+  },
+  { title: 'SpendPolicy' },
+)
+export type SpendPolicy = Static<typeof SpendPolicy>
+
+export const SpendPolicyRequest = Type.Object(
+  {
+    overage_enabled: Type.Boolean({ description: 'Turning it off is always allowed' }),
+    spend_cap_minor: Type.Optional(
+      Type.Integer({
+        minimum: 0,
+        maximum: LIMITS.spend.cap_minor_max,
+        description: 'The most that a billing period may cost beyond the plan; absent: as before. Overage cannot be on without one',
+      }),
+    ),
+  },
+  { additionalProperties: false },
+)
+
+export const EstimateQuery = Type.Object({
+  cpu_millis: Type.Optional(Type.Integer({ minimum: 0, maximum: 1_000_000, description: 'Of one more workspace, as used on average' })),
+  memory_mib: Type.Optional(Type.Integer({ minimum: 0, maximum: 16_777_216, description: 'Of one more workspace while it runs' })),
+  hours: Type.Optional(
+    Type.Integer({ minimum: 0, maximum: 744, description: 'For which it runs in the rest of the period; absent: to its end' }),
+  ),
+})
+
+export const UsageEstimate = Type.Object(
+  {
+    organization_id: Uuid(),
+    period: PeriodView,
+    basis: Word(['average_so_far'], { description: 'The rest of the period is taken to be as what is over of it' }),
+    allowances: Type.Array(
+      Type.Object({
+        allowance: Word(ALLOWANCE_NAMES),
+        used_meter_units: Type.Integer(),
+        estimated_meter_units: Type.Integer({ description: 'At the end of the period' }),
+        workspace_meter_units: Type.Integer({ description: 'Of these, what the workspace that was asked about adds' }),
+        included_meter_units: Nullable(Type.Integer()),
+      }),
+    ),
+    price_minor: minor,
+    overage_minor: Type.Integer({ description: 'Beyond the price of the plan, as far as the cap lets it come; 0 where overage is off' }),
+    total_minor: minor,
+    currency: Nullable(Type.String()),
+  },
+  { title: 'UsageEstimate' },
+)
+export type UsageEstimate = Static<typeof UsageEstimate>

@@ -1,0 +1,22 @@
+import { NO_CHOICE, type SpendFacts } from '../../core/usage/spend.ts'
+import { readSpend, type SpendRow } from '../../core/usage/spend-store.ts'
+import { periodOf, rangeOf } from '../../core/usage/period.ts'
+import { readUsageTotals } from '../../core/usage/store.ts'
+import type { Reader } from '../../db/reader.ts'
+import { notFound } from '../auth/scope.ts'
+
+/** Everything that an organization's charges follow from, in the billing period of that moment. */
+export async function readSpendFacts(reads: Reader, organization_id: string, now: Date): Promise<SpendFacts & { row: SpendRow }> {
+  const period = periodOf(now)
+  const [row, used] = await Promise.all([
+    readSpend(reads, organization_id),
+    readUsageTotals(reads, { organization_id, project_id: null, subject: null }, rangeOf(period)),
+  ])
+  if (row === null) throw notFound('organization')
+  return { row, prices: row, choice: row.version === 0 ? NO_CHOICE : row, used, period, past_due: row.past_due }
+}
+
+/** As the wire has it. */
+export function periodView({ starts_at, ends_at }: SpendFacts['period']): { starts_at: string; ends_at: string } {
+  return { starts_at: starts_at.toISOString(), ends_at: ends_at.toISOString() }
+}
