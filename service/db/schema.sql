@@ -230,7 +230,7 @@ create table organizations (
   FOREIGN KEY (plan_id) REFERENCES plans(id),
   CHECK ((allowance_exhausted = ANY (ARRAY['allowance_used'::text, 'overage_paused'::text, 'spend_cap_reached'::text]))),
   CHECK ((refuses_starts = ANY (ARRAY['no_plan'::text, 'payment_past_due'::text, 'unpaid'::text, 'operator_hold'::text])))
-); -- select to berth_api; select (id, plan_id, allowance_exhausted, allowance) to berth_cell; update (allowance_exhausted, allowance) to berth_cell
+); -- select to berth_api; select (id, plan_id, allowance_exhausted, refuses_starts, allowance) to berth_cell; update (allowance_exhausted, allowance) to berth_cell
 
 create table people (
   id uuid not null,
@@ -273,25 +273,35 @@ create table plans (
   missing_volume_limits text[] default '{}'::text[] not null,
   cpu_hours integer,
   ram_gib_hours integer,
+  is_listed boolean default false not null,
+  currency text,
+  price_minor integer,
+  cpu_hour_minor integer,
+  ram_gib_hour_minor integer,
   UNIQUE (slug),
   PRIMARY KEY (id),
   CHECK (((concurrent_workspaces IS NULL) OR (NOT ('concurrent_workspaces'::text = ANY (missing_limits))))),
   CHECK (((cpu_millis IS NULL) OR (NOT ('cpu_millis'::text = ANY (missing_limits))))),
   CHECK (((memory_mib IS NULL) OR (NOT ('memory_mib'::text = ANY (missing_limits))))),
   CHECK (((disk_gib IS NULL) OR (NOT ('disk_gib'::text = ANY (missing_limits))))),
+  CHECK (((currency IS NOT NULL) OR ((price_minor IS NULL) AND (cpu_hour_minor IS NULL) AND (ram_gib_hour_minor IS NULL)))),
   CHECK ((concurrent_workspaces >= 0)),
+  CHECK ((cpu_hour_minor >= 0)),
   CHECK ((cpu_hours >= 0)),
   CHECK ((cpu_millis > 0)),
+  CHECK ((currency ~ '^[A-Z]{3}$'::text)),
   CHECK ((disk_gib > 0)),
   CHECK ((memory_mib > 0)),
   CHECK ((missing_limits <@ ARRAY['concurrent_workspaces'::text, 'cpu_millis'::text, 'memory_mib'::text, 'disk_gib'::text])),
   CHECK ((missing_volume_limits <@ ARRAY['shared_volumes_max'::text, 'shared_volume_gib_max'::text])),
+  CHECK ((price_minor >= 0)),
+  CHECK ((ram_gib_hour_minor >= 0)),
   CHECK ((ram_gib_hours >= 0)),
   CHECK ((refuses_starts = ANY (ARRAY['no_plan'::text, 'payment_past_due'::text, 'unpaid'::text, 'operator_hold'::text]))),
   CHECK ((shared_volume_gib_max > 0)),
   CHECK ((shared_volumes_max >= 0)),
   CHECK ((volume_attachments_per_workspace >= 0))
-); -- select to berth_api; select (id, cpu_hours, ram_gib_hours) to berth_cell
+); -- select to berth_api; select (id, refuses_starts, cpu_hours, ram_gib_hours, currency, price_minor, cpu_hour_minor, ram_gib_hour_minor) to berth_cell
 
 create table projects (
   id uuid not null,
@@ -374,6 +384,20 @@ create table signing_keys (
   retired_at timestamp with time zone,
   PRIMARY KEY (kid)
 ); -- insert, select to berth_api; select to berth_cell
+
+create table spend_policies (
+  organization_id uuid not null,
+  version integer not null,
+  overage_enabled boolean not null,
+  spend_cap_minor integer,
+  enabled_in timestamp with time zone,
+  changed_at timestamp with time zone not null,
+  PRIMARY KEY (organization_id),
+  FOREIGN KEY (organization_id) REFERENCES organizations(id),
+  CHECK (((spend_cap_minor IS NOT NULL) OR (NOT overage_enabled))),
+  CHECK ((spend_cap_minor >= 0)),
+  CHECK ((version > 0))
+); -- insert, select to berth_api; update (version, overage_enabled, spend_cap_minor, enabled_in, changed_at) to berth_api; select to berth_cell
 
 create table template_versions (
   id uuid not null,
