@@ -65,7 +65,7 @@ function refused(
   details: Record<string, number> = {},
 ) {
   const field = reason === 'overage_unavailable' ? 'overage_enabled' : 'spend_cap_minor'
-  return fail('validation_failed', reason, message, { details: { field, ...details } as never })
+  return fail('validation_failed', reason, message, { details: { field, ...details } })
 }
 
 function answerOf(organization_id: string, row: SpendRow): Reply {
