@@ -145,8 +145,13 @@ export const LIMITS = {
   tree: {
     entries_max: 2_000_000, // Berth's own: files, directories and links of a file-first workspace
     name_bytes_max: 255,
-    revision_kept_seconds: 3600, // Berth's own: how long a revision is read after the next one
-    revisions_kept_max: 100, // Berth's own
+    revisions_kept_seconds_default: 3600, // Berth's own: how long a revision is read after the next one; a setting changes it, as the next
+    revisions_kept_default: 100, // Berth's own: how many of a workspace are read
+    revisions_kept_seconds_max: 30 * 24 * 3600, // Berth's own
+    revisions_kept_max: 10_000, // Berth's own
+    diff_names_max: 100_000, // Berth's own: of both sides, looked at for one page of a comparison, or for a summary
+    diff_seconds_max: 10, // Berth's own
+    restore_counted_max: 10_000, // Berth's own: differences that are counted while a restore is waited for
     blob_grace_seconds: 3600, // Berth's own: what nothing names goes this long after it was last used
   },
   search: {

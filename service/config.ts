@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { Type, type Static, type TSchema } from 'typebox'
 import { Value } from 'typebox/value'
+import { LIMITS } from '../contract/limits.ts'
 import type { DatabaseOptions } from './db/options.ts'
 
 /** An address to listen on. */
@@ -50,6 +51,8 @@ export interface CellConfig extends ProcessConfig {
   park_after: { freeze_after_seconds: number; hibernate_after_seconds: number }
   /** Files of file-first workspaces: a folder that only this process's user can enter. */
   trees_dir: string
+  /** How long earlier revisions of a tree are read, and how many. */
+  tree_revisions_kept: { seconds: number; count: number }
   /** For how long what no row names is kept on this computer; 0: it goes at once. */
   quarantine_days: number
 }
@@ -102,6 +105,13 @@ const CellFile = Type.Object(
     cell_name: Type.String({ minLength: 1 }),
     hostd_socket: Type.String({ minLength: 1 }),
     trees_dir: Type.String({ minLength: 1 }),
+    tree_revisions_kept: Type.Object(
+      {
+        seconds: Type.Integer({ minimum: 1, maximum: LIMITS.tree.revisions_kept_seconds_max }),
+        count: Type.Integer({ minimum: 1, maximum: LIMITS.tree.revisions_kept_max }),
+      },
+      strict,
+    ),
     secret_keys_dir: Type.String({ minLength: 1 }),
     park_after: Type.Object(
       { freeze_after_seconds: Type.Number({ minimum: 0 }), hibernate_after_seconds: Type.Number({ minimum: 0 }) },

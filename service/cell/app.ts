@@ -25,6 +25,7 @@ import { openSecretKeys } from './secrets/keys.ts'
 import { createSecrets } from './secrets/resolve.ts'
 import { tickEvery } from './machines/ticking.ts'
 import { startOpsServer } from './ops-server.ts'
+import type { KeptRevisions } from './trees/collect-store.ts'
 import { createTrees } from './trees/trees.ts'
 
 /** What this process needs to know. service/config.ts reads it from a file. */
@@ -36,6 +37,7 @@ export interface CellConfig {
   cell_name: string
   hostd_socket: string
   trees_dir: string
+  tree_revisions_kept: KeptRevisions
   database: DatabaseOptions
   log_level: 'debug' | 'info' | 'warn' | 'error'
   park_after: ParkAfter
@@ -86,7 +88,7 @@ export async function startCell(config: CellConfig, parts: CellParts = {}): Prom
   const agents = createAgentLinks()
   const opener = await openSecretKeys({ directory: config.secret_keys_dir, db, clock, log })
   const secrets = createSecrets({ db, opener, clock, log })
-  const trees = createTrees({ db, clock, folder: config.trees_dir })
+  const trees = createTrees({ db, clock, folder: config.trees_dir, kept: config.tree_revisions_kept })
   const cell = { cell_id, db, clock, ids, host, table, room, parking, agents, trees, log }
   const engine = startEngine({
     cell: { ...cell, metrics, quarantine_days: config.quarantine_days },

@@ -220,12 +220,16 @@ export const GRANTS = {
       update: ['cpu_seconds', 'memory_gib_seconds', 'storage_gib_seconds', 'egress_bytes', 'ingress_bytes', 'volume_storage_gib_seconds'],
     },
   },
-  // The api begins a tree with its workspace; what is in it is the cell's.
+  // The api begins a tree with its workspace, empty or as another one's revision; what is in it is the cell's.
   trees: {
-    api: { insert: 'all' },
-    cell: { select: 'all', update: ['revision', 'root', 'entries', 'bytes', 'updated_at', 'collected_at'], delete: true },
+    api: { select: 'all', insert: 'all' },
+    cell: {
+      select: 'all',
+      update: ['revision', 'root', 'entries', 'bytes', 'updated_at', 'collected_at', 'changes', 'made_by'],
+      delete: true,
+    },
   },
-  tree_revisions: { api: NOTHING, cell: { select: 'all', insert: 'all', delete: true } },
+  tree_revisions: { api: READS, cell: { select: 'all', insert: 'all', delete: true } },
   tree_keys: { api: NOTHING, cell: { select: 'all', insert: 'all', delete: true } },
   volumes: {
     api: { select: 'all', insert: 'all', update: ['state', 'updated_at', 'deleted_at'] },

@@ -11,13 +11,38 @@ export interface TreesTable {
   created_at: Date
   updated_at: Date
   collected_at: ColumnType<Date | null, Date | null | undefined, Date | null>
+  /** Of the workspace whose contents it shares; null: its own. */
+  store_id: ColumnType<string | null, string | null | undefined, never>
+  /** TreeCounts */
+  changes: ColumnType<object | null, string | null | undefined, string | null>
+  /** MadeBy */
+  made_by: ColumnType<object | null, string | null | undefined, string | null>
 }
+
+/** Entries that a revision has other than the one before. */
+export interface TreeCounts {
+  added: number
+  modified: number
+  metadata: number
+  deleted: number
+  replaced: number
+}
+
+/** What made a revision: a call, by its route's id, or a command. */
+export type MadeBy = { call: string } | { execution_id: string }
 
 export interface TreeRevisionsTable {
   workspace_id: string
   revision: Int8
   root: string | null
   superseded_at: Date
+  entries: ColumnType<number | null, number | bigint | null | undefined, never>
+  bytes: ColumnType<number | null, number | bigint | null | undefined, never>
+  created_at: ColumnType<Date | null, Date | null | undefined, never>
+  /** TreeCounts */
+  changes: ColumnType<object | null, string | null | undefined, string | null>
+  /** MadeBy */
+  made_by: ColumnType<object | null, string | null | undefined, string | null>
 }
 
 export interface TreeKeysTable {

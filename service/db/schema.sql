@@ -443,9 +443,14 @@ create table tree_revisions (
   revision bigint not null,
   root text,
   superseded_at timestamp with time zone not null,
+  entries bigint,
+  bytes bigint,
+  created_at timestamp with time zone,
+  changes jsonb,
+  made_by jsonb,
   PRIMARY KEY (workspace_id, revision),
   FOREIGN KEY (workspace_id) REFERENCES trees(workspace_id) ON DELETE CASCADE
-); -- delete, insert, select to berth_cell
+); -- select to berth_api; delete, insert, select to berth_cell
 
 create table trees (
   workspace_id uuid not null,
@@ -456,12 +461,15 @@ create table trees (
   created_at timestamp with time zone not null,
   updated_at timestamp with time zone not null,
   collected_at timestamp with time zone,
+  store_id uuid,
+  changes jsonb,
+  made_by jsonb,
   PRIMARY KEY (workspace_id),
   FOREIGN KEY (workspace_id) REFERENCES workspaces(id) ON DELETE CASCADE,
-  CHECK (((root IS NULL) = (revision = 0))),
   CHECK ((revision >= 0)),
-  CHECK ((root ~ '^[0-9a-f]{64}$'::text))
-); -- insert to berth_api; delete, select to berth_cell; update (revision, root, entries, bytes, updated_at, collected_at) to berth_cell
+  CHECK ((root ~ '^[0-9a-f]{64}$'::text)),
+  CHECK (((root IS NOT NULL) OR (revision = 0)))
+); -- insert, select to berth_api; delete, select to berth_cell; update (revision, root, entries, bytes, updated_at, collected_at, changes, made_by) to berth_cell
 
 create table usage_counters (
   workspace_id uuid not null,
@@ -783,6 +791,8 @@ CREATE UNIQUE INDEX secrets_of_organization ON public.secrets USING btree (organ
 CREATE UNIQUE INDEX secrets_of_project ON public.secrets USING btree (project_id, name) WHERE ((deleted_at IS NULL) AND (project_id IS NOT NULL));
 
 CREATE UNIQUE INDEX tree_keys_by_revision ON public.tree_keys USING btree (workspace_id, revision);
+
+CREATE INDEX trees_of_store ON public.trees USING btree (store_id) WHERE (store_id IS NOT NULL);
 
 CREATE INDEX usage_counters_by_time ON public.usage_counters USING btree (read_at);
 

@@ -60,6 +60,7 @@ export const FAILPOINTS = {
   'delete.D4': { owner: 'cell', before: 'the machine is killed' },
   'delete.D5': { owner: 'cell', before: 'its files are removed' },
   'delete.D6': { owner: 'cell', before: 'the operation succeeds' },
+  'tree.T0': { owner: 'cell', before: 'the contents of a revision are stored' },
   'tree.T1': { owner: 'cell', before: 'the commit of a revision, whose contents are stored' },
   'tree.T2': { owner: 'cell', before: 'the answer of a revision that is committed' },
   'tree.T3': { owner: 'cell', before: 'what no revision names is removed' },

@@ -154,7 +154,7 @@ test('a tree that would be larger than its disk is refused, and what is removed 
 test('what is missing or damaged in the store is an error that says so, never other bytes', async () => {
   await makes(() => write(`${HOME}/fragile`, 'fragile content'), 200)
   const { trees, workspace_id } = bench
-  const files = trees.files(workspace_id)
+  const files = trees.blobs(workspace_id)
   await files.delete(sha('fragile content'))
   const response = await read(`${HOME}/fragile`)
   assert.deepEqual([response.status, response.headers.has('x-tree-revision')], [500, true])

@@ -108,6 +108,16 @@ export const SETTINGS = {
     fallback: 'no',
     about: 'whether workspaces may be opened file-first: their files are kept and served without a machine',
   },
+  tree_revisions_kept_seconds: {
+    parse: wholeNumber(60, 30 * 24 * 3600),
+    fallback: 3600,
+    about: 'how long an earlier revision of a file-first workspace is read, compared and restored after the next one',
+  },
+  tree_revisions_kept: {
+    parse: wholeNumber(1, 10_000),
+    fallback: 100,
+    about: 'how many earlier revisions of a file-first workspace are kept',
+  },
   freeze_after_seconds: {
     parse: number(0, 1 << 20),
     fallback: 5,

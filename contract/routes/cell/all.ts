@@ -8,6 +8,7 @@ import { filesList, filesMkdir, filesMove, filesPatch, filesRead, filesRemove, f
 import { gitClone, gitCommit, gitStatus } from './git.ts'
 import { idleGet, keepalive, wakeHint } from './idle.ts'
 import { ptyAttach, ptyClose, ptyGet, ptyInput, ptyOpen, ptyResize } from './pty.ts'
+import { treeDiff, treeRestore, treeRevisions } from './tree.ts'
 import { processList, processSignal } from './processes.ts'
 
 /** Every route of the gateway. */
@@ -27,6 +28,9 @@ export const CELL_ROUTES: readonly CellRoute[] = [
   filesMove,
   filesSearch,
   filesPatch,
+  treeRevisions,
+  treeDiff,
+  treeRestore,
   changesList,
   keepalive,
   wakeHint,

@@ -11,6 +11,7 @@ import { FILE_TYPES, Sha256 } from './file.ts'
  * - replaced: something of another type is there.
  */
 export const CHANGE_KINDS = ['added', 'modified', 'metadata', 'deleted', 'replaced'] as const
+export type ChangeKind = (typeof CHANGE_KINDS)[number]
 
 const Count = Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER })
 
@@ -47,6 +48,11 @@ export const Change = Type.Object(
   { title: 'Change' },
 )
 
+const counts = { added: Count, modified: Count, metadata: Count, deleted: Count, replaced: Count }
+
+/** Of each kind, how many. */
+export const ChangeCounts = Type.Object(counts, { title: 'ChangeCounts' })
+
 /** App, "Conventions": a list, and the summary where it was asked for. */
 export const Changes = Type.Object(
   {
@@ -60,11 +66,7 @@ export const Changes = Type.Object(
     ),
     summary: Nullable(
       Type.Object({
-        added: Count,
-        modified: Count,
-        metadata: Count,
-        deleted: Count,
-        replaced: Count,
+        ...counts,
         truncated: Type.Boolean({ description: 'Counting took too long: there are more' }),
       }),
     ),

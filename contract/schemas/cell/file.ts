@@ -47,7 +47,7 @@ const tree_revision = Type.Optional(
   Type.Integer({
     minimum: 0,
     maximum: Number.MAX_SAFE_INTEGER,
-    description: `Of a file-first workspace: reads this revision, which is kept for ${LIMITS.tree.revision_kept_seconds / 60} minutes after the next one`,
+    description: `Of a file-first workspace: reads this revision, which is kept for a while after the next one: ${LIMITS.tree.revisions_kept_seconds_default / 60} minutes, unless the deployment says otherwise`,
   }),
 )
 

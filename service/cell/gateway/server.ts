@@ -19,6 +19,7 @@ import { idleGet, keepalive, wakeHint } from '../../../contract/routes/cell/idle
 import { ptyAttach, ptyClose, ptyGet, ptyInput, ptyOpen, ptyResize } from '../../../contract/routes/cell/pty.ts'
 import { gitClone, gitCommit, gitStatus } from '../../../contract/routes/cell/git.ts'
 import { processList, processSignal } from '../../../contract/routes/cell/processes.ts'
+import { treeDiff, treeRestore, treeRevisions } from '../../../contract/routes/cell/tree.ts'
 import { LIMITS } from '../../../contract/limits.ts'
 import type { CellRoute } from '../../../contract/route.ts'
 import type { Db } from '../../db/database.ts'
@@ -66,8 +67,9 @@ import { hintWake } from './idle/wake-hint.ts'
 import { attachTerminal } from './pty/attach.ts'
 import { openTerminal } from './pty/open.ts'
 import { closeTerminal, getTerminal, resizeTerminal, typeIntoTerminal } from './pty/session.ts'
-import { byMode } from './tree/calls.ts'
+import { byMode, ofTree } from './tree/calls.ts'
 import { makeTreeDirectory, moveTreeFile, removeTreeFile } from './tree/change.ts'
+import { diffRevisions, listRevisions, restoreRevision } from './tree/history.ts'
 import { listTreeFiles, readTreeFile, statTreeFile } from './tree/read.ts'
 import { searchTreeFiles } from './tree/search.ts'
 import { patchTreeFile, writeTreeFile } from './tree/write.ts'
@@ -199,6 +201,9 @@ const ROUTES: readonly Bound<GatewayDeps, Ticket>[] = [
   route(filesMove, byMode(moveFile, moveTreeFile)),
   route(filesSearch, byMode(searchFiles, searchTreeFiles)),
   route(filesPatch, byMode(patchFile, patchTreeFile)),
+  route(treeRevisions, ofTree(listRevisions)),
+  route(treeDiff, ofTree(diffRevisions)),
+  route(treeRestore, ofTree(restoreRevision)),
   route(changesList, listChanges),
   route(keepalive, keepAlive),
   route(wakeHint, hintWake),

@@ -204,7 +204,7 @@ async function loaded(reads: PageReads, page: Page): Promise<Leaf | Branch> {
   return page.kind === 'stored' ? load(reads, page.ref) : page
 }
 
-async function load({ blobs }: PageReads, { digest }: PageRef): Promise<Leaf | Branch> {
+export async function load({ blobs }: PageReads, { digest }: PageRef): Promise<Leaf | Branch> {
   const [kind, ...rest] = JSON.parse((await blobs.get(digest)).toString('utf8')) as [string, ...unknown[]]
   if (kind === 'leaf') return { kind, names: (rest as [string, ...Packed][]).map(([name, ...packed]) => [name, unpack(packed)]) }
   // Written here and proven by its digest: anything else is a blob of another kind.

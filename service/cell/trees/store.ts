@@ -1,6 +1,6 @@
 import { sql } from 'kysely'
-import { LIMITS } from '../../../contract/limits.ts'
 import type { Db } from '../../db/database.ts'
+import type { MadeBy, TreeCounts } from '../../db/schema-trees.ts'
 import type { Digest } from './blobs.ts'
 
 /** Where a workspace's tree is. */
@@ -9,6 +9,8 @@ export interface TreeRow {
   /** null: nothing was ever put into it. */
   root: Digest | null
   created_at: Date
+  /** The workspace whose store has its contents: its own, or that of which it is a fork. */
+  store_id: string
   /** What all its files may have. */
   bytes_max: number
 }
@@ -18,13 +20,19 @@ export async function readTree(db: Db, workspace_id: string): Promise<TreeRow | 
   const row = await db
     .selectFrom('trees as t')
     .innerJoin('workspaces as w', 'w.id', 't.workspace_id')
-    .select(['t.revision', 't.root', 't.created_at', 'w.ceiling_disk_gib'])
+    .select(['t.workspace_id', 't.store_id', 't.revision', 't.root', 't.created_at', 'w.ceiling_disk_gib'])
     .where('t.workspace_id', '=', workspace_id)
     .where('w.deleted_at', 'is', null)
     .executeTakeFirst()
   if (row === undefined) return null
-  const { ceiling_disk_gib, ...tree } = row
-  return { ...tree, bytes_max: ceiling_disk_gib * 2 ** 30 }
+  const { revision, root, created_at } = row
+  return { revision, root, created_at, store_id: row.store_id ?? row.workspace_id, bytes_max: row.ceiling_disk_gib * 2 ** 30 }
+}
+
+/** Where the contents of a workspace's tree are, also of one that is being deleted. */
+export async function readStore(db: Db, workspace_id: string): Promise<string> {
+  const row = await db.selectFrom('trees').select('store_id').where('workspace_id', '=', workspace_id).executeTakeFirst()
+  return row?.store_id ?? workspace_id
 }
 
 /** The root of an earlier revision that is still kept; undefined where it is not. */
@@ -51,6 +59,9 @@ export interface TreeMove {
   root: Digest
   entries: number
   bytes: number
+  /** Against the revision before; null: nobody counted. */
+  changes: TreeCounts | null
+  made_by: MadeBy | null
   now: Date
   kept: KeptAnswer | null
 }
@@ -58,19 +69,22 @@ export interface TreeMove {
 /** The next revision, where the tree is still at the one that it was made of. @returns whether it was. */
 export async function moveTree(db: Db, move: TreeMove): Promise<boolean> {
   const { workspace_id, base_revision, root, entries, bytes, now, kept } = move
+  const [changes, made_by] = [move.changes, move.made_by].map((value) => (value === null ? null : JSON.stringify(value)))
   const { rows } = await sql`
     with before as (
-      select workspace_id, root from trees where workspace_id = ${workspace_id} and revision = ${base_revision} for update
+      select * from trees where workspace_id = ${workspace_id} and revision = ${base_revision} for update
     ), moved as (
-      update trees t set revision = t.revision + 1, root = ${root}, entries = ${entries}, bytes = ${bytes}, updated_at = ${now}
+      update trees t set revision = t.revision + 1, root = ${root}, entries = ${entries}, bytes = ${bytes}, updated_at = ${now},
+        changes = ${changes}, made_by = ${made_by}
       from before b join workspaces w on w.id = b.workspace_id and w.deleted_at is null
       where t.workspace_id = b.workspace_id
-      returning t.workspace_id, t.revision, b.root as root_before
+      returning t.workspace_id, t.revision
     ), shown as (
       update workspaces w set tree_revision = m.revision from moved m where w.id = m.workspace_id
     ), superseded as (
-      insert into tree_revisions (workspace_id, revision, root, superseded_at)
-      select workspace_id, revision - 1, root_before, ${now} from moved
+      insert into tree_revisions (workspace_id, revision, root, superseded_at, entries, bytes, created_at, changes, made_by)
+      select workspace_id, b.revision, b.root, ${now}, b.entries, b.bytes, b.updated_at, b.changes, b.made_by
+      from moved join before b using (workspace_id)
     ), answered as (
       insert into tree_keys (workspace_id, key, fingerprint, revision, answer, created_at)
       select workspace_id, ${kept?.key ?? null}, ${kept?.fingerprint ?? null}, revision, ${kept === null ? null : JSON.stringify(kept.answer)}, ${now}
@@ -96,55 +110,9 @@ export async function readKept(db: Db, workspace_id: string, key: string): Promi
   return row ?? null
 }
 
-/** Trees of this cell in which something may be left that nothing names. */
-export async function readCollectable(db: Db, cell_id: string, now: Date, limit: number): Promise<string[]> {
-  const settled_seconds = LIMITS.tree.revision_kept_seconds + LIMITS.tree.blob_grace_seconds
-  const { rows } = await sql<{ workspace_id: string }>`
-    select t.workspace_id from trees t join workspaces w on w.id = t.workspace_id
-    where w.cell_id = ${cell_id} and w.deleted_at is null and (
-      t.collected_at is null or t.collected_at < ${now}::timestamptz - interval '1 day'
-      -- what was named when it was last looked at may have been given up since
-      or (t.collected_at < t.updated_at + ${settled_seconds} * interval '1 second'
-        and t.collected_at < ${now}::timestamptz - interval '10 minutes')
-    )
-    order by t.collected_at nulls first limit ${limit}`.execute(db)
-  return rows.map(({ workspace_id }) => workspace_id)
-}
-
-/** Forgets revisions and keys whose time is over. */
-export async function forgetEarlier(db: Db, workspace_id: string, now: Date): Promise<void> {
-  const before = new Date(now.getTime() - LIMITS.tree.revision_kept_seconds * 1000)
-  await sql`
-    delete from tree_revisions where workspace_id = ${workspace_id} and (superseded_at < ${before} or revision <
-      (select revision - ${LIMITS.tree.revisions_kept_max} from trees where workspace_id = ${workspace_id}))`.execute(db)
-  await sql`
-    delete from tree_keys where workspace_id = ${workspace_id} and revision <= (
-      select revision from tree_keys where workspace_id = ${workspace_id}
-      order by revision desc offset ${LIMITS.file.idempotency_keys_max} limit 1)`.execute(db)
-}
-
-/** The roots that are read: of the tree and of its earlier revisions. */
-export async function readRoots(db: Db, workspace_id: string): Promise<Digest[]> {
-  const { rows } = await sql<{ root: Digest }>`
-    select root from trees where workspace_id = ${workspace_id} and root is not null
-    union select root from tree_revisions where workspace_id = ${workspace_id} and root is not null`.execute(db)
-  return rows.map(({ root }) => root)
-}
-
-export async function noteCollected(db: Db, workspace_id: string, now: Date): Promise<void> {
-  await db.updateTable('trees').set({ collected_at: now }).where('workspace_id', '=', workspace_id).execute()
-}
-
 /** With its revisions and keys. */
 export async function dropTree(db: Db, workspace_id: string): Promise<void> {
   await db.deleteFrom('trees').where('workspace_id', '=', workspace_id).execute()
-}
-
-/** What became of these workspaces, wherever they are; one that no row names is not among them. */
-export async function readFates(db: Db, ids: readonly string[]): Promise<Map<string, 'kept' | 'deleted'>> {
-  const { rows } = await sql<{ id: string; deleted: boolean }>`
-    select id, deleted_at is not null as deleted from workspaces where id = any(${ids}::uuid[])`.execute(db)
-  return new Map(rows.map(({ id, deleted }) => [id, deleted ? 'deleted' : 'kept']))
 }
 
 /** Bytes of the current revision of each tree of this cell. */

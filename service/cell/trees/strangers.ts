@@ -4,7 +4,7 @@ import type { Logger } from 'pino'
 import { LIMITS } from '../../../contract/limits.ts'
 import type { Db } from '../../db/database.ts'
 import type { Clock } from '../../lib/clock.ts'
-import { readFates } from './store.ts'
+import { readFates } from './collect-store.ts'
 import type { Trees } from './trees.ts'
 
 export interface StrangersContext {

@@ -1,6 +1,7 @@
 import { digestOf } from './blob-files.ts'
 import type { Blobs, Digest } from './blobs.ts'
 import { BlobTrouble } from './blobs.ts'
+import { countEdit, type Counts, noCounts } from './diff.ts'
 import { bytesOf, type DirectoryEntry, type Entry, nameOf } from './entries.ts'
 import { type Edit, editPages, findName, insideOf, pack, type PageReads, savePages, unpack, walkNames } from './pages.ts'
 
@@ -36,6 +37,8 @@ export interface EditedTree {
   digest: Digest
   /** Blobs that the tree has and the one before may not have. */
   blobs: Buffer[]
+  /** Entries that it has other than the one before. */
+  counts: Counts
 }
 
 /** The tree after the changes. Directories in which names change are modified at that time, unless a change says another. */
@@ -50,9 +53,12 @@ export async function editTree(
     blobs.push(content)
     return digestOf(content)
   }
-  const edited = await editDirectory({ reads, put, modified_ms }, root, gather(changes), [])
+  const counts = noCounts()
+  const gathered = gather(changes)
+  const edited = await editDirectory({ reads, put, modified_ms, counts }, root, gathered, [])
+  countEdit(counts, root, edited, false)
   const digest = put(encodeRoot(edited))
-  return { root: edited, digest, blobs }
+  return { root: edited, digest, blobs, counts }
 }
 
 export async function readRoot({ blobs }: PageReads, digest: Digest): Promise<DirectoryEntry> {
@@ -163,6 +169,8 @@ interface Editing {
   reads: PageReads
   put(content: Buffer): Digest
   modified_ms: number
+  /** null below what is counted as a whole. */
+  counts: Counts | null
 }
 
 async function editDirectory(editing: Editing, directory: DirectoryEntry, gathered: Gathered, path: TreePath): Promise<DirectoryEntry> {
@@ -184,7 +192,21 @@ async function editDirectory(editing: Editing, directory: DirectoryEntry, gather
   return { type: 'directory', mode, modified_ms, page }
 }
 
+/** Counts it, and what is edited below it where that is no part of what it brings along. */
 async function editEntry(editing: Editing, before: Entry | null, gathered: Gathered, path: TreePath): Promise<Entry | null> {
+  const is_whole = bringsContents(before, gathered.change)
+  const after = await editedEntry(is_whole ? { ...editing, counts: null } : editing, before, gathered, path)
+  if (editing.counts !== null) countEdit(editing.counts, before, after, is_whole)
+  return after
+}
+
+function bringsContents(before: Entry | null, change: TreeChange | null): boolean {
+  if (before?.type !== 'directory') return true
+  if (change?.kind !== 'put') return false
+  return change.entry.type !== 'directory' || change.entry.page?.digest !== before.page?.digest
+}
+
+async function editedEntry(editing: Editing, before: Entry | null, gathered: Gathered, path: TreePath): Promise<Entry | null> {
   const { change, below } = gathered
   if (change?.kind === 'remove') {
     if (before === null || below.size > 0) throw new TreeMismatch(path)

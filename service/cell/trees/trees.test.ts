@@ -9,7 +9,8 @@ import { textFile, treesBed, type TreesBed } from '../../../tests/support/trees.
 import { armFailpoint } from '../../lib/failpoints.ts'
 import { collectTree, collectTrees } from './collect.ts'
 import { readPart } from './contents.ts'
-import { readCollectable, readTreeBytes } from './store.ts'
+import { readCollectable } from './collect-store.ts'
+import { readTreeBytes } from './store.ts'
 import { removeStrangers } from './strangers.ts'
 import { findEntry, listEntries, type TreeChange } from './tree.ts'
 import { TreeFull, TreeMoved, type Trees } from './trees.ts'
@@ -140,13 +141,16 @@ test('after its time nothing is left of what no revision names, and all of what 
   await assert.rejects(write(id, 0, 'a', 'published by nobody'), TreeMoved)
   const before_files = await filesOf(id)
   assert.equal(await collectTree(collecting(), id), 0, 'earlier revisions are kept for a while')
-  bed.clock.ahead_ms += (LIMITS.tree.revision_kept_seconds + LIMITS.tree.blob_grace_seconds + 60) * 1000
+  bed.clock.ahead_ms += (LIMITS.tree.revisions_kept_seconds_default + LIMITS.tree.blob_grace_seconds + 60) * 1000
   const removed = await collectTree(collecting(), id)
   const left = await filesOf(id)
   assert.equal(left.length, before_files.length - removed)
   assert.equal(left.length, 4, 'a root, a page and two files')
   assert.deepEqual([await read(id, 'a'), await read(id, 'b'), await bed.trees.at(id, 3)], ['text 4', 'stays', null])
-  assert.deepEqual(await readCollectable(bed.database.cell, bed.cell_id, bed.clock.now(), 1000).then((all) => all.includes(id)), false)
+  assert.deepEqual(
+    await readCollectable(bed.database.cell, bed.cell_id, bed.clock.now(), 1000, bed.trees.kept).then((all) => all.includes(id)),
+    false,
+  )
 })
 
 test('whatever a publication needs that is under way stays, however long it takes and whatever is collected meanwhile', async () => {
@@ -211,7 +215,7 @@ test('a tree of which something is missing is left alone by the collector, and t
   const [damaged, sound] = [await bed.open(), await bed.open()]
   for (const id of [damaged, sound]) for (const [base, text] of ['one', 'two'].entries()) await write(id, base, 'a', text)
   const page = (await bed.trees.current(damaged))?.root.page?.digest ?? ''
-  await bed.trees.files(damaged).delete(page)
+  await bed.trees.blobs(damaged).delete(page)
   bed.clock.ahead_ms += 3 * LIMITS.tree.blob_grace_seconds * 1000
   const before_files = await filesOf(damaged)
   await collectTrees(collecting(), new AbortController().signal)
@@ -231,7 +235,7 @@ test('a deleted tree is gone with its files, its revisions and its keys', async 
 
 test('a tree that no row names is kept for the days of the quarantine, also over a restart, and goes then; one of a deleted workspace goes at once', async () => {
   const [stranger, returned, deleted, kept] = [randomUUID(), randomUUID(), await bed.open(), await bed.open()]
-  for (const id of [stranger, returned]) await bed.trees.files(id).put([Buffer.from('of a lost history')])
+  for (const id of [stranger, returned]) await bed.trees.blobs(id).put([Buffer.from('of a lost history')])
   for (const id of [deleted, kept]) await write(id, 0, 'a', 'one')
   const { superuser } = bed.database
   await superuser

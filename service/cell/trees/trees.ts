@@ -2,14 +2,18 @@ import { readdir, rm } from 'node:fs/promises'
 import path from 'node:path'
 import { LIMITS } from '../../../contract/limits.ts'
 import type { Db } from '../../db/database.ts'
+import type { MadeBy } from '../../db/schema-trees.ts'
 import type { Clock } from '../../lib/clock.ts'
 import { failpoint } from '../../lib/failpoints.ts'
 import { type BlobFiles, openBlobFiles } from './blob-files.ts'
 import type { Blobs, Digest } from './blobs.ts'
 import type { DirectoryEntry } from './entries.ts'
 import { checkChanges } from './names.ts'
-import { dropTree, type KeptAnswer, moveTree, readEarlierRoot, readTree } from './store.ts'
-import { editTree, emptyRoot, readRoot, type TreeChange } from './tree.ts'
+import { keepingRevisions, type KeptRevisions, readSharers } from './collect-store.ts'
+import { diffTrees, noCounts, type Counts } from './diff.ts'
+import type { PageReads } from './pages.ts'
+import { dropTree, type KeptAnswer, moveTree, readEarlierRoot, readStore, readTree, type TreeMove, type TreeRow } from './store.ts'
+import { type EditedTree, editTree, emptyRoot, readRoot, type TreeChange } from './tree.ts'
 
 const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/
 
@@ -41,6 +45,16 @@ export class TreeFull extends Error {
   }
 }
 
+/** The revision that was to be restored is not kept: nothing was published. */
+export class RevisionGone extends Error {
+  readonly revision: number
+
+  constructor(revision: number) {
+    super(`Revision ${revision} is not kept`)
+    this.revision = revision
+  }
+}
+
 /** Somebody who prepares a revision. Until it is disposed of, nothing that was put through it is collected. */
 export interface Publication extends Disposable {
   /** Puts contents ahead of the changes that name them. */
@@ -49,7 +63,12 @@ export interface Publication extends Disposable {
    * Makes the next revision of what the base is with these changes, whatever they do: it is there whole and durable, or not at all.
    * @throws TreeMoved, TreeFull, TreeMismatch, and a Failure for names that no tree has.
    */
-  publish(base_revision: number, changes: readonly TreeChange[], kept?: KeptAnswer): Promise<Revision>
+  publish(base_revision: number, changes: readonly TreeChange[], kept?: KeptAnswer, made_by?: MadeBy): Promise<Revision>
+  /**
+   * Makes the next revision of one that is kept, in the place of the base.
+   * @throws TreeMoved, TreeFull, RevisionGone
+   */
+  restore(base_revision: number, revision: number, made_by?: MadeBy): Promise<Revision>
 }
 
 /** The trees of the file-first workspaces of this cell. */
@@ -60,80 +79,147 @@ export interface Trees {
   revision(workspace_id: string): Promise<number | null>
   /** An earlier one that is still kept, or the current one; null: it is not kept, or was never there. */
   at(workspace_id: string, revision: number): Promise<Revision | null>
-  blobs(workspace_id: string): Pick<Blobs, 'get'>
+  blobs(workspace_id: string): Blobs
   begin(workspace_id: string): Publication
   /** One piece of work after another for a workspace, in this process. Others are found out about when they publish. */
   inTurn<T>(workspace_id: string, work: () => Promise<T>): Promise<T>
-  /** All that is stored of it. */
+  /** All that is stored of it; what others share stays. */
   remove(workspace_id: string): Promise<void>
-  /** The ids of all workspaces of which something is stored. */
+  /**
+   * The store that has a workspace's contents: its own, or that of the workspace of which it is a fork, or that one's. It never changes.
+   */
+  storeOf(workspace_id: string): Promise<string>
+  /** All stores that there are. */
   stored(): Promise<string[]>
-  /** For the collector: the files, and since when the oldest publication of the workspace has been under way. */
-  files(workspace_id: string): BlobFiles
+  /** For the collector: the files of a store, and since when the oldest publication of a workspace has been under way. */
+  store(store_id: string): BlobFiles
   /** Where these are. */
-  folder(workspace_id: string): string
+  folder(store_id: string): string
   busySince(workspace_id: string): Date | null
+  /** How long earlier revisions are read, and how many of a workspace. */
+  readonly kept: KeptRevisions
 }
 
-export function createTrees({ db, clock, folder }: { db: Db; clock: Clock; folder: string }): Trees {
+export interface TreesOptions {
+  db: Db
+  clock: Clock
+  folder: string
+  kept?: KeptRevisions
+}
+
+const KEPT = { seconds: LIMITS.tree.revisions_kept_seconds_default, count: LIMITS.tree.revisions_kept_default }
+const STORES_KNOWN_MAX = 10_000
+
+export function createTrees({ db, clock, folder, kept: kept_revisions = KEPT }: TreesOptions): Trees {
   const publications = new Map<string, Set<Date>>()
   const turns = new Map<string, Promise<unknown>>()
-  const folderOf = (workspace_id: string) => path.join(folder, workspace_id)
-  const files = (workspace_id: string) => openBlobFiles(folderOf(workspace_id), clock)
+  const stores = new Map<string, string>()
+  const folderOf = (store_id: string) => path.join(folder, store_id)
+  const store = (store_id: string) => openBlobFiles(folderOf(store_id), clock)
+  const storeOf = async (workspace_id: string) => {
+    const known = stores.get(workspace_id)
+    if (known !== undefined) return known
+    const row = await readTree(db, workspace_id)
+    if (row !== null) noteStore(workspace_id, row.store_id)
+    return row?.store_id ?? workspace_id
+  }
+  const noteStore = (workspace_id: string, store_id: string) => {
+    if (stores.size >= STORES_KNOWN_MAX) stores.clear()
+    stores.set(workspace_id, store_id)
+  }
+  const blobsOf = (workspace_id: string): Blobs => {
+    const found = async () => store(await storeOf(workspace_id))
+    return {
+      put: async (contents) => (await found()).put(contents),
+      get: async (digest, part) => (await found()).get(digest, part),
+      has: async (digest) => (await found()).has(digest),
+      delete: async (digest) => (await found()).delete(digest),
+    }
+  }
 
   const current: Trees['current'] = async (workspace_id) => {
     const row = await readTree(db, workspace_id)
     if (row === null) return null
+    noteStore(workspace_id, row.store_id)
     const { revision, bytes_max } = row
-    return { revision, root: await rootOf(workspace_id, row.root, row.created_at), bytes_max }
+    return { revision, root: await rootOf(row, row.root), bytes_max }
   }
-  const rootOf = async (workspace_id: string, root: Digest | null, created_at: Date) =>
-    root === null ? emptyRoot(created_at) : readRoot({ blobs: files(workspace_id) }, root)
+  const rootOf = async ({ store_id, created_at }: TreeRow, root: Digest | null) =>
+    root === null ? emptyRoot(created_at) : readRoot({ blobs: store(store_id) }, root)
+
+  const at: Trees['at'] = async (workspace_id, revision) => {
+    const row = await readTree(db, workspace_id)
+    if (row === null || revision > row.revision) return null
+    const root = revision === row.revision ? row.root : await readEarlierRoot(db, workspace_id, revision)
+    if (root === undefined) return null
+    return { revision, root: await rootOf(row, root), bytes_max: row.bytes_max }
+  }
+  const baseOf = async (workspace_id: string, base_revision: number): Promise<Revision> => {
+    const base = await current(workspace_id)
+    if (base === null) throw new TreeMoved(base_revision)
+    if (base.revision !== base_revision) throw new TreeMoved(base.revision)
+    return base
+  }
+  /** Stores what the next revision consists of, and moves the tree to it. */
+  const commit = async (workspace_id: string, base: Revision, edited: EditedTree, said: Said): Promise<Revision> => {
+    const { entries, bytes } = sizeUnder(base, edited.root)
+    await failpoint('tree.T0')
+    await blobsOf(workspace_id).put(edited.blobs)
+    await failpoint('tree.T1')
+    const { revision: base_revision, bytes_max } = base
+    const move = { workspace_id, base_revision, root: edited.digest, entries, bytes, now: said.now, ...said.of }
+    const moved = said.restores === null ? await moveTree(db, move) : await restoreTree(workspace_id, said.restores, move)
+    await failpoint('tree.T2')
+    if (!moved) throw new TreeMoved((await readTree(db, workspace_id))?.revision ?? base_revision)
+    return { revision: base_revision + 1, root: edited.root, bytes_max }
+  }
+  const restoreTree = async (workspace_id: string, revision: number, move: TreeMove) =>
+    keepingRevisions(db, await storeOf(workspace_id), async (tx) => {
+      const is_kept = revision === move.base_revision || (await readEarlierRoot(tx, workspace_id, revision)) !== undefined
+      if (!is_kept) throw new RevisionGone(revision)
+      return moveTree(tx, move)
+    })
 
   const publish = async (
     workspace_id: string,
     base_revision: number,
     changes: readonly TreeChange[],
-    kept: KeptAnswer | null,
+    said: { kept: KeptAnswer | null; made_by: MadeBy | null },
   ): Promise<Revision> => {
     checkChanges(changes)
-    const base = await current(workspace_id)
-    if (base === null) throw new TreeMoved(base_revision)
-    if (base.revision !== base_revision) throw new TreeMoved(base.revision)
-    const blobs = files(workspace_id)
+    const base = await baseOf(workspace_id, base_revision)
     const now = clock.now()
-    const edited = await editTree({ blobs }, base.root, changes, now.getTime())
-    const { entries = 0, bytes = 0 } = edited.root.page ?? {}
-    // Whoever has too much already may still take away.
-    if (bytes > base.bytes_max && bytes > (base.root.page?.bytes ?? 0)) throw new TreeFull('bytes')
-    if (entries > LIMITS.tree.entries_max && entries > (base.root.page?.entries ?? 0)) throw new TreeFull('entries')
-    await blobs.put(edited.blobs)
-    await failpoint('tree.T1')
-    const moved = await moveTree(db, { workspace_id, base_revision, root: edited.digest, entries, bytes, now, kept })
-    await failpoint('tree.T2')
-    if (!moved) throw new TreeMoved((await readTree(db, workspace_id))?.revision ?? base_revision)
-    return { revision: base_revision + 1, root: edited.root, bytes_max: base.bytes_max }
+    const edited = await editTree({ blobs: blobsOf(workspace_id) }, base.root, changes, now.getTime())
+    return commit(workspace_id, base, edited, { now, restores: null, of: { ...said, changes: edited.counts } })
+  }
+  const restore = async (workspace_id: string, base_revision: number, revision: number, made_by: MadeBy | null): Promise<Revision> => {
+    const base = await baseOf(workspace_id, base_revision)
+    const earlier = await at(workspace_id, revision)
+    if (earlier === null) throw new RevisionGone(revision)
+    const blobs = blobsOf(workspace_id)
+    const now = clock.now()
+    const edited = await editTree({ blobs }, earlier.root, [], now.getTime()) // it has its root alone to store, as it was
+    const changes = await countDifferences({ blobs }, base.root, earlier.root)
+    return commit(workspace_id, base, edited, { now, restores: revision, of: { kept: null, made_by, changes } })
   }
   return {
     current,
     revision: async (workspace_id) => (await readTree(db, workspace_id))?.revision ?? null,
-    async at(workspace_id, revision) {
-      const row = await readTree(db, workspace_id)
-      if (row === null || revision > row.revision) return null
-      const root = revision === row.revision ? row.root : await readEarlierRoot(db, workspace_id, revision)
-      if (root === undefined) return null
-      return { revision, root: await rootOf(workspace_id, root, row.created_at), bytes_max: row.bytes_max }
-    },
-    blobs: files,
-    files,
+    at,
+    kept: kept_revisions,
+    blobs: blobsOf,
+    storeOf,
+    store,
     folder: folderOf,
     begin(workspace_id) {
       const since = clock.now()
       const busy = publications.get(workspace_id) ?? new Set()
       publications.set(workspace_id, busy.add(since))
       return {
-        put: (contents) => files(workspace_id).put(contents),
-        publish: (base_revision, changes, kept) => publish(workspace_id, base_revision, changes, kept ?? null),
+        put: (contents) => blobsOf(workspace_id).put(contents),
+        publish: (base_revision, changes, kept, made_by) =>
+          publish(workspace_id, base_revision, changes, { kept: kept ?? null, made_by: made_by ?? null }),
+        restore: (base_revision, revision, made_by) => restore(workspace_id, base_revision, revision, made_by ?? null),
         [Symbol.dispose]() {
           busy.delete(since)
           if (busy.size === 0) publications.delete(workspace_id)
@@ -162,9 +248,40 @@ export function createTrees({ db, clock, folder }: { db: Db; clock: Clock; folde
     },
     async remove(workspace_id) {
       await this.inTurn(workspace_id, async () => {
+        const store_id = await readStore(db, workspace_id)
         await dropTree(db, workspace_id)
-        await rm(folderOf(workspace_id), { recursive: true, force: true, maxRetries: 3 })
+        stores.delete(workspace_id)
+        if ((await readSharers(db, store_id)).length > 0) return
+        await rm(folderOf(store_id), { recursive: true, force: true, maxRetries: 3 })
       })
     },
   }
+}
+
+/** What a commit is of. */
+interface Said {
+  now: Date
+  /** The revision that is made current again. */
+  restores: number | null
+  of: Pick<TreeMove, 'kept' | 'made_by' | 'changes'>
+}
+
+/** Whoever has too much already may still take away. */
+function sizeUnder({ root: before, bytes_max }: Revision, { page }: DirectoryEntry): { entries: number; bytes: number } {
+  const { entries = 0, bytes = 0 } = page ?? {}
+  if (bytes > bytes_max && bytes > (before.page?.bytes ?? 0)) throw new TreeFull('bytes')
+  if (entries > LIMITS.tree.entries_max && entries > (before.page?.entries ?? 0)) throw new TreeFull('entries')
+  return { entries, bytes }
+}
+
+/** null where there are too many to be counted while somebody waits. */
+async function countDifferences(reads: PageReads, before: DirectoryEntry, after: DirectoryEntry): Promise<Counts | null> {
+  const counts = noCounts()
+  let looked = 0
+  for await (const { change } of diffTrees(reads, before, after)) {
+    looked += 1
+    if (looked > LIMITS.tree.restore_counted_max) return null
+    counts[change] += 1
+  }
+  return counts
 }

@@ -7,7 +7,7 @@ import type { Blobs } from '../../trees/blobs.ts'
 import { BlobTrouble } from '../../trees/blobs.ts'
 import { readKept } from '../../trees/store.ts'
 import type { TreeChange } from '../../trees/tree.ts'
-import { type Revision, TreeFull, TreeMoved } from '../../trees/trees.ts'
+import { type Revision, RevisionGone, TreeFull, TreeMoved } from '../../trees/trees.ts'
 import { crowded } from '../ask.ts'
 import type { Ticket } from '../gate/ticket.ts'
 import type { GatewayDeps, GatewayHandler } from '../handler.ts'
@@ -33,6 +33,11 @@ export function byMode<R extends CellRoute>(of_machine: GatewayHandler<R>, of_tr
   }
 }
 
+/** The handler of a call that trees alone serve. */
+export function ofTree<R extends CellRoute>(of_tree: TreeHandler<R>): TreeHandler<R> {
+  return (call, deps, ticket) => withRevision(deps, ticket, () => of_tree(call, deps, ticket))
+}
+
 /** Cell, "File-first rules" 4: also of a call that is refused before the tree is looked at. */
 async function withRevision({ trees }: GatewayDeps, { entry }: Ticket, work: () => Promise<Reply>): Promise<Reply> {
   try {
@@ -54,11 +59,24 @@ export async function reading(
 ): Promise<Reply> {
   const at =
     tree_revision === undefined ? await trees.current(entry.id).catch(explained) : await trees.at(entry.id, tree_revision).catch(explained)
-  if (at === null && tree_revision !== undefined) {
-    throw fail('not_found', null, 'The revision is not kept, or was never there', { details: { tree_revision } })
-  }
+  if (at === null && tree_revision !== undefined) throw notKept(tree_revision)
   if (at === null) throw gone()
-  return ofRevision(at.revision, () => read({ ...at, blobs: trees.blobs(entry.id) }))
+  const seen = { ...at, blobs: trees.blobs(entry.id) }
+  return ofRevision(at.revision, async () => {
+    try {
+      return await read(seen)
+    } catch (error) {
+      // What it named may go while it is read, when its time is over.
+      if (error instanceof BlobTrouble && tree_revision !== undefined && (await trees.at(entry.id, tree_revision)) === null) {
+        throw notKept(tree_revision)
+      }
+      throw error
+    }
+  })
+}
+
+export function notKept(tree_revision: number): Failure {
+  return fail('not_found', null, 'The revision is not kept, or was never there', { details: { tree_revision } })
 }
 
 /** What a change comes to. */
@@ -66,6 +84,8 @@ export interface Planned {
   changes: TreeChange[]
   /** What they name and the tree has not. */
   contents?: Buffer[]
+  /** The kept revision whose files are the next one's: then there are no changes beside it. */
+  restores?: number
   status: number
   body?: object
 }
@@ -84,7 +104,7 @@ const TRIES_MAX = 5
 export async function changing(
   { trees, db }: GatewayDeps,
   { entry: { id } }: Ticket,
-  { headers, signal }: Pick<Call, 'headers' | 'signal'>,
+  { headers, signal, route }: Pick<Call, 'headers' | 'signal' | 'route'>,
   plan: (seen: Seen) => Promise<Planned>,
   { key, fingerprint }: Keyed = { key: null, fingerprint: Buffer.alloc(0) },
 ): Promise<Reply> {
@@ -97,10 +117,14 @@ export async function changing(
       if (kept !== null) return repeated(kept, fingerprint)
       if (if_match !== null && if_match !== at.revision) throw mismatch(at.revision)
       using publication = trees.begin(id)
-      const { changes, contents = [], status, body } = await plan({ ...at, blobs: trees.blobs(id) })
+      const { changes, contents = [], restores, status, body } = await plan({ ...at, blobs: trees.blobs(id) })
       await publication.put(contents)
       const answer = { status, ...(body === undefined ? {} : { body }) }
-      const published = await publication.publish(at.revision, changes, key === null ? undefined : { key, fingerprint, answer })
+      const made_by = { call: route.id }
+      const published =
+        restores === undefined
+          ? await publication.publish(at.revision, changes, key === null ? undefined : { key, fingerprint, answer }, made_by)
+          : await publication.restore(at.revision, restores, made_by)
       return { ...answer, headers: { [HEADER]: String(published.revision) } }
     })
   }
@@ -175,6 +199,7 @@ export function asFailure(error: unknown): unknown {
   if (error instanceof BlobTrouble) {
     return fail('internal_error', null, `A part of the tree is ${error.kind === 'missing' ? 'missing' : 'damaged'}`, { cause: error })
   }
+  if (error instanceof RevisionGone) return notKept(error.revision)
   if (error instanceof TreeFull) {
     const message =
       error.what === 'bytes' ? "The workspace's files would be larger than its disk" : 'The workspace would have too many files'

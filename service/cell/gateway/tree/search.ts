@@ -21,7 +21,7 @@ export const searchTreeFiles: TreeHandler<typeof filesSearch> = (call, deps, tic
   return reading(deps, ticket, undefined, async (seen) => {
     const { entry } = found(await resolvePath(seen, seen.root, search.path, { follow: true }), search.path, 'read')
     if (entry.type === 'symlink') throw notAFile(search.path, entry)
-    const folder = deps.trees.folder(ticket.entry.id)
+    const folder = deps.trees.folder(await deps.trees.storeOf(ticket.entry.id))
     return { status: 200, body: await searchTree({ folder, search, entry, path: search.path }, call.signal) }
   })
 }

@@ -1,0 +1,118 @@
+import type { ChangeKind } from '../../../contract/schemas/cell/change.ts'
+import { diffPages, type NameDifference, namesOfRun, type PageDifference } from './diff-pages.ts'
+import { type DirectoryEntry, type Entry, nameOf, weightOf } from './entries.ts'
+import type { PageReads } from './pages.ts'
+import type { TreePath } from './tree.ts'
+
+/** What one tree has other than another. `entry` is what is there, or what was there when it is deleted. */
+export interface TreeDifference {
+  path: TreePath
+  change: ChangeKind
+  entry: Entry
+}
+
+/** How a reader of differences goes through them. */
+export interface DiffCourse {
+  /** So many are passed over first. */
+  skip: number
+  /** Whether anything at this path, or below it, is wanted. */
+  wants(path: TreePath): 'it' | 'below' | 'both' | 'nothing'
+}
+
+/**
+ * A directory, then what is in it, names byte by byte. Of a deleted directory only itself. What is the same on both sides is not read,
+ * nor what is passed over as a whole.
+ */
+export async function* diffTrees(
+  reads: PageReads,
+  before: DirectoryEntry,
+  after: DirectoryEntry,
+  course: DiffCourse = { skip: 0, wants: () => 'both' },
+): AsyncGenerator<TreeDifference> {
+  const passing = { ...course }
+  const wanted = course.wants([])
+  if (before.mode !== after.mode && (wanted === 'it' || wanted === 'both'))
+    yield* told(passing, { path: [], change: 'metadata', entry: after })
+  yield* below(reads, { before, after, path: [] }, passing)
+}
+
+interface Pair {
+  before: Entry | null
+  after: Entry | null
+  path: TreePath
+}
+
+async function* below(reads: PageReads, { before, after, path }: Pair, course: DiffCourse): AsyncGenerator<TreeDifference> {
+  const [old, young] = [before, after].map((entry) => (entry?.type === 'directory' ? entry.page : null))
+  const pending: (NameDifference | PageDifference)[] = []
+  for await (const difference of diffPages(reads, old ?? null, young ?? null)) {
+    pending.push(difference)
+    // Runs are opened one by one, in their order.
+    for (let next = pending.shift(); next !== undefined; next = pending.shift()) {
+      if ('name' in next) yield* named(reads, next, path, course)
+      else if (!passedOver(course, next, path)) pending.unshift(...(await opened(reads, next)))
+    }
+  }
+}
+
+async function opened(reads: PageReads, run: PageDifference): Promise<(NameDifference | PageDifference)[]> {
+  const names: (NameDifference | PageDifference)[] = []
+  for await (const each of namesOfRun(reads, run)) names.push(each)
+  return names
+}
+
+/** Where everything is wanted, a run counts without being read. */
+function passedOver(course: DiffCourse, { page, is }: PageDifference, path: TreePath): boolean {
+  const count = is === 'added' ? page.entries : page.names
+  if (count > course.skip || course.wants(path) !== 'both') return false
+  course.skip -= count
+  return true
+}
+
+async function* named(reads: PageReads, difference: NameDifference, above: TreePath, course: DiffCourse): AsyncGenerator<TreeDifference> {
+  const { before, after } = difference
+  const path = [...above, nameOf(difference.name)]
+  const wanted = course.wants(path)
+  const change = changeOf(before, after)
+  const entry = after ?? before
+  if (change !== null && entry !== null && (wanted === 'it' || wanted === 'both')) yield* told(course, { path, change, entry })
+  if (after?.type !== 'directory' || wanted === 'it' || wanted === 'nothing') return
+  yield* below(reads, { before: before?.type === 'directory' ? before : null, after, path }, course)
+}
+
+function* told(course: DiffCourse, difference: TreeDifference): Generator<TreeDifference> {
+  if (course.skip > 0) course.skip -= 1
+  else yield difference
+}
+
+/** null: only what lies below it differs. */
+export function changeOf(before: Entry | null, after: Entry | null): ChangeKind | null {
+  if (before === null) return after === null ? null : 'added'
+  if (after === null) return 'deleted'
+  if (before.type !== after.type) return 'replaced'
+  if (before.type === 'symlink' || after.type === 'symlink') {
+    const same = before.type === 'symlink' && after.type === 'symlink' && before.target === after.target
+    return same ? (before.modified_ms === after.modified_ms ? null : 'metadata') : 'modified'
+  }
+  if (before.type === 'directory' || after.type === 'directory') return before.mode === after.mode ? null : 'metadata'
+  if (before.content !== after.content || before.size !== after.size) return 'modified'
+  return before.mode === after.mode && before.modified_ms === after.modified_ms ? null : 'metadata'
+}
+
+export type Counts = Record<ChangeKind, number>
+
+export function noCounts(): Counts {
+  return { added: 0, modified: 0, metadata: 0, deleted: 0, replaced: 0 }
+}
+
+/**
+ * Counts what an edit makes of one entry, without reading what it brings along: a directory that comes with its contents counts by what
+ * its page says. What is edited below a directory that stays is not counted with it.
+ */
+export function countEdit(counts: Counts, before: Entry | null, after: Entry | null, is_whole: boolean): void {
+  const change = changeOf(before, after)
+  if (change !== null) counts[change] += 1
+  if (after?.type !== 'directory' || !is_whole) return
+  counts.added += weightOf(after).entries - 1
+  if (before?.type === 'directory') counts.deleted += before.page?.names ?? 0
+}
