@@ -1,0 +1,62 @@
+// Package ports is the port proxy as a process: its settings, and what they start.
+package ports
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"regexp"
+)
+
+// Config is the file that portd is started with. A setting that it does not know is an error.
+type Config struct {
+	Listen      string `json:"listen"`      // address and port
+	PortHost    string `json:"port_host"`   // the domain below which every port has its name
+	Socket      string `json:"socket"`      // of the cell
+	Certificate string `json:"certificate"` // file of a chain for *.<port_host>; "" serves without TLS
+	Key         string `json:"key"`         // file
+	// TrustedProxies are addresses of proxies before this one: what they say about the visitor is believed.
+	TrustedProxies []netip.Prefix `json:"trusted_proxies"`
+	DrainSeconds   int            `json:"drain_seconds"`
+}
+
+var hostPattern = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*$`)
+
+const portHostMax = 200 // a name has 253 characters, and a port's label up to 32 of them
+
+// ReadConfig reads and checks the file.
+func ReadConfig(path string) (Config, error) {
+	var config Config
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return config, err
+	}
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&config); err != nil {
+		return config, fmt.Errorf("%s: %w", path, err)
+	}
+	return config, config.check()
+}
+
+func (c Config) check() error {
+	_, _, err := net.SplitHostPort(c.Listen)
+	switch {
+	case err != nil:
+		return fmt.Errorf("listen is an address with a port: %w", err)
+	case !hostPattern.MatchString(c.PortHost) || len(c.PortHost) > portHostMax:
+		return errors.New("port_host is a host name in lower case")
+	case !filepath.IsAbs(c.Socket):
+		return errors.New("socket is an absolute path")
+	case (c.Certificate == "") != (c.Key == ""):
+		return errors.New("certificate and key are set together")
+	case c.DrainSeconds < 1:
+		return errors.New("drain_seconds is at least 1")
+	}
+	return nil
+}

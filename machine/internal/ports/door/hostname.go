@@ -1,0 +1,73 @@
+// Package door judges requests at the border: which port of which workspace a name stands for, what a request shows as its right, and
+// what an app is told of the request. It asks nobody and remembers nothing.
+package door
+
+import (
+	"strconv"
+	"strings"
+)
+
+// Place is one port of one workspace, as a host name says it.
+type Place struct {
+	Port   int
+	HostID string
+}
+
+const (
+	hostIDLength = 26
+	portMax      = 65_535
+	// hostIDLast are the letters that the last of 26 can be: 128 bits leave two bits of it, which are zero.
+	hostIDLast = "aeimquy4"
+)
+
+// Names reads host names below one domain.
+type Names struct{ suffix string }
+
+// NewNames takes the domain, without a port.
+func NewNames(portHost string) Names { return Names{"." + portHost} }
+
+// Place reads the value of a Host header. Only one spelling of a place is one: what a browser takes for another origin must not
+// reach the same workspace.
+func (n Names) Place(host string) (Place, bool) {
+	name, port, hasPort := strings.Cut(host, ":")
+	if hasPort && !isDecimal(port, portMax) {
+		return Place{}, false
+	}
+	label, found := strings.CutSuffix(name, n.suffix)
+	if !found {
+		return Place{}, false
+	}
+	number, id, _ := strings.Cut(label, "-")
+	if !isDecimal(number, portMax) || !isHostID(id) {
+		return Place{}, false
+	}
+	place := Place{HostID: id}
+	place.Port, _ = strconv.Atoi(number)
+	return place, true
+}
+
+// isDecimal: no sign, no leading zero.
+func isDecimal(text string, most int) bool {
+	if text == "" || len(text) > 5 || text[0] == '0' {
+		return false
+	}
+	for i := range len(text) {
+		if text[i] < '0' || text[i] > '9' {
+			return false
+		}
+	}
+	number, _ := strconv.Atoi(text)
+	return number <= most
+}
+
+func isHostID(text string) bool {
+	if len(text) != hostIDLength {
+		return false
+	}
+	for i := range len(text) {
+		if c := text[i]; (c < 'a' || c > 'z') && (c < '2' || c > '7') {
+			return false
+		}
+	}
+	return strings.IndexByte(hostIDLast, text[hostIDLength-1]) >= 0
+}

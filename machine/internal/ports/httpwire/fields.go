@@ -1,0 +1,127 @@
+// Package httpwire reads and writes heads and bodies of HTTP/1.1 as a proxy must who stands between two that may each be hostile:
+// what is read is either unmistakable or refused, and what is written is framed anew. The order, the case and the repeats of fields
+// are kept, which net/http does not do.
+package httpwire
+
+import (
+	"strings"
+)
+
+// Field is one line of a head or of trailers.
+type Field struct {
+	Name, Value string
+	Known       Known
+	Twisted     bool
+}
+
+// Fields are in the order in which they came.
+type Fields []Field
+
+// MakeField is a field of our own making.
+func MakeField(name, value string) Field {
+	known, twisted := knowName(name)
+	return Field{name, value, known, twisted}
+}
+
+// Only is the value of the one field of a kind, and how many there are.
+func (f Fields) Only(known Known) (value string, count int) {
+	for i := range f {
+		if f[i].Known == known && !f[i].Twisted {
+			if count == 0 {
+				value = f[i].Value
+			}
+			count++
+		}
+	}
+	return value, count
+}
+
+// HasToken says whether a list, which may be in several fields, has the token.
+func (f Fields) HasToken(known Known, token string) bool {
+	for i := range f {
+		if f[i].Known == known && !f[i].Twisted && hasToken(f[i].Value, token) {
+			return true
+		}
+	}
+	return false
+}
+
+func hasToken(list, token string) bool {
+	for part := range strings.SplitSeq(list, ",") {
+		if strings.EqualFold(strings.Trim(part, " \t"), token) {
+			return true
+		}
+	}
+	return false
+}
+
+// Problem is why a head or a body is refused.
+type Problem struct {
+	Status  int
+	Reason  string
+	Message string
+}
+
+func (p *Problem) Error() string { return p.Message }
+
+func bad(message string) error { return &Problem{400, "bad_request", message} }
+
+// parseField takes a line without its end.
+func parseField(line string) (Field, error) {
+	name, value, found := strings.Cut(line, ":")
+	switch {
+	case line[0] == ' ' || line[0] == '\t':
+		return Field{}, bad("A header field goes on in another line.")
+	case !found:
+		return Field{}, bad("A header line has no colon.")
+	case !isToken(name):
+		return Field{}, bad("The name of a header field is none.")
+	}
+	value = strings.Trim(value, " \t")
+	if !isFieldValue(value) {
+		return Field{}, bad("The value of a header field has a control character.")
+	}
+	known, twisted := knowName(name)
+	return Field{name, value, known, twisted}, nil
+}
+
+// tokenBytes are those of RFC 9110, 5.6.2.
+var tokenBytes = func() (table [256]bool) {
+	for _, c := range []byte("!#$%&'*+-.^_`|~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz") {
+		table[c] = true
+	}
+	return table
+}()
+
+func isToken(text string) bool {
+	for i := range len(text) {
+		if !tokenBytes[text[i]] {
+			return false
+		}
+	}
+	return text != ""
+}
+
+func isFieldValue(text string) bool {
+	for i := range len(text) {
+		if c := text[i]; c < ' ' && c != '\t' || c == 0x7f {
+			return false
+		}
+	}
+	return true
+}
+
+// parseLength takes nothing but digits: a sign, a list or a hexadecimal number is a length for some and another one for others.
+func parseLength(text string) (int64, bool) {
+	if text == "" || len(text) > 18 {
+		return 0, false
+	}
+	var length int64
+	for i := range len(text) {
+		if text[i] < '0' || text[i] > '9' {
+			return 0, false
+		}
+		length = 10*length + int64(text[i]-'0')
+	}
+	return length, true
+}

@@ -1,0 +1,89 @@
+package httpwire
+
+import "strings"
+
+// Known is a field name that the proxy has to do with. All others pass.
+type Known uint8
+
+const (
+	Other Known = iota
+	Accept
+	Authorization
+	Connection
+	ContentLength
+	Cookie
+	Expect
+	Forwarded // all that says, or claims, whence a request came
+	Host
+	HTTP2Settings
+	KeepAlive
+	Origin
+	ProxyConnection
+	Referer
+	ServiceReason
+	ServiceToken
+	SetCookie
+	TE
+	Trailer
+	TransferEncoding
+	Upgrade
+	XForwardedFor
+	XForwardedProto
+)
+
+var knownNames = map[string]Known{
+	"accept":            Accept,
+	"authorization":     Authorization,
+	"connection":        Connection,
+	"content-length":    ContentLength,
+	"cookie":            Cookie,
+	"expect":            Expect,
+	"forwarded":         Forwarded,
+	"host":              Host,
+	"http2-settings":    HTTP2Settings,
+	"keep-alive":        KeepAlive,
+	"origin":            Origin,
+	"proxy-connection":  ProxyConnection,
+	"referer":           Referer,
+	"x-service-reason":  ServiceReason,
+	"x-service-token":   ServiceToken,
+	"set-cookie":        SetCookie,
+	"te":                TE,
+	"trailer":           Trailer,
+	"transfer-encoding": TransferEncoding,
+	"upgrade":           Upgrade,
+	"x-forwarded-for":   XForwardedFor,
+	"x-forwarded-proto": XForwardedProto,
+	"x-real-ip":         Forwarded,
+}
+
+const (
+	longestKnown    = 32
+	forwardedPrefix = "x-forwarded-"
+)
+
+// knowName says what a name is. Programs behind a gateway interface cannot tell `_` from `-`: a name that is a known one for them
+// alone is twisted. It means nothing here and is never passed on.
+func knowName(name string) (known Known, twisted bool) {
+	if len(name) > longestKnown {
+		return Other, false
+	}
+	var lower [longestKnown]byte
+	for i := range len(name) {
+		c := name[i]
+		switch {
+		case 'A' <= c && c <= 'Z':
+			c += 'a' - 'A'
+		case c == '_':
+			c, twisted = '-', true
+		}
+		lower[i] = c
+	}
+	if known, found := knownNames[string(lower[:len(name)])]; found {
+		return known, twisted
+	}
+	if strings.HasPrefix(string(lower[:len(name)]), forwardedPrefix) {
+		return Forwarded, twisted
+	}
+	return Other, false
+}

@@ -1,0 +1,185 @@
+package proxy
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/berth-dev/berth/machine/internal/ports/door"
+	"github.com/berth-dev/berth/machine/internal/ports/httpwire"
+)
+
+const lingerBytes = 256 << 10
+
+// connection is one of a visitor, with one request after the other.
+type connection struct {
+	server  *Server
+	raw     net.Conn
+	conn    *patient
+	reader  *bufio.Reader
+	writer  *bufio.Writer
+	address netip.Addr
+	trusted bool // it is of a proxy that is believed
+
+	mu      sync.Mutex
+	resting bool // between two requests
+}
+
+func newConnection(s *Server, raw net.Conn, address netip.Addr, trusted bool) *connection {
+	return &connection{server: s, raw: raw, address: address, trusted: trusted}
+}
+
+func (c *connection) serve() {
+	defer c.raw.Close()
+	conn := c.raw
+	if c.server.tls != nil {
+		secured, ok := c.handshake()
+		if !ok {
+			return
+		}
+		conn = secured
+	}
+	c.conn = newPatient(conn, c.server.options.Times.Write)
+	c.reader = bufio.NewReaderSize(c.conn, bufferBytes)
+	c.writer = bufio.NewWriterSize(c.conn, bufferBytes)
+	for c.next() {
+	}
+	if secured, ok := conn.(*tls.Conn); ok {
+		_ = secured.SetDeadline(time.Now().Add(time.Second))
+		_ = secured.Close()
+	}
+}
+
+// handshake returns false also where the connection is served as HTTP/2 to its end.
+func (c *connection) handshake() (*tls.Conn, bool) {
+	secured := tls.Server(&owned{Conn: c.raw, of: c, done: make(chan struct{})}, c.server.tls)
+	ctx, cancel := context.WithTimeout(context.Background(), c.server.options.Times.Head)
+	defer cancel()
+	if secured.HandshakeContext(ctx) != nil {
+		return nil, false
+	}
+	if secured.ConnectionState().NegotiatedProtocol == "h2" {
+		c.server.h2.serve(secured)
+		return nil, false
+	}
+	return secured, true
+}
+
+// next serves one request, and says whether another may follow.
+func (c *connection) next() bool {
+	if !c.awaitRequest() {
+		return false
+	}
+	_ = c.conn.SetReadDeadline(time.Now().Add(c.server.options.Times.Head))
+	request, err := httpwire.ReadRequest(c.reader)
+	_ = c.conn.SetReadDeadline(time.Time{})
+	if err != nil {
+		c.refuseHead(err)
+		return false
+	}
+	v := newPlain(c.conn, c.raw, c.reader, c.writer, request)
+	refusal := c.server.handle(context.Background(), request, v, c.public(request))
+	if refusal != nil && !v.started() {
+		v.forget()
+		writeRefusal(v, request, refusal, request.Close || !v.source.Ended())
+	}
+	if v.ended.Load() || request.Close || !v.source.Ended() {
+		c.linger()
+		return false
+	}
+	return !c.server.draining.Load()
+}
+
+// awaitRequest returns false when none comes.
+func (c *connection) awaitRequest() bool {
+	c.mu.Lock()
+	c.resting = true
+	c.mu.Unlock()
+	if c.server.draining.Load() {
+		return false
+	}
+	_ = c.conn.SetReadDeadline(time.Now().Add(c.server.options.Times.KeepAlive))
+	_, err := c.reader.Peek(1)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.resting = false
+	return err == nil
+}
+
+// rest ends the connection where nothing is under way on it.
+func (c *connection) rest() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.resting {
+		c.raw.Close()
+	}
+}
+
+// refuseHead answers a head that is none. Nothing can follow: nobody knows where the next request would begin.
+func (c *connection) refuseHead(err error) {
+	var problem *httpwire.Problem
+	refusal := door.Refuse("request_timeout")
+	switch {
+	case errors.As(err, &problem):
+		refusal = refusalOfHead(err)
+	case !isTimeout(err):
+		return // the connection has ended
+	}
+	request := &httpwire.Request{Method: http.MethodGet, Minor: 1}
+	writeRefusal(newPlain(c.conn, c.raw, c.reader, c.writer, request), request, refusal, true)
+	c.linger()
+}
+
+// linger lets the visitor read the last answer: a connection that is closed while bytes of it are unread takes the answer with it.
+func (c *connection) linger() {
+	half, ok := c.conn.Conn.(interface{ CloseWrite() error })
+	if !ok || half.CloseWrite() != nil {
+		return
+	}
+	_ = c.conn.SetReadDeadline(time.Now().Add(c.server.options.Times.Linger))
+	_, _ = io.CopyN(io.Discard, c.reader, lingerBytes)
+}
+
+// public is how the visitor reached the service: by what a trusted proxy says, else by the connection itself.
+func (c *connection) public(request *httpwire.Request) door.Public {
+	public := door.Public{Scheme: "http", Client: c.address.String()}
+	if c.server.tls != nil {
+		public.Scheme = "https"
+	}
+	if !c.trusted {
+		return public
+	}
+	if scheme, count := request.Fields.Only(httpwire.XForwardedProto); count == 1 && (scheme == "https" || scheme == "http") {
+		public.Scheme = scheme
+	}
+	public.Client = c.server.clientBehind(request.Fields, public.Client)
+	return public
+}
+
+// clientBehind reads X-Forwarded-For from its end: the last address that is none of the trusted proxies' is the visitor's.
+func (s *Server) clientBehind(fields httpwire.Fields, nearest string) string {
+	var hops []string
+	for _, field := range fields {
+		if field.Known == httpwire.XForwardedFor && !field.Twisted {
+			hops = append(hops, strings.Split(field.Value, ",")...)
+		}
+	}
+	for i := len(hops) - 1; i >= 0; i-- {
+		address, err := netip.ParseAddr(strings.Trim(hops[i], " \t"))
+		if err != nil {
+			return nearest
+		}
+		if nearest = address.Unmap().String(); !s.trusts(address.Unmap()) {
+			return nearest
+		}
+	}
+	return nearest
+}

@@ -1,0 +1,196 @@
+package proxy
+
+import (
+	"context"
+	"net/http"
+	"sync"
+	"sync/atomic"
+
+	"github.com/berth-dev/berth/machine/internal/ports/door"
+	"github.com/berth-dev/berth/machine/internal/ports/httpwire"
+	"github.com/berth-dev/berth/machine/internal/ports/question"
+)
+
+// exchange is one request on its way to an app, and the answer on its way back.
+type exchange struct {
+	server  *Server
+	request *httpwire.Request
+	visitor visitor
+	place   door.Place
+	public  door.Public
+
+	credential door.Credential // the one that was right
+	target     string          // what the app is asked for
+	use        *question.Use
+	upstream   *upstream
+	sent       bool        // something has gone to the app
+	bodyHere   atomic.Bool // all of it
+	sending    *sending    // the body; nil while nothing is being sent
+
+	mu         sync.Mutex
+	cancel     context.CancelFunc
+	held       *upstream // what a cut closes
+	cutBy      *door.Refusal
+	over       bool
+	headIsHere bool
+	unwatch    func()
+}
+
+// run answers the request. It returns a refusal that is still to be written, or nil.
+func (e *exchange) run(ctx context.Context) *door.Refusal {
+	e.bodyHere.Store(e.request.Framing.Kind == httpwire.NoBody)
+	shown, refusal := door.Show(e.request, cookieName(e.public))
+	if refusal != nil {
+		return refusal
+	}
+	if shown.Credentials[0].Kind == door.Link {
+		return e.followLink(ctx, shown.Credentials[0])
+	}
+	if shown.Credentials[0].Kind == door.Cookie {
+		if refusal := e.server.options.Names.CheckOrigin(e.request, e.place, e.public); refusal != nil {
+			return refusal
+		}
+	}
+	defer e.finish()
+	e.watch()
+	return e.attempts(ctx, shown)
+}
+
+// attempts ask again where the machine has moved before the app was told anything.
+func (e *exchange) attempts(ctx context.Context, shown door.Shown) *door.Refusal {
+	ctx, cancel := context.WithTimeout(ctx, e.server.options.Times.Start)
+	defer cancel()
+	for {
+		refusal := e.attempt(ctx, shown)
+		if refusal == nil || refusal.Reason != question.Moved {
+			return refusal
+		}
+		if e.sent || ctx.Err() != nil {
+			return door.Refuse("unavailable")
+		}
+		e.mu.Lock()
+		e.cutBy, e.held = nil, nil
+		e.mu.Unlock()
+	}
+}
+
+func cookieName(public door.Public) string {
+	if public.Scheme == "https" {
+		return door.CookieName
+	}
+	return door.PlainCookieName
+}
+
+// attempt goes once from the question to the answer.
+func (e *exchange) attempt(ctx context.Context, shown door.Shown) *door.Refusal {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	e.mu.Lock()
+	e.cancel = cancel
+	e.mu.Unlock()
+	if refusal := e.acquire(ctx, shown); refusal != nil {
+		return refusal
+	}
+	defer e.use.End()
+	e.target = door.TargetForApp(shown.Target, e.credential)
+	return e.forward(ctx)
+}
+
+func (e *exchange) acquire(ctx context.Context, shown door.Shown) (refusal *door.Refusal) {
+	for _, credential := range shown.Credentials {
+		e.credential = credential
+		e.use, refusal = e.server.options.Link.Acquire(ctx, e.question(credential), e.cut)
+		if refusal == nil || refusal.Status != http.StatusUnauthorized {
+			break
+		}
+	}
+	return refusal
+}
+
+func (e *exchange) question(credential door.Credential) question.Question {
+	return question.Question{
+		Place: e.place, Credential: credential, WebSocket: e.request.Upgrade != "", Method: e.request.Method, Client: e.public.Client,
+	}
+}
+
+// cut ends the exchange because its right has ended, or the service does.
+func (e *exchange) cut(refusal *door.Refusal) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if !e.over {
+		e.cutBy = refusal
+		e.stop()
+	}
+}
+
+// abandon ends it because nobody waits for the answer.
+func (e *exchange) abandon() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if !e.over {
+		e.stop()
+	}
+}
+
+func (e *exchange) stop() {
+	if e.cancel != nil {
+		e.cancel()
+	}
+	if e.held != nil {
+		e.held.Close()
+	}
+	if e.visitor.started() {
+		e.visitor.kill()
+	}
+}
+
+func (e *exchange) finish() {
+	e.mu.Lock()
+	e.over = true
+	e.mu.Unlock()
+	e.finishWatching()
+}
+
+// watch begins when nothing of this request is to come any more.
+func (e *exchange) watch() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if !e.over && e.unwatch == nil && e.bodyHere.Load() {
+		e.unwatch = e.visitor.watch(e.abandon)
+	}
+}
+
+// hold makes a connection the one that is closed when the exchange is cut. It returns why not, where that has happened before.
+func (e *exchange) hold(u *upstream) *door.Refusal {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.cutBy != nil {
+		u.Close()
+		return e.cutBy
+	}
+	e.upstream, e.held, e.headIsHere = u, u, false
+	return nil
+}
+
+// release takes the connection out of the reach of a cut. It returns false where one has closed it.
+func (e *exchange) release() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.held = nil
+	return e.cutBy == nil
+}
+
+// cutOr is why the exchange was cut, else the other.
+func (e *exchange) cutOr(refusal *door.Refusal) *door.Refusal {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.cutBy != nil {
+		return e.cutBy
+	}
+	return refusal
+}
+
+// closes says whether no request may follow on the visitor's connection.
+func (e *exchange) closes() bool {
+	return e.request.Close || !e.bodyHere.Load() || e.server.draining.Load()
+}

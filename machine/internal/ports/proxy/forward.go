@@ -1,0 +1,185 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/berth-dev/berth/machine/internal/ports/door"
+	"github.com/berth-dev/berth/machine/internal/ports/httpwire"
+)
+
+const (
+	interimMax = 32
+	// settleTime is waited for the rest of a short answer, so that one that is cut short can still be told from a whole one.
+	settleTime = 5 * time.Millisecond
+)
+
+// errGone: there is nobody to answer any more.
+var errGone = errors.New("the visitor has gone")
+
+// forward passes the request to the app and its answer back.
+func (e *exchange) forward(ctx context.Context) *door.Refusal {
+	for mayReuse := true; ; mayReuse = false {
+		if refusal := e.connect(ctx, mayReuse); refusal != nil {
+			return e.cutOr(refusal)
+		}
+		e.send()
+		response, err := e.head()
+		if err == nil {
+			return e.answer(response)
+		}
+		e.upstream.Close()
+		// It is of a request that nobody has seen, where the pooled connection had ended before.
+		if e.upstream.reused && !e.upstream.read && ctx.Err() == nil {
+			continue
+		}
+		return e.whyNoAnswer(err)
+	}
+}
+
+// connect takes a connection from the pool for what may be asked twice, else makes one.
+func (e *exchange) connect(ctx context.Context, mayReuse bool) *door.Refusal {
+	var u *upstream
+	if mayReuse && e.request.Framing.Kind == httpwire.NoBody && e.request.Upgrade == "" && isSafe(e.request.Method) {
+		u = e.server.options.Pool.take(e.use.Target)
+	}
+	if u == nil {
+		var refusal *door.Refusal
+		if u, refusal = dial(ctx, e.use.Target, e.server.options.Times.Write); refusal != nil {
+			return refusal
+		}
+	}
+	if refusal := e.use.Ended(); refusal != nil { // the address may be another machine's by now
+		u.Close()
+		return refusal
+	}
+	return e.hold(u)
+}
+
+func isSafe(method string) bool {
+	return method == http.MethodGet || method == http.MethodHead || method == http.MethodOptions
+}
+
+// head reads the answer's head, and passes on what comes before it.
+func (e *exchange) head() (*httpwire.Response, error) {
+	for range interimMax {
+		response, err := httpwire.ReadResponse(e.upstream.reader, e.request.Method)
+		if err != nil {
+			return nil, err
+		}
+		switch {
+		case response.Status >= 200:
+			e.answerIsHere()
+			return response, nil
+		case response.Status == http.StatusSwitchingProtocols:
+			if !isOffered(e.request.Upgrade, response.Upgrade) {
+				return nil, httpwire.ErrBadAnswer
+			}
+			e.answerIsHere()
+			return response, nil
+		case response.Status == http.StatusContinue && !e.request.Continue:
+			continue
+		}
+		if err := e.visitor.interim(response.Status, response.Phrase, door.ForVisitor(response.Fields)); err != nil {
+			return nil, errGone
+		}
+	}
+	return nil, httpwire.ErrBadAnswer
+}
+
+func isOffered(offered, chosen string) bool {
+	for protocol := range strings.SplitSeq(offered, ",") {
+		if chosen != "" && strings.EqualFold(strings.Trim(protocol, " \t"), chosen) {
+			return true
+		}
+	}
+	return false
+}
+
+func (e *exchange) whyNoAnswer(err error) *door.Refusal {
+	refusal := door.Refuse("app_bad_answer")
+	switch {
+	case isTimeout(err):
+		refusal = door.Refuse("app_timeout")
+	case errors.Is(err, net.ErrClosed) && e.sending != nil && e.cutOr(nil) == nil:
+		<-e.sending.done // it has closed the connection
+		if problem := e.bodyProblem(); problem != nil {
+			refusal = problem
+		}
+	}
+	e.settle()
+	return e.cutOr(refusal)
+}
+
+// answer passes an answer back.
+func (e *exchange) answer(response *httpwire.Response) *door.Refusal {
+	if response.Status == http.StatusSwitchingProtocols {
+		return e.splice(response)
+	}
+	u, framing := e.upstream, response.Framing
+	if framing.Kind == httpwire.FixedBody && int64(u.reader.Buffered()) > framing.Length { // two answers in one
+		return e.noAnswer()
+	}
+	e.visitor.begin(answerHead{
+		status: response.Status, phrase: response.Phrase, fields: door.ForVisitor(response.Fields), framing: framing, length: response.Length,
+		close: e.closes(),
+	})
+	body := httpwire.NewBody(u.reader, framing)
+	from := &settling{Body: body, u: u, short: framing.Kind == httpwire.FixedBody && framing.Length <= bufferBytes}
+	readErr, writeErr := pump(counting{from, e.use.Sent}, e.visitor)
+	if readErr == nil && writeErr == nil {
+		writeErr = e.visitor.finish(door.Trailers(body.Trailers()))
+	}
+	if readErr != nil && !e.visitor.started() {
+		e.visitor.forget()
+		return e.noAnswer()
+	}
+	if readErr != nil || writeErr != nil {
+		e.visitor.kill()
+		u.Close()
+		e.settle()
+		return nil
+	}
+	e.leave(response.Keep)
+	return nil
+}
+
+// noAnswer is for what turned out to be none before anything of it was sent.
+func (e *exchange) noAnswer() *door.Refusal {
+	e.upstream.Close()
+	e.settle()
+	return e.cutOr(door.Refuse("app_bad_answer"))
+}
+
+// leave gives the connection to the pool, where another request may follow on it.
+func (e *exchange) leave(keep bool) {
+	u := e.upstream
+	whole := e.awaitBody()
+	if e.release() && keep && whole && u.reader.Buffered() == 0 {
+		e.server.options.Pool.put(u)
+		return
+	}
+	u.Close()
+}
+
+// settling waits a moment for the rest of a short body before anything of the answer leaves.
+type settling struct {
+	*httpwire.Body
+	u     *upstream
+	short bool
+}
+
+func (s *settling) Waiting() bool {
+	if !s.Body.Waiting() || !s.short {
+		return s.Body.Waiting()
+	}
+	s.short = false
+	_ = s.u.SetReadDeadline(time.Now().Add(settleTime))
+	err := s.Await()
+	_ = s.u.SetReadDeadline(time.Time{})
+	return isTimeout(err)
+}

@@ -1,0 +1,74 @@
+package proxy
+
+import (
+	"net"
+	"os"
+	"sync/atomic"
+	"time"
+)
+
+// patience moves a deadline of a connection as long as something happens there. Setting it for each piece would cost more than the piece.
+type patience struct {
+	set  func(time.Time) error
+	wait time.Duration // 0 is for ever
+	at   time.Time
+}
+
+func (p *patience) renew() {
+	if p.wait == 0 {
+		return
+	}
+	if now := time.Now(); now.Sub(p.at) > p.wait/8 {
+		p.at = now
+		_ = p.set(now.Add(p.wait))
+	}
+}
+
+// patient is a connection on which no read and no write waits for ever.
+type patient struct {
+	net.Conn
+	reading, writing patience
+	hurried          atomic.Bool
+	wrote            atomic.Bool // something, since somebody last cleared it
+	read             bool        // the same of reading
+}
+
+func newPatient(conn net.Conn, write time.Duration) *patient {
+	return &patient{Conn: conn, reading: patience{set: conn.SetReadDeadline}, writing: patience{set: conn.SetWriteDeadline, wait: write}}
+}
+
+func (p *patient) Read(b []byte) (int, error) {
+	p.reading.renew()
+	if p.hurried.Load() {
+		return 0, os.ErrDeadlineExceeded
+	}
+	n, err := p.Conn.Read(b)
+	p.read = p.read || n > 0
+	return n, err
+}
+
+func (p *patient) Write(b []byte) (int, error) {
+	p.writing.renew()
+	p.wrote.Store(true)
+	return p.Conn.Write(b)
+}
+
+// readWithin sets how long each of the following reads may take.
+func (p *patient) readWithin(wait time.Duration) {
+	if wait == 0 && p.reading.wait != 0 {
+		_ = p.SetReadDeadline(time.Time{})
+	}
+	p.reading.wait, p.reading.at = wait, time.Time{}
+}
+
+// hurry ends a read that somebody else is in, and those to come, until calm is called.
+func (p *patient) hurry() {
+	p.hurried.Store(true)
+	_ = p.SetReadDeadline(time.Unix(1, 0))
+}
+
+func (p *patient) calm() {
+	p.hurried.Store(false)
+	_ = p.SetReadDeadline(time.Time{})
+	p.reading.at = time.Time{}
+}

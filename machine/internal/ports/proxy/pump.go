@@ -1,0 +1,59 @@
+package proxy
+
+import (
+	"errors"
+	"io"
+	"sync"
+
+	"github.com/berth-dev/berth/machine/internal/ports/httpwire"
+)
+
+const pieceBytes = 32 << 10
+
+var pieces = sync.Pool{New: func() any { return new([pieceBytes]byte) }}
+
+// source is a body on its way.
+type source interface {
+	io.Reader
+	Ended() bool
+	Waiting() bool
+	Await() error
+	Trailers() httpwire.Fields
+}
+
+// sink takes what a source has.
+type sink interface {
+	io.Writer
+	flush() error
+}
+
+// pump passes a body on as it comes: what has come is sent before more is waited for. Nothing is held for a stream that is silent.
+func pump(from source, to sink) (readErr, writeErr error) {
+	hot := false
+	for {
+		if from.Waiting() {
+			if err := to.flush(); err != nil {
+				return nil, err
+			}
+			if !hot && from.Await() == nil {
+				continue // what has come may not be enough
+			}
+		}
+		piece := pieces.Get().(*[pieceBytes]byte)
+		n, err := from.Read(piece[:])
+		if n > 0 {
+			_, writeErr = to.Write(piece[:n])
+		}
+		hot = n == pieceBytes
+		pieces.Put(piece)
+		if writeErr != nil {
+			return nil, writeErr
+		}
+		if errors.Is(err, io.EOF) {
+			return nil, nil
+		}
+		if err != nil {
+			return err, nil
+		}
+	}
+}

@@ -1,0 +1,147 @@
+package proxy
+
+import (
+	"errors"
+	"time"
+
+	"github.com/berth-dev/berth/machine/internal/ports/door"
+	"github.com/berth-dev/berth/machine/internal/ports/httpwire"
+)
+
+// bodyAfterAnswer is how long the rest of a body may take when its answer is complete.
+const bodyAfterAnswer = 30 * time.Second
+
+// sending is a body on its way to the app.
+type sending struct {
+	done              chan struct{}
+	readErr, writeErr error
+}
+
+// send writes the head and begins with the body.
+func (e *exchange) send() {
+	u := e.upstream
+	e.sent = true
+	e.writeHead()
+	if e.request.Framing.Kind == httpwire.NoBody {
+		e.awaitAnswer(u)
+		_ = u.writer.Flush() // an error shows when the answer is read
+		return
+	}
+	e.sending = &sending{done: make(chan struct{})}
+	e.visitor.patience(e.server.options.Times.Body)
+	go e.sendBody(u, e.sending)
+}
+
+func (e *exchange) writeHead() {
+	u := e.upstream
+	_, _ = u.writer.WriteString(e.request.Method)
+	_, _ = u.writer.WriteString(" ")
+	_, _ = u.writer.WriteString(e.target)
+	_, _ = u.writer.WriteString(" HTTP/1.1\r\n")
+	writeFields(u.writer, door.ForApp(e.request, e.credential, e.public))
+	if _, told := e.request.Fields.Only(httpwire.ContentLength); told > 0 {
+		writeLength(u.writer, e.request.Framing.Length)
+	} else {
+		writeFraming(u.writer, e.request.Framing)
+	}
+	if e.request.Upgrade != "" {
+		writeField(u.writer, "Connection", "Upgrade")
+		writeField(u.writer, "Upgrade", e.request.Upgrade)
+	}
+	_, _ = u.writer.WriteString("\r\n")
+}
+
+// awaitAnswer: from here on the app has to answer in time.
+func (e *exchange) awaitAnswer(u *upstream) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if !e.headIsHere {
+		_ = u.SetReadDeadline(time.Now().Add(e.server.options.Times.Answer))
+	}
+}
+
+// answerIsHere: what follows may take as long as it likes.
+func (e *exchange) answerIsHere() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.headIsHere = true
+	_ = e.upstream.SetReadDeadline(time.Time{})
+}
+
+func (e *exchange) sendBody(u *upstream, s *sending) {
+	defer close(s.done)
+	body := e.visitor.body()
+	out := &framed{u.writer, e.request.Framing.Kind == httpwire.ChunkedBody}
+	s.readErr, s.writeErr = pump(counting{body, e.use.Received}, out)
+	if s.readErr != nil {
+		u.Close() // half a body must not look like a whole one
+		return
+	}
+	if !body.Ended() { // the app has ended the connection, and may have answered before
+		return
+	}
+	e.bodyHere.Store(true)
+	if s.writeErr == nil {
+		s.writeErr = out.end(door.Trailers(body.Trailers()))
+	}
+	e.awaitAnswer(u)
+	e.watch()
+}
+
+// settle ends the sending of a body that nobody needs any more.
+func (e *exchange) settle() {
+	if e.sending == nil {
+		return
+	}
+	e.upstream.Close()
+	e.visitor.hurry()
+	<-e.sending.done
+	e.visitor.calm()
+}
+
+// awaitBody says whether all of the body has reached the app. An app may answer before it has read everything.
+func (e *exchange) awaitBody() bool {
+	if e.sending == nil {
+		return true
+	}
+	patience := bodyAfterAnswer
+	if e.request.Continue && !e.bodyHere.Load() { // it may never come
+		patience = 0
+	}
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	select {
+	case <-e.sending.done:
+	case <-timer.C:
+		e.settle()
+	}
+	return e.sending.readErr == nil && e.sending.writeErr == nil
+}
+
+// bodyProblem is what was wrong with the request's body, or nil.
+func (e *exchange) bodyProblem() *door.Refusal {
+	if e.sending == nil || e.sending.readErr == nil {
+		return nil
+	}
+	var problem *httpwire.Problem
+	switch err := e.sending.readErr; {
+	case errors.As(err, &problem):
+		return &door.Refusal{Status: problem.Status, Reason: problem.Reason, Message: problem.Message}
+	case isTimeout(err):
+		return door.Refuse("request_timeout")
+	default:
+		return door.Refuse("bad_request")
+	}
+}
+
+// counting counts what passes.
+type counting struct {
+	source
+	count func(int)
+}
+
+func (c counting) Read(p []byte) (int, error) {
+	n, err := c.source.Read(p)
+	c.count(n)
+	return n, err
+}

@@ -1,0 +1,74 @@
+package proxy
+
+import (
+	"bufio"
+	"time"
+
+	"github.com/berth-dev/berth/machine/internal/ports/door"
+	"github.com/berth-dev/berth/machine/internal/ports/httpwire"
+)
+
+// splice passes bytes in both directions, whatever they are, until both sides have ended or the exchange is cut.
+func (e *exchange) splice(response *httpwire.Response) *door.Refusal {
+	u := e.upstream
+	defer u.Close()
+	if !e.awaitBody() {
+		e.visitor.kill()
+		return nil
+	}
+	e.finishWatching()
+	conn, reader := e.visitor.splice()
+	if conn == nil {
+		return door.Refuse("app_bad_answer")
+	}
+	e.visitor.begin(answerHead{status: response.Status, phrase: response.Phrase, fields: door.ForVisitor(response.Fields), length: -1, upgrade: response.Upgrade})
+	if e.visitor.flush() != nil {
+		return nil
+	}
+	toApp := make(chan struct{})
+	go func() {
+		defer close(toApp)
+		e.oneWay(counting{raw{reader}, e.use.Received}, &framed{Writer: u.writer}, u.patient, conn)
+	}()
+	e.oneWay(counting{raw{u.reader}, e.use.Sent}, e.visitor, conn, u.patient)
+	<-toApp
+	conn.Close()
+	return nil
+}
+
+// oneWay tells the end of one side to the other, which then has a while for what it still has to say.
+func (e *exchange) oneWay(from source, to sink, receiver, sender *patient) {
+	_, writeErr := pump(from, to)
+	if writeErr != nil || to.flush() != nil {
+		receiver.Close()
+		sender.Close()
+		return
+	}
+	if half, ok := receiver.Conn.(interface{ CloseWrite() error }); ok {
+		_ = half.CloseWrite()
+	}
+	_ = receiver.SetReadDeadline(time.Now().Add(e.server.options.Times.HalfOpen))
+}
+
+// raw is a connection as a source.
+type raw struct{ *bufio.Reader }
+
+func (r raw) Ended() bool               { return false }
+func (r raw) Waiting() bool             { return r.Buffered() == 0 }
+func (r raw) Trailers() httpwire.Fields { return nil }
+
+func (r raw) Await() error {
+	_, err := r.Peek(1)
+	return err
+}
+
+// finishWatching lets somebody else read from the visitor.
+func (e *exchange) finishWatching() {
+	e.mu.Lock()
+	unwatch := e.unwatch
+	e.unwatch = func() {}
+	e.mu.Unlock()
+	if unwatch != nil {
+		unwatch()
+	}
+}

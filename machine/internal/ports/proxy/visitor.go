@@ -1,0 +1,169 @@
+package proxy
+
+import (
+	"bufio"
+	"errors"
+	"net"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/berth-dev/berth/machine/internal/ports/httpwire"
+)
+
+// visitor is the side that a request came from.
+type visitor interface {
+	sink
+	// body is what follows the request's head.
+	body() source
+	// interim passes on an answer before the answer.
+	interim(status int, phrase string, fields httpwire.Fields) error
+	// begin writes the head of the answer, to be sent with what follows. close: no request follows on this connection.
+	begin(head answerHead)
+	// finish writes what follows the last piece of the body, and sends all.
+	finish(trailers httpwire.Fields) error
+	// started says that something of the answer has left.
+	started() bool
+	// forget drops what was begun and has not left.
+	forget()
+	// kill ends the connection, or the stream, so that a body that is cut is not taken for a whole one.
+	kill()
+	// watch calls gone when the visitor has gone away, until stop has returned.
+	watch(gone func()) (stop func())
+	// patience is how long each read of the request's body may take.
+	patience(each time.Duration)
+	// hurry ends reads of the request's body, until calm is called.
+	hurry()
+	calm()
+	// splice gives the connection away, for what is not HTTP any more; nil where that is not possible.
+	splice() (*patient, *bufio.Reader)
+}
+
+type answerHead struct {
+	status  int
+	phrase  string
+	fields  httpwire.Fields
+	framing httpwire.Framing
+	length  int64  // as it is told; -1: it is not
+	upgrade string // what the connection goes on with
+	close   bool
+}
+
+// watchAfter is how long a request may take before somebody looks whether its visitor is still there.
+const watchAfter = time.Second
+
+// plain is a visitor who speaks HTTP/1.1, in one request.
+type plain struct {
+	conn   *patient
+	raw    net.Conn // below TLS
+	reader *bufio.Reader
+	writer *bufio.Writer
+	source *httpwire.Body
+	minor  int
+	out    framed
+	ended  atomic.Bool // the connection is not HTTP any more, or nothing follows on it
+}
+
+func newPlain(conn *patient, raw net.Conn, reader *bufio.Reader, writer *bufio.Writer, request *httpwire.Request) *plain {
+	conn.wrote.Store(false)
+	return &plain{conn: conn, raw: raw, reader: reader, writer: writer, source: httpwire.NewBody(reader, request.Framing), minor: request.Minor}
+}
+
+func (v *plain) body() source                { return v.source }
+func (v *plain) started() bool               { return v.conn.wrote.Load() }
+func (v *plain) forget()                     { v.writer.Reset(v.conn) }
+func (v *plain) Write(p []byte) (int, error) { return v.out.Write(p) }
+func (v *plain) flush() error                { return v.writer.Flush() }
+
+func (v *plain) interim(status int, phrase string, fields httpwire.Fields) error {
+	if v.minor == 0 {
+		return nil
+	}
+	writeStatus(v.writer, status, phrase)
+	writeFields(v.writer, fields)
+	_, _ = v.writer.WriteString("\r\n")
+	err := v.flush()
+	v.conn.wrote.Store(false) // the answer itself has not begun
+	return err
+}
+
+func (v *plain) begin(head answerHead) {
+	framing := head.framing
+	if framing.Kind == httpwire.UntilClose {
+		framing.Kind = httpwire.ChunkedBody
+	}
+	if framing.Kind == httpwire.ChunkedBody && v.minor == 0 {
+		framing.Kind = httpwire.UntilClose
+	}
+	writeStatus(v.writer, head.status, head.phrase)
+	writeFields(v.writer, head.fields)
+	if head.length >= 0 {
+		writeLength(v.writer, head.length)
+	} else {
+		writeFraming(v.writer, framing)
+	}
+	switch {
+	case head.upgrade != "":
+		writeField(v.writer, "Connection", "Upgrade")
+		writeField(v.writer, "Upgrade", head.upgrade)
+	case head.close || framing.Kind == httpwire.UntilClose:
+		v.ended.Store(true)
+		writeField(v.writer, "Connection", "close")
+	}
+	_, _ = v.writer.WriteString("\r\n")
+	v.out = framed{v.writer, framing.Kind == httpwire.ChunkedBody}
+}
+
+func writeStatus(to *bufio.Writer, status int, phrase string) {
+	if phrase == "" {
+		phrase = http.StatusText(status)
+	}
+	_, _ = to.WriteString("HTTP/1.1 ")
+	_, _ = to.Write([]byte{byte('0' + status/100), byte('0' + status/10%10), byte('0' + status%10), ' '})
+	_, _ = to.WriteString(phrase)
+	_, _ = to.WriteString("\r\n")
+}
+
+func (v *plain) finish(trailers httpwire.Fields) error { return v.out.end(trailers) }
+
+func (v *plain) kill() {
+	v.ended.Store(true)
+	if tcp, ok := v.raw.(*net.TCPConn); ok {
+		_ = tcp.SetLinger(0) // a reset: an end would look like a whole body where its length is not known
+	}
+	v.raw.Close()
+}
+
+func (v *plain) patience(each time.Duration) { v.conn.readWithin(each) }
+func (v *plain) hurry()                      { v.conn.hurry() }
+func (v *plain) calm()                       { v.conn.calm() }
+
+// watch looks for the end of a connection from which nothing has to come. What does come is the next request, and is left there.
+func (v *plain) watch(gone func()) (stop func()) {
+	done := make(chan struct{})
+	v.conn.readWithin(0)
+	timer := time.AfterFunc(watchAfter, func() {
+		defer close(done)
+		if _, err := v.reader.Peek(1); err != nil && !isTimeout(err) {
+			gone()
+		}
+	})
+	return func() {
+		if !timer.Stop() {
+			v.hurry()
+			<-done
+			v.calm()
+		}
+	}
+}
+
+func (v *plain) splice() (*patient, *bufio.Reader) {
+	v.ended.Store(true)
+	v.conn.readWithin(0)
+	return v.conn, v.reader
+}
+
+func isTimeout(err error) bool {
+	var timeout net.Error
+	return errors.As(err, &timeout) && timeout.Timeout()
+}

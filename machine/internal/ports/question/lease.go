@@ -1,0 +1,311 @@
+package question
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"github.com/berth-dev/berth/machine/internal/ports/door"
+)
+
+const (
+	idleAfter    = time.Second      // the cell is told of a pause that lasts so long, and when it began
+	releaseAfter = 10 * time.Second // without a request
+	countEvery   = 5 * time.Second
+	leasesMax    = 20_000
+	askedMax     = 1_024
+)
+
+// Question is what the cell is asked.
+type Question struct {
+	Place      door.Place
+	Credential door.Credential
+	WebSocket  bool
+	Method     string
+	Client     string
+}
+
+// Target is where a granted request goes.
+type Target struct {
+	WorkspaceID string
+	Address     string
+	Port        int
+	Epoch       int64
+}
+
+type leaseKey struct {
+	place      door.Place
+	credential door.Credential
+}
+
+type leaseState uint8
+
+const (
+	asking leaseState = iota
+	granted
+	ended
+)
+
+// Lease is the cell's word that requests of one credential to one port may go on.
+type Lease struct {
+	link     *Link
+	question Question
+	target   Target
+
+	// Under the link's lock.
+	id               uint64 // of the lease, or of the question while it is asked
+	state            leaseState
+	refusal          *door.Refusal // why it ended; nil: it is worth to ask anew
+	changed          chan struct{} // closed at the next change of all this
+	waiting          int
+	users            map[*Use]struct{}
+	idle             bool // the cell knows that nobody uses it
+	busyAsked        bool // it was told that somebody does again
+	expires          time.Time
+	usedAt           time.Time
+	countedAt        time.Time
+	unconfirmedUntil time.Time // there are streams, and the cell has not yet granted them anew
+
+	requests, received, sent atomic.Int64
+}
+
+// Use is one request under a lease.
+type Use struct {
+	lease  *Lease
+	Target Target
+	cut    func(*door.Refusal)
+	ended  *door.Refusal // under the link's lock
+}
+
+// Moved is the reason of a cut after which it is worth to ask again.
+const Moved = "machine_moved"
+
+// Acquire waits until the request may go on, or is refused. cut is called at most once, when the right ends before End has
+// returned, or while it does.
+func (l *Link) Acquire(ctx context.Context, question Question, cut func(*door.Refusal)) (*Use, *door.Refusal) {
+	key := leaseKey{question.Place, question.Credential}
+	for {
+		l.mu.Lock()
+		if l.session == nil {
+			l.mu.Unlock()
+			if !l.awaitSession(ctx) {
+				return nil, door.Refuse("unavailable")
+			}
+			continue
+		}
+		lease, refusal := l.leaseFor(key, question)
+		if refusal != nil {
+			l.mu.Unlock()
+			return nil, refusal
+		}
+		if use := lease.use(cut); use != nil {
+			l.mu.Unlock()
+			return use, nil
+		}
+		refusal, again := l.waitFor(ctx, lease)
+		if !again {
+			return nil, refusal
+		}
+	}
+}
+
+// leaseFor finds or asks for one.
+func (l *Link) leaseFor(key leaseKey, question Question) (*Lease, *door.Refusal) {
+	now := time.Now()
+	lease := l.leases[key]
+	if lease != nil && !lease.expires.IsZero() && now.After(lease.expires) {
+		l.count(lease, now)
+		l.cutAll(lease, expired())
+		lease = nil
+	}
+	if lease != nil {
+		return lease, nil
+	}
+	if refusal := l.refused.find(key, now); refusal != nil {
+		return nil, refusal
+	}
+	if len(l.asked)+len(l.links) >= askedMax || len(l.leases) >= leasesMax || !l.budgets.take(question, now) {
+		return nil, door.Refuse("too_many_requests")
+	}
+	lease = &Lease{link: l, question: question, changed: make(chan struct{}), users: map[*Use]struct{}{}, usedAt: now, countedAt: now}
+	l.leases[key] = lease
+	l.ask(lease)
+	return lease, nil
+}
+
+func expired() *door.Refusal {
+	return &door.Refusal{Status: 401, Reason: "credential_expired", Message: "This credential has expired."}
+}
+
+func (l *Link) ask(lease *Lease) {
+	l.lastID++
+	lease.id, lease.state = l.lastID, asking
+	l.asked[lease.id] = lease
+	l.send(sent{Ask: askOf(lease.id, lease.question)})
+}
+
+func askOf(id uint64, q Question) *askFrame {
+	return &askFrame{id, q.Place.HostID, q.Place.Port, q.Credential, q.WebSocket, q.Method, q.Client}
+}
+
+// use returns nil when the lease is not there yet, or the machine may sleep and has to be asked for.
+func (lease *Lease) use(cut func(*door.Refusal)) *Use {
+	if lease.state != granted {
+		return nil
+	}
+	if lease.idle {
+		if !lease.busyAsked {
+			lease.busyAsked = true
+			lease.link.send(sent{Busy: &leaseFrame{lease.id}})
+		}
+		return nil
+	}
+	use := &Use{lease: lease, Target: lease.target, cut: cut}
+	lease.users[use] = struct{}{}
+	lease.requests.Add(1)
+	return use
+}
+
+// waitFor is called with the lock, and returns without it.
+func (l *Link) waitFor(ctx context.Context, lease *Lease) (refusal *door.Refusal, again bool) {
+	changed := lease.changed
+	lease.waiting++
+	l.mu.Unlock()
+	var late bool
+	select {
+	case <-changed:
+	case <-ctx.Done():
+		late = true
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	lease.waiting--
+	if late {
+		l.giveUp(lease)
+		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			return door.Refuse("starting_timeout"), false
+		}
+		return door.Refuse("request_timeout"), false // the visitor has gone, and nobody reads it
+	}
+	return lease.refusal, lease.refusal == nil
+}
+
+// giveUp withdraws a question in which nobody is interested any more.
+func (l *Link) giveUp(lease *Lease) {
+	if lease.state != asking || lease.waiting > 0 || len(lease.users) > 0 {
+		return
+	}
+	delete(l.asked, lease.id)
+	l.send(sent{Abort: &abortFrame{lease.id}})
+	l.finish(lease, nil)
+}
+
+// finish ends a lease that nobody uses.
+func (l *Link) finish(lease *Lease, refusal *door.Refusal) {
+	if lease.state == ended {
+		return
+	}
+	delete(l.leases, leaseKey{lease.question.Place, lease.question.Credential})
+	if lease.state == granted {
+		delete(l.granted, lease.id)
+	}
+	lease.state, lease.refusal = ended, refusal
+	lease.announce()
+}
+
+func (lease *Lease) announce() {
+	close(lease.changed)
+	lease.changed = make(chan struct{})
+}
+
+// cutAll ends a lease and everything under it.
+func (l *Link) cutAll(lease *Lease, refusal *door.Refusal) {
+	users := lease.users
+	lease.users = map[*Use]struct{}{}
+	if lease.state == asking {
+		delete(l.asked, lease.id)
+	}
+	if refusal.Reason == Moved {
+		l.finish(lease, nil)
+	} else {
+		l.finish(lease, refusal)
+	}
+	cutUses(users, refusal)
+}
+
+func cutUses(users map[*Use]struct{}, refusal *door.Refusal) {
+	for use := range users {
+		use.ended = refusal
+		go use.cut(refusal)
+	}
+}
+
+// End says that the request is over.
+func (u *Use) End() {
+	l := u.lease.link
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(u.lease.users, u)
+	u.lease.usedAt = time.Now()
+}
+
+// Ended is why the right to this request has ended, or nil.
+func (u *Use) Ended() *door.Refusal {
+	l := u.lease.link
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return u.ended
+}
+
+// Received counts bytes from the visitor to the app, and Sent those back.
+func (u *Use) Received(bytes int) { u.lease.received.Add(int64(bytes)) }
+func (u *Use) Sent(bytes int)     { u.lease.sent.Add(int64(bytes)) }
+
+func (l *Link) count(lease *Lease, now time.Time) {
+	if lease.state != granted {
+		return
+	}
+	lease.countedAt = now
+	requests, received, back := lease.requests.Swap(0), lease.received.Swap(0), lease.sent.Swap(0)
+	if requests != 0 || received != 0 || back != 0 {
+		l.send(sent{Count: &countFrame{lease.id, requests, received, back}})
+	}
+}
+
+// lookAfter tells the cell what has changed without a request.
+func (l *Link) lookAfter(now time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, lease := range l.leases {
+		switch {
+		case !lease.unconfirmedUntil.IsZero() && now.After(lease.unconfirmedUntil):
+			l.cutAll(lease, door.Refuse("unavailable"))
+		case !lease.expires.IsZero() && now.After(lease.expires):
+			l.count(lease, now)
+			l.cutAll(lease, expired())
+		case lease.state == granted && l.session != nil:
+			l.report(lease, now)
+		}
+	}
+	l.refused.forget(now)
+	l.budgets.forget(now)
+}
+
+func (l *Link) report(lease *Lease, now time.Time) {
+	unused := now.Sub(lease.usedAt)
+	free := len(lease.users) == 0 && lease.waiting == 0
+	switch {
+	case free && unused >= releaseAfter:
+		l.count(lease, now)
+		l.send(sent{Release: &releaseFrame{lease.id, unused.Milliseconds()}})
+		l.finish(lease, nil)
+		return
+	case free && !lease.idle && unused >= idleAfter:
+		lease.idle = true
+		l.send(sent{Idle: &idleFrame{lease.id, unused.Milliseconds()}})
+	}
+	if now.Sub(lease.countedAt) >= countEvery {
+		l.count(lease, now)
+	}
+}

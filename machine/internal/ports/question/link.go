@@ -1,0 +1,262 @@
+package question
+
+import (
+	"bufio"
+	"context"
+	"log/slog"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/berth-dev/berth/machine/internal/ports/door"
+)
+
+const (
+	backoffMin      = 100 * time.Millisecond
+	backoffMax      = 2 * time.Second
+	waitForCell     = 2 * time.Second  // a request that comes while there is no connection
+	unconfirmedMax  = 30 * time.Second // streams of before live on so long without the cell's word
+	writeMax        = 5 * time.Second
+	queuedFramesMax = 8192
+	tickEvery       = 500 * time.Millisecond
+	dialMax         = 2 * time.Second
+)
+
+// Options of a link.
+type Options struct {
+	Socket   string
+	PortHost string
+	// Gone is told of a workspace whose machine is another one from now on, or none: connections to it are not to be used again.
+	Gone func(workspaceID string)
+	Log  *slog.Logger
+}
+
+// Link is the one connection to the cell, made again whenever it ends.
+type Link struct {
+	options Options
+
+	mu        sync.Mutex
+	session   *session
+	connected chan struct{} // closed while there is a session
+	lastID    uint64
+	asked     map[uint64]*Lease      // by the id of the question
+	links     map[uint64]*linkAnswer // questions about signed links
+	leases    map[leaseKey]*Lease
+	granted   map[uint64]*Lease // by the id of the lease
+	refused   negatives
+	budgets   budgets
+}
+
+type session struct {
+	conn  net.Conn
+	queue chan sent
+	gone  chan struct{}
+	once  sync.Once
+}
+
+// NewLink is of use once Run runs.
+func NewLink(options Options) *Link {
+	return &Link{
+		options:   options,
+		connected: make(chan struct{}),
+		asked:     map[uint64]*Lease{},
+		links:     map[uint64]*linkAnswer{},
+		leases:    map[leaseKey]*Lease{},
+		granted:   map[uint64]*Lease{},
+	}
+}
+
+// Run keeps the connection until the context ends.
+func (l *Link) Run(ctx context.Context) {
+	go l.tick(ctx)
+	pause := backoffMin
+	for ctx.Err() == nil {
+		began := time.Now()
+		err := l.converse(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		if time.Since(began) > backoffMax {
+			pause = backoffMin
+		}
+		l.options.Log.Warn("no connection to the cell", "error", err, "again_in", pause)
+		select {
+		case <-ctx.Done():
+		case <-time.After(pause):
+		}
+		pause = min(2*pause, backoffMax)
+	}
+}
+
+func (l *Link) converse(ctx context.Context) error {
+	dialer := net.Dialer{Timeout: dialMax}
+	conn, err := dialer.DialContext(ctx, "unix", l.options.Socket)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	stop := context.AfterFunc(ctx, func() { conn.Close() })
+	defer stop()
+	s := &session{conn: conn, queue: make(chan sent, queuedFramesMax), gone: make(chan struct{})}
+	go s.write()
+	l.begin(s)
+	defer l.end(s)
+	reader := bufio.NewReaderSize(conn, frameMax)
+	for {
+		frame, err := readFrame(reader)
+		if err != nil {
+			return err
+		}
+		if err := l.receive(frame); err != nil {
+			return err
+		}
+	}
+}
+
+func (s *session) write() {
+	buffered := bufio.NewWriter(s.conn)
+	for {
+		select {
+		case <-s.gone:
+			return
+		case frame := <-s.queue:
+			if err := s.writeFrame(buffered, frame); err != nil {
+				s.close()
+				return
+			}
+		}
+	}
+}
+
+func (s *session) writeFrame(to *bufio.Writer, frame sent) error {
+	_ = s.conn.SetWriteDeadline(time.Now().Add(writeMax))
+	if frame.written != nil {
+		defer close(frame.written)
+		return to.Flush()
+	}
+	line, err := frame.line()
+	if err != nil {
+		return err
+	}
+	if _, err := to.Write(line); err != nil || len(s.queue) > 0 {
+		return err
+	}
+	return to.Flush()
+}
+
+func (s *session) close() {
+	s.once.Do(func() {
+		close(s.gone)
+		s.conn.Close()
+	})
+}
+
+// send never waits. A cell that takes nothing for so many frames is asked on another connection.
+func (l *Link) send(frame sent) {
+	if l.session == nil {
+		return
+	}
+	select {
+	case l.session.queue <- frame:
+	default:
+		l.session.close()
+	}
+}
+
+// begin asks again for what streams still use.
+func (l *Link) begin(s *session) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.session = s
+	l.send(sent{Hello: &helloFrame{protocolVersion, l.options.PortHost}})
+	for _, lease := range l.leases {
+		l.ask(lease)
+	}
+	close(l.connected)
+}
+
+// end makes everything unconfirmed. What waits for an answer is told that there is none.
+func (l *Link) end(s *session) {
+	s.close()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.session, l.connected = nil, make(chan struct{})
+	for id, answer := range l.links {
+		delete(l.links, id)
+		answer.refuse(door.Refuse("unavailable"))
+	}
+	clear(l.asked)
+	clear(l.granted)
+	for _, lease := range l.leases {
+		if len(lease.users) == 0 {
+			l.finish(lease, door.Refuse("unavailable"))
+			continue
+		}
+		lease.state, lease.idle, lease.busyAsked = asking, false, false
+		if lease.unconfirmedUntil.IsZero() {
+			lease.unconfirmedUntil = time.Now().Add(unconfirmedMax)
+		}
+	}
+}
+
+// Connected says whether the cell can be asked.
+func (l *Link) Connected() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.session != nil
+}
+
+// awaitSession returns whether there is one, after a short wait: the cell may only just be starting.
+func (l *Link) awaitSession(ctx context.Context) bool {
+	l.mu.Lock()
+	connected := l.connected
+	l.mu.Unlock()
+	timer := time.NewTimer(waitForCell)
+	defer timer.Stop()
+	select {
+	case <-connected:
+		return true
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	return false
+}
+
+func (l *Link) tick(ctx context.Context) {
+	ticker := time.NewTicker(tickEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case now := <-ticker.C:
+			l.lookAfter(now)
+		}
+	}
+}
+
+// Flush tells the cell the last counts, and returns when they are written or cannot be.
+func (l *Link) Flush() {
+	l.mu.Lock()
+	s, now := l.session, time.Now()
+	for _, lease := range l.leases {
+		l.count(lease, now)
+	}
+	l.mu.Unlock()
+	if s == nil {
+		return
+	}
+	written := make(chan struct{})
+	timer := time.NewTimer(writeMax)
+	defer timer.Stop()
+	select {
+	case s.queue <- sent{written: written}:
+	case <-s.gone:
+		return
+	}
+	select {
+	case <-written:
+	case <-s.gone:
+	case <-timer.C:
+	}
+}

@@ -1,0 +1,45 @@
+package ports
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"time"
+
+	"github.com/berth-dev/berth/machine/internal/ports/door"
+	"github.com/berth-dev/berth/machine/internal/ports/proxy"
+	"github.com/berth-dev/berth/machine/internal/ports/question"
+)
+
+// Serve runs until the context ends, and then as long as requests under way take, within bounds.
+func Serve(ctx context.Context, config Config, log *slog.Logger) error {
+	certificates, err := openCertificates(config, log)
+	if err != nil {
+		return err
+	}
+	listener, err := net.Listen("tcp", config.Listen)
+	if err != nil {
+		return err
+	}
+	pool := proxy.NewPool()
+	link := question.NewLink(question.Options{Socket: config.Socket, PortHost: config.PortHost, Gone: pool.Drop, Log: log})
+	// The link outlives the listener: what is under way is counted and may still be cut.
+	linked, end := context.WithCancel(context.WithoutCancel(ctx))
+	defer end()
+	go link.Run(linked)
+	server := proxy.NewServer(proxy.Options{
+		Names: door.NewNames(config.PortHost), Link: link, Pool: pool, Certificates: certificates, Trusted: config.TrustedProxies, Log: log,
+		Times: proxy.DefaultTimes, Bounds: proxy.DefaultBounds,
+	})
+	log.Info("portd serves", "listen", listener.Addr().String(), "port_host", config.PortHost, "tls", certificates != nil)
+	err = server.Serve(ctx, listener, time.Duration(config.DrainSeconds)*time.Second)
+	link.Flush()
+	return err
+}
+
+func openCertificates(config Config, log *slog.Logger) (*proxy.Certificates, error) {
+	if config.Certificate == "" {
+		return nil, nil
+	}
+	return proxy.OpenCertificates(config.Certificate, config.Key, log)
+}
