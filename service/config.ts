@@ -27,6 +27,8 @@ interface ProcessConfig {
 }
 
 export interface ApiConfig extends ProcessConfig {
+  /** Scheme, host and public port that the URLs of all ports share, without a slash at the end. */
+  ports_url: string
   /** Private keys that sign tool tokens: a folder that only this process's user can enter. */
   signing_keys_dir: string
   /** Of all callers together; 0: no limit. */
@@ -77,6 +79,7 @@ export interface PlatformTemplate {
 
 const Listen = Type.Object({ host: Type.String({ minLength: 1 }), port: Type.Integer({ minimum: 0, maximum: 65_535 }) })
 const Url = Type.String({ pattern: '^https?://[^/]+' })
+const PortsUrl = Type.String({ pattern: '^https?://[^/]+$' })
 const PROCESS = {
   instance: Type.String({ pattern: '^[0-9a-f]{4}$' }),
   listen: Listen,
@@ -90,6 +93,7 @@ const strict = { additionalProperties: false }
 const ApiFile = Type.Object(
   {
     ...PROCESS,
+    ports_url: PortsUrl,
     signing_keys_dir: Type.String({ minLength: 1 }),
     edge_requests_per_minute: Type.Integer({ minimum: 0 }),
     caller_requests_per_minute: Type.Integer({ minimum: 0 }),

@@ -20,6 +20,7 @@ export const COMMANDS = [
   'tool_token',
   'attach_volume',
   'detach_volume',
+  'ports', // whatever changes who may reach a port
 ] as const
 export type Command = (typeof COMMANDS)[number]
 
@@ -98,6 +99,7 @@ export const DELETED_COMMANDS: Row = {
   tool_token: refuse('workspace_deleted'),
   attach_volume: refuse('workspace_deleted'),
   detach_volume: refuse('workspace_deleted'),
+  ports: refuse('workspace_deleted'),
 }
 
 /** What a mode and a lifetime refuse in every state. */
@@ -116,6 +118,7 @@ export const MODE_COMMANDS: Record<'processful' | 'file_first', PartialRow> = {
     idle_policy: refuse('not_supported_for_mode'),
     attach_volume: refuse('not_supported_for_mode'),
     detach_volume: refuse('not_supported_for_mode'),
+    ports: refuse('not_supported_for_mode'),
   },
 }
 export const LIFETIME_COMMANDS: Record<'persistent' | 'session', PartialRow> = {
@@ -148,6 +151,7 @@ const HELD: Row = {
   tool_token: busy,
   attach_volume: busy,
   detach_volume: busy,
+  ports: proceed, // nothing of the workspace itself changes
 }
 const waits_for_memory = refuse('workspace_not_running') // App, "Reasons": a token asked while suspending or before a resume started
 /** Open and resume join a start in progress (App, "Workspace observed state"). */
@@ -195,6 +199,7 @@ const ADRIFT: Row = {
   tool_token: refuse('not_running'), // no operation is on its way that would end it
   attach_volume: refuse('not_running'),
   detach_volume: refuse('not_running'),
+  ports: proceed,
 }
 
 /** A workspace that nothing holds. */

@@ -11,6 +11,7 @@ export interface ApiConfig {
   listen: { host: string; port: number }
   ops_listen: { host: string; port: number }
   base_url: string
+  ports_url: string
   database: DatabaseOptions
   signing_keys_dir: string
   edge_requests_per_minute: number

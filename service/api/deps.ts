@@ -30,6 +30,8 @@ export interface ApiDeps {
   cursor_keys: KeyRing
   /** Public address of this API: the issuer of tool tokens. */
   base_url: string
+  /** Scheme, host and public port of the URLs of ports: a name of its own below that host for each. */
+  ports_url: string
   /** The OpenAPI description, as it is served. */
   openapi: Buffer
   logger: Logger

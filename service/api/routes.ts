@@ -36,6 +36,16 @@ import { openapiGet } from '../../contract/routes/app/openapi.ts'
 import { operationsGet, operationsList } from '../../contract/routes/app/operations.ts'
 import { clientVersions, me, organizationsGet, organizationsList, projectsGet, projectsList } from '../../contract/routes/app/principals.ts'
 import {
+  portCallbacksCreate,
+  portCallbacksDelete,
+  portLinksCreate,
+  portsClose,
+  portsExpose,
+  portsGet,
+  portsList,
+  portTokensCreate,
+} from '../../contract/routes/app/ports.ts'
+import {
   secretsCreate,
   secretsCreateOfOrganization,
   secretsDelete,
@@ -92,6 +102,10 @@ import { getOperation } from './operations/get.ts'
 import { listOperationsOfWorkspace } from './operations/list.ts'
 import { getOrganization } from './organizations/get.ts'
 import { listOwnOrganizations } from './organizations/list.ts'
+import { closePort } from './ports/close.ts'
+import { createPortCallback, createPortLink, createPortToken, deletePortCallback } from './ports/credentials.ts'
+import { exposePort } from './ports/expose.ts'
+import { getPort, listPortsOfWorkspace } from './ports/list.ts'
 import { getClientVersions } from './principals/client-versions.ts'
 import { getEntitlements, getSubscription, listCatalog } from './plans/get.ts'
 import { getMe } from './principals/me.ts'
@@ -183,6 +197,14 @@ export const API_ROUTES: readonly Bound<ApiDeps, HeldPlace>[] = [
   bind(attachmentsList, listAttachmentsOfWorkspace),
   bind(attachmentsCreate, attachVolume),
   bind(attachmentsDelete, detachVolume),
+  bind(portsList, listPortsOfWorkspace),
+  bind(portsGet, getPort),
+  bind(portsExpose, exposePort),
+  bind(portsClose, closePort),
+  bind(portTokensCreate, createPortToken),
+  bind(portLinksCreate, createPortLink),
+  bind(portCallbacksCreate, createPortCallback),
+  bind(portCallbacksDelete, deletePortCallback),
   bind(usageSummary, getUsageSummary),
   bind(usageSeries, getUsageOfOrganization),
   bind(usageOfWorkspace, getUsageOfWorkspace),

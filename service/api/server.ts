@@ -33,6 +33,7 @@ export interface ApiOptions {
   /** Private keys: a folder that only this process's user can enter. Two api processes share it. */
   signing_keys_dir: string
   base_url: string
+  ports_url: string
   /** Of all callers together; 0: no limit. */
   edge_requests_per_minute?: number
   /** Of one API key or person; 0: no limit. This and the next two are as `contract/limits.ts` has them where they are absent. */
@@ -86,6 +87,7 @@ export async function openApi(options: ApiOptions): Promise<Api> {
     delete_told_seconds: options.delete_told_seconds ?? LIMITS.workspace.delete_told_seconds_max,
     cursor_keys: rings.cursor,
     base_url,
+    ports_url: options.ports_url,
     openapi: Buffer.from(JSON.stringify(describe([...APP_ROUTES, ...CELL_ROUTES], base_url))),
     logger,
   }

@@ -247,6 +247,12 @@ export const GRANTS = {
     api: NOTHING,
     cell: { select: 'all', insert: 'all', update: ['read_at', 'run', 'monotonic_ms'], delete: true },
   },
+  // The api makes and revokes credentials, of which only digests are kept; the cell counts what they were used for.
+  workspace_ports: {
+    api: { select: 'all', insert: 'all', delete: true },
+    cell: { select: 'all', update: ['requests', 'received_bytes', 'sent_bytes', 'last_request_at'] },
+  },
+  port_credentials: { api: { select: 'all', insert: 'all', delete: true }, cell: { select: 'all', delete: true } },
   egress_versions: { api: { select: 'all', insert: 'all', delete: true }, cell: READS },
   workspace_egress: {
     api: READS,

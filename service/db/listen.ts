@@ -10,6 +10,7 @@ export type Channel =
   | 'berth_workspace'
   | 'berth_checkpoint'
   | 'berth_egress'
+  | 'berth_port'
   | 'berth_api_key'
   | 'berth_signing_key'
   | 'berth_service_key'
@@ -21,7 +22,7 @@ export const API_CHANNELS: Channels = new Map(
 
 /** Of its own workspaces, operations and checkpoints alone, and of those that have no cell yet (the function cell_channel of the database). */
 export function cellChannels(cell_id: string): Channels {
-  const of_cells = (['berth_operation', 'berth_workspace', 'berth_checkpoint', 'berth_egress'] as const).flatMap((channel) =>
+  const of_cells = (['berth_operation', 'berth_workspace', 'berth_checkpoint', 'berth_egress', 'berth_port'] as const).flatMap((channel) =>
     [cell_id.replaceAll('-', ''), 'unplaced'].map((suffix) => [`${channel}_${suffix}`, channel] as const),
   )
   const of_all = (['berth_api_key', 'berth_signing_key', 'berth_membership'] as const).map((channel) => [channel, channel] as const)

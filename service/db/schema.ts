@@ -12,6 +12,7 @@ import type { SealingKeysTable, SecretsTable, SecretVersionsTable, WorkspaceSecr
 import type { OperationSubject } from '../../contract/states/operation.ts'
 import type { EgressDenialsTable, EgressVersionsTable, WorkspaceEgressTable } from './schema-egress.ts'
 import type { VolumeAttachmentsTable, VolumesTable, VolumeUsageReadingsTable, VolumeUsageSamplesTable } from './schema-volumes.ts'
+import type { PortCredentialsTable, WorkspacePortsTable } from './schema-ports.ts'
 import type { TreeKeysTable, TreeRevisionsTable, TreesTable } from './schema-trees.ts'
 
 /** The tables of migrations/, column by column. Times are Dates with milliseconds: every one of them came from our clock. */
@@ -56,6 +57,8 @@ export interface Database {
   volume_attachments: VolumeAttachmentsTable
   volume_usage_samples: VolumeUsageSamplesTable
   volume_usage_readings: VolumeUsageReadingsTable
+  workspace_ports: WorkspacePortsTable
+  port_credentials: PortCredentialsTable
   egress_versions: EgressVersionsTable
   workspace_egress: WorkspaceEgressTable
   egress_denials: EgressDenialsTable

@@ -19,6 +19,7 @@ test('the process serves, says that it is ready, and counts what it answers', as
     listen: { host: '127.0.0.1', port },
     ops_listen: { host: '127.0.0.1', port: ops_port },
     base_url: `http://127.0.0.1:${port}`,
+    ports_url: 'https://ports.test',
     database: database.options('berth_api'),
     signing_keys_dir,
     edge_requests_per_minute: 0,

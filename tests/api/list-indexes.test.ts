@@ -7,6 +7,7 @@ import { listEgressVersions } from '../../service/api/egress/store.ts'
 import { listOperations } from '../../service/api/operations/store.ts'
 import { listOrganizations } from '../../service/api/organizations/store.ts'
 import { listMemberships } from '../../service/api/principals/store.ts'
+import { listPorts } from '../../service/api/ports/store.ts'
 import { listSecrets, listVersions } from '../../service/api/secrets/store.ts'
 import { listProjects } from '../../service/api/projects/store.ts'
 import { listAgentSessions } from '../../service/api/tool-tokens/store.ts'
@@ -84,6 +85,12 @@ before(async () => {
     await sql`insert into volume_attachments (id, workspace_id, volume_id, mount_path, mode, place, state, created_at, updated_at)
       select ${ids()}, case when n <= 16 then ${workspace_id}::uuid else md5((n / 16)::text)::uuid end, md5('v' || n)::uuid, '/' || n, 'read_only', n % 16,
         'attached', ${now}, ${now} from generate_series(1, ${MANY}) n`.execute(tx)
+    // And forty ports, each with a callback URL.
+    await sql`insert into workspace_ports (id, workspace_id, port, created_at)
+      select ${ids()}, case when n <= 40 then ${workspace_id}::uuid else md5((n / 40)::text)::uuid end, 1000 + n % 40, ${now}
+      from generate_series(1, ${MANY}) n`.execute(tx)
+    await sql`insert into port_credentials (id, port_id, kind, sha256, created_at)
+      select md5(id::text)::uuid, id, 'callback', sha256(id::text::bytea), ${now} from workspace_ports`.execute(tx)
   })
   organizations = (await db.selectFrom('organizations').select('id').where('slug', 'in', ['1', '2', '3']).execute()).map(({ id }) => id)
   await sql`analyze`.execute(db)
@@ -172,6 +179,13 @@ const LISTS: List[] = [
     table: 'volume_attachments',
     rows_max: 40, // all of a workspace, twice
     read: (reads, page) => listAttachments(reads, workspace_id, page),
+  },
+  {
+    route: 'ports.list',
+    by: 'nothing',
+    table: 'workspace_ports',
+    rows_max: 100, // all of a workspace, twice
+    read: (reads, page) => listPorts(reads, workspace_id, page),
   },
   {
     route: 'egress.project_versions',

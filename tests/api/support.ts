@@ -101,6 +101,7 @@ export async function world({ check = true, ...given }: WorldOptions = {}): Prom
       database: database.options('berth_api'),
       signing_keys_dir: keys_dir,
       base_url: 'http://api.test',
+      ports_url: 'https://ports.test',
       clock,
       ids,
       logger: pino({ level: process.env['BERTH_TEST_LOG'] ?? 'silent' }),

@@ -18,6 +18,7 @@ export async function ownIds(w: World): Promise<Ids> {
   await w.running('generated-2')
   const volume_ids = [await volume(w.a, w.cell_id), await volume(w.a, w.cell_id)] as const
   for (const [place, volume_id] of volume_ids.entries()) await attachment(workspace_id, volume_id, { place })
+  for (const port of [3001, 3000]) await w.call('PUT', `/v1/workspaces/${workspace_id}/ports/${port}`)
   const { organization_id, project_id } = w.a
   const owner = (await seeder(w.database, w.clock, w.ids).person(organization_id, 'owner')).token
   const secret = async (path: string, name: string) => (await w.post(path, { name, value: 'v' }, { as: owner })).body.id
@@ -28,7 +29,8 @@ export async function ownIds(w: World): Promise<Ids> {
   for (const scope of [`/v1/projects/${project_id}`, `/v1/workspaces/${workspace_id}`]) {
     for (const mode of ['deny_all', 'allow_all']) await w.call('PUT', `${scope}/egress-policy`, { body: { mode } })
   }
-  const own = { workspace_id, checkpoint_id, volume_id: volume_ids[0], operation_id: suspended.body.id, organization_id, project_id }
+  const port = '3000'
+  const own = { workspace_id, port, checkpoint_id, volume_id: volume_ids[0], operation_id: suspended.body.id, organization_id, project_id }
   return { [OWNER]: owner, secret_id, ...own }
 }
 

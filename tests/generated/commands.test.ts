@@ -50,6 +50,7 @@ const SENT: Record<Command, () => Promise<Answer>> = {
     await seeder(w.database, w.clock, w.ids).attachment(id, volume_id)
     return w.call('DELETE', `/v1/workspaces/${id}/volumes/${volume_id}`)
   },
+  ports: () => w.call('PUT', `/v1/workspaces/${id}/ports/3000`),
 }
 
 /** One that the workspace does not have, and nothing else that it had. */

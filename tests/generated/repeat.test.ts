@@ -33,6 +33,13 @@ const ONCE: Record<string, string> = {
   'secrets.create_of_organization': '409 conflict/name_taken',
 }
 
+/** What an answer that is a credential has of its own beside. */
+const OWN_NAMES: Record<string, readonly string[]> = {
+  'port-tokens.create': ['created_at'],
+  'port-links.create': ['created_at', 'url'],
+  'port-callbacks.create': ['created_at', 'url'],
+}
+
 for (const route of APP_ROUTES.filter(({ idempotent }) => idempotent)) {
   test(`${route.id} sent twice with one Idempotency-Key has one effect and one answer`, async () => {
     const key = `twice-${route.id}`
@@ -65,7 +72,8 @@ for (const route of APP_ROUTES.filter(({ method, idempotent }) => method !== 'GE
     assert.ok(first.status < 300, said(first))
     const once = ONCE[route.id]
     if (once !== undefined) return assert.equal(said(second), once)
-    assert.deepEqual([second.status, lasting(second.body)], [first.status, lasting(first.body)])
+    const own_names = OWN_NAMES[route.id] ?? []
+    assert.deepEqual([second.status, lasting(second.body, own_names)], [first.status, lasting(first.body, own_names)])
   })
 }
 
@@ -80,7 +88,7 @@ for (const route of APP_ROUTES.filter(({ method }) => method === 'GET')) {
 }
 
 /** Without what every answer has of its own: moments, a token with its id, and the number of a version. */
-function lasting(body: Record<string, unknown> = {}): unknown {
+function lasting(body: Record<string, unknown> = {}, own_names: readonly string[] = []): unknown {
   const { version: _version, token: _token, issued_at: _issued, expires_at: _expires, updated_at: _updated, ...rest } = body
-  return rest
+  return Object.fromEntries(Object.entries(rest).filter(([name]) => !own_names.includes(name)))
 }

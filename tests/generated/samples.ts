@@ -88,7 +88,7 @@ export function sampleOf(route: Route, ids: Record<string, string> = {}, body?: 
   return { method: route.method, path, json: { ...(sample(route.body) as object), ...NEEDED[route.id], ...body } }
 }
 
-/** Names of the ids in a route's path. */
+/** Names of the ids in a route's path. A port is a number that anybody knows. */
 export function idsOf(route: Route): string[] {
-  return [...route.path.matchAll(/\{(\w+)\}/g)].map(([, name]) => name ?? '')
+  return [...route.path.matchAll(/\{(\w+)\}/g)].map(([, name]) => name ?? '').filter((name) => name !== 'port')
 }

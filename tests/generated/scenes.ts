@@ -8,6 +8,11 @@ const suspended = async (w: World, key: string) => {
   await w.cell.succeed((await w.post(`/v1/workspaces/${id}/suspend`)).body.id)
   return id
 }
+const exposed = async (w: World, key: string) => {
+  const id = await w.running(key)
+  await w.call('PUT', `/v1/workspaces/${id}/ports/3000`)
+  return id
+}
 const CHECKPOINT = '01920000-0000-7000-8000-00000000c0de'
 /** A workspace in which the mutation has something to do, by route. A route that is new must say its own. */
 const SCENES: Record<string, (w: World, key: string) => Promise<string | Ids | undefined>> = {
@@ -57,6 +62,16 @@ const SCENES: Record<string, (w: World, key: string) => Promise<string | Ids | u
     const [workspace_id, volume_id] = [await w.running(key), await volume(w)]
     await seeder(w.database, w.clock, w.ids).attachment(workspace_id, volume_id)
     return { workspace_id, volume_id }
+  },
+  'ports.expose': (w, key) => w.running(key),
+  'ports.close': exposed,
+  'port-tokens.create': exposed,
+  'port-links.create': exposed,
+  'port-callbacks.create': exposed,
+  'port-callbacks.delete': async (w, key) => {
+    const id = await exposed(w, key)
+    await w.post(`/v1/workspaces/${id}/ports/3000/callback`)
+    return id
   },
 }
 const VOLUME = '01920000-0000-7000-8000-0000000d15c0'

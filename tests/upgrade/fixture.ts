@@ -108,6 +108,7 @@ export async function serve(database: TestDatabase, { taken_at, callers, service
     database: database.options('berth_api'),
     signing_keys_dir: keys_dir,
     base_url: 'http://api.test',
+    ports_url: 'https://ports.test',
     clock,
     ids: createIds(clock),
     logger: pino({ level: 'silent' }),

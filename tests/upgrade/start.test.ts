@@ -15,7 +15,13 @@ const HERE = { host: '127.0.0.1', port: 0 }
 /** Both processes as they are started, but for the host of machines. */
 function starts(database: TestDatabase, keys: string) {
   const [signing_keys_dir, secret_keys_dir] = [join(keys, 'api'), join(keys, 'cell')]
-  const common = { listen: HERE, ops_listen: HERE, base_url: 'http://api.test', log_level: 'error' as const }
+  const common = {
+    listen: HERE,
+    ops_listen: HERE,
+    base_url: 'http://api.test',
+    ports_url: 'https://ports.test',
+    log_level: 'error' as const,
+  }
   const limits = {
     edge_requests_per_minute: 0,
     caller_requests_per_minute: 0,

@@ -1,10 +1,10 @@
-// The system users that PostgreSQL, api, cell and the machines' resolver run as.
+// The system users that PostgreSQL, api, cell the machines' resolver and the proxy of ports run as.
 import { readFileSync } from 'node:fs'
 import { run } from './cached-build.mjs'
 
-export const ACCOUNTS = { postgres: 'berth-pg', api: 'berth-api', cell: 'berth-cell', resolver: 'berth-dns' }
+export const ACCOUNTS = { postgres: 'berth-pg', api: 'berth-api', cell: 'berth-cell', resolver: 'berth-dns', ports: 'berth-ports' }
 
-/** Returns `{ postgres, api, cell, resolver }` as `{ uid, gid }`, after making those that are missing. */
+/** Returns `{ postgres, api, cell, resolver, ports }` as `{ uid, gid }`, after making those that are missing. */
 export async function ensureAccounts({ log }) {
   const entries = []
   for (const [role, name] of Object.entries(ACCOUNTS)) {

@@ -35,6 +35,9 @@ export function layoutOf(settings) {
     pool_mount: join(run_dir, 'pool'),
     hostd_socket: join(run_dir, 'hostd', 'socket'),
     hostd_socket_dir: join(run_dir, 'hostd'),
+    /** Where the proxy of ports asks the cell: of a folder whose group is the proxy's, so that what the cell makes there is, too. */
+    ports_socket: join(run_dir, 'ports', 'socket'),
+    ports_socket_dir: join(run_dir, 'ports'),
     announcement: join(run_dir, 'announcement'),
     config,
     configOf: (name) => join(config, `${name}.json`),
@@ -101,8 +104,10 @@ function capacityOf(settings, host) {
 
 export function apiConfig(settings) {
   const { edge_requests_per_minute, caller_requests_per_minute, wrong_credentials_per_minute, layered_opens, file_first } = settings
+  const { ports_url } = settings
   return {
     ...processConfig(settings, 'api'),
+    ports_url,
     signing_keys_dir: layoutOf(settings).api_keys,
     edge_requests_per_minute,
     caller_requests_per_minute,

@@ -46,6 +46,7 @@ async function makeDirectories(settings, layout, accounts) {
   await directory(layout.compiled, 0o711, root)
   await directory(layout.config, 0o755, root)
   await directory(layout.hostd_socket_dir, 0o755, root)
+  await directory(layout.ports_socket_dir, 0o2750, { uid: accounts.cell.uid, gid: accounts.ports.gid })
   await directory(layout.postgres_socket, 0o755, accounts.postgres)
 }
 

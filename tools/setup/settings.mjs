@@ -24,10 +24,16 @@ export const SETTINGS = {
   cell_database_url: { parse: databaseUrl, fallback: '', secret: true, about: 'the same for the cell alone; empty: database_url' },
   api_listen: { parse: address, fallback: address('127.0.0.1:8080'), about: 'where the application API listens' },
   cell_listen: { parse: address, fallback: address('127.0.0.1:8081'), about: 'where the gateway listens' },
+  ports_listen: { parse: address, fallback: address('127.0.0.1:8084'), about: 'where the URLs of ports are served' },
   api_ops_listen: { parse: address, fallback: address('127.0.0.1:8082'), about: 'health and metrics of the api' },
   cell_ops_listen: { parse: address, fallback: address('127.0.0.1:8083'), about: 'health and metrics of the cell' },
   base_url: { parse: url, fallback: (settings) => urlOf(settings.api_listen), about: 'public address of the application API' },
   cell_endpoint: { parse: url, fallback: (settings) => urlOf(settings.cell_listen), about: 'public address of the gateway' },
+  ports_url: {
+    parse: portsUrl,
+    fallback: (settings) => `http://ports.localhost:${settings.ports_listen.port}`,
+    about: 'scheme, host and public port that all URLs of ports share; each has a name below that host',
+  },
   cell_name: { parse: slug, fallback: 'local', about: 'name of this computer among the cells of one database' },
   machine_network: { parse: network, fallback: '10.117.0.0/16', about: 'addresses for machines; nothing else may use them' },
   uplink: { parse: slug, fallback: 'host', about: "where machines' packets leave: host, none, or the name of a network namespace" },
@@ -305,6 +311,18 @@ function network(value) {
 function url(value) {
   if (!/^https?:/.test(text(value)) || !URL.canParse(value)) throw new Error('must be an http or https URL')
   return value.replace(/\/+$/, '')
+}
+
+/** The longest name below it is that of port 65535. */
+const PORTS_HOST_MAX = 253 - '65535-'.length - 26 - '.'.length
+
+function portsUrl(value) {
+  const read = url(value)
+  const { origin, hostname } = new URL(read)
+  if (origin !== read || isIP(hostname) !== 0 || hostname.startsWith('[') || !/^[a-z0-9.-]+$/.test(hostname))
+    throw new Error('must be a scheme, a host name in lower case and maybe a port, like https://ports.example.com')
+  if (hostname.length > PORTS_HOST_MAX) throw new Error('has a host name that is too long')
+  return read
 }
 
 function databaseUrl(value) {

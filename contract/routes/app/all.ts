@@ -23,6 +23,16 @@ import { openapiGet } from './openapi.ts'
 import { operationsGet, operationsList } from './operations.ts'
 import { clientVersions, me, organizationsGet, organizationsList, projectsGet, projectsList } from './principals.ts'
 import {
+  portCallbacksCreate,
+  portCallbacksDelete,
+  portLinksCreate,
+  portsClose,
+  portsExpose,
+  portsGet,
+  portsList,
+  portTokensCreate,
+} from './ports.ts'
+import {
   secretsCreate,
   secretsCreateOfOrganization,
   secretsDelete,
@@ -105,6 +115,14 @@ export const APP_ROUTES: readonly AppRoute[] = [
   attachmentsList,
   attachmentsCreate,
   attachmentsDelete,
+  portsList,
+  portsGet,
+  portsExpose,
+  portsClose,
+  portTokensCreate,
+  portLinksCreate,
+  portCallbacksCreate,
+  portCallbacksDelete,
   usageSummary,
   usageSeries,
   usageOfWorkspace,

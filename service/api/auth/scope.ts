@@ -31,7 +31,9 @@ function isMember(who: Extract<Principal, { type: 'user' }>, organization_id: st
 }
 
 /** The same answer for what does not exist and for what is somebody else's. */
-export function notFound(what: 'organization' | 'project' | 'workspace' | 'operation' | 'template' | 'secret' | 'volume'): Failure {
+export function notFound(
+  what: 'organization' | 'project' | 'workspace' | 'operation' | 'template' | 'secret' | 'volume' | 'port',
+): Failure {
   return fail('not_found', null, `There is no such ${what}`)
 }
 

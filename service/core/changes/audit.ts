@@ -18,6 +18,7 @@ export type SubjectKind =
   | 'person'
   | 'plan'
   | 'pool'
+  | 'port'
   | 'project'
   | 'sealing_key'
   | 'secret'

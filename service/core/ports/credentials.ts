@@ -1,0 +1,26 @@
+import { createHash, createHmac, randomBytes } from 'node:crypto'
+
+/** What lets a request into a port. A link is exchanged for its cookie, which opens the port. */
+export const CREDENTIAL_KINDS = ['token', 'link', 'cookie', 'callback'] as const
+export type CredentialKind = (typeof CREDENTIAL_KINDS)[number]
+
+const PREFIXES: Record<CredentialKind, string> = { token: 'sfp_', link: 'sfl_', cookie: 'sfc_', callback: 'sfcb_' }
+const SECRET_BYTES = 32
+const SECRET = /^[A-Za-z0-9_-]{43}$/
+const COOKIE_OF_LINK = 'the cookie of a signed link'
+
+/** A new one. It is kept nowhere: only its digest is (docs/decisions/0190). */
+export function newCredential(kind: Exclude<CredentialKind, 'cookie'>): string {
+  return `${PREFIXES[kind]}${randomBytes(SECRET_BYTES).toString('base64url')}`
+}
+
+/** The cookie that a link is exchanged for: nobody finds the link by it. */
+export function cookieOf(link: string): string {
+  return `${PREFIXES.cookie}${createHmac('sha256', link).update(COOKIE_OF_LINK).digest('base64url')}`
+}
+
+/** null: no credential of this kind looks so. */
+export function digestOf(kind: CredentialKind, value: string): Buffer | null {
+  const prefix = PREFIXES[kind]
+  return value.startsWith(prefix) && SECRET.test(value.slice(prefix.length)) ? createHash('sha256').update(value).digest() : null
+}
