@@ -27,9 +27,9 @@ export async function readPort(reads: Reader, workspace_id: string, port: number
 /** One row more than the page holds, newest first. */
 export function listPorts(reads: Reader, workspace_id: string, { below, limit }: Page): Promise<PortRow[]> {
   return reads.rows(
-    'ports.of_workspace',
-    `${TEXT} where p.workspace_id = $1 and ($2::uuid is null or p.id < $2) order by p.id desc limit $3`,
-    [workspace_id, below, limit + 1],
+    below === null ? 'ports.of_workspace' : 'ports.of_workspace:b',
+    `${TEXT} where p.workspace_id = $1 ${below === null ? '' : 'and uuid_send(p.id) < uuid_send($3::uuid)'} order by uuid_send(p.id) desc limit $2`,
+    [workspace_id, limit + 1, ...(below === null ? [] : [below])],
   )
 }
 

@@ -3,8 +3,8 @@ import { readFileSync } from 'node:fs'
 import { test } from 'node:test'
 import { hostIdOf, workspaceOf } from './host-id.ts'
 
-/** What the proxy's own reader is tested with, too. */
-const VECTORS = JSON.parse(readFileSync(new URL('../../../machine/internal/ports/testdata/hosts.json', import.meta.url), 'utf8')) as {
+/** What whoever else reads names of hosts is tested with, too. */
+const VECTORS = JSON.parse(readFileSync(new URL('../../../contract/port-hosts.json', import.meta.url), 'utf8')) as {
   good: { workspace_id: string; host_id: string }[]
   bad: { host_id: string; why: string }[]
 }

@@ -10,6 +10,7 @@ create table workspace_ports (
   created_at timestamptz not null,
   unique (workspace_id, port)
 );
+create index workspace_ports_newest on workspace_ports (workspace_id, uuid_send(id) desc); -- decision 122
 
 -- What lets visitors in, as digests alone: docs/decisions/0190.
 create table port_credentials (
