@@ -303,6 +303,22 @@ create table plans (
   CHECK ((volume_attachments_per_workspace >= 0))
 ); -- select to berth_api; select (id, refuses_starts, cpu_hours, ram_gib_hours, currency, price_minor, cpu_hour_minor, ram_gib_hour_minor) to berth_cell
 
+create table port_credentials (
+  id uuid not null,
+  port_id uuid not null,
+  kind text not null,
+  sha256 bytea not null,
+  path text,
+  created_at timestamp with time zone not null,
+  expires_at timestamp with time zone,
+  UNIQUE (sha256),
+  PRIMARY KEY (id),
+  FOREIGN KEY (port_id) REFERENCES workspace_ports(id) ON DELETE CASCADE,
+  CHECK (((kind = 'link'::text) = (path IS NOT NULL))),
+  CHECK (((kind = 'callback'::text) = (expires_at IS NULL))),
+  CHECK ((kind = ANY (ARRAY['token'::text, 'link'::text, 'cookie'::text, 'callback'::text])))
+); -- delete, insert, select to berth_api; delete, select to berth_cell
+
 create table projects (
   id uuid not null,
   organization_id uuid not null,
@@ -661,6 +677,24 @@ create table workspace_keys (
   FOREIGN KEY (project_id) REFERENCES projects(id)
 ); -- insert, select to berth_api; update (workspace_id, reusable, project_id) to berth_api; delete, select to berth_cell; update (reusable) to berth_cell
 
+create table workspace_ports (
+  id uuid not null,
+  workspace_id uuid not null,
+  port integer not null,
+  requests bigint default 0 not null,
+  received_bytes bigint default 0 not null,
+  sent_bytes bigint default 0 not null,
+  last_request_at timestamp with time zone,
+  created_at timestamp with time zone not null,
+  UNIQUE (workspace_id, port),
+  PRIMARY KEY (id),
+  FOREIGN KEY (workspace_id) REFERENCES workspaces(id) ON DELETE CASCADE,
+  CHECK (((port >= 1) AND (port <= 65535))),
+  CHECK ((received_bytes >= 0)),
+  CHECK ((requests >= 0)),
+  CHECK ((sent_bytes >= 0))
+); -- delete, insert, select to berth_api; select to berth_cell; update (requests, received_bytes, sent_bytes, last_request_at) to berth_cell
+
 create table workspace_secrets (
   workspace_id uuid not null,
   project_id uuid not null,
@@ -772,6 +806,12 @@ CREATE UNIQUE INDEX people_by_email ON public.people USING btree (lower(email));
 
 CREATE INDEX person_sessions_by_person ON public.person_sessions USING btree (person_id);
 
+CREATE INDEX port_credentials_by_end ON public.port_credentials USING btree (expires_at) WHERE (expires_at IS NOT NULL);
+
+CREATE INDEX port_credentials_by_port ON public.port_credentials USING btree (port_id, kind);
+
+CREATE UNIQUE INDEX port_credentials_callback ON public.port_credentials USING btree (port_id) WHERE (kind = 'callback'::text);
+
 CREATE INDEX projects_newest ON public.projects USING btree (organization_id, uuid_send(id) DESC);
 
 CREATE INDEX secret_versions_by_key ON public.secret_versions USING btree (key_id) WHERE (key_id IS NOT NULL);
@@ -834,6 +874,8 @@ CREATE INDEX workspace_holds_by_operation ON public.workspace_holds USING btree 
 
 CREATE INDEX workspace_keys_by_workspace ON public.workspace_keys USING btree (workspace_id);
 
+CREATE INDEX workspace_ports_newest ON public.workspace_ports USING btree (workspace_id, uuid_send(id) DESC);
+
 CREATE INDEX workspace_secrets_by_name ON public.workspace_secrets USING btree (project_id, name);
 
 CREATE INDEX workspaces_by_desired_state ON public.workspaces USING btree (project_id, desired_state, lifetime, purpose, uuid_send(id) DESC);
@@ -871,6 +913,17 @@ CREATE OR REPLACE FUNCTION public.cell_channel(channel text, cell_id uuid)
 AS $function$
   select channel || '_' || coalesce(replace(cell_id::text, '-', ''), 'unplaced')
 $function$;
+
+CREATE OR REPLACE FUNCTION public.close_ports()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'public', 'pg_temp'
+AS $function$
+begin
+  delete from workspace_ports where workspace_id = new.id;
+  return null;
+end $function$;
 
 CREATE OR REPLACE FUNCTION public.drop_attachments()
  RETURNS trigger
@@ -997,6 +1050,27 @@ begin
   return null;
 end $function$;
 
+CREATE OR REPLACE FUNCTION public.notify_port()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+begin
+  perform pg_notify(cell_channel('berth_port', (select cell_id from workspaces where id = old.workspace_id)), old.id::text);
+  return null;
+end $function$;
+
+CREATE OR REPLACE FUNCTION public.notify_port_credential()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+declare
+  cell uuid;
+begin
+  select w.cell_id into cell from workspace_ports p join workspaces w on w.id = p.workspace_id where p.id = old.port_id;
+  if found then perform pg_notify(cell_channel('berth_port', cell), old.port_id::text); end if;
+  return null;
+end $function$;
+
 CREATE OR REPLACE FUNCTION public.notify_service_key()
  RETURNS trigger
  LANGUAGE plpgsql
@@ -1086,6 +1160,10 @@ CREATE TRIGGER operation_changed AFTER INSERT OR UPDATE OF state, state_reason O
 
 CREATE TRIGGER operation_subject BEFORE INSERT ON public.operations FOR EACH ROW WHEN ((new.subject_id IS NULL)) EXECUTE FUNCTION fill_operation_subject();
 
+CREATE TRIGGER port_closed AFTER DELETE ON public.workspace_ports FOR EACH ROW EXECUTE FUNCTION notify_port();
+
+CREATE TRIGGER port_credential_gone AFTER DELETE ON public.port_credentials FOR EACH ROW EXECUTE FUNCTION notify_port_credential();
+
 CREATE TRIGGER service_key_changed AFTER INSERT OR UPDATE OF retired_at ON public.service_keys FOR EACH ROW EXECUTE FUNCTION notify_service_key();
 
 CREATE TRIGGER signing_key_changed AFTER INSERT OR UPDATE OF retired_at ON public.signing_keys FOR EACH ROW EXECUTE FUNCTION notify_signing_key();
@@ -1097,6 +1175,8 @@ CREATE TRIGGER workspace_changed AFTER INSERT OR UPDATE OF observed_state, desir
 CREATE TRIGGER workspace_granted AFTER INSERT ON public.workspaces FOR EACH ROW WHEN ((new.grant_memory_mib IS NOT NULL)) EXECUTE FUNCTION follow_machine();
 
 CREATE TRIGGER workspace_machine AFTER UPDATE OF organization_id, project_id, cell_id, grant_cpu_millis, grant_memory_mib, grant_disk_gib, ownership_epoch, residency_fence, disk, checkpoint_id, residency ON public.workspaces FOR EACH ROW WHEN (((old.grant_memory_mib IS NOT NULL) OR (new.grant_memory_mib IS NOT NULL))) EXECUTE FUNCTION follow_machine();
+
+CREATE TRIGGER workspace_ports_closed AFTER UPDATE OF deleted_at ON public.workspaces FOR EACH ROW WHEN (((new.deleted_at IS NOT NULL) AND (old.deleted_at IS NULL))) EXECUTE FUNCTION close_ports();
 
 CREATE TRIGGER workspace_secrets_changed AFTER INSERT OR DELETE ON public.workspace_secrets FOR EACH ROW EXECUTE FUNCTION notify_workspace_secrets();
 
