@@ -49,6 +49,8 @@ export interface CellConfig extends ProcessConfig {
   hostd_socket: string
   /** Private keys by which secrets are opened: a folder that only this process's user can enter. */
   secret_keys_dir: string
+  /** A program that wraps and unwraps them, as the client of a key service; '': they lie there as they are. */
+  secret_keys_command: string
   /** When an unused machine is parked; 0: never. */
   park_after: { freeze_after_seconds: number; hibernate_after_seconds: number }
   /** Files of file-first workspaces: a folder that only this process's user can enter. */
@@ -117,6 +119,7 @@ const CellFile = Type.Object(
       strict,
     ),
     secret_keys_dir: Type.String({ minLength: 1 }),
+    secret_keys_command: Type.String(),
     park_after: Type.Object(
       { freeze_after_seconds: Type.Number({ minimum: 0 }), hibernate_after_seconds: Type.Number({ minimum: 0 }) },
       strict,

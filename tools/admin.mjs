@@ -25,6 +25,7 @@ await report(() => {
       database_url: databaseUrl(settings),
       layers_dir: layoutOf(settings).layers,
       secret_keys_dir: layoutOf(settings).cell_keys,
+      secret_keys_command: settings.secret_keys_command,
       doctor: placesOf(settings),
     }),
   }

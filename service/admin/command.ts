@@ -21,6 +21,7 @@ export interface Context {
   ids: Ids
   /** Where the private keys of the cell of this computer are. */
   secret_keys_dir?: string
+  secret_keys_command?: string
   /** Whatever a command changes: the work and the record of it in one transaction. The connection is the only one. */
   change<Result>(
     action: string,

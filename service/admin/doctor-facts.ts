@@ -2,7 +2,7 @@ import { readFile, readdir, statfs } from 'node:fs/promises'
 import http from 'node:http'
 import { release } from 'node:os'
 import path from 'node:path'
-import { readSealingKeys } from '../core/key-ring/sealing-folder.ts'
+import { sealingFolder } from '../core/key-ring/sealing-folder.ts'
 import { openDatabase } from '../db/database.ts'
 import { readStored, type StoredFacts } from './doctor-store.ts'
 
@@ -103,7 +103,7 @@ export async function gather(places: DoctorPlaces): Promise<Facts> {
     firewalls: (await firewallsOf(places)) ?? [],
     stored: await stored(places.database_url),
     clock_at: new Date(),
-    sealing_key_files: (await readSealingKeys(path.join(places.data_dir, 'keys', 'cell'), () => undefined)).map(({ key_id }) => key_id),
+    sealing_key_files: (await sealingFolder(path.join(places.data_dir, 'keys', 'cell'), null).files()).map(({ key_id }) => key_id),
   }
 }
 

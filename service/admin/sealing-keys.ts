@@ -3,8 +3,9 @@ import { chown, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { dropFile } from '../core/key-ring/key-files.ts'
-import { openerOf, openSealingKey, sealerFor, type SealingKey } from '../core/key-ring/sealed-values.ts'
-import { readSealingKeys } from '../core/key-ring/sealing-folder.ts'
+import { openerOf, sealerFor, type SealingKey } from '../core/key-ring/sealed-values.ts'
+import { type KeyFile, type SealingFolder, sealingFolder } from '../core/key-ring/sealing-folder.ts'
+import { wrappingBy } from '../core/key-ring/wrapping.ts'
 import { rewrap } from '../core/secrets/envelope.ts'
 import {
   awaitSealers,
@@ -12,6 +13,7 @@ import {
   deleteSealingKey,
   insertSealingKey,
   keyUses,
+  type KeyUse,
   listWrapped,
   writeWrapped,
 } from '../core/secrets/rewrap-store.ts'
@@ -27,11 +29,10 @@ export const SEALING_KEY_COMMANDS: Record<string, Command> = {
   'keys retire-kek': { synopsis: 'KEY_ID', run: retire },
 }
 
-type FiledKey = SealingKey & { file: string }
-
-async function showSealingKeys(argv: string[], { db, output, secret_keys_dir }: Context): Promise<void> {
+async function showSealingKeys(argv: string[], context: Context): Promise<void> {
+  const { db, output } = context
   const { values } = parseArgs({ args: argv, options: { json: { type: 'boolean' } } })
-  const keys = await keysOf({ output, directory: directoryOf(secret_keys_dir) })
+  const keys = await folderOf(context).files()
   const rows = (await keyUses(db)).map((use, at) => {
     const file = keys.find(({ key_id }) => key_id === use.key_id)?.file ?? null
     return { key_id: use.key_id, state: at === 0 ? 'active' : 'readable', values: use.values, file, created_at: use.created_at }
@@ -40,9 +41,10 @@ async function showSealingKeys(argv: string[], { db, output, secret_keys_dir }: 
 }
 
 /** Only the file of a key: it is copied to every computer before anything is sealed for it. */
-async function prepare(argv: string[], { output, secret_keys_dir }: Context): Promise<void> {
+async function prepare(argv: string[], context: Context): Promise<void> {
+  const { output } = context
   words(parseArgs({ args: argv, allowPositionals: true, options: {} }).positionals)
-  const { file } = await makeKey(directoryOf(secret_keys_dir))
+  const { file } = await makeKey(context)
   output.line(file)
   output.note(`Copy ${file} into the folder of the cell of every other computer, then: npm run admin -- keys rotate-kek --use ${file}`)
 }
@@ -54,8 +56,8 @@ async function prepare(argv: string[], { output, secret_keys_dir }: Context): Pr
 async function rotate(argv: string[], context: Context): Promise<void> {
   const { values } = parseArgs({ args: argv, options: { use: { type: 'string' } } })
   const { db, output, change, clock } = context
-  const directory = directoryOf(context.secret_keys_dir)
-  const keys = await keysOf({ output, directory })
+  const directory = directoryOf(context)
+  const keys = await folderOf(context).files()
   const uses = await keyUses(db)
   const [newest, ...before] = uses
   if (newest === undefined) throw new AdminError('There is no key yet: the first cell makes one when it starts')
@@ -68,22 +70,30 @@ async function rotate(argv: string[], context: Context): Promise<void> {
     if (used === undefined && (await countCells(db)) > 1) {
       throw new AdminError('Other computers need the key before anything is sealed for it: begin with `keys prepare-kek`')
     }
-    const key = used ?? (await makeKey(directory))
-    if (uses.some(({ key_id }) => key_id === key.key_id)) throw new AdminError(`${key.file} is in use already`)
+    const filed = used ?? (await makeKey(context))
+    if (uses.some(({ key_id }) => key_id === filed.key_id)) throw new AdminError(`${filed.file} is in use already`)
+    const needed = await opened(keys, uses)
+    const key = await filed.open()
     // After the one before, whatever the clock says: the newest is sealed for.
     const created_at = new Date(Math.max(clock.now().getTime(), newest.created_at.getTime() + 1))
     const row = { key_id: key.key_id, public_jwk: key.public_jwk, created_at }
     await change('sealing_keys.rotate', (tx) => insertSealingKey(tx, row), subjectOf('sealing_key', key.key_id))
-    await finish(context, key, [...keys, key])
+    await finish(context, key, [...needed, key])
     return
   }
   const target = keys.find(({ key_id }) => key_id === newest.key_id)
   if (target === undefined) throw new AdminError(`The file of ${newest.key_id} is not in ${directory}`)
   output.note('A rotation was cut off: it goes on')
-  await finish(context, target, keys)
+  await finish(context, await target.open(), await opened(keys, uses))
 }
 
-async function finish({ db, output }: Context, newest: SealingKey, keys: FiledKey[]): Promise<void> {
+/** The pairs of keys that values need. */
+function opened(keys: KeyFile[], uses: KeyUse[]): Promise<SealingKey[]> {
+  const needed = keys.filter(({ key_id }) => uses.some((use) => use.key_id === key_id && use.values > 0))
+  return Promise.all(needed.map((key) => key.open()))
+}
+
+async function finish({ db, output }: Context, newest: SealingKey, keys: SealingKey[]): Promise<void> {
   const [opener, sealer] = [openerOf(keys), await sealerFor(newest.public_jwk)]
   let sealed = 0
   // Whoever has begun to seal for a key of before is waited for: nothing is left that comes after the last look.
@@ -99,35 +109,38 @@ async function finish({ db, output }: Context, newest: SealingKey, keys: FiledKe
 }
 
 /** What is left of values that were erased (dead rows, the log of the database, its backups) is opened by nobody from then on. */
-async function retire(argv: string[], { db, output, change, secret_keys_dir }: Context): Promise<void> {
+async function retire(argv: string[], context: Context): Promise<void> {
+  const { db, output, change } = context
   const { key_id } = words(argv, 'key_id') // it may begin with a hyphen, which is no option
-  const directory = directoryOf(secret_keys_dir)
+  const directory = directoryOf(context)
   const uses = await keyUses(db)
   const use = uses.find((each) => each.key_id === key_id)
   if (use === undefined) throw new AdminError(`There is no key ${key_id}`)
   if (use === uses[0]) throw new AdminError(`Values are sealed for ${key_id}: rotate first`)
   if (use.values > 0) throw new AdminError(`${use.values} values still need ${key_id}: \`keys rotate-kek\` seals them anew`)
   await change('sealing_keys.retire', (tx) => deleteSealingKey(tx, key_id), subjectOf('sealing_key', key_id))
-  const files = (await keysOf({ output, directory })).filter((key) => key.key_id === key_id)
+  const files = (await folderOf(context).files()).filter((key) => key.key_id === key_id)
   for (const { file } of files) await dropFile(directory, file)
   output.note(`Key ${key_id} is given up${files.length === 0 ? '' : `, and ${files.map(({ file }) => file).join(', ')} deleted`}`)
   if ((await countCells(db)) > 1) output.note('Delete its file on every other computer, and in their backups')
 }
 
-function directoryOf(secret_keys_dir: string | undefined): string {
+function directoryOf({ secret_keys_dir }: Context): string {
   return required(secret_keys_dir, 'The folder of the keys')
 }
 
-function keysOf({ output, directory }: { output: Context['output']; directory: string }): Promise<FiledKey[]> {
-  return readSealingKeys(directory, (name, error) => output.note(`${join(directory, name)} holds no key: ${String(error)}`))
+function folderOf(context: Context): SealingFolder {
+  const { output, secret_keys_command = '' } = context
+  const directory = directoryOf(context)
+  const wrapping = secret_keys_command === '' ? null : wrappingBy(secret_keys_command)
+  return sealingFolder(directory, wrapping, (name, error) => output.note(`${join(directory, name)} holds no key: ${String(error)}`))
 }
 
 /** Its owner is the folder's: the cell reads it. */
-async function makeKey(directory: string): Promise<FiledKey> {
-  const name = randomBytes(NAME_BYTES).toString('hex')
-  const key = await openSealingKey(directory, name)
-  const file = `${name}.jwk.json`
+async function makeKey(context: Context): Promise<KeyFile> {
+  const directory = directoryOf(context)
+  const key = await folderOf(context).make(randomBytes(NAME_BYTES).toString('hex'))
   const { uid, gid } = await stat(directory)
-  await chown(join(directory, file), uid, gid)
-  return { ...key, file }
+  await chown(join(directory, key.file), uid, gid)
+  return key
 }

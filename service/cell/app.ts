@@ -43,6 +43,7 @@ export interface CellConfig {
   park_after: ParkAfter
   /** Private keys by which secrets are opened: a folder that only this process's user can enter. */
   secret_keys_dir: string
+  secret_keys_command: string
   /** For how long what no row names is kept on the host. */
   quarantine_days: number
 }
@@ -86,7 +87,7 @@ export async function startCell(config: CellConfig, parts: CellParts = {}): Prom
   const metrics = openCellMetrics({ cell_id, db, clock, host, table, room, isReady })
   const parking = createParking({ cell_id, db, clock, ids, host, table, room, log, metrics })
   const agents = createAgentLinks()
-  const opener = await openSecretKeys({ directory: config.secret_keys_dir, db, clock, log })
+  const opener = await openSecretKeys({ directory: config.secret_keys_dir, command: config.secret_keys_command, db, clock, log })
   const secrets = createSecrets({ db, opener, clock, log })
   const trees = createTrees({ db, clock, folder: config.trees_dir, kept: config.tree_revisions_kept })
   const cell = { cell_id, db, clock, ids, host, table, room, parking, agents, trees, log }

@@ -1,9 +1,11 @@
 // The keys that secrets are sealed for: how they are rotated, and what is left of what was erased.
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
-import { readdirSync, statSync, writeFileSync } from 'node:fs'
+import { readdirSync, statSync, unlinkSync, writeFileSync } from 'node:fs'
+import { mkdtemp } from 'node:fs/promises'
 import { once } from 'node:events'
-import { join } from 'node:path'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
 import { setTimeout as wait } from 'node:timers/promises'
 import { after, before, test } from 'node:test'
 import type { Context } from '../../service/admin/command.ts'
@@ -13,25 +15,31 @@ import { mutate } from '../../service/core/changes/mutate.ts'
 import { openSecretKeys } from '../../service/cell/secrets/keys.ts'
 import { createSecrets, type Secrets } from '../../service/cell/secrets/resolve.ts'
 import { openerOf, openSealingKey } from '../../service/core/key-ring/sealed-values.ts'
+import { depth } from '../support/depth.ts'
+import { keyService } from '../support/key-service.ts'
 import { collectingLog } from '../support/logged.ts'
+import { until } from '../support/processes.ts'
 import { seedSecret } from '../support/secrets.ts'
 import { world, type World } from './support.ts'
 
 const MAIN = join(import.meta.dirname, '../../service/admin/main.ts')
 const VALUES = 400
-const KILLS = 5
+/** Of a rotation, at random moments. */
+const KILLS = depth({ short: 5, long: 20 })
 
 let w: World
 let directory: string
 let workspace_id: string
 let secrets: Secrets
+/** What wraps the keys that operators make. */
+let command = ''
 const logged: string[] = []
 before(async () => {
   w = await world()
   directory = join(w.keys_dir, 'cell')
   workspace_id = await w.running('uses-secrets')
   const log = collectingLog(logged)
-  const opener = await openSecretKeys({ directory, db: w.database.cell, clock: w.clock, log })
+  const opener = await openSecretKeys({ directory, command: '', db: w.database.cell, clock: w.clock, log })
   secrets = createSecrets({ db: w.database.cell, opener, clock: w.clock, log }, 1_000_000)
 })
 after(() => w[Symbol.asyncDispose]())
@@ -44,7 +52,8 @@ const admin = async (...args: string[]): Promise<string> => {
   const at = { clock: w.clock, ids: w.ids }
   const change: Context['change'] = (action, work, subject) => mutate(db, byOperator(at), action, work, subject)
   const output = { line: (text: string) => void lines.push(text), note: () => undefined }
-  await SEALING_KEY_COMMANDS[args.slice(0, 2).join(' ')]?.run(args.slice(2), { db, output, change, secret_keys_dir: directory, ...at })
+  const folder = { secret_keys_dir: directory, secret_keys_command: command }
+  await SEALING_KEY_COMMANDS[args.slice(0, 2).join(' ')]?.run(args.slice(2), { db, output, change, ...folder, ...at })
   return lines.join('\n')
 }
 const refused = (...args: string[]) =>
@@ -156,7 +165,34 @@ test('a file that holds no key is told and stops nothing; a missing one is told 
   writeFileSync(join(directory, 'spoilt.jwk.json'), '{}')
   await using other = await world()
   const log: string[] = []
-  await openSecretKeys({ directory, db: other.database.cell, clock: other.clock, log: collectingLog(log) })
+  await openSecretKeys({ directory, command: '', db: other.database.cell, clock: other.clock, log: collectingLog(log) })
   assert.match(log.join(''), /spoilt\.jwk\.json/)
   assert.match(log.join(''), new RegExp(`${other.sealing_key.key_id}.*a sealing key is missing`))
+})
+
+test('with a key service the file of the next key is wrapped; while the service is away, what is not open yet cannot be read', async () => {
+  await w.database.superuser.deleteFrom('cells').where('name', '=', 'other').execute()
+  command = await keyService(await mkdtemp(join(tmpdir(), 'kms-')))
+  const before = await keys()
+  await create('WRAPPED', 'kept by a service')
+  const key_id = await admin('keys', 'rotate-kek')
+  const [now] = await keys()
+  assert.deepEqual([now?.key_id, now?.file?.endsWith('.wrapped.json')], [key_id, true])
+  for (const { key_id } of before) await admin('keys', 'retire-kek', key_id)
+  const away = join(dirname(command), 'away')
+  writeFileSync(away, '')
+  const log = collectingLog(logged)
+  const opener = await openSecretKeys({ directory, command, db: w.database.cell, clock: w.clock, log })
+  assert.ok(logged.some((line) => line.includes('a sealing key is missing') && line.includes('the key service is away')))
+  const of_service = createSecrets({ db: w.database.cell, opener, clock: w.clock, log }, 1_000_000)
+  const { organization_id, project_id } = w.a
+  const value = () => of_service.valuesFor({ id: workspace_id, organization_id, project_id, has_secrets: false }, 'exec', ['WRAPPED'])
+  await assert.rejects(value(), { code: 'dependency_unavailable' })
+  unlinkSync(away)
+  await until('the key service is back', 60_000, async () => (await value().catch(() => null))?.['WRAPPED'] === 'kept by a service')
+  writeFileSync(away, '')
+  assert.deepEqual(
+    await Promise.all([1, 2, 3].map(value)),
+    [1, 2, 3].map(() => ({ WRAPPED: 'kept by a service' })),
+  ) // it is open
 })

@@ -144,6 +144,11 @@ export const SETTINGS = {
     fallback: 7,
     about: 'disks and checkpoints that the database does not know are kept for so long; 0: not at all',
   },
+  secret_keys_command: {
+    parse: path,
+    fallback: '',
+    about: 'a program that wraps the keys of secrets and unwraps them, as the client of your key service; empty: they are files',
+  },
   log_level: { parse: oneOf('debug', 'info', 'warn', 'error'), fallback: 'info', about: 'how much api and cell log' },
   show_logs: {
     parse: oneOf('yes', 'no'),

@@ -64,9 +64,9 @@ test('public addresses follow from where the service listens', () => {
 })
 
 test('a database URL is taken from DATABASE_URL too, and never shown', () => {
-  const { settings } = load([], { DATABASE_URL: 'postgres://user:secret@host/db' })
-  assert.equal(settings.database_url, 'postgres://user:secret@host/db')
-  assert.equal(JSON.stringify(withoutSecrets(settings)).includes('secret'), false)
+  const { settings } = load([], { DATABASE_URL: 'postgres://user:password@host/db' })
+  assert.equal(settings.database_url, 'postgres://user:password@host/db')
+  assert.equal(JSON.stringify(withoutSecrets(settings)).includes('password'), false)
 })
 
 test('flags end at the first word that is none', () => {

@@ -1,6 +1,7 @@
 import type { Logger } from 'pino'
-import { openerOf, openSealingKey, type Opener, type SealingKey } from '../../core/key-ring/sealed-values.ts'
-import { readSealingKeys } from '../../core/key-ring/sealing-folder.ts'
+import { openerOf, type Opener, type SealingKey } from '../../core/key-ring/sealed-values.ts'
+import { sealingFolder, type SealingFolder } from '../../core/key-ring/sealing-folder.ts'
+import { wrappingBy } from '../../core/key-ring/wrapping.ts'
 import { insertFirstSealingKey, listSealingKeys } from '../../core/secrets/store.ts'
 import type { Db } from '../../db/database.ts'
 import type { Clock } from '../../lib/clock.ts'
@@ -8,42 +9,58 @@ import type { Clock } from '../../lib/clock.ts'
 export interface SecretKeysDeps {
   /** A folder that only the cell's user can enter. All cells of an installation have the same files in theirs. */
   directory: string
+  /** A program that wraps what lies there and unwraps it; '': none does. */
+  command: string
   db: Db
   clock: Clock
   log: Logger
 }
 
-/** The folder is read for a key that is not known; for the same one again at most so often. */
+/** The folder is read for a key that could not be opened; for the same one again at most so often. */
 const READ_MS = 1000
 
 /** Opens what the api seals, by the keys of a folder. The first cell of an installation makes the first key. */
 export async function openSecretKeys(deps: SecretKeysDeps): Promise<Opener> {
-  const { directory, db, clock, log } = deps
-  const read = () => readSealingKeys(directory, (name, error) => log.error({ err: error, name, directory }, 'a file holds no sealing key'))
-  let keys = await read()
-  const missed = new Map<string, number>() // bounded by the keys of rows
+  const { directory, command, db, clock, log } = deps
+  const folder = sealingFolder(directory, command === '' ? null : wrappingBy(command), (name, error) =>
+    log.error({ err: error, name, directory }, 'a file holds no sealing key'),
+  )
   if ((await listSealingKeys(db)).length === 0) {
-    const key = keys[0] ?? (await openSealingKey(directory, 'first'))
-    keys = await read()
-    await insertFirstSealingKey(db, { key_id: key.key_id, public_jwk: key.public_jwk, created_at: clock.now() })
+    const { key_id, public_jwk } = await ((await folder.files())[0] ?? (await folder.make('first'))).open()
+    await insertFirstSealingKey(db, { key_id, public_jwk, created_at: clock.now() })
   }
-  await complain(deps, keys)
-  const has = (key_id: string) => keys.some((key) => key.key_id === key_id)
-  return {
-    async open(subject, value) {
-      if (!has(value.key_id) && clock.monotonic_ms() - (missed.get(value.key_id) ?? Number.NEGATIVE_INFINITY) >= READ_MS) {
-        missed.set(value.key_id, clock.monotonic_ms())
-        keys = await read() // an operator has rotated it, or has brought a file that was missing
-      }
-      return openerOf(keys).open(subject, value)
-    },
+  const keyOf = keysIn(folder, clock)
+  await complain(deps, keyOf)
+  return { open: async (subject, value) => openerOf([await keyOf(value.key_id)]).open(subject, value) }
+}
+
+/** A key is opened once, whoever asks meanwhile, and kept: an operator may have rotated it, or have brought a file that was missing. */
+function keysIn(folder: SealingFolder, clock: Clock): (key_id: string) => Promise<SealingKey> {
+  const known = new Map<string, { key: Promise<SealingKey>; asked_ms: number; is_lost: boolean }>() // bounded by the keys of rows
+  const open = async (key_id: string): Promise<SealingKey> => {
+    const found = (await folder.files()).find((each) => each.key_id === key_id)
+    if (found === undefined) throw new Error(`The value was sealed for the key ${key_id}, which is not here`)
+    return found.open()
+  }
+  return (key_id) => {
+    const last = known.get(key_id)
+    if (last !== undefined && (!last.is_lost || clock.monotonic_ms() - last.asked_ms < READ_MS)) return last.key
+    const next = { key: open(key_id), asked_ms: clock.monotonic_ms(), is_lost: false }
+    next.key.catch(() => {
+      next.is_lost = true
+    })
+    known.set(key_id, next)
+    return next.key
   }
 }
 
 /** Secrets of a key that is missing cannot be used: whoever looks after the computer is told at once. */
-async function complain({ directory, db, log }: SecretKeysDeps, keys: SealingKey[]): Promise<void> {
+async function complain({ directory, db, log }: SecretKeysDeps, keyOf: (key_id: string) => Promise<SealingKey>): Promise<void> {
   for (const { key_id } of await listSealingKeys(db)) {
-    if (keys.some((key) => key.key_id === key_id)) continue
-    log.error({ key_id, directory }, 'a sealing key is missing: copy its file from another cell, or from a backup')
+    try {
+      await keyOf(key_id)
+    } catch (error) {
+      log.error({ err: error, key_id, directory }, 'a sealing key is missing: copy its file from another cell, or from a backup')
+    }
   }
 }

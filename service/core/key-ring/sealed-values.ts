@@ -52,7 +52,7 @@ const SUBJECT = 'berth_subject'
 /** The pair of this name in a folder of the opener's user, made on first use. */
 export async function openSealingKey(directory: string, name: string): Promise<SealingKey> {
   const file = `${name}.jwk.json`
-  return sealingKeyOf(file, await readOrCreate(directory, file, makeKey))
+  return sealingKeyOf(file, await readOrCreate(directory, file, newKeyText))
 }
 
 /** The pair that a file holds. */
@@ -64,7 +64,8 @@ export async function sealingKeyOf(file: string, content: Buffer): Promise<Seali
   return { key_id: await calculateJwkThumbprint(jwk), public_jwk: { kty, crv, x, y }, private_key }
 }
 
-async function makeKey(): Promise<Buffer> {
+/** A new pair, as its file has it. */
+export async function newKeyText(): Promise<Buffer> {
   const { privateKey } = await generateKeyPair(AGREEMENT, { crv: CURVE, extractable: true })
   return Buffer.from(`${JSON.stringify(await exportJWK(privateKey))}\n`)
 }

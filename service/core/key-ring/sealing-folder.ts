@@ -1,24 +1,81 @@
 import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { sealingKeyOf, type SealingKey } from './sealed-values.ts'
+import Type from 'typebox'
+import { Value } from 'typebox/value'
+import { readOrCreate } from './key-files.ts'
+import { newKeyText, type SealingKey, sealingKeyOf } from './sealed-values.ts'
+import type { Wrapping } from './wrapping.ts'
 
-const SUFFIX = '.jwk.json'
+const PLAIN = '.jwk.json'
+const WRAPPED = '.wrapped.json'
+const WrappedFile = Type.Object({ key_id: Type.String({ minLength: 1 }), wrapped: Type.String({ minLength: 1 }) })
 
-/** Every key pair that lies in a folder. A file that holds none is told, and stops nobody from using the others. */
-export async function readSealingKeys(
+/** A file with a key pair. Of one that is wrapped the private half is asked for when the pair is opened, and not before. */
+export interface KeyFile {
+  file: string
+  key_id: string
+  open(): Promise<SealingKey>
+}
+
+export interface SealingFolder {
+  /** What lies there. A file that holds no key is told, and stops nobody from using the others. */
+  files(): Promise<KeyFile[]>
+  /** The pair of this name, made on first use: wrapped, where there is something that wraps. */
+  make(name: string): Promise<KeyFile>
+}
+
+/** A folder of the opener's user with the key pairs that secrets are sealed for. */
+export function sealingFolder(
   directory: string,
-  spoilt: (name: string, error: unknown) => void,
-): Promise<(SealingKey & { file: string })[]> {
-  const keys: (SealingKey & { file: string })[] = []
-  for (const name of await namesIn(directory)) {
-    if (!name.endsWith(SUFFIX)) continue
-    try {
-      keys.push({ file: name, ...(await sealingKeyOf(name, await readFile(join(directory, name)))) })
-    } catch (error) {
-      spoilt(name, error)
-    }
+  wrapping: Wrapping | null,
+  spoilt: (name: string, error: unknown) => void = () => undefined,
+): SealingFolder {
+  return {
+    async files() {
+      const found: KeyFile[] = []
+      for (const name of await namesIn(directory)) {
+        if (!name.endsWith(PLAIN) && !name.endsWith(WRAPPED)) continue
+        try {
+          found.push(await keyFileOf(name, await readFile(join(directory, name)), wrapping))
+        } catch (error) {
+          spoilt(name, error)
+        }
+      }
+      return found
+    },
+    async make(name) {
+      const file = `${name}${wrapping === null ? PLAIN : WRAPPED}`
+      const text = wrapping === null ? newKeyText : () => newWrapped(file, wrapping)
+      return keyFileOf(file, await readOrCreate(directory, file, text), wrapping)
+    },
   }
-  return keys
+}
+
+async function newWrapped(file: string, wrapping: Wrapping): Promise<Buffer> {
+  const text = await newKeyText()
+  const { key_id } = await sealingKeyOf(file, text)
+  const wrapped = await wrapping.wrap(text)
+  // A program that cannot open what it has closed would lose every secret with the next start.
+  if (!(await wrapping.unwrap(wrapped)).equals(text)) throw new Error('What was wrapped is unwrapped as something else')
+  return Buffer.from(`${JSON.stringify({ key_id, wrapped: wrapped.toString('base64') })}\n`)
+}
+
+async function keyFileOf(file: string, content: Buffer, wrapping: Wrapping | null): Promise<KeyFile> {
+  if (file.endsWith(PLAIN)) {
+    const key = await sealingKeyOf(file, content)
+    return { file, key_id: key.key_id, open: async () => key }
+  }
+  const { key_id, wrapped } = Value.Parse(WrappedFile, JSON.parse(content.toString('utf8')))
+  return {
+    file,
+    key_id,
+    async open() {
+      if (wrapping === null) throw new Error(`${file} is wrapped, and no program is set that unwraps it: secret_keys_command`)
+      const key = await sealingKeyOf(file, await wrapping.unwrap(Buffer.from(wrapped, 'base64')))
+      if (key.key_id !== key_id) throw new Error(`${file} holds another key than it says`)
+      return key
+    },
+  }
 }
 
 /** None where there is no folder, or none that may be read: the doctor looks, and makes nothing. */
