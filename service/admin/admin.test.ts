@@ -140,6 +140,32 @@ test('plans limit and refuse, and an organization is put on one', async () => {
   assert.deepEqual([organization.plan_id, organization.allowance_exhausted], [plan.id, 'allowance_used'])
 })
 
+test('a plan says how many volumes there may be, how large, and how many a workspace has; a plan that does not say it makes none', async () => {
+  await using database = await freshDatabase()
+  const { url } = database
+  const read = async () => {
+    const { shared_volumes_max, shared_volume_gib_max, volume_attachments_per_workspace, missing_volume_limits, missing_limits } =
+      await database.superuser.selectFrom('plans').selectAll().where('slug', '=', 'team').executeTakeFirstOrThrow()
+    return [shared_volumes_max, shared_volume_gib_max, volume_attachments_per_workspace, missing_volume_limits, missing_limits]
+  }
+  const set = async (...options: string[]) => (await admin(url, 'plan', 'set', 'team', ...options)).code
+  assert.equal((await admin(url, 'plan', 'create', 'team', '--shared-volumes-max', '3', '--shared-volume-gib-max', '20')).code, 0)
+  assert.deepEqual(await read(), [3, 20, null, [], []])
+  assert.equal(await set('--shared-volumes-max', 'missing', '--volume-attachments-per-workspace', '4', '--memory-mib', 'missing'), 0)
+  assert.deepEqual(await read(), [null, 20, 4, ['shared_volumes_max'], ['memory_mib']])
+  assert.equal(await set('--shared-volume-gib-max', 'none'), 0)
+  assert.deepEqual(await read(), [null, null, 4, ['shared_volumes_max'], ['memory_mib']])
+  assert.equal(await set('--shared-volumes-max', '0', '--volume-attachments-per-workspace', 'none'), 0)
+  assert.deepEqual(await read(), [0, null, null, [], ['memory_mib']])
+  for (const [option, value] of [
+    ['--shared-volumes-max', '-1'],
+    ['--shared-volume-gib-max', '0'],
+    ['--volume-attachments-per-workspace', 'missing'],
+  ]) {
+    assert.equal(await set(`${option}=${value}`), 2, option)
+  }
+})
+
 test('a template version with settings of a file takes the layers of base, and bad settings are all named', async () => {
   await using database = await freshDatabase()
   await bootstrap(setup(database.url))

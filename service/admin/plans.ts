@@ -1,6 +1,7 @@
 import { parseArgs } from 'node:util'
 import { APP_REASONS } from '../../contract/errors.ts'
 import { LIMIT_NAMES } from '../core/admission/plan.ts'
+import { VOLUME_LIMIT_NAMES } from '../core/volumes/plan.ts'
 import { findPlan, insertPlan, listPlans, type PlanLimits, updatePlan } from '../core/plans/store.ts'
 import {
   AdminError,
@@ -23,7 +24,7 @@ const ALLOWANCE_OPTIONS = { cpu_hours: 'cpu-hours', ram_gib_hours: 'ram-gib-hour
 const PRICE_OPTIONS = { price_minor: 'price-minor', cpu_hour_minor: 'cpu-hour-minor', ram_gib_hour_minor: 'ram-gib-hour-minor' } as const
 const PRICES_SYNOPSIS =
   '[--currency CCC|none] [--price-minor N|none] [--cpu-hour-minor N|none] [--ram-gib-hour-minor N|none] [--listed yes|no]'
-const LIMITS_SYNOPSIS = `${PRICES_SYNOPSIS} [--cpu-hours N|none] [--ram-gib-hours N|none] [--concurrent-workspaces ${VALUES}] [--cpu-millis ${VALUES}] [--memory-mib ${VALUES}] [--disk-gib ${VALUES}] [--refuse-starts ${REFUSALS.join('|')}|none]`
+const LIMITS_SYNOPSIS = `${PRICES_SYNOPSIS} [--cpu-hours N|none] [--ram-gib-hours N|none] [--concurrent-workspaces ${VALUES}] [--cpu-millis ${VALUES}] [--memory-mib ${VALUES}] [--disk-gib ${VALUES}] [--shared-volumes-max ${VALUES}] [--shared-volume-gib-max ${VALUES}] [--volume-attachments-per-workspace N|none] [--refuse-starts ${REFUSALS.join('|')}|none]`
 
 export const PLAN_COMMANDS: Record<string, Command> = {
   'plan create': { synopsis: `SLUG [--name NAME] ${LIMITS_SYNOPSIS}`, run: createPlan },
@@ -37,6 +38,9 @@ const LIMIT_OPTIONS = {
   'cpu-millis': text,
   'memory-mib': text,
   'disk-gib': text,
+  'shared-volumes-max': text,
+  'shared-volume-gib-max': text,
+  'volume-attachments-per-workspace': text,
   'refuse-starts': text,
   'cpu-hours': text,
   'ram-gib-hours': text,
@@ -53,7 +57,7 @@ async function createPlan(argv: string[], { output, clock, ids, change }: Contex
   const slug = slugOf(words(positionals, 'slug').slug, 'SLUG')
   const unlimited = { concurrent_workspaces: null, cpu_millis: null, memory_mib: null, disk_gib: null, refuses_starts: null }
   const id = ids.next()
-  const limits = limitsOf(values, [])
+  const limits = limitsOf(values, { missing_limits: [], missing_volume_limits: [] })
   refusePrices(limits, null)
   const row = { id, slug, name: values.name ?? slug, created_at: clock.now(), ...unlimited, ...limits }
   const subject = subjectOf('plan', id, {}, { slug, ...limits })
@@ -66,7 +70,7 @@ async function setPlan(argv: string[], { db, output, change }: Context): Promise
   const { slug } = words(positionals, 'slug')
   const plan = await findPlan(db, slug)
   if (plan === undefined) throw new AdminError(`There is no plan ${slug}`)
-  const limits = limitsOf(values, plan.missing_limits)
+  const limits = limitsOf(values, plan)
   refusePrices(limits, plan.currency)
   if (Object.keys(limits).length === 0) throw new UsageError('Nothing is to be set')
   await change('plans.update', (tx) => updatePlan(tx, plan.id, limits), subjectOf('plan', plan.id, {}, { slug, ...limits }))
@@ -85,35 +89,31 @@ async function showPlans(argv: string[], { db, output }: Context): Promise<void>
   show(output, await listPlans(db), values.json)
 }
 
-/** The least that each may be, and its option. */
-const LEAST: Record<(typeof LIMIT_NAMES)[number], [option: keyof LimitValues, min: number]> = {
+const ALL_LIMIT_NAMES = [...LIMIT_NAMES, ...VOLUME_LIMIT_NAMES, 'volume_attachments_per_workspace'] as const
+type LimitName = (typeof ALL_LIMIT_NAMES)[number]
+
+/** The least that each may be, and its option. No volume at all: volumes are no part of the plan. */
+const LEAST: Record<LimitName, [option: keyof LimitValues, min: number]> = {
   concurrent_workspaces: ['concurrent-workspaces', 0],
   cpu_millis: ['cpu-millis', 1],
   memory_mib: ['memory-mib', 1],
   disk_gib: ['disk-gib', 1],
+  shared_volumes_max: ['shared-volumes-max', 0],
+  shared_volume_gib_max: ['shared-volume-gib-max', 1],
+  volume_attachments_per_workspace: ['volume-attachments-per-workspace', 0],
 }
 
-/** Only what is given. @param missing_before limits that the plan should say and does not. */
-function limitsOf(values: LimitValues, missing_before: readonly string[]): PlanLimits {
-  const given = LIMIT_NAMES.filter((name) => values[LEAST[name][0]] !== undefined)
-  const valueOf = (name: (typeof LIMIT_NAMES)[number]): [string, number | null] => {
-    const [option, min] = LEAST[name]
-    const value = values[option] ?? ''
-    return [name, value === 'none' || value === 'missing' ? null : wholeNumber(value, `--${option}`, min)]
-  }
-  const is_missing = (name: (typeof LIMIT_NAMES)[number]) =>
-    given.includes(name) ? values[LEAST[name][0]] === 'missing' : missing_before.includes(name)
+type Missing = Record<'missing_limits' | 'missing_volume_limits', readonly string[]>
+
+/** Only what is given. @param before limits that the plan should say and does not. */
+function limitsOf(values: LimitValues, before: Missing): PlanLimits {
   const refusal = values['refuse-starts']
-  const numbers = { ...ALLOWANCE_OPTIONS, ...PRICE_OPTIONS }
-  const allowances = Object.entries(numbers).flatMap(([name, option]): [string, number | null][] => {
-    const value = values[option]
-    return value === undefined ? [] : [[name, value === 'none' ? null : wholeNumber(value, `--${option}`, 0)]]
-  })
   return {
-    ...(Object.fromEntries(allowances) as PlanLimits),
+    ...Object.fromEntries(numbersOf(values)),
     ...catalogOf(values),
-    ...Object.fromEntries(given.map(valueOf)),
-    ...(given.length === 0 ? {} : { missing_limits: LIMIT_NAMES.filter(is_missing) }),
+    ...Object.fromEntries(ALL_LIMIT_NAMES.flatMap((name) => limitOf(values, name))),
+    ...missingOf(values, 'missing_limits', LIMIT_NAMES, before),
+    ...missingOf(values, 'missing_volume_limits', VOLUME_LIMIT_NAMES, before),
     ...(refusal === undefined ? {} : { refuses_starts: refusal === 'none' ? null : oneOf(refusal, REFUSALS, '--refuse-starts') }),
   }
 }
@@ -125,4 +125,27 @@ function catalogOf({ currency, listed }: LimitValues): PlanLimits {
     ...(currency === undefined ? {} : { currency: currency === 'none' ? null : currency }),
     ...(listed === undefined ? {} : { is_listed: oneOf(listed, ['yes', 'no'], '--listed') === 'yes' }),
   }
+}
+
+function limitOf(values: LimitValues, name: LimitName): [LimitName, number | null][] {
+  const [option, min] = LEAST[name]
+  const value = values[option]
+  if (value === undefined) return []
+  const may_be_missing = name !== 'volume_attachments_per_workspace' // who does not say it has the platform's
+  return [[name, value === 'none' || (value === 'missing' && may_be_missing) ? null : wholeNumber(value, `--${option}`, min)]]
+}
+
+/** The names of those that the plan should say and does not; nothing where none of them is given. */
+function missingOf(values: LimitValues, column: keyof Missing, names: readonly LimitName[], before: Missing): Partial<PlanLimits> {
+  const valueOf = (name: LimitName) => values[LEAST[name][0]]
+  if (names.every((name) => valueOf(name) === undefined)) return {}
+  const is_missing = (name: LimitName) => (valueOf(name) === undefined ? before[column].includes(name) : valueOf(name) === 'missing')
+  return { [column]: names.filter(is_missing) }
+}
+
+function numbersOf(values: LimitValues): [string, number | null][] {
+  return Object.entries({ ...ALLOWANCE_OPTIONS, ...PRICE_OPTIONS }).flatMap(([name, option]): [string, number | null][] => {
+    const value = values[option]
+    return value === undefined ? [] : [[name, value === 'none' ? null : wholeNumber(value, `--${option}`, 0)]]
+  })
 }
