@@ -185,11 +185,15 @@ function ofOperations({ operations }: StoredFacts): Finding[] {
 }
 
 function ofPool({ installation }: StoredFacts, host: HostFacts): Finding[] {
-  const kept = host.workspaces.flatMap(({ workspace_id, quarantined }) =>
+  const volumes = host.volumes.flatMap(({ volume_id, kept_since }) =>
+    kept_since === undefined ? [] : [`volume ${volume_id} since ${kept_since}`],
+  )
+  const of_workspaces = host.workspaces.flatMap(({ workspace_id, quarantined }) =>
     quarantined.map(({ kind, name, since }) =>
       kind === 'subject' ? `workspace ${name} since ${since}` : `${kind} ${name} of ${workspace_id} since ${since}`,
     ),
   )
+  const kept = [...of_workspaces, ...volumes]
   const isStrange = host.installation !== '' && host.installation !== installation
   const strange = `The pool belongs to installation ${host.installation}, the database is of ${installation}: nothing is changed in the pool`
   return [

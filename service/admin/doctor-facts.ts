@@ -54,6 +54,7 @@ interface HostAnswer {
     checkpoints: { checkpoint_id: string; engine: string; memory_refused?: string }[]
     quarantined: Kept[]
   }[]
+  volumes: { volume_id: string; kept_since?: string }[]
   slots: number
   shells: number
   capacity: { cpu_millis: number; memory_mib: number; disk_gib: number; pool_bytes: number; pool_free_bytes: number; reserve_bytes: number }
@@ -172,7 +173,7 @@ function ask(options: http.RequestOptions): Promise<unknown> {
   })
 }
 
-const LISTS = new Set(['engines', 'machines', 'files', 'disks', 'checkpoints', 'found', 'quarantined'])
+const LISTS = new Set(['engines', 'machines', 'files', 'disks', 'checkpoints', 'found', 'quarantined', 'volumes'])
 
 function hostFacts(told: HostAnswer | null): HostFacts | null {
   if (told === null) return null

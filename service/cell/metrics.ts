@@ -17,6 +17,7 @@ export const RECOVERIES = [
   'files_deleted',
   'workspace_deleted',
   'subject_deleted',
+  'volume_deleted',
   'holds_dropped',
   'followed',
   'quarantined',

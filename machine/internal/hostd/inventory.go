@@ -18,13 +18,16 @@ func (h *Host) inventory(ctx context.Context, withFiles bool) (wire.Inventory, e
 	inventory := wire.Inventory{Instance: h.config.Instance, BootID: h.events.bootID, HostBootID: h.hostBootID, Engine: h.engine.Version(),
 		EngineRefused: h.refusesEngine(h.engine.Version()),
 		LastEvent:     last, Installation: h.owner.current(), HighestFence: h.jobs.highestFence(),
-		Machines: []wire.Machine{}, Files: []wire.SubjectFiles{}}
+		Machines: []wire.Machine{}, Files: []wire.SubjectFiles{}, Volumes: []wire.VolumeHere{}}
 	for _, s := range h.livingMachines() {
 		inventory.Machines = append(inventory.Machines, h.describe(s))
 	}
 	var err error
 	if withFiles {
 		if inventory.Files, err = h.allFiles(ctx); err != nil {
+			return inventory, err
+		}
+		if inventory.Volumes, err = h.volumesHere(); err != nil {
 			return inventory, err
 		}
 	}

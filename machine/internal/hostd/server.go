@@ -33,6 +33,7 @@ func (h *Host) Handler() http.Handler {
 	mux.Handle("POST /machines/volumes", verb(h, "volumes", checkVolumes, h.setVolumes))
 	mux.Handle("POST /volumes/create", verb(h, "create_volume", checkVolume, h.createVolume))
 	mux.Handle("POST /volumes/delete", verb(h, "delete_volume", checkVolumeFence, h.deleteVolume))
+	mux.Handle("POST /volumes/keep", verb(h, "keep_volume", checkKeepVolume, h.keepVolume))
 	mux.Handle("POST /machines/set_egress", h.handleSetEgress())
 	mux.Handle("POST /checkpoints/delete", verb(h, "delete_checkpoints", checkCheckpoints, h.deleteCheckpoints))
 	mux.Handle("POST /disks/delete", verb(h, "delete_disks", checkDisks, h.deleteDisks))

@@ -21,6 +21,10 @@ type storage interface {
 	// VolumePath is a directory that can be mounted into any number of machines at once.
 	VolumePath(id string) string
 	VolumeBytes(id string) (int64, error)
+	ListVolumes() ([]string, error)
+	// KeepVolume remembers since when a volume is kept that nobody names; "": somebody does.
+	KeepVolume(id, since string) error
+	VolumeKeptSince(id string) (string, error)
 }
 
 // volumes has the lock that makes a volume's deletion and its mounts one after another: what a machine mounts is there as long as it does.

@@ -19,6 +19,7 @@ package wire
 //	POST /machines/volumes      VolumesRequest    -> {}        the volumes of a running machine are those from now on
 //	POST /volumes/create        VolumeRequest     -> {}        durable; of one that is there, its limit. The subject is the volume
 //	POST /volumes/delete        Fenced            -> {}        taken from every machine that has it, then every file gone
+//	POST /volumes/keep          KeepVolumeRequest -> {}        whether a volume is kept that the caller does not know
 //	POST /volumes/measure       VolumeMeasureRequest -> VolumeMeasures   what each volume's quota counts; carries no fence
 //	POST /subjects/fence        Fenced            -> {}        from now on lower fences are refused; waits for what still runs
 //	POST /subjects/delete       Fenced            -> Ended     machine stopped, every file gone
@@ -288,6 +289,7 @@ type Inventory struct {
 	HighestFence int64          `json:"highest_fence"`
 	Machines     []Machine      `json:"machines"`
 	Files        []SubjectFiles `json:"files"`
+	Volumes      []VolumeHere   `json:"volumes"`      // with Files
 	Slots        int            `json:"slots"`        // ready to be claimed
 	FittedSlots  int            `json:"fitted_slots"` // of them, those that have the blank disk of a template already
 	Shells       int            `json:"shells"`       // ready to be restored into

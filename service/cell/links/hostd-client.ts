@@ -63,6 +63,7 @@ export function connectHostd(socket_path: string, deadlines = DEADLINE_MS): Mach
     setVolumes: (body) => done('/machines/volumes', body, deadlines.start),
     createVolume: (body) => done('/volumes/create', body, deadlines.start),
     deleteVolume: (body) => done('/volumes/delete', body, deadlines.remove),
+    keepVolume: (body) => done('/volumes/keep', body, deadlines.quick),
     measureVolumes: async (volume_ids) => parseVolumeMeasures(await post('/volumes/measure', { volume_ids }, deadlines.quick)),
     fence: (body) => done('/subjects/fence', body, deadlines.checkpoint),
     deleteSubject: async (body) => parseEnded(await post('/subjects/delete', body, deadlines.remove)),

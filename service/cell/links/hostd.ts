@@ -178,6 +178,17 @@ export interface SubjectFiles {
   quarantined: Quarantined[]
 }
 
+/** A volume that lies here, half-made ones too. */
+export interface VolumeHere {
+  volume_id: string
+  /** Since when it is kept although no row names it; absent: nobody has said that it is. */
+  kept_since?: string
+}
+
+export interface KeepVolumeRequest extends VolumeFence {
+  keep: boolean
+}
+
 /** What this computer has for machines. */
 export interface MachineCapacity extends Resources {
   /** Of that memory, what each machine takes beyond what it is told. */
@@ -205,6 +216,7 @@ export interface Inventory {
   highest_fence: number
   machines: Machine[]
   files: SubjectFiles[]
+  volumes: VolumeHere[]
   slots: number
   /** Of them, those that have the blank disk of a template already. */
   fitted_slots: number
@@ -327,6 +339,8 @@ export interface MachineHost {
   createVolume(request: VolumeRequest): Promise<void>
   /** Taken from every machine that has it, whatever uses it there; then every file of it is gone. */
   deleteVolume(request: VolumeFence): Promise<void>
+  /** Whether a volume is kept that no row names: since when is in the inventory. `not_found`: it is not here. */
+  keepVolume(request: KeepVolumeRequest): Promise<void>
   /** Lower fences are refused from here on; returns when what they started has ended. */
   fence(request: Fence): Promise<void>
   /** Machine stopped, every file of the subject gone. @returns as stop does. */

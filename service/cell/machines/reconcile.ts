@@ -6,6 +6,7 @@ import { dropStaleHolds, drawFence, readExpected, settle, settleLostFork, type E
 import { raiseFences } from './strange-store.ts'
 import { dropUnnamed, followHost, sweepStrangers } from './strangers.ts'
 import { sweepOtherKinds } from './other-kinds.ts'
+import { sweepVolumes } from '../volumes/strangers.ts'
 import { guarded, report, speak, type ReconcileContext, type Sweep } from './sweep.ts'
 import type { LiveMachine } from './table.ts'
 import { isWorkspace } from '../links/subject.ts'
@@ -67,6 +68,7 @@ async function putRight(
   for (const row of rows.values()) await guarded(sweep, row.id, () => compare(sweep, row, machines.get(row.id), files.get(row.id)))
   await sweepStrangers(sweep, rows, machines, files)
   await sweepOtherKinds(sweep, inventory)
+  await sweepVolumes(sweep, inventory)
 }
 
 /** What the host has no more. One that another process has parked meanwhile, and maybe woken, has only moved: nothing ends with it. */

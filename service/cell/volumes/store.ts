@@ -42,6 +42,12 @@ export async function readOwnVolume(db: Db, id: string): Promise<OwnVolume | und
   return db.selectFrom('volumes').select(['id', 'cell_id', 'quota_gib']).where('id', '=', id).executeTakeFirst()
 }
 
+/** What the rows say of volumes: whether their data goes with them. A volume that has none is absent. */
+export async function readFates(db: Db, ids: string[]): Promise<Map<string, 'kept' | 'deleted'>> {
+  const rows = await db.selectFrom('volumes').select(['id', 'state']).where('id', 'in', ids).execute()
+  return new Map(rows.map(({ id, state }) => [id, state === 'deleted' ? 'deleted' : 'kept']))
+}
+
 /** The cell that takes an operation of it is where it lies from then on. */
 export async function placeVolume(db: Db, id: string, cell_id: string): Promise<void> {
   await db.updateTable('volumes').set({ cell_id }).where('id', '=', id).where('cell_id', 'is', null).execute()

@@ -11,6 +11,7 @@ import type {
   Machine,
   MachineCounters,
   MachineHost,
+  KeepVolumeRequest,
   QuarantineRequest,
   RestoreRequest,
   StartRequest,
@@ -21,7 +22,7 @@ import type {
 } from '../hostd.ts'
 import { subjectName, workspaceSubject, type Subject } from '../subject.ts'
 import type { FakeGuest } from './guest.ts'
-import { deleteVolume, setVolumes } from './volumes.ts'
+import { deleteVolume, keepVolume, setVolumes, volumesHere } from './volumes.ts'
 import { Turns, type Done, type Hook, type Verb, type When } from './turns.ts'
 import {
   checkpoint,
@@ -100,6 +101,7 @@ export function createFakeHost(options: FakeOptions = {}): FakeHost {
     caller: null,
     quarantined: new Map(),
     volumes: new Set(),
+    kept_volumes: new Map(),
     last: new Map(),
     events: [],
     heard: new Set(),
@@ -138,6 +140,7 @@ function machineVerbs(world: World, turns: Turns): Pick<MachineHost, Verb> {
     setVolumes: turns.verb('setVolumes', (request: VolumesRequest) => setVolumes(world, request)),
     createVolume: turns.verb('createVolume', (request: VolumeRequest) => void world.volumes.add(request.subject.id)),
     deleteVolume: turns.verb('deleteVolume', (request: VolumeFence) => deleteVolume(world, request.subject.id)),
+    keepVolume: turns.verb('keepVolume', (request: KeepVolumeRequest) => keepVolume(world, request)),
     quarantine: turns.verb('quarantine', (request: QuarantineRequest) => quarantine(world, request)),
   }
 }
@@ -270,6 +273,7 @@ function inventory(world: World, options: FakeOptions): Inventory {
       }),
       quarantined: [...(world.quarantined.get(name) ?? [])],
     })),
+    volumes: volumesHere(world),
     slots: 1,
     fitted_slots: 0,
     shells: 1,

@@ -1,5 +1,5 @@
 import type { MachineVolume } from '../../../db/schema.ts'
-import { HostFailure, type VolumesRequest } from '../hostd.ts'
+import { HostFailure, type KeepVolumeRequest, type VolumeHere, type VolumesRequest } from '../hostd.ts'
 import { running, type World } from './world.ts'
 
 /** What a start and a restore give a machine: one that is not there is left out. */
@@ -16,5 +16,20 @@ export function setVolumes(world: World, request: VolumesRequest): void {
 
 export function deleteVolume(world: World, volume_id: string): void {
   world.volumes.delete(volume_id)
+  world.kept_volumes.delete(volume_id)
   for (const one of world.machines.values()) one.volumes = given(world, one.volumes)
+}
+
+/** Since when stays as it was first said. */
+export function keepVolume(world: World, { subject, keep }: KeepVolumeRequest): void {
+  if (!world.volumes.has(subject.id)) throw new HostFailure('not_found', 'There is no such volume here', { retryable: false })
+  if (!keep) world.kept_volumes.delete(subject.id)
+  else if (!world.kept_volumes.has(subject.id)) world.kept_volumes.set(subject.id, world.clock.now().toISOString())
+}
+
+export function volumesHere({ volumes, kept_volumes }: World): VolumeHere[] {
+  return [...volumes].map((volume_id) => {
+    const kept_since = kept_volumes.get(volume_id)
+    return { volume_id, ...(kept_since === undefined ? {} : { kept_since }) }
+  })
 }

@@ -62,6 +62,8 @@ export interface World {
   caller: string | null
   quarantined: Map<string, Quarantined[]>
   volumes: Set<string>
+  /** Of them those that no row names, and since when. */
+  kept_volumes: Map<string, string>
   /** What ended machines had used, until there is another. */
   last: Map<string, MachineCounters>
   events: HostEvent[]

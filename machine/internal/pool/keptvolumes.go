@@ -1,0 +1,53 @@
+package pool
+
+import (
+	"crypto/rand"
+	"errors"
+	"os"
+	"path/filepath"
+)
+
+const (
+	keptName      = "kept" // beside a volume's data: since when it is kept although nobody names it
+	keptBytesMax  = 64
+	keptTemporary = ".kept-"
+)
+
+// KeepVolume writes down since when a volume is kept, where nothing was said before; "" takes that away. os.ErrNotExist: there is no such volume.
+func (p *Pool) KeepVolume(id, since string) error {
+	if err := checkName("volume", id); err != nil {
+		return err
+	}
+	dir := p.volumeDir(id)
+	path := filepath.Join(dir, keptName)
+	if since == "" {
+		err := os.Remove(path)
+		if errors.Is(err, os.ErrNotExist) {
+			_, err = os.Stat(dir)
+			return err
+		}
+		return errors.Join(err, SyncDir(dir))
+	}
+	if _, err := os.Lstat(path); err == nil {
+		return nil
+	}
+	temporary := filepath.Join(dir, keptTemporary+rand.Text())
+	err := errors.Join(os.WriteFile(temporary, []byte(since), 0o600), SyncDir(temporary))
+	if err == nil {
+		err = os.Rename(temporary, path)
+	}
+	if err != nil {
+		_ = os.Remove(temporary)
+		return err
+	}
+	return SyncDir(dir)
+}
+
+// VolumeKeptSince is what KeepVolume wrote down, "" where it did not.
+func (p *Pool) VolumeKeptSince(id string) (string, error) {
+	text, err := os.ReadFile(filepath.Join(p.volumeDir(id), keptName))
+	if errors.Is(err, os.ErrNotExist) {
+		return "", nil
+	}
+	return string(text[:min(len(text), keptBytesMax)]), err
+}

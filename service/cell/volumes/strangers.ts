@@ -1,0 +1,54 @@
+import { HostFailure, type Inventory, type VolumeFence, type VolumeHere } from '../links/hostd.ts'
+import { volumeSubject } from '../links/subject.ts'
+import { guarded, mayRemove, report, type Sweep } from '../machines/sweep.ts'
+import { readFates } from './store.ts'
+
+const DAY_MS = 24 * 3600 * 1000
+
+/**
+ * Deletes what the host holds of volumes that are deleted, at once. One that no row names is kept for the quarantine's days, as workspaces
+ * are: a database that was put back knows nothing of what was made after it was saved. The rows are read after the inventory, and a row is
+ * there before its volume is.
+ */
+export async function sweepVolumes(sweep: Sweep, { volumes }: Inventory): Promise<void> {
+  if (volumes.length === 0) return
+  const fates = await readFates(
+    sweep.db,
+    volumes.map(({ volume_id }) => volume_id),
+  )
+  for (const one of volumes) {
+    const fate = fates.get(one.volume_id)
+    if (fate === 'kept' && one.kept_since === undefined) continue
+    if (fate === undefined && one.kept_since !== undefined && !isOver(sweep, one)) continue
+    if (!mayRemove(sweep)) return
+    await guarded(sweep, `volume ${one.volume_id}`, () => settle(sweep, one, fate))
+  }
+}
+
+async function settle(sweep: Sweep, { volume_id, kept_since }: VolumeHere, fate: 'kept' | 'deleted' | undefined): Promise<void> {
+  if (fate === 'kept') return keep(sweep, volume_id, false) // its row has come back with another restore
+  if (fate === 'deleted' || kept_since !== undefined) {
+    await sweep.host.deleteVolume(speak(sweep, volume_id, 'delete'))
+    report(sweep, 'volume_deleted', `volume ${volume_id}: deleted what was left of it`)
+    return
+  }
+  await keep(sweep, volume_id, true)
+  report(sweep, 'quarantined', `volume ${volume_id}: no row has ever named it; it is kept for ${sweep.quarantine_days} days`)
+}
+
+async function keep(sweep: Sweep, volume_id: string, is_kept: boolean): Promise<void> {
+  try {
+    await sweep.host.keepVolume({ ...speak(sweep, volume_id, is_kept ? 'keep' : 'release'), keep: is_kept })
+  } catch (error) {
+    if (!(error instanceof HostFailure) || error.code !== 'not_found') throw error
+  }
+}
+
+/** A clock that stands before the time at which it was put there ends nothing. */
+function isOver({ clock, quarantine_days }: Sweep, { kept_since }: VolumeHere): boolean {
+  return kept_since !== undefined && clock.now().getTime() - new Date(kept_since).getTime() >= quarantine_days * DAY_MS
+}
+
+function speak({ operation_id, fence }: Sweep, volume_id: string, step: string): VolumeFence {
+  return { subject: volumeSubject(volume_id), operation_id, step: `sweep-${step}`, epoch: 0, fence }
+}
