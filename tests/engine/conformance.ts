@@ -4,8 +4,10 @@ import { after, before, suite, test } from 'node:test'
 import { HostFailure, type Fence, type HostEvent, type Machine, type MachineHost } from '../../service/cell/links/hostd.ts'
 import { until } from '../support/processes.ts'
 import { disks } from './disk-conformance.ts'
+import { egress } from './egress-conformance.ts'
 import { kinds } from './kinds-conformance.ts'
 import { keeping } from './keeping-conformance.ts'
+import { volumes } from './volumes-conformance.ts'
 import { workspaceSubject, type Subject } from '../../service/cell/links/subject.ts'
 
 /** What runs inside a machine, as a test sees it. */
@@ -345,6 +347,8 @@ export function conformance(name: string, open: () => Promise<Harness>): void {
       refused,
     })
     kinds({ host: () => host, speak, startRequest, refused })
+    egress({ host: () => host, start, speak, startRequest, remove, refused })
+    volumes({ host: () => host, start, speak, startRequest, remove, refused })
     // Last: from there on the host refuses whoever says no id.
     keeping({ host: () => host, start, speak, remove, filesOf, refused, fence: () => fence })
   })

@@ -161,7 +161,7 @@ function listening(world: World, turns: Turns, options: FakeOptions): Omit<Machi
     },
     async glance() {
       if (!turns.reachable) throw silence()
-      return { ...inventory(world, options), files: [] }
+      return { ...inventory(world, options), files: [], volumes: [] }
     },
     async inventory() {
       if (!turns.reachable) throw silence()
