@@ -30,7 +30,13 @@ function starts(database: TestDatabase, keys: string) {
     file_first: false,
   }
   const park_after = { freeze_after_seconds: 0, hibernate_after_seconds: 0 }
-  const folders = { hostd_socket: '', trees_dir: '', tree_revisions_kept: { seconds: 3600, count: 100 }, secret_keys_dir, secret_keys_command: '' }
+  const folders = {
+    hostd_socket: '',
+    trees_dir: '',
+    tree_revisions_kept: { seconds: 3600, count: 100 },
+    secret_keys_dir,
+    secret_keys_command: '',
+  }
   const cell = { cell_endpoint: 'http://cell.test', cell_name: 'here', ...folders, park_after, quarantine_days: 7 }
   return {
     api: () => startApi({ ...common, ...limits, database: database.options('berth_api'), signing_keys_dir }),

@@ -105,7 +105,9 @@ const InventoryShape = Type.Object({
       quarantined: ListOf(QuarantinedShape),
     }),
   ),
-  volumes: ListOf(Type.Object({ volume_id: Type.String({ format: 'uuid' }), kept_since: Type.Optional(Type.String({ format: 'date-time' })) })),
+  volumes: ListOf(
+    Type.Object({ volume_id: Type.String({ format: 'uuid' }), kept_since: Type.Optional(Type.String({ format: 'date-time' })) }),
+  ),
   slots: Count,
   fitted_slots: Count,
   shells: Count,
