@@ -61,6 +61,7 @@ export const DETAILS = {
   app: {
     bad_request: { field, issues },
     validation_failed: { field, issues },
+    not_found: { tree_revision: Optional(Integer({ description: 'That is asked for, and not kept' })) },
     forbidden: { denied_tools: Optional(tools()), permitted_tools: Optional(tools()) },
     quota_exceeded: { limit: Text(), limit_value: Integer(), current: Integer() },
     payload_too_large: { max_bytes },
@@ -77,6 +78,7 @@ export const DETAILS = {
     },
     'conflict/operation_in_progress': ACTIVE,
     'conflict/workspace_not_running': ACTIVE,
+    'conflict/not_supported_for_mode': OTHER_MODE,
     'conflict/mode_mismatch': { mode: Word(MODES), requested_mode: Word(MODES) },
     'conflict/layout_unsupported': { disk_layouts: List(Word(DISK_LAYOUTS), { description: 'That the template version has' }) },
     'conflict/lifetime_mismatch': { lifetime: Word(LIFETIMES), requested_lifetime: Word(LIFETIMES) },

@@ -204,6 +204,22 @@ export const ForkRequest = Type.Object(
   { ...strict, title: 'ForkRequest' },
 )
 
+export const ForkTreeRequest = Type.Object(
+  {
+    key: WorkspaceKey,
+    tree_revision: Type.Optional(
+      Type.Integer({
+        minimum: 0,
+        maximum: Number.MAX_SAFE_INTEGER,
+        description: 'A revision that is kept; the current one where it is not said',
+      }),
+    ),
+  },
+  { ...strict, title: 'ForkTreeRequest' },
+)
+
+export const WorkspaceOnly = Type.Object({ workspace: Workspace }, { title: 'WorkspaceOnly' })
+
 export const OperationAndWorkspace = Type.Object({ operation: Operation, workspace: Workspace }, { title: 'OperationAndWorkspace' })
 
 export const IdlePolicyRequest = Type.Object({ idle_policy: Nullable(IdlePolicy) }, strict)

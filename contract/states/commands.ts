@@ -8,6 +8,7 @@ export const COMMANDS = [
   'resume',
   'resume_and_wait', // resume with Prefer: wait
   'fork', // as its source
+  'fork_tree', // likewise, of a file-first workspace
   'snapshot',
   'restore', // in place
   'delete_checkpoint',
@@ -87,6 +88,7 @@ export const DELETED_COMMANDS: Row = {
   resume: refuse('workspace_deleted'),
   resume_and_wait: refuse('workspace_deleted'),
   fork: refuse('workspace_deleted'),
+  fork_tree: refuse('workspace_deleted'),
   snapshot: refuse('workspace_deleted'),
   restore: refuse('workspace_deleted'),
   delete_checkpoint: refuse('workspace_deleted'),
@@ -104,7 +106,7 @@ export const DELETED_COMMANDS: Row = {
 
 /** What a mode and a lifetime refuse in every state. */
 export const MODE_COMMANDS: Record<'processful' | 'file_first', PartialRow> = {
-  processful: {},
+  processful: { fork_tree: refuse('not_supported_for_mode') },
   file_first: {
     suspend: refuse('not_supported_for_mode'),
     resume: refuse('not_supported_for_mode'),
@@ -139,6 +141,7 @@ const HELD: Row = {
   resume: busy,
   resume_and_wait: busy,
   fork: busy,
+  fork_tree: busy,
   snapshot: busy,
   restore: busy,
   delete_checkpoint: busy, // whatever it is, it may be at work on it
@@ -187,6 +190,7 @@ const ADRIFT: Row = {
   resume: refuse('not_suspended'),
   resume_and_wait: refuse('not_suspended'),
   fork: refuse('not_forkable'),
+  fork_tree: refuse('not_forkable'),
   snapshot: refuse('not_snapshottable'),
   restore: refuse('not_running'),
   delete_checkpoint: proceed, // but not the one that the workspace stands on
@@ -213,6 +217,7 @@ export const STATE_COMMANDS: Record<ObservedState, Row> = {
     resume: refuse('already_running'),
     resume_and_wait: proceed,
     fork,
+    fork_tree: proceed,
     suspend_when_idle: proceed,
     tool_token: proceed,
   },

@@ -19,6 +19,7 @@ import {
   workspacesCancelSuspendWhenIdle,
   workspacesClose,
   workspacesFork,
+  workspacesForkTree,
   workspacesResume,
   workspacesSuspend,
   workspacesSuspendWhenIdle,
@@ -132,6 +133,7 @@ import { getVolume } from './volumes/get.ts'
 import { listVolumesOfProject } from './volumes/list.ts'
 import { closeWorkspace, deleteWorkspace } from './workspaces/delete.ts'
 import { forkWorkspace } from './workspaces/fork.ts'
+import { forkTree } from './workspaces/fork-tree.ts'
 import { getInputs, getWorkspace } from './workspaces/get.ts'
 import { setIdlePolicy } from './workspaces/idle-policy.ts'
 import { listWorkspaces, listWorkspacesOfOrganization } from './workspaces/list.ts'
@@ -158,6 +160,7 @@ export const API_ROUTES: readonly Bound<ApiDeps, HeldPlace>[] = [
   bind(workspacesSuspend, suspendWorkspace),
   bind(workspacesResume, resumeWorkspace),
   bind(workspacesFork, forkWorkspace),
+  bind(workspacesForkTree, forkTree),
   bind(workspacesClose, closeWorkspace),
   bind(workspacesSuspendWhenIdle, requestSuspendWhenIdle),
   bind(workspacesCancelSuspendWhenIdle, cancelSuspendWhenIdle),

@@ -22,6 +22,7 @@ const code = (answer: Answer) => [answer.status, answer.body.error.code]
 const GOOD_BODIES: Record<string, unknown> = {
   'workspaces.open': { key: 'k', template: 'base' },
   'workspaces.fork': { key: 'fork' },
+  'workspaces.fork_tree': { key: 'fork' },
   'workspaces.idle_policy': { idle_policy: null },
   'workspaces.suspend_when_idle': { after_seconds: 30 },
   'workspaces.restore': { checkpoint_id: '01920000-0000-7000-8000-000000000000' },

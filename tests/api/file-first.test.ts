@@ -128,6 +128,8 @@ test('each call of machines is refused for its mode, in every place of the appli
   for (const [method, verb, body] of calls) {
     const answer = await w.call(method, `/v1/workspaces/${id}/${verb}`, body === undefined ? {} : { body })
     assert.deepEqual(reason(answer), [409, 'conflict', 'not_supported_for_mode'], verb)
+    const { mode, operation } = answer.body.error.details
+    assert.deepEqual([mode, operation], ['file_first', verb.replaceAll('-', '_')], verb)
   }
   assert.deepEqual(reason(await w.post(`/v1/workspaces/${id}/close`)), [409, 'conflict', 'not_session'])
   assert.equal((await w.get(`/v1/workspaces/${id}`)).body.observed_state, 'running')

@@ -31,6 +31,10 @@ const SENT: Record<Command, () => Promise<Answer>> = {
   resume: () => w.post(`/v1/workspaces/${id}/resume`),
   resume_and_wait: () => w.post(`/v1/workspaces/${id}/resume`, {}, { headers: { prefer: 'wait=1' } }),
   fork: () => w.post(`/v1/workspaces/${id}/fork`, { key: `commands-${(forks += 1)}` }),
+  fork_tree: async () => {
+    await treeRow()
+    return w.post(`/v1/workspaces/${id}/tree/fork`, { key: `commands-${(forks += 1)}` })
+  },
   snapshot: () => w.post(`/v1/workspaces/${id}/snapshot`),
   restore: () => w.post(`/v1/workspaces/${id}/restore`, { checkpoint_id }),
   delete_checkpoint: async () => {
@@ -51,6 +55,17 @@ const SENT: Record<Command, () => Promise<Answer>> = {
     return w.call('DELETE', `/v1/workspaces/${id}/volumes/${volume_id}`)
   },
   ports: () => w.call('PUT', `/v1/workspaces/${id}/ports/3000`),
+}
+
+/** The workspace has one, whatever its mode. */
+async function treeRow(): Promise<void> {
+  const now = w.clock.now()
+  const tree = { workspace_id: id, root: null, created_at: now, updated_at: now }
+  await w.database.superuser
+    .insertInto('trees')
+    .values(tree)
+    .onConflict((conflict) => conflict.doNothing())
+    .execute()
 }
 
 /** One that the workspace does not have, and nothing else that it had. */

@@ -17,6 +17,7 @@ after(() => w[Symbol.asyncDispose]())
 const OTHER_BODIES: Record<string, object> = {
   'workspaces.open': { key: 'other' },
   'workspaces.fork': { key: 'other' },
+  'workspaces.fork_tree': { key: 'other' },
   'workspaces.resume': { agent_label: 'other' },
   'workspaces.snapshot': { label: 'other' },
   'workspaces.restore': { checkpoint_id: '01920000-0000-7000-8000-00000000beef' },

@@ -13,6 +13,26 @@ const exposed = async (w: World, key: string) => {
   await w.call('PUT', `/v1/workspaces/${id}/ports/3000`)
   return id
 }
+/** A file-first workspace. */
+export async function treeOf(w: World, key: string): Promise<string> {
+  const id = await w.running(key)
+  await asTree(w, id)
+  return id
+}
+
+/** Makes a workspace a file-first one, whose tree is empty. */
+export async function asTree(w: World, workspace_id: string): Promise<void> {
+  const { superuser: db } = w.database
+  const now = w.clock.now()
+  await db.updateTable('workspaces').set({ mode: 'file_first', tree_revision: 0 }).where('id', '=', workspace_id).execute()
+  const tree = { workspace_id, root: null, created_at: now, updated_at: now }
+  await db
+    .insertInto('trees')
+    .values(tree)
+    .onConflict((conflict) => conflict.doNothing())
+    .execute()
+}
+
 const CHECKPOINT = '01920000-0000-7000-8000-00000000c0de'
 /** A workspace in which the mutation has something to do, by route. A route that is new must say its own. */
 const SCENES: Record<string, (w: World, key: string) => Promise<string | Ids | undefined>> = {
@@ -21,6 +41,7 @@ const SCENES: Record<string, (w: World, key: string) => Promise<string | Ids | u
   'workspaces.suspend': (w, key) => w.running(key),
   'workspaces.resume': suspended,
   'workspaces.fork': (w, key) => w.running(key),
+  'workspaces.fork_tree': treeOf,
   'workspaces.snapshot': (w, key) => w.running(key),
   'workspaces.reset': (w, key) => w.running(key),
   'workspaces.restore': async (w, key) => {
@@ -85,6 +106,7 @@ const nameOf = (key: string) => ({ name: key.replaceAll(/\W/g, '_') })
 const BODIES: Record<string, (key: string) => object> = {
   'workspaces.open': (key) => ({ key: `${key}-new` }),
   'workspaces.fork': (key) => ({ key: `${key}-new` }),
+  'workspaces.fork_tree': (key) => ({ key: `${key}-new` }),
   'workspaces.restore': () => ({ checkpoint_id: CHECKPOINT }),
   'workspaces.reset': () => ({ confirm_destructive: true }),
   'workspaces.set_secrets': () => ({ names: ['ONE'] }),

@@ -4,12 +4,14 @@ import { appRoute } from '../../route.ts'
 import { Operation } from '../../schemas/operations.ts'
 import {
   ForkRequest,
+  ForkTreeRequest,
   OpenResponse,
   OperationAndWorkspace,
   ResumeRequest,
   SuspendWhenIdleRequest,
   SuspendWhenIdleResponse,
   Workspace,
+  WorkspaceOnly,
 } from '../../schemas/workspaces.ts'
 import { preferenceApplied, startErrors, workspaceParams } from './workspaces.ts'
 
@@ -64,6 +66,28 @@ export const workspacesFork = appRoute({
   answers: { 202: { schema: OperationAndWorkspace, description: 'The fork operation and the new workspace' } },
   errors: {
     ...startErrors,
+    not_found: ALONE,
+    forbidden: ALONE,
+    conflict: ['workspace_deleted', 'not_supported_for_mode', 'key_in_use', 'operation_in_progress', 'not_forkable'],
+    validation_failed: ['reserved_key_prefix'],
+  },
+})
+
+const { entitlement_required, allowance_exhausted } = startErrors
+
+export const workspacesForkTree = appRoute({
+  id: 'workspaces.fork_tree',
+  method: 'POST',
+  path: '/v1/workspaces/{workspace_id}/tree/fork',
+  summary: 'Begin a file-first workspace under a new key with the files of another one; nothing is copied',
+  access: operators('workspace'),
+  idempotent: true,
+  params: workspaceParams,
+  body: ForkTreeRequest,
+  answers: { 201: { schema: WorkspaceOnly, description: 'The new workspace, which runs at once, at revision 0' } },
+  errors: {
+    entitlement_required,
+    allowance_exhausted,
     not_found: ALONE,
     forbidden: ALONE,
     conflict: ['workspace_deleted', 'not_supported_for_mode', 'key_in_use', 'operation_in_progress', 'not_forkable'],

@@ -83,7 +83,13 @@ async function forkFrom(deps: ApiDeps, tx: ChangeTx, call: ForkCall, source: Wor
 }
 
 /** What the source's owner has forbidden it, its memory and files may not do in the fork either: decision 136. */
-async function copyOverride(deps: ApiDeps, tx: ChangeTx, { who, now }: ForkCall, source_id: string, target: Owner): Promise<void> {
+export async function copyOverride(
+  deps: ApiDeps,
+  tx: ChangeTx,
+  { who, now }: Pick<ForkCall, 'who' | 'now'>,
+  source_id: string,
+  target: Owner,
+): Promise<void> {
   const [facts] = await readEgressFacts(readerOf(tx), [source_id])
   const policy = facts?.override?.policy ?? null
   if (policy === null) return
@@ -95,7 +101,7 @@ async function copyOverride(deps: ApiDeps, tx: ChangeTx, { who, now }: ForkCall,
 type Owner = Pick<NewWorkspace, 'id' | 'organization_id' | 'project_id'>
 
 /** Refuses a key that is in use, or ever was; but a fork that captured nothing has given its key back. @returns who had it. */
-async function freedKey(tx: Tx, organization_id: string, key: string): Promise<string | null> {
+export async function freedKey(tx: Tx, organization_id: string, key: string): Promise<string | null> {
   const used = await readKey(readerOf(tx), organization_id, key)
   if (used === null) return null
   const holder = await readWorkspace(readerOf(tx), used.workspace_id)

@@ -4,7 +4,7 @@ import { activeOperation, seen, type WorkspaceRow } from './row.ts'
 
 const MESSAGES: Record<RefusalReason, string> = {
   workspace_deleted: 'The workspace is deleted',
-  not_supported_for_mode: 'A file-first workspace does not support this',
+  not_supported_for_mode: "The workspace's mode does not support this",
   session_lifetime: 'A session workspace does not support this',
   not_session: 'Only a session workspace can be closed',
   operation_in_progress: 'Another operation of the workspace is in progress',
@@ -22,7 +22,7 @@ export type Allowed = Exclude<Decision, { kind: 'refuse' }>
 /** What comes of a command on this workspace. Throws what its tables refuse. */
 export function allowed(row: WorkspaceRow, command: Command): Allowed {
   const decision = decide(seen(row), command)
-  if (decision.kind === 'refuse') throw refusalOf(decision.reason, row)
+  if (decision.kind === 'refuse') throw refusalOf(decision.reason, row, command)
   return decision
 }
 
@@ -39,7 +39,7 @@ export function operateOn(
 /** Throws what no state of this workspace allows. */
 export function refuseAlways(row: WorkspaceRow, command: Command): void {
   const reason = refusedAlways(seen(row), command)
-  if (reason !== null) throw refusalOf(reason, row)
+  if (reason !== null) throw refusalOf(reason, row, command)
 }
 
 /** Throws when a workspace is deleted: that wins over what is wrong with the rest of the request. */
@@ -52,7 +52,11 @@ export function deleted(): Failure {
   return fail('conflict', 'workspace_deleted', MESSAGES.workspace_deleted)
 }
 
-function refusalOf(reason: RefusalReason, row: WorkspaceRow): Failure {
+function refusalOf(reason: RefusalReason, row: WorkspaceRow, command: Command): Failure {
+  if (reason === 'not_supported_for_mode') {
+    const operation = command === 'resume_and_wait' ? 'resume' : command
+    return fail('conflict', reason, MESSAGES[reason], { details: { mode: row.mode, operation } })
+  }
   const active = reason === 'operation_in_progress' || reason === 'workspace_not_running' ? activeOperation(row) : null
   if (active === null) return fail('conflict', reason, MESSAGES[reason])
   return fail('conflict', reason, MESSAGES[reason], {

@@ -1,4 +1,4 @@
-import type { Insertable } from 'kysely'
+import { type Insertable, sql } from 'kysely'
 import type { ChangeTx } from '../changes/mutate.ts'
 import type { Database, Resources } from '../../db/schema.ts'
 import { holdRows, operationRow, refuseUnlessHeld, type NewOperation } from '../operations/store.ts'
@@ -108,4 +108,38 @@ export async function insertTreeWorkspace(
   const { id: workspace_id, now } = workspace
   await tx.insertInto('workspaces').values(workspaceRow(workspace)).execute()
   await tx.insertInto('trees').values({ workspace_id, root: null, created_at: now, updated_at: now }).execute()
+}
+
+/**
+ * A file-first workspace whose tree begins as a kept revision of another one's; null: its current one. Their contents are shared. The
+ * lock keeps the cell from forgetting a revision that is about to be somebody's tree (service/cell/trees/collect-store.ts).
+ * @returns false where the revision is not kept; then nothing was written that the caller would want to keep.
+ */
+export async function insertTreeFork(
+  tx: ChangeTx,
+  workspace: NewWorkspace & { mode: 'file_first'; observed_state: 'running' },
+  source: { workspace_id: string; tree_revision: number | null },
+): Promise<boolean> {
+  const { id, now } = workspace
+  const tree = await tx
+    .selectFrom('trees')
+    .select(['workspace_id', 'store_id'])
+    .where('workspace_id', '=', source.workspace_id)
+    .executeTakeFirst()
+  if (tree === undefined) return false
+  const store_id = tree.store_id ?? tree.workspace_id
+  await sql`select pg_advisory_xact_lock_shared(hashtextextended(${`tree store ${store_id}`}, 0))`.execute(tx)
+  await tx.insertInto('workspaces').values(workspaceRow(workspace)).execute()
+  const { numAffectedRows } = await sql`
+    insert into trees (workspace_id, store_id, root, entries, bytes, created_at, updated_at)
+    select ${id}, ${store_id}, root, coalesce(entries, 0), coalesce(bytes, 0), created_at, ${now} from (
+      select revision, root, entries, bytes, created_at from trees where workspace_id = ${source.workspace_id}
+      union all
+      select r.revision, r.root, r.entries, r.bytes, t.created_at from tree_revisions r join trees t using (workspace_id)
+      where r.workspace_id = ${source.workspace_id}
+      order by revision desc
+    ) kept
+    where ${source.tree_revision}::bigint is null or revision = ${source.tree_revision}::bigint
+    order by revision desc limit 1`.execute(tx)
+  return numAffectedRows === 1n
 }

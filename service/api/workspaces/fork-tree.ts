@@ -1,0 +1,74 @@
+import type { workspacesForkTree } from '../../../contract/routes/app/lifecycle.ts'
+import { admitTree } from '../../core/admission/store.ts'
+import { Again } from '../../core/changes/again.ts'
+import type { ChangeTx } from '../../core/changes/mutate.ts'
+import { boundNames, keepNamed } from '../../core/secrets/store.ts'
+import { forkCeilings } from '../../core/workspaces/ceilings.ts'
+import { insertTreeFork, takeWorkspaceKey } from '../../core/workspaces/create-store.ts'
+import { readerOf } from '../../db/reader.ts'
+import type { Call, Reply } from '../../http/call.ts'
+import { fail } from '../../lib/fail.ts'
+import type { ApiDeps } from '../deps.ts'
+import { changeAndAnswer } from '../idempotency/change.ts'
+import { copyBinding } from '../secrets/store.ts'
+import { workedOn, workspaceBody, type WorkedOn } from './answer-operation.ts'
+import { lockForChange } from './find.ts'
+import { copyOverride, freedKey } from './fork.ts'
+import { checkKey } from './open-rules.ts'
+import { allowed } from './refusals.ts'
+import { ceilings, type WorkspaceRow } from './row.ts'
+import { readTemplateVersion } from './store.ts'
+
+type ForkTreeCall = Call<typeof workspacesForkTree>
+
+/** POST /v1/workspaces/{workspace_id}/tree/fork: decision 162. */
+export async function forkTree(call: ForkTreeCall, deps: ApiDeps): Promise<Reply> {
+  checkKey(call.body.key)
+  const work = async (tx: ChangeTx) => {
+    // Until the end of the transaction: a delete of the source, which may take its files away, waits.
+    const source = await lockForChange(tx, call)
+    allowed(source, 'fork_tree')
+    return forkFrom(deps, tx, call, source)
+  }
+  return changeAndAnswer(deps, call, work, async (reads, worked) => ({ workspace: await workspaceBody(reads, worked) }))
+}
+
+async function forkFrom(deps: ApiDeps, tx: ChangeTx, call: ForkTreeCall, source: WorkspaceRow): Promise<WorkedOn> {
+  const { body, now } = call
+  const id = deps.ids.next()
+  const freed = await freedKey(tx, source.organization_id, body.key)
+  if (!(await takeWorkspaceKey(tx, source, body.key, id, freed))) throw new Again('the key is taken meanwhile')
+  const plan = await admitTree(tx, source.organization_id)
+  const version = await readTemplateVersion(readerOf(tx), source.template_version_id)
+  const names = await boundNames(readerOf(tx), source.id)
+  if (names.length > 0) await keepNamed(tx, source, names)
+  const workspace = { id, organization_id: source.organization_id, project_id: source.project_id }
+  const found = await insertTreeFork(
+    tx,
+    {
+      ...workspace,
+      key: body.key,
+      template_version_id: source.template_version_id,
+      observed_state: 'running',
+      lifetime: 'persistent',
+      mode: 'file_first',
+      purpose: 'standard',
+      origin: null,
+      disk_layout: source.disk_layout,
+      caps: source.caps,
+      ceilings: forkCeilings(ceilings(source), {}, version.settings.ceiling, plan),
+      inputs: source.inputs,
+      cell_id: source.cell_id, // its files are there
+      idle_policy: null,
+      now,
+    },
+    { workspace_id: source.id, tree_revision: body.tree_revision ?? null },
+  )
+  if (!found) {
+    const details = body.tree_revision === undefined ? {} : { tree_revision: body.tree_revision }
+    throw fail('not_found', null, 'The revision is not kept, or was never there', { details })
+  }
+  if (names.length > 0) await copyBinding(tx, source.id, workspace)
+  await copyOverride(deps, tx, call, source.id, workspace)
+  return workedOn(workspace, { status: 201, operation_id: null, changed: true })
+}
