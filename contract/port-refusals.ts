@@ -11,7 +11,7 @@ export const PORT_REFUSALS = {
   credential_revoked: { status: 401, by: 'cell', means: 'It was revoked while a request or WebSocket was open' },
   origin_refused: { status: 403, by: 'proxy', means: 'A WebSocket with a cookie from a page of another origin' },
   host_unknown: { status: 404, by: 'proxy', means: 'The host name is that of no port' },
-  path_reserved: { status: 404, by: 'proxy', means: 'Paths below /__service/ are not the app’s' },
+  path_reserved: { status: 404, by: 'proxy', means: 'Paths below /__service/ belong to the platform' },
   port_closed: { status: 404, by: 'cell', means: 'The port was closed while a request or WebSocket was open' },
   workspace_gone: { status: 404, by: 'cell', means: 'The workspace was deleted' },
   method_not_allowed: { status: 405, by: 'proxy', means: 'CONNECT and TRACE' },

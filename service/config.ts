@@ -47,6 +47,8 @@ export interface CellConfig extends ProcessConfig {
   /** Name of this computer in the table of cells. */
   cell_name: string
   hostd_socket: string
+  /** Where proxies of ports ask. */
+  ports_socket: string
   /** Private keys by which secrets are opened: a folder that only this process's user can enter. */
   secret_keys_dir: string
   /** A program that wraps and unwraps them, as the client of a key service; '': they lie there as they are. */
@@ -110,6 +112,7 @@ const CellFile = Type.Object(
     ...PROCESS,
     cell_name: Type.String({ minLength: 1 }),
     hostd_socket: Type.String({ minLength: 1 }),
+    ports_socket: Type.String({ minLength: 1 }),
     trees_dir: Type.String({ minLength: 1 }),
     tree_revisions_kept: Type.Object(
       {

@@ -23,6 +23,7 @@ import { finalCounters, metered } from './metering/final-counters.ts'
 import { addFinal, SAMPLE_MS } from './metering/sampler.ts'
 import { openSecretKeys } from './secrets/keys.ts'
 import { createSecrets } from './secrets/resolve.ts'
+import { startPorts, type Ports } from './ports/ports.ts'
 import { tickEvery } from './machines/ticking.ts'
 import { startOpsServer } from './ops-server.ts'
 import type { KeptRevisions } from './trees/collect-store.ts'
@@ -36,6 +37,8 @@ export interface CellConfig {
   cell_endpoint: string
   cell_name: string
   hostd_socket: string
+  /** Where proxies of ports ask: made in a folder whose group is theirs. */
+  ports_socket: string
   trees_dir: string
   tree_revisions_kept: KeptRevisions
   database: DatabaseOptions
@@ -81,6 +84,7 @@ export async function startCell(config: CellConfig, parts: CellParts = {}): Prom
   tickEvery(SAMPLE_MS, final.flush, () => undefined, closing.signal) // what failed has said so, and is tried again
   const table = createMachineTable({ db, listener, clock, cell_id })
   let gateway: Gateway | null = null
+  let ports: Ports | null = null
   const isReady = (): boolean => gateway !== null && engine.isReady()
   const whyNotReady = (): string | null => engine.whyNot() ?? (gateway === null ? 'the gateway is being started' : null)
   const room = createRoom({ db, cell_id })
@@ -108,6 +112,7 @@ export async function startCell(config: CellConfig, parts: CellParts = {}): Prom
     const { listen, base_url: issuer, cell_endpoint: endpoint } = config
     const parts = { table, host, agents, waking: parking, secrets, trees, db, listener, clock, ids, log }
     gateway = await startGateway({ ...parts, listen, cell_id, issuer, endpoint })
+    ports = await startPorts({ ...parts, cell_id, metrics: metrics.ports }, config.ports_socket)
     log.info({ gateway: gateway.address }, 'serving')
     return gateway.address
   })
@@ -123,6 +128,7 @@ export async function startCell(config: CellConfig, parts: CellParts = {}): Prom
       gateway?.drain()
       await engine.close(DRAIN_MS)
       await gateway?.close()
+      await ports?.close()
       agents.close()
       ops.close()
       table.close()

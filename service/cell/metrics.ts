@@ -1,5 +1,6 @@
 import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom-client'
 import { OBSERVED_STATES } from '../../contract/states/machine.ts'
+import { PORT_REFUSALS, type PortRefusal } from '../../contract/port-refusals.ts'
 import type { Db } from '../db/database.ts'
 import type { Clock } from '../lib/clock.ts'
 import type { Inventory, MachineHost } from './links/hostd.ts'
@@ -32,7 +33,14 @@ export type ParkingMove = (typeof PARKING_MOVES)[number]
 export const EVICTIONS = ['made', 'undone', 'failed'] as const
 export type Eviction = (typeof EVICTIONS)[number]
 
+/** Visitors of ports. */
+export interface PortMetrics {
+  granted(): void
+  refused(reason: PortRefusal): void
+}
+
 export interface CellMetrics {
+  ports: PortMetrics
   registry: Registry
   recovered(what: Recovery): void
   died(reason: string): void
@@ -109,13 +117,22 @@ export function openCellMetrics(options: MetricsOptions): CellMetrics {
     labelNames: ['outcome'],
     registers: [registry],
   })
+  const visitors = new Counter({
+    name: 'berth_port_visitors_total',
+    help: 'Visitors of ports that were let in, or refused by the reason that they are told',
+    labelNames: ['outcome'],
+    registers: [registry],
+  })
   // An alarm sees a series rise, not begin.
+  visitors.inc({ outcome: 'granted' }, 0)
+  for (const [reason, { by }] of Object.entries(PORT_REFUSALS)) if (by !== 'proxy') visitors.inc({ outcome: reason }, 0)
   for (const what of RECOVERIES) recoveries.inc({ what }, 0)
   for (const reason of DEATH_REASONS) deaths.inc({ reason }, 0)
   for (const move of PARKING_MOVES) moves.inc({ move }, 0)
   for (const outcome of EVICTIONS) evictions.inc({ outcome }, 0)
   return {
     registry,
+    ports: { granted: () => visitors.inc({ outcome: 'granted' }), refused: (reason) => visitors.inc({ outcome: reason }) },
     recovered: (what) => recoveries.inc({ what }),
     died: (reason) => deaths.inc({ reason: DEATH_REASONS.has(reason) ? reason : 'other' }),
     moved: (move) => moves.inc({ move }),

@@ -27,13 +27,32 @@ export const GRANTS = {
   installation: { api: { select: ['id'] }, cell: { select: ['id'] } },
   plans: {
     api: READS,
+    // With what starts are judged by: the cell resumes for visitors of ports.
     cell: {
-      select: ['id', 'cpu_hours', 'ram_gib_hours', 'refuses_starts', 'currency', 'price_minor', 'cpu_hour_minor', 'ram_gib_hour_minor'],
+      select: [
+        'id',
+        'slug',
+        'concurrent_workspaces',
+        'cpu_millis',
+        'memory_mib',
+        'disk_gib',
+        'missing_limits',
+        'cpu_hours',
+        'ram_gib_hours',
+        'refuses_starts',
+        'currency',
+        'price_minor',
+        'cpu_hour_minor',
+        'ram_gib_hour_minor',
+      ],
     },
   },
   organizations: {
     api: READS,
-    cell: { select: ['id', 'plan_id', 'refuses_starts', 'allowance_exhausted', 'allowance'], update: ['allowance_exhausted', 'allowance'] },
+    cell: {
+      select: ['id', 'plan_id', 'refuses_starts', 'grace_until', 'allowance_exhausted', 'allowance'],
+      update: ['allowance_exhausted', 'allowance'],
+    },
   },
   projects: { api: READS, cell: NOTHING },
   people: { api: READS, cell: NOTHING },

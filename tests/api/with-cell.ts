@@ -9,6 +9,7 @@ import { flushActivity } from '../../service/cell/machines/flush.ts'
 import { look } from '../../service/cell/machines/idle-clock.ts'
 import { createMachineTable, type LiveTable } from '../../service/cell/machines/live-table.ts'
 import { createParking, type Parking } from '../../service/cell/machines/parking.ts'
+import type { PortsDeps } from '../../service/cell/ports/ports.ts'
 import { createRoom } from '../../service/cell/room/room.ts'
 import { createTrees, type Trees } from '../../service/cell/trees/trees.ts'
 import { openDatabase } from '../../service/db/database.ts'
@@ -24,6 +25,8 @@ export interface CellWorld extends World {
   trees: Trees
   table: LiveTable
   parking: Parking
+  /** What answering proxies of ports needs. */
+  ports_deps: PortsDeps
   /** What every guest says of its running commands when it is asked; several are at once. */
   guests: { busy_until(asked: Parameters<AskActivity>[0]): Promise<Date | null> }
   /** One look of the cell's clocks at this moment, with all activity in the rows. */
@@ -88,6 +91,7 @@ export async function worldWithCell(options: FakeOptions = {}, given: WorldOptio
     trees,
     table,
     parking,
+    ports_deps: { ...cell, listener, waking: parking },
     guests,
     async look() {
       await flushActivity(db, table)

@@ -32,6 +32,7 @@ function starts(database: TestDatabase, keys: string) {
   const park_after = { freeze_after_seconds: 0, hibernate_after_seconds: 0 }
   const folders = {
     hostd_socket: '',
+    ports_socket: join(keys, 'ports'),
     trees_dir: '',
     tree_revisions_kept: { seconds: 3600, count: 100 },
     secret_keys_dir,

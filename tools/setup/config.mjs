@@ -121,9 +121,9 @@ export function cellConfig(settings) {
   const { cell_name, freeze_after_seconds, hibernate_after_seconds, quarantine_days, secret_keys_command } = settings
   const tree_revisions_kept = { seconds: settings.tree_revisions_kept_seconds, count: settings.tree_revisions_kept }
   const park_after = { freeze_after_seconds, hibernate_after_seconds }
-  const { hostd_socket, trees: trees_dir, cell_keys: secret_keys_dir } = layoutOf(settings)
+  const { hostd_socket, ports_socket, trees: trees_dir, cell_keys: secret_keys_dir } = layoutOf(settings)
   const secrets = { secret_keys_dir, secret_keys_command }
-  const own = { cell_name, hostd_socket, trees_dir, tree_revisions_kept, ...secrets, park_after, quarantine_days }
+  const own = { cell_name, hostd_socket, ports_socket, trees_dir, tree_revisions_kept, ...secrets, park_after, quarantine_days }
   return { ...processConfig(settings, 'cell'), ...own }
 }
 

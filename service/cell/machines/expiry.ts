@@ -3,6 +3,7 @@ import { LIMITS } from '../../../contract/limits.ts'
 import type { Db } from '../../db/database.ts'
 import type { Clock } from '../../lib/clock.ts'
 import { BATCH, dropExpiredCheckpoints, dropTombstones } from './expiry-store.ts'
+import { dropExpiredCredentials, EXPIRED_BATCH } from '../ports/store.ts'
 import { tickEvery } from './ticking.ts'
 
 export interface ExpiryContext {
@@ -27,6 +28,9 @@ export async function expire({ db, clock, log }: ExpiryContext): Promise<void> {
   const deleted_before = new Date(now_ms - LIMITS.workspace.tombstone_days * DAY_MS)
   const checkpoints = await inBatches(BATCH.checkpoints, () => dropExpiredCheckpoints(db, new Date(now_ms), deleted_before))
   if (checkpoints > 0) log.info({ checkpoints }, 'removed expired checkpoints')
+  const expired_before = new Date(now_ms - LIMITS.port.expired_kept_seconds * 1000)
+  const credentials = await inBatches(EXPIRED_BATCH, () => dropExpiredCredentials(db, expired_before))
+  if (credentials > 0) log.info({ credentials }, 'removed expired credentials of ports')
   const tombstones = await inBatches(BATCH.tombstones, () => dropTombstones(db, deleted_before))
   if (tombstones > 0) log.info({ tombstones }, 'removed tombstones')
 }

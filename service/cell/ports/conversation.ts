@@ -1,0 +1,211 @@
+import type { Logger } from 'pino'
+import { LIMITS } from '../../../contract/limits.ts'
+import { cookieOf, digestOf } from '../../core/ports/credentials.ts'
+import { workspaceOf } from '../../core/ports/host-id.ts'
+import type { PortMetrics } from '../metrics.ts'
+import { admitVisitor, type Admittance, type VisitDeps } from './admission.ts'
+import type { CredentialBook } from './credentials.ts'
+import type { Ask, FromProxy, ToProxy } from './frames.ts'
+import { createLeases, grantFrame, type Lease, type Leases } from './leases.ts'
+import { Refusal, refusalOf, told } from './refusal.ts'
+import type { FoundCredential } from './store.ts'
+import type { UseLedger } from './use.ts'
+import type { Visits } from './visits.ts'
+
+export interface ConversationDeps extends VisitDeps {
+  book: CredentialBook
+  use: UseLedger
+  visits: Visits
+  /** How long contact with the database has been lost: what might be revoked is not served then. */
+  databaseLostMs(): number
+  nextLease(): number
+  metrics?: PortMetrics
+  log: Logger
+}
+
+/** What one proxy and this cell say to each other, from its first frame to the end of its connection. */
+export interface Conversation {
+  readonly leases: Leases
+  /** @returns false where it makes no sense: the connection is to be closed. */
+  hear(frame: FromProxy): boolean
+  close(): void
+}
+
+const VERSION = 1
+
+export function createConversation(deps: ConversationDeps, say: (frame: ToProxy) => void): Conversation {
+  const { clock } = deps
+  const leases = createLeases(clock, deps.nextLease, say)
+  const asks = new Map<number, AbortController>()
+  const waits = createWaits()
+  let greeted = false
+  let closed = false
+
+  const refuse = ({ id }: Ask, refusal: Refusal) => {
+    deps.metrics?.refused(refusal.reason)
+    say({ refuse: { id, ...told(refusal) } })
+  }
+  const answer = async (asked: Ask, signal: AbortSignal) => {
+    try {
+      say(await answerTo(deps, leases, waits, asked, signal))
+    } catch (error) {
+      if (signal.reason === LEFT) return // nobody waits for the answer
+      refuse(asked, refusalOr(deps, error))
+    }
+  }
+  const ask = (asked: Ask): boolean => {
+    if (asks.has(asked.id)) return false
+    if (asks.size >= LIMITS.port.asks_waiting_max || leases.size >= LIMITS.port.leases_max) {
+      refuse(asked, new Refusal('too_many_requests', 1))
+      return true
+    }
+    const abort = new AbortController()
+    asks.set(asked.id, abort)
+    const deadline = setTimeout(() => abort.abort(LATE), LIMITS.port.wait_seconds_max * 1000)
+    void answer(asked, abort.signal).finally(() => {
+      clearTimeout(deadline)
+      asks.delete(asked.id)
+    })
+    return true
+  }
+  const busy = async (lease: Lease) => {
+    const signal = AbortSignal.any([lease.over, AbortSignal.timeout(LIMITS.port.wait_seconds_max * 1000)])
+    try {
+      const { place, held } = await admitBy(deps, lease.found, signal)
+      if (lease.over.aborted || lease.held !== null) held[Symbol.dispose]()
+      else lease.held = held
+      if (!lease.over.aborted) say({ ready: { lease: lease.id, ...place } })
+    } catch (error) {
+      leases.cut(lease, refusalOr(deps, error).reason)
+    }
+  }
+  const ofLease = (id: number, work: (lease: Lease) => void): boolean => {
+    const lease = leases.get(id)
+    if (lease !== undefined) work(lease) // else it was cut meanwhile, which is on its way
+    return true
+  }
+  return {
+    leases,
+    hear(frame) {
+      if (closed) return false
+      if ('hello' in frame) {
+        const is_first = !greeted
+        greeted = true
+        return is_first && frame.hello.version === VERSION
+      }
+      if (!greeted) return false
+      if ('ask' in frame) return ask(frame.ask)
+      if ('abort' in frame) {
+        asks.get(frame.abort.id)?.abort(LEFT)
+        return true
+      }
+      if ('busy' in frame) return ofLease(frame.busy.lease, (lease) => void busy(lease))
+      if ('count' in frame) {
+        const found = leases.countedFor(frame.count.lease)
+        if (found !== undefined) deps.use.count(found, frame.count)
+        return true
+      }
+      if ('release' in frame) return ofLease(frame.release.lease, (lease) => leases.release(lease))
+      return ofLease(frame.idle.lease, (lease) => {
+        lease.held?.[Symbol.dispose]()
+        lease.held = null
+      })
+    },
+    close() {
+      closed = true
+      for (const abort of asks.values()) abort.abort(LEFT)
+      leases.close()
+    },
+  }
+}
+
+/** How many wait for each workspace, of those with a good credential: nobody else keeps them out. */
+interface Waits {
+  take(workspace_id: string): Disposable
+}
+
+function createWaits(): Waits {
+  const counts = new Map<string, number>()
+  return {
+    take(workspace_id) {
+      const before = counts.get(workspace_id) ?? 0
+      if (before >= LIMITS.port.asks_per_workspace_max) throw new Refusal('too_many_requests', 1)
+      counts.set(workspace_id, before + 1)
+      return {
+        [Symbol.dispose]() {
+          const left = (counts.get(workspace_id) ?? 1) - 1
+          if (left === 0) counts.delete(workspace_id)
+          else counts.set(workspace_id, left)
+        },
+      }
+    },
+  }
+}
+
+const LEFT = new Error('The visitor has left')
+const LATE = new Error('The visitor has waited long enough')
+
+/** @throws a Refusal, or what nobody has foreseen. */
+async function answerTo(deps: ConversationDeps, leases: Leases, waits: Waits, asked: Ask, signal: AbortSignal): Promise<ToProxy> {
+  const found = await credentialOf(deps, asked)
+  if (found.kind === 'link') return redirectTo(deps, asked, found)
+  using _place = waits.take(found.workspace_id)
+  const { entry, place, held } = await admitBy(deps, found, signal)
+  // It may have been revoked while the machine woke. Nothing is waited for between this and the grant: what is heard of later cuts it.
+  const still = await credentialOf(deps, asked).catch((error: unknown) => {
+    held[Symbol.dispose]()
+    throw error
+  })
+  if (signal.aborted || entry.gone.aborted) {
+    held[Symbol.dispose]()
+    throw signal.aborted ? new Refusal('starting_timeout', 1) : new Refusal('unavailable', 1)
+  }
+  deps.metrics?.granted()
+  deps.visits.record(still, asked)
+  return grantFrame(asked.id, leases.grant(still, entry, held), place, deps.clock.now())
+}
+
+/** The same refusal, after the same work, whether there is no such credential, no such workspace, or only not here. */
+async function credentialOf(
+  { book, clock, databaseLostMs }: ConversationDeps,
+  { host_id, port, credential }: Ask,
+): Promise<FoundCredential> {
+  const digest = digestOf(credential.kind, credential.value)
+  if (digest === null) throw new Refusal('credential_invalid')
+  if (databaseLostMs() >= LIMITS.credential.revocation_seconds_max * 1000) throw new Refusal('unavailable', 1)
+  const found = await book.find(digest)
+  if (found === null || found.kind !== credential.kind || found.port !== port || found.workspace_id !== workspaceOf(host_id)) {
+    throw new Refusal('credential_invalid')
+  }
+  if (found.expires_at !== null && found.expires_at <= clock.now()) throw new Refusal('credential_expired')
+  return found
+}
+
+function redirectTo({ clock }: ConversationDeps, { id, credential }: Ask, { path, expires_at }: FoundCredential): ToProxy {
+  const left_ms = (expires_at?.getTime() ?? 0) - clock.now().getTime()
+  return {
+    redirect: { id, path: path ?? '/', cookie: cookieOf(credential.value), max_age_seconds: Math.max(1, Math.floor(left_ms / 1000)) },
+  }
+}
+
+/** Ends with the signal, whatever is under way: what it comes to is given back. */
+async function admitBy(deps: ConversationDeps, visit: FoundCredential, signal: AbortSignal): Promise<Admittance> {
+  const { promise: late, reject } = Promise.withResolvers<never>()
+  const end = () => reject(signal.reason === LEFT ? LEFT : new Refusal('starting_timeout', 1))
+  signal.addEventListener('abort', end, { once: true })
+  if (signal.aborted) end()
+  try {
+    return await Promise.race([admitVisitor(deps, visit, signal), late])
+  } finally {
+    signal.removeEventListener('abort', end)
+  }
+}
+
+function refusalOr({ log }: ConversationDeps, error: unknown): Refusal {
+  try {
+    return refusalOf(error)
+  } catch (unforeseen) {
+    log.error({ err: unforeseen }, 'a visitor of a port could not be judged')
+    return new Refusal('unavailable', 1)
+  }
+}

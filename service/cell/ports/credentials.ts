@@ -1,0 +1,86 @@
+import type { Listener } from '../../db/listen.ts'
+import type { FoundCredential } from './store.ts'
+
+/** Reads those of these digests that are of a credential. */
+export type ReadCredentials = (digests: Buffer[]) => Promise<(FoundCredential & { sha256: Buffer })[]>
+
+/** What opens ports, by the digest of what was shown. */
+export interface CredentialBook {
+  /** null: there is none. What it finds has not gone as far as this process has heard. */
+  find(sha256: Buffer): Promise<FoundCredential | null>
+  close(): void
+}
+
+const KNOWN_MAX = 20_000
+/** Of one query. */
+const DIGESTS_MAX = 1000
+
+interface Waiting {
+  sha256: Buffer
+  answer: PromiseWithResolvers<FoundCredential | null>
+}
+
+/**
+ * Asks the database once for each value, for all who wait in one query, and for the next while none is under way: whoever tries values
+ * costs no more than one query at a time. Keeps what is good, until it hears that something of its port has gone.
+ */
+export function openCredentialBook(readAll: ReadCredentials, listener: Pick<Listener, 'on'>, known_max = KNOWN_MAX): CredentialBook {
+  const known = new Map<string, FoundCredential>() // the longest unused first
+  let waiting: Waiting[] = []
+  let reading = false
+  /** How many changes have been heard of: what was read before one may be of before it. */
+  let changes = 0
+
+  const remember = (key: string, found: FoundCredential) => {
+    known.delete(key)
+    known.set(key, found)
+    const [oldest] = known.keys()
+    if (known.size > known_max && oldest !== undefined) known.delete(oldest)
+  }
+  const readNext = async (): Promise<void> => {
+    const batch = waiting.slice(0, DIGESTS_MAX)
+    const heard = changes
+    const read = await readAll(batch.map(({ sha256 }) => sha256))
+    const rows = new Map(read.map(({ sha256, ...found }) => [sha256.toString('hex'), found]))
+    if (heard !== changes) return // read again
+    waiting = waiting.slice(batch.length)
+    for (const { sha256, answer } of batch) {
+      const key = sha256.toString('hex')
+      const found = rows.get(key) ?? null
+      if (found !== null) remember(key, found)
+      answer.resolve(found)
+    }
+  }
+  const read = async () => {
+    if (reading) return
+    reading = true
+    try {
+      while (waiting.length > 0) await readNext()
+    } catch (error) {
+      for (const { answer } of waiting) answer.reject(error)
+      waiting = []
+    } finally {
+      reading = false
+    }
+  }
+  const forget = (port_id: string | null) => {
+    changes += 1
+    for (const [key, found] of known) if (port_id === null || found.port_id === port_id) known.delete(key)
+  }
+  const unsubscribe = listener.on('berth_port', forget)
+  return {
+    async find(sha256) {
+      const key = sha256.toString('hex')
+      const found = known.get(key)
+      if (found !== undefined) {
+        remember(key, found)
+        return found
+      }
+      const answer = Promise.withResolvers<FoundCredential | null>()
+      waiting.push({ sha256, answer })
+      void read()
+      return answer.promise
+    },
+    close: unsubscribe,
+  }
+}

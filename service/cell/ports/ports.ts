@@ -1,0 +1,126 @@
+import type { Logger } from 'pino'
+import type { Db } from '../../db/database.ts'
+import type { Listener } from '../../db/listen.ts'
+import type { Clock } from '../../lib/clock.ts'
+import type { Ids } from '../../lib/ids.ts'
+import type { PortRefusal } from '../../../contract/port-refusals.ts'
+import type { LiveTable } from '../machines/live-table.ts'
+import type { Waking } from '../machines/parking.ts'
+import type { PortMetrics } from '../metrics.ts'
+import { openWorkspaceChanges } from './changes.ts'
+import { createConversation, type Conversation } from './conversation.ts'
+import { openCredentialBook } from './credentials.ts'
+import type { Lease } from './leases.ts'
+import { resumeForVisitor } from './resume-store.ts'
+import { listenForProxies } from './socket.ts'
+import { readCredentials, readRemaining } from './store.ts'
+import { createUseLedger, startUseFlushing } from './use.ts'
+import { createVisits } from './visits.ts'
+
+export interface PortsDeps {
+  cell_id: string
+  db: Db
+  listener: Listener
+  clock: Clock
+  ids: Ids
+  table: LiveTable
+  waking: Waking
+  log: Logger
+  metrics?: PortMetrics
+}
+
+/** What proxies of ports ask of this cell. */
+export interface Ports {
+  /** Whose visitors are let in at the moment. */
+  leases(): Lease[]
+  /** Writes what visitors did. */
+  flush(): Promise<void>
+  close(): Promise<void>
+}
+
+/** Begins to answer proxies on this socket: they may ask whether a visitor is let in, and where to (Cell, "Port access"). */
+export async function startPorts(deps: PortsDeps, socket: string): Promise<Ports> {
+  const { db, listener, clock, log, table } = deps
+  const closing = new AbortController()
+  const book = openCredentialBook((digests) => readCredentials(db, digests), listener)
+  const changes = openWorkspaceChanges(listener)
+  const use = createUseLedger(deps)
+  startUseFlushing(use, log, closing.signal)
+  const conversations = new Set<Conversation>()
+  let last_lease = 0
+  const conversation = {
+    ...deps,
+    book,
+    changes,
+    use,
+    visits: createVisits(deps),
+    databaseLostMs: table.databaseLostMs,
+    nextLease: () => (last_lease += 1),
+    resume: (visit: { workspace_id: string; port: number }) => resumeForVisitor(deps, visit, clock.now()),
+  }
+  const leases = () => [...conversations].flatMap((each) => each.leases.all())
+  const unsubscribe = listener.on('berth_port', (port_id) => {
+    cutWhatIsGone(conversations, port_id, closing.signal, deps).catch((error: unknown) =>
+      log.error({ err: error }, 'leases could not be judged'),
+    )
+  })
+  const server = await listenForProxies(socket, log, (say) => {
+    const begun = createConversation(conversation, say)
+    conversations.add(begun)
+    return {
+      hear: (frame) => begun.hear(frame),
+      close() {
+        conversations.delete(begun)
+        begun.close()
+      },
+    }
+  })
+  return {
+    leases,
+    flush: () => use.flush(),
+    async close() {
+      closing.abort()
+      await server.close()
+      unsubscribe()
+      book.close()
+      changes.close()
+      await use.flush().catch(() => undefined) // a few seconds of counts; without a database they are lost
+    },
+  }
+}
+
+const RETRY_MS = 500
+
+/** Something of a port has gone, or of any: who was let in by it is let in no longer. Tried until the database says so. */
+async function cutWhatIsGone(
+  conversations: ReadonlySet<Conversation>,
+  port_id: string | null,
+  signal: AbortSignal,
+  { db, log }: Pick<PortsDeps, 'db' | 'log'>,
+): Promise<void> {
+  const of_port = () =>
+    [...conversations].flatMap(({ leases }) =>
+      leases
+        .all()
+        .filter(({ found }) => port_id === null || found.port_id === port_id)
+        .map((lease) => ({ leases, lease })),
+    )
+  while (!signal.aborted) {
+    const those = of_port()
+    if (those.length === 0) return
+    try {
+      const credential_ids = [...new Set(those.map(({ lease }) => lease.found.id))]
+      const port_ids = [...new Set(those.map(({ lease }) => lease.found.port_id))]
+      const { credentials, ports } = await readRemaining(db, credential_ids, port_ids)
+      for (const { leases, lease } of those) {
+        if (credentials.has(lease.found.id)) continue
+        const reason: PortRefusal = ports.has(lease.found.port_id) ? 'credential_revoked' : 'port_closed'
+        leases.cut(lease, reason)
+      }
+      return
+    } catch (error) {
+      log.warn({ err: error }, 'credentials of ports could not be read')
+      await new Promise((resolve) => setTimeout(resolve, RETRY_MS).unref())
+    }
+  }
+}

@@ -1,0 +1,72 @@
+import { chmod, rm } from 'node:fs/promises'
+import { createServer, type Socket } from 'node:net'
+import { LIMITS } from '../../../contract/limits.ts'
+import type { Logger } from 'pino'
+import { parseFrame, type FromProxy, type ToProxy } from './frames.ts'
+
+/** One connection of a proxy. */
+export interface Heard {
+  /** @returns false where the connection is to be closed. */
+  hear(frame: FromProxy): boolean
+  close(): void
+}
+
+/** Of the folder's group, which is the proxy's: nobody else may ask. */
+const SOCKET_MODE = 0o660
+const CONNECTIONS_MAX = 8
+/** A proxy that does not take what it is told is not there. */
+const UNREAD_BYTES_MAX = 16 << 20
+
+/** Serves proxies on a unix socket: lines of JSON either way. */
+export async function listenForProxies(
+  path: string,
+  log: Logger,
+  begin: (say: (frame: ToProxy) => void) => Heard,
+): Promise<{ close(): Promise<void> }> {
+  const sockets = new Set<Socket>()
+  const server = createServer((socket) => {
+    sockets.add(socket)
+    socket.on('close', () => sockets.delete(socket))
+    converse(socket, log, begin)
+  })
+  server.maxConnections = CONNECTIONS_MAX
+  await rm(path, { force: true }) // of an earlier run: whoever acts for the cell is alone
+  const { promise, resolve, reject } = Promise.withResolvers<void>()
+  server.once('error', reject)
+  server.listen(path, resolve)
+  await promise
+  await chmod(path, SOCKET_MODE)
+  return {
+    async close() {
+      const ended = new Promise<void>((done) => server.close(() => done()))
+      for (const socket of sockets) socket.destroy()
+      await ended
+    },
+  }
+}
+
+function converse(socket: Socket, log: Logger, begin: (say: (frame: ToProxy) => void) => Heard): void {
+  const heard = begin((frame) => {
+    if (socket.destroyed) return
+    socket.write(`${JSON.stringify(frame)}\n`)
+    if (socket.writableLength > UNREAD_BYTES_MAX) socket.destroy(new Error('The proxy does not read'))
+  })
+  const refuse = (why: string) => {
+    log.warn({ why }, 'a connection of a proxy of ports is closed')
+    socket.destroy()
+  }
+  let rest = ''
+  socket.setEncoding('utf8')
+  socket.on('data', (text: string) => {
+    const lines = (rest + text).split('\n')
+    rest = lines.pop() ?? ''
+    for (const line of [...lines, rest]) if (line.length > LIMITS.port.frame_bytes_max) return refuse('a line is too long')
+    for (const line of lines) {
+      const frame = parseFrame(line)
+      if (frame === null) return refuse('a line is no frame')
+      if (!heard.hear(frame)) return refuse('a frame makes no sense')
+    }
+  })
+  socket.on('error', (error) => log.debug({ err: error }, 'a connection of a proxy of ports broke')) // its close follows
+  socket.on('close', () => heard.close())
+}

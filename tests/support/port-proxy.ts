@@ -1,0 +1,80 @@
+import { connect, type Socket } from 'node:net'
+import type { Ask, Refused } from '../../service/cell/ports/frames.ts'
+import { hostIdOf } from '../../service/core/ports/host-id.ts'
+import { until } from './processes.ts'
+
+/** A frame of the cell, whatever it is. */
+export interface Said {
+  grant?: { id: number; lease: number; address: string; port: number; workspace_id: string; epoch: number; expires_in_ms: number | null }
+  ready?: { lease: number; address: string; epoch: number }
+  redirect?: { id: number; path: string; cookie: string; max_age_seconds: number }
+  refuse?: { id: number } & Refused
+  cut?: { lease: number; reason: string; status: number }
+}
+
+/** The proxy's side of the conversation with a cell, without a proxy. */
+export interface PortProxy extends Disposable {
+  readonly said: Said[]
+  readonly closed: boolean
+  say(frame: object): void
+  /** Writes these bytes as they are. */
+  write(text: string): void
+  /** The answer to a visitor. */
+  ask(workspace_id: string, port: number, kind: Ask['credential']['kind'], value: string, more?: Partial<Ask>): Promise<Said>
+  /** The first frame that fits. */
+  heard(what: string, fits: (said: Said) => boolean): Promise<Said>
+}
+
+const WAIT_MS = 45_000
+
+export async function portProxy(path: string): Promise<PortProxy> {
+  const socket: Socket = connect(path)
+  const said: Said[] = []
+  let rest = ''
+  let closed = false
+  let last_id = 0
+  socket.setEncoding('utf8')
+  socket.on('data', (text: string) => {
+    const lines = (rest + text).split('\n')
+    rest = lines.pop() ?? ''
+    said.push(...lines.map((line) => JSON.parse(line) as Said))
+  })
+  socket.on('close', () => (closed = true))
+  socket.on('error', () => undefined) // its close is what counts
+  const { promise: connected, resolve } = Promise.withResolvers<void>()
+  socket.once('connect', resolve)
+  await connected
+  const write = (text: string) => void socket.write(text)
+  const say = (frame: object) => write(`${JSON.stringify(frame)}\n`)
+  const heard = async (what: string, fits: (one: Said) => boolean): Promise<Said> => {
+    await until(what, WAIT_MS, () => Promise.resolve(closed || said.some(fits)))
+    const found = said.find(fits)
+    if (found === undefined) throw new Error(`the cell closed the connection before ${what}`)
+    return found
+  }
+  say({ hello: { version: 1, port_host: 'ports.test' } })
+  return {
+    said,
+    get closed() {
+      return closed
+    },
+    say,
+    write,
+    heard,
+    async ask(workspace_id, port, kind, value, more = {}) {
+      const id = (last_id += 1)
+      const asked: Ask = {
+        id,
+        host_id: hostIdOf(workspace_id),
+        port,
+        credential: { kind, value },
+        websocket: false,
+        method: 'GET',
+        client: '203.0.113.9',
+      }
+      say({ ask: { ...asked, ...more } })
+      return heard('the answer to an ask', (one) => [one.grant?.id, one.redirect?.id, one.refuse?.id].includes(id))
+    },
+    [Symbol.dispose]: () => void socket.destroy(),
+  }
+}
