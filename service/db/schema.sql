@@ -230,7 +230,7 @@ create table organizations (
   FOREIGN KEY (plan_id) REFERENCES plans(id),
   CHECK ((allowance_exhausted = ANY (ARRAY['allowance_used'::text, 'overage_paused'::text, 'spend_cap_reached'::text]))),
   CHECK ((refuses_starts = ANY (ARRAY['no_plan'::text, 'payment_past_due'::text, 'unpaid'::text, 'operator_hold'::text])))
-); -- select to berth_api; select (id, plan_id, allowance_exhausted, refuses_starts, allowance) to berth_cell; update (allowance_exhausted, allowance) to berth_cell
+); -- select to berth_api; select (id, plan_id, allowance_exhausted, refuses_starts, grace_until, allowance) to berth_cell; update (allowance_exhausted, allowance) to berth_cell
 
 create table people (
   id uuid not null,
@@ -301,7 +301,7 @@ create table plans (
   CHECK ((shared_volume_gib_max > 0)),
   CHECK ((shared_volumes_max >= 0)),
   CHECK ((volume_attachments_per_workspace >= 0))
-); -- select to berth_api; select (id, refuses_starts, cpu_hours, ram_gib_hours, currency, price_minor, cpu_hour_minor, ram_gib_hour_minor) to berth_cell
+); -- select to berth_api; select (id, slug, concurrent_workspaces, cpu_millis, memory_mib, disk_gib, refuses_starts, missing_limits, cpu_hours, ram_gib_hours, currency, price_minor, cpu_hour_minor, ram_gib_hour_minor) to berth_cell
 
 create table port_credentials (
   id uuid not null,
