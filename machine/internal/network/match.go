@@ -91,6 +91,14 @@ func portAt(offset uint32, port uint16) words {
 		&expr.Cmp{Op: expr.CmpOpEq, Register: register1, Data: binary.BigEndian.AppendUint16(nil, port)}}
 }
 
+// notOpening matches TCP packets that begin no connection.
+func notOpening() words {
+	const flagsOffset, synchronize, acknowledge = 13, 0x02, 0x10
+	return words{&expr.Payload{DestRegister: register1, Base: expr.PayloadBaseTransportHeader, Offset: flagsOffset, Len: 1},
+		&expr.Bitwise{SourceRegister: register1, DestRegister: register1, Len: 1, Mask: []byte{synchronize | acknowledge}, Xor: []byte{0}},
+		&expr.Cmp{Op: expr.CmpOpNeq, Register: register1, Data: []byte{synchronize}}}
+}
+
 func isIPv4() words { return family(unix.NFPROTO_IPV4) }
 func isIPv6() words { return family(unix.NFPROTO_IPV6) }
 

@@ -234,6 +234,8 @@ func (r *Router) passing(special *nftables.Set) []words {
 		rule(state(expr.CtStateBitINVALID), drop()),
 		rule(from(r.name("r")), toMachines, saddrIs(r.hostAddress()), state(expr.CtStateBitNEW|established), accept()),
 		rule(machines, to(r.name("r")), daddrIs(r.hostAddress()), state(established), accept()),
+		// What is left of a connection that the host had, and that is tracked no more, is nothing that the machine asked for.
+		rule(machines, daddrIs(r.hostAddress()), protocol(unix.IPPROTO_TCP), notOpening(), drop()),
 		rule(machines, daddrInSet(special), goTo(chainSpecial)),
 	}
 	if uplink := r.uplinkLink(); uplink != "" {
