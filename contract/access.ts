@@ -18,6 +18,12 @@ export function toolsOf(role: Role): readonly Tool[] {
  */
 export type KeyAccess = 'any' | 'with_tool' | 'forbidden' | 'unknown'
 
+/** The roles that a person may give to others, and take from them. */
+export function grantableBy(role: Role): readonly Role[] {
+  if (role === 'owner') return ROLES
+  return role === 'admin' ? ['admin', 'member', 'billing'] : []
+}
+
 /** What a call names, and so the organization in which a person's role counts. self: nothing but the caller. */
 export type Within = 'self' | 'organization' | 'project' | 'workspace' | 'operation' | 'secret'
 
@@ -25,12 +31,13 @@ export type Within = 'self' | 'organization' | 'project' | 'workspace' | 'operat
  * Who may call a route. The pipeline refuses everybody else:
  * - anyone: nobody is asked for a credential;
  * - principal: a project API key or a person's session. `roles` are those of a person that may; `step_up` asks a session for a password check
- *   within the last `step_up_seconds` (App, "Authentication" 2);
+ *   within the last `step_up_seconds` (App, "Authentication" 2). `unfinished` takes a session, too, that waits for its second factor or
+ *   whose person has not verified their address;
  * - tool_token: a tool token of the workspace that includes the tool; 'any' asks for none.
  */
 export type Access =
   | { kind: 'anyone' }
-  | { kind: 'principal'; within: Within; roles: readonly Role[]; keys: KeyAccess; step_up?: true }
+  | { kind: 'principal'; within: Within; roles: readonly Role[]; keys: KeyAccess; step_up?: true; unfinished?: true }
   | { kind: 'tool_token'; tool: Tool | 'any' }
 
 export type PrincipalAccess = Extract<Access, { kind: 'principal' }>
@@ -50,6 +57,11 @@ export function operators(within: Within, keys: KeyAccess = 'any'): PrincipalAcc
 /** Whoever looks after an organization, and the keys of the project where no people are asked for. */
 export function administrators(within: Within, keys: KeyAccess = 'any'): PrincipalAccess {
   return { kind: 'principal', within, roles: ['owner', 'admin'], keys }
+}
+
+/** Routes of sign-in that need a session: whoever's it is, and never a key. */
+export function ofSessions(options: Pick<PrincipalAccess, 'step_up' | 'unfinished'> = {}): PrincipalAccess {
+  return { kind: 'principal', within: 'self', roles: ROLES, keys: 'unknown', ...options }
 }
 
 /** @param tool the one that the token must include. */

@@ -99,6 +99,8 @@ export const APP_REASONS = {
     'secret_deleted',
     'concurrent_rotation',
     'version_mismatch',
+    'last_owner',
+    'concurrent_invitation',
   ],
   validation_failed: [
     'reserved_key_prefix',
@@ -121,6 +123,7 @@ export const APP_REASONS = {
     'spend_cap_above_plan_price',
     'spend_cap_below_charges',
   ],
+  rate_limited: ['mfa_locked'],
   dependency_unavailable: ['signing_failed'],
 } as const satisfies Partial<Record<AppCode, readonly string[]>>
 

@@ -40,6 +40,49 @@ export const LIMITS = {
     signatures_waiting_per_address_max: 500, // more answer 429
     signatures_waiting_max: 2000,
   },
+  sign_in: {
+    session_idle_days: 30,
+    session_days_max: 90,
+    sessions_per_person_max: 100, // Berth's own: the one that was used longest ago ends
+    email_characters_max: 254,
+    password_characters_min: 10, // Berth's own, as all that follow
+    password_characters_max: 256,
+    name_characters_max: 100,
+    device_characters_max: 100,
+    token_characters_max: 200,
+    body_bytes_max: 16 << 10,
+    wrong_passwords_per_account_and_hour: 60, // of an address that there may be no account of
+    wrong_passwords_per_source_and_minute: 120, // of one network address
+    wrong_passwords_per_minute: 3000, // of everybody together
+    mails_per_address_and_hour: 5, // that anybody may ask for without a session
+    mails_per_source_and_hour: 200,
+    hashes_waiting_max: 500, // passwords that wait for their turn to be checked; more answer 503
+    wrong_codes_max: 5, // of the second factor, before it is locked
+    lock_seconds: 15 * 60, // doubled with each wrong code after the first lock
+    lock_seconds_max: 24 * 3600,
+    recovery_codes: 10,
+    verify_hours: 24,
+    reset_minutes: 60,
+    pending_totp_minutes: 15,
+  },
+  mail: {
+    send_seconds_max: 60, // Berth's own, as the next four: one try
+    retry_seconds_min: 10, // doubled with each try
+    retry_seconds_max: 3600,
+    try_hours_max: 48,
+    kept_days: 7, // what is known of a mail that was sent or given up
+  },
+  organization: {
+    name_characters_max: 100, // Berth's own, as all that follow
+    slug_characters_max: 63,
+    owned_per_person_max: 20,
+    projects_max: 1000,
+    invitations_max: 500, // that wait to be accepted
+    invitation_days: 7,
+    invitation_resend_seconds: 60,
+    keys_per_project_max: 500, // in force
+    key_name_characters_max: 100,
+  },
   json: {
     body_bytes_max: 1 << 20, // Berth's own
     values_max: 10_000, // Berth's own: no body has this many; more would only be time spent on a long list of issues

@@ -16,7 +16,7 @@ function conventionErrors(route: Route): RouteErrors<string> {
   return {
     ...(app ? { rate_limited: ALONE } : {}), // App, "Limits": the edge may answer so on all routes
     ...(access.kind === 'anyone' ? {} : { unauthenticated: ALONE, dependency_unavailable: ALONE }),
-    ...(access.kind === 'principal' ? { mfa_required: ALONE, email_unverified: ALONE } : {}),
+    ...(access.kind === 'principal' && access.unfinished !== true ? { mfa_required: ALONE, email_unverified: ALONE } : {}),
     ...(mayForbid(access) ? { forbidden: ALONE } : {}),
     ...(access.kind === 'principal' && access.step_up === true ? { step_up_required: ALONE } : {}),
     ...(!app || route.params !== undefined || parses_body ? { bad_request: ALONE } : {}),

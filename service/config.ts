@@ -41,6 +41,10 @@ export interface ApiConfig extends ProcessConfig {
   layered_opens: boolean
   /** Whether workspaces may be opened file-first. */
   file_first: boolean
+  /** Who may register: those who are invited, everybody, or those of these domains. */
+  registration: 'invitation' | 'open' | string[]
+  /** A server, or a folder where its URL is empty. */
+  mail: { smtp_url: string; from: string; directory: string }
 }
 
 export interface CellConfig extends ProcessConfig {
@@ -71,6 +75,8 @@ export interface SetupConfig {
   first_key_file: string
   /** Where to leave the lines that people see when everything is ready. */
   announcement_file: string
+  /** Where mail lies; empty or absent: a server has it. */
+  mail_directory?: string
   templates: PlatformTemplate[]
 }
 
@@ -104,6 +110,8 @@ const ApiFile = Type.Object(
     wrong_credentials_per_minute: Type.Integer({ minimum: 0 }),
     layered_opens: Type.Boolean(),
     file_first: Type.Boolean(),
+    registration: Type.Union([Type.Literal('invitation'), Type.Literal('open'), Type.Array(Type.String())]),
+    mail: Type.Object({ smtp_url: Type.String(), from: Type.String({ minLength: 3 }), directory: Type.String({ minLength: 1 }) }, strict),
   },
   strict,
 )
@@ -138,6 +146,7 @@ const SetupFile = Type.Object(
     base_url: Url,
     first_key_file: Type.String({ minLength: 1 }),
     announcement_file: Type.String({ minLength: 1 }),
+    mail_directory: Type.Optional(Type.String()),
     templates: Type.Array(
       Type.Object({ name: Type.String(), digest: Type.String({ pattern: '^[0-9a-f]{64}$' }), settings: Type.Unknown() }, strict),
     ),

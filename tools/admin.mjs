@@ -26,6 +26,7 @@ await report(() => {
       layers_dir: layoutOf(settings).layers,
       secret_keys_dir: layoutOf(settings).cell_keys,
       secret_keys_command: settings.secret_keys_command,
+      base_url: settings.base_url,
       doctor: placesOf(settings),
     }),
   }
@@ -49,6 +50,7 @@ function placesOf(settings) {
     cell_name,
     slots,
     shells,
+    mail_directory: settings.smtp_url === '' ? layoutOf(settings).mail : '',
   }
 }
 

@@ -102,6 +102,7 @@ async function announce(config: SetupConfig, api_key: string | null): Promise<vo
   const bearer = shown ?? `$(cat ${config.first_key_file})`
   const curl = `curl -sS ${config.base_url}/v1/workspaces/open -H "Authorization: Bearer ${bearer}" -H 'Content-Type: application/json' -H 'Prefer: wait=20' -d '{"key":"hello","template":"base"}'`
   const key = shown === undefined ? [] : ['', `  The first project's API key, also in ${config.first_key_file}:`, `  ${shown}`]
-  const lines = ['', `  Berth serves at ${config.base_url}`, ...key, '', '  Open a workspace:', `  ${curl}`, '']
+  const mail = config.mail_directory ? ['', `  Mail is not sent, but lies in ${config.mail_directory}: set smtp_url`] : []
+  const lines = ['', `  Berth serves at ${config.base_url}`, ...key, ...mail, '', '  Open a workspace:', `  ${curl}`, '']
   await writeFile(config.announcement_file, `${lines.join('\n')}\n`, { mode: 0o600 })
 }

@@ -19,6 +19,8 @@ export interface Context {
   output: Output
   clock: Clock
   ids: Ids
+  /** Public address of the api, for links. */
+  base_url?: string
   /** Where the private keys of the cell of this computer are. */
   secret_keys_dir?: string
   secret_keys_command?: string

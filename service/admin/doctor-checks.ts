@@ -35,6 +35,7 @@ export function judge(places: DoctorPlaces, facts: Facts): Finding[] {
       ? [finding('database', 'wrong', 'The database does not answer, or is empty')]
       : ofDatabase(places, facts, facts.stored)),
     ...(facts.stored === null ? [] : ofSecrets(facts, facts.stored)),
+    ...(facts.stored === null ? [] : [ofMail(places, facts.stored)]),
     ...(facts.stored === null || facts.host === null ? [] : ofBoth(facts.stored, facts.host)),
     ...(facts.stored === null || facts.host === null ? [] : ofPool(facts.stored, facts.host)),
   ]
@@ -79,6 +80,20 @@ function ofSecrets({ sealing_key_files }: Facts, { sealing_keys }: StoredFacts):
       ? [finding('secret_rotation', 'notice', 'A rotation of the key of secrets has not ended: npm run admin -- keys rotate-kek')]
       : []),
   ]
+}
+
+/** Mail that could not be sent says what is wrong in the log of the api. */
+function ofMail({ mail_directory = '' }: DoctorPlaces, { mails }: StoredFacts): Finding {
+  const { waiting, tried, oldest_seconds, given_up } = mails
+  const where = mail_directory === '' ? 'to the server of smtp_url' : `as files to ${mail_directory}: no smtp_url is set`
+  if (tried > 0)
+    return finding(
+      'mail',
+      'notice',
+      `${tried} mails could not be sent yet, the oldest for ${Math.round(oldest_seconds)} s; see the api's log`,
+    )
+  if (given_up > 0) return finding('mail', 'notice', `${given_up} mails were given up in the last days; see the api's log`)
+  return finding('mail', 'ok', `Mail goes ${where}${waiting > 0 ? `; ${waiting} wait` : ''}`)
 }
 
 function ofDisk({ data_free_bytes, data_bytes, host }: Facts): Finding[] {

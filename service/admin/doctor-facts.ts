@@ -19,6 +19,8 @@ export interface DoctorPlaces {
   cell_name: string
   slots: number
   shells: number
+  /** Where mail lies; empty: a server has it. */
+  mail_directory?: string
 }
 
 interface Kept {

@@ -19,6 +19,8 @@ export interface StoredFacts {
   operations: { id: string; kind: string; state: string; age_seconds: number; attempt: number }[]
   stale_holds: string[]
   checkpoints: { id: string; workspace_id: string; engine: string }[]
+  /** That wait, and that were given up of late. */
+  mails: { waiting: number; tried: number; oldest_seconds: number; given_up: number }
   /** The newest, which is sealed for, first. */
   sealing_keys: KeyUse[]
 }
@@ -57,6 +59,16 @@ export async function readStored(db: Db): Promise<StoredFacts> {
         select h.workspace_id from workspace_holds h join operations o on o.id = h.operation_id where o.completed_at is not null`)
     ).map(({ workspace_id }) => workspace_id),
     checkpoints: await one(sql`select id, workspace_id, engine from checkpoints where deleted_at is null order by id limit ${ROWS_MAX}`),
+    mails: await readMails(db),
     sealing_keys: await keyUses(db),
   }
+}
+
+async function readMails(db: Db): Promise<StoredFacts['mails']> {
+  const { rows } = await sql<StoredFacts['mails']>`
+    select count(*) filter (where waits)::integer as waiting, count(*) filter (where waits and last_error is not null)::integer as tried,
+      coalesce(max(extract(epoch from now() - created_at)) filter (where waits), 0)::float8 as oldest_seconds,
+      count(*) filter (where given_up_at is not null)::integer as given_up
+    from (select *, sent_at is null and given_up_at is null as waits from mails) m`.execute(db)
+  return rows[0] ?? { waiting: 0, tried: 0, oldest_seconds: 0, given_up: 0 }
 }

@@ -9,7 +9,7 @@ import type { Db } from '../db/database.ts'
 import type { Clock } from '../lib/clock.ts'
 import type { Ids } from '../lib/ids.ts'
 import { subjectOf } from './command.ts'
-import { apiKeyOf, type NewApiKey, newApiKey } from './credentials.ts'
+import { apiKeyOf, type NewApiKey, newApiKey } from '../core/keys/new-credentials.ts'
 
 interface At {
   clock: Clock

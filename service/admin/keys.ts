@@ -13,7 +13,7 @@ import {
   wholeNumber,
   words,
 } from './command.ts'
-import { newApiKey } from './credentials.ts'
+import { newApiKey } from '../core/keys/new-credentials.ts'
 
 const DAY_MS = 24 * 3600 * 1000
 

@@ -47,19 +47,21 @@ async function main(argv: string[]): Promise<number> {
     output.note(usage())
     return argv.length === 0 || argv[0] === 'help' ? 0 : 2
   }
-  const { database_url, secret_keys_dir, secret_keys_command } = JSON.parse(process.env['BERTH_ADMIN'] ?? '{}') as {
+  const { database_url, secret_keys_dir, secret_keys_command, base_url } = JSON.parse(process.env['BERTH_ADMIN'] ?? '{}') as {
     database_url?: string
     secret_keys_dir?: string
     secret_keys_command?: string
+    base_url?: string
   }
   if (database_url === undefined) throw new UsageError('Run this by `npm run admin`')
   const db = openDatabase({ url: database_url, role: null, connections_max: 1, application_name: 'berth-admin' })
   try {
-    const keys = {
+    const places = {
       ...(secret_keys_dir === undefined ? {} : { secret_keys_dir }),
       ...(secret_keys_command === undefined ? {} : { secret_keys_command }),
+      ...(base_url === undefined ? {} : { base_url }),
     }
-    const at = { clock: systemClock, ids: createIds(systemClock), ...keys }
+    const at = { clock: systemClock, ids: createIds(systemClock), ...places }
     await run(found.command, found.rest, db, at)
   } finally {
     await db.destroy()
@@ -78,7 +80,7 @@ function run(
   command: Command,
   argv: string[],
   db: Db,
-  at: Pick<Context, 'clock' | 'ids' | 'secret_keys_dir' | 'secret_keys_command'>,
+  at: Pick<Context, 'clock' | 'ids' | 'secret_keys_dir' | 'secret_keys_command' | 'base_url'>,
 ): Promise<void> {
   const change: Context['change'] = (action, work, subject) => mutate(db, byOperator(at), action, work, subject)
   return command.run(argv, { db, output, change, ...at })

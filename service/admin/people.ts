@@ -1,4 +1,8 @@
+import { randomBytes } from 'node:crypto'
 import { parseArgs } from 'node:util'
+import { normalizeEmail } from '../core/people/email.ts'
+import { insertEmailToken } from '../core/people/email-tokens-store.ts'
+import { digestOf } from '../core/people/person-secrets.ts'
 import { isUuid } from '../lib/ids.ts'
 import { findPerson, insertPersonSession, insertPersonWithRole, listPersonSessions, revokePersonSessions } from '../core/people/store.ts'
 import {
@@ -13,8 +17,10 @@ import {
   UsageError,
   wholeNumber,
 } from './command.ts'
-import { newSessionToken } from './credentials.ts'
+import { newSessionToken } from '../core/keys/new-credentials.ts'
 
+const TOKEN_BYTES = 32
+const LINK_DAYS = 7
 const DAY_MS = 24 * 3600 * 1000
 /** App, "Authentication" 2: at most, and only while it is used once in 30 days. */
 const SESSION_DAYS_MAX = 90
@@ -22,6 +28,7 @@ const ROLES = ['owner', 'admin', 'member', 'billing'] as const
 
 export const PERSON_COMMANDS: Record<string, Command> = {
   'person create': { synopsis: `--email EMAIL --organization SLUG --role ${ROLES.join('|')} [--name NAME]`, run: createPerson },
+  'person link': { synopsis: '--email EMAIL [--quiet]', run: printLink },
   'session create': { synopsis: `--email EMAIL [--expires-in-days ${SESSION_DAYS_MAX}] [--quiet]`, run: createSession },
   'session list': { synopsis: '--email EMAIL [--json]', run: showSessions },
   'session revoke': { synopsis: '--email EMAIL [--id SESSION_ID]', run: revokeSessions },
@@ -44,6 +51,24 @@ async function createPerson(argv: string[], { db, output, clock, ids, change }: 
     (id) => subjectOf('person', id, { organization_id }, { role }),
   )
   output.line(person_id)
+}
+
+/** By its link a person sets their first password, or another one. */
+async function printLink(argv: string[], { db, output, clock, change, base_url }: Context): Promise<void> {
+  const { values } = parseArgs({ args: argv, options: { email: { type: 'string' }, quiet: { type: 'boolean' } } })
+  const { id: person_id, email } = await personOf(db, emailOf(values.email))
+  const token = randomBytes(TOKEN_BYTES).toString('base64url')
+  const created_at = clock.now()
+  const times = { created_at, expires_at: new Date(created_at.getTime() + LINK_DAYS * DAY_MS) }
+  await change(
+    'auth.request_reset',
+    (tx) => insertEmailToken(tx, { token_sha256: digestOf(token), person_id, purpose: 'reset_password', email, ...times }),
+    subjectOf('person', person_id),
+  )
+  output.line(`${base_url ?? ''}/reset-password#token=${token}`)
+  if (values.quiet === true) return
+  output.note(`By this link ${email} sets a password, once and within ${LINK_DAYS} days: the token is posted to`)
+  output.note(`/v1/auth/password/reset/confirm as {"token": "…", "new_password": "…"}.`)
 }
 
 async function createSession(argv: string[], { db, output, clock, ids, change }: Context): Promise<void> {
@@ -91,7 +116,7 @@ async function personOf(db: Context['db'], email: string) {
 }
 
 function emailOf(value: string | undefined): string {
-  const email = required(value, '--email').toLowerCase()
-  if (!/^[^\s@]+@[^\s@]+$/.test(email) || email.length > 254) throw new UsageError('--email must be an address')
+  const email = normalizeEmail(required(value, '--email'))
+  if (email === null) throw new UsageError('--email must be an address')
   return email
 }

@@ -3,7 +3,9 @@ import type { DatabaseOptions } from '../db/options.ts'
 import { checkSchema } from '../db/schema-version.ts'
 import { systemClock } from '../lib/clock.ts'
 import { createIds } from '../lib/ids.ts'
+import { LIMITS } from '../../contract/limits.ts'
 import { forgetOld } from './forget.ts'
+import { forgetMails } from './mail/store.ts'
 import { openMetrics, startOps } from './ops.ts'
 import { openApi } from './server.ts'
 
@@ -19,9 +21,12 @@ export interface ApiConfig {
   wrong_credentials_per_minute: number
   layered_opens: boolean
   file_first: boolean
+  registration: 'invitation' | 'open' | string[]
+  mail: { smtp_url: string; from: string; directory: string }
   log_level: 'debug' | 'info' | 'warn' | 'error'
 }
 
+const MAIL_MS = LIMITS.mail.kept_days * 24 * 3600 * 1000
 const FORGET_MS = 10 * 60 * 1000
 
 /** The api process: serves until it is closed. */
@@ -34,7 +39,10 @@ export async function startApi(config: ApiConfig): Promise<{ close(): Promise<vo
   const address = await api.server.listen(config.listen)
   const ops = await startOps({ listen: config.ops_listen, registry: metrics.registry, check: api.check })
   const forgetting = setInterval(() => {
-    forgetOld(api.deps.db, clock.now()).catch((error: unknown) => logger.warn({ err: error }, 'what is old was not removed'))
+    const now = clock.now()
+    Promise.all([forgetOld(api.deps.db, now), forgetMails(api.deps.db, new Date(now.getTime() - MAIL_MS))]).catch((error: unknown) =>
+      logger.warn({ err: error }, 'what is old was not removed'),
+    )
   }, FORGET_MS)
   forgetting.unref()
   logger.info({ address, ops: ops.address }, 'the application API serves')

@@ -4,6 +4,7 @@ import type { Reader } from '../db/reader.ts'
 import type { Clock } from '../lib/clock.ts'
 import type { KeyRing } from '../core/key-ring/ring.ts'
 import type { Ids } from '../lib/ids.ts'
+import type { PeopleDeps } from './auth/people.ts'
 import type { Cells } from './workspaces/cells.ts'
 import type { Waits } from './operations/waits.ts'
 import type { Turns } from './turns.ts'
@@ -32,6 +33,8 @@ export interface ApiDeps {
   base_url: string
   /** Scheme, host and public port of the URLs of ports: a name of its own below that host for each. */
   ports_url: string
+  /** What sign-in works with. */
+  people: PeopleDeps
   /** The OpenAPI description, as it is served. */
   openapi: Buffer
   logger: Logger

@@ -1,4 +1,27 @@
 import {
+  authChallenge,
+  authEmailChange,
+  authEmailChangeConfirm,
+  authLogin,
+  authLogout,
+  authLogoutAll,
+  authPasswordChange,
+  authRecoveryCodes,
+  authRecoveryCodesIssue,
+  authRegister,
+  authResend,
+  authResetConfirm,
+  authResetRequest,
+  authSession,
+  authSessions,
+  authSessionsDelete,
+  authStepUp,
+  authTotpConfirm,
+  authTotpDisable,
+  authTotpStart,
+  authVerifyEmail,
+} from '../../contract/routes/app/auth.ts'
+import {
   checkpointsDelete,
   checkpointsList,
   workspacesReset,
@@ -33,6 +56,25 @@ import {
   subscriptionGet,
   usageEstimate,
 } from '../../contract/routes/app/money.ts'
+import {
+  apiKeysCreate,
+  apiKeysDelete,
+  apiKeysGet,
+  apiKeysList,
+  apiKeysUpdate,
+  invitationsAccept,
+  invitationsCreate,
+  invitationsDelete,
+  invitationsList,
+  invitationsResend,
+  membersDelete,
+  membersList,
+  membersUpdate,
+  organizationsCreate,
+  organizationsUpdate,
+  projectsCreate,
+  projectsUpdate,
+} from '../../contract/routes/app/members.ts'
 import { openapiGet } from '../../contract/routes/app/openapi.ts'
 import { operationsGet, operationsList } from '../../contract/routes/app/operations.ts'
 import { clientVersions, me, organizationsGet, organizationsList, projectsGet, projectsList } from '../../contract/routes/app/principals.ts'
@@ -80,9 +122,19 @@ import {
   workspacesOpen,
 } from '../../contract/routes/app/workspaces.ts'
 import { bind, type Bound, type Call, type Reply } from '../http/call.ts'
+import { createApiKey } from './api-keys/create.ts'
+import { getApiKey, listApiKeysOfProject } from './api-keys/get.ts'
+import { revokeApiKey, updateApiKey } from './api-keys/update.ts'
 import { attachVolume } from './attachments/create.ts'
 import { detachVolume } from './attachments/delete.ts'
 import { listAttachmentsOfWorkspace } from './attachments/list.ts'
+import { challenge } from './auth/challenge.ts'
+import { changeEmail, confirmEmail } from './auth/email-change.ts'
+import { logIn } from './auth/login.ts'
+import { changePassword, confirmReset, requestReset, stepUp } from './auth/password.ts'
+import { register, resendVerification, verifyEmail } from './auth/register.ts'
+import { confirmTotp, disableTotp, getRecoveryCodes, issueRecoveryCodes, startTotp } from './auth/second-factor.ts'
+import { endSession, getSession, listOwnSessions, logOut, logOutEverywhere } from './auth/sessions.ts'
 import { deleteCheckpoint } from './checkpoints/delete.ts'
 import { listCheckpointsOfWorkspace } from './checkpoints/list.ts'
 import { resetWorkspace } from './checkpoints/reset.ts'
@@ -99,17 +151,27 @@ import {
 } from './egress/workspace.ts'
 import type { HeldPlace } from './held-places.ts'
 import type { Changed } from './idempotency/change.ts'
+import { acceptInvitation } from './invitations/accept.ts'
+import { createInvitation } from './invitations/create.ts'
+import { listInvitationsOfOrganization } from './invitations/list.ts'
+import { deleteInvitation, resendInvitation } from './invitations/resend.ts'
+import { deleteMember } from './members/delete.ts'
+import { listMembersOfOrganization } from './members/list.ts'
+import { updateMember } from './members/update.ts'
 import { getOperation } from './operations/get.ts'
 import { listOperationsOfWorkspace } from './operations/list.ts'
+import { createOrganization } from './organizations/create.ts'
 import { getOrganization } from './organizations/get.ts'
 import { listOwnOrganizations } from './organizations/list.ts'
 import { closePort } from './ports/close.ts'
 import { createPortCallback, createPortLink, createPortToken, deletePortCallback } from './ports/credentials.ts'
 import { exposePort } from './ports/expose.ts'
 import { getPort, listPortsOfWorkspace } from './ports/list.ts'
+import { renameOrganization } from './organizations/update.ts'
 import { getClientVersions } from './principals/client-versions.ts'
 import { getEntitlements, getSubscription, listCatalog } from './plans/get.ts'
 import { getMe } from './principals/me.ts'
+import { createProject, updateProject } from './projects/create.ts'
 import { getProject } from './projects/get.ts'
 import { listProjectsOfOrganization } from './projects/list.ts'
 import { getSecretsOfWorkspace, setSecretsOfWorkspace } from './secrets/bindings.ts'
@@ -218,6 +280,44 @@ export const API_ROUTES: readonly Bound<ApiDeps, HeldPlace>[] = [
   bind(spendGet, getSpend),
   bind(spendPolicyGet, getSpendPolicy),
   bind(spendPolicyPut, putSpendPolicy),
+  bind(authRegister, register),
+  bind(authVerifyEmail, verifyEmail),
+  bind(authResend, resendVerification),
+  bind(authLogin, logIn),
+  bind(authChallenge, challenge),
+  bind(authSession, getSession),
+  bind(authLogout, logOut),
+  bind(authLogoutAll, logOutEverywhere),
+  bind(authSessions, listOwnSessions),
+  bind(authSessionsDelete, endSession),
+  bind(authStepUp, stepUp),
+  bind(authPasswordChange, changePassword),
+  bind(authResetRequest, requestReset),
+  bind(authResetConfirm, confirmReset),
+  bind(authEmailChange, changeEmail),
+  bind(authEmailChangeConfirm, confirmEmail),
+  bind(authTotpStart, startTotp),
+  bind(authTotpConfirm, confirmTotp),
+  bind(authTotpDisable, disableTotp),
+  bind(authRecoveryCodes, getRecoveryCodes),
+  bind(authRecoveryCodesIssue, issueRecoveryCodes),
+  bind(organizationsCreate, createOrganization),
+  bind(organizationsUpdate, renameOrganization),
+  bind(projectsCreate, createProject),
+  bind(projectsUpdate, updateProject),
+  bind(membersList, listMembersOfOrganization),
+  bind(membersUpdate, updateMember),
+  bind(membersDelete, deleteMember),
+  bind(invitationsList, listInvitationsOfOrganization),
+  bind(invitationsCreate, createInvitation),
+  bind(invitationsResend, resendInvitation),
+  bind(invitationsDelete, deleteInvitation),
+  bind(invitationsAccept, acceptInvitation),
+  bind(apiKeysList, listApiKeysOfProject),
+  bind(apiKeysCreate, createApiKey),
+  bind(apiKeysGet, getApiKey),
+  bind(apiKeysUpdate, updateApiKey),
+  bind(apiKeysDelete, revokeApiKey),
   bind(openapiGet, async (_call, deps: ApiDeps) => ({
     status: 200,
     body: deps.openapi,

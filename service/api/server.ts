@@ -6,6 +6,7 @@ import { CELL_ROUTES } from '../../contract/routes/cell/all.ts'
 import { openStore } from '../db/reader.ts'
 import type { DatabaseOptions } from '../db/options.ts'
 import { API_CHANNELS, openListener } from '../db/listen.ts'
+import { openPersonSecrets } from '../core/people/person-secrets.ts'
 import { openKeyRings } from '../core/key-ring/ring.ts'
 import { createBuckets } from '../http/buckets.ts'
 import { createEdge } from '../http/edge.ts'
@@ -17,10 +18,15 @@ import { authenticate } from './auth/authenticate.ts'
 import { roleOf } from './auth/role.ts'
 import { createCallerRate } from './auth/caller-rate.ts'
 import { createGuesses, type Guesses } from './auth/guesses.ts'
+import { openPasswords } from './auth/passwords.ts'
+import type { PeopleDeps } from './auth/people.ts'
+import { createSignInBounds, type SignInLimits } from './auth/sign-in-bounds.ts'
 import { openVerdicts } from './auth/verdicts.ts'
 import type { ApiDeps } from './deps.ts'
 import { createHeldPlaces, type HeldPlace } from './held-places.ts'
 import { idempotency } from './idempotency/replay.ts'
+import { startSender } from './mail/sender.ts'
+import { openTransport, type MailConfig } from './mail/transports.ts'
 import { openWaits } from './operations/waits.ts'
 import { ANSWERS, API_ROUTES } from './routes.ts'
 import { ask, newestIds } from './store.ts'
@@ -46,6 +52,12 @@ export interface ApiOptions {
   layered_opens?: boolean
   /** Absent: no. */
   file_first?: boolean
+  /** Who may register without an invitation; absent: nobody. */
+  registration?: PeopleDeps['registration']
+  /** As `contract/limits.ts` has them where it is absent. */
+  sign_in_limits?: SignInLimits
+  /** Where mail goes; absent: it waits. */
+  mail?: MailConfig
   /** How long the answer to a delete waits for a cell at most; tests that have none shorten it. */
   delete_told_seconds?: number
   clock: Clock
@@ -73,6 +85,9 @@ export async function openApi(options: ApiOptions): Promise<Api> {
   const rings = await openKeyRings({ directory: options.signing_keys_dir, db, listener, clock, logger })
   const verdicts = openVerdicts(listener)
   const waits = openWaits(reads, listener)
+  const secrets = await openPersonSecrets(options.signing_keys_dir)
+  const { mail } = options
+  const sender = mail && startSender({ db, clock, logger, secrets, transport: openTransport(mail), base_url })
   const deps: ApiDeps = {
     db,
     reads,
@@ -88,6 +103,13 @@ export async function openApi(options: ApiOptions): Promise<Api> {
     cursor_keys: rings.cursor,
     base_url,
     ports_url: options.ports_url,
+    people: {
+      passwords: await openPasswords(),
+      secrets,
+      bounds: createSignInBounds(clock, options.sign_in_limits),
+      registration: options.registration ?? 'invitation',
+      mailed: () => sender?.poke(),
+    },
     openapi: Buffer.from(JSON.stringify(describe([...APP_ROUTES, ...CELL_ROUTES], base_url))),
     logger,
   }
@@ -120,6 +142,7 @@ export async function openApi(options: ApiOptions): Promise<Api> {
       const drained = server.close()
       waits.close() // what is held answers at once, so that the server can end
       await drained
+      await sender?.close()
       verdicts.close()
       deps.signer.close()
       rings.close()

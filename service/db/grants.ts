@@ -1,3 +1,4 @@
+import { PEOPLE_GRANTS } from './grants-people.ts'
 import type { Database } from './schema.ts'
 
 /**
@@ -48,17 +49,13 @@ export const GRANTS = {
     },
   },
   organizations: {
-    api: READS,
+    api: { select: 'all', insert: 'all', update: ['name'] },
     cell: {
       select: ['id', 'plan_id', 'refuses_starts', 'grace_until', 'allowance_exhausted', 'allowance'],
       update: ['allowance_exhausted', 'allowance'],
     },
   },
-  projects: { api: READS, cell: NOTHING },
-  people: { api: READS, cell: NOTHING },
-  memberships: { api: READS, cell: { select: ['organization_id', 'person_id', 'role'] } },
-  person_sessions: { api: { select: 'all', update: ['last_used_at'] }, cell: NOTHING },
-  api_keys: { api: READS, cell: { select: ['id', 'tool_permissions', 'expires_at', 'revoked_at', 'tools_changed_at'] } },
+  ...PEOPLE_GRANTS,
   templates: { api: READS, cell: NOTHING },
   template_versions: { api: READS, cell: READS },
   cells: {

@@ -14,6 +14,13 @@ create table agent_sessions (
   CHECK ((principal_type = ANY (ARRAY['api_key'::text, 'user'::text])))
 ); -- insert, select to berth_api; update (last_used_at) to berth_api; delete to berth_cell; select (workspace_id) to berth_cell
 
+create table api_key_uses (
+  api_key_id uuid not null,
+  last_used_at timestamp with time zone not null,
+  PRIMARY KEY (api_key_id),
+  FOREIGN KEY (api_key_id) REFERENCES api_keys(id)
+); -- insert, select to berth_api; update (last_used_at) to berth_api
+
 create table api_keys (
   id uuid not null,
   key_id text not null,
@@ -30,7 +37,7 @@ create table api_keys (
   PRIMARY KEY (id),
   FOREIGN KEY (organization_id) REFERENCES organizations(id),
   FOREIGN KEY (project_id) REFERENCES projects(id)
-); -- select to berth_api; select (id, tool_permissions, expires_at, revoked_at, tools_changed_at) to berth_cell
+); -- insert, select to berth_api; update (name, tool_permissions, expires_at, revoked_at, tools_changed_at) to berth_api; select (id, tool_permissions, expires_at, revoked_at, tools_changed_at) to berth_cell
 
 create table audit_events (
   id uuid not null,
@@ -124,6 +131,19 @@ create table egress_versions (
   CHECK ((version > 0))
 ); -- delete, insert, select to berth_api; select to berth_cell
 
+create table email_tokens (
+  token_sha256 bytea not null,
+  person_id uuid not null,
+  purpose text not null,
+  email text not null,
+  created_at timestamp with time zone not null,
+  expires_at timestamp with time zone not null,
+  used_at timestamp with time zone,
+  PRIMARY KEY (token_sha256),
+  FOREIGN KEY (person_id) REFERENCES people(id),
+  CHECK ((purpose = ANY (ARRAY['verify_email'::text, 'reset_password'::text, 'change_email'::text])))
+); -- delete, insert, select to berth_api; update (used_at) to berth_api
+
 create table idempotency_entries (
   principal text not null,
   route text not null,
@@ -141,6 +161,24 @@ create table installation (
   PRIMARY KEY (id),
   CHECK (is_only)
 ); -- select (id) to berth_api; select (id) to berth_cell
+
+create table invitations (
+  id uuid not null,
+  organization_id uuid not null,
+  email text not null,
+  role text not null,
+  invited_by uuid,
+  token_sha256 bytea,
+  created_at timestamp with time zone not null,
+  expires_at timestamp with time zone not null,
+  accepted_at timestamp with time zone,
+  revoked_at timestamp with time zone,
+  UNIQUE (token_sha256),
+  PRIMARY KEY (id),
+  FOREIGN KEY (invited_by) REFERENCES people(id),
+  FOREIGN KEY (organization_id) REFERENCES organizations(id),
+  CHECK ((role = ANY (ARRAY['owner'::text, 'admin'::text, 'member'::text, 'billing'::text])))
+); -- insert, select to berth_api; update (token_sha256, expires_at, accepted_at, revoked_at) to berth_api
 
 create table machines (
   kind text not null,
@@ -168,6 +206,21 @@ create table machines (
   CHECK ((residency = ANY (ARRAY['resident'::text, 'hibernated'::text, 'restoring'::text])))
 ); -- select to berth_cell
 
+create table mails (
+  id uuid not null,
+  kind text not null,
+  email text not null,
+  person_id uuid,
+  invitation_id uuid,
+  created_at timestamp with time zone not null,
+  next_try_at timestamp with time zone not null,
+  tries integer default 0 not null,
+  sent_at timestamp with time zone,
+  given_up_at timestamp with time zone,
+  last_error text,
+  PRIMARY KEY (id)
+); -- delete, insert, select to berth_api; update (next_try_at, tries, sent_at, given_up_at, last_error) to berth_api
+
 create table memberships (
   organization_id uuid not null,
   person_id uuid not null,
@@ -177,7 +230,7 @@ create table memberships (
   FOREIGN KEY (organization_id) REFERENCES organizations(id),
   FOREIGN KEY (person_id) REFERENCES people(id),
   CHECK ((role = ANY (ARRAY['owner'::text, 'admin'::text, 'member'::text, 'billing'::text])))
-); -- select to berth_api; select (organization_id, person_id, role) to berth_cell
+); -- delete, insert, select to berth_api; update (role) to berth_api; select (organization_id, person_id, role) to berth_cell
 
 create table operations (
   id uuid not null,
@@ -230,7 +283,7 @@ create table organizations (
   FOREIGN KEY (plan_id) REFERENCES plans(id),
   CHECK ((allowance_exhausted = ANY (ARRAY['allowance_used'::text, 'overage_paused'::text, 'spend_cap_reached'::text]))),
   CHECK ((refuses_starts = ANY (ARRAY['no_plan'::text, 'payment_past_due'::text, 'unpaid'::text, 'operator_hold'::text])))
-); -- select to berth_api; select (id, plan_id, allowance_exhausted, refuses_starts, grace_until, allowance) to berth_cell; update (allowance_exhausted, allowance) to berth_cell
+); -- insert, select to berth_api; update (name) to berth_api; select (id, plan_id, allowance_exhausted, refuses_starts, grace_until, allowance) to berth_cell; update (allowance_exhausted, allowance) to berth_cell
 
 create table people (
   id uuid not null,
@@ -240,7 +293,21 @@ create table people (
   mfa_enabled boolean default false not null,
   created_at timestamp with time zone not null,
   PRIMARY KEY (id)
-); -- select to berth_api
+); -- insert, select to berth_api; update (email, email_verified, display_name, mfa_enabled) to berth_api
+
+create table person_credentials (
+  person_id uuid not null,
+  password_hash text,
+  password_changed_at timestamp with time zone,
+  totp_sealed bytea,
+  totp_step bigint default '-1'::integer not null,
+  totp_pending_sealed bytea,
+  totp_pending_at timestamp with time zone,
+  mfa_failures integer default 0 not null,
+  mfa_locked_until timestamp with time zone,
+  PRIMARY KEY (person_id),
+  FOREIGN KEY (person_id) REFERENCES people(id)
+); -- insert, select to berth_api; update (password_hash, password_changed_at, totp_sealed, totp_step, totp_pending_sealed, totp_pending_at, mfa_failures, mfa_locked_until) to berth_api
 
 create table person_sessions (
   id uuid not null,
@@ -251,10 +318,13 @@ create table person_sessions (
   expires_at timestamp with time zone not null,
   revoked_at timestamp with time zone,
   mfa_pending boolean default false not null,
+  stepped_up_at timestamp with time zone,
+  device text,
+  address text,
   UNIQUE (token_sha256),
   PRIMARY KEY (id),
   FOREIGN KEY (person_id) REFERENCES people(id)
-); -- select to berth_api; update (last_used_at) to berth_api
+); -- insert, select to berth_api; update (token_sha256, last_used_at, revoked_at, mfa_pending, stepped_up_at) to berth_api
 
 create table plans (
   id uuid not null,
@@ -328,7 +398,7 @@ create table projects (
   UNIQUE (organization_id, slug),
   PRIMARY KEY (id),
   FOREIGN KEY (organization_id) REFERENCES organizations(id)
-); -- select to berth_api
+); -- insert, select to berth_api; update (name) to berth_api
 
 create table rate_buckets (
   name text not null,
@@ -336,6 +406,15 @@ create table rate_buckets (
   updated_at timestamp with time zone not null,
   PRIMARY KEY (name)
 ); -- insert, select to berth_api; update (tokens, updated_at) to berth_api
+
+create table recovery_codes (
+  person_id uuid not null,
+  code_sha256 bytea not null,
+  created_at timestamp with time zone not null,
+  used_at timestamp with time zone,
+  PRIMARY KEY (person_id, code_sha256),
+  FOREIGN KEY (person_id) REFERENCES people(id)
+); -- delete, insert, select to berth_api; update (used_at) to berth_api
 
 create table sealing_keys (
   key_id text not null,
@@ -768,6 +847,10 @@ create table workspaces (
 
 CREATE INDEX agent_sessions_newest ON public.agent_sessions USING btree (workspace_id, uuid_send(id) DESC);
 
+CREATE INDEX api_keys_in_force ON public.api_keys USING btree (project_id, uuid_send(id) DESC) WHERE (revoked_at IS NULL);
+
+CREATE INDEX api_keys_newest ON public.api_keys USING btree (project_id, uuid_send(id) DESC);
+
 CREATE INDEX audit_events_by_age ON public.audit_events USING btree (created_at);
 
 CREATE INDEX audit_events_by_organization ON public.audit_events USING btree (organization_id, id DESC);
@@ -784,13 +867,29 @@ CREATE UNIQUE INDEX egress_versions_of_project ON public.egress_versions USING b
 
 CREATE UNIQUE INDEX egress_versions_of_workspace ON public.egress_versions USING btree (workspace_id, version) WHERE (workspace_id IS NOT NULL);
 
+CREATE INDEX email_tokens_by_end ON public.email_tokens USING btree (expires_at);
+
+CREATE INDEX email_tokens_of_person ON public.email_tokens USING btree (person_id, purpose);
+
 CREATE INDEX idempotency_entries_by_age ON public.idempotency_entries USING btree (created_at);
+
+CREATE UNIQUE INDEX invitations_in_force ON public.invitations USING btree (organization_id, email) WHERE ((accepted_at IS NULL) AND (revoked_at IS NULL));
+
+CREATE INDEX invitations_newest ON public.invitations USING btree (organization_id, uuid_send(id) DESC);
+
+CREATE INDEX invitations_waiting ON public.invitations USING btree (organization_id, uuid_send(id) DESC) WHERE ((accepted_at IS NULL) AND (revoked_at IS NULL));
 
 CREATE INDEX machines_by_cell ON public.machines USING btree (cell_id);
 
 CREATE INDEX machines_by_workspace ON public.machines USING btree (workspace_id);
 
+CREATE INDEX mails_by_age ON public.mails USING btree (created_at);
+
+CREATE INDEX mails_waiting ON public.mails USING btree (next_try_at) WHERE ((sent_at IS NULL) AND (given_up_at IS NULL));
+
 CREATE INDEX memberships_by_person ON public.memberships USING btree (person_id);
+
+CREATE INDEX memberships_newest ON public.memberships USING btree (organization_id, uuid_send(person_id) DESC);
 
 CREATE INDEX operations_by_kind_and_state ON public.operations USING btree (workspace_id, kind, state, uuid_send(id) DESC);
 
@@ -805,6 +904,8 @@ CREATE INDEX operations_open ON public.operations USING btree (cell_id, id) WHER
 CREATE UNIQUE INDEX people_by_email ON public.people USING btree (lower(email));
 
 CREATE INDEX person_sessions_by_person ON public.person_sessions USING btree (person_id);
+
+CREATE INDEX person_sessions_newest ON public.person_sessions USING btree (person_id, uuid_send(id) DESC) WHERE (revoked_at IS NULL);
 
 CREATE INDEX port_credentials_by_end ON public.port_credentials USING btree (expires_at) WHERE (expires_at IS NOT NULL);
 

@@ -13,6 +13,18 @@ import type { OperationSubject } from '../../contract/states/operation.ts'
 import type { EgressDenialsTable, EgressVersionsTable, WorkspaceEgressTable } from './schema-egress.ts'
 import type { VolumeAttachmentsTable, VolumesTable, VolumeUsageReadingsTable, VolumeUsageSamplesTable } from './schema-volumes.ts'
 import type { PortCredentialsTable, WorkspacePortsTable } from './schema-ports.ts'
+import type {
+  ApiKeysTable,
+  ApiKeyUsesTable,
+  EmailTokensTable,
+  InvitationsTable,
+  MailsTable,
+  MembershipsTable,
+  PeopleTable,
+  PersonCredentialsTable,
+  PersonSessionsTable,
+  RecoveryCodesTable,
+} from './schema-people.ts'
 import type { TreeKeysTable, TreeRevisionsTable, TreesTable } from './schema-trees.ts'
 
 /** The tables of migrations/, column by column. Times are Dates with milliseconds: every one of them came from our clock. */
@@ -23,8 +35,14 @@ export interface Database {
   projects: ProjectsTable
   people: PeopleTable
   memberships: MembershipsTable
+  person_credentials: PersonCredentialsTable
+  recovery_codes: RecoveryCodesTable
   person_sessions: PersonSessionsTable
+  email_tokens: EmailTokensTable
+  invitations: InvitationsTable
+  mails: MailsTable
   api_keys: ApiKeysTable
+  api_key_uses: ApiKeyUsesTable
   templates: TemplatesTable
   template_versions: TemplateVersionsTable
   cells: CellsTable
@@ -125,47 +143,6 @@ interface ProjectsTable {
   name: string
   slug: string
   created_at: Date
-}
-
-interface PeopleTable {
-  id: string
-  email: string
-  email_verified: Generated<boolean>
-  display_name: string | null
-  mfa_enabled: Generated<boolean>
-  created_at: Date
-}
-
-interface MembershipsTable {
-  organization_id: string
-  person_id: string
-  role: 'owner' | 'admin' | 'member' | 'billing'
-  created_at: Date
-}
-
-interface PersonSessionsTable {
-  id: string
-  person_id: string
-  token_sha256: Buffer
-  created_at: Date
-  last_used_at: Date
-  expires_at: Date
-  revoked_at: Date | null
-  mfa_pending: Generated<boolean>
-}
-
-interface ApiKeysTable {
-  id: string
-  key_id: string
-  secret_sha256: Buffer
-  organization_id: string
-  project_id: string
-  name: Generated<string>
-  tool_permissions: string[]
-  created_at: Date
-  expires_at: Date | null
-  revoked_at: Date | null
-  tools_changed_at: Date | null
 }
 
 interface TemplatesTable {

@@ -61,7 +61,7 @@ function isTool(name: unknown): name is Tool {
 }
 
 /** Refuses a session whose last password check is too long ago. Pure. */
-export function refuseStale(access: PrincipalAccess, stepped_up_at: Date | null, now: Date): void {
+export function refuseStale(access: Pick<PrincipalAccess, 'step_up'>, stepped_up_at: Date | null, now: Date): void {
   if (access.step_up !== true) return
   const is_fresh = stepped_up_at !== null && now.getTime() - stepped_up_at.getTime() < LIMITS.credential.step_up_seconds * 1000
   if (!is_fresh) throw fail('step_up_required', null, 'This needs a password check within the last 10 minutes')

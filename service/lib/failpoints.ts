@@ -7,6 +7,8 @@ import { openSync, closeSync } from 'node:fs'
 export const FAILPOINTS = {
   'change.C1': { owner: 'api', before: 'the record of a change, after its work' },
   'change.C2': { owner: 'api', before: 'the commit of a change with its record' },
+  'mail.M1': { owner: 'api', before: 'a mail is handed to its transport' },
+  'mail.M2': { owner: 'api', before: 'the commit that it is sent' },
   'open.O1': { owner: 'api', before: 'the transaction that creates workspace, operation and key' },
   'open.O2': { owner: 'api', before: 'the answer' },
   'open.O3': { owner: 'cell', before: 'admission' },

@@ -1,9 +1,13 @@
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { sql } from 'kysely'
+import { listKeys } from '../../service/api/api-keys/store.ts'
 import { listAttachments } from '../../service/api/attachments/store.ts'
+import { listSessions } from '../../service/api/auth/store.ts'
 import { listCheckpoints } from '../../service/api/checkpoints/store.ts'
 import { listEgressVersions } from '../../service/api/egress/store.ts'
+import { listInvitations } from '../../service/api/invitations/store.ts'
+import { listMembers } from '../../service/api/members/store.ts'
 import { listOperations } from '../../service/api/operations/store.ts'
 import { listOrganizations } from '../../service/api/organizations/store.ts'
 import { listMemberships } from '../../service/api/principals/store.ts'
@@ -52,6 +56,16 @@ before(async () => {
   await sql`insert into people (id, email, created_at) select ${ids()}, n, ${now} from generate_series(1, ${MANY}) n`.execute(db)
   await sql`insert into memberships (organization_id, person_id, role, created_at)
     select ${organization_id}, id, 'member', ${now} from people`.execute(db)
+  await sql`insert into person_sessions (id, person_id, token_sha256, created_at, last_used_at, expires_at, revoked_at)
+    select ${ids()}, case when n > ${MANY / 2} then (select id from people where email = '1') else ${person_id}::uuid end, sha256(n::text::bytea),
+      ${now}, ${now}, ${now}::timestamptz + interval '90 days', case when n % 2 = 0 then ${now}::timestamptz end
+    from generate_series(1, ${MANY}) n`.execute(db)
+  await sql`insert into invitations (id, organization_id, email, role, created_at, expires_at, accepted_at)
+    select ${ids()}, ${organization_id}, n, 'member', ${now}, ${now}::timestamptz + interval '7 days', case when n > 60 then ${now}::timestamptz end
+    from generate_series(1, ${MANY}) n`.execute(db)
+  await sql`insert into api_keys (id, key_id, secret_sha256, organization_id, project_id, tool_permissions, created_at, revoked_at)
+    select ${ids()}, n, '', ${organization_id}, ${project_id}, '{}', ${now}, case when n > 60 then ${now}::timestamptz end
+    from generate_series(1, ${MANY}) n`.execute(db)
   // Most of what there is has been deleted, and what lives is the oldest.
   const other_project = w.a2.project_id
   secret_id = w.ids.next()
@@ -208,6 +222,38 @@ const LISTS: List[] = [
     rows_max: 100,
     small: ['workspaces'],
     read: (reads, page) => listVolumes(reads, { ...w.a, include_org_shared: false, include_deleted }, page),
+  })),
+  {
+    route: 'auth.sessions',
+    by: 'nothing',
+    table: 'person_sessions',
+    rows_max: 20,
+    read: (reads, page) => {
+      const ago = (days: number) => new Date(w.clock.now().getTime() - days * 24 * 3600_000)
+      return listSessions(reads, person_id, { now: w.clock.now(), idle_since: ago(30), made_since: ago(90) }, page)
+    },
+  },
+  {
+    route: 'members.list',
+    by: 'nothing',
+    table: 'memberships',
+    rows_max: 20,
+    read: (reads, page) => listMembers(reads, w.a.organization_id, page),
+  },
+  {
+    route: 'invitations.list',
+    by: 'nothing',
+    table: 'invitations',
+    rows_max: 20,
+    read: (reads, page) => listInvitations(reads, w.a.organization_id, w.clock.now(), page),
+  },
+  ...[false, true].map((include_revoked): List => ({
+    route: 'api-keys.list',
+    by: include_revoked ? 'revoked ones too' : 'nothing',
+    table: 'api_keys',
+    rows_max: 20,
+    small: ['api_key_uses'],
+    read: (reads, page) => listKeys(reads, w.a.project_id, include_revoked, page),
   })),
   {
     route: 'organizations.list',

@@ -62,6 +62,18 @@ test('a person made by admin signs in with a session made by admin, which can be
   await assert.rejects(admin('session', 'create', '--email', email, '--expires-in-days', '91'))
 })
 
+test('by a link of admin a person sets a password, once, and signs in', async () => {
+  const email = 'Linked@Example.com'
+  await admin('person', 'create', '--email', email, '--organization', 'a', '--role', 'owner')
+  const link = await admin('person', 'link', '--email', email)
+  const token = /\/reset-password#token=(\S+)$/.exec(link)?.[1]
+  const confirm = () => w.post('/v1/auth/password/reset/confirm', { token, new_password: 'a long enough password' }, { as: null })
+  assert.deepEqual([(await confirm()).status, refusal(await confirm())], [204, [400, 'token_invalid']])
+  const signed = await w.post('/v1/auth/login', { email, password: 'a long enough password' }, { as: null })
+  assert.deepEqual([signed.status, signed.body.email_verified], [200, true])
+  await assert.rejects(admin('person', 'link', '--email', 'nobody@example.com'))
+})
+
 test('a session lives 30 days from its last use and 90 at most', async () => {
   const { token } = await seeds.person(w.a.organization_id, 'member')
   const status = (days: number) => at(days * DAY_MS, async () => (await w.get('/v1/me', { as: token })).status)

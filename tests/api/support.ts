@@ -8,11 +8,14 @@ import type { Tool } from '../../contract/route.ts'
 import type { AttachmentState, VolumeState } from '../../contract/states/volume.ts'
 import { openSealingKey, type SealingKey } from '../../service/core/key-ring/sealed-values.ts'
 import { insertFirstSealingKey } from '../../service/core/secrets/store.ts'
+import type { SignInLimits } from '../../service/api/auth/sign-in-bounds.ts'
+import type { MailConfig } from '../../service/api/mail/transports.ts'
 import { openApi, type Api } from '../../service/api/server.ts'
 import { systemClock, type Clock } from '../../service/lib/clock.ts'
 import { createIds, type Ids } from '../../service/lib/ids.ts'
 import { freshDatabase, type TestDatabase } from '../support/postgres.ts'
 import { until } from '../support/processes.ts'
+import { NO_BOUNDS, personSeeds } from './people-seeds.ts'
 
 /** A clock that a test can set forward. */
 export interface TestClock extends Clock {
@@ -83,6 +86,12 @@ export interface WorldOptions {
   layered_opens?: boolean
   file_first?: boolean
   delete_told_seconds?: number
+  /** Absent: open. */
+  registration?: 'invitation' | 'open' | string[]
+  /** Absent: none that a test reaches by itself. */
+  sign_in_limits?: SignInLimits
+  /** Absent: mail waits until a test sends it. */
+  mail?: MailConfig
 }
 
 /** A whole API with two organizations, over a real PostgreSQL with its real roles; the cell's part is played by SQL. */
@@ -107,6 +116,8 @@ export async function world({ check = true, ...given }: WorldOptions = {}): Prom
       logger: pino({ level: process.env['BERTH_TEST_LOG'] ?? 'silent' }),
       validate_answers: check,
       delete_told_seconds: 0.02,
+      registration: 'open',
+      sign_in_limits: NO_BOUNDS,
       ...given,
     })
     apis.push(api)
@@ -175,6 +186,7 @@ export async function world({ check = true, ...given }: WorldOptions = {}): Prom
 export function seeder({ superuser: db }: TestDatabase, clock: Clock, ids: Ids) {
   const created_at = clock.now()
   const seeds = {
+    ...personSeeds(db, ids, created_at),
     async plan(
       slug: string,
       limits: { concurrent_workspaces?: number; memory_mib?: number; missing_limits?: string[]; refuses_starts?: string } = {},
@@ -231,22 +243,6 @@ export function seeder({ superuser: db }: TestDatabase, clock: Clock, ids: Ids) 
         })
         .execute()
       return { key: `sfk_${key_id}_${secret}`, key_row_id: id }
-    },
-    async person(organization_id: string, role: 'owner' | 'admin' | 'member' | 'billing', options: { email_verified?: boolean } = {}) {
-      const id = ids.next()
-      const token = `sfu_${randomBytes(32).toString('base64url')}`
-      await db
-        .insertInto('people')
-        .values({ id, email: `${id}@example.com`, email_verified: options.email_verified ?? true, display_name: null, created_at })
-        .execute()
-      await db.insertInto('memberships').values({ organization_id, person_id: id, role, created_at }).execute()
-      const token_sha256 = createHash('sha256').update(token).digest()
-      const expires_at = new Date(created_at.getTime() + 90 * 24 * 3600 * 1000)
-      await db
-        .insertInto('person_sessions')
-        .values({ id: ids.next(), person_id: id, token_sha256, created_at, last_used_at: created_at, expires_at, revoked_at: null })
-        .execute()
-      return { id, token }
     },
     async cell(name: string) {
       const id = ids.next()

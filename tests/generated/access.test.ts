@@ -5,6 +5,7 @@ import { ROLES, type Access, type Role } from '../../contract/access.ts'
 import type { AppRoute } from '../../contract/route.ts'
 import { APP_ROUTES } from '../../contract/routes/app/all.ts'
 import { seeder, world, type World } from '../api/support.ts'
+import { isSignIn, signInBody, signInScene } from './auth-scenes.ts'
 import { ask, ownIds, said, type Ids } from './app-world.ts'
 import { contentOfTables } from './tables.ts'
 
@@ -53,6 +54,7 @@ const bodyOf = (route: AppRoute) => (route.id === 'workspaces.open' ? { body: { 
 
 for (const route of APP_ROUTES) {
   test(`${route.id} is for whom it declares, and nobody else changes anything with it`, async () => {
+    if (isSignIn(route)) return signInAccess(route)
     const before = await contentOfTables(w.database.superuser)
     const refused = callers.filter(({ is }) => refusalOf(route.access, is) !== null)
     for (const { name, is, as } of refused) {
@@ -66,4 +68,18 @@ for (const route of APP_ROUTES) {
     }
     assert.equal(refused.length + allowed.length, callers.length)
   })
+}
+
+/** What these change is the session that calls them: whoever is let in has one of their own. */
+async function signInAccess(route: AppRoute): Promise<void> {
+  const before = await contentOfTables(w.database.superuser)
+  for (const { name, is, as } of callers) {
+    const expected = refusalOf(route.access, is)
+    if (expected !== null) assert.equal(said(await ask(w, route, own, { as })), expected, name)
+  }
+  assert.deepEqual(await contentOfTables(w.database.superuser), before)
+  for (const role of ROLES) {
+    const ids = { ...own, ...(await signInScene(w, route, role)) }
+    assert.match(said(await ask(w, route, ids, { body: signInBody(route, ids) })), /^20/, role)
+  }
 }

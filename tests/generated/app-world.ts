@@ -20,7 +20,9 @@ export async function ownIds(w: World): Promise<Ids> {
   for (const [place, volume_id] of volume_ids.entries()) await attachment(workspace_id, volume_id, { place })
   for (const port of [3001, 3000]) await w.call('PUT', `/v1/workspaces/${workspace_id}/ports/${port}`)
   const { organization_id, project_id } = w.a
-  const owner = (await seeder(w.database, w.clock, w.ids).person(organization_id, 'owner')).token
+  const seeds = seeder(w.database, w.clock, w.ids)
+  const { token: owner, id: owner_id } = await seeds.person(organization_id, 'owner', { stepped_up: true })
+  const session_id = await seeds.session(owner_id)
   const secret = async (path: string, name: string) => (await w.post(path, { name, value: 'v' }, { as: owner })).body.id
   for (const name of ['ONE', 'TWO']) await secret(`/v1/organizations/${organization_id}/secrets`, name)
   await secret(`/v1/projects/${project_id}/secrets`, 'ONE')
@@ -30,25 +32,49 @@ export async function ownIds(w: World): Promise<Ids> {
     for (const mode of ['deny_all', 'allow_all']) await w.call('PUT', `${scope}/egress-policy`, { body: { mode } })
   }
   const port = '3000'
-  const own = { workspace_id, port, checkpoint_id, volume_id: volume_ids[0], operation_id: suspended.body.id, organization_id, project_id }
-  return { [OWNER]: owner, secret_id, ...own }
+  const own = {
+    ...(await personIds(w, owner)),
+    workspace_id,
+    port,
+    checkpoint_id,
+    volume_id: volume_ids[0],
+    operation_id: suspended.body.id,
+    organization_id,
+    project_id,
+  }
+  return { [OWNER]: owner, [PERSON]: owner_id, secret_id, session_id, ...own }
 }
 
 /** Among the ids: the token of a person who owns the organization, for routes that take no key. */
-const OWNER = 'owner'
+/** Another person, two invitations and two keys. */
+async function personIds(w: World, owner: string): Promise<Ids> {
+  const { organization_id, project_id } = w.a
+  const seeds = seeder(w.database, w.clock, w.ids)
+  const { id: person_id } = await seeds.person(organization_id, 'member')
+  const invite = (email: string) => w.post(`/v1/organizations/${organization_id}/invitations`, { email, role: 'member' }, { as: owner })
+  const invitation_id: string = (await invite('one@example.com')).body.id
+  await invite('two@example.com')
+  const { key_row_id: api_key_id } = await seeds.key(organization_id, project_id)
+  return { person_id, invitation_id, api_key_id }
+}
+
+export const OWNER = 'owner'
+/** That person's id, and no id that a path names. */
+export const PERSON = 'person'
 
 /** Who calls a route where a test does not say it. */
 export function usualCaller(w: World, { access }: AppRoute, ids: Ids): string {
-  return (access.kind === 'principal' && access.keys === 'forbidden' ? ids[OWNER] : undefined) ?? w.a.key
+  return (access.kind === 'principal' && (access.keys === 'forbidden' || access.keys === 'unknown') ? ids[OWNER] : undefined) ?? w.a.key
 }
 
 /** A member of a's organization and of one more, so that every list has two rows for them. */
 export async function memberOfTwo(w: World): Promise<string> {
   const seeds = seeder(w.database, w.clock, w.ids)
-  const { id, token } = await seeds.person(w.a.organization_id, 'member')
+  const { id, token } = await seeds.person(w.a.organization_id, 'admin')
   const other = await seeds.tenant('other-of-member', await seeds.plan('other-of-member'))
   const membership = { organization_id: other.organization_id, person_id: id, role: 'member' as const, created_at: w.clock.now() }
   await w.database.superuser.insertInto('memberships').values(membership).execute()
+  await seeds.session(id)
   return token
 }
 

@@ -29,12 +29,12 @@ test('a database that is not what it should be is 500 with nothing of it told, o
   await using w = await world()
   // The key is one that nobody has used: what is known of others would be believed for a while.
   const { key } = await seeder(w.database, w.clock, w.ids).key(w.a.organization_id, w.a.project_id)
-  for (const table of ['api_keys', 'signing_keys']) {
+  for (const table of ['api_keys', 'signing_keys', 'people', 'email_tokens', 'mails']) {
     await sql`alter table ${sql.table(table)} rename to ${sql.table(`${table}_lost`)}`.execute(w.database.superuser)
   }
   for (const route of APP_ROUTES.filter((each) => declares(errorsOf(each), 'dependency_unavailable', null))) {
     const answer = await ask(w, route, {}, { as: key })
     assert.deepEqual([route.id, said(answer), answer.body.error.retryable], [route.id, '500 internal_error', true])
-    assert.doesNotMatch(JSON.stringify(answer.body), /api_keys|signing_keys|relation/)
+    assert.doesNotMatch(JSON.stringify(answer.body), /api_keys|signing_keys|people|tokens|mails|relation/)
   }
 })

@@ -30,6 +30,9 @@ const NAMED: Record<string, unknown> = {
   pid: '2',
   idle_policy: 'never',
   mount_path: '/home/user/sample',
+  email: 'sample@example.com',
+  role: 'member',
+  new_email: 'sample@example.com',
 }
 /** Properties that a body cannot do without although its schema lets each be absent. */
 const NEEDED: Record<string, object> = { 'files.patch': { content: 'text' } }

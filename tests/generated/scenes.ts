@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict'
+import { createHash } from 'node:crypto'
 import type { AppRoute } from '../../contract/route.ts'
 import { seeder, type World } from '../api/support.ts'
-import type { Ids } from './app-world.ts'
+import { OWNER, PERSON, type Ids } from './app-world.ts'
+import { isSignIn, signInBody, signInScene } from './auth-scenes.ts'
 
 const suspended = async (w: World, key: string) => {
   const id = await w.running(key)
@@ -72,6 +74,24 @@ const SCENES: Record<string, (w: World, key: string) => Promise<string | Ids | u
     return id
   },
   'spend.policy_put': async () => undefined,
+  'organizations.create': async () => undefined,
+  'organizations.update': async () => undefined,
+  'projects.create': async () => undefined,
+  'projects.update': async () => undefined,
+  'members.update': async (w) => ({ person_id: (await member(w)).id }),
+  'members.delete': async (w) => ({ person_id: (await member(w)).id }),
+  'invitations.create': async () => undefined,
+  'invitations.resend': (w, key) => invitation(w, key),
+  'invitations.delete': (w, key) => invitation(w, key),
+  'invitations.accept': async (w, key) => {
+    const { id, email, token: owner } = await seeder(w.database, w.clock, w.ids).person(w.b.organization_id, 'member')
+    return { ...(await invitation(w, key, email)), [OWNER]: owner, [PERSON]: id, token: TOKEN_OF_INVITATION(key) }
+  },
+  'api-keys.create': async () => undefined,
+  'api-keys.update': async () => undefined,
+  'api-keys.delete': async (w) => ({
+    api_key_id: (await seeder(w.database, w.clock, w.ids).key(w.a.organization_id, w.a.project_id)).key_row_id,
+  }),
   'tool-tokens.create': (w, key) => w.running(key),
   'volumes.create': async () => undefined,
   'volumes.delete': async (w) => ({ volume_id: await volume(w) }),
@@ -95,6 +115,20 @@ const SCENES: Record<string, (w: World, key: string) => Promise<string | Ids | u
     return id
   },
 }
+const member = (w: World) => seeder(w.database, w.clock, w.ids).person(w.a.organization_id, 'member')
+const TOKEN_OF_INVITATION = (key: string) => `token-of-${key}`
+/** One whose mail was sent a while ago. */
+async function invitation(w: World, key: string, email = `${w.ids.next()}@example.com`): Promise<Ids> {
+  const id = w.ids.next()
+  const token_sha256 = createHash('sha256').update(TOKEN_OF_INVITATION(key)).digest()
+  const times = { created_at: w.clock.now(), expires_at: new Date(w.clock.now().getTime() + 3600_000), accepted_at: null, revoked_at: null }
+  await w.database.superuser
+    .insertInto('invitations')
+    .values({ id, organization_id: w.a.organization_id, email, role: 'member', invited_by: null, token_sha256, ...times })
+    .execute()
+  return { invitation_id: id }
+}
+const slugged = (key: string) => ({ name: key, slug: key.replaceAll(/\W|_/g, '-') })
 const VOLUME = '01920000-0000-7000-8000-0000000d15c0'
 /** One of tenant a. The one of an id is made once. */
 async function volume(w: World, id = w.ids.next()): Promise<string> {
@@ -103,7 +137,15 @@ async function volume(w: World, id = w.ids.next()): Promise<string> {
 }
 const nameOf = (key: string) => ({ name: key.replaceAll(/\W/g, '_') })
 /** Bodies that do something: the smallest that the schema takes are not enough. */
-const BODIES: Record<string, (key: string) => object> = {
+const BODIES: Record<string, (key: string, ids: Ids) => object> = {
+  'organizations.create': slugged,
+  'organizations.update': (key) => ({ name: key }),
+  'projects.create': slugged,
+  'projects.update': (key) => ({ name: key }),
+  'members.update': () => ({ role: 'billing' }),
+  'invitations.create': (key) => ({ email: `${key}@example.com`, role: 'member' }),
+  'invitations.accept': (_key, { token }) => ({ token }),
+  'api-keys.update': (key) => ({ name: key }),
   'workspaces.open': (key) => ({ key: `${key}-new` }),
   'workspaces.fork': (key) => ({ key: `${key}-new` }),
   'workspaces.fork_tree': (key) => ({ key: `${key}-new` }),
@@ -117,10 +159,12 @@ const BODIES: Record<string, (key: string) => object> = {
   'attachments.create': () => ({ volume_id: VOLUME, mount_path: '/home/user/data' }),
 }
 /** The body that has its effect in the scene. */
-export const bodyOf = (route: AppRoute, key: string): object => BODIES[route.id]?.(key) ?? {}
+export const bodyOf = (route: AppRoute, key: string, ids: Ids): object =>
+  isSignIn(route) ? signInBody(route, ids) : (BODIES[route.id]?.(key, ids) ?? {})
 
 /** Makes what the route has an effect on. @returns the ids of its path. */
 export async function sceneOf(w: World, own: Ids, route: AppRoute, key: string): Promise<Ids> {
+  if (isSignIn(route)) return { ...own, ...(await signInScene(w, route)) }
   const scene = SCENES[route.id]
   assert.ok(scene, `say in SCENES where ${route.id} has something to do`)
   const made = await scene(w, key)

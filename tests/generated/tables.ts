@@ -2,7 +2,7 @@ import { sql } from 'kysely'
 import type { Db } from '../../service/db/database.ts'
 
 /** Counts and memories of requests: they are no effect of one. */
-const NOT_EFFECTS = new Set(['idempotency_entries', 'rate_buckets'])
+const NOT_EFFECTS = new Set(['idempotency_entries', 'rate_buckets', 'api_key_uses'])
 
 /** Every table by its content: two equal answers mean that nothing was written between them. */
 export async function contentOfTables(db: Db, apart: readonly string[] = []): Promise<Record<string, string>> {

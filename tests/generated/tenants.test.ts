@@ -27,7 +27,7 @@ for (const route of routesWithIds) {
     for (const name of idsOf(route)) {
       const nobodys_ids = { ...own, [name]: w.ids.next() }
       // What lies within a workspace or a project is said to be missing to those who may know of that, and may have a reason of its own.
-      const is_within = name === 'checkpoint_id' || name === 'volume_id'
+      const is_within = ['checkpoint_id', 'volume_id', 'person_id', 'invitation_id', 'api_key_id'].includes(name)
       const reason = name === 'checkpoint_id' ? '/checkpoint_not_found' : ''
       const told = await ask(w, route, nobodys_ids, { headers })
       assert.equal(said(told), `404 not_found${reason}`)

@@ -84,14 +84,8 @@ export const SPECIFIED: Readonly<Record<'app' | 'cell', Closed>> = {
 /** What no route answers yet, by the feature that brings it. A code without reasons here waits as a whole. */
 export const PENDING_CODES: Readonly<Record<'app' | 'cell', Readonly<Record<string, Closed>>>> = {
   app: {
-    'sign-in, two factors and step-up': {
-      token_invalid: [],
-      invalid_credentials: [],
-      step_up_required: [],
-      rate_limited: ['mfa_locked'],
-    },
     'members, accounts and exports': {
-      conflict: ['organization_ownership', 'last_owner', 'concurrent_invitation', 'export_expired', 'export_too_large'],
+      conflict: ['organization_ownership', 'export_expired', 'export_too_large'],
     },
     billing: {
       conflict: ['subscription_exists', 'checkout_superseded', 'subscription_active', 'checkout_pending'],

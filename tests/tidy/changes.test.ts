@@ -15,6 +15,7 @@ const sources = execFileSync('git', listed, { cwd: root, encoding: 'utf8' })
 /** Writes that are no change of anybody's, by file and function, with what they are. */
 const NO_CHANGES: Record<string, string> = {
   'service/api/auth/store.ts touchPersonSession': 'when a session was last used',
+  'service/api/api-keys/store.ts noteKeyUse': 'when a key was last used',
   'service/api/idempotency/store.ts keepStatus': 'what repeats are answered with',
   'service/api/idempotency/store.ts keep': 'what repeats are answered with',
   'service/api/idempotency/store.ts forgetOutcomes': 'what repeats are answered with, when it is old',
@@ -26,6 +27,11 @@ const NO_CHANGES: Record<string, string> = {
   'service/core/key-ring/key-ring-store.ts announceKey':
     'the name of a key that a process makes for itself; a command calls it in its change',
   'service/core/key-ring/key-ring-store.ts writeCheck': 'that a key which was announced has been made',
+  'service/core/people/email-tokens-store.ts insertEmailToken': 'what a mail that somebody asked for carries, made when it is sent',
+  'service/api/mail/store.ts giveInvitationToken': 'what a mail that somebody asked for carries, made when it is sent',
+  'service/api/mail/store.ts takeMail': 'who sends a mail at the moment',
+  'service/api/mail/store.ts endMail': 'whether a mail was sent',
+  'service/api/mail/store.ts forgetMails': 'mails and tokens, when they are over',
   'service/core/changes/store.ts insertAuditEvent': 'the record itself',
   'service/core/changes/store.ts auditText': 'the record itself',
   'service/core/changes/store.ts dropAuditEvents': 'records, when they are old',

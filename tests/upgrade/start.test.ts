@@ -28,6 +28,8 @@ function starts(database: TestDatabase, keys: string) {
     wrong_credentials_per_minute: 0,
     layered_opens: true,
     file_first: false,
+    registration: 'invitation' as const,
+    mail: { smtp_url: '', from: 'berth@localhost', directory: join(keys, 'mail') },
   }
   const park_after = { freeze_after_seconds: 0, hibernate_after_seconds: 0 }
   const folders = {

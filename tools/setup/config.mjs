@@ -25,6 +25,8 @@ export function layoutOf(settings) {
     /** Files of file-first workspaces. */
     trees: join(data_dir, 'trees'),
     pool_image: join(data_dir, 'pool.img'),
+    /** Mail, where no server is set. */
+    mail: join(data_dir, 'mail'),
     logs: join(data_dir, 'logs'),
     compiled: join(data_dir, 'compiled'),
     /** There while a restore has not ended: tools/backup/restore.mjs. */
@@ -114,6 +116,8 @@ export function apiConfig(settings) {
     wrong_credentials_per_minute,
     layered_opens: layered_opens === 'yes',
     file_first: file_first === 'yes',
+    registration: settings.registration,
+    mail: { smtp_url: settings.smtp_url, from: settings.mail_from, directory: layoutOf(settings).mail },
   }
 }
 
@@ -135,6 +139,7 @@ export function setupConfig(settings, templates) {
     base_url: settings.base_url,
     first_key_file: layout.first_key,
     announcement_file: layout.announcement,
+    mail_directory: settings.smtp_url === '' ? layout.mail : '',
     templates: templates.map(({ name, digest, settings }) => ({ name, digest, settings })),
   }
 }

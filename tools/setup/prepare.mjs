@@ -40,6 +40,7 @@ async function makeDirectories(settings, layout, accounts) {
   await directory(layout.keys, 0o711, root)
   await directory(layout.api_keys, 0o700, accounts.api)
   await directory(layout.cell_keys, 0o700, accounts.cell)
+  await directory(layout.mail, 0o700, accounts.api)
   await directory(layout.layers, 0o755, root)
   await directory(layout.trees, 0o700, accounts.cell)
   await directory(layout.logs, 0o700, root)

@@ -124,6 +124,19 @@ export const SETTINGS = {
     fallback: 100,
     about: 'how many earlier revisions of a file-first workspace are kept',
   },
+  registration: {
+    parse: registration,
+    fallback: 'invitation',
+    about: 'who may register: invitation (those who are invited), open (everybody), or domains of addresses, separated by commas',
+  },
+  smtp_url: {
+    parse: smtpUrl,
+    fallback: '',
+    secret: true,
+    about:
+      'where mail goes: smtps://user:password@host, smtp:// (after STARTTLS), smtp+insecure:// (without TLS); empty: files in data_dir/mail',
+  },
+  mail_from: { parse: mailbox, fallback: 'Berth <berth@localhost>', about: 'the sender of mail' },
   freeze_after_seconds: {
     parse: number(0, 1 << 20),
     fallback: 5,
@@ -268,6 +281,26 @@ function text(value) {
 function path(value) {
   if (!/^\/[^\0\n]*$/.test(text(value))) throw new Error('must be an absolute path')
   return value === '/' ? value : value.replace(/\/+$/, '')
+}
+
+function registration(value) {
+  const list = (Array.isArray(value) ? value : text(value).split(',')).map((each) => text(each).trim().toLowerCase())
+  if (list.length === 1 && (list[0] === 'invitation' || list[0] === 'open')) return list[0]
+  if (list.some((each) => !/^[a-z0-9-]+(\.[a-z0-9-]+)+$/.test(each)))
+    throw new Error('must be invitation, open, or domains like example.com, separated by commas')
+  return list
+}
+
+function smtpUrl(value) {
+  if (!/^(smtps|smtp|smtp\+insecure):\/\/[^/?#\s]+\/?$/.test(text(value)))
+    throw new Error('must be like smtps://user:password@mail.example.com:465')
+  return value
+}
+
+function mailbox(value) {
+  if (!/^([^<>@\r\n]+ <[^<>@\s]+@[^<>@\s]+>|[^<>@\s]+@[^<>@\s]+)$/.test(text(value)))
+    throw new Error('must be an address, like Berth <berth@example.com>')
+  return value
 }
 
 function slug(value) {

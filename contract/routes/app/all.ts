@@ -1,4 +1,5 @@
 import type { AppRoute } from '../../route.ts'
+import { AUTH_ROUTES } from './auth.ts'
 import { checkpointsDelete, checkpointsList, workspacesReset, workspacesRestore, workspacesSnapshot } from './checkpoints.ts'
 import {
   projectEgressGet,
@@ -20,6 +21,7 @@ import {
   workspacesSuspendWhenIdle,
 } from './lifecycle.ts'
 import { entitlementsGet, plansList, spendGet, spendPolicyGet, spendPolicyPut, subscriptionGet, usageEstimate } from './money.ts'
+import { MEMBER_ROUTES } from './members.ts'
 import { openapiGet } from './openapi.ts'
 import { operationsGet, operationsList } from './operations.ts'
 import { clientVersions, me, organizationsGet, organizationsList, projectsGet, projectsList } from './principals.ts'
@@ -135,5 +137,7 @@ export const APP_ROUTES: readonly AppRoute[] = [
   spendGet,
   spendPolicyGet,
   spendPolicyPut,
+  ...AUTH_ROUTES,
+  ...MEMBER_ROUTES,
   openapiGet,
 ]

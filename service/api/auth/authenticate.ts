@@ -1,19 +1,23 @@
 import { hash } from 'node:crypto'
+import { LIMITS } from '../../../contract/limits.ts'
 import type { Reader } from '../../db/reader.ts'
 import type { Db } from '../../db/database.ts'
 import type { Arrival, PersonPrincipal, Principal } from '../../http/call.ts'
 import type { Clock } from '../../lib/clock.ts'
 import { fail } from '../../lib/fail.ts'
+import { noteKeyUse } from '../api-keys/store.ts'
+import { bearerOf } from './bearer.ts'
 import { findApiKey, findPersonSession, touchPersonSession } from './store.ts'
 import type { Guesses } from './guesses.ts'
 import type { Verdicts } from './verdicts.ts'
 
-const BEARER = /^Bearer +(\S+) *$/i
 const API_KEY = /^sfk_([A-Za-z0-9]{1,64})_([A-Za-z0-9_-]{16,200})$/
 const PERSON_SESSION = /^sfu_[A-Za-z0-9_-]{43}$/
 const DAY_MS = 24 * 3600 * 1000
 /** Of a session's last use: within 30 days, an hour more or less decides nothing, and a write a call would cost. */
 const TOUCH_MS = 3600 * 1000
+/** Of a key's: who looks for those that nobody uses asks for no more. */
+const USE_MS = 5 * 60 * 1000
 
 export interface AuthenticateDeps {
   db: Db
@@ -25,7 +29,7 @@ export interface AuthenticateDeps {
 
 /** Who calls (App, "Authentication"). Every credential that is not good gets the same answer. */
 export async function authenticate(deps: AuthenticateDeps, arrival: Arrival): Promise<Principal> {
-  const token = BEARER.exec(arrival.headers.authorization ?? '')?.[1]
+  const token = bearerOf(arrival.headers)
   const principal = token === undefined ? null : await principalOf(deps, token, arrival)
   if (principal === null) throw fail('unauthenticated', null, 'A valid API key or session token is required as a Bearer credential')
   return principal
@@ -51,23 +55,28 @@ async function apiKey(
   const read = async () => {
     const row = await findApiKey(deps.reads, key_id, hash('sha256', secret, 'buffer'), now)
     if (!row) return null
-    const { expires_at, ...key } = row
+    const { expires_at, last_used_at, ...key } = row
+    if (now.getTime() - (last_used_at?.getTime() ?? 0) > USE_MS) await noteKeyUse(deps.db, key.id, now)
     return { principal: { type: 'api_key' as const, ...key }, expires_at }
   }
   return deps.verdicts.keep(digest, () => deps.guesses.look(address, digest, read), monotonic_ms)
 }
 
-async function person(deps: AuthenticateDeps, token: string, { address, now }: Arrival): Promise<PersonPrincipal | null> {
+async function person(deps: AuthenticateDeps, token: string, { address, now, route }: Arrival): Promise<PersonPrincipal | null> {
+  const { session_idle_days, session_days_max } = LIMITS.sign_in
   const before = (days: number) => new Date(now.getTime() - days * DAY_MS)
   const digest = hash('sha256', token)
   const row = await deps.guesses.look(address, digest, () =>
-    findPersonSession(deps.reads, Buffer.from(digest, 'hex'), now, before(30), before(90)),
+    findPersonSession(deps.reads, Buffer.from(digest, 'hex'), now, before(session_idle_days), before(session_days_max)),
   )
   if (!row) return null
-  if (row.mfa_pending) throw fail('mfa_required', null, 'The session waits for its second factor')
-  if (!row.email_verified) throw fail('email_unverified', null, 'The email address is not verified yet')
+  if (!(route.access.kind === 'principal' && route.access.unfinished === true)) refuseUnfinished(row)
   if (now.getTime() - row.last_used_at.getTime() > TOUCH_MS) await touchPersonSession(deps.db, row.session_id, now)
-  // No route checks a password within a session, so no session is stepped up.
-  const session = { id: row.session_id, stepped_up_at: null }
+  const session = { id: row.session_id, stepped_up_at: row.stepped_up_at }
   return { type: 'user', id: row.id, email: row.email, memberships: row.memberships, session }
+}
+
+function refuseUnfinished({ mfa_pending, email_verified }: { mfa_pending: boolean; email_verified: boolean }): void {
+  if (mfa_pending) throw fail('mfa_required', null, 'The session waits for its second factor')
+  if (!email_verified) throw fail('email_unverified', null, 'The email address is not verified yet')
 }

@@ -30,9 +30,11 @@ function isMember(who: Extract<Principal, { type: 'user' }>, organization_id: st
   return who.memberships.some((membership) => membership.organization_id === organization_id)
 }
 
+type Personal = 'session' | 'member' | 'invitation' | 'API key'
+
 /** The same answer for what does not exist and for what is somebody else's. */
 export function notFound(
-  what: 'organization' | 'project' | 'workspace' | 'operation' | 'template' | 'secret' | 'volume' | 'port',
+  what: 'organization' | 'project' | 'workspace' | 'operation' | 'template' | 'secret' | 'volume' | 'port' | Personal,
 ): Failure {
   return fail('not_found', null, `There is no such ${what}`)
 }

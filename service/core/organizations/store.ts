@@ -29,7 +29,7 @@ export async function insertOrganization(tx: ChangeTx, organization: Insertable<
 
 /** Its plan, and whether it may start anything. `allowance` is JSON. */
 export type OrganizationChange = Partial<
-  Pick<Insertable<Database['organizations']>, 'plan_id' | 'refuses_starts' | 'grace_until' | 'allowance_exhausted' | 'allowance'>
+  Pick<Insertable<Database['organizations']>, 'name' | 'plan_id' | 'refuses_starts' | 'grace_until' | 'allowance_exhausted' | 'allowance'>
 >
 
 export async function updateOrganization(tx: ChangeTx, id: string, change: OrganizationChange): Promise<void> {
@@ -51,4 +51,21 @@ export function listProjects(db: Db, organization_id: string) {
 
 export async function insertProject(tx: ChangeTx, project: Insertable<Database['projects']>): Promise<void> {
   await tx.insertInto('projects').values(project).execute()
+}
+
+export function lockProject(tx: ChangeTx, id: string): Promise<Selectable<Database['projects']> | undefined> {
+  return tx.selectFrom('projects').selectAll().where('id', '=', id).forUpdate().executeTakeFirst()
+}
+
+export async function renameProject(tx: ChangeTx, id: string, name: string): Promise<void> {
+  await tx.updateTable('projects').set({ name }).where('id', '=', id).execute()
+}
+
+export async function countProjects(tx: ChangeTx, organization_id: string): Promise<number> {
+  const { count } = await tx
+    .selectFrom('projects')
+    .select((e) => e.fn.countAll<number>().as('count'))
+    .where('organization_id', '=', organization_id)
+    .executeTakeFirstOrThrow()
+  return count
 }

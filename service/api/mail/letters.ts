@@ -1,0 +1,108 @@
+import { LIMITS } from '../../../contract/limits.ts'
+import type { MailKind } from '../../../contract/states/mail.ts'
+
+/** A mail as it is sent: plain text, a line or two. */
+export interface Letter {
+  to: string
+  subject: string
+  text: string
+}
+
+/** What a letter says beside its words. `link` where its kind has one. */
+export interface LetterFacts {
+  base_url: string
+  token?: string
+  organization?: string
+  role?: string
+}
+
+interface Words {
+  subject: string
+  /** Lines, apart from the link. */
+  lines: string[]
+  /** Where the link goes, and the route that its token is posted to. */
+  link?: { page: string; route: string; until: string }
+}
+
+const { verify_hours, reset_minutes } = LIMITS.sign_in
+const NOT_YOU = 'If this was not you, nobody needs to do anything: without the link nothing happens.'
+const TAKE_CARE = 'If this was not you, ask for another password at once, and end all sessions.'
+
+/** Pure. Names of people and organizations stand in the text alone: a subject is ours. */
+export function letterOf(kind: MailKind, to: string, facts: LetterFacts): Letter {
+  const { subject, lines, link } = wordsOf(kind, facts)
+  const linked = link === undefined ? [] : linkLines(link, facts)
+  return { to, subject, text: `${[...lines, ...linked].join('\n\n')}\n` }
+}
+
+/** The token stands behind `#`: browsers send that to nobody. */
+function linkLines({ page, route, until }: NonNullable<Words['link']>, { base_url, token }: LetterFacts): string[] {
+  if (token === undefined) throw new Error('a letter with a link was made without a token')
+  return [`${base_url}/${page}#token=${token}`, `A program posts the token to ${base_url}${route} as {"token": "…"}. ${until}`]
+}
+
+function wordsOf(kind: MailKind, { base_url, organization = '', role = '' }: LetterFacts): Words {
+  switch (kind) {
+    case 'verify_email':
+      return {
+        subject: 'Verify your address for Berth',
+        lines: [`Somebody registered this address at ${base_url}. Verify it by this link:`],
+        link: { page: 'verify-email', route: '/v1/auth/verify-email', until: `The link is good for ${verify_hours} hours. ${NOT_YOU}` },
+      }
+    case 'reset_password':
+      return {
+        subject: 'Another password for Berth',
+        lines: [`Somebody asked for another password of your account at ${base_url}. Set it by this link:`],
+        link: {
+          page: 'reset-password',
+          route: '/v1/auth/password/reset/confirm (with "new_password")',
+          until: `The link is good for ${reset_minutes} minutes. ${NOT_YOU}`,
+        },
+      }
+    case 'change_email':
+      return {
+        subject: 'Your new address for Berth',
+        lines: [`Somebody wants to sign in at ${base_url} with this address. Make it the address of the account by this link:`],
+        link: {
+          page: 'change-email',
+          route: '/v1/auth/email/change/confirm (with the session of the account)',
+          until: `The link is good for ${verify_hours} hours. ${NOT_YOU}`,
+        },
+      }
+    case 'invitation':
+      return {
+        subject: 'You are invited to an organization on Berth',
+        lines: [`You are invited to ${organization} at ${base_url}, as ${role}. Accept by this link, signed in with this address:`],
+        link: {
+          page: 'invitation',
+          route: '/v1/invitations/accept',
+          until: `Who has no account registers with it first, as "invitation_token". The link is good for ${LIMITS.organization.invitation_days} days.`,
+        },
+      }
+    case 'already_registered':
+      return {
+        subject: 'You have an account at Berth',
+        lines: [
+          `Somebody registered this address at ${base_url}, which has an account already. Nothing was changed.`,
+          'If you have forgotten its password, ask for another one.',
+        ],
+      }
+    case 'password_changed':
+      return {
+        subject: 'Your password for Berth was changed',
+        lines: [`The password of your account at ${base_url} was changed.`, TAKE_CARE],
+      }
+    case 'email_changed':
+      return {
+        subject: 'Your address for Berth was changed',
+        lines: [
+          `Your account at ${base_url} has another address. Mail goes there from now on.`,
+          'If this was not you, tell whoever runs it.',
+        ],
+      }
+    case 'mfa_enabled':
+      return { subject: 'Two factors for Berth', lines: [`Your account at ${base_url} asks for a second factor from now on.`, TAKE_CARE] }
+    case 'mfa_disabled':
+      return { subject: 'One factor for Berth', lines: [`Your account at ${base_url} asks for no second factor any more.`, TAKE_CARE] }
+  }
+}

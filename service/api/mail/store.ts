@@ -1,0 +1,79 @@
+import { sql } from 'kysely'
+import type { Role } from '../../../contract/access.ts'
+import type { Db } from '../../db/database.ts'
+import { insertEmailToken } from '../../core/people/email-tokens-store.ts'
+import type { Mail } from '../../core/mail/store.ts'
+
+/** Takes the mail that has waited longest. Whoever takes it has it until `until`; then another one may. */
+export function takeMail(db: Db, now: Date, until: Date): Promise<Mail | undefined> {
+  return db
+    .updateTable('mails')
+    .set((e) => ({ next_try_at: until, tries: e('tries', '+', 1) }))
+    .where('id', '=', (e) =>
+      e
+        .selectFrom('mails')
+        .select('id')
+        .where('sent_at', 'is', null)
+        .where('given_up_at', 'is', null)
+        .where('next_try_at', '<=', now)
+        .orderBy('next_try_at')
+        .orderBy('id')
+        .limit(1)
+        .forUpdate()
+        .skipLocked(),
+    )
+    .returningAll()
+    .executeTakeFirst()
+}
+
+/** Only by whoever has it still: `tries` says who. */
+export async function endMail(
+  db: Db,
+  { id, tries }: Mail,
+  change: { sent_at?: Date; given_up_at?: Date; next_try_at?: Date; last_error?: string | null },
+): Promise<void> {
+  await db.updateTable('mails').set(change).where('id', '=', id).where('tries', '=', tries).execute()
+}
+
+/** An invitation that is in force gets the token of its mail. @returns what the mail says of it; undefined: there is nothing to say. */
+export function giveInvitationToken(
+  db: Db,
+  id: string,
+  token_sha256: Buffer,
+  now: Date,
+): Promise<{ role: Role; organization: string } | undefined> {
+  return db
+    .updateTable('invitations as i')
+    .from('organizations as g')
+    .set({ token_sha256 })
+    .where('i.id', '=', id)
+    .whereRef('g.id', '=', 'i.organization_id')
+    .where('i.accepted_at', 'is', null)
+    .where('i.revoked_at', 'is', null)
+    .where('i.expires_at', '>', now)
+    .returning(['i.role', 'g.name as organization'])
+    .executeTakeFirst()
+}
+
+export function findRecipient(db: Db, email: string): Promise<{ id: string; email_verified: boolean } | undefined> {
+  return db
+    .selectFrom('people')
+    .select(['id', 'email_verified'])
+    .where(sql<string>`lower(email)`, '=', email)
+    .executeTakeFirst()
+}
+
+/** A mail whose request was recorded gives its person a token when it is sent. */
+export async function giveEmailToken(db: Db, token: Parameters<typeof insertEmailToken>[1]): Promise<void> {
+  await db.transaction().execute((tx) => insertEmailToken(tx, token))
+}
+
+/** What is known of mails that are over, and tokens that are good no more. */
+export async function forgetMails(db: Db, ended_before: Date): Promise<void> {
+  await db
+    .deleteFrom('mails')
+    .where('created_at', '<', ended_before)
+    .where((e) => e.or([e('sent_at', 'is not', null), e('given_up_at', 'is not', null)]))
+    .execute()
+  await db.deleteFrom('email_tokens').where('expires_at', '<', ended_before).execute()
+}

@@ -1,0 +1,22 @@
+import { domainToASCII } from 'node:url'
+import { LIMITS } from '../../../contract/limits.ts'
+
+const LOCAL = /^[^\s"(),:;<>[\]\\@\p{C}]{1,64}$/u
+const DOMAIN = /^[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*$/
+
+/**
+ * The one way in which an address is written, whatever case, composition or width it comes in; null where it is none. What is kept is also
+ * what mail is sent to, so that an account belongs to whoever has the mailbox. Pure.
+ */
+export function normalizeEmail(text: string): string | null {
+  // Upper case first: some letters have two small forms.
+  const [local = '', domain = '', ...others] = text.trim().normalize('NFKC').toUpperCase().toLowerCase().split('@')
+  const host = domainToASCII(domain)
+  const email = `${local}@${host}`
+  if (others.length > 0 || !LOCAL.test(local) || !DOMAIN.test(host) || email.length > LIMITS.sign_in.email_characters_max) return null
+  return email
+}
+
+export function domainOf(email: string): string {
+  return email.slice(email.lastIndexOf('@') + 1)
+}

@@ -1,0 +1,52 @@
+import { createCipheriv, createDecipheriv, createHmac, hash, randomBytes } from 'node:crypto'
+import { readOrCreate } from '../key-ring/key-files.ts'
+
+const FILE = 'people.key'
+const KEY_BYTES = 32
+const CIPHER = 'aes-256-gcm'
+const NONCE_BYTES = 12
+const TAG_BYTES = 16
+
+/** What the api alone can read of people, by a key in its own folder: whoever has the database alone has neither secrets nor links. */
+export interface PersonSecrets {
+  /** For the second factor of a person. */
+  seal(person_id: string, value: Buffer): Buffer
+  /** null: it was sealed by another key, or for somebody else. */
+  open(person_id: string, sealed: Buffer): Buffer | null
+  /** The token of a mail's link: the same whenever the mail is tried again. */
+  tokenOf(mail_id: string): string
+}
+
+/** @param directory of the api's user; all processes of the api share it. */
+export async function openPersonSecrets(directory: string): Promise<PersonSecrets> {
+  const secret = await readOrCreate(directory, FILE, () => randomBytes(KEY_BYTES))
+  if (secret.length !== KEY_BYTES) throw new Error(`${FILE} in ${directory} is no key: put it back from a backup`)
+  const derived = (purpose: string) => createHmac('sha256', secret).update(purpose).digest()
+  const [sealing, linking] = [derived('seal'), derived('link')]
+  return {
+    seal(person_id, value) {
+      const nonce = randomBytes(NONCE_BYTES)
+      const cipher = createCipheriv(CIPHER, sealing, nonce, { authTagLength: TAG_BYTES }).setAAD(Buffer.from(person_id))
+      const encrypted = Buffer.concat([cipher.update(value), cipher.final()])
+      return Buffer.concat([nonce, cipher.getAuthTag(), encrypted])
+    },
+    open(person_id, sealed) {
+      const nonce = sealed.subarray(0, NONCE_BYTES)
+      const tag = sealed.subarray(NONCE_BYTES, NONCE_BYTES + TAG_BYTES)
+      try {
+        const decipher = createDecipheriv(CIPHER, sealing, nonce, { authTagLength: TAG_BYTES })
+          .setAAD(Buffer.from(person_id))
+          .setAuthTag(tag)
+        return Buffer.concat([decipher.update(sealed.subarray(NONCE_BYTES + TAG_BYTES)), decipher.final()])
+      } catch {
+        return null // of another key: whoever has a recovery code still comes in
+      }
+    },
+    tokenOf: (mail_id) => createHmac('sha256', linking).update(mail_id).digest('base64url'),
+  }
+}
+
+/** How tokens of links and recovery codes are kept. Both are long and random: no slow hash is needed. */
+export function digestOf(token: string): Buffer {
+  return hash('sha256', token, 'buffer')
+}

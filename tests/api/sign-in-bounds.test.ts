@@ -1,0 +1,78 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { createSignInBounds } from '../../service/api/auth/sign-in-bounds.ts'
+import { LIMITS } from '../../contract/limits.ts'
+import { PASSPHRASE, refusal, signInWorld } from './auth-support.ts'
+import { NO_BOUNDS } from './people-seeds.ts'
+
+const login = (s: Awaited<ReturnType<typeof signInWorld>>, email: string, password = 'not the password') =>
+  s.auth('login', { email, password })
+const clock = { now: () => new Date(0), monotonic_ms: () => 0 }
+const wrong = async () => null
+
+test('guesses at one account are bounded, whether there is one or not, and a right password costs nothing', async () => {
+  await using s = await signInWorld({ sign_in_limits: { ...NO_BOUNDS, wrong_passwords_per_account_and_hour: 3 } })
+  await s.account('bounded@example.com')
+  for (let n = 0; n < 5; n++) assert.equal((await login(s, 'bounded@example.com', PASSPHRASE)).status, 200)
+  for (const email of ['bounded@example.com', 'nobody@example.com']) {
+    for (let n = 0; n < 3; n++) assert.deepEqual(refusal(await login(s, email)), [401, 'invalid_credentials'])
+    const refused = await login(s, email.toUpperCase())
+    assert.deepEqual([refusal(refused), Number(refused.headers.get('retry-after')) > 0], [[429, 'rate_limited'], true])
+  }
+  assert.equal((await login(s, 'another@example.com')).status, 401)
+})
+
+test('guesses of one network address, and of everybody together, are bounded over all accounts', async () => {
+  const bounds = createSignInBounds(clock, { ...NO_BOUNDS, wrong_passwords_per_source_and_minute: 3, wrong_passwords_per_minute: 5 })
+  const guess = (n: number, address: string) =>
+    bounds.guess(`sprayed-${n}@example.com`, address, wrong).then(
+      () => 'judged',
+      (error: unknown) => (error as { code: string }).code,
+    )
+  const from = async (address: string) => [
+    await guess(1, address),
+    await guess(2, address),
+    await guess(3, address),
+    await guess(4, address),
+  ]
+  assert.deepEqual(await from('192.0.2.1'), ['judged', 'judged', 'judged', 'rate_limited'])
+  assert.deepEqual(await from('192.0.2.2'), ['judged', 'judged', 'rate_limited', 'rate_limited'])
+  const many = createSignInBounds(clock)
+  const at_once = await Promise.allSettled(Array.from({ length: 200 }, () => many.guess('one@example.com', '192.0.2.1', wrong)))
+  assert.equal(at_once.filter(({ status }) => status === 'fulfilled').length, LIMITS.sign_in.wrong_passwords_per_account_and_hour)
+})
+
+test('mails that anybody may ask for are bounded for an address and from one', async () => {
+  await using s = await signInWorld({ sign_in_limits: { ...NO_BOUNDS, mails_per_address_and_hour: 2, mails_per_source_and_hour: 5 } })
+  const ask = (route: string, email: string) => s.auth(route, { email, ...(route === 'register' ? { password: PASSPHRASE } : {}) })
+  for (const route of ['password/reset/request', 'verify-email/resend']) assert.equal((await ask(route, 'a@example.com')).status, 202)
+  assert.deepEqual(refusal(await ask('register', 'A@example.com')), [429, 'rate_limited'])
+  for (const n of [1, 2, 3]) assert.equal((await ask('register', `b${n}@example.com`)).status, 202)
+  assert.deepEqual(refusal(await ask('password/reset/request', 'c@example.com')), [429, 'rate_limited'])
+})
+
+test('fifty sign-ins at once are all answered, within the memory of a few', async () => {
+  await using s = await signInWorld()
+  await s.account('parallel@example.com')
+  const before = process.memoryUsage().rss
+  let most = before
+  const timer = setInterval(() => (most = Math.max(most, process.memoryUsage().rss)), 5)
+  const answers = await Promise.all(Array.from({ length: 50 }, () => login(s, 'parallel@example.com', PASSPHRASE)))
+  clearInterval(timer)
+  assert.ok(answers.every(({ status }) => status === 200))
+  assert.ok(most - before < 512 << 20, `${(most - before) >> 20} MiB more`)
+})
+
+test('registration is by invitation, for domains, or open', async () => {
+  const register = (s: Awaited<ReturnType<typeof signInWorld>>, email: string, more = {}) =>
+    s.auth('register', { email, password: PASSPHRASE, ...more })
+  {
+    await using s = await signInWorld({ registration: 'invitation' })
+    assert.deepEqual(refusal(await register(s, 'a@example.com')), [403, 'forbidden'])
+    assert.deepEqual(refusal(await register(s, 'a@example.com', { invitation_token: 'nonsense' })), [400, 'token_invalid'])
+  }
+  await using s = await signInWorld({ registration: ['example.com', 'example.org'] })
+  assert.equal((await register(s, 'a@Example.ORG')).status, 202)
+  for (const email of ['a@sub.example.com', 'a@example.com.evil.test'])
+    assert.deepEqual(refusal(await register(s, email)), [403, 'forbidden'])
+})
