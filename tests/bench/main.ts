@@ -10,6 +10,7 @@ import { execRow, forkRows, openColdRow, openRow, resumeRows, suspendRows } from
 import { idleMemoryRow } from './idle-memory.ts'
 import { overloadRow } from './overload.ts'
 import { parkedRows } from './parked.ts'
+import { portsRow } from './ports.ts'
 import { recoveryRow } from './recovery.ts'
 import { roomRows } from './room.ts'
 import { scaleRows } from './scale.ts'
@@ -48,6 +49,7 @@ const ALONE: Record<string, (guest?: string) => void | Promise<void>> = {
   idle: idleReport,
   'idle-tick': idleTickRow,
   parked: parkedRows,
+  ports: portsRow,
   'open-cold': openColdRow,
   density: densityRow,
   overload: overloadRow,
