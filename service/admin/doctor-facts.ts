@@ -131,7 +131,7 @@ async function kernel(): Promise<Facts['kernel']> {
 
 async function processes({ data_dir, run_dir, embedded }: DoctorPlaces): Promise<Record<string, boolean>> {
   const found: Record<string, boolean> = { supervisor: await runs(path.join(data_dir, 'supervisor.lock'), Number) }
-  const names = ['hostd', 'api', 'cell', ...(embedded ? ['postgres'] : [])]
+  const names = ['hostd', 'api', 'cell', 'portd', ...(embedded ? ['postgres'] : [])]
   const pidOf = (text: string) => (JSON.parse(text) as { pid: number }).pid
   for (const name of names) found[name] = await runs(path.join(run_dir, 'children', `${name}.json`), pidOf)
   return found

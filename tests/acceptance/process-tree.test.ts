@@ -11,7 +11,7 @@ import { cleanEnvironment } from '../support/sweep.ts'
 
 const execute = promisify(execFile)
 const ROOT = path.resolve(import.meta.dirname, '../..')
-const CHILDREN = ['postgres', 'hostd', 'api', 'cell'] as const
+const CHILDREN = ['postgres', 'hostd', 'api', 'cell', 'portd'] as const
 
 let service: Service
 before(async () => {

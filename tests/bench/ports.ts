@@ -75,6 +75,7 @@ async function startPortd(folder: string, start: (binary: string, ...args: strin
   const settings = {
     listen: '127.0.0.1:0',
     port_host: PORT_HOST,
+    public_scheme: 'http',
     socket: path.join(folder, 'cell'),
     certificate: '',
     key: '',

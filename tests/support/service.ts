@@ -17,7 +17,7 @@ const START_MS = 180_000
 const STOP_MS = 150_000
 const COMMAND_MS = 300_000
 
-export type ChildName = 'api' | 'cell' | 'hostd' | 'postgres' | 'supervisor'
+export type ChildName = 'api' | 'cell' | 'hostd' | 'portd' | 'postgres' | 'supervisor'
 
 export interface ServiceOptions {
   /** A directory of the test's own choice, for one on a file system of its own. */
@@ -177,7 +177,7 @@ function serviceOf(at: Place, released: () => void): Service {
     },
     async reboot() {
       // The supervisor goes first, so that nothing is started again.
-      const pids = (['supervisor', 'cell', 'api', 'hostd', 'postgres'] as const).map((child) => pidOf(at, child)).filter(isRunning)
+      const pids = (['supervisor', 'portd', 'cell', 'api', 'hostd', 'postgres'] as const).map((child) => pidOf(at, child)).filter(isRunning)
       for (const pid of pids) process.kill(pid, 'SIGKILL')
       await until('every process is dead', STOP_MS, () => !pids.some(isRunning))
       await execute(process.execPath, [path.join(ROOT, 'tools/clean.mjs'), '--data-dir', at.data_dir], {
@@ -251,13 +251,14 @@ function serviceOf(at: Place, released: () => void): Service {
 let block = randomInt(0, 50 * 16)
 
 async function defaults() {
-  const [api, cell, api_ops, cell_ops] = await freePorts(4)
+  const [api, cell, api_ops, cell_ops, ports] = await freePorts(5)
   block = (block + 1) % (50 * 16)
   return {
     api_listen: `127.0.0.1:${api}`,
     cell_listen: `127.0.0.1:${cell}`,
     api_ops_listen: `127.0.0.1:${api_ops}`,
     cell_ops_listen: `127.0.0.1:${cell_ops}`,
+    ports_listen: `127.0.0.1:${ports}`,
     machine_network: `10.${200 + Math.floor(block / 16)}.${(block % 16) * 16}.0/20`,
     uplink: 'none',
     pool_image_gib: 6,
@@ -345,7 +346,7 @@ function pidOf(at: Place, child: ChildName): number {
 }
 
 async function serves(at: Place): Promise<boolean> {
-  if (!(['postgres', 'hostd', 'api', 'cell'] as const).every((child) => isRunning(pidOf(at, child)))) return false
+  if (!(['postgres', 'hostd', 'api', 'cell', 'portd'] as const).every((child) => isRunning(pidOf(at, child)))) return false
   const answers = await Promise.all([
     isOk({ socketPath: hostdSocket(at), path: '/healthz' }),
     ...[at.settings.api_ops_listen, at.settings.cell_ops_listen].map((listen) => {

@@ -1,4 +1,4 @@
-// hostd, agent and supervisor: built from machine/ once for each state of its sources.
+// hostd, agent, portd and supervisor: built from machine/ once for each state of its sources.
 import { createHash } from 'node:crypto'
 import { existsSync } from 'node:fs'
 import { readdir, readFile } from 'node:fs/promises'
@@ -7,10 +7,10 @@ import { cachedBuild, run, timed } from './cached-build.mjs'
 import { CLONE } from './packages.mjs'
 
 const MACHINE = join(CLONE, 'machine')
-const NAMES = ['hostd', 'agent', 'supervisor']
+const NAMES = ['hostd', 'agent', 'portd', 'supervisor']
 const BUILD = ['build', '-trimpath', '-buildvcs=false', '-ldflags', '-s -w']
 
-/** Returns `{ hostd, agent, supervisor }`, the paths of the programs. Those that `settings` names are used as they are. */
+/** Returns `{ hostd, agent, portd, supervisor }`, the paths of the programs. Those that `settings` names are used as they are. */
 export async function ensureBinaries({ settings, log }) {
   const given = Object.fromEntries(NAMES.filter((name) => settings[name] !== '').map((name) => [name, settings[name]]))
   for (const [name, path] of Object.entries(given)) {
@@ -20,7 +20,7 @@ export async function ensureBinaries({ settings, log }) {
   const folder = await cachedBuild({
     parent: join(settings.cache_dir, 'machine'),
     key: await sourcesKey(),
-    build: ({ output, run }) => timed(log, 'hostd, agent and supervisor are built', () => build(output, run)),
+    build: ({ output, run }) => timed(log, 'hostd, agent, portd and supervisor are built', () => build(output, run)),
   })
   return { ...Object.fromEntries(NAMES.map((name) => [name, join(folder, name)])), ...given }
 }
@@ -32,7 +32,7 @@ async function build(output, start) {
   } catch (error) {
     if (error.code !== 'ENOENT') throw error
     throw new Error(
-      'Building hostd, agent and supervisor needs Go: install it, or name built ones in BERTH_HOSTD, BERTH_AGENT and BERTH_SUPERVISOR.',
+      'Building hostd, agent, portd and supervisor needs Go: install it, or name built ones in BERTH_HOSTD, BERTH_AGENT, BERTH_PORTD and BERTH_SUPERVISOR.',
       { cause: error },
     )
   }
@@ -63,7 +63,7 @@ export async function checkGo({ settings }) {
   if (settings.runsc !== '' && NAMES.every((name) => settings[name] !== '')) return
   await run('go', ['version']).catch((error) => {
     throw new Error(
-      'Go was not found. Install Go 1.26 or newer, or name built programs in BERTH_RUNSC, BERTH_HOSTD, BERTH_AGENT and BERTH_SUPERVISOR.',
+      'Go was not found. Install Go 1.26 or newer, or name built programs in BERTH_RUNSC, BERTH_HOSTD, BERTH_AGENT, BERTH_PORTD and BERTH_SUPERVISOR.',
       { cause: error },
     )
   })

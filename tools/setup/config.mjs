@@ -131,6 +131,23 @@ export function cellConfig(settings) {
   return { ...processConfig(settings, 'cell'), ...own }
 }
 
+/** Requests that are under way have so long when the proxy of ports ends. */
+const PORTS_DRAIN_SECONDS = 8
+
+export function portsConfig(settings) {
+  const { protocol, hostname } = new URL(settings.ports_url)
+  return {
+    listen: addressText(settings.ports_listen),
+    port_host: hostname,
+    public_scheme: protocol.slice(0, -1),
+    socket: layoutOf(settings).ports_socket,
+    certificate: settings.ports_certificate,
+    key: settings.ports_key,
+    trusted_proxies: settings.ports_trusted_proxies,
+    drain_seconds: PORTS_DRAIN_SECONDS,
+  }
+}
+
 export function setupConfig(settings, templates) {
   const layout = layoutOf(settings)
   return {
@@ -219,6 +236,13 @@ export function supervisorConfig(settings, { accounts, binaries, clone, node, po
       }),
       serving('api'),
       serving('cell'),
+      child('portd', {
+        stage: 3,
+        argv: [binaries.portd, '--config', layout.configOf('portd')],
+        ...accounts.ports,
+        ready: { tcp: probeText(settings.ports_listen) },
+        stop_seconds: PORTS_DRAIN_SECONDS + 4,
+      }),
     ],
   }
 }
@@ -235,6 +259,11 @@ export function failpointsOf(text) {
     api: others,
     cell: others,
   }
+}
+
+/** Whoever listens on all addresses is asked on its own. */
+function probeText({ host, port }) {
+  return addressText({ host: { '0.0.0.0': '127.0.0.1', '::': '::1' }[host] ?? host, port })
 }
 
 export function addressText({ host, port }) {

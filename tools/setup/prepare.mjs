@@ -134,6 +134,7 @@ async function writeConfigs(settings, layout, accounts, installed) {
     bootstrap: [config.setupConfig(settings, installed.templates), root],
     api: [config.apiConfig(settings), accounts.api],
     cell: [config.cellConfig(settings), accounts.cell],
+    portd: [config.portsConfig(settings), accounts.ports],
   }
   const versions = {}
   for (const [name, [value, owner]] of Object.entries(files)) {

@@ -1,5 +1,5 @@
-// `node tools/setup/programs.mjs FOLDER`: builds hostd, agent, supervisor and runsc there, for an image or a host without Go. Neither
-// privileges nor npm's packages are needed. BERTH_HOSTD, BERTH_AGENT, BERTH_SUPERVISOR and BERTH_RUNSC name them at a start.
+// `node tools/setup/programs.mjs FOLDER`: builds hostd, agent, portd, supervisor and runsc there, for an image or a host without Go. Neither
+// privileges nor npm's packages are needed. BERTH_HOSTD, BERTH_AGENT, BERTH_PORTD, BERTH_SUPERVISOR and BERTH_RUNSC name them at a start.
 import { copyFile, mkdir, mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
@@ -15,7 +15,7 @@ await report(async () => {
   if (folder === undefined || rest.length > 0) throw new SettingsError('Usage: node tools/setup/programs.mjs FOLDER')
   const cache_dir = await mkdtemp(join(tmpdir(), 'berth-programs-'))
   try {
-    const settings = { cache_dir, runsc: '', hostd: '', agent: '', supervisor: '' }
+    const settings = { cache_dir, runsc: '', hostd: '', agent: '', portd: '', supervisor: '' }
     await checkGo({ settings })
     const programs = { ...(await ensureBinaries({ settings, log })), runsc: (await ensureRunsc({ cache_dir, log })).path }
     await mkdir(folder, { recursive: true })

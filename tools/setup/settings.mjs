@@ -34,6 +34,17 @@ export const SETTINGS = {
     fallback: (settings) => `http://ports.localhost:${settings.ports_listen.port}`,
     about: 'scheme, host and public port that all URLs of ports share; each has a name below that host',
   },
+  ports_certificate: {
+    parse: pathOrNothing,
+    fallback: '',
+    about: 'file of a certificate for all names below the host of ports_url, which is read again when it changes; empty: no TLS there',
+  },
+  ports_key: { parse: pathOrNothing, fallback: '', about: 'file of its key, which the user berth-ports can read' },
+  ports_trusted_proxies: {
+    parse: prefixes,
+    fallback: [],
+    about: 'addresses or networks of proxies before the URLs of ports, separated by commas: whom they say a request is from is believed',
+  },
   cell_name: { parse: slug, fallback: 'local', about: 'name of this computer among the cells of one database' },
   machine_network: { parse: network, fallback: '10.117.0.0/16', about: 'addresses for machines; nothing else may use them' },
   uplink: { parse: slug, fallback: 'host', about: "where machines' packets leave: host, none, or the name of a network namespace" },
@@ -171,6 +182,7 @@ export const SETTINGS = {
   runsc: { parse: path, fallback: '', about: 'a runsc to use; empty: built here' },
   hostd: { parse: path, fallback: '', about: 'a hostd to use; empty: built here' },
   agent: { parse: path, fallback: '', about: 'an agent to use; empty: built here' },
+  portd: { parse: path, fallback: '', about: 'a portd to use; empty: built here' },
   supervisor: { parse: path, fallback: '', about: 'a supervisor to use; empty: built here' },
   failpoints: { parse: failpoints, fallback: '', flag_only: true, about: "places to fail at; for Berth's own tests" },
 }
@@ -303,6 +315,10 @@ function mailbox(value) {
   return value
 }
 
+function pathOrNothing(value) {
+  return text(value) === '' ? '' : path(value)
+}
+
 function slug(value) {
   if (!/^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$/.test(text(value))) throw new Error('must be a name of letters, digits, ".", "_" and "-"')
   return value
@@ -323,6 +339,18 @@ function addresses(value) {
         .map((each) => each.trim())
   if (list.some((each) => isIP(each) === 0)) throw new Error('must be IP addresses, separated by commas')
   return list
+}
+
+/** Networks in the form that Go reads; an address is a network of one. */
+function prefixes(value) {
+  const list = Array.isArray(value) ? value : text(value).split(',')
+  return list.map((each) => {
+    const [ip, bits, ...rest] = text(each).trim().split('/')
+    const most = { 4: 32, 6: 128 }[isIP(ip)]
+    if (most === undefined || rest.length > 0 || !/^\d{1,3}$/.test(bits ?? String(most)) || Number(bits ?? most) > most)
+      throw new Error('must be addresses or networks, separated by commas, like 127.0.0.1 or 10.0.0.0/8')
+    return `${ip}/${bits ?? most}`
+  })
 }
 
 /** As hostd takes them: machine/internal/engine/builds.go. */

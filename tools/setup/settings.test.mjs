@@ -3,7 +3,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
 import { LIMITS } from '../../contract/limits.ts'
-import { failpointsOf } from './config.mjs'
+import { failpointsOf, portsConfig } from './config.mjs'
 import { loadSettings, parseFlags } from './load.mjs'
 import { SETTINGS, SettingsError, withoutSecrets } from './settings.mjs'
 
@@ -61,6 +61,20 @@ test('failpoints can be set by a flag alone', () => {
 test('public addresses follow from where the service listens', () => {
   const { settings } = load(['--api-listen', '0.0.0.0:99', '--cell-listen', '[::1]:98'])
   assert.deepEqual([settings.base_url, settings.cell_endpoint], ['http://127.0.0.1:99', 'http://[::1]:98'])
+})
+
+test('what stands before the URLs of ports is a list of addresses and networks', () => {
+  const { settings } = load(['--ports-trusted-proxies', '127.0.0.1, 10.0.0.0/8,::1,fd00::/8'])
+  assert.deepEqual(settings.ports_trusted_proxies, ['127.0.0.1/32', '10.0.0.0/8', '::1/128', 'fd00::/8'])
+  for (const wrong of ['10.0.0.0/33', 'x', '10.0.0.0/8/8', '::1/129', '10.0.0.0/'])
+    assert.throws(() => load(['--ports-trusted-proxies', wrong]), refused(/addresses or networks/))
+})
+
+test('the proxy of ports is told of the public name, and speaks TLS by itself where it has a certificate', () => {
+  const files = ['--ports-certificate', '/c', '--ports-key', '/k']
+  const { settings } = load(['--ports-listen', '0.0.0.0:8443', '--ports-url', 'https://p.example.com:444', ...files])
+  const { listen, port_host, public_scheme, certificate, key } = portsConfig(settings)
+  assert.deepEqual([listen, port_host, public_scheme, certificate, key], ['0.0.0.0:8443', 'p.example.com', 'https', '/c', '/k'])
 })
 
 test('a database URL is taken from DATABASE_URL too, and never shown', () => {

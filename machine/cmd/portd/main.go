@@ -3,35 +3,15 @@
 package main
 
 import (
-	"context"
-	"flag"
 	"fmt"
-	"log/slog"
 	"os"
-	"os/signal"
-	"syscall"
 
 	"github.com/berth-dev/berth/machine/internal/ports"
 )
 
 func main() {
-	if err := run(); err != nil {
+	if err := ports.Main(os.Args[1:]); err != nil {
 		fmt.Fprintln(os.Stderr, "portd:", err)
 		os.Exit(1)
 	}
-}
-
-func run() error {
-	path := flag.String("config", "", "")
-	flag.Parse()
-	if *path == "" || flag.NArg() > 0 {
-		return fmt.Errorf("usage: portd --config FILE")
-	}
-	config, err := ports.ReadConfig(*path)
-	if err != nil {
-		return err
-	}
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
-	defer stop()
-	return ports.Serve(ctx, config, slog.New(slog.NewTextHandler(os.Stderr, nil)))
 }

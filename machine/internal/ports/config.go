@@ -20,14 +20,16 @@ type Config struct {
 	Socket      string `json:"socket"`      // of the cell
 	Certificate string `json:"certificate"` // file of a chain for *.<port_host>; "" serves without TLS
 	Key         string `json:"key"`         // file
-	// TrustedProxies are addresses of proxies before this one: what they say about the visitor is believed.
+	// PublicScheme is that of the URLs: https too where a proxy before this one speaks TLS.
+	PublicScheme string `json:"public_scheme"`
+	// TrustedProxies are addresses of proxies before this one: what they say about the visitor's address is believed.
 	TrustedProxies []netip.Prefix `json:"trusted_proxies"`
 	DrainSeconds   int            `json:"drain_seconds"`
 }
 
 var hostPattern = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*$`)
 
-const portHostMax = 200 // a name has 253 characters, and a port's label up to 32 of them
+const portHostMax = 253 - len("65535-") - 26 - len(".")
 
 // ReadConfig reads and checks the file.
 func ReadConfig(path string) (Config, error) {
@@ -55,6 +57,8 @@ func (c Config) check() error {
 		return errors.New("socket is an absolute path")
 	case (c.Certificate == "") != (c.Key == ""):
 		return errors.New("certificate and key are set together")
+	case c.PublicScheme != "https" && c.PublicScheme != "http", c.Certificate != "" && c.PublicScheme != "https":
+		return errors.New("public_scheme is http or https, and https with a certificate")
 	case c.DrainSeconds < 1:
 		return errors.New("drain_seconds is at least 1")
 	}

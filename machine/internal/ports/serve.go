@@ -2,8 +2,14 @@ package ports
 
 import (
 	"context"
+	"errors"
+	"flag"
+	"io"
 	"log/slog"
 	"net"
+	"os"
+	"os/signal"
+	"syscall"
 	"time"
 
 	"github.com/berth-dev/berth/machine/internal/ports/door"
@@ -28,7 +34,7 @@ func Serve(ctx context.Context, config Config, log *slog.Logger) error {
 	defer end()
 	go link.Run(linked)
 	server := proxy.NewServer(proxy.Options{
-		Names: door.NewNames(config.PortHost), Link: link, Pool: pool, Certificates: certificates, Trusted: config.TrustedProxies, Log: log,
+		Names: door.NewNames(config.PortHost), Link: link, Pool: pool, Scheme: config.PublicScheme, Certificates: certificates, Trusted: config.TrustedProxies, Log: log,
 		Times: proxy.DefaultTimes, Bounds: proxy.DefaultBounds,
 	})
 	log.Info("portd serves", "listen", listener.Addr().String(), "port_host", config.PortHost, "tls", certificates != nil)
@@ -42,4 +48,23 @@ func openCertificates(config Config, log *slog.Logger) (*proxy.Certificates, err
 		return nil, nil
 	}
 	return proxy.OpenCertificates(config.Certificate, config.Key, log)
+}
+
+var errUsage = errors.New("usage: portd --config FILE")
+
+// Main is the program.
+func Main(arguments []string) error {
+	flags := flag.NewFlagSet("portd", flag.ContinueOnError)
+	flags.SetOutput(io.Discard)
+	path := flags.String("config", "", "")
+	if flags.Parse(arguments) != nil || *path == "" || flags.NArg() > 0 {
+		return errUsage
+	}
+	config, err := ReadConfig(*path)
+	if err != nil {
+		return err
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	defer stop()
+	return Serve(ctx, config, slog.New(slog.NewTextHandler(os.Stderr, nil)))
 }

@@ -5,6 +5,8 @@ package door
 import (
 	"strconv"
 	"strings"
+
+	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
 // Place is one port of one workspace, as a host name says it.
@@ -43,7 +45,7 @@ func (n Names) Place(host string) (Place, bool) {
 	}
 	place := Place{HostID: id}
 	place.Port, _ = strconv.Atoi(number)
-	return place, true
+	return place, place.Port != wire.AgentPort // which is no app's
 }
 
 // isDecimal: no sign, no leading zero.

@@ -28,7 +28,6 @@ const (
 	TransferEncoding
 	Upgrade
 	XForwardedFor
-	XForwardedProto
 )
 
 var knownNames = map[string]Known{
@@ -53,7 +52,6 @@ var knownNames = map[string]Known{
 	"transfer-encoding": TransferEncoding,
 	"upgrade":           Upgrade,
 	"x-forwarded-for":   XForwardedFor,
-	"x-forwarded-proto": XForwardedProto,
 	"x-real-ip":         Forwarded,
 }
 

@@ -17,7 +17,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/ports/httpwire"
 )
 
-const lingerBytes = 256 << 10
+const lingerBytes = 8 << 20
 
 // connection is one of a visitor, with one request after the other.
 type connection struct {
@@ -75,6 +75,7 @@ func (c *connection) handshake() (*tls.Conn, bool) {
 
 // next serves one request, and says whether another may follow.
 func (c *connection) next() bool {
+	c.conn.readWithin(0)
 	if !c.awaitRequest() {
 		return false
 	}
@@ -148,19 +149,12 @@ func (c *connection) linger() {
 	_, _ = io.CopyN(io.Discard, c.reader, lingerBytes)
 }
 
-// public is how the visitor reached the service: by what a trusted proxy says, else by the connection itself.
+// public is how the visitor reached the service: its address is what a trusted proxy says, else the connection's.
 func (c *connection) public(request *httpwire.Request) door.Public {
-	public := door.Public{Scheme: "http", Client: c.address.String()}
-	if c.server.tls != nil {
-		public.Scheme = "https"
+	public := door.Public{Scheme: c.server.options.Scheme, Client: c.address.String()}
+	if c.trusted {
+		public.Client = c.server.clientBehind(request.Fields, public.Client)
 	}
-	if !c.trusted {
-		return public
-	}
-	if scheme, count := request.Fields.Only(httpwire.XForwardedProto); count == 1 && (scheme == "https" || scheme == "http") {
-		public.Scheme = scheme
-	}
-	public.Client = c.server.clientBehind(request.Fields, public.Client)
 	return public
 }
 

@@ -8,21 +8,23 @@ import (
 	"time"
 )
 
+// public is a service whose URLs are https, because a proxy before it speaks TLS.
+func public(o *Options) { o.Scheme = "https" }
+
 func trusting(o *Options) { o.Trusted = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")} }
 
 func TestNothingOfThePlatformReachesAnApp(t *testing.T) {
 	app := answering(t, ok)
-	w := newWorld(t, app.Addr(), trusting)
+	w, secure := newWorld(t, app.Addr()), newWorld(t, app.Addr(), public)
 	plain := "GET /x HTTP/1.1\r\nHost: " + host + "\r\nConnection: close\r\n"
-	secure := plain + "X-Forwarded-Proto: https\r\n"
 	for name, bytes := range map[string]string{
 		"bearer":               plain + "Authorization: Bearer " + token + "\r\n",
 		"bearer in lower case": plain + "authorization: bearer   " + token + "\r\n",
 		"both headers":         plain + "Authorization: Bearer " + token + "\r\nX-Service-Token: " + token + "\r\n",
 		"two bearers":          plain + "Authorization: Bearer " + token + "\r\nAuthorization: Bearer " + token + "\r\n",
 		"and another's":        plain + "Authorization: Bearer " + token + "\r\nCookie: berth-port=" + cookie + "\r\n",
-		"cookie":               secure + "Cookie: __Host-berth-port=" + cookie + "\r\n",
-		"cookie among cookies": secure + "Cookie: a=1; __Host-berth-port=" + cookie + "; b=2\r\n",
+		"cookie":               plain + "Cookie: __Host-berth-port=" + cookie + "\r\n",
+		"cookie among cookies": plain + "Cookie: a=1; __Host-berth-port=" + cookie + "; b=2\r\n",
 		"cookie without TLS":   plain + "Cookie: berth-port=" + cookie + "\r\n",
 		"in the query":         strings.Replace(plain, "/x", "/x?a=1&t="+token+"&b=2", 1) + "X-Service-Token: " + token + "\r\n",
 		"in a field":           plain + "X-Service-Token: " + token + "\r\nX-Copy: a" + token + "\r\n",
@@ -31,7 +33,11 @@ func TestNothingOfThePlatformReachesAnApp(t *testing.T) {
 		"referer of a link":    plain + "X-Service-Token: " + token + "\r\nReferer: https://" + host + "/__service/link?t=" + link + "\r\n",
 	} {
 		t.Run(name, func(t *testing.T) {
-			if answer := w.exchange(bytes + "\r\n"); status(answer) != "200 OK" {
+			at := w
+			if strings.Contains(bytes, "__Host-") {
+				at = secure
+			}
+			if answer := at.exchange(bytes + "\r\n"); status(answer) != "200 OK" {
 				t.Fatalf("%q", answer)
 			}
 		})
@@ -50,7 +56,7 @@ func TestNothingOfThePlatformReachesAnApp(t *testing.T) {
 
 func TestACredentialThatIsNoneIsRefusedWithoutAQuestion(t *testing.T) {
 	app := answering(t, ok)
-	w := newWorld(t, app.Addr(), trusting)
+	w := newWorld(t, app.Addr())
 	plain := "GET /x HTTP/1.1\r\nHost: " + host + "\r\nConnection: close\r\n"
 	for name, each := range map[string]struct {
 		bytes  string
@@ -104,14 +110,17 @@ func TestAWrongCredentialCostsOneQuestionAndManyAreBounded(t *testing.T) {
 
 func TestASignedLinkBecomesACookieOfThisHost(t *testing.T) {
 	app := answering(t, ok)
-	w := newWorld(t, app.Addr(), trusting)
+	w := newWorld(t, app.Addr())
 	open := "GET /__service/link?t=" + link + " HTTP/1.1\r\nHost: " + host + "\r\nConnection: close\r\n"
-	for name, each := range map[string]struct{ field, cookie string }{
-		"over TLS":    {"X-Forwarded-Proto: https\r\n", "__Host-berth-port=" + cookie + "; Path=/; Max-Age=600; HttpOnly; SameSite=Lax; Secure"},
-		"without TLS": {"", "berth-port=" + cookie + "; Path=/; Max-Age=600; HttpOnly; SameSite=Lax"},
+	for name, each := range map[string]struct {
+		at     *world
+		cookie string
+	}{
+		"over TLS":    {newWorld(t, app.Addr(), public), "__Host-berth-port=" + cookie + "; Path=/; Max-Age=600; HttpOnly; SameSite=Lax; Secure"},
+		"without TLS": {w, "berth-port=" + cookie + "; Path=/; Max-Age=600; HttpOnly; SameSite=Lax"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			answer := w.exchange(open + each.field + "\r\n")
+			answer := each.at.exchange(open + "\r\n")
 			if status(answer) != "303 See Other" || header(answer, "set-cookie") != each.cookie || header(answer, "location") != "/welcome?x=1" ||
 				header(answer, "cache-control") != "no-store" || header(answer, "referrer-policy") != "no-referrer" {
 				t.Fatalf("%q", answer)
@@ -182,4 +191,10 @@ func TestABrowserGetsAPageAndAProgramAnEnvelope(t *testing.T) {
 	if head := w.exchange(strings.Replace(bytes, "GET", "HEAD", 1) + "\r\n"); !strings.HasSuffix(head, "\r\n\r\n") {
 		t.Fatalf("%q", head)
 	}
+}
+
+func TestALargeBodyWithoutARightIsRefusedAudibly(t *testing.T) {
+	w := newWorld(t, answering(t, ok).Addr())
+	answer := w.exchange("POST / HTTP/1.1\r\nHost: " + host + "\r\nContent-Length: 5000000\r\n\r\n" + strings.Repeat("x", 5_000_000))
+	expectRefusal(t, answer, 401, "credential_missing")
 }

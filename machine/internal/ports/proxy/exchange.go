@@ -66,7 +66,7 @@ func (e *exchange) attempts(ctx context.Context, shown door.Shown) *door.Refusal
 			return refusal
 		}
 		if e.sent || ctx.Err() != nil {
-			return door.Refuse("unavailable")
+			return refusal
 		}
 		e.mu.Lock()
 		e.cutBy, e.held = nil, nil

@@ -16,8 +16,9 @@ type Options struct {
 	Names        door.Names
 	Link         *question.Link
 	Pool         *Pool
-	Certificates *Certificates  // nil: no TLS
-	Trusted      []netip.Prefix // proxies before this one, whose X-Forwarded-For and X-Forwarded-Proto are believed
+	Scheme       string         // of the public URLs: https too where a proxy before this one speaks TLS
+	Certificates *Certificates  // nil: no TLS here
+	Trusted      []netip.Prefix // proxies before this one, whose X-Forwarded-For is believed
 	Log          *slog.Logger
 	Times        Times
 	Bounds       Bounds
@@ -44,7 +45,7 @@ var DefaultTimes = Times{
 	Answer:    300 * time.Second,
 	Write:     120 * time.Second,
 	HalfOpen:  60 * time.Second,
-	Linger:    500 * time.Millisecond,
+	Linger:    time.Second,
 }
 
 // Bounds of what is served at a time.

@@ -64,8 +64,8 @@ func TestRoutingIsByHostAlone(t *testing.T) {
 
 func TestATrustedProxyIsBelieved(t *testing.T) {
 	app := answering(t, ok)
-	w := newWorld(t, app.Addr(), trusting)
-	w.exchange(request("GET /", "X-Forwarded-For: 6.6.6.6, 198.51.100.7, 127.0.0.1", "X-Forwarded-Proto: https"))
+	w := newWorld(t, app.Addr(), trusting, public)
+	w.exchange(request("GET /", "X-Forwarded-For: 6.6.6.6, 198.51.100.7, 127.0.0.1", "X-Forwarded-Proto: http"))
 	if got := app.got(); !strings.Contains(got, "X-Forwarded-For: 198.51.100.7\r\nX-Forwarded-Proto: https\r\n") || strings.Contains(got, "6.6.6.6") {
 		t.Fatalf("the app got %q", got)
 	}

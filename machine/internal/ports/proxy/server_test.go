@@ -55,7 +55,7 @@ func secured(t testing.TB) (change, string, string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return func(o *Options) { o.Certificates = certificates }, certificate, key
+	return func(o *Options) { o.Certificates, o.Scheme = certificates, "https" }, certificate, key
 }
 
 func (w *world) client(h2 bool) *http.Client {

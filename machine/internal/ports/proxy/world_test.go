@@ -71,7 +71,7 @@ func (w *world) serve(address string, changes ...change) {
 	w.link = question.NewLink(question.Options{Socket: w.cell.Socket, PortHost: portHost, Gone: pool.Drop, Log: log})
 	linked, unlink := context.WithCancel(context.Background())
 	go w.link.Run(linked)
-	options := Options{Names: door.NewNames(portHost), Link: w.link, Pool: pool, Log: log, Times: DefaultTimes, Bounds: DefaultBounds}
+	options := Options{Names: door.NewNames(portHost), Link: w.link, Pool: pool, Log: log, Scheme: "http", Times: DefaultTimes, Bounds: DefaultBounds}
 	for _, change := range changes {
 		change(&options)
 	}
@@ -291,3 +291,8 @@ func readHeadOf(reader *bufio.Reader) error {
 }
 
 const ok = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello"
+
+func readAll(conn net.Conn) string {
+	answer, _ := io.ReadAll(conn)
+	return string(answer)
+}

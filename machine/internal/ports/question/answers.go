@@ -59,9 +59,7 @@ func (lease *Lease) cutUsers() {
 }
 
 func moved() *door.Refusal {
-	refusal := door.Refuse("unavailable")
-	refusal.Reason = Moved
-	return refusal
+	return &door.Refusal{Status: 503, Reason: Moved, Message: "The machine ended, or was suspended, before the app had answered.", RetryAfterSeconds: 1}
 }
 
 func (l *Link) gone(target Target) {
@@ -102,6 +100,14 @@ func (l *Link) receiveRefusal(refuse *refuseFrame) {
 	l.cutAll(lease, &refusal)
 }
 
+// cutMessage is for a frame that brings none.
+func cutMessage(reason string) string {
+	if message, known := cutMessages[reason]; known {
+		return message
+	}
+	return "The workspace cannot be reached at this moment."
+}
+
 var cutMessages = map[string]string{
 	"credential_revoked": "This credential was revoked.",
 	"credential_expired": "This credential has expired.",
@@ -116,8 +122,11 @@ func (l *Link) receiveCut(cut *cutFrame) {
 	}
 	l.count(lease, time.Now())
 	refusal := moved()
-	if message, known := cutMessages[cut.Reason]; known && cut.Status >= 400 && cut.Status <= 599 {
-		refusal = &door.Refusal{Status: cut.Status, Reason: cut.Reason, Message: message}
+	if cut.Reason != Moved && cut.Status >= 400 && cut.Status <= 599 {
+		refusal = &cut.Refusal
+	}
+	if refusal.Message == "" {
+		refusal.Message = cutMessage(cut.Reason)
 	}
 	if cut.Reason != "credential_revoked" && cut.Reason != "credential_expired" {
 		l.gone(lease.target)

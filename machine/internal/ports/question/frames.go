@@ -106,10 +106,10 @@ type refuseFrame struct {
 	door.Refusal
 }
 
+// A cut may come instead of an answer to busy, and is any refusal then.
 type cutFrame struct {
-	Lease  uint64 `json:"lease"`
-	Reason string `json:"reason"`
-	Status int    `json:"status"`
+	Lease uint64 `json:"lease"`
+	door.Refusal
 }
 
 var errProtocol = errors.New("the cell sent a frame that is none")
