@@ -42,8 +42,8 @@ function userOf(status: string): string {
 
 const supervisor = () => Number(readFileSync(path.join(service.data_dir, 'supervisor.lock'), 'utf8').trim())
 
-test('PostgreSQL, api and cell each run as a user of their own, hostd alone as root', () => {
-  assert.deepEqual(uidNames(), ['berth-pg', 'root', 'berth-api', 'berth-cell'])
+test('PostgreSQL, api, cell and portd each run as a user of their own, hostd alone as root', () => {
+  assert.deepEqual(uidNames(), ['berth-pg', 'root', 'berth-api', 'berth-cell', 'berth-ports'])
 })
 
 test('what machines ask is read by a process of a user that has nothing', () => {
