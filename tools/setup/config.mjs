@@ -68,6 +68,7 @@ export function hostdConfig(settings, { accounts, binaries, runsc, host }) {
     uplink: settings.uplink,
     firewall: settings.firewall,
     resolvers: settings.resolvers,
+    caller_uids: [accounts.cell.uid, accounts.ports.uid],
     resolver_uid: accounts.resolver.uid,
     resolver_gid: accounts.resolver.gid,
     pool: {

@@ -33,7 +33,8 @@ type Config struct {
 	Resolvers      []string       `json:"resolvers"`
 	ResolverUID    int            `json:"resolver_uid,omitempty"` // whom the process runs as that reads machines' questions; 0: nobody
 	ResolverGID    int            `json:"resolver_gid,omitempty"`
-	Firewall       string         `json:"firewall,omitempty"` // auto, which is the default, or manual
+	CallerUIDs     []uint32       `json:"caller_uids,omitempty"` // users of this computer who may connect to machines; none: all
+	Firewall       string         `json:"firewall,omitempty"`    // auto, which is the default, or manual
 	Pool           PoolConfig     `json:"pool"`
 	LayersDir      string         `json:"layers_dir"`
 	Slots          SlotsConfig    `json:"slots"`

@@ -134,7 +134,7 @@ func (h *Host) openParts(ctx context.Context) error {
 
 func networkConfig(c Config) network.Config {
 	return network.Config{Instance: c.Instance, MachineNetwork: c.MachineNetwork, Uplink: c.Uplink, RunDir: c.runPath("net"), Resolvers: c.Resolvers,
-		Firewall: c.Firewall}
+		Firewall: c.Firewall, Callers: c.CallerUIDs}
 }
 
 func engineConfig(c Config) engine.Config {

@@ -63,13 +63,14 @@ type hostChain struct {
 	rules []words
 }
 
-// hostChains protect the host's own addresses, public ones too, and its neighbours, and keep strangers from routing through the host to
+// hostChains protect the host's own addresses, public ones too, and its neighbours, and keep users of the host and strangers from routing through the host to
 // machines. What the host itself sends elsewhere than it was addressed to, a published port of a container, is none of a machine's.
 func (r *Router) hostChains(table *nftables.Table, special *nftables.Set) []hostChain {
 	link, network := r.name("h"), r.config.MachineNetwork
 	leaving := baseChain(table, "leaving", nftables.ChainHookPostrouting, nftables.ChainPriorityNATSource, nftables.ChainPolicyAccept)
 	leaving.Type = nftables.ChainTypeNAT
 	return []hostChain{
+		{baseChain(table, "from_host", nftables.ChainHookOutput, nftables.ChainPriorityFilter, nftables.ChainPolicyAccept), r.callers()},
 		{baseChain(table, "to_host", nftables.ChainHookInput, nftables.ChainPriorityFilter, nftables.ChainPolicyAccept), []words{
 			rule(from(link), state(established), accept()),
 			rule(from(link), drop()),
@@ -85,6 +86,19 @@ func (r *Router) hostChains(table *nftables.Table, special *nftables.Set) []host
 		}},
 		{leaving, []words{rule(isIPv4(), saddrIn(network), notTo(link), masquerade())}},
 	}
+}
+
+// callers keep users of the host away from machines, whose ports are private. What the kernel sends for nobody is of a connection.
+func (r *Router) callers() (list []words) {
+	if len(r.config.Callers) == 0 {
+		return nil
+	}
+	toMachines := to(r.name("h"))
+	list = append(list, rule(toMachines, state(established), accept()), rule(toMachines, userIs(0), accept()))
+	for _, uid := range r.config.Callers {
+		list = append(list, rule(toMachines, userIs(uid), accept()))
+	}
+	return append(list, rule(toMachines, drop()))
 }
 
 func (r *Router) writeHostRules(conn *nftables.Conn, table *nftables.Table, neighbours []netip.Prefix) error {

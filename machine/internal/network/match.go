@@ -148,6 +148,12 @@ func unreachable() words {
 	return words{&expr.Counter{}, &expr.Reject{Type: unix.NFT_REJECT_ICMP_UNREACH, Code: portUnreachable}}
 }
 
+// userIs matches what a socket of that user sends.
+func userIs(uid uint32) words {
+	return words{&expr.Meta{Key: expr.MetaKeySKUID, Register: register1},
+		&expr.Cmp{Op: expr.CmpOpEq, Register: register1, Data: binaryutil.NativeEndian.PutUint32(uid)}}
+}
+
 func jump(chain *nftables.Chain) words {
 	return words{&expr.Verdict{Kind: expr.VerdictJump, Chain: chain.Name}}
 }

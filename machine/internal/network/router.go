@@ -35,6 +35,7 @@ type Config struct {
 	Uplink         string       // UplinkHost, UplinkNone, or the path or name of a network namespace
 	Firewall       string       // FirewallAuto, which "" is too, or FirewallManual; what to do about other firewalls of the host
 	RunDir         string       // pins are <RunDir>/netns/<name>
+	Callers        []uint32     // users of the host who may connect to machines, beside root; none: every user may
 	Resolvers      []string     // address or address:port; default: those of the host's /etc/resolv.conf (UplinkHost only)
 
 	// For tests.

@@ -5,9 +5,11 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"net"
 	"net/netip"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -53,6 +55,35 @@ func TestThroughTheHostMachinesLeaveMasqueradedAndTheHostStaysItself(t *testing.
 	if tables := hostTables(t); len(tables) != 0 {
 		t.Errorf("tables after Close: %v", tables)
 	}
+}
+
+func TestOfTheHostsUsersOnlyThoseNamedReachMachines(t *testing.T) {
+	const named, other = 64001, 64002
+	config := testConfig(t, UplinkHost)
+	config.Callers = []uint32{named}
+	r := openTest(t, config)
+	a := attach(t, r, "a")
+	serve(t, a.ns, 3000)
+	call(t, hostNamespace(t), a.Address.String(), 3000)
+	must(t, dialAs(named, a.Address.String(), 3000, arrives))
+	if dialAs(other, a.Address.String(), 3000, blocked) == nil {
+		t.Error("another user of the host reached a machine")
+	}
+}
+
+// dialAs connects as a user: the kernel asks whose a socket is when it is made.
+func dialAs(uid int, address string, port int, within time.Duration) error {
+	return onForeignThread(func() error {
+		if _, err := unix.SetfsuidRetUid(uid); err != nil {
+			return err
+		}
+		defer unix.SetfsuidRetUid(0)
+		conn, err := net.DialTimeout("tcp", net.JoinHostPort(address, strconv.Itoa(port)), within)
+		if err == nil {
+			conn.Close()
+		}
+		return err
+	})
 }
 
 func TestTheLastInstanceThatNeedsForwardingTurnsItOffAgain(t *testing.T) {
