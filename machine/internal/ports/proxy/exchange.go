@@ -33,6 +33,7 @@ type exchange struct {
 	cutBy      *door.Refusal
 	over       bool
 	headIsHere bool
+	frames     *frames // of a WebSocket, to the visitor
 	unwatch    func()
 }
 

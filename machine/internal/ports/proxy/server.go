@@ -151,7 +151,7 @@ func (s *Server) cutAll() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for e := range s.exchanges {
-		go e.leave(door.Refuse("unavailable"))
+		go e.farewell()
 	}
 }
 

@@ -274,6 +274,49 @@ func TestEndingLetsRequestsEndAndCutsStreams(t *testing.T) {
 	}
 }
 
+func TestAWebSocketIsToldBetweenTwoFramesThatTheServiceEnds(t *testing.T) {
+	long := append([]byte{0x82, 126, 0x01, 0x00}, bytes.Repeat([]byte{0x88}, 256)...)
+	for name, each := range map[string]struct {
+		sent  []byte
+		whole bool
+	}{
+		"nothing yet":      {nil, true},
+		"a short frame":    {[]byte{0x81, 2, 'h', 'i'}, true},
+		"a long frame":     {long, true},
+		"half a frame":     {long[:100], false},
+		"half a head":      {long[:3], false},
+		"two and a half":   {append(append([]byte{0x81, 0}, long...), 0x81), false},
+		"one of 64 bits":   {append([]byte{0x82, 127, 0, 0, 0, 0, 0, 0, 0, 3}, "abc"...), true},
+		"one with a mask":  {append([]byte{0x82, 0x81, 1, 2, 3, 4}, 'a'), true},
+		"most of the mask": {[]byte{0x82, 0x81, 1, 2, 3}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			app := newRawApp(t, func(conn net.Conn, reader *bufio.Reader) {
+				_ = readHeadOf(reader)
+				_, _ = io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: WebSocket\r\n\r\n")
+				_, _ = conn.Write(each.sent)
+				_, _ = io.Copy(io.Discard, reader)
+			})
+			w := newWorld(t, app.Addr())
+			conn := w.dial()
+			_, _ = io.WriteString(conn, strings.Replace(request("GET /", upgrade), "Connection: close\r\n", "", 1))
+			reader := bufio.NewReader(conn)
+			if err := readHeadOf(reader); err != nil {
+				t.Fatal(err)
+			}
+			got := make([]byte, len(each.sent))
+			if _, err := io.ReadFull(reader, got); err != nil || !bytes.Equal(got, each.sent) {
+				t.Fatal(got, err)
+			}
+			w.end()
+			rest, _ := io.ReadAll(reader)
+			if bytes.Equal(rest, goingAway) != each.whole || !each.whole && len(rest) > 0 {
+				t.Fatalf("%x", rest)
+			}
+		})
+	}
+}
+
 func TestConnectionsAndRequestsHaveBounds(t *testing.T) {
 	w := newWorld(t, streaming(t).Addr(), func(o *Options) {
 		o.Bounds = Bounds{Connections: 6, ConnectionsOfAClient: 4, RequestsOfAHost: 2, RequestsOfAClient: 3}

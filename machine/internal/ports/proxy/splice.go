@@ -30,7 +30,7 @@ func (e *exchange) splice(response *httpwire.Response) *door.Refusal {
 		defer close(toApp)
 		e.oneWay(counting{raw{reader}, e.use.Received}, &framed{Writer: u.writer}, u.patient, conn)
 	}()
-	e.oneWay(counting{raw{u.reader}, e.use.Sent}, e.visitor, conn, u.patient)
+	e.oneWay(counting{raw{u.reader}, e.use.Sent}, e.toVisitor(response.Upgrade), conn, u.patient)
 	<-toApp
 	conn.Close()
 	return nil
