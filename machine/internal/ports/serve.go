@@ -28,7 +28,7 @@ func Serve(ctx context.Context, config Config, log *slog.Logger) error {
 		return err
 	}
 	pool := proxy.NewPool()
-	link := question.NewLink(question.Options{Socket: config.Socket, PortHost: config.PortHost, Gone: pool.Drop, Log: log})
+	link := question.NewLink(question.Options{Socket: config.Socket, PortHost: config.PortHost, Gone: pool.Drop, Unconfirmed: question.UnconfirmedMax, Log: log})
 	// The link outlives the listener: what is under way is counted and may still be cut.
 	linked, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()

@@ -214,6 +214,19 @@ func TestAStreamLivesThroughARestartOfTheCell(t *testing.T) {
 	}
 }
 
+func TestAStreamThatNobodyConfirmsEnds(t *testing.T) {
+	w := newWorld(t, streaming(t).Addr())
+	w.end()
+	<-w.ended
+	w.unconfirmed = time.Second
+	w.serve("127.0.0.1:0")
+	_, reader := w.open(upgrade)
+	w.cell.Stop()
+	if _, err := reader.ReadByte(); err == nil {
+		t.Fatal("it goes on")
+	}
+}
+
 func expectSoon(t testing.TB, w *world, code int, reason string) {
 	t.Helper()
 	for begun := time.Now(); ; {

@@ -47,6 +47,8 @@ type world struct {
 	end     context.CancelFunc // as SIGTERM does
 	ended   chan struct{}
 
+	unconfirmed time.Duration
+
 	mu     sync.Mutex
 	app    net.Addr
 	leases []uint64
@@ -57,7 +59,7 @@ type change func(*Options)
 
 func newWorld(t testing.TB, app net.Addr, changes ...change) *world {
 	t.Helper()
-	w := &world{t: t, app: app, epoch: 1}
+	w := &world{t: t, app: app, epoch: 1, unconfirmed: question.UnconfirmedMax}
 	w.cell = fakecell.Start(t, w.decide)
 	w.cell.OnBusy(w.ready)
 	w.serve("127.0.0.1:0", changes...)
@@ -68,7 +70,7 @@ func (w *world) serve(address string, changes ...change) {
 	w.t.Helper()
 	log := slog.New(slog.NewTextHandler(io.Discard, nil))
 	pool := NewPool()
-	w.link = question.NewLink(question.Options{Socket: w.cell.Socket, PortHost: portHost, Gone: pool.Drop, Log: log})
+	w.link = question.NewLink(question.Options{Socket: w.cell.Socket, PortHost: portHost, Gone: pool.Drop, Unconfirmed: w.unconfirmed, Log: log})
 	linked, unlink := context.WithCancel(context.Background())
 	go w.link.Run(linked)
 	options := Options{Names: door.NewNames(portHost), Link: w.link, Pool: pool, Log: log, Scheme: "http", Times: DefaultTimes, Bounds: DefaultBounds}

@@ -14,8 +14,7 @@ import (
 const (
 	backoffMin      = 100 * time.Millisecond
 	backoffMax      = 2 * time.Second
-	waitForCell     = 2 * time.Second  // a request that comes while there is no connection
-	unconfirmedMax  = 30 * time.Second // streams of before live on so long without the cell's word
+	waitForCell     = 2 * time.Second // a request that comes while there is no connection
 	writeMax        = 5 * time.Second
 	queuedFramesMax = 8192
 	tickEvery       = 500 * time.Millisecond
@@ -28,8 +27,13 @@ type Options struct {
 	PortHost string
 	// Gone is told of a workspace whose machine is another one from now on, or none: connections to it are not to be used again.
 	Gone func(workspaceID string)
-	Log  *slog.Logger
+	// Unconfirmed is how long streams live on without the cell's word.
+	Unconfirmed time.Duration
+	Log         *slog.Logger
 }
+
+// UnconfirmedMax is Unconfirmed of the service.
+const UnconfirmedMax = 30 * time.Second
 
 // Link is the one connection to the cell, made again whenever it ends.
 type Link struct {
@@ -194,7 +198,7 @@ func (l *Link) end(s *session) {
 		}
 		lease.state, lease.idle, lease.busyAsked = asking, false, false
 		if lease.unconfirmedUntil.IsZero() {
-			lease.unconfirmedUntil = time.Now().Add(unconfirmedMax)
+			lease.unconfirmedUntil = time.Now().Add(l.options.Unconfirmed)
 		}
 	}
 }
