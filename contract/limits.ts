@@ -216,6 +216,11 @@ export const LIMITS = {
     restore_counted_max: 10_000, // Berth's own: differences that are counted while a restore is waited for
     blob_grace_seconds: 3600, // Berth's own: what nothing names goes this long after it was last used
   },
+  tar: {
+    upload_bytes_max: 256 << 20, // Berth's own: of one tar that is unpacked
+    entries_max: 100_000, // Berth's own: of one tar that is unpacked, or that a machine packs
+    download_bytes_max: 2 ** 40, // Berth's own: of one that a machine packs
+  },
   search: {
     body_bytes_max: 4 << 20, // Berth's own
     pattern_bytes_max: 4096, // Berth's own

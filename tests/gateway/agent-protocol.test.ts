@@ -36,6 +36,8 @@ const LATER: [string, string, unknown?][] = [
   ['POST', '/git/clone', { url: 'https://host.test/a', path: '/a' }],
   ['GET', '/git/status?path=/a'],
   ['POST', '/git/commit', { path: '/a', message: 'm' }],
+  ['GET', '/files/tar?path=/a'],
+  ['PUT', '/files/tar?path=/a'],
   ['POST', '/browser/screenshot', { url: 'http://127.0.0.1/' }],
   ['POST', '/browser/content', { url: 'http://127.0.0.1/' }],
 ]

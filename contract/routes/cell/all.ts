@@ -8,6 +8,7 @@ import { filesList, filesMkdir, filesMove, filesPatch, filesRead, filesRemove, f
 import { gitClone, gitCommit, gitStatus } from './git.ts'
 import { idleGet, keepalive, wakeHint } from './idle.ts'
 import { ptyAttach, ptyClose, ptyGet, ptyInput, ptyOpen, ptyResize } from './pty.ts'
+import { filesTarRead, filesTarWrite } from './tar.ts'
 import { treeDiff, treeRestore, treeRevisions } from './tree.ts'
 import { processList, processSignal } from './processes.ts'
 
@@ -28,6 +29,8 @@ export const CELL_ROUTES: readonly CellRoute[] = [
   filesMove,
   filesSearch,
   filesPatch,
+  filesTarRead,
+  filesTarWrite,
   treeRevisions,
   treeDiff,
   treeRestore,

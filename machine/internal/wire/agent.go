@@ -14,8 +14,9 @@ const AgentPort = 65100
 //	2: terminals, processes, git, browser, search, patch and changes; a start that is followed; keyed writes
 //	3: a slot is fitted with a disk before its claim
 //	4: volumes
+//	5: directories as tars
 const (
-	AgentProtocol    = 4
+	AgentProtocol    = 5
 	AgentProtocolMin = 1
 	ProtocolFit      = 3
 	ProtocolVolumes  = 4
@@ -39,6 +40,8 @@ func SpeaksTo(protocol int) bool { return protocol >= AgentProtocolMin && protoc
 //	GET    /files?path=&offset=&length=&revision=    -> bytes; X-File-Size, 206 for a part; revision=true: X-File-Revision (files of 16 MiB at most)
 //	PUT    /files?path=&append=&mode=&create_parents= -> WriteResult; body: bytes, 7 MiB at most
 //	DELETE /files?path=&recursive=              -> 204
+//	GET    /files/tar?path=                     -> bytes of a tar; a body that breaks off is not whole
+//	PUT    /files/tar?path=&create_parents=&links_out= -> TarResult; body: a tar, TarBytesMax at most
 //	GET    /files/stat?path=&revision=          -> FileInfo
 //	GET    /files/list?path=&limit=             -> FileList
 //	POST   /files/mkdir    MkdirRequest         -> 201 FileInfo
@@ -219,6 +222,19 @@ type WriteResult struct {
 	SHA256       string `json:"sha256"`   // of the bytes sent
 	Durable      bool   `json:"durable"`  // true: fsync of file and directory succeeded
 	Revision     string `json:"revision"` // SHA-256 of the whole file afterwards ("" above 256 MiB)
+}
+
+// Bounds of a tar (contract/limits.ts has the same).
+const (
+	TarBytesMax   = 256 << 20
+	TarEntriesMax = 100000
+)
+
+type TarResult struct {
+	Path    string `json:"path"`
+	Entries int    `json:"entries"` // that the tar has
+	Bytes   int64  `json:"bytes"`   // of the files in it
+	Durable bool   `json:"durable"`
 }
 
 type MkdirRequest struct {

@@ -19,6 +19,7 @@ import { idleGet, keepalive, wakeHint } from '../../../contract/routes/cell/idle
 import { ptyAttach, ptyClose, ptyGet, ptyInput, ptyOpen, ptyResize } from '../../../contract/routes/cell/pty.ts'
 import { gitClone, gitCommit, gitStatus } from '../../../contract/routes/cell/git.ts'
 import { processList, processSignal } from '../../../contract/routes/cell/processes.ts'
+import { filesTarRead, filesTarWrite } from '../../../contract/routes/cell/tar.ts'
 import { treeDiff, treeRestore, treeRevisions } from '../../../contract/routes/cell/tree.ts'
 import { LIMITS } from '../../../contract/limits.ts'
 import type { CellRoute } from '../../../contract/route.ts'
@@ -48,6 +49,7 @@ import { listChanges } from './changes/list.ts'
 import { patchFile } from './files/patch.ts'
 import { readFile } from './files/read.ts'
 import { searchFiles } from './files/search.ts'
+import { readTar, writeTar } from './files/tar.ts'
 import { listFiles, makeDirectory, moveFile, removeFile, statFile } from './files/tree.ts'
 import { writeFile } from './files/write.ts'
 import { openApiKeys } from './gate/api-keys.ts'
@@ -71,6 +73,7 @@ import { byMode, ofTree } from './tree/calls.ts'
 import { makeTreeDirectory, moveTreeFile, removeTreeFile } from './tree/change.ts'
 import { diffRevisions, listRevisions, restoreRevision } from './tree/history.ts'
 import { listTreeFiles, readTreeFile, statTreeFile } from './tree/read.ts'
+import { readTreeTar, writeTreeTar } from './tree/tar.ts'
 import { searchTreeFiles } from './tree/search.ts'
 import { patchTreeFile, writeTreeFile } from './tree/write.ts'
 import { listProcesses } from './processes/list.ts'
@@ -201,6 +204,8 @@ const ROUTES: readonly Bound<GatewayDeps, Ticket>[] = [
   route(filesMove, byMode(moveFile, moveTreeFile)),
   route(filesSearch, byMode(searchFiles, searchTreeFiles)),
   route(filesPatch, byMode(patchFile, patchTreeFile)),
+  route(filesTarRead, byMode(readTar, readTreeTar)),
+  route(filesTarWrite, byMode(writeTar, writeTreeTar)),
   route(treeRevisions, ofTree(listRevisions)),
   route(treeDiff, ofTree(diffRevisions)),
   route(treeRestore, ofTree(restoreRevision)),

@@ -4,6 +4,7 @@ import type { Readable } from 'node:stream'
 import { Type } from 'typebox'
 import { Changes } from '../../../contract/schemas/cell/change.ts'
 import { FileInfo, FileList, type FilePatch, type PatchResult, WriteResult } from '../../../contract/schemas/cell/file.ts'
+import { TarResult } from '../../../contract/schemas/cell/tar.ts'
 import { type FileSearch, SearchResult } from '../../../contract/schemas/cell/search.ts'
 import { GitCommitted, GitFile, GitHead, GitStatus } from '../../../contract/schemas/cell/git.ts'
 import { Process, ProcessList } from '../../../contract/schemas/cell/process.ts'
@@ -97,6 +98,7 @@ const session = shape(ExecSession)
 const terminal = shape(TerminalSession)
 const fileInfo = shape(FileInfo)
 const fileList = shape(FileList)
+const tarResult = shape(TarResult)
 const searchResult = shape(SearchResult)
 const processList = shape(ProcessList)
 const process = shape(Process)
@@ -148,6 +150,9 @@ export interface AgentLink {
   listFiles(path: string, limit: number, bounds: Bounds): Promise<FileList>
   makeDirectory(request: { path: string; parents?: boolean; mode?: string }, bounds: Bounds): Promise<FileInfo>
   moveFile(request: { from: string; to: string; overwrite?: boolean }, bounds: Bounds): Promise<FileInfo>
+  /** The bytes of a directory's tar. */
+  openTar(path: string, bounds: Bounds): Promise<IncomingMessage>
+  writeTar(path: string, options: TarOptions, body: Readable, content_length: number | undefined, bounds: Bounds): Promise<TarResult>
   searchFiles(request: Required<FileSearch>, bounds: Bounds): Promise<SearchResult>
   patchFile(request: FilePatch, key: string | null, bounds: Bounds): Promise<PatchResult>
   listChanges(filter: ChangesFilter, bounds: Bounds): Promise<Changes>
@@ -175,6 +180,11 @@ export interface WriteOptions {
   append?: boolean
   mode?: string
   create_parents?: boolean
+}
+
+export interface TarOptions {
+  create_parents: boolean
+  links_out: boolean
 }
 
 export interface AgentLinks {
@@ -314,6 +324,12 @@ function createLink(connections: AgentConnections, deadlines: AgentDeadlines): A
     listFiles: (path, limit, bounds) => get(`/files/list?${query({ path, limit })}`, fileList, bounds, LIST),
     makeDirectory: (wanted, bounds) => post('/files/mkdir', wanted, fileInfo, bounds),
     moveFile: (wanted, bounds) => post('/files/move', wanted, fileInfo, bounds),
+    openTar: (path, bounds) => stream({ method: 'GET', path: `/files/tar?${query({ path })}`, safe: true }, bounds),
+    async writeTar(path, options, body, content_length, bounds) {
+      const asked: Asked = { method: 'PUT', path: `/files/tar?${query({ path, ...options })}`, safe: false, body }
+      if (content_length !== undefined) asked.content_length = content_length
+      return (await ask(asked, tarResult, bounds)).body
+    },
     searchFiles: async (wanted, bounds) =>
       (await ask({ method: 'POST', path: '/files/search', safe: true, body: json(wanted) }, searchResult, bounds, LIST)).body,
     async patchFile(wanted, key, bounds) {

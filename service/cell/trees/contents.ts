@@ -38,6 +38,40 @@ export async function appended(source: Source, old: Content, added: Buffer): Pro
   return listed(size, [...whole, ...chunks.map(digestOf)], sha256, chunks)
 }
 
+/** The content of a file that comes in pieces. Its blobs are given to `store` as they are whole. */
+export async function streamedContent(
+  size: number,
+  pieces: AsyncIterable<Buffer>,
+  store: (blob: Buffer) => Promise<void>,
+): Promise<Content> {
+  const hash = createHash('sha256')
+  const digests: Digest[] = []
+  let held: Buffer[] = []
+  let bytes = 0
+  const keep = async (chunk: Buffer) => {
+    digests.push(digestOf(chunk))
+    await store(chunk)
+  }
+  for await (const piece of pieces) {
+    hash.update(piece)
+    held.push(piece)
+    bytes += piece.length
+    while (bytes > CHUNK_BYTES) {
+      const all = Buffer.concat(held)
+      await keep(all.subarray(0, CHUNK_BYTES))
+      held = [all.subarray(CHUNK_BYTES)]
+      bytes -= CHUNK_BYTES
+    }
+  }
+  await keep(Buffer.concat(held))
+  const sha256 = size <= LIMITS.file.revision_stat_bytes_max ? hash.digest('hex') : null
+  const [only = ''] = digests
+  if (!isChunked({ size })) return { size, content: only, sha256 }
+  const list = encodeChunks(digests)
+  await store(list)
+  return { size, content: digestOf(list), sha256 }
+}
+
 /** Bytes of a file; every blob that they lie in is proven. */
 export async function readPart(source: Source, file: Content, offset: number, length: number): Promise<Buffer> {
   const parts: Buffer[] = []

@@ -87,7 +87,7 @@ func (h *hiddenFiles) sweep(dir *os.File) {
 		names, err := dir.Readdirnames(1024)
 		for _, name := range names {
 			if Hidden(name) && !h.isOurs(name) {
-				_ = unix.Unlinkat(int(dir.Fd()), name, 0) // a directory of that name is the guest's own
+				_ = removeEntry(int(dir.Fd()), name, depthMax) // a file, or a directory that a tar was unpacked in
 			}
 		}
 		if err != nil {

@@ -57,6 +57,8 @@ func (m *machine) handler() http.Handler {
 		"GET /files":             m.getFile,
 		"PUT /files":             m.putFile,
 		"DELETE /files":          m.deleteFile,
+		"GET /files/tar":         m.getTar,
+		"PUT /files/tar":         m.putTar,
 		"GET /files/stat":        m.getStat,
 		"GET /files/list":        m.getList,
 		"POST /files/mkdir":      m.postMkdir,
@@ -134,7 +136,11 @@ func (m *machine) forIncarnation(h handle) http.Handler {
 func answer(h handle) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer func() {
-			if p := recover(); p != nil && p != http.ErrAbortHandler {
+			p := recover()
+			if p == http.ErrAbortHandler {
+				panic(p) // the connection ends in the middle, as was meant
+			}
+			if p != nil {
 				log.Printf("panic: %v\n%s", p, debug.Stack())
 				refuse(w, fail.Internal("Unexpected failure in the machine"))
 			}

@@ -1,11 +1,11 @@
 import type { IncomingMessage, OutgoingHttpHeaders } from 'node:http'
-import { Transform, type TransformCallback } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import type { filesRead } from '../../../../contract/routes/cell/files.ts'
 import { AgentTrouble } from '../../links/agent-trouble.ts'
 import { ask } from '../ask.ts'
 import type { GatewayHandler } from '../handler.ts'
 import { endWhenIdle } from '../stands-still.ts'
+import { AtMost } from './at-most.ts'
 import { pathOf } from './path.ts'
 import { pour } from './pour.ts'
 import { type Part, partOf, unsatisfiable } from './range.ts'
@@ -36,20 +36,6 @@ export const readFile: GatewayHandler<typeof filesRead> = async (call, { agent_i
 
 /** Files such as those of /proc say that they are empty, and are not. */
 const UNSIZED_BYTES_MAX = 16 << 20
-
-class AtMost extends Transform {
-  #left: number
-
-  constructor(bytes_max: number) {
-    super()
-    this.#left = bytes_max
-  }
-
-  override _transform(chunk: Buffer, _encoding: BufferEncoding, done: TransformCallback): void {
-    this.#left -= chunk.length
-    done(this.#left < 0 ? new Error('The file is too large') : null, chunk)
-  }
-}
 
 function sizesOf({ offset, length }: { offset?: number; length?: number }): { offset?: number; length?: number } {
   return { ...(offset === undefined ? {} : { offset }), ...(length === undefined ? {} : { length }) }

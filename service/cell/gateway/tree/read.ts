@@ -78,7 +78,7 @@ function headersOf({ revision }: Seen, { size, sha256 }: FileEntry, part: Part, 
   }
 }
 
-async function pourPieces(first: IteratorResult<Buffer>, pieces: AsyncIterator<Buffer>, response: ServerResponse): Promise<void> {
+export async function pourPieces(first: IteratorResult<Buffer>, pieces: AsyncIterator<Buffer>, response: ServerResponse): Promise<void> {
   const left = new AbortController()
   response.once('close', () => left.abort())
   for (let piece = first; !piece.done; piece = await pieces.next()) {

@@ -1,0 +1,156 @@
+package files
+
+import (
+	"archive/tar"
+	"errors"
+	"io"
+	"os"
+	"sort"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/berth-dev/berth/machine/internal/agent/fail"
+	"github.com/berth-dev/berth/machine/internal/agent/guestroot"
+	"github.com/berth-dev/berth/machine/internal/wire"
+)
+
+const (
+	tarEntriesMax = wire.TarEntriesMax
+	tarDepthMax   = 1024
+)
+
+// Pack is a directory that is about to be sent as a tar.
+type Pack struct {
+	dir     *os.File
+	gone    <-chan struct{}
+	entries int
+	buffer  []byte
+}
+
+// OpenPack opens the directory: what cannot be packed at all is refused here, while that can still be said.
+func OpenPack(r *guestroot.Root, path string, gone <-chan struct{}) (*Pack, error) {
+	if err := CheckPath(path); err != nil {
+		return nil, err
+	}
+	fd, err := r.Open(path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, Explain(err, path)
+	}
+	return &Pack{dir: os.NewFile(uintptr(fd), "directory"), gone: gone, buffer: make([]byte, 256<<10)}, nil
+}
+
+func (p *Pack) Close() { p.dir.Close() }
+
+// Send sends what is in the directory, by the bytes of its names: files, directories and links, with their owners, modes and times. A
+// hard link is a file of its own. What is mounted below, and what is neither of these, is left out. An error means that the tar is not whole.
+func (p *Pack) Send(w io.Writer) error {
+	archive := tar.NewWriter(w)
+	if err := p.directory(archive, p.dir, "", 0); err != nil {
+		return err
+	}
+	return archive.Close()
+}
+
+func (p *Pack) directory(archive *tar.Writer, dir *os.File, prefix string, depth int) error {
+	if depth > tarDepthMax {
+		return unix.ENAMETOOLONG
+	}
+	names, err := dir.Readdirnames(directoryNamesMax)
+	if err != nil && err != io.EOF {
+		return err
+	}
+	if len(names) == directoryNamesMax {
+		return unix.EMLINK
+	}
+	sort.Strings(names)
+	for _, name := range names {
+		if Hidden(name) {
+			continue
+		}
+		if err := p.entry(archive, int(dir.Fd()), name, prefix+name, depth); err != nil && !isNotExist(err) {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *Pack) entry(archive *tar.Writer, dir int, name, shown string, depth int) error {
+	select {
+	case <-p.gone:
+		return unix.EPIPE
+	default:
+	}
+	if p.entries++; p.entries > tarEntriesMax {
+		return unix.E2BIG
+	}
+	var st unix.Stat_t
+	if err := unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
+		return err
+	}
+	header := &tar.Header{
+		Format: tar.FormatPAX, Name: shown, Mode: int64(st.Mode & 0o7777), Uid: int(st.Uid), Gid: int(st.Gid),
+		ModTime: time.Unix(st.Mtim.Unix()).Truncate(time.Millisecond),
+	}
+	switch st.Mode & unix.S_IFMT {
+	case unix.S_IFREG:
+		return p.file(archive, dir, name, header)
+	case unix.S_IFLNK:
+		var buffer [pathBytesMax]byte
+		n, err := unix.Readlinkat(dir, name, buffer[:])
+		if err != nil {
+			return err
+		}
+		header.Typeflag, header.Linkname = tar.TypeSymlink, string(buffer[:n])
+		return archive.WriteHeader(header)
+	case unix.S_IFDIR:
+		return p.below(archive, dir, name, header, depth)
+	}
+	return nil
+}
+
+func (p *Pack) below(archive *tar.Writer, dir int, name string, header *tar.Header, depth int) error {
+	how := &unix.OpenHow{Flags: unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_XDEV}
+	fd, err := unix.Openat2(dir, name, how)
+	if errors.Is(err, unix.EXDEV) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) {
+		return nil // mounted there, or swapped meanwhile
+	}
+	if err != nil {
+		return err
+	}
+	f := os.NewFile(uintptr(fd), name)
+	defer f.Close()
+	prefix := header.Name + "/"
+	header.Typeflag, header.Name = tar.TypeDir, prefix
+	if err := archive.WriteHeader(header); err != nil {
+		return err
+	}
+	return p.directory(archive, f, prefix, depth+1)
+}
+
+// file sends as many bytes as the file had when it was opened. One that shrinks meanwhile breaks the tar off.
+func (p *Pack) file(archive *tar.Writer, dir int, name string, header *tar.Header) error {
+	fd, err := unix.Openat(dir, name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	f := os.NewFile(uintptr(fd), name)
+	defer f.Close()
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return err
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFREG {
+		return nil // swapped meanwhile
+	}
+	header.Typeflag, header.Size = tar.TypeReg, st.Size
+	if err := archive.WriteHeader(header); err != nil {
+		return err
+	}
+	from := whileWanted{io.NewSectionReader(f, 0, st.Size), p.gone}
+	n, err := io.CopyBuffer(struct{ io.Writer }{archive}, from, p.buffer)
+	if err == nil && n != st.Size {
+		err = fail.Conflict("operation_interrupted", "A file has become smaller while it was read")
+	}
+	return err
+}

@@ -1,0 +1,63 @@
+import type { Readable } from 'node:stream'
+import { pipeline } from 'node:stream/promises'
+import type { filesTarRead, filesTarWrite } from '../../../../contract/routes/cell/tar.ts'
+import { LIMITS } from '../../../../contract/limits.ts'
+import { swallow } from '../../../http/swallow.ts'
+import { tarTooLarge } from '../../trees/unpack.ts'
+import { ask } from '../ask.ts'
+import type { GatewayHandler } from '../handler.ts'
+import { endWhenIdle } from '../stands-still.ts'
+import { AtMost } from './at-most.ts'
+import { pathOf } from './path.ts'
+
+const HEADERS = { 'content-type': 'application/x-tar', 'cache-control': 'no-store', 'x-content-type-options': 'nosniff' }
+
+export const readTar: GatewayHandler<typeof filesTarRead> = async (call, { agent_idle_ms }, ticket) => {
+  const path = pathOf(call.url)
+  const tar = await ask(ticket, 'read', call, (bounds) => ticket.agent.openTar(path, bounds))
+  return {
+    async stream(response) {
+      response.writeHead(200, HEADERS)
+      endWhenIdle(tar, response, ticket, agent_idle_ms)
+      // Whoever breaks off, the reader must not take a part for the whole: what is left is destroyed.
+      await pipeline(tar, new AtMost(LIMITS.tar.download_bytes_max), response).catch(() => undefined)
+    },
+  }
+}
+
+export const writeTar: GatewayHandler<typeof filesTarWrite> = async (call, _deps, ticket) => {
+  try {
+    const path = pathOf(call.url)
+    const { create_parents = false, links_out = false } = call.query
+    const length = call.headers['content-length']
+    const content_length = length === undefined ? undefined : Number(length)
+    const bytes_max = LIMITS.tar.upload_bytes_max
+    if (content_length !== undefined && content_length > bytes_max) throw tarTooLarge(bytes_max)
+    return {
+      status: 200,
+      body: await carry(call.body_stream, (body, signal) =>
+        ask(ticket, 'change', { signal: AbortSignal.any([call.signal, signal]) }, (bounds) =>
+          ticket.agent.writeTar(path, { create_parents, links_out }, body, content_length, bounds),
+        ),
+      ),
+    }
+  } catch (error) {
+    await swallow(call.body_stream)
+    throw error
+  }
+}
+
+/** Carries a body on as it comes, as long as it is not too large. */
+async function carry<T>(from: Readable, work: (body: Readable, broken: AbortSignal) => Promise<T>): Promise<T> {
+  const bytes_max = LIMITS.tar.upload_bytes_max
+  const body = new AtMost(bytes_max, () => tarTooLarge(bytes_max))
+  const broken = new AbortController()
+  body.on('error', (error) => broken.abort(error))
+  try {
+    from.pipe(body)
+    return await work(body, broken.signal)
+  } finally {
+    from.unpipe(body)
+    body.destroy()
+  }
+}

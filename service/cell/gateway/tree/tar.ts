@@ -1,0 +1,171 @@
+import type { filesTarRead, filesTarWrite } from '../../../../contract/routes/cell/tar.ts'
+import { LIMITS } from '../../../../contract/limits.ts'
+import { swallow } from '../../../http/swallow.ts'
+import { partsOf } from '../../trees/contents.ts'
+import { bytesOf, type DirectoryEntry, type Entry } from '../../trees/entries.ts'
+import { findName, type PageReads } from '../../trees/pages.ts'
+import { resolvePath } from '../../trees/paths.ts'
+import { padding, TAR_END, tarHead } from '../../trees/tar-write.ts'
+import { CHUNK_BYTES, listEntries, type TreeChange, type TreePath } from '../../trees/tree.ts'
+import { tarTooLarge, type Unpacked, unpackTar } from '../../trees/unpack.ts'
+import { pathOf } from '../files/path.ts'
+import { asFailure, changing, reading, type Seen, type TreeHandler } from './calls.ts'
+import { makeParents } from './change.ts'
+import { pourPieces } from './read.ts'
+import { found, notADirectory, notAFile, refusalOf } from './rules.ts'
+
+/** Pieces smaller than this are sent together. */
+const PIECE_BYTES = 64 << 10
+
+export const readTreeTar: TreeHandler<typeof filesTarRead> = (call, deps, ticket) => {
+  const path = pathOf(call.url)
+  return reading(deps, ticket, call.query.tree_revision, async (seen) => {
+    const { entry } = found(await resolvePath(seen, seen.root, path, { follow: true }), path, 'read')
+    if (entry.type !== 'directory') throw notADirectory(path)
+    ticket.room.take(2 * CHUNK_BYTES)
+    const pieces = together(tarOf(seen, entry))
+    const first = await pieces.next() // what cannot be read is refused, as long as it is the beginning
+    const headers = {
+      'content-type': 'application/x-tar',
+      'cache-control': 'no-store',
+      'x-content-type-options': 'nosniff',
+      'x-tree-revision': seen.revision,
+    }
+    return {
+      async stream(response) {
+        response.writeHead(200, headers)
+        // Whoever breaks off, the reader must not take a part for the whole: what is left is destroyed.
+        await pourPieces(first, pieces, response).catch(() => response.destroy())
+      },
+    }
+  })
+}
+
+async function* tarOf(reads: Seen, directory: DirectoryEntry): AsyncGenerator<Buffer> {
+  yield* tarBelow(reads, directory, '')
+  yield TAR_END
+}
+
+async function* tarBelow(reads: Seen, directory: DirectoryEntry, prefix: string): AsyncGenerator<Buffer> {
+  for await (const { name, entry } of listEntries(reads, directory)) {
+    const shown = `${prefix}${name}`
+    yield headOf(shown, entry)
+    if (entry.type === 'directory') yield* tarBelow(reads, entry, `${shown}/`)
+    if (entry.type !== 'file') continue
+    yield* partsOf(reads.blobs, entry, 0, entry.size)
+    yield padding(entry.size)
+  }
+}
+
+function headOf(name: string, entry: Entry): Buffer {
+  const { type, modified_ms } = entry
+  if (entry.type === 'symlink') return tarHead({ name, type, mode: 0o777, modified_ms, size: 0, target: entry.target })
+  return tarHead({ name, type, mode: entry.mode, modified_ms, size: entry.type === 'file' ? entry.size : 0 })
+}
+
+async function* together(pieces: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
+  let held: Buffer[] = []
+  let bytes = 0
+  for await (const piece of pieces) {
+    held.push(piece)
+    bytes += piece.length
+    if (bytes < PIECE_BYTES) continue
+    yield Buffer.concat(held)
+    held = []
+    bytes = 0
+  }
+  if (bytes > 0) yield Buffer.concat(held)
+}
+
+export const writeTreeTar: TreeHandler<typeof filesTarWrite> = async (call, deps, ticket) => {
+  const bytes_max = LIMITS.tar.upload_bytes_max
+  try {
+    const path = pathOf(call.url)
+    const { create_parents = false, links_out = false } = call.query
+    if (Number(call.headers['content-length'] ?? 0) > bytes_max) throw tarTooLarge(bytes_max)
+    ticket.room.take(3 * CHUNK_BYTES)
+    // What is put here is kept until the change that names it is there.
+    using holding = deps.trees.begin(ticket.entry.id)
+    const unpacked = await unpackTar(call.body_stream as AsyncIterable<Buffer>, {
+      bytes_max,
+      links_out,
+      put: (contents) => holding.put(contents),
+    })
+    return await changing(deps, ticket, call, async (seen) => ({
+      changes: await changesOf(seen, unpacked, path, { create_parents, now: call.now }),
+      status: 200,
+      body: { path, entries: unpacked.count, bytes: unpacked.bytes, durable: true },
+    }))
+  } catch (error) {
+    await swallow(call.body_stream)
+    throw asFailure(error)
+  }
+}
+
+async function changesOf(
+  seen: Seen,
+  { entries }: Unpacked,
+  path: string,
+  { create_parents, now }: { create_parents: boolean; now: Date },
+): Promise<TreeChange[]> {
+  const { at, made, directory } = await targetOf(seen, path, create_parents, now)
+  const reads = remembering(seen)
+  const changes = [...made]
+  /** By path; null: it is not there yet. */
+  const directories = new Map<string, DirectoryEntry | null>([['', directory]])
+  for (const [name, entry] of entries) {
+    const cut = name.lastIndexOf('/')
+    const above = directories.get(name.slice(0, Math.max(cut, 0))) ?? null
+    const before = above === null ? null : await findName(reads, above.page, bytesOf(name.slice(cut + 1)))
+    const full: TreePath = [...at, ...name.split('/')]
+    const is_directory = entry === null || entry.type === 'directory'
+    if (is_directory && before !== null && before.type !== 'directory') throw notADirectory(shownOf(path, name))
+    if (!is_directory && before?.type === 'directory') throw notAFile(shownOf(path, name), before)
+    if (is_directory) directories.set(name, before?.type === 'directory' ? before : null)
+    if (is_directory && before !== null) continue // it stays as it is
+    changes.push({ kind: 'put', path: full, entry: entry ?? { type: 'directory', mode: 0o755, modified_ms: now.getTime(), page: null } })
+  }
+  return changes
+}
+
+async function targetOf(
+  seen: Seen,
+  path: string,
+  create_parents: boolean,
+  now: Date,
+): Promise<{ at: TreePath; made: TreeChange[]; directory: DirectoryEntry | null }> {
+  const resolved = await resolvePath(seen, seen.root, path, { follow: true })
+  if (resolved.kind === 'found') {
+    if (resolved.entry.type !== 'directory') throw notADirectory(path)
+    return { at: resolved.path, made: [], directory: resolved.entry }
+  }
+  const is_missing = resolved.kind === 'missing' || resolved.kind === 'no_parent'
+  if (!is_missing || !create_parents) throw refusalOf(resolved, path, 'change')
+  // As directories of a file that would lie in it.
+  const rest = resolved.kind === 'no_parent' ? resolved.rest : []
+  const by_link = resolved.kind === 'no_parent' && resolved.by_link
+  const { names, changes } = makeParents({ path: resolved.path, rest: [...rest, '-'], by_link }, path, now.getTime())
+  return { at: names.slice(0, -1), made: changes, directory: null }
+}
+
+function shownOf(path: string, name: string): string {
+  return `${path.replace(/\/+$/, '')}/${name}`
+}
+
+const PAGES_REMEMBERED_MAX = 1024
+
+/** A page is read once for the many names in it. */
+function remembering({ blobs }: PageReads): PageReads {
+  const pages = new Map<string, Promise<Buffer>>()
+  return {
+    blobs: {
+      get(digest, part) {
+        if (part !== undefined) return blobs.get(digest, part)
+        if (pages.size >= PAGES_REMEMBERED_MAX) pages.clear()
+        const page = pages.get(digest) ?? blobs.get(digest)
+        pages.set(digest, page)
+        return page
+      },
+    },
+  }
+}
