@@ -14,6 +14,7 @@ import { portsRow } from './ports.ts'
 import { recoveryRow } from './recovery.ts'
 import { roomRows } from './room.ts'
 import { scaleRows } from './scale.ts'
+import { treeRows } from './trees.ts'
 import { withService } from './with-service.ts'
 import { idleTickRow } from './idle-tick.ts'
 import { idleReport } from '../simulation/idle/report.ts'
@@ -55,6 +56,7 @@ const ALONE: Record<string, (guest?: string) => void | Promise<void>> = {
   overload: overloadRow,
   recovery: recoveryRow,
   room: roomRows,
+  trees: treeRows,
 }
 
 const asked = new Map(process.argv.slice(2).map((word) => [word.split(':')[0] ?? '', word.split(':')[1]]))

@@ -54,7 +54,8 @@ export function openBlobFiles(folder: string, clock: Clock): BlobFiles {
     await rename(beside, placeOf(digest))
   }
   const store = async (digest: Digest, content: Buffer): Promise<void> => {
-    if (await use(digest)) return
+    // One that is there and damaged is written anew: whoever stores it is told that it is stored.
+    if ((await use(digest)) && (await holds(placeOf(digest), content))) return
     await write(digest, content)
   }
   return {
@@ -132,6 +133,21 @@ export function openBlobFiles(folder: string, clock: Clock): BlobFiles {
 
 export function digestOf(content: Buffer): Digest {
   return createHash('sha256').update(content).digest('hex')
+}
+
+async function holds(file: string, content: Buffer): Promise<boolean> {
+  try {
+    if ((await stat(file)).size !== content.length) return false
+    return (await read(file)).equals(content)
+  } catch (error) {
+    // A sweep has it in its hands, or the disk cannot read it.
+    if (isMissing(error) || isUnreadable(error)) return false
+    throw error
+  }
+}
+
+function isUnreadable(error: unknown): boolean {
+  return error instanceof Error && 'code' in error && error.code === 'EIO'
 }
 
 async function read(file: string): Promise<Buffer> {
