@@ -7,7 +7,7 @@ import { seeder, world, type Answer, type World } from './support.ts'
 
 let w: World
 before(async () => {
-  w = await world()
+  w = await world({ file_first: true })
 })
 after(() => w[Symbol.asyncDispose]())
 
@@ -208,6 +208,7 @@ test('a workspace has as many ports, and a port as many credentials, as its limi
   }
   w.clock.ahead_ms += 121_000
   assert.equal((await w.post(path(id, '/1/tokens'))).status, 201)
+  w.clock.ahead_ms -= 121_000
 })
 
 test('a key without a tool exposes and closes, and is given no credential; people of the billing role only look', async () => {
@@ -223,4 +224,28 @@ test('a key without a tool exposes and closes, and is given no credential; peopl
   assert.equal((await w.call('DELETE', path(id, '/3000'), { as: token })).status, 403)
   const member = (await seeds.person(w.a.organization_id, 'member')).token
   assert.equal((await w.post(path(id, '/3000/tokens'), {}, { as: member })).status, 201)
+})
+
+/** Everything that changes who may reach a port. */
+const CHANGES: [string, string][] = [
+  ['PUT', '/3000'],
+  ['DELETE', '/3000'],
+  ['POST', '/3000/tokens'],
+  ['POST', '/3000/links'],
+  ['POST', '/3000/callback'],
+  ['DELETE', '/3000/callback'],
+]
+
+test('a file-first workspace has no ports, and a deleted one has none any more: every change says so', async () => {
+  const opened = await w.open('ports-of-tree', { mode: 'file_first' })
+  assert.equal(opened.status, 200, JSON.stringify(opened.body))
+  const tree = opened.body.workspace.id
+  const gone = await w.running('ports-of-gone')
+  await w.call('DELETE', `/v1/workspaces/${gone}`)
+  for (const [method, rest] of CHANGES) {
+    const of_tree = await w.call(method, path(tree, rest))
+    assert.deepEqual(said(of_tree), [409, 'conflict', 'not_supported_for_mode'], `${method} ${rest}`)
+    assert.deepEqual(said(await w.call(method, path(gone, rest))), [409, 'conflict', 'workspace_deleted'], `${method} ${rest}`)
+  }
+  assert.deepEqual((await w.get(path(tree, ''))).body.data, [])
 })

@@ -1,0 +1,210 @@
+// An installation of its own: its machines are frozen and hibernated, and a browser is taken out of a template's image.
+import assert from 'node:assert/strict'
+import { createHash, randomBytes } from 'node:crypto'
+import http from 'node:http'
+import path from 'node:path'
+import { after, before, test } from 'node:test'
+import { type Chromium, openChromium } from '../support/chromium.ts'
+import { createClient, ndjson, send, type Client, type OpenedWorkspace } from '../support/client.ts'
+import { machinesOf } from '../support/machines.ts'
+import { PORT_APP } from '../support/port-app.ts'
+import { until } from '../support/processes.ts'
+import { startService, type Service } from '../support/service.ts'
+
+const WAIT_MS = 120_000
+const PARK = { freeze_after_seconds: 2, hibernate_after_seconds: 8 }
+const HOOK_BYTES = 5 << 20
+
+let service: Service
+let client: Client
+let workspace: OpenedWorkspace
+let url: string
+let token: string
+before(async () => {
+  service = await startService({ settings: { ...PARK, slot_memory_mib: 512 } })
+  client = createClient(service.base_url, service.api_key)
+  workspace = await client.open('app', { caps: { memory_mib: 512 } })
+  await client.tool(workspace, '/exec', { json: { session_id: 'app', argv: ['python3', '-u', '-c', PORT_APP] } })
+  const output = await send(`${workspace.endpoint}/v1/workspaces/${workspace.id}/exec/app/output`, { token: workspace.token })
+  for await (const event of ndjson(output)) if (event.type === 'output') break
+  output.destroy()
+  url = (await ports<{ url: string }>('PUT')).url
+  token = (await ports<{ token: string }>('POST', '/tokens')).token
+})
+after(() => service.stop())
+
+async function ports<T>(method: string, rest = '', json?: object): Promise<T> {
+  const answer = await client.api<T>(`/v1/workspaces/${workspace.id}/ports/3000${rest}`, { method, ...(json ? { json } : {}) })
+  assert.ok(answer.status < 300, answer.bytes.toString())
+  return answer.body
+}
+
+interface Seen {
+  method: string
+  path: string
+  headers: [string, string][]
+  length?: number
+  sha256?: string
+}
+interface Visited {
+  status: number
+  headers: http.IncomingHttpHeaders
+  text: string
+}
+
+/** A request as it comes from outside: its name leads to this computer. */
+function visit(where: string, options: { method?: string; headers?: Record<string, string>; body?: Buffer } = {}): Promise<Visited> {
+  const { hostname, port, host, pathname, search } = new URL(where)
+  assert.ok(hostname.endsWith('.localhost'))
+  const { method = 'GET', headers = {}, body } = options
+  return new Promise((resolve, reject) => {
+    const sent = { method, path: `${pathname}${search}`, headers: { host, ...headers, ...(body ? { 'content-length': body.length } : {}) } }
+    const request = http.request({ host: '127.0.0.1', port, agent: false, ...sent }, (answer) => {
+      const chunks: Buffer[] = []
+      answer.on('data', (chunk: Buffer) => chunks.push(chunk))
+      answer.on('end', () => resolve({ status: answer.statusCode ?? 0, headers: answer.headers, text: Buffer.concat(chunks).toString() }))
+      answer.on('error', reject)
+    })
+    request.on('error', reject)
+    request.end(body)
+  })
+}
+
+const bearer = () => ({ authorization: `Bearer ${token}` })
+/** What the app has been asked until now. */
+async function seen(): Promise<Seen[]> {
+  const { status, text, headers } = await visit(`${url}/seen`, { headers: bearer() })
+  assert.deepEqual([status, headers['x-service-reason']], [200, undefined], text)
+  return JSON.parse(text) as Seen[]
+}
+async function stateOf(): Promise<string> {
+  return (await client.api<{ observed_state: string }>(`/v1/workspaces/${workspace.id}`)).body.observed_state
+}
+async function suspend(): Promise<void> {
+  const { state } = await client.operate(`/v1/workspaces/${workspace.id}/suspend`, { method: 'POST' })
+  assert.equal(state, 'succeeded')
+}
+async function resumes(): Promise<number> {
+  const [row] = await service.query<{ count: number }>(
+    `select count(*)::integer as count from operations where workspace_id = $1 and kind = 'resume'`,
+    [workspace.id],
+  )
+  return row?.count ?? 0
+}
+
+test('a request reaches the app of a running workspace with its public name, and without the credential', async () => {
+  const own = await visit(`${url}//a/../b%2Fc?x=1`, {
+    headers: { 'x-service-token': token, authorization: 'Basic b3duOm93bg==', 'x-forwarded-for': '1.2.3.4' },
+  })
+  assert.equal(own.status, 200, own.text)
+  const last = (JSON.parse(own.text) as Seen[]).at(-1)
+  const header = (name: string) => last?.headers.filter(([each]) => each.toLowerCase() === name).map(([, value]) => value)
+  assert.equal(last?.path, '//a/../b%2Fc?x=1')
+  assert.deepEqual([header('host'), header('x-forwarded-host')], [[new URL(url).host], [new URL(url).host]])
+  assert.deepEqual([header('authorization'), header('x-service-token')], [['Basic b3duOm93bg=='], []])
+  assert.deepEqual([header('x-forwarded-for'), header('x-forwarded-proto')], [['127.0.0.1'], ['http']])
+  assert.ok(!JSON.stringify(await seen()).includes(token))
+})
+
+test('no credential, a wrong one and one of another workspace are refused with a reason', async () => {
+  const other = `${url.replace('://3000-', '://3001-')}/`
+  const refused = [
+    await visit(url),
+    await visit(url, { headers: { authorization: `Bearer sfp_${'A'.repeat(43)}` } }),
+    await visit(other, { headers: bearer() }),
+  ]
+  assert.deepEqual(
+    refused.map(({ status, headers }) => [status, headers['x-service-reason']]),
+    [
+      [401, 'credential_missing'],
+      [401, 'credential_invalid'],
+      [401, 'credential_invalid'],
+    ],
+  )
+})
+
+test('a frozen machine and a hibernated one are woken within the request', async () => {
+  const machines = machinesOf(service)
+  await until('it is frozen', WAIT_MS, async () => (await machines.stateOf(workspace.id)) === 'frozen')
+  const before = (await seen()).length
+  await until('it is hibernated', WAIT_MS, async () => {
+    const [row] = await service.query<{ residency: string }>('select residency from workspaces where id = $1', [workspace.id])
+    return row?.residency === 'hibernated'
+  })
+  assert.equal((await seen()).length, before + 1)
+})
+
+test('a suspended workspace is resumed within the request, with its memory as it was; one that is being suspended is waited for', async () => {
+  const before = (await seen()).length
+  await suspend()
+  assert.equal((await seen()).length, before + 1)
+  const suspending = client.operate(`/v1/workspaces/${workspace.id}/suspend`, { method: 'POST' })
+  await until('it is being suspended', WAIT_MS, async () => (await stateOf()) !== 'running')
+  assert.equal((await seen()).length, before + 2)
+  assert.equal((await suspending).state, 'succeeded')
+  assert.equal(await stateOf(), 'running')
+})
+
+test('a thousand visitors without a good credential leave a suspended workspace asleep', async () => {
+  await suspend()
+  const before = await resumes()
+  let refused = 0
+  for (let round = 0; round < 20; round++) {
+    const answers = await Promise.all(
+      Array.from({ length: 50 }, (_, n) =>
+        visit(url, n % 2 === 0 ? {} : { headers: { authorization: `Bearer sfp_${randomBytes(32).toString('base64url')}` } }),
+      ),
+    )
+    refused += answers.filter(
+      ({ status, headers }) => (status === 401 || status === 429) && headers['x-service-reason'] !== undefined,
+    ).length
+  }
+  assert.deepEqual([refused, await stateOf(), await resumes()], [1000, 'suspended', before])
+})
+
+test('a webhook of 5 MiB to a suspended workspace arrives once and whole, and its secret does not', async () => {
+  if ((await stateOf()) === 'running') await suspend()
+  const callback = (await ports<{ url: string }>('POST', '/callback')).url
+  const body = randomBytes(HOOK_BYTES)
+  const answer = await visit(`${callback}hook/push?delivery=7`, { method: 'POST', body })
+  assert.equal(answer.status, 200, answer.text)
+  const delivered = (await seen()).filter(({ method }) => method === 'POST')
+  assert.deepEqual(
+    delivered.map(({ path, length, sha256 }) => ({ path, length, sha256 })),
+    [{ path: '/hook/push?delivery=7', length: HOOK_BYTES, sha256: createHash('sha256').update(body).digest('hex') }],
+  )
+  assert.ok(!JSON.stringify(await seen()).includes('sfcb_'))
+  await ports('DELETE', '/callback')
+  await until('the callback URL is over', WAIT_MS, async () => (await visit(`${callback}x`, { method: 'POST' })).status === 401)
+})
+
+test('Chromium opens a signed link to an app with a WebSocket in a suspended workspace, and closing the port cuts it', async () => {
+  const [template] = await service.query<{ layers: string[] }>(
+    `select v.layers from template_versions v join templates t on t.id = v.template_id where t.slug = 'browser' order by v.version desc limit 1`,
+  )
+  const chromium: Chromium = await openChromium(path.join(service.data_dir, 'layers', `${template?.layers[0]}.erofs`))
+  try {
+    const title = (what: string) => until(`the title is ${what}`, WAIT_MS, async () => (await chromium.evaluate('document.title')) === what)
+    await suspend()
+    const link = await ports<{ url: string }>('POST', '/links', { path: '/page?a=b' })
+    await chromium.goto(link.url)
+    await title('echo:first')
+    assert.equal(await chromium.evaluate('location.href'), `${url}/page?a=b`)
+    await chromium.evaluate(`say('again')`)
+    await title('echo:again')
+    // The page's own cookie reaches the app, the service's neither the app nor the page.
+    await chromium.evaluate(`location.reload()`)
+    await title('echo:first')
+    assert.equal(await chromium.evaluate('document.cookie'), 'app=1')
+    const pages = (await seen()).filter((one) => one.path.startsWith('/page') || one.path === '/socket')
+    const cookies = pages.flatMap(({ headers }) => headers.filter(([name]) => name.toLowerCase() === 'cookie').map(([, value]) => value))
+    assert.deepEqual([new Set(cookies), pages.length], [new Set(['app=1']), 4])
+    assert.ok(!JSON.stringify(pages).includes('sfc_') && !JSON.stringify(pages).includes('sfl_'))
+    // Longer than what parks an unused machine: an open WebSocket keeps it awake.
+    await ports('DELETE')
+    await title('closed')
+    assert.equal((await visit(url, { headers: bearer() })).headers['x-service-reason'], 'credential_invalid')
+  } finally {
+    await chromium.close()
+  }
+})
