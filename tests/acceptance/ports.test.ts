@@ -5,7 +5,7 @@ import http from 'node:http'
 import path from 'node:path'
 import { after, before, test } from 'node:test'
 import { type Chromium, openChromium } from '../support/chromium.ts'
-import { createClient, ndjson, send, type Client, type OpenedWorkspace } from '../support/client.ts'
+import { createClient, type Client, type OpenedWorkspace } from '../support/client.ts'
 import { machinesOf } from '../support/machines.ts'
 import { PORT_APP } from '../support/port-app.ts'
 import { until } from '../support/processes.ts'
@@ -24,10 +24,9 @@ before(async () => {
   service = await startService({ settings: { ...PARK, slot_memory_mib: 512 } })
   client = createClient(service.base_url, service.api_key)
   workspace = await client.open('app', { caps: { memory_mib: 512 } })
-  await client.tool(workspace, '/exec', { json: { session_id: 'app', argv: ['python3', '-u', '-c', PORT_APP] } })
-  const output = await send(`${workspace.endpoint}/v1/workspaces/${workspace.id}/exec/app/output`, { token: workspace.token })
-  for await (const event of ndjson(output)) if (event.type === 'output') break
-  output.destroy()
+  // Left by the command that starts it: no command keeps the machine from being parked.
+  await client.tool(workspace, '/files?path=/home/user/app.py', { method: 'PUT', bytes: Buffer.from(PORT_APP) })
+  await client.run(workspace, ['sh', '-c', 'setsid python3 -u app.py </dev/null >/tmp/app.log 2>&1 &'], { cwd: '/home/user' })
   url = (await ports<{ url: string }>('PUT')).url
   token = (await ports<{ token: string }>('POST', '/tokens')).token
 })
@@ -52,13 +51,21 @@ interface Visited {
   text: string
 }
 
+interface VisitOptions {
+  method?: string
+  headers?: Record<string, string>
+  body?: Buffer
+  /** As it is written, in the place of the URL's. */
+  raw_path?: string
+}
+
 /** A request as it comes from outside: its name leads to this computer. */
-function visit(where: string, options: { method?: string; headers?: Record<string, string>; body?: Buffer } = {}): Promise<Visited> {
+function visit(where: string, options: VisitOptions = {}): Promise<Visited> {
   const { hostname, port, host, pathname, search } = new URL(where)
   assert.ok(hostname.endsWith('.localhost'))
-  const { method = 'GET', headers = {}, body } = options
+  const { method = 'GET', headers = {}, body, raw_path = `${pathname}${search}` } = options
   return new Promise((resolve, reject) => {
-    const sent = { method, path: `${pathname}${search}`, headers: { host, ...headers, ...(body ? { 'content-length': body.length } : {}) } }
+    const sent = { method, path: raw_path, headers: { host, ...headers, ...(body ? { 'content-length': body.length } : {}) } }
     const request = http.request({ host: '127.0.0.1', port, agent: false, ...sent }, (answer) => {
       const chunks: Buffer[] = []
       answer.on('data', (chunk: Buffer) => chunks.push(chunk))
@@ -93,7 +100,8 @@ async function resumes(): Promise<number> {
 }
 
 test('a request reaches the app of a running workspace with its public name, and without the credential', async () => {
-  const own = await visit(`${url}//a/../b%2Fc?x=1`, {
+  const own = await visit(url, {
+    raw_path: '//a/../b%2Fc?x=1',
     headers: { 'x-service-token': token, authorization: 'Basic b3duOm93bg==', 'x-forwarded-for': '1.2.3.4' },
   })
   assert.equal(own.status, 200, own.text)

@@ -125,10 +125,13 @@ test('a suspended workspace is resumed within the request, for many visitors onc
   )
 })
 
-test('a workspace that is being suspended is waited for, and resumed', async () => {
+test('a workspace that is being suspended lets nobody go on, is waited for, and resumed', async () => {
   const { id, token } = await exposed('suspending')
+  const before = await granted(id, token)
+  using _paused = w.host.intercept('checkpoint', 'before', async () => void (await cutOf(before.lease)))
   const suspending = await w.post(`/v1/workspaces/${id}/suspend`)
   const grant = await granted(id, token)
+  assert.equal((await cutOf(before.lease))?.reason, 'machine_moved')
   assert.equal(grant.workspace_id, id)
   assert.equal((await w.ended(suspending.body.id)).state, 'succeeded')
   assert.equal(await stateOf(id), 'running')

@@ -1,7 +1,8 @@
 import type { Clock } from '../../lib/clock.ts'
+import { databaseIsUnavailable } from '../../http/database-failure.ts'
 import { Failure } from '../../lib/fail.ts'
 import { admitTo, type Admitting } from '../gateway/gate/admit.ts'
-import { decideSituation, type Situation } from '../gateway/gate/situation.ts'
+import { decideSituation } from '../gateway/gate/situation.ts'
 import type { LiveMachine, WorkspaceEntry } from '../machines/table.ts'
 import type { WorkspaceChanges } from './changes.ts'
 import type { Place } from './frames.ts'
@@ -62,13 +63,9 @@ function givenUnless(signal: AbortSignal, admitted: Admittance): Admittance {
 
 /** @returns null where there is something to wait for. */
 async function step(deps: VisitDeps, visit: Visit): Promise<Admittance | null> {
-  const entry = await deps.table.load(visit.workspace_id)
+  const entry = await look(deps, visit)
   if (entry === undefined || entry.deleted_at !== null) throw new Refusal('workspace_gone')
-  const seen = situationOf(deps, entry)
-  if (seen.kind === 'resident' || seen.kind === 'parked') return admitted(deps, visit)
-  const fresh = await deps.table.fresh(visit.workspace_id)
-  if (fresh === undefined || fresh.deleted_at !== null) throw new Refusal('workspace_gone')
-  const situation = situationOf(deps, fresh)
+  const situation = decideSituation(entry, { cell_id: deps.cell_id, ...AS_ANYBODY })
   switch (situation.kind) {
     case 'resident':
     case 'parked':
@@ -85,8 +82,18 @@ async function step(deps: VisitDeps, visit: Visit): Promise<Admittance | null> {
   }
 }
 
-function situationOf({ cell_id }: VisitDeps, entry: WorkspaceEntry): Situation {
-  return decideSituation(entry, { cell_id, ...AS_ANYBODY })
+/**
+ * As it is at this moment: a suspend that its owner was just told of may not have been heard of here, and a visitor who was let in for a
+ * while would meet its end. While the database is away, as it was last.
+ */
+async function look({ table }: VisitDeps, { workspace_id }: Visit): Promise<WorkspaceEntry | undefined> {
+  try {
+    return await table.fresh(workspace_id)
+  } catch (error) {
+    const known = table.get(workspace_id)
+    if (known === undefined || !databaseIsUnavailable(error)) throw error
+    return known
+  }
 }
 
 /** A visitor changes things, and has no epoch. */

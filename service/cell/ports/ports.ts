@@ -3,6 +3,7 @@ import type { Db } from '../../db/database.ts'
 import type { Listener } from '../../db/listen.ts'
 import type { Clock } from '../../lib/clock.ts'
 import type { Ids } from '../../lib/ids.ts'
+import type { OperationKind } from '../../../contract/states/operation.ts'
 import type { PortRefusal } from '../../../contract/port-refusals.ts'
 import type { LiveTable } from '../machines/live-table.ts'
 import type { Waking } from '../machines/parking.ts'
@@ -64,6 +65,9 @@ export async function startPorts(deps: PortsDeps, socket: string): Promise<Ports
       log.error({ err: error }, 'leases could not be judged'),
     )
   })
+  const unsubscribeHolds = listener.on('berth_workspace', (workspace_id) => {
+    cutWhatIsEnding(conversations, workspace_id, table).catch((error: unknown) => log.warn({ err: error }, 'leases could not be judged'))
+  })
   const server = await listenForProxies(socket, log, (say) => {
     const begun = createConversation(conversation, say)
     conversations.add(begun)
@@ -82,10 +86,34 @@ export async function startPorts(deps: PortsDeps, socket: string): Promise<Ports
       closing.abort()
       await server.close()
       unsubscribe()
+      unsubscribeHolds()
       book.close()
       changes.close()
       await use.flush().catch(() => undefined) // a few seconds of counts; without a database they are lost
     },
+  }
+}
+
+/** Operations that end the machine: who comes from now on waits for their end. */
+const ENDING: ReadonlySet<OperationKind | undefined> = new Set<OperationKind>(['suspend', 'restore', 'reset', 'move', 'delete'])
+
+/**
+ * Lets nobody use a machine that an operation is about to end: a request that comes after it has begun would be lost with the machine.
+ * Whoever is let in learns of it by the machine's end, too, where the database cannot be asked.
+ */
+async function cutWhatIsEnding(
+  conversations: ReadonlySet<Conversation>,
+  changed: string | null,
+  table: Pick<LiveTable, 'fresh'>,
+): Promise<void> {
+  const let_in = [...conversations].flatMap(({ leases }) => leases.all().map(({ found }) => found.workspace_id))
+  for (const workspace_id of new Set(let_in)) {
+    if (changed !== null && changed !== workspace_id) continue
+    const entry = await table.fresh(workspace_id)
+    if (entry === undefined || entry.hold === null || !ENDING.has(entry.hold.operation_kind)) continue
+    for (const { leases } of conversations) {
+      for (const lease of leases.all()) if (lease.found.workspace_id === workspace_id) leases.cut(lease, 'machine_moved')
+    }
   }
 }
 
