@@ -110,6 +110,9 @@ export const LIMITS = {
     name_characters_max: 200, // Berth's own
     description_characters_max: 1000, // Berth's own
     allowed_ids_max: 200, // Berth's own
+    hosts_max: 16, // Berth's own
+    host_ports_max: 4, // Berth's own
+    host_place_characters_max: 200, // Berth's own: a header, a user, a parameter
     resolutions_per_minute: 1200, // Berth's own: starts of a workspace that were given a secret's value
   },
   idle: {

@@ -53,6 +53,8 @@ export interface CellConfig extends ProcessConfig {
   hostd_socket: string
   /** Where proxies of ports ask. */
   ports_socket: string
+  /** Where the proxy that puts secrets into requests waits for its answers. */
+  secrets_socket: string
   /** Private keys by which secrets are opened: a folder that only this process's user can enter. */
   secret_keys_dir: string
   /** A program that wraps and unwraps them, as the client of a key service; '': they lie there as they are. */
@@ -121,6 +123,7 @@ const CellFile = Type.Object(
     cell_name: Type.String({ minLength: 1 }),
     hostd_socket: Type.String({ minLength: 1 }),
     ports_socket: Type.String({ minLength: 1 }),
+    secrets_socket: Type.String({ minLength: 1 }),
     trees_dir: Type.String({ minLength: 1 }),
     tree_revisions_kept: Type.Object(
       {

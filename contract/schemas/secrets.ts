@@ -1,7 +1,7 @@
 import Type, { type Static } from 'typebox'
 import { LIMITS } from '../limits.ts'
 import { TOOLS } from '../tools.ts'
-import { FreeText, List, Nullable, PageQuery, strict, Timestamp, Uuid, Word } from './common.ts'
+import { FreeText, List, Nullable, PageQuery, strict, Text, Timestamp, Uuid, Word } from './common.ts'
 
 /** Of the service's own variables. */
 export const RESERVED_SECRET_PREFIX = 'SERVICE_'
@@ -26,12 +26,79 @@ const AllowedTools = Type.Array(Word(TOOLS), {
   description: 'What may be started with its value. It can be bound to a workspace only with both `exec` and `pty` among them',
 })
 
+/**
+ * Where a value goes that no workspace sees. The proxy puts it in for the placeholder wherever that stands in a header or the query, and
+ * at the one place that is named here whatever stands there.
+ */
+export const SecretHost = Type.Object(
+  {
+    host: Text({
+      minLength: 1,
+      maxLength: LIMITS.egress.host_characters_max,
+      description: 'A name as egress policies have it; `*.` in front stands for one label',
+    }),
+    ports: Type.Optional(
+      Type.Array(Type.Integer({ minimum: 1, maximum: 65_535 }), {
+        minItems: 1,
+        maxItems: LIMITS.secret.host_ports_max,
+        uniqueItems: true,
+        description: 'Default: 443',
+      }),
+    ),
+    header: Type.Optional(
+      Type.String({
+        pattern: "^[A-Za-z0-9!#$%&'*+.^_`|~-]+$",
+        minLength: 1,
+        maxLength: LIMITS.secret.host_place_characters_max,
+        description: 'The header that is the value',
+      }),
+    ),
+    bearer: Type.Optional(Type.Literal(true, { description: 'Authorization: Bearer, and the value' })),
+    basic_user: Type.Optional(
+      FreeText({
+        minLength: 0,
+        maxLength: LIMITS.secret.host_place_characters_max,
+        description: 'Authorization: Basic, of this user with the value as password',
+      }),
+    ),
+    query: Type.Optional(
+      FreeText({
+        minLength: 1,
+        maxLength: LIMITS.secret.host_place_characters_max,
+        description: 'The parameter of the query that is the value',
+      }),
+    ),
+  },
+  { ...strict },
+)
+export type SecretHost = Static<typeof SecretHost>
+
+const Hosts = Nullable(
+  Type.Array(SecretHost, {
+    minItems: 1,
+    maxItems: LIMITS.secret.hosts_max,
+    description:
+      'null: the value is in the environment. Else no workspace ever has it: the environment has a placeholder, and requests to these hosts get the value on their way',
+  }),
+)
+
+/** A secret's hosts as they are kept: normal names, ports in order, at most one place. */
+export interface NormalSecretHost {
+  host: string
+  ports: number[]
+  header?: string
+  bearer?: true
+  basic_user?: string
+  query?: string
+}
+
 const CREATE = {
   name: Name,
   description: Type.Optional(Nullable(Description)),
   value: Value,
   allowed_workspace_ids: Type.Optional(Ids('null: every workspace')),
   allowed_tools: Type.Optional(AllowedTools),
+  hosts: Type.Optional(Hosts),
 }
 export const SecretCreate = Type.Object(CREATE, { ...strict, title: 'SecretCreate' })
 export type SecretCreate = Static<typeof SecretCreate>
@@ -46,6 +113,7 @@ export const SecretUpdate = Type.Object(
     allowed_project_ids,
     allowed_workspace_ids: CREATE.allowed_workspace_ids,
     allowed_tools: CREATE.allowed_tools,
+    hosts: CREATE.hosts,
   },
   { ...strict, title: 'SecretUpdate' },
 )
@@ -62,6 +130,7 @@ export const Secret = Type.Object(
     allowed_project_ids: Nullable(Type.Array(Uuid())),
     allowed_workspace_ids: Nullable(Type.Array(Uuid())),
     allowed_tools: Type.Array(Word(TOOLS)),
+    hosts: Nullable(Type.Array(SecretHost)),
     version: Type.Integer({ description: 'The newest, which is used from the next start on' }),
     created_at: Timestamp(),
     updated_at: Timestamp(),

@@ -6,6 +6,7 @@ import { dropFile } from '../core/key-ring/key-files.ts'
 import { openerOf, sealerFor, type SealingKey } from '../core/key-ring/sealed-values.ts'
 import { type KeyFile, type SealingFolder, sealingFolder } from '../core/key-ring/sealing-folder.ts'
 import { wrappingBy } from '../core/key-ring/wrapping.ts'
+import { resealAuthority } from '../core/secrets/authority.ts'
 import { rewrap } from '../core/secrets/envelope.ts'
 import {
   awaitSealers,
@@ -14,7 +15,9 @@ import {
   insertSealingKey,
   keyUses,
   type KeyUse,
+  listSealedAuthorities,
   listWrapped,
+  writeSealedAuthority,
   writeWrapped,
 } from '../core/secrets/rewrap-store.ts'
 import { AdminError, type Command, type Context, required, show, subjectOf, words } from './command.ts'
@@ -102,6 +105,12 @@ async function finish({ db, output }: Context, newest: SealingKey, keys: Sealing
     const rows = await listWrapped(db, newest.key_id, BATCH)
     if (rows.length === 0) break
     for (const row of rows) await writeWrapped(db, row, await rewrap(opener, sealer, row, row))
+    sealed += rows.length
+  }
+  for (;;) {
+    const rows = await listSealedAuthorities(db, newest.key_id, BATCH)
+    if (rows.length === 0) break
+    for (const row of rows) await writeSealedAuthority(db, await resealAuthority(opener, sealer, row))
     sealed += rows.length
   }
   output.line(newest.key_id)

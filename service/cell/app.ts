@@ -11,6 +11,7 @@ import { startEngine } from './engine.ts'
 import { startGateway, type Gateway } from './gateway/server.ts'
 import { createAgentLinks } from './links/agent.ts'
 import type { MachineHost } from './links/hostd.ts'
+import { answerProxy } from './links/secret-proxy.ts'
 import { connectHostd } from './links/hostd-client.ts'
 import { askActivity, askAlive, type AskActivity } from './machines/ask-activity.ts'
 import { registerCell } from './machines/cells-store.ts'
@@ -21,7 +22,9 @@ import { openCellMetrics } from './metrics.ts'
 import { createRoom } from './room/room.ts'
 import { finalCounters, metered } from './metering/final-counters.ts'
 import { addFinal, SAMPLE_MS } from './metering/sampler.ts'
+import { createAuthorities } from './secrets/authorities.ts'
 import { openSecretKeys } from './secrets/keys.ts'
+import { whatToPutIn } from './secrets/put-in.ts'
 import { createSecrets } from './secrets/resolve.ts'
 import { startPorts, type Ports } from './ports/ports.ts'
 import { tickEvery } from './machines/ticking.ts'
@@ -39,6 +42,8 @@ export interface CellConfig {
   hostd_socket: string
   /** Where proxies of ports ask: made in a folder whose group is theirs. */
   ports_socket: string
+  /** Where the proxy that puts secrets into requests waits for its answers. */
+  secrets_socket: string
   trees_dir: string
   tree_revisions_kept: KeptRevisions
   database: DatabaseOptions
@@ -92,7 +97,10 @@ export async function startCell(config: CellConfig, parts: CellParts = {}): Prom
   const parking = createParking({ cell_id, db, clock, ids, host, table, room, log, metrics })
   const agents = createAgentLinks()
   const opener = await openSecretKeys({ directory: config.secret_keys_dir, command: config.secret_keys_command, db, clock, log })
-  const secrets = createSecrets({ db, opener, clock, log })
+  const authorities = createAuthorities({ db, opener, clock, ids })
+  const secrets = createSecrets({ db, opener, authorities, clock, log })
+  const putIn = (workspace_id: string, epoch: number) => whatToPutIn({ cell_id, db, opener, authorities }, workspace_id, epoch)
+  if (parts.host === undefined) void answerProxy(config.secrets_socket, putIn, log, closing.signal)
   const trees = createTrees({ db, clock, folder: config.trees_dir, kept: config.tree_revisions_kept })
   const cell = { cell_id, db, clock, ids, host, table, room, parking, agents, trees, log }
   const engine = startEngine({

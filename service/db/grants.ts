@@ -174,7 +174,16 @@ export const GRANTS = {
     api: {
       select: 'all',
       insert: 'all',
-      update: ['description', 'allowed_project_ids', 'allowed_workspace_ids', 'allowed_tools', 'version', 'updated_at', 'deleted_at'],
+      update: [
+        'description',
+        'allowed_project_ids',
+        'allowed_workspace_ids',
+        'allowed_tools',
+        'hosts',
+        'version',
+        'updated_at',
+        'deleted_at',
+      ],
     },
     cell: READS,
   },
@@ -187,6 +196,9 @@ export const GRANTS = {
     cell: { select: ['secret_id', 'version', 'key_id', 'wrapped_key', 'ciphertext'] },
   },
   workspace_secrets: { api: { select: 'all', insert: 'all', delete: true }, cell: READS },
+  // The cell makes them and opens their keys; a fork is given its source's.
+  authorities: { api: NOTHING, cell: { select: 'all', insert: 'all' } },
+  workspace_authorities: { api: { select: 'all', insert: 'all' }, cell: { select: 'all', insert: 'all' } },
   rate_buckets: { api: { select: 'all', insert: 'all', update: ['tokens', 'updated_at'] }, cell: NOTHING },
   usage_samples: {
     api: READS,

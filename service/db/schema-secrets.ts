@@ -1,4 +1,5 @@
-import type { Json } from './schema.ts'
+import type { NormalSecretHost } from '../../contract/schemas/secrets.ts'
+import type { Json, NullableJson } from './schema.ts'
 
 export interface SealingKeysTable {
   key_id: string
@@ -15,6 +16,7 @@ export interface SecretsTable {
   allowed_project_ids: string[] | null
   allowed_workspace_ids: string[] | null
   allowed_tools: string[]
+  hosts: NullableJson<NormalSecretHost[]>
   version: number
   created_at: Date
   updated_at: Date
@@ -36,4 +38,17 @@ export interface WorkspaceSecretsTable {
   workspace_id: string
   project_id: string
   name: string
+}
+
+export interface AuthoritiesTable {
+  id: string
+  certificate: string
+  key_id: string
+  sealed_key: string
+  created_at: Date
+}
+
+export interface WorkspaceAuthoritiesTable {
+  workspace_id: string
+  authority_id: string
 }

@@ -8,7 +8,8 @@ import type {
   UsageSamplesTable,
   UsageStorageTable,
 } from './schema-usage.ts'
-import type { SealingKeysTable, SecretsTable, SecretVersionsTable, WorkspaceSecretsTable } from './schema-secrets.ts'
+import type { AuthoritiesTable, SealingKeysTable, SecretsTable, SecretVersionsTable } from './schema-secrets.ts'
+import type { WorkspaceAuthoritiesTable, WorkspaceSecretsTable } from './schema-secrets.ts'
 import type { OperationSubject } from '../../contract/states/operation.ts'
 import type { EgressDenialsTable, EgressVersionsTable, WorkspaceEgressTable } from './schema-egress.ts'
 import type { VolumeAttachmentsTable, VolumesTable, VolumeUsageReadingsTable, VolumeUsageSamplesTable } from './schema-volumes.ts'
@@ -61,6 +62,8 @@ export interface Database {
   secrets: SecretsTable
   secret_versions: SecretVersionsTable
   workspace_secrets: WorkspaceSecretsTable
+  authorities: AuthoritiesTable
+  workspace_authorities: WorkspaceAuthoritiesTable
   rate_buckets: RateBucketsTable
   usage_samples: UsageSamplesTable
   usage_counters: UsageCountersTable
@@ -84,7 +87,7 @@ export interface Database {
 
 /** jsonb that is read as an object and written as its text. */
 export type Json<T extends object | null> = JSONColumnType<T, string, string>
-type NullableJson<T extends object> = ColumnType<T | null, string | null, string | null>
+export type NullableJson<T extends object> = ColumnType<T | null, string | null, string | null>
 type JsonWithDefault<T extends object> = ColumnType<T, string | undefined, string>
 /** int8 arrives as text from the driver; database.ts parses it, all our counters are safe integers. */
 export type Int8 = ColumnType<number, number | bigint, number | bigint>

@@ -12,8 +12,10 @@ import type { Context } from '../../service/admin/command.ts'
 import { byOperator } from '../../service/admin/operator.ts'
 import { SEALING_KEY_COMMANDS } from '../../service/admin/sealing-keys.ts'
 import { mutate } from '../../service/core/changes/mutate.ts'
+import { createAuthorities } from '../../service/cell/secrets/authorities.ts'
 import { openSecretKeys } from '../../service/cell/secrets/keys.ts'
 import { createSecrets, type Secrets } from '../../service/cell/secrets/resolve.ts'
+import { createIds } from '../../service/lib/ids.ts'
 import { openerOf, openSealingKey } from '../../service/core/key-ring/sealed-values.ts'
 import { depth } from '../support/depth.ts'
 import { keyService } from '../support/key-service.ts'
@@ -40,7 +42,8 @@ before(async () => {
   workspace_id = await w.running('uses-secrets')
   const log = collectingLog(logged)
   const opener = await openSecretKeys({ directory, command: '', db: w.database.cell, clock: w.clock, log })
-  secrets = createSecrets({ db: w.database.cell, opener, clock: w.clock, log }, 1_000_000)
+  const deps = { db: w.database.cell, opener, clock: w.clock }
+  secrets = createSecrets({ ...deps, authorities: createAuthorities({ ...deps, ids: createIds(w.clock) }), log }, 1_000_000)
 })
 after(() => w[Symbol.asyncDispose]())
 
@@ -66,7 +69,7 @@ const keys = async () =>
 const create = (name: string, value: string) => w.post(`/v1/projects/${w.a.project_id}/secrets`, { name, value })
 const read = async (name: string) => {
   const { organization_id, project_id } = w.a
-  return (await secrets.valuesFor({ id: workspace_id, organization_id, project_id, has_secrets: false }, 'exec', [name]))[name]
+  return (await secrets.valuesFor({ id: workspace_id, organization_id, project_id, has_secrets: false }, 'exec', [name])).values[name]
 }
 
 test('T88: a rotation that is killed again and again goes on, while every read is right, and the old key goes at its end', async () => {
@@ -184,9 +187,11 @@ test('with a key service the file of the next key is wrapped; while the service 
   const log = collectingLog(logged)
   const opener = await openSecretKeys({ directory, command, db: w.database.cell, clock: w.clock, log })
   assert.ok(logged.some((line) => line.includes('a sealing key is missing') && line.includes('the key service is away')))
-  const of_service = createSecrets({ db: w.database.cell, opener, clock: w.clock, log }, 1_000_000)
+  const deps = { db: w.database.cell, opener, clock: w.clock }
+  const of_service = createSecrets({ ...deps, authorities: createAuthorities({ ...deps, ids: createIds(w.clock) }), log }, 1_000_000)
   const { organization_id, project_id } = w.a
-  const value = () => of_service.valuesFor({ id: workspace_id, organization_id, project_id, has_secrets: false }, 'exec', ['WRAPPED'])
+  const user = { id: workspace_id, organization_id, project_id, has_secrets: false }
+  const value = async () => (await of_service.valuesFor(user, 'exec', ['WRAPPED'])).values
   await assert.rejects(value(), { code: 'dependency_unavailable' })
   unlinkSync(away)
   await until('the key service is back', 60_000, async () => (await value().catch(() => null))?.['WRAPPED'] === 'kept by a service')

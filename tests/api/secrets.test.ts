@@ -53,6 +53,7 @@ test('a secret is kept sealed, and answered without its value', async () => {
     allowed_project_ids: null,
     allowed_workspace_ids: null,
     allowed_tools: ['exec', 'pty'],
+    hosts: null,
     version: 1,
     updated_at: created_at,
     deleted_at: null,
@@ -82,6 +83,14 @@ const BAD: [string, object, string][] = [
   ['a tool that there is not', { name: 'A', allowed_tools: ['shell'] }, '422 validation_failed'],
   ['projects, of a project', { name: 'A', allowed_project_ids: [] }, '422 validation_failed'],
   ['an unknown field', { name: 'A', secret: 'x' }, '422 validation_failed'],
+  ['no host', { name: 'A', hosts: [] }, '422 validation_failed'],
+  ['a host that is an address', { name: 'A', hosts: [{ host: '10.0.0.1' }] }, '422 validation_failed'],
+  [
+    'hosts, and a value that no header carries',
+    { name: 'A', value: 'a\r\nb: c', hosts: [{ host: 'a.example.com' }] },
+    '422 validation_failed',
+  ],
+  ['two places of one host', { name: 'A', hosts: [{ host: 'a.example.com', bearer: true, query: 'k' }] }, '422 validation_failed'],
 ]
 for (const [what, body, refusal] of BAD) {
   test(`a secret with ${what} is ${refusal}, and nothing of it is told or kept`, async () => {
@@ -99,6 +108,28 @@ test('a secret of an organization is refused for the same', async () => {
     const answer = await w.post(`/v1/organizations/${w.a.organization_id}/secrets`, { name: 'A', value: 'v', ...body }, { as: token })
     assert.equal(said(answer), refusal, what)
   }
+})
+
+test('every problem of hosts is told with its place and reason', async () => {
+  const hosts = [{ host: 'a.example.com', header: 'Host' }, { host: 'localhost' }, { host: '*.com' }]
+  const { body } = await create({ name: 'A', hosts })
+  const told = body.error.details.issues.map(({ path, reason }: { path: string; reason: string }) => [path, reason])
+  assert.deepEqual(told, [
+    ['hosts.0.header', 'message_header'],
+    ['hosts.1.host', 'local_name'],
+    ['hosts.2.host', 'invalid_wildcard'],
+  ])
+})
+
+test('hosts are kept in one spelling, changed and taken back, and a rotation keeps to what they can carry', async () => {
+  const { body } = await create({ name: 'SENT', hosts: [{ host: 'API.example.com', bearer: true }] })
+  assert.deepEqual(body.hosts, [{ host: 'api.example.com', ports: [443], bearer: true }])
+  const update = async (hosts: object[] | null) => (await w.call('PATCH', `/v1/secrets/${body.id}`, { body: { hosts } })).body
+  assert.deepEqual((await update([{ host: '*.example.com', ports: [8443, 443] }])).hosts, [{ host: '*.example.com', ports: [443, 8443] }])
+  const rotate = (value: string) => w.post(`/v1/secrets/${body.id}/versions`, { value })
+  assert.equal(said(await rotate('two\nlines')), '422 validation_failed')
+  assert.equal((await update(null)).hosts, null)
+  assert.equal((await rotate('two\nlines')).status, 201)
 })
 
 test('a value of exactly 65536 bytes, an empty one and one of several lines are kept as they are', async () => {

@@ -2,7 +2,9 @@ import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { sql } from 'kysely'
 import pino from 'pino'
+import { createAuthorities } from '../../service/cell/secrets/authorities.ts'
 import { createSecrets } from '../../service/cell/secrets/resolve.ts'
+import { createIds } from '../../service/lib/ids.ts'
 import { openerOf } from '../../service/core/key-ring/sealed-values.ts'
 import { openDatabase } from '../../service/db/database.ts'
 import { seedSecret, seedVersion, type SeededSecret } from '../support/secrets.ts'
@@ -47,6 +49,26 @@ test('a command gets the values of bound secrets and of those that it names, on 
   assert.deepEqual(started('all')['env'], { ...TEMPLATE, ASKED: 'a', NAMED: 'named', ...secrets })
   await start('next')
   assert.deepEqual(started('next')['env'], { ...TEMPLATE, ...secrets })
+})
+
+test('a secret with hosts is a placeholder in the environment, which stays over rotations and is of the workspace alone', async () => {
+  const hosts = [{ host: 'api.example.com', ports: [443] }]
+  const secret_id = await seed({ name: 'SENT', value: 'never seen', hosts })
+  await bind(['SENT'])
+  await start('sent')
+  const env = started('sent')['env'] as Record<string, string>
+  assert.match(env['SENT'] ?? '', /^berth-secret-[0-9a-f]{40}$/)
+  assert.equal(env['NODE_EXTRA_CA_CERTS'], '/usr/local/share/ca-certificates/berth-authority.crt')
+  assert.ok(!JSON.stringify(started('sent')).includes('never seen'))
+  const { organization_id, database } = bench
+  await seedVersion(database.superuser, bench.sealing_key, { organization_id, secret_id, version: 2 }, 'two')
+  await database.superuser.updateTable('secrets').set({ version: 2 }).where('id', '=', secret_id).execute()
+  await start('sent-again')
+  assert.deepEqual(started('sent-again')['env'], env)
+  const trusted = bench.agent.files.get('/etc/ssl/certs/ca-certificates.crt')?.toString() ?? ''
+  assert.equal(trusted.match(/BEGIN CERTIFICATE/g)?.length, 1)
+  await bind([])
+  assert.equal(await refusalOf(await start('only-named', { secret_refs: ['SENT'] })), '403 forbidden/secret_not_available')
 })
 
 test('the next start has the new value, and an id is of the same command whatever the value', async () => {
@@ -177,9 +199,11 @@ test('secrets that are larger together than an environment may be are refused', 
 test('without the database a workspace that has no secrets goes on, and no other does', async () => {
   const { clock, workspace_id, organization_id, project_id } = bench
   const db = openDatabase({ url: 'postgres:///none?host=/nowhere', role: null, connections_max: 1, application_name: 'away' })
-  const secrets = createSecrets({ db, opener: openerOf([bench.sealing_key]), clock, log: pino({ level: 'silent' }) })
+  const opener = openerOf([bench.sealing_key])
+  const authorities = createAuthorities({ db, opener, clock, ids: createIds(clock) })
+  const secrets = createSecrets({ db, opener, authorities, clock, log: pino({ level: 'silent' }) })
   const workspace = { id: workspace_id, organization_id, project_id }
-  assert.deepEqual(await secrets.valuesFor({ ...workspace, has_secrets: false }, 'exec', []), {})
+  assert.deepEqual(await secrets.valuesFor({ ...workspace, has_secrets: false }, 'exec', []), { values: {}, authority: null })
   await assert.rejects(secrets.valuesFor({ ...workspace, has_secrets: true }, 'exec', []), { code: 'ENOENT' })
   await assert.rejects(secrets.valuesFor({ ...workspace, has_secrets: false }, 'exec', ['NAMED']), { code: 'ENOENT' })
   await db.destroy()

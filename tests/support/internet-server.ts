@@ -16,7 +16,7 @@ function serve(request: IncomingMessage, response: ServerResponse): void {
   const url = request.url ?? '/'
   const authorization = request.headers.authorization ?? null
   process.stdout.write(`${JSON.stringify({ url, host: request.headers.host ?? '', authorization })}\n`)
-  const page = PAGES[url]
+  const page = PAGES[url.replace(/\?.*/, '')]
   if (page !== undefined) return void response.writeHead(200, { 'content-type': 'text/html' }).end(page)
   if (url.startsWith('/slow/')) return // never answered
   if (url === '/sink') return void request.resume() // nor is this, which is read without end

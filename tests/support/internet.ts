@@ -8,6 +8,9 @@ import { createInterface } from 'node:readline'
 /** Of a range that is never routed in the world: what a guest sends there reaches the namespace of the test, or nobody. */
 export const INTERNET_ADDRESS = '203.0.113.10'
 export const OTHER_ADDRESS = '203.0.113.11'
+/** Names that the server's certificate has beside its addresses. */
+export const INTERNET_HOST = 'api.example.com'
+export const OTHER_HOST = 'other.example.com'
 
 /** What a request to the test's internet was. */
 export interface Visit {
@@ -22,6 +25,7 @@ export interface Internet {
   uplink: string
   /** Of the authority that signed the server's certificate, as PEM. */
   ca: Buffer
+  ca_file: string
   /** Bare repositories lie below. */
   repositories: string
   visits: Visit[]
@@ -53,6 +57,7 @@ export async function openInternet(): Promise<Internet> {
   return {
     uplink,
     ca: readFileSync(path.join(folder, 'cert.pem')),
+    ca_file: path.join(folder, 'cert.pem'),
     repositories: folder,
     visits: seen.visits,
     visited: seen.visited,
@@ -66,7 +71,7 @@ export async function openInternet(): Promise<Internet> {
 }
 
 function makeCertificate(folder: string): void {
-  const names = `subjectAltName=IP:${INTERNET_ADDRESS},IP:${OTHER_ADDRESS}`
+  const names = `subjectAltName=IP:${INTERNET_ADDRESS},IP:${OTHER_ADDRESS},DNS:${INTERNET_HOST},DNS:${OTHER_HOST}`
   const key = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes', '-keyout', path.join(folder, 'key.pem')]
   const request = ['req', '-x509', '-days', '2', '-subj', '/CN=internet of a test', '-addext', names]
   execFileSync('openssl', [...request, ...key, '-out', path.join(folder, 'cert.pem')], { stdio: 'ignore', timeout: 60_000 })

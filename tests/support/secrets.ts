@@ -1,3 +1,4 @@
+import type { NormalSecretHost } from '../../contract/schemas/secrets.ts'
 import { sealSecret } from '../../service/core/secrets/envelope.ts'
 import { sealerFor, type SealingKey } from '../../service/core/key-ring/sealed-values.ts'
 import type { Db } from '../../service/db/database.ts'
@@ -14,6 +15,7 @@ export interface SeededSecret {
   value: string
   allowed_tools?: string[]
   allowed_workspace_ids?: string[]
+  hosts?: NormalSecretHost[]
   version?: number
 }
 
@@ -21,11 +23,12 @@ export interface SeededSecret {
 export async function seedSecret(db: Db, key: SealingKey, given: SeededSecret): Promise<string> {
   const { organization_id, project_id, name, value, allowed_tools = ['exec', 'pty'], allowed_workspace_ids = null, version = 1 } = given
   const [id, created_at] = [ids.next(), new Date()]
+  const hosts = given.hosts === undefined ? null : JSON.stringify(given.hosts)
   const terms = { allowed_project_ids: null, allowed_workspace_ids, allowed_tools }
   const times = { created_at, updated_at: created_at, deleted_at: null }
   await db
     .insertInto('secrets')
-    .values({ id, organization_id, project_id, name, description: null, ...terms, version, ...times })
+    .values({ id, organization_id, project_id, name, description: null, ...terms, hosts, version, ...times })
     .execute()
   await seedVersion(db, key, { organization_id, secret_id: id, version }, value)
   return id

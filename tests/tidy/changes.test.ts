@@ -24,6 +24,8 @@ const NO_CHANGES: Record<string, string> = {
   'service/core/secrets/store.ts insertFirstSealingKey': 'the public half of a key that a process has made for itself',
   'service/core/secrets/rewrap-store.ts writeWrapped':
     'for which key a data key is sealed: its value stays, and the command records the rotation',
+  'service/core/secrets/rewrap-store.ts writeSealedAuthority':
+    "for which key an authority's key is sealed: it stays, and the command records the rotation",
   'service/core/key-ring/key-ring-store.ts announceKey':
     'the name of a key that a process makes for itself; a command calls it in its change',
   'service/core/key-ring/key-ring-store.ts writeCheck': 'that a key which was announced has been made',

@@ -35,6 +35,7 @@ function starts(database: TestDatabase, keys: string) {
   const folders = {
     hostd_socket: '',
     ports_socket: join(keys, 'ports'),
+    secrets_socket: '',
     trees_dir: '',
     tree_revisions_kept: { seconds: 3600, count: 100 },
     secret_keys_dir,

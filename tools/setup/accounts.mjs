@@ -1,10 +1,17 @@
-// The system users that PostgreSQL, api, cell the machines' resolver and the proxy of ports run as.
+// The system users that PostgreSQL, api, cell, the machines' resolver, the proxy of ports and the one that puts secrets in run as.
 import { readFileSync } from 'node:fs'
 import { run } from './cached-build.mjs'
 
-export const ACCOUNTS = { postgres: 'berth-pg', api: 'berth-api', cell: 'berth-cell', resolver: 'berth-dns', ports: 'berth-ports' }
+export const ACCOUNTS = {
+  postgres: 'berth-pg',
+  api: 'berth-api',
+  cell: 'berth-cell',
+  resolver: 'berth-dns',
+  ports: 'berth-ports',
+  secret_proxy: 'berth-secrets',
+}
 
-/** Returns `{ postgres, api, cell, resolver, ports }` as `{ uid, gid }`, after making those that are missing. */
+/** Returns `{ postgres, api, cell, resolver, ports, secret_proxy }` as `{ uid, gid }`, after making those that are missing. */
 export async function ensureAccounts({ log }) {
   const entries = []
   for (const [role, name] of Object.entries(ACCOUNTS)) {

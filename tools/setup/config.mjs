@@ -40,6 +40,7 @@ export function layoutOf(settings) {
     /** Where the proxy of ports asks the cell: of a folder whose group is the proxy's, so that what the cell makes there is, too. */
     ports_socket: join(run_dir, 'ports', 'socket'),
     ports_socket_dir: join(run_dir, 'ports'),
+    secrets_socket: join(run_dir, 'hostd', 'secrets'),
     announcement: join(run_dir, 'announcement'),
     config,
     configOf: (name) => join(config, `${name}.json`),
@@ -71,6 +72,10 @@ export function hostdConfig(settings, { accounts, binaries, runsc, host }) {
     caller_uids: [accounts.cell.uid, accounts.ports.uid],
     resolver_uid: accounts.resolver.uid,
     resolver_gid: accounts.resolver.gid,
+    secrets_socket: layout.secrets_socket,
+    secret_proxy_uid: accounts.secret_proxy.uid,
+    secret_proxy_gid: accounts.secret_proxy.gid,
+    secrets_ca: settings.secrets_ca,
     pool: {
       image: layout.pool_image,
       mount: layout.pool_mount,
@@ -126,8 +131,8 @@ export function cellConfig(settings) {
   const { cell_name, freeze_after_seconds, hibernate_after_seconds, quarantine_days, secret_keys_command } = settings
   const tree_revisions_kept = { seconds: settings.tree_revisions_kept_seconds, count: settings.tree_revisions_kept }
   const park_after = { freeze_after_seconds, hibernate_after_seconds }
-  const { hostd_socket, ports_socket, trees: trees_dir, cell_keys: secret_keys_dir } = layoutOf(settings)
-  const secrets = { secret_keys_dir, secret_keys_command }
+  const { hostd_socket, ports_socket, secrets_socket, trees: trees_dir, cell_keys: secret_keys_dir } = layoutOf(settings)
+  const secrets = { secrets_socket, secret_keys_dir, secret_keys_command }
   const own = { cell_name, hostd_socket, ports_socket, trees_dir, tree_revisions_kept, ...secrets, park_after, quarantine_days }
   return { ...processConfig(settings, 'cell'), ...own }
 }

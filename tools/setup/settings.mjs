@@ -54,6 +54,11 @@ export const SETTINGS = {
     about: "other firewalls of this computer: auto lets machines' packets through them, manual leaves that to you",
   },
   resolvers: { parse: addresses, fallback: [], about: "DNS servers for machines, separated by commas; empty: the host's" },
+  secrets_ca: {
+    parse: path,
+    fallback: '',
+    about: 'a file of authorities (PEM) by which servers that secrets go to are believed, beside those of this computer; empty: none',
+  },
   pool_image_gib: {
     parse: wholeNumber(4, 1 << 20),
     fallback: (_, host) => defaultPoolGib(host),

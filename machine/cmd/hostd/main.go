@@ -18,6 +18,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/hostd"
 	"github.com/berth-dev/berth/machine/internal/resolver"
 	"github.com/berth-dev/berth/machine/internal/rlimit"
+	"github.com/berth-dev/berth/machine/internal/secretproxy"
 )
 
 const usage = `usage: hostd --config FILE [--enable-failpoints]
@@ -59,6 +60,8 @@ func run(args []string) error {
 		return hostd.Hold()
 	case command == resolver.Command:
 		return resolver.Run()
+	case command == secretproxy.Command:
+		return secretproxy.Run()
 	case command != "" && !clean, *path == "", flags.NArg() > 0:
 		return errors.New(usage)
 	}

@@ -3,6 +3,7 @@
 //	berth-<instance>/machines/<slot>   one machine each, capped
 //	berth-<instance>/service           api, cell, hostd, PostgreSQL: more CPU weight than all machines together
 //	berth-<instance>/resolver          the process that answers machines' DNS questions, capped
+//	berth-<instance>/secrets           the process that puts secrets into machines' requests, capped
 //	berth-<instance>/commands          runs of the runsc command line, emptied by hostd when it starts
 package cgroup
 
@@ -88,7 +89,7 @@ func open(v version, instance string) (*Tree, error) {
 		parents bool
 		weight  int
 	}{{t.name, true, 100}, {t.machines(), true, machinesWeight}, {t.Service().path, false, serviceWeight}, {t.Resolver().path, false, 100},
-		{t.Commands().path, false, serviceWeight}}
+		{t.SecretProxy().path, false, serviceWeight}, {t.Commands().path, false, serviceWeight}}
 	for _, group := range groups {
 		if err := v.prepare(group.path, group.parents); err != nil {
 			return nil, fmt.Errorf("make cgroup %s: %w", group.path, err)
@@ -165,6 +166,9 @@ func (t *Tree) Commands() *Group { return &Group{v: t.v, path: filepath.Join(t.n
 // Resolver is for the process that answers machines' questions. It lives on when hostd ends.
 func (t *Tree) Resolver() *Group { return &Group{v: t.v, path: filepath.Join(t.name, "resolver")} }
 
+// SecretProxy is for the process that puts secrets into machines' requests. It lives on when hostd ends.
+func (t *Tree) SecretProxy() *Group { return &Group{v: t.v, path: filepath.Join(t.name, "secrets")} }
+
 // Service is for everything of Berth that is not a machine.
 func (t *Tree) Service() *Group { return &Group{v: t.v, path: filepath.Join(t.name, "service")} }
 
@@ -181,8 +185,8 @@ func (t *Tree) Remove() error {
 	for _, slot := range slots {
 		failed = errors.Join(failed, t.Get(slot).Kill(ctx), t.Get(slot).Delete())
 	}
-	failed = errors.Join(failed, t.Resolver().Kill(ctx), t.Commands().Kill(ctx), t.moveOut(t.Service()), t.moveOut(t.Commands()))
-	for _, path := range []string{t.machines(), t.Resolver().path, t.Commands().path, t.Service().path, t.name} {
+	failed = errors.Join(failed, t.Resolver().Kill(ctx), t.SecretProxy().Kill(ctx), t.Commands().Kill(ctx), t.moveOut(t.Service()), t.moveOut(t.Commands()))
+	for _, path := range []string{t.machines(), t.Resolver().path, t.SecretProxy().path, t.Commands().path, t.Service().path, t.name} {
 		failed = errors.Join(failed, (&Group{v: t.v, path: path}).Delete())
 	}
 	return failed

@@ -17,6 +17,8 @@ const (
 	CIDRsMax = 64
 	PortsMax = 64 // of a rule
 
+	SecretPortsMax = 4096
+
 	nameBytesMax  = 253
 	labelBytesMax = 63
 )
@@ -37,6 +39,14 @@ func Default() wire.EgressPolicy {
 func Check(p wire.EgressPolicy) error {
 	if !revisionPattern.MatchString(p.Revision) {
 		return fmt.Errorf("egress.revision is not 1 to 64 letters, digits, dots, dashes or underscores")
+	}
+	if len(p.SecretPorts) > SecretPortsMax {
+		return fmt.Errorf("egress.secret_ports has more than %d", SecretPortsMax)
+	}
+	for i, port := range p.SecretPorts {
+		if port < 1 || port > 65535 || i > 0 && port <= p.SecretPorts[i-1] {
+			return fmt.Errorf("egress.secret_ports[%d] is out of range or of order", i)
+		}
 	}
 	switch p.Mode {
 	case wire.EgressAllowAll, wire.EgressDenyAll:

@@ -59,7 +59,7 @@ func Clean(ctx context.Context, config Config, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	failed := errors.Join(groups.Resolver().Kill(ctx), sandboxes.RemoveAll(ctx))
+	failed := errors.Join(groups.Resolver().Kill(ctx), groups.SecretProxy().Kill(ctx), sandboxes.RemoveAll(ctx))
 	sandboxes.Wait()
 	failed = errors.Join(failed, router.Close())
 	mounts := []string{config.DataDir, config.RunDir, config.LayersDir}

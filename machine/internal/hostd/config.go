@@ -40,6 +40,12 @@ type Config struct {
 	Slots          SlotsConfig    `json:"slots"`
 	Shells         ShellsConfig   `json:"shells"`
 	Capacity       CapacityConfig `json:"capacity"`
+	// SecretsSocket is where the cell answers what goes into machines' requests; "": no secret goes into any.
+	SecretsSocket  string `json:"secrets_socket,omitempty"`
+	SecretProxyUID int    `json:"secret_proxy_uid,omitempty"` // whom the process runs as that puts secrets in; 0: nobody
+	SecretProxyGID int    `json:"secret_proxy_gid,omitempty"`
+	// SecretsCA is a file of authorities (PEM) that servers are believed by, beside those of the host.
+	SecretsCA string `json:"secrets_ca,omitempty"`
 	// MemoryHeadroomMiB is the most that a machine may use beyond what its guest is told, MemoryHeadroomMinMiB what each can count on.
 	MemoryHeadroomMiB    int `json:"memory_headroom_mib"`
 	MemoryHeadroomMinMiB int `json:"memory_headroom_min_mib,omitempty"`
@@ -122,6 +128,7 @@ func (c *Config) check() error {
 	expect(c.Slots.CPUMillis >= 100 && c.Slots.MemoryMiB >= memoryMin, "slots.cpu_millis and slots.memory_mib are needed")
 	expect(min(c.Capacity.CPUMillis, c.Capacity.MemoryMiB, c.Capacity.DiskGiB) >= 0, "capacity is not negative")
 	expect(c.MemoryHeadroomMiB >= 0 && c.MemoryHeadroomMiB <= 4096, "memory_headroom_mib is 0 to 4096")
+	expect(c.SecretProxyUID >= 0 && c.SecretProxyGID >= 0, "secret_proxy_uid and secret_proxy_gid are not negative")
 	expect(c.ResolverUID >= 0 && c.ResolverGID >= 0, "resolver_uid and resolver_gid are not negative")
 	expect(c.MemoryHeadroomMinMiB >= 0 && c.MemoryHeadroomMinMiB <= c.MemoryHeadroomMiB, "memory_headroom_min_mib is 0 to memory_headroom_mib")
 	expect(c.MachinesMemoryMiB >= 0, "machines_memory_mib is not negative")
@@ -140,6 +147,9 @@ func (c *Config) fromHost() error {
 	}
 	if c.ResolverUID == 0 || c.ResolverGID == 0 {
 		c.ResolverUID, c.ResolverGID = nobody, nobody
+	}
+	if c.SecretProxyUID == 0 || c.SecretProxyGID == 0 {
+		c.SecretProxyUID, c.SecretProxyGID = nobody, nobody
 	}
 	if c.Capacity.CPUMillis == 0 {
 		c.Capacity.CPUMillis = runtime.NumCPU() * 1000

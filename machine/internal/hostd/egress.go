@@ -25,8 +25,12 @@ func (h *Host) police(ctx context.Context, s *engine.Sandbox, policy *wire.Egres
 	if err != nil {
 		return err
 	}
+	wanted.SecretsOf = secretsOf(s, wanted.SecretPorts)
 	wasOpen := h.router.IsOpen(s.Slot)
 	if err := h.router.SetEgress(s.Slot, wanted); err != nil {
+		return err
+	}
+	if err := h.secrets.tell(ctx, machine, wanted.SecretsOf); err != nil {
 		return err
 	}
 	switch {

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
@@ -46,6 +47,7 @@ type Host struct {
 	reads      diskReads
 	resolver   resolverState
 	names      *names
+	secrets    *secretLinks
 	policing   policing
 	rooms      rooms
 	volumes    volumes
@@ -62,7 +64,7 @@ type Host struct {
 // Open makes this computer ready: pool, network, cgroups, then what still runs is adopted and what is left over removed.
 func Open(ctx context.Context, config Config, log *slog.Logger, failpointsEnabled bool) (*Host, error) {
 	h := &Host{config: config, log: log, machines: map[string]*engine.Sandbox{}, making: map[string]wire.Resources{},
-		dead: map[string][]*engine.Sandbox{}, stopping: map[*engine.Sandbox]bool{}, names: newNames()}
+		dead: map[string][]*engine.Sandbox{}, stopping: map[*engine.Sandbox]bool{}, names: newNames(), secrets: newSecretLinks(config.SecretsSocket != "")}
 	h.points.enabled, h.points.set = failpointsEnabled, config.Failpoints
 	for _, dir := range []string{config.DataDir, config.RunDir, filepath.Join(config.DataDir, "keys")} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -125,7 +127,11 @@ func (h *Host) openParts(ctx context.Context) error {
 	if h.router, err = network.Open(ctx, networkConfig(c)); err != nil {
 		return fmt.Errorf("network: %w", err)
 	}
-	h.router.OnRelease(h.names.forget)
+	h.secrets.adopt(h.router.WithSecrets())
+	h.router.OnRelease(func(machine netip.Addr) {
+		h.names.forget(machine)
+		h.secrets.forget(machine)
+	})
 	if h.engine, err = engine.Open(ctx, engineConfig(c), h.groups, h.router, h.key, h.log); err != nil {
 		return fmt.Errorf("engine: %w", err)
 	}

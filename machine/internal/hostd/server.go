@@ -206,6 +206,7 @@ func (h *Host) Serve(ctx context.Context, listener net.Listener) error {
 	go func() { defer close(filled); h.stock.fill(ctx) }()
 	resolving := make(chan struct{})
 	go func() { defer close(resolving); h.keepResolver(background) }()
+	go h.keepSecretProxy(background)
 	go h.router.KeepHostRules(background)
 	go h.router.KeepRules(background)
 	go h.sweepStrays(ctx)

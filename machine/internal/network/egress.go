@@ -37,7 +37,7 @@ func (r *Router) SetEgress(name string, p wire.EgressPolicy) error {
 
 // replaceOutlet changes the rules and what is remembered of them together.
 func (r *Router) replaceOutlet(s *slot, last, next outlet) error {
-	if !s.connected || last.matcher.IsOpen() && next.matcher.IsOpen() {
+	if !s.connected || last.matcher.IsOpen() && next.matcher.IsOpen() && len(last.matcher.Policy.SecretPorts)+len(next.matcher.Policy.SecretPorts) == 0 {
 		r.remember(s, func() { s.outlet = next })
 		return nil
 	}

@@ -31,6 +31,7 @@ var flowsMax = [...]int{4096, 1024, 256, 64}
 // another bound holds, so no machine ever has more flows than the sum of the bounds.
 type limits struct {
 	packets, questions, streams *nftables.Set
+	proxied                     *nftables.Set
 	flows                       map[int]*nftables.Set
 	newFlows                    *nftables.Chain
 	flowsOfEach                 int // the bound that holds
@@ -41,7 +42,8 @@ func (l *limits) write(conn *nftables.Conn, table *nftables.Table, flowsOfEach i
 		return &nftables.Set{Table: table, Name: name, KeyType: nftables.TypeIPAddr, Dynamic: true, Size: machinesMax}
 	}
 	l.packets, l.questions, l.streams, l.flows = count("packets"), count("questions"), count("streams"), map[int]*nftables.Set{}
-	sets := []*nftables.Set{l.packets, l.questions, l.streams}
+	l.proxied = count("proxied_streams")
+	sets := []*nftables.Set{l.packets, l.questions, l.streams, l.proxied}
 	for _, bound := range flowsMax {
 		l.flows[bound] = count("flows_" + strconv.Itoa(bound))
 		sets = append(sets, l.flows[bound])

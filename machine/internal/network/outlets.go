@@ -53,6 +53,7 @@ type outlets struct {
 	fresh    *nftables.Set // address . mark: connections that pass
 	refusers *nftables.Set // where refused packets of machines are counted
 	refusals *nftables.Set // how fast they are answered
+	proxied  *nftables.Set // address . port: what happens to connections that machines begin to ports of secrets
 }
 
 var (
@@ -73,6 +74,8 @@ func (o *outlets) define(table *nftables.Table) {
 	verdicts := func(name string) *nftables.Set {
 		return &nftables.Set{Table: table, Name: name, IsMap: true, KeyType: nftables.TypeIPAddr, DataType: nftables.TypeVerdict}
 	}
+	o.proxied = verdicts("proxied")
+	o.proxied.KeyType, o.proxied.Concatenation = portType, true
 	o.out, o.in, o.refusers = verdicts("out"), verdicts("in"), verdicts("refusers")
 	o.fresh = &nftables.Set{Table: table, Name: "fresh", KeyType: markedType, Concatenation: true}
 	o.refusals = &nftables.Set{Table: table, Name: "refusals", KeyType: nftables.TypeIPAddr, Dynamic: true, Size: machinesMax}
@@ -81,7 +84,7 @@ func (o *outlets) define(table *nftables.Table) {
 // writeOutlets puts in what all machines share, and each connected machine's own.
 func (r *Router) writeOutlets(conn *nftables.Conn, table *nftables.Table) error {
 	o := &r.rules.outlets
-	for _, set := range []*nftables.Set{o.out, o.in, o.fresh, o.refusers, o.refusals} {
+	for _, set := range []*nftables.Set{o.out, o.in, o.fresh, o.refusers, o.refusals, o.proxied} {
 		if err := conn.AddSet(set, nil); err != nil {
 			return err
 		}
@@ -94,6 +97,7 @@ func (r *Router) writeOutlets(conn *nftables.Conn, table *nftables.Table) error 
 		rule(protocol(unix.IPPROTO_TCP), reset()),
 		prohibited())
 	writeChain(conn, table, chainRefusedIn, rule(protocol(unix.IPPROTO_TCP), reset()), drop())
+	writeChain(conn, table, chainProxied, toAddress(r.nameserver(), SecretsPort))
 	writeChain(conn, table, chainSpecial, outwards.decide(o.refusers), goTo(chainRefused))
 	for s, outlet := range r.connectedOutlets() {
 		if outlet.counts {
@@ -147,6 +151,7 @@ func (r *Router) writeOutlet(conn *nftables.Conn, s *slot, o outlet) error {
 		}
 	}
 	return joinFirst(
+		withElements(conn.SetAddElements, sets.proxied, r.proxiedElements(s, o)),
 		conn.SetAddElements(sets.out, leadsTo(machine, out)),
 		conn.SetAddElements(sets.in, leadsTo(machine, in)),
 		conn.SetAddElements(sets.fresh, []nftables.SetElement{{Key: markedKey(machine, o.mark)}}))
@@ -183,6 +188,9 @@ func (r *Router) writeAllowlist(conn *nftables.Conn, s *slot, o outlet) error {
 			return err
 		}
 	}
+	if len(o.matcher.Policy.SecretPorts) > 0 {
+		writeChain(conn, table, policyOf(s, o)+proxiedSuffix, proxyWhatIsAllowed(names, networks)...)
+	}
 	write := func(name string, way heading, refused string) {
 		rules := []words{rule(protocol(unix.IPPROTO_TCP), way.otherAndPortIn(names), goTo(pass))}
 		if networks != nil {
@@ -199,6 +207,7 @@ func (r *Router) writeAllowlist(conn *nftables.Conn, s *slot, o outlet) error {
 func (r *Router) removeElements(conn *nftables.Conn, s *slot, o outlet) error {
 	sets, machine := &r.rules.outlets, r.address(s.index, 2)
 	return joinFirst(
+		withElements(conn.SetDeleteElements, sets.proxied, keysOf(r.proxiedElements(s, o))),
 		conn.SetDeleteElements(sets.out, element(addressKey(machine))),
 		conn.SetDeleteElements(sets.in, element(addressKey(machine))),
 		conn.SetDeleteElements(sets.fresh, element(markedKey(machine, o.mark))))
@@ -209,7 +218,11 @@ func (r *Router) removeOwn(conn *nftables.Conn, s *slot, o outlet) {
 		return
 	}
 	names := r.namesOf(s, o)
-	removeChains(conn, names.Table, policyOf(s, o), policyOf(s, o)+"_in", policyOf(s, o)+"_pass")
+	own := []string{policyOf(s, o), policyOf(s, o) + "_in", policyOf(s, o) + "_pass"}
+	if len(o.matcher.Policy.SecretPorts) > 0 {
+		own = append(own, policyOf(s, o)+proxiedSuffix)
+	}
+	removeChains(conn, names.Table, own...)
 	conn.DelSet(names)
 	if len(o.matcher.Networks()) > 0 {
 		conn.DelSet(r.networksOf(s, o))

@@ -182,6 +182,9 @@ func (r *Router) writeRules(conn *nftables.Conn, table *nftables.Table) error {
 	write(baseChain(table, "answers", nftables.ChainHookOutput, nftables.ChainPriorityRaw, nftables.ChainPolicyAccept), r.answers())
 	write(baseChain(table, "questions", nftables.ChainHookInput, nftables.ChainPriorityFilter, nftables.ChainPolicyDrop), r.questions())
 	write(baseChain(table, "passing", nftables.ChainHookForward, nftables.ChainPriorityFilter, nftables.ChainPolicyDrop), r.passing(special))
+	leading := baseChain(table, "leading", nftables.ChainHookPrerouting, nftables.ChainPriorityNATDest, nftables.ChainPolicyAccept)
+	leading.Type = nftables.ChainTypeNAT
+	write(leading, r.leading(special))
 	if r.uplinkIsNamespace() {
 		chain := baseChain(table, "leaving", nftables.ChainHookPostrouting, nftables.ChainPriorityNATSource, nftables.ChainPolicyAccept)
 		chain.Type = nftables.ChainTypeNAT
@@ -218,6 +221,8 @@ func (r *Router) questions() []words {
 		rule(datagram, senderIn(r.rules.connected), accept()),
 		rule(datagram, unreachable()),
 		rule(state(established), accept()),
+		rule(r.toSecrets(), over(r.rules.limits.proxied, proxiedStreamsMax), drop()),
+		rule(r.toSecrets(), accept()),
 		rule(stream, senderNotIn(r.rules.connected), reset()),
 		rule(stream, state(expr.CtStateBitNEW), over(r.rules.limits.streams, questionStreamsMax), drop()),
 		rule(stream, state(expr.CtStateBitNEW), accept()),

@@ -17,6 +17,16 @@ type EgressPolicy struct {
 	Mode     string       `json:"mode"`
 	Rules    []EgressRule `json:"rules"`
 	CIDRs    []string     `json:"cidrs"` // public; every port of TCP
+	// SecretPorts are led through the proxy that puts secrets into requests, as far as the policy lets connections to them out.
+	SecretPorts []int `json:"secret_ports,omitempty"`
+	// SecretsOf says whose secrets these are. hostd fills it in, whatever it is told.
+	SecretsOf *SecretsOf `json:"secrets_of,omitempty"`
+}
+
+// SecretsOf is a machine as the cell knows it, which the proxy asks for what goes into its requests.
+type SecretsOf struct {
+	WorkspaceID string `json:"workspace_id"`
+	Epoch       int64  `json:"epoch"`
 }
 
 // EgressRule lets TCP connections out to the addresses that a name has.

@@ -10,7 +10,7 @@ import { changing } from '../idempotency/change.ts'
 import { projectOf } from '../projects/project-of.ts'
 import { checkAllowed } from './allowed.ts'
 import { secretSubject } from './find.ts'
-import { checkName, checkValue } from './rules.ts'
+import { checkedHosts, checkName, checkValue, checkValueForHosts } from './rules.ts'
 import { sealForCells } from './seal.ts'
 import { insertSecret, insertVersion } from './store.ts'
 import { secretView } from './view.ts'
@@ -38,6 +38,8 @@ async function create(
 ): Promise<Reply> {
   checkName(body.name)
   checkValue(body.value)
+  const hosts = checkedHosts(body.hosts ?? null)
+  checkValueForHosts(body.value, hosts)
   const id = deps.ids.next()
   const secret = {
     id,
@@ -47,6 +49,7 @@ async function create(
     allowed_project_ids: body.allowed_project_ids ?? null,
     allowed_workspace_ids: body.allowed_workspace_ids ?? null,
     allowed_tools: body.allowed_tools ?? ['exec' as const, 'pty' as const],
+    hosts,
     version: 1,
     created_at: call.now,
   }

@@ -6,7 +6,7 @@ import { fail } from '../../lib/fail.ts'
 import type { ApiDeps } from '../deps.ts'
 import { changeAndAnswer, type Worked } from '../idempotency/change.ts'
 import { findSecret, lockSecretForChange, refuseDeletedSecret } from './find.ts'
-import { checkValue } from './rules.ts'
+import { checkValue, checkValueForHosts } from './rules.ts'
 import { sealForCells } from './seal.ts'
 import { eraseVersions, insertVersion, takeRotation, writeSecret } from './store.ts'
 import { versionView } from './view.ts'
@@ -25,6 +25,7 @@ export async function rotateSecret(call: Call<typeof secretVersionsCreate>, deps
     }
     const secret = await lockSecretForChange(tx, call)
     refuseDeletedSecret(secret)
+    checkValueForHosts(call.body.value, secret.hosts)
     const { id: secret_id, organization_id, project_id, name } = secret
     const version = secret.version + 1
     const row = { id: deps.ids.next(), secret_id, version, created_at: call.now }

@@ -1,5 +1,6 @@
 import { LIMITS } from '../../../contract/limits.ts'
-import { RESERVED_SECRET_PREFIX } from '../../../contract/schemas/secrets.ts'
+import { type NormalSecretHost, RESERVED_SECRET_PREFIX, type SecretHost } from '../../../contract/schemas/secrets.ts'
+import { hostIssues, isHeaderValue, normalHosts } from '../../../contract/secret-hosts.ts'
 import { fail, type Failure } from '../../lib/fail.ts'
 
 export function checkName(name: string): void {
@@ -17,6 +18,20 @@ export function checkValue(value: string): void {
   if (Buffer.byteLength(value) > max_bytes) {
     throw fail('validation_failed', 'too_large', `The value is larger than ${max_bytes} bytes`, { details: { field: 'value', max_bytes } })
   }
+}
+
+/** Where a value is to be put into requests, in one spelling. Every problem is told. */
+export function checkedHosts(hosts: readonly SecretHost[] | null): NormalSecretHost[] | null {
+  if (hosts === null) return null
+  const issues = hostIssues(hosts)
+  if (issues.length > 0) throw fail('validation_failed', null, 'The request is not valid', { details: { issues } })
+  return normalHosts(hosts)
+}
+
+/** A request carries no other value, and a control character in one would begin another header. Nothing of the value is told. */
+export function checkValueForHosts(value: string, hosts: NormalSecretHost[] | null): void {
+  if (hosts === null || isHeaderValue(value)) return
+  throw invalid('value', 'must be visible ASCII, with spaces only within, to be put into requests')
 }
 
 export function invalid(path: string, message: string): Failure {

@@ -1,4 +1,5 @@
 import { sql } from 'kysely'
+import type { NormalSecretHost } from '../../../contract/schemas/secrets.ts'
 import type { Tool } from '../../../contract/tools.ts'
 import type { ChangeTx } from '../../core/changes/mutate.ts'
 import type { SealedSecret } from '../../core/secrets/envelope.ts'
@@ -14,6 +15,7 @@ export interface SecretRow {
   allowed_project_ids: string[] | null
   allowed_workspace_ids: string[] | null
   allowed_tools: Tool[]
+  hosts: NormalSecretHost[] | null
   version: number
   created_at: Date
   updated_at: Date
@@ -21,7 +23,7 @@ export interface SecretRow {
 }
 
 const COLUMNS =
-  'id, organization_id, project_id, name, description, allowed_project_ids, allowed_workspace_ids, allowed_tools, version, created_at, updated_at, deleted_at'
+  'id, organization_id, project_id, name, description, allowed_project_ids, allowed_workspace_ids, allowed_tools, hosts, version, created_at, updated_at, deleted_at'
 
 export async function readSecret(reads: Reader, id: string): Promise<SecretRow | null> {
   const [row] = await reads.rows<SecretRow>('secrets.by_id', `select ${COLUMNS} from secrets where id = $1`, [id])
@@ -62,7 +64,7 @@ export function listSecrets(reads: Reader, scope: SecretScope, include_deleted: 
 export async function insertSecret(tx: ChangeTx, secret: Omit<SecretRow, 'updated_at' | 'deleted_at'>): Promise<boolean> {
   const { numInsertedOrUpdatedRows } = await tx
     .insertInto('secrets')
-    .values({ ...secret, updated_at: secret.created_at, deleted_at: null })
+    .values({ ...secret, hosts: asJson(secret.hosts), updated_at: secret.created_at, deleted_at: null })
     .onConflict((conflict) => conflict.doNothing())
     .executeTakeFirst()
   return numInsertedOrUpdatedRows === 1n
@@ -95,12 +97,15 @@ export async function eraseVersions(tx: ChangeTx, secret_id: string, below: numb
 export async function writeSecret(
   tx: ChangeTx,
   id: string,
-  changes: Partial<Pick<SecretRow, 'description' | 'allowed_project_ids' | 'allowed_workspace_ids' | 'allowed_tools' | 'version'>>,
+  {
+    hosts,
+    ...changes
+  }: Partial<Pick<SecretRow, 'description' | 'allowed_project_ids' | 'allowed_workspace_ids' | 'allowed_tools' | 'hosts' | 'version'>>,
   now: Date,
 ): Promise<void> {
   await tx
     .updateTable('secrets')
-    .set({ ...changes, updated_at: now })
+    .set({ ...changes, ...(hosts === undefined ? {} : { hosts: asJson(hosts) }), updated_at: now })
     .where('id', '=', id)
     .execute()
 }
@@ -190,4 +195,15 @@ export async function writeBinding(tx: ChangeTx, { id, project_id }: BoundWorksp
 export async function copyBinding(tx: ChangeTx, from: string, { id, project_id }: BoundWorkspace): Promise<void> {
   await sql`insert into workspace_secrets (workspace_id, project_id, name)
     select ${id}, ${project_id}, name from workspace_secrets where workspace_id = ${from}`.execute(tx)
+}
+
+/** Gives a fork the authority of its source: what runs in it trusts that one. */
+export async function copyAuthority(tx: ChangeTx, from: string, to: string): Promise<void> {
+  await sql`insert into workspace_authorities (workspace_id, authority_id)
+    select ${to}, authority_id from workspace_authorities where workspace_id = ${from}`.execute(tx)
+}
+
+/** A list would be taken for an array of PostgreSQL. */
+function asJson(hosts: NormalSecretHost[] | null): string | null {
+  return hosts === null ? null : JSON.stringify(hosts)
 }

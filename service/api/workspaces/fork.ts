@@ -15,7 +15,7 @@ import { readEgressFacts } from '../../core/egress/store.ts'
 import type { ApiDeps } from '../deps.ts'
 import { insertEgressVersion } from '../egress/store.ts'
 import { changeAndAnswer } from '../idempotency/change.ts'
-import { copyBinding } from '../secrets/store.ts'
+import { copyAuthority, copyBinding } from '../secrets/store.ts'
 import { operationAndWorkspaceBody, workedOn, type WorkedOn } from './answer-operation.ts'
 import { lockForChange } from './find.ts'
 import { checkKey } from './open-rules.ts'
@@ -78,6 +78,7 @@ async function forkFrom(deps: ApiDeps, tx: ChangeTx, call: ForkCall, source: Wor
   const attached = await readAttachments(readerOf(tx), source.id)
   await copyAttachments(tx, attached, { workspace_id: id, nextId: () => deps.ids.next(), now })
   if (names.length > 0) await copyBinding(tx, source.id, workspace)
+  await copyAuthority(tx, source.id, id)
   await copyOverride(deps, tx, call, source.id, workspace)
   return workedOn(workspace, { status: 202, operation_id, changed: true })
 }

@@ -58,9 +58,10 @@ async function policyOf(db: Db, workspace_id: string): Promise<HostEgress | null
   return egress?.revision === DEFAULT_REVISION ? null : egress
 }
 
-export function hostEgress({ effective, revision }: Pick<Effective, 'effective' | 'revision'>): HostEgress {
+export function hostEgress({ effective, revision, secret_ports }: Pick<Effective, 'effective' | 'revision' | 'secret_ports'>): HostEgress {
   const { mode, rules, cidrs } = effective
-  return { revision, mode, rules: rules.map(({ host, ports }) => ({ host, ports })), cidrs }
+  const policy = { revision, mode, rules: rules.map(({ host, ports }) => ({ host, ports })), cidrs }
+  return secret_ports.length === 0 ? policy : { ...policy, secret_ports }
 }
 
 /** The machine runs, whatever becomes of what is written of it: the next comparison writes it again. */

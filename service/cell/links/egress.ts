@@ -11,6 +11,8 @@ export interface HostEgress {
   mode: EgressMode
   rules: { host: string; ports: number[] }[]
   cidrs: string[]
+  /** Ports to which connections are led through the proxy that puts secrets in; absent: none. */
+  secret_ports?: number[]
 }
 
 /** What a machine's packets meet. failed: the host could not put its rules in again, and lets nothing more out than before. */

@@ -1,42 +1,61 @@
 import type { Logger } from 'pino'
 import { LIMITS } from '../../../contract/limits.ts'
 import type { Opener } from '../../core/key-ring/sealed-values.ts'
+import { placeholderOf } from '../../core/secrets/authority.ts'
 import { openSecret } from '../../core/secrets/envelope.ts'
-import { mayUse } from '../../core/secrets/rules.ts'
+import { mayBeBound, mayUse } from '../../core/secrets/rules.ts'
 import { readerOf } from '../../db/reader.ts'
 import type { Db } from '../../db/database.ts'
 import { createBuckets } from '../../http/buckets.ts'
 import { databaseIsUnavailable } from '../../http/database-failure.ts'
 import type { Clock } from '../../lib/clock.ts'
 import { fail } from '../../lib/fail.ts'
+import type { Authorities, KnownAuthority } from './authorities.ts'
+import { createTrust, type Trust } from './trust.ts'
 import { findSecrets, type FoundSecret, type Sought } from './store.ts'
 
 /** Finds the values that a command or terminal of a workspace is given. They are nowhere kept. */
 export interface Secrets {
+  trust: Trust
   /**
    * Those that are bound to the workspace, as far as it may still use them for this, and those that the call names.
    * Throws where one that is named may not be used.
    */
-  valuesFor(workspace: Sought & { has_secrets: boolean }, tool: 'exec' | 'pty', names: readonly string[]): Promise<Record<string, string>>
+  valuesFor(workspace: Sought & { has_secrets: boolean }, tool: 'exec' | 'pty', names: readonly string[]): Promise<Given>
 }
+
+export interface Given {
+  /** By name: the value, or the placeholder of one that goes into requests alone. */
+  values: Record<string, string>
+  /** What the workspace has to trust for the placeholders to be of use; null: there are none. */
+  authority: KnownAuthority | null
+}
+
+const NOTHING: Given = { values: {}, authority: null }
 
 interface SecretsDeps {
   db: Db
   opener: Opener
+  authorities: Authorities
   clock: Clock
   log: Logger
 }
 
-export function createSecrets({ db, opener, clock, log }: SecretsDeps, per_minute: number = LIMITS.secret.resolutions_per_minute): Secrets {
+export function createSecrets(
+  { db, opener, authorities, clock, log }: SecretsDeps,
+  per_minute: number = LIMITS.secret.resolutions_per_minute,
+): Secrets {
   const buckets = createBuckets({ tokens: per_minute, seconds: 60, names_max: LIMITS.caller.callers_counted_max }, clock)
   const reads = readerOf(db)
 
-  const open = async (workspace: Sought, { secret_id, organization_id, version, name, ...sealed }: FoundSecret): Promise<string> => {
+  const open = async (workspace: Sought, secret: FoundSecret, authority: KnownAuthority | null): Promise<string> => {
+    const { secret_id, version, name, key_id } = secret
+    if (authority !== null && secret.hosts !== null) return placeholderOf(authority.private_key, secret_id)
     try {
-      return await openSecret(opener, { organization_id, secret_id, version }, sealed)
+      return await openFound(opener, secret)
     } catch (error) {
       // The cause says nothing of the value: it could not be opened.
-      log.error({ err: error, workspace_id: workspace.id, secret_id, version, key_id: sealed.key_id }, 'a secret could not be opened')
+      log.error({ err: error, workspace_id: workspace.id, secret_id, version, key_id }, 'a secret could not be opened')
       throw fail('dependency_unavailable', null, `The secret ${name} cannot be read at the moment`, { retry_after_seconds: 5 })
     }
   }
@@ -49,21 +68,43 @@ export function createSecrets({ db, opener, clock, log }: SecretsDeps, per_minut
       throw error
     }
   }
+  const authorityOf = async (workspace: Sought): Promise<KnownAuthority> => {
+    try {
+      return await authorities.of(workspace.id)
+    } catch (error) {
+      if (databaseIsUnavailable(error)) throw error
+      log.error({ err: error, workspace_id: workspace.id }, "a workspace's authority could not be opened")
+      throw fail('dependency_unavailable', null, "The workspace's authority cannot be read at the moment", { retry_after_seconds: 5 })
+    }
+  }
   return {
+    trust: createTrust(log),
     async valuesFor(workspace, tool, names) {
       const found = await find(workspace, names)
-      const usable = found.filter((secret) => mayUse(secret, { project_id: workspace.project_id, workspace_id: workspace.id }, [tool]))
+      const usable = found.filter((secret) => isUsable(secret, workspace, tool))
       const refused = names.filter((name) => !usable.some((secret) => secret.name === name))
       if (refused.length > 0) {
         throw fail('forbidden', 'secret_not_available', 'The workspace may not use these secrets', { details: { names: refused } })
       }
-      if (usable.length === 0) return {}
+      if (usable.length === 0) return NOTHING
       const retry_after_seconds = buckets.take(workspace.id)
       if (retry_after_seconds > 0) {
         throw fail('rate_limited', null, 'Secrets of the workspace are read too often', { retry_after_seconds })
       }
-      const values = await Promise.all(usable.map(async (secret) => [secret.name, await open(workspace, secret)] as const))
-      return Object.fromEntries(values)
+      const authority = usable.some(({ hosts }) => hosts !== null) ? await authorityOf(workspace) : null
+      const values = await Promise.all(usable.map(async (secret) => [secret.name, await open(workspace, secret, authority)] as const))
+      return { values: Object.fromEntries(values), authority }
     },
   }
+}
+
+/** One that goes into requests must be bound: connections are led through the proxy by what is bound. */
+function isUsable(secret: FoundSecret, { project_id, id: workspace_id }: Sought, tool: 'exec' | 'pty'): boolean {
+  const user = { project_id, workspace_id }
+  return secret.hosts === null ? mayUse(secret, user, [tool]) : secret.is_bound && mayBeBound(secret, user)
+}
+
+export function openFound(opener: Opener, secret: FoundSecret): Promise<string> {
+  const { organization_id, secret_id, version, key_id, wrapped_key, ciphertext } = secret
+  return openSecret(opener, { organization_id, secret_id, version }, { key_id, wrapped_key, ciphertext })
 }

@@ -29,6 +29,8 @@ export interface EgressFacts {
   /** Of its template version; null: none. */
   ceiling: EgressPolicy | null
   acknowledged: Acknowledged | null
+  /** Ports of hosts that bound secrets are put into requests to. */
+  secret_ports: number[]
 }
 
 export interface Effective {
@@ -37,26 +39,30 @@ export interface Effective {
   source: 'workspace' | 'project' | 'platform'
   /** What the host enforces. */
   effective: EgressPolicy
-  /** What an acknowledgement names: the same for the same policy. */
+  /** Ports to which connections are led through the proxy that puts secrets in, in order. */
+  secret_ports: number[]
+  /** What an acknowledgement names: the same for the same policy and ports. */
   revision: string
 }
 
 /** App, "Egress policy": workspace override > project policy > platform default, and never wider than the template's ceiling. */
-export function effectiveOf({ override, project, ceiling }: Pick<EgressFacts, 'override' | 'project' | 'ceiling'>): Effective {
+export function effectiveOf(facts: Pick<EgressFacts, 'override' | 'project' | 'ceiling' | 'secret_ports'>): Effective {
+  const { override, project, ceiling, secret_ports } = facts
   const set = (versioned: Versioned | null) => versioned?.policy ?? null
   const source = set(override) !== null ? 'workspace' : set(project) !== null ? 'project' : 'platform'
   const policy = set(override) ?? set(project) ?? ALLOW_ALL
   const effective = withinLimits(intersection(policy, ceiling))
-  return { policy, source, effective, revision: revisionOf(effective) }
+  return { policy, source, effective, secret_ports, revision: revisionOf(effective, secret_ports) }
 }
 
 /** The revision of a machine that was given no policy; machine/internal/wire has the same word. */
 export const DEFAULT_REVISION = 'default'
 const REVISION_CHARACTERS = 40
 
-export function revisionOf(effective: EgressPolicy): string {
-  if (effective.mode === 'allow_all') return DEFAULT_REVISION
-  const text = JSON.stringify([effective.mode, effective.rules.map(({ host, ports }) => [host, ports]), effective.cidrs])
+export function revisionOf(effective: EgressPolicy, secret_ports: readonly number[] = []): string {
+  if (effective.mode === 'allow_all' && secret_ports.length === 0) return DEFAULT_REVISION
+  const policy = [effective.mode, effective.rules.map(({ host, ports }) => [host, ports]), effective.cidrs]
+  const text = JSON.stringify(secret_ports.length === 0 ? policy : [...policy, secret_ports])
   return createHash('sha256').update(text).digest('hex').slice(0, REVISION_CHARACTERS)
 }
 

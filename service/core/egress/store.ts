@@ -8,12 +8,22 @@ const columns = (of: 'o' | 'p', name: 'override' | 'project') =>
 
 const FACTS_TEXT = `select w.id as workspace_id, w.ownership_epoch, w.observed_state, v.egress as ceiling,
   ${columns('o', 'override')}, ${columns('p', 'project')},
-  e.epoch as acknowledged_epoch, e.revision, e.state, e.acknowledged_at
+  coalesce(h.ports, '{}') as secret_ports, e.epoch as acknowledged_epoch, e.revision, e.state, e.acknowledged_at
 from workspaces w
 join template_versions v on v.id = w.template_version_id
 left join lateral (select ${NEWEST} from egress_versions where workspace_id = w.id order by version desc limit 1) o on true
 left join lateral (select ${NEWEST} from egress_versions
   where project_id = w.project_id and workspace_id is null order by version desc limit 1) p on true
+left join lateral (
+  select array_agg(distinct port::integer order by port::integer) as ports
+  from workspace_secrets b
+  join lateral (
+    select s.hosts from secrets s where s.name = b.name and s.organization_id = w.organization_id and s.deleted_at is null
+      and (s.project_id = w.project_id or s.project_id is null) order by s.project_id nulls last limit 1
+  ) s on s.hosts is not null
+  cross join jsonb_array_elements(s.hosts) host cross join jsonb_array_elements_text(host -> 'ports') port
+  where b.workspace_id = w.id
+) h on true
 left join workspace_egress e on e.workspace_id = w.id`
 
 interface FactsRow {
@@ -35,6 +45,7 @@ interface FactsRow {
   revision: string | null
   state: 'enforced' | 'failed' | null
   acknowledged_at: Date | null
+  secret_ports: number[]
 }
 
 /** Of workspaces that are there, in any order. */
@@ -52,6 +63,7 @@ function factsOf(row: FactsRow): EgressFacts {
     ceiling,
     override: versioned(row.override_version, row.override_mode, row.override_rules, row.override_cidrs, row.override_created_at),
     project: versioned(row.project_version, row.project_mode, row.project_rules, row.project_cidrs, row.project_created_at),
+    secret_ports: row.secret_ports,
     acknowledged: said ? { epoch: acknowledged_epoch, revision, state, acknowledged_at } : null,
   }
 }

@@ -29,10 +29,10 @@ export interface KeyUse {
 
 /** The newest, which is sealed for, first. */
 export async function keyUses(db: Db): Promise<KeyUse[]> {
-  const { rows } = await sql<KeyUse>`select k.key_id, k.created_at, count(v.id)::integer as values
-    from sealing_keys k left join secret_versions v on v.key_id = k.key_id group by k.key_id order by k.created_at desc, k.key_id`.execute(
-    db,
-  )
+  const { rows } =
+    await sql<KeyUse>`select k.key_id, k.created_at, (select count(*) from secret_versions v where v.key_id = k.key_id)::integer
+      + (select count(*) from authorities a where a.key_id = k.key_id)::integer as values
+    from sealing_keys k order by k.created_at desc, k.key_id`.execute(db)
   return rows
 }
 
@@ -61,6 +61,21 @@ export async function writeWrapped(db: Db, before: WrappedRow, after: Pick<Wrapp
     .where('key_id', '=', before.key_id)
     .where('wrapped_key', '=', before.wrapped_key)
     .execute()
+}
+
+export interface SealedAuthorityRow {
+  id: string
+  key_id: string
+  sealed_key: string
+}
+
+/** Authorities whose private key is sealed for another key than this. */
+export async function listSealedAuthorities(db: Db, newest: string, limit: number): Promise<SealedAuthorityRow[]> {
+  return db.selectFrom('authorities').select(['id', 'key_id', 'sealed_key']).where('key_id', '<>', newest).limit(limit).execute()
+}
+
+export async function writeSealedAuthority(db: Db, { id, key_id, sealed_key }: SealedAuthorityRow): Promise<void> {
+  await db.updateTable('authorities').set({ key_id, sealed_key }).where('id', '=', id).execute()
 }
 
 /** Computers whose cells open secrets. */

@@ -1,4 +1,5 @@
 import { sql } from 'kysely'
+import type { NormalSecretHost } from '../../../contract/schemas/secrets.ts'
 import type { Db } from '../../db/database.ts'
 import type { Reader, Tx } from '../../db/reader.ts'
 
@@ -45,6 +46,8 @@ export interface MeantSecret {
   allowed_project_ids: string[] | null
   allowed_workspace_ids: string[] | null
   allowed_tools: string[]
+  /** null: its value is in the environment. */
+  hosts: NormalSecretHost[] | null
 }
 
 interface Scope {
@@ -56,7 +59,7 @@ interface Scope {
 export function secretsNamed(reads: Reader, { organization_id, project_id }: Scope, names: readonly string[]): Promise<MeantSecret[]> {
   return reads.rows(
     'secrets.named',
-    `select n.name, s.allowed_project_ids, s.allowed_workspace_ids, s.allowed_tools
+    `select n.name, s.allowed_project_ids, s.allowed_workspace_ids, s.allowed_tools, s.hosts
      from unnest($3::text[]) n (name) join ${MEANT_BY_NAME} on true order by n.name`,
     [organization_id, project_id, names],
   )

@@ -11,6 +11,7 @@ import type { Waking } from '../../../service/cell/machines/parking.ts'
 import type { AgentDeadlines } from '../../../service/cell/links/agent-http.ts'
 import type { AnswerRooms } from '../../../service/cell/links/answer-room.ts'
 import { createAgentLinks, type AgentLinks } from '../../../service/cell/links/agent.ts'
+import { createAuthorities } from '../../../service/cell/secrets/authorities.ts'
 import { createSecrets } from '../../../service/cell/secrets/resolve.ts'
 import { openSecretKeys } from '../../../service/cell/secrets/keys.ts'
 import { openSealingKey, type SealingKey } from '../../../service/core/key-ring/sealed-values.ts'
@@ -113,7 +114,10 @@ export async function openBench(options: BenchOptions = {}): Promise<Bench> {
     table,
     host: { readDisk: (asked) => disk_host.readDisk(asked) },
     agents,
-    secrets: createSecrets({ db: database.cell, opener, clock, log }, secret_resolutions_per_minute),
+    secrets: createSecrets(
+      { db: database.cell, opener, authorities: createAuthorities({ db: database.cell, opener, clock, ids }), clock, log },
+      secret_resolutions_per_minute,
+    ),
     waking: { ready: (entry) => waking.ready(entry), wake: (entry) => waking.wake(entry), hint: (entry) => waking.hint(entry) },
     trees,
     db: database.cell,

@@ -3,7 +3,8 @@ import { LIMITS } from '../../../../contract/limits.ts'
 import { type ExecStart, RESERVED_SESSION_PREFIX } from '../../../../contract/schemas/cell/session.ts'
 import { fail, type Failure } from '../../../lib/fail.ts'
 import type { AgentExec } from '../../links/agent.ts'
-import { environmentWith, type SecretValues, type WorkspaceEnvironment } from '../environment.ts'
+import { environmentWith, type WorkspaceEnvironment } from '../environment.ts'
+import type { GivenVariables } from '../secret-variables.ts'
 
 /** DECISIONS, "Workspaces": the platform's templates have this user, and exec runs as it. */
 const DEFAULT_USER = 'user'
@@ -41,10 +42,10 @@ export function commandOf(asked: ExecStart, session_id: string): AskedCommand {
 export function withEnvironment<C extends Pick<AskedCommand, 'argv' | 'asked_env' | 'secret_refs'>>(
   { asked_env, secret_refs: _refs, ...command }: C,
   environment: WorkspaceEnvironment,
-  secrets: SecretValues,
+  { below, values }: GivenVariables,
 ): Omit<C, 'asked_env' | 'secret_refs'> & { env: Record<string, string> } {
-  const env = environmentWith(environment, asked_env, secrets)
-  refuseLarge(command.argv, { ...asked_env, ...secrets })
+  const env = { ...below, ...environmentWith(environment, asked_env, values) }
+  refuseLarge(command.argv, { ...asked_env, ...values })
   return { ...command, env }
 }
 

@@ -1,0 +1,184 @@
+package hostd
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"net"
+	"net/netip"
+	"sync"
+	"time"
+
+	"github.com/berth-dev/berth/machine/internal/engine"
+	"github.com/berth-dev/berth/machine/internal/secretproxy"
+	"github.com/berth-dev/berth/machine/internal/wire"
+)
+
+const (
+	proxyAcked = 3 * time.Second // a proxy that does not say in this time that it took what it is told is ended
+	proxyGone  = 10 * time.Second
+	proxyAlone = 20 * time.Second // how long a change waits for the proxy of an earlier hostd to be gone
+)
+
+// secretLinks is the way to the proxy that puts secrets in, whichever it is.
+type secretLinks struct {
+	enabled bool
+
+	mu    sync.Mutex
+	link  *secretLink
+	told  map[netip.Addr]bool // machines that a proxy may have heard of
+	alone chan struct{}       // closed when no proxy of an earlier hostd serves any more
+	once  sync.Once
+}
+
+func newSecretLinks(enabled bool) *secretLinks {
+	return &secretLinks{enabled: enabled, told: map[netip.Addr]bool{}, alone: make(chan struct{})}
+}
+
+// secretLink is the way to one process.
+type secretLink struct {
+	conn net.Conn
+	end  func()
+	gone chan struct{}
+
+	mu      sync.Mutex
+	next    uint64
+	waiting map[uint64]chan struct{}
+}
+
+func newSecretLink(conn net.Conn, end func()) *secretLink {
+	return &secretLink{conn: conn, end: end, gone: make(chan struct{}), waiting: map[uint64]chan struct{}{}}
+}
+
+// secretsOf is a machine by what the cell knows it by; nil: none of its ports is led to the proxy.
+func secretsOf(s *engine.Sandbox, ports []int) *wire.SecretsOf {
+	claim := s.Record().Claim
+	if len(ports) == 0 || claim == nil {
+		return nil
+	}
+	subject := wire.SubjectOf(claim.Owner)
+	return &wire.SecretsOf{WorkspaceID: subject.ID, Epoch: claim.Epoch}
+}
+
+// adopt is of machines that an earlier hostd has told a proxy of.
+func (l *secretLinks) adopt(machines map[netip.Addr]wire.SecretsOf) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for machine := range machines {
+		l.told[machine] = true
+	}
+}
+
+func (l *secretLinks) beAlone() { l.once.Do(func() { close(l.alone) }) }
+
+// begin makes a link the one that is told. What `snapshot` says goes to the new process another way: whatever changes from then on is told.
+func (l *secretLinks) begin(link *secretLink, snapshot func() error) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.link = link
+	return snapshot()
+}
+
+// over is called when the process has ended.
+func (l *secretLinks) over(link *secretLink) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.link == link {
+		l.link = nil
+	}
+	link.conn.Close()
+	close(link.gone)
+}
+
+// tell returns when no proxy carries what the machine had open before. nil: it has no secrets. The router has the change already, so that a
+// process which starts meanwhile has it, too.
+func (l *secretLinks) tell(ctx context.Context, machine netip.Addr, of *wire.SecretsOf) error {
+	l.mu.Lock()
+	known := l.told[machine]
+	if of != nil {
+		l.told[machine] = true
+	}
+	l.mu.Unlock()
+	if !l.enabled || of == nil && !known {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, proxyAlone)
+	defer cancel()
+	select {
+	case <-l.alone:
+	case <-ctx.Done():
+		return errors.New("an older proxy may still put secrets in")
+	}
+	l.mu.Lock()
+	link := l.link
+	l.mu.Unlock()
+	if link == nil || link.tell(machine, of) == nil {
+		return nil
+	}
+	link.end()
+	select {
+	case <-link.gone:
+		return nil
+	case <-time.After(proxyGone):
+		return errors.New("the proxy that puts secrets in takes no change, and does not end")
+	}
+}
+
+// forget is for a machine that is gone, before another one may get its address.
+func (l *secretLinks) forget(machine netip.Addr) {
+	_ = l.tell(context.Background(), machine, nil) // one that did not take it is ended, and its successor reads what is there
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.told, machine)
+}
+
+func (l *secretLink) tell(machine netip.Addr, of *wire.SecretsOf) error {
+	acked := make(chan struct{})
+	l.mu.Lock()
+	l.next++
+	id := l.next
+	l.waiting[id] = acked
+	text, err := json.Marshal(secretproxy.FromHost{ID: id, Machines: map[netip.Addr]*wire.SecretsOf{machine: of}})
+	if err == nil {
+		err = l.conn.SetWriteDeadline(time.Now().Add(proxyAcked))
+	}
+	if err == nil {
+		_, err = l.conn.Write(append(text, '\n'))
+	}
+	l.mu.Unlock()
+	defer func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		delete(l.waiting, id)
+	}()
+	if err != nil {
+		return err
+	}
+	select {
+	case <-acked:
+		return nil
+	case <-l.gone:
+		return nil // whoever follows has read the change
+	case <-time.After(proxyAcked):
+		return context.DeadlineExceeded
+	}
+}
+
+// listen takes acknowledgements. The process reads what hostile guests write: whatever else it says ends it.
+func (l *secretLink) listen() {
+	lines := bufio.NewScanner(l.conn)
+	for lines.Scan() {
+		var said secretproxy.ToHost
+		if json.Unmarshal(lines.Bytes(), &said) != nil {
+			break
+		}
+		l.mu.Lock()
+		if acked := l.waiting[said.Ack]; acked != nil {
+			close(acked)
+			delete(l.waiting, said.Ack)
+		}
+		l.mu.Unlock()
+	}
+	l.end()
+}

@@ -1,0 +1,269 @@
+package secretproxy
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"net"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/berth-dev/berth/machine/internal/wire"
+)
+
+// The Go side of service/cell/links/secret-proxy.ts: the same words, spelled the same.
+
+type question struct {
+	ID          uint64 `json:"id"`
+	WorkspaceID string `json:"workspace_id"`
+	Epoch       int64  `json:"epoch"`
+}
+
+type answer struct {
+	ID        uint64    `json:"id"`
+	Gone      bool      `json:"gone"`   // there is no such machine any more
+	Failed    bool      `json:"failed"` // nobody knows at the moment
+	Authority authority `json:"authority"`
+	Secrets   []secret  `json:"secrets"`
+}
+
+type secret struct {
+	Name        string `json:"name"`
+	Placeholder string `json:"placeholder"`
+	Value       string `json:"value"`
+	Hosts       []host `json:"hosts"`
+}
+
+// host is where a secret goes. At most one place is named.
+type host struct {
+	Host      string  `json:"host"`
+	Ports     []int   `json:"ports"`
+	Header    string  `json:"header,omitempty"`
+	Bearer    bool    `json:"bearer,omitempty"`
+	BasicUser *string `json:"basic_user,omitempty"`
+	Query     string  `json:"query,omitempty"`
+}
+
+const (
+	// answerKept is how long an answer is used: what was rotated or taken back is out of use after that.
+	answerKept      = 400 * time.Millisecond
+	answerForgotten = 5 * time.Second // values that nobody uses are let go
+	answerTimeout   = 3 * time.Second
+	answerBytesMax  = 8 << 20 // fifty values of 64 KiB
+)
+
+var errNoAnswer = errors.New("what goes into requests is not known at the moment")
+
+// answers asks the cell, of which there is one connection at a time: the newest.
+type answers struct {
+	mu      sync.Mutex
+	conn    net.Conn
+	joined  chan struct{} // closed when a connection has come; another one while there is none
+	next    uint64
+	waiting map[uint64]chan *answer
+	known   map[wire.SecretsOf]*known
+}
+
+// known is what was answered last about a machine. Its hosts outlive the values: by them it is told what needs no secret while nobody answers.
+type known struct {
+	asking sync.Mutex
+	answer *answer
+	at     time.Time
+	hosts  []host
+}
+
+func newAnswers() *answers {
+	return &answers{joined: make(chan struct{}), waiting: map[uint64]chan *answer{}, known: map[wire.SecretsOf]*known{}}
+}
+
+// accept takes connections of that user, or of root.
+func (a *answers) accept(listener net.Listener, uid uint32) error {
+	for {
+		conn, err := listener.Accept()
+		if err != nil {
+			return err
+		}
+		if peer, err := peerOf(conn); err != nil || peer != uid && peer != 0 {
+			conn.Close()
+			continue
+		}
+		a.mu.Lock()
+		if a.conn != nil {
+			a.conn.Close()
+		} else {
+			close(a.joined)
+		}
+		a.conn = conn
+		a.mu.Unlock()
+		go a.listen(conn)
+	}
+}
+
+func peerOf(conn net.Conn) (uid uint32, err error) {
+	raw, err := conn.(*net.UnixConn).SyscallConn()
+	if err != nil {
+		return 0, err
+	}
+	var peer *unix.Ucred
+	var failed error
+	err = raw.Control(func(fd uintptr) { peer, failed = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) })
+	if err = errors.Join(err, failed); err != nil {
+		return 0, err
+	}
+	return peer.Uid, nil
+}
+
+func (a *answers) listen(conn net.Conn) {
+	lines := bufio.NewScanner(conn)
+	lines.Buffer(make([]byte, 64<<10), answerBytesMax)
+	for lines.Scan() {
+		said := &answer{}
+		if json.Unmarshal(lines.Bytes(), said) != nil {
+			break
+		}
+		a.mu.Lock()
+		if waiting := a.waiting[said.ID]; waiting != nil {
+			waiting <- said
+			delete(a.waiting, said.ID)
+		}
+		a.mu.Unlock()
+	}
+	conn.Close()
+	a.mu.Lock()
+	if a.conn == conn {
+		a.conn, a.joined = nil, make(chan struct{})
+	}
+	a.mu.Unlock()
+}
+
+// of is what goes into requests of a machine by now.
+func (a *answers) of(ctx context.Context, of wire.SecretsOf) (*answer, error) {
+	k := a.remember(of)
+	k.asking.Lock() // those who come together are told together
+	defer k.asking.Unlock()
+	a.mu.Lock()
+	last, at := k.answer, k.at
+	a.mu.Unlock()
+	if last != nil && time.Since(at) < answerKept {
+		return last, nil
+	}
+	began := time.Now()
+	said, err := a.ask(ctx, of)
+	if err != nil {
+		return nil, err
+	}
+	hosts := []host{}
+	for _, one := range said.Secrets {
+		hosts = append(hosts, one.Hosts...)
+	}
+	a.mu.Lock()
+	k.answer, k.at, k.hosts = said, began, hosts
+	a.mu.Unlock()
+	return said, nil
+}
+
+func (a *answers) remember(of wire.SecretsOf) *known {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	k := a.known[of]
+	if k == nil {
+		k = &known{}
+		a.known[of] = k
+	}
+	return k
+}
+
+// hostsOf are those of the last answer, however old; false: there was none.
+func (a *answers) hostsOf(of wire.SecretsOf) ([]host, bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	k := a.known[of]
+	if k == nil || k.hosts == nil {
+		return nil, false
+	}
+	return k.hosts, true
+}
+
+func (a *answers) forget(of wire.SecretsOf) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.known, of)
+}
+
+// letGo drops values that nobody has used for a while.
+func (a *answers) letGo(ctx context.Context) {
+	ticks := time.NewTicker(answerForgotten)
+	defer ticks.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case now := <-ticks.C:
+			a.mu.Lock()
+			for _, k := range a.known {
+				if now.Sub(k.at) > answerForgotten {
+					k.answer = nil
+				}
+			}
+			a.mu.Unlock()
+		}
+	}
+}
+
+func (a *answers) ask(ctx context.Context, of wire.SecretsOf) (*answer, error) {
+	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
+	defer cancel()
+	waiting := make(chan *answer, 1)
+	if err := a.awaitCell(ctx); err != nil {
+		return nil, err
+	}
+	a.mu.Lock()
+	if a.conn == nil {
+		a.mu.Unlock()
+		return nil, errNoAnswer
+	}
+	a.next++
+	id := a.next
+	a.waiting[id] = waiting
+	text, err := json.Marshal(question{ID: id, WorkspaceID: of.WorkspaceID, Epoch: of.Epoch})
+	if err == nil {
+		err = a.conn.SetWriteDeadline(time.Now().Add(answerTimeout))
+	}
+	if err == nil {
+		_, err = a.conn.Write(append(text, '\n')) // few bytes: it waits for nobody
+	}
+	a.mu.Unlock()
+	defer func() {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		delete(a.waiting, id)
+	}()
+	if err != nil {
+		return nil, errors.Join(errNoAnswer, err)
+	}
+	select {
+	case said := <-waiting:
+		if said.Failed {
+			return nil, errNoAnswer
+		}
+		return said, nil
+	case <-ctx.Done():
+		return nil, errors.Join(errNoAnswer, ctx.Err())
+	}
+}
+
+// awaitCell waits for a cell that comes, or comes again.
+func (a *answers) awaitCell(ctx context.Context) error {
+	a.mu.Lock()
+	joined := a.joined
+	a.mu.Unlock()
+	select {
+	case <-joined:
+		return nil
+	case <-ctx.Done():
+		return errNoAnswer
+	}
+}

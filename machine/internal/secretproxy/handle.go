@@ -1,0 +1,140 @@
+package secretproxy
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"strconv"
+	"strings"
+
+	"github.com/berth-dev/berth/machine/internal/egress"
+)
+
+// RefusedHeader is of every answer that the proxy gives itself. Its value is a word for the reason.
+const RefusedHeader = "Berth-Secrets-Refused"
+
+// Reasons of a refusal.
+const (
+	refusedUnknown     = "secrets_unavailable" // the service does not say at the moment what goes in
+	refusedUnbound     = "not_bound"           // since the connection began
+	refusedHost        = "another_host"        // the request is for another host than the connection
+	refusedValue       = "value_not_sendable"  // no header can carry it
+	refusedUntrusted   = "server_not_trusted"  // nobody known has certified the server
+	refusedUnreachable = "server_unreachable"
+	refusedMethod      = "method_not_supported"
+)
+
+var explained = map[string]string{
+	refusedUnknown:     "Which secrets go into requests is not known at the moment. The request was not sent; try again",
+	refusedUnbound:     "No secret of the workspace goes to this host any more. The request was not sent",
+	refusedHost:        "The request names another host than its connection. It was not sent",
+	refusedValue:       "The value of a secret cannot stand in a request. It was not sent",
+	refusedUntrusted:   "The certificate of the server is not one of this host that is trusted. No secret was sent to it",
+	refusedUnreachable: "The server cannot be reached, or broke the connection",
+	refusedMethod:      "CONNECT is not passed on to hosts of secrets",
+}
+
+func refuse(w http.ResponseWriter, status int, reason string) {
+	w.Header().Set(RefusedHeader, reason)
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(status)
+	body := map[string]any{"error": map[string]string{"code": reason, "message": "Berth: " + explained[reason]}}
+	_ = json.NewEncoder(w).Encode(body) // whoever asked may be gone
+}
+
+type putKey struct{}
+
+// handle puts secrets into one request and passes it on to where its connection was to go.
+func (p *Proxy) handle(w http.ResponseWriter, r *http.Request) {
+	f, ok := r.Context().Value(flowKey{}).(*flow)
+	if !ok {
+		refuse(w, http.StatusInternalServerError, refusedUnknown)
+		return
+	}
+	port := int(f.to.Port())
+	said, err := p.answers.of(r.Context(), f.of)
+	if err != nil {
+		refuse(w, http.StatusServiceUnavailable, refusedUnknown)
+		return
+	}
+	secrets := said.placedAt(f.name, port)
+	switch {
+	case len(secrets) == 0:
+		refuse(w, http.StatusForbidden, refusedUnbound)
+		return
+	case r.Method == http.MethodConnect:
+		refuse(w, http.StatusMethodNotAllowed, refusedMethod)
+		return
+	// One name may lead to many tenants of one server: a value goes to the one that it is for.
+	case !namesHost(r.Host, f.name, port):
+		refuse(w, http.StatusMisdirectedRequest, refusedHost)
+		return
+	}
+	for _, one := range secrets {
+		if !isHeaderValue(one.secret.Value) {
+			refuse(w, http.StatusBadGateway, refusedValue)
+			return
+		}
+	}
+	p.onward(f, r.ProtoMajor).ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), putKey{}, secrets)))
+}
+
+func namesHost(asked, name string, port int) bool {
+	given, withPort := asked, ""
+	if host, number, err := net.SplitHostPort(asked); err == nil {
+		given, withPort = host, number
+	}
+	canonical, ok := egress.Canonical(given)
+	return ok && canonical == name && (withPort == "" || withPort == strconv.Itoa(port))
+}
+
+// onward is the way of one connection to its server. A WebSocket begins in HTTP/1.1, so that a connection of that is passed on as one.
+func (p *Proxy) onward(f *flow, protocol int) *httputil.ReverseProxy {
+	f.mu.Lock()
+	if f.transport == nil {
+		f.transport = p.transport(f, protocol)
+	}
+	transport := f.transport
+	f.mu.Unlock()
+	return &httputil.ReverseProxy{Transport: transport, Rewrite: rewrite, FlushInterval: -1, ErrorLog: log.New(io.Discard, "", 0),
+		ModifyResponse: func(response *http.Response) error {
+			response.Header.Del("Alt-Svc") // another way to the server would not lead through here
+			return nil
+		},
+		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
+			var untrusted *tls.CertificateVerificationError
+			if errors.As(err, &untrusted) {
+				refuse(w, http.StatusBadGateway, refusedUntrusted)
+				return
+			}
+			refuse(w, http.StatusBadGateway, refusedUnreachable)
+		}}
+}
+
+func (p *Proxy) transport(f *flow, protocol int) *http.Transport {
+	protocols := new(http.Protocols)
+	protocols.SetHTTP1(true)
+	protocols.SetHTTP2(protocol >= 2)
+	return &http.Transport{Protocols: protocols, DisableCompression: true, IdleConnTimeout: idleTimeout, MaxResponseHeaderBytes: headerBytesMax,
+		TLSHandshakeTimeout: dialTimeout, TLSClientConfig: &tls.Config{RootCAs: p.roots, ServerName: f.name, MinVersion: tls.VersionTLS12},
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return p.dial(ctx, f) }}
+}
+
+// rewrite leaves everything that is not a secret as the machine wrote it, but what belongs to its connection.
+func rewrite(r *httputil.ProxyRequest) {
+	secrets, _ := r.In.Context().Value(putKey{}).([]placed)
+	r.Out.URL.Scheme, r.Out.URL.Host, r.Out.Host = "https", r.In.Host, r.In.Host
+	for name, values := range r.In.Header {
+		if name == "Forwarded" || strings.HasPrefix(name, "X-Forwarded-") {
+			r.Out.Header[name] = append([]string(nil), values...)
+		}
+	}
+	r.Out.URL.RawQuery = putIn(r.Out.Header, r.In.URL.RawQuery, secrets)
+}

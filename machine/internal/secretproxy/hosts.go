@@ -1,0 +1,38 @@
+package secretproxy
+
+import (
+	"slices"
+	"strings"
+)
+
+// covers: the first label may be any where a host begins with a star.
+func (h host) covers(name string, port int) bool {
+	if !slices.Contains(h.Ports, port) {
+		return false
+	}
+	if parent, ok := strings.CutPrefix(h.Host, "*."); ok {
+		_, rest, _ := strings.Cut(name, ".")
+		return rest == parent
+	}
+	return h.Host == name
+}
+
+func anyCovers(hosts []host, name string, port int) bool {
+	return slices.ContainsFunc(hosts, func(h host) bool { return h.covers(name, port) })
+}
+
+// placed is a secret that goes into requests to one host.
+type placed struct {
+	secret secret
+	at     host
+}
+
+// placedAt are the secrets of a host, each once.
+func (a *answer) placedAt(name string, port int) (list []placed) {
+	for _, one := range a.Secrets {
+		if i := slices.IndexFunc(one.Hosts, func(h host) bool { return h.covers(name, port) }); i >= 0 {
+			list = append(list, placed{secret: one, at: one.Hosts[i]})
+		}
+	}
+	return list
+}

@@ -1,0 +1,64 @@
+package secretproxy
+
+import (
+	"bytes"
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"time"
+)
+
+const (
+	helloTimeout  = 5 * time.Second // one who waits for the server to speak first is passed on after that
+	helloBytesMax = 64 << 10
+	tlsHandshake  = 0x16
+)
+
+// hello is how a connection begins.
+type hello struct {
+	read  []byte // all that was read of it
+	isTLS bool
+	name  string // SNI
+}
+
+var errSeen = errors.New("the hello was seen")
+
+// peek reads no further than the TLS hello, or one byte of what is none.
+func peek(conn net.Conn) (hello, error) {
+	var h hello
+	if err := conn.SetReadDeadline(time.Now().Add(helloTimeout)); err != nil {
+		return h, err
+	}
+	first := make([]byte, 1)
+	n, err := conn.Read(first)
+	h.read = first[:n]
+	if err != nil && !isTimeout(err) {
+		return h, err
+	}
+	if n == 1 && first[0] == tlsHandshake {
+		seen := bytes.NewBuffer(h.read)
+		rest := io.TeeReader(io.LimitReader(conn, helloBytesMax), seen)
+		_ = tls.Server(deafConn{conn, io.MultiReader(bytes.NewReader(first), rest)}, &tls.Config{
+			GetConfigForClient: func(info *tls.ClientHelloInfo) (*tls.Config, error) {
+				h.isTLS, h.name = true, info.ServerName
+				return nil, errSeen
+			}}).Handshake() // it fails by errSeen, or says that this is no TLS
+		h.read = seen.Bytes()
+	}
+	return h, conn.SetReadDeadline(time.Time{})
+}
+
+func isTimeout(err error) bool {
+	var failed net.Error
+	return errors.As(err, &failed) && failed.Timeout()
+}
+
+// deafConn reads and does not write: whoever began is not to be answered yet.
+type deafConn struct {
+	net.Conn
+	reads io.Reader
+}
+
+func (c deafConn) Read(p []byte) (int, error)  { return c.reads.Read(p) }
+func (c deafConn) Write(p []byte) (int, error) { return 0, io.ErrClosedPipe }

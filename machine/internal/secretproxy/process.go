@@ -1,0 +1,113 @@
+// Package secretproxy puts secrets into machines' requests, in a process of its own without any right on the host: it reads what hostile guests
+// and servers write, and what it holds in its memory no guest may ever have. hostd makes its sockets, starts it inside the machines' router, and
+// starts it again when it dies. Connections that it does not see are none that a secret goes into.
+package secretproxy
+
+import (
+	"bufio"
+	"context"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/netip"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"syscall"
+
+	"github.com/berth-dev/berth/machine/internal/agent/jail"
+	"github.com/berth-dev/berth/machine/internal/wire"
+)
+
+// Command is the argument that makes hostd's program this process.
+const Command = "put-in-secrets"
+
+// Setup is the one line that the process reads before it does anything.
+type Setup struct {
+	Blocked []netip.Prefix `json:"blocked"` // what no machine reaches
+	// AnswersUID is the user that may answer what goes into requests: the cell's.
+	AnswersUID uint32 `json:"answers_uid"`
+	// ExtraRoots are authorities (PEM) that servers are believed by, beside those of the host.
+	ExtraRoots string `json:"extra_roots,omitempty"`
+	// Machines are those whose connections are led here.
+	Machines map[netip.Addr]wire.SecretsOf `json:"machines"`
+}
+
+// The files that the process inherits beside its input, output and errors. It says Ready on the third when it is about to serve.
+const (
+	requestsFD = 3 + iota // where machines' connections arrive
+	answersFD             // where the cell connects
+	readyFD
+	linkFD // to hostd, both ways
+)
+
+// Ready is all that it says.
+const Ready = "ready"
+
+const (
+	// MemoryBytesMax is what the process may use. Go keeps to three quarters of it before the kernel has to.
+	MemoryBytesMax = 512 << 20
+	openFilesMax   = 1 << 16
+)
+
+// Run serves until the process is told to end. Whoever started it has made it a user without any right.
+func Run() error {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	debug.SetMemoryLimit(MemoryBytesMax / 4 * 3)
+	setup, err := readSetup()
+	if err != nil {
+		return err
+	}
+	proxy, err := newProxy(setup)
+	if err != nil {
+		return err
+	}
+	link, err := net.FileConn(os.NewFile(linkFD, "link"))
+	if err != nil {
+		return err
+	}
+	requests, err := net.FileListener(os.NewFile(requestsFD, "requests"))
+	if err != nil {
+		return err
+	}
+	answers, err := net.FileListener(os.NewFile(answersFD, "answers"))
+	if err != nil {
+		return err
+	}
+	if err := jail.OnlyNetwork(openFilesMax); err != nil {
+		return err
+	}
+	ready := os.NewFile(readyFD, "ready")
+	if _, err := ready.WriteString(Ready); err != nil {
+		return err
+	}
+	ready.Close()
+	return proxy.serve(ctx, requests, answers, link)
+}
+
+func readSetup() (setup Setup, err error) {
+	line, err := bufio.NewReader(os.Stdin).ReadBytes('\n')
+	if err != nil {
+		return setup, fmt.Errorf("read the setup: %w", err)
+	}
+	if err := json.Unmarshal(line, &setup); err != nil {
+		return setup, fmt.Errorf("read the setup: %w", err)
+	}
+	return setup, os.Stdin.Close()
+}
+
+func newProxy(setup Setup) (*Proxy, error) {
+	roots, err := x509.SystemCertPool()
+	if err != nil {
+		slog.Warn("this host has no authorities: only those of the settings are believed", "error", err)
+		roots = x509.NewCertPool()
+	}
+	if setup.ExtraRoots != "" && !roots.AppendCertsFromPEM([]byte(setup.ExtraRoots)) {
+		return nil, errors.New("the file of further authorities holds none")
+	}
+	return New(roots, setup.Blocked, setup.AnswersUID, setup.Machines), nil
+}

@@ -1,0 +1,90 @@
+import { createPublicKey, generateKeyPairSync, type KeyObject, randomBytes, sign } from 'node:crypto'
+
+/** What a workspace trusts, and the key that signs with it (PKCS #8, DER). */
+export interface Authority {
+  /** PEM */
+  certificate: string
+  private_key: Buffer
+}
+
+const DAY_MS = 86_400_000
+/** A guest's clock may be behind. */
+const BEFORE_DAYS = 30
+const YEARS = 30
+const SERIAL_BYTES = 16
+const PEM_COLUMNS = 64
+
+/** An authority of its own: P-256, for certificates of hosts and nothing else. */
+export function makeAuthority(name: string, now: Date): Authority {
+  const { privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' })
+  return { certificate: pem(certificateOf(privateKey, name, now)), private_key: privateKey.export({ type: 'pkcs8', format: 'der' }) }
+}
+
+/** RFC 5280, 4.1. */
+function certificateOf(key: KeyObject, name: string, now: Date): Buffer {
+  const subject = sequence(set(sequence(oid('2.5.4.3'), der(0x0c, Buffer.from(name)))))
+  const algorithm = sequence(oid('1.2.840.10045.4.3.2')) // ecdsa-with-SHA256
+  const until = new Date(now)
+  until.setUTCFullYear(now.getUTCFullYear() + YEARS)
+  const serial = randomBytes(SERIAL_BYTES)
+  serial.writeUInt8((serial.readUInt8(0) & 0x3f) | 0x40, 0) // positive, and of its full length
+  const content = sequence(
+    der(0xa0, der(0x02, Buffer.from([2]))), // version 3
+    der(0x02, serial),
+    algorithm,
+    subject,
+    sequence(time(new Date(now.getTime() - BEFORE_DAYS * DAY_MS)), time(until)),
+    subject,
+    createPublicKey(key).export({ type: 'spki', format: 'der' }),
+    der(0xa3, sequence(basicConstraints(), keyUsage(), keyIdentifier())),
+  )
+  return sequence(content, algorithm, bits(sign('sha256', content, key)))
+}
+
+function basicConstraints(): Buffer {
+  const value = sequence(der(0x01, Buffer.from([0xff])), der(0x02, Buffer.from([0]))) // an authority, of no further authorities
+  return sequence(oid('2.5.29.19'), der(0x01, Buffer.from([0xff])), der(0x04, value))
+}
+
+function keyUsage(): Buffer {
+  const signs_certificates = der(0x03, Buffer.from([2, 0x04])) // keyCertSign
+  return sequence(oid('2.5.29.15'), der(0x01, Buffer.from([0xff])), der(0x04, signs_certificates))
+}
+
+function keyIdentifier(): Buffer {
+  return sequence(oid('2.5.29.14'), der(0x04, der(0x04, randomBytes(20))))
+}
+
+function der(tag: number, ...parts: Buffer[]): Buffer {
+  const content = Buffer.concat(parts)
+  const length: number[] = []
+  for (let rest = content.length; rest > 0; rest >>= 8) length.unshift(rest & 0xff)
+  const header = content.length < 0x80 ? [content.length] : [0x80 | length.length, ...length]
+  return Buffer.concat([Buffer.from([tag, ...header]), content])
+}
+
+const sequence = (...parts: Buffer[]) => der(0x30, ...parts)
+const set = (...parts: Buffer[]) => der(0x31, ...parts)
+const bits = (content: Buffer) => der(0x03, Buffer.from([0]), content)
+
+function oid(text: string): Buffer {
+  const [first = 0, second = 0, ...rest] = text.split('.').map(Number)
+  const bytes = [first * 40 + second]
+  for (const arc of rest) {
+    const septets = [arc & 0x7f]
+    for (let left = arc >> 7; left > 0; left >>= 7) septets.unshift((left & 0x7f) | 0x80)
+    bytes.push(...septets)
+  }
+  return der(0x06, Buffer.from(bytes))
+}
+
+/** UTCTime until 2049, GeneralizedTime from then on. */
+function time(at: Date): Buffer {
+  const text = at.toISOString().replaceAll(/[-:T]|\.\d{3}/g, '')
+  return at.getUTCFullYear() < 2050 ? der(0x17, Buffer.from(text.slice(2))) : der(0x18, Buffer.from(text))
+}
+
+function pem(certificate: Buffer): string {
+  const lines = certificate.toString('base64').match(new RegExp(`.{1,${PEM_COLUMNS}}`, 'g')) ?? []
+  return ['-----BEGIN CERTIFICATE-----', ...lines, '-----END CERTIFICATE-----', ''].join('\n')
+}
