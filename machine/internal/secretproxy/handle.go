@@ -122,7 +122,7 @@ func (p *Proxy) transport(f *flow, protocol int) *http.Transport {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
 	protocols.SetHTTP2(protocol >= 2)
-	return &http.Transport{Protocols: protocols, DisableCompression: true, IdleConnTimeout: idleTimeout, MaxResponseHeaderBytes: headerBytesMax,
+	return &http.Transport{Protocols: protocols, DisableCompression: true, IdleConnTimeout: idleTimeout, MaxResponseHeaderBytes: headerBytesMax, HTTP2: flowControl(),
 		TLSHandshakeTimeout: dialTimeout, TLSClientConfig: &tls.Config{RootCAs: p.roots, ServerName: f.name, MinVersion: tls.VersionTLS12},
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return p.dial(ctx, f) }}
 }

@@ -19,12 +19,14 @@ import (
 )
 
 const (
-	flowsEach      = 512 // of one machine
-	flowsMax       = 12_000
+	flowsEach      = 256 // of one machine
+	flowsMax       = 8192
+	streamsEach    = 32        // of one connection of HTTP/2
+	receivedEach   = 256 << 10 // and what it may send ahead of what is read
 	dialTimeout    = 15 * time.Second
 	headerTimeout  = 30 * time.Second
 	idleTimeout    = 2 * time.Minute
-	headerBytesMax = 256 << 10
+	headerBytesMax = 128 << 10 // a secret has up to 64 KiB
 )
 
 // Proxy is given connections of machines to ports of their secrets' hosts. It ends TLS of those that name such a host, by the workspace's
@@ -57,12 +59,17 @@ func New(roots *x509.CertPool, blocked []netip.Prefix, answersUID uint32, machin
 	for machine, of := range machines {
 		p.machines[machine] = of
 	}
-	p.server = &http.Server{Handler: http.HandlerFunc(p.handle), ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: headerBytesMax,
+	p.server = &http.Server{Handler: http.HandlerFunc(p.handle), ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: headerBytesMax, HTTP2: flowControl(),
 		ErrorLog: log.New(io.Discard, "", 0), // a guest could fill the log
 		ConnContext: func(ctx context.Context, conn net.Conn) context.Context {
 			return context.WithValue(ctx, flowKey{}, conn.(*tls.Conn).NetConn())
 		}}
 	return p
+}
+
+// flowControl bounds what one machine can make this process hold, which is everybody's.
+func flowControl() *http.HTTP2Config {
+	return &http.HTTP2Config{MaxConcurrentStreams: streamsEach, MaxReceiveBufferPerConnection: receivedEach, MaxReceiveBufferPerStream: receivedEach / 4}
 }
 
 type flowKey struct{}
