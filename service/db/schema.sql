@@ -57,6 +57,16 @@ create table audit_events (
   CHECK ((actor_kind = ANY (ARRAY['api_key'::text, 'user'::text, 'tool_token'::text, 'operator'::text, 'service'::text])))
 ); -- delete, insert, select to berth_api; insert to berth_cell
 
+create table authorities (
+  id uuid not null,
+  certificate text not null,
+  key_id text not null,
+  sealed_key text not null,
+  created_at timestamp with time zone not null,
+  PRIMARY KEY (id),
+  FOREIGN KEY (key_id) REFERENCES sealing_keys(key_id)
+); -- insert, select to berth_cell
+
 create table cells (
   id uuid not null,
   name text not null,
@@ -455,11 +465,12 @@ create table secrets (
   created_at timestamp with time zone not null,
   updated_at timestamp with time zone not null,
   deleted_at timestamp with time zone,
+  hosts jsonb,
   PRIMARY KEY (id),
   FOREIGN KEY (organization_id) REFERENCES organizations(id),
   FOREIGN KEY (project_id) REFERENCES projects(id),
   CHECK (((project_id IS NULL) OR (allowed_project_ids IS NULL)))
-); -- insert, select to berth_api; update (description, allowed_project_ids, allowed_workspace_ids, allowed_tools, version, updated_at, deleted_at) to berth_api; select to berth_cell
+); -- insert, select to berth_api; update (description, allowed_project_ids, allowed_workspace_ids, allowed_tools, version, updated_at, deleted_at, hosts) to berth_api; select to berth_cell
 
 create table service_keys (
   purpose text not null,
@@ -723,6 +734,14 @@ create table volumes (
   CHECK ((state = ANY (ARRAY['creating'::text, 'available'::text, 'deleting'::text, 'deleted'::text, 'failed'::text])))
 ); -- insert, select to berth_api; update (state, updated_at, deleted_at) to berth_api; delete, select to berth_cell; update (cell_id, state, updated_at) to berth_cell
 
+create table workspace_authorities (
+  workspace_id uuid not null,
+  authority_id uuid not null,
+  PRIMARY KEY (workspace_id),
+  FOREIGN KEY (authority_id) REFERENCES authorities(id),
+  FOREIGN KEY (workspace_id) REFERENCES workspaces(id) ON DELETE CASCADE
+); -- insert, select to berth_api; insert, select to berth_cell
+
 create table workspace_egress (
   workspace_id uuid not null,
   epoch bigint not null,
@@ -855,6 +874,8 @@ CREATE INDEX audit_events_by_age ON public.audit_events USING btree (created_at)
 
 CREATE INDEX audit_events_by_organization ON public.audit_events USING btree (organization_id, id DESC);
 
+CREATE INDEX authorities_by_key ON public.authorities USING btree (key_id);
+
 CREATE INDEX checkpoints_by_deletion ON public.checkpoints USING btree (deleted_at) WHERE (deleted_at IS NOT NULL);
 
 CREATE INDEX checkpoints_by_expiry ON public.checkpoints USING btree (expires_at) WHERE ((expires_at IS NOT NULL) AND (deleted_at IS NULL));
@@ -970,6 +991,8 @@ CREATE INDEX volumes_of_cell ON public.volumes USING btree (cell_id);
 CREATE INDEX volumes_of_project ON public.volumes USING btree (project_id, uuid_send(id) DESC);
 
 CREATE INDEX volumes_shared ON public.volumes USING btree (organization_id, uuid_send(id) DESC) WHERE org_shared;
+
+CREATE INDEX workspace_authorities_by_authority ON public.workspace_authorities USING btree (authority_id);
 
 CREATE INDEX workspace_holds_by_operation ON public.workspace_holds USING btree (operation_id);
 
@@ -1172,6 +1195,19 @@ begin
   return null;
 end $function$;
 
+CREATE OR REPLACE FUNCTION public.notify_secret_hosts()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+begin
+  if tg_op = 'INSERT' or old.hosts is distinct from new.hosts or old.deleted_at is distinct from new.deleted_at then
+    perform pg_notify(cell_channel('berth_egress', w.cell_id), w.id::text)
+    from workspace_secrets b join workspaces w on w.id = b.workspace_id
+    where b.name = new.name and w.organization_id = new.organization_id and (new.project_id is null or b.project_id = new.project_id);
+  end if;
+  return null;
+end $function$;
+
 CREATE OR REPLACE FUNCTION public.notify_service_key()
  RETURNS trigger
  LANGUAGE plpgsql
@@ -1208,8 +1244,10 @@ CREATE OR REPLACE FUNCTION public.notify_workspace_secrets()
 AS $function$
 declare
   bound uuid := coalesce(new.workspace_id, old.workspace_id);
+  of_cell uuid := (select cell_id from workspaces where id = bound);
 begin
-  perform pg_notify(cell_channel('berth_workspace', (select cell_id from workspaces where id = bound)), bound::text);
+  perform pg_notify(cell_channel('berth_workspace', of_cell), bound::text);
+  perform pg_notify(cell_channel('berth_egress', of_cell), bound::text);
   return null;
 end $function$;
 
@@ -1264,6 +1302,8 @@ CREATE TRIGGER operation_subject BEFORE INSERT ON public.operations FOR EACH ROW
 CREATE TRIGGER port_closed AFTER DELETE ON public.workspace_ports FOR EACH ROW EXECUTE FUNCTION notify_port();
 
 CREATE TRIGGER port_credential_gone AFTER DELETE ON public.port_credentials FOR EACH ROW EXECUTE FUNCTION notify_port_credential();
+
+CREATE TRIGGER secret_hosts_changed AFTER INSERT OR UPDATE OF hosts, deleted_at ON public.secrets FOR EACH ROW EXECUTE FUNCTION notify_secret_hosts();
 
 CREATE TRIGGER service_key_changed AFTER INSERT OR UPDATE OF retired_at ON public.service_keys FOR EACH ROW EXECUTE FUNCTION notify_service_key();
 
