@@ -22,7 +22,9 @@ class App(http.server.BaseHTTPRequestHandler):
         pass
 
     def note(self, **more):
-        seen.append({'method': self.command, 'path': self.path, 'headers': [list(one) for one in self.headers.items()], **more})
+        # As it came: Python's own reading of a path takes one of two slashes away.
+        path = self.requestline.split(' ')[1]
+        seen.append({'method': self.command, 'path': path, 'headers': [list(one) for one in self.headers.items()], **more})
 
     def answer(self, body, kind='application/json'):
         self.send_response(200)
