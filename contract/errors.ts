@@ -147,6 +147,7 @@ export const CELL_REASONS = {
     'different_filesystem',
     'revision_mismatch',
     'tree_revision_mismatch',
+    'execution_id_reused',
     'not_a_repository',
     'nothing_to_commit',
     'git_authentication_failed',
@@ -155,7 +156,7 @@ export const CELL_REASONS = {
     'browser_failed',
   ],
   workspace_not_running: ['offline_unavailable', 'offline_budget'],
-  workspace_busy: ['workspace_fenced'],
+  workspace_busy: ['workspace_fenced', 'execution_in_progress'],
   validation_failed: [
     'invalid_cwd',
     'invalid_path',
@@ -170,7 +171,7 @@ export const CELL_REASONS = {
   ],
   rate_limited: ['disk_full', 'too_many_sessions'],
   dependency_unavailable: ['offline_changed'],
-  service_unavailable: ['host_capacity', 'wake_failed', 'draining', 'too_many_streams'],
+  service_unavailable: ['host_capacity', 'wake_failed', 'draining', 'too_many_streams', 'no_execution_host'],
 } as const satisfies Partial<Record<CellCode, readonly string[]>>
 
 /** The reasons of a code in one of these tables. */
@@ -223,3 +224,22 @@ export const MEMORY_REFUSALS = ['service_version', 'engine_refused', 'processor'
 export type MemoryRefusal = (typeof MEMORY_REFUSALS)[number]
 
 export type OperationErrorCode = keyof typeof OPERATION_ERRORS
+
+/** Why an execution failed or was lost (Cell, "Execution"), each with the code that stands beside it. */
+export const EXECUTION_REASONS = {
+  exec_failed_to_start: 'validation_failed', // no such program, or no such directory
+  start_failed: 'dependency_unavailable', // its machine
+  layout_unsupported: 'conflict',
+  guest_feature_unavailable: 'conflict',
+  invalid_name: 'validation_failed', // a file's name is not UTF-8, or its path too long
+  disk_full: 'rate_limited', // more bytes or entries than the workspace may have
+  too_many_changes: 'validation_failed',
+  tree_moved: 'conflict',
+  blob_missing: 'internal_error',
+  blob_corrupt: 'internal_error',
+  internal_error: 'internal_error',
+  lease_expired: 'dependency_unavailable',
+  host_unreachable: 'dependency_unavailable',
+  host_restarted: 'dependency_unavailable',
+} as const satisfies Record<string, CellCode>
+export type ExecutionReason = keyof typeof EXECUTION_REASONS

@@ -191,6 +191,14 @@ export const LIMITS = {
   execution: {
     id_characters_min: 8,
     id_characters_max: 128,
+    output_bytes_default: 1 << 20, // of stdout and stderr each
+    output_bytes_max: 16 << 20,
+    changed_max: 10_000,
+    kept_days: 7,
+    timeout_ms_default: 3600 * 1000, // Berth's own: nothing can cancel one, and its workspace takes no change until it ends
+    changes_max: 200_000, // Berth's own: files, directories and links that one may change
+    room_wait_ms: 15_000, // Berth's own: how long a call waits for room
+    copy_kept_hours: 24, // Berth's own: how long the host keeps its copy of a tree that nobody runs on
   },
   file: {
     write_bytes_max: 7 << 20,

@@ -30,6 +30,7 @@ import { startPorts, type Ports } from './ports/ports.ts'
 import { tickEvery } from './machines/ticking.ts'
 import { startOpsServer } from './ops-server.ts'
 import type { KeptRevisions } from './trees/collect-store.ts'
+import { createExecutions } from './executions/executions.ts'
 import { createTrees } from './trees/trees.ts'
 
 /** What this process needs to know. service/config.ts reads it from a file. */
@@ -102,7 +103,8 @@ export async function startCell(config: CellConfig, parts: CellParts = {}): Prom
   const putIn = (workspace_id: string, epoch: number) => whatToPutIn({ cell_id, db, opener, authorities }, workspace_id, epoch)
   if (parts.host === undefined) void answerProxy(config.secrets_socket, putIn, log, closing.signal)
   const trees = createTrees({ db, clock, folder: config.trees_dir, kept: config.tree_revisions_kept })
-  const cell = { cell_id, db, clock, ids, host, table, room, parking, agents, trees, log }
+  const executions = createExecutions({ cell_id, db, clock, ids, host, room, trees, log })
+  const cell = { cell_id, db, clock, ids, host, table, room, parking, agents, trees, executions, log }
   const engine = startEngine({
     cell: { ...cell, metrics, quarantine_days: config.quarantine_days },
     listener,
@@ -118,7 +120,7 @@ export async function startCell(config: CellConfig, parts: CellParts = {}): Prom
   // Not before this process acts for the cell: a second one by mistake knows no machine, and would refuse what the first serves.
   const serving = engine.ready.then(async () => {
     const { listen, base_url: issuer, cell_endpoint: endpoint } = config
-    const parts = { table, host, agents, waking: parking, secrets, trees, db, listener, clock, ids, log }
+    const parts = { table, host, agents, waking: parking, secrets, trees, executions, db, listener, clock, ids, log }
     gateway = await startGateway({ ...parts, listen, cell_id, issuer, endpoint })
     ports = await startPorts({ ...parts, cell_id, metrics: metrics.ports }, config.ports_socket)
     log.info({ gateway: gateway.address }, 'serving')

@@ -28,6 +28,7 @@ import type { CellContext } from './operations/job.ts'
 import { ownCell } from './operations/ownership.ts'
 import { readGiven } from './operations/queue-store.ts'
 import { startRunner, type Runner } from './operations/runner.ts'
+import { startForgetting } from './executions/forget.ts'
 import { startCollecting } from './trees/collect.ts'
 
 export interface EngineOptions {
@@ -78,6 +79,7 @@ export function startEngine(options: EngineOptions): Engine {
 
   const act = async (lost: AbortSignal, controller: AbortController) => {
     const signal = AbortSignal.any([lost, controller.signal])
+    await cell.executions.recover()
     await cell.table.preload(await residentIds(cell.db, cell.cell_id))
     const keeper = startEgressKeeper(cell, options.listener, options.egress, signal)
     const watch = watchHost(cell, signal, async (inventory) => {
@@ -112,6 +114,7 @@ export function startEngine(options: EngineOptions): Engine {
     if (ask_alive !== undefined) startProbe({ ...cell, ask_alive: questions.counted(ask_alive), spare_share: openSpareShare() }, signal)
     startExpiry(cell, signal)
     startCollecting(cell, signal)
+    startForgetting(cell, signal)
     term = { runner, watch, controller }
     cell.log.info('this process acts for the cell')
     first.resolve()

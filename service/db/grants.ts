@@ -129,7 +129,16 @@ export const GRANTS = {
     cell: { select: 'all', insert: 'all', update: ['kind', 'operation_id', 'expires_at'], delete: true },
   },
   // A workspace's row follows the workspace's, by triggers that act as the owner.
-  machines: { api: NOTHING, cell: READS },
+  // Rows of workspaces follow by triggers; those of executions are the cell's.
+  machines: {
+    api: NOTHING,
+    cell: {
+      select: 'all',
+      insert: 'all',
+      update: ['cell_id', 'grant_cpu_millis', 'grant_memory_mib', 'grant_disk_gib', 'fence'],
+      delete: true,
+    },
+  },
   operations: {
     api: { select: 'all', insert: 'all', update: ['state', 'state_reason', 'error', 'updated_at', 'completed_at'] },
     cell: {
@@ -253,12 +262,36 @@ export const GRANTS = {
     api: { select: 'all', insert: 'all' },
     cell: {
       select: 'all',
-      update: ['revision', 'root', 'entries', 'bytes', 'updated_at', 'collected_at', 'changes', 'made_by'],
+      update: ['revision', 'root', 'entries', 'bytes', 'updated_at', 'collected_at', 'execution_id', 'changes', 'made_by'],
       delete: true,
     },
   },
   tree_revisions: { api: READS, cell: { select: 'all', insert: 'all', delete: true } },
   tree_keys: { api: NOTHING, cell: { select: 'all', insert: 'all', delete: true } },
+  executions: {
+    api: NOTHING,
+    cell: {
+      select: 'all',
+      insert: 'all',
+      update: [
+        'state',
+        'tree_revision',
+        'exit_code',
+        'term_signal',
+        'timed_out',
+        'stdout',
+        'stderr',
+        'stdout_truncated',
+        'stderr_truncated',
+        'changed',
+        'changed_truncated',
+        'timings',
+        'error',
+        'finished_at',
+      ],
+      delete: true,
+    },
+  },
   volumes: {
     api: { select: 'all', insert: 'all', update: ['state', 'updated_at', 'deleted_at'] },
     cell: { select: 'all', update: ['state', 'cell_id', 'updated_at'], delete: true },

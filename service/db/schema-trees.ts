@@ -17,6 +17,8 @@ export interface TreesTable {
   changes: ColumnType<object | null, string | null | undefined, string | null>
   /** MadeBy */
   made_by: ColumnType<object | null, string | null | undefined, string | null>
+  /** That runs on it; null: none does. */
+  execution_id: ColumnType<string | null, string | null | undefined, string | null>
 }
 
 /** Entries that a revision has other than the one before. */

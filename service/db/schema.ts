@@ -1,5 +1,7 @@
 import type { ColumnType, Generated, JSONColumnType } from 'kysely'
 import type { OperationErrorCode, ReasonOf } from '../../contract/errors.ts'
+import type { ExecutionsTable } from './schema-executions.ts'
+import type { ServiceKeysTable, SigningKeysTable } from './schema-keys.ts'
 import type {
   SpendPoliciesTable,
   UsageCountersTable,
@@ -74,6 +76,7 @@ export interface Database {
   trees: TreesTable
   tree_revisions: TreeRevisionsTable
   tree_keys: TreeKeysTable
+  executions: ExecutionsTable
   volumes: VolumesTable
   volume_attachments: VolumeAttachmentsTable
   volume_usage_samples: VolumeUsageSamplesTable
@@ -88,7 +91,7 @@ export interface Database {
 /** jsonb that is read as an object and written as its text. */
 export type Json<T extends object | null> = JSONColumnType<T, string, string>
 export type NullableJson<T extends object> = ColumnType<T | null, string | null, string | null>
-type JsonWithDefault<T extends object> = ColumnType<T, string | undefined, string>
+export type JsonWithDefault<T extends object> = ColumnType<T, string | undefined, string>
 /** int8 arrives as text from the driver; database.ts parses it, all our counters are safe integers. */
 export type Int8 = ColumnType<number, number | bigint, number | bigint>
 export type Int8WithDefault = ColumnType<number, number | undefined, number>
@@ -356,21 +359,6 @@ interface AgentSessionsTable {
   agent_label: string
   created_at: Date
   last_used_at: Date
-}
-
-interface SigningKeysTable {
-  kid: string
-  public_jwk: Json<object>
-  created_at: Date
-  retired_at: Date | null
-}
-
-interface ServiceKeysTable {
-  purpose: 'cursor' | 'idempotency'
-  key_id: string
-  created_at: Date
-  check_sha256: Buffer | null
-  retired_at: Date | null
 }
 
 interface RateBucketsTable {

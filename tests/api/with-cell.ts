@@ -65,6 +65,7 @@ export async function worldWithCell(options: FakeOptions = {}, given: WorldOptio
     parking,
     agents: { greet: () => undefined },
     trees,
+    executions: { recover: async () => undefined },
     log,
   }
   const guests: CellWorld['guests'] = { busy_until: () => Promise.resolve(null) }

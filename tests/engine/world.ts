@@ -132,6 +132,7 @@ export async function createWorld(options: FakeOptions = {}): Promise<World> {
       parking,
       agents: { greet: () => undefined },
       trees: createTrees({ db: connection, clock, folder: treesFolder() }),
+      executions: { recover: async () => undefined },
       log,
     }
     const engine = startEngine({

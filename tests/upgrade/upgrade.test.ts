@@ -138,6 +138,7 @@ for (const release of releases()) {
         parking,
         agents: { greet: () => undefined },
         trees: createTrees({ db, clock, folder: treesFolder() }),
+        executions: { recover: async () => undefined },
         log,
         quarantine_days: 7,
       },

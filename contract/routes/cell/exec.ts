@@ -4,28 +4,36 @@ import { toolToken } from '../../access.ts'
 import { ALONE } from '../../errors.ts'
 import { cellRoute } from '../../route.ts'
 import { ExecOutputQuery, ExecParams, ExecSession, ExecSignal, ExecStart, OutputEvent } from '../../schemas/cell/session.ts'
+import { Execution } from '../../schemas/cell/execution.ts'
 import { Uuid } from '../../schemas/common.ts'
 
 const WorkspaceParams = Type.Object({ workspace_id: Uuid() })
+const Started = Type.Union([ExecSession, Execution])
 const UNKNOWN_SESSION = { not_found: ['session_not_found'] }
 
 export const execStart = cellRoute({
   id: 'exec.start',
   method: 'POST',
   path: '/v1/workspaces/{workspace_id}/exec',
-  summary: 'Start a command without a shell; the same session_id never starts it twice',
+  summary:
+    'Start a command without a shell; the same session_id never starts it twice. On a file-first workspace, run it to its end; the same execution_id never runs twice',
   access: toolToken('exec'),
   machine: 'asked',
+  tree: true,
   params: WorkspaceParams,
   body: ExecStart,
   body_bytes_max: LIMITS.exec.body_bytes_max,
   answers: {
-    201: { schema: ExecSession, description: 'Started, or `failed_to_start` with the cause in `error`' },
-    200: { schema: ExecSession, description: 'This session exists already; nothing ran again' },
+    201: {
+      schema: Started,
+      description: 'Started, or `failed_to_start` with the cause in `error`; on a file-first workspace: this call ran it, and it has ended',
+    },
+    200: { schema: Started, description: 'This session or execution exists already; nothing ran again' },
   },
   errors: {
     forbidden: ['secret_not_available'],
-    conflict: ['operation_id_reused', 'operation_interrupted'],
+    conflict: ['operation_id_reused', 'operation_interrupted', 'execution_id_reused'],
+    service_unavailable: ['no_execution_host'],
     payload_too_large: ALONE,
     validation_failed: ['invalid_cwd', 'reserved_prefix', 'env_collision', 'not_supported_for_mode'],
     rate_limited: ['disk_full', 'too_many_sessions'],

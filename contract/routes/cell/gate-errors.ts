@@ -1,6 +1,6 @@
 import { ALONE, type CellCode } from '../../errors.ts'
 import type { CellRoute, RouteErrors } from '../../route.ts'
-import { serves } from '../../route.ts'
+import { isReadOnly, serves } from '../../route.ts'
 import { toolOf } from '../../access.ts'
 
 /*
@@ -41,12 +41,17 @@ const DISK = {
   dependency_unavailable: ['offline_changed'],
 } as const satisfies RouteErrors<CellCode>
 
+/** A command runs on the tree that the call would change. */
+const TREE_CHANGES = { workspace_busy: ['execution_in_progress'] } as const satisfies RouteErrors<CellCode>
+
 /** The layers of a route. Every workspace is processful: a route that serves no such workspace gets no further than its mode. */
 export function gateErrors(route: CellRoute): RouteErrors<CellCode>[] {
   if (toolOf(route) === null) return []
-  if (!serves(route, 'processful')) return [CALLER, OTHER_MODE]
+  const tree = serves(route, 'file_first') && !isReadOnly(route) && (route.tree === true || route.modes !== undefined) ? [TREE_CHANGES] : []
+  if (!serves(route, 'processful')) return [CALLER, OTHER_MODE, ...tree]
   return [
     CALLER,
+    ...tree,
     ...(serves(route, 'file_first') ? [] : [OTHER_MODE]),
     SITUATION,
     ...(route.machine === undefined ? [] : [WAKING]),

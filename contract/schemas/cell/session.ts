@@ -28,8 +28,10 @@ export const ExecStart = Type.Object(
     timeout_ms: Type.Optional(Type.Integer({ minimum: 1, maximum: LIMITS.exec.timeout_ms_max })),
     kill_grace_ms: Type.Optional(Type.Integer({ minimum: 0, maximum: LIMITS.exec.kill_grace_ms_max })),
     secret_refs: Type.Optional(Type.Array(Type.String({ maxLength: 200 }), { maxItems: LIMITS.secret.per_workspace_max })),
-    execution_id: Type.Optional(Type.String()),
-    output_limit_bytes: Type.Optional(Type.Integer()),
+    execution_id: Type.Optional(Type.String({ description: 'File-first: required, 8 to 128 characters' })),
+    output_limit_bytes: Type.Optional(
+      Type.Integer({ description: `File-first: of stdout and stderr each, 1 to ${LIMITS.execution.output_bytes_max}` }),
+    ),
   },
   { ...strict, title: 'ExecStart' },
 )

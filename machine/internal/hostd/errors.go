@@ -21,6 +21,7 @@ var codes = map[string]struct {
 	"fenced":                  {http.StatusConflict, false},
 	"not_running":             {http.StatusConflict, false},
 	"already_running":         {http.StatusConflict, false},
+	"tree_stale":              {http.StatusConflict, false},
 	"volume_busy":             {http.StatusConflict, true},
 	"mount_refused":           {http.StatusUnprocessableEntity, false},
 	"no_space":                {http.StatusInsufficientStorage, true},

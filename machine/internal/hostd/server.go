@@ -40,6 +40,9 @@ func (h *Host) Handler() http.Handler {
 	mux.Handle("POST /subjects/fence", verb(h, "fence", checkFenced, h.fence))
 	mux.Handle("POST /subjects/delete", verb(h, "delete_subject", checkFenced, h.deleteSubject))
 
+	mux.Handle("POST /trees/apply", h.handleApplyTree())
+	mux.Handle("POST /trees/changes", h.handleTreeChanges())
+
 	mux.Handle("POST /subjects/quarantine", verb(h, "quarantine", checkQuarantine, h.quarantine))
 
 	mux.Handle("POST /installation", asked(h, checkInstallation, h.claimPool))

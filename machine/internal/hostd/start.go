@@ -54,6 +54,9 @@ func (h *Host) boot(ctx context.Context, r bootRequest) (wire.Machine, error) {
 	if err != nil {
 		return wire.Machine{}, because("start_failed", "The disk could not be made", err)
 	}
+	if r.Tree != "" {
+		lower = underTree(h.pool.DiskPath(r.Owner(), disk), lower)
+	}
 	if s, err = h.claimSlot(ctx, r, s, lower, disk); err != nil {
 		return wire.Machine{}, because("start_failed", "The machine did not start", errors.Join(err, h.discard(s, r.Owner(), disk)))
 	}
@@ -63,7 +66,7 @@ func (h *Host) boot(ctx context.Context, r bootRequest) (wire.Machine, error) {
 
 // takeFitted gives a slot that has the disk which the workspace would begin with: nil when none waits, or it begins with another.
 func (h *Host) takeFitted(ctx context.Context, r bootRequest) (*engine.Sandbox, error) {
-	if r.checkpoint != nil || r.FullCopy || r.FromLayer != nil || r.FromDisk != "" || h.pool.HasWorkspace(r.Owner()) {
+	if r.checkpoint != nil || r.FullCopy || r.Tree != "" || r.FromLayer != nil || r.FromDisk != "" || h.pool.HasWorkspace(r.Owner()) {
 		return nil, nil
 	}
 	h.stock.noteStart(r.Layers)
@@ -117,7 +120,7 @@ func (h *Host) claimSlot(ctx context.Context, r bootRequest, s *engine.Sandbox, 
 		return s, err
 	}
 	if !fitted { // which has its limit with the disk
-		if err := h.allow(r.Owner(), disk, r.Resources.DiskGiB, nil); err != nil {
+		if err := h.allow(r.Owner(), disk, r.Resources.DiskGiB, r.knownBytes()); err != nil {
 			return s, err
 		}
 	}
@@ -189,6 +192,9 @@ func (h *Host) makeDisk(ctx context.Context, r bootRequest, disk string) error {
 	if r.checkpoint != nil {
 		return h.diskOfCheckpoint(*r.checkpoint, path)
 	}
+	if r.Tree != "" {
+		return h.diskFromTree(r.Owner(), r.Tree, path)
+	}
 	if r.FromLayer != nil {
 		return h.diskFromLayer(*r.FromLayer, r.Owner(), path)
 	}
@@ -224,6 +230,14 @@ func (h *Host) discard(s *engine.Sandbox, workspace, disk string) error {
 		}
 	}
 	return h.pool.DeleteSubvolume(h.pool.DiskPath(workspace, disk))
+}
+
+// knownBytes is what a tree has: to measure its copy would cost what it has of files.
+func (r bootRequest) knownBytes() *int64 {
+	if r.Tree == "" {
+		return nil
+	}
+	return &r.TreeBytes
 }
 
 func (h *Host) newClaim(f wire.Fence, disk string, layers []string, resources wire.Resources) engine.Claim {

@@ -85,6 +85,9 @@ func checkStart(r wire.StartRequest) error {
 	if r.FromDisk != "" && !diskPattern.MatchString(r.FromDisk) {
 		return refuse("bad_request", "from_disk is not the name of a disk")
 	}
+	if r.Tree != "" && (!digestPattern.MatchString(r.Tree) || r.FromDisk != "" || r.FromLayer != nil || r.FullCopy || r.TreeBytes < 0) {
+		return refuse("bad_request", "tree is a SHA-256 in hex, and stands for every other disk")
+	}
 	if r.FromLayer == nil {
 		return nil
 	}

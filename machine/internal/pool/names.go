@@ -63,6 +63,9 @@ func (p *Pool) workspaceOf(path string) (string, error) {
 	return parts[0], nil
 }
 
+// OpenBelow opens a directory of the pool, and follows no link on the way.
+func (p *Pool) OpenBelow(path string) (*os.File, error) { return p.openBelow(path) }
+
 // openBelow opens a directory of the pool and follows no link on the way: a guest owns the inside of its disks.
 func (p *Pool) openBelow(path string) (*os.File, error) {
 	relative, err := filepath.Rel(p.config.Mount, filepath.Clean(path))

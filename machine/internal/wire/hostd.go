@@ -24,6 +24,7 @@ package wire
 //	POST /subjects/fence        Fenced            -> {}        from now on lower fences are refused; waits for what still runs
 //	POST /subjects/delete       Fenced            -> Ended     machine stopped, every file gone
 //	POST /subjects/quarantine   QuarantineRequest -> {}        the list of what is kept although the caller does not know it
+//	POST /trees/apply|changes   tree.go
 //	POST /installation          InstallationRequest -> Installation   whose the pool is; carries no fence
 //	POST /disks/read            DiskReadRequest   -> DiskReader   disk.go; carries no fence
 //	POST /disks/measure         MeasureRequest    -> Measures  what each subject's quota counts; carries no fence
@@ -37,7 +38,7 @@ package wire
 //	GET  /healthz               -> {}
 //
 // A refusal is HostError. Codes: bad_request 400, not_found 404, fenced 409, not_running 409, already_running 409,
-// volume_busy 409, mount_refused 422, no_space 507 (the pool's), disk_full 507 (the workspace's limit), checkpoint_failed 500, checkpoint_corrupt 422, checkpoint_incompatible 422, layer_missing 404,
+// volume_busy 409, tree_stale 409, mount_refused 422, no_space 507 (the pool's), disk_full 507 (the workspace's limit), checkpoint_failed 500, checkpoint_corrupt 422, checkpoint_incompatible 422, layer_missing 404,
 // invalid_resources 422, no_capacity 503, wrong_installation 409, start_failed 500, restore_failed 500, internal 500.
 
 // InstallationHeader is of every verb that changes something: the id of the installation whose database the caller goes by. Once the pool
@@ -105,6 +106,9 @@ type StartRequest struct {
 	FromDisk string `json:"from_disk,omitempty"`
 	// FromLayer names a checkpoint of a disk alone, this subject's or another's, to start from a snapshot of instead.
 	FromLayer *CheckpointName `json:"from_layer,omitempty"`
+	// Tree names a tree of files, kept here, that lies over the layers and under a blank disk; TreeBytes is what it has.
+	Tree      string `json:"tree,omitempty"`
+	TreeBytes int64  `json:"tree_bytes,omitempty"`
 	// Connect lets its packets leave at once, as a connect afterwards would: nothing of the guest's runs in it before its first command.
 	Connect bool `json:"connect,omitempty"`
 	// Egress holds before the first packet leaves. nil: EgressAllowAll, under the revision EgressDefault.
@@ -334,18 +338,6 @@ type Event struct {
 	At      string `json:"at"`
 	// Counters are the machine's last; absent where nobody could read them.
 	Counters *MachineStats `json:"counters,omitempty"`
-}
-
-// Firewalls are those of the host that can drop what machines send. Empty where packets do not leave through the host.
-type Firewalls struct {
-	Found []FirewallFound `json:"found"`
-}
-
-type FirewallFound struct {
-	Name   string   `json:"name"`
-	State  string   `json:"state"`         // open: rules of the instance are in it; closed: they could not be put in; manual: not tried
-	Why    string   `json:"why,omitempty"` // it is closed
-	Recipe []string `json:"recipe"`        // commands that let machines' packets through, to be run by hand
 }
 
 // Leftovers is what the kernel or the disk holds under the instance's name and no slot of hostd's owns. What is there at two looks

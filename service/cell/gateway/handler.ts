@@ -5,6 +5,7 @@ import type { Ids } from '../../lib/ids.ts'
 import type { Waking } from '../machines/parking.ts'
 import type { Secrets } from '../secrets/resolve.ts'
 import type { MachineTable } from '../machines/table.ts'
+import type { Executions } from '../executions/executions.ts'
 import type { Trees } from '../trees/trees.ts'
 import type { TicketOf } from './gate/ticket.ts'
 
@@ -15,6 +16,7 @@ export interface GatewayDeps {
   waking: Waking
   secrets: Secrets
   trees: Trees
+  executions: Executions
   /** How long what an agent sends as it comes may stand still. */
   agent_idle_ms: number
 }

@@ -36,6 +36,7 @@ import { cancelSuspend } from '../machines/cancel-suspend.ts'
 import type { Waking } from '../machines/parking.ts'
 import type { Secrets } from '../secrets/resolve.ts'
 import type { MachineTable } from '../machines/table.ts'
+import type { Executions } from '../executions/executions.ts'
 import type { Trees } from '../trees/trees.ts'
 import { attachExec } from './attach/exec.ts'
 import { readContent } from './browser/content.ts'
@@ -45,6 +46,7 @@ import { readOutput } from './exec/output.ts'
 import { cancelExec, getExec, signalExec } from './exec/session.ts'
 import { startExec } from './exec/start.ts'
 import { getExecution } from './executions/get.ts'
+import { runExecution } from './executions/run.ts'
 import { listChanges } from './changes/list.ts'
 import { patchFile } from './files/patch.ts'
 import { readFile } from './files/read.ts'
@@ -87,6 +89,7 @@ export interface GatewayOptions {
   waking: Waking
   secrets: Secrets
   trees: Trees
+  executions: Executions
   db: Db
   listener: Listener
   clock: Clock
@@ -159,6 +162,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
       waking: options.waking,
       secrets: options.secrets,
       trees: options.trees,
+      executions: options.executions,
       agent_idle_ms: (options.agent_deadlines ?? AGENT_DEADLINES).idle_ms,
     },
     reader_stalled_ms: options.reader_stalled_ms ?? LIMITS.stream.stalled_seconds_max * 1000,
@@ -189,7 +193,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
 }
 
 const ROUTES: readonly Bound<GatewayDeps, Ticket>[] = [
-  route(execStart, startExec),
+  route(execStart, byMode(startExec, runExecution)),
   route(execGet, getExec),
   route(execOutput, readOutput),
   route(execSignal, signalExec),

@@ -1,4 +1,5 @@
-import { Agent, request, type IncomingMessage } from 'node:http'
+import { once } from 'node:events'
+import { Agent, request, type ClientRequest, type IncomingMessage } from 'node:http'
 import { HostFailure, type Fence, type HostEvent, type MachineHost } from './hostd.ts'
 import { workspaceSubject } from './subject.ts'
 import {
@@ -65,6 +66,8 @@ export function connectHostd(socket_path: string, deadlines = DEADLINE_MS): Mach
     deleteVolume: (body) => done('/volumes/delete', body, deadlines.remove),
     keepVolume: (body) => done('/volumes/keep', body, deadlines.quick),
     measureVolumes: async (volume_ids) => parseVolumeMeasures(await post('/volumes/measure', { volume_ids }, deadlines.quick)),
+    applyTree: (body, entries) => upload(to(deadlines.checkpoint), '/trees/apply', body, entries, installation),
+    treeChanges: (body) => download(to(deadlines.checkpoint), '/trees/changes', body),
     fence: (body) => done('/subjects/fence', body, deadlines.checkpoint),
     deleteSubject: async (body) => parseEnded(await post('/subjects/delete', body, deadlines.remove)),
     readDisk: async ({ checkpoint_id, layers, ...asked }) => {
@@ -115,6 +118,70 @@ function call(
   })
   outgoing.on('error', (error) => reject(unreachable(error)))
   outgoing.end(bytes)
+  return promise.finally(() => clearTimeout(deadline))
+}
+
+/** A call whose body goes on after its first line. */
+async function upload(
+  { agent, socket_path, deadline_ms }: Way,
+  path: string,
+  first: object,
+  entries: AsyncIterable<Buffer>,
+  told: Record<string, string>,
+): Promise<void> {
+  const headers = { ...told, 'content-type': 'application/octet-stream' }
+  const outgoing = request({ agent, socketPath: socket_path, method: 'POST', path, headers, host: 'hostd' })
+  const answered = answerOf(outgoing, deadline_ms)
+  const state = { is_over: false }
+  const over = answered.then(
+    () => void (state.is_over = true),
+    () => void (state.is_over = true),
+  )
+  try {
+    outgoing.write(`${JSON.stringify(first)}\n`)
+    for await (const piece of entries) {
+      if (state.is_over) break
+      if (!outgoing.write(piece)) await Promise.race([once(outgoing, 'drain').catch(() => undefined), over])
+    }
+    if (!state.is_over) outgoing.end()
+  } catch (error) {
+    outgoing.destroy()
+    await over
+    throw error
+  }
+  await readAnswer(await answered)
+  if (!outgoing.writableEnded) outgoing.destroy()
+}
+
+/** A call whose answer is read as it comes. */
+async function download({ socket_path, deadline_ms }: Way, path: string, body: object): Promise<AsyncIterable<Buffer>> {
+  const bytes = Buffer.from(JSON.stringify(body))
+  const headers = { 'content-type': 'application/json', 'content-length': bytes.length }
+  // A connection of its own: whoever reads it may break off.
+  const outgoing = request({ agent: false, socketPath: socket_path, method: 'POST', path, headers, host: 'hostd' })
+  const answered = answerOf(outgoing, deadline_ms)
+  outgoing.end(bytes)
+  const answer = await answered
+  if (answer.statusCode !== 200) await readAnswer(answer)
+  return piecesOf(answer)
+}
+
+async function* piecesOf(answer: IncomingMessage): AsyncGenerator<Buffer> {
+  try {
+    yield* answer as AsyncIterable<Buffer>
+  } catch (error) {
+    throw unreachable(error)
+  } finally {
+    answer.destroy()
+  }
+}
+
+function answerOf(outgoing: ClientRequest, deadline_ms: number): Promise<IncomingMessage> {
+  const { promise, resolve, reject } = Promise.withResolvers<IncomingMessage>()
+  const deadline = setTimeout(() => outgoing.destroy(new Error(`No answer within ${deadline_ms} ms`)), deadline_ms)
+  outgoing.once('response', resolve)
+  outgoing.on('error', (error) => reject(unreachable(error)))
+  promise.catch(() => undefined) // whoever asks is told
   return promise.finally(() => clearTimeout(deadline))
 }
 

@@ -2,6 +2,7 @@ import type { Resources } from '../../db/schema.ts'
 import type { MachineVolume } from '../../db/schema.ts'
 import type { EgressInForce, HostDenial, HostEgress, SetEgressRequest } from './egress.ts'
 import type { Subject, VolumeSubject } from './subject.ts'
+import type { TreeApplyRequest, TreeChangesRequest } from './hostd-trees.ts'
 
 // The TypeScript side of machine/internal/wire/hostd.go: the same words, spelled the same.
 
@@ -24,6 +25,9 @@ export interface StartRequest extends Fence {
   from_disk?: string
   /** A checkpoint of a disk alone to start from instead, of any subject. */
   from_layer?: { subject: Subject; checkpoint_id: string }
+  /** A tree that the host has a copy of lies over the layers: its digest, and how much it has. Any other is refused with `tree_stale`. */
+  tree?: string
+  tree_bytes?: number
   /** Its packets may leave at once, as after connect: nothing of the guest's runs in it before its first command. */
   connect?: boolean
   /** Mounted before the first command; one that is not on the host any more is left out. */
@@ -274,6 +278,7 @@ export const HOST_ERRORS = [
   'not_running',
   'already_running',
   'wrong_installation',
+  'tree_stale', // details.digest says of which tree the copy is, '' of none
   'volume_busy', // something in the machine uses it
   'mount_refused', // it cannot be mounted at that path of the machine
   'no_space', // on the pool
@@ -341,6 +346,13 @@ export interface MachineHost {
   deleteVolume(request: VolumeFence): Promise<void>
   /** Whether a volume is kept that no row names: since when is in the inventory. `not_found`: it is not here. */
   keepVolume(request: KeepVolumeRequest): Promise<void>
+  /**
+   * `tree_stale`: the copy is of another tree. What the entries throw is thrown, and the copy is nobody's then.
+   * @param entries read once, whatever becomes of the call.
+   */
+  applyTree(request: TreeApplyRequest, entries: AsyncIterable<Buffer>): Promise<void>
+  /** The entries, which end with one that says so. `already_running`: the machine has not ended. */
+  treeChanges(request: TreeChangesRequest): Promise<AsyncIterable<Buffer>>
   /** Lower fences are refused from here on; returns when what they started has ended. */
   fence(request: Fence): Promise<void>
   /** Machine stopped, every file of the subject gone. @returns as stop does. */

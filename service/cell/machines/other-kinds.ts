@@ -1,4 +1,6 @@
-import { isWorkspace, subjectName } from '../links/subject.ts'
+import { isWorkspace, type Subject, subjectName } from '../links/subject.ts'
+import { LIMITS } from '../../../contract/limits.ts'
+import { readRunOn } from '../executions/store.ts'
 import type { Inventory } from '../links/hostd.ts'
 import { findSubjects } from './machines-store.ts'
 import { guarded, mayRemove, report, type Sweep } from './sweep.ts'
@@ -6,15 +8,21 @@ import { guarded, mayRemove, report, type Sweep } from './sweep.ts'
 /**
  * Deletes what the host holds of executions, builds and test instances that no row of `machines` names. A row is there before its machine
  * is and until its machine is gone, and the rows are read after the inventory: what has none belongs to nobody. Nothing of it is kept, in
- * quarantine or elsewhere: what such a machine was made for is in the database and among the layers, or has to be made again.
+ * quarantine or elsewhere: what such a machine was made for is in the database and among the layers, or has to be made again. Of an
+ * execution's tree the host has a copy, which stays while the tree is run on.
  */
 export async function sweepOtherKinds(sweep: Sweep, { machines, files }: Inventory): Promise<void> {
   const found = [...machines, ...files].filter((one) => !isWorkspace(one)).map(({ subject }) => subject)
   const unique = [...new Map(found.map((subject) => [subjectName(subject), subject])).values()]
   const known = await findSubjects(sweep.db, unique)
+  const copies = await keptCopies(sweep, unique)
   for (const subject of unique) {
     const name = subjectName(subject)
     if (known.has(name)) continue
+    if (copies.has(name) && !machines.some((one) => subjectName(one.subject) === name)) {
+      await guarded(sweep, name, () => dropAttempts(sweep, subject, files))
+      continue
+    }
     if (!mayRemove(sweep)) return
     await guarded(sweep, name, async () => {
       const { operation_id, fence } = sweep
@@ -22,4 +30,22 @@ export async function sweepOtherKinds(sweep: Sweep, { machines, files }: Invento
       report(sweep, 'subject_deleted', `${name}: deleted what was left of it`)
     })
   }
+}
+
+/** Names of those whose tree was run on lately. */
+async function keptCopies({ db, clock }: Sweep, subjects: readonly Subject[]): Promise<Set<string>> {
+  const since = new Date(clock.now().getTime() - LIMITS.execution.copy_kept_hours * 3600_000)
+  const executions = subjects.filter(({ kind }) => kind === 'execution')
+  const run_on = await readRunOn(db, executions.map(({ id }) => id), since) // prettier-ignore
+  return new Set(executions.filter(({ id }) => run_on.has(id)).map(subjectName))
+}
+
+const ATTEMPT = /^e\d+\.\d+$/
+
+/** Disks of executions that have ended, beside the copy. */
+async function dropAttempts(sweep: Sweep, subject: Subject, files: Inventory['files']): Promise<void> {
+  const names = files.find((one) => subjectName(one.subject) === subjectName(subject))?.disks.filter((name) => ATTEMPT.test(name)) ?? []
+  if (names.length === 0) return
+  const { operation_id, fence } = sweep
+  await sweep.host.deleteDisks({ subject, operation_id, step: 'sweep-disks', epoch: 1, fence, names })
 }

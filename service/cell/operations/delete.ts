@@ -10,7 +10,7 @@ export const remove: OperationKind = {
     const { cell, operation } = job
     const { workspace_id } = operation
     const seen = await readMachineRow(cell.db, workspace_id)
-    if (seen.mode === 'file_first') await cell.trees.remove(workspace_id)
+    if (seen.mode === 'file_first') await removeTree(job, workspace_id)
     else await removeMachine(job, workspace_id, seen.ownership_epoch)
     await failpoint('delete.D6')
     const now = cell.clock.now()
@@ -29,6 +29,15 @@ export const remove: OperationKind = {
   },
   undo: null,
   errorOf: (failure) => operationError('dependency_failed', 'The host could not remove the workspace', { reason: failure.code }),
+}
+
+/** A command that runs on it is ended with its machine, and has nothing to publish on. */
+async function removeTree(job: Job, workspace_id: string): Promise<void> {
+  const { cell, operation } = job
+  await cell.trees.remove(workspace_id)
+  const subject = { kind: 'execution', id: workspace_id } as const
+  const fence = { subject, operation_id: operation.id, step: 'delete-copy', epoch: 1, fence: operation.fence }
+  await ask(job, workspace_id, 'delete-copy', 1, () => cell.host.deleteSubject(fence))
 }
 
 async function removeMachine(job: Job, workspace_id: string, epoch: number): Promise<void> {

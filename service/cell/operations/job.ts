@@ -9,6 +9,7 @@ import { HostFailure, type Fence, type Machine, type MachineHost } from '../link
 import type { LiveTable } from '../machines/live-table.ts'
 import type { Parking } from '../machines/parking.ts'
 import type { Room } from '../room/room.ts'
+import type { Executions } from '../executions/executions.ts'
 import type { Trees } from '../trees/trees.ts'
 import { LostRace, readMachineRow, type MachineRow, type OpenOperation } from './store.ts'
 import { isWorkspace, workspaceSubject } from '../links/subject.ts'
@@ -25,6 +26,7 @@ export interface CellContext {
   parking: Parking
   agents: Pick<AgentLinks, 'greet'>
   trees: Trees
+  executions: Pick<Executions, 'recover'>
   log: Logger
 }
 

@@ -11,6 +11,8 @@ export interface TreeRow {
   created_at: Date
   /** The workspace whose store has its contents: its own, or that of which it is a fork. */
   store_id: string
+  /** The command that runs on it; null: none does. */
+  execution_id: string | null
   /** What all its files may have. */
   bytes_max: number
 }
@@ -20,13 +22,14 @@ export async function readTree(db: Db, workspace_id: string): Promise<TreeRow | 
   const row = await db
     .selectFrom('trees as t')
     .innerJoin('workspaces as w', 'w.id', 't.workspace_id')
-    .select(['t.workspace_id', 't.store_id', 't.revision', 't.root', 't.created_at', 'w.ceiling_disk_gib'])
+    .select(['t.workspace_id', 't.store_id', 't.revision', 't.root', 't.created_at', 't.execution_id', 'w.ceiling_disk_gib'])
     .where('t.workspace_id', '=', workspace_id)
     .where('w.deleted_at', 'is', null)
     .executeTakeFirst()
   if (row === undefined) return null
-  const { revision, root, created_at } = row
-  return { revision, root, created_at, store_id: row.store_id ?? row.workspace_id, bytes_max: row.ceiling_disk_gib * 2 ** 30 }
+  const { revision, root, created_at, execution_id } = row
+  const bytes_max = row.ceiling_disk_gib * 2 ** 30
+  return { revision, root, created_at, execution_id, store_id: row.store_id ?? row.workspace_id, bytes_max }
 }
 
 /** Where the contents of a workspace's tree are, also of one that is being deleted. */
@@ -66,13 +69,14 @@ export interface TreeMove {
   kept: KeptAnswer | null
 }
 
-/** The next revision, where the tree is still at the one that it was made of. @returns whether it was. */
+/** The next revision, where the tree is still at the one that it was made of and no command runs on it. @returns whether it was. */
 export async function moveTree(db: Db, move: TreeMove): Promise<boolean> {
   const { workspace_id, base_revision, root, entries, bytes, now, kept } = move
   const [changes, made_by] = [move.changes, move.made_by].map((value) => (value === null ? null : JSON.stringify(value)))
   const { rows } = await sql`
     with before as (
-      select * from trees where workspace_id = ${workspace_id} and revision = ${base_revision} for update
+      select * from trees
+      where workspace_id = ${workspace_id} and revision = ${base_revision} and execution_id is null for update
     ), moved as (
       update trees t set revision = t.revision + 1, root = ${root}, entries = ${entries}, bytes = ${bytes}, updated_at = ${now},
         changes = ${changes}, made_by = ${made_by}

@@ -57,7 +57,7 @@ export async function editTree(
   const gathered = gather(changes)
   const edited = await editDirectory({ reads, put, modified_ms, counts }, root, gathered, [])
   countEdit(counts, root, edited, false)
-  const digest = put(encodeRoot(edited))
+  const digest = put(encodedRoot(edited))
   return { root: edited, digest, blobs, counts }
 }
 
@@ -140,7 +140,8 @@ export function encodeChunks(chunks: readonly Digest[]): Buffer {
   return Buffer.from(JSON.stringify(['chunks', ...chunks]))
 }
 
-function encodeRoot(root: DirectoryEntry): Buffer {
+/** The blob that holds a root: its digest names the tree. */
+export function encodedRoot(root: DirectoryEntry): Buffer {
   return Buffer.from(JSON.stringify(['root', ...pack(root)]))
 }
 

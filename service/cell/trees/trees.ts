@@ -23,6 +23,8 @@ export interface Revision {
   root: DirectoryEntry
   /** What all files of the tree may have. */
   bytes_max: number
+  /** The command that runs on it: until it has ended nothing else makes a revision. */
+  execution_id: string | null
 }
 
 /** The tree has moved on: nothing was published. */
@@ -32,6 +34,16 @@ export class TreeMoved extends Error {
   constructor(current_revision: number) {
     super(`The tree is at revision ${current_revision}`)
     this.current_revision = current_revision
+  }
+}
+
+/** A command runs on the tree: nothing was published. */
+export class TreeBusy extends Error {
+  readonly execution_id: string
+
+  constructor(execution_id: string) {
+    super(`Execution ${execution_id} runs on the tree`)
+    this.execution_id = execution_id
   }
 }
 
@@ -61,7 +73,7 @@ export interface Publication extends Disposable {
   put(contents: readonly Buffer[]): Promise<Digest[]>
   /**
    * Makes the next revision of what the base is with these changes, whatever they do: it is there whole and durable, or not at all.
-   * @throws TreeMoved, TreeFull, TreeMismatch, and a Failure for names that no tree has.
+   * @throws TreeMoved, TreeBusy, TreeFull, TreeMismatch, and a Failure for names that no tree has.
    */
   publish(base_revision: number, changes: readonly TreeChange[], kept?: KeptAnswer, made_by?: MadeBy): Promise<Revision>
   /**
@@ -141,8 +153,8 @@ export function createTrees({ db, clock, folder, kept: kept_revisions = KEPT }: 
     const row = await readTree(db, workspace_id)
     if (row === null) return null
     noteStore(workspace_id, row.store_id)
-    const { revision, bytes_max } = row
-    return { revision, root: await rootOf(row, row.root), bytes_max }
+    const { revision, bytes_max, execution_id } = row
+    return { revision, root: await rootOf(row, row.root), bytes_max, execution_id }
   }
   const rootOf = async ({ store_id, created_at }: TreeRow, root: Digest | null) =>
     root === null ? emptyRoot(created_at) : readRoot({ blobs: store(store_id) }, root)
@@ -152,11 +164,13 @@ export function createTrees({ db, clock, folder, kept: kept_revisions = KEPT }: 
     if (row === null || revision > row.revision) return null
     const root = revision === row.revision ? row.root : await readEarlierRoot(db, workspace_id, revision)
     if (root === undefined) return null
-    return { revision, root: await rootOf(row, root), bytes_max: row.bytes_max }
+    const { bytes_max, execution_id } = row
+    return { revision, root: await rootOf(row, root), bytes_max, execution_id }
   }
   const baseOf = async (workspace_id: string, base_revision: number): Promise<Revision> => {
     const base = await current(workspace_id)
     if (base === null) throw new TreeMoved(base_revision)
+    if (base.execution_id !== null) throw new TreeBusy(base.execution_id)
     if (base.revision !== base_revision) throw new TreeMoved(base.revision)
     return base
   }
@@ -170,8 +184,8 @@ export function createTrees({ db, clock, folder, kept: kept_revisions = KEPT }: 
     const move = { workspace_id, base_revision, root: edited.digest, entries, bytes, now: said.now, ...said.of }
     const moved = said.restores === null ? await moveTree(db, move) : await restoreTree(workspace_id, said.restores, move)
     await failpoint('tree.T2')
-    if (!moved) throw new TreeMoved((await readTree(db, workspace_id))?.revision ?? base_revision)
-    return { revision: base_revision + 1, root: edited.root, bytes_max }
+    if (!moved) throw notMoved(await readTree(db, workspace_id), base_revision)
+    return { revision: base_revision + 1, root: edited.root, bytes_max, execution_id: null }
   }
   const restoreTree = async (workspace_id: string, revision: number, move: TreeMove) =>
     keepingRevisions(db, await storeOf(workspace_id), async (tx) => {
@@ -284,4 +298,9 @@ async function countDifferences(reads: PageReads, before: DirectoryEntry, after:
     counts[change] += 1
   }
   return counts
+}
+
+function notMoved(row: TreeRow | null, base_revision: number): TreeBusy | TreeMoved {
+  if (row !== null && row.execution_id !== null) return new TreeBusy(row.execution_id)
+  return new TreeMoved(row?.revision ?? base_revision)
 }

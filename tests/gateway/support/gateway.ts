@@ -10,8 +10,12 @@ import type { Signatures } from '../../../service/cell/gateway/gate/signatures.t
 import type { Waking } from '../../../service/cell/machines/parking.ts'
 import type { AgentDeadlines } from '../../../service/cell/links/agent-http.ts'
 import type { AnswerRooms } from '../../../service/cell/links/answer-room.ts'
-import { createAgentLinks, type AgentLinks } from '../../../service/cell/links/agent.ts'
 import { createAuthorities } from '../../../service/cell/secrets/authorities.ts'
+import { createExecutions, type Executions } from '../../../service/cell/executions/executions.ts'
+import { createAgentLinks, openLink, type AgentLinks } from '../../../service/cell/links/agent.ts'
+import { AGENT_PROTOCOLS } from '../../../service/cell/links/agent-protocol.ts'
+import { createFakeHost, type FakeHost } from '../../../service/cell/links/fake/host.ts'
+import { createRoom, type Room } from '../../../service/cell/room/room.ts'
 import { createSecrets } from '../../../service/cell/secrets/resolve.ts'
 import { openSecretKeys } from '../../../service/cell/secrets/keys.ts'
 import { openSealingKey, type SealingKey } from '../../../service/core/key-ring/sealed-values.ts'
@@ -57,6 +61,10 @@ export interface Bench extends AsyncDisposable {
   /** Every machine is resident, until a test says otherwise. */
   waking: Waking
   trees: Trees
+  /** What executions run on; their commands are the scripted agent's. */
+  machine_host: FakeHost
+  room: Room
+  executions: Executions
   clock: MovableClock
   life: Life
   workspace_id: string
@@ -109,6 +117,20 @@ export async function openBench(options: BenchOptions = {}): Promise<Bench> {
   const opener = await openSecretKeys({ directory: keys_dir, command: '', db: database.cell, clock, log })
   const sealing_key = await openSealingKey(keys_dir, 'first')
   const trees = createTrees({ db: database.cell, clock, folder: treesFolder() })
+  const machine_host = createFakeHost({ clock })
+  const room = createRoom({ db: database.cell, cell_id: seeded.cell_id })
+  const place = () => ({ address: agent.address, agent_key: 'agent-key', epoch: 3, agent_protocol: AGENT_PROTOCOLS.current })
+  const executions = createExecutions({
+    cell_id: seeded.cell_id,
+    db: database.cell,
+    clock,
+    ids,
+    host: machine_host,
+    room,
+    trees,
+    log,
+    openLink: () => openLink(place(), options.agent_deadlines ?? PATIENT),
+  })
   const gateway = await startGateway({
     listen: { host: '127.0.0.1', port: 0 },
     table,
@@ -120,6 +142,7 @@ export async function openBench(options: BenchOptions = {}): Promise<Bench> {
     ),
     waking: { ready: (entry) => waking.ready(entry), wake: (entry) => waking.wake(entry), hint: (entry) => waking.hint(entry) },
     trees,
+    executions,
     db: database.cell,
     listener,
     clock,
@@ -145,6 +168,9 @@ export async function openBench(options: BenchOptions = {}): Promise<Bench> {
     disk_host,
     waking,
     trees,
+    machine_host,
+    room,
+    executions,
     clock,
     life,
     sealing_key,

@@ -16,6 +16,11 @@ export type AskedCommand = Omit<AgentExec, 'env'> & { asked_env: Readonly<Record
 /** The command that a request asks for, or its refusal. Pure. */
 export function commandOf(asked: ExecStart, session_id: string): AskedCommand {
   refuseUnavailable(asked, session_id)
+  return plainCommandOf(asked, session_id)
+}
+
+/** The same on a workspace of any mode. Pure. */
+export function plainCommandOf(asked: ExecStart, session_id: string): AskedCommand {
   refuseText(asked)
   const stdin = stdinOf(asked)
   const secret_refs = [...new Set(asked.secret_refs)].sort()

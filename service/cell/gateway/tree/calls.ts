@@ -7,7 +7,7 @@ import type { Blobs } from '../../trees/blobs.ts'
 import { BlobTrouble } from '../../trees/blobs.ts'
 import { readKept } from '../../trees/store.ts'
 import type { TreeChange } from '../../trees/tree.ts'
-import { type Revision, RevisionGone, TreeFull, TreeMoved } from '../../trees/trees.ts'
+import { type Revision, RevisionGone, TreeBusy, TreeFull, TreeMoved } from '../../trees/trees.ts'
 import { crowded } from '../ask.ts'
 import type { Ticket } from '../gate/ticket.ts'
 import type { GatewayDeps, GatewayHandler } from '../handler.ts'
@@ -115,6 +115,7 @@ export async function changing(
     return ofRevision(at.revision, async () => {
       const kept = key === null ? null : await readKept(db, id, key)
       if (kept !== null) return repeated(kept, fingerprint)
+      if (at.execution_id !== null) throw executionInProgress(at.execution_id)
       if (if_match !== null && if_match !== at.revision) throw mismatch(at.revision)
       using publication = trees.begin(id)
       const { changes, contents = [], restores, status, body } = await plan({ ...at, blobs: trees.blobs(id) })
@@ -168,6 +169,14 @@ function mismatch(current_tree_revision: number): Failure {
   return fail('conflict', 'tree_revision_mismatch', 'The tree is at another revision', { details: { current_tree_revision } })
 }
 
+/** Cell, "File-first rules" 2. */
+export function executionInProgress(execution_id: string): Failure {
+  return fail('workspace_busy', 'execution_in_progress', 'A command runs on the files', {
+    details: { execution_id },
+    retry_after_seconds: 1,
+  })
+}
+
 function gone(): Failure {
   return fail('unauthenticated', 'revoked_workspace', 'The workspace was deleted')
 }
@@ -200,6 +209,7 @@ export function asFailure(error: unknown): unknown {
     return fail('internal_error', null, `A part of the tree is ${error.kind === 'missing' ? 'missing' : 'damaged'}`, { cause: error })
   }
   if (error instanceof RevisionGone) return notKept(error.revision)
+  if (error instanceof TreeBusy) return executionInProgress(error.execution_id)
   if (error instanceof TreeFull) {
     const message =
       error.what === 'bytes' ? "The workspace's files would be larger than its disk" : 'The workspace would have too many files'

@@ -25,6 +25,7 @@ import type { FakeGuest } from './guest.ts'
 import { deleteVolume, keepVolume, setVolumes, volumesHere } from './volumes.ts'
 import { Turns, type Done, type Hook, type Verb, type When } from './turns.ts'
 import {
+  applyTree,
   checkpoint,
   claim,
   clone,
@@ -42,6 +43,7 @@ import {
   start,
   stop,
   subjectNamed,
+  treeChanges,
   type World,
 } from './world.ts'
 
@@ -102,6 +104,7 @@ export function createFakeHost(options: FakeOptions = {}): FakeHost {
     quarantined: new Map(),
     volumes: new Set(),
     kept_volumes: new Map(),
+    trees: new Map(),
     last: new Map(),
     events: [],
     heard: new Set(),
@@ -135,6 +138,7 @@ function machineVerbs(world: World, turns: Turns): Pick<MachineHost, Verb> {
       world.disks.delete(name)
       world.checkpoints.delete(name)
       world.quarantined.delete(name)
+      world.trees.delete(name)
       return last
     }),
     setVolumes: turns.verb('setVolumes', (request: VolumesRequest) => setVolumes(world, request)),
@@ -150,6 +154,14 @@ function listening(world: World, turns: Turns, options: FakeOptions): Omit<Machi
     async readDisk({ workspace_id }) {
       if (!turns.reachable) throw silence()
       throw noReader(world, workspace_id)
+    },
+    async applyTree(request, entries) {
+      if (!turns.reachable) throw silence()
+      await applyTree(world, request, entries)
+    },
+    async treeChanges(request) {
+      if (!turns.reachable) throw silence()
+      return treeChanges(world, request)
     },
     async egressDenials(subject) {
       if (!turns.reachable) throw silence()

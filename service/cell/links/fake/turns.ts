@@ -4,7 +4,18 @@ import { raiseFence, refuseLower, refuseStranger, silence, type World } from './
 
 export type Verb = Exclude<
   keyof MachineHost,
-  'claim' | 'inventory' | 'glance' | 'stats' | 'measureDisks' | 'measureVolumes' | 'readDisk' | 'egressDenials' | 'events' | 'close'
+  | 'claim'
+  | 'inventory'
+  | 'glance'
+  | 'stats'
+  | 'measureDisks'
+  | 'measureVolumes'
+  | 'readDisk'
+  | 'applyTree'
+  | 'treeChanges'
+  | 'egressDenials'
+  | 'events'
+  | 'close'
 >
 export type When = 'before' | 'after'
 export type Hook = (request: Fence | VolumeFence) => Promise<void> | void

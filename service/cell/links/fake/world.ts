@@ -15,6 +15,7 @@ import {
   type StartRequest,
   type StopRequest,
 } from '../hostd.ts'
+import type { TreeApplyRequest, TreeChangesRequest } from '../hostd-trees.ts'
 import { AGENT_PROTOCOLS } from '../agent-protocol.ts'
 import type { HostDenial, HostEgress, SetEgressRequest } from '../egress.ts'
 import type { MemoryRefusal } from '../../../../contract/errors.ts'
@@ -64,6 +65,8 @@ export interface World {
   volumes: Set<string>
   /** Of them those that no row names, and since when. */
   kept_volumes: Map<string, string>
+  /** The tree that a subject's copy is of. */
+  trees: Map<string, string>
   /** What ended machines had used, until there is another. */
   last: Map<string, MachineCounters>
   events: HostEvent[]
@@ -203,7 +206,35 @@ function refuseEngine(world: World): void {
 
 export function start(world: World, request: StartRequest): Machine {
   refuseEngine(world)
+  if (request.tree !== undefined) checkTree(world, request.subject, request.tree)
   return boot(world, request, contentOf(world, request), world.engine)
+}
+
+/** The copy is what it is said to be: the fake's machines do not see it. */
+export function checkTree(world: World, subject: Subject, wanted: string): void {
+  const digest = world.trees.get(subjectName(subject)) ?? ''
+  if (digest !== wanted) throw refusal('tree_stale', 'The copy is of another tree', { digest })
+}
+
+export async function applyTree(world: World, { subject, from, to }: TreeApplyRequest, entries: AsyncIterable<Buffer>): Promise<void> {
+  if (from !== undefined) checkTree(world, subject, from)
+  world.trees.delete(subjectName(subject))
+  for await (const _piece of entries); // read, as a host does
+  world.trees.set(subjectName(subject), to)
+}
+
+/** The files of the disk are what changed: each by its path below /home/user. */
+export async function* treeChanges(world: World, { subject, disk }: TreeChangesRequest): AsyncGenerator<Buffer> {
+  if (world.machines.has(subjectName(subject))) throw refusal('already_running', 'The machine has not ended')
+  const files = world.disks.get(subjectName(subject))?.get(disk)
+  if (!files) throw refusal('not_found', 'There is no such disk')
+  const line = (entry: object) => Buffer.from(`${JSON.stringify(entry)}\n`)
+  if (files.size > 0) yield line({ path: '', type: 'directory', mode: 0o755, modified_ms: 1 })
+  for (const [path, text] of files) {
+    yield line({ path, type: 'file', mode: 0o644, modified_ms: 1, size: Buffer.byteLength(text) })
+    yield Buffer.from(text)
+  }
+  yield line({ path: '', type: 'end' })
 }
 
 function contentOf(world: World, { subject, from_disk, from_layer }: StartRequest): Parameters<typeof boot>[2] {

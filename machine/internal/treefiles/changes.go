@@ -1,0 +1,297 @@
+package treefiles
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/berth-dev/berth/machine/internal/wire"
+)
+
+// Changed is where changes are read from. Nobody writes there any more.
+type Changed struct {
+	Upper *os.File // of the overlay that the guest's root was
+	// Merged gives that root as the guest saw it, read-only: what a directory holds that was moved lies partly in the lower ones.
+	Merged     func() (*os.File, error)
+	BytesMax   int64
+	EntriesMax int64
+}
+
+// home is where the tree lies in a guest's root.
+var home = []string{"home", "user"}
+
+// ofGuests is the mode of a root that the guest has put nothing in the place of.
+const ofGuests = 0o755
+
+const namesAtOnce = 1024
+
+// refusedError is told in the stream: what the guest left cannot be a tree.
+type refusedError struct{ why, path string }
+
+func (e *refusedError) Error() string { return e.why }
+
+// WriteChanges tells what was changed below /home/user, as the upper directory has it: it costs what was changed, not what there is.
+func WriteChanges(to io.Writer, changed Changed) error {
+	out := bufio.NewWriterSize(to, StreamBytes)
+	w := &walking{Changed: changed, out: out}
+	err := w.fromTop()
+	var refused *refusedError
+	switch {
+	case errors.As(err, &refused):
+		err = writeEntry(out, wire.TreeEntry{Type: wire.TreeRefused, Path: refused.path, Why: refused.why})
+	case err == nil:
+		err = writeEntry(out, wire.TreeEntry{Type: wire.TreeEnd})
+	}
+	return errors.Join(err, out.Flush())
+}
+
+type walking struct {
+	Changed
+	out     *bufio.Writer
+	bytes   int64
+	entries int64
+	merged  bool // below a directory that was moved: all of it is told, as the guest saw it
+}
+
+// fromTop goes down to the tree's root. What is above it may have been moved or removed, too.
+func (w *walking) fromTop() error {
+	at, opaque := w.Upper, false
+	for _, name := range home {
+		next, kind, err := openUpper(at, name)
+		if at != w.Upper {
+			at.Close()
+		}
+		switch {
+		case errors.Is(err, unix.ENOENT) && !opaque:
+			return nil
+		case errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR):
+			return w.tell(wire.TreeEntry{Type: wire.TreeDirectory, Opaque: true, Mode: ofGuests, ModifiedMS: time.Now().UnixMilli()})
+		case err != nil:
+			return err
+		case kind == moved:
+			next.Close()
+			return w.wholeRoot()
+		}
+		at, opaque = next, opaque || kind == opaqueDir
+	}
+	defer at.Close()
+	return w.directory(at, "", opaque)
+}
+
+// wholeRoot is for a root that was moved away and back, or another one in its place.
+func (w *walking) wholeRoot() error {
+	merged, err := w.Merged()
+	if err != nil {
+		return err
+	}
+	defer merged.Close()
+	dir, err := openBeneathMount(merged, path.Join(home...))
+	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) {
+		return w.tell(wire.TreeEntry{Type: wire.TreeDirectory, Opaque: true, Mode: ofGuests, ModifiedMS: time.Now().UnixMilli()})
+	}
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	w.merged = true
+	return w.directory(dir, "", true)
+}
+
+// directory tells of one and of what is in it.
+func (w *walking) directory(dir *os.File, at string, opaque bool) error {
+	var stat unix.Stat_t
+	if err := unix.Fstat(int(dir.Fd()), &stat); err != nil {
+		return err
+	}
+	if err := w.tell(entryOf(wire.TreeDirectory, at, &stat, opaque)); err != nil {
+		return err
+	}
+	for {
+		names, err := dir.Readdirnames(namesAtOnce)
+		for _, name := range names {
+			if err := w.name(dir, name, at); err != nil {
+				return err
+			}
+		}
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+func (w *walking) name(dir *os.File, name, below string) error {
+	at := path.Join(below, name)
+	var stat unix.Stat_t
+	if err := unix.Fstatat(int(dir.Fd()), name, &stat, unix.AT_SYMLINK_NOFOLLOW); err != nil {
+		return fmt.Errorf("%q: %w", at, err)
+	}
+	kind := stat.Mode & unix.S_IFMT
+	removed := kind != unix.S_IFREG && kind != unix.S_IFDIR && kind != unix.S_IFLNK // a whiteout, or what no tree has
+	if !utf8.ValidString(name) {
+		if removed {
+			return nil // no tree has had it
+		}
+		return &refusedError{wire.TreeNameNotUTF8, strings.ToValidUTF8(at, "�")}
+	}
+	if len(at)+len("/home/user/") >= unix.PathMax {
+		return &refusedError{wire.TreePathTooLong, at[:255]}
+	}
+	switch {
+	case removed:
+		return w.tell(wire.TreeEntry{Type: wire.TreeRemove, Path: at})
+	case kind == unix.S_IFDIR:
+		return w.subdirectory(dir, name, at)
+	case kind == unix.S_IFLNK:
+		return w.symlink(dir, name, at, &stat)
+	default:
+		return w.file(dir, name, at)
+	}
+}
+
+func (w *walking) subdirectory(parent *os.File, name, at string) error {
+	if w.merged {
+		dir, err := openDir(parent, name)
+		if err != nil {
+			return err
+		}
+		defer dir.Close()
+		return w.directory(dir, at, true)
+	}
+	dir, kind, err := openUpper(parent, name)
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	if kind != moved {
+		return w.directory(dir, at, kind == opaqueDir)
+	}
+	merged, err := w.Merged()
+	if err != nil {
+		return err
+	}
+	defer merged.Close()
+	whole, err := openBeneathMount(merged, path.Join(path.Join(home...), at))
+	if err != nil {
+		return err
+	}
+	defer whole.Close()
+	w.merged = true
+	defer func() { w.merged = false }()
+	return w.directory(whole, at, true)
+}
+
+func (w *walking) symlink(dir *os.File, name, at string, stat *unix.Stat_t) error {
+	target := make([]byte, unix.PathMax)
+	n, err := unix.Readlinkat(int(dir.Fd()), name, target)
+	if err != nil {
+		return err
+	}
+	if !utf8.Valid(target[:n]) {
+		return &refusedError{wire.TreeNameNotUTF8, at}
+	}
+	entry := entryOf(wire.TreeSymlink, at, stat, false)
+	entry.Target = string(target[:n])
+	return w.tell(entry)
+}
+
+// file reads what is there, holes as the zeros that they are.
+func (w *walking) file(dir *os.File, name, at string) error {
+	fd, err := unix.Openat(int(dir.Fd()), name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return fmt.Errorf("%q: %w", at, err)
+	}
+	file := os.NewFile(uintptr(fd), name)
+	defer file.Close()
+	var stat unix.Stat_t
+	if err := unix.Fstat(fd, &stat); err != nil {
+		return err
+	}
+	if stat.Size > w.BytesMax-w.bytes {
+		return &refusedError{wire.TreeTooLarge, at}
+	}
+	w.bytes += stat.Size
+	entry := entryOf(wire.TreeFile, at, &stat, false)
+	entry.Size = stat.Size
+	if err := w.tell(entry); err != nil {
+		return err
+	}
+	if _, err := io.CopyN(w.out, file, stat.Size); err != nil {
+		return fmt.Errorf("%q: %w", at, err)
+	}
+	return nil
+}
+
+func (w *walking) tell(entry wire.TreeEntry) error {
+	w.entries++
+	if w.entries > w.EntriesMax {
+		return &refusedError{wire.TreeTooManyEntries, entry.Path}
+	}
+	return writeEntry(w.out, entry)
+}
+
+func entryOf(kind, at string, stat *unix.Stat_t, opaque bool) wire.TreeEntry {
+	return wire.TreeEntry{Type: kind, Path: at, Mode: stat.Mode & 0o7777, ModifiedMS: milliseconds(stat.Mtim), Opaque: opaque}
+}
+
+// milliseconds of a time that the guest may have set to anything.
+func milliseconds(at unix.Timespec) int64 {
+	const secondsMax = math.MaxInt32 * 100
+	return max(min(at.Sec, secondsMax), 0)*1000 + at.Nsec/int64(time.Millisecond)
+}
+
+// How a directory of the upper layer stands to those below it.
+const (
+	mergedDir = iota
+	opaqueDir // hides them
+	moved     // continues one of another name
+)
+
+// openUpper opens a directory of the upper layer. ENOTDIR: there is something else, a whiteout for one.
+func openUpper(parent *os.File, name string) (*os.File, int, error) {
+	dir, err := openDir(parent, name)
+	if err != nil {
+		return nil, 0, err
+	}
+	var value [1]byte
+	n, err := unix.Fgetxattr(int(dir.Fd()), "trusted.overlay.opaque", value[:])
+	if err == nil && n == 1 && value[0] == 'y' {
+		return dir, opaqueDir, nil
+	}
+	if _, err := unix.Fgetxattr(int(dir.Fd()), "trusted.overlay.redirect", nil); err == nil {
+		return dir, moved, nil
+	}
+	return dir, mergedDir, nil
+}
+
+func openDir(parent *os.File, name string) (*os.File, error) {
+	fd, err := unix.Openat(int(parent.Fd()), name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if errors.Is(err, unix.ELOOP) {
+		err = unix.ENOTDIR
+	}
+	if err != nil {
+		return nil, err
+	}
+	return os.NewFile(uintptr(fd), name), nil
+}
+
+func openBeneathMount(mount *os.File, dir string) (*os.File, error) {
+	how := &unix.OpenHow{Flags: unix.O_RDONLY | unix.O_DIRECTORY | unix.O_CLOEXEC | unix.O_NOFOLLOW,
+		Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS}
+	fd, err := unix.Openat2(int(mount.Fd()), dir, how)
+	if err != nil {
+		return nil, err
+	}
+	return os.NewFile(uintptr(fd), dir), nil
+}

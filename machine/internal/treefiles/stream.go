@@ -1,0 +1,43 @@
+// Package treefiles moves trees of files to and from directories that a guest could write. It never resolves a path of more than one
+// name by itself, and never follows a link.
+package treefiles
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/berth-dev/berth/machine/internal/wire"
+)
+
+// lineBytesMax is for a path and a target of a page each, of which JSON makes six characters a byte at most.
+const lineBytesMax = 64 << 10
+
+// StreamBytes is what a reader or writer of entries holds.
+const StreamBytes = 256 << 10
+
+// ReadLine reads one line of JSON into a value.
+func ReadLine(from *bufio.Reader, into any) error {
+	line, err := from.ReadSlice('\n')
+	if err != nil {
+		return fmt.Errorf("the stream ended in the middle: %w", errors.Join(err, io.ErrUnexpectedEOF))
+	}
+	if len(line) > lineBytesMax {
+		return errors.New("a line of the stream is too long")
+	}
+	decoder := json.NewDecoder(bytes.NewReader(line))
+	decoder.DisallowUnknownFields()
+	return decoder.Decode(into)
+}
+
+func writeEntry(to io.Writer, entry wire.TreeEntry) error {
+	line, err := json.Marshal(entry)
+	if err != nil {
+		return err
+	}
+	_, err = to.Write(append(line, '\n'))
+	return err
+}

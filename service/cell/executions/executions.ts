@@ -1,0 +1,145 @@
+import { fail, type Failure } from '../../lib/fail.ts'
+import { failpoint } from '../../lib/failpoints.ts'
+import { executionInProgress } from '../gateway/tree/calls.ts'
+import { errorOf, explain, NoHost, Unsuccessful } from './outcome.ts'
+import type { Output } from './output.ts'
+import { ofOutput, publish } from './publish.ts'
+import { abandon, begin, type Begun, type Command, end, execute, type ExecutionDeps, prepare, type Run, takeRoom, timed } from './run.ts'
+import {
+  dropEndedMachines,
+  endExecution,
+  type ExecutionKey,
+  type ExecutionRow,
+  forgetExecution,
+  insertExecution,
+  readExecution,
+  readRunning,
+  readUnfinished,
+  type Result,
+} from './store.ts'
+
+/** A command that somebody wants to have been run. */
+export interface Asked extends ExecutionKey {
+  fingerprint: string
+  /** Refuses, or says what is to be run. Not asked where it has been run before. */
+  command(): Promise<Command>
+}
+
+export interface Executions {
+  /**
+   * Runs it to its end, or waits for whoever runs it, or finds what it came to. It goes on when nobody waits for it any more.
+   * @throws every refusal: then nothing ran.
+   */
+  run(asked: Asked): Promise<{ row: ExecutionRow; ran: boolean }>
+  find(key: ExecutionKey): Promise<ExecutionRow | null>
+  /** What an earlier process has left under way is lost: it cannot be known how far it came. */
+  recover(): Promise<void>
+}
+
+interface Live {
+  fingerprint: string
+  done: Promise<{ row: ExecutionRow; ran: boolean }>
+}
+
+export function createExecutions(deps: ExecutionDeps): Executions {
+  const live = new Map<string, Live>()
+  const nameOf = ({ workspace_id, execution_id }: ExecutionKey) => `${workspace_id} ${execution_id}`
+  const find = (key: ExecutionKey) => readExecution(deps.db, key)
+
+  const start = async (asked: Asked): Promise<{ row: ExecutionRow; ran: boolean }> => {
+    const known = await find(asked)
+    if (known !== null) return { row: matching(known, asked), ran: false }
+    const command = await asked.command()
+    await failpoint('execution.E1')
+    const base_revision = await insertExecution(deps.db, { ...asked, cell_id: deps.cell_id, now: deps.clock.now() })
+    if (base_revision === null) return { row: await notRecorded(asked), ran: false }
+    await drive(deps, asked, base_revision, command)
+    const row = await find(asked)
+    if (row === null) throw gone()
+    await failpoint('execution.E7')
+    return { row, ran: true }
+  }
+  const notRecorded = async (asked: Asked): Promise<ExecutionRow> => {
+    const known = await find(asked)
+    if (known !== null) return matching(known, asked)
+    const running = await readRunning(deps.db, asked.workspace_id)
+    if (running === undefined) throw gone()
+    throw executionInProgress(running ?? asked.execution_id)
+  }
+  return {
+    find,
+    async run(asked) {
+      const name = nameOf(asked)
+      const other = live.get(name)
+      if (other !== undefined) {
+        if (other.fingerprint !== asked.fingerprint) throw reused(asked)
+        return { ...(await other.done), ran: false }
+      }
+      const done = start(asked).finally(() => live.delete(name))
+      live.set(name, { fingerprint: asked.fingerprint, done })
+      return done
+    },
+    async recover() {
+      for (const key of await readUnfinished(deps.db, deps.cell_id)) {
+        const why = live.has(nameOf(key))
+          ? new Unsuccessful('lost', 'lease_expired', 'The process that ran it did not act for the cell any more')
+          : new Unsuccessful('lost', 'host_restarted', 'The process that ran it has ended')
+        await deps.db.transaction().execute((tx) => endExecution(tx, key, nothing(why), deps.clock.now()))
+      }
+      await dropEndedMachines(deps.db, deps.cell_id)
+    },
+  }
+}
+
+/** From its record to its result. Rejects where nothing ran and nothing is recorded, and where the database is away. */
+async function drive(deps: ExecutionDeps, key: ExecutionKey, base_revision: number, command: Command): Promise<void> {
+  let run: Run | null = null
+  let begun: Begun | null = null
+  let output: Output | null = null
+  try {
+    const prepared = await prepare(deps, key, base_revision)
+    run = prepared
+    await timed(run, 'queued', () => takeRoom(prepared))
+    begun = await begin(run)
+    output = await execute(run, begun, command)
+    await end(run)
+    await publish(run, begun, output)
+  } catch (error) {
+    if (error instanceof NoHost && output === null) {
+      if (run !== null) await abandon(run, begun)
+      return refuse(deps, key)
+    }
+    const why = explain(error)
+    deps.log[why.reason === 'internal_error' ? 'error' : 'info']({ ...key, reason: why.reason, err: error }, 'an execution did not succeed')
+    if (run !== null) await abandon(run, begun)
+    const result = { ...nothing(why), ...(output === null ? {} : ofOutput(output)), timings: run?.timings ?? {} }
+    await deps.db.transaction().execute((tx) => endExecution(tx, key, result, deps.clock.now()))
+  }
+}
+
+/** Cell, "File-first rules" 3: nothing ran, and the same id may be tried again. */
+async function refuse(deps: ExecutionDeps, key: ExecutionKey): Promise<never> {
+  await forgetExecution(deps.db, key)
+  throw fail('service_unavailable', 'no_execution_host', 'No host has room for the command at the moment', { retry_after_seconds: 2 })
+}
+
+function nothing(why: Unsuccessful): Result {
+  const empty = { stdout: Buffer.alloc(0), stderr: Buffer.alloc(0), stdout_truncated: false, stderr_truncated: false }
+  const unknown = { tree_revision: null, exit_code: null, term_signal: null, timed_out: false, changed: [], changed_truncated: false }
+  return { state: why.state, ...unknown, ...empty, timings: {}, error: errorOf(why) }
+}
+
+function matching(row: ExecutionRow, { fingerprint, execution_id }: Asked): ExecutionRow {
+  if (row.fingerprint !== fingerprint) throw reused({ execution_id })
+  // Nobody here runs it: it is another process's, and will be lost or ended with it.
+  if (row.finished_at === null) throw executionInProgress(execution_id)
+  return row
+}
+
+function reused({ execution_id }: Pick<Asked, 'execution_id'>): Failure {
+  return fail('conflict', 'execution_id_reused', 'The execution_id was used for another request', { details: { execution_id } })
+}
+
+function gone(): Failure {
+  return fail('unauthenticated', 'revoked_workspace', 'The workspace was deleted')
+}

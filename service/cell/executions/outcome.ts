@@ -1,0 +1,94 @@
+import { type CellCode, EXECUTION_REASONS, type ExecutionReason } from '../../../contract/errors.ts'
+import type { ExecutionError } from '../../../contract/schemas/cell/execution.ts'
+import { Failure } from '../../lib/fail.ts'
+import { AgentTrouble } from '../links/agent-trouble.ts'
+import { HostFailure } from '../links/hostd.ts'
+import { BlobTrouble } from '../trees/blobs.ts'
+import { TreeFull, TreeMoved } from '../trees/trees.ts'
+import { ChangesRefused } from './changes.ts'
+
+/** Why an execution has no revision. */
+export class Unsuccessful extends Error {
+  readonly state: 'failed' | 'lost'
+  readonly reason: ExecutionReason
+
+  constructor(state: 'failed' | 'lost', reason: ExecutionReason, message: string, options: { cause?: unknown } = {}) {
+    super(message, options)
+    this.state = state
+    this.reason = reason
+  }
+}
+
+/** The host has no room for its machine: it never ran. */
+export class NoHost extends Error {}
+
+const MESSAGES: Partial<Record<string, readonly [ExecutionReason, string]>> = {
+  name_not_utf8: ['invalid_name', "A file's name, or the target of a link, is not UTF-8"],
+  path_too_long: ['invalid_name', "A file's path is too long"],
+  too_large: ['disk_full', "The workspace's files would be larger than its disk"],
+  too_many_entries: ['too_many_changes', 'The command changed too many files'],
+}
+
+/** What went wrong, as the execution says it. Whoever throws something else is wrong himself. */
+export function explain(error: unknown): Unsuccessful {
+  if (error instanceof Unsuccessful) return error
+  const options = { cause: error }
+  if (error instanceof ChangesRefused) {
+    const [reason, message] = MESSAGES[error.why] ?? ['internal_error' as const, 'The changes could not be read']
+    return new Unsuccessful('failed', reason, message, options)
+  }
+  if (error instanceof BlobTrouble) {
+    const is_missing = error.kind === 'missing'
+    return new Unsuccessful(
+      'failed',
+      is_missing ? 'blob_missing' : 'blob_corrupt',
+      `A part of the tree is ${is_missing ? 'missing' : 'damaged'}`,
+      options,
+    )
+  }
+  if (error instanceof TreeFull) {
+    const what = error.what === 'bytes' ? "The workspace's files would be larger than its disk" : 'The workspace would have too many files'
+    return new Unsuccessful('failed', 'disk_full', what, options)
+  }
+  if (error instanceof TreeMoved) return new Unsuccessful('failed', 'tree_moved', 'The tree has moved on', options)
+  if (error instanceof AgentTrouble) return new Unsuccessful('lost', 'host_unreachable', 'The machine does not answer any more', options)
+  if (error instanceof HostFailure) return ofHost(error)
+  // The guest's own refusal, and names that no tree has.
+  if (error instanceof Failure && error.reason === 'invalid_path') {
+    return new Unsuccessful('failed', 'invalid_name', 'A name is none that a file can have', options)
+  }
+  if (error instanceof Failure && error.reason === 'guest_feature_unavailable') {
+    return new Unsuccessful('failed', 'guest_feature_unavailable', error.message, options)
+  }
+  return new Unsuccessful('failed', 'internal_error', 'The command could not be run', options)
+}
+
+function ofHost(error: HostFailure): Unsuccessful {
+  const options = { cause: error }
+  switch (error.code) {
+    case 'unreachable':
+      return new Unsuccessful('lost', 'host_unreachable', 'The host does not answer', options)
+    case 'fenced':
+      return new Unsuccessful('lost', 'lease_expired', 'Another process has taken over', options)
+    case 'disk_full':
+      return new Unsuccessful('failed', 'disk_full', "The files do not fit the workspace's disk", options)
+    case 'layer_missing':
+      return new Unsuccessful('failed', 'layout_unsupported', 'The template is not on the host', options)
+    default:
+      return new Unsuccessful('failed', 'start_failed', 'The machine could not be started', options)
+  }
+}
+
+/** The same command under another id may have more luck. */
+const RETRYABLE: ReadonlySet<ExecutionReason> = new Set([
+  'start_failed',
+  'tree_moved',
+  'lease_expired',
+  'host_unreachable',
+  'host_restarted',
+])
+
+export function errorOf({ reason, message }: Pick<Unsuccessful, 'reason' | 'message'>): ExecutionError {
+  const code: CellCode = EXECUTION_REASONS[reason]
+  return { code, message, retryable: RETRYABLE.has(reason), details: { reason } }
+}

@@ -1,0 +1,116 @@
+import type { IncomingMessage } from 'node:http'
+import { setTimeout } from 'node:timers/promises'
+import { LIMITS } from '../../../contract/limits.ts'
+import { Failure } from '../../lib/fail.ts'
+import type { AgentLink } from '../links/agent.ts'
+import type { Bounds } from '../links/agent-answer.ts'
+import { AgentTrouble } from '../links/agent-trouble.ts'
+import { createFrameReader, type Ending } from '../links/output-frames.ts'
+
+/** The beginning of one stream of output. */
+class Beginning {
+  readonly #limit: number
+  readonly #parts: Buffer[] = []
+  #kept = 0
+  /** All that came. */
+  bytes = 0
+
+  constructor(limit: number) {
+    this.#limit = limit
+  }
+
+  add(data: Buffer): void {
+    this.bytes += data.length
+    const part = data.subarray(0, this.#limit - this.#kept)
+    if (part.length === 0) return
+    this.#parts.push(Buffer.from(part)) // it is valid during the call only
+    this.#kept += part.length
+  }
+
+  get isTruncated(): boolean {
+    return this.bytes > this.#kept
+  }
+
+  content(): Buffer {
+    return Buffer.concat(this.#parts)
+  }
+}
+
+export interface Output {
+  ending: Ending
+  stdout: Buffer
+  stderr: Buffer
+  stdout_truncated: boolean
+  stderr_truncated: boolean
+}
+
+const TRIES_MAX = 5
+const TRY_AGAIN_MS = 200
+/** The agent says something every 15 seconds. */
+const SILENCE_MS = 4 * LIMITS.stream.heartbeat_seconds * 1000
+
+/**
+ * Follows a command to its end and keeps the beginning of what it says. A connection that breaks is made anew, where the last one was.
+ * @throws AgentTrouble where the machine does not answer any more.
+ */
+export async function followToEnd(agent: AgentLink, session_id: string, limit_bytes: number, bounds: Bounds): Promise<Output> {
+  const output = { stdout: new Beginning(limit_bytes), stderr: new Beginning(limit_bytes) }
+  for (let tries = 1; ; tries++) {
+    const before = output.stdout.bytes + output.stderr.bytes
+    try {
+      const from = { stdout_offset: output.stdout.bytes, stderr_offset: output.stderr.bytes, follow: true }
+      const ending = await follow(await agent.openOutput(session_id, from, bounds), from, output)
+      return {
+        ending,
+        stdout: output.stdout.content(),
+        stderr: output.stderr.content(),
+        stdout_truncated: output.stdout.isTruncated,
+        stderr_truncated: output.stderr.isTruncated,
+      }
+    } catch (error) {
+      if (!(error instanceof AgentTrouble) || error.kind === 'nonsense' || bounds.signal.aborted) throw error
+      if (output.stdout.bytes + output.stderr.bytes > before) tries = 0
+      if (tries >= TRIES_MAX) throw error
+      await setTimeout(TRY_AGAIN_MS, undefined, { signal: bounds.signal })
+    }
+  }
+}
+
+type Kept = Record<'stdout' | 'stderr', Beginning>
+
+function follow(frames: IncomingMessage, from: { stdout_offset: number; stderr_offset: number }, kept: Kept): Promise<Ending> {
+  const { promise, resolve, reject } = Promise.withResolvers<Ending>()
+  let silence: NodeJS.Timeout | undefined
+  const fail = (error: unknown) => {
+    clearTimeout(silence)
+    reject(
+      error instanceof AgentTrouble || error instanceof Failure ? error : new AgentTrouble('cut', 'The connection broke', { cause: error }),
+    )
+    frames.destroy()
+  }
+  const listen = () => {
+    clearTimeout(silence)
+    silence = globalThis.setTimeout(() => fail(new AgentTrouble('silent', 'The agent fell silent')), SILENCE_MS)
+  }
+  const reader = createFrameReader(from, {
+    output: (stream, _offset, data) => kept[stream].add(data),
+    exit(ending) {
+      clearTimeout(silence)
+      resolve(ending)
+      frames.resume()
+    },
+    error: fail,
+  })
+  frames.on('data', (chunk: Buffer) => {
+    listen()
+    try {
+      reader.push(chunk)
+    } catch (error) {
+      fail(error)
+    }
+  })
+  frames.on('error', fail)
+  frames.on('close', () => fail(new AgentTrouble('cut', 'The agent ended the stream before the command did')))
+  listen()
+  return promise
+}

@@ -1,0 +1,115 @@
+import { LIMITS } from '../../../contract/limits.ts'
+import type { Changed } from '../../../contract/schemas/cell/execution.ts'
+import { failpoint } from '../../lib/failpoints.ts'
+import { checkChanges } from '../trees/names.ts'
+import { moveTree } from '../trees/store.ts'
+import { type EditedTree, editTree, type TreeChange } from '../trees/tree.ts'
+import { type Publication, TreeFull, TreeMoved } from '../trees/trees.ts'
+import { readChanges } from './changes.ts'
+import { changedOf, differences } from './differences.ts'
+import { EntryReader } from './entries.ts'
+import { Unsuccessful } from './outcome.ts'
+import type { Output } from './output.ts'
+import { type Begun, clear, type Run, timed } from './run.ts'
+import { dropMachine, endExecution, type Result } from './store.ts'
+
+/** What the next revision is to be; null: nothing changed. */
+interface Next {
+  edited: EditedTree | null
+  changed: Changed[]
+  changed_truncated: boolean
+}
+
+/**
+ * Makes of what the command changed the next revision, together with its result: both are there whole, or neither is.
+ * @throws whatever is a reason for it to have failed.
+ */
+export async function publish(run: Run, begun: Begun, output: Output): Promise<Result> {
+  const { deps, workspace_id, base } = run
+  using publication = deps.trees.begin(workspace_id)
+  await failpoint('execution.E4')
+  const next = await timed(run, 'publish', async () => {
+    const changes = await changesOf(run, begun, publication)
+    await failpoint('execution.E5')
+    return changes.length === 0 ? NOTHING : prepareNext(run, changes, publication)
+  })
+  await failpoint('execution.E6')
+  const { edited, changed, changed_truncated } = next
+  const tree_revision = base.revision + (edited === null ? 0 : 1)
+  const result: Result = {
+    ...ofOutput(output),
+    state: 'succeeded',
+    tree_revision,
+    changed,
+    changed_truncated,
+    timings: run.timings,
+    error: null,
+  }
+  await commit(run, edited, result)
+  deps.room.freed()
+  void clear(run, begun)
+  return result
+}
+
+const NOTHING: Next = { edited: null, changed: [], changed_truncated: false }
+
+async function changesOf(run: Run, { machine, tree }: Begun, publication: Publication): Promise<TreeChange[]> {
+  const { deps, row, base, workspace_id } = run
+  const stream = await deps.host.treeChanges({
+    subject: machine.subject,
+    disk: machine.disk,
+    layers: row.layers,
+    tree: tree !== null,
+    bytes_max: base.bytes_max,
+    entries_max: LIMITS.execution.changes_max,
+  })
+  const blobs = deps.trees.blobs(workspace_id)
+  return readChanges(new EntryReader(stream), { blobs }, base.root, (contents) => publication.put(contents))
+}
+
+async function prepareNext(run: Run, changes: readonly TreeChange[], publication: Publication): Promise<Next> {
+  const { deps, base, workspace_id } = run
+  checkChanges(changes)
+  const blobs = deps.trees.blobs(workspace_id)
+  const edited = await editTree({ blobs }, base.root, changes, deps.clock.now().getTime())
+  const { entries = 0, bytes = 0 } = edited.root.page ?? {}
+  if (bytes > base.bytes_max && bytes > (base.root.page?.bytes ?? 0)) throw new TreeFull('bytes')
+  if (entries > LIMITS.tree.entries_max && entries > (base.root.page?.entries ?? 0)) throw new TreeFull('entries')
+  await publication.put(edited.blobs)
+  const { changed, changed_truncated, is_same } = await changedBetween(run, edited)
+  return is_same ? NOTHING : { edited, changed, changed_truncated }
+}
+
+/** When directories were last modified is no change by itself. */
+async function changedBetween(run: Run, { root }: EditedTree): Promise<Omit<Next, 'edited'> & { is_same: boolean }> {
+  const { deps, base, workspace_id } = run
+  const changed: Changed[] = []
+  let is_same = base.root.mode === root.mode
+  for await (const difference of differences({ blobs: deps.trees.blobs(workspace_id) }, base.root, root)) {
+    const one = changedOf(difference)
+    if (one === null) continue
+    is_same = false
+    if (changed.length === LIMITS.execution.changed_max) return { changed, changed_truncated: true, is_same }
+    changed.push(one)
+  }
+  return { changed, changed_truncated: false, is_same }
+}
+
+async function commit(run: Run, edited: EditedTree | null, result: Result): Promise<void> {
+  const { deps, workspace_id, base } = run
+  const now = deps.clock.now()
+  await deps.db.transaction().execute(async (tx) => {
+    if (!(await endExecution(tx, run, result, now))) throw new Unsuccessful('lost', 'lease_expired', 'Another process has taken over')
+    await dropMachine(tx, workspace_id, run.fence)
+    if (edited === null) return
+    const { entries = 0, bytes = 0 } = edited.root.page ?? {}
+    const made_by = { execution_id: run.execution_id }
+    const move = { workspace_id, base_revision: base.revision, root: edited.digest, entries, bytes, changes: edited.counts, made_by, now, kept: null }
+    if (!(await moveTree(tx, move))) throw new TreeMoved(base.revision)
+  })
+}
+
+export function ofOutput({ ending, stdout, stderr, stdout_truncated, stderr_truncated }: Output) {
+  const { exit_code, term_signal, timed_out } = ending
+  return { exit_code, term_signal, timed_out, stdout, stderr, stdout_truncated, stderr_truncated }
+}

@@ -1,0 +1,241 @@
+import { setTimeout } from 'node:timers/promises'
+import type { Logger } from 'pino'
+import { LIMITS } from '../../../contract/limits.ts'
+import type { ExecutionTimings } from '../../../contract/schemas/cell/execution.ts'
+import type { Db } from '../../db/database.ts'
+import type { Clock } from '../../lib/clock.ts'
+import { failpoint } from '../../lib/failpoints.ts'
+import type { Ids } from '../../lib/ids.ts'
+import { type AgentExec, openLink as openAgentLink, type OpenLink } from '../links/agent.ts'
+import type { AgentPlace } from '../links/agent-http.ts'
+import { UNCOUNTED } from '../links/answer-room.ts'
+import { type Fence, HostFailure, type Machine, type MachineHost } from '../links/hostd.ts'
+import type { Subject } from '../links/subject.ts'
+import { drawFence } from '../machines/reconcile-store.ts'
+import { hostnameOf } from '../operations/requests.ts'
+import { type MachineRow, readMachineRow } from '../operations/store.ts'
+import type { Room } from '../room/room.ts'
+import type { Digest } from '../trees/blobs.ts'
+import type { DirectoryEntry } from '../trees/entries.ts'
+import { encodedRoot } from '../trees/tree.ts'
+import { digestOf } from '../trees/blob-files.ts'
+import type { Revision, Trees } from '../trees/trees.ts'
+import { isGone, copyEntries } from './copy.ts'
+import { NoHost, Unsuccessful } from './outcome.ts'
+import { followToEnd, type Output } from './output.ts'
+import { readRootIfThere } from './roots.ts'
+import { dropMachine, type ExecutionKey, grantMachine } from './store.ts'
+
+/** What executions work with. */
+export interface ExecutionDeps {
+  cell_id: string
+  db: Db
+  clock: Clock
+  ids: Ids
+  host: MachineHost
+  room: Room
+  trees: Trees
+  log: Logger
+  /** A test's own agent. */
+  openLink?: (place: AgentPlace) => OpenLink
+}
+
+/** One execution under way. */
+export interface Run extends ExecutionKey {
+  deps: ExecutionDeps
+  operation_id: string
+  timings: Partial<ExecutionTimings>
+  base: Revision
+  row: MachineRow
+  /** 0: its machine has none yet. */
+  fence: number
+}
+
+/** The command that is run, and how much of its output is kept. */
+export interface Command {
+  exec: Omit<AgentExec, 'session_id' | 'fingerprint'>
+  output_limit_bytes: number
+}
+
+/** A machine that has the tree, until it is ended. */
+export interface Begun {
+  machine: Machine
+  /** Of the tree that it began with; null: of none, since there was nothing in it. */
+  tree: Digest | null
+}
+
+/** There is one command of a machine. */
+const SESSION_ID = 'execution'
+const REACH_AGAIN_MS = 250
+const REACH_TRIES_MAX = 20
+const STALE_MAX = 3
+
+export function subjectOf({ workspace_id }: ExecutionKey): Subject {
+  return { kind: 'execution', id: workspace_id }
+}
+
+export function speak(run: Run, step: string): Fence {
+  return { subject: subjectOf(run), operation_id: run.operation_id, step, epoch: 1, fence: run.fence }
+}
+
+/** Measures a step in whole milliseconds; steps of one name add up. */
+export async function timed<T>(run: Pick<Run, 'timings'>, step: keyof ExecutionTimings, work: () => Promise<T>): Promise<T> {
+  const began = performance.now()
+  try {
+    return await work()
+  } finally {
+    run.timings[step] = (run.timings[step] ?? 0) + Math.round(performance.now() - began)
+  }
+}
+
+/** Finds what is to be run on. */
+export async function prepare(deps: ExecutionDeps, key: ExecutionKey, base_revision: number): Promise<Run> {
+  const { workspace_id } = key
+  const [row, base] = await Promise.all([readMachineRow(deps.db, workspace_id), deps.trees.current(workspace_id)])
+  if (base?.revision !== base_revision) throw new Unsuccessful('failed', 'tree_moved', 'The tree has moved on')
+  if (row.disk_layout !== 'layered') {
+    throw new Unsuccessful('failed', 'layout_unsupported', 'The template has no layers')
+  }
+  return { ...key, deps, operation_id: deps.ids.next(), timings: {}, base, row, fence: 0 }
+}
+
+/** Waits for room. @throws NoHost */
+export async function takeRoom(run: Run): Promise<void> {
+  const { deps, row, operation_id } = run
+  const { memory_mib, disk_gib } = row.ceilings
+  const want = { id: operation_id, organization_id: row.organization_id, memory_mib, disk_gib, since: deps.clock.now(), is_call: true }
+  const reserve = async () => {
+    run.fence = await drawFence(deps.db)
+    return grantMachine(deps.db, { ...run, cell_id: deps.cell_id, grants: row.ceilings })
+  }
+  await failpoint('execution.E2')
+  const given = await deps.room.take(want, reserve, LIMITS.execution.room_wait_ms)
+  if (given === null) throw new NoHost()
+  if (!given.value) throw new Unsuccessful('lost', 'lease_expired', 'Another process has taken over')
+}
+
+/** The host may be starting again: nothing of the guest's has run yet. */
+async function reaching<T>(work: () => Promise<T>): Promise<T> {
+  for (let tries = 1; ; tries++) {
+    try {
+      return await work()
+    } catch (error) {
+      if (!(error instanceof HostFailure) || error.code !== 'unreachable' || tries >= REACH_TRIES_MAX) throw error
+      await setTimeout(REACH_AGAIN_MS)
+    }
+  }
+}
+
+/** Starts the machine, with a copy of the tree that is moved on where it has to be. @throws NoHost */
+export async function begin(run: Run): Promise<Begun> {
+  const { deps, row, base } = run
+  const tree = base.root.page === null ? null : digestOf(encodedRoot(base.root))
+  const request = {
+    resources: row.ceilings,
+    hostname: hostnameOf(run.workspace_id),
+    layers: row.layers,
+    connect: true,
+    ...(tree === null ? {} : { tree, tree_bytes: base.root.page?.bytes ?? 0 }),
+  }
+  for (let tries = 1; ; tries++) {
+    try {
+      const machine = await timed(run, 'start', () => reaching(() => deps.host.start({ ...speak(run, `start-${tries}`), ...request })))
+      return { machine, tree }
+    } catch (error) {
+      if (!(error instanceof HostFailure) || tries > STALE_MAX) throw error
+      if (error.code === 'no_capacity' || error.code === 'no_space') throw new NoHost('no room', { cause: error })
+      // Of an execution whose end was not told.
+      if (error.code === 'already_running') await deps.host.stop(speak(run, `stop-earlier-${tries}`))
+      else if (error.code === 'tree_stale' && tree !== null) await timed(run, 'tree', () => orStale(moveCopy(run, tree, error, tries)))
+      else throw error
+    }
+  }
+}
+
+/** A host that went away in the middle has no copy by now, and says so. */
+async function orStale(moved: Promise<void>): Promise<void> {
+  try {
+    await moved
+  } catch (error) {
+    if (!(error instanceof HostFailure) || error.code !== 'unreachable') throw error
+  }
+}
+
+/** Brings the host's copy to the base, from what it is of, or anew. */
+async function moveCopy(run: Run, to: Digest, { details }: HostFailure, tries: number): Promise<void> {
+  const { base } = run
+  const has = typeof details['digest'] === 'string' && details['digest'] !== '' ? details['digest'] : null
+  const before = has === null || tries > 1 ? null : await readRootIfThere(run.deps.trees.blobs(run.workspace_id), has)
+  try {
+    await apply(run, before === null ? null : { digest: has as Digest, root: before }, { digest: to, root: base.root }, `apply-${tries}`)
+  } catch (error) {
+    if (before === null || !isGone(error)) throw error
+    await apply(run, null, { digest: to, root: base.root }, `apply-anew-${tries}`)
+  }
+}
+
+interface Tree {
+  digest: Digest
+  root: DirectoryEntry
+}
+
+function apply(run: Run, from: Tree | null, to: Tree, step: string): Promise<void> {
+  const { deps, row } = run
+  const entries = copyEntries(deps.trees.blobs(run.workspace_id), from?.root ?? null, to.root)
+  const request = { layers: row.layers, disk_gib: row.ceilings.disk_gib, to: to.digest, ...(from === null ? {} : { from: from.digest }) }
+  return deps.host.applyTree({ ...speak(run, step), ...request }, entries)
+}
+
+/** Runs the command to its end. */
+export async function execute(run: Run, { machine }: Begun, { exec, output_limit_bytes }: Command): Promise<Output> {
+  const place = { address: machine.address, agent_key: machine.agent_key, epoch: machine.epoch, agent_protocol: machine.agent_protocol }
+  const { link, close } = (run.deps.openLink ?? openAgentLink)(place)
+  const bounds = { signal: new AbortController().signal, room: UNCOUNTED }
+  try {
+    await failpoint('execution.E3')
+    return await timed(run, 'run', async () => {
+      const { body } = await link.startExec({ ...exec, session_id: SESSION_ID, fingerprint: SESSION_ID }, bounds)
+      if (body.state === 'failed_to_start') throw notStarted(body.error)
+      const output = await followToEnd(link, SESSION_ID, output_limit_bytes, bounds)
+      if (output.ending.state === 'failed_to_start') throw notStarted(output.ending.error)
+      if (output.ending.state === 'lost') throw new Unsuccessful('lost', 'host_unreachable', 'The command was lost with its machine')
+      return output
+    })
+  } finally {
+    close()
+  }
+}
+
+function notStarted(cause: string | null): Unsuccessful {
+  return new Unsuccessful('failed', 'exec_failed_to_start', cause ?? 'The command could not start')
+}
+
+/** Ends the machine: no instruction of it runs afterwards. */
+export async function end(run: Run): Promise<void> {
+  await timed(run, 'stop', () => reaching(() => run.deps.host.stop(speak(run, 'stop'))))
+}
+
+/** What is left of a machine that has ended. What fails here is put right when host and rows are compared. */
+export async function clear(run: Run, begun: Begun | null): Promise<void> {
+  const { deps } = run
+  try {
+    if (begun !== null) await deps.host.deleteDisks({ ...speak(run, 'drop-disk'), names: [begun.machine.disk] })
+  } catch (error) {
+    deps.log.debug({ workspace_id: run.workspace_id, err: error }, 'the disk of an execution is left to the comparison')
+  }
+}
+
+/** Of an execution that did not come to its end: whatever it has of a machine goes. */
+export async function abandon(run: Run, begun: Begun | null): Promise<void> {
+  const { deps } = run
+  if (run.fence === 0) return // it was never given any
+  try {
+    await deps.host.stop(speak(run, 'stop-abandoned'))
+    await clear(run, begun)
+  } catch (error) {
+    deps.log.warn({ workspace_id: run.workspace_id, err: error }, 'the machine of an execution is left to the comparison')
+    deps.room.doubt()
+  }
+  await dropMachine(deps.db, run.workspace_id, run.fence)
+  deps.room.freed()
+}

@@ -1,0 +1,188 @@
+import { sql } from 'kysely'
+import type { Changed, Execution, ExecutionError, ExecutionTimings } from '../../../contract/schemas/cell/execution.ts'
+import type { Db } from '../../db/database.ts'
+import type { Resources } from '../../db/schema.ts'
+
+export interface ExecutionKey {
+  workspace_id: string
+  execution_id: string
+}
+
+/** One execution as its row has it. */
+export interface ExecutionRow extends Omit<Execution, 'stdout' | 'stderr' | 'timings' | 'created_at' | 'finished_at'> {
+  fingerprint: string
+  stdout: Buffer
+  stderr: Buffer
+  timings: Partial<ExecutionTimings>
+  created_at: Date
+  finished_at: Date | null
+}
+
+export async function readExecution(db: Db, { workspace_id, execution_id }: ExecutionKey): Promise<ExecutionRow | null> {
+  const row = await db
+    .selectFrom('executions')
+    .selectAll()
+    .where('workspace_id', '=', workspace_id)
+    .where('execution_id', '=', execution_id)
+    .executeTakeFirst()
+  if (row === undefined) return null
+  const { workspace_id: _workspace, cell_id: _cell, ...execution } = row
+  return execution
+}
+
+export interface NewExecution extends ExecutionKey {
+  cell_id: string
+  fingerprint: string
+  now: Date
+}
+
+/** What came of recording one: `base_revision` is null where the tree is not free, the execution is known, or the workspace is gone. */
+export async function insertExecution(
+  db: Db,
+  { workspace_id, execution_id, cell_id, fingerprint, now }: NewExecution,
+): Promise<number | null> {
+  const { rows } = await sql<{ base_revision: number }>`
+    with held as (
+      update trees t set execution_id = ${execution_id} from workspaces w
+      where t.workspace_id = ${workspace_id} and t.execution_id is null and w.id = t.workspace_id and w.deleted_at is null
+        and not exists (select from executions e where e.workspace_id = t.workspace_id and e.execution_id = ${execution_id})
+      returning t.workspace_id, t.revision
+    )
+    insert into executions (workspace_id, execution_id, cell_id, fingerprint, base_revision, created_at)
+    select workspace_id, ${execution_id}, ${cell_id}, ${fingerprint}, revision, ${now} from held
+    returning base_revision`.execute(db)
+  return rows[0]?.base_revision ?? null
+}
+
+/** The one that runs on a tree; null: none does. undefined: there is no such tree. */
+export async function readRunning(db: Db, workspace_id: string): Promise<string | null | undefined> {
+  const row = await db
+    .selectFrom('trees as t')
+    .innerJoin('workspaces as w', 'w.id', 't.workspace_id')
+    .select('t.execution_id')
+    .where('t.workspace_id', '=', workspace_id)
+    .where('w.deleted_at', 'is', null)
+    .executeTakeFirst()
+  return row?.execution_id
+}
+
+/** Its machine is granted, and it runs from here on. @returns whether it still does. */
+export async function grantMachine(
+  db: Db,
+  { workspace_id, execution_id, cell_id, fence, grants }: ExecutionKey & { cell_id: string; fence: number; grants: Resources },
+): Promise<boolean> {
+  const { rows } = await sql`
+    with running as (
+      update executions set state = 'running'
+      where workspace_id = ${workspace_id} and execution_id = ${execution_id} and state = 'queued'
+      returning workspace_id
+    )
+    insert into machines (kind, id, workspace_id, organization_id, project_id, cell_id, grant_cpu_millis, grant_memory_mib, grant_disk_gib,
+      epoch, fence)
+    select 'execution', w.id, w.id, w.organization_id, w.project_id, ${cell_id}, ${grants.cpu_millis}, ${grants.memory_mib}, ${grants.disk_gib},
+      1, ${fence}
+    from workspaces w join running r on r.workspace_id = w.id
+    on conflict (kind, id) do update set fence = excluded.fence, cell_id = excluded.cell_id, grant_cpu_millis = excluded.grant_cpu_millis,
+      grant_memory_mib = excluded.grant_memory_mib, grant_disk_gib = excluded.grant_disk_gib
+    returning id`.execute(db)
+  return rows.length === 1
+}
+
+/** It never ran: nobody has heard of it, and its id is free. */
+export async function forgetExecution(db: Db, { workspace_id, execution_id }: ExecutionKey): Promise<void> {
+  await sql`
+    with forgotten as (
+      delete from executions where workspace_id = ${workspace_id} and execution_id = ${execution_id} and finished_at is null returning workspace_id
+    )
+    update trees t set execution_id = null from forgotten f where t.workspace_id = f.workspace_id and t.execution_id = ${execution_id}`.execute(
+    db,
+  )
+}
+
+/** What an execution came to. */
+export interface Result {
+  state: 'succeeded' | 'failed' | 'lost'
+  tree_revision: number | null
+  exit_code: number | null
+  term_signal: string | null
+  timed_out: boolean
+  stdout: Buffer
+  stderr: Buffer
+  stdout_truncated: boolean
+  stderr_truncated: boolean
+  changed: Changed[]
+  changed_truncated: boolean
+  timings: Partial<ExecutionTimings>
+  error: ExecutionError | null
+}
+
+/** Its result, where it has none yet: whoever comes late changes nothing. The tree is free with it. @returns whether it was in time. */
+export async function endExecution(db: Db, { workspace_id, execution_id }: ExecutionKey, result: Result, now: Date): Promise<boolean> {
+  const { changed, timings, error, ...plain } = result
+  const ended = await db
+    .updateTable('executions')
+    .set({
+      ...plain,
+      changed: JSON.stringify(changed),
+      timings: JSON.stringify(timings),
+      error: error === null ? null : JSON.stringify(error),
+      finished_at: now,
+    })
+    .where('workspace_id', '=', workspace_id)
+    .where('execution_id', '=', execution_id)
+    .where('finished_at', 'is', null)
+    .executeTakeFirst()
+  if (ended.numUpdatedRows === 0n) return false
+  await db
+    .updateTable('trees')
+    .set({ execution_id: null })
+    .where('workspace_id', '=', workspace_id)
+    .where('execution_id', '=', execution_id)
+    .execute()
+  return true
+}
+
+/** The machine is gone, or the host is to be asked about it. */
+export async function dropMachine(db: Db, workspace_id: string, fence: number): Promise<void> {
+  await db.deleteFrom('machines').where('kind', '=', 'execution').where('id', '=', workspace_id).where('fence', '=', fence).execute()
+}
+
+/** Those of a cell that have not ended. */
+export async function readUnfinished(db: Db, cell_id: string): Promise<ExecutionKey[]> {
+  return db
+    .selectFrom('executions')
+    .select(['workspace_id', 'execution_id'])
+    .where('cell_id', '=', cell_id)
+    .where('finished_at', 'is', null)
+    .execute()
+}
+
+/** Rows of machines whose execution is over. What the host has of them is removed when it is compared with the rows. */
+export async function dropEndedMachines(db: Db, cell_id: string): Promise<void> {
+  await sql`
+    delete from machines m where m.kind = 'execution' and m.cell_id = ${cell_id} and not exists (
+      select from executions e where e.workspace_id = m.id and e.finished_at is null)`.execute(db)
+}
+
+const BATCH = 500
+
+/** @returns how many results have gone. */
+export async function dropOldExecutions(db: Db, cell_id: string, before: Date): Promise<number> {
+  const { rows } = await sql`
+    delete from executions e using (
+      select workspace_id, execution_id from executions where finished_at < ${before} and cell_id = ${cell_id}
+      order by finished_at limit ${BATCH}
+    ) old where e.workspace_id = old.workspace_id and e.execution_id = old.execution_id
+    returning e.execution_id`.execute(db)
+  return rows.length
+}
+
+/** Of these workspaces, those whose tree was run on since then: the host keeps its copy of it. */
+export async function readRunOn(db: Db, ids: readonly string[], since: Date): Promise<Set<string>> {
+  const { rows } = await sql<{ workspace_id: string }>`
+    select distinct e.workspace_id from executions e join workspaces w on w.id = e.workspace_id
+    where e.workspace_id = any(${ids}::uuid[]) and w.deleted_at is null and (e.finished_at is null or e.finished_at >= ${since})`.execute(
+    db,
+  )
+  return new Set(rows.map(({ workspace_id }) => workspace_id))
+}

@@ -1,0 +1,64 @@
+import { createHash } from 'node:crypto'
+import { posix } from 'node:path'
+import { LIMITS } from '../../../../contract/limits.ts'
+import type { Execution } from '../../../../contract/schemas/cell/execution.ts'
+import { EXECUTION_ID } from '../../../../contract/schemas/cell/execution.ts'
+import type { ExecStart } from '../../../../contract/schemas/cell/session.ts'
+import { fail, type Failure } from '../../../lib/fail.ts'
+import type { ExecutionRow } from '../../executions/store.ts'
+import { TREE_ROOT } from '../../trees/paths.ts'
+import { type AskedCommand, plainCommandOf } from '../exec/rules.ts'
+
+/** An execution before it has its environment. */
+export interface AskedExecution {
+  execution_id: string
+  /** Of the whole request. */
+  fingerprint: string
+  output_limit_bytes: number
+  asked: AskedCommand
+}
+
+const ID = new RegExp(EXECUTION_ID)
+
+/** The execution that a request asks for, or its refusal. Pure. */
+export function executionOf(body: ExecStart): AskedExecution {
+  const { execution_id, output_limit_bytes = LIMITS.execution.output_bytes_default } = body
+  if (execution_id === undefined) throw invalid('execution_id', 'is required on a file-first workspace')
+  if (!ID.test(execution_id)) throw invalid('execution_id', 'must be 8 to 128 of A-Z a-z 0-9 . _ : -, the first a letter or digit')
+  if (output_limit_bytes < 1 || output_limit_bytes > LIMITS.execution.output_bytes_max) {
+    throw invalid('output_limit_bytes', `must be from 1 to ${LIMITS.execution.output_bytes_max}`)
+  }
+  const { session_id: _ignored, ...command } = body
+  const asked = plainCommandOf(command, 'execution')
+  refuseOutside(asked.cwd)
+  const timeout_ms = asked.timeout_ms === 0 ? LIMITS.execution.timeout_ms_default : (asked.timeout_ms ?? 0)
+  const fingerprint = createHash('sha256')
+    .update(JSON.stringify([asked.fingerprint, output_limit_bytes]))
+    .digest('hex')
+  return { execution_id, fingerprint, output_limit_bytes, asked: { ...asked, timeout_ms } }
+}
+
+/** Cell, "Execution": nothing else of the machine is the caller's. */
+function refuseOutside(cwd: string): void {
+  const plain = posix.normalize(cwd)
+  if (plain === TREE_ROOT || plain.startsWith(`${TREE_ROOT}/`)) return
+  throw fail('validation_failed', 'invalid_cwd', `cwd must be ${TREE_ROOT} or below it`, { details: { field: 'cwd' } })
+}
+
+function invalid(path: string, message: string): Failure {
+  return fail('validation_failed', null, 'The request is not valid', { details: { issues: [{ path, message }] } })
+}
+
+const NO_TIME = { queued: 0, tree: 0, start: 0, run: 0, stop: 0, publish: 0 }
+
+/** As it is answered. */
+export function viewOf({ fingerprint: _kept, ...row }: ExecutionRow): Execution {
+  return {
+    ...row,
+    stdout: row.stdout.toString('base64'),
+    stderr: row.stderr.toString('base64'),
+    timings: { ...NO_TIME, ...row.timings },
+    created_at: row.created_at.toISOString(),
+    finished_at: row.finished_at?.toISOString() ?? null,
+  }
+}

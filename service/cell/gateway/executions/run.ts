@@ -1,0 +1,28 @@
+import type { execStart } from '../../../../contract/routes/cell/exec.ts'
+import { withEnvironment } from '../exec/rules.ts'
+import type { TreeHandler } from '../tree/calls.ts'
+import { executionOf, viewOf } from './rules.ts'
+
+/** Cell, "File-first rules" 1 and 7: whoever leaves cancels nothing. */
+export const runExecution: TreeHandler<typeof execStart> = async (call, { executions, secrets }, { entry }) => {
+  const { execution_id, fingerprint, output_limit_bytes, asked } = executionOf(call.body)
+  const command = async () => {
+    const {
+      session_id: _id,
+      fingerprint: _of,
+      ...exec
+    } = withEnvironment(asked, entry, await secrets.valuesFor(entry, 'exec', asked.secret_refs))
+    return { exec, output_limit_bytes }
+  }
+  const { row, ran } = await whileThere(executions.run({ workspace_id: entry.id, execution_id, fingerprint, command }), call.signal)
+  return { status: ran ? 201 : 200, body: viewOf(row) }
+}
+
+/** What comes of it when the caller has left is in its record. */
+function whileThere<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
+  const { promise, resolve, reject } = Promise.withResolvers<T>()
+  const left = () => reject(signal.reason as Error)
+  signal.addEventListener('abort', left, { once: true })
+  work.then(resolve, reject).finally(() => signal.removeEventListener('abort', left))
+  return promise
+}
