@@ -104,7 +104,17 @@ async function commit(run: Run, edited: EditedTree | null, result: Result): Prom
     if (edited === null) return
     const { entries = 0, bytes = 0 } = edited.root.page ?? {}
     const made_by = { execution_id: run.execution_id }
-    const move = { workspace_id, base_revision: base.revision, root: edited.digest, entries, bytes, changes: edited.counts, made_by, now, kept: null }
+    const move = {
+      workspace_id,
+      base_revision: base.revision,
+      root: edited.digest,
+      entries,
+      bytes,
+      changes: edited.counts,
+      made_by,
+      now,
+      kept: null,
+    }
     if (!(await moveTree(tx, move))) throw new TreeMoved(base.revision)
   })
 }
