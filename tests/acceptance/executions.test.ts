@@ -69,3 +69,99 @@ test('a command sees the files, and what it changes below /home/user is the next
   assert.deepEqual([third.out, third.exit_code, third.tree_revision], ['700\nb.txt\nnotes\n', 3, 3], JSON.stringify(third))
   console.log(JSON.stringify([nothing.timings, first.timings, second.timings, third.timings]))
 })
+
+test("directories that were moved are kept whole, and a template's file that was deleted is back at the next command", async () => {
+  const workspace = await client.open('moved', small)
+  const first = await sh(workspace, 'mkdir -p old/in && echo text > old/in/file && ls -A / | head -3 > /dev/null; ls -A')
+  assert.equal(first.state, 'succeeded', JSON.stringify(first.error))
+  const moved = await sh(workspace, 'mv old new && cat new/in/file && echo more > new/more')
+  assert.equal(moved.out, 'text\n', JSON.stringify(moved))
+  assert.deepEqual(changes(moved), [
+    'added directory new',
+    'added directory new/in',
+    'added file new/in/file',
+    'added file new/more',
+    'deleted directory old',
+  ])
+  assert.deepEqual([await get(workspace, 'new/in/file'), await get(workspace, 'new/more')], ['text\n', 'more\n'])
+  const again = await sh(workspace, 'cat new/in/file; mv new old; rm -r old/in; mkdir old/in; ls -A old/in; ls old')
+  assert.equal(again.out, 'text\nin\nmore\n', JSON.stringify(again))
+  const own = first.out.trim().split('\n').filter((name) => name !== 'old') // prettier-ignore
+  const gone = await sh(workspace, `rm -rf ${own.join(' ')}; ls -A`)
+  assert.deepEqual([gone.out, gone.changed], ['old\n', []])
+  assert.equal((await sh(workspace, 'ls -A')).out, first.out)
+})
+
+test('what cannot be a tree fails, and nothing of it is published; signals and timeouts are told', async () => {
+  const workspace = await client.open('failing', small)
+  await put(workspace, 'kept', 'kept')
+  const reason = async (script: string, expected: string) => {
+    const { state, error, tree_revision } = await sh(workspace, script)
+    assert.deepEqual([state, error?.details.reason, tree_revision], ['failed', expected, null], script)
+  }
+  await reason(`touch "$(printf 'bad\\377')"; echo x > kept`, 'invalid_name')
+  await reason('truncate -s 100G sparse; echo x > kept', 'disk_full')
+  assert.equal((await run(workspace, ['no-such-program'])).error?.details.reason, 'exec_failed_to_start')
+  assert.equal((await run(workspace, ['true'], { cwd: '/home/user/none' })).error?.details.reason, 'exec_failed_to_start')
+  const killed = await sh(workspace, 'echo before > made; kill -9 $$')
+  assert.deepEqual([killed.state, killed.exit_code, killed.term_signal, killed.timed_out], ['succeeded', -1, 'SIGKILL', false])
+  assert.deepEqual(changes(killed), ['added file made'], 'a command ran to its end, however it ended')
+  const late = await run(workspace, ['sleep', '100'], { timeout_ms: 300 })
+  assert.deepEqual([late.state, late.timed_out, late.exit_code], ['succeeded', true, -1])
+  const special = await sh(workspace, 'mkfifo pipe; ln made hard; truncate -s 1M hole; ls')
+  assert.deepEqual(changes(special), ['added file hard', 'added file hole'])
+  assert.equal(await get(workspace, 'kept'), 'kept')
+  const env = await run(workspace, ['sh', '-c', 'cat; printf %s "$A"; pwd'], { stdin: 'in-', env: { A: 'a-' }, cwd: '/home/user' })
+  assert.equal(env.out, 'in-a-/home/user\n')
+})
+
+test('a host process that dies while a command runs costs nothing; a cell that dies loses it, and its machine goes', async () => {
+  const workspace = await client.open('dying', small)
+  await put(workspace, 'file', 'text')
+  const start = (id: string, script: string) =>
+    client.tool<Execution>(workspace, '/exec', { json: { execution_id: id, argv: ['sh', '-c', script] } })
+  const runs = async (id: string) => {
+    for (let turn = 0; turn < 600; turn++) {
+      const found = await client.tool<Execution>(workspace, `/executions/${id}`)
+      if (found.status === 202 && found.body.state === 'running') return
+      await new Promise((resolve) => setTimeout(resolve, 50))
+    }
+    assert.fail(`${id} does not run`)
+  }
+  const survivor = start('survives-hostd', 'sleep 5; echo done > done; cat file')
+  await runs('survives-hostd')
+  await service.kill9('hostd')
+  const { body } = await survivor
+  assert.deepEqual(
+    [body.state, Buffer.from(body.stdout, 'base64').toString(), body.tree_revision],
+    ['succeeded', 'text', 2],
+    JSON.stringify(body),
+  )
+  const lost = start('lost-with-cell', 'sleep 300; echo never > never').catch(() => undefined)
+  await runs('lost-with-cell')
+  await service.kill9('cell')
+  await lost
+  await service.ready()
+  const found = await client.tool<Execution>(workspace, '/executions/lost-with-cell')
+  assert.deepEqual([found.status, found.body.state, found.body.error?.details.reason], [200, 'lost', 'host_restarted'])
+  const retried = await start('lost-with-cell', 'sleep 300; echo never > never')
+  assert.deepEqual([retried.status, retried.body.state], [200, 'lost'])
+  const next = await sh(workspace, 'ls')
+  assert.deepEqual([next.out, next.base_revision], ['done\nfile\n', 2], JSON.stringify(next))
+  const { machines } = await service.inventory()
+  assert.deepEqual(machines.filter(({ subject }) => subject.kind === 'execution'), []) // prettier-ignore
+})
+
+test('a workspace that is deleted takes its command and the copy of its files with it', async () => {
+  const workspace = await client.open('deleted', small)
+  await put(workspace, 'file', 'text')
+  await sh(workspace, 'true')
+  const running = client.tool(workspace, '/exec', { json: { execution_id: fresh(), argv: ['sleep', '300'] } }).catch(() => undefined)
+  const has = async () => (await service.inventory()).machines.some(({ subject }) => subject.id === workspace.id)
+  for (let turn = 0; turn < 600 && !(await has()); turn++) await new Promise((resolve) => setTimeout(resolve, 50))
+  const operation = await client.operate(`/v1/workspaces/${workspace.id}`, { method: 'DELETE' })
+  assert.equal(operation.state, 'succeeded')
+  await running
+  const { machines, files } = await service.inventory()
+  assert.deepEqual([...machines, ...files].filter(({ subject }) => subject.id === workspace.id), []) // prettier-ignore
+})
