@@ -154,6 +154,37 @@ create table email_tokens (
   CHECK ((purpose = ANY (ARRAY['verify_email'::text, 'reset_password'::text, 'change_email'::text])))
 ); -- delete, insert, select to berth_api; update (used_at) to berth_api
 
+create table executions (
+  workspace_id uuid not null,
+  execution_id text not null,
+  cell_id uuid not null,
+  fingerprint text not null,
+  state text default 'queued'::text not null,
+  base_revision bigint not null,
+  tree_revision bigint,
+  exit_code integer,
+  term_signal text,
+  timed_out boolean default false not null,
+  stdout bytea default '\x'::bytea not null,
+  stderr bytea default '\x'::bytea not null,
+  stdout_truncated boolean default false not null,
+  stderr_truncated boolean default false not null,
+  changed jsonb default '[]'::jsonb not null,
+  changed_truncated boolean default false not null,
+  timings jsonb default '{}'::jsonb not null,
+  error jsonb,
+  created_at timestamp with time zone not null,
+  finished_at timestamp with time zone,
+  PRIMARY KEY (workspace_id, execution_id),
+  FOREIGN KEY (cell_id) REFERENCES cells(id),
+  FOREIGN KEY (workspace_id) REFERENCES trees(workspace_id) ON DELETE CASCADE,
+  CHECK (((tree_revision IS NOT NULL) = (state = 'succeeded'::text))),
+  CHECK (((error IS NOT NULL) = (state = ANY (ARRAY['failed'::text, 'lost'::text])))),
+  CHECK (((finished_at IS NULL) = (state = ANY (ARRAY['queued'::text, 'running'::text])))),
+  CHECK ((execution_id ~ '^[A-Za-z0-9][A-Za-z0-9._:-]{7,127}$'::text)),
+  CHECK ((state = ANY (ARRAY['queued'::text, 'running'::text, 'succeeded'::text, 'failed'::text, 'lost'::text])))
+); -- delete, insert, select to berth_cell; update (state, tree_revision, exit_code, term_signal, timed_out, stdout, stderr, stdout_truncated, stderr_truncated, changed, changed_truncated, timings, error, finished_at) to berth_cell
+
 create table idempotency_entries (
   principal text not null,
   route text not null,
@@ -214,7 +245,7 @@ create table machines (
   CHECK (((kind <> 'workspace'::text) OR (workspace_id = id))),
   CHECK ((kind = ANY (ARRAY['workspace'::text, 'execution'::text, 'build'::text, 'test_instance'::text]))),
   CHECK ((residency = ANY (ARRAY['resident'::text, 'hibernated'::text, 'restoring'::text])))
-); -- select to berth_cell
+); -- delete, insert, select to berth_cell; update (cell_id, grant_cpu_millis, grant_memory_mib, grant_disk_gib, fence) to berth_cell
 
 create table mails (
   id uuid not null,
@@ -570,12 +601,13 @@ create table trees (
   store_id uuid,
   changes jsonb,
   made_by jsonb,
+  execution_id text,
   PRIMARY KEY (workspace_id),
   FOREIGN KEY (workspace_id) REFERENCES workspaces(id) ON DELETE CASCADE,
   CHECK ((revision >= 0)),
   CHECK ((root ~ '^[0-9a-f]{64}$'::text)),
   CHECK (((root IS NOT NULL) OR (revision = 0)))
-); -- insert, select to berth_api; delete, select to berth_cell; update (revision, root, entries, bytes, updated_at, collected_at, changes, made_by) to berth_cell
+); -- insert, select to berth_api; delete, select to berth_cell; update (revision, root, entries, bytes, updated_at, collected_at, changes, made_by, execution_id) to berth_cell
 
 create table usage_counters (
   workspace_id uuid not null,
@@ -891,6 +923,10 @@ CREATE UNIQUE INDEX egress_versions_of_workspace ON public.egress_versions USING
 CREATE INDEX email_tokens_by_end ON public.email_tokens USING btree (expires_at);
 
 CREATE INDEX email_tokens_of_person ON public.email_tokens USING btree (person_id, purpose);
+
+CREATE INDEX executions_by_end ON public.executions USING btree (finished_at) WHERE (finished_at IS NOT NULL);
+
+CREATE INDEX executions_unfinished ON public.executions USING btree (cell_id) WHERE (finished_at IS NULL);
 
 CREATE INDEX idempotency_entries_by_age ON public.idempotency_entries USING btree (created_at);
 
