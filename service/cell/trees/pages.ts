@@ -185,6 +185,27 @@ export async function findName(reads: PageReads, ref: PageRef | null, name: stri
   return null
 }
 
+/** Many names, each with its entry where there is one. A page is read once for all names that lead there. */
+export async function findNames(reads: PageReads, ref: PageRef | null, names: readonly string[]): Promise<Map<string, Entry>> {
+  const found = new Map<string, Entry>()
+  const find = async (at: PageRef, wanted: readonly string[]): Promise<void> => {
+    const page = await load(reads, at)
+    if (page.kind === 'leaf') {
+      const asked = new Set(wanted)
+      for (const [name, entry] of page.names) if (asked.has(name)) found.set(name, entry)
+      return
+    }
+    const inside = wanted.filter((name) => name.startsWith(page.prefix))
+    const groups = Map.groupBy(inside, (name) => name.charAt(page.prefix.length))
+    for (const [key, child] of page.children) {
+      const group = groups.get(key)
+      if (group !== undefined && child.kind === 'stored') await find(child.ref, group)
+    }
+  }
+  if (ref !== null && names.length > 0) await find(ref, names)
+  return found
+}
+
 /** All names, in order. A page is read when it comes to it. */
 export async function* walkNames(reads: PageReads, ref: PageRef | null): AsyncGenerator<Named> {
   if (ref === null) return

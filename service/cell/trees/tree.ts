@@ -3,7 +3,7 @@ import type { Blobs, Digest } from './blobs.ts'
 import { BlobTrouble } from './blobs.ts'
 import { countEdit, type Counts, noCounts } from './diff.ts'
 import { bytesOf, type DirectoryEntry, type Entry, nameOf } from './entries.ts'
-import { type Edit, editPages, findName, insideOf, pack, type PageReads, savePages, unpack, walkNames } from './pages.ts'
+import { type Edit, editPages, findName, findNames, insideOf, pack, type PageReads, savePages, unpack, walkNames } from './pages.ts'
 
 /** Names from the tree's root down; of none: the root. */
 export type TreePath = readonly string[]
@@ -177,9 +177,14 @@ interface Editing {
 async function editDirectory(editing: Editing, directory: DirectoryEntry, gathered: Gathered, path: TreePath): Promise<DirectoryEntry> {
   const edits: Edit[] = []
   let renamed = false
-  for (const [name, below] of gathered.below) {
-    const bytes = bytesOf(name)
-    const before = await findName(editing.reads, directory.page, bytes)
+  const named = [...gathered.below].map(([name, below]) => ({ name, bytes: bytesOf(name), below }))
+  const there = await findNames(
+    editing.reads,
+    directory.page,
+    named.map(({ bytes }) => bytes),
+  )
+  for (const { name, bytes, below } of named) {
+    const before = there.get(bytes) ?? null
     const after = await editEntry(editing, before, below, [...path, name])
     renamed ||= below.change?.kind === 'put' || below.change?.kind === 'remove'
     edits.push([bytes, after])

@@ -3,7 +3,7 @@ import { LIMITS } from '../../../../contract/limits.ts'
 import { swallow } from '../../../http/swallow.ts'
 import { partsOf } from '../../trees/contents.ts'
 import { bytesOf, type DirectoryEntry, type Entry } from '../../trees/entries.ts'
-import { findName, type PageReads } from '../../trees/pages.ts'
+import { findNames, type PageReads } from '../../trees/pages.ts'
 import { resolvePath } from '../../trees/paths.ts'
 import { padding, TAR_END, tarHead } from '../../trees/tar-write.ts'
 import { CHUNK_BYTES, listEntries, type TreeChange, type TreePath } from '../../trees/tree.ts'
@@ -109,14 +109,17 @@ async function changesOf(
   { create_parents, now }: { create_parents: boolean; now: Date },
 ): Promise<TreeChange[]> {
   const { at, made, directory } = await targetOf(seen, path, create_parents, now)
-  const reads = remembering(seen)
   const changes = [...made]
   /** By path; null: it is not there yet. */
   const directories = new Map<string, DirectoryEntry | null>([['', directory]])
+  const inside = Map.groupBy(entries.keys(), (name) => name.slice(0, Math.max(name.lastIndexOf('/'), 0)))
+  const known = new Map<string, Map<string, Entry>>()
   for (const [name, entry] of entries) {
     const cut = name.lastIndexOf('/')
-    const above = directories.get(name.slice(0, Math.max(cut, 0))) ?? null
-    const before = above === null ? null : await findName(reads, above.page, bytesOf(name.slice(cut + 1)))
+    const above = name.slice(0, Math.max(cut, 0))
+    const there = known.get(above) ?? (await namesIn(seen, directories.get(above) ?? null, inside.get(above) ?? []))
+    known.set(above, there)
+    const before = there.get(bytesOf(name.slice(cut + 1))) ?? null
     const full: TreePath = [...at, ...name.split('/')]
     const is_directory = entry === null || entry.type === 'directory'
     if (is_directory && before !== null && before.type !== 'directory') throw notADirectory(shownOf(path, name))
@@ -152,20 +155,8 @@ function shownOf(path: string, name: string): string {
   return `${path.replace(/\/+$/, '')}/${name}`
 }
 
-const PAGES_REMEMBERED_MAX = 1024
-
-/** A page is read once for the many names in it. */
-function remembering({ blobs }: PageReads): PageReads {
-  const pages = new Map<string, Promise<Buffer>>()
-  return {
-    blobs: {
-      get(digest, part) {
-        if (part !== undefined) return blobs.get(digest, part)
-        if (pages.size >= PAGES_REMEMBERED_MAX) pages.clear()
-        const page = pages.get(digest) ?? blobs.get(digest)
-        pages.set(digest, page)
-        return page
-      },
-    },
-  }
+/** What is there of the names that these paths end with. */
+function namesIn(reads: PageReads, directory: DirectoryEntry | null, paths: readonly string[]): Promise<Map<string, Entry>> {
+  const names = paths.map((path) => bytesOf(path.slice(path.lastIndexOf('/') + 1)))
+  return findNames(reads, directory?.page ?? null, names)
 }
