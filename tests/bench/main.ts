@@ -13,6 +13,7 @@ import { parkedRows } from './parked.ts'
 import { portsRow } from './ports.ts'
 import { recoveryRow } from './recovery.ts'
 import { roomRows } from './room.ts'
+import { secretlessRows } from './secretless.ts'
 import { scaleRows } from './scale.ts'
 import { treeRows } from './trees.ts'
 import { withService } from './with-service.ts'
@@ -56,6 +57,7 @@ const ALONE: Record<string, (guest?: string) => void | Promise<void>> = {
   overload: overloadRow,
   recovery: recoveryRow,
   room: roomRows,
+  secretless: secretlessRows,
   trees: treeRows,
 }
 
