@@ -72,6 +72,9 @@ export const LIMITS = {
     try_hours_max: 48,
     kept_days: 7, // what is known of a mail that was sent or given up
   },
+  audit: {
+    looked_max: 5000, // Berth's own: records that one page of a list with filters looks at
+  },
   organization: {
     name_characters_max: 100, // Berth's own, as all that follow
     slug_characters_max: 63,

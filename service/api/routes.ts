@@ -1,3 +1,4 @@
+import { auditList } from '../../contract/routes/app/audit.ts'
 import {
   authChallenge,
   authEmailChange,
@@ -128,6 +129,7 @@ import { revokeApiKey, updateApiKey } from './api-keys/update.ts'
 import { attachVolume } from './attachments/create.ts'
 import { detachVolume } from './attachments/delete.ts'
 import { listAttachmentsOfWorkspace } from './attachments/list.ts'
+import { listAuditEvents } from './audit/list.ts'
 import { challenge } from './auth/challenge.ts'
 import { changeEmail, confirmEmail } from './auth/email-change.ts'
 import { logIn } from './auth/login.ts'
@@ -318,6 +320,7 @@ export const API_ROUTES: readonly Bound<ApiDeps, HeldPlace>[] = [
   bind(apiKeysGet, getApiKey),
   bind(apiKeysUpdate, updateApiKey),
   bind(apiKeysDelete, revokeApiKey),
+  bind(auditList, listAuditEvents),
   bind(openapiGet, async (_call, deps: ApiDeps) => ({
     status: 200,
     body: deps.openapi,

@@ -3,6 +3,7 @@ import { after, before, test } from 'node:test'
 import { sql } from 'kysely'
 import { listKeys } from '../../service/api/api-keys/store.ts'
 import { listAttachments } from '../../service/api/attachments/store.ts'
+import { listEvents } from '../../service/api/audit/store.ts'
 import { listSessions } from '../../service/api/auth/store.ts'
 import { listCheckpoints } from '../../service/api/checkpoints/store.ts'
 import { listEgressVersions } from '../../service/api/egress/store.ts'
@@ -65,6 +66,9 @@ before(async () => {
     from generate_series(1, ${MANY}) n`.execute(db)
   await sql`insert into api_keys (id, key_id, secret_sha256, organization_id, project_id, tool_permissions, created_at, revoked_at)
     select ${ids()}, n, '', ${organization_id}, ${project_id}, '{}', ${now}, case when n > 60 then ${now}::timestamptz end
+    from generate_series(1, ${MANY}) n`.execute(db)
+  await sql`insert into audit_events (id, created_at, organization_id, actor_kind, action, subject_kind, subject_id)
+    select ${ids()}, ${now}, case when n > ${MANY / 2} then ${w.b.organization_id}::uuid else ${organization_id}::uuid end, 'service', 'a', 'b', n
     from generate_series(1, ${MANY}) n`.execute(db)
   // Most of what there is has been deleted, and what lives is the oldest.
   const other_project = w.a2.project_id
@@ -255,6 +259,15 @@ const LISTS: List[] = [
     small: ['api_key_uses'],
     read: (reads, page) => listKeys(reads, w.a.project_id, include_revoked, page),
   })),
+  {
+    route: 'audit.list',
+    by: 'nothing',
+    table: 'audit_events',
+    rows_max: 20,
+    read: async (reads, { below, limit }) => {
+      return (await listEvents(reads, w.a.organization_id, {}, { below, limit: limit + 1 }, limit + 1)).rows
+    },
+  },
   {
     route: 'organizations.list',
     by: 'nothing',

@@ -16,6 +16,7 @@ import { roomRows } from './room.ts'
 import { secretlessRows } from './secretless.ts'
 import { scaleRows } from './scale.ts'
 import { treeRows } from './trees.ts'
+import { signInRows } from './sign-in.ts'
 import { withService } from './with-service.ts'
 import { idleTickRow } from './idle-tick.ts'
 import { idleReport } from '../simulation/idle/report.ts'
@@ -44,6 +45,7 @@ const BENCHES: Record<string, (service: Service, guest?: string) => Promise<void
   echo: echoRow,
   screenshot: screenshotRow,
   'idle-memory': idleMemoryRow,
+  'sign-in': signInRows,
 }
 
 /** Those that need no whole service, or one of their own. */

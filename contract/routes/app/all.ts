@@ -1,4 +1,5 @@
 import type { AppRoute } from '../../route.ts'
+import { auditList } from './audit.ts'
 import { AUTH_ROUTES } from './auth.ts'
 import { checkpointsDelete, checkpointsList, workspacesReset, workspacesRestore, workspacesSnapshot } from './checkpoints.ts'
 import {
@@ -139,5 +140,6 @@ export const APP_ROUTES: readonly AppRoute[] = [
   spendPolicyPut,
   ...AUTH_ROUTES,
   ...MEMBER_ROUTES,
+  auditList,
   openapiGet,
 ]

@@ -1,0 +1,33 @@
+import Type, { type Static } from 'typebox'
+import { List, Nullable, PageQuery, Text, Timestamp, Uuid } from './common.ts'
+
+export const AuditQuery = Type.Object({
+  ...PageQuery,
+  actor_id: Type.Optional(Uuid('Of a person, an API key or an agent session')),
+  action: Type.Optional(Text({ minLength: 1, maxLength: 100, description: 'As `members.update`' })),
+  subject_id: Type.Optional(Text({ minLength: 1, maxLength: 200 })),
+  from: Type.Optional(Timestamp()),
+  to: Type.Optional(Timestamp()),
+})
+
+export const AuditEvent = Type.Object(
+  {
+    id: Uuid(),
+    created_at: Timestamp(),
+    organization_id: Uuid(),
+    project_id: Nullable(Uuid()),
+    actor: Type.Object({
+      kind: Type.String({ description: '`user`, `api_key`, `tool_token`, `operator` or `service`' }),
+      id: Nullable(Uuid()),
+      name: Nullable(Type.String()),
+    }),
+    action: Type.String({ description: 'The name of a route, or of one that would do the same' }),
+    subject: Type.Object({ kind: Type.String(), id: Type.String() }),
+    request_id: Nullable(Type.String()),
+    source_address: Nullable(Type.String({ description: 'The other end of the connection' })),
+    details: Type.Object({}, { additionalProperties: true, description: 'Never a secret' }),
+  },
+  { title: 'AuditEvent' },
+)
+export type AuditEvent = Static<typeof AuditEvent>
+export const AuditEventList = List(AuditEvent, 'AuditEventList')

@@ -1,0 +1,56 @@
+import type { Selectable } from 'kysely'
+import type { Reader } from '../../db/reader.ts'
+import type { Database } from '../../db/schema.ts'
+
+export type EventRow = Selectable<Database['audit_events']>
+
+export interface EventFilter {
+  actor_id?: string
+  action?: string
+  subject_id?: string
+  from?: string
+  to?: string
+}
+
+export interface Looked {
+  rows: EventRow[]
+  /** The last that was looked at, whether it fits or not, where there may be more; null: there are none. */
+  last: string | null
+}
+
+/**
+ * The newest records below one that fit. So many are looked at and no more, whatever the filter: what is rare is found over several pages,
+ * and no page costs more than another.
+ */
+export async function listEvents(
+  reads: Reader,
+  organization_id: string,
+  filter: EventFilter,
+  { below, limit }: { below: string | null; limit: number },
+  looked_max: number,
+): Promise<Looked> {
+  const first = below === null
+  const rows = await reads.rows<EventRow & { fits: boolean; at: number }>(
+    first ? 'audit.list' : 'audit.list:b',
+    `select * from (
+       select *, row_number() over (order by uuid_send(id) desc)::int as at, ($3::uuid is null or actor_id = $3) and ($4::text is null or action = $4)
+         and ($5::text is null or subject_id = $5) and ($6::timestamptz is null or created_at >= $6) and ($7::timestamptz is null or created_at <= $7) as fits
+       from (select * from audit_events where organization_id = $1 ${first ? '' : 'and uuid_send(id) < uuid_send($8::uuid)'}
+             order by uuid_send(id) desc limit $2) newest
+     ) looked where fits or at = $2 order by at`,
+    [
+      organization_id,
+      looked_max,
+      filter.actor_id ?? null,
+      filter.action ?? null,
+      filter.subject_id ?? null,
+      filter.from ?? null,
+      filter.to ?? null,
+      ...(first ? [] : [below]),
+    ],
+  )
+  const fitting = rows.filter(({ fits }) => fits)
+  if (fitting.length > limit) return { rows: fitting.slice(0, limit), last: fitting[limit - 1]?.id ?? null }
+  const end = rows.at(-1)
+  return { rows: fitting, last: end?.at === looked_max ? end.id : null }
+}
