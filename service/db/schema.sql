@@ -906,6 +906,8 @@ CREATE INDEX audit_events_by_age ON public.audit_events USING btree (created_at)
 
 CREATE INDEX audit_events_by_organization ON public.audit_events USING btree (organization_id, id DESC);
 
+CREATE INDEX audit_events_newest ON public.audit_events USING btree (organization_id, uuid_send(id) DESC);
+
 CREATE INDEX authorities_by_key ON public.authorities USING btree (key_id);
 
 CREATE INDEX checkpoints_by_deletion ON public.checkpoints USING btree (deleted_at) WHERE (deleted_at IS NOT NULL);

@@ -89,10 +89,7 @@ export const PENDING_CODES: Readonly<Record<'app' | 'cell', Readonly<Record<stri
     },
     billing: {
       conflict: ['subscription_exists', 'checkout_superseded', 'subscription_active', 'checkout_pending'],
-      validation_failed: [
-        'plan_not_purchasable', 'overage_unavailable', 'spend_cap_required', 'spend_cap_below_minimum', 'spend_cap_above_plan_price',
-        'spend_cap_below_charges',
-      ], // prettier-ignore
+      validation_failed: ['plan_not_purchasable'],
     },
     'templates, drafts and builds': {
       forbidden: ['template_dev_mode_role', 'secret_not_available'],
