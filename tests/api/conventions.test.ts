@@ -3,6 +3,7 @@ import { after, before, test } from 'node:test'
 import { APP_ROUTES } from '../../contract/routes/app/all.ts'
 import type { AppRoute } from '../../contract/route.ts'
 import { forgetOutcomes } from '../../service/api/idempotency/store.ts'
+import { sample } from '../generated/samples.ts'
 import { until } from '../support/processes.ts'
 import { seeder, world, type Answer, type World } from './support.ts'
 
@@ -10,16 +11,20 @@ let w: World
 /** Of people, for routes that take no key: an owner of a's organization, and one of b's. */
 let owner: string
 let stranger: string
+let session_of_owner: string
 before(async () => {
   w = await world()
   const seeds = seeder(w.database, w.clock, w.ids)
-  owner = (await seeds.person(w.a.organization_id, 'owner')).token
+  const person = await seeds.person(w.a.organization_id, 'owner')
+  owner = person.token
+  session_of_owner = await seeds.session(person.id)
   stranger = (await seeds.person(w.b.organization_id, 'owner')).token
 })
 after(() => w[Symbol.asyncDispose]())
 
 const code = (answer: Answer) => [answer.status, answer.body.error.code]
-const GOOD_BODIES: Record<string, unknown> = {
+/** Bodies that the smallest sample of a schema does not make. */
+const GOOD_BODIES: Record<string, object> = {
   'workspaces.open': { key: 'k', template: 'base' },
   'workspaces.fork': { key: 'fork' },
   'workspaces.fork_tree': { key: 'fork' },
@@ -35,12 +40,19 @@ const GOOD_BODIES: Record<string, unknown> = {
   'volumes.create': { name: 'name', quota_gib: 1 },
   'attachments.create': { volume_id: '01920000-0000-7000-8000-000000000000', mount_path: '/home/user/data' },
 }
-const isForPeople = ({ access }: AppRoute) => access.kind === 'principal' && access.keys === 'forbidden'
+const goodBody = (route: AppRoute): object => {
+  const { body } = route
+  return GOOD_BODIES[route.id] ?? (body === undefined || body === 'bytes' || route.body_optional ? {} : (sample(body) as object))
+}
+/** Parameters of paths that are no ids. */
+const NAMES: Record<string, string> = { port: '3000' }
+const fill = (path: string, id: (name: string) => string) => path.replaceAll(/\{(\w+)\}/g, (_, name: string) => NAMES[name] ?? id(name))
+const isForPeople = ({ access }: AppRoute) => access.kind === 'principal' && (access.keys === 'forbidden' || access.keys === 'unknown')
 const callerOf = (route: AppRoute) => (isForPeople(route) ? { as: owner } : {})
 const send = (route: AppRoute, url: string, options: object = {}) =>
   w.call(route.method, url, {
     ...callerOf(route),
-    ...(route.body === undefined ? {} : { body: GOOD_BODIES[route.id] ?? {} }),
+    ...(route.body === undefined ? {} : { body: goodBody(route) }),
     ...options,
   })
 
@@ -54,6 +66,7 @@ test('every route with an id answers the same 404 for what is not there and for 
     organization_id: w.a.organization_id,
     project_id: w.a.project_id,
     secret_id: (await w.post(`/v1/projects/${w.a.project_id}/secrets`, { name: 'TENANCY', value: 'v' })).body.id,
+    session_id: session_of_owner,
   }
   const before = (await w.get(`/v1/workspaces/${mine}`)).body
   const checked: string[] = []
@@ -62,7 +75,7 @@ test('every route with an id answers the same 404 for what is not there and for 
     if (name === undefined) continue
     checked.push(route.id)
     // Whatever it names below that id is not there either.
-    const url = (id: string) => route.path.replace(`{${name}}`, id).replaceAll(/\{\w+\}/g, random)
+    const url = (id: string) => fill(route.path.replace(`{${name}}`, id), () => random)
     const missing = await send(route, url(random))
     const keys = name === 'organization_id' ? [w.b.key] : [w.b.key, w.a2.key]
     const callers = isForPeople(route) ? [stranger] : keys
@@ -81,8 +94,8 @@ test('every route with an id answers the same 404 for what is not there and for 
 
 test('every route with a body refuses unknown properties, other types and what is not JSON', async () => {
   for (const route of APP_ROUTES.filter(({ method }) => method !== 'GET')) {
-    const url = route.path.replaceAll(/\{\w+\}/g, w.ids.next())
-    const good = GOOD_BODIES[route.id] ?? {}
+    const url = fill(route.path, () => w.ids.next())
+    const good = goodBody(route)
     const as = callerOf(route)
     const unknown = await w.call(route.method, url, { ...as, body: { ...good, nope: 1, id: 'x' } })
     assert.deepEqual(
@@ -317,7 +330,7 @@ test('T29: every list takes limits of 1 to 200 and only cursors of its own, for 
   const foreign = (await w.get('/v1/workspaces?limit=1')).body.next_cursor as string
   const lists = APP_ROUTES.filter((route) => 'cursor' in ((route.query as { properties?: object } | undefined)?.properties ?? {}))
   for (const route of lists) {
-    const path = route.path.replaceAll(/\{(\w+)\}/g, (_, name: string) => own[name] ?? '')
+    const path = fill(route.path, (name) => own[name] ?? '')
     const { status, body } = await w.get(`${path}?limit=200`, callerOf(route))
     assert.deepEqual([status, Array.isArray(body.data), body.next_cursor], [200, true, null], route.id)
     for (const [field, value] of [
