@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { type Client, createClient, type OpenedWorkspace, refusalOf } from '../support/client.ts'
+import { until } from '../support/processes.ts'
 import { startService, type Service } from '../support/service.ts'
 
 interface Volume {
@@ -256,4 +257,36 @@ test('a path over a link or a file is refused by the operation, and the workspac
   const { body } = await client.api<{ data: unknown[] }>(`/v1/workspaces/${workspace.id}/volumes`)
   assert.deepEqual(body.data, [])
   assert.equal((await attach(workspace, volume_id)).state, 'succeeded')
+})
+
+test('a resume says which volumes its machine began without, and why', async () => {
+  const [behind, beside] = [await made('behind-a-link'), await made('beside-a-link')]
+  const workspace = await client.open('begins-without', small)
+  await sh(workspace, 'ln -s /etc /home/user/link')
+  await client.operate(`/v1/workspaces/${workspace.id}/suspend`)
+  const mount_path = '/home/user/link/data'
+  assert.equal((await attach(workspace, behind, { mount_path })).state, 'succeeded')
+  assert.equal((await attach(workspace, beside)).state, 'succeeded')
+  const { state, result } = await client.operate(`/v1/workspaces/${workspace.id}/resume`)
+  assert.deepEqual([state, result?.['refused_volumes']], ['succeeded', [{ volume_id: behind, mount_path, why: 'over_a_link' }]])
+  assert.equal(await sh(await client.open('begins-without'), `echo kept > ${at}/file; ls ${at}`), 'file\n')
+})
+
+test('a lock on a file of a volume holds within a workspace, and not between two', async () => {
+  const volume_id = await made('locks')
+  const [one, two] = [await client.open('locks-one', small), await client.open('locks-two', small)]
+  for (const workspace of [one, two]) assert.equal((await attach(workspace, volume_id)).state, 'succeeded')
+  const FLOCK = `import fcntl,sys\nf=open("${at}/lock","w")\ntry: fcntl.flock(f,fcntl.LOCK_EX|fcntl.LOCK_NB)\nexcept OSError: sys.exit(9)`
+  const FCNTL = FLOCK.replace('fcntl.flock(', 'fcntl.lockf(')
+  for (const lock of [FLOCK, FCNTL]) {
+    const argv = ['python3', '-c', `${lock}\nprint("held",flush=True)\nimport time; time.sleep(600)`]
+    const { body } = await client.tool<{ session_id: string }>(one, '/exec', { json: { argv } })
+    await until('the lock is held', 60_000, async () => {
+      const output = await client.tool(one, `/exec/${body.session_id}/output?follow=false`)
+      return output.bytes.toString().includes(Buffer.from('held\n').toString('base64'))
+    })
+    const taken = async (workspace: OpenedWorkspace) => (await client.run(workspace, ['python3', '-c', lock])).exit.exit_code
+    assert.deepEqual([await taken(one), await taken(two)], [9, 0])
+    await client.tool(one, `/exec/${body.session_id}/cancel`, { method: 'POST' })
+  }
 })

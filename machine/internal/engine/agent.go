@@ -68,20 +68,20 @@ func (e *Engine) WriteIncarnation(s *Sandbox, incarnation wire.Incarnation) erro
 	return os.Rename(path+".tmp", path)
 }
 
-// ClaimAgent tells a slot's agent that its disk is mounted and whose it is.
-func (e *Engine) ClaimAgent(ctx context.Context, s *Sandbox, incarnation wire.Incarnation) error {
+// ClaimAgent tells a slot's agent that its disk is mounted and whose it is. The agent says which volumes it could not mount.
+func (e *Engine) ClaimAgent(ctx context.Context, s *Sandbox, incarnation wire.Incarnation) ([]wire.RefusedVolume, error) {
 	incarnation.Key = e.AgentKey(s.Slot, incarnation.Epoch)
 	incarnation.Nameserver = s.Record().Nameserver
 	body, err := json.Marshal(wire.ClaimRequest{Incarnation: incarnation})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer s.closeAgent() // hostd has nothing more to ask, and a checkpoint should not find its connection
 	answer, err := e.askAgent(ctx, s, http.MethodPost, "/claim", 0, body)
 	if err != nil {
-		return fmt.Errorf("claim: %w", err)
+		return nil, fmt.Errorf("claim: %w", err)
 	}
-	return answer.matches(incarnation.WorkspaceID, incarnation.Epoch)
+	return answer.RefusedVolumes, answer.matches(incarnation.WorkspaceID, incarnation.Epoch)
 }
 
 // Fitting is what a slot is fitted for.

@@ -44,6 +44,8 @@ type Claim struct {
 	OOMKills    int64    `json:"oom_kills"` // of the cgroup when it was claimed
 	// Volumes are those that may be mounted: written before they are, and after they are not.
 	Volumes []wire.Volume `json:"volumes,omitempty"`
+	// RefusedVolumes are those that its start or restore left out.
+	RefusedVolumes []wire.RefusedVolume `json:"refused_volumes,omitempty"`
 }
 
 // Record is the file beside a slot. It is a hint of what to look for, never a proof that something runs.

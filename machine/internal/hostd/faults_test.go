@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"strconv"
 	"syscall"
 	"testing"
@@ -102,7 +103,7 @@ func TestFencesOrderTheAttemptsOfAWorkspace(t *testing.T) {
 	}
 	first := <-answers
 	for range 3 {
-		if other := <-answers; other != first || first.Slot == "" {
+		if other := <-answers; !reflect.DeepEqual(other, first) || first.Slot == "" {
 			t.Fatalf("one step made %+v and %+v", first, other)
 		}
 	}

@@ -164,6 +164,7 @@ func (h *Host) describe(s *engine.Sandbox) wire.Machine {
 		StartedAt: claim.StartedAt, Connected: claim.Connected, Egress: h.router.Egress(s.Slot),
 		Resources: wire.Resources{CPUMillis: record.Size.CPUMillis, MemoryMiB: record.Size.MemoryMiB, DiskGiB: claim.DiskGiB},
 		Engine:    record.Engine, Protocol: record.AgentProtocol(), EngineRefused: h.refusesEngine(record.Engine),
+		RefusedVolumes: claim.RefusedVolumes,
 	}
 	if claim.State != engine.Running {
 		machine.State = "paused"

@@ -3,6 +3,7 @@ package hostd
 import (
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -28,7 +29,7 @@ func TestMachinesRunOnWhileHostdIsKilledAndAreAdopted(t *testing.T) {
 		t.Fatalf("the second hostd has %+v", inventory)
 	}
 	after := d.machineOf(workspace)
-	if after == nil || *after != before {
+	if after == nil || !reflect.DeepEqual(*after, before) {
 		t.Fatalf("before %+v, after %+v", before, after)
 	}
 	d.counts(*after, at)

@@ -147,6 +147,9 @@ func (h *Host) awaitRestored(ctx context.Context, r wire.RestoreRequest, s *engi
 	if err := errors.Join(h.handOver(s), h.allow(r.Owner(), s.Record().Claim.Disk, r.Resources.DiskGiB, m.DiskBytes)); err != nil {
 		return err
 	}
+	if err := noteRefused(s, answer.RefusedVolumes); err != nil {
+		return err
+	}
 	return s.Update(func(record *engine.Record) { record.Protocol, record.Claim.State = m.protocol(), engine.Running })
 }
 

@@ -110,7 +110,8 @@ func (h *Host) claimSlot(ctx context.Context, r bootRequest, s *engine.Sandbox, 
 	}
 	incarnation := h.incarnation(r.Fence, r.Hostname, r.Resources, r.renewIdentity)
 	incarnation.Volumes = s.Record().Claim.Volumes
-	if err := h.engine.ClaimAgent(ctx, s, incarnation); err != nil {
+	refused, err := h.engine.ClaimAgent(ctx, s, incarnation)
+	if err := cmp.Or(err, noteRefused(s, refused)); err != nil {
 		return s, err
 	}
 	if err := h.points.at("start.commit"); err != nil {

@@ -93,14 +93,16 @@ func (h *Host) giveVolumes(s *engine.Sandbox, wanted []wire.Volume) error {
 	}
 	h.volumes.mu.Lock()
 	defer h.volumes.mu.Unlock()
+	var refused []wire.RefusedVolume
 	here := slices.DeleteFunc(slices.Clone(wanted), func(v wire.Volume) bool {
 		missing := !h.volumes.HasVolume(v.VolumeID)
 		if missing {
 			h.log.Warn("a volume is not here", "of", s.Record().Claim.Owner, "volume", v.VolumeID)
+			refused = append(refused, wire.RefusedVolume{Place: v.Place, Why: wire.WhyNotHere})
 		}
 		return missing
 	})
-	if err := s.Update(func(record *engine.Record) { record.Claim.Volumes = here }); err != nil {
+	if err := s.Update(func(record *engine.Record) { record.Claim.Volumes, record.Claim.RefusedVolumes = here, refused }); err != nil {
 		return err
 	}
 	for _, v := range here {
@@ -165,7 +167,7 @@ func (h *Host) changeVolumes(ctx context.Context, s *engine.Sandbox, wanted []wi
 	if err := h.points.at("volumes.commit"); err != nil {
 		return errors.Join(err, h.giveBack(ctx, s, had, fresh, gone))
 	}
-	return s.Update(func(record *engine.Record) { record.Claim.Volumes = wanted })
+	return s.Update(func(record *engine.Record) { record.Claim.Volumes, record.Claim.RefusedVolumes = wanted, nil })
 }
 
 // mountFresh notes what it is about to mount: a hostd that dies here leaves mounts that its successor knows of.
@@ -233,6 +235,22 @@ func (h *Host) unmountAll(s *engine.Sandbox, had, fresh []wire.Volume) error {
 	return errors.Join(err, s.Update(func(record *engine.Record) { record.Claim.Volumes = had }))
 }
 
+// noteRefused remembers what the guest of a machine that begins could not mount. Of its words only those that are known.
+func noteRefused(s *engine.Sandbox, refused []wire.RefusedVolume) error {
+	if len(refused) == 0 {
+		return nil
+	}
+	known := []wire.RefusedVolume{}
+	for _, one := range refused[:min(len(refused), wire.VolumePlaces)] {
+		if one.Place >= 0 && one.Place < wire.VolumePlaces {
+			known = append(known, wire.RefusedVolume{Place: one.Place, Why: knownWhy(one.Why)})
+		}
+	}
+	return s.Update(func(record *engine.Record) {
+		record.Claim.RefusedVolumes = append(record.Claim.RefusedVolumes, known...)
+	})
+}
+
 func refusedBy(answer wire.GuestVolumes) error {
 	if len(answer.Refused) > 0 {
 		return mountRefused(answer.Refused[0].Why, nil)
@@ -245,11 +263,14 @@ func refusedBy(answer wire.GuestVolumes) error {
 
 // mountRefused says of the guest's own words only those that are known.
 func mountRefused(why string, cause error) error {
-	known := []string{wire.WhyNotADirectory, wire.WhyOverALink, "agent_protocol"}
-	if !slices.Contains(known, why) {
-		why = wire.WhyMount
+	return &refusal{code: "mount_refused", message: "The volume cannot be mounted there", cause: cause, details: map[string]any{"why": knownWhy(why)}}
+}
+
+func knownWhy(why string) string {
+	if slices.Contains([]string{wire.WhyNotADirectory, wire.WhyOverALink, "agent_protocol"}, why) {
+		return why
 	}
-	return &refusal{code: "mount_refused", message: "The volume cannot be mounted there", cause: cause, details: map[string]any{"why": why}}
+	return wire.WhyMount
 }
 
 // missingFrom is what the first list has and the second has not.

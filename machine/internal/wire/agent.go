@@ -86,6 +86,8 @@ type Incarnation struct {
 	Nameserver string `json:"nameserver,omitempty"`
 	// Volumes are all that the guest has from this incarnation on; what cannot be mounted is left out.
 	Volumes []Volume `json:"volumes,omitempty"`
+	// RefusedVolumes are those that were left out. In an answer alone.
+	RefusedVolumes []RefusedVolume `json:"refused_volumes,omitempty"`
 }
 
 // GuestLimits are what the agent enforces inside the guest.
@@ -375,6 +377,7 @@ const (
 	WhyNotADirectory = "not_a_directory" // the path, or a part of it, is something else
 	WhyOverALink     = "over_a_link"     // a part of the path is a link
 	WhyMount         = "mount_failed"
+	WhyNotHere       = "not_here" // the computer has no such volume
 )
 
 type RefusedVolume struct {

@@ -235,6 +235,8 @@ type Machine struct {
 	Protocol    int           `json:"agent_protocol"` // what its agent speaks, AgentProtocolMin to AgentProtocol
 	// EngineRefused: it runs on, and no memory that it is saved to is restored under that build.
 	EngineRefused bool `json:"engine_refused,omitempty"`
+	// RefusedVolumes are those that its start or restore was told of and left out.
+	RefusedVolumes []RefusedVolume `json:"refused_volumes,omitempty"`
 }
 
 // CheckpointInfo is what the manifest of a finished checkpoint says.

@@ -43,6 +43,7 @@ const MachineShape = Type.Object({
   engine: Name,
   agent_protocol: Count,
   engine_refused: Type.Optional(Type.Boolean()),
+  refused_volumes: Type.Optional(Type.Array(Type.Object({ place: Count, why: Name }), { maxItems: 64 })),
   egress: Type.Optional(Type.Object({ revision: Revision, state: Type.Union([Type.Literal('enforced'), Type.Literal('failed')]) })),
 })
 

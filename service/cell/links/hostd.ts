@@ -127,6 +127,8 @@ export interface Machine {
   engine_refused?: boolean
   /** Absent of a host that enforces nothing yet. */
   egress?: EgressInForce
+  /** Those that its start or restore was told of and left out. */
+  refused_volumes?: RefusedVolume[]
 }
 
 export interface CheckpointInfo {
@@ -191,6 +193,11 @@ export interface VolumeHere {
 
 export interface KeepVolumeRequest extends VolumeFence {
   keep: boolean
+}
+
+export interface RefusedVolume {
+  place: number
+  why: string
 }
 
 /** What this computer has for machines. */

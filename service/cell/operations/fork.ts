@@ -24,7 +24,7 @@ export const fork: OperationKind = {
     const seen = step === CAPTURED ? await claimedRow(job) : await capture(job)
     if (step === CAPTURED && attempt > 1) await clearEarlier(job, seen)
     const machine = await restoreTarget(job, seen)
-    await completeRunning(job, await commitRunning(job, seen, machine, END), END)
+    await completeRunning(job, await commitRunning(job, seen, machine, END), machine, END)
   },
   async undo(job, error) {
     const target = await readMachineRow(job.cell.db, job.operation.workspace_id)

@@ -36,7 +36,7 @@ async function restoreCapture(job: Job, seen: MachineRow, checkpoint_id: string)
   const machine = await ask(job, seen.id, 'restore', seen.ownership_epoch + 1, (fence) =>
     job.cell.host.restore(restoreRequest(fence, seen, checkpoint_id, { renew_identity: true })),
   )
-  await completeRunning(job, await commitRunning(job, seen, machine, END), END)
+  await completeRunning(job, await commitRunning(job, seen, machine, END), machine, END)
 }
 
 /** An earlier attempt may have started a machine without committing it. */

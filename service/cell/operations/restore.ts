@@ -18,7 +18,7 @@ export const restore = replacement({
     const machine = await ask(job, seen.id, 'restore', seen.ownership_epoch, (fence) =>
       job.cell.host.restore(restoreRequest(fence, seen, checkpoint_id, { renew_identity: false })),
     )
-    await completeRunning(job, await commitRunning(job, seen, machine, end), end)
+    await completeRunning(job, await commitRunning(job, seen, machine, end), machine, end)
   },
   start_failed: 'resume_undone',
   desired_after_failure: 'suspended',

@@ -23,7 +23,7 @@ export const resume: OperationKind = {
     if (job.operation.attempt > 1) await clearEarlier(job, seen)
     await failpoint('resume.R3')
     const machine = await bringBack(job, seen)
-    await completeRunning(job, await commitRunning(job, seen, machine, END), END)
+    await completeRunning(job, await commitRunning(job, seen, machine, END), machine, END)
   },
   async undo(job, error) {
     const seen = await readMachineRow(job.cell.db, job.operation.workspace_id)

@@ -33,13 +33,21 @@ export async function startRunning(job: Job, seen: MachineRow, epoch: number, fr
   await failpoint(end.before_commit)
   if (cell.table.isDead(seen.id, machine.fence)) throw new Refused(DIED_EARLY)
   const now = cell.clock.now()
-  const result = { ...end.result, ownership_epoch: machine.epoch }
+  const result = { ...end.result, ownership_epoch: machine.epoch, ...leftOut(seen, machine) }
   const row = await moveAndEnd(cell.db, operation, now, { state: 'succeeded', result }, moveToRunning(seen, machine, end, now))
   showMachine(job, machine)
   // A death that was told before the row was at this epoch found nobody to write it down.
   if (cell.table.isDead(seen.id, machine.fence))
     await cell.db.transaction().execute((tx) => moveWorkspace(tx, row, 'died', now, { grants: null }))
   await letIn(job, seen.id)
+}
+
+/** Volumes that the workspace is attached to and its machine began without, and why: told by the operation that began it. */
+function leftOut({ volumes }: MachineRow, { refused_volumes = [] }: Machine): { refused_volumes?: object[] } {
+  const found = volumes.flatMap(({ volume_id, mount_path, place }) =>
+    refused_volumes.filter((one) => one.place === place).map(({ why }) => ({ volume_id, mount_path, why })),
+  )
+  return found.length === 0 ? {} : { refused_volumes: found }
 }
 
 /** The gate knows the machine from here on, and has a way to it. */
@@ -88,13 +96,13 @@ export function showMachine(job: Job, machine: Machine): void {
 }
 
 /** What follows the commit: packets may leave, the gate opens, the operation has succeeded. */
-export async function completeRunning(job: Job, row: MachineRow, end: RunningEnd): Promise<void> {
+export async function completeRunning(job: Job, row: MachineRow, machine: Machine, end: RunningEnd): Promise<void> {
   const { cell, operation } = job
   await failpoint(end.before_connect)
   const connected = await askUnless(job, DEAD, row.id, 'connect', row.ownership_epoch, (fence) => cell.host.connect(fence))
   if (!connected) return endedSince(job, row)
   if (end.before_success !== undefined) await failpoint(end.before_success)
-  const result = { ...end.result, ownership_epoch: row.ownership_epoch }
+  const result = { ...end.result, ownership_epoch: row.ownership_epoch, ...leftOut(row, machine) }
   await finish(cell.db, operation, cell.clock.now(), { state: 'succeeded', result })
   await letIn(job, row.id)
 }
@@ -105,7 +113,7 @@ export async function completeEarlier(job: Job, end: RunningEnd): Promise<void> 
   const machine = await findMachine(job, row.id)
   if (machine?.epoch !== row.ownership_epoch) return endedSince(job, row)
   showMachine(job, machine)
-  await completeRunning(job, row, end)
+  await completeRunning(job, row, machine, end)
 }
 
 const DEAD = ['not_running', 'not_found'] as const

@@ -47,6 +47,7 @@ type machine struct {
 	terminals *pty.Manager
 	helpers   *helper.Runner
 	browser   *browser.Browser
+	refused   []wire.RefusedVolume // of the current incarnation, when it began
 }
 
 func newMachine(paths Paths, g *guest.Guest, reaper *reap.Reaper) *machine {
@@ -183,6 +184,9 @@ func limitsOf(in wire.Incarnation) wire.GuestLimits {
 func (m *machine) shown(in wire.Incarnation) wire.Incarnation {
 	in.Key = ""
 	in.Protocol = wire.AgentProtocol
+	m.mu.RLock()
+	in.RefusedVolumes = m.refused
+	m.mu.RUnlock()
 	return in
 }
 

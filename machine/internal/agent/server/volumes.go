@@ -31,10 +31,13 @@ func (m *machine) postVolumes(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// setVolumes is of a new incarnation. A workspace whose volume cannot be mounted works without it.
+// setVolumes is of a new incarnation. A workspace whose volume cannot be mounted works without it, and whoever asks is told.
 func (m *machine) setVolumes(in wire.Incarnation, how guest.Unmounting) {
 	answer, err := m.guest.SetVolumes(in.Volumes, how)
 	if err != nil || len(answer.Busy)+len(answer.Refused) > 0 {
 		log.Printf("volumes: %+v: %v", answer, err)
 	}
+	m.mu.Lock()
+	m.refused = answer.Refused
+	m.mu.Unlock()
 }

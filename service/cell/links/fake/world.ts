@@ -21,7 +21,7 @@ import type { HostDenial, HostEgress, SetEgressRequest } from '../egress.ts'
 import type { MemoryRefusal } from '../../../../contract/errors.ts'
 import { MACHINE_KINDS, subjectName, workspaceSubject, type Subject } from '../subject.ts'
 import { FakeGuest } from './guest.ts'
-import { given } from './volumes.ts'
+import { given, leftOut } from './volumes.ts'
 
 /** Every disk is of one size. */
 export const DISK_BYTES = 2 ** 20
@@ -187,6 +187,7 @@ function boot(
     engine,
     agent_protocol: AGENT_PROTOCOLS.current,
     egress: { revision: request.egress?.revision ?? 'default', state: 'enforced' },
+    ...leftOut(world, request.volumes),
   }
   world.last.delete(owner)
   const { egress } = request
