@@ -25,19 +25,28 @@ export function grantableBy(role: Role): readonly Role[] {
 }
 
 /** What a call names, and so the organization in which a person's role counts. self: nothing but the caller. */
-export type Within = 'self' | 'organization' | 'project' | 'workspace' | 'operation' | 'secret'
+export type Within = 'self' | 'organization' | 'project' | 'workspace' | 'operation' | 'secret' | 'template'
 
 /**
  * Who may call a route. The pipeline refuses everybody else:
  * - anyone: nobody is asked for a credential;
  * - principal: a project API key or a person's session. `roles` are those of a person that may; `step_up` asks a session for a password check
  *   within the last `step_up_seconds` (App, "Authentication" 2). `unfinished` takes a session, too, that waits for its second factor or
- *   whose person has not verified their address;
+ *   whose person has not verified their address.
+ *   `refused_as` is the reason that whoever else calls is told;
  * - tool_token: a tool token of the workspace that includes the tool; 'any' asks for none.
  */
 export type Access =
   | { kind: 'anyone' }
-  | { kind: 'principal'; within: Within; roles: readonly Role[]; keys: KeyAccess; step_up?: true; unfinished?: true }
+  | {
+      kind: 'principal'
+      within: Within
+      roles: readonly Role[]
+      keys: KeyAccess
+      step_up?: true
+      unfinished?: true
+      refused_as?: 'template_dev_mode_role'
+    }
   | { kind: 'tool_token'; tool: Tool | 'any' }
 
 export type PrincipalAccess = Extract<Access, { kind: 'principal' }>

@@ -108,7 +108,7 @@ export const DETAILS = {
     'validation_failed/spend_cap_below_minimum': { min_minor: Integer() },
     'validation_failed/spend_cap_above_plan_price': { max_minor: Integer() },
     'validation_failed/spend_cap_below_charges': { charges_minor: Integer() },
-    'validation_failed/input_required': { names },
+    'validation_failed/input_required': { names, kind: Optional(Word(['secret'], { description: 'Those that are named are secrets' })) },
     'validation_failed/input_unknown': { names },
     'validation_failed/input_invalid': { names },
   },

@@ -85,6 +85,7 @@ export const APP_REASONS = {
     'not_supported_for_mode',
     'mode_mismatch',
     'template_archived',
+    'template_not_layered',
     'version_archived',
     'name_in_use',
     'volume_attached',
@@ -117,6 +118,7 @@ export const APP_REASONS = {
     'invalid_path',
     'too_large',
     'egress_widening',
+    'platform_template_slug',
     'overage_unavailable',
     'spend_cap_required',
     'spend_cap_below_minimum',
@@ -222,6 +224,16 @@ export const OPERATION_ERRORS = {
  */
 export const MEMORY_REFUSALS = ['service_version', 'engine_refused', 'processor', 'agent_protocol', 'engine_not_kept', 'damaged'] as const
 export type MemoryRefusal = (typeof MEMORY_REFUSALS)[number]
+
+/** `details.reason` of an operation that ended startup_failed (App, "Operation errors"). */
+export const STARTUP_REASONS = [
+  'startup_failed',
+  'service_not_ready',
+  'secrets_unavailable',
+  'secret_not_available',
+  'guest_feature_unavailable',
+] as const
+export type StartupReason = (typeof STARTUP_REASONS)[number]
 
 export type OperationErrorCode = keyof typeof OPERATION_ERRORS
 

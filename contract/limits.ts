@@ -96,6 +96,18 @@ export const LIMITS = {
     names_told_max: 100, // Berth's own: how many inputs a refusal names, and of each so many characters
     name_told_characters_max: 200,
   },
+  // Berth's own: what a template version may have run at the start of a machine.
+  startup: {
+    commands_max: 20,
+    services_max: 10,
+    argv_max: 100,
+    word_bytes_max: 16_384,
+    command_seconds_default: 600,
+    command_seconds_max: 3600,
+    ready_seconds_default: 60,
+    ready_seconds_max: 600,
+    output_tail_bytes: 4096, // of a step that failed
+  },
   workspace: {
     delete_told_seconds_max: 1, // Berth's own: how long the answer to a delete waits for the gateway to know of it
     key_characters_max: 200,

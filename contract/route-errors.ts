@@ -17,7 +17,9 @@ function conventionErrors(route: Route): RouteErrors<string> {
     ...(app ? { rate_limited: ALONE } : {}), // App, "Limits": the edge may answer so on all routes
     ...(access.kind === 'anyone' ? {} : { unauthenticated: ALONE, dependency_unavailable: ALONE }),
     ...(access.kind === 'principal' && access.unfinished !== true ? { mfa_required: ALONE, email_unverified: ALONE } : {}),
-    ...(mayForbid(access) ? { forbidden: ALONE } : {}),
+    ...(mayForbid(access)
+      ? { forbidden: access.kind === 'principal' && access.refused_as !== undefined ? [access.refused_as] : ALONE }
+      : {}),
     ...(access.kind === 'principal' && access.step_up === true ? { step_up_required: ALONE } : {}),
     ...(!app || route.params !== undefined || parses_body ? { bad_request: ALONE } : {}),
     ...(takes_body ? { payload_too_large: ALONE } : {}),

@@ -11,9 +11,66 @@ const resources = {
   disk_gib: Type.Integer({ minimum: 1, maximum: 65_536 }),
 }
 
+const StepName = Type.String({
+  pattern: '^[a-z0-9][a-z0-9_-]{0,39}$',
+  description: 'Unique among the commands and services of the version',
+})
+const Word = Type.String({ pattern: '^[^\\p{Cs}\\u0000]*$', maxLength: LIMITS.startup.word_bytes_max })
+const Argv = Type.Array(Word, { minItems: 1, maxItems: LIMITS.startup.argv_max })
+const run = {
+  name: StepName,
+  argv: Argv,
+  cwd: Type.Optional(Type.String({ pattern: '^/[^\\p{Cs}\\u0000]*$', maxLength: 4096, description: '/home/user when absent' })),
+  user: Type.Optional(Type.String({ pattern: '^[^\\p{Cs}\\u0000]+$', maxLength: 64, description: 'user when absent' })),
+  env: Type.Optional(Type.Record(Name, Text, { ...strict, maxProperties: 200 })),
+}
+
+/** Runs once at each cold start, in the order of the list; the next begins when it has ended with 0. */
+export const StartCommand = Type.Object(
+  {
+    ...run,
+    timeout_seconds: Type.Optional(
+      Type.Integer({ minimum: 1, maximum: LIMITS.startup.command_seconds_max, default: LIMITS.startup.command_seconds_default }),
+    ),
+  },
+  { ...strict, title: 'StartCommand' },
+)
+export type StartCommand = Static<typeof StartCommand>
+
+export const RESTARTS = ['always', 'on_failure', 'never'] as const
+
+/** Begins after the start commands, in the order of the list, and runs on. It keeps no workspace from being parked or suspended. */
+export const Service = Type.Object(
+  {
+    ...run,
+    restart: Type.Optional(
+      Type.Unsafe<(typeof RESTARTS)[number]>({ type: 'string', enum: RESTARTS, default: 'always', description: 'When it has ended' }),
+    ),
+    ready: Type.Optional(
+      Type.Union([
+        Type.Object({ port: Type.Integer({ minimum: 1, maximum: 65_535, description: 'It accepts connections on the loopback' }) }, strict),
+        Type.Object({ argv: Argv }, { ...strict, description: 'This ends with 0; it is asked again until it does' }),
+      ]),
+    ),
+    ready_timeout_seconds: Type.Optional(
+      Type.Integer({ minimum: 1, maximum: LIMITS.startup.ready_seconds_max, default: LIMITS.startup.ready_seconds_default }),
+    ),
+  },
+  { ...strict, title: 'Service' },
+)
+export type Service = Static<typeof Service>
+
 /** Something that whoever opens a workspace of this template says about it; it reaches commands as an environment variable. */
 export const TemplateInput = Type.Object(
   {
+    kind: Type.Optional(
+      Type.Unsafe<'text' | 'secret'>({
+        type: 'string',
+        enum: ['text', 'secret'],
+        default: 'text',
+        description: 'secret: the secret of this name is bound to each workspace that may use it; an open says no value of it',
+      }),
+    ),
     required: Type.Optional(Type.Boolean({ description: 'An open without it is refused with input_required' })),
     default: Type.Optional(Text),
     description: Type.Optional(Type.String({ maxLength: 1000 })),
@@ -39,6 +96,8 @@ export const TemplateSettings = Type.Object(
       { ...strict, description: 'For an open that does not say otherwise' },
     ),
     ceiling: Type.Object(resources, { ...strict, description: 'No open gets more' }),
+    start: Type.Optional(Type.Array(StartCommand, { maxItems: LIMITS.startup.commands_max })),
+    services: Type.Optional(Type.Array(Service, { maxItems: LIMITS.startup.services_max })),
     guest_features: Type.Optional(
       Type.Array(Type.Union([Type.Literal('browser')]), { maxItems: 10, description: 'What its files serve beyond commands and files' }),
     ),
@@ -52,17 +111,50 @@ export function templateSettingsProblems(settings: TemplateSettings): string[] {
   const { env, inputs, defaults, ceiling } = settings
   const above = (['cpu_millis', 'memory_mib', 'disk_gib'] as const).filter((name) => defaults[name] > ceiling[name])
   const twice = Object.keys(inputs).filter((name) => Object.hasOwn(env, name))
+  const told = Object.entries(inputs).filter(([, input]) => isSecret(input) && input.default !== undefined)
   const pointless = Object.entries(inputs).filter(([, input]) => input.required === true && input.default !== undefined)
   return [
     ...above.map((name) => `defaults.${name} is above ceiling.${name}`),
     ...twice.map((name) => `${name} is both an input and in env`),
     ...pointless.map(([name]) => `inputs.${name} is required and has a default`),
+    ...told.map(([name]) => `inputs.${name} is a secret and has a default`),
     ...idlePolicyProblems(defaults.idle_policy),
+    ...stepProblems(settings),
   ]
+}
+
+function stepProblems({ start = [], services = [] }: Pick<TemplateSettings, 'start' | 'services'>): string[] {
+  const names = [...start, ...services].map(({ name }) => name)
+  const again = [...new Set(names.filter((name, at) => names.indexOf(name) !== at))]
+  const empty = [...start, ...services].filter(({ argv }) => argv[0] === '')
+  return [
+    ...again.map((name) => `${name} names two start commands or services`),
+    ...empty.map(({ name }) => `${name} has an empty program`),
+  ]
+}
+
+/** Whether a machine of this version is ready only when something has been started in it. */
+export function hasStartup({ start = [], services = [] }: Pick<TemplateSettings, 'start' | 'services'>): boolean {
+  return start.length + services.length > 0
 }
 
 function idlePolicyProblems(policy: string | undefined): string[] {
   const seconds = Number(/^fixed:(\d+)$/.exec(policy ?? '')?.[1] ?? LIMITS.idle.fixed_seconds_min)
   if (seconds >= LIMITS.idle.fixed_seconds_min && seconds <= LIMITS.idle.fixed_seconds_max) return []
   return [`defaults.idle_policy must be between ${LIMITS.idle.fixed_seconds_min} and ${LIMITS.idle.fixed_seconds_max} seconds`]
+}
+
+export function isSecret({ kind }: TemplateInput): boolean {
+  return kind === 'secret'
+}
+
+/** Names of the inputs that are secrets; those alone that a workspace cannot do without, where that is asked for. */
+export function secretInputs({ inputs }: Pick<TemplateSettings, 'inputs'>, which: 'all' | 'required' = 'all'): string[] {
+  const secret = Object.entries(inputs).filter(([, input]) => isSecret(input) && (which === 'all' || input.required === true))
+  return secret.map(([name]) => name).sort()
+}
+
+/** Names of the inputs that are text: variables of the workspace with a value of its own. */
+export function textInputs({ inputs }: Pick<TemplateSettings, 'inputs'>): string[] {
+  return Object.keys(inputs).filter((name) => inputs[name] !== undefined && !isSecret(inputs[name]))
 }

@@ -1,4 +1,5 @@
 import Type, { type Static } from 'typebox'
+import { STARTUP_REASONS } from '../errors.ts'
 import { LIMITS } from '../limits.ts'
 import { OBSERVED_STATES } from '../states/machine.ts'
 import { Caps, List, Nullable, PageQuery, ResourcesView, strict, Text, Timestamp, Uuid, Word } from './common.ts'
@@ -54,7 +55,8 @@ export const Idle = Type.Object(
 export const Startup = Type.Object(
   {
     state: Word(['pending', 'running', 'ready', 'failed']),
-    step: Type.Optional(Type.String({ description: 'failed: the start command or service that failed' })),
+    step: Type.Optional(Type.String({ description: 'The start command or service that failed; while running the one that is waited for' })),
+    reason: Type.Optional(Word(STARTUP_REASONS, { description: 'failed: why' })),
     exit_code: Type.Optional(Nullable(Type.Integer({ description: 'failed: how it ended; null when it did not end by itself' }))),
     output_tail: Type.Optional(Type.String({ description: 'failed: the end of what it wrote' })),
   },
@@ -145,12 +147,12 @@ export type WorkspaceQuery = Static<typeof WorkspaceQuery>
 export const OrganizationWorkspaceQuery = Type.Object(filters)
 
 /** Names and values are judged by the rules of inputs, which name the bad ones: 422 with a reason (App, open rule 6). */
-const GivenInputs = Type.Unsafe<Record<string, unknown>>({
+export const GivenInputs = Type.Unsafe<Record<string, unknown>>({
   type: 'object',
   additionalProperties: { description: `Text of at most ${LIMITS.input.bytes_max} bytes without CR, LF and NUL` },
 })
 
-const WorkspaceKey = Text({
+export const WorkspaceKey = Text({
   minLength: 1,
   maxLength: LIMITS.workspace.key_characters_max,
   description: 'Keys that start with sf: are reserved',

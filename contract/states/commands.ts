@@ -54,6 +54,8 @@ export type Outcome =
   | { kind: 'proceed' }
   /** What the state says, as long as that starts no operation; else operation_in_progress. */
   | { kind: 'by_state' }
+  /** What the state says where the machine runs already; else this. */
+  | { kind: 'when_running'; otherwise: RefusalReason }
 
 const refuse = (reason: RefusalReason): Outcome => ({ kind: 'refuse', reason })
 const join: Outcome = { kind: 'join' }
@@ -157,15 +159,21 @@ const HELD: Row = {
   ports: proceed, // nothing of the workspace itself changes
 }
 const waits_for_memory = refuse('workspace_not_running') // App, "Reasons": a token asked while suspending or before a resume started
-/** Open and resume join a start in progress (App, "Workspace observed state"). */
-const STARTING: Row = { ...HELD, open: join, resume: join, resume_and_wait: join }
+/** Open and resume join a start in progress (App, "Workspace observed state"). During start-up the machine's tools are served. */
+const STARTING: Row = {
+  ...HELD,
+  open: join,
+  resume: join,
+  resume_and_wait: join,
+  tool_token: { kind: 'when_running', otherwise: 'operation_in_progress' },
+}
 /** The workspace stays what it is while it is copied. */
 const COPIED: Row = { ...HELD, open: by_state, tool_token: by_state }
 
 /** While an operation holds the workspace, what it is decides, not the state. */
 export const HELD_COMMANDS: Record<HeldBy, Row> = {
   open: STARTING,
-  resume: { ...STARTING, tool_token: waits_for_memory },
+  resume: { ...STARTING, tool_token: { kind: 'when_running', otherwise: 'workspace_not_running' } },
   fork_target: STARTING,
   suspend: { ...HELD, suspend_when_idle: join, tool_token: waits_for_memory },
   fork_source: COPIED,
@@ -258,7 +266,7 @@ export interface Seen {
   held_by: HeldBy | null
 }
 
-export type Decision = Exclude<Outcome, { kind: 'by_state' }>
+export type Decision = Exclude<Outcome, { kind: 'by_state' | 'when_running' }>
 
 /** The one reader of the tables above, in the order in which refusals win. */
 export function decide(seen: Seen, command: Command): Decision {
@@ -267,6 +275,9 @@ export function decide(seen: Seen, command: Command): Decision {
   const of_state = settled(STATE_COMMANDS[seen.observed_state][command])
   if (seen.held_by === null) return of_state
   const of_holder = HELD_COMMANDS[seen.held_by][command]
+  if (of_holder.kind === 'when_running') {
+    return seen.observed_state === 'running' ? of_state : { kind: 'refuse', reason: of_holder.otherwise }
+  }
   if (of_holder.kind !== 'by_state') return of_holder
   return of_state.kind === 'operate' ? { kind: 'refuse', reason: 'operation_in_progress' } : of_state
 }
@@ -286,6 +297,6 @@ function ofDeleted({ lifetime }: Seen, command: Command): Decision {
 }
 
 function settled(outcome: Outcome): Decision {
-  if (outcome.kind === 'by_state') throw new Error('a table that has no other to refer to says by_state')
+  if (outcome.kind === 'by_state' || outcome.kind === 'when_running') throw new Error('a table that has no other to refer to says by_state')
   return outcome
 }

@@ -31,6 +31,7 @@ export const MACHINE_EVENTS = [
   'fork_failed', // after the capture: an open will restore it
   'fork_lost', // before the capture: there is nothing to open
   'snapshot_begun',
+  'startup_begun', // what failed of its start-up is run again
   'volumes_begun', // a volume is attached or detached
   'replace_begun', // a reset or a restore in place
   'reset', // the commit of a reset: nothing but the template is left
@@ -80,6 +81,7 @@ export const MACHINE_STATES: Record<MachineEvent, Row> = {
   fork_failed: { ...NOTHING, creating: 'failed', forking: 'failed' },
   fork_lost: { ...NOTHING, creating: 'deleted', forking: 'deleted' },
   snapshot_begun: { ...NOTHING, running: 'running', suspended: 'suspended' },
+  startup_begun: { ...NOTHING, running: 'running' },
   volumes_begun: { ...NOTHING, running: 'running', suspended: 'suspended', failed: 'failed' },
   // What a repeat meets after its commit stays as that commit left it.
   replace_begun: { ...NOTHING, running: 'running', suspended: 'suspended', failed: 'failed', starting: 'starting', resuming: 'resuming' },

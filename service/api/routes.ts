@@ -102,6 +102,21 @@ import {
   workspacesSecrets,
   workspacesSetSecrets,
 } from '../../contract/routes/app/secrets.ts'
+import {
+  templatesList,
+  templatesListOfOrganization,
+  templatesGet,
+  templatesGetOfOrganization,
+  templateVersionsList,
+  templateVersionsListOfOrganization,
+  templateVersionsGet,
+  templateVersionsGetOfOrganization,
+  templateVersionsPublish,
+  templateVersionsPublishOfOrganization,
+  templateVersionsArchive,
+  templateVersionsArchiveOfOrganization,
+} from '../../contract/routes/app/templates.ts'
+import { testInstancesCreate, testInstancesCreateOfOrganization } from '../../contract/routes/app/test-instances.ts'
 import { agentSessionsList, toolTokenKeys, toolTokensCreate } from '../../contract/routes/app/tool-tokens.ts'
 import { usageOfWorkspace, usageSeries, usageSummary } from '../../contract/routes/app/usage.ts'
 import {
@@ -185,6 +200,9 @@ import { rotateSecret } from './secrets/rotate.ts'
 import { updateSecret } from './secrets/update.ts'
 import { getSpend } from './spend/get.ts'
 import { getSpendPolicy, putSpendPolicy } from './spend/policy.ts'
+import { archiveVersion, publishVersion } from './templates/publish.ts'
+import { answerTestInstance, openTestInstance } from './templates/test-instance.ts'
+import { getTemplate, getVersion, listAllTemplates, listTemplatesOfOrganization, listVersionsOfTemplate } from './templates/read.ts'
 import { createToolToken } from './tool-tokens/create.ts'
 import { getToolTokenKeys } from './tool-tokens/keys.ts'
 import { listAgentSessionsOfWorkspace } from './tool-tokens/list-agent-sessions.ts'
@@ -321,6 +339,20 @@ export const API_ROUTES: readonly Bound<ApiDeps, HeldPlace>[] = [
   bind(apiKeysUpdate, updateApiKey),
   bind(apiKeysDelete, revokeApiKey),
   bind(auditList, listAuditEvents),
+  bind(templatesList, listAllTemplates),
+  bind(templatesListOfOrganization, listTemplatesOfOrganization),
+  bind(templatesGet, getTemplate),
+  bind(templatesGetOfOrganization, getTemplate),
+  bind(templateVersionsList, listVersionsOfTemplate),
+  bind(templateVersionsListOfOrganization, listVersionsOfTemplate),
+  bind(templateVersionsGet, getVersion),
+  bind(templateVersionsGetOfOrganization, getVersion),
+  bind(templateVersionsPublish, publishVersion),
+  bind(templateVersionsPublishOfOrganization, publishVersion),
+  bind(templateVersionsArchive, archiveVersion),
+  bind(templateVersionsArchiveOfOrganization, archiveVersion),
+  bind(testInstancesCreate, openTestInstance),
+  bind(testInstancesCreateOfOrganization, openTestInstance),
   bind(openapiGet, async (_call, deps: ApiDeps) => ({
     status: 200,
     body: deps.openapi,
@@ -336,5 +368,7 @@ type Answer<C> = (call: C, deps: ApiDeps, outcome: Changed) => Promise<Reply>
  */
 export const ANSWERS: Readonly<Record<string, Answer<never>>> = {
   [workspacesOpen.id]: answerOpen satisfies Answer<Call<typeof workspacesOpen>>,
+  [testInstancesCreate.id]: answerTestInstance satisfies Answer<Call<typeof testInstancesCreate>>,
+  [testInstancesCreateOfOrganization.id]: answerTestInstance satisfies Answer<Call<typeof testInstancesCreateOfOrganization>>,
   [workspacesResume.id]: answerResume satisfies Answer<Call<typeof workspacesResume>>,
 }

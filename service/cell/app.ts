@@ -104,7 +104,7 @@ export async function startCell(config: CellConfig, parts: CellParts = {}): Prom
   if (parts.host === undefined) void answerProxy(config.secrets_socket, putIn, log, closing.signal)
   const trees = createTrees({ db, clock, folder: config.trees_dir, kept: config.tree_revisions_kept })
   const executions = createExecutions({ cell_id, db, clock, ids, host, room, trees, log })
-  const cell = { cell_id, db, clock, ids, host, table, room, parking, agents, trees, executions, log }
+  const cell = { cell_id, db, clock, ids, host, table, room, parking, agents, secrets, trees, executions, log }
   const engine = startEngine({
     cell: { ...cell, metrics, quarantine_days: config.quarantine_days },
     listener,

@@ -56,8 +56,9 @@ export const GRANTS = {
     },
   },
   ...PEOPLE_GRANTS,
-  templates: { api: READS, cell: NOTHING },
-  template_versions: { api: READS, cell: READS },
+  // The api locks a template by its right to archive one.
+  templates: { api: { select: 'all', update: ['archived_at'] }, cell: NOTHING },
+  template_versions: { api: { select: 'all', update: ['published_at', 'archived_at'] }, cell: READS },
   cells: {
     api: READS,
     cell: {
@@ -111,6 +112,7 @@ export const GRANTS = {
         'suspend_after_seconds',
         'suspend_not_before',
         'tree_revision',
+        'startup',
         'idle_failures',
         'idle_retry_at',
         'tokens_revoked_before',
@@ -165,7 +167,7 @@ export const GRANTS = {
   },
   workspace_holds: {
     api: { select: 'all', insert: 'all', delete: true },
-    cell: { select: 'all', insert: 'all', delete: true },
+    cell: { select: 'all', insert: 'all', update: ['gate'], delete: true },
   },
   idempotency_entries: {
     api: { select: 'all', insert: 'all', update: ['fingerprint', 'outcome', 'created_at'], delete: true },

@@ -13,6 +13,7 @@ import type {
 import type { AuthoritiesTable, SealingKeysTable, SecretsTable, SecretVersionsTable } from './schema-secrets.ts'
 import type { WorkspaceAuthoritiesTable, WorkspaceSecretsTable } from './schema-secrets.ts'
 import type { OperationSubject } from '../../contract/states/operation.ts'
+import type { StartupState, TemplatesTable, TemplateVersionsTable } from './schema-templates.ts'
 import type { EgressDenialsTable, EgressVersionsTable, WorkspaceEgressTable } from './schema-egress.ts'
 import type { VolumeAttachmentsTable, VolumesTable, VolumeUsageReadingsTable, VolumeUsageSamplesTable } from './schema-volumes.ts'
 import type { PortCredentialsTable, WorkspacePortsTable } from './schema-ports.ts'
@@ -151,27 +152,6 @@ interface ProjectsTable {
   created_at: Date
 }
 
-interface TemplatesTable {
-  id: string
-  organization_id: string | null
-  slug: string
-  created_at: Date
-  archived_at: Date | null
-}
-
-interface TemplateVersionsTable {
-  id: string
-  template_id: string
-  version: number
-  layered: boolean
-  layers: string[]
-  settings: Json<object>
-  egress: ColumnType<object | null, string | null | undefined, string | null>
-  created_at: Date
-  published_at: Date | null
-  archived_at: Date | null
-}
-
 interface CellsTable {
   id: string
   name: string
@@ -208,7 +188,7 @@ interface WorkspacesTable {
   grant_memory_mib: number | null
   grant_disk_gib: number | null
   inputs: JsonWithDefault<Record<string, string>>
-  startup: NullableJson<object>
+  startup: NullableJson<StartupState>
   tree_revision: ColumnType<number | null, number | null, number | null>
   cell_id: string | null
   ownership_epoch: Int8WithDefault

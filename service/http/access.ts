@@ -40,14 +40,19 @@ function refuseKey({ keys }: PrincipalAccess): void {
 /** Refuses a key without tools where the route takes no such key. Pure. */
 export function refuseToolless(access: PrincipalAccess, who: ApiKeyPrincipal, body: unknown): void {
   if (access.keys !== 'with_tool' || who.tool_permissions.length > 0) return
-  throw fail('forbidden', null, 'The API key permits no tool', { details: deniedTools(body) })
+  throw fail('forbidden', access.refused_as ?? null, 'The API key permits no tool', { details: deniedTools(body) })
 }
 
 /** Refuses a person whose role is none of the route's. Pure. */
 export function refuseRole(access: PrincipalAccess, role: Role, body: unknown): void {
   if (access.roles.includes(role)) return
   const details = toolsOf(role).length === 0 ? deniedTools(body) : {}
-  throw fail('forbidden', null, `Your role in this organization may not do this: it takes ${access.roles.join(' or ')}`, { details })
+  throw fail(
+    'forbidden',
+    access.refused_as ?? null,
+    `Your role in this organization may not do this: it takes ${access.roles.join(' or ')}`,
+    { details },
+  )
 }
 
 /** App, "Application API codes": what a call asked for, of one who has no tool. */

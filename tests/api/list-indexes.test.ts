@@ -14,6 +14,7 @@ import { listOrganizations } from '../../service/api/organizations/store.ts'
 import { listMemberships } from '../../service/api/principals/store.ts'
 import { listPorts } from '../../service/api/ports/store.ts'
 import { listSecrets, listVersions } from '../../service/api/secrets/store.ts'
+import { listTemplates, listVersions as listVersionsOfTemplate } from '../../service/api/templates/store.ts'
 import { listProjects } from '../../service/api/projects/store.ts'
 import { listAgentSessions } from '../../service/api/tool-tokens/store.ts'
 import { listVolumes } from '../../service/api/volumes/store.ts'
@@ -31,6 +32,7 @@ let workspace_id: string
 let person_id: string
 let secret_id: string
 let organizations: string[]
+let template_id: string
 before(async () => {
   w = await world()
   workspace_id = await w.running('many')
@@ -111,6 +113,13 @@ before(async () => {
       select md5(id::text)::uuid, id, 'callback', sha256(id::text::bytea), ${now} from workspace_ports`.execute(tx)
   })
   organizations = (await db.selectFrom('organizations').select('id').where('slug', 'in', ['1', '2', '3']).execute()).map(({ id }) => id)
+  await sql`insert into templates (id, organization_id, slug, created_at)
+    select ${ids()}, case when n <= 30 then ${organization_id}::uuid when n <= 40 then null else (select id from organizations where slug = n::text) end,
+      't' || n, ${now} from generate_series(1, ${MANY}) n`.execute(db)
+  template_id = (await db.selectFrom('templates').select('id').where('slug', '=', 't1').executeTakeFirstOrThrow()).id
+  await sql`insert into template_versions (id, template_id, version, layered, layers, settings, created_at, published_at)
+    select ${ids()}, case when n > ${MANY / 2} then (select id from templates where slug = 't2') else ${template_id}::uuid end, n, true, '{}', '{}',
+      ${now}, ${now} from generate_series(1, ${MANY}) n`.execute(db)
   await sql`analyze`.execute(db)
 })
 after(() => w[Symbol.asyncDispose]())
@@ -226,6 +235,21 @@ const LISTS: List[] = [
     rows_max: 100,
     small: ['workspaces'],
     read: (reads, page) => listVolumes(reads, { ...w.a, include_org_shared: false, include_deleted }, page),
+  })),
+  ...(['templates.list', 'templates.list_of_organization'] as const).map((route): List => ({
+    route,
+    by: 'nothing',
+    table: 'templates',
+    rows_max: 150, // all of an owner, looked at three times
+    read: (reads, page) => listTemplates(reads, [w.a.organization_id], route === 'templates.list', page),
+  })),
+  ...(['template-versions.list', 'template-versions.list_of_organization'] as const).map((route): List => ({
+    route,
+    by: 'nothing',
+    table: 'template_versions',
+    rows_max: 20,
+    small: ['templates'],
+    read: (reads, page) => listVersionsOfTemplate(reads, template_id, page),
   })),
   {
     route: 'auth.sessions',

@@ -14,6 +14,7 @@ import { createRoom } from '../../service/cell/room/room.ts'
 import { createTrees, type Trees } from '../../service/cell/trees/trees.ts'
 import { openDatabase } from '../../service/db/database.ts'
 import { cellChannels, openListener } from '../../service/db/listen.ts'
+import { startupGuests, type StartupGuests } from '../support/startup-guest.ts'
 import { treesFolder } from '../support/trees-folder.ts'
 import { world, type Answer, type CallOptions, type World, type WorldOptions } from './support.ts'
 
@@ -29,6 +30,8 @@ export interface CellWorld extends World {
   ports_deps: PortsDeps
   /** What every guest says of its running commands when it is asked; several are at once. */
   guests: { busy_until(asked: Parameters<AskActivity>[0]): Promise<Date | null> }
+  /** What runs in its machines of start-ups. */
+  startup: StartupGuests
   /** One look of the cell's clocks at this moment, with all activity in the rows. */
   look(): Promise<void>
   /** Sets the time forward. */
@@ -53,6 +56,7 @@ export async function worldWithCell(options: FakeOptions = {}, given: WorldOptio
   const host = enforcing(fake, { db, clock, log, book: egress })
   const room = createRoom({ db, cell_id })
   const parking = createParking({ cell_id, db, clock, ids, host, table, room, log })
+  const startup = startupGuests()
   const trees = createTrees({ db, clock, folder: treesFolder() })
   const cell = {
     cell_id,
@@ -63,7 +67,8 @@ export async function worldWithCell(options: FakeOptions = {}, given: WorldOptio
     table,
     room,
     parking,
-    agents: { greet: () => undefined },
+    agents: startup.agents,
+    secrets: startup.secrets,
     trees,
     executions: { recover: async () => undefined },
     log,
@@ -94,6 +99,7 @@ export async function worldWithCell(options: FakeOptions = {}, given: WorldOptio
     parking,
     ports_deps: { ...cell, listener, waking: parking },
     guests,
+    startup,
     async look() {
       await flushActivity(db, table)
       await look({ ...cell, ask_activity, started_at: new Date(0) })

@@ -45,8 +45,8 @@ export const VOLUME_POINTS = [
 
 export function everyPoint(hostd_names: string[]): Point[] {
   // Every change comes past those of changes: tests/api/audit.test.ts stops at them. No operation comes past those of trees:
-  // service/cell/trees/trees.test.ts stops there. Volumes have tests/acceptance/volume-failpoints.test.ts.
-  const names = (Object.keys(FAILPOINTS) as FailpointName[]).filter((name) => !/^(change\.|tree\.|volume_)/.test(name))
+  // service/cell/trees/trees.test.ts stops there; for start-ups service/cell/operations/startup.test.ts does. Volumes have tests/acceptance/volume-failpoints.test.ts.
+  const names = (Object.keys(FAILPOINTS) as FailpointName[]).filter((name) => !/^(change\.|tree\.|startup\.|volume_)/.test(name))
   const own = names.map((name): Point => {
     const [kind] = name.split('.') as [Kind]
     return { name, owner: FAILPOINTS[name].owner, kind }

@@ -18,6 +18,7 @@ import { createTrees } from '../../service/cell/trees/trees.ts'
 import type { Clock } from '../../service/lib/clock.ts'
 import { createIds, type Ids } from '../../service/lib/ids.ts'
 import { freshDatabase, type TestDatabase } from '../support/postgres.ts'
+import { startupGuests, type StartupGuests } from '../support/startup-guest.ts'
 import { treesFolder } from '../support/trees-folder.ts'
 import { createIntentions, until, type Intentions } from './intentions.ts'
 
@@ -81,6 +82,8 @@ export interface World extends Intentions, AsyncDisposable {
   database: TestDatabase
   db: Db
   host: FakeHost
+  /** What runs in its machines of start-ups. */
+  guests: StartupGuests
   clock: TestClock
   ids: Ids
   startProcess(options?: StartOptions): Promise<Process>
@@ -93,6 +96,7 @@ export async function createWorld(options: FakeOptions = {}): Promise<World> {
   const clock = new TestClock()
   const ids = createIds(clock)
   const fake = createFakeHost(options)
+  const guests = startupGuests()
   const processes = new Set<Process>()
   const log = pino({ level: process.env['BERTH_TEST_LOG'] ?? 'silent' })
 
@@ -130,7 +134,8 @@ export async function createWorld(options: FakeOptions = {}): Promise<World> {
       table,
       room,
       parking,
-      agents: { greet: () => undefined },
+      agents: guests.agents,
+      secrets: guests.secrets,
       trees: createTrees({ db: connection, clock, folder: treesFolder() }),
       executions: { recover: async () => undefined },
       log,
@@ -161,6 +166,7 @@ export async function createWorld(options: FakeOptions = {}): Promise<World> {
     database,
     db,
     host: fake,
+    guests,
     clock,
     ids,
     startProcess,

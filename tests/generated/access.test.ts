@@ -1,7 +1,7 @@
 // Every route, called by every kind of caller: what it declares of them is what they are answered.
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
-import { ROLES, type Access, type Role } from '../../contract/access.ts'
+import { ROLES, type Access, type PrincipalAccess, type Role } from '../../contract/access.ts'
 import type { AppRoute } from '../../contract/route.ts'
 import { APP_ROUTES } from '../../contract/routes/app/all.ts'
 import { seeder, world, type World } from '../api/support.ts'
@@ -40,17 +40,20 @@ function refusalOf(access: Access, is: Kind): string | null {
   switch (is.kind) {
     case 'key':
       if (access.keys === 'unknown') return '401 unauthenticated'
-      return access.keys === 'forbidden' || (access.keys === 'with_tool' && !is.tools) ? '403 forbidden' : null
+      if (access.keys === 'with_tool' && !is.tools) return forbidden(access)
+      return access.keys === 'forbidden' ? '403 forbidden' : null
     case 'stranger':
       return access.within === 'self' ? null : '404 not_found'
     case 'person':
-      if (access.within !== 'self' && !access.roles.includes(is.role)) return '403 forbidden'
+      if (access.within !== 'self' && !access.roles.includes(is.role)) return forbidden(access)
       return access.step_up === true ? '403 step_up_required' : null
   }
 }
 
+const forbidden = ({ refused_as }: PrincipalAccess) => `403 forbidden${refused_as === undefined ? '' : `/${refused_as}`}`
+
 /** People name the project that they open in. */
-const bodyOf = (route: AppRoute) => (route.id === 'workspaces.open' ? { body: { project_id: w.a.project_id } } : {})
+const bodyOf = (route: AppRoute) => (/^(workspaces\.open$|test-instances\.)/.test(route.id) ? { body: { project_id: w.a.project_id } } : {})
 
 for (const route of APP_ROUTES) {
   test(`${route.id} is for whom it declares, and nobody else changes anything with it`, async () => {

@@ -1,6 +1,7 @@
 import type { AppRoute } from '../../contract/route.ts'
 import { APP_ROUTES } from '../../contract/routes/app/all.ts'
-import { seeder, type Answer, type CallOptions, type World } from '../api/support.ts'
+import { seeder, SETTINGS, type Answer, type CallOptions, type World } from '../api/support.ts'
+import { unpublishedVersion } from '../support/template-versions.ts'
 import { idsOf, sampleOf } from './samples.ts'
 
 /** What a tenant has for every id that a path can name. */
@@ -12,7 +13,8 @@ export async function ownIds(w: World): Promise<Ids> {
   const suspended = await w.post(`/v1/workspaces/${workspace_id}/suspend`)
   await w.cell.succeed(suspended.body.id)
   for (const agent_label of ['one', 'two']) await w.post(`/v1/workspaces/${workspace_id}/tool-tokens`, { agent_label })
-  const { checkpoint, volume, attachment } = seeder(w.database, w.clock, w.ids)
+  const seeds = seeder(w.database, w.clock, w.ids)
+  const { checkpoint, volume, attachment } = seeds
   for (const label of ['one', 'two']) await checkpoint(workspace_id, { label })
   const checkpoint_id = await checkpoint(workspace_id, { label: 'three' })
   await w.running('generated-2')
@@ -20,7 +22,6 @@ export async function ownIds(w: World): Promise<Ids> {
   for (const [place, volume_id] of volume_ids.entries()) await attachment(workspace_id, volume_id, { place })
   for (const port of [3001, 3000]) await w.call('PUT', `/v1/workspaces/${workspace_id}/ports/${port}`)
   const { organization_id, project_id } = w.a
-  const seeds = seeder(w.database, w.clock, w.ids)
   const { token: owner, id: owner_id } = await seeds.person(organization_id, 'owner', { stepped_up: true })
   const session_id = await seeds.session(owner_id)
   const secret = async (path: string, name: string) => (await w.post(path, { name, value: 'v' }, { as: owner })).body.id
@@ -42,7 +43,9 @@ export async function ownIds(w: World): Promise<Ids> {
     organization_id,
     project_id,
   }
-  return { [OWNER]: owner, [PERSON]: owner_id, secret_id, session_id, ...own }
+  for (const slug of ['other', 'own']) await seeds.template(organization_id, slug, SETTINGS)
+  const version = String(await unpublishedVersion(w, organization_id, 'own', SETTINGS))
+  return { [OWNER]: owner, [PERSON]: owner_id, secret_id, session_id, slug: 'own', version, ...own }
 }
 
 /** Among the ids: the token of a person who owns the organization, for routes that take no key. */

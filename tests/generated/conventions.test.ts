@@ -42,7 +42,7 @@ test('at the limit of the edge every route is 429', async () => {
 for (const route of APP_ROUTES.filter((each) => idsOf(each).length > 0)) {
   test(`${route.id} refuses what is no id and what is no address`, async () => {
     for (const name of idsOf(route)) {
-      const refused = await ask(w, route, { ...own, [name]: 'not-a-uuid' })
+      const refused = await ask(w, route, { ...own, [name]: name === 'slug' ? 'not_a_slug' : 'not-a-uuid' })
       assert.deepEqual([said(refused), refused.body.error.details.issues[0].path], ['422 validation_failed', name])
     }
     const [name = ''] = idsOf(route)

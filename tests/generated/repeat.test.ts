@@ -17,6 +17,8 @@ after(() => w[Symbol.asyncDispose]())
 
 const OTHER_BODIES: Record<string, object> = {
   'workspaces.open': { key: 'other' },
+  'test-instances.create': { key: 'other' },
+  'test-instances.create_of_organization': { key: 'other' },
   'workspaces.fork': { key: 'other' },
   'workspaces.fork_tree': { key: 'other' },
   'workspaces.resume': { agent_label: 'other' },

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
 import type { AppRoute } from '../../contract/route.ts'
-import { seeder, type World } from '../api/support.ts'
+import { seeder, SETTINGS, type World } from '../api/support.ts'
+import { unpublishedVersion } from '../support/template-versions.ts'
 import { OWNER, PERSON, type Ids } from './app-world.ts'
 import { isSignIn, signInBody, signInScene } from './auth-scenes.ts'
 
@@ -92,6 +93,12 @@ const SCENES: Record<string, (w: World, key: string) => Promise<string | Ids | u
   'api-keys.delete': async (w) => ({
     api_key_id: (await seeder(w.database, w.clock, w.ids).key(w.a.organization_id, w.a.project_id)).key_row_id,
   }),
+  'test-instances.create': unpublished,
+  'test-instances.create_of_organization': unpublished,
+  'template-versions.publish': unpublished,
+  'template-versions.publish_of_organization': unpublished,
+  'template-versions.archive': unpublished,
+  'template-versions.archive_of_organization': unpublished,
   'tool-tokens.create': (w, key) => w.running(key),
   'volumes.create': async () => undefined,
   'volumes.delete': async (w) => ({ volume_id: await volume(w) }),
@@ -129,6 +136,9 @@ async function invitation(w: World, key: string, email = `${w.ids.next()}@exampl
   return { invitation_id: id }
 }
 const slugged = (key: string) => ({ name: key, slug: key.replaceAll(/\W|_/g, '-') })
+async function unpublished(w: World): Promise<Ids> {
+  return { slug: 'own', version: String(await unpublishedVersion(w, w.a.organization_id, 'own', SETTINGS)) }
+}
 const VOLUME = '01920000-0000-7000-8000-0000000d15c0'
 /** One of tenant a. The one of an id is made once. */
 async function volume(w: World, id = w.ids.next()): Promise<string> {

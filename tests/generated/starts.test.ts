@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { errorsOf } from '../../contract/route-errors.ts'
 import { APP_ROUTES } from '../../contract/routes/app/all.ts'
-import { seeder, world, type Tenant, type World } from '../api/support.ts'
+import { seeder, SETTINGS, world, type Tenant, type World } from '../api/support.ts'
 import { said } from './app-world.ts'
 import { asTree } from './scenes.ts'
 import { contentOfTables } from './tables.ts'
@@ -30,8 +30,12 @@ async function tenant(slug: string): Promise<Tenant & { plan_id: string; start: 
   const [running, sleeping, tree] = [await opened('running'), await opened('sleeping'), await opened('tree')]
   await asTree(w, tree)
   await w.cell.succeed((await w.post(`/v1/workspaces/${sleeping}/suspend`, undefined, { as })).body.id)
+  await seeds.template(made.organization_id, 'tried', SETTINGS)
   const start = {
     'workspaces.open': () => w.open('new', {}, { as }),
+    'test-instances.create': () => w.post('/v1/templates/tried/versions/1/test-instances', {}, { as }),
+    'test-instances.create_of_organization': () =>
+      w.post(`/v1/organizations/${made.organization_id}/templates/tried/versions/1/test-instances`, {}, { as }),
     'workspaces.resume': () => w.post(`/v1/workspaces/${sleeping}/resume`, {}, { as }),
     'workspaces.fork': () => w.post(`/v1/workspaces/${running}/fork`, { key: 'fork' }, { as }),
     'workspaces.fork_tree': () => w.post(`/v1/workspaces/${tree}/tree/fork`, { key: 'fork-tree' }, { as }),

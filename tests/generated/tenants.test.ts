@@ -19,20 +19,24 @@ before(async () => {
 })
 after(() => w[Symbol.asyncDispose]())
 
+const WITHIN: ReadonlySet<string> = new Set(['checkpoint_id', 'volume_id', 'person_id', 'invitation_id', 'api_key_id', 'version'])
+/** What is of an organization as a whole. */
+const OF_ORGANIZATIONS: ReadonlySet<string> = new Set(['organization_id', 'slug', 'version'])
+
 for (const route of routesWithIds) {
   test(`T27: ${route.id} says the same of what is another project's, another organization's or nobody's, and does nothing`, async () => {
     const outsider = await seeder(w.database, w.clock, w.ids).person(w.b.organization_id, 'owner')
     const before = await contentOfTables(w.database.superuser)
     const headers = { 'x-request-id': 'the-same-for-all' }
     for (const name of idsOf(route)) {
-      const nobodys_ids = { ...own, [name]: w.ids.next() }
+      const nobodys_ids = { ...own, [name]: name === 'version' ? '99' : w.ids.next() }
       // What lies within a workspace or a project is said to be missing to those who may know of that, and may have a reason of its own.
-      const is_within = ['checkpoint_id', 'volume_id', 'person_id', 'invitation_id', 'api_key_id'].includes(name)
-      const reason = name === 'checkpoint_id' ? '/checkpoint_not_found' : ''
+      const is_within = WITHIN.has(name) || (name === 'slug' && idsOf(route).includes('organization_id'))
+      const reason = name === 'checkpoint_id' ? '/checkpoint_not_found' : name === 'version' ? '/version_not_found' : ''
       const told = await ask(w, route, nobodys_ids, { headers })
       assert.equal(said(told), `404 not_found${reason}`)
       // An organization is also its other projects'.
-      const keys = name === 'organization_id' ? [w.b.key] : [w.b.key, w.a2.key]
+      const keys = OF_ORGANIZATIONS.has(name) ? [w.b.key] : [w.b.key, w.a2.key]
       // Where no key is taken, whatever it names, none learns anything.
       const callers = [outsider.token, ...(usualCaller(w, route, own) === w.a.key ? keys : [])]
       for (const as of callers) {

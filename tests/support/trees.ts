@@ -48,7 +48,19 @@ export async function treesBed(): Promise<TreesBed> {
       const [id, now] = [ids.next(), clock.now()]
       const owner = { organization_id, project_id }
       const terms = { lifetime: 'persistent', purpose: 'standard', disk_layout: 'layered', origin: null, idle_policy: null } as const
-      const workspace = { id, ...owner, ...terms, key: id, template_version_id, caps: {}, ceilings: RESOURCES, inputs: {}, cell_id, now }
+      const workspace = {
+        id,
+        ...owner,
+        ...terms,
+        key: id,
+        template_version_id,
+        caps: {},
+        ceilings: RESOURCES,
+        inputs: {},
+        startup: null,
+        cell_id,
+        now,
+      }
       const by = byService('setup', { ids, now })
       await mutate(
         database.api,

@@ -16,6 +16,7 @@ import { readLock } from '../../service/db/migration-files.ts'
 import { createIds } from '../../service/lib/ids.ts'
 import { systemClock } from '../../service/lib/clock.ts'
 import type { TestDatabase } from '../support/postgres.ts'
+import { startupGuests } from '../support/startup-guest.ts'
 import { treesFolder } from '../support/trees-folder.ts'
 import { oldDatabase, readAll, readFixture, releases, serve } from './fixture.ts'
 
@@ -125,6 +126,7 @@ for (const release of releases()) {
     const host = createFakeHost({ clock })
     const table = createMachineTable({ db, listener, clock, cell_id })
     const room = createRoom({ db, cell_id })
+    const startup = startupGuests()
     const parking = createParking({ cell_id, db, clock, ids, host, table, room, log })
     const engine = startEngine({
       cell: {
@@ -136,7 +138,8 @@ for (const release of releases()) {
         table,
         room,
         parking,
-        agents: { greet: () => undefined },
+        agents: startup.agents,
+        secrets: startup.secrets,
         trees: createTrees({ db, clock, folder: treesFolder() }),
         executions: { recover: async () => undefined },
         log,

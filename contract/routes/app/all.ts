@@ -49,6 +49,21 @@ import {
   workspacesSecrets,
   workspacesSetSecrets,
 } from './secrets.ts'
+import {
+  templatesList,
+  templatesListOfOrganization,
+  templatesGet,
+  templatesGetOfOrganization,
+  templateVersionsList,
+  templateVersionsListOfOrganization,
+  templateVersionsGet,
+  templateVersionsGetOfOrganization,
+  templateVersionsPublish,
+  templateVersionsPublishOfOrganization,
+  templateVersionsArchive,
+  templateVersionsArchiveOfOrganization,
+} from './templates.ts'
+import { testInstancesCreate, testInstancesCreateOfOrganization } from './test-instances.ts'
 import { agentSessionsList, toolTokenKeys, toolTokensCreate } from './tool-tokens.ts'
 import { attachmentsCreate, attachmentsDelete, attachmentsList, volumesCreate, volumesDelete, volumesGet, volumesList } from './volumes.ts'
 import { usageOfWorkspace, usageSeries, usageSummary } from './usage.ts'
@@ -141,5 +156,19 @@ export const APP_ROUTES: readonly AppRoute[] = [
   ...AUTH_ROUTES,
   ...MEMBER_ROUTES,
   auditList,
+  templatesList,
+  templatesListOfOrganization,
+  templatesGet,
+  templatesGetOfOrganization,
+  templateVersionsList,
+  templateVersionsListOfOrganization,
+  templateVersionsGet,
+  templateVersionsGetOfOrganization,
+  templateVersionsPublish,
+  templateVersionsPublishOfOrganization,
+  templateVersionsArchive,
+  templateVersionsArchiveOfOrganization,
+  testInstancesCreate,
+  testInstancesCreateOfOrganization,
   openapiGet,
 ]

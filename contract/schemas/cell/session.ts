@@ -5,6 +5,10 @@ import { Nullable, strict, Uuid, Word } from '../common.ts'
 /** Ids of commands: chosen by the caller, or made by the server. */
 export const SessionId = Type.String({ pattern: `^[A-Za-z0-9._:-]{1,${LIMITS.exec.session_id_characters_max}}$` })
 
+/** DECISIONS, "Workspaces": the platform's templates have this user, and commands run as it. */
+export const DEFAULT_USER = 'user'
+export const DEFAULT_CWD = '/home/user'
+
 /** Ids that begin so belong to the template's start commands: readable, not startable. */
 export const RESERVED_SESSION_PREFIX = 'sfstart.'
 

@@ -4,6 +4,7 @@ import { notFound } from './scope.ts'
 import { readOperation } from '../operations/store.ts'
 import { projectOf } from '../projects/project-of.ts'
 import { readSecret } from '../secrets/store.ts'
+import { findTemplate } from '../templates/find.ts'
 import { readWorkspace } from '../workspaces/store.ts'
 import type { ApiDeps } from '../deps.ts'
 
@@ -19,7 +20,7 @@ export async function roleOf({ reads }: Pick<ApiDeps, 'reads'>, who: PersonPrinc
   if (role === undefined) throw notFound(what)
   return role
 
-  async function ownerOf(within: 'organization' | 'project' | 'workspace' | 'operation' | 'secret') {
+  async function ownerOf(within: 'organization' | 'project' | 'workspace' | 'operation' | 'secret' | 'template') {
     const named = call.params as Partial<Record<string, string>>
     switch (within) {
       case 'organization':
@@ -32,6 +33,11 @@ export async function roleOf({ reads }: Pick<ApiDeps, 'reads'>, who: PersonPrinc
         return { what: within, organization_id: (await readWorkspace(reads, named['workspace_id'] ?? ''))?.organization_id }
       case 'secret':
         return { what: within, organization_id: (await readSecret(reads, named['secret_id'] ?? ''))?.organization_id }
+      case 'template': {
+        // The platform's are everybody's to see, and nobody's of an organization to change: what they may is theirs to say.
+        const { organization_id } = await findTemplate(reads, who, { slug: named['slug'] ?? '' })
+        return { what: within, organization_id: organization_id ?? who.memberships[0]?.organization_id }
+      }
       case 'operation':
         return { what: within, organization_id: (await readOperation(reads, named['operation_id'] ?? ''))?.organization_id }
     }

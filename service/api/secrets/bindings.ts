@@ -1,6 +1,6 @@
 import type { workspacesSecrets, workspacesSetSecrets } from '../../../contract/routes/app/secrets.ts'
 import type { WorkspaceSecrets } from '../../../contract/schemas/secrets.ts'
-import type { TemplateSettings } from '../../../contract/schemas/template-settings.ts'
+import { secretInputs, textInputs, type TemplateSettings } from '../../../contract/schemas/template-settings.ts'
 import type { ChangeTx } from '../../core/changes/mutate.ts'
 import { collision, mayBeBound } from '../../core/secrets/rules.ts'
 import { boundNames, keepNamed, secretsNamed } from '../../core/secrets/store.ts'
@@ -67,9 +67,30 @@ export async function checkBinding(
   if (missing.length > 0) {
     throw fail('validation_failed', 'secret_not_available', 'These secrets are not available', { details: { names: missing.sort() } })
   }
-  const taken = collision(names, Object.keys(env), Object.keys(inputs))
+  const taken = collision(names, Object.keys(env), textInputs({ inputs }))
   if (taken === null) return
   throw fail('validation_failed', 'env_collision', `${taken} is a variable of the workspace already`, { details: { name: taken } })
+}
+
+/**
+ * The names that an open binds: those that it gives, and the secret inputs of the template version that the workspace may use (App, open
+ * rule 5). Throws where one that is required may not be used.
+ */
+export async function withSecretInputs(
+  tx: ChangeTx,
+  user: { organization_id: string; project_id: string; workspace_id: string | null },
+  settings: Pick<TemplateSettings, 'inputs'>,
+  given: readonly string[],
+): Promise<readonly string[]> {
+  const declared = secretInputs(settings)
+  if (declared.length === 0) return given
+  const usable = (await secretsNamed(readerOf(tx), user, declared)).filter((secret) => mayBeBound(secret, user)).map(({ name }) => name)
+  const missing = secretInputs(settings, 'required').filter((name) => !usable.includes(name))
+  if (missing.length > 0) {
+    const details = { names: missing, kind: 'secret' } as const
+    throw fail('validation_failed', 'input_required', 'The template version needs secrets that the workspace may not use', { details })
+  }
+  return [...new Set([...given, ...usable])]
 }
 
 async function bindingOf(reads: Reader, workspace: Bound): Promise<WorkspaceSecrets> {

@@ -1,4 +1,5 @@
 import type { workspacesResume } from '../../../contract/routes/app/lifecycle.ts'
+import type { testInstancesCreate, testInstancesCreateOfOrganization } from '../../../contract/routes/app/test-instances.ts'
 import type { workspacesOpen } from '../../../contract/routes/app/workspaces.ts'
 import type { Operation } from '../../../contract/schemas/operations.ts'
 import type { ToolToken } from '../../../contract/schemas/tool-tokens.ts'
@@ -17,7 +18,11 @@ import { isReady, type WorkspaceRow } from './row.ts'
 import { readWorkspace } from './store.ts'
 import { workspaceView } from './view.ts'
 
-type StartCall = Call<typeof workspacesOpen> | Call<typeof workspacesResume>
+type StartCall =
+  | Call<typeof workspacesOpen>
+  | Call<typeof workspacesResume>
+  | Call<typeof testInstancesCreate>
+  | Call<typeof testInstancesCreateOfOrganization>
 
 export interface Started {
   workspace: Workspace

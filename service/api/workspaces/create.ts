@@ -1,3 +1,4 @@
+import { hasStartup } from '../../../contract/schemas/template-settings.ts'
 import { admitStart, admitTree } from '../../core/admission/store.ts'
 import { Again } from '../../core/changes/again.ts'
 import type { ChangeTx } from '../../core/changes/mutate.ts'
@@ -40,6 +41,7 @@ export async function createWorkspace(
     template_version_id: version.id,
     observed_state: 'creating',
     mode: 'processful',
+    startup: hasStartup(version.settings) ? { state: 'pending' } : null,
     // App, open rule 9.
     disk_layout: version.layered && deps.layered_opens ? 'layered' : 'legacy',
     ceilings: ceilingsOf({ template: version.settings, caps: given.caps, plan }),
@@ -67,6 +69,7 @@ export async function createTreeWorkspace(deps: ApiDeps, tx: ChangeTx, { project
     template_version_id: version.id,
     observed_state: 'running',
     mode: 'file_first',
+    startup: null,
     disk_layout: 'layered',
     ceilings: ceilingsOf({ template: version.settings, caps: given.caps, plan }),
     cell_id,

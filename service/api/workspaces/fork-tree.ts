@@ -58,6 +58,7 @@ async function forkFrom(deps: ApiDeps, tx: ChangeTx, call: ForkTreeCall, source:
       caps: source.caps,
       ceilings: forkCeilings(ceilings(source), {}, version.settings.ceiling, plan),
       inputs: source.inputs,
+      startup: null,
       cell_id: source.cell_id, // its files are there
       idle_policy: null,
       now,

@@ -59,6 +59,7 @@ async function forkFrom(deps: ApiDeps, tx: ChangeTx, call: ForkCall, source: Wor
     caps: { ...source.caps, ...body.caps },
     ceilings: forkCeilings(ceilings(source), body.caps ?? {}, version.settings.ceiling, plan),
     inputs: source.inputs,
+    startup: source.startup, // what its memory holds of it
     cell_id: source.cell_id, // its memory and disk are there
     idle_policy: null,
     now,

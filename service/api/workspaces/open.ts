@@ -1,7 +1,9 @@
 import type { workspacesOpen } from '../../../contract/routes/app/workspaces.ts'
+import type { TemplateSettings } from '../../../contract/schemas/template-settings.ts'
 import { admitStart, admitTree } from '../../core/admission/store.ts'
 import type { ChangeTx } from '../../core/changes/mutate.ts'
 import { beginOperation } from '../../core/operations/begin.ts'
+import { aboutWorkspace, insertOperation } from '../../core/operations/store.ts'
 import { readerOf } from '../../db/reader.ts'
 import { resolveInputs } from '../../core/workspaces/inputs.ts'
 import type { Call, Reply } from '../../http/call.ts'
@@ -10,13 +12,13 @@ import { maySee, notFound, requestedTools, type Owned } from '../auth/scope.ts'
 import type { ApiDeps } from '../deps.ts'
 import { change, type Changed } from '../idempotency/change.ts'
 import { projectOf } from '../projects/project-of.ts'
-import { checkBinding, replaceBinding } from '../secrets/bindings.ts'
+import { checkBinding, replaceBinding, withSecretInputs } from '../secrets/bindings.ts'
 import { writeBinding } from '../secrets/store.ts'
 import { workedOn, type WorkedOn } from './answer-operation.ts'
 import { answerStart } from './answer-start.ts'
 import { createTreeWorkspace, createWorkspace, type Creation } from './create.ts'
 import { checkOpenBody, checkReopen, ignoredBy, newTerms } from './open-rules.ts'
-import { allowed, deleted, joined } from './refusals.ts'
+import { allowed, deleted, inProgress, joined } from './refusals.ts'
 import { isReady, type WorkspaceRow } from './row.ts'
 import { lockWorkspace, readByKey, readOpening, readTemplateVersion, type FoundTemplate } from './store.ts'
 import { writeInputs } from './write-store.ts'
@@ -79,7 +81,7 @@ async function reopen(deps: ApiDeps, tx: ChangeTx, call: OpenCall, row: Workspac
   checkExisting(row, call, project)
   const given = body.inputs !== undefined || body.secrets !== undefined
   const settings = given ? (await readTemplateVersion(readerOf(tx), row.template_version_id)).settings : null
-  const bound = settings !== null && body.secrets !== undefined && (await replaceBinding(tx, row, settings, body.secrets))
+  const bound = settings !== null && body.secrets !== undefined && (await bindAnew(tx, row, settings, body.secrets))
   const inputs = settings === null || body.inputs === undefined ? null : resolveInputs(settings.inputs, body.inputs)
   const decision = allowed(row, 'open')
   if (row.mode === 'file_first') await admitTree(tx, row.organization_id) // Cell, "File-first rules" 8
@@ -87,6 +89,7 @@ async function reopen(deps: ApiDeps, tx: ChangeTx, call: OpenCall, row: Workspac
   const changed = inputs !== null || bound
   switch (decision.kind) {
     case 'proceed':
+      if (row.startup?.state === 'failed') return reopened(row, body, await retryStartup(deps, tx, row, now))
       return reopened(row, body, { status: isReady(row) ? 200 : 202, operation_id: null, changed })
     case 'join':
       return reopened(row, body, { status: 202, operation_id: joined(row), changed })
@@ -99,9 +102,23 @@ async function reopen(deps: ApiDeps, tx: ChangeTx, call: OpenCall, row: Workspac
   }
 }
 
+/** App, open rule 3: a running workspace whose start-up failed is not ready. Its tools are served meanwhile. */
+export async function retryStartup(deps: ApiDeps, tx: ChangeTx, row: WorkspaceRow, now: Date) {
+  if (row.op_id !== null) throw inProgress(row)
+  const id = deps.ids.next()
+  const { cell_id } = row
+  const input = { startup_retry: true }
+  await insertOperation(tx, { ...aboutWorkspace(row), id, kind: 'open', cell_id, input, now }, { workspace_ids: [row.id], gate: 'open' })
+  return { status: 202, operation_id: id, changed: true }
+}
+
 /** Reopening changes nothing (App, open rule 1): what was asked for in vain is named. */
 function reopened(row: WorkspaceRow, body: OpenCall['body'], came: Parameters<typeof workedOn>[1]): WorkedOn {
   return { ...workedOn(row, came), ignored: ignoredBy(row, body) }
+}
+
+async function bindAnew(tx: ChangeTx, row: WorkspaceRow, settings: TemplateSettings, given: readonly string[]): Promise<boolean> {
+  return replaceBinding(tx, row, settings, await withSecretInputs(tx, { ...row, workspace_id: row.id }, settings, given))
 }
 
 /** Of a key that names nothing, or whose ended workspace gave it back. */
@@ -113,7 +130,7 @@ async function createFor(
   template: FoundTemplate | null,
 ) {
   const { version, lifetime } = newTerms(template, body, deps)
-  const secrets = body.secrets ?? []
+  const secrets = await withSecretInputs(tx, { ...of.project, workspace_id: null }, version.settings, body.secrets ?? [])
   await checkBinding(tx, { ...of.project, workspace_id: null }, version.settings, secrets)
   const creation: Creation = {
     ...of,

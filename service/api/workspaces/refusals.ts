@@ -65,6 +65,11 @@ function refusalOf(reason: RefusalReason, row: WorkspaceRow, command: Command): 
   })
 }
 
+/** What it does at the moment refuses everything that would be an operation. */
+export function inProgress(row: WorkspaceRow): Failure {
+  return refusalOf('operation_in_progress', row, 'open')
+}
+
 /** The operation that a joining command answers with. */
 export function joined(row: WorkspaceRow): string {
   if (row.op_id === null) throw new Error('only an operation in progress is joined')

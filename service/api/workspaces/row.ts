@@ -4,6 +4,7 @@ import { decide, type HeldBy, type Seen } from '../../../contract/states/command
 import type { ObservedState } from '../../../contract/states/machine.ts'
 import type { IdleFacts } from '../../core/workspaces/idle.ts'
 import type { Resources } from '../../db/schema.ts'
+import type { StartupState } from '../../db/schema-templates.ts'
 import { OPERATION_COLUMNS, type OperationRow } from '../operations/view.ts'
 
 export interface WorkspaceRow extends IdleFacts {
@@ -28,7 +29,7 @@ export interface WorkspaceRow extends IdleFacts {
   grant_memory_mib: number | null
   grant_disk_gib: number | null
   inputs: Record<string, string>
-  startup: { state: 'pending' | 'running' | 'ready' | 'failed' } | null
+  startup: StartupState | null
   tree_revision: number | null
   cell_id: string | null
   ownership_epoch: number

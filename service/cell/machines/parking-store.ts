@@ -90,11 +90,14 @@ export interface Sleeper {
   volumes: MachineVolume[]
 }
 
+/** While it starts up an operation holds it, and its machine serves all the same: an open gate lets whoever asks wake it. */
+const NOT_SHUT = sql<boolean>`not exists (select from workspace_holds h where h.workspace_id = workspaces.id and h.gate <> 'open')`
+
 /** @returns null where it is not hibernated, where an operation has it in hand, or where somebody came later. */
 export async function beginWake(db: Db, move: Move): Promise<Sleeper | null> {
   const { rows } = await sql<Resources & Omit<Sleeper, 'resources'>>`
     update workspaces set residency = 'restoring', residency_fence = ${move.fence}
-    where ${ofMove(move)} and residency <> 'resident' and residency_fence < ${move.fence} and checkpoint_id is not null and ${NOT_HELD}
+    where ${ofMove(move)} and residency <> 'resident' and residency_fence < ${move.fence} and checkpoint_id is not null and ${NOT_SHUT}
     returning checkpoint_id, volumes, grant_cpu_millis as cpu_millis, grant_memory_mib as memory_mib, grant_disk_gib as disk_gib`.execute(
     db,
   )
@@ -107,7 +110,7 @@ export async function beginWake(db: Db, move: Move): Promise<Sleeper | null> {
 /** An operation has taken the workspace in hand: it has told the host so, and what was restored before is dead. One that waits lets a move end. */
 const IN_HAND = sql<boolean>`exists (
   select from workspace_holds h join operations o on o.id = h.operation_id
-  where h.workspace_id = workspaces.id and o.state = 'running')`
+  where h.workspace_id = workspaces.id and h.gate <> 'open' and o.state = 'running')`
 
 /** @returns checkpoints whose files may go; null where somebody came meanwhile: the machine is nobody's. */
 export async function commitWake(db: Db, move: Move, disk: string): Promise<string[] | null> {

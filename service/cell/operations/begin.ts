@@ -12,6 +12,7 @@ import { COMMITTED } from './running.ts'
 import { claimAndMove } from './move-store.ts'
 import { claim, moveWorkspace, readMachineRow, type MachineRow, type OpenOperation } from './store.ts'
 import { layerSnapshot, snapshot } from './snapshot.ts'
+import { startupRetry } from './startup.ts'
 import { suspend } from './suspend.ts'
 import { attach, detach } from './volumes.ts'
 
@@ -50,11 +51,15 @@ const KINDS: Record<string, KnownKind> = {
   delete: { kind: remove, begins: 'delete_begun', starts: false, before_claim: 'delete.D3', shuts_gate_first: true, group: 'delete' },
 }
 
+/** App, open rule 3: the machine runs, and what failed of its start-up is run again. */
+const RETRY: KnownKind = { kind: startupRetry, begins: 'startup_begun', starts: false, group: 'start' }
+
 /** Those that a host must have room for. */
 export const STARTING_KINDS: readonly string[] = Object.keys(KINDS).filter((kind) => KINDS[kind]?.starts === true)
 
 /** How this cell does an operation; undefined for what it does not know. */
 export function knownKind(operation: OpenOperation): KnownKind | undefined {
+  if (operation.kind === 'open' && operation.input['startup_retry'] === true) return RETRY
   return Object.hasOwn(KINDS, operation.kind) ? KINDS[operation.kind] : undefined
 }
 

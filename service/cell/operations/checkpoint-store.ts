@@ -67,3 +67,9 @@ export async function capturedMemoryMib(db: CellContext['db'], checkpoint_id: st
   const row = await db.selectFrom('checkpoints').select(['resources', 'engine']).where('id', '=', checkpoint_id).executeTakeFirst()
   return row === undefined || row.engine === '' ? 0 : row.resources.memory_mib
 }
+
+/** Whether a restore of it boots: a disk alone holds nothing that runs. */
+export async function isDiskAlone(db: CellContext['db'], checkpoint_id: string): Promise<boolean> {
+  const row = await db.selectFrom('checkpoints').select('engine').where('id', '=', checkpoint_id).executeTakeFirst()
+  return row?.engine === ''
+}

@@ -6,7 +6,7 @@ import { captureOrStartError, operationError, Refused } from './errors.ts'
 import { ask, claimedRow, quiesce, takeOver, tidy, type Job, type OperationKind } from './job.ts'
 import { clearEarlier, stopAttempt } from './open.ts'
 import { restoreRequest, startRequest } from './requests.ts'
-import { COMMITTED, commitRunning, completeEarlier, completeRunning, type RunningEnd } from './running.ts'
+import { COMMITTED, commitRunning, completeEarlier, completeRunning, howItBegan, type RunningEnd } from './running.ts'
 import { asAttempt, endAttempt, freeKey, LostRace, moveWorkspace, readMachineRow, releaseHold, type MachineRow, type Tx } from './store.ts'
 import { unpause } from './suspend.ts'
 import { workspaceSubject } from '../links/subject.ts'
@@ -24,7 +24,7 @@ export const fork: OperationKind = {
     const seen = step === CAPTURED ? await claimedRow(job) : await capture(job)
     if (step === CAPTURED && attempt > 1) await clearEarlier(job, seen)
     const machine = await restoreTarget(job, seen)
-    await completeRunning(job, await commitRunning(job, seen, machine, END), machine, END)
+    await completeRunning(job, await commitRunning(job, seen, machine, END, await howItBegan(job, seen)), machine, END)
   },
   async undo(job, error) {
     const target = await readMachineRow(job.cell.db, job.operation.workspace_id)

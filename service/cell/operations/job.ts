@@ -8,6 +8,7 @@ import type { AgentLinks } from '../links/agent.ts'
 import { HostFailure, type Fence, type Machine, type MachineHost } from '../links/hostd.ts'
 import type { LiveTable } from '../machines/live-table.ts'
 import type { Parking } from '../machines/parking.ts'
+import type { Secrets } from '../secrets/resolve.ts'
 import type { Room } from '../room/room.ts'
 import type { Executions } from '../executions/executions.ts'
 import type { Trees } from '../trees/trees.ts'
@@ -24,7 +25,8 @@ export interface CellContext {
   table: LiveTable
   room: Room
   parking: Parking
-  agents: Pick<AgentLinks, 'greet'>
+  agents: Pick<AgentLinks, 'greet' | 'of'>
+  secrets: Pick<Secrets, 'valuesFor' | 'trust'>
   trees: Trees
   executions: Pick<Executions, 'recover'>
   log: Logger
@@ -38,6 +40,8 @@ export interface Job {
   seen?: MachineRow
   /** Fires when this process may no longer act for the cell. */
   signal: AbortSignal
+  /** What is left waits for the guest alone: it may take its time, and nobody waits for its place. */
+  waitsForGuest?: () => void
 }
 
 export interface OperationKind {

@@ -1,7 +1,16 @@
 import { failpoint } from '../../lib/failpoints.ts'
 import { startError } from './errors.ts'
 import { ask, claimedRow, takeOver, type Job, type OperationKind } from './job.ts'
-import { COMMITTED, commitRunning, completeEarlier, completeRunning, dropDisks, startRunning, type RunningEnd } from './running.ts'
+import {
+  COMMITTED,
+  commitRunning,
+  completeEarlier,
+  completeRunning,
+  dropDisks,
+  howItBegan,
+  startRunning,
+  type RunningEnd,
+} from './running.ts'
 import { endAttempt, moveWorkspace, readMachineRow, type MachineRow } from './store.ts'
 import { restoreRequest } from './requests.ts'
 
@@ -36,7 +45,7 @@ async function restoreCapture(job: Job, seen: MachineRow, checkpoint_id: string)
   const machine = await ask(job, seen.id, 'restore', seen.ownership_epoch + 1, (fence) =>
     job.cell.host.restore(restoreRequest(fence, seen, checkpoint_id, { renew_identity: true })),
   )
-  await completeRunning(job, await commitRunning(job, seen, machine, END), machine, END)
+  await completeRunning(job, await commitRunning(job, seen, machine, END, await howItBegan(job, seen)), machine, END)
 }
 
 /** An earlier attempt may have started a machine without committing it. */

@@ -4,7 +4,7 @@ import { memoryError, Refused } from './errors.ts'
 import { ask, type Job } from './job.ts'
 import { replacement, type Content } from './replace.ts'
 import { restoreRequest } from './requests.ts'
-import { commitRunning, completeRunning } from './running.ts'
+import { commitRunning, completeRunning, howItBegan } from './running.ts'
 import { LostRace, type MachineRow } from './store.ts'
 import { workspaceSubject } from '../links/subject.ts'
 
@@ -18,7 +18,7 @@ export const restore = replacement({
     const machine = await ask(job, seen.id, 'restore', seen.ownership_epoch, (fence) =>
       job.cell.host.restore(restoreRequest(fence, seen, checkpoint_id, { renew_identity: false })),
     )
-    await completeRunning(job, await commitRunning(job, seen, machine, end), machine, end)
+    await completeRunning(job, await commitRunning(job, seen, machine, end, await howItBegan(job, seen)), machine, end)
   },
   start_failed: 'resume_undone',
   desired_after_failure: 'suspended',

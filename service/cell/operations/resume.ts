@@ -4,7 +4,7 @@ import { startError } from './errors.ts'
 import { ask, claimedRow, type Job, type OperationKind } from './job.ts'
 import { clearEarlier, stopAttempt } from './open.ts'
 import { restoreRequest, startRequest } from './requests.ts'
-import { COMMITTED, commitRunning, completeEarlier, completeRunning, type RunningEnd } from './running.ts'
+import { COMMITTED, commitRunning, completeEarlier, completeRunning, howItBegan, type RunningEnd } from './running.ts'
 import { endAttempt, moveWorkspace, readMachineRow, type MachineRow } from './store.ts'
 
 const END: RunningEnd = {
@@ -23,7 +23,7 @@ export const resume: OperationKind = {
     if (job.operation.attempt > 1) await clearEarlier(job, seen)
     await failpoint('resume.R3')
     const machine = await bringBack(job, seen)
-    await completeRunning(job, await commitRunning(job, seen, machine, END), machine, END)
+    await completeRunning(job, await commitRunning(job, seen, machine, END, await howItBegan(job, seen)), machine, END)
   },
   async undo(job, error) {
     const seen = await readMachineRow(job.cell.db, job.operation.workspace_id)

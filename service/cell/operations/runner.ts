@@ -32,9 +32,10 @@ export interface Runner {
   drain(): Promise<void>
 }
 
-type Group = KnownKind['group'] | 'volume'
+type Group = KnownKind['group'] | 'volume' | 'startup'
 
-const GROUPS: Record<Group, number> = { start: 8, suspend: 4, delete: 8, volume: 4 }
+/** As many machines may be starting up as there are: each only waits for its guest. */
+const GROUPS: Record<Group, number> = { start: 8, suspend: 4, delete: 8, volume: 4, startup: Number.MAX_SAFE_INTEGER }
 /** Between two looks when nothing wakes the runner: no notification is lost for longer. */
 const PASS_MS = 15_000
 const RETRY_MS_MIN = 100
@@ -42,8 +43,15 @@ const RETRY_MS_MAX = 5000
 /** What takes the room on the host is about to go. */
 const NO_ROOM_RETRY_MS_MAX = 500
 
+interface RunningJob {
+  group: Group
+  done: Promise<void>
+  /** When its group has become another. */
+  moved: Promise<void>
+}
+
 interface State {
-  jobs: Map<string, { group: Group; done: Promise<void> }>
+  jobs: Map<string, RunningJob>
   /** Operations whose last attempt fell over, and when the next may be made. */
   waiting: Map<string, { wait_ms: number; until_ms: number }>
   /** The next end of a wait for room, of those that the last look saw. */
@@ -115,6 +123,15 @@ export function startRunner(options: RunnerOptions): Runner {
       await Promise.all([...state.jobs.values()].map(({ done }) => done))
     }
   }
+  // A start-up goes on in its machine; whoever acts for the cell next waits on for it.
+  const settled = async () => {
+    for (;;) {
+      await current
+      const jobs = [...state.jobs.values()].filter(({ group }) => group !== 'startup')
+      if (current === null && jobs.length === 0) return
+      await Promise.race(jobs.flatMap(({ done, moved }) => [done, moved]))
+    }
+  }
   const end = () => {
     stop()
     clearTimeout(timer)
@@ -128,7 +145,7 @@ export function startRunner(options: RunnerOptions): Runner {
     async drain() {
       state.draining = true
       end()
-      await idle()
+      await settled()
     },
   }
 }
@@ -278,16 +295,24 @@ function jobOf({ cell, signal }: RunnerOptions, operation: OpenOperation): Job {
 }
 
 function launch(options: RunnerOptions, state: State, job: Job, known: KnownKind, signals: Signals): void {
-  run(options, state, job.operation, known.group, signals, async () => {
-    if ((await attempt(job, known)) === 'lost') options.leftovers()
+  run(options, state, job.operation, known.group, signals, async (waitsForGuest) => {
+    if ((await attempt({ ...job, waitsForGuest }, known)) === 'lost') options.leftovers()
   })
 }
 
 /** @param work rejects where the operation is to be taken up again. */
-function run(options: RunnerOptions, state: State, operation: Taken, group: Group, signals: Signals, work: () => Promise<void>): void {
+function run(options: RunnerOptions, state: State, operation: Taken, group: Group, signals: Signals, work: Work): void {
+  const { promise: moved, resolve: move } = Promise.withResolvers<void>()
+  const waitsForGuest = () => {
+    const known = state.jobs.get(operation.id)
+    if (known === undefined || known.group === 'startup') return
+    state.jobs.set(operation.id, { ...known, group: 'startup' })
+    move()
+    signals.ended() // its place is free
+  }
   const inTurn = async () => {
     try {
-      await work()
+      await work(waitsForGuest)
       state.waiting.delete(operation.id)
     } catch (error) {
       if (!(error instanceof LostRace)) fellOver(options, state, operation, error)
@@ -297,10 +322,11 @@ function run(options: RunnerOptions, state: State, operation: Taken, group: Grou
     signals.ended()
   }
   const { promise: entered, resolve: enter } = Promise.withResolvers<void>()
-  state.jobs.set(operation.id, { group, done: entered.then(inTurn) })
+  state.jobs.set(operation.id, { group, done: entered.then(inTurn), moved })
   enter()
 }
 
+type Work = (waitsForGuest: () => void) => Promise<void>
 type Taken = Pick<OpenOperation, 'id' | 'kind' | 'attempt'>
 
 /** The attempt says nothing about the operation (the database was away, a mistake of ours): another is made later. */

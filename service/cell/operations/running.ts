@@ -1,10 +1,12 @@
 import { machineState, type MachineEvent } from '../../../contract/states/machine.ts'
 import { failpoint, type FailpointName } from '../../lib/failpoints.ts'
 import type { Machine } from '../links/hostd.ts'
+import { isDiskAlone } from './checkpoint-store.ts'
 import { operationError, Refused } from './errors.ts'
 import { ask, askUnless, claimedRow, findMachine, tidy, type Job } from './job.ts'
 import { moveAndEnd, moveAsAttempt } from './move-store.ts'
 import { startRequest } from './requests.ts'
+import { startsUp, startUp } from './startup.ts'
 import { endAttempt, finish, moveWorkspace, readMachineRow, type MachineRow, type Move } from './store.ts'
 
 /** The commit of a start has happened; from here on only forward. */
@@ -32,6 +34,7 @@ export async function startRunning(job: Job, seen: MachineRow, epoch: number, fr
   await failpoint(end.before_connect) // which the start has done with the rest: nothing lies between these two
   await failpoint(end.before_commit)
   if (cell.table.isDead(seen.id, machine.fence)) throw new Refused(DIED_EARLY)
+  if (seen.startup !== null) return completeRunning(job, await commitRunning(job, seen, machine, end, { boots: true }), machine, end)
   const now = cell.clock.now()
   const result = { ...end.result, ownership_epoch: machine.epoch, ...leftOut(seen, machine) }
   const row = await moveAndEnd(cell.db, operation, now, { state: 'succeeded', result }, moveToRunning(seen, machine, end, now))
@@ -59,18 +62,33 @@ async function letIn({ cell }: Job, workspace_id: string): Promise<void> {
 /**
  * Makes the machine the workspace's own: epoch, disk and grants in one commit. Its packets leave only afterwards: a guest that was
  * restored goes on by itself, and what it sends must not be sent again by the next attempt.
+ * @param how `boots`: nothing of before runs in it, so its start-up begins anew.
  * @returns the row as it is then.
  */
-export async function commitRunning(job: Job, seen: MachineRow, machine: Machine, end: RunningEnd): Promise<MachineRow> {
+export async function commitRunning(
+  job: Job,
+  seen: MachineRow,
+  machine: Machine,
+  end: RunningEnd,
+  how: { boots: boolean },
+): Promise<MachineRow> {
   const { cell, operation } = job
   await failpoint(end.before_commit)
   if (cell.table.isDead(seen.id, machine.fence)) throw new Refused(DIED_EARLY)
   const now = cell.clock.now()
   const { reserved: _taken, ...progress } = operation.progress // the grants say it from here on
   const committed = { step: COMMITTED, progress }
-  const row = await moveAsAttempt(cell.db, operation, now, moveToRunning(seen, machine, end, now), committed)
+  const move = moveToRunning(seen, machine, end, now)
+  if (seen.startup !== null && how.boots) move.changes.startup = { state: 'pending' }
+  const row = await moveAsAttempt(cell.db, operation, now, move, committed)
   showMachine(job, machine)
   return row
+}
+
+/** Whether the machine that was brought back from what it was seen with booted: it had no memory. */
+export async function howItBegan({ cell }: Job, { startup, checkpoint_id }: MachineRow): Promise<{ boots: boolean }> {
+  if (startup === null) return { boots: false } // which nobody asks then
+  return { boots: checkpoint_id === null || (await isDiskAlone(cell.db, checkpoint_id)) }
 }
 
 function moveToRunning(seen: MachineRow, machine: Machine, end: RunningEnd, now: Date): Move {
@@ -103,6 +121,7 @@ export async function completeRunning(job: Job, row: MachineRow, machine: Machin
   if (!connected) return endedSince(job, row)
   if (end.before_success !== undefined) await failpoint(end.before_success)
   const result = { ...end.result, ownership_epoch: row.ownership_epoch, ...leftOut(row, machine) }
+  if (startsUp(row)) return startUp(job, row, result)
   await finish(cell.db, operation, cell.clock.now(), { state: 'succeeded', result })
   await letIn(job, row.id)
 }

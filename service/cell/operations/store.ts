@@ -2,6 +2,7 @@ import { sql, type ExpressionBuilder, type Selectable, type Transaction } from '
 import { machineState, type MachineEvent, type ObservedState } from '../../../contract/states/machine.ts'
 import type { Db } from '../../db/database.ts'
 import type { Database, MachineVolume, OperationError, Resources } from '../../db/schema.ts'
+import type { StartupState } from '../../db/schema-templates.ts'
 
 export type Tx = Transaction<Database>
 
@@ -54,6 +55,8 @@ export interface MachineRow {
   layers: string[]
   /** That are attached to it. */
   volumes: MachineVolume[]
+  /** null: its template version has nothing to start. */
+  startup: StartupState | null
   deleted_at: Date | null
 }
 
@@ -116,6 +119,7 @@ export const MACHINE_COLUMNS = [
   'w.residency',
   'w.deleted_at',
   'w.volumes',
+  'w.startup',
   'v.layers',
 ] as const
 
@@ -142,6 +146,7 @@ export function machineRow(row: Pick<Selectable<Database['workspaces']>, 'id' | 
     disk_layout: row.disk_layout,
     layers: row.layers,
     volumes: row.volumes,
+    startup: row.startup,
     deleted_at: row.deleted_at,
   }
 }
@@ -274,6 +279,7 @@ type WorkspaceChanges = Partial<{
   disk: string | null
   checkpoint_id: string | null
   residency: 'resident'
+  startup: StartupState
   grants: Resources | null
   active_at: Date
   deleted_at: Date
@@ -320,11 +326,12 @@ function stateAfter({ seen, event }: Move): ObservedState {
 
 /** What a move writes. Throws LostRace where the table has no such move. */
 export function movedColumns(move: Move, now: Date) {
-  const { grants, suspend_request, ...columns } = move.changes
+  const { grants, suspend_request, startup, ...columns } = move.changes
   return {
     ...columns,
     observed_state: stateAfter(move),
     updated_at: now,
+    ...(startup === undefined ? {} : { startup: JSON.stringify(startup) }),
     ...(grants === undefined
       ? {}
       : {
@@ -343,8 +350,8 @@ export function movedRow(move: Move): MachineRow {
 
 /** Those of the changes that a MachineRow has. */
 function rowChanges(changes: WorkspaceChanges): Partial<MachineRow> {
-  const { ownership_epoch, cell_id, disk, checkpoint_id, residency, grants, deleted_at } = changes
-  const all = { ownership_epoch, cell_id, disk, checkpoint_id, residency, grants, deleted_at }
+  const { ownership_epoch, cell_id, disk, checkpoint_id, residency, startup, grants, deleted_at } = changes
+  const all = { ownership_epoch, cell_id, disk, checkpoint_id, residency, startup, grants, deleted_at }
   return Object.fromEntries(Object.entries(all).filter(([, value]) => value !== undefined))
 }
 

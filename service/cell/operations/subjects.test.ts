@@ -54,7 +54,17 @@ async function suspended(database: Awaited<ReturnType<typeof freshDatabase>>) {
     disk_layout: 'layered',
     observed_state: 'creating',
   } as const
-  const given = { key: 'sleeper', template_version_id, origin: null, caps: {}, ceilings: SMALL, inputs: {}, idle_policy: null, now }
+  const given = {
+    key: 'sleeper',
+    template_version_id,
+    origin: null,
+    caps: {},
+    ceilings: SMALL,
+    inputs: {},
+    startup: null,
+    idle_policy: null,
+    now,
+  }
   const open = { ...aboutWorkspace(workspace), id: ids.next(), kind: 'open', cell_id, input: {}, now } as const
   await seeded(db, (tx) => insertFirstOperation(tx, { ...workspace, ...terms, ...given }, open))
   await db.deleteFrom('workspace_holds').execute()

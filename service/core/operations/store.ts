@@ -62,7 +62,7 @@ export function operationRow(operation: NewOperation): Insertable<Database['oper
 /** Workspaces that an operation holds, and what tool calls meet meanwhile. */
 export interface Hold {
   workspace_ids: readonly string[]
-  gate: 'closed' | 'read_only'
+  gate: 'open' | 'closed' | 'read_only'
 }
 
 /**

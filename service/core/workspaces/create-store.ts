@@ -1,6 +1,7 @@
 import { type Insertable, sql } from 'kysely'
 import type { ChangeTx } from '../changes/mutate.ts'
 import type { Database, Resources } from '../../db/schema.ts'
+import type { StartupState } from '../../db/schema-templates.ts'
 import { holdRows, operationRow, refuseUnlessHeld, type NewOperation } from '../operations/store.ts'
 
 interface Owner {
@@ -48,12 +49,14 @@ export interface NewWorkspace extends Owner {
   caps: Partial<Resources>
   ceilings: Resources
   inputs: Record<string, string>
+  /** null: its version has nothing to start. */
+  startup: StartupState | null
   cell_id: string | null
   idle_policy: string | null
   now: Date
 }
 
-function workspaceRow({ now, caps, ceilings, inputs, origin, ...columns }: NewWorkspace): Insertable<Database['workspaces']> {
+function workspaceRow({ now, caps, ceilings, inputs, origin, startup, ...columns }: NewWorkspace): Insertable<Database['workspaces']> {
   return {
     ...columns,
     desired_state: 'running',
@@ -68,7 +71,7 @@ function workspaceRow({ now, caps, ceilings, inputs, origin, ...columns }: NewWo
     grant_memory_mib: null,
     grant_disk_gib: null,
     inputs: JSON.stringify(inputs),
-    startup: null,
+    startup: startup === null ? null : JSON.stringify(startup),
     tree_revision: columns.mode === 'file_first' ? 0 : null,
     disk: null,
     checkpoint_id: null,

@@ -1,5 +1,5 @@
 import { LIMITS } from '../../../contract/limits.ts'
-import type { TemplateInput } from '../../../contract/schemas/template-settings.ts'
+import { isSecret, type TemplateInput } from '../../../contract/schemas/template-settings.ts'
 import { fail } from '../../lib/fail.ts'
 
 /** What makes a value unusable as an environment variable of one line (App, "Reasons": input_invalid). */
@@ -13,13 +13,19 @@ export function resolveInputs(declared: Record<string, TemplateInput>, given: Re
   const unknown = Object.keys(given).filter((name) => !Object.hasOwn(declared, name))
   if (unknown.length > 0) throw refuse('input_unknown', 'The template version does not declare these inputs', unknown)
   const invalid = Object.entries(given)
-    .filter(([, value]) => !isUsable(value))
+    .filter(([name, value]) => !isUsable(value) || isSecretOf(declared, name))
     .map(([name]) => name)
   if (invalid.length > 0) throw refuse('input_invalid', 'These inputs are not usable text', invalid)
-  const values = Object.entries(declared).map(([name, input]) => [name, given[name] ?? input.default] as const)
+  const texts = Object.entries(declared).filter(([, input]) => !isSecret(input))
+  const values = texts.map(([name, input]) => [name, given[name] ?? input.default] as const)
   const missing = values.filter(([name, value]) => value === undefined && declared[name]?.required === true).map(([name]) => name)
   if (missing.length > 0) throw refuse('input_required', 'These inputs are required', missing)
   return Object.fromEntries(values.filter(([, value]) => value !== undefined)) as Record<string, string>
+}
+
+function isSecretOf(declared: Record<string, TemplateInput>, name: string): boolean {
+  const input = declared[name]
+  return input !== undefined && isSecret(input)
 }
 
 function isUsable(value: unknown): boolean {

@@ -22,8 +22,11 @@ func (m *Manager) Activity() wire.Activity {
 	var running int
 	var counting []busy
 	m.processes.Range(func(key, _ any) bool {
-		running++
 		s := key.(*Session)
+		if s.belongsToTemplate() {
+			return true // a service runs for ever, and is nobody's use of the workspace
+		}
+		running++
 		if left := s.busyFor(now); left > 0 {
 			counting = append(counting, busy{s, left})
 		}

@@ -3,6 +3,7 @@ package session
 import (
 	"os"
 	"runtime"
+	"strings"
 	"sync"
 	"time"
 
@@ -52,6 +53,15 @@ func (s *Session) running() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.record.State == record.Running || s.record.State == record.Starting
+}
+
+// templatePrefix begins the ids of what a template version starts: the cell alone starts such sessions.
+const templatePrefix = "sfstart."
+
+func (s *Session) belongsToTemplate() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return strings.HasPrefix(s.record.SessionID, templatePrefix)
 }
 
 // busyFor is how long the command still counts as activity: an hour, or its own timeout.

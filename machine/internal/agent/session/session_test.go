@@ -305,6 +305,19 @@ func TestAFollowerSeesOutputAtOnce(t *testing.T) {
 	}
 }
 
+func TestAServiceOfTheTemplateIsNoActivity(t *testing.T) {
+	m := open(t, t.TempDir(), 0)
+	s, _, err := m.Start(request("sfstart.web.1", "sleep 60"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a := m.Activity(); a.RunningSessions != 0 || a.BusyUntil != nil || len(a.Commands) != 0 {
+		t.Fatalf("%+v", a)
+	}
+	m.Cancel(s)
+	<-waitEnd(s)
+}
+
 func TestActivityCountsWhatRuns(t *testing.T) {
 	m := open(t, t.TempDir(), 0)
 	if a := m.Activity(); a.RunningSessions != 0 || a.BusyUntil != nil || a.LastEndedAt != nil || len(a.Commands) != 0 {

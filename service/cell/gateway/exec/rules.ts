@@ -1,14 +1,10 @@
 import { createHash } from 'node:crypto'
 import { LIMITS } from '../../../../contract/limits.ts'
-import { type ExecStart, RESERVED_SESSION_PREFIX } from '../../../../contract/schemas/cell/session.ts'
+import { DEFAULT_CWD, DEFAULT_USER, type ExecStart, RESERVED_SESSION_PREFIX } from '../../../../contract/schemas/cell/session.ts'
 import { fail, type Failure } from '../../../lib/fail.ts'
 import type { AgentExec } from '../../links/agent.ts'
 import { environmentWith, type WorkspaceEnvironment } from '../environment.ts'
 import type { GivenVariables } from '../secret-variables.ts'
-
-/** DECISIONS, "Workspaces": the platform's templates have this user, and exec runs as it. */
-const DEFAULT_USER = 'user'
-const DEFAULT_CWD = '/home/user'
 
 /** A command before it has its environment: what is asked, its values checked. Nothing of it is a secret. */
 export type AskedCommand = Omit<AgentExec, 'env'> & { asked_env: Readonly<Record<string, string>>; secret_refs: readonly string[] }

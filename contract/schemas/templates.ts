@@ -1,0 +1,59 @@
+import Type, { type Static } from 'typebox'
+import { EgressRules } from './egress.ts'
+import { Caps, List, Nullable, strict, Timestamp, Uuid, Word } from './common.ts'
+import { TemplateSettings } from './template-settings.ts'
+import { AgentLabel, Tools } from './tool-tokens.ts'
+import { DISK_LAYOUTS, GivenInputs, WorkspaceKey } from './workspaces.ts'
+
+/** Small letters, digits and hyphens. */
+export const TemplateSlug = Type.String({ pattern: '^[a-z0-9][a-z0-9-]{0,62}$' })
+export const VersionNumber = Type.Integer({ minimum: 1, maximum: 2_147_483_647 })
+
+export const Template = Type.Object(
+  {
+    id: Uuid(),
+    slug: TemplateSlug,
+    organization_id: Nullable(Uuid("null: it is the platform's")),
+    latest_version: Nullable(
+      Type.Integer({ description: 'The newest published version, which an open of a new key uses; null: there is none' }),
+    ),
+    created_at: Timestamp(),
+    archived_at: Nullable(Timestamp('Since then no new key is opened with it; workspaces that were made from it go on')),
+  },
+  { title: 'Template' },
+)
+export type Template = Static<typeof Template>
+export const TemplateList = List(Template, 'TemplateList')
+
+/** What never changes of a version, and whether it is published. */
+export const TemplateVersion = Type.Object(
+  {
+    id: Uuid(),
+    template_id: Uuid(),
+    slug: TemplateSlug,
+    organization_id: Nullable(Uuid("null: it is the platform's")),
+    version: Type.Integer(),
+    disk_layout: Word(DISK_LAYOUTS, { description: 'Of the workspaces that are made from it' }),
+    layers: Type.Array(Type.String(), { description: 'SHA-256 of each file system image, the lowest first' }),
+    settings: TemplateSettings,
+    egress: Nullable(EgressRules),
+    created_at: Timestamp(),
+    published_at: Nullable(Timestamp('null: no workspace is opened with it')),
+    archived_at: Nullable(Timestamp('Since then it is never the latest one; workspaces that were made from it go on')),
+  },
+  { title: 'TemplateVersion' },
+)
+export type TemplateVersion = Static<typeof TemplateVersion>
+export const TemplateVersionList = List(TemplateVersion, 'TemplateVersionList')
+
+export const TestInstanceRequest = Type.Object(
+  {
+    key: Type.Optional(WorkspaceKey),
+    caps: Type.Optional(Caps),
+    agent_label: Type.Optional(AgentLabel),
+    tools: Type.Optional(Tools),
+    inputs: Type.Optional(GivenInputs),
+    project_id: Type.Optional(Uuid()),
+  },
+  { ...strict, title: 'TestInstanceRequest' },
+)

@@ -1,0 +1,49 @@
+import type { Principal } from '../../http/call.ts'
+import { fail } from '../../lib/fail.ts'
+import type { Reader } from '../../db/reader.ts'
+import { maySeeOrganization, notFound } from '../auth/scope.ts'
+import { organizationIds } from '../organizations/view.ts'
+import { findTemplates, readVersion, type TemplateRow, type VersionRow } from './store.ts'
+
+/** What a path says of a template. */
+export interface TemplatePath {
+  slug: string
+  organization_id?: string
+}
+
+/**
+ * The template that a slug means to the caller: that of the organization that the path names, or of their own; else the platform's. Throws
+ * where a person's organizations have several of that name.
+ */
+export async function findTemplate(reads: Reader, who: Principal, { slug, organization_id }: TemplatePath): Promise<TemplateRow> {
+  if (organization_id !== undefined && !maySeeOrganization(who, organization_id)) throw notFound('organization')
+  const organizations = organization_id === undefined ? organizationIds(who) : [organization_id]
+  const [found, other] = await findTemplates(reads, organizations, slug)
+  if (found === undefined) throw notFound('template')
+  if (found.organization_id !== null && other !== undefined && other.organization_id !== null) throw severalHave(slug)
+  return found
+}
+
+function severalHave(slug: string) {
+  const message = `several of your organizations have a template ${slug}: ask /v1/organizations/{organization_id}/templates`
+  return fail('validation_failed', null, 'The request is not valid', { details: { issues: [{ path: 'slug', message }] } })
+}
+
+export async function findVersion(reads: Reader, template: TemplateRow, version: number): Promise<VersionRow> {
+  const row = await readVersion(reads, template.id, version)
+  if (row === null) throw fail('not_found', 'version_not_found', `${template.slug} has no version ${version}`)
+  return row
+}
+
+/** What is the platform's is its operators' to change. */
+export function refusePlatform(template: TemplateRow): TemplateRow {
+  if (template.organization_id !== null) return template
+  throw fail(
+    'validation_failed',
+    'platform_template_slug',
+    'The template is of the platform: its operators publish and archive its versions',
+    {
+      details: { field: 'slug' },
+    },
+  )
+}

@@ -1,0 +1,54 @@
+import type {
+  templateVersionsArchive,
+  templateVersionsArchiveOfOrganization,
+  templateVersionsPublish,
+  templateVersionsPublishOfOrganization,
+} from '../../../contract/routes/app/templates.ts'
+import { subjectOfVersion } from '../../core/templates/subject.ts'
+import type { ChangeTx } from '../../core/changes/mutate.ts'
+import { readerOf } from '../../db/reader.ts'
+import type { Call, Reply } from '../../http/call.ts'
+import { fail } from '../../lib/fail.ts'
+import type { ApiDeps } from '../deps.ts'
+import { changing } from '../idempotency/change.ts'
+import { findTemplate, findVersion, refusePlatform } from './find.ts'
+import { lockTemplate, markVersion, type TemplateRow, type VersionRow } from './store.ts'
+import { versionView } from './view.ts'
+
+type PublishCall = Call<typeof templateVersionsPublish> | Call<typeof templateVersionsPublishOfOrganization>
+type ArchiveCall = Call<typeof templateVersionsArchive> | Call<typeof templateVersionsArchiveOfOrganization>
+
+/** POST …/versions/{version}/publish: from the commit on the next open of a new key may use it. */
+export function publishVersion(call: PublishCall, deps: ApiDeps): Promise<Reply> {
+  return mark(call, deps, 'published_at', (template, version) => {
+    if (template.archived_at !== null) throw fail('conflict', 'template_archived', 'The template is archived')
+    if (version.archived_at !== null) throw fail('conflict', 'version_archived', 'The version is archived')
+  })
+}
+
+/** POST …/versions/{version}/archive */
+export function archiveVersion(call: ArchiveCall, deps: ApiDeps): Promise<Reply> {
+  return mark(call, deps, 'archived_at', () => undefined)
+}
+
+/** Two at once wait for each other: the second finds what the first has done. */
+async function mark(
+  call: PublishCall | ArchiveCall,
+  deps: ApiDeps,
+  what: 'published_at' | 'archived_at',
+  check: (template: TemplateRow, version: VersionRow) => void,
+): Promise<Reply> {
+  const { who, params, now } = call
+  const work = async (tx: ChangeTx) => {
+    const { id } = refusePlatform(await findTemplate(readerOf(tx), who, params))
+    await lockTemplate(tx, id)
+    const template = await findTemplate(readerOf(tx), who, params)
+    const version = await findVersion(readerOf(tx), template, params.version)
+    check(template, version)
+    if (version[what] !== null) return { version, changed: false }
+    await markVersion(tx, version.id, what, now)
+    return { version: { ...version, [what]: now }, changed: true }
+  }
+  const { version } = await changing(deps, call, work, ({ version, changed }) => (changed ? subjectOfVersion(version) : null))
+  return { status: 200, body: versionView(version) }
+}

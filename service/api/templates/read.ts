@@ -1,0 +1,59 @@
+import type {
+  templatesGet,
+  templatesGetOfOrganization,
+  templatesList,
+  templatesListOfOrganization,
+  templateVersionsGet,
+  templateVersionsGetOfOrganization,
+  templateVersionsList,
+  templateVersionsListOfOrganization,
+} from '../../../contract/routes/app/templates.ts'
+import type { Call, Reply } from '../../http/call.ts'
+import { maySeeOrganization, notFound } from '../auth/scope.ts'
+import type { ApiDeps } from '../deps.ts'
+import { organizationIds } from '../organizations/view.ts'
+import { pageAnswer, pageOf } from '../pages.ts'
+import { findTemplate, findVersion } from './find.ts'
+import { listTemplates, listVersions } from './store.ts'
+import { templateView, versionView } from './view.ts'
+
+/** GET /v1/templates */
+export async function listAllTemplates(call: Call<typeof templatesList>, deps: ApiDeps): Promise<Reply> {
+  const rows = await listTemplates(deps.reads, organizationIds(call.who), true, pageOf(deps.cursor_keys, call))
+  return { status: 200, body: pageAnswer(deps.cursor_keys, call, rows, templateView) }
+}
+
+/** GET /v1/organizations/{organization_id}/templates */
+export async function listTemplatesOfOrganization(call: Call<typeof templatesListOfOrganization>, deps: ApiDeps): Promise<Reply> {
+  const { organization_id } = call.params
+  if (!maySeeOrganization(call.who, organization_id)) throw notFound('organization')
+  const rows = await listTemplates(deps.reads, [organization_id], false, pageOf(deps.cursor_keys, call))
+  return { status: 200, body: pageAnswer(deps.cursor_keys, call, rows, templateView) }
+}
+
+/** GET …/templates/{slug} */
+export async function getTemplate(
+  call: Call<typeof templatesGet> | Call<typeof templatesGetOfOrganization>,
+  deps: ApiDeps,
+): Promise<Reply> {
+  return { status: 200, body: templateView(await findTemplate(deps.reads, call.who, call.params)) }
+}
+
+/** GET …/templates/{slug}/versions */
+export async function listVersionsOfTemplate(
+  call: Call<typeof templateVersionsList> | Call<typeof templateVersionsListOfOrganization>,
+  deps: ApiDeps,
+): Promise<Reply> {
+  const { id } = await findTemplate(deps.reads, call.who, call.params)
+  const rows = await listVersions(deps.reads, id, pageOf(deps.cursor_keys, call))
+  return { status: 200, body: pageAnswer(deps.cursor_keys, call, rows, versionView) }
+}
+
+/** GET …/templates/{slug}/versions/{version} */
+export async function getVersion(
+  call: Call<typeof templateVersionsGet> | Call<typeof templateVersionsGetOfOrganization>,
+  deps: ApiDeps,
+): Promise<Reply> {
+  const template = await findTemplate(deps.reads, call.who, call.params)
+  return { status: 200, body: versionView(await findVersion(deps.reads, template, call.params.version)) }
+}

@@ -1,0 +1,150 @@
+import { setTimeout } from 'node:timers/promises'
+import type { ExecSession } from '../../../contract/schemas/cell/session.ts'
+import { LIMITS } from '../../../contract/limits.ts'
+import { Failure } from '../../lib/fail.ts'
+import { environmentWith } from '../gateway/environment.ts'
+import type { GivenVariables } from '../gateway/secret-variables.ts'
+import type { AgentLink } from '../links/agent.ts'
+import type { Bounds } from '../links/agent-answer.ts'
+import { AgentTrouble } from '../links/agent-trouble.ts'
+import { UNCOUNTED } from '../links/answer-room.ts'
+import { createFrameReader } from '../links/output-frames.ts'
+import type { LiveMachine, WorkspaceEntry } from '../machines/table.ts'
+import { TRUST_VARIABLES } from '../secrets/trust.ts'
+import type { Job } from './job.ts'
+import type { StepSession } from './startup-steps.ts'
+import type { MachineRow } from './store.ts'
+
+/** The machine that was to start up is no more, or is nobody's. */
+export class MachineEnded extends Error {
+  constructor() {
+    super('The machine ended while it started up')
+  }
+}
+
+/** The values of its secrets are not to be had. */
+export class NoSecrets extends Error {
+  readonly reason: 'secrets_unavailable' | 'secret_not_available'
+  constructor(reason: NoSecrets['reason'], message: string) {
+    super(message)
+    this.reason = reason
+  }
+}
+
+const LOOK_MS_MIN = 10
+const LOOK_MS_MAX = 500
+/** An agent that does not answer for so long is as good as dead: its probe ends it, or it comes back. */
+const TROUBLE_MS_MAX = 60_000
+
+/** Starts the session, or finds it started. */
+export async function startSession(job: Job, row: MachineRow, { asked_env, needs, ...session }: StepSession): Promise<ExecSession> {
+  const entry = await entryOf(job, row)
+  const { values, authority } = await job.cell.secrets.valuesFor(entry, 'exec', []).catch(refuseSecrets)
+  const missing = needs.filter((name) => !Object.hasOwn(values, name))
+  if (missing.length > 0) throw new NoSecrets('secret_not_available', `The workspace may not use these secrets: ${missing.join(', ')}`)
+  return patiently(job, row, async (link, bounds, machine) => {
+    const is_trusted = authority !== null && (await job.cell.secrets.trust.bring(link, row.id, machine, authority, bounds))
+    const env = environment(entry, asked_env, { below: is_trusted ? TRUST_VARIABLES : {}, values })
+    return (await link.startExec({ ...session, env }, bounds)).body
+  })
+}
+
+function environment(entry: WorkspaceEntry, asked: Record<string, string>, secrets: GivenVariables): Record<string, string> {
+  try {
+    return { ...secrets.below, ...environmentWith(entry, asked, secrets.values) }
+  } catch (error) {
+    return refuseSecrets(error)
+  }
+}
+
+function refuseSecrets(error: unknown): never {
+  if (!(error instanceof Failure)) throw error
+  throw new NoSecrets(error.reason === 'env_collision' ? 'secret_not_available' : 'secrets_unavailable', error.message)
+}
+
+/** One that was just begun, when it has ended. null: it has not, after that time. */
+export async function endOf(job: Job, row: MachineRow, session_id: string, limit_ms: number): Promise<ExecSession | null> {
+  const until_ms = performance.now() + limit_ms
+  for (let wait_ms = LOOK_MS_MIN; ; wait_ms = Math.min(wait_ms * 2, LOOK_MS_MAX)) {
+    const session = await lookAt(job, row, session_id)
+    if (session.state !== 'running') return session
+    if (performance.now() > until_ms) return null
+    await setTimeout(wait_ms, undefined, { signal: job.signal })
+  }
+}
+
+export function lookAt(job: Job, row: MachineRow, session_id: string): Promise<ExecSession> {
+  return patiently(job, row, (link, bounds) => link.getExec(session_id, bounds))
+}
+
+export async function cancel(job: Job, row: MachineRow, session_id: string): Promise<void> {
+  await patiently(job, row, (link, bounds) => link.cancelExec(session_id, bounds))
+}
+
+/** The end of what a session wrote: of both streams, the error stream last. */
+export async function tailOf(job: Job, row: MachineRow, session: ExecSession): Promise<string> {
+  const bytes_max = LIMITS.startup.output_tail_bytes
+  const from = {
+    stdout_offset: Math.max(session.stdout_available_from, session.stdout_bytes - bytes_max),
+    stderr_offset: Math.max(session.stderr_available_from, session.stderr_bytes - bytes_max),
+  }
+  const read = async (link: AgentLink, bounds: Bounds) => {
+    const parts = { stdout: [] as Buffer[], stderr: [] as Buffer[] }
+    const reader = createFrameReader(from, {
+      output: (stream, _offset, data) => void parts[stream].push(Buffer.from(data)),
+      exit: () => undefined,
+      error: () => undefined, // what is not kept any more is not told
+    })
+    for await (const chunk of await link.openOutput(session.session_id, { ...from, follow: false }, bounds)) reader.push(chunk as Buffer)
+    return Buffer.concat([...parts.stdout, ...parts.stderr])
+  }
+  try {
+    return text(await patiently(job, row, read))
+  } catch (error) {
+    if (error instanceof Failure) return '' // the guest does not show it: the code is told all the same
+    throw error
+  }
+}
+
+/** Text that PostgreSQL keeps, of the last bytes. */
+function text(bytes: Buffer): string {
+  return bytes.subarray(-LIMITS.startup.output_tail_bytes).toString('utf8').replaceAll('\0', '\ufffd').toWellFormed()
+}
+
+/** Asks the guest, and again where it does not answer: what is asked may be asked twice. */
+async function patiently<T>(
+  job: Job,
+  row: MachineRow,
+  asked: (link: AgentLink, bounds: Bounds, machine: LiveMachine) => Promise<T>,
+): Promise<T> {
+  const until_ms = performance.now() + TROUBLE_MS_MAX
+  for (;;) {
+    const entry = await entryOf(job, row)
+    const machine = job.cell.parking.ready(entry)
+    try {
+      if (machine !== null) {
+        const signal = AbortSignal.any([job.signal, entry.gone])
+        return await asked(job.cell.agents.of(entry.id, machine, entry.gone), { signal, room: UNCOUNTED }, machine)
+      }
+      if (entry.residency !== 'resident' || entry.machine !== null) await job.cell.parking.wake(entry)
+    } catch (error) {
+      job.signal.throwIfAborted()
+      if (entry.gone.aborted) throw new MachineEnded()
+      const may_pass = error instanceof AgentTrouble || (machine === null && error instanceof Failure)
+      if (!may_pass || performance.now() > until_ms) throw error
+    }
+    if (performance.now() > until_ms) throw new MachineEnded()
+    await setTimeout(LOOK_MS_MAX, undefined, { signal: job.signal })
+    await job.cell.table.fresh(row.id)
+  }
+}
+
+async function entryOf({ cell, operation }: Job, row: MachineRow): Promise<WorkspaceEntry> {
+  const known = cell.table.get(row.id)
+  const is_ours = known?.ownership_epoch === row.ownership_epoch && known.hold?.operation_id === operation.id
+  const entry = is_ours ? known : await cell.table.fresh(row.id)
+  if (entry?.observed_state !== 'running' || entry.ownership_epoch !== row.ownership_epoch || entry.deleted_at !== null) {
+    throw new MachineEnded()
+  }
+  return entry
+}

@@ -1,0 +1,76 @@
+import { secretInputs, type Service, type StartCommand } from '../../../contract/schemas/template-settings.ts'
+import { LIMITS } from '../../../contract/limits.ts'
+import { DEFAULT_CWD, DEFAULT_USER, RESERVED_SESSION_PREFIX } from '../../../contract/schemas/cell/session.ts'
+import type { AgentExec } from '../links/agent.ts'
+import type { Startup } from './startup-store.ts'
+
+/** `needs`: secrets without which nothing is started. */
+export type Step = { needs: readonly string[] } & ({ kind: 'command'; run: StartCommand } | { kind: 'service'; run: Service })
+
+/** A session to be, without what only the workspace knows: its environment. */
+export type StepSession = Omit<AgentExec, 'env'> & { asked_env: Record<string, string>; needs: readonly string[] }
+
+/** In their order: the services after the commands. Pure. */
+export function stepsOf(startup: Startup): Step[] {
+  const { start = [], services = [] } = startup
+  const needs = secretInputs(startup, 'required')
+  return [...start.map((run): Step => ({ kind: 'command', run, needs })), ...services.map((run): Step => ({ kind: 'service', run, needs }))]
+}
+
+/** Those from the named one on; all, where none has that name. Pure. */
+export function stepsFrom(steps: readonly Step[], name: string | null): Step[] {
+  return steps.slice(
+    Math.max(
+      steps.findIndex(({ run }) => run.name === name),
+      0,
+    ),
+  )
+}
+
+/**
+ * An operation runs each step once, whatever becomes of the process that drives it: the agent starts no session id twice. Pure.
+ */
+export function commandSession(step: StartCommand, operation_id: string, needs: readonly string[]): StepSession {
+  const { name, argv, timeout_seconds = LIMITS.startup.command_seconds_default } = step
+  return { ...session(step, needs, sessionId(name, operation_id)), argv, timeout_ms: timeout_seconds * 1000 }
+}
+
+/** A service is a session that starts it again: no process of the host has to live for that, and it goes on after a restore. Pure. */
+export function serviceSession(step: Service, operation_id: string, needs: readonly string[]): StepSession {
+  const { name, argv, restart = 'always' } = step
+  return { ...session(step, needs, sessionId(name, operation_id)), argv: ['/bin/sh', '-c', KEEP, name, restart, ...argv] }
+}
+
+/** Ends with 0 when the service is ready; null: it is as soon as it runs. Pure. */
+export function readySession(step: Service, operation_id: string): StepSession | null {
+  const { name, ready, ready_timeout_seconds = LIMITS.startup.ready_seconds_default } = step
+  if (ready === undefined) return null
+  const check = 'port' in ready ? ['/bin/bash', '-c', CONNECT, 'connect', `${ready.port}`] : ready.argv
+  const argv = ['/bin/sh', '-c', UNTIL, `${name}.ready`, ...check]
+  return { ...session(step, [], sessionId(`${name}.ready`, operation_id)), argv, timeout_ms: ready_timeout_seconds * 1000 }
+}
+
+// Waits twice as long after each end, 30 seconds at most; a service that ran for a minute begins anew with one.
+const KEEP = `restart=$1; shift; wait=1
+while :; do
+  begun=$(date +%s); "$@"; code=$?
+  case $restart in never) exit $code;; on_failure) [ $code -eq 0 ] && exit 0;; esac
+  [ $(($(date +%s) - begun)) -ge 60 ] && wait=1
+  echo "$0 ended with $code and is started again in $wait s" >&2
+  sleep $wait; wait=$((wait * 2)); [ $wait -gt 30 ] && wait=30
+done`
+const UNTIL = 'until "$@" >/dev/null 2>&1; do sleep 0.1; done'
+const CONNECT = '(exec 3<>"/dev/tcp/127.0.0.1/$1") || (exec 3<>"/dev/tcp/::1/$1")'
+
+function sessionId(name: string, operation_id: string): string {
+  return `${RESERVED_SESSION_PREFIX}${name}.${operation_id}`
+}
+
+function session(
+  { cwd = DEFAULT_CWD, user = DEFAULT_USER, env = {} }: StartCommand | Service,
+  needs: readonly string[],
+  session_id: string,
+) {
+  // Nobody else starts such an id, and of its operation's it is the only one.
+  return { session_id, fingerprint: session_id, cwd, user, asked_env: env, needs, kill_grace_ms: LIMITS.exec.kill_grace_ms_default }
+}

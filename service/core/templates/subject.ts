@@ -1,0 +1,7 @@
+import type { Subject } from '../changes/audit.ts'
+
+/** What a change of a version is recorded of. */
+export function subjectOfVersion(of: { id: string; organization_id: string | null; slug: string; version: number }): Subject {
+  const { id, organization_id, slug, version } = of
+  return { kind: 'template_version', id, organization_id, project_id: null, details: { slug, version } }
+}

@@ -1,0 +1,30 @@
+import type { ColumnType } from 'kysely'
+import type { StartupReason } from '../../contract/errors.ts'
+import type { Json } from './schema.ts'
+
+export interface TemplatesTable {
+  id: string
+  organization_id: string | null
+  slug: string
+  created_at: Date
+  archived_at: Date | null
+}
+
+export interface TemplateVersionsTable {
+  id: string
+  template_id: string
+  version: number
+  layered: boolean
+  layers: string[]
+  settings: Json<object>
+  egress: ColumnType<object | null, string | null | undefined, string | null>
+  created_at: Date
+  published_at: Date | null
+  archived_at: Date | null
+}
+
+/** workspaces.startup: how far the start commands and services of its template version are. The steps before `step` are done. */
+export type StartupState =
+  | { state: 'pending' | 'ready' }
+  | { state: 'running'; step: string }
+  | { state: 'failed'; step: string; reason: StartupReason; exit_code: number | null; output_tail: string }

@@ -1,0 +1,95 @@
+import type { IncomingMessage } from 'node:http'
+import { Readable } from 'node:stream'
+import type { ExecSession } from '../../contract/schemas/cell/session.ts'
+import type { AgentExec, AgentLink, AgentLinks } from '../../service/cell/links/agent.ts'
+import { FRAME } from '../../service/cell/links/output-frames.ts'
+import type { Secrets } from '../../service/cell/secrets/resolve.ts'
+import { fail } from '../../service/lib/fail.ts'
+
+/** How a session of a fake guest goes: it ends with a code, or runs until `behave` says otherwise. */
+export type Course = { exit: number; said?: string } | { timed_out: true; said?: string } | 'runs'
+
+/** Guests that run what a start-up asks for, as one function says. */
+export interface StartupGuests {
+  agents: Pick<AgentLinks, 'greet' | 'of'>
+  secrets: Pick<Secrets, 'valuesFor' | 'trust'>
+  /** Every session that was started, once each, in order. */
+  started: (AgentExec & { workspace_id: string })[]
+  canceled: string[]
+  /** Asked at each look, by a name such as `migrate`, `web` or `web.ready`. */
+  behave: (name: string, exec: AgentExec) => Course
+  values: () => Promise<Record<string, string>>
+}
+
+export function startupGuests(): StartupGuests {
+  const sessions = new Map<string, AgentExec>()
+  const guests: StartupGuests = {
+    started: [],
+    canceled: [],
+    behave: () => ({ exit: 0 }),
+    values: () => Promise.resolve({}),
+    secrets: {
+      valuesFor: async () => ({ values: await guests.values(), authority: null }),
+      trust: { bring: () => Promise.resolve(false) },
+    },
+    agents: { greet: () => undefined, of: (workspace_id) => linkTo(workspace_id) },
+  }
+  const courseOf = (exec: AgentExec): Course =>
+    guests.canceled.includes(exec.session_id) ? { exit: -1 } : guests.behave(nameOf(exec), exec)
+  const recordOf = (exec: AgentExec): ExecSession => {
+    const { session_id, argv, cwd, user } = exec
+    const course = courseOf(exec)
+    const runs = course === 'runs'
+    const said = course === 'runs' ? '' : (course.said ?? '')
+    return {
+      session_id, argv, cwd, user, pid: 7, state: runs ? 'running' : 'exited', exit_code: runs ? null : 'exit' in course ? course.exit : -1,
+      term_signal: null, timed_out: !runs && 'timed_out' in course, started_at: null, ended_at: null, error: null,
+      stdout_bytes: Buffer.byteLength(said), stderr_bytes: 0, stdout_available_from: 0, stderr_available_from: 0,
+    } // prettier-ignore
+  }
+  const found = (id: string): AgentExec => {
+    const exec = sessions.get(id)
+    if (exec === undefined) throw fail('not_found', 'session_not_found', 'There is no such session')
+    return exec
+  }
+  const linkTo = (workspace_id: string): AgentLink => {
+    const link: Pick<AgentLink, 'startExec' | 'getExec' | 'cancelExec' | 'openOutput'> = {
+      async startExec(exec) {
+        if (!sessions.has(exec.session_id)) guests.started.push({ ...exec, workspace_id })
+        sessions.set(exec.session_id, exec)
+        return { status: 201, body: recordOf(exec) }
+      },
+      getExec: async (id) => recordOf(found(id)),
+      async cancelExec(id) {
+        guests.canceled.push(id)
+        return recordOf(found(id))
+      },
+      async openOutput(id, { stdout_offset }) {
+        const course = courseOf(found(id))
+        const said = Buffer.from(course === 'runs' ? '' : (course.said ?? '')).subarray(stdout_offset)
+        return answerOf(said.length === 0 ? [] : [frame(said, stdout_offset)])
+      },
+    }
+    return link as AgentLink // a start-up asks for no more
+  }
+  return guests
+}
+
+function nameOf({ session_id }: AgentExec): string {
+  return session_id.split('.').slice(1, -1).join('.')
+}
+
+/** All that is read of an answer is its body. */
+function answerOf(body: Buffer[]): IncomingMessage {
+  const answer: unknown = Readable.from(body)
+  return answer as IncomingMessage
+}
+
+/** machine/internal/wire: kind, three bytes of nothing, the length, the offset. */
+function frame(data: Buffer, offset: number): Buffer {
+  const head = Buffer.alloc(FRAME.header_bytes)
+  head.writeUInt8(FRAME.stdout, 0)
+  head.writeUInt32BE(data.length, 4)
+  head.writeBigUInt64BE(BigInt(offset), 8)
+  return Buffer.concat([head, data])
+}
