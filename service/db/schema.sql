@@ -551,7 +551,7 @@ create table template_versions (
   PRIMARY KEY (id),
   FOREIGN KEY (template_id) REFERENCES templates(id),
   CHECK ((version > 0))
-); -- select to berth_api; select to berth_cell
+); -- select to berth_api; update (published_at, archived_at) to berth_api; select to berth_cell
 
 create table templates (
   id uuid not null,
@@ -562,7 +562,7 @@ create table templates (
   UNIQUE NULLS NOT DISTINCT (organization_id, slug),
   PRIMARY KEY (id),
   FOREIGN KEY (organization_id) REFERENCES organizations(id)
-); -- select to berth_api
+); -- select to berth_api; update (archived_at) to berth_api
 
 create table tree_keys (
   workspace_id uuid not null,
@@ -794,7 +794,7 @@ create table workspace_holds (
   FOREIGN KEY (operation_id) REFERENCES operations(id),
   FOREIGN KEY (workspace_id) REFERENCES workspaces(id),
   CHECK ((gate = ANY (ARRAY['open'::text, 'read_only'::text, 'closed'::text])))
-); -- delete, insert, select to berth_api; delete, insert, select to berth_cell
+); -- delete, insert, select to berth_api; delete, insert, select to berth_cell; update (gate) to berth_cell
 
 create table workspace_keys (
   organization_id uuid not null,
@@ -894,7 +894,7 @@ create table workspaces (
   CHECK ((observed_state = ANY (ARRAY['creating'::text, 'starting'::text, 'running'::text, 'suspending'::text, 'suspended'::text, 'resuming'::text, 'forking'::text, 'stopping'::text, 'failed'::text, 'deleting'::text, 'deleted'::text]))),
   CHECK ((purpose = ANY (ARRAY['standard'::text, 'template_draft'::text, 'template_test'::text]))),
   CHECK ((residency = ANY (ARRAY['resident'::text, 'hibernated'::text, 'restoring'::text])))
-); -- insert, select to berth_api; update (observed_state, desired_state, pending_reason, ended_reason, inputs, cell_id, idle_policy, suspend_requested_at, suspend_after_seconds, suspend_not_before, tokens_revoked_before, updated_at, deleted_at) to berth_api; delete, select to berth_cell; update (observed_state, desired_state, pending_reason, ended_reason, grant_cpu_millis, grant_memory_mib, grant_disk_gib, tree_revision, cell_id, ownership_epoch, disk, checkpoint_id, active_at, tool_call_at, busy_until, keepalive_until, suspend_requested_at, suspend_after_seconds, suspend_not_before, tokens_revoked_before, updated_at, deleted_at, idle_failures, idle_retry_at, residency, residency_fence) to berth_cell
+); -- insert, select to berth_api; update (observed_state, desired_state, pending_reason, ended_reason, inputs, cell_id, idle_policy, suspend_requested_at, suspend_after_seconds, suspend_not_before, tokens_revoked_before, updated_at, deleted_at) to berth_api; delete, select to berth_cell; update (observed_state, desired_state, pending_reason, ended_reason, grant_cpu_millis, grant_memory_mib, grant_disk_gib, startup, tree_revision, cell_id, ownership_epoch, disk, checkpoint_id, active_at, tool_call_at, busy_until, keepalive_until, suspend_requested_at, suspend_after_seconds, suspend_not_before, tokens_revoked_before, updated_at, deleted_at, idle_failures, idle_retry_at, residency, residency_fence) to berth_cell
 
 CREATE INDEX agent_sessions_newest ON public.agent_sessions USING btree (workspace_id, uuid_send(id) DESC);
 
