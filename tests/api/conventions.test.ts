@@ -45,7 +45,7 @@ const goodBody = (route: AppRoute): object => {
   return GOOD_BODIES[route.id] ?? (body === undefined || body === 'bytes' || route.body_optional ? {} : (sample(body) as object))
 }
 /** Parameters of paths that are no ids. */
-const NAMES: Record<string, string> = { port: '3000' }
+const NAMES: Record<string, string> = { port: '3000', slug: 'base', version: '1' }
 const fill = (path: string, id: (name: string) => string) => path.replaceAll(/\{(\w+)\}/g, (_, name: string) => NAMES[name] ?? id(name))
 const isForPeople = ({ access }: AppRoute) => access.kind === 'principal' && (access.keys === 'forbidden' || access.keys === 'unknown')
 const callerOf = (route: AppRoute) => (isForPeople(route) ? { as: owner } : {})
@@ -71,7 +71,7 @@ test('every route with an id answers the same 404 for what is not there and for 
   const before = (await w.get(`/v1/workspaces/${mine}`)).body
   const checked: string[] = []
   for (const route of APP_ROUTES) {
-    const [, name] = /\{(\w+)\}/.exec(route.path) ?? []
+    const [, name] = /\{(\w+_id)\}/.exec(route.path) ?? []
     if (name === undefined) continue
     checked.push(route.id)
     // Whatever it names below that id is not there either.
