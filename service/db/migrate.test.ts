@@ -117,7 +117,7 @@ test('a version starts on a newer schema until one of its migrations needs more 
   await migrate(database.url, await after(expand))
   await check()
   assert.deepEqual(await migrate(database.url), [])
-  await migrate(database.url, await after(expand, file(9002, 'contract', '-- migrate: needs 9001\nalter table plans drop column slug;')))
+  await migrate(database.url, await after(expand, file(9002, 'contract', '-- migrate: needs 9001\nalter table plans drop column name;')))
   const refused = { message: /migrated by a newer version of Berth \(9002_contract\)/ }
   await assert.rejects(check(), refused)
   await assert.rejects(migrate(database.url), refused)

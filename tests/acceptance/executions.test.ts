@@ -8,7 +8,7 @@ import { startService, type Service } from '../support/service.ts'
 let service: Service
 let client: Client
 before(async () => {
-  service = await startService({ settings: { file_first: 'yes' } })
+  service = await startService()
   client = createClient(service.base_url, service.api_key)
 })
 after(() => service.stop())

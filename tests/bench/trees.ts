@@ -14,7 +14,7 @@ const CONTENTS = 100
 
 /** Row 18: one change of a tree of many files, through the API, beside git and beside smaller trees. */
 export async function treeRows(): Promise<void> {
-  await withService({ file_first: 'yes' }, async (_service, client) => {
+  await withService({}, async (_service, client) => {
     const small = await treeOf(client, 'small', nested(IN_ONE))
     const large = await treeOf(client, 'large', nested(FILES))
     const flat = await treeOf(

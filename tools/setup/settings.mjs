@@ -146,8 +146,9 @@ export const SETTINGS = {
   },
   file_first: {
     parse: oneOf('yes', 'no'),
-    fallback: 'no',
-    about: 'whether workspaces may be opened file-first: their files are kept and served without a machine',
+    fallback: 'yes',
+    about:
+      'whether workspaces may be opened file-first: their files are kept and served without a machine, and each command has one of its own',
   },
   tree_revisions_kept_seconds: {
     parse: wholeNumber(60, 30 * 24 * 3600),

@@ -190,6 +190,11 @@ func (d *daemon) call(method, path string, body, into any) *wire.HostError {
 	d.t.Helper()
 	text, err := json.Marshal(body)
 	must(d.t, err)
+	return d.send(method, path, text, into)
+}
+
+func (d *daemon) send(method, path string, text []byte, into any) *wire.HostError {
+	d.t.Helper()
 	request, err := http.NewRequest(method, "http://hostd"+path, bytes.NewReader(text))
 	must(d.t, err)
 	response, err := d.client.Do(request)

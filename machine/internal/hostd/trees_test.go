@@ -1,0 +1,79 @@
+package hostd
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"testing"
+
+	"github.com/berth-dev/berth/machine/internal/wire"
+)
+
+// applyTree sends the request and a tree of one file.
+func (d *daemon) applyTree(r wire.TreeApplyRequest, content string) *wire.HostError {
+	d.t.Helper()
+	var body []byte
+	for _, line := range []any{r, wire.TreeEntry{Path: "f", Type: wire.TreeFile, Mode: 0o644, Size: int64(len(content))}, wire.TreeEntry{Type: wire.TreeEnd}} {
+		text, err := json.Marshal(line)
+		must(d.t, err)
+		body = append(append(body, text...), '\n')
+		if entry, ok := line.(wire.TreeEntry); ok && entry.Type == wire.TreeFile {
+			body = append(body, content...)
+		}
+	}
+	return d.send("POST", "/trees/apply", body, nil)
+}
+
+func treeDigest(content string) string {
+	sum := sha256.Sum256([]byte(content))
+	return hex.EncodeToString(sum[:])
+}
+
+func (d *daemon) treeRequest(owner, from, to string) wire.TreeApplyRequest {
+	return wire.TreeApplyRequest{Fence: d.fence(owner, 1), From: from, To: treeDigest(to), Layers: []string{d.layer}, DiskGiB: 1}
+}
+
+// dieInTreeApply: a copy whose change was cut short is no copy of any tree, and is made anew.
+func (d *daemon) dieInTreeApply(point string) {
+	d.t.Helper()
+	owner := newID()
+	d.ok(d.applyTree(d.treeRequest(owner, "", "before"), "before"))
+	d.setFailpoints(Failpoints{point: "kill9"})
+	d.restartAfter(point, d.applyTree(d.treeRequest(owner, treeDigest("before"), "after"), "after"))
+	for _, tree := range []string{"before", "after"} {
+		request := d.startRequest(owner, 1)
+		request.Tree = treeDigest(tree)
+		d.refused(d.call("POST", "/machines/start", request, nil), "tree_stale")
+	}
+	d.refused(d.applyTree(d.treeRequest(owner, treeDigest("before"), "after"), "after"), "tree_stale")
+	d.ok(d.applyTree(d.treeRequest(owner, "", "after"), "after"))
+	request := d.startRequest(owner, 1)
+	request.Tree = treeDigest("after")
+	var m wire.Machine
+	d.ok(d.call("POST", "/machines/start", request, &m))
+	if text := d.run(m, "cat /home/user/f"); text != "after" {
+		d.t.Fatalf("the guest reads %q", text)
+	}
+	d.ok(d.call("POST", "/subjects/delete", wire.Fenced{Fence: d.fence(owner, 1)}, nil))
+}
+
+func TestAStartOnATreeSeesItsFilesAndOnAnotherIsRefusedWithTheOneThatIsKept(t *testing.T) {
+	d := newDaemon(t, nil)
+	owner := newID()
+	d.ok(d.applyTree(d.treeRequest(owner, "", "one"), "one"))
+	d.ok(d.applyTree(d.treeRequest(owner, treeDigest("one"), "two"), "two"))
+	request := d.startRequest(owner, 1)
+	request.Tree = treeDigest("one")
+	refusal := d.call("POST", "/machines/start", request, nil)
+	d.refused(refusal, "tree_stale")
+	if refusal.Details["digest"] != treeDigest("two") {
+		t.Fatalf("the refusal says %+v", refusal.Details)
+	}
+	request.Tree = treeDigest("two")
+	request.Fence = d.fence(owner, 1)
+	var m wire.Machine
+	d.ok(d.call("POST", "/machines/start", request, &m))
+	if text := d.run(m, "cat /home/user/f"); text != "two" {
+		t.Fatalf("the guest reads %q", text)
+	}
+}
