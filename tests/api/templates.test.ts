@@ -73,6 +73,8 @@ test('an archived version is not the latest any more and cannot be published; wo
     'conflict',
     'version_archived',
   ])
+  const of_organization = `/v1/organizations/${w.a.organization_id}/templates/own/versions/${version}/publish`
+  assert.deepEqual(said(await w.post(of_organization, undefined, { as: owner })), [409, 'conflict', 'version_archived'])
   assert.notEqual((await w.get('/v1/templates/own')).body.latest_version, version)
   assert.equal((await w.open('of-archived', { template: 'own' })).body.workspace.template.version, version)
 })

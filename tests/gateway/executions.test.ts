@@ -112,6 +112,8 @@ test('while a command runs: a second one and every change are 409 workspace_busy
   await busy(bench.call('DELETE', `/files?${q(`${HOME}/read.txt`)}`))
   await busy(bench.call('POST', '/files/mkdir', { json: { path: `${HOME}/d` } }))
   await busy(bench.call('POST', '/files/move', { json: { from: `${HOME}/read.txt`, to: `${HOME}/moved` } }))
+  await busy(bench.call('PUT', `/files/tar?${q(`${HOME}/tar`)}`, { body: Buffer.alloc(1024) }))
+  await busy(bench.call('POST', '/tree/restore', { json: { tree_revision: 0 } }))
   await busy(bench.call('POST', '/files/patch', { json: { path: `${HOME}/read.txt`, content: 'x' } }))
   assert.equal(await refusalOf(await start({ execution_id, argv: ['other'] })), '409 conflict/execution_id_reused')
   assert.equal(await text(`${HOME}/read.txt`), 'read')

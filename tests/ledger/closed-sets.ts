@@ -114,11 +114,5 @@ export const PENDING_CODES: Readonly<Record<'app' | 'cell', Readonly<Record<stri
       ], // prettier-ignore
     },
   },
-  cell: {
-    'file-first workspaces': {
-      conflict: ['execution_id_reused'],
-      workspace_busy: ['execution_in_progress'],
-      service_unavailable: ['no_execution_host'],
-    },
-  },
+  cell: {},
 }
