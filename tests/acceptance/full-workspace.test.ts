@@ -46,9 +46,15 @@ async function shell(workspace: OpenedWorkspace, script: string): Promise<string
   return stdout.trim()
 }
 
-/** As much as there is room for, down to small files. */
+/**
+ * As much as there is room for, down to small files. The file system reserves more for a write than it takes, and gives the rest back when
+ * it has written: what was refused fits a moment later.
+ */
 const fill = (workspace: OpenedWorkspace) =>
-  shell(workspace, 'cat /dev/zero >big 2>/dev/null; for n in {1..200}; do head -c 4000 /dev/zero >small$n 2>/dev/null || break; done; sync')
+  shell(
+    workspace,
+    'for n in 1 2 3; do cat /dev/zero >>big 2>/dev/null; sync; done; for n in {1..200}; do head -c 4000 /dev/zero >small$n 2>/dev/null || break; done; sync',
+  )
 /** Whether so many MiB can be written; what could not be written whole is removed. */
 const fits = async (workspace: OpenedWorkspace, name: string, mib: number) =>
   (await shell(workspace, `head -c ${mib}M /dev/zero >${name} 2>/dev/null && sync ${name} && echo fits || rm -f ${name}`)) === 'fits'
