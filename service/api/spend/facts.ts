@@ -1,4 +1,4 @@
-import { NO_CHOICE, type SpendFacts } from '../../core/usage/spend.ts'
+import type { SpendFacts } from '../../core/usage/spend.ts'
 import { readSpend, type SpendRow } from '../../core/usage/spend-store.ts'
 import { periodOf, rangeOf } from '../../core/usage/period.ts'
 import { readUsageTotals } from '../../core/usage/store.ts'
@@ -13,7 +13,7 @@ export async function readSpendFacts(reads: Reader, organization_id: string, now
     readUsageTotals(reads, { organization_id, project_id: null, subject: null }, rangeOf(period)),
   ])
   if (row === null) throw notFound('organization')
-  return { row, prices: row, choice: row.version === 0 ? NO_CHOICE : row, used, period, past_due: row.past_due }
+  return { row, prices: row, choice: row, used, period, past_due: row.past_due }
 }
 
 /** As the wire has it. */

@@ -3,7 +3,7 @@ import type { spendPolicyGet, spendPolicyPut } from '../../../contract/routes/ap
 import type { SpendPolicy } from '../../../contract/schemas/spend.ts'
 import type { ChangeTx } from '../../core/changes/mutate.ts'
 import { chargesOf, hasOverage, type SpendFacts } from '../../core/usage/spend.ts'
-import type { SpendRow } from '../../core/usage/spend-store.ts'
+import { readSpend, type SpendRow } from '../../core/usage/spend-store.ts'
 import { readerOf } from '../../db/reader.ts'
 import type { Call, Reply } from '../../http/call.ts'
 import { fail } from '../../lib/fail.ts'
@@ -15,10 +15,11 @@ import { readSpendFacts } from './facts.ts'
 import { lockSpendPolicy, writeSpendPolicy } from './store.ts'
 
 /** GET /v1/organizations/{organization_id}/spend-policy */
-export async function getSpendPolicy({ who, params, now }: Call<typeof spendPolicyGet>, { reads }: ApiDeps): Promise<Reply> {
+export async function getSpendPolicy({ who, params }: Call<typeof spendPolicyGet>, { reads }: ApiDeps): Promise<Reply> {
   const { organization_id } = params
-  if (!maySeeOrganization(who, organization_id)) throw notFound('organization')
-  return answerOf(organization_id, (await readSpendFacts(reads, organization_id, now)).row)
+  const row = maySeeOrganization(who, organization_id) ? await readSpend(reads, organization_id) : null
+  if (row === null) throw notFound('organization')
+  return answerOf(organization_id, row)
 }
 
 /** PUT /v1/organizations/{organization_id}/spend-policy */

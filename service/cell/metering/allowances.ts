@@ -1,7 +1,7 @@
 import type { Logger } from 'pino'
 import { Value } from 'typebox/value'
 import { AllowanceState } from '../../core/admission/allowance.ts'
-import { judge, NO_CHOICE, type Exhausted } from '../../core/usage/spend.ts'
+import { judge, type Exhausted } from '../../core/usage/spend.ts'
 import { periodOf, rangeOf } from '../../core/usage/period.ts'
 import { readUsageTotals } from '../../core/usage/store.ts'
 import type { Db } from '../../db/database.ts'
@@ -31,8 +31,7 @@ export async function judgeAllowances({ cell_id, db, clock, log }: JudgeContext)
     if (known === 'of_an_operator') continue
     const scope = { organization_id: one.organization_id, project_id: null, subject: null }
     const used = await readUsageTotals(reads, scope, rangeOf(period))
-    const choice = one.version === 0 ? NO_CHOICE : one
-    const found = judge({ prices: one, choice, used, period, past_due: one.past_due })
+    const found = judge({ prices: one, choice: one, used, period, past_due: one.past_due })
     if (written(known) === written(found) || !(await writeAllowance(db, one, found))) continue
     changed.push(one.organization_id)
     const news = { organization_id: one.organization_id, reason: found?.reason ?? null, exhausted: found?.state.exhausted ?? [] }

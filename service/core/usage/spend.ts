@@ -22,8 +22,6 @@ export interface SpendChoice {
   enabled_in: Date | null
 }
 
-export const NO_CHOICE: SpendChoice = { overage_enabled: false, spend_cap_minor: null, enabled_in: null }
-
 /** All that charges and the cap follow from. */
 export interface SpendFacts {
   prices: Prices
