@@ -20,9 +20,13 @@ func TestTheProxyOfSecretsIsStartedAgainWhenItDiesAndOutlivesHostd(t *testing.T)
 	one := func() bool { return len(d.secretProxies()) == 1 }
 	eventually(t, "a proxy runs", one)
 	first := d.secretProxies()[0]
-	status, err := os.ReadFile("/proc/" + itoa(first) + "/status")
-	must(t, err)
-	for _, line := range []string{"Uid:\t54322\t54322\t54322\t54322\n", "CapPrm:\t0000000000000000\n", "NoNewPrivs:\t1\n", "Seccomp:\t2\n"} {
+	// It gives its last rights up when it has read what to do, and answers nobody before.
+	var status []byte
+	eventually(t, "the proxy has no right", func() bool {
+		status, _ = os.ReadFile("/proc/" + itoa(first) + "/status")
+		return strings.Contains(string(status), "Seccomp:\t2\n")
+	})
+	for _, line := range []string{"Uid:\t54322\t54322\t54322\t54322\n", "CapPrm:\t0000000000000000\n", "NoNewPrivs:\t1\n"} {
 		if !strings.Contains(string(status), line) {
 			t.Errorf("not %q:\n%s", line, status)
 		}
