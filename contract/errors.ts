@@ -57,7 +57,7 @@ export type Surface = 'app' | 'cell'
 export const ALONE = [null] as const
 
 /**
- * Reasons of `details.reason`, by surface and code (App "Reasons", Cell "File, parking and host reasons", DECISIONS for those the
+ * Reasons of `details.reason`, by surface and code (App "Reasons", Cell "File, parking and host reasons", and Berth’s own for those that the
  * specification leaves open). A code that is absent here carries no reason. Reasons of resources that Berth does not
  * serve yet join their resource's change.
  */
@@ -203,7 +203,7 @@ export function isRetryable(surface: Surface, code: string, reason: string | nul
   return codes[code]?.retryable === true || (reason !== null && (RETRYABLE_REASONS[surface][code]?.includes(reason) ?? false))
 }
 
-/** App, "Operation errors", completed by DECISIONS ("Shapes"). */
+/** App, "Operation errors", completed by Berth where the document stops. */
 export const OPERATION_ERRORS = {
   capacity_unavailable: { retryable: true },
   invalid_resources: { retryable: false },

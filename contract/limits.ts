@@ -112,7 +112,7 @@ export const LIMITS = {
     delete_told_seconds_max: 1, // Berth's own: how long the answer to a delete waits for the gateway to know of it
     key_characters_max: 200,
     agent_label_characters_max: 100,
-    tombstone_days: 30, // Berth's own: DECISIONS, "Workspaces"
+    tombstone_days: 30, // Berth's own
     recovery_checkpoint_days: 7,
     label_characters_max: 4096, // Berth's own: a checkpoint's label
     snapshots_per_workspace_max: 50, // Berth's own

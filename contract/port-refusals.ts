@@ -1,5 +1,5 @@
 /**
- * `x-service-reason` of every answer that a port URL gives in the place of the app, with its status (Cell, "Port access" rule 9). Who it is
+ * `x-service-reason` of every answer that a port URL gives in the place of the app, with its status (Cell, "Port access" 9). Who it is
  * said by: `cell` decides about a workspace and its credentials, `proxy` about a request and what the app answers.
  */
 export const PORT_REFUSALS = {

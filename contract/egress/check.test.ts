@@ -55,7 +55,7 @@ const CIDRS: [given: string, reason: string][] = [
 ]
 
 for (const [given, reason] of CIDRS) {
-  test(`T74: the network ${JSON.stringify(given)} is ${reason === '' ? 'taken' : `refused as ${reason}`}`, () => {
+  test(`the network ${JSON.stringify(given)} is ${reason === '' ? 'taken' : `refused as ${reason}`}`, () => {
     const found = normalCidr(given)
     assert.equal('reason' in found ? found.reason : '', reason)
     const issues = policyIssues({ mode: 'allowlist', cidrs: ['1.1.1.0/24', given] })
@@ -139,7 +139,7 @@ const HOSTS: [given: string, reason: string][] = [
 
 for (const [given, reason] of HOSTS) {
   const name = given.length > 60 ? `of ${given.length} characters` : JSON.stringify(given)
-  test(`T75: the host ${name} is ${reason === '' ? 'taken' : `refused as ${reason}`}`, () => {
+  test(`the host ${name} is ${reason === '' ? 'taken' : `refused as ${reason}`}`, () => {
     const found = normalHost(given)
     assert.equal('reason' in found ? found.reason : '', reason)
     const issues = policyIssues({ mode: 'allowlist', rules: [{ host: 'ok.example' }, { host: given }] })
@@ -165,7 +165,7 @@ test('a host has one spelling', () => {
   }
 })
 
-test('T76: a wildcard means one label, no more, no less, and nothing that only ends alike', () => {
+test('a wildcard means one label, no more, no less, and nothing that only ends alike', () => {
   const covers = (name: string) => hostCovers('*.example.com', name)
   assert.deepEqual(
     ['a.example.com', 'a.b.example.com', 'example.com', 'evilexample.com', 'a.evilexample.com', '*.a.example.com'].map(covers),
@@ -174,7 +174,7 @@ test('T76: a wildcard means one label, no more, no less, and nothing that only e
   assert.deepEqual(normalHost('a.example.com.'), { host: 'a.example.com' })
 })
 
-test('T77: an allowlist of nothing is a policy', () => {
+test('an allowlist of nothing is a policy', () => {
   assert.deepEqual(policyIssues({ mode: 'allowlist', rules: [], cidrs: [] }), [])
   assert.deepEqual(normalPolicy({ mode: 'allowlist' }), { mode: 'allowlist', rules: [], cidrs: [] })
 })

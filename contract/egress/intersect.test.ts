@@ -51,7 +51,7 @@ const CASES: [what: string, policy: EgressPolicy, ceiling: EgressPolicy | null, 
 ] // prettier-ignore
 
 for (const [what, policy, ceiling, met, wider] of CASES) {
-  test(`T83: ${what}`, () => {
+  test(`${what}`, () => {
     assert.deepEqual(intersection(policy, ceiling), met)
     assert.deepEqual(
       outside(policy, ceiling).map(({ path }) => path),
@@ -60,7 +60,7 @@ for (const [what, policy, ceiling, met, wider] of CASES) {
   })
 }
 
-test('T83: for any policy and ceiling the effective policy lets out what both do, and outside is empty exactly where that is the policy', () => {
+test('for any policy and ceiling the effective policy lets out what both do, and outside is empty exactly where that is the policy', () => {
   const seed = testSeed()
   const random = generatorOf(seed)
   const some = <T>(from: readonly T[]): T[] => from.filter(() => random() < 0.35)

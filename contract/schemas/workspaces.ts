@@ -146,7 +146,7 @@ export const WorkspaceQuery = Type.Object({ ...filters, organization_id: Type.Op
 export type WorkspaceQuery = Static<typeof WorkspaceQuery>
 export const OrganizationWorkspaceQuery = Type.Object(filters)
 
-/** Names and values are judged by the rules of inputs, which name the bad ones: 422 with a reason (App, open rule 6). */
+/** Names and values are judged by the rules of inputs, which name the bad ones: 422 with a reason (App, "Open rules" 6). */
 export const GivenInputs = Type.Unsafe<Record<string, unknown>>({
   type: 'object',
   additionalProperties: { description: `Text of at most ${LIMITS.input.bytes_max} bytes without CR, LF and NUL` },

@@ -1,4 +1,4 @@
-/** App, "Operation"; the list of kinds is completed by DECISIONS. */
+/** App, "Operation"; the kinds beyond those named there are Berth’s own. */
 export const OPERATION_KINDS = [
   'open',
   'suspend',

@@ -21,9 +21,9 @@ export interface ApiDeps {
   cells: Cells
   turns: Turns
   signer: Signer
-  /** Whether new workspaces keep their changes apart from their template, where its version supports that (App, open rule 9). */
+  /** Whether new workspaces keep their changes apart from their template, where its version supports that (App, "Open rules" 9). */
   layered_opens: boolean
-  /** Whether workspaces may be file-first (App, open rule 8). */
+  /** Whether workspaces may be file-first (App, "Open rules" 8). */
   file_first: boolean
   /** How long the answer to a delete waits for the gateway to know of it. */
   delete_told_seconds: number

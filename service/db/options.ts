@@ -17,7 +17,7 @@ export function connectionConfig(options: DatabaseOptions): pg.ClientConfig {
     connectionString: options.url,
     application_name: options.application_name,
     ...(options.role === null ? {} : { options: `-c role=${options.role}` }),
-    connectionTimeoutMillis: 2000, // RELIABILITY 2.4: a database that is down is answered in two seconds, not waited for
+    connectionTimeoutMillis: 2000, // a database that is down is answered in two seconds, not waited for
     statement_timeout: 10_000,
     keepAlive: true,
   }

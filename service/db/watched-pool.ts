@@ -9,7 +9,7 @@ const PATIENCE_MS = 1000
 const ANSWERS_WITHIN_MS = 1500
 
 /**
- * A pool whose statements fail within two seconds when the server has stopped answering (RELIABILITY 2.4). A server that is
+ * A pool whose statements fail within two seconds when the server has stopped answering. A server that is
  * stopped keeps its sockets open, and its own statement timeout stands still with it, so nothing else would ever end them.
  * One that answers a probe is only busy: then a statement may take its time.
  */

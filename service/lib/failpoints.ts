@@ -1,7 +1,7 @@
 import { openSync, closeSync } from 'node:fs'
 
 /**
- * The places where a test may let a process fail, named as in RELIABILITY 2.3: each stands before the step that it names;
+ * The places where a test may let a process fail: each stands before the step that it names;
  * what happens inside hostd's verbs has points of hostd's own.
  */
 export const FAILPOINTS = {

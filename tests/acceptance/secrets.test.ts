@@ -71,7 +71,7 @@ test('a resume and a fork have it, and who is not bound does not', async () => {
   assert.equal(await seen(other, { secret_refs: [NAME] }), digest(value('two')))
 })
 
-test('T85: no value stands in the database, the logs, a key, a disk, a command line or an environment of this computer', async () => {
+test('no value stands in the database, the logs, a key, a disk, a command line or an environment of this computer', async () => {
   const rotated = await service.admin('keys', 'rotate-kek')
   assert.equal(await seen(workspace), digest(value('two')))
   assert.match(await service.admin('doctor'), new RegExp(`${rotated.trim().slice(0, 8)} has 1`))

@@ -36,10 +36,10 @@ const HOSTILE: [string, string, number][] = [
   ['NUL in a secret', '{"key":"a","template":"base","secrets":["\\u0000"]}', 422],
 ]
 
-/** T105 asks for 100 ms of a computer that does nothing else; a slow and busy one may take longer, but no body costs seconds. */
+/** A computer that does nothing else needs less than 100 ms; a slow and busy one may take longer, but no body costs seconds. */
 const WORK_MS_MAX = 2000
 
-test('T105: no body makes an internal error, each is refused without much work, and nothing is made', async () => {
+test('no body makes an internal error, each is refused without much work, and nothing is made', async () => {
   for (const [name, body, status] of HOSTILE) {
     // The best of three: what a refusal costs is asked, not what else the computer does meanwhile.
     const times: number[] = []
@@ -61,7 +61,7 @@ test('T105: no body makes an internal error, each is refused without much work, 
   assert.deepEqual(made, ['second', 'warm-up'])
 })
 
-test('T35: fields that are not the caller’s to set are refused by name, and no prototype is touched', async () => {
+test('fields that are not the caller’s to set are refused by name, and no prototype is touched', async () => {
   const body = JSON.stringify({
     key: 'mass',
     template: 'base',
@@ -86,7 +86,7 @@ test('T35: fields that are not the caller’s to set are refused by name, and no
   assert.deepEqual([({} as { x?: unknown }).x, (await w.get('/v1/workspaces?key_prefix=mass')).body.data], [undefined, []])
 })
 
-test('T107: a request id that is not one is never reflected', async () => {
+test('a request id that is not one is never reflected', async () => {
   const given = async (id: string) => (await w.get('/v1/me', { headers: { 'x-request-id': id } })).headers.get('x-request-id')
   assert.equal(await given('a'.repeat(64)), 'a'.repeat(64))
   for (const bad of ['a'.repeat(65), 'a'.repeat(7), '<script>alert(1)</script>', 'with spaces in it'])
@@ -97,7 +97,7 @@ test('T107: a request id that is not one is never reflected', async () => {
   assert.doesNotMatch(twice, /aaaaaaaa|bbbbbbbb/)
 })
 
-test('T108: an Idempotency-Key that is not one is 422 and makes nothing; on a route that takes none it is ignored', async () => {
+test('an Idempotency-Key that is not one is 422 and makes nothing; on a route that takes none it is ignored', async () => {
   const body = '{"key":"no-key","template":"base"}'
   for (const key of ['x'.repeat(256), '', 'a b', 'é', '\t']) {
     const answer = await open(body, { 'idempotency-key': key })

@@ -322,7 +322,7 @@ test('pages are newest first, stay whole under inserts, and their cursors are go
   }
 })
 
-test('T29: every list takes limits of 1 to 200 and only cursors of its own, for its own caller', async () => {
+test('every list takes limits of 1 to 200 and only cursors of its own, for its own caller', async () => {
   const { organization_id, project_id } = w.a
   const secret_id = (await w.post(`/v1/projects/${project_id}/secrets`, { name: 'LISTS', value: 'v' })).body.id
   const own: Record<string, string> = { workspace_id: await w.running('lists'), organization_id, project_id, secret_id }

@@ -45,7 +45,7 @@ test('a workspace that may reach everything is enforced when it runs, and its ho
   assert.deepEqual([await stateOf(id), w.host.egressOf(id)], ['enforced', undefined])
 })
 
-test('T81: the policy goes with the start, the resume and the fork, and is acknowledged for each epoch', async () => {
+test('the policy goes with the start, the resume and the fork, and is acknowledged for each epoch', async () => {
   await withProject(allow('project.example'), async () => {
     const id = await w.ready('with-start')
     assert.deepEqual([await stateOf(id), hostsOf(id)], ['enforced', ['project.example']])
@@ -64,7 +64,7 @@ test('T81: the policy goes with the start, the resume and the fork, and is ackno
   })
 })
 
-test('T81: a reset and a restore in place start with the policy too', async () => {
+test('a reset and a restore in place start with the policy too', async () => {
   const id = await w.ready('replaced')
   await put(id, allow('own.example'))
   const snapshot = await operate(id, 'snapshot')
@@ -202,7 +202,7 @@ test('rules that somebody has changed are put in again when rows and host are co
   await becomes(id, 'enforced')
 })
 
-test('T82: an acknowledgement of an earlier epoch counts for nothing, before and after the one of this epoch', async () => {
+test('an acknowledgement of an earlier epoch counts for nothing, before and after the one of this epoch', async () => {
   const id = await w.ready('late-word')
   const db = w.database.cell
   const said = async () => {

@@ -180,7 +180,7 @@ test('every problem of a policy is told in one answer, each with path, reason an
   assert.equal((await put(ofProject(), many)).body.error.details.issues.length, 256)
 })
 
-test('T83: an override that is wider than the ceiling of its template is refused with what is outside, one within is taken', async () => {
+test('an override that is wider than the ceiling of its template is refused with what is outside, one within is taken', async () => {
   const ceiling: EgressPolicy = {
     mode: 'allowlist',
     rules: [{ host: '*.example.com', ports: [443], protocols: ['tcp'] }],
@@ -231,7 +231,7 @@ test('enforcement is what the host said of this policy in this epoch, and of no 
   const state = async () => (await w.get(ofWorkspace(id))).body.enforcement.state
   assert.equal(await state(), 'not_enforced')
   await acknowledge(id, { epoch: 0, revision: 'default' })
-  assert.equal(await state(), 'not_enforced', 'T82: a word about an earlier epoch')
+  assert.equal(await state(), 'not_enforced', 'a word about an earlier epoch')
   await acknowledge(id, { epoch: 1, revision: 'default' })
   assert.equal(await state(), 'enforced')
   await put(ofWorkspace(id), { mode: 'deny_all' })

@@ -17,7 +17,7 @@ before(async () => {
 })
 after(() => w[Symbol.asyncDispose]())
 
-test('T38: of 3,601 tokens in an hour the last is 429 and says when to come again; other keys mint on', async () => {
+test('of 3,601 tokens in an hour the last is 429 and says when to come again; other keys mint on', async () => {
   const { key } = await seeder(w.database, w.clock, w.ids).key(w.a.organization_id, w.a.project_id)
   const id = await w.running('flood')
   const mint = () => w.post(`/v1/workspaces/${id}/tool-tokens`, {}, { as: key })
@@ -133,7 +133,7 @@ test('starts that wait for one another leave connections to everybody else', asy
   assert.deepEqual([answers.filter((status) => status === 202).length, answers.filter((status) => status === 403).length], [5, 15])
 })
 
-test('T106: of 2,000 calls that ask to be held 1,000 are, the others are 429 at once and nothing is done for them', async () => {
+test('of 2,000 calls that ask to be held 1,000 are, the others are 429 at once and nothing is done for them', async () => {
   const opened = await w.open('held')
   const path = `/v1/operations/${opened.body.operation.id}`
   const agent = new Agent({ keepAlive: false, maxSockets: Infinity })

@@ -28,7 +28,7 @@ const kids = async () => (await w.get('/v1/.well-known/tool-token-keys', { as: n
 const minted = async (base?: string) => (await w.post(tokens, undefined, base === undefined ? {} : { base })).body.token as string
 const kidOf = (token: string) => decodeProtectedHeader(token).kid
 
-test('T50: a rotation makes every process sign with one new key; both verify for 16 minutes, then only the new one', async () => {
+test('a rotation makes every process sign with one new key; both verify for 16 minutes, then only the new one', async () => {
   const second = await w.second()
   const old_token = await minted()
   const old = kidOf(old_token)
@@ -52,7 +52,7 @@ test('T50: a rotation makes every process sign with one new key; both verify for
   }
 })
 
-test('T51: admin sets the watermark of a workspace, which its cell is told of', async () => {
+test('admin sets the watermark of a workspace, which its cell is told of', async () => {
   const workspace_id = await w.running('watermark')
   const listener = await openListener(w.database.options('berth_cell'), cellChannels(w.cell_id))
   try {

@@ -72,7 +72,7 @@ const read = async (name: string) => {
   return (await secrets.valuesFor({ id: workspace_id, organization_id, project_id, has_secrets: false }, 'exec', [name])).values[name]
 }
 
-test('T88: a rotation that is killed again and again goes on, while every read is right, and the old key goes at its end', async () => {
+test('a rotation that is killed again and again goes on, while every read is right, and the old key goes at its end', async () => {
   const old = w.sealing_key.key_id
   for (let n = 0; n < VALUES; n++) {
     const { organization_id, project_id } = w.a
@@ -111,7 +111,7 @@ test('T88: a rotation that is killed again and again goes on, while every read i
   assert.ok(files.every((file) => (statSync(join(directory, file)).mode & 0o777) === 0o600))
 })
 
-test('T89: what is erased is opened by no key that is left, once the key of before is given up', async () => {
+test('what is erased is opened by no key that is left, once the key of before is given up', async () => {
   const [before] = await keys()
   const { id } = (await create('ERASED', 'canary-erased')).body
   const row = await w.database.superuser.selectFrom('secret_versions').selectAll().where('secret_id', '=', id).executeTakeFirstOrThrow()

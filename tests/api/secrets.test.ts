@@ -259,7 +259,7 @@ test('a change says what it changes, keeps the rest, and is no change where noth
   )
 })
 
-test('T36: what is allowed is of its own scope, and a workspace that is not allowed cannot bind', async () => {
+test('what is allowed is of its own scope, and a workspace that is not allowed cannot bind', async () => {
   const theirs = (await w.open('of-b', {}, { as: w.b.key })).body.workspace.id
   assert.equal(said(await create({ name: 'WIDE', allowed_workspace_ids: [theirs] })), '422 validation_failed')
   assert.equal(said(await createShared({ name: 'WIDE', allowed_project_ids: [w.b.project_id] })), '422 validation_failed')

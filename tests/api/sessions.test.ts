@@ -189,7 +189,7 @@ test('a repeat gives nobody what they have lost since: no view to who left, no t
   assert.deepEqual([repeat.status, repeat.body.workspace.id, repeat.body.tool_token], [200, id, null])
 })
 
-test('T30: an unknown id and a wrong secret get one answer, and of a secret only its hash is stored', async () => {
+test('an unknown id and a wrong secret get one answer, and of a secret only its hash is stored', async () => {
   const [, key_id = '', secret = ''] = w.a.key.split('_')
   const wrong = await w.get('/v1/me', { as: `sfk_${key_id}_${'0'.repeat(64)}` })
   const unknown = await w.get('/v1/me', { as: `sfk_${'0'.repeat(16)}_${secret}` })

@@ -1,5 +1,5 @@
 // `npm run failpoints -- [words] [--modes kill,stop] [--stop-seconds 3]`: every failpoint whose name contains a word (all without
-// one) in every mode, on real machines, as a table. RELIABILITY 2.3.
+// one) in every mode, on real machines, as a table.
 import { execFileSync } from 'node:child_process'
 import { mkdtempSync } from 'node:fs'
 import path from 'node:path'

@@ -14,7 +14,7 @@ export interface Following {
   tookOver(address: string): void
 }
 
-/** RELIABILITY R5 gives an operation 15 s after a recovery; the successor has to start first, and the computer may be slow. */
+/** An operation has 15 s after a recovery; the successor has to start first, and the computer may be slow. */
 const TAKEN_OVER_MS = 90_000
 const NOTICED_MS = 60_000
 

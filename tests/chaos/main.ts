@@ -1,7 +1,7 @@
 // `npm run chaos -- --minutes 10`: real machines, clients that do everything at once, and something killed every now and then.
-// Everything that was acknowledged is compared with what is read back, RELIABILITY 2.1 and 2.2: N1 and I8 (caller, rest), N2 to N4 (actor,
-// witness), N6 (command), N7 and I3 (actor, record), I1, I2, I6 and I7 (check), I4, I11 and I15 (record), I9 and I10 (rest), I12 (revoked).
-// N5, I13 and I14 speak of file-first workspaces, egress policies and secrets, which there are none of.
+// Everything that was acknowledged is compared with what is read back: the promises N1 to N7 of docs/operating/promises.md, and the
+// invariants I1 to I15, each of which is said where it is checked. N5, I13 and I14 speak of file-first workspaces, egress policies and
+// secrets, which there are none of here.
 import { mkdtempSync } from 'node:fs'
 import path from 'node:path'
 import { parseArgs } from 'node:util'

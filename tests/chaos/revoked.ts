@@ -4,7 +4,7 @@ import type { History } from './history.ts'
 import type { Believed } from './model.ts'
 
 const LOOK_MS = 1000
-/** RELIABILITY T32: the application API knows at once, the gateway half a minute later at most. */
+/** The application API knows at once, the gateway half a minute later at most. */
 const TOKEN_MS = 30_000
 
 export interface RevokedKey {

@@ -4,7 +4,7 @@ import { runOnce } from './command.ts'
 import { ceilingOf, TICK_MS, type Believed, type Witness } from './model.ts'
 
 /**
- * RELIABILITY 2.5. Counts once a tick, chains hashes of what it counted in memory, appends each to a file and to one that is deleted
+ * Counts once a tick, chains hashes of what it counted in memory, appends each to a file and to one that is deleted
  * and open, and keeps 64 MiB of random bytes in memory: one answer proves memory, processes, disk, open files and timers at once.
  * It takes so little that the machine is parked all the same, and is no command of the service, which would keep it resident.
  */

@@ -88,7 +88,7 @@ test('a Range beside offset or length is 400, one of a missing file 404', async 
   assert.equal(await refusalOf(await get(at('/missing'), { range: 'bytes=-1' })), '404 not_found/path_not_found')
 })
 
-// RELIABILITY T15: what a path may try. The agent resolves `..` inside the guest.
+// What a path may try. The agent resolves `..` inside the guest.
 const PATHS: [string, string][] = [
   ['path=', '422 validation_failed/invalid_path'],
   ['path=home', '422 validation_failed/invalid_path'],
@@ -183,7 +183,7 @@ test('7 MiB is written, one byte more is 413 with max_bytes: announced or not, a
   assert.equal(bench.agent.files.has('/big2'), false)
 })
 
-test('T25: a sender that breaks off in the middle writes nothing', async () => {
+test('a sender that breaks off in the middle writes nothing', async () => {
   await put('/kept', 'old')
   const { hostname, port } = new URL(bench.gateway.address)
   for (const head of [`content-length: ${7 << 20}\r\n\r\n`, 'transfer-encoding: chunked\r\n\r\n300000\r\n']) {

@@ -25,7 +25,7 @@ async function begun(): Promise<{ id: string }> {
 const output = (id: string, query = '', init: Parameters<Bench['call']>[2] = {}) => bench.call('GET', `/exec/${id}/output${query}`, init)
 const read = async (id: string, query = '') => eventsOf(await (await output(id, query)).text())
 
-// What an agent in hostile hands may say (RELIABILITY T13, T14). The stream ends, and what was given before stays true.
+// What an agent in hostile hands may say. The stream ends, and what was given before stays true.
 const good = frame(KIND.stdout, 0, 'good')
 const exit = (change: object) =>
   frame(

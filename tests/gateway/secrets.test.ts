@@ -158,7 +158,7 @@ test('a terminal gets the same by its own tool', async () => {
   assert.equal(await refusalOf(await open({ env: { SIZE: 'x' }, secret_refs: ['SIZE'] })), '422 validation_failed/env_collision')
 })
 
-test('T90: a secret that cannot be opened is 503, and neither the answer nor the log has anything of it', async () => {
+test('a secret that cannot be opened is 503, and neither the answer nor the log has anything of it', async () => {
   const secret_id = await seed({ name: 'SPOILT', value: 'canary-spoilt' })
   await sql`update secret_versions set ciphertext = set_byte(ciphertext, 40, get_byte(ciphertext, 40) # 1) where secret_id = ${secret_id}`.execute(
     bench.database.superuser,
@@ -173,7 +173,7 @@ test('T90: a secret that cannot be opened is 503, and neither the answer nor the
   await bind([])
 })
 
-test('T90: values are in no log line and no answer, whatever the start was refused for', async () => {
+test('values are in no log line and no answer, whatever the start was refused for', async () => {
   await seed({ name: 'CANARY', value: 'canary-value' })
   await bind(['CANARY'])
   const answers = [

@@ -94,7 +94,7 @@ for (const route of routesWithBody) {
     assert.equal(said(await raw(route, '')), '400 bad_request')
     assert.equal(said(await raw(route, `{"a":"${'x'.repeat(LIMITS.json.body_bytes_max)}"}`)), '413 payload_too_large')
     const smuggled = ['id', 'organization_id', 'desired_state', 'purpose', '__proto__', 'constructor']
-    // T35. Written as text, since a literal's __proto__ would set the prototype and not be sent.
+    // Written as text, since a literal's __proto__ would set the prototype and not be sent.
     const body = `{${smuggled.map((name) => `${JSON.stringify(name)}:{"prototype":{"x":1},"x":1}`).join(',')}}`
     const refused = await raw(route, body)
     const paths = refused.body.error.details.issues.map(({ path }: { path: string }) => path)
@@ -148,7 +148,7 @@ test('a method that no route takes is 404, whatever it is, and says which are ta
   }
 })
 
-test('T31: a key mints no tool that it has not, and by default all that it has', async () => {
+test('a key mints no tool that it has not, and by default all that it has', async () => {
   const { key } = await seeder(w.database, w.clock, w.ids).key(w.a.organization_id, w.a.project_id, ['files'])
   const refused = await w.post(`/v1/workspaces/${own['workspace_id']}/tool-tokens`, { tools: ['exec', 'files'] }, { as: key })
   assert.deepEqual([said(refused), refused.body.error.details], ['403 forbidden', { denied_tools: ['exec'], permitted_tools: ['files'] }])

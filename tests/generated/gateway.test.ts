@@ -55,7 +55,7 @@ describe('every route of the gateway', () => {
   test('asks for a token', () => all('401 unauthenticated', { token: null }))
   test('takes no API key', () => all('401 unauthenticated', { token: `sfk_a_${'b'.repeat(40)}` }))
 
-  test('T27: refuses a token of another workspace with 403, and touches neither it nor its machine', async () => {
+  test('refuses a token of another workspace with 403, and touches neither it nor its machine', async () => {
     const before = await contentOfTables(bench.database.superuser)
     const seen = bench.agent.seen.length
     await all('403 forbidden', { workspace_id: OTHER })

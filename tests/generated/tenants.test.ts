@@ -24,7 +24,7 @@ const WITHIN: ReadonlySet<string> = new Set(['checkpoint_id', 'volume_id', 'pers
 const OF_ORGANIZATIONS: ReadonlySet<string> = new Set(['organization_id', 'slug', 'version'])
 
 for (const route of routesWithIds) {
-  test(`T27: ${route.id} says the same of what is another project's, another organization's or nobody's, and does nothing`, async () => {
+  test(`${route.id} says the same of what is another project's, another organization's or nobody's, and does nothing`, async () => {
     const outsider = await seeder(w.database, w.clock, w.ids).person(w.b.organization_id, 'owner')
     const before = await contentOfTables(w.database.superuser)
     const headers = { 'x-request-id': 'the-same-for-all' }
@@ -54,7 +54,7 @@ const lists = APP_ROUTES.filter(({ query }) => query !== undefined && 'cursor' i
 const read = (route: AppRoute, query: string, as: string) => w.get(`${sampleOf(route, own).path}?${query}`, { as })
 
 for (const route of lists) {
-  test(`T28: ${route.id} shows nothing of others, whatever its filters name`, async () => {
+  test(`${route.id} shows nothing of others, whatever its filters name`, async () => {
     const filters = Object.keys((route.query as { properties: object }).properties).filter((name) => own[name] !== undefined)
     const foreign: Ids = { organization_id: w.b.organization_id, project_id: w.b.project_id }
     for (const name of filters) {
@@ -70,7 +70,7 @@ for (const route of lists) {
     assert.deepEqual([theirs, body.data.length > 0], [[], true])
   })
 
-  test(`T29: ${route.id} takes no cursor but its own, of the same caller`, async () => {
+  test(`${route.id} takes no cursor but its own, of the same caller`, async () => {
     const { body } = await read(route, 'limit=1', member)
     const cursor: string = body.next_cursor
     assert.ok(cursor.length <= 200)

@@ -1,7 +1,7 @@
 /** Codes with their reasons. */
 export type Closed = Readonly<Partial<Record<string, readonly string[]>>>
 
-/** The closed sets of App, "Errors" and Cell, "Errors" as the documents have them, with what DECISIONS adds. */
+/** The closed sets of App, "Errors" and Cell, "Errors" as the documents have them, with what Berth adds. */
 export const SPECIFIED: Readonly<Record<'app' | 'cell', Closed>> = {
   app: {
     bad_request: [],

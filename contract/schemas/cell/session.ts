@@ -5,7 +5,7 @@ import { Nullable, strict, Uuid, Word } from '../common.ts'
 /** Ids of commands: chosen by the caller, or made by the server. */
 export const SessionId = Type.String({ pattern: `^[A-Za-z0-9._:-]{1,${LIMITS.exec.session_id_characters_max}}$` })
 
-/** DECISIONS, "Workspaces": the platform's templates have this user, and commands run as it. */
+/** The platform's templates have this user, and commands run as it. */
 export const DEFAULT_USER = 'user'
 export const DEFAULT_CWD = '/home/user'
 
@@ -58,7 +58,7 @@ export const Ending = {
   stderr_bytes: Offset,
 }
 
-/** DECISIONS, "Gateway": retained output. The bound itself is hostd's, in the limits of an incarnation. */
+/** Retained output. The bound itself is hostd's, in the limits of an incarnation. */
 const AvailableFrom = Type.Integer({
   minimum: 0,
   maximum: Number.MAX_SAFE_INTEGER,

@@ -17,7 +17,7 @@ func allowlist(hosts ...string) wire.EgressPolicy {
 	return p
 }
 
-// T76 of the reliability plan: one label and no more.
+// A wildcard means one label and no more.
 func TestAWildcardStandsForOneLabel(t *testing.T) {
 	m := NewMatcher(allowlist("*.example.com", "api.example.com", "example.org"))
 	for name, want := range map[string][]uint16{
@@ -79,7 +79,7 @@ func FuzzMatcher(f *testing.F) {
 	})
 }
 
-// T74 and T75: what no policy may say.
+// What no policy may say.
 func TestAPolicyIsCheckedHereToo(t *testing.T) {
 	good := func(change func(*wire.EgressPolicy)) wire.EgressPolicy {
 		p := wire.EgressPolicy{Revision: "a.B-9_", Mode: wire.EgressAllowlist, Rules: []wire.EgressRule{{Host: "*.example.com", Ports: []int{443, 80}}},

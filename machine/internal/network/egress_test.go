@@ -36,7 +36,6 @@ func TestAnAllowlistLetsOutToTheAddressesOfItsNamesAndItsNetworksAlone(t *testin
 	}
 }
 
-// T77 and T80 of the reliability plan.
 func TestUnderDenyAllAndAnEmptyAllowlistNothingLeavesAndItIsHeardAtOnce(t *testing.T) {
 	for _, p := range []wire.EgressPolicy{mode("r1", wire.EgressDenyAll), allowlist("r1", nil), allowlist("r1", nil, "api.example.com")} {
 		t.Run(fmt.Sprintf("%s %d", p.Mode, len(p.Rules)), func(t *testing.T) {
@@ -70,14 +69,14 @@ func TestUnderDenyAllAndAnEmptyAllowlistNothingLeavesAndItIsHeardAtOnce(t *testi
 	}
 }
 
-// T01: what is private is reached under no policy. The addresses are there: it is the router that refuses.
+// What is private is reached under no policy. The addresses are there: it is the router that refuses.
 func TestUnderNoPolicyIsAnythingPrivateReached(t *testing.T) {
 	private := []string{"10.9.9.9", "172.16.5.5", "192.168.77.1", "169.254.169.254", "100.64.1.1", "168.63.129.16"}
 	w := openPoliced(t, mode("r1", wire.EgressAllowAll), private...)
 	w.reaches(public, 80)
 	for _, p := range []wire.EgressPolicy{mode("r2", wire.EgressAllowAll), allowlist("r3", []string{public + "/32"}, "rebinds.example.com"), mode("r4", wire.EgressDenyAll)} {
 		w.set(p)
-		if p.Mode == wire.EgressAllowlist { // T73: a name that leads there
+		if p.Mode == wire.EgressAllowlist { // a name that leads there
 			must(t, w.grant("rebinds.example.com", append(private, public)...))
 		}
 		for _, address := range private {

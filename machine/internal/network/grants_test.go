@@ -128,7 +128,7 @@ func TestManyRulesOfManyMachinesCostAPacketNothingAndAChangeLittle(t *testing.T)
 	call(t, first.ns, public, 443)
 }
 
-// T82 of the reliability plan is the cell's; here: eight machines that flood leave a ninth what it needs.
+// Eight machines that flood leave a ninth what it needs.
 func TestMachinesThatFloodWithRefusedPacketsAndNamesLeaveAnotherUntouched(t *testing.T) {
 	w := openPoliced(t, allowlist("r1", nil, "api.example.com"))
 	ctx, stop := context.WithCancel(t.Context())

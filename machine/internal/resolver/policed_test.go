@@ -173,7 +173,7 @@ func TestAnAnswerWaitsForItsGrantAndFailsWithoutOne(t *testing.T) {
 	}
 }
 
-// T73: what a name leads to is what its own records say, and never anything private.
+// What a name leads to is what its own records say, and never anything private.
 func TestOnlyPublicAddressesOfTheNameItselfAreGranted(t *testing.T) {
 	upstream, _ := upstream(t,
 		record(t, "api.example.com. CNAME cdn.example.net."), record(t, "cdn.example.net. CNAME edge.example.net."),

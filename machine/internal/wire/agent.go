@@ -351,7 +351,7 @@ type BusyCommand struct {
 	BusyUntil *string `json:"busy_until"`
 }
 
-// AgentError is every refusal of the agent. Status, code and reason are the gateway's own (Cell, Errors).
+// AgentError is every refusal of the agent. Status, code and reason are the gateway's own (Cell, "Errors").
 type AgentError struct {
 	Code    string         `json:"code"`
 	Reason  string         `json:"reason,omitempty"`

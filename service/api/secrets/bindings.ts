@@ -73,8 +73,8 @@ export async function checkBinding(
 }
 
 /**
- * The names that an open binds: those that it gives, and the secret inputs of the template version that the workspace may use (App, open
- * rule 5). Throws where one that is required may not be used.
+ * The names that an open binds: those that it gives, and the secret inputs of the template version that the workspace may use (App,
+ * "Open rules" 5). Throws where one that is required may not be used.
  */
 export async function withSecretInputs(
   tx: ChangeTx,

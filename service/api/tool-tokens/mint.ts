@@ -46,7 +46,7 @@ export async function mintTokenOrNull(deps: MintDeps, workspace: MintedFor, wish
   const event = by && tokenEvent(by, workspace, session, wish)
   return countedToken(deps, workspace, wish, session, event).catch((error: unknown) => {
     if (!(error instanceof Failure) || error.reason !== 'signing_failed') throw error
-    deps.logger.error({ err: error }, 'a tool token could not be signed') // App, resume: "A token that cannot be issued is tool_token: null"
+    deps.logger.error({ err: error }, 'a tool token could not be signed') // App, "Resume": "A token that cannot be issued is tool_token: null"
     return null
   })
 }

@@ -35,7 +35,7 @@ export interface Started {
 
 /**
  * Answers an open or a resume: 200 with a token when the workspace is ready, else 202 with the operation, after waiting for it
- * as long as the caller asked (App, open rule 4). A repeat of what was answered 200 is 200 while the workspace is ready. Later it is 202:
+ * as long as the caller asked (App, "Open rules" 4). A repeat of what was answered 200 is 200 while the workspace is ready. Later it is 202:
  * whoever is told 200 goes on to call tools.
  */
 export async function answerStart(

@@ -42,7 +42,7 @@ export async function createWorkspace(
     observed_state: 'creating',
     mode: 'processful',
     startup: hasStartup(version.settings) ? { state: 'pending' } : null,
-    // App, open rule 9.
+    // App, "Open rules" 9.
     disk_layout: version.layered && deps.layered_opens ? 'layered' : 'legacy',
     ceilings: ceilingsOf({ template: version.settings, caps: given.caps, plan }),
     cell_id,

@@ -35,7 +35,7 @@ export async function closeWorkspace(call: Call<typeof workspacesClose>, deps: A
 }
 
 /**
- * RELIABILITY N7: after this answer no tool call is served. The cell shuts its gate before it takes the operation, so the answer
+ * Promise N7 (docs/operating/promises.md): after this answer no tool call is served. The cell shuts its gate before it takes the operation, so the answer
  * waits until it is taken; where no cell is there to take it, none serves calls either.
  */
 async function answerEnding(call: EndingCall, deps: ApiDeps, outcome: Changed): Promise<Reply> {

@@ -27,7 +27,7 @@ export function checkIdlePolicy(policy: string | null | undefined): void {
 export function checkOpenBody(body: OpenRequest): void {
   checkKey(body.key)
   checkIdlePolicy(body.idle_policy)
-  // App, open rule 8: file-first workspaces are always persistent and never idle.
+  // App, "Open rules" 8: file-first workspaces are always persistent and never idle.
   if (body.mode !== 'file_first') return
   if (body.lifetime === 'session') throw notOfFileFirst('lifetime')
   if (body.idle_policy !== undefined) throw notOfFileFirst('idle_policy')
@@ -40,7 +40,7 @@ function notOfFileFirst(field: 'lifetime' | 'idle_policy') {
   })
 }
 
-/** What an open may not ask of a workspace that exists: App, open rule 7; DECISIONS, "Workspaces". */
+/** What an open may not ask of a workspace that exists: App, "Open rules" 7, and Berth’s own. */
 export function checkReopen(row: WorkspaceRow, body: OpenRequest): void {
   refuseDeleted(row, 'open')
   if (body.mode !== undefined && body.mode !== row.mode) {
@@ -83,7 +83,7 @@ export function newTerms(found: FoundTemplate | null, body: OpenRequest, { file_
   return { version: found.version, lifetime }
 }
 
-/** App, open rule 8. */
+/** App, "Open rules" 8. */
 function checkFileFirst({ layered }: TemplateVersion, is_available: boolean): void {
   if (!is_available) {
     throw fail('validation_failed', 'mode_not_available', 'File-first workspaces are not available here', { details: { field: 'mode' } })

@@ -66,7 +66,7 @@ async function openInTransaction(deps: ApiDeps, tx: ChangeTx, call: OpenCall, pr
   const is_freed = key.reusable || (row?.lifetime === 'session' && row.deleted_at !== null)
   if (is_freed) return create(key.workspace_id)
   if (row !== null) return reopen(deps, tx, call, row, project)
-  // The tombstone is gone, the key stays used (DECISIONS, "Workspaces").
+  // The tombstone is gone, the key stays used .
   throw key.project_id === project.project_id ? deleted() : notFound('workspace')
 }
 
@@ -102,7 +102,7 @@ async function reopen(deps: ApiDeps, tx: ChangeTx, call: OpenCall, row: Workspac
   }
 }
 
-/** App, open rule 3: a running workspace whose start-up failed is not ready. Its tools are served meanwhile. */
+/** App, "Open rules" 3: a running workspace whose start-up failed is not ready. Its tools are served meanwhile. */
 export async function retryStartup(deps: ApiDeps, tx: ChangeTx, row: WorkspaceRow, now: Date) {
   if (row.op_id !== null) throw inProgress(row)
   const id = deps.ids.next()
@@ -112,7 +112,7 @@ export async function retryStartup(deps: ApiDeps, tx: ChangeTx, row: WorkspaceRo
   return { status: 202, operation_id: id, changed: true }
 }
 
-/** Reopening changes nothing (App, open rule 1): what was asked for in vain is named. */
+/** Reopening changes nothing (App, "Open rules" 1): what was asked for in vain is named. */
 function reopened(row: WorkspaceRow, body: OpenCall['body'], came: Parameters<typeof workedOn>[1]): WorkedOn {
   return { ...workedOn(row, came), ignored: ignoredBy(row, body) }
 }

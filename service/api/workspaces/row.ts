@@ -71,7 +71,7 @@ function heldBy(row: WorkspaceRow): HeldBy | null {
 }
 
 /**
- * App, "Workspace (view)"; DECISIONS adds the start-up. A machine runs a little before the operation that started it has ended: until
+ * App, "Workspace (view)"; the start-up counts too. A machine runs a little before the operation that started it has ended: until
  * then all else that is asked of the workspace is refused, so it is not ready, and an open would join.
  */
 export function isReady(row: WorkspaceRow): boolean {

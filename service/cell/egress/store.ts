@@ -12,7 +12,7 @@ export interface Said {
   state: 'enforced' | 'failed'
 }
 
-/** RELIABILITY T82: a word about an earlier machine changes nothing once there is one about a later. */
+/** A word about an earlier machine changes nothing once there is one about a later. */
 export async function acknowledge(db: Db, { workspace_id, epoch, fence, revision, state }: Said, now: Date): Promise<void> {
   await sql`
     insert into workspace_egress (workspace_id, epoch, fence, revision, state, acknowledged_at)

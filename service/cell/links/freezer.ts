@@ -5,7 +5,7 @@ import path from 'node:path'
 const THAWS: Readonly<Record<string, string>> = { 'cgroup.freeze': '0', 'freezer.state': 'THAWED' }
 
 /**
- * Thaws a machine without its host (DESIGN §5a, "Connections"). What is not frozen runs on. Throws where the file does not let us. The
+ * Thaws a machine without its host. What is not frozen runs on. Throws where the file does not let us. The
  * kernel takes a tenth of a millisecond for it, which is less than three trips to Node's threads and back.
  */
 export function thawByFile(file: string): void {

@@ -270,7 +270,7 @@ test('time in which a command or a keepalive kept it awake is no gap', async () 
   assert.equal((await world.workspace(id)).idle_gaps?.[24], 1)
 })
 
-test('T110: a workspace that cannot be saved runs on as it was, and is tried again ever more rarely', async () => {
+test('a workspace that cannot be saved runs on as it was, and is tried again ever more rarely', async () => {
   await using world = await createWorld()
   const process = await world.startProcess()
   const id = await running(world, { idle_policy: 'fixed:60' })

@@ -72,7 +72,7 @@ export type WhyHibernate = 'unused' | 'room'
 
 /** Captures write as fast as the disk takes them: more at once would only be slower each. For those who wait small ones take turns with their parts that wait for the disk. */
 const HIBERNATIONS_MAX: Record<WhyHibernate, number> = { unused: 2, room: EVICTIONS_MAX }
-/** One that failed is not tried again at once: what it met may take a while to pass (RELIABILITY T110). */
+/** One that failed is not tried again at once: what it met may take a while to pass. */
 const AGAIN_SECONDS_MIN = 60
 const AGAIN_SECONDS_MAX = 6 * 3600
 

@@ -12,7 +12,7 @@ export interface Tick {
 
 /**
  * The time as something sees it that ticks every few seconds. Where the clock was set forward, or process or computer stood still,
- * everything counts as used anew: else all that was quiet would be found idle for as long, and ended at once (RELIABILITY 2.4).
+ * everything counts as used anew: else all that was quiet would be found idle for as long, and ended at once.
  */
 function watchTime(clock: Clock, started_at: Date): () => Tick {
   let since = started_at

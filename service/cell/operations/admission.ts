@@ -54,7 +54,7 @@ export function noRoom(required: Resources | null, created_at: Date, now: Date):
   })
 }
 
-/** Shown while it waits (DECISIONS, "Shapes": it already carries the deadline). */
+/** Shown while it waits (it already carries the deadline). */
 export function pending(required: Resources, deadline_at: Date): OperationError {
   return operationError('capacity_unavailable', 'No host has room for the workspace yet', {
     reason: 'no_ready_host',

@@ -25,7 +25,7 @@ export interface KnownKind {
   /** Whether it starts the machine of a running workspace anew: one that is hibernated has given its room back. */
   replaces?: true
   before_claim?: FailpointName
-  /** RELIABILITY N7: the gate knows before the claim shows, since the API answers the caller when it does. */
+  /** Promise N7 (docs/operating/promises.md): the gate knows before the claim shows, since the API answers the caller when it does. */
   shuts_gate_first?: true
   /** How many of its group may run at once: deletes have places of their own, so that nothing keeps them waiting. */
   group: 'start' | 'suspend' | 'delete'
@@ -51,7 +51,7 @@ const KINDS: Record<string, KnownKind> = {
   delete: { kind: remove, begins: 'delete_begun', starts: false, before_claim: 'delete.D3', shuts_gate_first: true, group: 'delete' },
 }
 
-/** App, open rule 3: the machine runs, and what failed of its start-up is run again. */
+/** App, "Open rules" 3: the machine runs, and what failed of its start-up is run again. */
 const RETRY: KnownKind = { kind: startupRetry, begins: 'startup_begun', starts: false, group: 'start' }
 
 /** Those that a host must have room for. */

@@ -90,7 +90,7 @@ async function wakeAfterEarlier(job: Job, source: MachineRow, target: MachineRow
 
 const LOST_SOURCE = operationError('checkpoint_failed', 'The source is not running any more', { reason: 'not_running' })
 
-/** DECISIONS, "Workspaces": what the memory holds does not fit into less. */
+/** What the memory holds does not fit into less. */
 async function refuseSmaller(job: Job, source: MachineRow, target: MachineRow): Promise<void> {
   const saved = savedCheckpoint(source)
   const memory_mib = saved === null ? (source.grants?.memory_mib ?? 0) : await capturedMemoryMib(job.cell.db, saved)

@@ -36,7 +36,7 @@ export async function workOnVolume(cell: CellContext, other: OtherOperation, sig
   await work({ cell, operation, volume_id: other.subject_id, signal })
 }
 
-/** RELIABILITY: a half-made volume is never attachable. Whatever an earlier attempt left is made anew or used. */
+/** A half-made volume is never attachable. Whatever an earlier attempt left is made anew or used. */
 async function create(work: VolumeWork): Promise<void> {
   const { cell, operation, volume_id } = work
   const volume = await readOwnVolume(cell.db, volume_id)

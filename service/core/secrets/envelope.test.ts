@@ -18,7 +18,7 @@ before(async () => {
   opener = openerOf([key])
 })
 
-test('T86: a value with one bit flipped anywhere is refused, never another value', async () => {
+test('a value with one bit flipped anywhere is refused, never another value', async () => {
   const sealed = await sealSecret(sealer, OF, 'geheim')
   assert.equal(await openSecret(opener, OF, sealed), 'geheim')
   for (let bit = 0; bit < sealed.ciphertext.length * 8; bit++) {
@@ -31,7 +31,7 @@ test('T86: a value with one bit flipped anywhere is refused, never another value
   }
 })
 
-test('T86: a ciphertext or a data key of another organization, secret or version is refused', async () => {
+test('a ciphertext or a data key of another organization, secret or version is refused', async () => {
   const sealed = await sealSecret(sealer, OF, 'mine')
   for (const other of [
     { ...OF, organization_id: 'x' },
@@ -45,7 +45,7 @@ test('T86: a ciphertext or a data key of another organization, secret or version
   }
 })
 
-test('T87: no two seals share a data key or a nonce, also of the same value', async () => {
+test('no two seals share a data key or a nonce, also of the same value', async () => {
   const seen = new Set<string>()
   const count = 2000
   for (let n = 0; n < count; n++) {

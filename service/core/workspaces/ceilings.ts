@@ -9,7 +9,7 @@ export interface CeilingSources {
 }
 
 /**
- * What a workspace may use at most: min(template, cap, plan) (App, open body). Where no cap is given the template's default size
+ * What a workspace may use at most: min(template, cap, plan) (App, "Open body"). Where no cap is given the template's default size
  * stands for it; absent limits of a plan add no restriction.
  */
 export function ceilingsOf({ template, caps, plan }: CeilingSources): Resources {

@@ -103,7 +103,7 @@ export async function insertFirstOperation(tx: ChangeTx, workspace: NewWorkspace
   refuseUnlessHeld(numInsertedOrUpdatedRows, hold)
 }
 
-/** A file-first workspace: it runs at once, at revision 0 of a tree that is empty, and no operation begins it (App, open rule 8). */
+/** A file-first workspace: it runs at once, at revision 0 of a tree that is empty, and no operation begins it (App, "Open rules" 8). */
 export async function insertTreeWorkspace(
   tx: ChangeTx,
   workspace: NewWorkspace & { mode: 'file_first'; observed_state: 'running' },

@@ -7,7 +7,7 @@ const UNUSABLE = /[\r\n\0]/
 
 /**
  * The inputs of a workspace: given value, else the declared default (App, "Workspace text inputs").
- * Refuses by App, open rule 6: unknown before invalid before required, each naming the inputs it concerns.
+ * Refuses by App, "Open rules" 6: unknown before invalid before required, each naming the inputs it concerns.
  */
 export function resolveInputs(declared: Record<string, TemplateInput>, given: Record<string, unknown>): Record<string, string> {
   const unknown = Object.keys(given).filter((name) => !Object.hasOwn(declared, name))

@@ -314,7 +314,7 @@ func TestMkdirMoveAndDelete(t *testing.T) {
 	}
 }
 
-// T17: a directory that is swapped for a link all the time never shows what lies outside.
+// A directory that is swapped for a link all the time never shows what lies outside.
 func TestASwappedDirectoryNeverShowsTheOutside(t *testing.T) {
 	r, root := tree(t)
 	must(t, os.MkdirAll(filepath.Join(root, "d"), 0o755))

@@ -93,7 +93,6 @@ func TestPatternsAreLiteralsOrRE2(t *testing.T) {
 	}
 }
 
-// T24
 func TestAPatternThatIsNotRE2OrTooLargeIsRefused(t *testing.T) {
 	r, _ := tree(t, map[string]string{"f": strings.Repeat("a", 40) + "!"})
 	for _, pattern := range []string{`(a)\1`, `(?=a)`, `a(`, ``, strings.Repeat("a", 1<<20), `(.{1000}){1000}`, strings.Repeat(".{1000}", 20), "\xff"} {

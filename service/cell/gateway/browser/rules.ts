@@ -21,7 +21,7 @@ export function visitOf(asked: BrowserScreenshot | BrowserContent, environment: 
   }
 }
 
-/** RELIABILITY T84: no file:, chrome:, view-source:, data: or javascript:, however it is spelled. Returns the one spelling of the URL. */
+/** No file:, chrome:, view-source:, data: or javascript:, however it is spelled. Returns the one spelling of the URL. */
 function checkUrl(url: string): string {
   if (!url.isWellFormed() || !/^https?:\/\//i.test(url)) throw invalid('url', 'must start with http:// or https://')
   const parsed = URL.canParse(url) ? new URL(url) : null

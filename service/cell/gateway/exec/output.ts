@@ -19,7 +19,7 @@ export const readOutput: GatewayHandler<typeof execOutput> = async (call, _deps,
   }
 }
 
-/** DECISIONS, "Gateway": below the retained range is an event, so that followers meet it in one place. */
+/** That an offset is below the retained range is an event, so that followers meet it in one place. */
 async function answerExpired(response: ServerResponse, encoding: EventEncoding, expired: Failure, request_id: string): Promise<void> {
   startStream(response, encoding)
   response.end(encoding.error(expired, request_id))

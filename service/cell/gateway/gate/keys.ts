@@ -12,7 +12,7 @@ export interface VerificationKeys {
   close(): void
 }
 
-/** RELIABILITY T43: a flood of unknown kids asks the database once in this time. */
+/** A flood of unknown kids asks the database once in this time. */
 const RELOAD_MS = 30_000
 /** A key that was taken out of the table, or retired long ago, verifies nothing any more after this time. */
 const STALE_MS = 60_000

@@ -10,7 +10,7 @@ export function openPeople(db: Db, listener: Pick<Listener, 'on'>): People {
   return openStandings(listener, 'berth_membership', (id) => readMemberships(db, id))
 }
 
-/** Whether a person's tokens are good in this organization: billing has no tools (DECISIONS, "Workspaces"). Pure. */
+/** Whether a person's tokens are good in this organization: billing has no tools. Pure. */
 export function hasTools(memberships: readonly Membership[], organization_id: string): boolean {
   return memberships.some((membership) => membership.organization_id === organization_id && membership.role !== 'billing')
 }

@@ -13,7 +13,7 @@ export function needsOf({ reads_disk, machine }: CellRoute): Needs {
   return machine === 'asked' ? 'machine' : 'nothing'
 }
 
-/** Cell, Endpoints: what is of any tool is not tool activity. */
+/** Cell, "Endpoints": what is of any tool is not tool activity. */
 export function isToolCall(route: CellRoute): boolean {
   return toolOf(route) !== 'any'
 }

@@ -23,7 +23,7 @@ export function cloneOf(asked: GitClone, authorization: string | undefined, envi
   }
 }
 
-/** RELIABILITY T84: one spelling of https, which every reader takes for the same host. */
+/** One spelling of https, which every reader takes for the same host. */
 function checkUrl(url: string): string {
   if (!/^https:\/\/[A-Za-z0-9[]/.test(url)) throw invalid('url', 'must start with https:// and a host')
 

@@ -153,7 +153,7 @@ function repeated(kept: { fingerprint: Buffer; revision: number; answer: object 
   return { status, ...(body === undefined ? {} : { body }), headers }
 }
 
-/** Cell, "File-first rules" 4; bare or as an entity tag. DECISIONS: what cannot be read is 400. */
+/** Cell, "File-first rules" 4; bare or as an entity tag. What cannot be read is 400. */
 function ifMatch(headers: IncomingHttpHeaders): number | null {
   const text = headers['if-match']
   if (text === undefined) return null

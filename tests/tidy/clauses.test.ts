@@ -1,0 +1,65 @@
+import assert from 'node:assert/strict'
+import { execFileSync } from 'node:child_process'
+import { existsSync, readFileSync } from 'node:fs'
+import path from 'node:path'
+import { test } from 'node:test'
+import { APP_CLAUSES } from '../../tools/reference/clauses/app.ts'
+import { CELL_CLAUSES } from '../../tools/reference/clauses/cell.ts'
+
+const root = path.resolve(import.meta.dirname, '../..')
+const CLAUSES = { App: APP_CLAUSES, Cell: CELL_CLAUSES }
+
+test('every clause that code names stands in tools/reference/clauses, with as many rules', () => {
+  const missing = named().filter(({ surface, name, rule }) => {
+    const clause = CLAUSES[surface].find((one) => one.name === name)
+    return clause === undefined || (rule > 0 && typeof clause.says !== 'string' && rule > clause.says.length)
+  })
+  assert.deepEqual(missing, [])
+})
+
+test('every test that a clause names is there, and no clause stands twice', () => {
+  for (const clauses of Object.values(CLAUSES)) {
+    for (const { name, tests } of clauses) for (const file of tests) assert.ok(existsSync(path.join(root, file)), `${name}: ${file}`)
+    assert.equal(new Set(clauses.map(({ name }) => name)).size, clauses.length)
+  }
+})
+
+test('a clause is named by one spelling', () => {
+  const others = sources().flatMap(({ file, text }) =>
+    [...text.matchAll(/\b(?:App|Cell), (?:[a-z]+ )?rules? \d+/gi)].map(([spelling]) => `${file}: ${spelling}`),
+  )
+  assert.deepEqual(others, [])
+})
+
+function named() {
+  const found = sources().flatMap(({ file, text }) =>
+    [...text.matchAll(/\b(App|Cell),? "([^"\n]{1,60})"(?: (\d+)\b)?/g)].map(([, surface, name = '', rule]) => ({
+      file,
+      surface: surface as keyof typeof CLAUSES,
+      name,
+      rule: Number(rule ?? 0),
+    })),
+  )
+  assert.ok(found.length > 100, `${found.length} were found`)
+  return found
+}
+
+/** Each comment in one line, however it was wrapped. */
+function sources() {
+  const listed = [
+    '-c',
+    'safe.directory=*',
+    'ls-files',
+    '--cached',
+    '--others',
+    '--exclude-standard',
+    'contract',
+    'service',
+    'machine',
+    'tests',
+  ]
+  return execFileSync('git', listed, { cwd: root, encoding: 'utf8' })
+    .split('\n')
+    .filter((file) => /\.(ts|go)$/.test(file) && !file.startsWith('tests/tidy/') && existsSync(path.join(root, file)))
+    .map((file) => ({ file, text: readFileSync(path.join(root, file), 'utf8').replaceAll(/\n\s*(?:\*|\/\/)\s/g, ' ') }))
+}
