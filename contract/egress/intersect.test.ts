@@ -51,7 +51,7 @@ const CASES: [what: string, policy: EgressPolicy, ceiling: EgressPolicy | null, 
 ] // prettier-ignore
 
 for (const [what, policy, ceiling, met, wider] of CASES) {
-  test(`${what}`, () => {
+  test(what, () => {
     assert.deepEqual(intersection(policy, ceiling), met)
     assert.deepEqual(
       outside(policy, ceiling).map(({ path }) => path),
