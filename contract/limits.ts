@@ -74,6 +74,8 @@ export const LIMITS = {
   },
   audit: {
     looked_max: 5000, // Berth's own: records that one page of a list with filters looks at
+    export_rows_max: 100_000, // Berth's own: of one answer
+    tool_calls_per_minute_max: 50_000, // Berth's own: principals with tools and workspaces that one gateway records in a minute
   },
   organization: {
     name_characters_max: 100, // Berth's own, as all that follow

@@ -4,7 +4,9 @@ import { List, Nullable, PageQuery, Text, Timestamp, Uuid } from './common.ts'
 export const AuditQuery = Type.Object({
   ...PageQuery,
   actor_id: Type.Optional(Uuid('Of a person, an API key or an agent session')),
-  action: Type.Optional(Text({ minLength: 1, maxLength: 100, description: 'As `members.update`' })),
+  action: Type.Optional(
+    Text({ minLength: 1, maxLength: 100, description: 'As `members.update`. Calls of tools are listed with `tools.use` alone' }),
+  ),
   subject_id: Type.Optional(Text({ minLength: 1, maxLength: 200 })),
   from: Type.Optional(Timestamp()),
   to: Type.Optional(Timestamp()),
@@ -26,8 +28,14 @@ export const AuditEvent = Type.Object(
     request_id: Nullable(Type.String()),
     source_address: Nullable(Type.String({ description: 'The other end of the connection' })),
     details: Type.Object({}, { additionalProperties: true, description: 'Never a secret' }),
+    sequence: Nullable(Type.Integer({ description: 'Its place in the chain of its organization; null for a moment' })),
+    sha256: Nullable(Type.String({ description: 'Its link: over itself and the link before' })),
   },
   { title: 'AuditEvent' },
 )
 export type AuditEvent = Static<typeof AuditEvent>
 export const AuditEventList = List(AuditEvent, 'AuditEventList')
+
+export const AuditExportQuery = Type.Object({
+  after: Type.Optional(Type.Integer({ minimum: 0, default: 0, description: 'The sequence of the last record that is there already' })),
+})

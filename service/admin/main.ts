@@ -3,6 +3,7 @@ import { type Db, openDatabase } from '../db/database.ts'
 import { systemClock } from '../lib/clock.ts'
 import { createIds } from '../lib/ids.ts'
 import { mutate } from '../core/changes/mutate.ts'
+import { AUDIT_COMMANDS } from './audit.ts'
 import { AdminError, type Command, type Context, type Output, UsageError } from './command.ts'
 import { doctor } from './doctor.ts'
 import type { DoctorPlaces } from './doctor-facts.ts'
@@ -28,6 +29,7 @@ const COMMANDS: Record<string, Command> = {
   ...TEMPLATE_COMMANDS,
   ...PERSON_COMMANDS,
   ...WORKSPACE_COMMANDS,
+  ...AUDIT_COMMANDS,
   ...STANDING_COMMANDS,
 }
 

@@ -4,6 +4,7 @@ import { checkSchema } from '../db/schema-version.ts'
 import { systemClock } from '../lib/clock.ts'
 import { createIds } from '../lib/ids.ts'
 import { LIMITS } from '../../contract/limits.ts'
+import { startLinker } from './audit/linker.ts'
 import { forgetOld } from './forget.ts'
 import { forgetMails } from './mail/store.ts'
 import { openMetrics, startOps } from './ops.ts'
@@ -37,6 +38,7 @@ export async function startApi(config: ApiConfig): Promise<{ close(): Promise<vo
   const clock = systemClock
   const api = await openApi({ ...config, clock, ids: createIds(clock), logger, observe: metrics.observe })
   const address = await api.server.listen(config.listen)
+  const linker = startLinker({ db: api.deps.db, logger })
   const ops = await startOps({ listen: config.ops_listen, registry: metrics.registry, check: api.check })
   const forgetting = setInterval(() => {
     const now = clock.now()
@@ -49,6 +51,7 @@ export async function startApi(config: ApiConfig): Promise<{ close(): Promise<vo
   return {
     async close() {
       clearInterval(forgetting)
+      await linker.close()
       await api.close()
       await ops.close()
     },

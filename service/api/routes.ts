@@ -1,4 +1,4 @@
-import { auditList } from '../../contract/routes/app/audit.ts'
+import { auditExport, auditList } from '../../contract/routes/app/audit.ts'
 import {
   authChallenge,
   authEmailChange,
@@ -144,6 +144,7 @@ import { revokeApiKey, updateApiKey } from './api-keys/update.ts'
 import { attachVolume } from './attachments/create.ts'
 import { detachVolume } from './attachments/delete.ts'
 import { listAttachmentsOfWorkspace } from './attachments/list.ts'
+import { exportAuditEvents } from './audit/export.ts'
 import { listAuditEvents } from './audit/list.ts'
 import { challenge } from './auth/challenge.ts'
 import { changeEmail, confirmEmail } from './auth/email-change.ts'
@@ -339,6 +340,7 @@ export const API_ROUTES: readonly Bound<ApiDeps, HeldPlace>[] = [
   bind(apiKeysUpdate, updateApiKey),
   bind(apiKeysDelete, revokeApiKey),
   bind(auditList, listAuditEvents),
+  bind(auditExport, exportAuditEvents),
   bind(templatesList, listAllTemplates),
   bind(templatesListOfOrganization, listTemplatesOfOrganization),
   bind(templatesGet, getTemplate),

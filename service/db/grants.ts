@@ -1,3 +1,4 @@
+import { AUDIT_GRANTS } from './grants-audit.ts'
 import { PEOPLE_GRANTS } from './grants-people.ts'
 import type { Database } from './schema.ts'
 
@@ -325,7 +326,6 @@ export const GRANTS = {
     api: READS,
     cell: { select: 'all', insert: 'all', update: ['name', 'count', 'last_at'], delete: true },
   },
-  // What is recorded stays as it was written until it is too old.
-  audit_events: { api: { select: 'all', insert: 'all', delete: true }, cell: { insert: 'all' } },
+  ...AUDIT_GRANTS,
   kysely_migration: { api: { select: ['name', 'needs'] }, cell: { select: ['name', 'needs'] } },
 } as const satisfies Grants

@@ -39,6 +39,15 @@ create table api_keys (
   FOREIGN KEY (project_id) REFERENCES projects(id)
 ); -- insert, select to berth_api; update (name, tool_permissions, expires_at, revoked_at, tools_changed_at) to berth_api; select (id, tool_permissions, expires_at, revoked_at, tools_changed_at) to berth_cell
 
+create table audit_chains (
+  chain_id uuid not null,
+  sequence bigint not null,
+  sha256 bytea not null,
+  dropped_sequence bigint not null,
+  dropped_sha256 bytea not null,
+  PRIMARY KEY (chain_id)
+); -- insert, select to berth_api; update (sequence, sha256, dropped_sequence, dropped_sha256) to berth_api
+
 create table audit_events (
   id uuid not null,
   created_at timestamp with time zone not null,
@@ -53,9 +62,11 @@ create table audit_events (
   request_id text,
   source_address text,
   details jsonb default '{}'::jsonb not null,
+  sequence bigint,
+  sha256 bytea,
   PRIMARY KEY (id),
   CHECK ((actor_kind = ANY (ARRAY['api_key'::text, 'user'::text, 'tool_token'::text, 'operator'::text, 'service'::text])))
-); -- delete, insert, select to berth_api; insert to berth_cell
+); -- delete, select to berth_api; insert (id, created_at, organization_id, project_id, actor_kind, actor_id, actor_name, action, subject_kind, subject_id, request_id, source_address, details) to berth_api; update (sequence, sha256) to berth_api; insert (id, created_at, organization_id, project_id, actor_kind, actor_id, actor_name, action, subject_kind, subject_id, request_id, source_address, details) to berth_cell
 
 create table authorities (
   id uuid not null,
@@ -904,9 +915,13 @@ CREATE INDEX api_keys_newest ON public.api_keys USING btree (project_id, uuid_se
 
 CREATE INDEX audit_events_by_age ON public.audit_events USING btree (created_at);
 
-CREATE INDEX audit_events_by_organization ON public.audit_events USING btree (organization_id, id DESC);
+CREATE UNIQUE INDEX audit_events_chain ON public.audit_events USING btree (organization_id, sequence) WHERE (sequence IS NOT NULL);
 
-CREATE INDEX audit_events_newest ON public.audit_events USING btree (organization_id, uuid_send(id) DESC);
+CREATE INDEX audit_events_changes ON public.audit_events USING btree (organization_id, uuid_send(id) DESC) WHERE (action <> 'tools.use'::text);
+
+CREATE INDEX audit_events_tools ON public.audit_events USING btree (organization_id, uuid_send(id) DESC) WHERE (action = 'tools.use'::text);
+
+CREATE INDEX audit_events_unlinked ON public.audit_events USING btree (organization_id, id) WHERE (sequence IS NULL);
 
 CREATE INDEX authorities_by_key ON public.authorities USING btree (key_id);
 

@@ -1,5 +1,6 @@
 import type { ColumnType, Generated, JSONColumnType } from 'kysely'
 import type { OperationErrorCode, ReasonOf } from '../../contract/errors.ts'
+import type { AuditChainsTable, AuditEventsTable } from './schema-audit.ts'
 import type { ExecutionsTable } from './schema-executions.ts'
 import type { ServiceKeysTable, SigningKeysTable } from './schema-keys.ts'
 import type {
@@ -59,6 +60,7 @@ export interface Database {
   idempotency_entries: IdempotencyEntriesTable
   agent_sessions: AgentSessionsTable
   audit_events: AuditEventsTable
+  audit_chains: AuditChainsTable
   signing_keys: SigningKeysTable
   service_keys: ServiceKeysTable
   sealing_keys: SealingKeysTable
@@ -313,22 +315,6 @@ interface IdempotencyEntriesTable {
   fingerprint: Buffer
   outcome: Json<Record<string, unknown>>
   created_at: Date
-}
-
-interface AuditEventsTable {
-  id: string
-  created_at: Date
-  organization_id: string | null
-  project_id: string | null
-  actor_kind: 'api_key' | 'user' | 'tool_token' | 'operator' | 'service'
-  actor_id: string | null
-  actor_name: string | null
-  action: string
-  subject_kind: string
-  subject_id: string
-  request_id: string | null
-  source_address: string | null
-  details: Json<Record<string, unknown>>
 }
 
 interface AgentSessionsTable {

@@ -39,6 +39,8 @@ test('who changed what is listed, by whom and from where, with filters, and noth
         request_id: 'request-of-listed',
         source_address: '127.0.0.1',
         details: { role: 'billing' },
+        sequence: null,
+        sha256: null,
       },
     ],
   )

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { CompiledQuery } from 'kysely'
+import { linkEvents } from '../../service/core/changes/chain-store.ts'
 import { armFailpoint, type FailpointName } from '../../service/lib/failpoints.ts'
 import { AUDIT_DAYS, forgetOld } from '../../service/api/forget.ts'
 import { seeder, world, type World } from './support.ts'
@@ -23,7 +24,8 @@ test('a record says who, what, whose, by which request and from where, and names
   const [opened, changed, ...others] = await events(id)
   assert.ok(opened && changed)
   assert.deepEqual(others, [])
-  const { id: _id, created_at, ...rest } = changed
+  const { id: _id, created_at, sequence, sha256, ...rest } = changed
+  assert.deepEqual([sequence, sha256], [null, null])
   assert.ok(Math.abs(created_at.getTime() - w.clock.now().getTime()) < 60_000)
   assert.deepEqual(rest, {
     organization_id: w.a.organization_id,
@@ -117,6 +119,7 @@ test('records go after their time, and nothing younger', async () => {
   const [event] = await events(id)
   assert.ok(event)
   const at = (days: number) => new Date(event.created_at.getTime() + days * day_ms)
+  await linkEvents(w.database.api)
   await forgetOld(w.database.api, at(AUDIT_DAYS - 1))
   assert.equal((await events(id)).length, 1)
   await forgetOld(w.database.api, at(AUDIT_DAYS + 1))

@@ -40,6 +40,7 @@ const keys = await openVerificationKeys(db, listener, systemClock)
 const api_keys = openApiKeys(db, listener)
 const people = openPeople(db, listener)
 const gate = createGate({
+  uses: { note: () => undefined },
   table,
   keys,
   api_keys,

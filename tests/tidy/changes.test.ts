@@ -36,7 +36,9 @@ const NO_CHANGES: Record<string, string> = {
   'service/api/mail/store.ts forgetMails': 'mails and tokens, when they are over',
   'service/core/changes/store.ts insertAuditEvent': 'the record itself',
   'service/core/changes/store.ts auditText': 'the record itself',
-  'service/core/changes/store.ts dropAuditEvents': 'records, when they are old',
+  'service/core/changes/chain-store.ts linkChain': 'the place of a record in its chain',
+  'service/core/changes/chain-store.ts takeChain': 'the place of a record in its chain',
+  'service/core/changes/chain-store.ts dropOfChain': 'records, when they are old',
 }
 
 test('whatever an api handler or a command changes is written in the transaction of mutate', () => {

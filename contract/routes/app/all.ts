@@ -1,5 +1,5 @@
 import type { AppRoute } from '../../route.ts'
-import { auditList } from './audit.ts'
+import { auditExport, auditList } from './audit.ts'
 import { AUTH_ROUTES } from './auth.ts'
 import { checkpointsDelete, checkpointsList, workspacesReset, workspacesRestore, workspacesSnapshot } from './checkpoints.ts'
 import {
@@ -156,6 +156,7 @@ export const APP_ROUTES: readonly AppRoute[] = [
   ...AUTH_ROUTES,
   ...MEMBER_ROUTES,
   auditList,
+  auditExport,
   templatesList,
   templatesListOfOrganization,
   templatesGet,

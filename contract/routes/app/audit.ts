@@ -2,7 +2,8 @@ import Type from 'typebox'
 import { administrators } from '../../access.ts'
 import { ALONE } from '../../errors.ts'
 import { appRoute } from '../../route.ts'
-import { AuditEventList, AuditQuery } from '../../schemas/audit.ts'
+import { LIMITS } from '../../limits.ts'
+import { AuditEvent, AuditEventList, AuditExportQuery, AuditQuery } from '../../schemas/audit.ts'
 import { Uuid } from '../../schemas/common.ts'
 
 export const auditList = appRoute({
@@ -14,5 +15,22 @@ export const auditList = appRoute({
   params: Type.Object({ organization_id: Uuid() }),
   query: AuditQuery,
   answers: { 200: { schema: AuditEventList, description: 'A page' } },
+  errors: { not_found: ALONE },
+})
+
+export const auditExport = appRoute({
+  id: 'audit.export',
+  method: 'GET',
+  path: '/v1/organizations/{organization_id}/audit/export',
+  summary: 'Records of an organization with their links, oldest first, after a password check; calls of tools are among them',
+  access: { ...administrators('organization', 'forbidden'), step_up: true },
+  params: Type.Object({ organization_id: Uuid() }),
+  query: AuditExportQuery,
+  answers: {
+    200: {
+      content: { 'application/x-ndjson': AuditEvent },
+      description: `One record a line, ${LIMITS.audit.export_rows_max} at most. What is newer comes by \`after\`, until an answer is empty`,
+    },
+  },
   errors: { not_found: ALONE },
 })

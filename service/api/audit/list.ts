@@ -14,7 +14,7 @@ export async function listAuditEvents(call: Call<typeof auditList>, deps: ApiDep
   return { status: 200, body: { data: rows.map((row) => eventView(organization_id, row)), next_cursor } }
 }
 
-function eventView(organization_id: string, row: EventRow): AuditEvent {
+export function eventView(organization_id: string, row: EventRow): AuditEvent {
   const { id, created_at, project_id, actor_kind, actor_id, actor_name, action, subject_kind, subject_id } = row
   return {
     id,
@@ -27,5 +27,7 @@ function eventView(organization_id: string, row: EventRow): AuditEvent {
     request_id: row.request_id,
     source_address: row.source_address,
     details: row.details,
+    sequence: row.sequence,
+    sha256: row.sha256?.toString('hex') ?? null,
   }
 }

@@ -1,8 +1,8 @@
-import type { Selectable } from 'kysely'
+import { TOOL_CALLS } from '../../core/changes/audit.ts'
+import type { EventRow } from '../../core/changes/chain.ts'
 import type { Reader } from '../../db/reader.ts'
-import type { Database } from '../../db/schema.ts'
 
-export type EventRow = Selectable<Database['audit_events']>
+export type { EventRow }
 
 export interface EventFilter {
   actor_id?: string
@@ -30,12 +30,14 @@ export async function listEvents(
   looked_max: number,
 ): Promise<Looked> {
   const first = below === null
+  // Calls of tools are many: they are listed where they are asked for, each kind by an index of its own.
+  const of_tools = filter.action === TOOL_CALLS
   const rows = await reads.rows<EventRow & { fits: boolean; at: number }>(
-    first ? 'audit.list' : 'audit.list:b',
+    `audit.list${of_tools ? ':t' : ''}${first ? '' : ':b'}`,
     `select * from (
        select *, row_number() over (order by uuid_send(id) desc)::int as at, ($3::uuid is null or actor_id = $3) and ($4::text is null or action = $4)
          and ($5::text is null or subject_id = $5) and ($6::timestamptz is null or created_at >= $6) and ($7::timestamptz is null or created_at <= $7) as fits
-       from (select * from audit_events where organization_id = $1 ${first ? '' : 'and uuid_send(id) < uuid_send($8::uuid)'}
+       from (select * from audit_events where organization_id = $1 and action ${of_tools ? '=' : '<>'} '${TOOL_CALLS}' ${first ? '' : 'and uuid_send(id) < uuid_send($8::uuid)'}
              order by uuid_send(id) desc limit $2) newest
      ) looked where fits or at = $2 order by at`,
     [

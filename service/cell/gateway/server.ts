@@ -34,6 +34,7 @@ import { AGENT_DEADLINES, type AgentDeadlines } from '../links/agent-http.ts'
 import type { AnswerRooms } from '../links/answer-room.ts'
 import { cancelSuspend } from '../machines/cancel-suspend.ts'
 import type { Waking } from '../machines/parking.ts'
+import { tickEvery } from '../machines/ticking.ts'
 import type { Secrets } from '../secrets/resolve.ts'
 import type { MachineTable } from '../machines/table.ts'
 import type { Executions } from '../executions/executions.ts'
@@ -61,6 +62,7 @@ import { openPeople } from './gate/people.ts'
 import type { Places } from './gate/places.ts'
 import type { Signatures } from './gate/signatures.ts'
 import type { Ticket } from './gate/ticket.ts'
+import { createToolUses, FLUSH_MS } from './gate/uses.ts'
 import { cloneRepository } from './git/clone.ts'
 import { commitChanges } from './git/commit.ts'
 import { readStatus } from './git/status.ts'
@@ -135,8 +137,13 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     clock,
     ...(options.agent_deadlines ? { deadlines: options.agent_deadlines } : {}),
   })
+  const uses = createToolUses({ db, clock, ids, log: options.log })
+  const unwritten = (error: unknown) => options.log.warn({ err: error }, 'who used which tool was not written yet')
+  const closing = new AbortController()
+  tickEvery(FLUSH_MS, uses.flush, unwritten, closing.signal)
   const gate = createGate({
     table,
+    uses,
     disks,
     waking: options.waking,
     cancelSuspend: (asked, tool_call_at) => cancelSuspend(db, asked, tool_call_at),
@@ -184,6 +191,8 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
       const late = setTimeout(() => server.breakOff(), options.drain_ms ?? DRAIN_MS)
       await server.close()
       clearTimeout(late)
+      closing.abort()
+      await uses.flush().catch(unwritten)
       api_keys.close()
       people.close()
       keys.close()

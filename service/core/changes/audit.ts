@@ -31,6 +31,9 @@ export type SubjectKind =
   | 'volume'
   | 'workspace'
 
+/** The action of calls of tools: one record for who used which tool of which workspace in which minute. */
+export const TOOL_CALLS = 'tools.use'
+
 /** What is changed, and whose it is. Nulls: the organization's, or the installation's. */
 export interface Subject {
   kind: SubjectKind

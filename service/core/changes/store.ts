@@ -1,9 +1,9 @@
-import { sql, type Insertable } from 'kysely'
-import type { Db } from '../../db/database.ts'
+import type { Insertable } from 'kysely'
 import type { Tx } from '../../db/reader.ts'
 import type { Database } from '../../db/schema.ts'
 
-export type AuditEvent = Required<Insertable<Database['audit_events']>>
+/** As it is written: its place in the chain is given to it when it is committed. */
+export type AuditEvent = Required<Omit<Insertable<Database['audit_events']>, 'sequence' | 'sha256'>>
 
 export async function insertAuditEvent(tx: Tx, event: AuditEvent): Promise<void> {
   await tx.insertInto('audit_events').values(event).execute()
@@ -39,11 +39,4 @@ export function auditText(from: string, first: number): string {
 
 export function auditValues(event: AuditEvent | null): unknown[] {
   return (Object.keys(COLUMNS) as (keyof AuditEvent)[]).map((name) => event?.[name] ?? null)
-}
-
-/** In small statements. @returns how many went. */
-export async function dropAuditEvents(db: Db, created_before: Date, rows_max: number): Promise<number> {
-  const { numAffectedRows = 0n } = await sql`delete from audit_events where id in (
-    select id from audit_events where created_at < ${created_before} order by created_at limit ${rows_max})`.execute(db)
-  return Number(numAffectedRows)
 }

@@ -1,3 +1,4 @@
+import { toolOf } from '../../../../contract/access.ts'
 import { LIMITS } from '../../../../contract/limits.ts'
 import { isReadOnly } from '../../../../contract/route.ts'
 import type { Arrival, ToolCaller, Who } from '../../../http/call.ts'
@@ -15,6 +16,7 @@ import { createPlaces, type Places } from './places.ts'
 import { cellRouteOf, isToolCall, modeRefusal, needsOf, placeOf } from './route-facts.ts'
 import type { FilesTicket, MachineTicket, Ticket } from './ticket.ts'
 import { epochRefusal, toolTokens, type ToolTokenDeps } from './tool-tokens.ts'
+import type { ToolUses } from './uses.ts'
 
 /** The one place that every tool call passes. */
 export interface Gate {
@@ -35,6 +37,7 @@ export interface GateDeps extends ToolTokenDeps {
   cancelSuspend(asked: WorkspaceEntry, tool_call_at: Date): Promise<void>
   clock: Clock
   cell_id: string
+  uses: Pick<ToolUses, 'note'>
   places?: Places
   rooms?: AnswerRooms
 }
@@ -121,7 +124,10 @@ export function createGate(deps: GateDeps): Gate {
       if (draining.signal.aborted) throw fail('service_unavailable', 'draining', 'The gateway is shutting down', { retry_after_seconds: 1 })
       if (table.databaseLostMs() >= LIMITS.credential.revocation_seconds_max * 1000) throw blind()
       const admission = admissionOf(arrival, caller)
-      return ticketOf(admission, await admitTo(deps, admission))
+      const admitted = await admitTo(deps, admission)
+      const tool = toolOf(arrival.route)
+      if (tool !== null && tool !== 'any') deps.uses.note(caller, tool, admitted.entry, arrival.address)
+      return ticketOf(admission, admitted)
     },
   }
 }

@@ -1,3 +1,4 @@
+import type { AuditEvent } from '../../../core/changes/store.ts'
 import type { Db } from '../../../db/database.ts'
 
 /** What became of an API key after it was used to obtain a token. */
@@ -34,4 +35,13 @@ export interface Membership {
 
 export function readMemberships(db: Db, person_id: string): Promise<Membership[]> {
   return db.selectFrom('memberships').select(['organization_id', 'role']).where('person_id', '=', person_id).execute()
+}
+
+/** A record that is there already was written by a flush whose answer was lost. */
+export async function insertToolUses(db: Db, events: AuditEvent[]): Promise<void> {
+  await db
+    .insertInto('audit_events')
+    .values(events)
+    .onConflict((conflict) => conflict.doNothing())
+    .execute()
 }

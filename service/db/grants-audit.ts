@@ -1,0 +1,27 @@
+const RECORDED = [
+  'id',
+  'created_at',
+  'organization_id',
+  'project_id',
+  'actor_kind',
+  'actor_id',
+  'actor_name',
+  'action',
+  'subject_kind',
+  'subject_id',
+  'request_id',
+  'source_address',
+  'details',
+] as const
+
+/** What is recorded stays as it was written until it is too old. Who writes it has no say in its place in the chain; the api links it. */
+export const AUDIT_GRANTS = {
+  audit_events: {
+    api: { select: 'all', insert: RECORDED, update: ['sequence', 'sha256'], delete: true },
+    cell: { insert: RECORDED },
+  },
+  audit_chains: {
+    api: { select: 'all', insert: 'all', update: ['sequence', 'sha256', 'dropped_sequence', 'dropped_sha256'] },
+    cell: {},
+  },
+} as const

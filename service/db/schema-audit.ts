@@ -1,0 +1,31 @@
+import type { ColumnType, JSONColumnType } from 'kysely'
+
+type Json<T extends object> = JSONColumnType<T, string, string>
+type Int8 = ColumnType<number, number | bigint, number | bigint>
+
+export interface AuditEventsTable {
+  id: string
+  created_at: Date
+  organization_id: string | null
+  project_id: string | null
+  actor_kind: 'api_key' | 'user' | 'tool_token' | 'operator' | 'service'
+  actor_id: string | null
+  actor_name: string | null
+  action: string
+  subject_kind: string
+  subject_id: string
+  request_id: string | null
+  source_address: string | null
+  details: Json<Record<string, unknown>>
+  /** Written by whoever links the records, once and never by who inserts them. */
+  sequence: ColumnType<number | null, never, number>
+  sha256: ColumnType<Buffer | null, never, Buffer>
+}
+
+export interface AuditChainsTable {
+  chain_id: string
+  sequence: Int8
+  sha256: Buffer
+  dropped_sequence: Int8
+  dropped_sha256: Buffer
+}
