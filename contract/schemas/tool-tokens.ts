@@ -1,6 +1,6 @@
 import Type, { type Static } from 'typebox'
 import { LIMITS } from '../limits.ts'
-import { TOOLS } from '../route.ts'
+import { TOOLS } from '../tools.ts'
 import { FreeText, List, PageQuery, strict, Timestamp, Uuid, Word } from './common.ts'
 
 export const AgentLabel = FreeText({

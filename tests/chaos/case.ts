@@ -1,5 +1,5 @@
 import type { Service } from '../support/service.ts'
-import type { Actor } from './actor.ts'
+import type { Actor } from './open.ts'
 import { arm, disarm, type Armed, type Markers } from './arm.ts'
 import { createCaller } from './caller.ts'
 import { follow } from './follow.ts'

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { ndjson, send, type OutputEvent } from '../support/client.ts'
-import { renew, type Actor } from './actor.ts'
+import { renew, type Actor } from './open.ts'
 import type { Believed } from './model.ts'
 
 export interface Ran {

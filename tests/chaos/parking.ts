@@ -3,10 +3,10 @@ import { createClient, type Answer } from '../support/client.ts'
 import { until } from '../support/processes.ts'
 import type { Service } from '../support/service.ts'
 import { assertContinues, startWitness } from '../support/witness.ts'
-import { open, type Actor } from './actor.ts'
+import { open, type Actor } from './open.ts'
+import type { Case } from './watched.ts'
 import type { Believed } from './model.ts'
 import type { Parking } from './points.ts'
-import type { Case } from './scenario.ts'
 
 /** Settings of a service in which what nobody uses is soon frozen, and then hibernated. */
 export const PARK_SOON = { freeze_after_seconds: 1, hibernate_after_seconds: 2 }

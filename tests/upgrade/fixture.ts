@@ -10,7 +10,16 @@ import { openApi } from '../../service/api/server.ts'
 import { createIds } from '../../service/lib/ids.ts'
 import { systemClock } from '../../service/lib/clock.ts'
 import { freshDatabase, type TestDatabase } from '../support/postgres.ts'
-import type { Repeat } from './populate.ts'
+
+/** A repeatable request whose answer was kept. */
+export interface Repeat {
+  as: string
+  path: string
+  body: object
+  key: string
+  status: number
+  answer: unknown
+}
 
 /** Credentials by name. All of them are of databases of tests. */
 export type Callers = Record<string, string>

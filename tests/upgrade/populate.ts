@@ -7,17 +7,7 @@ import { HostFailure } from '../../service/cell/links/hostd.ts'
 import { type Answer, seeder } from '../api/support.ts'
 import { worldWithCell, type CellWorld } from '../api/with-cell.ts'
 import { until } from '../support/processes.ts'
-import type { Callers } from './fixture.ts'
-
-/** A repeatable request whose answer was kept. */
-export interface Repeat {
-  as: string
-  path: string
-  body: object
-  key: string
-  status: number
-  answer: unknown
-}
+import type { Callers, Repeat } from './fixture.ts'
 
 export interface Populated {
   w: CellWorld

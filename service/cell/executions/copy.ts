@@ -1,8 +1,7 @@
 import type { Blobs } from '../trees/blobs.ts'
 import { BlobTrouble } from '../trees/blobs.ts'
 import { partsOf } from '../trees/contents.ts'
-import type { DirectoryEntry, Entry } from '../trees/entries.ts'
-import type { TreePath } from '../trees/tree.ts'
+import type { DirectoryEntry, Entry, TreePath } from '../trees/entries.ts'
 import { differences } from './differences.ts'
 import { encodeEntry, type StreamEntry } from './entries.ts'
 

@@ -1,9 +1,8 @@
 import type { Changed } from '../../../contract/schemas/cell/execution.ts'
 import { diffPages, namesOfRun } from '../trees/diff-pages.ts'
-import { type DirectoryEntry, type Entry, nameOf } from '../trees/entries.ts'
+import { type DirectoryEntry, type Entry, nameOf, type TreePath } from '../trees/entries.ts'
 import type { PageReads } from '../trees/pages.ts'
 import { TREE_ROOT } from '../trees/paths.ts'
-import type { TreePath } from '../trees/tree.ts'
 
 /** What two trees have otherwise at a path; null: nothing is there. A directory stands before what is in it. */
 export interface Difference {

@@ -1,8 +1,7 @@
 import type { ChangeKind } from '../../../contract/schemas/cell/change.ts'
 import { diffPages, type NameDifference, namesOfRun, type PageDifference } from './diff-pages.ts'
-import { type DirectoryEntry, type Entry, nameOf, weightOf } from './entries.ts'
+import { type DirectoryEntry, type Entry, nameOf, weightOf, type TreePath } from './entries.ts'
 import type { PageReads } from './pages.ts'
-import type { TreePath } from './tree.ts'
 
 /** What one tree has other than another. `entry` is what is there, or what was there when it is deleted. */
 export interface TreeDifference {

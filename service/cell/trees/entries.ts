@@ -61,3 +61,6 @@ export function bytesOf(name: string): string {
 export function nameOf(bytes: string): string {
   return Buffer.from(bytes, 'latin1').toString('utf8')
 }
+
+/** Names from the tree's root down; of none: the root. */
+export type TreePath = readonly string[]

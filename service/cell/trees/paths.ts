@@ -1,7 +1,6 @@
 import { LIMITS } from '../../../contract/limits.ts'
-import { bytesOf, type DirectoryEntry, type Entry } from './entries.ts'
+import { bytesOf, type DirectoryEntry, type Entry, type TreePath } from './entries.ts'
 import { findName, type PageReads } from './pages.ts'
-import type { TreePath } from './tree.ts'
 
 /** Cell, "File-first rules" 5: nothing else exists. */
 export const TREE_ROOT = '/home/user'

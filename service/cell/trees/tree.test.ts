@@ -2,19 +2,8 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { digestOf } from './blob-files.ts'
 import { type Blobs, BlobTrouble, type Digest, partOfBlob } from './blobs.ts'
-import type { DirectoryEntry, Entry } from './entries.ts'
-import {
-  createMarks,
-  editTree,
-  emptyRoot,
-  findEntry,
-  listEntries,
-  markTree,
-  readRoot,
-  type TreeChange,
-  TreeMismatch,
-  type TreePath,
-} from './tree.ts'
+import type { DirectoryEntry, Entry, TreePath } from './entries.ts'
+import { createMarks, editTree, emptyRoot, findEntry, listEntries, markTree, readRoot, type TreeChange, TreeMismatch } from './tree.ts'
 
 /** Blobs in memory, which count what is asked of them. */
 function counted() {

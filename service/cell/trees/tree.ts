@@ -2,11 +2,8 @@ import { digestOf } from './blob-files.ts'
 import type { Blobs, Digest } from './blobs.ts'
 import { BlobTrouble } from './blobs.ts'
 import { countEdit, type Counts, noCounts } from './diff.ts'
-import { bytesOf, type DirectoryEntry, type Entry, nameOf } from './entries.ts'
+import { bytesOf, type DirectoryEntry, type Entry, nameOf, type TreePath } from './entries.ts'
 import { type Edit, editPages, findName, findNames, insideOf, pack, type PageReads, savePages, unpack, walkNames } from './pages.ts'
-
-/** Names from the tree's root down; of none: the root. */
-export type TreePath = readonly string[]
 
 /** One change of a tree. Changes of one publication have different paths, and hold together: where a directory is put, what is put below it lies in it. */
 export type TreeChange =

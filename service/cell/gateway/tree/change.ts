@@ -1,8 +1,8 @@
 import type { filesMkdir, filesMove, filesRemove } from '../../../../contract/routes/cell/files.ts'
-import type { DirectoryEntry, Entry } from '../../trees/entries.ts'
+import type { DirectoryEntry, Entry, TreePath } from '../../trees/entries.ts'
 import { isName } from '../../trees/names.ts'
 import { resolvePath } from '../../trees/paths.ts'
-import type { TreeChange, TreePath } from '../../trees/tree.ts'
+import type { TreeChange } from '../../trees/tree.ts'
 import { checkMode, checkPath, pathOf } from '../files/path.ts'
 import { changing, type Planned, type Seen, type TreeHandler } from './calls.ts'
 import {

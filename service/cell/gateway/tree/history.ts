@@ -6,9 +6,9 @@ import { fail } from '../../../lib/fail.ts'
 import { type DiffCourse, diffTrees, noCounts, type TreeDifference } from '../../trees/diff.ts'
 import { type KeptRevision, readRevisions } from '../../trees/history-store.ts'
 import { TREE_ROOT } from '../../trees/paths.ts'
-import type { TreePath } from '../../trees/tree.ts'
 import { changing, notKept, reading, type TreeHandler } from './calls.ts'
 import { infoOf } from './rules.ts'
+import type { TreePath } from '../../trees/entries.ts'
 
 export const listRevisions: TreeHandler<typeof treeRevisions> = (call, deps, ticket) => {
   const { cursor, limit = LIMITS.page.size_default } = call.query

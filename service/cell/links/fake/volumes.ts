@@ -1,17 +1,6 @@
-import type { MachineVolume } from '../../../db/schema.ts'
-import { HostFailure, type KeepVolumeRequest, type RefusedVolume, type VolumeHere, type VolumesRequest } from '../hostd.ts'
+import { HostFailure, type KeepVolumeRequest, type VolumeHere, type VolumesRequest } from '../hostd.ts'
+import { given } from './volumes-given.ts'
 import { running, type World } from './world.ts'
-
-/** What a start and a restore give a machine: one that is not there is left out. */
-export function given(world: World, volumes: readonly MachineVolume[] = []): MachineVolume[] {
-  return volumes.filter(({ volume_id }) => world.volumes.has(volume_id))
-}
-
-/** Those that are left out. */
-export function leftOut(world: World, volumes: readonly MachineVolume[] = []): { refused_volumes?: RefusedVolume[] } {
-  const missing = volumes.filter(({ volume_id }) => !world.volumes.has(volume_id))
-  return missing.length === 0 ? {} : { refused_volumes: missing.map(({ place }) => ({ place, why: 'not_here' })) }
-}
 
 export function setVolumes(world: World, request: VolumesRequest): void {
   const one = running(world, request)
@@ -23,7 +12,7 @@ export function setVolumes(world: World, request: VolumesRequest): void {
 export function deleteVolume(world: World, volume_id: string): void {
   world.volumes.delete(volume_id)
   world.kept_volumes.delete(volume_id)
-  for (const one of world.machines.values()) one.volumes = given(world, one.volumes)
+  for (const one of world.machines.values()) one.volumes = given(world.volumes, one.volumes)
 }
 
 /** Since when stays as it was first said. */

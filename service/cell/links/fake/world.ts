@@ -21,7 +21,7 @@ import type { HostDenial, HostEgress, SetEgressRequest } from '../egress.ts'
 import type { MemoryRefusal } from '../../../../contract/errors.ts'
 import { MACHINE_KINDS, subjectName, workspaceSubject, type Subject } from '../subject.ts'
 import { FakeGuest } from './guest.ts'
-import { given, leftOut } from './volumes.ts'
+import { given, leftOut } from './volumes-given.ts'
 
 /** Every disk is of one size. */
 export const DISK_BYTES = 2 ** 20
@@ -187,14 +187,14 @@ function boot(
     engine,
     agent_protocol: AGENT_PROTOCOLS.current,
     egress: { revision: request.egress?.revision ?? 'default', state: 'enforced' },
-    ...leftOut(world, request.volumes),
+    ...leftOut(world.volumes, request.volumes),
   }
   world.last.delete(owner)
   const { egress } = request
   world.machines.set(owner, {
     machine,
     guest: new FakeGuest({ ...state, files }),
-    volumes: given(world, request.volumes),
+    volumes: given(world.volumes, request.volumes),
     denials: [],
     ...(egress === undefined ? {} : { egress }),
   })
