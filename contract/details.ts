@@ -76,6 +76,7 @@ export const DETAILS = {
       plan: Text(),
       spend_cap: Nullable(SPEND_CAP),
     },
+    'conflict/organization_ownership': { organization_ids: List(Uuid(), { description: 'Those that would have no owner' }) },
     'conflict/operation_in_progress': ACTIVE,
     'conflict/workspace_not_running': ACTIVE,
     'conflict/not_supported_for_mode': OTHER_MODE,

@@ -100,6 +100,7 @@ export const APP_REASONS = {
     'secret_deleted',
     'concurrent_rotation',
     'version_mismatch',
+    'organization_ownership',
     'last_owner',
     'concurrent_invitation',
   ],

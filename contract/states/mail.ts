@@ -16,5 +16,6 @@ export const MAIL_KINDS = [
   'email_changed',
   'mfa_enabled',
   'mfa_disabled',
+  'account_deleted',
 ] as const
 export type MailKind = (typeof MAIL_KINDS)[number]

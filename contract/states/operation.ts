@@ -19,7 +19,7 @@ export const OPERATION_KINDS = [
 export type OperationKind = (typeof OPERATION_KINDS)[number]
 
 /** What operations are about. */
-export const OPERATION_SUBJECTS = ['workspace', 'volume', 'template_build', 'execution'] as const
+export const OPERATION_SUBJECTS = ['workspace', 'volume', 'template_build', 'execution', 'organization'] as const
 export type OperationSubject = (typeof OPERATION_SUBJECTS)[number]
 
 export const OPERATION_STATES = ['queued', 'capacity_pending', 'running', 'succeeded', 'failed', 'canceled'] as const

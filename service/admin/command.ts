@@ -96,7 +96,7 @@ export function oneOf<const T extends string>(value: string, choices: readonly T
 
 export async function organizationOf(db: Db, slug: string | undefined): Promise<Selectable<Database['organizations']>> {
   const found = await findOrganization(db, required(slug, '--organization'))
-  if (found === undefined) throw new AdminError(`There is no organization ${String(slug)}`)
+  if (found === undefined || found.deleting_at !== null) throw new AdminError(`There is no organization ${String(slug)}`)
   return found
 }
 

@@ -7,6 +7,7 @@ import { LIMITS } from '../../contract/limits.ts'
 import { startLinker } from './audit/linker.ts'
 import { forgetOld } from './forget.ts'
 import { forgetMails } from './mail/store.ts'
+import { forgetWatchers } from './organizations/ending-store.ts'
 import { openMetrics, startOps } from './ops.ts'
 import { openApi } from './server.ts'
 
@@ -28,6 +29,7 @@ export interface ApiConfig {
 }
 
 const MAIL_MS = LIMITS.mail.kept_days * 24 * 3600 * 1000
+const WATCHED_MS = LIMITS.workspace.tombstone_days * 24 * 3600 * 1000
 const FORGET_MS = 10 * 60 * 1000
 
 /** The api process: serves until it is closed. */
@@ -36,15 +38,17 @@ export async function startApi(config: ApiConfig): Promise<{ close(): Promise<vo
   await checkSchema(config.database)
   const metrics = openMetrics()
   const clock = systemClock
-  const api = await openApi({ ...config, clock, ids: createIds(clock), logger, observe: metrics.observe })
+  const api = await openApi({ ...config, clock, ids: createIds(clock), logger, ends_organizations: true, observe: metrics.observe })
   const address = await api.server.listen(config.listen)
   const linker = startLinker({ db: api.deps.db, logger })
   const ops = await startOps({ listen: config.ops_listen, registry: metrics.registry, check: api.check })
   const forgetting = setInterval(() => {
     const now = clock.now()
-    Promise.all([forgetOld(api.deps.db, now), forgetMails(api.deps.db, new Date(now.getTime() - MAIL_MS))]).catch((error: unknown) =>
-      logger.warn({ err: error }, 'what is old was not removed'),
-    )
+    Promise.all([
+      forgetOld(api.deps.db, now),
+      forgetMails(api.deps.db, new Date(now.getTime() - MAIL_MS)),
+      forgetWatchers(api.deps.db, new Date(now.getTime() - WATCHED_MS)),
+    ]).catch((error: unknown) => logger.warn({ err: error }, 'what is old was not removed'))
   }, FORGET_MS)
   forgetting.unref()
   logger.info({ address, ops: ops.address }, 'the application API serves')

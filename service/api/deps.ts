@@ -5,6 +5,7 @@ import type { Clock } from '../lib/clock.ts'
 import type { KeyRing } from '../core/key-ring/ring.ts'
 import type { Ids } from '../lib/ids.ts'
 import type { PeopleDeps } from './auth/people.ts'
+import type { Enders } from './organizations/ender.ts'
 import type { Cells } from './workspaces/cells.ts'
 import type { Waits } from './operations/waits.ts'
 import type { Turns } from './turns.ts'
@@ -35,6 +36,8 @@ export interface ApiDeps {
   ports_url: string
   /** What sign-in works with. */
   people: PeopleDeps
+  /** What works off the deletion of organizations. */
+  enders: Pick<Enders, 'poke'>
   /** The OpenAPI description, as it is served. */
   openapi: Buffer
   logger: Logger

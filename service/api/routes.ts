@@ -76,6 +76,7 @@ import {
   projectsCreate,
   projectsUpdate,
 } from '../../contract/routes/app/members.ts'
+import { accountDelete, organizationsDelete } from '../../contract/routes/app/endings.ts'
 import { openapiGet } from '../../contract/routes/app/openapi.ts'
 import { operationsGet, operationsList } from '../../contract/routes/app/operations.ts'
 import { clientVersions, me, organizationsGet, organizationsList, projectsGet, projectsList } from '../../contract/routes/app/principals.ts'
@@ -138,6 +139,7 @@ import {
   workspacesOpen,
 } from '../../contract/routes/app/workspaces.ts'
 import { bind, type Bound, type Call, type Reply } from '../http/call.ts'
+import { deleteAccount } from './account/delete.ts'
 import { createApiKey } from './api-keys/create.ts'
 import { getApiKey, listApiKeysOfProject } from './api-keys/get.ts'
 import { revokeApiKey, updateApiKey } from './api-keys/update.ts'
@@ -179,6 +181,7 @@ import { updateMember } from './members/update.ts'
 import { getOperation } from './operations/get.ts'
 import { listOperationsOfWorkspace } from './operations/list.ts'
 import { createOrganization } from './organizations/create.ts'
+import { deleteOrganization } from './organizations/delete.ts'
 import { getOrganization } from './organizations/get.ts'
 import { listOwnOrganizations } from './organizations/list.ts'
 import { closePort } from './ports/close.ts'
@@ -339,6 +342,8 @@ export const API_ROUTES: readonly Bound<ApiDeps, HeldPlace>[] = [
   bind(apiKeysGet, getApiKey),
   bind(apiKeysUpdate, updateApiKey),
   bind(apiKeysDelete, revokeApiKey),
+  bind(accountDelete, deleteAccount),
+  bind(organizationsDelete, deleteOrganization),
   bind(auditList, listAuditEvents),
   bind(auditExport, exportAuditEvents),
   bind(templatesList, listAllTemplates),

@@ -27,6 +27,7 @@ import { createHeldPlaces, type HeldPlace } from './held-places.ts'
 import { idempotency } from './idempotency/replay.ts'
 import { startSender } from './mail/sender.ts'
 import { openTransport, type MailConfig } from './mail/transports.ts'
+import { startEnders } from './organizations/ender.ts'
 import { openWaits } from './operations/waits.ts'
 import { ANSWERS, API_ROUTES } from './routes.ts'
 import { ask, newestIds } from './store.ts'
@@ -58,6 +59,8 @@ export interface ApiOptions {
   sign_in_limits?: SignInLimits
   /** Where mail goes; absent: it waits. */
   mail?: MailConfig
+  /** Whether this process works off the deletion of organizations; absent: it waits. */
+  ends_organizations?: boolean
   /** How long the answer to a delete waits for a cell at most; tests that have none shorten it. */
   delete_told_seconds?: number
   clock: Clock
@@ -88,7 +91,7 @@ export async function openApi(options: ApiOptions): Promise<Api> {
   const secrets = await openPersonSecrets(options.signing_keys_dir)
   const { mail } = options
   const sender = mail && startSender({ db, clock, logger, secrets, transport: openTransport(mail), base_url })
-  const deps: ApiDeps = {
+  const without_enders: Omit<ApiDeps, 'enders'> = {
     db,
     reads,
     clock,
@@ -113,6 +116,8 @@ export async function openApi(options: ApiOptions): Promise<Api> {
     openapi: Buffer.from(JSON.stringify(describe([...APP_ROUTES, ...CELL_ROUTES], base_url))),
     logger,
   }
+  const enders = options.ends_organizations === true ? startEnders(without_enders) : undefined
+  const deps: ApiDeps = { ...without_enders, enders: { poke: () => enders?.poke() } }
   const held = createHeldPlaces()
   const { caller_rate, guesses, refusals } = callerLimits(options)
   const server = createServer<ApiDeps, HeldPlace>({
@@ -143,6 +148,7 @@ export async function openApi(options: ApiOptions): Promise<Api> {
       waits.close() // what is held answers at once, so that the server can end
       await drained
       await sender?.close()
+      await enders?.close()
       verdicts.close()
       deps.signer.close()
       rings.close()

@@ -4,7 +4,7 @@ const NOTHING = {}
 export const PEOPLE_GRANTS = {
   projects: { api: { select: 'all', insert: 'all', update: ['name'] }, cell: NOTHING },
   people: {
-    api: { select: 'all', insert: 'all', update: ['email', 'email_verified', 'display_name', 'mfa_enabled'] },
+    api: { select: 'all', insert: 'all', update: ['email', 'email_verified', 'display_name', 'mfa_enabled', 'deleted_at'] },
     cell: NOTHING,
   },
   memberships: {
@@ -25,12 +25,17 @@ export const PEOPLE_GRANTS = {
         'mfa_failures',
         'mfa_locked_until',
       ],
+      delete: true,
     },
     cell: NOTHING,
   },
   recovery_codes: { api: { select: 'all', insert: 'all', update: ['used_at'], delete: true }, cell: NOTHING },
   person_sessions: {
-    api: { select: 'all', insert: 'all', update: ['token_sha256', 'last_used_at', 'revoked_at', 'mfa_pending', 'stepped_up_at'] },
+    api: {
+      select: 'all',
+      insert: 'all',
+      update: ['token_sha256', 'last_used_at', 'revoked_at', 'mfa_pending', 'stepped_up_at', 'device', 'address'],
+    },
     cell: NOTHING,
   },
   email_tokens: { api: { select: 'all', insert: 'all', update: ['used_at'], delete: true }, cell: NOTHING },

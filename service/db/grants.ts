@@ -50,7 +50,7 @@ export const GRANTS = {
     },
   },
   organizations: {
-    api: { select: 'all', insert: 'all', update: ['name'] },
+    api: { select: 'all', insert: 'all', update: ['name', 'deleting_at', 'deleted_at'] },
     cell: {
       select: ['id', 'plan_id', 'refuses_starts', 'grace_until', 'allowance_exhausted', 'allowance'],
       update: ['allowance_exhausted', 'allowance'],
@@ -143,7 +143,8 @@ export const GRANTS = {
     },
   },
   operations: {
-    api: { select: 'all', insert: 'all', update: ['state', 'state_reason', 'error', 'updated_at', 'completed_at'] },
+    // The api works off those that are about an organization.
+    api: { select: 'all', insert: 'all', update: ['state', 'state_reason', 'result', 'error', 'updated_at', 'started_at', 'completed_at'] },
     cell: {
       select: 'all',
       insert: 'all',

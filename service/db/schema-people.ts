@@ -84,6 +84,8 @@ export interface PeopleTable {
   display_name: string | null
   mfa_enabled: Generated<boolean>
   created_at: Date
+  /** When its account ended: the row stays for what names it. */
+  deleted_at: ColumnType<Date | null, Date | null | undefined, Date | null>
 }
 
 export interface MembershipsTable {

@@ -287,7 +287,7 @@ create table memberships (
 create table operations (
   id uuid not null,
   organization_id uuid not null,
-  project_id uuid not null,
+  project_id uuid,
   workspace_id uuid,
   source_workspace_id uuid,
   kind text not null,
@@ -318,7 +318,7 @@ create table operations (
   CHECK (((subject_kind <> 'workspace'::text) OR (subject_id = workspace_id))),
   CHECK ((kind = ANY (ARRAY['open'::text, 'suspend'::text, 'resume'::text, 'fork'::text, 'snapshot'::text, 'restore'::text, 'delete'::text, 'reset'::text, 'layer_snapshot'::text, 'volume_create'::text, 'volume_delete'::text, 'volume_attach'::text, 'volume_detach'::text, 'template_build'::text, 'move'::text]))),
   CHECK ((state = ANY (ARRAY['queued'::text, 'capacity_pending'::text, 'running'::text, 'succeeded'::text, 'failed'::text, 'canceled'::text])))
-); -- insert, select to berth_api; update (state, state_reason, error, updated_at, completed_at) to berth_api; delete, insert, select to berth_cell; update (source_workspace_id, state, state_reason, result, error, updated_at, started_at, completed_at, deadline_at, cell_id, attempt, fence, step, progress) to berth_cell
+); -- insert, select to berth_api; update (state, state_reason, result, error, updated_at, started_at, completed_at) to berth_api; delete, insert, select to berth_cell; update (source_workspace_id, state, state_reason, result, error, updated_at, started_at, completed_at, deadline_at, cell_id, attempt, fence, step, progress) to berth_cell
 
 create table organizations (
   id uuid not null,
@@ -330,12 +330,14 @@ create table organizations (
   refuses_starts text,
   grace_until timestamp with time zone,
   allowance jsonb,
+  deleting_at timestamp with time zone,
+  deleted_at timestamp with time zone,
   UNIQUE (slug),
   PRIMARY KEY (id),
   FOREIGN KEY (plan_id) REFERENCES plans(id),
   CHECK ((allowance_exhausted = ANY (ARRAY['allowance_used'::text, 'overage_paused'::text, 'spend_cap_reached'::text]))),
   CHECK ((refuses_starts = ANY (ARRAY['no_plan'::text, 'payment_past_due'::text, 'unpaid'::text, 'operator_hold'::text])))
-); -- insert, select to berth_api; update (name) to berth_api; select (id, plan_id, allowance_exhausted, refuses_starts, grace_until, allowance) to berth_cell; update (allowance_exhausted, allowance) to berth_cell
+); -- insert, select to berth_api; update (name, deleting_at, deleted_at) to berth_api; select (id, plan_id, allowance_exhausted, refuses_starts, grace_until, allowance) to berth_cell; update (allowance_exhausted, allowance) to berth_cell
 
 create table people (
   id uuid not null,
@@ -344,8 +346,9 @@ create table people (
   display_name text,
   mfa_enabled boolean default false not null,
   created_at timestamp with time zone not null,
+  deleted_at timestamp with time zone,
   PRIMARY KEY (id)
-); -- insert, select to berth_api; update (email, email_verified, display_name, mfa_enabled) to berth_api
+); -- insert, select to berth_api; update (email, email_verified, display_name, mfa_enabled, deleted_at) to berth_api
 
 create table person_credentials (
   person_id uuid not null,
@@ -359,7 +362,7 @@ create table person_credentials (
   mfa_locked_until timestamp with time zone,
   PRIMARY KEY (person_id),
   FOREIGN KEY (person_id) REFERENCES people(id)
-); -- insert, select to berth_api; update (password_hash, password_changed_at, totp_sealed, totp_step, totp_pending_sealed, totp_pending_at, mfa_failures, mfa_locked_until) to berth_api
+); -- delete, insert, select to berth_api; update (password_hash, password_changed_at, totp_sealed, totp_step, totp_pending_sealed, totp_pending_at, mfa_failures, mfa_locked_until) to berth_api
 
 create table person_sessions (
   id uuid not null,
@@ -376,7 +379,7 @@ create table person_sessions (
   UNIQUE (token_sha256),
   PRIMARY KEY (id),
   FOREIGN KEY (person_id) REFERENCES people(id)
-); -- insert, select to berth_api; update (token_sha256, last_used_at, revoked_at, mfa_pending, stepped_up_at) to berth_api
+); -- insert, select to berth_api; update (token_sha256, last_used_at, revoked_at, mfa_pending, stepped_up_at, device, address) to berth_api
 
 create table plans (
   id uuid not null,
@@ -1304,6 +1307,17 @@ begin
   return null;
 end $function$;
 
+CREATE OR REPLACE FUNCTION public.refuse_in_ending_organization()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+begin
+  if exists (select from organizations where id = new.organization_id and deleting_at is not null) then
+    raise exception 'the organization is being deleted' using errcode = 'BE404';
+  end if;
+  return new;
+end $function$;
+
 CREATE OR REPLACE FUNCTION public.usage_elapsed_ms(read_at timestamp with time zone, run uuid, monotonic_ms bigint, now timestamp with time zone, now_run uuid, now_monotonic_ms bigint, most_ms bigint)
  RETURNS bigint
  LANGUAGE sql
@@ -1347,6 +1361,20 @@ CREATE TRIGGER hold_changed AFTER INSERT OR DELETE OR UPDATE ON public.workspace
 CREATE TRIGGER idle_gap BEFORE UPDATE OF active_at ON public.workspaces FOR EACH ROW WHEN ((new.active_at >= (old.active_at + '00:00:10'::interval))) EXECUTE FUNCTION note_idle_gap();
 
 CREATE TRIGGER membership_changed AFTER DELETE OR UPDATE OF role ON public.memberships FOR EACH ROW EXECUTE FUNCTION notify_membership();
+
+CREATE TRIGGER not_in_ending_organization BEFORE INSERT ON public.memberships FOR EACH ROW EXECUTE FUNCTION refuse_in_ending_organization();
+
+CREATE TRIGGER not_in_ending_organization BEFORE INSERT ON public.projects FOR EACH ROW EXECUTE FUNCTION refuse_in_ending_organization();
+
+CREATE TRIGGER not_in_ending_organization BEFORE INSERT ON public.api_keys FOR EACH ROW EXECUTE FUNCTION refuse_in_ending_organization();
+
+CREATE TRIGGER not_in_ending_organization BEFORE INSERT ON public.secrets FOR EACH ROW EXECUTE FUNCTION refuse_in_ending_organization();
+
+CREATE TRIGGER not_in_ending_organization BEFORE INSERT ON public.volumes FOR EACH ROW EXECUTE FUNCTION refuse_in_ending_organization();
+
+CREATE TRIGGER not_in_ending_organization BEFORE INSERT ON public.workspaces FOR EACH ROW EXECUTE FUNCTION refuse_in_ending_organization();
+
+CREATE TRIGGER not_in_ending_organization BEFORE INSERT ON public.invitations FOR EACH ROW EXECUTE FUNCTION refuse_in_ending_organization();
 
 CREATE TRIGGER operation_changed AFTER INSERT OR UPDATE OF state, state_reason ON public.operations FOR EACH ROW EXECUTE FUNCTION notify_operation();
 

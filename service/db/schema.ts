@@ -144,6 +144,9 @@ interface OrganizationsTable {
   grace_until: ColumnType<Date | null, Date | null | undefined, Date | null>
   allowance: ColumnType<object | null, string | null | undefined, string | null>
   created_at: Date
+  /** From when on nothing new is made in it; and when nothing of it was left. */
+  deleting_at: ColumnType<Date | null, Date | null | undefined, Date | null>
+  deleted_at: ColumnType<Date | null, Date | null | undefined, Date | null>
 }
 
 interface ProjectsTable {
@@ -279,7 +282,8 @@ export interface OperationError {
 interface OperationsTable {
   id: string
   organization_id: string
-  project_id: string
+  /** null: of one that is about an organization. */
+  project_id: string | null
   workspace_id: string | null
   source_workspace_id: string | null
   subject_kind: Generated<OperationSubject>

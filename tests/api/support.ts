@@ -92,6 +92,8 @@ export interface WorldOptions {
   sign_in_limits?: SignInLimits
   /** Absent: mail waits until a test sends it. */
   mail?: MailConfig
+  /** Absent: the deletion of an organization waits until a test works it off. */
+  ends_organizations?: boolean
 }
 
 /** A whole API with two organizations, over a real PostgreSQL with its real roles; the cell's part is played by SQL. */

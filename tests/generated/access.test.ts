@@ -43,7 +43,8 @@ function refusalOf(access: Access, is: Kind): string | null {
       if (access.keys === 'with_tool' && !is.tools) return forbidden(access)
       return access.keys === 'forbidden' ? '403 forbidden' : null
     case 'stranger':
-      return access.within === 'self' ? null : '404 not_found'
+      if (access.within !== 'self') return '404 not_found'
+      return access.step_up === true ? '403 step_up_required' : null
     case 'person':
       if (access.within !== 'self' && !access.roles.includes(is.role)) return forbidden(access)
       return access.step_up === true ? '403 step_up_required' : null

@@ -50,9 +50,15 @@ for (const route of APP_ROUTES.filter(({ id, method }) => method !== 'GET' && !O
       organization_id: isSignIn(route) ? null : organization_id,
       project_id: is_peoples && !route.path.includes('{project_id}') ? null : w.a.project_id,
       ...(route.id === 'organizations.create' ? { organization_id: done.body.id } : {}),
+      ...(route.id === 'organizations.delete' ? { organization_id: ids['organization_id'] ?? null } : {}),
+      ...(route.id === 'account.delete' ? { organization_id: null } : {}),
       ...(route.id === 'projects.create' ? { project_id: done.body.id } : {}),
     }
-    assert.deepEqual(added, [{ ...actor, ...owner, action: route.id, request_id: `of-${key}` }])
+    // Whose member an account was that is deleted has a record of their leaving, too.
+    const left =
+      route.id === 'account.delete' ? [{ ...actor, organization_id: w.b.organization_id, project_id: null, action: 'members.delete' }] : []
+    const said_of = { request_id: `of-${key}` }
+    assert.deepEqual(added, [...left.map((one) => ({ ...one, ...said_of })), { ...actor, ...owner, action: route.id, ...said_of }])
   })
 }
 

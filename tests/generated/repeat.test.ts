@@ -38,6 +38,8 @@ const ONCE: Record<string, string> = {
   'organizations.create': '409 conflict/name_taken',
   'projects.create': '409 conflict/name_taken',
   'members.delete': '404 not_found',
+  'account.delete': '401 unauthenticated',
+  'organizations.delete': '403 forbidden', // who asked for it watches it, and deletes nothing any more
   'invitations.create': '409 conflict/concurrent_invitation',
   'invitations.resend': '429 rate_limited',
   // Links are used once.
@@ -110,7 +112,7 @@ for (const route of APP_ROUTES.filter(({ method }) => method === 'GET')) {
   })
 }
 
-const HAS_BODY = /^(organizations|projects|members|invitations|api-keys)\./
+const HAS_BODY = /^(account|organizations|projects|members|invitations|api-keys)\./
 const OF_ITS_OWN = new Set(
   'id key_id api_key created_at version token issued_at expires_at updated_at session_token session_expires_at secret otpauth_url recovery_codes'.split(
     ' ',

@@ -75,6 +75,17 @@ const SCENES: Record<string, (w: World, key: string) => Promise<string | Ids | u
     return id
   },
   'spend.policy_put': async () => undefined,
+  'account.delete': async (w) => {
+    const { id, email, token } = await seeder(w.database, w.clock, w.ids).person(w.b.organization_id, 'member', { stepped_up: true })
+    return { [OWNER]: token, [PERSON]: id, email }
+  },
+  'organizations.delete': async (w, key) => {
+    const slug = key.replaceAll(/[^a-z]+/g, '-')
+    const seeds = seeder(w.database, w.clock, w.ids)
+    const { organization_id } = await seeds.tenant(slug, await seeds.plan(slug))
+    const { id, token } = await seeds.person(organization_id, 'owner', { stepped_up: true })
+    return { [OWNER]: token, [PERSON]: id, organization_id, confirm_slug: slug }
+  },
   'organizations.create': async () => undefined,
   'organizations.update': async () => undefined,
   'projects.create': async () => undefined,
@@ -148,6 +159,8 @@ async function volume(w: World, id = w.ids.next()): Promise<string> {
 const nameOf = (key: string) => ({ name: key.replaceAll(/\W/g, '_') })
 /** Bodies that do something: the smallest that the schema takes are not enough. */
 const BODIES: Record<string, (key: string, ids: Ids) => object> = {
+  'account.delete': (_key, { email }) => ({ confirm_email: email }),
+  'organizations.delete': (_key, { confirm_slug }) => ({ confirm_slug }),
   'organizations.create': slugged,
   'organizations.update': (key) => ({ name: key }),
   'projects.create': slugged,

@@ -85,7 +85,7 @@ export const SPECIFIED: Readonly<Record<'app' | 'cell', Closed>> = {
 export const PENDING_CODES: Readonly<Record<'app' | 'cell', Readonly<Record<string, Closed>>>> = {
   app: {
     'members, accounts and exports': {
-      conflict: ['organization_ownership', 'export_expired', 'export_too_large'],
+      conflict: ['export_expired', 'export_too_large'],
     },
     billing: {
       conflict: ['subscription_exists', 'checkout_superseded', 'subscription_active', 'checkout_pending'],

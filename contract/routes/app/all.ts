@@ -1,5 +1,6 @@
 import type { AppRoute } from '../../route.ts'
 import { auditExport, auditList } from './audit.ts'
+import { ENDING_ROUTES } from './endings.ts'
 import { AUTH_ROUTES } from './auth.ts'
 import { checkpointsDelete, checkpointsList, workspacesReset, workspacesRestore, workspacesSnapshot } from './checkpoints.ts'
 import {
@@ -157,6 +158,7 @@ export const APP_ROUTES: readonly AppRoute[] = [
   ...MEMBER_ROUTES,
   auditList,
   auditExport,
+  ...ENDING_ROUTES,
   templatesList,
   templatesListOfOrganization,
   templatesGet,

@@ -100,6 +100,11 @@ function wordsOf(kind: MailKind, { base_url, organization = '', role = '' }: Let
           'If this was not you, tell whoever runs it.',
         ],
       }
+    case 'account_deleted':
+      return {
+        subject: 'Your account for Berth is gone',
+        lines: [`Your account at ${base_url} was deleted, with all that it signed in with.`, 'If this was not you, tell whoever runs it.'],
+      }
     case 'mfa_enabled':
       return { subject: 'Two factors for Berth', lines: [`Your account at ${base_url} asks for a second factor from now on.`, TAKE_CARE] }
     case 'mfa_disabled':

@@ -128,6 +128,7 @@ async function prepare({ db, clock, secrets, base_url }: SenderDeps, mail: Mail)
     case 'email_changed':
     case 'mfa_enabled':
     case 'mfa_disabled':
+    case 'account_deleted':
       return letterOf(kind, email, { base_url })
   }
 }

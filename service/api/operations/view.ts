@@ -23,7 +23,8 @@ export const OPERATION_COLUMNS = [
 export interface OperationRow {
   id: string
   organization_id: string
-  project_id: string
+  /** null: it is about an organization. */
+  project_id: string | null
   workspace_id: string | null
   kind: Operation['kind']
   state: OperationState

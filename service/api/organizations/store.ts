@@ -12,7 +12,7 @@ export interface OrganizationRow {
 export function listOrganizations(reads: Reader, ids: string[], page: Page): Promise<OrganizationRow[]> {
   return reads.rows(
     'organizations.by_ids',
-    `select id, name, slug, created_at from organizations where id = any($1) and ($2::uuid is null or id < $2) order by id desc limit $3`,
+    `select id, name, slug, created_at from organizations where id = any($1) and deleted_at is null and ($2::uuid is null or id < $2) order by id desc limit $3`,
     [ids, page.below, page.limit + 1],
   )
 }

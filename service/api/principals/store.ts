@@ -14,7 +14,7 @@ export function listMemberships(reads: Reader, person_id: string): Promise<Membe
   return reads.rows(
     'people.memberships',
     `select m.organization_id, g.name as organization_name, g.slug as organization_slug, m.role
-     from memberships m join organizations g on g.id = m.organization_id where m.person_id = $1 order by g.id desc`,
+     from memberships m join organizations g on g.id = m.organization_id where m.person_id = $1 and g.deleted_at is null order by g.id desc`,
     [person_id],
   )
 }

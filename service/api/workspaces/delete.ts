@@ -22,7 +22,7 @@ type EndingCall = Call<typeof workspacesDelete> | Call<typeof workspacesClose>
 export async function deleteWorkspace(call: Call<typeof workspacesDelete>, deps: ApiDeps): Promise<Reply> {
   await failpoint('delete.D1')
   const ending: Ending = { ended_reason: null, input: {} }
-  const outcome = await change(deps, call, (tx) => end(deps, tx, call, 'delete', ending), operationBody)
+  const outcome = await change(deps, call, (tx) => endForGood(deps, tx, call, 'delete', ending), operationBody)
   await failpoint('delete.D2')
   return answerEnding(call, deps, outcome)
 }
@@ -30,7 +30,7 @@ export async function deleteWorkspace(call: Call<typeof workspacesDelete>, deps:
 /** POST /v1/workspaces/{workspace_id}/close */
 export async function closeWorkspace(call: Call<typeof workspacesClose>, deps: ApiDeps): Promise<Reply> {
   const ending: Ending = { ended_reason: 'closed', input: { reason: 'session_closed' } }
-  const outcome = await change(deps, call, (tx) => end(deps, tx, call, 'close', ending), operationBody)
+  const outcome = await change(deps, call, (tx) => endForGood(deps, tx, call, 'close', ending), operationBody)
   return answerEnding(call, deps, outcome)
 }
 
@@ -44,7 +44,14 @@ async function answerEnding(call: EndingCall, deps: ApiDeps, outcome: Changed): 
   return answerKept(outcome)
 }
 
-async function end(deps: ApiDeps, tx: ChangeTx, call: EndingCall, command: 'delete' | 'close', ending: Ending): Promise<WorkedOn> {
+/** A workspace with whatever is under way of it, by whoever may. */
+export async function endForGood(
+  deps: Pick<ApiDeps, 'ids'>,
+  tx: ChangeTx,
+  call: Pick<EndingCall, 'who' | 'params' | 'now'>,
+  command: 'delete' | 'close',
+  ending: Ending,
+): Promise<WorkedOn> {
   const row = await lockWithOperation(tx, call)
   const decision = allowed(row, command)
   if (decision.kind !== 'operate') {
@@ -64,7 +71,7 @@ async function end(deps: ApiDeps, tx: ChangeTx, call: EndingCall, command: 'dele
 }
 
 /** Operation first, workspace second: the order of locks (cell/operations/store.ts). */
-async function lockWithOperation(tx: ChangeTx, call: EndingCall): Promise<WorkspaceRow> {
+async function lockWithOperation(tx: ChangeTx, call: Pick<EndingCall, 'who' | 'params'>): Promise<WorkspaceRow> {
   const before = visible(call.who, await readWorkspace(readerOf(tx), call.params.workspace_id))
   if (before.op_id !== null) await lockOperation(tx, before.op_id)
   const row = await lockForChange(tx, call)
@@ -72,7 +79,7 @@ async function lockWithOperation(tx: ChangeTx, call: EndingCall): Promise<Worksp
   return row
 }
 
-async function deleteOperationOf(deps: ApiDeps, tx: ChangeTx, row: WorkspaceRow, now: Date): Promise<string> {
+async function deleteOperationOf(deps: Pick<ApiDeps, 'ids'>, tx: ChangeTx, row: WorkspaceRow, now: Date): Promise<string> {
   const operation_id = row.op_id ?? (await lastDelete(readerOf(tx), row.id))?.id
   if (operation_id !== undefined) return operation_id
   // A fork that captured nothing was taken back by its own operation: there was no delete so far to answer with.

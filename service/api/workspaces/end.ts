@@ -12,7 +12,7 @@ export interface Ending {
 
 /** Marks a workspace deleted, takes its tools away at once and leaves the rest to a delete operation. @returns the operation's id. */
 export async function endWorkspace(
-  deps: ApiDeps,
+  deps: Pick<ApiDeps, 'ids'>,
   tx: ChangeTx,
   id: string,
   ending: Ending & { frees_key: boolean },

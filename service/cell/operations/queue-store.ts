@@ -35,6 +35,7 @@ export async function listOpen(db: Db, cell_id: string): Promise<Open> {
     .leftJoin('workspaces as s', 's.id', 'o.source_workspace_id')
     .select([...OPERATION_COLUMNS, ...MACHINE_COLUMNS, 'o.subject_kind', 'o.subject_id'])
     .where('o.completed_at', 'is', null)
+    .where('o.subject_kind', '!=', 'organization') // the api's
     .where(sql<boolean>`coalesce(o.cell_id, w.cell_id, s.cell_id, ${cell_id}::uuid) = ${cell_id}::uuid`)
     .orderBy(sql`o.state = 'capacity_pending'`)
     .orderBy(sql`row_number() over (partition by o.state = 'capacity_pending', w.organization_id order by o.id)`)

@@ -9,7 +9,7 @@ export type Actor =
   /** On the command line of the computer: the name of the account. */
   | { kind: 'operator'; name: string }
   /** The service itself, where somebody may ask who did it. */
-  | { kind: 'service'; name: 'setup' | 'cell' }
+  | { kind: 'service'; name: 'setup' | 'cell' | 'api' }
 
 export type SubjectKind =
   | 'api_key'
@@ -55,7 +55,7 @@ export interface By {
 }
 
 /** The service's own changes have no request. */
-export function byService(name: 'setup' | 'cell', { ids, now }: { ids: Ids; now: Date }): By {
+export function byService(name: 'setup' | 'cell' | 'api', { ids, now }: { ids: Ids; now: Date }): By {
   return { actor: { kind: 'service', name }, ids, now, request_id: null, source_address: null }
 }
 

@@ -16,6 +16,8 @@ export type ChangeTx = Tx & { readonly [recorded]: true }
 
 const TRIES_MAX = 8
 const DEADLOCK = '40P01'
+/** Something was to be made in an organization that is being deleted (migration 0042). */
+const ENDING = 'BE404'
 
 /**
  * Does the work and records it in one transaction: both are there, or neither. Tried again where the work throws Again, and after a
@@ -41,7 +43,9 @@ export async function mutate<Result>(
         return result
       })
     } catch (error) {
-      if (!(error instanceof Again) && (error as { code?: unknown }).code !== DEADLOCK) throw error
+      const { code } = error as { code?: unknown }
+      if (code === ENDING) throw fail('not_found', null, 'There is no such organization', { cause: error })
+      if (!(error instanceof Again) && code !== DEADLOCK) throw error
     }
   }
   throw fail('conflict', null, 'Other requests are changing the same at this moment', { retryable: true, retry_after_seconds: 1 })

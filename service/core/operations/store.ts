@@ -12,7 +12,8 @@ export interface NewOperation {
   kind: OperationKind
   subject: { kind: OperationSubject; id: string }
   organization_id: string
-  project_id: string
+  /** null: of one that is about an organization. */
+  project_id: string | null
   workspace_id: string | null
   /** Of a fork. */
   source_workspace_id?: string

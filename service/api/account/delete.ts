@@ -1,0 +1,42 @@
+import type { accountDelete } from '../../../contract/routes/app/endings.ts'
+import { auditEvent } from '../../core/changes/audit.ts'
+import { insertAuditEvent } from '../../core/changes/store.ts'
+import type { ChangeTx } from '../../core/changes/mutate.ts'
+import { insertMail } from '../../core/mail/store.ts'
+import { deleteMemberships, erasePerson, lockOwned } from '../../core/people/ending-store.ts'
+import type { Call, Reply } from '../../http/call.ts'
+import { fail } from '../../lib/fail.ts'
+import { emailOf, personOf, personSubject } from '../auth/people.ts'
+import { byCaller } from '../by-caller.ts'
+import type { ApiDeps } from '../deps.ts'
+import { changing } from '../idempotency/change.ts'
+
+/** DELETE /v1/me */
+export async function deleteAccount(call: Call<typeof accountDelete>, deps: ApiDeps): Promise<Reply> {
+  const { id, email } = personOf(call.who)
+  if (emailOf(call.body.confirm_email, 'confirm_email') !== email) {
+    throw fail('validation_failed', null, 'confirm_email is not the address of the account', { details: { field: 'confirm_email' } })
+  }
+  const work = async (tx: ChangeTx) => {
+    await refuseOwnership(tx, id)
+    const by = byCaller(deps, call)
+    // Each organization has a record of who left it: that of the account is none of theirs.
+    for (const organization_id of await deleteMemberships(tx, id)) {
+      await insertAuditEvent(tx, auditEvent(by, 'members.delete', { ...personSubject(id, { account: 'deleted' }), organization_id }))
+    }
+    await erasePerson(tx, id, email, call.now)
+    await insertMail(tx, { ids: deps.ids, now: call.now }, { kind: 'account_deleted', email })
+  }
+  await changing(deps, call, work, () => personSubject(id))
+  deps.people.mailed()
+  return { status: 204 }
+}
+
+/** App, "Reasons": nobody else could do anything with what they would leave behind. */
+async function refuseOwnership(tx: ChangeTx, person_id: string): Promise<void> {
+  const organization_ids = (await lockOwned(tx, person_id)).filter(({ owners }) => owners < 2).map(({ id }) => id)
+  if (organization_ids.length === 0) return
+  throw fail('conflict', 'organization_ownership', 'You are the only owner of an organization: make another owner, or delete it first', {
+    details: { organization_ids },
+  })
+}

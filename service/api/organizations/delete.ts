@@ -1,0 +1,42 @@
+import type { organizationsDelete } from '../../../contract/routes/app/endings.ts'
+import type { ChangeTx } from '../../core/changes/mutate.ts'
+import { lockOrganization } from '../../core/members/store.ts'
+import { insertOperation } from '../../core/operations/store.ts'
+import { beginEnding } from '../../core/organizations/ending-store.ts'
+import { readerOf } from '../../db/reader.ts'
+import type { Call, Reply } from '../../http/call.ts'
+import { fail } from '../../lib/fail.ts'
+import { personOf } from '../auth/people.ts'
+import { notFound } from '../auth/scope.ts'
+import type { ApiDeps } from '../deps.ts'
+import { changing } from '../idempotency/change.ts'
+import { ownRole } from '../members/rules.ts'
+import { readOperation } from '../operations/store.ts'
+import { operationView } from '../operations/view.ts'
+
+/** DELETE /v1/organizations/{organization_id}: begun here, done by the ender. */
+export async function deleteOrganization(call: Call<typeof organizationsDelete>, deps: ApiDeps): Promise<Reply> {
+  const { organization_id } = call.params
+  const { id: person_id } = personOf(call.who)
+  const work = async (tx: ChangeTx) => {
+    const row = await lockOrganization(tx, organization_id)
+    if (row === undefined) throw notFound('organization')
+    // Of two owners who delete it at once, the second is in it no more.
+    if ((await ownRole(tx, call, organization_id)) !== 'owner') throw fail('forbidden', null, 'Only an owner may delete an organization')
+    if (call.body.confirm_slug !== row.slug) {
+      throw fail('validation_failed', null, 'confirm_slug is not the slug of the organization', { details: { field: 'confirm_slug' } })
+    }
+    await beginEnding(tx, organization_id, person_id, call.now)
+    const id = deps.ids.next()
+    const subject = { kind: 'organization', id: organization_id } as const
+    const about = { subject, organization_id, project_id: null, workspace_id: null, cell_id: null }
+    const input = { organization_id, requested_by: person_id, request_id: call.request_id }
+    await insertOperation(tx, { id, kind: 'delete', ...about, input, now: call.now }, null)
+    return { slug: row.slug, operation: await readOperation(readerOf(tx), id) }
+  }
+  const subject = { kind: 'organization', id: organization_id, organization_id, project_id: null } as const
+  const { operation } = await changing(deps, call, work, ({ slug }) => ({ ...subject, details: { slug } }))
+  if (operation === null) throw new Error('an operation is not there that was just written')
+  deps.enders.poke()
+  return { status: 202, body: operationView(operation) }
+}

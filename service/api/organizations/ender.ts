@@ -1,0 +1,147 @@
+import { byService, type By } from '../../core/changes/audit.ts'
+import { mutate, type ChangeTx } from '../../core/changes/mutate.ts'
+import { lockOrganization } from '../../core/members/store.ts'
+import { aboutVolume, insertOperation } from '../../core/operations/store.ts'
+import { archiveTemplates, markEnded } from '../../core/organizations/ending-store.ts'
+import { readerOf } from '../../db/reader.ts'
+import type { PersonPrincipal } from '../../http/call.ts'
+import type { ApiDeps } from '../deps.ts'
+import { secretSubject } from '../secrets/find.ts'
+import { eraseVersions, lockSecret, markDeleted as markSecretDeleted, unbind } from '../secrets/store.ts'
+import { lockVolume, markDeleting } from '../volumes/store.ts'
+import { endForGood } from '../workspaces/delete.ts'
+import { countEnded, listEndings, noteProgress, readLeft, succeed, type Ending, type Left } from './ending-store.ts'
+
+/** Works off the deletion of organizations. */
+export interface Enders {
+  /** There may be one: look at once. */
+  poke(): void
+  close(): Promise<void>
+}
+
+const LOOK_MS = 2000
+
+type EnderDeps = Pick<ApiDeps, 'db' | 'reads' | 'clock' | 'ids' | 'logger'>
+
+/** Looks for organizations that end, until it is closed. Any number of processes may: each step is a transaction that finds it undone. */
+export function startEnders(deps: EnderDeps): Enders {
+  let closed = false
+  let working: Promise<void> | null = null
+  let again = false
+  const look = () => {
+    if (closed) return
+    again = working !== null
+    working ??= endAll(deps, () => closed)
+      .catch((error: unknown) => deps.logger.warn({ err: error }, 'organizations that are deleted were not looked at'))
+      .finally(() => {
+        working = null
+        if (again) look()
+      })
+  }
+  const timer = setInterval(look, LOOK_MS)
+  timer.unref()
+  return {
+    poke: look,
+    async close() {
+      closed = true
+      clearInterval(timer)
+      await working
+    },
+  }
+}
+
+/** One step of each. */
+export async function endAll(deps: EnderDeps, stopped: () => boolean = () => false): Promise<void> {
+  for (const ending of await listEndings(deps.reads)) {
+    if (stopped()) return
+    await step(deps, ending).catch((error: unknown) =>
+      deps.logger.warn({ err: error, organization_id: ending.organization_id }, 'an organization that is deleted waits for its next step'),
+    )
+  }
+}
+
+/** Workspaces first, then volumes, which nothing uses any more; then what is rows alone. Cells do their part meanwhile. */
+async function step(deps: EnderDeps, ending: Ending): Promise<void> {
+  const { organization_id, operation_id } = ending
+  const now = deps.clock.now()
+  const left = await readLeft(deps.reads, organization_id)
+  await noteProgress(deps.db, operation_id, reasonOf(left), now)
+  for (const id of left.workspaces) await endWorkspace(deps, ending, id)
+  if (left.workspaces_left === 0) for (const id of left.volumes) await endVolume(deps, ending, id)
+  for (const id of left.secrets) await endSecret(deps, ending, id)
+  if (isNothingLeft(left)) await finish(deps, ending)
+}
+
+/** App, "Operation": why it is in that state. */
+function reasonOf({ workspaces_left, volumes_left }: Left): string {
+  if (workspaces_left > 0) return 'deleting_workspaces'
+  return volumes_left > 0 ? 'deleting_volumes' : 'deleting_records'
+}
+
+function isNothingLeft({ workspaces_left, volumes_left, secrets }: Left): boolean {
+  return workspaces_left === 0 && volumes_left === 0 && secrets.length === 0
+}
+
+/** Whoever asked for the end of it all has done what it consists of. */
+function byRequester({ ids, clock }: EnderDeps, { requested_by, request_id }: Ending): By {
+  return { actor: { kind: 'user', id: requested_by }, ids, now: clock.now(), request_id, source_address: null }
+}
+
+async function endWorkspace(deps: EnderDeps, ending: Ending, workspace_id: string): Promise<void> {
+  const by = byRequester(deps, ending)
+  const call = { who: ownerOf(ending), params: { workspace_id }, now: by.now }
+  const work = (tx: ChangeTx) => endForGood(deps, tx, call, 'delete', { ended_reason: null, input: { reason: 'organization_deleted' } })
+  await mutate(deps.db, by, 'workspaces.delete', work, ({ changed, scope }) => changed && { ...scope, ...changed })
+}
+
+/** The owner that the requester was when they asked. */
+function ownerOf({ organization_id, requested_by }: Ending): PersonPrincipal {
+  const session = { id: '', stepped_up_at: null }
+  return { type: 'user', id: requested_by, email: '', memberships: [{ organization_id, role: 'owner' }], session }
+}
+
+async function endVolume(deps: EnderDeps, ending: Ending, volume_id: string): Promise<void> {
+  const by = byRequester(deps, ending)
+  const work = async (tx: ChangeTx) => {
+    const row = await lockVolume(tx, volume_id)
+    if (row === null || (row.state !== 'available' && row.state !== 'failed')) return null
+    const operation = { id: deps.ids.next(), kind: 'volume_delete', cell_id: row.cell_id, input: { force: true }, now: by.now } as const
+    await insertOperation(tx, { ...aboutVolume(row), ...operation }, null)
+    await markDeleting(tx, row.id, by.now)
+    return row
+  }
+  await mutate(deps.db, by, 'volumes.delete', work, (row) => row && { kind: 'volume', ...ownerOfRow(row) })
+}
+
+function ownerOfRow({ id, organization_id, project_id }: { id: string; organization_id: string; project_id: string }) {
+  return { id, organization_id, project_id }
+}
+
+async function endSecret(deps: EnderDeps, ending: Ending, secret_id: string): Promise<void> {
+  const by = byRequester(deps, ending)
+  const work = async (tx: ChangeTx) => {
+    const secret = await lockSecret(tx, secret_id)
+    if (secret === null || secret.deleted_at !== null) return null
+    await markSecretDeleted(tx, secret.id, by.now)
+    await eraseVersions(tx, secret.id, null, by.now)
+    await unbind(tx, secret)
+    return secret
+  }
+  await mutate(deps.db, by, 'secrets.delete', work, (secret) => secret && secretSubject(secret))
+}
+
+/** Whatever was about to be made when it began to end is made by now, or never: those transactions hold its row, too. */
+async function finish(deps: EnderDeps, { organization_id, operation_id }: Ending): Promise<void> {
+  const by = byService('api', { ids: deps.ids, now: deps.clock.now() })
+  const work = async (tx: ChangeTx) => {
+    await lockOrganization(tx, organization_id)
+    if (!isNothingLeft(await readLeft(readerOf(tx), organization_id))) return false
+    const templates = await archiveTemplates(tx, organization_id, by.now)
+    const result = { ...(await countEnded(tx, organization_id)), templates }
+    if (!(await succeed(tx, operation_id, result, by.now))) return false
+    await markEnded(tx, organization_id, by.now)
+    return true
+  }
+  const subject = { kind: 'organization', id: organization_id, organization_id, project_id: null } as const
+  await mutate(deps.db, by, 'organizations.end', work, (done) => (done ? subject : null))
+}

@@ -1,0 +1,44 @@
+import type { ChangeTx } from '../changes/mutate.ts'
+
+/**
+ * From here on nothing new is made in it: its keys and invitations are good no more, and nobody is in it but whoever watches its end, who
+ * changes nothing any more (the role of billing).
+ */
+export async function beginEnding(tx: ChangeTx, id: string, watcher_id: string, now: Date): Promise<void> {
+  await tx.updateTable('organizations').set({ deleting_at: now }).where('id', '=', id).execute()
+  await tx.updateTable('api_keys').set({ revoked_at: now }).where('organization_id', '=', id).where('revoked_at', 'is', null).execute()
+  await tx
+    .updateTable('invitations')
+    .set({ revoked_at: now })
+    .where('organization_id', '=', id)
+    .where('accepted_at', 'is', null)
+    .where('revoked_at', 'is', null)
+    .execute()
+  await tx.deleteFrom('memberships').where('organization_id', '=', id).where('person_id', '!=', watcher_id).execute()
+  await tx
+    .updateTable('memberships')
+    .set({ role: 'billing' })
+    .where('organization_id', '=', id)
+    .where('person_id', '=', watcher_id)
+    .execute()
+}
+
+/** Its slug stays, so that nobody else is taken for it. */
+export async function markEnded(tx: ChangeTx, id: string, now: Date): Promise<void> {
+  await tx
+    .updateTable('organizations')
+    .set((e) => ({ deleted_at: now, name: e.ref('slug') }))
+    .where('id', '=', id)
+    .execute()
+}
+
+/** Templates of it open nothing any more. */
+export async function archiveTemplates(tx: ChangeTx, organization_id: string, now: Date): Promise<number> {
+  const { numUpdatedRows } = await tx
+    .updateTable('templates')
+    .set({ archived_at: now })
+    .where('organization_id', '=', organization_id)
+    .where('archived_at', 'is', null)
+    .executeTakeFirst()
+  return Number(numUpdatedRows)
+}
