@@ -6,6 +6,7 @@ import { until } from '../support/processes.ts'
 import { disks } from './disk-conformance.ts'
 import { egress } from './egress-conformance.ts'
 import { kinds } from './kinds-conformance.ts'
+import { layers } from './layers-conformance.ts'
 import { keeping } from './keeping-conformance.ts'
 import { volumes } from './volumes-conformance.ts'
 import { workspaceSubject, type Subject } from '../../service/cell/links/subject.ts'
@@ -347,6 +348,7 @@ export function conformance(name: string, open: () => Promise<Harness>): void {
       refused,
     })
     kinds({ host: () => host, speak, startRequest, refused })
+    layers({ host: () => host, guest: (machine) => harness.guest(machine), speak, startRequest, refused })
     egress({ host: () => host, start, speak, startRequest, remove, refused })
     volumes({ host: () => host, start, speak, startRequest, remove, refused })
     // Last: from there on the host refuses whoever says no id.

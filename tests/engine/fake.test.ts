@@ -7,7 +7,7 @@ conformance('fake', async () => {
     host,
     layers: ['a'.repeat(64)],
     async guest(machine) {
-      const guest = host.guest(machine.subject.id)
+      const guest = host.guest(machine.subject)
       return {
         count: async () => guest.count(),
         readFile: async (path) => guest.files.get(path) ?? null,
@@ -16,7 +16,7 @@ conformance('fake', async () => {
         writeMemory: async (text) => void guest.memory.set('canary', text),
       }
     },
-    kill: async (machine) => host.kill(machine.subject.id),
+    kill: async (machine) => host.kill(machine.subject),
     close: () => host.close(),
   }
 })

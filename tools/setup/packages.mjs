@@ -12,6 +12,7 @@ export const CLONE = fileURLToPath(new URL('../../', import.meta.url)).replace(/
 const DEBIAN_PACKAGES = {
   'btrfs-progs': 'mkfs.btrfs',
   'ca-certificates': 'update-ca-certificates',
+  'erofs-utils': 'mkfs.erofs',
   kmod: 'modprobe',
   mount: 'umount',
   passwd: 'useradd',

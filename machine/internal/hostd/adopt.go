@@ -107,7 +107,7 @@ func (h *Host) sweepFiles(ctx context.Context) error {
 	for _, workspace := range workspaces {
 		err = errors.Join(err, h.sweepCheckpoints(workspace))
 	}
-	return errors.Join(err, h.pool.DropHalfMade(ctx), h.dropSpares(ctx), h.collect(ctx))
+	return errors.Join(err, h.pool.DropHalfMade(ctx), h.dropSpares(ctx), h.layers.SweepMaking(), h.collect(ctx))
 }
 
 // dropSpares removes the disks that no slot waits with: what an earlier hostd was making or giving when it ended.

@@ -30,6 +30,7 @@ var codes = map[string]struct {
 	"checkpoint_corrupt":      {http.StatusUnprocessableEntity, false},
 	"checkpoint_incompatible": {http.StatusUnprocessableEntity, false},
 	"restore_failed":          {http.StatusInternalServerError, true},
+	"layer_refused":           {http.StatusUnprocessableEntity, false},
 	"layer_missing":           {http.StatusNotFound, false},
 	"wrong_installation":      {http.StatusConflict, false},
 	"invalid_resources":       {http.StatusUnprocessableEntity, false},

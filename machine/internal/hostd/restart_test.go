@@ -112,6 +112,8 @@ func (d *daemon) dieAt(point, verb, source, id string) {
 		d.dieInClone(point, source, id)
 	case "stop", "delete":
 		d.dieInEnd(point, verb)
+	case "layer_make":
+		d.dieInLayerMake(point, source, id)
 	case "tree_apply":
 		d.dieInTreeApply(point)
 	default:

@@ -19,7 +19,7 @@ type request interface{ Caller() wire.Fence }
 // Handler answers the verbs of wire/hostd.go.
 func (h *Host) Handler() http.Handler {
 	mux := http.NewServeMux()
-	// These four make something new: a repetition gets the first answer. The others can be done twice.
+	// These make something new: a repetition gets the first answer. The others can be done twice.
 	mux.Handle("POST /machines/start", remembered(h, "start", checkStart, h.start))
 	mux.Handle("POST /machines/restore", remembered(h, "restore", checkRestore, h.restore))
 	mux.Handle("POST /machines/checkpoint", remembered(h, "checkpoint", checkCheckpoint, h.checkpoint))
@@ -39,6 +39,8 @@ func (h *Host) Handler() http.Handler {
 	mux.Handle("POST /disks/delete", verb(h, "delete_disks", checkDisks, h.deleteDisks))
 	mux.Handle("POST /subjects/fence", verb(h, "fence", checkFenced, h.fence))
 	mux.Handle("POST /subjects/delete", verb(h, "delete_subject", checkFenced, h.deleteSubject))
+
+	mux.Handle("POST /layers/make", remembered(h, "make_layer", checkLayerMake, h.makeLayer))
 
 	mux.Handle("POST /trees/apply", h.handleApplyTree())
 	mux.Handle("POST /trees/changes", h.handleTreeChanges())

@@ -10,7 +10,7 @@ import { workspaceSubject } from './subject.ts'
 
 const SPEAKER = { subject: workspaceSubject('w'), operation_id: 'o', step: 's', epoch: 1, fence: 1 }
 
-const PATIENT = { start: 60_000, restore: 60_000, checkpoint: 60_000, remove: 60_000, quick: 20_000 }
+const PATIENT = { start: 60_000, restore: 60_000, checkpoint: 60_000, layer: 60_000, remove: 60_000, quick: 20_000 }
 
 /** A host behind a socket that answers as told. */
 async function withHost(listener: RequestListener, use: (host: MachineHost) => Promise<void>, deadlines = PATIENT): Promise<void> {

@@ -10,6 +10,7 @@ import {
   parseEnded,
   parseEvent,
   parseInventory,
+  parseLayer,
   parseMachine,
   parseMeasures,
   parseRefusal,
@@ -22,6 +23,7 @@ const DEADLINE_MS = {
   start: 60_000,
   restore: 180_000,
   checkpoint: 600_000,
+  layer: 900_000,
   remove: 300_000,
   quick: 20_000,
 }
@@ -61,6 +63,7 @@ export function connectHostd(socket_path: string, deadlines = DEADLINE_MS): Mach
     cloneCheckpoint: async (body) => parseCheckpoint(await post('/checkpoints/clone', body, deadlines.checkpoint)),
     deleteCheckpoints: (body) => done('/checkpoints/delete', body, deadlines.remove),
     deleteDisks: (body) => done('/disks/delete', body, deadlines.remove),
+    makeLayer: async (body) => parseLayer(await post('/layers/make', body, deadlines.layer)),
     setVolumes: (body) => done('/machines/volumes', body, deadlines.start),
     createVolume: (body) => done('/volumes/create', body, deadlines.start),
     deleteVolume: (body) => done('/volumes/delete', body, deadlines.remove),

@@ -12,6 +12,7 @@ import {
   type Machine,
   type MachineCounters,
 } from './hostd.ts'
+import type { Layer } from './hostd-layers.ts'
 import { MACHINE_KINDS, type Subject } from './subject.ts'
 
 // hostd is ours and trusted; its answers are checked all the same, so that a version that does not fit fails here with a name and
@@ -124,6 +125,8 @@ const InventoryShape = Type.Object({
   resolver: Type.Object({ serving: Type.Boolean(), starts: Count }),
 })
 
+const LayerShape = Type.Object({ digest: Type.String({ pattern: '^[0-9a-f]{64}$' }), size_bytes: Count, entries: Count })
+
 const DiskReaderShape = Type.Object({
   address: Type.String({ pattern: '^/', maxLength: 108 }),
   agent_key: Type.String({ minLength: 16, maxLength: 512 }),
@@ -178,6 +181,7 @@ const stats = Compile(StatsShape)
 const ended = Compile(EndedShape)
 const measures = Compile(MeasuresShape)
 const volume_measures = Compile(VolumeMeasuresShape)
+const layer = Compile(LayerShape)
 const disk_reader = Compile(DiskReaderShape)
 const event = Compile(EventShape)
 const egress_set = Compile(EgressSetShape)
@@ -224,6 +228,11 @@ export function parseVolumeMeasures(value: unknown): Map<string, number> {
   if (!volume_measures.Check(value)) throw misshapen('a list of measured volumes')
   const volumes = (value.volumes ?? []) as { volume_id: string; stored_bytes: number }[]
   return new Map(volumes.map(({ volume_id, stored_bytes }) => [volume_id, stored_bytes]))
+}
+
+export function parseLayer(value: unknown): Layer {
+  if (!layer.Check(value)) throw misshapen('a layer')
+  return value
 }
 
 export function parseDiskReader(value: unknown): DiskReader {

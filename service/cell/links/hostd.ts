@@ -1,7 +1,7 @@
-import type { Resources } from '../../db/schema.ts'
-import type { MachineVolume } from '../../db/schema.ts'
+import type { MachineVolume, Resources } from '../../db/schema.ts'
 import type { EgressInForce, HostDenial, HostEgress, SetEgressRequest } from './egress.ts'
 import type { Subject, VolumeSubject } from './subject.ts'
+import type { Layer, LayerRequest } from './hostd-layers.ts'
 import type { TreeApplyRequest, TreeChangesRequest } from './hostd-trees.ts'
 
 // The TypeScript side of machine/internal/wire/hostd.go: the same words, spelled the same.
@@ -294,6 +294,7 @@ export const HOST_ERRORS = [
   'checkpoint_corrupt',
   'checkpoint_incompatible',
   'layer_missing',
+  'layer_refused', // details.why: too_large, too_many_entries, path_too_long
   'invalid_resources',
   'no_capacity',
   'start_failed',
@@ -345,6 +346,8 @@ export interface MachineHost {
   cloneCheckpoint(request: CloneRequest): Promise<CheckpointInfo>
   deleteCheckpoints(request: DeleteRequest): Promise<void>
   deleteDisks(request: DeleteRequest): Promise<void>
+  /** Durable in the host's layers; the same disk makes the same. `layer_refused`, `not_found`, `already_running`. */
+  makeLayer(request: LayerRequest): Promise<Layer>
   /** `volume_busy`, `mount_refused`, `not_found`: the machine has what it had. */
   setVolumes(request: VolumesRequest): Promise<void>
   /** Durable. Of one that is there, its limit. */
@@ -353,10 +356,7 @@ export interface MachineHost {
   deleteVolume(request: VolumeFence): Promise<void>
   /** Whether a volume is kept that no row names: since when is in the inventory. `not_found`: it is not here. */
   keepVolume(request: KeepVolumeRequest): Promise<void>
-  /**
-   * `tree_stale`: the copy is of another tree. What the entries throw is thrown, and the copy is nobody's then.
-   * @param entries read once, whatever becomes of the call.
-   */
+  /** `tree_stale`: the copy is of another tree. The entries are read once; what they throw is thrown, and the copy is nobody's then. */
   applyTree(request: TreeApplyRequest, entries: AsyncIterable<Buffer>): Promise<void>
   /** The entries, which end with one that says so. `already_running`: the machine has not ended. */
   treeChanges(request: TreeChangesRequest): Promise<AsyncIterable<Buffer>>

@@ -20,8 +20,10 @@ import type {
   VolumeRequest,
   VolumesRequest,
 } from '../hostd.ts'
+import type { LayerRequest } from '../hostd-layers.ts'
 import { subjectName, workspaceSubject, type Subject } from '../subject.ts'
 import type { FakeGuest } from './guest.ts'
+import { makeLayer } from './layers.ts'
 import { deleteVolume, keepVolume, setVolumes, volumesHere } from './volumes.ts'
 import { Turns, type Done, type Hook, type Verb, type When } from './turns.ts'
 import {
@@ -104,6 +106,7 @@ export function createFakeHost(options: FakeOptions = {}): FakeHost {
     quarantined: new Map(),
     volumes: new Set(),
     kept_volumes: new Map(),
+    layers: new Map(),
     trees: new Map(),
     last: new Map(),
     events: [],
@@ -141,6 +144,7 @@ function machineVerbs(world: World, turns: Turns): Pick<MachineHost, Verb> {
       world.trees.delete(name)
       return last
     }),
+    makeLayer: turns.verb('makeLayer', (request: LayerRequest) => makeLayer(world, request)),
     setVolumes: turns.verb('setVolumes', (request: VolumesRequest) => setVolumes(world, request)),
     createVolume: turns.verb('createVolume', (request: VolumeRequest) => void world.volumes.add(request.subject.id)),
     deleteVolume: turns.verb('deleteVolume', (request: VolumeFence) => deleteVolume(world, request.subject.id)),

@@ -65,6 +65,8 @@ export interface World {
   volumes: Set<string>
   /** Of them those that no row names, and since when. */
   kept_volumes: Map<string, string>
+  /** Made of disks: what machines that name them begin with. */
+  layers: Map<string, Map<string, string>>
   /** The tree that a subject's copy is of. */
   trees: Map<string, string>
   /** What ended machines had used, until there is another. */
@@ -238,9 +240,10 @@ export async function* treeChanges(world: World, { subject, disk }: TreeChangesR
   yield line({ path: '', type: 'end' })
 }
 
-function contentOf(world: World, { subject, from_disk, from_layer }: StartRequest): Parameters<typeof boot>[2] {
+function contentOf(world: World, { subject, from_disk, from_layer, layers }: StartRequest): Parameters<typeof boot>[2] {
   if (from_layer !== undefined) return layerOf(world, from_layer)
-  const files = from_disk === undefined ? new Map<string, string>() : world.disks.get(subjectName(subject))?.get(from_disk)
+  const below = layers.flatMap((digest) => [...(world.layers.get(digest) ?? [])])
+  const files = from_disk === undefined ? new Map(below) : world.disks.get(subjectName(subject))?.get(from_disk)
   if (!files) throw refusal('not_found', 'There is no such disk')
   return { memory: new Map(), files, ran_ms: 0 }
 }

@@ -1,0 +1,108 @@
+package hostd
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/berth-dev/berth/machine/internal/layers"
+	"github.com/berth-dev/berth/machine/internal/wire"
+)
+
+const (
+	dropMax          = 256
+	layerEntriesMax  = 4_000_000
+	layerBytesMax    = int64(diskGiBMax) << 30
+	layerRefusedCode = "layer_refused"
+)
+
+// makeLayer turns what a disk holds above its layers into a layer. It needs nothing that it made before: the image is made of the disk
+// alone, and its name of the image.
+func (h *Host) makeLayer(ctx context.Context, r wire.LayerRequest) (wire.Layer, error) {
+	dropped, err := layers.ParseDropped(r.Drop)
+	if err != nil {
+		return wire.Layer{}, &refusal{code: "bad_request", message: "drop holds what is no path", cause: err}
+	}
+	disk, below, err := h.diskForLayer(ctx, r)
+	if err != nil {
+		return wire.Layer{}, err
+	}
+	from, err := h.openForLayer(disk, below, r.Whole)
+	if err != nil {
+		return wire.Layer{}, err
+	}
+	defer from.Close()
+	plan := layers.Plan{From: from, Dropped: dropped, BytesMax: r.BytesMax, EntriesMax: r.EntriesMax,
+		At: func(step string) error { return h.points.at("layer_make." + step) }}
+	made, err := h.layers.Make(ctx, layers.MakingName(r.Owner(), r.Fence.Fence), plan)
+	if err != nil {
+		return wire.Layer{}, layerError(err)
+	}
+	return wire.Layer{Digest: made.Digest, SizeBytes: made.SizeBytes, Entries: made.Entries}, h.points.at("layer_make.answer")
+}
+
+// diskForLayer is a disk that nobody writes to, and the layers that lay below it.
+func (h *Host) diskForLayer(ctx context.Context, r wire.LayerRequest) (disk string, below []string, err error) {
+	if r.Of == nil {
+		if h.machine(r.Owner()) != nil {
+			return "", nil, refuse("already_running", "The machine has not ended")
+		}
+		return h.pool.DiskPath(r.Owner(), r.Disk), r.Layers, h.clearDead(ctx, r.Owner())
+	}
+	m, err := h.readManifest(r.Of.Owner(), r.Of.CheckpointID)
+	if err != nil {
+		return "", nil, err
+	}
+	dir := h.pool.CheckpointDir(m.Owner, m.CheckpointID)
+	return filepath.Join(dir, diskName), m.Layers, h.verifyDisk(dir, m)
+}
+
+// openForLayer opens the directory that becomes the layer. A disk without layers below is whole by itself.
+func (h *Host) openForLayer(disk string, below []string, whole bool) (*os.File, error) {
+	upper, err := h.pool.OpenBelow(filepath.Join(disk, "upper"))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, refuse("not_found", "There is no such disk")
+	}
+	if err != nil || !whole || len(below) == 0 {
+		return upper, err
+	}
+	defer upper.Close()
+	lower, err := h.mountLayers(below)
+	if err != nil {
+		return nil, err
+	}
+	return layers.Detached(append([]string{filepath.Join(disk, "upper")}, lower...), h.reads.starter.MountPoint())
+}
+
+func layerError(err error) error {
+	for cause, why := range map[error]string{
+		layers.ErrTooLarge: wire.LayerTooLarge, layers.ErrTooManyEntries: wire.LayerTooManyEntries, unix.ENAMETOOLONG: wire.LayerPathTooLong,
+	} {
+		if errors.Is(err, cause) {
+			return &refusal{code: layerRefusedCode, message: "What the disk holds becomes no layer", cause: err, details: map[string]any{"why": why}}
+		}
+	}
+	return because("internal", "The layer could not be made", err)
+}
+
+func checkLayerMake(r wire.LayerRequest) error {
+	if err := checkFence(r.Fence); err != nil {
+		return err
+	}
+	if len(r.Drop) > dropMax || r.BytesMax < 1 || r.BytesMax > layerBytesMax || r.EntriesMax < 1 || r.EntriesMax > layerEntriesMax {
+		return refuse("bad_request", "drop, bytes_max or entries_max is out of range")
+	}
+	if r.Of == nil {
+		if !diskPattern.MatchString(r.Disk) {
+			return refuse("bad_request", "disk is no name")
+		}
+		return checkLayers(r.Layers)
+	}
+	if r.Disk != "" || len(r.Layers) > 0 || !isSubject(r.Of.Subject) {
+		return refuse("bad_request", "of names a subject and its checkpoint, and stands for disk and layers")
+	}
+	return checkCheckpointID(r.Of.CheckpointID)
+}

@@ -1,0 +1,58 @@
+package layers
+
+import (
+	"fmt"
+	"path"
+	"regexp"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// Dropped are paths that no layer holds.
+type Dropped struct {
+	expressions []string
+	any         *regexp.Regexp
+}
+
+// ParseDropped takes absolute paths in their shortest form. One that ends with "/" stands for all that is in that directory, and not for
+// the directory itself; "*" stands for any name, or part of one.
+func ParseDropped(patterns []string) (Dropped, error) {
+	d := Dropped{}
+	for _, pattern := range patterns {
+		trimmed := strings.TrimSuffix(pattern, "/")
+		if len(trimmed) < 2 || !strings.HasPrefix(pattern, "/") || path.Clean(trimmed) != trimmed || strings.ContainsAny(pattern, "\x00\n") {
+			return d, fmt.Errorf("%q is not an absolute path: %w", pattern, unix.EINVAL)
+		}
+		parts := strings.Split(trimmed[1:], "*")
+		for i, part := range parts {
+			parts[i] = quoteExtended(part)
+		}
+		end := "(/|$)"
+		if trimmed != pattern {
+			end = "/."
+		}
+		d.expressions = append(d.expressions, "^"+strings.Join(parts, "[^/]*")+end)
+	}
+	if len(d.expressions) == 0 {
+		return d, nil
+	}
+	any, err := regexp.Compile(strings.Join(d.expressions, "|"))
+	d.any = any
+	return d, err
+}
+
+// Holds says whether a path, relative to the layer's root, is dropped.
+func (d Dropped) Holds(relative string) bool { return d.any != nil && d.any.MatchString(relative) }
+
+// quoteExtended makes a text stand for itself in a POSIX extended expression and in Go's.
+func quoteExtended(text string) string {
+	var quoted strings.Builder
+	for _, char := range []byte(text) {
+		if strings.IndexByte(`\.+*?()|[]{}^$`, char) >= 0 {
+			quoted.WriteByte('\\')
+		}
+		quoted.WriteByte(char)
+	}
+	return quoted.String()
+}

@@ -1,0 +1,37 @@
+package wire
+
+// Layers of templates:
+//
+//	POST /layers/make    LayerRequest -> Layer    a layer of what a captured disk holds; not_found, already_running, layer_refused, no_space
+
+// LayerRequest makes one image of what lies on a disk above its layers. The caller speaks for what the layer is made for; the disk may be
+// another subject's. The same disk gives the same image, whoever asks, and however often.
+type LayerRequest struct {
+	Fence
+	// Of is the checkpoint whose disk it is, with or without memory.
+	Of *CheckpointName `json:"of,omitempty"`
+	// Disk names a disk of the caller's own subject instead, whose machine has ended, with the layers below it.
+	Disk   string   `json:"disk,omitempty"`
+	Layers []string `json:"layers,omitempty"`
+	// Whole makes an image of all that a machine on the disk would see. It stands for the layers below, too.
+	Whole bool `json:"whole,omitempty"`
+	// Drop names what is left out, by absolute paths: a path that ends with "/" stands for all that is in that directory, "*" for any name.
+	Drop []string `json:"drop,omitempty"`
+	// BytesMax bounds what the files hold and the image, EntriesMax how many names there are.
+	BytesMax   int64 `json:"bytes_max"`
+	EntriesMax int   `json:"entries_max"`
+}
+
+// Layer is an image that is durable in the layers' directory.
+type Layer struct {
+	Digest    string `json:"digest"` // SHA-256 in hex: what machines are started with
+	SizeBytes int64  `json:"size_bytes"`
+	Entries   int    `json:"entries"`
+}
+
+// Why a layer is refused: `why` in the details of layer_refused.
+const (
+	LayerTooLarge       = "too_large"
+	LayerTooManyEntries = "too_many_entries"
+	LayerPathTooLong    = "path_too_long"
+)

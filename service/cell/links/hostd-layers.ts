@@ -1,0 +1,24 @@
+import type { Fence } from './hostd.ts'
+import type { Subject } from './subject.ts'
+
+/** machine/internal/wire/layer.go. The caller speaks for what the layer is made for; the disk may be another subject's. */
+export interface LayerRequest extends Fence {
+  /** The checkpoint whose disk it is. */
+  of?: { subject: Subject; checkpoint_id: string }
+  /** A disk of the subject's own instead, whose machine has ended, with the layers below it. */
+  disk?: string
+  layers?: readonly string[]
+  /** All that a machine on the disk would see: it stands for the layers below, too. */
+  whole?: boolean
+  /** Absolute paths: one that ends with `/` is all that is in that directory, `*` any name. */
+  drop?: readonly string[]
+  bytes_max: number
+  entries_max: number
+}
+
+export interface Layer {
+  /** SHA-256 in hex: what machines are started with. */
+  digest: string
+  size_bytes: number
+  entries: number
+}

@@ -1,0 +1,75 @@
+import assert from 'node:assert/strict'
+import { randomUUID } from 'node:crypto'
+import { test } from 'node:test'
+import type { Fence, HostFailure, Machine, MachineHost, StartRequest } from '../../service/cell/links/hostd.ts'
+import { workspaceSubject, type Subject } from '../../service/cell/links/subject.ts'
+import type { Guest } from './conformance.ts'
+
+/** What these tests take from the suite that they are a part of. */
+interface Suite {
+  host(): MachineHost
+  guest(machine: Machine): Promise<Guest>
+  speak(of: string | Subject, epoch: number): Fence
+  startRequest(fence: Fence): StartRequest
+  refused(code: HostFailure['code']): (error: unknown) => boolean
+}
+
+const BOUNDS = { bytes_max: 2 ** 30, entries_max: 100_000 }
+
+/** Layers that are made of what a machine has changed. */
+export function layers({ host, guest: guestOf, speak, startRequest, refused }: Suite): void {
+  test('a layer made of a checkpoint has what was changed, without what is dropped; a machine on it begins with that', async () => {
+    const [source, build, target] = [randomUUID(), { kind: 'build', id: randomUUID() } as const, randomUUID()]
+    const request = startRequest(speak(source, 1))
+    const guest = await guestOf(await host().start(request))
+    await guest.writeFile('/home/kept', 'text')
+    await guest.writeFile('/tmp/dropped', 'text')
+    const checkpoint_id = randomUUID()
+    await host().checkpoint({ ...speak(source, 1), checkpoint_id, then: 'running', disk_only: true })
+    await guest.writeFile('/home/kept', 'later')
+    const of = { subject: workspaceSubject(source), checkpoint_id }
+    const layer = await host().makeLayer({ ...speak(build, 0), of, drop: ['/tmp/'], ...BOUNDS })
+    assert.match(layer.digest, /^[0-9a-f]{64}$/)
+    assert.ok(layer.size_bytes > 0 && layer.entries > 0)
+    assert.deepEqual(await host().makeLayer({ ...speak(build, 0), of, drop: ['/tmp/'], ...BOUNDS }), layer)
+    const machine = await host().start({ ...startRequest(speak(target, 1)), layers: [...request.layers, layer.digest] })
+    const copy = await guestOf(machine)
+    assert.deepEqual([await copy.readFile('/home/kept'), await copy.readFile('/tmp/dropped')], ['text', null])
+    for (const id of [source, target]) await host().deleteSubject(speak(id, 1))
+  })
+
+  test('a layer is made of the disk of a build whose machine has ended, and of none that runs, that is not there, or that is too large', async () => {
+    const build = { kind: 'build', id: randomUUID() } as const
+    const request = startRequest(speak(build, 1))
+    const machine = await host().start(request)
+    const make = (disk: string, bounds = BOUNDS) => host().makeLayer({ ...speak(build, 1), disk, layers: request.layers, ...bounds })
+    await assert.rejects(make(machine.disk), refused('already_running'))
+    await host().stop(speak(build, 1))
+    const layer = await make(machine.disk)
+    assert.match(layer.digest, /^[0-9a-f]{64}$/)
+    await assert.rejects(make('e9.9'), refused('not_found'))
+    await host().deleteSubject(speak(build, 1))
+    const of = { subject: workspaceSubject(randomUUID()), checkpoint_id: randomUUID() }
+    await assert.rejects(host().makeLayer({ ...speak(build, 1), of, ...BOUNDS }), refused('not_found'))
+  })
+
+  test('what is larger than a layer may be is refused, and says why', async () => {
+    const build = { kind: 'build', id: randomUUID() } as const
+    const request = startRequest(speak(build, 1))
+    const machine = await host().start(request)
+    const guest = await guestOf(machine)
+    await guest.writeFile('/home/one', 'text')
+    await guest.writeFile('/home/two', 'text')
+    await host().stop(speak(build, 1))
+    const why = async (bounds: typeof BOUNDS) => {
+      const asked = host().makeLayer({ ...speak(build, 1), disk: machine.disk, layers: request.layers, ...bounds })
+      return asked.then(
+        () => undefined,
+        (error: HostFailure) => [error.code, error.details.why],
+      )
+    }
+    assert.deepEqual(await why({ ...BOUNDS, bytes_max: 5 }), ['layer_refused', 'too_large'])
+    assert.deepEqual(await why({ ...BOUNDS, entries_max: 1 }), ['layer_refused', 'too_many_entries'])
+    await host().deleteSubject(speak(build, 1))
+  })
+}
