@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { test } from 'node:test'
-import type { Fence, HostFailure, Machine, MachineHost, StartRequest } from '../../service/cell/links/hostd.ts'
+import { HostFailure, type Fence, type Machine, type MachineHost, type StartRequest } from '../../service/cell/links/hostd.ts'
 import { workspaceSubject, type Subject } from '../../service/cell/links/subject.ts'
 import type { Guest } from './conformance.ts'
 
@@ -65,7 +65,7 @@ export function layers({ host, guest: guestOf, speak, startRequest, refused }: S
       const asked = host().makeLayer({ ...speak(build, 1), disk: machine.disk, layers: request.layers, ...bounds })
       return asked.then(
         () => undefined,
-        (error: HostFailure) => [error.code, error.details.why],
+        (error: unknown) => (error instanceof HostFailure ? [error.code, error.details.why] : error),
       )
     }
     assert.deepEqual(await why({ ...BOUNDS, bytes_max: 5 }), ['layer_refused', 'too_large'])
