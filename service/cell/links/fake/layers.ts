@@ -21,9 +21,7 @@ function filesOf(world: World, { subject, of, disk = '' }: LayerRequest): Map<st
   const owner = subjectName(subject)
   if (of === undefined && world.machines.has(owner)) throw failure('already_running', 'The machine has not ended')
   const files =
-    of === undefined
-      ? world.disks.get(owner)?.get(disk)
-      : world.checkpoints.get(subjectName(of.subject))?.get(of.checkpoint_id)?.files
+    of === undefined ? world.disks.get(owner)?.get(disk) : world.checkpoints.get(subjectName(of.subject))?.get(of.checkpoint_id)?.files
   if (files === undefined) throw failure('not_found', 'There is no such disk')
   return files
 }
