@@ -77,6 +77,14 @@ export const LIMITS = {
     export_rows_max: 100_000, // Berth's own: of one answer
     tool_calls_per_minute_max: 50_000, // Berth's own: principals with tools and workspaces that one gateway records in a minute
   },
+  feedback: {
+    message_characters_max: 8000,
+    context_characters_max: 1000, // Berth's own
+    body_bytes_max: 1 << 17, // Berth's own: a message, of which JSON may make twelve bytes a character
+    per_10_minutes: 10,
+    per_day: 50,
+    per_organization_and_day: 200,
+  },
   organization: {
     name_characters_max: 100, // Berth's own, as all that follow
     slug_characters_max: 63,

@@ -7,6 +7,7 @@ import { AUDIT_COMMANDS } from './audit.ts'
 import { AdminError, type Command, type Context, type Output, UsageError } from './command.ts'
 import { doctor } from './doctor.ts'
 import type { DoctorPlaces } from './doctor-facts.ts'
+import { FEEDBACK_COMMANDS } from './feedback.ts'
 import { firewall } from './firewall.ts'
 import { KEY_RING_COMMANDS } from './key-ring.ts'
 import { KEY_COMMANDS } from './keys.ts'
@@ -30,6 +31,7 @@ const COMMANDS: Record<string, Command> = {
   ...PERSON_COMMANDS,
   ...WORKSPACE_COMMANDS,
   ...AUDIT_COMMANDS,
+  ...FEEDBACK_COMMANDS,
   ...STANDING_COMMANDS,
 }
 

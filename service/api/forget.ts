@@ -1,4 +1,5 @@
 import { dropEvents } from '../core/changes/chain-store.ts'
+import { forgetFeedback } from '../core/feedback/store.ts'
 import type { Db } from '../db/database.ts'
 import { forgetOutcomes } from './idempotency/store.ts'
 
@@ -17,5 +18,6 @@ export async function forgetOld(db: Db, now: Date): Promise<{ outcomes: number; 
     audit_events += dropped
     if (dropped === 0) break
   }
+  await forgetFeedback(db, created_before)
   return { outcomes, audit_events }
 }

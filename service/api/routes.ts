@@ -77,6 +77,7 @@ import {
   projectsUpdate,
 } from '../../contract/routes/app/members.ts'
 import { accountDelete, organizationsDelete } from '../../contract/routes/app/endings.ts'
+import { feedbackCreate } from '../../contract/routes/app/feedback.ts'
 import { openapiGet } from '../../contract/routes/app/openapi.ts'
 import { operationsGet, operationsList } from '../../contract/routes/app/operations.ts'
 import { clientVersions, me, organizationsGet, organizationsList, projectsGet, projectsList } from '../../contract/routes/app/principals.ts'
@@ -169,6 +170,7 @@ import {
   listWorkspaceEgress,
   putWorkspaceEgress,
 } from './egress/workspace.ts'
+import { createFeedback } from './feedback/create.ts'
 import type { HeldPlace } from './held-places.ts'
 import type { Changed } from './idempotency/change.ts'
 import { acceptInvitation } from './invitations/accept.ts'
@@ -344,6 +346,7 @@ export const API_ROUTES: readonly Bound<ApiDeps, HeldPlace>[] = [
   bind(apiKeysDelete, revokeApiKey),
   bind(accountDelete, deleteAccount),
   bind(organizationsDelete, deleteOrganization),
+  bind(feedbackCreate, createFeedback),
   bind(auditList, listAuditEvents),
   bind(auditExport, exportAuditEvents),
   bind(templatesList, listAllTemplates),

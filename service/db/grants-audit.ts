@@ -24,4 +24,13 @@ export const AUDIT_GRANTS = {
     api: { select: 'all', insert: 'all', update: ['sequence', 'sha256', 'dropped_sequence', 'dropped_sha256'] },
     cell: {},
   },
+  // Operators read it, by a command; who counts it reads when it came.
+  feedback: {
+    api: {
+      select: ['id', 'received_at', 'organization_id', 'principal_id', 'message_sha256', 'duplicate_of'],
+      insert: 'all',
+      delete: true,
+    },
+    cell: {},
+  },
 } as const

@@ -1,6 +1,7 @@
 import type { ColumnType, JSONColumnType } from 'kysely'
 
 type Json<T extends object> = JSONColumnType<T, string, string>
+type JsonWithDefault<T extends object> = ColumnType<T, string | undefined, string>
 type Int8 = ColumnType<number, number | bigint, number | bigint>
 
 export interface AuditEventsTable {
@@ -28,4 +29,17 @@ export interface AuditChainsTable {
   sha256: Buffer
   dropped_sequence: Int8
   dropped_sha256: Buffer
+}
+
+export interface FeedbackTable {
+  id: string
+  received_at: Date
+  organization_id: string | null
+  principal_type: 'api_key' | 'user'
+  principal_id: string
+  category: 'bug' | 'confusing' | 'missing' | 'idea' | 'praise' | 'other'
+  message: string | null
+  message_sha256: Buffer
+  context: JsonWithDefault<Record<string, string>>
+  duplicate_of: string | null
 }

@@ -196,6 +196,24 @@ create table executions (
   CHECK ((state = ANY (ARRAY['queued'::text, 'running'::text, 'succeeded'::text, 'failed'::text, 'lost'::text])))
 ); -- delete, insert, select to berth_cell; update (state, tree_revision, exit_code, term_signal, timed_out, stdout, stderr, stdout_truncated, stderr_truncated, changed, changed_truncated, timings, error, finished_at) to berth_cell
 
+create table feedback (
+  id uuid not null,
+  received_at timestamp with time zone not null,
+  organization_id uuid,
+  principal_type text not null,
+  principal_id uuid not null,
+  category text not null,
+  message text,
+  message_sha256 bytea not null,
+  context jsonb default '{}'::jsonb not null,
+  duplicate_of uuid,
+  PRIMARY KEY (id),
+  FOREIGN KEY (duplicate_of) REFERENCES feedback(id) ON DELETE CASCADE,
+  FOREIGN KEY (organization_id) REFERENCES organizations(id),
+  CHECK ((category = ANY (ARRAY['bug'::text, 'confusing'::text, 'missing'::text, 'idea'::text, 'praise'::text, 'other'::text]))),
+  CHECK ((principal_type = ANY (ARRAY['api_key'::text, 'user'::text])))
+); -- delete, insert to berth_api; select (id, received_at, organization_id, principal_id, message_sha256, duplicate_of) to berth_api
+
 create table idempotency_entries (
   principal text not null,
   route text not null,
@@ -948,6 +966,12 @@ CREATE INDEX executions_by_end ON public.executions USING btree (finished_at) WH
 
 CREATE INDEX executions_unfinished ON public.executions USING btree (cell_id) WHERE (finished_at IS NULL);
 
+CREATE INDEX feedback_by_age ON public.feedback USING btree (received_at);
+
+CREATE INDEX feedback_of_organization ON public.feedback USING btree (organization_id, received_at DESC);
+
+CREATE INDEX feedback_of_principal ON public.feedback USING btree (principal_id, received_at DESC);
+
 CREATE INDEX idempotency_entries_by_age ON public.idempotency_entries USING btree (created_at);
 
 CREATE UNIQUE INDEX invitations_in_force ON public.invitations USING btree (organization_id, email) WHERE ((accepted_at IS NULL) AND (revoked_at IS NULL));
@@ -1362,8 +1386,6 @@ CREATE TRIGGER idle_gap BEFORE UPDATE OF active_at ON public.workspaces FOR EACH
 
 CREATE TRIGGER membership_changed AFTER DELETE OR UPDATE OF role ON public.memberships FOR EACH ROW EXECUTE FUNCTION notify_membership();
 
-CREATE TRIGGER not_in_ending_organization BEFORE INSERT ON public.memberships FOR EACH ROW EXECUTE FUNCTION refuse_in_ending_organization();
-
 CREATE TRIGGER not_in_ending_organization BEFORE INSERT ON public.projects FOR EACH ROW EXECUTE FUNCTION refuse_in_ending_organization();
 
 CREATE TRIGGER not_in_ending_organization BEFORE INSERT ON public.api_keys FOR EACH ROW EXECUTE FUNCTION refuse_in_ending_organization();
@@ -1375,6 +1397,8 @@ CREATE TRIGGER not_in_ending_organization BEFORE INSERT ON public.volumes FOR EA
 CREATE TRIGGER not_in_ending_organization BEFORE INSERT ON public.workspaces FOR EACH ROW EXECUTE FUNCTION refuse_in_ending_organization();
 
 CREATE TRIGGER not_in_ending_organization BEFORE INSERT ON public.invitations FOR EACH ROW EXECUTE FUNCTION refuse_in_ending_organization();
+
+CREATE TRIGGER not_in_ending_organization BEFORE INSERT ON public.memberships FOR EACH ROW EXECUTE FUNCTION refuse_in_ending_organization();
 
 CREATE TRIGGER operation_changed AFTER INSERT OR UPDATE OF state, state_reason ON public.operations FOR EACH ROW EXECUTE FUNCTION notify_operation();
 

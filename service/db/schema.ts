@@ -1,6 +1,6 @@
 import type { ColumnType, Generated, JSONColumnType } from 'kysely'
 import type { OperationErrorCode, ReasonOf } from '../../contract/errors.ts'
-import type { AuditChainsTable, AuditEventsTable } from './schema-audit.ts'
+import type { AuditChainsTable, AuditEventsTable, FeedbackTable } from './schema-audit.ts'
 import type { ExecutionsTable } from './schema-executions.ts'
 import type { ServiceKeysTable, SigningKeysTable } from './schema-keys.ts'
 import type {
@@ -61,6 +61,7 @@ export interface Database {
   agent_sessions: AgentSessionsTable
   audit_events: AuditEventsTable
   audit_chains: AuditChainsTable
+  feedback: FeedbackTable
   signing_keys: SigningKeysTable
   service_keys: ServiceKeysTable
   sealing_keys: SealingKeysTable

@@ -38,6 +38,7 @@ const ONCE: Record<string, string> = {
   'organizations.create': '409 conflict/name_taken',
   'projects.create': '409 conflict/name_taken',
   'members.delete': '404 not_found',
+  'feedback.create': '201', // and says that it is a duplicate
   'account.delete': '401 unauthenticated',
   'organizations.delete': '403 forbidden', // who asked for it watches it, and deletes nothing any more
   'invitations.create': '409 conflict/concurrent_invitation',

@@ -86,6 +86,7 @@ const SCENES: Record<string, (w: World, key: string) => Promise<string | Ids | u
     const { id, token } = await seeds.person(organization_id, 'owner', { stepped_up: true })
     return { [OWNER]: token, [PERSON]: id, organization_id, confirm_slug: slug }
   },
+  'feedback.create': async () => undefined,
   'organizations.create': async () => undefined,
   'organizations.update': async () => undefined,
   'projects.create': async () => undefined,
@@ -161,6 +162,7 @@ const nameOf = (key: string) => ({ name: key.replaceAll(/\W/g, '_') })
 const BODIES: Record<string, (key: string, ids: Ids) => object> = {
   'account.delete': (_key, { email }) => ({ confirm_email: email }),
   'organizations.delete': (_key, { confirm_slug }) => ({ confirm_slug }),
+  'feedback.create': (key) => ({ message: `of ${key}` }),
   'organizations.create': slugged,
   'organizations.update': (key) => ({ name: key }),
   'projects.create': slugged,

@@ -1,6 +1,7 @@
 import type { AppRoute } from '../../route.ts'
 import { auditExport, auditList } from './audit.ts'
 import { ENDING_ROUTES } from './endings.ts'
+import { feedbackCreate } from './feedback.ts'
 import { AUTH_ROUTES } from './auth.ts'
 import { checkpointsDelete, checkpointsList, workspacesReset, workspacesRestore, workspacesSnapshot } from './checkpoints.ts'
 import {
@@ -159,6 +160,7 @@ export const APP_ROUTES: readonly AppRoute[] = [
   auditList,
   auditExport,
   ...ENDING_ROUTES,
+  feedbackCreate,
   templatesList,
   templatesListOfOrganization,
   templatesGet,

@@ -14,6 +14,7 @@ export type Actor =
 export type SubjectKind =
   | 'api_key'
   | 'checkpoint'
+  | 'feedback'
   | 'invitation'
   | 'organization'
   | 'person'

@@ -1,0 +1,26 @@
+import type { Insertable, Selectable } from 'kysely'
+import type { Db } from '../../db/database.ts'
+import type { Database } from '../../db/schema.ts'
+import type { ChangeTx } from '../changes/mutate.ts'
+
+export type FeedbackRow = Selectable<Database['feedback']>
+
+export async function insertFeedback(tx: ChangeTx, row: Insertable<Database['feedback']>): Promise<void> {
+  await tx.insertInto('feedback').values(row).execute()
+}
+
+/** Newest first, without repeats. */
+export function listFeedback(db: Db, since: Date, limit: number): Promise<FeedbackRow[]> {
+  return db
+    .selectFrom('feedback')
+    .selectAll()
+    .where('duplicate_of', 'is', null)
+    .where('received_at', '>=', since)
+    .orderBy('received_at', 'desc')
+    .limit(limit)
+    .execute()
+}
+
+export async function forgetFeedback(db: Db, received_before: Date): Promise<void> {
+  await db.deleteFrom('feedback').where('received_at', '<', received_before).execute()
+}

@@ -1,0 +1,118 @@
+import assert from 'node:assert/strict'
+import { execFile } from 'node:child_process'
+import { join } from 'node:path'
+import { after, before, test } from 'node:test'
+import { LIMITS } from '../../contract/limits.ts'
+import { forgetOld } from '../../service/api/forget.ts'
+import { refusal } from './auth-support.ts'
+import { seeder, world, type World } from './support.ts'
+
+let w: World
+before(async () => {
+  w = await world()
+})
+after(() => w[Symbol.asyncDispose]())
+
+const seeds = () => seeder(w.database, w.clock, w.ids)
+const send = (message: string, as = w.a.key, more: object = {}) => w.post('/v1/feedback', { message, ...more }, { as })
+const kept = (id: string) => w.database.superuser.selectFrom('feedback').selectAll().where('id', '=', id).executeTakeFirstOrThrow()
+const newKey = async (tools?: []) => (await seeds().key(w.a.organization_id, w.a.project_id, tools)).key
+
+test('any key may say something, and so may a person; what is a secret in it is kept nowhere', async () => {
+  const secret = `sfk_0123456789abcdef_${'a1'.repeat(32)}`
+  const pem = '-----BEGIN PRIVATE KEY-----\nMIIEvQIBADAN\n-----END PRIVATE KEY-----'
+  const message = `With ${secret} it says\n${pem}\nand nothing else`
+  const sent = await send(message, await newKey([]), {
+    category: 'bug',
+    context: { command: `curl -H "Authorization: Bearer ${secret}"`, agent: 'one' },
+  })
+  assert.equal(sent.status, 201)
+  const { id, received_at, duplicate, ...others } = sent.body
+  assert.deepEqual([duplicate, others, Math.abs(Date.parse(received_at) - Date.now()) < 60_000], [false, {}, true])
+  const row = await kept(id)
+  assert.deepEqual(
+    [row.category, row.message, row.context['agent']],
+    ['bug', 'With [redacted] it says\n[redacted]\nand nothing else', 'one'],
+  )
+  assert.doesNotMatch(JSON.stringify(row), /sfk_|MIIE/)
+  const person = await seeds().person(w.a.organization_id, 'billing')
+  const said = await send('A person says this', person.token)
+  assert.deepEqual([said.status, (await kept(said.body.id)).category], [201, 'other'])
+  const records = await w.database.superuser.selectFrom('audit_events').selectAll().where('subject_id', 'in', [id, said.body.id]).execute()
+  assert.deepEqual(records.map(({ action, details }) => [action, details]), [['feedback.create', {}], ['feedback.create', {}]]) // prettier-ignore
+})
+
+test('the same message of the same key is a duplicate for 24 hours, and of another key it is none', async () => {
+  const [one, other] = [await newKey(), await newKey()]
+  const first = await send('Twice', one)
+  const second = await send('Twice', one, { category: 'idea' })
+  assert.deepEqual(second.body, { ...first.body, duplicate: true })
+  assert.equal((await send('Twice', other)).body.duplicate, false)
+  w.clock.ahead_ms += 24 * 3600 * 1000 + 1000
+  const later = await send('Twice', one)
+  assert.deepEqual([later.body.duplicate, later.body.id === first.body.id], [false, false])
+})
+
+test('ten in ten minutes, fifty in a day for a key, duplicates among them, though they come at once', async () => {
+  const key = await newKey()
+  const { per_10_minutes, per_day } = LIMITS.feedback
+  const at_once = await Promise.all(Array.from({ length: per_10_minutes + 5 }, (_, n) => send(`of ${n % 3}`, key)))
+  assert.equal(at_once.filter(({ status }) => status === 201).length, per_10_minutes)
+  const refused = at_once.find(({ status }) => status === 429)
+  assert.ok(refused)
+  assert.deepEqual(refusal(refused), [429, 'rate_limited'])
+  const seconds = refused.body.error.details.retry_after_seconds
+  assert.ok(seconds > 500 && seconds <= 600 && refused.headers.get('retry-after') === String(seconds), String(seconds))
+  for (let turn = 1; turn < per_day / per_10_minutes; turn++) {
+    w.clock.ahead_ms += 601_000
+    for (let n = 0; n < per_10_minutes; n++) assert.equal((await send(`again ${turn} ${n}`, key)).status, 201)
+  }
+  w.clock.ahead_ms += 601_000
+  const { body } = await send('one more', key)
+  assert.ok(body.error.details.retry_after_seconds > 3600)
+  assert.equal((await send('of another key', await newKey())).status, 201)
+})
+
+test('two hundred in a day for an organization, whoever of it sends them', async () => {
+  const organization = await seeds().tenant('talkative', await seeds().plan('talkative'))
+  const { organization_id, project_id } = organization
+  let sent = 0
+  while (sent < LIMITS.feedback.per_organization_and_day) {
+    const { key } = await seeds().key(organization_id, project_id)
+    const answers = await Promise.all(Array.from({ length: 10 }, (_, n) => send(`of ${sent + n}`, key)))
+    sent += answers.filter(({ status }) => status === 201).length
+  }
+  assert.equal(sent, LIMITS.feedback.per_organization_and_day)
+  assert.equal((await send('one more', organization.key)).status, 429)
+  assert.equal((await send('one more', (await seeds().person(organization_id, 'owner')).token)).status, 429)
+  assert.equal((await send('of others', w.b.key)).status, 201)
+})
+
+test('a message that is empty, too long or not text is refused, and so is a word that nobody knows', async () => {
+  const key = await newKey()
+  for (const body of [{}, { message: '' }, { message: 'a'.repeat(8001) }, { message: 'a\u0000b' }, { message: 'a', category: 'rant' }, { message: 'a', context: { other: 'b' } }, { message: 'a', more: 1 }]) {
+    assert.deepEqual(refusal(await w.post('/v1/feedback', body, { as: key })), [422, 'validation_failed'])
+  } // prettier-ignore
+  assert.equal((await send('😀'.repeat(8000), key)).status, 201)
+})
+
+test('an operator reads it a line each, and nothing in it reaches the terminal as it is; it goes when it is old', async () => {
+  const { body } = await send('clear \u001b[2J the \u009b2J screen', await newKey())
+  const main = join(import.meta.dirname, '../../service/admin/main.ts')
+  const env = { BERTH_ADMIN: JSON.stringify({ database_url: w.database.url }) }
+  const stdout = await new Promise<string>((resolve, reject) => {
+    execFile(process.execPath, [main, 'feedback', 'list', '--days', '400'], { env, timeout: 120_000 }, (error, out) =>
+      error === null ? resolve(out) : reject(new Error('the command failed', { cause: error })),
+    )
+  })
+  assert.ok(!stdout.includes('\u001b') && !stdout.includes('\u009b'))
+  const rows = stdout.trim().split('\n').map((line) => JSON.parse(line) as { id: string; message: string }) // prettier-ignore
+  assert.equal(rows.find(({ id }) => id === body.id)?.message, 'clear \u001b[2J the \u009b2J screen')
+  await forgetOld(w.database.api, new Date(w.clock.now().getTime() + 500 * 24 * 3600 * 1000))
+  assert.deepEqual(await w.database.superuser.selectFrom('feedback').select('id').execute(), [])
+})
+
+test('the api reads no feedback, and the cell nothing of it', async () => {
+  await assert.rejects(w.database.api.selectFrom('feedback').select('message').execute(), { code: '42501' })
+  await assert.rejects(w.database.cell.selectFrom('feedback').select('id').execute(), { code: '42501' })
+})
