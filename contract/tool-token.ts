@@ -22,7 +22,7 @@ export const ToolTokenClaims = Type.Object(
     sid: uuid(), // the agent session
     iat: Type.Integer(),
     exp: Type.Integer(),
-    jti: Type.String(),
+    jti: Type.String({ description: 'Of a person: the session that it was made in, a dot, and its own id' }),
   },
   { additionalProperties: false },
 )

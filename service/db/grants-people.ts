@@ -36,7 +36,7 @@ export const PEOPLE_GRANTS = {
       insert: 'all',
       update: ['token_sha256', 'last_used_at', 'revoked_at', 'mfa_pending', 'stepped_up_at', 'device', 'address'],
     },
-    cell: NOTHING,
+    cell: { select: ['id', 'person_id', 'revoked_at'] },
   },
   email_tokens: { api: { select: 'all', insert: 'all', update: ['used_at'], delete: true }, cell: NOTHING },
   invitations: {

@@ -397,7 +397,7 @@ create table person_sessions (
   UNIQUE (token_sha256),
   PRIMARY KEY (id),
   FOREIGN KEY (person_id) REFERENCES people(id)
-); -- insert, select to berth_api; update (token_sha256, last_used_at, revoked_at, mfa_pending, stepped_up_at, device, address) to berth_api
+); -- insert, select to berth_api; update (token_sha256, last_used_at, revoked_at, mfa_pending, stepped_up_at, device, address) to berth_api; select (id, person_id, revoked_at) to berth_cell
 
 create table plans (
   id uuid not null,
@@ -1006,6 +1006,8 @@ CREATE UNIQUE INDEX people_by_email ON public.people USING btree (lower(email));
 
 CREATE INDEX person_sessions_by_person ON public.person_sessions USING btree (person_id);
 
+CREATE INDEX person_sessions_ended ON public.person_sessions USING btree (person_id, revoked_at) WHERE (revoked_at IS NOT NULL);
+
 CREATE INDEX person_sessions_newest ON public.person_sessions USING btree (person_id, uuid_send(id) DESC) WHERE (revoked_at IS NULL);
 
 CREATE INDEX port_credentials_by_end ON public.port_credentials USING btree (expires_at) WHERE (expires_at IS NOT NULL);
@@ -1297,6 +1299,15 @@ begin
   return null;
 end $function$;
 
+CREATE OR REPLACE FUNCTION public.notify_session_end()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+begin
+  perform pg_notify('berth_membership', new.person_id::text);
+  return null;
+end $function$;
+
 CREATE OR REPLACE FUNCTION public.notify_signing_key()
  RETURNS trigger
  LANGUAGE plpgsql
@@ -1386,19 +1397,19 @@ CREATE TRIGGER idle_gap BEFORE UPDATE OF active_at ON public.workspaces FOR EACH
 
 CREATE TRIGGER membership_changed AFTER DELETE OR UPDATE OF role ON public.memberships FOR EACH ROW EXECUTE FUNCTION notify_membership();
 
-CREATE TRIGGER not_in_ending_organization BEFORE INSERT ON public.projects FOR EACH ROW EXECUTE FUNCTION refuse_in_ending_organization();
-
-CREATE TRIGGER not_in_ending_organization BEFORE INSERT ON public.api_keys FOR EACH ROW EXECUTE FUNCTION refuse_in_ending_organization();
-
 CREATE TRIGGER not_in_ending_organization BEFORE INSERT ON public.secrets FOR EACH ROW EXECUTE FUNCTION refuse_in_ending_organization();
-
-CREATE TRIGGER not_in_ending_organization BEFORE INSERT ON public.volumes FOR EACH ROW EXECUTE FUNCTION refuse_in_ending_organization();
-
-CREATE TRIGGER not_in_ending_organization BEFORE INSERT ON public.workspaces FOR EACH ROW EXECUTE FUNCTION refuse_in_ending_organization();
 
 CREATE TRIGGER not_in_ending_organization BEFORE INSERT ON public.invitations FOR EACH ROW EXECUTE FUNCTION refuse_in_ending_organization();
 
 CREATE TRIGGER not_in_ending_organization BEFORE INSERT ON public.memberships FOR EACH ROW EXECUTE FUNCTION refuse_in_ending_organization();
+
+CREATE TRIGGER not_in_ending_organization BEFORE INSERT ON public.projects FOR EACH ROW EXECUTE FUNCTION refuse_in_ending_organization();
+
+CREATE TRIGGER not_in_ending_organization BEFORE INSERT ON public.workspaces FOR EACH ROW EXECUTE FUNCTION refuse_in_ending_organization();
+
+CREATE TRIGGER not_in_ending_organization BEFORE INSERT ON public.volumes FOR EACH ROW EXECUTE FUNCTION refuse_in_ending_organization();
+
+CREATE TRIGGER not_in_ending_organization BEFORE INSERT ON public.api_keys FOR EACH ROW EXECUTE FUNCTION refuse_in_ending_organization();
 
 CREATE TRIGGER operation_changed AFTER INSERT OR UPDATE OF state, state_reason ON public.operations FOR EACH ROW EXECUTE FUNCTION notify_operation();
 
@@ -1411,6 +1422,8 @@ CREATE TRIGGER port_credential_gone AFTER DELETE ON public.port_credentials FOR 
 CREATE TRIGGER secret_hosts_changed AFTER INSERT OR UPDATE OF hosts, deleted_at ON public.secrets FOR EACH ROW EXECUTE FUNCTION notify_secret_hosts();
 
 CREATE TRIGGER service_key_changed AFTER INSERT OR UPDATE OF retired_at ON public.service_keys FOR EACH ROW EXECUTE FUNCTION notify_service_key();
+
+CREATE TRIGGER session_ended AFTER UPDATE OF revoked_at ON public.person_sessions FOR EACH ROW WHEN (((old.revoked_at IS NULL) AND (new.revoked_at IS NOT NULL))) EXECUTE FUNCTION notify_session_end();
 
 CREATE TRIGGER signing_key_changed AFTER INSERT OR UPDATE OF retired_at ON public.signing_keys FOR EACH ROW EXECUTE FUNCTION notify_signing_key();
 

@@ -39,6 +39,8 @@ export interface ToolCaller {
   workspace_id: string
   ownership_epoch: number
   agent_session_id: string
+  /** Of a person: the session that the token was made in; null: it does not say. */
+  person_session_id: string | null
   tools: Tool[]
   issued_at_seconds: number
   expires_at_seconds: number

@@ -42,6 +42,15 @@ test('a token verifies with the published keys and carries exactly its claims', 
   assert.deepEqual([body.issued_at, body.expires_at], [new Date(iat * 1000).toISOString(), new Date(exp * 1000).toISOString()])
 })
 
+test('a token of a person names the session that it was made in', async () => {
+  const id = await w.running('of-a-session')
+  const person = await seeder(w.database, w.clock, w.ids).person(w.a.organization_id, 'member')
+  const [session] = (await w.get('/v1/auth/sessions', { as: person.token })).body.data
+  const { body } = await w.post(`/v1/workspaces/${id}/tool-tokens`, {}, { as: person.token })
+  const { jti } = JSON.parse(Buffer.from(body.token.split('.')[1], 'base64url').toString()) as { jti: string }
+  assert.equal(jti.split('.')[0], session.id)
+})
+
 test('one agent session for each workspace, principal and label', async () => {
   const id = await w.running('sessions')
   const mint = async (body: object, as = w.a.key) => (await w.post(`/v1/workspaces/${id}/tool-tokens`, body, { as })).body.agent_session_id

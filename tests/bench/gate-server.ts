@@ -38,7 +38,7 @@ table.touch = () => undefined // it would keep every one
 table.entries.set(workspace_id, runningEntry(workspace_id, cell_id, '127.0.0.1:1').entry)
 const keys = await openVerificationKeys(db, listener, systemClock)
 const api_keys = openApiKeys(db, listener)
-const people = openPeople(db, listener)
+const people = openPeople(db, listener, systemClock)
 const gate = createGate({
   uses: { note: () => undefined },
   table,
@@ -68,6 +68,7 @@ const caller: ToolCaller = {
   workspace_id,
   ownership_epoch: 3,
   agent_session_id: ids.next(),
+  person_session_id: null,
   tools: ['files'],
   issued_at_seconds: iat,
   expires_at_seconds: iat + 900,

@@ -284,6 +284,40 @@ test('tokens of people are good while their role in the workspace’s organizati
   assert.equal(await refusalOf(await withToken(await bench.token({ pty: 'user', sub: randomUUID() }))), '401 unauthenticated')
 })
 
+test('a token of a person ends with the session that it was made in, and those of their other sessions go on', async () => {
+  const db = bench.database.superuser
+  const { organization_id } = await db
+    .selectFrom('workspaces')
+    .select('organization_id')
+    .where('id', '=', bench.workspace_id)
+    .executeTakeFirstOrThrow()
+  bench.table.set(bench.workspace_id, { organization_id })
+  const [id, ending, other] = [randomUUID(), randomUUID(), randomUUID()]
+  const created_at = bench.clock.now()
+  await db.insertInto('people').values({ id, email: 'sessions@example.com', display_name: null, created_at }).execute()
+  await db.insertInto('memberships').values({ organization_id, person_id: id, role: 'member', created_at }).execute()
+  const times = { created_at, last_used_at: created_at, expires_at: new Date(created_at.getTime() + 3600_000), revoked_at: null }
+  for (const session of [ending, other]) {
+    await db
+      .insertInto('person_sessions')
+      .values({ id: session, person_id: id, token_sha256: Buffer.from(session), ...times })
+      .execute()
+  }
+  const tokenOf = (jti: string) => bench.token({ pty: 'user', sub: id, jti })
+  const [one, two, plain] = [
+    await tokenOf(`${ending}.${randomUUID()}`),
+    await tokenOf(`${other}.${randomUUID()}`),
+    await tokenOf(randomUUID()),
+  ]
+  for (const token of [one, two, plain]) assert.equal((await withToken(token)).status, 200)
+  // As a step-up does: the session goes on under another token of its own.
+  await db.updateTable('person_sessions').set({ token_sha256: Buffer.from(`${ending}-2`), stepped_up_at: created_at }).where('id', '=', ending).execute() // prettier-ignore
+  assert.equal((await withToken(one)).status, 200)
+  await db.updateTable('person_sessions').set({ revoked_at: bench.clock.now() }).where('id', '=', ending).execute()
+  await eventually(async () => assert.equal(await refusalOf(await withToken(one)), '401 unauthenticated'))
+  for (const token of [two, plain]) assert.equal((await withToken(token)).status, 200)
+})
+
 test('a signature by another key than the named one is 401', async () => {
   const { privateKey } = await generateKeyPair('ES256')
   const token = await new SignJWT(goodClaims(bench.clock, bench)).setProtectedHeader(good).sign(privateKey)

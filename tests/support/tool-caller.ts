@@ -8,6 +8,7 @@ export const tool_caller: ToolCaller = {
   workspace_id: 'w',
   ownership_epoch: 1,
   agent_session_id: 's',
+  person_session_id: null,
   tools: [],
   issued_at_seconds: 0,
   expires_at_seconds: 1,

@@ -1,5 +1,6 @@
 import { APP_ROUTES } from '../../contract/routes/app/all.ts'
 import { CELL_ROUTES } from '../../contract/routes/cell/all.ts'
+import { accessPage } from './access-page.ts'
 import { clausesPage } from './clauses/page.ts'
 import { routePage } from './route-page.ts'
 import { errorsPage, limitsPage, schemasPage, statesPage } from './tables.ts'
@@ -17,6 +18,7 @@ export function pages(): Record<string, string> {
       "Served at a workspace's `cell_endpoint`. Tables of [errors](errors.md), [limits](limits.md), [states](states.md) and [schemas](schemas.md) stand apart.",
       CELL_ROUTES,
     ),
+    'access.md': accessPage(APP_ROUTES),
     'clauses.md': clausesPage(),
     'errors.md': errorsPage(),
     'limits.md': limitsPage(),

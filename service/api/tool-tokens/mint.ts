@@ -90,6 +90,11 @@ function newSession(deps: MintDeps, workspace: MintedFor, { who, now, agent_labe
   }
 }
 
+/** A person's names the session that it was made in, with which it ends. */
+function tokenId(who: Principal, id: string): string {
+  return who.type === 'user' ? `${who.session.id}.${id}` : id
+}
+
 async function sign(deps: MintDeps, workspace: MintedFor, { who, tools }: TokenWish, sid: string): Promise<ToolToken> {
   const endpoint = workspace.cell_endpoint
   if (endpoint === null) throw fail('dependency_unavailable', 'signing_failed', 'The workspace has no gateway yet')
@@ -109,7 +114,7 @@ async function sign(deps: MintDeps, workspace: MintedFor, { who, tools }: TokenW
     sid,
     iat,
     exp,
-    jti: deps.ids.next(),
+    jti: tokenId(who, deps.ids.next()),
   }
   const { token, kid } = await deps.signer.sign(claims).catch((cause: unknown) => {
     throw fail('dependency_unavailable', 'signing_failed', 'The token could not be signed', { cause })

@@ -130,7 +130,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
   const { db, listener, clock, table, ids } = options
   const keys = await openVerificationKeys(db, listener, clock)
   const api_keys = openApiKeys(db, listener)
-  const people = openPeople(db, listener)
+  const people = openPeople(db, listener, clock)
   const disks = createDiskReads({
     host: options.host,
     table,

@@ -1,13 +1,28 @@
+import { LIMITS } from '../../../../contract/limits.ts'
 import type { Db } from '../../../db/database.ts'
 import type { Listener } from '../../../db/listen.ts'
+import type { Clock } from '../../../lib/clock.ts'
 import { openStandings, type Standings } from './standings.ts'
-import { type Membership, readMemberships } from './store.ts'
+import { type Membership, readEndedSessions, readMemberships } from './store.ts'
 
-/** The people whose tokens were seen, with their memberships by now. */
-export type People = Standings<readonly Membership[]>
+/** What became of a person whose tokens were seen. */
+export interface PersonStanding {
+  memberships: readonly Membership[]
+  /** Sessions that ended while tokens of theirs may still be about. */
+  ended_sessions: ReadonlySet<string>
+}
 
-export function openPeople(db: Db, listener: Pick<Listener, 'on'>): People {
-  return openStandings(listener, 'berth_membership', (id) => readMemberships(db, id))
+export type People = Standings<PersonStanding>
+
+/** Longer than any token lives, whatever the clocks of api and cell say. */
+const ENDED_MS = 2 * LIMITS.credential.tool_token_seconds * 1000
+
+export function openPeople(db: Db, listener: Pick<Listener, 'on'>, clock: Pick<Clock, 'now'>): People {
+  return openStandings(listener, 'berth_membership', async (id) => {
+    const ended_since = new Date(clock.now().getTime() - ENDED_MS)
+    const [memberships, ended] = await Promise.all([readMemberships(db, id), readEndedSessions(db, id, ended_since)])
+    return { memberships, ended_sessions: new Set(ended.map((session) => session.id)) }
+  })
 }
 
 /** Whether a person's tokens are good in this organization: billing has no tools. Pure. */

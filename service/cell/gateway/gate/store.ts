@@ -45,3 +45,7 @@ export async function insertToolUses(db: Db, events: AuditEvent[]): Promise<void
     .onConflict((conflict) => conflict.doNothing())
     .execute()
 }
+
+export function readEndedSessions(db: Db, person_id: string, ended_since: Date): Promise<{ id: string }[]> {
+  return db.selectFrom('person_sessions').select('id').where('person_id', '=', person_id).where('revoked_at', '>', ended_since).execute()
+}

@@ -3,6 +3,7 @@ import { LIMITS } from '../../../../contract/limits.ts'
 import { TOOL_TOKEN_TYPE, ToolTokenClaims } from '../../../../contract/tool-token.ts'
 import type { ToolCaller } from '../../../http/call.ts'
 import { compileSchema } from '../../../http/checks.ts'
+import { isUuid } from '../../../lib/ids.ts'
 import type { VerificationKeys } from './keys.ts'
 
 const TOKEN_CHARACTERS_MAX = 4096
@@ -63,10 +64,16 @@ function callerOf(claims: ToolTokenClaims, expected: { issuer: string; audience:
     workspace_id: claims.ws,
     ownership_epoch: claims.epoch,
     agent_session_id: claims.sid,
+    person_session_id: claims.pty === 'user' ? personSessionOf(claims.jti) : null,
     tools: claims.tools,
     issued_at_seconds: claims.iat,
     expires_at_seconds: claims.exp,
   }
+}
+
+function personSessionOf(jti: string): string | null {
+  const [session_id = '', id] = jti.split('.')
+  return id !== undefined && isUuid(session_id) ? session_id : null
 }
 
 function parseJson(bytes: Buffer): unknown {

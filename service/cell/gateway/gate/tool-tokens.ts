@@ -82,7 +82,9 @@ async function refuseRevoked(
     throw revoked('revoked_watermark', 'The tokens of the workspace were revoked')
   }
   if (caller.principal_type === 'user') {
-    if (entry !== undefined && !hasTools(await people.of(caller.principal_id), entry.organization_id)) throw invalidToken()
+    const standing = await people.of(caller.principal_id)
+    if (entry !== undefined && !hasTools(standing.memberships, entry.organization_id)) throw invalidToken()
+    if (caller.person_session_id !== null && standing.ended_sessions.has(caller.person_session_id)) throw invalidToken()
     return
   }
   const standing = api_keys.of(caller.principal_id)
