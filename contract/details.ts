@@ -48,6 +48,7 @@ const ATTACHED = Type.Object({
   state: Word(ATTACHMENT_STATES),
 })
 
+const STDIN = { stdin_offset: Optional(Integer({ description: 'How many bytes were taken: what comes next has this offset' })) }
 const PATH = { path: Optional(Text()) }
 const TREE_ROOT = { tree_root: Text({ description: 'Below which all paths of a file-first workspace lie' }) }
 
@@ -122,6 +123,8 @@ export const DETAILS = {
     'conflict/not_supported_for_mode': OTHER_MODE,
     'validation_failed/not_supported_for_mode': OTHER_MODE,
     'conflict/output_expired': { available_from: Optional(Integer({ description: 'The first offset that is still kept' })) },
+    'conflict/stdin_gap': STDIN,
+    'conflict/stdin_closed': STDIN,
     'conflict/execution_id_reused': { execution_id: Text() },
     'conflict/tree_revision_mismatch': { current_tree_revision: Integer() },
     'not_found/outside_tree_root': TREE_ROOT,

@@ -139,6 +139,8 @@ export const CELL_REASONS = {
     'operation_id_reused',
     'operation_interrupted',
     'output_expired',
+    'stdin_gap',
+    'stdin_closed',
     'legacy_disk_layout',
     'guest_feature_unavailable',
     'host_feature_unavailable',

@@ -203,7 +203,8 @@ export const LIMITS = {
     cap_minor_max: 1_000_000_00, // Berth's own
   },
   exec: {
-    stdin_bytes_max: 1 << 20,
+    stdin_bytes_max: 1 << 20, // at the start, and for each later call
+    stdin_wait_seconds: 10, // Berth's own: for a command to read what is sent; stdinWaitMax of machine/internal/agent/session
     body_bytes_max: 8 << 20, // Berth's own: stdin, of which JSON may make six characters a byte, argv and env
     argv_max: 1024, // Berth's own
     env_max: 1024, // Berth's own

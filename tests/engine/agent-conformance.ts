@@ -120,11 +120,29 @@ export function agentConformance(name: string, open: () => Promise<AgentHarness>
       assert.equal(session_id, 'followed')
     })
 
+    test('stdin that stays open takes each byte once, and says how far it came', async () => {
+      const played = { stdout: '', stderr: '', exit_code: null }
+      const start = { ...requestOf('input', played), stdin_open: true, stdin_base64: Buffer.from('01').toString('base64') }
+      assert.equal((await agent.ask('POST', '/exec', start)).status, 201)
+      const write = (query: string, text: string) => agent.ask('POST', `/exec/input/stdin?${query}`, Buffer.from(text))
+      const wrote = async (query: string, text: string) => (await write(query, text)).json()
+      assert.deepEqual(await wrote('offset=2', '23'), { offset: 4, open: true })
+      assert.deepEqual(await wrote('offset=2', '23'), { offset: 4, open: true })
+      assert.deepEqual(await refusalOf(await write('offset=5', 'x')), [409, 'conflict', 'stdin_gap', { stdin_offset: 4 }])
+      assert.deepEqual(await wrote('offset=3&close=true', '34'), { offset: 5, open: false })
+      assert.deepEqual(await wrote('offset=3&close=true', '34'), { offset: 5, open: false })
+      assert.deepEqual(await refusalOf(await write('offset=5', 'x')), [409, 'conflict', 'stdin_closed', { stdin_offset: 5 }])
+      const { stdin } = (await (await agent.ask('GET', '/exec/input')).json()) as { stdin: object }
+      assert.deepEqual(stdin, { offset: 5, open: false })
+      assert.equal((await agent.ask('POST', '/exec/input/cancel')).status, 200)
+    })
+
     test('a command that was never started is session_not_found for every call', async () => {
       for (const [method, path, body] of [
         ['GET', '/exec/absent'],
         ['GET', '/exec/absent/output'],
         ['POST', '/exec/absent/cancel'],
+        ['POST', '/exec/absent/stdin?offset=0'],
         ['POST', '/exec/absent/signal', { signal: 'SIGTERM' }],
       ] as const)
         assert.deepEqual(await said(method, path, body), [404, 'not_found', 'session_not_found', undefined], path)

@@ -38,6 +38,8 @@ const LATER: [string, string, unknown?][] = [
   ['POST', '/git/commit', { path: '/a', message: 'm' }],
   ['GET', '/files/tar?path=/a'],
   ['PUT', '/files/tar?path=/a'],
+  ['POST', '/exec', { argv: ['cat'], stdin_open: true }],
+  ['POST', '/exec/a/stdin?offset=0'],
   ['POST', '/browser/screenshot', { url: 'http://127.0.0.1/' }],
   ['POST', '/browser/content', { url: 'http://127.0.0.1/' }],
 ]
@@ -54,6 +56,14 @@ test('an attach to its terminal is told the same before the close', async () => 
   const [event] = await attached.rest()
   assert.deepEqual([event?.type, event?.error?.code, event?.error?.details?.['reason']], ['error', 'conflict', 'guest_feature_unavailable'])
   assert.equal((await attached.closed).code, 4409)
+})
+
+test('an attach to its command that sends stdin is told the same', async () => {
+  assert.equal((await call('POST', '/exec', { session_id: 'attached', argv: ['a'] })).status, 201)
+  const attached = await attach(`${bench.gateway.address}/v1/workspaces/${bench.workspace_id}/exec/attached/attach`, { token })
+  attached.say({ type: 'stdin', offset: 0, data: '' })
+  const [event] = await attached.rest()
+  assert.deepEqual([event?.error?.code, event?.error?.details?.['reason']], ['conflict', 'guest_feature_unavailable'])
 })
 
 test('its commands and files are served', async () => {

@@ -87,6 +87,7 @@ const REFUSED: [string, unknown, string][] = [
   ['execution_id', { argv: ['a'], execution_id: 'abcdefgh' }, '422 validation_failed/not_supported_for_mode'],
   ['output_limit_bytes', { argv: ['a'], output_limit_bytes: 10 }, '422 validation_failed/not_supported_for_mode'],
   ['a timeout of 0', { argv: ['a'], timeout_ms: 0 }, '422 validation_failed'],
+  ['stdin_open that is no boolean', { argv: ['a'], stdin_open: 'yes' }, '422 validation_failed'],
   ['stdin that is not base64', { argv: ['a'], stdin: 'a', stdin_encoding: 'base64' }, '422 validation_failed'],
   ['stdin above 1 MiB', { argv: ['a'], stdin: 'x'.repeat((1 << 20) + 1) }, '413 payload_too_large'],
   ['arguments above the bound', { argv: ['a', 'x'.repeat(128 << 10)] }, '413 payload_too_large'],

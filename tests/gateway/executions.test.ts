@@ -212,6 +212,7 @@ test('what is not a request of an execution is refused, and nothing is recorded'
   for (const execution_id of ['short', 'x'.repeat(129), '.begins-with', 'has space in', 'ümlaut-8'])
     await refused({ execution_id }, '422 validation_failed')
   const execution_id = fresh()
+  await refused({ execution_id, stdin_open: true }, '422 validation_failed/not_supported_for_mode')
   for (const output_limit_bytes of [0, -1, 16_777_217]) await refused({ execution_id, output_limit_bytes }, '422 validation_failed')
   for (const cwd of ['relative', '/', '/home', '/home/user2', '/home/user/../other', '/etc'])
     await refused({ execution_id, cwd }, '422 validation_failed/invalid_cwd')

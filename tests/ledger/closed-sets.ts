@@ -60,6 +60,7 @@ export const SPECIFIED: Readonly<Record<'app' | 'cell', Closed>> = {
       'stale_endpoint', 'operation_id_reused', 'operation_interrupted', 'output_expired', 'legacy_disk_layout',
       'guest_feature_unavailable', 'host_feature_unavailable', 'not_supported_for_mode', 'already_exists', 'not_empty', 'not_a_file',
       'not_a_directory', 'revision_mismatch', 'tree_revision_mismatch', 'execution_id_reused',
+      'stdin_gap', 'stdin_closed', // of a stdin that stays open: docs/decisions/0250
       'different_filesystem', // of a move: docs/decisions/0029
       // Of processes, git and the browser the specification shows no more than their names: docs/decisions/0010.
       'not_a_repository', 'nothing_to_commit', 'git_authentication_failed', 'git_failed', 'navigation_failed', 'browser_failed',

@@ -3,7 +3,7 @@ import { WebSocket, type ClientOptions } from 'ws'
 
 /** One event as a client of an attach route reads it. */
 export interface AttachEvent {
-  type: 'output' | 'exit' | 'heartbeat' | 'error'
+  type: 'output' | 'exit' | 'heartbeat' | 'error' | 'stdin'
   stream?: 'stdout' | 'stderr'
   offset?: number
   data?: string

@@ -2,7 +2,7 @@ import type { CellRoute } from '../../route.ts'
 import { changesList } from './changes.ts'
 import { execAttach } from './attach.ts'
 import { browserContent, browserScreenshot } from './browser.ts'
-import { execCancel, execGet, execOutput, execSignal, execStart } from './exec.ts'
+import { execCancel, execGet, execOutput, execSignal, execStart, execStdin } from './exec.ts'
 import { executionsGet } from './executions.ts'
 import { filesList, filesMkdir, filesMove, filesPatch, filesRead, filesRemove, filesSearch, filesStat, filesWrite } from './files.ts'
 import { gitClone, gitCommit, gitStatus } from './git.ts'
@@ -18,6 +18,7 @@ export const CELL_ROUTES: readonly CellRoute[] = [
   execGet,
   execOutput,
   execSignal,
+  execStdin,
   execCancel,
   executionsGet,
   filesRead,

@@ -3,7 +3,16 @@ import { LIMITS } from '../../limits.ts'
 import { toolToken } from '../../access.ts'
 import { ALONE } from '../../errors.ts'
 import { cellRoute } from '../../route.ts'
-import { ExecOutputQuery, ExecParams, ExecSession, ExecSignal, ExecStart, OutputEvent } from '../../schemas/cell/session.ts'
+import {
+  ExecOutputQuery,
+  ExecParams,
+  ExecSession,
+  ExecSignal,
+  ExecStart,
+  ExecStdin,
+  ExecStdinQuery,
+  OutputEvent,
+} from '../../schemas/cell/session.ts'
 import { Execution } from '../../schemas/cell/execution.ts'
 import { Uuid } from '../../schemas/common.ts'
 
@@ -32,7 +41,7 @@ export const execStart = cellRoute({
   },
   errors: {
     forbidden: ['secret_not_available'],
-    conflict: ['operation_id_reused', 'operation_interrupted', 'execution_id_reused'],
+    conflict: ['operation_id_reused', 'operation_interrupted', 'execution_id_reused', 'guest_feature_unavailable'],
     service_unavailable: ['no_execution_host'],
     payload_too_large: ALONE,
     validation_failed: ['invalid_cwd', 'reserved_prefix', 'env_collision', 'not_supported_for_mode'],
@@ -75,6 +84,31 @@ export const execOutput = cellRoute({
     ...UNKNOWN_SESSION,
     conflict: ['output_expired'],
     service_unavailable: ['draining', 'too_many_streams'],
+  },
+})
+
+export const execStdin = cellRoute({
+  id: 'exec.stdin',
+  method: 'POST',
+  path: '/v1/workspaces/{workspace_id}/exec/{session_id}/stdin',
+  summary: 'Write to the stdin of a command that was started with `stdin_open`; the same bytes at the same offset are written once',
+  access: toolToken('exec'),
+  modes: ['processful'],
+  machine: 'asked',
+  params: ExecParams,
+  query: ExecStdinQuery,
+  body: 'bytes',
+  body_bytes_max: LIMITS.exec.stdin_bytes_max,
+  answers: {
+    200: {
+      schema: ExecStdin,
+      description: `How far it came: less than was sent where the command has read nothing for ${LIMITS.exec.stdin_wait_seconds} seconds`,
+    },
+  },
+  errors: {
+    ...UNKNOWN_SESSION,
+    conflict: ['stdin_gap', 'stdin_closed', 'guest_feature_unavailable'],
+    payload_too_large: ALONE,
   },
 })
 

@@ -29,6 +29,9 @@ export const ExecStart = Type.Object(
     user: Type.Optional(Type.String({ minLength: 1, maxLength: 64 })),
     stdin: Type.Optional(Type.String({ description: '1 MiB at most; then closed' })),
     stdin_encoding: Type.Optional(Word(['utf8', 'base64'])),
+    stdin_open: Type.Optional(
+      Type.Boolean({ description: 'It is not closed after `stdin`: more may be sent, until it is closed or the command ends' }),
+    ),
     timeout_ms: Type.Optional(Type.Integer({ minimum: 1, maximum: LIMITS.exec.timeout_ms_max })),
     kill_grace_ms: Type.Optional(Type.Integer({ minimum: 0, maximum: LIMITS.exec.kill_grace_ms_max })),
     secret_refs: Type.Optional(Type.Array(Type.String({ maxLength: 200 }), { maxItems: LIMITS.secret.per_workspace_max })),
@@ -66,6 +69,25 @@ const AvailableFrom = Type.Integer({
     'First byte that is still retained. A workspace retains output up to the smaller of 2 GiB and a quarter of its disk, three quarters of that for all its commands together and the rest for its terminals; the oldest commands that have ended give theirs up first, unless those that run hold more than half.',
 })
 
+/** How far the stdin of a command came. */
+export const ExecStdin = Type.Object(
+  {
+    offset: Type.Integer({
+      minimum: 0,
+      maximum: Number.MAX_SAFE_INTEGER,
+      description: 'Bytes taken so far, those of `stdin` at the start among them; the command may not have read them yet',
+    }),
+    open: Type.Boolean(),
+  },
+  { title: 'ExecStdin' },
+)
+export type ExecStdin = Static<typeof ExecStdin>
+
+export const ExecStdinQuery = Type.Object({
+  offset: Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER, description: 'Of the first byte of the body' }),
+  close: Type.Optional(Type.Boolean({ default: false, description: 'Nothing comes after these bytes' })),
+})
+
 /** One command: what was asked, how it goes, and which of its output is still kept. */
 export const ExecSession = Type.Object(
   {
@@ -77,6 +99,7 @@ export const ExecSession = Type.Object(
     ...Ending,
     stdout_available_from: AvailableFrom,
     stderr_available_from: AvailableFrom,
+    stdin: Type.Optional(ExecStdin),
   },
   { title: 'ExecSession' },
 )

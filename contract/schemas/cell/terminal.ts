@@ -26,13 +26,17 @@ export type TerminalStart = Static<typeof TerminalStart>
 export const TerminalSize = Type.Object({ cols: Size, rows: Size }, { ...strict, title: 'TerminalSize' })
 export type TerminalSize = Static<typeof TerminalSize>
 
+/** Bytes as base64, of which JSON may hold a few. */
+export const Bytes = (bytes_max: number, characters_min: number) =>
+  Type.String({
+    contentEncoding: 'base64',
+    pattern: '^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$',
+    minLength: characters_min,
+    description: `base64 of at most ${bytes_max} bytes`,
+  })
+
 /** What is typed. */
-const Typed = Type.String({
-  contentEncoding: 'base64',
-  pattern: '^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$',
-  minLength: 1,
-  description: `base64 of at most ${LIMITS.terminal.input_bytes_max} bytes`,
-})
+const Typed = Bytes(LIMITS.terminal.input_bytes_max, 1)
 
 export const TerminalInput = Type.Object({ data: Typed }, { ...strict, title: 'TerminalInput' })
 

@@ -15,8 +15,9 @@ const AgentPort = 65100
 //	3: a slot is fitted with a disk before its claim
 //	4: volumes
 //	5: directories as tars
+//	6: stdin that stays open
 const (
-	AgentProtocol    = 5
+	AgentProtocol    = 6
 	AgentProtocolMin = 1
 	ProtocolFit      = 3
 	ProtocolVolumes  = 4
@@ -37,6 +38,7 @@ func SpeaksTo(protocol int) bool { return protocol >= AgentProtocolMin && protoc
 //	GET    /exec/{id}/output?stdout_offset=&stderr_offset=&follow=  -> frames (below)
 //	POST   /exec/{id}/signal   {"signal":"SIGTERM"}  -> ExecRecord
 //	POST   /exec/{id}/cancel                    -> ExecRecord
+//	POST   /exec/{id}/stdin?offset=&close=      -> Stdin; body: bytes, StdinBytesMax at most; 409 stdin_gap, stdin_closed
 //	GET    /files?path=&offset=&length=&revision=    -> bytes; X-File-Size, 206 for a part; revision=true: X-File-Revision (files of 16 MiB at most)
 //	PUT    /files?path=&append=&mode=&create_parents= -> WriteResult; body: bytes, 7 MiB at most
 //	DELETE /files?path=&recursive=              -> 204
@@ -119,6 +121,7 @@ type ExecRequest struct {
 	User        string            `json:"user"`
 	Env         map[string]string `json:"env"`
 	StdinBase64 string            `json:"stdin_base64,omitempty"` // 1 MiB decoded at most, then closed
+	StdinOpen   bool              `json:"stdin_open,omitempty"`   // not closed then: POST /exec/{id}/stdin brings more
 	TimeoutMS   int64             `json:"timeout_ms,omitempty"`   // 0: none
 	KillGraceMS int64             `json:"kill_grace_ms,omitempty"`
 }
@@ -143,7 +146,18 @@ type ExecRecord struct {
 	StderrBytes     int64 `json:"stderr_bytes"`
 	StdoutAvailable int64 `json:"stdout_available_from"`
 	StderrAvailable int64 `json:"stderr_available_from"`
+	// Stdin is there where the command was started with StdinOpen.
+	Stdin *Stdin `json:"stdin,omitempty"`
 }
+
+// Stdin is how far a command's stdin came. Offset counts the bytes that its pipe has taken; the command may not have read them yet.
+type Stdin struct {
+	Offset int64 `json:"offset"`
+	Open   bool  `json:"open"`
+}
+
+// StdinBytesMax is what one POST /exec/{id}/stdin brings at most.
+const StdinBytesMax = 1 << 20
 
 // PtyRequest is one terminal. No Argv is the user's login shell.
 type PtyRequest struct {

@@ -4,7 +4,7 @@ import type { Bounds } from '../links/agent-answer.ts'
 import { AgentTrouble, type TroubleKind } from '../links/agent-trouble.ts'
 import type { Ticket } from './gate/ticket.ts'
 
-/** `read` changes nothing; `change` may have happened when its answer is lost. */
+/** `read` changes nothing, or nothing when it is asked again; `change` may have happened when its answer is lost. */
 export type Asking = 'read' | 'change'
 
 /** What was to be started. */

@@ -1,6 +1,6 @@
 import type { Logger } from 'pino'
 import { browserContent, browserScreenshot } from '../../../contract/routes/cell/browser.ts'
-import { execCancel, execGet, execOutput, execSignal, execStart } from '../../../contract/routes/cell/exec.ts'
+import { execCancel, execGet, execOutput, execSignal, execStart, execStdin } from '../../../contract/routes/cell/exec.ts'
 import { executionsGet } from '../../../contract/routes/cell/executions.ts'
 import { changesList } from '../../../contract/routes/cell/changes.ts'
 import {
@@ -46,6 +46,7 @@ import { createDiskReads, type DiskHost } from './disk/reads.ts'
 import { readOutput } from './exec/output.ts'
 import { cancelExec, getExec, signalExec } from './exec/session.ts'
 import { startExec } from './exec/start.ts'
+import { sendStdin } from './exec/stdin.ts'
 import { getExecution } from './executions/get.ts'
 import { runExecution } from './executions/run.ts'
 import { listChanges } from './changes/list.ts'
@@ -205,6 +206,7 @@ const ROUTES: readonly Bound<GatewayDeps, Ticket>[] = [
   route(execStart, byMode(startExec, runExecution)),
   route(execGet, getExec),
   route(execOutput, readOutput),
+  route(execStdin, sendStdin),
   route(execSignal, signalExec),
   route(execCancel, cancelExec),
   route(executionsGet, getExecution),

@@ -2,7 +2,7 @@ import { fail } from '../../lib/fail.ts'
 import type { AgentLink } from './agent.ts'
 
 /** machine/internal/wire/agent.go: AgentProtocolMin and AgentProtocol. hostd lets no machine run whose agent speaks anything else. */
-export const AGENT_PROTOCOLS = { oldest: 1, current: 5 } as const
+export const AGENT_PROTOCOLS = { oldest: 1, current: 6 } as const
 
 /** Since which protocol an agent knows a call; those that do not stand here it has always known. */
 const SINCE: Partial<Record<keyof AgentLink, number>> = {
@@ -23,13 +23,16 @@ const SINCE: Partial<Record<keyof AgentLink, number>> = {
   openBrowser: 2,
   openTar: 5,
   writeTar: 5,
+  writeStdin: 6,
 }
 
 /** The link to an agent of an older protocol, which lives on in the memory of its workspace: what it does not know is refused unasked. */
 export function linkOf(link: AgentLink, protocol: number): AgentLink {
   if (protocol >= AGENT_PROTOCOLS.current) return link
   const unknown = Object.entries(SINCE).filter(([, since]) => protocol < since)
-  return { ...link, ...Object.fromEntries(unknown.map(([verb]) => [verb, refuse])) }
+  // Every such protocol is older than stdin that stays open.
+  const startExec: AgentLink['startExec'] = (exec, bounds) => (exec.stdin_open ? refuse() : link.startExec(exec, bounds))
+  return { ...link, startExec, ...Object.fromEntries(unknown.map(([verb]) => [verb, refuse])) }
 }
 
 function refuse(): Promise<never> {

@@ -8,7 +8,7 @@ import { TarResult } from '../../../contract/schemas/cell/tar.ts'
 import { type FileSearch, SearchResult } from '../../../contract/schemas/cell/search.ts'
 import { GitCommitted, GitFile, GitHead, GitStatus } from '../../../contract/schemas/cell/git.ts'
 import { Process, ProcessList } from '../../../contract/schemas/cell/process.ts'
-import { ExecSession } from '../../../contract/schemas/cell/session.ts'
+import { ExecSession, ExecStdin } from '../../../contract/schemas/cell/session.ts'
 import { TerminalSession, type TerminalSize } from '../../../contract/schemas/cell/terminal.ts'
 import type { LiveMachine } from '../machines/table.ts'
 import { type AnswerSize, type Bounds, guestRefusal, readBytes, readJson, shape, type Shape, within } from './agent-answer.ts'
@@ -38,6 +38,7 @@ export interface AgentExec {
   user: string
   env: Record<string, string>
   stdin_base64?: string
+  stdin_open?: true
   timeout_ms?: number
   kill_grace_ms?: number
 }
@@ -95,6 +96,7 @@ const RECORD: AnswerSize = { bytes_max: 1 << 20, values_max: RECORD_VALUES_MAX }
 const LIST: AnswerSize = { bytes_max: 16 << 20, values_max: 150_000 }
 
 const session = shape(ExecSession)
+const stdin = shape(ExecStdin)
 const terminal = shape(TerminalSession)
 const fileInfo = shape(FileInfo)
 const fileList = shape(FileList)
@@ -123,6 +125,7 @@ export interface AgentLink {
   getExec(session_id: string, bounds: Bounds): Promise<ExecSession>
   signalExec(session_id: string, signal: string, bounds: Bounds): Promise<ExecSession>
   cancelExec(session_id: string, bounds: Bounds): Promise<ExecSession>
+  writeStdin(session_id: string, part: { offset: number; close: boolean }, bytes: Buffer, bounds: Bounds): Promise<ExecStdin>
   /** The raw frames; output-frames.ts reads them. */
   openOutput(
     session_id: string,
@@ -287,6 +290,15 @@ function createLink(connections: AgentConnections, deadlines: AgentDeadlines): A
     getExec: (id, bounds) => get(`/exec/${encodeURIComponent(id)}`, session, bounds),
     signalExec: (id, signal, bounds) => post(`/exec/${encodeURIComponent(id)}/signal`, { signal }, session, bounds),
     cancelExec: (id, bounds) => post(`/exec/${encodeURIComponent(id)}/cancel`, undefined, session, bounds),
+    // Safe: what is below the offset that was reached is not written again.
+    writeStdin: async (id, part, bytes, bounds) =>
+      (
+        await ask(
+          { method: 'POST', path: `/exec/${encodeURIComponent(id)}/stdin?${query({ ...part })}`, safe: true, body: bytes },
+          stdin,
+          bounds,
+        )
+      ).body,
     async openOutput(id, from, bounds) {
       const begun = from.follow && from.stdout_offset === 0 && from.stderr_offset === 0 ? started.take(id) : undefined
       const path = `/exec/${encodeURIComponent(id)}/output?${query({ ...from })}`

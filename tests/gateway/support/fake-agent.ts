@@ -23,11 +23,17 @@ export class FakeSession extends EventEmitter {
   readonly fingerprint: string
   readonly request: Record<string, unknown>
   available_from = 0
+  /** What was written to a stdin that stays open; null: it does not. */
+  stdin: Buffer | null
+  stdin_closed = false
+  /** How much of one write its pipe takes. */
+  takes = Infinity
 
   constructor(request: Record<string, unknown>) {
     super()
     this.setMaxListeners(0)
     this.request = request
+    this.stdin = request['stdin_open'] === true ? Buffer.from((request['stdin_base64'] as string | undefined) ?? '', 'base64') : null
     this.fingerprint = String(request['fingerprint'])
     this.record = {
       session_id: request['session_id'],
@@ -49,6 +55,7 @@ export class FakeSession extends EventEmitter {
     this.emit('change')
   }
   exit(exit_code = 0): void {
+    this.stdin_closed = true
     Object.assign(this.record, { state: 'exited', exit_code, ended_at: '2026-01-01T00:00:01.000Z' })
     this.emit('change')
   }
@@ -59,7 +66,22 @@ export class FakeSession extends EventEmitter {
       stderr_bytes: Buffer.concat(this.stderr).length,
       stdout_available_from: this.available_from,
       stderr_available_from: 0,
+      ...(this.stdin === null ? {} : { stdin: this.#stdin() }),
     }
+  }
+  /** Writes as the agent does; the reason why not, otherwise. */
+  takeStdin(offset: number, bytes: Buffer, close: boolean): { offset: number; open: boolean } | 'stdin_gap' | 'stdin_closed' {
+    if (this.stdin === null) return 'stdin_closed'
+    const end = offset + bytes.length
+    if (this.stdin_closed) return end <= this.stdin.length ? this.#stdin() : 'stdin_closed'
+    if (offset > this.stdin.length) return 'stdin_gap'
+    this.stdin = Buffer.concat([this.stdin, bytes.subarray(this.stdin.length - offset).subarray(0, this.takes)])
+    if (close && this.stdin.length >= end) this.stdin_closed = true
+    this.emit('change')
+    return this.#stdin()
+  }
+  #stdin() {
+    return { offset: this.stdin?.length ?? 0, open: !this.stdin_closed }
   }
 }
 
@@ -128,6 +150,12 @@ export class FakeAgent implements AsyncDisposable {
     if (verb === 'output') return this.#output(response, session, url)
     if (verb === 'signal') session.record['signaled'] = JSON.parse((await body(request)).toString())
     if (verb === 'cancel') session.exit(-1)
+    if (verb === 'stdin') {
+      const { searchParams: asked } = url
+      const at = session.takeStdin(Number(asked.get('offset')), await body(request), asked.get('close') === 'true')
+      if (typeof at === 'string') return refuse(response, 409, 'conflict', at, { stdin_offset: session.stdin?.length ?? 0 })
+      return answer(response, 200, at)
+    }
     answer(response, 200, session.view())
   }
 

@@ -57,6 +57,7 @@ func (m *machine) handler() http.Handler {
 		"GET /files":             m.getFile,
 		"PUT /files":             m.putFile,
 		"DELETE /files":          m.deleteFile,
+		"POST /exec/{id}/stdin":  m.postStdin,
 		"GET /files/tar":         m.getTar,
 		"PUT /files/tar":         m.putTar,
 		"GET /files/stat":        m.getStat,

@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	stdinBytesMax = 1 << 20
+	stdinBytesMax = wire.StdinBytesMax
 	argumentsMax  = 8192
 	graceDefault  = 5 * time.Second
 	durationMax   = 365 * 24 * time.Hour

@@ -26,6 +26,7 @@ type Session struct {
 	log            *os.File
 	taps           [2]*tap
 	queues         [2]*output.Queue
+	stdin          *stdin // nil where it was not asked to stay open
 
 	mu      sync.Mutex
 	record  wire.ExecRecord
@@ -45,6 +46,9 @@ func (s *Session) Record() wire.ExecRecord {
 	if s.stdout != nil {
 		r.StdoutAvailable, r.StdoutBytes = s.stdout.Range()
 		r.StderrAvailable, r.StderrBytes = s.stderr.Range()
+	}
+	if s.stdin != nil {
+		r.Stdin = new(s.stdin.state())
 	}
 	return r
 }
@@ -116,6 +120,9 @@ func (s *Session) leaderLeft(pid int) (at *string) {
 
 // finished closes the session: the leader has ended with status.
 func (s *Session) finished(status unix.WaitStatus, buffer []byte) {
+	if s.stdin != nil {
+		s.stdin.close()
+	}
 	for _, t := range s.taps {
 		t.finish(buffer)
 	}
@@ -128,6 +135,9 @@ func (s *Session) finished(status unix.WaitStatus, buffer []byte) {
 	s.record.State = record.Exited
 	s.record.EndedAt = s.leftAt
 	s.record.ExitCode, s.record.TermSignal = record.Exit(status)
+	if s.stdin != nil {
+		s.record.Stdin = new(s.stdin.state())
+	}
 	r := s.record
 	s.mu.Unlock()
 	r.StdoutAvailable, r.StdoutBytes = s.stdout.Range()

@@ -54,13 +54,12 @@ func (m *Manager) spawn(s *Session, c *checked) string {
 	}
 	command.Env, command.Path = environment(user, c.Env)
 	for attempt := 0; ; attempt++ {
-		p, err := m.takePipes(len(c.stdin) > 0)
+		p, err := m.takePipes(len(c.stdin) > 0 || c.StdinOpen)
 		if err != nil {
 			return fmt.Sprintf("The workspace is at a resource limit: %v", err)
 		}
-		err = m.startOn(p, s, command)
+		err = m.startOn(p, s, c, command)
 		if err == nil {
-			p.feed(c.stdin)
 			return ""
 		}
 		if attempt > 0 || !errors.Is(err, spawn.ErrRefused) {
@@ -70,7 +69,7 @@ func (m *Manager) spawn(s *Session, c *checked) string {
 }
 
 // startOn runs the command on pipes that are its own from now on.
-func (m *Manager) startOn(p *pipes, s *Session, command *spawn.Command) error {
+func (m *Manager) startOn(p *pipes, s *Session, c *checked, command *spawn.Command) error {
 	s.taps = p.taps
 	for i, stream := range []*output.Stream{s.stdout, s.stderr} {
 		s.queues[i] = m.queues.NewQueue(stream, func(grown int64) {
@@ -89,10 +88,22 @@ func (m *Manager) startOn(p *pipes, s *Session, command *spawn.Command) error {
 		p.abandon()
 		return err
 	}
+	s.give(p, c)
 	s.started(started.PID, started.GuestPID)
 	m.processes.Store(s, started.PID)
 	m.reaper.Watch(started.PID, func(status unix.WaitStatus) { m.leaderLeft(s, started.PID, status) })
 	return nil
+}
+
+// give begins to write what came with the start. Stdin stays open afterwards where that was asked for.
+func (s *Session) give(p *pipes, c *checked) {
+	if !c.StdinOpen {
+		p.feed(c.stdin)
+		return
+	}
+	s.stdin = openStdin(p.stdin[1])
+	p.stdin[1] = -1
+	s.stdin.feed(c.stdin)
 }
 
 // explain says in a sentence why nothing started.

@@ -1,9 +1,14 @@
 import type { execAttach } from '../../../../contract/routes/cell/attach.ts'
+import type { WebSocket } from 'ws'
 import { COMMAND_MESSAGES } from '../../../../contract/schemas/cell/attach.ts'
+import type { ExecStdin } from '../../../../contract/schemas/cell/session.ts'
 import { Failure } from '../../../lib/fail.ts'
 import { createFrameReader } from '../../links/output-frames.ts'
 import { ask } from '../ask.ts'
+import { type StdinCaller, type StdinPart, writeStdin } from '../exec/stdin.ts'
+import type { MachineTicket } from '../gate/ticket.ts'
 import type { GatewayHandler } from '../handler.ts'
+import { bytesOf } from '../pty/rules.ts'
 import { carry } from './carry.ts'
 import { messageReader } from './messages.ts'
 
@@ -14,8 +19,13 @@ export const attachExec: GatewayHandler<typeof execAttach> = async (call, _deps,
   const { stdout_offset = 0, stderr_offset = 0 } = call.query
   const from = { stdout_offset, stderr_offset }
   const frames = await ask(ticket, 'read', call, (bounds) => ticket.agent.openOutput(session_id, { ...from, follow: true }, bounds))
-  const take = async (said: Buffer) => {
+  const takeOn = (socket: WebSocket) => async (said: Buffer) => {
     const message = read(said)
+    if (message.type === 'stdin') {
+      const { offset, close = false } = message
+      const at = await writeAll(ticket, call, socket, { offset, close, bytes: bytesOf(message.data) })
+      return void socket.send(JSON.stringify({ type: 'stdin', ...at }))
+    }
     await unlessEnded(() =>
       ask(ticket, 'change', call, (bounds) =>
         message.type === 'cancel'
@@ -30,7 +40,7 @@ export const attachExec: GatewayHandler<typeof execAttach> = async (call, _deps,
         socket,
         ticket,
         frames,
-        take,
+        take: takeOn(socket),
         reader: ({ say, exited, refused }) =>
           createFrameReader(from, {
             // Put together by hand: base64 needs no escaping, and this line is the whole cost of a stream.
@@ -40,6 +50,23 @@ export const attachExec: GatewayHandler<typeof execAttach> = async (call, _deps,
             error: refused,
           }),
       }),
+  }
+}
+
+/**
+ * Waits for as long as the command reads nothing: the client waits too, then. A command that reads no more is no error of the connection,
+ * which goes on to carry its output: the answer says that stdin is closed.
+ */
+async function writeAll(ticket: MachineTicket, call: StdinCaller, socket: WebSocket, part: StdinPart): Promise<ExecStdin> {
+  try {
+    for (;;) {
+      const at = await writeStdin(ticket, call, part)
+      const taken = at.offset >= part.offset + part.bytes.length && !(part.close && at.open)
+      if (taken || socket.readyState !== socket.OPEN) return at
+    }
+  } catch (error) {
+    if (!(error instanceof Failure) || error.reason !== 'stdin_closed') throw error
+    return { offset: Number(error.options.details?.['stdin_offset'] ?? 0), open: false }
   }
 }
 

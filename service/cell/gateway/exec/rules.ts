@@ -20,6 +20,7 @@ export function plainCommandOf(asked: ExecStart, session_id: string): AskedComma
   refuseText(asked)
   const stdin = stdinOf(asked)
   const secret_refs = [...new Set(asked.secret_refs)].sort()
+  const open = asked.stdin_open ? { stdin_open: true as const } : {}
   const command = {
     argv: asked.argv,
     cwd: cwdOf(asked.cwd),
@@ -31,8 +32,9 @@ export function plainCommandOf(asked: ExecStart, session_id: string): AskedComma
   return {
     session_id,
     // By the names of secrets: the same request is the same command after a rotation, and nothing is to be learned of a value.
-    fingerprint: fingerprintOf({ ...command, ...(secret_refs.length === 0 ? {} : { secret_refs }) }, asked.env ?? {}, stdin),
+    fingerprint: fingerprintOf({ ...command, ...open, ...(secret_refs.length === 0 ? {} : { secret_refs }) }, asked.env ?? {}, stdin),
     ...command,
+    ...open,
     asked_env: asked.env ?? {},
     secret_refs,
     ...(stdin.length === 0 ? {} : { stdin_base64: stdin.toString('base64') }),

@@ -28,6 +28,7 @@ export function executionOf(body: ExecStart): AskedExecution {
   if (output_limit_bytes < 1 || output_limit_bytes > LIMITS.execution.output_bytes_max) {
     throw invalid('output_limit_bytes', `must be from 1 to ${LIMITS.execution.output_bytes_max}`)
   }
+  if (body.stdin_open) throw stdinOpen()
   const { session_id: _ignored, ...command } = body
   const asked = plainCommandOf(command, 'execution')
   refuseOutside(asked.cwd)
@@ -43,6 +44,13 @@ function refuseOutside(cwd: string): void {
   const plain = posix.normalize(cwd)
   if (plain === TREE_ROOT || plain.startsWith(`${TREE_ROOT}/`)) return
   throw fail('validation_failed', 'invalid_cwd', `cwd must be ${TREE_ROOT} or below it`, { details: { field: 'cwd' } })
+}
+
+/** A command of a tree has its callers' one request, and no other. */
+function stdinOpen(): Failure {
+  return fail('validation_failed', 'not_supported_for_mode', 'stdin_open is for workspaces that have processes', {
+    details: { field: 'stdin_open', mode: 'file_first', operation: 'exec' },
+  })
 }
 
 function invalid(path: string, message: string): Failure {
