@@ -111,6 +111,23 @@ test('passwords: length, NUL and forms of letters are judged before anything is 
   assert.equal((await s.auth('login', { email, password: `${'é'.normalize('NFD')}${'x'.repeat(127)}` })).status, 200)
 })
 
+test('a password that is guessed first is refused wherever one is set, and the link that came with it stays good', async () => {
+  const common = async (route: string, body: object, as: string | null = null) => {
+    const answer = await s.auth(route, body, as)
+    assert.equal(answer.status, 422, JSON.stringify(answer.body))
+    return answer.body.error.details.issues[0].path
+  }
+  assert.equal(await common('register', { email: 'common@example.com', password: 'Password123' }), 'password')
+  assert.equal(await common('register', { email: 'common@example.com', password: 'Common@example.com' }), 'password')
+  await s.account('common@example.com')
+  const as = await s.signIn('common@example.com')
+  assert.equal(await common('password/change', { current_password: PASSPHRASE, new_password: 'qwertyuiop' }, as), 'new_password')
+  await s.auth('password/reset/request', { email: 'common@example.com' })
+  const token = await s.box.tokenTo('common@example.com', /Another password/)
+  assert.equal(await common('password/reset/confirm', { token, new_password: '1234567890' }), 'new_password')
+  assert.equal((await s.auth('password/reset/confirm', { token, new_password: 'another password of mine' })).status, 204)
+})
+
 test('a step-up, a password change and the end of a session end the token they came with, at once', async () => {
   const email = 'rotates@example.com'
   await s.account(email)

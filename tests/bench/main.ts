@@ -1,4 +1,5 @@
 import type { Service } from '../support/service.ts'
+import { auditRows } from './audit.ts'
 import { held500Row, listRow, tokenRow } from './api.ts'
 import { parallelRow, stalledRow, streamRow } from './exec.ts'
 import { fileReadRows, fileWriteRows } from './files.ts'
@@ -50,6 +51,7 @@ const BENCHES: Record<string, (service: Service, guest?: string) => Promise<void
 
 /** Those that need no whole service, or one of their own. */
 const ALONE: Record<string, (guest?: string) => void | Promise<void>> = {
+  audit: auditRows,
   idle: idleReport,
   'idle-tick': idleTickRow,
   parked: parkedRows,

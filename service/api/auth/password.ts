@@ -8,6 +8,7 @@ import { revokeSessions } from '../../core/people/sessions-store.ts'
 import type { Call, Reply } from '../../http/call.ts'
 import type { ApiDeps } from '../deps.ts'
 import { changing } from '../idempotency/change.ts'
+import { refuseCommon } from './common-passwords.ts'
 import { changingByToken, invalidCredentials, personOf, personSubject, sessionSubject, tokenInvalid } from './people.ts'
 import { askForMail } from './register.ts'
 import { rotate } from './rotate.ts'
@@ -28,6 +29,7 @@ export async function stepUp(call: Call<typeof authStepUp>, deps: ApiDeps): Prom
 export async function changePassword(call: Call<typeof authPasswordChange>, deps: ApiDeps): Promise<Reply> {
   const { id, email, session } = personOf(call.who)
   const { current_password, new_password, end_other_sessions = false } = call.body
+  refuseCommon(new_password, 'new_password', email)
   const checked = await checkPassword(call, deps, current_password)
   const password_hash = await deps.people.passwords.hash(new_password)
   const work = async (tx: ChangeTx) => {
@@ -52,6 +54,7 @@ export function requestReset(call: Call<typeof authResetRequest>, deps: ApiDeps)
 /** POST /v1/auth/password/reset/confirm. Whoever has the link has the mailbox, so the address is verified by it. */
 export async function confirmReset(call: Call<typeof authResetConfirm>, deps: ApiDeps): Promise<Reply> {
   const token_sha256 = digestOf(call.body.token)
+  refuseCommon(call.body.new_password, 'new_password')
   if ((await personOfToken(deps.reads, token_sha256)) === null) throw tokenInvalid() // before a core is busy for nothing
   const password_hash = await deps.people.passwords.hash(call.body.new_password)
   const work = async (tx: ChangeTx) => {

@@ -9,6 +9,7 @@ import type { ChangeTx } from '../../core/changes/mutate.ts'
 import type { Call, Reply } from '../../http/call.ts'
 import { fail } from '../../lib/fail.ts'
 import type { ApiDeps } from '../deps.ts'
+import { refuseCommon } from './common-passwords.ts'
 import { changingAs, changingByToken, emailOf, personSubject, tokenInvalid } from './people.ts'
 import { isInvited } from './store.ts'
 
@@ -21,6 +22,7 @@ const ACCEPTED = { status: 202, body: { status: 'accepted' } }
 export async function register(call: Call<typeof authRegister>, deps: ApiDeps): Promise<Reply> {
   const { password, display_name = null, invitation_token } = call.body
   const email = emailOf(call.body.email)
+  refuseCommon(password, 'password', email)
   const is_invited = await refuseUninvited(call, deps, email, invitation_token)
   deps.people.bounds.mail(email, call.address)
   const password_hash = await deps.people.passwords.hash(password)
