@@ -233,6 +233,7 @@ export const LIMITS = {
     path_bytes_max: 4096,
     list_entries_default: 1000, // Berth's own
     list_entries_max: 10_000, // Berth's own
+    cursor_characters_max: 6000, // Berth's own: a path may be in it
     idempotency_key_characters_max: 100,
     idempotency_keys_max: 10_000, // Berth's own: remembered a workspace, and at most 4 MiB of records
     patch_body_bytes_max: 7 << 20,

@@ -53,6 +53,7 @@ test('matches come by path and line, with context; links, FIFOs, sockets, binary
     truncated: false,
     stop_reason: null,
     files_scanned: 3,
+    next_cursor: null,
   })
   assert.ok(performance.now() - begun < AT_ONCE_MS)
 })

@@ -38,6 +38,8 @@ const LATER: [string, string, unknown?][] = [
   ['POST', '/git/commit', { path: '/a', message: 'm' }],
   ['GET', '/files/tar?path=/a'],
   ['PUT', '/files/tar?path=/a'],
+  ['GET', '/files/list?path=/home/user&cursor=MDph'],
+  ['GET', '/files/list?path=/home/user&recursive=true'],
   ['POST', '/exec', { argv: ['cat'], stdin_open: true }],
   ['POST', '/exec/a/stdin?offset=0'],
   ['POST', '/browser/screenshot', { url: 'http://127.0.0.1/' }],

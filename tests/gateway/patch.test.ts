@@ -114,7 +114,7 @@ const FOUND = {
 test('a search is asked for with its defaults, and answered', async () => {
   const asked = says(200, FOUND)
   const response = await search({ path: '/', pattern: 'a' })
-  assert.deepEqual([response.status, await response.json()], [200, FOUND])
+  assert.deepEqual([response.status, await response.json()], [200, { ...FOUND, next_cursor: null }])
   assert.deepEqual(asked[0]?.body, {
     path: '/',
     pattern: 'a',
@@ -160,6 +160,7 @@ const LIES: [string, object][] = [
   ['more matches than asked for', { matches: Array(201).fill(FOUND.matches[0]) }],
   ['a stop reason of its own', { stop_reason: 'tired' }],
   ['truncated without a reason', { stop_reason: null }],
+  ['a cursor that is none', { next_cursor: '../x' }],
   ['a negative line', { matches: [{ ...FOUND.matches[0], line: -1 }] }],
 ]
 for (const [what, change] of LIES) {

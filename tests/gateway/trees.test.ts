@@ -235,3 +235,37 @@ test('a patch changes a file by edits or whole, and refuses what it cannot do', 
   ])
     await refuses(() => patch(path, body), '422 validation_failed/patch_invalid')
 })
+
+/** Every page of a list, or of a search, until there is none. */
+async function pagesOf(page: (cursor: object) => Promise<Response>, field: string): Promise<{ all: { path: string }[]; pages: number }> {
+  const all: { path: string }[] = []
+  for (let cursor = {}, pages = 1; ; pages++) {
+    const response = await page(cursor)
+    const body = (await response.json()) as Record<string, { path: string }[]> & { next_cursor: string | null; truncated: boolean }
+    assert.deepEqual([response.status, body.truncated], [200, body.next_cursor !== null])
+    all.push(...(body[field] ?? []))
+    if (body.next_cursor === null) return { all, pages }
+    cursor = { cursor: body.next_cursor }
+  }
+}
+
+test('a list and a search go on from their cursors, and are whole together', async () => {
+  for (const name of ['a/1', 'a/2/x', 'a.b', 'é', 'b/c']) await write(`${HOME}/cursors/${name}`, 'pin\nhay\npin', { create_parents: true })
+  const paths = async (limit: number, recursive?: boolean) => {
+    const { all, pages } = await pagesOf(
+      (cursor) => list(`${HOME}/cursors`, { limit, ...(recursive ? { recursive } : {}), ...cursor }),
+      'entries',
+    )
+    return [pages, ...all.map(({ path }) => path.replace(`${HOME}/cursors/`, ''))]
+  }
+  assert.deepEqual(await paths(3), [2, 'a', 'a.b', 'b', 'é'])
+  assert.deepEqual(await paths(4), [1, 'a', 'a.b', 'b', 'é'])
+  assert.deepEqual(await paths(1, true), [8, 'a', 'a/1', 'a/2', 'a/2/x', 'a.b', 'b', 'b/c', 'é'])
+  const found = async (max_matches: number) =>
+    pagesOf((cursor) => search({ path: `${HOME}/cursors`, pattern: 'pin', max_matches, ...cursor }), 'matches')
+  const whole = await found(200)
+  assert.deepEqual([whole.pages, whole.all.length], [1, 10])
+  for (const max_matches of [1, 3, 9]) assert.deepEqual((await found(max_matches)).all, whole.all)
+  await refuses(() => list(`${HOME}/cursors`, { cursor: 'eA' }), '400 bad_request')
+  await refuses(() => search({ path: HOME, pattern: 'pin', cursor: 'eA' }), '400 bad_request')
+})

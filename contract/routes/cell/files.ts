@@ -128,7 +128,7 @@ export const filesList = cellRoute({
   params,
   query: FileListQuery,
   answers: { 200: { schema: FileList, headers: SERVED_FROM, description: 'The entries, by name' } },
-  errors: { ...READS_REVISIONS, conflict: ['not_a_directory'] },
+  errors: { ...READS_REVISIONS, conflict: ['not_a_directory', 'guest_feature_unavailable'] },
 })
 
 export const filesMkdir = cellRoute({

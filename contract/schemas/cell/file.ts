@@ -1,6 +1,6 @@
 import { Type, type Static } from 'typebox'
 import { LIMITS } from '../../limits.ts'
-import { strict, Word } from '../common.ts'
+import { Nullable, strict, Word } from '../common.ts'
 
 export const Sha256 = Type.String({ pattern: '^[0-9a-f]{64}$' })
 const Count = Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER })
@@ -25,7 +25,22 @@ export const FileInfo = Type.Object(
 )
 export type FileInfo = Static<typeof FileInfo>
 
-export const FileList = Type.Object({ entries: Type.Array(FileInfo), truncated: Type.Boolean() }, { title: 'FileList' })
+/** Where a list or a search goes on. */
+export const FileCursor = Type.String({ pattern: `^[A-Za-z0-9_-]{1,${LIMITS.file.cursor_characters_max}}$` })
+
+export const FileList = Type.Object(
+  {
+    entries: Type.Array(FileInfo),
+    truncated: Type.Boolean({ description: 'There is more' }),
+    next_cursor: Nullable(
+      Type.String({
+        pattern: `^[A-Za-z0-9_-]{1,${LIMITS.file.cursor_characters_max}}$`,
+        description: 'Of the page that follows; null on the last, and after the names that are read of one directory, 200,000 at most',
+      }),
+    ),
+  },
+  { title: 'FileList' },
+)
 export type FileList = Static<typeof FileList>
 
 /** Acknowledges a write. `revision` is absent above 256 MiB. */
@@ -68,6 +83,13 @@ export const FileListQuery = Type.Object({
   path,
   tree_revision,
   limit: Type.Optional(Type.Integer({ minimum: 1, maximum: LIMITS.file.list_entries_max, default: LIMITS.file.list_entries_default })),
+  cursor: Type.Optional(FileCursor),
+  recursive: Type.Optional(
+    Type.Boolean({
+      default: false,
+      description: 'What is below it, too: a directory, then what is in it. No link is followed, and what is mounted below is not entered',
+    }),
+  ),
 })
 
 export const FileMkdir = Type.Object(

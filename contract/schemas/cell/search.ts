@@ -38,6 +38,12 @@ export const FileSearch = Type.Object(
       }),
     ),
     context_lines: Type.Optional(Type.Integer({ minimum: 0, maximum: LIMITS.search.context_lines_max, default: 0 })),
+    cursor: Type.Optional(
+      Type.String({
+        pattern: `^[A-Za-z0-9_-]{1,${LIMITS.file.cursor_characters_max}}$`,
+        description: '`next_cursor` of the answer before, to the same request: it goes on there',
+      }),
+    ),
   },
   { ...strict, title: 'FileSearch' },
 )
@@ -67,6 +73,12 @@ export const SearchResult = Type.Object(
       }),
     ),
     files_scanned: Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER }),
+    next_cursor: Nullable(
+      Type.String({
+        pattern: `^[A-Za-z0-9_-]{1,${LIMITS.file.cursor_characters_max}}$`,
+        description: 'Where a search that stopped goes on; null where everything was searched that can be',
+      }),
+    ),
   },
   { title: 'SearchResult' },
 )

@@ -16,8 +16,9 @@ const AgentPort = 65100
 //	4: volumes
 //	5: directories as tars
 //	6: stdin that stays open
+//	7: lists and searches that go on from a cursor, recursive lists
 const (
-	AgentProtocol    = 6
+	AgentProtocol    = 7
 	AgentProtocolMin = 1
 	ProtocolFit      = 3
 	ProtocolVolumes  = 4
@@ -45,7 +46,7 @@ func SpeaksTo(protocol int) bool { return protocol >= AgentProtocolMin && protoc
 //	GET    /files/tar?path=                     -> bytes of a tar; a body that breaks off is not whole
 //	PUT    /files/tar?path=&create_parents=&links_out= -> TarResult; body: a tar, TarBytesMax at most
 //	GET    /files/stat?path=&revision=          -> FileInfo
-//	GET    /files/list?path=&limit=             -> FileList
+//	GET    /files/list?path=&limit=&cursor=&recursive= -> FileList
 //	POST   /files/mkdir    MkdirRequest         -> 201 FileInfo
 //	POST   /files/move     MoveRequest          -> FileInfo
 //	POST   /files/patch    PatchRequest         -> PatchResult
@@ -214,138 +215,6 @@ const (
 	FrameHeader  = 16
 	FrameDataMax = 64 << 10
 )
-
-// FileInfo describes a path without following a last symbolic link.
-type FileInfo struct {
-	Path       string `json:"path"`
-	Name       string `json:"name"`
-	Type       string `json:"type"` // file, directory, symlink, other
-	Size       int64  `json:"size"`
-	Mode       string `json:"mode"` // octal, "0644"
-	ModifiedAt string `json:"modified_at"`
-	Revision   string `json:"revision,omitempty"` // SHA-256 of the content, regular files of 256 MiB at most
-	Target     string `json:"target,omitempty"`   // of a symbolic link
-}
-
-type FileList struct {
-	Entries   []FileInfo `json:"entries"`
-	Truncated bool       `json:"truncated"`
-}
-
-type WriteResult struct {
-	Path         string `json:"path"`
-	BytesWritten int64  `json:"bytes_written"`
-	SHA256       string `json:"sha256"`   // of the bytes sent
-	Durable      bool   `json:"durable"`  // true: fsync of file and directory succeeded
-	Revision     string `json:"revision"` // SHA-256 of the whole file afterwards ("" above 256 MiB)
-}
-
-// Bounds of a tar (contract/limits.ts has the same).
-const (
-	TarBytesMax   = 256 << 20
-	TarEntriesMax = 100000
-)
-
-type TarResult struct {
-	Path    string `json:"path"`
-	Entries int    `json:"entries"` // that the tar has
-	Bytes   int64  `json:"bytes"`   // of the files in it
-	Durable bool   `json:"durable"`
-}
-
-type MkdirRequest struct {
-	Path    string `json:"path"`
-	Parents bool   `json:"parents,omitempty"`
-	Mode    string `json:"mode,omitempty"`
-}
-
-type MoveRequest struct {
-	From      string `json:"from"`
-	To        string `json:"to"`
-	Overwrite bool   `json:"overwrite,omitempty"`
-}
-
-// RevisionAbsent stands for the revision of a file that is not there.
-const RevisionAbsent = "absent"
-
-// PatchRequest changes one file at once: either Edits, each on the text that the one before left, or the whole Content.
-type PatchRequest struct {
-	Path             string     `json:"path"`
-	Edits            []TextEdit `json:"edits,omitempty"`
-	Content          *string    `json:"content,omitempty"`
-	ExpectedRevision string     `json:"expected_revision,omitempty"` // SHA-256, RevisionAbsent, or "" for any
-}
-
-type TextEdit struct {
-	OldText    string `json:"old_text"`
-	NewText    string `json:"new_text"`
-	ReplaceAll bool   `json:"replace_all,omitempty"`
-}
-
-type PatchResult struct {
-	Path             string   `json:"path"`
-	Revision         string   `json:"revision"`
-	PreviousRevision string   `json:"previous_revision,omitempty"` // RevisionAbsent: the file is new; "" above 256 MiB
-	BytesWritten     int64    `json:"bytes_written"`
-	Durable          bool     `json:"durable"`
-	Replacements     int      `json:"replacements"`
-	File             FileInfo `json:"file"`
-}
-
-type SearchRequest struct {
-	Path            string   `json:"path"`
-	Pattern         string   `json:"pattern"`
-	Regex           bool     `json:"regex,omitempty"`
-	CaseInsensitive bool     `json:"case_insensitive,omitempty"`
-	Include         []string `json:"include,omitempty"`
-	Exclude         []string `json:"exclude,omitempty"`
-	MaxMatches      int      `json:"max_matches"`
-	MaxFileBytes    int64    `json:"max_file_bytes"`
-	ContextLines    int      `json:"context_lines,omitempty"`
-}
-
-type SearchResult struct {
-	Matches      []SearchMatch `json:"matches"`
-	Truncated    bool          `json:"truncated"`
-	StopReason   *string       `json:"stop_reason"` // null: everything was searched
-	FilesScanned int           `json:"files_scanned"`
-}
-
-// SearchMatch is one line. Texts are cut to 1,000 bytes, the line's around the match; what is not UTF-8 is shown as U+FFFD.
-type SearchMatch struct {
-	Path   string   `json:"path"`
-	Line   int      `json:"line"`   // from 1
-	Column int      `json:"column"` // byte of the line, from 1
-	Text   string   `json:"text"`
-	Before []string `json:"before"`
-	After  []string `json:"after"`
-}
-
-// Changes is one page, in the order of a walk that takes names byte by byte. With summary it has no entries but counts.
-type Changes struct {
-	Changes    []Change       `json:"changes"`
-	NextCursor *string        `json:"next_cursor"`
-	Summary    *ChangeSummary `json:"summary"`
-}
-
-type Change struct {
-	Path   string `json:"path"`
-	Kind   string `json:"change"` // added, modified, metadata, deleted, replaced
-	Type   string `json:"type"`   // as in FileInfo; of what was there when deleted
-	Size   int64  `json:"size"`
-	Mode   string `json:"mode"`
-	SHA256 string `json:"sha256,omitempty"`
-}
-
-// ChangeSummary counts the whole of the filter. Truncated: there is more than was counted.
-type ChangeSummary struct {
-	Added     int  `json:"added"`
-	Modified  int  `json:"modified"`
-	Metadata  int  `json:"metadata"`
-	Deleted   int  `json:"deleted"`
-	Replaced  int  `json:"replaced"`
-	Truncated bool `json:"truncated"`
-}
 
 // Activity is what the idle clock asks: commands started through exec that still run, and until when each counts.
 type Activity struct {

@@ -2,7 +2,7 @@ import { fail } from '../../lib/fail.ts'
 import type { AgentLink } from './agent.ts'
 
 /** machine/internal/wire/agent.go: AgentProtocolMin and AgentProtocol. hostd lets no machine run whose agent speaks anything else. */
-export const AGENT_PROTOCOLS = { oldest: 1, current: 6 } as const
+export const AGENT_PROTOCOLS = { oldest: 1, current: 7 } as const
 
 /** Since which protocol an agent knows a call; those that do not stand here it has always known. */
 const SINCE: Partial<Record<keyof AgentLink, number>> = {
@@ -30,9 +30,19 @@ const SINCE: Partial<Record<keyof AgentLink, number>> = {
 export function linkOf(link: AgentLink, protocol: number): AgentLink {
   if (protocol >= AGENT_PROTOCOLS.current) return link
   const unknown = Object.entries(SINCE).filter(([, since]) => protocol < since)
-  // Every such protocol is older than stdin that stays open.
-  const startExec: AgentLink['startExec'] = (exec, bounds) => (exec.stdin_open ? refuse() : link.startExec(exec, bounds))
-  return { ...link, startExec, ...Object.fromEntries(unknown.map(([verb]) => [verb, refuse])) }
+  return { ...link, ...olderCalls(link, protocol), ...Object.fromEntries(unknown.map(([verb]) => [verb, refuse])) }
+}
+
+/** Calls that it knows, without what it does not know of them. */
+function olderCalls(link: AgentLink, protocol: number): Pick<AgentLink, 'startExec' | 'listFiles' | 'searchFiles'> {
+  const keeps_stdin = protocol >= 6
+  const goes_on = protocol >= 7
+  return {
+    startExec: (exec, bounds) => (exec.stdin_open && !keeps_stdin ? refuse() : link.startExec(exec, bounds)),
+    listFiles: (path, asked, bounds) =>
+      (asked.cursor !== undefined || asked.recursive) && !goes_on ? refuse() : link.listFiles(path, asked, bounds),
+    searchFiles: (asked, bounds) => (asked.cursor !== undefined && !goes_on ? refuse() : link.searchFiles(asked, bounds)),
+  }
 }
 
 function refuse(): Promise<never> {

@@ -5,7 +5,7 @@ import { Type } from 'typebox'
 import { Changes } from '../../../contract/schemas/cell/change.ts'
 import { FileInfo, FileList, type FilePatch, type PatchResult, WriteResult } from '../../../contract/schemas/cell/file.ts'
 import { TarResult } from '../../../contract/schemas/cell/tar.ts'
-import { type FileSearch, SearchResult } from '../../../contract/schemas/cell/search.ts'
+import { SearchResult } from '../../../contract/schemas/cell/search.ts'
 import { GitCommitted, GitFile, GitHead, GitStatus } from '../../../contract/schemas/cell/git.ts'
 import { Process, ProcessList } from '../../../contract/schemas/cell/process.ts'
 import { ExecSession, ExecStdin } from '../../../contract/schemas/cell/session.ts'
@@ -25,6 +25,7 @@ import {
   type AgentPlace,
   type AgentRequest,
 } from './agent-http.ts'
+import type { ChangesFilter, ListAsked, SearchAsked, TarOptions, WriteOptions } from './agent-asked.ts'
 import { AgentTrouble } from './agent-trouble.ts'
 import { createStartedStreams } from './started-streams.ts'
 import { readStarted } from './started.ts'
@@ -99,9 +100,11 @@ const session = shape(ExecSession)
 const stdin = shape(ExecStdin)
 const terminal = shape(TerminalSession)
 const fileInfo = shape(FileInfo)
-const fileList = shape(FileList)
+/** An agent of before they went on somewhere says nothing of it. */
+const { next_cursor } = FileList.properties
+const fileList = shape(Type.Object({ ...FileList.properties, next_cursor: Type.Optional(next_cursor) }))
 const tarResult = shape(TarResult)
-const searchResult = shape(SearchResult)
+const searchResult = shape(Type.Object({ ...SearchResult.properties, next_cursor: Type.Optional(next_cursor) }))
 const processList = shape(ProcessList)
 const process = shape(Process)
 const gitHead = shape(GitHead)
@@ -150,13 +153,13 @@ export interface AgentLink {
   ): Promise<WriteResult>
   removeFile(path: string, recursive: boolean, bounds: Bounds): Promise<void>
   statFile(path: string, revision: boolean, bounds: Bounds): Promise<FileInfo>
-  listFiles(path: string, limit: number, bounds: Bounds): Promise<FileList>
+  listFiles(path: string, asked: ListAsked, bounds: Bounds): Promise<FileList>
   makeDirectory(request: { path: string; parents?: boolean; mode?: string }, bounds: Bounds): Promise<FileInfo>
   moveFile(request: { from: string; to: string; overwrite?: boolean }, bounds: Bounds): Promise<FileInfo>
   /** The bytes of a directory's tar. */
   openTar(path: string, bounds: Bounds): Promise<IncomingMessage>
   writeTar(path: string, options: TarOptions, body: Readable, content_length: number | undefined, bounds: Bounds): Promise<TarResult>
-  searchFiles(request: Required<FileSearch>, bounds: Bounds): Promise<SearchResult>
+  searchFiles(request: SearchAsked, bounds: Bounds): Promise<SearchResult>
   patchFile(request: FilePatch, key: string | null, bounds: Bounds): Promise<PatchResult>
   listChanges(filter: ChangesFilter, bounds: Bounds): Promise<Changes>
   listProcesses(limit: number, bounds: Bounds): Promise<ProcessList>
@@ -170,25 +173,6 @@ export interface AgentLink {
 
 /** What can be asked of a disk that no guest runs on. */
 export type FileReads = Pick<AgentLink, 'openFile' | 'statFile' | 'listFiles' | 'searchFiles'>
-
-export interface ChangesFilter {
-  path_prefix?: string
-  limit: number
-  cursor?: string
-  hash: boolean
-  summary: boolean
-}
-
-export interface WriteOptions {
-  append?: boolean
-  mode?: string
-  create_parents?: boolean
-}
-
-export interface TarOptions {
-  create_parents: boolean
-  links_out: boolean
-}
 
 export interface AgentLinks {
   /** The link to one incarnation of a machine. `gone` ends its connections: nothing of it may reach the next one. */
@@ -333,7 +317,10 @@ function createLink(connections: AgentConnections, deadlines: AgentDeadlines): A
     },
     removeFile: (path, recursive, bounds) => done({ method: 'DELETE', path: `/files?${query({ path, recursive })}`, safe: false }, bounds),
     statFile: (path, revision, bounds) => get(`/files/stat?${query({ path, revision })}`, fileInfo, bounds),
-    listFiles: (path, limit, bounds) => get(`/files/list?${query({ path, limit })}`, fileList, bounds, LIST),
+    async listFiles(path, asked, bounds) {
+      const list = await get(`/files/list?${query({ path, ...asked })}`, fileList, bounds, LIST)
+      return { ...list, next_cursor: list.next_cursor ?? null }
+    },
     makeDirectory: (wanted, bounds) => post('/files/mkdir', wanted, fileInfo, bounds),
     moveFile: (wanted, bounds) => post('/files/move', wanted, fileInfo, bounds),
     openTar: (path, bounds) => stream({ method: 'GET', path: `/files/tar?${query({ path })}`, safe: true }, bounds),
@@ -342,8 +329,10 @@ function createLink(connections: AgentConnections, deadlines: AgentDeadlines): A
       if (content_length !== undefined) asked.content_length = content_length
       return (await ask(asked, tarResult, bounds)).body
     },
-    searchFiles: async (wanted, bounds) =>
-      (await ask({ method: 'POST', path: '/files/search', safe: true, body: json(wanted) }, searchResult, bounds, LIST)).body,
+    async searchFiles(wanted, bounds) {
+      const { body } = await ask({ method: 'POST', path: '/files/search', safe: true, body: json(wanted) }, searchResult, bounds, LIST)
+      return { ...body, next_cursor: body.next_cursor ?? null }
+    },
     async patchFile(wanted, key, bounds) {
       const asked = { method: 'POST', path: '/files/patch', safe: false, body: json(wanted) } as const
       // Safe with a key: the agent does it once, however often it is asked.

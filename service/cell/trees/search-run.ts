@@ -5,11 +5,14 @@ import type { Entry, FileEntry } from './entries.ts'
 import { compileGlob, type Glob } from './globs.ts'
 import type { PageReads } from './pages.ts'
 import { compilePattern, type Hit, type SearchPattern } from './search-pattern.ts'
+import { type Bookmark, cursorOf, nextOf, stepsOf } from './bookmark.ts'
 import { listEntries } from './tree.ts'
 
 /** What is searched: an entry of a tree, and how its path is shown. */
 export interface SearchTask {
-  search: Required<FileSearch>
+  search: Required<Omit<FileSearch, 'cursor'>>
+  /** Where it goes on. */
+  begin: Bookmark
   entry: Entry
   path: string
   /** By the clock of this process; what takes longer is cut off from outside. */
@@ -35,6 +38,8 @@ export async function runSearch(reads: PageReads, task: SearchTask): Promise<Sea
   const state: State = {
     reads,
     search,
+    begin: task.begin,
+    at: task.begin,
     pattern: compilePattern(search),
     include: search.include.map(compileGlob),
     exclude: search.exclude.map(compileGlob),
@@ -50,18 +55,22 @@ export async function runSearch(reads: PageReads, task: SearchTask): Promise<Sea
   let stopped: SearchStopReason | null = null
   try {
     if (entry.type === 'file') await searchFile(state, entry, base)
-    else await searchDirectory(state, entry, `${base}/`, '', 1)
+    else await searchDirectory(state, entry, `${base}/`, '', stepsOf(state.begin), 1)
   } catch (error) {
     if (!(error instanceof Stop)) throw error
     stopped = error.reason
   }
   const stop_reason = stopped ?? (state.too_deep ? 'depth_limit' : null)
-  return { matches: state.matches, truncated: stop_reason !== null, stop_reason, files_scanned: state.files_scanned }
+  const next_cursor = stopped === null ? null : cursorOf(state.at)
+  return { matches: state.matches, truncated: stop_reason !== null, stop_reason, files_scanned: state.files_scanned, next_cursor }
 }
 
 interface State {
   reads: PageReads
-  search: Required<FileSearch>
+  search: SearchTask['search']
+  begin: Bookmark
+  /** Where it is, in the same terms. */
+  at: Bookmark
   pattern: SearchPattern
   include: Glob[]
   exclude: Glob[]
@@ -74,9 +83,20 @@ interface State {
   too_deep: boolean
 }
 
-async function searchDirectory(state: State, directory: Entry, path: string, relative: string, depth: number): Promise<void> {
+async function searchDirectory(
+  state: State,
+  directory: Entry,
+  path: string,
+  relative: string,
+  steps: readonly string[],
+  depth: number,
+): Promise<void> {
   if (directory.type !== 'directory') return
   for await (const { name, entry } of listEntries(state.reads, directory)) {
+    const { passed, on, rest } = nextOf(steps, name)
+    if (passed) continue
+    // What was a directory where the search goes on may be a file by now: all of its lines are searched.
+    state.at = on && !(rest.length > 0 && entry.type === 'file') ? state.begin : { path: `${relative}${name}`, number: 0 }
     state.entries += 1
     if (state.entries > LIMITS.search.entries_max) throw new Stop('entry_limit')
     inTime(state)
@@ -84,7 +104,7 @@ async function searchDirectory(state: State, directory: Entry, path: string, rel
     if (entry.type === 'directory') {
       if (prunes(state, below, name)) continue
       if (depth >= LIMITS.search.depth_max) state.too_deep = true
-      else await searchDirectory(state, entry, `${path}${name}/`, `${below}/`, depth + 1)
+      else await searchDirectory(state, entry, `${path}${name}/`, `${below}/`, rest, depth + 1)
     }
     if (entry.type === 'file' && takes(state, below, name)) await searchFile(state, entry, `${path}${name}`)
   }
@@ -115,13 +135,15 @@ async function searchFile(state: State, file: FileEntry, path: string): Promise<
 
 function searchLines(state: State, content: Buffer, path: string): void {
   const before: Buffer[] = []
+  const done = state.at.number
   let number = 0
   for (let from = 0; from < content.length;) {
+    state.at = { ...state.at, number: Math.max(number, done) }
     number += 1
     if (number % LINES_PER_LOOK === 0) inTime(state)
     const { line, next } = lineAt(content, from)
     from = next
-    const hit = state.pattern.find(line)
+    const hit = number > done ? state.pattern.find(line) : null
     if (hit !== null) take(state, { path, number, line, hit, before, rest: content.subarray(next) })
     before.push(line)
     if (before.length > state.search.context_lines) before.shift()

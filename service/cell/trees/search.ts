@@ -64,7 +64,8 @@ async function inThread(order: SearchOrder, signal: AbortSignal): Promise<Search
     if ('result' in answer) return answer.result
     throw new BlobTrouble(answer.trouble.kind, answer.trouble.digest)
   } catch (error) {
-    if (late.aborted && !signal.aborted) return { matches: [], truncated: true, stop_reason: 'time_limit', files_scanned: 0 }
+    if (late.aborted && !signal.aborted)
+      return { matches: [], truncated: true, stop_reason: 'time_limit', files_scanned: 0, next_cursor: null }
     throw error
   } finally {
     await worker.terminate()

@@ -34,7 +34,7 @@ export function treeCalls(bench: () => Bench) {
   const read = (path: string, more: Record<string, number> = {}, headers: Record<string, string> = {}) =>
     bench().call('GET', `/files?${q(path, more)}`, { headers })
   const stat = (path: string, more: Record<string, number | boolean> = {}) => bench().call('GET', `/files/stat?${q(path, more)}`)
-  const list = (path: string, more: Record<string, number> = {}) => bench().call('GET', `/files/list?${q(path, more)}`)
+  const list = (path: string, more: Record<string, number | string | boolean> = {}) => bench().call('GET', `/files/list?${q(path, more)}`)
   const remove = (path: string, recursive = false, headers: Record<string, string> = {}) =>
     bench().call('DELETE', `/files?${q(path, { recursive })}`, { headers })
   const mkdir = (path: string, more: object = {}, headers: Record<string, string> = {}) =>

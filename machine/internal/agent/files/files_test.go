@@ -255,17 +255,17 @@ func TestListIsSortedBoundedAndHidesUnfinishedWrites(t *testing.T) {
 	for _, name := range []string{"b", "a", "c", ".berth-" + strings.Repeat("0", 32) + ".tmp", "bad\xff"} {
 		must(t, os.WriteFile(filepath.Join(root, "home/user", name), nil, 0o644))
 	}
-	list, err := List(r, "/home/user", 2)
+	list, err := List(r, "/home/user", ListOptions{Limit: 2})
 	must(t, err)
 	if len(list.Entries) != 2 || list.Entries[0].Name != "a" || list.Entries[1].Path != "/home/user/b" || !list.Truncated {
 		t.Fatalf("%+v", list)
 	}
-	list, err = List(r, "/home/user/", 0)
+	list, err = List(r, "/home/user/", ListOptions{})
 	must(t, err)
 	if len(list.Entries) != 4 || list.Entries[2].Name != `bad\xff` || list.Truncated {
 		t.Fatalf("%+v", list)
 	}
-	if _, err := List(r, "/etc/shadow", 0); reason(err) != "not_a_directory" {
+	if _, err := List(r, "/etc/shadow", ListOptions{}); reason(err) != "not_a_directory" {
 		t.Fatalf("%v", err)
 	}
 }

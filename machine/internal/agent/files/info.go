@@ -6,9 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"sort"
 	"strconv"
-	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -21,8 +19,6 @@ import (
 
 const (
 	statRevisionBytesMax = 256 << 20
-	listLimitDefault     = 1000
-	listLimitMax         = 10000
 	// directoryNamesMax bounds what one list reads before it sorts.
 	directoryNamesMax = 200000
 )
@@ -167,54 +163,13 @@ func Digest(f *os.File, st *unix.Stat_t, bytesMax int64) (string, error) {
 	return sum, nil
 }
 
-// List reads a directory, sorted by name. Above limit entries it is cut off and says so.
-func List(r *guestroot.Root, path string, limit int) (wire.FileList, error) {
-	list := wire.FileList{Entries: []wire.FileInfo{}}
-	if err := CheckPath(path); err != nil {
-		return list, err
-	}
-	if limit == 0 {
-		limit = listLimitDefault
-	}
-	if limit < 1 || limit > listLimitMax {
-		return list, fail.BadRequest("invalid_limit", "limit is 1 to 10000")
-	}
-	fd, err := r.Open(path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NONBLOCK, 0)
-	if err != nil {
-		return list, Explain(err, path)
-	}
-	dir := os.NewFile(uintptr(fd), "directory")
-	defer dir.Close()
-	names, err := dir.Readdirnames(directoryNamesMax)
-	if err != nil && err != io.EOF {
-		return list, Explain(err, path)
-	}
-	list.Truncated = len(names) == directoryNamesMax
-	sort.Strings(names)
-	prefix := strings.TrimRight(path, "/") + "/"
-	for _, name := range names {
-		if Hidden(name) {
-			continue
-		}
-		if len(list.Entries) == limit {
-			list.Truncated = true
-			break
-		}
-		if info, ok := entryOf(fd, prefix, name); ok {
-			list.Entries = append(list.Entries, info)
-		}
-	}
-	return list, nil
-}
-
 // entryOf skips what vanished meanwhile, and shows bytes that are no UTF-8 escaped: such a name cannot be asked for again.
-func entryOf(dir int, prefix, name string) (wire.FileInfo, bool) {
-	var st unix.Stat_t
-	if unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil {
+func entryOf(dir int, prefix, name string, st *unix.Stat_t) (wire.FileInfo, bool) {
+	if unix.Fstatat(dir, name, st, unix.AT_SYMLINK_NOFOLLOW) != nil {
 		return wire.FileInfo{}, false
 	}
 	shown := Shown(name)
-	info := describe(prefix+shown, shown, &st)
+	info := describe(prefix+shown, shown, st)
 	if info.Type == "symlink" {
 		info.Target = readLink(dir, name)
 	}

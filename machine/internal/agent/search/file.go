@@ -48,8 +48,9 @@ func (s *search) open(fd int, path string) error {
 
 func (s *search) lines(text []byte, path string) error {
 	context := newContext(s.req.ContextLines)
-	number := 0
+	number, done := 0, s.at.Number
 	for len(text) > 0 {
+		s.at.Number = max(number, done)
 		number++
 		line, rest, _ := bytes.Cut(text, []byte{'\n'})
 		text = rest
@@ -58,6 +59,10 @@ func (s *search) lines(text []byte, path string) error {
 			if err := s.inTime(); err != nil {
 				return err
 			}
+		}
+		if number <= done {
+			context.passed(line)
+			continue
 		}
 		at, length, err := s.pattern.find(line, s.inTime)
 		if err != nil {

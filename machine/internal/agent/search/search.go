@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/berth-dev/berth/machine/internal/agent/bookmark"
 	"github.com/berth-dev/berth/machine/internal/agent/fail"
 	"github.com/berth-dev/berth/machine/internal/agent/files"
 	"github.com/berth-dev/berth/machine/internal/agent/guestroot"
@@ -66,6 +67,10 @@ func Run(r *guestroot.Root, req wire.SearchRequest, b Bounds, gone <-chan struct
 	if s.names, err = compileGlobs(req.Include, req.Exclude); err != nil {
 		return s.result, err
 	}
+	if s.at, err = bookmark.Parse(req.Cursor); err != nil {
+		return s.result, err
+	}
+	s.begin = s.at
 	release, err := place(b.Time, gone)
 	if err != nil {
 		return s.result, err
@@ -77,6 +82,9 @@ func Run(r *guestroot.Root, req wire.SearchRequest, b Bounds, gone <-chan struct
 	}
 	if s.stop != "" {
 		s.result.Truncated, s.result.StopReason = true, &s.stop
+		if s.stop != stopDepth && !s.cut {
+			s.result.NextCursor = s.at.Cursor()
+		}
 	}
 	return s.result, err
 }
@@ -128,6 +136,10 @@ type search struct {
 	unreal   map[uint64]bool // devices of /proc, /sys and /dev
 	resolve  uint64          // how directories are entered
 
+	begin bookmark.Place // where it goes on: the file or directory, and its lines that are done
+	at    bookmark.Place // where it is, in the same terms
+	cut   bool           // it stopped where nothing goes on: a directory has more names than are read of one
+
 	stop      string
 	entries   int
 	fileBytes int64
@@ -163,7 +175,7 @@ func (s *search) start(r *guestroot.Root) error {
 		if err != nil {
 			return files.Explain(err, s.req.Path)
 		}
-		return s.directory(dir, base+"/", "", 1)
+		return s.directory(dir, base+"/", "", s.begin.Steps(), 1)
 	case unix.S_IFREG:
 		return s.single(r, base)
 	}
@@ -199,7 +211,8 @@ func unrealDevices(r *guestroot.Root, start uint64) map[uint64]bool {
 }
 
 // directory takes over fd. path is what is shown, relative what the globs see; both end with a slash or are empty.
-func (s *search) directory(fd int, path, relative string, depth int) error {
+// steps lead to where the search goes on.
+func (s *search) directory(fd int, path, relative string, steps []string, depth int) error {
 	dir := os.NewFile(uintptr(fd), "directory")
 	defer dir.Close()
 	names, err := dir.Readdirnames(namesMax)
@@ -208,17 +221,25 @@ func (s *search) directory(fd int, path, relative string, depth int) error {
 	}
 	sort.Strings(names)
 	for _, name := range names {
-		if err := s.entry(fd, name, path, relative, depth); err != nil {
+		passed, on, rest := bookmark.Next(steps, name)
+		if passed {
+			continue
+		}
+		if s.at = s.begin; !on {
+			s.at = bookmark.Place{Path: relative + name}
+		}
+		if err := s.entry(fd, name, path, relative, rest, depth); err != nil {
 			return err
 		}
 	}
 	if len(names) == namesMax {
+		s.cut = true
 		return s.halt(stopEntries)
 	}
 	return nil
 }
 
-func (s *search) entry(dir int, name, path, relative string, depth int) error {
+func (s *search) entry(dir int, name, path, relative string, rest []string, depth int) error {
 	if s.entries++; s.entries > s.bounds.Entries {
 		return s.halt(stopEntries)
 	}
@@ -231,10 +252,13 @@ func (s *search) entry(dir int, name, path, relative string, depth int) error {
 	}
 	switch st.Mode & unix.S_IFMT {
 	case unix.S_IFDIR:
-		return s.child(dir, name, path, relative, depth, uint64(st.Dev))
+		return s.child(dir, name, path, relative, rest, depth, uint64(st.Dev))
 	case unix.S_IFREG:
 		if st.Size == 0 || st.Size > s.req.MaxFileBytes || !s.names.takes(relative+name, name) {
 			return nil
+		}
+		if len(rest) > 0 {
+			s.at = bookmark.Place{Path: relative + name} // the directory where it was to go on is a file
 		}
 		fd, err := unix.Openat(dir, name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
 		if err != nil {
@@ -245,7 +269,7 @@ func (s *search) entry(dir int, name, path, relative string, depth int) error {
 	return nil
 }
 
-func (s *search) child(dir int, name, path, relative string, depth int, device uint64) error {
+func (s *search) child(dir int, name, path, relative string, rest []string, depth int, device uint64) error {
 	if s.unreal[device] || s.names.prunes(relative+name, name) {
 		return nil
 	}
@@ -258,7 +282,7 @@ func (s *search) child(dir int, name, path, relative string, depth int, device u
 	if err != nil {
 		return nil
 	}
-	return s.directory(fd, path+files.Shown(name)+"/", relative+name+"/", depth+1)
+	return s.directory(fd, path+files.Shown(name)+"/", relative+name+"/", rest, depth+1)
 }
 
 func (s *search) inTime() error {

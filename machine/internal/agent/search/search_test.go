@@ -233,3 +233,57 @@ func FuzzRequests(f *testing.F) {
 		}
 	})
 }
+
+func TestASearchThatStoppedGoesOnFromItsCursor(t *testing.T) {
+	content := map[string]string{"z": "needle"}
+	for _, dir := range []string{"a", "a/b", "a.d", "c"} {
+		for i := range 5 {
+			content[fmt.Sprintf("%s/f%d", dir, i)] = strings.Repeat("needle\nhay\n", i)
+		}
+	}
+	r, _ := tree(t, content)
+	whole, err := Run(r, asked(nil), Default, nil)
+	must(t, err)
+	if whole.NextCursor != nil || len(whole.Matches) != 41 {
+		t.Fatalf("%d matches, %v", len(whole.Matches), whole.NextCursor)
+	}
+	small := Default
+	small.Entries, small.FileBytes, small.AnswerBytes = 4, 60, 400
+	for _, c := range []struct {
+		bounds Bounds
+		max    int
+	}{{Default, 1}, {Default, 3}, {Default, 40}, {small, 200}} {
+		var all []wire.SearchMatch
+		for req := asked(func(q *wire.SearchRequest) { q.MaxMatches = c.max }); ; {
+			got, err := Run(r, req, c.bounds, nil)
+			must(t, err)
+			all = append(all, got.Matches...)
+			if got.Truncated != (got.NextCursor != nil) {
+				t.Fatalf("%+v", got)
+			}
+			if got.NextCursor == nil {
+				break
+			}
+			if *got.NextCursor == req.Cursor {
+				t.Fatal("it stands still at ", req.Cursor, *got.StopReason)
+			}
+			req.Cursor = *got.NextCursor
+		}
+		same(t, all, whole.Matches)
+	}
+}
+
+func TestASearchWhoseTimeIsOverGoesOnWhereItWas(t *testing.T) {
+	r, _ := tree(t, map[string]string{"a/b": "needle", "c": "needle"})
+	over := Default
+	over.Time = -1
+	got, err := Run(r, asked(func(q *wire.SearchRequest) { q.MaxMatches = 1 }), Default, nil)
+	must(t, err)
+	again, err := Run(r, asked(func(q *wire.SearchRequest) { q.Cursor = *got.NextCursor }), over, nil)
+	must(t, err)
+	same(t, *again.StopReason, "time_limit")
+	same(t, *again.NextCursor, *got.NextCursor)
+	single, err := Run(r, asked(func(q *wire.SearchRequest) { q.Path, q.MaxMatches = "/a/b", 1 }), Default, nil)
+	must(t, err)
+	same(t, len(single.Matches), 1)
+}

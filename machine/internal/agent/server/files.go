@@ -140,8 +140,13 @@ func (m *machine) getList(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	recursive, err := boolean(q.Get("recursive"), false)
+	if err != nil {
+		return err
+	}
+	o := files.ListOptions{Limit: int(min(limit, 1<<30)), Cursor: q.Get("cursor"), Recursive: recursive, Gone: r.Context().Done()}
 	return m.withRoot(func(root *guestroot.Root) error {
-		list, err := files.List(root, q.Get("path"), int(min(limit, 1<<30)))
+		list, err := files.List(root, q.Get("path"), o)
 		if err != nil {
 			return err
 		}

@@ -1,7 +1,7 @@
 import type { changesList } from '../../../../contract/routes/cell/changes.ts'
 import { LIMITS } from '../../../../contract/limits.ts'
 import { fail } from '../../../lib/fail.ts'
-import type { ChangesFilter } from '../../links/agent.ts'
+import type { ChangesFilter } from '../../links/agent-asked.ts'
 import { AgentTrouble } from '../../links/agent-trouble.ts'
 import { ask } from '../ask.ts'
 import type { GatewayHandler } from '../handler.ts'

@@ -2,6 +2,7 @@ import type { filesSearch } from '../../../../contract/routes/cell/files.ts'
 import type { FileSearch } from '../../../../contract/schemas/cell/search.ts'
 import { LIMITS } from '../../../../contract/limits.ts'
 import { fail } from '../../../lib/fail.ts'
+import type { SearchAsked } from '../../links/agent-asked.ts'
 import { AgentTrouble } from '../../links/agent-trouble.ts'
 import { ask } from '../ask.ts'
 import type { GatewayHandler } from '../handler.ts'
@@ -19,13 +20,15 @@ export const searchFiles: GatewayHandler<typeof filesSearch> = async (call, _dep
 }
 
 /** What is searched for, with what was not said. */
-export function searchOf(asked: FileSearch): Required<FileSearch> {
+export function searchOf(asked: FileSearch): SearchAsked {
   const { regex = false, case_insensitive = false, include = [], exclude = [], context_lines = 0 } = asked
   const { max_matches = LIMITS.search.matches_default } = asked
   const max_file_bytes = Math.min(asked.max_file_bytes ?? LIMITS.search.file_bytes_default, LIMITS.search.file_bytes_max)
   const path = checkPath('path', asked.path)
   const pattern = checkPattern(asked.pattern)
-  return { path, pattern, regex, case_insensitive, include, exclude, max_matches, max_file_bytes, context_lines }
+  const { cursor } = asked
+  const from = cursor === undefined ? {} : { cursor }
+  return { path, pattern, regex, case_insensitive, include, exclude, max_matches, max_file_bytes, context_lines, ...from }
 }
 
 function checkPattern(pattern: string): string {

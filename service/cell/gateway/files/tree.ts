@@ -12,8 +12,9 @@ export const statFile: GatewayHandler<typeof filesStat> = async (call, _deps, ti
 
 export const listFiles: GatewayHandler<typeof filesList> = async (call, _deps, ticket) => {
   const path = pathOf(call.body_stream.url ?? '')
-  const limit = call.query.limit ?? LIMITS.file.list_entries_default
-  const body = await ask(ticket, 'read', call, (bounds) => ticket.files.listFiles(path, limit, bounds))
+  const { limit = LIMITS.file.list_entries_default, cursor, recursive } = call.query
+  const asked = { limit, ...(cursor === undefined ? {} : { cursor }), ...(recursive ? { recursive } : {}) }
+  const body = await ask(ticket, 'read', call, (bounds) => ticket.files.listFiles(path, asked, bounds))
   return { status: 200, headers: ticket.read_headers, body }
 }
 

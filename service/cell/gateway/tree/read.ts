@@ -4,7 +4,8 @@ import type { filesList, filesRead, filesStat } from '../../../../contract/route
 import { LIMITS } from '../../../../contract/limits.ts'
 import type { FileInfo } from '../../../../contract/schemas/cell/file.ts'
 import { partsOf } from '../../trees/contents.ts'
-import type { FileEntry } from '../../trees/entries.ts'
+import { bookmarkOf, cursorOf, nextOf, stepsOf } from '../../trees/bookmark.ts'
+import type { DirectoryEntry, Entry, FileEntry } from '../../trees/entries.ts'
 import { resolvePath } from '../../trees/paths.ts'
 import { CHUNK_BYTES, listEntries } from '../../trees/tree.ts'
 import { pathOf } from '../files/path.ts'
@@ -22,18 +23,39 @@ export const statTreeFile: TreeHandler<typeof filesStat> = (call, deps, ticket) 
 
 export const listTreeFiles: TreeHandler<typeof filesList> = (call, deps, ticket) => {
   const path = pathOf(call.url)
-  const limit = call.query.limit ?? LIMITS.file.list_entries_default
+  const { limit = LIMITS.file.list_entries_default, cursor, recursive = false } = call.query
+  const steps = stepsOf(bookmarkOf(cursor))
   return reading(deps, ticket, call.query.tree_revision, async (seen) => {
     const { entry } = found(await resolvePath(seen, seen.root, path, { follow: true }), path, 'read')
     if (entry.type !== 'directory') throw notADirectory(path)
     const prefix = `${path.replace(/\/+$/, '')}/`
     const entries: FileInfo[] = []
-    for await (const { name, entry: each } of listEntries(seen, entry)) {
-      if (entries.length === limit) return { status: 200, body: { entries, truncated: true } }
-      entries.push({ ...infoOf(`${prefix}${name}`, each), name })
+    let last = ''
+    for await (const { below, name, entry: each } of listBelow(seen, entry, { recursive, steps })) {
+      if (entries.length === limit) {
+        return { status: 200, body: { entries, truncated: true, next_cursor: cursorOf({ path: last, number: 0 }) } }
+      }
+      entries.push({ ...infoOf(`${prefix}${below}`, each), name })
+      last = below
     }
-    return { status: 200, body: { entries, truncated: false } }
+    return { status: 200, body: { entries, truncated: false, next_cursor: null } }
   })
+}
+
+/** The entries of a directory, behind the place that the steps lead to. */
+async function* listBelow(
+  seen: Seen,
+  directory: DirectoryEntry,
+  { recursive, steps }: { recursive: boolean; steps: readonly string[] },
+  relative = '',
+): AsyncGenerator<{ below: string; name: string; entry: Entry }> {
+  for await (const { name, entry } of listEntries(seen, directory)) {
+    const { passed, on, rest } = nextOf(steps, name)
+    if (passed) continue
+    const below = `${relative}${name}`
+    if (!on) yield { below, name, entry }
+    if (recursive && entry.type === 'directory') yield* listBelow(seen, entry, { recursive, steps: rest }, `${below}/`)
+  }
 }
 
 export const readTreeFile: TreeHandler<typeof filesRead> = (call, deps, ticket) => {

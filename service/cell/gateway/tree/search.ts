@@ -1,5 +1,6 @@
 import type { filesSearch } from '../../../../contract/routes/cell/files.ts'
 import { fail } from '../../../lib/fail.ts'
+import { bookmarkOf } from '../../trees/bookmark.ts'
 import { globProblem } from '../../trees/globs.ts'
 import { resolvePath } from '../../trees/paths.ts'
 import { patternProblem } from '../../trees/search-pattern.ts'
@@ -9,7 +10,8 @@ import { reading, type TreeHandler } from './calls.ts'
 import { found, notAFile } from './rules.ts'
 
 export const searchTreeFiles: TreeHandler<typeof filesSearch> = (call, deps, ticket) => {
-  const search = searchOf(call.body)
+  const { cursor, ...search } = searchOf(call.body)
+  const begin = bookmarkOf(cursor)
   const wrong = patternProblem(search)
   if (wrong !== null) throw refused('pattern', 'The pattern is not valid', wrong)
   for (const field of ['include', 'exclude'] as const) {
@@ -22,7 +24,7 @@ export const searchTreeFiles: TreeHandler<typeof filesSearch> = (call, deps, tic
     const { entry } = found(await resolvePath(seen, seen.root, search.path, { follow: true }), search.path, 'read')
     if (entry.type === 'symlink') throw notAFile(search.path, entry)
     const folder = deps.trees.folder(await deps.trees.storeOf(ticket.entry.id))
-    return { status: 200, body: await searchTree({ folder, search, entry, path: search.path }, call.signal) }
+    return { status: 200, body: await searchTree({ folder, search, begin, entry, path: search.path }, call.signal) }
   })
 }
 
