@@ -298,6 +298,7 @@ test('every command that changes something leaves one record of the account that
   await run('organization', 'starts', 'acme', 'unpaid')
   await run('organization', 'allowance', 'acme', 'none')
   await run('person', 'create', '--email', 'A@example.com', '--organization', 'acme', '--role', 'owner')
+  await assert.rejects(run('person', 'create', '--email', 'a@example.com', '--organization', 'acme', '--role', 'member'), AdminError)
   await run('session', 'create', '--email', 'a@example.com', '--quiet')
   await run('session', 'revoke', '--email', 'a@example.com')
   await run('session', 'revoke', '--email', 'a@example.com')
@@ -308,9 +309,9 @@ test('every command that changes something leaves one record of the account that
     [
       'organizations.create',
       'projects.create',
-      'api_keys.create',
-      'api_keys.set_tools',
-      'api_keys.revoke',
+      'api-keys.create',
+      'api-keys.update',
+      'api-keys.delete',
       'plans.create',
       'plans.update',
       'organizations.set_plan',
@@ -318,7 +319,7 @@ test('every command that changes something leaves one record of the account that
       'organizations.set_allowance',
       'members.create',
       'sessions.create',
-      'sessions.revoke',
+      'auth.end_session',
     ],
   )
   const account = userInfo().username

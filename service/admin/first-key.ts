@@ -30,7 +30,7 @@ export async function firstKey(db: Db, file: string, at: At): Promise<string | n
   await mutate(
     db,
     by,
-    'api_keys.create',
+    'api-keys.create',
     async (tx) => {
       const organization_id = await ensureOrganization(tx, at)
       const owner = { organization_id, project_id: await ensureProject(tx, organization_id, at) }

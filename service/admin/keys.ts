@@ -49,7 +49,7 @@ async function createKey(argv: string[], { db, output, clock, ids, change }: Con
   const times = { created_at: now, expires_at, revoked_at: null, tools_changed_at: null }
   const id = ids.next()
   await change(
-    'api_keys.create',
+    'api-keys.create',
     (tx) => insertApiKey(tx, { id, key_id, secret_sha256, ...owner, tool_permissions, ...times }),
     subjectOf('api_key', id, owner, { key_id, tool_permissions }),
   )
@@ -65,7 +65,7 @@ async function showKeys(argv: string[], { db, output }: Context): Promise<void> 
 async function revokeKey(argv: string[], { db, output, clock, change }: Context): Promise<void> {
   const { key_id } = words(parseArgs({ args: argv, allowPositionals: true, options: {} }).positionals, 'key_id')
   const revoked = await change(
-    'api_keys.revoke',
+    'api-keys.delete',
     (tx) => revokeApiKey(tx, key_id, clock.now()),
     (key) => (key === undefined ? null : subjectOf('api_key', key.id, key, { key_id })),
   )
@@ -87,7 +87,7 @@ async function setTools(argv: string[], { db, output, clock, change }: Context):
   // Only tokens that say more than the key now may are refused; a wider key leaves them in force.
   const narrowed = key.tool_permissions.some((tool) => !tool_permissions.some((kept) => kept === tool))
   await change(
-    'api_keys.set_tools',
+    'api-keys.update',
     (tx) => setApiKeyTools(tx, key_id, { tool_permissions, ...(narrowed ? { tools_changed_at: clock.now() } : {}) }),
     subjectOf('api_key', key.id, key, { key_id, tool_permissions }),
   )

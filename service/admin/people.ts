@@ -1,5 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { parseArgs } from 'node:util'
+import type { ChangeTx } from '../core/changes/mutate.ts'
+import { countOwners, lockOrganization, roleIn } from '../core/members/store.ts'
 import { normalizeEmail } from '../core/people/email.ts'
 import { insertEmailToken } from '../core/people/email-tokens-store.ts'
 import { digestOf } from '../core/people/person-secrets.ts'
@@ -47,10 +49,21 @@ async function createPerson(argv: string[], { db, output, clock, ids, change }: 
   const organization_id = organization.id
   const person_id = await change(
     'members.create',
-    (tx) => insertPersonWithRole(tx, person, { organization_id, role, created_at }),
+    async (tx) => {
+      await refuseLastOwner(tx, organization_id, email, role)
+      return insertPersonWithRole(tx, person, { organization_id, role, created_at })
+    },
     (id) => subjectOf('person', id, { organization_id }, { role }),
   )
   output.line(person_id)
+}
+
+/** Under the organization's lock: it has an owner, whoever changes it. */
+async function refuseLastOwner(tx: ChangeTx, organization_id: string, email: string, role: (typeof ROLES)[number]): Promise<void> {
+  await lockOrganization(tx, organization_id)
+  const person = await findPerson(tx, email)
+  if (role === 'owner' || person === undefined || (await roleIn(tx, organization_id, person.id)) !== 'owner') return
+  if ((await countOwners(tx, organization_id)) < 2) throw new AdminError('They are the last owner: make another one first')
 }
 
 /** By its link a person sets their first password, or another one. */
@@ -102,7 +115,7 @@ async function revokeSessions(argv: string[], { db, output, clock, change }: Con
   if (values.id !== undefined && !isUuid(values.id)) throw new UsageError('--id must be the id of a session')
   const person = await personOf(db, emailOf(values.email))
   const ended = await change(
-    'sessions.revoke',
+    'auth.end_session',
     (tx) => revokePersonSessions(tx, person.id, values.id, clock.now()),
     (count) => (count === 0 ? null : subjectOf('person', person.id, {}, { sessions: count })),
   )
