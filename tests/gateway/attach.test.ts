@@ -174,7 +174,7 @@ test('a state that serves no calls is 4409 with the code that says which', async
 test('signals and cancel reach the command', async () => {
   const { id, session } = await begun()
   const attached = await open(id)
-  attached.say({ type: 'signal', signal: 'SIGUSR1' })
+  attached.say({ type: 'signal', signal: 'USR1' })
   attached.say({ type: 'cancel' })
   assert.equal((await attached.rest()).at(-1)?.type, 'exit')
   assert.deepEqual(session.record['signaled'], { signal: 'SIGUSR1' })

@@ -147,9 +147,11 @@ test('status, signal and cancel reach the session; an unknown one is 404', async
   assert.equal((await record(await bench.call('GET', '/exec/life')))['state'], 'running')
   assert.equal((await bench.call('POST', '/exec/life/signal', { json: { signal: 'SIGUSR1' } })).status, 200)
   assert.deepEqual(bench.agent.sessions.get('life')?.record['signaled'], { signal: 'SIGUSR1' })
+  assert.equal((await bench.call('POST', '/exec/life/signal', { json: { signal: 'HUP' } })).status, 200)
+  assert.deepEqual(bench.agent.sessions.get('life')?.record['signaled'], { signal: 'SIGHUP' })
   assert.equal((await record(await bench.call('POST', '/exec/life/cancel')))['state'], 'exited')
   assert.equal(await refusalOf(await bench.call('GET', '/exec/nobody')), '404 not_found/session_not_found')
-  assert.equal(await refusalOf(await bench.call('POST', '/exec/life/signal', { json: { signal: 'TERM' } })), '422 validation_failed')
+  assert.equal(await refusalOf(await bench.call('POST', '/exec/life/signal', { json: { signal: 'sigterm' } })), '422 validation_failed')
   assert.equal(await refusalOf(await bench.call('GET', `/exec/${'a'.repeat(129)}`)), '400 bad_request')
 })
 

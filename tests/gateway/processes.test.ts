@@ -54,7 +54,7 @@ test('what an agent adds to a process does not reach the client, and what makes 
 test('a signal that is none is refused before the machine is asked, and the tool is process', async () => {
   const before = bench.agent.seen.length
   assert.equal(
-    await refusalOf(await bench.call('POST', '/processes/7/signal', { token, json: { signal: 'KILL' } })),
+    await refusalOf(await bench.call('POST', '/processes/7/signal', { token, json: { signal: 'KILLED' } })),
     '422 validation_failed',
   )
   assert.equal(

@@ -1,12 +1,12 @@
 import { Type } from 'typebox'
 import { strict, Word } from '../common.ts'
 import { LIMITS } from '../../limits.ts'
-import { ExecStdin, Offset, OutputEvent, SIGNALS } from './session.ts'
+import { ExecStdin, Offset, OutputEvent, SHORT_SIGNALS, SIGNALS } from './session.ts'
 import { Bytes } from './terminal.ts'
 
 /** What a client may say on an attached command, by its `type`. */
 export const COMMAND_MESSAGES = {
-  signal: Type.Object({ type: Type.Literal('signal'), signal: Word(SIGNALS) }, strict),
+  signal: Type.Object({ type: Type.Literal('signal'), signal: Word([...SIGNALS, ...SHORT_SIGNALS]) }, strict),
   cancel: Type.Object({ type: Type.Literal('cancel') }, strict),
   stdin: Type.Object(
     { type: Type.Literal('stdin'), offset: Offset, data: Bytes(LIMITS.terminal.input_bytes_max, 0), close: Type.Optional(Type.Boolean()) },

@@ -40,4 +40,4 @@ export const ProcessListQuery = Type.Object({
 
 export const ProcessParams = Type.Object({ workspace_id: Uuid(), pid: Type.String({ pattern: '^[1-9][0-9]{0,9}$' }) })
 
-export const ProcessSignal = Type.Object({ signal: Type.String() }, strict)
+export const ProcessSignal = Type.Object({ signal: Type.String({ description: 'SIGTERM, or TERM' }) }, strict)

@@ -105,7 +105,7 @@ export const ExecSession = Type.Object(
 )
 export type ExecSession = Static<typeof ExecSession>
 
-export const ExecSignal = Type.Object({ signal: Type.String() }, strict)
+export const ExecSignal = Type.Object({ signal: Type.String({ description: 'SIGTERM, or TERM' }) }, strict)
 
 export const ExecParams = Type.Object({ workspace_id: Uuid(), session_id: SessionId })
 
@@ -150,3 +150,11 @@ export const SIGNALS = [
   'SIGPIPE', 'SIGALRM', 'SIGTERM', 'SIGCHLD', 'SIGCONT', 'SIGSTOP', 'SIGTSTP', 'SIGTTIN', 'SIGTTOU', 'SIGURG', 'SIGXCPU', 'SIGXFSZ',
   'SIGVTALRM', 'SIGPROF', 'SIGWINCH', 'SIGIO', 'SIGPWR', 'SIGSYS',
 ] as const // prettier-ignore
+
+/** The same as people write them. */
+export const SHORT_SIGNALS = SIGNALS.map((signal) => signal.slice('SIG'.length))
+
+/** The signal that a name stands for, with `SIG` before it or without; undefined where there is none. */
+export function signalOf(name: string): string | undefined {
+  return SIGNALS.find((signal) => signal === name || signal === `SIG${name}`)
+}

@@ -1,9 +1,10 @@
-import { SIGNALS } from '../../../contract/schemas/cell/session.ts'
+import { signalOf } from '../../../contract/schemas/cell/session.ts'
 import { fail } from '../../lib/fail.ts'
 
-/** The name of a signal that may be sent, as it was given. */
-export function checkSignal(signal: string): string {
-  if ((SIGNALS as readonly string[]).includes(signal)) return signal
+/** The signal that may be sent, by its whole name: people write TERM, too. */
+export function checkSignal(name: string): string {
+  const signal = signalOf(name)
+  if (signal !== undefined) return signal
   throw fail('validation_failed', null, 'There is no such signal', {
     details: { issues: [{ path: 'signal', message: 'must be a name such as SIGTERM' }] },
   })

@@ -9,6 +9,7 @@ import { type StdinCaller, type StdinPart, writeStdin } from '../exec/stdin.ts'
 import type { MachineTicket } from '../gate/ticket.ts'
 import type { GatewayHandler } from '../handler.ts'
 import { bytesOf } from '../pty/rules.ts'
+import { checkSignal } from '../signals.ts'
 import { carry } from './carry.ts'
 import { messageReader } from './messages.ts'
 
@@ -30,7 +31,7 @@ export const attachExec: GatewayHandler<typeof execAttach> = async (call, _deps,
       ask(ticket, 'change', call, (bounds) =>
         message.type === 'cancel'
           ? ticket.agent.cancelExec(session_id, bounds)
-          : ticket.agent.signalExec(session_id, message.signal, bounds),
+          : ticket.agent.signalExec(session_id, checkSignal(message.signal), bounds),
       ),
     )
   }
