@@ -1,8 +1,10 @@
-// `npm run openapi`: writes docs/openapi.json from the route tables.
+// `npm run openapi`: writes docs/openapi.json from the route tables, and from it the types of the SDK.
 import { writeFileSync } from 'node:fs'
 import { describe } from '../contract/openapi.ts'
 import { APP_ROUTES } from '../contract/routes/app/all.ts'
 import { CELL_ROUTES } from '../contract/routes/cell/all.ts'
+import { type Description, sdkTypes } from './sdk/types.ts'
 
-const path = new URL('../docs/openapi.json', import.meta.url)
-writeFileSync(path, `${JSON.stringify(describe([...APP_ROUTES, ...CELL_ROUTES], '/'), null, 2)}\n`)
+const description = describe([...APP_ROUTES, ...CELL_ROUTES], '/')
+writeFileSync(new URL('../docs/openapi.json', import.meta.url), `${JSON.stringify(description, null, 2)}\n`)
+writeFileSync(new URL('../sdk/typescript/src/schemas.ts', import.meta.url), sdkTypes(description as unknown as Description))

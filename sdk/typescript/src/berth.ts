@@ -1,0 +1,163 @@
+import { type App, createApp, OPERATION_MS, PREFER_WAIT } from './app.ts'
+import { BerthError } from './errors.ts'
+import type { Manner } from './gateway.ts'
+import { type List, listOf } from './list.ts'
+import { egressOf, keysOf, membersOf, organizationsOf, secretsOf, templatesOf, usageOf, volumesOf } from './nouns.ts'
+import type { Deadline } from './retry.ts'
+import type { ClientVersions, OpenRequest, OpenResponse, Operation, Principal, Workspace as View } from './schemas.ts'
+import { type CallOptions, deadlineFor, type Fetch, readJson } from './transport.ts'
+import { Workspace } from './workspace.ts'
+
+export interface BerthOptions {
+  /** Where the api is. Absent: BERTH_URL, else http://127.0.0.1:8080. */
+  url?: string
+  /** A project's key `sfk_…`, or a person's session `sfu_…`. Absent: BERTH_API_KEY. */
+  apiKey?: string
+  /** For a person's session: the project that is meant where a call does not say one. */
+  project?: string
+  organization?: string
+  /** In the place of the platform's own. */
+  fetch?: Fetch
+  /** In the place of the platform's own; Node.js before 22 has none, and terminals need one. */
+  WebSocket?: typeof WebSocket
+}
+
+export interface OpenOptions extends Omit<OpenRequest, 'key'>, CallOptions {
+  /** Whether calls on it resume it when it is suspended. True where it is not said. */
+  wake?: boolean
+}
+
+export interface WorkspaceQuery {
+  project_id?: string
+  state?: View['observed_state']
+  desired_state?: View['desired_state']
+  key_prefix?: string
+  include_deleted?: boolean
+  lifetime?: 'persistent' | 'session' | 'any'
+  purpose?: View['purpose'] | 'any'
+}
+
+/** One service, as one caller. */
+export class Berth {
+  readonly url: string
+  readonly secrets: ReturnType<typeof secretsOf>
+  readonly volumes: ReturnType<typeof volumesOf>
+  readonly egress: ReturnType<typeof egressOf>
+  readonly templates: ReturnType<typeof templatesOf>
+  readonly usage: ReturnType<typeof usageOf>
+  readonly organizations: ReturnType<typeof organizationsOf>
+  readonly members: ReturnType<typeof membersOf>
+  readonly keys: ReturnType<typeof keysOf>
+  readonly #app: App
+  readonly #socket: typeof WebSocket
+
+  constructor({ url, apiKey, project, organization, fetch, WebSocket: socket }: BerthOptions = {}) {
+    this.url = (url ?? variable('BERTH_URL') ?? 'http://127.0.0.1:8080').replace(/\/+$/, '')
+    const key = apiKey ?? variable('BERTH_API_KEY')
+    if (!key) throw new TypeError('An API key is needed: give `apiKey`, or set BERTH_API_KEY')
+    const app = createApp({ url: this.url, apiKey: key, fetch: fetch ?? globalThis.fetch.bind(globalThis), project, organization })
+    this.#app = app
+    this.#socket = socket ?? (globalThis as { WebSocket?: typeof WebSocket }).WebSocket ?? NoWebSocket
+    this.secrets = secretsOf(app)
+    this.volumes = volumesOf(app)
+    this.egress = egressOf(app)
+    this.templates = templatesOf(app)
+    this.usage = usageOf(app)
+    this.organizations = organizationsOf(app)
+    this.members = membersOf(app)
+    this.keys = keysOf(app)
+  }
+
+  /** Opens a key: makes its workspace on first use, and finds, resumes or restarts it afterwards. Returns when it is ready. */
+  async open(key: string, { wake = true, signal, waitMs, ...asked }: OpenOptions): Promise<Workspace> {
+    const deadline = deadlineFor({ signal, waitMs }, OPERATION_MS)
+    const request: OpenRequest = { key, ...asked }
+    const { workspace, tool_token } = await this.#opened(request, deadline)
+    return this.#workspace(workspace, { open: request, agent_label: asked.agent_label, tools: asked.tools, wake }, tool_token)
+  }
+
+  /** A workspace that is there, by its id. It is not resumed by this. */
+  async workspace(id: string, { wake = true, ...options }: CallOptions & { wake?: boolean } = {}): Promise<Workspace> {
+    const view = await this.#app.call<View>({ method: 'GET', path: `/v1/workspaces/${id}` }, options)
+    return this.#workspace(view, { wake }, null)
+  }
+
+  /** A workspace that is there, by its key; null where there is none. */
+  async find(key: string, { wake = true, ...options }: CallOptions & { wake?: boolean } = {}): Promise<Workspace | null> {
+    for await (const view of this.workspaces({ key_prefix: key, lifetime: 'any', purpose: 'any' }, options))
+      if (view.key === key) return this.#workspace(view, { wake }, null)
+    return null
+  }
+
+  workspaces(query: WorkspaceQuery = {}, options?: CallOptions): List<View> {
+    return listOf(this.#app, '/v1/workspaces', query, options)
+  }
+
+  operation(id: string, options?: CallOptions): Promise<Operation> {
+    return this.#app.call({ method: 'GET', path: `/v1/operations/${id}` }, options)
+  }
+
+  /** Returns when it is over, however it ended. */
+  waitForOperation(id: string, options?: CallOptions): Promise<Operation> {
+    return this.#app.ended(id, deadlineFor(options, OPERATION_MS))
+  }
+
+  me(): Promise<Principal> {
+    return this.#app.me()
+  }
+
+  clientVersions(options?: CallOptions): Promise<ClientVersions> {
+    return this.#app.call({ method: 'GET', path: '/v1/client-versions' }, options)
+  }
+
+  /** Any route of the application API. A change is repeated by itself only with `key`, which the routes marked so in the reference take. */
+  api<T = unknown>(
+    method: string,
+    path: string,
+    {
+      query,
+      json,
+      headers,
+      key,
+      ...options
+    }: CallOptions & { query?: object; json?: unknown; headers?: Record<string, string>; key?: boolean | string } = {},
+  ): Promise<T> {
+    return this.#app.call<T>({ method, path, query, json, headers, key }, options)
+  }
+
+  async #opened(json: OpenRequest, deadline: Deadline): Promise<OpenResponse> {
+    for (;;) {
+      const request = { method: 'POST', path: '/v1/workspaces/open', json, headers: PREFER_WAIT, key: true }
+      const answer = await this.#app.send(request, deadline, readJson<OpenResponse>)
+      if (answer.operation === null || answer.operation.state === 'succeeded') {
+        if (answer.tool_token !== null || answer.workspace.ready) return answer
+      }
+      if (answer.operation === null) throw new BerthError(NOT_READY)
+      await this.#app.succeeded(answer.operation, deadline)
+    }
+  }
+
+  #workspace(view: View, manner: Manner, token: OpenResponse['tool_token']): Workspace {
+    return new Workspace(this.#app, this.#socket, view, manner, token)
+  }
+}
+
+const NOT_READY = {
+  status: 0,
+  code: 'not_ready',
+  message: 'The workspace is not ready, and nothing says why',
+  retryable: true,
+  request_id: null,
+}
+
+function variable(name: string): string | undefined {
+  const { process } = globalThis as { process?: { env?: Record<string, string | undefined> } }
+  return process?.env?.[name]
+}
+
+// eslint-disable-next-line @typescript-eslint/no-extraneous-class
+const NoWebSocket = class {
+  constructor() {
+    throw new TypeError('This platform has no WebSocket: give one to the constructor of Berth')
+  }
+} as unknown as typeof WebSocket

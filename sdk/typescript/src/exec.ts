@@ -1,0 +1,273 @@
+import { type Bytes, fromBase64, joined, linesOf, toBase64 } from './bytes.ts'
+import { BerthError, ConnectionError, errorOf, type Refusal } from './errors.ts'
+import type { Gateway } from './gateway.ts'
+import { deadlineOf, mayRepeat, pause, waitBefore, type Deadline } from './retry.ts'
+import type { ExecSession, ExecStart, Execution } from './schemas.ts'
+import { type CallOptions, deadlineFor, readJson } from './transport.ts'
+
+/** Of a command: the fields of the API as they are, and how the caller waits. */
+export interface ExecOptions extends Omit<ExecStart, 'argv' | 'stdin' | 'stdin_encoding'>, CallOptions {
+  /** 1 MiB at most; the command's standard input ends after it. */
+  stdin?: string | Uint8Array
+  /** Sees output as it comes, before the result is there. */
+  onOutput?: (chunk: OutputChunk) => void
+  /** Throws a CommandError when the command ends otherwise than with exit code 0. */
+  check?: boolean
+}
+
+/** A piece of output. Offsets count bytes of its stream, from 0, and have no gaps. */
+export interface OutputChunk {
+  stream: 'stdout' | 'stderr'
+  offset: number
+  bytes: Bytes
+  /** The characters that are complete with these bytes. */
+  text: string
+}
+
+export interface CommandResult {
+  /** Of the session, or of the execution where the workspace is file-first. */
+  id: string
+  /** `exited`, `failed_to_start` or `lost`. */
+  state: string
+  /** null where it did not end by itself; -1 where a signal ended it. */
+  exitCode: number | null
+  termSignal: string | null
+  timedOut: boolean
+  /** Whether it ended by itself with exit code 0. */
+  ok: boolean
+  /** Why it could not start, or was lost. */
+  error: string | null
+  stdout: string
+  stderr: string
+  stdoutBytes: Bytes
+  stderrBytes: Bytes
+  /** Of a file-first workspace: the whole record, with what it changed. */
+  execution: Execution | null
+}
+
+/** A command ended otherwise than with exit code 0, and the caller asked to be told so: code `command_failed`. */
+export class CommandError extends BerthError {
+  override readonly name = 'CommandError'
+  readonly result: CommandResult
+  constructor(result: CommandResult) {
+    const how = result.error ?? (result.termSignal === null ? `exit code ${result.exitCode ?? 'unknown'}` : result.termSignal)
+    super({ status: 0, code: 'command_failed', message: `The command ended with ${how}`, retryable: false, request_id: null })
+    this.result = result
+  }
+}
+
+type Ending = Pick<ExecSession, 'state' | 'exit_code' | 'term_signal' | 'timed_out' | 'error' | 'stdout_bytes' | 'stderr_bytes'>
+type StreamEvent =
+  | { type: 'output'; stream: 'stdout' | 'stderr'; offset: number; data: string }
+  | ({ type: 'exit' } & Ending)
+  | { type: 'heartbeat' }
+  | { type: 'error'; error: Omit<Refusal, 'status'> }
+
+/** A heartbeat comes every 15 seconds: whoever says nothing for longer is not there. */
+const SILENCE_MS = 45_000
+/** What is put right again and again is waited for like everything else. */
+const IMMEDIATE_REPEATS_MAX = 4
+const FOREVER_MS = 2 ** 31 - 1
+
+/** A command of a workspace with a machine. It runs on whether or not anybody listens. */
+export class Command implements AsyncDisposable, AsyncIterable<OutputChunk> {
+  readonly id: string
+  readonly #gateway: Gateway
+  #ending: Ending | null = null
+
+  constructor(gateway: Gateway, id: string, record?: ExecSession) {
+    this.#gateway = gateway
+    this.id = id
+    if (record && record.state === 'failed_to_start') this.#ending = record
+  }
+
+  /** Its record. */
+  status(options?: CallOptions): Promise<ExecSession> {
+    return this.#gateway.call({ method: 'GET', path: this.#path() }, options)
+  }
+
+  /** Sends a signal, such as SIGINT, to its process group. */
+  signal(signal: string, options?: CallOptions): Promise<ExecSession> {
+    return this.#gateway.call({ method: 'POST', path: this.#path('/signal'), json: { signal } }, options)
+  }
+
+  /** SIGTERM, and SIGKILL after its grace. */
+  cancel(options?: CallOptions): Promise<ExecSession> {
+    // Twice is no more than once.
+    return this.#gateway.call({ method: 'POST', path: this.#path('/cancel'), json: {}, repeats: 'keyed' }, options)
+  }
+
+  [Symbol.asyncIterator](): AsyncGenerator<OutputChunk, void> {
+    return this.output()
+  }
+
+  /** Its output from these offsets on, each byte once, over dropped connections, suspends and resumes, until it has ended. */
+  async *output(from: { stdout_offset?: number; stderr_offset?: number } & CallOptions = {}): AsyncGenerator<OutputChunk, void> {
+    const { stdout_offset: stdout = 0, stderr_offset: stderr = 0 } = from
+    const next = { stdout, stderr }
+    const decoders = { stdout: new TextDecoder(), stderr: new TextDecoder() }
+    const deadline = deadlineFor(from, FOREVER_MS)
+    for (let attempt = 0; this.#ending?.state !== 'failed_to_start'; attempt += 1) {
+      try {
+        for await (const event of this.#events(next, deadline)) {
+          if (event.type === 'error') throw errorOf({ status: 0, ...event.error })
+          if (event.type === 'exit') {
+            if (event.stdout_bytes > next.stdout || event.stderr_bytes > next.stderr) throw new ConnectionError('Output is missing')
+            this.#ending = event
+            return
+          }
+          const chunk = event.type === 'output' ? takenFrom(event, next, decoders) : null
+          if (chunk === null) continue
+          attempt = 0
+          yield chunk
+        }
+        throw new ConnectionError('The stream broke off')
+      } catch (error) {
+        if (!(error instanceof BerthError) || deadline.signal.aborted) throw error
+        if ((await this.#gateway.repair(error, deadline)) && attempt < IMMEDIATE_REPEATS_MAX) continue
+        if (!mayRepeat(error, 'read')) throw error
+        await pause(waitBefore(attempt, error.retryAfterMs), deadline)
+      }
+    }
+  }
+
+  /** Waits for its end. @returns what it wrote, all of what is still kept unless offsets say otherwise. */
+  async result({
+    check = false,
+    onOutput,
+    ...options
+  }: Pick<ExecOptions, 'check' | 'onOutput'> & CallOptions = {}): Promise<CommandResult> {
+    const parts = { stdout: [] as Bytes[], stderr: [] as Bytes[] }
+    for await (const chunk of this.output(options)) {
+      parts[chunk.stream].push(chunk.bytes)
+      onOutput?.(chunk)
+    }
+    if (this.#ending === null) throw new TypeError('A command whose output has ended has an ending')
+    const result = resultOf(this.id, this.#ending, joined(parts.stdout), joined(parts.stderr), null)
+    if (check && !result.ok) throw new CommandError(result)
+    return result
+  }
+
+  /** Cancels it where it still runs. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    if (this.#ending === null) await this.cancel()
+  }
+
+  async *#events(next: Readonly<Record<'stdout' | 'stderr', number>>, deadline: Deadline): AsyncGenerator<StreamEvent> {
+    const silence = new AbortController()
+    const until = { ...deadline, signal: AbortSignal.any([deadline.signal, silence.signal]) }
+    const query = { stdout_offset: next.stdout, stderr_offset: next.stderr }
+    const request = { method: 'GET', path: this.#path('/output'), query }
+    const stream = await this.#gateway.send(request, until, ({ body }) => body)
+    if (stream === null) return
+    let timer = setTimeout(() => silence.abort(), SILENCE_MS)
+    try {
+      for await (const line of linesOf(stream)) {
+        clearTimeout(timer)
+        yield JSON.parse(line) as StreamEvent
+        timer = setTimeout(() => silence.abort(), SILENCE_MS)
+      }
+    } catch (cause) {
+      if (cause instanceof BerthError || deadline.signal.aborted) throw deadline.signal.aborted ? deadline.signal.reason : cause
+      throw new ConnectionError('The stream broke off', { cause })
+    } finally {
+      clearTimeout(timer)
+    }
+  }
+
+  #path(below = ''): string {
+    return `/exec/${encodeURIComponent(this.id)}${below}`
+  }
+}
+
+/** What is new in an event. Bytes that were seen before are left out. */
+function takenFrom(
+  { stream, offset, data }: Extract<StreamEvent, { type: 'output' }>,
+  next: Record<'stdout' | 'stderr', number>,
+  decoders: Readonly<Record<'stdout' | 'stderr', { decode(bytes: Uint8Array, options: { stream: boolean }): string }>>,
+): OutputChunk | null {
+  if (offset > next[stream]) throw new ConnectionError('Output is missing')
+  const bytes = fromBase64(data).subarray(next[stream] - offset)
+  if (bytes.length === 0) return null
+  const chunk = { stream, offset: next[stream], bytes, text: decoders[stream].decode(bytes, { stream: true }) }
+  next[stream] += bytes.length
+  return chunk
+}
+
+/** Starts a command. However often the request is sent, it runs once. */
+export async function startCommand(gateway: Gateway, argv: readonly string[], options: ExecOptions = {}): Promise<Command> {
+  const { signal, waitMs } = options
+  const session_id = options.session_id ?? `sdk-${crypto.randomUUID()}`
+  const json = { ...requestOf(argv, options), session_id }
+  const record = await gateway.call<ExecSession>({ method: 'POST', path: '/exec', json, repeats: 'keyed' }, { signal, waitMs })
+  return new Command(gateway, session_id, record)
+}
+
+/** Runs a command to its end, on either mode of workspace. An aborted one is cancelled. */
+export async function runCommand(gateway: Gateway, argv: readonly string[], options: ExecOptions = {}): Promise<CommandResult> {
+  if (gateway.view.mode === 'file_first') return runExecution(gateway, argv, options)
+  const { signal, waitMs, check = false, onOutput } = options
+  const command = await startCommand(gateway, argv, options)
+  try {
+    return await command.result({ signal, waitMs, check, ...(onOutput ? { onOutput } : {}) })
+  } catch (error) {
+    // Nobody waits for the answer: the caller left.
+    if (signal?.aborted) void command.cancel({ waitMs: 30_000 }).catch(() => undefined)
+    throw error
+  }
+}
+
+async function runExecution(gateway: Gateway, argv: readonly string[], options: ExecOptions): Promise<CommandResult> {
+  const { signal, waitMs, check = false, onOutput, session_id: _ignored, ...rest } = options
+  const execution_id = options.execution_id ?? `sdk-${crypto.randomUUID()}`
+  const json = { ...requestOf(argv, rest), execution_id }
+  // The answer comes when the command has ended.
+  const request = { method: 'POST', path: '/exec', json, repeats: 'keyed' as const, attempt_ms: FOREVER_MS }
+  const execution = await gateway.send(request, deadlineOf(signal, waitMs ?? FOREVER_MS), readJson<Execution>)
+  const [stdout, stderr] = [fromBase64(execution.stdout), fromBase64(execution.stderr)]
+  const { state, exit_code, term_signal, timed_out, error } = execution
+  const started = error?.details.reason === 'exec_failed_to_start' ? ('failed_to_start' as const) : ('lost' as const)
+  const ending = {
+    state: state === 'succeeded' ? ('exited' as const) : started,
+    exit_code,
+    term_signal,
+    timed_out,
+    error: error?.message ?? null,
+    stdout_bytes: stdout.length,
+    stderr_bytes: stderr.length,
+  }
+  const result = resultOf(execution_id, ending, stdout, stderr, execution)
+  for (const [stream, bytes, text] of [
+    ['stdout', stdout, result.stdout],
+    ['stderr', stderr, result.stderr],
+  ] as const)
+    // prettier-ignore
+    if (bytes.length > 0) onOutput?.({ stream, offset: 0, bytes, text })
+  if (check && !result.ok) throw new CommandError(result)
+  return result
+}
+
+function requestOf(argv: readonly string[], options: ExecOptions): object {
+  const { signal: _signal, waitMs: _wait, check: _check, onOutput: _seen, stdin, ...fields } = options
+  if (stdin === undefined) return { argv, ...fields }
+  return typeof stdin === 'string' ? { argv, ...fields, stdin } : { argv, ...fields, stdin: toBase64(stdin), stdin_encoding: 'base64' }
+}
+
+function resultOf(id: string, ending: Ending, stdoutBytes: Bytes, stderrBytes: Bytes, execution: Execution | null): CommandResult {
+  const { state, exit_code, term_signal, timed_out, error } = ending
+  const text = (bytes: Bytes) => new TextDecoder().decode(bytes)
+  return {
+    id,
+    state,
+    exitCode: exit_code,
+    termSignal: term_signal,
+    timedOut: timed_out,
+    ok: state === 'exited' && exit_code === 0,
+    error,
+    stdout: text(stdoutBytes),
+    stderr: text(stderrBytes),
+    stdoutBytes,
+    stderrBytes,
+    execution,
+  }
+}

@@ -1,0 +1,222 @@
+import { type Bytes, joined, utf8 } from './bytes.ts'
+import { BerthError, ConnectionError } from './errors.ts'
+import type { Gateway } from './gateway.ts'
+import { type Deadline, mayRepeat, pause, waitBefore } from './retry.ts'
+import type { FileInfo, FileList, FilePatch, FileSearch, PatchResult, SearchResult, TarResult, WriteResult } from './schemas.ts'
+import { type CallOptions, deadlineFor, type Request } from './transport.ts'
+
+export type Content = string | Uint8Array | Blob | ReadableStream<Uint8Array>
+
+/** Of a file-first workspace: a change only where its tree is at this revision. */
+export interface ChangeOptions extends CallOptions {
+  if_match?: number
+}
+export interface ReadOptions extends CallOptions {
+  /** Of a file-first workspace: an earlier revision that is kept. */
+  tree_revision?: number
+}
+export interface WriteOptions extends ChangeOptions {
+  mode?: string
+  create_parents?: boolean
+  append?: boolean
+}
+
+/** What one request may carry. More is sent in pieces to a file beside, which then takes the place of the old one. */
+const PIECE_BYTES = 7 << 20
+const TRANSFER_MS = 60 * 60_000
+
+/** The files of a workspace. Reads of a suspended workspace are served from its disk, and do not wake it. */
+export interface Files {
+  read(path: string, options?: ReadOptions & { offset?: number; length?: number }): Promise<Bytes>
+  readText(path: string, options?: ReadOptions): Promise<string>
+  /** In pieces, resumed where a connection drops. Throws when the file changes meanwhile. */
+  stream(path: string, options?: ReadOptions & { offset?: number }): AsyncGenerator<Bytes, void>
+  /** Durable when it returns, and whole or not at all, whatever its size. */
+  write(path: string, content: Content, options?: WriteOptions): Promise<WriteResult>
+  remove(path: string, options?: ChangeOptions & { recursive?: boolean }): Promise<void>
+  stat(path: string, options?: ReadOptions & { revision?: boolean }): Promise<FileInfo>
+  exists(path: string, options?: ReadOptions): Promise<boolean>
+  list(path: string, options?: ReadOptions & { limit?: number }): Promise<FileList>
+  mkdir(path: string, options?: ChangeOptions & { parents?: boolean; mode?: string }): Promise<FileInfo>
+  move(from: string, to: string, options?: ChangeOptions & { overwrite?: boolean }): Promise<FileInfo>
+  search(request: FileSearch, options?: CallOptions): Promise<SearchResult>
+  patch(path: string, change: Omit<FilePatch, 'path'>, options?: ChangeOptions): Promise<PatchResult>
+  readTar(path: string, options?: ReadOptions): Promise<ReadableStream<Uint8Array>>
+  writeTar(
+    path: string,
+    tar: Uint8Array | Blob | ReadableStream<Uint8Array>,
+    options?: ChangeOptions & { create_parents?: boolean; links_out?: boolean },
+  ): Promise<TarResult>
+}
+
+export function filesOf(gateway: Gateway): Files {
+  const change = <T>(request: Request, { if_match, signal, waitMs }: ChangeOptions): Promise<T> =>
+    gateway.call(
+      { ...request, ...(if_match === undefined ? {} : { headers: { ...request.headers, 'if-match': String(if_match) } }) },
+      { signal, waitMs },
+    )
+  const put = (query: object, body: Uint8Array | Blob, options: ChangeOptions) =>
+    change<WriteResult>(
+      { method: 'PUT', path: '/files', query, body, headers: { 'content-type': 'application/octet-stream' }, key: true },
+      options,
+    )
+  const files: Files = {
+    async read(path, { signal, waitMs, ...query } = {}) {
+      const read = async (response: Response) => new Uint8Array(await whole(response))
+      return gateway.send({ method: 'GET', path: '/files', query: { path, ...query } }, deadlineFor({ signal, waitMs }), read)
+    },
+    readText: async (path, options) => new TextDecoder().decode(await files.read(path, options)),
+    stream: (path, options = {}) => streamed(gateway, path, options),
+    async write(path, content, { mode, create_parents, append, ...options } = {}) {
+      const query = { mode, create_parents, append }
+      const timed = { waitMs: TRANSFER_MS, ...options }
+      const pieces = piecesOf(content)
+      const first: Uint8Array = (await pieces.next()).value ?? new Uint8Array()
+      const second = await pieces.next()
+      if (second.done === true) return put({ path, ...query }, first, options)
+      // What is appended piece by piece can be seen half: it is what was asked for.
+      const beside = append === true ? path : `${path}.berth-${crypto.randomUUID().slice(0, 8)}`
+      let result = await put({ path: beside, ...query }, first, timed)
+      for (let piece: Bytes | undefined = second.value; piece !== undefined; piece = (await pieces.next()).value) {
+        const { bytes_written } = result
+        result = await put({ path: beside, append: true }, piece, timed)
+        result = { ...result, bytes_written: bytes_written + result.bytes_written }
+      }
+      if (append === true) return result
+      await files.move(beside, path, { ...timed, overwrite: true })
+      return { ...result, path, sha256: result.revision ?? result.sha256 }
+    },
+    remove: (path, { recursive, ...options } = {}) => change({ method: 'DELETE', path: '/files', query: { path, recursive } }, options),
+    stat: (path, { signal, waitMs, ...query } = {}) =>
+      gateway.call({ method: 'GET', path: '/files/stat', query: { path, ...query } }, { signal, waitMs }),
+    async exists(path, options) {
+      try {
+        await files.stat(path, options)
+        return true
+      } catch (error) {
+        if (error instanceof BerthError && error.code === 'not_found' && error.reason === 'path_not_found') return false
+        throw error
+      }
+    },
+    list: (path, { signal, waitMs, ...query } = {}) =>
+      gateway.call({ method: 'GET', path: '/files/list', query: { path, ...query } }, { signal, waitMs }),
+    mkdir: (path, { parents, mode, ...options } = {}) =>
+      change({ method: 'POST', path: '/files/mkdir', json: { path, parents, mode } }, options),
+    move: (from, to, { overwrite, ...options } = {}) =>
+      change({ method: 'POST', path: '/files/move', json: { from, to, overwrite } }, options),
+    search: (json, options) => gateway.call({ method: 'POST', path: '/files/search', json, repeats: 'read' }, options),
+    patch: (path, json, options = {}) => change({ method: 'POST', path: '/files/patch', json: { path, ...json }, key: true }, options),
+    readTar: (path, { signal, waitMs, tree_revision } = {}) => {
+      const deadline = deadlineFor({ signal, waitMs }, TRANSFER_MS)
+      const request = { method: 'GET', path: '/files/tar', query: { path, tree_revision } }
+      return gateway.send(request, deadline, ({ body }) => body ?? new Blob([]).stream())
+    },
+    writeTar: (path, tar, { create_parents, links_out, ...options } = {}) => {
+      const headers = { 'content-type': 'application/x-tar' }
+      const request = { method: 'PUT', path: '/files/tar', query: { path, create_parents, links_out }, headers, body: tar }
+      return change({ ...request, attempt_ms: TRANSFER_MS }, { waitMs: TRANSFER_MS, ...options })
+    },
+  }
+  return files
+}
+
+async function* streamed(
+  gateway: Gateway,
+  path: string,
+  { signal, waitMs, tree_revision, offset = 0 }: ReadOptions & { offset?: number },
+): AsyncGenerator<Bytes, void> {
+  const deadline = deadlineFor({ signal, waitMs }, TRANSFER_MS)
+  let at = offset
+  let seen: string | undefined
+  for (let attempt = 0; ; attempt += 1) {
+    try {
+      for await (const bytes of await begun(gateway, { path, tree_revision, offset: at }, deadline, (version) => {
+        if (seen !== undefined && seen !== version) throw new TypeError(`${path} changed while it was read`)
+        seen = version
+      })) {
+        at += bytes.length
+        attempt = 0
+        yield bytes
+      }
+      return
+    } catch (cause) {
+      if (deadline.signal.aborted || cause instanceof TypeError) throw cause
+      if (!mayRepeat(cause, 'read')) throw cause
+      await pause(waitBefore(attempt, null), deadline)
+    }
+  }
+}
+
+/** The bytes from an offset on. It breaks off as a ConnectionError where they are fewer than was said. */
+async function begun(
+  gateway: Gateway,
+  query: object,
+  deadline: Deadline,
+  check: (version: string) => void,
+): Promise<AsyncGenerator<Bytes>> {
+  const request = { method: 'GET', path: '/files', query }
+  const { headers, body } = await gateway.send(request, deadline, (response) => response)
+  check(`${headers.get('x-file-size') ?? ''} ${headers.get('x-file-revision') ?? ''}`)
+  return reading(body, Number(headers.get('content-length') ?? Number.NaN))
+}
+
+async function* reading(body: Response['body'], expected: number): AsyncGenerator<Bytes> {
+  const reader = (body as ReadableStream<Bytes> | null)?.getReader()
+  let seen = 0
+  try {
+    for (;;) {
+      const next = await reader?.read().catch((cause: unknown) => {
+        throw new ConnectionError('The file broke off', { cause })
+      })
+      if (next === undefined || next.done) break
+      seen += next.value.length
+      yield next.value
+    }
+  } finally {
+    await reader?.cancel().catch(() => undefined) // it may have broken off already
+  }
+  if (seen < expected) throw new ConnectionError('The file broke off')
+}
+
+async function whole(response: Response): Promise<ArrayBuffer> {
+  const expected = Number(response.headers.get('content-length') ?? 0)
+  const bytes = await response.arrayBuffer().catch((cause: unknown) => {
+    throw new ConnectionError('The file broke off', { cause })
+  })
+  if (bytes.byteLength < expected) throw new ConnectionError('The file broke off')
+  return bytes
+}
+
+/** Pieces of at most PIECE_BYTES; every one but the last is as large. */
+async function* piecesOf(content: Content): AsyncGenerator<Bytes, undefined> {
+  let waiting: Uint8Array[] = []
+  let bytes = 0
+  for await (const part of partsOf(content)) {
+    for (let at = 0; at < part.length;) {
+      const taken = part.subarray(at, at + PIECE_BYTES - bytes)
+      waiting.push(taken)
+      bytes += taken.length
+      at += taken.length
+      if (bytes < PIECE_BYTES) continue
+      yield joined(waiting)
+      waiting = []
+      bytes = 0
+    }
+  }
+  if (bytes > 0) yield joined(waiting)
+  return undefined
+}
+
+async function* partsOf(content: Content): AsyncGenerator<Uint8Array> {
+  if (typeof content === 'string' || content instanceof Uint8Array) {
+    yield typeof content === 'string' ? utf8(content) : content
+    return
+  }
+  const stream: ReadableStream<Uint8Array> = content instanceof Blob ? content.stream() : content
+  const reader = stream.getReader()
+  for (;;) {
+    const next = await reader.read()
+    if (next.done) return
+    yield next.value
+  }
+}

@@ -1,0 +1,27 @@
+// What the package offers.
+export { Berth, type BerthOptions, type OpenOptions, type WorkspaceQuery } from './berth.ts'
+export { type OperationOptions, Workspace } from './workspace.ts'
+export { Command, CommandError, type CommandResult, type ExecOptions, type OutputChunk } from './exec.ts'
+export { type ShellOptions, Terminal, type TerminalChunk, type TerminalEnding } from './shell.ts'
+export type { Content, Files, ReadOptions, WriteOptions } from './files.ts'
+export type { List, Page } from './list.ts'
+export type { CallOptions } from './transport.ts'
+export {
+  BadRequestError,
+  BerthError,
+  ConflictError,
+  ConnectionError,
+  DeadlineError,
+  ForbiddenError,
+  NotFoundError,
+  OperationError,
+  PaymentRequiredError,
+  RangeError,
+  RateLimitedError,
+  TooLargeError,
+  UnauthenticatedError,
+  UnavailableError,
+  ValidationError,
+  WorkspaceUnavailableError,
+} from './errors.ts'
+export type * as wire from './schemas.ts'

@@ -1,0 +1,103 @@
+import type { Bytes } from '../bytes.ts'
+import type { ExecSession, Execution, Operation, Workspace } from '../schemas.ts'
+
+/** A program of the double: what a command of this name does. @returns its exit code; nothing: 0 */
+export type Program = (run: Run) => number | undefined | Promise<number | undefined>
+
+/** What a program has. */
+export interface Run {
+  argv: readonly string[]
+  env: Readonly<Record<string, string>>
+  stdin: Bytes
+  /** The files of its workspace, by path. */
+  files: Map<string, Bytes>
+  stdout(data: string | Uint8Array): void
+  stderr(data: string | Uint8Array): void
+  /** Of a terminal: what is typed, as it comes. */
+  typed: AsyncIterable<string>
+  /** Ends when it is cancelled or killed. */
+  signal: AbortSignal
+}
+
+/** A command or a terminal, with all that it wrote. */
+export class Session {
+  readonly fingerprint: string
+  readonly record: ExecSession
+  readonly log: { stream: 'stdout' | 'stderr'; offset: number; bytes: Bytes }[] = []
+  readonly bytes = { stdout: 0, stderr: 0 }
+  readonly killed = new AbortController()
+  readonly typed: string[] = []
+  #changed = Promise.withResolvers<undefined>()
+
+  constructor(fingerprint: string, record: ExecSession) {
+    this.fingerprint = fingerprint
+    this.record = record
+  }
+  write(stream: 'stdout' | 'stderr', bytes: Bytes): void {
+    this.log.push({ stream, offset: this.bytes[stream], bytes })
+    this.bytes[stream] += bytes.length
+    Object.assign(this.record, { stdout_bytes: this.bytes.stdout, stderr_bytes: this.bytes.stderr })
+    this.change()
+  }
+  end(change: Partial<ExecSession>): void {
+    if (this.record.state === 'running') Object.assign(this.record, { state: 'exited', ended_at: now(), ...change })
+    this.change()
+  }
+  change(): void {
+    this.#changed.resolve(undefined)
+    this.#changed = Promise.withResolvers()
+  }
+  get changed(): Promise<undefined> {
+    return this.#changed.promise
+  }
+}
+
+export interface Place {
+  view: Workspace
+  files: Map<string, Bytes>
+  sessions: Map<string, Session>
+  terminals: Map<string, Session>
+  executions: Map<string, { fingerprint: string; execution: Promise<Execution> }>
+  /** Answers of writes with a key, by it. */
+  written: Map<string, unknown>
+  checkpoints: Map<string, { files: Map<string, Bytes>; label: string | null }>
+}
+
+/** Everything of one double. */
+export interface State {
+  programs: Record<string, Program>
+  places: Map<string, Place>
+  operations: Map<string, Operation>
+  /** Answers of changes with an Idempotency-Key, by it. */
+  answered: Map<string, { status: number; body: unknown }>
+  secrets: Map<string, { id: string; name: string; [field: string]: unknown }>
+}
+
+export function now(): string {
+  return new Date().toISOString()
+}
+
+/** A refusal of the double. */
+export class Refused extends Error {
+  readonly status: number
+  readonly code: string
+  readonly details: Record<string, unknown> | undefined
+  readonly retryable: boolean
+  constructor(
+    status: number,
+    code: string,
+    message: string,
+    { reason, retryable = false, ...rest }: { reason?: string; retryable?: boolean; [name: string]: unknown } = {},
+  ) {
+    super(message)
+    this.status = status
+    this.code = code
+    this.retryable = retryable
+    const details = { ...(reason === undefined ? {} : { reason }), ...rest }
+    this.details = Object.keys(details).length === 0 ? undefined : details
+  }
+}
+
+export function notFound(what: string, reason?: string): Refused {
+  return new Refused(404, 'not_found', `${what} is not there`, reason === undefined ? {} : { reason })
+}

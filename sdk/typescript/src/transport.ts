@@ -1,0 +1,135 @@
+import { BerthError, ConnectionError, readError } from './errors.ts'
+import { type Deadline, deadlineOf, endedBy, mayRepeat, pause, type Repeats, waitBefore } from './retry.ts'
+
+/** How one call is made; every method of this library takes these. */
+export interface CallOptions {
+  /** Ends the call, and every wait of it. */
+  signal?: AbortSignal | undefined
+  /** How long the caller waits: for all repeats together. 120,000 where it is not said, and 16 minutes where an operation is waited for. */
+  waitMs?: number | undefined
+}
+
+/** What a request may carry raw. */
+export type Body = Uint8Array | Blob | ReadableStream<Uint8Array>
+
+export interface Request {
+  method: string
+  path: string
+  query?: object | undefined
+  headers?: Record<string, string> | undefined
+  json?: unknown
+  /** Raw, in the place of `json`. */
+  body?: Body | undefined
+  /** Sends an Idempotency-Key that stays the same over all repeats: one of its own, or this one. */
+  key?: boolean | string | undefined
+  /** Absent: by method and key. */
+  repeats?: Repeats | undefined
+  /** Of one attempt, until the answer begins. */
+  attempt_ms?: number | undefined
+}
+
+/** Where a request goes, and as whom. */
+export interface Target {
+  url: string
+  token: string
+}
+
+/** Looks at what went wrong, before the same request is sent again. True: what was wrong is put right, so that no wait is needed. */
+export type Repair = (error: BerthError, deadline: Deadline) => Promise<boolean>
+
+/** Reads an answer. What it throws is treated as an answer that did not come. */
+export type Read<T> = (response: Response) => Promise<T> | T
+
+export interface Sending<T> {
+  request: Request
+  target: (deadline: Deadline) => Promise<Target> | Target
+  deadline: Deadline
+  read: Read<T>
+  repair?: Repair
+}
+
+export type Fetch = typeof globalThis.fetch
+
+const CALL_MS = 120_000
+/** A gateway may wake a machine first, and an api holds an answer for 20 seconds. */
+const ATTEMPT_MS = 70_000
+
+export function deadlineFor({ signal, waitMs }: CallOptions = {}, otherwise_ms = CALL_MS): Deadline {
+  return deadlineOf(signal, waitMs ?? otherwise_ms)
+}
+
+/** Sends until there is an answer that is 2xx and read whole, or until the rules of repeating say no. */
+export async function send<T>(fetch: Fetch, { request: asked, target, deadline, read, repair }: Sending<T>): Promise<T> {
+  const request = keyed(asked)
+  for (let attempt = 0; ; attempt += 1) {
+    try {
+      return await read(await once(fetch, request, await target(deadline), deadline))
+    } catch (error) {
+      if (deadline.signal.aborted) throw endedBy(deadline)
+      if (!(error instanceof BerthError)) throw error
+      const is_repaired = (await repair?.(error, deadline)) ?? false
+      if (!is_repaired && !mayRepeat(error, repeatsOf(request))) throw error
+      if (is_repaired && attempt < IMMEDIATE_REPEATS_MAX) continue
+      const wait_ms = waitBefore(attempt, error.retryAfterMs)
+      if (wait_ms > deadline.left()) throw error
+      await pause(wait_ms, deadline)
+    }
+  }
+}
+
+/** What is put right again and again is waited for like everything else. */
+const IMMEDIATE_REPEATS_MAX = 4
+
+async function once(fetch: Fetch, request: Request, { url, token }: Target, deadline: Deadline): Promise<Response> {
+  const headers: Record<string, string> = { authorization: `Bearer ${token}`, ...request.headers }
+  if (request.json !== undefined) headers['content-type'] = 'application/json'
+  const body = request.json === undefined ? request.body : JSON.stringify(request.json)
+  const patience = new AbortController()
+  const timer = setTimeout(() => patience.abort(), request.attempt_ms ?? ATTEMPT_MS)
+  let response: Response
+  try {
+    const signal = AbortSignal.any([deadline.signal, patience.signal])
+    response = await fetch(`${url}${request.path}${queryOf(request.query)}`, {
+      method: request.method,
+      headers,
+      signal,
+      // Redirects would carry the credential elsewhere.
+      redirect: 'error',
+      ...(body === undefined ? {} : { body }),
+      ...(body instanceof ReadableStream ? { duplex: 'half' } : {}),
+    })
+  } catch (cause) {
+    if (deadline.signal.aborted) throw endedBy(deadline)
+    throw new ConnectionError(`${request.method} ${request.path}: there was no answer`, { cause })
+  } finally {
+    clearTimeout(timer)
+  }
+  if (!response.ok) throw await readError(response)
+  return response
+}
+
+/** Reads an answer as JSON. One that breaks off is an answer that did not come. */
+export async function readJson<T>(response: Response): Promise<T> {
+  try {
+    return (await response.json()) as T
+  } catch (cause) {
+    throw new ConnectionError('The answer broke off', { cause })
+  }
+}
+
+function keyed(request: Request): Request {
+  const { key = false } = request
+  if (key === false) return request
+  return { ...request, headers: { ...request.headers, 'idempotency-key': key === true ? crypto.randomUUID() : key } }
+}
+
+function repeatsOf({ method, key = false, repeats }: Request): Repeats {
+  return repeats ?? (method === 'GET' ? 'read' : key === false ? 'once' : 'keyed')
+}
+
+export function queryOf(query: object = {}): string {
+  const pairs = Object.entries(query).filter(([, value]) => value !== undefined) as [string, string | number | boolean][]
+  return pairs.length === 0
+    ? ''
+    : `?${new URLSearchParams(Object.fromEntries(pairs.map(([name, value]) => [name, String(value)]))).toString()}`
+}

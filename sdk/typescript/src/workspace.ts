@@ -1,0 +1,261 @@
+import { type App, OPERATION_MS } from './app.ts'
+import { Command, type CommandResult, type ExecOptions, runCommand, startCommand } from './exec.ts'
+import { type Files, filesOf } from './files.ts'
+import { createGateway, type Gateway, type Manner } from './gateway.ts'
+import { type List, listOf } from './list.ts'
+import { portsOf } from './ports.ts'
+import type {
+  Caps,
+  Checkpoint,
+  EgressDenialList,
+  EgressPolicyRequest,
+  EgressVersion,
+  ForkRequest,
+  Operation,
+  OperationAndWorkspace,
+  SuspendWhenIdleResponse,
+  ToolToken,
+  UsageSeries,
+  Volume,
+  VolumeAttachment,
+  VolumeAttachmentAndOperation,
+  Workspace as View,
+  WorkspaceEgressPolicy,
+  WorkspaceInputs,
+  WorkspaceOnly,
+  WorkspaceSecrets,
+} from './schemas.ts'
+import { openTerminal, type ShellOptions, Terminal } from './shell.ts'
+import { browserOf, changesOf, gitOf, idleOf, processesOf, treeOf } from './tools.ts'
+import { type CallOptions, deadlineFor, type Request } from './transport.ts'
+
+/** Of a call that begins an operation. */
+export interface OperationOptions extends CallOptions {
+  /** false: returns when the operation is accepted, not when it is over. */
+  wait?: boolean
+}
+
+export interface UsageQuery {
+  from?: string
+  to?: string
+  granularity?: 'hour' | 'day'
+  meter?: string
+}
+
+/** One workspace: its tools, and what can be done with it as a whole. */
+export class Workspace implements AsyncDisposable {
+  readonly id: string
+  readonly files: Files
+  readonly git: ReturnType<typeof gitOf>
+  readonly browser: ReturnType<typeof browserOf>
+  readonly processes: ReturnType<typeof processesOf>
+  readonly changes: ReturnType<typeof changesOf>
+  readonly tree: ReturnType<typeof treeOf>
+  readonly idle: ReturnType<typeof idleOf>
+  readonly ports: ReturnType<typeof portsOf>
+  readonly #gateway: Gateway
+  readonly #app: App
+  readonly #socket: typeof WebSocket
+  readonly #manner: Manner
+
+  constructor(app: App, socket: typeof WebSocket, view: View, manner: Manner, token: ToolToken | null) {
+    const gateway = createGateway(app, view, manner, token)
+    this.id = view.id
+    this.#gateway = gateway
+    this.#app = app
+    this.#socket = socket
+    this.#manner = manner
+    this.files = filesOf(gateway)
+    this.git = gitOf(gateway)
+    this.browser = browserOf(gateway)
+    this.processes = processesOf(gateway)
+    this.changes = changesOf(gateway)
+    this.tree = treeOf(gateway)
+    this.idle = idleOf(gateway)
+    this.ports = portsOf(app, view.id)
+  }
+
+  get key(): string {
+    return this.#gateway.view.key
+  }
+
+  /** What was last seen of it; `refresh` looks again. */
+  get view(): View {
+    return this.#gateway.view
+  }
+
+  refresh(options?: CallOptions): Promise<View> {
+    return this.#gateway.refresh(options)
+  }
+
+  /** Runs a command, without a shell, and waits for its end. */
+  exec(argv: readonly string[], options?: ExecOptions): Promise<CommandResult> {
+    return runCommand(this.#gateway, argv, options)
+  }
+
+  /** Starts a command that goes on by itself. */
+  start(argv: readonly string[], options?: ExecOptions): Promise<Command> {
+    return startCommand(this.#gateway, argv, options)
+  }
+
+  /** A command that was started before, by its id. */
+  command(session_id: string): Command {
+    return new Command(this.#gateway, session_id)
+  }
+
+  /** Opens a terminal, or comes back to the one with this `session_id`. */
+  shell(options?: ShellOptions): Promise<Terminal> {
+    return openTerminal(this.#gateway, this.#socket, options)
+  }
+
+  /** A terminal that was opened before. */
+  terminal(session_id: string, { offset = 0 }: { offset?: number } = {}): Terminal {
+    return new Terminal(this.#gateway, this.#socket, session_id, offset)
+  }
+
+  async suspend(options?: OperationOptions): Promise<Operation> {
+    return this.#operate({ method: 'POST', path: '/suspend' }, options)
+  }
+
+  /** Lets it run again. Calls do so by themselves. */
+  async resume(options?: CallOptions): Promise<View> {
+    await this.#gateway.wake(deadlineFor(options, OPERATION_MS))
+    return this.#gateway.view
+  }
+
+  suspendWhenIdle(after_seconds: number, options?: CallOptions): Promise<SuspendWhenIdleResponse> {
+    return this.#call({ method: 'POST', path: '/suspend-when-idle', json: { after_seconds }, key: true }, options)
+  }
+
+  cancelSuspendWhenIdle(options?: CallOptions): Promise<View> {
+    return this.#call({ method: 'DELETE', path: '/suspend-when-idle', repeats: 'keyed' }, options)
+  }
+
+  /** `adaptive`, `never`, `fixed:<seconds>`; null: what the template says. */
+  setIdlePolicy(idle_policy: string | null, options?: CallOptions): Promise<View> {
+    return this.#call({ method: 'PUT', path: '/idle-policy', json: { idle_policy } }, options)
+  }
+
+  /** Keeps its memory and disk as they are now. `result.checkpoint_id` names them. */
+  snapshot({ label, ...options }: OperationOptions & { label?: string } = {}): Promise<Operation> {
+    return this.#operate({ method: 'POST', path: '/snapshot', json: label === undefined ? {} : { label } }, options)
+  }
+
+  checkpoints(options?: CallOptions): List<Checkpoint> {
+    return listOf(this.#app, `${this.#path}/checkpoints`, {}, options)
+  }
+
+  deleteCheckpoint(checkpoint_id: string, options?: CallOptions): Promise<void> {
+    return this.#call({ method: 'DELETE', path: `/checkpoints/${checkpoint_id}` }, options)
+  }
+
+  restore(checkpoint_id: string, options?: OperationOptions): Promise<Operation> {
+    return this.#operate({ method: 'POST', path: '/restore', json: { checkpoint_id } }, options)
+  }
+
+  /** A copy under another key, with the same files, and of a running one the same memory and processes. */
+  async fork(
+    key: string,
+    { caps, lifetime, ...options }: { caps?: Caps; lifetime?: ForkRequest['lifetime'] } & CallOptions = {},
+  ): Promise<Workspace> {
+    const json = { key, ...(caps ? { caps } : {}), ...(lifetime ? { lifetime } : {}) }
+    const deadline = deadlineFor(options, OPERATION_MS)
+    if (this.view.mode === 'file_first') {
+      const { workspace } = await this.#call<WorkspaceOnly>({ method: 'POST', path: '/tree/fork', json: { key }, key: true }, options)
+      return this.#other(workspace)
+    }
+    const { operation, workspace } = await this.#call<OperationAndWorkspace>({ method: 'POST', path: '/fork', json, key: true }, options)
+    await this.#app.succeeded(operation, deadline)
+    const fork = this.#other(workspace)
+    await fork.refresh(options)
+    return fork
+  }
+
+  /** Wipes every change since the template. */
+  reset(options?: OperationOptions): Promise<Operation> {
+    return this.#operate({ method: 'POST', path: '/reset', json: { confirm_destructive: true } }, options)
+  }
+
+  /** Ends a session workspace. */
+  close(options?: OperationOptions): Promise<Operation> {
+    return this.#operate({ method: 'POST', path: '/close' }, options)
+  }
+
+  delete(options?: OperationOptions): Promise<Operation> {
+    return this.#operate({ method: 'DELETE', path: '' }, options)
+  }
+
+  operations(query: { state?: string; kind?: string } = {}, options?: CallOptions): List<Operation> {
+    return listOf(this.#app, `${this.#path}/operations`, query, options)
+  }
+
+  inputs(options?: CallOptions): Promise<WorkspaceInputs> {
+    return this.#call({ method: 'GET', path: '/inputs' }, options)
+  }
+
+  usage(query: UsageQuery = {}, options?: CallOptions): Promise<UsageSeries> {
+    return this.#call({ method: 'GET', path: '/usage', query }, options)
+  }
+
+  /** Names of secrets that are bound to it. */
+  readonly secrets = {
+    get: (options?: CallOptions): Promise<WorkspaceSecrets> => this.#call({ method: 'GET', path: '/secrets' }, options),
+    set: (names: string[], options?: CallOptions): Promise<WorkspaceSecrets> =>
+      this.#call({ method: 'PUT', path: '/secrets', json: { names } }, options),
+  }
+
+  /** What it may reach. */
+  readonly egress = {
+    get: (options?: CallOptions): Promise<WorkspaceEgressPolicy> => this.#call({ method: 'GET', path: '/egress-policy' }, options),
+    set: (policy: EgressPolicyRequest, options: CallOptions & { if_match?: number } = {}): Promise<WorkspaceEgressPolicy> =>
+      this.#call({ method: 'PUT', path: '/egress-policy', json: policy, ...ifMatch(options.if_match) }, options),
+    clear: (options: CallOptions & { if_match?: number } = {}): Promise<void> =>
+      this.#call({ method: 'DELETE', path: '/egress-policy', ...ifMatch(options.if_match) }, options),
+    versions: (options?: CallOptions): List<EgressVersion> => listOf(this.#app, `${this.#path}/egress-policy/versions`, {}, options),
+    denials: (options?: CallOptions): Promise<EgressDenialList> => this.#call({ method: 'GET', path: '/egress-policy/denials' }, options),
+  }
+
+  /** Volumes that are attached to it. */
+  readonly volumes = {
+    list: (options?: CallOptions): List<VolumeAttachment> => listOf(this.#app, `${this.#path}/volumes`, {}, options),
+    attach: (volume: Volume | string, at: { mount_path: string; mode?: 'read_write' | 'read_only' }, options?: OperationOptions) => {
+      const json = { volume_id: typeof volume === 'string' ? volume : volume.id, ...at }
+      return this.#attachment({ method: 'POST', path: '/volumes', json }, options)
+    },
+    detach: (volume_id: string, options?: OperationOptions) =>
+      this.#attachment({ method: 'DELETE', path: `/volumes/${volume_id}` }, options),
+  }
+
+  /** Ends a session workspace. A persistent one stays as it is. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    if (this.view.lifetime === 'session' && this.view.observed_state !== 'deleted') await this.close({ wait: false })
+  }
+
+  get #path(): string {
+    return `/v1/workspaces/${this.id}`
+  }
+
+  #call<T>(request: Request, options?: CallOptions): Promise<T> {
+    return this.#app.call({ ...request, path: `${this.#path}${request.path}` }, options)
+  }
+
+  async #operate(request: Request, { wait = true, ...options }: OperationOptions = {}): Promise<Operation> {
+    const deadline = deadlineFor(options, OPERATION_MS)
+    const operation = await this.#call<Operation>({ ...request, key: true }, options)
+    return wait ? this.#app.succeeded(operation, deadline) : operation
+  }
+
+  async #attachment(request: Request, { wait = true, ...options }: OperationOptions = {}): Promise<VolumeAttachmentAndOperation> {
+    const answer = await this.#call<VolumeAttachmentAndOperation>({ ...request, key: true }, options)
+    if (wait) await this.#app.succeeded(answer.operation, deadlineFor(options, OPERATION_MS))
+    return answer
+  }
+
+  #other(view: View): Workspace {
+    return new Workspace(this.#app, this.#socket, view, { ...this.#manner, open: undefined }, null)
+  }
+}
+
+function ifMatch(version: number | undefined): { headers?: Record<string, string> } {
+  return version === undefined ? {} : { headers: { 'if-match': String(version) } }
+}

@@ -1,0 +1,38 @@
+import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
+import path from 'node:path'
+import { test } from 'node:test'
+import { gzipSync } from 'node:zlib'
+import { describe } from '../../contract/openapi.ts'
+import { APP_ROUTES } from '../../contract/routes/app/all.ts'
+import { CELL_ROUTES } from '../../contract/routes/cell/all.ts'
+import { bundleSdk } from '../../tools/sdk/bundle.ts'
+import { type Description, sdkTypes } from '../../tools/sdk/types.ts'
+
+const ROOT = path.resolve(import.meta.dirname, '../..')
+const GZIPPED_BYTES_MAX = 40_000
+
+test("the SDK's types are those of the contract: npm run openapi writes them", () => {
+  const description = describe([...APP_ROUTES, ...CELL_ROUTES], '/') as unknown as Description
+  assert.equal(readFileSync(path.join(ROOT, 'sdk/typescript/src/schemas.ts'), 'utf8'), sdkTypes(description))
+})
+
+test(`the SDK is one module without dependencies, of at most ${GZIPPED_BYTES_MAX} bytes gzipped`, async (t) => {
+  const text = await bundleSdk('main')
+  assert.doesNotMatch(text, /\b(?:import|from)\s*"/)
+  const bytes = gzipSync(text).length
+  t.diagnostic(`${bytes} bytes`)
+  assert.ok(bytes < GZIPPED_BYTES_MAX, `${bytes} bytes`)
+  const { dependencies } = JSON.parse(readFileSync(path.join(ROOT, 'sdk/typescript/package.json'), 'utf8')) as { dependencies?: unknown }
+  assert.equal(dependencies, undefined)
+})
+
+test('the bundle is what it is made from', async () => {
+  const text = await bundleSdk('testing/double')
+  const { createDouble } = (await import(
+    `data:text/javascript,${encodeURIComponent(text)}`
+  )) as typeof import('../../sdk/typescript/src/testing/double.ts')
+  const { berth } = createDouble({ programs: { greet: ({ stdout }) => void stdout('hello') } })
+  const ws = await berth.open('bundled', { template: 'base' })
+  assert.equal((await ws.exec(['greet'])).stdout, 'hello')
+})
