@@ -6,6 +6,10 @@ export type Accepted = {
   status: 'accepted'
 }
 
+export type AccountDelete = {
+  confirm_email: string
+}
+
 export type AgentSession = {
   id: string
   workspace_id: string
@@ -93,6 +97,8 @@ export type AuditEvent = {
   source_address: string | null
   /** Never a secret */
   details: Record<string, unknown>
+  sequence: number | null
+  sha256: string | null
 }
 
 export type AuditEventList = {
@@ -410,6 +416,36 @@ export type Execution = {
   finished_at: string | null
 }
 
+export type Feedback = {
+  /** Of the first one, where it is a duplicate */
+  id: string
+  received_at: string
+  /** The same message came from the same caller within 24 hours */
+  duplicate: boolean
+}
+
+export type FeedbackContext = {
+  /** Which agent, by its label */
+  agent?: string
+  /** Its key or id */
+  workspace?: string
+  /** Of the answer that it is about */
+  request_id?: string
+  /** That was answered */
+  error_code?: string
+  /** That was run */
+  command?: string
+  /** The package and its version */
+  client?: string
+}
+
+export type FeedbackCreate = {
+  message: string
+  /** Absent: other */
+  category?: 'bug' | 'confusing' | 'missing' | 'idea' | 'praise' | 'other'
+  context?: FeedbackContext
+}
+
 export type FileInfo = {
   /** Bytes that are not UTF-8 are shown escaped (`\xff`); a path with such a name cannot be asked for */
   path: string
@@ -700,6 +736,10 @@ export type Organization = {
   slug: string
   role: ('owner' | 'admin' | 'member' | 'billing') | null
   created_at: string
+}
+
+export type OrganizationDelete = {
+  confirm_slug: string
 }
 
 export type OrganizationList = {
