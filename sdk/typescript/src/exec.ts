@@ -15,6 +15,12 @@ export interface ExecOptions extends Omit<ExecStart, 'argv' | 'stdin' | 'stdin_e
   check?: boolean
 }
 
+/** Where to begin: bytes of each stream. */
+export interface OutputOptions extends CallOptions {
+  stdout_offset?: number
+  stderr_offset?: number
+}
+
 /** A piece of output. Offsets count bytes of its stream, from 0, and have no gaps. */
 export interface OutputChunk {
   stream: 'stdout' | 'stderr'
@@ -102,7 +108,7 @@ export class Command implements AsyncDisposable, AsyncIterable<OutputChunk> {
   }
 
   /** Its output from these offsets on, each byte once, over dropped connections, suspends and resumes, until it has ended. */
-  async *output(from: { stdout_offset?: number; stderr_offset?: number } & CallOptions = {}): AsyncGenerator<OutputChunk, void> {
+  async *output(from: OutputOptions = {}): AsyncGenerator<OutputChunk, void> {
     const { stdout_offset: stdout = 0, stderr_offset: stderr = 0 } = from
     const next = { stdout, stderr }
     const decoders = { stdout: new TextDecoder(), stderr: new TextDecoder() }
@@ -136,7 +142,7 @@ export class Command implements AsyncDisposable, AsyncIterable<OutputChunk> {
     check = false,
     onOutput,
     ...options
-  }: Pick<ExecOptions, 'check' | 'onOutput'> & CallOptions = {}): Promise<CommandResult> {
+  }: Pick<ExecOptions, 'check' | 'onOutput'> & OutputOptions = {}): Promise<CommandResult> {
     const parts = { stdout: [] as Bytes[], stderr: [] as Bytes[] }
     for await (const chunk of this.output(options)) {
       parts[chunk.stream].push(chunk.bytes)

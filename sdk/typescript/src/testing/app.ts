@@ -1,7 +1,6 @@
 import type { Operation, ToolToken, Workspace } from '../schemas.ts'
 import { notFound, now, type Place, Refused, type State } from './state.ts'
 
-export const URL = 'http://berth.double'
 export const API_KEY = 'sfk_double_0000'
 const ORGANIZATION = '00000000-0000-7000-8000-00000000000a'
 export const PROJECT = '00000000-0000-7000-8000-00000000000b'
@@ -47,9 +46,9 @@ function ofWorkspace(state: State, place: Place, { method, path, json }: Asked):
       return done('suspend')
     case 'POST resume':
       if (view.observed_state === 'suspended') move(view, 'running')
-      return { status: 200, body: { workspace: view, operation: null, cell_endpoint: URL, tool_token: token(view) } }
+      return { status: 200, body: { workspace: view, operation: null, cell_endpoint: state.url, tool_token: token(state, view) } }
     case 'POST tool-tokens':
-      return { status: 201, body: token(view) }
+      return { status: 201, body: token(state, view) }
     case 'POST snapshot': {
       const checkpoint_id = crypto.randomUUID()
       place.checkpoints.set(checkpoint_id, { files: new Map(place.files), label: (json['label'] as string | undefined) ?? null })
@@ -91,7 +90,7 @@ function open(state: State, json: Record<string, unknown>): Answer {
   if (json['template'] !== 'base') throw notFound('The template')
   place ??= createPlace(state, key, json)
   if (place.view.observed_state === 'suspended') move(place.view, 'running')
-  return { status: 200, body: { workspace: place.view, operation: null, cell_endpoint: URL, tool_token: token(place.view) } }
+  return { status: 200, body: { workspace: place.view, operation: null, cell_endpoint: state.url, tool_token: token(state, place.view) } }
 }
 
 function createPlace(
@@ -117,7 +116,7 @@ function createPlace(
     mode,
     tree_revision: is_tree ? 0 : null,
     ownership_epoch: 1,
-    cell_endpoint: URL,
+    cell_endpoint: state.url,
     created_at: now(),
     updated_at: now(),
     deleted_at: null,
@@ -158,7 +157,7 @@ function operation(state: State, workspace_id: string, kind: string, result: obj
   return made
 }
 
-function token({ id, ownership_epoch }: Workspace): ToolToken {
+function token(state: State, { id, ownership_epoch }: Workspace): ToolToken {
   const at = Date.now()
   return {
     token: `double.${id}.${ownership_epoch}`,
@@ -167,7 +166,7 @@ function token({ id, ownership_epoch }: Workspace): ToolToken {
     expires_at: new Date(at + 900_000).toISOString(),
     workspace_id: id,
     ownership_epoch,
-    cell_endpoint: URL,
+    cell_endpoint: state.url,
   } as ToolToken
 }
 

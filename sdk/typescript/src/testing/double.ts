@@ -1,6 +1,6 @@
 import { fromBase64 } from '../bytes.ts'
 import { Berth, type BerthOptions } from '../berth.ts'
-import { answerApp, API_KEY, URL as BASE } from './app.ts'
+import { answerApp, API_KEY } from './app.ts'
 import { answerGateway } from './gateway.ts'
 import { BUILT_IN, eventsOf, sessionOf } from './guest.ts'
 import { notFound, type Place, type Program, Refused, type State } from './state.ts'
@@ -20,15 +20,20 @@ export interface Double {
  * A service in memory, for tests of programs that use the SDK: no network, no machine, nothing left behind. Commands are functions;
  * everything else answers as the service does, so far as programs see it.
  */
-export function createDouble({ programs = {} }: { programs?: Record<string, Program> } = {}): Double {
+/** @param url where it says to be: another than its own, for a test that serves `options.fetch` over HTTP. */
+export function createDouble({
+  programs = {},
+  url = 'http://berth.double',
+}: { programs?: Record<string, Program>; url?: string } = {}): Double {
   const state: State = {
+    url,
     programs: { ...BUILT_IN, ...programs },
     places: new Map(),
     operations: new Map(),
     answered: new Map(),
     secrets: new Map(),
   }
-  const options = { url: BASE, apiKey: API_KEY, fetch: fetchOf(state), WebSocket: socketOf(state) }
+  const options = { url, apiKey: API_KEY, fetch: fetchOf(state), WebSocket: socketOf(state) }
   return { berth: new Berth(options), options, programs: state.programs }
 }
 

@@ -65,6 +65,8 @@ export interface Place {
 
 /** Everything of one double. */
 export interface State {
+  /** Where its api and its gateway are. */
+  url: string
   programs: Record<string, Program>
   places: Map<string, Place>
   operations: Map<string, Operation>

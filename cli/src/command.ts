@@ -1,0 +1,46 @@
+import type { ParseArgsConfig } from 'node:util'
+import type { Berth, Workspace } from '../../sdk/typescript/src/main.ts'
+
+/** What a command has. */
+export interface Context {
+  /** Made when it is first asked for: help needs no key. */
+  berth(): Berth
+  /** The workspace of a key or an id. */
+  workspace(name: string): Promise<Workspace>
+  flags: Readonly<Record<string, string | boolean | undefined>>
+  /** What stands after `--`. */
+  rest: readonly string[]
+  json: boolean
+  profile: string
+  /** Data, on stdout. */
+  print(value: unknown, columns?: readonly string[]): void
+  /** For people, on stderr. */
+  say(text: string): void
+}
+
+export interface CliCommand {
+  /** `secrets list`: the words that call it. */
+  name: string
+  /** What comes after them. */
+  takes?: string
+  does: string
+  flags?: NonNullable<ParseArgsConfig['options']>
+  /** How many words it takes: at least, at most. */
+  words: readonly [number, number]
+  run(context: Context, words: readonly string[]): Promise<number | undefined> | number | undefined
+}
+
+/** Told as it is, without a stack: what is wrong, and the command that may help. */
+export class CliError extends Error {
+  readonly exit_code: number
+  readonly next: string | null
+  constructor(message: string, { exit_code = 1, next = null }: { exit_code?: number; next?: string | null } = {}) {
+    super(message)
+    this.exit_code = exit_code
+    this.next = next
+  }
+}
+
+export function usageError(message: string, next = 'berth help'): CliError {
+  return new CliError(message, { exit_code: 2, next })
+}

@@ -1,0 +1,80 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { createReadStream, createWriteStream } from 'node:fs'
+import { mkdir, rename, rm, stat } from 'node:fs/promises'
+import path from 'node:path'
+import { Readable, Writable } from 'node:stream'
+import { pipeline } from 'node:stream/promises'
+import type { Workspace } from '../../sdk/typescript/src/main.ts'
+import { CliError, type CliCommand, type Context, usageError } from './command.ts'
+
+export const COPY: CliCommand = {
+  name: 'cp',
+  takes: 'FROM TO',
+  does: 'copy a file or a folder; one of both is WORKSPACE:/path',
+  words: [2, 2],
+  async run(context, [from = '', to = '']) {
+    const [source, target] = [placeOf(from), placeOf(to)]
+    if ((source === null) === (target === null))
+      throw usageError('One of both is in a workspace: WORKSPACE:/path', 'berth cp ./file WORKSPACE:/home/user/file')
+    if (target) await upload(context, from, await context.workspace(target.name), target.path)
+    else if (source) await download(context, await context.workspace(source.name), source.path, to)
+    return 0
+  },
+}
+
+function placeOf(text: string): { name: string; path: string } | null {
+  const at = text.indexOf(':/')
+  return at < 1 ? null : { name: text.slice(0, at), path: text.slice(at + 1) }
+}
+
+async function upload({ say }: Context, from: string, ws: Workspace, to: string): Promise<void> {
+  const found = await stat(from).catch(() => null)
+  if (found === null) throw new CliError(`${from} is not there`)
+  if (found.isDirectory()) {
+    const tar = spawn('tar', ['-C', from, '-cf', '-', '.'], { stdio: ['ignore', 'pipe', 'inherit'] })
+    const ended = once(tar, 'close')
+    const { entries, bytes } = await ws.files.writeTar(to, streamOf(tar.stdout), { create_parents: true })
+    const [code] = (await ended) as [number]
+    if (code !== 0) throw new CliError(`tar ended with ${code}`)
+    return say(`${entries} entries, ${bytes} bytes`)
+  }
+  const is_folder = to.endsWith('/') || (await isFolder(ws, to))
+  const target = is_folder ? path.posix.join(to, path.basename(from)) : to
+  const mode = (found.mode & 0o777).toString(8).padStart(4, '0')
+  const { bytes_written } = await ws.files.write(target, streamOf(createReadStream(from)), { mode, create_parents: true })
+  say(`${bytes_written} bytes to ${target}`)
+}
+
+async function download({ say }: Context, ws: Workspace, from: string, to: string): Promise<void> {
+  if (await isFolder(ws, from)) {
+    await mkdir(to, { recursive: true })
+    const tar = spawn('tar', ['-C', to, '--no-same-owner', '-xf', '-'], { stdio: ['pipe', 'inherit', 'inherit'] })
+    const ended = once(tar, 'close')
+    await (await ws.files.readTar(from)).pipeTo(Writable.toWeb(tar.stdin) as WritableStream<Uint8Array>)
+    const [code] = (await ended) as [number]
+    if (code !== 0) throw new CliError(`tar ended with ${code}`)
+    return say(`${from} to ${to}`)
+  }
+  const is_folder = (await stat(to).catch(() => null))?.isDirectory() ?? false
+  const target = is_folder ? path.join(to, path.posix.basename(from)) : to
+  // What is there stays as it is until all of it has come: the disk may be full before.
+  const beside = `${target}.part-${process.pid}`
+  try {
+    await pipeline(Readable.from(ws.files.stream(from)), createWriteStream(beside))
+    await rename(beside, target)
+  } catch (error) {
+    await rm(beside, { force: true })
+    throw error
+  }
+  say(`${(await stat(target)).size} bytes to ${target}`)
+}
+
+async function isFolder(ws: Workspace, path: string): Promise<boolean> {
+  if (!(await ws.files.exists(path))) return false
+  return (await ws.files.stat(path)).type === 'directory'
+}
+
+function streamOf(readable: Readable): ReadableStream<Uint8Array> {
+  return Readable.toWeb(readable) as ReadableStream<Uint8Array>
+}

@@ -1,0 +1,156 @@
+#!/usr/bin/env node
+// The command line: `berth help`.
+import { parseArgs } from 'node:util'
+import { Berth, BerthError, type Workspace } from '../../sdk/typescript/src/main.ts'
+import { CliError, type CliCommand, type Context, usageError } from './command.ts'
+import { COMPLETION, completionOf } from './completion.ts'
+import { COPY } from './copy.ts'
+import { EXEC } from './exec.ts'
+import { MCP } from './mcp-command.ts'
+import { NOUNS } from './nouns.ts'
+import { PORT } from './port.ts'
+import { fields, table } from './print.ts'
+import { credentials } from './profile.ts'
+import { SHELL } from './terminal.ts'
+import { WORKSPACES } from './workspaces.ts'
+
+declare const BERTH_CLI_VERSION: string | undefined
+const VERSION = typeof BERTH_CLI_VERSION === 'string' ? BERTH_CLI_VERSION : '0.1.0'
+const COMMANDS: CliCommand[] = [EXEC, SHELL, COPY, PORT, MCP, ...WORKSPACES, ...NOUNS, COMPLETION]
+const GLOBAL = {
+  json: { type: 'boolean' },
+  profile: { type: 'string' },
+  url: { type: 'string' },
+  help: { type: 'boolean', short: 'h' },
+  version: { type: 'boolean' },
+} as const
+const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-/
+
+// npm runs scripts in the clone; paths are meant from where the caller stands.
+const { npm_lifecycle_event, INIT_CWD } = process.env
+if (npm_lifecycle_event === 'berth' && INIT_CWD) process.chdir(INIT_CWD)
+process.stdout.on('error', (error: NodeJS.ErrnoException) => process.exit(error.code === 'EPIPE' ? 0 : 1))
+process.exitCode = await main(process.argv.slice(2))
+// A connection that is kept for the next call would hold the process.
+process.exit()
+
+async function main(argv: readonly string[]): Promise<number> {
+  try {
+    return await run(argv)
+  } catch (error) {
+    return told(error)
+  }
+}
+
+async function run(argv: readonly string[]): Promise<number> {
+  const dashes = argv.indexOf('--')
+  const [words, rest] = dashes < 0 ? [argv, []] : [argv.slice(0, dashes), argv.slice(dashes + 1)]
+  if (words[0] === 'complete') return print(completionOf(COMMANDS, words.slice(1)).join('\n'))
+  if (words.includes('--version')) return print(VERSION)
+  const command = found(words)
+  if (command === undefined) {
+    if (words.length > 0 && words[0] !== 'help' && !words[0]?.startsWith('-')) throw usageError(`There is no command ${words[0] ?? ''}`)
+    return print(help(words.slice(1)))
+  }
+  const { values, positionals } = parsedFlags(command, words.slice(command.name.split(' ').length))
+  if (values['help'] === true) return print(helpOf(command))
+  const [least, most] = command.words
+  if (positionals.length < least || positionals.length > most)
+    throw usageError(`berth ${command.name} takes ${command.takes ?? 'nothing'}`, `berth ${command.name} --help`)
+  return (await command.run(contextOf(values, rest), positionals)) ?? 0
+}
+
+/** The longest name that the words begin with. */
+function found(words: readonly string[]): CliCommand | undefined {
+  return COMMANDS.filter(({ name }) => name.split(' ').every((word, at) => words[at] === word)).toSorted(
+    (a, b) => b.name.length - a.name.length,
+  )[0]
+}
+
+function parsedFlags(command: CliCommand, words: readonly string[]) {
+  try {
+    return parseArgs({ args: [...words], options: { ...GLOBAL, ...command.flags }, allowPositionals: true })
+  } catch (error) {
+    throw usageError((error as Error).message.split('. To specify')[0] ?? '', `berth ${command.name} --help`)
+  }
+}
+
+function contextOf(flags: Record<string, unknown>, rest: readonly string[]): Context {
+  let made: Berth | undefined
+  const json = flags['json'] === true
+  const profile = typeof flags['profile'] === 'string' ? flags['profile'] : (process.env['BERTH_PROFILE'] ?? 'default')
+  const berth = () => (made ??= new Berth(credentials(profile, flags['url'] as string | undefined)))
+  return {
+    berth,
+    async workspace(name): Promise<Workspace> {
+      const ws = UUID.test(name) ? await berth().workspace(name) : await berth().find(name)
+      if (ws === null) throw new CliError(`There is no workspace ${name}`, { next: `berth open ${name}` })
+      return ws
+    },
+    flags: flags as Context['flags'],
+    rest,
+    json,
+    profile,
+    print: (value, columns) => void print(shown(value, columns, json)),
+    say: (text) => void process.stderr.write(`${text}\n`),
+  }
+}
+
+function shown(value: unknown, columns: readonly string[] | undefined, json: boolean): string {
+  if (json) return JSON.stringify(value, null, 2)
+  if (typeof value === 'string') return value
+  if (Array.isArray(value)) return table(value as object[], columns ?? Object.keys((value[0] as object | undefined) ?? {}))
+  return columns ? table([value as object], columns) : fields(value as object)
+}
+
+function print(text: string): number {
+  process.stdout.write(text === '' ? '' : `${text}\n`)
+  return 0
+}
+
+function help(words: readonly string[]): string {
+  const chosen = COMMANDS.filter(({ name }) => words.every((word, at) => name.split(' ')[at] === word))
+  const one = chosen.length === 1 ? chosen[0] : undefined
+  if (one) return helpOf(one)
+  const lines = chosen.map(({ name, takes = '', does }) => [`  berth ${name} ${takes}`.trimEnd(), does])
+  const width = Math.max(...lines.map(([left = '']) => left.length))
+  return [
+    'berth: isolated, durable workspaces',
+    '',
+    ...lines.map(([left = '', right = '']) => `${left.padEnd(width)}  ${right}`),
+    '',
+    'Everywhere: --json, --profile NAME, --url URL, --help. BERTH_URL and BERTH_API_KEY win over a profile.',
+  ].join('\n')
+}
+
+function helpOf({ name, takes = '', does, flags = {} }: CliCommand): string {
+  const names = Object.entries(flags).map(([flag, { type }]) => `  --${flag}${type === 'string' ? ' VALUE' : ''}`)
+  return [`berth ${name} ${takes}`.trimEnd(), `  ${does}`, ...(names.length > 0 ? ['', ...names] : [])].join('\n')
+}
+
+/** What went wrong, for a person: the message, what to do next, and what an operator needs. */
+function told(error: unknown): number {
+  const say = (text: string) => void process.stderr.write(`berth: ${text}\n`)
+  if (error instanceof CliError) {
+    say(error.message)
+    if (error.next) process.stderr.write(`Try: ${error.next}\n`)
+    return error.exit_code
+  }
+  if (!(error instanceof BerthError)) {
+    say(error instanceof Error ? error.message : String(error))
+    return 1
+  }
+  const reason = error.reason === null ? '' : ` (${error.reason})`
+  say(`${error.message} [${error.code}${reason}]`)
+  if (error.requestId) process.stderr.write(`Request ${error.requestId}\n`)
+  const next = nextAfter(error)
+  if (next) process.stderr.write(`Try: ${next}\n`)
+  return 1
+}
+
+function nextAfter({ code, operationId }: BerthError): string | null {
+  if (code === 'unauthenticated') return 'berth login'
+  if (code === 'connection_failed') return 'berth me --url http://127.0.0.1:8080, and see that the service runs'
+  if (operationId !== null) return `berth api GET /v1/operations/${operationId}`
+  return code === 'allowance_exhausted' || code === 'entitlement_required' ? 'berth usage' : null
+}

@@ -1,0 +1,66 @@
+import type { Berth, Workspace } from '../../sdk/typescript/src/main.ts'
+
+export const TOOL_SETS = ['exec', 'files', 'terminal', 'browser', 'ports', 'lifecycle'] as const
+export type ToolSet = (typeof TOOL_SETS)[number]
+
+/** What a model may do, however it is asked to do more. The project is the one of the key. */
+export interface Bounds {
+  /** Every key begins so. */
+  prefix: string
+  tools: readonly ToolSet[]
+  template: string
+  calls_max: number
+  /** That may be opened or forked. */
+  workspaces_max: number
+}
+
+/** Told to the model as the result of its call. */
+export class Refusal extends Error {}
+
+/** Counts over all connections of this server. */
+export class Budget {
+  readonly bounds: Bounds
+  readonly #berth: Berth
+  readonly #opened = new Map<string, Workspace>()
+  #calls = 0
+
+  constructor(berth: Berth, bounds: Bounds) {
+    this.#berth = berth
+    this.bounds = bounds
+  }
+
+  spendCall(): void {
+    if (this.#calls >= this.bounds.calls_max) throw new Refusal(`The budget of ${this.bounds.calls_max} calls is used up`)
+    this.#calls += 1
+  }
+
+  /** The workspace of a name, which is its key without the prefix. Made where it may be and is not there. */
+  async open(name: string): Promise<Workspace> {
+    const known = this.#opened.get(name)
+    if (known) return known
+    this.#place(name)
+    return this.#keep(name, await this.#berth.open(this.bounds.prefix + name, { template: this.bounds.template }))
+  }
+
+  /** One that is there. */
+  async find(name: string): Promise<Workspace> {
+    const ws = this.#opened.get(name) ?? (await this.#berth.find(this.bounds.prefix + name))
+    if (ws === null) throw new Refusal(`There is no workspace ${name}: open it first`)
+    return ws
+  }
+
+  async fork(name: string, to: string): Promise<Workspace> {
+    this.#place(to)
+    return this.#keep(to, await (await this.find(name)).fork(this.bounds.prefix + to))
+  }
+
+  #place(name: string): void {
+    if (!this.#opened.has(name) && this.#opened.size >= this.bounds.workspaces_max)
+      throw new Refusal(`The budget of ${this.bounds.workspaces_max} workspaces is used up`)
+  }
+
+  #keep(name: string, ws: Workspace): Workspace {
+    this.#opened.set(name, ws)
+    return ws
+  }
+}

@@ -1,0 +1,169 @@
+import { readFileSync } from 'node:fs'
+import { type CliCommand, type Context, usageError } from './command.ts'
+import { readProfiles, writeProfile } from './profile.ts'
+
+type Shown = readonly [value: unknown, columns?: readonly string[]]
+
+const command = (
+  name: string,
+  takes: string,
+  does: string,
+  words: readonly [number, number],
+  run: (context: Context, words: readonly string[]) => Promise<Shown | undefined>,
+  flags?: CliCommand['flags'],
+): CliCommand => ({
+  name,
+  takes,
+  does,
+  words,
+  ...(flags ? { flags } : {}),
+  async run(context, given) {
+    const shown = await run(context, given)
+    if (shown) context.print(...shown)
+    return 0
+  },
+})
+
+/** Never from an argument: those are seen by everybody on a computer. */
+function valueFromStdin(what: string): string {
+  if (process.stdin.isTTY) process.stderr.write(`${what}, then Ctrl-D:\n`)
+  const value = readFileSync(0, 'utf8').replace(/\r?\n$/, '')
+  if (value === '') throw usageError(`${what} is read from standard input, and there is none`)
+  return value
+}
+
+const SECRET_COLUMNS = ['name', 'id', 'allowed_tools', 'created_at']
+const idOfSecret = async ({ berth }: Context, name: string) => {
+  for await (const secret of berth().secrets.list()) if (secret.name === name || secret.id === name) return secret.id
+  throw usageError(`There is no secret ${name}`, 'berth secrets list')
+}
+const idOfVolume = async ({ berth }: Context, name: string) => {
+  for await (const volume of berth().volumes.list({ include_org_shared: true }))
+    if (volume.name === name || volume.id === name) return volume.id
+  throw usageError(`There is no volume ${name}`, 'berth volumes list')
+}
+const parsed = (text: string): never => {
+  try {
+    return JSON.parse(text) as never
+  } catch {
+    throw usageError(`This is no JSON: ${text.slice(0, 100)}`)
+  }
+}
+
+export const NOUNS: CliCommand[] = [
+  command(
+    'login',
+    '',
+    'keep a key in a profile; it is read from standard input, or from BERTH_API_KEY',
+    [0, 0],
+    async ({ flags, profile, say }) => {
+      const api_key = process.env['BERTH_API_KEY'] || valueFromStdin('The API key')
+      const url = typeof flags['url'] === 'string' ? flags['url'] : process.env['BERTH_URL'] || 'http://127.0.0.1:8080'
+      say(`Profile ${profile} is in ${writeProfile(profile, { url, api_key })}`)
+      return undefined
+    },
+  ),
+  command('profiles', '', 'list profiles', [0, 0], async () => [
+    Object.entries(readProfiles()).map(([name, { url }]) => ({ name, url })),
+    ['name', 'url'],
+  ]),
+  command('me', '', 'who the key is', [0, 0], async ({ berth }) => [await berth().me()]),
+  command('secrets list', '', 'list secrets', [0, 0], async ({ berth }) => [await berth().secrets.list().all(), SECRET_COLUMNS]),
+  command('secrets create', 'NAME', 'make a secret; its value is read from standard input', [1, 1], async ({ berth }, [name = '']) => [
+    await berth().secrets.create({ name, value: valueFromStdin('The value') }),
+    SECRET_COLUMNS,
+  ]),
+  command('secrets rotate', 'NAME', 'give it a new value, from standard input', [1, 1], async (context, [name = '']) => [
+    await context.berth().secrets.rotate(await idOfSecret(context, name), valueFromStdin('The value')),
+  ]),
+  command(
+    'secrets delete',
+    'NAME',
+    'erase it',
+    [1, 1],
+    async (context, [name = '']) => void (await context.berth().secrets.delete(await idOfSecret(context, name))),
+  ),
+  command(
+    'secrets bind',
+    'WORKSPACE [NAME …]',
+    'the secrets that a workspace has; no name: none',
+    [1, 51],
+    async ({ workspace }, [name = '', ...names]) => [await (await workspace(name)).secrets.set(names)],
+  ),
+  command('egress get', '[WORKSPACE]', 'what the project, or a workspace, may reach', [0, 1], async ({ berth, workspace }, [name]) => [
+    name === undefined ? await berth().egress.get() : await (await workspace(name)).egress.get(),
+  ]),
+  command('egress set', 'POLICY_JSON [WORKSPACE]', 'change it', [1, 2], async ({ berth, workspace }, [policy = '', name]) => [
+    name === undefined ? await berth().egress.set(parsed(policy)) : await (await workspace(name)).egress.set(parsed(policy)),
+  ]),
+  command('egress denials', 'WORKSPACE', 'what it was refused', [1, 1], async ({ workspace }, [name = '']) => [
+    await (await workspace(name)).egress.denials(),
+  ]),
+  command('volumes list', '', 'list volumes', [0, 0], async ({ berth }) => [
+    await berth().volumes.list({ include_org_shared: true }).all(),
+    ['name', 'state', 'quota_gib', 'id'],
+  ]),
+  command('volumes create', 'NAME GIB', 'make a volume', [2, 2], async ({ berth }, [name = '', gib]) => [
+    await berth().volumes.create({ name, quota_gib: Number(gib) }),
+  ]),
+  command(
+    'volumes delete',
+    'NAME',
+    'delete it with what is on it',
+    [1, 1],
+    async (context, [name = '']) => void (await context.berth().volumes.delete(await idOfVolume(context, name))),
+  ),
+  command('volumes attach', 'NAME WORKSPACE PATH', 'attach it', [3, 3], async (context, [name = '', ws = '', mount_path = '']) => [
+    (await (await context.workspace(ws)).volumes.attach(await idOfVolume(context, name), { mount_path })).attachment,
+  ]),
+  command('volumes detach', 'NAME WORKSPACE', 'detach it', [2, 2], async (context, [name = '', ws = '']) => [
+    (await (await context.workspace(ws)).volumes.detach(await idOfVolume(context, name))).attachment,
+  ]),
+  command('templates list', '', 'list templates', [0, 0], async ({ berth }) => [
+    await berth().templates.list().all(),
+    ['slug', 'latest_version', 'id'],
+  ]),
+  command('templates versions', 'SLUG', 'list the versions of one', [1, 1], async ({ berth }, [slug = '']) => [
+    await berth().templates.versions(slug).all(),
+    ['version', 'published_at', 'archived_at'],
+  ]),
+  command('templates publish', 'SLUG VERSION', 'publish a version', [2, 2], async ({ berth }, [slug = '', version]) => [
+    await berth().templates.publish(slug, Number(version)),
+  ]),
+  command('usage', '[WORKSPACE]', 'usage of the period, or of a workspace', [0, 1], async ({ berth, workspace }, [name]) => [
+    name === undefined ? await berth().usage.summary() : await (await workspace(name)).usage(),
+  ]),
+  command('members', '', "list the organization's people (a person's session)", [0, 0], async ({ berth }) => [
+    await berth().members.list().all(),
+    ['email', 'role', 'person_id'],
+  ]),
+  command('keys list', '', "list the project's API keys (a person's session)", [0, 0], async ({ berth }) => [
+    await berth().keys.list().all(),
+    ['name', 'key_id', 'tool_permissions', 'last_used_at'],
+  ]),
+  command(
+    'keys create',
+    'NAME [TOOL …]',
+    "make a key, shown once (a person's session)",
+    [1, 7],
+    async ({ berth }, [name = '', ...tools]) => [
+      await berth().keys.create({ name, tool_permissions: (tools.length > 0 ? tools : ['exec', 'files']) as never }),
+    ],
+  ),
+  command(
+    'keys revoke',
+    'ID',
+    "revoke a key (a person's session)",
+    [1, 1],
+    async ({ berth }, [id = '']) => void (await berth().keys.revoke(id)),
+  ),
+  command(
+    'api',
+    'METHOD PATH [JSON]',
+    'call any route of the application API',
+    [2, 3],
+    async ({ berth }, [method = '', path = '', body]) => [
+      (await berth().api(method.toUpperCase(), path, body === undefined ? {} : { json: parsed(body) })) ?? {},
+    ],
+  ),
+]

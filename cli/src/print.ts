@@ -1,0 +1,31 @@
+/** A table for people. Columns are fields; one of a field is named by a dot. */
+export function table(rows: readonly object[], columns: readonly string[]): string {
+  const head = columns.map((column) => (column.split('.').at(-1) ?? column).toUpperCase())
+  const lines = rows.map((row) => columns.map((column) => cell(column.split('.').reduce<unknown>(field, row))))
+  const widths = head.map((name, at) => Math.max(name.length, ...lines.map((line) => line[at]?.length ?? 0)))
+  return [head, ...lines]
+    .map((line) =>
+      line
+        .map((text, at) => text.padEnd(widths[at] ?? 0))
+        .join('  ')
+        .trimEnd(),
+    )
+    .join('\n')
+}
+
+/** One thing, a field a line. */
+export function fields(value: object): string {
+  const shown = Object.entries(value).filter(([, each]) => each !== null && each !== undefined)
+  const width = Math.max(0, ...shown.map(([name]) => name.length))
+  return shown.map(([name, each]) => `${name.padEnd(width)}  ${cell(each)}`).join('\n')
+}
+
+function field(value: unknown, name: string): unknown {
+  return typeof value === 'object' && value !== null ? (value as Record<string, unknown>)[name] : undefined
+}
+
+/** On one line, and nothing in it that moves a terminal's cursor: names are other people's. */
+function cell(value: unknown): string {
+  const text = value === null || value === undefined ? '-' : typeof value === 'string' ? value : JSON.stringify(value)
+  return text.replaceAll(/\p{Cc}/gu, (character) => `\\x${character.charCodeAt(0).toString(16).padStart(2, '0')}`)
+}

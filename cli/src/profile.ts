@@ -1,0 +1,42 @@
+import { chmodSync, mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
+import { homedir } from 'node:os'
+import path from 'node:path'
+import { CliError } from './command.ts'
+
+export interface Profile {
+  url: string
+  api_key: string
+}
+
+function fileOf(): string {
+  const folder = process.env['BERTH_CONFIG_DIR'] ?? path.join(process.env['XDG_CONFIG_HOME'] ?? path.join(homedir(), '.config'), 'berth')
+  return path.join(folder, 'profiles.json')
+}
+
+export function readProfiles(): Record<string, Profile> {
+  try {
+    return JSON.parse(readFileSync(fileOf(), 'utf8')) as Record<string, Profile>
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return {}
+    throw new CliError(`${fileOf()} cannot be read: ${(error as Error).message}`)
+  }
+}
+
+/** Readable by its owner alone, from its first byte on. */
+export function writeProfile(name: string, profile: Profile): string {
+  const file = fileOf()
+  mkdirSync(path.dirname(file), { recursive: true, mode: 0o700 })
+  const beside = `${file}.${process.pid}`
+  writeFileSync(beside, `${JSON.stringify({ ...readProfiles(), [name]: profile }, null, 2)}\n`, { mode: 0o600 })
+  chmodSync(beside, 0o600)
+  renameSync(beside, file)
+  return file
+}
+
+/** Flags win over the environment, and that over the profile. */
+export function credentials(name: string, url: string | undefined): { url: string; apiKey: string } {
+  const profile = readProfiles()[name]
+  const apiKey = process.env['BERTH_API_KEY'] || profile?.api_key
+  if (!apiKey) throw new CliError('No API key is known', { next: 'berth login' })
+  return { url: url || process.env['BERTH_URL'] || profile?.url || 'http://127.0.0.1:8080', apiKey }
+}

@@ -1,0 +1,158 @@
+import type { OpenOptions } from '../../sdk/typescript/src/main.ts'
+import { type CliCommand, type Context, usageError } from './command.ts'
+import { follow } from './exec.ts'
+
+const WORKSPACE_COLUMNS = ['key', 'observed_state', 'mode', 'template.slug', 'id']
+const FILE_COLUMNS = ['name', 'type', 'size', 'mode', 'modified_at']
+
+type Verb = (context: Context, words: readonly string[]) => Promise<number | undefined>
+
+/** One word, a workspace, and an operation that is waited for. */
+const lifecycle = (
+  name: string,
+  does: string,
+  run: (context: Context, words: readonly string[]) => Promise<unknown>,
+  takes = 'WORKSPACE',
+  words: readonly [number, number] = [1, 1],
+): CliCommand => ({
+  name,
+  takes,
+  does,
+  words,
+  async run(context, given) {
+    const shown = await run(context, given)
+    if (shown !== undefined) context.print(shown)
+    return 0
+  },
+})
+
+const open: Verb = async ({ berth, flags, print }, [key = '']) => {
+  const { template = 'base', mode, lifetime, 'idle-policy': idle_policy } = flags
+  const given = { mode, lifetime, idle_policy }
+  const options = { template, ...Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined)) } as OpenOptions
+  const { view } = await berth().open(key, options)
+  print(view, ['key', 'observed_state', 'mode', 'template.slug', 'id'])
+  return 0
+}
+
+const list: Verb = async ({ berth, flags, print }) => {
+  const prefix = flags['prefix']
+  const views = await berth()
+    .workspaces({ lifetime: 'any', ...(typeof prefix === 'string' ? { key_prefix: prefix } : {}) })
+    .all()
+  print(views, WORKSPACE_COLUMNS)
+  return 0
+}
+
+const logs: Verb = async ({ workspace, flags }, [name = '', session = '']) => {
+  const ws = await workspace(name)
+  const from = { stdout_offset: Number(flags['stdout-offset'] ?? 0), stderr_offset: Number(flags['stderr-offset'] ?? 0) }
+  return follow(ws.command(session), from)
+}
+
+export const WORKSPACES: CliCommand[] = [
+  {
+    name: 'open',
+    takes: 'KEY',
+    does: 'open a key: make its workspace, or find, resume or restart it',
+    flags: { template: { type: 'string' }, mode: { type: 'string' }, lifetime: { type: 'string' }, 'idle-policy': { type: 'string' } },
+    words: [1, 1],
+    run: open,
+  },
+  { name: 'list', does: 'list workspaces', flags: { prefix: { type: 'string' } }, words: [0, 0], run: list },
+  lifecycle('show', 'show a workspace', async ({ workspace }, [name = '']) => (await workspace(name)).view),
+  {
+    name: 'logs',
+    takes: 'WORKSPACE COMMAND_ID',
+    does: 'show what a command wrote, and follow it to its end',
+    flags: { 'stdout-offset': { type: 'string' }, 'stderr-offset': { type: 'string' } },
+    words: [2, 2],
+    run: logs,
+  },
+  {
+    name: 'ps',
+    takes: 'WORKSPACE',
+    does: 'list the processes of a workspace',
+    words: [1, 1],
+    async run({ workspace, print }, [name = '']) {
+      print((await (await workspace(name)).processes.list()).processes, ['pid', 'ppid', 'user', 'state', 'cpu_ms', 'memory_bytes', 'name'])
+      return 0
+    },
+  },
+  lifecycle('suspend', 'keep memory and processes, and release the machine', async ({ workspace }, [name = '']) =>
+    (await workspace(name)).suspend(),
+  ),
+  lifecycle('resume', 'let it go on where it stood', async ({ workspace }, [name = '']) => (await workspace(name)).resume()),
+  lifecycle(
+    'snapshot',
+    'keep a checkpoint of it',
+    async ({ workspace }, [name = '', label]) => (await workspace(name)).snapshot(label === undefined ? {} : { label }),
+    'WORKSPACE [LABEL]',
+    [1, 2],
+  ),
+  lifecycle(
+    'checkpoints',
+    'list its checkpoints',
+    async ({ workspace, print }, [name = '']) =>
+      void print(await (await workspace(name)).checkpoints().all(), ['id', 'kind', 'label', 'created_at']),
+  ),
+  lifecycle(
+    'restore',
+    'bring a checkpoint back',
+    async ({ workspace }, [name = '', id = '']) => (await workspace(name)).restore(id),
+    'WORKSPACE CHECKPOINT_ID',
+    [2, 2],
+  ),
+  lifecycle(
+    'fork',
+    'copy it, alive, under another key',
+    async ({ workspace }, [name = '', key = '']) => (await (await workspace(name)).fork(key)).view,
+    'WORKSPACE NEW_KEY',
+    [2, 2],
+  ),
+  lifecycle('delete', 'delete it; its key is never used again', async ({ workspace }, [name = '']) => (await workspace(name)).delete()),
+  ...files(),
+]
+
+function files(): CliCommand[] {
+  const at = (text: string) => {
+    const [name = '', ...path] = text.split(':')
+    if (path.length === 0) throw usageError(`${text} is no place`, 'berth files list WORKSPACE:/home/user')
+    return { name, path: path.join(':') }
+  }
+  const call = (
+    name: string,
+    does: string,
+    run: (context: Context, place: { name: string; path: string }, words: readonly string[]) => Promise<unknown>,
+    more = '',
+    words: readonly [number, number] = [1, 1],
+  ): CliCommand => ({
+    name: `files ${name}`,
+    takes: `WORKSPACE:PATH${more}`,
+    does,
+    words,
+    async run(context, [place = '', ...rest]) {
+      await run(context, at(place), rest)
+      return 0
+    },
+  })
+  return [
+    call('list', 'list a folder', async ({ workspace, print }, { name, path }) =>
+      print((await (await workspace(name)).files.list(path)).entries, FILE_COLUMNS),
+    ),
+    call('cat', 'print a file', async ({ workspace }, { name, path }) => {
+      for await (const bytes of (await workspace(name)).files.stream(path)) process.stdout.write(bytes)
+    }),
+    call('remove', 'remove a file, or a folder with all below it', async ({ workspace }, { name, path }) =>
+      (await workspace(name)).files.remove(path, { recursive: true }),
+    ),
+    call(
+      'search',
+      'find lines',
+      async ({ workspace, print }, { name, path }, [pattern = '']) =>
+        print((await (await workspace(name)).files.search({ path, pattern })).matches, ['path', 'line', 'text']),
+      ' PATTERN',
+      [2, 2],
+    ),
+  ]
+}

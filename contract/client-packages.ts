@@ -1,0 +1,19 @@
+/** App, "Client versions": the packages of sdk/ and cli/, as their manifests say; a test compares. */
+export const CLIENT_PACKAGES = [
+  {
+    package: '@berth/sdk',
+    ecosystem: 'npm',
+    version: '0.1.0',
+    is_distributed: false,
+    minimum_supported: '0.1.0',
+    upgrade_command: 'npm install @berth/sdk@latest',
+  },
+  {
+    package: '@berth/cli',
+    ecosystem: 'npm',
+    version: '0.1.0',
+    is_distributed: false,
+    minimum_supported: '0.1.0',
+    upgrade_command: 'npm install --global @berth/cli@latest',
+  },
+] as const

@@ -1,0 +1,130 @@
+import assert from 'node:assert/strict'
+import { mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import path from 'node:path'
+import { after, before, test } from 'node:test'
+import { type Served, serveDouble } from './served.ts'
+
+let cli: Served
+before(async () => {
+  cli = await serveDouble()
+  cli.double.programs['shout'] = ({ stdin, stdout, stderr, argv }) => {
+    stdout(new TextDecoder().decode(stdin).toUpperCase())
+    stderr('done\n')
+    return Number(argv[1] ?? 0)
+  }
+  cli.double.programs['waits'] = ({ stdout, signal }) => {
+    stdout('begun\n')
+    return new Promise((resolve) => signal.addEventListener('abort', () => resolve(undefined)))
+  }
+  await cli.double.berth.open('w', { template: 'base' })
+})
+after(() => cli[Symbol.asyncDispose]())
+
+test('open makes a workspace and shows it as a table, or as JSON', async () => {
+  const { code, stdout } = await cli.berth(['open', 'new'])
+  assert.equal(code, 0)
+  assert.match(stdout, /^KEY +OBSERVED_STATE +MODE +SLUG +ID\nnew +running +processful +base +[0-9a-f-]{36}\n$/)
+  assert.equal(JSON.parse((await cli.berth(['open', 'new', '--json'])).stdout).key, 'new')
+})
+
+test('exec pipes standard input in, output and errors out, and passes the exit code on', async () => {
+  const ran = await cli.berth(['exec', 'w', '--', 'shout', '7'], { stdin: 'quiet' })
+  assert.deepEqual(ran, { code: 7, stdout: 'QUIET', stderr: 'done\n' })
+})
+
+test('more standard input than one request carries goes in whole', async () => {
+  const seen: string[][] = []
+  cli.double.programs['sh'] = ({ argv, files, stdout }) => {
+    seen.push([...argv])
+    stdout(String(files.get(argv[3] ?? '')?.length))
+    return 0
+  }
+  const { stdout } = await cli.berth(['exec', 'w', '--', 'wc', '-c'], { stdin: Buffer.alloc(3_000_000) })
+  assert.deepEqual([stdout, seen[0]?.slice(4)], ['3000000', ['wc', '-c']])
+})
+
+test('a program that is not there is 127, a signal is passed on and is 128 and its number', async () => {
+  assert.equal((await cli.berth(['exec', 'w', '--', 'nothing'])).code, 127)
+  const { code, stdout } = await cli.berth(['exec', 'w', '--', 'waits'], { during: (pid) => process.kill(pid, 'SIGTERM') })
+  assert.deepEqual([code, stdout], [128 + 15, 'begun\n'])
+})
+
+test('a command that was left is followed by its id', async () => {
+  const { id } = JSON.parse((await cli.berth(['exec', 'w', '--detach', '--json', '--', 'echo', 'later'])).stdout) as { id: string }
+  assert.deepEqual(await cli.berth(['logs', 'w', id]), { code: 0, stdout: 'later\n', stderr: '' })
+})
+
+test('files go in and out, with odd names, and what is there stays until all has come', async () => {
+  const folder = path.join(cli.folder, 'files')
+  mkdirSync(folder)
+  const odd = "a b'ü\n#.txt"
+  writeFileSync(path.join(folder, odd), 'content')
+  assert.equal((await cli.berth(['cp', path.join(folder, odd), `w:/home/user/${odd}`])).code, 0)
+  assert.equal((await cli.berth(['files', 'cat', `w:/home/user/${odd}`])).stdout, 'content')
+  assert.match((await cli.berth(['files', 'list', 'w:/home/user'])).stdout, /a b'ü\\x0a#\.txt/)
+  assert.equal((await cli.berth(['cp', `w:/home/user/${odd}`, path.join(folder, 'back')])).code, 0)
+  assert.equal(readFileSync(path.join(folder, 'back'), 'utf8'), 'content')
+  const { code, stderr } = await cli.berth(['cp', 'w:/home/user/missing', path.join(folder, 'back')])
+  assert.equal(code, 1)
+  assert.match(stderr, /not_found \(path_not_found\)/)
+  assert.equal(readFileSync(path.join(folder, 'back'), 'utf8'), 'content')
+})
+
+test('it is suspended, resumed, kept, forked and deleted', async () => {
+  await cli.berth(['open', 'life'])
+  for (const words of [
+    ['suspend', 'life'],
+    ['resume', 'life'],
+    ['snapshot', 'life', 'first'],
+    ['fork', 'life', 'life-2'],
+  ])
+    assert.equal((await cli.berth(words)).code, 0, words.join(' '))
+  assert.match((await cli.berth(['checkpoints', 'life'])).stdout, /first/)
+  assert.match((await cli.berth(['list', '--prefix', 'life-'])).stdout, /life-2/)
+  assert.equal((await cli.berth(['delete', 'life-2'])).code, 0)
+})
+
+test('a secret is read from standard input, and told nowhere', async () => {
+  const { stdout, stderr, code } = await cli.berth(['secrets', 'create', 'TOKEN'], { stdin: 'hush-hush\n' })
+  assert.equal(code, 0)
+  assert.equal(`${stdout}${stderr}`.includes('hush'), false)
+  assert.match((await cli.berth(['secrets', 'list'])).stdout, /TOKEN/)
+})
+
+test('any route is reached', async () => {
+  const { stdout } = await cli.berth(['api', 'get', '/v1/me', '--json'])
+  assert.equal(JSON.parse(stdout).type, 'api_key')
+})
+
+test('a profile is readable by its owner alone, and used where the environment says nothing', async () => {
+  const { apiKey } = cli.double.options
+  const alone = { BERTH_API_KEY: '', BERTH_URL: cli.url }
+  const { code, stderr } = await cli.berth(['login', '--profile', 'work'], { stdin: `${apiKey}\n`, env: alone })
+  assert.deepEqual([code, stderr.includes(apiKey)], [0, false])
+  assert.equal(statSync(path.join(cli.folder, 'profiles.json')).mode & 0o777, 0o600)
+  assert.equal((await cli.berth(['me', '--profile', 'work'], { env: { BERTH_API_KEY: '', BERTH_URL: '' } })).code, 0)
+})
+
+const MISTAKES: [words: string[], env: Record<string, string>, code: number, stderr: RegExp][] = [
+  [['nonsense'], {}, 2, /no command nonsense\nTry: berth help/],
+  [['exec', 'w'], {}, 2, /after --/],
+  [['suspend'], {}, 2, /takes WORKSPACE\nTry: berth suspend --help/],
+  [['open', 'w', '--colour'], {}, 2, /Unknown option '--colour'/],
+  [['suspend', 'nowhere'], {}, 1, /no workspace nowhere\nTry: berth open nowhere/],
+  [['me'], { BERTH_API_KEY: '' }, 1, /Try: berth login/],
+  [['list'], { BERTH_API_KEY: 'sfk_wrong' }, 1, /unauthenticated.*\nRequest .*\nTry: berth login/s],
+  [['api', 'get', '/v1/nothing'], {}, 1, /not_found/],
+]
+for (const [words, env, code, stderr] of MISTAKES)
+  test(`berth ${words.join(' ')} ${Object.keys(env).join(' ')} ends with ${code} and says what to do`, async () => {
+    const ran = await cli.berth(words, { env })
+    assert.equal(ran.code, code, ran.stderr)
+    assert.match(ran.stderr, stderr)
+  })
+
+test('commands are completed without a key or a service', async () => {
+  const none = { BERTH_API_KEY: '', BERTH_URL: 'http://127.0.0.1:1' }
+  assert.deepEqual((await cli.berth(['complete', 'secrets'], { env: none })).stdout.split('\n').slice(0, 3), ['list', 'create', 'rotate'])
+  for (const shell of ['bash', 'zsh', 'fish'])
+    assert.match((await cli.berth(['completion', shell], { env: none })).stdout, /berth complete/)
+})

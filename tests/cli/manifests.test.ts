@@ -1,0 +1,51 @@
+import assert from 'node:assert/strict'
+import { spawnSync } from 'node:child_process'
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+import { test } from 'node:test'
+import { CLIENT_PACKAGES } from '../../contract/client-packages.ts'
+import { bundleCli } from '../../tools/sdk/bundle.ts'
+
+const ROOT = path.resolve(import.meta.dirname, '../..')
+
+interface Manifest {
+  name: string
+  version: string
+  dependencies?: Record<string, string>
+  devDependencies?: Record<string, string>
+  berth: { minimum_supported: string; distributed: boolean }
+}
+const manifest = (file: string) => JSON.parse(readFileSync(path.join(ROOT, file), 'utf8')) as Manifest
+
+test('GET /v1/client-versions tells what the manifests say', () => {
+  const said = ['sdk/typescript/package.json', 'cli/package.json'].map((file) => {
+    const { name, version, berth } = manifest(file)
+    return { package: name, version, is_distributed: berth.distributed, minimum_supported: berth.minimum_supported }
+  })
+  const told = CLIENT_PACKAGES.map(({ ecosystem: _npm, upgrade_command: _how, ...rest }) => rest)
+  assert.deepEqual(told, said)
+})
+
+test('what the command line is built with is what the clone has', () => {
+  const { devDependencies = {}, dependencies } = manifest('cli/package.json')
+  const root = manifest('package.json').devDependencies ?? {}
+  assert.deepEqual(
+    [Object.fromEntries(Object.keys(devDependencies).map((name) => [name, root[name]])), dependencies],
+    [devDependencies, undefined],
+  )
+})
+
+test('the command line is one file, which runs anywhere and says its version', async () => {
+  const folder = mkdtempSync(path.join(tmpdir(), 'berth-bundle-'))
+  const file = path.join(folder, 'berth.mjs')
+  await bundleCli(file)
+  const { stdout } = spawnSync(file, ['--version'], { encoding: 'utf8', env: { PATH: process.env['PATH'] ?? '' } })
+  assert.equal(stdout.trim(), manifest('cli/package.json').version)
+  const mcp = spawnSync(file, ['mcp', '--tools', 'nonsense'], {
+    encoding: 'utf8',
+    env: { PATH: process.env['PATH'] ?? '', BERTH_API_KEY: 'sfk_x' },
+  })
+  assert.match(mcp.stderr, /--tools takes some of/)
+  rmSync(folder, { recursive: true })
+})

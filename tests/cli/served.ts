@@ -1,0 +1,88 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+import { Readable } from 'node:stream'
+import { createDouble, type Double } from '../../sdk/typescript/src/testing/double.ts'
+
+const MAIN = path.resolve(import.meta.dirname, '../../cli/src/main.ts')
+
+export interface Ran {
+  code: number | null
+  stdout: string
+  stderr: string
+}
+
+/** The double of the service behind a real server, and the command line as a process that speaks to it. */
+export interface Served extends AsyncDisposable {
+  double: Double
+  url: string
+  /** Of the profiles. */
+  folder: string
+  /** Runs `berth …` to its end. */
+  berth(
+    words: readonly string[],
+    options?: { stdin?: string | Buffer; env?: Record<string, string>; during?: (pid: number) => void },
+  ): Promise<Ran>
+}
+
+export async function serveDouble(): Promise<Served> {
+  let double: Double | undefined
+  const server = createServer((request, response) => {
+    void (async () => {
+      const body = request.method === 'GET' ? null : (Readable.toWeb(request) as ReadableStream)
+      const headers = new Headers(Object.entries(request.headers).map(([name, value]) => [name, String(value)]))
+      const init = { method: request.method ?? 'GET', headers, ...(body ? { body, duplex: 'half' as const } : {}) }
+      const answer = await double?.options.fetch(`${url}${request.url ?? ''}`, init)
+      response.writeHead(answer?.status ?? 500, Object.fromEntries(answer?.headers ?? []))
+      for await (const chunk of (answer?.body ?? []) as AsyncIterable<Uint8Array>) response.write(chunk)
+      response.end()
+    })().catch(() => response.destroy())
+  })
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+  const made = (double = createDouble({ url }))
+  const folder = mkdtempSync(path.join(tmpdir(), 'berth-cli-'))
+  return {
+    double: made,
+    url,
+    folder,
+    berth: (words, options = {}) =>
+      runBerth(words, {
+        ...options,
+        env: { BERTH_URL: url, BERTH_API_KEY: made.options.apiKey, BERTH_CONFIG_DIR: folder, ...options.env },
+      }),
+    async [Symbol.asyncDispose]() {
+      server.closeAllConnections()
+      server.close()
+      await once(server, 'close')
+      rmSync(folder, { recursive: true })
+    },
+  }
+}
+
+/** Runs the command line to its end, with only this of its surroundings. */
+export async function runBerth(
+  words: readonly string[],
+  { stdin, env = {}, during }: { stdin?: string | Buffer; env?: Record<string, string>; during?: (pid: number) => void } = {},
+): Promise<Ran> {
+  const { PATH = '' } = process.env
+  const child = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', MAIN, ...words], {
+    env: { PATH, ...env },
+    stdio: [stdin === undefined ? 'ignore' : 'pipe', 'pipe', 'pipe'],
+  })
+  child.stdin?.on('error', () => undefined).end(stdin) // it need not read all of it
+  const parts: Record<'stdout' | 'stderr', Buffer[]> = { stdout: [], stderr: [] }
+  child.stdout?.on('data', (chunk: Buffer) => {
+    parts.stdout.push(chunk)
+    if (during && child.pid !== undefined) during(child.pid)
+    during = undefined
+  })
+  child.stderr?.on('data', (chunk: Buffer) => void parts.stderr.push(chunk))
+  const [code] = (await once(child, 'close')) as [number | null]
+  return { code, stdout: Buffer.concat(parts.stdout).toString(), stderr: Buffer.concat(parts.stderr).toString() }
+}

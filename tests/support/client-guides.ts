@@ -1,0 +1,66 @@
+import { execFile } from 'node:child_process'
+import { chmodSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+import { promisify } from 'node:util'
+
+const ROOT = path.resolve(import.meta.dirname, '../..')
+const NODE = [process.execPath, '--disable-warning=ExperimentalWarning']
+const TIMEOUT_MS = 200_000
+
+export interface Sampled {
+  /** What the page says that its samples print. */
+  prints: string
+  /** What they print. */
+  printed: string
+}
+
+interface Where {
+  url: string
+  api_key: string
+}
+
+/** Runs all that a page of docs/ shows in TypeScript, as one program. */
+export async function runTypescript(page: string, where: Where): Promise<Sampled> {
+  const { blocks, prints } = readPage(page, 'ts')
+  const main = path.join(ROOT, 'sdk/typescript/src/main.ts')
+  const program = blocks.join('\n').replaceAll("'@berth/sdk'", JSON.stringify(main))
+  return inFolder(async (folder) => {
+    writeFileSync(path.join(folder, 'sample.mts'), program)
+    return { prints, printed: await output([...NODE, path.join(folder, 'sample.mts')], folder, where) }
+  })
+}
+
+/** Runs the commands of a page that call `berth`, as one script; the first block, which installs it, is left out. */
+export async function runCommands(page: string, where: Where): Promise<Sampled> {
+  const { blocks, prints } = readPage(page, 'sh')
+  return inFolder(async (folder) => {
+    const program = path.join(folder, 'berth')
+    writeFileSync(program, `#!/bin/sh\nexec ${NODE.join(' ')} ${path.join(ROOT, 'cli/src/main.ts')} "$@"\n`)
+    chmodSync(program, 0o755)
+    const script = `set -euo pipefail\nPATH=${folder}:$PATH\n${blocks.slice(1).join('\n')}`
+    return { prints, printed: await output(['bash', '-c', script], folder, where) }
+  })
+}
+
+function readPage(page: string, language: string): { blocks: string[]; prints: string } {
+  const text = readFileSync(path.join(ROOT, page), 'utf8')
+  const of = (name: string) => [...text.matchAll(new RegExp(`^\`\`\`${name}\\n(.*?)^\`\`\`$`, 'gms'))].map(([, block = '']) => block)
+  return { blocks: of(language), prints: of('text').join('') }
+}
+
+async function inFolder<T>(work: (folder: string) => Promise<T>): Promise<T> {
+  const folder = mkdtempSync(path.join(tmpdir(), 'berth-guide-'))
+  try {
+    return await work(folder)
+  } finally {
+    rmSync(folder, { recursive: true })
+  }
+}
+
+async function output([program = '', ...args]: readonly string[], cwd: string, { url, api_key }: Where): Promise<string> {
+  const env = { PATH: process.env['PATH'] ?? '', BERTH_URL: url, BERTH_API_KEY: api_key, BERTH_CONFIG_DIR: cwd }
+  const running = promisify(execFile)(program, args, { cwd, env, timeout: TIMEOUT_MS })
+  running.child.stdin?.end() // a command reads what is piped in, to its end
+  return (await running).stdout
+}
