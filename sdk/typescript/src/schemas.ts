@@ -346,6 +346,7 @@ export type ExecSession = {
   stdout_available_from: number
   /** First byte that is still retained. A workspace retains output up to the smaller of 2 GiB and a quarter of its disk, three quarters of that for all its commands together and the rest for its terminals; the oldest commands that have ended give theirs up first, unless those that run hold more than half. */
   stderr_available_from: number
+  stdin?: ExecStdin
 }
 
 export type ExecStart = {
@@ -358,6 +359,8 @@ export type ExecStart = {
   /** 1 MiB at most; then closed */
   stdin?: string
   stdin_encoding?: 'utf8' | 'base64'
+  /** It is not closed after `stdin`: more may be sent, until it is closed or the command ends */
+  stdin_open?: boolean
   timeout_ms?: number
   kill_grace_ms?: number
   secret_refs?: string[]
@@ -365,6 +368,12 @@ export type ExecStart = {
   execution_id?: string
   /** File-first: of stdout and stderr each, 1 to 16777216 */
   output_limit_bytes?: number
+}
+
+export type ExecStdin = {
+  /** Bytes taken so far, those of `stdin` at the start among them; the command may not have read them yet */
+  offset: number
+  open: boolean
 }
 
 export type Execution = {
@@ -463,7 +472,9 @@ export type FileInfo = {
 
 export type FileList = {
   entries: FileInfo[]
+  /** There is more */
   truncated: boolean
+  next_cursor: string | null
 }
 
 export type FilePatch = {
@@ -497,6 +508,8 @@ export type FileSearch = {
   /** Larger files are skipped, as binary ones (with a NUL) are, and what is no regular file; links are not followed. More than 16777216 counts as that */
   max_file_bytes?: number
   context_lines?: number
+  /** `next_cursor` of the answer before, to the same request: it goes on there */
+  cursor?: string
 }
 
 export type ForkRequest = {
@@ -1039,6 +1052,7 @@ export type SearchResult = {
   truncated: boolean
   stop_reason: ('max_matches' | 'time_limit' | 'byte_limit' | 'entry_limit' | 'answer_limit' | 'depth_limit') | null
   files_scanned: number
+  next_cursor: string | null
 }
 
 export type Secret = {
