@@ -1,5 +1,13 @@
 /** Every bound of both documents' "Limits", and those that Berth adds (marked so), by what they bound. Units are in the names. */
 export const LIMITS = {
+  template_build: {
+    acknowledged_findings_max: 200,
+    log_bytes_max: 16 << 20, // Berth's own, as all that follow
+    log_seconds: 30 * 24 * 3600,
+    layers_max: 24, // of a version; one more is made of all of them
+    layer_bytes_max: 64 * 2 ** 30,
+    layer_entries_max: 2_000_000,
+  },
   page: {
     size_max: 200,
     size_default: 50,

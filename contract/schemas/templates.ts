@@ -1,6 +1,7 @@
 import Type, { type Static } from 'typebox'
 import { EgressRules } from './egress.ts'
 import { Caps, List, Nullable, strict, Timestamp, Uuid, Word } from './common.ts'
+import { ScanFinding } from './scan-findings.ts'
 import { TemplateSettings } from './template-settings.ts'
 import { AgentLabel, Tools } from './tool-tokens.ts'
 import { DISK_LAYOUTS, GivenInputs, WorkspaceKey } from './workspaces.ts'
@@ -14,6 +15,8 @@ export const Template = Type.Object(
     id: Uuid(),
     slug: TemplateSlug,
     organization_id: Nullable(Uuid("null: it is the platform's")),
+    display_name: Nullable(Type.String({ description: 'What people call it' })),
+    description: Nullable(Type.String()),
     latest_version: Nullable(
       Type.Integer({ description: 'The newest published version, which an open of a new key uses; null: there is none' }),
     ),
@@ -37,6 +40,8 @@ export const TemplateVersion = Type.Object(
     layers: Type.Array(Type.String(), { description: 'SHA-256 of each file system image, the lowest first' }),
     settings: TemplateSettings,
     egress: Nullable(EgressRules),
+    description: Nullable(Type.String()),
+    scan_findings: Type.Array(ScanFinding, { description: 'What looked like a secret when it was made, and was not acknowledged' }),
     created_at: Timestamp(),
     published_at: Nullable(Timestamp('null: no workspace is opened with it')),
     archived_at: Nullable(Timestamp('Since then it is never the latest one; workspaces that were made from it go on')),

@@ -10,6 +10,7 @@ export const COMMANDS = [
   'fork', // as its source
   'fork_tree', // likewise, of a file-first workspace
   'snapshot',
+  'save_as_template',
   'restore', // in place
   'delete_checkpoint',
   'reset',
@@ -45,7 +46,18 @@ export type Outcome =
   /** A new operation of this kind; `desired_state` is written with it. */
   | {
       kind: 'operate'
-      operation: 'open' | 'suspend' | 'resume' | 'fork' | 'snapshot' | 'restore' | 'reset' | 'delete' | 'volume_attach' | 'volume_detach'
+      operation:
+        | 'open'
+        | 'suspend'
+        | 'resume'
+        | 'fork'
+        | 'snapshot'
+        | 'layer_snapshot'
+        | 'restore'
+        | 'reset'
+        | 'delete'
+        | 'volume_attach'
+        | 'volume_detach'
       desired_state: 'running' | 'suspended' | 'deleted'
     }
   /** The operation that is there already is the answer. */
@@ -92,6 +104,7 @@ export const DELETED_COMMANDS: Row = {
   fork: refuse('workspace_deleted'),
   fork_tree: refuse('workspace_deleted'),
   snapshot: refuse('workspace_deleted'),
+  save_as_template: refuse('workspace_deleted'),
   restore: refuse('workspace_deleted'),
   delete_checkpoint: refuse('workspace_deleted'),
   reset: refuse('workspace_deleted'),
@@ -115,6 +128,7 @@ export const MODE_COMMANDS: Record<'processful' | 'file_first', PartialRow> = {
     resume_and_wait: refuse('not_supported_for_mode'),
     fork: refuse('not_supported_for_mode'),
     snapshot: refuse('not_supported_for_mode'),
+    save_as_template: refuse('not_supported_for_mode'),
     restore: refuse('not_supported_for_mode'),
     delete_checkpoint: refuse('not_supported_for_mode'),
     reset: refuse('not_supported_for_mode'),
@@ -145,6 +159,7 @@ const HELD: Row = {
   fork: busy,
   fork_tree: busy,
   snapshot: busy,
+  save_as_template: busy,
   restore: busy,
   delete_checkpoint: busy, // whatever it is, it may be at work on it
   reset: busy,
@@ -200,6 +215,7 @@ const ADRIFT: Row = {
   fork: refuse('not_forkable'),
   fork_tree: refuse('not_forkable'),
   snapshot: refuse('not_snapshottable'),
+  save_as_template: refuse('workspace_not_running'),
   restore: refuse('not_running'),
   delete_checkpoint: proceed, // but not the one that the workspace stands on
   reset: refuse('not_resettable'),
@@ -220,6 +236,7 @@ export const STATE_COMMANDS: Record<ObservedState, Row> = {
     ...ADRIFT,
     ...changeless('running'),
     ...volumes('running'),
+    save_as_template: { kind: 'operate', operation: 'layer_snapshot', desired_state: 'running' },
     open: proceed,
     suspend,
     resume: refuse('already_running'),

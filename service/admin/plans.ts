@@ -24,7 +24,7 @@ const ALLOWANCE_OPTIONS = { cpu_hours: 'cpu-hours', ram_gib_hours: 'ram-gib-hour
 const PRICE_OPTIONS = { price_minor: 'price-minor', cpu_hour_minor: 'cpu-hour-minor', ram_gib_hour_minor: 'ram-gib-hour-minor' } as const
 const PRICES_SYNOPSIS =
   '[--currency CCC|none] [--price-minor N|none] [--cpu-hour-minor N|none] [--ram-gib-hour-minor N|none] [--listed yes|no]'
-const LIMITS_SYNOPSIS = `${PRICES_SYNOPSIS} [--cpu-hours N|none] [--ram-gib-hours N|none] [--concurrent-workspaces ${VALUES}] [--cpu-millis ${VALUES}] [--memory-mib ${VALUES}] [--disk-gib ${VALUES}] [--shared-volumes-max ${VALUES}] [--shared-volume-gib-max ${VALUES}] [--volume-attachments-per-workspace N|none] [--refuse-starts ${REFUSALS.join('|')}|none]`
+const LIMITS_SYNOPSIS = `${PRICES_SYNOPSIS} [--cpu-hours N|none] [--ram-gib-hours N|none] [--concurrent-workspaces ${VALUES}] [--cpu-millis ${VALUES}] [--memory-mib ${VALUES}] [--disk-gib ${VALUES}] [--shared-volumes-max ${VALUES}] [--shared-volume-gib-max ${VALUES}] [--volume-attachments-per-workspace N|none] [--concurrent-template-builds N|none] [--refuse-starts ${REFUSALS.join('|')}|none]`
 
 export const PLAN_COMMANDS: Record<string, Command> = {
   'plan create': { synopsis: `SLUG [--name NAME] ${LIMITS_SYNOPSIS}`, run: createPlan },
@@ -41,6 +41,7 @@ const LIMIT_OPTIONS = {
   'shared-volumes-max': text,
   'shared-volume-gib-max': text,
   'volume-attachments-per-workspace': text,
+  'concurrent-template-builds': text,
   'refuse-starts': text,
   'cpu-hours': text,
   'ram-gib-hours': text,
@@ -89,7 +90,7 @@ async function showPlans(argv: string[], { db, output }: Context): Promise<void>
   show(output, await listPlans(db), values.json)
 }
 
-const ALL_LIMIT_NAMES = [...LIMIT_NAMES, ...VOLUME_LIMIT_NAMES, 'volume_attachments_per_workspace'] as const
+const ALL_LIMIT_NAMES = [...LIMIT_NAMES, ...VOLUME_LIMIT_NAMES, 'volume_attachments_per_workspace', 'concurrent_template_builds'] as const
 type LimitName = (typeof ALL_LIMIT_NAMES)[number]
 
 /** The least that each may be, and its option. No volume at all: volumes are no part of the plan. */
@@ -101,6 +102,7 @@ const LEAST: Record<LimitName, [option: keyof LimitValues, min: number]> = {
   shared_volumes_max: ['shared-volumes-max', 0],
   shared_volume_gib_max: ['shared-volume-gib-max', 1],
   volume_attachments_per_workspace: ['volume-attachments-per-workspace', 0],
+  concurrent_template_builds: ['concurrent-template-builds', 0],
 }
 
 type Missing = Record<'missing_limits' | 'missing_volume_limits', readonly string[]>

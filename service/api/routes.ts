@@ -105,6 +105,12 @@ import {
   workspacesSetSecrets,
 } from '../../contract/routes/app/secrets.ts'
 import {
+  templateBuildsCancel,
+  templateBuildsGet,
+  templateBuildsLog,
+  workspacesSaveAsTemplate,
+} from '../../contract/routes/app/template-builds.ts'
+import {
   templatesList,
   templatesListOfOrganization,
   templatesGet,
@@ -207,6 +213,10 @@ import { updateSecret } from './secrets/update.ts'
 import { getSpend } from './spend/get.ts'
 import { getSpendPolicy, putSpendPolicy } from './spend/policy.ts'
 import { archiveVersion, publishVersion } from './templates/publish.ts'
+import { saveAsTemplate } from './template-builds/save-as-template.ts'
+import { cancelBuild } from './template-builds/cancel.ts'
+import { getBuild } from './template-builds/get.ts'
+import { readBuildLog } from './template-builds/log.ts'
 import { answerTestInstance, openTestInstance } from './templates/test-instance.ts'
 import { getTemplate, getVersion, listAllTemplates, listTemplatesOfOrganization, listVersionsOfTemplate } from './templates/read.ts'
 import { createToolToken } from './tool-tokens/create.ts'
@@ -361,6 +371,10 @@ export const API_ROUTES: readonly Bound<ApiDeps, HeldPlace>[] = [
   bind(templateVersionsPublishOfOrganization, publishVersion),
   bind(templateVersionsArchive, archiveVersion),
   bind(templateVersionsArchiveOfOrganization, archiveVersion),
+  bind(workspacesSaveAsTemplate, saveAsTemplate),
+  bind(templateBuildsGet, getBuild),
+  bind(templateBuildsLog, readBuildLog),
+  bind(templateBuildsCancel, cancelBuild),
   bind(testInstancesCreate, openTestInstance),
   bind(testInstancesCreateOfOrganization, openTestInstance),
   bind(openapiGet, async (_call, deps: ApiDeps) => ({

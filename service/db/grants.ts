@@ -58,8 +58,11 @@ export const GRANTS = {
   },
   ...PEOPLE_GRANTS,
   // The api locks a template by its right to archive one.
-  templates: { api: { select: 'all', update: ['archived_at'] }, cell: NOTHING },
-  template_versions: { api: { select: 'all', update: ['published_at', 'archived_at'] }, cell: READS },
+  templates: { api: { select: 'all', insert: 'all', update: ['archived_at'] }, cell: READS },
+  // The cell makes versions, and never changes one.
+  template_versions: { api: { select: 'all', update: ['published_at', 'archived_at'] }, cell: { select: 'all', insert: 'all' } },
+  template_builds: { api: { select: 'all', insert: 'all' }, cell: { select: 'all', update: ['findings', 'version_id', 'log_bytes'] } },
+  template_build_logs: { api: READS, cell: { select: 'all', insert: 'all', delete: true } },
   cells: {
     api: READS,
     cell: {

@@ -1,11 +1,14 @@
 import type { ColumnType } from 'kysely'
 import type { StartupReason } from '../../contract/errors.ts'
-import type { Json } from './schema.ts'
+import type { ScanFinding } from '../../contract/schemas/scan-findings.ts'
+import type { Json, JsonWithDefault } from './schema.ts'
 
 export interface TemplatesTable {
   id: string
   organization_id: string | null
   slug: string
+  display_name: ColumnType<string | null, string | null | undefined, string | null>
+  description: ColumnType<string | null, string | null | undefined, string | null>
   created_at: Date
   archived_at: Date | null
 }
@@ -18,6 +21,8 @@ export interface TemplateVersionsTable {
   layers: string[]
   settings: Json<object>
   egress: ColumnType<object | null, string | null | undefined, string | null>
+  description: ColumnType<string | null, string | null | undefined, string | null>
+  scan_findings: JsonWithDefault<ScanFinding[]>
   created_at: Date
   published_at: Date | null
   archived_at: Date | null

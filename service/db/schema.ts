@@ -16,6 +16,7 @@ import type { WorkspaceAuthoritiesTable, WorkspaceSecretsTable } from './schema-
 import type { OperationSubject } from '../../contract/states/operation.ts'
 import type { StartupState, TemplatesTable, TemplateVersionsTable } from './schema-templates.ts'
 import type { EgressDenialsTable, EgressVersionsTable, WorkspaceEgressTable } from './schema-egress.ts'
+import type { TemplateBuildLogsTable, TemplateBuildsTable } from './schema-template-builds.ts'
 import type { VolumeAttachmentsTable, VolumesTable, VolumeUsageReadingsTable, VolumeUsageSamplesTable } from './schema-volumes.ts'
 import type { PortCredentialsTable, WorkspacePortsTable } from './schema-ports.ts'
 import type {
@@ -81,6 +82,8 @@ export interface Database {
   tree_revisions: TreeRevisionsTable
   tree_keys: TreeKeysTable
   executions: ExecutionsTable
+  template_builds: TemplateBuildsTable
+  template_build_logs: TemplateBuildLogsTable
   volumes: VolumesTable
   volume_attachments: VolumeAttachmentsTable
   volume_usage_samples: VolumeUsageSamplesTable
@@ -124,6 +127,7 @@ interface PlansTable {
   shared_volume_gib_max: ColumnType<number | null, number | null | undefined, number | null>
   volume_attachments_per_workspace: ColumnType<number | null, number | null | undefined, number | null>
   missing_volume_limits: Generated<string[]>
+  concurrent_template_builds: ColumnType<number | null, number | null | undefined, number | null>
   cpu_hours: ColumnType<number | null, number | null | undefined, number | null>
   ram_gib_hours: ColumnType<number | null, number | null | undefined, number | null>
   is_listed: Generated<boolean>

@@ -37,6 +37,7 @@ const GOOD_BODIES: Record<string, object> = {
   'secret-versions.create': { value: 'v' },
   'egress.project_put': { mode: 'deny_all' },
   'egress.workspace_put': { mode: 'deny_all' },
+  'workspaces.save_as_template': { template_slug: 'saved' },
   'volumes.create': { name: 'name', quota_gib: 1 },
   'attachments.create': { volume_id: '01920000-0000-7000-8000-000000000000', mount_path: '/home/user/data' },
 }
@@ -65,6 +66,8 @@ test('every route with an id answers the same 404 for what is not there and for 
     operation_id: operation,
     organization_id: w.a.organization_id,
     project_id: w.a.project_id,
+    build_id: (await w.post(`/v1/workspaces/${await w.running('tenancy-saved')}/save-as-template`, { template_slug: 'tenancy' })).body.build
+      .id,
     secret_id: (await w.post(`/v1/projects/${w.a.project_id}/secrets`, { name: 'TENANCY', value: 'v' })).body.id,
     session_id: session_of_owner,
   }

@@ -36,6 +36,7 @@ const SENT: Record<Command, () => Promise<Answer>> = {
     return w.post(`/v1/workspaces/${id}/tree/fork`, { key: `commands-${(forks += 1)}` })
   },
   snapshot: () => w.post(`/v1/workspaces/${id}/snapshot`),
+  save_as_template: () => w.post(`/v1/workspaces/${id}/save-as-template`, { template_slug: 'commands' }),
   restore: () => w.post(`/v1/workspaces/${id}/restore`, { checkpoint_id }),
   delete_checkpoint: async () => {
     const another = await seeder(w.database, w.clock, w.ids).checkpoint(id)

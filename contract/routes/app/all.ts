@@ -67,6 +67,7 @@ import {
 } from './templates.ts'
 import { testInstancesCreate, testInstancesCreateOfOrganization } from './test-instances.ts'
 import { agentSessionsList, toolTokenKeys, toolTokensCreate } from './tool-tokens.ts'
+import { templateBuildsCancel, templateBuildsGet, templateBuildsLog, workspacesSaveAsTemplate } from './template-builds.ts'
 import { attachmentsCreate, attachmentsDelete, attachmentsList, volumesCreate, volumesDelete, volumesGet, volumesList } from './volumes.ts'
 import { usageOfWorkspace, usageSeries, usageSummary } from './usage.ts'
 import {
@@ -173,6 +174,10 @@ export const APP_ROUTES: readonly AppRoute[] = [
   templateVersionsPublishOfOrganization,
   templateVersionsArchive,
   templateVersionsArchiveOfOrganization,
+  workspacesSaveAsTemplate,
+  templateBuildsGet,
+  templateBuildsLog,
+  templateBuildsCancel,
   testInstancesCreate,
   testInstancesCreateOfOrganization,
   openapiGet,

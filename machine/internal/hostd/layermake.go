@@ -35,13 +35,19 @@ func (h *Host) makeLayer(ctx context.Context, r wire.LayerRequest) (wire.Layer, 
 		return wire.Layer{}, err
 	}
 	defer from.Close()
+	findings := []wire.LayerFinding{}
+	if r.Scan {
+		if findings, err = scanForSecrets(ctx, from, dropped); err != nil {
+			return wire.Layer{}, layerError(err)
+		}
+	}
 	plan := layers.Plan{From: from, Dropped: dropped, BytesMax: r.BytesMax, EntriesMax: r.EntriesMax,
 		At: func(step string) error { return h.points.at("layer_make." + step) }}
 	made, err := h.layers.Make(ctx, layers.MakingName(r.Owner(), r.Fence.Fence), plan)
 	if err != nil {
 		return wire.Layer{}, layerError(err)
 	}
-	return wire.Layer{Digest: made.Digest, SizeBytes: made.SizeBytes, Entries: made.Entries}, h.points.at("layer_make.answer")
+	return wire.Layer{Digest: made.Digest, SizeBytes: made.SizeBytes, Entries: made.Entries, Findings: findings}, h.points.at("layer_make.answer")
 }
 
 // diskForLayer is a disk that nobody writes to, and the layers that lay below it.

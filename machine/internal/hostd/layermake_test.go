@@ -39,7 +39,7 @@ func (d *daemon) dieInLayerMake(point, source, id string) {
 	var first, second wire.Layer
 	d.ok(d.call("POST", "/layers/make", request, &first))
 	d.ok(d.call("POST", "/layers/make", d.layerRequest(source, id), &second))
-	if first != second || first.Digest == "" {
+	if first.Digest != second.Digest || first.SizeBytes != second.SizeBytes || first.Digest == "" {
 		d.t.Fatalf("one disk made two layers: %+v and %+v", first, second)
 	}
 	image := filepath.Join(d.dir, "layers", first.Digest+".erofs")

@@ -1,9 +1,10 @@
-import type { Role } from '../../../contract/access.ts'
+import type { Role, Within } from '../../../contract/access.ts'
 import type { Call, PersonPrincipal } from '../../http/call.ts'
 import { notFound } from './scope.ts'
 import { readOperation } from '../operations/store.ts'
 import { projectOf } from '../projects/project-of.ts'
 import { readSecret } from '../secrets/store.ts'
+import { readBuild } from '../template-builds/store.ts'
 import { findTemplate } from '../templates/find.ts'
 import { readWorkspace } from '../workspaces/store.ts'
 import type { ApiDeps } from '../deps.ts'
@@ -20,7 +21,9 @@ export async function roleOf({ reads }: Pick<ApiDeps, 'reads'>, who: PersonPrinc
   if (role === undefined) throw notFound(what)
   return role
 
-  async function ownerOf(within: 'organization' | 'project' | 'workspace' | 'operation' | 'secret' | 'template') {
+  async function ownerOf(
+    within: Exclude<Within, 'self'>,
+  ): Promise<{ what: Parameters<typeof notFound>[0]; organization_id?: string | undefined }> {
     const named = call.params as Partial<Record<string, string>>
     switch (within) {
       case 'organization':
@@ -38,6 +41,8 @@ export async function roleOf({ reads }: Pick<ApiDeps, 'reads'>, who: PersonPrinc
         const { organization_id } = await findTemplate(reads, who, { slug: named['slug'] ?? '' })
         return { what: within, organization_id: organization_id ?? who.memberships[0]?.organization_id }
       }
+      case 'template_build':
+        return { what: 'build', organization_id: (await readBuild(reads, named['build_id'] ?? ''))?.organization_id }
       case 'operation':
         return { what: within, organization_id: (await readOperation(reads, named['operation_id'] ?? ''))?.organization_id }
     }

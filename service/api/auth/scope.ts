@@ -34,7 +34,7 @@ type Personal = 'session' | 'member' | 'invitation' | 'API key'
 
 /** The same answer for what does not exist and for what is somebody else's. */
 export function notFound(
-  what: 'organization' | 'project' | 'workspace' | 'operation' | 'template' | 'secret' | 'volume' | 'port' | Personal,
+  what: 'organization' | 'project' | 'workspace' | 'operation' | 'template' | 'secret' | 'volume' | 'port' | 'build' | Personal,
 ): Failure {
   return fail('not_found', null, `There is no such ${what}`)
 }

@@ -1,5 +1,6 @@
 import { sql } from 'kysely'
 import type { EgressPolicy } from '../../../contract/egress/policy.ts'
+import type { ScanFinding } from '../../../contract/schemas/scan-findings.ts'
 import type { TemplateSettings } from '../../../contract/schemas/template-settings.ts'
 import type { ChangeTx } from '../../core/changes/mutate.ts'
 import type { Reader } from '../../db/reader.ts'
@@ -9,6 +10,8 @@ export interface TemplateRow {
   id: string
   slug: string
   organization_id: string | null
+  display_name: string | null
+  description: string | null
   latest_version: number | null
   created_at: Date
   archived_at: Date | null
@@ -24,12 +27,14 @@ export interface VersionRow {
   layers: string[]
   settings: TemplateSettings
   egress: EgressPolicy | null
+  description: string | null
+  scan_findings: ScanFinding[]
   created_at: Date
   published_at: Date | null
   archived_at: Date | null
 }
 
-const TEMPLATE = `t.id, t.slug, t.organization_id, t.created_at, t.archived_at,
+const TEMPLATE = `t.id, t.slug, t.organization_id, t.display_name, t.description, t.created_at, t.archived_at,
   (select v.version from template_versions v where v.template_id = t.id and v.published_at is not null and v.archived_at is null
    order by v.version desc limit 1) as latest_version`
 
@@ -61,7 +66,7 @@ export function findTemplates(reads: Reader, organizations: string[], slug: stri
   )
 }
 
-const VERSION = `v.id, v.template_id, t.slug, t.organization_id, v.version, v.layered, v.layers, v.settings, v.egress,
+const VERSION = `v.id, v.template_id, t.slug, t.organization_id, v.version, v.layered, v.layers, v.settings, v.egress, v.description, v.scan_findings,
   v.created_at, v.published_at, v.archived_at
   from template_versions v join templates t on t.id = v.template_id`
 

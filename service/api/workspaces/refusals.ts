@@ -29,7 +29,7 @@ export function allowed(row: WorkspaceRow, command: Command): Allowed {
 /** The operation that a command begins, where it never joins another. */
 export function operateOn(
   row: WorkspaceRow,
-  command: 'snapshot' | 'restore' | 'reset' | 'attach_volume' | 'detach_volume',
+  command: 'snapshot' | 'save_as_template' | 'restore' | 'reset' | 'attach_volume' | 'detach_volume',
 ): Extract<Allowed, { kind: 'operate' }> {
   const decision = allowed(row, command)
   if (decision.kind !== 'operate') throw new Error(`${command} begins an operation or is refused`)

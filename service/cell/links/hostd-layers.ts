@@ -1,3 +1,4 @@
+import type { ScanFinding } from '../../../contract/schemas/scan-findings.ts'
 import type { Fence } from './hostd.ts'
 import type { Subject } from './subject.ts'
 
@@ -12,6 +13,8 @@ export interface LayerRequest extends Fence {
   whole?: boolean
   /** Absolute paths: one that ends with `/` is all that is in that directory, `*` any name. */
   drop?: readonly string[]
+  /** Looks for what looks like a secret. */
+  scan?: boolean
   bytes_max: number
   entries_max: number
 }
@@ -21,4 +24,6 @@ export interface Layer {
   digest: string
   size_bytes: number
   entries: number
+  /** Where something looks like a secret; none where it was not asked for. */
+  findings: ScanFinding[]
 }

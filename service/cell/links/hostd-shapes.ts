@@ -125,7 +125,13 @@ const InventoryShape = Type.Object({
   resolver: Type.Object({ serving: Type.Boolean(), starts: Count }),
 })
 
-const LayerShape = Type.Object({ digest: Type.String({ pattern: '^[0-9a-f]{64}$' }), size_bytes: Count, entries: Count })
+const FindingShape = Type.Object({ path: Type.String({ maxLength: 16_384 }), rule: Name, line: Count })
+const LayerShape = Type.Object({
+  digest: Type.String({ pattern: '^[0-9a-f]{64}$' }),
+  size_bytes: Count,
+  entries: Count,
+  findings: Type.Array(FindingShape, { maxItems: 1000 }),
+})
 
 const DiskReaderShape = Type.Object({
   address: Type.String({ pattern: '^/', maxLength: 108 }),

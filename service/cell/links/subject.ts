@@ -25,6 +25,10 @@ export function workspaceSubject(id: string): Subject {
   return { kind: 'workspace', id }
 }
 
+export function buildSubject(id: string): Subject {
+  return { kind: 'build', id }
+}
+
 /** One text for each subject, to know it by in maps. */
 export function subjectName({ kind, id }: Subject | VolumeSubject): string {
   return kind === 'workspace' ? id : `${kind}.${id}`

@@ -4,6 +4,7 @@ import type { Db } from '../../db/database.ts'
 import type { Clock } from '../../lib/clock.ts'
 import { BATCH, dropExpiredCheckpoints, dropTombstones } from './expiry-store.ts'
 import { dropExpiredCredentials, EXPIRED_BATCH } from '../ports/store.ts'
+import { forgetLogs } from '../builds/store.ts'
 import { tickEvery } from './ticking.ts'
 
 export interface ExpiryContext {
@@ -31,6 +32,7 @@ export async function expire({ db, clock, log }: ExpiryContext): Promise<void> {
   const expired_before = new Date(now_ms - LIMITS.port.expired_kept_seconds * 1000)
   const credentials = await inBatches(EXPIRED_BATCH, () => dropExpiredCredentials(db, expired_before))
   if (credentials > 0) log.info({ credentials }, 'removed expired credentials of ports')
+  await forgetLogs(db, new Date(now_ms - LIMITS.template_build.log_seconds * 1000))
   const tombstones = await inBatches(BATCH.tombstones, () => dropTombstones(db, deleted_before))
   if (tombstones > 0) log.info({ tombstones }, 'removed tombstones')
 }

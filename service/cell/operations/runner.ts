@@ -8,6 +8,8 @@ import type { CellContext, Job } from './job.ts'
 import { listOpen, markPending, type OtherOperation, type Queued } from './queue-store.ts'
 import { finish, LostRace, type OpenOperation } from './store.ts'
 import { HostFailure } from '../links/hostd.ts'
+import { listCapturing } from '../builds/store.ts'
+import { isBuild, workOnBuild } from '../builds/work.ts'
 import { volumeWork, workOnVolume } from '../volumes/work.ts'
 import { wantOf, type RoomWant } from './room-wants.ts'
 
@@ -32,10 +34,10 @@ export interface Runner {
   drain(): Promise<void>
 }
 
-type Group = KnownKind['group'] | 'volume' | 'startup'
+type Group = KnownKind['group'] | 'volume' | 'build' | 'startup'
 
 /** As many machines may be starting up as there are: each only waits for its guest. */
-const GROUPS: Record<Group, number> = { start: 8, suspend: 4, delete: 8, volume: 4, startup: Number.MAX_SAFE_INTEGER }
+const GROUPS: Record<Group, number> = { start: 8, suspend: 4, delete: 8, volume: 4, build: 2, startup: Number.MAX_SAFE_INTEGER }
 /** Between two looks when nothing wakes the runner: no notification is lost for longer. */
 const PASS_MS = 15_000
 const RETRY_MS_MIN = 100
@@ -271,12 +273,20 @@ async function beginWithRoom(
   if (known.starts && operation.state === 'queued') await markPending(cell.db, operation, now, deadline_at, pending(required, deadline_at))
 }
 
-/** Those of volumes. One of any other subject must not wait for ever: whoever asked is told. */
+/** Those of volumes and builds. One of any other subject must not wait for ever: whoever asked is told. */
 async function beginOthers(options: RunnerOptions, state: State, others: readonly OtherOperation[], signals: Signals): Promise<void> {
+  const capturing = await listCapturing(
+    options.cell.db,
+    others.filter(isBuild).map(({ subject_id }) => subject_id),
+  )
   for (const other of others) {
     if (options.signal.aborted || state.draining) return
     if (state.jobs.has(other.id) || isWaiting(state, other.id)) continue
-    if (volumeWork(other) === undefined) await giveUp(options.cell, other)
+    if (isBuild(other)) {
+      // What ends the capture wakes the runner.
+      if (capturing.has(other.subject_id) || freePlaces(options, state, 'build') <= 0) state.left_some = true
+      else run(options, state, other, 'build', signals, () => workOnBuild(options.cell, other, options.signal))
+    } else if (volumeWork(other) === undefined) await giveUp(options.cell, other)
     else if (freePlaces(options, state, 'volume') > 0)
       run(options, state, other, 'volume', signals, () => workOnVolume(options.cell, other, options.signal))
     else state.left_some = true

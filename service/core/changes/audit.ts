@@ -30,6 +30,7 @@ export type SubjectKind =
   | 'template_version'
   | 'tool_token'
   | 'volume'
+  | 'template_build'
   | 'workspace'
 
 /** The action of calls of tools: one record for who used which tool of which workspace in which minute. */

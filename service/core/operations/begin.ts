@@ -30,7 +30,7 @@ export async function beginOperation(
   const { cell_id, input = {}, now } = options
   const id = ids.next()
   // Cell, "Workspace as seen by tool calls": reads still work while a snapshot is captured.
-  const gate = kind === 'snapshot' ? 'read_only' : 'closed'
+  const gate = kind === 'snapshot' || kind === 'layer_snapshot' ? 'read_only' : 'closed'
   await insertOperation(tx, { ...aboutWorkspace(row), id, kind, cell_id, input, now }, { workspace_ids: [row.id], gate })
   await writeDesiredState(tx, row.id, desired_state, row.cell_id === null ? { cell_id } : {}, now)
   return id

@@ -35,6 +35,11 @@ export function aboutVolume({ id, organization_id, project_id }: { id: string; o
   return { subject: { kind: 'volume', id }, organization_id, project_id, workspace_id: null }
 }
 
+/** Whose a build's operation is. */
+export function aboutBuild({ id, organization_id, project_id }: { id: string; organization_id: string; project_id: string }): About {
+  return { subject: { kind: 'template_build', id }, organization_id, project_id, workspace_id: null }
+}
+
 /** Which operations wait for room, and for how long (App, "Capacity wait"). */
 const WAITS_FOR_ROOM: ReadonlySet<OperationKind> = new Set(['open', 'resume', 'fork'])
 
@@ -103,11 +108,11 @@ export async function lockOperation(tx: ChangeTx, id: string): Promise<void> {
   await sql`select 1 from operations where id = ${id} for no key update`.execute(tx)
 }
 
-/** Ends an operation that a delete overtakes, and lets go of everything that it holds. */
-export async function cancelOperation(tx: ChangeTx, id: string, now: Date): Promise<void> {
+/** Ends an operation that a delete or its caller overtakes, and lets go of everything that it holds. */
+export async function cancelOperation(tx: ChangeTx, id: string, now: Date, message = 'The workspace was deleted'): Promise<void> {
   const error = {
     code: 'canceled' as const,
-    message: 'The workspace was deleted',
+    message,
     retryable: OPERATION_ERRORS.canceled.retryable,
     details: {},
   }

@@ -21,6 +21,7 @@ export type PlanLimits = Partial<
     | 'shared_volumes_max'
     | 'shared_volume_gib_max'
     | 'volume_attachments_per_workspace'
+    | 'concurrent_template_builds'
     | 'missing_volume_limits'
     | 'refuses_starts'
     | 'cpu_hours'

@@ -1,0 +1,82 @@
+import Type from 'typebox'
+import { administrators, readers } from '../../access.ts'
+import { ALONE } from '../../errors.ts'
+import { appRoute } from '../../route.ts'
+import { Uuid } from '../../schemas/common.ts'
+import {
+  SaveAsTemplateRequest,
+  SaveAsTemplateResponse,
+  TemplateBuild,
+  TemplateBuildLog,
+  TemplateBuildLogQuery,
+} from '../../schemas/template-builds.ts'
+import { preferenceApplied, workspaceParams } from './workspaces.ts'
+
+const params = Type.Object({ build_id: Uuid() })
+
+export const templateBuildsGet = appRoute({
+  id: 'template-builds.get',
+  method: 'GET',
+  path: '/v1/template-builds/{build_id}',
+  summary: 'One build; held until its state or state_reason changes when asked to wait',
+  access: readers('template_build'),
+  waits: true,
+  params,
+  answers: { 200: { schema: TemplateBuild, headers: preferenceApplied, description: 'The build' } },
+  errors: { not_found: ALONE },
+})
+
+export const templateBuildsLog = appRoute({
+  id: 'template-builds.log',
+  method: 'GET',
+  path: '/v1/template-builds/{build_id}/log',
+  summary: 'What a build has said, from an offset on',
+  access: readers('template_build'),
+  params,
+  query: TemplateBuildLogQuery,
+  answers: { 200: { schema: TemplateBuildLog, description: 'A piece of the log' } },
+  errors: { not_found: ['log_expired', ...ALONE] },
+})
+
+export const templateBuildsCancel = appRoute({
+  id: 'template-builds.cancel',
+  method: 'POST',
+  path: '/v1/template-builds/{build_id}/cancel',
+  summary: 'End a build that is not over; it makes no version',
+  access: administrators('template_build', 'with_tool'),
+  idempotent: true,
+  params,
+  answers: { 200: { schema: TemplateBuild, description: 'The build, which is canceled' } },
+  errors: { not_found: ALONE, conflict: ['build_finished'] },
+})
+
+export const workspacesSaveAsTemplate = appRoute({
+  id: 'workspaces.save_as_template',
+  method: 'POST',
+  path: '/v1/workspaces/{workspace_id}/save-as-template',
+  summary: 'Make a version of a template of all that a workspace holds',
+  access: administrators('workspace', 'with_tool'),
+  idempotent: true,
+  params: workspaceParams,
+  body: SaveAsTemplateRequest,
+  answers: { 202: { schema: SaveAsTemplateResponse, description: 'What captures the files, and the build, to poll' } },
+  errors: {
+    not_found: ['checkpoint_not_found', ...ALONE],
+    quota_exceeded: ALONE,
+    conflict: [
+      'workspace_deleted',
+      'not_supported_for_mode',
+      'legacy_disk_layout',
+      'operation_in_progress',
+      'workspace_not_running',
+      'template_archived',
+    ],
+    validation_failed: [
+      'platform_template_slug',
+      'invalid_defaults',
+      'update_policy_not_available',
+      'too_many_acknowledged_findings',
+      'invalid_path',
+    ],
+  },
+})

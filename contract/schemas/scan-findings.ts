@@ -1,0 +1,12 @@
+import Type, { type Static } from 'typebox'
+
+/** Something in a file that looks like a secret. What it is is never said. */
+export const ScanFinding = Type.Object(
+  {
+    path: Type.String({ description: 'Absolute' }),
+    rule: Type.String({ description: 'What it looks like' }),
+    line: Type.Integer({ description: 'The first one that it was found on' }),
+  },
+  { title: 'ScanFinding' },
+)
+export type ScanFinding = Static<typeof ScanFinding>

@@ -1,0 +1,49 @@
+import { setTimeout } from 'node:timers/promises'
+import type { EgressPolicy } from '../../../contract/egress/policy.ts'
+import type { ScanFinding } from '../../../contract/schemas/scan-findings.ts'
+import type { TemplateSettings } from '../../../contract/schemas/template-settings.ts'
+import { HostFailure, type Fence } from '../links/hostd.ts'
+import { buildSubject } from '../links/subject.ts'
+import type { CellContext } from '../operations/job.ts'
+import type { OpenOperation } from '../operations/store.ts'
+import type { Build } from './store.ts'
+
+const RETRY_MS_MIN = 50
+const RETRY_MS_MAX = 1000
+
+/** One attempt at a build. */
+export interface BuildWork {
+  cell: CellContext
+  operation: OpenOperation
+  build: Build
+  /** Fires when this process may no longer act for the cell. */
+  signal: AbortSignal
+  /** Adds to the log. */
+  log(text: string): Promise<void>
+}
+
+/** What a build makes: a version in all but its number. */
+export interface Made {
+  layered: boolean
+  layers: readonly string[]
+  settings: TemplateSettings
+  egress: EgressPolicy | null
+  description: string | null
+  /** What was not acknowledged. */
+  findings: ScanFinding[]
+  auto_publish: boolean
+}
+
+/** Asks the machine host for one step of a build, for as long as nobody answers. */
+export async function askForBuild<T>(work: BuildWork, step: string, verb: (fence: Fence) => Promise<T>): Promise<T> {
+  const { operation, build, signal } = work
+  for (let wait_ms = RETRY_MS_MIN; ; wait_ms = Math.min(wait_ms * 2, RETRY_MS_MAX)) {
+    signal.throwIfAborted()
+    try {
+      return await verb({ subject: buildSubject(build.id), operation_id: operation.id, step, epoch: 0, fence: operation.fence })
+    } catch (error) {
+      if (!(error instanceof HostFailure) || error.code !== 'unreachable') throw error
+      await setTimeout(wait_ms, undefined, { signal })
+    }
+  }
+}

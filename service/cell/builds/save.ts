@@ -1,0 +1,59 @@
+import type { EgressPolicy } from '../../../contract/egress/policy.ts'
+import { LIMITS } from '../../../contract/limits.ts'
+import type { TemplateSettings } from '../../../contract/schemas/template-settings.ts'
+import { SCRUBBED } from '../../../contract/scrubbed.ts'
+import { failpoint } from '../../lib/failpoints.ts'
+import { operationError, Refused } from '../operations/errors.ts'
+import { workspaceSubject } from '../links/subject.ts'
+import { askForBuild, type BuildWork, type Made } from './ask.ts'
+import { readCapture } from './store.ts'
+
+/** What a workspace is saved with: `template_builds.spec` of a save_as_template. */
+export interface SaveSpec {
+  workspace_id: string
+  /** null: what the capture gives. */
+  checkpoint_id: string | null
+  /** Of the version that the workspace was made from. */
+  layers: string[]
+  settings: TemplateSettings
+  egress: EgressPolicy | null
+  description: string | null
+  auto_publish: boolean
+  /** Paths whose findings are no reason against publishing. */
+  acknowledged: string[]
+}
+
+/** All that the workspace has changed becomes a layer above those of its template. */
+export async function saveAsTemplate(work: BuildWork): Promise<Made> {
+  const { build, cell } = work
+  const { workspace_id, layers, acknowledged, settings, egress, description, auto_publish } = build.spec as SaveSpec // the api writes it so
+  const checkpoint_id = await captured(work)
+  await work.log('The files are captured.\n')
+  await failpoint('template_build.B2')
+  const whole = layers.length >= LIMITS.template_build.layers_max
+  const layer = await askForBuild(work, 'layer', (fence) =>
+    cell.host.makeLayer({
+      ...fence,
+      of: { subject: workspaceSubject(workspace_id), checkpoint_id },
+      whole,
+      drop: SCRUBBED,
+      scan: true,
+      bytes_max: LIMITS.template_build.layer_bytes_max,
+      entries_max: LIMITS.template_build.layer_entries_max,
+    }),
+  )
+  await work.log(`A layer of ${layer.entries} entries and ${layer.size_bytes} bytes: ${layer.digest}\n`)
+  const findings = layer.findings.filter(({ path }) => !acknowledged.includes(path))
+  for (const { path, rule, line } of findings) await work.log(`${path}:${line} looks like a secret: ${rule}\n`)
+  const all = whole ? [layer.digest] : [...layers, layer.digest]
+  return { layered: true, layers: all, settings, egress, description, auto_publish, findings }
+}
+
+async function captured({ cell, build }: BuildWork): Promise<string> {
+  const { checkpoint_id } = build.spec as SaveSpec
+  if (checkpoint_id !== null) return checkpoint_id
+  const capture = build.capture_operation_id === null ? null : await readCapture(cell.db, build.capture_operation_id)
+  if (capture?.checkpoint_id) return capture.checkpoint_id
+  const error = capture?.error ?? operationError('checkpoint_failed', 'The files were not captured')
+  throw new Refused({ ...error, details: { ...error.details } })
+}

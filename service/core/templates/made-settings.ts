@@ -1,0 +1,43 @@
+import type { TemplateDefaults, TemplateSettingsInput } from '../../../contract/schemas/template-builds.ts'
+import { templateSettingsProblems, type TemplateSettings } from '../../../contract/schemas/template-settings.ts'
+import { fail } from '../../lib/fail.ts'
+
+/** What a caller says of a version that is to be made of a workspace. */
+export interface Said {
+  defaults?: TemplateDefaults | undefined
+  settings?: TemplateSettingsInput | undefined
+}
+
+/**
+ * The settings of a version that is saved from a workspace: what is not said is empty, and sizes are those of the version that the workspace
+ * was made from (App, "Save as template").
+ */
+export function savedSettings(of: TemplateSettings, said: Said): TemplateSettings {
+  const { defaults = {}, settings = {} } = said
+  const { cpu_millis, memory_mib, disk_gib } = of.defaults
+  return checked({
+    env: settings.env ?? {},
+    inputs: settings.inputs ?? {},
+    defaults: { cpu_millis, memory_mib, disk_gib, lifetime: 'persistent', idle_policy: 'adaptive', ...settings.defaults, ...defaults },
+    ceiling: settings.ceiling ?? of.ceiling,
+    ...pick(settings, 'start'),
+    ...pick(settings, 'services'),
+    ...(settings.guest_features === undefined ? pick(of, 'guest_features') : pick(settings, 'guest_features')),
+  })
+}
+
+function pick<T extends object, K extends keyof T>(from: T, name: K): Pick<T, K> | object {
+  return from[name] === undefined ? {} : { [name]: from[name] }
+}
+
+function checked(settings: TemplateSettings): TemplateSettings {
+  const [problem] = templateSettingsProblems(settings)
+  if (problem === undefined) return settings
+  throw fail('validation_failed', 'invalid_defaults', problem, { details: { field: 'defaults' } })
+}
+
+export function refuseUpdatePolicy({ settings }: Said): void {
+  if (settings?.update_policy !== 'automatic') return
+  const message = 'Workspaces keep the version that they were made from'
+  throw fail('validation_failed', 'update_policy_not_available', message, { details: { field: 'settings.update_policy' } })
+}

@@ -1,0 +1,25 @@
+import type { Generated } from 'kysely'
+import type { ScanFinding } from '../../contract/schemas/scan-findings.ts'
+import type { BuildKind } from '../../contract/schemas/template-builds.ts'
+import type { JsonWithDefault, Json } from './schema.ts'
+
+export interface TemplateBuildsTable {
+  id: string
+  organization_id: string
+  project_id: string
+  template_id: string
+  operation_id: string
+  kind: BuildKind
+  spec: Json<object>
+  capture_operation_id: string | null
+  findings: JsonWithDefault<ScanFinding[]>
+  version_id: string | null
+  log_bytes: Generated<number>
+  created_at: Date
+}
+
+export interface TemplateBuildLogsTable {
+  build_id: string
+  start_byte: number
+  text: string
+}
