@@ -16,7 +16,7 @@ import type { WorkspaceAuthoritiesTable, WorkspaceSecretsTable } from './schema-
 import type { OperationSubject } from '../../contract/states/operation.ts'
 import type { StartupState, TemplatesTable, TemplateVersionsTable } from './schema-templates.ts'
 import type { EgressDenialsTable, EgressVersionsTable, WorkspaceEgressTable } from './schema-egress.ts'
-import type { TemplateBuildLogsTable, TemplateBuildsTable } from './schema-template-builds.ts'
+import type { TemplateBuildLogsTable, TemplateBuildsTable } from './schema-builds.ts'
 import type { VolumeAttachmentsTable, VolumesTable, VolumeUsageReadingsTable, VolumeUsageSamplesTable } from './schema-volumes.ts'
 import type { PortCredentialsTable, WorkspacePortsTable } from './schema-ports.ts'
 import type {

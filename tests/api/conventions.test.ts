@@ -37,7 +37,6 @@ const GOOD_BODIES: Record<string, object> = {
   'secret-versions.create': { value: 'v' },
   'egress.project_put': { mode: 'deny_all' },
   'egress.workspace_put': { mode: 'deny_all' },
-  'workspaces.save_as_template': { template_slug: 'saved' },
   'volumes.create': { name: 'name', quota_gib: 1 },
   'attachments.create': { volume_id: '01920000-0000-7000-8000-000000000000', mount_path: '/home/user/data' },
 }
@@ -58,16 +57,14 @@ const send = (route: AppRoute, url: string, options: object = {}) =>
   })
 
 test('every route with an id answers the same 404 for what is not there and for what is somebody else’s', async () => {
-  const mine = await w.running('tenancy')
-  const operation = (await w.post(`/v1/workspaces/${mine}/suspend`)).body.id
+  const [mine, saved] = [await w.running('tenancy'), await w.running('saved')]
   const random = w.ids.next()
   const own: Record<string, string> = {
     workspace_id: mine,
-    operation_id: operation,
+    operation_id: (await w.post(`/v1/workspaces/${mine}/suspend`)).body.id,
     organization_id: w.a.organization_id,
     project_id: w.a.project_id,
-    build_id: (await w.post(`/v1/workspaces/${await w.running('tenancy-saved')}/save-as-template`, { template_slug: 'tenancy' })).body.build
-      .id,
+    build_id: (await w.post(`/v1/workspaces/${saved}/save-as-template`, { template_slug: 'saved' })).body.build.id,
     secret_id: (await w.post(`/v1/projects/${w.a.project_id}/secrets`, { name: 'TENANCY', value: 'v' })).body.id,
     session_id: session_of_owner,
   }

@@ -17,7 +17,7 @@ export async function ownIds(w: World): Promise<Ids> {
   const { checkpoint, volume, attachment } = seeds
   for (const label of ['one', 'two']) await checkpoint(workspace_id, { label })
   const checkpoint_id = await checkpoint(workspace_id, { label: 'three' })
-  await w.running('generated-2')
+  const second = await w.running('generated-2')
   const volume_ids = [await volume(w.a, w.cell_id), await volume(w.a, w.cell_id)] as const
   for (const [place, volume_id] of volume_ids.entries()) await attachment(workspace_id, volume_id, { place })
   for (const port of [3001, 3000]) await w.call('PUT', `/v1/workspaces/${workspace_id}/ports/${port}`)
@@ -45,7 +45,9 @@ export async function ownIds(w: World): Promise<Ids> {
   }
   for (const slug of ['other', 'own']) await seeds.template(organization_id, slug, SETTINGS)
   const version = String(await unpublishedVersion(w, organization_id, 'own', SETTINGS))
-  return { [OWNER]: owner, [PERSON]: owner_id, secret_id, session_id, slug: 'own', version, ...own }
+  const saving = `/v1/workspaces/${second}/save-as-template`
+  const build_id = (await w.post(saving, { template_slug: 'own' })).body.build.id
+  return { build_id, [OWNER]: owner, [PERSON]: owner_id, secret_id, session_id, slug: 'own', version, ...own }
 }
 
 /** Among the ids: the token of a person who owns the organization, for routes that take no key. */

@@ -23,6 +23,7 @@ const OTHER_BODIES: Record<string, object> = {
   'workspaces.fork_tree': { key: 'other' },
   'workspaces.resume': { agent_label: 'other' },
   'workspaces.snapshot': { label: 'other' },
+  'workspaces.save_as_template': { template_slug: 'other' },
   'workspaces.restore': { checkpoint_id: '01920000-0000-7000-8000-00000000beef' },
   'workspaces.reset': { confirm_destructive: false },
   'workspaces.suspend_when_idle': { after_seconds: 31 },
@@ -83,7 +84,7 @@ for (const route of APP_ROUTES.filter(({ idempotent }) => idempotent)) {
     const other = OTHER_BODIES[route.id]
     const mismatch = other
       ? await ask(w, route, ids, { headers, body: other })
-      : await ask(w, route, { ...ids, workspace_id: w.ids.next(), volume_id: w.ids.next() }, { headers })
+      : await ask(w, route, { ...ids, workspace_id: w.ids.next(), volume_id: w.ids.next(), build_id: w.ids.next() }, { headers })
     assert.equal(said(mismatch), '422 idempotency_mismatch')
     assert.deepEqual(await contentOfTables(w.database.superuser), between)
   })

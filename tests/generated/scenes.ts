@@ -111,6 +111,11 @@ const SCENES: Record<string, (w: World, key: string) => Promise<string | Ids | u
   'template-versions.publish_of_organization': unpublished,
   'template-versions.archive': unpublished,
   'template-versions.archive_of_organization': unpublished,
+  'workspaces.save_as_template': (w, key) => w.running(key),
+  'template-builds.cancel': async (w, key) => {
+    const saving = `/v1/workspaces/${await w.running(key)}/save-as-template`
+    return { build_id: (await w.post(saving, { template_slug: 'own' })).body.build.id }
+  },
   'tool-tokens.create': (w, key) => w.running(key),
   'volumes.create': async () => undefined,
   'volumes.delete': async (w) => ({ volume_id: await volume(w) }),
@@ -180,6 +185,7 @@ const BODIES: Record<string, (key: string, ids: Ids) => object> = {
   'secrets.create': nameOf,
   'secrets.create_of_organization': nameOf,
   'secrets.update': (key) => ({ description: key }),
+  'workspaces.save_as_template': () => ({ template_slug: 'own' }),
   'volumes.create': (key) => ({ name: key, quota_gib: 1 }),
   'attachments.create': () => ({ volume_id: VOLUME, mount_path: '/home/user/data' }),
 }

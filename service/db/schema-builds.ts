@@ -1,6 +1,5 @@
 import type { Generated } from 'kysely'
 import type { ScanFinding } from '../../contract/schemas/scan-findings.ts'
-import type { BuildKind } from '../../contract/schemas/template-builds.ts'
 import type { JsonWithDefault, Json } from './schema.ts'
 
 export interface TemplateBuildsTable {
@@ -9,7 +8,7 @@ export interface TemplateBuildsTable {
   project_id: string
   template_id: string
   operation_id: string
-  kind: BuildKind
+  kind: 'save_as_template' | 'draft' | 'recipe'
   spec: Json<object>
   capture_operation_id: string | null
   findings: JsonWithDefault<ScanFinding[]>
