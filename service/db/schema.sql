@@ -421,6 +421,7 @@ create table plans (
   price_minor integer,
   cpu_hour_minor integer,
   ram_gib_hour_minor integer,
+  concurrent_template_builds integer,
   UNIQUE (slug),
   PRIMARY KEY (id),
   CHECK (((concurrent_workspaces IS NULL) OR (NOT ('concurrent_workspaces'::text = ANY (missing_limits))))),
@@ -428,6 +429,7 @@ create table plans (
   CHECK (((memory_mib IS NULL) OR (NOT ('memory_mib'::text = ANY (missing_limits))))),
   CHECK (((disk_gib IS NULL) OR (NOT ('disk_gib'::text = ANY (missing_limits))))),
   CHECK (((currency IS NOT NULL) OR ((price_minor IS NULL) AND (cpu_hour_minor IS NULL) AND (ram_gib_hour_minor IS NULL)))),
+  CHECK ((concurrent_template_builds >= 0)),
   CHECK ((concurrent_workspaces >= 0)),
   CHECK ((cpu_hour_minor >= 0)),
   CHECK ((cpu_hours >= 0)),
@@ -568,6 +570,36 @@ create table spend_policies (
   CHECK ((version > 0))
 ); -- insert, select to berth_api; update (version, overage_enabled, spend_cap_minor, enabled_in, changed_at) to berth_api; select to berth_cell
 
+create table template_build_logs (
+  build_id uuid not null,
+  start_byte bigint not null,
+  text text not null,
+  PRIMARY KEY (build_id, start_byte),
+  FOREIGN KEY (build_id) REFERENCES template_builds(id) ON DELETE CASCADE
+); -- select to berth_api; delete, insert, select to berth_cell
+
+create table template_builds (
+  id uuid not null,
+  organization_id uuid not null,
+  project_id uuid not null,
+  template_id uuid not null,
+  operation_id uuid not null,
+  kind text not null,
+  spec jsonb not null,
+  capture_operation_id uuid,
+  findings jsonb default '[]'::jsonb not null,
+  version_id uuid,
+  log_bytes bigint default 0 not null,
+  created_at timestamp with time zone not null,
+  UNIQUE (operation_id),
+  PRIMARY KEY (id),
+  FOREIGN KEY (organization_id) REFERENCES organizations(id),
+  FOREIGN KEY (project_id) REFERENCES projects(id),
+  FOREIGN KEY (template_id) REFERENCES templates(id) ON DELETE CASCADE,
+  FOREIGN KEY (version_id) REFERENCES template_versions(id) ON DELETE SET NULL,
+  CHECK ((kind = ANY (ARRAY['save_as_template'::text, 'draft'::text, 'recipe'::text])))
+); -- insert, select to berth_api; select to berth_cell; update (findings, version_id, log_bytes) to berth_cell
+
 create table template_versions (
   id uuid not null,
   template_id uuid not null,
@@ -579,11 +611,13 @@ create table template_versions (
   published_at timestamp with time zone,
   archived_at timestamp with time zone,
   egress jsonb,
+  description text,
+  scan_findings jsonb default '[]'::jsonb not null,
   UNIQUE (template_id, version),
   PRIMARY KEY (id),
   FOREIGN KEY (template_id) REFERENCES templates(id),
   CHECK ((version > 0))
-); -- select to berth_api; update (published_at, archived_at) to berth_api; select to berth_cell
+); -- select to berth_api; update (published_at, archived_at) to berth_api; insert, select to berth_cell
 
 create table templates (
   id uuid not null,
@@ -591,10 +625,12 @@ create table templates (
   slug text not null,
   created_at timestamp with time zone not null,
   archived_at timestamp with time zone,
+  display_name text,
+  description text,
   UNIQUE NULLS NOT DISTINCT (organization_id, slug),
   PRIMARY KEY (id),
   FOREIGN KEY (organization_id) REFERENCES organizations(id)
-); -- select to berth_api; update (archived_at) to berth_api
+); -- insert, select to berth_api; update (archived_at) to berth_api; select to berth_cell
 
 create table tree_keys (
   workspace_id uuid not null,
@@ -1034,6 +1070,12 @@ CREATE UNIQUE INDEX secrets_of_organization ON public.secrets USING btree (organ
 
 CREATE UNIQUE INDEX secrets_of_project ON public.secrets USING btree (project_id, name) WHERE ((deleted_at IS NULL) AND (project_id IS NOT NULL));
 
+CREATE INDEX template_builds_of_organization ON public.template_builds USING btree (organization_id, uuid_send(id) DESC);
+
+CREATE INDEX template_builds_of_template ON public.template_builds USING btree (template_id, uuid_send(id) DESC);
+
+CREATE INDEX template_builds_of_version ON public.template_builds USING btree (version_id) WHERE (version_id IS NOT NULL);
+
 CREATE UNIQUE INDEX tree_keys_by_revision ON public.tree_keys USING btree (workspace_id, revision);
 
 CREATE INDEX trees_of_store ON public.trees USING btree (store_id) WHERE (store_id IS NOT NULL);
@@ -1397,7 +1439,7 @@ CREATE TRIGGER idle_gap BEFORE UPDATE OF active_at ON public.workspaces FOR EACH
 
 CREATE TRIGGER membership_changed AFTER DELETE OR UPDATE OF role ON public.memberships FOR EACH ROW EXECUTE FUNCTION notify_membership();
 
-CREATE TRIGGER not_in_ending_organization BEFORE INSERT ON public.secrets FOR EACH ROW EXECUTE FUNCTION refuse_in_ending_organization();
+CREATE TRIGGER not_in_ending_organization BEFORE INSERT ON public.workspaces FOR EACH ROW EXECUTE FUNCTION refuse_in_ending_organization();
 
 CREATE TRIGGER not_in_ending_organization BEFORE INSERT ON public.invitations FOR EACH ROW EXECUTE FUNCTION refuse_in_ending_organization();
 
@@ -1405,11 +1447,11 @@ CREATE TRIGGER not_in_ending_organization BEFORE INSERT ON public.memberships FO
 
 CREATE TRIGGER not_in_ending_organization BEFORE INSERT ON public.projects FOR EACH ROW EXECUTE FUNCTION refuse_in_ending_organization();
 
-CREATE TRIGGER not_in_ending_organization BEFORE INSERT ON public.workspaces FOR EACH ROW EXECUTE FUNCTION refuse_in_ending_organization();
+CREATE TRIGGER not_in_ending_organization BEFORE INSERT ON public.api_keys FOR EACH ROW EXECUTE FUNCTION refuse_in_ending_organization();
+
+CREATE TRIGGER not_in_ending_organization BEFORE INSERT ON public.secrets FOR EACH ROW EXECUTE FUNCTION refuse_in_ending_organization();
 
 CREATE TRIGGER not_in_ending_organization BEFORE INSERT ON public.volumes FOR EACH ROW EXECUTE FUNCTION refuse_in_ending_organization();
-
-CREATE TRIGGER not_in_ending_organization BEFORE INSERT ON public.api_keys FOR EACH ROW EXECUTE FUNCTION refuse_in_ending_organization();
 
 CREATE TRIGGER operation_changed AFTER INSERT OR UPDATE OF state, state_reason ON public.operations FOR EACH ROW EXECUTE FUNCTION notify_operation();
 

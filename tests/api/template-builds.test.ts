@@ -3,6 +3,7 @@ import { randomUUID } from 'node:crypto'
 import { after, before, test } from 'node:test'
 import { LIMITS } from '../../contract/limits.ts'
 import { HostFailure } from '../../service/cell/links/hostd.ts'
+import { armFailpoint } from '../../service/lib/failpoints.ts'
 import { until } from '../support/processes.ts'
 import { seeder, SETTINGS, type Answer } from './support.ts'
 import { worldWithCell, type CellWorld } from './with-cell.ts'
@@ -45,7 +46,7 @@ test('what a workspace holds becomes a version above its template, and a workspa
   assert.deepEqual([build.state, build.error, build.version, build.published, build.scan_findings], ['succeeded', null, 1, true, []])
   const base = await version('base', 1)
   const made = await version('first', 1)
-  assert.deepEqual([made.layers.slice(0, -1), made.layers.length], [base.layers, base.layers.length + 1])
+  assert.deepEqual([made.layers.slice(0, -1), made.layers.length], [base.layers, Number(base.layers.length) + 1])
   assert.deepEqual(made.settings.env, {})
   const { defaults } = made.settings
   assert.deepEqual(
@@ -194,11 +195,40 @@ test('the log has what a build has said, from any offset on, until it expires', 
   const rest = await log(4)
   assert.deepEqual([rest.offset, rest.text, rest.next_offset], [4, all.text.slice(4), all.next_offset])
   assert.deepEqual(await log(all.next_offset), { offset: all.next_offset, next_offset: all.next_offset, text: '', complete: true })
-  assert.deepEqual(said(await w.get(`/v1/template-builds/${build_id}/log?offset=${all.next_offset + 1}`)), [
+  assert.deepEqual(said(await w.get(`/v1/template-builds/${build_id}/log?offset=${Number(all.next_offset) + 1}`)), [
     422,
     'validation_failed',
     undefined,
   ])
   w.advance(LIMITS.template_build.log_seconds + 60)
   assert.deepEqual(said(await w.get(`/v1/template-builds/${build_id}/log`)), [404, 'not_found', 'log_expired'])
+})
+
+for (const point of ['template_build.B2', 'template_build.B3'] as const) {
+  test(`a build that falls over at ${point} is taken up again, and makes one version`, async () => {
+    const id = await running()
+    write(id, '/home/user/kept', point)
+    let hits = 0
+    using _ = armFailpoint(point, () => {
+      hits += 1
+      if (hits === 1) throw new Error('the first attempt falls over')
+    })
+    const template_slug = `again-${point.slice(-2).toLowerCase()}`
+    const build = await finished((await save(id, { template_slug, auto_publish: true })).body.build.id)
+    assert.deepEqual([build.state, build.version], ['succeeded', 1])
+    assert.equal((await w.get(`/v1/templates/${template_slug}/versions`)).body.data.length, 1)
+    const { attempt } = await w.database.superuser
+      .selectFrom('operations')
+      .select('attempt')
+      .where('id', '=', build.operation_id)
+      .executeTakeFirstOrThrow()
+    assert.equal(attempt, 2)
+  })
+}
+
+test('two builds of one template at once make two versions, each with its own number', async () => {
+  const [one, two] = [await running(), await running()]
+  const begun = await Promise.all([one, two].map((id) => save(id, { template_slug: 'both' })))
+  const builds = await Promise.all(begun.map(({ body }) => finished(body.build.id)))
+  assert.deepEqual(builds.map(({ version }) => version).sort(), [1, 2])
 })

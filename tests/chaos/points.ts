@@ -27,6 +27,7 @@ const HOSTD_KINDS: [prefix: string, kinds: Kind[]][] = [
   ['delete.', ['delete']],
   ['fence.', ['delete']],
   ['fit.', []], // nobody asks for it: machine/internal/hostd tests it
+  ['layer_make.', []], // what it makes is a function of a disk: machine/internal/hostd tests it
   ['volume', []], // tests/acceptance/volume-failpoints.test.ts
   ['unpause.', []], // only after a suspend that is undone: machine/internal/hostd tests it
 ]
@@ -45,8 +46,10 @@ export const VOLUME_POINTS = [
 
 export function everyPoint(hostd_names: string[]): Point[] {
   // Every change comes past those of changes: tests/api/audit.test.ts stops at them. No operation comes past those of trees:
-  // service/cell/trees/trees.test.ts stops there; for start-ups service/cell/operations/startup.test.ts does. Volumes have tests/acceptance/volume-failpoints.test.ts.
-  const names = (Object.keys(FAILPOINTS) as FailpointName[]).filter((name) => !/^(change\.|tree\.|startup\.|volume_)/.test(name))
+  // service/cell/trees/trees.test.ts stops there; for start-ups service/cell/operations/startup.test.ts does, for builds tests/api/template-builds.test.ts. Volumes have tests/acceptance/volume-failpoints.test.ts.
+  const names = (Object.keys(FAILPOINTS) as FailpointName[]).filter(
+    (name) => !/^(change\.|tree\.|startup\.|template_build\.|volume_)/.test(name),
+  )
   const own = names.map((name): Point => {
     const [kind] = name.split('.') as [Kind]
     return { name, owner: FAILPOINTS[name].owner, kind }
