@@ -3,7 +3,7 @@
  * that directory, `*` any name.
  */
 export const SCRUBBED = [
-  // What is of the moment (App, "Save as template").
+  // What is of the moment.
   '/proc/',
   '/sys/',
   '/dev/',

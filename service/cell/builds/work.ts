@@ -28,7 +28,10 @@ export async function workOnBuild(cell: CellContext, other: OtherOperation, sign
   if (operation === undefined) return
   const build = await readBuild(cell.db, other.subject_id)
   const make = build === undefined ? undefined : MAKERS[build.kind]
-  if (build === undefined || make === undefined) throw new Error(`this cell knows no build ${other.subject_id}`)
+  if (build === undefined || make === undefined) {
+    const error = operationError('internal_error', 'This cell does not know the operation')
+    return finish(cell.db, operation, cell.clock.now(), { state: 'failed', error })
+  }
   if (operation.attempt > ATTEMPTS_MAX) return finish(cell.db, operation, cell.clock.now(), { state: 'failed', error: INTERRUPTED })
   const work: BuildWork = { cell, operation, build, signal, log: (text) => appendLog(cell.db, build.id, text) }
   try {

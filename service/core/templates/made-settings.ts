@@ -10,7 +10,7 @@ export interface Said {
 
 /**
  * The settings of a version that is saved from a workspace: what is not said is empty, and sizes are those of the version that the workspace
- * was made from (App, "Save as template").
+ * was made from.
  */
 export function savedSettings(of: TemplateSettings, said: Said): TemplateSettings {
   const { defaults = {}, settings = {} } = said
