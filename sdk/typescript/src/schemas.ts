@@ -1035,6 +1035,34 @@ export type RotatedSession = {
   session_expires_at: string
 }
 
+export type SaveAsTemplateRequest = {
+  template_slug: string
+  display_name?: string
+  /** Of the workspace: what it holds is saved, and the workspace need not run */
+  checkpoint_id?: string
+  defaults?: TemplateDefaults
+  /** Workspaces are opened with the version as soon as it is there */
+  auto_publish?: boolean
+  /** Absolute paths of files that may hold what looks like a secret; at most 200 */
+  acknowledged_scan_findings?: string[]
+  settings?: TemplateSettingsInput
+  description?: string
+}
+
+export type SaveAsTemplateResponse = {
+  operation: Operation | null
+  build: TemplateBuild
+}
+
+export type ScanFinding = {
+  /** Absolute */
+  path: string
+  /** What it looks like */
+  rule: string
+  /** The first one that it was found on */
+  line: number
+}
+
 export type SearchMatch = {
   path: string
   line: number
@@ -1315,9 +1343,51 @@ export type Template = {
   id: string
   slug: string
   organization_id: string | null
+  display_name: string | null
+  description: string | null
   latest_version: number | null
   created_at: string
   archived_at: string | null
+}
+
+export type TemplateBuild = {
+  id: string
+  kind: 'save_as_template' | 'draft' | 'recipe'
+  /** Of its operation */
+  state: 'queued' | 'capacity_pending' | 'running' | 'succeeded' | 'failed' | 'canceled'
+  state_reason: string | null
+  operation_id: string
+  organization_id: string
+  project_id: string
+  template_slug: string
+  version: number | null
+  /** Whether workspaces are opened with that version */
+  published: boolean
+  /** What looks like a secret and was not acknowledged: it keeps the version from being published by itself */
+  scan_findings: ScanFinding[]
+  error: OperationError | null
+  created_at: string
+  started_at: string | null
+  completed_at: string | null
+}
+
+export type TemplateBuildLog = {
+  /** Of the first byte of text */
+  offset: number
+  /** Where to go on */
+  next_offset: number
+  text: string
+  /** Nothing comes after it */
+  complete: boolean
+}
+
+export type TemplateDefaults = {
+  cpu_millis?: number
+  memory_mib?: number
+  disk_gib?: number
+  lifetime?: 'persistent' | 'session'
+  idle_policy?: string
+  session_idle_seconds?: number
 }
 
 export type TemplateInput = {
@@ -1359,6 +1429,25 @@ export type TemplateSettings = {
   guest_features?: 'browser'[]
 }
 
+export type TemplateSettingsInput = {
+  /** Environment of every command */
+  env?: Record<string, string>
+  inputs?: Record<string, TemplateInput>
+  start?: StartCommand[]
+  services?: Service[]
+  /** What its files serve beyond commands and files */
+  guest_features?: 'browser'[]
+  /** No open gets more */
+  ceiling?: {
+    cpu_millis: number
+    memory_mib: number
+    disk_gib: number
+  }
+  defaults?: TemplateDefaults
+  /** manual: workspaces keep the version that they were made from */
+  update_policy?: 'manual' | 'automatic'
+}
+
 export type TemplateVersion = {
   id: string
   template_id: string
@@ -1371,6 +1460,9 @@ export type TemplateVersion = {
   layers: string[]
   settings: TemplateSettings
   egress: EgressRules | null
+  description: string | null
+  /** What looked like a secret when it was made, and was not acknowledged */
+  scan_findings: ScanFinding[]
   created_at: string
   published_at: string | null
   archived_at: string | null
