@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { sql } from 'kysely'
 import { createWorld, type World } from '../../../tests/engine/world.ts'
 import { createRoom, type Want } from './room.ts'
 
@@ -81,4 +82,28 @@ test('what must leave is what those who wait lack together, as far as it can be 
   room.expect(listed, 8)
   assert.equal(await room.lacking_mib(2000), 5000 + 1000 - 4096)
   assert.equal(await room.lacking_mib(500), 0)
+})
+
+test('what begins to leave while the book is read is counted, although its row says by then that it is gone', async () => {
+  await using world = await createWorld()
+  const process = await world.startProcess()
+  const { workspace_id, operation_id } = await world.open()
+  await world.ended(operation_id)
+  const { cell_id, grant_memory_mib: memory_mib } = await world.workspace(workspace_id)
+  assert.ok(cell_id !== null && memory_mib !== null)
+  const room = createRoom({ db: process.db, cell_id })
+  room.describe({ ...CAPACITY, memory_mib }, [])
+  room.madeBy({ wanted: () => undefined, evictable_mib: () => 0 })
+  const waits = sql<{ pid: number; granted: boolean }>`pg_locks`.as('l')
+  const { decision, leaving } = await world.db.transaction().execute(async (tx) => {
+    await sql`lock table machines in access exclusive mode`.execute(tx)
+    const decision = room.decide(want('other', memory_mib), yes)
+    await world.until(async () => (await world.db.selectFrom(waits).select('l.pid').where('l.granted', '=', false).execute()).length > 0)
+    const leaving = room.leaving(workspace_id, memory_mib)
+    await tx.updateTable('machines').set({ residency: 'hibernated' }).where('id', '=', workspace_id).execute()
+    return { decision, leaving }
+  })
+  assert.equal(await kind(decision), 'wait')
+  leaving[Symbol.dispose]()
+  assert.equal(await kind(room.decide(want('other', memory_mib), yes)), 'given')
 })

@@ -105,13 +105,17 @@ export function createRoom({ db, cell_id }: { db: Db; cell_id: string }): Room {
     return next
   }
   const sizeOf = (want: Pick<Waiter, 'memory_mib'>, host: HostCapacity) => want.memory_mib + host.headroom_mib
-  const read = async (host: HostCapacity, but_of: string | null = null): Promise<Taken> => {
+  const read = async (host: HostCapacity, but_of: string | null = null): Promise<Taken & { leaving_mib: number }> => {
     is_stale = false
     for (;;) {
       const leaving = [...gone.keys()]
       const found = await readTaken(db, cell_id, host.headroom_mib, leaving, but_of)
-      // What has ended meanwhile is counted in them still, and would be missed by whoever adds up what comes.
-      if (leaving.every((id) => gone.has(id))) return (taken = found)
+      // What has ended meanwhile is counted in them still, and would be missed by whoever adds up what comes. What has begun to leave
+      // meanwhile may be missing in them already, while its machine is there.
+      if (leaving.length === gone.size && leaving.every((id) => gone.has(id))) {
+        taken = found
+        return { ...found, leaving_mib: leaving_mib() }
+      }
     }
   }
   const leaving_mib = () => [...gone.values()].reduce((sum, { memory_mib }) => sum + memory_mib, 0)
@@ -286,9 +290,8 @@ export function createRoom({ db, cell_id }: { db: Db; cell_id: string }): Room {
       inTurn(async () => {
         if (capacity === null || list.size === 0) return 0
         const host = capacity
-        // Before the rows are read: what has ended meanwhile is counted in them still.
-        const about_to_be_free_mib = leaving_mib()
-        const free_mib = host.memory_mib - (await read(host)).memory_mib + about_to_be_free_mib
+        const now = await read(host)
+        const free_mib = host.memory_mib - now.memory_mib + now.leaving_mib
         let wanted_mib = 0
         for (const want of inOrder()) if (wanted_mib + sizeOf(want, host) <= free_mib + evictable_mib) wanted_mib += sizeOf(want, host)
         return Math.max(wanted_mib - free_mib, 0)
