@@ -30,13 +30,15 @@ function serve(request: IncomingMessage, response: ServerResponse): void {
   repository(request, response, url)
 }
 
-/** 200 bytes every half second, so many times; then the connection stays as it is. */
+/** 400 bytes a second, for so many half seconds and however late it comes to them; then the connection stays as it is. */
 function trickle(response: ServerResponse, times: number): void {
-  let left = times
+  const began_ms = performance.now()
+  let sent = 0
   const timer = setInterval(() => {
-    left -= 1
-    if (left >= 0) response.write(Buffer.alloc(200))
-    else clearInterval(timer)
+    const due = Math.min(Math.floor((performance.now() - began_ms) / 500), times)
+    if (due > sent) response.write(Buffer.alloc(200 * (due - sent)))
+    sent = due
+    if (due === times) clearInterval(timer)
   }, 500)
   response.on('close', () => clearInterval(timer))
 }
