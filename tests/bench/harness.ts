@@ -63,12 +63,19 @@ export async function measure(row: Row, work: Pairs, options: Options & { rate?:
   print(row, ratios, references, subjects, options.unit ?? 'ms')
 }
 
-/** Prints what has no reference: samples in milliseconds against a bar in seconds, which the slowest must keep. */
-export function printSeconds(name: string, title: string, samples_ms: number[], seconds_max: number): void {
+/** Prints what has no reference: samples in milliseconds against a bar in seconds, which the slowest must keep, or half of them. */
+export function printSeconds(
+  name: string,
+  title: string,
+  samples_ms: number[],
+  seconds_max: number,
+  keeps: 'slowest' | 'median' = 'slowest',
+): void {
   const seconds = samples_ms.map((ms) => Math.round(ms) / 1000).sort((a, b) => a - b)
   const worst = seconds.at(-1) ?? Number.NaN
-  console.log(`${title}: ${median(seconds)} s (${seconds[0] ?? Number.NaN}–${worst}), bar ≤ ${seconds_max} s`)
-  console.log(JSON.stringify({ name, seconds, seconds_max, reached: worst <= seconds_max }))
+  const judged = keeps === 'median' ? median(seconds) : worst
+  console.log(`${title}: ${median(seconds)} s (${seconds[0] ?? Number.NaN}–${worst}), bar ≤ ${seconds_max} s of the ${keeps}`)
+  console.log(JSON.stringify({ name, seconds, seconds_max, keeps, reached: judged <= seconds_max }))
 }
 
 function print(row: Row, ratios: number[], references: number[], subjects: number[], unit: string): void {

@@ -231,7 +231,7 @@ export async function forkRows(service: Service): Promise<void> {
   })
 }
 
-async function withRaw(service: Service, work: (raw: RawSandbox) => Promise<void>): Promise<void> {
+export async function withRaw(service: Service, work: (raw: RawSandbox) => Promise<void>): Promise<void> {
   const raw = createRawSandbox(service.runsc, service.layer)
   try {
     await work(raw)

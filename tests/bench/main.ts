@@ -7,6 +7,7 @@ import { densityRow } from './density.ts'
 import { echoRow } from './echo.ts'
 import { screenshotRow } from './browser.ts'
 import { heldRow, readRows } from './http.ts'
+import { executionRows } from './executions.ts'
 import { execRow, forkRows, openColdRow, openRow, resumeRows, suspendRows } from './machines.ts'
 import { idleMemoryRow } from './idle-memory.ts'
 import { overloadRow } from './overload.ts'
@@ -58,6 +59,7 @@ const ALONE: Record<string, (guest?: string) => void | Promise<void>> = {
   ports: portsRow,
   'open-cold': openColdRow,
   density: densityRow,
+  executions: executionRows,
   overload: overloadRow,
   recovery: recoveryRow,
   room: roomRows,

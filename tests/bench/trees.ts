@@ -38,7 +38,7 @@ export async function treeRows(): Promise<void> {
     }
     const samples: number[] = []
     for (let i = 0; i < 50; i++) samples.push(await changeOf(large)())
-    printSeconds('trees-change', `one change at ${FILES} files`, samples, 0.01)
+    printSeconds('trees-change', `one change at ${FILES} files`, samples, 0.01, 'median')
   })
 }
 
