@@ -8,6 +8,7 @@ import { egress } from './egress-conformance.ts'
 import { kinds } from './kinds-conformance.ts'
 import { layers } from './layers-conformance.ts'
 import { keeping } from './keeping-conformance.ts'
+import { trees } from './trees-conformance.ts'
 import { volumes } from './volumes-conformance.ts'
 import { workspaceSubject, type Subject } from '../../service/cell/links/subject.ts'
 
@@ -351,6 +352,8 @@ export function conformance(name: string, open: () => Promise<Harness>): void {
     layers({ host: () => host, guest: (machine) => harness.guest(machine), speak, startRequest, refused })
     egress({ host: () => host, start, speak, startRequest, remove, refused })
     volumes({ host: () => host, start, speak, startRequest, remove, refused })
+
+    trees({ host: () => host, speak, startRequest, guest: (machine) => harness.guest(machine), refused })
     // Last: from there on the host refuses whoever says no id.
     keeping({ host: () => host, start, speak, remove, filesOf, refused, fence: () => fence })
   })

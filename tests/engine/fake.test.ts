@@ -8,10 +8,12 @@ conformance('fake', async () => {
     layers: ['a'.repeat(64)],
     async guest(machine) {
       const guest = host.guest(machine.subject)
+      // What is kept of a command lies below it, and is named from there.
+      const named = (path: string) => path.replace(/^\/home\/user\//, '')
       return {
         count: async () => guest.count(),
-        readFile: async (path) => guest.files.get(path) ?? null,
-        writeFile: async (path, text) => void guest.files.set(path, text),
+        readFile: async (path) => guest.files.get(named(path)) ?? null,
+        writeFile: async (path, text) => void guest.files.set(named(path), text),
         readMemory: async () => guest.memory.get('canary') ?? null,
         writeMemory: async (text) => void guest.memory.set('canary', text),
       }

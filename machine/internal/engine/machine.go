@@ -93,8 +93,8 @@ func (e *Engine) Condemn(s *Sandbox) error {
 	if !group.Exists() {
 		return nil
 	}
-	// A frozen task of cgroup v1 does not even die.
-	return errors.Join(group.Thaw(), group.Condemn())
+	// A frozen task of cgroup v1 does not die before it thaws, and runs no further than to its end then.
+	return errors.Join(group.Condemn(), group.Thaw())
 }
 
 // Kill ends a sandbox and waits until nothing of it is left in its cgroup.

@@ -4,7 +4,7 @@ import { executionInProgress } from '../gateway/tree/calls.ts'
 import { errorOf, explain, NoHost, Unsuccessful } from './outcome.ts'
 import type { Output } from './output.ts'
 import { ofOutput, publish } from './publish.ts'
-import { abandon, begin, type Begun, type Command, end, execute, type ExecutionDeps, prepare, type Run, takeRoom, timed } from './run.ts'
+import { abandon, begin, type Begun, type Command, execute, type ExecutionDeps, prepare, type Run, takeRoom, timed } from './run.ts'
 import {
   dropEndedMachines,
   endExecution,
@@ -102,7 +102,6 @@ async function drive(deps: ExecutionDeps, key: ExecutionKey, base_revision: numb
     await timed(run, 'queued', () => takeRoom(prepared))
     begun = await begin(run)
     output = await execute(run, begun, command)
-    await end(run)
     await publish(run, begun, output)
   } catch (error) {
     if (error instanceof NoHost && output === null) {

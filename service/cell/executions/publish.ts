@@ -10,7 +10,7 @@ import { changedOf, differences } from './differences.ts'
 import { EntryReader } from './entries.ts'
 import { Unsuccessful } from './outcome.ts'
 import type { Output } from './output.ts'
-import { type Begun, clear, type Run, timed } from './run.ts'
+import { type Begun, clear, end, type Run, timed } from './run.ts'
 import { dropMachine, endExecution, type Result } from './store.ts'
 
 /** What the next revision is to be; null: nothing changed. */
@@ -21,18 +21,18 @@ interface Next {
 }
 
 /**
- * Makes of what the command changed the next revision, together with its result: both are there whole, or neither is.
+ * Ends the machine, and makes of what the command changed the next revision, together with its result: both are there whole, or neither
+ * is. The changes are read while the machine stands still, since its end takes longer than they do.
  * @throws whatever is a reason for it to have failed.
  */
 export async function publish(run: Run, begun: Begun, output: Output): Promise<Result> {
   const { deps, workspace_id, base } = run
   using publication = deps.trees.begin(workspace_id)
   await failpoint('execution.E4')
-  const next = await timed(run, 'publish', async () => {
-    const changes = await changesOf(run, begun, publication)
-    await failpoint('execution.E5')
-    return changes.length === 0 ? NOTHING : prepareNext(run, changes, publication)
-  })
+  const changes = await timed(run, 'publish', () => changesOf(run, begun, publication))
+  await end(run)
+  await failpoint('execution.E5')
+  const next = changes.length === 0 ? NOTHING : await timed(run, 'publish', () => prepareNext(run, changes, publication))
   await failpoint('execution.E6')
   const { edited, changed, changed_truncated } = next
   const tree_revision = base.revision + (edited === null ? 0 : 1)

@@ -10,7 +10,7 @@ export interface TreeApplyRequest extends Fence {
   disk_gib: number
 }
 
-/** What a machine that has ended has changed of the tree that it began with. */
+/** What a machine has changed of the tree that it began with. */
 export interface TreeChangesRequest {
   subject: Subject
   disk: string

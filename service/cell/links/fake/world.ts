@@ -228,7 +228,9 @@ export async function applyTree(world: World, { subject, from, to }: TreeApplyRe
 
 /** The files of the disk are what changed: each by its path below /home/user. */
 export async function* treeChanges(world: World, { subject, disk }: TreeChangesRequest): AsyncGenerator<Buffer> {
-  if (world.machines.has(subjectName(subject))) throw refusal('already_running', 'The machine has not ended')
+  const runs = world.machines.get(subjectName(subject))
+  if (runs !== undefined && runs.machine.disk !== disk) throw refusal('already_running', 'A machine runs on another disk')
+  if (runs !== undefined) setState(runs, 'frozen')
   const files = world.disks.get(subjectName(subject))?.get(disk)
   if (!files) throw refusal('not_found', 'There is no such disk')
   const line = (entry: object) => Buffer.from(`${JSON.stringify(entry)}\n`)
