@@ -27,6 +27,7 @@ await report(() => {
       secret_keys_dir: layoutOf(settings).cell_keys,
       secret_keys_command: settings.secret_keys_command,
       base_url: settings.base_url,
+      ports_url: settings.ports_url,
       doctor: placesOf(settings),
     }),
   }

@@ -14,6 +14,7 @@ import { KEY_COMMANDS } from './keys.ts'
 import { byOperator } from './operator.ts'
 import { ORGANIZATION_COMMANDS } from './organizations.ts'
 import { adoptPool } from './pool.ts'
+import { makePortsAuthority } from './ports-authority.ts'
 import { PERSON_COMMANDS } from './people.ts'
 import { PLAN_COMMANDS } from './plans.ts'
 import { SEALING_KEY_COMMANDS } from './sealing-keys.ts'
@@ -45,6 +46,7 @@ process.exitCode = await main(process.argv.slice(2)).catch(explain)
 async function main(argv: string[]): Promise<number> {
   if (argv[0] === 'doctor') return doctor(argv.slice(1), places(), output)
   if (argv[0] === 'pool' && argv[1] === 'adopt') return adoptPool(argv.slice(2), places(), output)
+  if (argv[0] === 'ports' && argv[1] === 'ca') return makePortsAuthority(argv.slice(2), portsUrl(), output, systemClock.now())
   if (argv.length === 1 && argv[0] === 'firewall') return firewall(places(), output)
   const found = find(argv)
   if (found === undefined) {
@@ -80,6 +82,12 @@ function places(): DoctorPlaces {
   return given
 }
 
+function portsUrl(): string {
+  const { ports_url } = JSON.parse(process.env['BERTH_ADMIN'] ?? '{}') as { ports_url?: string }
+  if (ports_url === undefined) throw new UsageError('Run this by `npm run admin`')
+  return ports_url
+}
+
 function run(
   command: Command,
   argv: string[],
@@ -98,7 +106,14 @@ function find(argv: string[]): { command: Command; rest: string[] } | undefined 
 
 function usage(): string {
   const lines = Object.entries(COMMANDS).map(([name, { synopsis }]) => `  npm run admin -- ${name} ${synopsis}`.trimEnd())
-  const others = ['config check [--json]', 'doctor [--json]', 'firewall', 'pool adopt INSTALLATION', 'service install | uninstall | status']
+  const others = [
+    'config check [--json]',
+    'doctor [--json]',
+    'firewall',
+    'pool adopt INSTALLATION',
+    'ports ca FOLDER',
+    'service install | uninstall | status',
+  ]
   return ['Commands:', ...lines, ...others.map((each) => `  npm run admin -- ${each}`)].join('\n')
 }
 

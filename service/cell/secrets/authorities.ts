@@ -5,7 +5,7 @@ import type { Db } from '../../db/database.ts'
 import { readerOf } from '../../db/reader.ts'
 import type { Clock } from '../../lib/clock.ts'
 import type { Ids } from '../../lib/ids.ts'
-import { type Authority, makeAuthority } from './certificate.ts'
+import { type Authority, makeAuthority } from '../../core/certificates/certificate.ts'
 import { type AuthorityRow, insertAuthority, readAuthority } from './store.ts'
 
 export interface KnownAuthority extends Authority {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { createPrivateKey, X509Certificate } from 'node:crypto'
 import { test } from 'node:test'
-import { makeAuthority } from './certificate.ts'
+import { makeAuthority, makeServerCertificate } from './certificate.ts'
 
 test("an authority's certificate is one that signs certificates, with the key that is kept beside it", () => {
   for (const now of ['2026-11-24T10:00:00Z', '2019-12-31T23:59:59Z'].map((text) => new Date(text))) {
@@ -23,4 +23,17 @@ test('no two authorities have one serial number or one key', () => {
   )
   assert.notEqual(one?.serialNumber, other?.serialNumber)
   assert.notEqual(one?.fingerprint256, other?.fingerprint256)
+})
+
+test("a server's certificate is by its authority, for its names and no others, and signs none itself", () => {
+  const now = new Date()
+  const authority = makeAuthority('Berth ports', now)
+  const { certificate, private_key } = makeServerCertificate(authority, ['*.ports.localhost', 'ports.localhost'], now)
+  const [read, by] = [new X509Certificate(certificate), new X509Certificate(authority.certificate)]
+  assert.deepEqual([read.ca, read.issuer, read.checkIssued(by), read.verify(by.publicKey)], [false, 'CN=Berth ports', true, true])
+  assert.equal(read.checkPrivateKey(createPrivateKey({ key: private_key, format: 'der', type: 'pkcs8' })), true)
+  const found = ['3000-abc.ports.localhost', 'ports.localhost', 'a.b.ports.localhost', 'other.localhost'].map((name) =>
+    read.checkHost(name),
+  )
+  assert.deepEqual(found, ['*.ports.localhost', 'ports.localhost', undefined, undefined])
 })

@@ -1,6 +1,6 @@
-import { createPublicKey, generateKeyPairSync, type KeyObject, randomBytes, sign } from 'node:crypto'
+import { createPrivateKey, createPublicKey, generateKeyPairSync, type KeyObject, randomBytes, sign, X509Certificate } from 'node:crypto'
 
-/** What a workspace trusts, and the key that signs with it (PKCS #8, DER). */
+/** What somebody trusts, and the key that signs with it (PKCS #8, DER). */
 export interface Authority {
   /** PEM */
   certificate: string
@@ -11,34 +11,64 @@ const DAY_MS = 86_400_000
 /** A guest's clock may be behind. */
 const BEFORE_DAYS = 30
 const YEARS = 30
+/** Longer ones are not trusted everywhere. */
+const SERVER_DAYS = 397
 const SERIAL_BYTES = 16
 const PEM_COLUMNS = 64
 
 /** An authority of its own: P-256, for certificates of hosts and nothing else. */
 export function makeAuthority(name: string, now: Date): Authority {
   const { privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' })
-  return { certificate: pem(certificateOf(privateKey, name, now)), private_key: privateKey.export({ type: 'pkcs8', format: 'der' }) }
-}
-
-/** RFC 5280, 4.1. */
-function certificateOf(key: KeyObject, name: string, now: Date): Buffer {
-  const subject = sequence(set(sequence(oid('2.5.4.3'), der(0x0c, Buffer.from(name)))))
-  const algorithm = sequence(oid('1.2.840.10045.4.3.2')) // ecdsa-with-SHA256
   const until = new Date(now)
   until.setUTCFullYear(now.getUTCFullYear() + YEARS)
+  const extensions = [basicConstraints(), keyUsage(SIGNS_CERTIFICATES), keyIdentifier()]
+  const certificate = certificateOf({ subject: name, issuer: name, key: privateKey, signer: privateKey, now, until, extensions })
+  return { certificate: pem(certificate), private_key: privateKey.export({ type: 'pkcs8', format: 'der' }) }
+}
+
+/** The certificate of a server with these names, which may begin with `*.`, by an authority. */
+export function makeServerCertificate(
+  { certificate, private_key }: Authority,
+  names: readonly [string, ...string[]],
+  now: Date,
+): Authority {
+  const { privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' })
+  const issuer = new X509Certificate(certificate).subject.replace(/^CN=/, '')
+  const signer = createPrivateKey({ key: private_key, format: 'der', type: 'pkcs8' })
+  const until = new Date(now.getTime() + SERVER_DAYS * DAY_MS)
+  const extensions = [keyUsage(SIGNS_CONTENT), serverUse(), alternativeNames(names)]
+  const made = certificateOf({ subject: names[0], issuer, key: privateKey, signer, now, until, extensions })
+  return { certificate: pem(made), private_key: privateKey.export({ type: 'pkcs8', format: 'der' }) }
+}
+
+interface Content {
+  subject: string
+  issuer: string
+  key: KeyObject
+  signer: KeyObject
+  now: Date
+  until: Date
+  extensions: readonly Buffer[]
+}
+
+const nameOf = (common: string) => sequence(set(sequence(oid('2.5.4.3'), der(0x0c, Buffer.from(common)))))
+
+/** RFC 5280, 4.1. */
+function certificateOf({ subject, issuer, key, signer, now, until, extensions }: Content): Buffer {
+  const algorithm = sequence(oid('1.2.840.10045.4.3.2')) // ecdsa-with-SHA256
   const serial = randomBytes(SERIAL_BYTES)
   serial.writeUInt8((serial.readUInt8(0) & 0x3f) | 0x40, 0) // positive, and of its full length
   const content = sequence(
     der(0xa0, der(0x02, Buffer.from([2]))), // version 3
     der(0x02, serial),
     algorithm,
-    subject,
+    nameOf(issuer),
     sequence(time(new Date(now.getTime() - BEFORE_DAYS * DAY_MS)), time(until)),
-    subject,
+    nameOf(subject),
     createPublicKey(key).export({ type: 'spki', format: 'der' }),
-    der(0xa3, sequence(basicConstraints(), keyUsage(), keyIdentifier())),
+    der(0xa3, sequence(...extensions)),
   )
-  return sequence(content, algorithm, bits(sign('sha256', content, key)))
+  return sequence(content, algorithm, bits(sign('sha256', content, signer)))
 }
 
 function basicConstraints(): Buffer {
@@ -46,9 +76,19 @@ function basicConstraints(): Buffer {
   return sequence(oid('2.5.29.19'), der(0x01, Buffer.from([0xff])), der(0x04, value))
 }
 
-function keyUsage(): Buffer {
-  const signs_certificates = der(0x03, Buffer.from([2, 0x04])) // keyCertSign
-  return sequence(oid('2.5.29.15'), der(0x01, Buffer.from([0xff])), der(0x04, signs_certificates))
+const SIGNS_CERTIFICATES = Buffer.from([2, 0x04]) // keyCertSign
+const SIGNS_CONTENT = Buffer.from([7, 0x80]) // digitalSignature
+
+function keyUsage(use: Buffer): Buffer {
+  return sequence(oid('2.5.29.15'), der(0x01, Buffer.from([0xff])), der(0x04, der(0x03, use)))
+}
+
+function serverUse(): Buffer {
+  return sequence(oid('2.5.29.37'), der(0x04, sequence(oid('1.3.6.1.5.5.7.3.1'))))
+}
+
+function alternativeNames(names: readonly string[]): Buffer {
+  return sequence(oid('2.5.29.17'), der(0x04, sequence(...names.map((name) => der(0x82, Buffer.from(name))))))
 }
 
 function keyIdentifier(): Buffer {
