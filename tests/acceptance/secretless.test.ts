@@ -71,6 +71,29 @@ test('curl, Python and Node send the placeholder that they have, and the host ge
   assert.ok(tried.includes('curl') && tried.length >= 2, `tried: ${tried.join(' ')}`)
 })
 
+test(
+  'a command on files has the placeholder, the host gets the value, and a policy that changes meanwhile holds for it',
+  { timeout: 300_000 },
+  async () => {
+    const files = await client.open('secretless-files', { mode: 'file_first', secrets: ['TOKEN'], caps: { memory_mib: 256 } })
+    const named = `--resolve ${INTERNET_HOST}:443:${INTERNET_ADDRESS}`
+    const execute = (execution_id: string, script: string) =>
+      client.tool<{ stdout: string; state: string }>(files, '/exec', { json: { execution_id, argv: ['sh', '-c', script] } })
+    const { body } = await execute('on-files-1', `printf '%s ' "$TOKEN"; ${curl('files', INTERNET_HOST, named)}`)
+    const [placeholder = '', status] = Buffer.from(body.stdout, 'base64').toString().split(' ')
+    assert.match(placeholder, PLACEHOLDER, JSON.stringify(body))
+    assert.deepEqual([status, await sent('files')], ['200', `Bearer ${value('one')}`])
+    const closed = execute(
+      'on-files-2',
+      `while ${curl('until', INTERNET_HOST, `--connect-timeout 5 ${named}`)}; do sleep 0.2; done; echo closed`,
+    )
+    assert.equal(await sent('until'), `Bearer ${value('one')}`)
+    await client.api(`/v1/workspaces/${files.id}/egress-policy`, { method: 'PUT', json: { mode: 'deny_all' } })
+    assert.match(Buffer.from((await closed).body.stdout, 'base64').toString(), /closed\n$/)
+    await client.operate(`/v1/workspaces/${files.id}`, { method: 'DELETE' })
+  },
+)
+
 test('a host that is not bound gets the placeholder, over TLS that is its own', { timeout: 300_000 }, async () => {
   const untrusted = await sh(workspace, curl('untrusted', OTHER_HOST))
   assert.equal(untrusted.exit.exit_code, 60, untrusted.stderr) // its certificate is none of the workspace's authority

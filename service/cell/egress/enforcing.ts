@@ -19,16 +19,20 @@ interface Enforcing {
 
 /**
  * The host, where every machine of a workspace is started and restored with what the workspace may reach, whoever starts it. What the
- * host answers is its acknowledgement for the epoch that the machine is of. An execution's has its workspace's policy as it begins; machines of
- * other kinds bring theirs themselves.
+ * host answers is its acknowledgement for the epoch that the machine is of. An execution's acknowledges nothing; machines of other kinds bring
+ * their policy themselves.
  */
 export function enforcing(host: MachineHost, context: Enforcing): MachineHost {
   const { book } = context
   const carry = async <Q extends StartRequest | RestoreRequest>(request: Q, verb: (request: Q) => Promise<Machine>): Promise<Machine> => {
     if (request.egress !== undefined) return verb(request)
     if (request.subject.kind === 'execution') {
-      const egress = await policyOf(context.db, request.subject.id)
-      return verb(egress === null ? request : { ...request, egress })
+      const { id } = request.subject
+      const egress = await policyOf(context.db, id)
+      const machine = await verb(egress === null ? request : { ...request, egress })
+      // What changed meanwhile was brought to no machine, since there was none.
+      if ((await policyOf(context.db, id))?.revision !== egress?.revision) book.stale(id)
+      return machine
     }
     if (!isWorkspace(request)) return verb(request)
     using _coming = book.starting(request.subject.id)

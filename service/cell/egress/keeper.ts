@@ -14,6 +14,7 @@ import { drawFence } from '../machines/reconcile-store.ts'
 import { turns } from '../machines/ticking.ts'
 import type { EgressBook } from './book.ts'
 import { hostEgress, saidOf } from './enforcing.ts'
+import { executionPolicies } from './executions.ts'
 import { acknowledge, fenceOfHolder, idsOfProject, type Said } from './store.ts'
 
 export interface KeeperContext {
@@ -86,19 +87,31 @@ export function startEgressKeeper(context: KeeperContext, listener: Listener, bo
       log.warn({ err: error }, 'a change of policies waits for the next comparison')
     }
   }
+  const executions = executionPolicies(context, signal)
+  const changed = (of: Parameters<typeof executions.changed>[0]) =>
+    void executions.changed(of).catch((error: unknown) => log.warn({ err: error }, 'executions wait for the next comparison'))
+  const lookAtOne = (workspace_id: string) => {
+    look([workspace_id])
+    changed({ workspace_ids: [workspace_id] })
+  }
   const compare: EgressKeeper['compare'] = async (inventory) => {
     const said = inventory.machines.filter(isWorkspace).flatMap((machine) => saidOf(machine) ?? [])
     book.dropMissing(new Set(said.map(({ workspace_id }) => workspace_id)))
     for (const one of said) book.put(one)
     look(await notAsWanted(db, book.all()))
+    await executions.compare(inventory)
   }
   const stop = listener.on('berth_egress', (told) => {
-    if (told === null)
+    if (told === null) {
       void lookAtAll(notAsWanted(db, book.all())) // nobody knows what was not heard
-    else if (!told.startsWith(OF_PROJECT)) look([told])
-    else void lookAtAll(idsOfProject(db, context.cell_id, told.slice(OF_PROJECT.length)))
+      changed(null)
+    } else if (told.startsWith(OF_PROJECT)) {
+      const project_id = told.slice(OF_PROJECT.length)
+      void lookAtAll(idsOfProject(db, context.cell_id, project_id))
+      changed({ project_id })
+    } else lookAtOne(told)
   })
-  book.onStale((workspace_id) => look([workspace_id]))
+  book.onStale(lookAtOne)
   signal.addEventListener('abort', stop, { once: true })
   return { compare }
 }

@@ -47,6 +47,28 @@ export async function idsOfProject(db: Db, cell_id: string, project_id: string):
   return rows.map(({ id }) => id)
 }
 
+/** A command of a file-first workspace that has a machine here. */
+export interface ExecutionMachine {
+  workspace_id: string
+  epoch: number
+  fence: number
+}
+
+/** @param of null: of all workspaces. */
+export async function executionsOf(
+  db: Db,
+  cell_id: string,
+  of: { workspace_ids: readonly string[] } | { project_id: string } | null,
+): Promise<ExecutionMachine[]> {
+  let found = db
+    .selectFrom('machines')
+    .select(['id as workspace_id', 'epoch', 'fence'])
+    .where('kind', '=', 'execution')
+    .where('cell_id', '=', cell_id)
+  if (of !== null) found = 'project_id' in of ? found.where('project_id', '=', of.project_id) : found.where('id', 'in', of.workspace_ids)
+  return found.execute()
+}
+
 /** As the host counts them by now. Of one workspace no more are kept than are told. */
 export async function writeDenials(db: Db, workspace_id: string, denials: HostDenial[]): Promise<void> {
   const column = <K extends keyof HostDenial>(name: K) => denials.map((one) => one[name])

@@ -6,7 +6,8 @@ import type { Db } from '../../db/database.ts'
 import type { Clock } from '../../lib/clock.ts'
 import { failpoint } from '../../lib/failpoints.ts'
 import type { Ids } from '../../lib/ids.ts'
-import { type AgentExec, openLink as openAgentLink, type OpenLink } from '../links/agent.ts'
+import { type AgentExec, type AgentLink, openLink as openAgentLink, type OpenLink } from '../links/agent.ts'
+import type { Bounds } from '../links/agent-answer.ts'
 import type { AgentPlace } from '../links/agent-http.ts'
 import { UNCOUNTED } from '../links/answer-room.ts'
 import { type Fence, HostFailure, type Machine, type MachineHost } from '../links/hostd.ts'
@@ -53,9 +54,18 @@ export interface Run extends ExecutionKey {
 
 /** The command that is run, and how much of its output is kept. */
 export interface Command {
-  exec: Omit<AgentExec, 'session_id' | 'fingerprint'>
+  exec: PlainExec
   output_limit_bytes: number
+  /** Of one that has secrets which go into requests alone. */
+  trusting?: {
+    /** Brings the guest to trust whoever puts them in. @returns false: it does not, and the command runs all the same. */
+    bring(agent: AgentLink, machine: Pick<Machine, 'epoch' | 'fence'>, bounds: Bounds): Promise<boolean>
+    /** The command in a guest that does. */
+    exec: PlainExec
+  }
 }
+
+type PlainExec = Omit<AgentExec, 'session_id' | 'fingerprint'>
 
 /** A machine that has the tree, until it is ended. */
 export interface Begun {
@@ -187,14 +197,16 @@ function apply(run: Run, from: Tree | null, to: Tree, step: string): Promise<voi
 }
 
 /** Runs the command to its end. */
-export async function execute(run: Run, { machine }: Begun, { exec, output_limit_bytes }: Command): Promise<Output> {
+export async function execute(run: Run, { machine }: Begun, { exec, output_limit_bytes, trusting }: Command): Promise<Output> {
   const place = { address: machine.address, agent_key: machine.agent_key, epoch: machine.epoch, agent_protocol: machine.agent_protocol }
   const { link, close } = (run.deps.openLink ?? openAgentLink)(place)
   const bounds = { signal: new AbortController().signal, room: UNCOUNTED }
   try {
     await failpoint('execution.E3')
     return await timed(run, 'run', async () => {
-      const { body } = await link.startExec({ ...exec, session_id: SESSION_ID, fingerprint: SESSION_ID }, bounds)
+      const is_trusting = trusting !== undefined && (await trusting.bring(link, machine, bounds))
+      const given = is_trusting ? trusting.exec : exec
+      const { body } = await link.startExec({ ...given, session_id: SESSION_ID, fingerprint: SESSION_ID }, bounds)
       if (body.state === 'failed_to_start') throw notStarted(body.error)
       const output = await followToEnd(link, SESSION_ID, output_limit_bytes, bounds)
       if (output.ending.state === 'failed_to_start') throw notStarted(output.ending.error)

@@ -40,8 +40,10 @@ export function findSecrets(reads: Reader, workspace: Sought, names: readonly st
 export async function workspaceOfEpoch(reads: Reader, cell_id: string, workspace_id: string, epoch: number): Promise<Sought | null> {
   const [row] = await reads.rows<Sought>(
     'cell.secrets_of_epoch',
-    `select id, organization_id, project_id from workspaces
-     where id = $1 and cell_id = $2 and ownership_epoch = $3 and deleted_at is null`,
+    `select w.id, w.organization_id, w.project_id from workspaces w
+     where w.id = $1 and w.cell_id = $2 and w.deleted_at is null and case w.mode
+       when 'file_first' then exists (select from machines m where m.kind = 'execution' and m.id = w.id and m.epoch = $3)
+       else w.ownership_epoch = $3 end`,
     [workspace_id, cell_id, epoch],
   )
   return row ?? null

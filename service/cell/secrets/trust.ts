@@ -24,7 +24,13 @@ export const TRUST_VARIABLES: Readonly<Record<string, string>> = {
 
 export interface Trust {
   /** Makes a guest trust its authority, once a machine. @returns false: it does not, and its commands start all the same. */
-  bring(agent: AgentLink, workspace_id: string, machine: LiveMachine, authority: KnownAuthority, bounds: Bounds): Promise<boolean>
+  bring(
+    agent: AgentLink,
+    workspace_id: string,
+    machine: Pick<LiveMachine, 'epoch' | 'fence'>,
+    authority: KnownAuthority,
+    bounds: Bounds,
+  ): Promise<boolean>
 }
 
 export function createTrust(log: Logger): Trust {

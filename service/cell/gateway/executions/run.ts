@@ -1,16 +1,25 @@
 import type { execStart } from '../../../../contract/routes/cell/exec.ts'
+import type { Command } from '../../executions/run.ts'
+import { TRUST_VARIABLES } from '../../secrets/trust.ts'
 import { withEnvironment } from '../exec/rules.ts'
+import type { GivenVariables } from '../secret-variables.ts'
 import type { TreeHandler } from '../tree/calls.ts'
 import { executionOf, viewOf } from './rules.ts'
 
 /** Cell, "File-first rules" 1 and 7: whoever leaves cancels nothing. */
 export const runExecution: TreeHandler<typeof execStart> = async (call, { executions, secrets }, { entry }) => {
   const { execution_id, fingerprint, output_limit_bytes, asked } = executionOf(call.body)
-  const command = async () => {
-    // No proxy puts secrets into requests of these machines: of one that is bound to hosts they have the placeholder alone.
-    const { values } = await secrets.valuesFor(entry, 'exec', asked.secret_refs)
-    const { session_id: _id, fingerprint: _of, ...exec } = withEnvironment(asked, entry, { below: {}, values })
-    return { exec, output_limit_bytes }
+  const command = async (): Promise<Command> => {
+    const { values, authority } = await secrets.valuesFor(entry, 'exec', asked.secret_refs)
+    const given = (below: GivenVariables['below']) => {
+      const { session_id: _id, fingerprint: _of, ...exec } = withEnvironment(asked, entry, { below, values })
+      return exec
+    }
+    const plain = { exec: given({}), output_limit_bytes }
+    if (authority === null) return plain
+    const bring: NonNullable<Command['trusting']>['bring'] = (agent, machine, bounds) =>
+      secrets.trust.bring(agent, entry.id, machine, authority, bounds)
+    return { ...plain, trusting: { bring, exec: given(TRUST_VARIABLES) } }
   }
   const { row, ran } = await whileThere(executions.run({ workspace_id: entry.id, execution_id, fingerprint, command }), call.signal)
   return { status: ran ? 201 : 200, body: viewOf(row) }
