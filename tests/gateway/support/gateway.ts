@@ -61,6 +61,8 @@ export interface Bench extends AsyncDisposable {
   /** Every machine is resident, until a test says otherwise. */
   waking: Waking
   trees: Trees
+  /** Where their blobs are. */
+  trees_folder: string
   /** What executions run on; their commands are the scripted agent's. */
   machine_host: FakeHost
   room: Room
@@ -116,7 +118,8 @@ export async function openBench(options: BenchOptions = {}): Promise<Bench> {
   const keys_dir = mkdtempSync(join(tmpdir(), 'berth-bench-'))
   const opener = await openSecretKeys({ directory: keys_dir, command: '', db: database.cell, clock, log })
   const sealing_key = await openSealingKey(keys_dir, 'first')
-  const trees = createTrees({ db: database.cell, clock, folder: treesFolder() })
+  const trees_folder = treesFolder()
+  const trees = createTrees({ db: database.cell, clock, folder: trees_folder })
   const machine_host = createFakeHost({ clock })
   const room = createRoom({ db: database.cell, cell_id: seeded.cell_id })
   const place = () => ({ address: agent.address, agent_key: 'agent-key', epoch: 3, agent_protocol: AGENT_PROTOCOLS.current })
@@ -168,6 +171,7 @@ export async function openBench(options: BenchOptions = {}): Promise<Bench> {
     disk_host,
     waking,
     trees,
+    trees_folder,
     machine_host,
     room,
     executions,
