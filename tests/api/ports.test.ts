@@ -3,6 +3,7 @@ import { createHash } from 'node:crypto'
 import { after, before, test } from 'node:test'
 import { LIMITS } from '../../contract/limits.ts'
 import { hostIdOf } from '../../service/core/ports/host-id.ts'
+import { until } from '../support/processes.ts'
 import { seeder, world, type Answer, type World } from './support.ts'
 
 let w: World
@@ -248,4 +249,22 @@ test('a file-first workspace has no ports, and a deleted one has none any more: 
     assert.deepEqual(said(await w.call(method, path(gone, rest))), [409, 'conflict', 'workspace_deleted'], `${method} ${rest}`)
   }
   assert.deepEqual((await w.get(path(tree, ''))).body.data, [])
+})
+
+test('what an API key made of a port outlives it: who made it is in the record, and closing the port ends it', async () => {
+  const seeds = seeder(w.database, w.clock, w.ids)
+  const { key, key_row_id } = await seeds.key(w.a.organization_id, w.a.project_id)
+  const id = await w.running('outlives')
+  await expose(id)
+  for (const what of ['tokens', 'links', 'callback']) {
+    assert.equal((await w.post(path(id, `/3000/${what}`), undefined, { as: key })).status, 201, what)
+  }
+  const before = await kept(id)
+  await w.database.superuser.updateTable('api_keys').set({ revoked_at: w.clock.now() }).where('id', '=', key_row_id).execute()
+  await until('it is revoked', 9000, async () => (await w.get('/v1/me', { as: key })).status === 401)
+  assert.deepEqual(await kept(id), before)
+  const made = await w.database.superuser.selectFrom('audit_events').select('action').where('actor_id', '=', key_row_id).execute()
+  assert.equal(made.length, 3, JSON.stringify(made))
+  assert.equal((await w.call('DELETE', path(id, '/3000'))).status, 204)
+  assert.deepEqual(await kept(id), [])
 })
