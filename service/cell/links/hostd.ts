@@ -358,10 +358,7 @@ export interface MachineHost {
   keepVolume(request: KeepVolumeRequest): Promise<void>
   /** `tree_stale`: the copy is of another tree. The entries are read once; what they throw is thrown, and the copy is nobody's then. */
   applyTree(request: TreeApplyRequest, entries: AsyncIterable<Buffer>): Promise<void>
-  /**
-   * The entries, which end with one that says so. A machine that runs on the disk stands still from here on, and is to be stopped.
-   * `already_running`: it runs on another disk.
-   */
+  /** A machine that runs on the disk stands still from here on, and is to be stopped. `already_running`: it runs on another. */
   treeChanges(request: TreeChangesRequest): Promise<AsyncIterable<Buffer>>
   /** Lower fences are refused from here on; returns when what they started has ended. */
   fence(request: Fence): Promise<void>
