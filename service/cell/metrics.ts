@@ -5,6 +5,7 @@ import type { Db } from '../db/database.ts'
 import type { Clock } from '../lib/clock.ts'
 import type { Inventory, MachineHost } from './links/hostd.ts'
 import type { LiveTable } from './machines/live-table.ts'
+import type { Count } from './ports/frames.ts'
 import type { Room } from './room/room.ts'
 import { countWorkspaces, readEndedOperations, readOpenOperations } from './metrics-store.ts'
 
@@ -35,8 +36,11 @@ export type Eviction = (typeof EVICTIONS)[number]
 
 /** Visitors of ports. */
 export interface PortMetrics {
-  granted(): void
+  /** @param over fires when what was granted is over. */
+  granted(over: AbortSignal): void
   refused(reason: PortRefusal): void
+  /** What proxies have counted since they told last. */
+  used(use: Pick<Count, 'requests' | 'received_bytes' | 'sent_bytes'>): void
 }
 
 export interface CellMetrics {
@@ -123,7 +127,20 @@ export function openCellMetrics(options: MetricsOptions): CellMetrics {
     labelNames: ['outcome'],
     registers: [registry],
   })
+  const leases = new Gauge({ name: 'berth_port_leases', help: 'Visitors of ports that are let in', registers: [registry] })
+  const port_requests = new Counter({
+    name: 'berth_port_requests_total',
+    help: 'Requests to ports of workspaces that were passed on',
+    registers: [registry],
+  })
+  const port_bytes = new Counter({
+    name: 'berth_port_bytes_total',
+    help: 'Bytes of visitors of ports: received from them, and sent to them',
+    labelNames: ['direction'],
+    registers: [registry],
+  })
   // An alarm sees a series rise, not begin.
+  for (const direction of ['received', 'sent']) port_bytes.inc({ direction }, 0)
   visitors.inc({ outcome: 'granted' }, 0)
   for (const [reason, { by }] of Object.entries(PORT_REFUSALS)) if (by !== 'proxy') visitors.inc({ outcome: reason }, 0)
   for (const what of RECOVERIES) recoveries.inc({ what }, 0)
@@ -132,7 +149,19 @@ export function openCellMetrics(options: MetricsOptions): CellMetrics {
   for (const outcome of EVICTIONS) evictions.inc({ outcome }, 0)
   return {
     registry,
-    ports: { granted: () => visitors.inc({ outcome: 'granted' }), refused: (reason) => visitors.inc({ outcome: reason }) },
+    ports: {
+      granted(over) {
+        visitors.inc({ outcome: 'granted' })
+        leases.inc()
+        over.addEventListener('abort', () => leases.dec(), { once: true })
+      },
+      refused: (reason) => visitors.inc({ outcome: reason }),
+      used({ requests, received_bytes, sent_bytes }) {
+        port_requests.inc(requests)
+        port_bytes.inc({ direction: 'received' }, received_bytes)
+        port_bytes.inc({ direction: 'sent' }, sent_bytes)
+      },
+    },
     recovered: (what) => recoveries.inc({ what }),
     died: (reason) => deaths.inc({ reason: DEATH_REASONS.has(reason) ? reason : 'other' }),
     moved: (move) => moves.inc({ move }),

@@ -103,6 +103,7 @@ export function createConversation(deps: ConversationDeps, say: (frame: ToProxy)
       if ('count' in frame) {
         const found = leases.countedFor(frame.count.lease)
         if (found !== undefined) deps.use.count(found, frame.count)
+        if (found !== undefined) deps.metrics?.used(frame.count)
         return true
       }
       if ('release' in frame) return ofLease(frame.release.lease, (lease) => leases.release(lease))
@@ -160,9 +161,10 @@ async function answerTo(deps: ConversationDeps, leases: Leases, waits: Waits, as
     held[Symbol.dispose]()
     throw signal.aborted ? new Refusal('starting_timeout', 1) : new Refusal('unavailable', 1)
   }
-  deps.metrics?.granted()
+  const lease = leases.grant(still, entry, held)
+  deps.metrics?.granted(lease.over)
   deps.visits.record(still, asked)
-  return grantFrame(asked.id, leases.grant(still, entry, held), place, deps.clock.now())
+  return grantFrame(asked.id, lease, place, deps.clock.now())
 }
 
 /** The same refusal, after the same work, whether there is no such credential, no such workspace, or only not here. */
