@@ -92,6 +92,24 @@ test("directories that were moved are kept whole, and a template's file that was
   assert.equal((await sh(workspace, 'ls -A')).out, first.out)
 })
 
+test('what a command wrote through memory, and what a process writes that it left behind, is published as it was when the command ended', async () => {
+  const workspace = await client.open('mapped', small)
+  const map = `import mmap
+with open('mapped', 'wb+') as file:
+    file.truncate(8192)
+    memory = mmap.mmap(file.fileno(), 8192)
+    memory[0:4], memory[8188:8192] = b'head', b'tail'`
+  const mapped = await run(workspace, ['python3', '-c', map])
+  assert.deepEqual(changes(mapped), ['added file mapped'])
+  const bytes = (await client.tool(workspace, '/files?path=/home/user/mapped')).bytes
+  assert.deepEqual([bytes.length, bytes.subarray(0, 4).toString(), bytes.subarray(-4).toString()], [8192, 'head', 'tail'])
+  const left = await sh(workspace, `setsid sh -c 'while :; do echo more >> log; done' >/dev/null 2>&1 & while [ ! -s log ]; do :; done`)
+  assert.deepEqual([left.state, changes(left)], ['succeeded', ['added file log']], JSON.stringify(left.error))
+  const text = await get(workspace, 'log')
+  assert.equal(text.replaceAll('more\n', ''), '', 'whole lines and nothing else')
+  assert.equal((await sh(workspace, 'wc -c < log')).out, `${text.length}\n`)
+})
+
 test('what cannot be a tree fails, and nothing of it is published; signals and timeouts are told', async () => {
   const workspace = await client.open('failing', small)
   await put(workspace, 'kept', 'kept')

@@ -6,6 +6,7 @@ import path from 'node:path'
 import { after, before, test } from 'node:test'
 import { type Chromium, openChromium } from '../support/chromium.ts'
 import { createClient, type Client, type OpenedWorkspace } from '../support/client.ts'
+import { DEV_APP } from '../support/dev-app.ts'
 import { machinesOf } from '../support/machines.ts'
 import { PORT_APP } from '../support/port-app.ts'
 import { until } from '../support/processes.ts'
@@ -186,13 +187,19 @@ test('a webhook of 5 MiB to a suspended workspace arrives once and whole, and it
   await until('the callback URL is over', WAIT_MS, async () => (await visit(`${callback}x`, { method: 'POST' })).status === 401)
 })
 
-test('Chromium opens a signed link to an app with a WebSocket in a suspended workspace, and closing the port cuts it', async () => {
+async function browser(): Promise<Chromium> {
   const [template] = await service.query<{ layers: string[] }>(
     `select v.layers from template_versions v join templates t on t.id = v.template_id where t.slug = 'browser' order by v.version desc limit 1`,
   )
-  const chromium: Chromium = await openChromium(path.join(service.data_dir, 'layers', `${template?.layers[0]}.erofs`))
+  return openChromium(path.join(service.data_dir, 'layers', `${template?.layers[0]}.erofs`))
+}
+const titleOf = (chromium: Chromium) => (what: string) =>
+  until(`the title is ${what}`, WAIT_MS, async () => (await chromium.evaluate('document.title')) === what)
+
+test('Chromium opens a signed link to an app with a WebSocket in a suspended workspace, and closing the port cuts it', async () => {
+  const chromium = await browser()
   try {
-    const title = (what: string) => until(`the title is ${what}`, WAIT_MS, async () => (await chromium.evaluate('document.title')) === what)
+    const title = titleOf(chromium)
     await suspend()
     const link = await ports<{ url: string }>('POST', '/links', { path: '/page?a=b' })
     await chromium.goto(link.url)
@@ -212,6 +219,46 @@ test('Chromium opens a signed link to an app with a WebSocket in a suspended wor
     await ports('DELETE')
     await title('closed')
     assert.equal((await visit(url, { headers: bearer() })).headers['x-service-reason'], 'credential_invalid')
+  } finally {
+    await chromium.close()
+  }
+})
+
+test('in a workspace that was suspended, a page is loaded anew when its file changes, and a page has a terminal', async () => {
+  const work = await client.open('work', { caps: { memory_mib: 512 } })
+  const put = async (name: string, text: string) => {
+    const bytes = Buffer.from(text)
+    assert.equal((await client.tool(work, `/files?path=/home/user/${name}`, { method: 'PUT', bytes })).status, 200)
+  }
+  await put('page.txt', 'one')
+  await put('dev.py', DEV_APP)
+  await client.run(work, ['sh', '-c', 'setsid python3 -u dev.py </dev/null >/tmp/dev.log 2>&1 &'], { cwd: '/home/user' })
+  const port = `/v1/workspaces/${work.id}/ports/5173`
+  assert.equal((await client.api(port, { method: 'PUT' })).status, 200)
+  const link = async (to: string) => (await client.api<{ url: string }>(`${port}/links`, { json: { path: to } })).body.url
+  assert.equal((await client.operate(`/v1/workspaces/${work.id}/suspend`)).state, 'succeeded')
+  const chromium = await browser()
+  try {
+    const title = titleOf(chromium)
+    await chromium.goto(await link('/'))
+    await title('one')
+    work.token = await client.token(work.id)
+    for (const text of ['two', 'three']) {
+      await put('page.txt', text)
+      await title(text)
+    }
+    await chromium.goto(await link('/terminal'))
+    await title('ready')
+    await chromium.evaluate(`type('echo $((6 * 7))-$PWD\\n')`)
+    const screen = `document.getElementById('screen').textContent`
+    await until('the shell has answered', WAIT_MS, async () => String(await chromium.evaluate(screen)).includes('42-/home/user'))
+    const counted = async () => {
+      const all = await service.metrics('cell')
+      return ['berth_port_leases', 'berth_port_requests_total', 'berth_port_bytes_total{direction="sent"}'].map(
+        (name) => all.get(name) ?? 0,
+      )
+    }
+    await until('an operator sees it', WAIT_MS, async () => (await counted()).every((count) => count > 0))
   } finally {
     await chromium.close()
   }
