@@ -2,7 +2,18 @@ import { defineConfig } from 'eslint/config'
 import tseslint from 'typescript-eslint'
 
 export default defineConfig(
-  { ignores: ['node_modules/', 'machine/', 'templates/', 'docs/', 'sdk/typescript/src/schemas.ts', '**/*.d.mts'] },
+  {
+    ignores: [
+      'node_modules/',
+      'machine/',
+      'templates/',
+      'docs/',
+      'sdk/typescript/src/schemas.ts',
+      'sdk/*/dist/',
+      'cli/dist/',
+      '**/*.d.mts',
+    ],
+  },
   { linterOptions: { reportUnusedDisableDirectives: 'error' } },
   {
     files: ['**/*.ts'],
