@@ -24,7 +24,10 @@ const neighbourIsWell = async () => assert.equal((await client.run(neighbour, ['
 test('a process that allocates past the memory dies, and the workspace lives', async () => {
   const { exit } = await client.run(hostile, ['python3', '-c', 'x=[]\nwhile True: x.append(bytearray(8<<20))'], { timeout_ms: 240_000 })
   assert.equal(exit.timed_out, false)
-  assert.notEqual(exit.exit_code, 0)
+  assert.deepEqual([exit.exit_code, exit.term_signal, exit.reason], [-1, 'SIGKILL', 'out_of_memory'])
+  const below = await client.run(hostile, ['bash', '-c', "python3 -c 'x=[]\nwhile True: x.append(bytearray(8<<20))'; exit $?"])
+  assert.equal(below.exit.reason, 'out_of_memory')
+  assert.equal((await client.run(hostile, ['true'])).exit.reason, undefined)
   assert.equal((await client.run(hostile, ['echo', 'alive'])).stdout, 'alive\n')
   await neighbourIsWell()
 })

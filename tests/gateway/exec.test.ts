@@ -159,3 +159,15 @@ test('fields that an agent adds to a record do not reach the client', async () =
   await start({ session_id: 'extra', argv: ['a'] })
   assert.equal('signaled' in (await record(await bench.call('GET', '/exec/extra'))), false)
 })
+
+test('a command that failed for a limit says so in its record and its exit, and only a limit that is one', async () => {
+  await start({ session_id: 'limited', argv: ['a'] })
+  const session = bench.agent.sessions.get('limited') as FakeSession
+  Object.assign(session.record, { reason: 'out_of_memory', term_signal: 'SIGKILL' })
+  session.exit(-1)
+  assert.equal((await record(await bench.call('GET', '/exec/limited')))['reason'], 'out_of_memory')
+  const [exit] = eventsOf(await (await bench.call('GET', '/exec/limited/output')).text())
+  assert.deepEqual([exit?.type, (exit as { reason?: string } | undefined)?.reason], ['exit', 'out_of_memory'])
+  Object.assign(session.record, { reason: 'tired' })
+  assert.equal(await refusalOf(await bench.call('GET', '/exec/limited')), '500 internal_error')
+})

@@ -110,7 +110,7 @@ export interface RunResult {
   session_id: string
   stdout: string
   stderr: string
-  exit: { state: string; exit_code: number | null; term_signal: string | null; timed_out: boolean }
+  exit: { state: string; exit_code: number | null; term_signal: string | null; timed_out: boolean; reason?: string }
 }
 
 export interface OutputEvent {

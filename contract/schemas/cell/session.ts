@@ -48,12 +48,21 @@ export const Offset = Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGE
 
 export const SESSION_STATES = ['running', 'exited', 'failed_to_start', 'lost'] as const
 
+/** Limits of a machine for which processes are ended. */
+export const EXIT_REASONS = ['out_of_memory', 'process_limit'] as const
+
 /** How a command ended, or that it runs: the part of the record that the `exit` event repeats. */
 export const Ending = {
   state: Word(SESSION_STATES),
   exit_code: Nullable(Type.Integer({ description: '-1 when a signal ended the command' })),
   term_signal: Nullable(Type.String({ pattern: '^SIG[A-Z0-9+-]{1,12}$' })),
   timed_out: Type.Boolean(),
+  reason: Type.Optional(
+    Word(EXIT_REASONS, {
+      description:
+        'It failed, and a process of it had been ended: the workspace was about to be out of memory, or had more processes than it may',
+    }),
+  ),
   started_at: Nullable(Type.String({ format: 'date-time' })),
   ended_at: Nullable(Type.String({ format: 'date-time' })),
   error: Nullable(Type.String({ description: 'Why the command could not start' })),

@@ -139,9 +139,11 @@ type ExecRecord struct {
 	// TermSignal is "SIGKILL" and so on, when a signal ended the command; ExitCode is -1 then.
 	TermSignal *string `json:"term_signal"`
 	TimedOut   bool    `json:"timed_out"`
-	StartedAt  *string `json:"started_at"`
-	EndedAt    *string `json:"ended_at"`
-	Error      *string `json:"error"`
+	// Reason is "out_of_memory" or "process_limit" where the agent ended a process of a command that then failed.
+	Reason    *string `json:"reason,omitempty"`
+	StartedAt *string `json:"started_at"`
+	EndedAt   *string `json:"ended_at"`
+	Error     *string `json:"error"`
 	// Offsets: bytes written so far, and the first byte still retained.
 	StdoutBytes     int64 `json:"stdout_bytes"`
 	StderrBytes     int64 `json:"stderr_bytes"`

@@ -1,5 +1,5 @@
-import { Type } from 'typebox'
-import { ExecSession } from '../../../contract/schemas/cell/session.ts'
+import { Type, type Static } from 'typebox'
+import { Ending as EndingFields } from '../../../contract/schemas/cell/session.ts'
 import type { Failure } from '../../lib/fail.ts'
 import { guestRefusal, shape } from './agent-answer.ts'
 import { parseAnswer } from './agent-json.ts'
@@ -21,10 +21,8 @@ const RECORD_BYTES_MAX = 1 << 20
 /** Below this the high half of an offset leaves it a safe integer. */
 const OFFSET_HIGH_MAX = 2 ** 21
 
-export type Ending = Pick<
-  ExecSession,
-  'state' | 'exit_code' | 'term_signal' | 'timed_out' | 'started_at' | 'ended_at' | 'error' | 'stdout_bytes' | 'stderr_bytes'
->
+const endingFields = Type.Object(EndingFields)
+export type Ending = Static<typeof endingFields>
 
 /** What a stream of frames says. `data` is valid during the call only. */
 export interface FrameSink<E = Ending> {
@@ -40,8 +38,7 @@ export interface FrameReader {
   complete(): boolean
 }
 
-const { state, exit_code, term_signal, timed_out, started_at, ended_at, error, stdout_bytes, stderr_bytes } = ExecSession.properties
-const ending = shape(Type.Object({ state, exit_code, term_signal, timed_out, started_at, ended_at, error, stdout_bytes, stderr_bytes }))
+const ending = shape(endingFields)
 
 interface Header {
   kind: number

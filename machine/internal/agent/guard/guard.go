@@ -68,6 +68,7 @@ type Guard struct {
 	// Relaxed looks in turn at which nothing had changed, and the tasks at the last one.
 	still atomic.Int64
 	procs uint16
+	onEnd atomic.Pointer[func(pid int, reason string)]
 	stir  int // an event that ends the wait for the next look; -1: there is none, looks stay frequent
 }
 
@@ -87,6 +88,21 @@ func Start(guest Guest, memoryBytes int64, tasks int) *Guard {
 func (g *Guard) SetLimits(memoryBytes int64, tasks int) {
 	g.memory.Store(memoryBytes)
 	g.tasks.Store(int64(tasks))
+}
+
+// Why the guard ends processes.
+const (
+	OutOfMemory  = "out_of_memory"
+	ProcessLimit = "process_limit"
+)
+
+// OnEnd is told of each process before it is ended, and why; pid 0 stands for all of the guest's. It may not wait for anything.
+func (g *Guard) OnEnd(told func(pid int, reason string)) { g.onEnd.Store(&told) }
+
+func (g *Guard) tell(pid int, reason string) {
+	if told := g.onEnd.Load(); told != nil {
+		(*told)(pid, reason)
+	}
 }
 
 // Stir says that something was started: the looks are frequent again, from now on.
@@ -121,6 +137,7 @@ func (g *Guard) look() time.Duration {
 	}
 	every := g.lookAtMemory(&info)
 	if limit := g.tasks.Load(); limit > 0 && int64(info.Procs) > limit+limit/4+tasksSlack {
+		g.tell(0, ProcessLimit)
 		g.guest.EndAll(fmt.Sprintf("%d tasks where %d are allowed", info.Procs, limit))
 	}
 	return every
@@ -174,6 +191,7 @@ func (g *Guard) full(used, total, endAll int64) {
 	grown := (used - killedAt) * 1000 / total
 	if used*1000/total >= endAll && (killedAt == 0 || grown > endAllGrowth) {
 		g.killedAt.Store(used)
+		g.tell(0, OutOfMemory)
 		g.guest.EndAll(fmt.Sprintf("%d of %d bytes of memory are in use", used, total))
 		return
 	}
@@ -190,6 +208,7 @@ func (g *Guard) endLargest() {
 		if pid, bytes := largest(g.guest.Own()); pid > 0 {
 			used := g.used.Load() // it grew while the largest was looked for
 			g.killedAt.Store(used)
+			g.tell(pid, OutOfMemory)
 			_ = unix.Kill(pid, unix.SIGKILL)
 			log.Printf("memory: %d bytes in use: ended process %d with %d bytes", used, pid, bytes)
 		}

@@ -117,6 +117,7 @@ func (m *machine) open(sessions *session.Manager, terminals *pty.Manager, limits
 	defer m.mu.Unlock()
 	m.sessions, m.terminals = sessions, terminals
 	m.guard = guard.Start(m.guest, limits.MemoryBytes, limits.Processes)
+	m.guard.OnEnd(sessions.Ending)
 	m.guest.OnStart(m.guard.Stir)
 }
 

@@ -5,6 +5,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -26,7 +27,8 @@ type Session struct {
 	log            *os.File
 	taps           [2]*tap
 	queues         [2]*output.Queue
-	stdin          *stdin // nil where it was not asked to stay open
+	limit          atomic.Pointer[string] // for which a process of it was ended by the agent
+	stdin          *stdin                 // nil where it was not asked to stay open
 
 	mu      sync.Mutex
 	record  wire.ExecRecord
@@ -135,6 +137,9 @@ func (s *Session) finished(status unix.WaitStatus, buffer []byte) {
 	s.record.State = record.Exited
 	s.record.EndedAt = s.leftAt
 	s.record.ExitCode, s.record.TermSignal = record.Exit(status)
+	if status.Signaled() || status.ExitStatus() != 0 {
+		s.record.Reason = s.limit.Load()
+	}
 	if s.stdin != nil {
 		s.record.Stdin = new(s.stdin.state())
 	}
