@@ -337,6 +337,8 @@ export type ExecSession = {
   exit_code: number | null
   term_signal: string | null
   timed_out: boolean
+  /** It failed, and a process of it had been ended: the workspace was about to be out of memory, or had more processes than it may */
+  reason?: 'out_of_memory' | 'process_limit'
   started_at: string | null
   ended_at: string | null
   error: string | null
