@@ -1,8 +1,8 @@
 import { fstatSync } from 'node:fs'
-import { constants } from 'node:os'
 import type { Readable } from 'node:stream'
 import type { Command, Workspace } from '../../sdk/typescript/src/main.ts'
 import { type CliCommand, type Context, usageError } from './command.ts'
+import { exitCodeOf, sizeOf, written } from './ending.ts'
 import { carryTerminal } from './terminal.ts'
 
 const STDIN_BYTES_MAX = 1 << 20
@@ -69,11 +69,6 @@ function wantsTerminal(flags: Context['flags']): boolean {
   return flags['tty'] === true || (process.stdin.isTTY && process.stdout.isTTY)
 }
 
-export function sizeOf(): { cols?: number; rows?: number } {
-  const { columns, rows } = process.stdout as { columns?: number; rows?: number }
-  return { ...(columns ? { cols: columns } : {}), ...(rows ? { rows } : {}) }
-}
-
 /** Up to 1 MiB goes with the request; more goes into a file first, which the command reads and nobody else sees. */
 async function stdinOf(ws: Workspace): Promise<{ bytes?: Uint8Array; file?: string } | null> {
   const stat = fstatSync(0)
@@ -119,29 +114,4 @@ async function runToEnd(ws: Workspace, argv: string[], options: object): Promise
   await written(process.stdout, result.stdoutBytes)
   await written(process.stderr, result.stderrBytes)
   return exitCodeOf(result)
-}
-
-interface Ended {
-  state: string
-  exitCode: number | null
-  termSignal: string | null
-  error: string | null
-  timedOut: boolean
-}
-
-/** As shells do: 128 and the signal; 127: there is no such program; 125: nobody knows. */
-export function exitCodeOf({ state, exitCode, termSignal, error, timedOut }: Ended): number {
-  if (state === 'failed_to_start') process.stderr.write(`berth: ${error ?? 'it could not start'}\n`)
-  if (state === 'failed_to_start') return 127
-  if (timedOut) process.stderr.write('berth: the time for the command was over\n')
-  const signals: Partial<Record<string, number>> = constants.signals
-  if (termSignal !== null) return 128 + (signals[termSignal] ?? 0)
-  return exitCode ?? 125
-}
-
-/** Waits where the reader is slow: output of any size takes no memory. */
-export function written(stream: NodeJS.WriteStream, bytes: Uint8Array): Promise<void> {
-  return new Promise((resolve, reject) => {
-    stream.write(bytes, (error) => (error ? reject(error) : resolve()))
-  })
 }

@@ -1,6 +1,6 @@
 import type { Terminal } from '../../sdk/typescript/src/main.ts'
 import { type CliCommand } from './command.ts'
-import { exitCodeOf, sizeOf, written } from './exec.ts'
+import { exitCodeOf, sizeOf, written } from './ending.ts'
 
 /** Ctrl-] leaves a terminal, which goes on. */
 const LEAVE = 0x1d

@@ -1,0 +1,32 @@
+import { constants } from 'node:os'
+
+/** Of the terminal here. */
+export function sizeOf(): { cols?: number; rows?: number } {
+  const { columns, rows } = process.stdout as { columns?: number; rows?: number }
+  return { ...(columns ? { cols: columns } : {}), ...(rows ? { rows } : {}) }
+}
+
+interface Ended {
+  state: string
+  exitCode: number | null
+  termSignal: string | null
+  error: string | null
+  timedOut: boolean
+}
+
+/** As shells do: 128 and the signal; 127: there is no such program; 125: nobody knows. */
+export function exitCodeOf({ state, exitCode, termSignal, error, timedOut }: Ended): number {
+  if (state === 'failed_to_start') process.stderr.write(`berth: ${error ?? 'it could not start'}\n`)
+  if (state === 'failed_to_start') return 127
+  if (timedOut) process.stderr.write('berth: the time for the command was over\n')
+  const signals: Partial<Record<string, number>> = constants.signals
+  if (termSignal !== null) return 128 + (signals[termSignal] ?? 0)
+  return exitCode ?? 125
+}
+
+/** Waits where the reader is slow: output of any size takes no memory. */
+export function written(stream: NodeJS.WriteStream, bytes: Uint8Array): Promise<void> {
+  return new Promise((resolve, reject) => {
+    stream.write(bytes, (error) => (error ? reject(error) : resolve()))
+  })
+}
