@@ -73,7 +73,7 @@ export const TemplateInput = Type.Object(
     ),
     required: Type.Optional(Type.Boolean({ description: 'An open without it is refused with input_required' })),
     default: Type.Optional(Text),
-    description: Type.Optional(Type.String({ maxLength: 1000 })),
+    description: Type.Optional(Type.String({ pattern: '^[^\\p{Cs}\\u0000]*$', maxLength: 1000 })),
   },
   { ...strict, title: 'TemplateInput' },
 )
