@@ -32,6 +32,8 @@ interface Watched {
   counters: Counters
   looked_ms: number
   busy_at: Date
+  /** The look of that time. */
+  busy: { counters: Counters; looked_ms: number }
   /** Its commands ran when it was last asked, and it is not asked again before. */
   ask_again_at: Date
   /** How often in a row it has not said whether they run. */
@@ -125,9 +127,14 @@ function nextWatched(before: Watched | undefined, read: MachineCounters, asked: 
   const [now, looked_ms] = [clock.now(), clock.monotonic_ms()]
   const counters = { cpu_usec, rx_bytes, tx_bytes, questions_ended: asked.ended, questions_begun: asked.begun }
   // What it used before the first look is not known: it counts as use.
-  if (before?.fence !== fence) return { fence, counters, looked_ms, busy_at: now, ask_again_at: now, unsaid: 0 }
-  const busy = wasBusy(before.counters, counters, looked_ms - before.looked_ms)
-  return { ...before, counters, looked_ms, busy_at: busy ? now : before.busy_at }
+  const look = { counters, looked_ms }
+  if (before?.fence !== fence) return { fence, ...look, busy_at: now, busy: look, ask_again_at: now, unsaid: 0 }
+  // A question that was under way at a look is allowed for in both spans. Where questions take long, that hides what little a guest sends:
+  // over all the time since it was busy each is allowed for once.
+  const spans = [before, before.busy]
+  if (spans.some((since) => wasBusy(since.counters, counters, looked_ms - since.looked_ms)))
+    return { ...before, ...look, busy_at: now, busy: look }
+  return { ...before, ...look }
 }
 
 async function take(
