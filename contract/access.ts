@@ -53,6 +53,9 @@ export type PrincipalAccess = Extract<Access, { kind: 'principal' }>
 
 export const ANYONE: Access = { kind: 'anyone' }
 
+/** The roles that decide what an organization pays, and are told what it comes to. */
+export const PAYER_ROLES = ['owner', 'admin', 'billing'] as const satisfies readonly Role[]
+
 /** Whoever may know of it: every role, every key of the project. */
 export function readers(within: Within): PrincipalAccess {
   return { kind: 'principal', within, roles: ROLES, keys: 'any' }

@@ -120,6 +120,7 @@ export const APP_REASONS = {
     'invalid_path',
     'too_large',
     'egress_widening',
+    'plan_not_purchasable',
     'platform_template_slug',
     'invalid_defaults',
     'update_policy_not_available',

@@ -205,10 +205,16 @@ export const LIMITS = {
     sample_days: 400, // Berth's own: samples of an hour
     counter_days: 7, // Berth's own: the last counters of a machine that is gone
   },
+  billing: {
+    due_days: 14, // Berth's own, as the next: after an invoice is issued, until new starts are refused
+    grace_days: 14, // after it was due: payment_past_due with grace_until, then unpaid
+  },
   spend: {
     warning_percent: 80,
     cap_minor_min: 100, // Berth's own: a smaller cap, or plan, allows no overage
     cap_minor_max: 1_000_000_00, // Berth's own
+    alert_thresholds_percent: [50, 80, 100], // Berth's own, where nobody has decided
+    alert_thresholds_max: 10, // Berth's own
   },
   exec: {
     stdin_bytes_max: 1 << 20, // at the start, and for each later call

@@ -1,8 +1,11 @@
 import Type, { type Static } from 'typebox'
 import { LIMITS } from '../limits.ts'
-import { Nullable, Timestamp, Uuid, Word } from './common.ts'
+import { List, Nullable, PageQuery, strict, Timestamp, Uuid, Word } from './common.ts'
 
 export const ALLOWANCE_NAMES = ['cpu_hours', 'ram_gib_hours'] as const
+export type Allowance = (typeof ALLOWANCE_NAMES)[number]
+/** How many units of its meter are one unit of an allowance: an hour of seconds. */
+export const METER_UNITS = 3600
 
 /** App, "Usage and spend", `spend_cap`. */
 export const SPEND_CAP_STATES = ['unavailable', 'off', 'paused', 'within_allowance', 'accruing', 'warning', 'reached'] as const
@@ -60,6 +63,7 @@ export const SpendPolicy = Type.Object(
     spend_cap_max_minor: Nullable(Type.Integer({ description: 'The price of the plan' })),
     rates: Rates,
     currency: Nullable(Type.String()),
+    alert_thresholds_percent: Type.Array(Type.Integer(), { description: 'Of the cap and of each allowance; `spend-alerts` changes them' }),
     version: Type.Integer({ minimum: 0, description: 'What to send as If-Match; 0: nobody has decided' }),
     updated_at: Nullable(Timestamp()),
   },
@@ -100,7 +104,8 @@ export const UsageEstimate = Type.Object(
         used_meter_units: Type.Integer(),
         estimated_meter_units: Type.Integer({ description: 'At the end of the period' }),
         workspace_meter_units: Type.Integer({ description: 'Of these, what the workspace that was asked about adds' }),
-        included_meter_units: Nullable(Type.Integer()),
+        included_meter_units: Nullable(Type.Integer({ description: 'With what credits add; null: without limit' })),
+        granted_meter_units: Type.Integer({ description: 'Of these, what credits add' }),
       }),
     ),
     price_minor: minor,
@@ -111,3 +116,53 @@ export const UsageEstimate = Type.Object(
   { title: 'UsageEstimate' },
 )
 export type UsageEstimate = Static<typeof UsageEstimate>
+
+export const GRANT_STATES = ['active', 'used_up', 'expired', 'revoked'] as const
+export const UsageGrant = Type.Object(
+  {
+    id: Uuid(),
+    organization_id: Uuid(),
+    allowance: Word(ALLOWANCE_NAMES),
+    state: Word(GRANT_STATES),
+    granted: Type.Number({ description: 'In units of the allowance' }),
+    granted_meter_units: Type.Integer(),
+    drawn_meter_units: Type.Integer({ description: 'Taken for what was used beyond what the plan includes, in all billing periods' }),
+    remaining_meter_units: Type.Integer({ description: 'What can still be drawn; 0 of one whose time is over' }),
+    note: Type.String(),
+    created_at: Timestamp(),
+    expires_at: Nullable(Timestamp('Nothing is drawn from then on; null: never')),
+  },
+  { title: 'UsageGrant', description: 'Credit beyond what the plan includes. The oldest is drawn first' },
+)
+export type UsageGrant = Static<typeof UsageGrant>
+export const UsageGrantList = List(UsageGrant, 'UsageGrantList')
+export const GrantsQuery = Type.Object(PageQuery)
+
+/** What a threshold is of. */
+export const ALERT_SUBJECTS = [...ALLOWANCE_NAMES, 'spend_cap'] as const
+export type AlertSubject = (typeof ALERT_SUBJECTS)[number]
+
+const Thresholds = Type.Array(Type.Integer({ minimum: 1, maximum: 100 }), {
+  maxItems: LIMITS.spend.alert_thresholds_max,
+  uniqueItems: true,
+  description: 'Percent of the spend cap and of each allowance, of which people are told once in a billing period',
+})
+export const SpendAlerts = Type.Object(
+  {
+    organization_id: Uuid(),
+    thresholds_percent: Thresholds,
+    period: PeriodView,
+    reached: Type.Array(
+      Type.Object({
+        subject: Word(ALERT_SUBJECTS),
+        threshold_percent: Type.Integer(),
+        reached_at: Timestamp(),
+        mailed_at: Nullable(Timestamp('When the mail was written that tells of it; null: soon')),
+      }),
+      { description: 'In this billing period, the last first' },
+    ),
+  },
+  { title: 'SpendAlerts' },
+)
+export type SpendAlerts = Static<typeof SpendAlerts>
+export const SpendAlertsRequest = Type.Object({ thresholds_percent: Thresholds }, { ...strict, title: 'SpendAlertsRequest' })

@@ -78,9 +78,10 @@ const AllowanceView = Type.Object(
     unit: Word(['hours', 'gib_hours']),
     state: Word(ALLOWANCE_STATES, { description: 'overage: used up, and what is beyond is charged' }),
     used: Type.Number({ description: 'In its unit' }),
-    included: Nullable(Type.Number({ description: 'In its unit; null: without limit' })),
+    included: Nullable(Type.Number({ description: 'In its unit, with what credits add; null: without limit' })),
     used_meter_units: Type.Integer(),
     included_meter_units: Nullable(Type.Integer()),
+    granted_meter_units: Type.Integer({ description: 'Of these, what credits add: drawn in the period, or still to be drawn' }),
   },
   { title: 'UsageAllowance' },
 )

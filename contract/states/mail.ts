@@ -17,5 +17,6 @@ export const MAIL_KINDS = [
   'mfa_enabled',
   'mfa_disabled',
   'account_deleted',
+  'spend_alert',
 ] as const
 export type MailKind = (typeof MAIL_KINDS)[number]

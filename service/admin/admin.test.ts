@@ -4,13 +4,17 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { userInfo } from 'node:os'
 import path from 'node:path'
 import { after, test } from 'node:test'
+import { moneySeeds } from '../../tests/api/money-seeds.ts'
 import { freshDatabase } from '../../tests/support/postgres.ts'
 import type { SetupConfig } from '../config.ts'
+import type { Db } from '../db/database.ts'
 import { mutate } from '../core/changes/mutate.ts'
 import { systemClock } from '../lib/clock.ts'
 import { createIds } from '../lib/ids.ts'
 import { bootstrap } from './bootstrap.ts'
-import { AdminError, type Command, type Context } from './command.ts'
+import { AdminError, type Command, type Context, UsageError } from './command.ts'
+import { BILLING_COMMANDS } from './billing.ts'
+import { GRANT_COMMANDS } from './grants.ts'
 import { KEY_COMMANDS } from './keys.ts'
 import { byOperator } from './operator.ts'
 import { ORGANIZATION_COMMANDS } from './organizations.ts'
@@ -268,6 +272,8 @@ const COMMANDS: Record<string, Command> = {
   ...ORGANIZATION_COMMANDS,
   ...KEY_COMMANDS,
   ...PLAN_COMMANDS,
+  ...GRANT_COMMANDS,
+  ...BILLING_COMMANDS,
   ...PERSON_COMMANDS,
   ...STANDING_COMMANDS,
 }
@@ -297,6 +303,23 @@ test('every command that changes something leaves one record of the account that
   await run('organization', 'plan', 'acme', 'small')
   await run('organization', 'starts', 'acme', 'unpaid')
   await run('organization', 'allowance', 'acme', 'none')
+  await run('grant', 'create', 'acme', 'cpu_hours', '2', '--note', 'welcome')
+  const grant = lines.at(-1) ?? ''
+  await run('grant', 'list', 'acme')
+  assert.match(lines.at(-1) ?? '', new RegExp(`${grant} .*cpu_hours +7200 +0 +welcome`))
+  await run('grant', 'revoke', grant)
+  await run('subscription', 'set', 'acme', 'small')
+  await run('subscription', 'list')
+  assert.match(lines.at(-1) ?? '', /^acme +small/)
+  await run('invoice', 'close')
+  const [invoice, voided] = [await invoiceOf(database.superuser, at, 0), await invoiceOf(database.superuser, at, 1)]
+  await run('invoice', 'list', 'acme')
+  await run('invoice', 'paid', invoice)
+  await assert.rejects(run('invoice', 'paid', invoice), AdminError)
+  await run('invoice', 'void', voided)
+  await assert.rejects(run('invoice', 'void', at.ids.next()), AdminError)
+  await assert.rejects(run('invoice', 'paid', 'acme'), UsageError)
+  await assert.rejects(run('grant', 'revoke', grant), AdminError)
   await run('person', 'create', '--email', 'A@example.com', '--organization', 'acme', '--role', 'owner')
   await assert.rejects(run('person', 'create', '--email', 'a@example.com', '--organization', 'acme', '--role', 'member'), AdminError)
   await run('session', 'create', '--email', 'a@example.com', '--quiet')
@@ -317,6 +340,11 @@ test('every command that changes something leaves one record of the account that
       'organizations.set_plan',
       'organizations.set_starts',
       'organizations.set_allowance',
+      'grants.create',
+      'grants.revoke',
+      'organizations.set_plan',
+      'invoices.paid',
+      'invoices.void',
       'members.create',
       'sessions.create',
       'auth.end_session',
@@ -337,3 +365,13 @@ test('a person is one, however the address is written', async () => {
   await insert('a@example.com', '01900000-0000-7000-8000-000000000001')
   await assert.rejects(insert('A@Example.com', '01900000-0000-7000-8000-000000000002'), { code: '23505' })
 })
+
+/** An open one of a month. */
+async function invoiceOf(db: Db, { clock, ids }: Pick<Context, 'clock' | 'ids'>, month: number): Promise<string> {
+  const { organization_id } = await db
+    .selectFrom('organizations')
+    .select('id as organization_id')
+    .where('slug', '=', 'acme')
+    .executeTakeFirstOrThrow()
+  return moneySeeds(db, ids, clock.now()).invoice(organization_id, month)
+}

@@ -88,6 +88,19 @@ export function wholeNumber(value: string, name: string, min: number): number {
   return number
 }
 
+const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/
+
+export function idOf(value: string, name: string): string {
+  if (!UUID.test(value)) throw new UsageError(`${name} must be an id, as the list shows it`)
+  return value
+}
+
+export function momentOf(value: string, name: string): Date {
+  const at = new Date(value)
+  if (Number.isNaN(at.getTime())) throw new UsageError(`${name} must be a time such as 2030-01-31T12:00:00Z`)
+  return at
+}
+
 export function oneOf<const T extends string>(value: string, choices: readonly T[], name: string): T {
   const found = choices.find((choice) => choice === value)
   if (found === undefined) throw new UsageError(`${name} must be one of ${choices.join(', ')}`)

@@ -5,10 +5,12 @@ import { createIds } from '../lib/ids.ts'
 import { mutate } from '../core/changes/mutate.ts'
 import { AUDIT_COMMANDS } from './audit.ts'
 import { AdminError, type Command, type Context, type Output, UsageError } from './command.ts'
+import { BILLING_COMMANDS } from './billing.ts'
 import { doctor } from './doctor.ts'
 import type { DoctorPlaces } from './doctor-facts.ts'
 import { FEEDBACK_COMMANDS } from './feedback.ts'
 import { firewall } from './firewall.ts'
+import { GRANT_COMMANDS } from './grants.ts'
 import { KEY_RING_COMMANDS } from './key-ring.ts'
 import { KEY_COMMANDS } from './keys.ts'
 import { byOperator } from './operator.ts'
@@ -28,6 +30,8 @@ const COMMANDS: Record<string, Command> = {
   ...KEY_RING_COMMANDS,
   ...SEALING_KEY_COMMANDS,
   ...PLAN_COMMANDS,
+  ...GRANT_COMMANDS,
+  ...BILLING_COMMANDS,
   ...TEMPLATE_COMMANDS,
   ...PERSON_COMMANDS,
   ...WORKSPACE_COMMANDS,

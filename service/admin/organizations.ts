@@ -1,4 +1,5 @@
 import { parseArgs } from 'node:util'
+import { keepTerms } from '../core/billing/store.ts'
 import { insertOrganization, insertProject, listOrganizations, listProjects, updateOrganization } from '../core/organizations/store.ts'
 import { findPlan } from '../core/plans/store.ts'
 import { AdminError, type Command, type Context, organizationOf, show, slugOf, subjectOf, unlessTaken, words } from './command.ts'
@@ -40,13 +41,16 @@ async function showOrganizations(argv: string[], { db, output }: Context): Promi
   show(output, await listOrganizations(db), values.json)
 }
 
-async function setPlan(argv: string[], { db, output, change }: Context): Promise<void> {
+export async function setPlan(argv: string[], { db, output, clock, change }: Context): Promise<void> {
   const { slug, plan } = words(parseArgs({ args: argv, allowPositionals: true, options: {} }).positionals, 'slug', 'plan')
   const { id } = await organizationOf(db, slug)
   const plan_id = await planIdOf(db, plan)
   await change(
     'organizations.set_plan',
-    (tx) => updateOrganization(tx, id, { plan_id }),
+    async (tx) => {
+      await keepTerms(tx, { organization_id: id }, clock.now())
+      await updateOrganization(tx, id, { plan_id })
+    },
     subjectOf('organization', id, { organization_id: id }, { plan }),
   )
   output.note(`Organization ${slug} is on plan ${plan}`)

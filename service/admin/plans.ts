@@ -1,5 +1,7 @@
 import { parseArgs } from 'node:util'
 import { APP_REASONS } from '../../contract/errors.ts'
+import { keepTerms } from '../core/billing/store.ts'
+import type { ChangeTx } from '../core/changes/mutate.ts'
 import { LIMIT_NAMES } from '../core/admission/plan.ts'
 import { VOLUME_LIMIT_NAMES } from '../core/volumes/plan.ts'
 import { findPlan, insertPlan, listPlans, type PlanLimits, updatePlan } from '../core/plans/store.ts'
@@ -66,7 +68,7 @@ async function createPlan(argv: string[], { output, clock, ids, change }: Contex
   output.line(id)
 }
 
-async function setPlan(argv: string[], { db, output, change }: Context): Promise<void> {
+async function setPlan(argv: string[], { db, output, clock, change }: Context): Promise<void> {
   const { values, positionals } = parseArgs({ args: argv, allowPositionals: true, options: LIMIT_OPTIONS })
   const { slug } = words(positionals, 'slug')
   const plan = await findPlan(db, slug)
@@ -74,7 +76,11 @@ async function setPlan(argv: string[], { db, output, change }: Context): Promise
   const limits = limitsOf(values, plan)
   refusePrices(limits, plan.currency)
   if (Object.keys(limits).length === 0) throw new UsageError('Nothing is to be set')
-  await change('plans.update', (tx) => updatePlan(tx, plan.id, limits), subjectOf('plan', plan.id, {}, { slug, ...limits }))
+  const work = async (tx: ChangeTx) => {
+    await keepTerms(tx, { plan_id: plan.id }, clock.now())
+    await updatePlan(tx, plan.id, limits)
+  }
+  await change('plans.update', work, subjectOf('plan', plan.id, {}, { slug, ...limits }))
   output.note(`Plan ${slug} is changed`)
 }
 

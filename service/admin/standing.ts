@@ -1,8 +1,20 @@
 import { parseArgs } from 'node:util'
 import { APP_REASONS } from '../../contract/errors.ts'
-import { ALLOWANCES, type Allowance, type AllowanceState } from '../core/admission/allowance.ts'
+import type { Allowance } from '../../contract/schemas/spend.ts'
+import { ALLOWANCES, type AllowanceState } from '../core/admission/allowance.ts'
 import { type OrganizationChange, updateOrganization } from '../core/organizations/store.ts'
-import { type Command, type Context, oneOf, organizationOf, required, subjectOf, UsageError, wholeNumber, words } from './command.ts'
+import {
+  type Command,
+  type Context,
+  momentOf,
+  oneOf,
+  organizationOf,
+  required,
+  subjectOf,
+  UsageError,
+  wholeNumber,
+  words,
+} from './command.ts'
 
 /** Of an organization: what its plan lacks is said of the plan, `limits_missing` among it. */
 const REFUSALS = [
@@ -83,12 +95,6 @@ function spendCapOf({ 'spend-cap': cap, charges, currency }: SpendCapValues): Al
   const cap_minor = wholeNumber(required(cap, '--spend-cap'), '--spend-cap', 0)
   const charges_minor = wholeNumber(required(charges, '--charges'), '--charges', 0)
   return { cap_minor, effective_cap_minor: cap_minor, charges_minor, currency: required(currency, '--currency') }
-}
-
-function momentOf(value: string, name: string): Date {
-  const at = new Date(value)
-  if (Number.isNaN(at.getTime())) throw new UsageError(`${name} must be a time such as 2030-01-31T12:00:00Z`)
-  return at
 }
 
 /** The end of a billing period that nobody has named. */

@@ -51,11 +51,14 @@ import {
 import {
   entitlementsGet,
   plansList,
+  spendAlertsGet,
+  spendAlertsPut,
   spendGet,
   spendPolicyGet,
   spendPolicyPut,
   subscriptionGet,
   usageEstimate,
+  usageGrants,
 } from '../../contract/routes/app/money.ts'
 import {
   apiKeysCreate,
@@ -80,6 +83,7 @@ import { accountDelete, organizationsDelete } from '../../contract/routes/app/en
 import { feedbackCreate } from '../../contract/routes/app/feedback.ts'
 import { openapiGet } from '../../contract/routes/app/openapi.ts'
 import { operationsGet, operationsList } from '../../contract/routes/app/operations.ts'
+import { billingPortal, checkoutCreate, invoicesGet, invoicesList } from '../../contract/routes/app/billing.ts'
 import { clientVersions, me, organizationsGet, organizationsList, projectsGet, projectsList } from '../../contract/routes/app/principals.ts'
 import {
   portCallbacksCreate,
@@ -162,6 +166,8 @@ import { changePassword, confirmReset, requestReset, stepUp } from './auth/passw
 import { register, resendVerification, verifyEmail } from './auth/register.ts'
 import { confirmTotp, disableTotp, getRecoveryCodes, issueRecoveryCodes, startTotp } from './auth/second-factor.ts'
 import { endSession, getSession, listOwnSessions, logOut, logOutEverywhere } from './auth/sessions.ts'
+import { createCheckout, openBillingPortal } from './billing/checkout.ts'
+import { getInvoice, listInvoicesOfOrganization } from './billing/invoices.ts'
 import { deleteCheckpoint } from './checkpoints/delete.ts'
 import { listCheckpointsOfWorkspace } from './checkpoints/list.ts'
 import { resetWorkspace } from './checkpoints/reset.ts'
@@ -211,6 +217,7 @@ import { listSecretsOfOrganization, listSecretsOfProject, listVersionsOfSecret }
 import { rotateSecret } from './secrets/rotate.ts'
 import { updateSecret } from './secrets/update.ts'
 import { getSpend } from './spend/get.ts'
+import { getSpendAlerts, putSpendAlerts } from './spend/alerts.ts'
 import { getSpendPolicy, putSpendPolicy } from './spend/policy.ts'
 import { archiveVersion, publishVersion } from './templates/publish.ts'
 import { saveAsTemplate } from './template-builds/save-as-template.ts'
@@ -223,6 +230,7 @@ import { createToolToken } from './tool-tokens/create.ts'
 import { getToolTokenKeys } from './tool-tokens/keys.ts'
 import { listAgentSessionsOfWorkspace } from './tool-tokens/list-agent-sessions.ts'
 import { getUsageEstimate } from './usage/estimate.ts'
+import { listGrantsOfOrganization } from './usage/grants.ts'
 import { getUsageOfOrganization, getUsageOfWorkspace } from './usage/series.ts'
 import { getUsageSummary } from './usage/summary.ts'
 import { createVolume } from './volumes/create.ts'
@@ -316,6 +324,13 @@ export const API_ROUTES: readonly Bound<ApiDeps, HeldPlace>[] = [
   bind(spendGet, getSpend),
   bind(spendPolicyGet, getSpendPolicy),
   bind(spendPolicyPut, putSpendPolicy),
+  bind(spendAlertsGet, getSpendAlerts),
+  bind(spendAlertsPut, putSpendAlerts),
+  bind(usageGrants, listGrantsOfOrganization),
+  bind(invoicesList, listInvoicesOfOrganization),
+  bind(invoicesGet, getInvoice),
+  bind(checkoutCreate, createCheckout),
+  bind(billingPortal, openBillingPortal),
   bind(authRegister, register),
   bind(authVerifyEmail, verifyEmail),
   bind(authResend, resendVerification),

@@ -28,6 +28,7 @@ import { idempotency } from './idempotency/replay.ts'
 import { startSender } from './mail/sender.ts'
 import { openTransport, type MailConfig } from './mail/transports.ts'
 import { startEnders } from './organizations/ender.ts'
+import { startMoneyClock } from './money-clock.ts'
 import { openWaits } from './operations/waits.ts'
 import { ANSWERS, API_ROUTES } from './routes.ts'
 import { ask, newestIds } from './store.ts'
@@ -118,6 +119,7 @@ export async function openApi(options: ApiOptions): Promise<Api> {
   }
   const enders = options.ends_organizations === true ? startEnders(without_enders) : undefined
   const deps: ApiDeps = { ...without_enders, enders: { poke: () => enders?.poke() } }
+  const money = startMoneyClock(deps, () => sender?.poke())
   const held = createHeldPlaces()
   const { caller_rate, guesses, refusals } = callerLimits(options)
   const server = createServer<ApiDeps, HeldPlace>({
@@ -147,6 +149,7 @@ export async function openApi(options: ApiOptions): Promise<Api> {
       const drained = server.close()
       waits.close() // what is held answers at once, so that the server can end
       await drained
+      await money.close()
       await sender?.close()
       await enders?.close()
       verdicts.close()

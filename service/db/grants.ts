@@ -50,9 +50,22 @@ export const GRANTS = {
     },
   },
   organizations: {
-    api: { select: 'all', insert: 'all', update: ['name', 'deleting_at', 'deleted_at'] },
+    api: {
+      select: 'all',
+      insert: 'all',
+      update: ['name', 'deleting_at', 'deleted_at', 'billed_through', 'payment_refuses_starts', 'payment_grace_until'],
+    },
     cell: {
-      select: ['id', 'plan_id', 'refuses_starts', 'grace_until', 'allowance_exhausted', 'allowance'],
+      select: [
+        'id',
+        'plan_id',
+        'refuses_starts',
+        'grace_until',
+        'payment_refuses_starts',
+        'payment_grace_until',
+        'allowance_exhausted',
+        'allowance',
+      ],
       update: ['allowance_exhausted', 'allowance'],
     },
   },
@@ -256,6 +269,19 @@ export const GRANTS = {
     api: { select: 'all', insert: 'all', update: ['version', 'overage_enabled', 'spend_cap_minor', 'enabled_in', 'changed_at'] },
     cell: READS,
   },
+  // Who is to pay what is the api's to say, when a period is closed; that it is paid, an operator's.
+  subscription_changes: { api: READS, cell: NOTHING },
+  overage_periods: { api: { select: 'all', insert: 'all', update: ['spend_cap_minor'] }, cell: NOTHING },
+  invoices: { api: { select: 'all', insert: 'all' }, cell: NOTHING },
+  // Operators give; the cell draws, with each reading of the counters, and the api when a period is closed.
+  usage_grants: { api: READS, cell: READS },
+  usage_grant_draws: {
+    api: { select: 'all', insert: 'all', update: ['meter_units', 'drawn_at'] },
+    cell: { select: 'all', insert: 'all', update: ['meter_units', 'drawn_at'] },
+  },
+  spend_alert_settings: { api: { select: 'all', insert: 'all', update: ['thresholds_percent', 'changed_at'] }, cell: READS },
+  // The cell finds what is reached, the api tells people of it.
+  spend_alerts: { api: { select: 'all', update: ['mailed_at'] }, cell: { select: 'all', insert: 'all' } },
   usage_hours: {
     api: READS,
     cell: {

@@ -64,6 +64,7 @@ export interface MailsTable {
   email: string
   person_id: string | null
   invitation_id: string | null
+  spend_alert_id: Generated<string | null>
   created_at: Date
   next_try_at: Date
   tries: Generated<number>

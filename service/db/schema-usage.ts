@@ -1,4 +1,5 @@
 import type { ColumnType, Generated } from 'kysely'
+import type { AlertSubject, Allowance } from '../../contract/schemas/spend.ts'
 import type { Int8, Int8WithDefault } from './schema.ts'
 
 export interface UsageSamplesTable {
@@ -71,6 +72,40 @@ export interface UsageHoursTable {
   egress_bytes: Int8WithDefault
   ingress_bytes: Int8WithDefault
   volume_storage_gib_seconds: Int8WithDefault
+}
+
+export interface UsageGrantsTable {
+  id: string
+  organization_id: string
+  allowance: Allowance
+  granted_meter_units: number
+  note: Generated<string>
+  created_at: Date
+  expires_at: Date | null
+  revoked_at: Date | null
+}
+
+export interface UsageGrantDrawsTable {
+  grant_id: string
+  period_starts_at: Date
+  meter_units: number
+  drawn_at: Date
+}
+
+export interface SpendAlertSettingsTable {
+  organization_id: string
+  thresholds_percent: number[]
+  changed_at: Date
+}
+
+export interface SpendAlertsTable {
+  id: string
+  organization_id: string
+  period_starts_at: Date
+  subject: AlertSubject
+  threshold_percent: number
+  reached_at: Date
+  mailed_at: Date | null
 }
 
 export interface SpendPoliciesTable {

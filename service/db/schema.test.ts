@@ -29,6 +29,7 @@ const KINDS: Record<string, string> = {
   'timestamp with time zone': 'time',
   'text[]': 'text[]',
   'uuid[]': 'text[]',
+  'integer[]': 'number[]',
   'real[]': 'number[]',
 }
 
@@ -102,7 +103,7 @@ function kindOf(type: string): string {
   const kinds: [form: RegExp, kind: string][] = [
     [/^string\[\]$/, 'text[]'],
     [/^number\[\]$/, 'number[]'],
-    [/^(string|'.*'|ReasonOf<.*>|OperationSubject|EgressMode|EmailTokenPurpose|MailKind)$/, 'text'],
+    [/^(string|'.*'|ReasonOf<.*>|OperationSubject|EgressMode|EmailTokenPurpose|MailKind|Allowance|AlertSubject|InvoiceState)$/, 'text'],
     [/^number$/, 'number'],
     [/^(boolean|true|false)$/, 'boolean'],
     [/^Date$/, 'time'],

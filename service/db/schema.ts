@@ -1,12 +1,17 @@
 import type { ColumnType, Generated, JSONColumnType } from 'kysely'
 import type { OperationErrorCode, ReasonOf } from '../../contract/errors.ts'
 import type { AuditChainsTable, AuditEventsTable, FeedbackTable } from './schema-audit.ts'
+import type { InvoicesTable, OveragePeriodsTable, SubscriptionChangesTable } from './schema-billing.ts'
 import type { ExecutionsTable } from './schema-executions.ts'
 import type { ServiceKeysTable, SigningKeysTable } from './schema-keys.ts'
 import type {
+  SpendAlertSettingsTable,
+  SpendAlertsTable,
   SpendPoliciesTable,
   UsageCountersTable,
   UsageEntriesTable,
+  UsageGrantDrawsTable,
+  UsageGrantsTable,
   UsageHoursTable,
   UsageSamplesTable,
   UsageStorageTable,
@@ -78,6 +83,13 @@ export interface Database {
   usage_entries: UsageEntriesTable
   usage_hours: UsageHoursTable
   spend_policies: SpendPoliciesTable
+  subscription_changes: SubscriptionChangesTable
+  overage_periods: OveragePeriodsTable
+  invoices: InvoicesTable
+  usage_grants: UsageGrantsTable
+  usage_grant_draws: UsageGrantDrawsTable
+  spend_alert_settings: SpendAlertSettingsTable
+  spend_alerts: SpendAlertsTable
   trees: TreesTable
   tree_revisions: TreeRevisionsTable
   tree_keys: TreeKeysTable
@@ -148,6 +160,9 @@ interface OrganizationsTable {
   refuses_starts: ColumnType<ReasonOf<'entitlement_required'> | null, string | null | undefined, string | null>
   grace_until: ColumnType<Date | null, Date | null | undefined, Date | null>
   allowance: ColumnType<object | null, string | null | undefined, string | null>
+  billed_through: ColumnType<Date | null, Date | null | undefined, Date | null>
+  payment_refuses_starts: ColumnType<ReasonOf<'entitlement_required'> | null, string | null | undefined, string | null>
+  payment_grace_until: ColumnType<Date | null, Date | null | undefined, Date | null>
   created_at: Date
   /** From when on nothing new is made in it; and when nothing of it was left. */
   deleting_at: ColumnType<Date | null, Date | null | undefined, Date | null>

@@ -5,6 +5,7 @@ import { listKeys } from '../../service/api/api-keys/store.ts'
 import { listAttachments } from '../../service/api/attachments/store.ts'
 import { listEvents } from '../../service/api/audit/store.ts'
 import { listSessions } from '../../service/api/auth/store.ts'
+import { listInvoices } from '../../service/api/billing/store.ts'
 import { listCheckpoints } from '../../service/api/checkpoints/store.ts'
 import { listEgressVersions } from '../../service/api/egress/store.ts'
 import { listInvitations } from '../../service/api/invitations/store.ts'
@@ -17,6 +18,7 @@ import { listSecrets, listVersions } from '../../service/api/secrets/store.ts'
 import { listTemplates, listVersions as listVersionsOfTemplate } from '../../service/api/templates/store.ts'
 import { listProjects } from '../../service/api/projects/store.ts'
 import { listAgentSessions } from '../../service/api/tool-tokens/store.ts'
+import { listGrants } from '../../service/api/usage/store.ts'
 import { listVolumes } from '../../service/api/volumes/store.ts'
 import { dropExpiredCheckpoints } from '../../service/cell/machines/expiry-store.ts'
 import { APP_ROUTES } from '../../contract/routes/app/all.ts'
@@ -72,6 +74,12 @@ before(async () => {
   await sql`insert into audit_events (id, created_at, organization_id, actor_kind, action, subject_kind, subject_id)
     select ${ids()}, ${now}, case when n > ${MANY / 2} then ${w.b.organization_id}::uuid else ${organization_id}::uuid end, 'service', 'a', 'b', n
     from generate_series(1, ${MANY}) n`.execute(db)
+  await sql`insert into usage_grants (id, organization_id, allowance, granted_meter_units, created_at)
+    select ${ids()}, case when n > ${MANY / 2} then ${w.b.organization_id}::uuid else ${organization_id}::uuid end, 'cpu_hours', n, ${now}
+    from generate_series(1, ${MANY}) n`.execute(db)
+  await sql`insert into invoices (id, organization_id, number, state, period_starts_at, period_ends_at, currency, lines, total_minor, issued_at, due_at)
+    select ${ids()}, case when n > ${MANY / 2} then ${w.b.organization_id}::uuid else ${organization_id}::uuid end, n, 'paid',
+      ${now}::timestamptz + n * interval '1 day', ${now}, 'EUR', '[]', 1, ${now}, ${now} from generate_series(1, ${MANY}) n`.execute(db)
   // Most of what there is has been deleted, and what lives is the oldest.
   const other_project = w.a2.project_id
   secret_id = w.ids.next()
@@ -291,6 +299,21 @@ const LISTS: List[] = [
     read: async (reads, { below, limit }) => {
       return (await listEvents(reads, w.a.organization_id, {}, { below, limit: limit + 1 }, limit + 1)).rows
     },
+  },
+  {
+    route: 'invoices.list',
+    by: 'nothing',
+    table: 'invoices',
+    rows_max: 20,
+    read: (reads, page) => listInvoices(reads, w.a.organization_id, page),
+  },
+  {
+    route: 'usage.grants',
+    by: 'nothing',
+    table: 'usage_grants',
+    rows_max: 20,
+    small: ['usage_grant_draws'],
+    read: (reads, page) => listGrants(reads, w.a.organization_id, page),
   },
   {
     route: 'organizations.list',

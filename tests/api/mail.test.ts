@@ -129,7 +129,14 @@ test('without a server each mail is a file, which only its owner reads', async (
 
 test('every letter is plain and short, and nothing that a caller writes gets into its head', () => {
   for (const kind of MAIL_KINDS) {
-    const facts = { base_url: 'http://api.test', token: 'x'.repeat(43), organization: 'Evil\r\nBcc: all@example.com', role: 'member' }
+    const alert = { subject: 'spend_cap', threshold_percent: 80, resets_at: new Date(0) } as const
+    const facts = {
+      base_url: 'http://api.test',
+      token: 'x'.repeat(43),
+      organization: 'Evil\r\nBcc: all@example.com',
+      role: 'member',
+      alert,
+    }
     const { subject, text } = letterOf(kind, 'a@example.com', facts)
     assert.match(subject, /^[\x20-\x7e]{5,60}$/, kind)
     assert.ok(text.length < 700 && text.split('\n\n').length <= 4, kind)

@@ -48,6 +48,7 @@ test('overage is off until somebody turns it on with a cap, each change is a ver
     spend_cap_max_minor: 5000,
     rates: { cpu_hour_minor: 10, ram_gib_hour_minor: null },
     currency: 'EUR',
+    alert_thresholds_percent: [50, 80, 100],
     version: 0,
     updated_at: null,
   })

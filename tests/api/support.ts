@@ -15,6 +15,7 @@ import { systemClock, type Clock } from '../../service/lib/clock.ts'
 import { createIds, type Ids } from '../../service/lib/ids.ts'
 import { freshDatabase, type TestDatabase } from '../support/postgres.ts'
 import { until } from '../support/processes.ts'
+import { moneySeeds } from './money-seeds.ts'
 import { NO_BOUNDS, personSeeds } from './people-seeds.ts'
 
 /** A clock that a test can set forward. */
@@ -189,6 +190,7 @@ export function seeder({ superuser: db }: TestDatabase, clock: Clock, ids: Ids) 
   const created_at = clock.now()
   const seeds = {
     ...personSeeds(db, ids, created_at),
+    ...moneySeeds(db, ids, created_at),
     async plan(
       slug: string,
       limits: { concurrent_workspaces?: number; memory_mib?: number; missing_limits?: string[]; refuses_starts?: string } = {},

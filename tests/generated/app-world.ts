@@ -32,11 +32,15 @@ export async function ownIds(w: World): Promise<Ids> {
   for (const scope of [`/v1/projects/${project_id}`, `/v1/workspaces/${workspace_id}`]) {
     for (const mode of ['deny_all', 'allow_all']) await w.call('PUT', `${scope}/egress-policy`, { body: { mode } })
   }
+  for (const note of ['one', 'two']) await seeds.grant(organization_id, { note })
+  const invoice_id = await seeds.invoice(organization_id, 0)
+  await seeds.invoice(organization_id, 1)
   const port = '3000'
   const own = {
     ...(await personIds(w, owner)),
     workspace_id,
     port,
+    invoice_id,
     checkpoint_id,
     volume_id: volume_ids[0],
     operation_id: suspended.body.id,

@@ -87,6 +87,7 @@ const SCENES: Record<string, (w: World, key: string) => Promise<string | Ids | u
     return { [OWNER]: token, [PERSON]: id, organization_id, confirm_slug: slug }
   },
   'feedback.create': async () => undefined,
+  'spend.alerts_put': async () => undefined,
   'organizations.create': async () => undefined,
   'organizations.update': async () => undefined,
   'projects.create': async () => undefined,
@@ -204,3 +205,6 @@ export async function sceneOf(w: World, own: Ids, route: AppRoute, key: string):
   const created = await w.post(`/v1/projects/${w.a.project_id}/secrets`, { ...nameOf(`OF_${key}`), value: 'v' })
   return { ...own, secret_id: created.body.id }
 }
+
+/** What nobody can do where an operator says what is paid: `tests/api/billing.test.ts` has how they are refused. */
+export const NOT_SOLD = new Set(['billing.checkout', 'billing.portal'])

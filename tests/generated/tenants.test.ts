@@ -19,7 +19,15 @@ before(async () => {
 })
 after(() => w[Symbol.asyncDispose]())
 
-const WITHIN: ReadonlySet<string> = new Set(['checkpoint_id', 'volume_id', 'person_id', 'invitation_id', 'api_key_id', 'version'])
+const WITHIN: ReadonlySet<string> = new Set([
+  'checkpoint_id',
+  'volume_id',
+  'invoice_id',
+  'person_id',
+  'invitation_id',
+  'api_key_id',
+  'version',
+])
 /** What is of an organization as a whole. */
 const OF_ORGANIZATIONS: ReadonlySet<string> = new Set(['organization_id', 'slug', 'version'])
 

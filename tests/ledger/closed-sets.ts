@@ -90,7 +90,6 @@ export const PENDING_CODES: Readonly<Record<'app' | 'cell', Readonly<Record<stri
     },
     billing: {
       conflict: ['subscription_exists', 'checkout_superseded', 'subscription_active', 'checkout_pending'],
-      validation_failed: ['plan_not_purchasable'],
     },
     'templates, drafts and builds': {
       forbidden: ['secret_not_available'],

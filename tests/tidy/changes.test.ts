@@ -37,6 +37,7 @@ const NO_CHANGES: Record<string, string> = {
   'service/api/organizations/ending-store.ts noteProgress': 'how far the deletion of an organization is',
   'service/api/organizations/ending-store.ts forgetWatchers': 'who read of a deletion that was long ago',
   'service/core/feedback/store.ts forgetFeedback': 'feedback, when it is old',
+  'service/core/usage/grant-store.ts writeDraws': 'what the meters found used of a credit, which a command gave',
   'service/core/changes/store.ts insertAuditEvent': 'the record itself',
   'service/core/changes/store.ts auditText': 'the record itself',
   'service/core/changes/chain-store.ts linkChain': 'the place of a record in its chain',

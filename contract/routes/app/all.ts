@@ -2,6 +2,7 @@ import type { AppRoute } from '../../route.ts'
 import { auditExport, auditList } from './audit.ts'
 import { ENDING_ROUTES } from './endings.ts'
 import { feedbackCreate } from './feedback.ts'
+import { BILLING_ROUTES } from './billing.ts'
 import { AUTH_ROUTES } from './auth.ts'
 import { checkpointsDelete, checkpointsList, workspacesReset, workspacesRestore, workspacesSnapshot } from './checkpoints.ts'
 import {
@@ -23,7 +24,7 @@ import {
   workspacesSuspend,
   workspacesSuspendWhenIdle,
 } from './lifecycle.ts'
-import { entitlementsGet, plansList, spendGet, spendPolicyGet, spendPolicyPut, subscriptionGet, usageEstimate } from './money.ts'
+import { MONEY_ROUTES } from './money.ts'
 import { MEMBER_ROUTES } from './members.ts'
 import { openapiGet } from './openapi.ts'
 import { operationsGet, operationsList } from './operations.ts'
@@ -149,13 +150,8 @@ export const APP_ROUTES: readonly AppRoute[] = [
   usageSummary,
   usageSeries,
   usageOfWorkspace,
-  usageEstimate,
-  plansList,
-  subscriptionGet,
-  entitlementsGet,
-  spendGet,
-  spendPolicyGet,
-  spendPolicyPut,
+  ...MONEY_ROUTES,
+  ...BILLING_ROUTES,
   ...AUTH_ROUTES,
   ...MEMBER_ROUTES,
   auditList,

@@ -1,16 +1,26 @@
 import Type from 'typebox'
-import { readers, type PrincipalAccess } from '../../access.ts'
+import { PAYER_ROLES, readers, type PrincipalAccess } from '../../access.ts'
 import { ALONE } from '../../errors.ts'
 import { appRoute } from '../../route.ts'
 import { IfMatch, Uuid } from '../../schemas/common.ts'
 import { Entitlements, PlanList, Subscription } from '../../schemas/plans.ts'
-import { EstimateQuery, Spend, SpendPolicy, SpendPolicyRequest, UsageEstimate } from '../../schemas/spend.ts'
+import {
+  EstimateQuery,
+  GrantsQuery,
+  Spend,
+  SpendAlerts,
+  SpendAlertsRequest,
+  SpendPolicy,
+  SpendPolicyRequest,
+  UsageEstimate,
+  UsageGrantList,
+} from '../../schemas/spend.ts'
 
 const organizationParams = Type.Object({ organization_id: Uuid() })
 const etag = { ETag: 'The version, quoted' }
 
 /** Who may decide what an organization pays: people alone. A key that leaked raises no cap. */
-const PAYERS: PrincipalAccess = { kind: 'principal', within: 'organization', roles: ['owner', 'admin', 'billing'], keys: 'forbidden' }
+const PAYERS: PrincipalAccess = { kind: 'principal', within: 'organization', roles: PAYER_ROLES, keys: 'forbidden' }
 
 export const plansList = appRoute({
   id: 'plans.list',
@@ -100,3 +110,51 @@ export const usageEstimate = appRoute({
   answers: { 200: { schema: UsageEstimate, description: 'The estimate' } },
   errors: { not_found: ALONE },
 })
+
+export const usageGrants = appRoute({
+  id: 'usage.grants',
+  method: 'GET',
+  path: '/v1/organizations/{organization_id}/usage/grants',
+  summary: 'Credits of an organization beyond what its plan includes, newest first; the oldest is drawn first',
+  access: readers('organization'),
+  params: organizationParams,
+  query: GrantsQuery,
+  answers: { 200: { schema: UsageGrantList, description: 'A page' } },
+  errors: { not_found: ALONE },
+})
+
+export const spendAlertsGet = appRoute({
+  id: 'spend.alerts_get',
+  method: 'GET',
+  path: '/v1/organizations/{organization_id}/spend-alerts',
+  summary: 'At how many percent of its cap and allowances an organization is told by mail, and what was reached in this billing period',
+  access: PAYERS,
+  params: organizationParams,
+  answers: { 200: { schema: SpendAlerts, description: 'Thresholds and what was reached' } },
+  errors: { not_found: ALONE },
+})
+
+export const spendAlertsPut = appRoute({
+  id: 'spend.alerts_put',
+  method: 'PUT',
+  path: '/v1/organizations/{organization_id}/spend-alerts',
+  summary: 'Set the thresholds; none: nobody is told. What was reached before in the billing period is not told again',
+  access: PAYERS,
+  params: organizationParams,
+  body: SpendAlertsRequest,
+  answers: { 200: { schema: SpendAlerts, description: 'As it is from then on' } },
+  errors: { not_found: ALONE },
+})
+
+export const MONEY_ROUTES = [
+  usageEstimate,
+  usageGrants,
+  plansList,
+  subscriptionGet,
+  entitlementsGet,
+  spendGet,
+  spendPolicyGet,
+  spendPolicyPut,
+  spendAlertsGet,
+  spendAlertsPut,
+]

@@ -31,10 +31,11 @@ function isMember(who: Extract<Principal, { type: 'user' }>, organization_id: st
 }
 
 type Personal = 'session' | 'member' | 'invitation' | 'API key'
+type Paid = 'invoice' | 'billing account'
 
 /** The same answer for what does not exist and for what is somebody else's. */
 export function notFound(
-  what: 'organization' | 'project' | 'workspace' | 'operation' | 'template' | 'secret' | 'volume' | 'port' | 'build' | Personal,
+  what: 'organization' | 'project' | 'workspace' | 'operation' | 'template' | 'secret' | 'volume' | 'port' | 'build' | Personal | Paid,
 ): Failure {
   return fail('not_found', null, `There is no such ${what}`)
 }

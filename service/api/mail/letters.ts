@@ -1,4 +1,5 @@
 import { LIMITS } from '../../../contract/limits.ts'
+import type { AlertSubject } from '../../../contract/schemas/spend.ts'
 import type { MailKind } from '../../../contract/states/mail.ts'
 
 /** A mail as it is sent: plain text, a line or two. */
@@ -14,6 +15,7 @@ export interface LetterFacts {
   token?: string
   organization?: string
   role?: string
+  alert?: { subject: AlertSubject; threshold_percent: number; resets_at: Date }
 }
 
 interface Words {
@@ -41,7 +43,23 @@ function linkLines({ page, route, until }: NonNullable<Words['link']>, { base_ur
   return [`${base_url}/${page}#token=${token}`, `A program posts the token to ${base_url}${route} as {"token": "…"}. ${until}`]
 }
 
-function wordsOf(kind: MailKind, { base_url, organization = '', role = '' }: LetterFacts): Words {
+const ALERTED: Record<AlertSubject, string> = {
+  cpu_hours: 'the CPU-hours that its plan and its credits include',
+  ram_gib_hours: 'the GiB-hours of memory that its plan and its credits include',
+  spend_cap: 'its spend cap',
+}
+
+function alertLines({ base_url, organization = '', alert }: LetterFacts): string[] {
+  if (alert === undefined) throw new Error('a letter of an alert was made without one')
+  const { subject, threshold_percent, resets_at } = alert
+  return [
+    `${organization} at ${base_url} has used ${threshold_percent} percent of ${ALERTED[subject]} in this billing period.`,
+    `When all of it is used, what runs is suspended with everything kept, and nothing starts until ${resets_at.toISOString()}, unless the plan, overage or its cap let it go on.`,
+  ]
+}
+
+function wordsOf(kind: MailKind, facts: LetterFacts): Words {
+  const { base_url, organization = '', role = '' } = facts
   switch (kind) {
     case 'verify_email':
       return {
@@ -107,6 +125,8 @@ function wordsOf(kind: MailKind, { base_url, organization = '', role = '' }: Let
       }
     case 'mfa_enabled':
       return { subject: 'Two factors for Berth', lines: [`Your account at ${base_url} asks for a second factor from now on.`, TAKE_CARE] }
+    case 'spend_alert':
+      return { subject: 'What your organization used on Berth', lines: alertLines(facts) }
     case 'mfa_disabled':
       return { subject: 'One factor for Berth', lines: [`Your account at ${base_url} asks for no second factor any more.`, TAKE_CARE] }
   }

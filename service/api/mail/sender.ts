@@ -2,11 +2,12 @@ import type { Logger } from 'pino'
 import { LIMITS } from '../../../contract/limits.ts'
 import type { Mail } from '../../core/mail/store.ts'
 import { digestOf, type PersonSecrets } from '../../core/people/person-secrets.ts'
+import { periodOf } from '../../core/usage/period.ts'
 import type { Db } from '../../db/database.ts'
 import type { Clock } from '../../lib/clock.ts'
 import { failpoint } from '../../lib/failpoints.ts'
 import { letterOf, type Letter } from './letters.ts'
-import { endMail, findRecipient, giveEmailToken, giveInvitationToken, takeMail } from './store.ts'
+import { endMail, findAlert, findRecipient, giveEmailToken, giveInvitationToken, takeMail } from './store.ts'
 import type { Transport } from './transports.ts'
 
 export interface SenderDeps {
@@ -122,6 +123,12 @@ async function prepare({ db, clock, secrets, base_url }: SenderDeps, mail: Mail)
     case 'invitation': {
       const given = mail.invitation_id === null ? undefined : await giveInvitationToken(db, mail.invitation_id, token_sha256, now)
       return given === undefined ? null : letterOf(kind, email, { base_url, token, ...given })
+    }
+    case 'spend_alert': {
+      const alert = mail.spend_alert_id === null ? undefined : await findAlert(db, mail.spend_alert_id)
+      if (alert === undefined) return null
+      const { organization, period_starts_at, ...said } = alert
+      return letterOf(kind, email, { base_url, organization, alert: { ...said, resets_at: periodOf(period_starts_at).ends_at } })
     }
     case 'already_registered':
     case 'password_changed':

@@ -1,5 +1,6 @@
 import { sql } from 'kysely'
 import type { Role } from '../../../contract/access.ts'
+import type { AlertSubject } from '../../../contract/schemas/spend.ts'
 import type { Db } from '../../db/database.ts'
 import { insertEmailToken } from '../../core/people/email-tokens-store.ts'
 import type { Mail } from '../../core/mail/store.ts'
@@ -60,6 +61,19 @@ export function findRecipient(db: Db, email: string): Promise<{ id: string; emai
     .selectFrom('people')
     .select(['id', 'email_verified'])
     .where(sql<string>`lower(email)`, '=', email)
+    .executeTakeFirst()
+}
+
+/** What the mail of an alert says. */
+export function findAlert(
+  db: Db,
+  id: string,
+): Promise<{ organization: string; subject: AlertSubject; threshold_percent: number; period_starts_at: Date } | undefined> {
+  return db
+    .selectFrom('spend_alerts as a')
+    .innerJoin('organizations as g', 'g.id', 'a.organization_id')
+    .select(['g.name as organization', 'a.subject', 'a.threshold_percent', 'a.period_starts_at'])
+    .where('a.id', '=', id)
     .executeTakeFirst()
 }
 

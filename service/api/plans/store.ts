@@ -45,7 +45,8 @@ export interface StandingRow extends PlanRow {
 export async function readStanding(reads: Reader, organization_id: string): Promise<StandingRow | null> {
   const [row] = await reads.rows<StandingRow>(
     'plans.standing',
-    `select ${COLUMNS}, coalesce(g.refuses_starts, p.refuses_starts) as refuses_starts, g.grace_until
+    `select ${COLUMNS}, coalesce(g.refuses_starts, g.payment_refuses_starts, p.refuses_starts) as refuses_starts,
+       coalesce(g.grace_until, g.payment_grace_until) as grace_until
      from organizations g join plans p on p.id = g.plan_id where g.id = $1`,
     [organization_id],
   )

@@ -1,4 +1,6 @@
 import type { SpendFacts } from '../../core/usage/spend.ts'
+import { grantedBy } from '../../core/usage/grants.ts'
+import { readGrants } from '../../core/usage/grant-store.ts'
 import { readSpend, type SpendRow } from '../../core/usage/spend-store.ts'
 import { periodOf, rangeOf } from '../../core/usage/period.ts'
 import { readUsageTotals } from '../../core/usage/store.ts'
@@ -8,12 +10,13 @@ import { notFound } from '../auth/scope.ts'
 /** Everything that an organization's charges follow from, in the billing period of that moment. */
 export async function readSpendFacts(reads: Reader, organization_id: string, now: Date): Promise<SpendFacts & { row: SpendRow }> {
   const period = periodOf(now)
-  const [row, used] = await Promise.all([
+  const [row, used, grants] = await Promise.all([
     readSpend(reads, organization_id),
     readUsageTotals(reads, { organization_id, project_id: null, subject: null }, rangeOf(period)),
+    readGrants(reads, organization_id, period.starts_at),
   ])
   if (row === null) throw notFound('organization')
-  return { row, prices: row, choice: row, used, period, past_due: row.past_due }
+  return { row, prices: row, choice: row, used, granted: grantedBy(grants, now), period, past_due: row.past_due }
 }
 
 /** As the wire has it. */

@@ -3,7 +3,7 @@ import type { spendPolicyGet, spendPolicyPut } from '../../../contract/routes/ap
 import type { SpendPolicy } from '../../../contract/schemas/spend.ts'
 import type { ChangeTx } from '../../core/changes/mutate.ts'
 import { chargesOf, hasOverage, type SpendFacts } from '../../core/usage/spend.ts'
-import { readSpend, type SpendRow } from '../../core/usage/spend-store.ts'
+import { readSpend, type SpendRow, thresholdsOf } from '../../core/usage/spend-store.ts'
 import { readerOf } from '../../db/reader.ts'
 import type { Call, Reply } from '../../http/call.ts'
 import { fail } from '../../lib/fail.ts'
@@ -12,7 +12,7 @@ import type { ApiDeps } from '../deps.ts'
 import { changing } from '../idempotency/change.ts'
 import { etagOf, refuseStaleVersion } from '../if-match.ts'
 import { readSpendFacts } from './facts.ts'
-import { lockSpendPolicy, writeSpendPolicy } from './store.ts'
+import { keepOverage, lockSpendPolicy, writeSpendPolicy } from './store.ts'
 
 /** GET /v1/organizations/{organization_id}/spend-policy */
 export async function getSpendPolicy({ who, params }: Call<typeof spendPolicyGet>, { reads }: ApiDeps): Promise<Reply> {
@@ -36,6 +36,7 @@ export async function putSpendPolicy(call: Call<typeof spendPolicyPut>, deps: Ap
     if (overage_enabled) refuseCap(facts, spend_cap_minor)
     const enabled_in = overage_enabled || row.overage_enabled ? facts.period.starts_at : row.enabled_in
     const made = { version: row.version + 1, overage_enabled, spend_cap_minor, enabled_in, changed_at: now }
+    await keepOverage(tx, { organization_id, before: row, after: made, period_starts_at: facts.period.starts_at })
     await writeSpendPolicy(tx, { organization_id, ...made })
     return { ...row, ...made }
   }
@@ -81,6 +82,7 @@ function answerOf(organization_id: string, row: SpendRow): Reply {
     spend_cap_max_minor: available ? row.price_minor : null,
     rates: { cpu_hour_minor: row.cpu_hour_minor, ram_gib_hour_minor: row.ram_gib_hour_minor },
     currency: row.currency,
+    alert_thresholds_percent: [...thresholdsOf(row)],
     version: row.version,
     updated_at: row.changed_at?.toISOString() ?? null,
   }

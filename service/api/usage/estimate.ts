@@ -23,7 +23,7 @@ export async function getUsageEstimate({ who, params, query, now }: Call<typeof 
 
 /** What the period comes to when its rest is as what is over of it, and one more workspace runs where one is asked about. Pure. */
 export function estimateOf(facts: SpendFacts, asked: Asked, now: Date): Omit<UsageEstimate, 'organization_id'> {
-  const { prices, period } = facts
+  const { prices, granted, period } = facts
   const more = unitsOf(asked, (period.ends_at.getTime() - now.getTime()) / HOUR_MS)
   const grown = grownTo(facts, now, period.ends_at)
   const whole: Units = {
@@ -31,17 +31,18 @@ export function estimateOf(facts: SpendFacts, asked: Asked, now: Date): Omit<Usa
     cpu_seconds: grown.cpu_seconds + more.cpu_hours,
     memory_gib_seconds: grown.memory_gib_seconds + more.ram_gib_hours,
   }
-  const [used, estimated] = [allowancesUsed(prices, facts.used), allowancesUsed(prices, whole)]
+  const [used, estimated] = [allowancesUsed(prices, facts.used, granted), allowancesUsed(prices, whole, granted)]
   const overage_minor = overageOf(facts, whole)
   return {
     period: periodView(period),
     basis: 'average_so_far',
-    allowances: estimated.map(({ allowance, used_meter_units, included_meter_units }, at) => ({
+    allowances: estimated.map(({ allowance, used_meter_units, included_meter_units, granted_meter_units }, at) => ({
       allowance,
       used_meter_units: used[at]?.used_meter_units ?? 0,
       estimated_meter_units: used_meter_units,
       workspace_meter_units: more[allowance],
       included_meter_units,
+      granted_meter_units,
     })),
     price_minor: prices.price_minor,
     overage_minor,
@@ -59,9 +60,9 @@ function unitsOf(
   return { cpu_hours: Math.floor((cpu_millis * seconds) / 1000), ram_gib_hours: Math.floor((memory_mib * seconds) / 1024) }
 }
 
-function overageOf({ prices, choice }: SpendFacts, whole: Units): number {
+function overageOf({ prices, choice, granted }: SpendFacts, whole: Units): number {
   const { overage_enabled, spend_cap_minor } = choice
   if (!hasOverage(prices) || !overage_enabled || spend_cap_minor === null) return 0
-  const charges = linesOf(prices, whole).reduce((sum, { amount_minor }) => sum + amount_minor, 0)
+  const charges = linesOf(prices, whole, granted).reduce((sum, { amount_minor }) => sum + amount_minor, 0)
   return Math.min(charges, spend_cap_minor, prices.price_minor)
 }

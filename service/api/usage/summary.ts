@@ -1,7 +1,8 @@
 import type { usageSummary } from '../../../contract/routes/app/usage.ts'
+import { METER_UNITS } from '../../../contract/schemas/spend.ts'
 import type { UsageSummary } from '../../../contract/schemas/usage.ts'
 import { ALLOWANCES } from '../../core/admission/allowance.ts'
-import { allowancesUsed, type AllowanceUse } from '../../core/usage/allowances.ts'
+import { allowancesUsed, isUsedUp, type AllowanceUse } from '../../core/usage/allowances.ts'
 import { periodOf, rangeOf } from '../../core/usage/period.ts'
 import { spendCapOf } from '../../core/usage/spend.ts'
 import type { SpendRow } from '../../core/usage/spend-store.ts'
@@ -23,12 +24,12 @@ export async function getUsageSummary(call: Call<typeof usageSummary>, deps: Api
     of_own === null ? null : readUsageTotals(deps.reads, { organization_id, project_id: of_own, subject: null }, rangeOf(periodOf(now))),
     measurementOf(deps, organization_id, now),
   ])
-  const { row, period, used } = facts
+  const { row, period, used, granted } = facts
   const body: UsageSummary = {
     organization_id,
     period: periodView(period),
     usage: used_by_own ?? used,
-    allowances: allowancesUsed(row, used).map((use) => allowanceView(use, row)),
+    allowances: allowancesUsed(row, used, granted).map((use) => allowanceView(use, row)),
     allowance_exhausted: row.allowance_exhausted !== null,
     exhausted_reason: row.allowance_exhausted,
     spend_cap: spendCapOf(facts, now),
@@ -37,27 +38,22 @@ export async function getUsageSummary(call: Call<typeof usageSummary>, deps: Api
   return { status: 200, body }
 }
 
-const METER_UNITS = 3600
-
-function allowanceView(
-  { allowance, used_meter_units, included_meter_units }: AllowanceUse,
-  row: SpendRow,
-): UsageSummary['allowances'][number] {
-  const used_up = included_meter_units !== null && used_meter_units >= included_meter_units
+function allowanceView(use: AllowanceUse, row: SpendRow): UsageSummary['allowances'][number] {
+  const { allowance, used_meter_units, included_meter_units, granted_meter_units } = use
   return {
     allowance,
     ...ALLOWANCES[allowance],
-    state:
-      included_meter_units === null
-        ? 'unlimited'
-        : !used_up
-          ? 'within'
-          : row.allowance_exhausted === null && row.overage_enabled
-            ? 'overage'
-            : 'exhausted',
+    state: stateOf(use, row),
     used: used_meter_units / METER_UNITS,
     included: included_meter_units === null ? null : included_meter_units / METER_UNITS,
     used_meter_units,
     included_meter_units,
+    granted_meter_units,
   }
+}
+
+function stateOf(use: AllowanceUse, { allowance_exhausted, overage_enabled }: SpendRow): UsageSummary['allowances'][number]['state'] {
+  if (use.included_meter_units === null) return 'unlimited'
+  if (!isUsedUp(use)) return 'within'
+  return allowance_exhausted === null && overage_enabled ? 'overage' : 'exhausted'
 }

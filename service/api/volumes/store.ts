@@ -87,7 +87,7 @@ export async function readVolumePlan(reads: Reader, organization_id: string): Pr
   const [row] = await reads.rows<VolumePlan>(
     'volumes.plan',
     `select p.slug, p.shared_volumes_max, p.shared_volume_gib_max, p.volume_attachments_per_workspace, p.missing_volume_limits, p.refuses_starts,
-       g.refuses_starts as organization_refuses_starts, g.grace_until
+       coalesce(g.refuses_starts, g.payment_refuses_starts) as organization_refuses_starts, coalesce(g.grace_until, g.payment_grace_until) as grace_until
      from organizations g join plans p on p.id = g.plan_id where g.id = $1`,
     [organization_id],
   )

@@ -1,43 +1,69 @@
 import type { Logger } from 'pino'
 import { Value } from 'typebox/value'
 import { AllowanceState } from '../../core/admission/allowance.ts'
-import { judge, type Exhausted } from '../../core/usage/spend.ts'
+import { reachedThresholds } from '../../core/usage/alerts.ts'
+import { NO_GRANTS } from '../../core/usage/allowances.ts'
+import { drawGrants } from '../../core/usage/draw.ts'
+import { judge, type Exhausted, type SpendFacts } from '../../core/usage/spend.ts'
+import { thresholdsOf } from '../../core/usage/spend-store.ts'
 import { periodOf, rangeOf } from '../../core/usage/period.ts'
 import { readUsageTotals } from '../../core/usage/store.ts'
 import type { Db } from '../../db/database.ts'
 import { readerOf } from '../../db/reader.ts'
 import type { Clock } from '../../lib/clock.ts'
-import { readJudged, writeAllowance, type Judged } from './allowance-store.ts'
+import type { Ids } from '../../lib/ids.ts'
+import { insertAlerts, readJudged, writeAllowance, type Judged } from './allowance-store.ts'
 
 export interface JudgeContext {
   cell_id: string
   db: Db
   clock: Clock
+  ids: Ids
   log: Logger
 }
 
 /**
- * Compares what organizations used in the billing period with what their plans include, and what is charged beyond it with their cap (App,
- * "Reasons" of 402 allowance_exhausted). Where nothing more may be used starts are refused, and what runs is suspended by the clock that
- * looks for it. What an operator has said is left alone.
+ * Compares what organizations used in the billing period with what their plans include and credits add, and what is charged beyond it with
+ * their cap (App, "Reasons" of 402 allowance_exhausted). Where nothing more may be used starts are refused, and what runs is suspended by the
+ * clock that looks for it. What an operator has said is left alone. Credits are drawn, and thresholds that are reached are noted.
  * @returns the organizations of which something else is true now.
  */
-export async function judgeAllowances({ cell_id, db, clock, log }: JudgeContext): Promise<string[]> {
-  const reads = readerOf(db)
-  const period = periodOf(clock.now())
+export async function judgeAllowances(context: JudgeContext): Promise<string[]> {
+  const reads = readerOf(context.db)
+  const now = context.clock.now()
+  const period = periodOf(now)
   const changed: string[] = []
-  for (const one of await readJudged(reads, cell_id)) {
-    const known = stateOf(one)
-    if (known === 'of_an_operator') continue
+  for (const one of await readJudged(reads, context.cell_id, period.starts_at)) {
     const scope = { organization_id: one.organization_id, project_id: null, subject: null }
     const used = await readUsageTotals(reads, scope, rangeOf(period))
-    const found = judge({ prices: one, choice: one, used, period, past_due: one.past_due })
-    if (written(known) === written(found) || !(await writeAllowance(db, one, found))) continue
-    changed.push(one.organization_id)
-    const news = { organization_id: one.organization_id, reason: found?.reason ?? null, exhausted: found?.state.exhausted ?? [] }
-    log.info(news, 'what is left of the allowances has changed')
+    const granted = one.has_grants ? await drawGrants(context.db, one.organization_id, { included: one, used, period, at: now }) : NO_GRANTS
+    const facts: SpendFacts = { prices: one, choice: one, used, granted, period, past_due: one.past_due }
+    await noteAlerts(context, one, facts, now)
+    if (await write(context, one, judge(facts))) changed.push(one.organization_id)
   }
   return changed
+}
+
+/** @returns whether something else is true now. */
+async function write({ db, log }: JudgeContext, one: Judged, found: Exhausted | null): Promise<boolean> {
+  const known = stateOf(one)
+  if (known === 'of_an_operator' || written(known) === written(found) || !(await writeAllowance(db, one, found))) return false
+  const news = { organization_id: one.organization_id, reason: found?.reason ?? null, exhausted: found?.state.exhausted ?? [] }
+  log.info(news, 'what is left of the allowances has changed')
+  return true
+}
+
+/** The api writes the mail. */
+async function noteAlerts({ db, ids }: JudgeContext, one: Judged, facts: SpendFacts, reached_at: Date): Promise<void> {
+  const told = new Set(one.told)
+  const reached = reachedThresholds(facts, thresholdsOf(one)).filter((each) => !told.has(`${each.subject} ${each.threshold_percent}`))
+  const { organization_id } = one
+  const of = { organization_id, period_starts_at: facts.period.starts_at, reached_at }
+  await insertAlerts(
+    db,
+    of,
+    reached.map((each) => ({ id: ids.next(), ...each })),
+  )
 }
 
 function stateOf({ allowance_exhausted: reason, allowance: state }: Judged): Exhausted | null | 'of_an_operator' {

@@ -169,7 +169,7 @@ test('an allowance that is used up refuses starts until it is raised or a new pe
       .where('id', '=', organization_id)
       .executeTakeFirstOrThrow()
   const judged = (now: Date) =>
-    judgeAllowances({ cell_id: cell_id ?? '', db: process.db, clock: { now: () => now, monotonic_ms: () => 0 }, log })
+    judgeAllowances({ cell_id: cell_id ?? '', db: process.db, clock: { now: () => now, monotonic_ms: () => 0 }, ids: world.ids, log })
   const now = world.clock.now()
   await plan(1)
   await addSamples(world.db, [counters(id, 900, 3599e6)], now, 30_000)
@@ -203,7 +203,7 @@ test('overage goes on beyond the allowance until its cap is reached, and a raise
   const cell_id = (await world.workspace(id)).cell_id ?? ''
   const now = world.clock.now()
   const reason = async () => {
-    await judgeAllowances({ cell_id, db: process.db, clock: { now: () => now, monotonic_ms: () => 0 }, log })
+    await judgeAllowances({ cell_id, db: process.db, clock: { now: () => now, monotonic_ms: () => 0 }, ids: world.ids, log })
     const row = await world.db
       .selectFrom('organizations')
       .select('allowance_exhausted')

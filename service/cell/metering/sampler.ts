@@ -5,7 +5,7 @@ import type { Db } from '../../db/database.ts'
 import type { Clock } from '../../lib/clock.ts'
 import { MEASURES_MAX, type MachineCounters, type MachineHost, type MachineStats } from '../links/hostd.ts'
 import { oneAtATime, tickEvery } from '../machines/ticking.ts'
-import { judgeAllowances } from './allowances.ts'
+import { judgeAllowances, type JudgeContext } from './allowances.ts'
 import { attributed } from './attributed.ts'
 import { readTreeBytes } from '../trees/store.ts'
 import { closeHours, markMeasured } from './ledger-store.ts'
@@ -31,7 +31,7 @@ const COLLECT_TICKS = 40 // ten minutes
 const RUN = randomUUID()
 
 /** Reads every machine's counters four times a minute. What one uses after the last of these readings is told with its end: addFinal. */
-export function startMetering(context: MeteringContext, signal: AbortSignal): void {
+export function startMetering(context: MeteringContext & JudgeContext, signal: AbortSignal): void {
   let ticks = 0
   const tick = oneAtATime(async () => {
     ticks += 1

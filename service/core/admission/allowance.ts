@@ -1,15 +1,13 @@
 import Type, { type Static } from 'typebox'
 import { Value } from 'typebox/value'
 import type { DetailsOf } from '../../../contract/details.ts'
+import { METER_UNITS, type Allowance } from '../../../contract/schemas/spend.ts'
 
 /** App, "Reasons" of 402 allowance_exhausted: what an organization has an allowance of, and how its meter counts it. */
 export const ALLOWANCES = {
   cpu_hours: { meter: 'cpu_seconds', unit: 'hours' },
   ram_gib_hours: { meter: 'memory_gib_seconds', unit: 'gib_hours' },
-} as const
-export type Allowance = keyof typeof ALLOWANCES
-
-const METER_UNITS = 3600 // of each meter, in one unit of its allowance
+} as const satisfies Record<Allowance, object>
 
 const OrNull = Type.Union([Type.Integer(), Type.Null()])
 const SpendCap = Type.Object({

@@ -14,8 +14,8 @@ export async function readPlan(tx: Tx, organization_id: string): Promise<Plan> {
       'p.disk_gib',
       'p.missing_limits',
       'p.refuses_starts',
-      'g.refuses_starts as organization_refuses_starts',
-      'g.grace_until',
+      sql<Plan['organization_refuses_starts']>`coalesce(g.refuses_starts, g.payment_refuses_starts)`.as('organization_refuses_starts'),
+      sql<Date | null>`coalesce(g.grace_until, g.payment_grace_until)`.as('grace_until'),
       'g.allowance_exhausted',
       'g.allowance',
     ])

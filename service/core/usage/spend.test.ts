@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
 import { METERS, type Units } from '../../../contract/schemas/usage.ts'
+import { NO_GRANTS } from './allowances.ts'
 import { hasOverage, judge, projectedReach, spendCapOf, type Prices, type SpendChoice, type SpendFacts } from './spend.ts'
 
 const PERIOD = { starts_at: new Date('2031-04-01T00:00:00Z'), ends_at: new Date('2031-05-01T00:00:00Z') }
@@ -12,7 +13,7 @@ const NOTHING = Object.fromEntries(METERS.map((meter) => [meter, 0])) as Units
 
 /** @param cpu_seconds of which the plan includes 36,000. */
 function facts(cpu_seconds: number, given: Partial<SpendFacts> = {}): SpendFacts {
-  return { prices: PLAN, choice: ON, used: { ...NOTHING, cpu_seconds }, period: PERIOD, past_due: false, ...given }
+  return { prices: PLAN, choice: ON, used: { ...NOTHING, cpu_seconds }, granted: NO_GRANTS, period: PERIOD, past_due: false, ...given }
 }
 const stateAt = (cpu_seconds: number, given: Partial<SpendFacts> = {}) => spendCapOf(facts(cpu_seconds, given), NOW).state
 const INCLUDED = 36_000
@@ -96,7 +97,7 @@ test('whatever is used and decided: money is whole, charges stop where starts ar
   const used = fc.record({ cpu_seconds: fc.nat(1e7), memory_gib_seconds: fc.nat(1e7) }).map((some) => ({ ...NOTHING, ...some }))
   fc.assert(
     fc.property(prices, choice, used, fc.boolean(), (prices, choice, used, past_due) => {
-      const one = { prices, choice, used, period: PERIOD, past_due }
+      const one = { prices, choice, used, granted: NO_GRANTS, period: PERIOD, past_due }
       const { state, charges_minor, effective_cap_minor, lines } = spendCapOf(one, NOW)
       assert.ok(Number.isInteger(charges_minor) && charges_minor === lines.reduce((sum, line) => sum + line.amount_minor, 0))
       const found = judge(one)

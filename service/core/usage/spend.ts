@@ -1,9 +1,9 @@
 import type { ReasonOf } from '../../../contract/errors.ts'
 import { LIMITS } from '../../../contract/limits.ts'
-import type { SpendCapView } from '../../../contract/schemas/spend.ts'
+import { METER_UNITS, type Allowance, type SpendCapView } from '../../../contract/schemas/spend.ts'
 import type { Units } from '../../../contract/schemas/usage.ts'
-import type { Allowance, AllowanceState } from '../admission/allowance.ts'
-import { allowancesUsed, type Included } from './allowances.ts'
+import type { AllowanceState } from '../admission/allowance.ts'
+import { allowancesUsed, isUsedUp, type Granted, type Included } from './allowances.ts'
 import type { Period } from './period.ts'
 
 /** What a plan costs in a billing period, and each unit beyond what it includes. */
@@ -27,6 +27,8 @@ export interface SpendFacts {
   prices: Prices
   choice: SpendChoice
   used: Units
+  /** What credits add to the allowances. */
+  granted: Granted
   period: Period
   /** A payment of the plan is past due: overage is paused. */
   past_due: boolean
@@ -34,7 +36,6 @@ export interface SpendFacts {
 
 type Line = SpendCapView['lines'][number]
 
-const METER_UNITS = 3600 // of each meter, in one unit of its allowance
 const WARNING_PERCENT = LIMITS.spend.warning_percent
 
 /** Whether usage beyond the allowances can be charged at all: the plan has a price, and a rate for each allowance that ends. */
@@ -46,9 +47,9 @@ export function hasOverage(prices: Prices): prices is Prices & { currency: strin
 }
 
 /** What is beyond each allowance that ends, in whole units. Pure. */
-export function linesOf(prices: Prices, used: Units): Line[] {
+export function linesOf(prices: Prices, used: Units, granted: Granted): Line[] {
   const rates: Record<Allowance, number | null> = { cpu_hours: prices.cpu_hour_minor, ram_gib_hours: prices.ram_gib_hour_minor }
-  return allowancesUsed(prices, used).flatMap(({ allowance, used_meter_units, included_meter_units }) => {
+  return allowancesUsed(prices, used, granted).flatMap(({ allowance, used_meter_units, included_meter_units }) => {
     const rate_minor = rates[allowance]
     if (included_meter_units === null || rate_minor === null) return []
     const over = Math.max(0, used_meter_units - included_meter_units)
@@ -58,9 +59,9 @@ export function linesOf(prices: Prices, used: Units): Line[] {
 }
 
 /** What is charged in this period: nothing where overage was never on in it. Pure. */
-export function chargesOf({ prices, choice, used, period }: SpendFacts): { lines: Line[]; charges_minor: number } {
+export function chargesOf({ prices, choice, used, granted, period }: SpendFacts): { lines: Line[]; charges_minor: number } {
   const was_on = choice.overage_enabled || choice.enabled_in?.getTime() === period.starts_at.getTime()
-  const lines = hasOverage(prices) && was_on ? linesOf(prices, used) : []
+  const lines = hasOverage(prices) && was_on ? linesOf(prices, used, granted) : []
   return { lines, charges_minor: lines.reduce((sum, { amount_minor }) => sum + amount_minor, 0) }
 }
 
@@ -69,10 +70,8 @@ function effectiveCap({ prices, choice }: SpendFacts): number | null {
   return choice.spend_cap_minor === null ? null : Math.min(choice.spend_cap_minor, prices.price_minor ?? 0)
 }
 
-function isUsedUp({ prices, used }: SpendFacts): boolean {
-  return allowancesUsed(prices, used).some(
-    ({ used_meter_units, included_meter_units }) => included_meter_units !== null && used_meter_units >= included_meter_units,
-  )
+function isAnyUsedUp({ prices, used, granted }: SpendFacts): boolean {
+  return allowancesUsed(prices, used, granted).some(isUsedUp)
 }
 
 /** App, "Usage and spend": `spend_cap`. Pure. */
@@ -100,7 +99,7 @@ function stateOf(facts: SpendFacts, charges: number, cap: number | null): SpendC
   if (facts.past_due) return 'paused'
   if (charges >= cap) return 'reached'
   if (percent(charges, cap) >= WARNING_PERCENT) return 'warning'
-  return isUsedUp(facts) ? 'accruing' : 'within_allowance'
+  return isAnyUsedUp(facts) ? 'accruing' : 'within_allowance'
 }
 
 function percent(charges: number, cap: number): number {
@@ -161,12 +160,10 @@ export interface Exhausted {
  * nothing is used up from the start. Pure.
  */
 export function judge(facts: SpendFacts): Exhausted | null {
-  const { prices, choice, used, period, past_due } = facts
-  const exhausted = allowancesUsed(prices, used).flatMap(({ allowance, used_meter_units, included_meter_units }) =>
-    included_meter_units !== null && used_meter_units >= included_meter_units
-      ? [{ allowance, used_meter_units, included_meter_units }]
-      : [],
-  )
+  const { prices, choice, used, granted, period, past_due } = facts
+  const exhausted = allowancesUsed(prices, used, granted)
+    .filter(isUsedUp)
+    .map(({ allowance, used_meter_units, included_meter_units }) => ({ allowance, used_meter_units, included_meter_units }))
   if (exhausted.length === 0) return null
   const of_cap = capState(facts)
   const state: AllowanceState = { exhausted, resets_at: period.ends_at.toISOString(), spend_cap: of_cap, judged: true }
@@ -176,7 +173,8 @@ export function judge(facts: SpendFacts): Exhausted | null {
   return reached ? { reason: 'spend_cap_reached', state } : null
 }
 
-function capState(facts: SpendFacts): AllowanceState['spend_cap'] {
+/** What the cap comes to; null: there is no overage. */
+export function capState(facts: SpendFacts): AllowanceState['spend_cap'] {
   const { prices, choice } = facts
   if (!hasOverage(prices)) return null
   const { charges_minor } = chargesOf(facts)

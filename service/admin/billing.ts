@@ -1,0 +1,56 @@
+import { parseArgs } from 'node:util'
+import { closePeriods } from '../core/billing/close.ts'
+import { judgePayment, judgePayments } from '../core/billing/standing.ts'
+import { endInvoice, listInvoicesOf, listSubscriptions, lockInvoice, type InvoiceRow } from '../core/billing/store.ts'
+import { AdminError, type Command, type Context, idOf, organizationOf, show, subjectOf, words } from './command.ts'
+import { byOperator } from './operator.ts'
+import { setPlan } from './organizations.ts'
+
+/** What organizations pay, where an operator says what is paid. */
+export const BILLING_COMMANDS: Record<string, Command> = {
+  'subscription list': { synopsis: '[--json]', run: showSubscriptions },
+  'subscription set': { synopsis: 'ORGANIZATION PLAN', run: setPlan },
+  'invoice list': { synopsis: 'ORGANIZATION [--json]', run: showInvoices },
+  'invoice paid': { synopsis: 'INVOICE', run: (argv, context) => end(argv, context, 'paid') },
+  'invoice void': { synopsis: 'INVOICE', run: (argv, context) => end(argv, context, 'void') },
+  'invoice close': { synopsis: '', run: closeAll },
+}
+
+async function showSubscriptions(argv: string[], { db, output }: Context): Promise<void> {
+  const { values } = parseArgs({ args: argv, options: { json: { type: 'boolean' } } })
+  show(output, await listSubscriptions(db), values.json)
+}
+
+async function showInvoices(argv: string[], { db, output }: Context): Promise<void> {
+  const { values, positionals } = parseArgs({ args: argv, allowPositionals: true, options: { json: { type: 'boolean' } } })
+  const { id } = await organizationOf(db, words(positionals, 'organization').organization)
+  show(output, await listInvoicesOf(db, id), values.json)
+}
+
+/** An invoice is paid once, and one that is paid or void stays so. What the organization may start follows in the same transaction. */
+async function end(argv: string[], { clock, output, change }: Context, state: 'paid' | 'void'): Promise<void> {
+  const id = idOf(words(parseArgs({ args: argv, allowPositionals: true, options: {} }).positionals, 'invoice').invoice, 'INVOICE')
+  const now = clock.now()
+  const row = await change(
+    `invoices.${state}`,
+    async (tx): Promise<InvoiceRow> => {
+      const found = await lockInvoice(tx, id)
+      if (found === undefined) throw new AdminError(`There is no invoice ${id}`)
+      if (found.state !== 'open') throw new AdminError(`Invoice ${found.number} is ${found.state}`)
+      await endInvoice(tx, id, state === 'paid' ? { state, paid_at: now } : { state, voided_at: now })
+      await judgePayment(tx, found.organization_id, now)
+      return found
+    },
+    ({ organization_id, number }) => subjectOf('organization', organization_id, { organization_id }, { number }),
+  )
+  output.note(`Invoice ${row.number} is ${state}`)
+}
+
+/** What the api does by itself, at once. */
+async function closeAll(argv: string[], { db, output, clock, ids }: Context): Promise<void> {
+  parseArgs({ args: argv, options: {} })
+  const by = byOperator({ clock, ids })
+  const { closed, invoices } = await closePeriods(db, by)
+  await judgePayments(db, by)
+  output.note(`${closed} billing periods closed, ${invoices} invoices made`)
+}

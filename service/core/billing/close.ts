@@ -1,0 +1,111 @@
+import { LIMITS } from '../../../contract/limits.ts'
+import type { InvoiceLine } from '../../../contract/schemas/billing.ts'
+import type { By } from '../changes/audit.ts'
+import { mutate, type ChangeTx } from '../changes/mutate.ts'
+import { drawGrants } from '../usage/draw.ts'
+import { grantedBy } from '../usage/grants.ts'
+import { readGrants } from '../usage/grant-store.ts'
+import { periodOf, rangeOf, type Period } from '../usage/period.ts'
+import { readUsageTotals } from '../usage/store.ts'
+import type { Db } from '../../db/database.ts'
+import { readerOf } from '../../db/reader.ts'
+import { dueAt } from './payment.ts'
+import { findUnbilled, insertInvoices, listTermsBefore, lockBilled, markBilled, readOverage, type Billed } from './store.ts'
+import { invoiceLines, spansOf } from './terms.ts'
+
+const BATCH = 100
+const HOUR_MS = 3600_000
+
+/** Billing periods that ended by this are final: what was used in their last hour is in the ledger. Pure. */
+export function finalThrough(now: Date): Date {
+  return periodOf(new Date(now.getTime() - (LIMITS.usage.final_after_hours + 1) * HOUR_MS)).starts_at
+}
+
+/**
+ * Closes every billing period that is final and not closed: an invoice for each currency in which an organization owes something. One
+ * organization and period at a time, in a transaction of its own that holds nothing which a workspace needs. Any number of processes may do it.
+ * @returns how many periods were closed, and how many invoices made.
+ */
+export async function closePeriods(db: Db, by: By): Promise<{ closed: number; invoices: number }> {
+  const through = finalThrough(by.now)
+  const done = { closed: 0, invoices: 0 }
+  for (let after: string | null = null; ;) {
+    const found: string[] = await findUnbilled(db, through, after, BATCH)
+    for (const id of found) {
+      for (let made = await closeNext(db, by, id, through); made !== null; made = await closeNext(db, by, id, through)) {
+        done.closed += 1
+        done.invoices += made
+      }
+    }
+    after = found.at(-1) ?? null
+    if (found.length < BATCH) return done
+  }
+}
+
+/** Closes the first period of an organization that is not closed. @returns how many invoices that made; null: there is none to close. */
+async function closeNext(db: Db, by: By, organization_id: string, through: Date): Promise<number | null> {
+  const before = await db.transaction().execute((tx) => lockBilled(tx, organization_id))
+  const period = before === undefined ? null : nextPeriod(before, through)
+  if (before === undefined || period === null) return null
+  await drawRest(db, organization_id, before, period)
+  const closed = await mutate(
+    db,
+    by,
+    'invoices.close',
+    (tx) => close(tx, by, organization_id, period),
+    (made) => {
+      if (made === null || made.length === 0) return null
+      const details = { invoices: made.map(({ number, total_minor, currency }) => `${number} ${total_minor} ${currency}`) }
+      return { kind: 'organization', id: organization_id, organization_id, project_id: null, details }
+    },
+  )
+  return closed?.length ?? null
+}
+
+/** What nobody has closed begins with the last period that is over: what was before it was never to be paid. */
+function nextPeriod({ billed_through }: Billed, through: Date): Period | null {
+  const period = periodOf(billed_through ?? new Date(through.getTime() - 1))
+  return period.ends_at <= through ? period : null
+}
+
+/** Credits for what was used after the last reading of the period. */
+async function drawRest(db: Db, organization_id: string, { terms, created_at }: Billed, period: Period): Promise<void> {
+  const changes = await db.transaction().execute((tx) => listTermsBefore(tx, organization_id, period.starts_at))
+  const { at_end } = spansOf(terms, changes, period, created_at)
+  const used = await readUsageTotals(readerOf(db), { organization_id, project_id: null, subject: null }, rangeOf(period))
+  await drawGrants(db, organization_id, { included: at_end, used, period, at: rangeOf(period).to })
+}
+
+/** @returns the invoices; null: somebody else was faster. */
+async function close(tx: ChangeTx, { ids, now }: By, organization_id: string, period: Period) {
+  const row = await lockBilled(tx, organization_id)
+  if (row === undefined || (row.billed_through !== null && row.billed_through >= period.ends_at)) return null
+  const reads = readerOf(tx)
+  const spans = spansOf(row.terms, await listTermsBefore(tx, organization_id, period.starts_at), period, row.created_at)
+  const used = await readUsageTotals(reads, { organization_id, project_id: null, subject: null }, rangeOf(period))
+  const granted = grantedBy(await readGrants(reads, organization_id, period.starts_at), rangeOf(period).to)
+  const lines = invoiceLines(spans, { used, granted, period, overage: await readOverage(tx, organization_id, period) })
+  const invoices = [...lines].map(([currency, of_currency]) => ({
+    id: ids.next(),
+    organization_id,
+    number: `${row.slug}-${period.starts_at.toISOString().slice(0, 7)}-${currency}`,
+    state: 'open' as const,
+    period_starts_at: period.starts_at,
+    period_ends_at: period.ends_at,
+    currency,
+    lines: JSON.stringify(of_currency),
+    total_minor: totalOf(of_currency),
+    issued_at: now,
+    due_at: dueAt(now),
+    paid_at: null,
+    voided_at: null,
+  }))
+  const owed = invoices.filter(({ total_minor }) => total_minor > 0)
+  await insertInvoices(tx, owed)
+  await markBilled(tx, organization_id, period.ends_at)
+  return owed
+}
+
+function totalOf(lines: readonly InvoiceLine[]): number {
+  return lines.reduce((sum, { amount_minor }) => sum + amount_minor, 0)
+}
