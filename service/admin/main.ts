@@ -22,6 +22,7 @@ import { PLAN_COMMANDS } from './plans.ts'
 import { SEALING_KEY_COMMANDS } from './sealing-keys.ts'
 import { STANDING_COMMANDS } from './standing.ts'
 import { TEMPLATE_COMMANDS } from './templates.ts'
+import { USAGE_COMMANDS } from './usage.ts'
 import { WORKSPACE_COMMANDS } from './workspaces.ts'
 
 const COMMANDS: Record<string, Command> = {
@@ -32,6 +33,7 @@ const COMMANDS: Record<string, Command> = {
   ...PLAN_COMMANDS,
   ...GRANT_COMMANDS,
   ...BILLING_COMMANDS,
+  ...USAGE_COMMANDS,
   ...TEMPLATE_COMMANDS,
   ...PERSON_COMMANDS,
   ...WORKSPACE_COMMANDS,
