@@ -65,13 +65,14 @@ async function hoursOf(db: Db, from: Date, to: Date): Promise<Difference[]> {
 async function countersOf(db: Db, since: Date): Promise<Difference[]> {
   const { rows } = await sql<Difference>`
     select 'counters' as kind, s.workspace_id as id, null as hour, m.meter, m.found, m.should_be
-    from (select workspace_id, sum(cpu_usec) as cpu_usec, sum(rx_bytes) as rx_bytes, sum(tx_bytes) as tx_bytes, min(hour) as first
-          from usage_samples group by 1) s
+    from (select workspace_id, sum(cpu_usec) as cpu_usec, sum(rx_bytes) as rx_bytes, sum(tx_bytes) as tx_bytes
+          from usage_samples where hour > ${since} group by 1) s
     join (select workspace_id, sum(cpu_usec) as cpu_usec, sum(rx_bytes) as rx_bytes, sum(tx_bytes) as tx_bytes from usage_counters group by 1) c
       using (workspace_id)
     cross join lateral (values ('cpu_usec', s.cpu_usec::text, c.cpu_usec::text), ('ingress_bytes', s.rx_bytes::text, c.rx_bytes::text),
       ('egress_bytes', s.tx_bytes::text, c.tx_bytes::text)) m(meter, found, should_be)
-    where s.first > ${since} and m.found <> m.should_be order by 2 limit ${ROWS_MAX}`.execute(db)
+    where m.found <> m.should_be and not exists (select from usage_samples b where b.workspace_id = s.workspace_id and b.hour <= ${since})
+    order by 2 limit ${ROWS_MAX}`.execute(db)
   return rows
 }
 
