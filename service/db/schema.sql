@@ -250,6 +250,29 @@ create table invitations (
   CHECK ((role = ANY (ARRAY['owner'::text, 'admin'::text, 'member'::text, 'billing'::text])))
 ); -- insert, select to berth_api; update (token_sha256, expires_at, accepted_at, revoked_at) to berth_api
 
+create table invoices (
+  id uuid not null,
+  organization_id uuid not null,
+  number text not null,
+  state text not null,
+  period_starts_at timestamp with time zone not null,
+  period_ends_at timestamp with time zone not null,
+  currency text not null,
+  lines jsonb not null,
+  total_minor bigint not null,
+  issued_at timestamp with time zone not null,
+  due_at timestamp with time zone not null,
+  paid_at timestamp with time zone,
+  voided_at timestamp with time zone,
+  UNIQUE (number),
+  UNIQUE (organization_id, period_starts_at, currency),
+  PRIMARY KEY (id),
+  FOREIGN KEY (organization_id) REFERENCES organizations(id),
+  CHECK ((currency ~ '^[A-Z]{3}$'::text)),
+  CHECK ((state = ANY (ARRAY['open'::text, 'paid'::text, 'void'::text]))),
+  CHECK ((total_minor > 0))
+); -- insert, select to berth_api
+
 create table machines (
   kind text not null,
   id uuid not null,
@@ -288,6 +311,7 @@ create table mails (
   sent_at timestamp with time zone,
   given_up_at timestamp with time zone,
   last_error text,
+  spend_alert_id uuid,
   PRIMARY KEY (id)
 ); -- delete, insert, select to berth_api; update (next_try_at, tries, sent_at, given_up_at, last_error) to berth_api
 
@@ -350,12 +374,24 @@ create table organizations (
   allowance jsonb,
   deleting_at timestamp with time zone,
   deleted_at timestamp with time zone,
+  billed_through timestamp with time zone,
+  payment_refuses_starts text,
+  payment_grace_until timestamp with time zone,
   UNIQUE (slug),
   PRIMARY KEY (id),
   FOREIGN KEY (plan_id) REFERENCES plans(id),
   CHECK ((allowance_exhausted = ANY (ARRAY['allowance_used'::text, 'overage_paused'::text, 'spend_cap_reached'::text]))),
+  CHECK ((payment_refuses_starts = ANY (ARRAY['payment_past_due'::text, 'unpaid'::text]))),
   CHECK ((refuses_starts = ANY (ARRAY['no_plan'::text, 'payment_past_due'::text, 'unpaid'::text, 'operator_hold'::text])))
-); -- insert, select to berth_api; update (name, deleting_at, deleted_at) to berth_api; select (id, plan_id, allowance_exhausted, refuses_starts, grace_until, allowance) to berth_cell; update (allowance_exhausted, allowance) to berth_cell
+); -- insert, select to berth_api; update (name, deleting_at, deleted_at, billed_through, payment_refuses_starts, payment_grace_until) to berth_api; select (id, plan_id, allowance_exhausted, refuses_starts, grace_until, allowance, payment_refuses_starts, payment_grace_until) to berth_cell; update (allowance_exhausted, allowance) to berth_cell
+
+create table overage_periods (
+  organization_id uuid not null,
+  period_starts_at timestamp with time zone not null,
+  spend_cap_minor integer,
+  PRIMARY KEY (organization_id, period_starts_at),
+  FOREIGN KEY (organization_id) REFERENCES organizations(id)
+); -- insert, select to berth_api; update (spend_cap_minor) to berth_api
 
 create table people (
   id uuid not null,
@@ -556,6 +592,29 @@ create table signing_keys (
   PRIMARY KEY (kid)
 ); -- insert, select to berth_api; select to berth_cell
 
+create table spend_alert_settings (
+  organization_id uuid not null,
+  thresholds_percent integer[] not null,
+  changed_at timestamp with time zone not null,
+  PRIMARY KEY (organization_id),
+  FOREIGN KEY (organization_id) REFERENCES organizations(id)
+); -- insert, select to berth_api; update (thresholds_percent, changed_at) to berth_api; select to berth_cell
+
+create table spend_alerts (
+  id uuid not null,
+  organization_id uuid not null,
+  period_starts_at timestamp with time zone not null,
+  subject text not null,
+  threshold_percent integer not null,
+  reached_at timestamp with time zone not null,
+  mailed_at timestamp with time zone,
+  UNIQUE (organization_id, period_starts_at, subject, threshold_percent),
+  PRIMARY KEY (id),
+  FOREIGN KEY (organization_id) REFERENCES organizations(id),
+  CHECK ((subject = ANY (ARRAY['cpu_hours'::text, 'ram_gib_hours'::text, 'spend_cap'::text]))),
+  CHECK ((threshold_percent > 0))
+); -- select to berth_api; update (mailed_at) to berth_api; insert, select to berth_cell
+
 create table spend_policies (
   organization_id uuid not null,
   version integer not null,
@@ -569,6 +628,19 @@ create table spend_policies (
   CHECK ((spend_cap_minor >= 0)),
   CHECK ((version > 0))
 ); -- insert, select to berth_api; update (version, overage_enabled, spend_cap_minor, enabled_in, changed_at) to berth_api; select to berth_cell
+
+create table subscription_changes (
+  organization_id uuid not null,
+  changed_at timestamp with time zone not null,
+  plan text not null,
+  currency text,
+  price_minor integer,
+  cpu_hours integer,
+  ram_gib_hours integer,
+  cpu_hour_minor integer,
+  ram_gib_hour_minor integer,
+  FOREIGN KEY (organization_id) REFERENCES organizations(id)
+); -- select to berth_api
 
 create table template_build_logs (
   build_id uuid not null,
@@ -709,6 +781,31 @@ create table usage_entries (
   CHECK ((entry >= 0)),
   CHECK ((subject_kind = ANY (ARRAY['workspace'::text, 'volume'::text])))
 ); -- select to berth_api; insert, select to berth_cell
+
+create table usage_grant_draws (
+  grant_id uuid not null,
+  period_starts_at timestamp with time zone not null,
+  meter_units bigint not null,
+  drawn_at timestamp with time zone not null,
+  PRIMARY KEY (grant_id, period_starts_at),
+  FOREIGN KEY (grant_id) REFERENCES usage_grants(id),
+  CHECK ((meter_units > 0))
+); -- insert, select to berth_api; update (meter_units, drawn_at) to berth_api; insert, select to berth_cell; update (meter_units, drawn_at) to berth_cell
+
+create table usage_grants (
+  id uuid not null,
+  organization_id uuid not null,
+  allowance text not null,
+  granted_meter_units bigint not null,
+  note text default ''::text not null,
+  created_at timestamp with time zone not null,
+  expires_at timestamp with time zone,
+  revoked_at timestamp with time zone,
+  PRIMARY KEY (id),
+  FOREIGN KEY (organization_id) REFERENCES organizations(id),
+  CHECK ((allowance = ANY (ARRAY['cpu_hours'::text, 'ram_gib_hours'::text]))),
+  CHECK ((granted_meter_units > 0))
+); -- select to berth_api; select to berth_cell
 
 create table usage_hours (
   organization_id uuid not null,
@@ -1016,6 +1113,10 @@ CREATE INDEX invitations_newest ON public.invitations USING btree (organization_
 
 CREATE INDEX invitations_waiting ON public.invitations USING btree (organization_id, uuid_send(id) DESC) WHERE ((accepted_at IS NULL) AND (revoked_at IS NULL));
 
+CREATE INDEX invoices_newest ON public.invoices USING btree (organization_id, uuid_send(id) DESC);
+
+CREATE INDEX invoices_open ON public.invoices USING btree (due_at) WHERE (state = 'open'::text);
+
 CREATE INDEX machines_by_cell ON public.machines USING btree (cell_id);
 
 CREATE INDEX machines_by_workspace ON public.machines USING btree (workspace_id);
@@ -1037,6 +1138,8 @@ CREATE INDEX operations_newest ON public.operations USING btree (workspace_id, u
 CREATE INDEX operations_of_others ON public.operations USING btree (subject_id, uuid_send(id) DESC) WHERE (subject_kind <> 'workspace'::text);
 
 CREATE INDEX operations_open ON public.operations USING btree (cell_id, id) WHERE (completed_at IS NULL);
+
+CREATE INDEX organizations_refused_for_payment ON public.organizations USING btree (id) WHERE (payment_refuses_starts IS NOT NULL);
 
 CREATE UNIQUE INDEX people_by_email ON public.people USING btree (lower(email));
 
@@ -1070,6 +1173,10 @@ CREATE UNIQUE INDEX secrets_of_organization ON public.secrets USING btree (organ
 
 CREATE UNIQUE INDEX secrets_of_project ON public.secrets USING btree (project_id, name) WHERE ((deleted_at IS NULL) AND (project_id IS NOT NULL));
 
+CREATE INDEX spend_alerts_waiting ON public.spend_alerts USING btree (reached_at) WHERE (mailed_at IS NULL);
+
+CREATE INDEX subscription_changes_of_organization ON public.subscription_changes USING btree (organization_id, changed_at);
+
 CREATE INDEX template_builds_of_organization ON public.template_builds USING btree (organization_id, uuid_send(id) DESC);
 
 CREATE INDEX template_builds_of_template ON public.template_builds USING btree (template_id, uuid_send(id) DESC);
@@ -1081,6 +1188,8 @@ CREATE UNIQUE INDEX tree_keys_by_revision ON public.tree_keys USING btree (works
 CREATE INDEX trees_of_store ON public.trees USING btree (store_id) WHERE (store_id IS NOT NULL);
 
 CREATE INDEX usage_counters_by_time ON public.usage_counters USING btree (read_at);
+
+CREATE INDEX usage_grants_newest ON public.usage_grants USING btree (organization_id, uuid_send(id) DESC);
 
 CREATE INDEX usage_samples_by_hour ON public.usage_samples USING btree (hour);
 
@@ -1439,19 +1548,19 @@ CREATE TRIGGER idle_gap BEFORE UPDATE OF active_at ON public.workspaces FOR EACH
 
 CREATE TRIGGER membership_changed AFTER DELETE OR UPDATE OF role ON public.memberships FOR EACH ROW EXECUTE FUNCTION notify_membership();
 
-CREATE TRIGGER not_in_ending_organization BEFORE INSERT ON public.workspaces FOR EACH ROW EXECUTE FUNCTION refuse_in_ending_organization();
-
-CREATE TRIGGER not_in_ending_organization BEFORE INSERT ON public.invitations FOR EACH ROW EXECUTE FUNCTION refuse_in_ending_organization();
-
 CREATE TRIGGER not_in_ending_organization BEFORE INSERT ON public.memberships FOR EACH ROW EXECUTE FUNCTION refuse_in_ending_organization();
 
 CREATE TRIGGER not_in_ending_organization BEFORE INSERT ON public.projects FOR EACH ROW EXECUTE FUNCTION refuse_in_ending_organization();
 
 CREATE TRIGGER not_in_ending_organization BEFORE INSERT ON public.api_keys FOR EACH ROW EXECUTE FUNCTION refuse_in_ending_organization();
 
+CREATE TRIGGER not_in_ending_organization BEFORE INSERT ON public.invitations FOR EACH ROW EXECUTE FUNCTION refuse_in_ending_organization();
+
 CREATE TRIGGER not_in_ending_organization BEFORE INSERT ON public.secrets FOR EACH ROW EXECUTE FUNCTION refuse_in_ending_organization();
 
 CREATE TRIGGER not_in_ending_organization BEFORE INSERT ON public.volumes FOR EACH ROW EXECUTE FUNCTION refuse_in_ending_organization();
+
+CREATE TRIGGER not_in_ending_organization BEFORE INSERT ON public.workspaces FOR EACH ROW EXECUTE FUNCTION refuse_in_ending_organization();
 
 CREATE TRIGGER operation_changed AFTER INSERT OR UPDATE OF state, state_reason ON public.operations FOR EACH ROW EXECUTE FUNCTION notify_operation();
 

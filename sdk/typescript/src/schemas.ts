@@ -157,6 +157,11 @@ export type Changes = {
   } | null
 }
 
+export type CheckoutRequest = {
+  /** Slug of a plan of the catalog */
+  plan: string
+}
+
 export type Checkpoint = {
   id: string
   workspace_id: string
@@ -565,6 +570,12 @@ export type GitStatus = {
   truncated: boolean
 }
 
+export type HostedPage = {
+  /** Where the person goes on */
+  url: string
+  expires_at: string | null
+}
+
 export type Idle = {
   /** `adaptive`, `never` or `fixed:<seconds>`: the one that applies */
   policy: string
@@ -638,6 +649,45 @@ export type InvitationCreate = {
 
 export type InvitationList = {
   data: Invitation[]
+  next_cursor: string | null
+}
+
+export type Invoice = {
+  id: string
+  organization_id: string
+  number: string
+  state: 'open' | 'paid' | 'void'
+  period: {
+    starts_at: string
+    /** Its end, which is the beginning of the next */
+    ends_at: string
+  }
+  currency: string
+  lines: InvoiceLine[]
+  /** Smallest units of the currency: the sum of the lines */
+  total_minor: number
+  issued_at: string
+  /** From then on new starts are refused until it is paid */
+  due_at: string
+  paid_at: string | null
+  voided_at: string | null
+}
+
+export type InvoiceLine = {
+  /** plan: its price for a part of the period; overage: use beyond an allowance; cap: what is taken off, since no period costs more than its cap */
+  kind: 'plan' | 'overage' | 'cap'
+  /** Slug of the plan */
+  plan: string
+  starts_at: string
+  ends_at: string
+  allowance: ('cpu_hours' | 'ram_gib_hours') | null
+  units: number | null
+  unit_minor: number | null
+  amount_minor: number
+}
+
+export type InvoiceList = {
+  data: Invoice[]
   next_cursor: string | null
 }
 
@@ -1240,6 +1290,29 @@ export type Spend = {
   spend_cap: SpendCap
 }
 
+export type SpendAlerts = {
+  organization_id: string
+  /** Percent of the spend cap and of each allowance, of which people are told once in a billing period */
+  thresholds_percent: number[]
+  period: {
+    starts_at: string
+    /** Its end, which is the beginning of the next */
+    ends_at: string
+  }
+  /** In this billing period, the last first */
+  reached: {
+    subject: 'cpu_hours' | 'ram_gib_hours' | 'spend_cap'
+    threshold_percent: number
+    reached_at: string
+    mailed_at: string | null
+  }[]
+}
+
+export type SpendAlertsRequest = {
+  /** Percent of the spend cap and of each allowance, of which people are told once in a billing period */
+  thresholds_percent: number[]
+}
+
 export type SpendCap = {
   state: 'unavailable' | 'off' | 'paused' | 'within_allowance' | 'accruing' | 'warning' | 'reached'
   cap_minor: number | null
@@ -1271,6 +1344,8 @@ export type SpendPolicy = {
   spend_cap_max_minor: number | null
   rates: OverageRates
   currency: string | null
+  /** Of the cap and of each allowance; `spend-alerts` changes them */
+  alert_thresholds_percent: number[]
   /** What to send as If-Match; 0: nobody has decided */
   version: number
   updated_at: string | null
@@ -1597,6 +1672,8 @@ export type UsageAllowance = {
   included: number | null
   used_meter_units: number
   included_meter_units: number | null
+  /** Of these, what credits add: drawn in the period, or still to be drawn */
+  granted_meter_units: number
 }
 
 export type UsageEstimate = {
@@ -1616,12 +1693,36 @@ export type UsageEstimate = {
     /** Of these, what the workspace that was asked about adds */
     workspace_meter_units: number
     included_meter_units: number | null
+    /** Of these, what credits add */
+    granted_meter_units: number
   }[]
   price_minor: number | null
   /** Beyond the price of the plan, as far as the cap lets it come; 0 where overage is off */
   overage_minor: number
   total_minor: number | null
   currency: string | null
+}
+
+export type UsageGrant = {
+  id: string
+  organization_id: string
+  allowance: 'cpu_hours' | 'ram_gib_hours'
+  state: 'active' | 'used_up' | 'expired' | 'revoked'
+  /** In units of the allowance */
+  granted: number
+  granted_meter_units: number
+  /** Taken for what was used beyond what the plan includes, in all billing periods */
+  drawn_meter_units: number
+  /** What can still be drawn; 0 of one whose time is over */
+  remaining_meter_units: number
+  note: string
+  created_at: string
+  expires_at: string | null
+}
+
+export type UsageGrantList = {
+  data: UsageGrant[]
+  next_cursor: string | null
 }
 
 export type UsageMeasurement = {
