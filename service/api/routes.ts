@@ -49,18 +49,6 @@ import {
   workspacesSuspendWhenIdle,
 } from '../../contract/routes/app/lifecycle.ts'
 import {
-  entitlementsGet,
-  plansList,
-  spendAlertsGet,
-  spendAlertsPut,
-  spendGet,
-  spendPolicyGet,
-  spendPolicyPut,
-  subscriptionGet,
-  usageEstimate,
-  usageGrants,
-} from '../../contract/routes/app/money.ts'
-import {
   apiKeysCreate,
   apiKeysDelete,
   apiKeysGet,
@@ -83,7 +71,6 @@ import { accountDelete, organizationsDelete } from '../../contract/routes/app/en
 import { feedbackCreate } from '../../contract/routes/app/feedback.ts'
 import { openapiGet } from '../../contract/routes/app/openapi.ts'
 import { operationsGet, operationsList } from '../../contract/routes/app/operations.ts'
-import { billingPortal, checkoutCreate, invoicesGet, invoicesList } from '../../contract/routes/app/billing.ts'
 import { clientVersions, me, organizationsGet, organizationsList, projectsGet, projectsList } from '../../contract/routes/app/principals.ts'
 import {
   portCallbacksCreate,
@@ -166,8 +153,6 @@ import { changePassword, confirmReset, requestReset, stepUp } from './auth/passw
 import { register, resendVerification, verifyEmail } from './auth/register.ts'
 import { confirmTotp, disableTotp, getRecoveryCodes, issueRecoveryCodes, startTotp } from './auth/second-factor.ts'
 import { endSession, getSession, listOwnSessions, logOut, logOutEverywhere } from './auth/sessions.ts'
-import { createCheckout, openBillingPortal } from './billing/checkout.ts'
-import { getInvoice, listInvoicesOfOrganization } from './billing/invoices.ts'
 import { deleteCheckpoint } from './checkpoints/delete.ts'
 import { listCheckpointsOfWorkspace } from './checkpoints/list.ts'
 import { resetWorkspace } from './checkpoints/reset.ts'
@@ -204,7 +189,6 @@ import { exposePort } from './ports/expose.ts'
 import { getPort, listPortsOfWorkspace } from './ports/list.ts'
 import { renameOrganization } from './organizations/update.ts'
 import { getClientVersions } from './principals/client-versions.ts'
-import { getEntitlements, getSubscription, listCatalog } from './plans/get.ts'
 import { getMe } from './principals/me.ts'
 import { createProject, updateProject } from './projects/create.ts'
 import { getProject } from './projects/get.ts'
@@ -216,9 +200,6 @@ import { getSecret } from './secrets/get.ts'
 import { listSecretsOfOrganization, listSecretsOfProject, listVersionsOfSecret } from './secrets/list.ts'
 import { rotateSecret } from './secrets/rotate.ts'
 import { updateSecret } from './secrets/update.ts'
-import { getSpend } from './spend/get.ts'
-import { getSpendAlerts, putSpendAlerts } from './spend/alerts.ts'
-import { getSpendPolicy, putSpendPolicy } from './spend/policy.ts'
 import { archiveVersion, publishVersion } from './templates/publish.ts'
 import { saveAsTemplate } from './template-builds/save-as-template.ts'
 import { cancelBuild } from './template-builds/cancel.ts'
@@ -229,8 +210,6 @@ import { getTemplate, getVersion, listAllTemplates, listTemplatesOfOrganization,
 import { createToolToken } from './tool-tokens/create.ts'
 import { getToolTokenKeys } from './tool-tokens/keys.ts'
 import { listAgentSessionsOfWorkspace } from './tool-tokens/list-agent-sessions.ts'
-import { getUsageEstimate } from './usage/estimate.ts'
-import { listGrantsOfOrganization } from './usage/grants.ts'
 import { getUsageOfOrganization, getUsageOfWorkspace } from './usage/series.ts'
 import { getUsageSummary } from './usage/summary.ts'
 import { createVolume } from './volumes/create.ts'
@@ -246,6 +225,7 @@ import { listWorkspaces, listWorkspacesOfOrganization } from './workspaces/list.
 import { answerOpen, openWorkspace } from './workspaces/open.ts'
 import { answerResume, resumeWorkspace } from './workspaces/resume.ts'
 import { cancelSuspendWhenIdle, requestSuspendWhenIdle } from './workspaces/suspend-when-idle.ts'
+import { MONEY_BOUND } from './money-routes.ts'
 import { suspendWorkspace } from './workspaces/suspend.ts'
 
 /** Which function answers which route. */
@@ -317,20 +297,7 @@ export const API_ROUTES: readonly Bound<ApiDeps, HeldPlace>[] = [
   bind(usageSummary, getUsageSummary),
   bind(usageSeries, getUsageOfOrganization),
   bind(usageOfWorkspace, getUsageOfWorkspace),
-  bind(usageEstimate, getUsageEstimate),
-  bind(plansList, listCatalog),
-  bind(subscriptionGet, getSubscription),
-  bind(entitlementsGet, getEntitlements),
-  bind(spendGet, getSpend),
-  bind(spendPolicyGet, getSpendPolicy),
-  bind(spendPolicyPut, putSpendPolicy),
-  bind(spendAlertsGet, getSpendAlerts),
-  bind(spendAlertsPut, putSpendAlerts),
-  bind(usageGrants, listGrantsOfOrganization),
-  bind(invoicesList, listInvoicesOfOrganization),
-  bind(invoicesGet, getInvoice),
-  bind(checkoutCreate, createCheckout),
-  bind(billingPortal, openBillingPortal),
+  ...MONEY_BOUND,
   bind(authRegister, register),
   bind(authVerifyEmail, verifyEmail),
   bind(authResend, resendVerification),

@@ -1,0 +1,42 @@
+import { billingPortal, checkoutCreate, invoicesGet, invoicesList } from '../../contract/routes/app/billing.ts'
+import {
+  entitlementsGet,
+  plansList,
+  spendAlertsGet,
+  spendAlertsPut,
+  spendGet,
+  spendPolicyGet,
+  spendPolicyPut,
+  subscriptionGet,
+  usageEstimate,
+  usageGrants,
+} from '../../contract/routes/app/money.ts'
+import { bind, type Bound } from '../http/call.ts'
+import { createCheckout, openBillingPortal } from './billing/checkout.ts'
+import { getInvoice, listInvoicesOfOrganization } from './billing/invoices.ts'
+import { getEntitlements, getSubscription, listCatalog } from './plans/get.ts'
+import { getSpendAlerts, putSpendAlerts } from './spend/alerts.ts'
+import { getSpend } from './spend/get.ts'
+import { getSpendPolicy, putSpendPolicy } from './spend/policy.ts'
+import { getUsageEstimate } from './usage/estimate.ts'
+import { listGrantsOfOrganization } from './usage/grants.ts'
+import type { ApiDeps } from './deps.ts'
+import type { HeldPlace } from './held-places.ts'
+
+/** Plans, spend, credits and invoices. */
+export const MONEY_BOUND: readonly Bound<ApiDeps, HeldPlace>[] = [
+  bind(usageEstimate, getUsageEstimate),
+  bind(plansList, listCatalog),
+  bind(subscriptionGet, getSubscription),
+  bind(entitlementsGet, getEntitlements),
+  bind(spendGet, getSpend),
+  bind(spendPolicyGet, getSpendPolicy),
+  bind(spendPolicyPut, putSpendPolicy),
+  bind(spendAlertsGet, getSpendAlerts),
+  bind(spendAlertsPut, putSpendAlerts),
+  bind(usageGrants, listGrantsOfOrganization),
+  bind(invoicesList, listInvoicesOfOrganization),
+  bind(invoicesGet, getInvoice),
+  bind(checkoutCreate, createCheckout),
+  bind(billingPortal, openBillingPortal),
+]
