@@ -54,7 +54,6 @@ export async function ownIds(w: World): Promise<Ids> {
   return { build_id, [OWNER]: owner, [PERSON]: owner_id, secret_id, session_id, slug: 'own', version, ...own }
 }
 
-/** Among the ids: the token of a person who owns the organization, for routes that take no key. */
 /** Another person, two invitations and two keys. */
 async function personIds(w: World, owner: string): Promise<Ids> {
   const { organization_id, project_id } = w.a
@@ -67,6 +66,7 @@ async function personIds(w: World, owner: string): Promise<Ids> {
   return { person_id, invitation_id, api_key_id }
 }
 
+/** Among the ids: the token of a person who owns the organization, for routes that take no key. */
 export const OWNER = 'owner'
 /** That person's id, and no id that a path names. */
 export const PERSON = 'person'

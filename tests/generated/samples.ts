@@ -18,6 +18,8 @@ interface Schema {
 
 /** Values that mean something to the service, by the name of their property. */
 const NAMED: Record<string, unknown> = {
+  password: 'a sample that nobody guesses', // one that many people have is refused
+  new_password: 'a sample that nobody guesses',
   template: 'base',
   path: '/home/user/sample',
   from: '/home/user/sample',
