@@ -126,6 +126,34 @@ export const LIMITS = {
     ready_seconds_max: 600,
     output_tail_bytes: 4096, // of a step that failed
   },
+  // Berth's own: what a build of a template may be made of, and take.
+  build: {
+    recipe_bytes_max: 512 << 10,
+    script_bytes_max: 64 << 10,
+    steps_max: 100,
+    files_max: 500,
+    hosts_max: 100,
+    packages_max: 500,
+    copy_sources_max: 100,
+    step_seconds_default: 600,
+    step_seconds_max: 3600,
+    seconds_max: 3 * 3600,
+    layers_max: 20, // of one version: what a build would make more of goes into the last one
+    log_line_bytes_max: 16 << 10,
+  },
+  template_upload: {
+    bytes_max: 5 * 2 ** 30,
+    part_bytes_max: 64 << 20, // Berth's own, as all that follow
+    per_organization_max: 50,
+    unfinished_hours: 24,
+    unused_hours: 7 * 24,
+  },
+  template_package: {
+    lookups_per_minute: 120,
+    results_max: 100, // Berth's own
+    index_hours: 24, // Berth's own: how old an index may be before it is read anew
+    index_bytes_max: 256 << 20, // Berth's own
+  },
   workspace: {
     delete_told_seconds_max: 1, // Berth's own: how long the answer to a delete waits for the gateway to know of it
     key_characters_max: 200,

@@ -1,0 +1,88 @@
+/** One instruction of a Dockerfile: its keyword, what follows with its continuations joined, and the documents that lines after it hold. */
+export interface Instruction {
+  line: number
+  keyword: string
+  rest: string
+  heredocs: Heredoc[]
+  escape: string
+}
+
+export interface Heredoc {
+  name: string
+  content: string
+  /** Its name was not quoted: variables in it have their values. */
+  expands: boolean
+}
+
+export interface DockerfileProblem {
+  line: number
+  message: string
+}
+
+/** Instructions that may be followed by documents. */
+const WITH_HEREDOCS = ['RUN', 'COPY', 'ADD']
+const HEREDOC = /<<(-?)(["']?)([A-Za-z_][A-Za-z0-9_]*)\2/g
+
+/** Splits a Dockerfile into its instructions. */
+export function splitDockerfile(text: string): { instructions: Instruction[]; problems: DockerfileProblem[] } {
+  const lines = text.replace(/^\uFEFF/, '').split(/\r?\n/)
+  const escape = escapeOf(lines)
+  const instructions: Instruction[] = []
+  const problems: DockerfileProblem[] = []
+  for (let at = 0; at < lines.length;) {
+    const line = at + 1
+    const { joined, next } = joinLines(lines, at, escape)
+    at = next
+    const [, keyword = '', rest = ''] = /^\s*(\S+)\s*([^]*)$/.exec(joined) ?? []
+    if (keyword === '') continue
+    const instruction = { line, keyword: keyword.toUpperCase(), rest: rest.trimEnd(), heredocs: [] as Heredoc[], escape }
+    if (WITH_HEREDOCS.includes(instruction.keyword)) {
+      const read = readHeredocs(lines, at, instruction.rest)
+      if (read === null) problems.push({ line, message: `a document that begins with << in ${instruction.keyword} has no end` })
+      else ({ heredocs: instruction.heredocs, next: at } = read)
+    }
+    instructions.push(instruction)
+  }
+  return { instructions, problems }
+}
+
+/** Only comments before the first instruction may be directives. */
+function escapeOf(lines: readonly string[]): string {
+  for (const line of lines) {
+    const [, name = '', value = ''] = /^\s*#\s*([a-z]+)\s*=\s*(\S+)\s*$/i.exec(line) ?? []
+    if (name === '') break
+    if (name.toLowerCase() === 'escape' && (value === '`' || value === '\\')) return value
+  }
+  return '\\'
+}
+
+/** Comments and empty lines within a continued line are left out, as Docker does. */
+function joinLines(lines: readonly string[], from: number, escape: string): { joined: string; next: number } {
+  const parts: string[] = []
+  let at = from
+  for (; at < lines.length; at++) {
+    const line = lines[at] ?? ''
+    if (/^\s*#/.test(line) || (parts.length > 0 && line.trim() === '')) {
+      if (parts.length > 0) continue
+      return { joined: '', next: at + 1 }
+    }
+    const trimmed = line.trimEnd()
+    if (!trimmed.endsWith(escape)) return { joined: parts.concat(line).join(''), next: at + 1 }
+    parts.push(trimmed.slice(0, -1))
+  }
+  return { joined: parts.join(''), next: at }
+}
+
+function readHeredocs(lines: readonly string[], from: number, rest: string): { heredocs: Heredoc[]; next: number } | null {
+  const heredocs: Heredoc[] = []
+  let at = from
+  for (const [, dash, quote, name = ''] of rest.matchAll(HEREDOC)) {
+    const content: string[] = []
+    const plain = (line: string) => (dash === '-' ? line.replace(/^\t+/, '') : line)
+    while (at < lines.length && plain(lines[at] ?? '') !== name) content.push(plain(lines[at++] ?? ''))
+    if (at >= lines.length) return null
+    at += 1
+    heredocs.push({ name, content: content.map((line) => `${line}\n`).join(''), expands: quote === '' })
+  }
+  return { heredocs, next: at }
+}

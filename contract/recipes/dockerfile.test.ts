@@ -1,0 +1,167 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { Value } from 'typebox/value'
+import { Recipe } from '../schemas/recipes.ts'
+import { recipeIssues } from './check.ts'
+import { translateDockerfile } from './dockerfile.ts'
+
+const lines = (...all: string[]) => all.join('\n')
+
+function recipe(text: string, build_args?: Record<string, string>) {
+  const translated = translateDockerfile(text, build_args)
+  assert.ok('recipe' in translated, JSON.stringify(translated))
+  return translated.recipe
+}
+
+function problems(text: string, build_args?: Record<string, string>) {
+  const translated = translateDockerfile(text, build_args)
+  assert.ok('problems' in translated, JSON.stringify(translated))
+  return translated.problems
+}
+
+test('every instruction of a usual Dockerfile becomes its part of a recipe', () => {
+  const text = lines(
+    '# syntax=docker/dockerfile:1',
+    'ARG BASE=base',
+    'FROM ${BASE}:3',
+    'ARG WHO=world',
+    'ENV GREETING="hello $WHO" OTHER=\\$5',
+    'LABEL a=b',
+    'WORKDIR /srv',
+    'WORKDIR app',
+    'COPY --chown=user:user --chmod=0755 package.json package-lock.json ./',
+    'RUN npm ci \\',
+    '    # a comment between',
+    '',
+    '    && echo done',
+    'USER user',
+    'RUN ["node", "--version"]',
+    'EXPOSE 8080/tcp',
+    'ENTRYPOINT ["node"]',
+    'CMD ["server.js"]',
+  )
+  const env = { GREETING: 'hello world', OTHER: '$5' }
+  const seen = { WHO: 'world', ...env }
+  assert.deepEqual(recipe(text), {
+    base: 'base@3',
+    steps: [
+      { copy: ['package.json', 'package-lock.json'], to: '/srv/app/', user: 'user', mode: '0755' },
+      { run: ['/bin/sh', '-c', 'npm ci     && echo done'], user: 'root', cwd: '/srv/app', env: seen },
+      { run: ['node', '--version'], user: 'user', cwd: '/srv/app', env: seen },
+    ],
+    env,
+    services: [{ name: 'main', argv: ['node', 'server.js'], cwd: '/srv/app', user: 'user', restart: 'on_failure', ready: { port: 8080 } }],
+  })
+})
+
+test('a document of RUN is its script, and one of COPY a file', () => {
+  const { steps = [] } = recipe(
+    lines(
+      'FROM base',
+      'ENV A=1',
+      'RUN <<EOF',
+      'echo one',
+      '# no comment',
+      'echo two',
+      'EOF',
+      "COPY <<'X' <<Y /etc/it/",
+      'a $A',
+      'X',
+      'b $A "c"',
+      'Y',
+    ),
+  )
+  const [run, copy] = steps as { run: string | string[] }[]
+  assert.deepEqual(run?.run, ['/bin/sh', '-c', 'echo one\n# no comment\necho two\n'])
+  const written = [...String(copy?.run).matchAll(/printf %s (\S+) \| base64 -d > '([^']+)'/g)].map(([, base64 = '', path]) => [
+    path,
+    Buffer.from(base64, 'base64').toString(),
+  ])
+  assert.deepEqual(written, [
+    ['/etc/it/X', 'a $A\n'],
+    ['/etc/it/Y', 'b 1 "c"\n'],
+  ])
+})
+
+test('a document that a command reads stays in its script', () => {
+  const { steps = [] } = recipe(lines('FROM base', 'RUN cat <<EOF > /x', 'hello', 'EOF', 'RUN true'))
+  assert.deepEqual(
+    steps.map((step) => 'run' in step && step.run),
+    [
+      ['/bin/sh', '-c', 'cat <<EOF > /x\nhello\nEOF\n'],
+      ['/bin/sh', '-c', 'true'],
+    ],
+  )
+})
+
+test('build arguments stand in the place of what ARG says, and are no environment of the template', () => {
+  const built = recipe(lines('FROM base', 'ARG V=1', 'RUN echo $V'), { V: '2' })
+  assert.deepEqual(built.env, {})
+  assert.deepEqual(built.steps, [{ run: ['/bin/sh', '-c', 'echo $V'], user: 'root', cwd: '/', env: { V: '2' } }])
+})
+
+test('what is not understood is told with its line', () => {
+  const text = lines(
+    'FROM base',
+    'RUN true',
+    'HEALTHCHECK CMD true',
+    'ADD https://example.com/x /x',
+    'COPY --from=other /a /b',
+    'RUN --mount=type=cache true',
+    'EXPOSE 53/udp',
+    'FROM other',
+  )
+  assert.deepEqual(
+    problems(text).map(({ line }) => line),
+    [3, 4, 5, 6, 7, 8],
+  )
+  for (const [given, expected] of [
+    ['', /no FROM/],
+    ['RUN true', /FROM must come first/],
+    ['FROM docker.io/library/node:20', /not fetched/],
+    ['FROM base\nRUN <<EOF\nx', /has no end/],
+    ['FROM base\nENV A', /NAME=value/],
+    ['FROM base\nENV A="x', /no end/],
+    ['FROM base\nWORKDIR ${A#b}', /not understood/],
+    ['FROM base\nUSER a:b', /group/],
+  ] as const) {
+    assert.match(
+      problems(given)
+        .map(({ message }) => message)
+        .join(),
+      expected,
+      given,
+    )
+  }
+  assert.match(problems('FROM base', { NO: '1' })[0]?.message ?? '', /NO/)
+})
+
+test('an escape of its own joins lines', () => {
+  assert.deepEqual(recipe(lines('# escape=`', 'FROM base', 'RUN a `', '  b')).steps, [
+    { run: ['/bin/sh', '-c', 'a   b'], user: 'root', cwd: '/', env: {} },
+  ])
+})
+
+test('whatever comes is answered with a recipe of the right shape or with problems of lines that are there', () => {
+  const pieces = ['FROM base', 'RUN ', 'COPY ', 'ENV ', 'ARG ', '<<EOF', 'EOF', '\\\n', '\n', '$', '{', '}', '${A:-b}', '"', "'", '[', '"]', ' a=b', ' /x', '--chown=', '#', ':', 'WORKDIR ', '..', 'é', '\u0000', 'CMD ', 'EXPOSE 1'] // prettier-ignore
+  let seed = 20_261_125
+  const next = (below: number) => {
+    seed = (seed * 1_103_515_245 + 12_345) % 2 ** 31
+    return Math.floor((seed / 2 ** 31) * below)
+  }
+  for (let round = 0; round < 5000; round++) {
+    const text = `${next(2) === 0 ? 'FROM base\n' : ''}${Array.from({ length: next(14) }, () => pieces[next(pieces.length)]).join('')}`
+    const translated = translateDockerfile(text)
+    if ('problems' in translated) {
+      const last = text.split('\n').length
+      assert.ok(
+        translated.problems.every(({ line }) => line >= 1 && line <= last),
+        `round ${round}: ${JSON.stringify(text)}`,
+      )
+    } else {
+      recipeIssues(translated.recipe, true)
+      if (!text.includes('\u0000'))
+        assert.ok(Value.Check(Recipe, translated.recipe), `round ${round}: ${JSON.stringify([text, translated.recipe])}`)
+    }
+  }
+})

@@ -1,0 +1,99 @@
+import { ALLOW_ALL, DENY_ALL, type EgressPolicy } from '../egress/policy.ts'
+import { normalHost } from '../egress/hosts.ts'
+import { LIMITS } from '../limits.ts'
+import type { BuildEgress, Recipe } from '../schemas/recipes.ts'
+import { findLanguage, PACKAGE_HOSTS } from './languages.ts'
+
+/** What a build does, one after the other. Nothing is left to be looked up. */
+export type PlanStep =
+  | { kind: 'run'; title: string; argv: string[]; cwd: string; user: string; env: Record<string, string>; timeout_seconds: number }
+  | { kind: 'files'; title: string; files: PlannedFile[] }
+  | { kind: 'copy'; title: string; sources: string[]; to: string; user: string; mode: string | null }
+
+export interface PlannedFile {
+  path: string
+  content_base64: string
+  user: string
+  mode: string
+}
+
+const TITLE_CHARACTERS_MAX = 200
+const APT = ['-o', 'APT::Install-Recommends=false', '-o', 'APT::Get::Assume-Yes=true', '-o', 'Dpkg::Use-Pty=0', '-o', 'Acquire::Retries=3']
+
+/** The steps of a recipe without issues. @param base_env the environment of its base: that of every step, below its own. */
+export function planSteps(recipe: Recipe, base_env: Readonly<Record<string, string>>): PlanStep[] {
+  const env = { ...base_env, ...recipe.env }
+  const root = { cwd: '/', user: 'root', timeout_seconds: LIMITS.build.step_seconds_max }
+  const { packages, npm } = installed(recipe)
+  const steps: PlanStep[] = []
+  if (packages.length > 0) {
+    const script = `apt-get ${APT.join(' ')} update && exec apt-get ${APT.join(' ')} install "$@"`
+    const apt = { ...env, DEBIAN_FRONTEND: 'noninteractive' }
+    steps.push({
+      kind: 'run',
+      title: `install ${packages.join(' ')}`,
+      argv: ['/bin/sh', '-c', script, 'install', ...packages],
+      ...root,
+      env: apt,
+    })
+  }
+  for (const name of npm) {
+    const argv = ['npm', 'install', '--global', '--force', '--no-fund', '--no-audit', name]
+    steps.push({ kind: 'run', title: `install ${name}`, argv, ...root, env })
+  }
+  if (recipe.files !== undefined && recipe.files.length > 0) {
+    const files = recipe.files.map(({ path, content, content_base64, user = 'root', mode = '644' }) => {
+      return { path, content_base64: content_base64 ?? Buffer.from(content ?? '').toString('base64'), user, mode }
+    })
+    steps.push({ kind: 'files', title: `write ${files.length} files`, files })
+  }
+  for (const step of recipe.steps ?? []) {
+    if ('copy' in step) {
+      const { copy: sources, to, user = 'root', mode = null } = step
+      steps.push({ kind: 'copy', title: `copy ${sources.join(' ')} to ${to}`, sources, to, user, mode })
+    } else {
+      const argv = typeof step.run === 'string' ? ['/bin/sh', '-ec', step.run] : step.run
+      const { cwd = '/', user = 'root', timeout_seconds = LIMITS.build.step_seconds_default } = step
+      const title = typeof step.run === 'string' ? step.run : step.run.join(' ')
+      steps.push({ kind: 'run', title, argv, cwd, user, env: { ...env, ...step.env }, timeout_seconds })
+    }
+  }
+  return steps.map((step) => ({ ...step, title: brief(step.title) }))
+}
+
+function installed({ packages = [], languages = [] }: Recipe): { packages: string[]; npm: string[] } {
+  const found = languages.map(({ name, version }) => findLanguage(name, version))
+  return {
+    packages: [...new Set([...packages, ...found.flatMap((one) => one?.packages ?? [])])],
+    npm: found.flatMap((one) => one?.npm ?? []),
+  }
+}
+
+function brief(title: string): string {
+  const line = title.trim().replaceAll(/\s+/g, ' ')
+  return line.length <= TITLE_CHARACTERS_MAX ? line : `${line.slice(0, TITLE_CHARACTERS_MAX - 1).toWellFormed()}…`
+}
+
+/** What a build may reach. */
+export function planEgress(egress: BuildEgress = { mode: 'auto' }, mirrors: readonly string[] = []): EgressPolicy {
+  switch (egress.mode) {
+    case 'allow_all':
+      return ALLOW_ALL
+    case 'deny_all':
+      return DENY_ALL
+    case 'allowlist':
+      return allowing(egress.allow_hosts ?? [])
+    case 'auto': {
+      const { rules, ...policy } = allowing([...mirrors, ...(egress.extra_hosts ?? [])])
+      const packages = PACKAGE_HOSTS.map(({ host, ports }) => ({ host, ports: [...ports], protocols: ['tcp' as const] }))
+      return { ...policy, rules: [...packages, ...rules.filter(({ host }) => !packages.some((known) => known.host === host))] }
+    }
+  }
+}
+
+const BUILD_PORTS = [80, 443]
+
+function allowing(hosts: readonly string[]): EgressPolicy {
+  const names = hosts.map(normalHost).flatMap((one) => ('host' in one ? [one.host] : []))
+  return { mode: 'allowlist', rules: [...new Set(names)].map((host) => ({ host, ports: [...BUILD_PORTS], protocols: ['tcp'] })), cidrs: [] }
+}
