@@ -25,7 +25,7 @@ export function grantableBy(role: Role): readonly Role[] {
 }
 
 /** What a call names, and so the organization in which a person's role counts. self: nothing but the caller. */
-export type Within = 'self' | 'organization' | 'project' | 'workspace' | 'operation' | 'secret' | 'template' | 'template_build'
+export type Within = 'self' | 'organization' | 'project' | 'workspace' | 'operation' | 'secret' | 'template' | 'template_build' | 'upload'
 
 /**
  * Who may call a route. The pipeline refuses everybody else:

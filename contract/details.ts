@@ -107,6 +107,7 @@ export const DETAILS = {
     'validation_failed/secret_not_available': { names },
     'validation_failed/env_collision': { name },
     'validation_failed/too_large': { max_bytes },
+    'validation_failed/upload_too_large': { max_bytes },
     'validation_failed/spend_cap_below_minimum': { min_minor: Integer() },
     'validation_failed/spend_cap_above_plan_price': { max_minor: Integer() },
     'validation_failed/spend_cap_below_charges': { charges_minor: Integer() },

@@ -65,7 +65,7 @@ export const APP_REASONS = {
   entitlement_required: ['no_plan', 'limits_missing', 'not_included', 'payment_past_due', 'unpaid', 'operator_hold'],
   allowance_exhausted: ['allowance_used', 'overage_paused', 'spend_cap_reached'],
   forbidden: ['template_dev_mode_role', 'secret_not_available'],
-  not_found: ['version_not_found', 'checkpoint_not_found', 'log_expired'],
+  not_found: ['version_not_found', 'checkpoint_not_found', 'log_expired', 'package_not_found'],
   conflict: [
     'operation_in_progress',
     'workspace_not_running',
@@ -88,6 +88,7 @@ export const APP_REASONS = {
     'template_not_layered',
     'build_finished',
     'version_archived',
+    'package_index_unavailable',
     'name_in_use',
     'volume_attached',
     'volume_creating',
@@ -125,6 +126,8 @@ export const APP_REASONS = {
     'invalid_defaults',
     'update_policy_not_available',
     'too_many_acknowledged_findings',
+    'upload_digest_mismatch',
+    'upload_too_large',
     'overage_unavailable',
     'spend_cap_required',
     'spend_cap_below_minimum',
@@ -132,7 +135,7 @@ export const APP_REASONS = {
     'spend_cap_below_charges',
   ],
   rate_limited: ['mfa_locked'],
-  dependency_unavailable: ['signing_failed'],
+  dependency_unavailable: ['signing_failed', 'uploads_not_configured', 'package_search_unavailable', 'package_index_loading'],
 } as const satisfies Partial<Record<AppCode, readonly string[]>>
 
 export const CELL_REASONS = {

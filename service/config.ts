@@ -41,6 +41,10 @@ export interface ApiConfig extends ProcessConfig {
   layered_opens: boolean
   /** Whether workspaces may be opened file-first. */
   file_first: boolean
+  /** Where the bytes of uploads are; '': none are kept. */
+  uploads_dir: string
+  /** A mirror of Debian packages; '': packages are not looked up. */
+  package_mirror: string
   /** Who may register: those who are invited, everybody, or those of these domains. */
   registration: 'invitation' | 'open' | string[]
   /** A server, or a folder where its URL is empty. */
@@ -112,6 +116,8 @@ const ApiFile = Type.Object(
     wrong_credentials_per_minute: Type.Integer({ minimum: 0 }),
     layered_opens: Type.Boolean(),
     file_first: Type.Boolean(),
+    uploads_dir: Type.String(),
+    package_mirror: Type.String(),
     registration: Type.Union([Type.Literal('invitation'), Type.Literal('open'), Type.Array(Type.String())]),
     mail: Type.Object({ smtp_url: Type.String(), from: Type.String({ minLength: 3 }), directory: Type.String({ minLength: 1 }) }, strict),
   },

@@ -10,6 +10,7 @@ import { forgetMails } from './mail/store.ts'
 import { forgetWatchers } from './organizations/ending-store.ts'
 import { openMetrics, startOps } from './ops.ts'
 import { openApi } from './server.ts'
+import { sweepUploads } from './template-uploads/sweep.ts'
 
 export interface ApiConfig {
   listen: { host: string; port: number }
@@ -23,6 +24,8 @@ export interface ApiConfig {
   wrong_credentials_per_minute: number
   layered_opens: boolean
   file_first: boolean
+  uploads_dir: string
+  package_mirror: string
   registration: 'invitation' | 'open' | string[]
   mail: { smtp_url: string; from: string; directory: string }
   log_level: 'debug' | 'info' | 'warn' | 'error'
@@ -48,6 +51,7 @@ export async function startApi(config: ApiConfig): Promise<{ close(): Promise<vo
       forgetOld(api.deps.db, now),
       forgetMails(api.deps.db, new Date(now.getTime() - MAIL_MS)),
       forgetWatchers(api.deps.db, new Date(now.getTime() - WATCHED_MS)),
+      sweepUploads(api.deps.db, api.deps.uploads_dir, now),
     ]).catch((error: unknown) => logger.warn({ err: error }, 'what is old was not removed'))
   }, FORGET_MS)
   forgetting.unref()

@@ -7,6 +7,8 @@ import type { Ids } from '../lib/ids.ts'
 import type { PeopleDeps } from './auth/people.ts'
 import type { Enders } from './organizations/ender.ts'
 import type { Cells } from './workspaces/cells.ts'
+import type { Buckets } from '../http/buckets.ts'
+import type { PackageIndex } from './template-packages/package-index.ts'
 import type { Waits } from './operations/waits.ts'
 import type { Turns } from './turns.ts'
 import type { Signer } from './tool-tokens/signer.ts'
@@ -34,6 +36,11 @@ export interface ApiDeps {
   base_url: string
   /** Scheme, host and public port of the URLs of ports: a name of its own below that host for each. */
   ports_url: string
+  /** Where the bytes of uploads are; null: none are kept. */
+  uploads_dir: string | null
+  /** What the mirror of Debian packages has; null: none is configured. */
+  packages: PackageIndex | null
+  package_lookups: Buckets
   /** What sign-in works with. */
   people: PeopleDeps
   /** What works off the deletion of organizations. */

@@ -200,6 +200,7 @@ import { getSecret } from './secrets/get.ts'
 import { listSecretsOfOrganization, listSecretsOfProject, listVersionsOfSecret } from './secrets/list.ts'
 import { rotateSecret } from './secrets/rotate.ts'
 import { updateSecret } from './secrets/update.ts'
+import { TEMPLATE_SOURCE_ROUTES } from './template-uploads/routes.ts'
 import { archiveVersion, publishVersion } from './templates/publish.ts'
 import { saveAsTemplate } from './template-builds/save-as-template.ts'
 import { cancelBuild } from './template-builds/cancel.ts'
@@ -359,6 +360,7 @@ export const API_ROUTES: readonly Bound<ApiDeps, HeldPlace>[] = [
   bind(templateBuildsCancel, cancelBuild),
   bind(testInstancesCreate, openTestInstance),
   bind(testInstancesCreateOfOrganization, openTestInstance),
+  ...TEMPLATE_SOURCE_ROUTES,
   bind(openapiGet, async (_call, deps: ApiDeps) => ({
     status: 200,
     body: deps.openapi,

@@ -34,6 +34,8 @@ import { ANSWERS, API_ROUTES } from './routes.ts'
 import { ask, newestIds } from './store.ts'
 import { openSigner } from './tool-tokens/signer.ts'
 import { createTurns, turnLimits } from './turns.ts'
+import { createLookups } from './template-packages/lookup.ts'
+import { createPackageIndex } from './template-packages/package-index.ts'
 import { openCells } from './workspaces/cells.ts'
 
 export interface ApiOptions {
@@ -62,6 +64,10 @@ export interface ApiOptions {
   mail?: MailConfig
   /** Whether this process works off the deletion of organizations; absent: it waits. */
   ends_organizations?: boolean
+  /** Where the bytes of uploads are; absent or empty: none are kept. */
+  uploads_dir?: string
+  /** A mirror of Debian packages; absent or empty: none. */
+  package_mirror?: string
   /** How long the answer to a delete waits for a cell at most; tests that have none shorten it. */
   delete_told_seconds?: number
   clock: Clock
@@ -107,6 +113,9 @@ export async function openApi(options: ApiOptions): Promise<Api> {
     cursor_keys: rings.cursor,
     base_url,
     ports_url: options.ports_url,
+    uploads_dir: options.uploads_dir || null,
+    packages: options.package_mirror ? createPackageIndex({ mirror: options.package_mirror, clock, logger }) : null,
+    package_lookups: createLookups(clock),
     people: {
       passwords: await openPasswords(),
       secrets,
@@ -152,6 +161,7 @@ export async function openApi(options: ApiOptions): Promise<Api> {
       await money.close()
       await sender?.close()
       await enders?.close()
+      deps.packages?.close()
       verdicts.close()
       deps.signer.close()
       rings.close()

@@ -1,4 +1,4 @@
-import type { ColumnType } from 'kysely'
+import type { ColumnType, Generated } from 'kysely'
 import type { StartupReason } from '../../contract/errors.ts'
 import type { ScanFinding } from '../../contract/schemas/scan-findings.ts'
 import type { Json, JsonWithDefault } from './schema.ts'
@@ -33,3 +33,16 @@ export type StartupState =
   | { state: 'pending' | 'ready' }
   | { state: 'running'; step: string }
   | { state: 'failed'; step: string; reason: StartupReason; exit_code: number | null; output_tail: string }
+
+export interface TemplateUploadsTable {
+  id: string
+  organization_id: string
+  project_id: string
+  size_bytes: ColumnType<string, number, never>
+  sha256: string
+  parts: ColumnType<object[], string | undefined, string>
+  received_bytes: ColumnType<string, number | undefined, number>
+  complete: Generated<boolean>
+  created_at: Date
+  used_at: Date
+}

@@ -672,6 +672,23 @@ create table template_builds (
   CHECK ((kind = ANY (ARRAY['save_as_template'::text, 'draft'::text, 'recipe'::text])))
 ); -- insert, select to berth_api; select to berth_cell; update (findings, version_id, log_bytes) to berth_cell
 
+create table template_uploads (
+  id uuid not null,
+  organization_id uuid not null,
+  project_id uuid not null,
+  size_bytes bigint not null,
+  sha256 text not null,
+  parts jsonb default '[]'::jsonb not null,
+  received_bytes bigint default 0 not null,
+  complete boolean default false not null,
+  created_at timestamp with time zone not null,
+  used_at timestamp with time zone not null,
+  PRIMARY KEY (id),
+  FOREIGN KEY (organization_id) REFERENCES organizations(id),
+  FOREIGN KEY (project_id) REFERENCES projects(id),
+  CHECK ((size_bytes > 0))
+); -- delete, insert, select to berth_api; update (parts, received_bytes, complete, used_at) to berth_api; select to berth_cell
+
 create table template_versions (
   id uuid not null,
   template_id uuid not null,
@@ -1183,6 +1200,10 @@ CREATE INDEX template_builds_of_template ON public.template_builds USING btree (
 
 CREATE INDEX template_builds_of_version ON public.template_builds USING btree (version_id) WHERE (version_id IS NOT NULL);
 
+CREATE INDEX template_uploads_by_organization ON public.template_uploads USING btree (organization_id);
+
+CREATE INDEX template_uploads_by_use ON public.template_uploads USING btree (used_at);
+
 CREATE UNIQUE INDEX tree_keys_by_revision ON public.tree_keys USING btree (workspace_id, revision);
 
 CREATE INDEX trees_of_store ON public.trees USING btree (store_id) WHERE (store_id IS NOT NULL);
@@ -1548,19 +1569,19 @@ CREATE TRIGGER idle_gap BEFORE UPDATE OF active_at ON public.workspaces FOR EACH
 
 CREATE TRIGGER membership_changed AFTER DELETE OR UPDATE OF role ON public.memberships FOR EACH ROW EXECUTE FUNCTION notify_membership();
 
+CREATE TRIGGER not_in_ending_organization BEFORE INSERT ON public.workspaces FOR EACH ROW EXECUTE FUNCTION refuse_in_ending_organization();
+
+CREATE TRIGGER not_in_ending_organization BEFORE INSERT ON public.invitations FOR EACH ROW EXECUTE FUNCTION refuse_in_ending_organization();
+
 CREATE TRIGGER not_in_ending_organization BEFORE INSERT ON public.memberships FOR EACH ROW EXECUTE FUNCTION refuse_in_ending_organization();
 
 CREATE TRIGGER not_in_ending_organization BEFORE INSERT ON public.projects FOR EACH ROW EXECUTE FUNCTION refuse_in_ending_organization();
 
 CREATE TRIGGER not_in_ending_organization BEFORE INSERT ON public.api_keys FOR EACH ROW EXECUTE FUNCTION refuse_in_ending_organization();
 
-CREATE TRIGGER not_in_ending_organization BEFORE INSERT ON public.invitations FOR EACH ROW EXECUTE FUNCTION refuse_in_ending_organization();
-
 CREATE TRIGGER not_in_ending_organization BEFORE INSERT ON public.secrets FOR EACH ROW EXECUTE FUNCTION refuse_in_ending_organization();
 
 CREATE TRIGGER not_in_ending_organization BEFORE INSERT ON public.volumes FOR EACH ROW EXECUTE FUNCTION refuse_in_ending_organization();
-
-CREATE TRIGGER not_in_ending_organization BEFORE INSERT ON public.workspaces FOR EACH ROW EXECUTE FUNCTION refuse_in_ending_organization();
 
 CREATE TRIGGER operation_changed AFTER INSERT OR UPDATE OF state, state_reason ON public.operations FOR EACH ROW EXECUTE FUNCTION notify_operation();
 

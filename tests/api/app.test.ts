@@ -27,6 +27,8 @@ test('the process serves, says that it is ready, and counts what it answers', as
     wrong_credentials_per_minute: LIMITS.caller.wrong_credentials_per_minute,
     layered_opens: true,
     file_first: false,
+    uploads_dir: '',
+    package_mirror: '',
     registration: 'invitation',
     mail: { smtp_url: '', from: 'berth@localhost', directory: signing_keys_dir },
     log_level: 'error',

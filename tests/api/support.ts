@@ -1,5 +1,5 @@
 import { createHash, randomBytes } from 'node:crypto'
-import { mkdtempSync, rmSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import pino from 'pino'
@@ -86,6 +86,8 @@ export interface WorldOptions {
   kept_refusals_per_hour?: number
   layered_opens?: boolean
   file_first?: boolean
+  uploads_dir?: string
+  package_mirror?: string
   delete_told_seconds?: number
   /** Absent: open. */
   registration?: 'invitation' | 'open' | string[]
@@ -101,6 +103,8 @@ export interface WorldOptions {
 export async function world({ check = true, ...given }: WorldOptions = {}): Promise<World> {
   const database = await freshDatabase()
   const keys_dir = mkdtempSync(join(tmpdir(), 'berth-api-test-'))
+  const uploads_dir = join(keys_dir, 'uploads')
+  mkdirSync(uploads_dir)
   const clock: TestClock = {
     ahead_ms: 0,
     now: () => new Date(Date.now() + clock.ahead_ms),
@@ -121,6 +125,7 @@ export async function world({ check = true, ...given }: WorldOptions = {}): Prom
       delete_told_seconds: 0.02,
       registration: 'open',
       sign_in_limits: NO_BOUNDS,
+      uploads_dir,
       ...given,
     })
     apis.push(api)

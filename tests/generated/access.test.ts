@@ -54,7 +54,8 @@ function refusalOf(access: Access, is: Kind): string | null {
 const forbidden = ({ refused_as }: PrincipalAccess) => `403 forbidden${refused_as === undefined ? '' : `/${refused_as}`}`
 
 /** People name the project that they open in. */
-const bodyOf = (route: AppRoute) => (/^(workspaces\.open$|test-instances\.)/.test(route.id) ? { body: { project_id: w.a.project_id } } : {})
+const bodyOf = (route: AppRoute) =>
+  /^(workspaces\.open$|template-uploads\.create$|test-instances\.)/.test(route.id) ? { body: { project_id: w.a.project_id } } : {}
 
 for (const route of APP_ROUTES) {
   test(`${route.id} is for whom it declares, and nobody else changes anything with it`, async () => {

@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto'
 import type { AppRoute } from '../../contract/route.ts'
 import { APP_ROUTES } from '../../contract/routes/app/all.ts'
 import { seeder, SETTINGS, type Answer, type CallOptions, type World } from '../api/support.ts'
@@ -48,10 +49,17 @@ export async function ownIds(w: World): Promise<Ids> {
     project_id,
   }
   for (const slug of ['other', 'own']) await seeds.template(organization_id, slug, SETTINGS)
+  const upload_id = await upload(w)
   const version = String(await unpublishedVersion(w, organization_id, 'own', SETTINGS))
   const saving = `/v1/workspaces/${second}/save-as-template`
   const build_id = (await w.post(saving, { template_slug: 'own' })).body.build.id
-  return { build_id, [OWNER]: owner, [PERSON]: owner_id, secret_id, session_id, slug: 'own', version, ...own }
+  return { build_id, [OWNER]: owner, [PERSON]: owner_id, secret_id, session_id, slug: 'own', version, upload_id, ...own }
+}
+
+/** One of tenant a, which the part of a sample completes. */
+export async function upload(w: World): Promise<string> {
+  const body = { size_bytes: 5, sha256: createHash('sha256').update('bytes').digest('hex') }
+  return (await w.post('/v1/template-uploads', body)).body.id
 }
 
 /** Another person, two invitations and two keys. */
@@ -88,12 +96,13 @@ export async function memberOfTwo(w: World): Promise<string> {
 }
 
 export const routesWithIds = APP_ROUTES.filter((route) => idsOf(route).length > 0)
-export const routesWithBody = APP_ROUTES.filter(({ method }) => method !== 'GET')
+export const routesWithBody = APP_ROUTES.filter(({ method, body }) => method !== 'GET' && body !== 'bytes')
 
 /** Sends a request that nothing is wrong with but what the test does to it. */
 export function ask(w: World, route: AppRoute, ids: Ids = {}, { body, ...options }: Omit<CallOptions, 'body'> & { body?: object } = {}) {
-  const { method, path, json } = sampleOf(route, ids, body)
-  return w.call(method, path, { as: usualCaller(w, route, ids), ...options, ...(json === undefined ? {} : { body: json }) })
+  const { method, path, json, bytes } = sampleOf(route, ids, body)
+  const sent = bytes === undefined ? json : Buffer.from(bytes).toString()
+  return w.call(method, path, { as: usualCaller(w, route, ids), ...options, ...(sent === undefined ? {} : { body: sent }) })
 }
 
 /** `409 conflict/not_running`, or the status alone of what is no refusal. */

@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto'
 import type { AppRoute } from '../../contract/route.ts'
 import { seeder, SETTINGS, type World } from '../api/support.ts'
 import { unpublishedVersion } from '../support/template-versions.ts'
-import { OWNER, PERSON, type Ids } from './app-world.ts'
+import { OWNER, PERSON, upload, type Ids } from './app-world.ts'
 import { isSignIn, signInBody, signInScene } from './auth-scenes.ts'
 
 const suspended = async (w: World, key: string) => {
@@ -117,6 +117,9 @@ const SCENES: Record<string, (w: World, key: string) => Promise<string | Ids | u
     const saving = `/v1/workspaces/${await w.running(key)}/save-as-template`
     return { build_id: (await w.post(saving, { template_slug: 'own' })).body.build.id }
   },
+  'template-uploads.create': async () => undefined,
+  'template-uploads.part': async (w) => ({ upload_id: await upload(w) }),
+  'template-uploads.delete': async (w) => ({ upload_id: await upload(w) }),
   'tool-tokens.create': (w, key) => w.running(key),
   'volumes.create': async () => undefined,
   'volumes.delete': async (w) => ({ volume_id: await volume(w) }),
@@ -187,6 +190,7 @@ const BODIES: Record<string, (key: string, ids: Ids) => object> = {
   'secrets.create_of_organization': nameOf,
   'secrets.update': (key) => ({ description: key }),
   'workspaces.save_as_template': () => ({ template_slug: 'own' }),
+  'template-uploads.create': () => ({ size_bytes: 2, sha256: '0'.repeat(64) }),
   'volumes.create': (key) => ({ name: key, quota_gib: 1 }),
   'attachments.create': () => ({ volume_id: VOLUME, mount_path: '/home/user/data' }),
 }

@@ -28,6 +28,8 @@ function starts(database: TestDatabase, keys: string) {
     wrong_credentials_per_minute: 0,
     layered_opens: true,
     file_first: false,
+    uploads_dir: '',
+    package_mirror: '',
     registration: 'invitation' as const,
     mail: { smtp_url: '', from: 'berth@localhost', directory: join(keys, 'mail') },
   }

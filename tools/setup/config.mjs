@@ -24,6 +24,8 @@ export function layoutOf(settings) {
     layers: join(data_dir, 'layers'),
     /** Files of file-first workspaces. */
     trees: join(data_dir, 'trees'),
+    /** What builds of templates take files from. */
+    uploads: join(data_dir, 'uploads'),
     pool_image: join(data_dir, 'pool.img'),
     /** Mail, where no server is set. */
     mail: join(data_dir, 'mail'),
@@ -122,6 +124,8 @@ export function apiConfig(settings) {
     wrong_credentials_per_minute,
     layered_opens: layered_opens === 'yes',
     file_first: file_first === 'yes',
+    uploads_dir: settings.template_uploads === 'yes' ? layoutOf(settings).uploads : '',
+    package_mirror: settings.package_mirror,
     registration: settings.registration,
     mail: { smtp_url: settings.smtp_url, from: settings.mail_from, directory: layoutOf(settings).mail },
   }

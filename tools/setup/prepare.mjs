@@ -43,6 +43,7 @@ async function makeDirectories(settings, layout, accounts) {
   await directory(layout.mail, 0o700, accounts.api)
   await directory(layout.layers, 0o755, root)
   await directory(layout.trees, 0o700, accounts.cell)
+  await directory(layout.uploads, 0o2750, { uid: accounts.api.uid, gid: accounts.cell.gid })
   await directory(layout.logs, 0o700, root)
   await directory(layout.compiled, 0o711, root)
   await directory(layout.config, 0o755, root)

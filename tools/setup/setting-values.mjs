@@ -95,6 +95,10 @@ export function url(value) {
   return value.replace(/\/+$/, '')
 }
 
+export function urlOrNothing(value) {
+  return value === '' ? '' : url(value)
+}
+
 /** The longest name below it is that of port 65535. */
 const PORTS_HOST_MAX = 253 - '65535-'.length - 26 - '.'.length
 

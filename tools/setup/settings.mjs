@@ -17,6 +17,7 @@ import {
   slug,
   smtpUrl,
   url,
+  urlOrNothing,
   wholeNumber,
 } from './setting-values.mjs'
 
@@ -149,6 +150,16 @@ export const SETTINGS = {
     fallback: 'yes',
     about:
       'whether workspaces may be opened file-first: their files are kept and served without a machine, and each command has one of its own',
+  },
+  template_uploads: {
+    parse: oneOf('yes', 'no'),
+    fallback: 'yes',
+    about: 'whether tars for builds of templates may be uploaded: they lie in uploads/ of data_dir until they are not used any more',
+  },
+  package_mirror: {
+    parse: urlOrNothing,
+    fallback: 'http://deb.debian.org/debian',
+    about: 'a mirror of Debian whose packages are looked up for recipes, as in sources.list; empty: none',
   },
   tree_revisions_kept_seconds: {
     parse: wholeNumber(60, 30 * 24 * 3600),

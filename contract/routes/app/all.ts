@@ -66,6 +66,8 @@ import {
   templateVersionsArchive,
   templateVersionsArchiveOfOrganization,
 } from './templates.ts'
+import { templateLanguagesList, templatePackagesList } from './template-packages.ts'
+import { templateUploadsCreate, templateUploadsDelete, templateUploadsGet, templateUploadsPart } from './template-uploads.ts'
 import { testInstancesCreate, testInstancesCreateOfOrganization } from './test-instances.ts'
 import { agentSessionsList, toolTokenKeys, toolTokensCreate } from './tool-tokens.ts'
 import { templateBuildsCancel, templateBuildsGet, templateBuildsLog, workspacesSaveAsTemplate } from './template-builds.ts'
@@ -176,5 +178,11 @@ export const APP_ROUTES: readonly AppRoute[] = [
   templateBuildsCancel,
   testInstancesCreate,
   testInstancesCreateOfOrganization,
+  templateUploadsCreate,
+  templateUploadsGet,
+  templateUploadsPart,
+  templateUploadsDelete,
+  templatePackagesList,
+  templateLanguagesList,
   openapiGet,
 ]

@@ -1476,9 +1476,32 @@ export type TemplateInput = {
   description?: string
 }
 
+export type TemplateLanguage = {
+  name: string
+  versions: string[]
+  default_version: string
+}
+
+export type TemplateLanguageList = {
+  data: TemplateLanguage[]
+}
+
 export type TemplateList = {
   data: Template[]
   next_cursor: string | null
+}
+
+export type TemplatePackage = {
+  name: string
+  /** That a build would install */
+  version: string
+  description: string
+  /** Without what it depends on */
+  installed_bytes: number
+}
+
+export type TemplatePackageList = {
+  data: TemplatePackage[]
 }
 
 export type TemplateSettings = {
@@ -1523,6 +1546,29 @@ export type TemplateSettingsInput = {
   defaults?: TemplateDefaults
   /** manual: workspaces keep the version that they were made from */
   update_policy?: 'manual' | 'automatic'
+}
+
+export type TemplateUpload = {
+  id: string
+  organization_id: string
+  project_id: string
+  size_bytes: number
+  sha256: string
+  /** Where the next part begins */
+  received_bytes: number
+  /** complete: all of it is there, and has the digest */
+  state: 'receiving' | 'complete'
+  created_at: string
+  /** It is gone then, where nothing is received or built with it before */
+  expires_at: string
+}
+
+export type TemplateUploadRequest = {
+  /** At most 5368709120 */
+  size_bytes: number
+  /** Of all of it, in hex */
+  sha256: string
+  project_id?: string
 }
 
 export type TemplateVersion = {

@@ -5,6 +5,7 @@ import { readOperation } from '../operations/store.ts'
 import { projectOf } from '../projects/project-of.ts'
 import { readSecret } from '../secrets/store.ts'
 import { readBuild } from '../template-builds/store.ts'
+import { readUpload } from '../template-uploads/store.ts'
 import { findTemplate } from '../templates/find.ts'
 import { readWorkspace } from '../workspaces/store.ts'
 import type { ApiDeps } from '../deps.ts'
@@ -43,6 +44,8 @@ export async function roleOf({ reads }: Pick<ApiDeps, 'reads'>, who: PersonPrinc
       }
       case 'template_build':
         return { what: 'build', organization_id: (await readBuild(reads, named['build_id'] ?? ''))?.organization_id }
+      case 'upload':
+        return { what: within, organization_id: (await readUpload(reads, named['upload_id'] ?? ''))?.organization_id }
       case 'operation':
         return { what: within, organization_id: (await readOperation(reads, named['operation_id'] ?? ''))?.organization_id }
     }

@@ -1,0 +1,70 @@
+import { randomBytes } from 'node:crypto'
+import { createReadStream } from 'node:fs'
+import { mkdir, open, readdir, rm, stat } from 'node:fs/promises'
+import { join } from 'node:path'
+import { createHash } from 'node:crypto'
+import type { UploadPart } from './store.ts'
+
+// <folder>/<upload id>/<name of a part>. The folder's group is the cell's, which reads what builds need; what is made in it has that group.
+const FOLDER_MODE = 0o2750
+const FILE_MODE = 0o640
+
+/** What came is more than may come. */
+export class TooMuch extends Error {}
+
+/** Keeps a part; it is durable when this answers, and counts when its row says so. @throws TooMuch */
+export async function writePart(folder: string, id: string, source: AsyncIterable<Buffer>, bytes_max: number): Promise<UploadPart> {
+  const directory = join(folder, id)
+  await mkdir(directory, { mode: FOLDER_MODE, recursive: true })
+  const name = randomBytes(12).toString('hex')
+  const path = join(directory, name)
+  const handle = await open(path, 'wx', FILE_MODE)
+  let bytes = 0
+  try {
+    for await (const chunk of source) {
+      bytes += chunk.length
+      if (bytes > bytes_max) throw new TooMuch()
+      await handle.writeFile(chunk)
+    }
+    await handle.sync()
+  } catch (error) {
+    await rm(path, { force: true })
+    throw error
+  } finally {
+    await handle.close()
+  }
+  await syncFolder(directory)
+  return { name, bytes }
+}
+
+async function syncFolder(path: string): Promise<void> {
+  const handle = await open(path)
+  await handle.sync().finally(() => handle.close())
+}
+
+export async function digestOfParts(folder: string, id: string, parts: readonly UploadPart[]): Promise<string> {
+  const hash = createHash('sha256')
+  for (const { name } of parts) for await (const chunk of createReadStream(join(folder, id, name))) hash.update(chunk as Buffer)
+  return hash.digest('hex')
+}
+
+export async function removePart(folder: string, id: string, { name }: UploadPart): Promise<void> {
+  await rm(join(folder, id, name), { force: true })
+}
+
+export async function removeUpload(folder: string, id: string): Promise<void> {
+  await rm(join(folder, id), { recursive: true, force: true })
+}
+
+const STRANGER_MS = 24 * 3600 * 1000
+
+/** Ids of folders that are a day old at least: an upload that is being begun has none of these. */
+export async function oldFolders(folder: string, now: Date): Promise<string[]> {
+  const names = (await readdir(folder)).filter((name) => /^[0-9a-f-]{36}$/.test(name))
+  const old: string[] = []
+  for (const name of names) {
+    const { mtimeMs } = await stat(join(folder, name)).catch(() => ({ mtimeMs: Infinity })) // gone meanwhile
+    if (mtimeMs < now.getTime() - STRANGER_MS) old.push(name)
+  }
+  return old
+}

@@ -1,0 +1,22 @@
+import { templateLanguagesList, templatePackagesList } from '../../../contract/routes/app/template-packages.ts'
+import {
+  templateUploadsCreate,
+  templateUploadsDelete,
+  templateUploadsGet,
+  templateUploadsPart,
+} from '../../../contract/routes/app/template-uploads.ts'
+import { bind, type Bound } from '../../http/call.ts'
+import type { ApiDeps } from '../deps.ts'
+import type { HeldPlace } from '../held-places.ts'
+import { listLanguages, listPackages } from '../template-packages/lookup.ts'
+import { createUpload, getUpload, putPart, removeOneUpload } from './uploads.ts'
+
+/** What recipes are written with: uploads, packages, languages. */
+export const TEMPLATE_SOURCE_ROUTES: readonly Bound<ApiDeps, HeldPlace>[] = [
+  bind(templateUploadsCreate, createUpload),
+  bind(templateUploadsGet, getUpload),
+  bind(templateUploadsPart, putPart),
+  bind(templateUploadsDelete, removeOneUpload),
+  bind(templatePackagesList, listPackages),
+  bind(templateLanguagesList, listLanguages),
+]

@@ -1,0 +1,94 @@
+import { sql } from 'kysely'
+import type { ChangeTx } from '../../core/changes/mutate.ts'
+import type { Db } from '../../db/database.ts'
+import type { Reader, Tx } from '../../db/reader.ts'
+
+export interface UploadPart {
+  name: string
+  bytes: number
+}
+
+export interface UploadRow {
+  id: string
+  organization_id: string
+  project_id: string
+  size_bytes: number
+  sha256: string
+  parts: UploadPart[]
+  received_bytes: number
+  complete: boolean
+  created_at: Date
+  used_at: Date
+}
+
+const COLUMNS = `id, organization_id, project_id, size_bytes::float8 as size_bytes, sha256, parts, received_bytes::float8 as received_bytes,
+  complete, created_at, used_at`
+
+export async function readUpload(reads: Reader, id: string): Promise<UploadRow | null> {
+  const [row] = await reads.rows<UploadRow>('template_uploads.one', `select ${COLUMNS} from template_uploads where id = $1`, [id])
+  return row ?? null
+}
+
+/** Makes the uploads of an organization come one after another, so that their number is true. @returns how many it has. */
+export async function countUploads(tx: ChangeTx, organization_id: string): Promise<number> {
+  await sql`select pg_advisory_xact_lock(hashtextextended(${`template_uploads:${organization_id}`}, 0))`.execute(tx)
+  const { count } = await tx
+    .selectFrom('template_uploads')
+    .select((e) => e.fn.countAll<string>().as('count'))
+    .where('organization_id', '=', organization_id)
+    .executeTakeFirstOrThrow()
+  return Number(count)
+}
+
+export async function insertUpload(
+  tx: ChangeTx,
+  upload: Omit<UploadRow, 'parts' | 'received_bytes' | 'complete' | 'used_at'>,
+): Promise<void> {
+  await tx
+    .insertInto('template_uploads')
+    .values({ ...upload, used_at: upload.created_at })
+    .execute()
+}
+
+/** Adds a part where nothing has come since `offset` was read. @returns whether it is the next one. */
+export async function addPart(tx: ChangeTx, id: string, offset: number, part: UploadPart, now: Date): Promise<boolean> {
+  const { numAffectedRows } = await sql`
+    update template_uploads set parts = parts || ${JSON.stringify([part])}::jsonb, received_bytes = received_bytes + ${part.bytes}, used_at = ${now}
+    where id = ${id} and received_bytes = ${offset} and not complete`.execute(tx)
+  return numAffectedRows === 1n
+}
+
+/** All of it is there. */
+export async function completeUpload(tx: Tx, id: string, now: Date): Promise<void> {
+  await sql`update template_uploads set complete = true, used_at = ${now} where id = ${id} and received_bytes = size_bytes`.execute(tx)
+}
+
+/** What came is not what was said: it begins anew. */
+export async function restartUpload(tx: Tx, id: string): Promise<void> {
+  await sql`update template_uploads set parts = '[]', received_bytes = 0 where id = ${id} and not complete`.execute(tx)
+}
+
+export async function deleteUpload(tx: ChangeTx, id: string): Promise<void> {
+  await tx.deleteFrom('template_uploads').where('id', '=', id).execute()
+}
+
+/** Removes those that nobody has used for long, a few at a time. @returns their ids. */
+export async function dropOldUploads(db: Db, before: { unfinished: Date; unused: Date }, most: number): Promise<string[]> {
+  const { rows } = await sql<{ id: string }>`
+    delete from template_uploads where id in (
+      select id from template_uploads where used_at < ${before.unfinished} and (not complete or used_at < ${before.unused})
+      order by used_at limit ${most} for update skip locked)
+    returning id`.execute(db)
+  return rows.map(({ id }) => id)
+}
+
+/** Of these, the ones that have a row. */
+export async function knownUploads(db: Db, ids: readonly string[]): Promise<Set<string>> {
+  if (ids.length === 0) return new Set()
+  const rows = await db
+    .selectFrom('template_uploads')
+    .select('id')
+    .where('id', 'in', [...ids])
+    .execute()
+  return new Set(rows.map(({ id }) => id))
+}

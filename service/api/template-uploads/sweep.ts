@@ -1,0 +1,25 @@
+import { LIMITS } from '../../../contract/limits.ts'
+import type { Db } from '../../db/database.ts'
+import { oldFolders, removeUpload } from './folder.ts'
+import { dropOldUploads, knownUploads } from './store.ts'
+
+const ROWS_MAX = 100
+const HOUR_MS = 3600_000
+
+/** Removes uploads that nobody uses, and bytes that no row names: of one that was deleted while a process died. @returns how many went. */
+export async function sweepUploads(db: Db, folder: string | null, now: Date): Promise<number> {
+  if (folder === null) return 0
+  const { unfinished_hours, unused_hours } = LIMITS.template_upload
+  const before = { unfinished: hoursAgo(now, unfinished_hours), unused: hoursAgo(now, unused_hours) }
+  const dropped = await dropOldUploads(db, before, ROWS_MAX)
+  for (const id of dropped) await removeUpload(folder, id)
+  const folders = await oldFolders(folder, now)
+  const known = await knownUploads(db, folders)
+  const strange = folders.filter((id) => !known.has(id))
+  for (const id of strange) await removeUpload(folder, id)
+  return dropped.length + strange.length
+}
+
+function hoursAgo(now: Date, hours: number): Date {
+  return new Date(now.getTime() - hours * HOUR_MS)
+}

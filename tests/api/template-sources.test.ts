@@ -1,0 +1,184 @@
+import assert from 'node:assert/strict'
+import { createHash, randomBytes } from 'node:crypto'
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { after, before, test } from 'node:test'
+import { gzipSync } from 'node:zlib'
+import { LIMITS } from '../../contract/limits.ts'
+import { sweepUploads } from '../../service/api/template-uploads/sweep.ts'
+import { until } from '../support/processes.ts'
+import { type Answer, seeder, type World, world } from './support.ts'
+
+const INDEX = ['git', 'git-lfs', 'libgit2', 'zsh']
+  .map((name) => `Package: ${name}\nVersion: 1.0\nDescription: ${name}!\nInstalled-Size: 4\n`)
+  .join('\n')
+
+let w: World
+let mirror: { url: string; asked: string[]; answer: 'index' | 'nothing' | 'broken'; close(): void }
+const uploads_dir = mkdtempSync(join(tmpdir(), 'berth-uploads-'))
+before(async () => {
+  mirror = await localMirror()
+  w = await world({ uploads_dir, package_mirror: `${mirror.url}/debian` })
+})
+after(async () => {
+  await w[Symbol.asyncDispose]()
+  mirror.close()
+  rmSync(uploads_dir, { recursive: true, force: true })
+})
+
+/** As much of a mirror as the index of packages asks for. */
+async function localMirror(): Promise<typeof mirror> {
+  const made: typeof mirror = { url: '', asked: [], answer: 'index', close: () => server.close() }
+  const server = createServer((request, response) => {
+    made.asked.push(request.url ?? '')
+    if (made.answer === 'nothing') return void response.destroy()
+    if (!request.url?.includes('binary-amd64')) return void response.writeHead(404).end()
+    response.end(made.answer === 'index' ? gzipSync(INDEX) : gzipSync(INDEX).subarray(0, 40))
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  made.url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+  return made
+}
+
+const said = ({ status, body }: Answer) => (status < 400 ? status : [status, body.error.code, body.error.details?.reason])
+const digest = (bytes: Buffer) => createHash('sha256').update(bytes).digest('hex')
+const begin = (bytes: Buffer, more: object = {}) =>
+  w.post('/v1/template-uploads', { size_bytes: bytes.length, sha256: digest(bytes), ...more })
+
+async function part(id: string, offset: number, bytes: Buffer, as = w.a.key): Promise<Answer> {
+  const headers = { authorization: `Bearer ${as}`, 'content-type': 'application/octet-stream' }
+  const response = await fetch(`${w.base}/v1/template-uploads/${id}?offset=${offset}`, {
+    method: 'PUT',
+    headers,
+    body: new Uint8Array(bytes),
+  })
+  return { status: response.status, body: await response.json(), headers: response.headers }
+}
+
+test('an upload comes in parts, goes on where it was, and is complete when its digest is right', async () => {
+  const bytes = randomBytes(3000)
+  const begun = await begin(bytes)
+  assert.deepEqual([begun.status, begun.body.state, begun.body.received_bytes], [201, 'receiving', 0])
+  const { id } = begun.body
+  assert.equal((await part(id, 0, bytes.subarray(0, 1000))).body.received_bytes, 1000)
+  assert.deepEqual(said(await part(id, 0, bytes.subarray(0, 1000))), [422, 'validation_failed', undefined])
+  assert.equal((await w.get(`/v1/template-uploads/${id}`)).body.received_bytes, 1000)
+  const [one, two] = await Promise.all([part(id, 1000, bytes.subarray(1000)), part(id, 1000, bytes.subarray(1000))])
+  assert.deepEqual([one.status, two.status].sort(), [200, 422])
+  assert.equal((await w.get(`/v1/template-uploads/${id}`)).body.state, 'complete')
+  const [kept] = await w.database.superuser.selectFrom('template_uploads').select('parts').where('id', '=', id).execute()
+  const names = (kept?.parts as { name: string }[]).map(({ name }) => name)
+  assert.deepEqual(Buffer.concat(names.map((name) => readFileSync(join(uploads_dir, id, name)))), bytes)
+  assert.deepEqual(readdirSync(join(uploads_dir, id)).sort(), [...names].sort())
+  assert.equal((await w.call('DELETE', `/v1/template-uploads/${id}`)).status, 204)
+  assert.deepEqual([(await w.get(`/v1/template-uploads/${id}`)).status, readdirSync(uploads_dir).includes(id)], [404, false])
+})
+
+test('bytes of another digest are refused, and the upload begins anew', async () => {
+  const bytes = randomBytes(100)
+  const { id } = (await begin(bytes)).body
+  assert.deepEqual(said(await part(id, 0, randomBytes(100))), [422, 'validation_failed', 'upload_digest_mismatch'])
+  assert.deepEqual([(await w.get(`/v1/template-uploads/${id}`)).body.received_bytes, readdirSync(join(uploads_dir, id))], [0, []])
+  assert.equal((await part(id, 0, bytes)).body.state, 'complete')
+  assert.deepEqual(said(await part(id, 100, bytes)), [422, 'validation_failed', undefined])
+})
+
+test('more than was said, nothing at all, and more than an upload may have are refused', async () => {
+  const bytes = randomBytes(10)
+  const { id } = (await begin(bytes)).body
+  assert.deepEqual(said(await part(id, 0, randomBytes(11))), [413, 'payload_too_large', undefined])
+  assert.deepEqual(said(await part(id, 0, Buffer.alloc(0))), [400, 'bad_request', undefined])
+  assert.deepEqual(readdirSync(join(uploads_dir, id)), [])
+  const size_bytes = LIMITS.template_upload.bytes_max + 1
+  assert.deepEqual(said(await begin(bytes, { size_bytes })), [422, 'validation_failed', 'upload_too_large'])
+  assert.equal((await begin(bytes, { sha256: 'no' })).status, 422)
+})
+
+test("an upload is its project's; those who do not work on templates make none", async () => {
+  const { id } = (await begin(randomBytes(10))).body
+  assert.deepEqual(said(await part(id, 0, randomBytes(10), w.b.key)), [404, 'not_found', undefined])
+  const member = await seeder(w.database, w.clock, w.ids).person(w.a.organization_id, 'member')
+  const refused = await w.call('GET', `/v1/template-uploads/${id}`, { as: member.token })
+  assert.deepEqual(said(refused), [403, 'forbidden', 'template_dev_mode_role'])
+})
+
+test('an organization has so many uploads at most; those that nobody uses go, and so do bytes that no row names', async () => {
+  const { per_organization_max, unfinished_hours } = LIMITS.template_upload
+  for (let made = 0; made < per_organization_max; made++) await begin(randomBytes(10), {})
+  assert.deepEqual(said(await begin(randomBytes(10))), [403, 'quota_exceeded', undefined])
+  const later = new Date(w.clock.now().getTime() + (unfinished_hours + 1) * 3600_000)
+  assert.ok((await sweepUploads(w.database.api, uploads_dir, later)) >= per_organization_max - 5)
+  assert.equal((await begin(randomBytes(10))).status, 201)
+})
+
+test('an installation without uploads says so', async () => {
+  await using none = await world({ uploads_dir: '' })
+  const upload = { size_bytes: 1, sha256: '0'.repeat(64) }
+  assert.deepEqual(said(await none.post('/v1/template-uploads', upload)), [503, 'dependency_unavailable', 'uploads_not_configured'])
+  const lookup = await none.get('/v1/template-packages?query=git')
+  assert.deepEqual(said(lookup), [503, 'dependency_unavailable', 'package_search_unavailable'])
+})
+
+test('packages are looked up in the index of the mirror, which is read when it is first asked for', async () => {
+  const first = await w.get('/v1/template-packages?query=git')
+  assert.deepEqual([said(first), first.headers.get('retry-after')], [[503, 'dependency_unavailable', 'package_index_loading'], '2'])
+  await until('the index is there', 30_000, async () => (await w.get('/v1/template-packages?name=git')).status === 200)
+  const { body } = await w.get('/v1/template-packages?query=GIT&limit=2')
+  assert.deepEqual(
+    body.data.map(({ name }: { name: string }) => name),
+    ['git', 'git-lfs'],
+  )
+  assert.deepEqual((await w.get('/v1/template-packages?name=zsh')).body.data[0], {
+    name: 'zsh',
+    version: '1.0',
+    description: 'zsh!',
+    installed_bytes: 4096,
+  })
+  assert.deepEqual(said(await w.get('/v1/template-packages?name=nope')), [404, 'not_found', 'package_not_found'])
+  assert.deepEqual(
+    mirror.asked.filter((url) => url.includes('amd64')),
+    ['/debian/dists/bookworm/main/binary-amd64/Packages.gz'],
+  )
+  await until(
+    'there is no other index',
+    30_000,
+    async () =>
+      said(await w.get('/v1/template-packages?name=git&architecture=arm64')).toString() === '409,conflict,package_index_unavailable',
+  )
+})
+
+test('a mirror that breaks off or does not answer is unavailable, and asked again later', async () => {
+  for (const answer of ['nothing', 'broken'] as const) {
+    mirror.answer = answer
+    await using other = await world({ package_mirror: mirror.url })
+    const reason = async () => (await other.get('/v1/template-packages?query=git')).body.error?.details.reason
+    await until('the mirror is found to be broken', 30_000, async () => (await reason()) === 'package_search_unavailable')
+    mirror.answer = 'index'
+    other.clock.ahead_ms += 60_000
+    await until('the mirror is asked again', 30_000, async () => (await other.get('/v1/template-packages?name=git')).status === 200)
+  }
+})
+
+test('an organization looks up 120 packages a minute', async () => {
+  await using other = await world({ package_mirror: mirror.url })
+  let allowed = 0
+  let refused: Answer | undefined
+  while (refused === undefined && allowed < 2000) {
+    const answers = await Promise.all(Array.from({ length: 50 }, () => other.get('/v1/template-packages?query=git')))
+    allowed += answers.filter(({ status }) => status !== 429).length
+    refused = answers.find(({ status }) => status === 429)
+  }
+  assert.deepEqual([said(refused ?? assert.fail('none is refused')), allowed >= 120], [[429, 'rate_limited', undefined], true])
+  assert.notEqual((await other.get('/v1/template-packages?query=git', { as: other.b.key })).status, 429)
+})
+
+test('languages are listed with their versions, the default first', async () => {
+  const { body } = await w.get('/v1/template-languages')
+  assert.deepEqual(
+    body.data.find(({ name }: { name: string }) => name === 'node'),
+    { name: 'node', versions: ['24', '22', '20'], default_version: '24' },
+  )
+})
