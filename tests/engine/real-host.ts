@@ -18,7 +18,7 @@ function variable(name: Variable): string {
 }
 
 /** A hostd of the test's own: its directory, pool, namespaces and cgroups go with close(). */
-export async function openRealHost(): Promise<Harness> {
+export async function openRealHost(): Promise<Harness & { layers_dir: string }> {
   const dir = mkdtempSync('/tmp/berth-engine-')
   const layer = await addLayer(dir)
   const config = join(dir, 'config.json')
@@ -38,7 +38,7 @@ export async function openRealHost(): Promise<Harness> {
     await close()
     throw error
   }
-  return { host, layers: [layer], guest: openGuest, kill: async (machine) => killSandbox(dir, machine), close }
+  return { host, layers: [layer], layers_dir: join(dir, 'layers'), guest: openGuest, kill: async (machine) => killSandbox(dir, machine), close }
 }
 
 function configOf(dir: string): object {

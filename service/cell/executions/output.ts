@@ -8,7 +8,7 @@ import { AgentTrouble } from '../links/agent-trouble.ts'
 import { createFrameReader, type Ending } from '../links/output-frames.ts'
 
 /** The beginning of one stream of output. */
-class Beginning {
+class Beginning implements Taker {
   readonly #limit: number
   readonly #parts: Buffer[] = []
   #kept = 0
@@ -49,24 +49,36 @@ const TRY_AGAIN_MS = 200
 /** The agent says something every 15 seconds. */
 const SILENCE_MS = 4 * LIMITS.stream.heartbeat_seconds * 1000
 
-/**
- * Follows a command to its end and keeps the beginning of what it says. A connection that breaks is made anew, where the last one was.
- * @throws AgentTrouble where the machine does not answer any more.
- */
+/** Follows a command to its end and keeps the beginning of what it says. @throws AgentTrouble where the machine does not answer any more. */
 export async function followToEnd(agent: AgentLink, session_id: string, limit_bytes: number, bounds: Bounds): Promise<Output> {
   const output = { stdout: new Beginning(limit_bytes), stderr: new Beginning(limit_bytes) }
+  const ending = await followInto(agent, session_id, output, bounds)
+  return {
+    ending,
+    stdout: output.stdout.content(),
+    stderr: output.stderr.content(),
+    stdout_truncated: output.stdout.isTruncated,
+    stderr_truncated: output.stderr.isTruncated,
+  }
+}
+
+/** Takes one stream of output, and knows how much of it has come. */
+export interface Taker {
+  readonly bytes: number
+  /** @param data valid during the call only. */
+  add(data: Buffer): void
+}
+
+/**
+ * Hands on what a command says until it has ended. A connection that breaks is made anew, where the last one was.
+ * @throws AgentTrouble where the machine does not answer any more.
+ */
+export async function followInto(agent: AgentLink, session_id: string, output: Takers, bounds: Bounds): Promise<Ending> {
   for (let tries = 1; ; tries++) {
     const before = output.stdout.bytes + output.stderr.bytes
     try {
       const from = { stdout_offset: output.stdout.bytes, stderr_offset: output.stderr.bytes, follow: true }
-      const ending = await follow(await agent.openOutput(session_id, from, bounds), from, output)
-      return {
-        ending,
-        stdout: output.stdout.content(),
-        stderr: output.stderr.content(),
-        stdout_truncated: output.stdout.isTruncated,
-        stderr_truncated: output.stderr.isTruncated,
-      }
+      return await follow(await agent.openOutput(session_id, from, bounds), from, output)
     } catch (error) {
       if (!(error instanceof AgentTrouble) || error.kind === 'nonsense' || bounds.signal.aborted) throw error
       if (output.stdout.bytes + output.stderr.bytes > before) tries = 0
@@ -76,9 +88,9 @@ export async function followToEnd(agent: AgentLink, session_id: string, limit_by
   }
 }
 
-type Kept = Record<'stdout' | 'stderr', Beginning>
+type Takers = Record<'stdout' | 'stderr', Taker>
 
-function follow(frames: IncomingMessage, from: { stdout_offset: number; stderr_offset: number }, kept: Kept): Promise<Ending> {
+function follow(frames: IncomingMessage, from: { stdout_offset: number; stderr_offset: number }, kept: Takers): Promise<Ending> {
   const { promise, resolve, reject } = Promise.withResolvers<Ending>()
   let silence: NodeJS.Timeout | undefined
   const fail = (error: unknown) => {

@@ -1,0 +1,77 @@
+import { createReadStream } from 'node:fs'
+import { join } from 'node:path'
+import { Readable } from 'node:stream'
+import { LIMITS } from '../../../contract/limits.ts'
+import type { PlannedFile } from '../../../contract/recipes/plan.ts'
+import type { BuildPlan } from '../../core/templates/build-plan.ts'
+import type { AgentLink } from '../links/agent.ts'
+import type { Bounds } from '../links/agent-answer.ts'
+
+/** Memory of the machine, or left out of every layer: nothing of it is kept. */
+const PLACE = '/tmp/.berth-build'
+export const UPLOAD_TAR = `${PLACE}/upload.tar`
+export const UPLOAD_FILES = `${PLACE}/files`
+
+/** Brings the upload into the machine, piece by piece, as one file. */
+export async function bringUpload(
+  link: AgentLink,
+  uploads_dir: string,
+  upload: NonNullable<BuildPlan['upload']>,
+  bounds: Bounds,
+): Promise<void> {
+  let append = false
+  for (const { name } of upload.parts) {
+    for await (const piece of pieces(join(uploads_dir, upload.id, name))) {
+      await write(link, UPLOAD_TAR, piece, { append, mode: '0600', create_parents: true }, bounds)
+      append = true
+    }
+  }
+}
+
+async function* pieces(path: string): AsyncGenerator<Buffer> {
+  for await (const piece of createReadStream(path, { highWaterMark: LIMITS.file.write_bytes_max })) yield piece as Buffer
+}
+
+export async function bringFile(link: AgentLink, { path, content_base64, mode }: PlannedFile, bounds: Bounds): Promise<void> {
+  await write(link, path, Buffer.from(content_base64, 'base64'), { mode: mode.padStart(4, '0'), create_parents: true }, bounds)
+}
+
+type Options = Parameters<AgentLink['writeFile']>[1]
+
+async function write(link: AgentLink, path: string, content: Buffer, options: Options, bounds: Bounds): Promise<void> {
+  await link.writeFile(path, options, Readable.from([content]), { content_length: content.length, key: null }, bounds)
+}
+
+/** Takes out of the upload what `$@` names, the target at first: as COPY of a Dockerfile does. Run by /bin/sh as root. */
+export const COPY_SCRIPT = `set -eu
+IFS=
+to=$1 user=$2 mode=$3; shift 3
+place=${UPLOAD_FILES}
+if [ ! -d "$place" ]; then
+  mkdir -p "$place"
+  tar -xf ${UPLOAD_TAR} -C "$place" --no-same-owner --no-same-permissions || { echo 'the upload is no tar that can be unpacked' >&2; exit 1; }
+fi
+cd "$place"
+out=$place.out
+rm -rf "$out"; mkdir "$out"
+found=0
+for source do
+  for each in $source; do
+    [ -e "$each" ] || [ -L "$each" ] || { echo "the upload has no $source" >&2; exit 1; }
+    [ -L "$each" ] || case $(readlink -f -- "$each") in "$place"|"$place"/*) ;; *) echo "$each leads out of the upload" >&2; exit 1;; esac
+    found=$((found + 1))
+    if [ -d "$each" ] && [ ! -L "$each" ]; then cp -a -- "$each/." "$out/"; whole=1; else cp -a -- "$each" "$out/"; whole=0; fi
+  done
+done
+[ -z "$mode" ] || chmod -R -- "$mode" "$out"
+chown -R -h -- "$user:" "$out"
+case $to in */) is_directory=1;; *) is_directory=0;; esac
+if [ "$found" -gt 1 ] || [ "$is_directory" = 1 ] || [ "$whole" = 1 ] || [ -d "$to" ]; then
+  [ -d "$to" ] || { mkdir -p -- "$to"; chown -- "$user:" "$to"; }
+  find "$out" -mindepth 1 -maxdepth 1 -exec cp -a -t "$to" -- {} +
+else
+  mkdir -p -- "$(dirname -- "$to")"
+  find "$out" -mindepth 1 -maxdepth 1 -exec cp -a -T -- {} "$to" ';'
+fi
+rm -rf "$out"
+`

@@ -1,0 +1,169 @@
+import { revisionOf, DEFAULT_REVISION } from '../../core/egress/effective.ts'
+import type { BuildPlan } from '../../core/templates/build-plan.ts'
+import { Failure } from '../../lib/fail.ts'
+import { hostEgress } from '../egress/enforcing.ts'
+import { openLink as openAgentLink, type OpenLink } from '../links/agent.ts'
+import type { AgentPlace } from '../links/agent-http.ts'
+import { AgentTrouble } from '../links/agent-trouble.ts'
+import { UNCOUNTED } from '../links/answer-room.ts'
+import { type Fence, HostFailure, type Machine, type MachineHost } from '../links/hostd.ts'
+import { BuildFailed } from './failed.ts'
+import { type Stage, stagesOf } from './stages.ts'
+import { runStep } from './steps.ts'
+
+/** Layers that steps have made before. */
+export interface StepCache {
+  find(key: string): Promise<string | undefined>
+  keep(key: string, layer: string): Promise<void>
+  forget(key: string): Promise<void>
+}
+
+export interface LayerDeps {
+  host: Pick<MachineHost, 'start' | 'stop' | 'makeLayer' | 'deleteDisks'>
+  cache: StepCache
+  /** Where uploads are; null: none are kept. */
+  uploads_dir: string | null
+  /** A test's own agent. */
+  openLink?: (place: AgentPlace) => OpenLink
+}
+
+/** A build whose machine has been granted, under this fence. */
+export interface BuildRun {
+  build_id: string
+  operation_id: string
+  fence: number
+  plan: BuildPlan
+  /** Takes the log. */
+  say(text: Buffer): void
+  /** Ends the build wherever it is. */
+  signal: AbortSignal
+}
+
+/** Of the machine's own files, or of nobody's use in a version: no layer has them. */
+const DROPPED = [
+  '/tmp/',
+  '/var/tmp/',
+  '/run/',
+  '/dev/',
+  '/etc/resolv.conf',
+  '/etc/hostname',
+  '/etc/hosts',
+  '/etc/machine-id',
+  '/var/cache/apt/archives/',
+]
+const LAYER_ENTRIES_MAX = 1_000_000
+const GIB = 2 ** 30
+
+/**
+ * Runs the steps of a plan, each in a machine of its own on the layers of those before it, and makes a layer of what it changed. Steps that have
+ * been run before on the same layers are not run again. A host that has lost a layer is given it anew.
+ * @returns the layers of the version, the lowest first.
+ * @throws BuildFailed
+ */
+export async function buildLayers(deps: LayerDeps, run: BuildRun): Promise<string[]> {
+  const stages = stagesOf(run.plan)
+  for (let tries = 1; ; tries++) {
+    try {
+      return await layersOf(deps, run, stages, tries)
+    } catch (error) {
+      run.signal.throwIfAborted()
+      if (!(error instanceof HostFailure) || error.code !== 'layer_missing' || tries > 1) throw explained(error)
+      for (const { key } of stages) await deps.cache.forget(key)
+      tell(run, 'a layer that was made before is not there any more: all steps are run again')
+    }
+  }
+}
+
+async function layersOf(deps: LayerDeps, run: BuildRun, stages: Stage[], tries: number): Promise<string[]> {
+  const layers = [...run.plan.layers]
+  for (const stage of stages) {
+    run.signal.throwIfAborted()
+    const known = await deps.cache.find(stage.key)
+    for (const [at, { title }] of stage.steps.entries()) {
+      tell(run, `step ${stage.first + at + 1} of ${run.plan.steps.length}: ${title}${known === undefined ? '' : ' (as before)'}`)
+    }
+    const layer = known ?? (await makeStage(deps, run, stage, layers, `${tries}.${stage.first}`))
+    if (known === undefined) await deps.cache.keep(stage.key, layer)
+    layers.push(layer)
+  }
+  return layers
+}
+
+async function makeStage(deps: LayerDeps, run: BuildRun, stage: Stage, layers: string[], name: string): Promise<string> {
+  const { host } = deps
+  const speak = (step: string): Fence => speaking(run, `${step}-${name}`)
+  const { plan } = run
+  let machine: Machine | null = null
+  try {
+    machine = await host.start({
+      ...speak('start'),
+      resources: plan.resources,
+      hostname: `build-${run.build_id.slice(-12)}`,
+      layers: [...layers],
+      ...egressOf(plan),
+      connect: true,
+    })
+    await runAll(deps, run, stage, machine)
+    await host.stop(speak('stop'))
+    const bounds = { drop: DROPPED, bytes_max: plan.resources.disk_gib * GIB, entries_max: LAYER_ENTRIES_MAX }
+    const layer = await host.makeLayer({ ...speak('layer'), disk: machine.disk, layers, ...bounds })
+    return layer.digest
+  } finally {
+    await clear(host, speak, machine)
+  }
+}
+
+/** What fails here is put right when host and rows are compared. */
+async function clear(host: LayerDeps['host'], speak: (step: string) => Fence, machine: Machine | null): Promise<void> {
+  await host.stop(speak('stop-last')).catch(() => null)
+  if (machine !== null) await host.deleteDisks({ ...speak('drop'), names: [machine.disk] }).catch(() => undefined)
+}
+
+async function runAll(deps: LayerDeps, run: BuildRun, { steps, first }: Stage, machine: Machine): Promise<void> {
+  const { address, agent_key, epoch, agent_protocol } = machine
+  const { link, close } = (deps.openLink ?? openAgentLink)({ address, agent_key, epoch, agent_protocol })
+  const bounds = { signal: run.signal, room: UNCOUNTED }
+  const guest = { link, bounds, plan: run.plan, uploads_dir: deps.uploads_dir, say: (text: Buffer) => run.say(text) }
+  try {
+    for (const [at, step] of steps.entries()) await runStep(guest, step, first + at + 1)
+  } finally {
+    close()
+  }
+}
+
+function speaking({ build_id, operation_id, fence }: BuildRun, step: string): Fence {
+  return { subject: { kind: 'build', id: build_id }, operation_id, step, epoch: 1, fence }
+}
+
+function egressOf({ egress }: BuildPlan) {
+  const revision = revisionOf(egress)
+  return revision === DEFAULT_REVISION ? {} : { egress: hostEgress({ effective: egress, revision, secret_ports: [] }) }
+}
+
+function tell({ say }: BuildRun, line: string): void {
+  say(Buffer.from(`==> ${line}\n`))
+}
+
+/** What the owner of a build can do something about; anything else stays what it is. */
+function explained(error: unknown): unknown {
+  const options = { cause: error }
+  if (error instanceof AgentTrouble)
+    return new BuildFailed('the machine of the build does not answer any more: its memory may not suffice', null, null, options)
+  if (error instanceof Failure) return new BuildFailed(error.message, null, null, options)
+  if (!(error instanceof HostFailure)) return error
+  if (error.code === 'layer_refused')
+    return new BuildFailed(
+      `what the step left becomes no layer: ${WHY[String(error.details['why'])] ?? 'it is too large'}`,
+      null,
+      null,
+      options,
+    )
+  if (error.code === 'disk_full') return new BuildFailed('the disk of the build is full', null, null, options)
+  return error
+}
+
+const WHY: Partial<Record<string, string>> = {
+  too_large: `its files have more than the disk of the build`,
+  too_many_entries: `it has more than ${LAYER_ENTRIES_MAX} files`,
+  path_too_long: 'a path is too long',
+}
