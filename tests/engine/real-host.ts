@@ -38,7 +38,14 @@ export async function openRealHost(): Promise<Harness & { layers_dir: string }> 
     await close()
     throw error
   }
-  return { host, layers: [layer], layers_dir: join(dir, 'layers'), guest: openGuest, kill: async (machine) => killSandbox(dir, machine), close }
+  return {
+    host,
+    layers: [layer],
+    layers_dir: join(dir, 'layers'),
+    guest: openGuest,
+    kill: async (machine) => killSandbox(dir, machine),
+    close,
+  }
 }
 
 function configOf(dir: string): object {
