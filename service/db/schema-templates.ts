@@ -38,10 +38,10 @@ export interface TemplateUploadsTable {
   id: string
   organization_id: string
   project_id: string
-  size_bytes: ColumnType<string, number, never>
+  size_bytes: ColumnType<number, number, number>
   sha256: string
-  parts: ColumnType<object[], string | undefined, string>
-  received_bytes: ColumnType<string, number | undefined, number>
+  parts: JsonWithDefault<object[]>
+  received_bytes: Generated<number>
   complete: Generated<boolean>
   created_at: Date
   used_at: Date
