@@ -18,6 +18,7 @@ import { roomRows } from './room.ts'
 import { secretlessRows } from './secretless.ts'
 import { scaleRows } from './scale.ts'
 import { treeRows } from './trees.ts'
+import { usageRows } from './usage.ts'
 import { signInRows } from './sign-in.ts'
 import { withService } from './with-service.ts'
 import { idleTickRow } from './idle-tick.ts'
@@ -65,6 +66,7 @@ const ALONE: Record<string, (guest?: string) => void | Promise<void>> = {
   room: roomRows,
   secretless: secretlessRows,
   trees: treeRows,
+  usage: usageRows,
 }
 
 const asked = new Map(process.argv.slice(2).map((word) => [word.split(':')[0] ?? '', word.split(':')[1]]))
