@@ -64,10 +64,8 @@ func main() {
 func generate(vendor string) error {
 	// What this program itself is compiled from changes first; the second run is compiled from it.
 	if os.Getenv(secondRun) == "" {
-		for _, p := range filterPatches {
-			if err := p.applyTo(vendor); err != nil {
-				return err
-			}
+		if err := applyPatch(vendor, beforeGenerating); err != nil {
+			return err
 		}
 		return again()
 	}
@@ -76,15 +74,16 @@ func generate(vendor string) error {
 			return err
 		}
 	}
-	if err := checkBrief(vendor); err != nil {
+	names, err := otherPatches()
+	if err != nil {
 		return err
 	}
-	for _, p := range patches {
-		if err := p.applyTo(vendor); err != nil {
+	for _, name := range names {
+		if err := applyPatch(vendor, name); err != nil {
 			return err
 		}
 	}
-	return nil
+	return checkBrief(vendor)
 }
 
 func again() error {

@@ -4,7 +4,10 @@ go 1.26.3
 
 tool gvisor.dev/gvisor/runsc
 
-require gvisor.dev/gvisor v0.0.0-20260905035102-160fafc42237
+require (
+	github.com/bluekeyes/go-gitdiff v0.9.0
+	gvisor.dev/gvisor v0.0.0-20260905035102-160fafc42237
+)
 
 require (
 	github.com/cenkalti/backoff v2.2.1+incompatible // indirect

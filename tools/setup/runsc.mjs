@@ -1,7 +1,7 @@
 // The pinned runsc (machine/runsc/README.md says why it is built here), built once and kept in the cache.
 import { createHash } from 'node:crypto'
-import { copyFile, readFile, readdir, realpath, stat } from 'node:fs/promises'
-import { join } from 'node:path'
+import { copyFile, mkdir, readFile, readdir, realpath, stat } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { cachedBuild, exists, run, timed } from './cached-build.mjs'
 
@@ -56,7 +56,7 @@ async function identify() {
 async function buildRunsc({ work, output, run, version, log }) {
   const options = { cwd: work, timeout_seconds: 1800 }
   log(`runsc ${version} is built once, which takes a minute or two`)
-  for (const name of await recipeFiles(RECIPE)) await copyFile(join(RECIPE, name), join(work, name))
+  await copyRecipe(work)
   await timed(log, "runsc: gVisor's source is there", () => go(['mod', 'vendor'], options, run))
   await timed(log, 'runsc: seccomp filters are compiled', () => go(['run', ...BUILD_FLAGS, '.', 'vendor'], options, run))
   const linker_flags = `${LINKER_FLAGS} -X gvisor.dev/gvisor/runsc/version.version=${version}`
@@ -88,10 +88,23 @@ async function go(args, options, start = run) {
   }
 }
 
+/** Copies what a build is made from into an empty folder. */
+export async function copyRecipe(folder) {
+  for (const name of await recipeFiles(RECIPE)) {
+    await mkdir(dirname(join(folder, name)), { recursive: true })
+    await copyFile(join(RECIPE, name), join(folder, name))
+  }
+}
+
 // The README is no part of the recipe: a new word in it must not make every checkpoint unrestorable.
 async function recipeFiles(recipe) {
-  const names = await readdir(recipe)
-  return names.filter((name) => name === 'go.mod' || name === 'go.sum' || (name.endsWith('.go') && !name.endsWith('_test.go'))).sort()
+  const names = await readdir(recipe, { recursive: true })
+  return names.filter((name) => isOfRecipe(name)).sort()
+}
+
+function isOfRecipe(name) {
+  if (name.startsWith('patches/')) return name === 'patches/series' || name.endsWith('.patch')
+  return name === 'go.mod' || name === 'go.sum' || (name.endsWith('.go') && !name.endsWith('_test.go'))
 }
 
 async function versionOfGiven(path) {

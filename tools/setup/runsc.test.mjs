@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { chmod, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
@@ -16,6 +16,10 @@ test('the key follows the recipe, the Go version and the platform, but not the R
   assert.equal(await recipeKey({ recipe, ...GO }), key)
   assert.notEqual(await recipeKey({ recipe, ...GO, go_version: 'go1.26.4' }), key)
   assert.notEqual(await recipeKey({ recipe, ...GO, go_platform: 'linux/arm64' }), key)
+  await writeFile(join(recipe, 'patches/speed/a.patch'), 'another change')
+  assert.notEqual(await recipeKey({ recipe, ...GO }), key)
+  await writeFile(join(recipe, 'patches/speed/a.patch'), 'a change')
+  assert.equal(await recipeKey({ recipe, ...GO }), key)
   await writeFile(join(recipe, 'go.mod'), 'module other')
   assert.notEqual(await recipeKey({ recipe, ...GO }), key)
 })
@@ -43,6 +47,8 @@ async function recipeFolder(t) {
   await writeFile(join(path, 'go.mod'), 'module a')
   await writeFile(join(path, 'generate.go'), 'package main')
   await writeFile(join(path, 'README.md'), 'words')
+  await mkdir(join(path, 'patches/speed'), { recursive: true })
+  await writeFile(join(path, 'patches/speed/a.patch'), 'a change')
   return path
 }
 

@@ -25,7 +25,8 @@ func makePlaces(dir string) error {
 			return err
 		}
 	}
-	// For files of a volume that are gone when the guest that had them open is restored (machine/runsc/patches_volumes.go).
+	// For files of a volume that are gone when the guest that had them open is restored
+	// (machine/runsc/patches/correctness/shared-files-survive-their-removal.patch).
 	gone := filepath.Join(dir, ".gone")
 	if err := os.MkdirAll(filepath.Join(gone, "dir"), 0o755); err != nil {
 		return err

@@ -9,7 +9,7 @@ import (
 )
 
 // What a guest was connected to when it was saved is over when it goes on. gVisor kept it in the image for good, so that every suspend
-// left the connections of its time to all later ones (machine/runsc/patches_images.go).
+// left the connections of its time to all later ones (machine/runsc/patches/correctness/endpoints-leave-the-image.patch).
 func TestConnectionsOfEarlierLivesLeaveTheImage(t *testing.T) {
 	const suspends, connections = 5, 50
 	d := newDaemon(t, nil)
