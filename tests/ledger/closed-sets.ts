@@ -95,10 +95,9 @@ export const PENDING_CODES: Readonly<Record<'app' | 'cell', Readonly<Record<stri
       forbidden: ['secret_not_available'],
       not_found: [
         'draft_not_found', 'path_not_found', 'draft_state_not_found', 'log_not_available',
-        'log_expired',
       ], // prettier-ignore
       conflict: [
-        'draft_exists', 'draft_stale', 'build_in_progress', 'build_finished', 'file_list_unavailable',
+        'draft_exists', 'draft_stale', 'build_in_progress', 'file_list_unavailable',
         'file_list_indexing', 'guest_feature_unavailable',
       ], // prettier-ignore
       validation_failed: [
@@ -106,8 +105,8 @@ export const PENDING_CODES: Readonly<Record<'app' | 'cell', Readonly<Record<stri
         'base_not_published', 'architecture_not_supported', 'base_not_layered', 'base_required', 'language_unavailable',
         'language_conflict', 'too_many_files', 'too_many_steps', 'too_many_hosts', 'recipe_too_large', 'platform_owned_path',
         'upload_required', 'upload_missing', 'extra_hosts_without_auto',
-        'allow_hosts_without_allowlist', 'allowlist_empty', 'services_unsupported', 'invalid_defaults', 'update_policy_not_available',
-        'too_many_acknowledged_findings', 'reserved_template_slug', 'slug_not_supported_by_builder',
+        'allow_hosts_without_allowlist', 'allowlist_empty', 'services_unsupported',
+        'reserved_template_slug', 'slug_not_supported_by_builder',
       ], // prettier-ignore
       dependency_unavailable: [
         'build_log_bucket_not_configured',
