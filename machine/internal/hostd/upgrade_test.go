@@ -156,12 +156,13 @@ func TestAnAgentOfAnOlderProtocolIsToldApartAndOneThatNobodySpeaksToIsRefused(t 
 	ancient, ancientID := d.preparedCheckpoint()
 	d.kill()
 	old := d.binary
-	d.config["agent"], d.binary = d.builtAs("agent", "2", "6"), d.builtAs("hostd", "2", "6")
+	const newer = wire.AgentProtocol + 1
+	d.config["agent"], d.binary = d.builtAs("agent", "2", itoa(newer)), d.builtAs("hostd", "2", itoa(newer))
 	d.start()
 	fresh := d.startMachine(newID(), 1)
 	resumed := d.restore(workspace, id, 2)
 	at := d.counts(resumed, 0)
-	if fresh.Protocol != 6 || resumed.Protocol != 5 {
+	if fresh.Protocol != newer || resumed.Protocol != wire.AgentProtocol {
 		t.Fatalf("a new machine's agent speaks %d, the resumed one's %d", fresh.Protocol, resumed.Protocol)
 	}
 	next := newID()
@@ -171,7 +172,7 @@ func TestAnAgentOfAnOlderProtocolIsToldApartAndOneThatNobodySpeaksToIsRefused(t 
 	d.start()
 	resumed = d.restore(workspace, next, 3)
 	d.counts(resumed, at)
-	if resumed.Protocol != 5 || d.machineOf(fresh.Owner()).Protocol != 6 {
+	if resumed.Protocol != wire.AgentProtocol || d.machineOf(fresh.Owner()).Protocol != newer {
 		t.Fatalf("after another suspend the agent speaks %d", resumed.Protocol)
 	}
 	path := filepath.Join("/proc", itoa(d.process.Process.Pid), "root", d.dir, "pool/ws", ancient, "checkpoints", ancientID, manifestName)

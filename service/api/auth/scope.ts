@@ -35,7 +35,19 @@ type Paid = 'invoice' | 'billing account'
 
 /** The same answer for what does not exist and for what is somebody else's. */
 export function notFound(
-  what: 'organization' | 'project' | 'workspace' | 'operation' | 'template' | 'secret' | 'volume' | 'port' | 'build' | 'upload' | Personal | Paid,
+  what:
+    | 'organization'
+    | 'project'
+    | 'workspace'
+    | 'operation'
+    | 'template'
+    | 'secret'
+    | 'volume'
+    | 'port'
+    | 'build'
+    | 'upload'
+    | Personal
+    | Paid,
 ): Failure {
   return fail('not_found', null, `There is no such ${what}`)
 }
