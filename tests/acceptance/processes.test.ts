@@ -125,7 +125,7 @@ test('a signal reaches one process, of whichever user', async () => {
 })
 
 test('what is no process or no signal is refused, and the first process is nobody there', async () => {
-  for (const name of ['TERM', 'SIGNOTHING', '', '15', 'SIGRTMIN'])
+  for (const name of ['TERMINATE', 'SIGNOTHING', '', '15', 'SIGRTMIN'])
     assert.deepEqual(refusalOf(await signal(1, name)), [422, 'validation_failed', undefined])
   for (const pid of [1, 999_999, 2147483647, 9999999999])
     assert.deepEqual(refusalOf(await signal(pid, 'SIGKILL')), [404, 'not_found', 'process_not_found'])
