@@ -16,4 +16,12 @@ export const CLIENT_PACKAGES = [
     minimum_supported: '0.1.0',
     upgrade_command: 'npm install --global @berth/cli@latest',
   },
+  {
+    package: 'berth-sdk',
+    ecosystem: 'pypi',
+    version: '0.1.0',
+    is_distributed: false,
+    minimum_supported: '0.1.0',
+    upgrade_command: 'pip install --upgrade berth-sdk',
+  },
 ] as const

@@ -7,10 +7,11 @@ import { installMachines, installPackages } from './setup/install.mjs'
 import { loadSettings } from './setup/load.mjs'
 import { report } from './setup/main.mjs'
 import { CLONE, ensurePackages } from './setup/packages.mjs'
+import { pythonForTests } from './setup/python.mjs'
 
 const RUNNER = join(CLONE, 'tests', 'support', 'run.ts')
-/** What the tests of networks set beside Berth: it needs neither. */
-const TEST_DEBIAN_PACKAGES = ['iptables', 'nftables']
+/** What the tests of networks and of the Python SDK set beside Berth: it needs none of them. */
+const TEST_DEBIAN_PACKAGES = ['iptables', 'nftables', 'python3-venv']
 const log = (line) => process.stdout.write(`${line}\n`)
 
 await report(async () => {
@@ -18,9 +19,10 @@ await report(async () => {
   mkdirSync(settings.cache_dir, { recursive: true })
   const { node } = await installPackages({ settings, log })
   await ensurePackages(TEST_DEBIAN_PACKAGES, { log })
+  const python = await pythonForTests({ settings, log })
   const child = spawn(node, ['--disable-warning=ExperimentalWarning', RUNNER, ...rest], {
     cwd: CLONE,
-    env: { ...process.env, BERTH_CACHE_DIR: settings.cache_dir },
+    env: { ...process.env, BERTH_CACHE_DIR: settings.cache_dir, ...python },
     stdio: ['inherit', 'inherit', 'inherit', 'ipc'],
   })
   for (const name of ['SIGTERM', 'SIGINT']) process.on(name, () => child.kill(name))

@@ -23,7 +23,15 @@ test('GET /v1/client-versions tells what the manifests say', () => {
     const { name, version, berth } = manifest(file)
     return { package: name, version, is_distributed: berth.distributed, minimum_supported: berth.minimum_supported }
   })
-  const told = CLIENT_PACKAGES.map(({ ecosystem: _npm, upgrade_command: _how, ...rest }) => rest)
+  const python = readFileSync(path.join(ROOT, 'sdk/python/pyproject.toml'), 'utf8')
+  const field = (name: string) => new RegExp(`^${name} = "?([^"\\n]*)"?$`, 'm').exec(python)?.[1] ?? ''
+  said.push({
+    package: field('name'),
+    version: field('version'),
+    is_distributed: field('distributed') === 'true',
+    minimum_supported: field('minimum_supported'),
+  })
+  const told = CLIENT_PACKAGES.map(({ ecosystem: _where, upgrade_command: _how, ...rest }) => rest)
   assert.deepEqual(told, said)
 })
 

@@ -1,0 +1,1 @@
+"""The client for ``asyncio``, and the source of the one for threads."""

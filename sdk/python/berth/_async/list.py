@@ -1,0 +1,49 @@
+"""Lists of the API."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from typing import Any
+
+from .._requests import Request
+
+
+class AsyncList:
+    """Iterating reads page after page."""
+
+    def __init__(self, page: Callable[[Mapping[str, Any]], Awaitable[Any]], query: Mapping[str, Any] | None = None) -> None:
+        self._page = page
+        self._query = query or {}
+
+    async def page(self, cursor: str | None = None) -> Mapping[str, Any]:
+        """One page, ``data`` and ``next_cursor``: the first, or what follows a cursor."""
+        answer: Mapping[str, Any] = await self._page({**self._query, "cursor": cursor})
+        return answer
+
+    async def __aiter__(self) -> AsyncIterator[Mapping[str, Any]]:
+        cursor: str | None = None
+        while True:
+            page = await self.page(cursor)
+            for item in page["data"]:
+                yield item
+            cursor = page["next_cursor"]
+            if cursor is None:
+                return
+
+    async def all(self) -> list[Mapping[str, Any]]:
+        return [item async for item in self]
+
+
+def list_of(
+    call: Callable[[Request, float | None], Awaitable[Any]],
+    path: str | Callable[[], Awaitable[str]],
+    query: Mapping[str, Any] | None = None,
+    wait_seconds: float | None = None,
+) -> AsyncList:
+    """``path`` may need a question first, such as which project it is."""
+
+    async def page(asked: Mapping[str, Any]) -> Any:
+        place = path if isinstance(path, str) else await path()
+        return await call(Request("GET", place, query=asked), wait_seconds)
+
+    return AsyncList(page, query)

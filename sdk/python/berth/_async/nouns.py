@@ -1,0 +1,249 @@
+"""What belongs to projects and organizations. ``project`` and ``organization``: None is the one that the key belongs to.
+
+``fields`` are those of the route, as the reference spells them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+from urllib.parse import quote
+
+from .._requests import OPERATION_SECONDS, Request, deadline_of, if_match_of
+from .app import AsyncApp
+from .list import AsyncList, list_of
+
+
+class _AsyncNoun:
+    def __init__(self, app: AsyncApp) -> None:
+        self._app = app
+
+    async def _in_project(self, method: str, below: str, project: str | None, wait_seconds: float | None, **request: Any) -> Any:
+        path = await self._app.in_project(below, project)
+        return await self._app.call(Request(method, path, **request), wait_seconds)
+
+    async def _in_organization(self, method: str, below: str, organization: str | None, wait: float | None, **request: Any) -> Any:
+        path = await self._app.in_organization(below, organization)
+        return await self._app.call(Request(method, path, **request), wait)
+
+    def _list_in_project(
+        self, below: str, project: str | None, wait_seconds: float | None, query: Mapping[str, Any] | None = None
+    ) -> AsyncList:
+        async def path() -> str:
+            return await self._app.in_project(below, project)
+
+        return list_of(self._app.call, path, query, wait_seconds)
+
+    def _list_in_organization(
+        self, below: str, organization: str | None, wait_seconds: float | None, query: Mapping[str, Any] | None = None
+    ) -> AsyncList:
+        async def path() -> str:
+            return await self._app.in_organization(below, organization)
+
+        return list_of(self._app.call, path, query, wait_seconds)
+
+
+class AsyncSecrets(_AsyncNoun):
+    def list(self, *, project: str | None = None, wait_seconds: float | None = None) -> AsyncList:
+        return self._list_in_project("/secrets", project, wait_seconds)
+
+    async def get(self, id: str, *, wait_seconds: float | None = None) -> Mapping[str, Any]:
+        secret: Mapping[str, Any] = await self._app.call(Request("GET", f"/v1/secrets/{id}"), wait_seconds)
+        return secret
+
+    async def create(
+        self, name: str, value: str, *, project: str | None = None, wait_seconds: float | None = None, **fields: Any
+    ) -> Mapping[str, Any]:
+        json = {"name": name, "value": value, **fields}
+        secret: Mapping[str, Any] = await self._in_project("POST", "/secrets", project, wait_seconds, json=json)
+        return secret
+
+    async def update(self, id: str, *, wait_seconds: float | None = None, **fields: Any) -> Mapping[str, Any]:
+        secret: Mapping[str, Any] = await self._app.call(Request("PATCH", f"/v1/secrets/{id}", json=fields), wait_seconds)
+        return secret
+
+    async def rotate(self, id: str, value: str, *, wait_seconds: float | None = None) -> Mapping[str, Any]:
+        """A new value; the ones before are erased."""
+        asked = Request("POST", f"/v1/secrets/{id}/versions", json={"value": value}, key=True)
+        version: Mapping[str, Any] = await self._app.call(asked, wait_seconds)
+        return version
+
+    def versions(self, id: str, *, wait_seconds: float | None = None) -> AsyncList:
+        return list_of(self._app.call, f"/v1/secrets/{id}/versions", None, wait_seconds)
+
+    async def delete(self, id: str, *, wait_seconds: float | None = None) -> None:
+        await self._app.call(Request("DELETE", f"/v1/secrets/{id}", repeats="keyed"), wait_seconds)
+
+
+class AsyncVolumes(_AsyncNoun):
+    def list(
+        self, *, include_org_shared: bool | None = None, project: str | None = None, wait_seconds: float | None = None
+    ) -> AsyncList:
+        return self._list_in_project("/volumes", project, wait_seconds, {"include_org_shared": include_org_shared})
+
+    async def get(self, id: str, *, project: str | None = None, wait_seconds: float | None = None) -> Mapping[str, Any]:
+        volume: Mapping[str, Any] = await self._in_project("GET", f"/volumes/{id}", project, wait_seconds)
+        return volume
+
+    async def create(
+        self, name: str, quota_gib: int, *, project: str | None = None, wait_seconds: float | None = None, **fields: Any
+    ) -> Mapping[str, Any]:
+        """Returns when it is there."""
+        deadline = deadline_of(wait_seconds, OPERATION_SECONDS)
+        json = {"name": name, "quota_gib": quota_gib, **fields}
+        answer = await self._in_project("POST", "/volumes", project, wait_seconds, json=json, key=True)
+        await self._app.succeeded(answer["operation"], deadline)
+        return await self.get(answer["volume"]["id"], project=project, wait_seconds=wait_seconds)
+
+    async def delete(
+        self,
+        id: str,
+        *,
+        force: bool | None = None,
+        confirm_name: str | None = None,
+        project: str | None = None,
+        wait_seconds: float | None = None,
+    ) -> None:
+        """Returns when its data are gone. One that is attached needs ``force`` and its name."""
+        deadline = deadline_of(wait_seconds, OPERATION_SECONDS)
+        query = {"force": force, "confirm_name": confirm_name}
+        answer = await self._in_project("DELETE", f"/volumes/{id}", project, wait_seconds, query=query, key=True)
+        await self._app.succeeded(answer["operation"], deadline)
+
+
+class AsyncEgress(_AsyncNoun):
+    """Of a project: what its workspaces may reach."""
+
+    async def get(self, *, project: str | None = None, wait_seconds: float | None = None) -> Mapping[str, Any]:
+        policy: Mapping[str, Any] = await self._in_project("GET", "/egress-policy", project, wait_seconds)
+        return policy
+
+    async def set(
+        self, mode: str, *, if_match: int | None = None, project: str | None = None, wait_seconds: float | None = None, **fields: Any
+    ) -> Mapping[str, Any]:
+        json = {"mode": mode, **fields}
+        headers = if_match_of(if_match)
+        policy: Mapping[str, Any] = await self._in_project("PUT", "/egress-policy", project, wait_seconds, json=json, headers=headers)
+        return policy
+
+    def versions(self, *, project: str | None = None, wait_seconds: float | None = None) -> AsyncList:
+        return self._list_in_project("/egress-policy/versions", project, wait_seconds)
+
+
+class AsyncTemplates(_AsyncNoun):
+    def list(self, *, wait_seconds: float | None = None) -> AsyncList:
+        return list_of(self._app.call, "/v1/templates", None, wait_seconds)
+
+    async def get(self, slug: str, *, wait_seconds: float | None = None) -> Mapping[str, Any]:
+        template: Mapping[str, Any] = await self._app.call(Request("GET", _template(slug)), wait_seconds)
+        return template
+
+    def versions(self, slug: str, *, wait_seconds: float | None = None) -> AsyncList:
+        return list_of(self._app.call, f"{_template(slug)}/versions", None, wait_seconds)
+
+    async def publish(self, slug: str, version: int, *, wait_seconds: float | None = None) -> Mapping[str, Any]:
+        asked = Request("POST", f"{_template(slug)}/versions/{version}/publish", json={})
+        published: Mapping[str, Any] = await self._app.call(asked, wait_seconds)
+        return published
+
+    async def archive(self, slug: str, version: int, *, wait_seconds: float | None = None) -> Mapping[str, Any]:
+        asked = Request("POST", f"{_template(slug)}/versions/{version}/archive", json={})
+        archived: Mapping[str, Any] = await self._app.call(asked, wait_seconds)
+        return archived
+
+
+def _template(slug: str) -> str:
+    return f"/v1/templates/{quote(slug, safe='')}"
+
+
+class AsyncUsage(_AsyncNoun):
+    """``query`` is that of the route: ``granularity``, ``meter``, ``workspace_id`` and others."""
+
+    async def summary(self, *, organization: str | None = None, wait_seconds: float | None = None) -> Mapping[str, Any]:
+        answer: Mapping[str, Any] = await self._in_organization("GET", "/usage/summary", organization, wait_seconds)
+        return answer
+
+    async def series(
+        self, query: Mapping[str, Any] | None = None, *, organization: str | None = None, wait_seconds: float | None = None
+    ) -> Mapping[str, Any]:
+        answer: Mapping[str, Any] = await self._in_organization("GET", "/usage", organization, wait_seconds, query=query or {})
+        return answer
+
+    async def estimate(
+        self, query: Mapping[str, Any] | None = None, *, organization: str | None = None, wait_seconds: float | None = None
+    ) -> Mapping[str, Any]:
+        path = "/usage/estimate"
+        answer: Mapping[str, Any] = await self._in_organization("GET", path, organization, wait_seconds, query=query or {})
+        return answer
+
+    async def spend(self, *, organization: str | None = None, wait_seconds: float | None = None) -> Mapping[str, Any]:
+        answer: Mapping[str, Any] = await self._in_organization("GET", "/spend", organization, wait_seconds)
+        return answer
+
+
+class AsyncOrganizations(_AsyncNoun):
+    def list(self, *, wait_seconds: float | None = None) -> AsyncList:
+        return list_of(self._app.call, "/v1/organizations", None, wait_seconds)
+
+    async def get(self, *, organization: str | None = None, wait_seconds: float | None = None) -> Mapping[str, Any]:
+        found: Mapping[str, Any] = await self._in_organization("GET", "", organization, wait_seconds)
+        return found
+
+    def projects(self, *, organization: str | None = None, wait_seconds: float | None = None) -> AsyncList:
+        return self._list_in_organization("/projects", organization, wait_seconds)
+
+    def audit(
+        self, query: Mapping[str, Any] | None = None, *, organization: str | None = None, wait_seconds: float | None = None
+    ) -> AsyncList:
+        return self._list_in_organization("/audit", organization, wait_seconds, query)
+
+
+class AsyncMembers(_AsyncNoun):
+    """For a person's session alone."""
+
+    def list(self, *, organization: str | None = None, wait_seconds: float | None = None) -> AsyncList:
+        return self._list_in_organization("/members", organization, wait_seconds)
+
+    async def update(
+        self, person_id: str, *, organization: str | None = None, wait_seconds: float | None = None, **fields: Any
+    ) -> Mapping[str, Any]:
+        path = f"/members/{person_id}"
+        member: Mapping[str, Any] = await self._in_organization("PATCH", path, organization, wait_seconds, json=fields)
+        return member
+
+    async def remove(self, person_id: str, *, organization: str | None = None, wait_seconds: float | None = None) -> None:
+        await self._in_organization("DELETE", f"/members/{person_id}", organization, wait_seconds)
+
+    def invitations(self, *, organization: str | None = None, wait_seconds: float | None = None) -> AsyncList:
+        return self._list_in_organization("/invitations", organization, wait_seconds)
+
+    async def invite(
+        self, *, organization: str | None = None, wait_seconds: float | None = None, **fields: Any
+    ) -> Mapping[str, Any]:
+        invited: Mapping[str, Any] = await self._in_organization("POST", "/invitations", organization, wait_seconds, json=fields)
+        return invited
+
+
+class AsyncKeys(_AsyncNoun):
+    """For a person's session alone."""
+
+    def list(self, *, project: str | None = None, wait_seconds: float | None = None) -> AsyncList:
+        return self._list_in_project("/api-keys", project, wait_seconds)
+
+    async def create(
+        self, tool_permissions: Sequence[str], *, project: str | None = None, wait_seconds: float | None = None, **fields: Any
+    ) -> Mapping[str, Any]:
+        """The whole key is in the answer, this once."""
+        # In this class `list` is a method.
+        json = {"tool_permissions": [*tool_permissions], **fields}
+        created: Mapping[str, Any] = await self._in_project("POST", "/api-keys", project, wait_seconds, json=json)
+        return created
+
+    async def update(
+        self, id: str, *, project: str | None = None, wait_seconds: float | None = None, **fields: Any
+    ) -> Mapping[str, Any]:
+        key: Mapping[str, Any] = await self._in_project("PATCH", f"/api-keys/{id}", project, wait_seconds, json=fields)
+        return key
+
+    async def revoke(self, id: str, *, project: str | None = None, wait_seconds: float | None = None) -> None:
+        await self._in_project("DELETE", f"/api-keys/{id}", project, wait_seconds)

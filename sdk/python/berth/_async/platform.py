@@ -1,0 +1,109 @@
+"""What a client of ``asyncio`` waits with. ``_sync/platform.py`` is the same for threads; both are written by hand."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import ssl
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import httpx
+
+from .._requests import Deadline
+from ..errors import ConnectionFailedError, DeadlineError
+
+#: What ends a caller's wait from outside.
+LEFT = (asyncio.CancelledError,)
+
+#: Names of subprotocols carry the token of a terminal, and this library of WebSockets logs them.
+_SILENT = logging.getLogger("berth.silent")
+_SILENT.disabled = True
+
+
+def http_client() -> httpx.AsyncClient:
+    # A server closes a connection after five idle seconds: whoever reuses it at that moment loses a request.
+    limits = httpx.Limits(max_connections=None, max_keepalive_connections=50, keepalive_expiry=4)
+    return httpx.AsyncClient(limits=limits, headers={"user-agent": "berth-python", "accept-encoding": "identity"})
+
+
+async def sleep(seconds: float) -> None:
+    await asyncio.sleep(seconds)
+
+
+async def afterwards(work: Callable[[], Awaitable[Any]]) -> None:
+    """Does it without anybody waiting. What goes wrong is told to nobody."""
+    task = asyncio.ensure_future(work())
+    _GOING.add(task)
+    task.add_done_callback(_over)
+
+
+# asyncio itself keeps no task alive.
+_GOING: set[asyncio.Future[Any]] = set()
+
+
+def _over(task: asyncio.Future[Any]) -> None:
+    _GOING.discard(task)
+    if not task.cancelled():
+        task.exception()
+
+
+class Shared:
+    """What many calls need at once is done once. Who waits leaves by their own deadline, and the others go on."""
+
+    def __init__(self, work: Callable[[Deadline], Awaitable[None]], seconds: float) -> None:
+        self._work = work
+        self._seconds = seconds
+        self._going: asyncio.Future[None] | None = None
+
+    async def done(self, deadline: Deadline) -> None:
+        going = self._going
+        if going is None or going.done():
+            going = self._going = asyncio.ensure_future(self._work(Deadline(self._seconds)))
+            going.add_done_callback(_over)
+        # The next call may have begun another one before this one goes on.
+        await asyncio.wait([going], timeout=max(deadline.left(), 0))
+        if not going.done():
+            raise DeadlineError
+        going.result()
+
+
+class Socket:
+    """One connection of a terminal."""
+
+    def __init__(self, connection: Any) -> None:
+        self._connection = connection
+
+    async def send(self, text: str) -> None:
+        """What a broken connection does not take is lost; whoever reads learns that it broke."""
+        from websockets.exceptions import ConnectionClosed
+
+        try:
+            await self._connection.send(text)
+        except ConnectionClosed:
+            pass
+
+    async def receive(self, seconds: float) -> str | bytes | None:
+        """The next message; None when the connection is over or silent for so long."""
+        from websockets.exceptions import ConnectionClosed
+
+        try:
+            message: str | bytes = await asyncio.wait_for(self._connection.recv(), seconds)
+            return message
+        except (ConnectionClosed, asyncio.TimeoutError):
+            return None
+
+    async def close(self) -> None:
+        await self._connection.close()
+
+
+async def connect(url: str, protocols: list[str], seconds: float) -> Socket:
+    from websockets.asyncio.client import connect as connected
+    from websockets.exceptions import WebSocketException
+
+    options: dict[str, Any] = {"subprotocols": protocols, "max_size": None, "compression": None, "logger": _SILENT}
+    try:
+        return Socket(await connected(url, open_timeout=seconds, ping_interval=None, close_timeout=2, **options))
+    except (OSError, ssl.SSLError, asyncio.TimeoutError, WebSocketException):
+        # Not the cause: it may hold the names of the subprotocols.
+        raise ConnectionFailedError("The terminal could not be reached") from None

@@ -1,0 +1,161 @@
+"""Terminals."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import aclosing
+from types import TracebackType
+from typing import Any
+from urllib.parse import quote
+
+from .._requests import FOREVER_SECONDS, IMMEDIATE_REPEATS_MAX, Deadline, Request, deadline_of, given, may_repeat, new_id, wait_before
+from .._results import Reader, TerminalChunk
+from ..errors import BerthError, ConnectionFailedError, error_of
+from . import platform
+from .gateway import AsyncGateway
+
+_PROTOCOLS = ["berth.v1"]
+_BEARER = "bearer."
+_INPUT_BYTES_MAX = 32 << 10
+_CONNECT_SECONDS = 70.0
+_SILENCE_SECONDS = 60.0
+
+
+class AsyncTerminal:
+    """A terminal of a workspace. Output comes once, in order, over every drop.
+
+    What is typed while there is no connection waits for the next; what was on its way when one broke may be lost, and is never typed
+    twice.
+    """
+
+    def __init__(self, gateway: AsyncGateway, id: str, offset: int = 0) -> None:
+        self.id = id
+        #: How it ended; None while it is open.
+        self.ending: Mapping[str, Any] | None = None
+        self._gateway = gateway
+        self._reader = Reader(offset)
+        self._typed: list[str] = []
+        self._socket: platform.Socket | None = None
+        self._has_left = False
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(id={self.id!r})"
+
+    async def write(self, data: str | bytes) -> None:
+        """Types. Nothing is sent before somebody reads what the terminal shows."""
+        whole = data.encode() if isinstance(data, str) else data
+        for at in range(0, len(whole), _INPUT_BYTES_MAX):
+            piece = base64.b64encode(whole[at : at + _INPUT_BYTES_MAX]).decode()
+            await self._say({"type": "input", "data": piece})
+
+    async def resize(self, *, cols: int, rows: int) -> None:
+        await self._say({"type": "resize", "cols": cols, "rows": rows})
+
+    async def status(self, *, wait_seconds: float | None = None) -> Mapping[str, Any]:
+        record: Mapping[str, Any] = await self._gateway.call(Request("GET", self._path()), wait_seconds)
+        return record
+
+    async def close(self, *, wait_seconds: float | None = None) -> Mapping[str, Any]:
+        """Hangs up: the programs of the terminal get SIGHUP."""
+        asked = Request("DELETE", self._path(), repeats="keyed")
+        record: Mapping[str, Any] = await self._gateway.call(asked, wait_seconds)
+        return record
+
+    async def detach(self) -> None:
+        """Leaves it as it is. It goes on without anybody, and ``ws.terminal(id, offset=…)`` comes back to it."""
+        self._has_left = True
+        if self._socket is not None:
+            await self._socket.close()
+
+    async def __aenter__(self) -> AsyncTerminal:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Leaves it, and hangs up where it is open."""
+        await self.detach()
+        if self.ending is None:
+            await self.close()
+
+    async def __aiter__(self) -> AsyncIterator[TerminalChunk]:
+        """What it shows, until it ends."""
+        deadline = deadline_of(None, FOREVER_SECONDS)
+        attempt = 0
+        while not self._has_left:
+            try:
+                async with aclosing(self._messages(deadline)) as messages:
+                    async for message in messages:
+                        if message["type"] == "error":
+                            raise error_of(message["error"])
+                        if message["type"] == "exit":
+                            if message["output_bytes"] > self._reader.next:
+                                raise ConnectionFailedError("Output is missing")
+                            self.ending = message
+                            return
+                        taken = self._reader.take(message["offset"], message["data"]) if message["type"] == "output" else None
+                        if taken is not None:
+                            attempt = 0
+                            yield TerminalChunk(*taken)
+                if self._has_left:
+                    return
+                raise ConnectionFailedError("The terminal broke off")
+            except BerthError as error:
+                if self._has_left:
+                    return
+                await self._put_right(error, attempt, deadline)
+            attempt += 1
+
+    async def _put_right(self, error: BerthError, attempt: int, deadline: Deadline) -> None:
+        if await self._gateway.repair(error, deadline) and attempt < IMMEDIATE_REPEATS_MAX:
+            return
+        if error.code == "unauthenticated" and attempt == 0:
+            await self._gateway.renewed(deadline)
+            return
+        if not may_repeat(error, "read"):
+            raise error
+        await platform.sleep(wait_before(attempt, error.retry_after_seconds))
+
+    async def _messages(self, deadline: Deadline) -> AsyncGenerator[Mapping[str, Any], None]:
+        """The messages of one connection."""
+        url, token = await self._gateway.target(deadline)
+        at = f"/v1/workspaces/{self._gateway.id}{self._path('/attach')}?offset={self._reader.next}"
+        socket = await platform.connect(f"ws{url[len('http') :]}{at}", [*_PROTOCOLS, f"{_BEARER}{token}"], _CONNECT_SECONDS)
+        try:
+            self._socket = socket
+            while self._typed:
+                await socket.send(self._typed.pop(0))
+            while True:
+                text = await socket.receive(_SILENCE_SECONDS)
+                if text is None:
+                    return
+                yield json.loads(text)
+        finally:
+            # Where nobody waited for this end, another connection may be there already.
+            if self._socket is socket:
+                self._socket = None
+            await socket.close()
+
+    async def _say(self, message: Mapping[str, Any]) -> None:
+        text = json.dumps(message)
+        if self._socket is None:
+            self._typed.append(text)
+        else:
+            await self._socket.send(text)
+
+    def _path(self, below: str = "") -> str:
+        return f"/pty/{quote(self.id, safe='')}{below}"
+
+
+async def open_terminal(
+    gateway: AsyncGateway, fields: Mapping[str, Any], offset: int, wait_seconds: float | None
+) -> AsyncTerminal:
+    """Opens a terminal. However often the request is sent, it opens once."""
+    session_id = fields.get("session_id") or new_id()
+    json = {**given(**fields), "session_id": session_id}
+    record = await gateway.call(Request("POST", "/pty", json=json, repeats="keyed"), wait_seconds)
+    if record["state"] == "failed_to_start":
+        raise BerthError(record["error"] or "The terminal did not start", code="command_failed")
+    return AsyncTerminal(gateway, session_id, offset)

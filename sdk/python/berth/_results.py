@@ -1,0 +1,128 @@
+"""What commands and terminals give, for both clients."""
+
+from __future__ import annotations
+
+import base64
+import codecs
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from .errors import BerthError, ConnectionFailedError
+
+
+@dataclass(frozen=True)
+class OutputChunk:
+    """A piece of output. Offsets count bytes of its stream, from 0, and have no gaps."""
+
+    #: ``stdout`` or ``stderr``
+    stream: str
+    offset: int
+    bytes: bytes
+    #: The characters that are complete with these bytes.
+    text: str
+
+
+@dataclass(frozen=True)
+class TerminalChunk:
+    """A piece of what a terminal shows."""
+
+    offset: int
+    bytes: bytes
+    text: str
+
+
+@dataclass(frozen=True)
+class CommandResult:
+    #: Of the session, or of the execution where the workspace is file-first.
+    id: str
+    #: ``exited``, ``failed_to_start`` or ``lost``
+    state: str
+    #: None where it did not end by itself; -1 where a signal ended it.
+    exit_code: int | None
+    term_signal: str | None
+    timed_out: bool
+    #: Why it could not start, or was lost.
+    error: str | None
+    stdout_bytes: bytes
+    stderr_bytes: bytes
+    #: Of a file-first workspace: the whole record, with what it changed.
+    execution: Mapping[str, Any] | None = None
+
+    @property
+    def ok(self) -> bool:
+        """Whether it ended by itself with exit code 0."""
+        return self.state == "exited" and self.exit_code == 0
+
+    @property
+    def stdout(self) -> str:
+        return self.stdout_bytes.decode(errors="replace")
+
+    @property
+    def stderr(self) -> str:
+        return self.stderr_bytes.decode(errors="replace")
+
+
+class CommandError(BerthError):
+    """A command ended otherwise than with exit code 0, and the caller asked to be told so: code ``command_failed``."""
+
+    def __init__(self, result: CommandResult) -> None:
+        code = "unknown" if result.exit_code is None else result.exit_code
+        how = result.error or result.term_signal or f"exit code {code}"
+        super().__init__(f"The command ended with {how}", code="command_failed")
+        self.result = result
+
+
+class Reader:
+    """How far a stream has been read. What comes again is left out; what is missing is told."""
+
+    def __init__(self, offset: int = 0) -> None:
+        self.next = offset
+        self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
+
+    def take(self, offset: int, data: str) -> tuple[int, bytes, str] | None:
+        if offset > self.next:
+            raise ConnectionFailedError("Output is missing")
+        fresh = base64.b64decode(data)[self.next - offset :]
+        if not fresh:
+            return None
+        at = self.next
+        self.next += len(fresh)
+        return at, fresh, self._decoder.decode(fresh)
+
+
+def result_of(id: str, ending: Mapping[str, Any], stdout: bytes, stderr: bytes) -> CommandResult:
+    return CommandResult(
+        id=id,
+        state=ending["state"],
+        exit_code=ending["exit_code"],
+        term_signal=ending["term_signal"],
+        timed_out=ending["timed_out"],
+        error=ending["error"],
+        stdout_bytes=stdout,
+        stderr_bytes=stderr,
+    )
+
+
+def result_of_execution(execution: Mapping[str, Any]) -> CommandResult:
+    error = execution["error"] or {}
+    did_not_start = error.get("details", {}).get("reason") == "exec_failed_to_start"
+    return CommandResult(
+        id=execution["execution_id"],
+        state="exited" if execution["state"] == "succeeded" else "failed_to_start" if did_not_start else "lost",
+        exit_code=execution["exit_code"],
+        term_signal=execution["term_signal"],
+        timed_out=execution["timed_out"],
+        error=error.get("message"),
+        stdout_bytes=base64.b64decode(execution["stdout"]),
+        stderr_bytes=base64.b64decode(execution["stderr"]),
+        execution=execution,
+    )
+
+
+def stdin_of(stdin: str | bytes | None) -> dict[str, str]:
+    if stdin is None:
+        return {}
+    if isinstance(stdin, str):
+        return {"stdin": stdin}
+    return {"stdin": base64.b64encode(stdin).decode(), "stdin_encoding": "base64"}

@@ -1,0 +1,151 @@
+# Made by tools/sync.py from berth/_async/berth.py. Do not change it by hand.
+"""One service, as one caller."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import Any
+
+from .._requests import OPERATION_SECONDS, PREFER_WAIT, Deadline, Request, deadline_of, given
+from ..errors import BerthError
+from .app import App
+from .gateway import Manner
+from .list import List, list_of
+from .nouns import Egress, Keys, Members, Organizations, Secrets, Templates, Usage, Volumes
+from .workspace import Workspace
+
+
+class Berth:
+    """``url`` and ``api_key`` are BERTH_URL and BERTH_API_KEY where they are not given.
+
+    ``project`` and ``organization``: for a person's session, those that are meant where a call does not say one.
+    """
+
+    def __init__(
+        self,
+        url: str | None = None,
+        api_key: str | None = None,
+        *,
+        project: str | None = None,
+        organization: str | None = None,
+    ) -> None:
+        self.url = (url or os.environ.get("BERTH_URL") or "http://127.0.0.1:8080").rstrip("/")
+        key = (api_key or os.environ.get("BERTH_API_KEY") or "").strip()
+        if not key:
+            raise TypeError("An API key is needed: give `api_key`, or set BERTH_API_KEY")
+        # A library below names the header that it refuses, with what is in it.
+        if not re.fullmatch(r"[\x21-\x7e]+", key):
+            raise ValueError("The API key has characters that no key has")
+        self._app = app = App(self.url, key, project, organization)
+        self.secrets = Secrets(app)
+        self.volumes = Volumes(app)
+        self.egress = Egress(app)
+        self.templates = Templates(app)
+        self.usage = Usage(app)
+        self.organizations = Organizations(app)
+        self.members = Members(app)
+        self.keys = Keys(app)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(url={self.url!r})"
+
+    def open(
+        self,
+        key: str,
+        *,
+        template: str,
+        caps: Mapping[str, Any] | None = None,
+        project_id: str | None = None,
+        agent_label: str | None = None,
+        tools: Sequence[str] | None = None,
+        secrets: Sequence[str] | None = None,
+        inputs: Mapping[str, Any] | None = None,
+        lifetime: str | None = None,
+        idle_policy: str | None = None,
+        mode: str | None = None,
+        wake: bool = True,
+        wait_seconds: float | None = None,
+    ) -> Workspace:
+        """Opens a key: makes its workspace on first use, and finds, resumes or restarts it afterwards. Returns when it is ready.
+
+        ``wake``: whether calls on it resume it when it is suspended.
+        """
+        asked = given(key=key, template=template, caps=caps, project_id=project_id, agent_label=agent_label, tools=tools)
+        asked |= given(secrets=secrets, inputs=inputs, lifetime=lifetime, idle_policy=idle_policy, mode=mode)
+        answer = self._opened(asked, deadline_of(wait_seconds, OPERATION_SECONDS))
+        manner = Manner(open=asked, grant=given(agent_label=agent_label, tools=tools), wake=wake)
+        return Workspace(self._app, answer["workspace"], manner, answer["tool_token"])
+
+    def workspace(self, id: str, *, wake: bool = True, wait_seconds: float | None = None) -> Workspace:
+        """A workspace that is there, by its id. It is not resumed by this."""
+        view = self._app.call(Request("GET", f"/v1/workspaces/{id}"), wait_seconds)
+        return Workspace(self._app, view, Manner(wake=wake), None)
+
+    def find(self, key: str, *, wake: bool = True, wait_seconds: float | None = None) -> Workspace | None:
+        """A workspace that is there, by its key; None where there is none."""
+        for view in self.workspaces(key_prefix=key, lifetime="any", purpose="any", wait_seconds=wait_seconds):
+            if view["key"] == key:
+                return Workspace(self._app, view, Manner(wake=wake), None)
+        return None
+
+    def workspaces(self, *, wait_seconds: float | None = None, **query: Any) -> List:
+        """``query``: ``key_prefix``, ``state``, ``lifetime`` and the others that the route takes."""
+        return list_of(self._app.call, "/v1/workspaces", query, wait_seconds)
+
+    def operation(self, id: str, *, wait_seconds: float | None = None) -> Mapping[str, Any]:
+        found: Mapping[str, Any] = self._app.call(Request("GET", f"/v1/operations/{id}"), wait_seconds)
+        return found
+
+    def wait_for_operation(self, id: str, *, wait_seconds: float | None = None) -> Mapping[str, Any]:
+        """Returns when it is over, however it ended."""
+        return self._app.ended(id, deadline_of(wait_seconds, OPERATION_SECONDS))
+
+    def me(self) -> Mapping[str, Any]:
+        return self._app.me()
+
+    def client_versions(self, *, wait_seconds: float | None = None) -> Mapping[str, Any]:
+        found: Mapping[str, Any] = self._app.call(Request("GET", "/v1/client-versions"), wait_seconds)
+        return found
+
+    def api(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, Any] | None = None,
+        json: Any = None,
+        headers: Mapping[str, str] | None = None,
+        key: bool | str = False,
+        wait_seconds: float | None = None,
+    ) -> Any:
+        """Any route of the application API. A change is repeated by itself only with ``key``, which the routes marked so in the
+        reference take."""
+        asked = Request(method, path, query=query or {}, json=json, headers=headers or {}, key=key)
+        return self._app.call(asked, wait_seconds)
+
+    def close(self) -> None:
+        """Closes the connections. Workspaces stay as they are."""
+        self._app.client.close()
+
+    def __enter__(self) -> Berth:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _opened(self, json: Mapping[str, Any], deadline: Deadline) -> Any:
+        while True:
+            asked = Request("POST", "/v1/workspaces/open", json=json, headers=PREFER_WAIT, key=True)
+            answer = self._app.send(asked, deadline)
+            operation = answer["operation"]
+            is_over = operation is None or operation["state"] == "succeeded"
+            if is_over and (answer["tool_token"] is not None or answer["workspace"]["ready"]):
+                return answer
+            if operation is None:
+                raise BerthError("The workspace is not ready, and nothing says why", code="not_ready", retryable=True)
+            self._app.succeeded(operation, deadline)

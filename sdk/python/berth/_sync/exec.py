@@ -1,0 +1,204 @@
+# Made by tools/sync.py from berth/_async/exec.py. Do not change it by hand.
+"""Commands."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Generator, Iterator, Callable, Mapping, Sequence
+from contextlib import closing
+from types import TracebackType
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+
+from .._requests import FOREVER_SECONDS, IMMEDIATE_REPEATS_MAX, Deadline, Request, deadline_of, given, may_repeat, new_id, wait_before
+from .._results import CommandError, CommandResult, OutputChunk, Reader, result_of, result_of_execution, stdin_of
+from ..errors import BerthError, ConnectionFailedError, DeadlineError, error_of
+from . import platform
+from .gateway import Gateway
+
+OnOutput = Callable[[OutputChunk], object]
+
+
+class Command:
+    """A command of a workspace with a machine. It runs on whether or not anybody listens."""
+
+    def __init__(self, gateway: Gateway, id: str, record: Mapping[str, Any] | None = None) -> None:
+        self.id = id
+        self._gateway = gateway
+        self._ending = record if record is not None and record["state"] == "failed_to_start" else None
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(id={self.id!r})"
+
+    def status(self, *, wait_seconds: float | None = None) -> Mapping[str, Any]:
+        """Its record."""
+        record: Mapping[str, Any] = self._gateway.call(Request("GET", self._path()), wait_seconds)
+        return record
+
+    def signal(self, signal: str, *, wait_seconds: float | None = None) -> Mapping[str, Any]:
+        """Sends a signal, such as SIGINT, to its process group."""
+        asked = Request("POST", self._path("/signal"), json={"signal": signal})
+        record: Mapping[str, Any] = self._gateway.call(asked, wait_seconds)
+        return record
+
+    def cancel(self, *, wait_seconds: float | None = None) -> Mapping[str, Any]:
+        """SIGTERM, and SIGKILL after its grace."""
+        # Twice is no more than once.
+        asked = Request("POST", self._path("/cancel"), json={}, repeats="keyed")
+        record: Mapping[str, Any] = self._gateway.call(asked, wait_seconds)
+        return record
+
+    def __iter__(self) -> Iterator[OutputChunk]:
+        return self.output()
+
+    def output(
+        self, *, stdout_offset: int = 0, stderr_offset: int = 0, wait_seconds: float | None = None
+    ) -> Iterator[OutputChunk]:
+        """Its output from these offsets on, each byte once, over dropped connections, suspends and resumes, until it has ended."""
+        readers = {"stdout": Reader(stdout_offset), "stderr": Reader(stderr_offset)}
+        deadline = deadline_of(wait_seconds, FOREVER_SECONDS)
+        attempt = 0
+        while self._ending is None or self._ending["state"] != "failed_to_start":
+            try:
+                with closing(self._events(readers, deadline)) as events:
+                    for event in events:
+                        if event["type"] == "error":
+                            raise error_of(event["error"])
+                        if event["type"] == "exit":
+                            if any(event[f"{name}_bytes"] > reader.next for name, reader in readers.items()):
+                                raise ConnectionFailedError("Output is missing")
+                            self._ending = event
+                            return
+                        if event["type"] != "output":
+                            continue
+                        taken = readers[event["stream"]].take(event["offset"], event["data"])
+                        if taken is not None:
+                            attempt = 0
+                            yield OutputChunk(event["stream"], *taken)
+                raise ConnectionFailedError("The stream broke off")
+            except BerthError as error:
+                if isinstance(error, DeadlineError):
+                    raise
+                is_repaired = self._gateway.repair(error, deadline)
+                if not (is_repaired and attempt < IMMEDIATE_REPEATS_MAX):
+                    if not is_repaired and not may_repeat(error, "read"):
+                        raise
+                    deadline.check()
+                    platform.sleep(min(wait_before(attempt, error.retry_after_seconds), max(deadline.left(), 0)))
+            attempt += 1
+
+    def result(
+        self,
+        *,
+        check: bool = False,
+        on_output: OnOutput | None = None,
+        stdout_offset: int = 0,
+        stderr_offset: int = 0,
+        wait_seconds: float | None = None,
+    ) -> CommandResult:
+        """Waits for its end. It holds what the command wrote: all of what is still kept, unless offsets say otherwise."""
+        parts: dict[str, list[bytes]] = {"stdout": [], "stderr": []}
+        for chunk in self.output(stdout_offset=stdout_offset, stderr_offset=stderr_offset, wait_seconds=wait_seconds):
+            parts[chunk.stream].append(chunk.bytes)
+            if on_output is not None:
+                on_output(chunk)
+        assert self._ending is not None
+        return checked(result_of(self.id, self._ending, b"".join(parts["stdout"]), b"".join(parts["stderr"])), check)
+
+    def __enter__(self) -> Command:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Cancels it where it still runs."""
+        if self._ending is None:
+            self.cancel()
+
+    def _events(self, readers: Mapping[str, Reader], deadline: Deadline) -> Generator[Mapping[str, Any], None]:
+        query = {"stdout_offset": readers["stdout"].next, "stderr_offset": readers["stderr"].next}
+        response = self._gateway.begin(Request("GET", self._path("/output"), query=query), deadline)
+        rest: list[bytes] = []
+        try:
+            for piece in response.iter_raw():
+                *lines, last = piece.split(b"\n")
+                for line in lines:
+                    deadline.check()
+                    yield json.loads(b"".join([*rest, line]))
+                    rest = []
+                # What follows the last line break is no line yet; where the stream breaks off there, it never is one.
+                rest.append(last)
+        except httpx.TransportError as cause:
+            deadline.check()
+            raise ConnectionFailedError("The stream broke off") from cause
+        finally:
+            response.close()
+
+    def _path(self, below: str = "") -> str:
+        return f"/exec/{quote(self.id, safe='')}{below}"
+
+
+def start_command(
+    gateway: Gateway, argv: Sequence[str], fields: Mapping[str, Any], stdin: str | bytes | None, wait_seconds: float | None
+) -> Command:
+    """Starts a command. However often the request is sent, it runs once."""
+    session_id = fields.get("session_id") or new_id()
+    json = {**given(**fields), "argv": list(argv), **stdin_of(stdin), "session_id": session_id}
+    record = gateway.call(Request("POST", "/exec", json=json, repeats="keyed"), wait_seconds)
+    return Command(gateway, session_id, record)
+
+
+def run_command(
+    gateway: Gateway,
+    argv: Sequence[str],
+    fields: Mapping[str, Any],
+    stdin: str | bytes | None,
+    check: bool,
+    on_output: OnOutput | None,
+    wait_seconds: float | None,
+) -> CommandResult:
+    """Runs a command to its end, on either mode of workspace. One whose caller leaves is cancelled."""
+    if gateway.view["mode"] == "file_first":
+        return _run_execution(gateway, argv, fields, stdin, check, on_output, wait_seconds)
+    deadline = deadline_of(wait_seconds, FOREVER_SECONDS)
+    command = start_command(gateway, argv, fields, stdin, wait_seconds)
+    try:
+        return command.result(check=check, on_output=on_output, wait_seconds=max(deadline.left(), 0))
+    except platform.LEFT:
+
+        def cancel() -> None:
+            command.cancel(wait_seconds=30)
+
+        platform.afterwards(cancel)
+        raise
+
+
+def _run_execution(
+    gateway: Gateway,
+    argv: Sequence[str],
+    fields: Mapping[str, Any],
+    stdin: str | bytes | None,
+    check: bool,
+    on_output: OnOutput | None,
+    wait_seconds: float | None,
+) -> CommandResult:
+    sent = {name: value for name, value in given(**fields).items() if name != "session_id"}
+    json = {"execution_id": new_id(), **sent, "argv": list(argv), **stdin_of(stdin)}
+    # The answer comes when the command has ended.
+    asked = Request("POST", "/exec", json=json, repeats="keyed", attempt_seconds=FOREVER_SECONDS)
+    response = gateway.send(asked, deadline_of(wait_seconds, FOREVER_SECONDS))
+    result = result_of_execution(response.json())
+    if on_output is not None:
+        if result.stdout_bytes:
+            on_output(OutputChunk("stdout", 0, result.stdout_bytes, result.stdout))
+        if result.stderr_bytes:
+            on_output(OutputChunk("stderr", 0, result.stderr_bytes, result.stderr))
+    return checked(result, check)
+
+
+def checked(result: CommandResult, check: bool) -> CommandResult:
+    if check and not result.ok:
+        raise CommandError(result)
+    return result

@@ -1,0 +1,226 @@
+# Made by tools/sync.py from berth/_async/files.py. Do not change it by hand.
+"""Files. Reads of a suspended workspace are served from its disk, and do not wake it."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import httpx
+
+from .._requests import TRANSFER_SECONDS, Deadline, Request, deadline_of, given, if_match_of, wait_before
+from ..errors import ConnectionFailedError, NotFoundError
+from . import platform
+from .gateway import Gateway
+
+#: What one request may carry. More is sent in pieces to a file beside, which then takes the place of the old one.
+_PIECE_BYTES = 7 << 20
+
+
+class Files:
+    def __init__(self, gateway: Gateway) -> None:
+        self._gateway = gateway
+
+    def read(
+        self,
+        path: str,
+        *,
+        offset: int | None = None,
+        length: int | None = None,
+        tree_revision: int | None = None,
+        wait_seconds: float | None = None,
+    ) -> bytes:
+        query = {"path": path, "offset": offset, "length": length, "tree_revision": tree_revision}
+        response = self._gateway.send(Request("GET", "/files", query=query), deadline_of(wait_seconds))
+        return response.content
+
+    def read_text(self, path: str, *, tree_revision: int | None = None, wait_seconds: float | None = None) -> str:
+        content = self.read(path, tree_revision=tree_revision, wait_seconds=wait_seconds)
+        return content.decode(errors="replace")
+
+    def stream(
+        self, path: str, *, offset: int = 0, tree_revision: int | None = None, wait_seconds: float | None = None
+    ) -> Iterator[bytes]:
+        """In pieces, resumed where a connection drops. Raises a ValueError when the file changes meanwhile."""
+        deadline = deadline_of(wait_seconds, TRANSFER_SECONDS)
+        at, attempt = offset, 0
+        seen: tuple[str | None, str | None] | None = None
+        while True:
+            query = {"path": path, "offset": at, "tree_revision": tree_revision}
+            response = self._gateway.begin(Request("GET", "/files", query=query), deadline)
+            try:
+                version = response.headers.get("x-file-size"), response.headers.get("x-file-revision")
+                if seen is not None and seen != version:
+                    raise ValueError(f"{path} changed while it was read")
+                seen = version
+                for piece in response.iter_raw():
+                    deadline.check()
+                    at += len(piece)
+                    attempt = 0
+                    yield piece
+                return
+            except httpx.TransportError as cause:
+                if not _waited(attempt, deadline):
+                    raise ConnectionFailedError("The file broke off") from cause
+            finally:
+                response.close()
+            attempt += 1
+
+    def write(
+        self,
+        path: str,
+        content: str | bytes,
+        *,
+        mode: str | None = None,
+        create_parents: bool | None = None,
+        append: bool | None = None,
+        if_match: int | None = None,
+        wait_seconds: float | None = None,
+    ) -> Mapping[str, Any]:
+        """Durable when it returns, and whole or not at all, whatever its size. What is appended piece by piece can be seen half."""
+        whole = memoryview(content.encode() if isinstance(content, str) else content)
+        query = {"path": path, "mode": mode, "create_parents": create_parents, "append": append}
+        if len(whole) <= _PIECE_BYTES:
+            return self._put(query, bytes(whole), if_match, deadline_of(wait_seconds))
+        deadline = deadline_of(wait_seconds, TRANSFER_SECONDS)
+        beside = path if append else f"{path}.berth-{uuid.uuid4().hex[:8]}"
+        result: Mapping[str, Any] = self._put({**query, "path": beside}, bytes(whole[:_PIECE_BYTES]), if_match, deadline)
+        for at in range(_PIECE_BYTES, len(whole), _PIECE_BYTES):
+            piece = bytes(whole[at : at + _PIECE_BYTES])
+            result = self._put({"path": beside, "append": True}, piece, None, deadline)
+        result = {**result, "bytes_written": len(whole)}
+        if append:
+            return result
+        self.move(beside, path, overwrite=True, wait_seconds=deadline.left())
+        return {**result, "path": path, "sha256": result.get("revision") or result["sha256"]}
+
+    def remove(
+        self, path: str, *, recursive: bool | None = None, if_match: int | None = None, wait_seconds: float | None = None
+    ) -> None:
+        asked = Request("DELETE", "/files", query={"path": path, "recursive": recursive})
+        self._change(asked, if_match, wait_seconds)
+
+    def stat(
+        self, path: str, *, revision: bool | None = None, tree_revision: int | None = None, wait_seconds: float | None = None
+    ) -> Mapping[str, Any]:
+        query = {"path": path, "revision": revision, "tree_revision": tree_revision}
+        info: Mapping[str, Any] = self._gateway.call(Request("GET", "/files/stat", query=query), wait_seconds)
+        return info
+
+    def exists(self, path: str, *, tree_revision: int | None = None, wait_seconds: float | None = None) -> bool:
+        try:
+            self.stat(path, tree_revision=tree_revision, wait_seconds=wait_seconds)
+            return True
+        except NotFoundError as error:
+            if error.reason == "path_not_found":
+                return False
+            raise
+
+    def list(
+        self, path: str, *, limit: int | None = None, tree_revision: int | None = None, wait_seconds: float | None = None
+    ) -> Mapping[str, Any]:
+        """``entries``, and whether it is ``truncated``."""
+        query = {"path": path, "limit": limit, "tree_revision": tree_revision}
+        found: Mapping[str, Any] = self._gateway.call(Request("GET", "/files/list", query=query), wait_seconds)
+        return found
+
+    def mkdir(
+        self,
+        path: str,
+        *,
+        parents: bool | None = None,
+        mode: str | None = None,
+        if_match: int | None = None,
+        wait_seconds: float | None = None,
+    ) -> Mapping[str, Any]:
+        asked = Request("POST", "/files/mkdir", json=given(path=path, parents=parents, mode=mode))
+        info: Mapping[str, Any] = self._change(asked, if_match, wait_seconds)
+        return info
+
+    def move(
+        self,
+        source: str,
+        target: str,
+        *,
+        overwrite: bool | None = None,
+        if_match: int | None = None,
+        wait_seconds: float | None = None,
+    ) -> Mapping[str, Any]:
+        asked = Request("POST", "/files/move", json={"from": source, "to": target, **given(overwrite=overwrite)})
+        info: Mapping[str, Any] = self._change(asked, if_match, wait_seconds)
+        return info
+
+    def search(self, path: str, pattern: str, *, wait_seconds: float | None = None, **fields: Any) -> Mapping[str, Any]:
+        """``fields``: ``regex``, ``include``, ``context_lines`` and the others that the route takes."""
+        asked = Request("POST", "/files/search", json={"path": path, "pattern": pattern, **fields}, repeats="read")
+        found: Mapping[str, Any] = self._gateway.call(asked, wait_seconds)
+        return found
+
+    def patch(
+        self,
+        path: str,
+        *,
+        edits: Sequence[Mapping[str, Any]] | None = None,
+        content: str | None = None,
+        expected_revision: str | None = None,
+        if_match: int | None = None,
+        wait_seconds: float | None = None,
+    ) -> Mapping[str, Any]:
+        json = given(path=path, edits=edits, content=content, expected_revision=expected_revision)
+        result: Mapping[str, Any] = self._change(Request("POST", "/files/patch", json=json, key=True), if_match, wait_seconds)
+        return result
+
+    def read_tar(
+        self, path: str, *, tree_revision: int | None = None, wait_seconds: float | None = None
+    ) -> Iterator[bytes]:
+        """A folder as a tar, in pieces. It begins anew for nobody: what breaks off raises."""
+        deadline = deadline_of(wait_seconds, TRANSFER_SECONDS)
+        query = {"path": path, "tree_revision": tree_revision}
+        response = self._gateway.begin(Request("GET", "/files/tar", query=query), deadline)
+        try:
+            for piece in response.iter_raw():
+                deadline.check()
+                yield piece
+        except httpx.TransportError as cause:
+            raise ConnectionFailedError("The tar broke off") from cause
+        finally:
+            response.close()
+
+    def write_tar(
+        self,
+        path: str,
+        tar: bytes,
+        *,
+        create_parents: bool | None = None,
+        links_out: bool | None = None,
+        if_match: int | None = None,
+        wait_seconds: float | None = None,
+    ) -> Mapping[str, Any]:
+        query = {"path": path, "create_parents": create_parents, "links_out": links_out}
+        asked = Request("PUT", "/files/tar", query=query, body=tar, attempt_seconds=TRANSFER_SECONDS)
+        asked = replace(asked, headers={"content-type": "application/x-tar"})
+        wait = TRANSFER_SECONDS if wait_seconds is None else wait_seconds
+        result: Mapping[str, Any] = self._change(asked, if_match, wait)
+        return result
+
+    def _put(
+        self, query: Mapping[str, Any], body: bytes, if_match: int | None, deadline: Deadline
+    ) -> Mapping[str, Any]:
+        asked = Request("PUT", "/files", query=query, body=body, key=True, headers={"content-type": "application/octet-stream"})
+        result: Mapping[str, Any] = self._change(asked, if_match, max(deadline.left(), 0))
+        return result
+
+    def _change(self, asked: Request, if_match: int | None, wait_seconds: float | None) -> Any:
+        headers = {**asked.headers, **if_match_of(if_match)}
+        return self._gateway.call(replace(asked, headers=headers), wait_seconds)
+
+
+def _waited(attempt: int, deadline: Deadline) -> bool:
+    """Waits before a connection is taken up again; false where the time of the caller is over before."""
+    wait = wait_before(attempt, None)
+    if wait > deadline.left():
+        return False
+    platform.sleep(wait)
+    return True

@@ -1,0 +1,50 @@
+# Made by tools/sync.py from berth/_async/list.py. Do not change it by hand.
+"""Lists of the API."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Callable, Mapping
+from typing import Any
+
+from .._requests import Request
+
+
+class List:
+    """Iterating reads page after page."""
+
+    def __init__(self, page: Callable[[Mapping[str, Any]], Any], query: Mapping[str, Any] | None = None) -> None:
+        self._page = page
+        self._query = query or {}
+
+    def page(self, cursor: str | None = None) -> Mapping[str, Any]:
+        """One page, ``data`` and ``next_cursor``: the first, or what follows a cursor."""
+        answer: Mapping[str, Any] = self._page({**self._query, "cursor": cursor})
+        return answer
+
+    def __iter__(self) -> Iterator[Mapping[str, Any]]:
+        cursor: str | None = None
+        while True:
+            page = self.page(cursor)
+            for item in page["data"]:
+                yield item
+            cursor = page["next_cursor"]
+            if cursor is None:
+                return
+
+    def all(self) -> list[Mapping[str, Any]]:
+        return [item for item in self]
+
+
+def list_of(
+    call: Callable[[Request, float | None], Any],
+    path: str | Callable[[], str],
+    query: Mapping[str, Any] | None = None,
+    wait_seconds: float | None = None,
+) -> List:
+    """``path`` may need a question first, such as which project it is."""
+
+    def page(asked: Mapping[str, Any]) -> Any:
+        place = path if isinstance(path, str) else path()
+        return call(Request("GET", place, query=asked), wait_seconds)
+
+    return List(page, query)

@@ -1,0 +1,108 @@
+"""What a client of threads waits with. ``_async/platform.py`` is the same for ``asyncio``; both are written by hand."""
+
+from __future__ import annotations
+
+import logging
+import ssl
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import httpx
+
+from .._requests import Deadline
+from ..errors import ConnectionFailedError, DeadlineError
+
+#: What ends a caller's wait from outside.
+LEFT = (KeyboardInterrupt,)
+
+#: Names of subprotocols carry the token of a terminal, and this library of WebSockets logs them.
+_SILENT = logging.getLogger("berth.silent")
+_SILENT.disabled = True
+
+
+def http_client() -> httpx.Client:
+    # A server closes a connection after five idle seconds: whoever reuses it at that moment loses a request.
+    limits = httpx.Limits(max_connections=None, max_keepalive_connections=50, keepalive_expiry=4)
+    return httpx.Client(limits=limits, headers={"user-agent": "berth-python", "accept-encoding": "identity"})
+
+
+def sleep(seconds: float) -> None:
+    time.sleep(seconds)
+
+
+def afterwards(work: Callable[[], Any]) -> None:
+    """Does it without anybody waiting. What goes wrong is told to nobody."""
+
+    def quietly() -> None:
+        try:
+            work()
+        except Exception:
+            pass
+
+    threading.Thread(target=quietly).start()
+
+
+class Shared:
+    """What many calls need at once is done once. Who waits leaves by their own deadline, and the others go on."""
+
+    def __init__(self, work: Callable[[Deadline], None], seconds: float) -> None:
+        self._work = work
+        self._seconds = seconds
+        self._lock = threading.Lock()
+        self._times = 0
+
+    def done(self, deadline: Deadline) -> None:
+        seen = self._times
+        if not self._lock.acquire(timeout=max(deadline.left(), 0)):
+            raise DeadlineError
+        try:
+            # Another thread did it while this one waited.
+            if self._times != seen:
+                return
+            self._work(deadline.sooner(self._seconds))
+            self._times += 1
+        finally:
+            self._lock.release()
+
+
+class Socket:
+    """One connection of a terminal."""
+
+    def __init__(self, connection: Any) -> None:
+        self._connection = connection
+
+    def send(self, text: str) -> None:
+        """What a broken connection does not take is lost; whoever reads learns that it broke."""
+        from websockets.exceptions import ConnectionClosed
+
+        try:
+            self._connection.send(text)
+        except ConnectionClosed:
+            pass
+
+    def receive(self, seconds: float) -> str | bytes | None:
+        """The next message; None when the connection is over or silent for so long."""
+        from websockets.exceptions import ConnectionClosed
+
+        try:
+            message: str | bytes = self._connection.recv(timeout=seconds)
+            return message
+        except (ConnectionClosed, TimeoutError):
+            return None
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+def connect(url: str, protocols: list[str], seconds: float) -> Socket:
+    from websockets.exceptions import WebSocketException
+    from websockets.sync.client import connect as connected
+
+    options: dict[str, Any] = {"subprotocols": protocols, "max_size": None, "compression": None, "logger": _SILENT}
+    try:
+        return Socket(connected(url, open_timeout=seconds, ping_interval=None, close_timeout=2, **options))
+    except (OSError, ssl.SSLError, WebSocketException):
+        # Not the cause: it may hold the names of the subprotocols.
+        raise ConnectionFailedError("The terminal could not be reached") from None

@@ -1,0 +1,150 @@
+# Made by tools/sync.py from berth/_async/tools.py. Do not change it by hand.
+"""Git, browser, processes, changes, trees and idleness of a workspace."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from .._requests import Request, deadline_of, given, if_match_of
+from .gateway import Gateway
+from .list import List, list_of
+
+#: A call waits longer for what itself may take minutes.
+_LONG_SECONDS = 11 * 60.0
+
+
+class Git:
+    def __init__(self, gateway: Gateway) -> None:
+        self._gateway = gateway
+
+    def clone(
+        self,
+        url: str,
+        path: str,
+        *,
+        branch: str | None = None,
+        depth: int | None = None,
+        authorization_secret: str | None = None,
+        timeout_ms: int | None = None,
+        wait_seconds: float = _LONG_SECONDS,
+    ) -> Mapping[str, Any]:
+        """Not sent again by itself when its answer is lost: the path may be there then.
+
+        ``authorization_secret``: name of a bound secret that holds the value of the Authorization header.
+        """
+        json = given(url=url, path=path, branch=branch, depth=depth, authorization_secret=authorization_secret, timeout_ms=timeout_ms)
+        asked = Request("POST", "/git/clone", json=json, attempt_seconds=_LONG_SECONDS)
+        head: Mapping[str, Any] = self._gateway.call(asked, wait_seconds)
+        return head
+
+    def status(self, path: str, *, wait_seconds: float | None = None) -> Mapping[str, Any]:
+        status: Mapping[str, Any] = self._gateway.call(Request("GET", "/git/status", query={"path": path}), wait_seconds)
+        return status
+
+    def commit(
+        self,
+        path: str,
+        message: str,
+        *,
+        paths: Sequence[str] | None = None,
+        author: Mapping[str, str] | None = None,
+        wait_seconds: float | None = None,
+    ) -> Mapping[str, Any]:
+        asked = Request("POST", "/git/commit", json=given(path=path, message=message, paths=paths, author=author))
+        committed: Mapping[str, Any] = self._gateway.call(asked, wait_seconds)
+        return committed
+
+
+class Browser:
+    """``fields``: ``viewport``, ``wait_until``, ``wait_ms``, ``timeout_ms`` as the routes take them."""
+
+    def __init__(self, gateway: Gateway) -> None:
+        self._gateway = gateway
+
+    def screenshot(self, url: str, *, wait_seconds: float | None = None, **fields: Any) -> bytes:
+        """A PNG. ``full_page=True``: all of it."""
+        asked = _visit("/browser/screenshot", {"url": url, **fields})
+        return (self._gateway.send(asked, deadline_of(wait_seconds))).content
+
+    def content(self, url: str, *, wait_seconds: float | None = None, **fields: Any) -> str:
+        """The page as it was rendered: ``format`` is ``html`` or ``text``."""
+        asked = _visit("/browser/content", {"url": url, **fields})
+        return (self._gateway.send(asked, deadline_of(wait_seconds))).text
+
+
+def _visit(path: str, json: Mapping[str, Any]) -> Request:
+    return Request("POST", path, json=json, repeats="read", attempt_seconds=_LONG_SECONDS)
+
+
+class Processes:
+    def __init__(self, gateway: Gateway) -> None:
+        self._gateway = gateway
+
+    def list(self, *, limit: int | None = None, wait_seconds: float | None = None) -> Mapping[str, Any]:
+        found: Mapping[str, Any] = self._gateway.call(Request("GET", "/processes", query={"limit": limit}), wait_seconds)
+        return found
+
+    def signal(self, pid: int, signal: str, *, wait_seconds: float | None = None) -> None:
+        self._gateway.call(Request("POST", f"/processes/{pid}/signal", json={"signal": signal}), wait_seconds)
+
+
+class Idle:
+    def __init__(self, gateway: Gateway) -> None:
+        self._gateway = gateway
+
+    def get(self, *, wait_seconds: float | None = None) -> Mapping[str, Any]:
+        record: Mapping[str, Any] = self._gateway.call(Request("GET", "/idle"), wait_seconds)
+        return record
+
+    def keepalive(self, seconds: int, *, wait_seconds: float | None = None) -> Mapping[str, Any]:
+        asked = Request("POST", "/keepalive", json={"seconds": seconds}, repeats="keyed")
+        until: Mapping[str, Any] = self._gateway.call(asked, wait_seconds)
+        return until
+
+    def wake_hint(self, *, wait_seconds: float | None = None) -> Mapping[str, Any]:
+        asked = Request("POST", "/wake-hint", json={}, repeats="keyed")
+        residency: Mapping[str, Any] = self._gateway.call(asked, wait_seconds)
+        return residency
+
+
+class Changes:
+    """Against the template."""
+
+    def __init__(self, gateway: Gateway) -> None:
+        self._gateway = gateway
+
+    def list(
+        self, *, path_prefix: str | None = None, hash: bool | None = None, wait_seconds: float | None = None
+    ) -> List:
+        return list_of(self._gateway.call, "/changes", {"path_prefix": path_prefix, "hash": hash}, wait_seconds)
+
+    def summary(
+        self, *, path_prefix: str | None = None, hash: bool | None = None, wait_seconds: float | None = None
+    ) -> Mapping[str, Any]:
+        query = {"path_prefix": path_prefix, "hash": hash, "summary": True}
+        summary: Mapping[str, Any] = (self._gateway.call(Request("GET", "/changes", query=query), wait_seconds))["summary"]
+        return summary
+
+
+class Tree:
+    """The history of a file-first workspace."""
+
+    def __init__(self, gateway: Gateway) -> None:
+        self._gateway = gateway
+
+    def revisions(self, *, wait_seconds: float | None = None) -> List:
+        return list_of(self._gateway.call, "/tree/revisions", None, wait_seconds)
+
+    def diff(
+        self, from_revision: int, to_revision: int | None = None, *, path_prefix: str | None = None, wait_seconds: float | None = None
+    ) -> List:
+        query = {"from": from_revision, "to": to_revision, "path_prefix": path_prefix}
+        return list_of(self._gateway.call, "/tree/diff", query, wait_seconds)
+
+    def restore(
+        self, tree_revision: int, *, if_match: int | None = None, wait_seconds: float | None = None
+    ) -> Mapping[str, Any]:
+        asked = Request("POST", "/tree/restore", json={"tree_revision": tree_revision}, headers=if_match_of(if_match))
+        restored: Mapping[str, Any] = self._gateway.call(asked, wait_seconds)
+        return restored

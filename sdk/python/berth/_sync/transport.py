@@ -1,0 +1,92 @@
+# Made by tools/sync.py from berth/_async/transport.py. Do not change it by hand.
+"""Sends requests, and sends again what may be sent again."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import httpx
+
+from .._requests import IMMEDIATE_REPEATS_MAX, Deadline, Request, may_repeat, query_of, wait_before
+from ..errors import BerthError, ConnectionFailedError, DeadlineError, error_of_answer
+from . import platform
+
+#: Where a request goes, and as whom: an address and a token.
+Target = Callable[[Deadline], tuple[str, str]]
+#: Looks at what went wrong, before the same request is sent again. True: what was wrong is put right, so that no wait is needed.
+Repair = Callable[[BerthError, Deadline], bool]
+
+
+def send(client: httpx.Client, asked: Request, deadline: Deadline, target: Target, repair: Repair) -> httpx.Response:
+    """Sends until there is an answer that is 2xx, or until the rules of repeating say no. The answer has been read whole."""
+    return _sent(client, asked, deadline, target, repair, False)
+
+
+def begin(client: httpx.Client, asked: Request, deadline: Deadline, target: Target, repair: Repair) -> httpx.Response:
+    """As ``send``, but the body is not read. The caller closes the answer."""
+    return _sent(client, asked, deadline, target, repair, True)
+
+
+def _sent(
+    client: httpx.Client, asked: Request, deadline: Deadline, target: Target, repair: Repair, is_stream: bool
+) -> httpx.Response:
+    request = asked.keyed()
+    attempt = 0
+    while True:
+        deadline.check()
+        try:
+            return _once(client, request, deadline, target(deadline), is_stream)
+        except BerthError as error:
+            if isinstance(error, DeadlineError):
+                raise
+            is_repaired = repair(error, deadline)
+            if not is_repaired and not may_repeat(error, request.how_it_repeats()):
+                raise
+            if not (is_repaired and attempt < IMMEDIATE_REPEATS_MAX):
+                wait = wait_before(attempt, error.retry_after_seconds)
+                if wait > deadline.left():
+                    raise
+                platform.sleep(wait)
+        attempt += 1
+
+
+def _once(
+    client: httpx.Client, request: Request, deadline: Deadline, target: tuple[str, str], is_stream: bool
+) -> httpx.Response:
+    url, token = target
+    headers = {"authorization": f"Bearer {token}", **request.headers}
+    content = request.body
+    if request.json is not None:
+        headers["content-type"] = "application/json"
+        content = json.dumps(request.json).encode()
+    built = client.build_request(
+        request.method,
+        f"{url}{request.path}",
+        params=query_of(request.query) or None,
+        headers=headers,
+        content=content,
+        timeout=max(min(request.attempt_seconds, deadline.left()), 0.001),
+    )
+    what = f"{request.method} {request.path}: there was no answer"
+    try:
+        response = client.send(built, stream=True, follow_redirects=False)
+        if is_stream and response.is_success:
+            return response
+        try:
+            response.read()
+        finally:
+            response.close()
+    except httpx.TransportError as cause:
+        if deadline.left() <= 0:
+            raise DeadlineError from cause
+        raise ConnectionFailedError(what) from cause
+    if response.is_success:
+        return response
+    raise error_of_answer(response.status_code, response.headers, response.content)
+
+
+def json_of(response: httpx.Response) -> Any:
+    """None where the answer has no body."""
+    return None if response.status_code == 204 else response.json()

@@ -1,0 +1,331 @@
+# Made by tools/sync.py from berth/_async/workspace.py. Do not change it by hand.
+"""One workspace: its tools, and what can be done with it as a whole."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from types import TracebackType
+from typing import Any
+
+from .._requests import OPERATION_SECONDS, Request, deadline_of, given, if_match_of
+from .._results import CommandResult
+from .app import App
+from .exec import Command, OnOutput, run_command, start_command
+from .files import Files
+from .gateway import Gateway, Manner
+from .list import List, list_of
+from .ports import Ports
+from .shell import Terminal, open_terminal
+from .tools import Browser, Changes, Git, Idle, Processes, Tree
+
+
+class Workspace:
+    """Operations are waited for; ``wait=False`` returns when they are accepted.
+
+    ``wait_seconds`` is how long the caller waits, with all repeats: 120 where it is not said, 16 minutes where an operation is waited
+    for, and as long as it takes where output is.
+    """
+
+    def __init__(self, app: App, view: Mapping[str, Any], manner: Manner, token: Mapping[str, Any] | None) -> None:
+        gateway = Gateway(app, view, manner, token)
+        self.id: str = view["id"]
+        self._app = app
+        self._gateway = gateway
+        self.files = Files(gateway)
+        self.git = Git(gateway)
+        self.browser = Browser(gateway)
+        self.processes = Processes(gateway)
+        self.changes = Changes(gateway)
+        self.tree = Tree(gateway)
+        self.idle = Idle(gateway)
+        self.ports = Ports(app, self.id)
+        self.secrets = BoundSecrets(self)
+        self.egress = OwnEgress(self)
+        self.volumes = AttachedVolumes(self)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(id={self.id!r}, key={self.key!r})"
+
+    @property
+    def key(self) -> str:
+        key: str = self.view["key"]
+        return key
+
+    @property
+    def view(self) -> Mapping[str, Any]:
+        """What was last seen of it; ``refresh`` looks again."""
+        return self._gateway.view
+
+    def refresh(self, *, wait_seconds: float | None = None) -> Mapping[str, Any]:
+        return self._gateway.refresh(wait_seconds)
+
+    def exec(
+        self,
+        argv: Sequence[str],
+        *,
+        cwd: str | None = None,
+        env: Mapping[str, str] | None = None,
+        user: str | None = None,
+        stdin: str | bytes | None = None,
+        timeout_ms: int | None = None,
+        kill_grace_ms: int | None = None,
+        secret_refs: Sequence[str] | None = None,
+        session_id: str | None = None,
+        execution_id: str | None = None,
+        output_limit_bytes: int | None = None,
+        check: bool = False,
+        on_output: OnOutput | None = None,
+        wait_seconds: float | None = None,
+    ) -> CommandResult:
+        """Runs a command, without a shell, and waits for its end.
+
+        ``stdin``: 1 MiB at most; the command's standard input ends after it. ``check``: raises a CommandError when it ends otherwise
+        than with exit code 0. ``on_output`` sees output as it comes.
+        """
+        fields = _command(cwd, env, user, timeout_ms, kill_grace_ms, secret_refs, session_id)
+        fields = {**fields, "execution_id": execution_id, "output_limit_bytes": output_limit_bytes}
+        return run_command(self._gateway, argv, fields, stdin, check, on_output, wait_seconds)
+
+    def start(
+        self,
+        argv: Sequence[str],
+        *,
+        cwd: str | None = None,
+        env: Mapping[str, str] | None = None,
+        user: str | None = None,
+        stdin: str | bytes | None = None,
+        timeout_ms: int | None = None,
+        kill_grace_ms: int | None = None,
+        secret_refs: Sequence[str] | None = None,
+        session_id: str | None = None,
+        wait_seconds: float | None = None,
+    ) -> Command:
+        """Starts a command that goes on by itself."""
+        fields = _command(cwd, env, user, timeout_ms, kill_grace_ms, secret_refs, session_id)
+        return start_command(self._gateway, argv, fields, stdin, wait_seconds)
+
+    def command(self, session_id: str) -> Command:
+        """A command that was started before, by its id."""
+        return Command(self._gateway, session_id)
+
+    def shell(
+        self,
+        argv: Sequence[str] | None = None,
+        *,
+        cwd: str | None = None,
+        env: Mapping[str, str] | None = None,
+        user: str | None = None,
+        cols: int | None = None,
+        rows: int | None = None,
+        secret_refs: Sequence[str] | None = None,
+        session_id: str | None = None,
+        offset: int = 0,
+        wait_seconds: float | None = None,
+    ) -> Terminal:
+        """Opens a terminal, or comes back to the one with this ``session_id``."""
+        fields = {"argv": argv, "cwd": cwd, "env": env, "user": user, "cols": cols, "rows": rows}
+        fields = {**fields, "secret_refs": secret_refs, "session_id": session_id}
+        return open_terminal(self._gateway, fields, offset, wait_seconds)
+
+    def terminal(self, session_id: str, *, offset: int = 0) -> Terminal:
+        """A terminal that was opened before."""
+        return Terminal(self._gateway, session_id, offset)
+
+    def suspend(self, *, wait: bool = True, wait_seconds: float | None = None) -> Mapping[str, Any]:
+        return self._operate("POST", "/suspend", wait, wait_seconds)
+
+    def resume(self, *, wait_seconds: float | None = None) -> Mapping[str, Any]:
+        """Lets it run again. Calls do so by themselves."""
+        self._gateway.wake(deadline_of(wait_seconds, OPERATION_SECONDS))
+        return self._gateway.view
+
+    def suspend_when_idle(self, after_seconds: int, *, wait_seconds: float | None = None) -> Mapping[str, Any]:
+        answer: Mapping[str, Any] = self._call(
+            "POST", "/suspend-when-idle", wait_seconds, json={"after_seconds": after_seconds}, key=True
+        )
+        return answer
+
+    def cancel_suspend_when_idle(self, *, wait_seconds: float | None = None) -> Mapping[str, Any]:
+        view: Mapping[str, Any] = self._call("DELETE", "/suspend-when-idle", wait_seconds, repeats="keyed")
+        return view
+
+    def set_idle_policy(self, idle_policy: str | None, *, wait_seconds: float | None = None) -> Mapping[str, Any]:
+        """``adaptive``, ``never``, ``fixed:<seconds>``; None: what the template says."""
+        view: Mapping[str, Any] = self._call("PUT", "/idle-policy", wait_seconds, json={"idle_policy": idle_policy})
+        return view
+
+    def snapshot(
+        self, *, label: str | None = None, wait: bool = True, wait_seconds: float | None = None
+    ) -> Mapping[str, Any]:
+        """Keeps its memory and disk as they are now. ``result["checkpoint_id"]`` names them."""
+        return self._operate("POST", "/snapshot", wait, wait_seconds, given(label=label))
+
+    def checkpoints(self, *, wait_seconds: float | None = None) -> List:
+        return list_of(self._app.call, f"{self._path}/checkpoints", None, wait_seconds)
+
+    def delete_checkpoint(self, checkpoint_id: str, *, wait_seconds: float | None = None) -> None:
+        self._call("DELETE", f"/checkpoints/{checkpoint_id}", wait_seconds)
+
+    def restore(
+        self, checkpoint_id: str, *, wait: bool = True, wait_seconds: float | None = None
+    ) -> Mapping[str, Any]:
+        return self._operate("POST", "/restore", wait, wait_seconds, {"checkpoint_id": checkpoint_id})
+
+    def fork(
+        self,
+        key: str,
+        *,
+        caps: Mapping[str, Any] | None = None,
+        lifetime: str | None = None,
+        wait_seconds: float | None = None,
+    ) -> Workspace:
+        """A copy under another key, with the same files, and of a running one the same memory and processes."""
+        deadline = deadline_of(wait_seconds, OPERATION_SECONDS)
+        if self.view["mode"] == "file_first":
+            answer = self._call("POST", "/tree/fork", wait_seconds, json={"key": key}, key=True)
+            return self._other(answer["workspace"])
+        json = {"key": key, **given(caps=caps, lifetime=lifetime)}
+        answer = self._call("POST", "/fork", wait_seconds, json=json, key=True)
+        self._app.succeeded(answer["operation"], deadline)
+        fork = self._other(answer["workspace"])
+        fork.refresh(wait_seconds=wait_seconds)
+        return fork
+
+    def reset(self, *, wait: bool = True, wait_seconds: float | None = None) -> Mapping[str, Any]:
+        """Wipes every change since the template."""
+        return self._operate("POST", "/reset", wait, wait_seconds, {"confirm_destructive": True})
+
+    def close(self, *, wait: bool = True, wait_seconds: float | None = None) -> Mapping[str, Any]:
+        """Ends a session workspace."""
+        return self._operate("POST", "/close", wait, wait_seconds)
+
+    def delete(self, *, wait: bool = True, wait_seconds: float | None = None) -> Mapping[str, Any]:
+        return self._operate("DELETE", "", wait, wait_seconds)
+
+    def operations(
+        self, *, state: str | None = None, kind: str | None = None, wait_seconds: float | None = None
+    ) -> List:
+        return list_of(self._app.call, f"{self._path}/operations", {"state": state, "kind": kind}, wait_seconds)
+
+    def inputs(self, *, wait_seconds: float | None = None) -> Mapping[str, Any]:
+        answer: Mapping[str, Any] = self._call("GET", "/inputs", wait_seconds)
+        return answer
+
+    def usage(self, query: Mapping[str, Any] | None = None, *, wait_seconds: float | None = None) -> Mapping[str, Any]:
+        answer: Mapping[str, Any] = self._call("GET", "/usage", wait_seconds, query=query or {})
+        return answer
+
+    def __enter__(self) -> Workspace:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Ends a session workspace. A persistent one stays as it is."""
+        if self.view["lifetime"] == "session" and self.view["observed_state"] != "deleted":
+            self.close(wait=False)
+
+    @property
+    def _path(self) -> str:
+        return f"/v1/workspaces/{self.id}"
+
+    def _call(self, method: str, below: str, wait_seconds: float | None, **request: Any) -> Any:
+        return self._app.call(Request(method, f"{self._path}{below}", **request), wait_seconds)
+
+    def _operate(self, method: str, below: str, wait: bool, wait_seconds: float | None, json: Any = None) -> Mapping[str, Any]:
+        asked = Request(method, f"{self._path}{below}", json=json, key=True)
+        operation: Mapping[str, Any] = self._app.operate(asked, wait, wait_seconds)
+        return operation
+
+    def _other(self, view: Mapping[str, Any]) -> Workspace:
+        return Workspace(self._app, view, replace(self._gateway.manner, open=None), None)
+
+
+def _command(
+    cwd: str | None,
+    env: Mapping[str, str] | None,
+    user: str | None,
+    timeout_ms: int | None,
+    kill_grace_ms: int | None,
+    secret_refs: Sequence[str] | None,
+    session_id: str | None,
+) -> dict[str, Any]:
+    fields: dict[str, Any] = {"cwd": cwd, "env": env, "user": user, "timeout_ms": timeout_ms, "kill_grace_ms": kill_grace_ms}
+    return {**fields, "secret_refs": secret_refs, "session_id": session_id}
+
+
+class BoundSecrets:
+    """Names of secrets that are bound to it."""
+
+    def __init__(self, workspace: Workspace) -> None:
+        self._call = workspace._call
+
+    def get(self, *, wait_seconds: float | None = None) -> Mapping[str, Any]:
+        bound: Mapping[str, Any] = self._call("GET", "/secrets", wait_seconds)
+        return bound
+
+    def set(self, names: Sequence[str], *, wait_seconds: float | None = None) -> Mapping[str, Any]:
+        bound: Mapping[str, Any] = self._call("PUT", "/secrets", wait_seconds, json={"names": list(names)})
+        return bound
+
+
+class OwnEgress:
+    """What it may reach."""
+
+    def __init__(self, workspace: Workspace) -> None:
+        self._workspace = workspace
+        self._call = workspace._call
+
+    def get(self, *, wait_seconds: float | None = None) -> Mapping[str, Any]:
+        policy: Mapping[str, Any] = self._call("GET", "/egress-policy", wait_seconds)
+        return policy
+
+    def set(
+        self, mode: str, *, if_match: int | None = None, wait_seconds: float | None = None, **fields: Any
+    ) -> Mapping[str, Any]:
+        json = {"mode": mode, **fields}
+        policy: Mapping[str, Any] = self._call("PUT", "/egress-policy", wait_seconds, json=json, headers=if_match_of(if_match))
+        return policy
+
+    def clear(self, *, if_match: int | None = None, wait_seconds: float | None = None) -> None:
+        self._call("DELETE", "/egress-policy", wait_seconds, headers=if_match_of(if_match))
+
+    def versions(self, *, wait_seconds: float | None = None) -> List:
+        return list_of(self._workspace._app.call, f"{self._workspace._path}/egress-policy/versions", None, wait_seconds)
+
+    def denials(self, *, wait_seconds: float | None = None) -> Mapping[str, Any]:
+        denials: Mapping[str, Any] = self._call("GET", "/egress-policy/denials", wait_seconds)
+        return denials
+
+
+class AttachedVolumes:
+    """Volumes that are attached to it."""
+
+    def __init__(self, workspace: Workspace) -> None:
+        self._workspace = workspace
+
+    def list(self, *, wait_seconds: float | None = None) -> List:
+        return list_of(self._workspace._app.call, f"{self._workspace._path}/volumes", None, wait_seconds)
+
+    def attach(
+        self,
+        volume: Mapping[str, Any] | str,
+        mount_path: str,
+        *,
+        mode: str | None = None,
+        wait: bool = True,
+        wait_seconds: float | None = None,
+    ) -> Mapping[str, Any]:
+        volume_id = volume if isinstance(volume, str) else volume["id"]
+        json = {"volume_id": volume_id, "mount_path": mount_path, **given(mode=mode)}
+        return self._operate(Request("POST", f"{self._workspace._path}/volumes", json=json, key=True), wait, wait_seconds)
+
+    def detach(
+        self, volume_id: str, *, wait: bool = True, wait_seconds: float | None = None
+    ) -> Mapping[str, Any]:
+        return self._operate(Request("DELETE", f"{self._workspace._path}/volumes/{volume_id}", key=True), wait, wait_seconds)
+
+    def _operate(self, asked: Request, wait: bool, wait_seconds: float | None) -> Mapping[str, Any]:
+        answer: Mapping[str, Any] = self._workspace._app.operate(asked, wait, wait_seconds, ("operation",))
+        return answer

@@ -1,0 +1,187 @@
+"""Everything that this library raises by itself. ``code`` and ``reason`` are for programs, the message is for people."""
+
+from __future__ import annotations
+
+import json as _json
+from collections.abc import Mapping
+from typing import Any
+
+
+class BerthError(Exception):
+    """A refusal, or no answer. No credential is ever in it."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        code: str,
+        status: int = 0,
+        retryable: bool = False,
+        request_id: str | None = None,
+        operation_id: str | None = None,
+        details: Mapping[str, Any] | None = None,
+        retry_after_seconds: float | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.code = code
+        self.details: Mapping[str, Any] = details or {}
+        reason = self.details.get("reason")
+        self.reason: str | None = reason if isinstance(reason, str) else None
+        #: Of the HTTP answer; 0 where there was none.
+        self.status = status
+        #: Whether the same request may succeed later.
+        self.retryable = retryable
+        self.request_id = request_id
+        #: The operation that stands in the way, or that failed.
+        self.operation_id = operation_id
+        self.retry_after_seconds = retry_after_seconds
+
+    def __repr__(self) -> str:
+        said = f"code={self.code!r}, reason={self.reason!r}, request_id={self.request_id!r}, message={self.message!r}"
+        return f"{type(self).__name__}({said})"
+
+
+class BadRequestError(BerthError):
+    pass
+
+
+class UnauthenticatedError(BerthError):
+    pass
+
+
+class PaymentRequiredError(BerthError):
+    pass
+
+
+class ForbiddenError(BerthError):
+    pass
+
+
+class NotFoundError(BerthError):
+    pass
+
+
+class ConflictError(BerthError):
+    pass
+
+
+class WorkspaceUnavailableError(BerthError):
+    """The workspace is not served now: it is suspended, busy with an operation, or has moved on to another epoch."""
+
+
+class TooLargeError(BerthError):
+    pass
+
+
+class RangeError(BerthError):
+    pass
+
+
+class ValidationError(BerthError):
+    pass
+
+
+class RateLimitedError(BerthError):
+    pass
+
+
+class UnavailableError(BerthError):
+    """Berth, or something that it needs, cannot answer now."""
+
+
+class ConnectionFailedError(BerthError):
+    """There was no whole answer: code ``connection_failed``."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, code="connection_failed", retryable=True)
+
+
+class DeadlineError(BerthError):
+    """The time that the caller gave was over: code ``deadline_exceeded``. What was asked for may still happen."""
+
+    def __init__(self, message: str = "The time for this call is over") -> None:
+        super().__init__(message, code="deadline_exceeded", retryable=True)
+
+
+class OperationError(BerthError):
+    """An operation ended otherwise than well; code and details are the operation's."""
+
+    def __init__(self, operation: Mapping[str, Any]) -> None:
+        error = operation.get("error") or {}
+        super().__init__(
+            error.get("message") or f"The operation ended {operation['state']}",
+            code=error.get("code", "canceled"),
+            retryable=error.get("retryable", False),
+            operation_id=operation["id"],
+            details=error.get("details"),
+        )
+        self.operation = operation
+
+
+_CLASSES: dict[str, type[BerthError]] = {
+    "bad_request": BadRequestError,
+    "token_invalid": BadRequestError,
+    "unauthenticated": UnauthenticatedError,
+    "invalid_credentials": UnauthenticatedError,
+    "entitlement_required": PaymentRequiredError,
+    "allowance_exhausted": PaymentRequiredError,
+    "quota_exceeded": ForbiddenError,
+    "forbidden": ForbiddenError,
+    "mfa_required": ForbiddenError,
+    "email_unverified": ForbiddenError,
+    "step_up_required": ForbiddenError,
+    "not_found": NotFoundError,
+    "conflict": ConflictError,
+    "stale_epoch": WorkspaceUnavailableError,
+    "workspace_not_running": WorkspaceUnavailableError,
+    "workspace_busy": WorkspaceUnavailableError,
+    "payload_too_large": TooLargeError,
+    "unsupported_media_type": BadRequestError,
+    "range_not_satisfiable": RangeError,
+    "validation_failed": ValidationError,
+    "idempotency_mismatch": ValidationError,
+    "rate_limited": RateLimitedError,
+    "internal_error": UnavailableError,
+    "dependency_unavailable": UnavailableError,
+    "service_unavailable": UnavailableError,
+    "timeout": UnavailableError,
+}
+_RETRYABLE_STATUS = (429, 502, 503, 504)
+
+
+def error_of(said: Mapping[str, Any], *, status: int = 0, retry_after_seconds: float | None = None) -> BerthError:
+    """The class of a code. A code that is not known is a plain BerthError."""
+    return _CLASSES.get(said["code"], BerthError)(
+        said["message"],
+        code=said["code"],
+        status=status,
+        retryable=bool(said.get("retryable", False)),
+        request_id=said.get("request_id"),
+        operation_id=said.get("operation_id"),
+        details=said.get("details"),
+        retry_after_seconds=retry_after_seconds,
+    )
+
+
+def error_of_answer(status: int, headers: Mapping[str, str], text: bytes) -> BerthError:
+    """Reads an answer that is not 2xx. A proxy on the way may have made it: then there is no envelope."""
+    retry_after = _seconds(headers.get("retry-after"))
+    try:
+        said = _json.loads(text)["error"]
+        if isinstance(said["code"], str) and isinstance(said["message"], str):
+            return error_of(said, status=status, retry_after_seconds=retry_after)
+    except (ValueError, KeyError, TypeError):
+        pass
+    retryable = status in _RETRYABLE_STATUS
+    message = f"The server answered {status} without saying why"
+    code = "service_unavailable" if retryable else "unexpected_answer"
+    plain = {"code": code, "message": message, "retryable": retryable, "request_id": headers.get("x-request-id")}
+    return error_of(plain, status=status, retry_after_seconds=retry_after)
+
+
+def _seconds(value: str | None) -> float | None:
+    try:
+        return float(value) if value is not None else None
+    except ValueError:
+        return None

@@ -1,0 +1,176 @@
+"""What is not the same for asyncio and threads, and what no client may do."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import re
+import subprocess
+import sys
+import time
+import traceback
+import unittest
+import uuid
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import redirect_stdout
+from io import StringIO
+from pathlib import Path
+
+import test_async
+import test_sync
+
+import berth
+from berth._requests import Deadline
+
+HISTORIES = int(os.environ.get("BERTH_TEST_HISTORIES", "20"))
+PACKAGE = Path(berth.__file__).parent
+GUIDE = PACKAGE.parents[2] / "docs/guides/python.md"
+README = PACKAGE.parents[2] / "README.md"
+
+
+class Faults(unittest.TestCase):
+    def test_async(self) -> None:
+        """over connections that fail, break off, repeat and delay, asyncio runs every command once and sees every byte once"""
+
+        async def all() -> None:
+            await asyncio.gather(*(test_async.history(seed) for seed in range(HISTORIES)))
+
+        asyncio.run(all())
+
+    def test_sync(self) -> None:
+        """over connections that fail, break off, repeat and delay, threads run every command once and see every byte once"""
+        with ThreadPoolExecutor(16) as pool:
+            list(pool.map(test_sync.history, range(HISTORIES)))
+
+
+class Notebooks(unittest.IsolatedAsyncioTestCase):
+    async def test_loop(self) -> None:
+        """the client for threads does its work while an event loop runs"""
+        with berth.Berth() as client:
+            ws = client.open(f"notebook-{uuid.uuid4()}", template="base")
+            self.assertEqual(ws.exec(["echo", "here"]).stdout, "here\n")
+
+    async def test_cancelled(self) -> None:
+        """a command whose task is cancelled is cancelled"""
+        async with berth.AsyncBerth() as client:
+            ws = await client.open(f"cancelled-{uuid.uuid4()}", template="base")
+            begun = asyncio.Event()
+            work = asyncio.create_task(ws.exec(test_async.LONG, session_id="left", on_output=lambda _: begun.set()))
+            await begun.wait()
+            work.cancel()
+            with self.assertRaises(asyncio.CancelledError):
+                await work
+            result = await ws.command("left").result()
+            self.assertEqual((result.ok, result.exit_code), (False, -1))
+
+    async def test_shared(self) -> None:
+        """many calls on a suspended workspace resume it once, and each runs once"""
+        async with berth.AsyncBerth() as client:
+            ws = await client.open(f"shared-{uuid.uuid4()}", template="base")
+            await ws.suspend()
+            await asyncio.gather(*(ws.exec(["count", str(at), "10"], check=True) for at in range(20)))
+            runs = [await ws.files.read_text(f"/home/user/runs-{at}") for at in range(20)]
+            self.assertEqual(runs, ["x"] * 20)
+
+
+class Shared(unittest.TestCase):
+    def test_threads(self) -> None:
+        """what threads need at once is done once"""
+        from berth._sync.platform import Shared
+
+        done: list[float] = []
+
+        def work(_deadline: Deadline) -> None:
+            while len(waiting) < 8:
+                time.sleep(0.001)
+            time.sleep(0.05)
+            done.append(time.monotonic())
+
+        shared = Shared(work, 60)
+        waiting: list[int] = []
+
+        def one(at: int) -> None:
+            waiting.append(at)
+            shared.done(Deadline(60))
+
+        with ThreadPoolExecutor(8) as pool:
+            list(pool.map(one, range(8)))
+        self.assertEqual(len(done), 1)
+
+
+class Credentials(unittest.TestCase):
+    def test_hidden(self) -> None:
+        """no credential is in a log, a representation or an error"""
+        key = os.environ["BERTH_API_KEY"]
+        said = StringIO()
+        handler = logging.StreamHandler(said)
+        logging.getLogger().addHandler(handler)
+        logging.getLogger().setLevel(logging.DEBUG)
+        try:
+            with berth.Berth() as client:
+                ws = client.open(f"hidden-{uuid.uuid4()}", template="base")
+                shell = ws.shell(["cat"])
+                shell.write("x\n")
+                for _ in shell:
+                    break
+                shell.detach()
+                shell.close()
+                said.write(f"{client!r} {ws!r} {shell!r} {ws.files!r}")
+                for wrong in (lambda: ws.files.read("/missing"), lambda: berth.Berth(api_key=f"{key}\nx")):
+                    try:
+                        wrong()
+                    except (berth.BerthError, ValueError) as error:
+                        said.write("".join(traceback.format_exception(error)) + repr(error) + repr(vars(error)))
+        finally:
+            logging.getLogger().setLevel(logging.WARNING)
+            logging.getLogger().removeHandler(handler)
+        text = said.getvalue()
+        self.assertIn("NotFoundError", text)
+        self.assertIn("no key has", text)
+        self.assertEqual((key in text, "double." in text), (False, False))
+
+
+class Package(unittest.TestCase):
+    def test_import(self) -> None:
+        """importing it loads no library, and every name that it offers is there"""
+        program = "import sys, berth; print(sorted({'httpx', 'websockets', 'asyncio'} & {*sys.modules}))"
+        ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=PACKAGE.parent, check=True)
+        self.assertEqual(ran.stdout, "[]\n")
+        self.assertEqual([name for name in berth.__all__ if not hasattr(berth, name)], [])
+
+    def test_import_time(self) -> None:
+        """importing it takes at most 150 ms of processor time"""
+        program = "import time; before = time.process_time(); import berth; print(time.process_time() - before)"
+        took = [
+            float(subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=PACKAGE.parent, check=True).stdout)
+            for _ in range(3)
+        ]
+        self.assertLess(min(took), 0.15)
+
+    def test_version(self) -> None:
+        """its version is that of its manifest"""
+        manifest = (PACKAGE.parent / "pyproject.toml").read_text()
+        self.assertIn(f'\nversion = "{berth.__version__}"\n', manifest)
+
+
+class Guide(unittest.TestCase):
+    def test_samples(self) -> None:
+        """the samples of docs/guides/python.md print what it says"""
+        text = GUIDE.read_text()
+        printed = StringIO()
+        with redirect_stdout(printed):
+            exec(compile("\n".join(blocks(text, "python")), str(GUIDE), "exec"), {"__name__": "sample"})
+        self.assertEqual(printed.getvalue(), "".join(blocks(text, "text")))
+
+    def test_readme(self) -> None:
+        """the three lines of Python in README.md run a command"""
+        printed = StringIO()
+        (sample,) = blocks(README.read_text(), "python")
+        with redirect_stdout(printed):
+            exec(sample, {"__name__": "sample"})
+        self.assertEqual(printed.getvalue(), "42\n")
+
+
+def blocks(text: str, language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)

@@ -1,0 +1,228 @@
+# Made by tools/sync.py from tests/test_async.py. Do not change it by hand.
+"""What the client for asyncio promises. Of the one for threads the same is said."""
+
+from __future__ import annotations
+
+import os
+import random
+import unittest
+import uuid
+
+from berth import Berth, Workspace, BerthError, CommandError, ConflictError, NotFoundError
+
+BOTH = ["sh", "-c", "echo out; echo err >&2; exit 3"]
+LINES = ["sh", "-c", "for i in 1 2 3; do echo line $i; done"]
+LONG = ["sh", "-c", "echo begun; sleep 600"]
+MARK = ["sh", "-c", "echo x >> /home/user/marks; echo marked"]
+
+
+class Client(unittest.TestCase):
+    def test_command(self) -> None:
+        """a command has its text, bytes and exit code"""
+        with Berth() as berth:
+            result = (opened(berth)).exec(BOTH)
+        self.assertEqual((result.stdout, result.stderr, result.exit_code), ("out\n", "err\n", 3))
+        self.assertEqual((result.ok, result.state, result.stderr_bytes), (False, "exited", b"err\n"))
+
+    def test_output(self) -> None:
+        """output streams in order, with offsets, and again from an offset"""
+        with Berth() as berth:
+            ws = opened(berth)
+            command = ws.start(LINES)
+            text = ""
+            for chunk in command:
+                self.assertEqual((chunk.offset, chunk.stream), (len(text), "stdout"))
+                text += chunk.text
+            self.assertEqual(text, "line 1\nline 2\nline 3\n")
+            rest = [chunk.text for chunk in ws.command(command.id).output(stdout_offset=14)]
+            self.assertEqual("".join(rest), "line 3\n")
+            seen: list[str] = []
+            result = ws.exec(["cat"], stdin=b"\x00in", on_output=lambda chunk: seen.append(chunk.text))
+            self.assertEqual((result.stdout_bytes, "".join(seen)), (b"\x00in", "\x00in"))
+
+    def test_not_there(self) -> None:
+        """a program that is not there is told in the result, and raised where that is asked for"""
+        with Berth() as berth:
+            ws = opened(berth)
+            result = ws.exec(["no-such-program"])
+            self.assertEqual((result.state, result.ok, result.exit_code), ("failed_to_start", False, None))
+            self.assertTrue(result.error)
+            with self.assertRaises(CommandError) as caught:
+                ws.exec(BOTH, check=True)
+            self.assertEqual((caught.exception.result.exit_code, caught.exception.code), (3, "command_failed"))
+
+    def test_cancel(self) -> None:
+        """a command that is left by its block is cancelled"""
+        with Berth() as berth:
+            ws = opened(berth)
+            with ws.start(LONG) as command:
+                for chunk in command:
+                    self.assertEqual(chunk.text, "begun\n")
+                    break
+            result = ws.command(command.id).result()
+            self.assertEqual((result.ok, result.exit_code, result.stdout), (False, -1, "begun\n"))
+
+    def test_deadline(self) -> None:
+        """who waits no longer is told so, and the command goes on"""
+        with Berth() as berth:
+            ws = opened(berth)
+            with self.assertRaises(BerthError) as caught:
+                ws.exec(LONG, session_id="late", wait_seconds=0.5)
+            self.assertEqual(caught.exception.code, "deadline_exceeded")
+            self.assertEqual((ws.command("late").status())["state"], "running")
+
+    def test_files(self) -> None:
+        """files are written, read, listed, searched, patched, moved and removed"""
+        path = "/home/user/notes.txt"
+        with Berth() as berth:
+            files = (opened(berth)).files
+            written = files.write(path, "one\ntwo\n")
+            self.assertEqual((written["bytes_written"], written["durable"]), (8, True))
+            self.assertEqual(files.read_text(path), "one\ntwo\n")
+            self.assertEqual(files.read(path, offset=4, length=3), b"two")
+            files.patch(path, edits=[{"old_text": "two", "new_text": "three"}])
+            found = files.search("/home/user", "three")
+            self.assertEqual([(match["path"], match["line"]) for match in found["matches"]], [(path, 2)])
+            self.assertEqual((files.stat(path))["size"], 10)
+            files.move(path, "/home/user/moved.txt")
+            self.assertEqual((files.exists(path), files.exists("/home/user/moved.txt")), (False, True))
+            self.assertIn("moved.txt", [entry["name"] for entry in (files.list("/home/user"))["entries"]])
+            files.remove("/home/user/moved.txt")
+            self.assertFalse(files.exists("/home/user/moved.txt"))
+            self.assertEqual((files.mkdir("/home/user/folder"))["type"], "directory")
+
+    def test_large_file(self) -> None:
+        """a file larger than one request is whole, and streams back"""
+        content = (b"berth" * (1 << 21))[: (7 << 20) + 12_345]
+        with Berth() as berth:
+            files = (opened(berth)).files
+            written = files.write("/home/user/large", content)
+            self.assertEqual((written["path"], written["bytes_written"]), ("/home/user/large", len(content)))
+            self.assertTrue(b"".join([piece for piece in files.stream("/home/user/large")]) == content)
+            self.assertEqual([entry["name"] for entry in (files.list("/home/user"))["entries"]], ["large"])
+
+    def test_refusal(self) -> None:
+        """a refusal is an error of its code, with reason and request id"""
+        with Berth() as berth:
+            ws = opened(berth)
+            with self.assertRaises(NotFoundError) as caught:
+                ws.files.read("/home/user/missing")
+        error = caught.exception
+        self.assertEqual((error.code, error.reason, error.status, error.retryable), ("not_found", "path_not_found", 404, False))
+        self.assertTrue(error.request_id)
+
+    def test_suspended(self) -> None:
+        """a call on a suspended workspace resumes it, and runs once"""
+        with Berth() as berth:
+            ws = opened(berth)
+            ws.exec(MARK, check=True)
+            self.assertEqual((ws.suspend())["state"], "succeeded")
+            self.assertEqual((ws.refresh())["observed_state"], "suspended")
+            self.assertEqual((ws.exec(MARK, check=True)).stdout, "marked\n")
+            self.assertEqual(ws.files.read_text("/home/user/marks"), "x\nx\n")
+            still = berth.workspace(ws.id, wake=False)
+            ws.suspend()
+            with self.assertRaises(BerthError) as caught:
+                still.exec(["true"])
+            self.assertEqual(caught.exception.code, "workspace_not_running")
+            ws.resume()
+            self.assertEqual(ws.view["observed_state"], "running")
+
+    def test_found(self) -> None:
+        """it is found by key and in lists, and its key is never used again"""
+        with Berth() as berth:
+            ws = opened(berth)
+            found = berth.find(ws.key)
+            self.assertEqual(found and found.id, ws.id)
+            self.assertIsNone(berth.find("nobody"))
+            views = berth.workspaces(key_prefix=ws.key).all()
+            self.assertEqual([view["id"] for view in views], [ws.id])
+            ws.delete()
+            with self.assertRaises(ConflictError) as caught:
+                berth.open(ws.key, template="base")
+            self.assertEqual(caught.exception.reason, "workspace_deleted")
+
+    def test_copies(self) -> None:
+        """a fork goes on from the same files, and a snapshot is restored"""
+        with Berth() as berth:
+            ws = opened(berth)
+            ws.files.write("/home/user/before", "shared")
+            fork = ws.fork(f"{ws.key}-fork")
+            self.assertNotEqual(fork.id, ws.id)
+            self.assertEqual(fork.files.read_text("/home/user/before"), "shared")
+            kept = ws.snapshot(label="kept")
+            ws.files.write("/home/user/before", "changed")
+            ws.restore(kept["result"]["checkpoint_id"])
+            self.assertEqual(ws.files.read_text("/home/user/before"), "shared")
+            self.assertEqual([each["label"] for each in ws.checkpoints().all()], ["kept"])
+            kinds = [each["kind"] for each in ws.operations()]
+            self.assertEqual(kinds, ["restore", "snapshot"])
+            self.assertEqual((berth.wait_for_operation(kept["id"]))["state"], "succeeded")
+
+    def test_file_first(self) -> None:
+        """commands of a file-first workspace are executions"""
+        with Berth() as berth:
+            ws = opened(berth, mode="file_first")
+            result = ws.exec(MARK)
+            assert result.execution is not None
+            self.assertEqual((result.stdout, result.ok, result.execution["tree_revision"]), ("marked\n", True, 1))
+            self.assertEqual((ws.exec(["nothing"])).state, "failed_to_start")
+
+    def test_terminal(self) -> None:
+        """a terminal shows what is typed, is left and taken up again, and closes"""
+        with Berth() as berth:
+            ws = opened(berth)
+            shell = ws.shell(["cat"])
+            shell.write("hello\n")
+            shown = ""
+            for chunk in shell:
+                shown += chunk.text
+                if "hello" in shown:
+                    break
+            shell.detach()
+            again, shown = ws.terminal(shell.id), ""
+            for chunk in again:
+                shown += chunk.text
+                if "hello" in shown:
+                    break
+            again.close()
+            last = ws.terminal(shell.id, offset=2)
+            self.assertEqual("".join([chunk.text for chunk in last]), "llo\n")
+            assert last.ending is not None
+            self.assertEqual(last.ending["state"], "exited")
+
+    def test_nouns(self) -> None:
+        """secrets belong to the project of the key, and any route can be asked"""
+        with Berth() as berth:
+            name = f"S_{uuid.uuid4().hex}"
+            created = berth.secrets.create(name, "hidden")
+            self.assertEqual(created["name"], name)
+            self.assertIn(name, [secret["name"] for secret in berth.secrets.list()])
+            self.assertEqual((berth.me())["type"], "api_key")
+            self.assertEqual(berth.api("GET", "/v1/client-versions"), berth.client_versions())
+
+
+def opened(berth: Berth, mode: str | None = None) -> Workspace:
+    return berth.open(f"python-{uuid.uuid4()}", template="base", mode=mode)
+
+
+def history(seed: int) -> None:
+    """Commands on one workspace, which is suspended meanwhile, over a network that fails a third of the time."""
+    draw = random.Random(seed)
+    with Berth(os.environ["BERTH_TEST_FAULTY_URL"]) as berth:
+        ws = opened(berth)
+        for name in ("a", "b", "c"):
+            if draw.random() < 0.4:
+                try:
+                    ws.suspend()
+                except BerthError:
+                    pass  # it may be suspended already
+            size = draw.randrange(20_000)
+            result = ws.exec(["count", name, str(size)])
+            ran = ws.files.read_text(f"/home/user/runs-{name}")
+            if (result.ok, len(result.stdout_bytes), ran) != (True, size, "x"):
+                raise AssertionError(f"seed {seed}: {result.exit_code}, {len(result.stdout_bytes)} of {size} bytes, ran {ran}")
+            ws.files.write("/home/user/log", name, append=True)
+        log = ws.files.read_text("/home/user/log")
+        if log != "abc":
+            raise AssertionError(f"seed {seed}: {log}")

@@ -1,0 +1,40 @@
+// What the tests of the Python SDK need beside it: packages of PyPI, by the ordinary client.
+import { createHash } from 'node:crypto'
+import { readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { cachedBuild, run, timed } from './cached-build.mjs'
+import { CLONE } from './packages.mjs'
+
+const REQUIREMENTS = join(CLONE, 'sdk', 'python', 'tests', 'requirements.txt')
+
+/** @returns the environment of the tests: a folder of packages for PYTHONPATH, or why there is none */
+export async function pythonForTests({ settings, log }) {
+  try {
+    return { BERTH_TEST_PYTHONPATH: await packages(settings, log) }
+  } catch (error) {
+    log(`the Python packages of the tests could not be installed: ${error.message}`)
+    return { BERTH_TEST_PYTHON_MISSING: error.message.split('\n')[0] }
+  }
+}
+
+async function packages(settings, log) {
+  // Some of them are compiled for one version.
+  const version = await run('python3', ['--version'])
+  const wanted = createHash('sha256')
+    .update(version + (await readFile(REQUIREMENTS, 'utf8')))
+    .digest('hex')
+  return cachedBuild({
+    parent: join(settings.cache_dir, 'python'),
+    key: wanted.slice(0, 16),
+    build: ({ work, output, run: runs }) =>
+      timed(log, 'Python packages of the tests are installed', async () => {
+        const venv = join(work, 'venv')
+        await runs('python3', ['-m', 'venv', venv], { timeout_seconds: 120 })
+        const quietly = ['--quiet', '--disable-pip-version-check', '--only-binary', ':all:']
+        // Not into the venv: what is finished is moved, and a venv knows its own place.
+        await runs(join(venv, 'bin', 'pip'), ['install', ...quietly, '--target', output, '--requirement', REQUIREMENTS], {
+          timeout_seconds: 300,
+        })
+      }),
+  })
+}
