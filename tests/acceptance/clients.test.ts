@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import path from 'node:path'
 import { after, before, test } from 'node:test'
-import { runCommands, runTypescript } from '../support/client-guides.ts'
+import { PYTHON_PACKAGES, runCommands, runPython, runPythonPage, runTypescript } from '../support/client-guides.ts'
 import { sharedService, type SharedService } from '../support/shared-services.ts'
 
 let service: SharedService
@@ -15,6 +15,38 @@ const where = () => ({ url: service.base_url, api_key: service.api_key })
 test('the samples of docs/guides/typescript.md print what it says', { timeout: 240_000 }, async () => {
   const { prints, printed } = await runTypescript('docs/guides/typescript.md', where())
   assert.equal(printed, prints)
+})
+
+const skip = PYTHON_PACKAGES === undefined ? 'no Python packages' : false
+
+test('the samples of docs/guides/python.md print what it says', { skip, timeout: 240_000 }, async () => {
+  const { prints, printed } = await runPythonPage('docs/guides/python.md', where())
+  assert.equal(printed, prints)
+})
+
+const TERMINAL = `
+from berth import Berth
+with Berth() as berth, berth.open("python-terminal", template="base") as ws:
+    ws.files.write("/home/user/large", b"berth" * (8 << 18))
+    print(sum(map(len, ws.files.stream("/home/user/large"))))
+    with ws.shell(["cat"]) as shell:
+        shell.write("hello\\n")
+        shown = ""
+        for chunk in shell:
+            shown += chunk.text
+            if shown.count("hello") == 2:
+                break
+        shell.detach()
+        again = ws.terminal(shell.id, offset=7)
+        for chunk in again:
+            print(chunk.text.strip())
+            break
+    print(shell.status()["state"])
+    ws.delete()
+`
+test('a terminal and a large file of a machine, from Python', { skip, timeout: 240_000 }, async () => {
+  const [bytes, shown, state] = (await runPython(TERMINAL, where())).split('\n')
+  assert.deepEqual([bytes, shown, state], [String(10 << 20), 'hello', 'exited'])
 })
 
 test('the commands of docs/guides/cli.md print what it says', { timeout: 240_000 }, async () => {

@@ -31,6 +31,21 @@ export async function runTypescript(page: string, where: Where): Promise<Sampled
   })
 }
 
+/** Where the packages are that the Python SDK needs; undefined where set-up could not get them. */
+export const PYTHON_PACKAGES = process.env['BERTH_TEST_PYTHONPATH']
+
+/** Runs all that a page of docs/ shows in Python, as one program. */
+export async function runPythonPage(page: string, where: Where): Promise<Sampled> {
+  const { blocks, prints } = readPage(page, 'python')
+  return { prints, printed: await runPython(blocks.join('\n'), where) }
+}
+
+/** @returns what the program prints */
+export async function runPython(program: string, where: Where): Promise<string> {
+  const paths = [path.join(ROOT, 'sdk/python'), PYTHON_PACKAGES ?? ''].join(':')
+  return inFolder((folder) => output(['env', `PYTHONPATH=${paths}`, 'PYTHONDONTWRITEBYTECODE=1', 'python3', '-c', program], folder, where))
+}
+
 /** Runs the commands of a page that call `berth`, as one script; the first block, which installs it, is left out. */
 export async function runCommands(page: string, where: Where): Promise<Sampled> {
   const { blocks, prints } = readPage(page, 'sh')
