@@ -131,6 +131,51 @@ class Credentials(unittest.TestCase):
         self.assertEqual((key in text, "double." in text), (False, False))
 
 
+class Rules(unittest.TestCase):
+    def test_repeats(self) -> None:
+        """a request is sent again by the rules of the API"""
+        from berth._requests import may_repeat
+        from berth.errors import error_of, error_of_answer
+
+        def said(code: str, reason: str | None = None, retryable: bool = False) -> berth.BerthError:
+            return error_of({"code": code, "message": "", "retryable": retryable, "request_id": "r", "details": {"reason": reason}})
+
+        proxy = error_of_answer(502, {"retry-after": "3"}, b"<html>")
+        self.assertEqual((proxy.code, proxy.retryable, proxy.retry_after_seconds), ("service_unavailable", True, 3.0))
+        for error, read, keyed, once in [
+            (proxy, True, True, False),
+            (berth.ConnectionFailedError(""), True, True, False),
+            (berth.DeadlineError(), False, False, False),
+            (said("stale_epoch", retryable=True), True, True, True),
+            (said("workspace_busy", retryable=True), True, True, True),
+            (said("rate_limited", retryable=True), True, True, False),
+            (said("rate_limited", "mfa_locked", retryable=True), False, False, False),
+            (said("service_unavailable", "disk_full", retryable=True), False, False, False),
+            (said("conflict", "operation_interrupted"), False, True, False),
+            (said("validation_failed"), False, False, False),
+        ]:
+            with self.subTest(error=repr(error)):
+                self.assertEqual([may_repeat(error, "read"), may_repeat(error, "keyed"), may_repeat(error, "once")], [read, keyed, once])
+
+    def test_operation(self) -> None:
+        """an operation that failed is an error with its code, and one that was canceled says so"""
+        failed = berth.OperationError({"id": "o", "state": "failed", "error": {"code": "capacity_pending", "message": "full"}})
+        self.assertEqual((failed.code, str(failed), failed.operation_id), ("capacity_pending", "full", "o"))
+        canceled = berth.OperationError({"id": "o", "state": "canceled", "error": None})
+        self.assertEqual((canceled.code, str(canceled)), ("canceled", "The operation ended canceled"))
+
+    def test_construction(self) -> None:
+        """without a key, or with an address that is none, there is no client"""
+        with self.assertRaisesRegex(ValueError, "begins with http"):
+            berth.Berth("berth.example")
+        key = os.environ.pop("BERTH_API_KEY")
+        try:
+            with self.assertRaisesRegex(TypeError, "BERTH_API_KEY"):
+                berth.AsyncBerth("http://127.0.0.1")
+        finally:
+            os.environ["BERTH_API_KEY"] = key
+
+
 class Package(unittest.TestCase):
     def test_import(self) -> None:
         """importing it loads no library, and every name that it offers is there"""

@@ -24,10 +24,7 @@ class AsyncApp:
         return await self.send(request, deadline_of(wait_seconds, CALL_SECONDS))
 
     async def send(self, request: Request, deadline: Deadline) -> Any:
-        try:
-            return json_of(await send(self.client, request, deadline, self._target, self._repair))
-        except ValueError:
-            raise BerthError("The answer is not JSON", code="unexpected_answer") from None
+        return json_of(await send(self.client, request, deadline, self._target, self._repair))
 
     async def ended(self, operation_id: str, deadline: Deadline) -> Mapping[str, Any]:
         """Returns when it is over, however it ended."""

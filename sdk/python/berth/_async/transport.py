@@ -88,4 +88,8 @@ async def _once(
 
 def json_of(response: httpx.Response) -> Any:
     """None where the answer has no body."""
-    return None if response.status_code == 204 else response.json()
+    try:
+        return None if response.status_code == 204 else response.json()
+    except ValueError:
+        # It came whole, so that asking again would bring the same.
+        raise BerthError("The answer is not JSON", code="unexpected_answer", status=response.status_code) from None

@@ -25,10 +25,7 @@ class App:
         return self.send(request, deadline_of(wait_seconds, CALL_SECONDS))
 
     def send(self, request: Request, deadline: Deadline) -> Any:
-        try:
-            return json_of(send(self.client, request, deadline, self._target, self._repair))
-        except ValueError:
-            raise BerthError("The answer is not JSON", code="unexpected_answer") from None
+        return json_of(send(self.client, request, deadline, self._target, self._repair))
 
     def ended(self, operation_id: str, deadline: Deadline) -> Mapping[str, Any]:
         """Returns when it is over, however it ended."""

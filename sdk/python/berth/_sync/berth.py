@@ -33,6 +33,8 @@ class Berth:
         organization: str | None = None,
     ) -> None:
         self.url = (url or os.environ.get("BERTH_URL") or "http://127.0.0.1:8080").rstrip("/")
+        if not re.match(r"https?://", self.url):
+            raise ValueError("The address of the service begins with http:// or https://")
         key = (api_key or os.environ.get("BERTH_API_KEY") or "").strip()
         if not key:
             raise TypeError("An API key is needed: give `api_key`, or set BERTH_API_KEY")

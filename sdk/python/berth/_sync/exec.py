@@ -17,6 +17,7 @@ from .._results import CommandError, CommandResult, OutputChunk, Reader, result_
 from ..errors import BerthError, ConnectionFailedError, DeadlineError, error_of
 from . import platform
 from .gateway import Gateway
+from .transport import json_of
 
 OnOutput = Callable[[OutputChunk], object]
 
@@ -189,7 +190,7 @@ def _run_execution(
     # The answer comes when the command has ended.
     asked = Request("POST", "/exec", json=json, repeats="keyed", attempt_seconds=FOREVER_SECONDS)
     response = gateway.send(asked, deadline_of(wait_seconds, FOREVER_SECONDS))
-    result = result_of_execution(response.json())
+    result = result_of_execution(json_of(response))
     if on_output is not None:
         if result.stdout_bytes:
             on_output(OutputChunk("stdout", 0, result.stdout_bytes, result.stdout))
