@@ -67,6 +67,8 @@ export interface CellConfig extends ProcessConfig {
   park_after: { freeze_after_seconds: number; hibernate_after_seconds: number }
   /** Files of file-first workspaces: a folder that only this process's user can enter. */
   trees_dir: string
+  /** Where the bytes of uploads are; '': none are kept. */
+  uploads_dir: string
   /** How long earlier revisions of a tree are read, and how many. */
   tree_revisions_kept: { seconds: number; count: number }
   /** For how long what no row names is kept on this computer; 0: it goes at once. */
@@ -131,6 +133,7 @@ const CellFile = Type.Object(
     ports_socket: Type.String({ minLength: 1 }),
     secrets_socket: Type.String({ minLength: 1 }),
     trees_dir: Type.String({ minLength: 1 }),
+    uploads_dir: Type.String(),
     tree_revisions_kept: Type.Object(
       {
         seconds: Type.Integer({ minimum: 1, maximum: LIMITS.tree.revisions_kept_seconds_max }),

@@ -46,6 +46,8 @@ export interface CellConfig {
   /** Where the proxy that puts secrets into requests waits for its answers. */
   secrets_socket: string
   trees_dir: string
+  /** Where the bytes of uploads are; absent or empty: none are kept. */
+  uploads_dir?: string
   tree_revisions_kept: KeptRevisions
   database: DatabaseOptions
   log_level: 'debug' | 'info' | 'warn' | 'error'
@@ -106,7 +108,7 @@ export async function startCell(config: CellConfig, parts: CellParts = {}): Prom
   const executions = createExecutions({ cell_id, db, clock, ids, host, room, trees, log })
   const cell = { cell_id, db, clock, ids, host, table, room, parking, agents, secrets, trees, executions, log }
   const engine = startEngine({
-    cell: { ...cell, metrics, quarantine_days: config.quarantine_days },
+    cell: { ...cell, metrics, uploads_dir: config.uploads_dir ?? '', quarantine_days: config.quarantine_days },
     listener,
     egress,
     database: config.database,

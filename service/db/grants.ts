@@ -76,6 +76,7 @@ export const GRANTS = {
   template_versions: { api: { select: 'all', update: ['published_at', 'archived_at'] }, cell: { select: 'all', insert: 'all' } },
   template_builds: { api: { select: 'all', insert: 'all' }, cell: { select: 'all', update: ['findings', 'version_id', 'log_bytes'] } },
   template_build_logs: { api: READS, cell: { select: 'all', insert: 'all', delete: true } },
+  template_build_steps: { api: NOTHING, cell: { select: 'all', insert: 'all', update: ['layer', 'used_at'], delete: true } },
   template_uploads: {
     api: { select: 'all', insert: 'all', update: ['parts', 'received_bytes', 'complete', 'used_at'], delete: true },
     cell: READS,

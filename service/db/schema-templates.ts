@@ -46,3 +46,11 @@ export interface TemplateUploadsTable {
   created_at: Date
   used_at: Date
 }
+
+export interface TemplateBuildStepsTable {
+  organization_id: string
+  cell_id: string
+  key: string
+  layer: string
+  used_at: Date
+}

@@ -650,6 +650,17 @@ create table template_build_logs (
   FOREIGN KEY (build_id) REFERENCES template_builds(id) ON DELETE CASCADE
 ); -- select to berth_api; delete, insert, select to berth_cell
 
+create table template_build_steps (
+  organization_id uuid not null,
+  cell_id uuid not null,
+  key text not null,
+  layer text not null,
+  used_at timestamp with time zone not null,
+  PRIMARY KEY (organization_id, cell_id, key),
+  FOREIGN KEY (cell_id) REFERENCES cells(id),
+  FOREIGN KEY (organization_id) REFERENCES organizations(id)
+); -- delete, insert, select to berth_cell; update (layer, used_at) to berth_cell
+
 create table template_builds (
   id uuid not null,
   organization_id uuid not null,
@@ -1569,6 +1580,10 @@ CREATE TRIGGER idle_gap BEFORE UPDATE OF active_at ON public.workspaces FOR EACH
 
 CREATE TRIGGER membership_changed AFTER DELETE OR UPDATE OF role ON public.memberships FOR EACH ROW EXECUTE FUNCTION notify_membership();
 
+CREATE TRIGGER not_in_ending_organization BEFORE INSERT ON public.secrets FOR EACH ROW EXECUTE FUNCTION refuse_in_ending_organization();
+
+CREATE TRIGGER not_in_ending_organization BEFORE INSERT ON public.volumes FOR EACH ROW EXECUTE FUNCTION refuse_in_ending_organization();
+
 CREATE TRIGGER not_in_ending_organization BEFORE INSERT ON public.workspaces FOR EACH ROW EXECUTE FUNCTION refuse_in_ending_organization();
 
 CREATE TRIGGER not_in_ending_organization BEFORE INSERT ON public.invitations FOR EACH ROW EXECUTE FUNCTION refuse_in_ending_organization();
@@ -1578,10 +1593,6 @@ CREATE TRIGGER not_in_ending_organization BEFORE INSERT ON public.memberships FO
 CREATE TRIGGER not_in_ending_organization BEFORE INSERT ON public.projects FOR EACH ROW EXECUTE FUNCTION refuse_in_ending_organization();
 
 CREATE TRIGGER not_in_ending_organization BEFORE INSERT ON public.api_keys FOR EACH ROW EXECUTE FUNCTION refuse_in_ending_organization();
-
-CREATE TRIGGER not_in_ending_organization BEFORE INSERT ON public.secrets FOR EACH ROW EXECUTE FUNCTION refuse_in_ending_organization();
-
-CREATE TRIGGER not_in_ending_organization BEFORE INSERT ON public.volumes FOR EACH ROW EXECUTE FUNCTION refuse_in_ending_organization();
 
 CREATE TRIGGER operation_changed AFTER INSERT OR UPDATE OF state, state_reason ON public.operations FOR EACH ROW EXECUTE FUNCTION notify_operation();
 

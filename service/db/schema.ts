@@ -19,7 +19,13 @@ import type {
 import type { AuthoritiesTable, SealingKeysTable, SecretsTable, SecretVersionsTable } from './schema-secrets.ts'
 import type { WorkspaceAuthoritiesTable, WorkspaceSecretsTable } from './schema-secrets.ts'
 import type { OperationSubject } from '../../contract/states/operation.ts'
-import type { StartupState, TemplatesTable, TemplateUploadsTable, TemplateVersionsTable } from './schema-templates.ts'
+import type {
+  StartupState,
+  TemplatesTable,
+  TemplateBuildStepsTable,
+  TemplateUploadsTable,
+  TemplateVersionsTable,
+} from './schema-templates.ts'
 import type { EgressDenialsTable, EgressVersionsTable, WorkspaceEgressTable } from './schema-egress.ts'
 import type { TemplateBuildLogsTable, TemplateBuildsTable } from './schema-builds.ts'
 import type { VolumeAttachmentsTable, VolumesTable, VolumeUsageReadingsTable, VolumeUsageSamplesTable } from './schema-volumes.ts'
@@ -57,6 +63,7 @@ export interface Database {
   templates: TemplatesTable
   template_versions: TemplateVersionsTable
   template_uploads: TemplateUploadsTable
+  template_build_steps: TemplateBuildStepsTable
   cells: CellsTable
   workspaces: WorkspacesTable
   machines: MachinesTable

@@ -6,6 +6,7 @@ import type { CellContext } from '../operations/job.ts'
 import type { OtherOperation } from '../operations/queue-store.ts'
 import { claim, endAttempt, finish, LostRace } from '../operations/store.ts'
 import type { BuildWork, Made } from './ask.ts'
+import { buildFromRecipe } from './recipe.ts'
 import { saveAsTemplate } from './save.ts'
 import { appendLog, endBuild, insertVersion, isArchived, letCaptureGo, readBuild } from './store.ts'
 
@@ -15,7 +16,10 @@ const ATTEMPTS_MAX = 5
  * How each kind of build makes its version. Safe to run again from any point; throws Refused where it cannot be done.
  * What a refusal of the host means is said in `hostError`.
  */
-const MAKERS: Partial<Record<BuildKind, (work: BuildWork) => Promise<Made>>> = { save_as_template: saveAsTemplate }
+const MAKERS: Partial<Record<BuildKind, (work: BuildWork) => Promise<Made>>> = {
+  save_as_template: saveAsTemplate,
+  recipe: buildFromRecipe,
+}
 
 export function isBuild({ subject_kind, kind }: OtherOperation): boolean {
   return subject_kind === 'template_build' && kind === 'template_build'

@@ -29,6 +29,8 @@ export interface CellContext {
   secrets: Pick<Secrets, 'valuesFor' | 'trust'>
   trees: Trees
   executions: Pick<Executions, 'recover'>
+  /** Where the bytes of uploads are; absent or empty: none are kept. */
+  uploads_dir?: string
   log: Logger
 }
 

@@ -1,0 +1,60 @@
+import { sql } from 'kysely'
+import type { Db } from '../../db/database.ts'
+import type { Resources } from '../../db/schema.ts'
+
+export interface BuildOwner {
+  build_id: string
+  organization_id: string
+  project_id: string
+}
+
+/** Its machine is promised from here on, also while there is none between two steps. */
+export async function grantBuildMachine(
+  db: Db,
+  { build_id, organization_id, project_id, cell_id, fence, grants }: BuildOwner & { cell_id: string; fence: number; grants: Resources },
+): Promise<void> {
+  await sql`
+    insert into machines (kind, id, workspace_id, organization_id, project_id, cell_id, grant_cpu_millis, grant_memory_mib, grant_disk_gib, epoch, fence)
+    values ('build', ${build_id}, null, ${organization_id}, ${project_id}, ${cell_id}, ${grants.cpu_millis}, ${grants.memory_mib},
+      ${grants.disk_gib}, 1, ${fence})
+    on conflict (kind, id) do update set fence = excluded.fence, cell_id = excluded.cell_id`.execute(db)
+}
+
+export async function dropBuildMachine(db: Db, build_id: string): Promise<void> {
+  await sql`delete from machines where kind = 'build' and id = ${build_id}`.execute(db)
+}
+
+/** The layer that the same steps have made for the organization on this computer; undefined: none. */
+export async function findStep(
+  db: Db,
+  of: { organization_id: string; cell_id: string; key: string },
+  now: Date,
+): Promise<string | undefined> {
+  const { rows } = await sql<{ layer: string }>`
+    update template_build_steps set used_at = ${now}
+    where organization_id = ${of.organization_id} and cell_id = ${of.cell_id} and key = ${of.key} returning layer`.execute(db)
+  return rows[0]?.layer
+}
+
+export async function keepStep(
+  db: Db,
+  { organization_id, cell_id, key, layer }: { organization_id: string; cell_id: string; key: string; layer: string },
+  now: Date,
+): Promise<void> {
+  await sql`
+    insert into template_build_steps (organization_id, cell_id, key, layer, used_at) values (${organization_id}, ${cell_id}, ${key}, ${layer}, ${now})
+    on conflict (organization_id, cell_id, key) do update set layer = excluded.layer, used_at = excluded.used_at`.execute(db)
+}
+
+/** A layer that is not there any more is built again. */
+export async function forgetStep(db: Db, of: { organization_id: string; cell_id: string; key: string }): Promise<void> {
+  await sql`delete from template_build_steps where organization_id = ${of.organization_id} and cell_id = ${of.cell_id} and key = ${of.key}`.execute(
+    db,
+  )
+}
+
+/** Whether somebody has ended the operation. */
+export async function isOver(db: Db, operation_id: string): Promise<boolean> {
+  const row = await db.selectFrom('operations').select('completed_at').where('id', '=', operation_id).executeTakeFirst()
+  return row === undefined || row.completed_at !== null
+}
