@@ -6,6 +6,8 @@ import { Service, StartCommand, TemplateSettings } from './template-settings.ts'
 
 export const ARCHITECTURES = ['amd64', 'arm64'] as const
 export type Architecture = (typeof ARCHITECTURES)[number]
+/** What the machines of builds are. */
+export const BUILD_ARCHITECTURE: Architecture = 'amd64'
 
 const bytes_max = LIMITS.build.recipe_bytes_max
 const User = Text({ minLength: 1, maxLength: 64, description: 'root when absent' })
@@ -104,7 +106,10 @@ export const Recipe = Type.Object(
     start: Type.Optional(Type.Array(StartCommand)),
     services: Type.Optional(Type.Array(Service)),
     defaults: Type.Optional(
-      Type.Record(Type.String(), Type.Unknown(), { description: "Of an open that does not say otherwise; what is absent is the base's" }),
+      Type.Partial(TemplateSettings.properties.defaults, {
+        ...strict,
+        description: "Of an open that does not say otherwise; what is absent is the base's",
+      }),
     ),
     ceiling: Type.Optional(Type.Partial(TemplateSettings.properties.ceiling, strict)),
   },
@@ -121,8 +126,11 @@ export const TemplateBuildRequest = Type.Object(
     ),
     upload_id: Type.Optional(Uuid('The tar that copy and COPY take files from')),
     egress_ceiling: Type.Optional(EgressPolicyRequest),
-    auto_publish: Type.Optional(Type.Boolean({ default: false })),
-    project_id: Type.Optional(Uuid()),
+    description: Type.Optional(FreeText({ minLength: 0, maxLength: 4000, description: 'Of the version' })),
+    auto_publish: Type.Optional(
+      Type.Boolean({ default: false, description: 'Workspaces are opened with the version as soon as it is there' }),
+    ),
+    project_id: Type.Optional(Uuid('A person says it; a key has its own')),
   },
   { ...strict, title: 'TemplateBuildRequest', description: 'Either a recipe or a dockerfile' },
 )

@@ -111,3 +111,8 @@ export const SaveAsTemplateResponse = Type.Object(
     description: 'What captures the files, null where they were captured before; and what makes the version',
   },
 )
+
+export const TemplateBuildStarted = Type.Object(
+  { operation: Operation, build: TemplateBuild },
+  { title: 'TemplateBuildStarted', description: 'What makes the version, and what it makes' },
+)

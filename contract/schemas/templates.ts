@@ -8,6 +8,8 @@ import { DISK_LAYOUTS, GivenInputs, WorkspaceKey } from './workspaces.ts'
 
 /** Small letters, digits and hyphens. */
 export const TemplateSlug = Type.String({ pattern: '^[a-z0-9][a-z0-9-]{0,62}$' })
+/** Of the templates that come with Berth: an installation that has not made them yet can. */
+export const RESERVED_TEMPLATE_SLUGS: readonly string[] = ['base', 'node', 'python', 'browser', 'code-interpreter', 'desktop']
 export const VersionNumber = Type.Integer({ minimum: 1, maximum: 2_147_483_647 })
 
 export const Template = Type.Object(

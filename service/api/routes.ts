@@ -97,6 +97,8 @@ import {
 } from '../../contract/routes/app/secrets.ts'
 import {
   templateBuildsCancel,
+  templateBuildsCreate,
+  templateBuildsCreateOfOrganization,
   templateBuildsGet,
   templateBuildsLog,
   workspacesSaveAsTemplate,
@@ -203,6 +205,7 @@ import { updateSecret } from './secrets/update.ts'
 import { TEMPLATE_SOURCE_ROUTES } from './template-uploads/routes.ts'
 import { archiveVersion, publishVersion } from './templates/publish.ts'
 import { saveAsTemplate } from './template-builds/save-as-template.ts'
+import { createBuild } from './template-builds/create.ts'
 import { cancelBuild } from './template-builds/cancel.ts'
 import { getBuild } from './template-builds/get.ts'
 import { readBuildLog } from './template-builds/log.ts'
@@ -355,6 +358,8 @@ export const API_ROUTES: readonly Bound<ApiDeps, HeldPlace>[] = [
   bind(templateVersionsArchive, archiveVersion),
   bind(templateVersionsArchiveOfOrganization, archiveVersion),
   bind(workspacesSaveAsTemplate, saveAsTemplate),
+  bind(templateBuildsCreate, createBuild),
+  bind(templateBuildsCreateOfOrganization, createBuild),
   bind(templateBuildsGet, getBuild),
   bind(templateBuildsLog, readBuildLog),
   bind(templateBuildsCancel, cancelBuild),

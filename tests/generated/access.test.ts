@@ -55,7 +55,9 @@ const forbidden = ({ refused_as }: PrincipalAccess) => `403 forbidden${refused_a
 
 /** People name the project that they open in. */
 const bodyOf = (route: AppRoute) =>
-  /^(workspaces\.open$|template-uploads\.create$|test-instances\.)/.test(route.id) ? { body: { project_id: w.a.project_id } } : {}
+  /^(workspaces\.open$|template-uploads\.create$|template-builds\.create|test-instances\.)/.test(route.id)
+    ? { body: { project_id: w.a.project_id } }
+    : {}
 
 for (const route of APP_ROUTES) {
   test(`${route.id} is for whom it declares, and nobody else changes anything with it`, async () => {

@@ -24,6 +24,8 @@ const OTHER_BODIES: Record<string, object> = {
   'workspaces.resume': { agent_label: 'other' },
   'workspaces.snapshot': { label: 'other' },
   'workspaces.save_as_template': { template_slug: 'other' },
+  'template-builds.create': { recipe: { base: 'own' } },
+  'template-builds.create_of_organization': { recipe: { base: 'own' } },
   'workspaces.restore': { checkpoint_id: '01920000-0000-7000-8000-00000000beef' },
   'workspaces.reset': { confirm_destructive: false },
   'workspaces.suspend_when_idle': { after_seconds: 31 },

@@ -113,6 +113,8 @@ const SCENES: Record<string, (w: World, key: string) => Promise<string | Ids | u
   'template-versions.archive': unpublished,
   'template-versions.archive_of_organization': unpublished,
   'workspaces.save_as_template': (w, key) => w.running(key),
+  'template-builds.create': async () => undefined,
+  'template-builds.create_of_organization': async () => undefined,
   'template-builds.cancel': async (w, key) => {
     const saving = `/v1/workspaces/${await w.running(key)}/save-as-template`
     return { build_id: (await w.post(saving, { template_slug: 'own' })).body.build.id }
@@ -190,6 +192,8 @@ const BODIES: Record<string, (key: string, ids: Ids) => object> = {
   'secrets.create_of_organization': nameOf,
   'secrets.update': (key) => ({ description: key }),
   'workspaces.save_as_template': () => ({ template_slug: 'own' }),
+  'template-builds.create': () => ({ recipe: { base: 'base' } }),
+  'template-builds.create_of_organization': () => ({ recipe: { base: 'base' } }),
   'template-uploads.create': () => ({ size_bytes: 2, sha256: '0'.repeat(64) }),
   'volumes.create': (key) => ({ name: key, quota_gib: 1 }),
   'attachments.create': () => ({ volume_id: VOLUME, mount_path: '/home/user/data' }),

@@ -36,6 +36,9 @@ async function tenant(slug: string): Promise<Tenant & { plan_id: string; start: 
     'test-instances.create': () => w.post('/v1/templates/tried/versions/1/test-instances', {}, { as }),
     'test-instances.create_of_organization': () =>
       w.post(`/v1/organizations/${made.organization_id}/templates/tried/versions/1/test-instances`, {}, { as }),
+    'template-builds.create': () => w.post('/v1/templates/built/builds', { recipe: { base: 'base' } }, { as }),
+    'template-builds.create_of_organization': () =>
+      w.post(`/v1/organizations/${made.organization_id}/templates/built/builds`, { recipe: { base: 'base' } }, { as }),
     'workspaces.resume': () => w.post(`/v1/workspaces/${sleeping}/resume`, {}, { as }),
     'workspaces.fork': () => w.post(`/v1/workspaces/${running}/fork`, { key: 'fork' }, { as }),
     'workspaces.fork_tree': () => w.post(`/v1/workspaces/${tree}/tree/fork`, { key: 'fork-tree' }, { as }),
@@ -68,10 +71,10 @@ for (const route of starts) {
       await refused(`402 allowance_exhausted/${reason}`)
     }
     await organizations.set({ allowance_exhausted: null }).execute()
-    await plans.set({ concurrent_workspaces: 1 }).execute()
+    await plans.set({ concurrent_workspaces: 1, concurrent_template_builds: 0 }).execute()
     // A file-first workspace counts for no limit of running ones.
     if ('quota_exceeded' in route.errors) await refused('403 quota_exceeded')
-    await plans.set({ concurrent_workspaces: null }).execute()
+    await plans.set({ concurrent_workspaces: null, concurrent_template_builds: null }).execute()
     assert.equal(said(await send()), 'quota_exceeded' in route.errors ? '202' : '201')
   })
 }

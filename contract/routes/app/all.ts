@@ -70,7 +70,14 @@ import { templateLanguagesList, templatePackagesList } from './template-packages
 import { templateUploadsCreate, templateUploadsDelete, templateUploadsGet, templateUploadsPart } from './template-uploads.ts'
 import { testInstancesCreate, testInstancesCreateOfOrganization } from './test-instances.ts'
 import { agentSessionsList, toolTokenKeys, toolTokensCreate } from './tool-tokens.ts'
-import { templateBuildsCancel, templateBuildsGet, templateBuildsLog, workspacesSaveAsTemplate } from './template-builds.ts'
+import {
+  templateBuildsCancel,
+  templateBuildsCreate,
+  templateBuildsCreateOfOrganization,
+  templateBuildsGet,
+  templateBuildsLog,
+  workspacesSaveAsTemplate,
+} from './template-builds.ts'
 import { attachmentsCreate, attachmentsDelete, attachmentsList, volumesCreate, volumesDelete, volumesGet, volumesList } from './volumes.ts'
 import { usageOfWorkspace, usageSeries, usageSummary } from './usage.ts'
 import {
@@ -173,6 +180,8 @@ export const APP_ROUTES: readonly AppRoute[] = [
   templateVersionsArchive,
   templateVersionsArchiveOfOrganization,
   workspacesSaveAsTemplate,
+  templateBuildsCreate,
+  templateBuildsCreateOfOrganization,
   templateBuildsGet,
   templateBuildsLog,
   templateBuildsCancel,

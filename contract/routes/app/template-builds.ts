@@ -1,16 +1,21 @@
 import Type from 'typebox'
 import { administrators, readers } from '../../access.ts'
 import { ALONE } from '../../errors.ts'
+import { RECIPE_REASONS } from '../../recipes/check.ts'
 import { appRoute } from '../../route.ts'
 import { Uuid } from '../../schemas/common.ts'
+import { TemplateBuildRequest } from '../../schemas/recipes.ts'
 import {
   SaveAsTemplateRequest,
   SaveAsTemplateResponse,
   TemplateBuild,
   TemplateBuildLog,
   TemplateBuildLogQuery,
+  TemplateBuildStarted,
 } from '../../schemas/template-builds.ts'
-import { preferenceApplied, workspaceParams } from './workspaces.ts'
+import { TemplateSlug } from '../../schemas/templates.ts'
+import { DEVELOPERS, LONG, SHORT } from './templates.ts'
+import { preferenceApplied, startErrors, workspaceParams } from './workspaces.ts'
 
 const params = Type.Object({ build_id: Uuid() })
 
@@ -80,3 +85,40 @@ export const workspacesSaveAsTemplate = appRoute({
     ],
   },
 })
+
+export const templateBuildsCreate = appRoute({ id: 'template-builds.create', ...create({ ...SHORT, within: 'project' }) })
+export const templateBuildsCreateOfOrganization = appRoute({ id: 'template-builds.create_of_organization', ...create(LONG) })
+
+/** The template need not be there: who may make it is said by what it is to belong to. */
+function create<P extends object>(form: { path: string; params: P; within: 'project' | 'organization' }) {
+  return {
+    method: 'POST',
+    path: `${form.path}/{slug}/builds`,
+    summary: 'Make a version of a template by a recipe or a Dockerfile; a template that is not there is made',
+    access: { ...DEVELOPERS, within: form.within },
+    idempotent: true,
+    params: Type.Object({ ...form.params, slug: TemplateSlug }),
+    body: TemplateBuildRequest,
+    answers: { 202: { schema: TemplateBuildStarted, description: 'The build and its operation, to poll' } },
+    errors: {
+      ...startErrors,
+      not_found: ALONE,
+      conflict: ['template_archived'],
+      dependency_unavailable: ['uploads_not_configured'],
+      validation_failed: [
+        null,
+        ...RECIPE_REASONS,
+        'base_not_found',
+        'base_archived',
+        'base_not_published',
+        'base_not_layered',
+        'architecture_not_supported',
+        'upload_missing',
+        'invalid_settings',
+        'egress_widening',
+        'platform_template_slug',
+        'reserved_template_slug',
+      ],
+    },
+  } as const
+}

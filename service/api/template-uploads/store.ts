@@ -68,6 +68,19 @@ export async function restartUpload(tx: Tx, id: string): Promise<void> {
   await sql`update template_uploads set parts = '[]', received_bytes = 0 where id = ${id} and not complete`.execute(tx)
 }
 
+/** What a build takes files from: it stays for as long as one that has just come. null: the project has none that is complete. */
+export async function useUpload(
+  tx: ChangeTx,
+  id: string,
+  { project_id }: { project_id: string },
+  now: Date,
+): Promise<Pick<UploadRow, 'id' | 'sha256' | 'parts'> | null> {
+  const { rows } = await sql<Pick<UploadRow, 'id' | 'sha256' | 'parts'>>`
+    update template_uploads set used_at = greatest(used_at, ${now}) where id = ${id} and project_id = ${project_id} and complete
+    returning id, sha256, parts`.execute(tx)
+  return rows[0] ?? null
+}
+
 export async function deleteUpload(tx: ChangeTx, id: string): Promise<void> {
   await tx.deleteFrom('template_uploads').where('id', '=', id).execute()
 }

@@ -40,7 +40,10 @@ export async function runStep(guest: Guest, step: PlanStep, number: number): Pro
     case 'copy': {
       const { upload } = guest.plan
       if (upload === null || guest.uploads_dir === null) throw new BuildFailed('the build has no upload to copy from', number)
-      await bringUpload(guest.link, guest.uploads_dir, upload, guest.bounds)
+      await bringUpload(guest.link, guest.uploads_dir, upload, guest.bounds).catch((error: unknown) => {
+        if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error
+        throw new BuildFailed('the upload is not there any more', number, null, { cause: error })
+      })
       const { to, user, mode, sources } = step
       return asRoot(guest, number, 'copy', ['/bin/sh', '-c', COPY_SCRIPT, 'copy', to, user, mode ?? '', ...sources])
     }

@@ -40,6 +40,9 @@ export async function admitTree(tx: Tx, organization_id: string): Promise<Plan> 
   return plan
 }
 
+/** The same of a build of a template: how many there may be at once is a limit of its own. */
+export const admitBuild = admitTree
+
 async function tooMany(tx: Tx, plan: Plan, organization_id: string, workspace_id: string) {
   // Until the end of the transaction: two starts that both count would both find room for one.
   await sql`select pg_advisory_xact_lock(hashtextextended(${`admission:${organization_id}`}, 0))`.execute(tx)

@@ -1,0 +1,118 @@
+import { normalPolicy } from '../../../contract/egress/check.ts'
+import { outside } from '../../../contract/egress/intersect.ts'
+import type { EgressPolicy } from '../../../contract/egress/policy.ts'
+import type { templateBuildsCreate, templateBuildsCreateOfOrganization } from '../../../contract/routes/app/template-builds.ts'
+import type { Recipe, TemplateBuildRequest } from '../../../contract/schemas/recipes.ts'
+import { TemplateSettings, templateSettingsProblems } from '../../../contract/schemas/template-settings.ts'
+import { RESERVED_TEMPLATE_SLUGS } from '../../../contract/schemas/templates.ts'
+import { admitBuild } from '../../core/admission/store.ts'
+import type { ChangeTx } from '../../core/changes/mutate.ts'
+import { aboutBuild, insertOperation } from '../../core/operations/store.ts'
+import { buildRefusal } from '../../core/template-builds/plan.ts'
+import type { BuildPlan } from '../../core/templates/build-plan.ts'
+import { planBuild } from '../../core/templates/recipe-plan.ts'
+import { readerOf, type Reader } from '../../db/reader.ts'
+import { compileSchema } from '../../http/checks.ts'
+import type { Call, Reply } from '../../http/call.ts'
+import { fail } from '../../lib/fail.ts'
+import { maySeeOrganization, notFound, type Owned } from '../auth/scope.ts'
+import type { ApiDeps } from '../deps.ts'
+import { changeAndAnswer } from '../idempotency/change.ts'
+import { readOperation } from '../operations/store.ts'
+import { operationView } from '../operations/view.ts'
+import { projectOf } from '../projects/project-of.ts'
+import { useUpload } from '../template-uploads/store.ts'
+import { askedRecipe } from './asked-recipe.ts'
+import { findBase } from './base.ts'
+import { buildBody, workedOnBuild, type WorkedOnBuild } from './cancel.ts'
+import { countBuilds, insertBuild, isPlatformSlug, lockOrMakeTemplate, readBuildLimit } from './store.ts'
+
+type BuildCall = Call<typeof templateBuildsCreate> | Call<typeof templateBuildsCreateOfOrganization>
+
+const isSettings = compileSchema(TemplateSettings)
+
+/** POST …/templates/{slug}/builds: all that the build needs is looked up here, and never again. */
+export async function createBuild(call: BuildCall, deps: ApiDeps): Promise<Reply> {
+  const { who, body } = call
+  const { organization_id } = call.params as { organization_id?: string }
+  if (organization_id !== undefined && !maySeeOrganization(who, organization_id)) throw notFound('organization')
+  const project = await projectOf(deps.reads, who, body.project_id)
+  if (organization_id !== undefined && organization_id !== project.organization_id) throw notFound('project')
+  const recipe = askedRecipe(body)
+  if (body.upload_id !== undefined && deps.uploads_dir === null)
+    throw fail('dependency_unavailable', 'uploads_not_configured', 'This installation keeps no uploads')
+  return changeAndAnswer(deps, call, (tx) => begin(deps, tx, call, project, recipe), startedBody)
+}
+
+/** The order of these lines is the order in which refusals win. */
+async function begin(deps: ApiDeps, tx: ChangeTx, call: BuildCall, project: Owned, recipe: Recipe): Promise<WorkedOnBuild> {
+  const { body, params, now } = call
+  const { organization_id } = project
+  await refuseSlug(readerOf(tx), params.slug)
+  const plan = await planned(tx, call, project, recipe)
+  const template = await lockOrMakeTemplate(tx, {
+    id: deps.ids.next(),
+    organization_id,
+    slug: params.slug,
+    display_name: null,
+    description: body.description ?? null,
+    created_at: now,
+  })
+  if (template.archived_at !== null) throw fail('conflict', 'template_archived', 'The template is archived')
+  const refused = buildRefusal(await readBuildLimit(readerOf(tx), organization_id), await countBuilds(tx, organization_id))
+  if (refused !== null) throw refused
+  const build = { id: deps.ids.next(), ...project }
+  const operation_id = deps.ids.next()
+  const cell_id = await deps.cells.choose(readerOf(tx))
+  const input = { build_id: build.id, template_slug: params.slug }
+  await insertOperation(tx, { ...aboutBuild(build), id: operation_id, kind: 'template_build', cell_id, input, now }, null)
+  const spec = { ...plan, description: body.description ?? null, auto_publish: body.auto_publish ?? false }
+  const made = { ...build, template_id: template.id, operation_id, kind: 'recipe', spec, capture_operation_id: null, now } as const
+  await insertBuild(tx, made)
+  return workedOnBuild({ ...build, operation_id }, 202)
+}
+
+async function planned(tx: ChangeTx, { body, now }: BuildCall, project: Owned, recipe: Recipe): Promise<BuildPlan> {
+  const base = await findBase(readerOf(tx), project.organization_id, recipe.base ?? '')
+  const upload = body.upload_id === undefined ? null : await useUpload(tx, body.upload_id, project, now)
+  if (body.upload_id !== undefined && upload === null)
+    throw fail('validation_failed', 'upload_missing', 'The project has no such upload, or not all of it is there', {
+      details: { field: 'upload_id' },
+    })
+  const ceiling = ceilingOf(body, base.egress)
+  const plan = planBuild({ recipe, base, upload, plan: await admitBuild(tx, project.organization_id), ceiling })
+  refuseSettings(plan.settings)
+  return plan
+}
+
+/** What a base forbids, no template that is built on it allows. */
+function ceilingOf({ egress_ceiling }: TemplateBuildRequest, of_base: EgressPolicy | null): EgressPolicy | null {
+  if (egress_ceiling === undefined) return of_base
+  const policy = normalPolicy(egress_ceiling)
+  const wider = outside(policy, of_base)
+  if (of_base === null || wider.length === 0) return policy
+  throw fail('validation_failed', 'egress_widening', 'The ceiling lets out more than that of the base', {
+    details: { template_egress: of_base, outside: wider.map((one) => ({ ...one, path: `egress_ceiling.${one.path}` })) },
+  })
+}
+
+function refuseSettings(settings: TemplateSettings): void {
+  const problem = isSettings(settings)
+    ? templateSettingsProblems(settings)[0]
+    : isSettings.errors?.map(({ instancePath, message = '' }) => `${instancePath} ${message}`)[0]
+  if (problem !== undefined) throw fail('validation_failed', 'invalid_settings', `With those of the base: ${problem}`)
+}
+
+async function refuseSlug(reads: Reader, slug: string): Promise<void> {
+  const details = { field: 'slug' }
+  if (await isPlatformSlug(reads, slug))
+    throw fail('validation_failed', 'platform_template_slug', 'The platform has a template of that slug', { details })
+  if (RESERVED_TEMPLATE_SLUGS.includes(slug))
+    throw fail('validation_failed', 'reserved_template_slug', 'The slug is kept for a template of the platform', { details })
+}
+
+async function startedBody(reads: Reader, begun: WorkedOnBuild) {
+  const operation = begun.operation_id === null ? null : await readOperation(reads, begun.operation_id)
+  if (operation === null) throw new Error('an operation is gone that a change has just made')
+  return { operation: operationView(operation), build: await buildBody(reads, begun) }
+}
