@@ -106,6 +106,15 @@ export type AuditEventList = {
   next_cursor: string | null
 }
 
+export type BuildEgress = {
+  /** auto: where Debian packages and those of languages come from, and extra_hosts. allowlist: allow_hosts alone */
+  mode: 'auto' | 'allow_all' | 'allowlist' | 'deny_all'
+  /** With auto alone */
+  extra_hosts?: string[]
+  /** With allowlist alone, and then at least one */
+  allow_hosts?: string[]
+}
+
 export type Caps = {
   cpu_millis?: number
   memory_mib?: number
@@ -199,6 +208,16 @@ export type ClientVersions = {
 export type CodeRequest = {
   /** Six digits of the authenticator */
   code: string
+}
+
+export type CopyStep = {
+  copy: string[]
+  /** An absolute path: a directory where it ends with / or several are copied, else what the one is to be called */
+  to: string
+  /** root when absent */
+  user?: string
+  /** In octal digits */
+  mode?: string
 }
 
 export type CurrentSession = {
@@ -1040,6 +1059,54 @@ export type ProjectList = {
   next_cursor: string | null
 }
 
+export type Recipe = {
+  /** slug@version of the organization or of the platform; slug: its latest version */
+  base?: string
+  architecture?: 'amd64' | 'arm64'
+  /** Installed at first, by apt */
+  packages?: string[]
+  languages?: {
+    name: string
+    version?: string
+  }[]
+  /** Written before the steps */
+  files?: RecipeFile[]
+  /** One after the other */
+  steps?: (RunStep | CopyStep)[]
+  egress?: BuildEgress
+  /** Environment of every command */
+  env?: Record<string, string>
+  inputs?: Record<string, TemplateInput>
+  start?: StartCommand[]
+  services?: Service[]
+  /** Of an open that does not say otherwise; what is absent is the base's */
+  defaults?: {
+    cpu_millis?: number
+    memory_mib?: number
+    disk_gib?: number
+    lifetime?: 'persistent' | 'session'
+    idle_policy?: string
+    session_idle_seconds?: number
+  }
+  ceiling?: {
+    cpu_millis?: number
+    memory_mib?: number
+    disk_gib?: number
+  }
+}
+
+export type RecipeFile = {
+  /** Absolute */
+  path: string
+  content?: string
+  /** Instead of content */
+  content_base64?: string
+  /** root when absent */
+  user?: string
+  /** In octal digits */
+  mode?: string
+}
+
 export type RecoveryCodes = {
   /** Those before are good no more */
   recovery_codes: string[]
@@ -1085,6 +1152,17 @@ export type RotatedSession = {
   session_token: string
   /** 30 days from now, or 90 days from the sign-in, whichever is earlier */
   session_expires_at: string
+}
+
+export type RunStep = {
+  run: string | string[]
+  /** root when absent */
+  user?: string
+  /** It is made where it is not there */
+  cwd?: string
+  /** Environment of every command */
+  env?: Record<string, string>
+  timeout_seconds?: number
 }
 
 export type SaveAsTemplateRequest = {
@@ -1456,6 +1534,27 @@ export type TemplateBuildLog = {
   text: string
   /** Nothing comes after it */
   complete: boolean
+}
+
+export type TemplateBuildRequest = {
+  recipe?: Recipe
+  /** Instead of a recipe */
+  dockerfile?: string
+  build_args?: Record<string, string>
+  /** The tar that copy and COPY take files from */
+  upload_id?: string
+  egress_ceiling?: EgressPolicyRequest
+  /** Of the version */
+  description?: string
+  /** Workspaces are opened with the version as soon as it is there */
+  auto_publish?: boolean
+  /** A person says it; a key has its own */
+  project_id?: string
+}
+
+export type TemplateBuildStarted = {
+  operation: Operation
+  build: TemplateBuild
 }
 
 export type TemplateDefaults = {
