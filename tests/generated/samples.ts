@@ -93,7 +93,8 @@ export function sampleOf(route: Route, ids: Record<string, string> = {}, body?: 
   return { method: route.method, path, json: { ...(sample(route.body) as object), ...NEEDED[route.id], ...body } }
 }
 
-/** Names of the ids in a route's path. A port is a number that anybody knows. */
+/** Names of the ids in a route's path. A port is a number that anybody knows, and a template that is made where there is none is no secret. */
 export function idsOf(route: Route): string[] {
-  return [...route.path.matchAll(/\{(\w+)\}/g)].map(([, name]) => name ?? '').filter((name) => name !== 'port')
+  const known = route.id.startsWith('template-builds.create') ? ['slug'] : ['port']
+  return [...route.path.matchAll(/\{(\w+)\}/g)].map(([, name]) => name ?? '').filter((name) => !known.includes(name))
 }
