@@ -55,10 +55,10 @@ async function takeRoom({ build, cell, operation }: BuildWork, { resources }: Re
 
 /** Ends the work where somebody has ended the operation. */
 async function watch({ cell, operation }: BuildWork, ending: AbortController): Promise<void> {
-  while (!ending.signal.aborted) {
+  const ended = () => ending.signal.aborted
+  while (!ended()) {
     await setTimeout(LOOK_MS, undefined, { signal: ending.signal }).catch(() => undefined)
-    if (!ending.signal.aborted && (await isOver(cell.db, operation.id).catch(() => false)))
-      ending.abort(new Error('The build was canceled'))
+    if (!ended() && (await isOver(cell.db, operation.id).catch(() => false))) ending.abort(new Error('The build was canceled'))
   }
 }
 
