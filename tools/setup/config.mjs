@@ -138,7 +138,17 @@ export function cellConfig(settings) {
   const { hostd_socket, ports_socket, secrets_socket, trees: trees_dir, cell_keys: secret_keys_dir } = layoutOf(settings)
   const uploads_dir = settings.template_uploads === 'yes' ? layoutOf(settings).uploads : ''
   const secrets = { secrets_socket, secret_keys_dir, secret_keys_command }
-  const own = { cell_name, hostd_socket, ports_socket, trees_dir, uploads_dir, tree_revisions_kept, ...secrets, park_after, quarantine_days }
+  const own = {
+    cell_name,
+    hostd_socket,
+    ports_socket,
+    trees_dir,
+    uploads_dir,
+    tree_revisions_kept,
+    ...secrets,
+    park_after,
+    quarantine_days,
+  }
   return { ...processConfig(settings, 'cell'), ...own }
 }
 
