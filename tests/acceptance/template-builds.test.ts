@@ -59,11 +59,10 @@ test('a recipe with a file from an upload and two steps is built, published and 
     { run: ['sh', '-c', 'id -un > where; pwd >> where'], cwd: '/srv/app' },
   ]
   const recipe = { base: 'base', env: { GREETING: '/srv/app/greeting' }, egress: { mode: 'deny_all' }, steps }
-  const build = await finished(await begin('recipe-real', { recipe, upload_id }))
-  assert.deepEqual([build.state, build.error, build.version, build.published], ['succeeded', null, 1, false])
+  const build = await finished(await begin('recipe-real', { recipe, upload_id, auto_publish: true }))
+  assert.deepEqual([build.state, build.error, build.version, build.published], ['succeeded', null, 1, true])
   await until('the log is whole', 60_000, async () => /Version 1 is there/.test(await log(build.id)))
   assert.match(await log(build.id), /==> step 1 of 3: copy .*\n(.|\n)*==> step 2 of 3: .*\nsaid aloud\n==> step 3 of 3: /)
-  assert.equal((await client.api('/v1/templates/recipe-real/versions/1/publish', { method: 'POST' })).status, 200)
   const opened = await client.open('recipe-opened', { template: 'recipe-real' })
   assert.equal(await shell(opened, 'cat $GREETING /srv/app/where'), 'hello\nfrom a step\nroot\n/srv/app')
 })
