@@ -12,7 +12,7 @@ import { unreliable } from './unreliable.ts'
 const PYTHON = path.resolve(import.meta.dirname, '../../sdk/python')
 const { BERTH_TEST_PYTHONPATH: packages, BERTH_TEST_PYTHON_MISSING: missing = 'tools/test.mjs did not set it up', PATH = '' } = process.env
 const skip = packages === undefined ? `no Python packages: ${missing}` : false
-const HISTORIES = depth({ short: 12, long: 500 })
+const HISTORIES = depth({ short: 12, long: 300 })
 
 /** What sdk/python/tests/run.py prints of one test. */
 interface Outcome {
