@@ -48,9 +48,9 @@ const digest = (bytes: Buffer) => createHash('sha256').update(bytes).digest('hex
 const begin = (bytes: Buffer, more: object = {}) =>
   w.post('/v1/template-uploads', { size_bytes: bytes.length, sha256: digest(bytes), ...more })
 
-async function part(id: string, offset: number, bytes: Buffer, as = w.a.key): Promise<Answer> {
+async function part(id: string, offset: number, bytes: Buffer, as = w.a.key, base = w.base): Promise<Answer> {
   const headers = { authorization: `Bearer ${as}`, 'content-type': 'application/octet-stream' }
-  const response = await fetch(`${w.base}/v1/template-uploads/${id}?offset=${offset}`, {
+  const response = await fetch(`${base}/v1/template-uploads/${id}?offset=${offset}`, {
     method: 'PUT',
     headers,
     body: new Uint8Array(bytes),
@@ -118,6 +118,13 @@ test('an installation without uploads says so', async () => {
   await using none = await world({ uploads_dir: '' })
   const upload = { size_bytes: 1, sha256: '0'.repeat(64) }
   assert.deepEqual(said(await none.post('/v1/template-uploads', upload)), [503, 'dependency_unavailable', 'uploads_not_configured'])
+  // One of the time before its uploads were given up.
+  const { organization_id, project_id } = none.a
+  const [id, now] = [none.ids.next(), none.clock.now()]
+  const earlier = { id, organization_id, project_id, ...upload, created_at: now, used_at: now }
+  await none.database.superuser.insertInto('template_uploads').values(earlier).execute()
+  const answered = await part(id, 0, Buffer.from('a'), none.a.key, none.base)
+  assert.deepEqual(said(answered), [503, 'dependency_unavailable', 'uploads_not_configured'])
   const lookup = await none.get('/v1/template-packages?query=git')
   assert.deepEqual(said(lookup), [503, 'dependency_unavailable', 'package_search_unavailable'])
 })
