@@ -8,6 +8,7 @@ import { after, before, test } from 'node:test'
 import type { TemplateBuild } from '../../contract/schemas/template-builds.ts'
 import { createClient, type Client, type OpenedWorkspace } from '../support/client.ts'
 import { until } from '../support/processes.ts'
+import { printedBy, readGuide } from '../support/readme.ts'
 import { type SharedService, sharedService } from '../support/shared-services.ts'
 
 let service: SharedService
@@ -96,3 +97,9 @@ test('a build that is canceled in a step makes no version, and leaves no machine
 })
 
 const machineOf = (id: string) => service.query('select 1 from machines where id = $1', [id])
+
+test('the commands of docs/guides/template-builds.md print what it says', { timeout: 300_000 }, async () => {
+  const guide = readGuide('template-builds.md')
+  assert.ok(guide.prints.length > 0)
+  assert.equal(await printedBy(guide, service), guide.prints)
+})
