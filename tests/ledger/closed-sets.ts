@@ -100,14 +100,7 @@ export const PENDING_CODES: Readonly<Record<'app' | 'cell', Readonly<Record<stri
         'draft_exists', 'draft_stale', 'build_in_progress', 'file_list_unavailable',
         'file_list_indexing', 'guest_feature_unavailable',
       ], // prettier-ignore
-      validation_failed: [
-        'invalid_recipe', 'invalid_package', 'invalid_host', 'invalid_settings', 'base_not_found', 'base_archived',
-        'base_not_published', 'architecture_not_supported', 'base_not_layered', 'base_required', 'language_unavailable',
-        'language_conflict', 'too_many_files', 'too_many_steps', 'too_many_hosts', 'recipe_too_large', 'platform_owned_path',
-        'upload_required', 'upload_missing', 'extra_hosts_without_auto',
-        'allow_hosts_without_allowlist', 'allowlist_empty', 'services_unsupported',
-        'reserved_template_slug', 'slug_not_supported_by_builder',
-      ], // prettier-ignore
+      validation_failed: ['services_unsupported', 'slug_not_supported_by_builder'],
       dependency_unavailable: [
         'build_log_bucket_not_configured',
       ], // prettier-ignore
