@@ -25,6 +25,7 @@ test('the samples of docs/guides/python.md print what it says', { skip, timeout:
 })
 
 const TERMINAL = `
+import time
 from berth import Berth
 with Berth() as berth, berth.open("python-terminal", template="base") as ws:
     ws.files.write("/home/user/large", b"berth" * (8 << 18))
@@ -41,6 +42,10 @@ with Berth() as berth, berth.open("python-terminal", template="base") as ws:
         for chunk in again:
             print(chunk.text.strip())
             break
+    for _ in range(600):  # it was told to end, and has a moment for it
+        if shell.status()["state"] != "running":
+            break
+        time.sleep(0.1)
     print(shell.status()["state"])
     ws.delete()
 `
