@@ -5,7 +5,7 @@ import type { Clock } from '../lib/clock.ts'
 import type { KeyRing } from '../core/key-ring/ring.ts'
 import type { Ids } from '../lib/ids.ts'
 import type { PeopleDeps } from './auth/people.ts'
-import type { Enders } from './organizations/ender.ts'
+import type { Looking } from './looking.ts'
 import type { Cells } from './workspaces/cells.ts'
 import type { Buckets } from '../http/buckets.ts'
 import type { PackageIndex } from './template-packages/package-index.ts'
@@ -44,7 +44,7 @@ export interface ApiDeps {
   /** What sign-in works with. */
   people: PeopleDeps
   /** What works off the deletion of organizations. */
-  enders: Pick<Enders, 'poke'>
+  enders: Pick<Looking, 'poke'>
   /** The OpenAPI description, as it is served. */
   openapi: Buffer
   logger: Logger

@@ -3,31 +3,19 @@ import { judgePayments } from '../core/billing/standing.ts'
 import { byService } from '../core/changes/audit.ts'
 import { mailAlerts } from './spend/alert-mail.ts'
 import type { ApiDeps } from './deps.ts'
+import { lookRegularly, type Looking } from './looking.ts'
 
 const TICK_MS = 15_000
 
 type Clockwork = Pick<ApiDeps, 'db' | 'clock' | 'ids' | 'logger'>
 
-export interface MoneyClock {
-  close(): Promise<void>
-}
-
 /** What nobody asks for: mails of thresholds that are reached, closed billing periods, invoices that become due. Any number of processes may do it at once. */
-export function startMoneyClock(deps: Clockwork, mailed: () => void): MoneyClock {
-  let working: Promise<void> | null = null
-  const look = () => {
-    working ??= tick(deps, mailed)
-      .catch((error: unknown) => deps.logger.warn({ err: error }, 'what is due for organizations was not done'))
-      .finally(() => (working = null))
-  }
-  const timer = setInterval(look, TICK_MS)
-  timer.unref()
-  return {
-    async close() {
-      clearInterval(timer)
-      await working
-    },
-  }
+export function startMoneyClock(deps: Clockwork, mailed: () => void): Looking {
+  return lookRegularly({
+    every_ms: TICK_MS,
+    look: () => tick(deps, mailed),
+    failed: (error) => deps.logger.warn({ err: error }, 'what is due for organizations was not done'),
+  })
 }
 
 async function tick({ db, clock, ids, logger }: Clockwork, mailed: () => void): Promise<void> {

@@ -6,6 +6,7 @@ import { periodOf } from '../../core/usage/period.ts'
 import type { Db } from '../../db/database.ts'
 import type { Clock } from '../../lib/clock.ts'
 import { failpoint } from '../../lib/failpoints.ts'
+import { lookRegularly, type Looking } from '../looking.ts'
 import { letterOf, type Letter } from './letters.ts'
 import { endMail, findAlert, findRecipient, giveEmailToken, giveInvitationToken, takeMail } from './store.ts'
 import type { Transport } from './transports.ts'
@@ -19,41 +20,24 @@ export interface SenderDeps {
   base_url: string
 }
 
-export interface Sender {
-  /** There may be mail: look at once. */
-  poke(): void
-  close(): Promise<void>
-}
-
 const LOOK_MS = 2000
 const { send_seconds_max, retry_seconds_min, retry_seconds_max, try_hours_max } = LIMITS.mail
 /** Longer than a try may take, so that nobody else takes a mail that is being sent. */
 const TAKEN_MS = 3 * send_seconds_max * 1000
 
 /** Sends what waits, one mail at a time, until it is closed. Any number of processes may: a row is one sender's. */
-export function startSender(deps: SenderDeps): Sender {
-  let closed = false
-  let working: Promise<void> | null = null
-  let again = false
-  const look = () => {
-    if (closed) return
-    again = working !== null
-    working ??= sendAll(deps, () => closed)
-      .catch((error: unknown) => deps.logger.warn({ err: error }, 'mail could not be looked for'))
-      .finally(() => {
-        working = null
-        if (again) look()
-      })
-  }
-  const timer = setInterval(look, LOOK_MS)
-  timer.unref()
+export function startSender(deps: SenderDeps): Looking {
+  const looking = lookRegularly({
+    every_ms: LOOK_MS,
+    look: (stopped) => sendAll(deps, stopped),
+    failed: (error) => deps.logger.warn({ err: error }, 'mail could not be looked for'),
+  })
   return {
-    poke: look,
-    async close() {
-      closed = true
-      clearInterval(timer)
+    poke: looking.poke,
+    close() {
+      const closed = looking.close()
       deps.transport.close()
-      await working
+      return closed
     },
   }
 }

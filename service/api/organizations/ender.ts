@@ -6,48 +6,24 @@ import { archiveTemplates, markEnded } from '../../core/organizations/ending-sto
 import { readerOf } from '../../db/reader.ts'
 import type { PersonPrincipal } from '../../http/call.ts'
 import type { ApiDeps } from '../deps.ts'
+import { lookRegularly, type Looking } from '../looking.ts'
 import { secretSubject } from '../secrets/find.ts'
 import { eraseVersions, lockSecret, markDeleted as markSecretDeleted, unbind } from '../secrets/store.ts'
 import { lockVolume, markDeleting } from '../volumes/store.ts'
 import { endForGood } from '../workspaces/delete.ts'
 import { countEnded, listEndings, noteProgress, readLeft, succeed, type Ending, type Left } from './ending-store.ts'
 
-/** Works off the deletion of organizations. */
-export interface Enders {
-  /** There may be one: look at once. */
-  poke(): void
-  close(): Promise<void>
-}
-
 const LOOK_MS = 2000
 
 type EnderDeps = Pick<ApiDeps, 'db' | 'reads' | 'clock' | 'ids' | 'logger'>
 
 /** Looks for organizations that end, until it is closed. Any number of processes may: each step is a transaction that finds it undone. */
-export function startEnders(deps: EnderDeps): Enders {
-  let closed = false
-  let working: Promise<void> | null = null
-  let again = false
-  const look = () => {
-    if (closed) return
-    again = working !== null
-    working ??= endAll(deps, () => closed)
-      .catch((error: unknown) => deps.logger.warn({ err: error }, 'organizations that are deleted were not looked at'))
-      .finally(() => {
-        working = null
-        if (again) look()
-      })
-  }
-  const timer = setInterval(look, LOOK_MS)
-  timer.unref()
-  return {
-    poke: look,
-    async close() {
-      closed = true
-      clearInterval(timer)
-      await working
-    },
-  }
+export function startEnders(deps: EnderDeps): Looking {
+  return lookRegularly({
+    every_ms: LOOK_MS,
+    look: (stopped) => endAll(deps, stopped),
+    failed: (error) => deps.logger.warn({ err: error }, 'organizations that are deleted were not looked at'),
+  })
 }
 
 /** One step of each. */
