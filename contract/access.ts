@@ -56,6 +56,9 @@ export const ANYONE: Access = { kind: 'anyone' }
 /** The roles that decide what an organization pays, and are told what it comes to. */
 export const PAYER_ROLES = ['owner', 'admin', 'billing'] as const satisfies readonly Role[]
 
+/** Who may decide what an organization pays: people alone. A key that leaked raises no cap. */
+export const PAYERS: PrincipalAccess = { kind: 'principal', within: 'organization', roles: PAYER_ROLES, keys: 'forbidden' }
+
 /** Whoever may know of it: every role, every key of the project. */
 export function readers(within: Within): PrincipalAccess {
   return { kind: 'principal', within, roles: ROLES, keys: 'any' }

@@ -1,12 +1,11 @@
 import Type from 'typebox'
-import { PAYER_ROLES, type PrincipalAccess } from '../../access.ts'
+import { PAYERS } from '../../access.ts'
 import { ALONE } from '../../errors.ts'
 import { appRoute } from '../../route.ts'
 import { CheckoutRequest, HostedPage, Invoice, InvoiceList, InvoicesQuery } from '../../schemas/billing.ts'
 import { Uuid } from '../../schemas/common.ts'
 
 const organizationParams = Type.Object({ organization_id: Uuid() })
-const PAYERS: PrincipalAccess = { kind: 'principal', within: 'organization', roles: PAYER_ROLES, keys: 'forbidden' }
 
 export const invoicesList = appRoute({
   id: 'invoices.list',

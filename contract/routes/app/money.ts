@@ -1,5 +1,5 @@
 import Type from 'typebox'
-import { PAYER_ROLES, readers, type PrincipalAccess } from '../../access.ts'
+import { PAYERS, readers } from '../../access.ts'
 import { ALONE } from '../../errors.ts'
 import { appRoute } from '../../route.ts'
 import { IfMatch, Uuid } from '../../schemas/common.ts'
@@ -18,9 +18,6 @@ import {
 
 const organizationParams = Type.Object({ organization_id: Uuid() })
 const etag = { ETag: 'The version, quoted' }
-
-/** Who may decide what an organization pays: people alone. A key that leaked raises no cap. */
-const PAYERS: PrincipalAccess = { kind: 'principal', within: 'organization', roles: PAYER_ROLES, keys: 'forbidden' }
 
 export const plansList = appRoute({
   id: 'plans.list',
