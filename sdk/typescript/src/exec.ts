@@ -1,7 +1,7 @@
 import { type Bytes, fromBase64, joined, linesOf, toBase64 } from './bytes.ts'
 import { BerthError, ConnectionError, errorOf, type Refusal } from './errors.ts'
 import type { Gateway } from './gateway.ts'
-import { deadlineOf, mayRepeat, pause, waitBefore, type Deadline } from './retry.ts'
+import { deadlineOf, FOREVER_MS, IMMEDIATE_REPEATS_MAX, mayRepeat, pause, waitBefore, type Deadline } from './retry.ts'
 import type { ExecSession, ExecStart, Execution } from './schemas.ts'
 import { type CallOptions, deadlineFor, readJson } from './transport.ts'
 
@@ -71,9 +71,6 @@ type StreamEvent =
 
 /** A heartbeat comes every 15 seconds: whoever says nothing for longer is not there. */
 const SILENCE_MS = 45_000
-/** What is put right again and again is waited for like everything else. */
-const IMMEDIATE_REPEATS_MAX = 4
-const FOREVER_MS = 2 ** 31 - 1
 
 /** A command of a workspace with a machine. It runs on whether or not anybody listens. */
 export class Command implements AsyncDisposable, AsyncIterable<OutputChunk> {

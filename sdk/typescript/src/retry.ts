@@ -11,6 +11,10 @@ const NEVER_EXECUTED = ['stale_epoch', 'workspace_not_running', 'workspace_busy'
 /** Nothing changes by waiting: somebody must make room. */
 const LASTING_REASONS = ['disk_full', 'mfa_locked']
 const RETRYABLE_STATUS = [429, 502, 503, 504]
+/** What is put right again and again is waited for like everything else. */
+export const IMMEDIATE_REPEATS_MAX = 4
+/** The longest time that a timer takes. */
+export const FOREVER_MS = 2 ** 31 - 1
 const FIRST_WAIT_MS = 100
 const LONGEST_WAIT_MS = 10_000
 

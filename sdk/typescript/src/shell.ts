@@ -1,7 +1,7 @@
 import { type Bytes, fromBase64, toBase64, utf8 } from './bytes.ts'
 import { BerthError, ConnectionError, errorOf, type Refusal } from './errors.ts'
 import type { Gateway } from './gateway.ts'
-import { type Deadline, mayRepeat, pause, waitBefore } from './retry.ts'
+import { type Deadline, FOREVER_MS, IMMEDIATE_REPEATS_MAX, mayRepeat, pause, waitBefore } from './retry.ts'
 import type { TerminalSession, TerminalStart } from './schemas.ts'
 import { type CallOptions, deadlineFor, queryOf } from './transport.ts'
 
@@ -31,9 +31,6 @@ const INPUT_BYTES_MAX = 32 << 10
 /** What nobody has read: at the bound the connection is given up, and taken up again at the same byte when there is room. */
 const WAITING_BYTES_MAX = 8 << 20
 const SILENCE_MS = 60_000
-/** What is put right again and again is waited for like everything else. */
-const IMMEDIATE_REPEATS_MAX = 4
-const FOREVER_MS = 2 ** 31 - 1
 
 /**
  * A terminal of a workspace. Output comes once, in order, over every drop. What is typed while there is no connection waits for the

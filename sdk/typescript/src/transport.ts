@@ -1,5 +1,5 @@
 import { BerthError, ConnectionError, readError } from './errors.ts'
-import { type Deadline, deadlineOf, endedBy, mayRepeat, pause, type Repeats, waitBefore } from './retry.ts'
+import { type Deadline, deadlineOf, endedBy, IMMEDIATE_REPEATS_MAX, mayRepeat, pause, type Repeats, waitBefore } from './retry.ts'
 
 /** How one call is made; every method of this library takes these. */
 export interface CallOptions {
@@ -76,9 +76,6 @@ export async function send<T>(fetch: Fetch, { request: asked, target, deadline, 
     }
   }
 }
-
-/** What is put right again and again is waited for like everything else. */
-const IMMEDIATE_REPEATS_MAX = 4
 
 async function once(fetch: Fetch, request: Request, { url, token }: Target, deadline: Deadline): Promise<Response> {
   const headers: Record<string, string> = { authorization: `Bearer ${token}`, ...request.headers }
