@@ -32,7 +32,7 @@ test('closing tells a look to stop, and waits for it', async () => {
     asked = stopped
     return new Promise<void>((resolve) => (end = resolve))
   }
-  const looking = lookRegularly({ every_ms: NEVER_MS, look, failed: assert.fail })
+  const looking = lookRegularly({ every_ms: NEVER_MS, look, failed: (error) => assert.ifError(error) })
   looking.poke()
   assert.equal(asked(), false)
   let is_closed = false
