@@ -7,8 +7,6 @@ import { TemplateSettings, templateSettingsProblems } from '../../../contract/sc
 import { RESERVED_TEMPLATE_SLUGS } from '../../../contract/schemas/templates.ts'
 import { admitBuild } from '../../core/admission/store.ts'
 import type { ChangeTx } from '../../core/changes/mutate.ts'
-import { aboutBuild, insertOperation } from '../../core/operations/store.ts'
-import { buildRefusal } from '../../core/template-builds/plan.ts'
 import type { BuildPlan } from '../../core/templates/build-plan.ts'
 import { planBuild } from '../../core/templates/recipe-plan.ts'
 import { readerOf, type Reader } from '../../db/reader.ts'
@@ -24,8 +22,8 @@ import { projectOf } from '../projects/project-of.ts'
 import { useUpload } from '../template-uploads/store.ts'
 import { askedRecipe } from './asked-recipe.ts'
 import { findBase } from './base.ts'
-import { buildBody, workedOnBuild, type WorkedOnBuild } from './cancel.ts'
-import { countBuilds, insertBuild, isPlatformSlug, lockOrMakeTemplate, readBuildLimit } from './store.ts'
+import { beginBuild, refusePlatformSlug, templateToBuild } from './begin.ts'
+import { buildBody, type WorkedOnBuild } from './cancel.ts'
 
 type BuildCall = Call<typeof templateBuildsCreate> | Call<typeof templateBuildsCreateOfOrganization>
 
@@ -48,28 +46,19 @@ export async function createBuild(call: BuildCall, deps: ApiDeps): Promise<Reply
 async function begin(deps: ApiDeps, tx: ChangeTx, call: BuildCall, project: Owned, recipe: Recipe): Promise<WorkedOnBuild> {
   const { body, params, now } = call
   const { organization_id } = project
-  await refuseSlug(readerOf(tx), params.slug)
+  await refuseSlug(tx, params.slug)
   const plan = await planned(tx, call, project, recipe)
-  const template = await lockOrMakeTemplate(tx, {
-    id: deps.ids.next(),
+  const template_id = await templateToBuild(deps, tx, {
     organization_id,
     slug: params.slug,
     display_name: null,
     description: body.description ?? null,
     created_at: now,
   })
-  if (template.archived_at !== null) throw fail('conflict', 'template_archived', 'The template is archived')
-  const refused = buildRefusal(await readBuildLimit(readerOf(tx), organization_id), await countBuilds(tx, organization_id))
-  if (refused !== null) throw refused
-  const build = { id: deps.ids.next(), ...project }
-  const operation_id = deps.ids.next()
   const cell_id = await deps.cells.choose(readerOf(tx))
-  const input = { build_id: build.id, template_slug: params.slug }
-  await insertOperation(tx, { ...aboutBuild(build), id: operation_id, kind: 'template_build', cell_id, input, now }, null)
   const spec = { ...plan, description: body.description ?? null, auto_publish: body.auto_publish ?? false }
-  const made = { ...build, template_id: template.id, operation_id, kind: 'recipe', spec, capture_operation_id: null, now } as const
-  await insertBuild(tx, made)
-  return workedOnBuild({ ...build, operation_id }, 202)
+  const about = { ...project, template_id, template_slug: params.slug, cell_id, now }
+  return beginBuild(deps, tx, { ...about, kind: 'recipe', spec, capture_operation_id: null })
 }
 
 async function planned(tx: ChangeTx, { body, now }: BuildCall, project: Owned, recipe: Recipe): Promise<BuildPlan> {
@@ -103,12 +92,12 @@ function refuseSettings(settings: TemplateSettings): void {
   if (problem !== undefined) throw fail('validation_failed', 'invalid_settings', `With those of the base: ${problem}`)
 }
 
-async function refuseSlug(reads: Reader, slug: string): Promise<void> {
-  const details = { field: 'slug' }
-  if (await isPlatformSlug(reads, slug))
-    throw fail('validation_failed', 'platform_template_slug', 'The platform has a template of that slug', { details })
+async function refuseSlug(tx: ChangeTx, slug: string): Promise<void> {
+  await refusePlatformSlug(tx, slug, 'slug')
   if (RESERVED_TEMPLATE_SLUGS.includes(slug))
-    throw fail('validation_failed', 'reserved_template_slug', 'The slug is kept for a template of the platform', { details })
+    throw fail('validation_failed', 'reserved_template_slug', 'The slug is kept for a template of the platform', {
+      details: { field: 'slug' },
+    })
 }
 
 async function startedBody(reads: Reader, begun: WorkedOnBuild) {

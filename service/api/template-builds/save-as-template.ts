@@ -1,8 +1,6 @@
 import type { workspacesSaveAsTemplate } from '../../../contract/routes/app/template-builds.ts'
 import type { ChangeTx } from '../../core/changes/mutate.ts'
 import { beginOperation } from '../../core/operations/begin.ts'
-import { aboutBuild, insertOperation } from '../../core/operations/store.ts'
-import { buildRefusal } from '../../core/template-builds/plan.ts'
 import { checkAcknowledged } from '../../core/templates/acknowledged.ts'
 import { refuseUpdatePolicy, savedSettings } from '../../core/templates/made-settings.ts'
 import { readerOf, type Reader } from '../../db/reader.ts'
@@ -16,9 +14,9 @@ import { operationView } from '../operations/view.ts'
 import { lockForChange } from '../workspaces/find.ts'
 import { operateOn, refuseAlways, refuseDeleted } from '../workspaces/refusals.ts'
 import type { WorkspaceRow } from '../workspaces/row.ts'
-import { buildBody, workedOnBuild, type WorkedOnBuild } from './cancel.ts'
+import { beginBuild, refusePlatformSlug, templateToBuild } from './begin.ts'
+import { buildBody, type WorkedOnBuild } from './cancel.ts'
 import { hasCapture, readSource } from './source-store.ts'
-import { countBuilds, insertBuild, isPlatformSlug, lockOrMakeTemplate, readBuildLimit } from './store.ts'
 
 type SaveCall = Call<typeof workspacesSaveAsTemplate>
 
@@ -47,30 +45,22 @@ async function begin(deps: ApiDeps, tx: ChangeTx, { body, now }: SaveCall, row: 
   const acknowledged = checkAcknowledged(body.acknowledged_scan_findings)
   refuseUpdatePolicy(body)
   const settings = savedSettings(source.settings, body)
-  if (await isPlatformSlug(readerOf(tx), body.template_slug)) throw platformSlug()
+  await refusePlatformSlug(tx, body.template_slug, 'template_slug')
   const { checkpoint_id = null } = body
   if (checkpoint_id !== null && !(await hasCapture(readerOf(tx), row.id, checkpoint_id, now))) {
     throw fail('not_found', 'checkpoint_not_found', 'The workspace has no such checkpoint')
   }
   const operate = checkpoint_id === null ? operateOn(row, 'save_as_template') : null
-  const template = await lockOrMakeTemplate(tx, {
-    id: deps.ids.next(),
+  const template_id = await templateToBuild(deps, tx, {
     organization_id: row.organization_id,
     slug: body.template_slug,
     display_name: body.display_name ?? null,
     description: body.description ?? null,
     created_at: now,
   })
-  if (template.archived_at !== null) throw fail('conflict', 'template_archived', 'The template is archived')
-  const refused = buildRefusal(await readBuildLimit(readerOf(tx), row.organization_id), await countBuilds(tx, row.organization_id))
-  if (refused !== null) throw refused
   const { organization_id, project_id, cell_id } = row
   const capture_id =
     operate === null ? null : await beginOperation(deps, tx, row, operate, { cell_id, input: { reason: 'save_as_template' }, now })
-  const build = { id: deps.ids.next(), organization_id, project_id }
-  const operation_id = deps.ids.next()
-  const input = { build_id: build.id, template_slug: body.template_slug }
-  await insertOperation(tx, { ...aboutBuild(build), id: operation_id, kind: 'template_build', cell_id, input, now }, null)
   const spec = {
     ...source,
     settings,
@@ -80,26 +70,13 @@ async function begin(deps: ApiDeps, tx: ChangeTx, { body, now }: SaveCall, row: 
     auto_publish: body.auto_publish ?? false,
     acknowledged,
   }
-  await insertBuild(tx, {
-    ...build,
-    template_id: template.id,
-    operation_id,
-    kind: 'save_as_template',
-    spec,
-    capture_operation_id: capture_id,
-    now,
-  })
-  return { ...workedOnBuild({ ...build, operation_id }, 202), capture_id }
+  const about = { organization_id, project_id, template_id, template_slug: body.template_slug, cell_id, now }
+  const begun = await beginBuild(deps, tx, { ...about, kind: 'save_as_template', spec, capture_operation_id: capture_id })
+  return { ...begun, capture_id }
 }
 
 /** {operation, build} of whatever begins a build. */
 export async function startedBody(reads: Reader, begun: Begun) {
   const capture = begun.capture_id === null ? null : await readOperation(reads, begun.capture_id)
   return { operation: capture === null ? null : operationView(capture), build: await buildBody(reads, begun) }
-}
-
-function platformSlug() {
-  return fail('validation_failed', 'platform_template_slug', 'The platform has a template of that slug', {
-    details: { field: 'template_slug' },
-  })
 }

@@ -95,18 +95,17 @@ export async function readBuildLimit(reads: Reader, organization_id: string): Pr
   return row?.concurrent_template_builds ?? null
 }
 
+export interface NewTemplate {
+  id: string
+  organization_id: string
+  slug: string
+  display_name: string | null
+  description: string | null
+  created_at: Date
+}
+
 /** The template of that slug, made where there is none, and kept as it is until the transaction ends. */
-export async function lockOrMakeTemplate(
-  tx: ChangeTx,
-  template: {
-    id: string
-    organization_id: string
-    slug: string
-    display_name: string | null
-    description: string | null
-    created_at: Date
-  },
-): Promise<{ id: string; archived_at: Date | null }> {
+export async function lockOrMakeTemplate(tx: ChangeTx, template: NewTemplate): Promise<{ id: string; archived_at: Date | null }> {
   await tx
     .insertInto('templates')
     .values({ ...template, archived_at: null })

@@ -1,0 +1,43 @@
+import type { ChangeTx } from '../../core/changes/mutate.ts'
+import { aboutBuild, insertOperation } from '../../core/operations/store.ts'
+import { buildRefusal } from '../../core/template-builds/plan.ts'
+import { readerOf } from '../../db/reader.ts'
+import { fail } from '../../lib/fail.ts'
+import type { ApiDeps } from '../deps.ts'
+import { workedOnBuild, type WorkedOnBuild } from './cancel.ts'
+import { countBuilds, insertBuild, isPlatformSlug, lockOrMakeTemplate, readBuildLimit, type NewBuild, type NewTemplate } from './store.ts'
+
+type Ids = Pick<ApiDeps, 'ids'>
+
+/** Throws where the platform has a template of that slug. */
+export async function refusePlatformSlug(tx: ChangeTx, slug: string, field: 'slug' | 'template_slug'): Promise<void> {
+  if (!(await isPlatformSlug(readerOf(tx), slug))) return
+  throw fail('validation_failed', 'platform_template_slug', 'The platform has a template of that slug', { details: { field } })
+}
+
+/**
+ * The template that a build makes a version of, which is made where there is none.
+ * Throws where it is archived, and where the plan lets no further build begin.
+ */
+export async function templateToBuild({ ids }: Ids, tx: ChangeTx, template: Omit<NewTemplate, 'id'>): Promise<string> {
+  const { organization_id } = template
+  const { id, archived_at } = await lockOrMakeTemplate(tx, { ...template, id: ids.next() })
+  if (archived_at !== null) throw fail('conflict', 'template_archived', 'The template is archived')
+  const refused = buildRefusal(await readBuildLimit(readerOf(tx), organization_id), await countBuilds(tx, organization_id))
+  if (refused !== null) throw refused
+  return id
+}
+
+/** The row of a build and its operation. */
+export async function beginBuild(
+  { ids }: Ids,
+  tx: ChangeTx,
+  { template_slug, cell_id, ...asked }: Omit<NewBuild, 'id' | 'operation_id'> & { template_slug: string; cell_id: string | null },
+): Promise<WorkedOnBuild> {
+  const build = { ...asked, id: ids.next(), operation_id: ids.next() }
+  const input = { build_id: build.id, template_slug }
+  const operation = { id: build.operation_id, kind: 'template_build', cell_id, input, now: asked.now } as const
+  await insertOperation(tx, { ...aboutBuild(build), ...operation }, null)
+  await insertBuild(tx, build)
+  return workedOnBuild(build, 202)
+}
