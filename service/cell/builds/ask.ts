@@ -1,12 +1,9 @@
 import { setTimeout } from 'node:timers/promises'
-import type { EgressPolicy } from '../../../contract/egress/policy.ts'
-import type { ScanFinding } from '../../../contract/schemas/scan-findings.ts'
-import type { TemplateSettings } from '../../../contract/schemas/template-settings.ts'
 import { HostFailure, type Fence } from '../links/hostd.ts'
 import { buildSubject } from '../links/subject.ts'
 import type { CellContext } from '../operations/job.ts'
 import type { OpenOperation } from '../operations/store.ts'
-import type { Build } from './store.ts'
+import type { Build, MadeVersion } from './store.ts'
 
 const RETRY_MS_MIN = 50
 const RETRY_MS_MAX = 1000
@@ -22,17 +19,8 @@ export interface BuildWork {
   log(text: string): Promise<void>
 }
 
-/** What a build makes: a version in all but its number. */
-export interface Made {
-  layered: boolean
-  layers: readonly string[]
-  settings: TemplateSettings
-  egress: EgressPolicy | null
-  description: string | null
-  /** What was not acknowledged. */
-  findings: ScanFinding[]
-  auto_publish: boolean
-}
+/** What a build makes: a version in all but its number. Its findings are those that were not acknowledged. */
+export type Made = Omit<MadeVersion, 'id' | 'template_id' | 'published' | 'now'> & { auto_publish: boolean }
 
 /** Asks the machine host for one step of a build, for as long as nobody answers. */
 export async function askForBuild<T>(work: BuildWork, step: string, verb: (fence: Fence) => Promise<T>): Promise<T> {
