@@ -263,16 +263,7 @@ test('an API key that expires takes its tokens along, and one that is unknown ha
 
 test('tokens of people are good while their role in the workspace’s organization has tools', async () => {
   const db = bench.database.superuser
-  const { organization_id } = await db
-    .selectFrom('workspaces')
-    .select('organization_id')
-    .where('id', '=', bench.workspace_id)
-    .executeTakeFirstOrThrow()
-  bench.table.set(bench.workspace_id, { organization_id })
-  const id = randomUUID()
-  const created_at = bench.clock.now()
-  await db.insertInto('people').values({ id, email: 'p@example.com', display_name: null, created_at }).execute()
-  await db.insertInto('memberships').values({ organization_id, person_id: id, role: 'member', created_at }).execute()
+  const { id } = await member('p@example.com')
   const token = await bench.token({ pty: 'user', sub: id })
   assert.equal((await withToken(token)).status, 200)
   await db.updateTable('memberships').set({ role: 'billing' }).where('person_id', '=', id).execute()
@@ -286,16 +277,8 @@ test('tokens of people are good while their role in the workspace’s organizati
 
 test('a token of a person ends with the session that it was made in, and those of their other sessions go on', async () => {
   const db = bench.database.superuser
-  const { organization_id } = await db
-    .selectFrom('workspaces')
-    .select('organization_id')
-    .where('id', '=', bench.workspace_id)
-    .executeTakeFirstOrThrow()
-  bench.table.set(bench.workspace_id, { organization_id })
-  const [id, ending, other] = [randomUUID(), randomUUID(), randomUUID()]
-  const created_at = bench.clock.now()
-  await db.insertInto('people').values({ id, email: 'sessions@example.com', display_name: null, created_at }).execute()
-  await db.insertInto('memberships').values({ organization_id, person_id: id, role: 'member', created_at }).execute()
+  const { id, created_at } = await member('sessions@example.com')
+  const [ending, other] = [randomUUID(), randomUUID()]
   const times = { created_at, last_used_at: created_at, expires_at: new Date(created_at.getTime() + 3600_000), revoked_at: null }
   for (const session of [ending, other]) {
     await db
@@ -339,4 +322,19 @@ async function eventually(holds: () => Promise<void>): Promise<void> {
       await new Promise((resolve) => setTimeout(resolve, 5))
     }
   }
+}
+
+/** A person who is a member of the workspace's organization. */
+async function member(email: string): Promise<{ id: string; created_at: Date }> {
+  const db = bench.database.superuser
+  const { organization_id } = await db
+    .selectFrom('workspaces')
+    .select('organization_id')
+    .where('id', '=', bench.workspace_id)
+    .executeTakeFirstOrThrow()
+  bench.table.set(bench.workspace_id, { organization_id })
+  const [id, created_at] = [randomUUID(), bench.clock.now()]
+  await db.insertInto('people').values({ id, email, display_name: null, created_at }).execute()
+  await db.insertInto('memberships').values({ organization_id, person_id: id, role: 'member', created_at }).execute()
+  return { id, created_at }
 }
