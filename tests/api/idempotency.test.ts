@@ -3,10 +3,10 @@ import { after, before, test } from 'node:test'
 import { CompiledQuery, sql } from 'kysely'
 import { workspacesOpen } from '../../contract/routes/app/workspaces.ts'
 import { workspacesSuspend } from '../../contract/routes/app/lifecycle.ts'
-import { keepRefusal } from '../../service/api/idempotency/store.ts'
+import { forgetOutcomes, keepRefusal } from '../../service/api/idempotency/store.ts'
 import { fail } from '../../service/lib/fail.ts'
 import { until } from '../support/processes.ts'
-import { keyKept, seeder, world, type Answer, type World } from './support.ts'
+import { keyKept, seeder, SETTINGS, world, type Answer, type World } from './support.ts'
 
 let w: World
 before(async () => {
@@ -15,6 +15,7 @@ before(async () => {
 after(() => w[Symbol.asyncDispose]())
 
 const keyed = (key: string, as = w.a.key) => ({ as, headers: { 'idempotency-key': key } })
+const code = (answer: Answer) => [answer.status, answer.body.error.code]
 const entries = async (key: string) =>
   (await w.database.superuser.selectFrom('idempotency_entries').select(['principal', 'route']).where('key', '=', key).execute()).length
 
@@ -268,5 +269,90 @@ test('a refusal that names an input with NUL in it is kept', async () => {
     const repeat = await w.open('odd', { inputs }, key)
     assert.deepEqual([first.status, first.body.error.details], [422, repeat.body.error.details])
     assert.equal(await entries(key.headers['idempotency-key']), 1)
+  }
+})
+
+test('a repeat with the same idempotency key has one effect and answers afresh', async () => {
+  const headers = { 'idempotency-key': 'once' }
+  const first = await w.open('once', {}, { headers })
+  const repeat = await w.open('once', {}, { headers })
+  assert.deepEqual([repeat.status, repeat.body], [first.status, first.body])
+  await w.cell.succeed(first.body.operation.id)
+  const later = await w.open('once', {}, { headers: { ...headers, prefer: 'wait=5' } })
+  assert.deepEqual([later.status, later.body.operation.id], [200, first.body.operation.id])
+  const again = await w.open('once', {}, { headers: { ...headers, prefer: 'wait=5' } })
+  assert.notEqual(again.body.tool_token.token, later.body.tool_token.token)
+  const { outcome } = await w.database.superuser
+    .selectFrom('idempotency_entries')
+    .select('outcome')
+    .where('key', '=', 'once')
+    .executeTakeFirstOrThrow()
+  assert.doesNotMatch(JSON.stringify(outcome), /eyJ/)
+})
+
+test('a key of another request is a mismatch, of another principal or route it is another key', async () => {
+  const headers = { 'idempotency-key': 'mine' }
+  const first = await w.open('mine', { inputs: { CITY: 'a', COLOUR: 'b' } }, { headers })
+  assert.equal((await w.open('mine', { inputs: { COLOUR: 'b', CITY: 'a' } }, { headers })).body.operation.id, first.body.operation.id)
+  assert.deepEqual(code(await w.open('mine', { inputs: { CITY: 'c' } }, { headers })), [422, 'idempotency_mismatch'])
+  assert.equal((await w.open('mine', {}, { headers, as: w.b.key })).status, 202)
+  await w.cell.succeed(first.body.operation.id)
+  const id = first.body.workspace.id
+  const suspend = await w.post(`/v1/workspaces/${id}/suspend`, undefined, { headers })
+  assert.equal(suspend.status, 202)
+  await w.cell.succeed(suspend.body.id)
+  assert.equal((await w.post(`/v1/workspaces/${id}/suspend`, undefined, { headers })).body.id, suspend.body.id)
+})
+
+test('a decided refusal is kept, one that may change is not, and both are forgotten after a day', async () => {
+  const headers = { 'idempotency-key': 'refused' }
+  assert.deepEqual(code(await w.open('refused', { template: 'later' }, { headers })), [404, 'not_found'])
+  await seeder(w.database, w.clock, w.ids).template(w.a.organization_id, 'later', SETTINGS)
+  assert.deepEqual(code(await w.open('refused', { template: 'later' }, { headers })), [404, 'not_found'])
+  const id = await w.running('busy')
+  const suspend = await w.post(`/v1/workspaces/${id}/suspend`)
+  const retry = { 'idempotency-key': 'retry' }
+  assert.equal((await w.post(`/v1/workspaces/${id}/resume`, {}, { headers: retry })).status, 409)
+  await w.cell.succeed(suspend.body.id)
+  assert.equal((await w.post(`/v1/workspaces/${id}/resume`, {}, { headers: retry })).status, 202)
+  try {
+    w.clock.ahead_ms = 24 * 3600 * 1000 + 1000
+    assert.equal((await w.open('refused', { template: 'later' }, { headers })).status, 202)
+  } finally {
+    w.clock.ahead_ms = 0
+  }
+})
+
+test('what is kept for a hundred thousand keys is forgotten after a day, and nothing younger', async () => {
+  const now = w.clock.now()
+  const at = (seconds_ago: number) => new Date(now.getTime() - seconds_ago * 1000)
+  const fill = async (count: number, created_at: Date, route: string) => {
+    const row = { principal: 'api_key:flood', route, fingerprint: Buffer.alloc(32), outcome: '{}', created_at }
+    for (let n = 0; n < count; n += 5000)
+      await w.database.superuser
+        .insertInto('idempotency_entries')
+        .values(Array.from({ length: Math.min(5000, count - n) }, (_, k) => ({ ...row, key: String(n + k) })))
+        .execute()
+  }
+  await fill(100_000, at(24 * 3600 + 1), 'old')
+  await fill(10, at(24 * 3600 - 60), 'young')
+  assert.equal(await forgetOutcomes(w.database.api, now), 100_000)
+  const { left } = await w.database.superuser
+    .selectFrom('idempotency_entries')
+    .select((e) => e.fn.countAll<number>().as('left'))
+    .where('principal', '=', 'api_key:flood')
+    .executeTakeFirstOrThrow()
+  assert.equal(left, 10)
+})
+
+test('30 calls with one idempotency key at once have one effect; who comes too early is told to try again', async () => {
+  const id = await w.running('race')
+  const calls = await Promise.all(
+    Array.from({ length: 30 }, () => w.post(`/v1/workspaces/${id}/fork`, { key: 'race-fork' }, { headers: { 'idempotency-key': 'race' } })),
+  )
+  const done = calls.filter(({ status }) => status === 202)
+  assert.equal(new Set(done.map(({ body }) => body.operation.id)).size, 1)
+  for (const { status, body } of calls.filter((answer) => answer.status !== 202)) {
+    assert.deepEqual([status, body.error.code, body.error.retryable, body.error.details], [409, 'conflict', true, undefined])
   }
 })
