@@ -90,6 +90,7 @@ export const DETAILS = {
     'conflict/mount_path_conflict': { mount_path: Text({ description: 'Of the other volume' }), volume_id: Uuid() },
     'conflict/not_running': { checkpoint_id: Optional(Uuid()) },
     'conflict/version_mismatch': { current_version: Integer({ description: '0: nobody has set one' }) },
+    'not_found/path_not_found': PATH,
     'validation_failed/egress_widening': {
       template_egress: EgressRules,
       outside: List(

@@ -8,6 +8,13 @@ export const LIMITS = {
     layer_bytes_max: 64 * 2 ** 30,
     layer_entries_max: 2_000_000,
   },
+  template_file: {
+    files_page_max: 1000,
+    path_bytes_max: 4096, // Berth's own, as all that follow
+    position_bytes_max: 110, // of where a comparison is, about one for each level: what lies deeper is one change of its directory
+    directories_per_page_max: 4000, // that are looked at for one page of a comparison
+    retry_seconds: 60, // a list that could not be made is not tried again before
+  },
   page: {
     size_max: 200,
     size_default: 50,

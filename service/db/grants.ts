@@ -77,6 +77,12 @@ export const GRANTS = {
   template_builds: { api: { select: 'all', insert: 'all' }, cell: { select: 'all', update: ['findings', 'version_id', 'log_bytes'] } },
   template_build_logs: { api: READS, cell: { select: 'all', insert: 'all', delete: true } },
   template_build_steps: { api: NOTHING, cell: { select: 'all', insert: 'all', update: ['layer', 'used_at'], delete: true } },
+  // The api asks for a list, the cell makes it.
+  layer_lists: {
+    api: { select: 'all', insert: 'all', update: ['state', 'updated_at'] },
+    cell: { select: 'all', update: ['state', 'reached', 'updated_at'], delete: true },
+  },
+  layer_directories: { api: READS, cell: { select: 'all', insert: 'all', delete: true } },
   template_uploads: {
     api: { select: 'all', insert: 'all', update: ['parts', 'received_bytes', 'complete', 'used_at'], delete: true },
     cell: READS,

@@ -15,6 +15,7 @@ export type Channel =
   | 'berth_signing_key'
   | 'berth_service_key'
   | 'berth_membership'
+  | 'berth_layer_list'
 
 export const API_CHANNELS: Channels = new Map(
   (['berth_operation', 'berth_api_key', 'berth_signing_key', 'berth_service_key'] as const).map((channel) => [channel, channel]),
@@ -25,7 +26,9 @@ export function cellChannels(cell_id: string): Channels {
   const of_cells = (['berth_operation', 'berth_workspace', 'berth_checkpoint', 'berth_egress', 'berth_port'] as const).flatMap((channel) =>
     [cell_id.replaceAll('-', ''), 'unplaced'].map((suffix) => [`${channel}_${suffix}`, channel] as const),
   )
-  const of_all = (['berth_api_key', 'berth_signing_key', 'berth_membership'] as const).map((channel) => [channel, channel] as const)
+  const of_all = (['berth_api_key', 'berth_signing_key', 'berth_membership', 'berth_layer_list'] as const).map(
+    (channel) => [channel, channel] as const,
+  )
   return new Map<string, Channel>([...of_cells, ...of_all])
 }
 

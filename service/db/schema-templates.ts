@@ -47,6 +47,19 @@ export interface TemplateUploadsTable {
   used_at: Date
 }
 
+export interface LayerListsTable {
+  layer: string
+  state: 'wanted' | 'ready' | 'unavailable'
+  reached: string | null
+  updated_at: Date
+}
+
+export interface LayerDirectoriesTable {
+  layer: string
+  path_sha256: Buffer
+  entries: Json<object[]>
+}
+
 export interface TemplateBuildStepsTable {
   organization_id: string
   cell_id: string

@@ -273,6 +273,23 @@ create table invoices (
   CHECK ((total_minor > 0))
 ); -- insert, select to berth_api
 
+create table layer_directories (
+  layer text not null,
+  path_sha256 bytea not null,
+  entries jsonb not null,
+  PRIMARY KEY (layer, path_sha256),
+  FOREIGN KEY (layer) REFERENCES layer_lists(layer) ON DELETE CASCADE
+); -- select to berth_api; delete, insert, select to berth_cell
+
+create table layer_lists (
+  layer text not null,
+  state text not null,
+  reached text,
+  updated_at timestamp with time zone not null,
+  PRIMARY KEY (layer),
+  CHECK ((state = ANY (ARRAY['wanted'::text, 'ready'::text, 'unavailable'::text])))
+); -- insert, select to berth_api; update (state, updated_at) to berth_api; delete, select to berth_cell; update (state, reached, updated_at) to berth_cell
+
 create table machines (
   kind text not null,
   id uuid not null,
@@ -1416,6 +1433,15 @@ begin
   return null;
 end $function$;
 
+CREATE OR REPLACE FUNCTION public.notify_layer_list()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+begin
+  perform pg_notify('berth_layer_list', new.layer);
+  return null;
+end $function$;
+
 CREATE OR REPLACE FUNCTION public.notify_membership()
  RETURNS trigger
  LANGUAGE plpgsql
@@ -1578,21 +1604,23 @@ CREATE TRIGGER hold_changed AFTER INSERT OR DELETE OR UPDATE ON public.workspace
 
 CREATE TRIGGER idle_gap BEFORE UPDATE OF active_at ON public.workspaces FOR EACH ROW WHEN ((new.active_at >= (old.active_at + '00:00:10'::interval))) EXECUTE FUNCTION note_idle_gap();
 
+CREATE TRIGGER layer_lists_wanted AFTER INSERT OR UPDATE OF state ON public.layer_lists FOR EACH ROW WHEN ((new.state = 'wanted'::text)) EXECUTE FUNCTION notify_layer_list();
+
 CREATE TRIGGER membership_changed AFTER DELETE OR UPDATE OF role ON public.memberships FOR EACH ROW EXECUTE FUNCTION notify_membership();
+
+CREATE TRIGGER not_in_ending_organization BEFORE INSERT ON public.workspaces FOR EACH ROW EXECUTE FUNCTION refuse_in_ending_organization();
+
+CREATE TRIGGER not_in_ending_organization BEFORE INSERT ON public.api_keys FOR EACH ROW EXECUTE FUNCTION refuse_in_ending_organization();
 
 CREATE TRIGGER not_in_ending_organization BEFORE INSERT ON public.secrets FOR EACH ROW EXECUTE FUNCTION refuse_in_ending_organization();
 
-CREATE TRIGGER not_in_ending_organization BEFORE INSERT ON public.volumes FOR EACH ROW EXECUTE FUNCTION refuse_in_ending_organization();
-
-CREATE TRIGGER not_in_ending_organization BEFORE INSERT ON public.workspaces FOR EACH ROW EXECUTE FUNCTION refuse_in_ending_organization();
+CREATE TRIGGER not_in_ending_organization BEFORE INSERT ON public.projects FOR EACH ROW EXECUTE FUNCTION refuse_in_ending_organization();
 
 CREATE TRIGGER not_in_ending_organization BEFORE INSERT ON public.invitations FOR EACH ROW EXECUTE FUNCTION refuse_in_ending_organization();
 
 CREATE TRIGGER not_in_ending_organization BEFORE INSERT ON public.memberships FOR EACH ROW EXECUTE FUNCTION refuse_in_ending_organization();
 
-CREATE TRIGGER not_in_ending_organization BEFORE INSERT ON public.projects FOR EACH ROW EXECUTE FUNCTION refuse_in_ending_organization();
-
-CREATE TRIGGER not_in_ending_organization BEFORE INSERT ON public.api_keys FOR EACH ROW EXECUTE FUNCTION refuse_in_ending_organization();
+CREATE TRIGGER not_in_ending_organization BEFORE INSERT ON public.volumes FOR EACH ROW EXECUTE FUNCTION refuse_in_ending_organization();
 
 CREATE TRIGGER operation_changed AFTER INSERT OR UPDATE OF state, state_reason ON public.operations FOR EACH ROW EXECUTE FUNCTION notify_operation();
 

@@ -22,6 +22,8 @@ import type { OperationSubject } from '../../contract/states/operation.ts'
 import type {
   StartupState,
   TemplatesTable,
+  LayerDirectoriesTable,
+  LayerListsTable,
   TemplateBuildStepsTable,
   TemplateUploadsTable,
   TemplateVersionsTable,
@@ -64,6 +66,8 @@ export interface Database {
   template_versions: TemplateVersionsTable
   template_uploads: TemplateUploadsTable
   template_build_steps: TemplateBuildStepsTable
+  layer_lists: LayerListsTable
+  layer_directories: LayerDirectoriesTable
   cells: CellsTable
   workspaces: WorkspacesTable
   machines: MachinesTable

@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict'
+import { createHash } from 'node:crypto'
 import { after, before, test } from 'node:test'
 import type { TemplateBuild } from '../../contract/schemas/template-builds.ts'
+import type { TemplateFile, TemplateFileChange } from '../../contract/schemas/template-files.ts'
 import { createClient, type Client, type OpenedWorkspace } from '../support/client.ts'
 import { until } from '../support/processes.ts'
 import { type SharedService, sharedService } from '../support/shared-services.ts'
@@ -48,6 +50,53 @@ test('what a workspace has changed is in a workspace of the template that it was
   assert.deepEqual(lines.slice(4), ['644:2', 'moved'])
   assert.notEqual(await shell(made, 'cat /etc/machine-id'), host_id)
 })
+
+test('files of the version are listed, and compared with those of the base: what was moved, deleted and changed', async () => {
+  const at = '/v1/templates/saved-real/versions/2'
+  const listed = await asked<TemplateFile>(`${at}/files?path=/home/user/app`)
+  assert.deepEqual(
+    listed.map(({ name, type, mode, target }) => [name, type, mode, target]),
+    [
+      ['link', 'symlink', '0777', 'name'],
+      ['name', 'file', '0644', null],
+      ['same', 'file', '0644', null],
+    ],
+  )
+  const sha256 = createHash('sha256').update('v2\n').digest('hex')
+  assert.deepEqual([listed[1]?.sha256, listed[2]?.sha256], [sha256, sha256])
+  const changes = await asked<TemplateFileChange>(`${at}/diff?against=base@1&limit=1000`)
+  const told = new Map(changes.map(({ path, change }) => [path, change]))
+  const [moved = ''] = (await asked<TemplateFile>(`${at}/files?path=/etc/moved`)).map(({ name }) => name)
+  const paths = [
+    '/usr/share/zoneinfo/UTC',
+    '/etc/alternatives',
+    `/etc/alternatives/${moved}`,
+    `/etc/moved/${moved}`,
+    '/home/user/app/name',
+    '/usr/bin/env',
+    '/tmp/scratch',
+  ]
+  assert.deepEqual(
+    paths.map((path) => told.get(path)),
+    ['removed', 'removed', 'removed', 'added', 'added', undefined, undefined],
+  )
+  const between = await asked<TemplateFileChange>(`${at}/diff?against=1`)
+  assert.deepEqual(
+    between.map(({ path, change }) => `${change} ${path}`).filter((each) => each.includes('/home/user')),
+    ['changed /home/user/app/name', 'changed /home/user/app/same', 'removed /home/user/leak.env'],
+  )
+})
+
+/** All rows of a list of files, once it has been made. */
+async function asked<Row>(path: string): Promise<Row[]> {
+  let answer = await client.api<{ data: Row[] }>(path)
+  await until('the files are listed', 300_000, async () => {
+    answer = await client.api(path)
+    return answer.status !== 409
+  })
+  assert.equal(answer.status, 200, JSON.stringify(answer.body))
+  return answer.body.data
+}
 
 async function saved({ id }: OpenedWorkspace): Promise<TemplateBuild> {
   const json = { template_slug: 'saved-real', auto_publish: true }

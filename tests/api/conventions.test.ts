@@ -4,6 +4,7 @@ import { APP_ROUTES } from '../../contract/routes/app/all.ts'
 import type { AppRoute } from '../../contract/route.ts'
 import { upload } from '../generated/app-world.ts'
 import { sample } from '../generated/samples.ts'
+import { layerList } from '../support/layer-lists.ts'
 import { seeder, world, type Answer, type World } from './support.ts'
 
 let w: World
@@ -122,12 +123,13 @@ test('every route with a body refuses unknown properties, other types and what i
   }
 })
 
-test('every list takes limits of 1 to 200 and only cursors of its own, for its own caller', async () => {
+test('every list takes limits of 1 to 200, of files to 1000, and only cursors of its own, for its own caller', async () => {
   const { organization_id, project_id } = w.a
   const secret_id = (await w.post(`/v1/projects/${project_id}/secrets`, { name: 'LISTS', value: 'v' })).body.id
   const own: Record<string, string> = { workspace_id: await w.running('lists'), organization_id, project_id, secret_id }
   await w.open('lists-more')
   const foreign = (await w.get('/v1/workspaces?limit=1')).body.next_cursor as string
+  await layerList(w.database.superuser, '0'.repeat(64), ['a'])
   const lists = APP_ROUTES.filter((route) => 'cursor' in ((route.query as { properties?: object } | undefined)?.properties ?? {}))
   for (const route of lists) {
     const path = fill(route.path, (name) => own[name] ?? '')
@@ -135,7 +137,7 @@ test('every list takes limits of 1 to 200 and only cursors of its own, for its o
     assert.deepEqual([status, Array.isArray(body.data), body.next_cursor], [200, true, null], route.id)
     for (const [field, value] of [
       ['limit', '0'],
-      ['limit', '201'],
+      ['limit', route.id.startsWith('template-files.') ? '1001' : '201'],
       ['cursor', 'x'.repeat(201)],
       ['cursor', 'A'.repeat(43)],
       ['cursor', "'%20OR%201=1--"],

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { test } from 'node:test'
 import { HostFailure, type Fence, type Machine, type MachineHost, type StartRequest } from '../../service/cell/links/hostd.ts'
+import type { LayerList } from '../../service/cell/links/hostd-layers.ts'
 import { workspaceSubject, type Subject } from '../../service/cell/links/subject.ts'
 import type { Guest } from './conformance.ts'
 
@@ -51,6 +52,29 @@ export function layers({ host, guest: guestOf, speak, startRequest, refused }: S
     await host().deleteSubject(speak(build, 1))
     const of = { subject: workspaceSubject(randomUUID()), checkpoint_id: randomUUID() }
     await assert.rejects(host().makeLayer({ ...speak(build, 1), of, ...BOUNDS }), refused('not_found'))
+  })
+
+  test('what a layer holds is listed directory by directory, from any on; one that is on no host has no list', async () => {
+    const [source, build] = [randomUUID(), { kind: 'build', id: randomUUID() } as const]
+    const guest = await guestOf(await host().start(startRequest(speak(source, 1))))
+    await guest.writeFile('/home/listed', 'text')
+    const checkpoint_id = randomUUID()
+    await host().checkpoint({ ...speak(source, 1), checkpoint_id, then: 'running', disk_only: true })
+    const of = { subject: workspaceSubject(source), checkpoint_id }
+    const { digest } = await host().makeLayer({ ...speak(build, 0), of, ...BOUNDS })
+    const all: LayerList['directories'] = []
+    for (let [after, done] = ['', false]; !done; after = all.at(-1)?.path ?? '') {
+      const piece = await host().listLayer(digest, after)
+      all.push(...piece.directories)
+      done = piece.done
+    }
+    const sha256 = '982d9e3eb996f559e633f4d194def3761d909f5a3b647d1a851fead67c32c9d1'
+    const home = all.find(({ path }) => path === '/home')?.entries.find(({ name }) => name === 'listed')
+    assert.deepEqual([all[0]?.path, home?.type, home?.size_bytes, home?.sha256], ['/', 'file', 4, sha256])
+    const [first] = (await host().listLayer(digest, '/')).directories
+    assert.equal(first?.path, all[1]?.path)
+    await assert.rejects(host().listLayer('f'.repeat(64), ''), refused('layer_missing'))
+    await host().deleteSubject(speak(source, 1))
   })
 
   test('what is larger than a layer may be is refused, and says why', async () => {

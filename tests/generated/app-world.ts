@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto'
 import type { AppRoute } from '../../contract/route.ts'
 import { APP_ROUTES } from '../../contract/routes/app/all.ts'
 import { seeder, SETTINGS, type Answer, type CallOptions, type World } from '../api/support.ts'
+import { layerList } from '../support/layer-lists.ts'
 import { unpublishedVersion } from '../support/template-versions.ts'
 import { idsOf, sampleOf } from './samples.ts'
 
@@ -51,6 +52,12 @@ export async function ownIds(w: World): Promise<Ids> {
   for (const slug of ['other', 'own']) await seeds.template(organization_id, slug, SETTINGS)
   const upload_id = await upload(w)
   const version = String(await unpublishedVersion(w, organization_id, 'own', SETTINGS))
+  for (const layer of ['0', '1'])
+    await layerList(
+      w.database.superuser,
+      layer.repeat(64),
+      ['a', 'b'].map((name) => name + layer),
+    )
   const saving = `/v1/workspaces/${second}/save-as-template`
   const build_id = (await w.post(saving, { template_slug: 'own' })).body.build.id
   return { build_id, [OWNER]: owner, [PERSON]: owner_id, secret_id, session_id, slug: 'own', version, upload_id, ...own }

@@ -52,7 +52,8 @@ for (const route of APP_ROUTES.filter((each) => idsOf(each).length > 0)) {
 
 for (const route of APP_ROUTES.filter(({ query }) => query !== undefined)) {
   test(`${route.id} refuses bad values of every query parameter`, async () => {
-    const bad: Record<string, string[]> = { limit: ['0', '201', 'x', '1.5', '-1'], cursor: ['nope'] }
+    const max = (route.query as { properties?: { limit?: { maximum?: number } } }).properties?.limit?.maximum ?? LIMITS.page.size_max
+    const bad: Record<string, string[]> = { limit: ['0', String(max + 1), 'x', '1.5', '-1'], cursor: ['nope'] }
     for (const name of Object.keys((route.query as { properties: object }).properties)) {
       for (const value of bad[name] ?? ['%00']) {
         const refused = await w.get(`${sampleOf(route, own).path}?${name}=${value}`, { as: usualCaller(w, route, own) })

@@ -27,6 +27,7 @@ const NAMED: Record<string, unknown> = {
   argv: ['true'],
   signal: 'SIGTERM',
   url: 'https://git.test/sample.git',
+  against: '1',
   session_id: 'sample',
   execution_id: 'sample-1',
   pid: '2',

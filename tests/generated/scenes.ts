@@ -108,6 +108,8 @@ const SCENES: Record<string, (w: World, key: string) => Promise<string | Ids | u
   }),
   'test-instances.create': unpublished,
   'test-instances.create_of_organization': unpublished,
+  'templates.archive': templateOfItsOwn,
+  'templates.archive_of_organization': templateOfItsOwn,
   'template-versions.publish': unpublished,
   'template-versions.publish_of_organization': unpublished,
   'template-versions.archive': unpublished,
@@ -159,6 +161,11 @@ async function invitation(w: World, key: string, email = `${w.ids.next()}@exampl
   return { invitation_id: id }
 }
 const slugged = (key: string) => ({ name: key, slug: key.replaceAll(/\W|_/g, '-') })
+async function templateOfItsOwn(w: World, key: string): Promise<Ids> {
+  const slug = key.replaceAll(/[^a-z0-9]+/g, '-').replaceAll(/^-|-$/g, '')
+  await seeder(w.database, w.clock, w.ids).template(w.a.organization_id, slug, SETTINGS)
+  return { slug }
+}
 async function unpublished(w: World): Promise<Ids> {
   return { slug: 'own', version: String(await unpublishedVersion(w, w.a.organization_id, 'own', SETTINGS)) }
 }

@@ -94,11 +94,10 @@ export const PENDING_CODES: Readonly<Record<'app' | 'cell', Readonly<Record<stri
     'templates, drafts and builds': {
       forbidden: ['secret_not_available'],
       not_found: [
-        'draft_not_found', 'path_not_found', 'draft_state_not_found', 'log_not_available',
+        'draft_not_found', 'draft_state_not_found', 'log_not_available',
       ], // prettier-ignore
       conflict: [
-        'draft_exists', 'draft_stale', 'build_in_progress', 'file_list_unavailable',
-        'file_list_indexing', 'guest_feature_unavailable',
+        'draft_exists', 'draft_stale', 'build_in_progress', 'guest_feature_unavailable',
       ], // prettier-ignore
       validation_failed: ['services_unsupported', 'slug_not_supported_by_builder'],
       dependency_unavailable: [

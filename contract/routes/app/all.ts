@@ -65,7 +65,10 @@ import {
   templateVersionsPublishOfOrganization,
   templateVersionsArchive,
   templateVersionsArchiveOfOrganization,
+  templatesArchive,
+  templatesArchiveOfOrganization,
 } from './templates.ts'
+import { templateFilesDiff, templateFilesDiffOfOrganization, templateFilesList, templateFilesListOfOrganization } from './template-files.ts'
 import { templateLanguagesList, templatePackagesList } from './template-packages.ts'
 import { templateUploadsCreate, templateUploadsDelete, templateUploadsGet, templateUploadsPart } from './template-uploads.ts'
 import { testInstancesCreate, testInstancesCreateOfOrganization } from './test-instances.ts'
@@ -179,6 +182,12 @@ export const APP_ROUTES: readonly AppRoute[] = [
   templateVersionsPublishOfOrganization,
   templateVersionsArchive,
   templateVersionsArchiveOfOrganization,
+  templatesArchive,
+  templatesArchiveOfOrganization,
+  templateFilesList,
+  templateFilesListOfOrganization,
+  templateFilesDiff,
+  templateFilesDiffOfOrganization,
   workspacesSaveAsTemplate,
   templateBuildsCreate,
   templateBuildsCreateOfOrganization,

@@ -61,6 +61,8 @@ export const templateVersionsGet = appRoute({ id: 'template-versions.get', ...ve
 export const templateVersionsGetOfOrganization = appRoute({ id: 'template-versions.get_of_organization', ...version(LONG) })
 export const templateVersionsPublish = appRoute({ id: 'template-versions.publish', ...publish(SHORT) })
 export const templateVersionsPublishOfOrganization = appRoute({ id: 'template-versions.publish_of_organization', ...publish(LONG) })
+export const templatesArchive = appRoute({ id: 'templates.archive', ...archiveAll(SHORT) })
+export const templatesArchiveOfOrganization = appRoute({ id: 'templates.archive_of_organization', ...archiveAll(LONG) })
 export const templateVersionsArchive = appRoute({ id: 'template-versions.archive', ...archive(SHORT) })
 export const templateVersionsArchiveOfOrganization = appRoute({ id: 'template-versions.archive_of_organization', ...archive(LONG) })
 
@@ -84,6 +86,18 @@ function get(form: Form) {
     params: templateParams(form),
     answers: { 200: { schema: Template, description: 'The template' } },
     errors: { not_found: ALONE },
+  } as const
+}
+
+function archiveAll(form: Form) {
+  return {
+    method: 'POST',
+    path: `${form.path}/{slug}/archive`,
+    summary: 'Let no new workspace be made from a template any more, and no version of it; repeating changes nothing',
+    access: administrators(form.within, 'forbidden'),
+    params: templateParams(form),
+    answers: { 200: { schema: Template, description: 'The template' } },
+    errors: { not_found: ALONE, validation_failed: ['platform_template_slug'] },
   } as const
 }
 

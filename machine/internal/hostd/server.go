@@ -50,6 +50,7 @@ func (h *Host) Handler() http.Handler {
 	mux.Handle("POST /installation", asked(h, checkInstallation, h.claimPool))
 	mux.Handle("POST /machines/measure", asked(h, checkMeasure, h.measureMachines))
 	mux.Handle("POST /machines/egress_denials", asked(h, checkDenials, h.egressDenials))
+	mux.Handle("POST /layers/list", asked(h, checkLayerList, h.listLayer))
 	mux.Handle("POST /disks/read", asked(h, checkDiskRead, h.readDisk))
 	mux.Handle("POST /disks/measure", asked(h, checkMeasure, h.measureDisks))
 

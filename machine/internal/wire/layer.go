@@ -3,6 +3,7 @@ package wire
 // Layers of templates:
 //
 //	POST /layers/make    LayerRequest -> Layer    a layer of what a captured disk holds; not_found, already_running, layer_refused, no_space
+//	POST /layers/list    LayerListRequest -> LayerList    a piece of what a layer holds; layer_missing, layer_refused
 
 // LayerRequest makes one image of what lies on a disk above its layers. The caller speaks for what the layer is made for; the disk may be
 // another subject's. The same disk gives the same image, whoever asks, and however often.
@@ -54,4 +55,45 @@ const (
 	LayerTooLarge       = "too_large"
 	LayerTooManyEntries = "too_many_entries"
 	LayerPathTooLong    = "path_too_long"
+)
+
+// LayerListRequest asks for what a layer holds by itself, directory by directory.
+type LayerListRequest struct {
+	Layer string `json:"layer"`
+	// After is the directory whose entries came last; "" begins with the root.
+	After string `json:"after"`
+}
+
+// LayerList is a piece of the list. The directories are in the order of a walk whose names are sorted by their bytes.
+type LayerList struct {
+	Directories []LayerDirectory `json:"directories"`
+	Done        bool             `json:"done"`
+}
+
+// LayerDirectory has all that lies directly in one directory of a layer.
+type LayerDirectory struct {
+	Path    string       `json:"path"` // absolute
+	Entries []LayerEntry `json:"entries"`
+}
+
+// LayerEntry is what a layer has under one name. A whiteout says that there is nothing of that name, whatever lies below.
+type LayerEntry struct {
+	Name      string `json:"name"`
+	Type      string `json:"type"` // file, directory, symlink, whiteout, other
+	SizeBytes int64  `json:"size_bytes"`
+	Mode      uint32 `json:"mode"` // permissions, with setuid, setgid and sticky
+	UID       uint32 `json:"uid"`
+	GID       uint32 `json:"gid"`
+	SHA256    string `json:"sha256,omitempty"` // of a file
+	Target    string `json:"target,omitempty"` // of a link
+	// Opaque: what the layers below have in this directory is not seen. Redirect: they have it under this name, or path.
+	Opaque   bool   `json:"opaque,omitempty"`
+	Redirect string `json:"redirect,omitempty"`
+}
+
+// Bounds of one answer: the directory that reaches one is its last. A directory with more entries than LayerDirectoryMax is refused.
+const (
+	LayerListEntries  = 5000
+	LayerListBytes    = 256 << 20
+	LayerDirectoryMax = 100_000
 )

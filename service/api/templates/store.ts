@@ -100,3 +100,7 @@ export async function markVersion(tx: ChangeTx, id: string, what: 'published_at'
     .where('id', '=', id)
     .execute()
 }
+
+export async function markArchived(tx: ChangeTx, template_id: string, now: Date): Promise<void> {
+  await tx.updateTable('templates').set({ archived_at: now }).where('id', '=', template_id).execute()
+}

@@ -19,6 +19,28 @@ export interface LayerRequest extends Fence {
   entries_max: number
 }
 
+/** What a layer has under one name. A whiteout says that there is nothing, whatever the layers below have. */
+export interface LayerEntry {
+  name: string
+  type: 'file' | 'directory' | 'symlink' | 'whiteout' | 'other'
+  size_bytes: number
+  mode: number
+  uid: number
+  gid: number
+  sha256?: string
+  target?: string
+  /** What the layers below have in this directory is not seen. */
+  opaque?: boolean
+  /** The layers below have this directory under another name, or path. */
+  redirect?: string
+}
+
+/** A piece of what a layer holds by itself: it goes on after its last directory. */
+export interface LayerList {
+  directories: { path: string; entries: LayerEntry[] }[]
+  done: boolean
+}
+
 export interface Layer {
   /** SHA-256 in hex: what machines are started with. */
   digest: string
@@ -26,4 +48,12 @@ export interface Layer {
   entries: number
   /** Where something looks like a secret; none where it was not asked for. */
   findings: ScanFinding[]
+}
+
+/** What the machine host does with layers. */
+export interface LayerHost {
+  /** Durable in the host's layers; the same disk makes the same. `layer_refused`, `not_found`, `already_running`. */
+  makeLayer(request: LayerRequest): Promise<Layer>
+  /** What lies in a layer, from the directory after `after` on; "": from the root. `layer_missing`, `layer_refused`. */
+  listLayer(layer: string, after: string): Promise<LayerList>
 }

@@ -12,7 +12,7 @@ import {
   type Machine,
   type MachineCounters,
 } from './hostd.ts'
-import type { Layer } from './hostd-layers.ts'
+import type { Layer, LayerList } from './hostd-layers.ts'
 import { MACHINE_KINDS, type Subject } from './subject.ts'
 
 // hostd is ours and trusted; its answers are checked all the same, so that a version that does not fit fails here with a name and
@@ -133,6 +133,30 @@ const LayerShape = Type.Object({
   findings: Type.Array(FindingShape, { maxItems: 1000 }),
 })
 
+const LAYER_TYPES = ['file', 'directory', 'symlink', 'whiteout', 'other'] as const
+const LayerListShape = Type.Object({
+  directories: Type.Array(
+    Type.Object({
+      path: Type.String({ pattern: '^/' }),
+      entries: Type.Array(
+        Type.Object({
+          name: Type.String({ minLength: 1 }),
+          type: Type.Union(LAYER_TYPES.map((type) => Type.Literal(type))),
+          size_bytes: Count,
+          mode: Type.Integer({ minimum: 0, maximum: 0o7777 }),
+          uid: Count,
+          gid: Count,
+          sha256: Type.Optional(Type.String({ pattern: '^[0-9a-f]{64}$' })),
+          target: Type.Optional(Type.String()),
+          opaque: Type.Optional(Type.Boolean()),
+          redirect: Type.Optional(Type.String()),
+        }),
+      ),
+    }),
+  ),
+  done: Type.Boolean(),
+})
+
 const DiskReaderShape = Type.Object({
   address: Type.String({ pattern: '^/', maxLength: 108 }),
   agent_key: Type.String({ minLength: 16, maxLength: 512 }),
@@ -188,6 +212,7 @@ const ended = Compile(EndedShape)
 const measures = Compile(MeasuresShape)
 const volume_measures = Compile(VolumeMeasuresShape)
 const layer = Compile(LayerShape)
+const layer_list = Compile(LayerListShape)
 const disk_reader = Compile(DiskReaderShape)
 const event = Compile(EventShape)
 const egress_set = Compile(EgressSetShape)
@@ -234,6 +259,11 @@ export function parseVolumeMeasures(value: unknown): Map<string, number> {
   if (!volume_measures.Check(value)) throw misshapen('a list of measured volumes')
   const volumes = (value.volumes ?? []) as { volume_id: string; stored_bytes: number }[]
   return new Map(volumes.map(({ volume_id, stored_bytes }) => [volume_id, stored_bytes]))
+}
+
+export function parseLayerList(value: unknown): LayerList {
+  if (!layer_list.Check(value)) throw misshapen('a piece of a list of a layer')
+  return value
 }
 
 export function parseLayer(value: unknown): Layer {

@@ -1,7 +1,7 @@
 import type { MachineVolume, Resources } from '../../db/schema.ts'
 import type { EgressInForce, HostDenial, HostEgress, SetEgressRequest } from './egress.ts'
 import type { Subject, VolumeSubject } from './subject.ts'
-import type { Layer, LayerRequest } from './hostd-layers.ts'
+import type { LayerHost } from './hostd-layers.ts'
 import type { TreeApplyRequest, TreeChangesRequest } from './hostd-trees.ts'
 
 // The TypeScript side of machine/internal/wire/hostd.go: the same words, spelled the same.
@@ -324,7 +324,7 @@ export class HostFailure extends Error {
  * conformance suite holds both to the same behaviour. Every call rejects with HostFailure and nothing else. A verb asked again with
  * the same fence and step is done once; a lower fence than one seen before is refused with `fenced`.
  */
-export interface MachineHost {
+export interface MachineHost extends LayerHost {
   start(request: StartRequest): Promise<Machine>
   /** Continues a checkpoint. One of a disk alone is booted from. */
   restore(request: RestoreRequest): Promise<Machine>
@@ -346,8 +346,6 @@ export interface MachineHost {
   cloneCheckpoint(request: CloneRequest): Promise<CheckpointInfo>
   deleteCheckpoints(request: DeleteRequest): Promise<void>
   deleteDisks(request: DeleteRequest): Promise<void>
-  /** Durable in the host's layers; the same disk makes the same. `layer_refused`, `not_found`, `already_running`. */
-  makeLayer(request: LayerRequest): Promise<Layer>
   /** `volume_busy`, `mount_refused`, `not_found`: the machine has what it had. */
   setVolumes(request: VolumesRequest): Promise<void>
   /** Durable. Of one that is there, its limit. */

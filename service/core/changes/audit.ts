@@ -27,6 +27,7 @@ export type SubjectKind =
   | 'service_key'
   | 'session'
   | 'signing_key'
+  | 'template'
   | 'template_upload'
   | 'template_version'
   | 'tool_token'

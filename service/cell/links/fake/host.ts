@@ -23,7 +23,7 @@ import type {
 import type { LayerRequest } from '../hostd-layers.ts'
 import { subjectName, workspaceSubject, type Subject } from '../subject.ts'
 import type { FakeGuest } from './guest.ts'
-import { makeLayer } from './layers.ts'
+import { listLayer, makeLayer } from './layers.ts'
 import { deleteVolume, keepVolume, setVolumes, volumesHere } from './volumes.ts'
 import { Turns, type Done, type Hook, type Verb, type When } from './turns.ts'
 import {
@@ -158,6 +158,10 @@ function listening(world: World, turns: Turns, options: FakeOptions): Omit<Machi
     async readDisk({ workspace_id }) {
       if (!turns.reachable) throw silence()
       throw noReader(world, workspace_id)
+    },
+    async listLayer(layer, after) {
+      if (!turns.reachable) throw silence()
+      return listLayer(world, layer, after)
     },
     async applyTree(request, entries) {
       if (!turns.reachable) throw silence()

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import { HostFailure } from '../hostd.ts'
-import type { Layer, LayerRequest } from '../hostd-layers.ts'
+import type { Layer, LayerEntry, LayerList, LayerRequest } from '../hostd-layers.ts'
 import { subjectName } from '../subject.ts'
 import { DISK_BYTES, type World } from './world.ts'
 
@@ -15,6 +15,36 @@ export function makeLayer(world: World, request: LayerRequest): Layer {
     .digest('hex')
   world.layers.set(digest, files)
   return { digest, size_bytes: DISK_BYTES, entries: files.size, findings: request.scan === true ? findingsIn(files) : [] }
+}
+
+/** One directory at a time. What this world keeps are files, by their paths. */
+export function listLayer(world: World, layer: string, after: string): LayerList {
+  const files = world.layers.get(layer)
+  if (files === undefined) throw failure('layer_missing', 'A template layer is not on this computer')
+  const paths = ['/', ...new Set([...files.keys()].flatMap(above))].sort((a, b) => (a.split('/') < b.split('/') ? -1 : 1))
+  const at = after === '' ? 0 : paths.indexOf(after) + 1
+  const path = paths[at]
+  const directories = path === undefined ? [] : [{ path, entries: entriesOf(files, paths, path) }]
+  return { directories, done: at + 1 >= paths.length }
+}
+
+function above(path: string): string[] {
+  const names = path.split('/').slice(1, -1)
+  return names.map((_, at) => `/${names.slice(0, at + 1).join('/')}`)
+}
+
+function entriesOf(files: Map<string, string>, directories: string[], path: string): LayerEntry[] {
+  const isIn = (each: string) => each !== '/' && (each.slice(0, each.lastIndexOf('/')) || '/') === path
+  const named = (each: string) => ({ name: each.slice(each.lastIndexOf('/') + 1), uid: 0, gid: 0 })
+  return [
+    ...directories.filter(isIn).map((each) => ({ ...named(each), type: 'directory' as const, size_bytes: 0, mode: 0o755 })),
+    ...[...files].filter(([each]) => isIn(each)).map(([each, text]) => ({ ...named(each), ...fileOf(text) })),
+  ]
+}
+
+function fileOf(text: string) {
+  const sha256 = createHash('sha256').update(text).digest('hex')
+  return { type: 'file' as const, size_bytes: Buffer.byteLength(text), mode: 0o644, sha256 }
 }
 
 /** The one word that it takes for a secret. */

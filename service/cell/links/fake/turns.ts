@@ -11,6 +11,7 @@ export type Verb = Exclude<
   | 'measureDisks'
   | 'measureVolumes'
   | 'readDisk'
+  | 'listLayer'
   | 'applyTree'
   | 'treeChanges'
   | 'egressDenials'

@@ -1,0 +1,128 @@
+/** What a layer has under one name: machine/internal/wire/layer.go. */
+export interface LayerEntry {
+  name: string
+  type: 'file' | 'directory' | 'symlink' | 'whiteout' | 'other'
+  size_bytes: number
+  mode: number
+  uid: number
+  gid: number
+  sha256?: string
+  target?: string
+  opaque?: boolean
+  redirect?: string
+}
+
+/** A directory of one layer. */
+export interface Place {
+  layer: string
+  path: string
+}
+
+/** What is seen at a path. A directory has a place in each layer that has a part in it, the topmost first. */
+export interface Seen {
+  entry: LayerEntry
+  places: Place[]
+}
+
+/** Entries of directories of layers; null where there is none. */
+export type Load = (places: readonly Place[]) => Promise<(Map<string, LayerEntry> | null)[]>
+
+/** The layers of a version as one tree, as overlayfs shows them: whiteouts, opaque directories and directories that were moved. */
+export class Overlay {
+  /** The topmost first. */
+  private readonly layers: readonly string[]
+  private readonly load: Load
+
+  /** @param layers of a version: the lowest first. */
+  constructor(layers: readonly string[], load: Load) {
+    this.layers = [...layers].reverse()
+    this.load = load
+  }
+
+  root(): Place[] {
+    return this.layers.map((layer) => ({ layer, path: '/' }))
+  }
+
+  /** What is seen in a directory, by name, in the order of the names. */
+  async children(places: readonly Place[]): Promise<Map<string, Seen>> {
+    const loaded = await this.load(places)
+    const names = new Set(loaded.flatMap((entries) => [...(entries?.keys() ?? [])]))
+    const seen = new Map<string, Seen>()
+    for (const name of [...names].sort()) {
+      const one = await this.child(places, loaded, name)
+      if (one !== null) seen.set(name, one)
+    }
+    return seen
+  }
+
+  /** What is seen under one name of a directory; null: nothing. */
+  async lookUp(places: readonly Place[], name: string): Promise<Seen | null> {
+    return this.child(places, await this.load(places), name)
+  }
+
+  private async child(places: readonly Place[], loaded: readonly (Map<string, LayerEntry> | null)[], name: string): Promise<Seen | null> {
+    let seen: Seen | null = null
+    let sought = name
+    for (const [at, place] of places.entries()) {
+      const entry = loaded[at]?.get(sought)
+      if (entry === undefined) continue
+      if (entry.type !== 'directory') return seen ?? (entry.type === 'whiteout' ? null : { entry, places: [] })
+      seen ??= { entry, places: [] }
+      seen.places.push({ layer: place.layer, path: join(place.path, sought) })
+      if (entry.opaque === true) return seen
+      if (entry.redirect?.startsWith('/')) {
+        seen.places.push(...(await this.below(place.layer, entry.redirect)))
+        return seen
+      }
+      sought = entry.redirect ?? sought
+    }
+    return seen
+  }
+
+  /** The directories that a moved one had below a layer: each layer is asked for the whole path, as overlayfs does. */
+  private async below(layer: string, moved_from: string): Promise<Place[]> {
+    const found: Place[] = []
+    let sought = moved_from
+    for (const lower of this.layers.slice(this.layers.indexOf(layer) + 1)) {
+      const walked = await this.walk(lower, sought)
+      if (walked.is_directory) found.push({ layer: lower, path: sought })
+      if (walked.ends) return found
+      sought = walked.sought
+    }
+    return found
+  }
+
+  /** Follows a path in one layer alone. `ends`: what lies below this layer is not seen. `sought` is what the layers below have it under. */
+  private async walk(layer: string, path: string): Promise<{ is_directory: boolean; ends: boolean; sought: string }> {
+    const names = path.split('/').slice(1)
+    let [at, sought, ends] = ['/', path, false]
+    for (const [depth, name] of names.entries()) {
+      const [entries] = await this.load([{ layer, path: at }])
+      const entry = entries?.get(name)
+      if (entry === undefined) return { is_directory: false, ends, sought }
+      if (entry.type !== 'directory') return { is_directory: false, ends: true, sought }
+      at = join(at, name)
+      if (entry.opaque === true) ends = true
+      if (entry.redirect !== undefined) sought = redirected(sought, depth, names.length, entry.redirect)
+    }
+    return { is_directory: true, ends, sought }
+  }
+}
+
+/** A path below layers in which the directory at `depth` has another name, or place. */
+function redirected(path: string, depth: number, length: number, redirect: string): string {
+  const names = path.split('/').slice(1)
+  const rest = names.slice(names.length - (length - 1 - depth))
+  if (redirect.startsWith('/')) return [redirect, ...rest].join('/')
+  const before = names.slice(0, names.length - rest.length - 1)
+  return `/${[...before, redirect, ...rest].join('/')}`
+}
+
+export function join(directory: string, name: string): string {
+  return directory === '/' ? `/${name}` : `${directory}/${name}`
+}
+
+/** Whether two directories are made of the same ones of layers: then all that lies in them is the same. */
+export function areSame(one: readonly Place[], other: readonly Place[]): boolean {
+  return one.length === other.length && one.every(({ layer, path }, at) => layer === other[at]?.layer && path === other[at].path)
+}

@@ -1,0 +1,72 @@
+import type { Logger } from 'pino'
+import type { Db } from '../../db/database.ts'
+import type { Listener } from '../../db/listen.ts'
+import type { Clock } from '../../lib/clock.ts'
+import { HostFailure, type MachineHost } from '../links/hostd.ts'
+import { oneAtATime, soon, tickEvery } from '../machines/ticking.ts'
+import { dropStrangeLists, markUnavailable, wantedLists, writePiece, type WantedList } from './store.ts'
+
+interface ListingContext {
+  db: Db
+  clock: Clock
+  log: Logger
+  host: Pick<MachineHost, 'listLayer'>
+}
+
+/** What nobody was told of is found so often. */
+const LOOK_MS = 60_000
+const HEARD_MS = 20
+const LISTS_AT_A_TIME = 10
+const STRANGE_MS = 24 * 3600_000
+
+/** Makes lists of layers that are asked for, one after the other: their files are read whole, and nobody's machine is to wait for that. */
+export function startListing(context: ListingContext, listener: Listener, signal: AbortSignal): void {
+  let heard = false
+  const look = oneAtATime(async () => {
+    do {
+      heard = false
+      await listWanted(context, signal)
+    } while (heard)
+  })
+  const failed = (error: unknown) => {
+    if (!signal.aborted) context.log.warn({ err: error }, 'a list of a layer could not be made')
+  }
+  const begin = soon(HEARD_MS, () => void look().catch(failed), signal)
+  const hear = () => {
+    heard = true
+    begin()
+  }
+  signal.addEventListener('abort', listener.on('berth_layer_list', hear), { once: true })
+  const tick = async () => {
+    await look()
+    await dropStrangeLists(context.db, new Date(context.clock.now().getTime() - STRANGE_MS))
+  }
+  tickEvery(LOOK_MS, tick, failed, signal)
+  begin()
+}
+
+/** @returns when there is nothing that is wanted. Rejects where the host does not answer: the next look goes on from there. */
+export async function listWanted(context: ListingContext, signal: AbortSignal): Promise<void> {
+  for (;;) {
+    const wanted = await wantedLists(context.db, LISTS_AT_A_TIME)
+    if (wanted.length === 0) return
+    for (const one of wanted) await list(context, one, signal)
+  }
+}
+
+async function list({ db, clock, log, host }: ListingContext, { layer, reached }: WantedList, signal: AbortSignal): Promise<void> {
+  let after = reached ?? ''
+  try {
+    for (;;) {
+      signal.throwIfAborted()
+      const piece = await host.listLayer(layer, after)
+      await writePiece(db, layer, piece, clock.now())
+      if (piece.done) return
+      after = piece.directories.at(-1)?.path ?? after
+    }
+  } catch (error) {
+    if (!(error instanceof HostFailure) || error.code === 'unreachable') throw error
+    log.warn({ layer, code: error.code }, 'the files of a layer cannot be listed')
+    await markUnavailable(db, layer, clock.now())
+  }
+}

@@ -1,0 +1,50 @@
+import { sql } from 'kysely'
+import { pathKey } from '../../core/layer-lists/path-key.ts'
+import type { Db } from '../../db/database.ts'
+import type { LayerList } from '../links/hostd-layers.ts'
+
+export interface WantedList {
+  layer: string
+  reached: string | null
+}
+
+/** Lists that somebody has asked for, the oldest question first. */
+export function wantedLists(db: Db, limit: number): Promise<WantedList[]> {
+  return db
+    .selectFrom('layer_lists')
+    .select(['layer', 'reached'])
+    .where('state', '=', 'wanted')
+    .orderBy('updated_at')
+    .limit(limit)
+    .execute()
+}
+
+/** A piece and how far the list is are one commit. What another process has written meanwhile says the same. */
+export async function writePiece(db: Db, layer: string, { directories, done }: LayerList, now: Date): Promise<void> {
+  await db.transaction().execute(async (tx) => {
+    for (const { path, entries } of directories) {
+      await tx
+        .insertInto('layer_directories')
+        .values({ layer, path_sha256: pathKey(path), entries: JSON.stringify(entries) })
+        .onConflict((conflict) => conflict.doNothing())
+        .execute()
+    }
+    await tx
+      .updateTable('layer_lists')
+      .set({ ...(done ? { state: 'ready' } : {}), reached: directories.at(-1)?.path ?? null, updated_at: now })
+      .where('layer', '=', layer)
+      .where('state', '=', 'wanted')
+      .execute()
+  })
+}
+
+export async function markUnavailable(db: Db, layer: string, now: Date): Promise<void> {
+  const wanted = db.updateTable('layer_lists').where('layer', '=', layer).where('state', '=', 'wanted')
+  await wanted.set({ state: 'unavailable', updated_at: now }).execute()
+}
+
+/** Lists of layers that no version has any more. One that is asked for again is made again. */
+export async function dropStrangeLists(db: Db, before: Date): Promise<void> {
+  await sql`delete from layer_lists l where l.updated_at < ${before}
+    and not exists (select 1 from template_versions v where l.layer = any(v.layers))`.execute(db)
+}
