@@ -116,15 +116,7 @@ import {
   templateVersionsPublishOfOrganization,
   templateVersionsArchive,
   templateVersionsArchiveOfOrganization,
-  templatesArchive,
-  templatesArchiveOfOrganization,
 } from '../../contract/routes/app/templates.ts'
-import {
-  templateFilesDiff,
-  templateFilesDiffOfOrganization,
-  templateFilesList,
-  templateFilesListOfOrganization,
-} from '../../contract/routes/app/template-files.ts'
 import { testInstancesCreate, testInstancesCreateOfOrganization } from '../../contract/routes/app/test-instances.ts'
 import { agentSessionsList, toolTokenKeys, toolTokensCreate } from '../../contract/routes/app/tool-tokens.ts'
 import { usageOfWorkspace, usageSeries, usageSummary } from '../../contract/routes/app/usage.ts'
@@ -211,10 +203,8 @@ import { listSecretsOfOrganization, listSecretsOfProject, listVersionsOfSecret }
 import { rotateSecret } from './secrets/rotate.ts'
 import { updateSecret } from './secrets/update.ts'
 import { TEMPLATE_SOURCE_ROUTES } from './template-uploads/routes.ts'
-import { archiveTemplate } from './templates/archive.ts'
 import { archiveVersion, publishVersion } from './templates/publish.ts'
-import { compareFiles } from './template-files/diff.ts'
-import { listFiles } from './template-files/list.ts'
+import { TEMPLATE_FILE_ROUTES } from './template-files/routes.ts'
 import { saveAsTemplate } from './template-builds/save-as-template.ts'
 import { createBuild } from './template-builds/create.ts'
 import { cancelBuild } from './template-builds/cancel.ts'
@@ -368,12 +358,6 @@ export const API_ROUTES: readonly Bound<ApiDeps, HeldPlace>[] = [
   bind(templateVersionsPublishOfOrganization, publishVersion),
   bind(templateVersionsArchive, archiveVersion),
   bind(templateVersionsArchiveOfOrganization, archiveVersion),
-  bind(templatesArchive, archiveTemplate),
-  bind(templatesArchiveOfOrganization, archiveTemplate),
-  bind(templateFilesList, listFiles),
-  bind(templateFilesListOfOrganization, listFiles),
-  bind(templateFilesDiff, compareFiles),
-  bind(templateFilesDiffOfOrganization, compareFiles),
   bind(workspacesSaveAsTemplate, saveAsTemplate),
   bind(templateBuildsCreate, createBuild),
   bind(templateBuildsCreateOfOrganization, createBuild),
@@ -383,6 +367,7 @@ export const API_ROUTES: readonly Bound<ApiDeps, HeldPlace>[] = [
   bind(testInstancesCreate, openTestInstance),
   bind(testInstancesCreateOfOrganization, openTestInstance),
   ...TEMPLATE_SOURCE_ROUTES,
+  ...TEMPLATE_FILE_ROUTES,
   bind(openapiGet, async (_call, deps: ApiDeps) => ({
     status: 200,
     body: deps.openapi,

@@ -84,7 +84,7 @@ test('every code tells each of its reasons with whether it is retryable and what
   const retryable = Object.keys(app.conflict.reasons).filter((reason) => app.conflict.reasons[reason].retryable)
   assert.deepEqual(
     [app.conflict.retryable, retryable],
-    [false, ['operation_in_progress', 'workspace_not_running', 'attach_in_progress', 'concurrent_rotation']],
+    [false, ['operation_in_progress', 'workspace_not_running', 'file_list_indexing', 'attach_in_progress', 'concurrent_rotation']],
   )
   assert.deepEqual(Object.keys(app.conflict.reasons), [...APP_REASONS.conflict])
   const { properties, required } = app.conflict.reasons.mode_mismatch.details

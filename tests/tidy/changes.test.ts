@@ -38,6 +38,7 @@ const NO_CHANGES: Record<string, string> = {
   'service/api/organizations/ending-store.ts forgetWatchers': 'who read of a deletion that was long ago',
   'service/core/feedback/store.ts forgetFeedback': 'feedback, when it is old',
   'service/core/usage/grant-store.ts writeDraws': 'what the meters found used of a credit, which a command gave',
+  'service/api/template-files/store.ts wantLists': 'which layers are to be listed: what is in them is said by their names',
   'service/api/template-uploads/store.ts completeUpload': 'what the digest of the parts has shown; each part has its record',
   'service/api/template-uploads/store.ts restartUpload': 'what the digest of the parts has shown; each part has its record',
   'service/api/template-uploads/store.ts dropOldUploads': 'uploads that nobody uses any more',

@@ -1566,6 +1566,39 @@ export type TemplateDefaults = {
   session_idle_seconds?: number
 }
 
+export type TemplateFile = {
+  /** Bytes that are not UTF-8 are shown escaped (`\xff`); a path with such a name cannot be asked for */
+  path: string
+  /** Bytes that are not UTF-8 are shown escaped (`\xff`); a path with such a name cannot be asked for */
+  name: string
+  type: 'file' | 'directory' | 'symlink' | 'other'
+  size_bytes: number
+  /** Octal */
+  mode: string
+  uid: number
+  gid: number
+  sha256: string | null
+  target: string | null
+}
+
+export type TemplateFileChange = {
+  /** Bytes that are not UTF-8 are shown escaped (`\xff`); a path with such a name cannot be asked for */
+  path: string
+  change: 'added' | 'removed' | 'changed'
+  before: TemplateFile | null
+  after: TemplateFile | null
+}
+
+export type TemplateFileChangeList = {
+  data: TemplateFileChange[]
+  next_cursor: string | null
+}
+
+export type TemplateFileList = {
+  data: TemplateFile[]
+  next_cursor: string | null
+}
+
 export type TemplateInput = {
   /** secret: the secret of this name is bound to each workspace that may use it; an open says no value of it */
   kind?: 'text' | 'secret'

@@ -21,19 +21,20 @@ const STRANGE_MS = 24 * 3600_000
 
 /** Makes lists of layers that are asked for, one after the other: their files are read whole, and nobody's machine is to wait for that. */
 export function startListing(context: ListingContext, listener: Listener, signal: AbortSignal): void {
-  let heard = false
+  let heard = 0
   const look = oneAtATime(async () => {
+    let looked_for: number
     do {
-      heard = false
+      looked_for = heard // what is heard while a look is under way is looked for again
       await listWanted(context, signal)
-    } while (heard)
+    } while (heard !== looked_for)
   })
   const failed = (error: unknown) => {
     if (!signal.aborted) context.log.warn({ err: error }, 'a list of a layer could not be made')
   }
   const begin = soon(HEARD_MS, () => void look().catch(failed), signal)
   const hear = () => {
-    heard = true
+    heard += 1
     begin()
   }
   signal.addEventListener('abort', listener.on('berth_layer_list', hear), { once: true })
