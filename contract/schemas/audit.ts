@@ -1,5 +1,7 @@
 import Type, { type Static } from 'typebox'
-import { List, Nullable, PageQuery, Text, Timestamp, Uuid } from './common.ts'
+import { List, Nullable, PageQuery, Text, Timestamp, Uuid, Word } from './common.ts'
+
+export const ACTOR_KINDS = ['user', 'api_key', 'tool_token', 'operator', 'service'] as const
 
 export const AuditQuery = Type.Object({
   ...PageQuery,
@@ -12,17 +14,20 @@ export const AuditQuery = Type.Object({
   to: Type.Optional(Timestamp()),
 })
 
+/** Who changed something, or asked for it. */
+export const AuditActor = Type.Object({
+  kind: Word(ACTOR_KINDS),
+  id: Nullable(Uuid('Of a person, an API key or an agent session')),
+  name: Nullable(Type.String({ description: 'Of a tool token: whose it is. Of an operator: the account. Of the service: which part' })),
+})
+
 export const AuditEvent = Type.Object(
   {
     id: Uuid(),
     created_at: Timestamp(),
     organization_id: Uuid(),
     project_id: Nullable(Uuid()),
-    actor: Type.Object({
-      kind: Type.String({ description: '`user`, `api_key`, `tool_token`, `operator` or `service`' }),
-      id: Nullable(Uuid()),
-      name: Nullable(Type.String()),
-    }),
+    actor: AuditActor,
     action: Type.String({ description: 'The name of a route, or of one that would do the same' }),
     subject: Type.Object({ kind: Type.String(), id: Type.String() }),
     request_id: Nullable(Type.String()),

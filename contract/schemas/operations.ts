@@ -1,6 +1,7 @@
 import Type, { type Static } from 'typebox'
 import { OPERATION_ERRORS } from '../errors.ts'
 import { OPERATION_KINDS, OPERATION_STATES } from '../states/operation.ts'
+import { AuditActor } from './audit.ts'
 import { List, Nullable, PageQuery, Timestamp, Uuid, Word } from './common.ts'
 
 const open = { additionalProperties: true } as const
@@ -33,6 +34,12 @@ export const Operation = Type.Object(
     error: Nullable(OperationError),
     result: Nullable(Type.Object({}, { ...open, description: 'What it produced, such as checkpoint_id; null unless it succeeded' })),
     input: Type.Object({}, { ...open, description: 'What it was asked, such as reason, requested_at, after_seconds, source_workspace_id' }),
+    requested_by: Nullable(
+      Type.Object(AuditActor.properties, {
+        description:
+          'Who asked, as records of changes name them. Of an operation that others joined: who asked first. null: it is older than this field',
+      }),
+    ),
   },
   { title: 'Operation' },
 )

@@ -4,6 +4,13 @@ type Json<T extends object> = JSONColumnType<T, string, string>
 type JsonWithDefault<T extends object> = ColumnType<T, string | undefined, string>
 type Int8 = ColumnType<number, number | bigint, number | bigint>
 
+/** Who changed something, or asked for it: of a record of a change the columns `actor_*`. */
+export interface ActorFacts {
+  kind: AuditEventsTable['actor_kind']
+  id: string | null
+  name: string | null
+}
+
 export interface AuditEventsTable {
   id: string
   created_at: Date

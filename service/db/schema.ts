@@ -1,6 +1,6 @@
 import type { ColumnType, Generated, JSONColumnType } from 'kysely'
 import type { OperationErrorCode, ReasonOf } from '../../contract/errors.ts'
-import type { AuditChainsTable, AuditEventsTable, FeedbackTable } from './schema-audit.ts'
+import type { ActorFacts, AuditChainsTable, AuditEventsTable, FeedbackTable } from './schema-audit.ts'
 import type { InvoicesTable, OveragePeriodsTable, SubscriptionChangesTable } from './schema-billing.ts'
 import type { ExecutionsTable } from './schema-executions.ts'
 import type { ServiceKeysTable, SigningKeysTable } from './schema-keys.ts'
@@ -318,6 +318,8 @@ interface OperationsTable {
   project_id: string | null
   workspace_id: string | null
   source_workspace_id: string | null
+  /** null: it is older than the column. */
+  requested_by: NullableJson<ActorFacts>
   subject_kind: Generated<OperationSubject>
   subject_id: Generated<string>
   kind: string

@@ -70,6 +70,22 @@ test('operations are listed newest first, by state and by kind, page by page, al
   assert.ok(body.created_at <= body.started_at && body.started_at <= body.completed_at)
 })
 
+test('an operation says who asked for it, by itself, in the list and as the active one of its workspace, as records of changes do', async () => {
+  const { body: opened } = await w.post('/v1/workspaces/open', { key: 'asked-for', template: 'base', caps: SIZE })
+  const me = { kind: 'api_key', id: (await w.get('/v1/me')).body.api_key.id, name: null }
+  assert.deepEqual([opened.operation.requested_by, opened.workspace.active_operation.requested_by], [me, me])
+  assert.deepEqual((await w.ended(opened.operation.id)).requested_by, me)
+  await w.ended((await w.post(path(opened.workspace.id, 'suspend'))).body.id)
+  const { body: fork } = await w.post(path(opened.workspace.id, 'fork'), { key: 'asked-for-fork' })
+  assert.deepEqual((await w.ended(fork.operation.id)).requested_by, me)
+  await w.database.superuser.updateTable('operations').set({ requested_by: null }).where('id', '=', opened.operation.id).execute()
+  assert.deepEqual(
+    (await w.operations(opened.workspace.id)).map(({ kind, requested_by }) => [kind, requested_by]),
+    [['suspend', me], ['open', null]], // prettier-ignore
+  )
+  await clear([opened.workspace.id, fork.workspace.id])
+})
+
 test('a suspend that cannot be saved fails, and the workspace runs again; a damaged checkpoint is not retryable', async () => {
   const id = await w.ready('unsaved', { caps: SIZE })
   {

@@ -82,8 +82,7 @@ export type AuditEvent = {
   organization_id: string
   project_id: string | null
   actor: {
-    /** `user`, `api_key`, `tool_token`, `operator` or `service` */
-    kind: string
+    kind: 'user' | 'api_key' | 'tool_token' | 'operator' | 'service'
     id: string | null
     name: string | null
   }
@@ -794,6 +793,11 @@ export type Operation = {
   result: Record<string, unknown> | null
   /** What it was asked, such as reason, requested_at, after_seconds, source_workspace_id */
   input: Record<string, unknown>
+  requested_by: {
+    kind: 'user' | 'api_key' | 'tool_token' | 'operator' | 'service'
+    id: string | null
+    name: string | null
+  } | null
 }
 
 export type OperationAndWorkspace = {

@@ -18,6 +18,7 @@ export const OPERATION_COLUMNS = [
   'error',
   'result',
   'input',
+  'requested_by',
 ] as const
 
 export interface OperationRow {
@@ -36,6 +37,7 @@ export interface OperationRow {
   error: OperationError | null
   result: Record<string, unknown> | null
   input: Record<string, unknown>
+  requested_by: Operation['requested_by']
 }
 
 /** Row to wire. */
@@ -53,5 +55,6 @@ export function operationView(row: OperationRow): Operation {
     error: row.error === null ? null : { ...row.error, details: row.error.details ?? {} },
     result: row.result,
     input: row.input,
+    requested_by: row.requested_by,
   }
 }

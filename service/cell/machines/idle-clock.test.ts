@@ -94,7 +94,8 @@ test('an idle session ends and its key is free', async () => {
   await lookNow(world, process)
   const row = await world.workspace(workspace_id)
   assert.deepEqual([row.desired_state, row.ended_reason, row.deleted_at !== null], ['deleted', 'idle_timeout', true])
-  assert.equal((await world.ended((await lastOperation(world, workspace_id)).id)).state, 'succeeded')
+  const { state, requested_by } = await world.ended((await lastOperation(world, workspace_id)).id)
+  assert.deepEqual([state, requested_by], ['succeeded', { kind: 'service', id: null, name: 'cell' }])
   const key = await world.db
     .selectFrom('workspace_keys')
     .select('reusable')

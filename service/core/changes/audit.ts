@@ -1,3 +1,4 @@
+import type { ActorFacts } from '../../db/schema-audit.ts'
 import type { Ids } from '../../lib/ids.ts'
 import type { AuditEvent } from './store.ts'
 
@@ -10,6 +11,11 @@ export type Actor =
   | { kind: 'operator'; name: string }
   /** The service itself, where somebody may ask who did it. */
   | { kind: 'service'; name: 'setup' | 'cell' | 'api' }
+
+/** As records of changes and operations keep an actor. */
+export function actorFacts(actor: Actor): ActorFacts {
+  return { kind: actor.kind, id: 'id' in actor ? actor.id : null, name: 'name' in actor ? actor.name : null }
+}
 
 export type SubjectKind =
   | 'api_key'
@@ -65,15 +71,16 @@ export function byService(name: 'setup' | 'cell' | 'api', { ids, now }: { ids: I
 
 /** @param action `<noun>.<verb>`: the id of a route, or of one that would do the same. */
 export function auditEvent(by: By, action: string, subject: Subject): AuditEvent {
-  const { actor, ids, now, request_id, source_address } = by
+  const { ids, now, request_id, source_address } = by
+  const actor = actorFacts(by.actor)
   return {
     id: ids.next(),
     created_at: now,
     organization_id: subject.organization_id,
     project_id: subject.project_id,
     actor_kind: actor.kind,
-    actor_id: 'id' in actor ? actor.id : null,
-    actor_name: 'name' in actor ? actor.name : null,
+    actor_id: actor.id,
+    actor_name: actor.name,
     action,
     subject_kind: subject.kind,
     subject_id: subject.id,

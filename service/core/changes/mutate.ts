@@ -3,7 +3,7 @@ import type { Tx } from '../../db/reader.ts'
 import { fail } from '../../lib/fail.ts'
 import { failpoint } from '../../lib/failpoints.ts'
 import { Again } from './again.ts'
-import { auditEvent, type By, type Subject } from './audit.ts'
+import { auditEvent, type Actor, type By, type Subject } from './audit.ts'
 import { insertAuditEvent } from './store.ts'
 
 declare const recorded: unique symbol
@@ -13,6 +13,15 @@ declare const recorded: unique symbol
  * change is without its record.
  */
 export type ChangeTx = Tx & { readonly [recorded]: true }
+
+/** Who changes something in a transaction, for what keeps it beside the record of the change. */
+const actors = new WeakMap<ChangeTx, Actor>()
+
+export function actorOf(tx: ChangeTx): Actor {
+  const actor = actors.get(tx)
+  if (actor === undefined) throw new Error('a transaction of a change did not come from mutate')
+  return actor
+}
 
 const TRIES_MAX = 8
 const DEADLOCK = '40P01'
@@ -34,6 +43,7 @@ export async function mutate<Result>(
   for (let tries = 0; tries < TRIES_MAX; tries++) {
     try {
       return await db.transaction().execute(async (tx) => {
+        actors.set(tx as ChangeTx, by.actor)
         const result = await work(tx as ChangeTx)
         const changed = typeof subject === 'function' ? subject(result) : subject
         if (changed === null) return result

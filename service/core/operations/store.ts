@@ -2,9 +2,10 @@ import { sql, type Insertable } from 'kysely'
 import { LIMITS } from '../../../contract/limits.ts'
 import { OPERATION_ERRORS } from '../../../contract/errors.ts'
 import type { OperationKind, OperationSubject } from '../../../contract/states/operation.ts'
-import type { ChangeTx } from '../changes/mutate.ts'
+import { actorOf, type ChangeTx } from '../changes/mutate.ts'
 import type { Database } from '../../db/schema.ts'
 import { Again } from '../changes/again.ts'
+import { actorFacts } from '../changes/audit.ts'
 
 /** An operation to be. `workspace_id` is what the API shows: null for one that is about no workspace. */
 export interface NewOperation {
@@ -43,14 +44,15 @@ export function aboutBuild({ id, organization_id, project_id }: { id: string; or
 /** Which operations wait for room, and for how long (App, "Capacity wait"). */
 const WAITS_FOR_ROOM: ReadonlySet<OperationKind> = new Set(['open', 'resume', 'fork'])
 
-/** The row of an operation that nobody has begun: every one begins as this. */
-export function operationRow(operation: NewOperation): Insertable<Database['operations']> {
+/** The row of an operation that nobody has begun: every one begins as this. Whoever makes the change is who asked. */
+export function operationRow(tx: ChangeTx, operation: NewOperation): Insertable<Database['operations']> {
   const { subject, source_workspace_id = null, input, now, ...columns } = operation
   return {
     ...columns,
     subject_kind: subject.kind,
     subject_id: subject.id,
     source_workspace_id,
+    requested_by: JSON.stringify(actorFacts(actorOf(tx))),
     state: 'queued',
     state_reason: null,
     input: JSON.stringify(input),
@@ -77,9 +79,9 @@ export interface Hold {
  * @param hold null where the operation keeps no workspace from other operations.
  */
 export async function insertOperation(tx: ChangeTx, operation: NewOperation, hold: Hold | null): Promise<void> {
-  if (hold === null) return void (await tx.insertInto('operations').values(operationRow(operation)).execute())
+  if (hold === null) return void (await tx.insertInto('operations').values(operationRow(tx, operation)).execute())
   const { numInsertedOrUpdatedRows } = await tx
-    .with('operation', (query) => query.insertInto('operations').values(operationRow(operation)))
+    .with('operation', (query) => query.insertInto('operations').values(operationRow(tx, operation)))
     .insertInto('workspace_holds')
     .values(holdRows(operation, hold))
     .onConflict((conflict) => conflict.doNothing())
@@ -97,7 +99,7 @@ export function refuseUnlessHeld(held: bigint | undefined, { workspace_ids }: Ho
 
 /** A deletion that has been made already: nothing is left to do, only to be told. */
 export async function insertFinishedDelete(tx: ChangeTx, { id, now, ...about }: About & Pick<NewOperation, 'id' | 'now'>): Promise<void> {
-  const row = operationRow({ ...about, id, kind: 'delete', cell_id: null, input: {}, now })
+  const row = operationRow(tx, { ...about, id, kind: 'delete', cell_id: null, input: {}, now })
   await tx
     .insertInto('operations')
     .values({ ...row, state: 'succeeded', result: '{}', started_at: now, completed_at: now })

@@ -95,7 +95,7 @@ export async function insertFirstOperation(tx: ChangeTx, workspace: NewWorkspace
   const hold = { workspace_ids: held, gate: 'closed' } as const
   const { numInsertedOrUpdatedRows } = await tx
     .with('workspace', (query) => query.insertInto('workspaces').values(workspaceRow(workspace)))
-    .with('operation', (query) => query.insertInto('operations').values(operationRow(operation)))
+    .with('operation', (query) => query.insertInto('operations').values(operationRow(tx, operation)))
     .insertInto('workspace_holds')
     .values(holdRows(operation, hold))
     .onConflict((conflict) => conflict.doNothing())
