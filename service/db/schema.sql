@@ -367,6 +367,7 @@ create table operations (
   progress jsonb default '{}'::jsonb not null,
   subject_kind text default 'workspace'::text not null,
   subject_id uuid not null,
+  requested_by jsonb,
   PRIMARY KEY (id),
   FOREIGN KEY (cell_id) REFERENCES cells(id),
   FOREIGN KEY (organization_id) REFERENCES organizations(id),
