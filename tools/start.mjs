@@ -3,6 +3,7 @@ import { spawn } from 'node:child_process'
 import { mkdir } from 'node:fs/promises'
 import { fileURLToPath } from 'node:url'
 import { publishLater } from './setup/late-templates.mjs'
+import { isTemplateBuilt, templateNames } from './setup/template.mjs'
 import { install } from './setup/install.mjs'
 import { loadSettings } from './setup/load.mjs'
 import { report } from './setup/main.mjs'
@@ -17,11 +18,21 @@ await report(async () => {
   const installed = await install({ settings, log: (line) => process.stdout.write(`${line}\n`), may_be_late: true })
   await mkdir(settings.data_dir, { recursive: true })
   await publishLater(installed, settings, argv)
+  await tellOthers(settings, installed)
   const prepare = [installed.node, PREPARE, JSON.stringify(installed), ...argv]
   // Whoever ends npm means the service, and npm's shell does not pass the signal on.
   const parent = process.env.npm_lifecycle_event === 'start' ? ['--end-with-parent'] : []
   return become(installed.binaries.supervisor, ['--data-dir', settings.data_dir, ...parent, '--', ...prepare])
 })
+
+/** Templates that nobody has asked for. */
+async function tellOthers({ cache_dir }, { late_templates }) {
+  const names = []
+  for (const name of await templateNames()) {
+    if (!late_templates.includes(name) && !(await isTemplateBuilt({ name, cache_dir }))) names.push(name)
+  }
+  if (names.length > 0) process.stdout.write(`templates that can be built, in some minutes each: npm run templates -- ${names.join(' ')}\n`)
+}
 
 /** Replaces this process where Node.js can do that, and otherwise stands in front of the command until it ends. */
 function become(path, args) {

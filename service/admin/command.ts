@@ -24,6 +24,8 @@ export interface Context {
   /** Where the private keys of the cell of this computer are. */
   secret_keys_dir?: string
   secret_keys_command?: string
+  /** Where the images of layers are that the host of this computer mounts. */
+  layers_dir?: string
   /** Whatever a command changes: the work and the record of it in one transaction. The connection is the only one. */
   change<Result>(
     action: string,

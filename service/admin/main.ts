@@ -21,6 +21,7 @@ import { PERSON_COMMANDS } from './people.ts'
 import { PLAN_COMMANDS } from './plans.ts'
 import { SEALING_KEY_COMMANDS } from './sealing-keys.ts'
 import { STANDING_COMMANDS } from './standing.ts'
+import { TEMPLATE_FILE_COMMANDS } from './template-file-commands.ts'
 import { TEMPLATE_COMMANDS } from './templates.ts'
 import { USAGE_COMMANDS } from './usage.ts'
 import { WORKSPACE_COMMANDS } from './workspaces.ts'
@@ -35,6 +36,7 @@ const COMMANDS: Record<string, Command> = {
   ...BILLING_COMMANDS,
   ...USAGE_COMMANDS,
   ...TEMPLATE_COMMANDS,
+  ...TEMPLATE_FILE_COMMANDS,
   ...PERSON_COMMANDS,
   ...WORKSPACE_COMMANDS,
   ...AUDIT_COMMANDS,
@@ -59,11 +61,12 @@ async function main(argv: string[]): Promise<number> {
     output.note(usage())
     return argv.length === 0 || argv[0] === 'help' ? 0 : 2
   }
-  const { database_url, secret_keys_dir, secret_keys_command, base_url } = JSON.parse(process.env['BERTH_ADMIN'] ?? '{}') as {
+  const { database_url, secret_keys_dir, secret_keys_command, base_url, layers_dir } = JSON.parse(process.env['BERTH_ADMIN'] ?? '{}') as {
     database_url?: string
     secret_keys_dir?: string
     secret_keys_command?: string
     base_url?: string
+    layers_dir?: string
   }
   if (database_url === undefined) throw new UsageError('Run this by `npm run admin`')
   const db = openDatabase({ url: database_url, role: null, connections_max: 1, application_name: 'berth-admin' })
@@ -72,6 +75,7 @@ async function main(argv: string[]): Promise<number> {
       ...(secret_keys_dir === undefined ? {} : { secret_keys_dir }),
       ...(secret_keys_command === undefined ? {} : { secret_keys_command }),
       ...(base_url === undefined ? {} : { base_url }),
+      ...(layers_dir === undefined ? {} : { layers_dir }),
     }
     const at = { clock: systemClock, ids: createIds(systemClock), ...places }
     await run(found.command, found.rest, db, at)
@@ -98,7 +102,7 @@ function run(
   command: Command,
   argv: string[],
   db: Db,
-  at: Pick<Context, 'clock' | 'ids' | 'secret_keys_dir' | 'secret_keys_command' | 'base_url'>,
+  at: Pick<Context, 'clock' | 'ids' | 'secret_keys_dir' | 'secret_keys_command' | 'base_url' | 'layers_dir'>,
 ): Promise<void> {
   const change: Context['change'] = (action, work, subject) => mutate(db, byOperator(at), action, work, subject)
   return command.run(argv, { db, output, change, ...at })

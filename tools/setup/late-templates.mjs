@@ -33,8 +33,8 @@ export async function publishLater({ late_templates, node }, settings, argv) {
   process.stdout.write(`template ${late_templates.join(', ')} is built beside the service, about two minutes (${log})\n`)
 }
 
-async function buildAndPublish(names, argv) {
-  setPriority(LOWEST_PRIORITY)
+/** Builds what is not in the cache, and publishes each in the installation that the settings name. */
+export async function buildAndPublish(names, argv, { tries_max = 1 } = {}) {
   const { settings } = loadSettings(argv)
   const { layers } = layoutOf(settings)
   const log = (line) => process.stdout.write(`${line}\n`)
@@ -44,17 +44,17 @@ async function buildAndPublish(names, argv) {
       if (!(await exists(layers))) throw new Error(`${layers} is not there yet.`)
       await publishLayer(layers, template, log)
       log((await publish(template, argv)).trim())
-    })
+    }, tries_max)
   }
 }
 
 /** The service may still be starting. When it never does, its next start publishes what has been built. */
-async function whenPossible(action) {
+async function whenPossible(action, tries_max) {
   for (let tries = 1; ; tries += 1) {
     try {
       return await action()
     } catch (error) {
-      if (tries === PUBLISH_TRIES) throw error
+      if (tries >= tries_max) throw error
       await pause(PUBLISH_PAUSE_MS)
     }
   }
@@ -75,6 +75,7 @@ async function publish({ name, digest, settings }, argv) {
 if (process.argv[1] === SELF) {
   await report(() => {
     const [names, ...argv] = process.argv.slice(2)
-    return buildAndPublish(JSON.parse(names), argv)
+    setPriority(LOWEST_PRIORITY)
+    return buildAndPublish(JSON.parse(names), argv, { tries_max: PUBLISH_TRIES })
   })
 }

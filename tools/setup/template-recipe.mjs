@@ -44,6 +44,8 @@ const SETTINGS = {
   inputs: [isObject, 'an object'],
   defaults: [isObject, 'an object'],
   ceiling: [isObject, 'an object'],
+  start: [(value) => value === undefined || Array.isArray(value), 'a list'],
+  services: [(value) => value === undefined || Array.isArray(value), 'a list'],
   guest_features: [(value) => value === undefined || listOf((each) => GUEST_FEATURES.includes(each))(value), 'a list of guest features'],
 }
 const CEILING = Object.fromEntries(CAPACITIES.map((name) => [name, [positive, 'a positive number']]))
@@ -62,7 +64,7 @@ export function extendedBy(json) {
 
 /**
  * Returns the recipe in `json`; throws one error that names every problem in it. One that extends another takes what it does not say
- * from there, and adds its Debian packages to the other's.
+ * from there, and adds its Debian and npm packages to the other's.
  */
 export function parseRecipe(json, extended_json) {
   const recipe = extended_json === undefined ? JSON.parse(json) : extend(JSON.parse(extended_json), JSON.parse(json))
@@ -72,7 +74,8 @@ export function parseRecipe(json, extended_json) {
 }
 
 function extend(extended, own) {
-  const recipe = { ...extended, ...own, debian_packages: [...extended.debian_packages, ...(own.debian_packages ?? [])] }
+  const both = (packages) => [...extended[packages], ...(own[packages] ?? [])]
+  const recipe = { ...extended, ...own, debian_packages: both('debian_packages'), npm_packages: both('npm_packages') }
   delete recipe.extends
   return recipe
 }

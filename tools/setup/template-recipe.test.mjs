@@ -58,7 +58,7 @@ test('an idle policy is adaptive, never, or fixed from 60 to 604800 seconds', ()
     assert.ok(!accepted(policy), String(policy))
 })
 
-test('a recipe that extends another adds its Debian packages and keeps what it does not say', () => {
+test('a recipe that extends another adds its packages and keeps what it does not say', () => {
   const own = { name: 'more', extends: 'base', description: 'More.', debian_packages: ['tree'] }
   assert.deepEqual(parseRecipe(JSON.stringify(own), JSON.stringify(base)), {
     ...base,
@@ -66,6 +66,9 @@ test('a recipe that extends another adds its Debian packages and keeps what it d
     description: 'More.',
     debian_packages: [...base.debian_packages, 'tree'],
   })
+  const npm_package = { ...base.npm_packages.at(-1), name: 'more', into: '/opt/more' }
+  const { npm_packages } = parseRecipe(JSON.stringify({ ...own, npm_packages: [npm_package] }), JSON.stringify(base))
+  assert.deepEqual(npm_packages, [...base.npm_packages, npm_package])
   assert.throws(() => extendedBy('{"extends": "../evil"}'), /extends must be a slug/)
 })
 

@@ -1,8 +1,8 @@
 // The platform's templates: a recipe below templates/ becomes an EROFS image in the cache, once.
 import { createHash } from 'node:crypto'
 import { createReadStream } from 'node:fs'
-import { mkdir, readFile, stat, writeFile } from 'node:fs/promises'
-import { join } from 'node:path'
+import { mkdir, readdir, readFile, stat, writeFile } from 'node:fs/promises'
+import { dirname, join, relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { cachedBuild, exists, run, timed } from './cached-build.mjs'
 import { installDebian, ISOLATION, rootFlags } from './debian-root.mjs'
@@ -41,6 +41,11 @@ export async function ensureTemplate({ name, cache_dir, log }) {
   return { name, image_path, digest: manifest.digest, size_bytes: manifest.size_bytes, settings: manifest.settings }
 }
 
+/** The recipes that are there. */
+export async function templateNames() {
+  return (await readdir(TEMPLATES)).sort()
+}
+
 /** Whether `ensureTemplate` has nothing left to build. */
 export async function isTemplateBuilt({ name, cache_dir }) {
   const { hash } = await readRecipe(name)
@@ -51,14 +56,43 @@ async function readRecipe(name) {
   const json = await recipeText(name)
   const extended = extendedBy(json)
   const extended_json = extended === undefined ? undefined : await recipeText(extended)
-  const customize = join(TEMPLATES, extended ?? name, 'customize.sh')
+  const customize = await customizing(extended === undefined ? [name] : [extended, name])
+  const files = await filesOf(name)
   const architecture = await debianArchitecture()
   const flags = [MMDEBSTRAP_FLAGS.join(' '), MKFS_FLAGS.join(' '), BUILD_DATE]
-  const parts = [json, ...(extended_json === undefined ? [] : [extended_json]), await readFile(customize, 'utf8'), architecture, ...flags]
+  const parts = [
+    json,
+    ...(extended_json === undefined ? [] : [extended_json]),
+    ...(await Promise.all(customize.map((script) => readFile(script, 'utf8')))),
+    ...files.flatMap(({ path, text, mode }) => [path, text, mode]),
+    architecture,
+    ...flags,
+  ]
   const hash = createHash('sha256').update(JSON.stringify(parts)).digest('hex').slice(0, 16)
   const recipe = parseRecipe(json, extended_json)
   const npm_packages = recipe.npm_packages.filter((each) => each.architecture === undefined || each.architecture === architecture)
-  return { ...recipe, npm_packages, hash, customize, architecture }
+  return { ...recipe, npm_packages, hash, customize, files, architecture }
+}
+
+/** The last steps of the recipes, the extended one's first; not each recipe has one of its own. */
+async function customizing(names) {
+  const scripts = names.map((name) => join(TEMPLATES, name, 'customize.sh'))
+  const are_there = await Promise.all(scripts.map(exists))
+  return scripts.filter((_, at) => are_there[at])
+}
+
+/** What lies in the recipe's folder `root`, which the template has at the same paths. */
+async function filesOf(name) {
+  const folder = join(TEMPLATES, name, 'root')
+  if (!(await exists(folder))) return []
+  const entries = await readdir(folder, { recursive: true, withFileTypes: true })
+  const paths = entries.filter((entry) => entry.isFile()).map((entry) => relative(folder, join(entry.parentPath, entry.name)))
+  return Promise.all(
+    paths.sort().map(async (path) => {
+      const { mode } = await stat(join(folder, path))
+      return { path, text: await readFile(join(folder, path), 'utf8'), mode: (mode & 0o111) === 0 ? 0o644 : 0o755 }
+    }),
+  )
 }
 
 async function recipeText(name) {
@@ -75,6 +109,7 @@ async function buildTemplate({ work, output, run, recipe, log }) {
   const step = (what, action) => timed(log, `template ${recipe.name}: ${what}`, action)
   await step('Debian is installed', () => installDebian({ ...debianOf(recipe), root, run }))
   await step('npm packages are unpacked', () => unpackNpmPackages({ root, work, recipe, run }))
+  for (const file of recipe.files) await placeFile(root, file)
   await step('customized', () => customize({ root, recipe, run }))
   const image = join(output, 'image.erofs')
   await step('image is written', () => writeImage({ root, image, run }))
@@ -118,14 +153,22 @@ async function unpackNpmPackages({ root, work, recipe, run }) {
   }
 }
 
+async function placeFile(root, { path, text, mode }) {
+  const target = join(root, path)
+  await mkdir(dirname(target), { recursive: true, mode: 0o755 })
+  await writeFile(target, text, { mode })
+}
+
 async function customize({ root, recipe, run }) {
   const { name, uid, gid, home, shell } = recipe.user
   const user = { USER_NAME: name, USER_UID: String(uid), USER_GID: String(gid), USER_HOME: home, USER_SHELL: shell }
   const PATH = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin'
-  await run('unshare', [...ISOLATION, '/bin/sh', recipe.customize, root], {
-    env: { ...user, PATH, LC_ALL: 'C.UTF-8', SOURCE_DATE_EPOCH: BUILD_DATE },
-    timeout_seconds: 120,
-  })
+  for (const script of recipe.customize) {
+    await run('unshare', [...ISOLATION, '/bin/sh', script, root], {
+      env: { ...user, PATH, LC_ALL: 'C.UTF-8', SOURCE_DATE_EPOCH: BUILD_DATE },
+      timeout_seconds: 120,
+    })
+  }
 }
 
 // Files keep the times of their packages, since Python compares them with those in its compiled modules and would compile every

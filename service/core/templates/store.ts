@@ -24,6 +24,18 @@ export interface LatestVersion {
 
 /** The newest published version of a template; the platform's own where `organization_id` is null. */
 export function latestVersion(db: Db, organization_id: string | null, slug: string): Promise<LatestVersion | undefined> {
+  return versionsOf(db, organization_id, slug)
+    .where('template_versions.published_at', 'is not', null)
+    .orderBy('template_versions.version', 'desc')
+    .executeTakeFirst()
+}
+
+/** One version, whether it is published or not. */
+export function readVersion(db: Db, organization_id: string | null, slug: string, version: number): Promise<LatestVersion | undefined> {
+  return versionsOf(db, organization_id, slug).where('template_versions.version', '=', version).executeTakeFirst()
+}
+
+function versionsOf(db: Db, organization_id: string | null, slug: string) {
   return db
     .selectFrom('template_versions')
     .innerJoin('templates', 'templates.id', 'template_versions.template_id')
@@ -31,9 +43,6 @@ export function latestVersion(db: Db, organization_id: string | null, slug: stri
     .select((e) => e.ref('template_versions.egress').$castTo<EgressPolicy | null>().as('egress'))
     .where('templates.slug', '=', slug)
     .where('templates.organization_id', organization_id === null ? 'is' : '=', organization_id)
-    .where('template_versions.published_at', 'is not', null)
-    .orderBy('template_versions.version', 'desc')
-    .executeTakeFirst()
 }
 
 /**
