@@ -7,6 +7,7 @@ import { entryOf, tarOf } from '../support/tars.ts'
 import type { Service } from '../support/service.ts'
 import { measure, timed } from './harness.ts'
 import { withRaw } from './machines.ts'
+import { createProcessorTime } from './processor-time.ts'
 import { CROWDED_SETTINGS } from './settings.ts'
 import { withService } from './with-service.ts'
 
@@ -18,9 +19,9 @@ const A_SECOND = 20
 const SECONDS = 60
 const BODY = { mode: 'file_first', caps: { memory_mib: 512, disk_gib: 1 } }
 
-/** Row 19: commands on files, each in a machine of its own. `executions:rate` measures one of the three. */
+/** Row 19: commands on files, each in a machine of its own. `executions:rate` measures one of the four. */
 export async function executionRows(only?: string): Promise<void> {
-  const rows = { same: sameRow, many: manyRow, rate: rateRow }
+  const rows = { same: sameRow, many: manyRow, rate: rateRow, cost: costRow }
   await withService({ ...CROWDED_SETTINGS }, async (service, client) => {
     for (const [name, row] of Object.entries(rows)) if (only === undefined || only === name) await row(service, client)
   })
@@ -80,6 +81,33 @@ async function rateRow(_service: Service, client: Client): Promise<void> {
   console.log(`19 executions of /bin/true over ${WORKSPACES} workspaces: ${rate}/s for ${Math.round(seconds)} s, ${refused} refused; each ${at(0.5)} ms, p95 ${at(0.95)} ms, bar ${A_SECOND}/s, none refused`) // prettier-ignore
   const reached = refused === 0 && rate >= A_SECOND * 0.98
   console.log(JSON.stringify({ row: 19, name: 'execution-rate', rate, refused, seconds, median_ms: at(0.5), p95_ms: at(0.95), reached }))
+}
+
+const COSTED = 100
+
+/** Milliseconds of a processor for each, by who took them; the slot that replaces the one it took is among them. */
+async function costRow(service: Service, client: Client): Promise<void> {
+  const workspace = await filled(client, 'cost', SAME)
+  for (let i = 0; i < COSTED / 2; i++) await execute(client, workspace) // a service that has just started compiles its code
+  await service.slots_ready()
+  const time = createProcessorTime(service)
+  const before = time()
+  const walls: number[] = []
+  const steps: Record<string, number> = {}
+  for (let i = 0; i < COSTED; i++) {
+    const began = performance.now()
+    const { timings } = await execute(client, workspace)
+    walls.push(performance.now() - began)
+    for (const [step, ms] of Object.entries(timings)) steps[step] = (steps[step] ?? 0) + ms
+  }
+  await service.slots_ready()
+  const after = time()
+  const each = (total: number) => Math.round((total / COSTED) * 10) / 10
+  const cost = Object.fromEntries(Object.entries(after).map(([who, ms]) => [who, each(ms - (before[who] ?? 0))]))
+  const by_step = Object.fromEntries(Object.entries(steps).map(([step, ms]) => [step, each(ms)]))
+  const median_ms = Math.round(walls.toSorted((a, b) => a - b)[COSTED / 2] ?? Number.NaN)
+  console.log(`19 an execution of /bin/true costs ${Object.entries(cost).map(([who, ms]) => `${who} ${ms}`).join(', ')} ms of a processor and takes ${median_ms} ms one after another`) // prettier-ignore
+  console.log(JSON.stringify({ row: 19, name: 'execution-cost', cost, by_step, median_ms }))
 }
 
 /** One, where a slot is ready for it. */

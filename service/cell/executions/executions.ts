@@ -84,7 +84,7 @@ export function createExecutions(deps: ExecutionDeps): Executions {
         const why = live.has(nameOf(key))
           ? new Unsuccessful('lost', 'lease_expired', 'The process that ran it did not act for the cell any more')
           : new Unsuccessful('lost', 'host_restarted', 'The process that ran it has ended')
-        await deps.db.transaction().execute((tx) => endExecution(tx, key, nothing(why), deps.clock.now()))
+        await endExecution(deps.db, { ...key, result: nothing(why), fence: null, now: deps.clock.now() })
       }
       await dropEndedMachines(deps.db, deps.cell_id)
     },
@@ -112,7 +112,7 @@ async function drive(deps: ExecutionDeps, key: ExecutionKey, base_revision: numb
     deps.log[why.reason === 'internal_error' ? 'error' : 'info']({ ...key, reason: why.reason, err: error }, 'an execution did not succeed')
     if (run !== null) await abandon(run, begun)
     const result = { ...nothing(why), ...(output === null ? {} : ofOutput(output)), timings: run?.timings ?? {} }
-    await deps.db.transaction().execute((tx) => endExecution(tx, key, result, deps.clock.now()))
+    await endExecution(deps.db, { ...key, result, fence: null, now: deps.clock.now() })
   }
 }
 

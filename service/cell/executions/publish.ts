@@ -1,5 +1,6 @@
 import { LIMITS } from '../../../contract/limits.ts'
 import type { Changed } from '../../../contract/schemas/cell/execution.ts'
+import type { Db } from '../../db/database.ts'
 import { failpoint } from '../../lib/failpoints.ts'
 import { checkChanges } from '../trees/names.ts'
 import { moveTree } from '../trees/store.ts'
@@ -11,7 +12,7 @@ import { EntryReader } from './entries.ts'
 import { Unsuccessful } from './outcome.ts'
 import type { Output } from './output.ts'
 import { type Begun, clear, end, type Run, timed } from './run.ts'
-import { dropMachine, endExecution, type Result } from './store.ts'
+import { endExecution, type Result } from './store.ts'
 
 /** What the next revision is to be; null: nothing changed. */
 interface Next {
@@ -96,14 +97,17 @@ async function changedBetween(run: Run, { root }: EditedTree): Promise<Omit<Next
 }
 
 async function commit(run: Run, edited: EditedTree | null, result: Result): Promise<void> {
-  const { deps, workspace_id, base } = run
+  const { deps, workspace_id, execution_id, fence, base } = run
   const now = deps.clock.now()
+  const end = async (db: Db) => {
+    if (await endExecution(db, { workspace_id, execution_id, result, fence, now })) return
+    throw new Unsuccessful('lost', 'lease_expired', 'Another process has taken over')
+  }
+  if (edited === null) return end(deps.db)
   await deps.db.transaction().execute(async (tx) => {
-    if (!(await endExecution(tx, run, result, now))) throw new Unsuccessful('lost', 'lease_expired', 'Another process has taken over')
-    await dropMachine(tx, workspace_id, run.fence)
-    if (edited === null) return
+    await end(tx)
     const { entries = 0, bytes = 0 } = edited.root.page ?? {}
-    const made_by = { execution_id: run.execution_id }
+    const made_by = { execution_id }
     const move = {
       workspace_id,
       base_revision: base.revision,

@@ -116,30 +116,58 @@ export interface Result {
   error: ExecutionError | null
 }
 
-/** Its result, where it has none yet: whoever comes late changes nothing. The tree is free with it. @returns whether it was in time. */
-export async function endExecution(db: Db, { workspace_id, execution_id }: ExecutionKey, result: Result, now: Date): Promise<boolean> {
-  const { changed, timings, error, ...plain } = result
+/**
+ * Its result, where it has none yet: whoever comes late changes nothing. The tree is free with it, and in the same statement, since a
+ * command that changed nothing waits for no other.
+ * @param fence of the machine that has ended with it; null: there is none, or the host is to be asked about it.
+ * @returns whether it was in time.
+ */
+export async function endExecution(db: Db, { workspace_id, execution_id, ...end }: ExecutionKey & EndOfExecution): Promise<boolean> {
+  const { changed, timings, error, ...plain } = end.result
   const ended = await db
-    .updateTable('executions')
-    .set({
-      ...plain,
-      changed: JSON.stringify(changed),
-      timings: JSON.stringify(timings),
-      error: error === null ? null : JSON.stringify(error),
-      finished_at: now,
-    })
-    .where('workspace_id', '=', workspace_id)
-    .where('execution_id', '=', execution_id)
-    .where('finished_at', 'is', null)
+    .with('ended', (its) =>
+      its
+        .updateTable('executions')
+        .set({
+          ...plain,
+          changed: JSON.stringify(changed),
+          timings: JSON.stringify(timings),
+          error: error === null ? null : JSON.stringify(error),
+          finished_at: end.now,
+        })
+        .where('workspace_id', '=', workspace_id)
+        .where('execution_id', '=', execution_id)
+        .where('finished_at', 'is', null)
+        .returning(['workspace_id', 'execution_id']),
+    )
+    .with('freed', (its) =>
+      its
+        .updateTable('trees')
+        .set({ execution_id: null })
+        .from('ended')
+        .whereRef('trees.workspace_id', '=', 'ended.workspace_id')
+        .whereRef('trees.execution_id', '=', 'ended.execution_id')
+        .returning('trees.workspace_id'),
+    )
+    .with('dropped', (its) =>
+      its
+        .deleteFrom('machines')
+        .using('ended')
+        .where('machines.kind', '=', 'execution')
+        .whereRef('machines.id', '=', 'ended.workspace_id')
+        .where('machines.fence', '=', end.fence)
+        .returning('machines.id'),
+    )
+    .selectFrom('ended')
+    .select('execution_id')
     .executeTakeFirst()
-  if (ended.numUpdatedRows === 0n) return false
-  await db
-    .updateTable('trees')
-    .set({ execution_id: null })
-    .where('workspace_id', '=', workspace_id)
-    .where('execution_id', '=', execution_id)
-    .execute()
-  return true
+  return ended !== undefined
+}
+
+interface EndOfExecution {
+  result: Result
+  fence: number | null
+  now: Date
 }
 
 /** The machine is gone, or the host is to be asked about it. */
