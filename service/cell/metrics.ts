@@ -5,7 +5,7 @@ import type { Db } from '../db/database.ts'
 import type { Clock } from '../lib/clock.ts'
 import type { Inventory, MachineHost } from './links/hostd.ts'
 import type { LiveTable } from './machines/live-table.ts'
-import type { Count } from './ports/frames.ts'
+import type { Count, Tally } from './ports/frames.ts'
 import type { Room } from './room/room.ts'
 import { countWorkspaces, readEndedOperations, readOpenOperations } from './metrics-store.ts'
 
@@ -41,6 +41,8 @@ export interface PortMetrics {
   refused(reason: PortRefusal): void
   /** What proxies have counted since they told last. */
   used(use: Pick<Count, 'requests' | 'received_bytes' | 'sent_bytes'>): void
+  /** What a proxy has counted of itself, and by how many its open connections have changed. */
+  tallied(tally: Tally, more_connections: number): void
 }
 
 export interface CellMetrics {
@@ -139,9 +141,26 @@ export function openCellMetrics(options: MetricsOptions): CellMetrics {
     labelNames: ['direction'],
     registers: [registry],
   })
+  const told = new Counter({
+    name: 'berth_port_refusals_total',
+    help: 'Answers that visitors of ports were given in the place of the app, by their reason',
+    labelNames: ['reason'],
+    registers: [registry],
+  })
+  const turned_away = new Counter({
+    name: 'berth_port_turned_away_total',
+    help: 'Connections of visitors of ports that were ended at once, since there were too many',
+    registers: [registry],
+  })
+  const connections = new Gauge({
+    name: 'berth_port_connections',
+    help: 'Connections that visitors of ports have open, whether or not they are let in',
+    registers: [registry],
+  })
   // An alarm sees a series rise, not begin.
   for (const direction of ['received', 'sent']) port_bytes.inc({ direction }, 0)
   visitors.inc({ outcome: 'granted' }, 0)
+  for (const reason of Object.keys(PORT_REFUSALS)) told.inc({ reason }, 0)
   for (const [reason, { by }] of Object.entries(PORT_REFUSALS)) if (by !== 'proxy') visitors.inc({ outcome: reason }, 0)
   for (const what of RECOVERIES) recoveries.inc({ what }, 0)
   for (const reason of DEATH_REASONS) deaths.inc({ reason }, 0)
@@ -160,6 +179,11 @@ export function openCellMetrics(options: MetricsOptions): CellMetrics {
         port_requests.inc(requests)
         port_bytes.inc({ direction: 'received' }, received_bytes)
         port_bytes.inc({ direction: 'sent' }, sent_bytes)
+      },
+      tallied(tally, more_connections) {
+        for (const [reason, many] of tally.refused) told.inc({ reason }, many)
+        turned_away.inc(tally.turned_away)
+        connections.inc(more_connections)
       },
     },
     recovered: (what) => recoveries.inc({ what }),

@@ -130,6 +130,8 @@ test('no credential, a wrong one and one of another workspace are refused with a
       [401, 'credential_invalid'],
     ],
   )
+  const told = async (reason: string) => (await service.metrics('cell')).get(`berth_port_refusals_total{reason="${reason}"}`) ?? 0
+  await until('operators see both', 30_000, async () => (await told('credential_missing')) >= 1 && (await told('credential_invalid')) >= 2)
 })
 
 test('a frozen machine and a hibernated one are woken within the request', async () => {

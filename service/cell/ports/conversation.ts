@@ -40,6 +40,7 @@ export function createConversation(deps: ConversationDeps, say: (frame: ToProxy)
   const waits = createWaits()
   let greeted = false
   let closed = false
+  let connections = 0
 
   const refuse = ({ id }: Ask, refusal: Refusal) => {
     deps.metrics?.refused(refusal.reason)
@@ -106,6 +107,11 @@ export function createConversation(deps: ConversationDeps, say: (frame: ToProxy)
         if (found !== undefined) deps.metrics?.used(frame.count)
         return true
       }
+      if ('tally' in frame) {
+        deps.metrics?.tallied(frame.tally, frame.tally.connections - connections)
+        connections = frame.tally.connections
+        return true
+      }
       if ('release' in frame) return ofLease(frame.release.lease, (lease) => leases.release(lease))
       return ofLease(frame.idle.lease, (lease) => {
         lease.held?.[Symbol.dispose]()
@@ -116,6 +122,8 @@ export function createConversation(deps: ConversationDeps, say: (frame: ToProxy)
       closed = true
       for (const abort of asks.values()) abort.abort(LEFT)
       leases.close()
+      deps.metrics?.tallied({ connections: 0, turned_away: 0, refused: [] }, -connections)
+      connections = 0
     },
   }
 }

@@ -1,5 +1,5 @@
 import { LIMITS } from '../../../contract/limits.ts'
-import type { PortRefusal } from '../../../contract/port-refusals.ts'
+import { PORT_REFUSALS, type PortRefusal } from '../../../contract/port-refusals.ts'
 import { CREDENTIAL_KINDS, type CredentialKind } from '../../core/ports/credentials.ts'
 
 /** What a visitor wants: to be let in, by a credential. */
@@ -22,6 +22,13 @@ export interface Count {
   sent_bytes: number
 }
 
+/** What a proxy has counted of itself since it told last, and how many connections visitors have open. */
+export interface Tally {
+  connections: number
+  turned_away: number
+  refused: [PortRefusal, number][]
+}
+
 /** One line from the proxy: what it says, and whatever belongs to that. */
 export type FromProxy =
   | { hello: { version: number } }
@@ -34,6 +41,7 @@ export type FromProxy =
   | { release: { lease: number } }
   /** The visitor has left before the answer. */
   | { abort: { id: number } }
+  | { tally: Tally }
 
 /** Where a machine is. The number names it and no other: connections of one are none of another. */
 export interface Place {
@@ -76,6 +84,8 @@ export function parseFrame(line: string): FromProxy | null {
       return isCount(body['lease']) ? { release: { lease: body['lease'] } } : null
     case 'abort':
       return isCount(body['id']) ? { abort: { id: body['id'] } } : null
+    case 'tally':
+      return tallyOf(body)
     default:
       return null
   }
@@ -104,6 +114,17 @@ function askOf({ id, host_id, port, credential, websocket, method, client }: Rec
 function countOf({ lease, requests, received_bytes, sent_bytes }: Record<string, unknown>): FromProxy | null {
   if (!isCount(lease) || !isCount(requests) || !isCount(received_bytes) || !isCount(sent_bytes)) return null
   return { count: { lease, requests, received_bytes, sent_bytes } }
+}
+
+/** A reason that is none is left out: a label is never what somebody sent. */
+function tallyOf({ connections, turned_away, refused }: Record<string, unknown>): FromProxy | null {
+  if (!isCount(connections) || !isCount(turned_away)) return null
+  const many = recordOf(refused)
+  const known = (Object.keys(PORT_REFUSALS) as PortRefusal[]).flatMap((reason): [PortRefusal, number][] => {
+    const count = Object.hasOwn(many, reason) ? many[reason] : 0
+    return isCount(count) && count > 0 ? [[reason, count]] : []
+  })
+  return { tally: { connections, turned_away, refused: known } }
 }
 
 function parsed(line: string): unknown {

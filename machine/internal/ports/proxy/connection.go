@@ -90,7 +90,7 @@ func (c *connection) next() bool {
 	refusal := c.server.handle(context.Background(), request, v, c.public(request))
 	if refusal != nil && !v.started() {
 		v.forget()
-		writeRefusal(v, request, refusal, request.Close || !v.source.Ended())
+		c.server.writeRefusal(v, request, refusal, request.Close || !v.source.Ended())
 	}
 	if v.ended.Load() || request.Close || !v.source.Ended() {
 		c.linger()
@@ -135,7 +135,7 @@ func (c *connection) refuseHead(err error) {
 		return // the connection has ended
 	}
 	request := &httpwire.Request{Method: http.MethodGet, Minor: 1}
-	writeRefusal(newPlain(c.conn, c.raw, c.reader, c.writer, request), request, refusal, true)
+	c.server.writeRefusal(newPlain(c.conn, c.raw, c.reader, c.writer, request), request, refusal, true)
 	c.linger()
 }
 

@@ -98,7 +98,7 @@ func (h *h2Side) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	if refusal != nil && !v.started() {
 		v.forget()
-		writeRefusal(v, request, refusal, false)
+		h.server.writeRefusal(v, request, refusal, false)
 	}
 	if v.killed.Load() {
 		panic(http.ErrAbortHandler)

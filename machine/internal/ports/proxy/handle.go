@@ -38,7 +38,8 @@ func (s *Server) handle(ctx context.Context, request *httpwire.Request, v visito
 }
 
 // writeRefusal is the one way in which the platform itself answers.
-func writeRefusal(v visitor, request *httpwire.Request, refusal *door.Refusal, closes bool) {
+func (s *Server) writeRefusal(v visitor, request *httpwire.Request, refusal *door.Refusal, closes bool) {
+	s.tally.refuse(refusal.Reason)
 	var random [16]byte
 	_, _ = rand.Read(random[:])
 	id := hex.EncodeToString(random[:])

@@ -33,6 +33,7 @@ type Server struct {
 	ofClient   counted[netip.Addr]
 	requestsOf counted[door.Place]
 	requestsBy counted[string]
+	tally      tally
 }
 
 // NewServer is of use once Serve runs.
@@ -55,6 +56,7 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener, drain time.Du
 		switch {
 		case ctx.Err() != nil:
 			s.drain(drain)
+			s.tell()
 			return nil
 		case errors.Is(err, net.ErrClosed):
 			return err
@@ -76,6 +78,7 @@ func (s *Server) sweep(ctx context.Context) {
 			return
 		case <-ticker.C:
 			s.options.Pool.Sweep()
+			s.tell()
 		}
 	}
 }
@@ -90,6 +93,7 @@ func (s *Server) welcome(conn net.Conn) {
 	}
 	group := clientGroup(address)
 	if !s.ofClient.add(group, bound) {
+		s.tally.turnAway()
 		conn.Close()
 		return
 	}
@@ -102,6 +106,7 @@ func (s *Server) welcome(conn net.Conn) {
 	}
 	s.mu.Unlock()
 	if full {
+		s.tally.turnAway()
 		s.ofClient.remove(group)
 		conn.Close()
 		return

@@ -25,6 +25,7 @@ type sent struct {
 	Count   *countFrame   `json:"count,omitempty"`
 	Release *releaseFrame `json:"release,omitempty"`
 	Abort   *abortFrame   `json:"abort,omitempty"`
+	Tally   *Tally        `json:"tally,omitempty"`
 
 	written chan struct{} // nothing is sent: closed when everything before has left
 }

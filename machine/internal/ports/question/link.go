@@ -49,6 +49,8 @@ type Link struct {
 	granted   map[uint64]*Lease // by the id of the lease
 	refused   negatives
 	budgets   budgets
+	// toldConnections is what the cell of this session knows.
+	toldConnections int
 }
 
 type session struct {
@@ -171,7 +173,7 @@ func (l *Link) send(frame sent) {
 func (l *Link) begin(s *session) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.session = s
+	l.session, l.toldConnections = s, 0
 	l.send(sent{Hello: &helloFrame{protocolVersion, l.options.PortHost}})
 	for _, lease := range l.leases {
 		l.ask(lease)

@@ -1,0 +1,20 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { parseFrame } from './frames.ts'
+
+test('a tally is what has a count for each reason that there is; other reasons and other counts are left out', () => {
+  const refused = { bad_request: 3, host_unknown: 0, app_timeout: -1, nobody: 7, constructor: 1, credential_invalid: 1.5, unavailable: 2 }
+  assert.deepEqual(parseFrame(JSON.stringify({ tally: { connections: 4, turned_away: 1, refused } })), {
+    tally: {
+      connections: 4,
+      turned_away: 1,
+      refused: [
+        ['bad_request', 3],
+        ['unavailable', 2],
+      ],
+    },
+  })
+  const none = { tally: { connections: 0, turned_away: 0, refused: [] } }
+  assert.deepEqual(parseFrame('{"tally":{"connections":0,"turned_away":0,"refused":null}}'), none)
+  assert.equal(parseFrame('{"tally":{"connections":-1,"turned_away":0,"refused":{}}}'), null)
+})
