@@ -12,6 +12,8 @@ import { execRow, forkRows, openColdRow, openRow, resumeRows, suspendRows } from
 import { idleMemoryRow } from './idle-memory.ts'
 import { overloadRow } from './overload.ts'
 import { parkedRows } from './parked.ts'
+import { portLoadRow } from './port-load.ts'
+import { portWakeRows } from './port-wakes.ts'
 import { portsRow } from './ports.ts'
 import { recoveryRow } from './recovery.ts'
 import { roomRows } from './room.ts'
@@ -58,6 +60,8 @@ const ALONE: Record<string, (guest?: string) => void | Promise<void>> = {
   'idle-tick': idleTickRow,
   parked: parkedRows,
   ports: portsRow,
+  'port-load': portLoadRow,
+  'port-wakes': portWakeRows,
   'open-cold': openColdRow,
   density: densityRow,
   executions: executionRows,
