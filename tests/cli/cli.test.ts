@@ -70,6 +70,19 @@ test('files go in and out, with odd names, and what is there stays until all has
   assert.equal(readFileSync(path.join(folder, 'back'), 'utf8'), 'content')
 })
 
+test('on a full disk cp says so, leaves what was there, and no part of the new', async () => {
+  const { berth } = cli.double
+  const ws = await berth.find('w')
+  await ws?.files.write('/home/user/large', Buffer.alloc(3 << 20))
+  const disk = path.join(cli.folder, 'disk')
+  mkdirSync(disk)
+  const { code, stdout, stderr } = await cli.berth(['cp', 'w:/home/user/large', path.join(disk, 'old')], {
+    within: `mount -t tmpfs -o size=1m none '${disk}' && echo old > '${disk}/old' && "$@"; code=$?; ls -A '${disk}'; cat '${disk}/old'; exit $code`,
+  })
+  assert.deepEqual([code, stdout], [1, 'old\nold\n'])
+  assert.match(stderr, /no space left on device/)
+})
+
 test('it is suspended, resumed, kept, forked and deleted', async () => {
   await cli.berth(['open', 'life'])
   for (const words of [

@@ -23,10 +23,15 @@ export interface Served extends AsyncDisposable {
   /** Of the profiles. */
   folder: string
   /** Runs `berth …` to its end. */
-  berth(
-    words: readonly string[],
-    options?: { stdin?: string | Buffer; env?: Record<string, string>; during?: (pid: number) => void },
-  ): Promise<Ran>
+  berth(words: readonly string[], options?: RunOptions): Promise<Ran>
+}
+
+export interface RunOptions {
+  stdin?: string | Buffer
+  env?: Record<string, string>
+  during?: (pid: number) => void
+  /** A script that runs it as "$@", where mounts are its own. */
+  within?: string
 }
 
 export async function serveDouble(): Promise<Served> {
@@ -66,12 +71,11 @@ export async function serveDouble(): Promise<Served> {
 }
 
 /** Runs the command line to its end, with only this of its surroundings. */
-export async function runBerth(
-  words: readonly string[],
-  { stdin, env = {}, during }: { stdin?: string | Buffer; env?: Record<string, string>; during?: (pid: number) => void } = {},
-): Promise<Ran> {
+export async function runBerth(words: readonly string[], { stdin, env = {}, during, within }: RunOptions = {}): Promise<Ran> {
   const { PATH = '' } = process.env
-  const child = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', MAIN, ...words], {
+  const command = [process.execPath, '--disable-warning=ExperimentalWarning', MAIN, ...words]
+  const [program = '', ...args] = within === undefined ? command : ['unshare', '-rm', 'sh', '-c', within, 'sh', ...command]
+  const child = spawn(program, args, {
     env: { PATH, ...env },
     stdio: [stdin === undefined ? 'ignore' : 'pipe', 'pipe', 'pipe'],
   })
