@@ -11,12 +11,13 @@ import { NOUNS } from './nouns.ts'
 import { PORT } from './port.ts'
 import { fields, table } from './print.ts'
 import { credentials } from './profile.ts'
+import { SSH } from './ssh.ts'
 import { SHELL } from './terminal.ts'
 import { WORKSPACES } from './workspaces.ts'
 
 declare const BERTH_CLI_VERSION: string | undefined
 const VERSION = typeof BERTH_CLI_VERSION === 'string' ? BERTH_CLI_VERSION : '0.1.0'
-const COMMANDS: CliCommand[] = [EXEC, SHELL, COPY, PORT, MCP, ...WORKSPACES, ...NOUNS, COMPLETION]
+const COMMANDS: CliCommand[] = [EXEC, SHELL, COPY, PORT, MCP, ...SSH, ...WORKSPACES, ...NOUNS, COMPLETION]
 const GLOBAL = {
   json: { type: 'boolean' },
   profile: { type: 'string' },

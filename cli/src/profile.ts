@@ -8,9 +8,12 @@ export interface Profile {
   api_key: string
 }
 
+export function configFolder(): string {
+  return process.env['BERTH_CONFIG_DIR'] ?? path.join(process.env['XDG_CONFIG_HOME'] ?? path.join(homedir(), '.config'), 'berth')
+}
+
 function fileOf(): string {
-  const folder = process.env['BERTH_CONFIG_DIR'] ?? path.join(process.env['XDG_CONFIG_HOME'] ?? path.join(homedir(), '.config'), 'berth')
-  return path.join(folder, 'profiles.json')
+  return path.join(configFolder(), 'profiles.json')
 }
 
 export function readProfiles(): Record<string, Profile> {

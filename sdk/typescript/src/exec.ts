@@ -1,13 +1,13 @@
-import { type Bytes, fromBase64, joined, linesOf, toBase64 } from './bytes.ts'
+import { type Bytes, fromBase64, joined, linesOf, toBase64, utf8 } from './bytes.ts'
 import { BerthError, ConnectionError, errorOf, type Refusal } from './errors.ts'
 import type { Gateway } from './gateway.ts'
 import { deadlineOf, FOREVER_MS, IMMEDIATE_REPEATS_MAX, mayRepeat, pause, waitBefore, type Deadline } from './retry.ts'
-import type { ExecSession, ExecStart, Execution } from './schemas.ts'
+import type { ExecSession, ExecStart, ExecStdin, Execution } from './schemas.ts'
 import { type CallOptions, deadlineFor, readJson } from './transport.ts'
 
 /** Of a command: the fields of the API as they are, and how the caller waits. */
 export interface ExecOptions extends Omit<ExecStart, 'argv' | 'stdin' | 'stdin_encoding'>, CallOptions {
-  /** 1 MiB at most; the command's standard input ends after it. */
+  /** 1 MiB at most; the command's standard input ends after it, unless `stdin_open` says that more comes by `Command.write`. */
   stdin?: string | Uint8Array
   /** Sees output as it comes, before the result is there. */
   onOutput?: (chunk: OutputChunk) => void
@@ -71,16 +71,22 @@ type StreamEvent =
 
 /** A heartbeat comes every 15 seconds: whoever says nothing for longer is not there. */
 const SILENCE_MS = 45_000
+/** Of one request. */
+const STDIN_BYTES_MAX = 1 << 20
 
 /** A command of a workspace with a machine. It runs on whether or not anybody listens. */
 export class Command implements AsyncDisposable, AsyncIterable<OutputChunk> {
   readonly id: string
   readonly #gateway: Gateway
   #ending: Ending | null = null
+  /** Bytes of standard input that it has taken. */
+  #taken: number
+  #writing: Promise<void> = Promise.resolve()
 
-  constructor(gateway: Gateway, id: string, record?: ExecSession) {
+  constructor(gateway: Gateway, id: string, record?: ExecSession, stdin_bytes = 0) {
     this.#gateway = gateway
     this.id = id
+    this.#taken = stdin_bytes
     if (record && record.state === 'failed_to_start') this.#ending = record
   }
 
@@ -98,6 +104,19 @@ export class Command implements AsyncDisposable, AsyncIterable<OutputChunk> {
   cancel(options?: CallOptions): Promise<ExecSession> {
     // Twice is no more than once.
     return this.#gateway.call({ method: 'POST', path: this.#path('/cancel'), json: {}, repeats: 'keyed' }, options)
+  }
+
+  /**
+   * Writes to its standard input, where it was started with `stdin_open`: each byte once, however often a request is sent. Returns when
+   * the command's pipe has taken all, which is as late as the command is slow. Writes are done in the order in which they are called.
+   */
+  write(data: string | Uint8Array, options?: CallOptions): Promise<void> {
+    return this.#written(typeof data === 'string' ? utf8(data) : data, false, options)
+  }
+
+  /** Closes its standard input. */
+  end(options?: CallOptions): Promise<void> {
+    return this.#written(new Uint8Array(), true, options)
   }
 
   [Symbol.asyncIterator](): AsyncGenerator<OutputChunk, void> {
@@ -178,6 +197,27 @@ export class Command implements AsyncDisposable, AsyncIterable<OutputChunk> {
     }
   }
 
+  #written(bytes: Uint8Array, close: boolean, options?: CallOptions): Promise<void> {
+    const written = this.#writing.then(() => this.#writeAll(bytes, close, options))
+    this.#writing = written.catch(() => undefined) // its caller is told
+    return written
+  }
+
+  async #writeAll(bytes: Uint8Array, close: boolean, options?: CallOptions): Promise<void> {
+    for (let left = bytes; left.length > 0 || close;) {
+      const body = left.subarray(0, STDIN_BYTES_MAX)
+      const is_last = body.length === left.length
+      const query = { offset: this.#taken, ...(close && is_last ? { close } : {}) }
+      const headers = { 'content-type': 'application/octet-stream' }
+      // An offset names every byte: the same request again writes nothing twice.
+      const request = { method: 'POST', path: this.#path('/stdin'), query, headers, body, repeats: 'keyed' as const }
+      const { offset } = await this.#gateway.call<ExecStdin>(request, options)
+      left = left.subarray(offset - this.#taken)
+      this.#taken = offset
+      if (close && left.length === 0) return
+    }
+  }
+
   #path(below = ''): string {
     return `/exec/${encodeURIComponent(this.id)}${below}`
   }
@@ -203,7 +243,7 @@ export async function startCommand(gateway: Gateway, argv: readonly string[], op
   const session_id = options.session_id ?? `sdk-${crypto.randomUUID()}`
   const json = { ...requestOf(argv, options), session_id }
   const record = await gateway.call<ExecSession>({ method: 'POST', path: '/exec', json, repeats: 'keyed' }, { signal, waitMs })
-  return new Command(gateway, session_id, record)
+  return new Command(gateway, session_id, record, bytesOf(options.stdin).length)
 }
 
 /** Runs a command to its end, on either mode of workspace. An aborted one is cancelled. */
@@ -248,6 +288,10 @@ async function runExecution(gateway: Gateway, argv: readonly string[], options: 
     if (bytes.length > 0) onOutput?.({ stream, offset: 0, bytes, text })
   if (check && !result.ok) throw new CommandError(result)
   return result
+}
+
+function bytesOf(stdin: string | Uint8Array = ''): Uint8Array {
+  return typeof stdin === 'string' ? utf8(stdin) : stdin
 }
 
 function requestOf(argv: readonly string[], options: ExecOptions): object {

@@ -1,0 +1,124 @@
+import assert from 'node:assert/strict'
+import { execFile } from 'node:child_process'
+import { createHash, randomBytes } from 'node:crypto'
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+import { after, before, test } from 'node:test'
+import { promisify } from 'node:util'
+import { Berth, type Workspace } from '../../sdk/typescript/src/main.ts'
+import { runBerth } from '../cli/served.ts'
+import { debianPackages, unpack } from '../support/debian-packages.ts'
+import { sharedService, type SharedService } from '../support/shared-services.ts'
+
+const run = promisify(execFile)
+/** sshd and rsync, and what they need that `base` does not have. */
+const PACKAGES = [
+  'openssh-server', 'openssh-client', 'rsync', 'libwrap0', 'libgssapi-krb5-2', 'libkrb5-3', 'libk5crypto3', 'libkrb5support0',
+  'libkeyutils1', 'libpopt0', 'libxxhash0', 'libcbor0.8', 'libfido2-1', 'libedit2', 'libbsd0',
+] // prettier-ignore
+const TIMEOUT = { timeout: 300_000 }
+
+const folder = mkdtempSync(path.join(tmpdir(), 'berth-ssh-'))
+const missing = await debianPackages(path.join(folder, 'packages'), PACKAGES)
+const SSHD = { ...TIMEOUT, skip: missing === undefined ? false : `no Debian packages: ${missing}` }
+
+let service: SharedService
+let ws: Workspace
+const env = () => ({ BERTH_URL: service.base_url, BERTH_API_KEY: service.api_key, BERTH_CONFIG_DIR: folder })
+const local = (name: string) => path.join(folder, name)
+const there = (program: string, ...args: string[]) =>
+  run(program, args, { cwd: folder, env: { PATH: process.env['PATH'] ?? '', ...env() }, timeout: 120_000 })
+const ssh = (...args: string[]) => there('ssh', '-F', local('config'), ...args)
+
+before(async () => {
+  service = await sharedService()
+  ws = await new Berth({ url: service.base_url, apiKey: service.api_key }).open('ssh', { template: 'base' })
+  const { stdout } = await runBerth(['ssh-config'], { env: env() })
+  writeFileSync(local('config'), stdout)
+})
+after(async () => {
+  await service.stop()
+  rmSync(folder, { recursive: true })
+})
+
+test('a workspace without sshd says how it gets one', TIMEOUT, async () => {
+  const { code, stderr } = await runBerth(['ssh-proxy', 'ssh.berth'], { env: env(), stdin: '' })
+  assert.equal(code, 1)
+  assert.match(stderr, /no sshd\nTry: .*apt-get install -y openssh-server/)
+})
+
+test('with sshd, ssh runs commands, and passes input, output and exit codes on', SSHD, async () => {
+  await install()
+  const { stdout } = await ssh('ssh.berth', 'echo "$USER in $PWD"; id -u')
+  assert.equal(stdout, 'user in /home/user\n1000\n')
+  assert.equal((await ssh('root@ssh.berth', 'id -u')).stdout, '0\n')
+  const bytes = randomBytes(3 << 20)
+  writeFileSync(local('bytes'), bytes)
+  const sum = createHash('sha256').update(bytes).digest('hex')
+  const piped = await there('sh', '-c', "ssh -F config ssh.berth 'tee copy | sha256sum' < bytes")
+  assert.equal(piped.stdout.slice(0, 64), sum)
+  const failed = await ssh('ssh.berth', 'exit 9').catch((error: unknown) => error as { code: number })
+  assert.equal('code' in failed ? failed.code : 0, 9)
+})
+
+test('a terminal over ssh has its size, and a suspend in its middle ends nothing', SSHD, async () => {
+  const command = 'stty cols 91 rows 33; ssh -tt -F config ssh.berth "stty size; echo begun; sleep 3; echo ended"'
+  const terminal = there('script', '-qec', command, '/dev/null')
+  await ws.suspend()
+  await ws.resume()
+  assert.match((await terminal).stdout, /33 91\r\nbegun\r\nended/)
+})
+
+test('scp and rsync copy folders there and back, and rsync deletes what is gone', SSHD, async () => {
+  mkdirSync(path.join(local('from'), 'below'), { recursive: true })
+  const odd = "it's two\nlines"
+  writeFileSync(path.join(local('from'), 'below', odd), 'content', { mode: 0o640 })
+  writeFileSync(path.join(local('from'), 'gone'), 'gone')
+  await there('scp', '-F', 'config', '-pr', 'from', 'ssh.berth:by-scp')
+  await there('scp', '-F', 'config', '-pr', 'ssh.berth:by-scp', 'back')
+  assert.equal(readFileSync(path.join(local('back'), 'below', odd), 'utf8'), 'content')
+  assert.equal(statSync(path.join(local('back'), 'below', odd)).mode & 0o777, 0o640)
+  await unpack(local('packages'), local('unpacked'))
+  const libraries = `LD_LIBRARY_PATH=${readdirSync(local('unpacked/usr/lib'))
+    .map((each) => local(`unpacked/usr/lib/${each}`))
+    .join(':')}`
+  const rsync = () =>
+    there(
+      'env',
+      libraries,
+      local('unpacked/usr/bin/rsync'),
+      '-e',
+      'env -u LD_LIBRARY_PATH ssh -F config',
+      '-a',
+      '--delete',
+      'from/',
+      'ssh.berth:by-rsync/',
+    )
+  await rsync()
+  rmSync(path.join(local('from'), 'gone'))
+  await rsync()
+  const { entries } = await ws.files.list('/home/user/by-rsync')
+  assert.deepEqual(
+    entries.map(({ name }) => name),
+    ['below'],
+  )
+})
+
+test('the keys are readable by their owner alone, and told nowhere', TIMEOUT, async () => {
+  assert.equal(statSync(path.join(folder, 'ssh/id_ed25519')).mode & 0o777, 0o600)
+  assert.equal(statSync(path.join(folder, 'ssh')).mode & 0o777, 0o700)
+  assert.equal(readFileSync(local('config'), 'utf8').includes(service.api_key), false)
+})
+
+/** What `apt-get install openssh-server rsync` would bring. */
+async function install(): Promise<void> {
+  for (const name of readdirSync(local('packages')))
+    await ws.files.write(`/tmp/packages/${name}`, readFileSync(local(`packages/${name}`)), { create_parents: true })
+  const script = [
+    'for each in /tmp/packages/*; do dpkg-deb --fsys-tarfile "$each" | tar -x -C / --keep-directory-symlink; done',
+    'ldconfig',
+    'id sshd || useradd --system --home-dir /run/sshd --shell /usr/sbin/nologin sshd',
+  ]
+  await ws.exec(['sh', '-c', script.join('\n')], { user: 'root', check: true })
+}

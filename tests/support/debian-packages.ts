@@ -1,0 +1,25 @@
+import { execFile } from 'node:child_process'
+import { mkdirSync, readdirSync, readFileSync } from 'node:fs'
+import path from 'node:path'
+import { promisify } from 'node:util'
+
+const run = promisify(execFile)
+const SUITE = 'bookworm'
+
+/** Packages of the Debian that the guests of `base` are, by this computer's own apt. @returns why there are none, or undefined */
+export async function debianPackages(folder: string, names: readonly string[]): Promise<string | undefined> {
+  const codename = /^VERSION_CODENAME=(\w+)$/m.exec(readFileSync('/etc/os-release', 'utf8'))?.[1]
+  if (codename !== SUITE) return `this computer is no ${SUITE}`
+  mkdirSync(folder)
+  try {
+    await run('apt-get', ['download', ...names], { cwd: folder, timeout: 120_000 })
+  } catch (error) {
+    return (error as Error).message.split('\n')[0] ?? ''
+  }
+  return undefined
+}
+
+/** Unpacks them below a folder of this computer. */
+export async function unpack(packages: string, below: string): Promise<void> {
+  for (const name of readdirSync(packages)) await run('dpkg-deb', ['-x', path.join(packages, name), below])
+}
