@@ -196,6 +196,7 @@ export const LIMITS = {
     retry_seconds_max: 6 * 3600,
     command_busy_seconds_max: 3600,
     keepalive_seconds_max: 12 * 3600,
+    background_seconds_max: 12 * 3600, // Berth's own: how long a machine may stay resident that is unused and quiet
     wake_hint_seconds: 60,
     wake_seconds_max: 30, // Berth's own: how long a call waits for its machine
   },

@@ -92,6 +92,13 @@ export const TemplateSettings = Type.Object(
         session_idle_seconds: Type.Optional(
           Type.Integer({ minimum: LIMITS.idle.fixed_seconds_min, maximum: LIMITS.idle.fixed_seconds_max }),
         ),
+        background_seconds: Type.Optional(
+          Type.Integer({
+            minimum: 1,
+            maximum: LIMITS.idle.background_seconds_max,
+            description: 'For so long a machine that is unused and quiet is not parked, where that is longer than in its cell',
+          }),
+        ),
       },
       { ...strict, description: 'For an open that does not say otherwise' },
     ),

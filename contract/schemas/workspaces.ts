@@ -46,6 +46,9 @@ export const Idle = Type.Object(
     next_eligible_by: Nullable(Word(IDLE_ENDS, { description: 'Which comes first: the time of its policy or of the request' })),
     suspend_request: Nullable(SuspendRequest),
     recent_activity: RecentActivity,
+    background_seconds: Nullable(
+      Type.Integer({ description: 'For so long its machine is not parked, unused and quiet; null: as long as others of its cell' }),
+    ),
     failed_suspends: Type.Integer({ description: 'Idle suspends that failed since one succeeded; each doubles the wait for the next' }),
   },
   { title: 'Idle' },
@@ -176,6 +179,14 @@ export const OpenRequest = Type.Object(
     inputs: Type.Optional(GivenInputs),
     lifetime: Type.Optional(Word(LIFETIMES)),
     idle_policy: Type.Optional(IdlePolicy),
+    background_seconds: Type.Optional(
+      Type.Integer({
+        minimum: 1,
+        maximum: LIMITS.idle.background_seconds_max,
+        description:
+          'For work in the background: for so long after its last use the machine of a new workspace is not parked though its processes use neither processor nor network. Never shorter than the cell waits with others; omitted: what the template says',
+      }),
+    ),
     mode: Type.Optional(Word(MODES)),
   },
   { ...strict, title: 'OpenRequest' },
@@ -183,7 +194,7 @@ export const OpenRequest = Type.Object(
 export type OpenRequest = Static<typeof OpenRequest>
 
 /** What a reopen may name and does not apply. */
-export const IGNORABLE = ['template', 'caps', 'idle_policy'] as const
+export const IGNORABLE = ['template', 'caps', 'idle_policy', 'background_seconds'] as const
 export type Ignorable = (typeof IGNORABLE)[number]
 
 export const OpenResponse = Type.Object(

@@ -17,7 +17,9 @@ import { askActivity, askAlive, type AskActivity } from './machines/ask-activity
 import { registerCell } from './machines/cells-store.ts'
 import { createMachineTable } from './machines/live-table.ts'
 import { createParking } from './machines/parking.ts'
+import type { WatchedMachines } from './machines/residency-clock.ts'
 import type { ParkAfter } from './machines/residency-rules.ts'
+import { residencyViewer } from './machines/show-residency.ts'
 import { openCellMetrics } from './metrics.ts'
 import { createRoom } from './room/room.ts'
 import { finalCounters, metered } from './metering/final-counters.ts'
@@ -107,6 +109,8 @@ export async function startCell(config: CellConfig, parts: CellParts = {}): Prom
   const trees = createTrees({ db, clock, folder: config.trees_dir, kept: config.tree_revisions_kept })
   const executions = createExecutions({ cell_id, db, clock, ids, host, room, trees, log })
   const cell = { cell_id, db, clock, ids, host, table, room, parking, agents, secrets, trees, executions, log }
+  const watched: WatchedMachines = new Map()
+  const showResidency = residencyViewer({ table, parking, park_after: config.park_after, started_at: clock.now() }, watched)
   const engine = startEngine({
     cell: { ...cell, metrics, uploads_dir: config.uploads_dir ?? '', quarantine_days: config.quarantine_days },
     listener,
@@ -115,6 +119,7 @@ export async function startCell(config: CellConfig, parts: CellParts = {}): Prom
     endpoint: config.cell_endpoint,
     ask_activity: parts.ask_activity ?? askActivity,
     park_after: config.park_after,
+    watched,
     // A host of a test's own has guests that nobody can ask.
     ...(parts.host === undefined ? { ask_alive: askAlive } : {}),
   })
@@ -122,7 +127,7 @@ export async function startCell(config: CellConfig, parts: CellParts = {}): Prom
   // Not before this process acts for the cell: a second one by mistake knows no machine, and would refuse what the first serves.
   const serving = engine.ready.then(async () => {
     const { listen, base_url: issuer, cell_endpoint: endpoint } = config
-    const parts = { table, host, agents, waking: parking, secrets, trees, executions, db, listener, clock, ids, log }
+    const parts = { table, host, agents, waking: parking, showResidency, secrets, trees, executions, db, listener, clock, ids, log }
     gateway = await startGateway({ ...parts, listen, cell_id, issuer, endpoint })
     ports = await startPorts({ ...parts, cell_id, metrics: metrics.ports }, config.ports_socket)
     log.info({ gateway: gateway.address }, 'serving')

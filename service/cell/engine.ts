@@ -15,7 +15,7 @@ import { startIdleClock } from './machines/idle-clock.ts'
 import { startProbe } from './machines/probe.ts'
 import { isWorkspace } from './links/subject.ts'
 import { createQuestions } from './machines/questions.ts'
-import { startResidencyClock } from './machines/residency-clock.ts'
+import { startResidencyClock, type WatchedMachines } from './machines/residency-clock.ts'
 import type { ParkAfter } from './machines/residency-rules.ts'
 import { openSpareShare } from './machines/spare-share.ts'
 import { residentIds } from './machines/store.ts'
@@ -43,6 +43,8 @@ export interface EngineOptions {
   /** Absent: nobody is asked whether it still lives. */
   ask_alive?: AskAlive
   park_after: ParkAfter
+  /** What the residency clock sees of machines that nobody uses. */
+  watched?: WatchedMachines
 }
 
 /** What acts for the cell: one process at a time, the one that owns it. */
@@ -72,6 +74,7 @@ export function startEngine(options: EngineOptions): Engine {
   const { cell } = options
   const first = Promise.withResolvers<void>()
   const questions = createQuestions()
+  const watched: WatchedMachines = options.watched ?? new Map()
   const closing = new AbortController()
   let term: Term | null = null
   let closed = false
@@ -104,7 +107,8 @@ export function startEngine(options: EngineOptions): Engine {
     // What these begin would still be under way when the process ends.
     const open = AbortSignal.any([signal, closing.signal])
     startIdleClock({ ...cell, ask_activity, started_at }, open)
-    const residency = { ...cell, ask_activity, questions, park_after: options.park_after, started_at, watched: new Map() }
+    const residency = { ...cell, ask_activity, questions, park_after: options.park_after, started_at, watched }
+    watched.clear() // of an earlier time in which this process acted
     startResidencyClock(residency, open, residency.watched)
     startEvictor(residency, open)
     startAllowanceClock(cell, open)

@@ -232,6 +232,7 @@ interface WorkspacesTable {
   disk: string | null
   checkpoint_id: string | null
   idle_policy: string | null
+  background_seconds: number | null
   active_at: Date
   tool_call_at: Date | null
   busy_until: Date | null

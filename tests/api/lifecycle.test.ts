@@ -73,7 +73,7 @@ test('a failed resume leaves the workspace suspended', async () => {
 })
 
 test('a fork makes a new workspace from its source and occupies both until it is captured', async () => {
-  const id = await w.running('source', { caps: { memory_mib: 2048 }, inputs: { CITY: 'Oslo' } })
+  const id = await w.running('source', { caps: { memory_mib: 2048 }, inputs: { CITY: 'Oslo' }, background_seconds: 600 })
   const { status, body } = await w.post(path(id, 'fork'), { key: 'copy', caps: { memory_mib: 1500 } })
   assert.deepEqual([status, body.operation.kind, body.operation.input], [202, 'fork', { source_workspace_id: id }])
   assert.deepEqual(
@@ -83,6 +83,7 @@ test('a fork makes a new workspace from its source and occupies both until it is
   assert.deepEqual(body.workspace.ceilings, { cpu_millis: 2000, memory_mib: 1500, disk_gib: 10 })
   assert.deepEqual((await w.get(path(body.workspace.id, 'inputs'))).body, { CITY: 'Oslo', COLOUR: 'blue' })
   const source = (await w.get(`/v1/workspaces/${id}`)).body
+  assert.deepEqual([source.idle.background_seconds, body.workspace.idle.background_seconds], [600, 600])
   assert.deepEqual([source.observed_state, source.active_operation.id], ['running', body.operation.id])
   assert.deepEqual(reason(await w.post(path(id, 'suspend'))), [409, 'conflict', 'operation_in_progress'])
   assert.equal((await w.open('source')).status, 200)
@@ -204,6 +205,7 @@ test('a suspend when idle is recorded, replaced, shown and cancelled', async () 
     next_eligible_by: 'request',
     suspend_request: asked.body.suspend_request,
     recent_activity: asked.body.workspace.idle.recent_activity,
+    background_seconds: null,
     failed_suspends: 0,
   })
   const replaced = await w.post(path(id, 'suspend-when-idle'), { after_seconds: 30 })

@@ -35,6 +35,7 @@ test('the first open of a key creates workspace and operation, and says all that
     next_eligible_by: null,
     suspend_request: null,
     recent_activity: { active_at: workspace.created_at, tool_call_at: null, busy_until: null, keepalive_until: null },
+    background_seconds: null,
     failed_suspends: 0,
   })
   assert.deepEqual((await w.get(`/v1/workspaces/${workspace.id}/inputs`)).body, { CITY: 'Rome', COLOUR: 'blue' })
@@ -168,6 +169,9 @@ test('what an open may not say', async () => {
     [{ key: 'n1', tools: ['exec', 'git'] }, [403, 'forbidden', undefined]],
     [{ key: 'n1', template: 'nope' }, [404, 'not_found', undefined]],
     [{ key: 'n1', project_id: w.a2.project_id }, [404, 'not_found', undefined]],
+    [{ key: 'n1', mode: 'file_first', background_seconds: 60 }, [422, 'validation_failed', 'not_supported_for_mode']],
+    [{ key: 'n1', background_seconds: 0 }, [422, 'validation_failed', undefined]],
+    [{ key: 'n1', background_seconds: 43_201 }, [422, 'validation_failed', undefined]],
     [{ key: 'n1', idle_policy: 'fixed:59' }, [422, 'validation_failed', undefined]],
     [{ key: 'n1', idle_policy: 'fixed:604801' }, [422, 'validation_failed', undefined]],
     [{ key: 'n1', idle_policy: 'sometimes' }, [422, 'validation_failed', undefined]],
@@ -256,6 +260,7 @@ test('a reopen names what it asked for and did not get, and nothing else', async
   assert.deepEqual(await asked({ caps, idle_policy: 'never' }), [200, []])
   assert.deepEqual(await asked({ caps: {}, idle_policy: 'adaptive', template: 'none' }), [200, ['template', 'caps', 'idle_policy']])
   assert.deepEqual(await asked({ idle_policy: 'adaptive', inputs: { CITY: 'Rome' } }), [200, ['idle_policy']])
+  assert.deepEqual(await asked({ background_seconds: 60 }), [200, ['background_seconds']])
   const { body } = await w.get(`/v1/workspaces/${first.body.workspace.id}`)
   assert.deepEqual([body.template.slug, body.caps, body.idle.policy], ['base', caps, 'never'])
 })

@@ -51,6 +51,7 @@ test('an idle workspace says since when, when it will be suspended, and by what 
     suspend_request: null,
     suspend_at: later(at, 300),
     suspend_by: 'policy',
+    residency: { state: 'resident', reason: 'use', park_after_seconds: 5, park_after_by: 'cell', park_at: null },
     failed_suspends: 0,
   })
 })

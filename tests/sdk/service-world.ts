@@ -10,6 +10,7 @@ import { cellChannels, openListener } from '../../service/db/listen.ts'
 import { Berth } from '../../sdk/typescript/src/main.ts'
 import { type CellWorld, worldWithCell } from '../api/with-cell.ts'
 import { FakeAgent, type FakeSession } from '../gateway/support/fake-agent.ts'
+import { inUse } from '../gateway/support/fake-table.ts'
 import { openCuttingProxy } from '../support/cutting-proxy.ts'
 
 const CELL = 'http://one.cell.test'
@@ -45,6 +46,7 @@ export async function openServiceWorld(): Promise<ServiceWorld> {
     listen: { host: '127.0.0.1', port: 0 },
     agents: { ...links, of: (id, live, gone) => links.of(id, machine(live), gone), greet: () => undefined },
     waking: parking,
+    showResidency: inUse,
     secrets: { valuesFor: () => Promise.resolve({ values: {}, authority: null }), trust: { bring: () => Promise.resolve(false) } },
     validate_answers: true,
     drain_ms: 300,

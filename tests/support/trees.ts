@@ -47,7 +47,14 @@ export async function treesBed(): Promise<TreesBed> {
     async open() {
       const [id, now] = [ids.next(), clock.now()]
       const owner = { organization_id, project_id }
-      const terms = { lifetime: 'persistent', purpose: 'standard', disk_layout: 'layered', origin: null, idle_policy: null } as const
+      const terms = {
+        lifetime: 'persistent',
+        purpose: 'standard',
+        disk_layout: 'layered',
+        origin: null,
+        idle_policy: null,
+        background_seconds: null,
+      } as const
       const workspace = {
         id,
         ...owner,

@@ -1,4 +1,4 @@
-import { Type } from 'typebox'
+import { Type, type Static } from 'typebox'
 import { LIMITS } from '../../limits.ts'
 import { Nullable, strict, Timestamp, Uuid, Word } from '../common.ts'
 import { Idle, IDLE_ENDS, RecentActivity, SuspendRequest } from '../workspaces.ts'
@@ -23,6 +23,30 @@ export const Awake = Type.Object({
   operation_id: Nullable(Uuid()),
 })
 
+export const RESIDENCY_REASONS = ['operation', 'use', 'keepalive', 'wake_hint', 'command', 'busy', 'recent', 'never_parked'] as const
+
+/** Whether the machine runs or is parked (Cell, "Parking"), and what keeps it from being parked. */
+export const Residency = Type.Object(
+  {
+    state: Nullable(Word(['resident', 'frozen', 'hibernated', 'restoring'], { description: 'null: it does not run' })),
+    reason: Nullable(
+      Word(RESIDENCY_REASONS, {
+        description:
+          'Why it is resident, the first that applies. operation: one has it in hand; use: a call in progress, an attached stream; wake_hint: a call was announced; command: one that was started through exec runs; busy: its processes used processor or network after the last use, or nobody has looked yet; recent: it was used too short a time ago; never_parked: nothing is parked here',
+      }),
+    ),
+    park_after_seconds: Nullable(
+      Type.Number({ description: 'Unused, and without use of processor or network, it is parked after so long; null: never' }),
+    ),
+    park_after_by: Word(['workspace', 'template', 'cell'], {
+      description: 'Who says so: the background_seconds of the workspace, those of its template, or the cell',
+    }),
+    park_at: Nullable(Timestamp('When it is parked at the earliest, if it stays unused and quiet; null while something else keeps it')),
+  },
+  { title: 'Residency' },
+)
+export type Residency = Static<typeof Residency>
+
 /** Cell, "Idle record". */
 export const IdleRecord = Type.Object(
   {
@@ -37,6 +61,7 @@ export const IdleRecord = Type.Object(
       Timestamp("The earlier of the policy's time and the request's, if what keeps it awake ended by now or by its time"),
     ),
     suspend_by: Nullable(Word(IDLE_ENDS, { description: 'Whose time that is' })),
+    residency: Residency,
     failed_suspends: Idle.properties.failed_suspends,
   },
   { title: 'IdleRecord' },

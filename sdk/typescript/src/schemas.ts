@@ -610,6 +610,7 @@ export type Idle = {
     busy_until: string | null
     keepalive_until: string | null
   }
+  background_seconds: number | null
   /** Idle suspends that failed since one succeeded; each doubles the wait for the next */
   failed_suspends: number
 }
@@ -641,6 +642,7 @@ export type IdleRecord = {
   suspend_request: SuspendRequest | null
   suspend_at: string | null
   suspend_by: ('policy' | 'request') | null
+  residency: Residency
   /** Idle suspends that failed since one succeeded; each doubles the wait for the next */
   failed_suspends: number
 }
@@ -767,6 +769,8 @@ export type OpenRequest = {
   lifetime?: 'persistent' | 'session'
   /** adaptive, never or fixed:<60..604800> */
   idle_policy?: string
+  /** For work in the background: for so long after its last use the machine of a new workspace is not parked though its processes use neither processor nor network. Never shorter than the cell waits with others; omitted: what the template says */
+  background_seconds?: number
   mode?: 'processful' | 'file_first'
 }
 
@@ -776,7 +780,7 @@ export type OpenResponse = {
   cell_endpoint: string | null
   tool_token: ToolToken | null
   /** Of an open: what it asked for and the workspace, which exists already, does not have */
-  ignored?: ('template' | 'caps' | 'idle_policy')[]
+  ignored?: ('template' | 'caps' | 'idle_policy' | 'background_seconds')[]
 }
 
 export type Operation = {
@@ -1091,6 +1095,8 @@ export type Recipe = {
     lifetime?: 'persistent' | 'session'
     idle_policy?: string
     session_idle_seconds?: number
+    /** For so long a machine that is unused and quiet is not parked, where that is longer than in its cell */
+    background_seconds?: number
   }
   ceiling?: {
     cpu_millis?: number
@@ -1136,6 +1142,15 @@ export type Rename = {
 export type ResetRequest = {
   /** Must be true: every change is wiped */
   confirm_destructive?: boolean
+}
+
+export type Residency = {
+  state: ('resident' | 'frozen' | 'hibernated' | 'restoring') | null
+  reason: ('operation' | 'use' | 'keepalive' | 'wake_hint' | 'command' | 'busy' | 'recent' | 'never_parked') | null
+  park_after_seconds: number | null
+  /** Who says so: the background_seconds of the workspace, those of its template, or the cell */
+  park_after_by: 'workspace' | 'template' | 'cell'
+  park_at: string | null
 }
 
 export type Resources = {
@@ -1568,6 +1583,8 @@ export type TemplateDefaults = {
   lifetime?: 'persistent' | 'session'
   idle_policy?: string
   session_idle_seconds?: number
+  /** For so long a machine that is unused and quiet is not parked, where that is longer than in its cell */
+  background_seconds?: number
 }
 
 export type TemplateFile = {
@@ -1652,6 +1669,8 @@ export type TemplateSettings = {
     lifetime?: 'persistent' | 'session'
     idle_policy?: string
     session_idle_seconds?: number
+    /** For so long a machine that is unused and quiet is not parked, where that is longer than in its cell */
+    background_seconds?: number
   }
   /** No open gets more */
   ceiling: {

@@ -80,6 +80,7 @@ async function create(
     caps: body.caps ?? {},
     inputs: resolveInputs(settings.inputs, body.inputs ?? {}),
     idle_policy: null,
+    background_seconds: null,
     now,
   })
   if (secrets.length > 0) await writeBinding(tx, { ...project, id: workspace_id }, secrets)

@@ -11,8 +11,10 @@ import type { Owned } from '../auth/scope.ts'
 import type { ApiDeps } from '../deps.ts'
 import type { TemplateVersion } from './store.ts'
 
+type Given = 'key' | 'lifetime' | 'purpose' | 'origin' | 'caps' | 'inputs' | 'idle_policy' | 'background_seconds'
+
 /** A workspace that is to be, of whatever asks for it. */
-export interface Creation extends Pick<NewWorkspace, 'key' | 'lifetime' | 'purpose' | 'origin' | 'caps' | 'inputs' | 'idle_policy'> {
+export interface Creation extends Pick<NewWorkspace, Given> {
   project: Owned
   version: TemplateVersion
   /** The ended workspace that had the key before. */

@@ -61,6 +61,7 @@ async function forkFrom(deps: ApiDeps, tx: ChangeTx, call: ForkTreeCall, source:
       startup: null,
       cell_id: source.cell_id, // its files are there
       idle_policy: null,
+      background_seconds: null,
       now,
     },
     { workspace_id: source.id, tree_revision: body.tree_revision ?? null },

@@ -62,6 +62,7 @@ async function forkFrom(deps: ApiDeps, tx: ChangeTx, call: ForkCall, source: Wor
     startup: source.startup, // what its memory holds of it
     cell_id: source.cell_id, // its memory and disk are there
     idle_policy: null,
+    background_seconds: source.background_seconds, // what works in the background is in its memory
     now,
   }
   const names = await boundNames(readerOf(tx), source.id)

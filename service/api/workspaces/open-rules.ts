@@ -30,12 +30,18 @@ export function checkOpenBody(body: OpenRequest): void {
   // App, "Open rules" 8: file-first workspaces are always persistent and never idle.
   if (body.mode !== 'file_first') return
   if (body.lifetime === 'session') throw notOfFileFirst('lifetime')
-  if (body.idle_policy !== undefined) throw notOfFileFirst('idle_policy')
+  refuseIdleness(body)
 }
 
-function notOfFileFirst(field: 'lifetime' | 'idle_policy') {
-  const what = field === 'lifetime' ? 'session lifetime' : 'idle policy'
-  return fail('validation_failed', 'not_supported_for_mode', `A file-first workspace has no ${what}`, {
+function refuseIdleness({ idle_policy, background_seconds }: OpenRequest): void {
+  if (idle_policy !== undefined) throw notOfFileFirst('idle_policy')
+  if (background_seconds !== undefined) throw notOfFileFirst('background_seconds')
+}
+
+const NOT_OF_FILE_FIRST = { lifetime: 'session lifetime', idle_policy: 'idle policy', background_seconds: 'work in the background' }
+
+function notOfFileFirst(field: keyof typeof NOT_OF_FILE_FIRST) {
+  return fail('validation_failed', 'not_supported_for_mode', `A file-first workspace has no ${NOT_OF_FILE_FIRST[field]}`, {
     details: { field, mode: 'file_first' },
   })
 }
@@ -51,16 +57,17 @@ export function checkReopen(row: WorkspaceRow, body: OpenRequest): void {
       details: { lifetime: row.lifetime, requested_lifetime: body.lifetime },
     })
   }
-  if (row.mode === 'file_first' && body.idle_policy !== undefined) throw notOfFileFirst('idle_policy')
+  if (row.mode === 'file_first') refuseIdleness(body)
   refuseSessionIdlePolicy(row.lifetime, body)
 }
 
 /** What an open asks of a workspace that exists, that it may ask, and that the workspace does not have: nothing of it is applied. */
-export function ignoredBy(row: WorkspaceRow, { template, caps, idle_policy }: OpenRequest): Ignorable[] {
+export function ignoredBy(row: WorkspaceRow, { template, caps, idle_policy, background_seconds }: OpenRequest): Ignorable[] {
   const differs: Record<Ignorable, boolean> = {
     template: template !== row.template_slug,
     caps: caps !== undefined && !isDeepStrictEqual(caps, row.caps),
     idle_policy: idle_policy !== undefined && idle_policy !== row.idle_policy,
+    background_seconds: background_seconds !== undefined && background_seconds !== row.background_seconds,
   }
   return IGNORABLE.filter((name) => differs[name])
 }

@@ -142,6 +142,7 @@ async function createFor(
     caps: body.caps ?? {},
     inputs: resolveInputs(version.settings.inputs, body.inputs ?? {}),
     idle_policy: body.idle_policy ?? null,
+    background_seconds: body.background_seconds ?? null,
     now,
   }
   const bind = async (id: string) => {

@@ -34,6 +34,7 @@ export interface WorkspaceRow extends IdleFacts {
   cell_id: string | null
   ownership_epoch: number
   checkpoint_id: string | null
+  background_seconds: number | null
   created_at: Date
   updated_at: Date
   deleted_at: Date | null

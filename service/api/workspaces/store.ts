@@ -33,6 +33,7 @@ const WORKSPACE_COLUMNS = [
   'ownership_epoch',
   'checkpoint_id',
   'idle_policy',
+  'background_seconds',
   'active_at',
   'tool_call_at',
   'busy_until',

@@ -54,6 +54,7 @@ function idleView(row: WorkspaceRow): Workspace['idle'] {
       busy_until: row.busy_until?.toISOString() ?? null,
       keepalive_until: row.keepalive_until?.toISOString() ?? null,
     },
+    background_seconds: row.mode === 'file_first' ? null : (row.background_seconds ?? row.template_defaults.background_seconds ?? null),
     failed_suspends: row.idle_failures,
   }
 }

@@ -3,6 +3,7 @@ import type { Db } from '../../db/database.ts'
 import type { Handler } from '../../http/call.ts'
 import type { Ids } from '../../lib/ids.ts'
 import type { Waking } from '../machines/parking.ts'
+import type { ShowResidency } from '../machines/show-residency.ts'
 import type { Secrets } from '../secrets/resolve.ts'
 import type { MachineTable } from '../machines/table.ts'
 import type { Executions } from '../executions/executions.ts'
@@ -14,6 +15,7 @@ export interface GatewayDeps {
   table: MachineTable
   ids: Ids
   waking: Waking
+  showResidency: ShowResidency
   secrets: Secrets
   trees: Trees
   executions: Executions

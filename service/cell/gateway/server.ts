@@ -33,6 +33,7 @@ import type { AgentLinks } from '../links/agent.ts'
 import { AGENT_DEADLINES, type AgentDeadlines } from '../links/agent-http.ts'
 import type { AnswerRooms } from '../links/answer-room.ts'
 import { cancelSuspend } from '../machines/cancel-suspend.ts'
+import type { ShowResidency } from '../machines/show-residency.ts'
 import type { Waking } from '../machines/parking.ts'
 import { tickEvery } from '../machines/ticking.ts'
 import type { Secrets } from '../secrets/resolve.ts'
@@ -90,6 +91,7 @@ export interface GatewayOptions {
   host: DiskHost
   agents: AgentLinks
   waking: Waking
+  showResidency: ShowResidency
   secrets: Secrets
   trees: Trees
   executions: Executions
@@ -168,6 +170,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
       table,
       ids,
       waking: options.waking,
+      showResidency: options.showResidency,
       secrets: options.secrets,
       trees: options.trees,
       executions: options.executions,

@@ -3,6 +3,7 @@ import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { test } from 'node:test'
+import { sql } from 'kysely'
 import pino from 'pino'
 import { createWorld, type Process, type World } from '../../../tests/engine/world.ts'
 import { Failure } from '../../lib/fail.ts'
@@ -12,6 +13,7 @@ import { probe } from './probe.ts'
 import { createQuestions } from './questions.ts'
 import { reconcile } from './reconcile.ts'
 import { lookAtResidency, residencyClock, type ResidencyContext, type WatchedMachines } from './residency-clock.ts'
+import { residencyViewer, type Shown } from './show-residency.ts'
 import type { WorkspaceEntry } from './table.ts'
 import { workspaceSubject } from '../links/subject.ts'
 
@@ -21,6 +23,8 @@ interface Bed {
   pass(seconds: number, meanwhile?: () => void): Promise<void>
   entry(): WorkspaceEntry
   state(): string | undefined
+  /** What GET /idle says of its residency. */
+  shown(): Shown
   /** What the guest says of its commands. */
   said: { current: Partial<GuestActivity> | null }
   context: ResidencyContext
@@ -56,6 +60,7 @@ async function bed(world: World, process: Process): Promise<Bed> {
     context,
     entry,
     state: () => entry().machine?.state,
+    shown: () => residencyViewer(context, watched)(entry(), false, world.clock.now()),
     async pass(seconds, meanwhile = () => undefined) {
       await lookAtResidency(context, watched)
       world.clock.advance(seconds)
@@ -82,6 +87,31 @@ test('an unused machine is frozen after its seconds and not before, and the next
   assert.equal(world.host.done.filter(({ verb }) => verb === 'thaw').length, 1)
   await pass(60)
   assert.equal(state(), 'running')
+})
+
+test('what wants time in the background is frozen later, as its row or its template says, and shows why it is resident until then', async () => {
+  await using world = await createWorld()
+  const process = await world.startProcess()
+  const { id, pass, entry, state, shown } = await bed(world, process)
+  const row = (background_seconds: number | null) =>
+    world.db.updateTable('workspaces').set({ background_seconds, active_at: world.clock.now() }).where('id', '=', id).execute()
+  await row(60)
+  await process.table.fresh(id)
+  await pass(30)
+  const { park_at, ...terms } = shown()
+  assert.deepEqual(terms, { state: 'resident', reason: 'busy', park_after_seconds: 60, park_after_by: 'workspace' })
+  assert.ok(park_at !== null && park_at > world.clock.now())
+  await pass(60)
+  assert.deepEqual([state(), shown()], ['frozen', { ...terms, state: 'frozen', reason: null, park_at: null }])
+  await process.parking.wake(entry())
+  await row(null)
+  await sql`update template_versions set settings = jsonb_set(settings, '{defaults,background_seconds}', '90')`.execute(world.db)
+  await process.table.fresh(id)
+  assert.deepEqual([shown().park_after_seconds, shown().park_after_by], [90, 'template'])
+  await pass(60)
+  assert.equal(state(), 'running')
+  using _ = process.table.holdAwake(id, 'call')
+  assert.equal(shown().reason, 'use')
 })
 
 test('time in which nobody looked parks nothing: everything counts as used anew', async () => {

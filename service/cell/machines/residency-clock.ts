@@ -7,7 +7,7 @@ import { noteBusy } from './idle-store.ts'
 import type { LiveTable } from './live-table.ts'
 import type { Parking } from './parking.ts'
 import type { Asked, Questions } from './questions.ts'
-import { residencyStep, wasBusy, type Counters, type ParkAfter, type ResidencyFacts } from './residency-rules.ts'
+import { parkAfterOf, residencyStep, wasBusy, type Counters, type ParkAfter, type ResidencyFacts } from './residency-rules.ts'
 import type { LiveMachine, WorkspaceEntry } from './table.ts'
 import { tickEvery, ticking } from './ticking.ts'
 import { isWorkspace } from '../links/subject.ts'
@@ -69,9 +69,13 @@ export async function lookAtResidency(context: ResidencyContext, watched: Watche
   const known = context.table.known()
   parking.forgetOthers(new Set(known.map(({ id }) => id)))
   const machines = known.filter(hasMachine)
-  const watchable = machines.filter((entry) => isWatched(residencyStep(factsOf(context, watched, entry), park_after, now)))
-  await watch(context, watched, watchable)
-  const steps = machines.map((entry) => ({ entry, step: residencyStep(factsOf(context, watched, entry), park_after, now) }))
+  const stepOf = (entry: Parked) => residencyStep(factsOf(context, watched, entry), parkAfterOf(park_after, entry.background), now)
+  await watch(
+    context,
+    watched,
+    machines.filter((entry) => isWatched(stepOf(entry))),
+  )
+  const steps = machines.map((entry) => ({ entry, step: stepOf(entry) }))
   for (let at = 0; at < steps.length; at += MOVES_MAX) {
     await Promise.all(steps.slice(at, at + MOVES_MAX).map(({ entry, step }) => take(context, watched, entry, step, now)))
   }

@@ -1,6 +1,15 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { residencyStep, wasBusy, type Counters, type ParkAfter, type ResidencyFacts } from './residency-rules.ts'
+import {
+  keptBy,
+  parkAfterOf,
+  residencyStep,
+  wasBusy,
+  type Kept,
+  type Counters,
+  type ParkAfter,
+  type ResidencyFacts,
+} from './residency-rules.ts'
 
 const NOW = new Date('2026-01-01T12:00:00Z')
 const ago = (seconds: number) => new Date(NOW.getTime() - seconds * 1000)
@@ -42,6 +51,45 @@ const CASES: [fact: string, facts: Partial<ResidencyFacts>, step: ReturnType<typ
 for (const [fact, facts, step, after] of CASES) {
   test(`residency: ${fact}`, () => assert.equal(residencyStep({ ...UNUSED, ...facts }, { ...AFTER, ...after }, NOW), step))
 }
+
+const REASONS: [
+  facts: Partial<ResidencyFacts>,
+  commands_run: boolean,
+  kept: [Kept['reason'], seconds: number | null],
+  after?: Partial<ParkAfter>,
+][] = [
+  [{ held: true, in_use: true }, true, ['operation', null]],
+  [{ state: 'paused' }, false, ['operation', null]],
+  [{ in_use: true, keepalive_until: ago(-1) }, true, ['use', null]],
+  [{ keepalive_until: ago(-1), hinted_until: ago(-1) }, true, ['keepalive', null]],
+  [{ hinted_until: ago(-1) }, true, ['wake_hint', null]],
+  [{}, true, ['command', null]],
+  [{ used_at: ago(9), busy_at: ago(2) }, false, ['busy', 3]],
+  [{ busy_at: null }, false, ['busy', 5]],
+  [{ used_at: ago(2), busy_at: ago(2) }, false, ['recent', 3]],
+  [{ used_at: ago(2), busy_at: ago(9) }, false, ['recent', 598], { freeze_after_seconds: 0 }],
+  [{}, true, ['never_parked', null], { freeze_after_seconds: 0, hibernate_after_seconds: 0 }],
+]
+
+for (const [facts, commands_run, [reason, seconds], after] of REASONS) {
+  test(`residency: ${JSON.stringify(facts)}${commands_run ? ' with commands' : ''} is resident for ${reason}`, () => {
+    const park_at = seconds === null ? null : ago(-seconds)
+    assert.deepEqual(keptBy({ ...UNUSED, ...facts }, commands_run, { ...AFTER, ...after }, NOW), { reason, park_at })
+  })
+}
+
+test('residency: work in the background is parked later, never sooner than others; what is never parked stays so', () => {
+  const own = (seconds: number, cell: Partial<ParkAfter> = {}) => {
+    const { freeze_after_seconds, hibernate_after_seconds, by } = parkAfterOf({ ...AFTER, ...cell }, { seconds, by: 'template' })
+    return [freeze_after_seconds, hibernate_after_seconds, by]
+  }
+  assert.deepEqual(parkAfterOf(AFTER, null), { ...AFTER, by: 'cell' })
+  assert.deepEqual(own(6), [6, 601, 'template'])
+  assert.deepEqual(own(5), [5, 600, 'cell'])
+  assert.deepEqual(own(900, { freeze_after_seconds: 0 }), [0, 900, 'template'])
+  assert.deepEqual(own(900, { hibernate_after_seconds: 0 }), [900, 0, 'template'])
+  assert.deepEqual(own(900, { freeze_after_seconds: 0, hibernate_after_seconds: 0 }), [0, 0, 'cell'])
+})
 
 const NONE: Counters = { cpu_usec: 0, rx_bytes: 0, tx_bytes: 0, questions_ended: 0, questions_begun: 0 }
 

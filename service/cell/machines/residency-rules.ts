@@ -4,6 +4,21 @@ export interface ParkAfter {
   hibernate_after_seconds: number
 }
 
+/** For how long a workspace, or its template, wants what works in its background to go on though it uses neither processor nor network. */
+export interface Background {
+  seconds: number
+  by: 'workspace' | 'template'
+}
+
+/** After how long one machine is parked: never sooner than others of its cell, and hibernated as long after it was frozen as they. Pure. */
+export function parkAfterOf(cell: ParkAfter, background: Background | null): ParkAfter & { by: Background['by'] | 'cell' } {
+  const { freeze_after_seconds: freeze, hibernate_after_seconds: hibernate } = cell
+  const first = freeze > 0 ? freeze : hibernate
+  if (background === null || first === 0 || background.seconds <= first) return { ...cell, by: 'cell' }
+  const later = (seconds: number) => (seconds === 0 ? 0 : seconds + background.seconds - first)
+  return { freeze_after_seconds: later(freeze), hibernate_after_seconds: later(hibernate), by: background.by }
+}
+
 /** All that the residency of one machine depends on. */
 export interface ResidencyFacts {
   state: 'running' | 'paused' | 'frozen'
@@ -51,6 +66,28 @@ function isOver(limit_seconds: number, seconds: number): boolean {
 
 function secondsSince(date: Date, now: Date): number {
   return (now.getTime() - date.getTime()) / 1000
+}
+
+export interface Kept {
+  reason: 'operation' | 'use' | 'keepalive' | 'wake_hint' | 'command' | 'busy' | 'recent' | 'never_parked'
+  /** When it is parked at the earliest; null: nobody can say. */
+  park_at: Date | null
+}
+
+/** Why a machine that is not parked is not: the first reason that applies, in the order in which residencyStep looks. Pure. */
+export function keptBy(facts: ResidencyFacts, commands_run: boolean, after: ParkAfter, now: Date): Kept {
+  const kept = (reason: Kept['reason']): Kept => ({ reason, park_at: null })
+  if (facts.state === 'paused' || facts.held) return kept('operation')
+  if (facts.in_use) return kept('use')
+  if (isAhead(facts.keepalive_until, now)) return kept('keepalive')
+  if (isAhead(facts.hinted_until, now)) return kept('wake_hint')
+  const first_seconds = after.freeze_after_seconds > 0 ? after.freeze_after_seconds : after.hibernate_after_seconds
+  if (first_seconds === 0) return kept('never_parked')
+  if (commands_run) return kept('command')
+  const { used_at, busy_at } = facts
+  const is_busy = busy_at === null || busy_at > used_at
+  const quiet_since = is_busy ? (busy_at ?? now) : used_at
+  return { reason: is_busy ? 'busy' : 'recent', park_at: new Date(quiet_since.getTime() + first_seconds * 1000) }
 }
 
 /** Counters of one machine, and what this process itself had asked of it. */

@@ -4,6 +4,7 @@ import { OPERATION_KINDS } from '../../../contract/states/operation.ts'
 import type { Db } from '../../db/database.ts'
 import { oneOf } from '../../db/one-of.ts'
 import type { Resources } from '../../db/schema.ts'
+import type { Background } from './residency-rules.ts'
 import type { Hold } from './table.ts'
 
 /** What the table of machines keeps of a workspace's row. */
@@ -30,6 +31,7 @@ export interface EntryRow {
   residency: 'resident' | 'hibernated' | 'restoring'
   active_at: Date
   keepalive_until: Date | null
+  background: Background | null
   suspend_requested_at: Date | null
 }
 
@@ -64,6 +66,7 @@ const entries = (db: Db) =>
       'w.residency',
       'w.active_at',
       'w.keepalive_until',
+      'w.background_seconds',
       'w.suspend_requested_at',
       'v.settings',
       'h.operation_id',
@@ -102,8 +105,16 @@ export async function readEntries(db: Db, workspace_ids: string[]): Promise<Entr
     residency: row.residency,
     active_at: row.active_at,
     keepalive_until: row.keepalive_until,
+    background: backgroundOf(row.background_seconds, row.settings),
     suspend_requested_at: row.suspend_requested_at,
   }))
+}
+
+function backgroundOf(own_seconds: number | null, settings: object): Background | null {
+  if (own_seconds !== null) return { seconds: own_seconds, by: 'workspace' }
+  const defaults = 'defaults' in settings && typeof settings.defaults === 'object' ? settings.defaults : null
+  const seconds = defaults !== null && 'background_seconds' in defaults ? defaults.background_seconds : undefined
+  return typeof seconds === 'number' ? { seconds, by: 'template' } : null
 }
 
 function envOf(settings: object): Record<string, string> {

@@ -1,6 +1,7 @@
 import type { ObservedState } from '../../../contract/states/machine.ts'
 import type { OperationKind } from '../../../contract/states/operation.ts'
 import type { Resources } from '../../db/schema.ts'
+import type { Background } from './residency-rules.ts'
 import type { Holder, SeenUse } from './activity.ts'
 
 /** Why an incarnation of a machine ended, as those see it who hold a stream on it. */
@@ -67,6 +68,8 @@ export interface WorkspaceEntry {
   readonly active_at: Date
   /** Until when it was asked to be kept resident, when the row was last read. */
   readonly keepalive_until: Date | null
+  /** For how long it is not parked, unused and quiet; null: nothing of its own. */
+  readonly background: Background | null
   /** The suspend that was asked for when idle; null: none, or a tool call has cancelled it. */
   readonly suspend_requested_at: Date | null
   /** Null when nothing runs, or when hostd has not said yet where it runs. */

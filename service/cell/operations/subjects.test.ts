@@ -63,6 +63,7 @@ async function suspended(database: Awaited<ReturnType<typeof freshDatabase>>) {
     inputs: {},
     startup: null,
     idle_policy: null,
+    background_seconds: null,
     now,
   }
   const open = { ...aboutWorkspace(workspace), id: ids.next(), kind: 'open', cell_id, input: {}, now } as const

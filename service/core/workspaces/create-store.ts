@@ -53,6 +53,7 @@ export interface NewWorkspace extends Owner {
   startup: StartupState | null
   cell_id: string | null
   idle_policy: string | null
+  background_seconds: number | null
   now: Date
 }
 

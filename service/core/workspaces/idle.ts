@@ -6,7 +6,7 @@ import { learnedSeconds, type IdleGaps } from './idle-gaps.ts'
 export interface IdleFacts {
   lifetime: 'persistent' | 'session'
   idle_policy: string | null
-  template_defaults: { idle_policy?: string; session_idle_seconds?: number }
+  template_defaults: { idle_policy?: string; session_idle_seconds?: number; background_seconds?: number }
   active_at: Date
   tool_call_at: Date | null
   busy_until: Date | null

@@ -1,4 +1,5 @@
 import { AGENT_PROTOCOLS } from '../../../service/cell/links/agent-protocol.ts'
+import type { ShowResidency } from '../../../service/cell/machines/show-residency.ts'
 import type { GoneReason, MachineTable, WorkspaceEntry } from '../../../service/cell/machines/table.ts'
 
 /** A table that a test writes. `stale` is what get() says until fresh() is asked, as when NOTIFY is on its way. */
@@ -48,6 +49,15 @@ export class FakeTable implements MachineTable {
   }
 }
 
+/** As a machine shows itself while a call is in progress. */
+export const inUse: ShowResidency = () => ({
+  state: 'resident',
+  reason: 'use',
+  park_after_seconds: 5,
+  park_after_by: 'cell',
+  park_at: null,
+})
+
 export interface Life {
   entry: WorkspaceEntry
   end(reason: GoneReason): void
@@ -79,6 +89,7 @@ export function runningEntry(id: string, cell_id: string, address: string): Life
     residency: 'resident',
     active_at: new Date(0),
     keepalive_until: null,
+    background: null,
     suspend_requested_at: null,
     machine: {
       address,

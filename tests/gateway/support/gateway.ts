@@ -27,7 +27,7 @@ import { createTrees, type Trees } from '../../../service/cell/trees/trees.ts'
 import { freshDatabase, type TestDatabase } from '../../support/postgres.ts'
 import { treesFolder } from '../../support/trees-folder.ts'
 import { FakeAgent } from './fake-agent.ts'
-import { FakeTable, runningEntry, type Life } from './fake-table.ts'
+import { FakeTable, inUse, runningEntry, type Life } from './fake-table.ts'
 
 export const ISSUER = 'http://api.test'
 export const ENDPOINT = 'http://cell.test'
@@ -144,6 +144,7 @@ export async function openBench(options: BenchOptions = {}): Promise<Bench> {
       secret_resolutions_per_minute,
     ),
     waking: { ready: (entry) => waking.ready(entry), wake: (entry) => waking.wake(entry), hint: (entry) => waking.hint(entry) },
+    showResidency: inUse,
     trees,
     executions,
     db: database.cell,

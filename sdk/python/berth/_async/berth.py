@@ -66,6 +66,7 @@ class AsyncBerth:
         inputs: Mapping[str, Any] | None = None,
         lifetime: str | None = None,
         idle_policy: str | None = None,
+        background_seconds: int | None = None,
         mode: str | None = None,
         wake: bool = True,
         wait_seconds: float | None = None,
@@ -76,6 +77,7 @@ class AsyncBerth:
         """
         asked = given(key=key, template=template, caps=caps, project_id=project_id, agent_label=agent_label, tools=tools)
         asked |= given(secrets=secrets, inputs=inputs, lifetime=lifetime, idle_policy=idle_policy, mode=mode)
+        asked |= given(background_seconds=background_seconds)
         answer = await self._opened(asked, deadline_of(wait_seconds, OPERATION_SECONDS))
         manner = Manner(open=asked, grant=given(agent_label=agent_label, tools=tools), wake=wake)
         return AsyncWorkspace(self._app, answer["workspace"], manner, answer["tool_token"])

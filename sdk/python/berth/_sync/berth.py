@@ -67,6 +67,7 @@ class Berth:
         inputs: Mapping[str, Any] | None = None,
         lifetime: str | None = None,
         idle_policy: str | None = None,
+        background_seconds: int | None = None,
         mode: str | None = None,
         wake: bool = True,
         wait_seconds: float | None = None,
@@ -77,6 +78,7 @@ class Berth:
         """
         asked = given(key=key, template=template, caps=caps, project_id=project_id, agent_label=agent_label, tools=tools)
         asked |= given(secrets=secrets, inputs=inputs, lifetime=lifetime, idle_policy=idle_policy, mode=mode)
+        asked |= given(background_seconds=background_seconds)
         answer = self._opened(asked, deadline_of(wait_seconds, OPERATION_SECONDS))
         manner = Manner(open=asked, grant=given(agent_label=agent_label, tools=tools), wake=wake)
         return Workspace(self._app, answer["workspace"], manner, answer["tool_token"])

@@ -11,7 +11,7 @@ import { readIdleEvidence, type IdleEvidence } from './store.ts'
 type Kept = Omit<Static<typeof Awake>, 'since' | 'until'> & { since: Date | null; until: Date | null }
 
 /** What the row says, with what this process saw since and what the guest says of its commands. */
-export const getIdle: GatewayHandler<typeof idleGet> = async (call, { db, table }, ticket) => {
+export const getIdle: GatewayHandler<typeof idleGet> = async (call, { db, table, showResidency }, ticket) => {
   const { id, machine } = ticket.entry
   const found = await readIdleEvidence(db, id)
   if (found === null) throw fail('not_found', null, 'There is no such workspace')
@@ -33,6 +33,7 @@ export const getIdle: GatewayHandler<typeof idleGet> = async (call, { db, table 
       suspend_request: pendingSuspend(facts),
       suspend_at: end?.at ?? null,
       suspend_by: end?.by ?? null,
+      residency: showResidency(ticket.entry, (said?.running ?? 0) > 0, call.now),
       failed_suspends: facts.idle_failures,
     },
   }
