@@ -107,6 +107,8 @@ export const APP_REASONS = {
     'organization_ownership',
     'last_owner',
     'concurrent_invitation',
+    'export_expired',
+    'export_too_large',
   ],
   validation_failed: [
     'reserved_key_prefix',

@@ -92,6 +92,15 @@ export const LIMITS = {
     export_rows_max: 100_000, // Berth's own: of one answer
     tool_calls_per_minute_max: 50_000, // Berth's own: principals with tools and workspaces that one gateway records in a minute
   },
+  export: {
+    raw_bytes_max: 2 * 2 ** 30, // Berth's own, as all that follow: of its files together; one that would have more is refused
+    file_bytes_max: 8 << 20, // of one file in it
+    part_bytes: 1 << 20, // as they are kept
+    kept_hours: 72,
+    told_days: 30, // that there was one
+    minutes_max: 30, // one attempt
+    attempts_max: 5,
+  },
   feedback: {
     message_characters_max: 8000,
     context_characters_max: 1000, // Berth's own

@@ -5,6 +5,7 @@ import { systemClock } from '../lib/clock.ts'
 import { createIds } from '../lib/ids.ts'
 import { LIMITS } from '../../contract/limits.ts'
 import { startLinker } from './audit/linker.ts'
+import { dropExports } from './exports/store.ts'
 import { forgetOld } from './forget.ts'
 import { forgetMails } from './mail/store.ts'
 import { forgetWatchers } from './organizations/ending-store.ts'
@@ -33,6 +34,7 @@ export interface ApiConfig {
 
 const MAIL_MS = LIMITS.mail.kept_days * 24 * 3600 * 1000
 const WATCHED_MS = LIMITS.workspace.tombstone_days * 24 * 3600 * 1000
+const EXPORTS_TOLD_MS = LIMITS.export.told_days * 24 * 3600 * 1000
 const FORGET_MS = 10 * 60 * 1000
 
 /** The api process: serves until it is closed. */
@@ -41,7 +43,15 @@ export async function startApi(config: ApiConfig): Promise<{ close(): Promise<vo
   await checkSchema(config.database)
   const metrics = openMetrics()
   const clock = systemClock
-  const api = await openApi({ ...config, clock, ids: createIds(clock), logger, ends_organizations: true, observe: metrics.observe })
+  const api = await openApi({
+    ...config,
+    clock,
+    ids: createIds(clock),
+    logger,
+    ends_organizations: true,
+    makes_exports: true,
+    observe: metrics.observe,
+  })
   const address = await api.server.listen(config.listen)
   const linker = startLinker({ db: api.deps.db, logger })
   const ops = await startOps({ listen: config.ops_listen, registry: metrics.registry, check: api.check })
@@ -51,6 +61,7 @@ export async function startApi(config: ApiConfig): Promise<{ close(): Promise<vo
       forgetOld(api.deps.db, now),
       forgetMails(api.deps.db, new Date(now.getTime() - MAIL_MS)),
       forgetWatchers(api.deps.db, new Date(now.getTime() - WATCHED_MS)),
+      dropExports(api.deps.db, now, new Date(now.getTime() - EXPORTS_TOLD_MS)),
       sweepUploads(api.deps.db, api.deps.uploads_dir, now),
     ]).catch((error: unknown) => logger.warn({ err: error }, 'what is old was not removed'))
   }, FORGET_MS)

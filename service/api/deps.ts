@@ -45,6 +45,8 @@ export interface ApiDeps {
   people: PeopleDeps
   /** What works off the deletion of organizations. */
   enders: Pick<Looking, 'poke'>
+  /** What makes exports. */
+  exports: Pick<Looking, 'poke'>
   /** The OpenAPI description, as it is served. */
   openapi: Buffer
   logger: Logger

@@ -202,6 +202,7 @@ import { getSecret } from './secrets/get.ts'
 import { listSecretsOfOrganization, listSecretsOfProject, listVersionsOfSecret } from './secrets/list.ts'
 import { rotateSecret } from './secrets/rotate.ts'
 import { updateSecret } from './secrets/update.ts'
+import { EXPORT_BOUND } from './exports/routes.ts'
 import { TEMPLATE_SOURCE_ROUTES } from './template-uploads/routes.ts'
 import { archiveVersion, publishVersion } from './templates/publish.ts'
 import { TEMPLATE_FILE_ROUTES } from './template-files/routes.ts'
@@ -343,6 +344,7 @@ export const API_ROUTES: readonly Bound<ApiDeps, HeldPlace>[] = [
   bind(apiKeysDelete, revokeApiKey),
   bind(accountDelete, deleteAccount),
   bind(organizationsDelete, deleteOrganization),
+  ...EXPORT_BOUND,
   bind(feedbackCreate, createFeedback),
   bind(auditList, listAuditEvents),
   bind(auditExport, exportAuditEvents),

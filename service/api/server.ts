@@ -24,6 +24,7 @@ import { createSignInBounds, type SignInLimits } from './auth/sign-in-bounds.ts'
 import { openVerdicts } from './auth/verdicts.ts'
 import type { ApiDeps } from './deps.ts'
 import { createHeldPlaces, type HeldPlace } from './held-places.ts'
+import { startMaker } from './exports/maker.ts'
 import { idempotency } from './idempotency/replay.ts'
 import { startSender } from './mail/sender.ts'
 import { openTransport, type MailConfig } from './mail/transports.ts'
@@ -64,6 +65,8 @@ export interface ApiOptions {
   mail?: MailConfig
   /** Whether this process works off the deletion of organizations; absent: it waits. */
   ends_organizations?: boolean
+  /** Whether this process makes exports; absent: they wait. */
+  makes_exports?: boolean
   /** Where the bytes of uploads are; absent or empty: none are kept. */
   uploads_dir?: string
   /** A mirror of Debian packages; absent or empty: none. */
@@ -98,7 +101,7 @@ export async function openApi(options: ApiOptions): Promise<Api> {
   const secrets = await openPersonSecrets(options.signing_keys_dir)
   const { mail } = options
   const sender = mail && startSender({ db, clock, logger, secrets, transport: openTransport(mail), base_url })
-  const without_enders: Omit<ApiDeps, 'enders'> = {
+  const without_enders: Omit<ApiDeps, 'enders' | 'exports'> = {
     db,
     reads,
     clock,
@@ -127,7 +130,8 @@ export async function openApi(options: ApiOptions): Promise<Api> {
     logger,
   }
   const enders = options.ends_organizations === true ? startEnders(without_enders) : undefined
-  const deps: ApiDeps = { ...without_enders, enders: { poke: () => enders?.poke() } }
+  const maker = options.makes_exports === true ? startMaker(without_enders) : undefined
+  const deps: ApiDeps = { ...without_enders, enders: { poke: () => enders?.poke() }, exports: { poke: () => maker?.poke() } }
   const money = startMoneyClock(deps, () => sender?.poke())
   const held = createHeldPlaces()
   const { caller_rate, guesses, refusals } = callerLimits(options)
@@ -161,6 +165,7 @@ export async function openApi(options: ApiOptions): Promise<Api> {
       await money.close()
       await sender?.close()
       await enders?.close()
+      await maker?.close()
       deps.packages?.close()
       verdicts.close()
       deps.signer.close()

@@ -43,6 +43,16 @@ export const PEOPLE_GRANTS = {
     api: { select: 'all', insert: 'all', update: ['token_sha256', 'expires_at', 'accepted_at', 'revoked_at'] },
     cell: NOTHING,
   },
+  exports: {
+    api: {
+      select: 'all',
+      insert: 'all',
+      update: ['state', 'failure', 'attempt', 'next_try_at', 'size_bytes', 'sha256', 'completed_at', 'expires_at'],
+      delete: true,
+    },
+    cell: NOTHING,
+  },
+  export_parts: { api: { select: 'all', insert: 'all', delete: true }, cell: NOTHING },
   mails: {
     api: { select: 'all', insert: 'all', update: ['next_try_at', 'tries', 'sent_at', 'given_up_at', 'last_error'], delete: true },
     cell: NOTHING,

@@ -29,6 +29,7 @@ import type {
   TemplateVersionsTable,
 } from './schema-templates.ts'
 import type { EgressDenialsTable, EgressVersionsTable, WorkspaceEgressTable } from './schema-egress.ts'
+import type { ExportPartsTable, ExportsTable } from './schema-exports.ts'
 import type { TemplateBuildLogsTable, TemplateBuildsTable } from './schema-builds.ts'
 import type { VolumeAttachmentsTable, VolumesTable, VolumeUsageReadingsTable, VolumeUsageSamplesTable } from './schema-volumes.ts'
 import type { PortCredentialsTable, WorkspacePortsTable } from './schema-ports.ts'
@@ -117,6 +118,8 @@ export interface Database {
   egress_versions: EgressVersionsTable
   workspace_egress: WorkspaceEgressTable
   egress_denials: EgressDenialsTable
+  exports: ExportsTable
+  export_parts: ExportPartsTable
 }
 
 /** jsonb that is read as an object and written as its text. */

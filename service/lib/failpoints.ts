@@ -7,6 +7,7 @@ import { openSync, closeSync } from 'node:fs'
 export const FAILPOINTS = {
   'change.C1': { owner: 'api', before: 'the record of a change, after its work' },
   'change.C2': { owner: 'api', before: 'the commit of a change with its record' },
+  'export.X1': { owner: 'api', before: 'the commit that an export is ready' },
   'mail.M1': { owner: 'api', before: 'a mail is handed to its transport' },
   'mail.M2': { owner: 'api', before: 'the commit that it is sent' },
   'open.O1': { owner: 'api', before: 'the transaction that creates workspace, operation and key' },

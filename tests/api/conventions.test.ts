@@ -4,20 +4,19 @@ import { APP_ROUTES } from '../../contract/routes/app/all.ts'
 import type { AppRoute } from '../../contract/route.ts'
 import { upload } from '../generated/app-world.ts'
 import { sample } from '../generated/samples.ts'
+import { readyExport } from '../support/exports.ts'
 import { layerList } from '../support/layer-lists.ts'
 import { seeder, world, type Answer, type World } from './support.ts'
 
 let w: World
 /** Of people, for routes that take no key: an owner of a's organization, and one of b's. */
-let [owner, stranger] = ['', '']
-let session_of_owner: string
+let [owner, owner_id, session_of_owner, stranger] = ['', '', '', '']
 before(async () => {
   w = await world()
   const seeds = seeder(w.database, w.clock, w.ids)
-  const person = await seeds.person(w.a.organization_id, 'owner')
-  owner = person.token
-  session_of_owner = await seeds.session(person.id)
-  stranger = (await seeds.person(w.b.organization_id, 'owner')).token
+  const person = await seeds.person(w.a.organization_id, 'owner', { stepped_up: true })
+  ;[owner, owner_id, session_of_owner] = [person.token, person.id, await seeds.session(person.id)]
+  stranger = (await seeds.person(w.b.organization_id, 'owner', { stepped_up: true })).token
 })
 after(() => w[Symbol.asyncDispose]())
 
@@ -66,6 +65,7 @@ test('every route with an id answers the same 404 for what is not there and for 
     secret_id: (await w.post(`/v1/projects/${w.a.project_id}/secrets`, { name: 'TENANCY', value: 'v' })).body.id,
     session_id: session_of_owner,
     upload_id: await upload(w),
+    account_export_id: await readyExport(w, { organization_id: null, requested_by: owner_id }),
   }
   const before = (await w.get(`/v1/workspaces/${mine}`)).body
   const checked: string[] = []

@@ -8,6 +8,7 @@ import { listSessions } from '../../service/api/auth/store.ts'
 import { listInvoices } from '../../service/api/billing/store.ts'
 import { listCheckpoints } from '../../service/api/checkpoints/store.ts'
 import { listEgressVersions } from '../../service/api/egress/store.ts'
+import { listExports } from '../../service/api/exports/store.ts'
 import { listInvitations } from '../../service/api/invitations/store.ts'
 import { listMembers } from '../../service/api/members/store.ts'
 import { listOperations } from '../../service/api/operations/store.ts'
@@ -24,6 +25,7 @@ import { dropExpiredCheckpoints } from '../../service/cell/machines/expiry-store
 import { APP_ROUTES } from '../../contract/routes/app/all.ts'
 import type { Reader } from '../../service/db/reader.ts'
 import type { Page } from '../../service/api/pages.ts'
+import { manyExports } from '../support/exports.ts'
 import { counting } from '../support/plans.ts'
 import { world, type World } from './support.ts'
 
@@ -80,6 +82,7 @@ before(async () => {
   await sql`insert into invoices (id, organization_id, number, state, period_starts_at, period_ends_at, currency, lines, total_minor, issued_at, due_at)
     select ${ids()}, case when n > ${MANY / 2} then ${w.b.organization_id}::uuid else ${organization_id}::uuid end, n, 'paid',
       ${now}::timestamptz + n * interval '1 day', ${now}, 'EUR', '[]', 1, ${now}, ${now} from generate_series(1, ${MANY}) n`.execute(db)
+  await manyExports(w, MANY, person_id)
   // Most of what there is has been deleted, and what lives is the oldest.
   const other_project = w.a2.project_id
   secret_id = w.ids.next()
@@ -300,6 +303,13 @@ const LISTS: List[] = [
       return (await listEvents(reads, w.a.organization_id, {}, { below, limit: limit + 1 }, limit + 1)).rows
     },
   },
+  ...['exports.list', 'exports.list_of_organization'].map((route) => ({
+    route,
+    by: 'nothing',
+    table: 'exports',
+    rows_max: 20,
+    read: (reads: Reader, page: Page) => listExports(reads, route === 'exports.list' ? { person_id } : w.a, page),
+  })),
   {
     route: 'invoices.list',
     by: 'nothing',

@@ -4,6 +4,7 @@ import { APP_ROUTES } from '../../contract/routes/app/all.ts'
 import { seeder, SETTINGS, type Answer, type CallOptions, type World } from '../api/support.ts'
 import { layerList } from '../support/layer-lists.ts'
 import { unpublishedVersion } from '../support/template-versions.ts'
+import { readyExport } from '../support/exports.ts'
 import { idsOf, sampleOf } from './samples.ts'
 
 /** What a tenant has for every id that a path can name. */
@@ -60,7 +61,23 @@ export async function ownIds(w: World): Promise<Ids> {
     )
   const saving = `/v1/workspaces/${second}/save-as-template`
   const build_id = (await w.post(saving, { template_slug: 'own' })).body.build.id
-  return { build_id, [OWNER]: owner, [PERSON]: owner_id, secret_id, session_id, slug: 'own', version, upload_id, ...own }
+  const account_export_id = await readyExport(w, { organization_id: null, requested_by: owner_id })
+  await readyExport(w, { organization_id: null, requested_by: owner_id })
+  const export_id = await readyExport(w, { organization_id, requested_by: owner_id })
+  await readyExport(w, { organization_id, requested_by: owner_id })
+  return {
+    build_id,
+    account_export_id,
+    export_id,
+    [OWNER]: owner,
+    [PERSON]: owner_id,
+    secret_id,
+    session_id,
+    slug: 'own',
+    version,
+    upload_id,
+    ...own,
+  }
 }
 
 /** One of tenant a, which the part of a sample completes. */
@@ -99,6 +116,7 @@ export async function memberOfTwo(w: World): Promise<string> {
   const membership = { organization_id: other.organization_id, person_id: id, role: 'member' as const, created_at: w.clock.now() }
   await w.database.superuser.insertInto('memberships').values(membership).execute()
   await seeds.session(id)
+  for (const organization_id of [null, null]) await readyExport(w, { organization_id, requested_by: id })
   return token
 }
 

@@ -53,7 +53,7 @@ for (const route of APP_ROUTES.filter(({ id, method }) => method !== 'GET' && !O
       project_id: is_peoples && !route.path.includes('{project_id}') ? null : w.a.project_id,
       ...(route.id === 'organizations.create' ? { organization_id: done.body.id } : {}),
       ...(route.id === 'organizations.delete' ? { organization_id: ids['organization_id'] ?? null } : {}),
-      ...(route.id === 'account.delete' ? { organization_id: null } : {}),
+      ...(route.id === 'account.delete' || route.id === 'exports.create' ? { organization_id: null } : {}),
       ...(route.id === 'projects.create' ? { project_id: done.body.id } : {}),
     }
     // Whose member an account was that is deleted has a record of their leaving, too.

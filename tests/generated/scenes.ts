@@ -86,6 +86,8 @@ const SCENES: Record<string, (w: World, key: string) => Promise<string | Ids | u
     const { id, token } = await seeds.person(organization_id, 'owner', { stepped_up: true })
     return { [OWNER]: token, [PERSON]: id, organization_id, confirm_slug: slug }
   },
+  'exports.create': async () => undefined,
+  'exports.create_of_organization': async () => undefined,
   'feedback.create': async () => undefined,
   'spend.alerts_put': async () => undefined,
   'organizations.create': async () => undefined,

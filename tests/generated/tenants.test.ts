@@ -26,6 +26,7 @@ const WITHIN: ReadonlySet<string> = new Set([
   'person_id',
   'invitation_id',
   'api_key_id',
+  'export_id',
   'version',
 ])
 /** What is of an organization as a whole. */
@@ -33,7 +34,7 @@ const OF_ORGANIZATIONS: ReadonlySet<string> = new Set(['organization_id', 'slug'
 
 for (const route of routesWithIds) {
   test(`${route.id} says the same of what is another project's, another organization's or nobody's, and does nothing`, async () => {
-    const outsider = await seeder(w.database, w.clock, w.ids).person(w.b.organization_id, 'owner')
+    const outsider = await seeder(w.database, w.clock, w.ids).person(w.b.organization_id, 'owner', { stepped_up: true })
     const before = await contentOfTables(w.database.superuser)
     const headers = { 'x-request-id': 'the-same-for-all' }
     for (const name of idsOf(route)) {

@@ -85,9 +85,6 @@ export const SPECIFIED: Readonly<Record<'app' | 'cell', Closed>> = {
 /** What no route answers yet, by the feature that brings it. A code without reasons here waits as a whole. */
 export const PENDING_CODES: Readonly<Record<'app' | 'cell', Readonly<Record<string, Closed>>>> = {
   app: {
-    'members, accounts and exports': {
-      conflict: ['export_expired', 'export_too_large'],
-    },
     billing: {
       conflict: ['subscription_exists', 'checkout_superseded', 'subscription_active', 'checkout_pending'],
     },

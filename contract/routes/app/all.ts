@@ -1,6 +1,7 @@
 import type { AppRoute } from '../../route.ts'
 import { auditExport, auditList } from './audit.ts'
 import { ENDING_ROUTES } from './endings.ts'
+import { EXPORT_ROUTES } from './exports.ts'
 import { feedbackCreate } from './feedback.ts'
 import { BILLING_ROUTES } from './billing.ts'
 import { AUTH_ROUTES } from './auth.ts'
@@ -169,6 +170,7 @@ export const APP_ROUTES: readonly AppRoute[] = [
   auditList,
   auditExport,
   ...ENDING_ROUTES,
+  ...EXPORT_ROUTES,
   feedbackCreate,
   templatesList,
   templatesListOfOrganization,

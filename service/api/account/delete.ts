@@ -6,6 +6,7 @@ import { insertMail } from '../../core/mail/store.ts'
 import { deleteMemberships, erasePerson, lockOwned } from '../../core/people/ending-store.ts'
 import type { Call, Reply } from '../../http/call.ts'
 import { fail } from '../../lib/fail.ts'
+import { deleteExportsOf } from '../exports/store.ts'
 import { emailOf, personOf, personSubject } from '../auth/people.ts'
 import { byCaller } from '../by-caller.ts'
 import type { ApiDeps } from '../deps.ts'
@@ -24,6 +25,7 @@ export async function deleteAccount(call: Call<typeof accountDelete>, deps: ApiD
     for (const organization_id of await deleteMemberships(tx, id)) {
       await insertAuditEvent(tx, auditEvent(by, 'members.delete', { ...personSubject(id, { account: 'deleted' }), organization_id }))
     }
+    await deleteExportsOf(tx, id)
     await erasePerson(tx, id, email, call.now)
     await insertMail(tx, { ids: deps.ids, now: call.now }, { kind: 'account_deleted', email })
   }

@@ -30,7 +30,7 @@ function isMember(who: Extract<Principal, { type: 'user' }>, organization_id: st
   return who.memberships.some((membership) => membership.organization_id === organization_id)
 }
 
-type Personal = 'session' | 'member' | 'invitation' | 'API key'
+type Personal = 'export' | 'session' | 'member' | 'invitation' | 'API key'
 type Paid = 'invoice' | 'billing account'
 
 /** The same answer for what does not exist and for what is somebody else's. */

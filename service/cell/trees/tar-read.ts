@@ -1,5 +1,5 @@
 import { fail } from '../../lib/fail.ts'
-import { BLOCK } from './tar-write.ts'
+import { BLOCK } from '../../lib/tar-write.ts'
 
 /** An entry as its tar says it: nothing of it is judged. */
 export interface TarItem {

@@ -20,6 +20,7 @@ export function actorFacts(actor: Actor): ActorFacts {
 export type SubjectKind =
   | 'api_key'
   | 'checkpoint'
+  | 'export'
   | 'feedback'
   | 'invitation'
   | 'organization'

@@ -1,0 +1,27 @@
+import {
+  exportsContent,
+  exportsContentOfOrganization,
+  exportsCreate,
+  exportsCreateOfOrganization,
+  exportsGet,
+  exportsGetOfOrganization,
+  exportsList,
+  exportsListOfOrganization,
+} from '../../../contract/routes/app/exports.ts'
+import { bind, type Bound } from '../../http/call.ts'
+import type { ApiDeps } from '../deps.ts'
+import type { HeldPlace } from '../held-places.ts'
+import { createExport } from './create.ts'
+import { getExport, listAllExports, readContent } from './read.ts'
+
+/** Archives of accounts and of organizations. */
+export const EXPORT_BOUND: readonly Bound<ApiDeps, HeldPlace>[] = [
+  bind(exportsCreate, createExport),
+  bind(exportsList, listAllExports),
+  bind(exportsGet, getExport),
+  bind(exportsContent, readContent),
+  bind(exportsCreateOfOrganization, createExport),
+  bind(exportsListOfOrganization, listAllExports),
+  bind(exportsGetOfOrganization, getExport),
+  bind(exportsContentOfOrganization, readContent),
+]
