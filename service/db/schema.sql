@@ -196,6 +196,36 @@ create table executions (
   CHECK ((state = ANY (ARRAY['queued'::text, 'running'::text, 'succeeded'::text, 'failed'::text, 'lost'::text])))
 ); -- delete, insert, select to berth_cell; update (state, tree_revision, exit_code, term_signal, timed_out, stdout, stderr, stdout_truncated, stderr_truncated, changed, changed_truncated, timings, error, finished_at) to berth_cell
 
+create table export_parts (
+  export_id uuid not null,
+  attempt integer not null,
+  number integer not null,
+  bytes bytea not null,
+  PRIMARY KEY (export_id, attempt, number),
+  FOREIGN KEY (export_id) REFERENCES exports(id) ON DELETE CASCADE
+); -- delete, insert, select to berth_api
+
+create table exports (
+  id uuid not null,
+  organization_id uuid,
+  requested_by uuid not null,
+  state text not null,
+  failure text,
+  attempt integer default 0 not null,
+  next_try_at timestamp with time zone not null,
+  size_bytes bigint,
+  sha256 text,
+  created_at timestamp with time zone not null,
+  completed_at timestamp with time zone,
+  expires_at timestamp with time zone,
+  PRIMARY KEY (id),
+  FOREIGN KEY (organization_id) REFERENCES organizations(id),
+  FOREIGN KEY (requested_by) REFERENCES people(id),
+  CHECK (((state = 'failed'::text) = (failure IS NOT NULL))),
+  CHECK ((failure = ANY (ARRAY['export_too_large'::text, 'internal_error'::text]))),
+  CHECK ((state = ANY (ARRAY['queued'::text, 'running'::text, 'ready'::text, 'failed'::text, 'expired'::text])))
+); -- delete, insert, select to berth_api; update (state, failure, attempt, next_try_at, size_bytes, sha256, completed_at, expires_at) to berth_api
+
 create table feedback (
   id uuid not null,
   received_at timestamp with time zone not null,
@@ -1121,6 +1151,8 @@ CREATE UNIQUE INDEX audit_events_chain ON public.audit_events USING btree (organ
 
 CREATE INDEX audit_events_changes ON public.audit_events USING btree (organization_id, uuid_send(id) DESC) WHERE (action <> 'tools.use'::text);
 
+CREATE INDEX audit_events_of_accounts ON public.audit_events USING btree (subject_id, uuid_send(id)) WHERE (organization_id IS NULL);
+
 CREATE INDEX audit_events_tools ON public.audit_events USING btree (organization_id, uuid_send(id) DESC) WHERE (action = 'tools.use'::text);
 
 CREATE INDEX audit_events_unlinked ON public.audit_events USING btree (organization_id, id) WHERE (sequence IS NULL);
@@ -1146,6 +1178,18 @@ CREATE INDEX email_tokens_of_person ON public.email_tokens USING btree (person_i
 CREATE INDEX executions_by_end ON public.executions USING btree (finished_at) WHERE (finished_at IS NOT NULL);
 
 CREATE INDEX executions_unfinished ON public.executions USING btree (cell_id) WHERE (finished_at IS NULL);
+
+CREATE INDEX exports_by_age ON public.exports USING btree (created_at);
+
+CREATE INDEX exports_by_end ON public.exports USING btree (expires_at) WHERE (state = 'ready'::text);
+
+CREATE INDEX exports_of_account ON public.exports USING btree (requested_by, uuid_send(id) DESC) WHERE (organization_id IS NULL);
+
+CREATE INDEX exports_of_organization ON public.exports USING btree (organization_id, uuid_send(id) DESC) WHERE (organization_id IS NOT NULL);
+
+CREATE UNIQUE INDEX exports_under_way ON public.exports USING btree (COALESCE(organization_id, requested_by)) WHERE (state = ANY (ARRAY['queued'::text, 'running'::text]));
+
+CREATE INDEX exports_waiting ON public.exports USING btree (next_try_at) WHERE (state = ANY (ARRAY['queued'::text, 'running'::text]));
 
 CREATE INDEX feedback_by_age ON public.feedback USING btree (received_at);
 
@@ -1613,15 +1657,15 @@ CREATE TRIGGER membership_changed AFTER DELETE OR UPDATE OF role ON public.membe
 
 CREATE TRIGGER not_in_ending_organization BEFORE INSERT ON public.workspaces FOR EACH ROW EXECUTE FUNCTION refuse_in_ending_organization();
 
-CREATE TRIGGER not_in_ending_organization BEFORE INSERT ON public.api_keys FOR EACH ROW EXECUTE FUNCTION refuse_in_ending_organization();
-
-CREATE TRIGGER not_in_ending_organization BEFORE INSERT ON public.secrets FOR EACH ROW EXECUTE FUNCTION refuse_in_ending_organization();
-
-CREATE TRIGGER not_in_ending_organization BEFORE INSERT ON public.projects FOR EACH ROW EXECUTE FUNCTION refuse_in_ending_organization();
-
 CREATE TRIGGER not_in_ending_organization BEFORE INSERT ON public.invitations FOR EACH ROW EXECUTE FUNCTION refuse_in_ending_organization();
 
 CREATE TRIGGER not_in_ending_organization BEFORE INSERT ON public.memberships FOR EACH ROW EXECUTE FUNCTION refuse_in_ending_organization();
+
+CREATE TRIGGER not_in_ending_organization BEFORE INSERT ON public.projects FOR EACH ROW EXECUTE FUNCTION refuse_in_ending_organization();
+
+CREATE TRIGGER not_in_ending_organization BEFORE INSERT ON public.api_keys FOR EACH ROW EXECUTE FUNCTION refuse_in_ending_organization();
+
+CREATE TRIGGER not_in_ending_organization BEFORE INSERT ON public.secrets FOR EACH ROW EXECUTE FUNCTION refuse_in_ending_organization();
 
 CREATE TRIGGER not_in_ending_organization BEFORE INSERT ON public.volumes FOR EACH ROW EXECUTE FUNCTION refuse_in_ending_organization();
 

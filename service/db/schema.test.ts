@@ -103,7 +103,8 @@ function kindOf(type: string): string {
   const kinds: [form: RegExp, kind: string][] = [
     [/^string\[\]$/, 'text[]'],
     [/^number\[\]$/, 'number[]'],
-    [/^(string|'.*'|ReasonOf<.*>|OperationSubject|EgressMode|EmailTokenPurpose|MailKind|Allowance|AlertSubject|InvoiceState)$/, 'text'],
+    [/^(string|'.*'|ReasonOf<.*>|OperationSubject|EgressMode|EmailTokenPurpose|MailKind|Allowance|AlertSubject)$/, 'text'],
+    [/^(InvoiceState|ExportState|ExportFailure)$/, 'text'],
     [/^number$/, 'number'],
     [/^(boolean|true|false)$/, 'boolean'],
     [/^Date$/, 'time'],

@@ -450,6 +450,26 @@ export type Execution = {
   finished_at: string | null
 }
 
+export type Export = {
+  id: string
+  organization_id: string | null
+  /** The person */
+  requested_by: string
+  /** Only one that is ready can be read */
+  state: 'queued' | 'running' | 'ready' | 'failed' | 'expired'
+  failure: ('export_too_large' | 'internal_error') | null
+  size_bytes: number | null
+  sha256: string | null
+  created_at: string
+  completed_at: string | null
+  expires_at: string | null
+}
+
+export type ExportList = {
+  data: Export[]
+  next_cursor: string | null
+}
+
 export type Feedback = {
   /** Of the first one, where it is a duplicate */
   id: string
