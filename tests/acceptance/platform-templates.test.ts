@@ -11,7 +11,7 @@ import { isLong } from '../support/depth.ts'
 import { startService, type Service } from '../support/service.ts'
 import { cleanEnvironment } from '../support/sweep.ts'
 
-const NAMES = ['node', 'python', 'code-interpreter']
+const NAMES = ['node', 'python', 'code-interpreter', 'desktop']
 const BUILD_MS = 30 * 60_000
 const skip = isLong ? false : 'npm run test:long'
 
@@ -21,7 +21,7 @@ before(async () => {
   if (!isLong) return
   service = await startService({ settings: { slots: 1 } })
   client = createClient(service.base_url, service.api_key)
-  assert.match(await publish(), /^node version 1\npython version 1\ncode-interpreter version 1$/m)
+  assert.match(await publish(), /^node version 1\npython version 1\ncode-interpreter version 1\ndesktop version 1$/m)
 })
 after(() => (isLong ? service.stop() : undefined))
 
@@ -66,7 +66,7 @@ function visit({ hostname, host, port, pathname, search }: URL, method: string, 
 }
 
 test('publishing the templates again publishes nothing', { skip }, async () => {
-  assert.match(await publish(), /^node version 1\npython version 1\ncode-interpreter version 1$/m)
+  assert.match(await publish(), /^node version 1\npython version 1\ncode-interpreter version 1\ndesktop version 1$/m)
 })
 
 test('node has its package managers and compiles what native modules need', { skip }, async () => {
@@ -160,3 +160,28 @@ test('the code interpreter keeps variables, over a suspension too, and answers w
 function count(of: object): object {
   return 'execution_count' in of ? { execution_count: of.execution_count } : {}
 }
+
+test('the desktop shows windows on a screen that a browser looks at over a port', { skip }, async () => {
+  const workspace = await client.open('desktop', { template: 'desktop', inputs: { DESKTOP_SIZE: '1000x700' } })
+  assert.equal(await shell(workspace, "xdpyinfo | sed -n 's/ *dimensions: *\\([0-9x]*\\).*/\\1/p'"), '1000x700')
+  const call = await portOf(workspace, 6080)
+  const [page, novnc] = [await call('GET', '/'), await call('GET', '/vnc.html')]
+  assert.deepEqual([page.status, /vnc\.html/.test(page.text), novnc.status, /noVNC/.test(novnc.text)], [200, true, 200, true])
+  await shell(
+    workspace,
+    'setsid xterm -T shown -e sh -c "read line; echo \\$line > /tmp/typed" </dev/null >/dev/null 2>&1 & xdotool search --sync --name shown',
+  )
+  const colours = Number(await shell(workspace, 'scrot -o /tmp/shot.png && identify -format %k /tmp/shot.png'))
+  assert.ok(colours > 1)
+  await shell(
+    workspace,
+    'xdotool search --name shown windowactivate --sync type --delay 20 hello; xdotool key Return; for i in $(seq 100); do grep -q hello /tmp/typed && exit; sleep 0.1; done; exit 1',
+  )
+  const hello = `import socket, base64, os
+s = socket.create_connection(("127.0.0.1", 6080)); key = base64.b64encode(os.urandom(16)).decode()
+s.sendall(f"GET /websockify HTTP/1.1\\r\\nHost: a\\r\\nUpgrade: websocket\\r\\nConnection: Upgrade\\r\\nSec-WebSocket-Key: {key}\\r\\nSec-WebSocket-Version: 13\\r\\nSec-WebSocket-Protocol: binary\\r\\n\\r\\n".encode())
+data = b""
+while b"RFB 003" not in data: data += s.recv(4096)
+print("RFB")`
+  assert.equal(await shell(workspace, `python3 -c '${hello}'`), 'RFB')
+})
