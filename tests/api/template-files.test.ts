@@ -199,3 +199,24 @@ test("a template is archived by owners and admins alone, and the platform's by n
   assert.deepEqual(said(await w.post('/v1/templates/absent/archive', undefined, { as: owner })), [404, 'not_found', undefined, false])
   assert.equal((await w.get('/v1/templates/kept')).body.archived_at, null)
 })
+
+test('the address that names the organization refuses for the same reasons', async () => {
+  const version = await saved('both', { '/a': '1' })
+  const asked = (path: string) => w.get(long(path))
+  const indexing = [409, 'conflict', 'file_list_indexing', true]
+  assert.deepEqual(said(await asked(`/both/versions/${version}/files`)), indexing)
+  await listed(long(`/both/versions/${version}/files`))
+  assert.deepEqual(said(await asked(`/both/versions/${version}/files?path=/x`)), [404, 'not_found', 'path_not_found', false])
+  const second = await saved('both', { '/a': '2', '/b': '2' })
+  assert.deepEqual(said(await asked(`/both/versions/${second}/diff`)), indexing)
+  await listed(long(`/both/versions/${second}/diff`))
+  await listed('/v1/templates/base/versions/1/files')
+  for (const what of ['files', 'diff']) {
+    assert.deepEqual(said(await asked(`/base/versions/1/${what}`)), [409, 'conflict', 'file_list_unavailable', false], what)
+    assert.deepEqual(said(await asked(`/both/versions/9/${what}`)), [404, 'not_found', 'version_not_found', false], what)
+    assert.deepEqual(said(await asked(`/absent/versions/1/${what}`)), [404, 'not_found', undefined, false], what)
+  }
+  const archive = async (slug: string) => said(await w.post(long(`/${slug}/archive`), undefined, { as: owner }))
+  assert.deepEqual(await archive('base'), [422, 'validation_failed', 'platform_template_slug', false])
+  assert.deepEqual(await archive('absent'), [404, 'not_found', undefined, false])
+})
