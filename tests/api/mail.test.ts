@@ -65,6 +65,28 @@ test('a server whose certificate nobody vouches for, and one without TLS, get no
   }
 })
 
+test('a server that never says a word is a try that failed, and calls are answered meanwhile', async () => {
+  const sockets = new Set<Socket>()
+  const server = createServer((socket) => sockets.add(socket.on('error', () => undefined)))
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const { port } = server.address() as AddressInfo
+  {
+    await using w = await world({ mail: { smtp_url: `smtp+insecure://127.0.0.1:${port}`, from, directory: '' } })
+    await register(w, 'hangs@example.com')
+    await until('it is held', 60_000, () => sockets.size > 0)
+    assert.equal((await register(w, 'beside@example.com')).status, 202)
+    assert.deepEqual((await rows(w)).map(({ email, tries, last_error }) => [email, tries, last_error]), [
+      ['hangs@example.com', 1, null],
+      ['beside@example.com', 0, null],
+    ]) // prettier-ignore
+    await until('the try fails', 120_000, async () => (await rows(w))[0]?.last_error !== null)
+    const [waiting] = await rows(w)
+    assert.deepEqual([waiting?.sent_at, waiting?.given_up_at], [null, null])
+  }
+  for (const socket of sockets) socket.destroy()
+  await new Promise((resolve) => server.close(resolve))
+})
+
 test('a server that answers nonsense is a try that failed', async () => {
   const sockets = new Set<Socket>()
   const server = createServer((socket) => {
