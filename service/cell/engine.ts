@@ -74,7 +74,7 @@ export function startEngine(options: EngineOptions): Engine {
   const { cell } = options
   const first = Promise.withResolvers<void>()
   const questions = createQuestions()
-  const watched: WatchedMachines = options.watched ?? new Map()
+  const { watched = new Map() as WatchedMachines } = options
   const closing = new AbortController()
   let term: Term | null = null
   let closed = false
