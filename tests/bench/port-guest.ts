@@ -65,7 +65,7 @@ export async function openPortGuest(client: Client, key: string): Promise<PortGu
   await client.run(workspace, ['sh', '-c', 'setsid python3 app.py </dev/null >/dev/null 2>&1 &'], { cwd: '/home/user' })
   const port = `/v1/workspaces/${workspace.id}/ports/3000`
   const { url } = (await client.api<{ url: string }>(port, { method: 'PUT' })).body
-  const { token } = (await client.api<{ token: string }>(`${port}/tokens`, { method: 'POST', json: { expires_in_seconds: 86_400 } })).body
+  const { token } = (await client.api<{ token: string }>(`${port}/tokens`, { method: 'POST' })).body
   const { host, port: listens } = new URL(url)
   const at = { host: '127.0.0.1', port: listens, agent: false as const, headers: { host, authorization: `Bearer ${token}` } }
   const ask = (path: string) =>

@@ -174,8 +174,12 @@ type settling struct {
 }
 
 func (s *settling) Waiting() bool {
-	if !s.Body.Waiting() || !s.short {
-		return s.Body.Waiting()
+	if !s.Body.Waiting() {
+		return false
+	}
+	s.u.acknowledge()
+	if !s.short {
+		return true
 	}
 	s.short = false
 	_ = s.u.SetReadDeadline(time.Now().Add(settleTime))
