@@ -11,7 +11,7 @@ import { pythonForTests } from './setup/python.mjs'
 
 const RUNNER = join(CLONE, 'tests', 'support', 'run.ts')
 /** What the tests of networks and of the Python SDK set beside Berth: it needs none of them. */
-const TEST_DEBIAN_PACKAGES = ['iptables', 'nftables', 'python3-venv']
+const TEST_DEBIAN_PACKAGES = ['iptables', 'nftables', 'openssh-client', 'python3-venv', 'rsync']
 const log = (line) => process.stdout.write(`${line}\n`)
 
 await report(async () => {
