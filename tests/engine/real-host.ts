@@ -58,7 +58,7 @@ function configOf(dir: string): object {
     socket_gid: 0,
     runsc: variable('BERTH_TEST_RUNSC'),
     agent: variable('BERTH_TEST_AGENT'),
-    machine_network: `10.${randomInt(130, 190)}.0.0/22`,
+    machine_network: `10.${randomInt(130, 190)}.${randomInt(64) * 4}.0/22`,
     uplink: 'none',
     resolvers: [],
     pool: { image: join(dir, 'pool.img'), mount: join(dir, 'pool'), size_bytes: 3 * 2 ** 30, reserve_bytes: 128 * 2 ** 20 },

@@ -8,6 +8,7 @@ import { promisify } from 'node:util'
 import pg from 'pg'
 import type { Inventory, MachineCounters } from '../../service/cell/links/hostd.ts'
 import { get, isOk } from './ask.ts'
+import { freeMachineNetwork } from './machine-networks.ts'
 import { isRunning, residentBytes, startTimeOf, until } from './processes.ts'
 import { cleanEnvironment, TEST_ROOT } from './sweep.ts'
 
@@ -247,19 +248,15 @@ function serviceOf(at: Place, released: () => void): Service {
   }
 }
 
-/** Two installations of one test never share a range. */
-let block = randomInt(0, 50 * 16)
-
 async function defaults() {
   const [api, cell, api_ops, cell_ops, ports] = await freePorts(5)
-  block = (block + 1) % (50 * 16)
   return {
     api_listen: `127.0.0.1:${api}`,
     cell_listen: `127.0.0.1:${cell}`,
     api_ops_listen: `127.0.0.1:${api_ops}`,
     cell_ops_listen: `127.0.0.1:${cell_ops}`,
     ports_listen: `127.0.0.1:${ports}`,
-    machine_network: `10.${200 + Math.floor(block / 16)}.${(block % 16) * 16}.0/20`,
+    machine_network: freeMachineNetwork(),
     uplink: 'none',
     pool_image_gib: 6,
     slots: 1,

@@ -40,7 +40,7 @@ type daemon struct {
 }
 
 // newDaemon starts hostd with everything small, and cleans up after the test, checking that nothing is left. The test runs beside
-// others: each daemon has a name, a network and a directory of its own.
+// others: each daemon has a name, a network and a directory of its own. No test in TypeScript takes a network of these.
 func newDaemon(t *testing.T, change func(config map[string]any)) *daemon {
 	t.Helper()
 	testns.Needs(t, runscVariable, agentVariable, layerVariable)
@@ -54,7 +54,7 @@ func newDaemon(t *testing.T, change func(config map[string]any)) *daemon {
 	d.config = map[string]any{
 		"instance": fmt.Sprintf("%04x", uint16(number)), "data_dir": dir + "/data", "run_dir": dir + "/run", "socket": dir + "/hostd.sock",
 		"socket_uid": 0, "socket_gid": 0, "runsc": os.Getenv(runscVariable), "agent": os.Getenv(agentVariable),
-		"machine_network": fmt.Sprintf("10.%d.%d.0/22", 200+number%50, number/50%64*4), "uplink": "none", "resolvers": []string{},
+		"machine_network": fmt.Sprintf("10.%d.%d.0/22", 250+number%6, number/6%64*4), "uplink": "none", "resolvers": []string{},
 		"pool":       map[string]any{"image": dir + "/pool.img", "mount": dir + "/pool", "size_bytes": 3 << 30, "reserve_bytes": 128 << 20},
 		"layers_dir": dir + "/layers", "slots": map[string]any{"count": 1, "cpu_millis": 1000, "memory_mib": 256},
 		"shells": map[string]any{"count": 1}, "capacity": map[string]any{"cpu_millis": 4000, "memory_mib": 2048}, "memory_headroom_mib": 256,

@@ -1,0 +1,25 @@
+import { randomInt } from 'node:crypto'
+import { readFileSync } from 'node:fs'
+
+const BLOCKS = 50 * 16
+/** Two installations of one test never share a range. */
+let block = randomInt(0, BLOCKS)
+
+/** A range of addresses for the machines of an installation that nothing on this computer has at the moment. Tests in Go have others. */
+export function freeMachineNetwork(): string {
+  const taken = routed()
+  for (let tries = 0; tries < BLOCKS; tries++) {
+    block = (block + 1) % BLOCKS
+    if (!taken.has(block)) break
+  }
+  return `10.${200 + Math.floor(block / 16)}.${(block % 16) * 16}.0/20`
+}
+
+/** Blocks that have a route. The kernel writes addresses as numbers of its own byte order. */
+function routed(): Set<number> {
+  const rows = readFileSync('/proc/net/route', 'latin1').trimEnd().split('\n').slice(1)
+  const destinations = rows.map((row) => Buffer.from(row.split('\t')[1] ?? '', 'hex').reverse())
+  return new Set(
+    destinations.filter(([first]) => first === 10).map(([, second = 0, third = 0]) => (second - 200) * 16 + Math.floor(third / 16)),
+  )
+}
