@@ -48,6 +48,6 @@ export async function dumpSchema(db: Db): Promise<string> {
       select 6, c.relname, format(E'create view %I%s as\n%s -- %s', c.relname, coalesce(' with (' || array_to_string(c.reloptions, ', ') || ')', ''),
         pg_get_viewdef(c.oid), g.text)
       from pg_class c left join grants g on g.table_name = c.relname where c.relnamespace = 'public'::regnamespace and c.relkind = 'v'
-    ) as parts order by kind, name collate "C"`.execute(db)
+    ) as parts order by kind, name collate "C", part collate "C"`.execute(db)
   return `-- Generated from migrations/ by \`npm run schema\`. Behind each table: who may do what.\n\n${rows.map(({ part }) => part).join('\n\n')}\n`
 }
