@@ -20,6 +20,11 @@ export const ALLOWED_SKIPS: AllowedSkip[] = [
     because: 'they come from PyPI during set-up, and Berth itself needs no Python on its host',
   },
   {
+    file: 'tests/acceptance/platform-templates.test.ts',
+    what: /: npm run test:long$/,
+    because: 'building these templates takes minutes and some gigabytes: the long run does it',
+  },
+  {
     file: 'tests/acceptance/ssh.test.ts',
     what: /: no Debian packages: /,
     because: "sshd comes from Debian's archive, for the release that guests are, and Berth itself needs none",
