@@ -34,11 +34,13 @@ export const Operation = Type.Object(
     error: Nullable(OperationError),
     result: Nullable(Type.Object({}, { ...open, description: 'What it produced, such as checkpoint_id; null unless it succeeded' })),
     input: Type.Object({}, { ...open, description: 'What it was asked, such as reason, requested_at, after_seconds, source_workspace_id' }),
-    requested_by: Nullable(
-      Type.Object(AuditActor.properties, {
-        description:
-          'Who asked, as records of changes name them. Of an operation that others joined: who asked first. null: it is older than this field',
-      }),
+    requested_by: Type.Optional(
+      Nullable(
+        Type.Object(AuditActor.properties, {
+          description:
+            'Who asked, as records of changes name them. Of an operation that others joined: who asked first. null: it is older than this field. Absent in an answer that an older release kept for repeats',
+        }),
+      ),
     ),
   },
   { title: 'Operation' },

@@ -180,6 +180,21 @@ test('an archive goes after its time, or when a newer one is ready, and then the
   assert.deepEqual((await w.get(path, { as: token })).body.data, [])
 })
 
+test('the archive of an account is refused for the same reasons as that of an organization', async () => {
+  const { token } = await seeds().person(w.a.organization_id, 'member', { stepped_up: true })
+  const path = '/v1/me/exports'
+  const first = await begin(path, token)
+  assert.deepEqual(refusal(await w.get(`${path}/${first.id}/content`, { as: token })), [409, 'conflict'])
+  await makeAll(maker())
+  await content(`${path}/${first.id}`, token)
+  const next = await begin(path, token)
+  await makeAll(maker({ bounds: { raw_bytes_max: 100, file_bytes_max: 100 } }))
+  assert.deepEqual(refusal(await w.get(`${path}/${next.id}/content`, { as: token })), [409, 'conflict/export_too_large'])
+  const later = new Date(w.clock.now().getTime() + LIMITS.export.kept_hours * 3600_000 + 1)
+  await dropExports(w.database.api, later, new Date(0))
+  assert.deepEqual(refusal(await w.get(`${path}/${first.id}/content`, { as: token })), [409, 'conflict/export_expired'])
+})
+
 test('what is more than an export may have is refused, and leaves nothing; a file that is too long goes on in another', async () => {
   const { organization_id } = await seeds().tenant('large', await seeds().plan('large'))
   const { token } = await seeds().person(organization_id, 'owner', { stepped_up: true })

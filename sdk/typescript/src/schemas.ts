@@ -817,7 +817,7 @@ export type Operation = {
   result: Record<string, unknown> | null
   /** What it was asked, such as reason, requested_at, after_seconds, source_workspace_id */
   input: Record<string, unknown>
-  requested_by: {
+  requested_by?: {
     kind: 'user' | 'api_key' | 'tool_token' | 'operator' | 'service'
     id: string | null
     name: string | null

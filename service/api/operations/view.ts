@@ -37,7 +37,7 @@ export interface OperationRow {
   error: OperationError | null
   result: Record<string, unknown> | null
   input: Record<string, unknown>
-  requested_by: Operation['requested_by']
+  requested_by: NonNullable<Operation['requested_by']> | null
 }
 
 /** Row to wire. */
