@@ -2,9 +2,11 @@ import { createHash } from 'node:crypto'
 import { createReadStream } from 'node:fs'
 import { open, rename, rm, stat, type FileHandle } from 'node:fs/promises'
 import { dirname, join, resolve } from 'node:path'
+import { syncFolder } from '../../lib/sync-folder.ts'
+import { padding, TAR_END } from '../../lib/tar-write.ts'
 import { AdminError } from '../command.ts'
 import { manifestName, manifestText, ownArchitecture, type Manifest } from './manifest.ts'
-import { padding, TAR_END, tarHead } from './tar.ts'
+import { tarHead } from './tar.ts'
 
 export type Exported = Omit<Manifest, 'layers' | 'architecture'> & { layers: string[] }
 
@@ -62,9 +64,4 @@ async function writeImage(file: FileHandle, { sha256, path, size_bytes }: Image)
   if (hash.digest('hex') !== sha256 || written !== size_bytes)
     throw new AdminError(`The layer ${sha256} is damaged: its bytes are not those of its name`)
   await file.writeFile(padding(size_bytes))
-}
-
-export async function syncFolder(path: string): Promise<void> {
-  const folder = await open(path)
-  await folder.sync().finally(() => folder.close())
 }

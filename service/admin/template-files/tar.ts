@@ -1,12 +1,10 @@
 // A tar of plain files, written and read from front to end. Sizes beyond 8 GiB are written as GNU tar writes them.
 import type { FileHandle } from 'node:fs/promises'
+import { BLOCK, padding } from '../../lib/tar-write.ts'
 
-const BLOCK = 512
 const PIECE_BYTES = 1 << 20
 const OCTAL_MAX = 8 ** 11 - 1
 const BINARY = 0x80
-/** Two empty blocks. */
-export const TAR_END = Buffer.alloc(2 * BLOCK)
 
 export class BadTar extends Error {}
 
@@ -31,10 +29,6 @@ export function tarHead({ name, size }: TarHead): Buffer {
   head.write('0ustar\x0000', 156)
   head.write(`${sumOf(head).toString(8).padStart(6, '0')}\0 `, 148)
   return head
-}
-
-export function padding(size: number): Buffer {
-  return Buffer.alloc((BLOCK - (size % BLOCK)) % BLOCK)
 }
 
 /** The sum of a head's bytes, in which its own place counts as blanks. */

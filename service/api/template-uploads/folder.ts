@@ -3,6 +3,7 @@ import { createReadStream } from 'node:fs'
 import { mkdir, open, readdir, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { createHash } from 'node:crypto'
+import { syncFolder } from '../../lib/sync-folder.ts'
 import type { UploadPart } from './store.ts'
 
 // <folder>/<upload id>/<name of a part>. The folder's group is the cell's, which reads what builds need; what is made in it has that group.
@@ -35,11 +36,6 @@ export async function writePart(folder: string, id: string, source: AsyncIterabl
   }
   await syncFolder(directory)
   return { name, bytes }
-}
-
-async function syncFolder(path: string): Promise<void> {
-  const handle = await open(path)
-  await handle.sync().finally(() => handle.close())
 }
 
 export async function digestOfParts(folder: string, id: string, parts: readonly UploadPart[]): Promise<string> {

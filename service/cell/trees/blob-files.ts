@@ -3,6 +3,7 @@ import { constants } from 'node:fs'
 import { mkdir, open, readdir, readFile, rename, rm, stat, utimes } from 'node:fs/promises'
 import path from 'node:path'
 import type { Clock } from '../../lib/clock.ts'
+import { syncFolder } from '../../lib/sync-folder.ts'
 import { type Blobs, BlobTrouble, type Digest, partOfBlob } from './blobs.ts'
 
 /** How many files are written or synced at once, for one call. */
@@ -169,15 +170,6 @@ async function namesOf(folder: string): Promise<string[]> {
   } catch (error) {
     if (isMissing(error)) return []
     throw error
-  }
-}
-
-async function syncFolder(folder: string): Promise<void> {
-  const handle = await open(folder, constants.O_RDONLY | constants.O_DIRECTORY)
-  try {
-    await handle.sync()
-  } finally {
-    await handle.close()
   }
 }
 
