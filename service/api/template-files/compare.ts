@@ -1,4 +1,5 @@
-import { areSame, join, type LayerEntry, type Overlay, type Place, type Seen } from './overlay.ts'
+import type { LayerEntry } from '../../core/layer-lists/layer-entry.ts'
+import { areSame, join, type Overlay, type Place, type Seen } from './overlay.ts'
 import { bytesOf } from './position.ts'
 
 export interface Bounds {

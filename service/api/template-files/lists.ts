@@ -1,7 +1,8 @@
 import { LIMITS } from '../../../contract/limits.ts'
+import type { LayerEntry } from '../../core/layer-lists/layer-entry.ts'
 import { fail } from '../../lib/fail.ts'
 import type { ApiDeps } from '../deps.ts'
-import type { LayerEntry, Load, Place } from './overlay.ts'
+import type { Load, Place } from './overlay.ts'
 import { readDirectories, readLists, wantLists } from './store.ts'
 
 /** Throws until the lists of all these layers are there, and asks for those that are not. */

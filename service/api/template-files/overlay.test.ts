@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { differences } from './compare.ts'
-import { join, Overlay, type LayerEntry, type Load } from './overlay.ts'
+import type { LayerEntry } from '../../core/layer-lists/layer-entry.ts'
+import { join, Overlay, type Load } from './overlay.ts'
 import { bytesOf, positionOf } from './position.ts'
 
 const BOUNDS = { directories: 1000, position_bytes: 110 }

@@ -1,16 +1,4 @@
-/** What a layer has under one name: machine/internal/wire/layer.go. */
-export interface LayerEntry {
-  name: string
-  type: 'file' | 'directory' | 'symlink' | 'whiteout' | 'other'
-  size_bytes: number
-  mode: number
-  uid: number
-  gid: number
-  sha256?: string
-  target?: string
-  opaque?: boolean
-  redirect?: string
-}
+import type { LayerEntry } from '../../core/layer-lists/layer-entry.ts'
 
 /** A directory of one layer. */
 export interface Place {

@@ -1,7 +1,7 @@
+import type { LayerEntry } from '../../core/layer-lists/layer-entry.ts'
 import { pathKey } from '../../core/layer-lists/path-key.ts'
 import type { Db } from '../../db/database.ts'
 import type { Reader } from '../../db/reader.ts'
-import type { LayerEntry } from './overlay.ts'
 
 export interface ListState {
   layer: string

@@ -1,4 +1,5 @@
 import type { ScanFinding } from '../../../contract/schemas/scan-findings.ts'
+import type { LayerEntry } from '../../core/layer-lists/layer-entry.ts'
 import type { Fence } from './hostd.ts'
 import type { Subject } from './subject.ts'
 
@@ -17,22 +18,6 @@ export interface LayerRequest extends Fence {
   scan?: boolean
   bytes_max: number
   entries_max: number
-}
-
-/** What a layer has under one name. A whiteout says that there is nothing, whatever the layers below have. */
-export interface LayerEntry {
-  name: string
-  type: 'file' | 'directory' | 'symlink' | 'whiteout' | 'other'
-  size_bytes: number
-  mode: number
-  uid: number
-  gid: number
-  sha256?: string
-  target?: string
-  /** What the layers below have in this directory is not seen. */
-  opaque?: boolean
-  /** The layers below have this directory under another name, or path. */
-  redirect?: string
 }
 
 /** A piece of what a layer holds by itself: it goes on after its last directory. */

@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto'
 import { HostFailure } from '../hostd.ts'
-import type { Layer, LayerEntry, LayerList, LayerRequest } from '../hostd-layers.ts'
+import type { LayerEntry } from '../../../core/layer-lists/layer-entry.ts'
+import type { Layer, LayerList, LayerRequest } from '../hostd-layers.ts'
 import { subjectName } from '../subject.ts'
 import { DISK_BYTES, type World } from './world.ts'
 
