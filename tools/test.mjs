@@ -10,7 +10,7 @@ import { CLONE, ensurePackages } from './setup/packages.mjs'
 import { pythonForTests } from './setup/python.mjs'
 
 const RUNNER = join(CLONE, 'tests', 'support', 'run.ts')
-/** What the tests of networks and of the Python SDK set beside Berth: it needs none of them. */
+/** What the tests of networks, of the Python SDK and of ssh set beside Berth: it needs none of them. */
 const TEST_DEBIAN_PACKAGES = ['iptables', 'nftables', 'openssh-client', 'python3-venv', 'rsync']
 const log = (line) => process.stdout.write(`${line}\n`)
 

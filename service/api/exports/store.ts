@@ -75,8 +75,7 @@ export function takeExport(db: Db, now: Date, until: Date): Promise<ExportRow | 
         .forUpdate()
         .skipLocked(),
     )
-    .returning(['id', 'organization_id', 'requested_by', 'state', 'failure', 'attempt', 'next_try_at', 'size_bytes', 'sha256'])
-    .returning(['created_at', 'completed_at', 'expires_at'])
+    .returningAll()
     .executeTakeFirst()
 }
 

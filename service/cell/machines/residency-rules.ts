@@ -13,10 +13,15 @@ export interface Background {
 /** After how long one machine is parked: never sooner than others of its cell, and hibernated as long after it was frozen as they. Pure. */
 export function parkAfterOf(cell: ParkAfter, background: Background | null): ParkAfter & { by: Background['by'] | 'cell' } {
   const { freeze_after_seconds: freeze, hibernate_after_seconds: hibernate } = cell
-  const first = freeze > 0 ? freeze : hibernate
+  const first = firstSeconds(cell)
   if (background === null || first === 0 || background.seconds <= first) return { ...cell, by: 'cell' }
   const later = (seconds: number) => (seconds === 0 ? 0 : seconds + background.seconds - first)
   return { freeze_after_seconds: later(freeze), hibernate_after_seconds: later(hibernate), by: background.by }
+}
+
+/** When it is parked first, frozen or hibernated; 0: never. Pure. */
+export function firstSeconds({ freeze_after_seconds, hibernate_after_seconds }: ParkAfter): number {
+  return freeze_after_seconds > 0 ? freeze_after_seconds : hibernate_after_seconds
 }
 
 /** All that the residency of one machine depends on. */
@@ -81,7 +86,7 @@ export function keptBy(facts: ResidencyFacts, commands_run: boolean, after: Park
   if (facts.in_use) return kept('use')
   if (isAhead(facts.keepalive_until, now)) return kept('keepalive')
   if (isAhead(facts.hinted_until, now)) return kept('wake_hint')
-  const first_seconds = after.freeze_after_seconds > 0 ? after.freeze_after_seconds : after.hibernate_after_seconds
+  const first_seconds = firstSeconds(after)
   if (first_seconds === 0) return kept('never_parked')
   if (commands_run) return kept('command')
   const { used_at, busy_at } = facts

@@ -1,6 +1,6 @@
 import type { Residency } from '../../../contract/schemas/cell/idle.ts'
 import { factsOf, hasMachine, type ResidencyContext, type WatchedMachines } from './residency-clock.ts'
-import { keptBy, parkAfterOf, type Kept } from './residency-rules.ts'
+import { firstSeconds, keptBy, parkAfterOf, type Kept } from './residency-rules.ts'
 import type { WorkspaceEntry } from './table.ts'
 
 /** @param commands_run what its guest said a moment ago. */
@@ -14,7 +14,7 @@ export function residencyViewer(
 ): ShowResidency {
   return (entry, commands_run, now) => {
     const after = parkAfterOf(context.park_after, entry.background)
-    const seconds = after.freeze_after_seconds > 0 ? after.freeze_after_seconds : after.hibernate_after_seconds
+    const seconds = firstSeconds(after)
     const terms = { park_after_seconds: seconds === 0 ? null : seconds, park_after_by: after.by }
     const nothing = { reason: null, park_at: null }
     if (entry.observed_state !== 'running') return { state: null, ...nothing, ...terms }
