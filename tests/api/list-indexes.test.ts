@@ -25,120 +25,19 @@ import { dropExpiredCheckpoints } from '../../service/cell/machines/expiry-store
 import { APP_ROUTES } from '../../contract/routes/app/all.ts'
 import type { Reader } from '../../service/db/reader.ts'
 import type { Page } from '../../service/api/pages.ts'
-import { manyExports } from '../support/exports.ts'
 import { counting } from '../support/plans.ts'
+import { manyRows, type Owners } from './many-rows.ts'
 import { world, type World } from './support.ts'
 
 const MANY = 20_000
 
 let w: World
-let workspace_id: string
-let person_id: string
-let secret_id: string
-let organizations: string[]
-let template_id: string
+let owners: Owners
 before(async () => {
   w = await world()
-  workspace_id = await w.running('many')
-  const other = await w.running('other')
-  person_id = w.ids.next()
-  const { organization_id, project_id } = w.a
-  const { superuser: db } = w.database
-  const now = w.clock.now()
-  // One has half of everything, and its half is the older one. What a filter is for is the oldest of it.
-  await sql`insert into operations (id, organization_id, project_id, workspace_id, kind, state, created_at, updated_at, completed_at)
-    select ${ids()}, ${organization_id}, ${project_id}, case when n > ${MANY / 2} then ${other}::uuid else ${workspace_id}::uuid end,
-      case when n < 8 then 'reset' else (array['suspend', 'resume'])[1 + n / 2 % 2] end, case when n < 16 then 'failed' else 'succeeded' end,
-      ${now}, ${now}, ${now} from generate_series(1, ${MANY}) n`.execute(db)
-  await sql`insert into agent_sessions (id, workspace_id, principal_type, principal_id, agent_label, created_at, last_used_at)
-    select ${ids()}, case when n > ${MANY / 2} then ${other}::uuid else ${workspace_id}::uuid end, 'api_key', ${w.a.key_row_id}, n::text, ${now}, ${now}
-    from generate_series(1, ${MANY}) n`.execute(db)
-  await sql`insert into projects (id, organization_id, name, slug, created_at)
-    select ${ids()}, case when n > ${MANY / 2} then ${w.b.organization_id}::uuid else ${organization_id}::uuid end, n, n, ${now}
-    from generate_series(1, ${MANY}) n`.execute(db)
-  const { plan_id } = await db.selectFrom('organizations').select('plan_id').where('id', '=', organization_id).executeTakeFirstOrThrow()
-  await sql`insert into organizations (id, name, slug, plan_id, created_at)
-    select ${ids()}, n, n, ${plan_id}, ${now} from generate_series(1, ${MANY}) n`.execute(db)
-  await sql`insert into people (id, email, created_at) values (${person_id}, 'many@example.com', ${now})`.execute(db)
-  await sql`insert into people (id, email, created_at) select ${ids()}, n, ${now} from generate_series(1, ${MANY}) n`.execute(db)
-  await sql`insert into memberships (organization_id, person_id, role, created_at)
-    select ${organization_id}, id, 'member', ${now} from people`.execute(db)
-  await sql`insert into person_sessions (id, person_id, token_sha256, created_at, last_used_at, expires_at, revoked_at)
-    select ${ids()}, case when n > ${MANY / 2} then (select id from people where email = '1') else ${person_id}::uuid end, sha256(n::text::bytea),
-      ${now}, ${now}, ${now}::timestamptz + interval '90 days', case when n % 2 = 0 then ${now}::timestamptz end
-    from generate_series(1, ${MANY}) n`.execute(db)
-  await sql`insert into invitations (id, organization_id, email, role, created_at, expires_at, accepted_at)
-    select ${ids()}, ${organization_id}, n, 'member', ${now}, ${now}::timestamptz + interval '7 days', case when n > 60 then ${now}::timestamptz end
-    from generate_series(1, ${MANY}) n`.execute(db)
-  await sql`insert into api_keys (id, key_id, secret_sha256, organization_id, project_id, tool_permissions, created_at, revoked_at)
-    select ${ids()}, n, '', ${organization_id}, ${project_id}, '{}', ${now}, case when n > 60 then ${now}::timestamptz end
-    from generate_series(1, ${MANY}) n`.execute(db)
-  await sql`insert into audit_events (id, created_at, organization_id, actor_kind, action, subject_kind, subject_id)
-    select ${ids()}, ${now}, case when n > ${MANY / 2} then ${w.b.organization_id}::uuid else ${organization_id}::uuid end, 'service', 'a', 'b', n
-    from generate_series(1, ${MANY}) n`.execute(db)
-  await sql`insert into usage_grants (id, organization_id, allowance, granted_meter_units, created_at)
-    select ${ids()}, case when n > ${MANY / 2} then ${w.b.organization_id}::uuid else ${organization_id}::uuid end, 'cpu_hours', n, ${now}
-    from generate_series(1, ${MANY}) n`.execute(db)
-  await sql`insert into invoices (id, organization_id, number, state, period_starts_at, period_ends_at, currency, lines, total_minor, issued_at, due_at)
-    select ${ids()}, case when n > ${MANY / 2} then ${w.b.organization_id}::uuid else ${organization_id}::uuid end, n, 'paid',
-      ${now}::timestamptz + n * interval '1 day', ${now}, 'EUR', '[]', 1, ${now}, ${now} from generate_series(1, ${MANY}) n`.execute(db)
-  await manyExports(w, MANY, person_id)
-  // Most of what there is has been deleted, and what lives is the oldest.
-  const other_project = w.a2.project_id
-  secret_id = w.ids.next()
-  await sql`insert into secrets (id, organization_id, project_id, name, allowed_tools, version, created_at, updated_at, deleted_at)
-    select ${ids()}, ${organization_id}, (array[${project_id}::uuid, ${other_project}::uuid, null])[1 + n % 3], n, '{}', 1, ${now}, ${now},
-      case when n > 60 then ${now}::timestamptz end
-    from generate_series(1, ${MANY}) n`.execute(db)
-  await sql`insert into secrets (id, organization_id, project_id, name, allowed_tools, version, created_at, updated_at)
-    values (${secret_id}, ${organization_id}, ${project_id}, 'many', '{}', 1, ${now}, ${now})`.execute(db)
-  await sql`insert into secret_versions (id, secret_id, version, created_at, erased_at)
-    select ${ids()}, case when n > ${MANY / 2} then (select id from secrets where name = '1') else ${secret_id}::uuid end, n, ${now}, ${now}
-    from generate_series(1, ${MANY}) n`.execute(db)
-  await sql`insert into egress_versions (id, organization_id, project_id, workspace_id, version, mode, created_by_type, created_by_id, created_at)
-    select ${ids()}, ${organization_id}, ${project_id}, (array[${workspace_id}::uuid, ${other}::uuid, null])[1 + n % 3], n, 'deny_all',
-      'api_key', ${w.a.key_row_id}, ${now} from generate_series(1, ${MANY}) n`.execute(db)
-  await sql`insert into volumes (id, organization_id, project_id, name, quota_gib, org_shared, state, created_at, updated_at, deleted_at)
-    select ${ids()}, ${organization_id}, (array[${project_id}::uuid, ${other_project}::uuid])[1 + n % 2], n, 1, n % 50 = 0,
-      case when n > 60 then 'deleted' else 'available' end, ${now}, ${now}, case when n > 60 then ${now}::timestamptz end
-    from generate_series(1, ${MANY}) n`.execute(db)
-  // Workspaces have some fifty checkpoints at most. A few are over.
-  const { cell_id } = await db.selectFrom('workspaces').select('cell_id').where('id', '=', other).executeTakeFirstOrThrow()
-  await db.transaction().execute(async (tx) => {
-    await sql`set local session_replication_role = replica`.execute(tx) // so that most may be of workspaces that are not there
-    await sql`insert into checkpoints (id, workspace_id, cell_id, operation_id, kind, engine, epoch, size_bytes, resources, created_at, expires_at, deleted_at)
-      select ${ids()}, case when n <= 30 then ${workspace_id}::uuid when n <= 50 then ${other}::uuid else md5((n / 20)::text)::uuid end,
-        ${cell_id}, ${w.ids.next()}, 'snapshot', 'e', 1, 1, '{}', ${now},
-        case when n between 31 and 40 then ${now}::timestamptz - interval '1 day' when n % 2 = 0 then ${now}::timestamptz + interval '7 days' end,
-        case when n between 41 and 50 then ${now}::timestamptz - interval '40 days' end
-      from generate_series(1, ${MANY}) n`.execute(tx)
-    // And sixteen volumes.
-    await sql`insert into volume_attachments (id, workspace_id, volume_id, mount_path, mode, place, state, created_at, updated_at)
-      select ${ids()}, case when n <= 16 then ${workspace_id}::uuid else md5((n / 16)::text)::uuid end, md5('v' || n)::uuid, '/' || n, 'read_only', n % 16,
-        'attached', ${now}, ${now} from generate_series(1, ${MANY}) n`.execute(tx)
-    // And forty ports, each with a callback URL.
-    await sql`insert into workspace_ports (id, workspace_id, port, created_at)
-      select ${ids()}, case when n <= 40 then ${workspace_id}::uuid else md5((n / 40)::text)::uuid end, 1000 + n % 40, ${now}
-      from generate_series(1, ${MANY}) n`.execute(tx)
-    await sql`insert into port_credentials (id, port_id, kind, sha256, created_at)
-      select md5(id::text)::uuid, id, 'callback', sha256(id::text::bytea), ${now} from workspace_ports`.execute(tx)
-  })
-  organizations = (await db.selectFrom('organizations').select('id').where('slug', 'in', ['1', '2', '3']).execute()).map(({ id }) => id)
-  await sql`insert into templates (id, organization_id, slug, created_at)
-    select ${ids()}, case when n <= 30 then ${organization_id}::uuid when n <= 40 then null else (select id from organizations where slug = n::text) end,
-      't' || n, ${now} from generate_series(1, ${MANY}) n`.execute(db)
-  template_id = (await db.selectFrom('templates').select('id').where('slug', '=', 't1').executeTakeFirstOrThrow()).id
-  await sql`insert into template_versions (id, template_id, version, layered, layers, settings, created_at, published_at)
-    select ${ids()}, case when n > ${MANY / 2} then (select id from templates where slug = 't2') else ${template_id}::uuid end, n, true, '{}', '{}',
-      ${now}, ${now} from generate_series(1, ${MANY}) n`.execute(db)
-  await sql`analyze`.execute(db)
+  owners = await manyRows(w, MANY)
 })
 after(() => w[Symbol.asyncDispose]())
-
-/** Version 7 in the order in which they are made. */
-function ids() {
-  return sql`('01920000-0000-7000-8000-' || lpad(to_hex(n), 12, '0'))::uuid`
-}
 
 interface List {
   route: string
@@ -153,30 +52,34 @@ interface List {
 
 const OPERATIONS = { route: 'operations.list', table: 'operations', rows_max: 200 }
 const LISTS: List[] = [
-  { ...OPERATIONS, by: 'nothing', read: (reads, page) => listOperations(reads, workspace_id, {}, page) },
-  { ...OPERATIONS, by: 'a common state', read: (reads, page) => listOperations(reads, workspace_id, { state: 'succeeded' }, page) },
-  { ...OPERATIONS, by: 'a rare state', read: (reads, page) => listOperations(reads, workspace_id, { state: 'failed' }, page) },
-  { ...OPERATIONS, by: 'a state that none has', read: (reads, page) => listOperations(reads, workspace_id, { state: 'queued' }, page) },
-  { ...OPERATIONS, by: 'a common kind', read: (reads, page) => listOperations(reads, workspace_id, { kind: 'suspend' }, page) },
-  { ...OPERATIONS, by: 'a rare kind', read: (reads, page) => listOperations(reads, workspace_id, { kind: 'reset' }, page) },
+  { ...OPERATIONS, by: 'nothing', read: (reads, page) => listOperations(reads, owners.workspace_id, {}, page) },
+  { ...OPERATIONS, by: 'a common state', read: (reads, page) => listOperations(reads, owners.workspace_id, { state: 'succeeded' }, page) },
+  { ...OPERATIONS, by: 'a rare state', read: (reads, page) => listOperations(reads, owners.workspace_id, { state: 'failed' }, page) },
+  {
+    ...OPERATIONS,
+    by: 'a state that none has',
+    read: (reads, page) => listOperations(reads, owners.workspace_id, { state: 'queued' }, page),
+  },
+  { ...OPERATIONS, by: 'a common kind', read: (reads, page) => listOperations(reads, owners.workspace_id, { kind: 'suspend' }, page) },
+  { ...OPERATIONS, by: 'a rare kind', read: (reads, page) => listOperations(reads, owners.workspace_id, { kind: 'reset' }, page) },
   {
     ...OPERATIONS,
     by: 'a common kind in a rare state',
-    read: (reads, page) => listOperations(reads, workspace_id, { kind: 'suspend', state: 'failed' }, page),
+    read: (reads, page) => listOperations(reads, owners.workspace_id, { kind: 'suspend', state: 'failed' }, page),
   },
   {
     route: 'agent-sessions.list',
     by: 'nothing',
     table: 'agent_sessions',
     rows_max: 20,
-    read: (reads, page) => listAgentSessions(reads, workspace_id, page),
+    read: (reads, page) => listAgentSessions(reads, owners.workspace_id, page),
   },
   {
     route: 'checkpoints.list',
     by: 'nothing',
     table: 'checkpoints',
     rows_max: 60, // all of a workspace, which are few by its limits
-    read: (reads, page) => listCheckpoints(reads, workspace_id, w.clock.now(), page),
+    read: (reads, page) => listCheckpoints(reads, owners.workspace_id, w.clock.now(), page),
   },
   {
     route: 'projects.list',
@@ -197,7 +100,7 @@ const LISTS: List[] = [
     by: 'nothing',
     table: 'secret_versions',
     rows_max: 20,
-    read: (reads, page) => listVersions(reads, secret_id, page),
+    read: (reads, page) => listVersions(reads, owners.secret_id, page),
   },
   ...(['secrets.list', 'secrets.list_of_organization'] as const).flatMap((route): List[] =>
     [false, true].map((include_deleted) => ({
@@ -216,14 +119,14 @@ const LISTS: List[] = [
     by: 'nothing',
     table: 'volume_attachments',
     rows_max: 40, // all of a workspace, twice
-    read: (reads, page) => listAttachments(reads, workspace_id, page),
+    read: (reads, page) => listAttachments(reads, owners.workspace_id, page),
   },
   {
     route: 'ports.list',
     by: 'nothing',
     table: 'workspace_ports',
     rows_max: 100, // all of a workspace, twice
-    read: (reads, page) => listPorts(reads, workspace_id, page),
+    read: (reads, page) => listPorts(reads, owners.workspace_id, page),
   },
   {
     route: 'egress.project_versions',
@@ -237,7 +140,7 @@ const LISTS: List[] = [
     by: 'nothing',
     table: 'egress_versions',
     rows_max: 20,
-    read: (reads, page) => listEgressVersions(reads, { ...w.a, workspace_id }, page),
+    read: (reads, page) => listEgressVersions(reads, { ...w.a, workspace_id: owners.workspace_id }, page),
   },
   ...[false, true].map((include_deleted): List => ({
     route: 'volumes.list',
@@ -260,7 +163,7 @@ const LISTS: List[] = [
     table: 'template_versions',
     rows_max: 20,
     small: ['templates'],
-    read: (reads, page) => listVersionsOfTemplate(reads, template_id, page),
+    read: (reads, page) => listVersionsOfTemplate(reads, owners.template_id, page),
   })),
   {
     route: 'auth.sessions',
@@ -269,7 +172,7 @@ const LISTS: List[] = [
     rows_max: 20,
     read: (reads, page) => {
       const ago = (days: number) => new Date(w.clock.now().getTime() - days * 24 * 3600_000)
-      return listSessions(reads, person_id, { now: w.clock.now(), idle_since: ago(30), made_since: ago(90) }, page)
+      return listSessions(reads, owners.person_id, { now: w.clock.now(), idle_since: ago(30), made_since: ago(90) }, page)
     },
   },
   {
@@ -308,7 +211,7 @@ const LISTS: List[] = [
     by: 'nothing',
     table: 'exports',
     rows_max: 20,
-    read: (reads: Reader, page: Page) => listExports(reads, route === 'exports.list' ? { person_id } : w.a, page),
+    read: (reads: Reader, page: Page) => listExports(reads, route === 'exports.list' ? { person_id: owners.person_id } : w.a, page),
   })),
   {
     route: 'invoices.list',
@@ -330,7 +233,7 @@ const LISTS: List[] = [
     by: 'nothing',
     table: 'organizations',
     rows_max: 20,
-    read: (reads, page) => listOrganizations(reads, organizations, page),
+    read: (reads, page) => listOrganizations(reads, owners.organizations, page),
   },
 ]
 
@@ -365,7 +268,7 @@ test('pages of every filter together are what the filter means, each once and in
   const all = await w.database.superuser
     .selectFrom('operations')
     .selectAll()
-    .where('workspace_id', '=', workspace_id)
+    .where('workspace_id', '=', owners.workspace_id)
     .orderBy('id', 'desc')
     .execute()
   for (const filter of [{}, { state: 'failed' }, { kind: 'reset' }, { kind: 'suspend', state: 'failed' }, { kind: 'move' }]) {
@@ -373,7 +276,7 @@ test('pages of every filter together are what the filter means, each once and in
     const { reads } = counting(w.database.superuser, 'operations', 'custom')
     const listed: string[] = []
     for (let below: string | null = null; listed.length < 12; below = listed.at(-1) ?? null) {
-      const rows = await listOperations(reads, workspace_id, filter, { limit: 3, below })
+      const rows = await listOperations(reads, owners.workspace_id, filter, { limit: 3, below })
       listed.push(...rows.slice(0, 3).map(({ id }) => id))
       if (rows.length <= 3) break
     }
@@ -386,7 +289,7 @@ test('pages of every filter together are what the filter means, each once and in
 
 test('the organizations of a person are read by an index', async () => {
   const { counted, reads } = counting(w.database.superuser, 'memberships', 'generic')
-  assert.equal((await listMemberships(reads, person_id)).length, 1)
+  assert.equal((await listMemberships(reads, owners.person_id)).length, 1)
   assert.deepEqual([[...counted.scanned], counted.rows], [[], 1])
 })
 
