@@ -5,11 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
+	"net"
 	"os"
 	"os/exec"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/berth-dev/berth/machine/internal/cgroup"
@@ -19,10 +18,6 @@ import (
 )
 
 const (
-	resolverPauseMin = 100 * time.Millisecond
-	resolverPauseMax = 10 * time.Second
-	resolverSteady   = time.Minute // one that ran so long is started again at once
-	resolverReady    = time.Minute
 	resolverAsked    = 10 * time.Second // between two questions of ours
 	resolverAnswers  = 5 * time.Second
 	resolverSilences = 3 // after so many without an answer it is ended
@@ -59,21 +54,8 @@ func (s *resolverState) ended() {
 // started another. Without it guests have no names, but they run: hostd goes on and says so. What they ask meanwhile waits in the sockets,
 // which are hostd's.
 func (h *Host) keepResolver(ctx context.Context) {
-	pause := resolverPauseMin
 	var sockets *network.NameSockets
-	for ctx.Err() == nil {
-		began := time.Now()
-		err := h.runResolver(ctx, &sockets)
-		if ctx.Err() != nil {
-			break
-		}
-		if time.Since(began) > resolverSteady {
-			pause = resolverPauseMin
-		}
-		h.log.Error("the resolver of the machines ended, and is started again", "in", pause.String(), "error", err)
-		wait(ctx, nil, pause)
-		pause = min(2*pause, resolverPauseMax)
-	}
+	h.keepRunning(ctx, "the resolver of the machines", func() error { return h.runResolver(ctx, &sockets) })
 	if sockets != nil {
 		sockets.Close()
 	}
@@ -143,71 +125,36 @@ func untilSilent(ctx context.Context, pause time.Duration, ask func() error) err
 	}
 }
 
-// startResolver returns when the process serves. Its program is this one, and its rights are those of a user that owns nothing.
+// startResolver returns when the process serves.
 func (h *Host) startResolver(sockets network.NameSockets) (*exec.Cmd, *nameLink, error) {
-	setup, send, err := os.Pipe()
+	wanted := servant{
+		name:    "resolver",
+		command: resolver.Command,
+		trace:   "single",
+		uid:     h.config.ResolverUID,
+		gid:     h.config.ResolverGID,
+		group:   h.groups.Resolver(),
+		limits:  resolverLimits,
+		sockets: []*os.File{sockets.UDP, sockets.TCP},
+		ready:   resolver.Ready,
+		where:   h.router.WherePacketsLeave,
+	}
+	var link *nameLink
+	process, err := wanted.start(h.config.Instance, func(conn net.Conn, end func()) (setup []byte, err error) {
+		link = &nameLink{conn: conn, gone: make(chan struct{}), waiting: map[uint64]chan struct{}{}, end: end}
+		err = h.names.begin(link, func() (err error) {
+			names := h.router.NamesSetup()
+			names.Policies = h.router.Restricted()
+			setup, err = json.Marshal(names)
+			return err
+		})
+		return setup, err
+	})
 	if err != nil {
-		return nil, nil, err
-	}
-	defer setup.Close()
-	defer send.Close()
-	receive, ready, err := os.Pipe()
-	if err != nil {
-		return nil, nil, err
-	}
-	defer receive.Close()
-	defer ready.Close()
-	ours, theirs, err := linkPair()
-	if err != nil {
-		return nil, nil, err
-	}
-	defer theirs.Close()
-	id := uint32(h.config.ResolverUID)
-	process := &exec.Cmd{Path: "/proc/self/exe", Dir: "/", Args: []string{"berth-" + h.config.Instance + "-resolver", resolver.Command},
-		Env: []string{"GOTRACEBACK=single"}, Stdin: setup, Stderr: os.Stderr, ExtraFiles: []*os.File{sockets.UDP, sockets.TCP, ready, theirs},
-		SysProcAttr: &syscall.SysProcAttr{Setsid: true, Credential: &syscall.Credential{Uid: id, Gid: uint32(h.config.ResolverGID)}}}
-	if err := h.router.WherePacketsLeave(process.Start); err != nil {
-		return nil, nil, errors.Join(err, ours.Close())
-	}
-	ready.Close()
-	theirs.Close()
-	link := &nameLink{conn: ours, gone: make(chan struct{}), waiting: map[uint64]chan struct{}{}, end: func() { _ = process.Process.Kill() }} // it has ended
-	if err := h.setUpResolver(process.Process.Pid, link, send, receive); err != nil {
-		err = errors.Join(err, process.Process.Kill(), process.Wait())
-		h.names.over(link)
+		if link != nil {
+			h.names.over(link)
+		}
 		return nil, nil, err
 	}
 	return process, link, nil
-}
-
-// setUpResolver tells it what to do only when it is in its group, so that nothing of it runs outside.
-func (h *Host) setUpResolver(pid int, link *nameLink, send, receive *os.File) error {
-	group := h.groups.Resolver()
-	if err := errors.Join(group.SetLimits(resolverLimits), group.Add(pid)); err != nil {
-		return err
-	}
-	var line []byte
-	err := h.names.begin(link, func() (err error) {
-		wanted := h.router.NamesSetup()
-		wanted.Policies = h.router.Restricted()
-		line, err = json.Marshal(wanted)
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	if err := send.SetWriteDeadline(time.Now().Add(resolverReady)); err != nil {
-		return err
-	}
-	if _, err := send.Write(append(line, '\n')); err != nil {
-		return err
-	}
-	if err := receive.SetReadDeadline(time.Now().Add(resolverReady)); err != nil {
-		return err
-	}
-	said, err := io.ReadAll(io.LimitReader(receive, int64(len(resolver.Ready))+1))
-	if err != nil || string(said) != resolver.Ready {
-		return fmt.Errorf("the resolver did not start: %q: %w", said, errors.Join(err, io.ErrUnexpectedEOF))
-	}
-	return nil
 }

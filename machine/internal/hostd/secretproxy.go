@@ -5,22 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"os"
 	"os/exec"
-	"syscall"
-	"time"
 
 	"github.com/berth-dev/berth/machine/internal/cgroup"
 	"github.com/berth-dev/berth/machine/internal/secretproxy"
-)
-
-const (
-	proxyPauseMin = 100 * time.Millisecond
-	proxyPauseMax = 10 * time.Second
-	proxySteady   = time.Minute // one that ran so long is started again at once
-	proxyReady    = time.Minute
 )
 
 var proxyLimits = cgroup.Limits{CPUMillis: 2000, MemoryBytes: secretproxy.MemoryBytesMax, Pids: 64}
@@ -35,21 +25,8 @@ func (h *Host) keepSecretProxy(ctx context.Context) {
 	if h.config.SecretsSocket == "" {
 		return
 	}
-	pause := proxyPauseMin
 	var sockets *proxySockets
-	for ctx.Err() == nil {
-		began := time.Now()
-		err := h.runSecretProxy(ctx, &sockets)
-		if ctx.Err() != nil {
-			break
-		}
-		if time.Since(began) > proxySteady {
-			pause = proxyPauseMin
-		}
-		h.log.Error("the proxy that puts secrets in ended, and is started again", "in", pause.String(), "error", err)
-		wait(ctx, nil, pause)
-		pause = min(2*pause, proxyPauseMax)
-	}
+	h.keepRunning(ctx, "the proxy that puts secrets in", func() error { return h.runSecretProxy(ctx, &sockets) })
 	if sockets != nil {
 		sockets.requests.Close()
 		sockets.answers.Close()
@@ -120,77 +97,51 @@ func (h *Host) listenForAnswers() (*os.File, error) {
 	return listener.(*net.UnixListener).File()
 }
 
-// startSecretProxy returns when the process serves. Its program is this one, and its rights are those of a user that owns nothing.
+// startSecretProxy returns when the process serves.
 func (h *Host) startSecretProxy(sockets proxySockets) (*exec.Cmd, *secretLink, error) {
-	setup, send, err := os.Pipe()
+	roots, err := h.extraRoots()
 	if err != nil {
 		return nil, nil, err
 	}
-	defer setup.Close()
-	defer send.Close()
-	receive, ready, err := os.Pipe()
+	wanted := servant{
+		name:    "secrets",
+		command: secretproxy.Command,
+		trace:   "none", // what a trace shows may be a secret
+		uid:     h.config.SecretProxyUID,
+		gid:     h.config.SecretProxyGID,
+		group:   h.groups.SecretProxy(),
+		limits:  proxyLimits,
+		sockets: []*os.File{sockets.requests, sockets.answers},
+		ready:   secretproxy.Ready,
+		where:   h.router.Inside,
+	}
+	var link *secretLink
+	process, err := wanted.start(h.config.Instance, func(conn net.Conn, end func()) (setup []byte, err error) {
+		link = newSecretLink(conn, end)
+		err = h.secrets.begin(link, func() (err error) {
+			setup, err = json.Marshal(secretproxy.Setup{Blocked: h.router.Blocked(), AnswersUID: uint32(h.config.SocketUID), ExtraRoots: roots,
+				Machines: h.router.WithSecrets()})
+			return err
+		})
+		return setup, err
+	})
 	if err != nil {
-		return nil, nil, err
-	}
-	defer receive.Close()
-	defer ready.Close()
-	ours, theirs, err := linkPair()
-	if err != nil {
-		return nil, nil, err
-	}
-	defer theirs.Close()
-	process := &exec.Cmd{Path: "/proc/self/exe", Dir: "/", Args: []string{"berth-" + h.config.Instance + "-secrets", secretproxy.Command},
-		Env: []string{"GOTRACEBACK=none"}, Stdin: setup, Stderr: os.Stderr, ExtraFiles: []*os.File{sockets.requests, sockets.answers, ready, theirs},
-		SysProcAttr: &syscall.SysProcAttr{Setsid: true, Credential: &syscall.Credential{Uid: uint32(h.config.SecretProxyUID), Gid: uint32(h.config.SecretProxyGID)}}}
-	if err := h.router.Inside(process.Start); err != nil {
-		return nil, nil, errors.Join(err, ours.Close())
-	}
-	ready.Close()
-	theirs.Close()
-	link := newSecretLink(ours, func() { _ = process.Process.Kill() }) // it has ended
-	if err := h.setUpSecretProxy(process.Process.Pid, link, send, receive); err != nil {
-		err = errors.Join(err, process.Process.Kill(), process.Wait())
-		h.secrets.over(link)
+		if link != nil {
+			h.secrets.over(link)
+		}
 		return nil, nil, err
 	}
 	return process, link, nil
 }
 
-// setUpSecretProxy tells it what to do only when it is in its group, so that nothing of it runs outside.
-func (h *Host) setUpSecretProxy(pid int, link *secretLink, send, receive *os.File) error {
-	group := h.groups.SecretProxy()
-	if err := errors.Join(group.SetLimits(proxyLimits), group.Add(pid)); err != nil {
-		return err
+// extraRoots are the authorities that the proxy believes beside the system's.
+func (h *Host) extraRoots() (string, error) {
+	if h.config.SecretsCA == "" {
+		return "", nil
 	}
-	roots := ""
-	if h.config.SecretsCA != "" {
-		text, err := os.ReadFile(h.config.SecretsCA)
-		if err != nil {
-			return fmt.Errorf("secrets_ca: %w", err)
-		}
-		roots = string(text)
-	}
-	var line []byte
-	err := h.secrets.begin(link, func() (err error) {
-		line, err = json.Marshal(secretproxy.Setup{Blocked: h.router.Blocked(), AnswersUID: uint32(h.config.SocketUID), ExtraRoots: roots,
-			Machines: h.router.WithSecrets()})
-		return err
-	})
+	text, err := os.ReadFile(h.config.SecretsCA)
 	if err != nil {
-		return err
+		return "", fmt.Errorf("secrets_ca: %w", err)
 	}
-	if err := send.SetWriteDeadline(time.Now().Add(proxyReady)); err != nil {
-		return err
-	}
-	if _, err := send.Write(append(line, '\n')); err != nil {
-		return err
-	}
-	if err := receive.SetReadDeadline(time.Now().Add(proxyReady)); err != nil {
-		return err
-	}
-	said, err := io.ReadAll(io.LimitReader(receive, int64(len(secretproxy.Ready))+1))
-	if err != nil || string(said) != secretproxy.Ready {
-		return fmt.Errorf("the proxy that puts secrets in did not start: %q: %w", said, errors.Join(err, io.ErrUnexpectedEOF))
-	}
-	return nil
+	return string(text), nil
 }
