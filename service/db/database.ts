@@ -1,4 +1,5 @@
-import { Kysely, PostgresDialect } from 'kysely'
+import type { Kysely } from 'kysely'
+import { openKysely } from './last-statement.ts'
 import type { DatabaseOptions } from './options.ts'
 import type { Database } from './schema.ts'
 import { openWatchedPool } from './watched-pool.ts'
@@ -7,5 +8,5 @@ export type Db = Kysely<Database>
 
 /** A pool of connections whose statements fail soon when the server has stopped answering. */
 export function openDatabase(options: DatabaseOptions): Db {
-  return new Kysely<Database>({ dialect: new PostgresDialect({ pool: openWatchedPool(options) }) })
+  return openKysely(openWatchedPool(options))
 }

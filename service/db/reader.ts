@@ -1,5 +1,6 @@
-import { CompiledQuery, Kysely, PostgresDialect, type Transaction } from 'kysely'
+import { CompiledQuery, type Transaction } from 'kysely'
 import type { Db } from './database.ts'
+import { openKysely } from './last-statement.ts'
 import type { DatabaseOptions } from './options.ts'
 import type { Database } from './schema.ts'
 import { openWatchedPool } from './watched-pool.ts'
@@ -20,7 +21,7 @@ export interface Store {
 
 export function openStore(options: DatabaseOptions): Store {
   const pool = openWatchedPool(options)
-  const db = new Kysely<Database>({ dialect: new PostgresDialect({ pool }) })
+  const db = openKysely(pool)
   return {
     db,
     reads: {

@@ -33,7 +33,9 @@ export function openWatchedPool(options: DatabaseOptions): pg.Pool {
       return result as never
     }
   }
-  const pool = new pg.Pool({ ...config, max: options.connections_max, Client: WatchedClient as unknown as typeof pg.Client })
+  // Statements are sent as they come: whoever has two for one connection waits for both together (last-statement.ts).
+  const given = { ...config, pipeline: true, max: options.connections_max, Client: WatchedClient as unknown as typeof pg.Client }
+  const pool = new pg.Pool(given)
   // A connection that breaks says so as an event, and nobody listens while it is in use: unheard, the event would end the process.
   // The statement in progress, or the next one, reports it.
   pool.on('connect', (client) => client.on('error', () => undefined))

@@ -48,7 +48,7 @@ const NO_CHANGES: Record<string, string> = {
   'service/api/template-uploads/store.ts completeUpload': 'what the digest of the parts has shown; each part has its record',
   'service/api/template-uploads/store.ts restartUpload': 'what the digest of the parts has shown; each part has its record',
   'service/api/template-uploads/store.ts dropOldUploads': 'uploads that nobody uses any more',
-  'service/core/changes/store.ts insertAuditEvent': 'the record itself',
+  'service/core/changes/store.ts the module': 'the record itself',
   'service/core/changes/store.ts auditText': 'the record itself',
   'service/core/changes/chain-store.ts linkChain': 'the place of a record in its chain',
   'service/core/changes/chain-store.ts takeChain': 'the place of a record in its chain',

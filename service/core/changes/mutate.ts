@@ -4,7 +4,7 @@ import { fail } from '../../lib/fail.ts'
 import { failpoint } from '../../lib/failpoints.ts'
 import { Again } from './again.ts'
 import { auditEvent, type Actor, type By, type Subject } from './audit.ts'
-import { insertAuditEvent } from './store.ts'
+import { insertAuditEventLast } from './store.ts'
 
 declare const recorded: unique symbol
 
@@ -48,7 +48,7 @@ export async function mutate<Result>(
         const changed = typeof subject === 'function' ? subject(result) : subject
         if (changed === null) return result
         await failpoint('change.C1')
-        await insertAuditEvent(tx, auditEvent(by, action, changed))
+        await insertAuditEventLast(tx, auditEvent(by, action, changed))
         await failpoint('change.C2')
         return result
       })

@@ -1,13 +1,10 @@
-import type { Insertable } from 'kysely'
+import { CompiledQuery, type Insertable } from 'kysely'
+import { sayLast } from '../../db/last-statement.ts'
 import type { Tx } from '../../db/reader.ts'
 import type { Database } from '../../db/schema.ts'
 
 /** As it is written: its place in the chain is given to it when it is committed. */
 export type AuditEvent = Required<Omit<Insertable<Database['audit_events']>, 'sequence' | 'sha256'>>
-
-export async function insertAuditEvent(tx: Tx, event: AuditEvent): Promise<void> {
-  await tx.insertInto('audit_events').values(event).execute()
-}
 
 /** Columns with the types of their parameters, in the order of auditValues. */
 const COLUMNS = {
@@ -26,6 +23,18 @@ const COLUMNS = {
   details: 'jsonb',
 } as const satisfies Record<keyof AuditEvent, string>
 
+const NAMES = Object.keys(COLUMNS) as (keyof AuditEvent)[]
+const INSERT = `insert into audit_events (${NAMES.join(', ')}) values (${NAMES.map((name, at) => `$${at + 1}::${COLUMNS[name]}`).join(', ')})`
+
+export async function insertAuditEvent(tx: Tx, event: AuditEvent): Promise<void> {
+  await tx.executeQuery(CompiledQuery.raw(INSERT, auditValues(event)))
+}
+
+/** As the last statement of the change: it goes with the commit, so that a record costs a change no wait of its own (decision 242). */
+export function insertAuditEventLast(tx: Tx, event: AuditEvent): Promise<void> {
+  return sayLast(tx, INSERT, auditValues(event))
+}
+
 /**
  * The part of a larger statement that writes the record of what the statement does: a change that is one statement needs no transaction
  * of several. Nothing is recorded where the values are those of null.
@@ -34,9 +43,9 @@ const COLUMNS = {
  */
 export function auditText(from: string, first: number): string {
   const values = Object.values(COLUMNS).map((type, at) => `$${first + at}::${type}`)
-  return `insert into audit_events (${Object.keys(COLUMNS).join(', ')}) select ${values.join(', ')} from ${from} where $${first}::uuid is not null`
+  return `insert into audit_events (${NAMES.join(', ')}) select ${values.join(', ')} from ${from} where $${first}::uuid is not null`
 }
 
-export function auditValues(event: AuditEvent | null): unknown[] {
-  return (Object.keys(COLUMNS) as (keyof AuditEvent)[]).map((name) => event?.[name] ?? null)
+export function auditValues(event: AuditEvent | null): (string | Date | null)[] {
+  return NAMES.map((name) => event?.[name] ?? null)
 }

@@ -1,0 +1,152 @@
+import assert from 'node:assert/strict'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { connect, createServer, type Socket } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { sql } from 'kysely'
+import { freshDatabase, type TestDatabase } from '../../tests/support/postgres.ts'
+import { type Db, openDatabase } from './database.ts'
+import { sayLast } from './last-statement.ts'
+
+const INSERT = 'insert into kept (word) values ($1)'
+
+/** One connection to a table of words, of which there is none twice. */
+async function words(database: TestDatabase): Promise<{ db: Db; kept(): Promise<string[]> } & AsyncDisposable> {
+  const db = openDatabase({ ...database.options(null), connections_max: 1 })
+  await sql`create table kept (word text primary key)`.execute(db)
+  return {
+    db,
+    async kept() {
+      const { rows } = await sql<{ word: string }>`select word from kept order by word`.execute(db)
+      return rows.map(({ word }) => word)
+    },
+    [Symbol.asyncDispose]: () => db.destroy(),
+  }
+}
+
+const say = (db: Db, word: string) => sql`insert into kept (word) values (${word})`.execute(db)
+
+test('what a transaction says last is committed with the rest', async () => {
+  await using database = await freshDatabase()
+  await using w = await words(database)
+  const result = await w.db.transaction().execute(async (tx) => {
+    await say(tx, 'first')
+    await sayLast(tx, INSERT, ['last'])
+    return 'the result'
+  })
+  assert.deepEqual([result, await w.kept()], ['the result', ['first', 'last']])
+})
+
+test('a last statement that fails is what the transaction fails with, and nothing of it stays', async () => {
+  await using database = await freshDatabase()
+  await using w = await words(database)
+  await say(w.db, 'taken')
+  for (const [last, code] of [
+    ['taken', '23505'],
+    ['\u0000', '22021'],
+  ] as const) {
+    const failing = w.db.transaction().execute(async (tx) => {
+      await say(tx, 'first')
+      await sayLast(tx, INSERT, [last])
+    })
+    await assert.rejects(failing, { code })
+    assert.deepEqual(await w.kept(), ['taken'])
+  }
+  await w.db.transaction().execute((tx) => sayLast(tx, INSERT, ['afterwards']))
+  assert.deepEqual(await w.kept(), ['afterwards', 'taken'])
+})
+
+test('a commit that fails takes the last statement with it', async () => {
+  await using database = await freshDatabase()
+  await using w = await words(database)
+  await sql`create table later (word text references kept (word) deferrable initially deferred)`.execute(w.db)
+  const failing = w.db.transaction().execute(async (tx) => {
+    await sql`insert into later (word) values ('nobody')`.execute(tx)
+    await sayLast(tx, INSERT, ['last'])
+  })
+  await assert.rejects(failing, { code: '23503' })
+  assert.deepEqual(await w.kept(), [])
+})
+
+test('a transaction that is given up never says its last statement, and the next one does not either', async () => {
+  await using database = await freshDatabase()
+  await using w = await words(database)
+  const failing = w.db.transaction().execute(async (tx) => {
+    await sayLast(tx, INSERT, ['never'])
+    throw new Error('given up')
+  })
+  await assert.rejects(failing, /given up/)
+  await w.db.transaction().execute((tx) => say(tx, 'next'))
+  assert.deepEqual(await w.kept(), ['next'])
+})
+
+test('nothing is said behind the last statement', async () => {
+  await using database = await freshDatabase()
+  await using w = await words(database)
+  const failing = w.db.transaction().execute(async (tx) => {
+    await sayLast(tx, INSERT, ['last'])
+    await say(tx, 'behind')
+  })
+  await assert.rejects(failing, /behind the last one/)
+  assert.deepEqual(await w.kept(), [])
+})
+
+test('the last statement and the commit are one round trip', async () => {
+  await using database = await freshDatabase()
+  await using wire = await relay(database.url)
+  const db = openDatabase({ ...database.options(null), url: wire.url, connections_max: 1 })
+  try {
+    await sql`create table kept (word text primary key)`.execute(db)
+    const plain = (n: number) => db.transaction().execute((tx) => say(tx, `plain ${n}`))
+    const more = (n: number) =>
+      db.transaction().execute(async (tx) => {
+        await say(tx, `plain ${n}`)
+        await sayLast(tx, INSERT, [`last ${n}`])
+      })
+    await more(0) // its statements are prepared from then on
+    assert.deepEqual([await wire.tripsOf(() => plain(1)), await wire.tripsOf(() => more(2))], [3, 3])
+  } finally {
+    await db.destroy()
+  }
+})
+
+/** Stands between a client and the server, and counts how often the client waited for an answer. */
+async function relay(url: string): Promise<{ url: string; tripsOf(work: () => Promise<unknown>): Promise<number> } & AsyncDisposable> {
+  const folder = mkdtempSync(join(tmpdir(), 'berth-relay-'))
+  const behind = join(new URL(url).searchParams.get('host') ?? '', '.s.PGSQL.5432')
+  let [trips, answered] = [0, true]
+  const sockets: Socket[] = []
+  const server = createServer((client) => {
+    const upstream = connect(behind)
+    sockets.push(client, upstream)
+    client.on('data', (bytes) => {
+      if (answered) trips += 1
+      answered = false
+      upstream.write(bytes)
+    })
+    upstream.on('data', (bytes) => {
+      answered = true
+      client.write(bytes)
+    })
+    for (const socket of [client, upstream]) socket.on('error', () => undefined)
+    client.on('close', () => upstream.destroy())
+    upstream.on('close', () => client.destroy())
+  })
+  await new Promise<void>((resolve) => server.listen(join(folder, '.s.PGSQL.5432'), resolve))
+  const through = new URL(url)
+  through.searchParams.set('host', folder)
+  return {
+    url: through.href,
+    async tripsOf(work) {
+      trips = 0
+      await work()
+      return trips
+    },
+    async [Symbol.asyncDispose]() {
+      for (const socket of sockets) socket.destroy()
+      await new Promise((resolve) => server.close(resolve))
+      rmSync(folder, { recursive: true })
+    },
+  }
+}

@@ -1,0 +1,89 @@
+import {
+  CompiledQuery,
+  type DatabaseConnection,
+  Kysely,
+  PostgresDialect,
+  type PostgresDialectConfig,
+  PostgresDriver,
+  type QueryResult,
+  type Transaction,
+} from 'kysely'
+import type pg from 'pg'
+import type { Database } from './schema.ts'
+
+/**
+ * Says the last statement of a transaction. It is sent together with the commit, so that it costs no round trip of its own. Nobody learns
+ * its result; where it fails, PostgreSQL commits nothing and the commit fails with its error.
+ * @param values of these types alone: what the driver itself could refuse to send would leave the commit behind it on its way.
+ */
+export async function sayLast(tx: Transaction<Database>, text: string, values: readonly (string | Date | null)[]): Promise<void> {
+  const statement = CompiledQuery.raw(text, [...values])
+  lasts.add(statement)
+  await tx.executeQuery(statement)
+}
+
+const lasts = new WeakSet<CompiledQuery>()
+
+/** The query builder over a pool whose connections send statements without waiting for those before (`pipeline`). */
+export function openKysely(pool: pg.Pool): Kysely<Database> {
+  return new Kysely<Database>({ dialect: new LastStatementDialect({ pool }) })
+}
+
+class LastStatementDialect extends PostgresDialect {
+  readonly #config: PostgresDialectConfig
+
+  constructor(config: PostgresDialectConfig) {
+    super(config)
+    this.#config = config
+  }
+
+  override createDriver(): PostgresDriver {
+    return new LastStatementDriver(this.#config)
+  }
+}
+
+type Send = () => Promise<unknown>
+
+class LastStatementDriver extends PostgresDriver {
+  readonly #seen = new WeakSet<DatabaseConnection>()
+  /** What waits for the commit of the transaction on a connection. */
+  readonly #held = new WeakMap<DatabaseConnection, Send>()
+
+  override async acquireConnection(): Promise<DatabaseConnection> {
+    const connection = await super.acquireConnection()
+    if (!this.#seen.has(connection)) this.#holdLasts(connection)
+    return connection
+  }
+
+  /** A statement that is said to be the last is kept back; what comes behind it and is neither commit nor rollback is a mistake of ours. */
+  #holdLasts(connection: DatabaseConnection): void {
+    this.#seen.add(connection)
+    const send = connection.executeQuery.bind(connection)
+    connection.executeQuery = async <Row>(statement: CompiledQuery): Promise<QueryResult<Row>> => {
+      if (this.#held.has(connection)) throw new Error('A statement came behind the last one of its transaction')
+      if (!lasts.has(statement)) return send<Row>(statement)
+      this.#held.set(connection, () => send(statement))
+      return { rows: [] }
+    }
+  }
+
+  #take(connection: DatabaseConnection): Send | undefined {
+    const held = this.#held.get(connection)
+    this.#held.delete(connection)
+    return held
+  }
+
+  override async commitTransaction(connection: DatabaseConnection): Promise<void> {
+    const sendLast = this.#take(connection)
+    if (sendLast === undefined) return super.commitTransaction(connection)
+    // Both are waited for, however the first ends: the connection goes back to the pool then. After a statement that failed PostgreSQL
+    // answers the commit with a rollback, and no error.
+    const ends = await Promise.allSettled([sendLast(), super.commitTransaction(connection)])
+    for (const end of ends) if (end.status === 'rejected') throw end.reason
+  }
+
+  override async rollbackTransaction(connection: DatabaseConnection): Promise<void> {
+    this.#take(connection)
+    return super.rollbackTransaction(connection)
+  }
+}
