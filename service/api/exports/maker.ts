@@ -67,10 +67,10 @@ async function keepParts(deps: MakerDeps, row: ExportRow, stopped: () => boolean
   let [size_bytes, number] = [0, 0]
   const ends_at = clock.now().getTime() + minutes_max * 60_000
   const keep = async (bytes: Buffer) => {
-    if (stopped() || clock.now().getTime() > ends_at || !(await holdExport(db, row, heldUntil(clock.now())))) throw new Lost()
+    const now = clock.now()
+    if (stopped() || now.getTime() > ends_at || !(await insertPart(db, row, number++, bytes, heldUntil(now)))) throw new Lost()
     hash.update(bytes)
     size_bytes += bytes.length
-    await insertPart(db, row, number++, bytes)
   }
   const beat = () => holdExport(db, row, heldUntil(clock.now()))
   await atOneMoment(db, (tx) =>

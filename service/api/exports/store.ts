@@ -93,8 +93,16 @@ export async function holdExport(db: Db, { id, attempt }: Attempt, until: Date):
   return numUpdatedRows === 1n
 }
 
-export async function insertPart(db: Db, { id, attempt }: Attempt, number: number, bytes: Buffer): Promise<void> {
-  await db.insertInto('export_parts').values({ export_id: id, attempt, number, bytes }).execute()
+/**
+ * A part, and that somebody is still at it, in one statement: what the database still has of a process that was killed adds nothing to an
+ * attempt that is over.
+ * @returns false: somebody else is at it, or its account has gone.
+ */
+export async function insertPart(db: Db, { id, attempt }: Attempt, number: number, bytes: Buffer, until: Date): Promise<boolean> {
+  const { numAffectedRows } = await sql`with held as (
+      update exports set next_try_at = ${until} where id = ${id} and attempt = ${attempt} and state = 'running' returning id)
+    insert into export_parts (export_id, attempt, number, bytes) select id, ${attempt}, ${number}, ${bytes} from held`.execute(db)
+  return numAffectedRows === 1n
 }
 
 /** Ready, and what was there before it goes. @returns false: somebody else is at it. */
