@@ -35,10 +35,11 @@ test('delete is always accepted: it operates, or joins the delete that is there'
   }
 })
 
-test('nothing but delete and close starts an operation while another holds the workspace', () => {
+test('nothing but delete and close, and another fork of what is forked, starts an operation while another holds the workspace', () => {
   for (const seen of all.filter(({ held_by }) => held_by !== null)) {
     for (const command of COMMANDS.filter((name) => name !== 'delete' && name !== 'close')) {
-      assert.notEqual(decide(seen, command).kind, 'operate', JSON.stringify([seen, command]))
+      const is_shared = seen.held_by === 'fork_source' && command === 'fork'
+      if (!is_shared) assert.notEqual(decide(seen, command).kind, 'operate', JSON.stringify([seen, command]))
     }
   }
 })
@@ -84,4 +85,14 @@ test('the rows of the specification', () => {
     kind: 'refuse',
     reason: 'operation_in_progress',
   })
+})
+
+test('a fork of what is being forked is made like the first, and nothing else joins', () => {
+  const of = (observed_state: Seen['observed_state'], command: (typeof COMMANDS)[number]) =>
+    decide({ ...running, observed_state, held_by: 'fork_source' }, command)
+  assert.deepEqual(of('running', 'fork'), { kind: 'operate', operation: 'fork', desired_state: 'running' })
+  assert.deepEqual(of('suspended', 'fork'), { kind: 'operate', operation: 'fork', desired_state: 'running' })
+  for (const command of ['snapshot', 'suspend', 'reset', 'restore'] as const)
+    assert.deepEqual(of('running', command), { kind: 'refuse', reason: 'operation_in_progress' })
+  assert.deepEqual(decide({ ...running, held_by: 'fork_target' }, 'fork'), { kind: 'refuse', reason: 'operation_in_progress' })
 })

@@ -66,6 +66,8 @@ export type Outcome =
   | { kind: 'proceed' }
   /** What the state says, as long as that starts no operation; else operation_in_progress. */
   | { kind: 'by_state' }
+  /** What the state says, also where that starts an operation. */
+  | { kind: 'as_if_free' }
   /** What the state says where the machine runs already; else this. */
   | { kind: 'when_running'; otherwise: RefusalReason }
 
@@ -73,6 +75,7 @@ const refuse = (reason: RefusalReason): Outcome => ({ kind: 'refuse', reason })
 const join: Outcome = { kind: 'join' }
 const proceed: Outcome = { kind: 'proceed' }
 const by_state: Outcome = { kind: 'by_state' }
+const as_if_free: Outcome = { kind: 'as_if_free' }
 const busy = refuse('operation_in_progress')
 const start: Outcome = { kind: 'operate', operation: 'open', desired_state: 'running' }
 const resume: Outcome = { kind: 'operate', operation: 'resume', desired_state: 'running' }
@@ -191,7 +194,7 @@ export const HELD_COMMANDS: Record<HeldBy, Row> = {
   resume: { ...STARTING, tool_token: { kind: 'when_running', otherwise: 'workspace_not_running' } },
   fork_target: STARTING,
   suspend: { ...HELD, suspend_when_idle: join, tool_token: waits_for_memory },
-  fork_source: COPIED,
+  fork_source: { ...COPIED, fork: as_if_free }, // one capture serves both: decision 256
   snapshot: COPIED,
   layer_snapshot: COPIED,
   template_build: COPIED,
@@ -283,7 +286,7 @@ export interface Seen {
   held_by: HeldBy | null
 }
 
-export type Decision = Exclude<Outcome, { kind: 'by_state' | 'when_running' }>
+export type Decision = Exclude<Outcome, { kind: 'by_state' | 'as_if_free' | 'when_running' }>
 
 /** The one reader of the tables above, in the order in which refusals win. */
 export function decide(seen: Seen, command: Command): Decision {
@@ -295,6 +298,7 @@ export function decide(seen: Seen, command: Command): Decision {
   if (of_holder.kind === 'when_running') {
     return seen.observed_state === 'running' ? of_state : { kind: 'refuse', reason: of_holder.otherwise }
   }
+  if (of_holder.kind === 'as_if_free') return of_state
   if (of_holder.kind !== 'by_state') return of_holder
   return of_state.kind === 'operate' ? { kind: 'refuse', reason: 'operation_in_progress' } : of_state
 }
@@ -314,6 +318,7 @@ function ofDeleted({ lifetime }: Seen, command: Command): Decision {
 }
 
 function settled(outcome: Outcome): Decision {
-  if (outcome.kind === 'by_state' || outcome.kind === 'when_running') throw new Error('a table that has no other to refer to says by_state')
+  if (outcome.kind === 'by_state' || outcome.kind === 'as_if_free' || outcome.kind === 'when_running')
+    throw new Error(`a table that has no other to refer to says ${outcome.kind}`)
   return outcome
 }

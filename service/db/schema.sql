@@ -1598,6 +1598,27 @@ begin
   return null;
 end $function$;
 
+CREATE OR REPLACE FUNCTION public.pass_source_hold()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+declare
+  next_id uuid;
+  taker uuid;
+begin
+  for next_id, taker in
+    select id, cell_id from operations
+    where source_workspace_id = old.workspace_id and kind = 'fork' and step = 'joined' and completed_at is null and id <> old.operation_id
+    order by id
+    for no key update
+  loop
+    insert into workspace_holds (workspace_id, operation_id, gate) values (old.workspace_id, next_id, 'closed') on conflict do nothing;
+    perform pg_notify(cell_channel('berth_operation', taker), next_id::text);
+    exit;
+  end loop;
+  return null;
+end $function$;
+
 CREATE OR REPLACE FUNCTION public.refuse_in_ending_organization()
  RETURNS trigger
  LANGUAGE plpgsql
@@ -1648,6 +1669,8 @@ CREATE TRIGGER checkpoint_deleted AFTER UPDATE OF deleted_at ON public.checkpoin
 CREATE TRIGGER egress_changed AFTER INSERT ON public.egress_versions FOR EACH ROW EXECUTE FUNCTION notify_egress();
 
 CREATE TRIGGER hold_changed AFTER INSERT OR DELETE OR UPDATE ON public.workspace_holds FOR EACH ROW EXECUTE FUNCTION notify_hold();
+
+CREATE TRIGGER hold_passes AFTER DELETE ON public.workspace_holds FOR EACH ROW EXECUTE FUNCTION pass_source_hold();
 
 CREATE TRIGGER idle_gap BEFORE UPDATE OF active_at ON public.workspaces FOR EACH ROW WHEN ((new.active_at >= (old.active_at + '00:00:10'::interval))) EXECUTE FUNCTION note_idle_gap();
 

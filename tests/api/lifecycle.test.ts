@@ -92,6 +92,30 @@ test('a fork makes a new workspace from its source and occupies both until it is
   assert.equal((await w.open('copy')).status, 200)
 })
 
+test('forks that come while another one waits for its capture join it, hold nothing of the source, and end with it when it is deleted', async () => {
+  const id = await w.running('forked-often')
+  const first = (await w.post(path(id, 'fork'), { key: 'often-1' })).body
+  const others = await Promise.all(['often-2', 'often-3'].map((key) => w.post(path(id, 'fork'), { key })))
+  assert.deepEqual(
+    others.map(({ status, body }) => [status, body.operation.state, body.workspace.observed_state]),
+    [
+      [202, 'queued', 'forking'],
+      [202, 'queued', 'forking'],
+    ],
+  )
+  const active = async () => (await w.get(`/v1/workspaces/${id}`)).body.active_operation?.id
+  assert.equal(await active(), first.operation.id)
+  // Its deletion hands the source to the next, which waited.
+  assert.equal((await w.call('DELETE', `/v1/workspaces/${first.workspace.id}`)).status, 202)
+  const handed = await active()
+  assert.ok(others.some(({ body }) => body.operation.id === handed))
+  assert.equal((await w.call('DELETE', `/v1/workspaces/${id}`)).status, 202)
+  for (const { body } of others) {
+    assert.equal((await w.get(`/v1/operations/${body.operation.id}`)).body.state, 'canceled')
+    assert.equal((await w.get(`/v1/workspaces/${body.workspace.id}`)).body.ended_reason, 'fork_failed')
+  }
+})
+
 test('a fork onto a used key is refused, also onto a deleted one', async () => {
   const id = await w.running('fork-source')
   await w.running('used')

@@ -240,7 +240,7 @@ export async function withRaw(service: Service, work: (raw: RawSandbox) => Promi
   }
 }
 
-async function filled(client: Client, guest: Guest, key: string): Promise<OpenedWorkspace> {
+export async function filled(client: Client, guest: Guest, key: string): Promise<OpenedWorkspace> {
   const workspace = await client.open(key, { caps: { memory_mib: guest.memory_mib } })
   if (guest.fill_mib > 0) {
     await client.tool(workspace, '/exec', { json: { argv: filler(guest.fill_mib) } })
@@ -249,7 +249,7 @@ async function filled(client: Client, guest: Guest, key: string): Promise<Opened
   return workspace
 }
 
-async function resumed(client: Client, workspace: OpenedWorkspace): Promise<void> {
+export async function resumed(client: Client, workspace: OpenedWorkspace): Promise<void> {
   const { status, body } = await client.api<{ tool_token: { token: string } | null }>(`/v1/workspaces/${workspace.id}/resume`, {
     method: 'POST',
     headers: { prefer: 'wait=20' },

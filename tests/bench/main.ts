@@ -8,6 +8,7 @@ import { echoRow } from './echo.ts'
 import { screenshotRow } from './browser.ts'
 import { heldRow, readRows } from './http.ts'
 import { executionRows } from './executions.ts'
+import { forksRows } from './forks.ts'
 import { execRow, forkRows, openColdRow, openRow, resumeRows, suspendRows } from './machines.ts'
 import { idleMemoryRow } from './idle-memory.ts'
 import { overloadRow } from './overload.ts'
@@ -40,6 +41,7 @@ const BENCHES: Record<string, (service: Service, guest?: string) => Promise<void
   suspend: suspendRows,
   resume: resumeRows,
   fork: forkRows,
+  forks: forksRows,
   held: heldRow,
   list: listRow,
   tokens: tokenRow,

@@ -1,6 +1,7 @@
 import { sql } from 'kysely'
 import type { Db } from '../../service/db/database.ts'
 import type { Resources } from '../../service/db/schema.ts'
+import { JOINED } from '../../service/core/operations/store.ts'
 import type { Clock } from '../../service/lib/clock.ts'
 import type { Ids } from '../../service/lib/ids.ts'
 
@@ -108,6 +109,7 @@ async function insertOperation(
     if (observed_state === 'deleted') throw new DeletedError('The workspace has been deleted')
     const { cell_id } = await readWorkspace(tx, source ?? workspace_id)
     if (kind === 'delete') await cancelActive(tx, workspace_id, now)
+    const joins = source !== undefined && (await isForked(tx, source))
     const values = {
       id,
       organization_id,
@@ -121,9 +123,9 @@ async function insertOperation(
     }
     await tx
       .insertInto('operations')
-      .values({ ...values, state: 'queued', input: JSON.stringify(input) })
+      .values({ ...values, state: 'queued', step: joins ? JOINED : null, input: JSON.stringify(input) })
       .execute()
-    for (const held of source === undefined ? [workspace_id] : [workspace_id, source]) {
+    for (const held of source === undefined || joins ? [workspace_id] : [workspace_id, source]) {
       await tx.insertInto('workspace_holds').values({ workspace_id: held, operation_id: id, gate: 'closed' }).execute()
     }
     const deletion = kind === 'delete' ? { deleted_at: now } : {}
@@ -137,12 +139,33 @@ async function insertOperation(
   return id
 }
 
+/** Whether a fork is about to capture it, which another may join: it cannot get on before this transaction is over. */
+async function isForked(tx: Db, source: string): Promise<boolean> {
+  const holder = () =>
+    tx
+      .selectFrom('workspace_holds as h')
+      .innerJoin('operations as o', 'o.id', 'h.operation_id')
+      .select('o.id')
+      .where('h.workspace_id', '=', source)
+      .where('o.source_workspace_id', '=', source)
+      .where('o.completed_at', 'is', null)
+  const seen = await holder().executeTakeFirst()
+  if (seen === undefined) return false
+  await tx.selectFrom('operations').select('id').where('id', '=', seen.id).forNoKeyUpdate().execute()
+  return (await holder().executeTakeFirst())?.id === seen.id
+}
+
 async function cancelActive(tx: Db, workspace_id: string, now: Date): Promise<void> {
+  // Those that have joined come first: a holder that goes hands its source to the next.
+  const error = JSON.stringify({ code: 'canceled', message: 'Deleted', retryable: false })
+  const canceled = { state: 'canceled' as const, completed_at: now, error }
+  const joined = tx.updateTable('operations').set(canceled).where('source_workspace_id', '=', workspace_id).where('step', '=', JOINED)
+  const waiting = await joined.where('completed_at', 'is', null).returning('id').execute()
   const holds = await tx.selectFrom('workspace_holds').selectAll().where('workspace_id', '=', workspace_id).execute()
-  for (const { operation_id } of holds) {
-    const error = JSON.stringify({ code: 'canceled', message: 'Deleted', retryable: false })
-    await tx.updateTable('operations').set({ state: 'canceled', completed_at: now, error }).where('id', '=', operation_id).execute()
-    await tx.deleteFrom('workspace_holds').where('operation_id', '=', operation_id).execute()
+  const ended = [...waiting.map(({ id }) => id), ...holds.map(({ operation_id }) => operation_id)]
+  for (const id of ended) {
+    await tx.updateTable('operations').set(canceled).where('id', '=', id).where('completed_at', 'is', null).execute()
+    await tx.deleteFrom('workspace_holds').where('operation_id', '=', id).execute()
   }
 }
 

@@ -3,6 +3,7 @@ import { after, before, test } from 'node:test'
 import { sql } from 'kysely'
 import { decide, HELD_COMMANDS, type Command, type HeldBy, type Seen } from '../../contract/states/commands.ts'
 import { OBSERVED_STATES } from '../../contract/states/machine.ts'
+import { JOINED } from '../../service/core/operations/store.ts'
 import { seeder, world, type Answer, type World } from '../api/support.ts'
 import { said } from './app-world.ts'
 
@@ -79,6 +80,7 @@ async function volume(): Promise<string> {
 async function arrange(seen: Seen): Promise<void> {
   const { superuser: db } = w.database
   const now = w.clock.now()
+  await db.updateTable('operations').set({ step: null }).where('step', '=', JOINED).execute() // none is handed what is freed here
   await db.deleteFrom('workspace_holds').execute()
   await db
     .updateTable('workspaces')

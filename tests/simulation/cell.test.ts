@@ -175,7 +175,9 @@ class History {
       suspended: ['resume', 'resume', 'fork', 'snapshot', 'give_up', 'restore'],
       failed: ['open'],
     }
-    const possible = held === undefined ? (kinds[row.observed_state] ?? []) : []
+    const holder = held && (await this.world.operation(held.operation_id))
+    const of_holder = holder?.source_workspace_id === id ? ['fork'] : [] // which joins that one
+    const possible = held === undefined ? (kinds[row.observed_state] ?? []) : of_holder
     const kind = this.random() < 0.12 ? 'delete' : possible[Math.floor(this.random() * possible.length)]
     if (kind === undefined) return
     this.told.push(`${kind} ${id.slice(-4)}`)

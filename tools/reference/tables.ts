@@ -134,6 +134,8 @@ function outcomeText(outcome: Outcome): string {
       return 'done'
     case 'by_state':
       return 'by state'
+    case 'as_if_free':
+      return 'by state, also where that starts an operation'
     case 'when_running':
       return `by state where it runs, else ${code(outcome.otherwise)}`
   }

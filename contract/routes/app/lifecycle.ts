@@ -58,7 +58,7 @@ export const workspacesFork = appRoute({
   id: 'workspaces.fork',
   method: 'POST',
   path: '/v1/workspaces/{workspace_id}/fork',
-  summary: 'Copy a running or suspended workspace under a new key',
+  summary: 'Copy a running or suspended workspace under a new key; forks of one workspace at once share one capture',
   access: operators('workspace'),
   idempotent: true,
   params: workspaceParams,

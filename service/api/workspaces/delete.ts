@@ -1,20 +1,19 @@
 import type { workspacesClose } from '../../../contract/routes/app/lifecycle.ts'
 import type { workspacesDelete } from '../../../contract/routes/app/workspaces.ts'
 import type { ChangeTx } from '../../core/changes/mutate.ts'
-import { Again } from '../../core/changes/again.ts'
-import { aboutWorkspace, cancelOperation, insertFinishedDelete, lockOperation } from '../../core/operations/store.ts'
+import { aboutWorkspace, cancelOperation, insertFinishedDelete, readJoined } from '../../core/operations/store.ts'
 import { readerOf } from '../../db/reader.ts'
 import type { Call, Reply } from '../../http/call.ts'
 import { failpoint } from '../../lib/failpoints.ts'
 import type { ApiDeps } from '../deps.ts'
 import { answerKept, change, type Changed } from '../idempotency/change.ts'
 import { lastDelete } from '../operations/store.ts'
+import type { OperationRow } from '../operations/view.ts'
 import { operationBody, workedOn, type WorkedOn } from './answer-operation.ts'
 import { endWorkspace, type Ending } from './end.ts'
-import { lockForChange, visible } from './find.ts'
+import { lockWithOperation } from './find.ts'
 import { allowed } from './refusals.ts'
 import { activeOperation, type WorkspaceRow } from './row.ts'
-import { readWorkspace } from './store.ts'
 
 type EndingCall = Call<typeof workspacesDelete> | Call<typeof workspacesClose>
 
@@ -59,24 +58,22 @@ export async function endForGood(
     return workedOn(row, { status: 202, operation_id, changed: false })
   }
   const active = activeOperation(row)
-  if (active) {
-    await cancelOperation(tx, active.id, call.now)
-    const target = active.kind === 'fork' && active.workspace_id !== row.id ? active.workspace_id : null
-    // The capture is not committed while the fork still holds its source: nothing is there to open, so its key is free again.
-    if (target !== null) await endWorkspace(deps, tx, target, { ended_reason: 'fork_failed', input: {}, frees_key: true }, call.now)
-  }
+  if (active) await cancelActive(deps, tx, row, active, call.now)
   const frees_key = row.lifetime === 'session'
   const operation_id = await endWorkspace(deps, tx, row.id, { ...ending, frees_key }, call.now)
   return workedOn(row, { status: 202, operation_id, changed: true })
 }
 
-/** Operation first, workspace second: the order of locks (cell/operations/store.ts). */
-async function lockWithOperation(tx: ChangeTx, call: Pick<EndingCall, 'who' | 'params'>): Promise<WorkspaceRow> {
-  const before = visible(call.who, await readWorkspace(readerOf(tx), call.params.workspace_id))
-  if (before.op_id !== null) await lockOperation(tx, before.op_id)
-  const row = await lockForChange(tx, call)
-  if (row.op_id !== null && row.op_id !== before.op_id) throw new Again('another operation holds the workspace')
-  return row
+/** Ends what is under way of the workspace. Of a source of forks that is all of them: none has captured it while one of them holds it. */
+async function cancelActive(deps: Pick<ApiDeps, 'ids'>, tx: ChangeTx, row: WorkspaceRow, active: OperationRow, now: Date): Promise<void> {
+  if (active.kind !== 'fork' || active.workspace_id === row.id) return cancelOperation(tx, active.id, now)
+  // Those that wait come first: a holder that goes hands its source to the next.
+  const waiting = (await readJoined(tx, row.id)).filter(({ id }) => id !== active.id)
+  for (const { id, workspace_id } of [...waiting, active]) {
+    await cancelOperation(tx, id, now)
+    // Nothing is there to open, so its key is free again.
+    if (workspace_id !== null) await endWorkspace(deps, tx, workspace_id, { ended_reason: 'fork_failed', input: {}, frees_key: true }, now)
+  }
 }
 
 async function deleteOperationOf(deps: Pick<ApiDeps, 'ids'>, tx: ChangeTx, row: WorkspaceRow, now: Date): Promise<string> {

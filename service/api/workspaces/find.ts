@@ -1,4 +1,7 @@
-import type { Tx } from '../../db/reader.ts'
+import { Again } from '../../core/changes/again.ts'
+import { lockOperation } from '../../core/operations/store.ts'
+import type { ChangeTx } from '../../core/changes/mutate.ts'
+import { readerOf, type Tx } from '../../db/reader.ts'
 import type { Principal } from '../../http/call.ts'
 import { maySee, notFound } from '../auth/scope.ts'
 import type { ApiDeps } from '../deps.ts'
@@ -18,6 +21,18 @@ export async function findWorkspace(deps: ApiDeps, call: WorkspaceCall): Promise
 /** The same, to be changed in this transaction. Who may change it is said by the route, and was judged by the pipeline. */
 export async function lockForChange(tx: Tx, call: WorkspaceCall): Promise<WorkspaceRow> {
   return visible(call.who, await lockWorkspace(tx, call.params.workspace_id))
+}
+
+/**
+ * The same, with the operation that holds it: that one neither ends nor gets on before this transaction is over. Operation first,
+ * workspace second: the order of locks (cell/operations/store.ts).
+ */
+export async function lockWithOperation(tx: ChangeTx, call: WorkspaceCall): Promise<WorkspaceRow> {
+  const before = visible(call.who, await readWorkspace(readerOf(tx), call.params.workspace_id))
+  if (before.op_id !== null) await lockOperation(tx, before.op_id)
+  const row = await lockForChange(tx, call)
+  if (row.op_id !== null && row.op_id !== before.op_id) throw new Again('another operation holds the workspace')
+  return row
 }
 
 export function visible(who: Principal, row: WorkspaceRow | null): WorkspaceRow {

@@ -17,10 +17,10 @@ import { insertEgressVersion } from '../egress/store.ts'
 import { changeAndAnswer } from '../idempotency/change.ts'
 import { copyAuthority, copyBinding } from '../secrets/store.ts'
 import { operationAndWorkspaceBody, workedOn, type WorkedOn } from './answer-operation.ts'
-import { lockForChange } from './find.ts'
+import { lockWithOperation } from './find.ts'
 import { checkKey } from './open-rules.ts'
-import { allowed } from './refusals.ts'
-import { ceilings, type WorkspaceRow } from './row.ts'
+import { allowed, inProgress } from './refusals.ts'
+import { activeOperation, ceilings, type WorkspaceRow } from './row.ts'
 import { readKey, readTemplateVersion, readWorkspace } from './store.ts'
 
 type ForkCall = Call<typeof workspacesFork>
@@ -30,11 +30,18 @@ export async function forkWorkspace(call: ForkCall, deps: ApiDeps): Promise<Repl
   checkKey(call.body.key)
   await failpoint('fork.F1')
   const work = async (tx: ChangeTx) => {
-    const source = await lockForChange(tx, call)
+    const source = await lockWithOperation(tx, call)
     allowed(source, 'fork')
+    refuseStale(source)
     return forkFrom(deps, tx, call, source)
   }
   return changeAndAnswer(deps, call, work, operationAndWorkspaceBody)
+}
+
+/** A holder that is over captures nothing any more, and what it holds is about to be released. */
+function refuseStale(source: WorkspaceRow): void {
+  const active = activeOperation(source)
+  if (active !== null && active.completed_at !== null) throw inProgress(source)
 }
 
 async function forkFrom(deps: ApiDeps, tx: ChangeTx, call: ForkCall, source: WorkspaceRow): Promise<WorkedOn> {
@@ -73,6 +80,7 @@ async function forkFrom(deps: ApiDeps, tx: ChangeTx, call: ForkCall, source: Wor
     id: operation_id,
     kind: 'fork',
     source_workspace_id: source.id,
+    joins: activeOperation(source) !== null, // another fork, which is locked: its capture will see this one
     cell_id: source.cell_id,
     input,
     now,

@@ -6,7 +6,7 @@ import type { OpenOperation, Tx } from './store.ts'
 export async function insertCheckpoint(
   tx: Tx,
   cell: CellContext,
-  operation: OpenOperation,
+  operation: Pick<OpenOperation, 'id'>,
   info: CheckpointInfo,
   as: { kind: 'suspend' | 'fork' | 'snapshot' | 'recovery' | 'layer'; label: string | null; expires_at: Date | null },
 ): Promise<void> {

@@ -1,8 +1,10 @@
 import type { OperationError } from '../../db/schema.ts'
 import { failpoint } from '../../lib/failpoints.ts'
+import { JOINED } from '../../core/operations/store.ts'
 import type { CheckpointInfo, Machine } from '../links/hostd.ts'
 import { capturedMemoryMib, insertCheckpoint } from './checkpoint-store.ts'
 import { captureOrStartError, operationError, Refused } from './errors.ts'
+import { CAPTURED, commitServed, serveJoined } from './fork-joined.ts'
 import { ask, claimedRow, quiesce, takeOver, tidy, type Job, type OperationKind } from './job.ts'
 import { clearEarlier, stopAttempt } from './open.ts'
 import { restoreRequest, startRequest } from './requests.ts'
@@ -12,9 +14,6 @@ import { unpause } from './suspend.ts'
 import { workspaceSubject } from '../links/subject.ts'
 
 const END: RunningEnd = { event: 'forked', before_commit: 'fork.F6', before_connect: 'fork.F7', before_success: 'fork.F8', result: {} }
-
-/** The target owns a capture of its source; the source is free again. */
-const CAPTURED = 'captured'
 
 /** Captures the source straight into the target, lets the source go, and restores the target under an identity of its own. */
 export const fork: OperationKind = {
@@ -39,17 +38,20 @@ export const fork: OperationKind = {
 async function capture(job: Job): Promise<MachineRow> {
   const { cell, operation } = job
   const [source, target] = await Promise.all([readMachineRow(cell.db, sourceOf(job)), claimedRow(job)])
-  if (operation.attempt > 1) await wakeAfterEarlier(job, source, target)
-  await refuseSmaller(job, source, target)
+  if (operation.attempt > 1 || operation.step === JOINED) await wakeAfterEarlier(job, source, target)
+  const memory_mib = await memoryOf(job, source)
+  refuseSmaller(target, memory_mib)
   await failpoint('fork.F2')
   await quiesce(job, source.id)
   await failpoint('fork.F3')
   const info = isBlank(source) ? null : await captureInto(job, source, target)
+  const served = await serveJoined(job, source, info, memory_mib)
   await failpoint('fork.F4')
   const now = cell.clock.now()
   const save = async (tx: Tx) => {
     if (info !== null) await insertCheckpoint(tx, cell, operation, info, { kind: 'fork', label: null, expires_at: null })
-    await releaseHold(tx, operation, source.id)
+    await commitServed(tx, cell, served, now)
+    await releaseHold(tx, operation, source.id) // whoever joined since is handed it
     return moveWorkspace(tx, target, 'captured', now, { checkpoint_id: info?.checkpoint_id ?? null })
   }
   const captured = await asAttempt(cell.db, operation, now, save, { step: CAPTURED, progress: operation.progress })
@@ -90,10 +92,14 @@ async function wakeAfterEarlier(job: Job, source: MachineRow, target: MachineRow
 
 const LOST_SOURCE = operationError('checkpoint_failed', 'The source is not running any more', { reason: 'not_running' })
 
-/** What the memory holds does not fit into less. */
-async function refuseSmaller(job: Job, source: MachineRow, target: MachineRow): Promise<void> {
+/** What the memory of a copy will hold. */
+async function memoryOf(job: Job, source: MachineRow): Promise<number> {
   const saved = savedCheckpoint(source)
-  const memory_mib = saved === null ? (source.grants?.memory_mib ?? 0) : await capturedMemoryMib(job.cell.db, saved)
+  return saved === null ? (source.grants?.memory_mib ?? 0) : capturedMemoryMib(job.cell.db, saved)
+}
+
+/** What the memory holds does not fit into less. */
+function refuseSmaller(target: MachineRow, memory_mib: number): void {
   if (target.ceilings.memory_mib >= memory_mib) return
   const details = { reason: 'below_captured_memory', required: { memory_mib }, ceiling: { memory_mib: target.ceilings.memory_mib } }
   throw new Refused(operationError('invalid_resources', 'The fork is smaller than the memory that it would hold', details))

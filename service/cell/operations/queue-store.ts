@@ -1,6 +1,7 @@
 import { sql } from 'kysely'
 import { v7 } from 'uuid'
 import { LIMITS } from '../../../contract/limits.ts'
+import { JOINED } from '../../core/operations/store.ts'
 import type { Db } from '../../db/database.ts'
 import type { OperationError } from '../../db/schema.ts'
 import { MACHINE_COLUMNS, machineRow, ofAttempt, OPERATION_COLUMNS, type MachineRow, type OpenOperation } from './store.ts'
@@ -36,6 +37,7 @@ export async function listOpen(db: Db, cell_id: string): Promise<Open> {
     .select([...OPERATION_COLUMNS, ...MACHINE_COLUMNS, 'o.subject_kind', 'o.subject_id'])
     .where('o.completed_at', 'is', null)
     .where('o.subject_kind', '!=', 'organization') // the api's
+    .where(IS_NOT_WAITING)
     .where(sql<boolean>`coalesce(o.cell_id, w.cell_id, s.cell_id, ${cell_id}::uuid) = ${cell_id}::uuid`)
     .orderBy(sql`o.state = 'capacity_pending'`)
     .orderBy(sql`row_number() over (partition by o.state = 'capacity_pending', w.organization_id order by o.id)`)
@@ -48,6 +50,10 @@ export async function listOpen(db: Db, cell_id: string): Promise<Open> {
     others: rows.filter(({ subject_kind }) => subject_kind !== 'workspace'),
   }
 }
+
+/** A fork that waits for another's capture is nothing to begin, until the source is handed to it. */
+const IS_NOT_WAITING = sql<boolean>`(o.step is distinct from ${sql.lit(JOINED)} or exists (
+  select from workspace_holds h where h.operation_id = o.id and h.workspace_id = o.source_workspace_id))`
 
 /** By the joins and the condition: a row of a workspace has one with its template version, and is not over. */
 function queuedOf(row: object): Queued {

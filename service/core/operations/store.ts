@@ -18,6 +18,8 @@ export interface NewOperation {
   workspace_id: string | null
   /** Of a fork. */
   source_workspace_id?: string
+  /** Of a fork whose source is being captured for another one: it waits for that capture, and does not hold its source. */
+  joins?: boolean
   /** The cell that is to do it; null: any. */
   cell_id: string | null
   input: Record<string, unknown>
@@ -41,12 +43,18 @@ export function aboutBuild({ id, organization_id, project_id }: { id: string; or
   return { subject: { kind: 'template_build', id }, organization_id, project_id, workspace_id: null }
 }
 
+/**
+ * The step of a fork that waits for the capture which another fork of its source is about (decision 256). Where that one ends without
+ * a capture, the database hands the source to the first of these (trigger hold_passes).
+ */
+export const JOINED = 'joined'
+
 /** Which operations wait for room, and for how long (App, "Capacity wait"). */
 const WAITS_FOR_ROOM: ReadonlySet<OperationKind> = new Set(['open', 'resume', 'fork'])
 
 /** The row of an operation that nobody has begun: every one begins as this. Whoever makes the change is who asked. */
 export function operationRow(tx: ChangeTx, operation: NewOperation): Insertable<Database['operations']> {
-  const { subject, source_workspace_id = null, input, now, ...columns } = operation
+  const { subject, source_workspace_id = null, joins = false, input, now, ...columns } = operation
   return {
     ...columns,
     subject_kind: subject.kind,
@@ -63,7 +71,7 @@ export function operationRow(tx: ChangeTx, operation: NewOperation): Insertable<
     started_at: null,
     completed_at: null,
     deadline_at: WAITS_FOR_ROOM.has(operation.kind) ? new Date(now.getTime() + LIMITS.wait.capacity_wait_seconds * 1000) : null,
-    step: null,
+    step: joins ? JOINED : null,
   }
 }
 
@@ -108,6 +116,15 @@ export async function insertFinishedDelete(tx: ChangeTx, { id, now, ...about }: 
 
 export async function lockOperation(tx: ChangeTx, id: string): Promise<void> {
   await sql`select 1 from operations where id = ${id} for no key update`.execute(tx)
+}
+
+/** Forks that wait for a capture of this workspace, and are nobody's yet. */
+export async function readJoined(tx: ChangeTx, source_workspace_id: string): Promise<{ id: string; workspace_id: string }[]> {
+  const { rows } = await sql<{ id: string; workspace_id: string }>`
+    select id, workspace_id from operations
+    where source_workspace_id = ${source_workspace_id} and kind = 'fork' and step = ${JOINED} and completed_at is null
+    order by id for no key update`.execute(tx)
+  return rows
 }
 
 /** Ends an operation that a delete or its caller overtakes, and lets go of everything that it holds. */

@@ -90,9 +90,13 @@ function workspaceRow({ now, caps, ceilings, inputs, origin, startup, ...columns
   }
 }
 
-/** A new workspace with its first operation, in one statement. A fork holds its source too. Throws Again where that is held. */
+/**
+ * A new workspace with its first operation, in one statement. A fork holds its source too, unless it joins another one that does. Throws
+ * Again where that is held.
+ */
 export async function insertFirstOperation(tx: ChangeTx, workspace: NewWorkspace, operation: NewOperation): Promise<void> {
-  const held = [operation.workspace_id, operation.source_workspace_id].filter((id) => id !== undefined && id !== null)
+  const source = operation.joins ? undefined : operation.source_workspace_id
+  const held = [operation.workspace_id, source].filter((id) => id !== undefined && id !== null)
   const hold = { workspace_ids: held, gate: 'closed' } as const
   const { numInsertedOrUpdatedRows } = await tx
     .with('workspace', (query) => query.insertInto('workspaces').values(workspaceRow(workspace)))

@@ -1,0 +1,43 @@
+import { JOINED } from '../../core/operations/store.ts'
+import type { Db } from '../../db/database.ts'
+import { MACHINE_COLUMNS, machineRow, type MachineRow, type Tx } from './store.ts'
+
+/** A fork that waits for the capture that another one takes of its source. */
+export interface Joined {
+  operation_id: string
+  target: MachineRow
+}
+
+/** Of one capture. Those beyond it are served by the next. */
+const JOINED_MAX = 16
+
+/** The forks of this source that wait for a capture, the oldest first. */
+export async function listJoined(db: Db, source_workspace_id: string, holder_id: string): Promise<Joined[]> {
+  const rows = await db
+    .selectFrom('operations as o')
+    .innerJoin('workspaces as w', 'w.id', 'o.workspace_id')
+    .innerJoin('template_versions as v', 'v.id', 'w.template_version_id')
+    .select(['o.id as operation_id', 'w.id', ...MACHINE_COLUMNS])
+    .where('o.source_workspace_id', '=', source_workspace_id)
+    .where('o.kind', '=', 'fork')
+    .where('o.step', '=', JOINED)
+    .where('o.completed_at', 'is', null)
+    .where('o.id', '!=', holder_id) // which may have joined itself, and been handed the source
+    .where('w.deleted_at', 'is', null)
+    .orderBy('o.id')
+    .limit(JOINED_MAX)
+    .execute()
+  return rows.map(({ operation_id, ...row }) => ({ operation_id, target: machineRow(row) }))
+}
+
+/** @returns false where it does not wait any more. To write its state wakes the runner, though it stays the same. */
+export async function takeJoined(tx: Tx, operation_id: string, step: string, now: Date): Promise<boolean> {
+  const { numUpdatedRows } = await tx
+    .updateTable('operations')
+    .set({ state: 'queued', step, updated_at: now })
+    .where('id', '=', operation_id)
+    .where('step', '=', JOINED)
+    .where('completed_at', 'is', null)
+    .executeTakeFirst()
+  return numUpdatedRows === 1n
+}
