@@ -49,7 +49,7 @@ func serve() error {
 		return err
 	}
 	reaper := reap.New()
-	g, err := guest.New("/agent", spawn.Layout{ClaimRoot: "/claim/root", Volumes: "/volumes"}, reaper)
+	g, err := guest.New("/agent", spawn.Layout{ClaimRoot: "/claim/root", State: "/claim/state", Volumes: "/volumes"}, reaper)
 	if err != nil {
 		return err
 	}

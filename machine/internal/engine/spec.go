@@ -21,7 +21,7 @@ const (
 // Sizes inside the guest that no caller sets.
 const (
 	shmBytes  = "134217728" // without a size a tmpfs may take half of the host's memory
-	tmpBytes  = "268435456"
+	tmpBytes  = "268435456" // of the sandbox's /tmp, which guests of older agents have: the others have one on their disk
 	openFiles = 65536
 	pidsMax   = 16384 // host threads: the sentry's own and the stubs of the guest's processes
 )

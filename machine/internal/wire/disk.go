@@ -23,11 +23,12 @@ type DiskReader struct {
 	Epoch    int64  `json:"epoch"` // counts the readers of this hostd
 }
 
-// InMemory are the directories below the root that a machine mounts its memory on.
+// InMemory are the directories below the root that a machine mounts something on which is not of its tree: its kernel's memory, and at
+// /tmp a directory that lies beside the tree.
 var InMemory = []string{"tmp", "dev", "proc", "sys"}
 
 // DetailInMemory is a detail of the 409 with which a reader refuses a path that leads into /tmp, /dev, /proc or /sys: what was there is
-// in the checkpoint of the machine's memory, if anywhere, and the directories of the disk below those mounts say nothing about it.
+// what its machine has, and the directories of the disk below those mounts say nothing about it.
 const DetailInMemory = "in_memory"
 
 // DiskReaderSetup is what hostd tells a reader, as one line on DiskReaderSetupFD. That pipe stays open: its end is the reader's.

@@ -116,6 +116,9 @@ func (g *Guest) Adopt() error {
 	if err := identity.MountPoints(g.layout.ClaimRoot, names); err != nil {
 		return err
 	}
+	if err := identity.Boot(g.layout.State); err != nil {
+		return err
+	}
 	time.AfterFunc(letGoAfter, procfs.LetGo)
 	return g.adopt()
 }

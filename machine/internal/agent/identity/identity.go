@@ -1,4 +1,5 @@
-// Package identity writes what the service owns in the guest's tree: hostname, hosts, resolver, machine-id.
+// Package identity writes what the service owns in the guest's tree, hostname, hosts, resolver and machine-id, and what a boot makes anew
+// beside it: /tmp and the boot id.
 package identity
 
 import (
@@ -38,7 +39,7 @@ func Apply(r *guestroot.Root, stateDir string, in wire.Incarnation) error {
 	if in.RenewIdentity {
 		failed = append(failed, removeHostKeys(r))
 	}
-	failed = append(failed, renewMachineID(r, stateDir, in))
+	failed = append(failed, renewMachineID(r, stateDir, in), renewBootID(stateDir, in))
 	return errors.Join(failed...)
 }
 

@@ -4,11 +4,14 @@ import (
 	"os"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/berth-dev/berth/machine/internal/agent/identity"
 )
 
 // Layout says where things lie in the slot's root.
 type Layout struct {
 	ClaimRoot string // the workspace's tree
+	State     string // the directory beside it, with what identity.Boot makes
 	Volumes   string // bound to /volumes when it exists
 }
 
@@ -16,7 +19,7 @@ type Layout struct {
 var bound = []struct {
 	name  string
 	flags uintptr
-}{{"dev", unix.MS_BIND | unix.MS_REC}, {"sys", unix.MS_BIND}, {"tmp", unix.MS_BIND | unix.MS_REC}}
+}{{"dev", unix.MS_BIND | unix.MS_REC}, {"sys", unix.MS_BIND}}
 
 // adoptProgram makes PID 1 of the guest's namespaces. It does the mounts itself, because proc shows the PID namespace of
 // whoever mounts it, and then becomes a program that only sleeps: SIGCHLD ignored makes the kernel reap the orphans.
@@ -24,6 +27,7 @@ func adoptProgram(l Layout, program int) ([]byte, error) {
 	m := newInit(program)
 	m.mount(l.ClaimRoot, l.ClaimRoot, "", unix.MS_BIND|unix.MS_REC, "", false)
 	m.mount("proc", l.ClaimRoot+"/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "", false)
+	m.bindState(l)
 	m.bindSlot(l)
 	m.pivot(l.ClaimRoot)
 	return m.becomeInit()
@@ -59,12 +63,19 @@ func (m *mounter) mount(source, target, kind string, flags uintptr, data string,
 	m.add(StageMount, soft, unix.SYS_MOUNT, m.text(source), m.text(target), m.text(kind), number(flags), m.text(data))
 }
 
+// bindState: /tmp has the room of the workspace's disk (decision 254), and a fork has a boot id that its source does not.
+func (m *mounter) bindState(l Layout) {
+	tmp := l.ClaimRoot + "/tmp"
+	m.mount(l.State+"/"+identity.Tmp, tmp, "", unix.MS_BIND, "", false)
+	m.mount("", tmp, "", unix.MS_REMOUNT|unix.MS_BIND|unix.MS_NOSUID|unix.MS_NODEV, "", true)
+	// Without it the guest reads the kernel's own, which a fork shares.
+	m.mount(l.State+"/"+identity.BootID, l.ClaimRoot+"/proc/sys/kernel/random/boot_id", "", unix.MS_BIND, "", true)
+}
+
 func (m *mounter) bindSlot(l Layout) {
 	for _, b := range bound {
 		if _, err := os.Stat("/" + b.name); err == nil {
 			m.mount("/"+b.name, l.ClaimRoot+"/"+b.name, "", b.flags, "", false)
-		} else if b.name == "tmp" {
-			m.mount("tmpfs", l.ClaimRoot+"/tmp", "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=1777,size=256m", false)
 		}
 	}
 	if l.Volumes == "" {
