@@ -61,3 +61,19 @@ test('/tmp has the room of the disk, stays over a suspend, goes along into a for
   assert.equal(await sh(cold, 'stat -c "%a %U" /tmp; ls -A /tmp'), '1777 root')
   assert.notEqual(await sh(cold, BOOT_ID), boot)
 })
+
+test('what a background process writes after the exit of its command is read behind it, and the exit waits for none of it', async () => {
+  const script = '(until [ -e /tmp/go ]; do sleep 0.1; done; echo late; echo done > /tmp/said) & echo hi'
+  const { session_id, stdout, exit } = await client.run(workspace, ['bash', '-c', script])
+  assert.deepEqual([stdout, exit.exit_code], ['hi\n', 0])
+  await sh(workspace, 'touch /tmp/go; until [ -s /tmp/said ]; do sleep 0.1; done')
+  const { bytes } = await client.tool(workspace, `/exec/${session_id}/output?stdout_offset=3`)
+  const events = bytes.toString().trim().split('\n').map((line) => JSON.parse(line) as { type: string; offset?: number; data?: string }) // prettier-ignore
+  assert.deepEqual(
+    events.map(({ type, offset, data }) => [type, offset, data && Buffer.from(data, 'base64').toString()]),
+    [
+      ['output', 3, 'late\n'],
+      ['exit', undefined, undefined],
+    ],
+  )
+})

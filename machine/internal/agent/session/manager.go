@@ -10,6 +10,7 @@ import (
 	"runtime"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -43,6 +44,7 @@ type Manager struct {
 	reaper       *reap.Reaper
 	pump         *pump
 	spare        chan *pipes // what the next command will take
+	late         time.Duration
 	queues       output.Queues
 	keep         *output.Keeper
 	processesMax atomic.Uint64
@@ -67,7 +69,7 @@ func Open(dir string, guest Guest, reaper *reap.Reaper, limits wire.GuestLimits)
 	if err != nil {
 		return nil, err
 	}
-	m := &Manager{dir: dir, guest: guest, reaper: reaper, pump: pump, spare: make(chan *pipes, 1),
+	m := &Manager{dir: dir, guest: guest, reaper: reaper, pump: pump, spare: make(chan *pipes, 1), late: lateSeconds * time.Second,
 		known: map[string]*Session{}, keep: output.NewKeeper(outputBytesDefault, cachedMax)}
 	m.SetLimits(limits)
 	go m.index()
@@ -164,16 +166,16 @@ func (m *Manager) leaderLeft(s *Session, pid int, status unix.WaitStatus) {
 	m.processes.Delete(s)
 	go func() {
 		buffer := buffers.Get().(*[output.QueueBytesMax]byte)
-		s.finished(status, buffer[:])
+		late := s.finished(status, buffer[:])
 		buffers.Put(buffer)
-		m.ended(s)
+		m.release(s)
+		m.bookWhenLeft(s, late)
 	}()
 	runtime.Gosched()
 }
 
-// ended books a session out of the running ones.
-func (m *Manager) ended(s *Session) {
-	m.release(s)
+// book has what a session retains count as that of the one that ended last.
+func (m *Manager) book(s *Session) {
 	m.keep.Ended(s.dir, s.stdout, s.stderr)
 	for _, dir := range m.keep.Beyond(sessionMax) {
 		// What stays behind is found by the next boot's index: the record goes last.

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"math"
 	"runtime"
 	"sync"
 
@@ -24,13 +25,17 @@ type pump struct {
 	silent int
 }
 
-// tap is the agent's end of one pipe. queue is nil before there is a session, and once it has ended: then bytes are read and dropped.
+// tap is the agent's end of one pipe. queue is nil before there is a session, and once nothing is kept any more: then bytes are read and
+// dropped.
 type tap struct {
 	pump   *pump
 	mu     sync.Mutex
 	fd     int // -1 when closed
 	queue  *output.Queue
 	paused bool // not watched, until the queue has room
+	still  bool // nor then: between finish and letGo
+	late   bool // after letGo
+	left   int  // how many more bytes are kept
 	atEnd  bool // nobody holds the other end
 	kept   bool // counted in pump.silent
 }
@@ -69,7 +74,7 @@ func (p *pump) listen(fd int) error {
 func (t *tap) deliverTo(queue *output.Queue) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.queue = queue
+	t.queue, t.left = queue, math.MaxInt
 }
 
 func (p *pump) loop() {
@@ -101,7 +106,7 @@ func (t *tap) readOnce(buffer []byte) {
 		return // it was told of before
 	}
 	if t.queue != nil {
-		buffer = buffer[:min(len(buffer), t.queue.Room())]
+		buffer = buffer[:min(len(buffer), t.queue.Room(), t.left)]
 	}
 	if len(buffer) == 0 {
 		t.pause()
@@ -110,12 +115,23 @@ func (t *tap) readOnce(buffer []byte) {
 	n, err := unix.Read(t.fd, buffer)
 	switch {
 	case n > 0:
-		if t.queue != nil {
-			t.queue.Put(buffer[:n])
-		}
+		t.keep(buffer[:n])
 	case err == unix.EAGAIN || err == unix.EINTR:
 	default:
 		t.closeLocked()
+	}
+}
+
+func (t *tap) keep(p []byte) {
+	if t.queue == nil {
+		return
+	}
+	t.queue.Put(p)
+	if t.late {
+		t.left -= len(p)
+	}
+	if t.left == 0 {
+		t.queue = nil
 	}
 }
 
@@ -134,7 +150,7 @@ func (t *tap) goOn() {
 }
 
 func (t *tap) goOnLocked() {
-	if t.fd < 0 || !t.paused {
+	if t.fd < 0 || !t.paused || t.still {
 		return
 	}
 	t.paused = false
@@ -143,8 +159,8 @@ func (t *tap) goOnLocked() {
 	}
 }
 
-// finish takes what is in the pipe now, and no more of it ever. It waits for the disk where that is behind, and so only for the output of
-// this command.
+// finish takes what is in the pipe now, and no more of it until letGo: what the command itself wrote has an end. It waits for the disk
+// where that is behind, and so only for the output of this command.
 func (t *tap) finish(buffer []byte) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -170,20 +186,43 @@ func (t *tap) finish(buffer []byte) {
 		break
 	}
 	t.queue = nil
+	if t.fd >= 0 && !t.atEnd {
+		t.stop()
+	}
 }
 
-// letGo comes after finish. A background process may keep the other end open: its bytes are dropped from here on, since ending it by
-// SIGPIPE would surprise whoever started it.
-func (t *tap) letGo() {
+// stop has nothing read until letGo.
+func (t *tap) stop() {
+	t.still = true
+	if !t.paused {
+		t.paused = true
+		_ = unix.EpollCtl(t.pump.ep, unix.EPOLL_CTL_DEL, t.fd, nil) // where it fails, readOnce is told in vain
+	}
+}
+
+// letGo comes after finish. A background process may keep the other end open: its bytes are kept for a while, and dropped after that,
+// since ending it by SIGPIPE would surprise whoever started it. false: nobody has the other end, or too many such pipes are open.
+func (t *tap) letGo(late *output.Queue) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.still = false
 	if t.fd < 0 {
-		return
+		return false
 	}
 	if t.kept = !t.atEnd && t.pump.keepSilent(); !t.kept {
 		t.closeLocked()
-		return
+		return false
 	}
+	t.queue, t.late, t.left = late, true, lateBytesMax
+	t.goOnLocked()
+	return true
+}
+
+// drop ends the keeping.
+func (t *tap) drop() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.queue = nil
 	t.goOnLocked()
 }
 

@@ -120,8 +120,8 @@ func (s *Session) leaderLeft(pid int) (at *string) {
 	return s.leftAt
 }
 
-// finished closes the session: the leader has ended with status.
-func (s *Session) finished(status unix.WaitStatus, buffer []byte) {
+// finished tells the exit: the leader has ended with status. late: see leave.
+func (s *Session) finished(status unix.WaitStatus, buffer []byte) (late bool) {
 	if s.stdin != nil {
 		s.stdin.close()
 	}
@@ -131,8 +131,6 @@ func (s *Session) finished(status unix.WaitStatus, buffer []byte) {
 	for _, q := range s.queues {
 		q.Wait()
 	}
-	s.stdout.Seal()
-	s.stderr.Seal()
 	s.mu.Lock()
 	s.record.State = record.Exited
 	s.record.EndedAt = s.leftAt
@@ -143,19 +141,16 @@ func (s *Session) finished(status unix.WaitStatus, buffer []byte) {
 	if s.stdin != nil {
 		s.record.Stdin = new(s.stdin.state())
 	}
-	r := s.record
 	s.mu.Unlock()
-	r.StdoutAvailable, r.StdoutBytes = s.stdout.Range()
-	r.StderrAvailable, r.StderrBytes = s.stderr.Range()
 	// Before the rest, and on this thread: whoever waits has waited long enough, and another thread would have to be woken for it.
 	s.notice.Wake()
 	runtime.Gosched()
-	for _, t := range s.taps {
-		t.letGo()
+	if late = s.leave(); late {
+		s.note()
+	} else {
+		s.close()
 	}
-	// A disk that takes no more leaves the first line, and a later boot calls the session lost.
-	_ = record.Append(s.log, entry{Record: r})
-	s.log.Close()
+	return late
 }
 
 // stopTimer: members of the group that outlive the leader still get the SIGKILL that was promised to them.

@@ -34,7 +34,8 @@ func (m *Manager) start(s *Session, c *checked) error {
 	if why := m.spawn(s, c); why != "" {
 		s.failedToStart(why)
 		m.lastEnded.Store(record.Stamp(time.Now()))
-		m.ended(s)
+		m.release(s)
+		m.book(s)
 	}
 	return nil
 }
