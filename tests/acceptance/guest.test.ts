@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
+import { attach, printed } from '../support/attached.ts'
 import { createClient, type Client, type OpenedWorkspace } from '../support/client.ts'
 import { sharedService, type SharedService } from '../support/shared-services.ts'
 
@@ -76,4 +77,63 @@ test('what a background process writes after the exit of its command is read beh
       ['exit', undefined, undefined],
     ],
   )
+})
+
+test('Ctrl-D ends the input of who reads, also where more is typed behind it in one write, and who polls is told of it', async () => {
+  const polls = 'import os, select; select.select([0], [], []); print(os.read(0, 9))'
+  const script = `stty -echo; echo begun; cat; echo first; cat; echo second; cat; echo third; python3 -c '${polls}'`
+  const started = await client.tool(workspace, '/pty', { json: { session_id: 'ctrl-d', argv: ['sh', '-c', script] } })
+  assert.equal(started.status, 201)
+  const url = `${workspace.endpoint}/v1/workspaces/${workspace.id}/pty/ctrl-d/attach?offset=0`
+  const terminal = await attach(url, { token: workspace.token })
+  await terminal.until(/begun\r\n/)
+  terminal.say({ type: 'input', data: Buffer.from('a\n\x04b\n\x04c\x04\x04\x04').toString('base64') })
+  const events = await terminal.rest()
+  assert.equal(events.map(printed).join(''), "a\r\nfirst\r\nb\r\nsecond\r\ncthird\r\nb''\r\n")
+  assert.equal(events.at(-1)?.['exit_code'], 0)
+})
+
+test('Ctrl-C interrupts a program that reads nothing, whatever was typed ahead, and that is thrown away', async () => {
+  const script = 'stty -echo; echo begun; trap "echo interrupted" INT; sleep 1000; read line; echo "read $line"'
+  const started = await client.tool(workspace, '/pty', { json: { session_id: 'ctrl-c', argv: ['bash', '-c', script] } })
+  assert.equal(started.status, 201)
+  const url = `${workspace.endpoint}/v1/workspaces/${workspace.id}/pty/ctrl-c/attach?offset=0`
+  const terminal = await attach(url, { token: workspace.token })
+  const type = (text: string) => terminal.say({ type: 'input', data: Buffer.from(text).toString('base64') })
+  await terminal.until(/begun\r\n/)
+  await sh(workspace, 'until pgrep -fx "sleep 1000"; do :; done')
+  type('ahead\n')
+  type('further\n\x03')
+  await terminal.until(/interrupted\r\n/)
+  type('behind\n')
+  assert.match((await terminal.rest()).map(printed).join(''), /^read behind\r\n$/)
+})
+
+test('a hole takes no space, is found and copied as one, and can be punched', async () => {
+  const made =
+    'cd ~ && truncate -s 10G sparse && stat -c "%s %b" sparse && cp sparse copy && stat -c "%s %b" copy && tar -cSf tar sparse && stat -c %s tar'
+  const [sparse, copy, tar] = (await sh(workspace, made)).split('\n')
+  assert.deepEqual([sparse, copy], ['10737418240 0', '10737418240 0'])
+  assert.ok(Number(tar) < 100_000, tar)
+  const punched = `head -c 8M /dev/urandom > data && sync data && before=$(stat -c %b data) && fallocate -p -o 1M -l 4M data && sync data
+python3 - <<'END'
+import os
+f = os.open('data', os.O_RDONLY)
+print(os.lseek(f, 0, os.SEEK_HOLE), os.lseek(f, 1 << 20, os.SEEK_DATA), os.fstat(f).st_size, os.pread(f, 4, 2 << 20))
+END
+echo $(((before - $(stat -c %b data)) / 2048))`
+  assert.equal(await sh(workspace, punched), "1048576 5242880 8388608 b'\\x00\\x00\\x00\\x00'\n4")
+  await operated(workspace, 'suspend')
+  await operated(workspace, 'resume')
+  workspace = await again(workspace)
+  assert.equal(await sh(workspace, 'cd ~; stat -c %b sparse copy; rm sparse copy tar data'), '0\n0')
+})
+
+test('what looks at the machine finds what it reads', async () => {
+  for (const tool of ['vmstat', 'vmstat -s', 'free', 'top -bn1', 'ps aux', 'uptime', 'ss -tlnp', 'swapon --show', 'pgrep init'])
+    await sh(workspace, `${tool} > /dev/null`)
+  assert.equal(await sh(workspace, 'cat /proc/diskstats /proc/sys/vm/swappiness; wc -l < /proc/swaps'), '0\n1')
+  const [running, tasks] = (await sh(workspace, "cut -d' ' -f4 /proc/loadavg")).split('/').map(Number)
+  assert.ok(running !== undefined && tasks !== undefined && running >= 1 && tasks > running, `${running}/${tasks}`)
+  assert.ok(Number(await sh(workspace, 'cat /proc/sys/fs/inotify/max_user_watches')) > 500_000)
 })
