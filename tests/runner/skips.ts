@@ -25,6 +25,11 @@ export const ALLOWED_SKIPS: AllowedSkip[] = [
     because: 'building these templates takes minutes and some gigabytes: the long run does it',
   },
   {
+    file: 'tests/acceptance/platforms.test.ts',
+    what: /: npm run test:long$/,
+    because: 'the programs of these platforms are some hundred megabytes: the long run fetches them',
+  },
+  {
     file: 'tests/acceptance/ssh.test.ts',
     what: /: no Debian packages: /,
     because: "sshd comes from Debian's archive, for the release that guests are, and Berth itself needs none",

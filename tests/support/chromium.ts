@@ -25,7 +25,7 @@ mount -t erofs -o ro,loop "$IMAGE" "$ROOT" || mount -t erofs -o ro "$IMAGE" "$RO
 mount -t tmpfs tmpfs "$ROOT/tmp"
 mount -t proc proc "$ROOT/proc"
 mount --rbind /dev "$ROOT/dev"
-exec chroot "$ROOT" /usr/bin/env HOME=/tmp /usr/bin/chromium ${FLAGS.join(' ')}`
+exec chroot "$ROOT" /usr/bin/env HOME=/tmp /usr/bin/chromium "$@" ${FLAGS.join(' ')}`
 
 interface Said {
   id?: number
@@ -33,10 +33,13 @@ interface Said {
   error?: { message: string }
 }
 
-/** @param image of a template that has Chromium. */
-export async function openChromium(image: string): Promise<Chromium> {
+/**
+ * @param image of a template that has Chromium.
+ * @param flags beside its own.
+ */
+export async function openChromium(image: string, flags: readonly string[] = []): Promise<Chromium> {
   const root = mkdtempSync(path.join(tmpdir(), 'berth-chromium-'))
-  const child = spawn('unshare', ['--mount', '--pid', '--fork', '--kill-child', 'sh', '-c', START], {
+  const child = spawn('unshare', ['--mount', '--pid', '--fork', '--kill-child', 'sh', '-c', START, 'sh', ...flags], {
     env: { PATH: process.env['PATH'], IMAGE: image, ROOT: root },
     stdio: ['ignore', 'ignore', 'ignore', 'pipe', 'pipe'],
   })

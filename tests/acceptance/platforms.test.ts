@@ -1,0 +1,81 @@
+// The TypeScript SDK on the platforms that README.md of sdk/typescript names, against real machines. The night does it: their programs
+// are some hundred megabytes.
+import assert from 'node:assert/strict'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+import { after, before, test } from 'node:test'
+import { transform } from 'esbuild'
+import { bundleSdk } from '../../tools/sdk/bundle.ts'
+import { SEEN } from '../sdk/smoke.ts'
+import { openChromium } from '../support/chromium.ts'
+import { isLong } from '../support/depth.ts'
+import { PLATFORM_NAMES, runOn } from '../support/platforms.ts'
+import { sharedService, type SharedService } from '../support/shared-services.ts'
+
+const SMOKE = path.resolve(import.meta.dirname, '../sdk/smoke.ts')
+/** Node.js before 22 has no WebSocket. */
+const WS = path.resolve(import.meta.dirname, '../../node_modules/ws/wrapper.mjs')
+const OPTIONS = { skip: isLong ? false : 'npm run test:long', timeout: 900_000 }
+
+let service: SharedService
+let folder: string
+before(async () => {
+  if (!isLong) return
+  service = await sharedService()
+  folder = mkdtempSync(path.join(tmpdir(), 'berth-platforms-'))
+  await bundleSdk('main', path.join(folder, 'sdk.mjs'))
+  writeFileSync(path.join(folder, 'smoke.mjs'), (await transform(readFileSync(SMOKE), { loader: 'ts' })).code)
+})
+after(async () => {
+  if (!isLong) return
+  rmSync(folder, { recursive: true })
+  await service.stop()
+})
+
+for (const platform of PLATFORM_NAMES) {
+  test(`the SDK's commands, files, streams and terminals are whole on ${platform}`, OPTIONS, async () => {
+    const key = `platform-${platform.toLowerCase().replaceAll(/[^a-z0-9]+/g, '-')}`
+    const socket = platform === 'Node.js 20' ? `import WebSocket from ${JSON.stringify(WS)}` : 'const { WebSocket } = globalThis'
+    const file = path.join(folder, `${key}.mjs`)
+    writeFileSync(
+      file,
+      `${socket}
+import { Berth } from './sdk.mjs'
+import { smoke } from './smoke.mjs'
+const seen = await smoke({ Berth, WebSocket, url: ${JSON.stringify(service.base_url)}, apiKey: ${JSON.stringify(service.api_key)}, key: '${key}' })
+console.log(JSON.stringify(seen))
+`,
+    )
+    assert.deepEqual(JSON.parse(await runOn(platform, file, {})), SEEN)
+  })
+}
+
+// The service lets no page of another origin in (it sends no Access-Control headers), so whoever has a page and a key serves both from
+// one origin; here the browser does not ask.
+test("the SDK's commands, files, streams and terminals are whole in Chromium", OPTIONS, async () => {
+  const image = process.env['BERTH_TEST_BROWSER_TEMPLATE']
+  assert.ok(image !== undefined)
+  const server = createServer((request, response) => {
+    const name = path.basename(request.url ?? '')
+    const is_script = name === 'sdk.mjs' || name === 'smoke.mjs'
+    response.setHeader('content-type', is_script ? 'text/javascript' : 'text/html')
+    response.end(is_script ? readFileSync(path.join(folder, name)) : '<!doctype html>')
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const chromium = await openChromium(image, ['--disable-web-security'])
+  try {
+    await chromium.goto(`http://127.0.0.1:${(server.address() as AddressInfo).port}/`)
+    const given = JSON.stringify({ url: service.base_url, apiKey: service.api_key, key: 'platform-chromium' })
+    const seen = await chromium.evaluate(
+      `Promise.all([import('/sdk.mjs'), import('/smoke.mjs')]).then(([{ Berth }, { smoke }]) => smoke({ Berth, ...${given} }))`,
+    )
+    assert.deepEqual(seen, SEEN)
+  } finally {
+    await chromium.close()
+    server.closeAllConnections()
+    server.close()
+  }
+})
