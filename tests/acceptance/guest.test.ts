@@ -137,3 +137,14 @@ test('what looks at the machine finds what it reads', async () => {
   assert.ok(running !== undefined && tasks !== undefined && running >= 1 && tasks > running, `${running}/${tasks}`)
   assert.ok(Number(await sh(workspace, 'cat /proc/sys/fs/inotify/max_user_watches')) > 500_000)
 })
+
+test('the base template has what agents call', async () => {
+  const tools =
+    'bc bzip2 curl file git gpg jq less lsof make nano nc node npm patch ping python python3 pip rg rsync scp sqlite3 ssh strace sudo tar tmux tree unzip vi wget xxd xz zip zstd'
+  assert.equal(await sh(workspace, `for each in ${tools}; do command -v $each > /dev/null || echo $each; done`), '')
+  assert.match(await sh(workspace, 'ping -c 1 127.0.0.1; lsof -p $$ > /dev/null'), /1 received/)
+  assert.equal(
+    await sh(workspace, 'echo "select 6 * 7" | sqlite3; strace -c true 2>&1 | grep -c execve; echo "{\\"a\\":1}" | jq .a'),
+    '42\n1\n1',
+  )
+})
