@@ -2,13 +2,8 @@ package search
 
 import (
 	"bytes"
-	"errors"
-	"io"
-	"os"
 	"strings"
 	"unicode/utf8"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
@@ -19,31 +14,24 @@ const textBytesMax = 1000
 // linesPerLook is how many lines are matched between two looks at the clock.
 const linesPerLook = 1024
 
-// open searches one file and closes it. A file that cannot be read is left out.
-func (s *search) open(fd int, path string) error {
-	f := os.NewFile(uintptr(fd), "file")
-	defer f.Close()
-	var st unix.Stat_t
-	if unix.Fstat(fd, &st) != nil || st.Mode&unix.S_IFMT != unix.S_IFREG || st.Size == 0 || st.Size > s.req.MaxFileBytes {
+// file searches one file and gives it up. A file that cannot be read is left out.
+func (s *search) file(c *content, path string) error {
+	defer s.done(c)
+	if c.size == 0 {
 		return nil
 	}
-	if s.fileBytes += st.Size; s.fileBytes > s.bounds.FileBytes {
+	if s.fileBytes += c.size; s.fileBytes > s.bounds.FileBytes {
 		return s.halt(stopBytes)
 	}
-	if int64(cap(s.buffer)) < st.Size {
-		s.buffer = make([]byte, max(st.Size, 64<<10))
-	}
-	n, err := io.ReadFull(f, s.buffer[:st.Size])
-	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
+	if c.read(); c.text == nil {
 		return nil
 	}
 	s.result.FilesScanned++
-	text := s.buffer[:n]
 	// Binary files are skipped.
-	if bytes.IndexByte(text, 0) >= 0 || !s.pattern.possible(text) {
+	if bytes.IndexByte(c.text, 0) >= 0 || !s.pattern.possible(c.text) {
 		return nil
 	}
-	return s.lines(text, path)
+	return s.lines(c.text, path)
 }
 
 func (s *search) lines(text []byte, path string) error {

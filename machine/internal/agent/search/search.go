@@ -4,8 +4,6 @@ package search
 
 import (
 	"errors"
-	"os"
-	"sort"
 	"strings"
 	"time"
 
@@ -144,7 +142,8 @@ type search struct {
 	entries   int
 	fileBytes int64
 	answer    int
-	buffer    []byte
+	dirents   []byte
+	free      [][]byte // buffers that no file is read into
 	result    wire.SearchResult
 }
 
@@ -187,7 +186,9 @@ func (s *search) single(r *guestroot.Root, shown string) error {
 	if err != nil {
 		return files.Explain(err, s.req.Path)
 	}
-	return s.open(fd, shown)
+	c := &content{}
+	c.take(fd, s.req.MaxFileBytes)
+	return s.file(c, shown)
 }
 
 // unrealDevices are file systems without files: what is read there is made up while it is read, some of it without end. A
@@ -213,60 +214,78 @@ func unrealDevices(r *guestroot.Root, start uint64) map[uint64]bool {
 // directory takes over fd. path is what is shown, relative what the globs see; both end with a slash or are empty.
 // steps lead to where the search goes on.
 func (s *search) directory(fd int, path, relative string, steps []string, depth int) error {
-	dir := os.NewFile(uintptr(fd), "directory")
-	defer dir.Close()
-	names, err := dir.Readdirnames(namesMax)
-	if len(names) == 0 && err != nil {
-		return nil // empty, or gone meanwhile
+	defer unix.Close(fd)
+	if s.dirents == nil {
+		s.dirents = make([]byte, direntBytes)
 	}
-	sort.Strings(names)
-	for _, name := range names {
-		passed, on, rest := bookmark.Next(steps, name)
+	items := readNames(fd, s.dirents)
+	wants := func(it item) bool {
+		passed, _, _ := bookmark.Next(steps, it.name)
+		return !passed && !files.Hidden(it.name) && s.names.takes(relative+it.name, it.name)
+	}
+	reads := &ahead{s: s, dir: fd, items: items, of: map[int]*content{}, wants: wants}
+	defer reads.close()
+	for i, it := range items {
+		passed, on, rest := bookmark.Next(steps, it.name)
 		if passed {
 			continue
 		}
 		if s.at = s.begin; !on {
-			s.at = bookmark.Place{Path: relative + name}
+			s.at = bookmark.Place{Path: relative + it.name}
 		}
-		if err := s.entry(fd, name, path, relative, rest, depth); err != nil {
+		if err := s.entry(reads, i, path, relative, rest, depth); err != nil {
 			return err
 		}
 	}
-	if len(names) == namesMax {
+	if len(items) == namesMax {
 		s.cut = true
 		return s.halt(stopEntries)
 	}
 	return nil
 }
 
-func (s *search) entry(dir int, name, path, relative string, rest []string, depth int) error {
+func (s *search) entry(reads *ahead, i int, path, relative string, rest []string, depth int) error {
 	if s.entries++; s.entries > s.bounds.Entries {
 		return s.halt(stopEntries)
 	}
 	if err := s.inTime(); err != nil {
 		return err
 	}
-	var st unix.Stat_t
-	if files.Hidden(name) || unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil {
-		return nil // a write that is not finished, or vanished
+	dir, name, kind := reads.dir, reads.items[i].name, reads.items[i].kind
+	if files.Hidden(name) {
+		return nil // a write that is not finished
 	}
-	switch st.Mode & unix.S_IFMT {
-	case unix.S_IFDIR:
+	var st unix.Stat_t
+	if kind == unix.DT_DIR || kind == unix.DT_UNKNOWN {
+		if unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil {
+			return nil // vanished
+		}
+		kind = kindOf(st.Mode)
+	}
+	switch kind {
+	case unix.DT_DIR:
 		return s.child(dir, name, path, relative, rest, depth, uint64(st.Dev))
-	case unix.S_IFREG:
-		if st.Size == 0 || st.Size > s.req.MaxFileBytes || !s.names.takes(relative+name, name) {
+	case unix.DT_REG:
+		if !s.names.takes(relative+name, name) {
 			return nil
 		}
 		if len(rest) > 0 {
 			s.at = bookmark.Place{Path: relative + name} // the directory where it was to go on is a file
 		}
-		fd, err := unix.Openat(dir, name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
-		if err != nil {
-			return nil
-		}
-		return s.open(fd, path+files.Shown(name))
+		return s.file(reads.at(i), path+files.Shown(name))
 	}
 	return nil
+}
+
+// kindOf is a directory's word for a mode: of what is searched, and 0 for all else.
+func kindOf(mode uint32) uint8 {
+	switch mode & unix.S_IFMT {
+	case unix.S_IFDIR:
+		return unix.DT_DIR
+	case unix.S_IFREG:
+		return unix.DT_REG
+	}
+	return 0
 }
 
 func (s *search) child(dir int, name, path, relative string, rest []string, depth int, device uint64) error {

@@ -1,0 +1,146 @@
+package search
+
+import (
+	"errors"
+	"io"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// aheadFiles of a directory are opened and read beside each other, before it is their turn: each call of a guest waits for its kernel,
+	// and that for the disk.
+	aheadFiles = 8
+	// aheadBytesMax bounds what is held of each: a larger file is opened ahead, and read when it is its turn.
+	aheadBytesMax = 256 << 10
+)
+
+// content is a file that was opened. size is 0 where there is nothing to search: it has gone, is no regular file, is empty or too large.
+type content struct {
+	fd     int // -1: it is closed
+	size   int64
+	text   []byte // nil: it is not read yet
+	buffer []byte
+	ready  chan struct{}
+}
+
+// ahead reads the files of one directory in their order.
+type ahead struct {
+	s     *search
+	dir   int
+	items []item
+	begun int // items before it are opened, or are no files that are wanted
+	of    map[int]*content
+	wants func(item) bool
+}
+
+// at is the file of an item, which is wanted. Those after it are begun with, up to the next directory: nothing is held while another
+// directory is searched.
+func (a *ahead) at(i int) *content {
+	for a.begun = max(a.begun, i); a.begun < len(a.items) && a.begun < i+aheadFiles; a.begun++ {
+		it := a.items[a.begun]
+		if it.kind == unix.DT_DIR || it.kind == unix.DT_UNKNOWN {
+			break
+		}
+		if it.kind == unix.DT_REG && a.wants(it) {
+			a.of[a.begun] = a.s.openAhead(a.dir, it.name)
+		}
+	}
+	c := a.of[i]
+	delete(a.of, i)
+	if c == nil {
+		c = a.s.openAhead(a.dir, a.items[i].name)
+	}
+	<-c.ready
+	return c
+}
+
+// close waits for those that were begun with in vain.
+func (a *ahead) close() {
+	for _, c := range a.of {
+		<-c.ready
+		a.s.done(c)
+	}
+}
+
+func (s *search) openAhead(dir int, name string) *content {
+	c := &content{fd: -1, ready: make(chan struct{})}
+	if last := len(s.free) - 1; last >= 0 {
+		c.buffer, s.free = s.free[last], s.free[:last]
+	}
+	fileBytesMax := s.req.MaxFileBytes
+	go func() {
+		defer close(c.ready)
+		flags := unix.O_RDONLY | unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_NOCTTY | unix.O_CLOEXEC
+		fd, err := unix.Openat(dir, name, flags, 0)
+		if err != nil {
+			return
+		}
+		c.take(fd, fileBytesMax)
+		if c.size > 0 && c.size <= aheadBytesMax {
+			c.read()
+		}
+	}()
+	return c
+}
+
+// take takes over fd.
+func (c *content) take(fd int, fileBytesMax int64) {
+	c.fd = fd
+	var st unix.Stat_t
+	if unix.Fstat(fd, &st) != nil || st.Mode&unix.S_IFMT != unix.S_IFREG || st.Size == 0 || st.Size > fileBytesMax {
+		c.close()
+		return
+	}
+	c.size = st.Size
+}
+
+// read reads what the file had when it was opened, and closes it. What cannot be read is nothing.
+func (c *content) read() {
+	if c.text != nil || c.size == 0 {
+		return
+	}
+	defer c.close()
+	if int64(cap(c.buffer)) < c.size {
+		c.buffer = make([]byte, max(c.size, 16<<10))
+	}
+	n, err := io.ReadFull(raw(c.fd), c.buffer[:c.size])
+	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
+		c.size = 0
+		return
+	}
+	c.text = c.buffer[:n]
+}
+
+func (c *content) close() {
+	if c.fd >= 0 {
+		unix.Close(c.fd)
+		c.fd = -1
+	}
+}
+
+// done gives up what is held of a file; its buffer serves the next.
+func (s *search) done(c *content) {
+	c.close()
+	if cap(c.buffer) > 0 && cap(c.buffer) <= aheadBytesMax {
+		s.free = append(s.free, c.buffer)
+	}
+}
+
+// raw reads a descriptor without package os, which makes two more calls for each.
+type raw int
+
+func (fd raw) Read(b []byte) (int, error) {
+	for {
+		n, err := unix.Read(int(fd), b)
+		switch {
+		case errors.Is(err, unix.EINTR):
+			continue
+		case err != nil:
+			return 0, err
+		case n == 0 && len(b) > 0:
+			return 0, io.EOF
+		}
+		return n, nil
+	}
+}
