@@ -22,7 +22,7 @@ after(async () => {
   await internet.close()
 })
 
-for (const page of ['egress.md', 'volumes.md', 'file-first.md', 'stdin.md', 'trees.md', 'ports.md'])
+for (const page of ['egress.md', 'volumes.md', 'file-first.md', 'stdin.md', 'watch.md', 'trees.md', 'ports.md'])
   test(`the commands of docs/guides/${page} print what it says`, { timeout: 300_000 }, async () => {
     const guide = readGuide(page)
     assert.ok(guide.prints.length > 0)

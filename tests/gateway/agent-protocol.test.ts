@@ -36,6 +36,7 @@ const LATER: [string, string, unknown?][] = [
   ['POST', '/git/clone', { url: 'https://host.test/a', path: '/a' }],
   ['GET', '/git/status?path=/a'],
   ['POST', '/git/commit', { path: '/a', message: 'm' }],
+  ['GET', '/files/watch?path=/a'],
   ['GET', '/files/tar?path=/a'],
   ['PUT', '/files/tar?path=/a'],
   ['GET', '/files/list?path=/home/user&cursor=MDph'],

@@ -9,6 +9,7 @@ import { gitClone, gitCommit, gitStatus } from './git.ts'
 import { idleGet, keepalive, wakeHint } from './idle.ts'
 import { ptyAttach, ptyClose, ptyGet, ptyInput, ptyOpen, ptyResize } from './pty.ts'
 import { filesTarRead, filesTarWrite } from './tar.ts'
+import { filesWatch } from './watch.ts'
 import { treeDiff, treeRestore, treeRevisions } from './tree.ts'
 import { processList, processSignal } from './processes.ts'
 
@@ -32,6 +33,7 @@ export const CELL_ROUTES: readonly CellRoute[] = [
   filesPatch,
   filesTarRead,
   filesTarWrite,
+  filesWatch,
   treeRevisions,
   treeDiff,
   treeRestore,

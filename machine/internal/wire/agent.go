@@ -17,8 +17,9 @@ const AgentPort = 65100
 //	5: directories as tars
 //	6: stdin that stays open
 //	7: lists and searches that go on from a cursor, recursive lists
+//	8: watches of directories
 const (
-	AgentProtocol    = 7
+	AgentProtocol    = 8
 	AgentProtocolMin = 1
 	ProtocolFit      = 3
 	ProtocolVolumes  = 4
@@ -44,6 +45,7 @@ func SpeaksTo(protocol int) bool { return protocol >= AgentProtocolMin && protoc
 //	PUT    /files?path=&append=&mode=&create_parents= -> WriteResult; body: bytes, 7 MiB at most
 //	DELETE /files?path=&recursive=              -> 204
 //	GET    /files/tar?path=                     -> bytes of a tar; a body that breaks off is not whole
+//	GET    /files/watch?path=&recursive=&watch_id=&offset= -> WatchEvents, one a line
 //	PUT    /files/tar?path=&create_parents=&links_out= -> TarResult; body: a tar, TarBytesMax at most
 //	GET    /files/stat?path=&revision=          -> FileInfo
 //	GET    /files/list?path=&limit=&cursor=&recursive= -> FileList

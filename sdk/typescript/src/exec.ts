@@ -1,5 +1,6 @@
-import { type Bytes, fromBase64, joined, linesOf, toBase64, utf8 } from './bytes.ts'
-import { BerthError, ConnectionError, errorOf, type Refusal } from './errors.ts'
+import { type Bytes, fromBase64, joined, toBase64, utf8 } from './bytes.ts'
+import { BerthError, ConnectionError, errorOf } from './errors.ts'
+import { type ErrorEvent, eventsOf } from './events.ts'
 import type { Gateway } from './gateway.ts'
 import { deadlineOf, FOREVER_MS, IMMEDIATE_REPEATS_MAX, mayRepeat, pause, waitBefore, type Deadline } from './retry.ts'
 import type { ExecSession, ExecStart, ExecStdin, Execution } from './schemas.ts'
@@ -67,10 +68,8 @@ type StreamEvent =
   | { type: 'output'; stream: 'stdout' | 'stderr'; offset: number; data: string }
   | ({ type: 'exit' } & Ending)
   | { type: 'heartbeat' }
-  | { type: 'error'; error: Omit<Refusal, 'status'> }
+  | ErrorEvent
 
-/** A heartbeat comes every 15 seconds: whoever says nothing for longer is not there. */
-const SILENCE_MS = 45_000
 /** Of one request. */
 const STDIN_BYTES_MAX = 1 << 20
 
@@ -175,26 +174,9 @@ export class Command implements AsyncDisposable, AsyncIterable<OutputChunk> {
     if (this.#ending === null) await this.cancel()
   }
 
-  async *#events(next: Readonly<Record<'stdout' | 'stderr', number>>, deadline: Deadline): AsyncGenerator<StreamEvent> {
-    const silence = new AbortController()
-    const until = { ...deadline, signal: AbortSignal.any([deadline.signal, silence.signal]) }
+  #events(next: Readonly<Record<'stdout' | 'stderr', number>>, deadline: Deadline): AsyncGenerator<StreamEvent> {
     const query = { stdout_offset: next.stdout, stderr_offset: next.stderr }
-    const request = { method: 'GET', path: this.#path('/output'), query }
-    const stream = await this.#gateway.send(request, until, ({ body }) => body)
-    if (stream === null) return
-    let timer = setTimeout(() => silence.abort(), SILENCE_MS)
-    try {
-      for await (const line of linesOf(stream)) {
-        clearTimeout(timer)
-        yield JSON.parse(line) as StreamEvent
-        timer = setTimeout(() => silence.abort(), SILENCE_MS)
-      }
-    } catch (cause) {
-      if (cause instanceof BerthError || deadline.signal.aborted) throw deadline.signal.aborted ? deadline.signal.reason : cause
-      throw new ConnectionError('The stream broke off', { cause })
-    } finally {
-      clearTimeout(timer)
-    }
+    return eventsOf<StreamEvent>(this.#gateway, { method: 'GET', path: this.#path('/output'), query }, deadline)
   }
 
   #written(bytes: Uint8Array, close: boolean, options?: CallOptions): Promise<void> {

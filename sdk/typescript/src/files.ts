@@ -4,6 +4,7 @@ import type { Gateway } from './gateway.ts'
 import { type Deadline, mayRepeat, pause, waitBefore } from './retry.ts'
 import type { FileInfo, FileList, FilePatch, FileSearch, PatchResult, SearchResult, TarResult, WriteResult } from './schemas.ts'
 import { type CallOptions, deadlineFor, type Request } from './transport.ts'
+import { watched, type WatchEvent, type WatchOptions } from './watch.ts'
 
 export type Content = string | Uint8Array | Blob | ReadableStream<Uint8Array>
 
@@ -41,6 +42,8 @@ export interface Files {
   move(from: string, to: string, options?: ChangeOptions & { overwrite?: boolean }): Promise<FileInfo>
   search(request: FileSearch, options?: CallOptions): Promise<SearchResult>
   patch(path: string, change: Omit<FilePatch, 'path'>, options?: ChangeOptions): Promise<PatchResult>
+  /** What changes in a directory, as it changes, over dropped connections; ends when the directory is gone. */
+  watch(path: string, options?: WatchOptions): AsyncGenerator<WatchEvent, void>
   readTar(path: string, options?: ReadOptions): Promise<ReadableStream<Uint8Array>>
   writeTar(
     path: string,
@@ -106,6 +109,7 @@ export function filesOf(gateway: Gateway): Files {
       change({ method: 'POST', path: '/files/move', json: { from, to, overwrite } }, options),
     search: (json, options) => gateway.call({ method: 'POST', path: '/files/search', json, repeats: 'read' }, options),
     patch: (path, json, options = {}) => change({ method: 'POST', path: '/files/patch', json: { path, ...json }, key: true }, options),
+    watch: (path, options = {}) => watched(gateway, path, options),
     readTar: (path, { signal, waitMs, tree_revision } = {}) => {
       const deadline = deadlineFor({ signal, waitMs }, TRANSFER_MS)
       const request = { method: 'GET', path: '/files/tar', query: { path, tree_revision } }

@@ -4,6 +4,7 @@ export { type OperationOptions, Workspace } from './workspace.ts'
 export { Command, CommandError, type CommandResult, type ExecOptions, type OutputChunk } from './exec.ts'
 export { type ShellOptions, Terminal, type TerminalChunk, type TerminalEnding } from './shell.ts'
 export type { Content, Files, ReadOptions, WriteOptions } from './files.ts'
+export type { WatchEvent, WatchOptions } from './watch.ts'
 export type { List, Page } from './list.ts'
 export type { CallOptions } from './transport.ts'
 export {

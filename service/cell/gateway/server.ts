@@ -20,6 +20,7 @@ import { ptyAttach, ptyClose, ptyGet, ptyInput, ptyOpen, ptyResize } from '../..
 import { gitClone, gitCommit, gitStatus } from '../../../contract/routes/cell/git.ts'
 import { processList, processSignal } from '../../../contract/routes/cell/processes.ts'
 import { filesTarRead, filesTarWrite } from '../../../contract/routes/cell/tar.ts'
+import { filesWatch } from '../../../contract/routes/cell/watch.ts'
 import { treeDiff, treeRestore, treeRevisions } from '../../../contract/routes/cell/tree.ts'
 import { LIMITS } from '../../../contract/limits.ts'
 import type { CellRoute } from '../../../contract/route.ts'
@@ -56,6 +57,7 @@ import { readFile } from './files/read.ts'
 import { searchFiles } from './files/search.ts'
 import { readTar, writeTar } from './files/tar.ts'
 import { listFiles, makeDirectory, moveFile, removeFile, statFile } from './files/tree.ts'
+import { watchFiles } from './files/watch.ts'
 import { writeFile } from './files/write.ts'
 import { openApiKeys } from './gate/api-keys.ts'
 import { createGate } from './gate/gate.ts'
@@ -224,6 +226,7 @@ const ROUTES: readonly Bound<GatewayDeps, Ticket>[] = [
   route(filesPatch, byMode(patchFile, patchTreeFile)),
   route(filesTarRead, byMode(readTar, readTreeTar)),
   route(filesTarWrite, byMode(writeTar, writeTreeTar)),
+  route(filesWatch, watchFiles),
   route(treeRevisions, ofTree(listRevisions)),
   route(treeDiff, ofTree(diffRevisions)),
   route(treeRestore, ofTree(restoreRevision)),

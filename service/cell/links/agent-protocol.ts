@@ -2,7 +2,7 @@ import { fail } from '../../lib/fail.ts'
 import type { AgentLink } from './agent.ts'
 
 /** machine/internal/wire/agent.go: AgentProtocolMin and AgentProtocol. hostd lets no machine run whose agent speaks anything else. */
-export const AGENT_PROTOCOLS = { oldest: 1, current: 7 } as const
+export const AGENT_PROTOCOLS = { oldest: 1, current: 8 } as const
 
 /** Since which protocol an agent knows a call; those that do not stand here it has always known. */
 const SINCE: Partial<Record<keyof AgentLink, number>> = {
@@ -24,6 +24,7 @@ const SINCE: Partial<Record<keyof AgentLink, number>> = {
   openTar: 5,
   writeTar: 5,
   writeStdin: 6,
+  openWatch: 8,
 }
 
 /** The link to an agent of an older protocol, which lives on in the memory of its workspace: what it does not know is refused unasked. */

@@ -5,6 +5,7 @@ import { Type } from 'typebox'
 import { Changes } from '../../../contract/schemas/cell/change.ts'
 import { FileInfo, FileList, type FilePatch, type PatchResult, WriteResult } from '../../../contract/schemas/cell/file.ts'
 import { TarResult } from '../../../contract/schemas/cell/tar.ts'
+import type { WatchAsked } from '../../../contract/schemas/cell/watch.ts'
 import { SearchResult } from '../../../contract/schemas/cell/search.ts'
 import { GitCommitted, GitFile, GitHead, GitStatus } from '../../../contract/schemas/cell/git.ts'
 import { Process, ProcessList } from '../../../contract/schemas/cell/process.ts'
@@ -159,6 +160,8 @@ export interface AgentLink {
   /** The bytes of a directory's tar. */
   openTar(path: string, bounds: Bounds): Promise<IncomingMessage>
   writeTar(path: string, options: TarOptions, body: Readable, content_length: number | undefined, bounds: Bounds): Promise<TarResult>
+  /** Its events, one a line; watch-lines.ts reads them. */
+  openWatch(asked: WatchAsked, bounds: Bounds): Promise<IncomingMessage>
   searchFiles(request: SearchAsked, bounds: Bounds): Promise<SearchResult>
   patchFile(request: FilePatch, key: string | null, bounds: Bounds): Promise<PatchResult>
   listChanges(filter: ChangesFilter, bounds: Bounds): Promise<Changes>
@@ -323,6 +326,7 @@ function createLink(connections: AgentConnections, deadlines: AgentDeadlines): A
     },
     makeDirectory: (wanted, bounds) => post('/files/mkdir', wanted, fileInfo, bounds),
     moveFile: (wanted, bounds) => post('/files/move', wanted, fileInfo, bounds),
+    openWatch: (asked, bounds) => stream({ method: 'GET', path: `/files/watch?${query({ ...asked })}`, safe: true }, bounds),
     openTar: (path, bounds) => stream({ method: 'GET', path: `/files/tar?${query({ path })}`, safe: true }, bounds),
     async writeTar(path, options, body, content_length, bounds) {
       const asked: Asked = { method: 'PUT', path: `/files/tar?${query({ path, ...options })}`, safe: false, body }

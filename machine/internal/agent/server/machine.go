@@ -18,6 +18,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/agent/pty"
 	"github.com/berth-dev/berth/machine/internal/agent/reap"
 	"github.com/berth-dev/berth/machine/internal/agent/session"
+	"github.com/berth-dev/berth/machine/internal/agent/watch"
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
@@ -47,6 +48,7 @@ type machine struct {
 	terminals *pty.Manager
 	helpers   *helper.Runner
 	browser   *browser.Browser
+	watches   watch.Manager
 	refused   []wire.RefusedVolume // of the current incarnation, when it began
 }
 

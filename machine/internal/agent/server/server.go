@@ -58,6 +58,7 @@ func (m *machine) handler() http.Handler {
 		"PUT /files":             m.putFile,
 		"DELETE /files":          m.deleteFile,
 		"POST /exec/{id}/stdin":  m.postStdin,
+		"GET /files/watch":       m.getWatch,
 		"GET /files/tar":         m.getTar,
 		"PUT /files/tar":         m.putTar,
 		"GET /files/stat":        m.getStat,

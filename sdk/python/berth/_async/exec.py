@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from types import TracebackType
 from typing import Any
 from urllib.parse import quote
 
-import httpx
-
 from .._requests import FOREVER_SECONDS, IMMEDIATE_REPEATS_MAX, Deadline, Request, deadline_of, given, may_repeat, new_id, wait_before
 from .._results import CommandError, CommandResult, OutputChunk, Reader, result_of, result_of_execution, stdin_of
 from ..errors import BerthError, ConnectionFailedError, DeadlineError, error_of
 from . import platform
+from .events import events_of
 from .gateway import AsyncGateway
 from .transport import json_of
 
@@ -117,24 +115,9 @@ class AsyncCommand:
         if self._ending is None:
             await self.cancel()
 
-    async def _events(self, readers: Mapping[str, Reader], deadline: Deadline) -> AsyncGenerator[Mapping[str, Any], None]:
+    def _events(self, readers: Mapping[str, Reader], deadline: Deadline) -> AsyncGenerator[Mapping[str, Any], None]:
         query = {"stdout_offset": readers["stdout"].next, "stderr_offset": readers["stderr"].next}
-        response = await self._gateway.begin(Request("GET", self._path("/output"), query=query), deadline)
-        rest: list[bytes] = []
-        try:
-            async for piece in response.aiter_raw():
-                *lines, last = piece.split(b"\n")
-                for line in lines:
-                    deadline.check()
-                    yield json.loads(b"".join([*rest, line]))
-                    rest = []
-                # What follows the last line break is no line yet; where the stream breaks off there, it never is one.
-                rest.append(last)
-        except httpx.TransportError as cause:
-            deadline.check()
-            raise ConnectionFailedError("The stream broke off") from cause
-        finally:
-            await response.aclose()
+        return events_of(self._gateway, Request("GET", self._path("/output"), query=query), deadline)
 
     def _path(self, below: str = "") -> str:
         return f"/exec/{quote(self.id, safe='')}{below}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,6 +13,7 @@ from .._requests import TRANSFER_SECONDS, Deadline, Request, deadline_of, given,
 from ..errors import ConnectionFailedError, NotFoundError
 from . import platform
 from .gateway import AsyncGateway
+from .watch import watched
 
 #: What one request may carry. More is sent in pieces to a file beside, which then takes the place of the old one.
 _PIECE_BYTES = 7 << 20
@@ -170,6 +171,16 @@ class AsyncFiles:
         json = given(path=path, edits=edits, content=content, expected_revision=expected_revision)
         result: Mapping[str, Any] = await self._change(Request("POST", "/files/patch", json=json, key=True), if_match, wait_seconds)
         return result
+
+    def watch(
+        self, path: str, *, recursive: bool | None = None, wait_seconds: float | None = None
+    ) -> AsyncGenerator[Mapping[str, Any], None]:
+        """What changes in a directory, as it changes, over dropped connections; ends when the directory is gone.
+
+        ``{"type": "start"}`` once it is watched, ``change`` with ``path``, ``change`` and ``is_directory``, or ``missed``: then look
+        at the directory itself, or where ``why`` is ``directories``, know that it has more than are watched.
+        """
+        return watched(self._gateway, path, recursive, wait_seconds)
 
     async def read_tar(
         self, path: str, *, tree_revision: int | None = None, wait_seconds: float | None = None

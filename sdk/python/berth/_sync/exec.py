@@ -3,19 +3,17 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Generator, Iterator, Callable, Mapping, Sequence
 from contextlib import closing
 from types import TracebackType
 from typing import Any
 from urllib.parse import quote
 
-import httpx
-
 from .._requests import FOREVER_SECONDS, IMMEDIATE_REPEATS_MAX, Deadline, Request, deadline_of, given, may_repeat, new_id, wait_before
 from .._results import CommandError, CommandResult, OutputChunk, Reader, result_of, result_of_execution, stdin_of
 from ..errors import BerthError, ConnectionFailedError, DeadlineError, error_of
 from . import platform
+from .events import events_of
 from .gateway import Gateway
 from .transport import json_of
 
@@ -120,22 +118,7 @@ class Command:
 
     def _events(self, readers: Mapping[str, Reader], deadline: Deadline) -> Generator[Mapping[str, Any], None]:
         query = {"stdout_offset": readers["stdout"].next, "stderr_offset": readers["stderr"].next}
-        response = self._gateway.begin(Request("GET", self._path("/output"), query=query), deadline)
-        rest: list[bytes] = []
-        try:
-            for piece in response.iter_raw():
-                *lines, last = piece.split(b"\n")
-                for line in lines:
-                    deadline.check()
-                    yield json.loads(b"".join([*rest, line]))
-                    rest = []
-                # What follows the last line break is no line yet; where the stream breaks off there, it never is one.
-                rest.append(last)
-        except httpx.TransportError as cause:
-            deadline.check()
-            raise ConnectionFailedError("The stream broke off") from cause
-        finally:
-            response.close()
+        return events_of(self._gateway, Request("GET", self._path("/output"), query=query), deadline)
 
     def _path(self, below: str = "") -> str:
         return f"/exec/{quote(self.id, safe='')}{below}"

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,6 +14,7 @@ from .._requests import TRANSFER_SECONDS, Deadline, Request, deadline_of, given,
 from ..errors import ConnectionFailedError, NotFoundError
 from . import platform
 from .gateway import Gateway
+from .watch import watched
 
 #: What one request may carry. More is sent in pieces to a file beside, which then takes the place of the old one.
 _PIECE_BYTES = 7 << 20
@@ -171,6 +172,16 @@ class Files:
         json = given(path=path, edits=edits, content=content, expected_revision=expected_revision)
         result: Mapping[str, Any] = self._change(Request("POST", "/files/patch", json=json, key=True), if_match, wait_seconds)
         return result
+
+    def watch(
+        self, path: str, *, recursive: bool | None = None, wait_seconds: float | None = None
+    ) -> Generator[Mapping[str, Any], None]:
+        """What changes in a directory, as it changes, over dropped connections; ends when the directory is gone.
+
+        ``{"type": "start"}`` once it is watched, ``change`` with ``path``, ``change`` and ``is_directory``, or ``missed``: then look
+        at the directory itself, or where ``why`` is ``directories``, know that it has more than are watched.
+        """
+        return watched(self._gateway, path, recursive, wait_seconds)
 
     def read_tar(
         self, path: str, *, tree_revision: int | None = None, wait_seconds: float | None = None

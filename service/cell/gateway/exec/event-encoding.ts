@@ -7,6 +7,8 @@ export interface EventEncoding {
   content_type: string
   output(stream: 'stdout' | 'stderr', offset: number, data: Buffer): string
   exit(ending: Ending): string
+  /** Any other, in ASCII. */
+  event(value: object): string
   heartbeat(): string
   error(failure: Failure, request_id: string): string
 }
@@ -27,8 +29,13 @@ function encoding(content_type: string, before: string, after: string): EventEnc
     // Put together by hand: base64 needs no escaping, and this line is the whole cost of a stream.
     output: (stream, offset, data) =>
       `${before}{"type":"output","stream":"${stream}","offset":${offset},"data":"${data.toString('base64')}"}${after}`,
+    event: (value) => event(value).replaceAll(/[\u0080-\uffff]/g, escaped),
     exit: (ending) => event({ type: 'exit', ...ending }),
     heartbeat: () => heartbeat,
     error: (failure, request_id) => event({ type: 'error', ...refusal('cell', failure, request_id).body }),
   }
+}
+
+function escaped(character: string): string {
+  return `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`
 }

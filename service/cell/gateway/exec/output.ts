@@ -2,9 +2,10 @@ import type { ServerResponse } from 'node:http'
 import type { execOutput } from '../../../../contract/routes/cell/exec.ts'
 import { Failure } from '../../../lib/fail.ts'
 import { ask } from '../ask.ts'
+import { startStream } from '../carry-events.ts'
 import type { GatewayHandler } from '../handler.ts'
 import { encodingFor, type EventEncoding } from './event-encoding.ts'
-import { followOutput, startStream } from './follow.ts'
+import { followOutput } from './follow.ts'
 
 export const readOutput: GatewayHandler<typeof execOutput> = async (call, _deps, ticket) => {
   const { stdout_offset = 0, stderr_offset = 0, follow = true } = call.query

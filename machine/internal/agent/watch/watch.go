@@ -1,0 +1,328 @@
+package watch
+
+import (
+	"encoding/binary"
+	"errors"
+	"os"
+	"runtime"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/berth-dev/berth/machine/internal/agent/fail"
+	"github.com/berth-dev/berth/machine/internal/agent/files"
+	"github.com/berth-dev/berth/machine/internal/agent/guestroot"
+	"github.com/berth-dev/berth/machine/internal/wire"
+)
+
+const (
+	directoriesMax = 4096 // of one watch
+	namesMax       = 100_000
+	// gather lets the kernel join what happens to one file again and again: a write of many pieces is few events.
+	gather = 20 * time.Millisecond
+
+	wanted = unix.IN_CREATE | unix.IN_MODIFY | unix.IN_ATTRIB | unix.IN_DELETE | unix.IN_MOVED_FROM | unix.IN_MOVED_TO |
+		unix.IN_DELETE_SELF | unix.IN_MOVE_SELF | unix.IN_ONLYDIR
+	directoryFlags = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NONBLOCK
+)
+
+// Rooted opens the guest's tree: a watch outlives the call that began it, and holds nothing of the tree meanwhile.
+type Rooted func() (*guestroot.Root, error)
+
+// watch is one directory, and with recursive what lies below it on the same file system.
+type watch struct {
+	id, path  string
+	recursive bool
+	rooted    Rooted
+	events    events
+	kernel    *os.File // inotify
+
+	directories map[int32]string // by the kernel's number of each; this and what follows is run's
+	// found are names that were told when their new directory was looked through: the kernel may tell of their creation once more. What
+	// was found before the queue was read to its end is not told of any more.
+	found, earlier map[string]bool
+	tooMany        bool
+
+	readers int         // the manager's
+	idle    *time.Timer // likewise
+}
+
+func begin(rooted Rooted, id, path string, recursive bool) (*watch, error) {
+	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
+	if err != nil {
+		return nil, err
+	}
+	w := &watch{id: id, path: strings.TrimRight(path, "/"), recursive: recursive, rooted: rooted, kernel: os.NewFile(uintptr(fd), "inotify"),
+		directories: map[int32]string{}, found: map[string]bool{}, earlier: map[string]bool{}}
+	began := make(chan error, 1)
+	go func() {
+		runtime.LockOSThread() // it ends with the goroutine: its working directory is its own
+		err := unix.Unshare(unix.CLONE_FS)
+		if err == nil {
+			err = w.enter("", false)
+		}
+		began <- err
+		if err == nil {
+			w.run()
+		}
+	}()
+	if err := <-began; err != nil {
+		w.kernel.Close()
+		return nil, err
+	}
+	return w, nil
+}
+
+func (w *watch) close() { w.kernel.Close() }
+
+// run reads until the watch ends or is closed.
+func (w *watch) run() {
+	defer w.kernel.Close()
+	buffer := make([]byte, 64<<10)
+	for {
+		n, err := w.kernel.Read(buffer)
+		if err != nil {
+			return
+		}
+		if !w.take(buffer[:n]) {
+			return
+		}
+		if n < len(buffer)-unix.SizeofInotifyEvent-unix.NAME_MAX-1 { // the queue is empty
+			w.earlier, w.found = w.found, map[string]bool{}
+		}
+		time.Sleep(gather)
+	}
+}
+
+// take tells what the kernel has said. false: the watch has ended.
+func (w *watch) take(said []byte) bool {
+	for len(said) >= unix.SizeofInotifyEvent {
+		descriptor := int32(binary.NativeEndian.Uint32(said))
+		mask := binary.NativeEndian.Uint32(said[4:])
+		length := int(binary.NativeEndian.Uint32(said[12:]))
+		if length > len(said)-unix.SizeofInotifyEvent {
+			return true
+		}
+		name, _, _ := strings.Cut(string(said[unix.SizeofInotifyEvent:unix.SizeofInotifyEvent+length]), "\x00")
+		said = said[unix.SizeofInotifyEvent+length:]
+		if !w.one(descriptor, mask, name) {
+			return false
+		}
+	}
+	return true
+}
+
+func (w *watch) one(descriptor int32, mask uint32, name string) bool {
+	if mask&unix.IN_Q_OVERFLOW != 0 {
+		w.lost()
+		return true
+	}
+	directory, known := w.directories[descriptor]
+	if !known {
+		return true
+	}
+	if directory == "" && mask&(unix.IN_DELETE_SELF|unix.IN_MOVE_SELF|unix.IN_UNMOUNT|unix.IN_IGNORED) != 0 {
+		why := wire.WatchDeleted
+		if mask&unix.IN_MOVE_SELF != 0 {
+			why = wire.WatchMoved
+		}
+		w.events.add(wire.WatchEvent{Type: wire.WatchEnd, Why: why})
+		return false
+	}
+	if mask&unix.IN_IGNORED != 0 {
+		delete(w.directories, descriptor)
+	}
+	if name == "" || files.Hidden(name) {
+		return true
+	}
+	w.changed(directory+"/"+name, changeOf(mask), mask&unix.IN_ISDIR != 0)
+	return true
+}
+
+func changeOf(mask uint32) string {
+	switch {
+	case mask&(unix.IN_CREATE|unix.IN_MOVED_TO) != 0:
+		return wire.WatchAdded
+	case mask&(unix.IN_DELETE|unix.IN_MOVED_FROM) != 0:
+		return wire.WatchDeleted
+	case mask&unix.IN_MODIFY != 0:
+		return wire.WatchModified
+	}
+	return wire.WatchMetadata
+}
+
+// changed tells of one name. below begins with a slash.
+func (w *watch) changed(below, change string, isDirectory bool) {
+	told := w.found[below] || w.earlier[below]
+	delete(w.found, below)
+	delete(w.earlier, below)
+	if told && change == wire.WatchAdded {
+		return
+	}
+	w.tell(below, change, isDirectory)
+	if !w.recursive || !isDirectory {
+		return
+	}
+	switch change {
+	case wire.WatchAdded:
+		if err := w.enter(below, true); err != nil && !isGone(err) {
+			w.unwatched()
+		}
+	case wire.WatchDeleted:
+		w.leave(below) // one that was moved is watched on
+	}
+}
+
+func (w *watch) tell(below, change string, isDirectory bool) {
+	parts := strings.Split(below, "/")
+	for i, part := range parts {
+		parts[i] = files.Shown(part)
+	}
+	w.events.add(wire.WatchEvent{Type: wire.WatchChange, Path: w.path + strings.Join(parts, "/"), Change: change, IsDirectory: &isDirectory})
+}
+
+// lost: the kernel's queue was full. Directories may have come that nobody was told of.
+func (w *watch) lost() {
+	w.events.add(wire.WatchEvent{Type: wire.WatchOverflow, Why: wire.WatchEvents})
+	if w.recursive {
+		_ = w.enter("", false)
+	}
+}
+
+// enter watches a directory, and with recursive those in it. tell: it is new, and what is in it is told.
+func (w *watch) enter(below string, tell bool) error {
+	root, err := w.rooted()
+	if err != nil {
+		return err
+	}
+	defer root.Release()
+	flags := directoryFlags
+	if below != "" {
+		flags |= unix.O_NOFOLLOW
+	}
+	path := w.path + below
+	if path == "" {
+		path = "/"
+	}
+	fd, err := root.Open(path, flags, 0)
+	if err != nil {
+		return files.Explain(err, path)
+	}
+	defer unix.Close(fd)
+	return w.watch(fd, below, tell)
+}
+
+// watch looks through a directory after the kernel watches it, so that nothing comes in between unseen.
+func (w *watch) watch(fd int, below string, tell bool) error {
+	if len(w.directories) >= directoriesMax {
+		w.unwatched()
+		return nil
+	}
+	descriptor, err := w.add(fd)
+	if err != nil {
+		return err
+	}
+	w.directories[int32(descriptor)] = below
+	if !w.recursive {
+		return nil
+	}
+	for _, name := range namesOf(fd) {
+		if files.Hidden(name) {
+			continue
+		}
+		child := below + "/" + name
+		var st unix.Stat_t
+		if unix.Fstatat(fd, name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil {
+			continue
+		}
+		isDirectory := st.Mode&unix.S_IFMT == unix.S_IFDIR
+		if tell {
+			w.found[child] = true
+			w.tell(child, wire.WatchAdded, isDirectory)
+		}
+		if isDirectory {
+			w.into(fd, name, child, tell)
+		}
+	}
+	return nil
+}
+
+// add has the kernel watch an open directory: itself, whatever its name has become. It is named as the thread's working directory, and
+// only for as long: a directory that goes meanwhile must not be held.
+func (w *watch) add(fd int) (descriptor int, err error) {
+	if err := unix.Fchdir(fd); err != nil {
+		return 0, err
+	}
+	err = w.control(func(kernel int) (err error) {
+		descriptor, err = unix.InotifyAddWatch(kernel, ".", wanted)
+		return err
+	})
+	return descriptor, errors.Join(err, unix.Chdir("/"))
+}
+
+// unwatched is told once: there are directories that are not watched.
+func (w *watch) unwatched() {
+	if !w.tooMany {
+		w.events.add(wire.WatchEvent{Type: wire.WatchOverflow, Why: wire.WatchDirectories})
+	}
+	w.tooMany = true
+}
+
+// into leaves out what has gone meanwhile, and what is mounted.
+func (w *watch) into(parent int, name, below string, tell bool) {
+	how := &unix.OpenHow{Flags: directoryFlags | unix.O_NOFOLLOW | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_XDEV}
+	fd, err := unix.Openat2(parent, name, how)
+	if err != nil {
+		return
+	}
+	defer unix.Close(fd)
+	if w.watch(fd, below, tell) != nil {
+		w.unwatched()
+	}
+}
+
+// isGone: the kernel tells of it.
+func isGone(err error) bool {
+	var refused *fail.Error
+	return errors.As(err, &refused)
+}
+
+func namesOf(fd int) []string {
+	again, err := unix.Openat(fd, ".", directoryFlags|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil
+	}
+	dir := os.NewFile(uintptr(again), "directory")
+	defer dir.Close()
+	names, _ := dir.Readdirnames(namesMax)
+	return names
+}
+
+// leave forgets a directory that is not below this one any more, and those in it.
+func (w *watch) leave(below string) {
+	for descriptor, directory := range w.directories {
+		if directory != below && !strings.HasPrefix(directory, below+"/") {
+			continue
+		}
+		// What fails is gone: a directory that is deleted takes its watch with it.
+		_ = w.control(func(kernel int) error {
+			_, err := unix.InotifyRmWatch(kernel, uint32(descriptor))
+			return err
+		})
+		delete(w.directories, descriptor)
+	}
+}
+
+// control asks the kernel something of the watch, unless it is closed.
+func (w *watch) control(ask func(kernel int) error) error {
+	raw, err := w.kernel.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var answer error
+	if err := raw.Control(func(fd uintptr) { answer = ask(int(fd)) }); err != nil {
+		return err
+	}
+	return answer
+}

@@ -1,0 +1,31 @@
+import type { filesWatch } from '../../../../contract/routes/cell/watch.ts'
+import { createWatchReader } from '../../links/watch-lines.ts'
+import { ask } from '../ask.ts'
+import { carryEvents } from '../carry-events.ts'
+import { encodingFor } from '../exec/event-encoding.ts'
+import type { GatewayHandler } from '../handler.ts'
+import { pathOf } from './path.ts'
+
+/** The agent keeps what was told, so whoever comes back goes on: decision 257. */
+export const watchFiles: GatewayHandler<typeof filesWatch> = async (call, _deps, ticket) => {
+  const { recursive = false, watch_id, offset = 0 } = call.query
+  const asked = { path: pathOf(call.url), recursive, ...(watch_id === undefined ? {} : { watch_id, offset }) }
+  const encoding = encodingFor(call.headers.accept)
+  const frames = await ask(ticket, 'read', call, (bounds) => ticket.agent.openWatch(asked, bounds))
+  const carrying = { frames, follow: true, encoding, ticket, request_id: call.request_id }
+  return {
+    stream: (response) =>
+      carryEvents({
+        ...carrying,
+        response,
+        read: ({ text, end }) =>
+          createWatchReader({
+            event: (event) => text(encoding.event(event)),
+            end(event) {
+              text(encoding.event(event))
+              end({ kind: 'exit' })
+            },
+          }),
+      }),
+  }
+}
