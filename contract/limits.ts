@@ -254,6 +254,16 @@ export const LIMITS = {
     due_days: 14, // Berth's own, as the next: after an invoice is issued, until new starts are refused
     grace_days: 14, // after it was due: payment_past_due with grace_until, then unpaid
   },
+  payment: {
+    checkout_minutes: 60, // Berth's own, as all of these: so long a page waits to be paid; the payment service asks for at least 30
+    call_seconds_max: 20, // one call of the payment service
+    event_bytes_max: 256 * 1024,
+    event_age_seconds_max: 300, // between the signature of an event and its arrival
+    event_kept_days: 30, // its id, by which a repeat is known
+    retry_seconds_min: 10, // doubled with each try
+    retry_seconds_max: 3600,
+    look_again_seconds: 6 * 3600, // at what an event should have told of
+  },
   spend: {
     warning_percent: 80,
     cap_minor_min: 100, // Berth's own: a smaller cap, or plan, allows no overage

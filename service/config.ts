@@ -49,6 +49,8 @@ export interface ApiConfig extends ProcessConfig {
   registration: 'invitation' | 'open' | string[]
   /** A server, or a folder where its URL is empty. */
   mail: { smtp_url: string; from: string; directory: string }
+  /** Who collects what invoices say; null: an operator says what is paid. */
+  stripe: { secret_key: string; webhook_secret: string; api_url: string; return_url: string } | null
 }
 
 export interface CellConfig extends ProcessConfig {
@@ -122,6 +124,13 @@ const ApiFile = Type.Object(
     package_mirror: Type.String(),
     registration: Type.Union([Type.Literal('invitation'), Type.Literal('open'), Type.Array(Type.String())]),
     mail: Type.Object({ smtp_url: Type.String(), from: Type.String({ minLength: 3 }), directory: Type.String({ minLength: 1 }) }, strict),
+    stripe: Type.Union([
+      Type.Null(),
+      Type.Object(
+        { secret_key: Type.String({ minLength: 1 }), webhook_secret: Type.String({ minLength: 1 }), api_url: Url, return_url: Url },
+        strict,
+      ),
+    ]),
   },
   strict,
 )

@@ -2,8 +2,8 @@ import Type, { type Static } from 'typebox'
 import { List, Nullable, PageQuery, strict, Text, Timestamp, Uuid, Word } from './common.ts'
 import { ALLOWANCE_NAMES, PeriodView } from './spend.ts'
 
-/** `manual`: an operator says what is paid. */
-export const PAYMENTS = ['manual'] as const
+/** `manual`: an operator says what is paid. `stripe`: that service collects it, and says so. */
+export const PAYMENTS = ['manual', 'stripe'] as const
 export type Payment = (typeof PAYMENTS)[number]
 
 export const INVOICE_STATES = ['open', 'paid', 'void'] as const
@@ -53,6 +53,13 @@ export const CheckoutRequest = Type.Object(
   { plan: Text({ minLength: 1, maxLength: 63, description: 'Slug of a plan of the catalog' }) },
   { ...strict, title: 'CheckoutRequest' },
 )
+export const PaymentEventHeaders = Type.Object({
+  'Stripe-Signature': Type.Optional(
+    Type.String({ description: 'Time and signatures of the body, by the secret that the payment service shares' }),
+  ),
+})
+export const PaymentEventReceived = Type.Object({ received: Type.Literal(true) }, { title: 'PaymentEventReceived' })
+
 export const HostedPage = Type.Object(
   { url: Type.String({ description: 'Where the person goes on' }), expires_at: Nullable(Timestamp()) },
   { title: 'HostedPage' },

@@ -1,5 +1,6 @@
 import Type, { type Static } from 'typebox'
 import { APP_REASONS } from '../errors.ts'
+import { PAYMENTS } from './billing.ts'
 import { List, Nullable, Timestamp, Uuid, Word } from './common.ts'
 import { PeriodView } from './spend.ts'
 
@@ -57,7 +58,9 @@ export const Subscription = Type.Object(
     refuses_starts: Nullable(Word(APP_REASONS.entitlement_required, { description: 'Why nothing may be started; null: it may' })),
     grace_until: Nullable(Timestamp('Until when a payment that is past due may be made')),
     current_period: PeriodView,
-    payment: Word(['manual'], { description: 'manual: an operator says what is paid' }),
+    payment: Word(PAYMENTS, {
+      description: 'manual: an operator says what is paid; stripe: the plan was bought, and that service collects',
+    }),
   },
   { title: 'Subscription' },
 )

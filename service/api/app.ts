@@ -7,6 +7,8 @@ import { LIMITS } from '../../contract/limits.ts'
 import { startLinker } from './audit/linker.ts'
 import { dropExports } from './exports/store.ts'
 import { forgetOld } from './forget.ts'
+import { forgetPayments } from './payment/store.ts'
+import type { StripeConfig } from './payment/stripe.ts'
 import { forgetMails } from './mail/store.ts'
 import { forgetWatchers } from './organizations/ending-store.ts'
 import { openMetrics, startOps } from './ops.ts'
@@ -29,11 +31,13 @@ export interface ApiConfig {
   package_mirror: string
   registration: 'invitation' | 'open' | string[]
   mail: { smtp_url: string; from: string; directory: string }
+  stripe: StripeConfig | null
   log_level: 'debug' | 'info' | 'warn' | 'error'
 }
 
 const MAIL_MS = LIMITS.mail.kept_days * 24 * 3600 * 1000
 const WATCHED_MS = LIMITS.workspace.tombstone_days * 24 * 3600 * 1000
+const PAYMENTS_MS = LIMITS.payment.event_kept_days * 24 * 3600 * 1000
 const EXPORTS_TOLD_MS = LIMITS.export.told_days * 24 * 3600 * 1000
 const FORGET_MS = 10 * 60 * 1000
 
@@ -50,6 +54,7 @@ export async function startApi(config: ApiConfig): Promise<{ close(): Promise<vo
     logger,
     ends_organizations: true,
     makes_exports: true,
+    collects_payments: true,
     observe: metrics.observe,
   })
   const address = await api.server.listen(config.listen)
@@ -60,6 +65,7 @@ export async function startApi(config: ApiConfig): Promise<{ close(): Promise<vo
     Promise.all([
       forgetOld(api.deps.db, now),
       forgetMails(api.deps.db, new Date(now.getTime() - MAIL_MS)),
+      forgetPayments(api.deps.db, new Date(now.getTime() - PAYMENTS_MS)),
       forgetWatchers(api.deps.db, new Date(now.getTime() - WATCHED_MS)),
       dropExports(api.deps.db, now, new Date(now.getTime() - EXPORTS_TOLD_MS)),
       sweepUploads(api.deps.db, api.deps.uploads_dir, now),

@@ -8,6 +8,7 @@ import type { PeopleDeps } from './auth/people.ts'
 import type { Looking } from './looking.ts'
 import type { Cells } from './workspaces/cells.ts'
 import type { Buckets } from '../http/buckets.ts'
+import type { PaymentService } from './payment/service.ts'
 import type { PackageIndex } from './template-packages/package-index.ts'
 import type { Waits } from './operations/waits.ts'
 import type { Turns } from './turns.ts'
@@ -47,6 +48,10 @@ export interface ApiDeps {
   enders: Pick<Looking, 'poke'>
   /** What makes exports. */
   exports: Pick<Looking, 'poke'>
+  /** Who collects what invoices say; null: an operator says what is paid. */
+  payment: PaymentService | null
+  /** What is between here and that service. */
+  payments: Pick<Looking, 'poke'>
   /** The OpenAPI description, as it is served. */
   openapi: Buffer
   logger: Logger

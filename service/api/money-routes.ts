@@ -1,4 +1,4 @@
-import { billingPortal, checkoutCreate, invoicesGet, invoicesList } from '../../contract/routes/app/billing.ts'
+import { billingPortal, checkoutCreate, invoicesGet, invoicesList, paymentEvents } from '../../contract/routes/app/billing.ts'
 import {
   entitlementsGet,
   plansList,
@@ -14,6 +14,7 @@ import {
 import { bind, type Bound } from '../http/call.ts'
 import { createCheckout, openBillingPortal } from './billing/checkout.ts'
 import { getInvoice, listInvoicesOfOrganization } from './billing/invoices.ts'
+import { receivePaymentEvent } from './payment/receive.ts'
 import { getEntitlements, getSubscription, listCatalog } from './plans/get.ts'
 import { getSpendAlerts, putSpendAlerts } from './spend/alerts.ts'
 import { getSpend } from './spend/get.ts'
@@ -39,4 +40,5 @@ export const MONEY_BOUND: readonly Bound<ApiDeps, HeldPlace>[] = [
   bind(invoicesGet, getInvoice),
   bind(checkoutCreate, createCheckout),
   bind(billingPortal, openBillingPortal),
+  bind(paymentEvents, receivePaymentEvent),
 ]

@@ -29,6 +29,8 @@ import { idempotency } from './idempotency/replay.ts'
 import { startSender } from './mail/sender.ts'
 import { openTransport, type MailConfig } from './mail/transports.ts'
 import { startEnders } from './organizations/ender.ts'
+import { startCollector } from './payment/collector.ts'
+import type { StripeConfig } from './payment/stripe.ts'
 import { startMoneyClock } from './money-clock.ts'
 import { openWaits } from './operations/waits.ts'
 import { ANSWERS, API_ROUTES } from './routes.ts'
@@ -63,6 +65,10 @@ export interface ApiOptions {
   sign_in_limits?: SignInLimits
   /** Where mail goes; absent: it waits. */
   mail?: MailConfig
+  /** Who collects what invoices say; absent: an operator says what is paid. */
+  stripe?: StripeConfig | null
+  /** Whether this process does what is between here and the payment service; absent: it waits. */
+  collects_payments?: boolean
   /** Whether this process works off the deletion of organizations; absent: it waits. */
   ends_organizations?: boolean
   /** Whether this process makes exports; absent: they wait. */
@@ -101,7 +107,8 @@ export async function openApi(options: ApiOptions): Promise<Api> {
   const secrets = await openPersonSecrets(options.signing_keys_dir)
   const { mail } = options
   const sender = mail && startSender({ db, clock, logger, secrets, transport: openTransport(mail), base_url })
-  const without_enders: Omit<ApiDeps, 'enders' | 'exports'> = {
+  const payment = options.stripe ? (await import('./payment/stripe.ts')).openStripe(options.stripe) : null
+  const without_enders: Omit<ApiDeps, 'enders' | 'exports' | 'payments'> = {
     db,
     reads,
     clock,
@@ -126,12 +133,19 @@ export async function openApi(options: ApiOptions): Promise<Api> {
       registration: options.registration ?? 'invitation',
       mailed: () => sender?.poke(),
     },
+    payment,
     openapi: Buffer.from(JSON.stringify(describe([...APP_ROUTES, ...CELL_ROUTES], base_url))),
     logger,
   }
   const enders = options.ends_organizations === true ? startEnders(without_enders) : undefined
   const maker = options.makes_exports === true ? startMaker(without_enders) : undefined
-  const deps: ApiDeps = { ...without_enders, enders: { poke: () => enders?.poke() }, exports: { poke: () => maker?.poke() } }
+  const collector = options.collects_payments === true && payment !== null ? startCollector({ ...without_enders, payment }) : undefined
+  const deps: ApiDeps = {
+    ...without_enders,
+    enders: { poke: () => enders?.poke() },
+    exports: { poke: () => maker?.poke() },
+    payments: { poke: () => collector?.poke() },
+  }
   const money = startMoneyClock(deps, () => sender?.poke())
   const held = createHeldPlaces()
   const { caller_rate, guesses, refusals } = callerLimits(options)
@@ -166,6 +180,7 @@ export async function openApi(options: ApiOptions): Promise<Api> {
       await sender?.close()
       await enders?.close()
       await maker?.close()
+      await collector?.close()
       deps.packages?.close()
       verdicts.close()
       deps.signer.close()

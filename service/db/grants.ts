@@ -1,4 +1,5 @@
 import { AUDIT_GRANTS } from './grants-audit.ts'
+import { PAYMENT_GRANTS } from './grants-payment.ts'
 import { PEOPLE_GRANTS } from './grants-people.ts'
 import type { Database } from './schema.ts'
 
@@ -53,7 +54,7 @@ export const GRANTS = {
     api: {
       select: 'all',
       insert: 'all',
-      update: ['name', 'deleting_at', 'deleted_at', 'billed_through', 'payment_refuses_starts', 'payment_grace_until'],
+      update: ['name', 'plan_id', 'deleting_at', 'deleted_at', 'billed_through', 'payment_refuses_starts', 'payment_grace_until'],
     },
     cell: {
       select: [
@@ -280,10 +281,11 @@ export const GRANTS = {
     api: { select: 'all', insert: 'all', update: ['version', 'overage_enabled', 'spend_cap_minor', 'enabled_in', 'changed_at'] },
     cell: READS,
   },
-  // Who is to pay what is the api's to say, when a period is closed; that it is paid, an operator's.
-  subscription_changes: { api: READS, cell: NOTHING },
+  // Who is to pay what is the api's to say, when a period is closed; that it is paid, an operator's, or a payment service's, whom the api asks.
+  subscription_changes: { api: { select: 'all', insert: 'all' }, cell: NOTHING },
   overage_periods: { api: { select: 'all', insert: 'all', update: ['spend_cap_minor'] }, cell: NOTHING },
-  invoices: { api: { select: 'all', insert: 'all' }, cell: NOTHING },
+  invoices: { api: { select: 'all', insert: 'all', update: ['state', 'paid_at', 'voided_at'] }, cell: NOTHING },
+  ...PAYMENT_GRANTS,
   // Operators give; the cell draws, with each reading of the counters, and the api when a period is closed.
   usage_grants: { api: READS, cell: READS },
   usage_grant_draws: {

@@ -1,7 +1,15 @@
 import type { ColumnType, Generated, JSONColumnType } from 'kysely'
 import type { OperationErrorCode, ReasonOf } from '../../contract/errors.ts'
 import type { ActorFacts, AuditChainsTable, AuditEventsTable, FeedbackTable } from './schema-audit.ts'
-import type { InvoicesTable, OveragePeriodsTable, SubscriptionChangesTable } from './schema-billing.ts'
+import type {
+  CheckoutsTable,
+  InvoicesTable,
+  OveragePeriodsTable,
+  PaymentAccountsTable,
+  PaymentEventsTable,
+  PaymentInvoicesTable,
+  SubscriptionChangesTable,
+} from './schema-billing.ts'
 import type { ExecutionsTable } from './schema-executions.ts'
 import type { ServiceKeysTable, SigningKeysTable } from './schema-keys.ts'
 import type {
@@ -99,6 +107,10 @@ export interface Database {
   subscription_changes: SubscriptionChangesTable
   overage_periods: OveragePeriodsTable
   invoices: InvoicesTable
+  payment_accounts: PaymentAccountsTable
+  checkouts: CheckoutsTable
+  payment_events: PaymentEventsTable
+  payment_invoices: PaymentInvoicesTable
   usage_grants: UsageGrantsTable
   usage_grant_draws: UsageGrantDrawsTable
   spend_alert_settings: SpendAlertSettingsTable

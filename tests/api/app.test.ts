@@ -30,6 +30,7 @@ test('the process serves, says that it is ready, and counts what it answers', as
     uploads_dir: '',
     package_mirror: '',
     registration: 'invitation',
+    stripe: null,
     mail: { smtp_url: '', from: 'berth@localhost', directory: signing_keys_dir },
     log_level: 'error',
   })

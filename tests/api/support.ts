@@ -10,7 +10,7 @@ import { openSealingKey, type SealingKey } from '../../service/core/key-ring/sea
 import { insertFirstSealingKey } from '../../service/core/secrets/store.ts'
 import type { SignInLimits } from '../../service/api/auth/sign-in-bounds.ts'
 import type { MailConfig } from '../../service/api/mail/transports.ts'
-import { openApi, type Api } from '../../service/api/server.ts'
+import { openApi, type Api, type ApiOptions } from '../../service/api/server.ts'
 import { systemClock, type Clock } from '../../service/lib/clock.ts'
 import { createIds, type Ids } from '../../service/lib/ids.ts'
 import { freshDatabase, type TestDatabase } from '../support/postgres.ts'
@@ -78,17 +78,11 @@ export const SETTINGS: TemplateSettings = {
   ceiling: { cpu_millis: 4000, memory_mib: 8192, disk_gib: 50 },
 }
 
-export interface WorldOptions {
+type Bounds = 'edge_requests_per_minute' | 'caller_requests_per_minute' | 'wrong_credentials_per_minute' | 'kept_refusals_per_hour'
+type Kinds = 'layered_opens' | 'file_first' | 'uploads_dir' | 'package_mirror' | 'delete_told_seconds' | 'stripe' | 'collects_payments'
+
+export interface WorldOptions extends Pick<ApiOptions, Bounds | Kinds> {
   check?: boolean
-  edge_requests_per_minute?: number
-  caller_requests_per_minute?: number
-  wrong_credentials_per_minute?: number
-  kept_refusals_per_hour?: number
-  layered_opens?: boolean
-  file_first?: boolean
-  uploads_dir?: string
-  package_mirror?: string
-  delete_told_seconds?: number
   /** Absent: open. */
   registration?: 'invitation' | 'open' | string[]
   /** Absent: none that a test reaches by itself. */

@@ -85,9 +85,6 @@ export const SPECIFIED: Readonly<Record<'app' | 'cell', Closed>> = {
 /** What no route answers yet, by the feature that brings it. A code without reasons here waits as a whole. */
 export const PENDING_CODES: Readonly<Record<'app' | 'cell', Readonly<Record<string, Closed>>>> = {
   app: {
-    billing: {
-      conflict: ['subscription_exists', 'checkout_superseded', 'subscription_active', 'checkout_pending'],
-    },
     'templates, drafts and builds': {
       forbidden: ['secret_not_available'],
       not_found: [

@@ -31,6 +31,7 @@ function starts(database: TestDatabase, keys: string) {
     uploads_dir: '',
     package_mirror: '',
     registration: 'invitation' as const,
+    stripe: null,
     mail: { smtp_url: '', from: 'berth@localhost', directory: join(keys, 'mail') },
   }
   const park_after = { freeze_after_seconds: 0, hibernate_after_seconds: 0 }

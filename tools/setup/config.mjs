@@ -127,8 +127,14 @@ export function apiConfig(settings) {
     uploads_dir: settings.template_uploads === 'yes' ? layoutOf(settings).uploads : '',
     package_mirror: settings.package_mirror,
     registration: settings.registration,
+    stripe: stripeOf(settings),
     mail: { smtp_url: settings.smtp_url, from: settings.mail_from, directory: layoutOf(settings).mail },
   }
+}
+
+function stripeOf({ stripe_secret_key, stripe_webhook_secret, stripe_api_url, payment_return_url }) {
+  if (stripe_secret_key === '') return null
+  return { secret_key: stripe_secret_key, webhook_secret: stripe_webhook_secret, api_url: stripe_api_url, return_url: payment_return_url }
 }
 
 export function cellConfig(settings) {

@@ -25,6 +25,16 @@ export function smtpUrl(value) {
   return value
 }
 
+export function stripeKey(value) {
+  if (!/^((sk|rk)_[A-Za-z0-9_]+)?$/.test(text(value))) throw new Error('must be a secret or restricted key of Stripe: sk_… or rk_…')
+  return value
+}
+
+export function stripeWebhookSecret(value) {
+  if (!/^(whsec_[A-Za-z0-9+/=_-]+)?$/.test(text(value))) throw new Error('must be the signing secret of an endpoint of Stripe: whsec_…')
+  return value
+}
+
 export function mailbox(value) {
   if (!/^([^<>@\r\n]+ <[^<>@\s]+@[^<>@\s]+>|[^<>@\s]+@[^<>@\s]+)$/.test(text(value)))
     throw new Error('must be an address, like Berth <berth@example.com>')

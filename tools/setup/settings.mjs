@@ -16,6 +16,8 @@ import {
   registration,
   slug,
   smtpUrl,
+  stripeKey,
+  stripeWebhookSecret,
   url,
   urlOrNothing,
   wholeNumber,
@@ -184,6 +186,24 @@ export const SETTINGS = {
       'where mail goes: smtps://user:password@host, smtp:// (after STARTTLS), smtp+insecure:// (without TLS); empty: files in data_dir/mail',
   },
   mail_from: { parse: mailbox, fallback: 'Berth <berth@localhost>', about: 'the sender of mail' },
+  stripe_secret_key: {
+    parse: stripeKey,
+    fallback: '',
+    secret: true,
+    about: 'the key of a Stripe account that collects what invoices say; empty: an operator says what is paid',
+  },
+  stripe_webhook_secret: {
+    parse: stripeWebhookSecret,
+    fallback: '',
+    secret: true,
+    about: 'by which Stripe signs the events that it sends to base_url/v1/payment-events/stripe',
+  },
+  stripe_api_url: { parse: url, fallback: 'https://api.stripe.com', about: 'where the API of Stripe is' },
+  payment_return_url: {
+    parse: url,
+    fallback: (settings) => settings.base_url,
+    about: 'where people are led back to from pages of the payment service',
+  },
   freeze_after_seconds: {
     parse: number(0, 1 << 20),
     fallback: 5,
@@ -249,7 +269,16 @@ export function resolveSettings({ flags, env, file, facts }) {
       settings.instance = host.instance
     }
   }
+  refuseHalf(settings)
   return { settings, given }
+}
+
+/** A payment service that cannot be asked, or whose word cannot be believed, would be found out by whoever buys first. */
+function refuseHalf({ stripe_secret_key, stripe_webhook_secret }) {
+  const [missing, given] =
+    stripe_secret_key === '' ? ['stripe_secret_key', 'stripe_webhook_secret'] : ['stripe_webhook_secret', 'stripe_secret_key']
+  if ((stripe_secret_key === '') !== (stripe_webhook_secret === ''))
+    throw new SettingsError(`${missing} is missing: ${given} is set, and neither is of use without the other.`)
 }
 
 /** The settings as may be shown: secrets are hidden. */

@@ -3,7 +3,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
 import { LIMITS } from '../../contract/limits.ts'
-import { failpointsOf, portsConfig } from './config.mjs'
+import { apiConfig, failpointsOf, portsConfig } from './config.mjs'
 import { loadSettings, parseFlags } from './load.mjs'
 import { SETTINGS, SettingsError, withoutSecrets } from './settings.mjs'
 
@@ -50,6 +50,24 @@ test('a value that cannot be is refused with the name of its source', () => {
   ]) {
     assert.throws(() => load([flag, value]), refused(new RegExp(`^${flag} must be`)), `${flag} ${value}`)
   }
+})
+
+test('a payment service that cannot be asked, or not be believed, is refused with what is missing', () => {
+  const [key, secret] = [
+    ['--stripe-secret-key', 'sk_test_1'],
+    ['--stripe-webhook-secret', 'whsec_1'],
+  ]
+  assert.throws(() => load(key), refused(/^stripe_webhook_secret is missing/))
+  assert.throws(() => load(secret), refused(/^stripe_secret_key is missing/))
+  assert.throws(() => load(['--stripe-secret-key', 'pk_test_1']), refused(/^--stripe-secret-key must be/))
+  const { settings } = load([...key, ...secret, '--base-url', 'https://berth.example'])
+  assert.deepEqual(apiConfig(settings).stripe, {
+    secret_key: 'sk_test_1',
+    webhook_secret: 'whsec_1',
+    api_url: 'https://api.stripe.com',
+    return_url: 'https://berth.example',
+  })
+  assert.deepEqual([apiConfig(load([]).settings).stripe, withoutSecrets(settings).stripe_secret_key], [null, '(hidden)'])
 })
 
 test('failpoints can be set by a flag alone', () => {

@@ -1,8 +1,17 @@
 import Type from 'typebox'
-import { PAYERS } from '../../access.ts'
+import { ANYONE, PAYERS } from '../../access.ts'
 import { ALONE } from '../../errors.ts'
+import { LIMITS } from '../../limits.ts'
 import { appRoute } from '../../route.ts'
-import { CheckoutRequest, HostedPage, Invoice, InvoiceList, InvoicesQuery } from '../../schemas/billing.ts'
+import {
+  CheckoutRequest,
+  HostedPage,
+  Invoice,
+  InvoiceList,
+  InvoicesQuery,
+  PaymentEventHeaders,
+  PaymentEventReceived,
+} from '../../schemas/billing.ts'
 import { Uuid } from '../../schemas/common.ts'
 
 const organizationParams = Type.Object({ organization_id: Uuid() })
@@ -34,12 +43,16 @@ export const checkoutCreate = appRoute({
   id: 'billing.checkout',
   method: 'POST',
   path: '/v1/organizations/{organization_id}/checkout',
-  summary: 'Buy a plan of the catalog, where plans can be bought; where an operator marks what is paid, no plan can',
+  summary: 'Buy a plan of the catalog, where a payment service is connected; where an operator says what is paid, no plan can be bought',
   access: { ...PAYERS, step_up: true },
   params: organizationParams,
   body: CheckoutRequest,
   answers: { 201: { schema: HostedPage, description: 'Where the plan is paid' } },
-  errors: { not_found: ALONE, validation_failed: ['plan_not_purchasable'] },
+  errors: {
+    not_found: ALONE,
+    validation_failed: ['plan_not_purchasable'],
+    conflict: ['subscription_exists', 'checkout_superseded'],
+  },
 })
 
 export const billingPortal = appRoute({
@@ -53,4 +66,18 @@ export const billingPortal = appRoute({
   errors: { not_found: ALONE },
 })
 
-export const BILLING_ROUTES = [invoicesList, invoicesGet, checkoutCreate, billingPortal]
+/** Called by the payment service: what it signs is its credential. */
+export const paymentEvents = appRoute({
+  id: 'payment.receive',
+  method: 'POST',
+  path: '/v1/payment-events/stripe',
+  summary: 'Events of the payment service, as it signs them; 404 where none is connected',
+  access: ANYONE,
+  headers: PaymentEventHeaders,
+  body: 'bytes',
+  body_bytes_max: LIMITS.payment.event_bytes_max,
+  answers: { 200: { schema: PaymentEventReceived, description: 'It is kept, or of no interest: a repeat changes nothing' } },
+  errors: { bad_request: ALONE, not_found: ALONE, dependency_unavailable: ALONE },
+})
+
+export const BILLING_ROUTES = [invoicesList, invoicesGet, checkoutCreate, billingPortal, paymentEvents]

@@ -28,7 +28,7 @@ export const organizationsDelete = appRoute({
   answers: {
     202: { schema: Operation, description: 'The operation, which whoever asked for it reads until it is over, and for 30 days more' },
   },
-  errors: { not_found: ALONE },
+  errors: { not_found: ALONE, conflict: ['subscription_active', 'checkout_pending'] },
 })
 
 export const ENDING_ROUTES = [accountDelete, organizationsDelete] as const

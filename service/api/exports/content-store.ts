@@ -164,6 +164,24 @@ export const ORGANIZATION_CONTENT: readonly Content[] = [
       from invoices where organization_id = $1::uuid order by id`,
   },
   {
+    name: 'payment_accounts',
+    about: 'What the payment service knows it by, and what it has bought',
+    text: `select a.customer_id, a.subscription_id, p.slug as plan, b.slug as plan_before, a.created_at from payment_accounts a
+      left join plans p on p.id = a.plan_id left join plans b on b.id = a.plan_before_id where a.organization_id = $1::uuid`,
+  },
+  {
+    name: 'checkouts',
+    about: 'Plans that somebody began to buy',
+    text: `select t.id, p.slug as plan, t.state, t.session_id, t.created_at, t.expires_at from checkouts t join plans p on p.id = t.plan_id
+      where t.organization_id = $1::uuid order by t.id`,
+  },
+  {
+    name: 'payment_invoices',
+    about: 'What the payment service knows invoices by',
+    text: `select t.invoice_id, t.remote_id, t.pushed_at, t.settled_at from payment_invoices t join invoices i on i.id = t.invoice_id
+      where i.organization_id = $1::uuid order by t.invoice_id`,
+  },
+  {
     name: 'audit',
     about:
       'Records of changes and of calls of tools with their links, in the order of their chain; those of the last second may have none yet',

@@ -13,6 +13,7 @@ import { changing } from '../idempotency/change.ts'
 import { ownRole } from '../members/rules.ts'
 import { readOperation } from '../operations/store.ts'
 import { operationView } from '../operations/view.ts'
+import { hasPendingCheckout, lockAccount } from '../payment/store.ts'
 
 /** DELETE /v1/organizations/{organization_id}: begun here, done by the ender. */
 export async function deleteOrganization(call: Call<typeof organizationsDelete>, deps: ApiDeps): Promise<Reply> {
@@ -26,6 +27,7 @@ export async function deleteOrganization(call: Call<typeof organizationsDelete>,
     if (call.body.confirm_slug !== row.slug) {
       throw fail('validation_failed', null, 'confirm_slug is not the slug of the organization', { details: { field: 'confirm_slug' } })
     }
+    await refuseBuyers(tx, organization_id, call.now)
     await beginEnding(tx, organization_id, person_id, call.now)
     const id = deps.ids.next()
     const subject = { kind: 'organization', id: organization_id } as const
@@ -39,4 +41,12 @@ export async function deleteOrganization(call: Call<typeof organizationsDelete>,
   if (operation === null) throw new Error('an operation is not there that was just written')
   deps.enders.poke()
   return { status: 202, body: operationView(operation) }
+}
+
+/** Nobody is left afterwards who could end what they pay, or are about to. */
+async function refuseBuyers(tx: ChangeTx, organization_id: string, now: Date): Promise<void> {
+  if (((await lockAccount(tx, { organization_id }))?.subscription_id ?? null) !== null)
+    throw fail('conflict', 'subscription_active', 'This organization has bought a plan: end that subscription first')
+  if (await hasPendingCheckout(tx, organization_id, now))
+    throw fail('conflict', 'checkout_pending', 'Somebody is about to buy a plan for this organization: wait until that page is closed')
 }

@@ -26,7 +26,7 @@ export async function getSubscription({ who, params, now }: Call<typeof subscrip
     refuses_starts,
     grace_until: row.grace_until?.toISOString() ?? null,
     current_period: periodView(periodOf(now)),
-    payment: 'manual',
+    payment: row.is_bought ? 'stripe' : 'manual',
   }
   return { status: 200, body }
 }

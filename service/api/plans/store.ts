@@ -39,6 +39,8 @@ export function listPlans(reads: Reader): Promise<PlanRow[]> {
 export interface StandingRow extends PlanRow {
   refuses_starts: ReasonOf<'entitlement_required'> | null
   grace_until: Date | null
+  /** Over the API, from whoever collects what its invoices say. */
+  is_bought: boolean
 }
 
 /** The plan of an organization, and why nothing may be started under it, if so. */
@@ -46,7 +48,8 @@ export async function readStanding(reads: Reader, organization_id: string): Prom
   const [row] = await reads.rows<StandingRow>(
     'plans.standing',
     `select ${COLUMNS}, coalesce(g.refuses_starts, g.payment_refuses_starts, p.refuses_starts) as refuses_starts,
-       coalesce(g.grace_until, g.payment_grace_until) as grace_until
+       coalesce(g.grace_until, g.payment_grace_until) as grace_until,
+       exists (select from payment_accounts a where a.organization_id = g.id and a.subscription_id is not null) as is_bought
      from organizations g join plans p on p.id = g.plan_id where g.id = $1`,
     [organization_id],
   )

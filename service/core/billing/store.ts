@@ -91,6 +91,9 @@ export function lockInvoice(tx: Tx, id: string): Promise<InvoiceRow | undefined>
 
 export async function endInvoice(tx: ChangeTx, id: string, change: { state: 'paid'; paid_at: Date } | { state: 'void'; voided_at: Date }) {
   await tx.updateTable('invoices').set(change).where('id', '=', id).where('state', '=', 'open').execute()
+  // Where a payment service has it, it is told at once.
+  const at = 'paid_at' in change ? change.paid_at : change.voided_at
+  await tx.updateTable('payment_invoices').set({ next_try_at: at, tries: 0 }).where('invoice_id', '=', id).execute()
 }
 
 export function listInvoicesOf(db: Db, organization_id: string) {

@@ -1,0 +1,125 @@
+import { LIMITS } from '../../../contract/limits.ts'
+import { failpoint } from '../../lib/failpoints.ts'
+import { lookRegularly, type Looking } from '../looking.ts'
+import { bringIn, later, type PaymentDeps } from './effects.ts'
+import { PaymentError } from './service.ts'
+import {
+  addInvoices,
+  endCheckout,
+  endEvent,
+  takeCheckouts,
+  takeEvent,
+  takeInvoice,
+  takeSubscriptions,
+  writeInvoice,
+  type InvoiceThere,
+} from './store.ts'
+
+const LOOK_MS = 5000
+const AT_ONCE = 100
+const NOT_FOUND = 404
+const { call_seconds_max, retry_seconds_min, retry_seconds_max } = LIMITS.payment
+/** Longer than all that is asked of one object may take, so that nobody else takes it meanwhile. */
+const TAKEN_MS = 30 * call_seconds_max * 1000
+
+/**
+ * Does what is between here and the payment service, until it is closed: events have their effect, invoices are pushed, and what events
+ * should have told of is looked at. All of it is rows, so that neither a death nor an outage loses any. Any number of processes may do it.
+ */
+export function startCollector(deps: PaymentDeps): Looking {
+  return lookRegularly({
+    every_ms: LOOK_MS,
+    look: (stopped) => collectAll(deps, stopped),
+    failed: (error) => deps.logger.warn({ err: error }, 'what is due with the payment service was not looked for'),
+  })
+}
+
+/** @returns when nothing is due any more. */
+export async function collectAll(deps: PaymentDeps, stopped: () => boolean = () => false): Promise<void> {
+  await applyEvents(deps, stopped)
+  await addInvoices(deps.db, deps.clock.now())
+  await pushInvoices(deps, stopped)
+  await lookAgain(deps, stopped)
+}
+
+async function applyEvents(deps: PaymentDeps, stopped: () => boolean): Promise<void> {
+  const { db, clock } = deps
+  while (!stopped()) {
+    const event = await takeEvent(db, clock.now(), taken(clock.now()))
+    if (event === undefined) return
+    try {
+      await bringIn(deps, event).catch(unlessGone)
+      await failpoint('payment.P2')
+      await endEvent(db, event, { applied_at: clock.now(), last_error: null })
+    } catch (error) {
+      deps.logger.warn({ err: error, event_id: event.id, tries: event.tries }, 'an event of the payment service waits for its effect')
+      await endEvent(db, event, { next_try_at: afterFailure(event.tries, clock.now()), last_error: textOf(error) })
+    }
+  }
+}
+
+async function pushInvoices(deps: PaymentDeps, stopped: () => boolean): Promise<void> {
+  const { db, clock, logger } = deps
+  while (!stopped()) {
+    const there = await takeInvoice(db, clock.now(), taken(clock.now()))
+    if (there === undefined) return
+    const { id, number } = there.invoice
+    try {
+      await bringTogether(deps, there)
+    } catch (error) {
+      logger.warn({ err: error, invoice: number, tries: there.tries }, 'an invoice waits for the payment service')
+      await writeInvoice(db, id, { next_try_at: afterFailure(there.tries, clock.now()), last_error: textOf(error) })
+    }
+  }
+}
+
+/** One that is open is pushed, or looked at where it has been; one that is over here is over there. */
+async function bringTogether(deps: PaymentDeps, { invoice, remote_id, pushed_at, customer_id }: InvoiceThere): Promise<void> {
+  const { db, clock, payment } = deps
+  const { id, number, currency, lines, total_minor, state } = invoice
+  if (state !== 'open') {
+    if (remote_id !== null) await payment.settleInvoice(remote_id, state)
+    return writeInvoice(db, id, { settled_at: clock.now(), last_error: null })
+  }
+  if (remote_id !== null && pushed_at !== null) {
+    await bringIn(deps, { kind: 'invoice', object_id: remote_id })
+    return writeInvoice(db, id, { next_try_at: later(clock.now()), tries: 0, last_error: null })
+  }
+  const pushed = { id, number, currency, lines, total_minor }
+  const made = remote_id ?? (await payment.createInvoice(customer_id, pushed))
+  if (remote_id === null) await writeInvoice(db, id, { remote_id: made })
+  await payment.completeInvoice(made, customer_id, pushed)
+  await failpoint('payment.P3')
+  await writeInvoice(db, id, { pushed_at: clock.now(), next_try_at: later(clock.now()), tries: 0, last_error: null })
+}
+
+/** Events may be lost, and a process may end between a checkout and its page. */
+async function lookAgain(deps: PaymentDeps, stopped: () => boolean): Promise<void> {
+  const { db, clock, logger } = deps
+  const look = async (work: () => Promise<void>) =>
+    stopped()
+      ? undefined
+      : work().catch((error: unknown) => logger.warn({ err: error }, 'the payment service was not asked what has become of something'))
+  const now = clock.now()
+  for (const { id, session_id } of await takeCheckouts(db, now, taken(now), AT_ONCE))
+    await look(() => (session_id === null ? endCheckout(db, id, 'expired') : bringIn(deps, { kind: 'checkout', object_id: session_id })))
+  for (const object_id of await takeSubscriptions(db, now, later(now), AT_ONCE))
+    await look(() => bringIn(deps, { kind: 'subscription', object_id }))
+}
+
+const taken = (now: Date) => new Date(now.getTime() + TAKEN_MS)
+
+/** An object that is not there any more, or never was in this account of the service: nothing follows from it. */
+function unlessGone(error: unknown): void {
+  if (!(error instanceof PaymentError) || error.status !== NOT_FOUND) throw error
+}
+
+/** Tried again ever more seldom, and never given up: it is money. */
+function afterFailure(tries: number, now: Date): Date {
+  const seconds = Math.min(retry_seconds_max, retry_seconds_min * 2 ** Math.min(tries - 1, 12))
+  return new Date(now.getTime() + seconds * 1000)
+}
+
+function textOf(error: unknown): string {
+  return (error instanceof Error ? error.message : String(error)).slice(0, 500)
+}
