@@ -303,6 +303,8 @@ export const GRANTS = {
       update: ['cpu_seconds', 'memory_gib_seconds', 'storage_gib_seconds', 'egress_bytes', 'ingress_bytes', 'volume_storage_gib_seconds'],
     },
   },
+  // Triggers write it, as the owner.
+  usage_open_hours: { api: READS, cell: READS },
   // The api begins a tree with its workspace, empty or as another one's revision; what is in it is the cell's.
   trees: {
     api: { select: 'all', insert: 'all' },

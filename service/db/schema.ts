@@ -103,6 +103,7 @@ export interface Database {
   usage_storage: UsageStorageTable
   usage_entries: UsageEntriesTable
   usage_hours: UsageHoursTable
+  usage_open_hours: UsageHoursTable
   spend_policies: SpendPoliciesTable
   subscription_changes: SubscriptionChangesTable
   overage_periods: OveragePeriodsTable

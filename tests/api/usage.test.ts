@@ -29,9 +29,19 @@ async function final(tenant: Tenant, subject_id: string, hour: Date, cpu_seconds
     .values(row)
     .onConflict((on) => on.doNothing())
     .execute()
+  const { superuser: db } = w.database
+  const cpu_usec = cpu_seconds * 1e6
+  await sql`insert into usage_samples (workspace_id, hour, organization_id, project_id, cpu_usec)
+    values (${subject_id}, ${hour}, ${organization_id}, ${project_id}, ${cpu_usec})`.execute(db)
   await w.database.superuser
     .insertInto('usage_entries')
     .values({ ...row, subject_kind: 'workspace', subject_id, entry: 0, written_at: hour })
+    .execute()
+  await db
+    .updateTable('usage_samples')
+    .set({ is_open: false, entries: 1 })
+    .where('workspace_id', '=', subject_id)
+    .where('hour', '=', hour)
     .execute()
 }
 

@@ -5,8 +5,8 @@ import { SAMPLES, type SubjectKind } from './store.ts'
 
 /** Two accounts of the same that are not the same. */
 export interface Difference {
-  /** entries: of the ledger and its sample; hours: of the ledger and its sums; counters: of samples and the counters of machines. */
-  kind: 'entries' | 'hours' | 'counters'
+  /** entries: of the ledger and its sample; hours: of the ledger and its sums; open: of what is not final and its sums; counters: of samples and the counters of machines. */
+  kind: 'entries' | 'hours' | 'open' | 'counters'
   /** Of a workspace or volume, or of an organization where it is about sums. */
   id: string
   hour: Date | null
@@ -27,7 +27,12 @@ const ROWS_MAX = 100
  */
 export async function findDifferences(db: Db, { from, to }: { from: Date; to: Date }, counters_since: Date): Promise<Difference[]> {
   const of_entries = await Promise.all((['workspace', 'volume'] as const).map((kind) => entriesOf(db, kind, from, to)))
-  return [...of_entries.flat(), ...(await hoursOf(db, from, to)), ...(await countersOf(db, counters_since))]
+  return [
+    ...of_entries.flat(),
+    ...(await hoursOf(db, from, to)),
+    ...(await openOf(db, from, to)),
+    ...(await countersOf(db, counters_since)),
+  ]
 }
 
 async function entriesOf(db: Db, kind: SubjectKind, from: Date, to: Date): Promise<Difference[]> {
@@ -57,6 +62,26 @@ async function hoursOf(db: Db, from: Date, to: Date): Promise<Difference[]> {
       from usage_entries where hour between ${from} and ${to} group by 1, 2, 3) e
       on e.organization_id = h.organization_id and e.hour = h.hour
         and e.project_id = coalesce(h.project_id, '00000000-0000-0000-0000-000000000000')
+    cross join lateral (values ${sql.raw(pairs)}) m(meter, found, should_be)
+    where m.found <> m.should_be order by 3 limit ${ROWS_MAX}`.execute(db)
+  return rows
+}
+
+async function openOf(db: Db, from: Date, to: Date): Promise<Difference[]> {
+  const sums = METERS.map((meter) => `sum(${meter}) as ${meter}`).join(', ')
+  const taken = METERS.map((meter) => `-e.${meter}`).join(', ')
+  const pairs = METERS.map((meter) => `('${meter}', coalesce(o.${meter}, 0)::text, coalesce(s.${meter}, 0)::text)`).join(', ')
+  const samples = (['workspace', 'volume'] as const).map((kind) => {
+    const { table, id, units } = SAMPLES[kind]
+    return `select s.organization_id, s.hour, s.project_id, ${units} from ${table} s where is_open
+      union all select s.organization_id, s.hour, s.project_id, ${taken} from ${table} s join usage_entries e on e.subject_id = s.${id} and e.hour = s.hour
+        and e.organization_id = s.organization_id and e.project_id is not distinct from s.project_id where s.is_open and s.entries > 0`
+  })
+  const { rows } = await sql<Difference>`
+    select 'open' as kind, coalesce(o.organization_id, s.organization_id) as id, coalesce(o.hour, s.hour) as hour, m.meter, m.found, m.should_be
+    from (select organization_id, hour, ${sql.raw(sums)} from usage_open_hours where hour between ${from} and ${to} group by 1, 2) o
+    full join (select organization_id, hour, ${sql.raw(sums)} from (${sql.raw(samples.join(' union all '))}) u
+      where hour between ${from} and ${to} group by 1, 2) s using (organization_id, hour)
     cross join lateral (values ${sql.raw(pairs)}) m(meter, found, should_be)
     where m.found <> m.should_be order by 3 limit ${ROWS_MAX}`.execute(db)
   return rows

@@ -36,10 +36,10 @@ const SUMS = METERS.map((meter) => `coalesce(sum(${meter}), 0)::bigint as ${mete
 const LISTED = METERS.join(', ')
 const IN_RANGE = `organization_id = $1 and ($2::uuid is null or project_id = $2) and hour between date_trunc('hour', $3::timestamptz, 'UTC') and $4`
 
-/** What samples have that no entry has yet. What entries have of a sample that has grown since is taken off. */
-function openUnits(kind: SubjectKind, of_subject: boolean): string {
+/** What samples of a subject have that no entry has yet. What entries have of a sample that has grown since is taken off. */
+function openUnits(kind: SubjectKind): string {
   const { table, id, units } = SAMPLES[kind]
-  const open = `select * from ${table} where is_open and ${IN_RANGE} ${of_subject ? `and ${id} = $5` : ''}`
+  const open = `select * from ${table} where is_open and ${IN_RANGE} and ${id} = $5`
   return `
     select u.hour, ${LISTED} from (select s.hour, ${units} from (${open}) s) u
     union all
@@ -48,14 +48,14 @@ function openUnits(kind: SubjectKind, of_subject: boolean): string {
         and e.project_id is not distinct from s.project_id`
 }
 
+/** Sums alone: of ten thousand workspaces each hour is as many rows as there are projects. */
 const OF_ALL = `
   select hour, ${LISTED} from usage_hours where ${IN_RANGE}
-  union all ${openUnits('workspace', false)}
-  union all ${openUnits('volume', false)}`
+  union all select hour, ${LISTED} from usage_open_hours where ${IN_RANGE}`
 
 const OF_SUBJECT = (kind: SubjectKind) => `
   select hour, ${LISTED} from usage_entries where subject_kind = '${kind}' and subject_id = $5 and ${IN_RANGE}
-  union all ${openUnits(kind, true)}`
+  union all ${openUnits(kind)}`
 
 function sourceOf({ subject }: UsageScope): { name: string; text: string } {
   return subject === null ? { name: 'all', text: OF_ALL } : { name: subject.kind, text: OF_SUBJECT(subject.kind) }
