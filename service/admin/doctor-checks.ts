@@ -1,4 +1,5 @@
 import type { DoctorPlaces, Facts, FirewallFact, HostFacts } from './doctor-facts.ts'
+import { ofUsage } from './doctor-usage.ts'
 import { ofMemory, strandedOn } from './doctor-memory.ts'
 import { ROWS_MAX, type StoredFacts } from './doctor-store.ts'
 
@@ -36,6 +37,7 @@ export function judge(places: DoctorPlaces, facts: Facts): Finding[] {
       : ofDatabase(places, facts, facts.stored)),
     ...(facts.stored === null ? [] : ofSecrets(facts, facts.stored)),
     ...(facts.stored === null ? [] : [ofMail(places, facts.stored)]),
+    ...(facts.stored === null ? [] : ofUsage(facts.stored.usage, facts.counters, facts.stored.now)),
     ...(facts.stored === null || facts.host === null ? [] : ofBoth(facts.stored, facts.host)),
     ...(facts.stored === null || facts.host === null ? [] : ofPool(facts.stored, facts.host)),
   ]

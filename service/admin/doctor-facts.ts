@@ -4,6 +4,7 @@ import { release } from 'node:os'
 import path from 'node:path'
 import { sealingFolder } from '../core/key-ring/sealing-folder.ts'
 import { openDatabase } from '../db/database.ts'
+import type { HostCounters } from './doctor-usage.ts'
 import { readStored, type StoredFacts } from './doctor-store.ts'
 
 /** Where an installation's parts are; tools/admin.mjs says it. */
@@ -85,6 +86,8 @@ export interface Facts {
   firewalls: FirewallFact[]
   stored: StoredFacts | null
   clock_at: Date
+  /** Counters of the machines here, read after the database was. null: hostd does not answer. */
+  counters: HostCounters[] | null
   /** Ids of the keys by which this computer's cell opens secrets. */
   sealing_key_files: string[]
 }
@@ -106,6 +109,7 @@ export async function gather(places: DoctorPlaces): Promise<Facts> {
     firewalls: (await firewallsOf(places)) ?? [],
     stored: await stored(places.database_url),
     clock_at: new Date(),
+    counters: ((await ask({ socketPath: places.hostd_socket, path: '/stats' })) as { machines: HostCounters[] } | null)?.machines ?? null,
     sealing_key_files: (await sealingFolder(path.join(places.data_dir, 'keys', 'cell'), null).files()).map(({ key_id }) => key_id),
   }
 }

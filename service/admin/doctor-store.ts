@@ -1,6 +1,7 @@
 import { sql } from 'kysely'
 import { keyUses, type KeyUse } from '../core/secrets/rewrap-store.ts'
 import type { Db } from '../db/database.ts'
+import { readUsageFacts, type UsageFacts } from './doctor-usage.ts'
 
 export interface StoredFacts {
   installation: string
@@ -21,6 +22,8 @@ export interface StoredFacts {
   checkpoints: { id: string; workspace_id: string; engine: string }[]
   /** That wait, and that were given up of late. */
   mails: { waiting: number; tried: number; oldest_seconds: number; given_up: number }
+  /** What is charged, against what was used. */
+  usage: UsageFacts
   /** The newest, which is sealed for, first. */
   sealing_keys: KeyUse[]
 }
@@ -60,6 +63,7 @@ export async function readStored(db: Db): Promise<StoredFacts> {
     ).map(({ workspace_id }) => workspace_id),
     checkpoints: await one(sql`select id, workspace_id, engine from checkpoints where deleted_at is null order by id limit ${ROWS_MAX}`),
     mails: await readMails(db),
+    usage: await readUsageFacts(db, about.now),
     sealing_keys: await keyUses(db),
   }
 }
