@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { sql } from 'kysely'
+import { insertVolume } from '../../../tests/engine/volume-row.ts'
 import { createWorld, type World } from '../../../tests/engine/world.ts'
 import { depth } from '../../../tests/support/depth.ts'
 import { generatorOf, testSeed } from '../../../tests/support/seed.ts'
@@ -12,6 +13,7 @@ import type { MachineStats } from '../links/hostd.ts'
 import { closeLedger } from './sampler.ts'
 import { addPortBytes } from './port-store.ts'
 import { addSamples, addStored } from './store.ts'
+import { addStoredVolumes } from './volume-store.ts'
 
 /** A machine as its host knows it: its counters only grow, and end with it. */
 interface Machine {
@@ -40,6 +42,7 @@ async function history(world: World, seed: number, steps: number): Promise<void>
   const random = generatorOf(seed)
   const roll = (max: number) => Math.floor(random() * max)
   const workspaces = await Promise.all([0, 1].map(async () => (await world.open()).workspace_id))
+  const volume_id = await insertVolume(world, workspaces[0] ?? '')
   let [fence, wall_ms, run, monotonic_ms] = [1000, Date.parse('2026-03-01T10:00:05Z'), world.ids.next(), 0]
   const machineOf = (workspace_id: string): Machine => ({
     workspace_id,
@@ -88,7 +91,7 @@ async function history(world: World, seed: number, steps: number): Promise<void>
     monotonic_ms += roll(30_000)
     // Mostly on, by minutes; sometimes a clock is set, by hours in either direction.
     wall_ms += roll(12) === 0 ? (roll(9) - 4) * HOUR_MS : roll(20 * 60_000)
-    const kind = roll(14)
+    const kind = roll(15)
     if (kind < 6) await read(machines, kind === 0)
     else if (kind === 6) await read([earlier[roll(earlier.length)] ?? machines[0]].filter((one) => one !== undefined))
     else if (kind === 7)
@@ -105,6 +108,7 @@ async function history(world: World, seed: number, steps: number): Promise<void>
         run,
         monotonic_ms,
       })
+    else if (kind === 12) await addStoredVolumes(world.db, [{ volume_id, stored_bytes: roll(9) * GIB }], now(), { run, monotonic_ms })
     else await Promise.all([1, 2].map(() => closeLedger({ db: world.db, clock })))
   }
   await same(world, told, seed)
@@ -124,7 +128,8 @@ async function same(world: World, told: Told, seed: number): Promise<void> {
     select coalesce(sum(cpu_usec / 1000000), 0)::bigint as cpu_seconds, coalesce(sum(usage_gib_seconds(memory_byte_ms)), 0)::bigint as memory_gib_seconds,
       coalesce(sum(usage_gib_seconds(disk_byte_ms + checkpoint_byte_ms)), 0)::bigint as storage_gib_seconds,
       coalesce(sum(tx_bytes + port_sent_bytes), 0)::bigint as egress_bytes, coalesce(sum(rx_bytes + port_received_bytes), 0)::bigint as ingress_bytes,
-      0 as volume_storage_gib_seconds, coalesce(min(memory_byte_ms), 0) >= 0 as is_positive from usage_samples`.execute(world.db)
+      (select coalesce(sum(usage_gib_seconds(stored_byte_ms)), 0) from volume_usage_samples)::bigint as volume_storage_gib_seconds,
+      coalesce(min(memory_byte_ms), 0) >= 0 as is_positive from usage_samples`.execute(world.db)
   const { is_positive, ...should_be } = units.rows[0] ?? {}
   assert.equal(is_positive, true)
   const { organization_id } = await world.db.selectFrom('workspaces').select('organization_id').executeTakeFirstOrThrow()

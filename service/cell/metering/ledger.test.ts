@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import pino from 'pino'
 import { sql } from 'kysely'
+import { insertVolume } from '../../../tests/engine/volume-row.ts'
 import { createWorld, type World } from '../../../tests/engine/world.ts'
 import { generatorOf, testSeed } from '../../../tests/support/seed.ts'
 import { METERS, type Units } from '../../../contract/schemas/usage.ts'
@@ -61,24 +62,7 @@ test('an hour becomes final two hours after its end, in whole units, once; what 
 test('volumes have entries, too, and a sample that no entry has yet is never dropped', async () => {
   await using world = await createWorld()
   const { workspace_id } = await world.open()
-  const { organization_id, project_id } = await world.workspace(workspace_id)
-  const volume_id = world.ids.next()
-  await world.db
-    .insertInto('volumes')
-    .values({
-      id: volume_id,
-      organization_id,
-      project_id,
-      cell_id: null,
-      name: 'v',
-      quota_gib: 9,
-      org_shared: false,
-      state: 'available',
-      created_at: START,
-      updated_at: START,
-      deleted_at: null,
-    })
-    .execute()
+  const volume_id = await insertVolume(world, workspace_id)
   const read = [{ volume_id, stored_bytes: 3 * GIB }]
   for (const seconds of [0, 60]) await addStoredVolumes(world.db, read, at(seconds), { run: world.ids.next(), monotonic_ms: 0 })
   await addSamples(world.db, [counters(workspace_id, 1, 1)], at(0), 30_000)
