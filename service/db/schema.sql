@@ -93,6 +93,22 @@ create table cells (
   PRIMARY KEY (id)
 ); -- select to berth_api; insert, select to berth_cell; update (endpoint, engine, capacity_cpu_millis, capacity_memory_mib, capacity_disk_gib, seen_at, measured_at) to berth_cell
 
+create table checkouts (
+  id uuid not null,
+  organization_id uuid not null,
+  plan_id uuid not null,
+  state text not null,
+  session_id text,
+  look_at timestamp with time zone not null,
+  created_at timestamp with time zone not null,
+  expires_at timestamp with time zone not null,
+  UNIQUE (session_id),
+  PRIMARY KEY (id),
+  FOREIGN KEY (organization_id) REFERENCES organizations(id),
+  FOREIGN KEY (plan_id) REFERENCES plans(id),
+  CHECK ((state = ANY (ARRAY['pending'::text, 'completed'::text, 'expired'::text, 'superseded'::text])))
+); -- delete, insert, select to berth_api; update (state, session_id, look_at) to berth_api
+
 create table checkpoints (
   id uuid not null,
   workspace_id uuid not null,
@@ -301,7 +317,7 @@ create table invoices (
   CHECK ((currency ~ '^[A-Z]{3}$'::text)),
   CHECK ((state = ANY (ARRAY['open'::text, 'paid'::text, 'void'::text]))),
   CHECK ((total_minor > 0))
-); -- insert, select to berth_api
+); -- insert, select to berth_api; update (state, paid_at, voided_at) to berth_api
 
 create table layer_directories (
   layer text not null,
@@ -431,7 +447,7 @@ create table organizations (
   CHECK ((allowance_exhausted = ANY (ARRAY['allowance_used'::text, 'overage_paused'::text, 'spend_cap_reached'::text]))),
   CHECK ((payment_refuses_starts = ANY (ARRAY['payment_past_due'::text, 'unpaid'::text]))),
   CHECK ((refuses_starts = ANY (ARRAY['no_plan'::text, 'payment_past_due'::text, 'unpaid'::text, 'operator_hold'::text])))
-); -- insert, select to berth_api; update (name, deleting_at, deleted_at, billed_through, payment_refuses_starts, payment_grace_until) to berth_api; select (id, plan_id, allowance_exhausted, refuses_starts, grace_until, allowance, payment_refuses_starts, payment_grace_until) to berth_cell; update (allowance_exhausted, allowance) to berth_cell
+); -- insert, select to berth_api; update (name, plan_id, deleting_at, deleted_at, billed_through, payment_refuses_starts, payment_grace_until) to berth_api; select (id, plan_id, allowance_exhausted, refuses_starts, grace_until, allowance, payment_refuses_starts, payment_grace_until) to berth_cell; update (allowance_exhausted, allowance) to berth_cell
 
 create table overage_periods (
   organization_id uuid not null,
@@ -440,6 +456,49 @@ create table overage_periods (
   PRIMARY KEY (organization_id, period_starts_at),
   FOREIGN KEY (organization_id) REFERENCES organizations(id)
 ); -- insert, select to berth_api; update (spend_cap_minor) to berth_api
+
+create table payment_accounts (
+  organization_id uuid not null,
+  customer_id text not null,
+  subscription_id text,
+  plan_id uuid,
+  plan_before_id uuid,
+  look_at timestamp with time zone not null,
+  created_at timestamp with time zone not null,
+  UNIQUE (customer_id),
+  UNIQUE (subscription_id),
+  PRIMARY KEY (organization_id),
+  FOREIGN KEY (organization_id) REFERENCES organizations(id),
+  FOREIGN KEY (plan_before_id) REFERENCES plans(id),
+  FOREIGN KEY (plan_id) REFERENCES plans(id),
+  CHECK (((subscription_id IS NULL) = (plan_id IS NULL)))
+); -- insert, select to berth_api; update (subscription_id, plan_id, plan_before_id, look_at) to berth_api
+
+create table payment_events (
+  id text not null,
+  kind text not null,
+  object_id text not null,
+  received_at timestamp with time zone not null,
+  applied_at timestamp with time zone,
+  next_try_at timestamp with time zone not null,
+  tries integer default 0 not null,
+  last_error text,
+  PRIMARY KEY (id),
+  CHECK ((kind = ANY (ARRAY['checkout'::text, 'subscription'::text, 'invoice'::text])))
+); -- delete, insert, select to berth_api; update (applied_at, next_try_at, tries, last_error) to berth_api
+
+create table payment_invoices (
+  invoice_id uuid not null,
+  remote_id text,
+  pushed_at timestamp with time zone,
+  settled_at timestamp with time zone,
+  next_try_at timestamp with time zone not null,
+  tries integer default 0 not null,
+  last_error text,
+  UNIQUE (remote_id),
+  PRIMARY KEY (invoice_id),
+  FOREIGN KEY (invoice_id) REFERENCES invoices(id)
+); -- insert, select to berth_api; update (remote_id, pushed_at, settled_at, next_try_at, tries, last_error) to berth_api
 
 create table people (
   id uuid not null,
@@ -688,7 +747,7 @@ create table subscription_changes (
   cpu_hour_minor integer,
   ram_gib_hour_minor integer,
   FOREIGN KEY (organization_id) REFERENCES organizations(id)
-); -- select to berth_api
+); -- insert, select to berth_api
 
 create table template_build_logs (
   build_id uuid not null,
@@ -897,6 +956,21 @@ create table usage_hours (
   FOREIGN KEY (organization_id) REFERENCES organizations(id),
   FOREIGN KEY (project_id) REFERENCES projects(id)
 ); -- select to berth_api; insert, select to berth_cell; update (cpu_seconds, memory_gib_seconds, storage_gib_seconds, egress_bytes, ingress_bytes, volume_storage_gib_seconds) to berth_cell
+
+create table usage_open_hours (
+  organization_id uuid not null,
+  hour timestamp with time zone not null,
+  project_id uuid,
+  cpu_seconds bigint default 0 not null,
+  memory_gib_seconds bigint default 0 not null,
+  storage_gib_seconds bigint default 0 not null,
+  egress_bytes bigint default 0 not null,
+  ingress_bytes bigint default 0 not null,
+  volume_storage_gib_seconds bigint default 0 not null,
+  UNIQUE NULLS NOT DISTINCT (organization_id, hour, project_id),
+  FOREIGN KEY (organization_id) REFERENCES organizations(id),
+  FOREIGN KEY (project_id) REFERENCES projects(id)
+); -- select to berth_api; select to berth_cell
 
 create table usage_samples (
   workspace_id uuid not null,
@@ -1159,6 +1233,10 @@ CREATE INDEX audit_events_unlinked ON public.audit_events USING btree (organizat
 
 CREATE INDEX authorities_by_key ON public.authorities USING btree (key_id);
 
+CREATE UNIQUE INDEX checkouts_pending ON public.checkouts USING btree (organization_id) WHERE (state = 'pending'::text);
+
+CREATE INDEX checkouts_to_look_at ON public.checkouts USING btree (look_at) WHERE (state = 'pending'::text);
+
 CREATE INDEX checkpoints_by_deletion ON public.checkpoints USING btree (deleted_at) WHERE (deleted_at IS NOT NULL);
 
 CREATE INDEX checkpoints_by_expiry ON public.checkpoints USING btree (expires_at) WHERE ((expires_at IS NOT NULL) AND (deleted_at IS NULL));
@@ -1232,6 +1310,12 @@ CREATE INDEX operations_of_others ON public.operations USING btree (subject_id, 
 CREATE INDEX operations_open ON public.operations USING btree (cell_id, id) WHERE (completed_at IS NULL);
 
 CREATE INDEX organizations_refused_for_payment ON public.organizations USING btree (id) WHERE (payment_refuses_starts IS NOT NULL);
+
+CREATE INDEX payment_accounts_to_look_at ON public.payment_accounts USING btree (look_at) WHERE (subscription_id IS NOT NULL);
+
+CREATE INDEX payment_events_waiting ON public.payment_events USING btree (next_try_at) WHERE (applied_at IS NULL);
+
+CREATE INDEX payment_invoices_waiting ON public.payment_invoices USING btree (next_try_at) WHERE (settled_at IS NULL);
 
 CREATE UNIQUE INDEX people_by_email ON public.people USING btree (lower(email));
 
@@ -1348,6 +1432,26 @@ CREATE INDEX workspaces_running ON public.workspaces USING btree (cell_id) WHERE
 CREATE INDEX workspaces_tombstones ON public.workspaces USING btree (deleted_at) WHERE (observed_state = 'deleted'::text);
 
 create sequence fences;
+
+CREATE OR REPLACE FUNCTION public.add_open_usage(usage_open_hours[])
+ RETURNS void
+ LANGUAGE sql
+ SECURITY DEFINER
+ SET search_path TO 'public', 'pg_temp'
+AS $function$
+  insert into usage_open_hours as o
+  select organization_id, hour, project_id, sum(cpu_seconds)::bigint, sum(memory_gib_seconds)::bigint, sum(storage_gib_seconds)::bigint,
+    sum(egress_bytes)::bigint, sum(ingress_bytes)::bigint, sum(volume_storage_gib_seconds)::bigint
+  from unnest($1) group by 1, 2, 3
+  having (sum(cpu_seconds), sum(memory_gib_seconds), sum(storage_gib_seconds), sum(egress_bytes), sum(ingress_bytes),
+    sum(volume_storage_gib_seconds)) <> (0, 0, 0, 0, 0, 0)
+  order by 1, 2, 3
+  on conflict (organization_id, hour, project_id) do update set cpu_seconds = o.cpu_seconds + excluded.cpu_seconds,
+    memory_gib_seconds = o.memory_gib_seconds + excluded.memory_gib_seconds,
+    storage_gib_seconds = o.storage_gib_seconds + excluded.storage_gib_seconds, egress_bytes = o.egress_bytes + excluded.egress_bytes,
+    ingress_bytes = o.ingress_bytes + excluded.ingress_bytes,
+    volume_storage_gib_seconds = o.volume_storage_gib_seconds + excluded.volume_storage_gib_seconds
+$function$;
 
 CREATE OR REPLACE FUNCTION public.attached_volumes(workspace uuid)
  RETURNS jsonb
@@ -1639,6 +1743,23 @@ AS $function$
     else least(greatest(case when run = now_run then now_monotonic_ms - monotonic_ms else (extract(epoch from now - read_at) * 1000)::bigint end, 0), most_ms) end
 $function$;
 
+CREATE OR REPLACE FUNCTION public.usage_entries_written()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'public', 'pg_temp'
+AS $function$
+begin
+  perform add_open_usage(array(
+    select row(organization_id, hour, project_id, -cpu_seconds, -memory_gib_seconds, -storage_gib_seconds, -egress_bytes, -ingress_bytes,
+      -volume_storage_gib_seconds)::usage_open_hours from after_it));
+  delete from usage_open_hours o using (select distinct organization_id, hour, project_id from after_it) a
+    where o.organization_id = a.organization_id and o.hour = a.hour and o.project_id is not distinct from a.project_id
+      and (o.cpu_seconds, o.memory_gib_seconds, o.storage_gib_seconds, o.egress_bytes, o.ingress_bytes, o.volume_storage_gib_seconds)
+        = (0, 0, 0, 0, 0, 0);
+  return null;
+end $function$;
+
 CREATE OR REPLACE FUNCTION public.usage_gib_seconds(byte_ms numeric)
  RETURNS bigint
  LANGUAGE sql
@@ -1646,6 +1767,53 @@ CREATE OR REPLACE FUNCTION public.usage_gib_seconds(byte_ms numeric)
 AS $function$
   select div(byte_ms, 1073741824000)::bigint
 $function$;
+
+CREATE OR REPLACE FUNCTION public.usage_samples_grew()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'public', 'pg_temp'
+AS $function$
+begin
+  if tg_op = 'INSERT' then
+    perform add_open_usage(array(
+      select row(organization_id, hour, project_id, (cpu_usec / 1000000), usage_gib_seconds(memory_byte_ms),
+        usage_gib_seconds(disk_byte_ms + checkpoint_byte_ms), (tx_bytes + port_sent_bytes), (rx_bytes + port_received_bytes),
+        0::bigint)::usage_open_hours from after_it));
+  else
+    perform add_open_usage(array(
+      select row(organization_id, hour, project_id, (cpu_usec / 1000000), usage_gib_seconds(memory_byte_ms),
+        usage_gib_seconds(disk_byte_ms + checkpoint_byte_ms), (tx_bytes + port_sent_bytes), (rx_bytes + port_received_bytes),
+        0::bigint)::usage_open_hours from after_it
+      union all
+      select row(organization_id, hour, project_id, -(cpu_usec / 1000000), -usage_gib_seconds(memory_byte_ms),
+        -usage_gib_seconds(disk_byte_ms + checkpoint_byte_ms), -(tx_bytes + port_sent_bytes), -(rx_bytes + port_received_bytes),
+        0::bigint)::usage_open_hours from before_it));
+  end if;
+  return null;
+end $function$;
+
+CREATE OR REPLACE FUNCTION public.volume_usage_samples_grew()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'public', 'pg_temp'
+AS $function$
+begin
+  if tg_op = 'INSERT' then
+    perform add_open_usage(array(
+      select row(organization_id, hour, project_id, 0::bigint, 0::bigint, 0::bigint, 0::bigint, 0::bigint,
+        usage_gib_seconds(stored_byte_ms))::usage_open_hours from after_it));
+  else
+    perform add_open_usage(array(
+      select row(organization_id, hour, project_id, 0::bigint, 0::bigint, 0::bigint, 0::bigint, 0::bigint,
+        usage_gib_seconds(stored_byte_ms))::usage_open_hours from after_it
+      union all
+      select row(organization_id, hour, project_id, 0::bigint, 0::bigint, 0::bigint, 0::bigint, 0::bigint,
+        -usage_gib_seconds(stored_byte_ms))::usage_open_hours from before_it));
+  end if;
+  return null;
+end $function$;
 
 CREATE OR REPLACE FUNCTION public.write_attached_volumes()
  RETURNS trigger
@@ -1707,6 +1875,16 @@ CREATE TRIGGER service_key_changed AFTER INSERT OR UPDATE OF retired_at ON publi
 CREATE TRIGGER session_ended AFTER UPDATE OF revoked_at ON public.person_sessions FOR EACH ROW WHEN (((old.revoked_at IS NULL) AND (new.revoked_at IS NOT NULL))) EXECUTE FUNCTION notify_session_end();
 
 CREATE TRIGGER signing_key_changed AFTER INSERT OR UPDATE OF retired_at ON public.signing_keys FOR EACH ROW EXECUTE FUNCTION notify_signing_key();
+
+CREATE TRIGGER usage_entries_added AFTER INSERT ON public.usage_entries REFERENCING NEW TABLE AS after_it FOR EACH STATEMENT EXECUTE FUNCTION usage_entries_written();
+
+CREATE TRIGGER usage_samples_added AFTER INSERT ON public.usage_samples REFERENCING NEW TABLE AS after_it FOR EACH STATEMENT EXECUTE FUNCTION usage_samples_grew();
+
+CREATE TRIGGER usage_samples_changed AFTER UPDATE ON public.usage_samples REFERENCING OLD TABLE AS before_it NEW TABLE AS after_it FOR EACH STATEMENT EXECUTE FUNCTION usage_samples_grew();
+
+CREATE TRIGGER volume_usage_samples_added AFTER INSERT ON public.volume_usage_samples REFERENCING NEW TABLE AS after_it FOR EACH STATEMENT EXECUTE FUNCTION volume_usage_samples_grew();
+
+CREATE TRIGGER volume_usage_samples_changed AFTER UPDATE ON public.volume_usage_samples REFERENCING OLD TABLE AS before_it NEW TABLE AS after_it FOR EACH STATEMENT EXECUTE FUNCTION volume_usage_samples_grew();
 
 CREATE TRIGGER workspace_attachments_dropped AFTER UPDATE OF deleted_at ON public.workspaces FOR EACH ROW WHEN (((new.deleted_at IS NOT NULL) AND (old.deleted_at IS NULL))) EXECUTE FUNCTION drop_attachments();
 

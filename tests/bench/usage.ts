@@ -2,12 +2,17 @@ import { sql } from 'kysely'
 import { closePeriods } from '../../service/core/billing/close.ts'
 import { byService } from '../../service/core/changes/audit.ts'
 import { periodOf } from '../../service/core/usage/period.ts'
-import { world } from '../api/support.ts'
+import { closeLedger } from '../../service/cell/metering/sampler.ts'
+import { addSamples } from '../../service/cell/metering/store.ts'
+import { world, type World } from '../api/support.ts'
 import { printSeconds, timed } from './harness.ts'
 
 const WORKSPACES = 10_000
 const HOUR_MS = 3600_000
 const TIMES = 50
+/** Of one statement of the sampler. */
+const MACHINES = 500
+const RUN = '01920000-0000-7000-8000-000000000001'
 
 /** The summary of an organization with 10,000 workspaces and a year of usage, and the close of a month of 10,000 organizations. */
 export async function usageRows(): Promise<void> {
@@ -45,6 +50,42 @@ export async function usageRows(): Promise<void> {
   )
   await sql`analyze`.execute(db)
   const by = byService('api', { ids: w.ids, now: new Date(last.ends_at.getTime() + 3 * HOUR_MS) })
+  for (let at = 0; at < MACHINES; at += 1) await opened(w)
+  const closing = { is_over: false }
+  const beside: number[] = []
+  const asking = (async () => {
+    while (!closing.is_over) beside.push(await timed(() => opened(w)))
+  })()
   const close_ms = await timed(() => closePeriods(api, by))
+  closing.is_over = true
+  await asking
   printSeconds('usage-close', `close of a month of ${WORKSPACES} organizations`, [close_ms], 60)
+  printSeconds('usage-beside', 'an open of one of them beside it', beside, 0.25)
+  await closeOfSamples(w, hour)
+}
+
+async function opened(w: World): Promise<void> {
+  const { status } = await w.open(w.ids.next())
+  if (status !== 202) throw new Error(`an open answered ${status}`)
+}
+
+/** The ledger of 10,000 workspaces: an hour's samples become entries, as each cell does it every ten minutes; and a tick of the sampler. */
+async function closeOfSamples(w: World, hour: Date): Promise<void> {
+  const { cell } = w.database
+  const at = new Date(hour.getTime() + 2 * HOUR_MS)
+  const clock = { now: () => at, monotonic_ms: () => 0 }
+  const ms = await timed(() => closeLedger({ db: cell, clock }))
+  printSeconds('usage-hours', `an hour of ${WORKSPACES} workspaces becomes entries`, [ms], 60 / 24)
+  const rows = await w.database.superuser.selectFrom('workspaces').select('id').limit(MACHINES).execute()
+  const read = rows.map(({ id }, fence) => ({
+    ...{ workspace_id: id, epoch: 1, fence, memory_bytes: 2 ** 29, disk_bytes: 2 ** 30, received_bytes: 0, sent_bytes: 0 },
+    cpu_usec: 0,
+  }))
+  const ticks: number[] = []
+  for (let tick = 1; tick <= TIMES; tick += 1) {
+    for (const one of read) one.cpu_usec += 1_234_567
+    const now = new Date(at.getTime() + tick * 15_000)
+    ticks.push(await timed(() => addSamples(cell, read, now, 30_000, { run: RUN, monotonic_ms: tick * 15_000 })))
+  }
+  printSeconds('usage-tick', `a reading of ${read.length} machines becomes samples`, ticks, 0.015)
 }

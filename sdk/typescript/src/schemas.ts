@@ -926,6 +926,10 @@ export type PatchResult = {
   file: FileInfo
 }
 
+export type PaymentEventReceived = {
+  received: true
+}
+
 export type PersonSession = {
   id: string
   device: string | null
@@ -1506,8 +1510,8 @@ export type Subscription = {
     /** Its end, which is the beginning of the next */
     ends_at: string
   }
-  /** manual: an operator says what is paid */
-  payment: 'manual'
+  /** manual: an operator says what is paid; stripe: the plan was bought, and that service collects */
+  payment: 'manual' | 'stripe'
 }
 
 export type SuspendRequest = {
