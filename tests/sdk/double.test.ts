@@ -4,6 +4,7 @@ import { Berth } from '../../sdk/typescript/src/main.ts'
 import { createDouble, type Program } from '../../sdk/typescript/src/testing/double.ts'
 import { generatorOf } from '../support/seed.ts'
 import { depth } from '../support/depth.ts'
+import { methodsSuite } from './methods.ts'
 import { play, sdkSuite } from './suite.ts'
 import { unreliable } from './unreliable.ts'
 
@@ -16,11 +17,60 @@ const sh: Program = async ({ argv, stdout, stderr, files, signal }) => {
 const double = createDouble({ programs: { sh } })
 sdkSuite('the double', () => ({ berth: double.berth, secret: double.options.apiKey }))
 
+// No script of a shell is played for these.
+const plain = createDouble({ programs: { sh: () => 1 } })
+methodsSuite('the double', () => ({ berth: plain.berth, person: null }), [
+  'a folder goes out as a tar, and comes in',
+  'a repository is looked at and committed to; one that no network reaches is not cloned',
+  'processes are listed and signalled, and changes told',
+  'ports are exposed, let in, and closed',
+  'a file-first workspace has revisions, which are compared and restored',
+  'secrets are made, read, changed, rotated, bound and erased',
+  'egress is said for a project and for a workspace',
+  'volumes are made, attached, detached and deleted',
+  'a template is built from an upload, tried, published, listed and archived, and a build cancelled',
+  'usage, inputs, organization, projects and records are told',
+  'people are invited, listed, changed and removed; keys made, changed and revoked',
+])
+
 test('the double runs commands of a file-first workspace as executions', async () => {
   const ws = await double.berth.open('tree', { template: 'base', mode: 'file_first' })
   const result = await ws.exec(['sh', '-c', 'echo x >> /home/user/marks; echo marked'])
   assert.deepEqual([result.stdout, result.ok, result.execution?.tree_revision, result.execution?.changed.length], ['marked\n', true, 1, 1])
   assert.equal((await ws.exec(['nothing'])).state, 'failed_to_start')
+})
+
+test('what is written while a request is on its way goes with the next one, in order and once', async () => {
+  const sent: number[] = []
+  const { options } = createDouble()
+  const berth = new Berth({
+    ...options,
+    async fetch(input, init) {
+      const request = new Request(input, init)
+      if (request.url.includes('/stdin')) sent.push((await request.clone().arrayBuffer()).byteLength)
+      return options.fetch(request)
+    },
+  })
+  const ws = await berth.open('pieces', { template: 'base' })
+  const command = await ws.start(['cat'], { stdin: 'first,', stdin_open: true })
+  const pieces = Array.from({ length: 1000 }, (_, at) => `${at},`)
+  await Promise.all([...pieces.map((piece) => command.write(piece)), command.end()])
+  assert.equal((await command.result()).stdout, `first,${pieces.join('')}`)
+  assert.deepEqual(sent, [2, pieces.join('').length - 2])
+  const large = await ws.start(['cat'], { stdin_open: true })
+  sent.length = 0
+  const MIB = 1 << 20
+  await Promise.all([large.write('x'), large.write(new Uint8Array(MIB - 9)), large.write(new Uint8Array(10)), large.end()])
+  assert.deepEqual(sent, [1, MIB - 9, 10])
+})
+
+test('after a write that failed, all that follow fail: nobody knows what was taken', async () => {
+  const ws = await double.berth.open('broken', { template: 'base' })
+  const command = await ws.start(['cat'], { stdin_open: true })
+  const leaving = AbortSignal.abort(new Error('enough'))
+  await assert.rejects(command.write('a', { signal: leaving }), /enough/)
+  await assert.rejects(command.write('b'), /enough/)
+  await command.cancel()
 })
 
 const HISTORIES = depth({ short: 40, long: 1000 })

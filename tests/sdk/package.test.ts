@@ -7,14 +7,16 @@ import { describe } from '../../contract/openapi.ts'
 import { APP_ROUTES } from '../../contract/routes/app/all.ts'
 import { CELL_ROUTES } from '../../contract/routes/cell/all.ts'
 import { bundleSdk } from '../../tools/sdk/bundle.ts'
+import { pythonTypes } from '../../tools/sdk/python-types.ts'
 import { type Description, sdkTypes } from '../../tools/sdk/types.ts'
 
 const ROOT = path.resolve(import.meta.dirname, '../..')
 const GZIPPED_BYTES_MAX = 40_000
 
-test("the SDK's types are those of the contract: npm run openapi writes them", () => {
+test('the types of both SDKs are those of the contract: npm run openapi writes them', () => {
   const description = describe([...APP_ROUTES, ...CELL_ROUTES], '/') as unknown as Description
   assert.equal(readFileSync(path.join(ROOT, 'sdk/typescript/src/schemas.ts'), 'utf8'), sdkTypes(description))
+  assert.equal(readFileSync(path.join(ROOT, 'sdk/python/berth/types.py'), 'utf8'), pythonTypes(description))
 })
 
 test(`the SDK is one module without dependencies, of at most ${GZIPPED_BYTES_MAX} bytes gzipped`, async (t) => {

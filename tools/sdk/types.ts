@@ -1,6 +1,6 @@
 // The types of the TypeScript SDK, from the description of the API.
 
-interface Schema {
+export interface Schema {
   $ref?: string
   type?: string | string[]
   enum?: unknown[]

@@ -21,7 +21,7 @@ import test_async
 import test_sync
 
 import berth
-from berth._requests import Deadline
+from berth._requests import Deadline, Request
 
 HISTORIES = int(os.environ.get("BERTH_TEST_HISTORIES", "20"))
 PACKAGE = Path(berth.__file__).parent
@@ -42,6 +42,28 @@ class Faults(unittest.TestCase):
         """over connections that fail, break off, repeat and delay, threads run every command once and see every byte once"""
         with ThreadPoolExecutor(16) as pool:
             list(pool.map(test_sync.history, range(HISTORIES)))
+
+
+class Input(unittest.IsolatedAsyncioTestCase):
+    async def test_joined(self) -> None:
+        """with asyncio, what is written while a request is on its way goes with the next one"""
+        async with berth.AsyncBerth() as client:
+            ws = await client.open(f"joined-{uuid.uuid4()}", template="base")
+            command = await ws.start(["cat"], stdin_open=True)
+            sent: list[int] = []
+            call = command._gateway.call
+
+            async def counted(asked: Request, wait_seconds: float | None = None) -> object:
+                sent.append(len(asked.body or b""))
+                return await call(asked, wait_seconds)
+
+            command._gateway.call = counted  # type: ignore[method-assign]
+            first = asyncio.create_task(command.write("first"))
+            while not sent:
+                await asyncio.sleep(0)
+            await asyncio.gather(first, *(command.write("x") for _ in range(500)), command.end())
+            command._gateway.call = call  # type: ignore[method-assign]
+            self.assertEqual((sent, (await command.result()).stdout), ([5, 500], "first" + "x" * 500))
 
 
 class Notebooks(unittest.IsolatedAsyncioTestCase):

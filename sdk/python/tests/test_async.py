@@ -39,6 +39,21 @@ class AsyncClient(unittest.IsolatedAsyncioTestCase):
             result = await ws.exec(["cat"], stdin=b"\x00in", on_output=lambda chunk: seen.append(chunk.text))
             self.assertEqual((result.stdout_bytes, "".join(seen)), (b"\x00in", "\x00in"))
 
+    async def test_stdin(self) -> None:
+        """what is written to a command comes once and in order, and its end ends it"""
+        async with AsyncBerth() as berth:
+            ws = await opened(berth)
+            command = await ws.start(["cat"], stdin="0,", stdin_open=True)
+            for at in range(1, 20):
+                await command.write(f"{at},")
+            await command.write(b"x" * 3_000_000)
+            await command.end()
+            result = await command.result()
+            self.assertEqual(result.stdout, "".join(f"{at}," for at in range(20)) + "x" * 3_000_000)
+            with self.assertRaises(ConflictError) as caught:
+                await command.write("more")
+            self.assertEqual(caught.exception.reason, "stdin_closed")
+
     async def test_not_there(self) -> None:
         """a program that is not there is told in the result, and raised where that is asked for"""
         async with AsyncBerth() as berth:

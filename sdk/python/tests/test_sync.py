@@ -40,6 +40,21 @@ class Client(unittest.TestCase):
             result = ws.exec(["cat"], stdin=b"\x00in", on_output=lambda chunk: seen.append(chunk.text))
             self.assertEqual((result.stdout_bytes, "".join(seen)), (b"\x00in", "\x00in"))
 
+    def test_stdin(self) -> None:
+        """what is written to a command comes once and in order, and its end ends it"""
+        with Berth() as berth:
+            ws = opened(berth)
+            command = ws.start(["cat"], stdin="0,", stdin_open=True)
+            for at in range(1, 20):
+                command.write(f"{at},")
+            command.write(b"x" * 3_000_000)
+            command.end()
+            result = command.result()
+            self.assertEqual(result.stdout, "".join(f"{at}," for at in range(20)) + "x" * 3_000_000)
+            with self.assertRaises(ConflictError) as caught:
+                command.write("more")
+            self.assertEqual(caught.exception.reason, "stdin_closed")
+
     def test_not_there(self) -> None:
         """a program that is not there is told in the result, and raised where that is asked for"""
         with Berth() as berth:

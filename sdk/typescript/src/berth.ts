@@ -2,9 +2,10 @@ import { type App, createApp, OPERATION_MS, PREFER_WAIT } from './app.ts'
 import { BerthError } from './errors.ts'
 import type { Manner } from './gateway.ts'
 import { type List, listOf } from './list.ts'
-import { egressOf, keysOf, membersOf, organizationsOf, secretsOf, templatesOf, usageOf, volumesOf } from './nouns.ts'
+import { egressOf, keysOf, membersOf, organizationsOf, secretsOf, usageOf, volumesOf } from './nouns.ts'
 import type { Deadline } from './retry.ts'
 import type { ClientVersions, OpenRequest, OpenResponse, Operation, Principal, Workspace as View } from './schemas.ts'
+import { templatesOf } from './templates.ts'
 import { type CallOptions, deadlineFor, type Fetch, readJson } from './transport.ts'
 import { Workspace } from './workspace.ts'
 
@@ -61,7 +62,7 @@ export class Berth {
     this.secrets = secretsOf(app)
     this.volumes = volumesOf(app)
     this.egress = egressOf(app)
-    this.templates = templatesOf(app)
+    this.templates = templatesOf(app, (id, options) => this.workspace(id, options))
     this.usage = usageOf(app)
     this.organizations = organizationsOf(app)
     this.members = membersOf(app)

@@ -3,7 +3,8 @@ import { BerthError, ConnectionError, errorOf } from './errors.ts'
 import { type ErrorEvent, eventsOf } from './events.ts'
 import type { Gateway } from './gateway.ts'
 import { deadlineOf, FOREVER_MS, IMMEDIATE_REPEATS_MAX, mayRepeat, pause, waitBefore, type Deadline } from './retry.ts'
-import type { ExecSession, ExecStart, ExecStdin, Execution } from './schemas.ts'
+import type { ExecSession, ExecStart, Execution } from './schemas.ts'
+import { Stdin } from './stdin.ts'
 import { type CallOptions, deadlineFor, readJson } from './transport.ts'
 
 /** Of a command: the fields of the API as they are, and how the caller waits. */
@@ -70,22 +71,17 @@ type StreamEvent =
   | { type: 'heartbeat' }
   | ErrorEvent
 
-/** Of one request. */
-const STDIN_BYTES_MAX = 1 << 20
-
 /** A command of a workspace with a machine. It runs on whether or not anybody listens. */
 export class Command implements AsyncDisposable, AsyncIterable<OutputChunk> {
   readonly id: string
   readonly #gateway: Gateway
+  readonly #stdin: Stdin
   #ending: Ending | null = null
-  /** Bytes of standard input that it has taken. */
-  #taken: number
-  #writing: Promise<void> = Promise.resolve()
 
   constructor(gateway: Gateway, id: string, record?: ExecSession, stdin_bytes = 0) {
     this.#gateway = gateway
     this.id = id
-    this.#taken = stdin_bytes
+    this.#stdin = new Stdin(gateway, this.#path('/stdin'), stdin_bytes)
     if (record && record.state === 'failed_to_start') this.#ending = record
   }
 
@@ -107,15 +103,16 @@ export class Command implements AsyncDisposable, AsyncIterable<OutputChunk> {
 
   /**
    * Writes to its standard input, where it was started with `stdin_open`: each byte once, however often a request is sent. Returns when
-   * the command's pipe has taken all, which is as late as the command is slow. Writes are done in the order in which they are called.
+   * the command's pipe has taken all, which is as late as the command is slow. Writes are done in the order in which they are called;
+   * what is written while a request is on its way goes with the next one. After one that failed, all that follow fail.
    */
   write(data: string | Uint8Array, options?: CallOptions): Promise<void> {
-    return this.#written(typeof data === 'string' ? utf8(data) : data, false, options)
+    return this.#stdin.write(typeof data === 'string' ? utf8(data) : data, { close: false, options })
   }
 
   /** Closes its standard input. */
   end(options?: CallOptions): Promise<void> {
-    return this.#written(new Uint8Array(), true, options)
+    return this.#stdin.write(new Uint8Array(), { close: true, options })
   }
 
   [Symbol.asyncIterator](): AsyncGenerator<OutputChunk, void> {
@@ -177,27 +174,6 @@ export class Command implements AsyncDisposable, AsyncIterable<OutputChunk> {
   #events(next: Readonly<Record<'stdout' | 'stderr', number>>, deadline: Deadline): AsyncGenerator<StreamEvent> {
     const query = { stdout_offset: next.stdout, stderr_offset: next.stderr }
     return eventsOf<StreamEvent>(this.#gateway, { method: 'GET', path: this.#path('/output'), query }, deadline)
-  }
-
-  #written(bytes: Uint8Array, close: boolean, options?: CallOptions): Promise<void> {
-    const written = this.#writing.then(() => this.#writeAll(bytes, close, options))
-    this.#writing = written.catch(() => undefined) // its caller is told
-    return written
-  }
-
-  async #writeAll(bytes: Uint8Array, close: boolean, options?: CallOptions): Promise<void> {
-    for (let left = bytes; left.length > 0 || close;) {
-      const body = left.subarray(0, STDIN_BYTES_MAX)
-      const is_last = body.length === left.length
-      const query = { offset: this.#taken, ...(close && is_last ? { close } : {}) }
-      const headers = { 'content-type': 'application/octet-stream' }
-      // An offset names every byte: the same request again writes nothing twice.
-      const request = { method: 'POST', path: this.#path('/stdin'), query, headers, body, repeats: 'keyed' as const }
-      const { offset } = await this.#gateway.call<ExecStdin>(request, options)
-      left = left.subarray(offset - this.#taken)
-      this.#taken = offset
-      if (close && left.length === 0) return
-    }
   }
 
   #path(below = ''): string {

@@ -3,7 +3,7 @@ import { BerthError, ConnectionError } from './errors.ts'
 import type { Gateway } from './gateway.ts'
 import { type Deadline, mayRepeat, pause, waitBefore } from './retry.ts'
 import type { FileInfo, FileList, FilePatch, FileSearch, PatchResult, SearchResult, TarResult, WriteResult } from './schemas.ts'
-import { type CallOptions, deadlineFor, type Request } from './transport.ts'
+import { type Body, type CallOptions, deadlineFor, type Request } from './transport.ts'
 import { watched, type WatchEvent, type WatchOptions } from './watch.ts'
 
 export type Content = string | Uint8Array | Blob | ReadableStream<Uint8Array>
@@ -58,7 +58,7 @@ export function filesOf(gateway: Gateway): Files {
       { ...request, ...(if_match === undefined ? {} : { headers: { ...request.headers, 'if-match': String(if_match) } }) },
       { signal, waitMs },
     )
-  const put = (query: object, body: Uint8Array | Blob, options: ChangeOptions) =>
+  const put = (query: object, body: Bytes | Blob, options: ChangeOptions) =>
     change<WriteResult>(
       { method: 'PUT', path: '/files', query, body, headers: { 'content-type': 'application/octet-stream' }, key: true },
       options,
@@ -74,7 +74,7 @@ export function filesOf(gateway: Gateway): Files {
       const query = { mode, create_parents, append }
       const timed = { waitMs: TRANSFER_MS, ...options }
       const pieces = piecesOf(content)
-      const first: Uint8Array = (await pieces.next()).value ?? new Uint8Array()
+      const first: Bytes = (await pieces.next()).value ?? new Uint8Array()
       const second = await pieces.next()
       if (second.done === true) return put({ path, ...query }, first, options)
       // What is appended piece by piece can be seen half: it is what was asked for.
@@ -117,7 +117,7 @@ export function filesOf(gateway: Gateway): Files {
     },
     writeTar: (path, tar, { create_parents, links_out, ...options } = {}) => {
       const headers = { 'content-type': 'application/x-tar' }
-      const request = { method: 'PUT', path: '/files/tar', query: { path, create_parents, links_out }, headers, body: tar }
+      const request = { method: 'PUT', path: '/files/tar', query: { path, create_parents, links_out }, headers, body: tar as Body }
       return change({ ...request, attempt_ms: TRANSFER_MS }, { waitMs: TRANSFER_MS, ...options })
     },
   }

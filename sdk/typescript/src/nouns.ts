@@ -3,7 +3,7 @@ import { type List, listOf } from './list.ts'
 import type * as wire from './schemas.ts'
 import { type CallOptions, deadlineFor } from './transport.ts'
 
-type Of = CallOptions & {
+export type Of = CallOptions & {
   /** Absent: the one that the key belongs to. */
   project?: string
 }
@@ -69,24 +69,10 @@ export function egressOf(app: App) {
     get: async (options?: Of): Promise<wire.ProjectEgressPolicy> =>
       app.call({ method: 'GET', path: await inProject(app, '/egress-policy', options)() }, options),
     set: async (json: wire.EgressPolicyRequest, options: Of & IfMatch = {}): Promise<wire.ProjectEgressPolicy> => {
-      const headers = options.if_match === undefined ? {} : { 'if-match': String(options.if_match) }
+      const headers: Record<string, string> = options.if_match === undefined ? {} : { 'if-match': String(options.if_match) }
       return app.call({ method: 'PUT', path: await inProject(app, '/egress-policy', options)(), json, headers }, options)
     },
     versions: (options?: Of): List<wire.EgressVersion> => listOf(app, inProject(app, '/egress-policy/versions', options), {}, options),
-  }
-}
-
-export function templatesOf(app: App) {
-  return {
-    list: (options?: CallOptions): List<wire.Template> => listOf(app, '/v1/templates', {}, options),
-    get: (slug: string, options?: CallOptions): Promise<wire.Template> =>
-      app.call({ method: 'GET', path: `/v1/templates/${encodeURIComponent(slug)}` }, options),
-    versions: (slug: string, options?: CallOptions): List<wire.TemplateVersion> =>
-      listOf(app, `/v1/templates/${encodeURIComponent(slug)}/versions`, {}, options),
-    publish: (slug: string, version: number, options?: CallOptions): Promise<wire.TemplateVersion> =>
-      app.call({ method: 'POST', path: `/v1/templates/${encodeURIComponent(slug)}/versions/${version}/publish`, json: {} }, options),
-    archive: (slug: string, version: number, options?: CallOptions): Promise<wire.TemplateVersion> =>
-      app.call({ method: 'POST', path: `/v1/templates/${encodeURIComponent(slug)}/versions/${version}/archive`, json: {} }, options),
   }
 }
 

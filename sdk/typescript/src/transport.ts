@@ -10,7 +10,7 @@ export interface CallOptions {
 }
 
 /** What a request may carry raw. */
-export type Body = Uint8Array | Blob | ReadableStream<Uint8Array>
+export type Body = Uint8Array<ArrayBuffer> | Blob | ReadableStream<Uint8Array>
 
 export interface Request {
   method: string

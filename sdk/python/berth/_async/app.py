@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .._requests import CALL_SECONDS, OPERATION_SECONDS, PREFER_WAIT, Deadline, Request, deadline_of, wait_before
 from ..errors import BerthError, OperationError
 from . import platform
 from .transport import json_of, send
+
+if TYPE_CHECKING:
+    from .. import types
 
 
 class AsyncApp:
@@ -18,7 +20,7 @@ class AsyncApp:
         self._api_key = api_key
         self._project = project
         self._organization = organization
-        self._me: Mapping[str, Any] | None = None
+        self._me: types.Principal | None = None
 
     async def call(self, request: Request, wait_seconds: float | None = None) -> Any:
         return await self.send(request, deadline_of(wait_seconds, CALL_SECONDS))
@@ -26,13 +28,13 @@ class AsyncApp:
     async def send(self, request: Request, deadline: Deadline) -> Any:
         return json_of(await send(self.client, request, deadline, self._target, self._repair))
 
-    async def ended(self, operation_id: str, deadline: Deadline) -> Mapping[str, Any]:
+    async def ended(self, operation_id: str, deadline: Deadline) -> types.Operation:
         """Returns when it is over, however it ended."""
         attempt = 0
         while True:
             asked = Request("GET", f"/v1/operations/{operation_id}", headers=PREFER_WAIT)
             response = await send(self.client, asked, deadline, self._target, self._repair)
-            operation: Mapping[str, Any] = json_of(response)
+            operation: types.Operation = json_of(response)
             if operation["completed_at"] is not None:
                 return operation
             deadline.check()
@@ -40,7 +42,7 @@ class AsyncApp:
                 await platform.sleep(min(wait_before(attempt, None), max(deadline.left(), 0)))
             attempt += 1
 
-    async def succeeded(self, operation: Mapping[str, Any], deadline: Deadline) -> Mapping[str, Any]:
+    async def succeeded(self, operation: types.Operation, deadline: Deadline) -> types.Operation:
         """Returns when it has succeeded; raises an OperationError when it ended otherwise."""
         last = await self.ended(operation["id"], deadline) if operation["completed_at"] is None else operation
         if last["state"] != "succeeded":
@@ -61,22 +63,29 @@ class AsyncApp:
         last = await self.succeeded(operation, deadline)
         return answer if path else last
 
-    async def me(self) -> Mapping[str, Any]:
+    async def me(self) -> types.Principal:
         """Who calls. Asked once."""
         if self._me is None:
             self._me = await self.call(Request("GET", "/v1/me"))
         return self._me
 
     async def in_project(self, below: str, project: str | None) -> str:
-        found = project or self._project or ((await self.me()).get("api_key") or {}).get("project_id")
-        return f"/v1/projects/{_known(found, 'project')}{below}"
+        id = await self.project_id(project)
+        return f"/v1/projects/{id}{below}"
+
+    async def project_id(self, project: str | None) -> str:
+        found = project or self._project
+        if found is None:
+            key = (await self.me())["api_key"]
+            found = None if key is None else key["project_id"]
+        return _known(found, "project")
 
     async def in_organization(self, below: str, organization: str | None) -> str:
         found = organization or self._organization
         if found is None:
             me = await self.me()
-            first: Mapping[str, Any] = next(iter(me.get("memberships") or []), {})
-            found = (me.get("api_key") or first).get("organization_id")
+            key, memberships = me["api_key"], me["memberships"]
+            found = key["organization_id"] if key is not None else memberships[0]["organization_id"] if memberships else None
         return f"/v1/organizations/{_known(found, 'organization')}{below}"
 
     async def _target(self, _deadline: Deadline) -> tuple[str, str]:

@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .._requests import OPERATION_SECONDS, PREFER_WAIT, Deadline, Request, deadline_of, given
 from ..errors import BerthError
@@ -15,6 +15,9 @@ from .gateway import Manner
 from .list import AsyncList, list_of
 from .nouns import AsyncEgress, AsyncKeys, AsyncMembers, AsyncOrganizations, AsyncSecrets, AsyncTemplates, AsyncUsage, AsyncVolumes
 from .workspace import AsyncWorkspace
+
+if TYPE_CHECKING:
+    from .. import types
 
 
 class AsyncBerth:
@@ -94,23 +97,23 @@ class AsyncBerth:
                 return AsyncWorkspace(self._app, view, Manner(wake=wake), None)
         return None
 
-    def workspaces(self, *, wait_seconds: float | None = None, **query: Any) -> AsyncList:
+    def workspaces(self, *, wait_seconds: float | None = None, **query: Any) -> AsyncList[types.Workspace]:
         """``query``: ``key_prefix``, ``state``, ``lifetime`` and the others that the route takes."""
         return list_of(self._app.call, "/v1/workspaces", query, wait_seconds)
 
-    async def operation(self, id: str, *, wait_seconds: float | None = None) -> Mapping[str, Any]:
-        found: Mapping[str, Any] = await self._app.call(Request("GET", f"/v1/operations/{id}"), wait_seconds)
+    async def operation(self, id: str, *, wait_seconds: float | None = None) -> types.Operation:
+        found: types.Operation = await self._app.call(Request("GET", f"/v1/operations/{id}"), wait_seconds)
         return found
 
-    async def wait_for_operation(self, id: str, *, wait_seconds: float | None = None) -> Mapping[str, Any]:
+    async def wait_for_operation(self, id: str, *, wait_seconds: float | None = None) -> types.Operation:
         """Returns when it is over, however it ended."""
         return await self._app.ended(id, deadline_of(wait_seconds, OPERATION_SECONDS))
 
-    async def me(self) -> Mapping[str, Any]:
+    async def me(self) -> types.Principal:
         return await self._app.me()
 
-    async def client_versions(self, *, wait_seconds: float | None = None) -> Mapping[str, Any]:
-        found: Mapping[str, Any] = await self._app.call(Request("GET", "/v1/client-versions"), wait_seconds)
+    async def client_versions(self, *, wait_seconds: float | None = None) -> types.ClientVersions:
+        found: types.ClientVersions = await self._app.call(Request("GET", "/v1/client-versions"), wait_seconds)
         return found
 
     async def api(

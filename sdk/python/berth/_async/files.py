@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import httpx
 
@@ -14,6 +14,9 @@ from ..errors import ConnectionFailedError, NotFoundError
 from . import platform
 from .gateway import AsyncGateway
 from .watch import watched
+
+if TYPE_CHECKING:
+    from .. import types
 
 #: What one request may carry. More is sent in pieces to a file beside, which then takes the place of the old one.
 _PIECE_BYTES = 7 << 20
@@ -78,7 +81,7 @@ class AsyncFiles:
         append: bool | None = None,
         if_match: int | None = None,
         wait_seconds: float | None = None,
-    ) -> Mapping[str, Any]:
+    ) -> types.WriteResult:
         """Durable when it returns, and whole or not at all, whatever its size. What is appended piece by piece can be seen half."""
         whole = memoryview(content.encode() if isinstance(content, str) else content)
         query = {"path": path, "mode": mode, "create_parents": create_parents, "append": append}
@@ -86,7 +89,7 @@ class AsyncFiles:
             return await self._put(query, bytes(whole), if_match, deadline_of(wait_seconds))
         deadline = deadline_of(wait_seconds, TRANSFER_SECONDS)
         beside = path if append else f"{path}.berth-{uuid.uuid4().hex[:8]}"
-        result: Mapping[str, Any] = await self._put({**query, "path": beside}, bytes(whole[:_PIECE_BYTES]), if_match, deadline)
+        result: types.WriteResult = await self._put({**query, "path": beside}, bytes(whole[:_PIECE_BYTES]), if_match, deadline)
         for at in range(_PIECE_BYTES, len(whole), _PIECE_BYTES):
             piece = bytes(whole[at : at + _PIECE_BYTES])
             result = await self._put({"path": beside, "append": True}, piece, None, deadline)
@@ -104,9 +107,9 @@ class AsyncFiles:
 
     async def stat(
         self, path: str, *, revision: bool | None = None, tree_revision: int | None = None, wait_seconds: float | None = None
-    ) -> Mapping[str, Any]:
+    ) -> types.FileInfo:
         query = {"path": path, "revision": revision, "tree_revision": tree_revision}
-        info: Mapping[str, Any] = await self._gateway.call(Request("GET", "/files/stat", query=query), wait_seconds)
+        info: types.FileInfo = await self._gateway.call(Request("GET", "/files/stat", query=query), wait_seconds)
         return info
 
     async def exists(self, path: str, *, tree_revision: int | None = None, wait_seconds: float | None = None) -> bool:
@@ -120,10 +123,10 @@ class AsyncFiles:
 
     async def list(
         self, path: str, *, limit: int | None = None, tree_revision: int | None = None, wait_seconds: float | None = None
-    ) -> Mapping[str, Any]:
+    ) -> types.FileList:
         """``entries``, and whether it is ``truncated``."""
         query = {"path": path, "limit": limit, "tree_revision": tree_revision}
-        found: Mapping[str, Any] = await self._gateway.call(Request("GET", "/files/list", query=query), wait_seconds)
+        found: types.FileList = await self._gateway.call(Request("GET", "/files/list", query=query), wait_seconds)
         return found
 
     async def mkdir(
@@ -134,9 +137,9 @@ class AsyncFiles:
         mode: str | None = None,
         if_match: int | None = None,
         wait_seconds: float | None = None,
-    ) -> Mapping[str, Any]:
+    ) -> types.FileInfo:
         asked = Request("POST", "/files/mkdir", json=given(path=path, parents=parents, mode=mode))
-        info: Mapping[str, Any] = await self._change(asked, if_match, wait_seconds)
+        info: types.FileInfo = await self._change(asked, if_match, wait_seconds)
         return info
 
     async def move(
@@ -147,15 +150,15 @@ class AsyncFiles:
         overwrite: bool | None = None,
         if_match: int | None = None,
         wait_seconds: float | None = None,
-    ) -> Mapping[str, Any]:
+    ) -> types.FileInfo:
         asked = Request("POST", "/files/move", json={"from": source, "to": target, **given(overwrite=overwrite)})
-        info: Mapping[str, Any] = await self._change(asked, if_match, wait_seconds)
+        info: types.FileInfo = await self._change(asked, if_match, wait_seconds)
         return info
 
-    async def search(self, path: str, pattern: str, *, wait_seconds: float | None = None, **fields: Any) -> Mapping[str, Any]:
+    async def search(self, path: str, pattern: str, *, wait_seconds: float | None = None, **fields: Any) -> types.SearchResult:
         """``fields``: ``regex``, ``include``, ``context_lines`` and the others that the route takes."""
         asked = Request("POST", "/files/search", json={"path": path, "pattern": pattern, **fields}, repeats="read")
-        found: Mapping[str, Any] = await self._gateway.call(asked, wait_seconds)
+        found: types.SearchResult = await self._gateway.call(asked, wait_seconds)
         return found
 
     async def patch(
@@ -167,9 +170,9 @@ class AsyncFiles:
         expected_revision: str | None = None,
         if_match: int | None = None,
         wait_seconds: float | None = None,
-    ) -> Mapping[str, Any]:
+    ) -> types.PatchResult:
         json = given(path=path, edits=edits, content=content, expected_revision=expected_revision)
-        result: Mapping[str, Any] = await self._change(Request("POST", "/files/patch", json=json, key=True), if_match, wait_seconds)
+        result: types.PatchResult = await self._change(Request("POST", "/files/patch", json=json, key=True), if_match, wait_seconds)
         return result
 
     def watch(
@@ -207,19 +210,19 @@ class AsyncFiles:
         links_out: bool | None = None,
         if_match: int | None = None,
         wait_seconds: float | None = None,
-    ) -> Mapping[str, Any]:
+    ) -> types.TarResult:
         query = {"path": path, "create_parents": create_parents, "links_out": links_out}
         asked = Request("PUT", "/files/tar", query=query, body=tar, attempt_seconds=TRANSFER_SECONDS)
         asked = replace(asked, headers={"content-type": "application/x-tar"})
         wait = TRANSFER_SECONDS if wait_seconds is None else wait_seconds
-        result: Mapping[str, Any] = await self._change(asked, if_match, wait)
+        result: types.TarResult = await self._change(asked, if_match, wait)
         return result
 
     async def _put(
         self, query: Mapping[str, Any], body: bytes, if_match: int | None, deadline: Deadline
-    ) -> Mapping[str, Any]:
+    ) -> types.WriteResult:
         asked = Request("PUT", "/files", query=query, body=body, key=True, headers={"content-type": "application/octet-stream"})
-        result: Mapping[str, Any] = await self._change(asked, if_match, max(deadline.left(), 0))
+        result: types.WriteResult = await self._change(asked, if_match, max(deadline.left(), 0))
         return result
 
     async def _change(self, asked: Request, if_match: int | None, wait_seconds: float | None) -> Any:

@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import httpx
 
@@ -15,6 +15,9 @@ from ..errors import BerthError
 from . import platform
 from .app import AsyncApp
 from .transport import Repair, begin, json_of, send
+
+if TYPE_CHECKING:
+    from .. import types
 
 #: A token is renewed so long before it ends.
 _EARLY_SECONDS = 60.0
@@ -33,7 +36,7 @@ class Manner:
 
 
 class AsyncGateway:
-    def __init__(self, app: AsyncApp, view: Mapping[str, Any], manner: Manner, token: Mapping[str, Any] | None) -> None:
+    def __init__(self, app: AsyncApp, view: types.Workspace, manner: Manner, token: Mapping[str, Any] | None) -> None:
         self.app = app
         self.id: str = view["id"]
         #: The view that was seen last.
@@ -87,7 +90,7 @@ class AsyncGateway:
         """Lets it run again where it is suspended."""
         await self._resumed.done(deadline)
 
-    async def refresh(self, wait_seconds: float | None = None) -> Mapping[str, Any]:
+    async def refresh(self, wait_seconds: float | None = None) -> types.Workspace:
         """Reads it again."""
         self.view = await self.app.call(Request("GET", f"/v1/workspaces/{self.id}"), wait_seconds)
         return self.view

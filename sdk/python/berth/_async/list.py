@@ -3,24 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from .._requests import Request
 
+T = TypeVar("T")
 
-class AsyncList:
+if TYPE_CHECKING:
+    from typing import TypedDict
+
+    # Python 3.10 makes no such class.
+    class Page(TypedDict, Generic[T]):
+        data: list[T]
+        next_cursor: str | None
+
+
+class AsyncList(Generic[T]):
     """Iterating reads page after page."""
 
     def __init__(self, page: Callable[[Mapping[str, Any]], Awaitable[Any]], query: Mapping[str, Any] | None = None) -> None:
         self._page = page
         self._query = query or {}
 
-    async def page(self, cursor: str | None = None) -> Mapping[str, Any]:
+    async def page(self, cursor: str | None = None) -> Page[T]:
         """One page, ``data`` and ``next_cursor``: the first, or what follows a cursor."""
-        answer: Mapping[str, Any] = await self._page({**self._query, "cursor": cursor})
+        answer: Page[T] = await self._page({**self._query, "cursor": cursor})
         return answer
 
-    async def __aiter__(self) -> AsyncIterator[Mapping[str, Any]]:
+    async def __aiter__(self) -> AsyncIterator[T]:
         cursor: str | None = None
         while True:
             page = await self.page(cursor)
@@ -30,7 +40,7 @@ class AsyncList:
             if cursor is None:
                 return
 
-    async def all(self) -> list[Mapping[str, Any]]:
+    async def all(self) -> list[T]:
         return [item async for item in self]
 
 
@@ -39,7 +49,7 @@ def list_of(
     path: str | Callable[[], Awaitable[str]],
     query: Mapping[str, Any] | None = None,
     wait_seconds: float | None = None,
-) -> AsyncList:
+) -> AsyncList[Any]:
     """``path`` may need a question first, such as which project it is."""
 
     async def page(asked: Mapping[str, Any]) -> Any:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING
 
 from .._requests import Request, given
 from .app import AsyncApp
 from .list import AsyncList, list_of
+
+if TYPE_CHECKING:
+    from .. import types
 
 
 class AsyncPorts:
@@ -15,37 +17,37 @@ class AsyncPorts:
         self._app = app
         self._all = f"/v1/workspaces/{workspace_id}/ports"
 
-    def list(self, *, wait_seconds: float | None = None) -> AsyncList:
+    def list(self, *, wait_seconds: float | None = None) -> AsyncList[types.Port]:
         return list_of(self._app.call, self._all, None, wait_seconds)
 
-    async def get(self, port: int, *, wait_seconds: float | None = None) -> Mapping[str, Any]:
-        found: Mapping[str, Any] = await self._app.call(Request("GET", f"{self._all}/{port}"), wait_seconds)
+    async def get(self, port: int, *, wait_seconds: float | None = None) -> types.Port:
+        found: types.Port = await self._app.call(Request("GET", f"{self._all}/{port}"), wait_seconds)
         return found
 
-    async def expose(self, port: int, *, wait_seconds: float | None = None) -> Mapping[str, Any]:
+    async def expose(self, port: int, *, wait_seconds: float | None = None) -> types.Port:
         """Twice is no more than once."""
         asked = Request("PUT", f"{self._all}/{port}", repeats="keyed")
-        exposed: Mapping[str, Any] = await self._app.call(asked, wait_seconds)
+        exposed: types.Port = await self._app.call(asked, wait_seconds)
         return exposed
 
     async def close(self, port: int, *, wait_seconds: float | None = None) -> None:
         await self._app.call(Request("DELETE", f"{self._all}/{port}"), wait_seconds)
 
-    async def token(self, port: int, *, ttl_seconds: int | None = None, wait_seconds: float | None = None) -> Mapping[str, Any]:
+    async def token(self, port: int, *, ttl_seconds: int | None = None, wait_seconds: float | None = None) -> types.PortToken:
         asked = Request("POST", f"{self._all}/{port}/tokens", json=given(ttl_seconds=ttl_seconds))
-        token: Mapping[str, Any] = await self._app.call(asked, wait_seconds)
+        token: types.PortToken = await self._app.call(asked, wait_seconds)
         return token
 
     async def link(
         self, port: int, *, path: str | None = None, ttl_seconds: int | None = None, wait_seconds: float | None = None
-    ) -> Mapping[str, Any]:
+    ) -> types.PortLink:
         asked = Request("POST", f"{self._all}/{port}/links", json=given(path=path, ttl_seconds=ttl_seconds))
-        link: Mapping[str, Any] = await self._app.call(asked, wait_seconds)
+        link: types.PortLink = await self._app.call(asked, wait_seconds)
         return link
 
-    async def callback(self, port: int, *, wait_seconds: float | None = None) -> Mapping[str, Any]:
+    async def callback(self, port: int, *, wait_seconds: float | None = None) -> types.PortCallback:
         """Shown once, and in the place of the one before."""
-        made: Mapping[str, Any] = await self._app.call(Request("POST", f"{self._all}/{port}/callback"), wait_seconds)
+        made: types.PortCallback = await self._app.call(Request("POST", f"{self._all}/{port}/callback"), wait_seconds)
         return made
 
     async def revoke_callback(self, port: int, *, wait_seconds: float | None = None) -> None:

@@ -7,7 +7,7 @@ import json
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from .._requests import FOREVER_SECONDS, IMMEDIATE_REPEATS_MAX, Deadline, Request, deadline_of, given, may_repeat, new_id, wait_before
@@ -15,6 +15,9 @@ from .._results import Reader, TerminalChunk
 from ..errors import BerthError, ConnectionFailedError, error_of
 from . import platform
 from .gateway import AsyncGateway
+
+if TYPE_CHECKING:
+    from .. import types
 
 _PROTOCOLS = ["berth.v1"]
 _BEARER = "bearer."
@@ -53,14 +56,14 @@ class AsyncTerminal:
     async def resize(self, *, cols: int, rows: int) -> None:
         await self._say({"type": "resize", "cols": cols, "rows": rows})
 
-    async def status(self, *, wait_seconds: float | None = None) -> Mapping[str, Any]:
-        record: Mapping[str, Any] = await self._gateway.call(Request("GET", self._path()), wait_seconds)
+    async def status(self, *, wait_seconds: float | None = None) -> types.TerminalSession:
+        record: types.TerminalSession = await self._gateway.call(Request("GET", self._path()), wait_seconds)
         return record
 
-    async def close(self, *, wait_seconds: float | None = None) -> Mapping[str, Any]:
+    async def close(self, *, wait_seconds: float | None = None) -> types.TerminalSession:
         """Hangs up: the programs of the terminal get SIGHUP."""
         asked = Request("DELETE", self._path(), repeats="keyed")
-        record: Mapping[str, Any] = await self._gateway.call(asked, wait_seconds)
+        record: types.TerminalSession = await self._gateway.call(asked, wait_seconds)
         return record
 
     async def detach(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .._requests import OPERATION_SECONDS, Request, deadline_of, given, if_match_of
 from .._results import CommandResult
@@ -18,6 +18,9 @@ from .ports import AsyncPorts
 from .shell import AsyncTerminal, open_terminal
 from .tools import AsyncBrowser, AsyncChanges, AsyncGit, AsyncIdle, AsyncProcesses, AsyncTree
 
+if TYPE_CHECKING:
+    from .. import types
+
 
 class AsyncWorkspace:
     """Operations are waited for; ``wait=False`` returns when they are accepted.
@@ -26,7 +29,7 @@ class AsyncWorkspace:
     for, and as long as it takes where output is.
     """
 
-    def __init__(self, app: AsyncApp, view: Mapping[str, Any], manner: Manner, token: Mapping[str, Any] | None) -> None:
+    def __init__(self, app: AsyncApp, view: types.Workspace, manner: Manner, token: Mapping[str, Any] | None) -> None:
         gateway = AsyncGateway(app, view, manner, token)
         self.id: str = view["id"]
         self._app = app
@@ -52,11 +55,11 @@ class AsyncWorkspace:
         return key
 
     @property
-    def view(self) -> Mapping[str, Any]:
+    def view(self) -> types.Workspace:
         """What was last seen of it; ``refresh`` looks again."""
         return self._gateway.view
 
-    async def refresh(self, *, wait_seconds: float | None = None) -> Mapping[str, Any]:
+    async def refresh(self, *, wait_seconds: float | None = None) -> types.Workspace:
         return await self._gateway.refresh(wait_seconds)
 
     async def exec(
@@ -94,14 +97,16 @@ class AsyncWorkspace:
         env: Mapping[str, str] | None = None,
         user: str | None = None,
         stdin: str | bytes | None = None,
+        stdin_open: bool | None = None,
         timeout_ms: int | None = None,
         kill_grace_ms: int | None = None,
         secret_refs: Sequence[str] | None = None,
         session_id: str | None = None,
         wait_seconds: float | None = None,
     ) -> AsyncCommand:
-        """Starts a command that goes on by itself."""
+        """Starts a command that goes on by itself. ``stdin_open``: more standard input comes by ``write``, until ``end``."""
         fields = _command(cwd, env, user, timeout_ms, kill_grace_ms, secret_refs, session_id)
+        fields = {**fields, "stdin_open": stdin_open}
         return await start_command(self._gateway, argv, fields, stdin, wait_seconds)
 
     def command(self, session_id: str) -> AsyncCommand:
@@ -131,36 +136,36 @@ class AsyncWorkspace:
         """A terminal that was opened before."""
         return AsyncTerminal(self._gateway, session_id, offset)
 
-    async def suspend(self, *, wait: bool = True, wait_seconds: float | None = None) -> Mapping[str, Any]:
+    async def suspend(self, *, wait: bool = True, wait_seconds: float | None = None) -> types.Operation:
         return await self._operate("POST", "/suspend", wait, wait_seconds)
 
-    async def resume(self, *, wait_seconds: float | None = None) -> Mapping[str, Any]:
+    async def resume(self, *, wait_seconds: float | None = None) -> types.Workspace:
         """Lets it run again. Calls do so by themselves."""
         await self._gateway.wake(deadline_of(wait_seconds, OPERATION_SECONDS))
         return self._gateway.view
 
-    async def suspend_when_idle(self, after_seconds: int, *, wait_seconds: float | None = None) -> Mapping[str, Any]:
-        answer: Mapping[str, Any] = await self._call(
+    async def suspend_when_idle(self, after_seconds: int, *, wait_seconds: float | None = None) -> types.SuspendWhenIdleResponse:
+        answer: types.SuspendWhenIdleResponse = await self._call(
             "POST", "/suspend-when-idle", wait_seconds, json={"after_seconds": after_seconds}, key=True
         )
         return answer
 
-    async def cancel_suspend_when_idle(self, *, wait_seconds: float | None = None) -> Mapping[str, Any]:
-        view: Mapping[str, Any] = await self._call("DELETE", "/suspend-when-idle", wait_seconds, repeats="keyed")
+    async def cancel_suspend_when_idle(self, *, wait_seconds: float | None = None) -> types.Workspace:
+        view: types.Workspace = await self._call("DELETE", "/suspend-when-idle", wait_seconds, repeats="keyed")
         return view
 
-    async def set_idle_policy(self, idle_policy: str | None, *, wait_seconds: float | None = None) -> Mapping[str, Any]:
+    async def set_idle_policy(self, idle_policy: str | None, *, wait_seconds: float | None = None) -> types.Workspace:
         """``adaptive``, ``never``, ``fixed:<seconds>``; None: what the template says."""
-        view: Mapping[str, Any] = await self._call("PUT", "/idle-policy", wait_seconds, json={"idle_policy": idle_policy})
+        view: types.Workspace = await self._call("PUT", "/idle-policy", wait_seconds, json={"idle_policy": idle_policy})
         return view
 
     async def snapshot(
         self, *, label: str | None = None, wait: bool = True, wait_seconds: float | None = None
-    ) -> Mapping[str, Any]:
+    ) -> types.Operation:
         """Keeps its memory and disk as they are now. ``result["checkpoint_id"]`` names them."""
         return await self._operate("POST", "/snapshot", wait, wait_seconds, given(label=label))
 
-    def checkpoints(self, *, wait_seconds: float | None = None) -> AsyncList:
+    def checkpoints(self, *, wait_seconds: float | None = None) -> AsyncList[types.Checkpoint]:
         return list_of(self._app.call, f"{self._path}/checkpoints", None, wait_seconds)
 
     async def delete_checkpoint(self, checkpoint_id: str, *, wait_seconds: float | None = None) -> None:
@@ -168,7 +173,7 @@ class AsyncWorkspace:
 
     async def restore(
         self, checkpoint_id: str, *, wait: bool = True, wait_seconds: float | None = None
-    ) -> Mapping[str, Any]:
+    ) -> types.Operation:
         return await self._operate("POST", "/restore", wait, wait_seconds, {"checkpoint_id": checkpoint_id})
 
     async def fork(
@@ -191,28 +196,28 @@ class AsyncWorkspace:
         await fork.refresh(wait_seconds=wait_seconds)
         return fork
 
-    async def reset(self, *, wait: bool = True, wait_seconds: float | None = None) -> Mapping[str, Any]:
+    async def reset(self, *, wait: bool = True, wait_seconds: float | None = None) -> types.Operation:
         """Wipes every change since the template."""
         return await self._operate("POST", "/reset", wait, wait_seconds, {"confirm_destructive": True})
 
-    async def close(self, *, wait: bool = True, wait_seconds: float | None = None) -> Mapping[str, Any]:
+    async def close(self, *, wait: bool = True, wait_seconds: float | None = None) -> types.Operation:
         """Ends a session workspace."""
         return await self._operate("POST", "/close", wait, wait_seconds)
 
-    async def delete(self, *, wait: bool = True, wait_seconds: float | None = None) -> Mapping[str, Any]:
+    async def delete(self, *, wait: bool = True, wait_seconds: float | None = None) -> types.Operation:
         return await self._operate("DELETE", "", wait, wait_seconds)
 
     def operations(
         self, *, state: str | None = None, kind: str | None = None, wait_seconds: float | None = None
-    ) -> AsyncList:
+    ) -> AsyncList[types.Operation]:
         return list_of(self._app.call, f"{self._path}/operations", {"state": state, "kind": kind}, wait_seconds)
 
-    async def inputs(self, *, wait_seconds: float | None = None) -> Mapping[str, Any]:
-        answer: Mapping[str, Any] = await self._call("GET", "/inputs", wait_seconds)
+    async def inputs(self, *, wait_seconds: float | None = None) -> types.WorkspaceInputs:
+        answer: types.WorkspaceInputs = await self._call("GET", "/inputs", wait_seconds)
         return answer
 
-    async def usage(self, query: Mapping[str, Any] | None = None, *, wait_seconds: float | None = None) -> Mapping[str, Any]:
-        answer: Mapping[str, Any] = await self._call("GET", "/usage", wait_seconds, query=query or {})
+    async def usage(self, query: Mapping[str, Any] | None = None, *, wait_seconds: float | None = None) -> types.UsageSeries:
+        answer: types.UsageSeries = await self._call("GET", "/usage", wait_seconds, query=query or {})
         return answer
 
     async def __aenter__(self) -> AsyncWorkspace:
@@ -232,12 +237,12 @@ class AsyncWorkspace:
     async def _call(self, method: str, below: str, wait_seconds: float | None, **request: Any) -> Any:
         return await self._app.call(Request(method, f"{self._path}{below}", **request), wait_seconds)
 
-    async def _operate(self, method: str, below: str, wait: bool, wait_seconds: float | None, json: Any = None) -> Mapping[str, Any]:
+    async def _operate(self, method: str, below: str, wait: bool, wait_seconds: float | None, json: Any = None) -> types.Operation:
         asked = Request(method, f"{self._path}{below}", json=json, key=True)
-        operation: Mapping[str, Any] = await self._app.operate(asked, wait, wait_seconds)
+        operation: types.Operation = await self._app.operate(asked, wait, wait_seconds)
         return operation
 
-    def _other(self, view: Mapping[str, Any]) -> AsyncWorkspace:
+    def _other(self, view: types.Workspace) -> AsyncWorkspace:
         return AsyncWorkspace(self._app, view, replace(self._gateway.manner, open=None), None)
 
 
@@ -260,12 +265,12 @@ class AsyncBoundSecrets:
     def __init__(self, workspace: AsyncWorkspace) -> None:
         self._call = workspace._call
 
-    async def get(self, *, wait_seconds: float | None = None) -> Mapping[str, Any]:
-        bound: Mapping[str, Any] = await self._call("GET", "/secrets", wait_seconds)
+    async def get(self, *, wait_seconds: float | None = None) -> types.WorkspaceSecrets:
+        bound: types.WorkspaceSecrets = await self._call("GET", "/secrets", wait_seconds)
         return bound
 
-    async def set(self, names: Sequence[str], *, wait_seconds: float | None = None) -> Mapping[str, Any]:
-        bound: Mapping[str, Any] = await self._call("PUT", "/secrets", wait_seconds, json={"names": list(names)})
+    async def set(self, names: Sequence[str], *, wait_seconds: float | None = None) -> types.WorkspaceSecrets:
+        bound: types.WorkspaceSecrets = await self._call("PUT", "/secrets", wait_seconds, json={"names": list(names)})
         return bound
 
 
@@ -276,25 +281,25 @@ class AsyncOwnEgress:
         self._workspace = workspace
         self._call = workspace._call
 
-    async def get(self, *, wait_seconds: float | None = None) -> Mapping[str, Any]:
-        policy: Mapping[str, Any] = await self._call("GET", "/egress-policy", wait_seconds)
+    async def get(self, *, wait_seconds: float | None = None) -> types.WorkspaceEgressPolicy:
+        policy: types.WorkspaceEgressPolicy = await self._call("GET", "/egress-policy", wait_seconds)
         return policy
 
     async def set(
         self, mode: str, *, if_match: int | None = None, wait_seconds: float | None = None, **fields: Any
-    ) -> Mapping[str, Any]:
+    ) -> types.WorkspaceEgressPolicy:
         json = {"mode": mode, **fields}
-        policy: Mapping[str, Any] = await self._call("PUT", "/egress-policy", wait_seconds, json=json, headers=if_match_of(if_match))
+        policy: types.WorkspaceEgressPolicy = await self._call("PUT", "/egress-policy", wait_seconds, json=json, headers=if_match_of(if_match))
         return policy
 
     async def clear(self, *, if_match: int | None = None, wait_seconds: float | None = None) -> None:
         await self._call("DELETE", "/egress-policy", wait_seconds, headers=if_match_of(if_match))
 
-    def versions(self, *, wait_seconds: float | None = None) -> AsyncList:
+    def versions(self, *, wait_seconds: float | None = None) -> AsyncList[types.EgressVersion]:
         return list_of(self._workspace._app.call, f"{self._workspace._path}/egress-policy/versions", None, wait_seconds)
 
-    async def denials(self, *, wait_seconds: float | None = None) -> Mapping[str, Any]:
-        denials: Mapping[str, Any] = await self._call("GET", "/egress-policy/denials", wait_seconds)
+    async def denials(self, *, wait_seconds: float | None = None) -> types.EgressDenialList:
+        denials: types.EgressDenialList = await self._call("GET", "/egress-policy/denials", wait_seconds)
         return denials
 
 
@@ -304,27 +309,27 @@ class AsyncAttachedVolumes:
     def __init__(self, workspace: AsyncWorkspace) -> None:
         self._workspace = workspace
 
-    def list(self, *, wait_seconds: float | None = None) -> AsyncList:
+    def list(self, *, wait_seconds: float | None = None) -> AsyncList[types.VolumeAttachment]:
         return list_of(self._workspace._app.call, f"{self._workspace._path}/volumes", None, wait_seconds)
 
     async def attach(
         self,
-        volume: Mapping[str, Any] | str,
+        volume: types.Volume | Mapping[str, Any] | str,
         mount_path: str,
         *,
         mode: str | None = None,
         wait: bool = True,
         wait_seconds: float | None = None,
-    ) -> Mapping[str, Any]:
+    ) -> types.VolumeAttachmentAndOperation:
         volume_id = volume if isinstance(volume, str) else volume["id"]
         json = {"volume_id": volume_id, "mount_path": mount_path, **given(mode=mode)}
         return await self._operate(Request("POST", f"{self._workspace._path}/volumes", json=json, key=True), wait, wait_seconds)
 
     async def detach(
         self, volume_id: str, *, wait: bool = True, wait_seconds: float | None = None
-    ) -> Mapping[str, Any]:
+    ) -> types.VolumeAttachmentAndOperation:
         return await self._operate(Request("DELETE", f"{self._workspace._path}/volumes/{volume_id}", key=True), wait, wait_seconds)
 
-    async def _operate(self, asked: Request, wait: bool, wait_seconds: float | None) -> Mapping[str, Any]:
-        answer: Mapping[str, Any] = await self._workspace._app.operate(asked, wait, wait_seconds, ("operation",))
+    async def _operate(self, asked: Request, wait: bool, wait_seconds: float | None) -> types.VolumeAttachmentAndOperation:
+        answer: types.VolumeAttachmentAndOperation = await self._workspace._app.operate(asked, wait, wait_seconds, ("operation",))
         return answer

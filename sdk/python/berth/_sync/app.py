@@ -3,13 +3,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .._requests import CALL_SECONDS, OPERATION_SECONDS, PREFER_WAIT, Deadline, Request, deadline_of, wait_before
 from ..errors import BerthError, OperationError
 from . import platform
 from .transport import json_of, send
+
+if TYPE_CHECKING:
+    from .. import types
 
 
 class App:
@@ -19,7 +21,7 @@ class App:
         self._api_key = api_key
         self._project = project
         self._organization = organization
-        self._me: Mapping[str, Any] | None = None
+        self._me: types.Principal | None = None
 
     def call(self, request: Request, wait_seconds: float | None = None) -> Any:
         return self.send(request, deadline_of(wait_seconds, CALL_SECONDS))
@@ -27,13 +29,13 @@ class App:
     def send(self, request: Request, deadline: Deadline) -> Any:
         return json_of(send(self.client, request, deadline, self._target, self._repair))
 
-    def ended(self, operation_id: str, deadline: Deadline) -> Mapping[str, Any]:
+    def ended(self, operation_id: str, deadline: Deadline) -> types.Operation:
         """Returns when it is over, however it ended."""
         attempt = 0
         while True:
             asked = Request("GET", f"/v1/operations/{operation_id}", headers=PREFER_WAIT)
             response = send(self.client, asked, deadline, self._target, self._repair)
-            operation: Mapping[str, Any] = json_of(response)
+            operation: types.Operation = json_of(response)
             if operation["completed_at"] is not None:
                 return operation
             deadline.check()
@@ -41,7 +43,7 @@ class App:
                 platform.sleep(min(wait_before(attempt, None), max(deadline.left(), 0)))
             attempt += 1
 
-    def succeeded(self, operation: Mapping[str, Any], deadline: Deadline) -> Mapping[str, Any]:
+    def succeeded(self, operation: types.Operation, deadline: Deadline) -> types.Operation:
         """Returns when it has succeeded; raises an OperationError when it ended otherwise."""
         last = self.ended(operation["id"], deadline) if operation["completed_at"] is None else operation
         if last["state"] != "succeeded":
@@ -62,22 +64,29 @@ class App:
         last = self.succeeded(operation, deadline)
         return answer if path else last
 
-    def me(self) -> Mapping[str, Any]:
+    def me(self) -> types.Principal:
         """Who calls. Asked once."""
         if self._me is None:
             self._me = self.call(Request("GET", "/v1/me"))
         return self._me
 
     def in_project(self, below: str, project: str | None) -> str:
-        found = project or self._project or ((self.me()).get("api_key") or {}).get("project_id")
-        return f"/v1/projects/{_known(found, 'project')}{below}"
+        id = self.project_id(project)
+        return f"/v1/projects/{id}{below}"
+
+    def project_id(self, project: str | None) -> str:
+        found = project or self._project
+        if found is None:
+            key = (self.me())["api_key"]
+            found = None if key is None else key["project_id"]
+        return _known(found, "project")
 
     def in_organization(self, below: str, organization: str | None) -> str:
         found = organization or self._organization
         if found is None:
             me = self.me()
-            first: Mapping[str, Any] = next(iter(me.get("memberships") or []), {})
-            found = (me.get("api_key") or first).get("organization_id")
+            key, memberships = me["api_key"], me["memberships"]
+            found = key["organization_id"] if key is not None else memberships[0]["organization_id"] if memberships else None
         return f"/v1/organizations/{_known(found, 'organization')}{below}"
 
     def _target(self, _deadline: Deadline) -> tuple[str, str]:

@@ -7,7 +7,7 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .._requests import OPERATION_SECONDS, PREFER_WAIT, Deadline, Request, deadline_of, given
 from ..errors import BerthError
@@ -16,6 +16,9 @@ from .gateway import Manner
 from .list import List, list_of
 from .nouns import Egress, Keys, Members, Organizations, Secrets, Templates, Usage, Volumes
 from .workspace import Workspace
+
+if TYPE_CHECKING:
+    from .. import types
 
 
 class Berth:
@@ -95,23 +98,23 @@ class Berth:
                 return Workspace(self._app, view, Manner(wake=wake), None)
         return None
 
-    def workspaces(self, *, wait_seconds: float | None = None, **query: Any) -> List:
+    def workspaces(self, *, wait_seconds: float | None = None, **query: Any) -> List[types.Workspace]:
         """``query``: ``key_prefix``, ``state``, ``lifetime`` and the others that the route takes."""
         return list_of(self._app.call, "/v1/workspaces", query, wait_seconds)
 
-    def operation(self, id: str, *, wait_seconds: float | None = None) -> Mapping[str, Any]:
-        found: Mapping[str, Any] = self._app.call(Request("GET", f"/v1/operations/{id}"), wait_seconds)
+    def operation(self, id: str, *, wait_seconds: float | None = None) -> types.Operation:
+        found: types.Operation = self._app.call(Request("GET", f"/v1/operations/{id}"), wait_seconds)
         return found
 
-    def wait_for_operation(self, id: str, *, wait_seconds: float | None = None) -> Mapping[str, Any]:
+    def wait_for_operation(self, id: str, *, wait_seconds: float | None = None) -> types.Operation:
         """Returns when it is over, however it ended."""
         return self._app.ended(id, deadline_of(wait_seconds, OPERATION_SECONDS))
 
-    def me(self) -> Mapping[str, Any]:
+    def me(self) -> types.Principal:
         return self._app.me()
 
-    def client_versions(self, *, wait_seconds: float | None = None) -> Mapping[str, Any]:
-        found: Mapping[str, Any] = self._app.call(Request("GET", "/v1/client-versions"), wait_seconds)
+    def client_versions(self, *, wait_seconds: float | None = None) -> types.ClientVersions:
+        found: types.ClientVersions = self._app.call(Request("GET", "/v1/client-versions"), wait_seconds)
         return found
 
     def api(

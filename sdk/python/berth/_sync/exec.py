@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator, Callable, Mapping, Sequence
 from contextlib import closing
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from .._requests import FOREVER_SECONDS, IMMEDIATE_REPEATS_MAX, Deadline, Request, deadline_of, given, may_repeat, new_id, wait_before
@@ -17,37 +17,58 @@ from .events import events_of
 from .gateway import Gateway
 from .transport import json_of
 
+if TYPE_CHECKING:
+    from .. import types
+
 OnOutput = Callable[[OutputChunk], object]
+
+#: Of one request.
+STDIN_BYTES_MAX = 1 << 20
 
 
 class Command:
     """A command of a workspace with a machine. It runs on whether or not anybody listens."""
 
-    def __init__(self, gateway: Gateway, id: str, record: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, gateway: Gateway, id: str, record: Mapping[str, Any] | None = None, stdin_bytes: int = 0) -> None:
         self.id = id
         self._gateway = gateway
+        #: Bytes of standard input that it has taken.
+        self._taken = stdin_bytes
+        self._stdin = platform.Joined(self._take, STDIN_BYTES_MAX)
         self._ending = record if record is not None and record["state"] == "failed_to_start" else None
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(id={self.id!r})"
 
-    def status(self, *, wait_seconds: float | None = None) -> Mapping[str, Any]:
+    def status(self, *, wait_seconds: float | None = None) -> types.ExecSession:
         """Its record."""
-        record: Mapping[str, Any] = self._gateway.call(Request("GET", self._path()), wait_seconds)
+        record: types.ExecSession = self._gateway.call(Request("GET", self._path()), wait_seconds)
         return record
 
-    def signal(self, signal: str, *, wait_seconds: float | None = None) -> Mapping[str, Any]:
+    def signal(self, signal: str, *, wait_seconds: float | None = None) -> types.ExecSession:
         """Sends a signal, such as SIGINT, to its process group."""
         asked = Request("POST", self._path("/signal"), json={"signal": signal})
-        record: Mapping[str, Any] = self._gateway.call(asked, wait_seconds)
+        record: types.ExecSession = self._gateway.call(asked, wait_seconds)
         return record
 
-    def cancel(self, *, wait_seconds: float | None = None) -> Mapping[str, Any]:
+    def cancel(self, *, wait_seconds: float | None = None) -> types.ExecSession:
         """SIGTERM, and SIGKILL after its grace."""
         # Twice is no more than once.
         asked = Request("POST", self._path("/cancel"), json={}, repeats="keyed")
-        record: Mapping[str, Any] = self._gateway.call(asked, wait_seconds)
+        record: types.ExecSession = self._gateway.call(asked, wait_seconds)
         return record
+
+    def write(self, data: str | bytes, *, wait_seconds: float | None = None) -> None:
+        """Writes to its standard input, where it was started with ``stdin_open``: each byte once, however often a request is sent.
+
+        Returns when the command's pipe has taken all, which is as late as the command is slow. Writes are done in the order in which
+        they are called. After one that failed, all that follow fail.
+        """
+        self._stdin.write(data.encode() if isinstance(data, str) else data, False, wait_seconds)
+
+    def end(self, *, wait_seconds: float | None = None) -> None:
+        """Closes its standard input."""
+        self._stdin.write(b"", True, wait_seconds)
 
     def __iter__(self) -> Iterator[OutputChunk]:
         return self.output()
@@ -120,6 +141,19 @@ class Command:
         query = {"stdout_offset": readers["stdout"].next, "stderr_offset": readers["stderr"].next}
         return events_of(self._gateway, Request("GET", self._path("/output"), query=query), deadline)
 
+    def _take(self, data: bytes, close: bool, wait_seconds: float | None) -> None:
+        while data or close:
+            body = data[:STDIN_BYTES_MAX]
+            query = {"offset": self._taken, "close": True if close and len(body) == len(data) else None}
+            headers = {"content-type": "application/octet-stream"}
+            # An offset names every byte: the same request again writes nothing twice.
+            asked = Request("POST", self._path("/stdin"), query=query, headers=headers, body=body, repeats="keyed")
+            offset: int = (self._gateway.call(asked, wait_seconds))["offset"]
+            data = data[offset - self._taken :]
+            self._taken = offset
+            if close and not data:
+                return
+
     def _path(self, below: str = "") -> str:
         return f"/exec/{quote(self.id, safe='')}{below}"
 
@@ -131,7 +165,7 @@ def start_command(
     session_id = fields.get("session_id") or new_id()
     json = {**given(**fields), "argv": list(argv), **stdin_of(stdin), "session_id": session_id}
     record = gateway.call(Request("POST", "/exec", json=json, repeats="keyed"), wait_seconds)
-    return Command(gateway, session_id, record)
+    return Command(gateway, session_id, record, len(stdin.encode() if isinstance(stdin, str) else stdin or b""))
 
 
 def run_command(

@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import httpx
 
@@ -16,6 +16,9 @@ from ..errors import BerthError
 from . import platform
 from .app import App
 from .transport import Repair, begin, json_of, send
+
+if TYPE_CHECKING:
+    from .. import types
 
 #: A token is renewed so long before it ends.
 _EARLY_SECONDS = 60.0
@@ -34,7 +37,7 @@ class Manner:
 
 
 class Gateway:
-    def __init__(self, app: App, view: Mapping[str, Any], manner: Manner, token: Mapping[str, Any] | None) -> None:
+    def __init__(self, app: App, view: types.Workspace, manner: Manner, token: Mapping[str, Any] | None) -> None:
         self.app = app
         self.id: str = view["id"]
         #: The view that was seen last.
@@ -88,7 +91,7 @@ class Gateway:
         """Lets it run again where it is suspended."""
         self._resumed.done(deadline)
 
-    def refresh(self, wait_seconds: float | None = None) -> Mapping[str, Any]:
+    def refresh(self, wait_seconds: float | None = None) -> types.Workspace:
         """Reads it again."""
         self.view = self.app.call(Request("GET", f"/v1/workspaces/{self.id}"), wait_seconds)
         return self.view

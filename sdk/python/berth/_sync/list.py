@@ -4,24 +4,34 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from .._requests import Request
 
+T = TypeVar("T")
 
-class List:
+if TYPE_CHECKING:
+    from typing import TypedDict
+
+    # Python 3.10 makes no such class.
+    class Page(TypedDict, Generic[T]):
+        data: list[T]
+        next_cursor: str | None
+
+
+class List(Generic[T]):
     """Iterating reads page after page."""
 
     def __init__(self, page: Callable[[Mapping[str, Any]], Any], query: Mapping[str, Any] | None = None) -> None:
         self._page = page
         self._query = query or {}
 
-    def page(self, cursor: str | None = None) -> Mapping[str, Any]:
+    def page(self, cursor: str | None = None) -> Page[T]:
         """One page, ``data`` and ``next_cursor``: the first, or what follows a cursor."""
-        answer: Mapping[str, Any] = self._page({**self._query, "cursor": cursor})
+        answer: Page[T] = self._page({**self._query, "cursor": cursor})
         return answer
 
-    def __iter__(self) -> Iterator[Mapping[str, Any]]:
+    def __iter__(self) -> Iterator[T]:
         cursor: str | None = None
         while True:
             page = self.page(cursor)
@@ -31,7 +41,7 @@ class List:
             if cursor is None:
                 return
 
-    def all(self) -> list[Mapping[str, Any]]:
+    def all(self) -> list[T]:
         return [item for item in self]
 
 
@@ -40,7 +50,7 @@ def list_of(
     path: str | Callable[[], str],
     query: Mapping[str, Any] | None = None,
     wait_seconds: float | None = None,
-) -> List:
+) -> List[Any]:
     """``path`` may need a question first, such as which project it is."""
 
     def page(asked: Mapping[str, Any]) -> Any:

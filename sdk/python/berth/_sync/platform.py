@@ -67,6 +67,25 @@ class Shared:
             self._lock.release()
 
 
+class Joined:
+    """Pieces that are sent one after the other. After one that failed, all that follow fail."""
+
+    def __init__(self, send: Callable[[bytes, bool, float | None], None], _bytes_max: int) -> None:
+        self._send = send
+        self._lock = threading.Lock()
+        self._broken: BaseException | None = None
+
+    def write(self, data: bytes, close: bool, wait_seconds: float | None) -> None:
+        with self._lock:
+            if self._broken is not None:
+                raise self._broken
+            try:
+                self._send(data, close, wait_seconds)
+            except BaseException as error:
+                self._broken = error
+                raise
+
+
 class Socket:
     """One connection of a terminal."""
 

@@ -8,7 +8,7 @@ import json
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import closing
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from .._requests import FOREVER_SECONDS, IMMEDIATE_REPEATS_MAX, Deadline, Request, deadline_of, given, may_repeat, new_id, wait_before
@@ -16,6 +16,9 @@ from .._results import Reader, TerminalChunk
 from ..errors import BerthError, ConnectionFailedError, error_of
 from . import platform
 from .gateway import Gateway
+
+if TYPE_CHECKING:
+    from .. import types
 
 _PROTOCOLS = ["berth.v1"]
 _BEARER = "bearer."
@@ -54,14 +57,14 @@ class Terminal:
     def resize(self, *, cols: int, rows: int) -> None:
         self._say({"type": "resize", "cols": cols, "rows": rows})
 
-    def status(self, *, wait_seconds: float | None = None) -> Mapping[str, Any]:
-        record: Mapping[str, Any] = self._gateway.call(Request("GET", self._path()), wait_seconds)
+    def status(self, *, wait_seconds: float | None = None) -> types.TerminalSession:
+        record: types.TerminalSession = self._gateway.call(Request("GET", self._path()), wait_seconds)
         return record
 
-    def close(self, *, wait_seconds: float | None = None) -> Mapping[str, Any]:
+    def close(self, *, wait_seconds: float | None = None) -> types.TerminalSession:
         """Hangs up: the programs of the terminal get SIGHUP."""
         asked = Request("DELETE", self._path(), repeats="keyed")
-        record: Mapping[str, Any] = self._gateway.call(asked, wait_seconds)
+        record: types.TerminalSession = self._gateway.call(asked, wait_seconds)
         return record
 
     def detach(self) -> None:

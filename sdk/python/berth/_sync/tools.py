@@ -4,11 +4,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .._requests import Request, deadline_of, given, if_match_of
 from .gateway import Gateway
 from .list import List, list_of
+
+if TYPE_CHECKING:
+    from .. import types
 
 #: A call waits longer for what itself may take minutes.
 _LONG_SECONDS = 11 * 60.0
@@ -28,18 +31,18 @@ class Git:
         authorization_secret: str | None = None,
         timeout_ms: int | None = None,
         wait_seconds: float = _LONG_SECONDS,
-    ) -> Mapping[str, Any]:
+    ) -> types.GitHead:
         """Not sent again by itself when its answer is lost: the path may be there then.
 
         ``authorization_secret``: name of a bound secret that holds the value of the Authorization header.
         """
         json = given(url=url, path=path, branch=branch, depth=depth, authorization_secret=authorization_secret, timeout_ms=timeout_ms)
         asked = Request("POST", "/git/clone", json=json, attempt_seconds=_LONG_SECONDS)
-        head: Mapping[str, Any] = self._gateway.call(asked, wait_seconds)
+        head: types.GitHead = self._gateway.call(asked, wait_seconds)
         return head
 
-    def status(self, path: str, *, wait_seconds: float | None = None) -> Mapping[str, Any]:
-        status: Mapping[str, Any] = self._gateway.call(Request("GET", "/git/status", query={"path": path}), wait_seconds)
+    def status(self, path: str, *, wait_seconds: float | None = None) -> types.GitStatus:
+        status: types.GitStatus = self._gateway.call(Request("GET", "/git/status", query={"path": path}), wait_seconds)
         return status
 
     def commit(
@@ -50,9 +53,9 @@ class Git:
         paths: Sequence[str] | None = None,
         author: Mapping[str, str] | None = None,
         wait_seconds: float | None = None,
-    ) -> Mapping[str, Any]:
+    ) -> types.GitCommitted:
         asked = Request("POST", "/git/commit", json=given(path=path, message=message, paths=paths, author=author))
-        committed: Mapping[str, Any] = self._gateway.call(asked, wait_seconds)
+        committed: types.GitCommitted = self._gateway.call(asked, wait_seconds)
         return committed
 
 
@@ -81,8 +84,8 @@ class Processes:
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
 
-    def list(self, *, limit: int | None = None, wait_seconds: float | None = None) -> Mapping[str, Any]:
-        found: Mapping[str, Any] = self._gateway.call(Request("GET", "/processes", query={"limit": limit}), wait_seconds)
+    def list(self, *, limit: int | None = None, wait_seconds: float | None = None) -> types.ProcessList:
+        found: types.ProcessList = self._gateway.call(Request("GET", "/processes", query={"limit": limit}), wait_seconds)
         return found
 
     def signal(self, pid: int, signal: str, *, wait_seconds: float | None = None) -> None:
@@ -93,8 +96,8 @@ class Idle:
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
 
-    def get(self, *, wait_seconds: float | None = None) -> Mapping[str, Any]:
-        record: Mapping[str, Any] = self._gateway.call(Request("GET", "/idle"), wait_seconds)
+    def get(self, *, wait_seconds: float | None = None) -> types.IdleRecord:
+        record: types.IdleRecord = self._gateway.call(Request("GET", "/idle"), wait_seconds)
         return record
 
     def keepalive(self, seconds: int, *, wait_seconds: float | None = None) -> Mapping[str, Any]:
@@ -116,7 +119,7 @@ class Changes:
 
     def list(
         self, *, path_prefix: str | None = None, hash: bool | None = None, wait_seconds: float | None = None
-    ) -> List:
+    ) -> List[types.Change]:
         return list_of(self._gateway.call, "/changes", {"path_prefix": path_prefix, "hash": hash}, wait_seconds)
 
     def summary(
@@ -133,18 +136,18 @@ class Tree:
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
 
-    def revisions(self, *, wait_seconds: float | None = None) -> List:
+    def revisions(self, *, wait_seconds: float | None = None) -> List[types.TreeRevision]:
         return list_of(self._gateway.call, "/tree/revisions", None, wait_seconds)
 
     def diff(
         self, from_revision: int, to_revision: int | None = None, *, path_prefix: str | None = None, wait_seconds: float | None = None
-    ) -> List:
+    ) -> List[types.Change]:
         query = {"from": from_revision, "to": to_revision, "path_prefix": path_prefix}
         return list_of(self._gateway.call, "/tree/diff", query, wait_seconds)
 
     def restore(
         self, tree_revision: int, *, if_match: int | None = None, wait_seconds: float | None = None
-    ) -> Mapping[str, Any]:
+    ) -> types.TreeRestored:
         asked = Request("POST", "/tree/restore", json={"tree_revision": tree_revision}, headers=if_match_of(if_match))
-        restored: Mapping[str, Any] = self._gateway.call(asked, wait_seconds)
+        restored: types.TreeRestored = self._gateway.call(asked, wait_seconds)
         return restored

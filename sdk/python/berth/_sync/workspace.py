@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .._requests import OPERATION_SECONDS, Request, deadline_of, given, if_match_of
 from .._results import CommandResult
@@ -19,6 +19,9 @@ from .ports import Ports
 from .shell import Terminal, open_terminal
 from .tools import Browser, Changes, Git, Idle, Processes, Tree
 
+if TYPE_CHECKING:
+    from .. import types
+
 
 class Workspace:
     """Operations are waited for; ``wait=False`` returns when they are accepted.
@@ -27,7 +30,7 @@ class Workspace:
     for, and as long as it takes where output is.
     """
 
-    def __init__(self, app: App, view: Mapping[str, Any], manner: Manner, token: Mapping[str, Any] | None) -> None:
+    def __init__(self, app: App, view: types.Workspace, manner: Manner, token: Mapping[str, Any] | None) -> None:
         gateway = Gateway(app, view, manner, token)
         self.id: str = view["id"]
         self._app = app
@@ -53,11 +56,11 @@ class Workspace:
         return key
 
     @property
-    def view(self) -> Mapping[str, Any]:
+    def view(self) -> types.Workspace:
         """What was last seen of it; ``refresh`` looks again."""
         return self._gateway.view
 
-    def refresh(self, *, wait_seconds: float | None = None) -> Mapping[str, Any]:
+    def refresh(self, *, wait_seconds: float | None = None) -> types.Workspace:
         return self._gateway.refresh(wait_seconds)
 
     def exec(
@@ -95,14 +98,16 @@ class Workspace:
         env: Mapping[str, str] | None = None,
         user: str | None = None,
         stdin: str | bytes | None = None,
+        stdin_open: bool | None = None,
         timeout_ms: int | None = None,
         kill_grace_ms: int | None = None,
         secret_refs: Sequence[str] | None = None,
         session_id: str | None = None,
         wait_seconds: float | None = None,
     ) -> Command:
-        """Starts a command that goes on by itself."""
+        """Starts a command that goes on by itself. ``stdin_open``: more standard input comes by ``write``, until ``end``."""
         fields = _command(cwd, env, user, timeout_ms, kill_grace_ms, secret_refs, session_id)
+        fields = {**fields, "stdin_open": stdin_open}
         return start_command(self._gateway, argv, fields, stdin, wait_seconds)
 
     def command(self, session_id: str) -> Command:
@@ -132,36 +137,36 @@ class Workspace:
         """A terminal that was opened before."""
         return Terminal(self._gateway, session_id, offset)
 
-    def suspend(self, *, wait: bool = True, wait_seconds: float | None = None) -> Mapping[str, Any]:
+    def suspend(self, *, wait: bool = True, wait_seconds: float | None = None) -> types.Operation:
         return self._operate("POST", "/suspend", wait, wait_seconds)
 
-    def resume(self, *, wait_seconds: float | None = None) -> Mapping[str, Any]:
+    def resume(self, *, wait_seconds: float | None = None) -> types.Workspace:
         """Lets it run again. Calls do so by themselves."""
         self._gateway.wake(deadline_of(wait_seconds, OPERATION_SECONDS))
         return self._gateway.view
 
-    def suspend_when_idle(self, after_seconds: int, *, wait_seconds: float | None = None) -> Mapping[str, Any]:
-        answer: Mapping[str, Any] = self._call(
+    def suspend_when_idle(self, after_seconds: int, *, wait_seconds: float | None = None) -> types.SuspendWhenIdleResponse:
+        answer: types.SuspendWhenIdleResponse = self._call(
             "POST", "/suspend-when-idle", wait_seconds, json={"after_seconds": after_seconds}, key=True
         )
         return answer
 
-    def cancel_suspend_when_idle(self, *, wait_seconds: float | None = None) -> Mapping[str, Any]:
-        view: Mapping[str, Any] = self._call("DELETE", "/suspend-when-idle", wait_seconds, repeats="keyed")
+    def cancel_suspend_when_idle(self, *, wait_seconds: float | None = None) -> types.Workspace:
+        view: types.Workspace = self._call("DELETE", "/suspend-when-idle", wait_seconds, repeats="keyed")
         return view
 
-    def set_idle_policy(self, idle_policy: str | None, *, wait_seconds: float | None = None) -> Mapping[str, Any]:
+    def set_idle_policy(self, idle_policy: str | None, *, wait_seconds: float | None = None) -> types.Workspace:
         """``adaptive``, ``never``, ``fixed:<seconds>``; None: what the template says."""
-        view: Mapping[str, Any] = self._call("PUT", "/idle-policy", wait_seconds, json={"idle_policy": idle_policy})
+        view: types.Workspace = self._call("PUT", "/idle-policy", wait_seconds, json={"idle_policy": idle_policy})
         return view
 
     def snapshot(
         self, *, label: str | None = None, wait: bool = True, wait_seconds: float | None = None
-    ) -> Mapping[str, Any]:
+    ) -> types.Operation:
         """Keeps its memory and disk as they are now. ``result["checkpoint_id"]`` names them."""
         return self._operate("POST", "/snapshot", wait, wait_seconds, given(label=label))
 
-    def checkpoints(self, *, wait_seconds: float | None = None) -> List:
+    def checkpoints(self, *, wait_seconds: float | None = None) -> List[types.Checkpoint]:
         return list_of(self._app.call, f"{self._path}/checkpoints", None, wait_seconds)
 
     def delete_checkpoint(self, checkpoint_id: str, *, wait_seconds: float | None = None) -> None:
@@ -169,7 +174,7 @@ class Workspace:
 
     def restore(
         self, checkpoint_id: str, *, wait: bool = True, wait_seconds: float | None = None
-    ) -> Mapping[str, Any]:
+    ) -> types.Operation:
         return self._operate("POST", "/restore", wait, wait_seconds, {"checkpoint_id": checkpoint_id})
 
     def fork(
@@ -192,28 +197,28 @@ class Workspace:
         fork.refresh(wait_seconds=wait_seconds)
         return fork
 
-    def reset(self, *, wait: bool = True, wait_seconds: float | None = None) -> Mapping[str, Any]:
+    def reset(self, *, wait: bool = True, wait_seconds: float | None = None) -> types.Operation:
         """Wipes every change since the template."""
         return self._operate("POST", "/reset", wait, wait_seconds, {"confirm_destructive": True})
 
-    def close(self, *, wait: bool = True, wait_seconds: float | None = None) -> Mapping[str, Any]:
+    def close(self, *, wait: bool = True, wait_seconds: float | None = None) -> types.Operation:
         """Ends a session workspace."""
         return self._operate("POST", "/close", wait, wait_seconds)
 
-    def delete(self, *, wait: bool = True, wait_seconds: float | None = None) -> Mapping[str, Any]:
+    def delete(self, *, wait: bool = True, wait_seconds: float | None = None) -> types.Operation:
         return self._operate("DELETE", "", wait, wait_seconds)
 
     def operations(
         self, *, state: str | None = None, kind: str | None = None, wait_seconds: float | None = None
-    ) -> List:
+    ) -> List[types.Operation]:
         return list_of(self._app.call, f"{self._path}/operations", {"state": state, "kind": kind}, wait_seconds)
 
-    def inputs(self, *, wait_seconds: float | None = None) -> Mapping[str, Any]:
-        answer: Mapping[str, Any] = self._call("GET", "/inputs", wait_seconds)
+    def inputs(self, *, wait_seconds: float | None = None) -> types.WorkspaceInputs:
+        answer: types.WorkspaceInputs = self._call("GET", "/inputs", wait_seconds)
         return answer
 
-    def usage(self, query: Mapping[str, Any] | None = None, *, wait_seconds: float | None = None) -> Mapping[str, Any]:
-        answer: Mapping[str, Any] = self._call("GET", "/usage", wait_seconds, query=query or {})
+    def usage(self, query: Mapping[str, Any] | None = None, *, wait_seconds: float | None = None) -> types.UsageSeries:
+        answer: types.UsageSeries = self._call("GET", "/usage", wait_seconds, query=query or {})
         return answer
 
     def __enter__(self) -> Workspace:
@@ -233,12 +238,12 @@ class Workspace:
     def _call(self, method: str, below: str, wait_seconds: float | None, **request: Any) -> Any:
         return self._app.call(Request(method, f"{self._path}{below}", **request), wait_seconds)
 
-    def _operate(self, method: str, below: str, wait: bool, wait_seconds: float | None, json: Any = None) -> Mapping[str, Any]:
+    def _operate(self, method: str, below: str, wait: bool, wait_seconds: float | None, json: Any = None) -> types.Operation:
         asked = Request(method, f"{self._path}{below}", json=json, key=True)
-        operation: Mapping[str, Any] = self._app.operate(asked, wait, wait_seconds)
+        operation: types.Operation = self._app.operate(asked, wait, wait_seconds)
         return operation
 
-    def _other(self, view: Mapping[str, Any]) -> Workspace:
+    def _other(self, view: types.Workspace) -> Workspace:
         return Workspace(self._app, view, replace(self._gateway.manner, open=None), None)
 
 
@@ -261,12 +266,12 @@ class BoundSecrets:
     def __init__(self, workspace: Workspace) -> None:
         self._call = workspace._call
 
-    def get(self, *, wait_seconds: float | None = None) -> Mapping[str, Any]:
-        bound: Mapping[str, Any] = self._call("GET", "/secrets", wait_seconds)
+    def get(self, *, wait_seconds: float | None = None) -> types.WorkspaceSecrets:
+        bound: types.WorkspaceSecrets = self._call("GET", "/secrets", wait_seconds)
         return bound
 
-    def set(self, names: Sequence[str], *, wait_seconds: float | None = None) -> Mapping[str, Any]:
-        bound: Mapping[str, Any] = self._call("PUT", "/secrets", wait_seconds, json={"names": list(names)})
+    def set(self, names: Sequence[str], *, wait_seconds: float | None = None) -> types.WorkspaceSecrets:
+        bound: types.WorkspaceSecrets = self._call("PUT", "/secrets", wait_seconds, json={"names": list(names)})
         return bound
 
 
@@ -277,25 +282,25 @@ class OwnEgress:
         self._workspace = workspace
         self._call = workspace._call
 
-    def get(self, *, wait_seconds: float | None = None) -> Mapping[str, Any]:
-        policy: Mapping[str, Any] = self._call("GET", "/egress-policy", wait_seconds)
+    def get(self, *, wait_seconds: float | None = None) -> types.WorkspaceEgressPolicy:
+        policy: types.WorkspaceEgressPolicy = self._call("GET", "/egress-policy", wait_seconds)
         return policy
 
     def set(
         self, mode: str, *, if_match: int | None = None, wait_seconds: float | None = None, **fields: Any
-    ) -> Mapping[str, Any]:
+    ) -> types.WorkspaceEgressPolicy:
         json = {"mode": mode, **fields}
-        policy: Mapping[str, Any] = self._call("PUT", "/egress-policy", wait_seconds, json=json, headers=if_match_of(if_match))
+        policy: types.WorkspaceEgressPolicy = self._call("PUT", "/egress-policy", wait_seconds, json=json, headers=if_match_of(if_match))
         return policy
 
     def clear(self, *, if_match: int | None = None, wait_seconds: float | None = None) -> None:
         self._call("DELETE", "/egress-policy", wait_seconds, headers=if_match_of(if_match))
 
-    def versions(self, *, wait_seconds: float | None = None) -> List:
+    def versions(self, *, wait_seconds: float | None = None) -> List[types.EgressVersion]:
         return list_of(self._workspace._app.call, f"{self._workspace._path}/egress-policy/versions", None, wait_seconds)
 
-    def denials(self, *, wait_seconds: float | None = None) -> Mapping[str, Any]:
-        denials: Mapping[str, Any] = self._call("GET", "/egress-policy/denials", wait_seconds)
+    def denials(self, *, wait_seconds: float | None = None) -> types.EgressDenialList:
+        denials: types.EgressDenialList = self._call("GET", "/egress-policy/denials", wait_seconds)
         return denials
 
 
@@ -305,27 +310,27 @@ class AttachedVolumes:
     def __init__(self, workspace: Workspace) -> None:
         self._workspace = workspace
 
-    def list(self, *, wait_seconds: float | None = None) -> List:
+    def list(self, *, wait_seconds: float | None = None) -> List[types.VolumeAttachment]:
         return list_of(self._workspace._app.call, f"{self._workspace._path}/volumes", None, wait_seconds)
 
     def attach(
         self,
-        volume: Mapping[str, Any] | str,
+        volume: types.Volume | Mapping[str, Any] | str,
         mount_path: str,
         *,
         mode: str | None = None,
         wait: bool = True,
         wait_seconds: float | None = None,
-    ) -> Mapping[str, Any]:
+    ) -> types.VolumeAttachmentAndOperation:
         volume_id = volume if isinstance(volume, str) else volume["id"]
         json = {"volume_id": volume_id, "mount_path": mount_path, **given(mode=mode)}
         return self._operate(Request("POST", f"{self._workspace._path}/volumes", json=json, key=True), wait, wait_seconds)
 
     def detach(
         self, volume_id: str, *, wait: bool = True, wait_seconds: float | None = None
-    ) -> Mapping[str, Any]:
+    ) -> types.VolumeAttachmentAndOperation:
         return self._operate(Request("DELETE", f"{self._workspace._path}/volumes/{volume_id}", key=True), wait, wait_seconds)
 
-    def _operate(self, asked: Request, wait: bool, wait_seconds: float | None) -> Mapping[str, Any]:
-        answer: Mapping[str, Any] = self._workspace._app.operate(asked, wait, wait_seconds, ("operation",))
+    def _operate(self, asked: Request, wait: bool, wait_seconds: float | None) -> types.VolumeAttachmentAndOperation:
+        answer: types.VolumeAttachmentAndOperation = self._workspace._app.operate(asked, wait, wait_seconds, ("operation",))
         return answer

@@ -1,4 +1,5 @@
 import type { Operation, ToolToken, Workspace } from '../schemas.ts'
+import { kill } from './guest.ts'
 import { notFound, now, type Place, Refused, type State } from './state.ts'
 
 export const API_KEY = 'sfk_double_0000'
@@ -38,7 +39,7 @@ function ofWorkspace(state: State, place: Place, { method, path, json }: Asked):
     case 'GET ':
       return { status: 200, body: view }
     case 'DELETE ':
-      move(view, 'deleted')
+      end(place)
       return done('delete')
     case 'POST suspend':
       if (view.observed_state !== 'running') throw new Refused(409, 'conflict', 'It does not run', { reason: 'not_running' })
@@ -49,6 +50,20 @@ function ofWorkspace(state: State, place: Place, { method, path, json }: Asked):
       return { status: 200, body: { workspace: view, operation: null, cell_endpoint: state.url, tool_token: token(state, view) } }
     case 'POST tool-tokens':
       return { status: 201, body: token(state, view) }
+    case 'POST close':
+      end(place)
+      return done('delete')
+    case 'POST reset':
+      place.files = new Map()
+      view.ownership_epoch += 1
+      return done('reset')
+    case 'PUT idle-policy':
+      Object.assign(view, { idle_policy: json['idle_policy'] })
+      return { status: 200, body: view }
+    case 'POST suspend-when-idle':
+      return { status: 202, body: { workspace: view, operation: null, suspend_request: { after_seconds: json['after_seconds'] } } }
+    case 'DELETE suspend-when-idle':
+      return { status: 200, body: view }
     case 'POST snapshot': {
       const checkpoint_id = crypto.randomUUID()
       place.checkpoints.set(checkpoint_id, { files: new Map(place.files), label: (json['label'] as string | undefined) ?? null })
@@ -80,7 +95,10 @@ function ofWorkspace(state: State, place: Place, { method, path, json }: Asked):
         },
       }
   }
-  throw notFound('The double knows no such route: it')
+  const [noun, id = ''] = path.split('/')
+  if (method !== 'DELETE' || noun !== 'checkpoints') throw notFound('The double knows no such route: it')
+  if (!place.checkpoints.delete(id)) throw notFound('The checkpoint', 'checkpoint_not_found')
+  return { status: 204 }
 }
 
 function open(state: State, json: Record<string, unknown>): Answer {
@@ -132,6 +150,12 @@ function createPlace(
   }
   state.places.set(view.id, place)
   return place
+}
+
+/** Its commands end with it. */
+function end({ view, sessions, terminals }: Place): void {
+  for (const session of [...sessions.values(), ...terminals.values()]) if (session.record.state === 'running') kill(session, 'SIGKILL')
+  move(view, 'deleted')
 }
 
 function move(view: Workspace, to: 'running' | 'suspended' | 'deleted'): void {

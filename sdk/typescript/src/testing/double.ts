@@ -58,6 +58,7 @@ function fetchOf(state: State): typeof fetch {
       const json = (bytes.length === 0 ? {} : JSON.parse(new TextDecoder().decode(bytes))) as Record<string, unknown>
       const { status, body } = known ?? answerApp(state, { method, path: url.pathname, query: url.searchParams, json })
       if (key !== null) state.answered.set(key, { status, body: structuredClone(body) })
+      if (status === 204) return new Response(null, { status })
       return Response.json(body, { status, headers: { 'preference-applied': 'wait=20' } })
     } catch (error) {
       if (!(error instanceof Refused)) throw error

@@ -1,5 +1,6 @@
 import { type Bytes, utf8 } from '../bytes.ts'
-import { eventsOf, execute, kill, openTerminal, sessionOf, startSession } from './guest.ts'
+import { eventsOf, execute, kill, openTerminal, sessionOf, startSession, writeStdin } from './guest.ts'
+import type { IdleRecord } from '../schemas.ts'
 import { notFound, now, type Place, Refused, type State } from './state.ts'
 
 export interface Called {
@@ -9,6 +10,16 @@ export interface Called {
   query: URLSearchParams
   headers: Headers
   bytes: Bytes
+}
+
+const RESIDENT: IdleRecord['residency'] = {
+  ...{ state: 'resident', reason: 'never_parked', park_after_seconds: null, park_after_by: 'cell', park_at: null },
+}
+/** Nothing is ever idle here. */
+const IDLE: IdleRecord = {
+  ...{ policy: 'adaptive', timeout_seconds: null, basis: 'default', idle_since: null, awake: [] },
+  recent_activity: { active_at: now(), tool_call_at: null, busy_until: null, keepalive_until: null },
+  ...{ suspend_request: null, suspend_at: null, suspend_by: null, residency: RESIDENT, failed_suspends: 0 },
 }
 
 const JSON_TYPE = { 'content-type': 'application/json' }
@@ -34,6 +45,7 @@ export async function answerGateway(state: State, place: Place, called: Called):
         headers: { 'content-type': 'application/x-ndjson' },
       })
     }
+    if (verb === 'stdin') return answer(200, writeStdin(session, Number(query.get('offset')), bytes, query.get('close') === 'true'))
     if (verb === 'signal') kill(session, String(json['signal']))
     if (verb === 'cancel' && session.record.state === 'running') kill(session, 'SIGTERM')
     return answer(200, session.record)
@@ -49,6 +61,8 @@ export async function answerGateway(state: State, place: Place, called: Called):
   }
   if (noun === 'files') return files(place, called, id, json)
   if (noun === 'keepalive') return answer(200, { keepalive_until: now() })
+  if (noun === 'idle') return answer(200, IDLE)
+  if (noun === 'wake-hint') return answer(200, { residency: RESIDENT })
   throw notFound('The double knows no such route: it')
 }
 

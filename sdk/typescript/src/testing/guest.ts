@@ -1,5 +1,5 @@
 import { type Bytes, fromBase64, joined, toBase64, utf8 } from '../bytes.ts'
-import type { ExecSession, Execution } from '../schemas.ts'
+import type { ExecSession, ExecStdin, Execution } from '../schemas.ts'
 import { notFound, now, type Place, type Program, Refused, Session, type State } from './state.ts'
 
 /** Programs that every double has. */
@@ -36,6 +36,7 @@ export function startSession(state: State, place: Place, json: Record<string, un
   if (known) return { session: known, is_new: false }
   const argv = json['argv'] as string[]
   const session = new Session(fingerprint, recordOf(id, argv))
+  if (json['stdin_open'] === true) session.record.stdin = { offset: stdinOf(json).length, open: true }
   place.sessions.set(id, session)
   const program = state.programs[argv[0] ?? '']
   if (program) void play(program, session, place, json)
@@ -123,12 +124,30 @@ async function play(program: Program, session: Session, place: Place, json: Reco
 }
 
 async function* typedInto(session: Session, place: Place): AsyncGenerator<string> {
-  if (!place.terminals.has(session.record.session_id)) return
+  const { stdin } = session.record
+  if (!place.terminals.has(session.record.session_id) && !stdin) return
   while (!session.killed.signal.aborted) {
     const text = session.typed.shift()
-    if (text === undefined) await session.changed
-    else yield text
+    if (text !== undefined) yield text
+    else if (session.record.stdin?.open === false) return
+    else await session.changed
   }
+}
+
+/** Takes what is new of these bytes, which begin at `offset`. @returns how far it came */
+export function writeStdin(session: Session, offset: number, bytes: Bytes, close: boolean): ExecStdin {
+  const { stdin, state } = session.record
+  const at = stdin?.offset ?? 0
+  const refuse = (reason: string) => new Refused(409, 'conflict', 'This is not taken', { reason, stdin_offset: at })
+  if (offset > at) throw refuse('stdin_gap')
+  const fresh = bytes.subarray(at - offset)
+  const is_open = stdin?.open === true && state === 'running'
+  if (!is_open && (fresh.length > 0 || stdin === undefined)) throw refuse('stdin_closed')
+  if (!is_open) return { offset: at, open: false }
+  if (fresh.length > 0) session.typed.push(session.decoder.decode(fresh, { stream: true }))
+  Object.assign(stdin, { offset: at + fresh.length, open: !close })
+  session.change()
+  return { ...stdin }
 }
 
 function stdinOf(json: Record<string, unknown>): Bytes {

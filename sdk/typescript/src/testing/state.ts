@@ -13,7 +13,7 @@ export interface Run {
   files: Map<string, Bytes>
   stdout(data: string | Uint8Array): void
   stderr(data: string | Uint8Array): void
-  /** Of a terminal: what is typed, as it comes. */
+  /** Of a terminal, and of a command that was started with `stdin_open`: what is typed or written, as it comes. */
   typed: AsyncIterable<string>
   /** Ends when it is cancelled or killed. */
   signal: AbortSignal
@@ -27,6 +27,7 @@ export class Session {
   readonly bytes = { stdout: 0, stderr: 0 }
   readonly killed = new AbortController()
   readonly typed: string[] = []
+  readonly decoder: { decode(bytes: Uint8Array, options: { stream: boolean }): string } = new TextDecoder()
   #changed = Promise.withResolvers<undefined>()
 
   constructor(fingerprint: string, record: ExecSession) {

@@ -1,0 +1,89 @@
+import { type Bytes, joined } from './bytes.ts'
+import type { Gateway } from './gateway.ts'
+import type { ExecStdin } from './schemas.ts'
+import type { CallOptions } from './transport.ts'
+
+/** Of one request. */
+const REQUEST_BYTES_MAX = 1 << 20
+
+interface Piece {
+  bytes: Uint8Array
+  close: boolean
+  options: CallOptions | undefined
+  done: () => void
+  failed: (error: unknown) => void
+}
+
+/** The standard input of one command: one request at a time, with all that waits, up to 1 MiB. */
+export class Stdin {
+  readonly #gateway: Gateway
+  readonly #path: string
+  /** Bytes that the command has taken. */
+  #taken: number
+  #waiting: Piece[] = []
+  #is_sending = false
+  #broken: { by: unknown } | undefined
+
+  constructor(gateway: Gateway, path: string, taken: number) {
+    this.#gateway = gateway
+    this.#path = path
+    this.#taken = taken
+  }
+
+  /** Returns when all of it was taken. */
+  write(bytes: Uint8Array, { close, options }: Pick<Piece, 'close' | 'options'>): Promise<void> {
+    const written = new Promise<void>((done, failed) => {
+      this.#waiting.push({ bytes, close, options, done, failed })
+    })
+    if (!this.#is_sending) void this.#sendAll()
+    return written
+  }
+
+  async #sendAll(): Promise<void> {
+    this.#is_sending = true
+    for (let together = this.#next(); together.length > 0; together = this.#next()) {
+      try {
+        // How much of one that failed was taken is not known, and bytes that follow would be taken for its own.
+        if (this.#broken) throw this.#broken.by
+        const [first] = together
+        await this.#send(joined(together.map(({ bytes }) => bytes)), together.at(-1)?.close ?? false, first?.options)
+        for (const { done } of together) done()
+      } catch (error) {
+        this.#broken ??= { by: error }
+        for (const { failed } of together) failed(error)
+      }
+    }
+    this.#is_sending = false
+  }
+
+  /** What goes together: pieces whose callers wait alike, and an end only as the last. */
+  #next(): Piece[] {
+    const [first, ...others] = this.#waiting
+    if (!first) return []
+    let bytes = first.bytes.length
+    let count = 1
+    if (!first.close && !first.options)
+      for (const piece of others) {
+        bytes += piece.bytes.length
+        if (piece.options || bytes > REQUEST_BYTES_MAX) break
+        count += 1
+        if (piece.close) break
+      }
+    return this.#waiting.splice(0, count)
+  }
+
+  async #send(bytes: Bytes, close: boolean, options: CallOptions | undefined): Promise<void> {
+    for (let left = bytes; left.length > 0 || close;) {
+      const body = left.subarray(0, REQUEST_BYTES_MAX)
+      const is_last = body.length === left.length
+      const query = { offset: this.#taken, ...(close && is_last ? { close } : {}) }
+      const headers = { 'content-type': 'application/octet-stream' }
+      // An offset names every byte: the same request again writes nothing twice.
+      const request = { method: 'POST', path: this.#path, query, headers, body, repeats: 'keyed' as const }
+      const { offset } = await this.#gateway.call<ExecStdin>(request, options)
+      left = left.subarray(offset - this.#taken)
+      this.#taken = offset
+      if (close && left.length === 0) return
+    }
+  }
+}

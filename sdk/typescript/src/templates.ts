@@ -1,0 +1,123 @@
+import { type App, OPERATION_MS, PREFER_WAIT } from './app.ts'
+import { BerthError } from './errors.ts'
+import { type List, listOf } from './list.ts'
+import type { Of } from './nouns.ts'
+import { type Deadline, mayRepeat, pause, waitBefore } from './retry.ts'
+import type * as wire from './schemas.ts'
+import { type CallOptions, deadlineFor, readJson } from './transport.ts'
+import type { Workspace } from './workspace.ts'
+
+/** Of one request of an upload: the API takes 64 MiB, but a part that breaks off begins anew. */
+const PART_BYTES = 8 << 20
+const UPLOAD_MS = 60 * 60_000
+/** A build may take three hours. */
+const BUILD_MS = 4 * 60 * 60_000
+const LOG_MS = 500
+
+export interface UploadOptions extends Of {
+  /** Of all of it, in hex, where the caller knows it; else it is made here, which takes as much memory as there are bytes. */
+  sha256?: string
+  /** Sees how many bytes are there, after each part. */
+  onProgress?: (received_bytes: number) => void
+}
+
+/** @param find how a workspace is made of an id */
+export function templatesOf(app: App, find: (workspace_id: string, options?: CallOptions) => Promise<Workspace>) {
+  const of = (slug: string, below = '') => `/v1/templates/${encodeURIComponent(slug)}${below}`
+  const build = (id: string, below = '') => `/v1/template-builds/${id}${below}`
+  const templates = {
+    list: (options?: CallOptions): List<wire.Template> => listOf(app, '/v1/templates', {}, options),
+    get: (slug: string, options?: CallOptions): Promise<wire.Template> => app.call({ method: 'GET', path: of(slug) }, options),
+    versions: (slug: string, options?: CallOptions): List<wire.TemplateVersion> => listOf(app, of(slug, '/versions'), {}, options),
+    publish: (slug: string, version: number, options?: CallOptions): Promise<wire.TemplateVersion> =>
+      app.call({ method: 'POST', path: of(slug, `/versions/${version}/publish`), json: {} }, options),
+    archive: (slug: string, version: number, options?: CallOptions): Promise<wire.TemplateVersion> =>
+      app.call({ method: 'POST', path: of(slug, `/versions/${version}/archive`), json: {} }, options),
+    /** A tar, plain or compressed by gzip, that builds take files from. It goes on where a connection broke. */
+    async upload(tar: Uint8Array | Blob, options: UploadOptions = {}): Promise<wire.TemplateUpload> {
+      const blob = tar instanceof Blob ? tar : new Blob([new Uint8Array(tar)])
+      const deadline = deadlineFor(options, UPLOAD_MS)
+      const sha256 = options.sha256 ?? (await digestOf(blob))
+      const project_id = options.project ?? (await app.projectId())
+      const json: wire.TemplateUploadRequest = { size_bytes: blob.size, sha256, project_id }
+      const begun = await app.send({ method: 'POST', path: '/v1/template-uploads', json }, deadline, readJson<wire.TemplateUpload>)
+      return sendParts(app, begun, blob, deadline, options.onProgress)
+    },
+    /** Begins to make a version by a recipe or a Dockerfile; a template that is not there is made. */
+    async build(slug: string, request: wire.TemplateBuildRequest, options?: Of): Promise<wire.TemplateBuild> {
+      const json = { project_id: options?.project ?? (await app.projectId()), ...request }
+      const begins = { method: 'POST', path: of(slug, '/builds'), json, key: true }
+      return (await app.call<wire.TemplateBuildStarted>(begins, options)).build
+    },
+    getBuild: (build_id: string, options?: CallOptions): Promise<wire.TemplateBuild> =>
+      app.call({ method: 'GET', path: build(build_id) }, options),
+    /** What a build says, until it has said all. */
+    async *buildLog(build_id: string, { offset = 0, ...options }: CallOptions & { offset?: number } = {}): AsyncGenerator<string, void> {
+      const deadline = deadlineFor(options, BUILD_MS)
+      for (let at = offset; ;) {
+        const request = { method: 'GET', path: build(build_id, '/log'), query: { offset: at } }
+        const { text, next_offset, complete } = await app.send(request, deadline, readJson<wire.TemplateBuildLog>)
+        if (text !== '') yield text
+        if (complete) return
+        if (next_offset === at) await pause(LOG_MS, deadline)
+        at = next_offset
+      }
+    },
+    /** Returns when it is over, however it ended. */
+    async waitForBuild(build_id: string, options?: CallOptions): Promise<wire.TemplateBuild> {
+      const deadline = deadlineFor(options, BUILD_MS)
+      for (let attempt = 0; ; attempt += 1) {
+        const request = { method: 'GET', path: build(build_id), headers: PREFER_WAIT }
+        const seen = await app.send(request, deadline, readJson<wire.TemplateBuild>)
+        if (seen.completed_at !== null) return seen
+        await pause(waitBefore(attempt, null), deadline)
+      }
+    },
+    /** It makes no version then. */
+    cancelBuild: (build_id: string, options?: CallOptions): Promise<wire.TemplateBuild> =>
+      app.call({ method: 'POST', path: build(build_id, '/cancel'), json: {}, key: true }, options),
+    /** A session workspace of a version, published or not, to try it. */
+    async test(slug: string, version: number, request: wire.TestInstanceRequest = {}, options?: Of): Promise<Workspace> {
+      const deadline = deadlineFor(options, OPERATION_MS)
+      const json = { project_id: options?.project ?? (await app.projectId()), ...request }
+      const asked = { method: 'POST', path: of(slug, `/versions/${version}/test-instances`), json, headers: PREFER_WAIT, key: true }
+      const { workspace, operation } = await app.send(asked, deadline, readJson<wire.OpenResponse>)
+      if (operation !== null) await app.succeeded(operation, deadline)
+      return find(workspace.id, options)
+    },
+  }
+  return templates
+}
+
+async function sendParts(
+  app: App,
+  upload: wire.TemplateUpload,
+  tar: Blob,
+  deadline: Deadline,
+  onProgress: UploadOptions['onProgress'],
+): Promise<wire.TemplateUpload> {
+  const path = `/v1/template-uploads/${upload.id}`
+  let seen = upload
+  for (let attempt = 0; seen.state !== 'complete';) {
+    const { received_bytes: offset } = seen
+    const body = tar.slice(offset, offset + PART_BYTES)
+    const headers = { 'content-type': 'application/octet-stream' }
+    try {
+      seen = await app.send({ method: 'PUT', path, query: { offset }, headers, body }, deadline, readJson<wire.TemplateUpload>)
+      attempt = 0
+      onProgress?.(seen.received_bytes)
+    } catch (error) {
+      if (deadline.signal.aborted || !(error instanceof BerthError) || !mayRepeat(error, 'read')) throw error
+      await pause(waitBefore(attempt, error.retryAfterMs), deadline)
+      attempt += 1
+      // A part may be there whose answer was lost: what is next is asked.
+      seen = await app.send({ method: 'GET', path }, deadline, readJson<wire.TemplateUpload>)
+    }
+  }
+  return seen
+}
+
+async function digestOf(blob: Blob): Promise<string> {
+  const digest = new Uint8Array(await crypto.subtle.digest('SHA-256', await blob.arrayBuffer()))
+  return [...digest].map((byte) => byte.toString(16).padStart(2, '0')).join('')
+}
