@@ -10,14 +10,17 @@ import { MCP } from './mcp-command.ts'
 import { NOUNS } from './nouns.ts'
 import { PORT } from './port.ts'
 import { fields, table } from './print.ts'
-import { credentials } from './profile.ts'
+import { credentials, readProfiles, urlOf } from './profile.ts'
 import { SSH } from './ssh.ts'
+import { SYNC } from './sync.ts'
+import { TEMPLATES } from './templates.ts'
 import { SHELL } from './terminal.ts'
+import { CHECK, checkInBackground, checkVersion } from './version-check.ts'
 import { WORKSPACES } from './workspaces.ts'
 
 declare const BERTH_CLI_VERSION: string | undefined
 const VERSION = typeof BERTH_CLI_VERSION === 'string' ? BERTH_CLI_VERSION : '0.1.0'
-const COMMANDS: CliCommand[] = [EXEC, SHELL, COPY, PORT, MCP, ...SSH, ...WORKSPACES, ...NOUNS, COMPLETION]
+const COMMANDS: CliCommand[] = [EXEC, SHELL, COPY, SYNC, PORT, MCP, ...SSH, ...WORKSPACES, ...NOUNS, ...TEMPLATES, COMPLETION]
 const GLOBAL = {
   json: { type: 'boolean' },
   profile: { type: 'string' },
@@ -48,6 +51,7 @@ async function run(argv: readonly string[]): Promise<number> {
   const [words, rest] = dashes < 0 ? [argv, []] : [argv.slice(0, dashes), argv.slice(dashes + 1)]
   if (words[0] === 'complete') return print(completionOf(COMMANDS, words.slice(1)).join('\n'))
   if (words.includes('--version')) return print(VERSION)
+  if (words[0] === CHECK) return checkVersion(words[1] ?? '').then(() => 0)
   const command = found(words)
   if (command === undefined) {
     if (words.length > 0 && words[0] !== 'help' && !words[0]?.startsWith('-')) throw usageError(`There is no command ${words[0] ?? ''}`)
@@ -58,7 +62,9 @@ async function run(argv: readonly string[]): Promise<number> {
   const [least, most] = command.words
   if (positionals.length < least || positionals.length > most)
     throw usageError(`berth ${command.name} takes ${command.takes ?? 'nothing'}`, `berth ${command.name} --help`)
-  return (await command.run(contextOf(values, rest), positionals)) ?? 0
+  const context = contextOf(values, rest)
+  if (!context.json) checkInBackground(() => urlOf(readProfiles()[context.profile], values['url']), VERSION, context.say)
+  return (await command.run(context, positionals)) ?? 0
 }
 
 /** The longest name that the words begin with. */

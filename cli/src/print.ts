@@ -26,6 +26,9 @@ function field(value: unknown, name: string): unknown {
 
 /** On one line, and nothing in it that moves a terminal's cursor: names are other people's. */
 function cell(value: unknown): string {
-  const text = value === null || value === undefined ? '-' : typeof value === 'string' ? value : JSON.stringify(value)
+  return oneLine(value === null || value === undefined ? '-' : typeof value === 'string' ? value : JSON.stringify(value))
+}
+
+export function oneLine(text: string): string {
   return text.replaceAll(/\p{Cc}/gu, (character) => `\\x${character.charCodeAt(0).toString(16).padStart(2, '0')}`)
 }

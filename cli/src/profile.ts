@@ -41,5 +41,10 @@ export function credentials(name: string, url: string | undefined): { url: strin
   const profile = readProfiles()[name]
   const apiKey = process.env['BERTH_API_KEY'] || profile?.api_key
   if (!apiKey) throw new CliError('No API key is known', { next: 'berth login' })
-  return { url: url || process.env['BERTH_URL'] || profile?.url || 'http://127.0.0.1:8080', apiKey }
+  return { url: urlOf(profile, url), apiKey }
+}
+
+/** Where the service is. */
+export function urlOf(profile: Profile | undefined, url: string | undefined): string {
+  return url || process.env['BERTH_URL'] || profile?.url || 'http://127.0.0.1:8080'
 }

@@ -8,6 +8,8 @@ import { exitCodeOf, written } from './ending.ts'
 import { configFolder } from './profile.ts'
 
 const SUFFIX = '.berth'
+/** What the workspace has not taken: as much as one request carries while another is on its way. */
+const WAITING_BYTES_MAX = 2 << 20
 /** Root's alone to change, and gone when the machine starts anew. */
 const THERE = '/run/berth-ssh'
 const NO_SSHD = 41
@@ -111,7 +113,13 @@ async function carry(command: Command): Promise<number> {
   const leave = () => void command.end().catch(() => undefined) // it may have ended
   for (const signal of ['SIGHUP', 'SIGTERM', 'SIGINT'] as const) process.once(signal, leave)
   const typed = (async () => {
-    for await (const bytes of process.stdin as AsyncIterable<Buffer>) await command.write(bytes)
+    let waiting_bytes = 0
+    for await (const bytes of process.stdin as AsyncIterable<Buffer>) {
+      waiting_bytes += bytes.length
+      const taken = command.write(bytes).then(() => void (waiting_bytes -= bytes.length))
+      taken.catch(() => undefined) // so is the end
+      if (waiting_bytes > WAITING_BYTES_MAX) await taken
+    }
     await command.end()
   })()
   typed.catch(() => undefined) // whoever has ended takes nothing more; the output tells how

@@ -1,0 +1,31 @@
+import { createWriteStream } from 'node:fs'
+import { chmod, rename, rm } from 'node:fs/promises'
+import path from 'node:path'
+import { Readable } from 'node:stream'
+import { pipeline } from 'node:stream/promises'
+import type { Workspace } from '../../sdk/typescript/src/main.ts'
+import type { Progress } from './progress.ts'
+
+/** What is there stays as it is until all of it has come: the disk may be full before. */
+export async function fetchFile(ws: Workspace, there: string, here: string, mode: number | null, progress: Progress): Promise<void> {
+  const beside = partOf(here)
+  try {
+    const seen = async function* () {
+      for await (const bytes of ws.files.stream(there)) {
+        progress.add(bytes.length)
+        yield bytes
+      }
+    }
+    await pipeline(Readable.from(seen()), createWriteStream(beside, { flags: 'wx' }))
+    if (mode !== null) await chmod(beside, mode)
+    await rename(beside, here)
+  } catch (error) {
+    await rm(beside, { force: true })
+    throw error
+  }
+}
+
+/** Beside it, where it can take its place by a rename. */
+export function partOf(file: string): string {
+  return path.join(path.dirname(file), `.berth-part-${process.pid}-${crypto.randomUUID().slice(0, 8)}`)
+}

@@ -1,0 +1,146 @@
+import { execFile } from 'node:child_process'
+import { createHash } from 'node:crypto'
+import { createReadStream, openAsBlob } from 'node:fs'
+import { mkdtemp, readdir, readFile, rm, stat } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+import { pipeline } from 'node:stream/promises'
+import { promisify } from 'node:util'
+import type { wire } from '../../sdk/typescript/src/main.ts'
+import { CliError, type CliCommand, type Context, usageError } from './command.ts'
+import { follow } from './exec.ts'
+import { oneLine } from './print.ts'
+import { during, progressOf } from './progress.ts'
+
+/** Looked for in this order. */
+const RECIPES = ['recipe.json', 'Dockerfile']
+
+export const TEMPLATES: CliCommand[] = [
+  {
+    name: 'templates build',
+    takes: 'SLUG [FOLDER]',
+    does: 'make a version by the recipe.json or the Dockerfile of a folder, with its files, and show what the build says',
+    flags: {
+      file: { type: 'string' },
+      'build-arg': { type: 'string', multiple: true },
+      description: { type: 'string' },
+      publish: { type: 'boolean' },
+    },
+    words: [1, 2],
+    async run(context, [slug = '', folder = '.']) {
+      const { templates } = context.berth()
+      const recipe = await recipeOf(context, folder)
+      const upload_id = await uploadOf(context, folder, recipe.file)
+      const { description, publish } = context.flags
+      const begun = await templates.build(slug, {
+        ...recipe.request,
+        ...(upload_id === null ? {} : { upload_id }),
+        ...(typeof description === 'string' ? { description } : {}),
+        ...(publish === true ? { auto_publish: true } : {}),
+      })
+      // Under --json the log is for people all the same: standard output has the build alone.
+      const out = context.json ? process.stderr : process.stdout
+      for await (const text of templates.buildLog(begun.id)) out.write(linesOf(text))
+      return ended(context, await templates.waitForBuild(begun.id))
+    },
+  },
+  {
+    name: 'templates test',
+    takes: 'SLUG VERSION [-- COMMAND …]',
+    does: 'open a version, published or not, in a session workspace; with a command: run it there, and end the workspace',
+    words: [2, 2],
+    async run(context, [slug = '', version]) {
+      const ws = await context.berth().templates.test(slug, Number(version))
+      if (context.rest.length === 0) {
+        context.print(ws.view, ['key', 'observed_state', 'template.slug', 'template.version', 'id'])
+        return 0
+      }
+      try {
+        return await follow(await ws.start(context.rest))
+      } finally {
+        await ws.close({ wait: false })
+      }
+    },
+  },
+]
+
+interface RecipeFile {
+  /** Below the folder; null: it is elsewhere. */
+  file: string | null
+  request: Pick<wire.TemplateBuildRequest, 'recipe' | 'dockerfile' | 'build_args'>
+}
+
+async function recipeOf({ flags }: Context, folder: string): Promise<RecipeFile> {
+  const names = await readdir(folder).catch(() => {
+    throw new CliError(`${folder} is no folder`)
+  })
+  const file = flags['file'] as string | undefined
+  const found = RECIPES.find((name) => names.includes(name))
+  if (file === undefined && found === undefined)
+    throw new CliError(`${folder} has neither ${RECIPES.join(' nor ')}`, { next: 'berth templates build SLUG FOLDER --file RECIPE' })
+  const place = file ?? path.join(folder, found ?? '')
+  const text = await readFile(place, 'utf8')
+  const inside = path.relative(folder, place)
+  const named = { file: inside.startsWith('..') ? null : inside }
+  const build_args = Object.fromEntries(((flags['build-arg'] as unknown as string[] | undefined) ?? []).map(pairOf))
+  if (!place.endsWith('.json'))
+    return { ...named, request: { dockerfile: text, ...(Object.keys(build_args).length > 0 ? { build_args } : {}) } }
+  if (Object.keys(build_args).length > 0) throw usageError('--build-arg is for a Dockerfile')
+  try {
+    return { ...named, request: { recipe: JSON.parse(text) as wire.Recipe } }
+  } catch (cause) {
+    throw new CliError(`${place} is no JSON: ${(cause as Error).message}`)
+  }
+}
+
+function pairOf(text: string): [string, string] {
+  const at = text.indexOf('=')
+  if (at < 1) throw usageError(`--build-arg takes NAME=VALUE, not ${text}`)
+  return [text.slice(0, at), text.slice(at + 1)]
+}
+
+/** What the folder has beside its recipe; null where that is nothing. */
+async function uploadOf({ berth, json }: Context, folder: string, recipe: string | null): Promise<string | null> {
+  const names = (await readdir(folder)).filter((name) => name !== recipe)
+  if (names.length === 0) return null
+  const made = await mkdtemp(path.join(tmpdir(), 'berth-build-'))
+  try {
+    const tar = path.join(made, 'context.tar.gz')
+    const left_out = recipe === null ? [] : [`--exclude=./${recipe}`, '--no-wildcards']
+    await promisify(execFile)('tar', ['-C', folder, ...left_out.toReversed(), '-czf', tar, '.'])
+    const hash = createHash('sha256')
+    await pipeline(createReadStream(tar), hash)
+    const { size } = await stat(tar)
+    let seen = 0
+    const { id } = await during(progressOf(folder, size, { json }), async (progress) =>
+      berth().templates.upload(await openAsBlob(tar), {
+        sha256: hash.digest('hex'),
+        onProgress(received) {
+          progress.add(received - seen)
+          seen = received
+        },
+      }),
+    )
+    return id
+  } finally {
+    await rm(made, { recursive: true })
+  }
+}
+
+/** Of a build's log: what steers a terminal is shown, and does not steer it. */
+function linesOf(text: string): string {
+  return text.split('\n').map(oneLine).join('\n')
+}
+
+function ended({ json, print, say }: Context, build: wire.TemplateBuild): number {
+  if (json) print(build)
+  const { state, error, template_slug, version, published } = build
+  if (state !== 'succeeded') {
+    say(`The build ${state}${error === null ? '' : `: ${error.message} [${error.code}]`}`)
+    return 1
+  }
+  const named = `${template_slug}@${version ?? '?'}`
+  if (!json) say(published ? `${named} is published` : `${named} is there; try it: berth templates test ${template_slug} ${version ?? ''}`)
+  if (!published && build.scan_findings.length > 0) say(`${build.scan_findings.length} places look like secrets`)
+  return 0
+}

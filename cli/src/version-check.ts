@@ -1,0 +1,80 @@
+// App, "Client versions": once a day, in the background, and nothing ever fails of it.
+import { spawn } from 'node:child_process'
+import { mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
+import path from 'node:path'
+import type { wire } from '../../sdk/typescript/src/main.ts'
+import { oneLine } from './print.ts'
+import { configFolder } from './profile.ts'
+
+export const PACKAGE = '@berth/cli'
+/** Not a command for people: what the process in the background runs. */
+export const CHECK = 'version-check'
+const DAY_MS = 24 * 60 * 60_000
+const ANSWER_MS = 10_000
+const VERSION = /^\d+\.\d+\.\d+$/
+
+type Client = wire.ClientVersions['clients'][number]
+interface Known {
+  asked_at: number
+  client?: Client
+}
+
+/** Says what the last check found, and begins the next one when a day is over. Piped, it does neither. */
+export function checkInBackground(url: () => string, version: string, say: (text: string) => void): void {
+  if (!process.stderr.isTTY || process.env['CI'] || process.env['BERTH_NO_VERSION_CHECK']) return
+  try {
+    const known = read()
+    const said = saidOf(known.client, version)
+    const age_ms = Date.now() - known.asked_at
+    if (age_ms >= 0 && age_ms < DAY_MS) return
+    // Said as often as it is asked: once a day.
+    if (said !== null) say(said)
+    write({ ...known, asked_at: Date.now() })
+    spawn(process.execPath, [...process.execArgv, process.argv[1] ?? '', CHECK, url()], { detached: true, stdio: 'ignore' })
+      .on('error', () => undefined) // the next day asks again
+      .unref()
+  } catch {
+    // A folder that cannot be written, say: whoever runs a command has asked for something else.
+  }
+}
+
+/** Asks, and writes down what was answered. */
+export async function checkVersion(url: string): Promise<void> {
+  const response = await fetch(`${url}/v1/client-versions`, { redirect: 'error', signal: AbortSignal.timeout(ANSWER_MS) })
+  const { clients } = (await response.json()) as wire.ClientVersions
+  const client = clients.find((each) => each.package === PACKAGE)
+  if (client) write({ asked_at: Date.now(), client })
+}
+
+function saidOf(client: Client | undefined, version: string): string | null {
+  if (!client) return null
+  const { latest, minimum_supported, upgrade_command } = client
+  if (isOlder(version, minimum_supported))
+    return `This is berth ${version}, and the service supports ${oneLine(minimum_supported)} and newer. Try: ${oneLine(upgrade_command)}`
+  return latest !== null && isOlder(version, latest) ? `berth ${oneLine(latest)} is there. Try: ${oneLine(upgrade_command)}` : null
+}
+
+function isOlder(version: string, than: string): boolean {
+  if (!VERSION.test(version) || !VERSION.test(than)) return false
+  const [a, b] = [version, than].map((text) => text.split('.').map(Number))
+  const at = a?.findIndex((part, index) => part !== b?.[index]) ?? -1
+  return at >= 0 && (a?.[at] ?? 0) < (b?.[at] ?? 0)
+}
+
+const fileOf = () => path.join(configFolder(), 'version.json')
+
+function read(): Known {
+  try {
+    return JSON.parse(readFileSync(fileOf(), 'utf8')) as Known
+  } catch {
+    return { asked_at: 0 } // there is none yet
+  }
+}
+
+function write(known: Known): void {
+  const file = fileOf()
+  mkdirSync(path.dirname(file), { recursive: true, mode: 0o700 })
+  const beside = `${file}.${process.pid}`
+  writeFileSync(beside, JSON.stringify(known))
+  renameSync(beside, file)
+}
