@@ -8,6 +8,8 @@ export default defineConfig(
       'machine/',
       'templates/',
       'docs/',
+      // Of other projects' types, which are there in the long run alone.
+      'examples/',
       'sdk/typescript/src/schemas.ts',
       'sdk/*/dist/',
       'cli/dist/',

@@ -1,10 +1,11 @@
 import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
-import { mkdtempSync, readdirSync, rmSync } from 'node:fs'
+import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { after, before, test } from 'node:test'
 import { promisify } from 'node:util'
+import { bundleSdk } from '../../tools/sdk/bundle.ts'
 import { isLong } from '../support/depth.ts'
 import { sharedService, type SharedService } from '../support/shared-services.ts'
 
@@ -18,6 +19,29 @@ const ADAPTERS = [
   { name: 'langchain', passes: 86 },
   { name: 'inspect', passes: 44 },
 ]
+
+/** In TypeScript, with tests of ours that use the other project's own doubles of models. */
+const NODE_ADAPTERS = [
+  { name: 'ai-sdk', passes: 6 },
+  { name: 'computesdk', passes: 9 },
+]
+const EXACT = /^\d+\.\d+\.\d+$/
+
+test('what the adapters in TypeScript need is pinned, and their README names it', () => {
+  for (const { name } of NODE_ADAPTERS) {
+    const folder = path.join(ROOT, 'examples', name)
+    const { dependencies, devDependencies } = JSON.parse(readFileSync(path.join(folder, 'package.json'), 'utf8')) as Manifest
+    for (const version of Object.values({ ...dependencies, ...devDependencies })) assert.match(version, EXACT)
+    const text = readFileSync(path.join(folder, 'README.md'), 'utf8')
+    for (const [of, version] of Object.entries(dependencies).filter(([each]) => each !== 'zod'))
+      assert.ok(text.includes(`\`${of}\` ${version}`), name)
+  }
+})
+
+interface Manifest {
+  dependencies: Record<string, string>
+  devDependencies: Record<string, string>
+}
 
 test('the adapters for Python are programs of Python', { timeout: 60_000 }, async () => {
   const files = ADAPTERS.flatMap(({ name }) => {
@@ -55,4 +79,41 @@ if (isLong) {
       const { stdout } = await ran.catch((error: unknown) => error as { stdout: string })
       assert.match(stdout, new RegExp(`^${passes} passed`, 'm'), stdout)
     })
+  for (const { name, passes } of NODE_ADAPTERS)
+    test(`the adapter for ${name} holds its types, and passes its ${passes} tests`, { timeout: 1_200_000 }, async () => {
+      const copy = path.join(folder, name)
+      cpSync(path.join(ROOT, 'examples', name), copy, { recursive: true })
+      const env = { PATH, HOME: folder, BERTH_URL: service.base_url, BERTH_API_KEY: service.api_key }
+      await run('npm', ['install', '--no-audit', '--no-fund', '--ignore-scripts'], { cwd: copy, env })
+      await installSdk(path.join(copy, 'node_modules/@berth/sdk'))
+      writeFileSync(path.join(copy, 'tsconfig.json'), JSON.stringify({ compilerOptions: TYPES, include: ['*.ts'] }))
+      await printed('npx', ['--no-install', 'tsc'], { cwd: copy, env })
+      const out = await printed(process.execPath, ['--disable-warning=ExperimentalWarning', '--test', '--test-reporter=tap'], {
+        cwd: copy,
+        env,
+      })
+      assert.match(out, new RegExp(`^# pass ${passes}\n# fail 0$`, 'm'), out)
+    })
+}
+
+const TYPES = {
+  ...{ target: 'es2024', lib: ['es2024', 'esnext.disposable', 'dom', 'dom.asynciterable'], module: 'nodenext', types: ['node'] },
+  ...{ noEmit: true, strict: true, skipLibCheck: true, allowImportingTsExtensions: true, verbatimModuleSyntax: true },
+}
+
+/** As `npm install ./sdk/typescript` puts it there, after `npm run build:clients`. */
+async function installSdk(at: string): Promise<void> {
+  mkdirSync(at, { recursive: true })
+  for (const part of ['package.json', 'src']) cpSync(path.join(ROOT, 'sdk/typescript', part), path.join(at, part), { recursive: true })
+  await bundleSdk('main', path.join(at, 'dist/main.js'))
+}
+
+/** What it prints; where it fails, that is the error. */
+async function printed(program: string, args: readonly string[], options: { cwd: string; env: Record<string, string> }): Promise<string> {
+  const ran = run(program, args, { ...options, maxBuffer: 64 << 20 })
+  const { stdout, stderr } = await ran.catch((error: unknown) => {
+    const { stdout, stderr } = error as { stdout: string; stderr: string }
+    throw new Error(`${program} failed: ${stdout}${stderr}`)
+  })
+  return stdout + stderr
 }

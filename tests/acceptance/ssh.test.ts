@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
 import { createHash, randomBytes } from 'node:crypto'
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { chmodSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { after, before, test } from 'node:test'
@@ -29,6 +29,7 @@ const env = () => ({ BERTH_URL: service.base_url, BERTH_API_KEY: service.api_key
 const local = (name: string) => path.join(folder, name)
 const there = (program: string, ...args: string[]) =>
   run(program, args, { cwd: folder, env: { PATH: process.env['PATH'] ?? '', ...env() }, timeout: 120_000 })
+const ROOT = path.resolve(import.meta.dirname, '../..')
 const ssh = (...args: string[]) => there('ssh', '-F', local('config'), ...args)
 
 before(async () => {
@@ -49,7 +50,7 @@ test('a workspace without sshd says how it gets one', TIMEOUT, async () => {
 })
 
 test('with sshd, ssh runs commands, and passes input, output and exit codes on', SSHD, async () => {
-  await install()
+  await install(ws)
   const { stdout } = await ssh('ssh.berth', 'echo "$USER in $PWD"; id -u')
   assert.equal(stdout, 'user in /home/user\n1000\n')
   assert.equal((await ssh('root@ssh.berth', 'id -u')).stdout, '0\n')
@@ -79,22 +80,7 @@ test('scp and rsync copy folders there and back, and rsync deletes what is gone'
   await there('scp', '-F', 'config', '-pr', 'ssh.berth:by-scp', 'back')
   assert.equal(readFileSync(path.join(local('back'), 'below', odd), 'utf8'), 'content')
   assert.equal(statSync(path.join(local('back'), 'below', odd)).mode & 0o777, 0o640)
-  await unpack(local('packages'), local('unpacked'))
-  const libraries = `LD_LIBRARY_PATH=${readdirSync(local('unpacked/usr/lib'))
-    .map((each) => local(`unpacked/usr/lib/${each}`))
-    .join(':')}`
-  const rsync = () =>
-    there(
-      'env',
-      libraries,
-      local('unpacked/usr/bin/rsync'),
-      '-e',
-      'env -u LD_LIBRARY_PATH ssh -F config',
-      '-a',
-      '--delete',
-      'from/',
-      'ssh.berth:by-rsync/',
-    )
+  const rsync = async () => there(await ownRsync('ssh -F config'), '-a', '--delete', 'from/', 'ssh.berth:by-rsync/')
   await rsync()
   rmSync(path.join(local('from'), 'gone'))
   await rsync()
@@ -105,6 +91,30 @@ test('scp and rsync copy folders there and back, and rsync deletes what is gone'
   )
 })
 
+test('the commands of docs/guides/ssh.md do what it says, on a computer that has them', SSHD, async () => {
+  const guide = await new Berth({ url: service.base_url, apiKey: service.api_key }).open('guide', { template: 'base' })
+  await install(guide) // its first command, without the network
+  const text = readFileSync(path.join(ROOT, 'docs/guides/ssh.md'), 'utf8')
+  const [, config = '', use = ''] = [...text.matchAll(/^```sh\n(.*?)^```$/gms)].map(([, block]) => block)
+  mkdirSync(local('home/.ssh'), { recursive: true })
+  mkdirSync(local('home/project'))
+  writeFileSync(local('home/project/file'), 'content')
+  // OpenSSH asks the list of users for a home, not $HOME; and what VS Code does first is a command over ssh.
+  const here = 'env -u LD_LIBRARY_PATH'
+  program('ssh', `exec ${here} /usr/bin/ssh -F ~/.ssh/config "$@"`)
+  program('scp', `exec /usr/bin/scp -F ~/.ssh/config "$@"`)
+  program('berth', `exec '${process.execPath}' --disable-warning=ExperimentalWarning '${path.join(ROOT, 'cli/src/main.ts')}' "$@"`)
+  program('rsync', `exec '${await ownRsync(local('bin/ssh'))}' "$@"`)
+  program('code', 'ssh "${2#ssh-remote+}" "ls $3" | sed "s/^/the editor sees /"')
+  const PATH = `${local('bin')}:${process.env['PATH'] ?? ''}`
+  const script = `set -euxo pipefail\ncd\n${config}\n${use}`
+  const ran = run('bash', ['-c', script], { env: { PATH, HOME: local('home'), ...env() }, timeout: 120_000 })
+  ran.child.stdin?.end()
+  assert.match((await ran).stdout, /uid=0\(root\).*the editor sees file\n$/s)
+  assert.equal(await guide.files.readText('/home/user/project/file'), 'content')
+  await guide.delete()
+})
+
 test('the keys are readable by their owner alone, and told nowhere', TIMEOUT, async () => {
   assert.equal(statSync(path.join(folder, 'ssh/id_ed25519')).mode & 0o777, 0o600)
   assert.equal(statSync(path.join(folder, 'ssh')).mode & 0o777, 0o700)
@@ -112,7 +122,7 @@ test('the keys are readable by their owner alone, and told nowhere', TIMEOUT, as
 })
 
 /** What `apt-get install openssh-server rsync` would bring. */
-async function install(): Promise<void> {
+async function install(ws: Workspace): Promise<void> {
   for (const name of readdirSync(local('packages')))
     await ws.files.write(`/tmp/packages/${name}`, readFileSync(local(`packages/${name}`)), { create_parents: true })
   const script = [
@@ -121,4 +131,21 @@ async function install(): Promise<void> {
     'id sshd || useradd --system --home-dir /run/sshd --shell /usr/sbin/nologin sshd',
   ]
   await ws.exec(['sh', '-c', script.join('\n')], { user: 'root', check: true })
+}
+
+/** A program of `PATH`, in the test's own folder. @returns where it is */
+function program(name: string, script: string): string {
+  const at = local(`bin/${name}`)
+  mkdirSync(local('bin'), { recursive: true })
+  writeFileSync(at, `#!/bin/sh\n${script}\n`)
+  chmodSync(at, 0o755)
+  return at
+}
+
+/** rsync of the packages, with their libraries, over this `ssh`. */
+async function ownRsync(ssh: string): Promise<string> {
+  await unpack(local('packages'), local('unpacked'))
+  const libraries = readdirSync(local('unpacked/usr/lib')).map((each) => local(`unpacked/usr/lib/${each}`))
+  const rsync = `'${local('unpacked/usr/bin/rsync')}' -e 'env -u LD_LIBRARY_PATH ${ssh}' "$@"`
+  return program('rsync-with-libraries', `LD_LIBRARY_PATH='${libraries.join(':')}' exec ${rsync}`)
 }
