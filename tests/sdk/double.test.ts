@@ -20,6 +20,7 @@ sdkSuite('the double', () => ({ berth: double.berth, secret: double.options.apiK
 // No script of a shell is played for these.
 const plain = createDouble({ programs: { sh: () => 1 } })
 methodsSuite('the double', () => ({ berth: plain.berth, person: null }), [
+  'a directory is watched',
   'a folder goes out as a tar, and comes in',
   'a repository is looked at and committed to; one that no network reaches is not cloned',
   'processes are listed and signalled, and changes told',

@@ -103,6 +103,15 @@ const STEPS: Step[] = [
     },
   },
   {
+    fact: 'a directory is watched',
+    async run(_berth, { files }) {
+      for await (const event of files.watch('/home/user')) {
+        assert.deepEqual(event, { type: 'start' })
+        break
+      }
+    },
+  },
+  {
     fact: 'a folder goes out as a tar, and comes in',
     async run(_berth, { files }) {
       await files.write('/home/user/out/file', 'content', { create_parents: true })
