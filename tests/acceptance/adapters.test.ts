@@ -24,6 +24,7 @@ const ADAPTERS = [
 const NODE_ADAPTERS = [
   { name: 'ai-sdk', passes: 6 },
   { name: 'computesdk', passes: 9 },
+  { name: 'openai-agents', passes: 7 },
 ]
 const EXACT = /^\d+\.\d+\.\d+$/
 

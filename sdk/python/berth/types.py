@@ -995,6 +995,10 @@ class PatchResult(TypedDict):
     file: FileInfo
 
 
+class PaymentEventReceived(TypedDict):
+    received: Literal[True]
+
+
 class PersonSession(TypedDict):
     id: str
     device: Union[str, None]
@@ -1612,8 +1616,8 @@ class Subscription(TypedDict):
     refuses_starts: Union[Literal["no_plan", "limits_missing", "not_included", "payment_past_due", "unpaid", "operator_hold"], None]
     grace_until: Union[str, None]
     current_period: SubscriptionCurrentPeriod
-    #: manual: an operator says what is paid
-    payment: Literal["manual"]
+    #: manual: an operator says what is paid; stripe: the plan was bought, and that service collects
+    payment: Literal["manual", "stripe"]
 
 
 class SuspendRequest(TypedDict):
