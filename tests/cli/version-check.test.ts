@@ -84,7 +84,7 @@ test(
 test('nothing fails of it: a service that is not there, a file that is none, a folder that cannot be', { timeout: 120_000 }, async () => {
   writeFileSync(file(), 'no JSON')
   await onTerminal({ BERTH_URL: 'http://127.0.0.1:1' })
-  await onTerminal({ BERTH_CONFIG_DIR: '/dev/null/none' })
+  await onTerminal({ BERTH_CONFIG_DIR: '/proc' })
   rmSync(folder, { recursive: true, force: true })
 })
 
