@@ -8,6 +8,13 @@ export const LIMITS = {
     layer_bytes_max: 64 * 2 ** 30,
     layer_entries_max: 2_000_000,
   },
+  // Berth's own: images that builds have made, on a computer.
+  template_layer: {
+    idle_seconds: 3600, // after somebody has asked for it none is removed: until then its name is in the rows
+    step_unused_days: 14,
+    steps_per_organization_max: 500, // on one computer; those that were repeated longest ago are run again
+    removals_per_look_max: 100,
+  },
   template_file: {
     files_page_max: 1000,
     path_bytes_max: 4096, // Berth's own, as all that follow

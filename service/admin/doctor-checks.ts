@@ -40,7 +40,17 @@ export function judge(places: DoctorPlaces, facts: Facts): Finding[] {
     ...(facts.stored === null ? [] : ofUsage(facts.stored.usage, facts.counters, facts.stored.now)),
     ...(facts.stored === null || facts.host === null ? [] : ofBoth(facts.stored, facts.host)),
     ...(facts.stored === null || facts.host === null ? [] : ofPool(facts.stored, facts.host)),
+    ...(facts.stored === null || facts.layers === null ? [] : [ofLayers(places, facts.layers, facts.stored)]),
   ]
+}
+
+/** Decision 230: what nothing names goes by itself. */
+function ofLayers({ cell_name }: DoctorPlaces, layers: { size_bytes: number }[], { unnamed_layers }: StoredFacts): Finding {
+  const all = gib(layers.reduce((sum, { size_bytes }) => sum + size_bytes, 0))
+  const unnamed = unnamed_layers.find((each) => each.cell_name === cell_name)
+  const of_them =
+    unnamed === undefined ? 'each has a name' : `${unnamed.count} of ${gib(unnamed.bytes)} are named by nothing and go by themselves`
+  return finding('layers', 'ok', `${layers.length} images of templates' layers, ${all}; ${of_them}`)
 }
 
 function ofKernel({ kernel }: Facts): Finding[] {

@@ -84,6 +84,8 @@ export interface Facts {
   host: HostFacts | null
   leftovers: { found: string[]; removed_total: number } | null
   firewalls: FirewallFact[]
+  /** Images of templates' layers. */
+  layers: { size_bytes: number }[] | null
   stored: StoredFacts | null
   clock_at: Date
   /** Counters of the machines here, read after the database was. null: hostd does not answer. */
@@ -107,6 +109,8 @@ export async function gather(places: DoctorPlaces): Promise<Facts> {
     host: hostFacts((await ask({ socketPath: places.hostd_socket, path: '/inventory' })) as HostAnswer | null),
     leftovers: (await ask({ socketPath: places.hostd_socket, path: '/leftovers' })) as Facts['leftovers'],
     firewalls: (await firewallsOf(places)) ?? [],
+    layers:
+      ((await ask({ socketPath: places.hostd_socket, path: '/layers' })) as { layers: { size_bytes: number }[] } | null)?.layers ?? null,
     stored: await stored(places.database_url),
     clock_at: new Date(),
     counters: ((await ask({ socketPath: places.hostd_socket, path: '/stats' })) as { machines: HostCounters[] } | null)?.machines ?? null,

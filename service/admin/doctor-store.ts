@@ -21,6 +21,8 @@ export interface StoredFacts {
   stale_holds: string[]
   checkpoints: { id: string; workspace_id: string; engine: string }[]
   /** That wait, and that were given up of late. */
+  /** Layers on computers that nothing names. */
+  unnamed_layers: { cell_name: string; count: number; bytes: number }[]
   mails: { waiting: number; tried: number; oldest_seconds: number; given_up: number }
   /** What is charged, against what was used. */
   usage: UsageFacts
@@ -62,6 +64,9 @@ export async function readStored(db: Db): Promise<StoredFacts> {
         select h.workspace_id from workspace_holds h join operations o on o.id = h.operation_id where o.completed_at is not null`)
     ).map(({ workspace_id }) => workspace_id),
     checkpoints: await one(sql`select id, workspace_id, engine from checkpoints where deleted_at is null order by id limit ${ROWS_MAX}`),
+    unnamed_layers: await one(sql`
+      select c.name as cell_name, count(*)::integer as count, sum(u.size_bytes)::float8 as bytes
+      from unnamed_layers u join cells c on c.id = u.cell_id group by c.name`),
     mails: await readMails(db),
     usage: await readUsageFacts(db, about.now),
     sealing_keys: await keyUses(db),

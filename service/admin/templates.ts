@@ -6,6 +6,7 @@ import type { TemplateSettings } from '../../contract/schemas/template-settings.
 import { latestVersion, listVersions, publishVersion } from '../core/templates/store.ts'
 import { AdminError, type Command, type Context, oneOf, organizationOf, required, show, slugOf, subjectOf, UsageError } from './command.ts'
 import { checkSettings } from './template-settings.ts'
+import { touchLayers } from './touch-layers.ts'
 
 export const TEMPLATE_COMMANDS: Record<string, Command> = {
   'template list': { synopsis: '[--json]', run: showTemplates },
@@ -25,7 +26,7 @@ async function showTemplates(argv: string[], { db, output }: Context): Promise<v
 }
 
 /** A new version with settings from a file, on given layers or those of another template (by default its own, or those of base). */
-async function publish(argv: string[], { db, output, clock, ids, change }: Context): Promise<void> {
+async function publish(argv: string[], { db, output, clock, ids, change, layers_dir }: Context): Promise<void> {
   const text = { type: 'string' } as const
   const options = {
     slug: text,
@@ -44,6 +45,7 @@ async function publish(argv: string[], { db, output, clock, ids, change }: Conte
   const given = values.layers === undefined ? null : { layers: digestsOf(values.layers), layered: true }
   const base = given ?? (await layersFrom(db, organization_id, slug, values['layers-from']))
   const own = await latestVersion(db, organization_id, slug)
+  if (given !== null && layers_dir !== undefined) await touchLayers(layers_dir, given.layers)
   // A ceiling stays until somebody takes it away: a new version of a template must not let out more by being forgotten.
   const egress = values.egress === undefined ? (own?.egress ?? null) : await readEgress(values.egress)
   const next = { organization_id, slug, layered: layered ?? base.layered, layers: base.layers, settings, egress }

@@ -29,6 +29,7 @@ import { ownCell } from './operations/ownership.ts'
 import { readGiven } from './operations/queue-store.ts'
 import { startRunner, type Runner } from './operations/runner.ts'
 import { startForgetting } from './executions/forget.ts'
+import { startCollectingLayers } from './layers/collect.ts'
 import { startListing } from './layer-lists/listing.ts'
 import { startCollecting } from './trees/collect.ts'
 
@@ -120,6 +121,7 @@ export function startEngine(options: EngineOptions): Engine {
     startExpiry(cell, signal)
     startCollecting(cell, signal)
     startForgetting(cell, signal)
+    startCollectingLayers(cell, signal)
     startListing(cell, options.listener, signal)
     term = { runner, watch, controller }
     cell.log.info('this process acts for the cell')

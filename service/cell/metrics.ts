@@ -4,6 +4,7 @@ import { PORT_REFUSALS, type PortRefusal } from '../../contract/port-refusals.ts
 import type { Db } from '../db/database.ts'
 import type { Clock } from '../lib/clock.ts'
 import type { Inventory, MachineHost } from './links/hostd.ts'
+import { layerGauges } from './layers/metrics.ts'
 import type { LiveTable } from './machines/live-table.ts'
 import type { Count, Tally } from './ports/frames.ts'
 import type { Room } from './room/room.ts'
@@ -99,6 +100,7 @@ export function openCellMetrics(options: MetricsOptions): CellMetrics {
   openOperations(registry, options)
   endedOperations(registry, options)
   hostGauges(registry, options)
+  layerGauges(registry, options)
   const recoveries = new Counter({
     name: 'berth_recoveries_total',
     help: 'What the comparison of database and host has put right',

@@ -66,6 +66,7 @@ export const GRANTS = {
         'payment_grace_until',
         'allowance_exhausted',
         'allowance',
+        'deleted_at',
       ],
       update: ['allowance_exhausted', 'allowance'],
     },
@@ -78,6 +79,7 @@ export const GRANTS = {
   template_builds: { api: { select: 'all', insert: 'all' }, cell: { select: 'all', update: ['findings', 'version_id', 'log_bytes'] } },
   template_build_logs: { api: READS, cell: { select: 'all', insert: 'all', delete: true } },
   template_build_steps: { api: NOTHING, cell: { select: 'all', insert: 'all', update: ['layer', 'used_at'], delete: true } },
+  unnamed_layers: { api: NOTHING, cell: { select: 'all', insert: 'all', delete: true } },
   // The api asks for a list, the cell makes it.
   layer_lists: {
     api: { select: 'all', insert: 'all', update: ['state', 'updated_at'] },

@@ -60,6 +60,13 @@ export interface LayerDirectoriesTable {
   entries: Json<object[]>
 }
 
+export interface UnnamedLayersTable {
+  cell_id: string
+  layer: string
+  size_bytes: number
+  since: Date
+}
+
 export interface TemplateBuildStepsTable {
   organization_id: string
   cell_id: string

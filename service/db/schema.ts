@@ -35,6 +35,7 @@ import type {
   TemplateBuildStepsTable,
   TemplateUploadsTable,
   TemplateVersionsTable,
+  UnnamedLayersTable,
 } from './schema-templates.ts'
 import type { EgressDenialsTable, EgressVersionsTable, WorkspaceEgressTable } from './schema-egress.ts'
 import type { ExportPartsTable, ExportsTable } from './schema-exports.ts'
@@ -75,6 +76,7 @@ export interface Database {
   template_versions: TemplateVersionsTable
   template_uploads: TemplateUploadsTable
   template_build_steps: TemplateBuildStepsTable
+  unnamed_layers: UnnamedLayersTable
   layer_lists: LayerListsTable
   layer_directories: LayerDirectoriesTable
   cells: CellsTable

@@ -83,6 +83,8 @@ export const FAILPOINTS = {
   'template_build.B1': { owner: 'api', before: 'the transaction that creates a build with its operations' },
   'template_build.B2': { owner: 'cell', before: 'the layer is made' },
   'template_build.B3': { owner: 'cell', before: 'the commit of a version and of its build' },
+  'layer_collect.L1': { owner: 'cell', before: 'layers that nothing names are removed' },
+  'layer_collect.L2': { owner: 'cell', before: 'it is noted that they are gone' },
   'volume_create.V1': { owner: 'api', before: 'the transaction that creates volume and operation' },
   'volume_create.V2': { owner: 'cell', before: 'the storage is made' },
   'volume_create.V4': { owner: 'cell', before: 'the commit of available' },

@@ -28,6 +28,7 @@ const HOSTD_KINDS: [prefix: string, kinds: Kind[]][] = [
   ['fence.', ['delete']],
   ['fit.', []], // nobody asks for it: machine/internal/hostd tests it
   ['layer_make.', []], // what it makes is a function of a disk: machine/internal/hostd tests it
+  ['layer_drop.', []], // no operation does it: machine/internal/hostd tests it
   ['volume', []], // tests/acceptance/volume-failpoints.test.ts
   ['unpause.', []], // only after a suspend that is undone: machine/internal/hostd tests it
 ]
@@ -46,10 +47,10 @@ export const VOLUME_POINTS = [
 
 export function everyPoint(hostd_names: string[]): Point[] {
   // Every change comes past those of changes: tests/api/audit.test.ts stops at them. No operation comes past those of trees:
-  // service/cell/trees/trees.test.ts stops there; for start-ups service/cell/operations/startup.test.ts does, for builds tests/api/template-builds.test.ts, for exports tests/api/exports.test.ts,
+  // service/cell/trees/trees.test.ts stops there; for start-ups service/cell/operations/startup.test.ts does, for builds tests/api/template-builds.test.ts, for collected layers tests/api/template-layers.test.ts, for exports tests/api/exports.test.ts,
   // for mails tests/api/mail.test.ts, for payments tests/api/payment-invoices.test.ts and payment-killed.test.ts. Volumes have tests/acceptance/volume-failpoints.test.ts.
   const names = (Object.keys(FAILPOINTS) as FailpointName[]).filter(
-    (name) => !/^(change\.|tree\.|startup\.|template_build\.|export\.|mail\.|payment\.|volume_)/.test(name),
+    (name) => !/^(change\.|tree\.|startup\.|template_build\.|layer_collect\.|export\.|mail\.|payment\.|volume_)/.test(name),
   )
   const own = names.map((name): Point => {
     const [kind] = name.split('.') as [Kind]

@@ -77,6 +77,34 @@ export function layers({ host, guest: guestOf, speak, startRequest, refused }: S
     await host().deleteSubject(speak(source, 1))
   })
 
+  test('a layer that a machine stands on stays, one that somebody asked for since the look too, any other goes; nothing begins on it then', async () => {
+    const [source, build, target] = [randomUUID(), { kind: 'build', id: randomUUID() } as const, randomUUID()]
+    const request = startRequest(speak(source, 1))
+    await (await guestOf(await host().start(request))).writeFile('/home/to-be-dropped', randomUUID())
+    const checkpoint_id = randomUUID()
+    await host().checkpoint({ ...speak(source, 1), checkpoint_id, then: 'running', disk_only: true })
+    const { digest } = await host().makeLayer({ ...speak(build, 0), of: { subject: workspaceSubject(source), checkpoint_id }, ...BOUNDS })
+    const on = () => ({ ...startRequest(speak(target, 1)), layers: [...request.layers, digest] })
+    await host().start(on())
+    const drop = async (idle_seconds_min = 0, look = host().layers()) =>
+      host().dropLayers({ listing: (await look).listing, layers: [digest], idle_seconds_min })
+    const found = (await host().layers()).layers.find((layer) => layer.digest === digest)
+    assert.ok(found !== undefined && found.size_bytes > 0)
+    assert.deepEqual(await drop(), [])
+    await host().deleteSubject(speak(target, 1))
+    const look = await host().layers()
+    await host().keepLayers([digest])
+    assert.deepEqual(await drop(0, Promise.resolve(look)), [])
+    assert.deepEqual(await drop(3600), [])
+    await assert.rejects(host().dropLayers({ listing: 'of.999', layers: [digest], idle_seconds_min: 0 }), refused('not_found'))
+    assert.deepEqual(await drop(), [digest])
+    assert.deepEqual(await drop(), [digest])
+    assert.equal((await host().layers()).layers.some((layer) => layer.digest === digest), false) // prettier-ignore
+    await assert.rejects(host().keepLayers([digest]), refused('layer_missing'))
+    await assert.rejects(host().start(on()), refused('layer_missing'))
+    for (const id of [source, target]) await host().deleteSubject(speak(id, 1))
+  })
+
   test('what is larger than a layer may be is refused, and says why', async () => {
     const build = { kind: 'build', id: randomUUID() } as const
     const request = startRequest(speak(build, 1))

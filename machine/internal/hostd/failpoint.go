@@ -29,6 +29,7 @@ var FailpointNames = []string{
 	"fence.write", "delete.stop", "delete.files", "delete.answer",
 	"volume_create.storage", "volume_create.answer", "volume_delete.detach", "volume_delete.storage", "volume_delete.answer",
 	"layer_make.write", "layer_make.rename", "layer_make.answer",
+	"layer_drop.unmount", "layer_drop.remove", "layer_drop.answer",
 	"tree_apply.files", "tree_apply.record",
 	"volumes.mount", "volumes.guest", "volumes.commit",
 }

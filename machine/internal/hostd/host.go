@@ -31,6 +31,7 @@ type Host struct {
 	log        *slog.Logger
 	pool       *pool.Pool
 	layers     *layers.Store
+	listings   listings
 	groups     *cgroup.Tree
 	router     *network.Router
 	engine     *engine.Engine

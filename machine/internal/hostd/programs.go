@@ -113,21 +113,5 @@ func (h *Host) neededPrograms(needed engine.Needed) error {
 		record := s.Record()
 		needed.Engines[record.Engine], needed.Agents[record.AgentSHA256] = true, true
 	}
-	workspaces, err := h.pool.ListWorkspaces()
-	if err != nil {
-		return err
-	}
-	for _, workspace := range workspaces {
-		ids, err := h.pool.ListCheckpoints(workspace)
-		if err != nil {
-			return err
-		}
-		for _, id := range ids {
-			// One that cannot be read names nothing that it could be restored with.
-			if m, err := h.readManifest(workspace, id); err == nil {
-				needed.Engines[m.Engine], needed.Agents[m.AgentSHA256] = true, true
-			}
-		}
-	}
-	return nil
+	return h.eachManifest(func(m manifest) { needed.Engines[m.Engine], needed.Agents[m.AgentSHA256] = true, true })
 }

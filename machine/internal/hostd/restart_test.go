@@ -114,6 +114,8 @@ func (d *daemon) dieAt(point, verb, source, id string) {
 		d.dieInEnd(point, verb)
 	case "layer_make":
 		d.dieInLayerMake(point, source, id)
+	case "layer_drop":
+		d.dieInLayerDrop(point, source, id)
 	case "tree_apply":
 		d.dieInTreeApply(point)
 	default:

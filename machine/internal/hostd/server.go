@@ -51,6 +51,9 @@ func (h *Host) Handler() http.Handler {
 	mux.Handle("POST /machines/measure", asked(h, checkMeasure, h.measureMachines))
 	mux.Handle("POST /machines/egress_denials", asked(h, checkDenials, h.egressDenials))
 	mux.Handle("POST /layers/list", asked(h, checkLayerList, h.listLayer))
+	mux.Handle("POST /layers/keep", asked(h, checkLayersKept, h.keepLayers))
+	mux.Handle("POST /layers/drop", unfenced(h, checkLayersDrop, h.dropLayers))
+	mux.Handle("GET /layers", view(h, h.layersHere))
 	mux.Handle("POST /disks/read", asked(h, checkDiskRead, h.readDisk))
 	mux.Handle("POST /disks/measure", asked(h, checkMeasure, h.measureDisks))
 
@@ -132,6 +135,18 @@ func view[A any](h *Host, read func(context.Context) (A, error)) http.Handler {
 			return
 		}
 		answer(w, http.StatusOK, value)
+	})
+}
+
+// unfenced is for a change of what belongs to no subject: the installation whose the pool is may make it.
+func unfenced[R, A any](h *Host, check func(R) error, do func(context.Context, R) (A, error)) http.Handler {
+	inner := asked(h, check, do)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if err := h.owner.admits(r.Header.Get(wire.InstallationHeader)); err != nil {
+			h.refuse(w, r, err)
+			return
+		}
+		inner.ServeHTTP(w, r)
 	})
 }
 

@@ -187,6 +187,7 @@ func sealImage(image string) (digest string, size int64, err error) {
 func (s *Store) place(image, digest string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.uses.note(digest)
 	target := filepath.Join(s.dir, digest+".erofs")
 	if sum, err := hashFile(target); err == nil && sum == digest {
 		return nil

@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"sync"
+	"time"
 
 	"github.com/berth-dev/berth/machine/internal/loopdev"
 	"golang.org/x/sys/unix"
@@ -25,8 +26,9 @@ var ErrCorrupt = errors.New("the layer does not have the digest of its name")
 var digestPattern = regexp.MustCompile(`^[0-9a-f]{64}$`)
 
 type Store struct {
-	dir string
-	mu  sync.Mutex
+	dir  string
+	mu   sync.Mutex
+	uses uses
 	// secondLook is called before a file is looked at again, by tests.
 	secondLook func(image string)
 }
@@ -37,7 +39,9 @@ var errTouched = errors.New("the file changed meanwhile")
 // Images are hard links of one cache. Each installation that begins or ends changes the times of all of them.
 const looksMax = 5
 
-func Open(dir string) *Store { return &Store{dir: filepath.Clean(dir)} }
+func Open(dir string) *Store {
+	return &Store{dir: filepath.Clean(dir), uses: uses{began: time.Now()}}
+}
 
 // Mount returns where the layer is mounted, and mounts it first where needed. Errors: os.ErrNotExist (no such image),
 // ErrCorrupt. A file that changed since it was verified is read again in full, also when the layer is mounted.
@@ -47,6 +51,7 @@ func (s *Store) Mount(digest string) (mountpoint string, err error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.uses.note(digest)
 	for range looksMax {
 		if mountpoint, err = s.mountOnce(digest); !errors.Is(err, errTouched) {
 			return mountpoint, err

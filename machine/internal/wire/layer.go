@@ -4,6 +4,9 @@ package wire
 //
 //	POST /layers/make    LayerRequest -> Layer    a layer of what a captured disk holds; not_found, already_running, layer_refused, no_space
 //	POST /layers/list    LayerListRequest -> LayerList    a piece of what a layer holds; layer_missing, layer_refused
+//	POST /layers/keep    LayersKept -> {}    whoever is about to name layers finds them whole, and not about to go; layer_missing
+//	GET  /layers         -> LayersHere    all layers that are here
+//	POST /layers/drop    LayersDrop -> LayersDropped    removes layers that nothing names
 
 // LayerRequest makes one image of what lies on a disk above its layers. The caller speaks for what the layer is made for; the disk may be
 // another subject's. The same disk gives the same image, whoever asks, and however often.
@@ -97,3 +100,35 @@ const (
 	LayerListBytes    = 256 << 20
 	LayerDirectoryMax = 100_000
 )
+
+// LayersKept are layers that somebody is about to name. They are whole, and none of them is removed within idle_seconds_min from then.
+type LayersKept struct {
+	Layers []string `json:"layers"`
+}
+
+// LayersHere is one look at the layers' directory.
+type LayersHere struct {
+	// Listing names the look. Who then finds out what nothing names asks for its removal under this name.
+	Listing string      `json:"listing"`
+	Layers  []LayerHere `json:"layers"`
+}
+
+// LayerHere is one image. Nobody has asked this process for it for so long.
+type LayerHere struct {
+	Digest      string `json:"digest"`
+	SizeBytes   int64  `json:"size_bytes"`
+	IdleSeconds int64  `json:"idle_seconds"`
+}
+
+// LayersDrop removes layers, but those that a machine or a checkpoint of this computer stands on, that somebody has asked for since the
+// look, or within the last idle_seconds_min. A look of another process removes nothing.
+type LayersDrop struct {
+	Listing        string   `json:"listing"`
+	Layers         []string `json:"layers"`
+	IdleSecondsMin int64    `json:"idle_seconds_min"`
+}
+
+// LayersDropped are not here, or not any more.
+type LayersDropped struct {
+	Dropped []string `json:"dropped"`
+}

@@ -4,6 +4,7 @@ import { chmod, mkdir, open, rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { syncFolder } from '../../lib/sync-folder.ts'
 import { AdminError } from '../command.ts'
+import { touchLayers } from '../touch-layers.ts'
 import { MANIFEST_BYTES_MAX, ownArchitecture, parseManifest, type Manifest } from './manifest.ts'
 import { BadTar, TarReader } from './tar.ts'
 
@@ -28,6 +29,9 @@ export async function readTemplateFile(input: string, layers_dir: string): Promi
       await placeLayer(layers_dir, sha256, reader.bytes(size_bytes))
     }
     if ((await reader.next()) !== null) throw new BadTar('it holds more than its manifest says')
+    const digests = manifest.layers.map(({ sha256 }) => sha256)
+    const [gone] = await touchLayers(layers_dir, digests)
+    if (gone !== undefined) throw new AdminError(`The layer ${gone} was removed meanwhile: import it again`)
     return manifest
   } catch (error) {
     if (error instanceof AdminError || !(error instanceof BadTar || error instanceof Refused)) throw error

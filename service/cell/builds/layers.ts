@@ -19,7 +19,7 @@ export interface StepCache {
 }
 
 export interface LayerDeps {
-  host: Pick<MachineHost, 'start' | 'stop' | 'makeLayer' | 'deleteDisks'>
+  host: Pick<MachineHost, 'start' | 'stop' | 'makeLayer' | 'keepLayers' | 'deleteDisks'>
   cache: StepCache
   /** Where uploads are; null: none are kept. */
   uploads_dir: string | null
@@ -86,6 +86,8 @@ async function layersOf(deps: LayerDeps, run: BuildRun, stages: Stage[], tries: 
     if (known === undefined) await deps.cache.keep(stage.key, layer)
     layers.push(layer)
   }
+  // Where all steps were known nobody has asked the host for them: they may have been removed since.
+  await deps.host.keepLayers(layers)
   return layers
 }
 

@@ -26,6 +26,20 @@ export interface LayerList {
   done: boolean
 }
 
+/** One look at the host's layers. */
+export interface LayersHere {
+  /** Names the look, for dropLayers. */
+  listing: string
+  layers: { digest: string; size_bytes: number; idle_seconds: number }[]
+}
+
+export interface LayersDrop {
+  /** The look after which it was found out that nothing names them. */
+  listing: string
+  layers: readonly string[]
+  idle_seconds_min: number
+}
+
 export interface Layer {
   /** SHA-256 in hex: what machines are started with. */
   digest: string
@@ -41,4 +55,12 @@ export interface LayerHost {
   makeLayer(request: LayerRequest): Promise<Layer>
   /** What lies in a layer, from the directory after `after` on; "": from the root. `layer_missing`, `layer_refused`. */
   listLayer(layer: string, after: string): Promise<LayerList>
+  /** Whoever is about to give layers a name in the rows asks for them first. `layer_missing`. */
+  keepLayers(layers: readonly string[]): Promise<void>
+  layers(): Promise<LayersHere>
+  /**
+   * Removes them, but those that machines or checkpoints stand on, or that somebody has asked for since the look or within so many seconds.
+   * @returns those that are not there, or not any more. `not_found`: another process has made the look.
+   */
+  dropLayers(request: LayersDrop): Promise<string[]>
 }

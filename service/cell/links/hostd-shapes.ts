@@ -12,7 +12,7 @@ import {
   type Machine,
   type MachineCounters,
 } from './hostd.ts'
-import type { Layer, LayerList } from './hostd-layers.ts'
+import type { Layer, LayerList, LayersHere } from './hostd-layers.ts'
 import { MACHINE_KINDS, type Subject } from './subject.ts'
 
 // hostd is ours and trusted; its answers are checked all the same, so that a version that does not fit fails here with a name and
@@ -133,6 +133,13 @@ const LayerShape = Type.Object({
   findings: Type.Array(FindingShape, { maxItems: 1000 }),
 })
 
+const DIGEST = Type.String({ pattern: '^[0-9a-f]{64}$' })
+const LayersHereShape = Type.Object({
+  listing: Name,
+  layers: Type.Array(Type.Object({ digest: DIGEST, size_bytes: Count, idle_seconds: Count })),
+})
+const LayersDroppedShape = Type.Object({ dropped: Type.Array(DIGEST) })
+
 const LAYER_TYPES = ['file', 'directory', 'symlink', 'whiteout', 'other'] as const
 const LayerListShape = Type.Object({
   directories: Type.Array(
@@ -213,6 +220,8 @@ const measures = Compile(MeasuresShape)
 const volume_measures = Compile(VolumeMeasuresShape)
 const layer = Compile(LayerShape)
 const layer_list = Compile(LayerListShape)
+const layers_here = Compile(LayersHereShape)
+const layers_dropped = Compile(LayersDroppedShape)
 const disk_reader = Compile(DiskReaderShape)
 const event = Compile(EventShape)
 const egress_set = Compile(EgressSetShape)
@@ -264,6 +273,16 @@ export function parseVolumeMeasures(value: unknown): Map<string, number> {
 export function parseLayerList(value: unknown): LayerList {
   if (!layer_list.Check(value)) throw misshapen('a piece of a list of a layer')
   return value
+}
+
+export function parseLayersHere(value: unknown): LayersHere {
+  if (!layers_here.Check(value)) throw misshapen('a look at the layers')
+  return value
+}
+
+export function parseLayersDropped(value: unknown): string[] {
+  if (!layers_dropped.Check(value)) throw misshapen('a removal of layers')
+  return value.dropped
 }
 
 export function parseLayer(value: unknown): Layer {

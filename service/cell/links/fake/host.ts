@@ -23,7 +23,7 @@ import type {
 import type { LayerRequest } from '../hostd-layers.ts'
 import { subjectName, workspaceSubject, type Subject } from '../subject.ts'
 import type { FakeGuest } from './guest.ts'
-import { listLayer, makeLayer } from './layers.ts'
+import { beginOn, dropLayers, keepLayers, layersHere, listLayer, makeLayer } from './layers.ts'
 import { deleteVolume, keepVolume, setVolumes, volumesHere } from './volumes.ts'
 import { Turns, type Done, type Hook, type Verb, type When } from './turns.ts'
 import {
@@ -107,6 +107,7 @@ export function createFakeHost(options: FakeOptions = {}): FakeHost {
     volumes: new Set(),
     kept_volumes: new Map(),
     layers: new Map(),
+    layer_book: { dropped: new Set(), asked: new Map(), looks: 0, users: new Map() },
     trees: new Map(),
     last: new Map(),
     events: [],
@@ -118,7 +119,10 @@ export function createFakeHost(options: FakeOptions = {}): FakeHost {
 
 function machineVerbs(world: World, turns: Turns): Pick<MachineHost, Verb> {
   return {
-    start: turns.verb('start', (request: StartRequest) => start(world, request)),
+    start: turns.verb('start', (request: StartRequest) => {
+      beginOn(world, request)
+      return start(world, request)
+    }),
     restore: turns.verb('restore', (request: RestoreRequest) => restore(world, request)),
     setEgress: turns.beside('setEgress', (request: SetEgressRequest) => setEgress(world, request)),
     connect: turns.verb('connect', (request: Fence) => void (running(world, request).machine.connected = true)),
@@ -162,6 +166,18 @@ function listening(world: World, turns: Turns, options: FakeOptions): Omit<Machi
     async listLayer(layer, after) {
       if (!turns.reachable) throw silence()
       return listLayer(world, layer, after)
+    },
+    async keepLayers(layers) {
+      if (!turns.reachable) throw silence()
+      keepLayers(world, layers)
+    },
+    async layers() {
+      if (!turns.reachable) throw silence()
+      return layersHere(world)
+    },
+    async dropLayers(request) {
+      if (!turns.reachable) throw silence()
+      return dropLayers(world, request)
     },
     async applyTree(request, entries) {
       if (!turns.reachable) throw silence()

@@ -1,9 +1,20 @@
 import { createHash } from 'node:crypto'
-import { HostFailure } from '../hostd.ts'
+import { HostFailure, type StartRequest } from '../hostd.ts'
 import type { LayerEntry } from '../../../core/layer-lists/layer-entry.ts'
-import type { Layer, LayerList, LayerRequest } from '../hostd-layers.ts'
+import type { Layer, LayerList, LayerRequest, LayersDrop, LayersHere } from '../hostd-layers.ts'
 import { subjectName } from '../subject.ts'
 import { DISK_BYTES, type World } from './world.ts'
+
+/** Who has asked for layers. */
+export interface LayerBook {
+  /** That have been removed. Any other that nobody has made is there, and empty. */
+  dropped: Set<string>
+  /** The looks at the layers that had been by then. */
+  asked: Map<string, number>
+  looks: number
+  /** What each subject began with. */
+  users: Map<string, readonly string[]>
+}
 
 /** What a disk holds, under the digest of just that. */
 export function makeLayer(world: World, request: LayerRequest): Layer {
@@ -15,7 +26,48 @@ export function makeLayer(world: World, request: LayerRequest): Layer {
     .update(JSON.stringify([...files].sort()))
     .digest('hex')
   world.layers.set(digest, files)
+  world.layer_book.dropped.delete(digest)
+  ask(world, [digest])
   return { digest, size_bytes: DISK_BYTES, entries: files.size, findings: request.scan === true ? findingsIn(files) : [] }
+}
+
+/** Notes that somebody has asked for them. */
+function ask({ layer_book }: World, layers: readonly string[]): void {
+  for (const layer of layers) layer_book.asked.set(layer, layer_book.looks)
+}
+
+export function keepLayers(world: World, layers: readonly string[]): void {
+  ask(world, layers)
+  if (layers.some((layer) => world.layer_book.dropped.has(layer)))
+    throw failure('layer_missing', 'A template layer is not on this computer')
+}
+
+/** What a machine begins with is kept while the subject has it, or a checkpoint. */
+export function beginOn(world: World, { subject, layers }: StartRequest): void {
+  keepLayers(world, layers)
+  world.layer_book.users.set(subjectName(subject), layers)
+}
+
+/** Nobody has ever waited here: what was asked for since the last look is young, everything else is old. */
+export function layersHere({ layers, layer_book }: World): LayersHere {
+  const idle = (digest: string) => (layer_book.asked.get(digest) === layer_book.looks ? 0 : 2 ** 30)
+  const here = [...layers].map(([digest]) => ({ digest, size_bytes: DISK_BYTES, idle_seconds: idle(digest) }))
+  layer_book.looks += 1
+  return { listing: `fake.${layer_book.looks}`, layers: here }
+}
+
+export function dropLayers(world: World, { listing, layers, idle_seconds_min }: LayersDrop): string[] {
+  const { dropped, asked, looks, users } = world.layer_book
+  const look = Number(listing.split('.')[1])
+  if (!(look <= looks)) throw failure('not_found', 'There was no such look')
+  const stands = (owner: string) => world.machines.has(owner) || (world.checkpoints.get(owner)?.size ?? 0) > 0
+  const used = new Set([...users].flatMap(([owner, of]) => (stands(owner) ? of : [])))
+  const young = look - (idle_seconds_min > 0 ? 1 : 0)
+  return layers.filter((layer) => {
+    if (used.has(layer) || (asked.get(layer) ?? -1) >= young) return false
+    if (world.layers.delete(layer)) dropped.add(layer)
+    return true
+  })
 }
 
 /** One directory at a time. What this world keeps are files, by their paths. */

@@ -21,6 +21,7 @@ import type { HostDenial, HostEgress, SetEgressRequest } from '../egress.ts'
 import type { MemoryRefusal } from '../../../../contract/errors.ts'
 import { MACHINE_KINDS, subjectName, workspaceSubject, type Subject } from '../subject.ts'
 import { FakeGuest } from './guest.ts'
+import type { LayerBook } from './layers.ts'
 import { given, leftOut } from './volumes-given.ts'
 
 /** Every disk is of one size. */
@@ -67,6 +68,7 @@ export interface World {
   kept_volumes: Map<string, string>
   /** Made of disks: what machines that name them begin with. */
   layers: Map<string, Map<string, string>>
+  layer_book: LayerBook
   /** The tree that a subject's copy is of. */
   trees: Map<string, string>
   /** What ended machines had used, until there is another. */

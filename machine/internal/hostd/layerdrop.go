@@ -1,0 +1,172 @@
+package hostd
+
+import (
+	"context"
+	"crypto/rand"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/berth-dev/berth/machine/internal/engine"
+	"github.com/berth-dev/berth/machine/internal/wire"
+)
+
+const (
+	dropLayersMax   = 100
+	dropIdleMax     = int64(365 * 24 * 3600)
+	listingsKeptMax = 8
+)
+
+// listings remembers when this process looked at its layers. A look of an earlier process is none: who asked that one is not known here.
+type listings struct {
+	mu     sync.Mutex
+	of     string // this process
+	looks  int
+	looked map[string]time.Time
+}
+
+func (l *listings) note(at time.Time) string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.looked == nil {
+		l.of, l.looked = rand.Text(), map[string]time.Time{}
+	}
+	l.looks++
+	delete(l.looked, l.name(l.looks-listingsKeptMax))
+	l.looked[l.name(l.looks)] = at
+	return l.name(l.looks)
+}
+
+func (l *listings) name(look int) string { return l.of + "." + strconv.Itoa(look) }
+
+func (l *listings) find(listing string) (time.Time, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	at, ok := l.looked[listing]
+	return at, ok
+}
+
+func (h *Host) layersHere(context.Context) (wire.LayersHere, error) {
+	images, at, err := h.layers.Images()
+	here := wire.LayersHere{Listing: h.listings.note(at), Layers: []wire.LayerHere{}}
+	for _, image := range images {
+		here.Layers = append(here.Layers, wire.LayerHere{Digest: image.Digest, SizeBytes: image.SizeBytes, IdleSeconds: int64(image.Idle.Seconds())})
+	}
+	return here, err
+}
+
+// keepLayers mounts them, as a start does.
+func (h *Host) keepLayers(_ context.Context, r wire.LayersKept) (struct{}, error) {
+	_, err := h.mountLayers(r.Layers)
+	return struct{}{}, err
+}
+
+// dropLayers removes what the caller has found to be named by nothing, and what nothing here stands on either. Machines are looked at
+// before checkpoints: a machine that is saved and ends meanwhile has its checkpoint by then. One that is started meanwhile asks for its layers.
+func (h *Host) dropLayers(ctx context.Context, r wire.LayersDrop) (wire.LayersDropped, error) {
+	answer := wire.LayersDropped{Dropped: []string{}}
+	looked, ok := h.listings.find(r.Listing)
+	if !ok {
+		return answer, refuse("not_found", "This process has made no such look at its layers")
+	}
+	needed, err := h.neededLayers()
+	if err != nil {
+		return answer, err
+	}
+	for _, digest := range r.Layers {
+		if err := ctx.Err(); err != nil {
+			return answer, err
+		}
+		if needed[digest] {
+			continue
+		}
+		idle := time.Duration(r.IdleSecondsMin) * time.Second
+		dropped, err := h.layers.Drop(digest, looked, idle, func(step string) error { return h.points.at("layer_drop." + step) })
+		if err != nil {
+			return answer, because("internal", "A layer could not be removed", err)
+		}
+		if dropped {
+			answer.Dropped = append(answer.Dropped, digest)
+		}
+	}
+	h.stock.forgetLayers(answer.Dropped)
+	return answer, h.points.at("layer_drop.answer")
+}
+
+// neededLayers are those that something of this computer stands on, whatever rows say.
+func (h *Host) neededLayers() (map[string]bool, error) {
+	needed := map[string]bool{}
+	need := func(digests []string) {
+		for _, digest := range digests {
+			needed[digest] = true
+		}
+	}
+	for _, s := range h.livingMachines() {
+		need(s.Record().Claim.Layers)
+	}
+	return needed, h.eachManifest(func(m manifest) { need(m.Layers) })
+}
+
+// eachManifest reads those of all checkpoints. One that cannot be read names nothing that it could be restored with.
+func (h *Host) eachManifest(do func(manifest)) error {
+	workspaces, err := h.pool.ListWorkspaces()
+	if err != nil {
+		return err
+	}
+	for _, workspace := range workspaces {
+		ids, err := h.pool.ListCheckpoints(workspace)
+		if err != nil {
+			return err
+		}
+		for _, id := range ids {
+			if m, err := h.readManifest(workspace, id); err == nil {
+				do(m)
+			}
+		}
+	}
+	return nil
+}
+
+// forgetLayers gives up the slots that are fitted for layers which are not here any more: nobody can start on them.
+func (k *stock) forgetLayers(digests []string) {
+	gone := func(layers []string) bool {
+		return slices.ContainsFunc(layers, func(digest string) bool { return slices.Contains(digests, digest) })
+	}
+	k.mu.Lock()
+	k.recent = slices.DeleteFunc(k.recent, gone)
+	var useless []*engine.Sandbox
+	for _, s := range k.slots {
+		if gone(s.Record().Fitted) {
+			useless = append(useless, s)
+		}
+	}
+	for _, s := range useless {
+		k.slots = without(k.slots, s)
+	}
+	k.mu.Unlock()
+	for _, s := range useless {
+		k.remove(s)
+	}
+	if len(useless) > 0 {
+		k.poke()
+	}
+}
+
+func checkLayersKept(r wire.LayersKept) error { return checkLayers(r.Layers) }
+
+func checkLayersDrop(r wire.LayersDrop) error {
+	if len(r.Layers) < 1 || len(r.Layers) > dropLayersMax || r.IdleSecondsMin < 0 || r.IdleSecondsMin > dropIdleMax {
+		return refuse("bad_request", "layers are 1 to 100 digests, and idle_seconds_min a time")
+	}
+	if len(r.Listing) > 64 || strings.ContainsFunc(r.Listing, func(char rune) bool { return char < ' ' }) {
+		return refuse("bad_request", "listing is no name")
+	}
+	for _, digest := range r.Layers {
+		if !digestPattern.MatchString(digest) {
+			return refuse("bad_request", "a layer is not a SHA-256 in hex")
+		}
+	}
+	return nil
+}

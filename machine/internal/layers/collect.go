@@ -1,0 +1,124 @@
+package layers
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/berth-dev/berth/machine/internal/pool"
+)
+
+// Image is a layer that lies in the directory.
+type Image struct {
+	Digest    string
+	SizeBytes int64
+	// Idle is for how long nobody has asked for it here. A new process knows of nobody who asked the one before: it counts from its start.
+	Idle time.Duration
+}
+
+// uses remembers who asked for which layer, until the process ends. Under the store's lock.
+type uses struct {
+	began time.Time // with the clock that no one sets
+	last  map[string]time.Time
+}
+
+func (u *uses) note(digest string) {
+	if u.last == nil {
+		u.last = map[string]time.Time{}
+	}
+	u.last[digest] = time.Now()
+}
+
+func (u *uses) since(digest string) time.Time {
+	if last, ok := u.last[digest]; ok {
+		return last
+	}
+	return u.began
+}
+
+// Images are all layers that are whole, and the time of the look: Drop takes it.
+func (s *Store) Images() (images []Image, at time.Time, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	at = time.Now()
+	entries, err := os.ReadDir(s.dir)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, at, nil
+	}
+	if err != nil {
+		return nil, at, err
+	}
+	for _, entry := range entries {
+		digest, ok := strings.CutSuffix(entry.Name(), ".erofs")
+		if !ok || !digestPattern.MatchString(digest) || !entry.Type().IsRegular() {
+			continue
+		}
+		info, err := entry.Info()
+		if errors.Is(err, os.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, at, err
+		}
+		images = append(images, Image{Digest: digest, SizeBytes: info.Size(), Idle: s.idle(digest, info)})
+	}
+	return images, at, nil
+}
+
+// idle also looks at the file: who puts one there by other means does not ask this process. A time of the future says that it was now.
+func (s *Store) idle(digest string, info os.FileInfo) time.Duration {
+	asked := time.Since(s.uses.since(digest))
+	placed := time.Since(info.ModTime())
+	if stat, ok := info.Sys().(*syscall.Stat_t); ok {
+		placed = time.Since(time.Unix(stat.Ctim.Unix()))
+	}
+	return max(0, min(asked, placed))
+}
+
+// Drop removes a layer, unless somebody has asked for it since the look, or has done so within `idle`. What still shows it keeps its bytes.
+// The name goes last: a process that dies before has taken nothing away.
+func (s *Store) Drop(digest string, looked time.Time, idle time.Duration, at func(step string) error) (dropped bool, err error) {
+	if !digestPattern.MatchString(digest) {
+		return false, fmt.Errorf("%q is not a SHA-256 in hex: %w", digest, unix.EINVAL)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	image, point := filepath.Join(s.dir, digest+".erofs"), s.mountpoint(digest)
+	info, err := os.Lstat(image)
+	if errors.Is(err, os.ErrNotExist) {
+		return true, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	if s.uses.since(digest).After(looked) || s.idle(digest, info) < idle {
+		return false, nil
+	}
+	if err := at("unmount"); err != nil {
+		return false, err
+	}
+	if isErofs(point) {
+		if err := unix.Unmount(point, unix.MNT_DETACH); err != nil {
+			return false, fmt.Errorf("detach layer %s: %w", digest, err)
+		}
+	}
+	if err := os.Remove(point); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return false, err
+	}
+	if err := at("remove"); err != nil {
+		return false, err
+	}
+	known := s.readVerified()
+	delete(known, digest)
+	if err := errors.Join(s.writeVerified(known), os.Remove(image)); err != nil {
+		return false, err
+	}
+	delete(s.uses.last, digest)
+	return true, pool.SyncDir(s.dir)
+}

@@ -1,0 +1,63 @@
+import type { Logger } from 'pino'
+import { LIMITS } from '../../../contract/limits.ts'
+import type { Db } from '../../db/database.ts'
+import type { Clock } from '../../lib/clock.ts'
+import { failpoint } from '../../lib/failpoints.ts'
+import { HostFailure, type MachineHost } from '../links/hostd.ts'
+import { oneAtATime, tickEvery } from '../machines/ticking.ts'
+import { forgetSteps, forgetUnnamed, namedLayers, noteUnnamed, unnamedSince } from './store.ts'
+
+export interface CollectContext {
+  cell_id: string
+  db: Db
+  clock: Clock
+  log: Logger
+  host: Pick<MachineHost, 'layers' | 'dropLayers'>
+  /** For how long a layer that nothing names is kept. */
+  quarantine_days: number
+}
+
+const LOOK_MS = 10 * 60_000
+const DAY_MS = 24 * 3600_000
+
+/** Removes images of layers that nothing names any more. */
+export function startCollectingLayers(context: CollectContext, signal: AbortSignal): void {
+  const failed = (error: unknown) => {
+    if (error instanceof HostFailure && error.code === 'unreachable') return // berth_host_up says so
+    context.log.warn({ err: error }, 'layers could not be collected')
+  }
+  tickEvery(
+    LOOK_MS,
+    oneAtATime(async () => void (await collectLayers(context))),
+    failed,
+    signal,
+  )
+}
+
+/**
+ * One look. The host is asked first what it has, then the rows what of it they name: whoever gives a layer a name meanwhile has asked the
+ * host for it, and the host removes nothing that was asked for since it was looked at, or shortly before (decision 230). What an earlier
+ * look found to have no name stays for the days of the quarantine, since a database that was restored knows nothing of what came after it.
+ * @returns the layers that went.
+ */
+export async function collectLayers({ cell_id, db, clock, log, host, quarantine_days }: CollectContext): Promise<string[]> {
+  const now = clock.now()
+  await forgetSteps(db, cell_id, now)
+  const { listing, layers } = await host.layers()
+  const named = await namedLayers(
+    db,
+    cell_id,
+    layers.map(({ digest }) => digest),
+  )
+  const unnamed = layers.filter(({ digest }) => !named.has(digest))
+  await noteUnnamed(db, cell_id, unnamed, now)
+  const before = new Date(now.getTime() - quarantine_days * DAY_MS)
+  const due = await unnamedSince(db, cell_id, before, LIMITS.template_layer.removals_per_look_max)
+  if (due.length === 0) return []
+  await failpoint('layer_collect.L1')
+  const dropped = await host.dropLayers({ listing, layers: due, idle_seconds_min: LIMITS.template_layer.idle_seconds })
+  await failpoint('layer_collect.L2')
+  await forgetUnnamed(db, cell_id, dropped)
+  if (dropped.length > 0) log.info({ layers: dropped }, 'removed layers that nothing names')
+  return dropped
+}
