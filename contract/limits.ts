@@ -163,6 +163,7 @@ export const LIMITS = {
     seconds_max: 3 * 3600,
     layers_max: 20, // of one version: what a build would make more of goes into the last one
     log_line_bytes_max: 16 << 10,
+    step_output_bytes_max: 64 << 20, // a step that says more is ended
   },
   template_upload: {
     bytes_max: 5 * 2 ** 30,

@@ -1,4 +1,6 @@
 import assert from 'node:assert/strict'
+import { execFileSync } from 'node:child_process'
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { test } from 'node:test'
 import type { Recipe } from '../schemas/recipes.ts'
 import { LIMITS } from '../limits.ts'
@@ -14,6 +16,8 @@ test('each thing that is wrong with a recipe has its reason and its place', () =
     [{ base: 'base' }, []],
     [{}, ['base base_required']],
     [{ base: 'Base@0' }, ['base invalid_recipe']],
+    [{ base: 'upload:01920000-0000-7000-8000-000000000000' }, []],
+    [{ base: 'upload:../x' }, ['base invalid_recipe']],
     [{ base: 'a', packages: ['git', 'git=1:2.39*', 'Git', 'a;b'] }, ['packages.2 invalid_package', 'packages.3 invalid_package']],
     [{ base: 'a', languages: [{ name: 'node' }, { name: 'node', version: '22' }] }, ['languages.1 language_conflict']],
     [
@@ -87,10 +91,36 @@ test('packages and languages come before files, and files before the steps', () 
   })
 })
 
+test('packages come from the mirror that is set, and updates of security from where they did', () => {
+  const [step] = planSteps({ packages: ['git'] }, {}, "http://mirror.example.org/a&b'c/")
+  assert.ok(step?.kind === 'run')
+  const script = String(step.argv[2])
+  const folder = mkdtempSync('/tmp/berth-sources-')
+  try {
+    mkdirSync(`${folder}/sources.list.d`)
+    writeFileSync(
+      `${folder}/sources.list`,
+      'deb http://deb.debian.org/debian bookworm main\ndeb http://security.debian.org/debian-security x main\n',
+    )
+    writeFileSync(`${folder}/sources.list.d/more.sources`, 'Types: deb\nURIs: http://deb.debian.org/debian/\nSuites: bookworm\n')
+    const here = script.replaceAll('/etc/apt', folder).replaceAll('/tmp/.berth-sources', `${folder}/out`)
+    const fake = `apt-get() { printf '%s\\n' "$*"; }; exec() { "$@"; }; ${here}`
+    const said = execFileSync('/bin/bash', ['-c', fake, 'install', 'git'], { encoding: 'utf8' })
+    const text = (name: string) => readFileSync(`${folder}/out/${name}`, 'utf8')
+    const mirror = 'http://mirror.example.org/a&b%27c'
+    assert.equal(text('sources.list'), `deb ${mirror} bookworm main\ndeb http://security.debian.org/debian-security x main\n`)
+    assert.equal(text('more.sources'), `Types: deb\nURIs: ${mirror}\nSuites: bookworm\n`)
+    assert.match(said, /SourceList=\/dev\/null -o Dir::Etc::SourceParts=.*\/out update\n.* install git\n$/)
+  } finally {
+    rmSync(folder, { recursive: true })
+  }
+})
+
 test('a build reaches the sources of packages, what it names, or nothing', () => {
   assert.deepEqual(planEgress({ mode: 'deny_all' }).mode, 'deny_all')
-  const auto = planEgress({ mode: 'auto', extra_hosts: ['Example.com', 'pypi.org'] }, ['mirror.example.org'])
+  const auto = planEgress({ mode: 'auto', extra_hosts: ['Example.com', 'pypi.org'] }, 'http://mirror.example.org:3142/debian')
   assert.deepEqual(auto.rules.map(({ host }) => host), ['deb.debian.org', 'security.debian.org', 'registry.npmjs.org', 'pypi.org', 'files.pythonhosted.org', 'mirror.example.org', 'example.com']) // prettier-ignore
+  assert.deepEqual(auto.rules.find(({ host }) => host === 'mirror.example.org')?.ports, [3142])
   assert.deepEqual(planEgress({ mode: 'allowlist', allow_hosts: ['a.example.com'] }).rules, [
     { host: 'a.example.com', ports: [80, 443], protocols: ['tcp'] },
   ])

@@ -52,8 +52,17 @@ export function parseBase(base: string): { slug: string; version: number | null 
   return slug === undefined ? null : { slug, version: version === undefined ? null : Number(version) }
 }
 
+/** The upload that is the base of a recipe; null: its base is a template. */
+export function uploadOf({ base = '' }: Recipe): string | null {
+  return UPLOAD_BASE.exec(base)?.[1] ?? null
+}
+
+/** As a base names an upload. */
+export const UPLOAD_BASE = /^upload:([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})$/
+
 function baseIssues(base: string): RecipeIssue[] {
-  return parseBase(base) === null ? [issue('base', 'invalid_recipe', 'must be slug@version or a slug')] : []
+  if (parseBase(base) !== null || UPLOAD_BASE.test(base)) return []
+  return [issue('base', 'invalid_recipe', 'must be slug@version, a slug, or upload: with the id of an upload')]
 }
 
 const PACKAGE = /^[a-z0-9][a-z0-9+.-]{1,99}(?:=[A-Za-z0-9][A-Za-z0-9.+:~*-]{0,99})?$/

@@ -119,6 +119,7 @@ test('what is not understood is told with its line', () => {
     ['', /no FROM/],
     ['RUN true', /FROM must come first/],
     ['FROM docker.io/library/node:20', /not fetched/],
+    ['FROM upload:latest', /FROM upload:ID/],
     ['FROM base\nRUN <<EOF\nx', /has no end/],
     ['FROM base\nENV A', /NAME=value/],
     ['FROM base\nENV A="x', /no end/],

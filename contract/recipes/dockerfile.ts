@@ -1,4 +1,5 @@
 import type { CopyStep, Recipe, RunStep } from '../schemas/recipes.ts'
+import { UPLOAD_BASE } from './check.ts'
 import { type DockerfileProblem, type Instruction, splitDockerfile } from './dockerfile-lines.ts'
 import { execForm, expand, splitWords } from './dockerfile-words.ts'
 
@@ -120,8 +121,10 @@ function readFrom(state: State, instruction: Instruction): void {
   if (base === undefined || more.length > 0 || (as !== undefined && as.toUpperCase() !== 'AS'))
     refuse('FROM takes a template, as in FROM base@1')
   state.base = base.replace(/^([a-z0-9-]+):([1-9][0-9]*)$/, '$1@$2')
-  if (!/^[a-z0-9][a-z0-9-]*(@[1-9][0-9]*)?$/.test(state.base))
-    refuse(`FROM takes a template, as in FROM base or FROM base@1: ${base.slice(0, 100)} is none, and images of registries are not fetched`)
+  if (!/^[a-z0-9][a-z0-9-]*(@[1-9][0-9]*)?$/.test(state.base) && !UPLOAD_BASE.test(state.base))
+    refuse(
+      `FROM takes a template or an upload, as in FROM base, FROM base@1 or FROM upload:ID: ${base.slice(0, 100)} is none, and images of registries are not fetched`,
+    )
   state.outer_args = state.args
   state.args = new Map()
 }

@@ -20,14 +20,19 @@ export interface PlannedFile {
 const TITLE_CHARACTERS_MAX = 200
 const APT = ['-o', 'APT::Install-Recommends=false', '-o', 'APT::Get::Assume-Yes=true', '-o', 'Dpkg::Use-Pty=0', '-o', 'Acquire::Retries=3']
 
-/** The steps of a recipe without issues. @param base_env the environment of its base: that of every step, below its own. */
-export function planSteps(recipe: Recipe, base_env: Readonly<Record<string, string>>): PlanStep[] {
+/**
+ * The steps of a recipe without issues.
+ * @param base_env the environment of its base: that of every step, below its own.
+ * @param mirror where Debian's packages come from instead of its own; null: from there.
+ */
+export function planSteps(recipe: Recipe, base_env: Readonly<Record<string, string>>, mirror: string | null = null): PlanStep[] {
   const env = { ...base_env, ...recipe.env }
   const root = { cwd: '/', user: 'root', timeout_seconds: LIMITS.build.step_seconds_max }
   const { packages, npm } = installed(recipe)
   const steps: PlanStep[] = []
   if (packages.length > 0) {
-    const script = `apt-get ${APT.join(' ')} update && exec apt-get ${APT.join(' ')} install "$@"`
+    const options = [...APT, ...(mirror === null ? [] : MIRRORED)].join(' ')
+    const script = `${mirror === null ? '' : sourcesOf(mirror)}apt-get ${options} update && exec apt-get ${options} install "$@"`
     const apt = { ...env, DEBIAN_FRONTEND: 'noninteractive' }
     steps.push({
       kind: 'run',
@@ -75,7 +80,7 @@ function brief(title: string): string {
 }
 
 /** What a build may reach. */
-export function planEgress(egress: BuildEgress = { mode: 'auto' }, mirrors: readonly string[] = []): EgressPolicy {
+export function planEgress(egress: BuildEgress = { mode: 'auto' }, mirror: string | null = null): EgressPolicy {
   switch (egress.mode) {
     case 'allow_all':
       return ALLOW_ALL
@@ -84,11 +89,32 @@ export function planEgress(egress: BuildEgress = { mode: 'auto' }, mirrors: read
     case 'allowlist':
       return allowing(egress.allow_hosts ?? [])
     case 'auto': {
-      const { rules, ...policy } = allowing([...mirrors, ...(egress.extra_hosts ?? [])])
-      const packages = PACKAGE_HOSTS.map(({ host, ports }) => ({ host, ports: [...ports], protocols: ['tcp' as const] }))
+      const { rules, ...policy } = allowing(egress.extra_hosts ?? [])
+      const known_hosts = mirror === null ? PACKAGE_HOSTS : [...PACKAGE_HOSTS, placeOf(mirror)]
+      const packages = known_hosts.map(({ host, ports }) => ({ host, ports: [...ports], protocols: ['tcp' as const] }))
       return { ...policy, rules: [...packages, ...rules.filter(({ host }) => !packages.some((known) => known.host === host))] }
     }
   }
+}
+
+function placeOf(mirror: string): { host: string; ports: readonly number[] } {
+  const { hostname, port, protocol } = new URL(mirror)
+  return { host: hostname, ports: [port === '' ? (protocol === 'https:' ? 443 : 80) : Number(port)] }
+}
+
+/** What is left of it is in no layer. */
+const SOURCES = '/tmp/.berth-sources'
+const MIRRORED = ['-o', 'Dir::Etc::SourceList=/dev/null', '-o', `Dir::Etc::SourceParts=${SOURCES}`]
+
+/** The sources of the base, with the mirror in the place of Debian's own; updates of security still come from theirs. */
+function sourcesOf(mirror: string): string {
+  const lists = '/etc/apt/sources.list /etc/apt/sources.list.d/*.list /etc/apt/sources.list.d/*.sources'
+  const text = mirror
+    .replace(/\/$/, '')
+    .replaceAll("'", '%27')
+    .replaceAll(/[&#\\]/g, '\\$&') // to the shell and to sed it is one text
+  const replaced = `s#https?://deb[.]debian[.]org/debian/?( |$)#${text}\\1#`
+  return `mkdir -p ${SOURCES}; for list in ${lists}; do [ ! -f "$list" ] || sed -E '${replaced}' "$list" > ${SOURCES}/"\${list##*/}"; done; `
 }
 
 const BUILD_PORTS = [80, 443]

@@ -82,7 +82,12 @@ export type BuildEgress = Static<typeof BuildEgress>
 export const Recipe = Type.Object(
   {
     base: Type.Optional(
-      Text({ minLength: 1, maxLength: 100, description: 'slug@version of the organization or of the platform; slug: its latest version' }),
+      Text({
+        minLength: 1,
+        maxLength: 100,
+        description:
+          'slug@version of the organization or of the platform; slug: its latest version; upload: with the id of an upload: the root file system that it holds, as a tar or as a tar of an OCI image layout',
+      }),
     ),
     architecture: Type.Optional(Word(ARCHITECTURES)),
     packages: Type.Optional(

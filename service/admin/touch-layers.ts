@@ -9,8 +9,8 @@ export async function touchLayers(layers_dir: string, digests: readonly string[]
   const now = new Date()
   const missing: string[] = []
   for (const digest of digests)
-    await utimes(join(layers_dir, `${digest}.erofs`), now, now).catch((error: NodeJS.ErrnoException) => {
-      if (error.code !== 'ENOENT') throw error
+    await utimes(join(layers_dir, `${digest}.erofs`), now, now).catch((error: unknown) => {
+      if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error
       missing.push(digest)
     })
   return missing

@@ -39,6 +39,8 @@ export interface ApiDeps {
   ports_url: string
   /** Where the bytes of uploads are; null: none are kept. */
   uploads_dir: string | null
+  /** Where builds take Debian's packages from, other than Debian's own mirrors; null: from those. */
+  package_mirror: string | null
   /** What the mirror of Debian packages has; null: none is configured. */
   packages: PackageIndex | null
   package_lookups: Buckets

@@ -94,6 +94,11 @@ export interface Api {
   close(): Promise<void>
 }
 
+/** Debian's own are in every base, and builds reach them anyway. */
+function otherMirror(mirror = ''): string | null {
+  return mirror === '' || new URL(mirror).hostname === 'deb.debian.org' ? null : mirror
+}
+
 /** The application API, not listening yet. */
 export async function openApi(options: ApiOptions): Promise<Api> {
   const { clock, ids, logger, base_url } = options
@@ -124,6 +129,7 @@ export async function openApi(options: ApiOptions): Promise<Api> {
     base_url,
     ports_url: options.ports_url,
     uploads_dir: options.uploads_dir || null,
+    package_mirror: otherMirror(options.package_mirror),
     packages: options.package_mirror ? createPackageIndex({ mirror: options.package_mirror, clock, logger }) : null,
     package_lookups: createLookups(clock),
     people: {

@@ -447,7 +447,7 @@ create table organizations (
   CHECK ((allowance_exhausted = ANY (ARRAY['allowance_used'::text, 'overage_paused'::text, 'spend_cap_reached'::text]))),
   CHECK ((payment_refuses_starts = ANY (ARRAY['payment_past_due'::text, 'unpaid'::text]))),
   CHECK ((refuses_starts = ANY (ARRAY['no_plan'::text, 'payment_past_due'::text, 'unpaid'::text, 'operator_hold'::text])))
-); -- insert, select to berth_api; update (name, plan_id, deleting_at, deleted_at, billed_through, payment_refuses_starts, payment_grace_until) to berth_api; select (id, plan_id, allowance_exhausted, refuses_starts, grace_until, allowance, payment_refuses_starts, payment_grace_until) to berth_cell; update (allowance_exhausted, allowance) to berth_cell
+); -- insert, select to berth_api; update (name, plan_id, deleting_at, deleted_at, billed_through, payment_refuses_starts, payment_grace_until) to berth_api; select (id, plan_id, allowance_exhausted, refuses_starts, grace_until, allowance, deleted_at, payment_refuses_starts, payment_grace_until) to berth_cell; update (allowance_exhausted, allowance) to berth_cell
 
 create table overage_periods (
   organization_id uuid not null,
@@ -883,6 +883,15 @@ create table trees (
   CHECK ((root ~ '^[0-9a-f]{64}$'::text)),
   CHECK (((root IS NOT NULL) OR (revision = 0)))
 ); -- insert, select to berth_api; delete, select to berth_cell; update (revision, root, entries, bytes, updated_at, collected_at, changes, made_by, execution_id) to berth_cell
+
+create table unnamed_layers (
+  cell_id uuid not null,
+  layer text not null,
+  size_bytes bigint not null,
+  since timestamp with time zone not null,
+  PRIMARY KEY (cell_id, layer),
+  FOREIGN KEY (cell_id) REFERENCES cells(id)
+); -- delete, insert, select to berth_cell
 
 create table usage_counters (
   workspace_id uuid not null,

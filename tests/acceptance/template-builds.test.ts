@@ -1,55 +1,34 @@
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
-import { createHash } from 'node:crypto'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { after, before, test } from 'node:test'
-import type { TemplateBuild } from '../../contract/schemas/template-builds.ts'
 import { createClient, type Client, type OpenedWorkspace } from '../support/client.ts'
 import { until } from '../support/processes.ts'
 import { printedBy, readGuide } from '../support/readme.ts'
 import { type SharedService, sharedService } from '../support/shared-services.ts'
+import { builds, type Builds } from '../support/template-builds.ts'
 
 let service: SharedService
 let client: Client
+let of: Builds
 before(async () => {
   service = await sharedService()
   client = createClient(service.base_url, service.api_key)
+  of = builds(client)
 })
 after(() => service.stop())
 
 const shell = async (at: OpenedWorkspace, script: string) => (await client.run(at, ['sh', '-c', script])).stdout.trim()
-const log = async (id: string) => (await client.api<{ text: string }>(`/v1/template-builds/${id}/log`)).body.text
+const log = (id: string) => of.log(id)
 
-async function uploaded(files: Record<string, string>): Promise<string> {
+function uploaded(files: Record<string, string>): Promise<string> {
   const folder = mkdtempSync(path.join(tmpdir(), 'berth-context-'))
   for (const [name, text] of Object.entries(files)) writeFileSync(path.join(folder, name), text)
   const bytes = execFileSync('tar', ['-cz', '-C', folder, '.'])
   rmSync(folder, { recursive: true })
-  const sha256 = createHash('sha256').update(bytes).digest('hex')
-  const begun = await client.api<{ id: string }>('/v1/template-uploads', { json: { size_bytes: bytes.length, sha256 } })
-  const headers = { 'content-type': 'application/octet-stream' }
-  const part = `/v1/template-uploads/${begun.body.id}?offset=0`
-  const { body } = await client.api<{ state: string }>(part, { method: 'PUT', bytes, headers })
-  assert.equal(body.state, 'complete')
-  return begun.body.id
-}
-
-async function begin(slug: string, json: object): Promise<TemplateBuild> {
-  const begun = await client.api<{ build: TemplateBuild }>(`/v1/templates/${slug}/builds`, { json })
-  assert.equal(begun.status, 202, begun.bytes.toString())
-  return begun.body.build
-}
-
-async function finished({ id }: TemplateBuild): Promise<TemplateBuild> {
-  const read = async () => (await client.api<TemplateBuild>(`/v1/template-builds/${id}`, { headers: { prefer: 'wait=20' } })).body
-  let build = await read()
-  await until('the build is over', 300_000, async () => {
-    if (build.completed_at === null) build = await read()
-    return build.completed_at !== null
-  })
-  return build
+  return of.uploaded(bytes)
 }
 
 test('a recipe with a file from an upload and two steps is built, published and opened; its log says each step', async () => {
@@ -60,7 +39,7 @@ test('a recipe with a file from an upload and two steps is built, published and 
     { run: ['sh', '-c', 'id -un > where; pwd >> where'], cwd: '/srv/app' },
   ]
   const recipe = { base: 'base', env: { GREETING: '/srv/app/greeting' }, egress: { mode: 'deny_all' }, steps }
-  const build = await finished(await begin('recipe-real', { recipe, upload_id, auto_publish: true }))
+  const build = await of.finished(await of.begin('recipe-real', { recipe, upload_id, auto_publish: true }))
   assert.deepEqual([build.state, build.error, build.version, build.published], ['succeeded', null, 1, true])
   await until('the log is whole', 60_000, async () => /Version 1 is there/.test(await log(build.id)))
   assert.match(await log(build.id), /==> step 1 of 3: copy .*\n(.|\n)*==> step 2 of 3: .*\nsaid aloud\n==> step 3 of 3: /)
@@ -70,9 +49,9 @@ test('a recipe with a file from an upload and two steps is built, published and 
 
 test('a Dockerfile on that version is built; the same again runs no step', async () => {
   const dockerfile = 'FROM recipe-real\nWORKDIR /srv/docked\nRUN tr a-z A-Z < $GREETING > louder\n'
-  const first = await finished(await begin('docked-real', { dockerfile }))
+  const first = await of.finished(await of.begin('docked-real', { dockerfile }))
   assert.deepEqual([first.state, first.error], ['succeeded', null])
-  const second = await finished(await begin('docked-real', { dockerfile, auto_publish: true }))
+  const second = await of.finished(await of.begin('docked-real', { dockerfile, auto_publish: true }))
   assert.deepEqual([second.state, second.version, second.published], ['succeeded', 2, true])
   assert.match(await log(second.id), /\(as before\)/)
   const opened = await client.open('docked-opened', { template: 'docked-real' })
@@ -81,7 +60,7 @@ test('a Dockerfile on that version is built; the same again runs no step', async
 
 test('a step that fails is told with its number and exit code, and makes no version', async () => {
   const recipe = { base: 'base', egress: { mode: 'deny_all' }, steps: [{ run: 'true' }, { run: 'echo the reason >&2; exit 3' }] }
-  const build = await finished(await begin('failing-real', { recipe }))
+  const build = await of.finished(await of.begin('failing-real', { recipe }))
   const { reason, step, exit_code } = build.error?.details as Record<string, unknown>
   assert.deepEqual([build.state, build.version, reason, step, exit_code], ['failed', null, 'step_failed', 2, 3])
   assert.match(await log(build.id), /the reason\n/)
@@ -89,10 +68,10 @@ test('a step that fails is told with its number and exit code, and makes no vers
 
 test('a build that is canceled in a step makes no version, and leaves no machine', async () => {
   const recipe = { base: 'base', egress: { mode: 'deny_all' }, steps: [{ run: 'echo it has begun; sleep 1000' }] }
-  const build = await begin('canceled-real', { recipe })
+  const build = await of.begin('canceled-real', { recipe })
   await until('the step runs', 120_000, async () => (await log(build.id)).includes('it has begun\n'))
   assert.equal((await client.api(`/v1/template-builds/${build.id}/cancel`, { method: 'POST' })).status, 200)
-  assert.equal((await finished(build)).state, 'canceled')
+  assert.equal((await of.finished(build)).state, 'canceled')
   await until('its machine is gone', 120_000, async () => (await machineOf(build.id)).length === 0)
 })
 

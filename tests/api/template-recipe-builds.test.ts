@@ -203,6 +203,27 @@ test('an upload that is not complete, and that of another project, is no upload 
   assert.deepEqual(said(refused), [422, 'validation_failed', 'upload_missing'])
 })
 
+test('an upload is a base: a machine on the platform’s base is to unpack it, and of that base it has sizes and reach alone', async () => {
+  const id = await uploaded('a root file system of sorts')
+  const held = Promise.withResolvers<void>()
+  using _ = w.host.intercept('start', 'before', () => held.promise)
+  const begun = await build('uploaded', { dockerfile: `FROM upload:${id}\nENV OF=us\nRUN true` })
+  assert.equal(begun.status, 202)
+  const spec = await specOf('uploaded')
+  const base = (await w.get('/v1/templates/base/versions/1')).body
+  const upload = spec['base_upload'] as unknown as { id: string; layers: string[] }
+  assert.deepEqual([spec['layers'], upload.id, upload.layers], [[], id, base.layers])
+  const settings = spec['settings'] as unknown as { env: Record<string, string>; defaults: object }
+  assert.deepEqual([Object.keys(settings.env).sort(), settings.defaults], [['OF', 'PATH'], SETTINGS.defaults])
+  await w.post(`/v1/template-builds/${begun.body.build.id}/cancel`)
+  held.resolve()
+  const other = await w.post(FORMS.short('uploaded'), of({ base: `upload:${id}` }), { as: w.a2.key })
+  assert.deepEqual([said(other), other.body.error.details.field], [[422, 'validation_failed', 'upload_missing'], 'base'])
+  await using none = await world({ uploads_dir: '' })
+  const without = await none.post(FORMS.short('x'), of({ base: `upload:${id}` }))
+  assert.deepEqual(said(without), [503, 'dependency_unavailable', 'uploads_not_configured'])
+})
+
 test('a narrower ceiling than that of the base is the version’s; people say the project', async () => {
   const admin = await seeds.person(w.a.organization_id, 'admin')
   const egress_ceiling = { mode: 'deny_all' }

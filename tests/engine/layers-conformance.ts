@@ -77,6 +77,23 @@ export function layers({ host, guest: guestOf, speak, startRequest, refused }: S
     await host().deleteSubject(speak(source, 1))
   })
 
+  test('a directory of a disk becomes the root of a layer, and one that is not there does not', async () => {
+    const [build, target] = [{ kind: 'build', id: randomUUID() } as const, randomUUID()]
+    const request = startRequest(speak(build, 1))
+    const machine = await host().start(request)
+    const guest = await guestOf(machine)
+    await guest.writeFile('/home/inner', 'text')
+    await guest.writeFile('/beside', 'text')
+    await host().stop(speak(build, 1))
+    const make = (root: string) => host().makeLayer({ ...speak(build, 1), disk: machine.disk, layers: request.layers, root, ...BOUNDS })
+    const { digest } = await make('/home')
+    const copy = await guestOf(await host().start({ ...startRequest(speak(target, 1)), layers: [...request.layers, digest] }))
+    assert.deepEqual([await copy.readFile('/inner'), await copy.readFile('/beside')], ['text', null])
+    for (const root of ['/home/not-here', '/home/inner']) await assert.rejects(make(root), refused('not_found'))
+    await host().deleteSubject(speak(build, 1))
+    await host().deleteSubject(speak(target, 1))
+  })
+
   test('a layer that a machine stands on stays, one that somebody asked for since the look too, any other goes; nothing begins on it then', async () => {
     const [source, build, target] = [randomUUID(), { kind: 'build', id: randomUUID() } as const, randomUUID()]
     const request = startRequest(speak(source, 1))

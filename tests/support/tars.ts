@@ -10,7 +10,7 @@ export interface EntryOptions {
 /** An entry as it lies in a tar: its head with a right checksum, its content, and zeros to the end of a block. */
 export function entryOf(
   name: string | Buffer,
-  content: string,
+  content: string | Buffer,
   { type = '0', target = '', size, mode = '0000644' }: EntryOptions = {},
 ): Buffer {
   const bytes = Buffer.from(content)

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"os"
+	"path"
 	"path/filepath"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -30,7 +32,7 @@ func (h *Host) makeLayer(ctx context.Context, r wire.LayerRequest) (wire.Layer, 
 	if err != nil {
 		return wire.Layer{}, err
 	}
-	from, err := h.openForLayer(disk, below, r.Whole)
+	from, err := h.openForLayer(filepath.Join(disk, "upper", r.Root), below, r.Whole)
 	if err != nil {
 		return wire.Layer{}, err
 	}
@@ -66,11 +68,11 @@ func (h *Host) diskForLayer(ctx context.Context, r wire.LayerRequest) (disk stri
 	return filepath.Join(dir, diskName), m.Layers, h.verifyDisk(dir, m)
 }
 
-// openForLayer opens the directory that becomes the layer. A disk without layers below is whole by itself.
-func (h *Host) openForLayer(disk string, below []string, whole bool) (*os.File, error) {
-	upper, err := h.pool.OpenBelow(filepath.Join(disk, "upper"))
-	if errors.Is(err, os.ErrNotExist) {
-		return nil, refuse("not_found", "There is no such disk")
+// openForLayer opens the directory that becomes the layer, and follows no link of the guest's. A disk without layers below is whole by itself.
+func (h *Host) openForLayer(dir string, below []string, whole bool) (*os.File, error) {
+	upper, err := h.pool.OpenBelow(dir)
+	if isNoDirectory(err) {
+		return nil, refuse("not_found", "There is no such disk, or it has no such directory")
 	}
 	if err != nil || !whole || len(below) == 0 {
 		return upper, err
@@ -80,7 +82,11 @@ func (h *Host) openForLayer(disk string, below []string, whole bool) (*os.File, 
 	if err != nil {
 		return nil, err
 	}
-	return layers.Detached(append([]string{filepath.Join(disk, "upper")}, lower...), h.reads.starter.MountPoint())
+	return layers.Detached(append([]string{dir}, lower...), h.reads.starter.MountPoint())
+}
+
+func isNoDirectory(err error) bool {
+	return errors.Is(err, os.ErrNotExist) || errors.Is(err, unix.ELOOP) || errors.Is(err, unix.ENOTDIR)
 }
 
 func layerError(err error) error {
@@ -100,6 +106,9 @@ func checkLayerMake(r wire.LayerRequest) error {
 	}
 	if len(r.Drop) > dropMax || r.BytesMax < 1 || r.BytesMax > layerBytesMax || r.EntriesMax < 1 || r.EntriesMax > layerEntriesMax {
 		return refuse("bad_request", "drop, bytes_max or entries_max is out of range")
+	}
+	if r.Root != "" && (r.Of != nil || r.Whole || len(r.Root) > 256 || !strings.HasPrefix(r.Root, "/") || path.Clean(r.Root) != r.Root) {
+		return refuse("bad_request", "root is an absolute path on a disk of the caller's own")
 	}
 	if r.Of == nil {
 		if !diskPattern.MatchString(r.Disk) {

@@ -17,6 +17,8 @@ type LayerRequest struct {
 	// Disk names a disk of the caller's own subject instead, whose machine has ended, with the layers below it.
 	Disk   string   `json:"disk,omitempty"`
 	Layers []string `json:"layers,omitempty"`
+	// Root is a directory of such a disk that becomes the layer's root, absolute; absent: all of the disk.
+	Root string `json:"root,omitempty"`
 	// Whole makes an image of all that a machine on the disk would see. It stands for the layers below, too.
 	Whole bool `json:"whole,omitempty"`
 	// Drop names what is left out, by absolute paths: a path that ends with "/" stands for all that is in that directory, "*" for any name.

@@ -1092,7 +1092,7 @@ export type ProjectList = {
 }
 
 export type Recipe = {
-  /** slug@version of the organization or of the platform; slug: its latest version */
+  /** slug@version of the organization or of the platform; slug: its latest version; upload: with the id of an upload: the root file system that it holds, as a tar or as a tar of an OCI image layout */
   base?: string
   architecture?: 'amd64' | 'arm64'
   /** Installed at first, by apt */

@@ -1,5 +1,6 @@
 import { normalPolicy } from '../../../contract/egress/check.ts'
 import { outside } from '../../../contract/egress/intersect.ts'
+import { uploadOf } from '../../../contract/recipes/check.ts'
 import type { EgressPolicy } from '../../../contract/egress/policy.ts'
 import type { templateBuildsCreate, templateBuildsCreateOfOrganization } from '../../../contract/routes/app/template-builds.ts'
 import type { Recipe, TemplateBuildRequest } from '../../../contract/schemas/recipes.ts'
@@ -7,7 +8,7 @@ import { TemplateSettings, templateSettingsProblems } from '../../../contract/sc
 import { RESERVED_TEMPLATE_SLUGS } from '../../../contract/schemas/templates.ts'
 import { admitBuild } from '../../core/admission/store.ts'
 import type { ChangeTx } from '../../core/changes/mutate.ts'
-import type { BuildPlan } from '../../core/templates/build-plan.ts'
+import type { BuildPlan, BuildUpload } from '../../core/templates/build-plan.ts'
 import { planBuild } from '../../core/templates/recipe-plan.ts'
 import { readerOf, type Reader } from '../../db/reader.ts'
 import { compileSchema } from '../../http/checks.ts'
@@ -27,6 +28,8 @@ import { buildBody, type WorkedOnBuild } from './cancel.ts'
 
 type BuildCall = Call<typeof templateBuildsCreate> | Call<typeof templateBuildsCreateOfOrganization>
 
+/** What unpacks a base that is an upload, and says of it what an upload does not say. */
+const PLATFORM_BASE = 'base'
 const isSettings = compileSchema(TemplateSettings)
 
 /** POST …/templates/{slug}/builds: all that the build needs is looked up here, and never again. */
@@ -37,7 +40,7 @@ export async function createBuild(call: BuildCall, deps: ApiDeps): Promise<Reply
   const project = await projectOf(deps.reads, who, body.project_id)
   if (organization_id !== undefined && organization_id !== project.organization_id) throw notFound('project')
   const recipe = askedRecipe(body)
-  if (body.upload_id !== undefined && deps.uploads_dir === null)
+  if ((body.upload_id !== undefined || uploadOf(recipe) !== null) && deps.uploads_dir === null)
     throw fail('dependency_unavailable', 'uploads_not_configured', 'This installation keeps no uploads')
   return changeAndAnswer(deps, call, (tx) => begin(deps, tx, call, project, recipe), startedBody)
 }
@@ -47,7 +50,7 @@ async function begin(deps: ApiDeps, tx: ChangeTx, call: BuildCall, project: Owne
   const { body, params, now } = call
   const { organization_id } = project
   await refuseSlug(tx, params.slug)
-  const plan = await planned(tx, call, project, recipe)
+  const plan = await planned(deps, tx, call, project, recipe)
   const template_id = await templateToBuild(deps, tx, {
     organization_id,
     slug: params.slug,
@@ -61,17 +64,22 @@ async function begin(deps: ApiDeps, tx: ChangeTx, call: BuildCall, project: Owne
   return beginBuild(deps, tx, { ...about, kind: 'recipe', spec, capture_operation_id: null })
 }
 
-async function planned(tx: ChangeTx, { body, now }: BuildCall, project: Owned, recipe: Recipe): Promise<BuildPlan> {
-  const base = await findBase(readerOf(tx), project.organization_id, recipe.base ?? '')
-  const upload = body.upload_id === undefined ? null : await useUpload(tx, body.upload_id, project, now)
-  if (body.upload_id !== undefined && upload === null)
-    throw fail('validation_failed', 'upload_missing', 'The project has no such upload, or not all of it is there', {
-      details: { field: 'upload_id' },
-    })
+async function planned(deps: ApiDeps, tx: ChangeTx, { body, now }: BuildCall, project: Owned, recipe: Recipe): Promise<BuildPlan> {
+  const uploaded = uploadOf(recipe)
+  const base = await findBase(readerOf(tx), project.organization_id, uploaded === null ? (recipe.base ?? '') : PLATFORM_BASE)
+  const upload = body.upload_id === undefined ? null : await foundUpload(tx, body.upload_id, project, now, 'upload_id')
+  const base_upload = uploaded === null ? null : await foundUpload(tx, uploaded, project, now, 'base')
   const ceiling = ceilingOf(body, base.egress)
-  const plan = planBuild({ recipe, base, upload, plan: await admitBuild(tx, project.organization_id), ceiling })
+  const { package_mirror: mirror } = deps
+  const plan = planBuild({ recipe, base, upload, base_upload, plan: await admitBuild(tx, project.organization_id), mirror, ceiling })
   refuseSettings(plan.settings)
   return plan
+}
+
+async function foundUpload(tx: ChangeTx, id: string, project: Owned, now: Date, field: 'upload_id' | 'base'): Promise<BuildUpload> {
+  const upload = await useUpload(tx, id, project, now)
+  if (upload !== null) return upload
+  throw fail('validation_failed', 'upload_missing', 'The project has no such upload, or not all of it is there', { details: { field } })
 }
 
 /** What a base forbids, no template that is built on it allows. */

@@ -23,12 +23,18 @@ export interface BuildWork {
 export type Made = Omit<MadeVersion, 'id' | 'template_id' | 'published' | 'now'> & { auto_publish: boolean }
 
 /** Asks the machine host for one step of a build, for as long as nobody answers. */
-export async function askForBuild<T>(work: BuildWork, step: string, verb: (fence: Fence) => Promise<T>): Promise<T> {
+export function askForBuild<T>(work: BuildWork, step: string, verb: (fence: Fence) => Promise<T>): Promise<T> {
   const { operation, build, signal } = work
+  const fence = { subject: buildSubject(build.id), operation_id: operation.id, step, epoch: 0, fence: operation.fence }
+  signal.throwIfAborted()
+  return untilAnswered(signal, () => verb(fence))
+}
+
+/** Asks, and again for as long as nobody answers: a verb of the same fence and step is done once. The signal ends the waiting. */
+export async function untilAnswered<T>(signal: AbortSignal, ask: () => Promise<T>): Promise<T> {
   for (let wait_ms = RETRY_MS_MIN; ; wait_ms = Math.min(wait_ms * 2, RETRY_MS_MAX)) {
-    signal.throwIfAborted()
     try {
-      return await verb({ subject: buildSubject(build.id), operation_id: operation.id, step, epoch: 0, fence: operation.fence })
+      return await ask()
     } catch (error) {
       if (!(error instanceof HostFailure) || error.code !== 'unreachable') throw error
       await setTimeout(wait_ms, undefined, { signal })

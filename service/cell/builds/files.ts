@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { Readable } from 'node:stream'
 import { LIMITS } from '../../../contract/limits.ts'
 import type { PlannedFile } from '../../../contract/recipes/plan.ts'
-import type { BuildPlan } from '../../core/templates/build-plan.ts'
+import type { BuildUpload } from '../../core/templates/build-plan.ts'
 import type { AgentLink } from '../links/agent.ts'
 import type { Bounds } from '../links/agent-answer.ts'
 
@@ -16,13 +16,14 @@ export const UPLOAD_FILES = `${PLACE}/files`
 export async function bringUpload(
   link: AgentLink,
   uploads_dir: string,
-  upload: NonNullable<BuildPlan['upload']>,
+  upload: BuildUpload,
   bounds: Bounds,
+  to: string = UPLOAD_TAR,
 ): Promise<void> {
   let append = false
   for (const { name } of upload.parts) {
     for await (const piece of pieces(join(uploads_dir, upload.id, name))) {
-      await write(link, UPLOAD_TAR, piece, { append, mode: '0600', create_parents: true }, bounds)
+      await write(link, to, piece, { append, mode: '0600', create_parents: true }, bounds)
       append = true
     }
   }

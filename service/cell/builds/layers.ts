@@ -1,3 +1,4 @@
+import { DENY_ALL, type EgressPolicy } from '../../../contract/egress/policy.ts'
 import { revisionOf, DEFAULT_REVISION } from '../../core/egress/effective.ts'
 import type { BuildPlan } from '../../core/templates/build-plan.ts'
 import { Failure } from '../../lib/fail.ts'
@@ -7,9 +8,13 @@ import type { AgentPlace } from '../links/agent-http.ts'
 import { AgentTrouble } from '../links/agent-trouble.ts'
 import { UNCOUNTED } from '../links/answer-room.ts'
 import { type Fence, HostFailure, type Machine, type MachineHost } from '../links/hostd.ts'
+import type { LayerRequest } from '../links/hostd-layers.ts'
+import { failpoint } from '../../lib/failpoints.ts'
+import { untilAnswered } from './ask.ts'
 import { BuildFailed } from './failed.ts'
-import { type Stage, stagesOf } from './stages.ts'
-import { runStep } from './steps.ts'
+import { type Stage, stagesOf, uploadKey } from './stages.ts'
+import { type Guest, runStep } from './steps.ts'
+import { BASE_ROOT, unpackBase } from './unpack/base.ts'
 
 /** Layers that steps have made before. */
 export interface StepCache {
@@ -60,22 +65,38 @@ const GIB = 2 ** 30
  * @returns the layers of the version, the lowest first.
  * @throws BuildFailed
  */
-export async function buildLayers(deps: LayerDeps, run: BuildRun): Promise<string[]> {
+export async function buildLayers(given: LayerDeps, run: BuildRun): Promise<string[]> {
+  const deps = { ...given, host: patient(given.host, run.signal) }
   const stages = stagesOf(run.plan)
+  await deps.host.stop(speaking(run, 'stop-first')) // the machine of an attempt whose process died
   for (let tries = 1; ; tries++) {
     try {
       return await layersOf(deps, run, stages, tries)
     } catch (error) {
       run.signal.throwIfAborted()
       if (!(error instanceof HostFailure) || error.code !== 'layer_missing' || tries > 1) throw explained(error)
-      for (const { key } of stages) await deps.cache.forget(key)
+      const { base_upload } = run.plan
+      const keys = [...(base_upload === undefined ? [] : [uploadKey(base_upload)]), ...stages.map(({ key }) => key)]
+      for (const key of keys) await deps.cache.forget(key)
       tell(run, 'a layer that was made before is not there any more: all steps are run again')
     }
   }
 }
 
+/** A host that is started again answers a moment later: no build fails of that. */
+function patient(host: LayerDeps['host'], signal: AbortSignal): LayerDeps['host'] {
+  return {
+    start: (request) => untilAnswered(signal, () => host.start(request)),
+    stop: (request) => untilAnswered(signal, () => host.stop(request)),
+    makeLayer: (request) => untilAnswered(signal, () => host.makeLayer(request)),
+    keepLayers: (layers) => untilAnswered(signal, () => host.keepLayers(layers)),
+    deleteDisks: (request) => host.deleteDisks(request), // what it leaves goes when host and rows are compared
+  }
+}
+
 async function layersOf(deps: LayerDeps, run: BuildRun, stages: Stage[], tries: number): Promise<string[]> {
-  const layers = [...run.plan.layers]
+  const { base_upload } = run.plan
+  const layers = base_upload === undefined ? [...run.plan.layers] : [await baseLayer(deps, run, base_upload, tries)]
   for (const stage of stages) {
     run.signal.throwIfAborted()
     const known = await deps.cache.find(stage.key)
@@ -83,7 +104,7 @@ async function layersOf(deps: LayerDeps, run: BuildRun, stages: Stage[], tries: 
       tell(run, `step ${stage.first + at + 1} of ${run.plan.steps.length}: ${title}${known === undefined ? '' : ' (as before)'}`)
     }
     const layer = known ?? (await makeStage(deps, run, stage, layers, `${tries}.${stage.first}`))
-    if (known === undefined) await deps.cache.keep(stage.key, layer)
+    if (known === undefined) await keep(deps, stage.key, layer)
     layers.push(layer)
   }
   // Where all steps were known nobody has asked the host for them: they may have been removed since.
@@ -91,23 +112,68 @@ async function layersOf(deps: LayerDeps, run: BuildRun, stages: Stage[], tries: 
   return layers
 }
 
-async function makeStage(deps: LayerDeps, run: BuildRun, stage: Stage, layers: string[], name: string): Promise<string> {
+async function keep({ cache }: LayerDeps, key: string, layer: string): Promise<void> {
+  await failpoint('template_build.B6')
+  await cache.keep(key, layer)
+}
+
+/** Of a base that is an upload. A machine on the platform's base unpacks it: no host does. */
+async function baseLayer(deps: LayerDeps, run: BuildRun, upload: NonNullable<BuildPlan['base_upload']>, tries: number): Promise<string> {
+  const key = uploadKey(upload)
+  const known = await deps.cache.find(key)
+  tell(run, `the base: unpack the upload ${upload.id}${known === undefined ? '' : ' (as before)'}`)
+  if (known !== undefined) return known
+  const at = { name: `${tries}.base`, layers: upload.layers, egress: DENY_ALL, make: { root: BASE_ROOT } }
+  const layer = await makeIn(deps, run, at, (machine) =>
+    withGuest(deps, run, machine, (guest) => unpackBase(guest, upload, LAYER_ENTRIES_MAX)),
+  )
+  await keep(deps, key, layer)
+  return layer
+}
+
+function makeStage(deps: LayerDeps, run: BuildRun, { steps, first }: Stage, layers: string[], name: string): Promise<string> {
+  const at = { name, layers, egress: run.plan.egress, make: { drop: DROPPED } }
+  return makeIn(deps, run, at, (machine) =>
+    withGuest(deps, run, machine, async (guest) => {
+      for (const [place, step] of steps.entries()) await runStep(guest, step, first + place + 1)
+    }),
+  )
+}
+
+/** Where a layer is made. */
+interface Making {
+  /** Of the attempt, in the words of verbs. */
+  name: string
+  layers: string[]
+  egress: EgressPolicy
+  make: Pick<LayerRequest, 'drop' | 'root'>
+}
+
+/** Starts a machine on the layers, has something done there, and makes a layer of what that changed. */
+async function makeIn(
+  deps: LayerDeps,
+  run: BuildRun,
+  { name, layers, egress, make }: Making,
+  work: (machine: Machine) => Promise<void>,
+): Promise<string> {
   const { host } = deps
   const speak = (step: string): Fence => speaking(run, `${step}-${name}`)
   const { plan } = run
   let machine: Machine | null = null
   try {
+    await failpoint('template_build.B4')
     machine = await host.start({
       ...speak('start'),
       resources: plan.resources,
       hostname: `build-${run.build_id.slice(-12)}`,
       layers: [...layers],
-      ...egressOf(plan),
+      ...egressOf(egress),
       connect: true,
     })
-    await runAll(deps, run, stage, machine)
+    await work(machine)
     await host.stop(speak('stop'))
-    const bounds = { drop: DROPPED, bytes_max: plan.resources.disk_gib * GIB, entries_max: LAYER_ENTRIES_MAX }
+    await failpoint('template_build.B5')
+    const bounds = { ...make, bytes_max: plan.resources.disk_gib * GIB, entries_max: LAYER_ENTRIES_MAX }
     const layer = await host.makeLayer({ ...speak('layer'), disk: machine.disk, layers, ...bounds })
     return layer.digest
   } finally {
@@ -121,13 +187,13 @@ async function clear(host: LayerDeps['host'], speak: (step: string) => Fence, ma
   if (machine !== null) await host.deleteDisks({ ...speak('drop'), names: [machine.disk] }).catch(() => undefined)
 }
 
-async function runAll(deps: LayerDeps, run: BuildRun, { steps, first }: Stage, machine: Machine): Promise<void> {
+async function withGuest(deps: LayerDeps, run: BuildRun, machine: Machine, work: (guest: Guest) => Promise<void>): Promise<void> {
   const { address, agent_key, epoch, agent_protocol } = machine
   const { link, close } = (deps.openLink ?? openAgentLink)({ address, agent_key, epoch, agent_protocol })
   const bounds = { signal: run.signal, room: UNCOUNTED }
   const guest = { link, bounds, plan: run.plan, uploads_dir: deps.uploads_dir, say: (text: Buffer) => run.say(text) }
   try {
-    for (const [at, step] of steps.entries()) await runStep(guest, step, first + at + 1)
+    await work(guest)
   } finally {
     close()
   }
@@ -137,7 +203,7 @@ function speaking({ build_id, operation_id, fence }: BuildRun, step: string): Fe
   return { subject: { kind: 'build', id: build_id }, operation_id, step, epoch: 1, fence }
 }
 
-function egressOf({ egress }: BuildPlan) {
+function egressOf(egress: EgressPolicy) {
   const revision = revisionOf(egress)
   return revision === DEFAULT_REVISION ? {} : { egress: hostEgress({ effective: egress, revision, secret_ports: [] }) }
 }

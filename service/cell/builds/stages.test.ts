@@ -41,6 +41,16 @@ test('another upload makes other layers from the first copy on, and none before 
   )
 })
 
+test('a base that is an upload is what its bytes are: another one changes all layers, another machine to unpack it none', () => {
+  const uploaded = (sha256: string, layer = 'c'.repeat(64)) =>
+    plan(['a', 'b'], { layers: [], base_upload: { id: '01920000-0000-7000-8000-000000000000', sha256, parts: [], layers: [layer] } })
+  assert.deepEqual(keys(uploaded('1')), keys(uploaded('1', 'd'.repeat(64))))
+  assert.deepEqual(
+    keys(uploaded('2')).filter((key) => keys(uploaded('1')).includes(key)),
+    [],
+  )
+})
+
 test('a version has so many layers at most: the last steps make one together', () => {
   const many = Array.from({ length: LIMITS.build.steps_max }, (_, at) => `step ${at}`)
   const stages = stagesOf(plan(many))

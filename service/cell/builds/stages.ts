@@ -12,18 +12,19 @@ export interface Stage {
   key: string
 }
 
-/** Raised when the same steps make other layers than they did. */
+/** Raised when the same steps make other layers than they did, and when the same upload makes another base. */
 const CACHE_VERSION = 1
+const UNPACK_VERSION = 1
 
 /**
  * A layer for each step, as long as there may be more layers; the rest makes one together. A step that is added or changed leaves those before
  * it as they are, and so do their layers.
  */
-export function stagesOf({ steps, layers, upload, egress, resources }: BuildPlan): Stage[] {
-  const most = Math.max(1, LIMITS.build.layers_max - layers.length)
+export function stagesOf({ steps, layers, base_upload, upload, egress, resources }: BuildPlan): Stage[] {
+  const most = Math.max(1, LIMITS.build.layers_max - (base_upload === undefined ? layers.length : 1))
   const parts =
     steps.length <= most ? steps.map((step) => [step]) : [...steps.slice(0, most - 1).map((step) => [step]), steps.slice(most - 1)]
-  let key = digestOf(['base', CACHE_VERSION, layers, egress, resources])
+  let key = digestOf(['base', CACHE_VERSION, base_upload === undefined ? layers : uploadKey(base_upload), egress, resources])
   let first = 0
   return parts.map((own) => {
     key = digestOf([key, ...own.map((step) => [step, step.kind === 'copy' ? upload?.sha256 : null])])
@@ -31,6 +32,11 @@ export function stagesOf({ steps, layers, upload, egress, resources }: BuildPlan
     first += own.length
     return stage
   })
+}
+
+/** What the layer of a base that is an upload is cached under. */
+export function uploadKey({ sha256 }: { sha256: string }): string {
+  return digestOf(['upload', UNPACK_VERSION, sha256])
 }
 
 function digestOf(value: unknown): string {

@@ -62,7 +62,7 @@ async function run(guest: Guest, number: number, what: string, command: Command)
   const exec = { session_id, fingerprint: session_id, argv, cwd, user, env, timeout_ms: timeout_seconds * 1000 }
   const { body } = await link.startExec(exec, bounds)
   if (body.state === 'failed_to_start') throw new BuildFailed(body.error ?? 'it could not start', number)
-  const ending = await followInto(link, session_id, { stdout: taker(guest), stderr: taker(guest) }, bounds)
+  const ending = await followInto(link, session_id, { stdout: taker(guest, number), stderr: taker(guest, number) }, bounds)
   if (ending.timed_out) throw new BuildFailed(`it did not end within ${timeout_seconds} seconds`, number)
   if (ending.state === 'failed_to_start') throw new BuildFailed(ending.error ?? 'it could not start', number)
   if (ending.state === 'lost') throw new BuildFailed('it was lost with its machine: the memory of the machine may not suffice', number)
@@ -70,7 +70,7 @@ async function run(guest: Guest, number: number, what: string, command: Command)
   if (ending.exit_code !== 0) throw new BuildFailed(`it ended with ${ending.exit_code}`, number, ending.exit_code)
 }
 
-function taker({ say }: Guest): Taker {
+function taker({ say }: Guest, number: number): Taker {
   let bytes = 0
   return {
     get bytes() {
@@ -78,6 +78,8 @@ function taker({ say }: Guest): Taker {
     },
     add(data) {
       bytes += data.length
+      if (bytes > LIMITS.build.step_output_bytes_max)
+        throw new BuildFailed(`it said more than ${LIMITS.build.step_output_bytes_max} bytes`, number)
       say(Buffer.from(data))
     },
   }

@@ -78,10 +78,9 @@ export async function forgetUnnamed(db: Db, cell_id: string, layers: readonly st
 
 /** What has no name now, and goes when its days are over. */
 export async function countUnnamed(db: Db, cell_id: string): Promise<{ count: number; bytes: number }> {
-  const { count, bytes } = await db
-    .selectFrom('unnamed_layers')
-    .select((e) => [e.fn.countAll<number>().as('count'), e.fn.coalesce(e.fn.sum<number>('size_bytes'), e.lit(0)).as('bytes')])
-    .where('cell_id', '=', cell_id)
-    .executeTakeFirstOrThrow()
-  return { count: Number(count), bytes: Number(bytes) }
+  const { rows } = await sql<{ count: number; bytes: number }>`
+    select count(*)::integer as count, coalesce(sum(size_bytes), 0)::float8 as bytes from unnamed_layers where cell_id = ${cell_id}`.execute(
+    db,
+  )
+  return rows[0] ?? { count: 0, bytes: 0 }
 }

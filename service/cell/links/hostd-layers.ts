@@ -10,6 +10,8 @@ export interface LayerRequest extends Fence {
   /** A disk of the subject's own instead, whose machine has ended, with the layers below it. */
   disk?: string
   layers?: readonly string[]
+  /** A directory of such a disk that becomes the layer's root, absolute. `not_found`: it is none. */
+  root?: string
   /** All that a machine on the disk would see: it stands for the layers below, too. */
   whole?: boolean
   /** Absolute paths: one that ends with `/` is all that is in that directory, `*` any name. */

@@ -4,7 +4,7 @@ import { planEgress, planSteps } from '../../../contract/recipes/plan.ts'
 import type { Recipe } from '../../../contract/schemas/recipes.ts'
 import type { TemplateSettings } from '../../../contract/schemas/template-settings.ts'
 import { ceilingsOf, type CeilingSources } from '../workspaces/ceilings.ts'
-import type { BuildPlan } from './build-plan.ts'
+import type { BuildPlan, BuildUpload } from './build-plan.ts'
 
 export interface Base {
   layers: string[]
@@ -16,23 +16,35 @@ export interface PlanSources {
   recipe: Recipe
   base: Base
   upload: BuildPlan['upload']
+  /** What the base is, where it is an upload: its layer is made of it. */
+  base_upload: BuildUpload | null
   plan: CeilingSources['plan']
+  /** Where Debian's packages come from instead of its own mirrors; null: from there. */
+  mirror: string | null
   /** Of the version. */
   ceiling: EgressPolicy | null
 }
 
 /** What a build from a recipe does. Its machine is as large as a workspace of the version, and reaches nothing that the base forbids. */
-export function planBuild({ recipe, base, upload, plan, ceiling }: PlanSources): BuildPlan {
+export function planBuild({ recipe, upload, base_upload, plan, mirror, ceiling, ...sources }: PlanSources): BuildPlan {
+  const base = base_upload === null ? sources.base : underUpload(sources.base)
   const settings = recipeSettings(base.settings, recipe)
   return {
     layers: base.layers,
+    ...(base_upload === null ? {} : { base_upload: { ...base_upload, layers: sources.base.layers } }),
     resources: ceilingsOf({ template: settings, caps: {}, plan }),
-    egress: intersection(planEgress(recipe.egress), base.egress),
-    steps: planSteps(recipe, base.settings.env),
+    egress: intersection(planEgress(recipe.egress, mirror), base.egress),
+    steps: planSteps(recipe, base.settings.env, mirror),
     upload,
     settings,
     ceiling,
   }
+}
+
+/** An upload says nothing of settings: its sizes are those of the platform's base, and so is what it may reach. */
+function underUpload({ settings: { defaults, ceiling }, egress }: Base): Base {
+  const PATH = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin'
+  return { layers: [], settings: { env: { PATH }, inputs: {}, defaults, ceiling }, egress }
 }
 
 /** What a recipe does not say is its base's. */

@@ -18,7 +18,10 @@ export interface LayerBook {
 
 /** What a disk holds, under the digest of just that. */
 export function makeLayer(world: World, request: LayerRequest): Layer {
-  const files = new Map(filesOf(world, request))
+  const { root = '' } = request
+  const below = [...filesOf(world, request)].filter(([path]) => path.startsWith(`${root}/`))
+  if (root !== '' && below.length === 0) throw failure('not_found', 'There is no such directory')
+  const files = new Map(below.map(([path, text]) => [path.slice(root.length), text]))
   for (const path of files.keys()) if ((request.drop ?? []).some((pattern) => isDropped(pattern, path))) files.delete(path)
   if (files.size > request.entries_max) throw refused('too_many_entries')
   if ([...files.values()].reduce((bytes, text) => bytes + text.length, 0) > request.bytes_max) throw refused('too_large')
