@@ -1,3 +1,5 @@
+import { BUILD_LIMITS } from './limits-builds.ts'
+
 /** Every bound of both documents' "Limits", and those that Berth adds (marked so), by what they bound. Units are in the names. */
 export const LIMITS = {
   template_build: {
@@ -7,13 +9,6 @@ export const LIMITS = {
     layers_max: 24, // of a version; one more is made of all of them
     layer_bytes_max: 64 * 2 ** 30,
     layer_entries_max: 2_000_000,
-  },
-  // Berth's own: images that builds have made, on a computer.
-  template_layer: {
-    idle_seconds: 3600, // after somebody has asked for it none is removed: until then its name is in the rows
-    step_unused_days: 14,
-    steps_per_organization_max: 500, // on one computer; those that were repeated longest ago are run again
-    removals_per_look_max: 100,
   },
   template_file: {
     files_page_max: 1000,
@@ -149,22 +144,7 @@ export const LIMITS = {
     ready_seconds_max: 600,
     output_tail_bytes: 4096, // of a step that failed
   },
-  // Berth's own: what a build of a template may be made of, and take.
-  build: {
-    recipe_bytes_max: 512 << 10,
-    script_bytes_max: 64 << 10,
-    steps_max: 100,
-    files_max: 500,
-    hosts_max: 100,
-    packages_max: 500,
-    copy_sources_max: 100,
-    step_seconds_default: 600,
-    step_seconds_max: 3600,
-    seconds_max: 3 * 3600,
-    layers_max: 20, // of one version: what a build would make more of goes into the last one
-    log_line_bytes_max: 16 << 10,
-    step_output_bytes_max: 64 << 20, // a step that says more is ended
-  },
+  ...BUILD_LIMITS,
   template_upload: {
     bytes_max: 5 * 2 ** 30,
     part_bytes_max: 64 << 20, // Berth's own, as all that follow

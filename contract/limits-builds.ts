@@ -1,0 +1,26 @@
+/** Bounds of builds of templates, and of the images that they make. */
+export const BUILD_LIMITS = {
+  // Berth's own: images that builds have made, on a computer.
+  template_layer: {
+    idle_seconds: 3600, // after somebody has asked for it none is removed: until then its name is in the rows
+    step_unused_days: 14,
+    steps_per_organization_max: 500, // on one computer; those that were repeated longest ago are run again
+    removals_per_look_max: 100,
+  },
+  // Berth's own: what a build of a template may be made of, and take.
+  build: {
+    recipe_bytes_max: 512 << 10,
+    script_bytes_max: 64 << 10,
+    steps_max: 100,
+    files_max: 500,
+    hosts_max: 100,
+    packages_max: 500,
+    copy_sources_max: 100,
+    step_seconds_default: 600,
+    step_seconds_max: 3600,
+    seconds_max: 3 * 3600,
+    layers_max: 20, // of one version: what a build would make more of goes into the last one
+    log_line_bytes_max: 16 << 10,
+    step_output_bytes_max: 64 << 20, // a step that says more is ended
+  },
+} as const
