@@ -85,6 +85,12 @@ export const DETAILS = {
     'conflict/layout_unsupported': { disk_layouts: List(Word(DISK_LAYOUTS), { description: 'That the template version has' }) },
     'conflict/lifetime_mismatch': { lifetime: Word(LIFETIMES), requested_lifetime: Word(LIFETIMES) },
     'conflict/key_in_use': { key: Text() },
+    'conflict/draft_exists': { workspace_id: Uuid() },
+    'conflict/draft_stale': {
+      latest_version: Integer(),
+      draft_base_version: Nullable(Integer({ description: 'null: it knows no version of its template' })),
+    },
+    'conflict/build_in_progress': { build_id: Uuid() },
     'conflict/volume_attached': { attachments: List(ATTACHED) },
     'conflict/name_in_use': { name: Text() },
     'conflict/mount_path_conflict': { mount_path: Text({ description: 'Of the other volume' }), volume_id: Uuid() },

@@ -4,6 +4,7 @@ import { BUILD_LIMITS } from './limits-builds.ts'
 export const LIMITS = {
   template_build: {
     acknowledged_findings_max: 200,
+    draft_states_max: 50, // Berth's own
     log_bytes_max: 16 << 20, // Berth's own, as all that follow
     log_seconds: 30 * 24 * 3600,
     layers_max: 24, // of a version; one more is made of all of them

@@ -85,7 +85,8 @@ const AcknowledgedFindings = Type.Array(FreeText({ minLength: 0, maxLength: LIMI
   maxItems: 10_000,
   description: 'Absolute paths of files that may hold what looks like a secret; at most 200',
 })
-const published = {
+/** What is said of a version that is made of a workspace. */
+export const PUBLISHING = {
   defaults: Type.Optional(TemplateDefaults),
   auto_publish: Type.Optional(Type.Boolean({ description: 'Workspaces are opened with the version as soon as it is there' })),
   acknowledged_scan_findings: Type.Optional(AcknowledgedFindings),
@@ -98,7 +99,7 @@ export const SaveAsTemplateRequest = Type.Object(
     template_slug: TemplateSlug,
     display_name: Type.Optional(Text({ minLength: 1, maxLength: 200 })),
     checkpoint_id: Type.Optional(Uuid('Of the workspace: what it holds is saved, and the workspace need not run')),
-    ...published,
+    ...PUBLISHING,
   },
   { ...strict, title: 'SaveAsTemplateRequest' },
 )

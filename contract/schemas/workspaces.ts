@@ -70,7 +70,15 @@ export const Startup = Type.Object(
 export const Origin = Type.Union(
   [
     Type.Object({ kind: Type.Literal('template_version'), template_id: Uuid(), version: Type.Integer() }, { additionalProperties: true }),
-    Type.Object({ kind: Type.Literal('draft_state'), checkpoint_id: Uuid() }, { additionalProperties: true }),
+    Type.Object(
+      {
+        kind: Type.Literal('draft_state'),
+        checkpoint_id: Uuid(),
+        state_id: Type.Optional(Uuid('Of the draft')),
+        template_id: Type.Optional(Uuid('Whose draft it was')),
+      },
+      { additionalProperties: true },
+    ),
   ],
   { title: 'Origin' },
 )

@@ -205,6 +205,7 @@ import { updateSecret } from './secrets/update.ts'
 import { EXPORT_BOUND } from './exports/routes.ts'
 import { TEMPLATE_SOURCE_ROUTES } from './template-uploads/routes.ts'
 import { archiveVersion, publishVersion } from './templates/publish.ts'
+import { DRAFT_ANSWERS, DRAFT_BOUND } from './template-drafts/routes.ts'
 import { TEMPLATE_FILE_ROUTES } from './template-files/routes.ts'
 import { saveAsTemplate } from './template-builds/save-as-template.ts'
 import { createBuild } from './template-builds/create.ts'
@@ -369,6 +370,7 @@ export const API_ROUTES: readonly Bound<ApiDeps, HeldPlace>[] = [
   bind(testInstancesCreate, openTestInstance),
   bind(testInstancesCreateOfOrganization, openTestInstance),
   ...TEMPLATE_SOURCE_ROUTES,
+  ...DRAFT_BOUND,
   ...TEMPLATE_FILE_ROUTES,
   bind(openapiGet, async (_call, deps: ApiDeps) => ({
     status: 200,
@@ -387,5 +389,6 @@ export const ANSWERS: Readonly<Record<string, Answer<never>>> = {
   [workspacesOpen.id]: answerOpen satisfies Answer<Call<typeof workspacesOpen>>,
   [testInstancesCreate.id]: answerTestInstance satisfies Answer<Call<typeof testInstancesCreate>>,
   [testInstancesCreateOfOrganization.id]: answerTestInstance satisfies Answer<Call<typeof testInstancesCreateOfOrganization>>,
+  ...DRAFT_ANSWERS,
   [workspacesResume.id]: answerResume satisfies Answer<Call<typeof workspacesResume>>,
 }

@@ -77,6 +77,9 @@ export const GRANTS = {
   // The cell makes versions, and never changes one.
   template_versions: { api: { select: 'all', update: ['published_at', 'archived_at'] }, cell: { select: 'all', insert: 'all' } },
   template_builds: { api: { select: 'all', insert: 'all' }, cell: { select: 'all', update: ['findings', 'version_id', 'log_bytes'] } },
+  template_drafts: { api: { select: 'all', insert: 'all', update: ['discarded_at'] }, cell: READS },
+  // The api names what is captured, the cell makes its layer.
+  template_draft_states: { api: { select: 'all', insert: 'all' }, cell: { select: 'all', update: ['layers'] } },
   template_build_logs: { api: READS, cell: { select: 'all', insert: 'all', delete: true } },
   template_build_steps: { api: NOTHING, cell: { select: 'all', insert: 'all', update: ['layer', 'used_at'], delete: true } },
   unnamed_layers: { api: NOTHING, cell: { select: 'all', insert: 'all', delete: true } },
@@ -132,6 +135,7 @@ export const GRANTS = {
         'checkpoint_id',
         'residency',
         'residency_fence',
+        'state_layers',
         'grant_cpu_millis',
         'grant_memory_mib',
         'grant_disk_gib',

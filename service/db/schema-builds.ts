@@ -17,6 +17,26 @@ export interface TemplateBuildsTable {
   created_at: Date
 }
 
+export interface TemplateDraftsTable {
+  id: string
+  organization_id: string
+  project_id: string
+  template_id: string
+  workspace_id: string
+  base_version: number | null
+  created_at: Date
+  discarded_at: Date | null
+}
+
+export interface TemplateDraftStatesTable {
+  id: string
+  draft_id: string
+  operation_id: string
+  label: string | null
+  layers: string[] | null
+  created_at: Date
+}
+
 export interface TemplateBuildLogsTable {
   build_id: string
   start_byte: number

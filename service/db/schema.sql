@@ -790,6 +790,35 @@ create table template_builds (
   CHECK ((kind = ANY (ARRAY['save_as_template'::text, 'draft'::text, 'recipe'::text])))
 ); -- insert, select to berth_api; select to berth_cell; update (findings, version_id, log_bytes) to berth_cell
 
+create table template_draft_states (
+  id uuid not null,
+  draft_id uuid not null,
+  operation_id uuid not null,
+  label text,
+  layers text[],
+  created_at timestamp with time zone not null,
+  UNIQUE (operation_id),
+  PRIMARY KEY (id),
+  FOREIGN KEY (draft_id) REFERENCES template_drafts(id) ON DELETE CASCADE
+); -- insert, select to berth_api; select to berth_cell; update (layers) to berth_cell
+
+create table template_drafts (
+  id uuid not null,
+  organization_id uuid not null,
+  project_id uuid not null,
+  template_id uuid not null,
+  workspace_id uuid not null,
+  base_version integer,
+  created_at timestamp with time zone not null,
+  discarded_at timestamp with time zone,
+  UNIQUE (workspace_id),
+  PRIMARY KEY (id),
+  FOREIGN KEY (organization_id) REFERENCES organizations(id),
+  FOREIGN KEY (project_id) REFERENCES projects(id),
+  FOREIGN KEY (template_id) REFERENCES templates(id) ON DELETE CASCADE,
+  FOREIGN KEY (workspace_id) REFERENCES workspaces(id) ON DELETE CASCADE
+); -- insert, select to berth_api; update (discarded_at) to berth_api; select to berth_cell
+
 create table template_uploads (
   id uuid not null,
   organization_id uuid not null,
@@ -1206,6 +1235,8 @@ create table workspaces (
   residency_fence bigint default 0 not null,
   volumes jsonb default '[]'::jsonb not null,
   background_seconds integer,
+  draft_state_id uuid,
+  state_layers text[],
   PRIMARY KEY (id),
   FOREIGN KEY (cell_id) REFERENCES cells(id),
   FOREIGN KEY (organization_id) REFERENCES organizations(id),
@@ -1220,7 +1251,7 @@ create table workspaces (
   CHECK ((observed_state = ANY (ARRAY['creating'::text, 'starting'::text, 'running'::text, 'suspending'::text, 'suspended'::text, 'resuming'::text, 'forking'::text, 'stopping'::text, 'failed'::text, 'deleting'::text, 'deleted'::text]))),
   CHECK ((purpose = ANY (ARRAY['standard'::text, 'template_draft'::text, 'template_test'::text]))),
   CHECK ((residency = ANY (ARRAY['resident'::text, 'hibernated'::text, 'restoring'::text])))
-); -- insert, select to berth_api; update (observed_state, desired_state, pending_reason, ended_reason, inputs, cell_id, idle_policy, suspend_requested_at, suspend_after_seconds, suspend_not_before, tokens_revoked_before, updated_at, deleted_at) to berth_api; delete, select to berth_cell; update (observed_state, desired_state, pending_reason, ended_reason, grant_cpu_millis, grant_memory_mib, grant_disk_gib, startup, tree_revision, cell_id, ownership_epoch, disk, checkpoint_id, active_at, tool_call_at, busy_until, keepalive_until, suspend_requested_at, suspend_after_seconds, suspend_not_before, tokens_revoked_before, updated_at, deleted_at, idle_failures, idle_retry_at, residency, residency_fence) to berth_cell
+); -- insert, select to berth_api; update (observed_state, desired_state, pending_reason, ended_reason, inputs, cell_id, idle_policy, suspend_requested_at, suspend_after_seconds, suspend_not_before, tokens_revoked_before, updated_at, deleted_at) to berth_api; delete, select to berth_cell; update (observed_state, desired_state, pending_reason, ended_reason, grant_cpu_millis, grant_memory_mib, grant_disk_gib, startup, tree_revision, cell_id, ownership_epoch, disk, checkpoint_id, active_at, tool_call_at, busy_until, keepalive_until, suspend_requested_at, suspend_after_seconds, suspend_not_before, tokens_revoked_before, updated_at, deleted_at, idle_failures, idle_retry_at, residency, residency_fence, state_layers) to berth_cell
 
 CREATE INDEX agent_sessions_newest ON public.agent_sessions USING btree (workspace_id, uuid_send(id) DESC);
 
@@ -1368,6 +1399,10 @@ CREATE INDEX template_builds_of_template ON public.template_builds USING btree (
 
 CREATE INDEX template_builds_of_version ON public.template_builds USING btree (version_id) WHERE (version_id IS NOT NULL);
 
+CREATE INDEX template_draft_states_of_draft ON public.template_draft_states USING btree (draft_id, id DESC);
+
+CREATE UNIQUE INDEX template_drafts_live ON public.template_drafts USING btree (template_id) WHERE (discarded_at IS NULL);
+
 CREATE INDEX template_uploads_by_organization ON public.template_uploads USING btree (organization_id);
 
 CREATE INDEX template_uploads_by_use ON public.template_uploads USING btree (used_at);
@@ -1433,6 +1468,8 @@ CREATE INDEX workspaces_by_observed_state ON public.workspaces USING btree (proj
 CREATE INDEX workspaces_counted ON public.workspaces USING btree (organization_id) WHERE ((deleted_at IS NULL) AND (desired_state = 'running'::text));
 
 CREATE INDEX workspaces_granted ON public.workspaces USING btree (cell_id) WHERE (grant_memory_mib IS NOT NULL);
+
+CREATE INDEX workspaces_of_draft_states ON public.workspaces USING btree (draft_state_id) WHERE (draft_state_id IS NOT NULL);
 
 CREATE INDEX workspaces_on_cell ON public.workspaces USING btree (cell_id) WHERE (observed_state <> 'deleted'::text);
 

@@ -39,7 +39,7 @@ import type {
 } from './schema-templates.ts'
 import type { EgressDenialsTable, EgressVersionsTable, WorkspaceEgressTable } from './schema-egress.ts'
 import type { ExportPartsTable, ExportsTable } from './schema-exports.ts'
-import type { TemplateBuildLogsTable, TemplateBuildsTable } from './schema-builds.ts'
+import type { TemplateBuildLogsTable, TemplateBuildsTable, TemplateDraftsTable, TemplateDraftStatesTable } from './schema-builds.ts'
 import type { VolumeAttachmentsTable, VolumesTable, VolumeUsageReadingsTable, VolumeUsageSamplesTable } from './schema-volumes.ts'
 import type { PortCredentialsTable, WorkspacePortsTable } from './schema-ports.ts'
 import type {
@@ -124,6 +124,8 @@ export interface Database {
   executions: ExecutionsTable
   template_builds: TemplateBuildsTable
   template_build_logs: TemplateBuildLogsTable
+  template_drafts: TemplateDraftsTable
+  template_draft_states: TemplateDraftStatesTable
   volumes: VolumesTable
   volume_attachments: VolumeAttachmentsTable
   volume_usage_samples: VolumeUsageSamplesTable
@@ -251,6 +253,8 @@ interface WorkspacesTable {
   checkpoint_id: string | null
   idle_policy: string | null
   background_seconds: number | null
+  draft_state_id: ColumnType<string | null, string | null | undefined, never>
+  state_layers: ColumnType<string[] | null, string[] | null | undefined, string[]>
   active_at: Date
   tool_call_at: Date | null
   busy_until: Date | null

@@ -7,6 +7,7 @@ import { collectLayers, type CollectContext } from '../../service/cell/layers/co
 import { namedLayers } from '../../service/cell/layers/store.ts'
 import { buildSubject } from '../../service/cell/links/subject.ts'
 import { armFailpoint } from '../../service/lib/failpoints.ts'
+import { draftState } from '../support/drafts.ts'
 import { until } from '../support/processes.ts'
 import { worldWithCell, type CellWorld } from './with-cell.ts'
 
@@ -151,6 +152,30 @@ test('versions of an organization that is no more name their layers as long as a
   await ends(null)
 })
 
+test('a state of a draft keeps its layer until it is discarded, and a test instance until it is deleted', async () => {
+  const layer = await made('a state of a draft')
+  const { workspace } = (await w.post('/v1/templates/kept-layers/draft', { base: 'base@1' })).body
+  const id = await draftState(w, workspace.id)
+  const db = w.database.superuser
+  await db
+    .updateTable('template_draft_states')
+    .set({ layers: [layer] })
+    .where('id', '=', id)
+    .execute()
+  await w.ready('on-a-state')
+  const of = db.updateTable('workspaces').where('key', '=', 'on-a-state')
+  await of.set({ state_layers: [layer] }).execute()
+  const named = () => namedLayers(w.database.cell, w.cell_id, [layer])
+  assert.deepEqual([...(await named())], [layer])
+  await of.set({ state_layers: [] }).execute()
+  assert.deepEqual([...(await named())], [layer])
+  await of.set({ state_layers: [layer] }).execute()
+  await db.updateTable('template_drafts').set({ discarded_at: w.clock.now() }).execute()
+  assert.deepEqual([...(await named())], [layer])
+  await of.set({ state_layers: [] }).execute()
+  assert.deepEqual([...(await named())], [])
+})
+
 test('a layer that somebody asks for while it is about to go stays, and has its name when it is looked at again', async () => {
   const layer = await made('asked for meanwhile')
   await look()
@@ -186,7 +211,9 @@ test('every column of the schema whose name speaks of layers is known to who col
     'layer_directories.layer', // what is known of it, whether it is there or not
     'layer_lists.layer',
     'template_build_steps.layer', // a name
+    'template_draft_states.layers', // names
     'template_versions.layers', // a name
     'unnamed_layers.layer',
+    'workspaces.state_layers', // names
   ])
 })

@@ -28,6 +28,8 @@ export interface NewWorkspace {
   resources?: Partial<Resources>
   lifetime?: 'persistent' | 'session'
   idle_policy?: string
+  /** Of a test instance of a draft. */
+  draft_state_id?: string
 }
 
 export type WorkspaceRow = Awaited<ReturnType<typeof readWorkspace>>
@@ -217,6 +219,7 @@ async function insertWorkspace({ db, clock, ids, project }: Writer, observed_sta
     ceiling_memory_mib: memory_mib,
     ceiling_disk_gib: disk_gib,
     idle_policy: wanted.idle_policy ?? null,
+    draft_state_id: wanted.draft_state_id ?? null,
     active_at: now,
     created_at: now,
     updated_at: now,

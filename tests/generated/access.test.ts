@@ -55,7 +55,7 @@ const forbidden = ({ refused_as }: PrincipalAccess) => `403 forbidden${refused_a
 
 /** People name the project that they open in. */
 const bodyOf = (route: AppRoute) =>
-  /^(workspaces\.open$|template-uploads\.create$|template-builds\.create|test-instances\.)/.test(route.id)
+  /^(workspaces\.open$|template-uploads\.create$|template-builds\.create|drafts\.create|test-instances\.)/.test(route.id)
     ? { body: { project_id: w.a.project_id } }
     : {}
 

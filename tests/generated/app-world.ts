@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto'
 import type { AppRoute } from '../../contract/route.ts'
 import { APP_ROUTES } from '../../contract/routes/app/all.ts'
 import { seeder, SETTINGS, type Answer, type CallOptions, type World } from '../api/support.ts'
+import { draftState } from '../support/drafts.ts'
 import { layerList } from '../support/layer-lists.ts'
 import { unpublishedVersion } from '../support/template-versions.ts'
 import { readyExport } from '../support/exports.ts'
@@ -61,6 +62,10 @@ export async function ownIds(w: World): Promise<Ids> {
     )
   const saving = `/v1/workspaces/${second}/save-as-template`
   const build_id = (await w.post(saving, { template_slug: 'own' })).body.build.id
+  const drafted = (await w.post('/v1/templates/own/draft')).body
+  await w.cell.succeed(drafted.operation.id)
+  for (const label of ['one', 'two']) await draftState(w, drafted.draft.workspace_id, label)
+  for (const key of ['tries-one', 'tries-two']) await w.post('/v1/templates/own/draft/test-instances', { key })
   const account_export_id = await readyExport(w, { organization_id: null, requested_by: owner_id })
   await readyExport(w, { organization_id: null, requested_by: owner_id })
   const export_id = await readyExport(w, { organization_id, requested_by: owner_id })

@@ -24,7 +24,7 @@ const recorded = () =>
 /** Who asks is nobody yet, and what is asked for changes nothing: a mail may be sent. */
 const OF_NOBODY = new Set(['auth.resend_verification', 'auth.request_reset'])
 
-const OF_EVERYBODY = new Set(['workspaces.open', 'feedback.create', 'template-uploads.create', 'template-builds.create'])
+const OF_EVERYBODY = new Set(['workspaces.open', 'feedback.create', 'template-uploads.create', 'template-builds.create', 'drafts.create'])
 
 /** Who would want to know of one change must find exactly one record of it. */
 for (const route of APP_ROUTES.filter(({ id, method }) => method !== 'GET' && !OF_NOBODY.has(id) && !NOT_SOLD.has(id))) {

@@ -108,7 +108,7 @@ for (const route of APP_ROUTES.filter(({ idempotent }) => idempotent)) {
   const [name] = idsOf(route)
   // Refusals are kept too, so that any route has something to repeat.
   const request = () => {
-    if (route.id === 'template-builds.create') return { ids: own, body: { project_id: w.ids.next() } }
+    if (route.id === 'template-builds.create' || route.id === 'drafts.create') return { ids: own, body: { project_id: w.ids.next() } }
     return name === undefined ? { ids: own, body: { template: 'absent' } } : { ids: { ...own, [name]: w.ids.next() }, body: {} }
   }
 

@@ -19,6 +19,14 @@ const OTHER_BODIES: Record<string, object> = {
   'workspaces.open': { key: 'other' },
   'test-instances.create': { key: 'other' },
   'test-instances.create_of_organization': { key: 'other' },
+  'drafts.create': { display_name: 'other' },
+  'drafts.create_of_organization': { display_name: 'other' },
+  'draft-states.create': { label: 'other' },
+  'draft-states.create_of_organization': { label: 'other' },
+  'draft-test-instances.create': { key: 'other' },
+  'draft-test-instances.create_of_organization': { key: 'other' },
+  'drafts.publish': { description: 'other' },
+  'drafts.publish_of_organization': { description: 'other' },
   'workspaces.fork': { key: 'other' },
   'workspaces.fork_tree': { key: 'other' },
   'workspaces.resume': { agent_label: 'other' },
@@ -33,6 +41,8 @@ const OTHER_BODIES: Record<string, object> = {
   'volumes.create': { name: 'other', quota_gib: 1 },
   'attachments.create': { volume_id: '01920000-0000-7000-8000-00000000beef' },
 }
+
+const OTHER_IDS = (w: World) => ({ workspace_id: w.ids.next(), volume_id: w.ids.next(), build_id: w.ids.next(), slug: 'other' })
 
 /** What makes something of a name that is one: its repeat finds the name taken. */
 const ONCE: Record<string, string> = {
@@ -90,7 +100,7 @@ for (const route of APP_ROUTES.filter(({ idempotent }) => idempotent)) {
     const other = OTHER_BODIES[route.id]
     const mismatch = other
       ? await ask(w, route, ids, { headers, body: other })
-      : await ask(w, route, { ...ids, workspace_id: w.ids.next(), volume_id: w.ids.next(), build_id: w.ids.next() }, { headers })
+      : await ask(w, route, { ...ids, ...OTHER_IDS(w) }, { headers })
     assert.equal(said(mismatch), '422 idempotency_mismatch')
     assert.deepEqual(await contentOfTables(w.database.superuser), between)
   })

@@ -96,6 +96,6 @@ export function sampleOf(route: Route, ids: Record<string, string> = {}, body?: 
 
 /** Names of the ids in a route's path. A port is a number that anybody knows, and a template that is made where there is none is no secret. */
 export function idsOf(route: Route): string[] {
-  const known = route.id.startsWith('template-builds.create') ? ['slug'] : ['port']
+  const known = /^(template-builds|drafts)\.create/.test(route.id) ? ['slug'] : ['port']
   return [...route.path.matchAll(/\{(\w+)\}/g)].map(([, name]) => name ?? '').filter((name) => !known.includes(name))
 }

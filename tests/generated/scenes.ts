@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
 import type { AppRoute } from '../../contract/route.ts'
 import { seeder, SETTINGS, type World } from '../api/support.ts'
+import { draftState } from '../support/drafts.ts'
 import { unpublishedVersion } from '../support/template-versions.ts'
 import { OWNER, PERSON, upload, type Ids } from './app-world.ts'
 import { isSignIn, signInBody, signInScene } from './auth-scenes.ts'
@@ -110,6 +111,16 @@ const SCENES: Record<string, (w: World, key: string) => Promise<string | Ids | u
   }),
   'test-instances.create': unpublished,
   'test-instances.create_of_organization': unpublished,
+  'drafts.create': templateOfItsOwn,
+  'drafts.create_of_organization': templateOfItsOwn,
+  'drafts.discard': drafted,
+  'drafts.discard_of_organization': drafted,
+  'draft-states.create': drafted,
+  'draft-states.create_of_organization': drafted,
+  'draft-test-instances.create': drafted,
+  'draft-test-instances.create_of_organization': drafted,
+  'drafts.publish': drafted,
+  'drafts.publish_of_organization': drafted,
   'templates.archive': templateOfItsOwn,
   'templates.archive_of_organization': templateOfItsOwn,
   'template-versions.publish': unpublished,
@@ -167,6 +178,14 @@ async function templateOfItsOwn(w: World, key: string): Promise<Ids> {
   const slug = key.replaceAll(/[^a-z0-9]+/g, '-').replaceAll(/^-|-$/g, '')
   await seeder(w.database, w.clock, w.ids).template(w.a.organization_id, slug, SETTINGS)
   return { slug }
+}
+/** A template with a draft, which runs, and a state of it. */
+async function drafted(w: World, key: string): Promise<Ids> {
+  const ids = await templateOfItsOwn(w, key)
+  const { body } = await w.post(`/v1/templates/${ids['slug']}/draft`)
+  await w.cell.succeed(body.operation.id)
+  await draftState(w, body.draft.workspace_id)
+  return ids
 }
 async function unpublished(w: World): Promise<Ids> {
   return { slug: 'own', version: String(await unpublishedVersion(w, w.a.organization_id, 'own', SETTINGS)) }

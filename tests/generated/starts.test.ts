@@ -3,6 +3,7 @@ import { after, before, test } from 'node:test'
 import { errorsOf } from '../../contract/route-errors.ts'
 import { APP_ROUTES } from '../../contract/routes/app/all.ts'
 import { seeder, SETTINGS, world, type Tenant, type World } from '../api/support.ts'
+import { draftState } from '../support/drafts.ts'
 import { said } from './app-world.ts'
 import { asTree } from './scenes.ts'
 import { contentOfTables } from './tables.ts'
@@ -31,11 +32,20 @@ async function tenant(slug: string): Promise<Tenant & { plan_id: string; start: 
   await asTree(w, tree)
   await w.cell.succeed((await w.post(`/v1/workspaces/${sleeping}/suspend`, undefined, { as })).body.id)
   await seeds.template(made.organization_id, 'tried', SETTINGS)
+  await seeds.template(made.organization_id, 'drafted', SETTINGS)
+  const { draft, operation } = (await w.post('/v1/templates/drafted/draft', {}, { as })).body
+  await w.cell.succeed(operation.id)
+  await draftState(w, draft.workspace_id)
   const start = {
     'workspaces.open': () => w.open('new', {}, { as }),
     'test-instances.create': () => w.post('/v1/templates/tried/versions/1/test-instances', {}, { as }),
     'test-instances.create_of_organization': () =>
       w.post(`/v1/organizations/${made.organization_id}/templates/tried/versions/1/test-instances`, {}, { as }),
+    'drafts.create': () => w.post('/v1/templates/tried/draft', {}, { as }),
+    'drafts.create_of_organization': () => w.post(`/v1/organizations/${made.organization_id}/templates/tried/draft`, {}, { as }),
+    'draft-test-instances.create': () => w.post('/v1/templates/drafted/draft/test-instances', {}, { as }),
+    'draft-test-instances.create_of_organization': () =>
+      w.post(`/v1/organizations/${made.organization_id}/templates/drafted/draft/test-instances`, {}, { as }),
     'template-builds.create': () => w.post('/v1/templates/built/builds', { recipe: { base: 'base' } }, { as }),
     'template-builds.create_of_organization': () =>
       w.post(`/v1/organizations/${made.organization_id}/templates/built/builds`, { recipe: { base: 'base' } }, { as }),

@@ -85,14 +85,10 @@ export const SPECIFIED: Readonly<Record<'app' | 'cell', Closed>> = {
 /** What no route answers yet, by the feature that brings it. A code without reasons here waits as a whole. */
 export const PENDING_CODES: Readonly<Record<'app' | 'cell', Readonly<Record<string, Closed>>>> = {
   app: {
-    'templates, drafts and builds': {
+    'templates and builds': {
       forbidden: ['secret_not_available'],
-      not_found: [
-        'draft_not_found', 'draft_state_not_found', 'log_not_available',
-      ], // prettier-ignore
-      conflict: [
-        'draft_exists', 'draft_stale', 'build_in_progress', 'guest_feature_unavailable',
-      ], // prettier-ignore
+      not_found: ['log_not_available'],
+      conflict: ['guest_feature_unavailable'],
       validation_failed: ['services_unsupported', 'slug_not_supported_by_builder'],
       dependency_unavailable: [
         'build_log_bucket_not_configured',

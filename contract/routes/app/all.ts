@@ -72,6 +72,7 @@ import {
 import { templateFilesDiff, templateFilesDiffOfOrganization, templateFilesList, templateFilesListOfOrganization } from './template-files.ts'
 import { templateLanguagesList, templatePackagesList } from './template-packages.ts'
 import { templateUploadsCreate, templateUploadsDelete, templateUploadsGet, templateUploadsPart } from './template-uploads.ts'
+import { DRAFT_ROUTES } from './template-drafts.ts'
 import { testInstancesCreate, testInstancesCreateOfOrganization } from './test-instances.ts'
 import { agentSessionsList, toolTokenKeys, toolTokensCreate } from './tool-tokens.ts'
 import {
@@ -198,6 +199,7 @@ export const APP_ROUTES: readonly AppRoute[] = [
   templateBuildsCancel,
   testInstancesCreate,
   testInstancesCreateOfOrganization,
+  ...DRAFT_ROUTES,
   templateUploadsCreate,
   templateUploadsGet,
   templateUploadsPart,

@@ -69,7 +69,7 @@ export const templateVersionsArchiveOfOrganization = appRoute({ id: 'template-ve
 /** An address. Which parameters it has beside the template's is known to whoever reads a call. */
 export type Form = typeof SHORT | typeof LONG
 
-function templateParams({ params }: Form) {
+export function templateParams({ params }: Form) {
   return Type.Unsafe<{ slug: string; organization_id?: string }>(Type.Object({ ...params, ...TEMPLATE }))
 }
 

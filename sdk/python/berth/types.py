@@ -264,6 +264,52 @@ class CurrentSession(TypedDict):
     user: Union[CurrentSessionUser, None]
 
 
+class DraftPublishRequest(TypedDict):
+    #: A state of the draft; omitted: what the draft holds now, which is captured
+    state_id: NotRequired[str]
+    defaults: NotRequired[TemplateDefaults]
+    #: Workspaces are opened with the version as soon as it is there
+    auto_publish: NotRequired[bool]
+    #: Absolute paths of files that may hold what looks like a secret; at most 200
+    acknowledged_scan_findings: NotRequired[list[str]]
+    settings: NotRequired[TemplateSettingsInput]
+    description: NotRequired[str]
+
+
+class DraftState(TypedDict):
+    id: str
+    label: Union[str, None]
+    #: Of the workspace of the draft
+    checkpoint_id: str
+    #: What has captured it
+    operation_id: str
+    size_bytes: Union[int, None]
+    created_at: str
+
+
+class DraftStateList(TypedDict):
+    data: list[DraftState]
+    next_cursor: Union[str, None]
+
+
+class DraftStateRequest(TypedDict):
+    #: For people
+    label: NotRequired[str]
+
+
+class DraftTestInstanceRequest(TypedDict):
+    #: A state of the draft; omitted: the newest
+    state_id: NotRequired[str]
+    #: Keys that start with sf: are reserved
+    key: NotRequired[str]
+    caps: NotRequired[Caps]
+    #: Names the agent session; `default` when absent
+    agent_label: NotRequired[str]
+    #: Default: all that the principal may use. At least one: a token without any could call nothing, and `[]` is more often a slip
+    tools: NotRequired[list[Literal["exec", "files", "pty", "process", "git", "browser"]]]
+    inputs: NotRequired[dict[str, Any]]
+
+
 class EgressDenial(TypedDict):
     name: Union[str, None]
     address: Union[str, None]
@@ -958,6 +1004,10 @@ class Origin_(TypedDict):
 class Origin2(TypedDict):
     kind: Literal["draft_state"]
     checkpoint_id: str
+    #: Of the draft
+    state_id: NotRequired[str]
+    #: Whose draft it was
+    template_id: NotRequired[str]
 
 
 Origin: TypeAlias = "Union[Origin_, Origin2]"
@@ -1716,6 +1766,53 @@ class TemplateDefaults(TypedDict):
     session_idle_seconds: NotRequired[int]
     #: For so long a machine that is unused and quiet is not parked, where that is longer than in its cell
     background_seconds: NotRequired[int]
+
+
+class TemplateDraftBase(TypedDict):
+    slug: str
+    version: int
+
+
+class TemplateDraft(TypedDict):
+    id: str
+    template_id: str
+    template_slug: str
+    organization_id: str
+    project_id: str
+    #: Where it is worked on, with all that a workspace has
+    workspace_id: str
+    #: The version that it was opened from
+    base: TemplateDraftBase
+    draft_base_version: Union[int, None]
+    latest_version: Union[int, None]
+    #: Somebody else has published a newer version: a publish is refused with draft_stale
+    stale: bool
+    created_at: str
+    discarded_at: Union[str, None]
+
+
+class TemplateDraftRequest(TypedDict):
+    #: slug@version; omitted: the latest published version of the template
+    base: NotRequired[str]
+    project_id: NotRequired[str]
+    #: Of a template that is made with it
+    display_name: NotRequired[str]
+    caps: NotRequired[Caps]
+    #: Names the agent session; `default` when absent
+    agent_label: NotRequired[str]
+    #: Default: all that the principal may use. At least one: a token without any could call nothing, and `[]` is more often a slip
+    tools: NotRequired[list[Literal["exec", "files", "pty", "process", "git", "browser"]]]
+    inputs: NotRequired[dict[str, Any]]
+
+
+class TemplateDraftStarted(TypedDict):
+    draft: TemplateDraft
+    workspace: Workspace
+    operation: Union[Operation, None]
+    cell_endpoint: Union[str, None]
+    tool_token: Union[ToolToken, None]
+    #: Of an open: what it asked for and the workspace, which exists already, does not have
+    ignored: NotRequired[list[Literal["template", "caps", "idle_policy", "background_seconds"]]]
 
 
 class TemplateFile(TypedDict):

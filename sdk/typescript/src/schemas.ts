@@ -239,6 +239,52 @@ export type CurrentSession = {
   } | null
 }
 
+export type DraftPublishRequest = {
+  /** A state of the draft; omitted: what the draft holds now, which is captured */
+  state_id?: string
+  defaults?: TemplateDefaults
+  /** Workspaces are opened with the version as soon as it is there */
+  auto_publish?: boolean
+  /** Absolute paths of files that may hold what looks like a secret; at most 200 */
+  acknowledged_scan_findings?: string[]
+  settings?: TemplateSettingsInput
+  description?: string
+}
+
+export type DraftState = {
+  id: string
+  label: string | null
+  /** Of the workspace of the draft */
+  checkpoint_id: string
+  /** What has captured it */
+  operation_id: string
+  size_bytes: number | null
+  created_at: string
+}
+
+export type DraftStateList = {
+  data: DraftState[]
+  next_cursor: string | null
+}
+
+export type DraftStateRequest = {
+  /** For people */
+  label?: string
+}
+
+export type DraftTestInstanceRequest = {
+  /** A state of the draft; omitted: the newest */
+  state_id?: string
+  /** Keys that start with sf: are reserved */
+  key?: string
+  caps?: Caps
+  /** Names the agent session; `default` when absent */
+  agent_label?: string
+  /** Default: all that the principal may use. At least one: a token without any could call nothing, and `[]` is more often a slip */
+  tools?: ('exec' | 'files' | 'pty' | 'process' | 'git' | 'browser')[]
+  inputs?: Record<string, unknown>
+}
+
 export type EgressDenial = {
   name: string | null
   address: string | null
@@ -892,6 +938,10 @@ export type Origin = {
 } | {
   kind: 'draft_state'
   checkpoint_id: string
+  /** Of the draft */
+  state_id?: string
+  /** Whose draft it was */
+  template_id?: string
 }
 
 export type OverageRates = {
@@ -1609,6 +1659,51 @@ export type TemplateDefaults = {
   session_idle_seconds?: number
   /** For so long a machine that is unused and quiet is not parked, where that is longer than in its cell */
   background_seconds?: number
+}
+
+export type TemplateDraft = {
+  id: string
+  template_id: string
+  template_slug: string
+  organization_id: string
+  project_id: string
+  /** Where it is worked on, with all that a workspace has */
+  workspace_id: string
+  /** The version that it was opened from */
+  base: {
+    slug: string
+    version: number
+  }
+  draft_base_version: number | null
+  latest_version: number | null
+  /** Somebody else has published a newer version: a publish is refused with draft_stale */
+  stale: boolean
+  created_at: string
+  discarded_at: string | null
+}
+
+export type TemplateDraftRequest = {
+  /** slug@version; omitted: the latest published version of the template */
+  base?: string
+  project_id?: string
+  /** Of a template that is made with it */
+  display_name?: string
+  caps?: Caps
+  /** Names the agent session; `default` when absent */
+  agent_label?: string
+  /** Default: all that the principal may use. At least one: a token without any could call nothing, and `[]` is more often a slip */
+  tools?: ('exec' | 'files' | 'pty' | 'process' | 'git' | 'browser')[]
+  inputs?: Record<string, unknown>
+}
+
+export type TemplateDraftStarted = {
+  draft: TemplateDraft
+  workspace: Workspace
+  operation: Operation | null
+  cell_endpoint: string | null
+  tool_token: ToolToken | null
+  /** Of an open: what it asked for and the workspace, which exists already, does not have */
+  ignored?: ('template' | 'caps' | 'idle_policy' | 'background_seconds')[]
 }
 
 export type TemplateFile = {

@@ -8,7 +8,7 @@ import { changing } from '../idempotency/change.ts'
 import { workspaceSubject } from '../workspaces/answer-operation.ts'
 import { lockForChange } from '../workspaces/find.ts'
 import { allowed } from '../workspaces/refusals.ts'
-import { hasCheckpoint, markDeleted, wasDeleted } from './store.ts'
+import { hasCheckpoint, hasDraftState, markDeleted, wasDeleted } from './store.ts'
 
 /** DELETE /v1/workspaces/{workspace_id}/checkpoints/{checkpoint_id}. The cell removes the files when it is told. */
 export async function deleteCheckpoint(call: Call<typeof checkpointsDelete>, deps: ApiDeps): Promise<Reply> {
@@ -19,6 +19,10 @@ export async function deleteCheckpoint(call: Call<typeof checkpointsDelete>, dep
     const reads = readerOf(tx)
     if (await hasCheckpoint(reads, row.id, checkpoint_id, call.now)) {
       if (row.checkpoint_id === checkpoint_id) throw fail('conflict', 'not_running', STANDS_ON_IT, { details: { checkpoint_id } })
+      await markDeleted(tx, checkpoint_id, call.now)
+      return row
+    }
+    if (await hasDraftState(reads, row.id, checkpoint_id)) {
       await markDeleted(tx, checkpoint_id, call.now)
       return row
     }

@@ -43,6 +43,17 @@ export async function hasCheckpoint(reads: Reader, workspace_id: string, checkpo
   return rows.length === 1
 }
 
+/** Whether it is the disk of a state of a draft, which nothing is restored from and which its owner may give up. */
+export async function hasDraftState(reads: Reader, workspace_id: string, checkpoint_id: string): Promise<boolean> {
+  const rows = await reads.rows(
+    'checkpoints.draft_state',
+    `select 1 from checkpoints c join template_draft_states s on s.operation_id = c.operation_id
+     where c.workspace_id = $1 and c.id = $2 and c.kind = 'layer' and c.deleted_at is null`,
+    [workspace_id, checkpoint_id],
+  )
+  return rows.length === 1
+}
+
 export async function countSnapshots(reads: Reader, workspace_id: string): Promise<number> {
   const [row] = await reads.rows<{ count: number }>(
     'checkpoints.snapshots',

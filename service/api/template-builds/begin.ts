@@ -1,3 +1,4 @@
+import { RESERVED_TEMPLATE_SLUGS } from '../../../contract/schemas/templates.ts'
 import type { ChangeTx } from '../../core/changes/mutate.ts'
 import { aboutBuild, insertOperation } from '../../core/operations/store.ts'
 import { buildRefusal } from '../../core/template-builds/plan.ts'
@@ -15,17 +16,35 @@ export async function refusePlatformSlug(tx: ChangeTx, slug: string, field: 'slu
   throw fail('validation_failed', 'platform_template_slug', 'The platform has a template of that slug', { details: { field } })
 }
 
+/** Throws where the platform has a template of that slug, or may have one. */
+export async function refuseReservedSlug(tx: ChangeTx, slug: string): Promise<void> {
+  await refusePlatformSlug(tx, slug, 'slug')
+  if (!RESERVED_TEMPLATE_SLUGS.includes(slug)) return
+  throw fail('validation_failed', 'reserved_template_slug', 'The slug is kept for a template of the platform', {
+    details: { field: 'slug' },
+  })
+}
+
 /**
  * The template that a build makes a version of, which is made where there is none.
  * Throws where it is archived, and where the plan lets no further build begin.
  */
-export async function templateToBuild({ ids }: Ids, tx: ChangeTx, template: Omit<NewTemplate, 'id'>): Promise<string> {
-  const { organization_id } = template
+export async function templateToBuild(deps: Ids, tx: ChangeTx, template: Omit<NewTemplate, 'id'>): Promise<string> {
+  const id = await templateToChange(deps, tx, template)
+  await refuseManyBuilds(tx, template.organization_id)
+  return id
+}
+
+/** The template, which is made where there is none, and kept as it is until the transaction ends. Throws where it is archived. */
+export async function templateToChange({ ids }: Ids, tx: ChangeTx, template: Omit<NewTemplate, 'id'>): Promise<string> {
   const { id, archived_at } = await lockOrMakeTemplate(tx, { ...template, id: ids.next() })
   if (archived_at !== null) throw fail('conflict', 'template_archived', 'The template is archived')
+  return id
+}
+
+export async function refuseManyBuilds(tx: ChangeTx, organization_id: string): Promise<void> {
   const refused = buildRefusal(await readBuildLimit(readerOf(tx), organization_id), await countBuilds(tx, organization_id))
   if (refused !== null) throw refused
-  return id
 }
 
 /** The row of a build and its operation. */

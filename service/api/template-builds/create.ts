@@ -5,7 +5,6 @@ import type { EgressPolicy } from '../../../contract/egress/policy.ts'
 import type { templateBuildsCreate, templateBuildsCreateOfOrganization } from '../../../contract/routes/app/template-builds.ts'
 import type { Recipe, TemplateBuildRequest } from '../../../contract/schemas/recipes.ts'
 import { TemplateSettings, templateSettingsProblems } from '../../../contract/schemas/template-settings.ts'
-import { RESERVED_TEMPLATE_SLUGS } from '../../../contract/schemas/templates.ts'
 import { admitBuild } from '../../core/admission/store.ts'
 import type { ChangeTx } from '../../core/changes/mutate.ts'
 import type { BuildPlan, BuildUpload } from '../../core/templates/build-plan.ts'
@@ -23,7 +22,7 @@ import { projectOf } from '../projects/project-of.ts'
 import { useUpload } from '../template-uploads/store.ts'
 import { askedRecipe } from './asked-recipe.ts'
 import { findBase } from './base.ts'
-import { beginBuild, refusePlatformSlug, templateToBuild } from './begin.ts'
+import { beginBuild, refuseReservedSlug, templateToBuild } from './begin.ts'
 import { buildBody, type WorkedOnBuild } from './cancel.ts'
 
 type BuildCall = Call<typeof templateBuildsCreate> | Call<typeof templateBuildsCreateOfOrganization>
@@ -49,7 +48,7 @@ export async function createBuild(call: BuildCall, deps: ApiDeps): Promise<Reply
 async function begin(deps: ApiDeps, tx: ChangeTx, call: BuildCall, project: Owned, recipe: Recipe): Promise<WorkedOnBuild> {
   const { body, params, now } = call
   const { organization_id } = project
-  await refuseSlug(tx, params.slug)
+  await refuseReservedSlug(tx, params.slug)
   const plan = await planned(deps, tx, call, project, recipe)
   const template_id = await templateToBuild(deps, tx, {
     organization_id,
@@ -98,14 +97,6 @@ function refuseSettings(settings: TemplateSettings): void {
     ? templateSettingsProblems(settings)[0]
     : isSettings.errors?.map(({ instancePath, message = '' }) => `${instancePath} ${message}`)[0]
   if (problem !== undefined) throw fail('validation_failed', 'invalid_settings', `With those of the base: ${problem}`)
-}
-
-async function refuseSlug(tx: ChangeTx, slug: string): Promise<void> {
-  await refusePlatformSlug(tx, slug, 'slug')
-  if (RESERVED_TEMPLATE_SLUGS.includes(slug))
-    throw fail('validation_failed', 'reserved_template_slug', 'The slug is kept for a template of the platform', {
-      details: { field: 'slug' },
-    })
 }
 
 async function startedBody(reads: Reader, begun: WorkedOnBuild) {

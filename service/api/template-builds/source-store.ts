@@ -13,7 +13,8 @@ export interface Source {
 export async function readSource(reads: Reader, workspace_id: string): Promise<Source> {
   const [row] = await reads.rows<Source>(
     'template_builds.source',
-    `select v.layers, v.settings, v.egress from workspaces w join template_versions v on v.id = w.template_version_id where w.id = $1`,
+    `select coalesce(w.state_layers, v.layers) as layers, v.settings, v.egress
+     from workspaces w join template_versions v on v.id = w.template_version_id where w.id = $1`,
     [workspace_id],
   )
   if (row === undefined) throw new Error('a workspace has no template version')

@@ -35,6 +35,11 @@ export async function findVersion(reads: Reader, template: TemplateRow, version:
   return row
 }
 
+/** Nothing new is made of it any more. */
+export function refuseArchived({ archived_at }: TemplateRow): void {
+  if (archived_at !== null) throw fail('conflict', 'template_archived', 'The template is archived')
+}
+
 /** What is the platform's is its operators' to change. */
 export function refusePlatform(template: TemplateRow): TemplateRow {
   if (template.organization_id !== null) return template

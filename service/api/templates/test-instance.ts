@@ -1,11 +1,13 @@
 import { randomBytes } from 'node:crypto'
+import { isDeepStrictEqual } from 'node:util'
 import type { testInstancesCreate, testInstancesCreateOfOrganization } from '../../../contract/routes/app/test-instances.ts'
+import type { Origin } from '../../../contract/schemas/workspaces.ts'
 import { admitStart } from '../../core/admission/store.ts'
 import type { ChangeTx } from '../../core/changes/mutate.ts'
 import { beginOperation } from '../../core/operations/begin.ts'
 import { resolveInputs } from '../../core/workspaces/inputs.ts'
 import { readerOf } from '../../db/reader.ts'
-import type { Call, Reply } from '../../http/call.ts'
+import type { Call, Principal, Reply } from '../../http/call.ts'
 import { fail } from '../../lib/fail.ts'
 import { maySee, notFound, requestedTools, type Owned } from '../auth/scope.ts'
 import type { ApiDeps } from '../deps.ts'
@@ -15,13 +17,13 @@ import { checkBinding, withSecretInputs } from '../secrets/bindings.ts'
 import { writeBinding } from '../secrets/store.ts'
 import { workedOn, type WorkedOn } from '../workspaces/answer-operation.ts'
 import { answerStart } from '../workspaces/answer-start.ts'
-import { createWorkspace } from '../workspaces/create.ts'
+import { createWorkspace, type Creation } from '../workspaces/create.ts'
 import { retryStartup } from '../workspaces/open.ts'
 import { checkKey } from '../workspaces/open-rules.ts'
 import { allowed, joined } from '../workspaces/refusals.ts'
 import { isReady, type WorkspaceRow } from '../workspaces/row.ts'
 import { lockWorkspace, readKey } from '../workspaces/store.ts'
-import { findTemplate, findVersion, refusePlatform } from './find.ts'
+import { findTemplate, findVersion, refuseArchived, refusePlatform } from './find.ts'
 import type { VersionRow } from './store.ts'
 
 export type TestCall = Call<typeof testInstancesCreate> | Call<typeof testInstancesCreateOfOrganization>
@@ -35,9 +37,16 @@ export async function openTestInstance(call: TestCall, deps: ApiDeps): Promise<R
   const project = await projectOf(deps.reads, who, body.project_id)
   if (project.organization_id !== template.organization_id) throw notFound('project')
   requestedTools(who, project.organization_id, body.tools)
-  if (template.archived_at !== null) throw fail('conflict', 'template_archived', 'The template is archived')
+  refuseArchived(template)
   if (!version.layered) throw fail('conflict', 'template_not_layered', 'The version is a full copy: a test instance needs layers')
-  return answerTestInstance(call, deps, await change(deps, call, (tx) => openIn(deps, tx, call, project, version)))
+  const { template_id } = version
+  const tried: Tried = {
+    project,
+    slug: template.slug,
+    version,
+    origin: { kind: 'template_version', template_id, version: version.version },
+  }
+  return answerTestInstance(call, deps, await change(deps, call, (tx) => tryOut(deps, tx, call, tried)))
 }
 
 /** Also of a repeat with the same Idempotency-Key: made afresh, with a token of its own. */
@@ -45,38 +54,62 @@ export function answerTestInstance(call: TestCall, deps: ApiDeps, outcome: Chang
   return answerStart(call, deps, outcome, undefined, (started) => started)
 }
 
-async function openIn(deps: ApiDeps, tx: ChangeTx, call: TestCall, project: Owned, version: VersionRow): Promise<WorkedOn> {
+/** What a test instance is of. */
+export interface Tried {
+  project: Owned
+  /** Of the template that is tried. */
+  slug: string
+  version: Pick<VersionRow, 'id' | 'layered' | 'settings'>
+  origin: Origin
+  /** Of a draft: what it begins with, and where that lies. */
+  state?: Pick<Creation, 'draft_state_id' | 'state_layers' | 'cell_id'>
+}
+
+/** What a call says of a workspace that the service names itself. */
+export interface OwnCall {
+  who: Principal
+  now: Date
+  body: { key?: string; caps?: Creation['caps']; inputs?: Record<string, unknown> }
+}
+
+/** The test instance of the call's key, or a new one. */
+export async function tryOut(deps: ApiDeps, tx: ChangeTx, call: OwnCall, tried: Tried): Promise<WorkedOn> {
   const { body, who } = call
-  const key = body.key ?? `sf:test:${version.slug}:${randomBytes(4).toString('hex')}`
+  const { project, slug, version, origin, state } = tried
+  const key = body.key ?? ownKey('test', slug)
+  const create = (freed: string | null) =>
+    createOwn(deps, tx, call, { project, key, freed, version, lifetime: 'session', purpose: 'template_test', origin, ...state })
   const known = await readKey(readerOf(tx), project.organization_id, key)
-  if (known === null) return create(deps, tx, call, project, version, { key, freed: null })
+  if (known === null) return create(null)
   const row = await lockWorkspace(tx, known.workspace_id)
-  if (known.reusable || (row?.lifetime === 'session' && row.deleted_at !== null)) {
-    return create(deps, tx, call, project, version, { key, freed: known.workspace_id })
-  }
-  const is_its = row !== null && maySee(who, row) && row.purpose === 'template_test' && row.template_version_id === version.id
+  if (known.reusable || (row?.lifetime === 'session' && row.deleted_at !== null)) return create(known.workspace_id)
+  const is_its = row !== null && maySee(who, row) && row.purpose === 'template_test' && isDeepStrictEqual(row.origin, origin)
   if (!is_its) throw fail('conflict', 'key_in_use', 'The key is in use, or was', { details: { key } })
   return reopen(deps, tx, call, row)
 }
 
-async function create(
+/** Of what nobody has named: keys that no caller can open. */
+export function ownKey(kind: 'draft' | 'test', slug: string): string {
+  return `sf:${kind}:${slug}:${randomBytes(4).toString('hex')}`
+}
+
+type Own = Pick<Creation, 'key' | 'freed' | 'lifetime' | 'purpose' | 'origin' | 'draft_state_id' | 'state_layers' | 'cell_id'>
+
+/** A workspace for work on a template. */
+export async function createOwn(
   deps: ApiDeps,
   tx: ChangeTx,
-  { body, now }: TestCall,
-  project: Owned,
-  { id, template_id, version, layered, settings }: VersionRow,
-  named: { key: string; freed: string | null },
+  { body, now }: OwnCall,
+  { project, version, ...own }: Own & Pick<Tried, 'project' | 'version'>,
 ): Promise<WorkedOn> {
+  const { settings } = version
   const user = { ...project, workspace_id: null }
   const secrets = await withSecretInputs(tx, user, settings, [])
   await checkBinding(tx, user, settings, secrets)
   const { workspace_id, operation_id } = await createWorkspace(deps, tx, {
-    ...named,
+    ...own,
     project,
-    version: { id, layered, settings },
-    lifetime: 'session',
-    purpose: 'template_test',
-    origin: { kind: 'template_version', template_id, version },
+    version,
     caps: body.caps ?? {},
     inputs: resolveInputs(settings.inputs, body.inputs ?? {}),
     idle_policy: null,
@@ -88,7 +121,7 @@ async function create(
 }
 
 /** One that lives is found as an open finds a workspace. */
-async function reopen(deps: ApiDeps, tx: ChangeTx, { now }: TestCall, row: WorkspaceRow): Promise<WorkedOn> {
+export async function reopen(deps: ApiDeps, tx: ChangeTx, { now }: OwnCall, row: WorkspaceRow): Promise<WorkedOn> {
   const decision = allowed(row, 'open')
   switch (decision.kind) {
     case 'proceed':

@@ -1,4 +1,10 @@
 import type { workspacesResume } from '../../../contract/routes/app/lifecycle.ts'
+import type {
+  draftsCreate,
+  draftsCreateOfOrganization,
+  draftTestInstancesCreate,
+  draftTestInstancesCreateOfOrganization,
+} from '../../../contract/routes/app/template-drafts.ts'
 import type { testInstancesCreate, testInstancesCreateOfOrganization } from '../../../contract/routes/app/test-instances.ts'
 import type { workspacesOpen } from '../../../contract/routes/app/workspaces.ts'
 import type { Operation } from '../../../contract/schemas/operations.ts'
@@ -23,6 +29,10 @@ type StartCall =
   | Call<typeof workspacesResume>
   | Call<typeof testInstancesCreate>
   | Call<typeof testInstancesCreateOfOrganization>
+  | Call<typeof draftsCreate>
+  | Call<typeof draftsCreateOfOrganization>
+  | Call<typeof draftTestInstancesCreate>
+  | Call<typeof draftTestInstancesCreateOfOrganization>
 
 export interface Started {
   workspace: Workspace
@@ -37,6 +47,7 @@ export interface Started {
  * Answers an open or a resume: 200 with a token when the workspace is ready, else 202 with the operation, after waiting for it
  * as long as the caller asked (App, "Open rules" 4). A repeat of what was answered 200 is 200 while the workspace is ready. Later it is 202:
  * whoever is told 200 goes on to call tools.
+ * @param beside what an answer says of its own.
  */
 export async function answerStart(
   call: StartCall,
@@ -44,6 +55,7 @@ export async function answerStart(
   outcome: Changed,
   known: WorkspaceRow | undefined,
   accepted: (started: Started) => Partial<Started>,
+  beside: object = {},
 ): Promise<Reply> {
   const { operation, waited } = await operationOf(call, deps, outcome)
   const row = known ?? (outcome.workspace_id === null ? null : await readWorkspace(deps.reads, outcome.workspace_id))
@@ -56,13 +68,17 @@ export async function answerStart(
   const is_success = isReady(row) && (was_success || (waited && operation?.state === 'succeeded'))
   if (!is_success) {
     const last = operation === null && was_success ? await newestOperation(deps.reads, row.id) : null
-    const body = accepted({ ...started, operation: last === null ? operation : operationView(last), tool_token: null })
+    const body = { ...beside, ...accepted({ ...started, operation: last === null ? operation : operationView(last), tool_token: null }) }
     return { status: 202, body, headers }
   }
   if (!was_success && hasKey(call)) await keepStatus(deps.db, call, 200)
   return {
     status: 200,
-    body: { ...started, tool_token: await mintTokenOrNull(deps, row, wish(call, row), outcome.recorded ? null : byCaller(deps, call)) },
+    body: {
+      ...beside,
+      ...started,
+      tool_token: await mintTokenOrNull(deps, row, wish(call, row), outcome.recorded ? null : byCaller(deps, call)),
+    },
     headers,
   }
 }

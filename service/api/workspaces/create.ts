@@ -11,7 +11,8 @@ import type { Owned } from '../auth/scope.ts'
 import type { ApiDeps } from '../deps.ts'
 import type { TemplateVersion } from './store.ts'
 
-type Given = 'key' | 'lifetime' | 'purpose' | 'origin' | 'caps' | 'inputs' | 'idle_policy' | 'background_seconds'
+type Given =
+  'key' | 'lifetime' | 'purpose' | 'origin' | 'caps' | 'inputs' | 'idle_policy' | 'background_seconds' | 'draft_state_id' | 'state_layers'
 
 /** A workspace that is to be, of whatever asks for it. */
 export interface Creation extends Pick<NewWorkspace, Given> {
@@ -19,6 +20,8 @@ export interface Creation extends Pick<NewWorkspace, Given> {
   version: TemplateVersion
   /** The ended workspace that had the key before. */
   freed: string | null
+  /** Where what it begins with lies; else any. */
+  cell_id?: string
   now: Date
 }
 
@@ -26,13 +29,13 @@ export interface Creation extends Pick<NewWorkspace, Given> {
 export async function createWorkspace(
   deps: ApiDeps,
   tx: ChangeTx,
-  { project, version, freed, ...given }: Creation,
+  { project, version, freed, cell_id: at, ...given }: Creation,
 ): Promise<{ workspace_id: string; operation_id: string }> {
   const id = deps.ids.next()
   // Whoever opens the same key waits here for this transaction, and finds its workspace when it is through.
   if (!(await takeWorkspaceKey(tx, project, given.key, id, freed))) throw new Again('the key is taken meanwhile')
   const plan = await admitStart(tx, project.organization_id, id)
-  const cell_id = await deps.cells.choose(readerOf(tx))
+  const cell_id = at ?? (await deps.cells.choose(readerOf(tx)))
   const operation_id = deps.ids.next()
   const { organization_id, project_id } = project
   const workspace: NewWorkspace = {
@@ -44,8 +47,8 @@ export async function createWorkspace(
     observed_state: 'creating',
     mode: 'processful',
     startup: hasStartup(version.settings) ? { state: 'pending' } : null,
-    // App, "Open rules" 9.
-    disk_layout: version.layered && deps.layered_opens ? 'layered' : 'legacy',
+    // App, "Open rules" 9. Without layers a draft could not be captured, nor a test instance be.
+    disk_layout: version.layered && (deps.layered_opens || given.purpose !== 'standard') ? 'layered' : 'legacy',
     ceilings: ceilingsOf({ template: version.settings, caps: given.caps, plan }),
     cell_id,
   }

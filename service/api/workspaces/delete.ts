@@ -9,6 +9,7 @@ import type { ApiDeps } from '../deps.ts'
 import { answerKept, change, type Changed } from '../idempotency/change.ts'
 import { lastDelete } from '../operations/store.ts'
 import type { OperationRow } from '../operations/view.ts'
+import { endWithDraft } from '../template-drafts/end.ts'
 import { operationBody, workedOn, type WorkedOn } from './answer-operation.ts'
 import { endWorkspace, type Ending } from './end.ts'
 import { lockWithOperation } from './find.ts'
@@ -26,6 +27,9 @@ export async function deleteWorkspace(call: Call<typeof workspacesDelete>, deps:
   return answerEnding(call, deps, outcome)
 }
 
+/** Of a draft, and of whatever was to try it. */
+export const DRAFT_DISCARDED: Ending = { ended_reason: 'draft_discarded', input: { reason: 'draft_discarded' } }
+
 /** POST /v1/workspaces/{workspace_id}/close */
 export async function closeWorkspace(call: Call<typeof workspacesClose>, deps: ApiDeps): Promise<Reply> {
   const ending: Ending = { ended_reason: 'closed', input: { reason: 'session_closed' } }
@@ -37,7 +41,7 @@ export async function closeWorkspace(call: Call<typeof workspacesClose>, deps: A
  * Promise N7 (docs/operating/promises.md): after this answer no tool call is served. The cell shuts its gate before it takes the operation, so the answer
  * waits until it is taken; where no cell is there to take it, none serves calls either.
  */
-async function answerEnding(call: EndingCall, deps: ApiDeps, outcome: Changed): Promise<Reply> {
+export async function answerEnding(call: Pick<EndingCall, 'signal'>, deps: ApiDeps, outcome: Changed): Promise<Reply> {
   const { operation_id } = outcome
   if (operation_id !== null) await deps.waits.until(operation_id, ({ state }) => state !== 'queued', deps.delete_told_seconds, call.signal)
   return answerKept(outcome)
@@ -59,6 +63,10 @@ export async function endForGood(
   }
   const active = activeOperation(row)
   if (active) await cancelActive(deps, tx, row, active, call.now)
+  if (row.purpose === 'template_draft') {
+    for (const workspace_id of await endWithDraft(tx, row.id, call.now))
+      await endForGood(deps, tx, { ...call, params: { workspace_id } }, 'delete', DRAFT_DISCARDED)
+  }
   const frees_key = row.lifetime === 'session'
   const operation_id = await endWorkspace(deps, tx, row.id, { ...ending, frees_key }, call.now)
   return workedOn(row, { status: 202, operation_id, changed: true })

@@ -69,6 +69,7 @@ async function forkFrom(deps: ApiDeps, tx: ChangeTx, call: ForkCall, source: Wor
     startup: source.startup, // what its memory holds of it
     cell_id: source.cell_id, // its memory and disk are there
     idle_policy: null,
+    state_layers: source.state_layers,
     background_seconds: source.background_seconds, // what works in the background is in its memory
     now,
   }

@@ -35,6 +35,7 @@ export interface WorkspaceRow extends IdleFacts {
   ownership_epoch: number
   checkpoint_id: string | null
   background_seconds: number | null
+  state_layers: string[] | null
   created_at: Date
   updated_at: Date
   deleted_at: Date | null

@@ -34,6 +34,7 @@ const WORKSPACE_COLUMNS = [
   'checkpoint_id',
   'idle_policy',
   'background_seconds',
+  'state_layers',
   'active_at',
   'tool_call_at',
   'busy_until',

@@ -1,14 +1,12 @@
 import type { EgressPolicy } from '../../../contract/egress/policy.ts'
-import { LIMITS } from '../../../contract/limits.ts'
 import type { TemplateSettings } from '../../../contract/schemas/template-settings.ts'
-import { SCRUBBED } from '../../../contract/scrubbed.ts'
 import { failpoint } from '../../lib/failpoints.ts'
+import { capturedLayer } from '../operations/captured-layer.ts'
 import { operationError, Refused } from '../operations/errors.ts'
-import { workspaceSubject } from '../links/subject.ts'
 import { askForBuild, type BuildWork, type Made } from './ask.ts'
 import { readCapture } from './store.ts'
 
-/** What a workspace is saved with: `template_builds.spec` of a save_as_template. */
+/** What a workspace is saved with: `template_builds.spec` of a save_as_template and of a draft. */
 export interface SaveSpec {
   workspace_id: string
   /** null: what the capture gives. */
@@ -30,23 +28,12 @@ export async function saveAsTemplate(work: BuildWork): Promise<Made> {
   const checkpoint_id = await captured(work)
   await work.log('The files are captured.\n')
   await failpoint('template_build.B2')
-  const whole = layers.length >= LIMITS.template_build.layers_max
-  const layer = await askForBuild(work, 'layer', (fence) =>
-    cell.host.makeLayer({
-      ...fence,
-      of: { subject: workspaceSubject(workspace_id), checkpoint_id },
-      whole,
-      drop: SCRUBBED,
-      scan: true,
-      bytes_max: LIMITS.template_build.layer_bytes_max,
-      entries_max: LIMITS.template_build.layer_entries_max,
-    }),
-  )
+  const { request, layersWith } = capturedLayer({ workspace_id, checkpoint_id, layers })
+  const layer = await askForBuild(work, 'layer', (fence) => cell.host.makeLayer({ ...fence, ...request, scan: true }))
   await work.log(`A layer of ${layer.entries} entries and ${layer.size_bytes} bytes: ${layer.digest}\n`)
   const findings = layer.findings.filter(({ path }) => !acknowledged.includes(path))
   for (const { path, rule, line } of findings) await work.log(`${path}:${line} looks like a secret: ${rule}\n`)
-  const all = whole ? [layer.digest] : [...layers, layer.digest]
-  return { layered: true, layers: all, settings, egress, description, auto_publish, findings }
+  return { layered: true, layers: layersWith(layer.digest), settings, egress, description, auto_publish, findings }
 }
 
 async function captured({ cell, build }: BuildWork): Promise<string> {

@@ -18,6 +18,7 @@ const ATTEMPTS_MAX = 5
  */
 const MAKERS: Partial<Record<BuildKind, (work: BuildWork) => Promise<Made>>> = {
   save_as_template: saveAsTemplate,
+  draft: saveAsTemplate,
   recipe: buildFromRecipe,
 }
 
@@ -61,7 +62,7 @@ async function commit({ cell, operation, build, log }: BuildWork, made: Made): P
     const published = auto_publish && findings.length === 0 && !(await isArchived(tx, build.template_id))
     number.version = await insertVersion(tx, { ...version, id: version_id, template_id: build.template_id, findings, published, now })
     await endBuild(tx, build.id, { version_id, findings })
-    if (build.capture_operation_id !== null && build.kind === 'save_as_template') await letCaptureGo(tx, build.capture_operation_id, now)
+    if (build.capture_operation_id !== null) await letCaptureGo(tx, build.capture_operation_id, now)
   })
   await log(`Version ${number.version} is there.\n`)
 }

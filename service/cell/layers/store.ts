@@ -11,7 +11,7 @@ const DAY_MS = 24 * 3600_000
 
 /**
  * Of these layers, those that something names which is to be had again: a version, unless its organization is no more and nothing stands on
- * it; a step of a build that may be run again on this computer; a build that is under way. Machines and checkpoints name layers on the
+ * it; a state of a draft; a workspace that began with one; a step of a build that may be run again on this computer; a build that is under way. Machines and checkpoints name layers on the
  * computer itself, and are asked there.
  */
 export async function namedLayers(db: Db, cell_id: string, digests: readonly string[]): Promise<Set<string>> {
@@ -22,6 +22,10 @@ export async function namedLayers(db: Db, cell_id: string, digests: readonly str
       join templates t on t.id = v.template_id left join organizations g on g.id = t.organization_id
       where g.deleted_at is null
         or exists (select from workspaces w where w.template_version_id = v.id and w.observed_state <> 'deleted')
+      union all
+      select unnest(s.layers) from template_draft_states s join template_drafts d on d.id = s.draft_id where d.discarded_at is null
+      union all
+      select unnest(w.state_layers) from workspaces w where w.observed_state <> 'deleted'
       union all
       select s.layer from template_build_steps s where s.cell_id = ${cell_id}
       union all

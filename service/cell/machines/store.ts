@@ -58,6 +58,7 @@ const entries = (db: Db) =>
       'w.cell_id',
       'w.tokens_revoked_before',
       'w.checkpoint_id',
+      'w.state_layers',
       'v.layers',
       'w.inputs',
       'w.grant_cpu_millis',
@@ -93,7 +94,7 @@ export async function readEntries(db: Db, workspace_ids: string[]): Promise<Entr
         ? null
         : { operation_id: row.operation_id, operation_kind: OPERATION_KINDS.find((kind) => kind === row.kind), gate: row.gate },
     checkpoint_id: row.checkpoint_id,
-    layers: row.layers,
+    layers: row.state_layers ?? row.layers,
     tokens_revoked_before: row.tokens_revoked_before,
     template_env: envOf(row.settings),
     inputs: row.inputs,

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { sql } from 'kysely'
+import { capturedState } from '../../../tests/engine/draft-states.ts'
 import { createWorld, type World } from '../../../tests/engine/world.ts'
 import { assertNothingIsLeft } from '../../../tests/engine/invariants.ts'
 import { armFailpoint, FAILPOINTS, FailpointError, type FailpointName } from '../../lib/failpoints.ts'
@@ -52,6 +53,15 @@ const BEGIN: Record<string, (world: World) => Promise<Case>> = {
       guest.files.set('/f', 'changed since')
       return world.operate(id, 'restore', { input: { checkpoint_id: result?.['checkpoint_id'] } })
     }),
+  /** A test instance of a state of a draft, which has changed since. */
+  async draft_state(world) {
+    const draft = await onRunning(world, (id) => world.operate(id, 'layer_snapshot'))
+    await world.ended(draft.operation_id)
+    world.host.guest(draft.source).files.set('/f', 'changed since')
+    const draft_state_id = await capturedState(world, draft.source, draft.operation_id)
+    const { workspace_id, operation_id } = await world.open({ draft_state_id })
+    return { ...draft, target: workspace_id, operation_id }
+  },
   async fork(world) {
     const begun = await onRunning(world, async () => '')
     const { workspace_id, operation_id } = await world.fork(begun.source)
@@ -150,6 +160,15 @@ const EXPECT: Record<string, (begun: Case) => Promise<void>> = {
     )
     assertSameGuest(world, source)
     assertSameGuest(world, target)
+  },
+  async draft_state({ world, source, target }) {
+    const files = (id: string) => world.host.guest(id).files.get('/f')
+    assert.deepEqual([files(source), files(target)], ['changed since', 'on disk'])
+    world.host.guest(target).files.set('/f', 'of the instance')
+    await world.ended(await world.operate(target, 'reset'))
+    assert.deepEqual([files(source), files(target)], ['changed since', 'on disk'])
+    const [state] = await world.db.selectFrom('template_draft_states').select('layers').execute()
+    assert.deepEqual((await world.workspace(target)).state_layers, state?.layers)
   },
   async snapshot({ world, target, operation_id }) {
     const row = await world.workspace(target)

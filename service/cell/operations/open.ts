@@ -1,4 +1,5 @@
 import { failpoint } from '../../lib/failpoints.ts'
+import { onItsState } from './draft-state.ts'
 import { startError } from './errors.ts'
 import { ask, claimedRow, takeOver, type Job, type OperationKind } from './job.ts'
 import {
@@ -23,9 +24,10 @@ export const open: OperationKind = {
     const seen = await claimedRow(job)
     if (job.operation.attempt > 1) await clearEarlier(job, seen)
     await failpoint('open.O4')
+    const row = await onItsState(job, seen)
     if (seen.disk === null && seen.checkpoint_id !== null) return restoreCapture(job, seen, seen.checkpoint_id)
     const epoch = seen.ownership_epoch + 1
-    await startRunning(job, seen, epoch, seen.disk, END)
+    await startRunning(job, row, epoch, seen.disk, END)
     await dropDisks(job, seen.id, epoch, [seen.disk])
   },
   async undo(job, error) {

@@ -53,6 +53,8 @@ export interface MachineRow {
   grants: Resources | null
   disk_layout: 'legacy' | 'layered'
   layers: string[]
+  /** The state of a draft whose layer nobody has made for it yet: it is no test instance of the draft before. */
+  unmade_state: string | null
   /** That are attached to it. */
   volumes: MachineVolume[]
   /** null: its template version has nothing to start. */
@@ -120,6 +122,8 @@ export const MACHINE_COLUMNS = [
   'w.deleted_at',
   'w.volumes',
   'w.startup',
+  'w.draft_state_id',
+  'w.state_layers',
   'v.layers',
 ] as const
 
@@ -144,7 +148,8 @@ export function machineRow(row: Pick<Selectable<Database['workspaces']>, 'id' | 
         ? null
         : { cpu_millis: row.grant_cpu_millis, memory_mib: row.grant_memory_mib, disk_gib: row.grant_disk_gib },
     disk_layout: row.disk_layout,
-    layers: row.layers,
+    layers: row.state_layers ?? row.layers,
+    unmade_state: row.state_layers === null ? row.draft_state_id : null,
     volumes: row.volumes,
     startup: row.startup,
     deleted_at: row.deleted_at,

@@ -26,6 +26,23 @@ export function savedSettings(of: TemplateSettings, said: Said): TemplateSetting
   })
 }
 
+/** The settings of a version that a draft becomes: a field that is said replaces that of its base, all others are the base's. */
+export function draftSettings(of: TemplateSettings, { defaults, settings = {} }: Said): TemplateSettings {
+  if (defaults !== undefined && settings.defaults !== undefined)
+    throw fail('validation_failed', 'invalid_settings', 'defaults are said twice', { details: { field: 'settings.defaults' } })
+  const { update_policy: _policy, defaults: in_settings, ...fields } = settings
+  const said = defaults ?? in_settings
+  const { cpu_millis, memory_mib, disk_gib } = of.defaults
+  const made = {
+    ...of,
+    ...fields,
+    ...(said === undefined ? {} : { defaults: { cpu_millis, memory_mib, disk_gib, ...said } }),
+  }
+  const [problem] = templateSettingsProblems(made)
+  if (problem === undefined) return made
+  throw fail('validation_failed', 'invalid_settings', `With those of the base: ${problem}`, { details: { field: 'settings' } })
+}
+
 function pick<T extends object, K extends keyof T>(from: T, name: K): Pick<T, K> | object {
   return from[name] === undefined ? {} : { [name]: from[name] }
 }

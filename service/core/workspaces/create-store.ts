@@ -54,6 +54,10 @@ export interface NewWorkspace extends Owner {
   cell_id: string | null
   idle_policy: string | null
   background_seconds: number | null
+  /** Of a test instance of a draft: the state that it begins with. */
+  draft_state_id?: string | null
+  /** Those that its machines begin with instead of the layers of its version. */
+  state_layers?: string[] | null
   now: Date
 }
 

@@ -1,0 +1,104 @@
+import { parseBase } from '../../../contract/recipes/check.ts'
+import type { draftsCreate, draftsCreateOfOrganization } from '../../../contract/routes/app/template-drafts.ts'
+import { decide } from '../../../contract/states/commands.ts'
+import type { ChangeTx } from '../../core/changes/mutate.ts'
+import { readerOf } from '../../db/reader.ts'
+import type { Call, Reply } from '../../http/call.ts'
+import { fail } from '../../lib/fail.ts'
+import { failpoint } from '../../lib/failpoints.ts'
+import { maySee, maySeeOrganization, notFound, requestedTools, type Owned } from '../auth/scope.ts'
+import type { ApiDeps } from '../deps.ts'
+import { change, type Changed } from '../idempotency/change.ts'
+import { projectOf } from '../projects/project-of.ts'
+import { refuseReservedSlug, templateToChange } from '../template-builds/begin.ts'
+import { findTemplates, readVersion, type TemplateRow, type VersionRow } from '../templates/store.ts'
+import { createOwn, ownKey, reopen } from '../templates/test-instance.ts'
+import type { WorkedOn } from '../workspaces/answer-operation.ts'
+import { answerStart } from '../workspaces/answer-start.ts'
+import { seen, type WorkspaceRow } from '../workspaces/row.ts'
+import { lockWorkspace } from '../workspaces/store.ts'
+import { insertDraft, readDraftOf, readLiveDraft, type DraftRow } from './store.ts'
+import { draftView } from './view.ts'
+
+type CreateCall = Call<typeof draftsCreate> | Call<typeof draftsCreateOfOrganization>
+
+/** POST …/templates/{slug}/draft */
+export async function createDraft(call: CreateCall, deps: ApiDeps): Promise<Reply> {
+  const { who, body } = call
+  const { organization_id } = call.params as { organization_id?: string }
+  if (organization_id !== undefined && !maySeeOrganization(who, organization_id)) throw notFound('organization')
+  const project = await projectOf(deps.reads, who, body.project_id)
+  if (organization_id !== undefined && organization_id !== project.organization_id) throw notFound('project')
+  requestedTools(who, project.organization_id, body.tools)
+  await failpoint('open.O1')
+  return answerDraft(call, deps, await change(deps, call, (tx) => createIn(deps, tx, call, project)))
+}
+
+/** Also of a repeat with the same Idempotency-Key: made afresh, with a token of its own. */
+export async function answerDraft(call: CreateCall, deps: ApiDeps, outcome: Changed): Promise<Reply> {
+  const draft = outcome.workspace_id === null ? null : await readDraftOf(deps.reads, outcome.workspace_id)
+  if (draft === null) throw new Error('a draft is gone that a change has just named')
+  return answerStart(call, deps, outcome, undefined, (started) => started, { draft: draftView(draft) })
+}
+
+/** The order of these lines is the order in which refusals win. Whoever opens another draft of the template waits for its row. */
+async function createIn(deps: ApiDeps, tx: ChangeTx, call: CreateCall, project: Owned): Promise<WorkedOn> {
+  const { body, params, now } = call
+  const { slug } = params
+  await refuseReservedSlug(tx, slug)
+  const { organization_id } = project
+  const [known] = await findTemplates(readerOf(tx), [organization_id], slug)
+  const found = known === undefined ? null : await readLiveDraft(readerOf(tx), known.id)
+  if (found !== null) return startAgain(deps, tx, call, found)
+  const named = { organization_id, slug, display_name: body.display_name ?? null, description: null, created_at: now }
+  const template_id = await templateToChange(deps, tx, named)
+  const live = await readLiveDraft(readerOf(tx), template_id)
+  if (live !== null) throw exists(live)
+  const template = await templateOf(tx, project, slug)
+  const version = await baseOf(tx, project, template, body.base)
+  const own = { key: ownKey('draft', slug), freed: null, lifetime: 'persistent', purpose: 'template_draft', origin: null } as const
+  const worked = await createOwn(deps, tx, call, { project, version, ...own })
+  const base_version = version.template_id === template_id ? version.version : template.latest_version
+  await insertDraft(tx, { id: deps.ids.next(), ...project, template_id, workspace_id: worked.workspace_id, base_version, created_at: now })
+  return worked
+}
+
+/** A draft whose machine died or never ran, or whose start-up failed: no key that a caller may open names it, so this does. */
+async function startAgain(deps: ApiDeps, tx: ChangeTx, call: CreateCall, live: DraftRow): Promise<WorkedOn> {
+  const row = maySee(call.who, live) ? await lockWorkspace(tx, live.workspace_id) : null
+  if (row === null || !isToStart(row)) throw exists(live)
+  return reopen(deps, tx, call, row)
+}
+
+function isToStart(row: WorkspaceRow): boolean {
+  const decision = decide(seen(row), 'open')
+  if (decision.kind === 'operate') return decision.operation === 'open'
+  return decision.kind === 'proceed' && row.op_id === null && row.startup?.state === 'failed'
+}
+
+function exists({ template_slug, workspace_id }: DraftRow) {
+  return fail('conflict', 'draft_exists', `${template_slug} has a draft already`, { details: { workspace_id } })
+}
+
+async function templateOf(tx: ChangeTx, { organization_id }: Owned, slug: string): Promise<TemplateRow> {
+  const [template] = await findTemplates(readerOf(tx), [organization_id], slug)
+  if (template === undefined) throw new Error('a template is gone that the transaction has locked')
+  return template
+}
+
+/** The version that a draft is opened from: of the organization also one that nobody has published, of the platform a published one. */
+async function baseOf(tx: ChangeTx, { organization_id }: Owned, template: TemplateRow, named: string | undefined): Promise<VersionRow> {
+  if (named === undefined && template.latest_version === null) {
+    const message = `${template.slug} has no published version: say what the draft is based on`
+    throw fail('validation_failed', 'base_required', message, { details: { field: 'base' } })
+  }
+  const { slug, version } = parseBase(named ?? '') ?? { slug: template.slug, version: template.latest_version }
+  const [of] = slug === template.slug ? [template] : await findTemplates(readerOf(tx), [organization_id], slug)
+  const row = of === undefined ? null : await readVersion(readerOf(tx), of.id, version ?? 0)
+  if (of === undefined || row === null || (of.organization_id === null && row.published_at === null))
+    throw fail('not_found', 'version_not_found', `There is no version ${slug}@${version}`)
+  if (of.archived_at !== null) throw fail('conflict', 'template_archived', `The template ${slug} is archived`)
+  if (row.archived_at !== null) throw fail('conflict', 'version_archived', `Version ${version} of ${slug} is archived`)
+  if (!row.layered) throw fail('conflict', 'template_not_layered', `Version ${version} of ${slug} is a full copy: it has no layers`)
+  return row
+}

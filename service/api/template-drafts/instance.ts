@@ -1,0 +1,49 @@
+import type { draftTestInstancesCreate, draftTestInstancesCreateOfOrganization } from '../../../contract/routes/app/template-drafts.ts'
+import type { ChangeTx } from '../../core/changes/mutate.ts'
+import { readerOf } from '../../db/reader.ts'
+import type { Call, Reply } from '../../http/call.ts'
+import { requestedTools } from '../auth/scope.ts'
+import type { ApiDeps } from '../deps.ts'
+import { change, type Changed } from '../idempotency/change.ts'
+import { refuseArchived } from '../templates/find.ts'
+import { tryOut, type Tried } from '../templates/test-instance.ts'
+import { answerStart } from '../workspaces/answer-start.ts'
+import { checkKey } from '../workspaces/open-rules.ts'
+import { readTemplateVersion } from '../workspaces/store.ts'
+import { findDraft, lockDraft, noState, type LockedDraft } from './find.ts'
+import { readState } from './store.ts'
+
+type InstanceCall = Call<typeof draftTestInstancesCreate> | Call<typeof draftTestInstancesCreateOfOrganization>
+
+/** POST …/draft/test-instances: a session workspace of a state. It is in the draft's project, on the computer that has the state. */
+export async function openDraftInstance(call: InstanceCall, deps: ApiDeps): Promise<Reply> {
+  const { body, who } = call
+  if (body.key !== undefined) checkKey(body.key)
+  const { organization_id } = await findDraft(deps.reads, call)
+  requestedTools(who, organization_id, body.tools)
+  const work = async (tx: ChangeTx) => {
+    const locked = await lockDraft(tx, call)
+    refuseArchived(locked.template)
+    return tryOut(deps, tx, call, await triedOf(tx, locked, body.state_id ?? null))
+  }
+  return answerDraftInstance(call, deps, await change(deps, call, work))
+}
+
+/** Also of a repeat with the same Idempotency-Key: made afresh, with a token of its own. */
+export function answerDraftInstance(call: InstanceCall, deps: ApiDeps, outcome: Changed): Promise<Reply> {
+  return answerStart(call, deps, outcome, undefined, (started) => started)
+}
+
+async function triedOf(tx: ChangeTx, { draft, workspace }: LockedDraft, state_id: string | null): Promise<Tried> {
+  const state = await readState(readerOf(tx), draft.id, state_id)
+  if (state === null) throw noState()
+  const { id, checkpoint_id, layers } = state
+  const { organization_id, project_id, template_id, template_slug } = draft
+  return {
+    project: { organization_id, project_id },
+    slug: template_slug,
+    version: await readTemplateVersion(readerOf(tx), workspace.template_version_id),
+    origin: { kind: 'draft_state', checkpoint_id, state_id: id, template_id },
+    state: { draft_state_id: id, state_layers: layers, ...(workspace.cell_id === null ? {} : { cell_id: workspace.cell_id }) },
+  }
+}

@@ -1,0 +1,55 @@
+import {
+  draftsCreate,
+  draftsCreateOfOrganization,
+  draftsDiscard,
+  draftsDiscardOfOrganization,
+  draftsGet,
+  draftsGetOfOrganization,
+  draftsPublish,
+  draftsPublishOfOrganization,
+  draftStatesCreate,
+  draftStatesCreateOfOrganization,
+  draftStatesList,
+  draftStatesListOfOrganization,
+  draftTestInstancesCreate,
+  draftTestInstancesCreateOfOrganization,
+  draftTestInstancesList,
+  draftTestInstancesListOfOrganization,
+} from '../../../contract/routes/app/template-drafts.ts'
+import { bind, type Bound } from '../../http/call.ts'
+import type { ApiDeps } from '../deps.ts'
+import type { HeldPlace } from '../held-places.ts'
+import { captureDraft } from './capture.ts'
+import { answerDraft, createDraft } from './create.ts'
+import { discardDraft } from './discard.ts'
+import { answerDraftInstance, openDraftInstance } from './instance.ts'
+import { publishDraft } from './publish.ts'
+import { getDraft, listDraftStates, listDraftTestInstances } from './read.ts'
+
+/** Drafts of templates, what is captured of them, and what tries it. */
+export const DRAFT_BOUND: readonly Bound<ApiDeps, HeldPlace>[] = [
+  bind(draftsGet, getDraft),
+  bind(draftsGetOfOrganization, getDraft),
+  bind(draftsCreate, createDraft),
+  bind(draftsCreateOfOrganization, createDraft),
+  bind(draftsDiscard, discardDraft),
+  bind(draftsDiscardOfOrganization, discardDraft),
+  bind(draftStatesList, listDraftStates),
+  bind(draftStatesListOfOrganization, listDraftStates),
+  bind(draftStatesCreate, captureDraft),
+  bind(draftStatesCreateOfOrganization, captureDraft),
+  bind(draftTestInstancesList, listDraftTestInstances),
+  bind(draftTestInstancesListOfOrganization, listDraftTestInstances),
+  bind(draftTestInstancesCreate, openDraftInstance),
+  bind(draftTestInstancesCreateOfOrganization, openDraftInstance),
+  bind(draftsPublish, publishDraft),
+  bind(draftsPublishOfOrganization, publishDraft),
+]
+
+/** How repeats are answered of those whose answer has a token. */
+export const DRAFT_ANSWERS = {
+  [draftsCreate.id]: answerDraft,
+  [draftsCreateOfOrganization.id]: answerDraft,
+  [draftTestInstancesCreate.id]: answerDraftInstance,
+  [draftTestInstancesCreateOfOrganization.id]: answerDraftInstance,
+} as const

@@ -1,0 +1,38 @@
+import type { Db } from '../../db/database.ts'
+import type { Tx } from './store.ts'
+
+/** What a test instance of a draft's state is to begin with. */
+export interface DraftState {
+  /** Of the draft. */
+  workspace_id: string
+  /** null: nothing is kept of it any more. */
+  checkpoint_id: string | null
+  /** What the draft lies on. */
+  below: string[]
+  /** With its own; null: nobody has made that yet. */
+  layers: string[] | null
+}
+
+export function readDraftState(db: Db, id: string): Promise<DraftState | undefined> {
+  return db
+    .selectFrom('template_draft_states as s')
+    .innerJoin('template_drafts as d', 'd.id', 's.draft_id')
+    .innerJoin('workspaces as w', 'w.id', 'd.workspace_id')
+    .innerJoin('template_versions as v', 'v.id', 'w.template_version_id')
+    .leftJoin('checkpoints as c', (join) =>
+      join
+        .onRef('c.workspace_id', '=', 'd.workspace_id')
+        .onRef('c.operation_id', '=', 's.operation_id')
+        .on('c.kind', '=', 'layer')
+        .on('c.deleted_at', 'is', null),
+    )
+    .select(['d.workspace_id', 'c.id as checkpoint_id', 'v.layers as below', 's.layers'])
+    .where('s.id', '=', id)
+    .executeTakeFirst()
+}
+
+/** The state has them for the next ones too; the workspace keeps its own, whatever becomes of the draft. */
+export async function keepStateLayers(tx: Tx, of: { state_id: string; workspace_id: string }, layers: string[]): Promise<void> {
+  await tx.updateTable('template_draft_states').set({ layers }).where('id', '=', of.state_id).execute()
+  await tx.updateTable('workspaces').set({ state_layers: layers }).where('id', '=', of.workspace_id).execute()
+}
