@@ -2,7 +2,7 @@
 // The command line: `berth help`.
 import { parseArgs } from 'node:util'
 import { Berth, BerthError, type Workspace } from '../../sdk/typescript/src/main.ts'
-import { CliError, type CliCommand, type Context, usageError } from './command.ts'
+import { CliError, type CliCommand, type Context, isCliError, usageError } from './command.ts'
 import { COMPLETION, completionOf } from './completion.ts'
 import { COPY } from './copy.ts'
 import { EXEC } from './exec.ts'
@@ -138,7 +138,7 @@ function helpOf({ name, takes = '', does, flags = {} }: CliCommand): string {
 /** What went wrong, for a person: the message, what to do next, and what an operator needs. */
 function told(error: unknown): number {
   const say = (text: string) => void process.stderr.write(`berth: ${text}\n`)
-  if (error instanceof CliError) {
+  if (isCliError(error)) {
     say(error.message)
     if (error.next) process.stderr.write(`Try: ${error.next}\n`)
     return error.exit_code

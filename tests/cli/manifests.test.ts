@@ -50,10 +50,13 @@ test('the command line is one file, which runs anywhere and says its version', a
   await bundleCli(file)
   const { stdout } = spawnSync(file, ['--version'], { encoding: 'utf8', env: { PATH: process.env['PATH'] ?? '' } })
   assert.equal(stdout.trim(), manifest('cli/package.json').version)
-  const mcp = spawnSync(file, ['mcp', '--tools', 'nonsense'], {
-    encoding: 'utf8',
-    env: { PATH: process.env['PATH'] ?? '', BERTH_API_KEY: 'sfk_x' },
-  })
-  assert.match(mcp.stderr, /--tools takes some of/)
+  const mcp = (words: string[], input: string) =>
+    spawnSync(file, ['mcp', ...words], { encoding: 'utf8', input, env: { PATH: process.env['PATH'] ?? '', BERTH_API_KEY: 'sfk_x' } })
+  const refused = mcp(['--tools', 'nonsense'], '')
+  assert.match(refused.stderr, /--tools takes some of[^]*Try: berth mcp --help/)
+  assert.equal(refused.status, 2)
+  const params = { protocolVersion: '2025-06-18', capabilities: {}, clientInfo: { name: 'test', version: '1' } }
+  const answer = mcp([], `${JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'initialize', params })}\n`).stdout
+  assert.equal((JSON.parse(answer) as { result: { serverInfo: { name: string } } }).result.serverInfo.name, 'berth')
   rmSync(folder, { recursive: true })
 })

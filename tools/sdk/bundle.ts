@@ -1,8 +1,9 @@
 // `npm run build:clients`: the packages as JavaScript, for platforms that do not run TypeScript, and as they are published.
-import { build, type BuildOptions } from 'esbuild'
+import { build, type BuildOptions, type Plugin } from 'esbuild'
 import { chmodSync, readFileSync } from 'node:fs'
 import path from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { brotliCompressSync } from 'node:zlib'
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url))
 const COMMON = { bundle: true, format: 'esm', minify: true, legalComments: 'none', absWorkingDir: ROOT } satisfies BuildOptions
@@ -19,11 +20,35 @@ export async function bundleSdk(entry: 'main' | 'testing/double', outfile?: stri
 /** The command line as one file. */
 export async function bundleCli(outfile: string): Promise<void> {
   const { version } = JSON.parse(readFileSync(path.join(ROOT, 'cli/package.json'), 'utf8')) as { version: string }
-  const define = { BERTH_CLI_VERSION: JSON.stringify(version) }
-  // Of what the bundle has that is CommonJS, some asks for modules of Node.js by require.
-  const banner = { js: "import { createRequire as berthRequire } from 'node:module'; const require = berthRequire(import.meta.url);" }
-  await build({ ...COMMON, entryPoints: ['cli/src/main.ts'], platform: 'node', target: 'node22', define, banner, outfile })
+  const options = { ...COMMON, platform: 'node', target: 'node22', define: { BERTH_CLI_VERSION: JSON.stringify(version) } } as const
+  // Of what the bundle has that is CommonJS, some asks for modules of Node.js by require. A module that is text has no place to begin at.
+  const { outputFiles } = await build({ ...options, entryPoints: ['cli/src/mcp.ts'], banner: banner("'file:///'"), write: false })
+  const packed = brotliCompressSync(outputFiles[0]?.contents ?? '').toString('base64')
+  await build({ ...options, entryPoints: ['cli/src/main.ts'], banner: banner('import.meta.url'), plugins: [packedMcp(packed)], outfile })
   chmodSync(outfile, 0o755)
+}
+
+function banner(from: string): { js: string } {
+  return { js: `import { createRequire as berthRequire } from 'node:module'; const require = berthRequire(${from});` }
+}
+
+/**
+ * The protocol's library is nine tenths of the command line, and Node.js parses all of a file before its first line runs. So it is text in
+ * the file, which is read where it is wanted.
+ */
+function packedMcp(packed: string): Plugin {
+  return {
+    name: 'packed-mcp',
+    setup({ onResolve, onLoad }) {
+      onResolve({ filter: /\/mcp\.ts$/ }, ({ path }) => ({ path, namespace: 'packed' }))
+      onLoad({ filter: /.*/, namespace: 'packed' }, () => ({
+        contents: `
+          import { brotliDecompressSync } from 'node:zlib'
+          const text = brotliDecompressSync(Buffer.from('${packed}', 'base64')).toString('base64')
+          export const { serveMcp } = await import('data:text/javascript;base64,' + text)`,
+      }))
+    },
+  }
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
