@@ -6,12 +6,14 @@ import { install } from './setup/install.mjs'
 import { loadSettings } from './setup/load.mjs'
 import { report } from './setup/main.mjs'
 import { CLONE } from './setup/packages.mjs'
+import { pythonForTests } from './setup/python.mjs'
 
 await report(async () => {
   const { settings, rest } = loadSettings()
   mkdirSync(settings.cache_dir, { recursive: true })
-  const { node } = await install({ settings, embedded_postgres: true, log: (line) => process.stderr.write(`${line}\n`) })
-  const env = { ...process.env, BERTH_CACHE_DIR: settings.cache_dir }
+  const log = (line) => process.stderr.write(`${line}\n`)
+  const { node } = await install({ settings, embedded_postgres: true, log })
+  const env = { ...process.env, BERTH_CACHE_DIR: settings.cache_dir, ...(await pythonForTests({ settings, log })) }
   const main = join(CLONE, 'tests', 'bench', 'main.ts')
   const { status, signal } = spawnSync(node, ['--disable-warning=ExperimentalWarning', main, ...rest], {
     cwd: CLONE,

@@ -7,6 +7,7 @@ import { densityRow } from './density.ts'
 import { echoRow } from './echo.ts'
 import { screenshotRow } from './browser.ts'
 import { heldRow, readRows } from './http.ts'
+import { exportRows } from './export.ts'
 import { executionRows } from './executions.ts'
 import { forksRows } from './forks.ts'
 import { execRow, forkRows, openColdRow, openRow, resumeRows, suspendRows } from './machines.ts'
@@ -18,6 +19,7 @@ import { portWakeRows } from './port-wakes.ts'
 import { portsRow } from './ports.ts'
 import { recoveryRow } from './recovery.ts'
 import { roomRows } from './room.ts'
+import { sdkRows } from './sdk.ts'
 import { secretlessRows } from './secretless.ts'
 import { scaleRows } from './scale.ts'
 import { treeRows } from './trees.ts'
@@ -53,6 +55,7 @@ const BENCHES: Record<string, (service: Service, guest?: string) => Promise<void
   screenshot: screenshotRow,
   'idle-memory': idleMemoryRow,
   'sign-in': signInRows,
+  sdk: sdkRows,
 }
 
 /** Those that need no whole service, or one of their own. */
@@ -67,6 +70,7 @@ const ALONE: Record<string, (guest?: string) => void | Promise<void>> = {
   'open-cold': openColdRow,
   density: densityRow,
   executions: executionRows,
+  export: exportRows,
   overload: overloadRow,
   recovery: recoveryRow,
   room: roomRows,
