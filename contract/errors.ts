@@ -290,6 +290,15 @@ export const STARTUP_REASONS = [
 ] as const
 export type StartupReason = (typeof STARTUP_REASONS)[number]
 
+/** Why no machine of a warm version could be started up ahead: a step of its start-up, or none of them. Berth's own: docs/decisions/0223. */
+export const WARM_REASONS = [
+  ...STARTUP_REASONS,
+  'timed_out', // the whole of it
+  'no_answer', // the guest ended, or stands still
+  'machine_failed', // the computer could not start or save it
+] as const
+export type WarmReason = (typeof WARM_REASONS)[number]
+
 export type OperationErrorCode = keyof typeof OPERATION_ERRORS
 
 /** Why an execution failed or was lost (Cell, "Execution"), each with the code that stands beside it. */

@@ -145,6 +145,7 @@ export const LIMITS = {
     ready_seconds_max: 600,
     output_tail_bytes: 4096, // of a step that failed
   },
+  warm: { seconds_max: 900, retry_seconds: 3600, room_wait_seconds: 60 }, // Berth's own: machines that are started up ahead
   ...BUILD_LIMITS,
   template_upload: {
     bytes_max: 5 * 2 ** 30,

@@ -75,6 +75,8 @@ export interface CellConfig extends ProcessConfig {
   tree_revisions_kept: { seconds: number; count: number }
   /** For how long what no row names is kept on this computer; 0: it goes at once. */
   quarantine_days: number
+  /** How many machines of warm template versions are kept on this computer; 0: every start is cold. */
+  warm_machines_max: number
 }
 
 /** What `main.ts bootstrap` needs: a login that may create tables and roles. */
@@ -157,6 +159,7 @@ const CellFile = Type.Object(
       strict,
     ),
     quarantine_days: Type.Number({ minimum: 0 }),
+    warm_machines_max: Type.Integer({ minimum: 0, maximum: 1000 }),
   },
   strict,
 )

@@ -110,6 +110,7 @@ export const Recipe = Type.Object(
     inputs: Type.Optional(TemplateSettings.properties.inputs),
     start: Type.Optional(Type.Array(StartCommand)),
     services: Type.Optional(Type.Array(Service)),
+    warm: TemplateSettings.properties.warm,
     defaults: Type.Optional(
       Type.Partial(TemplateSettings.properties.defaults, {
         ...strict,

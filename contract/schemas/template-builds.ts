@@ -54,7 +54,7 @@ export const TemplateBuildLog = Type.Object(
 )
 export type TemplateBuildLog = Static<typeof TemplateBuildLog>
 
-const { env, inputs, start, services, guest_features, ceiling, defaults } = TemplateSettings.properties
+const { env, inputs, start, services, warm, guest_features, ceiling, defaults } = TemplateSettings.properties
 export const UPDATE_POLICIES = ['manual', 'automatic'] as const
 
 /** What a version is to say, as far as the caller says it. */
@@ -71,6 +71,7 @@ export const TemplateSettingsInput = Type.Object(
     inputs: Type.Optional(inputs),
     start,
     services,
+    warm,
     guest_features,
     ceiling: Type.Optional(ceiling),
     defaults: Type.Optional(TemplateDefaults),

@@ -73,6 +73,9 @@ export const TemplateInput = Type.Object(
     ),
     required: Type.Optional(Type.Boolean({ description: 'An open without it is refused with input_required' })),
     default: Type.Optional(Text),
+    startup: Type.Optional(
+      Type.Boolean({ default: true, description: 'false: start commands and services do not need it, and a warm machine may be without' }),
+    ),
     description: Type.Optional(Type.String({ pattern: '^[^\\p{Cs}\\u0000]*$', maxLength: 1000 })),
   },
   { ...strict, title: 'TemplateInput' },
@@ -105,6 +108,13 @@ export const TemplateSettings = Type.Object(
     ceiling: Type.Object(resources, { ...strict, description: 'No open gets more' }),
     start: Type.Optional(Type.Array(StartCommand, { maxItems: LIMITS.startup.commands_max })),
     services: Type.Optional(Type.Array(Service, { maxItems: LIMITS.startup.services_max })),
+    warm: Type.Optional(
+      Type.Boolean({
+        default: false,
+        description:
+          'A machine is started up ahead without network, inputs and secrets, and saved; an open that gives nothing its start-up needs restores it',
+      }),
+    ),
     guest_features: Type.Optional(
       Type.Array(Type.Union([Type.Literal('browser')]), { maxItems: 10, description: 'What its files serve beyond commands and files' }),
     ),
@@ -127,7 +137,22 @@ export function templateSettingsProblems(settings: TemplateSettings): string[] {
     ...told.map(([name]) => `inputs.${name} is a secret and has a default`),
     ...idlePolicyProblems(defaults.idle_policy),
     ...stepProblems(settings),
+    ...warmProblems(settings),
   ]
+}
+
+function warmProblems(settings: TemplateSettings): string[] {
+  if (settings.warm !== true) return []
+  const needed = inputsForStartup(settings).filter((name) => settings.inputs[name]?.required === true)
+  return [
+    ...(hasStartup(settings) ? [] : ['warm needs start commands or services']),
+    ...needed.map((name) => `warm cannot be: inputs.${name} is required and not said to be of no use to the start-up`),
+  ]
+}
+
+/** Names of the inputs that start commands and services may need. */
+export function inputsForStartup({ inputs }: Pick<TemplateSettings, 'inputs'>): string[] {
+  return Object.keys(inputs).filter((name) => inputs[name]?.startup !== false)
 }
 
 function stepProblems({ start = [], services = [] }: Pick<TemplateSettings, 'start' | 'services'>): string[] {

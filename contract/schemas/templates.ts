@@ -1,4 +1,5 @@
 import Type, { type Static } from 'typebox'
+import { WARM_REASONS } from '../errors.ts'
 import { EgressRules } from './egress.ts'
 import { Caps, List, Nullable, strict, Timestamp, Uuid, Word } from './common.ts'
 import { ScanFinding } from './scan-findings.ts'
@@ -30,6 +31,30 @@ export const Template = Type.Object(
 export type Template = Static<typeof Template>
 export const TemplateList = List(Template, 'TemplateList')
 
+export const WARM_STATES = ['none', 'making', 'ready', 'failed'] as const
+
+/** Of a version with settings.warm: whether a computer has a machine of it that is started up already. */
+export const WarmVersion = Type.Object(
+  {
+    state: Word(WARM_STATES, {
+      description: 'none: the next open has one made. failed: opens are cold, and an hour later it is tried again',
+    }),
+    error: Nullable(
+      Type.Object(
+        {
+          step: Nullable(Type.String({ description: 'The start command or service; null: it was the machine' })),
+          reason: Word(WARM_REASONS),
+          exit_code: Nullable(Type.Integer()),
+          output_tail: Type.String(),
+        },
+        { description: 'Why it failed' },
+      ),
+    ),
+  },
+  { title: 'WarmVersion' },
+)
+export type WarmVersion = Static<typeof WarmVersion>
+
 /** What never changes of a version, and whether it is published. */
 export const TemplateVersion = Type.Object(
   {
@@ -44,6 +69,7 @@ export const TemplateVersion = Type.Object(
     egress: Nullable(EgressRules),
     description: Nullable(Type.String()),
     scan_findings: Type.Array(ScanFinding, { description: 'What looked like a secret when it was made, and was not acknowledged' }),
+    warm: Type.Optional(WarmVersion),
     created_at: Timestamp(),
     published_at: Nullable(Timestamp('null: no workspace is opened with it')),
     archived_at: Nullable(Timestamp('Since then it is never the latest one; workspaces that were made from it go on')),

@@ -59,6 +59,8 @@ export interface CellConfig {
   secret_keys_command: string
   /** For how long what no row names is kept on the host. */
   quarantine_days: number
+  /** How many machines of warm template versions are kept on the host. */
+  warm_machines_max: number
 }
 
 /** What a test puts in the place of the world. */
@@ -112,7 +114,13 @@ export async function startCell(config: CellConfig, parts: CellParts = {}): Prom
   const watched: WatchedMachines = new Map()
   const showResidency = residencyViewer({ table, parking, park_after: config.park_after, started_at: clock.now() }, watched)
   const engine = startEngine({
-    cell: { ...cell, metrics, uploads_dir: config.uploads_dir ?? '', quarantine_days: config.quarantine_days },
+    cell: {
+      ...cell,
+      metrics,
+      uploads_dir: config.uploads_dir ?? '',
+      quarantine_days: config.quarantine_days,
+      warm_machines_max: config.warm_machines_max,
+    },
     listener,
     egress,
     database: config.database,

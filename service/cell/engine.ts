@@ -32,9 +32,13 @@ import { startForgetting } from './executions/forget.ts'
 import { startCollectingLayers } from './layers/collect.ts'
 import { startListing } from './layer-lists/listing.ts'
 import { startCollecting } from './trees/collect.ts'
+import { startWarming } from './warm/keeper.ts'
 
 export interface EngineOptions {
-  cell: CellContext & Pick<ReconcileContext, 'quarantine_days'> & { metrics?: Pick<CellMetrics, 'recovered' | 'died' | 'evicted'> }
+  cell: CellContext &
+    Pick<ReconcileContext, 'quarantine_days'> & { warm_machines_max: number } & {
+      metrics?: Pick<CellMetrics, 'recovered' | 'died' | 'evicted'>
+    }
   listener: Listener
   /** What the host, as the cell has it, says of policies. */
   egress: EgressBook
@@ -123,6 +127,7 @@ export function startEngine(options: EngineOptions): Engine {
     startForgetting(cell, signal)
     startCollectingLayers(cell, signal)
     startListing(cell, options.listener, signal)
+    startWarming({ ...cell, kept_max: cell.warm_machines_max }, options.listener, open)
     term = { runner, watch, controller }
     cell.log.info('this process acts for the cell')
     first.resolve()

@@ -83,6 +83,15 @@ export const GRANTS = {
   template_build_logs: { api: READS, cell: { select: 'all', insert: 'all', delete: true } },
   template_build_steps: { api: NOTHING, cell: { select: 'all', insert: 'all', update: ['layer', 'used_at'], delete: true } },
   unnamed_layers: { api: NOTHING, cell: { select: 'all', insert: 'all', delete: true } },
+  template_captures: {
+    api: READS,
+    cell: {
+      select: 'all',
+      insert: 'all',
+      update: ['state', 'checkpoint_id', 'engine', 'agent_protocol', 'resources', 'size_bytes', 'error', 'updated_at', 'used_at'],
+      delete: true,
+    },
+  },
   // The api asks for a list, the cell makes it.
   layer_lists: {
     api: { select: 'all', insert: 'all', update: ['state', 'updated_at'] },

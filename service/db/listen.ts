@@ -16,6 +16,7 @@ export type Channel =
   | 'berth_service_key'
   | 'berth_membership'
   | 'berth_layer_list'
+  | 'berth_template_capture'
 
 export const API_CHANNELS: Channels = new Map(
   (['berth_operation', 'berth_api_key', 'berth_signing_key', 'berth_service_key'] as const).map((channel) => [channel, channel]),
@@ -26,7 +27,7 @@ export function cellChannels(cell_id: string): Channels {
   const of_cells = (['berth_operation', 'berth_workspace', 'berth_checkpoint', 'berth_egress', 'berth_port'] as const).flatMap((channel) =>
     [cell_id.replaceAll('-', ''), 'unplaced'].map((suffix) => [`${channel}_${suffix}`, channel] as const),
   )
-  const of_all = (['berth_api_key', 'berth_signing_key', 'berth_membership', 'berth_layer_list'] as const).map(
+  const of_all = (['berth_api_key', 'berth_signing_key', 'berth_membership', 'berth_layer_list', 'berth_template_capture'] as const).map(
     (channel) => [channel, channel] as const,
   )
   return new Map<string, Channel>([...of_cells, ...of_all])

@@ -74,3 +74,21 @@ export interface TemplateBuildStepsTable {
   layer: string
   used_at: Date
 }
+
+export interface TemplateCapturesTable {
+  id: string
+  version_id: string
+  cell_id: string
+  organization_id: string
+  project_id: string
+  state: 'wanted' | 'making' | 'ready' | 'failed'
+  checkpoint_id: string | null
+  engine: string | null
+  agent_protocol: number | null
+  resources: ColumnType<object | null, string | null | undefined, string | null>
+  size_bytes: ColumnType<number | null, number | null | undefined, number | null>
+  error: ColumnType<object | null, string | null | undefined, string | null>
+  created_at: Date
+  updated_at: Date
+  used_at: Date
+}

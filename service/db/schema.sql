@@ -790,6 +790,33 @@ create table template_builds (
   CHECK ((kind = ANY (ARRAY['save_as_template'::text, 'draft'::text, 'recipe'::text])))
 ); -- insert, select to berth_api; select to berth_cell; update (findings, version_id, log_bytes) to berth_cell
 
+create table template_captures (
+  id uuid not null,
+  version_id uuid not null,
+  cell_id uuid not null,
+  organization_id uuid not null,
+  project_id uuid not null,
+  state text not null,
+  checkpoint_id uuid,
+  engine text,
+  agent_protocol integer,
+  resources jsonb,
+  size_bytes bigint,
+  error jsonb,
+  created_at timestamp with time zone not null,
+  updated_at timestamp with time zone not null,
+  used_at timestamp with time zone not null,
+  UNIQUE (version_id, cell_id),
+  PRIMARY KEY (id),
+  FOREIGN KEY (cell_id) REFERENCES cells(id),
+  FOREIGN KEY (organization_id) REFERENCES organizations(id),
+  FOREIGN KEY (project_id) REFERENCES projects(id),
+  FOREIGN KEY (version_id) REFERENCES template_versions(id) ON DELETE CASCADE,
+  CHECK (((state = 'ready'::text) = (checkpoint_id IS NOT NULL))),
+  CHECK (((state = 'failed'::text) = (error IS NOT NULL))),
+  CHECK ((state = ANY (ARRAY['wanted'::text, 'making'::text, 'ready'::text, 'failed'::text])))
+); -- select to berth_api; delete, insert, select to berth_cell; update (state, checkpoint_id, engine, agent_protocol, resources, size_bytes, error, updated_at, used_at) to berth_cell
+
 create table template_draft_states (
   id uuid not null,
   draft_id uuid not null,
@@ -1399,6 +1426,8 @@ CREATE INDEX template_builds_of_template ON public.template_builds USING btree (
 
 CREATE INDEX template_builds_of_version ON public.template_builds USING btree (version_id) WHERE (version_id IS NOT NULL);
 
+CREATE INDEX template_captures_of_cells ON public.template_captures USING btree (cell_id, used_at);
+
 CREATE INDEX template_draft_states_of_draft ON public.template_draft_states USING btree (draft_id, id DESC);
 
 CREATE UNIQUE INDEX template_drafts_live ON public.template_drafts USING btree (template_id) WHERE (discarded_at IS NULL);
@@ -1723,6 +1752,15 @@ begin
   return null;
 end $function$;
 
+CREATE OR REPLACE FUNCTION public.notify_template_capture()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+begin
+  perform pg_notify('berth_template_capture', new.id::text);
+  return null;
+end $function$;
+
 CREATE OR REPLACE FUNCTION public.notify_workspace()
  RETURNS trigger
  LANGUAGE plpgsql
@@ -1922,6 +1960,8 @@ CREATE TRIGGER session_ended AFTER UPDATE OF revoked_at ON public.person_session
 
 CREATE TRIGGER signing_key_changed AFTER INSERT OR UPDATE OF retired_at ON public.signing_keys FOR EACH ROW EXECUTE FUNCTION notify_signing_key();
 
+CREATE TRIGGER template_captures_wanted AFTER INSERT OR UPDATE OF state ON public.template_captures FOR EACH ROW WHEN ((new.state = 'wanted'::text)) EXECUTE FUNCTION notify_template_capture();
+
 CREATE TRIGGER usage_entries_added AFTER INSERT ON public.usage_entries REFERENCING NEW TABLE AS after_it FOR EACH STATEMENT EXECUTE FUNCTION usage_entries_written();
 
 CREATE TRIGGER usage_samples_added AFTER INSERT ON public.usage_samples REFERENCING NEW TABLE AS after_it FOR EACH STATEMENT EXECUTE FUNCTION usage_samples_grew();
@@ -1931,6 +1971,10 @@ CREATE TRIGGER usage_samples_changed AFTER UPDATE ON public.usage_samples REFERE
 CREATE TRIGGER volume_usage_samples_added AFTER INSERT ON public.volume_usage_samples REFERENCING NEW TABLE AS after_it FOR EACH STATEMENT EXECUTE FUNCTION volume_usage_samples_grew();
 
 CREATE TRIGGER volume_usage_samples_changed AFTER UPDATE ON public.volume_usage_samples REFERENCING OLD TABLE AS before_it NEW TABLE AS after_it FOR EACH STATEMENT EXECUTE FUNCTION volume_usage_samples_grew();
+
+CREATE TRIGGER warm_versions_changed AFTER UPDATE OF published_at, archived_at ON public.template_versions FOR EACH ROW WHEN ((((new.settings -> 'warm'::text))::text = 'true'::text)) EXECUTE FUNCTION notify_template_capture();
+
+CREATE TRIGGER warm_versions_made AFTER INSERT ON public.template_versions FOR EACH ROW WHEN ((((new.settings -> 'warm'::text))::text = 'true'::text)) EXECUTE FUNCTION notify_template_capture();
 
 CREATE TRIGGER workspace_attachments_dropped AFTER UPDATE OF deleted_at ON public.workspaces FOR EACH ROW WHEN (((new.deleted_at IS NOT NULL) AND (old.deleted_at IS NULL))) EXECUTE FUNCTION drop_attachments();
 

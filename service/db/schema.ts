@@ -33,6 +33,7 @@ import type {
   LayerDirectoriesTable,
   LayerListsTable,
   TemplateBuildStepsTable,
+  TemplateCapturesTable,
   TemplateUploadsTable,
   TemplateVersionsTable,
   UnnamedLayersTable,
@@ -77,6 +78,7 @@ export interface Database {
   template_uploads: TemplateUploadsTable
   template_build_steps: TemplateBuildStepsTable
   unnamed_layers: UnnamedLayersTable
+  template_captures: TemplateCapturesTable
   layer_lists: LayerListsTable
   layer_directories: LayerDirectoriesTable
   cells: CellsTable

@@ -162,7 +162,7 @@ const LISTS: List[] = [
     by: 'nothing',
     table: 'template_versions',
     rows_max: 20,
-    small: ['templates'],
+    small: ['templates', 'template_captures'],
     read: (reads, page) => listVersionsOfTemplate(reads, owners.template_id, page),
   })),
   {

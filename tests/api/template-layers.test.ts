@@ -85,22 +85,18 @@ test('a build that is under way keeps the layers that it begins with', async () 
   const db = w.database.superuser
   const build = await db.selectFrom('template_builds').selectAll().executeTakeFirstOrThrow()
   const operation = await db.selectFrom('operations').selectAll().where('id', '=', build.operation_id).executeTakeFirstOrThrow()
-  const named = async () => [...(await namedLayers(w.database.cell, w.cell_id, [layer]))]
-  await db
-    .updateTable('template_builds')
-    .set({ spec: JSON.stringify({ layers: [layer] }) })
-    .where('id', '=', build.id)
-    .execute()
-  assert.deepEqual(await named(), [])
-  await db.updateTable('operations').set({ completed_at: null, state: 'running' }).where('id', '=', operation.id).execute()
-  assert.deepEqual(await named(), [layer])
-  const { completed_at, state } = operation
-  await db.updateTable('operations').set({ completed_at, state }).where('id', '=', operation.id).execute()
-  await db
-    .updateTable('template_builds')
-    .set({ spec: JSON.stringify(build.spec) })
-    .where('id', '=', build.id)
-    .execute()
+  const of = { spec: JSON.stringify({ layers: [layer] }) }
+  // In one transaction, or the cell would go on with it.
+  await db.transaction().execute(async (tx) => {
+    const named = async () => [...(await namedLayers(tx, w.cell_id, [layer]))]
+    const { completed_at, state } = operation
+    await tx.updateTable('template_builds').set(of).where('id', '=', build.id).execute()
+    assert.deepEqual(await named(), [])
+    await tx.updateTable('operations').set({ completed_at: null, state: 'running' }).where('id', '=', operation.id).execute()
+    assert.deepEqual(await named(), [layer])
+    await tx.updateTable('operations').set({ completed_at, state }).where('id', '=', operation.id).execute()
+    await tx.updateTable('template_builds').set({ spec: JSON.stringify(build.spec) }).where('id', '=', build.id).execute()
+  })
 })
 
 test('a step is forgotten when nobody has repeated it for long, and when its organization has too many; then its image goes', async () => {

@@ -81,7 +81,7 @@ export async function worldWithCell(options: FakeOptions = {}, given: WorldOptio
     commands: [],
   })
   const engine = startEngine({
-    cell: { ...cell, quarantine_days: 7 },
+    cell: { ...cell, quarantine_days: 7, warm_machines_max: 8 },
     listener,
     egress,
     database: w.database.options('berth_cell'),

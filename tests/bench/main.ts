@@ -23,6 +23,7 @@ import { sdkRows } from './sdk.ts'
 import { secretlessRows } from './secretless.ts'
 import { scaleRows } from './scale.ts'
 import { treeRows } from './trees.ts'
+import { templateRows } from './templates.ts'
 import { usageRows } from './usage.ts'
 import { signInRows } from './sign-in.ts'
 import { withService } from './with-service.ts'
@@ -56,6 +57,7 @@ const BENCHES: Record<string, (service: Service, guest?: string) => Promise<void
   'idle-memory': idleMemoryRow,
   'sign-in': signInRows,
   sdk: sdkRows,
+  templates: templateRows,
 }
 
 /** Those that need no whole service, or one of their own. */

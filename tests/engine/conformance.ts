@@ -227,6 +227,25 @@ export function conformance(name: string, open: () => Promise<Harness>): void {
       await remove(target)
     })
 
+    test('a machine is restored from the checkpoint of another subject, which may go afterwards', async () => {
+      const [source, targets]: [Subject, string[]] = [{ kind: 'build', id: randomUUID() }, [randomUUID(), randomUUID()]]
+      const guest = await harness.guest(await host.start(startRequest(speak(source, 1))))
+      await guest.writeFile('/home/kept', 'of the source')
+      await guest.writeMemory('canary')
+      const { checkpoint_id } = await host.checkpoint({ ...speak(source, 1), checkpoint_id: randomUUID(), then: 'paused' })
+      await host.stop(speak(source, 1))
+      const asked = { resources: RESOURCES, hostname: 'box', checkpoint_id, of: source }
+      const restoreAs = (id: string) => host.restore({ ...speak(id, 1), ...asked, renew_identity: true })
+      await assert.rejects(host.restore({ ...speak(targets[0] ?? '', 1), ...asked }), refused('bad_request'))
+      const copies = await Promise.all(targets.map(async (id) => harness.guest(await restoreAs(id))))
+      await host.deleteSubject(speak(source, 1))
+      for (const copy of copies) assert.deepEqual([await copy.readMemory(), await copy.readFile('/home/kept')], ['canary', 'of the source'])
+      await copies[0]?.writeMemory('of the copy')
+      assert.equal(await copies[1]?.readMemory(), 'canary')
+      await assert.rejects(restoreAs(randomUUID()), refused('not_found'))
+      await remove(...targets)
+    })
+
     test('a stop that is meant for another epoch stops nothing, and a second stop is no error', async () => {
       const id = randomUUID()
       await start(id, 2)

@@ -2,6 +2,7 @@ import { sql } from 'kysely'
 import type { Db } from '../../service/db/database.ts'
 import type { Resources } from '../../service/db/schema.ts'
 import { JOINED } from '../../service/core/operations/store.ts'
+import type { StartupState } from '../../service/db/schema-templates.ts'
 import type { Clock } from '../../service/lib/clock.ts'
 import type { Ids } from '../../service/lib/ids.ts'
 
@@ -30,6 +31,9 @@ export interface NewWorkspace {
   idle_policy?: string
   /** Of a test instance of a draft. */
   draft_state_id?: string
+  /** Its template version has something to start. */
+  startup?: StartupState
+  inputs?: Record<string, string>
 }
 
 export type WorkspaceRow = Awaited<ReturnType<typeof readWorkspace>>
@@ -220,6 +224,8 @@ async function insertWorkspace({ db, clock, ids, project }: Writer, observed_sta
     ceiling_disk_gib: disk_gib,
     idle_policy: wanted.idle_policy ?? null,
     draft_state_id: wanted.draft_state_id ?? null,
+    startup: wanted.startup === undefined ? null : JSON.stringify(wanted.startup),
+    inputs: JSON.stringify(wanted.inputs ?? {}),
     active_at: now,
     created_at: now,
     updated_at: now,

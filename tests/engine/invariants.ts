@@ -6,6 +6,7 @@ import { subjectName } from '../../service/cell/links/subject.ts'
 export async function assertNothingIsLeft(world: World): Promise<void> {
   const rows = await world.db.selectFrom('workspaces').selectAll().execute()
   const checkpoints = await world.db.selectFrom('checkpoints').select(['id', 'workspace_id']).where('deleted_at', 'is', null).execute()
+  const captures = await world.db.selectFrom('template_captures').select(['id', 'checkpoint_id']).where('state', '=', 'ready').execute()
   const { machines, files } = await world.host.inventory()
   const resident = rows.filter(({ observed_state, residency }) => observed_state === 'running' && residency === 'resident')
   const withDisk = rows.filter(({ disk }) => disk !== null)
@@ -19,7 +20,7 @@ export async function assertNothingIsLeft(world: World): Promise<void> {
   )
   assert.deepEqual(
     files.flatMap((one) => one.checkpoints.map(({ checkpoint_id }) => `${subjectName(one.subject)} ${checkpoint_id}`)).sort(),
-    sorted(checkpoints, (one) => `${one.workspace_id} ${one.id}`),
+    [...checkpoints.map((one) => `${one.workspace_id} ${one.id}`), ...captures.map((one) => `build.${one.id} ${one.checkpoint_id}`)].sort(),
   )
   for (const { observed_state, residency, checkpoint_id } of rows) {
     if (observed_state === 'deleted') continue

@@ -75,6 +75,7 @@ export interface StartOptions {
   host?: MachineHost
   /** Until it acts for the cell; a second process does not. */
   wait?: boolean
+  warm_machines_max?: number
 }
 
 /** A cell on the fake host and a real database, with the intentions that the API would write. */
@@ -106,6 +107,7 @@ export async function createWorld(options: FakeOptions = {}): Promise<World> {
     tries_max,
     host: given = fake,
     wait = true,
+    warm_machines_max = 8,
   }: StartOptions = {}): Promise<Process> => {
     const connection = openDatabase(database.options('berth_cell'))
     const cell_id = await registerCell(connection, { id: ids.next(), name: 'here', endpoint: 'http://127.0.0.1:1' }, clock.now())
@@ -141,7 +143,7 @@ export async function createWorld(options: FakeOptions = {}): Promise<World> {
       log,
     }
     const engine = startEngine({
-      cell: { ...cell, quarantine_days: 7 },
+      cell: { ...cell, quarantine_days: 7, warm_machines_max },
       listener,
       egress,
       database: database.options('berth_cell'),

@@ -44,7 +44,7 @@ function starts(database: TestDatabase, keys: string) {
     secret_keys_dir,
     secret_keys_command: '',
   }
-  const cell = { cell_endpoint: 'http://cell.test', cell_name: 'here', ...folders, park_after, quarantine_days: 7 }
+  const cell = { cell_endpoint: 'http://cell.test', cell_name: 'here', ...folders, park_after, quarantine_days: 7, warm_machines_max: 8 }
   return {
     api: () => startApi({ ...common, ...limits, database: database.options('berth_api'), signing_keys_dir }),
     cell: () => startCell({ ...common, ...cell, database: database.options('berth_cell') }, { host: createFakeHost() }),

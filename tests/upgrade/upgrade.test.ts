@@ -144,6 +144,7 @@ for (const release of releases()) {
         executions: { recover: async () => undefined },
         log,
         quarantine_days: 7,
+        warm_machines_max: 8,
       },
       listener,
       egress: createEgressBook(),

@@ -138,7 +138,7 @@ function stripeOf({ stripe_secret_key, stripe_webhook_secret, stripe_api_url, pa
 }
 
 export function cellConfig(settings) {
-  const { cell_name, freeze_after_seconds, hibernate_after_seconds, quarantine_days, secret_keys_command } = settings
+  const { cell_name, freeze_after_seconds, hibernate_after_seconds, quarantine_days, warm_machines_max, secret_keys_command } = settings
   const tree_revisions_kept = { seconds: settings.tree_revisions_kept_seconds, count: settings.tree_revisions_kept }
   const park_after = { freeze_after_seconds, hibernate_after_seconds }
   const { hostd_socket, ports_socket, secrets_socket, trees: trees_dir, cell_keys: secret_keys_dir } = layoutOf(settings)
@@ -154,6 +154,7 @@ export function cellConfig(settings) {
     ...secrets,
     park_after,
     quarantine_days,
+    warm_machines_max,
   }
   return { ...processConfig(settings, 'cell'), ...own }
 }

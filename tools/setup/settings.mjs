@@ -224,6 +224,11 @@ export const SETTINGS = {
     fallback: 7,
     about: 'disks and checkpoints that the database does not know are kept for so long; 0: not at all',
   },
+  warm_machines_max: {
+    parse: number(0, 1000),
+    fallback: 8,
+    about: 'how many machines of warm template versions are kept saved on this computer; 0: every start is cold',
+  },
   secret_keys_command: {
     parse: path,
     fallback: '',

@@ -20,9 +20,12 @@ func (h *Host) restore(ctx context.Context, r wire.RestoreRequest) (wire.Machine
 	if err := h.points.at("restore.verify"); err != nil {
 		return wire.Machine{}, because("restore_failed", "The checkpoint could not be restored", err)
 	}
-	m, err := h.readManifest(r.Owner(), r.CheckpointID)
+	m, err := h.readManifest(sourceOf(r), r.CheckpointID)
 	if err != nil {
 		return wire.Machine{}, err
+	}
+	if m.DiskOnly && r.Of != nil {
+		return wire.Machine{}, refuse("checkpoint_incompatible", "The checkpoint holds no memory: a machine starts from it")
 	}
 	if m.DiskOnly {
 		return h.boot(ctx, bootRequest{StartRequest: wire.StartRequest{Fence: r.Fence, Resources: r.Resources, Hostname: r.Hostname, Layers: m.Layers,
@@ -55,12 +58,20 @@ func (h *Host) restore(ctx context.Context, r wire.RestoreRequest) (wire.Machine
 	return h.describe(s), h.points.at("restore.answer")
 }
 
+// sourceOf is whose checkpoint is restored. One that is deleted meanwhile makes the restore fail, and nothing of it is left.
+func sourceOf(r wire.RestoreRequest) string {
+	if r.Of == nil {
+		return r.Owner()
+	}
+	return r.Of.Owner()
+}
+
 // verifyForRestore refuses before anything is touched. The engine and the agent that it finds stay until they are let go.
 func (h *Host) verifyForRestore(ctx context.Context, r wire.RestoreRequest, m manifest) (letPrograms func(), err error) {
 	if letPrograms, err = h.holdPrograms(m); err != nil {
 		return nil, err
 	}
-	err = h.verifyContent(ctx, h.pool.CheckpointDir(r.Owner(), r.CheckpointID), m)
+	err = h.verifyContent(ctx, h.pool.CheckpointDir(sourceOf(r), r.CheckpointID), m)
 	switch {
 	case err != nil:
 		err = h.damaged(m, err)
@@ -84,7 +95,7 @@ func (h *Host) restoreDisk(r wire.RestoreRequest, disk string) error {
 	if err := h.pool.DeleteSubvolume(path); err != nil {
 		return err
 	}
-	from := filepath.Join(h.pool.CheckpointDir(r.Owner(), r.CheckpointID), diskName)
+	from := filepath.Join(h.pool.CheckpointDir(sourceOf(r), r.CheckpointID), diskName)
 	return h.pool.SnapshotDisk(from, r.Owner(), path, false)
 }
 
@@ -124,7 +135,7 @@ func (h *Host) restoreSandbox(ctx context.Context, r wire.RestoreRequest, m mani
 	if err := h.points.at("restore.restore"); err != nil {
 		return s, err
 	}
-	if err := h.engine.RestoreInto(ctx, s, h.pool.CheckpointDir(r.Owner(), r.CheckpointID), m.AgentSHA256); err != nil {
+	if err := h.engine.RestoreInto(ctx, s, h.pool.CheckpointDir(sourceOf(r), r.CheckpointID), m.AgentSHA256); err != nil {
 		return s, err
 	}
 	return s, h.awaitRestored(ctx, r, s, m)

@@ -110,6 +110,9 @@ func checkLayers(layers []string) error {
 }
 
 func checkRestore(r wire.RestoreRequest) error {
+	if r.Of != nil && (!isSubject(*r.Of) || *r.Of == r.Subject || !r.RenewIdentity) {
+		return refuse("bad_request", "of is not another subject, whose identity is renewed")
+	}
 	return cmp.Or(checkFence(r.Fence), checkEpoch(r.Fence), checkResources(r.Resources), checkHostname(r.Hostname), checkCheckpointID(r.CheckpointID),
 		checkMounts(r.Volumes), checkEgress(r.Egress))
 }

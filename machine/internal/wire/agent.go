@@ -85,7 +85,7 @@ type Incarnation struct {
 	Key      string       `json:"key,omitempty"`
 	Hostname string       `json:"hostname,omitempty"`
 	Limits   *GuestLimits `json:"limits,omitempty"`
-	// RenewIdentity is set after a fork: hostname and machine-id are written anew, SSH host keys removed.
+	// RenewIdentity is set after a fork: hostname, machine-id and boot id are made anew, SSH host keys removed.
 	RenewIdentity bool `json:"renew_identity,omitempty"`
 	// Nameserver goes into /etc/resolv.conf of the guest.
 	Nameserver string `json:"nameserver,omitempty"`

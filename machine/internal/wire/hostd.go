@@ -128,6 +128,8 @@ type RestoreRequest struct {
 	Hostname      string    `json:"hostname"`
 	CheckpointID  string    `json:"checkpoint_id"`
 	RenewIdentity bool      `json:"renew_identity,omitempty"` // a fork: hostname, machine-id, SSH host keys
+	// Of is whose checkpoint it is; nil: the subject's own. Another's holds memory, and its identity is renewed.
+	Of *Subject `json:"of,omitempty"`
 	// Egress is as in a StartRequest. What the machine was connected to when it was saved is over in any case.
 	Egress *EgressPolicy `json:"egress,omitempty"`
 	// Volumes as in a start; those that the checkpoint's guest had beside them are gone for it.

@@ -1260,6 +1260,9 @@ class Recipe(TypedDict):
     inputs: NotRequired[dict[str, TemplateInput]]
     start: NotRequired[list[StartCommand]]
     services: NotRequired[list[Service]]
+    #: A machine is started up ahead without network, inputs and secrets, and saved; an open that gives nothing its start-up needs
+    #: restores it
+    warm: NotRequired[bool]
     #: Of an open that does not say otherwise; what is absent is the base's
     defaults: NotRequired[RecipeDefaults]
     ceiling: NotRequired[RecipeCeiling]
@@ -1854,6 +1857,8 @@ class TemplateInput(TypedDict):
     #: An open without it is refused with input_required
     required: NotRequired[bool]
     default: NotRequired[str]
+    #: false: start commands and services do not need it, and a warm machine may be without
+    startup: NotRequired[bool]
     description: NotRequired[str]
 
 
@@ -1912,6 +1917,9 @@ class TemplateSettings(TypedDict):
     ceiling: TemplateSettingsCeiling
     start: NotRequired[list[StartCommand]]
     services: NotRequired[list[Service]]
+    #: A machine is started up ahead without network, inputs and secrets, and saved; an open that gives nothing its start-up needs
+    #: restores it
+    warm: NotRequired[bool]
     #: What its files serve beyond commands and files
     guest_features: NotRequired[list[Literal["browser"]]]
 
@@ -1928,6 +1936,9 @@ class TemplateSettingsInput(TypedDict):
     inputs: NotRequired[dict[str, TemplateInput]]
     start: NotRequired[list[StartCommand]]
     services: NotRequired[list[Service]]
+    #: A machine is started up ahead without network, inputs and secrets, and saved; an open that gives nothing its start-up needs
+    #: restores it
+    warm: NotRequired[bool]
     #: What its files serve beyond commands and files
     guest_features: NotRequired[list[Literal["browser"]]]
     #: No open gets more
@@ -1975,6 +1986,7 @@ class TemplateVersion(TypedDict):
     description: Union[str, None]
     #: What looked like a secret when it was made, and was not acknowledged
     scan_findings: list[ScanFinding]
+    warm: NotRequired[WarmVersion]
     created_at: str
     published_at: Union[str, None]
     archived_at: Union[str, None]
@@ -2302,6 +2314,19 @@ class VolumeCreateRequest(TypedDict):
 class VolumeList(TypedDict):
     data: list[Volume]
     next_cursor: Union[str, None]
+
+
+class WarmVersionError(TypedDict):
+    step: Union[str, None]
+    reason: Literal["startup_failed", "service_not_ready", "secrets_unavailable", "secret_not_available", "guest_feature_unavailable", "timed_out", "no_answer", "machine_failed"]
+    exit_code: Union[int, None]
+    output_tail: str
+
+
+class WarmVersion(TypedDict):
+    #: none: the next open has one made. failed: opens are cold, and an hour later it is tried again
+    state: Literal["none", "making", "ready", "failed"]
+    error: Union[WarmVersionError, None]
 
 
 class WorkspaceTemplate(TypedDict):

@@ -1161,6 +1161,8 @@ export type Recipe = {
   inputs?: Record<string, TemplateInput>
   start?: StartCommand[]
   services?: Service[]
+  /** A machine is started up ahead without network, inputs and secrets, and saved; an open that gives nothing its start-up needs restores it */
+  warm?: boolean
   /** Of an open that does not say otherwise; what is absent is the base's */
   defaults?: {
     cpu_millis?: number
@@ -1745,6 +1747,8 @@ export type TemplateInput = {
   /** An open without it is refused with input_required */
   required?: boolean
   default?: string
+  /** false: start commands and services do not need it, and a warm machine may be without */
+  startup?: boolean
   description?: string
 }
 
@@ -1799,6 +1803,8 @@ export type TemplateSettings = {
   }
   start?: StartCommand[]
   services?: Service[]
+  /** A machine is started up ahead without network, inputs and secrets, and saved; an open that gives nothing its start-up needs restores it */
+  warm?: boolean
   /** What its files serve beyond commands and files */
   guest_features?: 'browser'[]
 }
@@ -1809,6 +1815,8 @@ export type TemplateSettingsInput = {
   inputs?: Record<string, TemplateInput>
   start?: StartCommand[]
   services?: Service[]
+  /** A machine is started up ahead without network, inputs and secrets, and saved; an open that gives nothing its start-up needs restores it */
+  warm?: boolean
   /** What its files serve beyond commands and files */
   guest_features?: 'browser'[]
   /** No open gets more */
@@ -1860,6 +1868,7 @@ export type TemplateVersion = {
   description: string | null
   /** What looked like a secret when it was made, and was not acknowledged */
   scan_findings: ScanFinding[]
+  warm?: WarmVersion
   created_at: string
   published_at: string | null
   archived_at: string | null
@@ -2167,6 +2176,17 @@ export type VolumeCreateRequest = {
 export type VolumeList = {
   data: Volume[]
   next_cursor: string | null
+}
+
+export type WarmVersion = {
+  /** none: the next open has one made. failed: opens are cold, and an hour later it is tried again */
+  state: 'none' | 'making' | 'ready' | 'failed'
+  error: {
+    step: string | null
+    reason: 'startup_failed' | 'service_not_ready' | 'secrets_unavailable' | 'secret_not_available' | 'guest_feature_unavailable' | 'timed_out' | 'no_answer' | 'machine_failed'
+    exit_code: number | null
+    output_tail: string
+  } | null
 }
 
 export type Workspace = {

@@ -1,6 +1,7 @@
 import { sql } from 'kysely'
 import type { EgressPolicy } from '../../../contract/egress/policy.ts'
 import type { ScanFinding } from '../../../contract/schemas/scan-findings.ts'
+import type { WarmVersion } from '../../../contract/schemas/templates.ts'
 import type { TemplateSettings } from '../../../contract/schemas/template-settings.ts'
 import type { ChangeTx } from '../../core/changes/mutate.ts'
 import type { Reader } from '../../db/reader.ts'
@@ -29,6 +30,8 @@ export interface VersionRow {
   egress: EgressPolicy | null
   description: string | null
   scan_findings: ScanFinding[]
+  /** Of its captures on all computers; none where it is not warm. */
+  captures: { state: 'wanted' | 'making' | 'ready' | 'failed'; error: WarmVersion['error'] }[]
   created_at: Date
   published_at: Date | null
   archived_at: Date | null
@@ -67,7 +70,8 @@ export function findTemplates(reads: Reader, organizations: string[], slug: stri
 }
 
 const VERSION = `v.id, v.template_id, t.slug, t.organization_id, v.version, v.layered, v.layers, v.settings, v.egress, v.description, v.scan_findings,
-  v.created_at, v.published_at, v.archived_at
+  v.created_at, v.published_at, v.archived_at,
+  coalesce((select jsonb_agg(jsonb_build_object('state', c.state, 'error', c.error)) from template_captures c where c.version_id = v.id), '[]') as captures
   from template_versions v join templates t on t.id = v.template_id`
 
 export function listVersions(reads: Reader, template_id: string, page: Page): Promise<VersionRow[]> {

@@ -41,6 +41,8 @@ export interface RestoreRequest extends Fence {
   hostname: string
   checkpoint_id: string
   renew_identity?: boolean
+  /** Whose checkpoint it is; absent: the subject's own. Another's holds memory, and its identity is renewed. */
+  of?: Subject
   volumes?: readonly MachineVolume[]
   egress?: HostEgress
 }

@@ -172,7 +172,7 @@ export function createMachineTable(context: TableContext, entries_max = ENTRIES_
  * What the host says may be older than what this process has done since. A machine that is taken for frozen is thawed before it is
  * asked, which does no harm where it was not; one that is taken for running and is not would hang its callers.
  */
-function liveMachine(machine: Machine, before: LiveMachine | undefined): LiveMachine {
+export function liveMachine(machine: Machine, before: LiveMachine | undefined): LiveMachine {
   const { address, agent_key, agent_protocol, epoch, fence, state, freezer_file } = machine
   const known = before?.fence === fence ? before : undefined
   const parked = known?.state === 'frozen' && state === 'running' ? 'frozen' : state

@@ -21,11 +21,17 @@ export async function grantsByOrganization(db: Db, cell_id: string): Promise<Gra
   return rows
 }
 
-/** Of these, those that have a row, by name, with the workspace that each is for. A build is for none. */
+/**
+ * Of these, those that have a row, by name, with the workspace that each is for. A build is for none, and neither is a capture of a template
+ * version, whose row is another table's and outlives its machine.
+ */
 export async function findSubjects(db: Db, subjects: Subject[]): Promise<Map<string, string | null>> {
   if (subjects.length === 0) return new Map()
   const { rows } = await sql<Subject & { workspace_id: string | null }>`
     select m.kind, m.id, m.workspace_id from machines m
-    join jsonb_to_recordset(${JSON.stringify(subjects)}::jsonb) as s(kind text, id uuid) using (kind, id)`.execute(db)
+    join jsonb_to_recordset(${JSON.stringify(subjects)}::jsonb) as s(kind text, id uuid) using (kind, id)
+    union all
+    select s.kind, s.id, null from template_captures c
+    join jsonb_to_recordset(${JSON.stringify(subjects)}::jsonb) as s(kind text, id uuid) on s.kind = 'build' and s.id = c.id`.execute(db)
   return new Map(rows.map((row) => [subjectName(row), row.workspace_id]))
 }

@@ -9,11 +9,12 @@ import { armFailpoint, FAILPOINTS, FailpointError, type FailpointName } from '..
 /**
  * Of operations on workspaces: hibernate and wake are none (service/cell/machines/hibernate-failpoints.test.ts), trees have none
  * (service/cell/trees/trees.test.ts), start-ups are tried beside their own code, executions in tests/gateway/executions-killed.test.ts,
- * builds in tests/api/template-builds.test.ts, layers that are collected in tests/api/template-layers.test.ts, and volumes on real machines (tests/acceptance/volume-failpoints.test.ts).
+ * warm machines too, builds in tests/api/template-builds.test.ts, layers that are collected in tests/api/template-layers.test.ts, and volumes on real machines (tests/acceptance/volume-failpoints.test.ts).
  */
 const POINTS = (Object.keys(FAILPOINTS) as FailpointName[]).filter(
   (name) =>
-    FAILPOINTS[name].owner === 'cell' && !/^(hibernate|wake|tree|startup|execution|template_build|layer_collect)\.|^volume_/.test(name),
+    FAILPOINTS[name].owner === 'cell' &&
+    !/^(hibernate|wake|tree|startup|execution|template_build|layer_collect|warm)\.|^volume_/.test(name),
 )
 
 /**

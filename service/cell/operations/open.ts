@@ -1,4 +1,5 @@
 import { failpoint } from '../../lib/failpoints.ts'
+import { openWarm } from '../warm/open.ts'
 import { onItsState } from './draft-state.ts'
 import { startError } from './errors.ts'
 import { ask, claimedRow, takeOver, type Job, type OperationKind } from './job.ts'
@@ -26,6 +27,7 @@ export const open: OperationKind = {
     await failpoint('open.O4')
     const row = await onItsState(job, seen)
     if (seen.disk === null && seen.checkpoint_id !== null) return restoreCapture(job, seen, seen.checkpoint_id)
+    if (await openWarm(job, seen, END)) return
     const epoch = seen.ownership_epoch + 1
     await startRunning(job, row, epoch, seen.disk, END)
     await dropDisks(job, seen.id, epoch, [seen.disk])

@@ -12,6 +12,12 @@ import { endAttempt, finish, moveWorkspace, readMachineRow, type MachineRow, typ
 /** The commit of a start has happened; from here on only forward. */
 export const COMMITTED = 'committed'
 
+/** `boots`: nothing of before runs in it, so its start-up begins anew. `is_ready`: it has started up before it was this workspace's. */
+export interface Began {
+  boots: boolean
+  is_ready?: true
+}
+
 /** Opens, resumes and forks end alike: a machine runs and becomes the workspace's machine. */
 export interface RunningEnd {
   event: Extract<MachineEvent, 'started' | 'resumed' | 'forked'>
@@ -62,16 +68,9 @@ async function letIn({ cell }: Job, workspace_id: string): Promise<void> {
 /**
  * Makes the machine the workspace's own: epoch, disk and grants in one commit. Its packets leave only afterwards: a guest that was
  * restored goes on by itself, and what it sends must not be sent again by the next attempt.
- * @param how `boots`: nothing of before runs in it, so its start-up begins anew.
  * @returns the row as it is then.
  */
-export async function commitRunning(
-  job: Job,
-  seen: MachineRow,
-  machine: Machine,
-  end: RunningEnd,
-  how: { boots: boolean },
-): Promise<MachineRow> {
+export async function commitRunning(job: Job, seen: MachineRow, machine: Machine, end: RunningEnd, how: Began): Promise<MachineRow> {
   const { cell, operation } = job
   await failpoint(end.before_commit)
   if (cell.table.isDead(seen.id, machine.fence)) throw new Refused(DIED_EARLY)
@@ -79,14 +78,14 @@ export async function commitRunning(
   const { reserved: _taken, ...progress } = operation.progress // the grants say it from here on
   const committed = { step: COMMITTED, progress }
   const move = moveToRunning(seen, machine, end, now)
-  if (seen.startup !== null && how.boots) move.changes.startup = { state: 'pending' }
+  if (seen.startup !== null && (how.boots || how.is_ready === true)) move.changes.startup = { state: how.boots ? 'pending' : 'ready' }
   const row = await moveAsAttempt(cell.db, operation, now, move, committed)
   showMachine(job, machine)
   return row
 }
 
 /** Whether the machine that was brought back from what it was seen with booted: it had no memory. */
-export async function howItBegan({ cell }: Job, { startup, checkpoint_id }: MachineRow): Promise<{ boots: boolean }> {
+export async function howItBegan({ cell }: Job, { startup, checkpoint_id }: MachineRow): Promise<Began> {
   if (startup === null) return { boots: false } // which nobody asks then
   return { boots: checkpoint_id === null || (await isDiskAlone(cell.db, checkpoint_id)) }
 }

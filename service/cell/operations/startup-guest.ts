@@ -12,6 +12,7 @@ import { createFrameReader } from '../links/output-frames.ts'
 import type { LiveMachine, WorkspaceEntry } from '../machines/table.ts'
 import { TRUST_VARIABLES } from '../secrets/trust.ts'
 import type { Job } from './job.ts'
+import { NoSecrets, type StartupGuest } from './startup-run.ts'
 import type { StepSession } from './startup-steps.ts'
 import type { MachineRow } from './store.ts'
 
@@ -22,22 +23,23 @@ export class MachineEnded extends Error {
   }
 }
 
-/** The values of its secrets are not to be had. */
-export class NoSecrets extends Error {
-  readonly reason: 'secrets_unavailable' | 'secret_not_available'
-  constructor(reason: NoSecrets['reason'], message: string) {
-    super(message)
-    this.reason = reason
-  }
-}
-
-const LOOK_MS_MIN = 10
 const LOOK_MS_MAX = 500
 /** An agent that does not answer for so long is as good as dead: its probe ends it, or it comes back. */
 const TROUBLE_MS_MAX = 60_000
 
+/** The guest of a workspace's machine, which may sleep meanwhile. */
+export function guestOf(job: Job, row: MachineRow): StartupGuest {
+  return {
+    start: (session) => startSession(job, row, session),
+    look: (session_id) => patiently(job, row, (link, bounds) => link.getExec(session_id, bounds)),
+    cancel: (session_id) => patiently(job, row, async (link, bounds) => void (await link.cancelExec(session_id, bounds))),
+    tail: (session) => shown(patiently(job, row, (link, bounds) => readTail(link, session, bounds))),
+    signal: job.signal,
+  }
+}
+
 /** Starts the session, or finds it started. */
-export async function startSession(job: Job, row: MachineRow, { asked_env, needs, ...session }: StepSession): Promise<ExecSession> {
+async function startSession(job: Job, row: MachineRow, { asked_env, needs, ...session }: StepSession): Promise<ExecSession> {
   const entry = await entryOf(job, row)
   const { values, authority } = await job.cell.secrets.valuesFor(entry, 'exec', []).catch(refuseSecrets)
   const missing = needs.filter((name) => !Object.hasOwn(values, name))
@@ -62,46 +64,29 @@ function refuseSecrets(error: unknown): never {
   throw new NoSecrets(error.reason === 'env_collision' ? 'secret_not_available' : 'secrets_unavailable', error.message)
 }
 
-/** One that was just begun, when it has ended. null: it has not, after that time. */
-export async function endOf(job: Job, row: MachineRow, session_id: string, limit_ms: number): Promise<ExecSession | null> {
-  const until_ms = performance.now() + limit_ms
-  for (let wait_ms = LOOK_MS_MIN; ; wait_ms = Math.min(wait_ms * 2, LOOK_MS_MAX)) {
-    const session = await lookAt(job, row, session_id)
-    if (session.state !== 'running') return session
-    if (performance.now() > until_ms) return null
-    await setTimeout(wait_ms, undefined, { signal: job.signal })
-  }
-}
-
-export function lookAt(job: Job, row: MachineRow, session_id: string): Promise<ExecSession> {
-  return patiently(job, row, (link, bounds) => link.getExec(session_id, bounds))
-}
-
-export async function cancel(job: Job, row: MachineRow, session_id: string): Promise<void> {
-  await patiently(job, row, (link, bounds) => link.cancelExec(session_id, bounds))
-}
-
 /** The end of what a session wrote: of both streams, the error stream last. */
-export async function tailOf(job: Job, row: MachineRow, session: ExecSession): Promise<string> {
+export async function readTail(link: AgentLink, session: ExecSession, bounds: Bounds): Promise<string> {
   const bytes_max = LIMITS.startup.output_tail_bytes
   const from = {
     stdout_offset: Math.max(session.stdout_available_from, session.stdout_bytes - bytes_max),
     stderr_offset: Math.max(session.stderr_available_from, session.stderr_bytes - bytes_max),
   }
-  const read = async (link: AgentLink, bounds: Bounds) => {
-    const parts = { stdout: [] as Buffer[], stderr: [] as Buffer[] }
-    const reader = createFrameReader(from, {
-      output: (stream, _offset, data) => void parts[stream].push(Buffer.from(data)),
-      exit: () => undefined,
-      error: () => undefined, // what is not kept any more is not told
-    })
-    for await (const chunk of await link.openOutput(session.session_id, { ...from, follow: false }, bounds)) reader.push(chunk as Buffer)
-    return Buffer.concat([...parts.stdout, ...parts.stderr])
-  }
+  const parts = { stdout: [] as Buffer[], stderr: [] as Buffer[] }
+  const reader = createFrameReader(from, {
+    output: (stream, _offset, data) => void parts[stream].push(Buffer.from(data)),
+    exit: () => undefined,
+    error: () => undefined, // what is not kept any more is not told
+  })
+  for await (const chunk of await link.openOutput(session.session_id, { ...from, follow: false }, bounds)) reader.push(chunk as Buffer)
+  return text(Buffer.concat([...parts.stdout, ...parts.stderr]))
+}
+
+/** The guest may not show it: the code is told all the same. */
+export async function shown(tail: Promise<string>): Promise<string> {
   try {
-    return text(await patiently(job, row, read))
+    return await tail
   } catch (error) {
-    if (error instanceof Failure) return '' // the guest does not show it: the code is told all the same
+    if (error instanceof Failure) return ''
     throw error
   }
 }

@@ -9,7 +9,7 @@ export interface Room {
 
 /**
  * What is taken on this cell: grants of machines, of which a hibernated one has its disk alone, and what running operations have
- * reserved.
+ * reserved; and the disk of captures of template versions.
  * @param headroom_mib memory that each machine takes beyond what it is told.
  * @param leaving workspaces whose machine may be there although their row says that it is hibernated.
  * @param but_of a workspace whose machine is not counted: it is the one that is asked for.
@@ -29,6 +29,8 @@ export async function readTaken(
         select not g.is_reserved and g.kind = 'workspace' and (
           g.residency = 'hibernated' and g.id <> all(${[...leaving]}::uuid[]) or g.id is not distinct from ${but_of}::uuid) as is_gone) as l
       where g.cell_id = ${cell_id}
+      union all
+      select 0, ceil(sum(size_bytes) / (1024.0 ^ 3))::int from template_captures where cell_id = ${cell_id}
     ) as taken`.execute(db)
   return rows[0] ?? { memory_mib: 0, disk_gib: 0 }
 }

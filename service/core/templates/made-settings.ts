@@ -22,6 +22,7 @@ export function savedSettings(of: TemplateSettings, said: Said): TemplateSetting
     ceiling: settings.ceiling ?? of.ceiling,
     ...pick(settings, 'start'),
     ...pick(settings, 'services'),
+    ...pick(settings, 'warm'),
     ...(settings.guest_features === undefined ? pick(of, 'guest_features') : pick(settings, 'guest_features')),
   })
 }

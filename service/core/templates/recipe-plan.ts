@@ -49,14 +49,16 @@ function underUpload({ settings: { defaults, ceiling }, egress }: Base): Base {
 
 /** What a recipe does not say is its base's. */
 export function recipeSettings(base: TemplateSettings, recipe: Recipe): TemplateSettings {
-  const { env, inputs, start, services, defaults, ceiling } = recipe
+  const { env, inputs, start, services, warm, defaults, ceiling } = recipe
+  const { warm: _, ...kept } = base // of other files it may be of no use: each recipe says it for itself
   return {
-    ...base,
+    ...kept,
     env: { ...base.env, ...env },
     defaults: { ...base.defaults, ...defaults },
     ceiling: { ...base.ceiling, ...ceiling },
     ...(inputs === undefined ? {} : { inputs }),
     ...(start === undefined ? {} : { start }),
     ...(services === undefined ? {} : { services }),
+    ...(warm === undefined ? {} : { warm }),
   }
 }

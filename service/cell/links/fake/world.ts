@@ -22,6 +22,7 @@ import type { MemoryRefusal } from '../../../../contract/errors.ts'
 import { MACHINE_KINDS, subjectName, workspaceSubject, type Subject } from '../subject.ts'
 import { FakeGuest } from './guest.ts'
 import type { LayerBook } from './layers.ts'
+import { savedFor } from './saved-for.ts'
 import { given, leftOut } from './volumes-given.ts'
 
 /** Every disk is of one size. */
@@ -260,8 +261,7 @@ function layerOf(world: World, { subject, checkpoint_id }: { subject: Subject; c
 }
 
 export function restore(world: World, request: RestoreRequest): Machine {
-  const saved = world.checkpoints.get(subjectName(request.subject))?.get(request.checkpoint_id)
-  if (!saved) throw refusal('not_found', 'There is no such checkpoint')
+  const saved = savedFor(world.checkpoints, request)
   if (saved.info.disk_only) refuseEngine(world)
   refuseMemory(world, saved)
   return boot(world, request, saved, saved.info.disk_only ? world.engine : saved.info.engine)

@@ -1,0 +1,18 @@
+import { HostFailure, type HostFailureCode, type RestoreRequest } from '../hostd.ts'
+import { subjectName } from '../subject.ts'
+
+/** What a restore is of: the subject's own checkpoint, or another's with memory, whose identity is renewed then. */
+export function savedFor<S extends { info: { disk_only?: boolean } }>(
+  checkpoints: ReadonlyMap<string, ReadonlyMap<string, S>>,
+  { of, subject, checkpoint_id, renew_identity }: RestoreRequest,
+): S {
+  if (of !== undefined && renew_identity !== true) throw refusal('bad_request', 'The identity of another is renewed')
+  const saved = checkpoints.get(subjectName(of ?? subject))?.get(checkpoint_id)
+  if (saved === undefined) throw refusal('not_found', 'There is no such checkpoint')
+  if (saved.info.disk_only === true && of !== undefined) throw refusal('checkpoint_incompatible', 'The checkpoint holds no memory')
+  return saved
+}
+
+function refusal(code: HostFailureCode, message: string): HostFailure {
+  return new HostFailure(code, message, { retryable: false })
+}

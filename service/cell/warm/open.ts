@@ -1,0 +1,74 @@
+import { failpoint } from '../../lib/failpoints.ts'
+import { HostFailure, type HostFailureCode, type Machine } from '../links/hostd.ts'
+import { buildSubject } from '../links/subject.ts'
+import { Refused } from '../operations/errors.ts'
+import { ask, type Job } from '../operations/job.ts'
+import { restoreRequest } from '../operations/requests.ts'
+import { commitRunning, completeRunning, type RunningEnd } from '../operations/running.ts'
+import type { MachineRow } from '../operations/store.ts'
+import { fitOf, whyCold, type Capture } from './rules.ts'
+import { discardCapture, noteUsed, readWarmFacts, wantCapture, type WarmFacts } from './store.ts'
+
+/**
+ * Restores a machine of the workspace's version that has started up already, under an identity of its own, as a fork does. Whatever is
+ * in the way of that is no reason for an open to fail: it starts cold then.
+ * @returns whether that is done.
+ */
+export async function openWarm(job: Job, seen: MachineRow, end: RunningEnd): Promise<boolean> {
+  if (seen.startup?.state !== 'pending' || seen.disk !== null) return false
+  const facts = await readWarmFacts(job.cell.db, seen.id, job.cell.cell_id)
+  if (facts === undefined || whyCold({ ...seen, ...facts }) !== null) return false
+  const capture = await captureFor(job, seen, facts)
+  if (capture === null) return false
+  const machine = await restoreCapture(job, seen, capture)
+  if (machine === null) return false
+  await noteUsed(job.cell.db, capture.id, job.cell.clock.now())
+  const warm_end = { ...end, result: { ...end.result, warm: true } }
+  await completeRunning(job, await commitWarm(job, seen, machine, capture, warm_end), machine, warm_end)
+  return true
+}
+
+type Usable = Pick<Capture, 'id'> & { checkpoint_id: string }
+
+/** null: there is none for this workspace; where there could be, it is made for the next. */
+async function captureFor({ cell }: Job, seen: MachineRow, facts: WarmFacts): Promise<Usable | null> {
+  const { capture, version_id, organization_id, project_id } = facts
+  const fit = fitOf(capture, seen, facts.engine)
+  const now = cell.clock.now()
+  if (fit === 'missing')
+    await wantCapture(cell.db, { id: cell.ids.next(), version_id, cell_id: cell.cell_id, organization_id, project_id }, now)
+  if (capture === null || capture.checkpoint_id === null) return null
+  if (fit === 'stale') await discardCapture(cell.db, capture, now)
+  return fit === 'fits' ? { id: capture.id, checkpoint_id: capture.checkpoint_id } : null
+}
+
+/** These say something of the capture; others of the host, or of the workspace, and a cold start will be told them too. */
+const SPOILT: readonly HostFailureCode[] = ['not_found', 'checkpoint_corrupt', 'checkpoint_incompatible', 'layer_missing', 'restore_failed']
+
+/** null: it cannot be restored. */
+async function restoreCapture(job: Job, seen: MachineRow, capture: Usable): Promise<Machine | null> {
+  const { cell } = job
+  await failpoint('warm.W4')
+  const request = { checkpoint_id: capture.checkpoint_id, of: buildSubject(capture.id) }
+  try {
+    return await ask(job, seen.id, 'restore-warm', seen.ownership_epoch + 1, (fence) =>
+      cell.host.restore({ ...restoreRequest(fence, seen, request.checkpoint_id, { renew_identity: true }), ...request }),
+    )
+  } catch (error) {
+    if (!(error instanceof HostFailure) || error.code === 'no_capacity') throw error
+    cell.log.warn({ workspace_id: seen.id, capture_id: capture.id, code: error.code, err: error }, 'a warm machine could not be restored')
+    if (SPOILT.includes(error.code)) await discardCapture(cell.db, capture, cell.clock.now())
+    return null
+  }
+}
+
+async function commitWarm(job: Job, seen: MachineRow, machine: Machine, capture: Usable, end: RunningEnd): Promise<MachineRow> {
+  try {
+    return await commitRunning(job, seen, machine, end, { boots: false, is_ready: true })
+  } catch (error) {
+    if (!(error instanceof Refused)) throw error
+    // It was restored and ended at once, as the next would: the attempt is made again, and starts cold.
+    await discardCapture(job.cell.db, capture, job.cell.clock.now())
+    throw new Error('A warm machine ended while it was being restored', { cause: error })
+  }
+}

@@ -1,0 +1,57 @@
+import { inputsForStartup, type TemplateSettings } from '../../../contract/schemas/template-settings.ts'
+import type { Resources } from '../../db/schema.ts'
+import { AGENT_PROTOCOLS } from '../links/agent-protocol.ts'
+
+/** A workspace of a warm version that is to be started, as far as it matters whether it may be a restored machine. */
+export interface WarmCandidate {
+  ownership_epoch: number
+  purpose: string
+  disk_layout: 'legacy' | 'layered'
+  ceilings: Resources
+  volumes: readonly object[]
+  /** As the workspace has them: what was given, or the default. */
+  inputs: Readonly<Record<string, string>>
+  /** Names that are bound to it. */
+  secrets: readonly string[]
+  settings: Pick<TemplateSettings, 'inputs'>
+}
+
+/** A machine of a version that has started up, as it lies on this computer. */
+export interface Capture {
+  id: string
+  state: 'wanted' | 'making' | 'ready' | 'failed'
+  checkpoint_id: string | null
+  engine: string | null
+  agent_protocol: number | null
+  resources: Resources | null
+}
+
+/** Why a workspace starts cold, whatever there is to restore. */
+export type Cold = 'not_new' | 'purpose' | 'disk_layout' | 'volumes' | 'inputs' | 'secrets'
+
+/** null: a machine that has started up without it is as good as its own. Pure. */
+export function whyCold(one: WarmCandidate): Cold | null {
+  const needed = new Set(inputsForStartup(one.settings))
+  if (one.ownership_epoch !== 0) return 'not_new' // an open after a reset starts blank
+  if (one.purpose !== 'standard') return 'purpose' // a test instance shows what a cold start does
+  if (one.disk_layout !== 'layered') return 'disk_layout'
+  if (one.volumes.length > 0) return 'volumes'
+  if ([...needed].some((name) => one.inputs[name] !== one.settings.inputs[name]?.default)) return 'inputs'
+  const declared = new Set(Object.keys(one.settings.inputs))
+  if (one.secrets.some((name) => needed.has(name) || !declared.has(name))) return 'secrets'
+  return null
+}
+
+export type Fit = 'fits' | 'smaller' | 'stale' | 'missing'
+
+/**
+ * Whether the capture can be this workspace's machine.
+ * @param engine under which this computer starts machines: what was captured under another is made again, and so is an agent's of before.
+ * Pure.
+ */
+export function fitOf(capture: Capture | null, { ceilings }: Pick<WarmCandidate, 'ceilings'>, engine: string | null): Fit {
+  if (capture?.state !== 'ready' || capture.checkpoint_id === null || capture.resources === null) return 'missing'
+  if (capture.engine !== engine || capture.agent_protocol !== AGENT_PROTOCOLS.current) return 'stale'
+  const { memory_mib, disk_gib } = capture.resources
+  return ceilings.memory_mib < memory_mib || ceilings.disk_gib < disk_gib ? 'smaller' : 'fits'
+}
