@@ -85,7 +85,7 @@ if (isLong) {
       const copy = path.join(folder, name)
       cpSync(path.join(ROOT, 'examples', name), copy, { recursive: true })
       const env = { PATH, HOME: folder, BERTH_URL: service.base_url, BERTH_API_KEY: service.api_key }
-      await run('npm', ['install', '--no-audit', '--no-fund', '--ignore-scripts'], { cwd: copy, env })
+      await run('npm', ['install', '--no-audit', '--no-fund', '--ignore-scripts'], { cwd: copy }) // with what npm needs of the computer's environment
       await installSdk(path.join(copy, 'node_modules/@berth/sdk'))
       writeFileSync(path.join(copy, 'tsconfig.json'), JSON.stringify({ compilerOptions: TYPES, include: ['*.ts'] }))
       await printed('npx', ['--no-install', 'tsc'], { cwd: copy, env })

@@ -95,7 +95,11 @@ test('a build that is under way keeps the layers that it begins with', async () 
     await tx.updateTable('operations').set({ completed_at: null, state: 'running' }).where('id', '=', operation.id).execute()
     assert.deepEqual(await named(), [layer])
     await tx.updateTable('operations').set({ completed_at, state }).where('id', '=', operation.id).execute()
-    await tx.updateTable('template_builds').set({ spec: JSON.stringify(build.spec) }).where('id', '=', build.id).execute()
+    await tx
+      .updateTable('template_builds')
+      .set({ spec: JSON.stringify(build.spec) })
+      .where('id', '=', build.id)
+      .execute()
   })
 })
 
