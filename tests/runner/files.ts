@@ -25,7 +25,8 @@ export function partOf(file: string): string {
 
 export async function allFiles(root: string): Promise<string[]> {
   const found: string[] = []
-  const exclude = (name: string) => name === 'node_modules' || name === '.git'
+  // Examples have packages of their own: tests/acceptance/adapters.test.ts installs them, and runs their tests.
+  const exclude = (name: string) => ['node_modules', '.git', 'examples'].includes(name)
   for await (const file of glob('**/*.test.{ts,mjs}', { cwd: root, exclude })) found.push(file)
   return found
 }

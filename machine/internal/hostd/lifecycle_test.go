@@ -77,8 +77,8 @@ func TestAMachineLivesThroughSuspendResumeForkAndStop(t *testing.T) {
 	if text := d.run(forked, "cat /etc/hostname; cmp -s /etc/machine-id /home/id && echo same"); text != "child" {
 		t.Fatalf("the fork is %q", text)
 	}
-	const boot = "cat /proc/sys/kernel/random/boot_id; ls -d /proc/self/fd; grep -c boot_id /proc/mounts; true"
-	if own, other := d.run(forked, boot), d.run(resumed, boot); own[:36] == other[:36] || own[36:] != "\n/proc/self/fd\n1" || other[36:] != "\n/proc/self/fd\n0" {
+	const boot = "cat /proc/sys/kernel/random/boot_id"
+	if own, other := d.run(forked, boot), d.run(resumed, boot); len(own) != 36 || own == other {
 		t.Fatalf("the boot ids are %q and %q", own, other)
 	}
 	d.stop(forked)

@@ -105,16 +105,6 @@ func (g *Guest) mountVolume(in *incumbent, v wire.Volume) (why string) {
 	}
 }
 
-// RenewBootID gives the guest another boot id.
-func (g *Guest) RenewBootID() error {
-	in, err := g.hold()
-	if err != nil {
-		return err
-	}
-	defer in.starts.Done()
-	return g.ran(in.spawner.RenewBootID())
-}
-
 // ran leaves the process of a mount to the reaper.
 func (g *Guest) ran(started spawn.Started, err error) error {
 	var failed *spawn.StartError

@@ -161,11 +161,6 @@ func (m *machine) become(in wire.Incarnation) {
 	if err := m.identifyAgain(have, in); err != nil {
 		log.Printf("identity: %v", err)
 	}
-	if in.RenewIdentity {
-		if err := m.guest.RenewBootID(); err != nil {
-			log.Printf("boot id: %v", err)
-		}
-	}
 	m.setVolumes(in, guest.LetGo)
 	limits := limitsOf(in)
 	m.mu.RLock()

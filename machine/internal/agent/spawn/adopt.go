@@ -26,14 +26,12 @@ var bound = []struct {
 func adoptProgram(l Layout, program int) ([]byte, error) {
 	m := newInit(program)
 	m.mount(l.ClaimRoot, l.ClaimRoot, "", unix.MS_BIND|unix.MS_REC, "", false)
-	m.mount("proc", l.ClaimRoot+"/proc", "proc", procFlags, "", false)
+	m.mount("proc", l.ClaimRoot+"/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "", false)
 	m.bindState(l)
 	m.bindSlot(l)
 	m.pivot(l.ClaimRoot)
 	return m.becomeInit()
 }
-
-const procFlags = unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC
 
 type mounter struct{ builder }
 

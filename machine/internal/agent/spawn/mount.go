@@ -27,35 +27,16 @@ func (s *Spawner) UnmountVolume(directory int, name string, detach bool) (Starte
 	})
 }
 
-// RenewBootID binds the boot id of a new proc over that of the guest's: the engine draws it when a proc is made, and a memory that is
-// restored twice would show one boot id twice. While the new proc is mounted it hides the guest's own and is as good, so nobody misses it.
-func (s *Spawner) RenewBootID() (Started, error) {
-	return s.briefly(nil, func(b *builder) {
-		b.add(StageCwd, false, unix.SYS_CHDIR, b.text("/proc/sys/kernel/random"))
-		b.add(StageMount, true, unix.SYS_UMOUNT2, b.text("./boot_id"), number(unix.UMOUNT_NOFOLLOW|unix.MNT_DETACH)) // of an earlier time
-		b.add(StageMount, false, unix.SYS_MOUNT, b.text("proc"), b.text("/proc"), b.text("proc"), number(procFlags), b.text(""))
-		b.add(StageMount, false, unix.SYS_MOUNT, b.text("/proc/sys/kernel/random/boot_id"), b.text("./boot_id"), b.text(""), number(unix.MS_BIND), b.text(""))
-		b.add(StageMount, false, unix.SYS_UMOUNT2, b.text("/proc"), number(unix.MNT_DETACH))
-	})
-}
-
-// inPlace runs steps with a directory as their working directory.
+// inPlace runs steps with a directory as their working directory, and ends.
 func (s *Spawner) inPlace(directory int, steps func(*builder)) (Started, error) {
-	return s.briefly(unix.UnixRights(directory), func(b *builder) {
-		b.add(StageCwd, false, unix.SYS_FCHDIR, passed(0))
-		b.add(StageFork, false, unix.SYS_CLOSE_RANGE, numbers(0, 0x7fffffff, 0)...)
-		steps(b)
-	})
-}
-
-// briefly runs steps in the guest's namespaces, and ends.
-func (s *Spawner) briefly(rights []byte, steps func(*builder)) (Started, error) {
 	b := &builder{header: header{clone: vforkFlags | unix.CLONE_PARENT}}
+	b.add(StageCwd, false, unix.SYS_FCHDIR, passed(0))
+	b.add(StageFork, false, unix.SYS_CLOSE_RANGE, numbers(0, 0x7fffffff, 0)...)
 	steps(b)
 	b.add(StageFork, false, unix.SYS_EXIT, number(0))
 	program, err := b.build()
 	if err != nil {
 		return Started{}, err
 	}
-	return s.run(program, rights, nil)
+	return s.run(program, unix.UnixRights(directory), nil)
 }
