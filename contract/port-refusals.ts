@@ -6,7 +6,7 @@ export const PORT_REFUSALS = {
   bad_request: { status: 400, by: 'proxy', means: 'The request is not HTTP as it should be' },
   upgrade_refused: { status: 400, by: 'proxy', means: 'An upgrade that no app is given, such as h2c' },
   credential_missing: { status: 401, by: 'proxy', means: 'No port token, cookie or callback URL' },
-  credential_invalid: { status: 401, by: 'cell', means: 'Not one of this port, or of no port at all' },
+  credential_invalid: { status: 401, by: 'cell', means: 'The credential is not for this port, or is not known' },
   credential_expired: { status: 401, by: 'cell', means: 'Its time is over' },
   credential_revoked: { status: 401, by: 'cell', means: 'It was revoked while a request or WebSocket was open' },
   origin_refused: { status: 403, by: 'proxy', means: 'A WebSocket with a cookie from a page of another origin' },

@@ -35,7 +35,7 @@ export interface ApiConfig extends ProcessConfig {
   edge_requests_per_minute: number
   /** Of one API key or person; 0: no limit. */
   caller_requests_per_minute: number
-  /** Credentials that are none, of one address; 0: no limit. */
+  /** Wrong credentials that one address may send; 0: no limit. */
   wrong_credentials_per_minute: number
   /** Whether new workspaces are layered where their template version supports it. */
   layered_opens: boolean
@@ -47,7 +47,7 @@ export interface ApiConfig extends ProcessConfig {
   package_mirror: string
   /** Who may register: those who are invited, everybody, or those of these domains. */
   registration: 'invitation' | 'open' | string[]
-  /** A server, or a folder where its URL is empty. */
+  /** Where mail goes: to a server, or into `directory` where `smtp_url` is empty. */
   mail: { smtp_url: string; from: string; directory: string }
   /** Who collects what invoices say; null: an operator says what is paid. */
   stripe: { secret_key: string; webhook_secret: string; api_url: string; return_url: string } | null
@@ -59,7 +59,7 @@ export interface CellConfig extends ProcessConfig {
   hostd_socket: string
   /** Where proxies of ports ask. */
   ports_socket: string
-  /** Where the proxy that puts secrets into requests waits for its answers. */
+  /** Where the cell connects to the proxy that puts secrets into requests, and answers its questions. */
   secrets_socket: string
   /** Private keys by which secrets are opened: a folder that only this process's user can enter. */
   secret_keys_dir: string

@@ -66,7 +66,7 @@ function portsOf({ rules }: EgressPolicy): Map<string, Set<number>> {
   return found
 }
 
-/** No more of them than the rules that the ports came from: each has as many as a rule may have. */
+/** Rules for one host. Each is filled with as many ports as a rule may have, so that there are never more rules than the ports came from. */
 function rulesOf(host: string, set: ReadonlySet<number>): EgressRule[] {
   const ports = [...set].sort((a, b) => a - b)
   const count = Math.ceil(ports.length / LIMITS.egress.ports_max)
@@ -90,7 +90,7 @@ function meetOfNetworks(one: Named, other: Named): string[] {
   return contains(other.network, one.network) ? [one.cidr] : []
 }
 
-/** What was stored is normal; what is not lets nothing out. */
+/** The networks of a policy. Stored ones are in canonical spelling. One that cannot be read is left out, and so opens nothing. */
 function networksOf({ cidrs }: EgressPolicy): Named[] {
   return cidrs.flatMap((cidr) => {
     const network = parseCidr(cidr)

@@ -38,7 +38,7 @@ export function splitDockerfile(text: string): { instructions: Instruction[]; pr
     const instruction = { line, keyword: keyword.toUpperCase(), rest: rest.trimEnd(), heredocs: [] as Heredoc[], escape }
     if (WITH_HEREDOCS.includes(instruction.keyword)) {
       const read = readHeredocs(lines, at, instruction.rest)
-      if (read === null) problems.push({ line, message: `a document that begins with << in ${instruction.keyword} has no end` })
+      if (read === null) problems.push({ line, message: `the heredoc that begins with << in ${instruction.keyword} has no end` })
       else ({ heredocs: instruction.heredocs, next: at } = read)
     }
     instructions.push(instruction)

@@ -139,7 +139,7 @@ async function followed(ws: Workspace, path: string, signal: AbortSignal | undef
     if (type !== 'symlink') return { type, size }
     at = target.startsWith('/') ? target : `${at.slice(0, at.lastIndexOf('/'))}/${target}`
   }
-  throw new RangeError(`${path} is a link that leads nowhere`)
+  throw new RangeError(`${path} leads through more than ${LINKS_MAX} links`)
 }
 
 function processOf(

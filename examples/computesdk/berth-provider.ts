@@ -99,7 +99,7 @@ interface Snapshot {
   metadata?: Record<string, unknown>
 }
 
-/** What is said as it comes, and how it ended. In the background: that it began. */
+/** Runs a command. Its output is passed on as it comes, and the result says how it ended. In the background the result says only that it began. */
 async function runCommand(sandbox: Workspace, command: string, options: RunCommandOptions = {}): Promise<CommandResult> {
   const { cwd, env, timeout, background, onStdout, onStderr } = options
   const began = performance.now()

@@ -18,7 +18,7 @@ from inspect_ai.util import (
 )
 
 HOME = "/home/user"
-#: As whom the files of an agent are read and written: the files API is not asked, since it may do more.
+#: Checks that run as the agent's user before a file is read or written: the files API carries the bytes, and may do more than that user.
 READ = 'set -e; [ ! -d "$1" ] || exit 21; [ -e "$1" ] || exit 2; [ -r "$1" ] || exit 13; exec stat -L -c %s -- "$1"'
 WRITE = 'set -e; [ ! -d "$1" ] || exit 21; mkdir -p -- "$(dirname -- "$1")"; [ ! -e "$1" ] && [ -w "$(dirname -- "$1")" ] || [ -w "$1" ] || exit 13'
 ERRORS = {

@@ -11,7 +11,7 @@ const CHARACTERS_A_TOKEN = 4
 const OUTPUT_CHARACTERS_MAX = 60_000
 const IMAGE_BYTES_MAX = 10 << 20
 
-/** What the session adds to SandboxSession: all that it has, so that callers need no `?.` */
+/** The parts of SandboxSession that this session has. They are optional there and required here, so that callers need no `?.` */
 export type BerthSession = Required<
   Pick<
     SandboxSession,

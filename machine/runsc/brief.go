@@ -15,8 +15,8 @@ const encoder = "pkg/state/encode.go"
 
 var briefType = regexp.MustCompile(`(?m)^\t"([\w/]+)\.(\w+)": +(?:asNumber|nilWhenZero),$`)
 
-// checkBrief fails where saving or loading one of the types does more than to write and read its fields: a zero value that is left out
-// would then be another machine.
+// checkBrief fails where saving or loading one of the types does more than write and read its fields. An image that leaves out a zero value
+// of such a type would restore another state than was saved.
 func checkBrief(vendor string) error {
 	source, err := os.ReadFile(filepath.Join(vendor, gvisor, encoder))
 	if err != nil {

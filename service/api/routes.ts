@@ -382,8 +382,8 @@ export const API_ROUTES: readonly Bound<ApiDeps, HeldPlace>[] = [
 type Answer<C> = (call: C, deps: ApiDeps, outcome: Changed) => Promise<Reply>
 
 /**
- * How a repeat of an (I) call is answered whose answer has a token: from what is there by then, with a token made afresh. All others
- * are answered with the body that was kept.
+ * How the repeat of a call with an Idempotency-Key is answered whose answer has a token: from what is there by then, with a new token. All
+ * other repeats are answered with the body that was kept.
  */
 export const ANSWERS: Readonly<Record<string, Answer<never>>> = {
   [workspacesOpen.id]: answerOpen satisfies Answer<Call<typeof workspacesOpen>>,

@@ -20,7 +20,7 @@ export interface TurnLimits {
 }
 
 const RETRY_SECONDS = 1
-/** Of all connections, so that four tenants may burst and others are served. */
+/** One tenant's changes have at most this part of all connections: a burst of one leaves three quarters to the others. */
 const SHARE = 4
 const AT_ONCE_MIN = 2
 

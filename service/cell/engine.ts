@@ -109,7 +109,7 @@ export function startEngine(options: EngineOptions): Engine {
     startFlushing(cell.db, cell.table, cell.log, signal)
     const ask_activity = questions.counted(options.ask_activity)
     const started_at = cell.clock.now() // anew each time the cell is won again: nobody looked meanwhile
-    // What these begin would still be under way when the process ends.
+    // These stop when closing begins: what they began then would still be under way when the process ends.
     const open = AbortSignal.any([signal, closing.signal])
     startIdleClock({ ...cell, ask_activity, started_at }, open)
     const residency = { ...cell, ask_activity, questions, park_after: options.park_after, started_at, watched }
@@ -171,7 +171,7 @@ export function startEngine(options: EngineOptions): Engine {
   }
 }
 
-/** A guest that is being saved must not stand still until the next start. */
+/** Waits until no machine is being moved: else a guest that is being saved would stand still until the next start of the cell. */
 async function stillMachines({ parking }: CellContext): Promise<void> {
   await Promise.all(parking.moving().map((id) => parking.still(id)))
 }

@@ -226,7 +226,11 @@ function parkedMachines(registry: Registry, table: LiveTable): void {
 
 /** Who waits for memory that others have. */
 function waitingForRoom(registry: Registry, { room, clock }: MetricsOptions): void {
-  const oldest = new Gauge({ name: 'berth_room_oldest_seconds', help: 'How long the first of them has waited', registers: [registry] })
+  const oldest = new Gauge({
+    name: 'berth_room_oldest_seconds',
+    help: 'How long the first that waits for room has waited',
+    registers: [registry],
+  })
   new Gauge({
     name: 'berth_room_waiting',
     help: 'Operations and calls that wait for room on this computer',
@@ -333,10 +337,14 @@ function hostGauges(registry: Registry, { host }: MetricsOptions): void {
   }
   const each: [string, string, (inventory: Inventory) => number][] = [
     ['berth_pool_bytes', 'Size of the pool of disks and checkpoints', ({ capacity }) => capacity.pool_bytes],
-    ['berth_pool_free_bytes', 'Of it free, the reserve included', ({ capacity }) => capacity.pool_free_bytes],
-    ['berth_pool_reserve_bytes', 'Of it kept free for suspends', ({ capacity }) => capacity.reserve_bytes],
+    ['berth_pool_free_bytes', 'Free bytes of the pool, the reserve included', ({ capacity }) => capacity.pool_free_bytes],
+    ['berth_pool_reserve_bytes', 'Bytes of the pool that are kept free for suspends', ({ capacity }) => capacity.reserve_bytes],
     ['berth_host_slots_ready', 'Machines that wait for opens', ({ slots }) => slots],
-    ['berth_host_slots_fitted', "Of them, those that have a template's blank disk already", ({ fitted_slots }) => fitted_slots],
+    [
+      'berth_host_slots_fitted',
+      "Machines that wait for opens and have a template's blank disk already",
+      ({ fitted_slots }) => fitted_slots,
+    ],
     ['berth_host_shells_ready', 'Empty machines that wait for resumes', ({ shells }) => shells],
     ['berth_host_resolver_up', "Whether machines' DNS questions are answered", ({ resolver }) => Number(resolver.serving)],
     ['berth_host_machines', 'Machines that the host runs for workspaces', ({ machines }) => machines.length],

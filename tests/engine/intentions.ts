@@ -155,10 +155,14 @@ async function isForked(tx: Db, source: string): Promise<boolean> {
       .where('h.workspace_id', '=', source)
       .where('o.source_workspace_id', '=', source)
       .where('o.completed_at', 'is', null)
-  const seen = await holder().executeTakeFirst()
-  if (seen === undefined) return false
-  await tx.selectFrom('operations').select('id').where('id', '=', seen.id).forNoKeyUpdate().execute()
-  return (await holder().executeTakeFirst())?.id === seen.id
+  let seen = await holder().executeTakeFirst()
+  while (seen !== undefined) {
+    await tx.selectFrom('operations').select('id').where('id', '=', seen.id).forNoKeyUpdate().execute()
+    const now = await holder().executeTakeFirst()
+    if (now?.id === seen.id) return true
+    seen = now // it was handed to the next one while its row was waited for
+  }
+  return false
 }
 
 async function cancelActive(tx: Db, workspace_id: string, now: Date): Promise<void> {

@@ -22,7 +22,7 @@ import { startupGuests, type StartupGuests } from '../support/startup-guest.ts'
 import { treesFolder } from '../support/trees-folder.ts'
 import { createIntentions, until, type Intentions } from './intentions.ts'
 
-/** For what an event tells: the comparison, which finds it too, comes every minute. */
+/** How long a test waits for what an event tells: less than the minute until the comparison, which would find it too. */
 export const AT_ONCE_MS = 10_000
 
 /** A clock that a test can move. It goes on by itself, too. */
@@ -52,7 +52,7 @@ export interface Process {
   parking: Parking
   room: Room
   egress: EgressBook
-  /** Ends it as kill -9 would: nothing of it goes on acting, and nothing is told to anybody. */
+  /** Ends it at once, without waiting for what is under way. */
   kill(): Promise<void>
   close(): Promise<void>
 }

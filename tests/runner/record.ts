@@ -13,7 +13,7 @@ export type RecordedEvent =
   | { event: 'ended'; id: number; end: End; ms: number; note: string }
   | { event: 'said'; message: string }
 
-/** `follows`: it failed because one below it did, or was not run because others had failed. */
+/** `follows`: it failed because one below it did. `cancelled`: it was ended, or not run because others had failed. */
 export type End = 'passed' | 'failed' | 'follows' | 'cancelled' | 'skipped' | 'todo'
 
 export default async function* record(events: AsyncIterable<TestEvent>): AsyncGenerator<string, void> {

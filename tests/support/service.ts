@@ -104,7 +104,7 @@ export async function startService(options: ServiceOptions = {}): Promise<Servic
       process.stderr.write(`${String(error)}\n`) // thrown here, it would keep the process from ending
     }
   }
-  // Before the sweep of a network that this one uses.
+  // Prepended, so that it comes before the removal of a network that this installation uses (internet.ts).
   process.prependOnceListener('exit', sweep)
   for (const signal of ['SIGTERM', 'SIGINT'] as const) if (process.listenerCount(signal) === 0) process.once(signal, () => process.exit(1))
   try {
@@ -271,7 +271,7 @@ function writeSettings({ data_dir, settings }: Place): void {
   writeFileSync(path.join(data_dir, 'config.json'), JSON.stringify(settings, null, 2))
 }
 
-/** Of the loopback address, below those that the kernel gives to connections: one of these would take it before it is listened at. */
+/** Free ports of 127.0.0.1, below those that the kernel gives to connections: a connection could take one before it is listened at. */
 export async function freePorts(count: number): Promise<number[]> {
   const [given_from = 32_768] = readFileSync('/proc/sys/net/ipv4/ip_local_port_range', 'utf8').split('\t').map(Number)
   const ports = new Set<number>()

@@ -5,7 +5,7 @@ import { exists, run, timed } from '../setup/cached-build.mjs'
 import { layoutOf } from '../setup/config.mjs'
 import { copy, KEPT, POOL, readWhole, sync, writeDurably } from './contents.mjs'
 
-/** What is also in a directory that holds nothing: of its file system, and of whoever held the lock. */
+/** Names that an empty data directory may have: one of its file system, one of the supervisor's lock. */
 const NOBODYS = ['lost+found', 'supervisor.lock']
 const MARGIN_BYTES = 1 << 30
 const ALLOCATE_SECONDS = 3600
@@ -43,7 +43,8 @@ export async function restore({ settings, folder: source, log, signal }) {
 async function bringBack(name, { source, layout, settings, signal }) {
   const to = join(settings.data_dir, name)
   if (name === POOL) {
-    // As hostd makes it: blocks that are allocated help only where they are overwritten in place. Other file systems know no such mark.
+    // No copy on write, as hostd makes it: allocated blocks help only where they are overwritten in place. chattr fails on file systems
+    // without that mark.
     await writeFile(to, '', { mode: 0o600 })
     await run('chattr', ['+C', to]).catch(() => undefined)
   }

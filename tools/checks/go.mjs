@@ -15,7 +15,7 @@ const ENDS = ['pass', 'fail', 'skip']
 /** Names packages that want the computer for themselves, one a line, with the reason. */
 const ALONE = join(MACHINE, 'internal', 'testns', 'alone.txt')
 
-/** Returns `{ plain, machines }`, the packages of the module from its root; the second are those that the list names. */
+/** Returns `{ plain, machines }`, packages by their path in the module. `machines` are those of the list ALONE, `plain` all others. */
 export function goPackages() {
   const { status, stdout, stderr } = spawnSync('go', ['list', './...'], { cwd: MACHINE, encoding: 'utf8' })
   if (status !== 0) throw new Error(`go list failed:\n${stderr}`)

@@ -5,8 +5,9 @@ import { join } from 'node:path'
 
 const MEMORY_MIB = 6144
 const PROCESSORS = 2
-/** An emulated kernel panics now and then; a computer that says nothing for so long has come to nothing. */
+/** How often a computer may end unplanned: an emulated kernel panics now and then. */
 const BOOTS_MAX = 6
+/** A computer that says nothing for so long has failed. */
 const SILENT_MS = 20 * 60_000
 const LOOK_MS = 500
 const KVM_PROBE_MS = 15_000
@@ -31,7 +32,7 @@ export async function runComputer({ work, image, shares, command_line, minutes, 
     if (outcome.restarts) continue
     unplanned += 1
     if (unplanned === BOOTS_MAX) throw new Error(`it came to nothing ${BOOTS_MAX} times; the console: ${join(work, `serial-${boot}.log`)}`)
-    log(`  the emulated computer ${outcome.why}; it is started again`)
+    log(`  the computer ${outcome.why}; it is started again`)
   }
 }
 

@@ -22,7 +22,8 @@ const CONTAINER = ['debian-archive-keyring', 'erofs-utils', 'mmdebstrap', 'passw
 const RESTARTED = ['before-restart', 'restart', 'after-restart', 'doctor', 'reach']
 
 /**
- * name → `suite`: the Debian release; `packages`: what it has beside the others; `prepare`: a shell script inside its root; `steps`.
+ * name → `suite`: the Debian release; `packages`: all that it has beside Debian's standard system; `prepare`: a shell script inside its root;
+ * `steps`.
  * `minutes` is how long it may take where a processor is emulated.
  */
 export const FORMS = {

@@ -23,7 +23,7 @@ export interface Schema {
   additionalProperties?: boolean | Schema
 }
 
-/** A schema in a few words: `string (uuid)`, `array of Workspace`, `"a" or "b"`. */
+/** A schema in a few words: `string (uuid)`, `array of [Workspace](…)`, `"a", "b"`. */
 export function typeText(schema: Schema): string {
   if (schema.title !== undefined) return `[${schema.title}](schemas.md#${schema.title.toLowerCase()})`
   if (schema.enum) return schema.enum.map((word) => code(JSON.stringify(word))).join(', ')

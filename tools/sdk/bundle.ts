@@ -21,7 +21,8 @@ export async function bundleSdk(entry: 'main' | 'testing/double', outfile?: stri
 export async function bundleCli(outfile: string): Promise<void> {
   const { version } = JSON.parse(readFileSync(path.join(ROOT, 'cli/package.json'), 'utf8')) as { version: string }
   const options = { ...COMMON, platform: 'node', target: 'node22', define: { BERTH_CLI_VERSION: JSON.stringify(version) } } as const
-  // Of what the bundle has that is CommonJS, some asks for modules of Node.js by require. A module that is text has no place to begin at.
+  // The banner defines `require`: some CommonJS code in the bundle asks for modules of Node.js by it. A module that is read from text has no
+  // address that require could begin at, so it gets one.
   const { outputFiles } = await build({ ...options, entryPoints: ['cli/src/mcp.ts'], banner: banner("'file:///'"), write: false })
   const packed = brotliCompressSync(outputFiles[0]?.contents ?? '').toString('base64')
   await build({ ...options, entryPoints: ['cli/src/main.ts'], banner: banner('import.meta.url'), plugins: [packedMcp(packed)], outfile })

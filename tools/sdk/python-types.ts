@@ -29,7 +29,7 @@ interface Module {
   names: Set<string>
 }
 
-/** What stands in a class is read when somebody asks; what stands elsewhere is quoted for that. */
+/** Declares one type. Python evaluates annotations of a class late, so they may name types that follow. Elsewhere the type is quoted for that. */
 function declare(name: string, schema: Schema, module: Module): void {
   if (!hasFields(schema)) return void module.made.push(`${name}: TypeAlias = ${text(typeOf(schema, name, module))}\n`)
   const { properties = {}, required = [] } = schema

@@ -52,7 +52,7 @@ async function makeDirectories(settings, layout, accounts) {
   await directory(layout.postgres_socket, 0o755, accounts.postgres)
 }
 
-/** That of earlier versions goes: nobody reads it any more. */
+/** Makes the directory of Node's compile cache for one version of a process. That of earlier versions goes: nobody reads it any more. */
 async function makeCompiled(layout, name, version, owner) {
   const path = layout.compiledOf(name, version)
   await directory(path, 0o700, owner)
@@ -77,7 +77,8 @@ async function checkPath(name, path) {
   }
 }
 
-// Below root's home a clone is reached through the bind mount; a clone whose own files are private cannot be helped so.
+// The supervisor bind-mounts a clone that lies below root's home, so that api and cell reach it. That does not help where the clone's own files
+// are private.
 async function checkClone() {
   for (const path of ['.', 'service/main.ts', 'node_modules']) {
     const { mode } = await stat(join(CLONE, path))

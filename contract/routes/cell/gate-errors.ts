@@ -23,7 +23,7 @@ const CALLER = {
 /** The workspace is of a mode that the route does not serve. */
 const OTHER_MODE = { conflict: ['not_supported_for_mode'] } as const satisfies RouteErrors<CellCode>
 
-/** What the workspace does at the moment: every route that serves workspaces of a mode that there are. */
+/** What the workspace does at the moment: every route that serves processful workspaces. */
 const SITUATION = { workspace_busy: ALONE, workspace_not_running: ALONE } as const satisfies RouteErrors<CellCode>
 
 /** Its machine is parked and cannot be woken. */
@@ -44,7 +44,10 @@ const DISK = {
 /** A command runs on the tree that the call would change. */
 const TREE_CHANGES = { workspace_busy: ['execution_in_progress'] } as const satisfies RouteErrors<CellCode>
 
-/** The layers of a route. Every workspace is processful: a route that serves no such workspace gets no further than its mode. */
+/**
+ * The layers of a route. Only a processful workspace has a situation, a machine and a disk to read. A route that serves file-first
+ * workspaces alone gets the caller, the mode and the tree.
+ */
 export function gateErrors(route: CellRoute): RouteErrors<CellCode>[] {
   if (toolOf(route) === null) return []
   const tree = serves(route, 'file_first') && !isReadOnly(route) && (route.tree === true || route.modes !== undefined) ? [TREE_CHANGES] : []

@@ -74,7 +74,7 @@ export const TreeRestore = Type.Object({ tree_revision: TreeRevision('A revision
 
 export const TreeRestored = Type.Object(
   {
-    tree_revision: TreeRevision('That it is the next revision of'),
+    tree_revision: TreeRevision('The new revision, which is now the current one'),
     restored_revision: TreeRevision('Whose files it has'),
   },
   { title: 'TreeRestored' },

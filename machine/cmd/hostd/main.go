@@ -1,5 +1,5 @@
-// Command hostd is the one process of Berth that is root: it makes machines, disks, checkpoints and networks for the cell, which
-// asks over a unix socket. See machine/internal/wire/hostd.go for what it answers.
+// Command hostd is the only process of Berth that is root, beside the supervisor. It makes machines, disks, checkpoints and networks for the
+// cell, which asks over a unix socket. See machine/internal/wire/hostd.go for what it answers.
 package main
 
 import (

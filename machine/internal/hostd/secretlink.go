@@ -61,7 +61,7 @@ func secretsOf(s *engine.Sandbox, ports []int) *wire.SecretsOf {
 	return &wire.SecretsOf{WorkspaceID: subject.ID, Epoch: claim.Epoch}
 }
 
-// adopt is of machines that an earlier hostd has told a proxy of.
+// adopt takes over the machines that an earlier hostd has told a proxy of.
 func (l *secretLinks) adopt(machines map[netip.Addr]wire.SecretsOf) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -72,7 +72,8 @@ func (l *secretLinks) adopt(machines map[netip.Addr]wire.SecretsOf) {
 
 func (l *secretLinks) beAlone() { l.once.Do(func() { close(l.alone) }) }
 
-// begin makes a link the one that is told. What `snapshot` says goes to the new process another way: whatever changes from then on is told.
+// begin makes a link the one that changes go to. `snapshot` takes the state that the new process starts with. The lock is held meanwhile,
+// so that no change falls between the two.
 func (l *secretLinks) begin(link *secretLink, snapshot func() error) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -91,8 +92,8 @@ func (l *secretLinks) over(link *secretLink) {
 	close(link.gone)
 }
 
-// tell returns when no proxy carries what the machine had open before. nil: it has no secrets. The router has the change already, so that a
-// process which starts meanwhile has it, too.
+// tell returns when no proxy carries a connection that the machine had open before. `of` is nil where the machine has no secrets any more.
+// The caller has changed the router already, so a proxy that starts meanwhile has the change, too.
 func (l *secretLinks) tell(ctx context.Context, machine netip.Addr, of *wire.SecretsOf) error {
 	l.mu.Lock()
 	known := l.told[machine]

@@ -226,7 +226,7 @@ func (h *Host) giveBack(ctx context.Context, s *engine.Sandbox, had, fresh, gone
 	return errors.Join(err, h.unmountAll(s, had, fresh))
 }
 
-// unmountAll takes back what was mounted in vain. Nobody of the guest was ever told of it.
+// unmountAll takes back what was mounted in vain. The guest was told of none of it, or has been asked to unmount it.
 func (h *Host) unmountAll(s *engine.Sandbox, had, fresh []wire.Volume) error {
 	var err error
 	for _, v := range fresh {

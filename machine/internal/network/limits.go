@@ -19,12 +19,12 @@ const (
 
 	conntrackMaxFile    = "/proc/sys/net/netfilter/nf_conntrack_max"
 	conntrackMaxUnknown = 65_536
-	// Of what the computer can track, machines share so much.
+	// Machines share one part in so many of what the computer can track: a quarter.
 	conntrackShare = 4
 )
 
-// flowsMax are the bounds of tracked connections of one machine at a time. The first one holds for which all connected machines together
-// stay within their part of what the computer can track. The last one each machine always has.
+// flowsMax are the bounds of tracked connections of one machine at a time. The one that holds is the first
+// with which all connected machines together stay within their part of what the computer can track. Where none does, the last one holds.
 var flowsMax = [...]int{4096, 1024, 256, 64}
 
 // limits are the sets that count what machines send. Each bound of flows has its own, and all of them stay: a count is never lost when

@@ -81,8 +81,8 @@ func (r *Router) WherePacketsLeave(do func() error) error {
 	return inNamespace(r.uplink, do)
 }
 
-// AskForName asks the resolver what it answers without asking anybody: the name of its own address, which is blocked. It fails when no such
-// answer comes in time.
+// AskForName checks that the resolver answers. It asks for the name of the resolver's own address: that address is blocked, so the resolver
+// answers by itself and asks nobody. It fails when the answer does not come in time, or is another one.
 func (r *Router) AskForName(within time.Duration) error {
 	question, err := dns.ReverseAddr(r.nameserver().String())
 	if err != nil {

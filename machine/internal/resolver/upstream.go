@@ -21,7 +21,7 @@ const (
 	resolvConf      = "/etc/resolv.conf"
 )
 
-// ask returns nil when no resolver answered in time.
+// ask asks one resolver after the other. It returns nil when none gave an answer in time, or all failed or refused.
 func (s *Server) ask(ctx context.Context, question *dns.Msg, network string) *dns.Msg {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()

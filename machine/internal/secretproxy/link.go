@@ -15,8 +15,8 @@ const LineBytesMax = 1 << 20
 
 const linkTimeout = 5 * time.Second
 
-// FromHost says of machines whose secrets go into their requests; null: none, or the machine is gone. What they had open is cut: it may have been
-// let out under another policy. It is acknowledged with its number.
+// FromHost says whose secrets go into the requests of each machine; null: nobody's, or the machine is gone. The proxy cuts what these machines
+// had open, which may have been let out under another policy. It acknowledges the message by its ID.
 type FromHost struct {
 	ID       uint64                         `json:"id"`
 	Machines map[netip.Addr]*wire.SecretsOf `json:"machines"`

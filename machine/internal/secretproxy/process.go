@@ -1,6 +1,7 @@
 // Package secretproxy puts secrets into machines' requests, in a process of its own without any right on the host: it reads what hostile guests
 // and servers write, and what it holds in its memory no guest may ever have. hostd makes its sockets, starts it inside the machines' router, and
-// starts it again when it dies. Connections that it does not see are none that a secret goes into.
+// starts it again when it dies. No secret goes
+// into a connection that the process does not see.
 package secretproxy
 
 import (
@@ -107,7 +108,7 @@ func newProxy(setup Setup) (*Proxy, error) {
 		roots = x509.NewCertPool()
 	}
 	if setup.ExtraRoots != "" && !roots.AppendCertsFromPEM([]byte(setup.ExtraRoots)) {
-		return nil, errors.New("the file of further authorities holds none")
+		return nil, errors.New("the file of further certificate authorities holds no certificate")
 	}
 	return New(roots, setup.Blocked, setup.AnswersUID, setup.Machines), nil
 }

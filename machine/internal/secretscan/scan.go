@@ -22,7 +22,7 @@ const (
 	hitsMax  = 2000     // words that one rule looks at in a file
 )
 
-// Scan looks at the text of one file. Binary files have no lines, and are only looked at for keys in PEM.
+// Scan looks at the text of one file. It finds nothing in a binary file, which has no lines.
 func Scan(name string, text []byte) (found []Finding) {
 	text = text[:min(len(text), BytesMax)]
 	isBinary := bytes.IndexByte(text[:min(len(text), binary)], 0) >= 0
@@ -117,7 +117,7 @@ func entropy(value []byte) float64 {
 	return bits
 }
 
-// isMixed tells what a machine has made from words and paths: it has letters and digits, and is no identifier of words.
+// isMixed tells a random value from words and paths. A random value has letters and digits and few separators.
 func isMixed(value []byte) bool {
 	digits, letters, separators := 0, 0, 0
 	for _, char := range value {

@@ -103,8 +103,8 @@ func reopen(text []byte) *process {
 	return found
 }
 
-// search covers the moment between a child's start and the writing of its pid: it goes by user, mark and command line. Mark and command
-// line are what anybody can write: a child of another user would not be signalled by what it says of itself.
+// search covers the moment between a child's start and the writing of its pid: it goes by user, mark and command line. Anybody
+// can write a mark and a command line. So the user must match, or a stranger's process could have itself taken for a child.
 func search(config Config, child Child) (*process, error) {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
@@ -182,8 +182,8 @@ func open(pid int) (*process, error) {
 	return opened, err
 }
 
-// settledStartTime does not take a process for ended that executes a program from another thread than its first, as hostd does: for a
-// moment it looks like a zombie, until that thread is the first one.
+// settledStartTime looks again while a process seems to have ended. A process that executes a program from another thread than its first,
+// as hostd does, looks like a zombie for a moment.
 func (p *process) settledStartTime() (uint64, error) {
 	for deadline := time.Now().Add(settleTime); ; {
 		startTime, err := startTimeOf(p.PID)

@@ -30,7 +30,7 @@ type shownLog struct {
 	rest   []byte // of a line that has no end yet
 }
 
-// showLogs begins at the ends that the logs have now, and returns what shows the last of them.
+// showLogs shows what is added to the logs from now on, until ctx ends. wait returns when the last lines have been shown.
 func showLogs(ctx context.Context, config Config, out io.Writer) (wait func()) {
 	s := shownLogs{dir: config.LogDir, out: out, parts: map[string]*shownLog{}}
 	for _, child := range config.Children {

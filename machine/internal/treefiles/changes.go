@@ -29,7 +29,7 @@ type Changed struct {
 // home is where the tree lies in a guest's root.
 var home = []string{"home", "user"}
 
-// ofGuests is the mode of a root that the guest has put nothing in the place of.
+// ofGuests is the mode that the tree's root gets where the guest has removed that root, and left no directory there.
 const ofGuests = 0o755
 
 const namesAtOnce = 1024

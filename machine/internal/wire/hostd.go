@@ -201,8 +201,8 @@ type CloneRequest struct {
 	Source           Subject `json:"source"`
 	SourceCheckpoint string  `json:"source_checkpoint_id"`
 	CheckpointID     string  `json:"checkpoint_id"`
-	// DiskOnly leaves the memory out, as in a CheckpointRequest: it may be damaged. With it, a copy for another subject is refused where it
-	// cannot be restored here.
+	// DiskOnly leaves the memory out, as in a CheckpointRequest: it may be damaged then. A copy with memory for another subject is refused where
+	// it cannot be restored here.
 	DiskOnly bool `json:"disk_only,omitempty"`
 }
 

@@ -24,12 +24,12 @@ FOREVER_SECONDS = 365 * 86_400.0
 ATTEMPT_SECONDS = 70.0
 #: The server holds an answer for so long.
 PREFER_WAIT = {"prefer": "wait=20"}
-#: What is put right again and again is waited for like everything else.
+#: After a repair (a new token, a woken workspace) a request is sent again at once, so many times. Then it waits like every other.
 IMMEDIATE_REPEATS_MAX = 4
 
 #: With these a gateway says that it did not execute the call.
 _NEVER_EXECUTED = ("stale_epoch", "workspace_not_running", "workspace_busy", "service_unavailable")
-#: Nothing changes by waiting: somebody must make room.
+#: A short wait changes nothing: somebody must make room, or the lock of the second factor must end.
 _LASTING_REASONS = ("disk_full", "mfa_locked")
 _RETRYABLE_STATUS = (429, 502, 503, 504)
 _FIRST_WAIT_SECONDS = 0.1

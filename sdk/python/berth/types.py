@@ -2086,7 +2086,7 @@ class TotpStarted(TypedDict):
 
 
 class TreeRestored(TypedDict):
-    #: That it is the next revision of
+    #: The new revision, which is now the current one
     tree_revision: int
     #: Whose files it has
     restored_revision: int

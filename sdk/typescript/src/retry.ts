@@ -8,10 +8,10 @@ export type Repeats = 'read' | 'keyed' | 'once'
 
 /** With these a gateway says that it did not execute the call. */
 const NEVER_EXECUTED = ['stale_epoch', 'workspace_not_running', 'workspace_busy', 'service_unavailable']
-/** Nothing changes by waiting: somebody must make room. */
+/** A short wait changes nothing: somebody must make room, or the lock of the second factor must end. */
 const LASTING_REASONS = ['disk_full', 'mfa_locked']
 const RETRYABLE_STATUS = [429, 502, 503, 504]
-/** What is put right again and again is waited for like everything else. */
+/** After a repair (a new token, a woken workspace) a request is sent again at once, so many times. Then it waits like every other. */
 export const IMMEDIATE_REPEATS_MAX = 4
 /** The longest time that a timer takes. */
 export const FOREVER_MS = 2 ** 31 - 1

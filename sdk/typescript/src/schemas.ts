@@ -1966,7 +1966,7 @@ export type TotpStarted = {
 }
 
 export type TreeRestored = {
-  /** That it is the next revision of */
+  /** The new revision, which is now the current one */
   tree_revision: number
   /** Whose files it has */
   restored_revision: number

@@ -43,7 +43,7 @@ export class Stdin {
     this.#is_sending = true
     for (let together = this.#next(); together.length > 0; together = this.#next()) {
       try {
-        // How much of one that failed was taken is not known, and bytes that follow would be taken for its own.
+        // Nobody knows how much of a failed request was taken. The command would take bytes that follow for the rest of it.
         if (this.#broken) throw this.#broken.by
         const [first] = together
         await this.#send(joined(together.map(({ bytes }) => bytes)), together.at(-1)?.close ?? false, first?.options)

@@ -13,7 +13,7 @@ const UNFINISHED = 'making'
 
 /**
  * Puts the layers of a file where hostd finds them, each under its name when it is whole, durable and what its name says. Until somebody
- * makes a version of them they are nobody's. Again changes nothing. Throws AdminError, with what is wrong.
+ * makes a version of them they are nobody's. Importing a file again changes nothing. Throws AdminError, with what is wrong.
  */
 export async function readTemplateFile(input: string, layers_dir: string): Promise<Manifest> {
   const file = await open(input).catch((error: unknown) => {

@@ -45,7 +45,7 @@ export class TarReader {
     this.file = file
   }
 
-  /** @returns null at the end. Throws BadTar where there is none. */
+  /** @returns null at the end. Throws BadTar where the next head is damaged, or is not that of a plain file. */
   async next(): Promise<TarHead | null> {
     const head = await this.exactly(BLOCK)
     if (head.every((byte) => byte === 0)) return null

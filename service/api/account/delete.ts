@@ -21,7 +21,7 @@ export async function deleteAccount(call: Call<typeof accountDelete>, deps: ApiD
   const work = async (tx: ChangeTx) => {
     await refuseOwnership(tx, id)
     const by = byCaller(deps, call)
-    // Each organization has a record of who left it: that of the account is none of theirs.
+    // Each organization gets its own record that the person left: the record of the account belongs to no organization.
     for (const organization_id of await deleteMemberships(tx, id)) {
       await insertAuditEvent(tx, auditEvent(by, 'members.delete', { ...personSubject(id, { account: 'deleted' }), organization_id }))
     }
@@ -34,7 +34,7 @@ export async function deleteAccount(call: Call<typeof accountDelete>, deps: ApiD
   return { status: 204 }
 }
 
-/** App, "Reasons": nobody else could do anything with what they would leave behind. */
+/** App, "Reasons": nobody else could do anything with an organization that its only owner has left. */
 async function refuseOwnership(tx: ChangeTx, person_id: string): Promise<void> {
   const organization_ids = (await lockOwned(tx, person_id)).filter(({ owners }) => owners < 2).map(({ id }) => id)
   if (organization_ids.length === 0) return

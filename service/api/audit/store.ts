@@ -14,13 +14,13 @@ export interface EventFilter {
 
 export interface Looked {
   rows: EventRow[]
-  /** The last that was looked at, whether it fits or not, where there may be more; null: there are none. */
+  /** The next page begins below this one: the last row where more fit than the page holds, else the last that was looked at. null: the end. */
   last: string | null
 }
 
 /**
- * The newest records below one that fit. So many are looked at and no more, whatever the filter: what is rare is found over several pages,
- * and no page costs more than another.
+ * The newest records below `below` that fit the filter. At most `looked_max` are looked at, whatever the filter: what is rare is found over
+ * several pages, and no page costs more than another.
  */
 export async function listEvents(
   reads: Reader,

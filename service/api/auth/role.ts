@@ -38,7 +38,8 @@ export async function roleOf({ reads }: Pick<ApiDeps, 'reads'>, who: PersonPrinc
       case 'secret':
         return { what: within, organization_id: (await readSecret(reads, named['secret_id'] ?? ''))?.organization_id }
       case 'template': {
-        // The platform's are everybody's to see, and nobody's of an organization to change: what they may is theirs to say.
+        // A template of the platform has no organization: everybody may see it. The role in the first of the person's organizations stands in
+        // here, and the handlers refuse what nobody may do with such a template (refusePlatform).
         const { organization_id } = await findTemplate(reads, who, { slug: named['slug'] ?? '' })
         return { what: within, organization_id: organization_id ?? who.memberships[0]?.organization_id }
       }

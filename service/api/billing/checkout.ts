@@ -13,7 +13,7 @@ import { endCheckout, insertCheckout, keepAccount, lockAccount, readAccount, sup
 import { listPlans } from '../plans/store.ts'
 
 const CHECKOUT_MS = LIMITS.payment.checkout_minutes * 60_000
-/** After its page is over: until then an event tells. */
+/** When a checkout is looked at that no event has told of: after its page has expired. */
 const LOOK_MS = CHECKOUT_MS + 60_000
 
 /** POST /v1/organizations/{organization_id}/checkout: where no payment service is connected, an operator says which plan an organization has. */
@@ -64,7 +64,7 @@ function begin(call: Call<typeof checkoutCreate>, deps: ApiDeps, { id, plan }: {
   return changing(deps, call, work, () => subject)
 }
 
-/** Outside of any transaction: whoever else begins a checkout meanwhile supersedes this one, and the page that it makes is closed again. */
+/** Outside of any transaction. Whoever begins another checkout meanwhile supersedes this one: the page made here is then closed again. */
 async function makePage(
   { params: { organization_id }, now }: Call<typeof checkoutCreate>,
   { db, reads, payments }: ApiDeps,
@@ -89,6 +89,7 @@ async function makePage(
   return { url, expires_at: expires_at.toISOString() }
 }
 
+/** The account of an organization that has bought nothing yet. */
 const nobody = (organization_id: string, created_at: Date) => ({
   organization_id,
   subscription_id: null,

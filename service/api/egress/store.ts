@@ -76,7 +76,7 @@ export interface DenialRow {
   last_at: Date
 }
 
-/** What was refused since then, what was refused last at first: the same target is one, however often its host began to count. */
+/** What was refused since then, the latest first. A target is one row, even where its host has begun to count anew. */
 export function listDenials(reads: Reader, workspace_id: string, since: Date): Promise<DenialRow[]> {
   return reads.rows(
     'egress.denials',

@@ -33,7 +33,7 @@ export async function getWorkspaceEgress(call: Call<typeof workspaceEgressGet>, 
   return answerOf(await factsOf(deps.reads, id))
 }
 
-/** PUT /v1/workspaces/{workspace_id}/egress-policy: it stands in the place of the project's, and is not met with it. */
+/** PUT /v1/workspaces/{workspace_id}/egress-policy: it replaces the project's policy, and is not intersected with it. */
 export async function putWorkspaceEgress(call: Call<typeof workspaceEgressPut>, deps: ApiDeps): Promise<Reply> {
   const policy = normalPolicy(call.body)
   const work = async (tx: ChangeTx) => {
@@ -44,7 +44,7 @@ export async function putWorkspaceEgress(call: Call<typeof workspaceEgressPut>, 
     const version = await insertVersion(deps, tx, call, row, current + 1, policy)
     return { row, facts: { ...facts, override: { version, policy, created_at: call.now } }, version }
   }
-  // Its own version, whoever has written another since.
+  // The answer has the version of this call, even where another was written since.
   const { facts } = await changing(deps, call, work, ({ row, version }) => workspaceSubject(row, { mode: policy.mode, version }))
   return answerOf(facts)
 }

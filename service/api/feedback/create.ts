@@ -34,7 +34,7 @@ export async function createFeedback(call: Call<typeof feedbackCreate>, deps: Ap
   return { status: 201, body: answer }
 }
 
-/** A person's counts for the organization that they have been in for longest. */
+/** A person's feedback counts for the oldest of their organizations: ids begin with the time at which they were made. */
 function ownerOf(who: Principal): { organization_id: string | null; project_id: string | null } {
   if (who.type === 'api_key') return who
   const [organization_id = null] = who.memberships.map((membership) => membership.organization_id).sort()

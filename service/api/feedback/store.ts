@@ -1,7 +1,7 @@
 import { sql } from 'kysely'
 import type { ChangeTx } from '../../core/changes/mutate.ts'
 
-/** Of one caller, and of one organization, feedback comes one after another: two that both count would both find room for one. */
+/** Makes the feedback of one caller, and of one organization, wait for each other: two that count at once would both find room for the last. */
 export async function lockSenders(tx: ChangeTx, names: readonly string[]): Promise<void> {
   for (const name of [...names].sort()) await sql`select pg_advisory_xact_lock(hashtextextended(${`feedback:${name}`}, 0))`.execute(tx)
 }

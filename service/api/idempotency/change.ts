@@ -26,7 +26,7 @@ export interface Changed extends Outcome {
 }
 
 /**
- * A change of a caller's with its record, in one transaction, when it is its tenant's turn. The route's id is what was done.
+ * A change of a caller's with its record, in one transaction, when it is its tenant's turn. The record names the route's id as the action.
  * @param subject of the work's result; null where nothing was changed.
  */
 export function changing<Result>(

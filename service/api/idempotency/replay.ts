@@ -14,7 +14,7 @@ type Answers = Readonly<Record<string, (call: never, deps: ApiDeps, outcome: Cha
 /**
  * The pipeline's view of what is kept for Idempotency-Keys.
  * @param answers of the routes whose answers have a token: they are made afresh, all others are kept.
- * @param refusals how many a caller may have kept: they cost it nothing else, and each is a row for a day.
+ * @param refusals bounds how many refusals are kept for a caller: they cost the caller nothing, and each is a row for a day.
  */
 export function idempotency(keys: Fingerprints, answers: Answers, refusals: Buckets): Idempotency<ApiDeps, HeldPlace> {
   return {
@@ -32,7 +32,7 @@ export function idempotency(keys: Fingerprints, answers: Answers, refusals: Buck
   }
 
   async function answerAgain(call: Call, deps: ApiDeps, outcome: Outcome): Promise<Reply> {
-    // A project is an API key's for good; a person may have left the organization since.
+    // An API key never leaves its project, but a person may have left the organization since.
     if (!maySeeScope(call.who, outcome.scope)) throw notFound(outcome.workspace_id === null ? 'project' : 'workspace')
     const again = { ...outcome, recorded: false, replayed: true }
     const answer = answers[call.route.id]

@@ -11,7 +11,7 @@ export interface Transport {
 }
 
 export interface MailConfig {
-  /** `smtps://` from its first byte, `smtp://` after STARTTLS, which is required; `smtp+insecure://` never. Empty: files. */
+  /** `smtps://` is encrypted from its first byte, `smtp://` after STARTTLS, which is required, `smtp+insecure://` never. Empty: files. */
   smtp_url: string
   from: string
   /** For files. */

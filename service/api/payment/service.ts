@@ -57,9 +57,9 @@ export interface PaymentService {
   /** Puts the lines on a draft that has not all of them, and has it collected. */
   completeInvoice(remote_id: string, customer_id: string, invoice: InvoiceToPush): Promise<void>
   readInvoice(remote_id: string): Promise<RemoteInvoiceState>
-  /** What was paid elsewhere, or is not to be paid. */
+  /** Ends an invoice there that was paid elsewhere, or that is not to be paid. */
   settleInvoice(remote_id: string, as: 'paid' | 'void'): Promise<void>
-  /** @returns null: of nothing that is looked at here. 'unsigned': it is not the service's, or is too old. */
+  /** @returns null: an event about something that nobody looks at here. 'unsigned': it is not the service's, or is too old. */
   readEvent(body: Buffer, signature: string, now: Date): PaymentEvent | null | 'unsigned'
 }
 

@@ -29,8 +29,8 @@ const KINDS: readonly (readonly [prefix: string, kind: PaymentEvent['kind']])[] 
 const OVER: ReadonlySet<string> = new Set(['canceled', 'incomplete_expired'])
 
 /**
- * Stripe as the collector of invoices. A subscription there is the word of a person to pay, with a price of nothing: what it comes to is
- * said by invoices, which are made here. So there is one price, one ledger and one way to divide a month.
+ * Stripe as the collector of invoices. A subscription there is a person's promise to pay, and its price is 0: invoices say what is to be
+ * paid, and are made here. So there is one price, one ledger and one way to divide a month.
  */
 export function openStripe({ secret_key, webhook_secret, api_url, return_url }: StripeConfig): PaymentService {
   const { protocol, hostname, port } = new URL(api_url)
@@ -143,7 +143,7 @@ function invoicesOf(stripe: Stripe): Pick<PaymentService, 'createInvoice' | 'com
   }
 }
 
-/** Keys are known there for a day, and an outage may be longer: what is there already is looked for. */
+/** Stripe knows an idempotency key for a day, and an outage may be longer: so the lines that are there already are looked up first. */
 async function addLines(stripe: Stripe, invoice: string, customer: string, { id, currency, lines }: InvoiceToPush): Promise<void> {
   const there = new Set<string>()
   for await (const { metadata } of stripe.invoiceItems.list({ invoice, limit: 100 })) there.add(metadata?.['line'] ?? '')
@@ -176,7 +176,7 @@ function checkoutOf({ status, client_reference_id, subscription }: Stripe.Checko
   return { state, checkout_id: client_reference_id, subscription_id }
 }
 
-/** An invoice that they have given up is open here until an operator says otherwise. */
+/** An invoice that Stripe has given up (`uncollectible`) stays open here until an operator says otherwise. */
 function stateOf(status: string | null): RemoteInvoiceState {
   return status === 'draft' || status === 'paid' || status === 'void' ? status : 'open'
 }

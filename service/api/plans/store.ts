@@ -39,7 +39,7 @@ export function listPlans(reads: Reader): Promise<PlanRow[]> {
 export interface StandingRow extends PlanRow {
   refuses_starts: ReasonOf<'entitlement_required'> | null
   grace_until: Date | null
-  /** Over the API, from whoever collects what its invoices say. */
+  /** Whether the organization bought its plan over the API, so that a payment service collects its invoices. */
   is_bought: boolean
 }
 

@@ -11,7 +11,7 @@ import { fail } from '../../lib/fail.ts'
 import type { ApiDeps } from '../deps.ts'
 import { organizationIds } from '../organizations/view.ts'
 
-/** GET /v1/template-packages: names that are it, then those that begin with it, then those that have it somewhere. */
+/** GET /v1/template-packages: a name that equals the query, then names that begin with it, then names that contain it. */
 export async function listPackages({ who, query }: Call<typeof templatePackagesList>, deps: ApiDeps): Promise<Reply> {
   takeLookup(deps, who)
   const packages = packagesOf(deps, query.architecture)

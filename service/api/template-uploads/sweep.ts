@@ -6,7 +6,7 @@ import { dropOldUploads, knownUploads } from './store.ts'
 const ROWS_MAX = 100
 const HOUR_MS = 3600_000
 
-/** Removes uploads that nobody uses, and bytes that no row names: of one that was deleted while a process died. @returns how many went. */
+/** Removes uploads that nobody uses, and bytes that no row names: a process that died while it deleted one left them. @returns how many went. */
 export async function sweepUploads(db: Db, folder: string | null, now: Date): Promise<number> {
   if (folder === null) return 0
   const { unfinished_hours, unused_hours } = LIMITS.template_upload

@@ -65,7 +65,7 @@ export interface Tried {
   state?: Pick<Creation, 'draft_state_id' | 'state_layers' | 'cell_id'>
 }
 
-/** What a call says of a workspace that the service names itself. */
+/** What a call says of a workspace for work on a template. The service names the workspace where the call has no key. */
 export interface OwnCall {
   who: Principal
   now: Date
@@ -120,7 +120,7 @@ export async function createOwn(
   return workedOn({ ...project, id: workspace_id }, { status: 202, operation_id, changed: true })
 }
 
-/** One that lives is found as an open finds a workspace. */
+/** Answers for a workspace that is there already as an open does: it may begin an operation, or join one. */
 export async function reopen(deps: ApiDeps, tx: ChangeTx, { now }: OwnCall, row: WorkspaceRow): Promise<WorkedOn> {
   const decision = allowed(row, 'open')
   switch (decision.kind) {

@@ -67,7 +67,7 @@ export function listVolumes(reads: Reader, of: ListedVolumes, { below, limit }: 
   return reads.rows(name, text, [project_id, organization_id, limit + 1, ...(below === null ? [] : [below])])
 }
 
-/** Makes the organization's volumes come one after another: two that both count would both find room for one. */
+/** Lets volumes of an organization be made one at a time: two calls that count at once would both find room for the last one. */
 export async function lockVolumesOf(tx: Tx, organization_id: string): Promise<void> {
   await sql`select pg_advisory_xact_lock(hashtextextended(${`volumes:${organization_id}`}, 0))`.execute(tx)
 }

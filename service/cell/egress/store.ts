@@ -23,7 +23,7 @@ export async function acknowledge(db: Db, { workspace_id, epoch, fence, revision
     where excluded.epoch >= workspace_egress.epoch and excluded.fence >= workspace_egress.fence`.execute(db)
 }
 
-/** The operation that has the workspace in hand, and speaks of it to the host; null: none, or one that has not begun. */
+/** The fence of the operation that holds the workspace and speaks of it to the host; null: there is none, or it has not begun. */
 export async function fenceOfHolder(db: Db, workspace_id: string): Promise<number | null> {
   const row = await db
     .selectFrom('workspace_holds as h')
@@ -69,7 +69,7 @@ export async function executionsOf(
   return found.execute()
 }
 
-/** As the host counts them by now. Of one workspace no more are kept than are told. */
+/** Writes denials as the host counts them by now. Only as many are kept of a workspace as the API lists. */
 export async function writeDenials(db: Db, workspace_id: string, denials: HostDenial[]): Promise<void> {
   const column = <K extends keyof HostDenial>(name: K) => denials.map((one) => one[name])
   await db.transaction().execute(async (tx) => {

@@ -5,13 +5,16 @@ import type { MachineTicket } from './gate/ticket.ts'
 
 /** Variables that a start gets beside what the workspace and the request give it. */
 export interface GivenVariables {
-  /** Hidden by any other of the same name: where programs find whom to trust. */
+  /** Where programs find the certificate authorities to trust. Any other variable of the same name wins. */
   below: Readonly<Record<string, string>>
   /** Of secrets, on top. */
   values: Readonly<Record<string, string>>
 }
 
-/** What a start is given of the workspace's secrets. With placeholders, the guest is brought to trust who puts the values in. */
+/**
+ * What a start is given of the workspace's secrets. Where the values are placeholders, the guest is made to trust the proxy that puts the
+ * real values in.
+ */
 export async function secretVariables(
   { entry, agent, room }: MachineTicket,
   { signal }: Pick<Call, 'signal'>,

@@ -13,7 +13,7 @@ interface ListingContext {
   host: Pick<MachineHost, 'listLayer'>
 }
 
-/** What nobody was told of is found so often. */
+/** How often the rows are looked at without a notice, since a notice may be lost. */
 const LOOK_MS = 60_000
 const HEARD_MS = 20
 const LISTS_AT_A_TIME = 10

@@ -25,7 +25,7 @@ export interface StartRequest extends Fence {
   from_disk?: string
   /** A checkpoint of a disk alone to start from instead, of any subject. */
   from_layer?: { subject: Subject; checkpoint_id: string }
-  /** A tree that the host has a copy of lies over the layers: its digest, and how much it has. Any other is refused with `tree_stale`. */
+  /** The digest of the tree that lies over the layers, and its bytes. A host whose copy is of another tree refuses with `tree_stale`. */
   tree?: string
   tree_bytes?: number
   /** Its packets may leave at once, as after connect: nothing of the guest's runs in it before its first command. */
@@ -80,7 +80,7 @@ export interface CloneRequest extends Fence {
   source: Subject
   source_checkpoint_id: string
   checkpoint_id: string
-  /** The memory is left out, and may be damaged. With it, a copy for another subject is refused where it cannot be restored here. */
+  /** Leaves the memory out, which may be damaged then. A copy with memory for another subject is refused where it cannot be restored here. */
   disk_only?: boolean
 }
 
@@ -216,8 +216,8 @@ export interface HostCapacity extends MachineCapacity {
 
 export interface Inventory {
   instance: string
-  boot_id: string
-  host_boot_id: string
+  boot_id: string // of this run of hostd: events are counted from its start
+  host_boot_id: string // of this run of the computer
   /** What is started anew runs under it. */
   engine: string
   /** Every build that is kept: a checkpoint of another one does not restore. */
@@ -250,7 +250,7 @@ export interface MachineCounters {
   /** Of its link: whatever it exchanged, with the cell too. */
   rx_bytes: number
   tx_bytes: number
-  /** What it exchanged with the world outside, as far as its policy let it through: its egress and ingress. */
+  /** What it exchanged with the world outside, as far as its policy let it through: its ingress, then its egress. */
   received_bytes: number
   sent_bytes: number
   /** Since it was claimed. */

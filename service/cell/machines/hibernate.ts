@@ -110,7 +110,7 @@ async function dropLeft(
   }
 }
 
-/** A guest must not stand still for want of an answer. What it takes longer for, the next comparison with the host puts right. */
+/** A guest must not stand still for want of an answer. The next comparison with the host puts right what takes more tries than these. */
 async function persist<T>(work: () => Promise<T>, tries_max = TRIES_MAX): Promise<T> {
   let wait_ms = RETRY_MS_MIN
   for (let tries = 1; ; tries += 1) {

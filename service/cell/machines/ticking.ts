@@ -32,7 +32,7 @@ export function ticking(clock: Clock, started_at: Date, look: (tick: Tick) => Pr
   return () => lookOnce(time())
 }
 
-/** @returns the same work, which does nothing while it is under way. */
+/** @returns the same work: a call does nothing while an earlier one is under way. */
 export function oneAtATime<A extends unknown[]>(work: (...given: A) => Promise<void>): (...given: A) => Promise<void> {
   let working = false
   return async (...given) => {

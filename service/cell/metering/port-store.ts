@@ -12,8 +12,8 @@ export interface PortBytes {
 
 /**
  * Adds bytes of port traffic to the hour of `now`, kept apart from what the guest exchanged by itself. A machine's own counters have none
- * of them: port traffic comes from its host. Unlike counters these are increments, so each is told once, however often it is tried: who
- * gets no answer does not know whether they were added, and must not tell them again.
+ * of them: port traffic comes from its host. Unlike counters these are increments, and are told at most once: who gets
+ * no answer does not know whether they were added, and must not tell them again.
  * @returns how many workspaces there are of those that were named.
  */
 export async function addPortBytes(db: Db, counts: PortBytes[], now: Date): Promise<number> {

@@ -138,7 +138,7 @@ export type Sleeping = Omit<MachineStats, 'disk_bytes'>
 
 /**
  * Machines that are hibernated, as if they had counters: their workspaces run, and are metered as such with the memory that was saved
- * (Cell, "Parking"). The fence of the move names the time in which it sleeps, as a machine's names its own. Their disks are the
+ * (Cell, "Parking"). The fence of the move stands for one sleep, as a machine's fence stands for one run. Their disks are the
  * host's to measure: snapshots of one that sleeps come and go.
  */
 export async function readSleepers(db: Db, cell_id: string): Promise<Sleeping[]> {

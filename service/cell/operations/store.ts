@@ -53,7 +53,7 @@ export interface MachineRow {
   grants: Resources | null
   disk_layout: 'legacy' | 'layered'
   layers: string[]
-  /** The state of a draft whose layer nobody has made for it yet: it is no test instance of the draft before. */
+  /** Of a test instance of a draft: the draft's state, until its layer was made and given to this workspace. null: nothing is to be made. */
   unmade_state: string | null
   /** That are attached to it. */
   volumes: MachineVolume[]
@@ -69,7 +69,7 @@ export class LostRace extends Error {
   }
 }
 
-/** It runs, by its state, and has no machine: it is the checkpoint that it was hibernated to. */
+/** Whether it counts as running and has no machine that could be asked: it is hibernated, or is just being restored. */
 export function isHibernated({ residency }: MachineRow): boolean {
   return residency !== 'resident'
 }

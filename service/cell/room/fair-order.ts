@@ -7,7 +7,7 @@ export interface Waiter {
   memory_mib: number
   disk_gib: number
   since: Date
-  /** Of a call that is being made: it comes before what its own organization has asked for, and before nobody else's. */
+  /** Whether a call waits for it. It comes before the operations of its own organization, and before nobody else's. */
   is_call: boolean
 }
 

@@ -34,7 +34,7 @@ export async function openSecretKeys(deps: SecretKeysDeps): Promise<Opener> {
   return { open: async (subject, value) => openerOf([await keyOf(value.key_id)]).open(subject, value) }
 }
 
-/** A key is opened once, whoever asks meanwhile, and kept: an operator may have rotated it, or have brought a file that was missing. */
+/** A key is opened once for all that ask, and kept. One that could not be opened is tried again: an operator may have brought its file. */
 function keysIn(folder: SealingFolder, clock: Clock): (key_id: string) => Promise<SealingKey> {
   const known = new Map<string, { key: Promise<SealingKey>; asked_ms: number; is_lost: boolean }>() // bounded by the keys of rows
   const open = async (key_id: string): Promise<SealingKey> => {

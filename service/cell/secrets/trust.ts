@@ -54,7 +54,7 @@ export function createTrust(log: Logger): Trust {
   }
 }
 
-/** Both: what the guest's tools make anew of its authorities has this one as well. */
+/** Writes both files: a bundle that the guest's tools make anew has this authority as well. */
 async function write(agent: AgentLink, certificate: string, bounds: Bounds): Promise<void> {
   await put(agent, OWN_FILE, Buffer.from(certificate), bounds)
   const before = await bundleOf(agent, bounds)

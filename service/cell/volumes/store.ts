@@ -63,7 +63,7 @@ export async function moveVolume(
   await tx.updateTable('volumes').set({ state: to, updated_at: now }).where('id', '=', id).where('state', '=', from).execute()
 }
 
-/** Nobody has it any more. Workspaces first, as whoever attaches locks them: their rows follow. */
+/** Nobody has it any more. Called before the volume's row is written: a trigger writes the workspaces' rows, which attaching locks first, too. */
 export async function dropAttachmentsOf(tx: Tx, volume_id: string): Promise<void> {
   await tx.deleteFrom('volume_attachments').where('volume_id', '=', volume_id).execute()
 }

@@ -38,7 +38,7 @@ class CannotWarm extends Error {
  * Starts a machine of the version with its default size, without network, inputs and secrets, has it start up, saves it and ends it. Whatever
  * an earlier attempt has left goes first, so it is safe to run again from any point.
  * @returns false: there is no room for it yet.
- * @throws where it says nothing about the version: it is tried again.
+ * @throws what says nothing about the version: the caller tries again.
  */
 export async function makeCapture(context: WarmContext, wanted: Wanted, ends: AbortSignal): Promise<boolean> {
   const { db, clock, room } = context
@@ -98,7 +98,7 @@ async function capture(context: WarmContext, wanted: Wanted, speak: (step: strin
   return { checkpoint_id, engine, agent_protocol: machine.agent_protocol, resources, size_bytes: size_bytes + (disk_bytes ?? 0) }
 }
 
-/** Nothing that it is connected to could be missed by those that are restored, and no organization's policy is passed by. */
+/** So no connection is open that restored machines would find cut, and no organization's policy is bypassed. */
 const NO_NETWORK = hostEgress({ effective: DENY_ALL, revision: revisionOf(DENY_ALL), secret_ports: [] })
 
 async function startUp({ agents }: WarmContext, wanted: Wanted, machine: Machine, signal: AbortSignal): Promise<void> {
@@ -133,7 +133,7 @@ function guestOn(link: AgentLink, { env, inputs }: TemplateSettings, signal: Abo
 const TRIES_MAX = 5
 const RETRY_MS = 500
 
-/** A guest that is busy with its start-up may miss a question; each may be asked twice. */
+/** A guest that is busy with its start-up may miss a question. Each is asked again safely. */
 async function patiently<T>(ask: () => Promise<T>, signal: AbortSignal): Promise<T> {
   for (let tries = 1; ; tries++) {
     try {

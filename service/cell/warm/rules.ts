@@ -29,7 +29,7 @@ export interface Capture {
 /** Why a workspace starts cold, whatever there is to restore. */
 export type Cold = 'not_new' | 'purpose' | 'disk_layout' | 'volumes' | 'inputs' | 'secrets'
 
-/** null: a machine that has started up without it is as good as its own. Pure. */
+/** null: a machine that started up before there was this workspace is as good as its own. Pure. */
 export function whyCold(one: WarmCandidate): Cold | null {
   const needed = new Set(inputsForStartup(one.settings))
   if (one.ownership_epoch !== 0) return 'not_new' // an open after a reset starts blank
@@ -46,7 +46,7 @@ export type Fit = 'fits' | 'smaller' | 'stale' | 'missing'
 
 /**
  * Whether the capture can be this workspace's machine.
- * @param engine under which this computer starts machines: what was captured under another is made again, and so is an agent's of before.
+ * @param engine under which this computer starts machines: what was captured under another is made again, and so is what an older agent was in.
  * Pure.
  */
 export function fitOf(capture: Capture | null, { ceilings }: Pick<WarmCandidate, 'ceilings'>, engine: string | null): Fit {

@@ -35,7 +35,7 @@ export const AllowanceState = Type.Object({
 export type AllowanceState = Static<typeof AllowanceState>
 
 const NOTHING: AllowanceState['exhausted'][number] = { allowance: 'cpu_hours', used_meter_units: 0, included_meter_units: 0 }
-/** Where nothing has been metered nothing is included, and that is used up. */
+/** What a refusal says where the row says nothing that can be read: nothing is included, and nothing is left. */
 const UNMETERED: AllowanceState = {
   exhausted: [NOTHING],
   resets_at: null,

@@ -1,6 +1,6 @@
 import { createPrivateKey, createPublicKey, generateKeyPairSync, type KeyObject, randomBytes, sign, X509Certificate } from 'node:crypto'
 
-/** What somebody trusts, and the key that signs with it (PKCS #8, DER). */
+/** A certificate and its private key (PKCS #8, DER). A server's has the same shape: makeServerCertificate returns one, too. */
 export interface Authority {
   /** PEM */
   certificate: string

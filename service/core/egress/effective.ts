@@ -29,7 +29,7 @@ export interface EgressFacts {
   /** Of its template version; null: none. */
   ceiling: EgressPolicy | null
   acknowledged: Acknowledged | null
-  /** Ports of hosts that bound secrets are put into requests to. */
+  /** Ports of the hosts into whose requests bound secrets are put. */
   secret_ports: number[]
 }
 

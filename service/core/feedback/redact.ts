@@ -30,7 +30,7 @@ export function redact(text: string): string {
   return behind.replace(LONG, (word) => (isDrawn(word) ? REDACTED : word))
 }
 
-/** Words that nobody writes: hexadecimal, or great and small letters among digits. Ids and paths are kept, since they are what feedback is about. */
+/** Whether a word looks random: hexadecimal, or capitals, small letters and digits. Ids and paths are kept: feedback is about them. */
 function isDrawn(word: string): boolean {
   if (UUID.test(word)) return false
   const letters_min = word.startsWith('/') ? 24 : 16 // a path may have long names

@@ -14,8 +14,8 @@ const COMPLAINT_CHARACTERS_MAX = 500
 const ENVIRONMENT = { PATH: '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin' }
 
 /**
- * A program that does it, as the client of a key service: started with `wrap` or `unwrap`, it reads the one from its standard input and
- * writes the other to its standard output.
+ * A program that does it, as the client of a key service: started with `wrap` or `unwrap`, it reads what is to be wrapped or unwrapped
+ * from its standard input, and writes the result to its standard output.
  */
 export function wrappingBy(program: string, answer_ms: number = ANSWER_MS): Wrapping {
   const run = (verb: 'wrap' | 'unwrap') => (given: Buffer) => answerOf(program, verb, given, answer_ms)

@@ -3,7 +3,7 @@ import type { Role } from '../../../contract/access.ts'
 import type { Database } from '../../db/schema.ts'
 import type { ChangeTx } from '../changes/mutate.ts'
 
-/** Whatever decides by who the members are holds this lock: two owners who remove each other come one after the other. */
+/** Every decision that depends on who the members are holds this lock: two owners who remove each other come one after the other. */
 export async function lockOrganization(tx: ChangeTx, id: string): Promise<Selectable<Database['organizations']> | undefined> {
   return tx.selectFrom('organizations').selectAll().where('id', '=', id).forUpdate().executeTakeFirst()
 }
@@ -28,7 +28,7 @@ export async function countOwners(tx: ChangeTx, organization_id: string): Promis
   return count
 }
 
-/** How many organizations a person owns. The person is locked: of many made at once none is made beyond a bound. */
+/** How many organizations a person owns. The person is locked, so that organizations that are made at once do not exceed the limit. */
 export async function countOwned(tx: ChangeTx, person_id: string): Promise<number> {
   await tx.selectFrom('people').select('id').where('id', '=', person_id).forUpdate().execute()
   const { count } = await tx

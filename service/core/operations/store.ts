@@ -28,7 +28,7 @@ export interface NewOperation {
 
 type About = Pick<NewOperation, 'subject' | 'organization_id' | 'project_id' | 'workspace_id'>
 
-/** Whose an operation of a workspace is. */
+/** What an operation of a workspace is about, and whose it is. */
 export function aboutWorkspace({ id, organization_id, project_id }: { id: string; organization_id: string; project_id: string }): About {
   return { subject: { kind: 'workspace', id }, organization_id, project_id, workspace_id: id }
 }

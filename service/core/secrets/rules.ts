@@ -25,12 +25,12 @@ export function mayUse(terms: SecretTerms, user: SecretUser, tools: readonly Too
   return tools.every((tool) => allowed_tools.includes(tool))
 }
 
-/** App, "Workspace secrets replace": what is bound must be usable by both. Pure. */
+/** App, "Workspace secrets replace": what is bound must be usable by commands and by terminals. Pure. */
 export function mayBeBound(terms: SecretTerms, user: SecretUser): boolean {
   return mayUse(terms, user, TOOLS_OF_BINDINGS)
 }
 
-/** The first of these names, in their order, that is a variable of another origin already. Pure. */
+/** The first of these names, in the order of the alphabet, that is a variable of another origin already. Pure. */
 export function collision(names: Iterable<string>, ...taken: Iterable<string>[]): string | null {
   const variables = new Set([...GUEST_VARIABLES, ...taken.flatMap((each) => [...each])])
   return [...names].sort().find((name) => variables.has(name)) ?? null

@@ -38,8 +38,8 @@ export interface Draw {
 }
 
 /**
- * What is to be drawn, so that it covers what was used beyond what the plan includes, as far as there is something: of the oldest first. What
- * was drawn in the period before is taken off, so that whoever asks again draws nothing more. Pure.
+ * What is to be drawn to cover use beyond what the plan includes, as far as the credits go: the oldest is drawn first. What was already drawn
+ * in this period is taken off, so that whoever asks again draws nothing more. Pure.
  * @param grants the oldest first.
  */
 export function drawsOf(included: Included, used: Units, grants: readonly Grant[], now: Date): Draw[] {

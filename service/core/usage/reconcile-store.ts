@@ -3,9 +3,12 @@ import { METERS } from '../../../contract/schemas/usage.ts'
 import type { Db } from '../../db/database.ts'
 import { SAMPLES, type SubjectKind } from './store.ts'
 
-/** Two accounts of the same that are not the same. */
+/** Two counts of the same use that differ. */
 export interface Difference {
-  /** entries: of the ledger and its sample; hours: of the ledger and its sums; open: of what is not final and its sums; counters: of samples and the counters of machines. */
+  /**
+   * What is compared. entries: the ledger with its samples. hours: sums of hours with the ledger. open: sums of what is not final with its
+   * samples. counters: samples with the counters of machines.
+   */
   kind: 'entries' | 'hours' | 'open' | 'counters'
   /** Of a workspace or volume, or of an organization where it is about sums. */
   id: string

@@ -125,7 +125,7 @@ export async function insertTreeWorkspace(
 /**
  * A file-first workspace whose tree begins as a kept revision of another one's; null: its current one. Their contents are shared. The
  * lock keeps the cell from forgetting a revision that is about to be somebody's tree (service/cell/trees/collect-store.ts).
- * @returns false where the revision is not kept; then nothing was written that the caller would want to keep.
+ * @returns false where the revision is not kept. The workspace's row may be written then: the caller has to roll back.
  */
 export async function insertTreeFork(
   tx: ChangeTx,

@@ -1,6 +1,6 @@
 import type { ChangeTx } from '../changes/mutate.ts'
 
-/** What the workspace is wanted to be, and where, as far as that is said. */
+/** Writes the state that the workspace is to reach and, where `place` names one, its cell. */
 export async function writeDesiredState(
   tx: ChangeTx,
   id: string,

@@ -19,7 +19,7 @@ import (
 type Watched struct {
 	Processes int `json:"processes"` // that were seen to appear
 	Opened    int `json:"opened"`    // what could be opened, all of it
-	// Refused counts what the kernel kept from root: a process that is being started. None would mean that the watch came too late.
+	// Refused counts what the kernel refused to root, which it does while a process is being started. 0 means that the watch came too late.
 	Refused int `json:"refused"`
 	// Escapes are what led out of the guest's own files and memory.
 	Escapes []string `json:"escapes"`

@@ -1,5 +1,5 @@
-// Package bookmark says where a walk stood that takes the names of each directory byte by byte: a directory, then what is in it, then its
-// next sibling. It is the text of a cursor, so that a caller goes on there.
+// Package bookmark says where a walk stood, as the text of a cursor, so that a caller goes on there. The walk takes the names of each
+// directory in the order of their bytes. It takes a directory, then what is in it, then its next sibling.
 package bookmark
 
 import (
@@ -52,7 +52,8 @@ func (p Place) Steps() []string {
 	return strings.Split(p.Path, "/")
 }
 
-// Next says of a name where the walk goes on: passed, it comes before the place. rest are the steps below it.
+// Next says how a name stands to the place that steps lead to. passed: the name comes before the place, and the walk skips it.
+// on: the place is at the name or below it, and rest are the steps below the name.
 func Next(steps []string, name string) (passed, on bool, rest []string) {
 	if len(steps) == 0 || name > steps[0] {
 		return false, false, nil

@@ -14,8 +14,8 @@ import (
 
 const program = "/usr/bin/chromium"
 
-// launch gives the browser its two pipes as descriptors 3 and 4, where it looks for them, and nothing to write to. Its directory holds
-// no page's data, since every page has a context in memory.
+// launch gives the browser its two pipes as descriptors 3 and 4, where it looks for them. Its standard streams are /dev/null. Its directory
+// holds no page's data, since every page has a browser context of its own, in memory.
 const launch = `dir="/tmp/.browser-$(id -u)"; rm -rf "$dir"; mkdir -m 700 "$dir" || exit 1
 exec ` + program + ` "--user-data-dir=$dir" "$@" 3<&0 4>&1 </dev/null >/dev/null 2>&1`
 

@@ -102,7 +102,7 @@ func (p *position) reaches(path string) bool {
 	return p.path == "" && p.found == whole || path == p.path || below(p.path, path) || order(path) > order(p.path)
 }
 
-// before: the path comes after the position, whose place is known.
+// before says whether the position lies before the path. It is false while the place of the position is not found yet.
 func (p *position) before(path string) bool {
 	return p.found != byDigest && p.found != byCount && (p.path == "" || order(path) > order(p.path))
 }
@@ -115,7 +115,7 @@ func (p *position) entriesOf(dir string) uint32 {
 	return 0
 }
 
-// passed says whether an entry comes after the position. It is asked for each entry in order.
+// passed says whether the walk has passed the position, so that the entry comes after it. It is asked for each entry in order.
 func (p *position) passed(path string) bool {
 	if p.found != byDigest && p.found != byCount {
 		return p.path == "" && p.found == whole || order(path) > order(p.path)

@@ -74,7 +74,8 @@ func (e *Error) With(name string, value any) *Error {
 	return e
 }
 
-// From turns any error into a refusal; what is not one already is the agent's own fault.
+// From turns any error into a refusal. A full disk and an exhausted resource are the workspace's. All else that is no refusal yet is the
+// agent's own fault.
 func From(err error) *Error {
 	var known *Error
 	if errors.As(err, &known) {

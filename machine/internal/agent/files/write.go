@@ -72,7 +72,7 @@ func Write(r *guestroot.Root, path string, body io.Reader, o WriteOptions) (wire
 	return w.result, Explain(err, path)
 }
 
-// asFile refuses a path that says of itself that it is a directory's: by what is there, or as no path of a new file.
+// asFile refuses a path that ends with a slash. The reason is that a directory is there, or that such a path is none of a new file.
 func asFile(r *guestroot.Root, path string) error {
 	if !strings.HasSuffix(path, "/") {
 		return nil

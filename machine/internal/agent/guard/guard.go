@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Thresholds in thousandths of the told memory, and how often to look there. One runaway allocator at full speed is caught
-// between 880 and the limit with 2 ms; below 600 a fast poll would only cost CPU.
+// Thresholds in thousandths of the told memory, and how often to look there. The told memory is the size that the agent was given for its
+// guest. One runaway allocator at full speed is caught between 880 and the limit with 2 ms; below 600 a fast poll would only cost CPU.
 const (
 	relaxedBelow = 600
 	nearAbove    = 820

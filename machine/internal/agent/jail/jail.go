@@ -47,8 +47,8 @@ func EnterDisk(fd int, mountPoint string) error {
 	return standIn()
 }
 
-// standIn makes mounts of the directories that a machine mounts its memory on, so that the kernel can tell which paths lead there. A
-// link in the place of one is a template's that no machine has run on: it leads to the disk.
+// standIn makes mounts of the directories that a machine mounts something else on, so that the kernel can tell which paths lead there. It
+// leaves a link alone: a template has such a link only where no machine has run on the disk, and the link leads to the disk.
 func standIn() error {
 	for _, name := range wire.InMemory {
 		var st unix.Stat_t
@@ -99,7 +99,7 @@ func OnlyNetwork(openFiles uint64) error {
 			return fmt.Errorf("limit %d: %w", resource, err)
 		}
 	}
-	// The filter takes this thread's promise to all others; what may be dumped is the whole process's.
+	// One thread is enough for both. The filter carries no_new_privs from this thread to all others, and dumpable is of the whole process.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	for _, option := range [][2]uintptr{{unix.PR_SET_NO_NEW_PRIVS, 1}, {unix.PR_SET_DUMPABLE, 0}} {

@@ -43,7 +43,7 @@ type entry struct {
 	at     int64 // position in order
 }
 
-// Memory has a lifetime: one for each adopted machine.
+// Memory is what was remembered under keys. It lives as long as one claim of a machine.
 type Memory struct {
 	path string
 
@@ -120,7 +120,7 @@ func (t *Turn) Settle(request string, result any) error {
 	return t.memory.note(Record{Key: t.key, State: done, Request: request, Result: text}, false)
 }
 
-// End lets the next one act. A change that was announced and not settled did not take effect.
+// End lets the next one act. The caller must settle a change that took effect: End notes one that was announced and not settled as dropped.
 func (t *Turn) End() {
 	if t.open {
 		// A record that cannot be taken back says "announced", and the next caller finds out.

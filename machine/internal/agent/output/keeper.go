@@ -8,9 +8,9 @@ import (
 	"sync"
 )
 
-// Keeper holds one bound over what the streams of many commands retain: the oldest ended ones give theirs up first, then the running
-// ones their oldest segments. Running ones that hold more than half go before them: whoever floods pays for it, or nobody beside a
-// flood could read what a short command has just said. Nobody waits for the disk with mu held.
+// Keeper holds one bound over what the streams of many commands retain: ended commands give theirs up first, the oldest
+// before the others. Then running commands give up their oldest segments. Where running commands hold more than half, they go first:
+// otherwise one that floods would take away what a short command has just said. Nobody waits for the disk with mu held.
 type Keeper struct {
 	knownMax int
 

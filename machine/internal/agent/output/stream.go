@@ -22,8 +22,8 @@ const SegmentBytes = 8 << 20
 // SegmentFor keeps a segment small against the bound on all output, since a segment is the grain of what is given up.
 func SegmentFor(limit int64) int64 { return min(SegmentBytes, max(limit/16, 64<<10)) }
 
-// heldBytesMax is what a stream keeps in memory when the disk takes nothing: enough for the words of whoever looks why, and 32 MiB
-// when a thousand commands do.
+// heldBytesMax is what a stream keeps in memory when the disk takes nothing. It is enough for a command with which somebody looks for the
+// cause. A thousand commands with two streams each hold 32 MiB.
 const heldBytesMax = 16 << 10
 
 // ErrExpired says that the bytes at an offset are no longer retained.
@@ -249,7 +249,7 @@ func (s *Stream) Range() (first, end int64) {
 	return s.segments[0].start, s.end
 }
 
-// Retained is how many bytes the stream's files hold.
+// Retained is how many bytes the stream still has, in files and in memory.
 func (s *Stream) Retained() int64 {
 	first, end := s.Range()
 	return end - first

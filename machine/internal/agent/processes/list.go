@@ -161,7 +161,8 @@ func (l *lister) userOf(folder string) string {
 	return name
 }
 
-// sessionOf follows the parents to a command's leader; the kernel's session is what is left of them when a parent has ended.
+// sessionOf follows the parents to a command's leader. It also looks at the kernel's session id, which still names the leader when a parent
+// between them has ended.
 func sessionOf(s stat, stats map[int]stat, leaders map[int]string) *string {
 	at := s
 	for range ancestorsMax {

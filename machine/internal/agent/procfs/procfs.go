@@ -19,7 +19,7 @@ var (
 	ours    bool // mounted for them
 )
 
-// LetGo unmounts what the sandbox was created with.
+// LetGo unmounts the /proc that the sandbox was created with.
 func LetGo() {
 	mu.Lock()
 	defer mu.Unlock()

@@ -63,7 +63,7 @@ func (t *Terminal) running() bool {
 	return t.device != nil
 }
 
-// started makes in the running terminal. The first line on disk says all that a later boot may know.
+// started makes the terminal a running one, in memory alone. The first line on disk says all that a later boot may know.
 func (t *Terminal) started(d *device, pid, guestPID int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

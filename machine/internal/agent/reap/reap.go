@@ -32,8 +32,8 @@ func New() *Reaper {
 	return r
 }
 
-// ignoreSIGCHLD gives the signal back its default action, which is none: children stay to be waited for, and no thread of the
-// runtime is interrupted at each end of one.
+// ignoreSIGCHLD gives SIGCHLD its default action (SIG_DFL), which does nothing. It does not set SIG_IGN, under which the kernel would reap
+// the children itself. So children can be waited for, and the end of one interrupts no thread of the runtime.
 func ignoreSIGCHLD() {
 	// The kernel's sigaction: handler, flags, restorer, mask. It cannot fail, and without it all goes on, a little slower.
 	var action [4]uintptr

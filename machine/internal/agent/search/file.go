@@ -14,7 +14,7 @@ const textBytesMax = 1000
 // linesPerLook is how many lines are matched between two looks at the clock.
 const linesPerLook = 1024
 
-// file searches one file and gives it up. A file that cannot be read is left out.
+// file searches one file and then releases it. It leaves out a file that cannot be read.
 func (s *search) file(c *content, path string) error {
 	defer s.done(c)
 	if c.size == 0 {

@@ -277,7 +277,7 @@ func (s *search) entry(reads *ahead, i int, path, relative string, rest []string
 	return nil
 }
 
-// kindOf is a directory's word for a mode: of what is searched, and 0 for all else.
+// kindOf is the type that a directory entry (DT_…) has for a mode. It is 0 for whatever is neither a directory nor a regular file.
 func kindOf(mode uint32) uint8 {
 	switch mode & unix.S_IFMT {
 	case unix.S_IFDIR:

@@ -15,8 +15,8 @@ type pipes struct {
 
 var noPipe = [2]int{-1, -1}
 
-// takePipes gives those that wait, or new ones: eight calls of the guest's kernel, which take the agent longer than the start of a process
-// takes its worker.
+// takePipes gives the spare pipes, or new ones. New ones cost eight calls of the guest's kernel. That takes longer than a worker takes to
+// start a process, so some are kept ready.
 func (m *Manager) takePipes(withStdin bool) (p *pipes, err error) {
 	select {
 	case p = <-m.spare:

@@ -8,13 +8,14 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// Of one watch: whoever comes back after more than this has missed some.
+// How many of the last events of one watch are kept, and how many bytes of them. Whoever comes back after more has missed some.
 const (
 	eventsMax = 8192
 	bytesMax  = 512 << 10
 )
 
-// events are the last of a watch. Each has a number, from 0, and says as its offset where to go on behind it: the number of the next.
+// events are the last events of a watch. They are numbered from 0. The offset of an event is the number of the next one: a reader goes on
+// there.
 type events struct {
 	mu     sync.Mutex
 	notice output.Notice

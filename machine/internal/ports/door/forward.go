@@ -158,8 +158,8 @@ func Trailers(fields httpwire.Fields) httpwire.Fields {
 	return kept
 }
 
-// CheckOrigin: a page of a neighbour is of the same site, so the cookie goes with what it sends. A page of another origin may not open
-// a connection with it, and a page of another workspace may not send anything but reads.
+// CheckOrigin refuses a request of a page that may not use this port's cookie. All ports are of one site to a browser, so the browser adds
+// the cookie to requests of other ports' pages. A page of another origin may open no WebSocket, and a page of another workspace may only read.
 func (n Names) CheckOrigin(request *httpwire.Request, place Place, public Public) *Refusal {
 	origin, count := request.Fields.Only(httpwire.Origin)
 	if request.Upgrade != "" && (count != 1 || origin != public.Scheme+"://"+request.Host) {

@@ -39,7 +39,7 @@ var refusals = map[string]Refusal{
 	"unavailable":           {503, "unavailable", "The service cannot decide this right now.", 1},
 	"app_not_listening":     {504, "app_not_listening", "The workspace runs, and nothing listens on this port. An app has to listen on 0.0.0.0.", 1},
 	"app_timeout":           {504, "app_timeout", "The app did not answer in time.", 0},
-	"starting_timeout":      {504, "starting_timeout", "The workspace did not run in time.", 1},
+	"starting_timeout":      {504, "starting_timeout", "The workspace did not start in time.", 1},
 }
 
 func refuse(reason string) *Refusal { return Refuse(reason) }

@@ -11,7 +11,7 @@ import (
 type Field struct {
 	Name, Value string
 	Known       Known
-	Twisted     bool
+	Twisted     bool // the name has `_` in the place of `-`, and is a known one only for programs that cannot tell them apart
 }
 
 // Fields are in the order in which they came.
@@ -75,7 +75,7 @@ func parseField(line string) (Field, error) {
 	case !found:
 		return Field{}, bad("A header line has no colon.")
 	case !isToken(name):
-		return Field{}, bad("The name of a header field is none.")
+		return Field{}, bad("The name of a header field is not valid.")
 	}
 	value = strings.Trim(value, " \t")
 	if !isFieldValue(value) {

@@ -14,7 +14,7 @@ type Response struct {
 	Minor   int
 	Fields  Fields
 	Framing Framing
-	Length  int64 // as it is told, of a body that may not follow; -1: it is not
+	Length  int64 // what Content-Length says, even where no body follows, as after HEAD; -1: it says nothing
 	Keep    bool  // another request may follow on this connection, as far as the head says
 	Upgrade string
 }

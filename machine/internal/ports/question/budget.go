@@ -45,7 +45,8 @@ func (n *negatives) find(key leaseKey, now time.Time) *door.Refusal {
 	return nil
 }
 
-// add: a port may be opened and a machine may run in the next moment; a credential that is none stays one.
+// add keeps refusals with 401 and 404 alone: a credential that is not valid stays so. It keeps no other refusal, since a machine may run in
+// the next moment.
 func (n *negatives) add(key leaseKey, refusal *door.Refusal, now time.Time) {
 	if refusal.Status != 401 && refusal.Status != 404 || len(n.entries) >= refusedMax {
 		return

@@ -111,7 +111,7 @@ class AsyncIdle:
 
 
 class AsyncChanges:
-    """Against the template."""
+    """What is different from the template."""
 
     def __init__(self, gateway: AsyncGateway) -> None:
         self._gateway = gateway

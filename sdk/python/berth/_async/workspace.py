@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 class AsyncWorkspace:
     """Operations are waited for; ``wait=False`` returns when they are accepted.
 
-    ``wait_seconds`` is how long the caller waits, with all repeats: 120 where it is not said, 16 minutes where an operation is waited
-    for, and as long as it takes where output is.
+    ``wait_seconds`` is how long the caller waits, with all repeats. Where it is not given, that is 120 seconds for a call, 16 minutes for
+    an operation, and no limit for output.
     """
 
     def __init__(self, app: AsyncApp, view: types.Workspace, manner: Manner, token: Mapping[str, Any] | None) -> None:
@@ -140,7 +140,7 @@ class AsyncWorkspace:
         return await self._operate("POST", "/suspend", wait, wait_seconds)
 
     async def resume(self, *, wait_seconds: float | None = None) -> types.Workspace:
-        """Lets it run again. Calls do so by themselves."""
+        """Lets the workspace run again. There is no need to call it first: a tool call resumes a suspended workspace by itself."""
         await self._gateway.wake(deadline_of(wait_seconds, OPERATION_SECONDS))
         return self._gateway.view
 

@@ -112,7 +112,7 @@ class Idle:
 
 
 class Changes:
-    """Against the template."""
+    """What is different from the template."""
 
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway

@@ -19,8 +19,8 @@ export interface Double {
 /**
  * A service in memory, for tests of programs that use the SDK: no network, no machine, nothing left behind. Commands are functions;
  * everything else answers as the service does, so far as programs see it.
+ * @param url the address that the double says it has. A test that serves `options.fetch` over HTTP gives its own.
  */
-/** @param url where it says to be: another than its own, for a test that serves `options.fetch` over HTTP. */
 export function createDouble({
   programs = {},
   url = 'http://berth.double',

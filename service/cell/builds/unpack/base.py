@@ -232,7 +232,7 @@ def main(upload, work, bytes_max, entries_max):
 
 if __name__ == "__main__":
     sys.setrecursionlimit(6000)
-    b"".decode("idna")  # what is looked up by name is loaded before the root is another
+    b"".decode("idna")  # loads the codec now: Python could not find it after the change of root
     try:
         main(sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4]))
     except BaseException as error:

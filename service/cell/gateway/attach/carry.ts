@@ -27,12 +27,12 @@ export interface Carrying {
 
 type End = { kind: 'exit' } | { kind: 'left' } | { kind: 'draining' } | { kind: 'failed'; error: unknown }
 
-/** What a reader may leave untaken before the agent is asked to wait, and from where on it is asked again. */
+/** How many bytes a client may leave untaken before its frames are paused, and below how many they go on. */
 const BUFFERED_BYTES_HIGH = 256 << 10
 const BUFFERED_BYTES_LOW = 64 << 10
 /** The agent says something every 15 s. A guest that stands still for a checkpoint says nothing for longer. */
 const SILENCE_CHECKS_MAX = 4
-/** Looks at a reader that has taken nothing of what waits for it. It can attach again, at the offsets that it has. */
+/** How often a client may be found to have taken nothing of what waits for it. It can attach again, at the offsets that it has. */
 const STALLED_CHECKS_MAX = LIMITS.stream.stalled_seconds_max / LIMITS.stream.heartbeat_seconds
 /** Pings that a client may leave unanswered, while it takes everything else. */
 const UNANSWERED_MAX = 4
@@ -96,7 +96,7 @@ function run({ socket, ticket, frames, reader: openReader, take }: Carrying): Pr
       if (silent_checks > SILENCE_CHECKS_MAX && !frames.isPaused() && !ticket.held()) return trouble('silent', 'The agent fell silent')
       stalled_checks += 1
       if (stalled_checks > STALLED_CHECKS_MAX) return socket.terminate()
-      // A reader that takes nothing gets no heartbeats either: they would pile up.
+      // A client that takes nothing gets no heartbeats either: they would pile up.
       if (socket.bufferedAmount > 0) return
       if (!socket.isPaused) unanswered += 1 // else its answer is what is not read
       if (unanswered > UNANSWERED_MAX) return socket.terminate()

@@ -67,7 +67,7 @@ export function createDiskReads({ host, table, clock, deadlines }: DiskReadsDeps
       budget.spend(entry.id, { ms: clock.monotonic_ms() - began_ms })
     }
   }
-  /** What was read while the workspace moved on is of neither before nor after. */
+  /** Refuses what was read while the workspace moved on: it may be partly of before and partly of after. */
   const whole = async <T>(entry: WorkspaceEntry, answer: Promise<T>): Promise<T> => {
     const read = await answer
     if (isStill(entry, table.get(entry.id))) return read

@@ -9,7 +9,7 @@ export interface DiskSource {
   layers: readonly string[]
 }
 
-/** The disk of a workspace that sleeps, or null: then its machine answers, or nobody. The one place that says which do. Pure. */
+/** The one place that decides which workspaces are read from their disk. null: the machine answers, or nobody does. Pure. */
 export function diskOf(entry: WorkspaceEntry): DiskSource | null {
   const sleeps = entry.observed_state === 'suspended' || (entry.observed_state === 'running' && entry.residency !== 'resident')
   if (!sleeps || entry.mode !== 'processful' || entry.disk_layout !== 'layered') return null

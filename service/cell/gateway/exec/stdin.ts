@@ -19,7 +19,7 @@ export interface StdinPart {
   bytes: Buffer
 }
 
-/** Writes once what is sent once or several times: so it may be asked again when an answer is lost. */
+/** The agent writes bytes of one offset once, however often they are sent: so this is asked as a `read`, and may be asked again. */
 export function writeStdin(ticket: MachineTicket, call: StdinCaller, { bytes, ...part }: StdinPart): Promise<ExecStdin> {
   return ask(ticket, 'read', call, (bounds) => ticket.agent.writeStdin(call.params.session_id, part, bytes, bounds))
 }

@@ -46,7 +46,7 @@ function refuseOutside(cwd: string): void {
   throw fail('validation_failed', 'invalid_cwd', `cwd must be ${TREE_ROOT} or below it`, { details: { field: 'cwd' } })
 }
 
-/** A command of a tree has its callers' one request, and no other. */
+/** All input of a command of a tree comes with the one request that asks for it. */
 function stdinOpen(): Failure {
   return fail('validation_failed', 'not_supported_for_mode', 'stdin_open is for workspaces that have processes', {
     details: { field: 'stdin_open', mode: 'file_first', operation: 'exec' },

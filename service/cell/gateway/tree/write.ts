@@ -124,7 +124,7 @@ async function targetOf(
   return { at, made, old }
 }
 
-/** A path that says of itself that it is a directory's: by what is there, or as no path of a new file. */
+/** Refuses a path that ends with a slash: for what is there, or because no new file can have such a path. */
 async function refuseDirectoryPath(seen: Seen, path: string): Promise<never> {
   const resolved = await resolvePath(seen, seen.root, path, { follow: true })
   if (resolved.kind === 'found') throw notAFile(path, resolved.entry)

@@ -216,7 +216,7 @@ export function start(world: World, request: StartRequest): Machine {
   return boot(world, request, contentOf(world, request), world.engine)
 }
 
-/** The copy is what it is said to be: the fake's machines do not see it. */
+/** Refuses where the copy is of another tree. The fake's machines do not see the copy itself. */
 export function checkTree(world: World, subject: Subject, wanted: string): void {
   const digest = world.trees.get(subjectName(subject)) ?? ''
   if (digest !== wanted) throw refusal('tree_stale', 'The copy is of another tree', { digest })
