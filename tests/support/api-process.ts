@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import type { World } from '../api/support.ts'
 import type { MailConfig } from '../../service/api/mail/transports.ts'
+import type { StripeConfig } from '../../service/api/payment/stripe.ts'
 import type { FailpointName } from '../../service/lib/failpoints.ts'
 
 const MAIN = join(import.meta.dirname, '../../service/main.ts')
@@ -17,11 +18,22 @@ export interface ApiProcess extends AsyncDisposable {
   kill(): Promise<void>
 }
 
-/** @param killed_at where it is killed as by `kill -9`. */
-export async function startApiProcess(w: World, { mail, killed_at }: { mail: MailConfig; killed_at?: FailpointName }): Promise<ApiProcess> {
+interface Options {
+  /** Without: into a folder. */
+  mail?: MailConfig
+  stripe?: StripeConfig
+  /** Where it is killed as by `kill -9`. */
+  killed_at?: FailpointName
+}
+
+export async function startApiProcess(w: World, { mail, stripe, killed_at }: Options): Promise<ApiProcess> {
   const config = join(w.keys_dir, 'api.json')
   const anywhere = { host: '127.0.0.1', port: 0 }
-  writeFileSync(config, JSON.stringify({ ...CONFIG, listen: anywhere, ops_listen: anywhere, database_url: w.database.url, signing_keys_dir: w.keys_dir, mail })) // prettier-ignore
+  const of = {
+    ...{ listen: anywhere, ops_listen: anywhere, database_url: w.database.url, signing_keys_dir: w.keys_dir },
+    ...{ mail: mail ?? { smtp_url: '', from: 'berth@localhost', directory: join(w.keys_dir, 'mail') }, stripe: stripe ?? null },
+  }
+  writeFileSync(config, JSON.stringify({ ...CONFIG, ...of }))
   const env = { ...process.env, BERTH_FAILPOINT: killed_at === undefined ? '' : `${killed_at}:kill9` }
   const child = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', MAIN, 'api', '--config', config, '--enable-failpoints'], {
     env,
