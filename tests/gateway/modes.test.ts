@@ -27,7 +27,8 @@ const FILE_FIRST = { mode: 'file_first', machine: null } as const
 const REFUSED = ['exec', 'pty', 'processes', 'git', 'browser', 'changes', 'keepalive', 'idle']
 
 test('a file-first workspace refuses what is of machines, in every state, and says which', async () => {
-  const refused = CELL_ROUTES.filter((route) => REFUSED.includes(route.path.split('/')[4] ?? '') && route.id !== 'exec.start')
+  const isRefused = ({ id, path }: CellRoute) => REFUSED.includes(path.split('/')[4] ?? '') || id === 'files.watch' // which looks at a machine
+  const refused = CELL_ROUTES.filter((route) => isRefused(route) && route.id !== 'exec.start')
   assert.deepEqual(
     CELL_ROUTES.filter((route) => !serves(route, 'file_first')).map(({ id }) => id),
     refused.map(({ id }) => id),
