@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { signalServer, startOwnServer } from '../support/postgres.ts'
 import { until } from '../support/processes.ts'
+import { openShop } from './payment-support.ts'
 import { world } from './support.ts'
 
 /** The two seconds, and what a busy computer takes beside them; without them a call is never answered. */
@@ -33,4 +34,18 @@ test('a database that is stopped is 503 within two seconds or so, and serves aga
     const { status, body } = await w.get(`/v1/workspaces/${id}`)
     return status === 200 && body.observed_state === 'running'
   })
+})
+
+test('an event of the payment service that cannot be kept is 503, so that it comes again', async () => {
+  await using shop = await openShop()
+  await shop.buy()
+  const event = shop.double.pay(shop.page())
+  signalServer(server, 'SIGSTOP')
+  try {
+    const { status, body } = await shop.tell(event)
+    assert.deepEqual([status, body.error.code], [503, 'dependency_unavailable'])
+  } finally {
+    signalServer(server, 'SIGCONT')
+  }
+  await until('it is kept', 60_000, async () => (await shop.tell(event)).status === 200)
 })
