@@ -20,6 +20,11 @@ export const ALLOWED_SKIPS: AllowedSkip[] = [
     because: 'they come from PyPI during set-up, and Berth itself needs no Python on its host',
   },
   {
+    file: 'tests/acceptance/hostile-recipes.test.ts',
+    what: /: npm run test:long$/,
+    because: 'what takes all that it can get keeps the neighbours of a run waiting: the long run does it',
+  },
+  {
     file: 'tests/acceptance/platform-templates.test.ts',
     what: /: npm run test:long$/,
     because: 'building these templates takes minutes and some gigabytes: the long run does it',

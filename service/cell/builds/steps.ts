@@ -1,6 +1,7 @@
 import { LIMITS } from '../../../contract/limits.ts'
 import type { PlanStep } from '../../../contract/recipes/plan.ts'
 import type { BuildPlan } from '../../core/templates/build-plan.ts'
+import { Failure } from '../../lib/fail.ts'
 import { followInto, type Taker } from '../executions/output.ts'
 import type { AgentLink } from '../links/agent.ts'
 import type { Bounds } from '../links/agent-answer.ts'
@@ -62,7 +63,11 @@ async function run(guest: Guest, number: number, what: string, command: Command)
   const exec = { session_id, fingerprint: session_id, argv, cwd, user, env, timeout_ms: timeout_seconds * 1000 }
   const { body } = await link.startExec(exec, bounds)
   if (body.state === 'failed_to_start') throw new BuildFailed(body.error ?? 'it could not start', number)
-  const ending = await followInto(link, session_id, { stdout: taker(guest, number), stderr: taker(guest, number) }, bounds)
+  const takers = { stdout: taker(guest, number), stderr: taker(guest, number) }
+  const ending = await followInto(link, session_id, takers, bounds).catch((error: unknown) => {
+    if (!(error instanceof Failure) || error.reason !== 'output_expired') throw error
+    throw new BuildFailed('it said more than can be kept until it is read', number, null, { cause: error })
+  })
   if (ending.timed_out) throw new BuildFailed(`it did not end within ${timeout_seconds} seconds`, number)
   if (ending.state === 'failed_to_start') throw new BuildFailed(ending.error ?? 'it could not start', number)
   if (ending.state === 'lost') throw new BuildFailed('it was lost with its machine: the memory of the machine may not suffice', number)
