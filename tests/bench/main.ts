@@ -23,6 +23,7 @@ import { sdkRows } from './sdk.ts'
 import { secretlessRows } from './secretless.ts'
 import { scaleRows } from './scale.ts'
 import { treeRows } from './trees.ts'
+import { templateBuildRows } from './template-builds.ts'
 import { templateRows } from './templates.ts'
 import { usageRows } from './usage.ts'
 import { signInRows } from './sign-in.ts'
@@ -58,6 +59,7 @@ const BENCHES: Record<string, (service: Service, guest?: string) => Promise<void
   'sign-in': signInRows,
   sdk: sdkRows,
   templates: templateRows,
+  'template-builds': templateBuildRows,
 }
 
 /** Those that need no whole service, or one of their own. */
