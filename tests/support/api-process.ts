@@ -54,12 +54,9 @@ export async function startApiProcess(w: World, { mail, stripe, killed_at }: Opt
 }
 
 const SERVES = 'the application API serves'
-const CONFIG = {
-  instance: '0000',
-  base_url: 'http://api.test',
-  cell_endpoint: 'http://cell.test',
-  ports_url: 'http://ports.test',
-  log_level: 'info',
+
+/** What the settings of an api say that a test has no wish for. */
+export const API_BOUNDS = {
   edge_requests_per_minute: 0,
   caller_requests_per_minute: 0,
   wrong_credentials_per_minute: 0,
@@ -67,5 +64,14 @@ const CONFIG = {
   file_first: false,
   uploads_dir: '',
   package_mirror: '',
+}
+
+const CONFIG = {
+  ...API_BOUNDS,
+  instance: '0000',
+  base_url: 'http://api.test',
+  cell_endpoint: 'http://cell.test',
+  ports_url: 'http://ports.test',
+  log_level: 'info',
   registration: 'open',
 }

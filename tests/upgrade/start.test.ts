@@ -7,6 +7,7 @@ import { startApi } from '../../service/api/app.ts'
 import { startCell } from '../../service/cell/app.ts'
 import { createFakeHost } from '../../service/cell/links/fake/host.ts'
 import { migrate } from '../../service/db/migrate.ts'
+import { API_BOUNDS } from '../support/api-process.ts'
 import type { TestDatabase } from '../support/postgres.ts'
 import { oldDatabase, readFixture, releases } from './fixture.ts'
 
@@ -23,13 +24,7 @@ function starts(database: TestDatabase, keys: string) {
     log_level: 'error' as const,
   }
   const limits = {
-    edge_requests_per_minute: 0,
-    caller_requests_per_minute: 0,
-    wrong_credentials_per_minute: 0,
-    layered_opens: true,
-    file_first: false,
-    uploads_dir: '',
-    package_mirror: '',
+    ...API_BOUNDS,
     registration: 'invitation' as const,
     stripe: null,
     mail: { smtp_url: '', from: 'berth@localhost', directory: join(keys, 'mail') },

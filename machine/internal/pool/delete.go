@@ -46,20 +46,26 @@ func (p *Pool) DeleteWorkspace(workspace string) error {
 	if err := checkName("workspace", workspace); err != nil {
 		return err
 	}
-	grave := strings.ToLower(rand.Text())
-	p.take(grave)
-	defer p.letGo(grave)
-	err := os.Rename(p.WorkspaceDir(workspace), filepath.Join(p.trash(), grave))
+	return p.remove(p.WorkspaceDir(workspace))
+}
+
+// remove moves a folder to the trash in one durable step, and then takes its files away.
+func (p *Pool) remove(dir string) error {
+	name := strings.ToLower(rand.Text())
+	p.take(name)
+	defer p.letGo(name)
+	grave := filepath.Join(p.trash(), name)
+	err := os.Rename(dir, grave)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(SyncDir(p.trash()), SyncDir(p.workspaces())); err != nil {
+	if err := errors.Join(SyncDir(p.trash()), SyncDir(filepath.Dir(dir))); err != nil {
 		return err
 	}
-	return p.bury(context.Background(), filepath.Join(p.trash(), grave))
+	return p.bury(context.Background(), grave)
 }
 
 // EmptyTrash finishes deletions that were cut short, and removes quota groups that nobody needs. Whatever else the pool does meanwhile

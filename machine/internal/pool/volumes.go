@@ -1,13 +1,11 @@
 package pool
 
 import (
-	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -100,20 +98,7 @@ func (p *Pool) DeleteVolume(id string) error {
 	if err := checkName("volume", id); err != nil {
 		return err
 	}
-	grave := strings.ToLower(rand.Text())
-	p.take(grave)
-	defer p.letGo(grave)
-	err := os.Rename(p.volumeDir(id), filepath.Join(p.trash(), grave))
-	if errors.Is(err, os.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	if err := errors.Join(SyncDir(p.trash()), SyncDir(p.volumes())); err != nil {
-		return err
-	}
-	return p.bury(context.Background(), filepath.Join(p.trash(), grave))
+	return p.remove(p.volumeDir(id))
 }
 
 // ListVolumes names what is there, half-made ones too.
