@@ -8,6 +8,7 @@ import type { Workspace } from '../../sdk/typescript/src/main.ts'
 import { CliError, type CliCommand, type Context, usageError } from './command.ts'
 import { fetchFile } from './fetch-file.ts'
 import { counted, during, type Progress, progressOf } from './progress.ts'
+import { holesOf } from './tar.ts'
 
 export const COPY: CliCommand = {
   name: 'cp',
@@ -36,7 +37,8 @@ async function upload({ say }: Context, from: string, ws: Workspace, to: string,
   const found = await stat(from).catch(() => null)
   if (found === null) throw new CliError(`${from} is not there`)
   if (found.isDirectory()) {
-    const tar = spawn('tar', ['-C', from, '-cf', '-', '.'], { stdio: ['ignore', 'pipe', 'inherit'] })
+    const { writes } = await holesOf()
+    const tar = spawn('tar', [...writes, '-C', from, '-cf', '-', '.'], { stdio: ['ignore', 'pipe', 'inherit'] })
     const ended = once(tar, 'close')
     const { entries, bytes } = await during(shown(null), (progress) =>
       ws.files.writeTar(to, counted(streamOf(tar.stdout), progress), { create_parents: true }),
@@ -58,9 +60,10 @@ async function download({ say }: Context, ws: Workspace, from: string, to: strin
   const there = await ws.files.stat(from)
   if (there.type === 'directory') {
     await mkdir(to, { recursive: true })
+    const { reads } = await holesOf()
     const tar = spawn('tar', ['-C', to, '--no-same-owner', '-xf', '-'], { stdio: ['pipe', 'inherit', 'inherit'] })
     const ended = once(tar, 'close')
-    const stream = await ws.files.readTar(from)
+    const stream = await ws.files.readTar(from, { sparse: reads })
     await during(shown(null), (progress) => counted(stream, progress).pipeTo(Writable.toWeb(tar.stdin) as WritableStream<Uint8Array>))
     const [code] = (await ended) as [number]
     if (code !== 0) throw new CliError(`tar ended with ${code}`)

@@ -12,6 +12,7 @@ import { oneLine } from './print.ts'
 import { counted, during, type Progress, progressOf, sizeOf } from './progress.ts'
 import { addDigests, localListing, remoteListing } from './sync-listing.ts'
 import { type Listing, type Plan, planOf, without } from './sync-plan.ts'
+import { holesOf } from './tar.ts'
 
 /** Of one request, of which the API takes 256 MiB: what breaks off begins anew. */
 const TAR_BYTES_MAX = 64 << 20
@@ -106,7 +107,10 @@ async function upload(
   { here, there, paths }: { here: string; there: string; paths: readonly string[] },
   progress: Progress,
 ): Promise<void> {
-  const tar = spawn('tar', ['-C', here, '--no-recursion', '--null', '-T', '-', '-cf', '-'], { stdio: ['pipe', 'pipe', 'inherit'] })
+  const { writes } = await holesOf()
+  const tar = spawn('tar', [...writes, '-C', here, '--no-recursion', '--null', '-T', '-', '-cf', '-'], {
+    stdio: ['pipe', 'pipe', 'inherit'],
+  })
   const ended = once(tar, 'close') as Promise<[number | null]>
   tar.stdin.on('error', () => undefined).end(paths.map((at) => `./${at}\0`).join('')) // its exit code tells
   const stream = counted(Readable.toWeb(tar.stdout) as ReadableStream<Uint8Array>, progress)

@@ -1,4 +1,8 @@
 import assert from 'node:assert/strict'
+import { execFileSync } from 'node:child_process'
+import { mkdtempSync, rmSync, statSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
 import { after, before, test } from 'node:test'
 import { type Client, createClient, type OpenedWorkspace, refusalOf } from '../support/client.ts'
 import { sharedService, type SharedService } from '../support/shared-services.ts'
@@ -34,6 +38,29 @@ test('a directory of a machine goes out as a tar, and comes back the same: modes
     list() { (cd "$1" && find . -mindepth 1 -printf '%P %y %m %T@ %l %u\\n' | sed 's/ d \\([0-7]*\\) [0-9.]*/ d \\1/' | cut -c1-240 | sort); }
     diff <(list ~/out | sed 's/\\(\\.[0-9]\\{3\\}\\)[0-9]*/\\1/') <(list ~/back | sed 's/\\(\\.[0-9]\\{3\\}\\)[0-9]*/\\1/')`)
   assert.equal(await sh('ls -A ~/back | grep -c berth || true'), '0\n')
+})
+
+test('a file with holes takes no more on its way than its data, and comes back with its holes', async () => {
+  await sh(`mkdir -p ~/holes && cd ~/holes && truncate -s 50G disk && printf begin | dd of=disk conv=notrunc status=none
+    head -c 3000000 /dev/urandom | dd of=disk bs=1M iflag=fullblock oflag=seek_bytes seek=41943040000 conv=notrunc status=none`)
+  const { bytes } = await client.tool(workspace, '/files/tar?path=/home/user/holes')
+  assert.ok(bytes.length > 3_000_000 && bytes.length < 4_000_000, `${bytes.length} bytes`)
+  const folder = mkdtempSync(path.join(tmpdir(), 'holes-'))
+  try {
+    execFileSync('tar', ['-xf', '-', '--no-same-owner', '-C', folder], { input: bytes })
+    const { size, blocks } = statSync(path.join(folder, 'disk'))
+    assert.deepEqual([size, blocks * 512 < 4_000_000], [50 * 2 ** 30, true])
+    const again = execFileSync('tar', ['-c', '--sparse', '--format=posix', '-C', folder, 'disk'], { maxBuffer: 1 << 24 })
+    assert.equal((await put('/home/user/returned', again, '&create_parents=true')).status, 200)
+  } finally {
+    rmSync(folder, { recursive: true })
+  }
+  const digests = await sh(`for each in holes returned; do cd ~/$each; stat -c %s disk; du -m disk | cut -f1
+    head -c 1M disk | sha256sum; tail -c +41943040001 disk | head -c 4M | sha256sum; done`)
+  const lines = digests.trim().split('\n')
+  assert.deepEqual(lines.slice(0, 4), lines.slice(4))
+  assert.equal(lines[0], String(50 * 2 ** 30))
+  assert.ok(Number(lines[1]) <= 4, `${lines[1]} MiB`)
 })
 
 test('what would lie elsewhere is refused, and nothing of the tar is there', async () => {

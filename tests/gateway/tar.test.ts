@@ -20,7 +20,7 @@ const get = () => bench.call('GET', '/files/tar?path=/home/user/d')
 
 test('a tar of a machine is handed on as it comes, and one that breaks off is not taken for whole', async () => {
   bench.agent.script = (request, response) => {
-    assert.equal(request.url, '/files/tar?path=%2Fhome%2Fuser%2Fd')
+    assert.equal(request.url, '/files/tar?path=%2Fhome%2Fuser%2Fd&sparse=true')
     response.writeHead(200, { 'content-type': 'application/x-tar' }).write(TAR.subarray(0, 700))
     response.end(TAR.subarray(700))
   }
@@ -34,6 +34,15 @@ test('a tar of a machine is handed on as it comes, and one that breaks off is no
     response.writeHead(200, { 'content-type': 'application/x-tar' }).write(TAR.subarray(0, 700), () => request.socket.destroy())
   }
   await assert.rejects(async () => (await get()).arrayBuffer())
+})
+
+test('whoever reads it by a program that knows no holes says so', async () => {
+  bench.agent.script = (request, response) => {
+    assert.equal(request.url, '/files/tar?path=%2Fhome%2Fuser%2Fd&sparse=false')
+    response.writeHead(200, { 'content-type': 'application/x-tar' }).end(TAR)
+  }
+  const answer = await bench.call('GET', '/files/tar?path=/home/user/d&sparse=false')
+  assert.ok(TAR.equals(Buffer.from(await answer.arrayBuffer())))
 })
 
 test('a tar is carried to the machine with what was asked, and its acknowledgement back', async () => {

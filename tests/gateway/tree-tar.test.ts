@@ -6,7 +6,7 @@ import path from 'node:path'
 import { after, before, test } from 'node:test'
 import { LIMITS } from '../../contract/limits.ts'
 import type { FileList } from '../../contract/schemas/cell/file.ts'
-import { entryOf, tarOf } from '../support/tars.ts'
+import { entryOf, sparseRecords, tarOf } from '../support/tars.ts'
 import { type Bench, refusalOf } from './support/gateway.ts'
 import { HOME, openTreeBench, q, revisionOf, sha, treeCalls } from './support/tree-calls.ts'
 
@@ -124,7 +124,7 @@ test('whatever would lie elsewhere, or is no file, directory or link, is refused
     'a hard link that leads out': [entryOf('h', '', { type: '1', target: '../x' })],
     'a device': [entryOf('d', '', { type: '3' })],
     'a FIFO': [entryOf('d', '', { type: '6' })],
-    'a sparse file': [entryOf('d', '', { type: 'S' })],
+    'a sparse file of an older format': [sparseRecords({ 'GNU.sparse.map': '0,1', 'GNU.sparse.size': '1' }), entryOf('d', 'x')],
     'a name that is none': [entryOf('a\u0001/' + 'b'.repeat(256), 'x')],
     'no name': [entryOf('./', 'x')],
     'a file that is a directory, too': [entryOf('t/x', 'x'), entryOf('t', 'x')],

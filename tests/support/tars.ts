@@ -40,3 +40,12 @@ export function entryOf(
 export function tarOf(...entries: Buffer[]): Buffer {
   return Buffer.concat([...entries, Buffer.alloc(1024)])
 }
+
+/** What stands before an entry and says that it has holes. */
+export function sparseRecords(records: Readonly<Record<string, string>>): Buffer {
+  const lines = Object.entries(records).map(([key, value]) => {
+    const rest = ` ${key}=${value}\n`
+    return `${rest.length + 2}${rest}` // none is shorter than 10 bytes, or longer than 99
+  })
+  return entryOf('pax', lines.join(''), { type: 'x' })
+}

@@ -3,7 +3,17 @@ import { FileListQuery } from './file.ts'
 
 const { path, tree_revision } = FileListQuery.properties
 
-export const TarReadQuery = Type.Object({ path, tree_revision })
+export const TarReadQuery = Type.Object({
+  path,
+  tree_revision,
+  sparse: Type.Optional(
+    Type.Boolean({
+      default: true,
+      description:
+        'Sends a file with holes of 1 MiB or more as GNU tar does in its posix format (1.0); false: holes are zeros, for programs that do not know them',
+    }),
+  ),
+})
 
 export const TarWriteQuery = Type.Object({
   path,

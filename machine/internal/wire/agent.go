@@ -44,7 +44,7 @@ func SpeaksTo(protocol int) bool { return protocol >= AgentProtocolMin && protoc
 //	GET    /files?path=&offset=&length=&revision=    -> bytes; X-File-Size, 206 for a part; revision=true: X-File-Revision (files of 16 MiB at most)
 //	PUT    /files?path=&append=&mode=&create_parents= -> WriteResult; body: bytes, 7 MiB at most
 //	DELETE /files?path=&recursive=              -> 204
-//	GET    /files/tar?path=                     -> bytes of a tar; a body that breaks off is not whole
+//	GET    /files/tar?path=&sparse=             -> bytes of a tar; a body that breaks off is not whole; sparse: holes as GNU tar has them, not as zeros
 //	GET    /files/watch?path=&recursive=&watch_id=&offset= -> WatchEvents, one a line
 //	PUT    /files/tar?path=&create_parents=&links_out= -> TarResult; body: a tar, TarBytesMax at most
 //	GET    /files/stat?path=&revision=          -> FileInfo

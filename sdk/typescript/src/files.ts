@@ -44,7 +44,8 @@ export interface Files {
   patch(path: string, change: Omit<FilePatch, 'path'>, options?: ChangeOptions): Promise<PatchResult>
   /** What changes in a directory, as it changes, over dropped connections; ends when the directory is gone. */
   watch(path: string, options?: WatchOptions): AsyncGenerator<WatchEvent, void>
-  readTar(path: string, options?: ReadOptions): Promise<ReadableStream<Uint8Array>>
+  /** Files with holes come as GNU tar writes them; `sparse: false` for programs that do not know that. */
+  readTar(path: string, options?: ReadOptions & { sparse?: boolean }): Promise<ReadableStream<Uint8Array>>
   writeTar(
     path: string,
     tar: Uint8Array | Blob | ReadableStream<Uint8Array>,
@@ -110,9 +111,9 @@ export function filesOf(gateway: Gateway): Files {
     search: (json, options) => gateway.call({ method: 'POST', path: '/files/search', json, repeats: 'read' }, options),
     patch: (path, json, options = {}) => change({ method: 'POST', path: '/files/patch', json: { path, ...json }, key: true }, options),
     watch: (path, options = {}) => watched(gateway, path, options),
-    readTar: (path, { signal, waitMs, tree_revision } = {}) => {
+    readTar: (path, { signal, waitMs, tree_revision, sparse } = {}) => {
       const deadline = deadlineFor({ signal, waitMs }, TRANSFER_MS)
-      const request = { method: 'GET', path: '/files/tar', query: { path, tree_revision } }
+      const request = { method: 'GET', path: '/files/tar', query: { path, tree_revision, sparse } }
       return gateway.send(request, deadline, ({ body }) => body ?? new Blob([]).stream())
     },
     writeTar: (path, tar, { create_parents, links_out, ...options } = {}) => {

@@ -157,8 +157,8 @@ export interface AgentLink {
   listFiles(path: string, asked: ListAsked, bounds: Bounds): Promise<FileList>
   makeDirectory(request: { path: string; parents?: boolean; mode?: string }, bounds: Bounds): Promise<FileInfo>
   moveFile(request: { from: string; to: string; overwrite?: boolean }, bounds: Bounds): Promise<FileInfo>
-  /** The bytes of a directory's tar. */
-  openTar(path: string, bounds: Bounds): Promise<IncomingMessage>
+  /** The bytes of a directory's tar. An agent that does not know `sparse` sends holes as zeros. */
+  openTar(path: string, options: { sparse: boolean }, bounds: Bounds): Promise<IncomingMessage>
   writeTar(path: string, options: TarOptions, body: Readable, content_length: number | undefined, bounds: Bounds): Promise<TarResult>
   /** Its events, one a line; watch-lines.ts reads them. */
   openWatch(asked: WatchAsked, bounds: Bounds): Promise<IncomingMessage>
@@ -327,7 +327,7 @@ function createLink(connections: AgentConnections, deadlines: AgentDeadlines): A
     makeDirectory: (wanted, bounds) => post('/files/mkdir', wanted, fileInfo, bounds),
     moveFile: (wanted, bounds) => post('/files/move', wanted, fileInfo, bounds),
     openWatch: (asked, bounds) => stream({ method: 'GET', path: `/files/watch?${query({ ...asked })}`, safe: true }, bounds),
-    openTar: (path, bounds) => stream({ method: 'GET', path: `/files/tar?${query({ path })}`, safe: true }, bounds),
+    openTar: (path, options, bounds) => stream({ method: 'GET', path: `/files/tar?${query({ path, ...options })}`, safe: true }, bounds),
     async writeTar(path, options, body, content_length, bounds) {
       const asked: Asked = { method: 'PUT', path: `/files/tar?${query({ path, ...options })}`, safe: false, body }
       if (content_length !== undefined) asked.content_length = content_length

@@ -1,5 +1,6 @@
-import { fail } from '../../lib/fail.ts'
 import { BLOCK } from '../../lib/tar-write.ts'
+import { checkSum, decimal, notATar, numberAt, plainName, recordsOf, textAt, textOf } from './tar-fields.ts'
+import { type Holes, holesOfHead, piecesOfExtension, piecesOfMap, withHoles } from './tar-sparse.ts'
 
 /** An entry as its tar says it: nothing of it is judged. */
 export interface TarItem {
@@ -21,7 +22,6 @@ const TYPES: Readonly<Record<string, TarItem['type']>> = {
 }
 /** A name, a target and a few more. */
 const EXTENDED_BYTES_MAX = 64 << 10
-const strict = new TextDecoder('utf-8', { fatal: true })
 
 /** Reads a tar as it comes. The content of a file is to be read before the next entry is asked for. */
 export class TarReader {
@@ -30,6 +30,8 @@ export class TarReader {
   /** Of the entry that was given last, with its padding. */
   #content_left = 0
   #padding_left = 0
+  /** Of the entry that was given last; null: it has none. */
+  #holes: Holes | null = null
   #bytes_left: number
   readonly #too_large: () => Error
 
@@ -58,12 +60,16 @@ export class TarReader {
         if (flag === 'x') said = new Map([...said, ...records])
       } else if (flag === 'L' || flag === 'K') {
         said.set(flag === 'L' ? 'path' : 'linkpath', textOf(await this.#extended(size)).replace(/\0.*$/s, ''))
-      } else return this.#item(block, flag, size, said)
+      } else return await this.#item(block, flag, size, said)
     }
   }
 
   /** The content of the entry that was given last, piece by piece. */
-  async *content(): AsyncGenerator<Buffer> {
+  content(): AsyncGenerator<Buffer> {
+    return this.#holes === null ? this.#archived() : withHoles(this.#holes, this.#archived())
+  }
+
+  async *#archived(): AsyncGenerator<Buffer> {
     while (this.#content_left > 0) {
       const piece = await this.#some(this.#content_left)
       this.#content_left -= piece.length
@@ -71,26 +77,51 @@ export class TarReader {
     }
   }
 
-  #item(block: Buffer, flag: string, plain_size: number, said: ReadonlyMap<string, string>): TarItem {
-    const type = TYPES[flag] ?? 'other'
+  async #item(block: Buffer, flag: string, plain_size: number, said: ReadonlyMap<string, string>): Promise<TarItem> {
+    const holes = holesOfHead(block, flag, said)
+    const type = holes === 'unknown' ? 'other' : holes === null ? (TYPES[flag] ?? 'other') : 'file'
     const size = said.has('size') ? decimal(said.get('size') ?? '') : plain_size
     const carries = type === 'file' || type === 'other'
     this.#content_left = carries ? size : 0
     this.#padding_left = (BLOCK - (this.#content_left % BLOCK)) % BLOCK
     if (this.#content_left > this.#bytes_left) throw this.#too_large()
-    const name = said.get('path') ?? plainName(block)
+    const name = said.get('GNU.sparse.name') ?? said.get('path') ?? plainName(block)
     const seconds = said.get('mtime')
     const modified_ms = seconds === undefined ? numberAt(block, 136, 12) * 1000 : Math.round(Number(seconds) * 1000)
     if (!Number.isSafeInteger(modified_ms)) throw notATar()
-    const sparse = [...said.keys()].some((key) => key.startsWith('GNU.sparse'))
+    this.#holes = holes === 'unknown' || holes === null ? null : await this.#mapped(holes)
     return {
       name,
-      type: sparse ? 'other' : type,
+      type,
       mode: numberAt(block, 100, 8) & 0o7777,
       modified_ms,
-      size: this.#content_left,
+      size: this.#holes?.size ?? this.#content_left,
       target: said.get('linkpath') ?? textAt(block, 157, 100),
     }
+  }
+
+  /** Reads what of the map is not in the head. The content that is left is the data. */
+  async #mapped(holes: Holes): Promise<Holes> {
+    if (holes.map === 'in_content') holes.pieces = await piecesOfMap(() => this.#mapBlock())
+    while (holes.map === 'goes_on') piecesOfExtension(holes, await this.#block())
+    const data = holes.pieces.reduce((all, { size }) => all + size, 0)
+    if (data !== this.#content_left || data > holes.size) throw notATar()
+    // A tree keeps every byte: holes count as what they are read as.
+    this.#bytes_left -= holes.size - data
+    if (this.#content_left > this.#bytes_left) throw this.#too_large()
+    return holes
+  }
+
+  async #mapBlock(): Promise<Buffer> {
+    if (this.#content_left < BLOCK) throw notATar()
+    this.#content_left -= BLOCK
+    return this.#block()
+  }
+
+  async #block(): Promise<Buffer> {
+    const block = await this.#take(BLOCK, false)
+    if (block === null) throw notATar()
+    return block
   }
 
   /** What follows the end is padding of the program that wrote it. */
@@ -144,70 +175,4 @@ export class TarReader {
     this.#pending = this.#pending.subarray(piece.length)
     return piece
   }
-}
-
-export function notATar() {
-  return fail('validation_failed', null, 'The body is no tar, or ends in the middle of one')
-}
-
-function checkSum(block: Buffer): void {
-  const said = numberAt(block, 148, 8)
-  const sum = block.reduce((all, byte, at) => all + (at >= 148 && at < 156 ? 32 : byte), 0)
-  if (sum !== said) throw notATar()
-}
-
-function plainName(block: Buffer): string {
-  const prefix = block.toString('latin1', 257, 263) === 'ustar\0' ? textAt(block, 345, 155) : ''
-  const name = textAt(block, 0, 100)
-  return prefix === '' ? name : `${prefix}/${name}`
-}
-
-function textAt(block: Buffer, at: number, length: number): string {
-  const field = block.subarray(at, at + length)
-  const end = field.indexOf(0)
-  return textOf(end < 0 ? field : field.subarray(0, end))
-}
-
-function textOf(bytes: Buffer): string {
-  try {
-    return strict.decode(bytes)
-  } catch {
-    throw fail('validation_failed', null, 'A name in the tar is not UTF-8')
-  }
-}
-
-/** Octal digits, or a number in the base of 256 that GNU tar writes where those do not suffice. */
-function numberAt(block: Buffer, at: number, length: number): number {
-  const field = block.subarray(at, at + length)
-  if (((field[0] ?? 0) & 0x80) !== 0) {
-    const value = BigInt(`0x${field.toString('hex')}`) & ((1n << BigInt(length * 8 - 1)) - 1n)
-    if (((field[0] ?? 0) & 0x40) !== 0 || value > BigInt(Number.MAX_SAFE_INTEGER)) throw notATar()
-    return Number(value)
-  }
-  const text = field
-    .toString('latin1')
-    .replace(/[\0 ]+$/, '')
-    .trimStart()
-  if (!/^[0-7]*$/.test(text)) throw notATar()
-  return text === '' ? 0 : Number.parseInt(text, 8)
-}
-
-function decimal(text: string): number {
-  if (!/^\d{1,15}$/.test(text)) throw notATar()
-  return Number(text)
-}
-
-function recordsOf(bytes: Buffer): Map<string, string> {
-  const records = new Map<string, string>()
-  for (let at = 0; at < bytes.length;) {
-    const space = bytes.indexOf(32, at)
-    const length = space < 0 ? 0 : decimal(bytes.toString('latin1', at, space))
-    if (length <= space - at + 1 || at + length > bytes.length || bytes[at + length - 1] !== 10) throw notATar()
-    const text = textOf(bytes.subarray(space + 1, at + length - 1))
-    const equals = text.indexOf('=')
-    if (equals < 1) throw notATar()
-    records.set(text.slice(0, equals), text.slice(equals + 1))
-    at += length
-  }
-  return records
 }

@@ -23,13 +23,16 @@ const (
 // Pack is a directory that is about to be sent as a tar.
 type Pack struct {
 	dir     *os.File
+	holes   bool
 	gone    <-chan struct{}
+	out     io.Writer
 	entries int
 	buffer  []byte
 }
 
-// OpenPack opens the directory: what cannot be packed at all is refused here, while that can still be said.
-func OpenPack(r *guestroot.Root, path string, gone <-chan struct{}) (*Pack, error) {
+// OpenPack opens the directory: what cannot be packed at all is refused here, while that can still be said. Without holes they are sent as
+// zeros, for readers that do not know them.
+func OpenPack(r *guestroot.Root, path string, holes bool, gone <-chan struct{}) (*Pack, error) {
 	if err := CheckPath(path); err != nil {
 		return nil, err
 	}
@@ -37,7 +40,7 @@ func OpenPack(r *guestroot.Root, path string, gone <-chan struct{}) (*Pack, erro
 	if err != nil {
 		return nil, Explain(err, path)
 	}
-	return &Pack{dir: os.NewFile(uintptr(fd), "directory"), gone: gone, buffer: make([]byte, 256<<10)}, nil
+	return &Pack{dir: os.NewFile(uintptr(fd), "directory"), holes: holes, gone: gone, buffer: make([]byte, 256<<10)}, nil
 }
 
 func (p *Pack) Close() { p.dir.Close() }
@@ -45,6 +48,7 @@ func (p *Pack) Close() { p.dir.Close() }
 // Send sends what is in the directory, by the bytes of its names: files, directories and links, with their owners, modes and times. A
 // hard link is a file of its own. What is mounted below, and what is neither of these, is left out. An error means that the tar is not whole.
 func (p *Pack) Send(w io.Writer) error {
+	p.out = w
 	archive := tar.NewWriter(w)
 	if err := p.directory(archive, p.dir, "", 0); err != nil {
 		return err
@@ -144,13 +148,29 @@ func (p *Pack) file(archive *tar.Writer, dir int, name string, header *tar.Heade
 		return nil // swapped meanwhile
 	}
 	header.Typeflag, header.Size = tar.TypeReg, st.Size
+	if p.holes && st.Size >= holesBytesMin {
+		if pieces := dataOf(f, st.Size); pieces != nil {
+			return errors.Join(p.sparse(archive, f, header, pieces), stillThere(f, st.Size))
+		}
+	}
 	if err := archive.WriteHeader(header); err != nil {
 		return err
 	}
-	from := whileWanted{io.NewSectionReader(f, 0, st.Size), p.gone}
-	n, err := io.CopyBuffer(struct{ io.Writer }{archive}, from, p.buffer)
-	if err == nil && n != st.Size {
-		err = fail.Conflict("operation_interrupted", "A file has become smaller while it was read")
+	return p.send(archive, f, piece{0, st.Size})
+}
+
+// stillThere looks whether a file is as large as it was: what lies behind the end of one that is smaller was taken for a hole.
+func stillThere(f *os.File, size int64) error {
+	var st unix.Stat_t
+	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
+		return err
 	}
-	return err
+	if st.Size < size {
+		return becameSmaller()
+	}
+	return nil
+}
+
+func becameSmaller() error {
+	return fail.Conflict("operation_interrupted", "A file has become smaller while it was read")
 }

@@ -17,7 +17,7 @@ import (
 
 func packed(t *testing.T, r *guestroot.Root, path string) []byte {
 	t.Helper()
-	p, err := OpenPack(r, path, nil)
+	p, err := OpenPack(r, path, true, nil)
 	must(t, err)
 	defer p.Close()
 	var out bytes.Buffer

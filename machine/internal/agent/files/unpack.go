@@ -192,7 +192,7 @@ func (u *unpacking) entry(archive *tar.Reader, h *tar.Header) error {
 		}
 		u.dirs = append(u.dirs, dressed{name, mode, h.ModTime})
 		return nil
-	case tar.TypeReg:
+	case tar.TypeReg, tar.TypeGNUSparse:
 		return u.file(archive, name, h, mode)
 	case tar.TypeSymlink:
 		return u.symlink(name, h)
@@ -274,8 +274,12 @@ func clearPlace(at *place, name string) error {
 }
 
 func (u *unpacking) file(archive *tar.Reader, name string, h *tar.Header, mode uint32) error {
-	if h.Size < 0 || h.Size > TarBytesMax {
+	holes := hasHoles(h)
+	if h.Size < 0 || (h.Size > TarBytesMax && !holes) {
 		return fail.TooLarge("A file of the tar is too large", TarBytesMax)
+	}
+	if h.Size > sparseBytesMax-u.result.Bytes {
+		return fail.TooLarge("The files of the tar are too large with their holes", sparseBytesMax)
 	}
 	at, err := u.parent(name)
 	if err != nil {
@@ -291,7 +295,12 @@ func (u *unpacking) file(archive *tar.Reader, name string, h *tar.Header, mode u
 	}
 	f := os.NewFile(uintptr(fd), at.name)
 	defer f.Close()
-	n, err := io.CopyBuffer(struct{ io.Writer }{f}, struct{ io.Reader }{archive}, u.buffer)
+	var n int64
+	if holes {
+		n, err = u.copyData(f, archive, h.Size)
+	} else {
+		n, err = io.CopyBuffer(struct{ io.Writer }{f}, struct{ io.Reader }{archive}, u.buffer)
+	}
 	if err != nil {
 		return invalidTar(err)
 	}

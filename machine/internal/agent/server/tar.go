@@ -9,8 +9,13 @@ import (
 )
 
 func (m *machine) getTar(w http.ResponseWriter, r *http.Request) error {
+	q := r.URL.Query()
+	holes, err := boolean(q.Get("sparse"), false)
+	if err != nil {
+		return err
+	}
 	return m.withRoot(func(root *guestroot.Root) error {
-		p, err := files.OpenPack(root, r.URL.Query().Get("path"), r.Context().Done())
+		p, err := files.OpenPack(root, q.Get("path"), holes, r.Context().Done())
 		if err != nil {
 			return err
 		}

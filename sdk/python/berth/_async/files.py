@@ -186,11 +186,14 @@ class AsyncFiles:
         return watched(self._gateway, path, recursive, wait_seconds)
 
     async def read_tar(
-        self, path: str, *, tree_revision: int | None = None, wait_seconds: float | None = None
+        self, path: str, *, tree_revision: int | None = None, sparse: bool | None = None, wait_seconds: float | None = None
     ) -> AsyncIterator[bytes]:
-        """A folder as a tar, in pieces. It begins anew for nobody: what breaks off raises."""
+        """A folder as a tar, in pieces. It begins anew for nobody: what breaks off raises.
+
+        Files with holes come as GNU tar writes them, which ``tarfile`` reads; ``sparse=False`` is for programs that do not know that.
+        """
         deadline = deadline_of(wait_seconds, TRANSFER_SECONDS)
-        query = {"path": path, "tree_revision": tree_revision}
+        query = {"path": path, "tree_revision": tree_revision, "sparse": sparse}
         response = await self._gateway.begin(Request("GET", "/files/tar", query=query), deadline)
         try:
             async for piece in response.aiter_raw():

@@ -187,11 +187,14 @@ class Files:
         return watched(self._gateway, path, recursive, wait_seconds)
 
     def read_tar(
-        self, path: str, *, tree_revision: int | None = None, wait_seconds: float | None = None
+        self, path: str, *, tree_revision: int | None = None, sparse: bool | None = None, wait_seconds: float | None = None
     ) -> Iterator[bytes]:
-        """A folder as a tar, in pieces. It begins anew for nobody: what breaks off raises."""
+        """A folder as a tar, in pieces. It begins anew for nobody: what breaks off raises.
+
+        Files with holes come as GNU tar writes them, which ``tarfile`` reads; ``sparse=False`` is for programs that do not know that.
+        """
         deadline = deadline_of(wait_seconds, TRANSFER_SECONDS)
-        query = {"path": path, "tree_revision": tree_revision}
+        query = {"path": path, "tree_revision": tree_revision, "sparse": sparse}
         response = self._gateway.begin(Request("GET", "/files/tar", query=query), deadline)
         try:
             for piece in response.iter_raw():

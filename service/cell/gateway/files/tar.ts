@@ -14,7 +14,8 @@ const HEADERS = { 'content-type': 'application/x-tar', 'cache-control': 'no-stor
 
 export const readTar: GatewayHandler<typeof filesTarRead> = async (call, { agent_idle_ms }, ticket) => {
   const path = pathOf(call.url)
-  const tar = await ask(ticket, 'read', call, (bounds) => ticket.agent.openTar(path, bounds))
+  const { sparse = true } = call.query
+  const tar = await ask(ticket, 'read', call, (bounds) => ticket.agent.openTar(path, { sparse }, bounds))
   return {
     async stream(response) {
       response.writeHead(200, HEADERS)

@@ -1,0 +1,185 @@
+package files
+
+import (
+	"archive/tar"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"strconv"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// holesBytesMin is what the holes of a file must save before it is sent with them: programs that do not know holes read all else.
+	holesBytesMin = 1 << 20
+	// A hole that is smaller is sent as the zeros that it is read as.
+	holeBytesMin = 64 << 10
+	// sparsePiecesMax keeps the map of a file below the mebibyte that Go's reader of tars takes.
+	sparsePiecesMax = 16 << 10
+	// holesLookedAtMax bounds the looks at a file that was made to have many holes. What lies behind them counts as data.
+	holesLookedAtMax = 64 << 10
+
+	tarBlock = 512
+)
+
+// piece is a range of a file that is data.
+type piece struct{ at, size int64 }
+
+// dataOf says where the data of a file is, in a form that GNU tar takes: a hole at the end is followed by an empty piece. It is nil where
+// the holes are not worth it, or the file system tells none.
+func dataOf(f *os.File, size int64) []piece {
+	var pieces []piece
+	holes := int64(0)
+	for at, looks := int64(0), 0; at < size; looks++ {
+		from, to, err := nextData(f, at, size)
+		if err != nil {
+			return nil
+		}
+		if looks == holesLookedAtMax || len(pieces) == sparsePiecesMax-1 {
+			to = size
+		}
+		if n := len(pieces); from < size && n > 0 && from-at < holeBytesMin {
+			pieces[n-1].size = to - pieces[n-1].at
+		} else {
+			holes += from - at
+			pieces = append(pieces, piece{from, to - from})
+		}
+		at = to
+	}
+	if holes < holesBytesMin {
+		return nil
+	}
+	return pieces
+}
+
+// nextData is the data from a place on: empty, and at the end, where there is none.
+func nextData(f *os.File, at, size int64) (from, to int64, err error) {
+	from, err = unix.Seek(int(f.Fd()), at, unix.SEEK_DATA)
+	if errors.Is(err, unix.ENXIO) {
+		return size, size, nil
+	}
+	if err != nil || from >= size {
+		return size, size, err
+	}
+	to, err = unix.Seek(int(f.Fd()), from, unix.SEEK_HOLE)
+	if err == nil && to <= from {
+		err = unix.EINVAL // a file system that says so would have us look for ever
+	}
+	return from, min(to, size), err
+}
+
+// sparse sends a file with holes, as GNU tar does in the posix format: its size, its name and the map of its data are in what only readers that
+// know holes look at. Any other finds a file of another name, and does not take it for this one.
+func (p *Pack) sparse(archive *tar.Writer, f *os.File, header *tar.Header, pieces []piece) error {
+	sparseMap := strconv.AppendInt(nil, int64(len(pieces)), 10)
+	sparseMap = append(sparseMap, '\n')
+	archived := int64(0)
+	for _, piece := range pieces {
+		sparseMap = fmt.Appendf(sparseMap, "%d\n%d\n", piece.at, piece.size)
+		archived += piece.size
+	}
+	sparseMap = padded(sparseMap)
+	archived += int64(len(sparseMap))
+	if err := archive.Flush(); err != nil { // what follows goes past it
+		return err
+	}
+	if _, err := p.out.Write(append(sparseHead(header, archived), sparseMap...)); err != nil {
+		return err
+	}
+	for _, piece := range pieces {
+		if err := p.send(p.out, f, piece); err != nil {
+			return err
+		}
+	}
+	_, err := p.out.Write(make([]byte, -archived&(tarBlock-1)))
+	return err
+}
+
+func padded(b []byte) []byte { return append(b, make([]byte, -len(b)&(tarBlock-1))...) }
+
+// sparseHead is the head of a file with holes. Go's writer of tars makes none.
+func sparseHead(h *tar.Header, archived int64) []byte {
+	dir, base := path.Split(h.Name)
+	var records []byte
+	for _, r := range [][2]string{
+		{"path", dir + "GNUSparseFile.0/" + base}, // Python takes the last name that it reads
+		{"mtime", seconds(h.ModTime)},
+		{"uid", strconv.Itoa(h.Uid)},
+		{"gid", strconv.Itoa(h.Gid)},
+		{"GNU.sparse.major", "1"},
+		{"GNU.sparse.minor", "0"},
+		{"GNU.sparse.name", h.Name},
+		{"GNU.sparse.realsize", strconv.FormatInt(h.Size, 10)},
+	} {
+		records = append(records, record(r[0], r[1])...)
+	}
+	head := plainHead(tar.TypeXHeader, "PaxHeaders.0/"+base, 0o644, int64(len(records)))
+	head = append(head, padded(records)...)
+	return append(head, plainHead(tar.TypeReg, "GNUSparseFile.0/"+base, h.Mode, archived)...)
+}
+
+// record is "<length of all of it> <key>=<value>\n".
+func record(key, value string) string {
+	rest := " " + key + "=" + value + "\n"
+	size := len(rest) + len(strconv.Itoa(len(rest)))
+	size = len(rest) + len(strconv.Itoa(size))
+	return strconv.Itoa(size) + rest
+}
+
+// seconds has three digits behind the point where they say something.
+func seconds(t time.Time) string {
+	ms, sign := t.UnixMilli(), ""
+	if ms < 0 {
+		ms, sign = -ms, "-"
+	}
+	if ms%1000 == 0 {
+		return sign + strconv.FormatInt(ms/1000, 10)
+	}
+	return fmt.Sprintf("%s%d.%03d", sign, ms/1000, ms%1000)
+}
+
+// plainHead has what no record says.
+func plainHead(kind byte, name string, mode, size int64) []byte {
+	b := make([]byte, tarBlock)
+	copy(b[:100], name)
+	copy(b[100:], fmt.Sprintf("%07o", mode))
+	copy(b[108:], "0000000\x000000000\x00")
+	copy(b[124:], sizeField(size))
+	copy(b[136:], "00000000000\x00")
+	b[156] = kind
+	copy(b[257:], "ustar\x0000")
+	copy(b[148:156], "        ")
+	sum := 0
+	for _, each := range b {
+		sum += int(each)
+	}
+	copy(b[148:], fmt.Sprintf("%06o\x00 ", sum))
+	return b
+}
+
+// sizeField is octal, and from 8 GiB on in the base of 256. A record "size" would not do: Python takes it for the size with the holes.
+func sizeField(size int64) []byte {
+	if size < 1<<33 {
+		return fmt.Appendf(nil, "%011o\x00", size)
+	}
+	field := make([]byte, 12)
+	for i := len(field) - 1; size > 0; i-- {
+		field[i], size = byte(size), size>>8
+	}
+	field[0] = 0x80
+	return field
+}
+
+// send sends a range of a file; one that ends before is not whole.
+func (p *Pack) send(w io.Writer, f *os.File, part piece) error {
+	from := whileWanted{io.NewSectionReader(f, part.at, part.size), p.gone}
+	n, err := io.CopyBuffer(struct{ io.Writer }{w}, from, p.buffer)
+	if err == nil && n != part.size {
+		err = becameSmaller()
+	}
+	return err
+}

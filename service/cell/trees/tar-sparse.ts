@@ -1,0 +1,90 @@
+import { decimal, notATar, numberAt } from './tar-fields.ts'
+
+/** A range of a file that is data. */
+interface Piece {
+  at: number
+  size: number
+}
+
+/** A file with holes, as GNU tar says it. */
+export interface Holes {
+  /** With them. */
+  size: number
+  pieces: Piece[]
+  /** Where what is not in `pieces` yet stands. */
+  map: 'in_content' | 'goes_on' | 'whole'
+}
+
+const PIECES_MAX = 64 << 10
+const LINE_BYTES_MAX = 20
+const ZEROS = Buffer.alloc(64 << 10)
+
+/** What a head says of holes: in the posix format of version 1.0, or in that of GNU. null: nothing. */
+export function holesOfHead(block: Buffer, flag: string, said: ReadonlyMap<string, string>): Holes | 'unknown' | null {
+  if (flag === 'S') {
+    const holes: Holes = { size: numberAt(block, 483, 12), pieces: [], map: 'goes_on' }
+    addPieces(holes, block, { at: 386, count: 4 })
+    return holes
+  }
+  if (![...said.keys()].some((key) => key.startsWith('GNU.sparse.'))) return null
+  const size = said.get('GNU.sparse.realsize')
+  if (said.get('GNU.sparse.major') !== '1' || said.get('GNU.sparse.minor') !== '0' || size === undefined) return 'unknown'
+  return { size: decimal(size), pieces: [], map: 'in_content' }
+}
+
+/** A block between head and content. */
+export function piecesOfExtension(holes: Holes, block: Buffer): void {
+  addPieces(holes, block, { at: 0, count: 21 })
+}
+
+function addPieces(holes: Holes, block: Buffer, { at, count }: { at: number; count: number }): void {
+  const end = at + count * 24
+  for (let each = at; each < end && block[each] !== 0; each += 24)
+    holes.pieces.push({ at: numberAt(block, each, 12), size: numberAt(block, each + 12, 12) })
+  if (holes.pieces.length > PIECES_MAX) throw notATar()
+  holes.map = block[end] === 0 ? 'whole' : 'goes_on'
+}
+
+/** The map at the beginning of a content: how many pieces there are, then place and size of each, a number a line, to the end of a block. */
+export async function piecesOfMap(nextBlock: () => Promise<Buffer>): Promise<Piece[]> {
+  let block: Buffer = Buffer.alloc(0)
+  let at = 0
+  const number = async () => {
+    let line = ''
+    for (;;) {
+      if (at === block.length) [block, at] = [await nextBlock(), 0]
+      const character = String.fromCharCode(block[at++] ?? 0)
+      if (character === '\n') return decimal(line)
+      line += character
+      if (line.length > LINE_BYTES_MAX) throw notATar()
+    }
+  }
+  const count = await number()
+  if (count > PIECES_MAX) throw notATar()
+  const pieces: Piece[] = []
+  while (pieces.length < count) pieces.push({ at: await number(), size: await number() })
+  return pieces
+}
+
+/** The content of a file with its holes, as zeros. */
+export async function* withHoles({ size, pieces }: Holes, data: AsyncGenerator<Buffer>): AsyncGenerator<Buffer> {
+  let written = 0
+  let held: Buffer = Buffer.alloc(0)
+  for (const piece of [...pieces, { at: size, size: 0 }]) {
+    if (piece.at < written || piece.at + piece.size > size) throw notATar()
+    for (; written < piece.at; written += ZEROS.length) yield ZEROS.subarray(0, piece.at - written)
+    written = piece.at
+    for (let left = piece.size; left > 0;) {
+      if (held.length === 0) {
+        const next = await data.next()
+        if (next.done === true) throw notATar()
+        held = next.value
+      }
+      const part = held.subarray(0, left)
+      yield part
+      held = held.subarray(part.length)
+      left -= part.length
+    }
+    written += piece.size
+  }
+}
