@@ -46,7 +46,11 @@ const gate = createGate({
   api_keys,
   people,
   agents: createAgentLinks(),
-  disks: { of: () => assert.fail('no workspace of the bench sleeps'), close: () => undefined },
+  disks: {
+    of: () => assert.fail('no workspace of the bench sleeps'),
+    beside: () => ({ searchFiles: () => assert.fail('the bench searches nothing') }),
+    close: () => undefined,
+  },
   waking: { ready: ({ machine }) => machine, wake: () => Promise.resolve(), hint: () => 'resident' },
   cancelSuspend: () => assert.fail('no suspend of the bench is asked for'),
   clock: systemClock,

@@ -20,6 +20,7 @@ import { portsRow } from './ports.ts'
 import { recoveryRow } from './recovery.ts'
 import { roomRows } from './room.ts'
 import { sdkRows } from './sdk.ts'
+import { searchRows } from './search.ts'
 import { secretlessRows } from './secretless.ts'
 import { scaleRows } from './scale.ts'
 import { treeRows } from './trees.ts'
@@ -78,6 +79,7 @@ const ALONE: Record<string, (guest?: string) => void | Promise<void>> = {
   overload: overloadRow,
   recovery: recoveryRow,
   room: roomRows,
+  search: searchRows,
   secretless: secretlessRows,
   trees: treeRows,
   usage: usageRows,

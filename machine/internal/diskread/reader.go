@@ -1,4 +1,4 @@
-// Package diskread starts the process that reads a sleeping workspace's disk: the agent's binary, in namespaces of its own, with the
+// Package diskread starts the process that reads a workspace's disk without its machine: the agent's binary, in namespaces of its own, with the
 // read-only disk as its only file system. See internal/agent/jail for what it gives up before it answers.
 package diskread
 
@@ -40,8 +40,12 @@ type Starter struct {
 	count  atomic.Int64
 }
 
-// limits of one reader: the file code within the agent's own memory limit, one processor.
-var limits = cgroup.Limits{CPUMillis: 1000, MemoryBytes: 256 << 20, Pids: 64}
+// Limits of one reader: the file code within the agent's own memory limit.
+const (
+	CPUMillisMax = 1000
+	memoryBytes  = 256 << 20
+	pidsMax      = 64
+)
 
 const (
 	readySecondsMax = 10
@@ -80,9 +84,21 @@ type Reader struct {
 	done    chan struct{}
 }
 
-// Start returns when the reader answers. agent is its program, lower are the directories of the disk, topmost first.
-func (s *Starter) Start(ctx context.Context, agent *os.File, lower []string) (*Reader, error) {
+// Disk is what is read.
+type Disk struct {
+	Open      func() (*os.File, error) // a mount of it that is attached nowhere, read-only
+	CPUMillis int                      // that the reader may use
+}
+
+// Sleeping is a disk of directories, topmost first.
+func (s *Starter) Sleeping(lower []string) Disk {
+	return Disk{CPUMillis: CPUMillisMax, Open: func() (*os.File, error) { return layers.Detached(lower, s.MountPoint()) }}
+}
+
+// Start returns when the reader answers. agent is its program.
+func (s *Starter) Start(ctx context.Context, agent *os.File, disk Disk) (*Reader, error) {
 	name := "read-" + strings.ToLower(rand.Text()[:12])
+	limits := cgroup.Limits{CPUMillis: min(disk.CPUMillis, CPUMillisMax), MemoryBytes: memoryBytes, Pids: pidsMax}
 	group, err := s.groups.Create(name, limits)
 	if err != nil {
 		return nil, err
@@ -90,19 +106,19 @@ func (s *Starter) Start(ctx context.Context, agent *os.File, lower []string) (*R
 	r := &Reader{group: group, done: make(chan struct{}), Access: wire.DiskReader{
 		Address: filepath.Join(s.config.Dir, name), AgentKey: rand.Text() + rand.Text(), Epoch: s.count.Add(1),
 	}}
-	if err := s.launch(r, agent, lower); err != nil {
+	if err := s.launch(r, agent, disk); err != nil {
 		return nil, errors.Join(err, r.End(ctx))
 	}
 	return r, nil
 }
 
-func (s *Starter) launch(r *Reader, agent *os.File, lower []string) error {
+func (s *Starter) launch(r *Reader, agent *os.File, from Disk) error {
 	socket, err := s.listen(r.Access.Address)
 	if err != nil {
 		return err
 	}
 	defer socket.Close()
-	disk, err := layers.Detached(lower, s.MountPoint())
+	disk, err := from.Open()
 	if err != nil {
 		return err
 	}

@@ -89,14 +89,6 @@ func TestARecordOfAnotherSlotIsNotBelieved(t *testing.T) {
 	}
 }
 
-func TestMountinfosEscapesAreUndone(t *testing.T) {
-	for text, want := range map[string]string{`/plain`: `/plain`, `/a\040b`: `/a b`, `/a\134b`: `/a\b`, `/a\`: `/a\`} {
-		if got := unescapeMount(text); got != want {
-			t.Errorf("%s becomes %s, not %s", text, got, want)
-		}
-	}
-}
-
 func TestLastWordsAreTheEndOfAFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "stderr")
 	if words := tail(path); len(words) != 0 {

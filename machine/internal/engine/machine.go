@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/berth-dev/berth/machine/internal/layers"
 )
 
@@ -37,6 +39,18 @@ func (e *Engine) MountDisk(s *Sandbox, lower []string, disk, counters string) er
 		return err
 	}
 	return layers.View(lower, filepath.Join(s.Dir, "layers", "template"))
+}
+
+// OpenDisk gives a mount of the disk that a machine runs on, for one who only reads, attached nowhere. It is the machine's own overlay: a
+// second one over the same directories would have caches of its own, and not see what the guest changes.
+func (e *Engine) OpenDisk(s *Sandbox) (*os.File, error) {
+	// Private: the machine's mount is shared with the sandbox, and what its reader mounts on it would appear there.
+	tree, err := cloneMount(filepath.Join(s.root(), "claim", "root"), unix.MountAttr{Propagation: unix.MS_PRIVATE,
+		Attr_set: unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV | unix.MOUNT_ATTR_NOEXEC})
+	if err != nil {
+		return nil, err
+	}
+	return os.NewFile(uintptr(tree), "disk"), nil
 }
 
 // TellDisk says how large the guest's disk is to be called. Without it the guest is told of the whole pool.

@@ -1,16 +1,16 @@
 package engine
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
 	"os"
 	"sort"
-	"strconv"
 	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/berth-dev/berth/machine/internal/mountpoints"
 )
 
 // shareSelf binds a directory onto itself, read-only, and makes it a shared mount: what is mounted below it later appears, with rights
@@ -52,18 +52,27 @@ func bindReadOnly(source, target string) error {
 }
 
 func bindWith(source, target string, attributes uint64) error {
-	tree, err := unix.OpenTree(unix.AT_FDCWD, source, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)
+	tree, err := cloneMount(source, unix.MountAttr{Attr_set: attributes})
 	if err != nil {
-		return fmt.Errorf("open_tree %s: %w", source, err)
+		return err
 	}
 	defer unix.Close(tree)
-	if err := unix.MountSetattr(tree, "", unix.AT_EMPTY_PATH, &unix.MountAttr{Attr_set: attributes}); err != nil {
-		return fmt.Errorf("mount_setattr %s: %w", source, err)
-	}
 	if err := unix.MoveMount(tree, "", unix.AT_FDCWD, target, unix.MOVE_MOUNT_F_EMPTY_PATH); err != nil {
 		return fmt.Errorf("bind %s: %w", target, err)
 	}
 	return nil
+}
+
+// cloneMount gives a descriptor of a mount of the same files, which is attached nowhere.
+func cloneMount(source string, attributes unix.MountAttr) (int, error) {
+	tree, err := unix.OpenTree(unix.AT_FDCWD, source, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)
+	if err != nil {
+		return -1, fmt.Errorf("open_tree %s: %w", source, err)
+	}
+	if err := unix.MountSetattr(tree, "", unix.AT_EMPTY_PATH, &attributes); err != nil {
+		return -1, errors.Join(fmt.Errorf("mount_setattr %s: %w", source, err), unix.Close(tree))
+	}
+	return tree, nil
 }
 
 // bind mounts a directory at another place. No device of a guest's disk is ever usable on the host.
@@ -111,38 +120,13 @@ func MountsBelow(path string) ([]string, error) {
 		return nil, err
 	}
 	defer file.Close()
+	all, err := mountpoints.Read(file)
 	var points []string
-	scanner := bufio.NewScanner(file)
-	scanner.Buffer(make([]byte, 64<<10), 1<<20)
-	for scanner.Scan() {
-		fields := strings.Fields(scanner.Text())
-		if len(fields) < 5 {
-			continue
-		}
-		point := unescapeMount(fields[4])
+	for _, point := range all {
 		if point == path || strings.HasPrefix(point, strings.TrimSuffix(path, "/")+"/") {
 			points = append(points, point)
 		}
 	}
 	sort.SliceStable(points, func(i, j int) bool { return strings.Count(points[i], "/") < strings.Count(points[j], "/") })
-	return points, scanner.Err()
-}
-
-// unescapeMount undoes mountinfo's octal escapes of blanks and backslashes.
-func unescapeMount(text string) string {
-	if !strings.Contains(text, `\`) {
-		return text
-	}
-	var plain strings.Builder
-	for i := 0; i < len(text); i++ {
-		if text[i] == '\\' && i+3 < len(text) {
-			if code, err := strconv.ParseUint(text[i+1:i+4], 8, 8); err == nil {
-				plain.WriteByte(byte(code))
-				i += 3
-				continue
-			}
-		}
-		plain.WriteByte(text[i])
-	}
-	return plain.String()
+	return points, err
 }

@@ -10,11 +10,13 @@ import (
 	"time"
 
 	"github.com/berth-dev/berth/machine/internal/diskread"
+	"github.com/berth-dev/berth/machine/internal/engine"
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
 const (
 	diskReadersMax = 16               // at once, 15-30 MiB each
+	besidesMax     = 8                // of them may read the disks of running machines, which can be read by their machines, too
 	diskReaderIdle = 30 * time.Second // then a reader ends by itself
 	// A reader that answered this lately is not about to end.
 	diskReaderFresh = diskReaderIdle / 2
@@ -23,7 +25,7 @@ const (
 	endReaderTime    = 10 * time.Second
 )
 
-// diskReads are the processes that read sleeping workspaces' disks. Each is started, handed out and ended within the turn of its
+// diskReads are the processes that read workspaces' disks. Each is started, handed out and ended within the turn of its
 // workspace, so that none begins while a verb works on what it would read.
 type diskReads struct {
 	starter *diskread.Starter
@@ -34,16 +36,11 @@ type diskReads struct {
 type openReader struct {
 	*diskread.Reader
 	source wire.DiskReadRequest
+	disk   string // that a machine runs on; "": the workspace sleeps
 	seen   time.Time
 }
 
-func (h *Host) openDiskReads() error {
-	starter, err := diskread.Open(diskread.Config{Instance: h.config.Instance, Dir: h.config.runPath("reads"), SocketUID: h.config.SocketUID, Idle: diskReaderIdle}, h.groups)
-	h.reads = diskReads{starter: starter, readers: map[string]*openReader{}}
-	return err
-}
-
-// readDisk hands out the reader of a workspace that sleeps here, and starts one where there is none.
+// readDisk hands out the reader of a workspace's disk, and starts one where there is none.
 func (h *Host) readDisk(ctx context.Context, r wire.DiskReadRequest) (wire.DiskReader, error) {
 	waiting, cancel := context.WithTimeout(ctx, diskReadPatience)
 	defer cancel()
@@ -52,20 +49,55 @@ func (h *Host) readDisk(ctx context.Context, r wire.DiskReadRequest) (wire.DiskR
 		return wire.DiskReader{}, refuse("already_running", "The workspace is being worked on")
 	}
 	defer release()
+	if r.MachineEpoch != 0 {
+		return h.readRunning(ctx, r)
+	}
+	return h.readSleeping(ctx, r)
+}
+
+func (h *Host) openDiskReads() error {
+	starter, err := diskread.Open(diskread.Config{Instance: h.config.Instance, Dir: h.config.runPath("reads"), SocketUID: h.config.SocketUID, Idle: diskReaderIdle}, h.groups)
+	h.reads = diskReads{starter: starter, readers: map[string]*openReader{}}
+	return err
+}
+
+func (h *Host) readSleeping(ctx context.Context, r wire.DiskReadRequest) (wire.DiskReader, error) {
 	if h.machine(r.WorkspaceID) != nil {
 		return wire.DiskReader{}, refuse("already_running", "The workspace has a machine")
 	}
-	if known := h.knownReader(ctx, r); known != nil {
+	return h.handOutReader(ctx, r, "", func() (diskread.Disk, error) {
+		lower, err := h.sleepingDisk(r)
+		return h.reads.starter.Sleeping(lower), err
+	})
+}
+
+// readRunning reads beside the machine: what a program has written is there for both of them at once (decision 272).
+func (h *Host) readRunning(ctx context.Context, r wire.DiskReadRequest) (wire.DiskReader, error) {
+	s := h.machine(r.WorkspaceID)
+	if s == nil || s.Record().Claim.Epoch != r.MachineEpoch {
+		return wire.DiskReader{}, refuse("not_running", "The workspace has no machine of this epoch here")
+	}
+	record := s.Record()
+	if record.Claim.State != engine.Running {
+		return wire.DiskReader{}, refuse("already_running", "The workspace is being worked on")
+	}
+	return h.handOutReader(ctx, r, record.Claim.Disk, func() (diskread.Disk, error) {
+		return diskread.Disk{CPUMillis: record.Size.CPUMillis, Open: func() (*os.File, error) { return h.engine.OpenDisk(s) }}, nil
+	})
+}
+
+func (h *Host) handOutReader(ctx context.Context, r wire.DiskReadRequest, disk string, find func() (diskread.Disk, error)) (wire.DiskReader, error) {
+	if known := h.knownReader(ctx, r, disk); known != nil {
 		return known.Access, nil
 	}
 	if err := h.endDiskReader(r.WorkspaceID); err != nil {
 		return wire.DiskReader{}, err
 	}
-	lower, err := h.sleepingDisk(r)
+	found, err := find()
 	if err != nil {
 		return wire.DiskReader{}, err
 	}
-	reader, err := h.startReader(ctx, r, lower)
+	reader, err := h.startReader(ctx, &openReader{source: r, disk: disk}, found)
 	if err != nil {
 		return wire.DiskReader{}, because("start_failed", "The disk's reader could not be started", err)
 	}
@@ -73,11 +105,11 @@ func (h *Host) readDisk(ctx context.Context, r wire.DiskReadRequest) (wire.DiskR
 }
 
 // knownReader is the one that runs, unless it reads something else or is about to end.
-func (h *Host) knownReader(ctx context.Context, r wire.DiskReadRequest) *openReader {
+func (h *Host) knownReader(ctx context.Context, r wire.DiskReadRequest, disk string) *openReader {
 	h.reads.mu.Lock()
 	known := h.reads.readers[r.WorkspaceID]
 	h.reads.mu.Unlock()
-	if known == nil || isDone(known.Done()) || !sameSource(known.source, r) {
+	if known == nil || isDone(known.Done()) || known.disk != disk || !sameSource(known.source, r) {
 		return nil
 	}
 	// The turn guards seen.
@@ -113,25 +145,39 @@ func (h *Host) sleepingDisk(r wire.DiskReadRequest) ([]string, error) {
 	return append([]string{filepath.Join(disk, "upper")}, lower...), err
 }
 
-func (h *Host) startReader(ctx context.Context, r wire.DiskReadRequest, lower []string) (*openReader, error) {
-	h.reads.mu.Lock()
-	if len(h.reads.readers) >= diskReadersMax {
-		h.reads.mu.Unlock()
-		return nil, refuse("no_capacity", "Too many sleeping workspaces are being read")
+func (h *Host) startReader(ctx context.Context, open *openReader, disk diskread.Disk) (*openReader, error) {
+	workspace := open.source.WorkspaceID
+	if !h.reads.reserve(workspace, open.disk != "") {
+		return nil, refuse("no_capacity", "Too many workspaces' disks are being read")
 	}
-	h.reads.readers[r.WorkspaceID] = nil
-	h.reads.mu.Unlock()
-	reader, err := h.reads.starter.Start(ctx, h.engine.Agent(), lower)
+	reader, err := h.reads.starter.Start(ctx, h.engine.Agent(), disk)
 	h.reads.mu.Lock()
 	defer h.reads.mu.Unlock()
 	if err != nil {
-		delete(h.reads.readers, r.WorkspaceID)
+		delete(h.reads.readers, workspace)
 		return nil, err
 	}
-	open := &openReader{Reader: reader, source: r, seen: time.Now()}
-	h.reads.readers[r.WorkspaceID] = open
-	go h.clearEndedReader(r.WorkspaceID, open)
+	open.Reader, open.seen = reader, time.Now()
+	h.reads.readers[workspace] = open
+	go h.clearEndedReader(workspace, open)
 	return open, nil
+}
+
+// reserve keeps a place for the reader of a workspace: beside is one that reads what a machine runs on.
+func (d *diskReads) reserve(workspace string, beside bool) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	besides := 0
+	for _, reader := range d.readers {
+		if reader != nil && reader.disk != "" {
+			besides++
+		}
+	}
+	if len(d.readers) >= diskReadersMax || beside && besides >= besidesMax {
+		return false
+	}
+	d.readers[workspace] = nil
+	return true
 }
 
 // clearEndedReader clears up after a reader that ended by itself.
@@ -161,6 +207,17 @@ func (h *Host) endDiskReader(workspace string) error {
 		return nil
 	}
 	return endReader(reader)
+}
+
+// endReaderBeside ends the one that reads the disk of a machine which has ended.
+func (h *Host) endReaderBeside(workspace, disk string) error {
+	h.reads.mu.Lock()
+	reader := h.reads.readers[workspace]
+	h.reads.mu.Unlock()
+	if reader == nil || reader.disk != disk {
+		return nil
+	}
+	return h.endDiskReader(workspace)
 }
 
 func (h *Host) readsCheckpoint(workspace, id string) bool {
@@ -193,6 +250,12 @@ func endReader(reader *openReader) error {
 func checkDiskRead(r wire.DiskReadRequest) error {
 	if !uuidPattern.MatchString(r.WorkspaceID) {
 		return refuse("bad_request", "workspace_id is not a UUID")
+	}
+	if r.MachineEpoch != 0 {
+		if r.MachineEpoch < 0 || r.CheckpointID != "" || len(r.Layers) > 0 {
+			return refuse("bad_request", "machine_epoch is of a workspace that runs: nothing else says what its disk is")
+		}
+		return nil
 	}
 	if r.CheckpointID != "" {
 		return checkCheckpointID(r.CheckpointID)

@@ -2,6 +2,7 @@ package hostd
 
 import (
 	"context"
+	"errors"
 	"os"
 	"time"
 
@@ -141,7 +142,8 @@ func (h *Host) clearDead(ctx context.Context, workspace string) error {
 	left := h.dead[workspace]
 	h.mu.Unlock()
 	for _, s := range left {
-		if err := h.engine.Remove(ctx, s); err != nil {
+		err := h.endReaderBeside(workspace, s.Record().Claim.Disk)
+		if err := errors.Join(err, h.engine.Remove(ctx, s)); err != nil {
 			return err
 		}
 		h.mu.Lock()

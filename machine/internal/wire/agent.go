@@ -18,8 +18,9 @@ const AgentPort = 65100
 //	6: stdin that stays open
 //	7: lists and searches that go on from a cursor, recursive lists
 //	8: watches of directories
+//	9: searches that say that the disk has all that they look for
 const (
-	AgentProtocol    = 8
+	AgentProtocol    = 9
 	AgentProtocolMin = 1
 	ProtocolFit      = 3
 	ProtocolVolumes  = 4

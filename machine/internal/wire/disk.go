@@ -1,17 +1,20 @@
 package wire
 
-// Disks of sleeping workspaces are read by a process of their own, the agent's binary in a jail, which hostd starts on demand:
+// Disks of sleeping workspaces, and of running ones what would take their machines long, are read by a process of their own, the agent's
+// binary in a jail, which hostd starts on demand:
 //
 //	POST /disks/read            DiskReadRequest   -> DiskReader
 //
 // It needs no fence, since it changes nothing: whatever is about to touch the disk ends the reader first.
 
-// DiskReadRequest names what a sleeping workspace would start from.
+// DiskReadRequest names the machine whose disk is read, or what a sleeping workspace would start from.
 type DiskReadRequest struct {
 	WorkspaceID string `json:"workspace_id"`
 	// CheckpointID is its checkpoint; "" is a workspace that would start blank, and Layers are its template's then.
 	CheckpointID string   `json:"checkpoint_id,omitempty"`
 	Layers       []string `json:"layers,omitempty"`
+	// MachineEpoch is of the machine that runs on the disk; 0 is a workspace that sleeps.
+	MachineEpoch int64 `json:"machine_epoch,omitempty"`
 	// DoubtedAddress is of a reader that did not answer: it is handed out again only if it answers hostd.
 	DoubtedAddress string `json:"doubted_address,omitempty"`
 }

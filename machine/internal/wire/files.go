@@ -90,9 +90,13 @@ type SearchRequest struct {
 	MaxFileBytes    int64    `json:"max_file_bytes"`
 	ContextLines    int      `json:"context_lines,omitempty"`
 	Cursor          string   `json:"cursor,omitempty"` // of the answer before, to the same request
+	// OnDiskAfterMS is when a search may end with OnDisk; 0 is never.
+	OnDiskAfterMS int64 `json:"on_disk_after_ms,omitempty"`
 }
 
+// SearchResult with OnDisk has nothing else: whoever reads the disk beside the guest finds all that the guest would.
 type SearchResult struct {
+	OnDisk       bool          `json:"on_disk,omitempty"`
 	Matches      []SearchMatch `json:"matches"`
 	Truncated    bool          `json:"truncated"`
 	StopReason   *string       `json:"stop_reason"` // null: everything was searched

@@ -2,7 +2,7 @@ import { fail } from '../../lib/fail.ts'
 import type { AgentLink } from './agent.ts'
 
 /** machine/internal/wire/agent.go: AgentProtocolMin and AgentProtocol. hostd lets no machine run whose agent speaks anything else. */
-export const AGENT_PROTOCOLS = { oldest: 1, current: 8 } as const
+export const AGENT_PROTOCOLS = { oldest: 1, current: 9 } as const
 
 /** Since which protocol an agent knows a call; those that do not stand here it has always known. */
 const SINCE: Partial<Record<keyof AgentLink, number>> = {
@@ -13,6 +13,7 @@ const SINCE: Partial<Record<keyof AgentLink, number>> = {
   typeIntoTerminal: 2,
   attachTerminal: 2,
   searchFiles: 2,
+  beginSearch: 2,
   patchFile: 2,
   listChanges: 2,
   listProcesses: 2,
@@ -35,14 +36,17 @@ export function linkOf(link: AgentLink, protocol: number): AgentLink {
 }
 
 /** Calls that it knows, without what it does not know of them. */
-function olderCalls(link: AgentLink, protocol: number): Pick<AgentLink, 'startExec' | 'listFiles' | 'searchFiles'> {
+function olderCalls(link: AgentLink, protocol: number): Pick<AgentLink, 'startExec' | 'listFiles' | 'searchFiles' | 'beginSearch'> {
   const keeps_stdin = protocol >= 6
   const goes_on = protocol >= 7
+  const searchFiles: AgentLink['searchFiles'] = (asked, bounds) =>
+    asked.cursor !== undefined && !goes_on ? refuse() : link.searchFiles(asked, bounds)
   return {
     startExec: (exec, bounds) => (exec.stdin_open && !keeps_stdin ? refuse() : link.startExec(exec, bounds)),
     listFiles: (path, asked, bounds) =>
       (asked.cursor !== undefined || asked.recursive) && !goes_on ? refuse() : link.listFiles(path, asked, bounds),
-    searchFiles: (asked, bounds) => (asked.cursor !== undefined && !goes_on ? refuse() : link.searchFiles(asked, bounds)),
+    searchFiles,
+    beginSearch: (asked, _on_disk_after_ms, bounds) => searchFiles(asked, bounds),
   }
 }
 

@@ -91,10 +91,7 @@ const ANSWER_MARGIN_MS = 10_000
 const REFUSAL: AnswerSize = { bytes_max: CALL_BYTES, values_max: RECORD_VALUES_MAX }
 /** A command's arguments, escaped, are most of the longest record. */
 const RECORD: AnswerSize = { bytes_max: 1 << 20, values_max: RECORD_VALUES_MAX }
-/**
- * Ten thousand files, of which each may have 1,600 bytes of path and name; or the matches of a search, which the agent bounds by half of
- * the bytes. One of a third more values took a busy computer 270 ms to read.
- */
+/** 10,000 files of 1,600 bytes each; or the matches of a search, half of it. One of a third more values took a busy computer 270 ms. */
 const LIST: AnswerSize = { bytes_max: 16 << 20, values_max: 150_000 }
 
 const session = shape(ExecSession)
@@ -105,7 +102,9 @@ const fileInfo = shape(FileInfo)
 const { next_cursor } = FileList.properties
 const fileList = shape(Type.Object({ ...FileList.properties, next_cursor: Type.Optional(next_cursor) }))
 const tarResult = shape(TarResult)
-const searchResult = shape(Type.Object({ ...SearchResult.properties, next_cursor: Type.Optional(next_cursor) }))
+const searchResult = shape(
+  Type.Object({ ...SearchResult.properties, next_cursor: Type.Optional(next_cursor), on_disk: Type.Optional(Type.Boolean()) }),
+)
 const processList = shape(ProcessList)
 const process = shape(Process)
 const gitHead = shape(GitHead)
@@ -163,6 +162,8 @@ export interface AgentLink {
   /** Its events, one a line; watch-lines.ts reads them. */
   openWatch(asked: WatchAsked, bounds: Bounds): Promise<IncomingMessage>
   searchFiles(request: SearchAsked, bounds: Bounds): Promise<SearchResult>
+  /** The same, but null when it takes longer and whoever reads the machine's disk would find all that the machine would. */
+  beginSearch(request: SearchAsked, on_disk_after_ms: number, bounds: Bounds): Promise<SearchResult | null>
   patchFile(request: FilePatch, key: string | null, bounds: Bounds): Promise<PatchResult>
   listChanges(filter: ChangesFilter, bounds: Bounds): Promise<Changes>
   listProcesses(limit: number, bounds: Bounds): Promise<ProcessList>
@@ -255,6 +256,11 @@ function createLink(connections: AgentConnections, deadlines: AgentDeadlines): A
     const answer_ms = Math.min(body.timeout_ms + ANSWER_MARGIN_MS, deadlines.longest_ms)
     return { method: 'POST', path, safe: false, body: json(body), answer_ms }
   }
+  const search = async (wanted: SearchAsked & { on_disk_after_ms?: number }, bounds: Bounds) => {
+    const asked = { method: 'POST', path: '/files/search', safe: true, body: json(wanted) } as const
+    const { on_disk = false, next_cursor = null, ...found } = (await ask(asked, searchResult, bounds, LIST)).body
+    return on_disk ? null : { ...found, next_cursor }
+  }
   const work = async <T>(path: string, body: { timeout_ms: number }, wanted: Shape<T>, bounds: Bounds, size?: AnswerSize) =>
     (await ask(timed(path, body), wanted, bounds, size)).body
   return {
@@ -334,9 +340,11 @@ function createLink(connections: AgentConnections, deadlines: AgentDeadlines): A
       return (await ask(asked, tarResult, bounds)).body
     },
     async searchFiles(wanted, bounds) {
-      const { body } = await ask({ method: 'POST', path: '/files/search', safe: true, body: json(wanted) }, searchResult, bounds, LIST)
-      return { ...body, next_cursor: body.next_cursor ?? null }
+      const found = await search(wanted, bounds)
+      if (found === null) throw new AgentTrouble('nonsense', 'The agent left a search that was its own')
+      return found
     },
+    beginSearch: (wanted, on_disk_after_ms, bounds) => search({ ...wanted, on_disk_after_ms }, bounds),
     async patchFile(wanted, key, bounds) {
       const asked = { method: 'POST', path: '/files/patch', safe: false, body: json(wanted) } as const
       // Safe with a key: the agent does it once, however often it is asked.

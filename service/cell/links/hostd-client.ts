@@ -81,7 +81,8 @@ export function connectHostd(socket_path: string, deadlines = DEADLINE_MS): Mach
     fence: (body) => done('/subjects/fence', body, deadlines.checkpoint),
     deleteSubject: async (body) => parseEnded(await post('/subjects/delete', body, deadlines.remove)),
     readDisk: async ({ checkpoint_id, layers, ...asked }) => {
-      const body = checkpoint_id === null ? { ...asked, layers } : { ...asked, checkpoint_id }
+      const sleeping = checkpoint_id === null ? { layers } : { checkpoint_id }
+      const body = asked.machine_epoch === undefined ? { ...asked, ...sleeping } : asked
       return parseDiskReader(await post('/disks/read', body, deadlines.quick))
     },
     async claim(installation_id) {

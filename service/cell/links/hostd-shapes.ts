@@ -6,12 +6,12 @@ import {
   HOST_ERRORS,
   HostFailure,
   type CheckpointInfo,
-  type DiskReader,
   type HostEvent,
   type Inventory,
   type Machine,
   type MachineCounters,
 } from './hostd.ts'
+import type { DiskReader } from './hostd-disks.ts'
 import type { Layer, LayerList, LayersHere } from './hostd-layers.ts'
 import { MACHINE_KINDS, type Subject } from './subject.ts'
 

@@ -1,6 +1,7 @@
 import type { MachineVolume, Resources } from '../../db/schema.ts'
 import type { EgressInForce, HostDenial, HostEgress, SetEgressRequest } from './egress.ts'
 import type { Subject, VolumeSubject } from './subject.ts'
+import type { DiskReader, DiskReadRequest } from './hostd-disks.ts'
 import type { LayerHost } from './hostd-layers.ts'
 import type { TreeApplyRequest, TreeChangesRequest } from './hostd-trees.ts'
 
@@ -158,23 +159,6 @@ export interface CheckpointInfo {
   memory_refused?: string
   /** Where its processor is why: the features that this one lacks, as far as they are known. In an inventory alone. */
   missing_features?: string[]
-}
-
-export interface DiskReadRequest {
-  workspace_id: string
-  /** null: the workspace would start blank, and is its template's layers. */
-  checkpoint_id: string | null
-  layers: readonly string[]
-  /** Of a reader that did not answer: the host looks whether it does before it hands it out again. */
-  doubted_address?: string
-}
-
-/** Asked like an agent. */
-export interface DiskReader {
-  /** Path of a unix socket. */
-  address: string
-  agent_key: string
-  epoch: number
 }
 
 /** What lies in the pool for a subject. */
@@ -365,8 +349,8 @@ export interface MachineHost extends LayerHost {
   /** Machine stopped, every file of the subject gone. @returns as stop does. */
   deleteSubject(request: Fence): Promise<MachineCounters | null>
   /**
-   * A reader of the disk of a workspace that sleeps here. It ends by itself when it is idle, and before anything else is done with the
-   * disk. `already_running`: the workspace does not sleep. `no_capacity`: too many readers.
+   * A reader of a disk. It ends by itself when it is idle, and with the machine, or before anything else is done with a disk that sleeps.
+   * `already_running`: it does not sleep, or is being worked on. `not_running`: there is no such machine. `no_capacity`: too many readers.
    */
   readDisk(request: DiskReadRequest): Promise<DiskReader>
   /**

@@ -5,6 +5,8 @@ import (
 	"io"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/berth-dev/berth/machine/internal/agent/dirents"
 )
 
 const (
@@ -28,10 +30,10 @@ type content struct {
 type ahead struct {
 	s     *search
 	dir   int
-	items []item
+	items []dirents.Item
 	begun int // items before it are opened, or are no files that are wanted
 	of    map[int]*content
-	wants func(item) bool
+	wants func(dirents.Item) bool
 }
 
 // at is the file of an item, which is wanted. Those after it are begun with, up to the next directory: nothing is held while another
@@ -39,17 +41,17 @@ type ahead struct {
 func (a *ahead) at(i int) *content {
 	for a.begun = max(a.begun, i); a.begun < len(a.items) && a.begun < i+aheadFiles; a.begun++ {
 		it := a.items[a.begun]
-		if it.kind == unix.DT_DIR || it.kind == unix.DT_UNKNOWN {
+		if it.Kind == unix.DT_DIR || it.Kind == unix.DT_UNKNOWN {
 			break
 		}
-		if it.kind == unix.DT_REG && a.wants(it) {
-			a.of[a.begun] = a.s.openAhead(a.dir, it.name)
+		if it.Kind == unix.DT_REG && a.wants(it) {
+			a.of[a.begun] = a.s.openAhead(a.dir, it.Name)
 		}
 	}
 	c := a.of[i]
 	delete(a.of, i)
 	if c == nil {
-		c = a.s.openAhead(a.dir, a.items[i].name)
+		c = a.s.openAhead(a.dir, a.items[i].Name)
 	}
 	<-c.ready
 	return c

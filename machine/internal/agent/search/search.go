@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/berth-dev/berth/machine/internal/agent/bookmark"
+	"github.com/berth-dev/berth/machine/internal/agent/dirents"
 	"github.com/berth-dev/berth/machine/internal/agent/fail"
 	"github.com/berth-dev/berth/machine/internal/agent/files"
 	"github.com/berth-dev/berth/machine/internal/agent/guestroot"
@@ -50,7 +51,7 @@ var atOnce = make(chan struct{}, 4)
 
 // Run searches. It returns what it has when a bound is reached.
 func Run(r *guestroot.Root, req wire.SearchRequest, b Bounds, gone <-chan struct{}) (wire.SearchResult, error) {
-	s := &search{req: req, bounds: b, gone: gone, deadline: time.Now().Add(b.Time)}
+	s := &search{root: r, req: req, bounds: b, gone: gone, deadline: time.Now().Add(b.Time)}
 	s.result.Matches = []wire.SearchMatch{}
 	var err error
 	if err = files.CheckPath(req.Path); err != nil {
@@ -74,7 +75,13 @@ func Run(r *guestroot.Root, req wire.SearchRequest, b Bounds, gone <-chan struct
 		return s.result, err
 	}
 	defer release()
+	if after := req.OnDiskAfterMS; after > 0 {
+		s.leaveAt = time.Now().Add(time.Duration(min(after, b.Time.Milliseconds())) * time.Millisecond)
+	}
 	err = s.start(r)
+	if errors.Is(err, errOnDisk) {
+		return wire.SearchResult{OnDisk: true, Matches: []wire.SearchMatch{}}, nil
+	}
 	if errors.Is(err, errStop) {
 		err = nil
 	}
@@ -121,16 +128,20 @@ func checkNumbers(req wire.SearchRequest) error {
 // errStop ends the walk; stop says why.
 var (
 	errStop = errors.New("search: stopped")
-	errGone = fail.Conflict("operation_interrupted", "The caller has gone")
+	// errOnDisk ends it without a result: who reads the disk is faster.
+	errOnDisk = errors.New("search: on the disk")
+	errGone   = fail.Conflict("operation_interrupted", "The caller has gone")
 )
 
 type search struct {
+	root     *guestroot.Root
 	req      wire.SearchRequest
 	bounds   Bounds
 	pattern  *pattern
 	names    *nameFilter
 	gone     <-chan struct{}
 	deadline time.Time
+	leaveAt  time.Time       // zero: it ends with a result
 	unreal   map[uint64]bool // devices of /proc, /sys and /dev
 	resolve  uint64          // how directories are entered
 
@@ -216,22 +227,22 @@ func unrealDevices(r *guestroot.Root, start uint64) map[uint64]bool {
 func (s *search) directory(fd int, path, relative string, steps []string, depth int) error {
 	defer unix.Close(fd)
 	if s.dirents == nil {
-		s.dirents = make([]byte, direntBytes)
+		s.dirents = make([]byte, dirents.BufferBytes)
 	}
-	items := readNames(fd, s.dirents)
-	wants := func(it item) bool {
-		passed, _, _ := bookmark.Next(steps, it.name)
-		return !passed && !files.Hidden(it.name) && s.names.takes(relative+it.name, it.name)
+	items := dirents.Read(fd, s.dirents, namesMax)
+	wants := func(it dirents.Item) bool {
+		passed, _, _ := bookmark.Next(steps, it.Name)
+		return !passed && !files.Hidden(it.Name) && s.names.takes(relative+it.Name, it.Name)
 	}
 	reads := &ahead{s: s, dir: fd, items: items, of: map[int]*content{}, wants: wants}
 	defer reads.close()
 	for i, it := range items {
-		passed, on, rest := bookmark.Next(steps, it.name)
+		passed, on, rest := bookmark.Next(steps, it.Name)
 		if passed {
 			continue
 		}
 		if s.at = s.begin; !on {
-			s.at = bookmark.Place{Path: relative + it.name}
+			s.at = bookmark.Place{Path: relative + it.Name}
 		}
 		if err := s.entry(reads, i, path, relative, rest, depth); err != nil {
 			return err
@@ -251,7 +262,7 @@ func (s *search) entry(reads *ahead, i int, path, relative string, rest []string
 	if err := s.inTime(); err != nil {
 		return err
 	}
-	dir, name, kind := reads.dir, reads.items[i].name, reads.items[i].kind
+	dir, name, kind := reads.dir, reads.items[i].Name, reads.items[i].Kind
 	if files.Hidden(name) {
 		return nil // a write that is not finished
 	}
@@ -310,7 +321,14 @@ func (s *search) inTime() error {
 		return errGone
 	default:
 	}
-	if time.Now().After(s.deadline) {
+	now := time.Now()
+	if !s.leaveAt.IsZero() && now.After(s.leaveAt) {
+		s.leaveAt = time.Time{}
+		if onDisk(s.root, s.req.Path) {
+			return errOnDisk
+		}
+	}
+	if now.After(s.deadline) {
 		return s.halt(stopTime)
 	}
 	return nil

@@ -287,3 +287,44 @@ func TestASearchWhoseTimeIsOverGoesOnWhereItWas(t *testing.T) {
 	must(t, err)
 	same(t, len(single.Matches), 1)
 }
+
+const mountTable = `15 1 0:12 / / rw - 9p none rw
+16 15 0:13 / /proc rw - proc proc rw
+17 15 0:14 / /tmp rw - 9p none rw
+18 15 0:15 / /srv/with\040blank rw - tmpfs none rw
+`
+
+func TestASearchKnowsWhatOnlyTheDiskHas(t *testing.T) {
+	r, root := tree(t, map[string]string{"proc/1/mountinfo": mountTable, "home/user/f": "needle", "tmp/f": "needle", "srv/with blank/f": "needle"})
+	must(t, os.Symlink("home", filepath.Join(root, "link")))
+	for path, want := range map[string]bool{"/home": true, "/home/user": true, "/home/user/f": true, "/": false, "/tmp": false, "/tmp/f": false, "/srv": false,
+		"/srv/with blank/f": false, "/link/user": false, "/home/../home": false, "/home/": false, "/absent": false} {
+		if got := onDisk(r, path); got != want {
+			t.Errorf("%s: %v", path, got)
+		}
+	}
+	for _, table := range []string{"", "nonsense\n", "16 15 0:13 / /proc rw - proc proc rw\n", "1 1 0:1 / / rw - a a rw\n2 1 0:2 / / rw - b b rw\n"} {
+		must(t, os.WriteFile(filepath.Join(root, "proc/1/mountinfo"), []byte(table), 0o644))
+		if onDisk(r, "/home") {
+			t.Errorf("%q was believed", table)
+		}
+	}
+}
+
+func TestALongSearchIsLeftToWhoeverReadsTheDisk(t *testing.T) {
+	r, _ := tree(t, map[string]string{"proc/1/mountinfo": mountTable, "home/f": strings.Repeat("ab", 4<<20), "tmp/f": strings.Repeat("ab", 4<<20)})
+	bounds := Default
+	bounds.Time = 300 * time.Millisecond
+	search := func(path string) wire.SearchResult {
+		got, err := Run(r, asked(func(q *wire.SearchRequest) {
+			q.Path, q.OnDiskAfterMS = path, 20
+			q.Pattern, q.Regex, q.MaxFileBytes = strings.Repeat("(a|b|ab)*", 200)+"c", true, 16<<20
+		}), bounds, nil)
+		must(t, err)
+		return got
+	}
+	same(t, search("/home"), wire.SearchResult{OnDisk: true, Matches: []wire.SearchMatch{}})
+	if got := search("/tmp"); got.OnDisk || got.StopReason == nil || *got.StopReason != stopTime {
+		t.Fatalf("%+v", got)
+	}
+}

@@ -12,9 +12,12 @@ import { isStill, type DiskSource } from './source.ts'
 
 export type DiskHost = Pick<MachineHost, 'readDisk'>
 
-/** Reads of sleeping workspaces, by the readers that the host starts. */
+/** Reads of workspaces' disks, by the readers that the host starts. */
 export interface DiskReads {
+  /** Of one that sleeps. */
   of(entry: WorkspaceEntry, source: DiskSource): FileReads
+  /** Of one that runs, beside its machine. Whatever stands in the way is an error: the machine can be asked. */
+  beside(entry: WorkspaceEntry, machine_epoch: number): Pick<FileReads, 'searchFiles'>
   close(): void
 }
 
@@ -30,6 +33,7 @@ const LINKS_MAX = 64
 
 export function createDiskReads({ host, table, clock, deadlines }: DiskReadsDeps): DiskReads {
   const budget = createDiskBudget(clock)
+  const besides = createDiskBudget(clock)
   const links = new Map<string, OpenLink & { address: string }>()
 
   const linkOf = async (source: DiskSource, doubted_address: string | undefined) => {
@@ -74,6 +78,18 @@ export function createDiskReads({ host, table, clock, deadlines }: DiskReadsDeps
     throw changed()
   }
   return {
+    beside: ({ id }, machine_epoch) => ({
+      async searchFiles(...asked) {
+        besides.admit(id)
+        const began_ms = clock.monotonic_ms()
+        try {
+          const source = { workspace_id: id, machine_epoch, checkpoint_id: null, layers: [] }
+          return await attempt(source, (link) => link.searchFiles(...asked))
+        } finally {
+          besides.spend(id, { ms: clock.monotonic_ms() - began_ms })
+        }
+      },
+    }),
     of: (entry, source) => ({
       statFile: (...asked) =>
         whole(

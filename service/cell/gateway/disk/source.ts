@@ -1,13 +1,9 @@
 import { fail, type Failure } from '../../../lib/fail.ts'
+import type { DiskReadRequest } from '../../links/hostd-disks.ts'
 import type { WorkspaceEntry } from '../../machines/table.ts'
 
 /** What a sleeping workspace would start from, as the host is asked to read it. */
-export interface DiskSource {
-  workspace_id: string
-  /** null: it would start blank, on its template's layers. */
-  checkpoint_id: string | null
-  layers: readonly string[]
-}
+export type DiskSource = Omit<DiskReadRequest, 'doubted_address'>
 
 /** The one place that decides which workspaces are read from their disk. null: the machine answers, or nobody does. Pure. */
 export function diskOf(entry: WorkspaceEntry): DiskSource | null {

@@ -1,0 +1,130 @@
+// An installation of its own: every reader of the computer that is its own is counted, and hostd is ended.
+import assert from 'node:assert/strict'
+import { globSync, readFileSync } from 'node:fs'
+import { after, before, test } from 'node:test'
+import type { SearchResult } from '../../contract/schemas/cell/search.ts'
+import { type Client, createClient, type OpenedWorkspace } from '../support/client.ts'
+import { startService, type Service } from '../support/service.ts'
+
+let service: Service
+let client: Client
+let workspace: OpenedWorkspace
+
+/** So many take a guest several times as long as it has before its search goes on beside it. */
+const FILES = 8000
+const TREE = '/home/user/tree'
+const MANY = `
+import os
+for d in range(${FILES / 1000}):
+    os.makedirs(f'${TREE}/d{d}')
+    for f in range(1000):
+        with open(f'${TREE}/d{d}/f{f}', 'w') as file:
+            file.write('hay\\n' * 10 + ('needle\\n' if f % 500 == 0 else ''))
+`
+
+before(async () => {
+  service = await startService({ settings: { slot_memory_mib: 512 } })
+  client = createClient(service.base_url, service.api_key)
+  workspace = await client.open('beside', { caps: { memory_mib: 512 } })
+  await run('python3', '-c', MANY)
+})
+after(async () => {
+  await service.stop()
+})
+
+const run = async (...argv: string[]) => {
+  const { exit, stderr } = await client.run(workspace, argv)
+  assert.equal(exit.exit_code, 0, stderr)
+}
+const search = async (path: string, json: object = {}) => {
+  const { status, headers, body } = await client.tool<SearchResult>(workspace, '/files/search', {
+    json: { path, pattern: 'needle', max_matches: 5000, context_lines: 1, ...json },
+  })
+  assert.equal(status, 200, JSON.stringify(body))
+  assert.equal(headers['x-served-from'], undefined)
+  return body
+}
+/** Of this installation, as the kernel shows them. */
+const readers = () =>
+  globSync('/proc/[0-9]*/cmdline').filter((file) => lineOf(file).startsWith(`berth-${service.instance}-disk-reader\0`)).length
+function lineOf(file: string): string {
+  try {
+    return readFileSync(file, 'utf8')
+  } catch {
+    return '' // it ended
+  }
+}
+/** As the guest itself searches: a path that is not spelled plainly is not looked for on the disk. */
+async function inTheGuest(json: object = {}): Promise<SearchResult> {
+  const before = readers()
+  const found = await search('/home/user/./tree', json)
+  assert.equal(readers(), before)
+  return { ...found, matches: found.matches.map((match) => ({ ...match, path: match.path.replace('/./', '/') })) }
+}
+
+test('a short search starts no reader, a long one does, and both find what the guest finds', async () => {
+  assert.equal((await search(`${TREE}/d0/f0`)).matches.length, 1)
+  assert.equal(readers(), 0)
+  const inside = await inTheGuest()
+  assert.equal(inside.files_scanned, FILES)
+  const beside = await search(TREE)
+  assert.equal(readers(), 1)
+  assert.deepEqual(beside, inside)
+  assert.deepEqual(await search(TREE, { pattern: 'N[e]+dle', regex: true, case_insensitive: true, exclude: ['d3'] }), {
+    ...(await inTheGuest({ pattern: 'N[e]+dle', regex: true, case_insensitive: true, exclude: ['d3'] })),
+  })
+})
+
+test('a long search goes on by its cursor, page by page, as in the guest', async () => {
+  const matches: SearchResult['matches'] = []
+  let scanned = 0
+  for (let cursor: string | null = ''; cursor !== null;) {
+    const page: SearchResult = await search(TREE, { max_matches: 5, ...(cursor === '' ? {} : { cursor }) })
+    matches.push(...page.matches)
+    scanned += page.files_scanned
+    cursor = page.next_cursor
+  }
+  assert.deepEqual(matches, (await inTheGuest()).matches)
+  assert.ok(scanned >= FILES, `${scanned}`)
+})
+
+test('what has just been written is found', async () => {
+  for (let n = 0; n < 5; n++) {
+    await run('bash', '-c', `echo "fresh ${n}" > ${TREE}/d7/fresh`)
+    const { matches } = await search(TREE, { pattern: 'fresh' })
+    assert.deepEqual(
+      matches.map(({ path, text }) => `${path}: ${text}`),
+      [`${TREE}/d7/fresh: fresh ${n}`],
+    )
+  }
+})
+
+test('what the guest has mounted in the tree is searched by the guest', async () => {
+  await run('sudo', 'bash', '-ec', `mkdir ${TREE}/m && mount -t tmpfs none ${TREE}/m && echo mounted > ${TREE}/m/f`)
+  const { matches } = await search(TREE, { pattern: 'mounted' })
+  assert.deepEqual(
+    matches.map(({ path }) => path),
+    [`${TREE}/m/f`],
+  )
+  await run('sudo', 'umount', `${TREE}/m`)
+  assert.deepEqual((await search(TREE, { pattern: 'mounted' })).matches, [])
+})
+
+test('a killed hostd takes the reader with it, and the machine searches meanwhile', async () => {
+  await search(TREE)
+  assert.equal(readers(), 1)
+  await service.kill9('hostd')
+  assert.equal((await search(TREE)).files_scanned, FILES + 1)
+})
+
+test('a suspended workspace has no reader of its machine left, and is searched as its disk', async () => {
+  const running = await search(TREE)
+  const { state } = await client.operate(`/v1/workspaces/${workspace.id}/suspend`)
+  assert.equal(state, 'succeeded')
+  const token = await client.token(workspace.id)
+  const { body } = await client.tool<SearchResult>({ ...workspace, token }, '/files/search', {
+    json: { path: TREE, pattern: 'needle', max_matches: 5000, context_lines: 1 },
+  })
+  assert.deepEqual(body, running)
+  assert.equal(readers(), 1)
+})
