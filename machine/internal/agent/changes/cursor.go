@@ -92,19 +92,28 @@ func parseCursor(req Request) (*position, error) {
 	return p, nil
 }
 
-// order makes paths comparable as a walk meets them: a directory, then what is in it, then its next sibling.
-func order(path string) string { return strings.ReplaceAll(path, "/", "\x00") }
+// after: a walk meets the path later than another: a directory, then what is in it, then its next sibling.
+func after(path, other string) bool {
+	for i := range min(len(path), len(other)) {
+		a, b := path[i], other[i]
+		if a == b {
+			continue
+		}
+		return b == '/' || a != '/' && a > b
+	}
+	return len(path) > len(other)
+}
 
 func below(path, dir string) bool { return strings.HasPrefix(path, dir+"/") }
 
 // reaches: something at or below the path comes after the position.
 func (p *position) reaches(path string) bool {
-	return p.path == "" && p.found == whole || path == p.path || below(p.path, path) || order(path) > order(p.path)
+	return p.path == "" && p.found == whole || path == p.path || below(p.path, path) || after(path, p.path)
 }
 
 // before says whether the position lies before the path. It is false while the place of the position is not found yet.
 func (p *position) before(path string) bool {
-	return p.found != byDigest && p.found != byCount && (p.path == "" || order(path) > order(p.path))
+	return p.found != byDigest && p.found != byCount && (p.path == "" || after(path, p.path))
 }
 
 // entriesOf is how many entries of a directory earlier pages had.
@@ -118,10 +127,10 @@ func (p *position) entriesOf(dir string) uint32 {
 // passed says whether the walk has passed the position, so that the entry comes after it. It is asked for each entry in order.
 func (p *position) passed(path string) bool {
 	if p.found != byDigest && p.found != byCount {
-		return p.path == "" && p.found == whole || order(path) > order(p.path)
+		return p.path == "" && p.found == whole || after(path, p.path)
 	}
 	if !below(path, p.path) {
-		if order(path) > order(p.path) && p.found == byCount {
+		if after(path, p.path) && p.found == byCount {
 			p.found = found // the directory has fewer entries than it had
 			return true
 		}

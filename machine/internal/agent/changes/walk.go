@@ -23,18 +23,12 @@ type walk struct {
 	deadline time.Time
 	budget   int64
 	upper    *guestroot.Root
+	dirents  []byte
 	take     func(wire.Change) error
 
 	last     string // what the next page begins after
 	countDir string // where last is cut to
 	count    uint32 // entries below it
-}
-
-// side is one name in one view.
-type side struct {
-	dir  *os.File
-	name string
-	unix.Stat_t
 }
 
 func openRoot(path string) (*os.File, error) {
@@ -43,33 +37,6 @@ func openRoot(path string) (*os.File, error) {
 		return nil, &os.PathError{Op: "open", Path: path, Err: err}
 	}
 	return os.NewFile(uintptr(fd), path), nil
-}
-
-// open opens a directory of a view; nil when it has gone meanwhile.
-func (s *side) open() *os.File {
-	fd, err := unix.Openat(int(s.dir.Fd()), s.name, directoryFlags, 0)
-	if err != nil {
-		return nil
-	}
-	return os.NewFile(uintptr(fd), s.name)
-}
-
-func (s *side) kind() uint32 { return s.Mode & unix.S_IFMT }
-
-// look returns nil for what is not there.
-func look(dir *os.File, name string) *side {
-	s := &side{dir: dir, name: name}
-	if unix.Fstatat(int(dir.Fd()), name, &s.Stat_t, unix.AT_SYMLINK_NOFOLLOW) != nil {
-		return nil
-	}
-	return s
-}
-
-// names of a directory, sorted; what cannot be read is empty.
-func names(dir *os.File) []string {
-	list, _ := dir.Readdirnames(namesMax)
-	slices.Sort(list)
-	return list
 }
 
 // upperNames holds the upper directory open no longer than it takes to read it: the guest removes it without the engine
@@ -81,10 +48,10 @@ func (w *walk) upperNames(path string) map[string]bool {
 	}
 	dir := os.NewFile(uintptr(fd), "upper")
 	defer dir.Close()
-	list, _ := dir.Readdirnames(namesMax)
+	list := w.names(dir)
 	set := make(map[string]bool, len(list))
-	for _, name := range list {
-		set[name] = true
+	for _, it := range list {
+		set[it.Name] = true
 	}
 	return set
 }
@@ -92,9 +59,14 @@ func (w *walk) upperNames(path string) map[string]bool {
 // compared walks a directory that both have. path is "" for the root, "/etc" and so on.
 func (w *walk) compared(merged, template *os.File, path string, depth int) error {
 	inUpper := w.upperNames(path)
-	list := append(names(merged), names(template)...)
+	var list []string
+	for _, it := range append(w.names(merged), w.names(template)...) {
+		list = append(list, it.Name)
+	}
 	slices.Sort(list)
-	for _, name := range slices.Compact(list) {
+	list = slices.Compact(list)
+	now, before := w.sides(merged, path), w.sides(template, path)
+	for i, name := range list {
 		child := path + "/" + name
 		go_on, err := w.visit(child, name)
 		if err != nil {
@@ -103,7 +75,7 @@ func (w *walk) compared(merged, template *os.File, path string, depth int) error
 		if !go_on {
 			continue
 		}
-		if err := w.pair(look(merged, name), look(template, name), child, inUpper[name], depth); err != nil {
+		if err := w.pair(now.at(list, i), before.at(list, i), child, inUpper[name], depth); err != nil {
 			return err
 		}
 	}
@@ -160,27 +132,48 @@ func (w *walk) all(kind string, now *side, path string, depth int) error {
 		return nil
 	}
 	defer dir.Close()
-	for _, name := range names(dir) {
-		child := path + "/" + name
-		go_on, err := w.visit(child, name)
+	return w.below(dir, path, depth)
+}
+
+// below emits what is in a new directory.
+func (w *walk) below(dir *os.File, path string, depth int) error {
+	items := w.names(dir)
+	list := make([]string, len(items))
+	for i, it := range items {
+		list[i] = it.Name
+	}
+	sides := w.sides(dir, path)
+	for i, it := range items {
+		child := path + "/" + it.Name
+		go_on, err := w.visit(child, it.Name)
 		if err != nil {
 			return err
 		}
 		if !go_on {
 			continue
 		}
-		if s := look(dir, name); s != nil {
-			if err := w.all(added, s, child, depth+1); err != nil {
-				return err
-			}
+		s := w.counted(dir, it)
+		if s == nil {
+			s = sides.at(list, i)
+		}
+		if s == nil {
+			continue
+		}
+		if err := w.all(added, s, child, depth+1); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
+// concerns: something at or below a path can be of this page.
+func (w *walk) concerns(path, name string) bool {
+	return !slices.Contains(mountPoints, path) && !files.Hidden(name) && related(path, w.req.PathPrefix) && w.from.reaches(path)
+}
+
 // visit says whether anything at or below a path can be of this page, and ends a page that takes too long.
 func (w *walk) visit(path, name string) (bool, error) {
-	if slices.Contains(mountPoints, path) || files.Hidden(name) || !related(path, w.req.PathPrefix) || !w.from.reaches(path) {
+	if !w.concerns(path, name) {
 		return false, nil
 	}
 	select {
