@@ -124,24 +124,41 @@ func TestACheckpointWhoseEngineIsNotKeptIsRefusedAndWholeAgainWithIt(t *testing.
 	d.counts(d.restore(workspace, id, 3), 0)
 }
 
+// edit is of a source file, below the folder of this test. What it replaces must stand there once.
+type edit struct{ file, old, new string }
+
 // builtAs builds a program of this module as a version would be that speaks other protocols with the agent.
 func (d *daemon) builtAs(program, oldest, newest string) string {
 	d.t.Helper()
 	const file = "../wire/agent.go"
-	source, err := os.ReadFile(file)
-	must(d.t, err)
-	changed := strings.Replace(string(source), fmt.Sprintf("AgentProtocol    = %d", wire.AgentProtocol), "AgentProtocol    = "+newest, 1)
-	changed = strings.Replace(changed, fmt.Sprintf("AgentProtocolMin = %d", wire.AgentProtocolMin), "AgentProtocolMin = "+oldest, 1)
-	if strings.Count(changed, "= "+newest) == 0 || strings.Count(changed, "= "+oldest) == 0 {
-		d.t.Fatal("the versions of the protocol are not where they were")
+	return d.built(program, program+"-"+oldest+"-"+newest,
+		edit{file, fmt.Sprintf("AgentProtocol    = %d", wire.AgentProtocol), "AgentProtocol    = " + newest},
+		edit{file, fmt.Sprintf("AgentProtocolMin = %d", wire.AgentProtocolMin), "AgentProtocolMin = " + oldest})
+}
+
+// built builds a program of this module from changed sources.
+func (d *daemon) built(program, name string, edits ...edit) string {
+	d.t.Helper()
+	replaced := map[string]string{}
+	for i, change := range edits {
+		absolute, err := filepath.Abs(change.file)
+		must(d.t, err)
+		path := replaced[absolute]
+		if path == "" {
+			path = absolute
+		}
+		source, err := os.ReadFile(path)
+		must(d.t, err)
+		if strings.Count(string(source), change.old) != 1 {
+			d.t.Fatalf("%s does not have %q once", change.file, change.old)
+		}
+		replaced[absolute] = fmt.Sprintf("%s/%s-%d.go", d.dir, name, i)
+		must(d.t, os.WriteFile(replaced[absolute], []byte(strings.Replace(string(source), change.old, change.new, 1)), 0o600))
 	}
-	must(d.t, os.WriteFile(d.dir+"/agent.go", []byte(changed), 0o600))
-	absolute, err := filepath.Abs(file)
-	must(d.t, err)
-	overlay, err := json.Marshal(map[string]any{"Replace": map[string]string{absolute: d.dir + "/agent.go"}})
+	overlay, err := json.Marshal(map[string]any{"Replace": replaced})
 	must(d.t, err)
 	must(d.t, os.WriteFile(d.dir+"/overlay.json", overlay, 0o600))
-	path := d.dir + "/" + program + "-" + oldest + "-" + newest
+	path := d.dir + "/" + name
 	build := exec.Command("go", "build", "-overlay", d.dir+"/overlay.json", "-o", path, "github.com/berth-dev/berth/machine/cmd/"+program)
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if output, err := build.CombinedOutput(); err != nil {
