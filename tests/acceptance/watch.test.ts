@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { Berth } from '../../sdk/typescript/src/main.ts'
+import { PYTHON_PACKAGES, runPython } from '../support/client-guides.ts'
 import { type Client, createClient, ndjson, type OpenedWorkspace, send } from '../support/client.ts'
 import { sharedService, type SharedService } from '../support/shared-services.ts'
 
@@ -85,6 +86,35 @@ test('a hundred changes are each told once over a cut connection, a suspend and 
   await client.operate(`/v1/workspaces/${workspace.id}`, { method: 'DELETE' })
 })
 
+test('a watch goes on in a fork from its own offsets, and neither is told what the other does', { timeout: 240_000 }, async () => {
+  const source = await client.open('watched-source')
+  await client.run(source, ['mkdir', 'w'])
+  const ofSource = new Watcher(source, 'path=/home/user/w')
+  await ofSource.read(() => ofSource.at.watch_id !== undefined)
+  const begun = { ...ofSource.at }
+  await make(source, 0, 10) // nobody reads
+  await client.operate(`/v1/workspaces/${source.id}/fork`, { json: { key: 'watched-fork' } })
+  const fork = await client.open('watched-fork')
+  const ofFork = new Watcher(fork, 'path=/home/user/w')
+  ofFork.at = { ...begun }
+  await Promise.all([make(source, 20, 25), make(fork, 10, 13)])
+  await Promise.all([ofSource.read(() => ofSource.added().length === 15), ofFork.read(() => ofFork.added().length === 13)])
+  assert.deepEqual([ofSource.added(), ofFork.added()], [[...paths(0, 10), ...paths(20, 25)], paths(0, 13)])
+  assert.deepEqual([ofSource.missed, ofFork.missed], [0, 0])
+  const offsets = (watcher: Watcher) => watcher.told.map(({ offset }) => offset)
+  const counted = Array.from({ length: ofFork.told.length }, (_, at) => begun.offset + 1 + at)
+  assert.deepEqual([offsets(ofFork), offsets(ofSource).slice(0, 10)], [counted, counted.slice(0, 10)])
+
+  // What begins after the fork is one workspace's alone.
+  const later = new Watcher(source, 'path=/home/user/w&recursive=true')
+  await later.read(() => later.at.watch_id !== undefined)
+  const stranger = new Watcher(fork, 'path=/home/user/w&recursive=true')
+  stranger.at = { ...later.at }
+  await stranger.read(() => stranger.missed === 1)
+  assert.notEqual(stranger.at.watch_id, later.at.watch_id)
+  for (const { id } of [fork, source]) await client.operate(`/v1/workspaces/${id}`, { method: 'DELETE' })
+})
+
 test('the SDK tells what changes below a directory, whoever makes it', { timeout: 240_000 }, async () => {
   const berth = new Berth({ url: service.base_url, apiKey: service.api_key })
   const ws = await berth.open('watched-sdk', { template: 'base' })
@@ -106,4 +136,50 @@ test('the SDK tells what changes below a directory, whoever makes it', { timeout
     'metadata a',
   ])
   await ws.delete()
+})
+
+test('the SDK goes on with a watch over a suspend', { timeout: 240_000 }, async () => {
+  const berth = new Berth({ url: service.base_url, apiKey: service.api_key })
+  const ws = await berth.open('watched-sdk-suspended', { template: 'base' })
+  await ws.exec(['mkdir', 'w'])
+  const seen: string[] = []
+  for await (const event of ws.files.watch('/home/user/w')) {
+    if (event.type === 'start') await ws.files.write('/home/user/w/before', 'x')
+    else if (event.type === 'missed') assert.fail(event.why)
+    else if (event.change === 'added') {
+      seen.push(event.path)
+      if (seen.length === 1) {
+        await ws.suspend()
+        await ws.files.write('/home/user/w/since', 'x')
+      } else await ws.exec(['rm', '-r', 'w'])
+    }
+  }
+  assert.deepEqual(seen, ['/home/user/w/before', '/home/user/w/since'])
+  await ws.delete()
+})
+
+const FROM_PYTHON = `
+from berth import Berth
+with Berth() as berth, berth.open("watched-python", template="base") as ws:
+    ws.exec(["mkdir", "w"])
+    for event in ws.files.watch("/home/user/w"):
+        if event["type"] == "start":
+            ws.files.write("/home/user/w/before", b"x")
+        elif event["type"] != "change":
+            print(event)
+        elif event["change"] == "added":
+            print(event["path"], event["is_directory"])
+            if event["path"].endswith("before"):
+                ws.suspend()
+                ws.files.write("/home/user/w/since", b"x")
+            else:
+                ws.exec(["rm", "-r", "w"])
+    print("ended")
+    ws.delete()
+`
+const skip = PYTHON_PACKAGES === undefined ? 'no Python packages' : false
+
+test('the Python client goes on with a watch over a suspend, until the directory is gone', { skip, timeout: 240_000 }, async () => {
+  const printed = await runPython(FROM_PYTHON, { url: service.base_url, api_key: service.api_key })
+  assert.deepEqual(printed.trim().split('\n'), ['/home/user/w/before False', '/home/user/w/since False', 'ended'])
 })
