@@ -1,8 +1,8 @@
 // An installation of its own: it hibernates what is unused, is killed, restarted and rebooted.
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
-import { createClient, type Client, type OpenedWorkspace } from '../support/client.ts'
-import { type Machines, machinesOf } from '../support/machines.ts'
+import { createClient, type Client, ndjson, type OpenedWorkspace, send } from '../support/client.ts'
+import { type Machines, machinesOf, OWN_ADDRESS } from '../support/machines.ts'
 import { until } from '../support/processes.ts'
 import { startService, type Service } from '../support/service.ts'
 import { assertContinues, startWitness, type Testimony } from '../support/witness.ts'
@@ -111,12 +111,40 @@ describe('side by side', { concurrency: 8 }, () => {
     assert.deepEqual([memory.status, memory.headers['x-served-from'], memory.bytes.toString()], [200, undefined, witness.canary])
   })
 
+  test('it wakes at the address that its programs know', async () => {
+    const { workspace, run, hibernated } = await open('address')
+    const address = await run(OWN_ADDRESS)
+    const slot = (await service.inventory()).machines.find(({ subject }) => subject.id === workspace.id)?.slot ?? ''
+    await hibernated()
+    await machines.untilNoNetwork(slot, PARK_MS)
+    assert.equal(await run(OWN_ADDRESS), address)
+  })
+
   test('a hint wakes it ahead of the call', async () => {
     const { workspace, hibernated, hasMachine, isWhole } = await open('hint')
     await hibernated()
     const { status, body } = await client.tool<{ residency: string }>(workspace, '/wake-hint', { json: {} })
     assert.deepEqual([status, body.residency], [202, 'hibernated'])
     await until('it is there', PARK_MS, hasMachine)
+    await isWhole()
+  })
+
+  test('a watch that nobody reads lets it hibernate, and whoever goes on with it wakes it and has missed nothing', async () => {
+    const { workspace, hibernated, hasMachine, isWhole } = await open('watched')
+    const { endpoint, id, token } = workspace
+    const events = async (query: string, enough: (event: Record<string, unknown>) => boolean) => {
+      const stream = await send(`${endpoint}/v1/workspaces/${id}/files/watch?path=/home/user${query}`, { token })
+      const read: Record<string, unknown>[] = []
+      for await (const event of ndjson(stream)) if (read.push(event) && enough(event)) break
+      stream.destroy()
+      return read
+    }
+    const [begun] = await events('', () => true)
+    await client.tool(workspace, '/files?path=/home/user/unread', { method: 'PUT', bytes: Buffer.from('x') })
+    await hibernated()
+    const [start, ...told] = await events(`&watch_id=${String(begun?.['watch_id'])}&offset=0`, ({ change }) => change === 'added')
+    assert.deepEqual([start, told.at(-1)?.['path']], [{ ...begun, offset: 0 }, '/home/user/unread'])
+    assert.equal(await hasMachine(), true)
     await isWhole()
   })
 

@@ -1,8 +1,13 @@
+import { existsSync } from 'node:fs'
+import path from 'node:path'
 import type { Inventory } from '../../service/cell/links/hostd.ts'
 import { until } from './processes.ts'
 import type { Service } from './service.ts'
 
 type Machine = Inventory['machines'][number]
+
+/** A guest's command that prints the address from which its programs would call anybody. */
+export const OWN_ADDRESS = `python3 -c 'import socket; s = socket.socket(2, 2); s.connect(("203.0.113.1", 9)); print(s.getsockname()[0])'`
 
 /** What the host says of machines, for tests that wait for many side by side. */
 export interface Machines {
@@ -10,12 +15,14 @@ export interface Machines {
   stateOf(workspace_id: string): Promise<Machine['state'] | undefined>
   /** Returns when the condition holds for what the host said last. All that wait share one question. */
   until(what: string, limit_ms: number, holds: (machines: Machine[]) => boolean): Promise<void>
+  /** Returns when nothing is left of the network of a machine that has ended. */
+  untilNoNetwork(slot: string, limit_ms: number): Promise<void>
 }
 
 /** A question to the host costs it some milliseconds. */
 const ASK_EVERY_MS = 150
 
-export function machinesOf(service: Service): Machines {
+export function machinesOf(service: Pick<Service, 'inventory' | 'run_dir'>): Machines {
   let asked = { at_ms: -ASK_EVERY_MS, answer: Promise.resolve<Machine[]>([]) }
   const recent = () => {
     if (performance.now() - asked.at_ms >= ASK_EVERY_MS)
@@ -25,5 +32,7 @@ export function machinesOf(service: Service): Machines {
   return {
     stateOf: async (id) => (await service.inventory()).machines.find(({ subject }) => subject.id === id)?.state,
     until: (what, limit_ms, holds) => until(what, limit_ms, async () => holds(await recent())),
+    untilNoNetwork: (slot, limit_ms) =>
+      until(`no network of ${slot}`, limit_ms, () => !existsSync(path.join(service.run_dir, 'net', 'netns', `m-${slot}`))),
   }
 }

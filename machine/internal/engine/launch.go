@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -23,7 +24,7 @@ const answerTime = 30 * time.Second
 
 // StartSlot starts a sandbox of the current build whose agent waits to be claimed.
 func (e *Engine) StartSlot(ctx context.Context, size Size) (*Sandbox, error) {
-	return e.launch(ctx, KindSlot, size, e.Current(), func(s *Sandbox) error {
+	return e.launch(ctx, KindSlot, size, e.Current(), netip.Addr{}, func(s *Sandbox) error {
 		if err := e.create(ctx, s); err != nil {
 			return err
 		}
@@ -31,14 +32,15 @@ func (e *Engine) StartSlot(ctx context.Context, size Size) (*Sandbox, error) {
 	})
 }
 
-// CreateShell creates a sandbox that a checkpoint of a build can be restored into. Its size is the size of the machine it will be.
-func (e *Engine) CreateShell(ctx context.Context, size Size, build Build) (*Sandbox, error) {
-	return e.launch(ctx, KindShell, size, build, func(s *Sandbox) error { return e.create(ctx, s) })
+// CreateShell creates a sandbox that a checkpoint of a build can be restored into. Its size is the size of the machine it will be, and
+// its address is the wanted one where that is free.
+func (e *Engine) CreateShell(ctx context.Context, size Size, build Build, wanted netip.Addr) (*Sandbox, error) {
+	return e.launch(ctx, KindShell, size, build, wanted, func(s *Sandbox) error { return e.create(ctx, s) })
 }
 
 // CreateShellAhead creates one of the current build that nobody waits for yet, and has it take what its restore will need.
 func (e *Engine) CreateShellAhead(ctx context.Context, size Size) (*Sandbox, error) {
-	return e.launch(ctx, KindShell, size, e.Current(), func(s *Sandbox) error {
+	return e.launch(ctx, KindShell, size, e.Current(), netip.Addr{}, func(s *Sandbox) error {
 		if err := e.create(ctx, s); err != nil {
 			return err
 		}
@@ -88,8 +90,8 @@ func (e *Engine) begin(ctx context.Context, s *Sandbox) error {
 	return errors.Join(e.noteProtocol(s, answer), e.confined(s))
 }
 
-func (e *Engine) launch(ctx context.Context, kind string, size Size, build Build, run func(*Sandbox) error) (*Sandbox, error) {
-	s, err := e.prepare(kind, size, build)
+func (e *Engine) launch(ctx context.Context, kind string, size Size, build Build, wanted netip.Addr, run func(*Sandbox) error) (*Sandbox, error) {
+	s, err := e.prepare(kind, size, build, wanted)
 	if err == nil {
 		err = run(s)
 	}
@@ -107,7 +109,7 @@ func (e *Engine) launch(ctx context.Context, kind string, size Size, build Build
 }
 
 // prepare makes everything that a sandbox needs around it. What it returns with an error still has to be removed.
-func (e *Engine) prepare(kind string, size Size, build Build) (*Sandbox, error) {
+func (e *Engine) prepare(kind string, size Size, build Build, wanted netip.Addr) (*Sandbox, error) {
 	slot := newSlotName()
 	e.hold(slot)
 	s := &Sandbox{Slot: slot, Dir: filepath.Join(e.slotsDir(), slot)}
@@ -120,7 +122,7 @@ func (e *Engine) prepare(kind string, size Size, build Build) (*Sandbox, error) 
 	if err != nil {
 		return s, err
 	}
-	net, err := e.router.Attach(slot)
+	net, err := e.router.AttachAt(slot, wanted)
 	if err != nil {
 		return s, err
 	}

@@ -66,9 +66,6 @@ func (e *Engine) giveNetwork(ctx context.Context, s *Sandbox) error {
 // networkOf is what runsc would find in the namespace and make of it.
 func networkOf(link *network.Handout) sandboxNetwork {
 	loopback := net.IPNet{IP: net.IPv4(127, 0, 0, 0).To4(), Mask: net.CIDRMask(8, 32)}
-	subnet := link.Address.Masked()
-	mask := net.CIDRMask(subnet.Bits(), 32)
-	anywhere := net.IPNet{IP: net.IPv4zero, Mask: net.IPMask(net.IPv4zero)}
 	return sandboxNetwork{
 		LoopbackLinks: []sandboxLink{{
 			Name:      "lo",
@@ -78,12 +75,26 @@ func networkOf(link *network.Handout) sandboxNetwork {
 		FDBasedLinks: []sandboxLink{{
 			Name: link.Name, MTU: link.MTU, GSOMaxSize: link.GSOBytes, RXChecksumOffload: true, LinkAddress: link.Hardware,
 			QDisc: queueFIFO, NumChannels: 1,
-			Addresses: []sandboxAddress{{link.Address.Addr().AsSlice(), link.Address.Bits()}},
-			Routes:    []sandboxRoute{{Destination: net.IPNet{IP: subnet.Addr().AsSlice(), Mask: mask}}},
+			Addresses: addressesOf(link.Place),
+			Routes:    routesOf(link.Place),
 		}},
-		Defaultv4Gateway: sandboxGateway{Route: sandboxRoute{Destination: anywhere, Gateway: link.Gateway.AsSlice()}, Name: link.Name},
+		Defaultv4Gateway: gatewayOf(link.Place),
 		IsRestore:        true,
 	}
+}
+
+func addressesOf(at network.Place) []sandboxAddress {
+	return []sandboxAddress{{at.Address.Addr().AsSlice(), at.Address.Bits()}}
+}
+
+func routesOf(at network.Place) []sandboxRoute {
+	subnet := at.Address.Masked()
+	return []sandboxRoute{{Destination: net.IPNet{IP: subnet.Addr().AsSlice(), Mask: net.CIDRMask(subnet.Bits(), 32)}}}
+}
+
+func gatewayOf(at network.Place) sandboxGateway {
+	anywhere := net.IPNet{IP: net.IPv4zero, Mask: net.IPMask(net.IPv4zero)}
+	return sandboxGateway{Route: sandboxRoute{Destination: anywhere, Gateway: at.Gateway.AsSlice()}, Name: at.Name}
 }
 
 // restoreImage answers when every page is there: a sandbox that loads pages in the background dies of a bad one after it was called running.

@@ -109,6 +109,9 @@ func (h *Host) capture(ctx context.Context, s *engine.Sandbox, owner string, r w
 	if !r.DiskOnly {
 		m.EngineKind, m.Engine, m.SpecVersion, m.Processor = wire.EngineGVisor, record.Engine, record.SpecVersion, h.processor.features
 		m.AgentSHA256, m.Protocol = record.AgentSHA256, record.AgentProtocol()
+		if owner == r.Owner() {
+			m.Address = record.Address
+		}
 	}
 	return h.finishCheckpoint(ctx, dir, m)
 }

@@ -34,6 +34,9 @@ func (h *Host) clone(ctx context.Context, r wire.CloneRequest) (wire.CheckpointI
 	defer release()
 	m.Owner, m.CheckpointID, m.OperationID, m.Fence = r.Owner(), r.CheckpointID, r.OperationID, r.Fence.Fence
 	m.CreatedAt = stamp(time.Now())
+	if r.Owner() != r.Source.Owner() {
+		m.Address = ""
+	}
 	if r.DiskOnly {
 		m = m.withoutMemory()
 	}

@@ -22,7 +22,7 @@ var FailpointNames = []string{
 	"checkpoint.flush", "checkpoint.pause", "checkpoint.save", "checkpoint.snapshot", "checkpoint.resume",
 	"checkpoint.sync", "checkpoint.manifest", "checkpoint.rename", "checkpoint.answer",
 	"unpause.resume",
-	"restore.verify", "restore.disk", "restore.shell", "restore.mount", "restore.incarnation", "restore.restore",
+	"restore.verify", "restore.disk", "restore.shell", "restore.address", "restore.mount", "restore.incarnation", "restore.restore",
 	"restore.agent", "restore.commit", "restore.answer",
 	"clone.verify", "clone.parts", "clone.disk", "clone.manifest", "clone.answer",
 	"stop.kill", "stop.unmount", "stop.answer",

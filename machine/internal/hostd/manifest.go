@@ -44,6 +44,7 @@ type manifest struct {
 	CPUFeatures  string         `json:"cpu_features,omitempty"` // of a release that compared all of /proc/cpuinfo, where Processor is missing
 	AgentSHA256  string         `json:"agent_sha256"`
 	Protocol     int            `json:"agent_protocol"`
+	Address      string         `json:"address,omitempty"` // that the guest has; "" in a copy for another subject
 	Layers       []string       `json:"layers"`
 	Resources    wire.Resources `json:"resources"`
 	Parts        []part         `json:"parts"`
@@ -70,6 +71,7 @@ type part struct {
 func (m manifest) withoutMemory() manifest {
 	m.DiskOnly, m.Parts, m.SizeBytes = true, nil, 0
 	m.EngineKind, m.Engine, m.SpecVersion, m.Processor, m.CPUFeatures, m.AgentSHA256, m.Protocol = "", "", 0, nil, "", "", 0
+	m.Address = ""
 	return m
 }
 

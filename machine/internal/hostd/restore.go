@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"net/netip"
 	"path/filepath"
 	"strings"
 
@@ -105,14 +106,18 @@ func (h *Host) restoreSandbox(ctx context.Context, r wire.RestoreRequest, m mani
 		return nil, err
 	}
 	size := sizeOf(r.Resources)
-	s, err := h.stock.takeShell(ctx, size, m.build())
+	wanted := m.addressFor(r)
+	s, err := h.stock.takeShell(ctx, size, m.build(), wanted)
 	if err != nil {
 		return nil, err
 	}
 	claim := h.newClaim(r.Fence, disk, m.Layers, r.Resources)
 	claim.OOMKills = h.oomKills(s)
 	err = s.Update(func(record *engine.Record) { record.Kind, record.Size, record.Claim = engine.KindMachine, size, &claim })
-	if err := cmp.Or(err, h.engine.Boost(s, size), h.points.at("restore.mount")); err != nil {
+	if err := cmp.Or(err, h.engine.Boost(s, size), h.points.at("restore.address")); err != nil {
+		return s, err
+	}
+	if err := cmp.Or(h.engine.GiveAddress(ctx, s, wanted), h.points.at("restore.mount")); err != nil {
 		return s, err
 	}
 	if err := errors.Join(h.mountDisk(s, lower, h.pool.DiskPath(r.Owner(), disk)), h.engine.TellDisk(s, int64(r.Resources.DiskGiB)<<30)); err != nil {
@@ -162,6 +167,18 @@ func (h *Host) awaitRestored(ctx context.Context, r wire.RestoreRequest, s *engi
 		return err
 	}
 	return s.Update(func(record *engine.Record) { record.Protocol, record.Claim.State = m.protocol(), engine.Running })
+}
+
+// addressFor is the address that the guest knows as its own. A fork is somebody else: its source comes back to its address.
+func (m manifest) addressFor(r wire.RestoreRequest) netip.Addr {
+	if r.Of != nil {
+		return netip.Addr{}
+	}
+	address, err := netip.ParseAddr(m.Address)
+	if err != nil { // none, of an older release
+		return netip.Addr{}
+	}
+	return address
 }
 
 // pagesBytes is how much of the guest's memory the image holds: pages.img has no more than that, holes apart.

@@ -3,6 +3,7 @@ package hostd
 import (
 	"context"
 	"errors"
+	"net/netip"
 	"runtime"
 	"slices"
 	"sync"
@@ -96,14 +97,17 @@ func (k *stock) startShell(ctx context.Context, size engine.Size) *engine.Sandbo
 	return s
 }
 
-// takeShell gives a shell of the right build: those that wait are of the current one. How many processors the guest sees comes from
-// the checkpoint.
-func (k *stock) takeShell(ctx context.Context, size engine.Size, build engine.Build) (*engine.Sandbox, error) {
+// takeShell gives a shell of the right build: those that wait are of the current one. One that has the wanted address is taken first. How
+// many processors the guest sees comes from the checkpoint.
+func (k *stock) takeShell(ctx context.Context, size engine.Size, build engine.Build, wanted netip.Addr) (*engine.Sandbox, error) {
 	fits := func(s *engine.Sandbox) bool { return s.Record().Build() == build }
-	if s := k.takeSized(ctx, &k.shells, size, fits); s != nil {
-		return s, nil
+	there := func(s *engine.Sandbox) bool { return fits(s) && s.Record().Address == wanted.String() }
+	for _, fits := range []func(*engine.Sandbox) bool{there, fits} {
+		if s := k.takeSized(ctx, &k.shells, size, fits); s != nil {
+			return s, nil
+		}
 	}
-	return k.host.engine.CreateShell(ctx, size, build)
+	return k.host.engine.CreateShell(ctx, size, build, wanted)
 }
 
 // takeSized prefers one of the very size. Another is told of its memory, as far as the engine can.

@@ -20,20 +20,26 @@ type Attachment struct {
 
 // Attach makes the slot's namespace, link and address, or takes those that are there. The machine can be called by the host
 // and can ask nothing but its nameserver, until Connect. ErrNoAddress: the machine network is full.
-func (r *Router) Attach(name string) (*Attachment, error) {
-	s, err := r.reserve(name)
+func (r *Router) Attach(name string) (*Attachment, error) { return r.AttachAt(name, netip.Addr{}) }
+
+// AttachAt is Attach at an address, where that is free.
+func (r *Router) AttachAt(name string, wanted netip.Addr) (*Attachment, error) {
+	s, err := r.reserve(name, wanted)
 	if err != nil {
 		return nil, err
 	}
 	s.busy.Lock()
 	defer s.busy.Unlock()
+	if s.index == nowhere {
+		return nil, fmt.Errorf("slot %s is being released: %w", name, unix.EBUSY)
+	}
 	if err := r.attach(s); err != nil {
 		return nil, errors.Join(fmt.Errorf("attach slot %s: %w", name, err), r.dismantle(s))
 	}
 	return &Attachment{NetnsPath: r.machinePin(name), Address: r.address(s.index, 2), Gateway: r.address(s.index, 1), Nameserver: r.nameserver()}, nil
 }
 
-func (r *Router) reserve(name string) (*slot, error) {
+func (r *Router) reserve(name string, wanted netip.Addr) (*slot, error) {
 	if !slotPattern.MatchString(name) {
 		return nil, fmt.Errorf("slot name %q is not allowed: %w", name, unix.EINVAL)
 	}
@@ -42,17 +48,27 @@ func (r *Router) reserve(name string) (*slot, error) {
 	if s := r.slots[name]; s != nil {
 		return s, nil
 	}
+	index, ok := r.indexOf(wanted)
+	if !ok || r.used[index] {
+		if index, ok = r.freeIndex(); !ok {
+			return nil, fmt.Errorf("%s, %d machines: %w", r.config.MachineNetwork, len(r.slots), ErrNoAddress)
+		}
+	}
+	s := &slot{name: name, index: index, link: r.freeLink(index), outlet: openOutlet()}
+	r.know(s)
+	return s, nil
+}
+
+func (r *Router) freeIndex() (int, bool) {
 	for range r.indexes() - firstIndex {
 		if r.next++; r.next >= r.indexes() {
 			r.next = firstIndex
 		}
 		if !r.used[r.next] {
-			s := &slot{name: name, index: r.next, outlet: openOutlet()}
-			r.know(s)
-			return s, nil
+			return r.next, true
 		}
 	}
-	return nil, fmt.Errorf("%s, %d machines: %w", r.config.MachineNetwork, len(r.slots), ErrNoAddress)
+	return 0, false
 }
 
 func (r *Router) attach(s *slot) error {
@@ -66,7 +82,7 @@ func (r *Router) attach(s *slot) error {
 		return err
 	}
 	defer machine.Close()
-	link, err := ensurePair(r.links, r.machineLink(s.index), namespace, machine, inside, r.mtu)
+	link, err := ensurePair(r.links, r.machineLink(s.link), namespace, machine, inside, r.mtu)
 	if err != nil {
 		return err
 	}
@@ -76,13 +92,13 @@ func (r *Router) attach(s *slot) error {
 	if err := r.rules.add(r.rules.machines, r.key(s)); err != nil {
 		return err
 	}
-	if _, err := setUp(r.links, r.machineLink(s.index), r.address(s.index, 1)); err != nil {
+	if _, err := setUp(r.links, r.machineLink(s.link), r.address(s.index, 1)); err != nil {
 		return err
 	}
 	if err := r.configure(s, machine); err != nil {
 		return err
 	}
-	return waitUp(r.links, r.machineLink(s.index))
+	return waitUp(r.links, r.machineLink(s.link))
 }
 
 // configure sets up the machine's own end.
@@ -111,10 +127,10 @@ func (r *Router) Connect(name string) error {
 	})
 }
 
-// Release takes the slot's network away (tens of milliseconds: call it in the background). The address is not given to
-// another slot before everything is gone. A slot that is not there is fine.
+// Release takes the slot's network away (tens of milliseconds: call it in the background). The address is free as soon as nothing passes and
+// nobody remembers it, a few milliseconds after the call. A slot that is not there is fine.
 func (r *Router) Release(name string) error {
-	err := r.withSlot(name, r.dismantle)
+	err := r.busyWith(name, r.dismantle)
 	if errors.Is(err, ErrUnknown) && slotPattern.MatchString(name) {
 		return removeNamespace(r.machinePin(name))
 	}
@@ -122,13 +138,14 @@ func (r *Router) Release(name string) error {
 }
 
 func (r *Router) dismantle(s *slot) error {
-	err := errors.Join(r.disconnect(s), r.rules.remove(r.rules.machines, r.key(s)),
-		deleteLink(r.links, r.machineLink(s.index)), r.forgetFlows(s), r.forgetTraffic(r.address(s.index, 2)), removeNamespace(r.machinePin(s.name)), r.removePolicy(s.name))
+	if s.index != nowhere {
+		if err := r.vacate(s); err != nil {
+			return err
+		}
+	}
+	err := errors.Join(deleteLink(r.links, r.machineLink(s.link)), removeNamespace(r.machinePin(s.name)), r.removePolicy(s.name))
 	if err != nil {
 		return err
-	}
-	if r.onRelease != nil {
-		r.onRelease(r.address(s.index, 2))
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -136,9 +153,46 @@ func (r *Router) dismantle(s *slot) error {
 	return nil
 }
 
+// vacate frees the slot's address. What takes long comes after it: whoever goes on with the memory of this machine may want it back at once.
+func (r *Router) vacate(s *slot) error {
+	address := r.address(s.index, 2)
+	err := errors.Join(r.disconnect(s), r.rules.remove(r.rules.machines, r.key(s)), r.takeEnds(s), r.forgetFlows(address), r.forgetTraffic(address))
+	if err != nil {
+		return err
+	}
+	if r.onRelease != nil {
+		r.onRelease(address)
+	}
+	r.remember(s, func() {
+		delete(r.byIP, address)
+		delete(r.used, s.index)
+		delete(r.used, s.former)
+		s.index, s.former, s.outlet = nowhere, nowhere, openOutlet()
+	})
+	return nil
+}
+
+// takeEnds takes the addresses of the router's end: a route over this link would mislead packets to whoever has the address next.
+func (r *Router) takeEnds(s *slot) error {
+	link, err := r.links.LinkByName(r.machineLink(s.link))
+	if isNoLink(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for _, index := range []int{s.index, s.former} {
+		err := r.links.AddrDel(link, r.end(index))
+		if err != nil && index != nowhere && !errors.Is(err, unix.EADDRNOTAVAIL) && !errors.Is(err, unix.ENODEV) {
+			return fmt.Errorf("take address %s of %s: %w", r.end(index), r.machineLink(s.link), err)
+		}
+	}
+	return nil
+}
+
 // forgetFlows keeps the next machine with this address from getting answers to the last one's questions.
-func (r *Router) forgetFlows(s *slot) error {
-	address := r.address(s.index, 2).AsSlice()
+func (r *Router) forgetFlows(machine netip.Addr) error {
+	address := machine.AsSlice()
 	from, to := &netlink.ConntrackFilter{}, &netlink.ConntrackFilter{}
 	if err := errors.Join(from.AddIP(netlink.ConntrackOrigSrcIP, address), to.AddIP(netlink.ConntrackOrigDstIP, address)); err != nil {
 		return err
@@ -171,7 +225,7 @@ func (r *Router) List() ([]string, error) {
 // Stats are bytes that the machine got and sent since Attach, from and to whomever: the host's own questions are among them.
 func (r *Router) Stats(name string) (rx, tx int64, err error) {
 	err = r.withSlot(name, func(s *slot) error {
-		link, err := r.links.LinkByName(r.machineLink(s.index))
+		link, err := r.links.LinkByName(r.machineLink(s.link))
 		if err != nil {
 			return err
 		}
@@ -183,7 +237,17 @@ func (r *Router) Stats(name string) (rx, tx int64, err error) {
 	return rx, tx, err
 }
 
+// withSlot is for slots that have an address.
 func (r *Router) withSlot(name string, do func(*slot) error) error {
+	return r.busyWith(name, func(s *slot) error {
+		if s.index == nowhere {
+			return ErrUnknown
+		}
+		return do(s)
+	})
+}
+
+func (r *Router) busyWith(name string, do func(*slot) error) error {
 	r.mu.RLock()
 	s := r.slots[name]
 	r.mu.RUnlock()
@@ -201,5 +265,5 @@ func (r *Router) withSlot(name string, do func(*slot) error) error {
 // key is the element of the sets: the link's name, and the one address that may come from it.
 func (r *Router) key(s *slot) []byte {
 	address := r.address(s.index, 2).As4()
-	return append(padded(r.machineLink(s.index)), address[:]...)
+	return append(padded(r.machineLink(s.link)), address[:]...)
 }

@@ -153,7 +153,7 @@ func TestAMachineOfAnOlderVersionHasTheDefaultPolicyAndOneWhosePolicyIsUnreadabl
 	must(t, os.RemoveAll(first.policyDir()))
 	name := first.table() // in an older version one for IPv4 and IPv6
 	w.nft(fmt.Sprintf(`delete table ip %[1]s; delete table ip6 %[1]s; add table inet %[1]s; add set inet %[1]s connected { type ifname . ipv4_addr; };
-		add element inet %[1]s connected { "%[2]s" . %[3]s }`, name, first.machineLink(first.slots["a"].index), w.a.Address))
+		add element inet %[1]s connected { "%[2]s" . %[3]s }`, name, first.machineLink(first.slots["a"].link), w.a.Address))
 	first.release()
 
 	next, err := Open(context.Background(), c)

@@ -235,24 +235,26 @@ func (r *Router) keepGrants(now time.Time) error {
 	if err != nil {
 		return err
 	}
-	for _, s := range ending {
-		err = errors.Join(err, r.keepGrantsOf(s, used[r.address(s.index, 2)], now))
+	for s, machine := range ending {
+		err = errors.Join(err, r.keepGrantsOf(s, used[machine], now))
 	}
 	return err
 }
 
-func (r *Router) endingGrants(now time.Time) (list []*slot) {
+// endingGrants are the addresses of the machines that have some.
+func (r *Router) endingGrants(now time.Time) map[*slot]netip.Addr {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
+	found := map[*slot]netip.Addr{}
 	for _, s := range r.slots {
 		for _, known := range s.outlet.grants {
 			if s.connected && s.outlet.isAllowlist() && known.last().Before(now.Add(keepAhead)) {
-				list = append(list, s)
+				found[s] = r.address(s.index, 2)
 				break
 			}
 		}
 	}
-	return list
+	return found
 }
 
 // reachedAddresses are what machines have connections to, by machine.

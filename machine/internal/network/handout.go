@@ -17,13 +17,18 @@ const socketBufferBytes = 4 << 20
 // Handout is a machine's link in the hands of its sandbox: a socket that sees every frame of it, and what runsc would have read in the
 // namespace.
 type Handout struct {
+	Place
 	Socket   *os.File
-	Name     string
 	MTU      int
 	Hardware net.HardwareAddr
 	GSOBytes uint32
-	Address  netip.Prefix
-	Gateway  netip.Addr
+}
+
+// Place is where a machine is in the network.
+type Place struct {
+	Name    string // of its link, for the guest
+	Address netip.Prefix
+	Gateway netip.Addr
 }
 
 // HandOut does for a sandbox that is restored what runsc does itself for one that is started: it opens the link, and takes the address
@@ -36,10 +41,7 @@ func (r *Router) HandOut(name string) (out *Handout, err error) {
 		}
 		defer namespace.Close()
 		return inNamespace(namespace, func() error {
-			out, err = handOut(netip.PrefixFrom(r.address(s.index, 2), prefixLen))
-			if err == nil {
-				out.Gateway = r.address(s.index, 1)
-			}
+			out, err = handOut(r.place(s.index))
 			return err
 		})
 	})
@@ -47,7 +49,7 @@ func (r *Router) HandOut(name string) (out *Handout, err error) {
 }
 
 // handOut works in the calling thread's namespace.
-func handOut(address netip.Prefix) (*Handout, error) {
+func handOut(place Place) (*Handout, error) {
 	handle, err := netlink.NewHandle(unix.NETLINK_ROUTE)
 	if err != nil {
 		return nil, err
@@ -57,16 +59,16 @@ func handOut(address netip.Prefix) (*Handout, error) {
 	if err != nil {
 		return nil, err
 	}
-	err = handle.AddrDel(link, &netlink.Addr{IPNet: ipNet(address)})
+	err = handle.AddrDel(link, &netlink.Addr{IPNet: ipNet(place.Address)})
 	if err != nil && !errors.Is(err, unix.EADDRNOTAVAIL) { // a second call
-		return nil, fmt.Errorf("take address %s of %s: %w", address, inside, err)
+		return nil, fmt.Errorf("take address %s of %s: %w", place.Address, inside, err)
 	}
 	attributes := link.Attrs()
 	socket, err := packetSocket(attributes.Index)
 	if err != nil {
 		return nil, err
 	}
-	return &Handout{Socket: socket, Name: inside, MTU: attributes.MTU, Hardware: attributes.HardwareAddr, GSOBytes: attributes.GSOMaxSize, Address: address}, nil
+	return &Handout{Place: place, Socket: socket, MTU: attributes.MTU, Hardware: attributes.HardwareAddr, GSOBytes: attributes.GSOMaxSize}, nil
 }
 
 func packetSocket(link int) (*os.File, error) {

@@ -111,7 +111,7 @@ func TestARouterThatStartsAgainAdoptsMachinesAndCutsNoConnection(t *testing.T) {
 	line(t, conn)
 	_, err = first.Attach("half")
 	must(t, err)
-	must(t, deleteLink(first.links, first.machineLink(first.slots["half"].index))) // a crash in the middle of a release
+	must(t, deleteLink(first.links, first.machineLink(first.slots["half"].link))) // a crash in the middle of a release
 	first.release()
 
 	r := openTest(t, c)
@@ -175,7 +175,7 @@ func TestAHandedOutLinkIsItsSocketsAlone(t *testing.T) {
 func TestAReleasedSlotIsGoneAndItsAddressRests(t *testing.T) {
 	r := openTest(t, testConfig(t, UplinkNone))
 	a := attach(t, r, "a")
-	link := r.machineLink(r.slots["a"].index)
+	link := r.machineLink(r.slots["a"].link)
 	must(t, r.Release("a"))
 	must(t, r.Release("a"))
 	if _, err := os.Stat(a.NetnsPath); !errors.Is(err, os.ErrNotExist) {

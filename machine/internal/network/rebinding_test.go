@@ -186,7 +186,7 @@ func TestWhatIsLeftOfAHostsConnectionIsNotToldAsRefused(t *testing.T) {
 	served, err := listener.Accept()
 	must(t, err)
 	defer served.Close()
-	must(t, w.r.forgetFlows(w.r.slots["a"]))
+	must(t, w.r.forgetFlows(w.a.Address))
 	served.Write([]byte("x")) // which is sent anew until the host has it
 	w.refusedAtOnce("a new one", w.r.hostAddress().String(), 443)
 	time.Sleep(blocked)

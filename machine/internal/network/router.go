@@ -10,6 +10,7 @@ package network
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -48,11 +49,13 @@ const (
 	UplinkHost = "host"
 	UplinkNone = "none"
 
-	firstIndex   = 2       // 0: host link, 1: uplink
-	machinesMax  = 1 << 16 // five digits in a link's name
-	inside       = "eth0"  // the machine's own end
-	linkMTU      = 1500
-	adoptRetries = 5 // a dump is interrupted when links change meanwhile
+	addressesEach = 4       // a /30
+	nowhere       = 0       // the host link's index is no machine's
+	firstIndex    = 2       // 1: uplink
+	machinesMax   = 1 << 16 // five digits in a link's name
+	inside        = "eth0"  // the machine's own end
+	linkMTU       = 1500
+	adoptRetries  = 5 // a dump is interrupted when links change meanwhile
 )
 
 var (
@@ -79,17 +82,20 @@ type Router struct {
 
 	forwardingWasOff bool // on the host, before an instance turned it on
 
-	mu    sync.RWMutex
-	slots map[string]*slot
-	byIP  map[netip.Addr]*slot
-	used  map[int]bool
-	next  int // where the search for a free index goes on, so that an address rests before it is given away again
+	mu        sync.RWMutex
+	slots     map[string]*slot
+	byIP      map[netip.Addr]*slot
+	used      map[int]bool // addresses, by their index
+	usedLinks map[int]bool
+	next      int // where the search for a free index goes on, so that an address rests before it is given away again
 }
 
 type slot struct {
 	name      string
-	index     int
-	connected bool                     // guarded by Router.mu
+	link      int                      // in the name of its link
+	index     int                      // of its address, or nowhere; guarded by Router.mu
+	former    int                      // too; of another address that is kept for it while it moves, or nowhere
+	connected bool                     // too
 	outlet    outlet                   // too; changed only by whoever is busy with the slot
 	past      []Refusal                // too; what was counted in sets that are gone
 	began     map[refusalKey]time.Time // when refusals were first said to have begun
@@ -117,7 +123,7 @@ func OpenToRemove(ctx context.Context, c Config) (*Router, error) {
 }
 
 func newRouter(c Config) *Router {
-	return &Router{config: c, mtu: linkMTU, slots: map[string]*slot{}, byIP: map[netip.Addr]*slot{}, used: map[int]bool{}}
+	return &Router{config: c, mtu: linkMTU, slots: map[string]*slot{}, byIP: map[netip.Addr]*slot{}, used: map[int]bool{}, usedLinks: map[int]bool{}}
 }
 
 func (r *Router) run(ctx context.Context, steps ...func() error) error {
@@ -184,10 +190,19 @@ func (r *Router) refuseMove() error {
 	if err != nil {
 		return err
 	}
+	ends, err := r.ends()
+	if err != nil {
+		return err
+	}
+	foreign := func(end netip.Addr) bool {
+		_, ok := r.indexOf(end.Next())
+		return !ok
+	}
 	moved := !slices.ContainsFunc(addresses, began)
 	for _, link := range links {
 		var index int
-		if _, err := fmt.Sscanf(link.Attrs().Name, r.name("m")+"%d", &index); err == nil && (moved || index >= r.indexes()) {
+		_, err := fmt.Sscanf(link.Attrs().Name, r.name("m")+"%d", &index)
+		if err == nil && (moved || index >= r.indexes() || slices.ContainsFunc(ends[link.Attrs().Index], foreign)) {
 			return fmt.Errorf("machine_network cannot become %s while machines or slots are here that have an address of another one (their router has %s): "+
 				"set it back, or take them down first (npm run clean)", r.config.MachineNetwork, addresses[0].IPNet)
 		}
@@ -201,19 +216,30 @@ func (r *Router) adopt() error {
 	if err != nil {
 		return err
 	}
+	ends, err := r.ends()
+	if err != nil {
+		return err
+	}
+	var bare []*slot
 	for _, link := range links {
-		var index int
-		if _, err := fmt.Sscanf(link.Attrs().Name, r.name("m")+"%d", &index); err != nil {
+		s := &slot{name: link.Attrs().Alias, outlet: openOutlet()}
+		if _, err := fmt.Sscanf(link.Attrs().Name, r.name("m")+"%d", &s.link); err != nil {
 			continue
 		}
-		name := link.Attrs().Alias
-		if !slotPattern.MatchString(name) || !isNamespace(r.machinePin(name)) || index < firstIndex || index >= r.indexes() || r.slots[name] != nil {
+		s.index, s.former = r.indexesAt(ends[link.Attrs().Index])
+		switch {
+		case !slotPattern.MatchString(s.name) || !isNamespace(r.machinePin(s.name)) || s.link < firstIndex || s.link >= r.indexes() || r.slots[s.name] != nil:
 			if err := r.links.LinkDel(link); err != nil {
 				return fmt.Errorf("remove stray link %s: %w", link.Attrs().Name, err)
 			}
-			continue
+		case s.index == nowhere:
+			bare = append(bare, s)
+		default:
+			r.know(s)
 		}
-		r.know(&slot{name: name, index: index, outlet: openOutlet()})
+	}
+	if err := r.adoptBare(bare); err != nil {
+		return err
 	}
 	r.next = firstIndex + rand.IntN(r.indexes()-firstIndex)
 	return r.removeStrayPins()
@@ -246,13 +272,14 @@ func (r *Router) removeStrayPins() error {
 }
 
 func (r *Router) know(s *slot) {
-	r.slots[s.name], r.byIP[r.address(s.index, 2)], r.used[s.index] = s, s, true
+	r.slots[s.name], r.byIP[r.address(s.index, 2)], r.usedLinks[s.link] = s, s, true
+	r.used[s.index], r.used[s.former] = true, true // nowhere is nobody's
 }
 
+// forget is of a slot that is nowhere.
 func (r *Router) forget(s *slot) {
 	delete(r.slots, s.name)
-	delete(r.byIP, r.address(s.index, 2))
-	delete(r.used, s.index)
+	delete(r.usedLinks, s.link)
 }
 
 // Close takes everything away: machines' networks, rules, links, the router. Machines that still run lose their network.
@@ -289,7 +316,7 @@ func (r *Router) name(suffix string) string     { return "b" + r.config.Instance
 func (r *Router) table() string                 { return "berth_" + r.config.Instance }
 func (r *Router) pin(name string) string        { return filepath.Join(r.config.RunDir, "netns", name) }
 func (r *Router) machinePin(slot string) string { return r.pin("m-" + slot) }
-func (r *Router) machineLink(index int) string  { return fmt.Sprintf("%s%d", r.name("m"), index) }
+func (r *Router) machineLink(link int) string   { return fmt.Sprintf("%s%d", r.name("m"), link) }
 func (r *Router) uplinkIsNamespace() bool {
 	return r.config.Uplink != UplinkHost && r.config.Uplink != UplinkNone
 }
@@ -299,8 +326,12 @@ func (r *Router) nameserver() netip.Addr  { return r.address(0, 2) }
 
 // address is the first or second host of a /30: the router's or host's end, and the other one.
 func (r *Router) address(index, host int) netip.Addr {
-	base := r.config.MachineNetwork.Addr().As4()
-	number := uint32(base[0])<<24 | uint32(base[1])<<16 | uint32(base[2])<<8 | uint32(base[3])
-	number += uint32(index*4 + host)
-	return netip.AddrFrom4([4]byte{byte(number >> 24), byte(number >> 16), byte(number >> 8), byte(number)})
+	var address [4]byte
+	binary.BigEndian.PutUint32(address[:], uint32(number(r.config.MachineNetwork.Addr())+index*addressesEach+host))
+	return netip.AddrFrom4(address)
+}
+
+func number(address netip.Addr) int {
+	bytes := address.As4()
+	return int(binary.BigEndian.Uint32(bytes[:]))
 }

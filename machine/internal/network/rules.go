@@ -137,6 +137,9 @@ func (r *Router) fillSets(conn *nftables.Conn) error {
 	var machines, connected []nftables.SetElement
 	r.mu.RLock()
 	for _, s := range r.slots {
+		if s.index == nowhere { // it is being released
+			continue
+		}
 		machines = append(machines, element(r.key(s))...)
 		if s.connected {
 			connected = append(connected, element(r.key(s))...)

@@ -50,7 +50,7 @@ func (r *Router) strayLinks() ([]Stray, error) {
 	for _, link := range links {
 		var index int
 		name := link.Attrs().Name
-		if _, err := fmt.Sscanf(name, r.name("m")+"%d", &index); err != nil || r.used[index] {
+		if _, err := fmt.Sscanf(name, r.name("m")+"%d", &index); err != nil || r.usedLinks[index] {
 			continue
 		}
 		strays = append(strays, Stray{"link " + name, func() error { return deleteLink(r.links, name) }})

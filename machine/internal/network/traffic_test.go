@@ -85,7 +85,7 @@ func TestTrafficIsWhatAMachineExchangesWithOthersThanItsHost(t *testing.T) {
 	must(t, r.Connect("b"))
 	call(b)
 	told("b", megabyte, megabyte)
-	must(t, deleteLink(r.links, r.machineLink(r.slots["b"].index)))
+	must(t, deleteLink(r.links, r.machineLink(r.slots["b"].link)))
 	r.release()
 	r, err = Open(context.Background(), c)
 	must(t, err)

@@ -1,0 +1,49 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+
+	"github.com/berth-dev/berth/machine/internal/network"
+)
+
+// GiveAddress has a shell take the address that its guest knows as its own, where that is free and the engine can tell the sandbox. Otherwise
+// the shell keeps what it has. After a failure it is good for nothing, and a hostd that finds it must not take it for one that waits.
+func (e *Engine) GiveAddress(ctx context.Context, s *Sandbox, wanted netip.Addr) error {
+	record := s.Record()
+	had, err := netip.ParseAddr(record.Address)
+	// One of an older build was made for this restore, at the address where it was free.
+	if err != nil || !wanted.IsValid() || had == wanted || record.Build() != e.Current() || e.fixedAddresses.Load() {
+		return err
+	}
+	at, err := e.router.Move(s.Slot, wanted)
+	if errors.Is(err, network.ErrTaken) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if err := e.tellAddress(ctx, s, at); err != nil {
+		if !isUnknownMethod(err) {
+			return err
+		}
+		e.fixedAddresses.Store(true)
+		e.log.Warn("the engine cannot tell a sandbox another address", "slot", s.Slot, "error", err)
+		if _, err := e.router.Move(s.Slot, had); err != nil {
+			return err
+		}
+		return nil
+	}
+	return s.Update(func(r *Record) { r.Address = wanted.String() })
+}
+
+// tellAddress needs no socket: the sandbox has it since it was created.
+func (e *Engine) tellAddress(ctx context.Context, s *Sandbox, at network.Place) error {
+	change := sandboxNetwork{
+		FDBasedLinks:     []sandboxLink{{Name: at.Name, Addresses: addressesOf(at), Routes: routesOf(at)}},
+		Defaultv4Gateway: gatewayOf(at),
+	}
+	_, err := e.ask(ctx, s, answerBound, "containerManager.SetAddresses", change)
+	return err
+}

@@ -1,0 +1,152 @@
+package network
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+
+	"github.com/vishvananda/netlink"
+)
+
+// ErrTaken is of an address that somebody else has, or that no machine can have.
+var ErrTaken = errors.New("the address is not free")
+
+// Move gives a slot another address, where that is free. Its link stays, and with it the socket that was handed out. Its sandbox must have
+// sent nothing yet, and has to be told.
+func (r *Router) Move(name string, wanted netip.Addr) (to Place, err error) {
+	err = r.withSlot(name, func(s *slot) error {
+		if s.connected {
+			return errors.New("the machine is let out already")
+		}
+		index, err := r.claim(s, wanted)
+		if err == nil && index != s.index {
+			err = r.move(s, index)
+		}
+		to = r.place(s.index)
+		return err
+	})
+	return to, err
+}
+
+// claim keeps an address from everybody else.
+func (r *Router) claim(s *slot, wanted netip.Addr) (int, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	index, ok := r.indexOf(wanted)
+	if !ok || r.used[index] && index != s.index {
+		return 0, fmt.Errorf("%s: %w", wanted, ErrTaken)
+	}
+	r.used[index] = true
+	return index, nil
+}
+
+// move adds before it takes away, so that a link always has an address: by it the next hostd knows the slot. Until the last step the slot keeps
+// both from everybody else, and a failure leaves it so until it is released.
+func (r *Router) move(s *slot, index int) error {
+	r.remember(s, func() { s.former = index })
+	name := r.machineLink(s.link)
+	link, err := r.links.LinkByName(name)
+	if err != nil {
+		return err
+	}
+	if err := r.links.AddrReplace(link, r.end(index)); err != nil {
+		return fmt.Errorf("set address %s of %s: %w", r.end(index), name, err)
+	}
+	err = r.alter(func() error {
+		last := element(r.key(s))
+		r.remember(s, func() {
+			delete(r.byIP, r.address(s.index, 2))
+			s.index, s.former = index, s.index
+			r.byIP[r.address(s.index, 2)] = s
+		})
+		set := r.rules.machines
+		return joinFirst(r.rules.conn.SetDeleteElements(set, last), r.rules.conn.SetAddElements(set, element(r.key(s))))
+	})
+	if err != nil {
+		return err
+	}
+	if err := r.links.AddrDel(link, r.end(s.former)); err != nil {
+		return fmt.Errorf("take address %s of %s: %w", r.end(s.former), name, err)
+	}
+	r.remember(s, func() {
+		delete(r.used, s.former)
+		s.former = nowhere
+	})
+	return nil
+}
+
+// indexOf is the index of a machine's address.
+func (r *Router) indexOf(address netip.Addr) (int, bool) {
+	if !address.Is4() || !r.config.MachineNetwork.Contains(address) {
+		return 0, false
+	}
+	index := (number(address) - number(r.config.MachineNetwork.Addr())) / addressesEach
+	return index, index >= firstIndex && index < r.indexes() && r.address(index, 2) == address
+}
+
+// end is the router's end of a machine's link.
+func (r *Router) end(index int) *netlink.Addr {
+	return &netlink.Addr{IPNet: ipNet(netip.PrefixFrom(r.address(index, 1), prefixLen))}
+}
+
+func (r *Router) place(index int) Place {
+	return Place{Name: inside, Address: netip.PrefixFrom(r.address(index, 2), prefixLen), Gateway: r.address(index, 1)}
+}
+
+// freeLink is the number for the name of a link: that of its address, unless the link of a moved slot has it. There are as many numbers as
+// addresses, so one is free.
+func (r *Router) freeLink(index int) int {
+	for r.usedLinks[index] {
+		if index++; index >= r.indexes() {
+			index = firstIndex
+		}
+	}
+	return index
+}
+
+// ends are the addresses of the router's ends, by the index of their links.
+func (r *Router) ends() (map[int][]netip.Addr, error) {
+	var list []netlink.Addr
+	var err error
+	for range adoptRetries {
+		list, err = r.links.AddrList(nil, netlink.FAMILY_V4)
+		if !errors.Is(err, netlink.ErrDumpInterrupted) {
+			break
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the addresses of machines' links: %w", err)
+	}
+	found := map[int][]netip.Addr{}
+	for _, one := range list {
+		if address, ok := netip.AddrFromSlice(one.IP.To4()); ok {
+			found[one.LinkIndex] = append(found[one.LinkIndex], address)
+		}
+	}
+	return found, nil
+}
+
+// indexesAt are those whose addresses a link of a machine has: two where a move was cut short, and none where its making was.
+func (r *Router) indexesAt(ends []netip.Addr) (index, former int) {
+	for _, end := range ends {
+		if found, ok := r.indexOf(end.Next()); ok {
+			index, former = found, index
+		}
+	}
+	return index, former
+}
+
+// adoptBare knows slots whose link has no address of this network: their making was cut short, or they are of another network and are only
+// to be removed.
+func (r *Router) adoptBare(bare []*slot) error {
+	for _, s := range bare {
+		if s.index = s.link; !r.used[s.index] && r.slots[s.name] == nil {
+			r.know(s)
+			continue
+		}
+		if err := deleteLink(r.links, r.machineLink(s.link)); err != nil {
+			return err
+		}
+	}
+	return nil
+}

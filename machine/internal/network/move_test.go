@@ -1,0 +1,201 @@
+package network
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// another is an address of a machine that nobody has.
+func another(r *Router) netip.Addr {
+	index, _ := r.freeIndex()
+	return r.address(index, 2)
+}
+
+// moved has a handed-out slot take an address and does in its namespace what a sandbox does by itself.
+func moved(t *testing.T, r *Router, m machine, slot string, wanted netip.Addr) machine {
+	t.Helper()
+	out, err := r.HandOut(slot)
+	must(t, err)
+	must(t, out.Socket.Close())
+	place, err := r.Move(slot, wanted)
+	must(t, err)
+	if place.Address.Addr() != wanted {
+		t.Fatalf("moved to %s where %s was wanted", place.Address, wanted)
+	}
+	handle, err := handleIn(m.ns, unix.NETLINK_ROUTE)
+	must(t, err)
+	defer handle.Close()
+	link, err := setUp(handle, inside, wanted)
+	must(t, err)
+	must(t, setDefaultRoute(handle, link, place.Gateway))
+	attachment := *m.Attachment
+	attachment.Address, attachment.Gateway = wanted, place.Gateway
+	return machine{&attachment, m.ns}
+}
+
+func TestAMovedMachineHasItsNewAddressAlone(t *testing.T) {
+	uplink := testNamespace(t, public)
+	r := openTest(t, testConfig(t, uplink.Name()))
+	before := attach(t, r, "a")
+	a := moved(t, r, before, "a", another(r))
+	serve(t, a.ns, 65100)
+	serve(t, uplink, 80)
+	if who := call(t, hostNamespace(t), a.Address.String(), 65100); who != r.hostAddress().String() {
+		t.Errorf("the machine was called by %q", who)
+	}
+	must(t, r.Connect("a"))
+	call(t, a.ns, public, 80)
+	if at, err := r.Machine("a"); at != a.Address || err != nil {
+		t.Errorf("the machine is at %s, %v", at, err)
+	}
+
+	attachment, err := r.AttachAt("b", before.Address)
+	must(t, err)
+	if attachment.Address != before.Address {
+		t.Fatalf("the address %s of before is not free: there is %s", before.Address, attachment.Address)
+	}
+	b := attach(t, r, "b")
+	serve(t, b.ns, 65100)
+	must(t, r.Connect("b"))
+	call(t, hostNamespace(t), b.Address.String(), 65100)
+	call(t, b.ns, public, 80)
+	received := receive(t, uplink, 9999)
+	addAddresses(t, a.ns, inside, before.Address.String())
+	send(t, a.ns, before.Address.String(), public, 9999)
+	if got := received(blocked); len(got) != 0 {
+		t.Errorf("a packet from the address of before came through: %v", got)
+	}
+	if strays, err := r.Strays(); len(strays) != 0 || err != nil {
+		t.Errorf("strays %v, %v", strays, err)
+	}
+	must(t, errors.Join(r.Release("a"), r.Release("b")))
+	if len(r.byIP) != 0 || len(r.usedLinks) != 0 {
+		t.Errorf("kept after their release: %v, %v", r.byIP, r.usedLinks)
+	}
+}
+
+func TestAnAddressThatIsNotFreeIsRefusedAndTheMachineStaysWhereItIs(t *testing.T) {
+	r := openTest(t, testConfig(t, UplinkNone))
+	a, b := attach(t, r, "a"), attach(t, r, "b")
+	for _, wanted := range []netip.Addr{
+		b.Address, b.Gateway, r.hostAddress(), r.nameserver(), r.address(1, 2),
+		netip.MustParseAddr(public), netip.MustParseAddr("::1"), {},
+	} {
+		if _, err := r.Move("a", wanted); !errors.Is(err, ErrTaken) {
+			t.Errorf("move to %s: %v", wanted, err)
+		}
+	}
+	if to, err := r.Move("a", a.Address); to.Address.Addr() != a.Address || to.Gateway != a.Gateway || err != nil {
+		t.Errorf("move to where it is: %v, %v", to, err)
+	}
+	serve(t, a.ns, 65100)
+	call(t, hostNamespace(t), a.Address.String(), 65100)
+	must(t, r.Connect("b"))
+	if _, err := r.Move("b", another(r)); err == nil {
+		t.Error("a machine that is let out was moved")
+	}
+	if again, err := r.AttachAt("c", b.Address); err != nil || again.Address == b.Address {
+		t.Errorf("an address was given to two machines: %v, %v", again, err)
+	}
+}
+
+func TestARouterThatStartsAgainKnowsMovedMachinesByTheirAddress(t *testing.T) {
+	c := testConfig(t, UplinkNone)
+	first, err := Open(context.Background(), c)
+	must(t, err)
+	a := moved(t, first, attach(t, first, "a"), "a", another(first))
+	cut := attach(t, first, "cut")
+	wanted := another(first)
+	index, err := first.claim(first.slots["cut"], wanted)
+	must(t, err)
+	link, err := first.links.LinkByName(first.machineLink(first.slots["cut"].link))
+	must(t, err)
+	must(t, first.links.AddrReplace(link, first.end(index))) // and no further
+	first.release()
+
+	r := openTest(t, c)
+	serve(t, a.ns, 65100)
+	call(t, hostNamespace(t), a.Address.String(), 65100)
+	if again := attach(t, r, "a"); again.Address != a.Address {
+		t.Errorf("the address changed from %v to %v", a.Address, again.Address)
+	}
+	for _, address := range []netip.Addr{cut.Address, wanted} {
+		if got, err := r.AttachAt("early-"+fmt.Sprint(number(address)), address); err != nil || got.Address == address {
+			t.Errorf("%s was given away while the slot whose move was cut short may have it: %v", address, err)
+		}
+	}
+	must(t, r.Release("cut"))
+	for _, address := range []netip.Addr{cut.Address, wanted} {
+		if got, err := r.AttachAt("late-"+fmt.Sprint(number(address)), address); err != nil || got.Address != address {
+			t.Errorf("%s is not free after the release: %v, %v", address, got, err)
+		}
+	}
+}
+
+func TestAnAddressIsFreeBeforeItsLinkIsGone(t *testing.T) {
+	r := openTest(t, testConfig(t, UplinkNone))
+	a := attach(t, r, "a")
+	must(t, r.vacate(r.slots["a"]))
+	must(t, r.loadRules()) // while it has none
+	if _, err := r.Attach("a"); !errors.Is(err, unix.EBUSY) {
+		t.Errorf("a slot that is being released was attached: %v", err)
+	}
+	if err := r.Connect("a"); !errors.Is(err, ErrUnknown) {
+		t.Errorf("a slot that is being released was connected: %v", err)
+	}
+	attachment, err := r.AttachAt("b", a.Address)
+	must(t, err)
+	if attachment.Address != a.Address {
+		t.Fatalf("there is %s in place of %s", attachment.Address, a.Address)
+	}
+	b := attach(t, r, "b")
+	serve(t, b.ns, 65100)
+	call(t, hostNamespace(t), a.Address.String(), 65100)
+	must(t, r.Release("a"))
+	call(t, hostNamespace(t), a.Address.String(), 65100)
+	if slots, err := r.List(); len(slots) != 1 || err != nil {
+		t.Errorf("slots %v, %v", slots, err)
+	}
+}
+
+func TestMovesCostNoAddress(t *testing.T) {
+	c := testConfig(t, UplinkNone)
+	c.MachineNetwork = netip.MustParsePrefix("10.117.0.0/26")
+	r := openTest(t, c)
+	for i := range 12 {
+		attach(t, r, fmt.Sprintf("s%d", i))
+	}
+	for i := range 3 {
+		_, err := r.Move(fmt.Sprintf("s%d", i), another(r))
+		must(t, err)
+	}
+	attach(t, r, "one")
+	attach(t, r, "two")
+	if _, err := r.Attach("three"); !errors.Is(err, ErrNoAddress) {
+		t.Errorf("one more: %v", err)
+	}
+	if len(r.usedLinks) != 14 {
+		t.Errorf("%d links for 14 machines", len(r.usedLinks))
+	}
+}
+
+func BenchmarkMove(b *testing.B) {
+	r, err := Open(context.Background(), Config{Instance: "be7c", MachineNetwork: machineNetwork, Uplink: UplinkNone, RunDir: b.TempDir()})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer r.Close()
+	if _, err := r.Attach("a"); err != nil {
+		b.Fatal(err)
+	}
+	for b.Loop() {
+		if _, err := r.Move("a", another(r)); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
