@@ -5,11 +5,9 @@ import { Idle, IDLE_ENDS, RecentActivity, SuspendRequest } from '../workspaces.t
 
 export const Keepalive = Type.Object({ seconds: Type.Integer({ minimum: 0, maximum: LIMITS.idle.keepalive_seconds_max }) }, strict)
 
-export const KeepaliveAnswer = Type.Object({ keepalive_until: Timestamp() })
+export const KeepaliveAnswer = Type.Object({ keepalive_until: Timestamp() }, { title: 'KeepaliveAnswer' })
 
-export const WakeHint = Type.Object({
-  residency: Word(['resident', 'frozen', 'hibernated', 'restoring']),
-})
+export const WakeHint = Type.Object({ residency: Word(['resident', 'frozen', 'hibernated', 'restoring']) }, { title: 'WakeHint' })
 
 export const AWAKE_KINDS = ['call', 'stream', 'command', 'keepalive', 'operation'] as const
 

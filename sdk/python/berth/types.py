@@ -846,6 +846,10 @@ class Issue(TypedDict):
     nearest: NotRequired[str]
 
 
+class KeepaliveAnswer(TypedDict):
+    keepalive_until: str
+
+
 class LoginRequest(TypedDict):
     email: str
     password: str
@@ -2314,6 +2318,10 @@ class VolumeCreateRequest(TypedDict):
 class VolumeList(TypedDict):
     data: list[Volume]
     next_cursor: Union[str, None]
+
+
+class WakeHint(TypedDict):
+    residency: Literal["resident", "frozen", "hibernated", "restoring"]
 
 
 class WarmVersionError(TypedDict):

@@ -787,6 +787,10 @@ export type Issue = {
   nearest?: string
 }
 
+export type KeepaliveAnswer = {
+  keepalive_until: string
+}
+
 export type LoginRequest = {
   email: string
   password: string
@@ -2176,6 +2180,10 @@ export type VolumeCreateRequest = {
 export type VolumeList = {
   data: Volume[]
   next_cursor: string | null
+}
+
+export type WakeHint = {
+  residency: 'resident' | 'frozen' | 'hibernated' | 'restoring'
 }
 
 export type WarmVersion = {
