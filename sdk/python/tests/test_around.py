@@ -8,10 +8,12 @@ import os
 import re
 import subprocess
 import sys
+import threading
 import time
 import traceback
 import unittest
 import uuid
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import redirect_stdout
 from io import StringIO
@@ -64,6 +66,62 @@ class Input(unittest.IsolatedAsyncioTestCase):
             await asyncio.gather(first, *(command.write("x") for _ in range(500)), command.end())
             command._gateway.call = call  # type: ignore[method-assign]
             self.assertEqual((sent, (await command.result()).stdout), ([5, 500], "first" + "x" * 500))
+
+
+class Threads(unittest.TestCase):
+    def test_joined(self) -> None:
+        """with threads, what is written while a request is on its way goes with the next one, in order and each piece to its caller"""
+        with berth.Berth() as client, ThreadPoolExecutor(20) as pool:
+            ws = client.open(f"joined-{uuid.uuid4()}", template="base")
+            command = ws.start(["cat"], stdin_open=True)
+            sent: list[int] = []
+            begun, all_wait = threading.Event(), threading.Event()
+            call = command._gateway.call
+
+            def counted(asked: Request, wait_seconds: float | None = None) -> object:
+                sent.append(len(asked.body or b""))
+                begun.set()
+                if not all_wait.wait(60):
+                    raise TimeoutError("nobody waits")
+                return call(asked, wait_seconds)
+
+            command._gateway.call = counted  # type: ignore[method-assign]
+            writing = [pool.submit(command.write, "first,")]
+            begun.wait(60)
+            for at in range(10):
+                writing.append(pool.submit(command.write, f"{at},"))
+                # The next one is written after this one waits.
+                until(lambda: len(command._stdin._waiting) == len(writing) - 1)
+            writing.append(pool.submit(command.end))
+            until(lambda: len(command._stdin._waiting) == 11)
+            all_wait.set()
+            for each in writing:
+                each.result(60)
+            command._gateway.call = call  # type: ignore[method-assign]
+            text = "first," + "".join(f"{at}," for at in range(10))
+            self.assertEqual((sent, command.result().stdout), ([6, 20], text))
+
+    def test_broken(self) -> None:
+        """with threads, after a write that failed, all that wait and all that follow fail with the same"""
+        from berth._sync.platform import Joined
+
+        sending, all_wait = threading.Event(), threading.Event()
+
+        def fails(_data: bytes, _close: bool, _wait_seconds: float | None) -> None:
+            sending.set()
+            all_wait.wait(60)
+            raise ConnectionError("it broke off")
+
+        joined = Joined(fails, 1 << 20)
+        with ThreadPoolExecutor(4) as pool:
+            writing = [pool.submit(joined.write, b"first", False, None)]
+            sending.wait(60)
+            writing += [pool.submit(joined.write, b"x", False, None) for _ in range(3)]
+            until(lambda: len(joined._waiting) == 3)
+            all_wait.set()
+            self.assertEqual([str(each.exception(60)) for each in writing], ["it broke off"] * 4)
+        with self.assertRaisesRegex(ConnectionError, "it broke off"):
+            joined.write(b"later", False, None)
 
 
 class Notebooks(unittest.IsolatedAsyncioTestCase):
@@ -237,6 +295,14 @@ class Guide(unittest.TestCase):
         with redirect_stdout(printed):
             exec(sample, {"__name__": "sample"})
         self.assertEqual(printed.getvalue(), "42\n")
+
+
+def until(holds: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not holds():
+        if time.monotonic() > deadline:
+            raise TimeoutError
+        time.sleep(0.001)
 
 
 def blocks(text: str, language: str) -> list[str]:

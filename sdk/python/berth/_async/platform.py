@@ -10,6 +10,7 @@ from typing import Any
 
 import httpx
 
+from .._pieces import Piece, count_together
 from .._requests import Deadline
 from ..errors import ConnectionFailedError, DeadlineError
 
@@ -74,13 +75,13 @@ class Joined:
     def __init__(self, send: Callable[[bytes, bool, float | None], Awaitable[None]], bytes_max: int) -> None:
         self._send = send
         self._bytes_max = bytes_max
-        self._waiting: list[tuple[bytes, bool, float | None, asyncio.Future[None]]] = []
+        self._waiting: list[tuple[Piece, asyncio.Future[None]]] = []
         self._sending = False
         self._broken: BaseException | None = None
 
     async def write(self, data: bytes, close: bool, wait_seconds: float | None) -> None:
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.append((data, close, wait_seconds, done))
+        self._waiting.append((Piece(data, close, wait_seconds), done))
         if not self._sending:
             self._sending = True
             # It goes on for the pieces of others when this caller has left.
@@ -89,36 +90,22 @@ class Joined:
 
     async def _send_all(self) -> None:
         while self._waiting:
-            count = self._count()
+            count = count_together([piece for piece, _done in self._waiting], self._bytes_max)
             together, self._waiting = self._waiting[:count], self._waiting[count:]
             try:
                 if self._broken is not None:
                     raise self._broken
-                data = b"".join(piece[0] for piece in together)
-                await self._send(data, together[-1][1], together[0][2])
-                for piece in together:
-                    if not piece[3].done():
-                        piece[3].set_result(None)
+                pieces = [piece for piece, _done in together]
+                await self._send(b"".join(piece.data for piece in pieces), pieces[-1].close, pieces[0].wait_seconds)
+                for _piece, done in together:
+                    if not done.done():
+                        done.set_result(None)
             except BaseException as error:
                 self._broken = error
-                for piece in together:
-                    if not piece[3].done():
-                        piece[3].set_exception(error)
+                for _piece, done in together:
+                    if not done.done():
+                        done.set_exception(error)
         self._sending = False
-
-    def _count(self) -> int:
-        """Pieces whose callers wait alike go together, and an end only as the last."""
-        size, count = len(self._waiting[0][0]), 1
-        if self._waiting[0][1] or self._waiting[0][2] is not None:
-            return 1
-        for data, close, wait_seconds, _done in self._waiting[1:]:
-            size += len(data)
-            if wait_seconds is not None or size > self._bytes_max:
-                break
-            count += 1
-            if close:
-                break
-        return count
 
 
 class Socket:

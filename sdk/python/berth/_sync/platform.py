@@ -11,6 +11,7 @@ from typing import Any
 
 import httpx
 
+from .._pieces import Piece, count_together
 from .._requests import Deadline
 from ..errors import ConnectionFailedError, DeadlineError
 
@@ -68,22 +69,50 @@ class Shared:
 
 
 class Joined:
-    """Pieces that are sent one after the other. After one that failed, all that follow fail."""
+    """Pieces that are sent one after the other, with all that waits, up to so many bytes. After one that failed, all that follow fail."""
 
-    def __init__(self, send: Callable[[bytes, bool, float | None], None], _bytes_max: int) -> None:
+    def __init__(self, send: Callable[[bytes, bool, float | None], None], bytes_max: int) -> None:
         self._send = send
-        self._lock = threading.Lock()
+        self._bytes_max = bytes_max
+        self._waiting: list[Piece] = []
+        self._changed = threading.Condition()
+        self._sending = False
         self._broken: BaseException | None = None
 
     def write(self, data: bytes, close: bool, wait_seconds: float | None) -> None:
-        with self._lock:
+        piece = Piece(data, close, wait_seconds)
+        with self._changed:
+            self._waiting.append(piece)
+            self._changed.wait_for(lambda: piece.is_done or not self._sending)
+            if not piece.is_done:
+                self._sending = True
+        if not piece.is_done:
+            # Of the threads that wait, one sends for all, until its own piece is there.
+            try:
+                while not piece.is_done:
+                    self._send_together()
+            finally:
+                with self._changed:
+                    self._sending = False
+                    self._changed.notify_all()
+        if piece.error is not None:
+            raise piece.error
+
+    def _send_together(self) -> None:
+        with self._changed:
+            count = count_together(self._waiting, self._bytes_max)
+            together, self._waiting = self._waiting[:count], self._waiting[count:]
+        try:
             if self._broken is not None:
                 raise self._broken
-            try:
-                self._send(data, close, wait_seconds)
-            except BaseException as error:
-                self._broken = error
-                raise
+            self._send(b"".join(piece.data for piece in together), together[-1].close, together[0].wait_seconds)
+        except BaseException as error:
+            self._broken = error
+        with self._changed:
+            for piece in together:
+                piece.error = self._broken
+                piece.is_done = True
+            self._changed.notify_all()
 
 
 class Socket:
