@@ -5,6 +5,7 @@ import { Berth, BerthError, type Workspace } from '../../sdk/typescript/src/main
 import { CliError, type CliCommand, type Context, isCliError, usageError } from './command.ts'
 import { COMPLETION, completionOf } from './completion.ts'
 import { COPY } from './copy.ts'
+import { DRAFTS } from './drafts.ts'
 import { EXEC } from './exec.ts'
 import { MCP } from './mcp-command.ts'
 import { NOUNS } from './nouns.ts'
@@ -20,7 +21,7 @@ import { WORKSPACES } from './workspaces.ts'
 
 declare const BERTH_CLI_VERSION: string | undefined
 const VERSION = typeof BERTH_CLI_VERSION === 'string' ? BERTH_CLI_VERSION : '0.1.0'
-const COMMANDS: CliCommand[] = [EXEC, SHELL, COPY, SYNC, PORT, MCP, ...SSH, ...WORKSPACES, ...NOUNS, ...TEMPLATES, COMPLETION]
+const COMMANDS: CliCommand[] = [EXEC, SHELL, COPY, SYNC, PORT, MCP, ...SSH, ...WORKSPACES, ...NOUNS, ...TEMPLATES, ...DRAFTS, COMPLETION]
 const GLOBAL = {
   json: { type: 'boolean' },
   profile: { type: 'string' },

@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { pipeline } from 'node:stream/promises'
 import { promisify } from 'node:util'
-import type { wire } from '../../sdk/typescript/src/main.ts'
+import type { wire, Workspace } from '../../sdk/typescript/src/main.ts'
 import { CliError, type CliCommand, type Context, usageError } from './command.ts'
 import { follow } from './exec.ts'
 import { oneLine } from './print.ts'
@@ -38,10 +38,7 @@ export const TEMPLATES: CliCommand[] = [
         ...(typeof description === 'string' ? { description } : {}),
         ...(publish === true ? { auto_publish: true } : {}),
       })
-      // Under --json the log is for people all the same: standard output has the build alone.
-      const out = context.json ? process.stderr : process.stdout
-      for await (const text of templates.buildLog(begun.id)) out.write(linesOf(text))
-      return ended(context, await templates.waitForBuild(begun.id))
+      return followBuild(context, begun.id)
     },
   },
   {
@@ -49,20 +46,31 @@ export const TEMPLATES: CliCommand[] = [
     takes: 'SLUG VERSION [-- COMMAND …]',
     does: 'open a version, published or not, in a session workspace; with a command: run it there, and end the workspace',
     words: [2, 2],
-    async run(context, [slug = '', version]) {
-      const ws = await context.berth().templates.test(slug, Number(version))
-      if (context.rest.length === 0) {
-        context.print(ws.view, ['key', 'observed_state', 'template.slug', 'template.version', 'id'])
-        return 0
-      }
-      try {
-        return await follow(await ws.start(context.rest))
-      } finally {
-        await ws.close({ wait: false })
-      }
-    },
+    run: async (context, [slug = '', version]) => tried(context, await context.berth().templates.test(slug, Number(version))),
   },
 ]
+
+/** A workspace of a version or of a state: shown, or where there is a command, used for that and ended. */
+export async function tried({ rest, print }: Context, ws: Workspace): Promise<number> {
+  if (rest.length === 0) {
+    print(ws.view, ['key', 'observed_state', 'template.slug', 'template.version', 'id'])
+    return 0
+  }
+  try {
+    return await follow(await ws.start(rest))
+  } finally {
+    await ws.close({ wait: false })
+  }
+}
+
+/** Shows what a build says, until it is over. */
+export async function followBuild(context: Context, build_id: string): Promise<number> {
+  const { templates } = context.berth()
+  // Under --json the log is for people all the same: standard output has the build alone.
+  const out = context.json ? process.stderr : process.stdout
+  for await (const text of templates.buildLog(build_id)) out.write(linesOf(text))
+  return ended(context, await templates.waitForBuild(build_id))
+}
 
 interface RecipeFile {
   /** Below the folder; null: it is elsewhere. */

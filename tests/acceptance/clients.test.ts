@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import path from 'node:path'
 import { after, before, test } from 'node:test'
-import { PYTHON_PACKAGES, runCommands, runPython, runPythonPage, runTypescript } from '../support/client-guides.ts'
+import { NO_PYTHON, runCommands, runPython, runPythonPage, runTypescript } from '../support/client-guides.ts'
 import { sharedService, type SharedService } from '../support/shared-services.ts'
 
 let service: SharedService
@@ -17,9 +17,7 @@ test('the samples of docs/guides/typescript.md print what it says', { timeout: 2
   assert.equal(printed, prints)
 })
 
-const skip = PYTHON_PACKAGES === undefined ? 'no Python packages' : false
-
-test('the samples of docs/guides/python.md print what it says', { skip, timeout: 240_000 }, async () => {
+test('the samples of docs/guides/python.md print what it says', { skip: NO_PYTHON, timeout: 240_000 }, async () => {
   const { prints, printed } = await runPythonPage('docs/guides/python.md', where())
   assert.equal(printed, prints)
 })
@@ -49,7 +47,7 @@ with Berth() as berth, berth.open("python-terminal", template="base") as ws:
     print(shell.status()["state"])
     ws.delete()
 `
-test('a terminal and a large file of a machine, from Python', { skip, timeout: 240_000 }, async () => {
+test('a terminal and a large file of a machine, from Python', { skip: NO_PYTHON, timeout: 240_000 }, async () => {
   const [bytes, shown, state] = (await runPython(TERMINAL, where())).split('\n')
   assert.deepEqual([bytes, shown, state], [String(10 << 20), 'hello', 'exited'])
 })

@@ -1,29 +1,25 @@
-import { after, before } from 'node:test'
+import assert from 'node:assert/strict'
+import { after, before, test } from 'node:test'
 import { Berth } from '../../sdk/typescript/src/main.ts'
 import { methodsSuite } from '../sdk/methods.ts'
-import { createClient } from '../support/client.ts'
+import { calledOperations } from '../sdk/operation-methods.ts'
+import { noting } from '../sdk/operations.ts'
+import { ownerOf } from '../support/owner.ts'
 import { sharedService, type SharedService } from '../support/shared-services.ts'
-
-const PASSWORD = 'a long enough password'
 
 let service: SharedService
 let berth: Berth
 let person: Berth
+const asked = new Set<string>()
 before(async () => {
   service = await sharedService()
-  berth = new Berth({ url: service.base_url, apiKey: service.api_key })
-  person = new Berth({ url: service.base_url, apiKey: await ownerOf(service) })
+  berth = new Berth({ url: service.base_url, apiKey: service.api_key, ...noting(asked) })
+  person = new Berth({ url: service.base_url, apiKey: await ownerOf(service), ...noting(asked) })
 })
 after(() => service.stop())
 
 methodsSuite('real machines', () => ({ berth, person }))
 
-/** @returns the session of a person who owns the organization */
-async function ownerOf({ base_url, organization, admin }: SharedService): Promise<string> {
-  const email = `${organization}@example.com`
-  await admin('person', 'create', '--email', email, '--organization', organization, '--role', 'owner', '--name', 'Owner')
-  const token = /#token=(\S+)/.exec(await admin('person', 'link', '--email', email))?.[1]
-  const { api } = createClient(base_url, 'none')
-  await api('/v1/auth/password/reset/confirm', { json: { token, new_password: PASSWORD } })
-  return (await api<{ session_token: string }>('/v1/auth/login', { json: { email, password: PASSWORD } })).body.session_token
-}
+test('each operation that has a method was asked for by the methods', () => {
+  assert.deepEqual(calledOperations().filter((id) => !asked.has(id)), []) // prettier-ignore
+})

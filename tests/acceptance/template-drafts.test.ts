@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import type { TemplateBuild } from '../../contract/schemas/template-builds.ts'
 import { createClient, type Client, type OpenedWorkspace } from '../support/client.ts'
+import { NO_PYTHON, runPythonPage, runTypescript } from '../support/client-guides.ts'
 import { until } from '../support/processes.ts'
 import { printedBy, readGuide } from '../support/readme.ts'
 import { type SharedService, sharedService } from '../support/shared-services.ts'
@@ -92,4 +93,14 @@ test('the commands of docs/guides/template-drafts.md print what it says', { time
   const guide = readGuide('template-drafts.md')
   assert.ok(guide.prints.length > 0)
   assert.equal(await printedBy(guide, service), guide.prints)
+})
+
+const where = () => ({ url: service.base_url, api_key: service.api_key })
+
+test('the TypeScript of docs/guides/template-drafts.md prints what its comments say', { timeout: 300_000 }, async () => {
+  assert.equal((await runTypescript('docs/guides/template-drafts.md', where())).printed, 'first\nsucceeded\n')
+})
+
+test('the Python of docs/guides/template-drafts.md prints what its comments say', { skip: NO_PYTHON, timeout: 300_000 }, async () => {
+  assert.equal((await runPythonPage('docs/guides/template-drafts.md', where())).printed, 'first\nsucceeded\n')
 })

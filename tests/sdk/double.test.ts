@@ -29,7 +29,11 @@ methodsSuite('the double', () => ({ berth: plain.berth, person: null }), [
   'secrets are made, read, changed, rotated, bound and erased',
   'egress is said for a project and for a workspace',
   'volumes are made, attached, detached and deleted',
+  'the operator is told what a caller thinks',
   'a template is built from an upload, tried, published, listed and archived, and a build cancelled',
+  'a draft is opened, captured, tried, published and discarded',
+  'a workspace is saved as a template',
+  'languages and packages that recipes may name are told',
   'usage, inputs, organization, projects and records are told',
   'people are invited, listed, changed and removed; keys made, changed and revoked',
 ])

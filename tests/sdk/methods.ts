@@ -1,24 +1,15 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { Berth, BerthError, Command, Terminal, type Workspace } from '../../sdk/typescript/src/main.ts'
+import { Berth, BerthError, Command, Terminal } from '../../sdk/typescript/src/main.ts'
 import { methodsOf, recorded, type Seen } from './recorded.ts'
+import { code, sh, type Step, unique } from './step.ts'
+import { TEMPLATE_STEPS } from './template-steps.ts'
 
 /** Who calls: a key of a project, and where there are people, an owner of its organization. */
 export interface Callers {
   berth: Berth
   person: Berth | null
 }
-
-/** Calls of some methods, on a workspace of its own. Each asserts what comes of them. */
-interface Step {
-  fact: string
-  run(berth: Berth, ws: Workspace, person: Berth): Promise<unknown>
-}
-
-const sh = (script: string) => ['sh', '-c', script]
-let count = 0
-const unique = (name: string) => `${name}-${process.pid}-${(count += 1)}`
-const code = (expected: string) => (error: unknown) => error instanceof BerthError && error.code === expected
 
 const STEPS: Step[] = [
   {
@@ -38,6 +29,12 @@ const STEPS: Step[] = [
     async run(berth) {
       assert.equal((await berth.me()).type, 'api_key')
       assert.deepEqual(await berth.api('GET', '/v1/client-versions'), await berth.clientVersions())
+    },
+  },
+  {
+    fact: 'the operator is told what a caller thinks',
+    async run(berth) {
+      assert.ok((await berth.feedback({ message: `A test says so: ${unique('feedback')}.`, category: 'other' })).id)
     },
   },
   {
@@ -211,6 +208,9 @@ const STEPS: Step[] = [
       assert.ok((await ws.tree.revisions().all()).length >= 2)
       assert.deepEqual((await ws.tree.diff({ from: 1, to: 2 }).all()).map(({ path }) => path), ['/home/user/file']) // prettier-ignore
       assert.equal((await ws.tree.restore(1)).tree_revision, 3)
+      const { id } = await ws.exec(['cat', '/home/user/file'])
+      assert.equal((await ws.execution(id)).state, 'succeeded')
+      await (await ws.fork(unique('tree-fork'))).delete()
       await ws.delete()
     },
   },
@@ -258,30 +258,7 @@ const STEPS: Step[] = [
       await berth.volumes.delete(volume.id)
     },
   },
-  {
-    fact: 'a template is built from an upload, tried, published, listed and archived, and a build cancelled',
-    async run(berth, ws, person) {
-      await ws.exec(sh('echo content > file && tar -cf context.tar file'), { check: true })
-      const { id } = await berth.templates.upload(await ws.files.read('/home/user/context.tar'))
-      const slug = unique('template')
-      const begun = await berth.templates.build(slug, { dockerfile: 'FROM base\nCOPY file /srv/\n', upload_id: id })
-      let log = ''
-      for await (const text of berth.templates.buildLog(begun.id)) log += text
-      assert.match(log, /step 1 of 1/)
-      assert.equal((await berth.templates.waitForBuild(begun.id)).state, 'succeeded')
-      assert.equal((await berth.templates.getBuild(begun.id)).version, 1)
-      const tried = await berth.templates.test(slug, 1)
-      assert.equal(await tried.files.readText('/srv/file'), 'content\n')
-      await tried.close()
-      assert.equal((await person.templates.publish(slug, 1)).version, 1)
-      assert.equal((await berth.templates.get(slug)).slug, slug)
-      assert.ok((await berth.templates.list().all()).some((each) => each.slug === slug))
-      assert.equal((await berth.templates.versions(slug).all()).length, 1)
-      assert.ok((await person.templates.archive(slug, 1)).archived_at)
-      const other = await berth.templates.build(unique('template'), { dockerfile: 'FROM base\nRUN sleep 600\n' })
-      assert.equal((await berth.templates.cancelBuild(other.id)).state, 'canceled')
-    },
-  },
+  ...TEMPLATE_STEPS,
   {
     fact: 'usage, inputs, organization, projects and records are told',
     async run(berth, ws, person) {
@@ -289,11 +266,21 @@ const STEPS: Step[] = [
       assert.ok(await berth.usage.series({ granularity: 'day' }))
       assert.ok(await berth.usage.estimate({ cpu_millis: 1000 }))
       assert.ok(await person.usage.spend())
+      assert.equal((await berth.usage.spendPolicy()).overage_enabled, false)
+      assert.ok((await berth.usage.entitlements()).entitlements)
+      assert.ok((await berth.usage.subscription()).plan)
+      assert.ok(await berth.usage.grants().all())
+      assert.ok(await berth.usage.plans().all())
       assert.ok(await ws.usage())
       assert.ok(await ws.inputs())
+      assert.equal((await ws.agentSessions().all())[0]?.agent_label, 'default')
       const organization = await berth.organizations.get()
       assert.equal((await berth.organizations.list().all())[0]?.id, organization.id)
       assert.ok((await berth.organizations.projects().all()).length > 0)
+      assert.ok((await berth.organizations.workspaces({ key_prefix: ws.key }).all()).some(({ id }) => id === ws.id))
+      assert.ok((await berth.projects.get()).id)
+      const made = await person.projects.create({ name: unique('project') })
+      assert.equal((await person.projects.update({ name: 'Renamed' }, { project: made.id })).name, 'Renamed')
       assert.ok((await person.organizations.audit().page()).data.length > 0)
     },
   },
@@ -303,8 +290,10 @@ const STEPS: Step[] = [
       const { api_key } = await berth.me()
       const project = api_key?.project_id ?? ''
       const email = `${unique('guest')}@example.com`
-      await person.members.invite({ email, role: 'member' })
+      const { id } = await person.members.invite({ email, role: 'member' })
       assert.ok((await person.members.invitations().all()).some((each) => each.email === email))
+      await assert.rejects(person.members.resendInvitation(id), code('rate_limited'))
+      await person.members.deleteInvitation(id)
       const [owner] = await person.members.list().all()
       // An organization keeps an owner: the last one is neither changed nor removed.
       await assert.rejects(person.members.update(owner?.person_id ?? '', { role: 'member' }), BerthError)
@@ -312,6 +301,7 @@ const STEPS: Step[] = [
       const key = await person.keys.create({ name: 'made', tool_permissions: ['exec'] }, { project })
       assert.match(key.api_key, /^sfk_/)
       assert.equal((await person.keys.list({ project }).all()).length, 2)
+      assert.equal((await person.keys.get(key.id, { project })).name, 'made')
       await person.keys.update(key.id, { name: 'renamed' }, { project })
       await person.keys.revoke(key.id, { project })
       await assert.rejects(new Berth({ url: berth.url, apiKey: key.api_key }).me(), code('unauthenticated'))

@@ -4,14 +4,13 @@ import path from 'node:path'
 import { createInterface } from 'node:readline'
 import { test } from 'node:test'
 import { promisify } from 'node:util'
+import { NO_PYTHON, PYTHON_PACKAGES } from '../support/client-guides.ts'
 import { depth } from '../support/depth.ts'
 import { generatorOf } from '../support/seed.ts'
 import { serveToOthers } from './served-double.ts'
 import { unreliable } from './unreliable.ts'
 
 const PYTHON = path.resolve(import.meta.dirname, '../../sdk/python')
-const { BERTH_TEST_PYTHONPATH: packages, BERTH_TEST_PYTHON_MISSING: missing = 'tools/test.mjs did not set it up', PATH = '' } = process.env
-const skip = packages === undefined ? `no Python packages: ${missing}` : false
 const HISTORIES = depth({ short: 12, long: 300 })
 
 /** What sdk/python/tests/run.py prints of one test. */
@@ -22,13 +21,13 @@ interface Outcome {
   seconds: number
 }
 
-test('the Python SDK does what its tests say, against the double of the service', { skip, timeout: 600_000 }, async (t) => {
+test('the Python SDK does what its tests say, against the double of the service', { skip: NO_PYTHON, timeout: 600_000 }, async (t) => {
   await using calm = await serveToOthers()
   await using faulty = await serveToOthers((through) => unreliable(through, generatorOf(26)))
   const child = spawn('python3', [path.join(PYTHON, 'tests/run.py')], {
     env: {
-      PATH,
-      PYTHONPATH: packages,
+      PATH: process.env['PATH'] ?? '',
+      PYTHONPATH: PYTHON_PACKAGES,
       PYTHONDONTWRITEBYTECODE: '1',
       BERTH_URL: calm.url,
       BERTH_API_KEY: calm.api_key,
@@ -50,14 +49,14 @@ test('the Python SDK does what its tests say, against the double of the service'
 })
 
 const run = promisify(execFile)
-const options = { cwd: PYTHON, env: { PATH, PYTHONPATH: packages, PYTHONDONTWRITEBYTECODE: '1' } }
+const options = { cwd: PYTHON, env: { PATH: process.env['PATH'] ?? '', PYTHONPATH: PYTHON_PACKAGES, PYTHONDONTWRITEBYTECODE: '1' } }
 
 test('the client for threads is made from the one for asyncio', { timeout: 60_000 }, async () => {
   const { stdout } = await run('python3', ['tools/sync.py', '--check'], options).catch((error: unknown) => error as { stdout: string })
   assert.equal(stdout, '')
 })
 
-test('the types of the Python SDK hold, strictly', { skip, timeout: 300_000 }, async () => {
+test('the types of the Python SDK hold, strictly', { skip: NO_PYTHON, timeout: 300_000 }, async () => {
   const checked = run('python3', ['-m', 'mypy', '--cache-dir', '/dev/null', '--config-file', 'pyproject.toml', 'berth'], options)
   const { stdout } = await checked.catch((error: unknown) => error as { stdout: string })
   assert.match(stdout, /^Success/)

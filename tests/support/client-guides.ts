@@ -31,8 +31,11 @@ export async function runTypescript(page: string, where: Where): Promise<Sampled
   })
 }
 
+const { BERTH_TEST_PYTHON_MISSING: missing = 'tools/test.mjs did not set it up' } = process.env
 /** Where the packages are that the Python SDK needs; undefined where set-up could not get them. */
 export const PYTHON_PACKAGES = process.env['BERTH_TEST_PYTHONPATH']
+/** Of a test that needs them. */
+export const NO_PYTHON = PYTHON_PACKAGES === undefined ? `no Python packages: ${missing}` : false
 
 /** Runs all that a page of docs/ shows in Python, as one program. */
 export async function runPythonPage(page: string, where: Where): Promise<Sampled> {

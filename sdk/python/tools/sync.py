@@ -23,6 +23,7 @@ WORDS = {
     "aiter_raw": "iter_raw",
     "aclosing": "closing",
     "IsolatedAsyncioTestCase": "TestCase",
+    "_async": "_sync",
 }
 DROPPED = {"async", "await"}
 #: What stands between ``Callable[...]`` and its end in the asynchronous source alone.
@@ -56,7 +57,8 @@ def word_of(word: str) -> str:
 def pairs() -> list[tuple[Path, Path]]:
     sources = [path for path in sorted((HERE / "berth/_async").glob("*.py")) if path.name not in BY_HAND]
     made = [(path, HERE / "berth/_sync" / path.name) for path in sources]
-    return [*made, (HERE / "tests/test_async.py", HERE / "tests/test_sync.py")]
+    tests = [(HERE / f"tests/{name}_async.py", HERE / f"tests/{name}_sync.py") for name in ("test", "methods")]
+    return [*made, *tests]
 
 
 def main() -> int:

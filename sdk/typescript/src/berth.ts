@@ -2,9 +2,18 @@ import { type App, createApp, OPERATION_MS, PREFER_WAIT } from './app.ts'
 import { BerthError } from './errors.ts'
 import type { Manner } from './gateway.ts'
 import { type List, listOf } from './list.ts'
-import { egressOf, keysOf, membersOf, organizationsOf, secretsOf, usageOf, volumesOf } from './nouns.ts'
+import { egressOf, keysOf, membersOf, organizationsOf, projectsOf, secretsOf, usageOf, volumesOf, type WorkspaceQuery } from './nouns.ts'
 import type { Deadline } from './retry.ts'
-import type { ClientVersions, OpenRequest, OpenResponse, Operation, Principal, Workspace as View } from './schemas.ts'
+import type {
+  ClientVersions,
+  Feedback,
+  FeedbackCreate,
+  OpenRequest,
+  OpenResponse,
+  Operation,
+  Principal,
+  Workspace as View,
+} from './schemas.ts'
 import { templatesOf } from './templates.ts'
 import { type CallOptions, deadlineFor, type Fetch, readJson } from './transport.ts'
 import { Workspace } from './workspace.ts'
@@ -28,16 +37,6 @@ export interface OpenOptions extends Omit<OpenRequest, 'key'>, CallOptions {
   wake?: boolean
 }
 
-export interface WorkspaceQuery {
-  project_id?: string
-  state?: View['observed_state']
-  desired_state?: View['desired_state']
-  key_prefix?: string
-  include_deleted?: boolean
-  lifetime?: 'persistent' | 'session' | 'any'
-  purpose?: View['purpose'] | 'any'
-}
-
 /** One service, as one caller. */
 export class Berth {
   readonly url: string
@@ -47,6 +46,7 @@ export class Berth {
   readonly templates: ReturnType<typeof templatesOf>
   readonly usage: ReturnType<typeof usageOf>
   readonly organizations: ReturnType<typeof organizationsOf>
+  readonly projects: ReturnType<typeof projectsOf>
   readonly members: ReturnType<typeof membersOf>
   readonly keys: ReturnType<typeof keysOf>
   readonly #app: App
@@ -65,6 +65,7 @@ export class Berth {
     this.templates = templatesOf(app, (id, options) => this.workspace(id, options))
     this.usage = usageOf(app)
     this.organizations = organizationsOf(app)
+    this.projects = projectsOf(app)
     this.members = membersOf(app)
     this.keys = keysOf(app)
   }
@@ -109,6 +110,11 @@ export class Berth {
 
   clientVersions(options?: CallOptions): Promise<ClientVersions> {
     return this.#app.call({ method: 'GET', path: '/v1/client-versions' }, options)
+  }
+
+  /** Tells whoever operates the service what was wrong, missing or good. */
+  feedback(json: FeedbackCreate, options?: CallOptions): Promise<Feedback> {
+    return this.#app.call({ method: 'POST', path: '/v1/feedback', json, repeats: 'keyed' }, options)
   }
 
   /** Any route of the application API. A change is repeated by itself only with `key`, which the routes marked so in the reference take. */

@@ -1,5 +1,6 @@
 // What the package offers.
-export { Berth, type BerthOptions, type OpenOptions, type WorkspaceQuery } from './berth.ts'
+export { Berth, type BerthOptions, type OpenOptions } from './berth.ts'
+export type { WorkspaceQuery } from './nouns.ts'
 export { type OperationOptions, Workspace } from './workspace.ts'
 export { Command, CommandError, type CommandResult, type ExecOptions, type OutputChunk } from './exec.ts'
 export { type ShellOptions, Terminal, type TerminalChunk, type TerminalEnding } from './shell.ts'

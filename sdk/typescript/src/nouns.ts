@@ -76,6 +76,16 @@ export function egressOf(app: App) {
   }
 }
 
+export interface WorkspaceQuery {
+  project_id?: string
+  state?: wire.Workspace['observed_state']
+  desired_state?: wire.Workspace['desired_state']
+  key_prefix?: string
+  include_deleted?: boolean
+  lifetime?: 'persistent' | 'session' | 'any'
+  purpose?: wire.Workspace['purpose'] | 'any'
+}
+
 export interface SeriesQuery {
   from?: string
   to?: string
@@ -95,6 +105,14 @@ export function usageOf(app: App) {
     estimate: (query: { cpu_millis?: number; memory_mib?: number; hours?: number } = {}, options?: OfOrganization) =>
       read<wire.UsageEstimate>('/usage/estimate', query, options),
     spend: (options?: OfOrganization) => read<wire.Spend>('/spend', {}, options),
+    spendPolicy: (options?: OfOrganization) => read<wire.SpendPolicy>('/spend-policy', {}, options),
+    /** What the organization may have. */
+    entitlements: (options?: OfOrganization) => read<wire.Entitlements>('/entitlements', {}, options),
+    /** Its plan, and whether that refuses starts. */
+    subscription: (options?: OfOrganization) => read<wire.Subscription>('/subscription', {}, options),
+    /** Credits. */
+    grants: (options?: OfOrganization): List<wire.UsageGrant> => listOf(app, inOrganization(app, '/usage/grants', options), {}, options),
+    plans: (options?: CallOptions): List<wire.Plan> => listOf(app, '/v1/plans', {}, options),
   }
 }
 
@@ -104,8 +122,23 @@ export function organizationsOf(app: App) {
     get: async (options?: OfOrganization): Promise<wire.Organization> =>
       app.call({ method: 'GET', path: await inOrganization(app, '', options)() }, options),
     projects: (options?: OfOrganization): List<wire.Project> => listOf(app, inOrganization(app, '/projects', options), {}, options),
+    /** Of all its projects. */
+    workspaces: (query: WorkspaceQuery = {}, options?: OfOrganization): List<wire.Workspace> =>
+      listOf(app, inOrganization(app, '/workspaces', options), query, options),
     audit: (query: object = {}, options?: OfOrganization): List<wire.AuditEvent> =>
       listOf(app, inOrganization(app, '/audit', options), query, options),
+  }
+}
+
+export function projectsOf(app: App) {
+  return {
+    get: async (options?: Of): Promise<wire.Project> => app.call({ method: 'GET', path: await inProject(app, '', options)() }, options),
+    /** For a person's session alone. */
+    create: async (json: wire.NewName, options?: OfOrganization): Promise<wire.Project> =>
+      app.call({ method: 'POST', path: await inOrganization(app, '/projects', options)(), json }, options),
+    /** Renames it. For a person's session alone. */
+    update: async (json: wire.Rename, options?: Of): Promise<wire.Project> =>
+      app.call({ method: 'PATCH', path: await inProject(app, '', options)(), json }, options),
   }
 }
 
@@ -121,6 +154,11 @@ export function membersOf(app: App) {
       listOf(app, inOrganization(app, '/invitations', options), {}, options),
     invite: async (json: wire.InvitationCreate, options?: OfOrganization): Promise<wire.Invitation> =>
       app.call({ method: 'POST', path: await inOrganization(app, '/invitations', options)(), json }, options),
+    /** Sends the mail once more. */
+    resendInvitation: async (id: string, options?: OfOrganization): Promise<wire.Invitation> =>
+      app.call({ method: 'POST', path: await inOrganization(app, `/invitations/${id}/resend`, options)() }, options),
+    deleteInvitation: async (id: string, options?: OfOrganization): Promise<void> =>
+      app.call({ method: 'DELETE', path: await inOrganization(app, `/invitations/${id}`, options)() }, options),
   }
 }
 
@@ -128,6 +166,8 @@ export function membersOf(app: App) {
 export function keysOf(app: App) {
   return {
     list: (options?: Of): List<wire.ApiKey> => listOf(app, inProject(app, '/api-keys', options), {}, options),
+    get: async (id: string, options?: Of): Promise<wire.ApiKey> =>
+      app.call({ method: 'GET', path: await inProject(app, `/api-keys/${id}`, options)() }, options),
     /** The whole key is in the answer, this once. */
     create: async (json: wire.ApiKeyCreate, options?: Of): Promise<wire.ApiKeyCreated> =>
       app.call({ method: 'POST', path: await inProject(app, '/api-keys', options)(), json }, options),

@@ -1,4 +1,5 @@
 import { type App, OPERATION_MS, PREFER_WAIT } from './app.ts'
+import { draftsOf, type Start } from './drafts.ts'
 import { BerthError } from './errors.ts'
 import { type List, listOf } from './list.ts'
 import type { Of } from './nouns.ts'
@@ -21,18 +22,55 @@ export interface UploadOptions extends Of {
   onProgress?: (received_bytes: number) => void
 }
 
+export interface PackagesQuery {
+  query?: string
+  name?: string
+  architecture?: string
+  limit?: number
+}
+
 /** @param find how a workspace is made of an id */
 export function templatesOf(app: App, find: (workspace_id: string, options?: CallOptions) => Promise<Workspace>) {
   const of = (slug: string, below = '') => `/v1/templates/${encodeURIComponent(slug)}${below}`
   const build = (id: string, below = '') => `/v1/template-builds/${id}${below}`
-  const templates = {
+  const version = (slug: string, version: number, below = '') => of(slug, `/versions/${version}${below}`)
+  const start: Start = async (path, json, options) => {
+    const deadline = deadlineFor(options, OPERATION_MS)
+    const asked = { method: 'POST', path, json, headers: PREFER_WAIT, key: true }
+    const { workspace, operation } = await app.send(asked, deadline, readJson<wire.OpenResponse>)
+    if (operation !== null) await app.succeeded(operation, deadline)
+    return find(workspace.id, options)
+  }
+  return {
+    /** The next version, worked on in a workspace. */
+    drafts: draftsOf(app, start),
     list: (options?: CallOptions): List<wire.Template> => listOf(app, '/v1/templates', {}, options),
     get: (slug: string, options?: CallOptions): Promise<wire.Template> => app.call({ method: 'GET', path: of(slug) }, options),
     versions: (slug: string, options?: CallOptions): List<wire.TemplateVersion> => listOf(app, of(slug, '/versions'), {}, options),
-    publish: (slug: string, version: number, options?: CallOptions): Promise<wire.TemplateVersion> =>
-      app.call({ method: 'POST', path: of(slug, `/versions/${version}/publish`), json: {} }, options),
-    archive: (slug: string, version: number, options?: CallOptions): Promise<wire.TemplateVersion> =>
-      app.call({ method: 'POST', path: of(slug, `/versions/${version}/archive`), json: {} }, options),
+    version: (slug: string, number: number, options?: CallOptions): Promise<wire.TemplateVersion> =>
+      app.call({ method: 'GET', path: version(slug, number) }, options),
+    publish: (slug: string, number: number, options?: CallOptions): Promise<wire.TemplateVersion> =>
+      app.call({ method: 'POST', path: version(slug, number, '/publish'), json: {} }, options),
+    archive: (slug: string, number: number, options?: CallOptions): Promise<wire.TemplateVersion> =>
+      app.call({ method: 'POST', path: version(slug, number, '/archive'), json: {} }, options),
+    /** Ends the template with all its versions. Nobody takes it back. For a person's session alone. */
+    archiveTemplate: (slug: string, options?: CallOptions): Promise<wire.Template> =>
+      app.call({ method: 'POST', path: of(slug, '/archive'), json: {} }, options),
+    /** What lies in one directory of a version; `/` where none is said. */
+    files: (slug: string, number: number, { path, ...options }: CallOptions & { path?: string } = {}): List<wire.TemplateFile> =>
+      listOf(app, version(slug, number, '/files'), { path }, options),
+    /** How the files of a version differ from those of another; of the one before it where none is said. `against`: a number, or `slug@number`. */
+    diff: (
+      slug: string,
+      number: number,
+      { against, ...options }: CallOptions & { against?: number | string } = {},
+    ): List<wire.TemplateFileChange> => listOf(app, version(slug, number, '/diff'), { against }, options),
+    /** Debian packages that a recipe may name. */
+    packages: async (query: PackagesQuery = {}, options?: CallOptions): Promise<wire.TemplatePackage[]> =>
+      (await app.call<wire.TemplatePackageList>({ method: 'GET', path: '/v1/template-packages', query }, options)).data,
+    /** Languages that a recipe may name, with their versions. */
+    languages: async (options?: CallOptions): Promise<wire.TemplateLanguage[]> =>
+      (await app.call<wire.TemplateLanguageList>({ method: 'GET', path: '/v1/template-languages' }, options)).data,
     /** A tar, plain or compressed by gzip, that builds take files from. It goes on where a connection broke. */
     async upload(tar: Uint8Array | Blob, options: UploadOptions = {}): Promise<wire.TemplateUpload> {
       const blob = tar instanceof Blob ? tar : new Blob([new Uint8Array(tar)])
@@ -43,6 +81,9 @@ export function templatesOf(app: App, find: (workspace_id: string, options?: Cal
       const begun = await app.send({ method: 'POST', path: '/v1/template-uploads', json }, deadline, readJson<wire.TemplateUpload>)
       return sendParts(app, begun, blob, deadline, options.onProgress)
     },
+    /** An upload that no build needs any more. */
+    deleteUpload: (upload_id: string, options?: CallOptions): Promise<void> =>
+      app.call({ method: 'DELETE', path: `/v1/template-uploads/${upload_id}`, repeats: 'keyed' }, options),
     /** Begins to make a version by a recipe or a Dockerfile; a template that is not there is made. */
     async build(slug: string, request: wire.TemplateBuildRequest, options?: Of): Promise<wire.TemplateBuild> {
       const json = { project_id: options?.project ?? (await app.projectId()), ...request }
@@ -77,16 +118,9 @@ export function templatesOf(app: App, find: (workspace_id: string, options?: Cal
     cancelBuild: (build_id: string, options?: CallOptions): Promise<wire.TemplateBuild> =>
       app.call({ method: 'POST', path: build(build_id, '/cancel'), json: {}, key: true }, options),
     /** A session workspace of a version, published or not, to try it. */
-    async test(slug: string, version: number, request: wire.TestInstanceRequest = {}, options?: Of): Promise<Workspace> {
-      const deadline = deadlineFor(options, OPERATION_MS)
-      const json = { project_id: options?.project ?? (await app.projectId()), ...request }
-      const asked = { method: 'POST', path: of(slug, `/versions/${version}/test-instances`), json, headers: PREFER_WAIT, key: true }
-      const { workspace, operation } = await app.send(asked, deadline, readJson<wire.OpenResponse>)
-      if (operation !== null) await app.succeeded(operation, deadline)
-      return find(workspace.id, options)
-    },
+    test: async (slug: string, number: number, request: wire.TestInstanceRequest = {}, options?: Of): Promise<Workspace> =>
+      start(version(slug, number, '/test-instances'), { project_id: options?.project ?? (await app.projectId()), ...request }, options),
   }
-  return templates
 }
 
 async function sendParts(

@@ -1,7 +1,19 @@
 import type { App } from './app.ts'
 import type { Gateway } from './gateway.ts'
 import { type List, listOf } from './list.ts'
-import type { Change, Changes, GitCommitted, GitHead, GitStatus, IdleRecord, ProcessList, TreeRestored, TreeRevision } from './schemas.ts'
+import type {
+  Change,
+  Changes,
+  GitCommitted,
+  GitHead,
+  GitStatus,
+  IdleRecord,
+  KeepaliveAnswer,
+  ProcessList,
+  TreeRestored,
+  TreeRevision,
+  WakeHint,
+} from './schemas.ts'
 import { type CallOptions, deadlineFor } from './transport.ts'
 
 export interface Clone {
@@ -77,9 +89,9 @@ export function processesOf(gateway: Gateway) {
 export function idleOf(gateway: Gateway) {
   return {
     get: (options?: CallOptions): Promise<IdleRecord> => gateway.call({ method: 'GET', path: '/idle' }, options),
-    keepalive: (seconds: number, options?: CallOptions): Promise<{ keepalive_until: string }> =>
+    keepalive: (seconds: number, options?: CallOptions): Promise<KeepaliveAnswer> =>
       gateway.call({ method: 'POST', path: '/keepalive', json: { seconds }, repeats: 'keyed' }, options),
-    wakeHint: (options?: CallOptions): Promise<{ residency: string }> =>
+    wakeHint: (options?: CallOptions): Promise<WakeHint> =>
       gateway.call({ method: 'POST', path: '/wake-hint', json: {}, repeats: 'keyed' }, options),
   }
 }

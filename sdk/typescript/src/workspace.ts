@@ -5,15 +5,20 @@ import { createGateway, type Gateway, type Manner } from './gateway.ts'
 import { type List, listOf } from './list.ts'
 import { portsOf } from './ports.ts'
 import type {
+  AgentSession,
   Caps,
   Checkpoint,
   EgressDenialList,
   EgressPolicyRequest,
   EgressVersion,
+  Execution,
   ForkRequest,
   Operation,
   OperationAndWorkspace,
+  SaveAsTemplateRequest,
+  SaveAsTemplateResponse,
   SuspendWhenIdleResponse,
+  TemplateBuild,
   ToolToken,
   UsageSeries,
   Volume,
@@ -103,6 +108,11 @@ export class Workspace implements AsyncDisposable {
     return new Command(this.#gateway, session_id)
   }
 
+  /** Of a file-first workspace: a command that was run by this `execution_id`. Kept for seven days. */
+  execution(execution_id: string, options?: CallOptions): Promise<Execution> {
+    return this.#gateway.call({ method: 'GET', path: `/executions/${encodeURIComponent(execution_id)}` }, options)
+  }
+
   /** Opens a terminal, or comes back to the one with this `session_id`. */
   shell(options?: ShellOptions): Promise<Terminal> {
     return openTerminal(this.#gateway, this.#socket, options)
@@ -171,6 +181,16 @@ export class Workspace implements AsyncDisposable {
     return fork
   }
 
+  /** Begins to make a version of a template of all that it holds. `berth.templates.waitForBuild` waits for it. */
+  async saveAsTemplate(
+    template_slug: string,
+    request: Omit<SaveAsTemplateRequest, 'template_slug'> = {},
+    options?: CallOptions,
+  ): Promise<TemplateBuild> {
+    const json = { template_slug, ...request }
+    return (await this.#call<SaveAsTemplateResponse>({ method: 'POST', path: '/save-as-template', json, key: true }, options)).build
+  }
+
   /** Wipes every change since the template. */
   reset(options?: OperationOptions): Promise<Operation> {
     return this.#operate({ method: 'POST', path: '/reset', json: { confirm_destructive: true } }, options)
@@ -187,6 +207,11 @@ export class Workspace implements AsyncDisposable {
 
   operations(query: { state?: string; kind?: string } = {}, options?: CallOptions): List<Operation> {
     return listOf(this.#app, `${this.#path}/operations`, query, options)
+  }
+
+  /** Who has used it, by `agent_label`. */
+  agentSessions(options?: CallOptions): List<AgentSession> {
+    return listOf(this.#app, `${this.#path}/agent-sessions`, {}, options)
   }
 
   inputs(options?: CallOptions): Promise<WorkspaceInputs> {

@@ -13,7 +13,8 @@ from ..errors import BerthError
 from .app import AsyncApp
 from .gateway import Manner
 from .list import AsyncList, list_of
-from .nouns import AsyncEgress, AsyncKeys, AsyncMembers, AsyncOrganizations, AsyncSecrets, AsyncTemplates, AsyncUsage, AsyncVolumes
+from .nouns import AsyncEgress, AsyncKeys, AsyncMembers, AsyncOrganizations, AsyncProjects, AsyncSecrets, AsyncUsage, AsyncVolumes
+from .templates import AsyncTemplates
 from .workspace import AsyncWorkspace
 
 if TYPE_CHECKING:
@@ -50,6 +51,7 @@ class AsyncBerth:
         self.templates = AsyncTemplates(app)
         self.usage = AsyncUsage(app)
         self.organizations = AsyncOrganizations(app)
+        self.projects = AsyncProjects(app)
         self.members = AsyncMembers(app)
         self.keys = AsyncKeys(app)
 
@@ -115,6 +117,14 @@ class AsyncBerth:
     async def client_versions(self, *, wait_seconds: float | None = None) -> types.ClientVersions:
         found: types.ClientVersions = await self._app.call(Request("GET", "/v1/client-versions"), wait_seconds)
         return found
+
+    async def feedback(
+        self, message: str, *, category: str | None = None, context: Mapping[str, str] | None = None, wait_seconds: float | None = None
+    ) -> types.Feedback:
+        """Tells whoever operates the service what was wrong, missing or good."""
+        json = given(message=message, category=category, context=context)
+        told: types.Feedback = await self._app.call(Request("POST", "/v1/feedback", json=json, repeats="keyed"), wait_seconds)
+        return told
 
     async def api(
         self,

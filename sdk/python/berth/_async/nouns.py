@@ -5,37 +5,15 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote
 
-from .._requests import (
-    OPERATION_SECONDS,
-    PREFER_WAIT,
-    TRANSFER_SECONDS,
-    Request,
-    deadline_of,
-    if_match_of,
-    may_repeat,
-    wait_before,
-)
-from .._source import Source
-from ..errors import BerthError
-from . import platform
+from .._requests import OPERATION_SECONDS, Request, deadline_of, if_match_of
 from .app import AsyncApp
-from .gateway import Manner
 from .list import AsyncList, list_of
-from .workspace import AsyncWorkspace
 
 if TYPE_CHECKING:
     from .. import types
-
-#: Of one request of an upload: the API takes 64 MiB, but a part that breaks off begins anew.
-_PART_BYTES = 8 << 20
-#: A build may take three hours.
-_BUILD_SECONDS = 4 * 3600.0
-_LOG_SECONDS = 0.5
 
 
 class _AsyncNoun:
@@ -154,118 +132,6 @@ class AsyncEgress(_AsyncNoun):
         return self._list_in_project("/egress-policy/versions", project, wait_seconds)
 
 
-class AsyncTemplates(_AsyncNoun):
-    def list(self, *, wait_seconds: float | None = None) -> AsyncList[types.Template]:
-        return list_of(self._app.call, "/v1/templates", None, wait_seconds)
-
-    async def get(self, slug: str, *, wait_seconds: float | None = None) -> types.Template:
-        template: types.Template = await self._app.call(Request("GET", _template(slug)), wait_seconds)
-        return template
-
-    def versions(self, slug: str, *, wait_seconds: float | None = None) -> AsyncList[types.TemplateVersion]:
-        return list_of(self._app.call, f"{_template(slug)}/versions", None, wait_seconds)
-
-    async def publish(self, slug: str, version: int, *, wait_seconds: float | None = None) -> types.TemplateVersion:
-        asked = Request("POST", f"{_template(slug)}/versions/{version}/publish", json={})
-        published: types.TemplateVersion = await self._app.call(asked, wait_seconds)
-        return published
-
-    async def archive(self, slug: str, version: int, *, wait_seconds: float | None = None) -> types.TemplateVersion:
-        asked = Request("POST", f"{_template(slug)}/versions/{version}/archive", json={})
-        archived: types.TemplateVersion = await self._app.call(asked, wait_seconds)
-        return archived
-
-    async def upload(
-        self, tar: bytes | str | os.PathLike[str], *, project: str | None = None, wait_seconds: float | None = None
-    ) -> types.TemplateUpload:
-        """A tar, plain or compressed by gzip, that builds take files from: its bytes, or the file that has them. It goes on where a
-        connection broke."""
-        deadline = deadline_of(wait_seconds, TRANSFER_SECONDS)
-        source = Source(tar)
-        json = {"size_bytes": source.size, "sha256": source.sha256(), "project_id": await self._app.project_id(project)}
-        seen: types.TemplateUpload = await self._app.send(Request("POST", "/v1/template-uploads", json=json), deadline)
-        path = f"/v1/template-uploads/{seen['id']}"
-        attempt = 0
-        while seen["state"] != "complete":
-            offset: int = seen["received_bytes"]
-            headers = {"content-type": "application/octet-stream"}
-            asked = Request("PUT", path, query={"offset": offset}, headers=headers, body=source.read(offset, _PART_BYTES))
-            try:
-                seen = await self._app.send(asked, deadline)
-                attempt = 0
-            except BerthError as error:
-                if not may_repeat(error, "read"):
-                    raise
-                await platform.sleep(min(wait_before(attempt, error.retry_after_seconds), max(deadline.left(), 0)))
-                attempt += 1
-                # A part may be there whose answer was lost: what is next is asked.
-                seen = await self._app.send(Request("GET", path), deadline)
-        return seen
-
-    async def build(self, slug: str, *, project: str | None = None, wait_seconds: float | None = None, **fields: Any) -> types.TemplateBuild:
-        """Begins to make a version, by ``recipe`` or ``dockerfile``; a template that is not there is made. ``fields`` are those of the
-        route: ``upload_id``, ``build_args``, ``auto_publish`` and others."""
-        json = {"project_id": await self._app.project_id(project), **fields}
-        answer = await self._app.call(Request("POST", f"{_template(slug)}/builds", json=json, key=True), wait_seconds)
-        build: types.TemplateBuild = answer["build"]
-        return build
-
-    async def get_build(self, build_id: str, *, wait_seconds: float | None = None) -> types.TemplateBuild:
-        build: types.TemplateBuild = await self._app.call(Request("GET", f"/v1/template-builds/{build_id}"), wait_seconds)
-        return build
-
-    async def build_log(self, build_id: str, *, offset: int = 0, wait_seconds: float | None = None) -> AsyncIterator[str]:
-        """What a build says, until it has said all."""
-        deadline = deadline_of(wait_seconds, _BUILD_SECONDS)
-        while True:
-            asked = Request("GET", f"/v1/template-builds/{build_id}/log", query={"offset": offset})
-            piece = await self._app.send(asked, deadline)
-            if piece["text"]:
-                yield piece["text"]
-            if piece["complete"]:
-                return
-            if piece["next_offset"] == offset:
-                await platform.sleep(_LOG_SECONDS)
-            offset = piece["next_offset"]
-
-    async def wait_for_build(self, build_id: str, *, wait_seconds: float | None = None) -> types.TemplateBuild:
-        """Returns when it is over, however it ended."""
-        deadline = deadline_of(wait_seconds, _BUILD_SECONDS)
-        attempt = 0
-        while True:
-            build: types.TemplateBuild = await self._app.send(
-                Request("GET", f"/v1/template-builds/{build_id}", headers=PREFER_WAIT), deadline
-            )
-            if build["completed_at"] is not None:
-                return build
-            await platform.sleep(min(wait_before(attempt, None), max(deadline.left(), 0)))
-            attempt += 1
-
-    async def cancel_build(self, build_id: str, *, wait_seconds: float | None = None) -> types.TemplateBuild:
-        """It makes no version then."""
-        asked = Request("POST", f"/v1/template-builds/{build_id}/cancel", json={}, key=True)
-        build: types.TemplateBuild = await self._app.call(asked, wait_seconds)
-        return build
-
-    async def test(
-        self, slug: str, version: int, *, project: str | None = None, wait_seconds: float | None = None, **fields: Any
-    ) -> AsyncWorkspace:
-        """A session workspace of a version, published or not, to try it. ``fields`` are those of the route: ``key``, ``inputs`` and
-        others."""
-        deadline = deadline_of(wait_seconds, OPERATION_SECONDS)
-        json = {"project_id": await self._app.project_id(project), **fields}
-        path = f"{_template(slug)}/versions/{version}/test-instances"
-        answer = await self._app.send(Request("POST", path, json=json, headers=PREFER_WAIT, key=True), deadline)
-        if answer["operation"] is not None:
-            await self._app.succeeded(answer["operation"], deadline)
-        view = await self._app.send(Request("GET", f"/v1/workspaces/{answer['workspace']['id']}"), deadline)
-        return AsyncWorkspace(self._app, view, Manner(), None)
-
-
-def _template(slug: str) -> str:
-    return f"/v1/templates/{quote(slug, safe='')}"
-
-
 class AsyncUsage(_AsyncNoun):
     """``query`` is that of the route: ``granularity``, ``meter``, ``workspace_id`` and others."""
 
@@ -290,6 +156,27 @@ class AsyncUsage(_AsyncNoun):
         answer: types.Spend = await self._in_organization("GET", "/spend", organization, wait_seconds)
         return answer
 
+    async def spend_policy(self, *, organization: str | None = None, wait_seconds: float | None = None) -> types.SpendPolicy:
+        answer: types.SpendPolicy = await self._in_organization("GET", "/spend-policy", organization, wait_seconds)
+        return answer
+
+    async def entitlements(self, *, organization: str | None = None, wait_seconds: float | None = None) -> types.Entitlements:
+        """What the organization may have."""
+        answer: types.Entitlements = await self._in_organization("GET", "/entitlements", organization, wait_seconds)
+        return answer
+
+    async def subscription(self, *, organization: str | None = None, wait_seconds: float | None = None) -> types.Subscription:
+        """Its plan, and whether that refuses starts."""
+        answer: types.Subscription = await self._in_organization("GET", "/subscription", organization, wait_seconds)
+        return answer
+
+    def grants(self, *, organization: str | None = None, wait_seconds: float | None = None) -> AsyncList[types.UsageGrant]:
+        """Credits."""
+        return self._list_in_organization("/usage/grants", organization, wait_seconds)
+
+    def plans(self, *, wait_seconds: float | None = None) -> AsyncList[types.Plan]:
+        return list_of(self._app.call, "/v1/plans", None, wait_seconds)
+
 
 class AsyncOrganizations(_AsyncNoun):
     def list(self, *, wait_seconds: float | None = None) -> AsyncList[types.Organization]:
@@ -302,10 +189,35 @@ class AsyncOrganizations(_AsyncNoun):
     def projects(self, *, organization: str | None = None, wait_seconds: float | None = None) -> AsyncList[types.Project]:
         return self._list_in_organization("/projects", organization, wait_seconds)
 
+    def workspaces(
+        self, *, organization: str | None = None, wait_seconds: float | None = None, **query: Any
+    ) -> AsyncList[types.Workspace]:
+        """Of all its projects. ``query`` is that of ``berth.workspaces``."""
+        return self._list_in_organization("/workspaces", organization, wait_seconds, query)
+
     def audit(
         self, query: Mapping[str, Any] | None = None, *, organization: str | None = None, wait_seconds: float | None = None
     ) -> AsyncList[types.AuditEvent]:
         return self._list_in_organization("/audit", organization, wait_seconds, query)
+
+
+class AsyncProjects(_AsyncNoun):
+    async def get(self, *, project: str | None = None, wait_seconds: float | None = None) -> types.Project:
+        found: types.Project = await self._in_project("GET", "", project, wait_seconds)
+        return found
+
+    async def create(
+        self, name: str, *, organization: str | None = None, wait_seconds: float | None = None, **fields: Any
+    ) -> types.Project:
+        """For a person's session alone."""
+        json = {"name": name, **fields}
+        created: types.Project = await self._in_organization("POST", "/projects", organization, wait_seconds, json=json)
+        return created
+
+    async def update(self, *, project: str | None = None, wait_seconds: float | None = None, **fields: Any) -> types.Project:
+        """Renames it, by ``name``. For a person's session alone."""
+        updated: types.Project = await self._in_project("PATCH", "", project, wait_seconds, json=fields)
+        return updated
 
 
 class AsyncMembers(_AsyncNoun):
@@ -333,12 +245,27 @@ class AsyncMembers(_AsyncNoun):
         invited: types.Invitation = await self._in_organization("POST", "/invitations", organization, wait_seconds, json=fields)
         return invited
 
+    async def resend_invitation(
+        self, id: str, *, organization: str | None = None, wait_seconds: float | None = None
+    ) -> types.Invitation:
+        """Sends the mail once more."""
+        path = f"/invitations/{id}/resend"
+        invited: types.Invitation = await self._in_organization("POST", path, organization, wait_seconds)
+        return invited
+
+    async def delete_invitation(self, id: str, *, organization: str | None = None, wait_seconds: float | None = None) -> None:
+        await self._in_organization("DELETE", f"/invitations/{id}", organization, wait_seconds)
+
 
 class AsyncKeys(_AsyncNoun):
     """For a person's session alone."""
 
     def list(self, *, project: str | None = None, wait_seconds: float | None = None) -> AsyncList[types.ApiKey]:
         return self._list_in_project("/api-keys", project, wait_seconds)
+
+    async def get(self, id: str, *, project: str | None = None, wait_seconds: float | None = None) -> types.ApiKey:
+        key: types.ApiKey = await self._in_project("GET", f"/api-keys/{id}", project, wait_seconds)
+        return key
 
     async def create(
         self, tool_permissions: Sequence[str], *, project: str | None = None, wait_seconds: float | None = None, **fields: Any

@@ -99,14 +99,14 @@ class AsyncIdle:
         record: types.IdleRecord = await self._gateway.call(Request("GET", "/idle"), wait_seconds)
         return record
 
-    async def keepalive(self, seconds: int, *, wait_seconds: float | None = None) -> Mapping[str, Any]:
+    async def keepalive(self, seconds: int, *, wait_seconds: float | None = None) -> types.KeepaliveAnswer:
         asked = Request("POST", "/keepalive", json={"seconds": seconds}, repeats="keyed")
-        until: Mapping[str, Any] = await self._gateway.call(asked, wait_seconds)
+        until: types.KeepaliveAnswer = await self._gateway.call(asked, wait_seconds)
         return until
 
-    async def wake_hint(self, *, wait_seconds: float | None = None) -> Mapping[str, Any]:
+    async def wake_hint(self, *, wait_seconds: float | None = None) -> types.WakeHint:
         asked = Request("POST", "/wake-hint", json={}, repeats="keyed")
-        residency: Mapping[str, Any] = await self._gateway.call(asked, wait_seconds)
+        residency: types.WakeHint = await self._gateway.call(asked, wait_seconds)
         return residency
 
 
@@ -123,9 +123,9 @@ class AsyncChanges:
 
     async def summary(
         self, *, path_prefix: str | None = None, hash: bool | None = None, wait_seconds: float | None = None
-    ) -> Mapping[str, Any]:
+    ) -> types.ChangesSummary:
         query = {"path_prefix": path_prefix, "hash": hash, "summary": True}
-        summary: Mapping[str, Any] = (await self._gateway.call(Request("GET", "/changes", query=query), wait_seconds))["summary"]
+        summary: types.ChangesSummary = (await self._gateway.call(Request("GET", "/changes", query=query), wait_seconds))["summary"]
         return summary
 
 

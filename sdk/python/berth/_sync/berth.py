@@ -14,7 +14,8 @@ from ..errors import BerthError
 from .app import App
 from .gateway import Manner
 from .list import List, list_of
-from .nouns import Egress, Keys, Members, Organizations, Secrets, Templates, Usage, Volumes
+from .nouns import Egress, Keys, Members, Organizations, Projects, Secrets, Usage, Volumes
+from .templates import Templates
 from .workspace import Workspace
 
 if TYPE_CHECKING:
@@ -51,6 +52,7 @@ class Berth:
         self.templates = Templates(app)
         self.usage = Usage(app)
         self.organizations = Organizations(app)
+        self.projects = Projects(app)
         self.members = Members(app)
         self.keys = Keys(app)
 
@@ -116,6 +118,14 @@ class Berth:
     def client_versions(self, *, wait_seconds: float | None = None) -> types.ClientVersions:
         found: types.ClientVersions = self._app.call(Request("GET", "/v1/client-versions"), wait_seconds)
         return found
+
+    def feedback(
+        self, message: str, *, category: str | None = None, context: Mapping[str, str] | None = None, wait_seconds: float | None = None
+    ) -> types.Feedback:
+        """Tells whoever operates the service what was wrong, missing or good."""
+        json = given(message=message, category=category, context=context)
+        told: types.Feedback = self._app.call(Request("POST", "/v1/feedback", json=json, repeats="keyed"), wait_seconds)
+        return told
 
     def api(
         self,

@@ -6,37 +6,15 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote
 
-from .._requests import (
-    OPERATION_SECONDS,
-    PREFER_WAIT,
-    TRANSFER_SECONDS,
-    Request,
-    deadline_of,
-    if_match_of,
-    may_repeat,
-    wait_before,
-)
-from .._source import Source
-from ..errors import BerthError
-from . import platform
+from .._requests import OPERATION_SECONDS, Request, deadline_of, if_match_of
 from .app import App
-from .gateway import Manner
 from .list import List, list_of
-from .workspace import Workspace
 
 if TYPE_CHECKING:
     from .. import types
-
-#: Of one request of an upload: the API takes 64 MiB, but a part that breaks off begins anew.
-_PART_BYTES = 8 << 20
-#: A build may take three hours.
-_BUILD_SECONDS = 4 * 3600.0
-_LOG_SECONDS = 0.5
 
 
 class _Noun:
@@ -155,118 +133,6 @@ class Egress(_Noun):
         return self._list_in_project("/egress-policy/versions", project, wait_seconds)
 
 
-class Templates(_Noun):
-    def list(self, *, wait_seconds: float | None = None) -> List[types.Template]:
-        return list_of(self._app.call, "/v1/templates", None, wait_seconds)
-
-    def get(self, slug: str, *, wait_seconds: float | None = None) -> types.Template:
-        template: types.Template = self._app.call(Request("GET", _template(slug)), wait_seconds)
-        return template
-
-    def versions(self, slug: str, *, wait_seconds: float | None = None) -> List[types.TemplateVersion]:
-        return list_of(self._app.call, f"{_template(slug)}/versions", None, wait_seconds)
-
-    def publish(self, slug: str, version: int, *, wait_seconds: float | None = None) -> types.TemplateVersion:
-        asked = Request("POST", f"{_template(slug)}/versions/{version}/publish", json={})
-        published: types.TemplateVersion = self._app.call(asked, wait_seconds)
-        return published
-
-    def archive(self, slug: str, version: int, *, wait_seconds: float | None = None) -> types.TemplateVersion:
-        asked = Request("POST", f"{_template(slug)}/versions/{version}/archive", json={})
-        archived: types.TemplateVersion = self._app.call(asked, wait_seconds)
-        return archived
-
-    def upload(
-        self, tar: bytes | str | os.PathLike[str], *, project: str | None = None, wait_seconds: float | None = None
-    ) -> types.TemplateUpload:
-        """A tar, plain or compressed by gzip, that builds take files from: its bytes, or the file that has them. It goes on where a
-        connection broke."""
-        deadline = deadline_of(wait_seconds, TRANSFER_SECONDS)
-        source = Source(tar)
-        json = {"size_bytes": source.size, "sha256": source.sha256(), "project_id": self._app.project_id(project)}
-        seen: types.TemplateUpload = self._app.send(Request("POST", "/v1/template-uploads", json=json), deadline)
-        path = f"/v1/template-uploads/{seen['id']}"
-        attempt = 0
-        while seen["state"] != "complete":
-            offset: int = seen["received_bytes"]
-            headers = {"content-type": "application/octet-stream"}
-            asked = Request("PUT", path, query={"offset": offset}, headers=headers, body=source.read(offset, _PART_BYTES))
-            try:
-                seen = self._app.send(asked, deadline)
-                attempt = 0
-            except BerthError as error:
-                if not may_repeat(error, "read"):
-                    raise
-                platform.sleep(min(wait_before(attempt, error.retry_after_seconds), max(deadline.left(), 0)))
-                attempt += 1
-                # A part may be there whose answer was lost: what is next is asked.
-                seen = self._app.send(Request("GET", path), deadline)
-        return seen
-
-    def build(self, slug: str, *, project: str | None = None, wait_seconds: float | None = None, **fields: Any) -> types.TemplateBuild:
-        """Begins to make a version, by ``recipe`` or ``dockerfile``; a template that is not there is made. ``fields`` are those of the
-        route: ``upload_id``, ``build_args``, ``auto_publish`` and others."""
-        json = {"project_id": self._app.project_id(project), **fields}
-        answer = self._app.call(Request("POST", f"{_template(slug)}/builds", json=json, key=True), wait_seconds)
-        build: types.TemplateBuild = answer["build"]
-        return build
-
-    def get_build(self, build_id: str, *, wait_seconds: float | None = None) -> types.TemplateBuild:
-        build: types.TemplateBuild = self._app.call(Request("GET", f"/v1/template-builds/{build_id}"), wait_seconds)
-        return build
-
-    def build_log(self, build_id: str, *, offset: int = 0, wait_seconds: float | None = None) -> Iterator[str]:
-        """What a build says, until it has said all."""
-        deadline = deadline_of(wait_seconds, _BUILD_SECONDS)
-        while True:
-            asked = Request("GET", f"/v1/template-builds/{build_id}/log", query={"offset": offset})
-            piece = self._app.send(asked, deadline)
-            if piece["text"]:
-                yield piece["text"]
-            if piece["complete"]:
-                return
-            if piece["next_offset"] == offset:
-                platform.sleep(_LOG_SECONDS)
-            offset = piece["next_offset"]
-
-    def wait_for_build(self, build_id: str, *, wait_seconds: float | None = None) -> types.TemplateBuild:
-        """Returns when it is over, however it ended."""
-        deadline = deadline_of(wait_seconds, _BUILD_SECONDS)
-        attempt = 0
-        while True:
-            build: types.TemplateBuild = self._app.send(
-                Request("GET", f"/v1/template-builds/{build_id}", headers=PREFER_WAIT), deadline
-            )
-            if build["completed_at"] is not None:
-                return build
-            platform.sleep(min(wait_before(attempt, None), max(deadline.left(), 0)))
-            attempt += 1
-
-    def cancel_build(self, build_id: str, *, wait_seconds: float | None = None) -> types.TemplateBuild:
-        """It makes no version then."""
-        asked = Request("POST", f"/v1/template-builds/{build_id}/cancel", json={}, key=True)
-        build: types.TemplateBuild = self._app.call(asked, wait_seconds)
-        return build
-
-    def test(
-        self, slug: str, version: int, *, project: str | None = None, wait_seconds: float | None = None, **fields: Any
-    ) -> Workspace:
-        """A session workspace of a version, published or not, to try it. ``fields`` are those of the route: ``key``, ``inputs`` and
-        others."""
-        deadline = deadline_of(wait_seconds, OPERATION_SECONDS)
-        json = {"project_id": self._app.project_id(project), **fields}
-        path = f"{_template(slug)}/versions/{version}/test-instances"
-        answer = self._app.send(Request("POST", path, json=json, headers=PREFER_WAIT, key=True), deadline)
-        if answer["operation"] is not None:
-            self._app.succeeded(answer["operation"], deadline)
-        view = self._app.send(Request("GET", f"/v1/workspaces/{answer['workspace']['id']}"), deadline)
-        return Workspace(self._app, view, Manner(), None)
-
-
-def _template(slug: str) -> str:
-    return f"/v1/templates/{quote(slug, safe='')}"
-
-
 class Usage(_Noun):
     """``query`` is that of the route: ``granularity``, ``meter``, ``workspace_id`` and others."""
 
@@ -291,6 +157,27 @@ class Usage(_Noun):
         answer: types.Spend = self._in_organization("GET", "/spend", organization, wait_seconds)
         return answer
 
+    def spend_policy(self, *, organization: str | None = None, wait_seconds: float | None = None) -> types.SpendPolicy:
+        answer: types.SpendPolicy = self._in_organization("GET", "/spend-policy", organization, wait_seconds)
+        return answer
+
+    def entitlements(self, *, organization: str | None = None, wait_seconds: float | None = None) -> types.Entitlements:
+        """What the organization may have."""
+        answer: types.Entitlements = self._in_organization("GET", "/entitlements", organization, wait_seconds)
+        return answer
+
+    def subscription(self, *, organization: str | None = None, wait_seconds: float | None = None) -> types.Subscription:
+        """Its plan, and whether that refuses starts."""
+        answer: types.Subscription = self._in_organization("GET", "/subscription", organization, wait_seconds)
+        return answer
+
+    def grants(self, *, organization: str | None = None, wait_seconds: float | None = None) -> List[types.UsageGrant]:
+        """Credits."""
+        return self._list_in_organization("/usage/grants", organization, wait_seconds)
+
+    def plans(self, *, wait_seconds: float | None = None) -> List[types.Plan]:
+        return list_of(self._app.call, "/v1/plans", None, wait_seconds)
+
 
 class Organizations(_Noun):
     def list(self, *, wait_seconds: float | None = None) -> List[types.Organization]:
@@ -303,10 +190,35 @@ class Organizations(_Noun):
     def projects(self, *, organization: str | None = None, wait_seconds: float | None = None) -> List[types.Project]:
         return self._list_in_organization("/projects", organization, wait_seconds)
 
+    def workspaces(
+        self, *, organization: str | None = None, wait_seconds: float | None = None, **query: Any
+    ) -> List[types.Workspace]:
+        """Of all its projects. ``query`` is that of ``berth.workspaces``."""
+        return self._list_in_organization("/workspaces", organization, wait_seconds, query)
+
     def audit(
         self, query: Mapping[str, Any] | None = None, *, organization: str | None = None, wait_seconds: float | None = None
     ) -> List[types.AuditEvent]:
         return self._list_in_organization("/audit", organization, wait_seconds, query)
+
+
+class Projects(_Noun):
+    def get(self, *, project: str | None = None, wait_seconds: float | None = None) -> types.Project:
+        found: types.Project = self._in_project("GET", "", project, wait_seconds)
+        return found
+
+    def create(
+        self, name: str, *, organization: str | None = None, wait_seconds: float | None = None, **fields: Any
+    ) -> types.Project:
+        """For a person's session alone."""
+        json = {"name": name, **fields}
+        created: types.Project = self._in_organization("POST", "/projects", organization, wait_seconds, json=json)
+        return created
+
+    def update(self, *, project: str | None = None, wait_seconds: float | None = None, **fields: Any) -> types.Project:
+        """Renames it, by ``name``. For a person's session alone."""
+        updated: types.Project = self._in_project("PATCH", "", project, wait_seconds, json=fields)
+        return updated
 
 
 class Members(_Noun):
@@ -334,12 +246,27 @@ class Members(_Noun):
         invited: types.Invitation = self._in_organization("POST", "/invitations", organization, wait_seconds, json=fields)
         return invited
 
+    def resend_invitation(
+        self, id: str, *, organization: str | None = None, wait_seconds: float | None = None
+    ) -> types.Invitation:
+        """Sends the mail once more."""
+        path = f"/invitations/{id}/resend"
+        invited: types.Invitation = self._in_organization("POST", path, organization, wait_seconds)
+        return invited
+
+    def delete_invitation(self, id: str, *, organization: str | None = None, wait_seconds: float | None = None) -> None:
+        self._in_organization("DELETE", f"/invitations/{id}", organization, wait_seconds)
+
 
 class Keys(_Noun):
     """For a person's session alone."""
 
     def list(self, *, project: str | None = None, wait_seconds: float | None = None) -> List[types.ApiKey]:
         return self._list_in_project("/api-keys", project, wait_seconds)
+
+    def get(self, id: str, *, project: str | None = None, wait_seconds: float | None = None) -> types.ApiKey:
+        key: types.ApiKey = self._in_project("GET", f"/api-keys/{id}", project, wait_seconds)
+        return key
 
     def create(
         self, tool_permissions: Sequence[str], *, project: str | None = None, wait_seconds: float | None = None, **fields: Any

@@ -100,14 +100,14 @@ class Idle:
         record: types.IdleRecord = self._gateway.call(Request("GET", "/idle"), wait_seconds)
         return record
 
-    def keepalive(self, seconds: int, *, wait_seconds: float | None = None) -> Mapping[str, Any]:
+    def keepalive(self, seconds: int, *, wait_seconds: float | None = None) -> types.KeepaliveAnswer:
         asked = Request("POST", "/keepalive", json={"seconds": seconds}, repeats="keyed")
-        until: Mapping[str, Any] = self._gateway.call(asked, wait_seconds)
+        until: types.KeepaliveAnswer = self._gateway.call(asked, wait_seconds)
         return until
 
-    def wake_hint(self, *, wait_seconds: float | None = None) -> Mapping[str, Any]:
+    def wake_hint(self, *, wait_seconds: float | None = None) -> types.WakeHint:
         asked = Request("POST", "/wake-hint", json={}, repeats="keyed")
-        residency: Mapping[str, Any] = self._gateway.call(asked, wait_seconds)
+        residency: types.WakeHint = self._gateway.call(asked, wait_seconds)
         return residency
 
 
@@ -124,9 +124,9 @@ class Changes:
 
     def summary(
         self, *, path_prefix: str | None = None, hash: bool | None = None, wait_seconds: float | None = None
-    ) -> Mapping[str, Any]:
+    ) -> types.ChangesSummary:
         query = {"path_prefix": path_prefix, "hash": hash, "summary": True}
-        summary: Mapping[str, Any] = (self._gateway.call(Request("GET", "/changes", query=query), wait_seconds))["summary"]
+        summary: types.ChangesSummary = (self._gateway.call(Request("GET", "/changes", query=query), wait_seconds))["summary"]
         return summary
 
 

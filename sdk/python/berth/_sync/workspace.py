@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 from .._requests import OPERATION_SECONDS, Request, deadline_of, given, if_match_of
 from .._results import CommandResult
@@ -114,6 +115,12 @@ class Workspace:
         """A command that was started before, by its id."""
         return Command(self._gateway, session_id)
 
+    def execution(self, execution_id: str, *, wait_seconds: float | None = None) -> types.Execution:
+        """Of a file-first workspace: a command that was run by this ``execution_id``. Kept for seven days."""
+        asked = Request("GET", f"/executions/{quote(execution_id, safe='')}")
+        found: types.Execution = self._gateway.call(asked, wait_seconds)
+        return found
+
     def shell(
         self,
         argv: Sequence[str] | None = None,
@@ -197,6 +204,15 @@ class Workspace:
         fork.refresh(wait_seconds=wait_seconds)
         return fork
 
+    def save_as_template(
+        self, template_slug: str, *, wait_seconds: float | None = None, **fields: Any
+    ) -> types.TemplateBuild:
+        """Begins to make a version of a template of all that it holds. ``berth.templates.wait_for_build`` waits for it. ``fields`` are
+        those of the route: ``display_name``, ``checkpoint_id``, ``auto_publish`` and others."""
+        json = {"template_slug": template_slug, **fields}
+        answer: types.SaveAsTemplateResponse = self._call("POST", "/save-as-template", wait_seconds, json=json, key=True)
+        return answer["build"]
+
     def reset(self, *, wait: bool = True, wait_seconds: float | None = None) -> types.Operation:
         """Wipes every change since the template."""
         return self._operate("POST", "/reset", wait, wait_seconds, {"confirm_destructive": True})
@@ -212,6 +228,10 @@ class Workspace:
         self, *, state: str | None = None, kind: str | None = None, wait_seconds: float | None = None
     ) -> List[types.Operation]:
         return list_of(self._app.call, f"{self._path}/operations", {"state": state, "kind": kind}, wait_seconds)
+
+    def agent_sessions(self, *, wait_seconds: float | None = None) -> List[types.AgentSession]:
+        """Who has used it, by ``agent_label``."""
+        return list_of(self._app.call, f"{self._path}/agent-sessions", None, wait_seconds)
 
     def inputs(self, *, wait_seconds: float | None = None) -> types.WorkspaceInputs:
         answer: types.WorkspaceInputs = self._call("GET", "/inputs", wait_seconds)

@@ -1,0 +1,95 @@
+import type { Workspace } from '../../sdk/typescript/src/main.ts'
+import type { CliCommand, Context } from './command.ts'
+import { EXEC } from './exec.ts'
+import { followBuild, tried } from './templates.ts'
+
+const DRAFT_COLUMNS = ['template_slug', 'base.slug', 'base.version', 'stale', 'workspace_id']
+const STATE_COLUMNS = ['id', 'label', 'created_at', 'size_bytes']
+const INSTANCE_COLUMNS = ['key', 'observed_state', 'id']
+
+/** A draft is named by the slug of its template. */
+const draft = (
+  name: string,
+  takes: string,
+  does: string,
+  words: readonly [number, number],
+  run: CliCommand['run'],
+  flags: CliCommand['flags'] = {},
+): CliCommand => ({ name: `templates draft ${name}`, takes, does, words, run, flags })
+
+export const DRAFTS: CliCommand[] = [
+  draft(
+    'open',
+    'SLUG',
+    'open the draft of a template, a workspace for its next version; --base says the version of a template that is not there yet',
+    [1, 1],
+    async (context, [slug = '']) => {
+      const { base, name } = context.flags
+      const request = { ...(typeof base === 'string' ? { base } : {}), ...(typeof name === 'string' ? { display_name: name } : {}) }
+      const { view } = await context.berth().templates.drafts.open(slug, request)
+      context.print(view, ['key', 'observed_state', 'template.slug', 'template.version', 'id'])
+      return 0
+    },
+    { base: { type: 'string' }, name: { type: 'string' } },
+  ),
+  draft('show', 'SLUG', 'show the draft, and the id of its workspace', [1, 1], async ({ berth, print }, [slug = '']) => {
+    print(await berth().templates.drafts.get(slug), DRAFT_COLUMNS)
+    return 0
+  }),
+  draft(
+    'exec',
+    'SLUG -- COMMAND …',
+    'run a command in the draft, as exec does',
+    [1, 1],
+    async (context, [slug = '']) => EXEC.run({ ...context, workspace: () => workspaceOf(context, slug) }, [slug]),
+    EXEC.flags,
+  ),
+  draft('capture', 'SLUG [LABEL]', 'keep what it holds now as a state', [1, 2], async ({ berth, print }, [slug = '', label]) => {
+    print(await berth().templates.drafts.capture(slug, label === undefined ? {} : { label }), STATE_COLUMNS)
+    return 0
+  }),
+  draft('states', 'SLUG', 'list its states, the newest first', [1, 1], async ({ berth, print }, [slug = '']) => {
+    print(await berth().templates.drafts.states(slug).all(), STATE_COLUMNS)
+    return 0
+  }),
+  draft(
+    'test',
+    'SLUG [STATE_ID] [-- COMMAND …]',
+    'open a state, or else the newest, in a session workspace; with a command: run it there, and end the workspace',
+    [1, 2],
+    async (context, [slug = '', state_id]) => tried(context, await context.berth().templates.drafts.test(slug, stateOf(state_id))),
+  ),
+  draft('instances', 'SLUG', 'list the workspaces that test opened', [1, 1], async ({ berth, print }, [slug = '']) => {
+    print(await berth().templates.drafts.testInstances(slug).all(), INSTANCE_COLUMNS)
+    return 0
+  }),
+  draft(
+    'publish',
+    'SLUG [STATE_ID]',
+    'make a version of a state, or else of what it holds now, and show what the build says; --publish lets workspaces be opened with it',
+    [1, 2],
+    async (context, [slug = '', state_id]) => {
+      const { description, publish } = context.flags
+      const request = {
+        ...stateOf(state_id),
+        ...(typeof description === 'string' ? { description } : {}),
+        ...(publish === true ? { auto_publish: true } : {}),
+      }
+      return followBuild(context, (await context.berth().templates.drafts.publish(slug, request)).id)
+    },
+    { description: { type: 'string' }, publish: { type: 'boolean' } },
+  ),
+  draft('discard', 'SLUG', 'delete it with its states; versions stay', [1, 1], async ({ berth, print }, [slug = '']) => {
+    print(await berth().templates.drafts.discard(slug))
+    return 0
+  }),
+]
+
+function stateOf(state_id: string | undefined): { state_id?: string } {
+  return state_id === undefined ? {} : { state_id }
+}
+
+async function workspaceOf({ berth }: Context, slug: string): Promise<Workspace> {
+  const { workspace_id } = await berth().templates.drafts.get(slug)
+  return berth().workspace(workspace_id)
+}

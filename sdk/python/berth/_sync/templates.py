@@ -1,0 +1,184 @@
+# Made by tools/sync.py from berth/_async/templates.py. Do not change it by hand.
+"""Templates: versions of them, builds, and drafts. ``fields`` are those of the route, as the reference spells them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from .._requests import PREFER_WAIT, TRANSFER_SECONDS, Request, deadline_of, may_repeat, wait_before
+from .._source import Source
+from ..errors import BerthError
+from . import platform
+from .app import App
+from .drafts import Drafts, started
+from .list import List, list_of
+from .nouns import _Noun
+from .workspace import Workspace
+
+if TYPE_CHECKING:
+    from .. import types
+
+#: Of one request of an upload: the API takes 64 MiB, but a part that breaks off begins anew.
+_PART_BYTES = 8 << 20
+#: A build may take three hours.
+_BUILD_SECONDS = 4 * 3600.0
+_LOG_SECONDS = 0.5
+
+
+class Templates(_Noun):
+    def __init__(self, app: App) -> None:
+        super().__init__(app)
+        #: The next version, worked on in a workspace.
+        self.drafts = Drafts(app)
+
+    def list(self, *, wait_seconds: float | None = None) -> List[types.Template]:
+        return list_of(self._app.call, "/v1/templates", None, wait_seconds)
+
+    def get(self, slug: str, *, wait_seconds: float | None = None) -> types.Template:
+        template: types.Template = self._app.call(Request("GET", _template(slug)), wait_seconds)
+        return template
+
+    def versions(self, slug: str, *, wait_seconds: float | None = None) -> List[types.TemplateVersion]:
+        return list_of(self._app.call, f"{_template(slug)}/versions", None, wait_seconds)
+
+    def version(self, slug: str, version: int, *, wait_seconds: float | None = None) -> types.TemplateVersion:
+        found: types.TemplateVersion = self._app.call(Request("GET", f"{_template(slug)}/versions/{version}"), wait_seconds)
+        return found
+
+    def publish(self, slug: str, version: int, *, wait_seconds: float | None = None) -> types.TemplateVersion:
+        asked = Request("POST", f"{_template(slug)}/versions/{version}/publish", json={})
+        published: types.TemplateVersion = self._app.call(asked, wait_seconds)
+        return published
+
+    def archive(self, slug: str, version: int, *, wait_seconds: float | None = None) -> types.TemplateVersion:
+        asked = Request("POST", f"{_template(slug)}/versions/{version}/archive", json={})
+        archived: types.TemplateVersion = self._app.call(asked, wait_seconds)
+        return archived
+
+    def archive_template(self, slug: str, *, wait_seconds: float | None = None) -> types.Template:
+        """Ends the template with all its versions. Nobody takes it back. For a person's session alone."""
+        archived: types.Template = self._app.call(Request("POST", f"{_template(slug)}/archive", json={}), wait_seconds)
+        return archived
+
+    def files(
+        self, slug: str, version: int, path: str | None = None, *, wait_seconds: float | None = None
+    ) -> List[types.TemplateFile]:
+        """What lies in one directory of a version; ``/`` where none is said."""
+        return list_of(self._app.call, f"{_template(slug)}/versions/{version}/files", {"path": path}, wait_seconds)
+
+    def diff(
+        self, slug: str, version: int, against: int | str | None = None, *, wait_seconds: float | None = None
+    ) -> List[types.TemplateFileChange]:
+        """How the files of a version differ from those of another, a number or ``slug@number``; of the one before it where none is
+        said."""
+        return list_of(self._app.call, f"{_template(slug)}/versions/{version}/diff", {"against": against}, wait_seconds)
+
+    def packages(
+        self,
+        query: str | None = None,
+        *,
+        name: str | None = None,
+        architecture: str | None = None,
+        limit: int | None = None,
+        wait_seconds: float | None = None,
+    ) -> Sequence[types.TemplatePackage]:
+        """Debian packages that a recipe may name."""
+        asked = {"query": query, "name": name, "architecture": architecture, "limit": limit}
+        found: types.TemplatePackageList = self._app.call(Request("GET", "/v1/template-packages", query=asked), wait_seconds)
+        return found["data"]
+
+    def languages(self, *, wait_seconds: float | None = None) -> Sequence[types.TemplateLanguage]:
+        """Languages that a recipe may name, with their versions."""
+        found: types.TemplateLanguageList = self._app.call(Request("GET", "/v1/template-languages"), wait_seconds)
+        return found["data"]
+
+    def upload(
+        self, tar: bytes | str | os.PathLike[str], *, project: str | None = None, wait_seconds: float | None = None
+    ) -> types.TemplateUpload:
+        """A tar, plain or compressed by gzip, that builds take files from: its bytes, or the file that has them. It goes on where a
+        connection broke."""
+        deadline = deadline_of(wait_seconds, TRANSFER_SECONDS)
+        source = Source(tar)
+        json = {"size_bytes": source.size, "sha256": source.sha256(), "project_id": self._app.project_id(project)}
+        seen: types.TemplateUpload = self._app.send(Request("POST", "/v1/template-uploads", json=json), deadline)
+        path = f"/v1/template-uploads/{seen['id']}"
+        attempt = 0
+        while seen["state"] != "complete":
+            offset: int = seen["received_bytes"]
+            headers = {"content-type": "application/octet-stream"}
+            asked = Request("PUT", path, query={"offset": offset}, headers=headers, body=source.read(offset, _PART_BYTES))
+            try:
+                seen = self._app.send(asked, deadline)
+                attempt = 0
+            except BerthError as error:
+                if not may_repeat(error, "read"):
+                    raise
+                platform.sleep(min(wait_before(attempt, error.retry_after_seconds), max(deadline.left(), 0)))
+                attempt += 1
+                # A part may be there whose answer was lost: what is next is asked.
+                seen = self._app.send(Request("GET", path), deadline)
+        return seen
+
+    def delete_upload(self, upload_id: str, *, wait_seconds: float | None = None) -> None:
+        """An upload that no build needs any more."""
+        self._app.call(Request("DELETE", f"/v1/template-uploads/{upload_id}", repeats="keyed"), wait_seconds)
+
+    def build(self, slug: str, *, project: str | None = None, wait_seconds: float | None = None, **fields: Any) -> types.TemplateBuild:
+        """Begins to make a version, by ``recipe`` or ``dockerfile``; a template that is not there is made. ``fields`` are those of the
+        route: ``upload_id``, ``build_args``, ``auto_publish`` and others."""
+        json = {"project_id": self._app.project_id(project), **fields}
+        answer = self._app.call(Request("POST", f"{_template(slug)}/builds", json=json, key=True), wait_seconds)
+        build: types.TemplateBuild = answer["build"]
+        return build
+
+    def get_build(self, build_id: str, *, wait_seconds: float | None = None) -> types.TemplateBuild:
+        build: types.TemplateBuild = self._app.call(Request("GET", f"/v1/template-builds/{build_id}"), wait_seconds)
+        return build
+
+    def build_log(self, build_id: str, *, offset: int = 0, wait_seconds: float | None = None) -> Iterator[str]:
+        """What a build says, until it has said all."""
+        deadline = deadline_of(wait_seconds, _BUILD_SECONDS)
+        while True:
+            asked = Request("GET", f"/v1/template-builds/{build_id}/log", query={"offset": offset})
+            piece = self._app.send(asked, deadline)
+            if piece["text"]:
+                yield piece["text"]
+            if piece["complete"]:
+                return
+            if piece["next_offset"] == offset:
+                platform.sleep(_LOG_SECONDS)
+            offset = piece["next_offset"]
+
+    def wait_for_build(self, build_id: str, *, wait_seconds: float | None = None) -> types.TemplateBuild:
+        """Returns when it is over, however it ended."""
+        deadline = deadline_of(wait_seconds, _BUILD_SECONDS)
+        attempt = 0
+        while True:
+            build: types.TemplateBuild = self._app.send(
+                Request("GET", f"/v1/template-builds/{build_id}", headers=PREFER_WAIT), deadline
+            )
+            if build["completed_at"] is not None:
+                return build
+            platform.sleep(min(wait_before(attempt, None), max(deadline.left(), 0)))
+            attempt += 1
+
+    def cancel_build(self, build_id: str, *, wait_seconds: float | None = None) -> types.TemplateBuild:
+        """It makes no version then."""
+        asked = Request("POST", f"/v1/template-builds/{build_id}/cancel", json={}, key=True)
+        build: types.TemplateBuild = self._app.call(asked, wait_seconds)
+        return build
+
+    def test(
+        self, slug: str, version: int, *, project: str | None = None, wait_seconds: float | None = None, **fields: Any
+    ) -> Workspace:
+        """A session workspace of a version, published or not, to try it. ``fields`` are those of the route: ``key``, ``inputs`` and
+        others."""
+        json = {"project_id": self._app.project_id(project), **fields}
+        return started(self._app, f"{_template(slug)}/versions/{version}/test-instances", json, wait_seconds)
+
+
+def _template(slug: str) -> str:
+    return f"/v1/templates/{quote(slug, safe='')}"

@@ -1,0 +1,13 @@
+import { type Berth, BerthError, type Workspace } from '../../sdk/typescript/src/main.ts'
+
+/** Calls of some methods, on a workspace of its own. Each asserts what comes of them. */
+export interface Step {
+  fact: string
+  run(berth: Berth, ws: Workspace, person: Berth): Promise<unknown>
+}
+
+let count = 0
+
+export const sh = (script: string) => ['sh', '-c', script]
+export const unique = (name: string) => `${name}-${process.pid}-${(count += 1)}`
+export const code = (expected: string) => (error: unknown) => error instanceof BerthError && error.code === expected
