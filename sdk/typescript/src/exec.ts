@@ -65,7 +65,7 @@ export class CommandError extends BerthError {
 }
 
 type Ending = Pick<ExecSession, 'state' | 'exit_code' | 'term_signal' | 'timed_out' | 'error' | 'stdout_bytes' | 'stderr_bytes'>
-type StreamEvent =
+export type StreamEvent =
   | { type: 'output'; stream: 'stdout' | 'stderr'; offset: number; data: string }
   | ({ type: 'exit' } & Ending)
   | { type: 'heartbeat' }

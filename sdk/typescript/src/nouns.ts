@@ -76,7 +76,8 @@ export function egressOf(app: App) {
   }
 }
 
-export interface WorkspaceQuery {
+/** Of an organization. */
+export interface OrganizationWorkspaceQuery {
   project_id?: string
   state?: wire.Workspace['observed_state']
   desired_state?: wire.Workspace['desired_state']
@@ -85,12 +86,26 @@ export interface WorkspaceQuery {
   lifetime?: 'persistent' | 'session' | 'any'
   purpose?: wire.Workspace['purpose'] | 'any'
 }
+export interface WorkspaceQuery extends OrganizationWorkspaceQuery {
+  organization_id?: string
+}
 
-export interface SeriesQuery {
+export interface AuditQuery {
+  actor_id?: string
+  action?: string
+  subject_id?: string
+  from?: string
+  to?: string
+}
+
+/** Of one workspace. */
+export interface UsageQuery {
   from?: string
   to?: string
   granularity?: 'hour' | 'day'
-  meter?: string
+  meter?: keyof wire.UsageUnits
+}
+export interface SeriesQuery extends UsageQuery {
   workspace_id?: string
   volume_id?: string
   project_id?: string
@@ -123,9 +138,9 @@ export function organizationsOf(app: App) {
       app.call({ method: 'GET', path: await inOrganization(app, '', options)() }, options),
     projects: (options?: OfOrganization): List<wire.Project> => listOf(app, inOrganization(app, '/projects', options), {}, options),
     /** Of all its projects. */
-    workspaces: (query: WorkspaceQuery = {}, options?: OfOrganization): List<wire.Workspace> =>
+    workspaces: (query: OrganizationWorkspaceQuery = {}, options?: OfOrganization): List<wire.Workspace> =>
       listOf(app, inOrganization(app, '/workspaces', options), query, options),
-    audit: (query: object = {}, options?: OfOrganization): List<wire.AuditEvent> =>
+    audit: (query: AuditQuery = {}, options?: OfOrganization): List<wire.AuditEvent> =>
       listOf(app, inOrganization(app, '/audit', options), query, options),
   }
 }

@@ -19,7 +19,7 @@ export interface TerminalChunk {
 
 export type TerminalEnding = Pick<TerminalSession, 'state' | 'exit_code' | 'term_signal' | 'error' | 'output_bytes'>
 
-type Message =
+export type TerminalMessage =
   | { type: 'output'; offset: number; data: string }
   | ({ type: 'exit' } & TerminalEnding)
   | { type: 'heartbeat' }
@@ -128,7 +128,7 @@ export class Terminal implements AsyncDisposable, AsyncIterable<TerminalChunk> {
   }
 
   /** The messages of one connection. */
-  async *#messages(deadline: Deadline): AsyncGenerator<Message> {
+  async *#messages(deadline: Deadline): AsyncGenerator<TerminalMessage> {
     const { url, token } = await this.#gateway.target(deadline)
     const place = `${url.replace(/^http/, 'ws')}/v1/workspaces/${this.#gateway.id}${this.#path('/attach')}${queryOf({ offset: this.#next })}`
     const socket = new this.#socket(place, [...PROTOCOLS, `${BEARER}${token}`])
@@ -161,7 +161,7 @@ export class Terminal implements AsyncDisposable, AsyncIterable<TerminalChunk> {
         const data = waiting.shift()
         if (data !== undefined) {
           waiting_bytes -= data.length
-          yield JSON.parse(data) as Message
+          yield JSON.parse(data) as TerminalMessage
         } else if (is_over) return
         else await new Promise<void>((resolve) => (wake = resolve))
       }

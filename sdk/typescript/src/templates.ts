@@ -25,7 +25,7 @@ export interface UploadOptions extends Of {
 export interface PackagesQuery {
   query?: string
   name?: string
-  architecture?: string
+  architecture?: 'amd64' | 'arm64'
   limit?: number
 }
 

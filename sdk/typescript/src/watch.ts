@@ -15,7 +15,7 @@ export interface WatchOptions extends CallOptions {
   recursive?: boolean
 }
 
-type Said =
+export type WatchMessage =
   | { type: 'start'; offset: number; watch_id: string; missed: boolean }
   | { type: 'change'; offset: number; path: string; change: 'added' | 'modified' | 'metadata' | 'deleted'; is_directory: boolean }
   | { type: 'overflow'; offset: number; why: 'events' | 'directories' }
@@ -30,7 +30,7 @@ export async function* watched(gateway: Gateway, path: string, { recursive, ...o
   for (let attempt = 0; ; attempt += 1) {
     try {
       const query = { path, recursive, ...at }
-      for await (const event of eventsOf<Said>(gateway, { method: 'GET', path: '/files/watch', query }, deadline)) {
+      for await (const event of eventsOf<WatchMessage>(gateway, { method: 'GET', path: '/files/watch', query }, deadline)) {
         if (event.type === 'heartbeat') continue
         if (event.type === 'error') throw errorOf({ status: 0, ...event.error })
         if (event.type === 'end') return

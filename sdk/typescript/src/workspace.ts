@@ -3,6 +3,7 @@ import { Command, type CommandResult, type ExecOptions, runCommand, startCommand
 import { type Files, filesOf } from './files.ts'
 import { createGateway, type Gateway, type Manner } from './gateway.ts'
 import { type List, listOf } from './list.ts'
+import type { UsageQuery } from './nouns.ts'
 import { portsOf } from './ports.ts'
 import type {
   AgentSession,
@@ -38,13 +39,6 @@ import { type CallOptions, deadlineFor, type Request } from './transport.ts'
 export interface OperationOptions extends CallOptions {
   /** false: returns when the operation is accepted, not when it is over. */
   wait?: boolean
-}
-
-export interface UsageQuery {
-  from?: string
-  to?: string
-  granularity?: 'hour' | 'day'
-  meter?: string
 }
 
 /** One workspace: its tools, and what can be done with it as a whole. */
@@ -205,7 +199,7 @@ export class Workspace implements AsyncDisposable {
     return this.#operate({ method: 'DELETE', path: '' }, options)
   }
 
-  operations(query: { state?: string; kind?: string } = {}, options?: CallOptions): List<Operation> {
+  operations(query: { state?: Operation['state']; kind?: Operation['kind'] } = {}, options?: CallOptions): List<Operation> {
     return listOf(this.#app, `${this.#path}/operations`, query, options)
   }
 
