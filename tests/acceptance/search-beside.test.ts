@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict'
 import { globSync, readFileSync } from 'node:fs'
 import { after, before, test } from 'node:test'
+import type { Changes } from '../../contract/schemas/cell/change.ts'
 import type { SearchResult } from '../../contract/schemas/cell/search.ts'
 import { type Client, createClient, type OpenedWorkspace } from '../support/client.ts'
 import { startService, type Service } from '../support/service.ts'
@@ -108,6 +109,29 @@ test('what the guest has mounted in the tree is searched by the guest', async ()
   )
   await run('sudo', 'umount', `${TREE}/m`)
   assert.deepEqual((await search(TREE, { pattern: 'mounted' })).matches, [])
+})
+
+test('a large page of changes is the same as small ones, which the guest lists alone', async () => {
+  await run(
+    'bash',
+    '-c',
+    `cd ${TREE}/d1; chmod 4711 f1; ln -s f1 link; ln f2 hard; truncate -s 1G f3; mkfifo pipe; touch "$(printf 'bad\\377')"`,
+  )
+  const pages = async (limit: number) => {
+    const found: object[] = []
+    for (let cursor: string | null = ''; cursor !== null;) {
+      const at: string = cursor === '' ? '' : `&cursor=${cursor}`
+      const { status, body } = await client.tool<Changes>(workspace, `/changes?path_prefix=${TREE}/d1&limit=${limit}${at}`)
+      assert.equal(status, 200)
+      // What a sandbox keeps of a directory's size changes when it forgets it.
+      found.push(...body.data.map((change) => (change.type === 'directory' ? { ...change, size: 0 } : change)))
+      cursor = body.next_cursor
+    }
+    return found
+  }
+  const alone = await pages(100)
+  assert.equal(alone.length, 1005)
+  assert.deepEqual(await pages(1000), alone)
 })
 
 test('a killed hostd takes the reader with it, and the machine searches meanwhile', async () => {

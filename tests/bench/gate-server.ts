@@ -48,7 +48,7 @@ const gate = createGate({
   agents: createAgentLinks(),
   disks: {
     of: () => assert.fail('no workspace of the bench sleeps'),
-    beside: () => ({ searchFiles: () => assert.fail('the bench searches nothing') }),
+    beside: () => ({ searchFiles: () => assert.fail(), readFacts: () => assert.fail() }),
     close: () => undefined,
   },
   waking: { ready: ({ machine }) => machine, wake: () => Promise.resolve(), hint: () => 'resident' },

@@ -161,3 +161,72 @@ func TestAReaderBesideAMachineEndsWithIt(t *testing.T) {
 	d.ok(d.call("POST", "/subjects/delete", wire.Fenced{Fence: d.fence(workspace, 3)}, nil))
 	d.noReaderLeft()
 }
+
+// A page of changes whose facts are left to the disk is, with the facts that the reader beside the machine finds, the page of the guest.
+func TestTheFactsOfChangesBesideAMachineAreThoseOfItsAgent(t *testing.T) {
+	d := newDaemon(t, nil)
+	canary := filepath.Join(d.dir, "canary")
+	must(t, os.WriteFile(canary, []byte("needle of the host"), 0o644))
+	m := d.startMachine(newID(), 1)
+	d.run(m, fmt.Sprintf(hostileTree, canary))
+	reader := d.readerBeside(m)
+	for _, limit := range []int{20, 1000} {
+		for cursor := ""; ; {
+			call := fmt.Sprintf("/changes?limit=%d&cursor=%s", limit, cursor)
+			var inside, left wire.Changes
+			must(t, json.Unmarshal(d.guest(m, "GET", call, nil, patient), &inside))
+			must(t, json.Unmarshal(d.guest(m, "GET", call+"&on_disk_from=1", nil, patient), &left))
+			filled := d.filledBeside(reader, left.Changes)
+			if want, got := settledChanges(inside.Changes), settledChanges(left.Changes); filled == 0 && limit == 1000 || !slices.Equal(want, got) {
+				t.Fatalf("limit %d, %d filled: the guest says\n%+v\nbeside it is said\n%+v", limit, filled, want, got)
+			}
+			if inside.NextCursor == nil {
+				break
+			}
+			cursor = *inside.NextCursor
+		}
+	}
+	facts := wire.Facts{}
+	_, answer := askReader(reader, "POST", "/files/facts", `{"paths":["/srv/t/out/passwd","/srv/t/canary","/srv/t/closed/f","/srv/t/absent"]}`)
+	must(t, json.Unmarshal([]byte(answer), &facts))
+	if len(facts.Facts) != 4 || facts.Facts[0] != nil || facts.Facts[1].Type != "symlink" || facts.Facts[2].Mode != "0000" || facts.Facts[3] != nil {
+		t.Fatal(answer)
+	}
+}
+
+// filledBeside says how many entries needed it.
+func (d *daemon) filledBeside(r wire.DiskReader, changes []wire.Change) int {
+	d.t.Helper()
+	var request wire.FactsRequest
+	for _, c := range changes {
+		if c.OnDisk {
+			request.Paths = append(request.Paths, c.Path)
+		}
+	}
+	if len(request.Paths) == 0 {
+		return 0
+	}
+	body, err := json.Marshal(request)
+	must(d.t, err)
+	_, answer := askReader(r, "POST", "/files/facts", string(body))
+	var found wire.Facts
+	must(d.t, json.Unmarshal([]byte(answer), &found))
+	facts := found.Facts
+	for i, c := range changes {
+		if c.OnDisk {
+			changes[i].OnDisk, changes[i].Type, changes[i].Size, changes[i].Mode = false, facts[0].Type, facts[0].Size, facts[0].Mode
+			facts = facts[1:]
+		}
+	}
+	return len(found.Facts)
+}
+
+// settledChanges leaves out the sizes of directories: what the sandbox keeps of them changes when it forgets it.
+func settledChanges(changes []wire.Change) []wire.Change {
+	for i, c := range changes {
+		if c.Type == "directory" {
+			changes[i].Size = 0
+		}
+	}
+	return changes
+}

@@ -128,6 +128,24 @@ type Change struct {
 	Size   int64  `json:"size"`
 	Mode   string `json:"mode"`
 	SHA256 string `json:"sha256,omitempty"`
+	// OnDisk: size and mode are those of the disk, for whoever reads it to fill in. It is a regular file or a link.
+	OnDisk bool `json:"on_disk,omitempty"`
+}
+
+// FactsRequest asks the reader of a disk what lies at paths. No link is followed on the way.
+type FactsRequest struct {
+	Paths []string `json:"paths"`
+}
+
+// Facts are in the order of the paths; null: nothing is there.
+type Facts struct {
+	Facts []*Fact `json:"facts"`
+}
+
+type Fact struct {
+	Type string `json:"type"` // as in FileInfo
+	Size int64  `json:"size"`
+	Mode string `json:"mode"`
 }
 
 // ChangeSummary counts the whole of the filter. Truncated: there is more than was counted.

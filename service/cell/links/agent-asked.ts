@@ -1,3 +1,5 @@
+import type { Static } from 'typebox'
+import type { Change, Changes } from '../../../contract/schemas/cell/change.ts'
 import type { FileSearch } from '../../../contract/schemas/cell/search.ts'
 
 export interface ChangesFilter {
@@ -6,7 +8,14 @@ export interface ChangesFilter {
   cursor?: string
   hash: boolean
   summary: boolean
+  /** The facts of so many new files, or more, are left to the reader of the disk. */
+  on_disk_from?: number
 }
+
+/** What a name on a disk is. */
+export type Facts = Pick<Static<typeof Change>, 'type' | 'size' | 'mode'>
+/** Of a change whose facts are on the disk, size and mode are not said. */
+export type ChangesFound = Omit<Changes, 'data'> & { data: (Static<typeof Change> & { on_disk?: boolean })[] }
 
 /** What an agent of before protocol 7 does not know is there only where it was asked for. */
 export interface ListAsked {
@@ -25,4 +34,37 @@ export interface WriteOptions {
 export interface TarOptions {
   create_parents: boolean
   links_out: boolean
+}
+
+/** machine/internal/wire/git.go: GitRequest. */
+export interface AgentGit {
+  path: string
+  env: Record<string, string>
+  timeout_ms: number
+}
+
+export interface AgentClone extends AgentGit {
+  url: string
+  branch?: string
+  depth?: number
+  authorization?: string
+}
+
+export interface AgentCommit extends AgentGit {
+  message: string
+  paths?: string[]
+  author?: { name: string; email: string }
+}
+
+/** machine/internal/wire/browser.go: BrowserRequest. */
+export interface AgentVisit {
+  url: string
+  width: number
+  height: number
+  wait_until: string
+  wait_ms: number
+  timeout_ms: number
+  env: Record<string, string>
+  full_page?: boolean
+  format?: string
 }

@@ -16,6 +16,7 @@ const SINCE: Partial<Record<keyof AgentLink, number>> = {
   beginSearch: 2,
   patchFile: 2,
   listChanges: 2,
+  readFacts: 9,
   listProcesses: 2,
   signalProcess: 2,
   cloneRepository: 2,

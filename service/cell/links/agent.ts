@@ -2,7 +2,9 @@ import type { IncomingMessage } from 'node:http'
 import type { Socket } from 'node:net'
 import type { Readable } from 'node:stream'
 import { Type } from 'typebox'
-import { Changes } from '../../../contract/schemas/cell/change.ts'
+import { LIMITS } from '../../../contract/limits.ts'
+import { Nullable } from '../../../contract/schemas/common.ts'
+import { Change, Changes } from '../../../contract/schemas/cell/change.ts'
 import { FileInfo, FileList, type FilePatch, type PatchResult, WriteResult } from '../../../contract/schemas/cell/file.ts'
 import { TarResult } from '../../../contract/schemas/cell/tar.ts'
 import type { WatchAsked } from '../../../contract/schemas/cell/watch.ts'
@@ -26,7 +28,19 @@ import {
   type AgentPlace,
   type AgentRequest,
 } from './agent-http.ts'
-import type { ChangesFilter, ListAsked, SearchAsked, TarOptions, WriteOptions } from './agent-asked.ts'
+import type {
+  AgentClone,
+  AgentCommit,
+  AgentGit,
+  AgentVisit,
+  ChangesFilter,
+  ChangesFound,
+  Facts,
+  ListAsked,
+  SearchAsked,
+  TarOptions,
+  WriteOptions,
+} from './agent-asked.ts'
 import { AgentTrouble } from './agent-trouble.ts'
 import { createStartedStreams } from './started-streams.ts'
 import { readStarted } from './started.ts'
@@ -47,39 +61,6 @@ export interface AgentExec {
 
 /** machine/internal/wire/agent.go: PtyRequest. */
 export type AgentTerminal = Pick<AgentExec, 'session_id' | 'fingerprint' | 'argv' | 'cwd' | 'user' | 'env'> & TerminalSize
-/** machine/internal/wire/git.go: GitRequest. */
-export interface AgentGit {
-  path: string
-  env: Record<string, string>
-  timeout_ms: number
-}
-
-export interface AgentClone extends AgentGit {
-  url: string
-  branch?: string
-  depth?: number
-  authorization?: string
-}
-
-export interface AgentCommit extends AgentGit {
-  message: string
-  paths?: string[]
-  author?: { name: string; email: string }
-}
-
-/** machine/internal/wire/browser.go: BrowserRequest. */
-export interface AgentVisit {
-  url: string
-  width: number
-  height: number
-  wait_until: string
-  wait_ms: number
-  timeout_ms: number
-  env: Record<string, string>
-  full_page?: boolean
-  format?: string
-}
-
 export interface Answer<T> {
   status: number
   body: T
@@ -114,6 +95,10 @@ const gitCommitted = shape(GitCommitted)
 /** The agent has a name of its own for the page. */
 const { data: pageOfChanges, ...restOfChanges } = Changes.properties
 const changesPage = shape(Type.Object({ changes: pageOfChanges, ...restOfChanges }))
+const { type, size, mode } = Change.properties
+const facts = shape(
+  Type.Object({ facts: Type.Array(Nullable(Type.Object({ type, size, mode })), { maxItems: LIMITS.file.changes_page_max }) }),
+)
 /** The agent leaves a revision that it has not computed empty. */
 const writeResult = shape(
   Type.Object({ ...WriteResult.properties, revision: Type.Optional(Type.String({ pattern: '^([0-9a-f]{64})?$' })) }),
@@ -165,7 +150,9 @@ export interface AgentLink {
   /** The same, but null when it takes longer and whoever reads the machine's disk would find all that the machine would. */
   beginSearch(request: SearchAsked, on_disk_after_ms: number, bounds: Bounds): Promise<SearchResult | null>
   patchFile(request: FilePatch, key: string | null, bounds: Bounds): Promise<PatchResult>
-  listChanges(filter: ChangesFilter, bounds: Bounds): Promise<Changes>
+  listChanges(filter: ChangesFilter, bounds: Bounds): Promise<ChangesFound>
+  /** What lies at paths, in their order; null: nothing. Asked of the reader of a disk alone. */
+  readFacts(paths: string[], bounds: Bounds): Promise<(Facts | null)[]>
   listProcesses(limit: number, bounds: Bounds): Promise<ProcessList>
   signalProcess(pid: string, signal: string, bounds: Bounds): Promise<void>
   cloneRepository(asked: AgentClone, bounds: Bounds): Promise<GitHead>
@@ -177,6 +164,8 @@ export interface AgentLink {
 
 /** What can be asked of a disk that no guest runs on. */
 export type FileReads = Pick<AgentLink, 'openFile' | 'statFile' | 'listFiles' | 'searchFiles'>
+/** What can be asked of the reader of a disk beside the machine that runs on it. */
+export type BesideReads = Pick<AgentLink, 'searchFiles' | 'readFacts'>
 
 export interface AgentLinks {
   /** The link to one incarnation of a machine. `gone` ends its connections: nothing of it may reach the next one. */
@@ -357,6 +346,10 @@ function createLink(connections: AgentConnections, deadlines: AgentDeadlines): A
     async listChanges(filter, bounds) {
       const { changes: data, ...page } = await get(`/changes?${query({ ...filter })}`, changesPage, bounds, LIST)
       return { data, ...page }
+    },
+    async readFacts(paths, bounds) {
+      const asked = { method: 'POST', path: '/files/facts', safe: true, body: json({ paths }) } as const
+      return (await ask(asked, facts, bounds, LIST)).body.facts
     },
     cloneRepository: (asked, bounds) => work('/git/clone', asked, gitHead, bounds),
     async gitStatus(asked, bounds) {

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/berth-dev/berth/machine/internal/agent/fail"
+	"github.com/berth-dev/berth/machine/internal/agent/files"
 	"github.com/berth-dev/berth/machine/internal/agent/guestroot"
 	"github.com/berth-dev/berth/machine/internal/agent/identity"
 	"github.com/berth-dev/berth/machine/internal/wire"
@@ -44,6 +45,8 @@ type Request struct {
 	Cursor     string
 	Hash       bool
 	Summary    bool
+	// OnDiskFrom leaves the facts of so many new files, or more, to whoever reads the disk; 0: of none.
+	OnDiskFrom int
 	Own        map[string]identity.File // what the service writes, by path: no change while it is so
 }
 
@@ -67,6 +70,9 @@ func Run(at Trees, req Request, gone <-chan struct{}) (wire.Changes, error) {
 	if err != nil {
 		return result, err
 	}
+	if req.Hash || req.Summary {
+		req.OnDiskFrom = 0 // the first reads what it looks at, the second looks at nothing
+	}
 	if req.Summary {
 		return summarize(at, req, gone)
 	}
@@ -88,7 +94,38 @@ func Run(at Trees, req Request, gone <-chan struct{}) (wire.Changes, error) {
 		next := makeCursor(req, w.last, w.count)
 		result.NextCursor, err = &next, nil
 	}
+	if err == nil && w.bare > 0 && w.bare < req.OnDiskFrom {
+		result.Changes, err = filled(at.Merged, result.Changes)
+	}
 	return result, err
+}
+
+// filled has the facts that were left out; what has gone meanwhile is no change.
+func filled(merged string, changes []wire.Change) ([]wire.Change, error) {
+	root, err := guestroot.OpenDir(merged)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Release()
+	var paths []string
+	for _, c := range changes {
+		if c.OnDisk {
+			paths = append(paths, c.Path)
+		}
+	}
+	facts := files.FactsOf(root, paths)
+	kept := []wire.Change{}
+	for _, c := range changes {
+		if c.OnDisk {
+			fact := facts[0]
+			if facts = facts[1:]; fact == nil {
+				continue
+			}
+			c.OnDisk, c.Type, c.Size, c.Mode = false, fact.Type, fact.Size, fact.Mode
+		}
+		kept = append(kept, c)
+	}
+	return kept, nil
 }
 
 func summarize(at Trees, req Request, gone <-chan struct{}) (wire.Changes, error) {

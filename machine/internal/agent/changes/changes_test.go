@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -15,6 +16,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/berth-dev/berth/machine/internal/agent/fail"
+	"github.com/berth-dev/berth/machine/internal/agent/files"
+	"github.com/berth-dev/berth/machine/internal/agent/guestroot"
 	"github.com/berth-dev/berth/machine/internal/agent/identity"
 	"github.com/berth-dev/berth/machine/internal/layers"
 	"github.com/berth-dev/berth/machine/internal/testns"
@@ -302,5 +305,57 @@ func TestWhatTheServiceWroteIsNoChangeWhileItIsSo(t *testing.T) {
 	want = []string{"deleted file /etc/mode", "added symlink /etc/new"}
 	if got := d.list(req); !slices.Equal(got, want) {
 		t.Fatal(got)
+	}
+}
+
+// Entries whose facts are left to the disk are, with those facts, the entries of a walk that looks itself.
+func TestFactsThatAreLeftToTheDiskAreThoseOfTheWalk(t *testing.T) {
+	d := openDisk(t)
+	for i := range 120 {
+		d.write(fmt.Sprintf("new/dir%d/f%03d", i%3, i), strings.Repeat("x", i))
+	}
+	d.write("new/bad\xff/f", "x")
+	d.write("new/é ok/f", "x")
+	must(t, os.Chmod(d.at("new/dir0/f000"), 0o4711))
+	must(t, os.Symlink("dir0/f003", d.at("new/link")))
+	must(t, os.Symlink("dir0", d.at("new/linked")))
+	must(t, os.Link(d.at("new/dir0/f003"), d.at("new/hard")))
+	must(t, unix.Mkfifo(d.at("new/pipe"), 0o600))
+	d.write("etc/app/conf", "other")
+	must(t, os.Remove(d.at("etc/passwd")))
+	root, err := guestroot.OpenDir(d.Merged)
+	must(t, err)
+	defer root.Release()
+	for _, limit := range []int{7, 1000} {
+		for _, from := range []int{1, 100, 10_000} {
+			req := request()
+			for req.Limit = limit; ; {
+				want, err := Run(d.Trees, req, nil)
+				must(t, err)
+				left := req
+				left.OnDiskFrom = from
+				got, err := Run(d.Trees, left, nil)
+				must(t, err)
+				bare := 0
+				for i, c := range got.Changes {
+					if !c.OnDisk {
+						continue
+					}
+					fact := files.FactsOf(root, []string{c.Path})[0]
+					got.Changes[i].OnDisk, got.Changes[i].Type, got.Changes[i].Size, got.Changes[i].Mode = false, fact.Type, fact.Size, fact.Mode
+					bare++
+				}
+				if bare > 0 && bare < from || from == 1 && limit == 1000 && bare < 120 {
+					t.Fatalf("limit %d, from %d: %d facts were left out", limit, from, bare)
+				}
+				if !reflect.DeepEqual(got, want) {
+					t.Fatalf("limit %d, from %d\n got %+v\nwant %+v", limit, from, got, want)
+				}
+				if want.NextCursor == nil {
+					break
+				}
+				req.Cursor = *want.NextCursor
+			}
+		}
 	}
 }

@@ -3,6 +3,7 @@ package changes
 import (
 	"os"
 	"sync"
+	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
 
@@ -13,6 +14,7 @@ import (
 type side struct {
 	dir  *os.File
 	name string
+	bare bool // only its type is known
 	unix.Stat_t
 }
 
@@ -87,15 +89,25 @@ func (w *walk) names(dir *os.File) []dirents.Item {
 	return dirents.Read(int(dir.Fd()), w.dirents, namesMax)
 }
 
-// counted is what a summary needs to know of a new name, where its directory says it: nil where it has to be looked at. Of what is below a
-// directory more has to be known than the name.
-func (w *walk) counted(dir *os.File, it dirents.Item) *side {
-	if !w.req.Summary || it.Kind == unix.DT_UNKNOWN {
+// named is what has to be known of a new name, where its directory says it: nil where it has to be looked at. A summary counts. A page leaves the
+// facts of regular files and links to the disk: those of all else are the guest's own, and a path that is not shown as it is names nothing there.
+func (w *walk) named(dir *os.File, it dirents.Item, path string) *side {
+	s := &side{dir: dir, name: it.Name, bare: true}
+	switch it.Kind {
+	case unix.DT_UNKNOWN:
 		return nil
-	}
-	s := &side{dir: dir, name: it.Name}
-	if s.Mode = unix.S_IFREG; it.Kind == unix.DT_DIR {
+	case unix.DT_DIR:
 		s.Mode = unix.S_IFDIR
+	case unix.DT_LNK:
+		s.Mode = unix.S_IFLNK
+	default:
+		s.Mode = unix.S_IFREG
+	}
+	if w.req.Summary {
+		return s
+	}
+	if w.req.OnDiskFrom == 0 || it.Kind != unix.DT_REG && it.Kind != unix.DT_LNK || !utf8.ValidString(path) {
+		return nil
 	}
 	return s
 }

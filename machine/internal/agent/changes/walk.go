@@ -24,6 +24,7 @@ type walk struct {
 	budget   int64
 	upper    *guestroot.Root
 	dirents  []byte
+	bare     int // entries without their facts
 	take     func(wire.Change) error
 
 	last     string // what the next page begins after
@@ -138,13 +139,19 @@ func (w *walk) all(kind string, now *side, path string, depth int) error {
 // below emits what is in a new directory.
 func (w *walk) below(dir *os.File, path string, depth int) error {
 	items := w.names(dir)
-	list := make([]string, len(items))
-	for i, it := range items {
-		list[i] = it.Name
+	var unknown []string
+	for _, it := range items {
+		if w.named(dir, it, path+"/"+it.Name) == nil {
+			unknown = append(unknown, it.Name)
+		}
 	}
-	sides := w.sides(dir, path)
-	for i, it := range items {
+	sides, n := w.sides(dir, path), -1
+	for _, it := range items {
 		child := path + "/" + it.Name
+		s := w.named(dir, it, child)
+		if s == nil {
+			n++
+		}
 		go_on, err := w.visit(child, it.Name)
 		if err != nil {
 			return err
@@ -152,12 +159,11 @@ func (w *walk) below(dir *os.File, path string, depth int) error {
 		if !go_on {
 			continue
 		}
-		s := w.counted(dir, it)
 		if s == nil {
-			s = sides.at(list, i)
+			s = sides.at(unknown, n)
 		}
 		if s == nil {
-			continue
+			continue // gone
 		}
 		if err := w.all(added, s, child, depth+1); err != nil {
 			return err
@@ -201,7 +207,12 @@ func (w *walk) emit(kind string, s *side, path string, current bool) error {
 		return nil
 	}
 	w.note(path)
-	c := wire.Change{Path: shown(path), Kind: kind, Type: files.TypeOf(s.Mode), Size: max(s.Size, 0), Mode: files.Octal(s.Mode)}
+	c := wire.Change{Path: shown(path), Kind: kind, Type: files.TypeOf(s.Mode)}
+	if s.bare {
+		c.OnDisk, c.Mode, w.bare = true, files.Octal(0), w.bare+1
+		return w.take(c)
+	}
+	c.Size, c.Mode = max(s.Size, 0), files.Octal(s.Mode)
 	if w.req.Hash && current && s.kind() == unix.S_IFREG {
 		c.SHA256 = s.digest()
 	}

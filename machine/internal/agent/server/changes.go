@@ -25,6 +25,10 @@ func (m *machine) getChanges(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	onDiskFrom, err := wholeNumber(q.Get("on_disk_from"), 0)
+	if err != nil {
+		return err
+	}
 	summary, err := boolean(q.Get("summary"), false)
 	if err != nil {
 		return err
@@ -32,7 +36,7 @@ func (m *machine) getChanges(w http.ResponseWriter, r *http.Request) error {
 	at := changes.Trees{Merged: m.paths.ClaimRoot, Upper: filepath.Join(m.paths.Layers, "upper"), Template: filepath.Join(m.paths.Layers, "template")}
 	in := m.keys.incarnation()
 	result, err := changes.Run(at, changes.Request{Workspace: in.WorkspaceID, PathPrefix: q.Get("path_prefix"), Limit: int(min(limit, 1<<30)),
-		Cursor: q.Get("cursor"), Hash: hash, Summary: summary, Own: m.writtenOver(at.Template, in)}, r.Context().Done())
+		Cursor: q.Get("cursor"), Hash: hash, Summary: summary, OnDiskFrom: int(min(onDiskFrom, 1<<30)), Own: m.writtenOver(at.Template, in)}, r.Context().Done())
 	if err != nil {
 		return err
 	}

@@ -11,7 +11,9 @@ import (
 	"time"
 
 	"github.com/berth-dev/berth/machine/internal/agent/fail"
+	"github.com/berth-dev/berth/machine/internal/agent/files"
 	"github.com/berth-dev/berth/machine/internal/agent/guestroot"
+	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
 // DiskReads says who may read the disk of a sleeping workspace, and how long nobody may ask before serving ends.
@@ -56,6 +58,7 @@ func (m *machine) diskHandler(reads DiskReads) http.Handler {
 		"GET /files/stat":    m.getStat,
 		"GET /files/list":    m.getList,
 		"POST /files/search": m.postSearch,
+		"POST /files/facts":  m.postFacts,
 		"GET /awake":         func(w http.ResponseWriter, _ *http.Request) error { w.WriteHeader(http.StatusNoContent); return nil },
 	} {
 		mux.Handle(pattern, answer(func(w http.ResponseWriter, r *http.Request) error {
@@ -70,6 +73,21 @@ func (m *machine) diskHandler(reads DiskReads) http.Handler {
 		}))
 	}
 	return bounded(mux)
+}
+
+// factsBodyBytesMax is of paths of the longest, escaped.
+const factsBodyBytesMax = files.FactsMax * 8 << 10
+
+func (m *machine) postFacts(w http.ResponseWriter, r *http.Request) error {
+	var req wire.FactsRequest
+	if err := parseUpTo(w, r, &req, factsBodyBytesMax); err != nil {
+		return err
+	}
+	if len(req.Paths) > files.FactsMax {
+		return fail.BadRequest("bad_request", "Too many paths at once")
+	}
+	send(w, http.StatusOK, wire.Facts{Facts: files.FactsOf(m.disk, req.Paths)})
+	return nil
 }
 
 // use counts the calls in progress.

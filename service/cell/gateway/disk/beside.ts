@@ -1,38 +1,66 @@
 import { Failure } from '../../../lib/fail.ts'
-import type { AgentLink, FileReads } from '../../links/agent.ts'
+import type { AgentLink, BesideReads } from '../../links/agent.ts'
+import type { Bounds } from '../../links/agent-answer.ts'
+import type { ChangesFilter, ChangesFound } from '../../links/agent-asked.ts'
 import { AgentTrouble } from '../../links/agent-trouble.ts'
 import { HostFailure } from '../../links/hostd.ts'
 
 /** Most searches end before it, and cost no reader; what a longer one has done until then is done again. */
 const MACHINE_ALONE_MS = 150
+/** A machine looks at fewer files of a page of changes itself. */
+const ON_DISK_FROM = 200
 
 /**
- * Reads of a workspace that runs. A search that takes its machine long goes to the reader of the machine's disk, which needs a third of the
- * time (decision 272). What that one cannot do is the machine's.
+ * The machine of a workspace that runs, with the reader of its disk beside it for what takes the machine long (decisions 272 and 273). What the
+ * reader cannot do is the machine's.
  * @param gone of the machine: nothing of it is answered after that.
  */
-export function readsOfRunning(agent: AgentLink, disk: Pick<FileReads, 'searchFiles'>, gone: AbortSignal): FileReads {
-  const { openFile, statFile, listFiles } = agent
+export function withDiskBeside(agent: AgentLink, disk: BesideReads, gone: AbortSignal): AgentLink {
+  /** null: the disk says nothing. Too many are read, it has gone, or a path leads off it since the machine looked. */
+  const beside = async <T>(bounds: Bounds, read: (bounds: Bounds) => Promise<T>): Promise<T | null> => {
+    try {
+      return await read({ ...bounds, signal: AbortSignal.any([bounds.signal, gone]) })
+    } catch (error) {
+      if (gone.aborted && !bounds.signal.aborted) throw new AgentTrouble('cut', 'The machine has gone')
+      const unread = error instanceof Failure || error instanceof HostFailure || error instanceof AgentTrouble
+      if (bounds.signal.aborted || !unread) throw error
+      return null
+    }
+  }
   return {
-    openFile,
-    statFile,
-    listFiles,
+    ...agent,
     async searchFiles(asked, bounds) {
       const found = await agent.beginSearch(asked, MACHINE_ALONE_MS, bounds)
-      if (found !== null) return found
-      const signal = AbortSignal.any([bounds.signal, gone])
-      try {
-        return await disk.searchFiles(asked, { ...bounds, signal })
-      } catch (error) {
-        if (gone.aborted && !bounds.signal.aborted) throw new AgentTrouble('cut', 'The machine has gone')
-        if (bounds.signal.aborted || !isUnread(error)) throw error
-        return agent.searchFiles(asked, bounds)
-      }
+      return found ?? (await beside(bounds, (within) => disk.searchFiles(asked, within))) ?? agent.searchFiles(asked, bounds)
+    },
+    async listChanges(filter, bounds) {
+      if (!mayBeOnDisk(filter)) return agent.listChanges(filter, bounds)
+      const page = await agent.listChanges({ ...filter, on_disk_from: ON_DISK_FROM }, bounds)
+      const left = page.data.filter(({ on_disk }) => on_disk)
+      if (left.length === 0) return page
+      const paths = left.map(({ path }) => path)
+      const filled = await beside(bounds, async (within) => {
+        const facts = await disk.readFacts(paths, within)
+        if (facts.length !== paths.length) throw new AgentTrouble('nonsense', 'The reader knows of other paths than it was asked for')
+        return fill(page, facts)
+      })
+      return filled ?? agent.listChanges(filter, bounds)
     },
   }
 }
 
-/** The disk says nothing: too many are read, it has gone, or a path leads off it since the machine looked. */
-function isUnread(error: unknown): boolean {
-  return error instanceof Failure || error instanceof HostFailure || error instanceof AgentTrouble
+/** Digests take longer than all else, and a summary looks at nothing. */
+function mayBeOnDisk({ limit, hash, summary }: ChangesFilter): boolean {
+  return limit >= ON_DISK_FROM && !hash && !summary
+}
+
+/** A page with what lies on the disk. What has gone since the machine met it is no change. */
+function fill(page: ChangesFound, facts: Awaited<ReturnType<BesideReads['readFacts']>>): ChangesFound {
+  const left = facts.values()
+  const data = page.data.flatMap(({ on_disk, ...change }) => {
+    if (on_disk !== true) return [change]
+    const { value } = left.next()
+    return value === null || value === undefined ? [] : [{ ...change, ...value }]
+  })
+  return { ...page, data }
 }

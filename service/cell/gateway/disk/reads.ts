@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http'
 import type { Clock } from '../../../lib/clock.ts'
 import { fail, Failure } from '../../../lib/fail.ts'
-import { openLink, type FileReads, type OpenLink } from '../../links/agent.ts'
+import { type AgentLink, type BesideReads, openLink, type FileReads, type OpenLink } from '../../links/agent.ts'
 import { AGENT_PROTOCOLS } from '../../links/agent-protocol.ts'
 import type { AgentDeadlines } from '../../links/agent-http.ts'
 import { AgentTrouble } from '../../links/agent-trouble.ts'
@@ -17,7 +17,7 @@ export interface DiskReads {
   /** Of one that sleeps. */
   of(entry: WorkspaceEntry, source: DiskSource): FileReads
   /** Of one that runs, beside its machine. Whatever stands in the way is an error: the machine can be asked. */
-  beside(entry: WorkspaceEntry, machine_epoch: number): Pick<FileReads, 'searchFiles'>
+  beside(entry: WorkspaceEntry, machine_epoch: number): BesideReads
   close(): void
 }
 
@@ -51,7 +51,7 @@ export function createDiskReads({ host, table, clock, deadlines }: DiskReadsDeps
     }
     return opened
   }
-  const attempt = async <T>(source: DiskSource, read: (link: FileReads) => Promise<T>): Promise<T> => {
+  const attempt = async <T>(source: DiskSource, read: (link: AgentLink) => Promise<T>): Promise<T> => {
     const first = await linkOf(source, undefined)
     try {
       return await read(first.link)
@@ -78,18 +78,21 @@ export function createDiskReads({ host, table, clock, deadlines }: DiskReadsDeps
     throw changed()
   }
   return {
-    beside: ({ id }, machine_epoch) => ({
-      async searchFiles(...asked) {
+    beside({ id }, machine_epoch) {
+      const read = async <T>(ask: (link: BesideReads) => Promise<T>): Promise<T> => {
         besides.admit(id)
         const began_ms = clock.monotonic_ms()
         try {
-          const source = { workspace_id: id, machine_epoch, checkpoint_id: null, layers: [] }
-          return await attempt(source, (link) => link.searchFiles(...asked))
+          return await attempt({ workspace_id: id, machine_epoch, checkpoint_id: null, layers: [] }, ask)
         } finally {
           besides.spend(id, { ms: clock.monotonic_ms() - began_ms })
         }
-      },
-    }),
+      }
+      return {
+        searchFiles: (...asked) => read((link) => link.searchFiles(...asked)),
+        readFacts: (...asked) => read((link) => link.readFacts(...asked)),
+      }
+    },
     of: (entry, source) => ({
       statFile: (...asked) =>
         whole(

@@ -9,7 +9,7 @@ import { createAnswerRooms, type AnswerRoom, type AnswerRooms } from '../../link
 import type { Waking } from '../../machines/parking.ts'
 import type { WorkspaceEntry } from '../../machines/table.ts'
 import { crowded } from '../ask.ts'
-import { readsOfRunning } from '../disk/beside.ts'
+import { withDiskBeside } from '../disk/beside.ts'
 import type { DiskReads } from '../disk/reads.ts'
 import { readsOfSleeper } from '../disk/sleeper.ts'
 import { type Admission, type Admitted, admitTo, refusedNow } from './admit.ts'
@@ -99,10 +99,9 @@ export function createGate(deps: GateDeps): Gate {
     }
     if (admitted.by === 'nothing') return ticket
     if (admitted.by === 'disk') return diskTicketOf(ticket, admission, admitted)
-    const agent = deps.agents.of(entry.id, admitted.machine, entry.gone)
-    if (admission.needs !== 'files') return { ...ticket, agent }
     const disk = deps.disks.beside(entry, admitted.machine.epoch)
-    return { ...ticket, files: readsOfRunning(agent, disk, entry.gone), read_headers: {} }
+    const agent = withDiskBeside(deps.agents.of(entry.id, admitted.machine, entry.gone), disk, entry.gone)
+    return admission.needs === 'files' ? { ...ticket, files: agent, read_headers: {} } : { ...ticket, agent }
   }
   const diskTicketOf = (ticket: Ticket, admission: Admission<Taken>, admitted: Admitted<Taken> & { by: 'disk' }): FilesTicket => {
     const { entry, source } = admitted

@@ -1,7 +1,7 @@
 import { LIMITS } from '../../../../contract/limits.ts'
 import type { GitClone, GitCommit } from '../../../../contract/schemas/cell/git.ts'
 import { fail, type Failure } from '../../../lib/fail.ts'
-import type { AgentClone, AgentCommit } from '../../links/agent.ts'
+import type { AgentClone, AgentCommit } from '../../links/agent-asked.ts'
 import { environmentOf, type WorkspaceEnvironment } from '../environment.ts'
 import { checkPath } from '../files/path.ts'
 

@@ -1,0 +1,40 @@
+package files
+
+import (
+	"path"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/berth-dev/berth/machine/internal/agent/guestroot"
+	"github.com/berth-dev/berth/machine/internal/wire"
+)
+
+// FactsMax is how many paths are looked at in one call.
+const FactsMax = 1000
+
+// FactsOf looks at paths below the root, and follows no link. Neighbours share their directory, which is opened once. What is not there is nil.
+func FactsOf(root *guestroot.Root, paths []string) []*wire.Fact {
+	facts := make([]*wire.Fact, len(paths))
+	opened, dir := "", -1
+	closeDir := func() {
+		if dir >= 0 {
+			unix.Close(dir)
+		}
+	}
+	defer func() { closeDir() }()
+	for i, each := range paths {
+		if at := path.Dir(each); at != opened {
+			closeDir()
+			var err error
+			if dir, err = root.OpenPlain(at, unix.O_PATH|unix.O_DIRECTORY); err != nil {
+				dir = -1
+			}
+			opened = at
+		}
+		var st unix.Stat_t
+		if dir >= 0 && unix.Fstatat(dir, path.Base(each), &st, unix.AT_SYMLINK_NOFOLLOW) == nil {
+			facts[i] = &wire.Fact{Type: TypeOf(st.Mode), Size: max(st.Size, 0), Mode: Octal(st.Mode)}
+		}
+	}
+	return facts
+}
