@@ -32,6 +32,9 @@ export const LIMITS = {
     characters_min: 8,
     characters_max: 64,
   },
+  cors: {
+    preflight_seconds: 600, // Berth's own: for so long a browser need not ask again what a page of another origin may
+  },
   wait: {
     seconds_max: 20,
     held_calls_max: 5000, // Berth's own: calls held at once in one process; more answer 503

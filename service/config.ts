@@ -20,6 +20,8 @@ interface ProcessConfig {
   base_url: string
   /** Public address of this computer's cell, without a slash at the end. */
   cell_endpoint: string
+  /** Origins whose pages may read answers. */
+  cors_origins: string[]
   database: DatabaseOptions
   log_level: 'debug' | 'info' | 'warn' | 'error'
   /** Named places to fail at, only ever set by a test. */
@@ -108,6 +110,7 @@ const PROCESS = {
   ops_listen: Listen,
   base_url: Url,
   cell_endpoint: Url,
+  cors_origins: Type.Array(Type.String({ pattern: '^https?://[^/]+$' })),
   database_url: Type.String({ minLength: 1 }),
   log_level: Type.Union([Type.Literal('debug'), Type.Literal('info'), Type.Literal('warn'), Type.Literal('error')]),
 }

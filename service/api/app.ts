@@ -20,6 +20,8 @@ export interface ApiConfig {
   ops_listen: { host: string; port: number }
   base_url: string
   ports_url: string
+  /** Origins whose pages may read answers; absent: none. */
+  cors_origins?: readonly string[]
   database: DatabaseOptions
   signing_keys_dir: string
   edge_requests_per_minute: number

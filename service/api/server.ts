@@ -47,6 +47,8 @@ export interface ApiOptions {
   signing_keys_dir: string
   base_url: string
   ports_url: string
+  /** Origins whose pages may read answers; absent: none. */
+  cors_origins?: readonly string[]
   /** Of all callers together; 0: no limit. */
   edge_requests_per_minute?: number
   /** Of one API key or person; 0: no limit. This and the next two are as `contract/limits.ts` has them where they are absent. */
@@ -167,6 +169,7 @@ export async function openApi(options: ApiOptions): Promise<Api> {
     rate: async (_arrival, who) => caller_rate?.(who as Principal), // authenticate() makes no other
     admit: async (arrival, who) => held.take(arrival, who as Principal),
     ...(options.edge_requests_per_minute ? { edge: createEdge(options.edge_requests_per_minute, clock) } : {}),
+    ...(options.cors_origins ? { cors_origins: options.cors_origins } : {}),
     idempotency: idempotency(rings.idempotency, ANSWERS, refusals),
     validate_answers: options.validate_answers ?? false,
     ...(options.observe ? { observe: options.observe } : {}),

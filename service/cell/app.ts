@@ -41,6 +41,8 @@ export interface CellConfig {
   ops_listen: { host: string; port: number }
   base_url: string
   cell_endpoint: string
+  /** Origins whose pages may read answers; absent: none. */
+  cors_origins?: readonly string[]
   cell_name: string
   hostd_socket: string
   /** Where proxies of ports ask: made in a folder whose group is theirs. */
@@ -134,9 +136,9 @@ export async function startCell(config: CellConfig, parts: CellParts = {}): Prom
   const ops = await startOpsServer({ listen: config.ops_listen, registry: metrics.registry, whyNotReady })
   // Not before this process acts for the cell: a second one by mistake knows no machine, and would refuse what the first serves.
   const serving = engine.ready.then(async () => {
-    const { listen, base_url: issuer, cell_endpoint: endpoint } = config
+    const { listen, base_url: issuer, cell_endpoint: endpoint, cors_origins = [] } = config
     const parts = { table, host, agents, waking: parking, showResidency, secrets, trees, executions, db, listener, clock, ids, log }
-    gateway = await startGateway({ ...parts, listen, cell_id, issuer, endpoint })
+    gateway = await startGateway({ ...parts, listen, cell_id, issuer, endpoint, cors_origins })
     ports = await startPorts({ ...parts, cell_id, metrics: metrics.ports }, config.ports_socket)
     log.info({ gateway: gateway.address }, 'serving')
     return gateway.address

@@ -15,11 +15,12 @@ import { compileChecks, propertiesOf } from './checks.ts'
 import { answerBrokenRequest } from './client-error.ts'
 import { EDGE_REQUEST_ID, EDGE_RETRY_SECONDS, type Edge } from './edge.ts'
 import { coercionsOf } from './coerce.ts'
+import { createCors } from './cors.ts'
 import { CallCount, Ending, type Endings, type Observation } from './ending.ts'
 import { asFailure, refusal } from './envelope.ts'
 import { type Fingerprints, requestId } from './headers.ts'
 import { parse, type Parser } from './parse.ts'
-import { logRefusal, send, sendRefusal } from './respond.ts'
+import { logRefusal, NO_STORE, send, sendRefusal } from './respond.ts'
 import { createWebSockets, type Goodbye } from './websocket.ts'
 
 export type { Observation } from './ending.ts'
@@ -46,6 +47,8 @@ export interface ServerOptions<Deps, Ticket> {
   logger: Logger
   /** Bounds the requests of everybody together; none without it. */
   edge?: Edge
+  /** Origins whose pages may read answers, as browsers name them; absent or none: nothing is said of other origins. */
+  cors_origins?: readonly string[]
   /** Who calls: 401, and 403 of one who may call nothing. Not asked where anyone may call. */
   authenticate(arrival: Arrival): Promise<Who>
   /**
@@ -115,12 +118,25 @@ export function createServer<Deps, Ticket = undefined>(options: ServerOptions<De
     sendRefusal(options, null, request, reply, asFailure(surface, error))
   })
   app.setNotFoundHandler(answerNotFound)
+  const cors = options.cors_origins?.length ? createCors(options.cors_origins, routes) : null
   app.addHook('onRequest', (request, reply, next) => {
+    cors?.mark(request.raw, reply.raw)
     if (!options.edge || options.edge.take()) return next()
     request.id = EDGE_REQUEST_ID
     options.observe?.({ route: null, method: request.method, status: 429, seconds: 0 })
     sendRefusal(options, null, request, reply, fail('rate_limited', null, 'Too many requests', { retry_after_seconds: EDGE_RETRY_SECONDS }))
   })
+  if (cors !== null) {
+    app.addHook('onRequest', (request, reply, next) => {
+      const told = cors.preflight(request.raw, allowed(request.url))
+      if (told === null) return next()
+      new Ending(endings, null, request, reply)
+      reply
+        .code(204)
+        .headers({ ...told, 'x-request-id': request.id, 'cache-control': NO_STORE })
+        .send()
+    })
+  }
   websockets.serve(app)
   for (const bound of options.routes) {
     const entry = entryOf(options, bound)

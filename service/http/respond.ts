@@ -9,7 +9,7 @@ import type { Reply } from './call.ts'
 import { refusal } from './envelope.ts'
 
 /** Whatever a route does not declare to be for everybody's cache is kept by none: no answer with a token or a secret can be forgotten. */
-const NO_STORE = 'no-store'
+export const NO_STORE = 'no-store'
 const JSON_TYPE = 'application/json; charset=utf-8'
 
 /** Sends an answer. With `declared`, only what the contract declares. */

@@ -13,6 +13,7 @@ import { SEEN } from '../sdk/smoke.ts'
 import { openChromium } from '../support/chromium.ts'
 import { isLong } from '../support/depth.ts'
 import { PLATFORM_NAMES, runOn } from '../support/platforms.ts'
+import { startService } from '../support/service.ts'
 import { sharedService, type SharedService } from '../support/shared-services.ts'
 
 const SMOKE = path.resolve(import.meta.dirname, '../sdk/smoke.ts')
@@ -53,29 +54,37 @@ console.log(JSON.stringify(seen))
   })
 }
 
-// The service lets no page of another origin in (it sends no Access-Control headers), so whoever has a page and a key serves both from
-// one origin; here the browser does not ask.
-test("the SDK's commands, files, streams and terminals are whole in Chromium", OPTIONS, async () => {
-  const image = process.env['BERTH_TEST_BROWSER_TEMPLATE']
-  assert.ok(image !== undefined)
-  const server = createServer((request, response) => {
-    const name = path.basename(request.url ?? '')
-    const is_script = name === 'sdk.mjs' || name === 'smoke.mjs'
-    response.setHeader('content-type', is_script ? 'text/javascript' : 'text/html')
-    response.end(is_script ? readFileSync(path.join(folder, name)) : '<!doctype html>')
-  })
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  const chromium = await openChromium(image, ['--disable-web-security'])
-  try {
-    await chromium.goto(`http://127.0.0.1:${(server.address() as AddressInfo).port}/`)
-    const given = JSON.stringify({ url: service.base_url, apiKey: service.api_key, key: 'platform-chromium' })
-    const seen = await chromium.evaluate(
-      `Promise.all([import('/sdk.mjs'), import('/smoke.mjs')]).then(([{ Berth }, { smoke }]) => smoke({ Berth, ...${given} }))`,
-    )
-    assert.deepEqual(seen, SEEN)
-  } finally {
-    await chromium.close()
-    server.closeAllConnections()
-    server.close()
-  }
-})
+test(
+  "the SDK's commands, files, streams and terminals are whole in Chromium, on a page of an origin that is let in, and on no other",
+  OPTIONS,
+  async () => {
+    const image = process.env['BERTH_TEST_BROWSER_TEMPLATE']
+    assert.ok(image !== undefined)
+    const server = createServer((request, response) => {
+      const name = path.basename(request.url ?? '')
+      const is_script = name === 'sdk.mjs' || name === 'smoke.mjs'
+      response.setHeader('content-type', is_script ? 'text/javascript' : 'text/html')
+      response.end(is_script ? readFileSync(path.join(folder, name)) : '<!doctype html>')
+    })
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+    const { port } = server.address() as AddressInfo
+    // Of its own: what origins are let in is a setting.
+    const open = await startService({ settings: { cors_origins: [`http://127.0.0.1:${port}`], slots: 1, shells: 1 } })
+    const chromium = await openChromium(image)
+    const given = JSON.stringify({ url: open.base_url, apiKey: open.api_key, key: 'platform-chromium' })
+    const program = `Promise.all([import('/sdk.mjs'), import('/smoke.mjs')]).then(([{ Berth }, { smoke }]) => smoke({ Berth, ...${given} }))`
+    try {
+      await chromium.goto(`http://127.0.0.1:${port}/`)
+      assert.deepEqual(await chromium.evaluate(program), SEEN)
+      // The same page by another name is of another origin.
+      await chromium.goto(`http://localhost:${port}/`)
+      const me = `fetch(${JSON.stringify(`${open.base_url}/v1/me`)}, { headers: { authorization: ${JSON.stringify(`Bearer ${open.api_key}`)} } })`
+      assert.equal(await chromium.evaluate(`${me}.then(({ status }) => status, ({ name }) => name)`), 'TypeError')
+    } finally {
+      await chromium.close()
+      await open.stop()
+      server.closeAllConnections()
+      server.close()
+    }
+  },
+)

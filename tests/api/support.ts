@@ -81,7 +81,7 @@ export const SETTINGS: TemplateSettings = {
 type Bounds = 'edge_requests_per_minute' | 'caller_requests_per_minute' | 'wrong_credentials_per_minute' | 'kept_refusals_per_hour'
 type Kinds = 'layered_opens' | 'file_first' | 'uploads_dir' | 'package_mirror' | 'delete_told_seconds' | 'stripe' | 'collects_payments'
 
-export interface WorldOptions extends Pick<ApiOptions, Bounds | Kinds> {
+export interface WorldOptions extends Pick<ApiOptions, Bounds | Kinds | 'cors_origins'> {
   check?: boolean
   /** Absent: open. */
   registration?: 'invitation' | 'open' | string[]

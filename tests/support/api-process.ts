@@ -1,22 +1,12 @@
-import { spawn } from 'node:child_process'
-import { once } from 'node:events'
-import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { createInterface } from 'node:readline'
 import type { World } from '../api/support.ts'
 import type { MailConfig } from '../../service/api/mail/transports.ts'
 import type { StripeConfig } from '../../service/api/payment/stripe.ts'
 import type { FailpointName } from '../../service/lib/failpoints.ts'
-
-const MAIN = join(import.meta.dirname, '../../service/main.ts')
+import { startMainProcess, type MainProcess } from './main-process.ts'
 
 /** An api as the supervisor starts it, on the database of a test. */
-export interface ApiProcess extends AsyncDisposable {
-  base: string
-  /** Of its end: the signal that it ended by. */
-  ended: Promise<NodeJS.Signals | null>
-  kill(): Promise<void>
-}
+export type ApiProcess = MainProcess
 
 interface Options {
   /** Without: into a folder. */
@@ -27,33 +17,14 @@ interface Options {
 }
 
 export async function startApiProcess(w: World, { mail, stripe, killed_at }: Options): Promise<ApiProcess> {
-  const config = join(w.keys_dir, 'api.json')
   const anywhere = { host: '127.0.0.1', port: 0 }
   const of = {
     ...{ listen: anywhere, ops_listen: anywhere, database_url: w.database.url, signing_keys_dir: w.keys_dir },
     ...{ mail: mail ?? { smtp_url: '', from: 'berth@localhost', directory: join(w.keys_dir, 'mail') }, stripe: stripe ?? null },
   }
-  writeFileSync(config, JSON.stringify({ ...CONFIG, ...of }))
-  const env = { ...process.env, BERTH_FAILPOINT: killed_at === undefined ? '' : `${killed_at}:kill9` }
-  const child = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', MAIN, 'api', '--config', config, '--enable-failpoints'], {
-    env,
-    stdio: ['ignore', 'pipe', 'inherit'],
-  })
-  const ended = once(child, 'exit').then(([, signal]) => signal as NodeJS.Signals | null)
-  const base = Promise.withResolvers<string>()
-  createInterface(child.stdout).on('line', (line) => {
-    const { msg, address } = JSON.parse(line) as { msg?: string; address?: string }
-    if (msg === SERVES && address !== undefined) base.resolve(address)
-  })
-  void ended.then((signal) => base.reject(new Error(`the api ended before it served: ${signal ?? 'an exit'}`)))
-  const kill = async () => {
-    child.kill('SIGKILL')
-    await ended
-  }
-  return { base: await base.promise, ended, kill, [Symbol.asyncDispose]: kill }
+  const env = { BERTH_FAILPOINT: killed_at === undefined ? '' : `${killed_at}:kill9` }
+  return startMainProcess('api', { ...CONFIG, ...of }, { config_path: join(w.keys_dir, 'api.json'), env })
 }
-
-const SERVES = 'the application API serves'
 
 /** What the settings of an api say that a test has no wish for. */
 export const API_BOUNDS = {
@@ -71,6 +42,7 @@ const CONFIG = {
   instance: '0000',
   base_url: 'http://api.test',
   cell_endpoint: 'http://cell.test',
+  cors_origins: [],
   ports_url: 'http://ports.test',
   log_level: 'info',
   registration: 'open',

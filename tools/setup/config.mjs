@@ -196,6 +196,7 @@ function processConfig(settings, name) {
     ops_listen: settings[`${name}_ops_listen`],
     base_url: settings.base_url,
     cell_endpoint: settings.cell_endpoint,
+    cors_origins: settings.cors_origins,
     database_url: settings[`${name}_database_url`] || databaseUrl(settings, `berth_${name}`),
     log_level: settings.log_level,
   }

@@ -105,6 +105,16 @@ export function url(value) {
   return value.replace(/\/+$/, '')
 }
 
+/** As a browser names the origin of a page: scheme, host and a port that is not the scheme's own. */
+export function origins(value) {
+  const list = Array.isArray(value) ? value : text(value).split(',')
+  const read = list.map((each) => text(each).trim()).filter((each) => each !== '')
+  if (read.includes('*')) throw new Error('must name each origin: any page on the internet may not be let in')
+  if (read.some((each) => !/^https?:/.test(each) || !URL.canParse(each) || new URL(each).origin !== each))
+    throw new Error('must be origins, separated by commas, like https://app.example.com or http://localhost:5173')
+  return read
+}
+
 export function urlOrNothing(value) {
   return value === '' ? '' : url(value)
 }

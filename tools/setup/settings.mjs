@@ -9,6 +9,7 @@ import {
   network,
   number,
   oneOf,
+  origins,
   path,
   pathOrNothing,
   portsUrl,
@@ -51,6 +52,11 @@ export const SETTINGS = {
   cell_ops_listen: { parse: address, fallback: address('127.0.0.1:8083'), about: 'health and metrics of the cell' },
   base_url: { parse: url, fallback: (settings) => urlOf(settings.api_listen), about: 'public address of the application API' },
   cell_endpoint: { parse: url, fallback: (settings) => urlOf(settings.cell_listen), about: 'public address of the gateway' },
+  cors_origins: {
+    parse: origins,
+    fallback: [],
+    about: 'origins, separated by commas, whose pages may call api and gateway from a browser, like https://app.example.com; empty: none',
+  },
   ports_url: {
     parse: portsUrl,
     fallback: (settings) => `http://ports.localhost:${settings.ports_listen.port}`,

@@ -3,7 +3,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
 import { LIMITS } from '../../contract/limits.ts'
-import { apiConfig, failpointsOf, portsConfig } from './config.mjs'
+import { apiConfig, cellConfig, failpointsOf, portsConfig } from './config.mjs'
 import { loadSettings, parseFlags } from './load.mjs'
 import { SETTINGS, SettingsError, withoutSecrets } from './settings.mjs'
 
@@ -86,6 +86,23 @@ test('what stands before the URLs of ports is a list of addresses and networks',
   assert.deepEqual(settings.ports_trusted_proxies, ['127.0.0.1/32', '10.0.0.0/8', '::1/128', 'fd00::/8'])
   for (const wrong of ['10.0.0.0/33', 'x', '10.0.0.0/8/8', '::1/129', '10.0.0.0/'])
     assert.throws(() => load(['--ports-trusted-proxies', wrong]), refused(/addresses or networks/))
+})
+
+test('pages of other origins are let in by name alone, and api and gateway are told', () => {
+  const { settings } = load(['--cors-origins', 'https://app.example.com, http://localhost:5173'])
+  const wanted = ['https://app.example.com', 'http://localhost:5173']
+  assert.deepEqual([apiConfig(settings).cors_origins, cellConfig(settings).cors_origins], [wanted, wanted])
+  assert.deepEqual([load([]).settings.cors_origins, load(['--cors-origins', '']).settings.cors_origins], [[], []])
+  const wrong = [
+    'app.example.com',
+    'https://app.example.com/',
+    'https://APP.example.com',
+    'https://a.test:443',
+    'https://*.a.test/x',
+    'null',
+  ]
+  for (const value of wrong) assert.throws(() => load(['--cors-origins', value]), refused(/^--cors-origins must be origins/), value)
+  assert.throws(() => load(['--cors-origins', 'https://a.test,*']), refused(/^--cors-origins must name each origin/))
 })
 
 test('the proxy of ports is told of the public name, and speaks TLS by itself where it has a certificate', () => {

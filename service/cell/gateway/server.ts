@@ -107,6 +107,8 @@ export interface GatewayOptions {
   issuer: string
   /** `aud` of tool tokens: the public address of this cell. */
   endpoint: string
+  /** Origins whose pages may read answers; absent: none. */
+  cors_origins?: readonly string[]
   observe?: (seen: Observation) => void
   /** Tests: refuse to send what the contract does not declare. */
   validate_answers?: boolean
@@ -182,6 +184,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     clock,
     ids,
     logger: options.log,
+    ...(options.cors_origins ? { cors_origins: options.cors_origins } : {}),
     authenticate: (arrival) => gate.authenticate(arrival),
     admit: (arrival, who) => gate.admit(arrival, who),
     ...(options.observe ? { observe: options.observe } : {}),

@@ -95,6 +95,7 @@ export interface BenchOptions {
   rooms?: AnswerRooms
   agent_deadlines?: AgentDeadlines
   reader_stalled_ms?: number
+  cors_origins?: readonly string[]
   secret_resolutions_per_minute?: number
 }
 

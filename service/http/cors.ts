@@ -1,0 +1,52 @@
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import { LIMITS } from '../../contract/limits.ts'
+import type { Route } from '../../contract/route.ts'
+import { propertiesOf } from './checks.ts'
+
+/** Whether pages of other origins may read answers (decision 278). */
+export interface Cors {
+  /** Before anything else: every answer to a page that is let in says so, also one that refuses. */
+  mark(request: IncomingMessage, response: ServerResponse): void
+  /** What a browser is told that asks first, of an address that takes these methods; null: it is not let in, or did not ask. */
+  preflight(request: IncomingMessage, methods: readonly string[]): Record<string, string> | null
+}
+
+/** Headers of requests and answers that routes do not declare by themselves. */
+const SENT = ['Authorization', 'Content-Type', 'Accept', 'Idempotency-Key', 'If-Match', 'Prefer', 'Range', 'X-Request-Id']
+const READ = ['X-Request-Id', 'Retry-After', 'WWW-Authenticate', 'Allow', 'Idempotent-Replayed', 'Content-Length']
+
+/**
+ * Cookies are ignored, and `Access-Control-Allow-Credentials` is never sent: a page has what the credential that it holds has, and
+ * nothing of whoever looks at it.
+ */
+export function createCors(origins: readonly string[], routes: readonly Route[]): Cors {
+  const let_in = new Set(origins)
+  const sent = listOf([...SENT, ...routes.flatMap(({ headers }) => Object.keys(propertiesOf(headers)))])
+  const read = listOf([
+    ...READ,
+    ...routes.flatMap(({ answers }) => Object.values(answers).flatMap(({ headers = {} }) => Object.keys(headers))),
+  ])
+  const isLetIn = ({ headers: { origin } }: IncomingMessage): boolean => origin !== undefined && let_in.has(origin)
+  return {
+    mark(request, response) {
+      response.setHeader('vary', 'Origin') // an answer that a cache keeps is not the same for everybody
+      if (!isLetIn(request)) return
+      response.setHeader('access-control-allow-origin', String(request.headers.origin))
+      response.setHeader('access-control-expose-headers', read)
+    },
+    preflight(request, methods) {
+      if (request.method !== 'OPTIONS' || methods.length === 0 || !isLetIn(request)) return null
+      if (request.headers['access-control-request-method'] === undefined) return null
+      return {
+        'access-control-allow-methods': methods.join(', '),
+        'access-control-allow-headers': sent,
+        'access-control-max-age': String(LIMITS.cors.preflight_seconds),
+      }
+    },
+  }
+}
+
+/** Each once, whatever its case. */
+function listOf(names: readonly string[]): string {
+  return [...new Map(names.map((name) => [name.toLowerCase(), name])).values()].join(', ')
+}

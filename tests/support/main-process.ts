@@ -1,0 +1,53 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { createInterface } from 'node:readline'
+
+const MAIN = join(import.meta.dirname, '../../service/main.ts')
+
+/** A process of the service as the supervisor starts it, on whatever a test gives it. */
+export interface MainProcess extends AsyncDisposable {
+  base: string
+  /** Of its end: the signal that it ended by. */
+  ended: Promise<NodeJS.Signals | null>
+  /** As `kill -9` does. */
+  kill(): Promise<void>
+  /** As the supervisor does: it may end what it is at. */
+  stop(): Promise<void>
+}
+
+/** Of each: the words with which it says that it serves, and the field that says where. */
+const SERVES = {
+  api: { words: 'the application API serves', field: 'address' },
+  cell: { words: 'serving', field: 'gateway' },
+} as const
+
+/** @param config_path where its configuration is written. @returns when it serves. */
+export async function startMainProcess(
+  name: 'api' | 'cell',
+  config: object,
+  { config_path, env = {} }: { config_path: string; env?: Record<string, string> },
+): Promise<MainProcess> {
+  writeFileSync(config_path, JSON.stringify(config))
+  const child = spawn(
+    process.execPath,
+    ['--disable-warning=ExperimentalWarning', MAIN, name, '--config', config_path, '--enable-failpoints'],
+    { env: { ...process.env, ...env }, stdio: ['ignore', 'pipe', 'inherit'] },
+  )
+  const ended = once(child, 'exit').then(([, signal]) => signal as NodeJS.Signals | null)
+  const base = Promise.withResolvers<string>()
+  const { words, field } = SERVES[name]
+  createInterface(child.stdout).on('line', (line) => {
+    const said = JSON.parse(line) as { msg?: string } & Partial<Record<string, string>>
+    const address = said[field]
+    if (said.msg === words && address !== undefined) base.resolve(address)
+  })
+  void ended.then((signal) => base.reject(new Error(`the ${name} ended before it served: ${signal ?? 'an exit'}`)))
+  const end = async (signal: 'SIGKILL' | 'SIGTERM') => {
+    child.kill(signal)
+    await ended
+  }
+  const kill = () => end('SIGKILL')
+  return { base: await base.promise, ended, kill, stop: () => end('SIGTERM'), [Symbol.asyncDispose]: kill }
+}
