@@ -1,4 +1,5 @@
 import { constants } from 'node:os'
+import { severalLines } from './print.ts'
 
 /** Of the terminal here. */
 export function sizeOf(): { cols?: number; rows?: number } {
@@ -16,7 +17,7 @@ interface Ended {
 
 /** As shells do: 128 and the signal; 127: there is no such program; 125: nobody knows. */
 export function exitCodeOf({ state, exitCode, termSignal, error, timedOut }: Ended): number {
-  if (state === 'failed_to_start') process.stderr.write(`berth: ${error ?? 'it could not start'}\n`)
+  if (state === 'failed_to_start') process.stderr.write(`berth: ${severalLines(error ?? 'it could not start')}\n`)
   if (state === 'failed_to_start') return 127
   if (timedOut) process.stderr.write('berth: the time for the command was over\n')
   const signals: Partial<Record<string, number>> = constants.signals

@@ -10,7 +10,7 @@ import { EXEC } from './exec.ts'
 import { MCP } from './mcp-command.ts'
 import { NOUNS } from './nouns.ts'
 import { PORT } from './port.ts'
-import { fields, table } from './print.ts'
+import { fields, severalLines, table } from './print.ts'
 import { credentials, readProfiles, urlOf } from './profile.ts'
 import { SSH } from './ssh.ts'
 import { SYNC } from './sync.ts'
@@ -100,7 +100,7 @@ function contextOf(flags: Record<string, unknown>, rest: readonly string[]): Con
     json,
     profile,
     print: (value, columns) => void print(shown(value, columns, json)),
-    say: (text) => void process.stderr.write(`${text}\n`),
+    say: (text) => void process.stderr.write(`${severalLines(text)}\n`),
   }
 }
 
@@ -138,10 +138,11 @@ function helpOf({ name, takes = '', does, flags = {} }: CliCommand): string {
 
 /** What went wrong, for a person: the message, what to do next, and what an operator needs. */
 function told(error: unknown): number {
-  const say = (text: string) => void process.stderr.write(`berth: ${text}\n`)
+  // Messages name files, programs and other things that are other people's.
+  const say = (text: string) => void process.stderr.write(`berth: ${severalLines(text)}\n`)
   if (isCliError(error)) {
     say(error.message)
-    if (error.next) process.stderr.write(`Try: ${error.next}\n`)
+    if (error.next) process.stderr.write(`Try: ${severalLines(error.next)}\n`)
     return error.exit_code
   }
   if (!(error instanceof BerthError)) {

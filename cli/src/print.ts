@@ -29,6 +29,14 @@ function cell(value: unknown): string {
   return oneLine(value === null || value === undefined ? '-' : typeof value === 'string' ? value : JSON.stringify(value))
 }
 
+/** What steers a terminal, begins a line, or turns the direction of what follows. */
+const STEERING = /[\p{Cc}\u2028-\u202e\u2066-\u2069]/gu
+
+/** Text that is other people's, as a terminal may have it. */
+export function severalLines(text: string): string {
+  return text.split('\n').map(oneLine).join('\n')
+}
+
 export function oneLine(text: string): string {
-  return text.replaceAll(/\p{Cc}/gu, (character) => `\\x${character.charCodeAt(0).toString(16).padStart(2, '0')}`)
+  return text.replaceAll(STEERING, (character) => `\\x${character.charCodeAt(0).toString(16).padStart(2, '0')}`)
 }

@@ -9,7 +9,7 @@ import { promisify } from 'node:util'
 import type { wire, Workspace } from '../../sdk/typescript/src/main.ts'
 import { CliError, type CliCommand, type Context, usageError } from './command.ts'
 import { follow } from './exec.ts'
-import { oneLine } from './print.ts'
+import { severalLines } from './print.ts'
 import { during, progressOf } from './progress.ts'
 
 /** Looked for in this order. */
@@ -68,7 +68,7 @@ export async function followBuild(context: Context, build_id: string): Promise<n
   const { templates } = context.berth()
   // Under --json the log is for people all the same: standard output has the build alone.
   const out = context.json ? process.stderr : process.stdout
-  for await (const text of templates.buildLog(build_id)) out.write(linesOf(text))
+  for await (const text of templates.buildLog(build_id)) out.write(severalLines(text))
   return ended(context, await templates.waitForBuild(build_id))
 }
 
@@ -133,11 +133,6 @@ async function uploadOf({ berth, json }: Context, folder: string, recipe: string
   } finally {
     await rm(made, { recursive: true })
   }
-}
-
-/** Of a build's log: what steers a terminal is shown, and does not steer it. */
-function linesOf(text: string): string {
-  return text.split('\n').map(oneLine).join('\n')
 }
 
 function ended({ json, print, say }: Context, build: wire.TemplateBuild): number {

@@ -97,6 +97,31 @@ test('it is suspended, resumed, kept, forked and deleted', async () => {
   assert.equal((await cli.berth(['delete', 'life-2'])).code, 0)
 })
 
+test('what others named shows its steering characters, and steers no terminal', async () => {
+  const hostile = '\u001b[2J\u009b31m\u202etxt.exe'
+  const shown = '\\x1b[2J\\x9b31m\\x202etxt.exe'
+  await (await cli.double.berth.find('w'))?.files.write(`/home/user/${hostile}`, 'x')
+  const listed = await cli.berth(['files', 'list', 'w:/home/user'])
+  const missing = await cli.berth(['exec', 'w', '--', hostile])
+  const unknown = await cli.berth(['suspend', hostile])
+  for (const text of [listed.stdout, missing.stderr, unknown.stderr])
+    assert.deepEqual([text.includes(shown), text.includes('\u001b')], [true, false], text)
+})
+
+test('a key is in no argument of any process, and no completion', async () => {
+  const { apiKey } = cli.double.options
+  let told = ''
+  const seen = (pid: number) => {
+    told = ['cmdline', 'comm', 'status'].map((name) => readFileSync(`/proc/${pid}/${name}`, 'utf8')).join('')
+    process.kill(pid, 'SIGTERM')
+  }
+  await cli.berth(['exec', 'w', '--', 'waits'], { during: seen })
+  assert.deepEqual([told.includes('waits'), told.includes(apiKey)], [true, false])
+  await cli.berth(['login', '--profile', apiKey.slice(0, 3)], { stdin: `${apiKey}\n`, env: { BERTH_API_KEY: '', BERTH_URL: cli.url } })
+  for (const words of [[], ['login'], ['login', '--profile'], ['secrets', 'create'], ['me', '--profile', '']])
+    assert.equal((await cli.berth(['complete', ...words])).stdout.includes(apiKey), false)
+})
+
 test('a secret is read from standard input, and told nowhere', async () => {
   const { stdout, stderr, code } = await cli.berth(['secrets', 'create', 'TOKEN'], { stdin: 'hush-hush\n' })
   assert.equal(code, 0)
