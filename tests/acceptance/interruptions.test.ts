@@ -5,7 +5,13 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { after, before, test } from 'node:test'
 import { attach, type AttachEvent } from '../support/attached.ts'
 import { type Client, createClient, ndjson, type OpenedWorkspace, type OutputEvent, send } from '../support/client.ts'
+import { Berth } from '../../sdk/typescript/src/main.ts'
+import { history } from '../sdk/histories/history.ts'
+import { openHostileProxy } from '../sdk/histories/hostile-proxy.ts'
 import { type CuttingProxy, openCuttingProxy } from '../support/cutting-proxy.ts'
+import { depth } from '../support/depth.ts'
+import { until } from '../support/processes.ts'
+import { testSeed } from '../support/seed.ts'
 import { type Service, startService } from '../support/service.ts'
 
 let service: Service
@@ -250,6 +256,50 @@ test('a key replays after a kill of the gateway, and after a suspend', async () 
   assert.equal(await text('kept'), '+')
   await client.operate(`/v1/workspaces/${workspace.id}`, { method: 'DELETE' })
 })
+
+const FIRST = testSeed()
+const HISTORIES = depth({ short: 2, long: 40 })
+
+/** One at a time of each process: whoever asks meanwhile gets the same restart. */
+function restarts() {
+  const going = new Map<'api' | 'cell', Promise<void>>()
+  const again = async (name: 'api' | 'cell', how: 'kill' | 'stop') => {
+    const pid = service.pid(name)
+    if (how === 'kill') await service.kill9(name)
+    else process.kill(pid, 'SIGTERM')
+    await until(`another ${name} is there`, GATHER_MS, () => service.pid(name) !== pid)
+    await service.ready()
+  }
+  return (name: 'api' | 'cell', how: 'kill' | 'stop') => {
+    const begun = going.get(name) ?? again(name, how).finally(() => going.delete(name))
+    going.set(name, begun)
+    return begun
+  }
+}
+
+test(
+  `in ${HISTORIES} histories of a bad network, suspends, forks and restarts, the SDK runs every command once and sees every byte once`,
+  { timeout: depth({ short: 240_000, long: 3_600_000 }) },
+  async () => {
+    const { base_url, cell_endpoint, api_key: apiKey } = service
+    const upstream = { api: () => base_url, cell: () => cell_endpoint, endpoint: cell_endpoint }
+    using proxy = await openHostileProxy(upstream, () => Promise.resolve())
+    const other = new Berth({ url: base_url, apiKey })
+    const restart = restarts()
+    const waiting = Array.from({ length: HISTORIES }, (_, at) => FIRST + at)
+    const one = async () => {
+      for (let seed = waiting.shift(); seed !== undefined; seed = waiting.shift()) {
+        const berth = new Berth({ url: proxy.of(seed), apiKey })
+        const key = `history-${seed}`
+        await history(seed, { berth, other, restart, key }).catch((cause: unknown) => {
+          throw new Error(`seed ${seed}: BERTH_TEST_SEED=${seed}`, { cause })
+        })
+        for (const ws of await other.workspaces({ key_prefix: key }).all()) await (await other.workspace(ws.id)).delete()
+      }
+    }
+    await Promise.all([one(), one()])
+  },
+)
 
 /** Much more than whoever reads slowly has taken, and than the memory may grow. */
 const PRINTED_BYTES = 96 << 20

@@ -76,14 +76,8 @@ export async function openServiceWorld(): Promise<ServiceWorld> {
       await world[Symbol.asyncDispose]()
     },
   }
-  const { sessions } = agent
   agent.follows = true
-  const set = sessions.set.bind(sessions)
-  sessions.set = (id, session) => {
-    set(id, session)
-    setImmediate(() => made.play(session))
-    return sessions
-  }
+  agent.play = (session) => made.play(session)
   return made
 }
 

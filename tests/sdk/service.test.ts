@@ -49,6 +49,7 @@ test(
       await ws.files.write('/home/user/log', name, { append: true })
     }
     assert.deepEqual(ran, ['a', 'b', 'c', 'd'])
+    assert.equal(await ws.files.readText('/home/user/log'), 'abcd')
     assert.ok(w.cuts() > 5, `${w.cuts()} connections were cut`)
     w.play = before
   },

@@ -57,7 +57,7 @@ def word_of(word: str) -> str:
 def pairs() -> list[tuple[Path, Path]]:
     sources = [path for path in sorted((HERE / "berth/_async").glob("*.py")) if path.name not in BY_HAND]
     made = [(path, HERE / "berth/_sync" / path.name) for path in sources]
-    tests = [(HERE / f"tests/{name}_async.py", HERE / f"tests/{name}_sync.py") for name in ("test", "methods")]
+    tests = [(HERE / f"tests/{name}_async.py", HERE / f"tests/{name}_sync.py") for name in ("test", "methods", "history")]
     return [*made, *tests]
 
 

@@ -98,6 +98,10 @@ export class FakeAgent implements AsyncDisposable {
   script: Script | null = null
   /** Answers a start with its output where it is asked to, as agents do; one of an old checkpoint does not. */
   follows = false
+  /** What a command does when it has begun; null: what the test makes it do. */
+  play: ((session: FakeSession) => void) | null = null
+  /** Answers to writes under an Idempotency-Key. */
+  readonly kept = new Map<string, unknown>()
   /** What is done with a connection that is to be switched. */
   upgrade: ((request: IncomingMessage, socket: Duplex) => void) | null = null
   readonly #server = createServer((request, response) => {
@@ -166,6 +170,7 @@ export class FakeAgent implements AsyncDisposable {
     if (known) return answer(response, 200, known.view())
     const session = new FakeSession(asked)
     this.sessions.set(id, session)
+    setImmediate(() => this.play?.(session))
     if (url.searchParams.get('follow') !== 'true' || !this.follows) return answer(response, 201, session.view())
     response.writeHead(201, { 'content-type': 'application/octet-stream' })
     response.write(frame(KIND.record, 0, JSON.stringify(session.view())))
@@ -231,9 +236,13 @@ export class FakeAgent implements AsyncDisposable {
 
   async #write(request: IncomingMessage, response: ServerResponse, url: URL, path: string): Promise<void> {
     const bytes = await body(request)
+    const key = String(request.headers['idempotency-key'] ?? '')
+    if (this.kept.has(key)) return answer(response, 200, this.kept.get(key))
     const whole = url.searchParams.get('append') === 'true' ? Buffer.concat([this.files.get(path) ?? Buffer.alloc(0), bytes]) : bytes
     this.files.set(path, whole)
-    answer(response, 200, { path, bytes_written: bytes.length, sha256: sha256(bytes), durable: true, revision: sha256(whole) })
+    const written = { path, bytes_written: bytes.length, sha256: sha256(bytes), durable: true, revision: sha256(whole) }
+    if (key !== '') this.kept.set(key, written)
+    answer(response, 200, written)
   }
 }
 
