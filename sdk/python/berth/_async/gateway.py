@@ -121,8 +121,10 @@ class AsyncGateway:
         while True:
             answer = await self._started(deadline)
             self.view = answer["workspace"]
-            if answer["tool_token"] is not None:
-                self._keep(answer["tool_token"])
+            # A resume that is not over yet answers without any.
+            token = answer.get("tool_token")
+            if token is not None:
+                self._keep(token)
                 return
             if answer["operation"] is None:
                 await self._renew(deadline)
