@@ -147,6 +147,7 @@ func (e *Engine) Remove(ctx context.Context, s *Sandbox) error {
 }
 
 func (e *Engine) releaseNetwork(slot string) {
+	e.router.Leave(slot)
 	e.releases.Go(func() {
 		defer e.letGo(slot)
 		if err := e.router.Release(slot); err != nil {

@@ -24,6 +24,7 @@ func (r *Router) Attach(name string) (*Attachment, error) { return r.AttachAt(na
 
 // AttachAt is Attach at an address, where that is free.
 func (r *Router) AttachAt(name string, wanted netip.Addr) (*Attachment, error) {
+	r.awaitLeft(wanted)
 	s, err := r.reserve(name, wanted)
 	if err != nil {
 		return nil, err
@@ -130,6 +131,7 @@ func (r *Router) Connect(name string) error {
 // Release takes the slot's network away (tens of milliseconds: call it in the background). The address is free as soon as nothing passes and
 // nobody remembers it, a few milliseconds after the call. A slot that is not there is fine.
 func (r *Router) Release(name string) error {
+	r.Leave(name)
 	err := r.busyWith(name, r.dismantle)
 	if errors.Is(err, ErrUnknown) && slotPattern.MatchString(name) {
 		return removeNamespace(r.machinePin(name))
@@ -168,6 +170,9 @@ func (r *Router) vacate(s *slot) error {
 		delete(r.used, s.index)
 		delete(r.used, s.former)
 		s.index, s.former, s.outlet = nowhere, nowhere, openOutlet()
+		if s.left != nil {
+			close(s.left)
+		}
 	})
 	return nil
 }

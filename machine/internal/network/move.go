@@ -1,9 +1,11 @@
 package network
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/netip"
+	"time"
 
 	"github.com/vishvananda/netlink"
 )
@@ -14,6 +16,7 @@ var ErrTaken = errors.New("the address is not free")
 // Move gives a slot another address, where that is free. Its link stays, and with it the socket that was handed out. Its sandbox must have
 // sent nothing yet, and has to be told.
 func (r *Router) Move(name string, wanted netip.Addr) (to Place, err error) {
+	r.awaitLeft(wanted)
 	err = r.withSlot(name, func(s *slot) error {
 		if s.connected {
 			return errors.New("the machine is let out already")
@@ -26,6 +29,37 @@ func (r *Router) Move(name string, wanted netip.Addr) (to Place, err error) {
 		return err
 	})
 	return to, err
+}
+
+// handOver is how long a machine waits for the address of one that is being released: that takes some milliseconds.
+const handOver = 50 * time.Millisecond
+
+// awaitLeft waits where it is known that the address will be free: a machine that is stopped and restored at once is to have it back.
+func (r *Router) awaitLeft(address netip.Addr) {
+	r.mu.RLock()
+	var left chan struct{}
+	if s := r.byIP[address]; s != nil {
+		left = s.left
+	}
+	r.mu.RUnlock()
+	if left == nil {
+		return
+	}
+	timer := time.NewTimer(cmp.Or(r.config.handOver, handOver))
+	defer timer.Stop()
+	select {
+	case <-left:
+	case <-timer.C:
+	}
+}
+
+// Leave says that a slot's Release comes next, so that whoever wants its address waits for it.
+func (r *Router) Leave(name string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if s := r.slots[name]; s != nil && s.left == nil {
+		s.left = make(chan struct{})
+	}
 }
 
 // claim keeps an address from everybody else.

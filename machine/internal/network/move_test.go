@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/netip"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -160,6 +161,38 @@ func TestAnAddressIsFreeBeforeItsLinkIsGone(t *testing.T) {
 	call(t, hostNamespace(t), a.Address.String(), 65100)
 	if slots, err := r.List(); len(slots) != 1 || err != nil {
 		t.Errorf("slots %v, %v", slots, err)
+	}
+}
+
+func TestAnAddressThatIsBeingLeftIsWaitedForAndNoOther(t *testing.T) {
+	c := testConfig(t, UplinkNone)
+	c.handOver = arrives
+	r := openTest(t, c)
+	a := attach(t, r, "a")
+	attach(t, r, "b")
+	if _, err := r.Move("b", a.Address); !errors.Is(err, ErrTaken) {
+		t.Errorf("the address of a machine that stays: %v", err)
+	}
+	r.Leave("a")
+	moved := make(chan error, 1)
+	go func() {
+		_, err := r.Move("b", a.Address)
+		moved <- err
+	}()
+	select {
+	case err := <-moved:
+		t.Fatalf("an address that is not free yet was not waited for: %v", err)
+	case <-time.After(blocked):
+	}
+	must(t, r.Release("a"))
+	must(t, <-moved)
+	if at, err := r.Machine("b"); at != a.Address || err != nil {
+		t.Errorf("it is at %s, %v", at, err)
+	}
+	r.config.handOver = time.Millisecond
+	r.Leave("b")
+	if c, err := r.AttachAt("c", a.Address); err != nil || c.Address == a.Address {
+		t.Errorf("a release that does not come: %v, %v", c, err)
 	}
 }
 

@@ -40,8 +40,9 @@ type Config struct {
 	Resolvers      []string     // address or address:port; default: those of the host's /etc/resolv.conf (UplinkHost only)
 
 	// For tests.
-	documentation    bool   // 203.0.113.0/24 is public behind the host, too
-	conntrackMax     int    // in place of what this computer tracks
+	documentation    bool // 203.0.113.0/24 is public behind the host, too
+	conntrackMax     int  // in place of what this computer tracks
+	handOver         time.Duration
 	packetsPerSecond uint64 // of one machine
 }
 
@@ -95,6 +96,7 @@ type slot struct {
 	link      int                      // in the name of its link
 	index     int                      // of its address, or nowhere; guarded by Router.mu
 	former    int                      // too; of another address that is kept for it while it moves, or nowhere
+	left      chan struct{}            // too; closed when the address is free, nil while nobody releases it
 	connected bool                     // too
 	outlet    outlet                   // too; changed only by whoever is busy with the slot
 	past      []Refusal                // too; what was counted in sets that are gone
