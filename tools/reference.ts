@@ -1,9 +1,11 @@
-// `npm run reference`: writes docs/reference from the contract.
+// `npm run reference`: writes docs/reference from the contract and from the sources of the clients. It needs Python 3.
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { clientPages } from './reference/client-pages.ts'
 import { pages } from './reference/pages.ts'
 
 const folder = join(import.meta.dirname, '../docs/reference')
+const written = { ...pages(), ...clientPages() }
 rmSync(folder, { recursive: true, force: true })
 mkdirSync(folder, { recursive: true })
-for (const [name, text] of Object.entries(pages())) writeFileSync(join(folder, name), text)
+for (const [name, text] of Object.entries(written)) writeFileSync(join(folder, name), text)

@@ -1,6 +1,6 @@
 import { fstatSync } from 'node:fs'
 import type { Readable } from 'node:stream'
-import type { Command, Workspace } from '../../sdk/typescript/src/main.ts'
+import type { Command, OutputOptions, Workspace } from '../../sdk/typescript/src/main.ts'
 import { type CliCommand, type Context, usageError } from './command.ts'
 import { exitCodeOf, sizeOf, written } from './ending.ts'
 import { carryTerminal } from './terminal.ts'
@@ -21,15 +21,18 @@ export const EXEC: CliCommand = {
     'no-tty': { type: 'boolean' },
     'no-stdin': { type: 'boolean' },
     detach: { type: 'boolean' },
+    id: { type: 'string' },
   },
   words: [1, 1],
   async run(context, [name = '']) {
     const { flags, rest } = context
     if (rest.length === 0) throw usageError('What is to be run stands after --', 'berth exec WORKSPACE -- COMMAND')
     const ws = await context.workspace(name)
-    const options = optionsOf(flags)
+    const { id } = flags
+    const named = typeof id === 'string' ? { [ws.view.mode === 'file_first' ? 'execution_id' : 'session_id']: id } : {}
+    const options = { ...optionsOf(flags), ...named }
     if (wantsTerminal(flags))
-      return carryTerminal(await ws.shell({ argv: [...rest], ...sizeOf(), ...only(options, ['cwd', 'env', 'user']) }))
+      return carryTerminal(await ws.shell({ argv: [...rest], ...sizeOf(), ...only(options, ['cwd', 'env', 'user', 'session_id']) }))
     const piped = flags['no-stdin'] === true ? null : await stdinOf(ws)
     const argv = piped?.file === undefined ? [...rest] : ['sh', '-c', 'exec < "$0" && rm -f "$0" && exec "$@"', piped.file, ...rest]
     const asked = { ...options, ...(piped?.bytes ? { stdin: piped.bytes } : {}) }
@@ -96,13 +99,14 @@ async function stdinOf(ws: Workspace): Promise<{ bytes?: Uint8Array; file?: stri
   return { file }
 }
 
-/** Shows what it writes until it ends. @returns its exit code */
-export async function follow(command: Command, from: { stdout_offset?: number; stderr_offset?: number } = {}): Promise<number> {
+/** Shows what it writes until it ends, or what there is. @returns its exit code; 0 where it runs on */
+export async function follow(command: Command, from: OutputOptions = {}): Promise<number> {
   const pass = (signal: NodeJS.Signals) => void command.signal(signal).catch(() => undefined) // it may have ended
   for (const signal of FORWARDED) process.on(signal, pass)
   try {
     for await (const { stream, bytes } of command.output(from)) await written(stream === 'stdout' ? process.stdout : process.stderr, bytes)
     const { state, exit_code, term_signal, error, timed_out } = await command.status()
+    if (state === 'running') return 0
     return exitCodeOf({ state, exitCode: exit_code, termSignal: term_signal, error, timedOut: timed_out })
   } finally {
     for (const signal of FORWARDED) process.off(signal, pass)

@@ -46,8 +46,8 @@ const list: Verb = async ({ berth, flags, print }) => {
 
 const logs: Verb = async ({ workspace, flags }, [name = '', session = '']) => {
   const ws = await workspace(name)
-  const from = { stdout_offset: Number(flags['stdout-offset'] ?? 0), stderr_offset: Number(flags['stderr-offset'] ?? 0) }
-  return follow(ws.command(session), from)
+  const offsets = { stdout_offset: Number(flags['stdout-offset'] ?? 0), stderr_offset: Number(flags['stderr-offset'] ?? 0) }
+  return follow(ws.command(session), { ...offsets, follow: flags['no-follow'] !== true })
 }
 
 export const WORKSPACES: CliCommand[] = [
@@ -65,10 +65,24 @@ export const WORKSPACES: CliCommand[] = [
     name: 'logs',
     takes: 'WORKSPACE COMMAND_ID',
     does: 'show what a command wrote, and follow it to its end',
-    flags: { 'stdout-offset': { type: 'string' }, 'stderr-offset': { type: 'string' } },
+    flags: { 'stdout-offset': { type: 'string' }, 'stderr-offset': { type: 'string' }, 'no-follow': { type: 'boolean' } },
     words: [2, 2],
     run: logs,
   },
+  lifecycle(
+    'signal',
+    'send a signal, such as SIGINT, to a command and what it started',
+    async ({ workspace }, [name = '', id = '', signal = '']) => (await workspace(name)).command(id).signal(signal),
+    'WORKSPACE COMMAND_ID SIGNAL',
+    [3, 3],
+  ),
+  lifecycle(
+    'cancel',
+    'end a command: SIGTERM, and SIGKILL after its grace',
+    async ({ workspace }, [name = '', id = '']) => (await workspace(name)).command(id).cancel(),
+    'WORKSPACE COMMAND_ID',
+    [2, 2],
+  ),
   {
     name: 'ps',
     takes: 'WORKSPACE',
@@ -110,6 +124,7 @@ export const WORKSPACES: CliCommand[] = [
     'WORKSPACE NEW_KEY',
     [2, 2],
   ),
+  lifecycle('reset', 'wipe every change since the template', async ({ workspace }, [name = '']) => (await workspace(name)).reset()),
   lifecycle('delete', 'delete it; its key is never used again', async ({ workspace }, [name = '']) => (await workspace(name)).delete()),
   ...files(),
 ]

@@ -102,7 +102,7 @@ const TYPES = {
   ...{ noEmit: true, strict: true, skipLibCheck: true, allowImportingTsExtensions: true, verbatimModuleSyntax: true },
 }
 
-/** As `npm install ./sdk/typescript` puts it there, after `npm run build:clients`. */
+/** As `npm install ~/berth/sdk/typescript` puts it there. */
 async function installSdk(at: string): Promise<void> {
   mkdirSync(at, { recursive: true })
   for (const part of ['package.json', 'src']) cpSync(path.join(ROOT, 'sdk/typescript', part), path.join(at, part), { recursive: true })

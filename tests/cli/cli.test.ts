@@ -54,6 +54,24 @@ test('a command that was left is followed by its id', async () => {
   assert.deepEqual(await cli.berth(['logs', 'w', id]), { code: 0, stdout: 'later\n', stderr: '' })
 })
 
+test('a command with a name is started once, read so far, signalled, and cancelled', async () => {
+  const start = ['exec', 'w', '--id', 'named', '--detach', '--', 'waits']
+  assert.deepEqual([(await cli.berth(start)).code, (await cli.berth(start)).code], [0, 0])
+  assert.deepEqual(await cli.berth(['logs', 'w', 'named', '--no-follow']), { code: 0, stdout: 'begun\n', stderr: '' })
+  assert.deepEqual(await cli.berth(['logs', 'w', 'named', '--no-follow', '--stdout-offset', '6']), { code: 0, stdout: '', stderr: '' })
+  assert.equal((await cli.berth(['signal', 'w', 'named', 'SIGINT'])).code, 0)
+  assert.equal((await cli.berth(['logs', 'w', 'named'])).code, 128 + 2)
+  await cli.berth(['exec', 'w', '--id', 'other', '--detach', '--', 'waits'])
+  assert.equal((await cli.berth(['cancel', 'w', 'other'])).code, 0)
+  assert.equal((await cli.berth(['logs', 'w', 'other'])).code, 128 + 15)
+})
+
+test('reset wipes what was changed', async () => {
+  await cli.double.berth.open('fresh', { template: 'base' })
+  const { code, stdout } = await cli.berth(['reset', 'fresh', '--json'])
+  assert.deepEqual([code, (JSON.parse(stdout) as { kind: string }).kind], [0, 'reset'])
+})
+
 test('files go in and out, with odd names, and what is there stays until all has come', async () => {
   const folder = path.join(cli.folder, 'files')
   mkdirSync(folder)

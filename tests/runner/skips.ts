@@ -13,6 +13,7 @@ const NEED_PYTHON = [
   'tests/sdk/operations.test.ts',
   'tests/acceptance/clients.test.ts',
   'tests/acceptance/sdk-methods-python.test.ts',
+  'tests/acceptance/tasks.test.ts',
   'tests/acceptance/template-drafts.test.ts',
 ]
 

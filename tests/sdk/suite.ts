@@ -73,6 +73,18 @@ export function sdkSuite(
     assert.equal(rest.join(''), 'line 3\n')
   })
 
+  void it('what a command has written so far is read without waiting for more', async (ws) => {
+    const command = await ws.start(sh(SCRIPTS.long))
+    for await (const { text } of command) {
+      assert.equal(text, 'begun\n')
+      break
+    }
+    const so_far = []
+    for await (const { text } of command.output({ follow: false })) so_far.push(text)
+    assert.equal(so_far.join(''), 'begun\n')
+    await command.cancel()
+  })
+
   void it('a program that is not there is told in the result, and thrown where that is asked for', async (ws) => {
     const result = await ws.exec(['no-such-program'])
     assert.deepEqual([result.state, result.ok, result.exitCode], ['failed_to_start', false, null])

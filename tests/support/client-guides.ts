@@ -49,22 +49,37 @@ export async function runPython(program: string, where: Where): Promise<string> 
   return inFolder((folder) => output(['env', `PYTHONPATH=${paths}`, 'PYTHONDONTWRITEBYTECODE=1', 'python3', '-c', program], folder, where))
 }
 
-/** Runs the commands of a page that call `berth`, as one script; the first block, which installs it, is left out. */
+/** Runs the commands of a page that call `berth`, as one script; what stands before, and sets up, is left out. */
 export async function runCommands(page: string, where: Where): Promise<Sampled> {
   const { blocks, prints } = readPage(page, 'sh')
+  const setUp = Math.max(
+    0,
+    blocks.findIndex((block) => block.startsWith('export BERTH_URL=')),
+  )
   return inFolder(async (folder) => {
     const program = path.join(folder, 'berth')
     writeFileSync(program, `#!/bin/sh\nexec ${NODE.join(' ')} ${path.join(ROOT, 'cli/src/main.ts')} "$@"\n`)
     chmodSync(program, 0o755)
-    const script = `set -euo pipefail\nPATH=${folder}:$PATH\n${blocks.slice(1).join('\n')}`
+    const script = `set -euo pipefail\nPATH=${folder}:$PATH\n${blocks.slice(setUp + 1).join('\n')}`
     return { prints, printed: await output(['bash', '-c', script], folder, where) }
   })
 }
 
+/** What is `text` is printed by each of the samples since the `text` before, which do the same in several languages. */
 function readPage(page: string, language: string): { blocks: string[]; prints: string } {
   const text = readFileSync(path.join(ROOT, page), 'utf8')
-  const of = (name: string) => [...text.matchAll(new RegExp(`^\`\`\`${name}\\n(.*?)^\`\`\`$`, 'gms'))].map(([, block = '']) => block)
-  return { blocks: of(language), prints: of('text').join('') }
+  const blocks: string[] = []
+  let prints = ''
+  let since: string[] = []
+  for (const [, name = '', block = ''] of text.matchAll(/^```(\w+)\n(.*?)^```$/gms)) {
+    if (name === language) blocks.push(block)
+    if (name !== 'text') since.push(name)
+    else {
+      if (since.includes(language)) prints += block
+      since = []
+    }
+  }
+  return { blocks, prints }
 }
 
 async function inFolder<T>(work: (folder: string) => Promise<T>): Promise<T> {

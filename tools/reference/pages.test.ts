@@ -4,17 +4,35 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import { APP_ROUTES } from '../../contract/routes/app/all.ts'
 import { CELL_ROUTES } from '../../contract/routes/cell/all.ts'
+import { clientPages } from './client-pages.ts'
 import { pages } from './pages.ts'
 
 const folder = join(import.meta.dirname, '../../docs/reference')
 
 test('docs/reference is what `npm run reference` writes', () => {
   const written = Object.fromEntries(readdirSync(folder).map((name) => [name, readFileSync(join(folder, name), 'utf8')]))
-  assert.deepEqual(written, pages())
+  assert.deepEqual(written, { ...pages(), ...clientPages() })
+})
+
+test('what the SDKs export has its section in their pages, and every method its line', () => {
+  const { 'typescript.md': typescript = '', 'python.md': python = '' } = clientPages()
+  for (const name of ['Berth', 'Workspace', 'Command', 'Terminal', 'BerthError', 'CommandError']) {
+    assert.ok(typescript.includes(`\n### ${name}\n`), name)
+    assert.ok(python.includes(`\n### ${name}\n`), name)
+  }
+  for (const noun of ['Berth.secrets', 'Berth.templates', 'Workspace.git', 'Workspace.egress', 'Workspace.ports']) {
+    assert.match(typescript, new RegExp(`\n#### ${noun}\n\n(?:[^-].*\n\n)?- \`\\w+\\(`), noun)
+    assert.match(python, new RegExp(`\n#### ${noun}\n\n(?:[^-].*\n\n)?- \`\\w+\\(`), noun)
+  }
+  assert.match(typescript, /- `exec\(argv: readonly string\[\], options\?: ExecOptions\): Promise<CommandResult>`: Runs a command/)
+  assert.match(python, /- `exec\(argv: Sequence\[str\], .*\) -> CommandResult`: Runs a command/)
+  // What is not exported has no place there, nor what the sources alone call it.
+  assert.doesNotMatch(typescript, /\bGateway\b|\bManner\b|\bView\b|#\w+\(|\bany>|: any\b|(?<!api<T>\(.*)Promise<T>/)
+  assert.doesNotMatch(python, /`_\w+\(|\bself\b/)
 })
 
 test('every route has its section, and every link inside leads somewhere', () => {
-  const all = pages()
+  const all: Record<string, string> = { ...pages(), ...clientPages() }
   for (const [page, routes] of [
     ['application-api.md', APP_ROUTES],
     ['gateway.md', CELL_ROUTES],

@@ -48,6 +48,9 @@ class CommandResult:
     stderr_bytes: bytes
     #: Of a file-first workspace: the whole record, with what it changed.
     execution: Mapping[str, Any] | None = None
+    #: It failed after a process of it was ended, because the workspace had no memory or too many processes: ``out_of_memory``,
+    #: ``process_limit``
+    reason: str | None = None
 
     @property
     def ok(self) -> bool:
@@ -101,6 +104,7 @@ def result_of(id: str, ending: Mapping[str, Any], stdout: bytes, stderr: bytes) 
         error=ending["error"],
         stdout_bytes=stdout,
         stderr_bytes=stderr,
+        reason=ending.get("reason"),
     )
 
 

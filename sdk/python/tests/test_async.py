@@ -73,6 +73,8 @@ class AsyncClient(unittest.IsolatedAsyncioTestCase):
                 async for chunk in command:
                     self.assertEqual(chunk.text, "begun\n")
                     break
+                so_far = [chunk.text async for chunk in command.output(follow=False)]
+                self.assertEqual("".join(so_far), "begun\n")
             result = await ws.command(command.id).result()
             self.assertEqual((result.ok, result.exit_code, result.stdout), (False, -1, "begun\n"))
 

@@ -74,6 +74,8 @@ class Client(unittest.TestCase):
                 for chunk in command:
                     self.assertEqual(chunk.text, "begun\n")
                     break
+                so_far = [chunk.text for chunk in command.output(follow=False)]
+                self.assertEqual("".join(so_far), "begun\n")
             result = ws.command(command.id).result()
             self.assertEqual((result.ok, result.exit_code, result.stdout), (False, -1, "begun\n"))
 

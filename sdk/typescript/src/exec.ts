@@ -21,6 +21,8 @@ export interface ExecOptions extends Omit<ExecStart, 'argv' | 'stdin' | 'stdin_e
 export interface OutputOptions extends CallOptions {
   stdout_offset?: number
   stderr_offset?: number
+  /** false: what there is, and no waiting for more. True where it is not said. */
+  follow?: boolean
 }
 
 /** A piece of output. Offsets count bytes of its stream, from 0, and have no gaps. */
@@ -43,6 +45,8 @@ export interface CommandResult {
   timedOut: boolean
   /** Whether it ended by itself with exit code 0. */
   ok: boolean
+  /** It failed after a process of it was ended, because the workspace had no memory or too many processes: `out_of_memory`, `process_limit`. */
+  reason: ExecSession['reason'] | null
   /** Why it could not start, or was lost. */
   error: string | null
   stdout: string
@@ -64,7 +68,7 @@ export class CommandError extends BerthError {
   }
 }
 
-type Ending = Pick<ExecSession, 'state' | 'exit_code' | 'term_signal' | 'timed_out' | 'error' | 'stdout_bytes' | 'stderr_bytes'>
+type Ending = Pick<ExecSession, 'state' | 'exit_code' | 'term_signal' | 'timed_out' | 'reason' | 'error' | 'stdout_bytes' | 'stderr_bytes'>
 export type StreamEvent =
   | { type: 'output'; stream: 'stdout' | 'stderr'; offset: number; data: string }
   | ({ type: 'exit' } & Ending)
@@ -121,13 +125,13 @@ export class Command implements AsyncDisposable, AsyncIterable<OutputChunk> {
 
   /** Its output from these offsets on, each byte once, over dropped connections, suspends and resumes, until it has ended. */
   async *output(from: OutputOptions = {}): AsyncGenerator<OutputChunk, void> {
-    const { stdout_offset: stdout = 0, stderr_offset: stderr = 0 } = from
+    const { stdout_offset: stdout = 0, stderr_offset: stderr = 0, follow = true } = from
     const next = { stdout, stderr }
     const decoders = { stdout: new TextDecoder(), stderr: new TextDecoder() }
     const deadline = deadlineFor(from, FOREVER_MS)
     for (let attempt = 0; this.#ending?.state !== 'failed_to_start'; attempt += 1) {
       try {
-        for await (const event of this.#events(next, deadline)) {
+        for await (const event of this.#events(next, follow, deadline)) {
           if (event.type === 'error') throw errorOf({ status: 0, ...event.error })
           if (event.type === 'exit') {
             if (event.stdout_bytes > next.stdout || event.stderr_bytes > next.stderr) throw new ConnectionError('Output is missing')
@@ -139,6 +143,7 @@ export class Command implements AsyncDisposable, AsyncIterable<OutputChunk> {
           attempt = 0
           yield chunk
         }
+        if (!follow) return
         throw new ConnectionError('The stream broke off')
       } catch (error) {
         if (!(error instanceof BerthError) || deadline.signal.aborted) throw error
@@ -154,7 +159,7 @@ export class Command implements AsyncDisposable, AsyncIterable<OutputChunk> {
     check = false,
     onOutput,
     ...options
-  }: Pick<ExecOptions, 'check' | 'onOutput'> & OutputOptions = {}): Promise<CommandResult> {
+  }: Pick<ExecOptions, 'check' | 'onOutput'> & Omit<OutputOptions, 'follow'> = {}): Promise<CommandResult> {
     const parts = { stdout: [] as Bytes[], stderr: [] as Bytes[] }
     for await (const chunk of this.output(options)) {
       parts[chunk.stream].push(chunk.bytes)
@@ -171,8 +176,8 @@ export class Command implements AsyncDisposable, AsyncIterable<OutputChunk> {
     if (this.#ending === null) await this.cancel()
   }
 
-  #events(next: Readonly<Record<'stdout' | 'stderr', number>>, deadline: Deadline): AsyncGenerator<StreamEvent> {
-    const query = { stdout_offset: next.stdout, stderr_offset: next.stderr }
+  #events(next: Readonly<Record<'stdout' | 'stderr', number>>, follow: boolean, deadline: Deadline): AsyncGenerator<StreamEvent> {
+    const query = { stdout_offset: next.stdout, stderr_offset: next.stderr, ...(follow ? {} : { follow }) }
     return eventsOf<StreamEvent>(this.#gateway, { method: 'GET', path: this.#path('/output'), query }, deadline)
   }
 
@@ -259,7 +264,7 @@ function requestOf(argv: readonly string[], options: ExecOptions): object {
 }
 
 function resultOf(id: string, ending: Ending, stdoutBytes: Bytes, stderrBytes: Bytes, execution: Execution | null): CommandResult {
-  const { state, exit_code, term_signal, timed_out, error } = ending
+  const { state, exit_code, term_signal, timed_out, reason, error } = ending
   const text = (bytes: Bytes) => new TextDecoder().decode(bytes)
   return {
     id,
@@ -268,6 +273,7 @@ function resultOf(id: string, ending: Ending, stdoutBytes: Bytes, stderrBytes: B
     termSignal: term_signal,
     timedOut: timed_out,
     ok: state === 'exited' && exit_code === 0,
+    reason: reason ?? null,
     error,
     stdout: text(stdoutBytes),
     stderr: text(stderrBytes),

@@ -28,24 +28,41 @@ const TRANSFER_MS = 60 * 60_000
 
 /** The files of a workspace. Reads of a suspended workspace are served from its disk, and do not wake it. */
 export interface Files {
+  /** The bytes of a file, or of a part of it: `length` bytes from `offset` on. Throws `not_found`, `path_not_found` where there is none. */
   read(path: string, options?: ReadOptions & { offset?: number; length?: number }): Promise<Bytes>
+  /** The same as text, in UTF-8. */
   readText(path: string, options?: ReadOptions): Promise<string>
   /** In pieces, resumed where a connection drops. Throws when the file changes meanwhile. */
   stream(path: string, options?: ReadOptions & { offset?: number }): AsyncGenerator<Bytes, void>
   /** Durable when it returns, and whole or not at all, whatever its size. */
   write(path: string, content: Content, options?: WriteOptions): Promise<WriteResult>
+  /** Removes a file, or an empty directory; `recursive`: a directory with all below it, else `conflict`, `not_empty`. */
   remove(path: string, options?: ChangeOptions & { recursive?: boolean }): Promise<void>
+  /** Of a path: type, size in bytes, mode, time. `revision`: the SHA-256 of a file, which `patch` takes as `expected_revision`. */
   stat(path: string, options?: ReadOptions & { revision?: boolean }): Promise<FileInfo>
+  /** Whether something is at a path. */
   exists(path: string, options?: ReadOptions): Promise<boolean>
+  /** What is in a directory, by name; `truncated` where there is more than `limit`. */
   list(path: string, options?: ReadOptions & { limit?: number }): Promise<FileList>
+  /** Makes a directory; `parents`: those above it, too, and none is an error where it is there. `mode` is octal. */
   mkdir(path: string, options?: ChangeOptions & { parents?: boolean; mode?: string }): Promise<FileInfo>
+  /** Moves or renames within the workspace; `overwrite`: in the place of what is there, else `conflict`, `already_exists`. */
   move(from: string, to: string, options?: ChangeOptions & { overwrite?: boolean }): Promise<FileInfo>
+  /** Lines that match, of the files below a path. `pattern` is a literal, or an RE2 expression with `regex`. */
   search(request: FileSearch, options?: CallOptions): Promise<SearchResult>
+  /**
+   * Changes a text file in one step, by `edits` or by the whole `content`. Where it is not at `expected_revision` (a SHA-256, or `absent`)
+   * it stays as it is: `conflict`, `revision_mismatch`.
+   */
   patch(path: string, change: Omit<FilePatch, 'path'>, options?: ChangeOptions): Promise<PatchResult>
   /** What changes in a directory, as it changes, over dropped connections; ends when the directory is gone. */
   watch(path: string, options?: WatchOptions): AsyncGenerator<WatchEvent, void>
-  /** Files with holes come as GNU tar writes them; `sparse: false` for programs that do not know that. */
+  /**
+   * A directory as a tar, as it comes. What breaks off throws: it does not begin anew. Files with holes come as GNU tar writes them;
+   * `sparse: false` for programs that do not know that.
+   */
   readTar(path: string, options?: ReadOptions & { sparse?: boolean }): Promise<ReadableStream<Uint8Array>>
+  /** Unpacks a tar below a directory; what it does not have stays. Durable when it returns. */
   writeTar(
     path: string,
     tar: Uint8Array | Blob | ReadableStream<Uint8Array>,

@@ -65,14 +65,14 @@ export function browserOf(gateway: Gateway) {
   })
   return {
     /** A PNG. */
-    screenshot: (asked: Visit & { full_page?: boolean }, options?: CallOptions) =>
+    screenshot: (asked: Visit & { full_page?: boolean }, options?: CallOptions): Promise<Uint8Array<ArrayBuffer>> =>
       gateway.send(
         visit('/browser/screenshot', asked),
         deadlineFor(options),
         async (response) => new Uint8Array(await response.arrayBuffer()),
       ),
     /** The page as it was rendered. */
-    content: (asked: Visit & { format?: 'html' | 'text' }, options?: CallOptions) =>
+    content: (asked: Visit & { format?: 'html' | 'text' }, options?: CallOptions): Promise<string> =>
       gateway.send(visit('/browser/content', asked), deadlineFor(options), (response) => response.text()),
   }
 }

@@ -73,15 +73,18 @@ class AsyncCommand:
         return self.output()
 
     async def output(
-        self, *, stdout_offset: int = 0, stderr_offset: int = 0, wait_seconds: float | None = None
+        self, *, stdout_offset: int = 0, stderr_offset: int = 0, follow: bool = True, wait_seconds: float | None = None
     ) -> AsyncIterator[OutputChunk]:
-        """Its output from these offsets on, each byte once, over dropped connections, suspends and resumes, until it has ended."""
+        """Its output from these offsets on, each byte once, over dropped connections, suspends and resumes, until it has ended.
+
+        ``follow=False``: what there is, and no waiting for more.
+        """
         readers = {"stdout": Reader(stdout_offset), "stderr": Reader(stderr_offset)}
         deadline = deadline_of(wait_seconds, FOREVER_SECONDS)
         attempt = 0
         while self._ending is None or self._ending["state"] != "failed_to_start":
             try:
-                async with aclosing(self._events(readers, deadline)) as events:
+                async with aclosing(self._events(readers, follow, deadline)) as events:
                     async for event in events:
                         if event["type"] == "error":
                             raise error_of(event["error"])
@@ -96,6 +99,8 @@ class AsyncCommand:
                         if taken is not None:
                             attempt = 0
                             yield OutputChunk(event["stream"], *taken)
+                if not follow:
+                    return
                 raise ConnectionFailedError("The stream broke off")
             except BerthError as error:
                 if isinstance(error, DeadlineError):
@@ -136,8 +141,10 @@ class AsyncCommand:
         if self._ending is None:
             await self.cancel()
 
-    def _events(self, readers: Mapping[str, Reader], deadline: Deadline) -> AsyncGenerator[Mapping[str, Any], None]:
-        query = {"stdout_offset": readers["stdout"].next, "stderr_offset": readers["stderr"].next}
+    def _events(
+        self, readers: Mapping[str, Reader], follow: bool, deadline: Deadline
+    ) -> AsyncGenerator[Mapping[str, Any], None]:
+        query = {"stdout_offset": readers["stdout"].next, "stderr_offset": readers["stderr"].next, "follow": None if follow else False}
         return events_of(self._gateway, Request("GET", self._path("/output"), query=query), deadline)
 
     async def _take(self, data: bytes, close: bool, wait_seconds: float | None) -> None:

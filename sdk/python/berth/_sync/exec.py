@@ -74,15 +74,18 @@ class Command:
         return self.output()
 
     def output(
-        self, *, stdout_offset: int = 0, stderr_offset: int = 0, wait_seconds: float | None = None
+        self, *, stdout_offset: int = 0, stderr_offset: int = 0, follow: bool = True, wait_seconds: float | None = None
     ) -> Iterator[OutputChunk]:
-        """Its output from these offsets on, each byte once, over dropped connections, suspends and resumes, until it has ended."""
+        """Its output from these offsets on, each byte once, over dropped connections, suspends and resumes, until it has ended.
+
+        ``follow=False``: what there is, and no waiting for more.
+        """
         readers = {"stdout": Reader(stdout_offset), "stderr": Reader(stderr_offset)}
         deadline = deadline_of(wait_seconds, FOREVER_SECONDS)
         attempt = 0
         while self._ending is None or self._ending["state"] != "failed_to_start":
             try:
-                with closing(self._events(readers, deadline)) as events:
+                with closing(self._events(readers, follow, deadline)) as events:
                     for event in events:
                         if event["type"] == "error":
                             raise error_of(event["error"])
@@ -97,6 +100,8 @@ class Command:
                         if taken is not None:
                             attempt = 0
                             yield OutputChunk(event["stream"], *taken)
+                if not follow:
+                    return
                 raise ConnectionFailedError("The stream broke off")
             except BerthError as error:
                 if isinstance(error, DeadlineError):
@@ -137,8 +142,10 @@ class Command:
         if self._ending is None:
             self.cancel()
 
-    def _events(self, readers: Mapping[str, Reader], deadline: Deadline) -> Generator[Mapping[str, Any], None]:
-        query = {"stdout_offset": readers["stdout"].next, "stderr_offset": readers["stderr"].next}
+    def _events(
+        self, readers: Mapping[str, Reader], follow: bool, deadline: Deadline
+    ) -> Generator[Mapping[str, Any], None]:
+        query = {"stdout_offset": readers["stdout"].next, "stderr_offset": readers["stderr"].next, "follow": None if follow else False}
         return events_of(self._gateway, Request("GET", self._path("/output"), query=query), deadline)
 
     def _take(self, data: bytes, close: bool, wait_seconds: float | None) -> None:

@@ -36,11 +36,13 @@ class Files:
         tree_revision: int | None = None,
         wait_seconds: float | None = None,
     ) -> bytes:
+        """The bytes of a file, or ``length`` of them from ``offset`` on. Raises ``not_found``, ``path_not_found`` where there is none."""
         query = {"path": path, "offset": offset, "length": length, "tree_revision": tree_revision}
         response = self._gateway.send(Request("GET", "/files", query=query), deadline_of(wait_seconds))
         return response.content
 
     def read_text(self, path: str, *, tree_revision: int | None = None, wait_seconds: float | None = None) -> str:
+        """The same as text, in UTF-8."""
         content = self.read(path, tree_revision=tree_revision, wait_seconds=wait_seconds)
         return content.decode(errors="replace")
 
@@ -103,17 +105,20 @@ class Files:
     def remove(
         self, path: str, *, recursive: bool | None = None, if_match: int | None = None, wait_seconds: float | None = None
     ) -> None:
+        """Removes a file, or an empty directory; ``recursive``: a directory with all below it, else ``conflict``, ``not_empty``."""
         asked = Request("DELETE", "/files", query={"path": path, "recursive": recursive})
         self._change(asked, if_match, wait_seconds)
 
     def stat(
         self, path: str, *, revision: bool | None = None, tree_revision: int | None = None, wait_seconds: float | None = None
     ) -> types.FileInfo:
+        """Of a path: type, size in bytes, mode, time. ``revision=True``: the SHA-256 of a file, too, for ``patch``."""
         query = {"path": path, "revision": revision, "tree_revision": tree_revision}
         info: types.FileInfo = self._gateway.call(Request("GET", "/files/stat", query=query), wait_seconds)
         return info
 
     def exists(self, path: str, *, tree_revision: int | None = None, wait_seconds: float | None = None) -> bool:
+        """Whether something is at a path."""
         try:
             self.stat(path, tree_revision=tree_revision, wait_seconds=wait_seconds)
             return True
@@ -125,7 +130,7 @@ class Files:
     def list(
         self, path: str, *, limit: int | None = None, tree_revision: int | None = None, wait_seconds: float | None = None
     ) -> types.FileList:
-        """``entries``, and whether it is ``truncated``."""
+        """What is in a directory, by name: ``entries``, and ``truncated`` where there is more than ``limit``."""
         query = {"path": path, "limit": limit, "tree_revision": tree_revision}
         found: types.FileList = self._gateway.call(Request("GET", "/files/list", query=query), wait_seconds)
         return found
@@ -139,6 +144,7 @@ class Files:
         if_match: int | None = None,
         wait_seconds: float | None = None,
     ) -> types.FileInfo:
+        """Makes a directory; ``parents``: those above it, too, and none is an error where it is there. ``mode`` is octal."""
         asked = Request("POST", "/files/mkdir", json=given(path=path, parents=parents, mode=mode))
         info: types.FileInfo = self._change(asked, if_match, wait_seconds)
         return info
@@ -152,12 +158,16 @@ class Files:
         if_match: int | None = None,
         wait_seconds: float | None = None,
     ) -> types.FileInfo:
+        """Moves or renames within the workspace; ``overwrite``: in the place of what is there, else ``conflict``, ``already_exists``."""
         asked = Request("POST", "/files/move", json={"from": source, "to": target, **given(overwrite=overwrite)})
         info: types.FileInfo = self._change(asked, if_match, wait_seconds)
         return info
 
     def search(self, path: str, pattern: str, *, wait_seconds: float | None = None, **fields: Any) -> types.SearchResult:
-        """``fields``: ``regex``, ``include``, ``context_lines`` and the others that the route takes."""
+        """Lines that match, of the files below a path. ``pattern`` is a literal, or an RE2 expression with ``regex=True``.
+
+        ``fields``: ``regex``, ``include``, ``context_lines`` and the others that the route takes.
+        """
         asked = Request("POST", "/files/search", json={"path": path, "pattern": pattern, **fields}, repeats="read")
         found: types.SearchResult = self._gateway.call(asked, wait_seconds)
         return found
@@ -172,6 +182,10 @@ class Files:
         if_match: int | None = None,
         wait_seconds: float | None = None,
     ) -> types.PatchResult:
+        """Changes a text file in one step, by ``edits`` or by the whole ``content``.
+
+        Where it is not at ``expected_revision`` (a SHA-256, or ``absent``) it stays as it is: ``conflict``, ``revision_mismatch``.
+        """
         json = given(path=path, edits=edits, content=content, expected_revision=expected_revision)
         result: types.PatchResult = self._change(Request("POST", "/files/patch", json=json, key=True), if_match, wait_seconds)
         return result
@@ -215,6 +229,7 @@ class Files:
         if_match: int | None = None,
         wait_seconds: float | None = None,
     ) -> types.TarResult:
+        """Unpacks a tar below a directory; what it does not have stays. Durable when it returns."""
         query = {"path": path, "create_parents": create_parents, "links_out": links_out}
         asked = Request("PUT", "/files/tar", query=query, body=tar, attempt_seconds=TRANSFER_SECONDS)
         asked = replace(asked, headers={"content-type": "application/x-tar"})

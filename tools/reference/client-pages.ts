@@ -1,0 +1,12 @@
+import { execFileSync } from 'node:child_process'
+import path from 'node:path'
+import { typescriptPage } from './typescript-page.ts'
+
+/** The pages of docs/reference about the clients. Written from their sources, so that they cannot say anything else. */
+export function clientPages(): Record<string, string> {
+  return { 'typescript.md': typescriptPage(), 'python.md': pythonPage() }
+}
+
+function pythonPage(): string {
+  return execFileSync('python3', [path.join(import.meta.dirname, 'python_page.py')], { encoding: 'utf8', timeout: 60_000 })
+}
