@@ -63,7 +63,8 @@ func (e *Engine) TellDisk(s *Sandbox, bytes int64) error {
 }
 
 // RestoreInto continues a checkpoint in a shell whose disk is mounted.
-func (e *Engine) RestoreInto(ctx context.Context, s *Sandbox, image, agent string) error {
+func (e *Engine) RestoreInto(ctx context.Context, s *Sandbox, image []*os.File, agent string) error {
+	defer closeAll(image)
 	if err := e.giveAgent(s, agent); err != nil {
 		return err
 	}

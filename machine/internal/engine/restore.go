@@ -97,17 +97,22 @@ func gatewayOf(at network.Place) sandboxGateway {
 	return sandboxGateway{Route: sandboxRoute{Destination: anywhere, Gateway: at.Gateway.AsSlice()}, Name: at.Name}
 }
 
-// restoreImage answers when every page is there: a sandbox that loads pages in the background dies of a bad one after it was called running.
-func (e *Engine) restoreImage(ctx context.Context, s *Sandbox, image string) error {
+// OpenImage opens the parts of an image for RestoreInto.
+func OpenImage(image string) ([]*os.File, error) {
 	var files []*os.File
-	defer func() { closeAll(files) }()
 	for _, name := range ImageFiles {
 		file, err := os.Open(filepath.Join(image, name))
 		if err != nil {
-			return err
+			closeAll(files)
+			return nil, err
 		}
 		files = append(files, file)
 	}
+	return files, nil
+}
+
+// restoreImage answers when every page is there: a sandbox that loads pages in the background dies of a bad one after it was called running.
+func (e *Engine) restoreImage(ctx context.Context, s *Sandbox, files []*os.File) error {
 	options := map[string]bool{"HavePagesFile": true, "HaveDeviceFile": false, "Background": false}
 	_, err := e.ask(ctx, s, commandTime, "containerManager.Restore", options, files...)
 	return err

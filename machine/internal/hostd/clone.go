@@ -44,6 +44,9 @@ func (h *Host) clone(ctx context.Context, r wire.CloneRequest) (wire.CheckpointI
 		err = errors.Join(err, h.removeCheckpoint(r.Owner(), r.CheckpointID))
 		return wire.CheckpointInfo{}, because("checkpoint_failed", "The checkpoint could not be copied", err)
 	}
+	if !m.DiskOnly && m.Owner != r.Source.Owner() {
+		h.warm.keep(h.pool.CheckpointDir(r.Owner(), r.CheckpointID), source)
+	}
 	return m.info(), h.points.at("clone.answer")
 }
 

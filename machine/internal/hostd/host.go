@@ -44,6 +44,7 @@ type Host struct {
 	hostBootID string
 	processor  processor
 	stock      stock
+	warm       warmImages
 	sweeper    sweeper
 	reads      diskReads
 	resolver   resolverState

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"net/netip"
+	"os"
 	"path/filepath"
 	"strings"
 
@@ -140,10 +141,22 @@ func (h *Host) restoreSandbox(ctx context.Context, r wire.RestoreRequest, m mani
 	if err := h.points.at("restore.restore"); err != nil {
 		return s, err
 	}
-	if err := h.engine.RestoreInto(ctx, s, h.pool.CheckpointDir(sourceOf(r), r.CheckpointID), m.AgentSHA256); err != nil {
+	image, err := h.openImage(h.pool.CheckpointDir(sourceOf(r), r.CheckpointID))
+	if err != nil {
+		return s, err
+	}
+	if err := h.engine.RestoreInto(ctx, s, image, m.AgentSHA256); err != nil {
 		return s, err
 	}
 	return s, h.awaitRestored(ctx, r, s, m)
+}
+
+// openImage prefers what lies in memory: the parts of a copy are what they were copied from, byte by byte.
+func (h *Host) openImage(dir string) ([]*os.File, error) {
+	if image := h.warm.take(dir); image != nil {
+		return image, nil
+	}
+	return engine.OpenImage(dir)
 }
 
 func (h *Host) awaitRestored(ctx context.Context, r wire.RestoreRequest, s *engine.Sandbox, m manifest) error {

@@ -165,6 +165,7 @@ func (h *Host) deleteCheckpoints(_ context.Context, r wire.DeleteRequest) (struc
 // removeCheckpoint takes the manifest first: from then on the rest is a leftover that any later start of hostd removes.
 func (h *Host) removeCheckpoint(workspace, id string) error {
 	dir := h.pool.CheckpointDir(workspace, id)
+	h.warm.drop(dir)
 	if h.readsCheckpoint(workspace, id) {
 		if err := h.endDiskReader(workspace); err != nil {
 			return err
