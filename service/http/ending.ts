@@ -38,6 +38,9 @@ export class CallCount {
   }
 }
 
+/** Keys, sessions and tokens of ours, which somebody may put into a path by mistake. */
+const CREDENTIAL = /(sf[a-z]{1,2}_|eyJ)[\w.-]{16,}/g
+
 const CLIENT_GONE = 499 // only in logs and measures: nobody is there to be answered
 
 /** Everything that hangs on the end of an answer: the caller's going, the ticket, the log line and the measure. */
@@ -102,7 +105,7 @@ export class Ending {
     if (!logger.isLevelEnabled(level)) return
     const who = this.who
     const principal = who === null ? undefined : who.type === 'tool_token' ? who.principal_id : who.id
-    const path = url.split('?', 1)[0]
+    const path = url.split('?', 1)[0]?.replaceAll(CREDENTIAL, '$1…')
     logger[level](
       { request_id: id, method, path, route: this.#route?.id, status, ms: Math.round(seconds * 1e5) / 100, principal },
       'request',

@@ -57,7 +57,7 @@ test("a workspace's token does not attach to another workspace", { timeout: 180_
   await client.operate(`/v1/workspaces/${workspace.id}`, { method: 'DELETE' })
 })
 
-test('no log holds a byte of a token', { timeout: 180_000 }, async () => {
+test('no log holds a byte of a token, or of a key, wherever a caller put it', { timeout: 180_000 }, async () => {
   const workspace = await client.open('logged')
   await client.tool(workspace, '/exec', { json: { session_id: 's', argv: ['sh', '-c', 'echo ready; exec sleep 1000'] } })
   const at = `${workspace.endpoint}/v1/workspaces/${workspace.id}/exec/s/attach`
@@ -66,7 +66,14 @@ test('no log holds a byte of a token', { timeout: 180_000 }, async () => {
   await stream.until(/ready/)
   stream.socket.close()
   await assert.rejects((await attach(`${at}?token=${workspace.token}`, { protocols })).until(/ready/), /is not a known parameter/)
+  const secret = service.api_key.split('_')[2] ?? ''
+  const misplaced = [`/v1/workspaces/${service.api_key}`, `/v1/me?api_key=${service.api_key}`, `/v1/nowhere?key=${service.api_key}`]
+  for (const url of misplaced)
+    await fetch(`${service.base_url}${url}`, { headers: { authorization: `Bearer sfk_wrong_${secret}`, cookie: secret } })
   const signature = workspace.token.split('.')[2] ?? ''
   const logs = path.join(service.data_dir, 'logs')
-  for (const name of readdirSync(logs)) assert.ok(!readFileSync(path.join(logs, name), 'utf8').includes(signature.slice(0, 24)), name)
+  for (const name of readdirSync(logs)) {
+    const text = readFileSync(path.join(logs, name), 'utf8')
+    for (const hidden of [signature, secret]) assert.ok(!text.includes(hidden.slice(0, 24)), name)
+  }
 })
