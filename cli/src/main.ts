@@ -117,6 +117,12 @@ function print(text: string): number {
 }
 
 function help(words: readonly string[]): string {
+  if (words.includes('--json'))
+    return JSON.stringify(
+      COMMANDS.map(({ name, takes, does, flags = {} }) => ({ name, takes, does, flags })),
+      null,
+      2,
+    )
   const chosen = COMMANDS.filter(({ name }) => words.every((word, at) => name.split(' ')[at] === word))
   const one = chosen.length === 1 ? chosen[0] : undefined
   if (one) return helpOf(one)

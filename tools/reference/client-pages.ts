@@ -1,10 +1,11 @@
 import { execFileSync } from 'node:child_process'
 import path from 'node:path'
+import { cliPage } from './cli-page.ts'
 import { typescriptPage } from './typescript-page.ts'
 
 /** The pages of docs/reference about the clients. Written from their sources, so that they cannot say anything else. */
 export function clientPages(): Record<string, string> {
-  return { 'typescript.md': typescriptPage(), 'python.md': pythonPage() }
+  return { 'typescript.md': typescriptPage(), 'python.md': pythonPage(), 'cli.md': cliPage() }
 }
 
 function pythonPage(): string {

@@ -4,6 +4,8 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import { APP_ROUTES } from '../../contract/routes/app/all.ts'
 import { CELL_ROUTES } from '../../contract/routes/cell/all.ts'
+import { EXAMPLES } from './cli-notes.ts'
+import { describedCommands } from './cli-page.ts'
 import { clientPages } from './client-pages.ts'
 import { pages } from './pages.ts'
 
@@ -29,6 +31,17 @@ test('what the SDKs export has its section in their pages, and every method its 
   // What is not exported has no place there, nor what the sources alone call it.
   assert.doesNotMatch(typescript, /\bGateway\b|\bManner\b|\bView\b|#\w+\(|\bany>|: any\b|(?<!api<T>\(.*)Promise<T>/)
   assert.doesNotMatch(python, /`_\w+\(|\bself\b/)
+})
+
+test('every command has its section, and every example is of a command that there is', () => {
+  const { 'cli.md': cli = '' } = clientPages()
+  const names = describedCommands().map(({ name }) => name)
+  assert.ok(names.includes('exec') && names.includes('templates build'))
+  for (const name of names) assert.ok(cli.includes(`\n## berth ${name}\n`), name)
+  for (const [name, example] of Object.entries(EXAMPLES)) {
+    assert.ok(names.includes(name), name)
+    assert.ok(`${example} `.startsWith(`berth ${name} `), example)
+  }
 })
 
 test('every route has its section, and every link inside leads somewhere', () => {
