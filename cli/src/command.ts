@@ -27,8 +27,11 @@ export interface CliCommand {
   flags?: NonNullable<ParseArgsConfig['options']>
   /** How many words it takes: at least, at most. */
   words: readonly [number, number]
-  run(context: Context, words: readonly string[]): Promise<number | undefined> | number | undefined
+  run: Run
 }
+
+/** @returns the exit code; 0 where there is none */
+export type Run = (context: Context, words: readonly string[]) => Promise<number | undefined> | number | undefined
 
 /** Told as it is, without a stack: what is wrong, and the command that may help. */
 export class CliError extends Error {

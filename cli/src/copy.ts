@@ -5,25 +5,19 @@ import { mkdir, stat } from 'node:fs/promises'
 import path from 'node:path'
 import { Readable, Writable } from 'node:stream'
 import type { Workspace } from '../../sdk/typescript/src/main.ts'
-import { CliError, type CliCommand, type Context, usageError } from './command.ts'
+import { CliError, type Context, type Run, usageError } from './command.ts'
 import { fetchFile } from './fetch-file.ts'
 import { counted, during, type Progress, progressOf } from './progress.ts'
 import { holesOf } from './tar.ts'
 
-export const COPY: CliCommand = {
-  name: 'cp',
-  takes: 'FROM TO',
-  does: 'copy a file or a folder; one of both is WORKSPACE:/path',
-  words: [2, 2],
-  async run(context, [from = '', to = '']) {
-    const [source, target] = [placeOf(from), placeOf(to)]
-    if ((source === null) === (target === null))
-      throw usageError('One of both is in a workspace: WORKSPACE:/path', 'berth cp ./file WORKSPACE:/home/user/file')
-    const shown = (total: number | null) => progressOf(from, total, context)
-    if (target) await upload(context, from, await context.workspace(target.name), target.path, shown)
-    else if (source) await download(context, await context.workspace(source.name), source.path, to, shown)
-    return 0
-  },
+export const copy: Run = async (context, [from = '', to = '']) => {
+  const [source, target] = [placeOf(from), placeOf(to)]
+  if ((source === null) === (target === null))
+    throw usageError('One of both is in a workspace: WORKSPACE:/path', 'berth cp ./file WORKSPACE:/home/user/file')
+  const shown = (total: number | null) => progressOf(from, total, context)
+  if (target) await upload(context, from, await context.workspace(target.name), target.path, shown)
+  else if (source) await download(context, await context.workspace(source.name), source.path, to, shown)
+  return 0
 }
 
 export function placeOf(text: string): { name: string; path: string } | null {

@@ -1,7 +1,6 @@
 import type { Workspace } from '../../sdk/typescript/src/main.ts'
 import type { CliCommand, Context } from './command.ts'
-import { EXEC } from './exec.ts'
-import { followBuild, tried } from './templates.ts'
+import { EXEC_FLAGS } from './exec-flags.ts'
 
 const DRAFT_COLUMNS = ['template_slug', 'base.slug', 'base.version', 'stale', 'workspace_id']
 const STATE_COLUMNS = ['id', 'label', 'created_at', 'size_bytes']
@@ -41,8 +40,11 @@ export const DRAFTS: CliCommand[] = [
     'SLUG -- COMMAND …',
     'run a command in the draft, as exec does',
     [1, 1],
-    async (context, [slug = '']) => EXEC.run({ ...context, workspace: () => workspaceOf(context, slug) }, [slug]),
-    EXEC.flags,
+    async (context, [slug = '']) => {
+      const { exec } = await import('./exec.ts')
+      return exec({ ...context, workspace: () => workspaceOf(context, slug) }, [slug])
+    },
+    EXEC_FLAGS,
   ),
   draft('capture', 'SLUG [LABEL]', 'keep what it holds now as a state', [1, 2], async ({ berth, print }, [slug = '', label]) => {
     print(await berth().templates.drafts.capture(slug, label === undefined ? {} : { label }), STATE_COLUMNS)
@@ -57,7 +59,10 @@ export const DRAFTS: CliCommand[] = [
     'SLUG [STATE_ID] [-- COMMAND …]',
     'open a state, or else the newest, in a session workspace; with a command: run it there, and end the workspace',
     [1, 2],
-    async (context, [slug = '', state_id]) => tried(context, await context.berth().templates.drafts.test(slug, stateOf(state_id))),
+    async (context, [slug = '', state_id]) => {
+      const { tried } = await import('./templates.ts')
+      return tried(context, await context.berth().templates.drafts.test(slug, stateOf(state_id)))
+    },
   ),
   draft('instances', 'SLUG', 'list the workspaces that test opened', [1, 1], async ({ berth, print }, [slug = '']) => {
     print(await berth().templates.drafts.testInstances(slug).all(), INSTANCE_COLUMNS)
@@ -69,6 +74,7 @@ export const DRAFTS: CliCommand[] = [
     'make a version of a state, or else of what it holds now, and show what the build says; --publish lets workspaces be opened with it',
     [1, 2],
     async (context, [slug = '', state_id]) => {
+      const { followBuild } = await import('./templates.ts')
       const { description, publish } = context.flags
       const request = {
         ...stateOf(state_id),

@@ -7,22 +7,25 @@ export function sizeOf(): { cols?: number; rows?: number } {
   return { ...(columns ? { cols: columns } : {}), ...(rows ? { rows } : {}) }
 }
 
+/** As the API spells it. */
 interface Ended {
   state: string
-  exitCode: number | null
-  termSignal: string | null
+  exit_code: number | null
+  term_signal: string | null
   error: string | null
-  timedOut: boolean
+  timed_out?: boolean
 }
 
 /** As shells do: 128 and the signal; 127: there is no such program; 125: nobody knows. */
-export function exitCodeOf({ state, exitCode, termSignal, error, timedOut }: Ended): number {
+export function exitCodeOf(ended: Ended | null): number {
+  if (ended === null) return 125
+  const { state, exit_code, term_signal, error, timed_out = false } = ended
   if (state === 'failed_to_start') process.stderr.write(`berth: ${severalLines(error ?? 'it could not start')}\n`)
   if (state === 'failed_to_start') return 127
-  if (timedOut) process.stderr.write('berth: the time for the command was over\n')
+  if (timed_out) process.stderr.write('berth: the time for the command was over\n')
   const signals: Partial<Record<string, number>> = constants.signals
-  if (termSignal !== null) return 128 + (signals[termSignal] ?? 0)
-  return exitCode ?? 125
+  if (term_signal !== null) return 128 + (signals[term_signal] ?? 0)
+  return exit_code ?? 125
 }
 
 /** Waits where the reader is slow: output of any size takes no memory. */

@@ -1,46 +1,30 @@
 import { fstatSync } from 'node:fs'
 import type { Readable } from 'node:stream'
 import type { Command, OutputOptions, Workspace } from '../../sdk/typescript/src/main.ts'
-import { type CliCommand, type Context, usageError } from './command.ts'
+import { type Context, type Run, usageError } from './command.ts'
 import { exitCodeOf, sizeOf, written } from './ending.ts'
-import { carryTerminal } from './terminal.ts'
 
 const STDIN_BYTES_MAX = 1 << 20
 const FORWARDED = ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGQUIT', 'SIGUSR1', 'SIGUSR2'] as const
 
-export const EXEC: CliCommand = {
-  name: 'exec',
-  takes: 'WORKSPACE -- COMMAND …',
-  does: 'run a command: standard input is piped in, signals are passed on, its exit code is this one',
-  flags: {
-    cwd: { type: 'string' },
-    env: { type: 'string', multiple: true },
-    user: { type: 'string' },
-    timeout: { type: 'string' },
-    tty: { type: 'boolean' },
-    'no-tty': { type: 'boolean' },
-    'no-stdin': { type: 'boolean' },
-    detach: { type: 'boolean' },
-    id: { type: 'string' },
-  },
-  words: [1, 1],
-  async run(context, [name = '']) {
-    const { flags, rest } = context
-    if (rest.length === 0) throw usageError('What is to be run stands after --', 'berth exec WORKSPACE -- COMMAND')
-    const ws = await context.workspace(name)
-    const { id } = flags
-    const named = typeof id === 'string' ? { [ws.view.mode === 'file_first' ? 'execution_id' : 'session_id']: id } : {}
-    const options = { ...optionsOf(flags), ...named }
-    if (wantsTerminal(flags))
-      return carryTerminal(await ws.shell({ argv: [...rest], ...sizeOf(), ...only(options, ['cwd', 'env', 'user', 'session_id']) }))
-    const piped = flags['no-stdin'] === true ? null : await stdinOf(ws)
-    const argv = piped?.file === undefined ? [...rest] : ['sh', '-c', 'exec < "$0" && rm -f "$0" && exec "$@"', piped.file, ...rest]
-    const asked = { ...options, ...(piped?.bytes ? { stdin: piped.bytes } : {}) }
-    if (ws.view.mode === 'file_first') return runToEnd(ws, argv, asked)
-    const command = await ws.start(argv, asked)
-    if (flags['detach'] === true) return void context.print({ id: command.id })
-    return follow(command)
-  },
+export const exec: Run = async (context, [name = '']) => {
+  const { flags, rest } = context
+  if (rest.length === 0) throw usageError('What is to be run stands after --', 'berth exec WORKSPACE -- COMMAND')
+  const ws = await context.workspace(name)
+  const { id } = flags
+  const named = typeof id === 'string' ? { [ws.view.mode === 'file_first' ? 'execution_id' : 'session_id']: id } : {}
+  const options = { ...optionsOf(flags), ...named }
+  if (wantsTerminal(flags)) {
+    const { carryTerminal } = await import('./terminal.ts')
+    return carryTerminal(await ws.shell({ argv: [...rest], ...sizeOf(), ...only(options, ['cwd', 'env', 'user', 'session_id']) }))
+  }
+  const piped = flags['no-stdin'] === true ? null : await stdinOf(ws)
+  const argv = piped?.file === undefined ? [...rest] : ['sh', '-c', 'exec < "$0" && rm -f "$0" && exec "$@"', piped.file, ...rest]
+  const asked = { ...options, ...(piped?.bytes ? { stdin: piped.bytes } : {}) }
+  if (ws.view.mode === 'file_first') return runToEnd(ws, argv, asked)
+  const command = await ws.start(argv, asked)
+  if (flags['detach'] === true) return void context.print({ id: command.id })
+  return follow(command)
 }
 
 function optionsOf(flags: Context['flags']): Record<string, unknown> {
@@ -105,9 +89,8 @@ export async function follow(command: Command, from: OutputOptions = {}): Promis
   for (const signal of FORWARDED) process.on(signal, pass)
   try {
     for await (const { stream, bytes } of command.output(from)) await written(stream === 'stdout' ? process.stdout : process.stderr, bytes)
-    const { state, exit_code, term_signal, error, timed_out } = await command.status()
-    if (state === 'running') return 0
-    return exitCodeOf({ state, exitCode: exit_code, termSignal: term_signal, error, timedOut: timed_out })
+    // Whoever does not follow a command that runs sees no end of it.
+    return command.ending === null ? 0 : exitCodeOf(command.ending)
   } finally {
     for (const signal of FORWARDED) process.off(signal, pass)
   }
@@ -117,5 +100,6 @@ async function runToEnd(ws: Workspace, argv: string[], options: object): Promise
   const result = await ws.exec(argv, options)
   await written(process.stdout, result.stdoutBytes)
   await written(process.stderr, result.stderrBytes)
-  return exitCodeOf(result)
+  const { state, exitCode: exit_code, termSignal: term_signal, error, timedOut: timed_out } = result
+  return exitCodeOf({ state, exit_code, term_signal, error, timed_out })
 }

@@ -1,27 +1,16 @@
 #!/usr/bin/env node
 // The command line: `berth help`.
 import { parseArgs } from 'node:util'
-import { Berth, BerthError, type Workspace } from '../../sdk/typescript/src/main.ts'
+import type { Berth, BerthError, Workspace } from '../../sdk/typescript/src/main.ts'
 import { CliError, type CliCommand, type Context, isCliError, usageError } from './command.ts'
-import { COMPLETION, completionOf } from './completion.ts'
-import { COPY } from './copy.ts'
-import { DRAFTS } from './drafts.ts'
-import { EXEC } from './exec.ts'
-import { MCP } from './mcp-command.ts'
-import { NOUNS } from './nouns.ts'
-import { PORT } from './port.ts'
+import { COMMANDS } from './commands.ts'
+import { completionOf } from './completion.ts'
 import { fields, severalLines, table } from './print.ts'
 import { credentials, readProfiles, urlOf } from './profile.ts'
-import { SSH } from './ssh.ts'
-import { SYNC } from './sync.ts'
-import { TEMPLATES } from './templates.ts'
-import { SHELL } from './terminal.ts'
 import { CHECK, checkInBackground, checkVersion } from './version-check.ts'
-import { WORKSPACES } from './workspaces.ts'
 
 declare const BERTH_CLI_VERSION: string | undefined
 const VERSION = typeof BERTH_CLI_VERSION === 'string' ? BERTH_CLI_VERSION : '0.1.0'
-const COMMANDS: CliCommand[] = [EXEC, SHELL, COPY, SYNC, PORT, MCP, ...SSH, ...WORKSPACES, ...NOUNS, ...TEMPLATES, ...DRAFTS, COMPLETION]
 const GLOBAL = {
   json: { type: 'boolean' },
   profile: { type: 'string' },
@@ -35,9 +24,8 @@ const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-/
 const { npm_lifecycle_event, INIT_CWD } = process.env
 if (npm_lifecycle_event === 'berth' && INIT_CWD) process.chdir(INIT_CWD)
 process.stdout.on('error', (error: NodeJS.ErrnoException) => process.exit(error.code === 'EPIPE' ? 0 : 1))
-process.exitCode = await main(process.argv.slice(2))
 // A connection that is kept for the next call would hold the process.
-process.exit()
+void main(process.argv.slice(2)).then((code) => process.exit(code))
 
 async function main(argv: readonly string[]): Promise<number> {
   try {
@@ -63,8 +51,10 @@ async function run(argv: readonly string[]): Promise<number> {
   const [least, most] = command.words
   if (positionals.length < least || positionals.length > most)
     throw usageError(`berth ${command.name} takes ${command.takes ?? 'nothing'}`, `berth ${command.name} --help`)
-  const context = contextOf(values, rest)
-  if (!context.json) checkInBackground(() => urlOf(readProfiles()[context.profile], values['url']), VERSION, context.say)
+  // Read where a command runs: help and completion take no longer than the shell's prompt.
+  const { Berth } = await import('../../sdk/typescript/src/main.ts')
+  const context = contextOf(values, rest, (known) => new Berth(known))
+  if (!context.json) await checkInBackground(() => urlOf(readProfiles()[context.profile], values['url']), VERSION, context.say)
   return (await command.run(context, positionals)) ?? 0
 }
 
@@ -83,11 +73,15 @@ function parsedFlags(command: CliCommand, words: readonly string[]) {
   }
 }
 
-function contextOf(flags: Record<string, unknown>, rest: readonly string[]): Context {
+function contextOf(
+  flags: Record<string, unknown>,
+  rest: readonly string[],
+  connect: (known: ReturnType<typeof credentials>) => Berth,
+): Context {
   let made: Berth | undefined
   const json = flags['json'] === true
   const profile = typeof flags['profile'] === 'string' ? flags['profile'] : (process.env['BERTH_PROFILE'] ?? 'default')
-  const berth = () => (made ??= new Berth(credentials(profile, flags['url'] as string | undefined)))
+  const berth = () => (made ??= connect(credentials(profile, flags['url'] as string | undefined)))
   return {
     berth,
     async workspace(name): Promise<Workspace> {
@@ -151,7 +145,7 @@ function told(error: unknown): number {
     if (error.next) process.stderr.write(`Try: ${severalLines(error.next)}\n`)
     return error.exit_code
   }
-  if (!(error instanceof BerthError)) {
+  if (!isBerthError(error)) {
     say(error instanceof Error ? error.message : String(error))
     return 1
   }
@@ -161,6 +155,11 @@ function told(error: unknown): number {
   const next = nextAfter(error)
   if (next) process.stderr.write(`Try: ${next}\n`)
   return 1
+}
+
+/** By what it has, as a CliError. */
+function isBerthError(error: unknown): error is BerthError {
+  return error instanceof Error && 'code' in error && 'requestId' in error
 }
 
 function nextAfter({ code, operationId }: BerthError): string | null {

@@ -3,32 +3,25 @@ import http, { type IncomingHttpHeaders, type IncomingMessage } from 'node:http'
 import https from 'node:https'
 import type { AddressInfo, LookupFunction } from 'node:net'
 import type { Workspace } from '../../sdk/typescript/src/main.ts'
-import { type CliCommand, CliError, usageError } from './command.ts'
+import { CliError, type Run, usageError } from './command.ts'
 
 const TOKEN_SECONDS = 3600
 
-export const PORT: CliCommand = {
-  name: 'port',
-  takes: 'WORKSPACE PORT',
-  does: 'forward a local port to one of the workspace, until Ctrl-C; --link prints a link for a browser, --close closes it',
-  flags: { local: { type: 'string' }, link: { type: 'boolean' }, close: { type: 'boolean' } },
-  words: [2, 2],
-  async run({ workspace, flags, print, say }, [name = '', text = '']) {
-    const port = Number(text)
-    if (!Number.isInteger(port) || port < 1) throw usageError(`${text} is no port`, 'berth port WORKSPACE 8000')
-    const ws = await workspace(name)
-    if (flags['close'] === true) return void (await ws.ports.close(port))
-    await ws.ports.expose(port)
-    if (flags['link'] === true) return void print((await ws.ports.link(port)).url)
-    const server = await forward(ws, port, Number(flags['local'] ?? 0))
-    const at = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
-    print(at)
-    say(`${at} is port ${port} of ${name}. Ctrl-C ends it.`)
-    await new Promise<void>((resolve) => void process.once('SIGINT', resolve).once('SIGTERM', resolve))
-    server.closeAllConnections()
-    server.close()
-    return 0
-  },
+export const port: Run = async ({ workspace, flags, print, say }, [name = '', text = '']) => {
+  const number = Number(text)
+  if (!Number.isInteger(number) || number < 1) throw usageError(`${text} is no port`, 'berth port WORKSPACE 8000')
+  const ws = await workspace(name)
+  if (flags['close'] === true) return void (await ws.ports.close(number))
+  await ws.ports.expose(number)
+  if (flags['link'] === true) return void print((await ws.ports.link(number)).url)
+  const server = await forward(ws, number, Number(flags['local'] ?? 0))
+  const at = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+  print(at)
+  say(`${at} is port ${number} of ${name}. Ctrl-C ends it.`)
+  await new Promise<void>((resolve) => void process.once('SIGINT', resolve).once('SIGTERM', resolve))
+  server.closeAllConnections()
+  server.close()
+  return 0
 }
 
 /** A server of this computer whose requests are the workspace's. */

@@ -3,7 +3,7 @@ import { execFileSync } from 'node:child_process'
 import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import type { Command, Workspace } from '../../sdk/typescript/src/main.ts'
-import { CliError, type CliCommand } from './command.ts'
+import { CliError, type Run } from './command.ts'
 import { exitCodeOf, written } from './ending.ts'
 import { configFolder } from './profile.ts'
 
@@ -36,34 +36,23 @@ const SSHD = [
     'ClientAliveInterval=30', 'ClientAliveCountMax=4', 'LogLevel=ERROR'].flatMap((option) => ['-o', option]),
 ] // prettier-ignore
 
-export const SSH: CliCommand[] = [
-  {
-    name: 'ssh-config',
-    does: 'print what lets ssh, scp, rsync and editors in: berth ssh-config >> ~/.ssh/config; then ssh WORKSPACE.berth',
-    words: [0, 0],
-    run({ print, flags, json }) {
-      const files = filesHere()
-      makeKey(files)
-      const config = configOf(files, typeof flags['profile'] === 'string' ? flags['profile'] : undefined)
-      print(json ? { config, ...files } : config)
-      return 0
-    },
-  },
-  {
-    name: 'ssh-proxy',
-    takes: 'WORKSPACE',
-    does: 'what ssh runs as its ProxyCommand',
-    words: [1, 1],
-    async run({ workspace }, [host = '']) {
-      const files = filesHere()
-      const ws = await workspace(host.endsWith(SUFFIX) ? host.slice(0, -SUFFIX.length) : host)
-      const host_key = await prepare(ws, makeKey(files))
-      // ssh reads it when the first bytes of the other side have come.
-      know(files, host, host_key)
-      return carry(await ws.start(SSHD, { user: 'root', stdin_open: true }))
-    },
-  },
-]
+export const sshConfig: Run = ({ print, flags, json }) => {
+  const files = filesHere()
+  makeKey(files)
+  const config = configOf(files, typeof flags['profile'] === 'string' ? flags['profile'] : undefined)
+  print(json ? { config, ...files } : config)
+  return 0
+}
+
+/** What ssh runs as its ProxyCommand. */
+export const sshProxy: Run = async ({ workspace }, [host = '']) => {
+  const files = filesHere()
+  const ws = await workspace(host.endsWith(SUFFIX) ? host.slice(0, -SUFFIX.length) : host)
+  const host_key = await prepare(ws, makeKey(files))
+  // ssh reads it when the first bytes of the other side have come.
+  know(files, host, host_key)
+  return carry(await ws.start(SSHD, { user: 'root', stdin_open: true }))
+}
 
 interface Files {
   folder: string
@@ -124,8 +113,7 @@ async function carry(command: Command): Promise<number> {
   })()
   typed.catch(() => undefined) // whoever has ended takes nothing more; the output tells how
   for await (const { stream, bytes } of command.output()) await written(stream === 'stdout' ? process.stdout : process.stderr, bytes)
-  const { state, exit_code, term_signal, error, timed_out } = await command.status()
-  return exitCodeOf({ state, exitCode: exit_code, termSignal: term_signal, error, timedOut: timed_out })
+  return exitCodeOf(command.ending)
 }
 
 function configOf({ key, known }: Files, profile: string | undefined): string {

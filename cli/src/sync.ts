@@ -5,7 +5,7 @@ import { lstat, mkdir, rename, rm, symlink } from 'node:fs/promises'
 import path from 'node:path'
 import { Readable } from 'node:stream'
 import type { Workspace } from '../../sdk/typescript/src/main.ts'
-import { CliError, type CliCommand, type Context, usageError } from './command.ts'
+import { CliError, type Context, type Run, usageError } from './command.ts'
 import { placeOf } from './copy.ts'
 import { fetchFile, partOf } from './fetch-file.ts'
 import { oneLine } from './print.ts'
@@ -22,24 +22,13 @@ const PACKED_BYTES_MAX = 16 << 20
 const NAMES_BYTES_MAX = 900_000
 const DOWNLOADS_AT_ONCE = 8
 
-export const SYNC: CliCommand = {
-  name: 'sync',
-  takes: 'FROM TO',
-  does: 'make folder TO as folder FROM is, and carry only what changed; one of both is WORKSPACE:/path',
-  flags: {
-    delete: { type: 'boolean' },
-    'dry-run': { type: 'boolean' },
-    exclude: { type: 'string', multiple: true },
-  },
-  words: [2, 2],
-  async run(context, [from = '', to = '']) {
-    const [source, target] = [placeOf(from), placeOf(to)]
-    if ((source === null) === (target === null))
-      throw usageError('One of both is in a workspace: WORKSPACE:/path', 'berth sync ./folder WORKSPACE:/home/user/folder')
-    if (target) await push(context, from, await context.workspace(target.name), target.path)
-    else if (source) await pull(context, await context.workspace(source.name), source.path, to)
-    return 0
-  },
+export const sync: Run = async (context, [from = '', to = '']) => {
+  const [source, target] = [placeOf(from), placeOf(to)]
+  if ((source === null) === (target === null))
+    throw usageError('One of both is in a workspace: WORKSPACE:/path', 'berth sync ./folder WORKSPACE:/home/user/folder')
+  if (target) await push(context, from, await context.workspace(target.name), target.path)
+  else if (source) await pull(context, await context.workspace(source.name), source.path, to)
+  return 0
 }
 
 async function push(context: Context, here: string, ws: Workspace, there: string): Promise<void> {

@@ -7,7 +7,7 @@ import path from 'node:path'
 import { pipeline } from 'node:stream/promises'
 import { promisify } from 'node:util'
 import type { wire, Workspace } from '../../sdk/typescript/src/main.ts'
-import { CliError, type CliCommand, type Context, usageError } from './command.ts'
+import { CliError, type Context, type Run, usageError } from './command.ts'
 import { follow } from './exec.ts'
 import { severalLines } from './print.ts'
 import { during, progressOf } from './progress.ts'
@@ -15,40 +15,23 @@ import { during, progressOf } from './progress.ts'
 /** Looked for in this order. */
 const RECIPES = ['recipe.json', 'Dockerfile']
 
-export const TEMPLATES: CliCommand[] = [
-  {
-    name: 'templates build',
-    takes: 'SLUG [FOLDER]',
-    does: 'make a version by the recipe.json or the Dockerfile of a folder, with its files, and show what the build says',
-    flags: {
-      file: { type: 'string' },
-      'build-arg': { type: 'string', multiple: true },
-      description: { type: 'string' },
-      publish: { type: 'boolean' },
-    },
-    words: [1, 2],
-    async run(context, [slug = '', folder = '.']) {
-      const { templates } = context.berth()
-      const recipe = await recipeOf(context, folder)
-      const upload_id = await uploadOf(context, folder, recipe.file)
-      const { description, publish } = context.flags
-      const begun = await templates.build(slug, {
-        ...recipe.request,
-        ...(upload_id === null ? {} : { upload_id }),
-        ...(typeof description === 'string' ? { description } : {}),
-        ...(publish === true ? { auto_publish: true } : {}),
-      })
-      return followBuild(context, begun.id)
-    },
-  },
-  {
-    name: 'templates test',
-    takes: 'SLUG VERSION [-- COMMAND …]',
-    does: 'open a version, published or not, in a session workspace; with a command: run it there, and end the workspace',
-    words: [2, 2],
-    run: async (context, [slug = '', version]) => tried(context, await context.berth().templates.test(slug, Number(version))),
-  },
-]
+/** Makes a version of a folder, and shows what the build says. */
+export const buildTemplate: Run = async (context, [slug = '', folder = '.']) => {
+  const { templates } = context.berth()
+  const recipe = await recipeOf(context, folder)
+  const upload_id = await uploadOf(context, folder, recipe.file)
+  const { description, publish } = context.flags
+  const begun = await templates.build(slug, {
+    ...recipe.request,
+    ...(upload_id === null ? {} : { upload_id }),
+    ...(typeof description === 'string' ? { description } : {}),
+    ...(publish === true ? { auto_publish: true } : {}),
+  })
+  return followBuild(context, begun.id)
+}
+
+export const testTemplate: Run = async (context, [slug = '', version]) =>
+  tried(context, await context.berth().templates.test(slug, Number(version)))
 
 /** A workspace of a version or of a state: shown, or where there is a command, used for that and ended. */
 export async function tried({ rest, print }: Context, ws: Workspace): Promise<number> {

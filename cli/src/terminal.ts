@@ -1,24 +1,17 @@
 import type { Terminal } from '../../sdk/typescript/src/main.ts'
-import { type CliCommand } from './command.ts'
+import type { Run } from './command.ts'
 import { exitCodeOf, sizeOf, written } from './ending.ts'
 
 /** Ctrl-] leaves a terminal, which goes on. */
 const LEAVE = 0x1d
 
-export const SHELL: CliCommand = {
-  name: 'shell',
-  takes: 'WORKSPACE [-- COMMAND …]',
-  does: 'open a terminal, or come back to one with --id; Ctrl-] leaves it open',
-  flags: { id: { type: 'string' } },
-  words: [1, 1],
-  async run(context, [name = '']) {
-    const ws = await context.workspace(name)
-    const { id } = context.flags
-    const argv = context.rest.length > 0 ? { argv: [...context.rest] } : {}
-    const session = typeof id === 'string' ? { session_id: id } : {}
-    const terminal = await ws.shell({ ...argv, ...session, ...sizeOf(), env: { TERM: process.env['TERM'] ?? 'xterm-256color' } })
-    return carryTerminal(terminal, () => context.say(`It goes on. Come back with: berth shell ${name} --id ${terminal.id}`))
-  },
+export const shell: Run = async (context, [name = '']) => {
+  const ws = await context.workspace(name)
+  const { id } = context.flags
+  const argv = context.rest.length > 0 ? { argv: [...context.rest] } : {}
+  const session = typeof id === 'string' ? { session_id: id } : {}
+  const terminal = await ws.shell({ ...argv, ...session, ...sizeOf(), env: { TERM: process.env['TERM'] ?? 'xterm-256color' } })
+  return carryTerminal(terminal, () => context.say(`It goes on. Come back with: berth shell ${name} --id ${terminal.id}`))
 }
 
 /** Joins a terminal here with one there. @returns the exit code; 0 where it was left open */
@@ -49,12 +42,5 @@ export async function carryTerminal(terminal: Terminal, left?: () => void): Prom
   }
   if (is_left) left?.()
   const { ending } = terminal
-  if (ending === null) return 0
-  return exitCodeOf({
-    state: ending.state,
-    exitCode: ending.exit_code,
-    termSignal: ending.term_signal,
-    error: ending.error,
-    timedOut: false,
-  })
+  return ending === null ? 0 : exitCodeOf(ending)
 }

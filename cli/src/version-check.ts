@@ -1,5 +1,4 @@
 // App, "Client versions": once a day, in the background, and nothing ever fails of it.
-import { spawn } from 'node:child_process'
 import { mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import type { wire } from '../../sdk/typescript/src/main.ts'
@@ -20,7 +19,7 @@ interface Known {
 }
 
 /** Says what the last check found, and begins the next one when a day is over. Piped, it does neither. */
-export function checkInBackground(url: () => string, version: string, say: (text: string) => void): void {
+export async function checkInBackground(url: () => string, version: string, say: (text: string) => void): Promise<void> {
   if (!process.stderr.isTTY || process.env['CI'] || process.env['BERTH_NO_VERSION_CHECK']) return
   try {
     const known = read()
@@ -30,6 +29,7 @@ export function checkInBackground(url: () => string, version: string, say: (text
     // Said as often as it is asked: once a day.
     if (said !== null) say(said)
     write({ ...known, asked_at: Date.now() })
+    const { spawn } = await import('node:child_process') // of all that is run, once a day
     spawn(process.execPath, [...process.execArgv, process.argv[1] ?? '', CHECK, url()], { detached: true, stdio: 'ignore' })
       .on('error', () => undefined) // the next day asks again
       .unref()

@@ -1,11 +1,8 @@
 import type { OpenOptions } from '../../sdk/typescript/src/main.ts'
-import { type CliCommand, type Context, usageError } from './command.ts'
-import { follow } from './exec.ts'
+import { type CliCommand, type Context, type Run, usageError } from './command.ts'
 
 const WORKSPACE_COLUMNS = ['key', 'observed_state', 'mode', 'template.slug', 'id']
 const FILE_COLUMNS = ['name', 'type', 'size', 'mode', 'modified_at']
-
-type Verb = (context: Context, words: readonly string[]) => Promise<number | undefined>
 
 /** One word, a workspace, and an operation that is waited for. */
 const lifecycle = (
@@ -26,7 +23,7 @@ const lifecycle = (
   },
 })
 
-const open: Verb = async ({ berth, flags, print }, [key = '']) => {
+const open: Run = async ({ berth, flags, print }, [key = '']) => {
   const { template = 'base', mode, lifetime, 'idle-policy': idle_policy } = flags
   const given = { mode, lifetime, idle_policy }
   const options = { template, ...Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined)) } as OpenOptions
@@ -35,7 +32,7 @@ const open: Verb = async ({ berth, flags, print }, [key = '']) => {
   return 0
 }
 
-const list: Verb = async ({ berth, flags, print }) => {
+const list: Run = async ({ berth, flags, print }) => {
   const prefix = flags['prefix']
   const views = await berth()
     .workspaces({ lifetime: 'any', ...(typeof prefix === 'string' ? { key_prefix: prefix } : {}) })
@@ -44,9 +41,10 @@ const list: Verb = async ({ berth, flags, print }) => {
   return 0
 }
 
-const logs: Verb = async ({ workspace, flags }, [name = '', session = '']) => {
+const logs: Run = async ({ workspace, flags }, [name = '', session = '']) => {
   const ws = await workspace(name)
   const offsets = { stdout_offset: Number(flags['stdout-offset'] ?? 0), stderr_offset: Number(flags['stderr-offset'] ?? 0) }
+  const { follow } = await import('./exec.ts')
   return follow(ws.command(session), { ...offsets, follow: flags['no-follow'] !== true })
 }
 

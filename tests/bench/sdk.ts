@@ -25,7 +25,7 @@ export async function sdkRows(service: Service): Promise<void> {
   await libraryRows(ws, raw)
   const folder = mkdtempSync(path.join(tmpdir(), 'berth-bench-'))
   try {
-    const file = path.join(folder, 'berth.mjs')
+    const file = path.join(folder, 'berth.cjs')
     await bundleCli(file)
     await commandRows(service, file, folder)
   } finally {

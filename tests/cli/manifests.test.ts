@@ -46,7 +46,7 @@ test('what the command line is built with is what the clone has', () => {
 
 test('the command line is one file, which runs anywhere and says its version', async () => {
   const folder = mkdtempSync(path.join(tmpdir(), 'berth-bundle-'))
-  const file = path.join(folder, 'berth.mjs')
+  const file = path.join(folder, 'berth.cjs')
   await bundleCli(file)
   const { stdout } = spawnSync(file, ['--version'], { encoding: 'utf8', env: { PATH: process.env['PATH'] ?? '' } })
   assert.equal(stdout.trim(), manifest('cli/package.json').version)

@@ -17,20 +17,19 @@ export async function bundleSdk(entry: 'main' | 'testing/double', outfile?: stri
   return text
 }
 
-/** The command line as one file. */
+/**
+ * The command line as one file. In CommonJS what a module asks of Node.js is read when the module is wanted; imports would be read before
+ * the first line runs.
+ */
 export async function bundleCli(outfile: string): Promise<void> {
   const { version } = JSON.parse(readFileSync(path.join(ROOT, 'cli/package.json'), 'utf8')) as { version: string }
   const options = { ...COMMON, platform: 'node', target: 'node22', define: { BERTH_CLI_VERSION: JSON.stringify(version) } } as const
-  // The banner defines `require`: some CommonJS code in the bundle asks for modules of Node.js by it. A module that is read from text has no
-  // address that require could begin at, so it gets one.
-  const { outputFiles } = await build({ ...options, entryPoints: ['cli/src/mcp.ts'], banner: banner("'file:///'"), write: false })
+  // Some CommonJS code in it asks for modules of Node.js by `require`, and a module that is read from text has no address to begin at.
+  const banner = { js: `import { createRequire as berthRequire } from 'node:module'; const require = berthRequire('file:///');` }
+  const { outputFiles } = await build({ ...options, entryPoints: ['cli/src/mcp.ts'], banner, write: false })
   const packed = brotliCompressSync(outputFiles[0]?.contents ?? '').toString('base64')
-  await build({ ...options, entryPoints: ['cli/src/main.ts'], banner: banner('import.meta.url'), plugins: [packedMcp(packed)], outfile })
+  await build({ ...options, format: 'cjs', entryPoints: ['cli/src/main.ts'], plugins: [packedMcp(packed)], outfile })
   chmodSync(outfile, 0o755)
-}
-
-function banner(from: string): { js: string } {
-  return { js: `import { createRequire as berthRequire } from 'node:module'; const require = berthRequire(${from});` }
 }
 
 /**
@@ -46,7 +45,7 @@ function packedMcp(packed: string): Plugin {
         contents: `
           import { brotliDecompressSync } from 'node:zlib'
           const text = brotliDecompressSync(Buffer.from('${packed}', 'base64')).toString('base64')
-          export const { serveMcp } = await import('data:text/javascript;base64,' + text)`,
+          export const serveMcp = async (context) => (await import('data:text/javascript;base64,' + text)).serveMcp(context)`,
       }))
     },
   }
@@ -55,5 +54,5 @@ function packedMcp(packed: string): Plugin {
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
   await bundleSdk('main', 'sdk/typescript/dist/main.js')
   await bundleSdk('testing/double', 'sdk/typescript/dist/testing.js')
-  await bundleCli(path.join(ROOT, 'cli/dist/berth.mjs'))
+  await bundleCli(path.join(ROOT, 'cli/dist/berth.cjs'))
 }

@@ -68,10 +68,14 @@ export class CommandError extends BerthError {
   }
 }
 
-type Ending = Pick<ExecSession, 'state' | 'exit_code' | 'term_signal' | 'timed_out' | 'reason' | 'error' | 'stdout_bytes' | 'stderr_bytes'>
+/** How a command ended. */
+export type CommandEnding = Pick<
+  ExecSession,
+  'state' | 'exit_code' | 'term_signal' | 'timed_out' | 'reason' | 'error' | 'stdout_bytes' | 'stderr_bytes'
+>
 export type StreamEvent =
   | { type: 'output'; stream: 'stdout' | 'stderr'; offset: number; data: string }
-  | ({ type: 'exit' } & Ending)
+  | ({ type: 'exit' } & CommandEnding)
   | { type: 'heartbeat' }
   | ErrorEvent
 
@@ -80,13 +84,18 @@ export class Command implements AsyncDisposable, AsyncIterable<OutputChunk> {
   readonly id: string
   readonly #gateway: Gateway
   readonly #stdin: Stdin
-  #ending: Ending | null = null
+  #ending: CommandEnding | null = null
 
   constructor(gateway: Gateway, id: string, record?: ExecSession, stdin_bytes = 0) {
     this.#gateway = gateway
     this.id = id
     this.#stdin = new Stdin(gateway, this.#path('/stdin'), stdin_bytes)
     if (record && record.state === 'failed_to_start') this.#ending = record
+  }
+
+  /** How it ended; null while that was not seen here: output that was read to its end has shown it. */
+  get ending(): CommandEnding | null {
+    return this.#ending
   }
 
   /** Its record. */
@@ -263,7 +272,7 @@ function requestOf(argv: readonly string[], options: ExecOptions): object {
   return typeof stdin === 'string' ? { argv, ...fields, stdin } : { argv, ...fields, stdin: toBase64(stdin), stdin_encoding: 'base64' }
 }
 
-function resultOf(id: string, ending: Ending, stdoutBytes: Bytes, stderrBytes: Bytes, execution: Execution | null): CommandResult {
+function resultOf(id: string, ending: CommandEnding, stdoutBytes: Bytes, stderrBytes: Bytes, execution: Execution | null): CommandResult {
   const { state, exit_code, term_signal, timed_out, reason, error } = ending
   const text = (bytes: Bytes) => new TextDecoder().decode(bytes)
   return {

@@ -2,7 +2,15 @@
 export { Berth, type BerthOptions, type OpenOptions } from './berth.ts'
 export type { WorkspaceQuery } from './nouns.ts'
 export { type OperationOptions, Workspace } from './workspace.ts'
-export { Command, CommandError, type CommandResult, type ExecOptions, type OutputChunk, type OutputOptions } from './exec.ts'
+export {
+  Command,
+  type CommandEnding,
+  CommandError,
+  type CommandResult,
+  type ExecOptions,
+  type OutputChunk,
+  type OutputOptions,
+} from './exec.ts'
 export { type ShellOptions, Terminal, type TerminalChunk, type TerminalEnding } from './shell.ts'
 export type { Content, Files, ReadOptions, WriteOptions } from './files.ts'
 export type { WatchEvent, WatchOptions } from './watch.ts'
