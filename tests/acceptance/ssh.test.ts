@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict'
-import { execFile } from 'node:child_process'
+import { execFile, spawn } from 'node:child_process'
 import { createHash, randomBytes } from 'node:crypto'
+import { once } from 'node:events'
 import { chmodSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { after, before, test } from 'node:test'
@@ -91,6 +93,53 @@ test('scp and rsync copy folders there and back, and rsync deletes what is gone'
   )
 })
 
+test(
+  '-L reaches a port and a socket of the workspace over a suspend, and -R brings a port and a socket of this computer there',
+  SSHD,
+  async () => {
+    const echo = createServer((socket) => void socket.on('error', () => undefined).pipe(socket)).listen(0, '127.0.0.1')
+    await once(echo, 'listening')
+    await ws.files.write('/home/user/echo.py', ECHO)
+    await ws.start(['python3', '/home/user/echo.py'])
+    const [port, from_there] = [await freePort(), 18_124]
+    await using _forwards = await sshStays([
+      ...['-L', `127.0.0.1:${port}:127.0.0.1:18123`, '-L', `${local('near.sock')}:/home/user/echo.sock`],
+      ...['-R', `127.0.0.1:${from_there}:127.0.0.1:${portOf(echo)}`, '-R', `/home/user/back.sock:127.0.0.1:${portOf(echo)}`],
+    ])
+    const [over_port, over_socket] = [connect(port, '127.0.0.1'), connect(local('near.sock'))]
+    for (const each of [over_port, over_socket]) assert.equal(await echoed(each, 'before'), 'before')
+    await ws.suspend()
+    await ws.resume()
+    for (const each of [over_port, over_socket]) {
+      assert.equal(await echoed(each, 'after'), 'after')
+      each.destroy()
+    }
+    for (const place of [`("127.0.0.1", ${from_there})`, '"/home/user/back.sock"']) {
+      const { stdout, stderr } = await ws.exec(['python3', '-c', ASK, place])
+      assert.equal(stdout, 'from there\n', stderr)
+    }
+    echo.close()
+  },
+)
+
+test('an editor brings its server, starts it by a script on standard input, and speaks to it through -D', SSHD, async () => {
+  mkdirSync(local('server'))
+  writeFileSync(path.join(local('server'), 'serve.py'), SERVE)
+  const large = randomBytes(8 << 20)
+  writeFileSync(path.join(local('server'), 'large'), large)
+  await there('sh', '-c', "tar -c server | ssh -T -F config ssh.berth 'mkdir -p .editor && tar -x -C .editor'")
+  const port = await freePort()
+  // The script's shell ends, and what it started stays, as does the connection.
+  const script =
+    "cd .editor/server && (setsid nohup python3 serve.py > said 2>&1 < /dev/null &)\nuntil grep -q '==' said; do sleep 0.1; done; cat said; exec cat\n"
+  await using editor = await sshStays(['-T', '-D', `127.0.0.1:${port}`], 'bash', script)
+  const [, listens_on = ''] = /listeningOn==(\d+)==/.exec(editor.said) ?? []
+  const ask = (name: string) =>
+    run('curl', ['-sS', '--proxy', `socks5h://127.0.0.1:${port}`, `http://localhost:${listens_on}/${name}`], CURL)
+  assert.ok((await ask('large')).stdout.equals(large))
+  assert.ok((await ask('said')).stdout.toString().startsWith(editor.said))
+})
+
 test('the commands of docs/guides/ssh.md do what it says, on a computer that has them', SSHD, async () => {
   const guide = await new Berth({ url: service.base_url, apiKey: service.api_key }).open('guide', { template: 'base' })
   await install(guide) // its first command, without the network
@@ -120,6 +169,71 @@ test('the keys are readable by their owner alone, and told nowhere', TIMEOUT, as
   assert.equal(statSync(path.join(folder, 'ssh')).mode & 0o777, 0o700)
   assert.equal(readFileSync(local('config'), 'utf8').includes(service.api_key), false)
 })
+
+/** Says back what it is told, on a port and on a socket. */
+const ECHO = `
+import os, socketserver
+class Echo(socketserver.StreamRequestHandler):
+    def handle(self):
+        while data := self.request.recv(65536):
+            self.request.sendall(data)
+import threading
+servers = [socketserver.ThreadingTCPServer(("127.0.0.1", 18123), Echo), socketserver.ThreadingUnixStreamServer("/home/user/echo.sock", Echo)]
+for server in servers[1:]:
+    threading.Thread(target=server.serve_forever).start()
+servers[0].serve_forever()
+`
+const ASK = `
+import socket, sys
+place = eval(sys.argv[1])
+with socket.socket(socket.AF_UNIX if isinstance(place, str) else socket.AF_INET) as asked:
+    asked.connect(place)
+    asked.sendall(b"from there")
+    asked.shutdown(socket.SHUT_WR)
+    print(asked.recv(100).decode())
+`
+const SERVE = `
+import http.server
+server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), http.server.SimpleHTTPRequestHandler)
+print(f"listeningOn=={server.server_port}==", flush=True)
+server.serve_forever()
+`
+const CURL = { encoding: 'buffer', maxBuffer: 64 << 20, timeout: 120_000 } as const
+
+/** An ssh that stays until it is disposed of. @returns when the other side says something, and so after its forwards are there */
+async function sshStays(options: readonly string[], command = 'echo ready; cat', input = ''): Promise<AsyncDisposable & { said: string }> {
+  const words = ['-F', local('config'), '-o', 'ExitOnForwardFailure=yes', ...options, 'ssh.berth', command]
+  const child = spawn('ssh', words, { cwd: folder, env: { PATH: process.env['PATH'] ?? '', ...env() }, stdio: ['pipe', 'pipe', 'inherit'] })
+  const ended = once(child, 'close')
+  child.stdin.write(input)
+  const [first] = (await once(child.stdout, 'data', { signal: AbortSignal.timeout(120_000) })) as [Buffer]
+  return {
+    said: first.toString(),
+    async [Symbol.asyncDispose]() {
+      child.stdin.end()
+      await ended
+    },
+  }
+}
+
+async function echoed(socket: Socket, text: string): Promise<string> {
+  socket.write(text)
+  const [data] = (await once(socket, 'data', { signal: AbortSignal.timeout(120_000) })) as [Buffer]
+  return data.toString()
+}
+
+function portOf(server: Server): number {
+  return (server.address() as AddressInfo).port
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const port = portOf(server)
+  server.close()
+  await once(server, 'close')
+  return port
+}
 
 /** What `apt-get install openssh-server rsync` would bring. */
 async function install(ws: Workspace): Promise<void> {
