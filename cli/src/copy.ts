@@ -1,14 +1,16 @@
-import { spawn } from 'node:child_process'
-import { once } from 'node:events'
 import { createReadStream } from 'node:fs'
-import { mkdir, stat } from 'node:fs/promises'
+import { stat } from 'node:fs/promises'
 import path from 'node:path'
-import { Readable, Writable } from 'node:stream'
+import { Readable } from 'node:stream'
 import type { Workspace } from '../../sdk/typescript/src/main.ts'
 import { CliError, type Context, type Run, usageError } from './command.ts'
+import { downloadFolder } from './download-folder.ts'
 import { fetchFile } from './fetch-file.ts'
+import { placeOf } from './place.ts'
 import { counted, during, type Progress, progressOf } from './progress.ts'
-import { holesOf } from './tar.ts'
+import { localListing, sameThere } from './sync-listing.ts'
+import type { Listing } from './sync-plan.ts'
+import { TAR_BYTES_MAX, uploadPaths } from './upload-folder.ts'
 
 export const copy: Run = async (context, [from = '', to = '']) => {
   const [source, target] = [placeOf(from), placeOf(to)]
@@ -20,27 +22,12 @@ export const copy: Run = async (context, [from = '', to = '']) => {
   return 0
 }
 
-export function placeOf(text: string): { name: string; path: string } | null {
-  const at = text.indexOf(':/')
-  return at < 1 ? null : { name: text.slice(0, at), path: text.slice(at + 1) }
-}
-
 type Shown = (total: number | null) => Progress
 
 async function upload({ say }: Context, from: string, ws: Workspace, to: string, shown: Shown): Promise<void> {
   const found = await stat(from).catch(() => null)
   if (found === null) throw new CliError(`${from} is not there`)
-  if (found.isDirectory()) {
-    const { writes } = await holesOf()
-    const tar = spawn('tar', [...writes, '-C', from, '-cf', '-', '.'], { stdio: ['ignore', 'pipe', 'inherit'] })
-    const ended = once(tar, 'close')
-    const { entries, bytes } = await during(shown(null), (progress) =>
-      ws.files.writeTar(to, counted(streamOf(tar.stdout), progress), { create_parents: true }),
-    )
-    const [code] = (await ended) as [number]
-    if (code !== 0) throw new CliError(`tar ended with ${code}`)
-    return say(`${entries} entries, ${bytes} bytes`)
-  }
+  if (found.isDirectory()) return say(await uploadFolder(from, ws, to, shown))
   const is_folder = to.endsWith('/') || (await isFolder(ws, to))
   const target = is_folder ? path.posix.join(to, path.basename(from)) : to
   const mode = (found.mode & 0o777).toString(8).padStart(4, '0')
@@ -53,20 +40,35 @@ async function upload({ say }: Context, from: string, ws: Workspace, to: string,
 async function download({ say }: Context, ws: Workspace, from: string, to: string, shown: Shown): Promise<void> {
   const there = await ws.files.stat(from)
   if (there.type === 'directory') {
-    await mkdir(to, { recursive: true })
-    const { reads } = await holesOf()
-    const tar = spawn('tar', ['-C', to, '--no-same-owner', '-xf', '-'], { stdio: ['pipe', 'inherit', 'inherit'] })
-    const ended = once(tar, 'close')
-    const stream = await ws.files.readTar(from, { sparse: reads })
-    await during(shown(null), (progress) => counted(stream, progress).pipeTo(Writable.toWeb(tar.stdin) as WritableStream<Uint8Array>))
-    const [code] = (await ended) as [number]
-    if (code !== 0) throw new CliError(`tar ended with ${code}`)
+    await downloadFolder(ws, from, to, shown)
     return say(`${from} to ${to}`)
   }
   const is_folder = (await stat(to).catch(() => null))?.isDirectory() ?? false
   const target = is_folder ? path.join(to, path.posix.basename(from)) : to
   await during(shown(there.type === 'file' ? there.size : null), (progress) => fetchFile(ws, from, target, null, progress))
   say(`${(await stat(target)).size} bytes to ${target}`)
+}
+
+/** What goes in one request goes at once. Of more, what came before, as when this was interrupted, is left out. @returns what was sent */
+async function uploadFolder(here: string, ws: Workspace, there: string, shown: Shown): Promise<string> {
+  const from = await localListing(here)
+  const all = [...from.keys()].filter((at) => from.get(at)?.type !== 'other').toSorted()
+  const files = all.filter((at) => from.get(at)?.type === 'file')
+  const same = bytesOf(files, from) > TAR_BYTES_MAX ? await sameThere(ws, there, here, from, files) : new Set<string>()
+  const paths = ['', ...all.filter((at) => !same.has(at))]
+  const bytes = bytesOf(paths, from)
+  await during(shown(bytes), (progress) => uploadPaths(ws, { here, there, from, paths }, progress))
+  const left_out = from.size - all.length
+  return [
+    `${paths.length} entries, ${bytes} bytes`,
+    ...(same.size > 0 ? [`${same.size} files were there`] : []),
+    ...(left_out > 0 ? [`${left_out} left out: neither files, nor folders, nor links`] : []),
+  ].join('; ')
+}
+
+function bytesOf(paths: readonly string[], listing: Listing): number {
+  const found = paths.map((at) => listing.get(at))
+  return found.reduce((sum, entry) => sum + (entry?.type === 'file' ? entry.bytes : 0), 0)
 }
 
 async function isFolder(ws: Workspace, path: string): Promise<boolean> {

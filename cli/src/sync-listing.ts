@@ -5,7 +5,7 @@ import path from 'node:path'
 import { pipeline } from 'node:stream/promises'
 import type { Workspace } from '../../sdk/typescript/src/main.ts'
 import { CliError } from './command.ts'
-import { checkedListing, type Entry, type Listing } from './sync-plan.ts'
+import { checkedListing, type Entry, type Listing, partsOf } from './sync-plan.ts'
 
 /** Of the files of the workspace alone, so that every byte of a name is safe. */
 const LIST = `cd "$1" 2> /dev/null || { [ -e "$1" ] && exit 45; exit 44; }
@@ -15,6 +15,13 @@ exec find . -type f -exec sha256sum -z -- '{}' +`
 const NOT_THERE = 44
 const NO_FOLDER = 45
 const TYPES: Partial<Record<string, Entry['type']>> = { f: 'file', d: 'directory', l: 'symlink' }
+/** Of the standard input of one command: 1 MiB is its bound. */
+const NAMES_BYTES_MAX = 900_000
+/** Of those that are named and are there: the mode and the name of each, and the digest and the name. */
+const LIST_NAMED = `cd "$1" 2> /dev/null || exit 0
+exec xargs -0 -r sh -c 'find "$@" -maxdepth 0 -type f -printf "%m\\0%p\\0"; sha256sum -z -- "$@"' sh 2> /dev/null`
+const MODE = /^[0-7]{1,4}$/
+const DIGEST = /^[0-9a-f]{64} {2}\.\//
 /** Of an execution's output: as much as a listing of some 100,000 files. */
 const EXECUTION_BYTES_MAX = 16 << 20
 
@@ -29,6 +36,29 @@ export async function remoteListing(ws: Workspace, folder: string): Promise<Map<
   return listingOf(stdoutBytes)
 }
 
+/** Those of these files of a folder here that a folder of the workspace has just so, by mode and content. What it says decides what is sent. */
+export async function sameThere(ws: Workspace, there: string, here: string, from: Listing, paths: readonly string[]): Promise<Set<string>> {
+  const same = new Set<string>()
+  for (const stdin of namesOf(paths)) {
+    const { stdoutBytes } = await ws.exec(['sh', '-c', LIST_NAMED, 'sh', there], { stdin })
+    const fields = new TextDecoder().decode(stdoutBytes).split('\0').values()
+    const modes = new Map<string, number>()
+    for (const field of fields) {
+      const at = field.slice(68)
+      if (MODE.test(field)) modes.set((fields.next().value ?? '').slice(2), parseInt(field, 8) & 0o777)
+      else if (DIGEST.test(field) && modes.get(at) === from.get(at)?.mode)
+        if (field.startsWith(await digestOf(path.join(here, at)))) same.add(at)
+    }
+  }
+  return same
+}
+
+/** What `xargs -0` reads, in pieces that one command takes each. */
+export function namesOf(paths: readonly string[]): string[] {
+  const parts = partsOf(paths, (at) => Buffer.byteLength(at) + 3, NAMES_BYTES_MAX)
+  return parts.map((part) => part.map((at) => `./${at}\0`).join(''))
+}
+
 function listingOf(bytes: Uint8Array): Map<string, Entry> {
   const fields = textOf(bytes).split('\0')
   const entries: [string, Entry][] = []
@@ -41,7 +71,7 @@ function listingOf(bytes: Uint8Array): Map<string, Entry> {
   const listing = checkedListing(entries)
   for (const line of fields.slice(at + 1)) {
     const entry = listing.get(line.slice(68))
-    if (entry && /^[0-9a-f]{64} {2}\.\/$/.test(line.slice(0, 68))) entry.sha256 = line.slice(0, 64)
+    if (entry && DIGEST.test(line)) entry.sha256 = line.slice(0, 64)
   }
   return listing
 }
@@ -65,6 +95,7 @@ export async function localListing(root: string): Promise<Map<string, Entry>> {
       const found = await lstat(path.join(root, at))
       const type = found.isFile() ? 'file' : found.isDirectory() ? 'directory' : found.isSymbolicLink() ? 'symlink' : 'other'
       const entry: Entry = { type, mode: found.mode & 0o777, bytes: found.size }
+      if (found.isFile() && found.blocks * 512 < found.size / 2) entry.has_holes = true
       listing.set(at, type === 'symlink' ? { ...entry, target: await readlink(path.join(root, at)) } : entry)
       if (type === 'directory') await walk(at)
     }
@@ -78,8 +109,12 @@ export async function addDigests(root: string, here: Listing, there: Listing): P
   for (const [at, entry] of here) {
     const other = there.get(at)
     if (entry.type !== 'file' || other?.type !== 'file' || other.bytes !== entry.bytes) continue
-    const hash = createHash('sha256')
-    await pipeline(createReadStream(path.join(root, at)), hash)
-    entry.sha256 = hash.digest('hex')
+    entry.sha256 = await digestOf(path.join(root, at))
   }
+}
+
+async function digestOf(file: string): Promise<string> {
+  const hash = createHash('sha256')
+  await pipeline(createReadStream(file), hash)
+  return hash.digest('hex')
 }

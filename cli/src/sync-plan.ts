@@ -6,6 +6,8 @@ export interface Entry {
   /** The nine bits of who may do what: what else a mode has is not carried. */
   mode: number
   bytes: number
+  /** Of a file here that takes much less room than it is long. */
+  has_holes?: boolean
   /** Of a file; absent where nobody has to know it. */
   sha256?: string
   /** Of a symbolic link. */
@@ -92,4 +94,20 @@ export function without(listing: Map<string, Entry>, excluded: readonly string[]
     return !parts.some((part, at) => names.has(part) || names.has(parts.slice(0, at + 1).join('/')))
   }
   return new Map([...listing].filter(([path]) => isKept(path)))
+}
+
+/** In order, each of at most so much, or of one. */
+export function partsOf(paths: readonly string[], sizeOfOne: (path: string) => number, max: number): string[][] {
+  const parts: string[][] = []
+  let size = Infinity
+  for (const at of paths) {
+    const own = sizeOfOne(at)
+    if (size + own > max) {
+      parts.push([])
+      size = 0
+    }
+    parts.at(-1)?.push(at)
+    size += own
+  }
+  return parts
 }

@@ -1,10 +1,15 @@
 import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
-import { chmodSync, mkdirSync, mkdtempSync, readFileSync, readlinkSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
+import {
+  chmodSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, readlinkSync, rmSync, statSync, symlinkSync, truncateSync, writeFileSync,
+} from 'node:fs' // prettier-ignore
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { after, before, test } from 'node:test'
 import { promisify } from 'node:util'
+import type { Context } from '../../cli/src/command.ts'
+import { copy } from '../../cli/src/copy.ts'
+import { Berth } from '../../sdk/typescript/src/main.ts'
 import { runBerth } from '../cli/served.ts'
 import { sharedService, type SharedService } from '../support/shared-services.ts'
 
@@ -73,6 +78,103 @@ for (const mode of ['processful', 'file_first'])
       await berth('delete', key)
     },
   )
+
+test('a folder larger than one request goes in several, and where it is copied again only what is missing goes', TIMEOUT, async () => {
+  await berth('open', 'several')
+  const here = local('several')
+  mkdirSync(path.join(here, 'locked'), { recursive: true })
+  const filled = (name: string, mib: number) => void writeFileSync(path.join(here, name), Buffer.alloc(mib << 20, 'berth'))
+  for (let n = 0; n < 280; n += 1) filled(`small-${n}`, 1)
+  filled('large', 40)
+  // Of more than a request takes, and nearly all of it a hole.
+  writeFileSync(path.join(here, 'disk'), 'begin')
+  truncateSync(path.join(here, 'disk'), 300 << 20)
+  // In the second request, and below a folder that its owner may not write to.
+  for (const name of ['a', 'z']) filled(`locked/${name}`, 15)
+  chmodSync(path.join(here, 'locked'), 0o555)
+  assert.match(await berth('cp', here, 'several:/home/user/all'), /^286 entries, 681574400 bytes\n$/)
+  const seen = async () => (await berth('exec', 'several', '--', 'sh', '-c', LOOK)).trim()
+  assert.equal(await seen(), '284 681574400 555 sparse')
+  await berth('exec', 'several', '--', 'sh', '-c', 'cd all && rm small-7 && echo x > small-8 && chmod 600 small-9')
+  assert.match(await berth('cp', here, 'several:/home/user/all'), /^5 entries, 3145728 bytes; 281 files were there\n$/)
+  assert.equal(await seen(), '284 681574400 555 sparse')
+  await berth('delete', 'several')
+})
+
+const LOOK =
+  'cd all && echo $(find . -type f | wc -l) $(find . -type f -exec cat {} + | wc -c) $(stat -c %a locked) $(test $(du -k disk | cut -f1) -lt 1024 && echo sparse)'
+
+test('a copy whose connection breaks goes on, there and back', TIMEOUT, async () => {
+  await berth('open', 'breaks')
+  const [here, back] = [local('breaks'), local('breaks-back')]
+  makeFolder(here)
+  let broken: string[] = []
+  const breaking: typeof fetch = async (input, init) => {
+    const at = `${init?.method ?? 'GET'} ${new URL(input).pathname.split('/').slice(4).join('/')}`
+    if (!at.endsWith(' files/tar') || broken.includes(at)) return fetch(input, init)
+    broken = [...broken, at]
+    if (init?.body) return fetch(input, { ...init, body: cutAfter(init.body as ReadableStream<Uint8Array>, 5000) })
+    const answer = await fetch(input, init)
+    return new Response(answer.body && cutAfter(answer.body, 9 << 20), answer)
+  }
+  const client = new Berth({ url: service.base_url, apiKey: service.api_key, fetch: breaking })
+  const said: string[] = []
+  const context: Context = {
+    ...{ berth: () => client, flags: {}, rest: [], json: true, profile: 'default', print: () => undefined, say: (text) => said.push(text) },
+    async workspace(name) {
+      const ws = await client.find(name)
+      assert.ok(ws)
+      return ws
+    },
+  }
+  await copy(context, [here, 'breaks:/home/user/all'])
+  await copy(context, ['breaks:/home/user/all', back])
+  await run('diff', ['-r', '--no-dereference', here, back])
+  assert.deepEqual(broken, ['PUT files/tar', 'GET files/tar'])
+  assert.equal(statSync(path.join(back, 'run')).mode & 0o777, 0o755)
+  assert.deepEqual(
+    readdirSync(back).filter((name) => name.startsWith('.')),
+    [],
+  )
+  await berth('delete', 'breaks')
+})
+
+/** The same bytes, and an error after so many. */
+function cutAfter(stream: ReadableStream<Uint8Array>, bytes: number): ReadableStream<Uint8Array> {
+  let left = bytes
+  return stream.pipeThrough(
+    new TransformStream<Uint8Array, Uint8Array>({
+      transform(chunk, controller) {
+        if (chunk.length > left) return controller.error(new TypeError('terminated'))
+        left -= chunk.length
+        controller.enqueue(chunk)
+      },
+    }),
+  )
+}
+
+test('a program that is setuid there is not setuid here', TIMEOUT, async () => {
+  await berth('open', 'setuid')
+  const made = await berth('exec', 'setuid', '--', 'sh', '-c', 'mkdir p && touch p/x && chmod 6755 p/x && stat -c %a p/x')
+  assert.equal(made, '6755\n')
+  await berth('cp', 'setuid:/home/user/p', local('setuid'))
+  assert.equal(statSync(path.join(local('setuid'), 'x')).mode & 0o7777, 0o755)
+  await berth('delete', 'setuid')
+})
+
+test('on a full disk a folder stays as it was', TIMEOUT, async () => {
+  await berth('open', 'full')
+  await berth('exec', 'full', '--', 'sh', '-c', 'mkdir f && echo new > f/old && head -c 8000000 /dev/zero > f/z')
+  const disk = local('disk')
+  mkdirSync(disk)
+  const { code, stdout, stderr } = await runBerth(['cp', 'full:/home/user/f', disk], {
+    env: env(),
+    within: `mount -t tmpfs -o size=4m none '${disk}' && echo old > '${disk}/old' && "$@"; code=$?; ls -A '${disk}'; cat '${disk}/old'; exit $code`,
+  })
+  assert.deepEqual([code, stdout], [1, 'old\nold\n'])
+  assert.match(stderr, /The disk is full here, and the folder is as it was/)
+  await berth('delete', 'full')
+})
 
 test('on a terminal, cp and sync show how far they are, and take it away', TIMEOUT, async () => {
   await berth('open', 'shown')

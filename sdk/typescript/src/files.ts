@@ -62,10 +62,13 @@ export interface Files {
    * `sparse: false` for programs that do not know that.
    */
   readTar(path: string, options?: ReadOptions & { sparse?: boolean }): Promise<ReadableStream<Uint8Array>>
-  /** Unpacks a tar below a directory; what it does not have stays. Durable when it returns. */
+  /**
+   * Unpacks a tar below a directory: all of it, or nothing; what it does not have stays. Durable when it returns. Sent again by itself
+   * only where `tar` is a function, which is asked for the same tar anew.
+   */
   writeTar(
     path: string,
-    tar: Uint8Array | Blob | ReadableStream<Uint8Array>,
+    tar: Uint8Array | Blob | ReadableStream<Uint8Array> | (() => ReadableStream<Uint8Array>),
     options?: ChangeOptions & { create_parents?: boolean; links_out?: boolean },
   ): Promise<TarResult>
 }
@@ -136,7 +139,8 @@ export function filesOf(gateway: Gateway): Files {
     writeTar: (path, tar, { create_parents, links_out, ...options } = {}) => {
       const headers = { 'content-type': 'application/x-tar' }
       const request = { method: 'PUT', path: '/files/tar', query: { path, create_parents, links_out }, headers, body: tar as Body }
-      return change({ ...request, attempt_ms: TRANSFER_MS }, { waitMs: TRANSFER_MS, ...options })
+      const repeats = typeof tar === 'function' && options.if_match === undefined ? { repeats: 'keyed' as const } : {}
+      return change({ ...request, ...repeats, attempt_ms: TRANSFER_MS }, { waitMs: TRANSFER_MS, ...options })
     },
   }
   return files

@@ -9,8 +9,8 @@ export interface CallOptions {
   waitMs?: number | undefined
 }
 
-/** What a request may carry raw. */
-export type Body = Uint8Array<ArrayBuffer> | Blob | ReadableStream<Uint8Array>
+/** What a request may carry raw. A stream is read once; a function makes one for each time that the request is sent. */
+export type Body = Uint8Array<ArrayBuffer> | Blob | ReadableStream<Uint8Array> | (() => ReadableStream<Uint8Array>)
 
 export interface Request {
   method: string
@@ -80,7 +80,8 @@ export async function send<T>(fetch: Fetch, { request: asked, target, deadline, 
 async function once(fetch: Fetch, request: Request, { url, token }: Target, deadline: Deadline): Promise<Response> {
   const headers: Record<string, string> = { authorization: `Bearer ${token}`, ...request.headers }
   if (request.json !== undefined) headers['content-type'] = 'application/json'
-  const body = request.json === undefined ? request.body : JSON.stringify(request.json)
+  const raw = typeof request.body === 'function' ? request.body() : request.body
+  const body = request.json === undefined ? raw : JSON.stringify(request.json)
   const patience = new AbortController()
   const timer = setTimeout(() => patience.abort(), request.attempt_ms ?? ATTEMPT_MS)
   let response: Response

@@ -1,0 +1,121 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { chmod, lstat, mkdir, readdir, rename, rm, symlink } from 'node:fs/promises'
+import path from 'node:path'
+import { Readable } from 'node:stream'
+import { pipeline } from 'node:stream/promises'
+import type { Workspace } from '../../sdk/typescript/src/main.ts'
+import { CliError } from './command.ts'
+import { fetchFile, partOf } from './fetch-file.ts'
+import { during, type Progress } from './progress.ts'
+import { addDigests, localListing, remoteListing } from './sync-listing.ts'
+import { planOf } from './sync-plan.ts'
+import { holesOf } from './tar.ts'
+import type { Carried } from './upload-folder.ts'
+
+/** tar reads on after that, and writes one file after the other halfway. */
+const DISK_FULL = /No space left on device|Disk quota exceeded|Wrote only \d+ of/
+const SAID_CHARACTERS_MAX = 2000
+const DOWNLOADS_AT_ONCE = 8
+
+/** All of it is there before any of it takes its place: a full disk leaves the folder as it was. */
+export async function downloadFolder(ws: Workspace, there: string, here: string, shown: (total: number | null) => Progress): Promise<void> {
+  await mkdir(here, { recursive: true })
+  const beside = partOf(path.join(here, 'all'))
+  await mkdir(beside, { mode: 0o700 })
+  try {
+    await during(shown(null), async (progress) => {
+      if (!(await unpacked(ws, there, beside, progress))) await completed(ws, there, beside, progress)
+    })
+    await moveInto(beside, here)
+  } finally {
+    await rm(beside, { recursive: true, force: true })
+  }
+}
+
+/** @returns whether all of it came. What has come of a tar that broke off is there. */
+async function unpacked(ws: Workspace, there: string, here: string, progress: Progress): Promise<boolean> {
+  const { reads } = await holesOf()
+  const reader = (await ws.files.readTar(there, { sparse: reads })).getReader()
+  const env = { ...process.env, LANGUAGE: 'en' } // its words are read below
+  // For root, tar would keep what makes a file setuid: a guest's program would run here as root.
+  const words = ['-C', here, '--no-same-owner', '--no-same-permissions', '-xf', '-']
+  const tar = spawn('tar', words, { stdio: ['pipe', 'ignore', 'pipe'], env })
+  const ended = once(tar, 'close') as Promise<[number | null]>
+  ended.catch(() => undefined) // it is waited for when all has been passed on
+  let said = ''
+  tar.stderr.on('data', (bytes: Buffer) => {
+    if (said.length < SAID_CHARACTERS_MAX) said += bytes.toString()
+    if (DISK_FULL.test(said)) tar.kill()
+  })
+  let is_whole = false as boolean
+  const coming = async function* () {
+    try {
+      for (let next = await reader.read(); !next.done; next = await reader.read()) {
+        progress.add(next.value.length)
+        yield next.value
+      }
+      is_whole = true
+    } catch {
+      // It broke off. What has come stays.
+    } finally {
+      await reader.cancel().catch(() => undefined) // it may have broken off already
+    }
+  }
+  await pipeline(Readable.from(coming()), tar.stdin).catch(() => undefined) // tar ended before: its exit code tells
+  const [code] = await ended
+  if (DISK_FULL.test(said)) throw new CliError('The disk is full here, and the folder is as it was')
+  if (is_whole && code !== 0) throw new CliError(`tar could not unpack it: ${said.trim().split('\n')[0] ?? ''}`)
+  return is_whole
+}
+
+/** What is missing, file by file, each of which goes on where it breaks off. */
+async function completed(ws: Workspace, there: string, here: string, progress: Progress): Promise<void> {
+  const from = await remoteListing(ws, there)
+  if (from === null) throw new CliError(`${there} is not there any more`)
+  const to = await localListing(here)
+  await addDigests(here, to, from)
+  const plan = planOf(from, to, { is_deleting: true })
+  for (const at of [...plan.replaced, ...plan.gone]) await rm(path.join(here, at), { recursive: true, force: true })
+  await download(ws, { here, there, from, paths: plan.made }, progress)
+}
+
+/** Folders first, then files side by side, each whole or as it was. */
+export async function download(ws: Workspace, { here, there, from, paths }: Carried, progress: Progress): Promise<void> {
+  const files: string[] = []
+  for (const at of paths) {
+    const entry = from.get(at)
+    // What may be done with a folder here is its owner's matter: one that could not be written to could not be filled.
+    if (entry?.type === 'directory') await mkdir(path.join(here, at), { mode: entry.mode | 0o700 })
+    else if (entry?.type === 'symlink') await link(entry.target ?? '', path.join(here, at))
+    else files.push(at)
+  }
+  const left = files.values()
+  const one = async () => {
+    for (const at of left) await fetchFile(ws, path.posix.join(there, at), path.join(here, at), from.get(at)?.mode ?? 0o600, progress)
+  }
+  await Promise.all(Array.from({ length: DOWNLOADS_AT_ONCE }, one))
+}
+
+async function link(target: string, at: string): Promise<void> {
+  const beside = partOf(at)
+  await symlink(target, beside)
+  await rename(beside, at)
+}
+
+/** Each file takes its place by a rename. A folder that is there keeps what only it has. */
+async function moveInto(made: string, place: string): Promise<void> {
+  for (const entry of await readdir(made, { withFileTypes: true })) {
+    const [from, to] = [path.join(made, entry.name), path.join(place, entry.name)]
+    if (!entry.isDirectory()) {
+      await rename(from, to)
+      continue
+    }
+    const [{ mode }, there] = [await lstat(from), await lstat(to).catch(() => null)]
+    if (there !== null && !there.isDirectory()) throw new CliError(`${to} is no folder`)
+    // Nothing is moved out of a folder that may not be written to, nor it itself.
+    await chmod(from, mode | 0o700)
+    await (there === null ? rename(from, to) : moveInto(from, to))
+    await chmod(to, mode & 0o777)
+  }
+}

@@ -1,0 +1,99 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { createReadStream } from 'node:fs'
+import { lstat } from 'node:fs/promises'
+import path from 'node:path'
+import { Readable } from 'node:stream'
+import type { Workspace } from '../../sdk/typescript/src/main.ts'
+import { CliError } from './command.ts'
+import { counted, type Progress } from './progress.ts'
+import { type Listing, partsOf } from './sync-plan.ts'
+import { holesOf } from './tar.ts'
+
+/** Of one request, of which the API takes 256 MiB: what breaks off begins anew. Fewer than 100,000 entries fit, its other bound. */
+export const TAR_BYTES_MAX = 64 << 20
+/** A larger file goes alone, in pieces that are sent again alone. */
+const PACKED_BYTES_MAX = 16 << 20
+
+/** What is carried between a folder here and one of a workspace. */
+export interface Carried {
+  here: string
+  there: string
+  /** What the source has. */
+  from: Listing
+  /** Of it, parents first; '' is the folder itself. */
+  paths: readonly string[]
+}
+
+/** Puts them there: small files together in tars, each whole or not at all; a large file alone, whole or as it was. */
+export async function uploadPaths(ws: Workspace, { here, there, from, paths }: Carried, progress: Progress): Promise<void> {
+  const { writes } = await holesOf()
+  const isLarge = (at: string) => (from.get(at)?.bytes ?? 0) > PACKED_BYTES_MAX
+  const packed = paths.filter((at) => !isLarge(at))
+  for (const part of partsOf(packed, (at) => tarBytes(at, from), TAR_BYTES_MAX))
+    await sendTar(ws, { here, there, writes, paths: part }, progress)
+  for (const at of paths.filter(isLarge)) {
+    const is_sent =
+      from.get(at)?.has_holes === true && writes.length > 0 && (await sendAlone(ws, { here, there, writes, paths: [at] }, progress))
+    if (!is_sent) await writeLarge(ws, path.join(here, at), path.posix.join(there, at), progress)
+  }
+}
+
+/** A file with holes keeps them in a tar. @returns false where its data is more than one takes */
+async function sendAlone(ws: Workspace, file: Packed, progress: Progress): Promise<boolean> {
+  try {
+    await sendTar(ws, file, progress)
+    return true
+  } catch (error) {
+    if (error instanceof Error && 'code' in error && error.code === 'payload_too_large') return false
+    throw error
+  }
+}
+
+interface Packed extends Omit<Carried, 'from'> {
+  /** Words for the tar of this computer. */
+  writes: readonly string[]
+}
+
+async function sendTar(ws: Workspace, { here, there, writes, paths }: Packed, progress: Progress): Promise<void> {
+  let packing: ReturnType<typeof packed> | undefined
+  let sent = 0
+  const seen = { ...progress, add: (bytes: number) => void ((sent += bytes), progress.add(bytes)) }
+  const again = () => {
+    packing?.stop()
+    progress.add(-sent)
+    sent = 0
+    packing = packed(here, writes, paths)
+    return counted(packing.stream, seen)
+  }
+  try {
+    await ws.files.writeTar(there, again, { create_parents: true, links_out: true })
+  } catch (error) {
+    packing?.stop()
+    progress.add(-sent)
+    throw error
+  }
+  const code = await packing?.ended
+  if (code !== 0) throw new CliError(`tar ended with ${code ?? 'a signal'}`)
+}
+
+/** A tar of these paths, as it is made. */
+function packed(here: string, writes: readonly string[], paths: readonly string[]) {
+  const tar = spawn('tar', [...writes, '-C', here, '--no-recursion', '--null', '-T', '-', '-cf', '-'], {
+    stdio: ['pipe', 'pipe', 'inherit'],
+  })
+  tar.stdin.on('error', () => undefined).end(paths.map((at) => `./${at}\0`).join('')) // its exit code tells
+  const ended = once(tar, 'close').then(([code]) => code as number | null)
+  ended.catch(() => undefined) // whoever has what was sent asks for it
+  return { stream: Readable.toWeb(tar.stdout) as ReadableStream<Uint8Array>, ended, stop: () => void tar.kill() }
+}
+
+async function writeLarge(ws: Workspace, here: string, there: string, progress: Progress): Promise<void> {
+  const { mode } = await lstat(here)
+  const stream = counted(Readable.toWeb(createReadStream(here)) as ReadableStream<Uint8Array>, progress)
+  await ws.files.write(there, stream, { mode: (mode & 0o777).toString(8).padStart(4, '0'), create_parents: true })
+}
+
+function tarBytes(at: string, listing: Listing): number {
+  return 1024 + Buffer.byteLength(at) + (listing.get(at)?.bytes ?? 0)
+}
