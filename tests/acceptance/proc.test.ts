@@ -20,7 +20,7 @@ async function sh(script: string): Promise<string> {
 }
 
 /**
- * What programs read that a workspace installs, by their sources; `self` stands for a process. Left out is what they do without, and the
+ * What programs read that a workspace installs; `self` stands for a process. Left out is what they do without, and the
  * engine does not have: /proc/tty/drivers (htop), /proc/sys/kernel/core_pattern and /sys/kernel/mm/transparent_hugepage (java, go).
  * The tools of the base template are run by guest.test.ts.
  */
