@@ -27,7 +27,7 @@ export const TarResult = Type.Object(
   {
     path: Type.String(),
     entries: Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER, description: 'That the tar has' }),
-    bytes: Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER, description: 'Of the files in it' }),
+    bytes: Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER, description: 'Of the files in it, with their holes' }),
     durable: Type.Boolean({ description: 'The files and their names survive a power cut' }),
   },
   { title: 'TarResult' },

@@ -1695,7 +1695,7 @@ class TarResult(TypedDict):
     path: str
     #: That the tar has
     entries: int
-    #: Of the files in it
+    #: Of the files in it, with their holes
     bytes: int
     #: The files and their names survive a power cut
     durable: bool

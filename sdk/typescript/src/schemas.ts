@@ -1587,7 +1587,7 @@ export type TarResult = {
   path: string
   /** That the tar has */
   entries: number
-  /** Of the files in it */
+  /** Of the files in it, with their holes */
   bytes: number
   /** The files and their names survive a power cut */
   durable: boolean
