@@ -16,6 +16,6 @@ class TestBerth(SandboxIntegrationTests):
     def sandbox(self) -> Iterator[BerthSandbox]:
         with Berth() as berth, berth.open(f"langchain-{uuid.uuid4().hex[:8]}", template="base") as workspace:
             # Its scripts ask for `python`, which Debian calls python3.
-            workspace.exec(["ln", "-s", "python3", "/usr/bin/python"], user="root", check=True)
+            workspace.exec(["ln", "-sf", "python3", "/usr/bin/python"], user="root", check=True)
             yield BerthSandbox(workspace)
             workspace.delete()
