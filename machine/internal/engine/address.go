@@ -14,7 +14,10 @@ func (e *Engine) GiveAddress(ctx context.Context, s *Sandbox, wanted netip.Addr)
 	record := s.Record()
 	had, err := netip.ParseAddr(record.Address)
 	// One of an older build was made for this restore, at the address where it was free.
-	if err != nil || !wanted.IsValid() || had == wanted || record.Build() != e.Current() || e.fixedAddresses.Load() {
+	if err != nil || !wanted.IsValid() || had == wanted || record.Build() != e.Current() {
+		return err
+	}
+	if able, err := e.canTellAddresses(ctx, s, had); err != nil || !able {
 		return err
 	}
 	at, err := e.router.Move(s.Slot, wanted)
@@ -25,17 +28,30 @@ func (e *Engine) GiveAddress(ctx context.Context, s *Sandbox, wanted netip.Addr)
 		return err
 	}
 	if err := e.tellAddress(ctx, s, at); err != nil {
-		if !isUnknownMethod(err) {
-			return err
-		}
-		e.fixedAddresses.Store(true)
-		e.log.Warn("the engine cannot tell a sandbox another address", "slot", s.Slot, "error", err)
-		if _, err := e.router.Move(s.Slot, had); err != nil {
-			return err
-		}
-		return nil
+		return err
 	}
 	return s.Update(func(r *Record) { r.Address = wanted.String() })
+}
+
+// canTellAddresses asks once, by telling a shell the address that it has: one that it had left for the question could be another's by the answer.
+func (e *Engine) canTellAddresses(ctx context.Context, s *Sandbox, had netip.Addr) (bool, error) {
+	if known := e.tellsAddresses.Load(); known != nil {
+		return *known, nil
+	}
+	at, err := e.router.Move(s.Slot, had)
+	if err != nil {
+		return false, err
+	}
+	err = e.tellAddress(ctx, s, at)
+	able := !isUnknownMethod(err)
+	if able && err != nil {
+		return false, err
+	}
+	if !able {
+		e.log.Warn("the engine cannot tell a sandbox another address", "slot", s.Slot, "error", err)
+	}
+	e.tellsAddresses.Store(&able)
+	return able, nil
 }
 
 // tellAddress needs no socket: the sandbox has it since it was created.

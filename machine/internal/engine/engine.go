@@ -56,7 +56,7 @@ type Engine struct {
 	releases ongoing.Group // of networks
 	headroom atomic.Int64  // bytes
 
-	fixedAddresses atomic.Bool // the engine was not built by machine/runsc, and cannot tell a shell another address
+	tellsAddresses atomic.Pointer[bool] // the engine can tell a shell another address: one that machine/runsc built; nil: nobody has asked
 
 	mu   sync.Mutex
 	held map[string]bool // slots that this process has in hand: all others are strays

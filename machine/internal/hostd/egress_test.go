@@ -296,3 +296,27 @@ func TestAChangeOfThePolicyCutsConnectionsWithinASecondAndOutlivesHostd(t *testi
 	d.reaches(m, "evil.example.org", true)
 	d.stop(m)
 }
+
+// The resolver takes nothing for as long as it is stopped, so the policy is being told meanwhile.
+func TestAnAddressIsNobodyElsesWhileAPolicyIsToldOfIt(t *testing.T) {
+	d := newDaemon(t, nil)
+	eventually(t, "the resolver serves", func() bool { return d.inventory().Resolver.Serving })
+	m := d.startMachine(newID(), 1)
+	must(t, unix.Kill(d.resolver(), unix.SIGSTOP))
+	told := make(chan struct{})
+	go func() {
+		defer close(told)
+		d.setEgress(m, denying("r1")) // whatever it says of a machine that ends meanwhile
+	}()
+	eventually(t, "the policy is in the kernel", func() bool { return d.machineOf(m.Owner()).Egress.Revision == "r1" })
+	d.stop(m)
+	eventually(t, "its network is gone", func() bool {
+		_, err := os.Lstat(d.seenByHostd("run", "net", "netns", "m-"+m.Slot))
+		return os.IsNotExist(err)
+	})
+	select {
+	case <-told:
+	case <-time.After(policyAcked / 3): // the answer's way here
+		t.Fatal("the network of the machine is gone while its policy is being told")
+	}
+}

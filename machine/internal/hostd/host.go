@@ -134,6 +134,7 @@ func (h *Host) openParts(ctx context.Context) error {
 		h.names.forget(machine)
 		h.secrets.forget(machine)
 	})
+	h.router.ReleaseInTurn(h.policing.turn)
 	if h.engine, err = engine.Open(ctx, engineConfig(c), h.groups, h.router, h.key, h.log); err != nil {
 		return fmt.Errorf("engine: %w", err)
 	}

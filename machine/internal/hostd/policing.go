@@ -5,7 +5,8 @@ import (
 	"sync"
 )
 
-// policing lets one change of a machine's policy happen at a time.
+// policing lets one change of a machine's policy happen at a time. The release of its network is one of them: what is told of its address
+// afterwards would be told of the next machine there.
 type policing struct {
 	mu    sync.Mutex
 	turns map[string]*policingTurn // by slot
@@ -42,4 +43,10 @@ func (p *policing) acquire(ctx context.Context, slot string) (release func(), er
 		leave()
 		return nil, ctx.Err()
 	}
+}
+
+// turn waits as long as it takes: whoever has the turn gives it back.
+func (p *policing) turn(slot string) (end func()) {
+	end, _ = p.acquire(context.Background(), slot)
+	return end
 }

@@ -132,6 +132,7 @@ func (r *Router) Connect(name string) error {
 // nobody remembers it, a few milliseconds after the call. A slot that is not there is fine.
 func (r *Router) Release(name string) error {
 	r.Leave(name)
+	defer r.releaseTurn(name)()
 	err := r.busyWith(name, r.dismantle)
 	if errors.Is(err, ErrUnknown) && slotPattern.MatchString(name) {
 		return removeNamespace(r.machinePin(name))
@@ -187,8 +188,11 @@ func (r *Router) takeEnds(s *slot) error {
 		return err
 	}
 	for _, index := range []int{s.index, s.former} {
+		if index == nowhere {
+			continue
+		}
 		err := r.links.AddrDel(link, r.end(index))
-		if err != nil && index != nowhere && !errors.Is(err, unix.EADDRNOTAVAIL) && !errors.Is(err, unix.ENODEV) {
+		if err != nil && !errors.Is(err, unix.EADDRNOTAVAIL) && !errors.Is(err, unix.ENODEV) {
 			return fmt.Errorf("take address %s of %s: %w", r.end(index), r.machineLink(s.link), err)
 		}
 	}
@@ -253,14 +257,15 @@ func (r *Router) withSlot(name string, do func(*slot) error) error {
 }
 
 func (r *Router) busyWith(name string, do func(*slot) error) error {
-	r.mu.RLock()
-	s := r.slots[name]
-	r.mu.RUnlock()
+	s := r.slotNamed(name)
 	if s == nil {
 		return fmt.Errorf("slot %q: %w", name, ErrUnknown)
 	}
 	s.busy.Lock()
 	defer s.busy.Unlock()
+	if r.slotNamed(name) != s { // released while this waited: its link may be another's
+		return fmt.Errorf("slot %q: %w", name, ErrUnknown)
+	}
 	if err := do(s); err != nil {
 		return fmt.Errorf("network of slot %s: %w", name, err)
 	}

@@ -102,7 +102,7 @@ func (r *Router) IsOpen(name string) bool {
 func (r *Router) Machine(name string) (netip.Addr, error) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	if s := r.slots[name]; s != nil {
+	if s := r.slots[name]; s != nil && s.index != nowhere {
 		return r.address(s.index, 2), nil
 	}
 	return netip.Addr{}, ErrUnknown
@@ -123,6 +123,10 @@ func (r *Router) Restricted() map[netip.Addr]wire.EgressPolicy {
 
 // OnRelease is called with the address of each machine whose network is gone, before another one may get it.
 func (r *Router) OnRelease(tell func(netip.Addr)) { r.onRelease = tell }
+
+// ReleaseInTurn has each Release wait for a slot's turn and keep it. Whoever tells others of an address in that turn tells of none that is
+// somebody else's meanwhile.
+func (r *Router) ReleaseInTurn(turn func(slot string) (end func())) { r.releaseTurn = turn }
 
 // connect lets the machine out under its policy, in one step.
 func (r *Router) connect(s *slot) error {

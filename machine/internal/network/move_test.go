@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"sync"
 	"testing"
 	"time"
 
@@ -149,6 +150,9 @@ func TestAnAddressIsFreeBeforeItsLinkIsGone(t *testing.T) {
 	if err := r.Connect("a"); !errors.Is(err, ErrUnknown) {
 		t.Errorf("a slot that is being released was connected: %v", err)
 	}
+	if at, err := r.Machine("a"); !errors.Is(err, ErrUnknown) {
+		t.Errorf("a slot that is being released is at %s, %v", at, err)
+	}
 	attachment, err := r.AttachAt("b", a.Address)
 	must(t, err)
 	if attachment.Address != a.Address {
@@ -161,6 +165,54 @@ func TestAnAddressIsFreeBeforeItsLinkIsGone(t *testing.T) {
 	call(t, hostNamespace(t), a.Address.String(), 65100)
 	if slots, err := r.List(); len(slots) != 1 || err != nil {
 		t.Errorf("slots %v, %v", slots, err)
+	}
+}
+
+func TestASecondReleaseTakesNothingFromWhoeverHasTheLinkNext(t *testing.T) {
+	r := openTest(t, testConfig(t, UplinkNone))
+	a := attach(t, r, "a")
+	s := r.slots["a"]
+	s.busy.Lock()
+	released := make(chan error, 1)
+	go func() { released <- r.Release("a") }()
+	select {
+	case err := <-released:
+		t.Fatalf("the second did not wait for the first: %v", err)
+	case <-time.After(blocked):
+	}
+	must(t, r.dismantle(s)) // the first
+	if _, err := r.AttachAt("b", a.Address); err != nil || r.slots["b"].link != s.link {
+		t.Fatalf("the link is not the next one's: %v", err)
+	}
+	b := attach(t, r, "b")
+	serve(t, b.ns, 65100)
+	s.busy.Unlock()
+	must(t, <-released)
+	call(t, hostNamespace(t), a.Address.String(), 65100)
+}
+
+func TestAnAddressIsNotFreeWhileSomebodyHasTheTurnOfItsSlot(t *testing.T) {
+	r := openTest(t, testConfig(t, UplinkNone))
+	var turn sync.Mutex
+	r.ReleaseInTurn(func(slot string) func() {
+		if slot != "a" {
+			return func() {}
+		}
+		turn.Lock()
+		return turn.Unlock
+	})
+	a := attach(t, r, "a")
+	turn.Lock()
+	released := make(chan error, 1)
+	go func() { released <- r.Release("a") }()
+	time.Sleep(blocked)
+	if b, err := r.AttachAt("b", a.Address); err != nil || b.Address == a.Address {
+		t.Errorf("it is another machine's: %v", err)
+	}
+	turn.Unlock()
+	must(t, <-released)
+	if c, err := r.AttachAt("c", a.Address); err != nil || c.Address != a.Address {
+		t.Errorf("it is not free after the turn: %v", err)
 	}
 }
 

@@ -79,7 +79,8 @@ type Router struct {
 
 	firewalls firewalls
 
-	onRelease func(netip.Addr) // nil: nobody asks
+	onRelease   func(netip.Addr) // nil: nobody asks
+	releaseTurn func(slot string) (end func())
 
 	forwardingWasOff bool // on the host, before an instance turned it on
 
@@ -92,17 +93,19 @@ type Router struct {
 }
 
 type slot struct {
-	name      string
-	link      int                      // in the name of its link
-	index     int                      // of its address, or nowhere; guarded by Router.mu
-	former    int                      // too; of another address that is kept for it while it moves, or nowhere
-	left      chan struct{}            // too; closed when the address is free, nil while nobody releases it
-	connected bool                     // too
-	outlet    outlet                   // too; changed only by whoever is busy with the slot
-	past      []Refusal                // too; what was counted in sets that are gone
-	began     map[refusalKey]time.Time // when refusals were first said to have begun
-	busy      sync.Mutex               // one change at a time
-	pace      *rate.Limiter
+	name  string
+	link  int                      // in the name of its link
+	began map[refusalKey]time.Time // when refusals were first said to have begun
+	busy  sync.Mutex               // one change at a time
+	pace  *rate.Limiter
+
+	// guarded by Router.mu:
+	index     int           // of its address; nowhere while it has none
+	former    int           // of a second address, kept for it while it moves; else nowhere
+	left      chan struct{} // closed when its address is free; nil while nobody releases it
+	connected bool
+	outlet    outlet    // changed only by whoever is busy with the slot
+	past      []Refusal // what was counted in sets that are gone
 }
 
 // Open makes the router or adopts the one that is there. Rules are put in anew, in one transaction, with the elements of
@@ -125,7 +128,8 @@ func OpenToRemove(ctx context.Context, c Config) (*Router, error) {
 }
 
 func newRouter(c Config) *Router {
-	return &Router{config: c, mtu: linkMTU, slots: map[string]*slot{}, byIP: map[netip.Addr]*slot{}, used: map[int]bool{}, usedLinks: map[int]bool{}}
+	return &Router{config: c, mtu: linkMTU, slots: map[string]*slot{}, byIP: map[netip.Addr]*slot{}, used: map[int]bool{}, usedLinks: map[int]bool{},
+		releaseTurn: func(string) func() { return func() {} }}
 }
 
 func (r *Router) run(ctx context.Context, steps ...func() error) error {
