@@ -214,7 +214,7 @@ func (d *daemon) filledBeside(r wire.DiskReader, changes []wire.Change) int {
 	facts := found.Facts
 	for i, c := range changes {
 		if c.OnDisk {
-			changes[i].OnDisk, changes[i].Type, changes[i].Size, changes[i].Mode = false, facts[0].Type, facts[0].Size, facts[0].Mode
+			changes[i] = c.WithFact(facts[0])
 			facts = facts[1:]
 		}
 	}
@@ -229,4 +229,27 @@ func settledChanges(changes []wire.Change) []wire.Change {
 		}
 	}
 	return changes
+}
+
+func TestReadersBesideMachinesLeaveRoomForSleepingDisksAlsoWhileTheyAreStarted(t *testing.T) {
+	d := diskReads{readers: map[string]*openReader{}}
+	reserve := func(disk string) bool {
+		return d.reserve(&openReader{source: wire.DiskReadRequest{WorkspaceID: newID()}, disk: disk})
+	}
+	for range besidesMax {
+		if !reserve("disk") {
+			t.Fatalf("%d readers are too many", len(d.readers))
+		}
+	}
+	if reserve("disk") {
+		t.Error("one more reads beside a machine")
+	}
+	for len(d.readers) < diskReadersMax {
+		if !reserve("") {
+			t.Fatalf("%d readers are too many", len(d.readers))
+		}
+	}
+	if reserve("") {
+		t.Error("one more reads a sleeping disk")
+	}
 }

@@ -30,11 +30,12 @@ const (
 type diskReads struct {
 	starter *diskread.Starter
 	mu      sync.Mutex
-	readers map[string]*openReader // by workspace; nil while one is being started
+	readers map[string]*openReader // by workspace
 }
 
 type openReader struct {
-	*diskread.Reader
+	*diskread.Reader // nil while it is being started
+
 	source wire.DiskReadRequest
 	disk   string // that a machine runs on; "": the workspace sleeps
 	seen   time.Time
@@ -109,7 +110,7 @@ func (h *Host) knownReader(ctx context.Context, r wire.DiskReadRequest, disk str
 	h.reads.mu.Lock()
 	known := h.reads.readers[r.WorkspaceID]
 	h.reads.mu.Unlock()
-	if known == nil || isDone(known.Done()) || known.disk != disk || !sameSource(known.source, r) {
+	if !known.runs() || isDone(known.Done()) || known.disk != disk || !sameSource(known.source, r) {
 		return nil
 	}
 	// The turn guards seen.
@@ -121,6 +122,8 @@ func (h *Host) knownReader(ctx context.Context, r wire.DiskReadRequest, disk str
 	}
 	return known
 }
+
+func (o *openReader) runs() bool { return o != nil && o.Reader != nil }
 
 func sameSource(a, b wire.DiskReadRequest) bool {
 	return a.CheckpointID == b.CheckpointID && (a.CheckpointID != "" || slices.Equal(a.Layers, b.Layers))
@@ -147,7 +150,7 @@ func (h *Host) sleepingDisk(r wire.DiskReadRequest) ([]string, error) {
 
 func (h *Host) startReader(ctx context.Context, open *openReader, disk diskread.Disk) (*openReader, error) {
 	workspace := open.source.WorkspaceID
-	if !h.reads.reserve(workspace, open.disk != "") {
+	if !h.reads.reserve(open) {
 		return nil, refuse("no_capacity", "Too many workspaces' disks are being read")
 	}
 	reader, err := h.reads.starter.Start(ctx, h.engine.Agent(), disk)
@@ -163,20 +166,20 @@ func (h *Host) startReader(ctx context.Context, open *openReader, disk diskread.
 	return open, nil
 }
 
-// reserve keeps a place for the reader of a workspace: beside is one that reads what a machine runs on.
-func (d *diskReads) reserve(workspace string, beside bool) bool {
+// reserve keeps a place for a reader that is about to be started.
+func (d *diskReads) reserve(open *openReader) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	besides := 0
 	for _, reader := range d.readers {
-		if reader != nil && reader.disk != "" {
+		if reader.disk != "" {
 			besides++
 		}
 	}
-	if len(d.readers) >= diskReadersMax || beside && besides >= besidesMax {
+	if len(d.readers) >= diskReadersMax || open.disk != "" && besides >= besidesMax {
 		return false
 	}
-	d.readers[workspace] = nil
+	d.readers[open.source.WorkspaceID] = open
 	return true
 }
 
@@ -203,7 +206,7 @@ func (h *Host) endDiskReader(workspace string) error {
 	reader := h.reads.readers[workspace]
 	delete(h.reads.readers, workspace)
 	h.reads.mu.Unlock()
-	if reader == nil {
+	if !reader.runs() {
 		return nil
 	}
 	return endReader(reader)
@@ -214,7 +217,7 @@ func (h *Host) endReaderBeside(workspace, disk string) error {
 	h.reads.mu.Lock()
 	reader := h.reads.readers[workspace]
 	h.reads.mu.Unlock()
-	if reader == nil || reader.disk != disk {
+	if !reader.runs() || reader.disk != disk {
 		return nil
 	}
 	return h.endDiskReader(workspace)
@@ -224,7 +227,7 @@ func (h *Host) readsCheckpoint(workspace, id string) bool {
 	h.reads.mu.Lock()
 	defer h.reads.mu.Unlock()
 	reader := h.reads.readers[workspace]
-	return reader != nil && reader.source.CheckpointID == id
+	return reader.runs() && reader.source.CheckpointID == id
 }
 
 func (h *Host) endDiskReaders() error {
@@ -234,7 +237,7 @@ func (h *Host) endDiskReaders() error {
 	h.reads.mu.Unlock()
 	var failed error
 	for _, reader := range readers {
-		if reader != nil {
+		if reader.runs() {
 			failed = errors.Join(failed, endReader(reader))
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/berth-dev/berth/machine/internal/engine"
 )
@@ -39,6 +40,13 @@ func TestACopyIsReadFromWhatItWasCopiedFrom(t *testing.T) {
 	must(t, os.WriteFile(filepath.Join(source, name), []byte("another content"), 0o600))
 	if got := first(); got != "" {
 		t.Errorf("what was written to since was given: %q", got)
+	}
+	must(t, os.WriteFile(filepath.Join(source, name), []byte("again"), 0o600))
+	must(t, os.Chtimes(filepath.Join(source, name), time.Time{}, time.Now().Add(-time.Hour)))
+	warm.keep(target, source)
+	must(t, os.WriteFile(filepath.Join(source, name), []byte("other"), 0o600))
+	if got := first(); got != "" {
+		t.Errorf("what was written to since, as long as before, was given: %q", got)
 	}
 	warm.keep(target, source)
 	warm.drop(target)

@@ -128,8 +128,14 @@ type Change struct {
 	Size   int64  `json:"size"`
 	Mode   string `json:"mode"`
 	SHA256 string `json:"sha256,omitempty"`
-	// OnDisk: size and mode are those of the disk, for whoever reads it to fill in. It is a regular file or a link.
+	// OnDisk: size and mode are left out, and whoever reads the disk fills them in. It is a regular file or a symbolic link.
 	OnDisk bool `json:"on_disk,omitempty"`
+}
+
+// WithFact is a change that was OnDisk, with what the disk said.
+func (c Change) WithFact(f *Fact) Change {
+	c.OnDisk, c.Type, c.Size, c.Mode = false, f.Type, f.Size, f.Mode
+	return c
 }
 
 // FactsRequest asks the reader of a disk what lies at paths. No link is followed on the way.

@@ -121,7 +121,7 @@ func filled(merged string, changes []wire.Change) ([]wire.Change, error) {
 			if facts = facts[1:]; fact == nil {
 				continue
 			}
-			c.OnDisk, c.Type, c.Size, c.Mode = false, fact.Type, fact.Size, fact.Mode
+			c = c.WithFact(fact)
 		}
 		kept = append(kept, c)
 	}

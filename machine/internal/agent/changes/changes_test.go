@@ -341,8 +341,7 @@ func TestFactsThatAreLeftToTheDiskAreThoseOfTheWalk(t *testing.T) {
 					if !c.OnDisk {
 						continue
 					}
-					fact := files.FactsOf(root, []string{c.Path})[0]
-					got.Changes[i].OnDisk, got.Changes[i].Type, got.Changes[i].Size, got.Changes[i].Mode = false, fact.Type, fact.Size, fact.Mode
+					got.Changes[i] = c.WithFact(files.FactsOf(root, []string{c.Path})[0])
 					bare++
 				}
 				if bare > 0 && bare < from || from == 1 && limit == 1000 && bare < 120 {

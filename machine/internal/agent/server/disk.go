@@ -16,7 +16,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// DiskReads says who may read the disk of a sleeping workspace, and how long nobody may ask before serving ends.
+// DiskReads says who may read a disk, beside its machine or while its workspace sleeps, and how long nobody may ask before serving ends.
 type DiskReads struct {
 	Key   string
 	Epoch int64
@@ -26,8 +26,8 @@ type DiskReads struct {
 // A reader of the answer that takes nothing must not keep the disk open for ever.
 const diskAnswerSecondsMax = 600
 
-// ServeDisk answers the reading file calls of a disk that no guest runs on, with the code that serves a living one. It returns when
-// nobody has asked for a while.
+// ServeDisk answers the reading file calls of a disk, beside its machine or while its workspace sleeps, with the code that serves a living
+// one. It returns when nobody has asked for a while.
 func ServeDisk(listener net.Listener, root *guestroot.Root, reads DiskReads) error {
 	m := &machine{disk: root}
 	use := &use{idle: reads.Idle}
@@ -75,8 +75,8 @@ func (m *machine) diskHandler(reads DiskReads) http.Handler {
 	return bounded(mux)
 }
 
-// factsBodyBytesMax is of paths of the longest, escaped.
-const factsBodyBytesMax = files.FactsMax * 8 << 10
+// factsBodyBytesMax is of paths of the longest, each byte escaped as six.
+const factsBodyBytesMax = files.FactsMax * 6 * 4 << 10
 
 func (m *machine) postFacts(w http.ResponseWriter, r *http.Request) error {
 	var req wire.FactsRequest
