@@ -102,8 +102,8 @@ func (k *stock) startShell(ctx context.Context, size engine.Size) *engine.Sandbo
 func (k *stock) takeShell(ctx context.Context, size engine.Size, build engine.Build, wanted netip.Addr) (*engine.Sandbox, error) {
 	fits := func(s *engine.Sandbox) bool { return s.Record().Build() == build }
 	there := func(s *engine.Sandbox) bool { return fits(s) && s.Record().Address == wanted.String() }
-	for _, fits := range []func(*engine.Sandbox) bool{there, fits} {
-		if s := k.takeSized(ctx, &k.shells, size, fits); s != nil {
+	for _, wants := range []func(*engine.Sandbox) bool{there, fits} {
+		if s := k.takeSized(ctx, &k.shells, size, wants); s != nil {
 			return s, nil
 		}
 	}

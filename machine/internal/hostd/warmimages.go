@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// warmTime is how long a copy of an image is expected to be restored: it holds what it was copied from, and so its space.
+	// A copy is expected to be restored within warmTime. Until then it holds what it was copied from, and so its space.
 	warmTime = 20 * time.Second
 	// warmMax bounds the descriptors, three for each.
 	warmMax = 32
@@ -62,7 +62,8 @@ func (w *warmImages) keep(target, source string) {
 	w.known[target] = image
 }
 
-// take gives the files to who restores the copy, and closes them; nil where there are none, or somebody has written to them since.
+// take hands the files to the one who restores the copy, and who closes them. It is nil where there are none, or where somebody has written
+// to one since.
 func (w *warmImages) take(target string) []*os.File {
 	image := w.remove(target)
 	if image == nil {

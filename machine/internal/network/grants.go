@@ -241,7 +241,7 @@ func (r *Router) keepGrants(now time.Time) error {
 	return err
 }
 
-// endingGrants are the addresses of the machines that have some.
+// endingGrants are the machines with a grant that ends soon, each with its address.
 func (r *Router) endingGrants(now time.Time) map[*slot]netip.Addr {
 	r.mu.RLock()
 	defer r.mu.RUnlock()

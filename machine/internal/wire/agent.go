@@ -18,7 +18,9 @@ const AgentPort = 65100
 //	6: stdin that stays open
 //	7: lists and searches that go on from a cursor, recursive lists
 //	8: watches of directories
-//	9: searches that say that the disk has all that they look for
+//	9: searches and pages of changes that leave to the disk what only the disk has
+//
+// Parameters that an older agent ignores need no number: sparse of /files/tar, on_disk_from of /changes.
 const (
 	AgentProtocol    = 9
 	AgentProtocolMin = 1
@@ -54,7 +56,7 @@ func SpeaksTo(protocol int) bool { return protocol >= AgentProtocolMin && protoc
 //	POST   /files/move     MoveRequest          -> FileInfo
 //	POST   /files/patch    PatchRequest         -> PatchResult
 //	POST   /files/search   SearchRequest        -> SearchResult
-//	GET    /changes?path_prefix=&limit=&cursor=&hash=&summary= -> Changes; of the disk against its template, layered disks only
+//	GET    /changes?path_prefix=&limit=&cursor=&hash=&summary=&on_disk_from= -> Changes; of the disk against its template, layered disks only
 //	POST   /pty           PtyRequest            -> PtyRecord (201 made, 200 existed)
 //	GET    /pty/{id}                            -> PtyRecord
 //	DELETE /pty/{id}                            -> PtyRecord (SIGHUP, SIGKILL after the grace)

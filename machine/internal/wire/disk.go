@@ -5,6 +5,11 @@ package wire
 //
 //	POST /disks/read            DiskReadRequest   -> DiskReader
 //
+// A reader answers the calls of an agent that read files, and two of its own:
+//
+//	POST /files/facts           FactsRequest      -> Facts
+//	GET  /awake                                   -> 204
+//
 // It needs no fence, since it changes nothing: whatever is about to touch the disk ends the reader first.
 
 // DiskReadRequest names the machine whose disk is read, or what a sleeping workspace would start from.

@@ -92,7 +92,7 @@ func parseCursor(req Request) (*position, error) {
 	return p, nil
 }
 
-// after: a walk meets the path later than another: a directory, then what is in it, then its next sibling.
+// after says whether a walk meets path later than other. A walk meets a directory first, then what is in it, then its next sibling.
 func after(path, other string) bool {
 	for i := range min(len(path), len(other)) {
 		a, b := path[i], other[i]

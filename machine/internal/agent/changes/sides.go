@@ -89,8 +89,9 @@ func (w *walk) names(dir *os.File) []dirents.Item {
 	return dirents.Read(int(dir.Fd()), w.dirents, namesMax)
 }
 
-// named is what has to be known of a new name, where its directory says it: nil where it has to be looked at. A summary counts. A page leaves the
-// facts of regular files and links to the disk: those of all else are the guest's own, and a path that is not shown as it is names nothing there.
+// named is what is known of a new name from its directory alone; nil where it has to be looked at. For a summary the type is enough. For a page
+// it is enough of regular files and links, whose facts the disk has. All else has facts that only the guest knows, and a path that is not
+// UTF-8 cannot be asked for.
 func (w *walk) named(dir *os.File, it dirents.Item, path string) *side {
 	s := &side{dir: dir, name: it.Name, bare: true}
 	switch it.Kind {

@@ -2,7 +2,7 @@ import { LIMITS } from '../../../../contract/limits.ts'
 import type { Clock } from '../../../lib/clock.ts'
 import { fail } from '../../../lib/fail.ts'
 
-/** What reads of one sleeping workspace may cost the host: nobody pays for a machine meanwhile. */
+/** What reads of one workspace's disk may cost the host. */
 export interface DiskBudget {
   /** Refuses where the window's bytes or time are used up. What a call costs is known after it, so the last one may go over. */
   admit(workspace_id: string): void

@@ -2,7 +2,7 @@ import { fail, type Failure } from '../../../lib/fail.ts'
 import type { DiskReadRequest } from '../../links/hostd-disks.ts'
 import type { WorkspaceEntry } from '../../machines/table.ts'
 
-/** What a sleeping workspace would start from, as the host is asked to read it. */
+/** What the host is asked to read: the disk of a machine, or what a sleeping workspace would start from. */
 export type DiskSource = Omit<DiskReadRequest, 'doubted_address'>
 
 /** The one place that decides which workspaces are read from their disk. null: the machine answers, or nobody does. Pure. */
