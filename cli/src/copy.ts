@@ -10,6 +10,7 @@ import { placeOf } from './place.ts'
 import { counted, during, type Progress, progressOf } from './progress.ts'
 import { localListing, sameThere } from './sync-listing.ts'
 import type { Listing } from './sync-plan.ts'
+import { untilSignal } from './until-signal.ts'
 import { TAR_BYTES_MAX, uploadPaths } from './upload-folder.ts'
 
 export const copy: Run = async (context, [from = '', to = '']) => {
@@ -45,7 +46,10 @@ async function download({ say }: Context, ws: Workspace, from: string, to: strin
   }
   const is_folder = (await stat(to).catch(() => null))?.isDirectory() ?? false
   const target = is_folder ? path.join(to, path.posix.basename(from)) : to
-  await during(shown(there.type === 'file' ? there.size : null), (progress) => fetchFile(ws, from, target, null, progress))
+  const file = { there: from, here: target, mode: null }
+  await untilSignal((signal) =>
+    during(shown(there.type === 'file' ? there.size : null), (progress) => fetchFile(ws, file, progress, signal)),
+  )
   say(`${(await stat(target)).size} bytes to ${target}`)
 }
 

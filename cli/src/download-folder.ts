@@ -11,6 +11,7 @@ import { during, type Progress } from './progress.ts'
 import { addDigests, localListing, remoteListing } from './sync-listing.ts'
 import { planOf } from './sync-plan.ts'
 import { holesOf } from './tar.ts'
+import { untilSignal } from './until-signal.ts'
 import type { Carried } from './upload-folder.ts'
 
 /** tar reads on after that, and writes one file after the other halfway. */
@@ -23,20 +24,29 @@ export async function downloadFolder(ws: Workspace, there: string, here: string,
   await mkdir(here, { recursive: true })
   const beside = partOf(path.join(here, 'all'))
   await mkdir(beside, { mode: 0o700 })
-  try {
-    await during(shown(null), async (progress) => {
-      if (!(await unpacked(ws, there, beside, progress))) await completed(ws, there, beside, progress)
-    })
-    await moveInto(beside, here)
-  } finally {
-    await rm(beside, { recursive: true, force: true })
-  }
+  await untilSignal(async (signal) => {
+    try {
+      await during(shown(null), async (progress) => {
+        if (!(await unpacked(ws, { there, here: beside }, signal, progress))) await completed(ws, { there, here: beside }, signal, progress)
+      })
+      signal.throwIfAborted()
+      await moveInto(beside, here)
+    } finally {
+      // What was under way may still make a file.
+      await rm(beside, { recursive: true, force: true, maxRetries: 5 })
+    }
+  })
+}
+
+interface Folders {
+  there: string
+  here: string
 }
 
 /** @returns whether all of it came. What has come of a tar that broke off is there. */
-async function unpacked(ws: Workspace, there: string, here: string, progress: Progress): Promise<boolean> {
+async function unpacked(ws: Workspace, { there, here }: Folders, signal: AbortSignal, progress: Progress): Promise<boolean> {
   const { reads } = await holesOf()
-  const reader = (await ws.files.readTar(there, { sparse: reads })).getReader()
+  const reader = (await ws.files.readTar(there, { sparse: reads, signal })).getReader()
   const env = { ...process.env, LANGUAGE: 'en' } // its words are read below
   // For root, tar would keep what makes a file setuid: a guest's program would run here as root.
   const words = ['-C', here, '--no-same-owner', '--no-same-permissions', '-xf', '-']
@@ -64,24 +74,30 @@ async function unpacked(ws: Workspace, there: string, here: string, progress: Pr
   }
   await pipeline(Readable.from(coming()), tar.stdin).catch(() => undefined) // tar ended before: its exit code tells
   const [code] = await ended
+  signal.throwIfAborted()
   if (DISK_FULL.test(said)) throw new CliError('The disk is full here, and the folder is as it was')
   if (is_whole && code !== 0) throw new CliError(`tar could not unpack it: ${said.trim().split('\n')[0] ?? ''}`)
   return is_whole
 }
 
 /** What is missing, file by file, each of which goes on where it breaks off. */
-async function completed(ws: Workspace, there: string, here: string, progress: Progress): Promise<void> {
-  const from = await remoteListing(ws, there)
+async function completed(ws: Workspace, { there, here }: Folders, signal: AbortSignal, progress: Progress): Promise<void> {
+  const from = await remoteListing(ws, there, signal)
   if (from === null) throw new CliError(`${there} is not there any more`)
   const to = await localListing(here)
   await addDigests(here, to, from)
   const plan = planOf(from, to, { is_deleting: true })
   for (const at of [...plan.replaced, ...plan.gone]) await rm(path.join(here, at), { recursive: true, force: true })
-  await download(ws, { here, there, from, paths: plan.made }, progress)
+  await download(ws, { here, there, from, paths: plan.made }, progress, signal)
 }
 
 /** Folders first, then files side by side, each whole or as it was. */
-export async function download(ws: Workspace, { here, there, from, paths }: Carried, progress: Progress): Promise<void> {
+export async function download(
+  ws: Workspace,
+  { here, there, from, paths }: Carried,
+  progress: Progress,
+  signal: AbortSignal,
+): Promise<void> {
   const files: string[] = []
   for (const at of paths) {
     const entry = from.get(at)
@@ -92,7 +108,10 @@ export async function download(ws: Workspace, { here, there, from, paths }: Carr
   }
   const left = files.values()
   const one = async () => {
-    for (const at of left) await fetchFile(ws, path.posix.join(there, at), path.join(here, at), from.get(at)?.mode ?? 0o600, progress)
+    for (const at of left) {
+      const file = { there: path.posix.join(there, at), here: path.join(here, at), mode: from.get(at)?.mode ?? 0o600 }
+      await fetchFile(ws, file, progress, signal)
+    }
   }
   await Promise.all(Array.from({ length: DOWNLOADS_AT_ONCE }, one))
 }

@@ -7,11 +7,16 @@ import type { Workspace } from '../../sdk/typescript/src/main.ts'
 import type { Progress } from './progress.ts'
 
 /** What is there stays as it is until all of it has come: the disk may be full before. */
-export async function fetchFile(ws: Workspace, there: string, here: string, mode: number | null, progress: Progress): Promise<void> {
+export async function fetchFile(
+  ws: Workspace,
+  { there, here, mode }: { there: string; here: string; mode: number | null },
+  progress: Progress,
+  signal: AbortSignal,
+): Promise<void> {
   const beside = partOf(here)
   try {
     const seen = async function* () {
-      for await (const bytes of ws.files.stream(there)) {
+      for await (const bytes of ws.files.stream(there, { signal })) {
         progress.add(bytes.length)
         yield bytes
       }
@@ -24,6 +29,9 @@ export async function fetchFile(ws: Workspace, there: string, here: string, mode
     throw error
   }
 }
+
+/** What a call that ended at once has left of these is nobody's file. */
+export const PART = /(?:^|\/)\.berth-part-\d+-[0-9a-f]{8}(?:\/|$)/
 
 /** Beside it, where it can take its place by a rename. */
 export function partOf(file: string): string {

@@ -30,7 +30,7 @@ function cell(value: unknown): string {
 }
 
 /** What steers a terminal, begins a line, or turns the direction of what follows. */
-const STEERING = /[\p{Cc}\u2028-\u202e\u2066-\u2069]/gu
+const STEERING = /[\p{Cc}\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/gu
 
 /** Text that is other people's, as a terminal may have it. */
 export function severalLines(text: string): string {
@@ -38,5 +38,8 @@ export function severalLines(text: string): string {
 }
 
 export function oneLine(text: string): string {
-  return text.replaceAll(STEERING, (character) => `\\x${character.charCodeAt(0).toString(16).padStart(2, '0')}`)
+  return text.replaceAll(STEERING, (character) => {
+    const code = character.charCodeAt(0).toString(16)
+    return code.length > 2 ? `\\u${code.padStart(4, '0')}` : `\\x${code.padStart(2, '0')}`
+  })
 }

@@ -5,6 +5,7 @@ import path from 'node:path'
 import { pipeline } from 'node:stream/promises'
 import type { Workspace } from '../../sdk/typescript/src/main.ts'
 import { CliError } from './command.ts'
+import { PART } from './fetch-file.ts'
 import { checkedListing, type Entry, type Listing, partsOf } from './sync-plan.ts'
 
 /** Of the files of the workspace alone, so that every byte of a name is safe. */
@@ -26,9 +27,9 @@ const DIGEST = /^[0-9a-f]{64} {2}\.\//
 const EXECUTION_BYTES_MAX = 16 << 20
 
 /** What lies in a folder of a workspace, with the digests of its files; null where there is no such folder. */
-export async function remoteListing(ws: Workspace, folder: string): Promise<Map<string, Entry> | null> {
+export async function remoteListing(ws: Workspace, folder: string, signal?: AbortSignal): Promise<Map<string, Entry> | null> {
   const more = ws.view.mode === 'file_first' ? { output_limit_bytes: EXECUTION_BYTES_MAX } : {}
-  const { exitCode, stdoutBytes, stderr, execution } = await ws.exec(['sh', '-c', LIST, 'sh', folder], more)
+  const { exitCode, stdoutBytes, stderr, execution } = await ws.exec(['sh', '-c', LIST, 'sh', folder], { ...more, signal })
   if (exitCode === NOT_THERE) return null
   if (exitCode === NO_FOLDER) throw new CliError(`${folder} is no folder that may be read`)
   if (exitCode !== 0) throw new CliError(`The workspace could not list ${folder}: ${stderr.trim() || 'it needs find and sha256sum'}`)
@@ -46,8 +47,12 @@ export async function sameThere(ws: Workspace, there: string, here: string, from
     for (const field of fields) {
       const at = field.slice(68)
       if (MODE.test(field)) modes.set((fields.next().value ?? '').slice(2), parseInt(field, 8) & 0o777)
-      else if (DIGEST.test(field) && modes.get(at) === from.get(at)?.mode)
+      else if (DIGEST.test(field)) {
+        // A name that was not asked for may lead anywhere here.
+        const entry = from.get(at)
+        if (entry?.type !== 'file' || modes.get(at) !== entry.mode) continue
         if (field.startsWith(await digestOf(path.join(here, at)))) same.add(at)
+      }
     }
   }
   return same
@@ -73,6 +78,7 @@ function listingOf(bytes: Uint8Array): Map<string, Entry> {
     const entry = listing.get(line.slice(68))
     if (entry && DIGEST.test(line)) entry.sha256 = line.slice(0, 64)
   }
+  for (const path of listing.keys()) if (PART.test(path)) listing.delete(path)
   return listing
 }
 
@@ -91,6 +97,7 @@ export async function localListing(root: string): Promise<Map<string, Entry>> {
     for (const raw of await readdir(path.join(root, below), { encoding: 'buffer' })) {
       const name = raw.toString()
       if (!Buffer.from(name).equals(raw)) throw new CliError(`A name in ${path.join(root, below)} is not UTF-8, and cannot be carried`)
+      if (PART.test(name)) continue
       const at = below === '' ? name : `${below}/${name}`
       const found = await lstat(path.join(root, at))
       const type = found.isFile() ? 'file' : found.isDirectory() ? 'directory' : found.isSymbolicLink() ? 'symlink' : 'other'

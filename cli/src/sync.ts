@@ -8,6 +8,7 @@ import { oneLine } from './print.ts'
 import { during, type Progress, progressOf, sizeOf } from './progress.ts'
 import { addDigests, localListing, namesOf, remoteListing } from './sync-listing.ts'
 import { type Listing, type Plan, planOf, without } from './sync-plan.ts'
+import { untilSignal } from './until-signal.ts'
 import { uploadPaths } from './upload-folder.ts'
 
 export const sync: Run = async (context, [from = '', to = '']) => {
@@ -43,7 +44,7 @@ async function pull(context: Context, ws: Workspace, there: string, here: string
     remove: async (paths) => {
       for (const at of paths) await rm(path.join(here, at), { recursive: true, force: true })
     },
-    make: (paths, progress) => download(ws, { here, there, from, paths }, progress),
+    make: (paths, progress) => untilSignal((signal) => download(ws, { here, there, from, paths }, progress, signal)),
   })
 }
 

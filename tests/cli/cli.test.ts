@@ -116,8 +116,8 @@ test('it is suspended, resumed, kept, forked and deleted', async () => {
 })
 
 test('what others named shows its steering characters, and steers no terminal', async () => {
-  const hostile = '\u001b[2J\u009b31m\u202etxt.exe'
-  const shown = '\\x1b[2J\\x9b31m\\x202etxt.exe'
+  const hostile = '\u001b[2J\u009b31m\u202etxt\u061c.exe'
+  const shown = '\\x1b[2J\\x9b31m\\u202etxt\\u061c.exe'
   await (await cli.double.berth.find('w'))?.files.write(`/home/user/${hostile}`, 'x')
   const listed = await cli.berth(['files', 'list', 'w:/home/user'])
   const missing = await cli.berth(['exec', 'w', '--', hostile])

@@ -1,0 +1,19 @@
+import { constants } from 'node:os'
+import { CliError } from './command.ts'
+
+const ENDING = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const
+
+/** Work that ends when this process is told to end, and takes away what it has made. A second signal ends the process at once. */
+export async function untilSignal<T>(work: (signal: AbortSignal) => Promise<T>): Promise<T> {
+  const leaving = new AbortController()
+  const leave = (name: NodeJS.Signals) => leaving.abort(new CliError(`Ended by ${name}`, { exit_code: 128 + constants.signals[name] }))
+  for (const name of ENDING) process.once(name, leave)
+  try {
+    return await work(leaving.signal)
+  } catch (error) {
+    leaving.signal.throwIfAborted()
+    throw error
+  } finally {
+    for (const name of ENDING) process.off(name, leave)
+  }
+}
