@@ -79,3 +79,12 @@ test('without a reader, or with one that answers something else, the machine lis
   bench.disk_host.readDisk = () => Promise.reject(new HostFailure('no_capacity', 'no', { retryable: true }))
   assert.deepEqual((await changes('limit=1000')).data, WHOLE)
 })
+
+test('a machine that leaves facts unasked, or says it in other words, is not believed', async () => {
+  for (const on_disk of [true, false, 1])
+    for (const query of ['limit=10', 'limit=1000']) {
+      const left = [change('/a', { on_disk })]
+      bench.agent.script = (_request, response) => say(response, { changes: left, next_cursor: null, summary: null })
+      assert.equal((await bench.call('GET', `/changes?${query}`)).status, 500, `${query} ${on_disk}`)
+    }
+})

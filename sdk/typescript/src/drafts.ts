@@ -1,6 +1,7 @@
 import { type App, OPERATION_MS } from './app.ts'
 import { type List, listOf } from './list.ts'
 import type { Of } from './nouns.ts'
+import type { Deadline } from './retry.ts'
 import type * as wire from './schemas.ts'
 import { type CallOptions, deadlineFor, readJson, type Request } from './transport.ts'
 import type { OperationOptions, Workspace } from './workspace.ts'
@@ -11,8 +12,7 @@ export type Start = (path: string, json: object, options?: CallOptions) => Promi
 /** The next version of a template, worked on in a workspace. A template has at most one draft, by its slug. */
 export function draftsOf(app: App, start: Start) {
   const of = (slug: string, below = '') => `/v1/templates/${encodeURIComponent(slug)}/draft${below}`
-  const operate = async (request: Request, { wait = true, ...options }: OperationOptions): Promise<wire.Operation> => {
-    const deadline = deadlineFor(options, OPERATION_MS)
+  const operate = async (request: Request, deadline: Deadline, wait = true): Promise<wire.Operation> => {
     const operation = await app.send({ ...request, key: true }, deadline, readJson<wire.Operation>)
     return wait ? app.succeeded(operation, deadline) : operation
   }
@@ -24,8 +24,10 @@ export function draftsOf(app: App, start: Start) {
     /** Keeps what the draft holds now, and the draft goes on. Returns when it is kept. */
     async capture(slug: string, { label, ...options }: CallOptions & { label?: string } = {}): Promise<wire.DraftState> {
       const json: wire.DraftStateRequest = label === undefined ? {} : { label }
-      const { id } = await operate({ method: 'POST', path: of(slug, '/states'), json }, options)
-      for await (const state of listOf<wire.DraftState>(app, of(slug, '/states'), {}, options)) if (state.operation_id === id) return state
+      const deadline = deadlineFor(options, OPERATION_MS)
+      const { id } = await operate({ method: 'POST', path: of(slug, '/states'), json }, deadline)
+      const call = <T>(request: Request) => app.send<T>(request, deadline, readJson)
+      for await (const state of listOf<wire.DraftState>({ call }, of(slug, '/states'))) if (state.operation_id === id) return state
       throw new TypeError('A state that was captured is not among those of the draft')
     },
     /** The newest first. `deleteCheckpoint(state.checkpoint_id)` of the draft's workspace gives one up. */
@@ -41,7 +43,7 @@ export function draftsOf(app: App, start: Start) {
       (await app.call<wire.SaveAsTemplateResponse>({ method: 'POST', path: of(slug, '/publish'), json: request, key: true }, options))
         .build,
     /** Deletes the draft with its states. Its test instances end; versions that were published stay. */
-    discard: (slug: string, options: OperationOptions = {}): Promise<wire.Operation> =>
-      operate({ method: 'DELETE', path: of(slug) }, options),
+    discard: (slug: string, { wait, ...options }: OperationOptions = {}): Promise<wire.Operation> =>
+      operate({ method: 'DELETE', path: of(slug) }, deadlineFor(options, OPERATION_MS), wait),
   }
 }

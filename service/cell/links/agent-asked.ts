@@ -15,7 +15,7 @@ export interface ChangesFilter {
 /** What a name on a disk is. */
 export type Facts = Pick<Static<typeof Change>, 'type' | 'size' | 'mode'>
 /** Of a change whose facts are on the disk, size and mode are not said. */
-export type ChangesFound = Omit<Changes, 'data'> & { data: (Static<typeof Change> & { on_disk?: boolean })[] }
+export type ChangesFound = Omit<Changes, 'data'> & { data: (Static<typeof Change> & { on_disk?: true })[] }
 
 /** What an agent of before protocol 7 does not know is there only where it was asked for. */
 export interface ListAsked {

@@ -92,9 +92,12 @@ const gitHead = shape(GitHead)
 const gitStatus = shape(GitStatus)
 const gitFile = shape(GitFile)
 const gitCommitted = shape(GitCommitted)
-/** The agent has a name of its own for the page. */
-const { data: pageOfChanges, ...restOfChanges } = Changes.properties
-const changesPage = shape(Type.Object({ changes: pageOfChanges, ...restOfChanges }))
+/** The agent has a name of its own for the page, and says of a change that its facts are on the disk. */
+const { data: _data, ...restOfChanges } = Changes.properties
+const changesOfPage = Type.Array(Type.Object({ ...Change.properties, on_disk: Type.Optional(Type.Literal(true)) }), {
+  maxItems: LIMITS.file.changes_page_max,
+})
+const changesPage = shape(Type.Object({ changes: changesOfPage, ...restOfChanges }))
 const { type, size, mode } = Change.properties
 const facts = shape(
   Type.Object({ facts: Type.Array(Nullable(Type.Object({ type, size, mode })), { maxItems: LIMITS.file.changes_page_max }) }),
@@ -345,6 +348,8 @@ function createLink(connections: AgentConnections, deadlines: AgentDeadlines): A
     },
     async listChanges(filter, bounds) {
       const { changes: data, ...page } = await get(`/changes?${query({ ...filter })}`, changesPage, bounds, LIST)
+      if (filter.on_disk_from === undefined && data.some(({ on_disk }) => on_disk))
+        throw new AgentTrouble('nonsense', 'The agent left facts that were its own')
       return { data, ...page }
     },
     async readFacts(paths, bounds) {

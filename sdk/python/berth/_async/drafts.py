@@ -41,9 +41,11 @@ class AsyncDrafts:
 
     async def capture(self, slug: str, *, label: str | None = None, wait_seconds: float | None = None) -> types.DraftState:
         """Keeps what the draft holds now, and the draft goes on. Returns when it is kept."""
-        asked = Request("POST", f"{_draft(slug)}/states", json=given(label=label), key=True)
-        operation: types.Operation = await self._app.operate(asked, True, wait_seconds)
-        states: AsyncList[types.DraftState] = self.states(slug, wait_seconds=wait_seconds)
+        place = f"{_draft(slug)}/states"
+        deadline = deadline_of(wait_seconds, OPERATION_SECONDS)
+        operation = await self._app.send(Request("POST", place, json=given(label=label), key=True), deadline)
+        await self._app.succeeded(operation, deadline)
+        states: AsyncList[types.DraftState] = list_of(lambda asked, _wait: self._app.send(asked, deadline), place)
         async for state in states:
             if state["operation_id"] == operation["id"]:
                 return state

@@ -42,9 +42,11 @@ class Drafts:
 
     def capture(self, slug: str, *, label: str | None = None, wait_seconds: float | None = None) -> types.DraftState:
         """Keeps what the draft holds now, and the draft goes on. Returns when it is kept."""
-        asked = Request("POST", f"{_draft(slug)}/states", json=given(label=label), key=True)
-        operation: types.Operation = self._app.operate(asked, True, wait_seconds)
-        states: List[types.DraftState] = self.states(slug, wait_seconds=wait_seconds)
+        place = f"{_draft(slug)}/states"
+        deadline = deadline_of(wait_seconds, OPERATION_SECONDS)
+        operation = self._app.send(Request("POST", place, json=given(label=label), key=True), deadline)
+        self._app.succeeded(operation, deadline)
+        states: List[types.DraftState] = list_of(lambda asked, _wait: self._app.send(asked, deadline), place)
         for state in states:
             if state["operation_id"] == operation["id"]:
                 return state

@@ -90,6 +90,8 @@ class Joined:
             # Of the threads that wait, one sends for all, until its own piece is there.
             try:
                 while not piece.is_done:
+                    if self._broken is not None:
+                        raise self._broken
                     self._send_together()
             finally:
                 with self._changed:
@@ -99,12 +101,11 @@ class Joined:
             raise piece.error
 
     def _send_together(self) -> None:
-        with self._changed:
-            count = count_together(self._waiting, self._bytes_max)
-            together, self._waiting = self._waiting[:count], self._waiting[count:]
+        together: list[Piece] = []
         try:
-            if self._broken is not None:
-                raise self._broken
+            with self._changed:
+                count = count_together(self._waiting, self._bytes_max)
+                together, self._waiting = self._waiting[:count], self._waiting[count:]
             self._send(b"".join(piece.data for piece in together), together[-1].close, together[0].wait_seconds)
         except BaseException as error:
             self._broken = error

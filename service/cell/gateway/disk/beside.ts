@@ -49,7 +49,7 @@ export function withDiskBeside(agent: AgentLink, disk: BesideReads, gone: AbortS
   }
 }
 
-/** Digests take longer than all else, and a summary looks at nothing. */
+/** Small pages are the machine's alone. So are pages with digests, which take longer than all looks, and summaries, which need no look. */
 function mayBeOnDisk({ limit, hash, summary }: ChangesFilter): boolean {
   return limit >= ON_DISK_FROM && !hash && !summary
 }
@@ -58,7 +58,7 @@ function mayBeOnDisk({ limit, hash, summary }: ChangesFilter): boolean {
 function fill(page: ChangesFound, facts: Awaited<ReturnType<BesideReads['readFacts']>>): ChangesFound {
   const left = facts.values()
   const data = page.data.flatMap(({ on_disk, ...change }) => {
-    if (on_disk !== true) return [change]
+    if (!on_disk) return [change]
     const { value } = left.next()
     return value === null || value === undefined ? [] : [{ ...change, ...value }]
   })
