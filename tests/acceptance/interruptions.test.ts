@@ -13,6 +13,7 @@ import { depth } from '../support/depth.ts'
 import { until } from '../support/processes.ts'
 import { testSeed } from '../support/seed.ts'
 import { type Service, startService } from '../support/service.ts'
+import { sharedRestarts } from '../support/shared-restarts.ts'
 
 let service: Service
 let client: Client
@@ -260,21 +261,12 @@ test('a key replays after a kill of the gateway, and after a suspend', async () 
 const FIRST = testSeed()
 const HISTORIES = depth({ short: 2, long: 40 })
 
-/** One at a time of each process: whoever asks meanwhile gets the same restart. */
-function restarts() {
-  const going = new Map<'api' | 'cell', Promise<void>>()
-  const again = async (name: 'api' | 'cell', how: 'kill' | 'stop') => {
-    const pid = service.pid(name)
-    if (how === 'kill') await service.kill9(name)
-    else process.kill(pid, 'SIGTERM')
-    await until(`another ${name} is there`, GATHER_MS, () => service.pid(name) !== pid)
-    await service.ready()
-  }
-  return (name: 'api' | 'cell', how: 'kill' | 'stop') => {
-    const begun = going.get(name) ?? again(name, how).finally(() => going.delete(name))
-    going.set(name, begun)
-    return begun
-  }
+async function restartOne(name: 'api' | 'cell', how: 'kill' | 'stop'): Promise<void> {
+  const pid = service.pid(name)
+  if (how === 'kill') await service.kill9(name)
+  else process.kill(pid, 'SIGTERM')
+  await until(`another ${name} is there`, GATHER_MS, () => service.pid(name) !== pid)
+  await service.ready()
 }
 
 test(
@@ -285,7 +277,7 @@ test(
     const upstream = { api: () => base_url, cell: () => cell_endpoint, endpoint: cell_endpoint }
     using proxy = await openHostileProxy(upstream, () => Promise.resolve())
     const other = new Berth({ url: base_url, apiKey })
-    const restart = restarts()
+    const { restart } = sharedRestarts(restartOne)
     const waiting = Array.from({ length: HISTORIES }, (_, at) => FIRST + at)
     const one = async () => {
       for (let seed = waiting.shift(); seed !== undefined; seed = waiting.shift()) {

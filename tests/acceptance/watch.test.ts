@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { Berth } from '../../sdk/typescript/src/main.ts'
-import { PYTHON_PACKAGES, runPython } from '../support/client-guides.ts'
+import { NO_PYTHON, runPython } from '../support/client-guides.ts'
 import { type Client, createClient, ndjson, type OpenedWorkspace, send } from '../support/client.ts'
 import { sharedService, type SharedService } from '../support/shared-services.ts'
 
@@ -177,9 +177,12 @@ with Berth() as berth, berth.open("watched-python", template="base") as ws:
     print("ended")
     ws.delete()
 `
-const skip = PYTHON_PACKAGES === undefined ? 'no Python packages' : false
 
-test('the Python client goes on with a watch over a suspend, until the directory is gone', { skip, timeout: 240_000 }, async () => {
-  const printed = await runPython(FROM_PYTHON, { url: service.base_url, api_key: service.api_key })
-  assert.deepEqual(printed.trim().split('\n'), ['/home/user/w/before False', '/home/user/w/since False', 'ended'])
-})
+test(
+  'the Python client goes on with a watch over a suspend, until the directory is gone',
+  { skip: NO_PYTHON, timeout: 240_000 },
+  async () => {
+    const printed = await runPython(FROM_PYTHON, { url: service.base_url, api_key: service.api_key })
+    assert.deepEqual(printed.trim().split('\n'), ['/home/user/w/before False', '/home/user/w/since False', 'ended'])
+  },
+)

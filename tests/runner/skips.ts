@@ -11,10 +11,12 @@ interface AllowedSkip {
 const NEED_PYTHON = [
   'tests/sdk/python.test.ts',
   'tests/sdk/operations.test.ts',
+  'tests/sdk/histories.test.ts',
   'tests/acceptance/clients.test.ts',
   'tests/acceptance/sdk-methods-python.test.ts',
   'tests/acceptance/tasks.test.ts',
   'tests/acceptance/template-drafts.test.ts',
+  'tests/acceptance/watch.test.ts',
 ]
 
 /** What a whole run may leave out, and why. Every other skip is a failure: nobody reads the number of skipped tests. */
@@ -23,11 +25,6 @@ export const ALLOWED_SKIPS: AllowedSkip[] = [
     file: 'tools/checks/go-machines.test.mjs',
     what: /^internal\/cgroup .*: (this tree has no controllers|only v1 takes single threads)/,
     because: 'each of these tests runs on both versions of control groups, and a computer gives controllers to one of them',
-  },
-  {
-    file: 'tests/acceptance/clients.test.ts',
-    what: /: no Python packages$/,
-    because: 'they come from PyPI during set-up, and Berth itself needs no Python on its host',
   },
   {
     file: 'tests/acceptance/hostile-recipes.test.ts',

@@ -4,6 +4,7 @@ import path from 'node:path'
 import { createInterface } from 'node:readline'
 import { after, before, test } from 'node:test'
 import { Berth } from '../../sdk/typescript/src/main.ts'
+import { NO_PYTHON, PYTHON_PACKAGES } from '../support/client-guides.ts'
 import { depth } from '../support/depth.ts'
 import { testSeed } from '../support/seed.ts'
 import { history } from './histories/history.ts'
@@ -16,7 +17,7 @@ const HISTORIES = Number(process.env['BERTH_TEST_HISTORIES'] ?? depth({ short: 1
 const AT_ONCE = 24
 /** On a busy computer the start of a process takes ten seconds, and every fifth command has one beside it. */
 const TIMEOUT = { timeout: 120_000 + HISTORIES * 5000 }
-const { BERTH_TEST_PYTHONPATH: packages, BERTH_TEST_PYTHON_MISSING: missing = 'tools/test.mjs did not set it up', PATH = '' } = process.env
+const { PATH = '' } = process.env
 
 let w: RestartingWorld
 before(async () => {
@@ -47,11 +48,10 @@ test(
   },
 )
 
-const skip = packages === undefined ? `no Python packages: ${missing}` : false
-test(`in ${HISTORIES} histories, Python does too, with asyncio and with threads`, { ...TIMEOUT, skip }, async (t) => {
+test(`in ${HISTORIES} histories, Python does too, with asyncio and with threads`, { ...TIMEOUT, skip: NO_PYTHON }, async (t) => {
   const child = spawn('python3', [path.join(ROOT, 'sdk/python/tests/histories.py')], {
     env: {
-      ...{ PATH, PYTHONPATH: packages, PYTHONDONTWRITEBYTECODE: '1', BERTH_API_KEY: w.api_key },
+      ...{ PATH, PYTHONPATH: PYTHON_PACKAGES, PYTHONDONTWRITEBYTECODE: '1', BERTH_API_KEY: w.api_key },
       BERTH_TEST_URLS: w.proxy.of('calm').replace(/calm$/, ''),
       BERTH_TEST_SEEDS: JSON.stringify(seeds()),
     },

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import random
-import threading
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Callable
 
 from berth import Berth, Workspace
@@ -12,12 +12,14 @@ from berth import Berth, Workspace
 #: What happens beside a command, and how often in a hundred.
 TROUBLES = {"suspend": 24, "cell/kill": 5, "cell/stop": 4, "api/kill": 4, "api/stop": 3}
 BYTES_MAX = 20_000
+#: Where what happens beside commands goes on, of all histories.
+BESIDE = ThreadPoolExecutor(64)
 
 
 def history(seed: int, url: str, key: str, trouble: Callable[[str, str], None]) -> None:
     """Each command runs once, each byte of its output comes once, and each write is there once."""
     draw = random.Random(seed)
-    under_way: list[threading.Thread] = []
+    under_way: list[Future[None]] = []
     with Berth(url) as berth:
         ws = berth.open(key, template="base")
         names = ["a", "b", "c", "d"][: draw.randint(2, 4)]
@@ -25,20 +27,17 @@ def history(seed: int, url: str, key: str, trouble: Callable[[str, str], None]) 
             if draw.random() < 0.1:
                 ws = ws.fork(f"{key}-{name}")
             (what,) = draw.choices([None, *TROUBLES], [100 - sum(TROUBLES.values()), *TROUBLES.values()])
-            thread = threading.Thread(target=trouble, args=(what, ws.id)) if what else None
-            if thread is not None:
-                under_way.append(thread)
-                if draw.random() < 0.5:
-                    thread.start()
-            begin = once(thread)
+            begin = once(lambda what, id: under_way.append(BESIDE.submit(trouble, what, id)), what, ws.id)
+            if what and draw.random() < 0.5:
+                begin()
             if draw.random() < 0.2:
                 echo(ws, name, draw, begin)
             else:
                 count(ws, name, draw.randrange(BYTES_MAX), begin)
             begin()
             ws.files.write("/home/user/log", name, append=True)
-        for thread in under_way:
-            thread.join()
+        for each in under_way:
+            each.result()
         # It runs again, whoever has suspended it: the fake host's disks are read by nobody while their workspace sleeps.
         count(ws, "z", 0, begin)
         ran = [ws.files.read_text(f"/home/user/runs-{name}") for name in names]
@@ -46,12 +45,13 @@ def history(seed: int, url: str, key: str, trouble: Callable[[str, str], None]) 
         assert (ran, log) == (["x"] * len(names), "".join(names)), f"ran {ran}, wrote {log}"
 
 
-def once(thread: threading.Thread | None) -> Callable[..., None]:
+def once(start: Callable[[str, str], None], what: str | None, id: str) -> Callable[..., None]:
     """Begins it, where it has not begun."""
+    left = [what] if what else []
 
     def begin(*_seen: Any) -> None:
-        if thread is not None and thread.ident is None:
-            thread.start()
+        if left:
+            start(left.pop(), id)
 
     return begin
 

@@ -51,8 +51,11 @@ export async function history(seed: number, { berth, other, restart, key }: Play
     const { id } = ws
     let is_begun = is_before
     const onOutput = () => {
-      if (!is_begun) under_way.push(begin(trouble, id))
+      if (is_begun) return
       is_begun = true
+      const going = begin(trouble, id)
+      going.catch(() => undefined) // it is waited for at the end
+      under_way.push(going)
     }
     await (random() < 0.2 ? echo(ws, name, random, onOutput) : count(ws, name, Math.floor(random() * BYTES_MAX), onOutput))
     await ws.files.write('/home/user/log', name, { append: true })

@@ -53,7 +53,10 @@ export async function openHostileProxy(upstream: Upstream, control: (path: strin
   const serve = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
     const [, seed = '', gateway, path = ''] = ADDRESS.exec(request.url ?? '') ?? []
     const body = await bodyOf(request)
-    if (path === '') return void control(request.url ?? '').then(() => response.end())
+    if (path === '') {
+      await control(request.url ?? '')
+      return void response.end()
+    }
     const to = gateway === undefined ? 'api' : 'cell'
     const passing = { request, response, body, path, to, cell_url: `${url()}/${seed}/cell` } as const
     const random = randomOf(seed)

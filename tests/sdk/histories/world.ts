@@ -5,6 +5,7 @@ import { startApiProcess } from '../../support/api-process.ts'
 import { startCellProcess } from '../../support/cell-process.ts'
 import type { MainProcess } from '../../support/main-process.ts'
 import { serveHost } from '../../support/served-host.ts'
+import { sharedRestarts } from '../../support/shared-restarts.ts'
 import { createGuests } from './guests.ts'
 import { type HostileProxy, openHostileProxy } from './hostile-proxy.ts'
 
@@ -30,20 +31,13 @@ export async function openRestartingWorld(): Promise<RestartingWorld> {
   const start = { api: () => startApiProcess(w, {}), cell: () => startCellProcess(w, socket) }
   const [api, cell] = await Promise.all([start.api(), start.cell()])
   const running: Record<(typeof SERVED)[number], MainProcess> = { api, cell }
-  const away = new Map<string, Promise<void>>()
   const restarts = new Map<string, number>()
-  const again = async (name: (typeof SERVED)[number], how: (typeof ENDS)[number]) => {
+  const { restart, going } = sharedRestarts<(typeof SERVED)[number], (typeof ENDS)[number]>(async (name, how) => {
     restarts.set(`${how} ${name}`, (restarts.get(`${how} ${name}`) ?? 0) + 1)
     await running[name][how]()
     running[name] = await start[name]()
-    away.delete(name)
-  }
-  const restart: RestartingWorld['restart'] = (name, how) => {
-    const going = away.get(name) ?? again(name, how)
-    away.set(name, going)
-    return going
-  }
-  const at = (name: (typeof SERVED)[number]) => () => (away.has(name) ? null : running[name].base)
+  })
+  const at = (name: (typeof SERVED)[number]) => () => (going.has(name) ? null : running[name].base)
   const upstream = { api: at('api'), cell: at('cell'), endpoint: 'http://one.cell.test' }
   const proxy = await openHostileProxy(upstream, async (path) => {
     const [, , name, how] = path.split('/')
@@ -56,7 +50,7 @@ export async function openRestartingWorld(): Promise<RestartingWorld> {
     restart,
     restarts,
     async [Symbol.asyncDispose]() {
-      await Promise.allSettled(away.values())
+      await Promise.allSettled(going.values())
       proxy[Symbol.dispose]()
       await Promise.all(SERVED.map((name) => running[name].kill()))
       await host[Symbol.asyncDispose]()
