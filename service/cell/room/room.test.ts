@@ -43,6 +43,16 @@ test('smaller ones that come later do not take what the first of the list waits 
   assert.equal(await kind(room.decide(want('small', 512, { since: new Date(2) }), yes)), 'given')
 })
 
+test('what was given back unseen is the first one’s: a smaller one does not have it because less seems to be in reach', async () => {
+  await using world = await createWorld()
+  const { room } = roomOf(world)
+  assert.equal(await kind(room.decide(want('a', 2000), yes)), 'given') // and in no row: a look finds it gone
+  assert.equal(await kind(room.decide(want('large', 3000, { since: new Date(1) }), yes)), 'wait')
+  room.freed()
+  assert.equal(await kind(room.decide(want('small', 1200, { since: new Date(2) }), yes)), 'wait')
+  assert.equal(await kind(room.decide(want('large', 3000, { since: new Date(1) }), yes)), 'given')
+})
+
 test('nothing is set aside for memory that nobody can make, nor for a disk that does not fit', async () => {
   await using world = await createWorld()
   const { room } = roomOf(world, 0)

@@ -153,7 +153,10 @@ export function createRoom({ db, cell_id }: { db: Db; cell_id: string }): Room {
     return want.disk_gib === 0 || used.disk_gib + aside.disk_gib + want.disk_gib <= host.disk_gib
   }
   const fits = async (want: Want, host: HostCapacity): Promise<boolean> => {
-    if (taken !== null && fitsIn(want, host, taken)) return true
+    // What was given back since is missing in what is known. So those before it seem out of reach who are not, and nothing is set aside
+    // for them: whoever is not the first looks again.
+    const is_known = !is_stale || inOrder()[0]?.id === want.id
+    if (taken !== null && is_known && fitsIn(want, host, taken)) return true
     if (taken !== null && !is_stale) return false
     const fit = fitsIn(want, host, await read(host, want.workspace_id ?? null))
     // It is the book of this one alone.
