@@ -125,6 +125,7 @@ test('a search is asked for with its defaults, and answered', async () => {
     max_matches: 200,
     max_file_bytes: 1 << 20,
     context_lines: 0,
+    on_disk_after_ms: 150,
   })
 })
 
@@ -189,7 +190,7 @@ test('a page of changes has 50 entries unless another limit is asked for, up to 
   for (const query of ['', '?limit=1000']) assert.equal((await bench.call('GET', `/changes${query}`)).status, 200)
   assert.deepEqual(
     asked.map(({ url }) => url),
-    ['/changes?limit=50&hash=false&summary=false', '/changes?limit=1000&hash=false&summary=false'],
+    ['/changes?limit=50&hash=false&summary=false', '/changes?limit=1000&hash=false&summary=false&on_disk_from=200'],
   )
 })
 
