@@ -51,12 +51,19 @@ mkfifo pipe; dir=deep; for i in $(seq 60); do dir=$dir/d; done; mkdir -p $dir; e
 mkdir many; for i in $(seq 300); do echo "needle $i" > many/$i; done; rm many/1*; mv many/2 many/moved; rm /etc/motd; echo needle > /etc/new-needle
 seq -f 'needle %%g' 3000 > lines; python3 -c "import socket; socket.socket(socket.AF_UNIX).bind('socket')"`
 
-func TestTheDiskOfARunningMachineIsSearchedAsItsAgentSearchesIt(t *testing.T) {
-	d := newDaemon(t, nil)
+// hostileMachine has the tree, in which a link leads to a file of the host.
+func (d *daemon) hostileMachine() wire.Machine {
+	d.t.Helper()
 	canary := filepath.Join(d.dir, "canary")
-	must(t, os.WriteFile(canary, []byte("needle of the host"), 0o644))
+	must(d.t, os.WriteFile(canary, []byte("needle of the host"), 0o644))
 	m := d.startMachine(newID(), 1)
 	d.run(m, fmt.Sprintf(hostileTree, canary))
+	return m
+}
+
+func TestTheDiskOfARunningMachineIsSearchedAsItsAgentSearchesIt(t *testing.T) {
+	d := newDaemon(t, nil)
+	m := d.hostileMachine()
 	reader := d.readerBeside(m)
 	for _, change := range []func(*wire.SearchRequest){
 		nil,
@@ -165,10 +172,7 @@ func TestAReaderBesideAMachineEndsWithIt(t *testing.T) {
 // A page of changes whose facts are left to the disk is, with the facts that the reader beside the machine finds, the page of the guest.
 func TestTheFactsOfChangesBesideAMachineAreThoseOfItsAgent(t *testing.T) {
 	d := newDaemon(t, nil)
-	canary := filepath.Join(d.dir, "canary")
-	must(t, os.WriteFile(canary, []byte("needle of the host"), 0o644))
-	m := d.startMachine(newID(), 1)
-	d.run(m, fmt.Sprintf(hostileTree, canary))
+	m := d.hostileMachine()
 	reader := d.readerBeside(m)
 	for _, limit := range []int{20, 1000} {
 		for cursor := ""; ; {

@@ -40,6 +40,19 @@ func moved(t *testing.T, r *Router, m machine, slot string, wanted netip.Addr) m
 	return machine{&attachment, m.ns}
 }
 
+// servingAt is a machine that has an address which another one has left, and serves there.
+func servingAt(t *testing.T, r *Router, slot string, address netip.Addr) machine {
+	t.Helper()
+	attachment, err := r.AttachAt(slot, address)
+	must(t, err)
+	if attachment.Address != address {
+		t.Fatalf("the address %s is not free: there is %s", address, attachment.Address)
+	}
+	m := attach(t, r, slot)
+	serve(t, m.ns, 65100)
+	return m
+}
+
 func TestAMovedMachineHasItsNewAddressAlone(t *testing.T) {
 	uplink := testNamespace(t, public)
 	r := openTest(t, testConfig(t, uplink.Name()))
@@ -56,13 +69,7 @@ func TestAMovedMachineHasItsNewAddressAlone(t *testing.T) {
 		t.Errorf("the machine is at %s, %v", at, err)
 	}
 
-	attachment, err := r.AttachAt("b", before.Address)
-	must(t, err)
-	if attachment.Address != before.Address {
-		t.Fatalf("the address %s of before is not free: there is %s", before.Address, attachment.Address)
-	}
-	b := attach(t, r, "b")
-	serve(t, b.ns, 65100)
+	b := servingAt(t, r, "b", before.Address)
 	must(t, r.Connect("b"))
 	call(t, hostNamespace(t), b.Address.String(), 65100)
 	call(t, b.ns, public, 80)
@@ -153,13 +160,7 @@ func TestAnAddressIsFreeBeforeItsLinkIsGone(t *testing.T) {
 	if at, err := r.Machine("a"); !errors.Is(err, ErrUnknown) {
 		t.Errorf("a slot that is being released is at %s, %v", at, err)
 	}
-	attachment, err := r.AttachAt("b", a.Address)
-	must(t, err)
-	if attachment.Address != a.Address {
-		t.Fatalf("there is %s in place of %s", attachment.Address, a.Address)
-	}
-	b := attach(t, r, "b")
-	serve(t, b.ns, 65100)
+	servingAt(t, r, "b", a.Address)
 	call(t, hostNamespace(t), a.Address.String(), 65100)
 	must(t, r.Release("a"))
 	call(t, hostNamespace(t), a.Address.String(), 65100)
