@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
+import { seedSecret } from '../support/secrets.ts'
 import { type Bench, openBench, refusalOf } from './support/gateway.ts'
 
 let bench: Bench
@@ -44,7 +45,7 @@ const REFUSED: [string, object, string][] = [
   ['a depth of 0', { depth: 0 }, '422 validation_failed'],
   ['a depth of text', { depth: '1' }, '422 validation_failed'],
   ['a timeout above the bound', { timeout_ms: 600_001 }, '422 validation_failed'],
-  ['a secret', { authorization_secret: 'TOKEN' }, '403 forbidden/secret_not_available'],
+  ['a secret that is not there', { authorization_secret: 'NOWHERE' }, '403 forbidden/secret_not_available'],
   ['an unknown field', { recurse_submodules: true }, '400 bad_request'],
 ]
 for (const [what, change, refusal] of REFUSED) {
@@ -84,6 +85,39 @@ test('what a clone asks of the machine is the request with its defaults, and the
     { url: URL_OK, path: '/a', env, timeout_ms: 5000, branch: 'b', depth: 2, authorization: 'Bearer t' },
   ])
   assert.ok(!bench.logged.join('').includes('Bearer t'))
+})
+
+test('a clone sends the secret that it names, where its terms allow git, and says nothing of its value', async () => {
+  const { organization_id, project_id, workspace_id, database } = bench
+  bench.table.set(workspace_id, { organization_id, project_id })
+  const seed = (name: string, value: string, more: object = {}) =>
+    seedSecret(database.superuser, bench.sealing_key, { organization_id, project_id, name, value, allowed_tools: ['git'], ...more })
+  await seed('CLONES', 'Basic dTpw')
+  await seed('COMMANDS', 'Basic dTpw', { allowed_tools: ['exec', 'pty'] })
+  await seed('NO_SCHEME', 'hidden')
+  await seed('SENT', 'Basic never', { allowed_tools: ['exec', 'pty'], hosts: [{ host: 'host.test', ports: [443] }] })
+  const asked: { authorization?: string }[] = []
+  const clone = async (authorization_secret: string, headers: Record<string, string> = {}) => {
+    bench.agent.script = async (request, response) => {
+      const chunks: Buffer[] = []
+      for await (const chunk of request as AsyncIterable<Buffer>) chunks.push(chunk)
+      asked.push(JSON.parse(Buffer.concat(chunks).toString()) as { authorization?: string })
+      response.writeHead(201, { 'content-type': 'application/json' }).end('{"path":"/a","branch":null,"commit":null}')
+    }
+    const answer = await post('clone', { url: URL_OK, path: '/a', authorization_secret }, headers)
+    bench.agent.script = null
+    return { status: answer.status, text: await answer.text() }
+  }
+  assert.equal((await clone('CLONES')).status, 201)
+  assert.equal(asked[0]?.authorization, 'Basic dTpw')
+  const refused = await clone('COMMANDS')
+  assert.deepEqual([refused.status, refused.text.includes('secret_not_available'), refused.text.includes('COMMANDS')], [403, true, true])
+  assert.equal((await clone('SENT')).status, 403) // not bound
+  const shapeless = await clone('NO_SCHEME')
+  assert.deepEqual([shapeless.status, shapeless.text.includes('hidden')], [422, false])
+  assert.equal((await clone('CLONES', { 'x-git-authorization': 'Bearer t' })).status, 422)
+  assert.equal(asked.length, 1)
+  assert.ok(!bench.logged.join('').includes('dTpw'))
 })
 
 const COMMITS: [string, object, string][] = [

@@ -11,7 +11,13 @@ export const GitClone = Type.Object(
     branch: Type.Optional(Type.String({ minLength: 1, maxLength: LIMITS.git.ref_characters_max, description: 'A branch or a tag' })),
     depth: Type.Optional(Type.Integer({ minimum: 1, maximum: LIMITS.git.depth_max })),
     authorization_secret: Type.Optional(
-      Type.String({ minLength: 1, maxLength: 200, description: 'Name of a bound secret that holds the value of the Authorization header' }),
+      Type.String({
+        minLength: 1,
+        maxLength: 200,
+        description:
+          'Name of a secret that holds the value of the Authorization header, such as `Basic dXNlcjp0b2tlbg==`. Its `allowed_tools` must include ' +
+          '`git`; one with `hosts` must be bound. Not together with X-Git-Authorization',
+      }),
     ),
     timeout_ms: Type.Optional(
       Type.Integer({ minimum: 1000, maximum: LIMITS.git.clone_timeout_ms_max, default: LIMITS.git.clone_timeout_ms_default }),

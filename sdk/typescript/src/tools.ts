@@ -21,7 +21,7 @@ export interface Clone {
   path: string
   branch?: string
   depth?: number
-  /** Name of a bound secret that holds the value of the Authorization header. */
+  /** Name of a secret that holds the value of the Authorization header. Its `allowed_tools` must include `git`. */
   authorization_secret?: string
   timeout_ms?: number
 }

@@ -1,5 +1,5 @@
 import type { Call } from '../../http/call.ts'
-import type { Secrets } from '../secrets/resolve.ts'
+import type { GivenValue, Secrets } from '../secrets/resolve.ts'
 import { TRUST_VARIABLES } from '../secrets/trust.ts'
 import type { MachineTicket } from './gate/ticket.ts'
 
@@ -26,4 +26,17 @@ export async function secretVariables(
   if (authority === null || entry.machine === null) return { below: {}, values }
   const is_trusted = await secrets.trust.bring(agent, entry.id, entry.machine, authority, { signal, room })
   return { below: is_trusted ? TRUST_VARIABLES : {}, values }
+}
+
+/** The secret that a clone names. Git reads the guest's own bundle of authorities, so it needs no variable. */
+export async function secretForGit(
+  { entry, agent, room }: MachineTicket,
+  { signal }: Pick<Call, 'signal'>,
+  secrets: Secrets,
+  name: string,
+): Promise<GivenValue> {
+  const given = await secrets.valueForGit(entry, name)
+  if (given.authority !== null && entry.machine !== null)
+    await secrets.trust.bring(agent, entry.id, entry.machine, given.authority, { signal, room })
+  return given
 }

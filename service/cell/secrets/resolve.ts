@@ -9,7 +9,7 @@ import type { Db } from '../../db/database.ts'
 import { createBuckets } from '../../http/buckets.ts'
 import { databaseIsUnavailable } from '../../http/database-failure.ts'
 import type { Clock } from '../../lib/clock.ts'
-import { fail } from '../../lib/fail.ts'
+import { fail, type Failure } from '../../lib/fail.ts'
 import type { Authorities, KnownAuthority } from './authorities.ts'
 import { createTrust, type Trust } from './trust.ts'
 import { findSecrets, type FoundSecret, type Sought } from './store.ts'
@@ -22,6 +22,14 @@ export interface Secrets {
    * Throws where one that is named may not be used.
    */
   valuesFor(workspace: Sought & { has_secrets: boolean }, tool: 'exec' | 'pty', names: readonly string[]): Promise<Given>
+  /** The one secret that a clone names. Only a token with `git` may be needed to send it anywhere, so its own terms must allow `git`. */
+  valueForGit(workspace: Sought, name: string): Promise<GivenValue>
+}
+
+export interface GivenValue {
+  /** A placeholder where `authority` is not null: the proxy puts the value in on the way to the secret's hosts alone. */
+  value: string
+  authority: KnownAuthority | null
 }
 
 export interface Given {
@@ -77,29 +85,41 @@ export function createSecrets(
       throw fail('dependency_unavailable', null, "The workspace's authority cannot be read at the moment", { retry_after_seconds: 5 })
     }
   }
+  const openAll = async (workspace: Sought, usable: readonly FoundSecret[]): Promise<Given> => {
+    const retry_after_seconds = buckets.take(workspace.id)
+    if (retry_after_seconds > 0) {
+      throw fail('rate_limited', null, 'Secrets of the workspace are read too often', { retry_after_seconds })
+    }
+    const authority = usable.some(({ hosts }) => hosts !== null) ? await authorityOf(workspace) : null
+    const values = await Promise.all(usable.map(async (secret) => [secret.name, await open(workspace, secret, authority)] as const))
+    return { values: Object.fromEntries(values), authority }
+  }
   return {
     trust: createTrust(log),
     async valuesFor(workspace, tool, names) {
       const found = await find(workspace, names)
       const usable = found.filter((secret) => isUsable(secret, workspace, tool))
       const refused = names.filter((name) => !usable.some((secret) => secret.name === name))
-      if (refused.length > 0) {
-        throw fail('forbidden', 'secret_not_available', 'The workspace may not use these secrets', { details: { names: refused } })
-      }
-      if (usable.length === 0) return NOTHING
-      const retry_after_seconds = buckets.take(workspace.id)
-      if (retry_after_seconds > 0) {
-        throw fail('rate_limited', null, 'Secrets of the workspace are read too often', { retry_after_seconds })
-      }
-      const authority = usable.some(({ hosts }) => hosts !== null) ? await authorityOf(workspace) : null
-      const values = await Promise.all(usable.map(async (secret) => [secret.name, await open(workspace, secret, authority)] as const))
-      return { values: Object.fromEntries(values), authority }
+      if (refused.length > 0) throw notAvailable(refused, 'The workspace may not use these secrets')
+      return usable.length === 0 ? NOTHING : openAll(workspace, usable)
+    },
+    async valueForGit(workspace, name) {
+      const found = await findSecrets(reads, workspace, [name])
+      const usable = found.filter((secret) => secret.name === name && isUsable(secret, workspace, 'git'))
+      const { values, authority } = usable.length === 0 ? NOTHING : await openAll(workspace, usable)
+      const value = values[name]
+      if (value !== undefined) return { value, authority }
+      throw notAvailable([name], 'The workspace may not use this secret for git: the secret must be live and its allowed_tools must include git')
     },
   }
 }
 
+function notAvailable(names: readonly string[], message: string): Failure {
+  return fail('forbidden', 'secret_not_available', message, { details: { names } })
+}
+
 /** One that goes into requests must be bound: connections are led through the proxy by what is bound. */
-function isUsable(secret: FoundSecret, { project_id, id: workspace_id }: Sought, tool: 'exec' | 'pty'): boolean {
+function isUsable(secret: FoundSecret, { project_id, id: workspace_id }: Sought, tool: 'exec' | 'pty' | 'git'): boolean {
   const user = { project_id, workspace_id }
   return secret.hosts === null ? mayUse(secret, user, [tool]) : secret.is_bound && mayBeBound(secret, user)
 }

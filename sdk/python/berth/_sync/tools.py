@@ -34,7 +34,7 @@ class Git:
     ) -> types.GitHead:
         """Not sent again by itself when its answer is lost: the path may be there then.
 
-        ``authorization_secret``: name of a bound secret that holds the value of the Authorization header.
+        ``authorization_secret``: name of a secret that holds the value of the Authorization header. Its ``allowed_tools`` must include ``git``.
         """
         json = given(url=url, path=path, branch=branch, depth=depth, authorization_secret=authorization_secret, timeout_ms=timeout_ms)
         asked = Request("POST", "/git/clone", json=json, attempt_seconds=_LONG_SECONDS)

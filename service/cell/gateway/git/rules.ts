@@ -2,16 +2,14 @@ import { LIMITS } from '../../../../contract/limits.ts'
 import type { GitClone, GitCommit } from '../../../../contract/schemas/cell/git.ts'
 import { fail, type Failure } from '../../../lib/fail.ts'
 import type { AgentClone, AgentCommit } from '../../links/agent-asked.ts'
+import type { GivenValue } from '../../secrets/resolve.ts'
 import { environmentOf, type WorkspaceEnvironment } from '../environment.ts'
 import { checkPath } from '../files/path.ts'
 
 /** The clone that is asked for, or its refusal. Pure. `authorization` is the header X-Git-Authorization. */
 export function cloneOf(asked: GitClone, authorization: string | undefined, environment: WorkspaceEnvironment): AgentClone {
-  if (asked.authorization_secret !== undefined) {
-    throw fail('forbidden', 'secret_not_available', 'The workspace may not use this secret', {
-      details: { names: [asked.authorization_secret] },
-    })
-  }
+  if (asked.authorization_secret !== undefined && authorization !== undefined)
+    throw invalid('authorization_secret', 'must not be given together with the header X-Git-Authorization')
   return {
     url: checkUrl(asked.url),
     path: checkPath('path', asked.path),
@@ -19,8 +17,14 @@ export function cloneOf(asked: GitClone, authorization: string | undefined, envi
     timeout_ms: asked.timeout_ms ?? LIMITS.git.clone_timeout_ms_default,
     ...(asked.branch === undefined ? {} : { branch: checkBranch(asked.branch) }),
     ...(asked.depth === undefined ? {} : { depth: asked.depth }),
-    ...(authorization === undefined ? {} : { authorization: checkAuthorization(authorization) }),
+    ...(authorization === undefined ? {} : { authorization: checkAuthorization('X-Git-Authorization', authorization) }),
   }
+}
+
+/** The same clone with the value of a secret, or its refusal: the message must not tell the value. Pure. */
+export function withSecret(clone: AgentClone, { value, authority }: GivenValue): AgentClone {
+  // The proxy puts the whole value in for a placeholder, so the workspace cannot judge it.
+  return { ...clone, authorization: authority === null ? checkAuthorization('authorization_secret', value) : value }
 }
 
 /** One spelling of https, which every reader takes for the same host. */
@@ -42,9 +46,9 @@ function checkBranch(branch: string): string {
   return branch
 }
 
-function checkAuthorization(value: string): string {
+function checkAuthorization(field: string, value: string): string {
   if (value.length <= LIMITS.git.authorization_characters_max && /^[A-Za-z][A-Za-z0-9-]* [\x21-\x7e]+$/.test(value)) return value
-  throw invalid('X-Git-Authorization', 'must be a scheme and credentials, such as Basic or Bearer')
+  throw invalid(field, 'must hold a scheme and credentials, such as Basic or Bearer')
 }
 
 /** The commit that is asked for, or its refusal. Pure. */
