@@ -60,6 +60,8 @@ export interface ServerOptions<Deps, Ticket> {
   rate?(arrival: Arrival, who: Who): Promise<void>
   /** Refusals that win over whatever is wrong with the request itself. A disposable ticket is disposed of when the answer has ended. */
   admit?(arrival: Arrival, who: Who): Promise<Ticket>
+  /** Headers of a refusal of a known caller, beside those that it has. Never fails. */
+  refusalHeaders?(route: Route, who: Who): Promise<Record<string, string>>
   idempotency?: Idempotency<Deps, Ticket>
   /** Refuse to send what the contract does not declare: for tests and development. */
   validate_answers?: boolean
@@ -207,7 +209,10 @@ export function createServer<Deps, Ticket = undefined>(options: ServerOptions<De
       return await send(entry.declared, request, reply, answer)
     } catch (thrown) {
       if (reply.raw.headersSent || reply.raw.destroyed) return abandon(reply, thrown)
-      return sendRefusal(o, entry.route, request, reply, declaredOnly(entry, asFailure(surface, thrown)))
+      const failure = declaredOnly(entry, asFailure(surface, thrown))
+      const said = ending.who !== null && o.refusalHeaders ? await o.refusalHeaders(entry.route, ending.who) : {}
+      reply.headers(said)
+      return sendRefusal(o, entry.route, request, reply, failure)
     }
   }
 

@@ -72,6 +72,24 @@ test('a route with two paths is described at both, each with the parameters that
   assert.deepEqual([long.operationId, inPath(long)], ['named.get.of_organization', both])
 })
 
+test('the gateway describes each request header that a call of it reads', () => {
+  const said = CELL_ROUTES.filter(({ headers }) => headers !== undefined).map(({ id, method, path }) => {
+    const { parameters } = described.paths[path][method.toLowerCase()] as { parameters: { in: string; name: string }[] }
+    return [id, parameters.filter((each) => each.in === 'header' && each.name !== 'X-Request-Id').map(({ name }) => name)]
+  })
+  assert.deepEqual(Object.fromEntries(said), {
+    'files.read': ['Range'],
+    'files.write': ['If-Match', 'Idempotency-Key'],
+    'files.remove': ['If-Match'],
+    'files.mkdir': ['If-Match'],
+    'files.move': ['If-Match'],
+    'files.patch': ['If-Match', 'Idempotency-Key'],
+    'files.tar_write': ['If-Match'],
+    'tree.restore': ['If-Match'],
+    'git.clone': ['X-Git-Authorization'],
+  })
+})
+
 test('an answer of several content types names each', () => {
   const content = (path: string, method: string) => Object.keys(described.paths[path][method].responses['200'].content)
   const workspace = '/v1/workspaces/{workspace_id}'

@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto'
 import { after, before, test } from 'node:test'
 import { LIMITS } from '../../contract/limits.ts'
 import type { Bench } from './support/gateway.ts'
-import { HOME, sha, openTreeBench, treeCalls } from './support/tree-calls.ts'
+import { HOME, q, sha, openTreeBench, treeCalls } from './support/tree-calls.ts'
 
 let bench: Bench
 before(async () => {
@@ -142,12 +142,33 @@ test('only what is below /home/user exists: a read of another path is 404, a cha
       await refuses(call, '422 validation_failed/outside_tree_root', details)
   }
   await refuses(() => write(`${HOME}/out`, 'x'), '422 validation_failed/outside_tree_root', details)
+  for (const path of ['/', '/home', '/etc/.', `${HOME}/..`, `${HOME}/up/..`]) {
+    for (const call of [
+      () => remove(path, true),
+      () => mkdir(path),
+      () => write(path, 'x', { mode: path.includes('up') ? '644' : '9' }),
+      () => patch(path, { content: 'x' }),
+      () => move(path, `${HOME}/y`),
+      () => move(`${HOME}/not-there`, path),
+    ])
+      await refuses(call, '422 validation_failed/outside_tree_root', details)
+  }
+  await refuses(() => patch('/', { edits: [] }), '422 validation_failed/outside_tree_root', details)
   for (const path of [HOME, `${HOME}/`, `${HOME}/.`, `${HOME}/x/..`]) {
     assert.equal((await list(path)).status, 200, path)
     await refuses(() => remove(path, true), '422 validation_failed/invalid_path')
     await refuses(() => move(path, `${HOME}/z`), '422 validation_failed/invalid_path')
   }
   assert.equal((await list('/home/../home/user')).status, 200)
+})
+
+test('a request that is refused before it is looked at says the revision too, to a caller with a token', async () => {
+  await makes(() => write(`${HOME}/said`, 'x'), 200)
+  await refuses(() => stat(`${HOME}/said`, { x: 1 }), '400 bad_request')
+  await refuses(() => bench.call('POST', '/files/mkdir', { body: 'not JSON' }), '400 bad_request')
+  await refuses(() => patch(`${HOME}/said`, { content: 'x'.repeat(LIMITS.file.patch_body_bytes_max) }), '413 payload_too_large')
+  const stranger = await bench.call('GET', `/files/stat?${q(`${HOME}/said`)}`, { token: 'none' })
+  assert.deepEqual([stranger.status, stranger.headers.has('x-tree-revision')], [401, false])
 })
 
 test('links are links: they are described and moved themselves, and followed by reads, writes and directories on the way', async () => {

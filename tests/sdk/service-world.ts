@@ -47,7 +47,11 @@ export async function openServiceWorld(): Promise<ServiceWorld> {
     agents: { ...links, of: (id, live, gone) => links.of(id, machine(live), gone), greet: () => undefined },
     waking: parking,
     showResidency: inUse,
-    secrets: { valuesFor: () => Promise.resolve({ values: {}, authority: null }), trust: { bring: () => Promise.resolve(false) } },
+    secrets: {
+      valuesFor: () => Promise.resolve({ values: {}, authority: null }),
+      valueForGit: () => Promise.reject(new Error('no secrets here')),
+      trust: { bring: () => Promise.resolve(false) },
+    },
     validate_answers: true,
     drain_ms: 300,
   })

@@ -17,6 +17,7 @@ import {
   PatchResult,
   WriteResult,
 } from '../../schemas/cell/file.ts'
+import { IfTreeRevision, KeyedChange, RangeHeader } from '../../schemas/cell/headers.ts'
 import { FileSearch, SearchResult } from '../../schemas/cell/search.ts'
 import { Uuid } from '../../schemas/common.ts'
 
@@ -50,6 +51,7 @@ export const filesRead = cellRoute({
   tree: true,
   reads_disk: true,
   params,
+  headers: RangeHeader,
   query: FileReadQuery,
   answers: {
     200: { content: { 'application/octet-stream': null }, headers: READ_HEADERS, description: 'The bytes' },
@@ -75,6 +77,7 @@ export const filesWrite = cellRoute({
   machine: 'asked',
   tree: true,
   params,
+  headers: KeyedChange,
   query: FileWriteQuery,
   body: 'bytes',
   body_bytes_max: LIMITS.file.write_bytes_max,
@@ -96,6 +99,7 @@ export const filesRemove = cellRoute({
   machine: 'asked',
   tree: true,
   params,
+  headers: IfTreeRevision,
   query: FileRemoveQuery,
   answers: { 204: { headers: TREE_HEADERS, description: 'Removed' } },
   errors: { ...CHANGES, conflict: ['tree_revision_mismatch', 'not_empty', 'not_a_directory', 'operation_interrupted'] },
@@ -140,6 +144,7 @@ export const filesMkdir = cellRoute({
   machine: 'asked',
   tree: true,
   params,
+  headers: IfTreeRevision,
   body: FileMkdir,
   answers: { 201: { schema: FileInfo, headers: TREE_HEADERS, description: 'Created' } },
   errors: {
@@ -158,6 +163,7 @@ export const filesMove = cellRoute({
   machine: 'asked',
   tree: true,
   params,
+  headers: IfTreeRevision,
   body: FileMove,
   answers: { 200: { schema: FileInfo, headers: TREE_HEADERS, description: 'What is at the new path' } },
   errors: {
@@ -201,6 +207,7 @@ export const filesPatch = cellRoute({
   machine: 'asked',
   tree: true,
   params,
+  headers: KeyedChange,
   body: FilePatch,
   body_bytes_max: LIMITS.file.patch_body_bytes_max,
   answers: { 200: { schema: PatchResult, headers: KEYED_HEADERS, description: 'Patched' } },

@@ -3,6 +3,7 @@ import { LIMITS } from '../../limits.ts'
 import { toolToken } from '../../access.ts'
 import { cellRoute } from '../../route.ts'
 import { GitClone, GitCommit, GitCommitted, GitHead, GitStatus, GitStatusQuery } from '../../schemas/cell/git.ts'
+import { GitAuthorization } from '../../schemas/cell/headers.ts'
 import { Uuid } from '../../schemas/common.ts'
 
 const params = Type.Object({ workspace_id: Uuid() })
@@ -13,12 +14,13 @@ export const gitClone = cellRoute({
   method: 'POST',
   path: '/v1/workspaces/{workspace_id}/git/clone',
   summary:
-    'Clone a repository over HTTPS, inside the workspace and under its network policy. Credentials: the header X-Git-Authorization holds what ' +
-    "git sends as Authorization, to the URL's host alone; they are not kept in the repository. No hooks, no submodules, no redirects with credentials",
+    'Clone a repository over HTTPS, inside the workspace and under its network policy. Credentials: in X-Git-Authorization, or in a secret that the call names; git sends them ' +
+    "as Authorization to the URL's host alone; they are not kept in the repository. No hooks, no submodules, no redirects with credentials",
   access: toolToken('git'),
   modes: ['processful'],
   machine: 'asked',
   params,
+  headers: GitAuthorization,
   body: GitClone,
   answers: { 201: { schema: GitHead, description: 'Cloned' } },
   errors: {

@@ -3,6 +3,7 @@ import { LIMITS } from '../../limits.ts'
 import { toolToken } from '../../access.ts'
 import { cellRoute } from '../../route.ts'
 import { TarReadQuery, TarResult, TarWriteQuery } from '../../schemas/cell/tar.ts'
+import { IfTreeRevision } from '../../schemas/cell/headers.ts'
 import { Uuid } from '../../schemas/common.ts'
 
 const params = Type.Object({ workspace_id: Uuid() })
@@ -41,6 +42,7 @@ export const filesTarWrite = cellRoute({
   machine: 'asked',
   tree: true,
   params,
+  headers: IfTreeRevision,
   query: TarWriteQuery,
   body: 'bytes',
   body_bytes_max: LIMITS.tar.upload_bytes_max,

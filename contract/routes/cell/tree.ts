@@ -4,6 +4,7 @@ import { ALONE } from '../../errors.ts'
 import { cellRoute } from '../../route.ts'
 import { Changes } from '../../schemas/cell/change.ts'
 import { TreeDiffQuery, TreeRestore, TreeRestored, TreeRevisions, TreeRevisionsQuery } from '../../schemas/cell/tree.ts'
+import { IfTreeRevision } from '../../schemas/cell/headers.ts'
 import { Uuid } from '../../schemas/common.ts'
 
 const params = Type.Object({ workspace_id: Uuid() })
@@ -41,11 +42,12 @@ export const treeRestore = cellRoute({
   id: 'tree.restore',
   method: 'POST',
   path: '/v1/workspaces/{workspace_id}/tree/restore',
-  summary: 'Make the files of a kept revision the next revision. Accepts If-Match',
+  summary: 'Make the files of a kept revision the next revision',
   access: toolToken('files'),
   modes: ['file_first'],
   tree: true,
   params,
+  headers: IfTreeRevision,
   body: TreeRestore,
   answers: { 200: { schema: TreeRestored, headers: headers('The revision that it made'), description: 'Restored' } },
   errors: { conflict: ['tree_revision_mismatch'], rate_limited: ['disk_full'], not_found: ALONE },

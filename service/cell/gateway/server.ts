@@ -77,7 +77,7 @@ import { hintWake } from './idle/wake-hint.ts'
 import { attachTerminal } from './pty/attach.ts'
 import { openTerminal } from './pty/open.ts'
 import { closeTerminal, getTerminal, resizeTerminal, typeIntoTerminal } from './pty/session.ts'
-import { byMode, ofTree } from './tree/calls.ts'
+import { byMode, revisionHeaders } from './tree/calls.ts'
 import { makeTreeDirectory, moveTreeFile, removeTreeFile } from './tree/change.ts'
 import { diffRevisions, listRevisions, restoreRevision } from './tree/history.ts'
 import { listTreeFiles, readTreeFile, statTreeFile } from './tree/read.ts'
@@ -187,6 +187,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     ...(options.cors_origins ? { cors_origins: options.cors_origins } : {}),
     authenticate: (arrival) => gate.authenticate(arrival),
     admit: (arrival, who) => gate.admit(arrival, who),
+    refusalHeaders: revisionHeaders(options),
     ...(options.observe ? { observe: options.observe } : {}),
     ...(options.validate_answers ? { validate_answers: true } : {}),
   })
@@ -230,9 +231,9 @@ const ROUTES: readonly Bound<GatewayDeps, Ticket>[] = [
   route(filesTarRead, byMode(readTar, readTreeTar)),
   route(filesTarWrite, byMode(writeTar, writeTreeTar)),
   route(filesWatch, watchFiles),
-  route(treeRevisions, ofTree(listRevisions)),
-  route(treeDiff, ofTree(diffRevisions)),
-  route(treeRestore, ofTree(restoreRevision)),
+  route(treeRevisions, listRevisions),
+  route(treeDiff, diffRevisions),
+  route(treeRestore, restoreRevision),
   route(changesList, listChanges),
   route(keepalive, keepAlive),
   route(wakeHint, hintWake),

@@ -109,12 +109,15 @@ export function createSecrets(
       const { values, authority } = usable.length === 0 ? NOTHING : await openAll(workspace, usable)
       const value = values[name]
       if (value !== undefined) return { value, authority }
-      throw notAvailable([name], 'The workspace may not use this secret for git: the secret must be live and its allowed_tools must include git')
+      throw notAvailable(
+        [name],
+        'The workspace may not use this secret for git: the secret must be live and its allowed_tools must include git',
+      )
     },
   }
 }
 
-function notAvailable(names: readonly string[], message: string): Failure {
+function notAvailable(names: string[], message: string): Failure {
   return fail('forbidden', 'secret_not_available', message, { details: { names } })
 }
 

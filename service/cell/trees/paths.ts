@@ -77,6 +77,18 @@ export async function resolvePath(
   return { kind: 'found', path: at.slice(ROOT_NAMES.length), entry }
 }
 
+/** Whether a path leads out of the tree, whatever the tree holds: a link in the tree may lead out as well. Pure. */
+export function leavesTree(path: string): boolean {
+  const at: string[] = []
+  for (const { name } of namesOf(path, false)) {
+    if (at.length === ROOT_NAMES.length && name !== '..') return false // a link from here on may lead anywhere
+    if (name === '..') at.pop()
+    else if (name === ROOT_NAMES[at.length]) at.push(name)
+    else return true
+  }
+  return at.length < ROOT_NAMES.length
+}
+
 function namesOf(path: string, by_link: boolean): Pending[] {
   return path
     .split('/')

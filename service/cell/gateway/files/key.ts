@@ -1,14 +1,13 @@
-import type { IncomingHttpHeaders } from 'node:http'
 import { LIMITS } from '../../../../contract/limits.ts'
 import { fail } from '../../../lib/fail.ts'
 
 const KEY = new RegExp(`^[A-Za-z0-9._:-]{1,${LIMITS.file.idempotency_key_characters_max}}$`)
 
 /** Cell, "File rules" 1: the Idempotency-Key of a write or patch; null without one. An invalid one is 422. */
-export function keyOf(headers: IncomingHttpHeaders): string | null {
-  const key = headers['idempotency-key']
+export function keyOf(named_headers: { 'Idempotency-Key'?: string }): string | null {
+  const key = named_headers['Idempotency-Key']
   if (key === undefined) return null
-  if (typeof key === 'string' && KEY.test(key)) return key
+  if (KEY.test(key)) return key
   const message = `must be 1-${LIMITS.file.idempotency_key_characters_max} characters of A-Z a-z 0-9 . _ : -`
   throw fail('validation_failed', null, 'The Idempotency-Key header is not valid', {
     details: { field: 'Idempotency-Key', issues: [{ path: 'Idempotency-Key', message }] },

@@ -10,7 +10,7 @@ import { keyOf } from './key.ts'
 import { checkPath } from './path.ts'
 
 export const patchFile: GatewayHandler<typeof filesPatch> = async (call, _deps, ticket) => {
-  const key = keyOf(call.headers)
+  const key = keyOf(call.named_headers)
   const patch = { ...call.body, path: checkPath('path', call.body.path) }
   checkPatch(patch)
   const body = await ask(ticket, 'change', call, async (bounds) => confirmed(patch, await ticket.agent.patchFile(patch, key, bounds)))

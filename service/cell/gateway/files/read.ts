@@ -12,7 +12,7 @@ import { type Part, partOf, unsatisfiable } from './range.ts'
 
 export const readFile: GatewayHandler<typeof filesRead> = async (call, { agent_idle_ms }, ticket) => {
   const path = pathOf(call.body_stream.url ?? '')
-  const part = partOf(call.query, call.headers.range)
+  const part = partOf(call.query, call.named_headers.Range)
   const wanted = part.kind === 'unsatisfiable' ? { offset: 0, length: 0 } : sizesOf(part)
   const { file, described } = await ask(ticket, 'read', call, async (bounds) => {
     const file = await ticket.files.openFile(path, wanted, bounds)

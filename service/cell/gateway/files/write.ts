@@ -37,7 +37,7 @@ function writeOf(call: WriteCall): Write {
     path: pathOf(call.body_stream.url ?? ''),
     options: { append, create_parents, ...checkMode(mode) },
     content_length: length === undefined ? undefined : Number(length),
-    key: keyOf(call.headers),
+    key: keyOf(call.named_headers),
   }
   if (write.content_length !== undefined && write.content_length > LIMITS.file.write_bytes_max) throw tooLarge()
   return write

@@ -1,13 +1,11 @@
 import type { gitClone } from '../../../../contract/routes/cell/git.ts'
-import { fail } from '../../../lib/fail.ts'
 import { ask } from '../ask.ts'
 import type { GatewayHandler } from '../handler.ts'
 import { secretForGit } from '../secret-variables.ts'
 import { cloneOf, withSecret } from './rules.ts'
 
 export const cloneRepository: GatewayHandler<typeof gitClone> = async (call, { secrets }, ticket) => {
-  const given = call.headers['x-git-authorization']
-  if (Array.isArray(given)) throw fail('bad_request', null, 'X-Git-Authorization must be given once')
+  const given = call.named_headers['X-Git-Authorization']
   const asked = cloneOf(call.body, given, ticket.entry)
   const name = call.body.authorization_secret
   const clone = name === undefined ? asked : withSecret(asked, await secretForGit(ticket, call, secrets, name))

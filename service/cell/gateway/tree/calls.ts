@@ -1,6 +1,6 @@
-import type { IncomingHttpHeaders } from 'node:http'
-import type { CellRoute } from '../../../../contract/route.ts'
-import type { Call, Handler, Reply } from '../../../http/call.ts'
+import type { treeRestore } from '../../../../contract/routes/cell/tree.ts'
+import type { CellRoute, Route } from '../../../../contract/route.ts'
+import type { Call, Handler, Reply, Who } from '../../../http/call.ts'
 import { fail, Failure } from '../../../lib/fail.ts'
 import { AgentTrouble } from '../../links/agent-trouble.ts'
 import type { Blobs } from '../../trees/blobs.ts'
@@ -24,7 +24,7 @@ export type TreeHandler<R extends CellRoute> = Handler<R, GatewayDeps, Ticket>
 /** The handler of a call that machines and trees serve: a file-first workspace has no machine. */
 export function byMode<R extends CellRoute>(of_machine: GatewayHandler<R>, of_tree: TreeHandler<R>): GatewayHandler<R> {
   return (call, deps, ticket) => {
-    if (ticket.entry.mode === 'file_first') return withRevision(deps, ticket, () => of_tree(call, deps, ticket))
+    if (ticket.entry.mode === 'file_first') return of_tree(call, deps, ticket).catch(explained)
     const { tree_revision } = call.query as { tree_revision?: number }
     if (tree_revision === undefined) return of_machine(call, deps, ticket)
     throw fail('validation_failed', 'not_supported_for_mode', 'A workspace with a machine has no revisions of its files', {
@@ -33,20 +33,16 @@ export function byMode<R extends CellRoute>(of_machine: GatewayHandler<R>, of_tr
   }
 }
 
-/** The handler of a call that trees alone serve. */
-export function ofTree<R extends CellRoute>(of_tree: TreeHandler<R>): TreeHandler<R> {
-  return (call, deps, ticket) => withRevision(deps, ticket, () => of_tree(call, deps, ticket))
-}
-
-/** Cell, "File-first rules" 4: also of a call that is refused before the tree is looked at. */
-async function withRevision({ trees }: GatewayDeps, { entry }: Ticket, work: () => Promise<Reply>): Promise<Reply> {
-  try {
-    return await work()
-  } catch (error) {
-    const failure = asFailure(error)
-    if (!(failure instanceof Failure) || failure.options.headers?.[HEADER] !== undefined) throw failure
-    const revision = await trees.revision(entry.id)
-    throw revision === null ? failure : ofRevisionHeader(failure, revision)
+/**
+ * Cell, "File-first rules" 4: also of a call that is refused before the tree is looked at. A caller without a token for the workspace is
+ * told nothing of its tree.
+ */
+export function revisionHeaders({ trees, table }: Pick<GatewayDeps, 'table' | 'trees'>) {
+  return async (route: Route, who: Who): Promise<Record<string, string>> => {
+    if (route.surface !== 'cell' || route.tree !== true || who.type !== 'tool_token') return {}
+    if (table.get(who.workspace_id)?.mode !== 'file_first') return {}
+    const revision = await trees.revision(who.workspace_id).catch(() => null) // the refusal matters more
+    return revision === null ? {} : { [HEADER]: String(revision) }
   }
 }
 
@@ -104,11 +100,11 @@ const TRIES_MAX = 5
 export async function changing(
   { trees, db }: GatewayDeps,
   { entry: { id } }: Ticket,
-  { headers, signal, route }: Pick<Call, 'headers' | 'signal' | 'route'>,
+  { named_headers, signal, route }: Pick<Call<typeof treeRestore>, 'named_headers' | 'signal'> & Pick<Call, 'route'>,
   plan: (seen: Seen) => Promise<Planned>,
   { key, fingerprint }: Keyed = { key: null, fingerprint: Buffer.alloc(0) },
 ): Promise<Reply> {
-  const if_match = ifMatch(headers)
+  const if_match = ifMatch(named_headers['If-Match'])
   const attempt = async (): Promise<Reply> => {
     const at = await trees.current(id).catch(explained)
     if (at === null) throw gone()
@@ -154,8 +150,7 @@ function repeated(kept: { fingerprint: Buffer; revision: number; answer: object 
 }
 
 /** Cell, "File-first rules" 4; bare or as an entity tag. What cannot be read is 400. */
-function ifMatch(headers: IncomingHttpHeaders): number | null {
-  const text = headers['if-match']
+function ifMatch(text: string | undefined): number | null {
   if (text === undefined) return null
   const [, bare, quoted] = /^(?:(\d{1,15})|"(\d{1,15})")$/.exec(text.trim()) ?? []
   const revision = bare ?? quoted

@@ -7,7 +7,7 @@ import { checkMode, checkPath, pathOf } from '../files/path.ts'
 import { changing, type Planned, type Seen, type TreeHandler } from './calls.ts'
 import {
   alreadyExists,
-  entryPath,
+  checkInside,
   found,
   foundOrFree,
   infoOf,
@@ -17,13 +17,14 @@ import {
   notEmpty,
   notThere,
   refusalOf,
+  resolveEntry,
   unresolvable,
 } from './rules.ts'
 
 export const removeTreeFile: TreeHandler<typeof filesRemove> = (call, deps, ticket) => {
-  const path = pathOf(call.url)
+  const path = checkInside(pathOf(call.url), 'change')
   return changing(deps, ticket, call, async (seen) => {
-    const { entry, path: at } = found(await resolvePath(seen, seen.root, entryPath(path), { follow: false }), path, 'change')
+    const { entry, path: at } = found(await resolveEntry(seen, path, { follow: false }), path, 'change')
     refuseRoot(at, path)
     if (entry.type === 'directory' && entry.page !== null && call.query.recursive !== true) throw notEmpty(path)
     return { changes: [{ kind: 'remove', path: at }], status: 204 }
@@ -31,7 +32,7 @@ export const removeTreeFile: TreeHandler<typeof filesRemove> = (call, deps, tick
 }
 
 export const makeTreeDirectory: TreeHandler<typeof filesMkdir> = (call, deps, ticket) => {
-  const path = checkPath('path', call.body.path)
+  const path = checkInside(checkPath('path', call.body.path), 'change')
   const { mode } = checkMode(call.body.mode)
   const parents = call.body.parents ?? false
   return changing(deps, ticket, call, async (seen) => {
@@ -42,7 +43,7 @@ export const makeTreeDirectory: TreeHandler<typeof filesMkdir> = (call, deps, ti
       status: 201,
       body: infoOf(path, directory),
     })
-    const resolved = await resolvePath(seen, seen.root, entryPath(path), { follow: false })
+    const resolved = await resolveEntry(seen, path, { follow: false })
     if (resolved.kind === 'found') {
       const target = await resolvePath(seen, seen.root, path, { follow: true })
       if (!parents || target.kind !== 'found' || target.entry.type !== 'directory') throw alreadyExists(path)
@@ -58,11 +59,17 @@ export const makeTreeDirectory: TreeHandler<typeof filesMkdir> = (call, deps, ti
 
 export const moveTreeFile: TreeHandler<typeof filesMove> = (call, deps, ticket) => {
   const [from, to] = [checkPath('from', call.body.from), checkPath('to', call.body.to)]
+  for (const path of [from, to]) checkInside(path, 'change')
   const { overwrite = false } = call.body
   return changing(deps, ticket, call, async (seen) => {
-    const source = found(await resolvePath(seen, seen.root, entryPath(from), { follow: false }), from, 'change')
+    const [resolved_from, resolved_to] = [
+      await resolveEntry(seen, from, { follow: false }),
+      await resolveEntry(seen, to, { follow: false }),
+    ]
+    if (resolved_to.kind === 'outside') throw refusalOf(resolved_to, to, 'change')
+    const source = found(resolved_from, from, 'change')
     refuseRoot(source.path, from)
-    const target = foundOrFree(await resolvePath(seen, seen.root, entryPath(to), { follow: false }), to)
+    const target = foundOrFree(resolved_to, to)
     if (target.kind === 'found') checkReplaceable(source.entry, target.entry, { overwrite, to, is_same: isSame(source.path, target.path) })
     refuseRoot(target.path, to)
     const body = infoOf(to, source.entry)
@@ -131,7 +138,7 @@ export async function resolveForWrite(
   create_parents: boolean,
   modified_ms: number,
 ): Promise<{ at: TreePath; made: TreeChange[]; old: Entry | null }> {
-  const resolved = await resolvePath(seen, seen.root, entryPath(path), { follow: true })
+  const resolved = await resolveEntry(seen, path, { follow: true })
   if (resolved.kind === 'no_parent' && create_parents) {
     const { names, changes } = makeParents(resolved, path, modified_ms)
     return { at: names, made: changes, old: null }

@@ -11,10 +11,10 @@ import { CHUNK_BYTES, listEntries } from '../../trees/tree.ts'
 import { pathOf } from '../files/path.ts'
 import { type Part, partOf, unsatisfiable } from '../files/range.ts'
 import { reading, type Seen, type TreeHandler } from './calls.ts'
-import { found, infoOf, notADirectory, notAFile } from './rules.ts'
+import { checkInside, found, infoOf, notADirectory, notAFile } from './rules.ts'
 
 export const statTreeFile: TreeHandler<typeof filesStat> = (call, deps, ticket) => {
-  const path = pathOf(call.url)
+  const path = checkInside(pathOf(call.url), 'read')
   return reading(deps, ticket, call.query.tree_revision, async (seen) => {
     const { entry } = found(await resolvePath(seen, seen.root, path, { follow: false }), path, 'read')
     return { status: 200, body: infoOf(path, entry, call.query) }
@@ -22,7 +22,7 @@ export const statTreeFile: TreeHandler<typeof filesStat> = (call, deps, ticket) 
 }
 
 export const listTreeFiles: TreeHandler<typeof filesList> = (call, deps, ticket) => {
-  const path = pathOf(call.url)
+  const path = checkInside(pathOf(call.url), 'read')
   const { limit = LIMITS.file.list_entries_default, cursor, recursive = false } = call.query
   const steps = stepsOf(bookmarkOf(cursor))
   return reading(deps, ticket, call.query.tree_revision, async (seen) => {
@@ -59,8 +59,8 @@ async function* listBelow(
 }
 
 export const readTreeFile: TreeHandler<typeof filesRead> = (call, deps, ticket) => {
-  const path = pathOf(call.url)
-  const part = partOf(call.query, call.headers.range)
+  const path = checkInside(pathOf(call.url), 'read')
+  const part = partOf(call.query, call.named_headers.Range)
   return reading(deps, ticket, call.query.tree_revision, async (seen) => {
     const { entry } = found(await resolvePath(seen, seen.root, path, { follow: true }), path, 'read')
     if (entry.type !== 'file') throw notAFile(path, entry)

@@ -1,8 +1,9 @@
 import type { FileInfo } from '../../../../contract/schemas/cell/file.ts'
 import { LIMITS } from '../../../../contract/limits.ts'
 import { fail, type Failure } from '../../../lib/fail.ts'
-import type { Entry } from '../../trees/entries.ts'
-import { type Resolved, splitPath, TREE_ROOT } from '../../trees/paths.ts'
+import type { DirectoryEntry, Entry } from '../../trees/entries.ts'
+import type { PageReads } from '../../trees/pages.ts'
+import { leavesTree, type Resolved, resolvePath, splitPath, TREE_ROOT } from '../../trees/paths.ts'
 
 /** A read of what is not there is 404, a change of it 422 (Cell, "File-first rules" 5). */
 export type Purpose = 'read' | 'change'
@@ -66,10 +67,22 @@ export function notEmpty(path: string): Failure {
   return fail('conflict', 'not_empty', 'The directory is not empty', { details: { path } })
 }
 
-/** The root, "." and ".." are no names to create, move or remove. @returns the path as its last name is looked up, not followed. */
-export function entryPath(path: string): string {
+/** Refuses a path that leaves the tree whatever is in it. This is judged before anything else of the request. */
+export function checkInside(path: string, purpose: Purpose): string {
+  if (leavesTree(path)) throw refusalOf({ kind: 'outside' }, path, purpose)
+  return path
+}
+
+/** What the last name of a path is. The root, "." and ".." are no names to create, move or remove. */
+export async function resolveEntry(
+  seen: PageReads & { root: DirectoryEntry },
+  path: string,
+  { follow }: { follow: boolean },
+): Promise<Resolved> {
   const { directory, name } = splitPath(path)
-  if (name !== '' && name !== '.' && name !== '..') return `${directory}${name}`
+  if (name !== '' && name !== '.' && name !== '..') return resolvePath(seen, seen.root, `${directory}${name}`, { follow })
+  const { kind } = await resolvePath(seen, seen.root, path, { follow: true })
+  if (kind === 'outside') return { kind }
   throw fail('validation_failed', 'invalid_path', 'The path names no entry of a directory', { details: { path } })
 }
 

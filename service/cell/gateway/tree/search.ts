@@ -5,11 +5,13 @@ import { globProblem } from '../../trees/globs.ts'
 import { resolvePath } from '../../trees/paths.ts'
 import { patternProblem } from '../../trees/search-pattern.ts'
 import { searchTree } from '../../trees/search.ts'
+import { checkPath } from '../files/path.ts'
 import { searchOf } from '../files/search.ts'
 import { reading, type TreeHandler } from './calls.ts'
-import { found, notAFile } from './rules.ts'
+import { checkInside, found, notAFile } from './rules.ts'
 
 export const searchTreeFiles: TreeHandler<typeof filesSearch> = (call, deps, ticket) => {
+  checkInside(checkPath('path', call.body.path), 'read')
   const { cursor, ...search } = searchOf(call.body)
   const begin = bookmarkOf(cursor)
   const wrong = patternProblem(search)

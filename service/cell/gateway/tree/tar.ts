@@ -12,13 +12,13 @@ import { pathOf } from '../files/path.ts'
 import { asFailure, changing, reading, type Seen, type TreeHandler } from './calls.ts'
 import { makeParents } from './change.ts'
 import { pourPieces } from './read.ts'
-import { found, notADirectory, notAFile, refusalOf } from './rules.ts'
+import { checkInside, found, notADirectory, notAFile, refusalOf } from './rules.ts'
 
 /** Pieces smaller than this are sent together. */
 const PIECE_BYTES = 64 << 10
 
 export const readTreeTar: TreeHandler<typeof filesTarRead> = (call, deps, ticket) => {
-  const path = pathOf(call.url)
+  const path = checkInside(pathOf(call.url), 'read')
   return reading(deps, ticket, call.query.tree_revision, async (seen) => {
     const { entry } = found(await resolvePath(seen, seen.root, path, { follow: true }), path, 'read')
     if (entry.type !== 'directory') throw notADirectory(path)
@@ -80,7 +80,7 @@ async function* together(pieces: AsyncIterable<Buffer>): AsyncGenerator<Buffer> 
 export const writeTreeTar: TreeHandler<typeof filesTarWrite> = async (call, deps, ticket) => {
   const bytes_max = LIMITS.tar.upload_bytes_max
   try {
-    const path = pathOf(call.url)
+    const path = checkInside(pathOf(call.url), 'change')
     const { create_parents = false, links_out = false } = call.query
     if (Number(call.headers['content-length'] ?? 0) > bytes_max) throw tarTooLarge(bytes_max)
     ticket.room.take(3 * CHUNK_BYTES)

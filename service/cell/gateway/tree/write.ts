@@ -18,14 +18,14 @@ import { tooLarge } from '../files/write-body.ts'
 import type { Ticket } from '../gate/ticket.ts'
 import { asFailure, changing, type Keyed, type Seen, type TreeHandler } from './calls.ts'
 import { resolveForWrite } from './change.ts'
-import { infoOf, modeOf, notAFile, notThere, refusalOf, unresolvable } from './rules.ts'
+import { checkInside, infoOf, modeOf, notAFile, notThere, refusalOf, unresolvable } from './rules.ts'
 
 export const writeTreeFile: TreeHandler<typeof filesWrite> = async (call, deps, ticket) => {
   try {
-    const path = pathOf(call.url)
+    const path = checkInside(pathOf(call.url), 'change')
     const { append = false, create_parents = false } = call.query
     const { mode } = checkMode(call.query.mode)
-    const key = keyOf(call.headers)
+    const key = keyOf(call.named_headers)
     const body = await bodyOf(call, ticket)
     const sha256 = digest(body)
     const keyed = keyedBy(key, { write: path, append, create_parents, mode: mode ?? null, sha256 })
@@ -54,8 +54,8 @@ export const writeTreeFile: TreeHandler<typeof filesWrite> = async (call, deps, 
 }
 
 export const patchTreeFile: TreeHandler<typeof filesPatch> = (call, deps, ticket) => {
-  const key = keyOf(call.headers)
-  const patch = { ...call.body, path: checkPath('path', call.body.path) }
+  const patch = { ...call.body, path: checkInside(checkPath('path', call.body.path), 'change') }
+  const key = keyOf(call.named_headers)
   checkPatch(patch)
   const empty = patch.edits?.findIndex(({ old_text }) => old_text === '') ?? -1
   if (empty >= 0) throw fail('validation_failed', 'patch_invalid', "An edit's old_text is not empty", { details: { index: empty } })
