@@ -143,6 +143,8 @@ export const DETAILS = {
     'conflict/not_a_file': PATH,
     'conflict/already_exists': PATH,
     'conflict/not_empty': PATH,
+    'conflict/not_permitted': PATH,
+    'conflict/path_busy': PATH,
     'validation_failed/invalid_path': PATH,
     'validation_failed/patch_invalid': { index: Optional(Integer({ description: 'Of the edit, from 0' })) },
     'conflict/revision_mismatch': { current_revision: Optional(Text({ description: 'Absent where there is no file' })) },

@@ -200,6 +200,9 @@ export const CELL_REASONS = {
     'not_a_file',
     'not_a_directory',
     'different_filesystem',
+    'not_permitted',
+    'path_busy',
+    'session_ended',
     'revision_mismatch',
     'tree_revision_mismatch',
     'execution_id_reused',
@@ -224,7 +227,7 @@ export const CELL_REASONS = {
     'edit_not_text',
     'patch_invalid',
   ],
-  rate_limited: ['disk_full', 'too_many_sessions'],
+  rate_limited: ['disk_full', 'too_many_sessions', 'resource_limit', 'terminal_full'],
   dependency_unavailable: ['offline_changed'],
   service_unavailable: ['host_capacity', 'wake_failed', 'draining', 'too_many_streams', 'no_execution_host'],
 } as const satisfies Partial<Record<CellCode, readonly string[]>>

@@ -213,15 +213,17 @@ describe('every route of the gateway', () => {
     }
     say(409, 'conflict', 'stale_endpoint')
     await all('409 conflict', {}, declaring('conflict'))
-    for (const reason of ['disk_full', 'too_many_sessions']) {
+    for (const reason of ['disk_full', 'too_many_sessions', 'resource_limit', 'terminal_full']) {
       say(429, 'rate_limited', reason)
       const asked = declaring('rate_limited', reason).filter((route) => serves(route, 'processful'))
       await all(`429 rate_limited/${reason}`, {}, asked)
     }
     say(404, 'not_found', 'session_not_found')
     await all('404 not_found/session_not_found', {}, declaring('not_found', 'session_not_found'))
-    say(409, 'conflict', 'host_feature_unavailable')
-    await all('409 conflict/host_feature_unavailable', {}, declaring('conflict', 'host_feature_unavailable'))
+    for (const reason of ['host_feature_unavailable', 'session_ended', 'not_permitted', 'path_busy']) {
+      say(409, 'conflict', reason)
+      await all(`409 conflict/${reason}`, {}, declaring('conflict', reason))
+    }
     say(409, 'conflict', 'output_expired')
     const sockets = declaring('conflict', 'output_expired').filter(({ websocket }) => websocket !== undefined)
     await all('409 conflict/output_expired', {}, sockets)

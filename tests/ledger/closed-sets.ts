@@ -62,6 +62,8 @@ export const SPECIFIED: Readonly<Record<'app' | 'cell', Closed>> = {
       'not_a_directory', 'revision_mismatch', 'tree_revision_mismatch', 'execution_id_reused',
       'stdin_gap', 'stdin_closed', // of a stdin that stays open: docs/decisions/0250
       'different_filesystem', // of a move: docs/decisions/0029
+      'not_permitted', 'path_busy', // what the guest's kernel says of a path
+      'session_ended', // of a signal, and of what is typed into a terminal
       // Of processes, git and the browser the specification shows no more than their names: docs/decisions/0010.
       'not_a_repository', 'nothing_to_commit', 'git_authentication_failed', 'git_failed', 'navigation_failed', 'browser_failed',
     ], // prettier-ignore
@@ -74,7 +76,7 @@ export const SPECIFIED: Readonly<Record<'app' | 'cell', Closed>> = {
       'invalid_cwd', 'invalid_path', 'reserved_prefix', 'env_collision', 'not_supported_for_mode', 'edit_not_found', 'edit_ambiguous',
       'edit_not_text', 'patch_invalid', 'outside_tree_root',
     ], // prettier-ignore
-    rate_limited: ['disk_full', 'too_many_sessions'],
+    rate_limited: ['disk_full', 'too_many_sessions', 'resource_limit', 'terminal_full'],
     internal_error: [],
     dependency_unavailable: ['offline_changed'],
     service_unavailable: ['host_capacity', 'wake_failed', 'draining', 'too_many_streams', 'no_execution_host'],

@@ -123,7 +123,7 @@ export const execSignal = cellRoute({
   params: ExecParams,
   body: ExecSignal,
   answers: { 200: { schema: ExecSession, description: 'The command' } },
-  errors: { ...UNKNOWN_SESSION, validation_failed: ALONE, conflict: ['operation_interrupted'] },
+  errors: { ...UNKNOWN_SESSION, validation_failed: ALONE, conflict: ['session_ended', 'operation_interrupted'] },
 })
 
 export const execCancel = cellRoute({

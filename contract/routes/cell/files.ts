@@ -63,7 +63,7 @@ export const filesRead = cellRoute({
   },
   errors: {
     ...READS_REVISIONS,
-    conflict: ['not_a_file', 'not_a_directory'],
+    conflict: ['not_permitted', 'not_a_file', 'not_a_directory'],
     range_not_satisfiable: ALONE,
   },
 })
@@ -84,7 +84,15 @@ export const filesWrite = cellRoute({
   answers: { 200: { schema: WriteResult, headers: KEYED_HEADERS, description: 'Written' } },
   errors: {
     ...CHANGES,
-    conflict: ['tree_revision_mismatch', 'not_a_file', 'not_a_directory', 'operation_id_reused', 'operation_interrupted'],
+    conflict: [
+      'not_permitted',
+      'path_busy',
+      'tree_revision_mismatch',
+      'not_a_file',
+      'not_a_directory',
+      'operation_id_reused',
+      'operation_interrupted',
+    ],
     validation_failed: [null, 'invalid_path', 'outside_tree_root'],
     rate_limited: ['disk_full'],
   },
@@ -102,7 +110,10 @@ export const filesRemove = cellRoute({
   headers: IfTreeRevision,
   query: FileRemoveQuery,
   answers: { 204: { headers: TREE_HEADERS, description: 'Removed' } },
-  errors: { ...CHANGES, conflict: ['tree_revision_mismatch', 'not_empty', 'not_a_directory', 'operation_interrupted'] },
+  errors: {
+    ...CHANGES,
+    conflict: ['not_permitted', 'path_busy', 'tree_revision_mismatch', 'not_empty', 'not_a_directory', 'operation_interrupted'],
+  },
 })
 
 export const filesStat = cellRoute({
@@ -117,7 +128,7 @@ export const filesStat = cellRoute({
   params,
   query: FileStatQuery,
   answers: { 200: { schema: FileInfo, headers: SERVED_FROM, description: 'The file' } },
-  errors: { ...READS_REVISIONS, conflict: ['not_a_directory'] },
+  errors: { ...READS_REVISIONS, conflict: ['not_permitted', 'not_a_directory'] },
 })
 
 export const filesList = cellRoute({
@@ -132,7 +143,7 @@ export const filesList = cellRoute({
   params,
   query: FileListQuery,
   answers: { 200: { schema: FileList, headers: SERVED_FROM, description: 'The entries, by name' } },
-  errors: { ...READS_REVISIONS, conflict: ['not_a_directory', 'guest_feature_unavailable'] },
+  errors: { ...READS_REVISIONS, conflict: ['not_permitted', 'not_a_directory', 'guest_feature_unavailable'] },
 })
 
 export const filesMkdir = cellRoute({
@@ -149,7 +160,7 @@ export const filesMkdir = cellRoute({
   answers: { 201: { schema: FileInfo, headers: TREE_HEADERS, description: 'Created' } },
   errors: {
     ...CHANGES,
-    conflict: ['tree_revision_mismatch', 'already_exists', 'not_a_directory', 'operation_interrupted'],
+    conflict: ['not_permitted', 'tree_revision_mismatch', 'already_exists', 'not_a_directory', 'operation_interrupted'],
     rate_limited: ['disk_full'],
   },
 })
@@ -169,6 +180,8 @@ export const filesMove = cellRoute({
   errors: {
     ...CHANGES,
     conflict: [
+      'not_permitted',
+      'path_busy',
       'tree_revision_mismatch',
       'already_exists',
       'not_empty',
@@ -195,7 +208,7 @@ export const filesSearch = cellRoute({
   body: FileSearch,
   body_bytes_max: LIMITS.search.body_bytes_max,
   answers: { 200: { schema: SearchResult, headers: SERVED_FROM, description: 'The matches' } },
-  errors: { ...READS, conflict: ['guest_feature_unavailable', 'not_a_file', 'not_a_directory'] },
+  errors: { ...READS, conflict: ['not_permitted', 'guest_feature_unavailable', 'not_a_file', 'not_a_directory'] },
 })
 
 export const filesPatch = cellRoute({
@@ -215,6 +228,8 @@ export const filesPatch = cellRoute({
     ...CHANGES,
     validation_failed: [null, 'invalid_path', 'outside_tree_root', 'edit_not_found', 'edit_ambiguous', 'edit_not_text', 'patch_invalid'],
     conflict: [
+      'not_permitted',
+      'path_busy',
       'tree_revision_mismatch',
       'guest_feature_unavailable',
       'revision_mismatch',

@@ -33,7 +33,7 @@ const WAKING = {
 } as const satisfies RouteErrors<CellCode>
 
 /** Its machine is asked: it may be silent, and may refuse in its own name with what is no reason of ours (its kernel forbids the call). */
-const MACHINE = { conflict: ALONE, timeout: ALONE } as const satisfies RouteErrors<CellCode>
+const MACHINE = { conflict: ALONE, rate_limited: ['resource_limit'], timeout: ALONE } as const satisfies RouteErrors<CellCode>
 
 /** The machine sleeps and its disk is read instead. */
 const DISK = {

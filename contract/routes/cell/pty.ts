@@ -79,7 +79,7 @@ export const ptyResize = cellRoute({
   params: ExecParams,
   body: TerminalSize,
   answers: { 200: { schema: TerminalSession, description: 'The terminal' } },
-  errors: { ...ERRORS, conflict: CHANGE_CONFLICTS, validation_failed: ALONE },
+  errors: { ...ERRORS, conflict: [...CHANGE_CONFLICTS, 'session_ended'], validation_failed: ALONE },
 })
 
 export const ptyInput = cellRoute({
@@ -93,7 +93,13 @@ export const ptyInput = cellRoute({
   params: ExecParams,
   body: TerminalInput,
   answers: { 200: { schema: TerminalSession, description: 'The terminal; its program may not have read yet what was typed' } },
-  errors: { ...ERRORS, conflict: CHANGE_CONFLICTS, validation_failed: ALONE, payload_too_large: ALONE, rate_limited: ALONE },
+  errors: {
+    ...ERRORS,
+    conflict: [...CHANGE_CONFLICTS, 'session_ended'],
+    validation_failed: ALONE,
+    payload_too_large: ALONE,
+    rate_limited: ['terminal_full'],
+  },
 })
 
 export const ptyAttach = cellRoute({

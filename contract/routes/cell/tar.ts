@@ -29,7 +29,7 @@ export const filesTarRead = cellRoute({
   errors: {
     not_found: ['path_not_found', 'outside_tree_root'],
     validation_failed: ['invalid_path', 'not_supported_for_mode'],
-    conflict: ['not_a_directory', 'guest_feature_unavailable'],
+    conflict: ['not_permitted', 'not_a_directory', 'guest_feature_unavailable'],
   },
 })
 
@@ -50,7 +50,15 @@ export const filesTarWrite = cellRoute({
   errors: {
     not_found: ['path_not_found'],
     validation_failed: [null, 'invalid_path', 'outside_tree_root'],
-    conflict: ['tree_revision_mismatch', 'not_a_file', 'not_a_directory', 'guest_feature_unavailable', 'operation_interrupted'],
+    conflict: [
+      'not_permitted',
+      'path_busy',
+      'tree_revision_mismatch',
+      'not_a_file',
+      'not_a_directory',
+      'guest_feature_unavailable',
+      'operation_interrupted',
+    ],
     rate_limited: ['disk_full'],
   },
 })

@@ -24,7 +24,7 @@ export const filesWatch = cellRoute({
   errors: {
     not_found: ['path_not_found'],
     validation_failed: ['invalid_path'],
-    conflict: ['not_a_directory', 'guest_feature_unavailable'],
+    conflict: ['not_permitted', 'not_a_directory', 'guest_feature_unavailable'],
     service_unavailable: ['draining', 'too_many_streams'],
   },
 })

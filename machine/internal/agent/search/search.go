@@ -106,7 +106,7 @@ func place(wait time.Duration, gone <-chan struct{}) (release func(), err error)
 	case atOnce <- struct{}{}:
 		return release, nil
 	case <-time.After(wait):
-		return nil, fail.RateLimited("searches", "Too many searches at once")
+		return nil, fail.RateLimited("resource_limit", "Too many searches at once")
 	case <-gone:
 		return nil, errGone
 	}

@@ -95,7 +95,7 @@ func bounded(next http.Handler) http.Handler {
 			defer func() { <-slots }()
 			next.ServeHTTP(w, r)
 		default:
-			refuse(w, fail.RateLimited("requests", "Too many requests at once"))
+			refuse(w, fail.RateLimited("resource_limit", "Too many requests at once"))
 		}
 	})
 }

@@ -63,7 +63,7 @@ func (m *Manager) Open(rooted Rooted, req Request) (*Reader, error) {
 		return &Reader{manager: m, watch: w, offset: first, missed: true}, nil
 	}
 	if !m.hasPlace() {
-		return nil, fail.RateLimited("watches", "Too many directories are watched")
+		return nil, fail.RateLimited("resource_limit", "Too many directories are watched")
 	}
 	w, err := begin(rooted, rand.Text(), req.Path, req.Recursive)
 	if err != nil {

@@ -76,6 +76,6 @@ async function unlessEnded(signalled: () => Promise<unknown>): Promise<void> {
   try {
     await signalled()
   } catch (error) {
-    if (!(error instanceof Failure) || error.code !== 'conflict' || error.reason !== undefined) throw error
+    if (!(error instanceof Failure) || error.reason !== 'session_ended') throw error
   }
 }
