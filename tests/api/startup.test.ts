@@ -87,6 +87,21 @@ test('a command that fails ends the open with startup_failed; the workspace runs
   )
   assert.deepEqual(names(), ['fetch', 'migrate'])
   assert.equal((await w.post(`/v1/workspaces/${body.workspace.id}/tool-tokens`)).status, 201)
+  const waiting = { headers: { prefer: 'wait=5', 'idempotency-key': 'of-what-runs' } }
+  for (const replayed of [null, 'true']) {
+    const resumed = await w.post(`/v1/workspaces/${body.workspace.id}/resume`, { tools: ['exec'] }, waiting)
+    assert.deepEqual(
+      [
+        resumed.status,
+        resumed.body.operation,
+        resumed.body.workspace.ready,
+        resumed.body.tool_token?.tools,
+        resumed.headers.get('idempotent-replayed'),
+      ],
+      [200, null, false, ['exec'], replayed],
+    )
+  }
+  assert.deepEqual(names(), ['fetch', 'migrate'])
   w.startup.behave = fine
   const again = await open('failing')
   assert.deepEqual([again.status, again.body.operation.kind, again.body.operation.input], [200, 'open', { startup_retry: true }])

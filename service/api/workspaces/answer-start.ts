@@ -1,4 +1,4 @@
-import type { workspacesResume } from '../../../contract/routes/app/lifecycle.ts'
+import { workspacesResume } from '../../../contract/routes/app/lifecycle.ts'
 import type {
   draftsCreate,
   draftsCreateOfOrganization,
@@ -20,7 +20,7 @@ import { hasKey, keepStatus, type Outcome } from '../idempotency/store.ts'
 import { newestOperation, readOperation } from '../operations/store.ts'
 import { operationView } from '../operations/view.ts'
 import { mintTokenOrNull } from '../tool-tokens/mint.ts'
-import { isReady, type WorkspaceRow } from './row.ts'
+import { isReady, isRunning, type WorkspaceRow } from './row.ts'
 import { readWorkspace } from './store.ts'
 import { workspaceView } from './view.ts'
 
@@ -45,8 +45,8 @@ export interface Started {
 
 /**
  * Answers an open or a resume: 200 with a token when the workspace is ready, else 202 with the operation, after waiting for it
- * as long as the caller asked (App, "Open rules" 4). A repeat of what was answered 200 is 200 while the workspace is ready. Later it is 202:
- * whoever is told 200 goes on to call tools.
+ * as long as the caller asked (App, "Open rules" 4). A resume asks for a running workspace alone: one whose start-up failed serves tools.
+ * A repeat of what was answered 200 is 200 while that holds. Later it is 202: after a 200 the caller goes on to call tools.
  * @param beside what an answer says of its own.
  */
 export async function answerStart(
@@ -65,7 +65,8 @@ export async function answerStart(
   const { ignored } = outcome
   const started = { workspace: workspaceView(row), operation, cell_endpoint: row.cell_endpoint, ...(ignored ? { ignored } : {}) }
   const was_success = outcome.status === 200
-  const is_success = isReady(row) && (was_success || (waited && operation?.state === 'succeeded'))
+  const is_there = call.route.id === workspacesResume.id ? isRunning(row) : isReady(row)
+  const is_success = is_there && (was_success || (waited && operation?.state === 'succeeded'))
   if (!is_success) {
     const last = operation === null && was_success ? await newestOperation(deps.reads, row.id) : null
     const body = { ...beside, ...accepted({ ...started, operation: last === null ? operation : operationView(last), tool_token: null }) }

@@ -73,13 +73,16 @@ function heldBy(row: WorkspaceRow): HeldBy | null {
 }
 
 /**
- * App, "Workspace (view)"; the start-up counts too. A machine runs a little before the operation that started it has ended: until
- * then all else that is asked of the workspace is refused, so it is not ready, and an open would join.
+ * A machine runs a little before the operation that started it has ended: until then all else that is asked of the workspace is refused, and
+ * an open would join.
  */
+export function isRunning(row: WorkspaceRow): boolean {
+  return decide(seen(row), 'open').kind === 'proceed' && row.desired_state === 'running'
+}
+
+/** App, "Workspace (view)"; the start-up counts too. */
 export function isReady(row: WorkspaceRow): boolean {
-  const started = row.startup === null || row.startup.state === 'ready'
-  const is_found_running = decide(seen(row), 'open').kind === 'proceed'
-  return is_found_running && row.desired_state === 'running' && started
+  return isRunning(row) && (row.startup === null || row.startup.state === 'ready')
 }
 
 export function ceilings(row: WorkspaceRow): Resources {

@@ -193,7 +193,7 @@ export const APP_CLAUSES: readonly Clause[] = [
   },
   {
     name: 'Resume',
-    says: 'It makes a resume or joins the start under way. With `Prefer: wait` one that runs already is 200 at once. Tools beyond the caller’s are 403 and make nothing; a token that cannot be issued is null.',
+    says: 'It makes a resume or joins the start under way. With `Prefer: wait` one that runs already is 200 at once, also when its start-up failed. Tools beyond the caller’s are 403 and make nothing; a token that cannot be issued is null.',
     routes: ['workspaces.resume'],
     tests: ['tests/api/lifecycle.test.ts'],
   },
