@@ -202,7 +202,7 @@ export const OpenRequest = Type.Object(
 export type OpenRequest = Static<typeof OpenRequest>
 
 /** What a reopen may name and does not apply. */
-export const IGNORABLE = ['template', 'caps', 'idle_policy', 'background_seconds'] as const
+export const IGNORABLE = ['template', 'base', 'caps', 'inputs', 'idle_policy', 'background_seconds'] as const
 export type Ignorable = (typeof IGNORABLE)[number]
 
 export const OpenResponse = Type.Object(
@@ -212,7 +212,10 @@ export const OpenResponse = Type.Object(
     cell_endpoint: Nullable(Type.String()),
     tool_token: Nullable(ToolToken),
     ignored: Type.Optional(
-      Type.Array(Word(IGNORABLE), { description: 'Of an open: what it asked for and the workspace, which exists already, does not have' }),
+      Type.Array(Word(IGNORABLE), {
+        description:
+          'What the call asked for and the workspace, which exists already, does not have. An open applies its inputs; a test instance and a draft keep theirs',
+      }),
     ),
   },
   { title: 'OpenResponse' },

@@ -296,8 +296,9 @@ test('a draft whose machine did not start, or died, is started again by the call
   const path = at('short', 'again')
   const first = (await w.post(path)).body
   await w.cell.fail(first.operation.id)
-  const again = await w.post(path)
+  const again = await w.post(path, { base: 'base@1', caps: { cpu_millis: 1000 } })
   assert.deepEqual([again.status, again.body.draft, again.body.workspace.id], [202, first.draft, first.workspace.id])
+  assert.deepEqual([first.ignored, again.body.ignored], [[], ['base', 'caps']])
   assert.deepEqual(said(await w.post(path, {}, { as: w.a2.key })), [409, 'conflict', 'draft_exists'])
   await w.cell.succeed(again.body.operation.id)
   await w.cell.succeed((await w.post(`/v1/workspaces/${first.workspace.id}/suspend`)).body.id)

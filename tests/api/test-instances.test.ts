@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
+import { until } from '../support/processes.ts'
 import { unpublishedVersion } from '../support/template-versions.ts'
 import { type Answer, seeder, SETTINGS, type World, world } from './support.ts'
 
@@ -52,6 +53,19 @@ for (const form of FORMS) {
     assert.deepEqual([next.status, next.body.workspace.id === first.body.workspace.id], [202, false])
   })
 
+  test(`${form}: one that is there keeps its inputs and caps, and the answer names what it did not apply`, async () => {
+    const [key, inputs, caps] = [`keeps-${form}`, { CITY: 'Rome' }, { cpu_millis: 1000 }]
+    const held = w.call('POST', path(form), { body: { key, inputs, caps }, headers: { prefer: 'wait=20' } })
+    await w.cell.succeed(await operationOf(key))
+    const first = await held
+    assert.deepEqual([first.status, first.headers.get('preference-applied'), first.body.operation.state], [200, 'wait=20', 'succeeded'])
+    const asked = async (body: object) => (await w.post(path(form), { key, ...body })).body.ignored
+    assert.deepEqual([first.body.ignored, await asked({}), await asked({ inputs, caps })], [[], [], []])
+    assert.deepEqual(await asked({ inputs: { CITY: 'Oslo' }, caps: {} }), ['caps', 'inputs'])
+    assert.deepEqual(said(await w.post(path(form), { key, inputs: { TOWN: 'Oslo' } })), [422, 'validation_failed', 'input_unknown'])
+    assert.deepEqual((await w.get(`/v1/workspaces/${first.body.workspace.id}/inputs`)).body, { ...inputs, COLOUR: 'blue' })
+  })
+
   test(`${form}: what it is refused for`, async () => {
     const version = await unpublishedVersion(w, w.a.organization_id, 'own', SETTINGS)
     const refusal = async (body: object, slug = 'own', of = 1) => said(await w.post(path(form, slug, of), body))
@@ -90,4 +104,14 @@ for (const form of FORMS) {
     assert.deepEqual(await as(owner, { project_id: w.b.project_id }), [404, 'not_found', undefined])
     assert.equal(await as(owner, { project_id }), 202)
   })
+}
+
+async function operationOf(key: string): Promise<string> {
+  const found = w.database.superuser
+    .selectFrom('operations as o')
+    .innerJoin('workspaces as s', 's.id', 'o.workspace_id')
+    .select('o.id')
+    .where('s.key', '=', key)
+  await until('the operation is there', 30_000, async () => (await found.executeTakeFirst()) !== undefined)
+  return (await found.executeTakeFirstOrThrow()).id
 }

@@ -3,7 +3,7 @@ import { appRoute } from '../../route.ts'
 import { TestInstanceRequest } from '../../schemas/templates.ts'
 import { OpenResponse } from '../../schemas/workspaces.ts'
 import { DEVELOPERS, LONG, SHORT, versionParams, type Form } from './templates.ts'
-import { startErrors } from './workspaces.ts'
+import { preferenceApplied, startErrors } from './workspaces.ts'
 
 export const testInstancesCreate = appRoute({ id: 'test-instances.create', ...create(SHORT) })
 export const testInstancesCreateOfOrganization = appRoute({ id: 'test-instances.create_of_organization', ...create(LONG) })
@@ -15,11 +15,12 @@ function create(form: Form) {
     summary: 'Open a session workspace of a version, published or not, to try it; what it writes is its own',
     access: { ...DEVELOPERS, within: form.within },
     idempotent: true,
+    waits: true,
     params: versionParams(form),
     body: TestInstanceRequest,
     answers: {
-      200: { schema: OpenResponse, description: 'The one of this key, which runs and is ready' },
-      202: { schema: OpenResponse, description: 'Its operation, to poll' },
+      200: { schema: OpenResponse, headers: preferenceApplied, description: 'The one of this key, which runs and is ready' },
+      202: { schema: OpenResponse, headers: preferenceApplied, description: 'Its operation, to poll' },
     },
     errors: {
       ...startErrors,

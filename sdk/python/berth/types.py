@@ -909,8 +909,9 @@ class OpenResponse(TypedDict):
     operation: Union[Operation, None]
     cell_endpoint: Union[str, None]
     tool_token: Union[ToolToken, None]
-    #: Of an open: what it asked for and the workspace, which exists already, does not have
-    ignored: NotRequired[list[Literal["template", "caps", "idle_policy", "background_seconds"]]]
+    #: What the call asked for and the workspace, which exists already, does not have. An open applies its inputs; a test instance
+    #: and a draft keep theirs
+    ignored: NotRequired[list[Literal["template", "base", "caps", "inputs", "idle_policy", "background_seconds"]]]
 
 
 class OperationRequestedBy(TypedDict):
@@ -1818,8 +1819,9 @@ class TemplateDraftStarted(TypedDict):
     operation: Union[Operation, None]
     cell_endpoint: Union[str, None]
     tool_token: Union[ToolToken, None]
-    #: Of an open: what it asked for and the workspace, which exists already, does not have
-    ignored: NotRequired[list[Literal["template", "caps", "idle_policy", "background_seconds"]]]
+    #: What the call asked for and the workspace, which exists already, does not have. An open applies its inputs; a test instance
+    #: and a draft keep theirs
+    ignored: NotRequired[list[Literal["template", "base", "caps", "inputs", "idle_policy", "background_seconds"]]]
 
 
 class TemplateFile(TypedDict):

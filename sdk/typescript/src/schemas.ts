@@ -849,8 +849,8 @@ export type OpenResponse = {
   operation: Operation | null
   cell_endpoint: string | null
   tool_token: ToolToken | null
-  /** Of an open: what it asked for and the workspace, which exists already, does not have */
-  ignored?: ('template' | 'caps' | 'idle_policy' | 'background_seconds')[]
+  /** What the call asked for and the workspace, which exists already, does not have. An open applies its inputs; a test instance and a draft keep theirs */
+  ignored?: ('template' | 'base' | 'caps' | 'inputs' | 'idle_policy' | 'background_seconds')[]
 }
 
 export type Operation = {
@@ -1708,8 +1708,8 @@ export type TemplateDraftStarted = {
   operation: Operation | null
   cell_endpoint: string | null
   tool_token: ToolToken | null
-  /** Of an open: what it asked for and the workspace, which exists already, does not have */
-  ignored?: ('template' | 'caps' | 'idle_policy' | 'background_seconds')[]
+  /** What the call asked for and the workspace, which exists already, does not have. An open applies its inputs; a test instance and a draft keep theirs */
+  ignored?: ('template' | 'base' | 'caps' | 'inputs' | 'idle_policy' | 'background_seconds')[]
 }
 
 export type TemplateFile = {

@@ -67,7 +67,7 @@ async function createIn(deps: ApiDeps, tx: ChangeTx, call: CreateCall, project: 
 async function startAgain(deps: ApiDeps, tx: ChangeTx, call: CreateCall, live: DraftRow): Promise<WorkedOn> {
   const row = maySee(call.who, live) ? await lockWorkspace(tx, live.workspace_id) : null
   if (row === null || !isToStart(row)) throw exists(live)
-  return reopen(deps, tx, call, row)
+  return reopen(deps, tx, call, row, parseBase(call.body.base ?? '') ?? undefined)
 }
 
 function isToStart(row: WorkspaceRow): boolean {

@@ -19,10 +19,10 @@ import { workedOn, type WorkedOn } from '../workspaces/answer-operation.ts'
 import { answerStart } from '../workspaces/answer-start.ts'
 import { createWorkspace, type Creation } from '../workspaces/create.ts'
 import { retryStartup } from '../workspaces/open.ts'
-import { checkKey } from '../workspaces/open-rules.ts'
+import { type AskedOfFound, checkKey, ignoredBy } from '../workspaces/open-rules.ts'
 import { allowed, joined } from '../workspaces/refusals.ts'
 import { isReady, type WorkspaceRow } from '../workspaces/row.ts'
-import { lockWorkspace, readKey } from '../workspaces/store.ts'
+import { lockWorkspace, readKey, readTemplateVersion } from '../workspaces/store.ts'
 import { findTemplate, findVersion, refuseArchived, refusePlatform } from './find.ts'
 import type { VersionRow } from './store.ts'
 
@@ -117,11 +117,25 @@ export async function createOwn(
     now,
   })
   if (secrets.length > 0) await writeBinding(tx, { ...project, id: workspace_id }, secrets)
-  return workedOn({ ...project, id: workspace_id }, { status: 202, operation_id, changed: true })
+  return { ...workedOn({ ...project, id: workspace_id }, { status: 202, operation_id, changed: true }), ignored: [] }
 }
 
-/** Answers for a workspace that is there already as an open does: it may begin an operation, or join one. */
-export async function reopen(deps: ApiDeps, tx: ChangeTx, { now }: OwnCall, row: WorkspaceRow): Promise<WorkedOn> {
+/** Answers for a workspace that is there already as an open does, and names what it does not apply. */
+export async function reopen(
+  deps: ApiDeps,
+  tx: ChangeTx,
+  call: OwnCall,
+  row: WorkspaceRow,
+  base?: AskedOfFound['base'],
+): Promise<WorkedOn> {
+  const { caps, inputs } = call.body
+  const declared = inputs === undefined ? {} : (await readTemplateVersion(readerOf(tx), row.template_version_id)).settings.inputs
+  const asked = { caps, inputs: inputs === undefined ? undefined : resolveInputs(declared, inputs), base }
+  return { ...(await startedAgain(deps, tx, call, row)), ignored: ignoredBy(row, asked) }
+}
+
+/** It may begin an operation, or join one. */
+async function startedAgain(deps: ApiDeps, tx: ChangeTx, { now }: OwnCall, row: WorkspaceRow): Promise<WorkedOn> {
   const decision = allowed(row, 'open')
   switch (decision.kind) {
     case 'proceed':

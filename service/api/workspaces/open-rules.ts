@@ -61,11 +61,19 @@ export function checkReopen(row: WorkspaceRow, body: OpenRequest): void {
   refuseSessionIdlePolicy(row.lifetime, body)
 }
 
-/** What an open asks of a workspace that exists, that it may ask, and that the workspace does not have: nothing of it is applied. */
-export function ignoredBy(row: WorkspaceRow, { template, caps, idle_policy, background_seconds }: OpenRequest): Ignorable[] {
+/** What a call asks of a workspace that it finds. Inputs are here where the call does not apply them. */
+export type AskedOfFound = {
+  [Name in 'template' | 'caps' | 'inputs' | 'idle_policy' | 'background_seconds']?: OpenRequest[Name] | undefined
+} & { base?: { slug: string; version: number | null } | undefined }
+
+/** What a call may ask of a workspace that exists, and the workspace does not have: nothing of it is applied. */
+export function ignoredBy(row: WorkspaceRow, asked: AskedOfFound): Ignorable[] {
+  const { template, base, caps, inputs, idle_policy, background_seconds } = asked
   const differs: Record<Ignorable, boolean> = {
-    template: template !== row.template_slug,
+    template: template !== undefined && template !== row.template_slug,
+    base: base !== undefined && !(base.slug === row.template_slug && (base.version ?? row.template_version) === row.template_version),
     caps: caps !== undefined && !isDeepStrictEqual(caps, row.caps),
+    inputs: inputs !== undefined && !isDeepStrictEqual(inputs, row.inputs),
     idle_policy: idle_policy !== undefined && idle_policy !== row.idle_policy,
     background_seconds: background_seconds !== undefined && background_seconds !== row.background_seconds,
   }

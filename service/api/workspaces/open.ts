@@ -114,7 +114,8 @@ export async function retryStartup(deps: ApiDeps, tx: ChangeTx, row: WorkspaceRo
 
 /** Reopening changes nothing (App, "Open rules" 1): what was asked for in vain is named. */
 function reopened(row: WorkspaceRow, body: OpenCall['body'], came: Parameters<typeof workedOn>[1]): WorkedOn {
-  return { ...workedOn(row, came), ignored: ignoredBy(row, body) }
+  const { template, caps, idle_policy, background_seconds } = body // inputs and secrets are applied
+  return { ...workedOn(row, came), ignored: ignoredBy(row, { template, caps, idle_policy, background_seconds }) }
 }
 
 async function bindAnew(tx: ChangeTx, row: WorkspaceRow, settings: TemplateSettings, given: readonly string[]): Promise<boolean> {
