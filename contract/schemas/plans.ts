@@ -15,6 +15,7 @@ export const ENTITLEMENTS = [
   'shared_volumes_max',
   'shared_volume_gib_max',
   'volume_attachments_per_workspace',
+  'concurrent_template_builds',
 ] as const
 export type EntitlementName = (typeof ENTITLEMENTS)[number]
 

@@ -1,5 +1,6 @@
 import { parseArgs } from 'node:util'
 import { APP_REASONS } from '../../contract/errors.ts'
+import type { EntitlementName } from '../../contract/schemas/plans.ts'
 import { keepTerms } from '../core/billing/store.ts'
 import type { ChangeTx } from '../core/changes/mutate.ts'
 import { LIMIT_NAMES } from '../core/admission/plan.ts'
@@ -96,7 +97,13 @@ async function showPlans(argv: string[], { db, output }: Context): Promise<void>
   show(output, await listPlans(db), values.json)
 }
 
-const ALL_LIMIT_NAMES = [...LIMIT_NAMES, ...VOLUME_LIMIT_NAMES, 'volume_attachments_per_workspace', 'concurrent_template_builds'] as const
+/** An organization is told of each limit that a plan may have. */
+const ALL_LIMIT_NAMES = [
+  ...LIMIT_NAMES,
+  ...VOLUME_LIMIT_NAMES,
+  'volume_attachments_per_workspace',
+  'concurrent_template_builds',
+] as const satisfies readonly EntitlementName[]
 type LimitName = (typeof ALL_LIMIT_NAMES)[number]
 
 /** The least that each may be, and its option. No volume at all: volumes are no part of the plan. */

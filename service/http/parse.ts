@@ -68,7 +68,7 @@ async function parseBody(surface: Surface, route: Route, request: FastifyRequest
   const type = request.headers['content-type']
   const says_json = type !== undefined && /^application\/json\s*(;|$)/i.test(type.trim())
   if (bytes === null) {
-    if (says_json) throw fail('bad_request', null, 'The content type says JSON, but the body is empty')
+    if (says_json) throw fail('bad_request', null, 'The body is empty, and Content-Type says JSON: leave the header out, or send {}')
     return {}
   }
   if (!says_json) throw wrongMediaType(surface)

@@ -139,10 +139,15 @@ test('more builds at once than the plan allows are refused', async () => {
     w.database.superuser.updateTable('plans').set({ concurrent_template_builds }).execute()
   await limit(0)
   const { status, body } = await save(id)
+  const { entitlements } = (await w.get(`/v1/organizations/${w.a.organization_id}/entitlements`)).body
   await limit(null)
   assert.deepEqual(
     [status, body.error.code, body.error.details],
     [403, 'quota_exceeded', { limit: 'concurrent_template_builds', limit_value: 0, current: 0 }],
+  )
+  assert.deepEqual(
+    entitlements.find(({ name }: { name: string }) => name === body.error.details.limit),
+    { name: 'concurrent_template_builds', kind: 'value', value: 0 },
   )
 })
 

@@ -392,7 +392,7 @@ class EmailedTokenRequest(TypedDict):
 
 
 class Entitlement(TypedDict):
-    name: Literal["concurrent_workspaces", "cpu_millis", "memory_mib", "disk_gib", "cpu_hours", "ram_gib_hours", "shared_volumes_max", "shared_volume_gib_max", "volume_attachments_per_workspace"]
+    name: Literal["concurrent_workspaces", "cpu_millis", "memory_mib", "disk_gib", "cpu_hours", "ram_gib_hours", "shared_volumes_max", "shared_volume_gib_max", "volume_attachments_per_workspace", "concurrent_template_builds"]
     #: missing: what it limits is refused until the plan says it
     kind: Literal["value", "unlimited", "missing"]
     value: Union[int, None]

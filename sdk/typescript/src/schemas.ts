@@ -363,7 +363,7 @@ export type EmailedTokenRequest = {
 }
 
 export type Entitlement = {
-  name: 'concurrent_workspaces' | 'cpu_millis' | 'memory_mib' | 'disk_gib' | 'cpu_hours' | 'ram_gib_hours' | 'shared_volumes_max' | 'shared_volume_gib_max' | 'volume_attachments_per_workspace'
+  name: 'concurrent_workspaces' | 'cpu_millis' | 'memory_mib' | 'disk_gib' | 'cpu_hours' | 'ram_gib_hours' | 'shared_volumes_max' | 'shared_volume_gib_max' | 'volume_attachments_per_workspace' | 'concurrent_template_builds'
   /** missing: what it limits is refused until the plan says it */
   kind: 'value' | 'unlimited' | 'missing'
   value: number | null

@@ -19,13 +19,14 @@ export interface PlanRow {
   shared_volumes_max: number | null
   shared_volume_gib_max: number | null
   volume_attachments_per_workspace: number | null
+  concurrent_template_builds: number | null
   missing_limits: string[]
   missing_volume_limits: string[]
 }
 
 const COLUMNS = `p.id, p.slug, p.name, p.currency, p.price_minor, p.cpu_hour_minor, p.ram_gib_hour_minor, p.concurrent_workspaces, p.cpu_millis,
   p.memory_mib, p.disk_gib, p.cpu_hours, p.ram_gib_hours, p.shared_volumes_max, p.shared_volume_gib_max,
-  p.volume_attachments_per_workspace, p.missing_limits, p.missing_volume_limits`
+  p.volume_attachments_per_workspace, p.concurrent_template_builds, p.missing_limits, p.missing_volume_limits`
 
 /** What operators have listed, the cheapest first. */
 export function listPlans(reads: Reader): Promise<PlanRow[]> {
