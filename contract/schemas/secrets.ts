@@ -167,7 +167,16 @@ export const BINDING_STATUSES = ['available', 'not_allowed', 'deleted'] as const
 export type BindingStatus = (typeof BINDING_STATUSES)[number]
 
 export const WorkspaceSecrets = Type.Object(
-  { secrets: Type.Array(Type.Object({ name: Type.String(), status: Word(BINDING_STATUSES) })) },
+  {
+    secrets: Type.Array(
+      Type.Object({
+        name: Type.String(),
+        status: Word(BINDING_STATUSES, {
+          description: 'deleted: the template version requires a secret of this name, and there is none any more',
+        }),
+      }),
+    ),
+  },
   { title: 'WorkspaceSecrets' },
 )
 export type WorkspaceSecrets = Static<typeof WorkspaceSecrets>

@@ -42,6 +42,20 @@ test('they join again whenever secrets are given, and only then', async () => {
   assert.deepEqual(await bound(id), ['EXTRA', 'TOKEN'])
 })
 
+test('a required secret that was deleted is told as deleted until there is one of its name, an optional one is not', async () => {
+  const { id } = (await open('deleted')).body.workspace
+  const statuses = async () => (await w.get(`/v1/workspaces/${id}/secrets`)).body.secrets
+  const has = { TOKEN: { name: 'TOKEN', status: 'available' }, EXTRA: { name: 'EXTRA', status: 'available' } }
+  assert.deepEqual(await statuses(), [has.EXTRA, has.TOKEN])
+  const { data } = (await w.get(`/v1/projects/${w.a.project_id}/secrets`)).body as { data: { id: string; name: string }[] }
+  for (const { id, name } of data) if (name in has) await w.call('DELETE', `/v1/secrets/${id}`)
+  assert.deepEqual(await statuses(), [{ name: 'TOKEN', status: 'deleted' }])
+  await secret('TOKEN')
+  assert.deepEqual(await statuses(), [])
+  await open('deleted', { secrets: [] })
+  assert.deepEqual(await statuses(), [has.TOKEN])
+})
+
 test('the value of a secret is no input of an open', async () => {
   const refused = await open('told', { inputs: { TOKEN: 'in the clear', CITY: 'Rome' } })
   assert.deepEqual(said(refused), [422, 'input_invalid', ['TOKEN'], undefined])

@@ -307,13 +307,6 @@ test("an organization's secret that goes leaves every project's bindings but tho
   assert.equal((await w.get(`/v1/workspaces/${other}/secrets`, { as: w.a2.key })).body.secrets.length, 1)
 })
 
-test('a name that means nothing any more is told as deleted', async () => {
-  const id = await w.running('dangling')
-  const { project_id } = w.a
-  await w.database.superuser.insertInto('workspace_secrets').values({ workspace_id: id, project_id, name: 'DANGLING' }).execute()
-  assert.deepEqual(await bound(id), [{ name: 'DANGLING', status: 'deleted' }])
-})
-
 test('names that are variables of the guest, the template or its inputs collide', async () => {
   const id = await w.running('collides')
   for (const name of ['PATH', 'TERM', 'LANG', 'CITY', 'COLOUR']) {

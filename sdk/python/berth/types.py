@@ -2424,6 +2424,7 @@ class WorkspaceOnly(TypedDict):
 
 class WorkspaceSecretsSecretsItem(TypedDict):
     name: str
+    #: deleted: the template version requires a secret of this name, and there is none any more
     status: Literal["available", "not_allowed", "deleted"]
 
 

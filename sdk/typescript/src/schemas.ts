@@ -2276,6 +2276,7 @@ export type WorkspaceOnly = {
 export type WorkspaceSecrets = {
   secrets: {
     name: string
+    /** deleted: the template version requires a secret of this name, and there is none any more */
     status: 'available' | 'not_allowed' | 'deleted'
   }[]
 }

@@ -93,9 +93,13 @@ export async function withSecretInputs(
   return [...new Set([...given, ...usable])]
 }
 
-async function bindingOf(reads: Reader, workspace: Bound): Promise<WorkspaceSecrets> {
-  const names = await boundNames(reads, workspace.id)
-  const meant = names.length === 0 ? [] : await secretsNamed(reads, workspace, names)
+/** A deleted secret leaves the binding. Its name is told for as long as the template version requires it: the next start fails without it. */
+async function bindingOf(reads: Reader, workspace: Bound & { template_version_id: string }): Promise<WorkspaceSecrets> {
+  const bound = await boundNames(reads, workspace.id)
+  const { settings } = await readTemplateVersion(reads, workspace.template_version_id)
+  const asked = [...new Set([...bound, ...secretInputs(settings, 'required')])].sort()
+  const meant = asked.length === 0 ? [] : await secretsNamed(reads, workspace, asked)
+  const names = asked.filter((name) => bound.includes(name) || !meant.some((each) => each.name === name))
   const user = { project_id: workspace.project_id, workspace_id: workspace.id }
   const statusOf = (name: string) => {
     const secret = meant.find((each) => each.name === name)
