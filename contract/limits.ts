@@ -159,7 +159,6 @@ export const LIMITS = {
   },
   template_package: {
     lookups_per_minute: 120,
-    results_max: 100, // Berth's own
     index_hours: 24, // Berth's own: how old an index may be before it is read anew
     index_bytes_max: 256 << 20, // Berth's own
   },

@@ -1,16 +1,14 @@
 import Type, { type Static } from 'typebox'
-import { LIMITS } from '../limits.ts'
-import { Text, Word } from './common.ts'
+import { List, PageQuery, Text, Word } from './common.ts'
 import { ARCHITECTURES } from './recipes.ts'
 
-const { results_max } = LIMITS.template_package
 const architecture = Type.Optional(Word(ARCHITECTURES, { description: 'amd64 when absent' }))
 
 export const PackageQuery = Type.Object({
   query: Type.Optional(Text({ minLength: 1, maxLength: 100, description: 'A part of the name; names that begin with it come first' })),
   name: Type.Optional(Text({ minLength: 1, maxLength: 100, description: 'The whole name: package_not_found where there is none' })),
   architecture,
-  limit: Type.Optional(Type.Integer({ minimum: 1, maximum: results_max, default: 20 })),
+  ...PageQuery,
 })
 
 export const TemplatePackage = Type.Object(
@@ -23,16 +21,10 @@ export const TemplatePackage = Type.Object(
   { title: 'TemplatePackage' },
 )
 export type TemplatePackage = Static<typeof TemplatePackage>
-export const TemplatePackageList = Type.Object({ data: Type.Array(TemplatePackage) }, { title: 'TemplatePackageList' })
+export const TemplatePackageList = List(TemplatePackage, 'TemplatePackageList')
 
-export const TemplateLanguageList = Type.Object(
-  {
-    data: Type.Array(
-      Type.Object(
-        { name: Type.String(), versions: Type.Array(Type.String({ description: 'The default at first' })), default_version: Type.String() },
-        { title: 'TemplateLanguage' },
-      ),
-    ),
-  },
-  { title: 'TemplateLanguageList' },
+const TemplateLanguage = Type.Object(
+  { name: Type.String(), versions: Type.Array(Type.String({ description: 'The default at first' })), default_version: Type.String() },
+  { title: 'TemplateLanguage' },
 )
+export const TemplateLanguageList = List(TemplateLanguage, 'TemplateLanguageList')

@@ -90,6 +90,17 @@ test('the gateway describes each request header that a call of it reads', () => 
   })
 })
 
+test('every list says where it goes on', () => {
+  const properties = ({ answers }: Route) =>
+    (answers[200]?.schema as { properties?: Record<string, { type?: string }> } | undefined)?.properties
+  const lists = routes.filter((route) => properties(route)?.['data']?.type === 'array')
+  assert.ok(lists.length > 20, `${lists.length}`)
+  assert.deepEqual(
+    lists.filter((route) => !('next_cursor' in (properties(route) ?? {}))).map(({ id }) => id),
+    [],
+  )
+})
+
 test('an answer of several content types names each', () => {
   const content = (path: string, method: string) => Object.keys(described.paths[path][method].responses['200'].content)
   const workspace = '/v1/workspaces/{workspace_id}'

@@ -138,6 +138,10 @@ test('packages are looked up in the index of the mirror, which is read when it i
     body.data.map(({ name }: { name: string }) => name),
     ['git', 'git-lfs'],
   )
+  const next = await w.get(`/v1/template-packages?query=GIT&limit=2&cursor=${body.next_cursor}`)
+  assert.deepEqual([next.body.data.length > 0, next.body.data.some(({ name }: { name: string }) => name === 'git')], [true, false])
+  const other_query = await w.get(`/v1/template-packages?query=z&cursor=${body.next_cursor}`)
+  assert.deepEqual([next.body.next_cursor, other_query.status], [null, 422])
   assert.deepEqual((await w.get('/v1/template-packages?name=zsh')).body.data[0], {
     name: 'zsh',
     version: '1.0',

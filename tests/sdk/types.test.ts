@@ -41,7 +41,7 @@ const CHECKED = {
   series_of_workspace: true satisfies Same<First<Workspace['usage']>, Static<typeof usage.WorkspaceUsageQuery>>,
   estimate: true satisfies Same<First<Berth['usage']['estimate']>, Static<typeof EstimateQuery>>,
   operations: true satisfies Same<First<Workspace['operations']>, Asked<typeof operations.OperationQuery>>,
-  packages: true satisfies Same<First<Berth['templates']['packages']>, Static<typeof PackageQuery>>,
+  packages: true satisfies Same<First<Berth['templates']['packages']>, Omit<Static<typeof PackageQuery>, 'cursor'>>,
   changes: true satisfies Same<First<Workspace['changes']['list']>, Omit<Asked<typeof change.ChangesQuery>, 'summary'>>,
   clone: true satisfies Same<First<Workspace['git']['clone']>, GitClone>,
   commit: true satisfies Same<First<Workspace['git']['commit']>, GitCommit>,

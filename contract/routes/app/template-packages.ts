@@ -9,7 +9,12 @@ export const templatePackagesList = appRoute({
   summary: 'Debian packages that recipes may name, by a part of their name; 120 lookups a minute for an organization',
   access: readers('self'),
   query: PackageQuery,
-  answers: { 200: { schema: TemplatePackageList, description: 'The first that fit' } },
+  answers: {
+    200: {
+      schema: TemplatePackageList,
+      description: 'Those that fit: the name itself, then names that begin with it, then names that have it',
+    },
+  },
   errors: {
     not_found: ['package_not_found'],
     conflict: ['package_index_unavailable'],

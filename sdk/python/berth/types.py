@@ -1876,6 +1876,7 @@ class TemplateLanguage(TypedDict):
 
 class TemplateLanguageList(TypedDict):
     data: list[TemplateLanguage]
+    next_cursor: Union[str, None]
 
 
 class TemplateList(TypedDict):
@@ -1894,6 +1895,7 @@ class TemplatePackage(TypedDict):
 
 class TemplatePackageList(TypedDict):
     data: list[TemplatePackage]
+    next_cursor: Union[str, None]
 
 
 class TemplateSettingsDefaults(TypedDict):

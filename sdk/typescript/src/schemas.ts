@@ -1764,6 +1764,7 @@ export type TemplateLanguage = {
 
 export type TemplateLanguageList = {
   data: TemplateLanguage[]
+  next_cursor: string | null
 }
 
 export type TemplateList = {
@@ -1782,6 +1783,7 @@ export type TemplatePackage = {
 
 export type TemplatePackageList = {
   data: TemplatePackage[]
+  next_cursor: string | null
 }
 
 export type TemplateSettings = {

@@ -65,7 +65,7 @@ export function templatesOf(app: App, find: (workspace_id: string, options?: Cal
       number: number,
       { against, ...options }: CallOptions & { against?: number | string } = {},
     ): List<wire.TemplateFileChange> => listOf(app, version(slug, number, '/diff'), { against }, options),
-    /** Debian packages that a recipe may name. */
+    /** Debian packages that a recipe may name: the first page, the best fits first. */
     packages: async (query: PackagesQuery = {}, options?: CallOptions): Promise<wire.TemplatePackage[]> =>
       (await app.call<wire.TemplatePackageList>({ method: 'GET', path: '/v1/template-packages', query }, options)).data,
     /** Languages that a recipe may name, with their versions. */

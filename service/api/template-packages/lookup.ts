@@ -10,23 +10,34 @@ import type { Clock } from '../../lib/clock.ts'
 import { fail } from '../../lib/fail.ts'
 import type { ApiDeps } from '../deps.ts'
 import { organizationIds } from '../organizations/view.ts'
+import { cursorAt, whereOf } from '../pages.ts'
 
 /** GET /v1/template-packages: a name that equals the query, then names that begin with it, then names that contain it. */
-export async function listPackages({ who, query }: Call<typeof templatePackagesList>, deps: ApiDeps): Promise<Reply> {
+export async function listPackages(call: Call<typeof templatePackagesList>, deps: ApiDeps): Promise<Reply> {
+  const { who, query } = call
+  const from = whereOf(deps.cursor_keys, call)?.readUInt32BE() ?? 0
   takeLookup(deps, who)
   const packages = packagesOf(deps, query.architecture)
-  const data = query.name === undefined ? search(packages, query.query ?? '', query.limit) : [named(packages, query.name)]
-  return { status: 200, body: { data } }
+  if (query.name !== undefined) return { status: 200, body: { data: [named(packages, query.name)], next_cursor: null } }
+  const found = search(packages, query.query ?? '')
+  const next = from + (query.limit ?? LIMITS.page.size_default)
+  const next_cursor = next < found.length ? cursorAt(deps.cursor_keys, call, placeOf(next)) : null
+  return { status: 200, body: { data: found.slice(from, next), next_cursor } }
 }
 
-const RESULTS_DEFAULT = 20
+function placeOf(at: number): Buffer {
+  const where = Buffer.alloc(4)
+  where.writeUInt32BE(at)
+  return where
+}
+
 type Packages = ReadonlyMap<string, TemplatePackage>
 
-function search(packages: Packages, query: string, limit = RESULTS_DEFAULT): TemplatePackage[] {
+function search(packages: Packages, query: string): TemplatePackage[] {
   const wanted = query.toLowerCase()
   const rank = ({ name }: TemplatePackage) => (name === wanted ? 0 : name.startsWith(wanted) ? 1 : 2)
   const found = [...packages.values()].filter(({ name }) => name.includes(wanted))
-  return found.sort((a, b) => rank(a) - rank(b) || (a.name < b.name ? -1 : 1)).slice(0, limit)
+  return found.sort((a, b) => rank(a) - rank(b) || (a.name < b.name ? -1 : 1))
 }
 
 function named(packages: Packages, name: string): TemplatePackage {
@@ -40,7 +51,7 @@ export async function listLanguages(_call: Call<typeof templateLanguagesList>): 
   const data = LANGUAGES.map(({ name, versions }) => {
     return { name, versions: versions.map(({ version }) => version), default_version: versions[0].version }
   })
-  return { status: 200, body: { data } }
+  return { status: 200, body: { data, next_cursor: null } }
 }
 
 function packagesOf({ packages }: ApiDeps, architecture: Architecture = 'amd64'): Packages {

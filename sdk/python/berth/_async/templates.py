@@ -84,7 +84,7 @@ class AsyncTemplates(_AsyncNoun):
         limit: int | None = None,
         wait_seconds: float | None = None,
     ) -> Sequence[types.TemplatePackage]:
-        """Debian packages that a recipe may name."""
+        """Debian packages that a recipe may name: the first page, the best fits first."""
         asked = {"query": query, "name": name, "architecture": architecture, "limit": limit}
         found: types.TemplatePackageList = await self._app.call(Request("GET", "/v1/template-packages", query=asked), wait_seconds)
         return found["data"]

@@ -85,7 +85,7 @@ class Templates(_Noun):
         limit: int | None = None,
         wait_seconds: float | None = None,
     ) -> Sequence[types.TemplatePackage]:
-        """Debian packages that a recipe may name."""
+        """Debian packages that a recipe may name: the first page, the best fits first."""
         asked = {"query": query, "name": name, "architecture": architecture, "limit": limit}
         found: types.TemplatePackageList = self._app.call(Request("GET", "/v1/template-packages", query=asked), wait_seconds)
         return found["data"]
