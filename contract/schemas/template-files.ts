@@ -1,5 +1,6 @@
 import Type, { type Static } from 'typebox'
 import { LIMITS } from '../limits.ts'
+import { FILE_CHANGES } from './cell/change.ts'
 import { FILE_TYPES, Sha256 } from './cell/file.ts'
 import { List, Nullable, PageQuery, Word } from './common.ts'
 
@@ -24,8 +25,6 @@ export const TemplateFile = Type.Object(
 )
 export type TemplateFile = Static<typeof TemplateFile>
 export const TemplateFileList = List(TemplateFile, 'TemplateFileList')
-
-export const FILE_CHANGES = ['added', 'removed', 'changed'] as const
 
 /** One path at which two versions differ, by type, bytes, mode, owner or target: `before` is of the version that is compared `against`. */
 export const TemplateFileChange = Type.Object(

@@ -78,12 +78,12 @@ test('files of the version are listed, and compared with those of the base: what
   ]
   assert.deepEqual(
     paths.map((path) => told.get(path)),
-    ['removed', 'removed', 'removed', 'added', 'added', undefined, undefined],
+    ['deleted', 'deleted', 'deleted', 'added', 'added', undefined, undefined],
   )
   const between = await asked<TemplateFileChange>(`${at}/diff?against=1`)
   assert.deepEqual(
     between.map(({ path, change }) => `${change} ${path}`).filter((each) => each.includes('/home/user')),
-    ['changed /home/user/app/name', 'changed /home/user/app/same', 'removed /home/user/leak.env'],
+    ['modified /home/user/app/name', 'modified /home/user/app/same', 'deleted /home/user/leak.env'],
   )
 })
 

@@ -95,13 +95,13 @@ test('two versions are compared: what was added, removed and changed, in pages, 
   const { body } = await listed(at)
   const told = (all: Answer['body']) => all.data.map(({ path, change }: Answer['body']) => [change, path])
   const expected = [
-    ['changed', '/etc/name'],
+    ['modified', '/etc/name'],
     ['added', '/fresh'],
     ['added', '/fresh/file'],
-    ['removed', '/gone'],
-    ['removed', '/gone/deep'],
-    ['removed', '/gone/deep/file'],
-    ['changed', '/kind'],
+    ['deleted', '/gone'],
+    ['deleted', '/gone/deep'],
+    ['deleted', '/gone/deep/file'],
+    ['modified', '/kind'],
     ['added', '/kind/inner'],
     ['added', '/z'],
   ]
@@ -123,8 +123,8 @@ test('two versions are compared: what was added, removed and changed, in pages, 
   assert.deepEqual([first.length, first[0]], [7, ['added', '/etc']])
   const back = (await w.get(`${long('/compared/versions/1/diff')}?against=2`)).body
   assert.deepEqual(told(back).slice(0, 2), [
-    ['changed', '/etc/name'],
-    ['removed', '/fresh'],
+    ['modified', '/etc/name'],
+    ['deleted', '/fresh'],
   ])
   assert.deepEqual((await w.get('/v1/templates/compared/versions/1/diff?against=compared@1')).body, { data: [], next_cursor: null })
   for (const against of ['9', 'compared@9']) {

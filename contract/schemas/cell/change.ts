@@ -13,6 +13,9 @@ import { FILE_TYPES, Sha256 } from './file.ts'
 export const CHANGE_KINDS = ['added', 'modified', 'metadata', 'deleted', 'replaced'] as const
 export type ChangeKind = (typeof CHANGE_KINDS)[number]
 
+/** Where a change of mode, owner or type is `modified`, too: of executions, and of versions of a template. */
+export const FILE_CHANGES = ['added', 'modified', 'deleted'] as const
+
 const Count = Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER })
 
 export const ChangesQuery = Type.Object({

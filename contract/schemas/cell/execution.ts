@@ -2,6 +2,7 @@ import { Type, type Static } from 'typebox'
 import { EXECUTION_REASONS } from '../../errors.ts'
 import { LIMITS } from '../../limits.ts'
 import { Nullable, Word } from '../common.ts'
+import { FILE_CHANGES } from './change.ts'
 import { Ending } from './session.ts'
 
 const { id_characters_min: shortest, id_characters_max: longest, changed_max } = LIMITS.execution
@@ -18,7 +19,7 @@ const Milliseconds = (description: string) => Type.Integer({ minimum: 0, descrip
 /** What a command changed, seen from the revision that it ran on. */
 export const Changed = Type.Object({
   path: Type.String(),
-  change: Word(['added', 'modified', 'deleted']),
+  change: Word(FILE_CHANGES),
   type: Word(['file', 'directory', 'symlink']),
 })
 export type Changed = Static<typeof Changed>

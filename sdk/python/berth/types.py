@@ -1842,7 +1842,7 @@ class TemplateFile(TypedDict):
 class TemplateFileChange(TypedDict):
     #: Bytes that are not UTF-8 are shown escaped (`\xff`); a path with such a name cannot be asked for
     path: str
-    change: Literal["added", "removed", "changed"]
+    change: Literal["added", "modified", "deleted"]
     before: Union[TemplateFile, None]
     after: Union[TemplateFile, None]
 

@@ -1730,7 +1730,7 @@ export type TemplateFile = {
 export type TemplateFileChange = {
   /** Bytes that are not UTF-8 are shown escaped (`\xff`); a path with such a name cannot be asked for */
   path: string
-  change: 'added' | 'removed' | 'changed'
+  change: 'added' | 'modified' | 'deleted'
   before: TemplateFile | null
   after: TemplateFile | null
 }

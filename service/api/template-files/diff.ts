@@ -44,7 +44,7 @@ async function pageOf(steps: AsyncIterable<Step>, limit: number): Promise<{ data
 }
 
 function changeOf({ path, before, after }: Extract<Step, { kind: 'difference' }>): TemplateFileChange {
-  const change = before === null ? 'added' : after === null ? 'removed' : 'changed'
+  const change = before === null ? 'added' : after === null ? 'deleted' : 'modified'
   return { path, change, before: before && fileView(path, before), after: after && fileView(path, after) }
 }
 
