@@ -39,7 +39,14 @@ function createAjv(options: { useDefaults?: true }): Ajv2020 {
   const ajv = new Ajv2020({ allErrors: true, verbose: true, strict: true, strictTypes: false, strictRequired: false, ...options })
   ajvFormats.default(ajv, ['date-time', 'uri', 'byte'])
   ajv.addFormat('uuid', isUuid)
+  const rfc3339 = ajv.formats['date-time'] as { validate: (text: string) => boolean }
+  ajv.addFormat('date-time', (text: string) => rfc3339.validate(text) && isStorable(new Date(text)))
   return ajv
+}
+
+/** RFC 3339 has leap seconds, which a Date cannot hold, and a year 0, which the database cannot. */
+function isStorable(date: Date): boolean {
+  return date.getUTCFullYear() >= 1 && date.getUTCFullYear() <= 9999 // false of an invalid date
 }
 
 export function compileChecks(route: Route): Checks {

@@ -49,6 +49,7 @@ test('who changed what is listed, by whom and from where, with filters, and noth
   assert.deepEqual(await of('?action=secrets.create_of_organization'), ['secrets.create_of_organization'])
   const soon = new Date(Date.now() + 3600_000).toISOString()
   assert.deepEqual([(await of(`?from=${soon}`)).length, (await of(`?to=${soon}`)).length > 1], [0, true])
+  for (const none of ['0000-01-01T00:00:00Z', '2026-06-30T23:59:60Z']) assert.equal((await list(`?from=${none}`)).status, 422, none)
   assert.ok(secret.status === 201 && !JSON.stringify((await list('?limit=200')).body).includes(value))
 })
 

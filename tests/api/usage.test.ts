@@ -119,6 +119,8 @@ test('ranges that are too long, that end before they begin, or that are none are
     [{ from: '2026-01-02T00:00:00Z', to: '2026-01-01T00:00:00Z' }, 'from'],
     [{ from: '2200-01-02T00:00:00Z' }, 'from'],
     [{ from: 'yesterday' }, 'from'],
+    [{ from: '2026-01-01T00:00:00Z', to: '2026-01-30T23:59:60Z' }, 'to'], // a leap second
+    [{ from: '2026-02-30T00:00:00Z', to: '2026-03-01T00:00:00Z' }, 'from'],
     [{ granularity: 'minute' }, 'granularity'],
     [{ meter: 'gold' }, 'meter'],
     [{ workspace_id: of_a, volume_id: of_a }, 'volume_id'],
