@@ -22,34 +22,36 @@ after(() => bench[Symbol.asyncDispose]())
 const call = (method: string, path: string, json?: unknown) => bench.call(method, path, { token, ...(json === undefined ? {} : { json }) })
 
 /** What the first agents did not know. */
-const LATER: [string, string, unknown?][] = [
-  ['POST', '/pty', { session_id: 't' }],
-  ['GET', '/pty/t'],
-  ['DELETE', '/pty/t'],
-  ['POST', '/pty/t/resize', { cols: 80, rows: 24 }],
-  ['POST', '/pty/t/input', { data: 'bHM=' }],
-  ['POST', '/files/search', { path: '/home/user', pattern: 'a' }],
-  ['POST', '/files/patch', { path: '/home/user/a', content: 'a' }],
-  ['GET', '/changes'],
-  ['GET', '/processes'],
-  ['POST', '/processes/7/signal', { signal: 'SIGTERM' }],
-  ['POST', '/git/clone', { url: 'https://host.test/a', path: '/a' }],
-  ['GET', '/git/status?path=/a'],
-  ['POST', '/git/commit', { path: '/a', message: 'm' }],
-  ['GET', '/files/watch?path=/a'],
-  ['GET', '/files/tar?path=/a'],
-  ['PUT', '/files/tar?path=/a'],
-  ['GET', '/files/list?path=/home/user&cursor=MDph'],
-  ['GET', '/files/list?path=/home/user&recursive=true'],
-  ['POST', '/exec', { argv: ['cat'], stdin_open: true }],
-  ['POST', '/exec/a/stdin?offset=0'],
-  ['POST', '/browser/screenshot', { url: 'http://127.0.0.1/' }],
-  ['POST', '/browser/content', { url: 'http://127.0.0.1/' }],
+const LATER: [method: string, path: string, feature: string, json?: unknown][] = [
+  ['POST', '/pty', 'pty', { session_id: 't' }],
+  ['GET', '/pty/t', 'pty'],
+  ['DELETE', '/pty/t', 'pty'],
+  ['POST', '/pty/t/resize', 'pty', { cols: 80, rows: 24 }],
+  ['POST', '/pty/t/input', 'pty', { data: 'bHM=' }],
+  ['POST', '/files/search', 'file_search', { path: '/home/user', pattern: 'a' }],
+  ['POST', '/files/patch', 'file_patch', { path: '/home/user/a', content: 'a' }],
+  ['GET', '/changes', 'changes'],
+  ['GET', '/processes', 'processes'],
+  ['POST', '/processes/7/signal', 'processes', { signal: 'SIGTERM' }],
+  ['POST', '/git/clone', 'git', { url: 'https://host.test/a', path: '/a' }],
+  ['GET', '/git/status?path=/a', 'git'],
+  ['POST', '/git/commit', 'git', { path: '/a', message: 'm' }],
+  ['GET', '/files/watch?path=/a', 'watch'],
+  ['GET', '/files/tar?path=/a', 'tar'],
+  ['PUT', '/files/tar?path=/a', 'tar'],
+  ['GET', '/files/list?path=/home/user&cursor=MDph', 'file_list'],
+  ['GET', '/files/list?path=/home/user&recursive=true', 'file_list'],
+  ['POST', '/exec', 'stdin', { argv: ['cat'], stdin_open: true }],
+  ['POST', '/exec/a/stdin?offset=0', 'stdin'],
+  ['POST', '/browser/screenshot', 'browser', { url: 'http://127.0.0.1/' }],
+  ['POST', '/browser/content', 'browser', { url: 'http://127.0.0.1/' }],
 ]
-for (const [method, path, json] of LATER) {
+for (const [method, path, feature, json] of LATER) {
   test(`${method} ${path} of a workspace whose agent is of the first protocol is guest_feature_unavailable, and nothing is asked`, async () => {
     const asked = bench.agent.seen.length
-    assert.equal(await refusalOf(await call(method, path, json)), '409 conflict/guest_feature_unavailable')
+    const refused = await call(method, path, json)
+    const { error } = (await refused.clone().json()) as { error: { details: { feature: string } } }
+    assert.deepEqual([await refusalOf(refused), error.details.feature], ['409 conflict/guest_feature_unavailable', feature])
     assert.equal(bench.agent.seen.length, asked)
   })
 }

@@ -4,54 +4,66 @@ import type { AgentLink } from './agent.ts'
 /** machine/internal/wire/agent.go: AgentProtocolMin and AgentProtocol. hostd lets no machine run whose agent speaks anything else. */
 export const AGENT_PROTOCOLS = { oldest: 1, current: 9 } as const
 
-/** Since which protocol an agent knows a call; those that do not stand here it has always known. */
-const SINCE: Partial<Record<keyof AgentLink, number>> = {
-  openTerminal: 2,
-  getTerminal: 2,
-  closeTerminal: 2,
-  resizeTerminal: 2,
-  typeIntoTerminal: 2,
-  attachTerminal: 2,
-  searchFiles: 2,
-  beginSearch: 2,
-  patchFile: 2,
-  listChanges: 2,
-  readFacts: 9,
-  listProcesses: 2,
-  signalProcess: 2,
-  cloneRepository: 2,
-  gitStatus: 2,
-  commitChanges: 2,
-  openBrowser: 2,
-  openTar: 5,
-  writeTar: 5,
-  writeStdin: 6,
-  openWatch: 8,
+interface Later {
+  since: number
+  /** As `details.feature` of the refusal names it. */
+  feature: string
+}
+const later = (since: number, feature: string): Later => ({ since, feature })
+const STDIN = later(6, 'stdin')
+const FILE_LIST = later(7, 'file_list')
+const FILE_SEARCH = later(7, 'file_search')
+
+/** Calls that an agent of the first protocol does not know. */
+const LATER: Partial<Record<keyof AgentLink, Later>> = {
+  openTerminal: later(2, 'pty'),
+  getTerminal: later(2, 'pty'),
+  closeTerminal: later(2, 'pty'),
+  resizeTerminal: later(2, 'pty'),
+  typeIntoTerminal: later(2, 'pty'),
+  attachTerminal: later(2, 'pty'),
+  searchFiles: later(2, 'file_search'),
+  beginSearch: later(2, 'file_search'),
+  patchFile: later(2, 'file_patch'),
+  listChanges: later(2, 'changes'),
+  readFacts: later(9, 'changes'),
+  listProcesses: later(2, 'processes'),
+  signalProcess: later(2, 'processes'),
+  cloneRepository: later(2, 'git'),
+  gitStatus: later(2, 'git'),
+  commitChanges: later(2, 'git'),
+  openBrowser: later(2, 'browser'),
+  openTar: later(5, 'tar'),
+  writeTar: later(5, 'tar'),
+  writeStdin: STDIN,
+  openWatch: later(8, 'watch'),
 }
 
 /** The link to an agent of an older protocol, which lives on in the memory of its workspace: what it does not know is refused unasked. */
 export function linkOf(link: AgentLink, protocol: number): AgentLink {
   if (protocol >= AGENT_PROTOCOLS.current) return link
-  const unknown = Object.entries(SINCE).filter(([, since]) => protocol < since)
-  return { ...link, ...olderCalls(link, protocol), ...Object.fromEntries(unknown.map(([verb]) => [verb, refuse])) }
+  const unknown = Object.entries(LATER).filter(([, { since }]) => protocol < since)
+  const refusals = unknown.map(([verb, { feature }]) => [verb, () => refuse(feature)])
+  return { ...link, ...olderCalls(link, protocol), ...Object.fromEntries(refusals) }
 }
 
 /** Calls that it knows, without what it does not know of them. */
 function olderCalls(link: AgentLink, protocol: number): Pick<AgentLink, 'startExec' | 'listFiles' | 'searchFiles' | 'beginSearch'> {
-  const keeps_stdin = protocol >= 6
-  const goes_on = protocol >= 7
+  const lacks = ({ since }: Later) => protocol < since
   const searchFiles: AgentLink['searchFiles'] = (asked, bounds) =>
-    asked.cursor !== undefined && !goes_on ? refuse() : link.searchFiles(asked, bounds)
+    asked.cursor !== undefined && lacks(FILE_SEARCH) ? refuse(FILE_SEARCH.feature) : link.searchFiles(asked, bounds)
   return {
-    startExec: (exec, bounds) => (exec.stdin_open && !keeps_stdin ? refuse() : link.startExec(exec, bounds)),
+    startExec: (exec, bounds) => (exec.stdin_open && lacks(STDIN) ? refuse(STDIN.feature) : link.startExec(exec, bounds)),
     listFiles: (path, asked, bounds) =>
-      (asked.cursor !== undefined || asked.recursive) && !goes_on ? refuse() : link.listFiles(path, asked, bounds),
+      (asked.cursor !== undefined || asked.recursive) && lacks(FILE_LIST)
+        ? refuse(FILE_LIST.feature)
+        : link.listFiles(path, asked, bounds),
     searchFiles,
     beginSearch: (asked, _on_disk_after_ms, bounds) => searchFiles(asked, bounds),
   }
 }
 
-function refuse(): Promise<never> {
-  const message = 'The workspace was saved by an older version that cannot do this; it can once it was reset or has started anew'
-  return Promise.reject(fail('conflict', 'guest_feature_unavailable', message))
+function refuse(feature: string): Promise<never> {
+  const message = 'The workspace was saved by an older version that cannot do this. It can after a reset, or after its next start from its disk'
+  return Promise.reject(fail('conflict', 'guest_feature_unavailable', message, { details: { feature } }))
 }
