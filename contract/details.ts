@@ -64,7 +64,11 @@ export const DETAILS = {
     validation_failed: { field, issues },
     not_found: { tree_revision: Optional(Integer({ description: 'That is asked for, and not kept' })) },
     forbidden: { denied_tools: Optional(tools()), permitted_tools: Optional(tools()) },
-    quota_exceeded: { limit: Text(), limit_value: Integer(), current: Integer() },
+    quota_exceeded: {
+      limit: Text({ description: 'One that `entitlements` names is of the plan. Any other is the service’s own, and no plan raises it' }),
+      limit_value: Integer(),
+      current: Integer(),
+    },
     payload_too_large: { max_bytes },
     rate_limited: { retry_after_seconds: Optional(Integer()) },
     entitlement_required: { plan: Optional(Text()) },

@@ -31,7 +31,8 @@ test('a suspend answers its operation, and a second lifecycle call meets operati
       [body.id, 'suspend'],
     )
   }
-  assert.deepEqual(reason(await w.post(path(id, 'tool-tokens'), {})), [409, 'conflict', 'workspace_not_running'])
+  const early = await w.post(path(id, 'tool-tokens'), {})
+  assert.deepEqual([reason(early), early.body.error.retryable], [[409, 'conflict', 'workspace_not_running'], true])
   await w.cell.succeed(body.id)
   assert.deepEqual(reason(await w.post(path(id, 'suspend'))), [409, 'conflict', 'not_running'])
 })

@@ -91,7 +91,8 @@ test('of a checkpoint the workspace need not run, and nothing is captured', asyn
   const snapshot = await w.ended((await w.post(`/v1/workspaces/${id}/snapshot`)).body.id)
   write(id, '/home/user/kept', 'later')
   await w.ended((await w.post(`/v1/workspaces/${id}/suspend`)).body.id)
-  assert.deepEqual(said(await save(id)), [409, 'conflict', 'workspace_not_running'])
+  const suspended = await save(id)
+  assert.deepEqual([said(suspended), suspended.body.error.retryable], [[409, 'conflict', 'workspace_not_running'], false])
   const { checkpoint_id } = snapshot.result
   const { status, body } = await save(id, { template_slug: 'pointed', checkpoint_id, auto_publish: true })
   assert.deepEqual([status, body.operation], [202, null])

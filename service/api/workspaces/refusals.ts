@@ -8,7 +8,7 @@ const MESSAGES: Record<RefusalReason, string> = {
   session_lifetime: 'A session workspace does not support this',
   not_session: 'Only a session workspace can be closed',
   operation_in_progress: 'Another operation of the workspace is in progress',
-  workspace_not_running: 'The workspace is not running',
+  workspace_not_running: 'The workspace is not running: it runs after a resume',
   not_running: 'The workspace is not running',
   already_running: 'The workspace is running already',
   not_suspended: 'The workspace is not suspended',
@@ -58,7 +58,8 @@ function refusalOf(reason: RefusalReason, row: WorkspaceRow, command: Command): 
     return fail('conflict', reason, MESSAGES[reason], { details: { mode: row.mode, operation } })
   }
   const active = reason === 'operation_in_progress' || reason === 'workspace_not_running' ? activeOperation(row) : null
-  if (active === null) return fail('conflict', reason, MESSAGES[reason])
+  // App, "Reasons": it is retryable while an operation is on its way. A suspended workspace runs after a resume alone.
+  if (active === null) return fail('conflict', reason, MESSAGES[reason], reason === 'workspace_not_running' ? { retryable: false } : {})
   return fail('conflict', reason, MESSAGES[reason], {
     operation_id: active.id,
     details: { active_operation_id: active.id, active_operation_kind: active.kind },
