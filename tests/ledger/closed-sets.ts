@@ -84,18 +84,15 @@ export const SPECIFIED: Readonly<Record<'app' | 'cell', Closed>> = {
   },
 }
 
-/** What no route answers yet, by the feature that brings it. A code without reasons here waits as a whole. */
-export const PENDING_CODES: Readonly<Record<'app' | 'cell', Readonly<Record<string, Closed>>>> = {
+/** Codes and reasons of the documents that no route answers, each with why. A feature that brings one takes it out of here. */
+export const NEVER_ANSWERED: Readonly<Record<'app' | 'cell', Readonly<Record<string, string>>>> = {
   app: {
-    'templates and builds': {
-      forbidden: ['secret_not_available'],
-      not_found: ['log_not_available'],
-      conflict: ['guest_feature_unavailable'],
-      validation_failed: ['services_unsupported', 'slug_not_supported_by_builder'],
-      dependency_unavailable: [
-        'build_log_bucket_not_configured',
-      ], // prettier-ignore
-    },
+    'forbidden/secret_not_available': 'commands and terminals start at the gateway, which answers it',
+    'not_found/log_not_available': 'a build has a log from its beginning on; one of no lines is an empty text (decision 299)',
+    'conflict/guest_feature_unavailable': 'no route of the application API asks a guest: the gateway answers it, and an operation fails with it',
+    'validation_failed/services_unsupported': 'every version may have services',
+    'validation_failed/slug_not_supported_by_builder': 'every slug that a template may have can be built',
+    'dependency_unavailable/build_log_bucket_not_configured': 'logs of builds are rows of the database: there is nothing to configure',
   },
   cell: {},
 }

@@ -6,8 +6,4 @@ export const EXCEPTIONS: readonly { line: string; because: string }[] = [
     line: 'cell.exec.attach 4409 conflict/operation_interrupted',
     because: 'only a signal whose machine breaks off between taking it and answering is told so, which no test can time',
   },
-  {
-    line: 'workspaces.fork_tree 409 conflict/operation_in_progress',
-    because: 'a file-first workspace has no operation but its delete, from whose beginning on it is workspace_deleted',
-  },
 ]

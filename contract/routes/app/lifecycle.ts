@@ -90,7 +90,7 @@ export const workspacesForkTree = appRoute({
     allowance_exhausted,
     not_found: ALONE,
     forbidden: ALONE,
-    conflict: ['workspace_deleted', 'not_supported_for_mode', 'key_in_use', 'operation_in_progress', 'not_forkable'],
+    conflict: ['workspace_deleted', 'not_supported_for_mode', 'key_in_use', 'not_forkable'], // its only operation is its delete
     validation_failed: ['reserved_key_prefix'],
   },
 })
