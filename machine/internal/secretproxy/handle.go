@@ -10,10 +10,8 @@ import (
 	"net"
 	"net/http"
 	"net/http/httputil"
-	"strconv"
-	"strings"
-
-	"github.com/berth-dev/berth/machine/internal/egress"
+	"net/url"
+	"slices"
 )
 
 // RefusedHeader is of every answer that the proxy gives itself. Its value is a word for the reason.
@@ -51,6 +49,13 @@ func refuse(w http.ResponseWriter, status int, reason string) {
 
 type putKey struct{}
 
+// putting is what rewrite does to one request.
+type putting struct {
+	target    *url.URL
+	authority string
+	secrets   []placed
+}
+
 // handle puts secrets into one request and passes it on to where its connection was to go.
 func (p *Proxy) handle(w http.ResponseWriter, r *http.Request) {
 	f, ok := r.Context().Value(flowKey{}).(*flow)
@@ -72,8 +77,13 @@ func (p *Proxy) handle(w http.ResponseWriter, r *http.Request) {
 	case r.Method == http.MethodConnect:
 		refuse(w, http.StatusMethodNotAllowed, refusedMethod)
 		return
+	case !isForHost(r):
+		refuse(w, http.StatusMisdirectedRequest, refusedHost)
+		return
+	}
 	// One name may lead to many tenants of one server: a value goes to the one that it is for.
-	case !namesHost(r.Host, f.name, port):
+	authority, ok := authorityOf(r, f.name, port)
+	if !ok {
 		refuse(w, http.StatusMisdirectedRequest, refusedHost)
 		return
 	}
@@ -83,16 +93,7 @@ func (p *Proxy) handle(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	p.onward(f, r.ProtoMajor).ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), putKey{}, secrets)))
-}
-
-func namesHost(asked, name string, port int) bool {
-	given, withPort := asked, ""
-	if host, number, err := net.SplitHostPort(asked); err == nil {
-		given, withPort = host, number
-	}
-	canonical, ok := egress.Canonical(given)
-	return ok && canonical == name && (withPort == "" || withPort == strconv.Itoa(port))
+	p.onward(f, r.ProtoMajor).ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), putKey{}, putting{targetAt(r, f.name, port), authority, secrets})))
 }
 
 // onward is the way of one connection to its server. A WebSocket begins in HTTP/1.1, so that a connection of that is passed on as one.
@@ -127,14 +128,13 @@ func (p *Proxy) transport(f *flow, protocol int) *http.Transport {
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return p.dial(ctx, f) }}
 }
 
-// rewrite leaves everything that is not a secret as the machine wrote it, but what belongs to its connection.
+// rewrite leaves everything that is not a secret as the machine wrote it, but what belongs to its connection and what names a host.
 func rewrite(r *httputil.ProxyRequest) {
-	secrets, _ := r.In.Context().Value(putKey{}).([]placed)
-	r.Out.URL.Scheme, r.Out.URL.Host, r.Out.Host = "https", r.In.Host, r.In.Host
-	for name, values := range r.In.Header {
-		if name == "Forwarded" || strings.HasPrefix(name, "X-Forwarded-") {
-			r.Out.Header[name] = append([]string(nil), values...)
-		}
+	put, _ := r.In.Context().Value(putKey{}).(putting)
+	r.Out.URL, r.Out.Host = put.target, put.authority
+	if from, ok := r.In.Header["X-Forwarded-For"]; ok { // httputil takes it out. It names a client, and no host
+		r.Out.Header["X-Forwarded-For"] = slices.Clone(from)
 	}
-	r.Out.URL.RawQuery = putIn(r.Out.Header, r.In.URL.RawQuery, secrets)
+	dropHosts(r.Out.Header)
+	r.Out.URL.RawQuery = putIn(r.Out.Header, r.In.URL.RawQuery, put.secrets)
 }

@@ -60,7 +60,8 @@ func New(roots *x509.CertPool, blocked []netip.Prefix, answersUID uint32, machin
 		p.machines[machine] = of
 	}
 	p.server = &http.Server{Handler: http.HandlerFunc(p.handle), ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: headerBytesMax, HTTP2: flowControl(),
-		ErrorLog: log.New(io.Discard, "", 0), // a guest could fill the log
+		DisableGeneralOptionsHandler: true,
+		ErrorLog:                     log.New(io.Discard, "", 0), // a guest could fill the log
 		ConnContext: func(ctx context.Context, conn net.Conn) context.Context {
 			return context.WithValue(ctx, flowKey{}, conn.(*tls.Conn).NetConn())
 		}}

@@ -106,6 +106,7 @@ func (w *world) serve(name string, handler http.Handler) netip.AddrPort {
 	certificate := must(w.servers.certify(name, time.Now()))
 	server := httptest.NewUnstartedServer(handler)
 	server.EnableHTTP2 = true
+	server.Config.DisableGeneralOptionsHandler = true
 	server.TLS = &tls.Config{Certificates: []tls.Certificate{*certificate}}
 	server.StartTLS()
 	w.t.Cleanup(server.Close)
