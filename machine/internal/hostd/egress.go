@@ -25,7 +25,7 @@ func (h *Host) police(ctx context.Context, s *engine.Sandbox, policy *wire.Egres
 	if err != nil {
 		return err
 	}
-	wanted.SecretsOf = secretsOf(s, wanted.SecretPorts)
+	wanted.SecretsOf = secretsOf(s, wanted)
 	wasOpen := h.router.IsOpen(s.Slot)
 	if err := h.router.SetEgress(s.Slot, wanted); err != nil {
 		return err

@@ -52,9 +52,9 @@ func newSecretLink(conn net.Conn, end func()) *secretLink {
 }
 
 // secretsOf is a machine by what the cell knows it by; nil: none of its ports is led to the proxy.
-func secretsOf(s *engine.Sandbox, ports []int) *wire.SecretsOf {
+func secretsOf(s *engine.Sandbox, policy wire.EgressPolicy) *wire.SecretsOf {
 	claim := s.Record().Claim
-	if len(ports) == 0 || claim == nil {
+	if len(policy.SecretPorts) == 0 || policy.Mode == wire.EgressDenyAll || claim == nil {
 		return nil
 	}
 	subject := wire.SubjectOf(claim.Owner)

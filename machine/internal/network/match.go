@@ -99,6 +99,14 @@ func notOpening() words {
 		&expr.Cmp{Op: expr.CmpOpNeq, Register: register1, Data: []byte{synchronize}}}
 }
 
+// resetting matches TCP packets that end a connection at once, as the rules' own answers do.
+func resetting() words {
+	const flagsOffset, reset = 13, 0x04
+	return words{&expr.Payload{DestRegister: register1, Base: expr.PayloadBaseTransportHeader, Offset: flagsOffset, Len: 1},
+		&expr.Bitwise{SourceRegister: register1, DestRegister: register1, Len: 1, Mask: []byte{reset}, Xor: []byte{0}},
+		&expr.Cmp{Op: expr.CmpOpNeq, Register: register1, Data: []byte{0}}}
+}
+
 func isIPv4() words { return family(unix.NFPROTO_IPV4) }
 func isIPv6() words { return family(unix.NFPROTO_IPV6) }
 

@@ -98,6 +98,7 @@ func (r *Router) writeOutlets(conn *nftables.Conn, table *nftables.Table) error 
 		prohibited())
 	writeChain(conn, table, chainRefusedIn, rule(protocol(unix.IPPROTO_TCP), reset()), drop())
 	writeChain(conn, table, chainProxied, toAddress(r.nameserver(), SecretsPort))
+	writeChain(conn, table, chainToProxy, rule(state(expr.CtStateBitNEW), over(r.rules.limits.proxied, proxiedStreamsMax), drop()), accept())
 	writeChain(conn, table, chainSpecial, outwards.decide(o.refusers), goTo(chainRefused))
 	for s, outlet := range r.connectedOutlets() {
 		if outlet.counts {
@@ -189,7 +190,7 @@ func (r *Router) writeAllowlist(conn *nftables.Conn, s *slot, o outlet) error {
 		}
 	}
 	if len(o.matcher.Policy.SecretPorts) > 0 {
-		writeChain(conn, table, policyOf(s, o)+proxiedSuffix, proxyWhatIsAllowed(names, networks)...)
+		writeChain(conn, table, policyOf(s, o)+proxiedSuffix, proxyWhatIsAllowed(o, names, networks)...)
 	}
 	write := func(name string, way heading, refused string) {
 		rules := []words{rule(protocol(unix.IPPROTO_TCP), way.otherAndPortIn(names), goTo(pass))}

@@ -23,6 +23,7 @@ const (
 	proxiedStreamsMax = 1024
 
 	chainProxied  = "proxied"
+	chainToProxy  = "to_proxy"
 	proxiedSuffix = "_proxied"
 )
 
@@ -37,9 +38,16 @@ func (r *Router) leading(special *nftables.Set) []words {
 	}
 }
 
-// toSecrets matches new connections that were led to the proxy, and none that a machine begins to it.
+// toSecrets matches what was led to the proxy, and no packet that a machine sends to it. Such a packet passes only with the mark of the policy in
+// force, as one to the uplink does: a connection may be half open, or wait for the proxy, when a narrower policy comes.
 func (r *Router) toSecrets() words {
-	return rule(fromAny(r.name("m")), daddrIs(r.nameserver()), protocol(unix.IPPROTO_TCP), dport(SecretsPort), state(expr.CtStateBitNEW), translated())
+	return rule(fromAny(r.name("m")), daddrIs(r.nameserver()), protocol(unix.IPPROTO_TCP), dport(SecretsPort), translated())
+}
+
+// fromSecrets ends such a connection from the proxy's side: what a server says first does not reach the machine either.
+func (r *Router) fromSecrets() []words {
+	said := rule(toAny(r.name("m")), saddrIs(r.nameserver()), protocol(unix.IPPROTO_TCP), sport(SecretsPort), translated())
+	return []words{rule(said, inwards.marked(r.rules.outlets.fresh), accept()), rule(said, resetting(), accept()), rule(said, reset())}
 }
 
 func toAddress(address netip.Addr, port uint16) words {
@@ -63,10 +71,11 @@ func (r *Router) proxiedElements(s *slot, o outlet) (list []nftables.SetElement)
 	return list
 }
 
-func proxyWhatIsAllowed(names, networks *nftables.Set) []words {
-	list := []words{rule(outwards.otherAndPortIn(names), goTo(chainProxied))}
+func proxyWhatIsAllowed(o outlet, names, networks *nftables.Set) []words {
+	lead := rule(mark(o.mark), goTo(chainProxied))
+	list := []words{rule(outwards.otherAndPortIn(names), lead)}
 	if networks != nil {
-		list = append(list, rule(outwards.otherIn(networks), goTo(chainProxied)))
+		list = append(list, rule(outwards.otherIn(networks), lead))
 	}
 	return list
 }

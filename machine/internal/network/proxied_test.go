@@ -1,11 +1,16 @@
 package network
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"testing"
 	"time"
+
+	"github.com/google/nftables"
+	"golang.org/x/sys/unix"
 
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
@@ -15,12 +20,7 @@ const proxied = "proxied"
 // proxy answers on the socket of the router with one line, and ends.
 func proxy(t *testing.T, r *Router) {
 	t.Helper()
-	file, err := r.ListenForSecrets()
-	must(t, err)
-	listener, err := net.FileListener(file)
-	must(t, err)
-	file.Close()
-	t.Cleanup(func() { listener.Close() })
+	listener := listenAsProxy(t, r)
 	go func() {
 		for {
 			conn, err := listener.Accept()
@@ -115,4 +115,114 @@ func TestWhatIsLedToTheProxyStaysSoForTheNextHostd(t *testing.T) {
 	if !w.isProxied(public, 443) {
 		t.Fatal("it is not led to the proxy any more")
 	}
+}
+
+// listenAsProxy is the proxy's socket, where connections wait until somebody takes them.
+func listenAsProxy(t *testing.T, r *Router) net.Listener {
+	t.Helper()
+	file, err := r.ListenForSecrets()
+	must(t, err)
+	defer file.Close()
+	listener, err := net.FileListener(file)
+	must(t, err)
+	t.Cleanup(func() { listener.Close() })
+	return listener
+}
+
+func narrower() map[string]wire.EgressPolicy {
+	return map[string]wire.EgressPolicy{"deny_all": mode("closed", wire.EgressDenyAll), "allowlist": allowlist("narrow", []string{second + "/32"})}
+}
+
+func TestAConnectionThatWaitsForTheProxyEndsWithItsPolicy(t *testing.T) {
+	for name, next := range narrower() {
+		t.Run(name, func(t *testing.T) {
+			w := openPoliced(t, allowlist("wide", []string{public + "/32", second + "/32"}), second)
+			listener := listenAsProxy(t, w.r)
+			w.withSecrets(allowlist("secrets", []string{public + "/32", second + "/32"}), 443)
+			conns := map[string][2]net.Conn{}
+			for _, what := range []string{"the machine sends", "the server sends"} {
+				conn, err := dial(w.a.ns, public, 443, arrives)
+				must(t, err)
+				defer conn.Close()
+				accepted, err := listener.Accept()
+				must(t, err)
+				defer accepted.Close()
+				conns[what] = [2]net.Conn{conn, accepted}
+			}
+			w.withSecrets(next, 443)
+			for what, ends := range conns {
+				from, to := ends[0], ends[1]
+				if what == "the server sends" {
+					from, to = to, from
+				}
+				_, _ = from.Write([]byte("still here")) // it may be reset already
+				must(t, from.SetReadDeadline(time.Now().Add(arrives)))
+				if _, err := from.Read(make([]byte, 1)); err == nil || isTimeout(err) {
+					t.Errorf("%s, and is not told that it is refused: %v", what, err)
+				}
+				must(t, to.SetReadDeadline(time.Now()))
+				if n, _ := to.Read(make([]byte, 10)); n > 0 {
+					t.Errorf("%s %d bytes", what, n)
+				}
+			}
+			if name == "allowlist" && !w.isAccepted(listener, second) {
+				t.Error("what the narrower policy allows does not reach the proxy")
+			}
+		})
+	}
+}
+
+// A machine that holds back the last packet of the handshake: for its own kernel the connection is made.
+func TestAHalfOpenConnectionToTheProxyEndsWithItsPolicy(t *testing.T) {
+	for name, next := range narrower() {
+		t.Run(name, func(t *testing.T) {
+			w := openPoliced(t, mode("open", wire.EgressAllowAll), second)
+			proxy(t, w.r)
+			w.withSecrets(mode("secrets", wire.EgressAllowAll), 443)
+			release := holdBack(t, w.a.ns, 443)
+			conn, err := dial(w.a.ns, public, 443, arrives)
+			must(t, err)
+			defer conn.Close()
+			w.withSecrets(next, 443)
+			release()
+			_, _ = conn.Write([]byte("still here")) // it may be reset already
+			must(t, conn.SetReadDeadline(time.Now().Add(arrives)))
+			if n, err := conn.Read(make([]byte, 1)); n > 0 || isTimeout(err) {
+				t.Errorf("%d bytes of the proxy's, %v", n, err)
+			}
+		})
+	}
+}
+
+// holdBack drops what is no first packet of a connection to a port, until it is released.
+func holdBack(t *testing.T, namespace *os.File, port uint16) (release func()) {
+	t.Helper()
+	filter, err := nftables.New(nftables.WithNetNSFd(int(namespace.Fd())))
+	must(t, err)
+	table := filter.AddTable(&nftables.Table{Name: "hold", Family: nftables.TableFamilyIPv4})
+	chain := filter.AddChain(baseChain(table, "out", nftables.ChainHookOutput, nftables.ChainPriorityFilter, nftables.ChainPolicyAccept))
+	filter.AddRule(&nftables.Rule{Table: table, Chain: chain, Exprs: rule(protocol(unix.IPPROTO_TCP), dport(port), notOpening(), drop())})
+	must(t, filter.Flush())
+	return func() {
+		filter.DelTable(table)
+		must(t, filter.Flush())
+	}
+}
+
+func isTimeout(err error) bool { return errors.Is(err, os.ErrDeadlineExceeded) }
+
+// isAccepted says that bytes of a new connection to an address come to the listener.
+func (w policed) isAccepted(listener net.Listener, address string) bool {
+	w.t.Helper()
+	conn, err := dial(w.a.ns, address, 443, arrives)
+	must(w.t, err)
+	defer conn.Close()
+	accepted, err := listener.Accept()
+	must(w.t, err)
+	defer accepted.Close()
+	_, err = conn.Write([]byte("a"))
+	must(w.t, err)
+	must(w.t, accepted.SetReadDeadline(time.Now().Add(arrives)))
+	n, _ := accepted.Read(make([]byte, 1))
+	return n == 1
 }

@@ -183,6 +183,7 @@ func (r *Router) writeRules(conn *nftables.Conn, table *nftables.Table) error {
 	}
 	write(baseChain(table, "arriving", nftables.ChainHookPrerouting, nftables.ChainPriorityRaw, nftables.ChainPolicyAccept), r.arriving())
 	write(baseChain(table, "answers", nftables.ChainHookOutput, nftables.ChainPriorityRaw, nftables.ChainPolicyAccept), r.answers())
+	write(baseChain(table, "from_proxy", nftables.ChainHookOutput, nftables.ChainPriorityFilter, nftables.ChainPolicyAccept), r.fromSecrets())
 	write(baseChain(table, "questions", nftables.ChainHookInput, nftables.ChainPriorityFilter, nftables.ChainPolicyDrop), r.questions())
 	write(baseChain(table, "passing", nftables.ChainHookForward, nftables.ChainPriorityFilter, nftables.ChainPolicyDrop), r.passing(special))
 	leading := baseChain(table, "leading", nftables.ChainHookPrerouting, nftables.ChainPriorityNATDest, nftables.ChainPolicyAccept)
@@ -223,9 +224,9 @@ func (r *Router) questions() []words {
 		rule(from("lo"), accept()),
 		rule(datagram, senderIn(r.rules.connected), accept()),
 		rule(datagram, unreachable()),
+		rule(r.toSecrets(), outwards.marked(r.rules.outlets.fresh), goTo(chainToProxy)),
+		rule(r.toSecrets(), reset()),
 		rule(state(established), accept()),
-		rule(r.toSecrets(), over(r.rules.limits.proxied, proxiedStreamsMax), drop()),
-		rule(r.toSecrets(), accept()),
 		rule(stream, senderNotIn(r.rules.connected), reset()),
 		rule(stream, state(expr.CtStateBitNEW), over(r.rules.limits.streams, questionStreamsMax), drop()),
 		rule(stream, state(expr.CtStateBitNEW), accept()),
