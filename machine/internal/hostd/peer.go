@@ -4,6 +4,8 @@ import (
 	"net"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/berth-dev/berth/machine/internal/accepting"
 )
 
 // peerListener looks at who connected: the kernel says it, so nobody can pretend.
@@ -14,7 +16,7 @@ type peerListener struct {
 
 func (l *peerListener) Accept() (net.Conn, error) {
 	for {
-		conn, err := l.Listener.Accept()
+		conn, err := accepting.Next(l.Listener)
 		if err != nil {
 			return nil, err
 		}

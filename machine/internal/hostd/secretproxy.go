@@ -120,7 +120,7 @@ func (h *Host) startSecretProxy(sockets proxySockets) (*exec.Cmd, *secretLink, e
 		link = newSecretLink(conn, end)
 		err = h.secrets.begin(link, func() (err error) {
 			setup, err = json.Marshal(secretproxy.Setup{Blocked: h.router.Blocked(), AnswersUID: uint32(h.config.SocketUID), ExtraRoots: roots,
-				Machines: h.router.WithSecrets()})
+				TrackedMax: h.router.TrackedByProxy(), Machines: h.router.WithSecrets()})
 			return err
 		})
 		return setup, err

@@ -103,6 +103,9 @@ func (r *Router) ListenForSecrets() (socket *os.File, err error) {
 // Inside runs do in the router's network: what a process sends from there passes the host as machines' packets do.
 func (r *Router) Inside(do func() error) error { return inNamespace(r.namespace, do) }
 
+// TrackedByProxy is how many connections of the proxy the computer has room to track: half as many as those of all machines.
+func (r *Router) TrackedByProxy() int { return r.conntrackMax() / conntrackShare / 2 }
+
 // Blocked is what no machine reaches.
 func (r *Router) Blocked() []netip.Prefix { return blockedNetworks(r.config) }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/miekg/dns"
 
+	"github.com/berth-dev/berth/machine/internal/accepting"
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
@@ -138,7 +139,7 @@ type limitedListener struct {
 
 func (l *limitedListener) Accept() (net.Conn, error) {
 	for {
-		conn, err := l.Listener.Accept()
+		conn, err := accepting.Next(l.Listener)
 		if err != nil {
 			return nil, err
 		}

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"golang.org/x/time/rate"
+
+	"github.com/berth-dev/berth/machine/internal/fairshare"
 )
 
 const (
@@ -17,48 +19,36 @@ const (
 	asksBurst     = 500
 )
 
-// shares bounds what each machine may ask at once and over time. No machine can use up what another one needs: while many ask, the
-// bound of each shrinks to its share of the whole, and never below asksMin.
+// shares bounds what each machine may ask at once and over time. No machine can use up what another one needs.
 type shares struct {
-	mu     sync.Mutex
-	of     map[netip.Addr]*share // of each address that ever asked: there are 65,536 at most
-	asking int                   // how many of them wait for an answer
+	asking fairshare.Shares[netip.Addr]
+
+	mu    sync.Mutex
+	paces map[netip.Addr]*rate.Limiter // of each address that ever asked: there are 65,536 at most
 }
 
-type share struct {
-	asks int
-	pace *rate.Limiter
+func (s *shares) open() {
+	s.asking.Each, s.asking.Least, s.asking.Together = asksMax, asksMin, asksTogether
+	s.paces = map[netip.Addr]*rate.Limiter{}
 }
-
-func (s *shares) open() { s.of = map[netip.Addr]*share{} }
 
 // enter says whether the machine may ask once more. If so, it leaves when it has its answer.
 func (s *shares) enter(machine netip.Addr, now time.Time) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	mine := s.of[machine]
-	if mine == nil {
-		mine = &share{pace: rate.NewLimiter(asksPerSecond, asksBurst)}
-		s.of[machine] = mine
-	}
-	others := s.asking
-	if mine.asks > 0 {
-		others--
-	}
-	if mine.asks >= min(asksMax, max(asksMin, asksTogether/(others+1))) || !mine.pace.AllowN(now, 1) {
+	if !s.asking.Take(machine) {
 		return false
 	}
-	if mine.asks++; mine.asks == 1 {
-		s.asking++
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	pace := s.paces[machine]
+	if pace == nil {
+		pace = rate.NewLimiter(asksPerSecond, asksBurst)
+		s.paces[machine] = pace
+	}
+	if !pace.AllowN(now, 1) {
+		s.asking.Give(machine)
+		return false
 	}
 	return true
 }
 
-func (s *shares) leave(machine netip.Addr) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	mine := s.of[machine]
-	if mine.asks--; mine.asks == 0 {
-		s.asking--
-	}
-}
+func (s *shares) leave(machine netip.Addr) { s.asking.Give(machine) }

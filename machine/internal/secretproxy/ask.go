@@ -3,6 +3,7 @@ package secretproxy
 import (
 	"bufio"
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"net"
@@ -11,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/berth-dev/berth/machine/internal/accepting"
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
@@ -35,6 +37,8 @@ type secret struct {
 	Placeholder string `json:"placeholder"`
 	Value       string `json:"value"`
 	Hosts       []host `json:"hosts"`
+
+	sum [sha256.Size]byte // of name, placeholder and value
 }
 
 // host is where a secret goes. At most one place is named.
@@ -53,6 +57,8 @@ const (
 	answerForgotten = 5 * time.Second // values that nobody uses are let go
 	answerTimeout   = 3 * time.Second
 	answerBytesMax  = 8 << 20 // fifty values of 64 KiB
+	// answersTogether bounds what is remembered of all machines. Beyond it the largest answers are forgotten first: their machines ask again.
+	answersTogether = 24 << 20
 )
 
 var errNoAnswer = errors.New("what goes into requests is not known at the moment")
@@ -65,6 +71,7 @@ type answers struct {
 	next    uint64
 	waiting map[uint64]chan *answer
 	known   map[wire.SecretsOf]*known
+	bytes   int // of all of them
 }
 
 // known is what was answered last about a machine. Its hosts outlive the values: by them it is told what needs no secret while nobody answers.
@@ -72,7 +79,23 @@ type known struct {
 	asking sync.Mutex
 	answer *answer
 	at     time.Time
+	failed time.Time // when an answer did not come last
 	hosts  []host
+	bytes  int // as they are counted in answers.bytes
+}
+
+// size is about what is remembered of one machine.
+func (k *known) size() (size int) {
+	const each = 256
+	for _, one := range k.hosts {
+		size += each + len(one.Host) + len(one.Header) + len(one.Query)
+	}
+	if k.answer != nil {
+		for _, one := range k.answer.Secrets {
+			size += each + len(one.Value)
+		}
+	}
+	return size
 }
 
 func newAnswers() *answers {
@@ -82,7 +105,7 @@ func newAnswers() *answers {
 // accept takes connections of that user, or of root.
 func (a *answers) accept(listener net.Listener, uid uint32) error {
 	for {
-		conn, err := listener.Accept()
+		conn, err := accepting.Next(listener)
 		if err != nil {
 			return err
 		}
@@ -141,28 +164,64 @@ func (a *answers) listen(conn net.Conn) {
 
 // of is what goes into requests of a machine by now.
 func (a *answers) of(ctx context.Context, of wire.SecretsOf) (*answer, error) {
+	came := time.Now()
 	k := a.remember(of)
 	k.asking.Lock() // those who come together are told together
 	defer k.asking.Unlock()
 	a.mu.Lock()
-	last, at := k.answer, k.at
+	last, at, failed := k.answer, k.at, k.failed
 	a.mu.Unlock()
-	if last != nil && time.Since(at) < answerKept {
+	switch {
+	case last != nil && time.Since(at) < answerKept:
 		return last, nil
+	case failed.After(came):
+		return nil, errNoAnswer // else they would wait one after the other
 	}
 	began := time.Now()
 	said, err := a.ask(ctx, of)
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	if err != nil {
+		if ctx.Err() == nil { // else only this caller has gone
+			k.failed = time.Now()
+		}
 		return nil, err
 	}
 	hosts := []host{}
-	for _, one := range said.Secrets {
+	for i := range said.Secrets {
+		one := &said.Secrets[i]
+		one.sum = sha256.Sum256([]byte(one.Name + "\x00" + one.Placeholder + "\x00" + one.Value))
 		hosts = append(hosts, one.Hosts...)
 	}
-	a.mu.Lock()
+	if a.known[of] != k {
+		return said, nil // the machine has changed meanwhile: nothing of before is remembered
+	}
 	k.answer, k.at, k.hosts = said, began, hosts
-	a.mu.Unlock()
+	a.count(k)
+	a.bound()
 	return said, nil
+}
+
+func (a *answers) count(k *known) {
+	size := k.size()
+	a.bytes, k.bytes = a.bytes+size-k.bytes, size
+}
+
+// bound forgets values before hosts, and the largest before others.
+func (a *answers) bound() {
+	for a.bytes > answersTogether {
+		var largest *known
+		for _, k := range a.known {
+			if largest == nil || k.bytes > largest.bytes {
+				largest = k
+			}
+		}
+		if largest.answer == nil {
+			largest.hosts = nil
+		}
+		largest.answer = nil
+		a.count(largest)
+	}
 }
 
 func (a *answers) remember(of wire.SecretsOf) *known {
@@ -190,7 +249,10 @@ func (a *answers) hostsOf(of wire.SecretsOf) ([]host, bool) {
 func (a *answers) forget(of wire.SecretsOf) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	delete(a.known, of)
+	if k := a.known[of]; k != nil {
+		a.bytes -= k.bytes
+		delete(a.known, of)
+	}
 }
 
 // letGo drops values that nobody has used for a while.
@@ -206,6 +268,7 @@ func (a *answers) letGo(ctx context.Context) {
 			for _, k := range a.known {
 				if now.Sub(k.at) > answerForgotten {
 					k.answer = nil
+					a.count(k)
 				}
 			}
 			a.mu.Unlock()

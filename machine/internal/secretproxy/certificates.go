@@ -26,7 +26,7 @@ const (
 	certificateBefore = 30 * 24 * time.Hour // a guest's clock may be behind
 	certificateAfter  = 30 * 24 * time.Hour
 	certificateKept   = 24 * time.Hour
-	certificatesMax   = 4096
+	certificatesMax   = 1024
 )
 
 // certificates are of hosts as machines see them, made by authorities of their workspaces.

@@ -1,13 +1,16 @@
 package secretproxy
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net"
 	"net/http"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 	"syscall"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -26,6 +29,10 @@ type flow struct {
 	proxy     *Proxy
 	name      string // of the host, where it is one that gets secrets
 	transport *http.Transport
+	turns     chan struct{} // requests that may be on their way to the server; one until its protocol is known
+	widened   sync.Once
+
+	used atomic.Int64 // when the machine sent something last
 
 	mu     sync.Mutex
 	closed bool
@@ -33,12 +40,37 @@ type flow struct {
 }
 
 func (f *flow) Read(p []byte) (int, error) {
+	f.used.Store(time.Now().UnixNano())
 	if len(f.begun) > 0 {
 		n := copy(p, f.begun)
-		f.begun = f.begun[n:]
+		if f.begun = f.begun[n:]; len(f.begun) == 0 {
+			f.begun = nil
+		}
 		return n, nil
 	}
 	return f.Conn.Read(p)
+}
+
+// awaitTurn waits before it is known which values go in, so that no value grows old while its request waits for a connection.
+func (f *flow) awaitTurn(ctx context.Context) (end func(), ok bool) {
+	wait := time.NewTimer(turnTimeout)
+	defer wait.Stop()
+	select {
+	case <-f.turns:
+		return func() { f.turns <- struct{}{} }, true
+	case <-wait.C:
+	case <-ctx.Done():
+	}
+	return nil, false
+}
+
+// widen lets more requests go when the first connection to the server is made: they share one of HTTP/2, and each needs its own of HTTP/1.1.
+func (f *flow) widen(turns int) {
+	f.widened.Do(func() {
+		for range turns - 1 {
+			f.turns <- struct{}{}
+		}
+	})
 }
 
 // Close ends the connections to the server, too.
@@ -52,7 +84,7 @@ func (f *flow) Close() error {
 	onward := f.onward
 	f.onward = nil
 	f.mu.Unlock()
-	f.proxy.leave(f)
+	f.proxy.budget.leave(f)
 	err := f.Conn.Close()
 	for conn := range onward {
 		conn.Close()
@@ -63,31 +95,34 @@ func (f *flow) Close() error {
 	return err
 }
 
-// keep closes a connection with the flow, and at once where that is over.
-func (f *flow) keep(conn net.Conn) (net.Conn, error) {
+// keep closes a connection with the flow, and at once where that is over. `release` is called when it is closed.
+func (f *flow) keep(conn net.Conn, release func()) (net.Conn, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.closed {
 		conn.Close()
+		release()
 		return nil, net.ErrClosed
 	}
 	if f.onward == nil {
 		f.onward = map[net.Conn]struct{}{}
 	}
-	kept := &keptConn{Conn: conn, flow: f}
+	kept := &keptConn{Conn: conn, flow: f, release: sync.OnceFunc(release)}
 	f.onward[kept] = struct{}{}
 	return kept, nil
 }
 
 type keptConn struct {
 	net.Conn
-	flow *flow
+	flow    *flow
+	release func()
 }
 
 func (c *keptConn) Close() error {
 	c.flow.mu.Lock()
 	delete(c.flow.onward, c)
 	c.flow.mu.Unlock()
+	c.release()
 	return c.Conn.Close()
 }
 
@@ -96,13 +131,27 @@ func (f *flow) pass(onward net.Conn) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		_, _ = io.Copy(onlyWriter{onward}, onlyReader{f}) // whoever ends it says nothing to anybody
+		copyAll(onward, f)
 		closeWrite(onward)
 	}()
-	_, _ = io.Copy(onlyWriter{f}, onlyReader{onward})
+	copyAll(f, onward)
 	closeWrite(f.Conn)
 	<-done
 }
+
+func copyAll(to io.Writer, from io.Reader) {
+	buffer := buffers.Get()
+	defer buffers.Put(buffer)
+	_, _ = io.CopyBuffer(onlyWriter{to}, onlyReader{from}, buffer) // either end may close; the other one is told by the close
+}
+
+// buffers are what bytes pass through.
+var buffers = bufferPool{sync.Pool{New: func() any { return new([bufferBytes]byte) }}}
+
+type bufferPool struct{ pool sync.Pool }
+
+func (b *bufferPool) Get() []byte       { return b.pool.Get().(*[bufferBytes]byte)[:] }
+func (b *bufferPool) Put(buffer []byte) { b.pool.Put((*[bufferBytes]byte)(buffer)) }
 
 // The kernel's way of copying from socket to socket is a call that this process does not have.
 type onlyWriter struct{ io.Writer }

@@ -2,6 +2,7 @@ package secretproxy
 
 import (
 	"context"
+	"crypto/sha256"
 	"crypto/tls"
 	"encoding/json"
 	"errors"
@@ -22,19 +23,21 @@ const (
 	refusedUnknown     = "secrets_unavailable" // the service does not say at the moment what goes in
 	refusedUnbound     = "not_bound"           // since the connection began
 	refusedHost        = "another_host"        // the request is for another host than the connection
-	refusedValue       = "value_not_sendable"  // no header can carry it
+	refusedValue       = "value_not_sendable"  // no header can carry it, or the head would be too large with it
 	refusedUntrusted   = "server_not_trusted"  // nobody known has certified the server
 	refusedUnreachable = "server_unreachable"
 	refusedMethod      = "method_not_supported"
+	refusedLoad        = "too_much_at_once"
 )
 
 var explained = map[string]string{
 	refusedUnknown:     "Which secrets go into requests is not known at the moment. The request was not sent; try again",
 	refusedUnbound:     "No secret of the workspace goes to this host any more. The request was not sent",
 	refusedHost:        "The request names another host than its connection. It was not sent",
-	refusedValue:       "The value of a secret cannot stand in a request. It was not sent",
+	refusedValue:       "The value of a secret cannot stand in a request, or the request would be too large with it. It was not sent",
 	refusedUntrusted:   "The certificate of the server is not one of this host that is trusted. No secret was sent to it",
 	refusedUnreachable: "The server cannot be reached, or broke the connection",
+	refusedLoad:        "The workspace has too many requests or connections to hosts of secrets at a time. The request was not sent; try again",
 	refusedMethod:      "CONNECT is not passed on to hosts of secrets",
 }
 
@@ -53,7 +56,7 @@ type putKey struct{}
 type putting struct {
 	target    *url.URL
 	authority string
-	secrets   []placed
+	secrets   []placed // none once they are put in: a request may last, and values are to be forgotten
 }
 
 // handle puts secrets into one request and passes it on to where its connection was to go.
@@ -63,6 +66,21 @@ func (p *Proxy) handle(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusInternalServerError, refusedUnknown)
 		return
 	}
+	if h, ok := r.Context().Value(headKey{}).(*headConn); ok {
+		defer h.handling()()
+	}
+	holds := load{requests: 1, headBytes: sizeOf(r.Header, r.RequestURI)}
+	if !p.budget.take(f, holds) {
+		refuseLoad(w)
+		return
+	}
+	defer func() { p.budget.give(f, holds) }()
+	endTurn, ok := f.awaitTurn(r.Context())
+	if !ok {
+		refuseLoad(w)
+		return
+	}
+	defer endTurn()
 	port := int(f.to.Port())
 	said, err := p.answers.of(r.Context(), f.of)
 	if err != nil {
@@ -93,7 +111,23 @@ func (p *Proxy) handle(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	p.onward(f, r.ProtoMajor).ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), putKey{}, putting{targetAt(r, f.name, port), authority, secrets})))
+	made := sizeWith(r.Header, r.URL.RawQuery, secrets)
+	if made > sentBytesMax {
+		refuse(w, http.StatusBadGateway, refusedValue)
+		return
+	}
+	if !p.budget.take(f, load{headBytes: made}) {
+		refuseLoad(w)
+		return
+	}
+	holds[headBytes] += made
+	put := &putting{targetAt(r, f.name, port), authority, secrets}
+	p.onward(f, r.ProtoMajor).ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), putKey{}, put)))
+}
+
+func refuseLoad(w http.ResponseWriter) {
+	w.Header().Set("Retry-After", "1")
+	refuse(w, http.StatusTooManyRequests, refusedLoad)
 }
 
 // onward is the way of one connection to its server. A WebSocket begins in HTTP/1.1, so that a connection of that is passed on as one.
@@ -104,18 +138,23 @@ func (p *Proxy) onward(f *flow, protocol int) *httputil.ReverseProxy {
 	}
 	transport := f.transport
 	f.mu.Unlock()
-	return &httputil.ReverseProxy{Transport: transport, Rewrite: rewrite, FlushInterval: -1, ErrorLog: log.New(io.Discard, "", 0),
+	return &httputil.ReverseProxy{Transport: transport, Rewrite: rewrite, FlushInterval: -1, ErrorLog: log.New(io.Discard, "", 0), BufferPool: &buffers,
 		ModifyResponse: func(response *http.Response) error {
 			response.Header.Del("Alt-Svc") // another way to the server would not lead through here
 			return nil
 		},
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
 			var untrusted *tls.CertificateVerificationError
-			if errors.As(err, &untrusted) {
+			switch {
+			case errors.As(err, &untrusted):
 				refuse(w, http.StatusBadGateway, refusedUntrusted)
-				return
+			case errors.Is(err, errTooMuch):
+				refuseLoad(w)
+			case errors.Is(err, errChanged):
+				refuse(w, http.StatusServiceUnavailable, refusedUnknown)
+			default:
+				refuse(w, http.StatusBadGateway, refusedUnreachable)
 			}
-			refuse(w, http.StatusBadGateway, refusedUnreachable)
 		}}
 }
 
@@ -124,17 +163,77 @@ func (p *Proxy) transport(f *flow, protocol int) *http.Transport {
 	protocols.SetHTTP1(true)
 	protocols.SetHTTP2(protocol >= 2)
 	return &http.Transport{Protocols: protocols, DisableCompression: true, IdleConnTimeout: idleTimeout, MaxResponseHeaderBytes: headerBytesMax, HTTP2: flowControl(),
-		TLSHandshakeTimeout: dialTimeout, TLSClientConfig: &tls.Config{RootCAs: p.roots, ServerName: f.name, MinVersion: tls.VersionTLS12},
-		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return p.dial(ctx, f) }}
+		DialTLSContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return p.connect(ctx, f, protocol) }}
+}
+
+var errChanged = errors.New("the secrets of the host have changed since the request came")
+
+// connect begins a connection to a host of secrets. A server may be slow to answer: a value that is out of use by then is not sent.
+func (p *Proxy) connect(ctx context.Context, f *flow, protocol int) (net.Conn, error) {
+	before, err := p.placedNow(ctx, f)
+	if err != nil {
+		return nil, err
+	}
+	holds := load{onward: 1}
+	if !p.budget.take(f, holds) {
+		return nil, errTooMuch
+	}
+	conn, err := p.dial(ctx, f, func() { p.budget.give(f, holds) })
+	if err != nil {
+		return nil, err
+	}
+	offers := []string{"http/1.1"}
+	if protocol >= 2 {
+		offers = []string{"h2", "http/1.1"}
+	}
+	secured := tls.Client(conn, &tls.Config{RootCAs: p.roots, ServerName: f.name, MinVersion: tls.VersionTLS12, NextProtos: offers})
+	within, cancel := context.WithTimeout(ctx, p.handshake)
+	defer cancel()
+	err = secured.HandshakeContext(within)
+	if err == nil {
+		var now [sha256.Size]byte
+		if now, err = p.placedNow(ctx, f); err == nil && now != before {
+			err = errChanged
+		}
+	}
+	if err != nil {
+		conn.Close()
+		return nil, err
+	}
+	turns := plainEach
+	if secured.ConnectionState().NegotiatedProtocol == "h2" {
+		turns = streamsEach
+	}
+	f.widen(turns)
+	return secured, nil
+}
+
+// placedNow stands for the secrets of the connection's host.
+func (p *Proxy) placedNow(ctx context.Context, f *flow) (sum [sha256.Size]byte, err error) {
+	said, err := p.answers.of(ctx, f.of)
+	if err != nil {
+		return sum, errChanged
+	}
+	all := sha256.New()
+	for _, one := range said.placedAt(f.name, int(f.to.Port())) {
+		text, err := json.Marshal(one.at)
+		if err != nil {
+			return sum, err
+		}
+		all.Write(one.secret.sum[:])
+		all.Write(text)
+	}
+	return [sha256.Size]byte(all.Sum(nil)), nil
 }
 
 // rewrite leaves everything that is not a secret as the machine wrote it, but what belongs to its connection and what names a host.
 func rewrite(r *httputil.ProxyRequest) {
-	put, _ := r.In.Context().Value(putKey{}).(putting)
+	put, _ := r.In.Context().Value(putKey{}).(*putting)
 	r.Out.URL, r.Out.Host = put.target, put.authority
 	if from, ok := r.In.Header["X-Forwarded-For"]; ok { // httputil takes it out. It names a client, and no host
 		r.Out.Header["X-Forwarded-For"] = slices.Clone(from)
 	}
 	dropHosts(r.Out.Header)
 	r.Out.URL.RawQuery = putIn(r.Out.Header, r.In.URL.RawQuery, put.secrets)
+	put.secrets = nil
 }

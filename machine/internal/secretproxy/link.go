@@ -58,10 +58,9 @@ func (p *Proxy) become(machine netip.Addr, of *wire.SecretsOf) {
 	} else {
 		p.machines[machine] = *of
 	}
-	cut := p.flows[machine]
-	delete(p.flows, machine)
+	cut := p.budget.flowsOf(machine)
 	p.mu.Unlock()
-	for flow := range cut {
+	for _, flow := range cut {
 		flow.Close()
 	}
 }

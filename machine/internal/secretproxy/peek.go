@@ -11,7 +11,7 @@ import (
 
 const (
 	helloTimeout  = 5 * time.Second // one who waits for the server to speak first is passed on after that
-	helloBytesMax = 64 << 10
+	helloBytesMax = 16 << 10
 	tlsHandshake  = 0x16
 )
 

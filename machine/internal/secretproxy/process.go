@@ -33,6 +33,8 @@ type Setup struct {
 	AnswersUID uint32 `json:"answers_uid"`
 	// ExtraRoots are authorities (PEM) that servers are believed by, beside those of the host.
 	ExtraRoots string `json:"extra_roots,omitempty"`
+	// TrackedMax bounds the connections that the process begins for all machines together, those that ended a moment ago included.
+	TrackedMax int `json:"tracked_max,omitempty"`
 	// Machines are those whose connections are led here.
 	Machines map[netip.Addr]wire.SecretsOf `json:"machines"`
 }
@@ -79,6 +81,11 @@ func Run() error {
 	if err != nil {
 		return err
 	}
+	var files syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files); err != nil {
+		return err
+	}
+	proxy.budget.fit(int(min(openFilesMax, files.Max)))
 	if err := jail.OnlyNetwork(openFilesMax); err != nil {
 		return err
 	}
@@ -110,5 +117,9 @@ func newProxy(setup Setup) (*Proxy, error) {
 	if setup.ExtraRoots != "" && !roots.AppendCertsFromPEM([]byte(setup.ExtraRoots)) {
 		return nil, errors.New("the file of further certificate authorities holds no certificate")
 	}
-	return New(roots, setup.Blocked, setup.AnswersUID, setup.Machines), nil
+	proxy := New(roots, setup.Blocked, setup.AnswersUID, setup.Machines)
+	if setup.TrackedMax > 0 {
+		proxy.tracked.Together = setup.TrackedMax
+	}
+	return proxy, nil
 }

@@ -14,19 +14,29 @@ import (
 	"sync"
 	"time"
 
+	"github.com/berth-dev/berth/machine/internal/accepting"
 	"github.com/berth-dev/berth/machine/internal/egress"
+	"github.com/berth-dev/berth/machine/internal/fairshare"
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
 const (
-	flowsEach      = 256 // of one machine
-	flowsMax       = 8192
-	streamsEach    = 32        // of one connection of HTTP/2
-	receivedEach   = 256 << 10 // and what it may send ahead of what is read
-	dialTimeout    = 15 * time.Second
-	headerTimeout  = 30 * time.Second
-	idleTimeout    = 2 * time.Minute
-	headerBytesMax = 128 << 10 // a secret has up to 64 KiB
+	streamsEach      = 32       // of one connection of HTTP/2
+	plainEach        = 16       // connections of HTTP/1.1 that the requests of such a one are sent on
+	receivedEach     = 64 << 10 // and what it may send ahead of what is read
+	bufferBytes      = 16 << 10
+	dialTimeout      = 10 * time.Second
+	handshakeTimeout = 10 * time.Second
+	turnTimeout      = 30 * time.Second
+	headerTimeout    = 30 * time.Second
+	idleTimeout      = 2 * time.Minute
+	headerBytesMax   = 32 << 10  // as a machine or a server writes it: a placeholder is short
+	headerFieldsMax  = 256       // a field costs more than its text
+	sentBytesMax     = 128 << 10 // with values, of which one has up to 64 KiB
+	trackedSeconds   = 120       // the kernel remembers a connection for so long after its end
+	trackedEach      = 1024      // connections that one machine has the proxy begin, those that ended in that time included
+	trackedLeast     = 32
+	trackedTogether  = 8192 // where hostd says nothing
 )
 
 // Proxy is given connections of machines to ports of their secrets' hosts. It ends TLS of those that name such a host, by the workspace's
@@ -38,24 +48,25 @@ type Proxy struct {
 
 	answers      *answers
 	certificates certificates
+	budget       *budget
+	tracked      *fairshare.Shares[netip.Addr]
 	server       *http.Server
 	ended        chan net.Conn // what http.Server is to serve
 
 	// For tests.
-	meantFor func(net.Conn) (netip.AddrPort, error)
-	dialer   net.Dialer
+	meantFor  func(net.Conn) (netip.AddrPort, error)
+	dialer    net.Dialer
+	handshake time.Duration
 
 	mu       sync.Mutex
 	machines map[netip.Addr]wire.SecretsOf
-	flows    map[netip.Addr]map[*flow]struct{}
-	open     int
 }
 
 // New believes servers by these roots, and answers by that user.
 func New(roots *x509.CertPool, blocked []netip.Prefix, answersUID uint32, machines map[netip.Addr]wire.SecretsOf) *Proxy {
 	p := &Proxy{roots: roots, blocked: blocked, uid: answersUID, answers: newAnswers(), certificates: certificates{made: map[[2]string]*tls.Certificate{}},
-		ended: make(chan net.Conn), meantFor: meantFor, dialer: net.Dialer{Timeout: dialTimeout}, machines: map[netip.Addr]wire.SecretsOf{},
-		flows: map[netip.Addr]map[*flow]struct{}{}}
+		budget: newBudget(), tracked: &fairshare.Shares[netip.Addr]{Each: trackedEach, Least: trackedLeast, Together: trackedTogether},
+		ended: make(chan net.Conn), meantFor: meantFor, dialer: net.Dialer{Timeout: dialTimeout}, handshake: handshakeTimeout, machines: map[netip.Addr]wire.SecretsOf{}}
 	for machine, of := range machines {
 		p.machines[machine] = of
 	}
@@ -63,6 +74,9 @@ func New(roots *x509.CertPool, blocked []netip.Prefix, answersUID uint32, machin
 		DisableGeneralOptionsHandler: true,
 		ErrorLog:                     log.New(io.Discard, "", 0), // a guest could fill the log
 		ConnContext: func(ctx context.Context, conn net.Conn) context.Context {
+			if h, ok := conn.(*headConn); ok {
+				return context.WithValue(context.WithValue(ctx, flowKey{}, h.NetConn()), headKey{}, h)
+			}
 			return context.WithValue(ctx, flowKey{}, conn.(*tls.Conn).NetConn())
 		}}
 	return p
@@ -70,7 +84,7 @@ func New(roots *x509.CertPool, blocked []netip.Prefix, answersUID uint32, machin
 
 // flowControl bounds what one machine can make this process hold, which is everybody's.
 func flowControl() *http.HTTP2Config {
-	return &http.HTTP2Config{MaxConcurrentStreams: streamsEach, MaxReceiveBufferPerConnection: receivedEach, MaxReceiveBufferPerStream: receivedEach / 4}
+	return &http.HTTP2Config{MaxConcurrentStreams: streamsEach, MaxReceiveBufferPerConnection: receivedEach, MaxReceiveBufferPerStream: receivedEach}
 }
 
 type flowKey struct{}
@@ -103,12 +117,8 @@ func (c chosen) Addr() net.Addr            { return c.address }
 
 func (p *Proxy) accept(ctx context.Context, requests net.Listener) error {
 	for {
-		conn, err := requests.Accept()
+		conn, err := accepting.Next(requests)
 		if err != nil {
-			var failed net.Error
-			if errors.As(err, &failed) && failed.Timeout() {
-				continue
-			}
 			return err
 		}
 		f, err := p.enter(conn)
@@ -138,26 +148,12 @@ func (p *Proxy) enter(conn net.Conn) (*flow, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	of, known := p.machines[machine]
-	if !known || p.open >= flowsMax || len(p.flows[machine]) >= flowsEach {
+	f := &flow{Conn: conn, machine: machine, of: of, to: to, proxy: p}
+	f.used.Store(time.Now().UnixNano())
+	if !known || !p.budget.take(f, load{connections: 1}) { // under the lock: a change of the machine cuts all that entered before
 		return nil, errors.New("no machine with secrets, or one with too many connections")
 	}
-	f := &flow{Conn: conn, machine: machine, of: of, to: to, proxy: p}
-	if p.flows[machine] == nil {
-		p.flows[machine] = map[*flow]struct{}{}
-	}
-	p.flows[machine][f] = struct{}{}
-	p.open++
 	return f, nil
-}
-
-func (p *Proxy) leave(f *flow) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.open--
-	delete(p.flows[f.machine], f)
-	if len(p.flows[f.machine]) == 0 {
-		delete(p.flows, f.machine)
-	}
 }
 
 // begin looks at how a connection begins, and decides what becomes of it.
@@ -192,7 +188,7 @@ func (p *Proxy) begin(ctx context.Context, f *flow) {
 
 func (p *Proxy) passOn(ctx context.Context, f *flow) {
 	defer f.Close()
-	onward, err := p.dial(ctx, f)
+	onward, err := p.dial(ctx, f, func() {})
 	if err != nil {
 		abort(f.Conn)
 		return
@@ -200,23 +196,47 @@ func (p *Proxy) passOn(ctx context.Context, f *flow) {
 	f.pass(onward)
 }
 
-func (p *Proxy) dial(ctx context.Context, f *flow) (net.Conn, error) {
+// errTooMuch is of a machine that has its share of what the process, or the computer, has little of.
+var errTooMuch = errors.New("the machine has too much at a time")
+
+// dial calls `release` when the connection is over, or was not made.
+func (p *Proxy) dial(ctx context.Context, f *flow, release func()) (net.Conn, error) {
+	if !p.tracked.Take(f.machine) {
+		release()
+		return nil, errTooMuch
+	}
+	over := func() {
+		release()
+		time.AfterFunc(trackedSeconds*time.Second, func() { p.tracked.Give(f.machine) })
+	}
 	conn, err := p.dialer.DialContext(ctx, "tcp4", f.to.String())
 	if err != nil {
+		over()
 		return nil, err
 	}
-	return f.keep(conn)
+	return f.keep(conn, over)
 }
 
 // end ends the machine's TLS here.
 func (p *Proxy) end(ctx context.Context, f *flow, name string, a authority) {
 	certificate, err := p.certificates.of(a, name)
-	if err != nil {
+	if err != nil || !p.budget.take(f, load{bound: 1}) {
 		abortFlow(f)
 		return
 	}
-	f.name = name
-	conn := tls.Server(f, &tls.Config{Certificates: []tls.Certificate{*certificate}, NextProtos: []string{"h2", "http/1.1"}, MinVersion: tls.VersionTLS12})
+	f.name, f.turns = name, make(chan struct{}, streamsEach)
+	f.turns <- struct{}{}
+	var conn net.Conn
+	secured := tls.Server(f, &tls.Config{Certificates: []tls.Certificate{*certificate}, NextProtos: []string{"h2", "http/1.1"}, MinVersion: tls.VersionTLS12})
+	within, cancel := context.WithTimeout(ctx, handshakeTimeout)
+	defer cancel()
+	if err := secured.HandshakeContext(within); err != nil {
+		f.Close()
+		return
+	}
+	if conn = secured; secured.ConnectionState().NegotiatedProtocol != "h2" {
+		conn = &headConn{Conn: secured}
+	}
 	select {
 	case p.ended <- conn:
 	case <-ctx.Done():

@@ -7,17 +7,80 @@ import (
 	"strings"
 )
 
-// putIn is what a request to a host of these secrets becomes: values stand for their placeholders in headers and in the query, and at the place
-// that a host names whatever stood there. The path and the body stay as they are.
-func putIn(header http.Header, query string, secrets []placed) string {
-	for _, one := range secrets {
-		value, placeholder := one.secret.Value, one.secret.Placeholder
-		for _, values := range header {
-			for i, text := range values {
-				values[i] = inHeader(text, placeholder, value)
+// fieldBytes is what a field costs in memory beside its text.
+const fieldBytes = 128
+
+// sizeOf is a head as a machine wrote it.
+func sizeOf(header http.Header, query string) int {
+	size := len(query)
+	for name, values := range header {
+		for _, text := range values {
+			size += fieldBytes + len(name) + len(text)
+		}
+	}
+	return size
+}
+
+// sizeWith is the head that putIn makes of it, or somewhat more. It is counted before anything is made.
+func sizeWith(header http.Header, query string, secrets []placed) int {
+	size := sizeOf(header, query) + grows(query, secrets, escapedLen)
+	for _, values := range header {
+		for _, text := range values {
+			size += grows(text, secrets, plainLen)
+			if pair, ok := pairOf(text); ok {
+				size += base64.StdEncoding.EncodedLen(grows(pair, secrets, plainLen))
 			}
 		}
-		query = strings.ReplaceAll(query, placeholder, url.QueryEscape(value))
+	}
+	for _, one := range secrets {
+		size += sizeAt(one)
+	}
+	return size
+}
+
+func grows(text string, secrets []placed, length func(string) int) (size int) {
+	for _, one := range secrets {
+		if one.isIn(text) {
+			size += strings.Count(text, one.secret.Placeholder) * length(one.secret.Value)
+		}
+	}
+	return size
+}
+
+func (p placed) isIn(text string) bool {
+	return p.secret.Placeholder != "" && strings.Contains(text, p.secret.Placeholder)
+}
+
+func plainLen(value string) int { return len(value) }
+
+func escapedLen(value string) int { return 3 * len(value) }
+
+// sizeAt is what the place that a host names holds.
+func sizeAt(one placed) int {
+	size := len(one.secret.Value)
+	switch at := one.at; {
+	case at.Header != "" || at.Bearer:
+		return fieldBytes + len(at.Header) + size
+	case at.BasicUser != nil:
+		return fieldBytes + base64.StdEncoding.EncodedLen(len(*at.BasicUser)+1+size)
+	case at.Query != "":
+		return escapedLen(at.Query) + escapedLen(one.secret.Value) + 2
+	}
+	return 0
+}
+
+// putIn is what a request to a host of these secrets becomes: values stand for their placeholders in headers and in the query, and at the place
+// that a host names whatever stood there. The path and the body stay as they are. It looks once, at the text that the machine wrote: a value is not
+// looked into, whatever it holds.
+func putIn(header http.Header, query string, secrets []placed) string {
+	for _, values := range header {
+		for i, text := range values {
+			values[i] = inHeader(text, secrets)
+		}
+	}
+	query = inText(query, secrets, url.QueryEscape)
+	for _, one := range secrets {
+		value := one.secret.Value
 		switch at := one.at; {
 		case at.Header != "":
 			header.Set(at.Header, value)
@@ -32,18 +95,39 @@ func putIn(header http.Header, query string, secrets []placed) string {
 	return query
 }
 
+func inText(text string, secrets []placed, spelled func(string) string) string {
+	pairs := []string{}
+	for _, one := range secrets {
+		if one.isIn(text) {
+			pairs = append(pairs, one.secret.Placeholder, spelled(one.secret.Value))
+		}
+	}
+	if len(pairs) == 0 {
+		return text
+	}
+	return strings.NewReplacer(pairs...).Replace(text)
+}
+
+func asItIs(value string) string { return value }
+
 // inHeader looks into the pair of a Basic authorization, too.
-func inHeader(text, placeholder, value string) string {
-	text = strings.ReplaceAll(text, placeholder, value)
+func inHeader(text string, secrets []placed) string {
+	if pair, ok := pairOf(text); ok {
+		if put := inText(pair, secrets, asItIs); put != pair {
+			scheme, _, _ := strings.Cut(text, " ")
+			return scheme + " " + base64.StdEncoding.EncodeToString([]byte(put))
+		}
+	}
+	return inText(text, secrets, asItIs)
+}
+
+func pairOf(text string) (string, bool) {
 	scheme, encoded, ok := strings.Cut(text, " ")
 	if !ok || !strings.EqualFold(scheme, "Basic") {
-		return text
+		return "", false
 	}
 	pair, err := base64.StdEncoding.DecodeString(strings.TrimSpace(encoded))
-	if err != nil || !strings.Contains(string(pair), placeholder) {
-		return text
-	}
-	return scheme + " " + base64.StdEncoding.EncodeToString([]byte(strings.ReplaceAll(string(pair), placeholder, value)))
+	return string(pair), err == nil
 }
 
 // withParameter leaves every other parameter as it was written.
