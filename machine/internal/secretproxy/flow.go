@@ -32,7 +32,7 @@ type flow struct {
 	turns     chan struct{} // requests that may be on their way to the server; one until its protocol is known
 	widened   sync.Once
 
-	used atomic.Int64 // when the machine sent something last
+	used atomic.Int64 // when the machine sent or was sent something last
 
 	mu     sync.Mutex
 	closed bool
@@ -49,6 +49,11 @@ func (f *flow) Read(p []byte) (int, error) {
 		return n, nil
 	}
 	return f.Conn.Read(p)
+}
+
+func (f *flow) Write(p []byte) (int, error) {
+	f.used.Store(time.Now().UnixNano())
+	return f.Conn.Write(p)
 }
 
 // awaitTurn waits before it is known which values go in, so that no value grows old while its request waits for a connection.
