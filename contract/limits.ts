@@ -166,6 +166,7 @@ export const LIMITS = {
     delete_told_seconds_max: 1, // Berth's own: how long the answer to a delete waits for the gateway to know of it
     key_characters_max: 200,
     agent_label_characters_max: 100,
+    agent_sessions_max: 1000, // Berth's own: of a workspace; the one that was used longest ago goes
     tombstone_days: 30, // Berth's own
     recovery_checkpoint_days: 7,
     label_characters_max: 4096, // Berth's own: a checkpoint's label
@@ -174,6 +175,9 @@ export const LIMITS = {
   },
   secret: {
     per_workspace_max: 50,
+    per_project_max: 1000, // Berth's own, as the next two: that are not deleted
+    per_organization_max: 2000, // with those of all its projects
+    values_per_organization_and_day: 5000, // that are written: a deleted secret, and each version, leaves a row
     value_bytes_max: 65_536,
     body_bytes_max: 1 << 19, // Berth's own: a value, of which JSON may make six characters a byte
     name_characters_max: 200, // Berth's own

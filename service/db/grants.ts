@@ -219,7 +219,7 @@ export const GRANTS = {
     cell: NOTHING,
   },
   agent_sessions: {
-    api: { select: 'all', insert: 'all', update: ['last_used_at'] },
+    api: { select: 'all', insert: 'all', update: ['last_used_at'], delete: true },
     cell: { select: ['workspace_id'], delete: true },
   },
   service_keys: { api: { select: 'all', insert: 'all', update: ['check_sha256', 'retired_at'] }, cell: NOTHING },

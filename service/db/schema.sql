@@ -12,7 +12,7 @@ create table agent_sessions (
   PRIMARY KEY (id),
   FOREIGN KEY (workspace_id) REFERENCES workspaces(id),
   CHECK ((principal_type = ANY (ARRAY['api_key'::text, 'user'::text])))
-); -- insert, select to berth_api; update (last_used_at) to berth_api; delete to berth_cell; select (workspace_id) to berth_cell
+); -- delete, insert, select to berth_api; update (last_used_at) to berth_api; delete to berth_cell; select (workspace_id) to berth_cell
 
 create table api_key_uses (
   api_key_id uuid not null,

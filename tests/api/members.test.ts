@@ -196,11 +196,16 @@ test('a person owns so many organizations, an organization has so many invitatio
   const project_id = projects[0]?.id ?? ''
   const key = (n: number) => ({ id: s.w.ids.next(), key_id: `many${n}`, secret_sha256: Buffer.alloc(32), organization_id, project_id, tool_permissions: [], created_at: now, expires_at: null, revoked_at: null, tools_changed_at: null }) // prettier-ignore
   await db.insertInto('api_keys').values(Array.from({ length: keys_per_project_max }, (_, n) => key(n))).execute() // prettier-ignore
+  const { per_project_max, per_organization_max } = LIMITS.secret
+  const secret = (n: number) => ({ id: s.w.ids.next(), organization_id, project_id: projects[Math.floor(n / per_project_max)]?.id ?? '', name: `S${n}`, allowed_tools: [], version: 1, created_at: now, updated_at: now }) // prettier-ignore
+  await db.insertInto('secrets').values(Array.from({ length: per_organization_max }, (_, n) => secret(n))).execute() // prettier-ignore
   const path = `/v1/organizations/${organization_id}`
   for (const [at, body, limit] of [
     [`${path}/invitations`, { email: 'more@example.com', role: 'member' }, 'invitations'],
     [`${path}/projects`, { name: 'more' }, 'projects'],
     [`/v1/projects/${project_id}/api-keys`, { tool_permissions: ['exec'] }, 'api_keys'],
+    [`/v1/projects/${project_id}/secrets`, { name: 'MORE', value: 'v' }, 'secrets_per_project'],
+    [`${path}/secrets`, { name: 'MORE', value: 'v' }, 'secrets_per_organization'],
   ] as const) {
     const beyond = await s.w.post(at, body, { as })
     assert.deepEqual([refusal(beyond), beyond.body.error?.details?.limit], [[403, 'quota_exceeded'], limit])

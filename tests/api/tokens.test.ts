@@ -92,6 +92,18 @@ test('an agent label is any text of 1 to 100 characters but NUL and lone surroga
   assert.deepEqual(data.map((row: { agent_label: string }) => row.agent_label).sort(), [...good].sort())
 })
 
+test('of so many agent sessions of a workspace the one that was used longest ago goes', async () => {
+  const id = await w.running('dropped-sessions')
+  const most = LIMITS.workspace.agent_sessions_max
+  const session = (n: number) => ({ id: w.ids.next(), workspace_id: id, principal_type: 'api_key' as const, principal_id: w.a.key_row_id, agent_label: `${n}`, created_at: w.clock.now(), last_used_at: new Date(n) }) // prettier-ignore
+  const { superuser: db } = w.database
+  await db.insertInto('agent_sessions').values(Array.from({ length: most }, (_, n) => session(n))).execute() // prettier-ignore
+  for (const agent_label of ['0', 'new']) assert.equal((await w.post(`/v1/workspaces/${id}/tool-tokens`, { agent_label })).status, 201)
+  const left = await db.selectFrom('agent_sessions').select('agent_label').where('workspace_id', '=', id).execute()
+  const labels = new Set(left.map((row) => row.agent_label))
+  assert.deepEqual([left.length, labels.has('0'), labels.has('new'), labels.has('1')], [most, true, true, false])
+})
+
 test('a suspended workspace gets a token, one that starts or has failed does not', async () => {
   const opened = await w.open('states')
   const id = opened.body.workspace.id

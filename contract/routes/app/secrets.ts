@@ -25,6 +25,7 @@ const secretParams = Type.Object({ secret_id: Uuid() })
 const BAD_VALUE = ['nul_character', 'too_large'] as const
 const CREATE_ERRORS = {
   not_found: ALONE,
+  quota_exceeded: ALONE,
   conflict: ['name_taken'],
   validation_failed: ['reserved_prefix', ...BAD_VALUE],
 } as const

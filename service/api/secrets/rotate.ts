@@ -5,6 +5,7 @@ import type { Call, Reply } from '../../http/call.ts'
 import { fail } from '../../lib/fail.ts'
 import type { ApiDeps } from '../deps.ts'
 import { changeAndAnswer, type Worked } from '../idempotency/change.ts'
+import { takeValue } from './bounds.ts'
 import { findSecret, lockSecretForChange, refuseDeletedSecret } from './find.ts'
 import { checkValue, checkValueForHosts } from './rules.ts'
 import { sealForCells } from './seal.ts'
@@ -26,6 +27,7 @@ export async function rotateSecret(call: Call<typeof secretVersionsCreate>, deps
     const secret = await lockSecretForChange(tx, call)
     refuseDeletedSecret(secret)
     checkValueForHosts(call.body.value, secret.hosts)
+    await takeValue(tx, secret.organization_id, call.now)
     const { id: secret_id, organization_id, project_id, name } = secret
     const version = secret.version + 1
     const row = { id: deps.ids.next(), secret_id, version, created_at: call.now }

@@ -1,6 +1,7 @@
 import { LIMITS } from '../../../contract/limits.ts'
 import { type NormalSecretHost, RESERVED_SECRET_PREFIX, type SecretHost } from '../../../contract/schemas/secrets.ts'
 import { hostIssues, isHeaderValue, normalHosts } from '../../../contract/secret-hosts.ts'
+import { isPlaceholderIn } from '../../core/secrets/authority.ts'
 import { fail, type Failure } from '../../lib/fail.ts'
 
 export function checkName(name: string): void {
@@ -10,10 +11,12 @@ export function checkName(name: string): void {
   })
 }
 
-/** What an environment variable cannot hold. Nothing of the value is told. */
+/** What no secret may hold. Nothing of the value is told. */
 export function checkValue(value: string): void {
   if (value.includes('\0')) throw fail('validation_failed', 'nul_character', 'The value holds a NUL', { details: { field: 'value' } })
   if (!value.isWellFormed()) throw invalid('value', 'must be Unicode text')
+  if (isPlaceholderIn(value))
+    throw invalid('value', 'must not hold the placeholder of a secret: that is what a workspace has in place of a value')
   const max_bytes = LIMITS.secret.value_bytes_max
   if (Buffer.byteLength(value) > max_bytes) {
     throw fail('validation_failed', 'too_large', `The value is larger than ${max_bytes} bytes`, { details: { field: 'value', max_bytes } })

@@ -60,6 +60,44 @@ export function listSecrets(reads: Reader, scope: SecretScope, include_deleted: 
   )
 }
 
+/** Whoever makes a secret of the organization, or of one of its projects, waits here for each other. */
+export async function lockSecrets(tx: Tx, organization_id: string): Promise<void> {
+  await sql`select pg_advisory_xact_lock(hashtextextended(${`secrets of ${organization_id}`}, 0))`.execute(tx)
+}
+
+/** Secrets that are not deleted: of the project, and of the organization with all its projects. */
+export async function countSecrets(
+  tx: Tx,
+  owner: { organization_id: string; project_id: string | null },
+): Promise<{ of_project: number; of_organization: number }> {
+  const { rows } = await sql<{ of_project: number; of_organization: number }>`
+    with live as (
+      select s.project_id from projects p join secrets s on s.project_id = p.id and s.deleted_at is null where p.organization_id = ${owner.organization_id}
+      union all
+      select null from secrets where organization_id = ${owner.organization_id} and project_id is null and deleted_at is null
+    )
+    select count(*) filter (where project_id = ${owner.project_id}::uuid)::int as of_project, count(*)::int as of_organization
+    from live`.execute(tx)
+  const [row] = rows
+  if (row === undefined) throw new Error('a count has no row')
+  return row
+}
+
+/** Takes one from a budget that is full again when it began before then. @returns when it began, where it is used up; else null. */
+export async function takeFromBudget(tx: Tx, name: string, tokens: number, full_before: Date, now: Date): Promise<Date | null> {
+  const { rows } = await sql`insert into rate_buckets as b (name, tokens, updated_at) values (${name}, ${tokens}::int - 1, ${now})
+    on conflict (name) do update set
+      tokens = case when b.updated_at <= ${full_before} then ${tokens}::int - 1 else b.tokens - 1 end,
+      updated_at = case when b.updated_at <= ${full_before} then ${now} else b.updated_at end
+    where b.tokens >= 1 or b.updated_at <= ${full_before}
+    returning name`.execute(tx)
+  if (rows.length > 0) return null
+  const { updated_at } = await sql<{ updated_at: Date }>`select updated_at from rate_buckets where name = ${name}`
+    .execute(tx)
+    .then((found) => found.rows[0] ?? { updated_at: now })
+  return updated_at
+}
+
 /** @returns false where the name is taken. */
 export async function insertSecret(tx: ChangeTx, secret: Omit<SecretRow, 'updated_at' | 'deleted_at'>): Promise<boolean> {
   const { numInsertedOrUpdatedRows } = await tx

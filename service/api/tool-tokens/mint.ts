@@ -9,7 +9,7 @@ import { fail, Failure } from '../../lib/fail.ts'
 import { permittedTools } from '../auth/scope.ts'
 import type { ApiDeps } from '../deps.ts'
 import type { WorkspaceRow } from '../workspaces/row.ts'
-import { budgetSeconds, countToken, type NewAgentSession } from './store.ts'
+import { budgetSeconds, countToken, dropOldSessions, type NewAgentSession } from './store.ts'
 
 export type MintDeps = Pick<ApiDeps, 'reads' | 'clock' | 'ids' | 'base_url' | 'signer' | 'logger'>
 
@@ -67,7 +67,9 @@ async function countedToken(
   const counted = await countToken(deps.reads, session, event)
   if (!counted) return null
   const { agent_session_id } = counted
-  return agent_session_id === session.id ? token : sign(deps, workspace, wish, agent_session_id)
+  if (agent_session_id !== session.id) return sign(deps, workspace, wish, agent_session_id)
+  await dropOldSessions(deps.reads, workspace.id)
+  return token
 }
 
 function tokenEvent(

@@ -67,6 +67,15 @@ export async function countToken(
   return row ? { agent_session_id: row.id } : null
 }
 
+/** Of the sessions of a workspace the ones that were used longest ago go. */
+export async function dropOldSessions(reads: Reader, workspace_id: string): Promise<void> {
+  await reads.rows(
+    'tool_tokens.drop_sessions',
+    `delete from agent_sessions where id in (select id from agent_sessions where workspace_id = $1 order by last_used_at desc, id desc offset $2)`,
+    [workspace_id, LIMITS.workspace.agent_sessions_max],
+  )
+}
+
 /** Seconds until the principal's budget is filled up again. */
 export async function budgetSeconds(reads: Reader, session: NewAgentSession): Promise<number> {
   const [row] = await reads.rows<{ updated_at: Date }>('tool_tokens.budget', 'select updated_at from rate_buckets where name = $1', [

@@ -24,6 +24,7 @@ export async function resealAuthority(opener: Opener, sealer: Sealer, authority:
 /** By what people know a placeholder. */
 export const PLACEHOLDER_PREFIX = 'berth-secret-'
 const PLACEHOLDER_BYTES = 20
+const PLACEHOLDER = new RegExp(`${PLACEHOLDER_PREFIX}[0-9a-f]{${2 * PLACEHOLDER_BYTES}}`)
 
 /**
  * What a workspace has in the place of a value. Nobody can guess it who has not the authority's key. It stays over rotations, so that what
@@ -32,6 +33,10 @@ const PLACEHOLDER_BYTES = 20
 export function placeholderOf(private_key: Buffer, secret_id: string): string {
   const digest = createHmac('sha256', private_key).update(`placeholder ${secret_id}`).digest()
   return PLACEHOLDER_PREFIX + digest.subarray(0, PLACEHOLDER_BYTES).toString('hex')
+}
+
+export function isPlaceholderIn(text: string): boolean {
+  return PLACEHOLDER.test(text)
 }
 
 function subjectOf(id: string): SealedSubject {
