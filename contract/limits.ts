@@ -126,6 +126,15 @@ export const LIMITS = {
     keys_per_project_max: 500, // in force
     key_name_characters_max: 100,
   },
+  // Berth's own: what one organization makes in a day; more answer 429. What is deleted, revoked or over leaves a row.
+  per_day: {
+    workspaces: 100_000,
+    secret_values: 5000, // creates and rotations
+    api_keys: 2000,
+    invitations: 1000,
+    port_credentials: 200_000,
+    template_builds: 5000,
+  },
   json: {
     body_bytes_max: 1 << 20, // Berth's own
     values_max: 10_000, // Berth's own: no body has this many; more would only be time spent on a long list of issues
@@ -175,9 +184,8 @@ export const LIMITS = {
   },
   secret: {
     per_workspace_max: 50,
-    per_project_max: 1000, // Berth's own, as the next two: that are not deleted
+    per_project_max: 1000, // Berth's own, as the next: that are not deleted
     per_organization_max: 2000, // with those of all its projects
-    values_per_organization_and_day: 5000, // that are written: a deleted secret, and each version, leaves a row
     value_bytes_max: 65_536,
     body_bytes_max: 1 << 19, // Berth's own: a value, of which JSON may make six characters a byte
     name_characters_max: 200, // Berth's own

@@ -39,6 +39,39 @@ test('of 3,601 tokens in an hour the last is 429 and says when to come again; ot
   assert.deepEqual([reopened.status, reopened.body.tool_token], [200, null])
 })
 
+test('what an organization makes in a day is bounded, also where it deletes it, and a day later it makes more', async () => {
+  const { organization_id, project_id } = w.a
+  const { token: owner } = await seeder(w.database, w.clock, w.ids).person(organization_id, 'owner', { stepped_up: true })
+  const id = await w.running('made')
+  await w.call('PUT', `/v1/workspaces/${id}/ports/3000`)
+  let made = 0
+  const makes: [keyof typeof LIMITS.per_day, () => ReturnType<World['post']>][] = [
+    ['workspaces', () => w.open(`made-${made++}`)],
+    ['workspaces', () => w.post(`/v1/workspaces/${id}/fork`, { key: `made-${made++}` })],
+    ['secret_values', () => w.post(`/v1/projects/${project_id}/secrets`, { name: `MADE_${made++}`, value: 'v' })],
+    ['api_keys', () => w.post(`/v1/projects/${project_id}/api-keys`, { tool_permissions: [] }, { as: owner })],
+    [
+      'invitations',
+      () => w.post(`/v1/organizations/${organization_id}/invitations`, { email: `${made++}@example.com`, role: 'member' }, { as: owner }),
+    ],
+    ['port_credentials', () => w.post(`/v1/workspaces/${id}/ports/3000/tokens`)],
+    ['template_builds', () => w.post(`/v1/templates/made-${made++}/builds`, { recipe: { base: 'base' } })],
+  ]
+  for (const [what, make] of makes) {
+    const name = `${what}:${organization_id}`
+    const first = await make()
+    assert.ok(first.status < 300, JSON.stringify(first.body))
+    await w.database.superuser.updateTable('rate_buckets').set({ tokens: 1 }).where('name', '=', name).execute()
+    assert.ok((await make()).status < 300, what)
+    const { status, body } = await make()
+    assert.deepEqual([status, body.error.code], [429, 'rate_limited'], what)
+    assert.ok(body.error.details.retry_after_seconds > 23 * 3600, what)
+    const day_before = new Date(w.clock.now().getTime() - 24 * 3600 * 1000)
+    await w.database.superuser.updateTable('rate_buckets').set({ updated_at: day_before }).where('name', '=', name).execute()
+    assert.ok((await make()).status < 300, what)
+  }
+})
+
 test('at the edge’s limit everything is 429 with Retry-After: 60 and request_id edge, until there is room again', async () => {
   await using limited = await world({ edge_requests_per_minute: 6 })
   for (let n = 0; n < 6; n++) assert.equal((await limited.get('/v1/me')).status, 200)

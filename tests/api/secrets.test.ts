@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { sql } from 'kysely'
-import { LIMITS } from '../../contract/limits.ts'
 import { openerOf } from '../../service/core/key-ring/sealed-values.ts'
 import { openSecret } from '../../service/core/secrets/envelope.ts'
 import { contentOfTables } from '../generated/tables.ts'
@@ -349,20 +348,6 @@ test('at most 50 names are bound, each once', async () => {
   assert.equal((await bind(id, names.slice(1))).body.secrets.length, 50)
   assert.equal(said(await bind(id, names)), '422 validation_failed')
   assert.equal(said(await bind(id, ['N1', 'N1'])), '422 validation_failed')
-})
-
-test('an organization writes so many values a day, and is told when it may write more', async () => {
-  const { body } = await create({ name: 'OFTEN' })
-  const name = `secret_values:${w.a.organization_id}`
-  const of = (tokens: number) => w.database.superuser.updateTable('rate_buckets').set({ tokens }).where('name', '=', name).execute()
-  await of(1)
-  assert.equal((await w.post(`/v1/secrets/${body.id}/versions`, { value: 'two' })).status, 201)
-  for (const answer of [await w.post(`/v1/secrets/${body.id}/versions`, { value: 'three' }), await create({ name: 'MORE_OFTEN' })]) {
-    assert.equal(said(answer), '429 rate_limited')
-    assert.ok(answer.body.error.details.retry_after_seconds > 23 * 3600)
-  }
-  await of(LIMITS.secret.values_per_organization_and_day)
-  assert.equal(await valueOf(body.id), 'two')
 })
 
 test('a binding that is made while its secret is deleted is refused or taken away', async () => {

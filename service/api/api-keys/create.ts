@@ -6,6 +6,7 @@ import { newApiKey } from '../../core/keys/new-credentials.ts'
 import { lockProject } from '../../core/organizations/store.ts'
 import type { Call, Reply } from '../../http/call.ts'
 import { fail } from '../../lib/fail.ts'
+import { takeOfDay } from '../daily/take.ts'
 import type { ApiDeps } from '../deps.ts'
 import { changing } from '../idempotency/change.ts'
 import { projectOf } from '../projects/project-of.ts'
@@ -29,6 +30,7 @@ export async function createApiKey(call: Call<typeof apiKeysCreate>, deps: ApiDe
       throw fail('quota_exceeded', null, 'The project has as many keys as it may: revoke one first', { details })
     }
     await insertApiKey(tx, { ...key, secret_sha256, tools_changed_at: null })
+    await takeOfDay(tx, 'api_keys', organization_id, call.now)
   }
   await changing(deps, call, work, () => keySubject(key, { tool_permissions }))
   return { status: 201, body: { ...keyView({ ...key, last_used_at: null }), api_key } }

@@ -6,6 +6,7 @@ import { lockOrganization } from '../../core/members/store.ts'
 import type { Call, Reply } from '../../http/call.ts'
 import { fail } from '../../lib/fail.ts'
 import { emailOf, personOf } from '../auth/people.ts'
+import { takeOfDay } from '../daily/take.ts'
 import type { ApiDeps } from '../deps.ts'
 import { changing } from '../idempotency/change.ts'
 import { ownRole, refuseGrant } from '../members/rules.ts'
@@ -38,6 +39,7 @@ export async function createInvitation(call: Call<typeof invitationsCreate>, dep
     if (current >= invitations_max) throw tooMany(current)
     const is_new = await insertInvitation(tx, { ...invitation, token_sha256: null, accepted_at: null, revoked_at: null })
     if (!is_new) throw fail('conflict', 'concurrent_invitation', 'An invitation of this address waits already: send it again instead')
+    await takeOfDay(tx, 'invitations', organization_id, call.now)
     await insertMail(tx, { ids: deps.ids, now: call.now }, { kind: 'invitation', email, invitation_id: invitation.id })
   }
   await changing(deps, call, work, () => invitationSubject(invitation))

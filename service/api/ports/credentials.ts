@@ -5,6 +5,7 @@ import type { ChangeTx } from '../../core/changes/mutate.ts'
 import { cookieOf, digestOf, newCredential, type CredentialKind } from '../../core/ports/credentials.ts'
 import { callbackUrl, linkUrl, portUrl } from '../../core/ports/url.ts'
 import type { Call, Reply } from '../../http/call.ts'
+import { takeOfDay } from '../daily/take.ts'
 import type { ApiDeps } from '../deps.ts'
 import { changing } from '../idempotency/change.ts'
 import { lockExposed } from './find.ts'
@@ -70,6 +71,7 @@ async function keep(deps: ApiDeps, call: CreateCall, made: Partial<Record<Creden
       tx,
       rows.map((row) => ({ ...row, port_id: port.id, path: row.kind === 'link' ? row.path : null })),
     )
+    await takeOfDay(tx, 'port_credentials', workspace.organization_id, call.now)
     return { workspace, port }
   }
   const details = { credential_id: first?.id ?? null, expires_at: lasting.expires_at?.toISOString() ?? null }

@@ -5,11 +5,12 @@ import { readerOf } from '../../db/reader.ts'
 import type { Call, Reply } from '../../http/call.ts'
 import { fail } from '../../lib/fail.ts'
 import { maySeeOrganization, notFound } from '../auth/scope.ts'
+import { takeOfDay } from '../daily/take.ts'
 import type { ApiDeps } from '../deps.ts'
 import { changing } from '../idempotency/change.ts'
 import { projectOf } from '../projects/project-of.ts'
 import { checkAllowed } from './allowed.ts'
-import { checkRoom, takeValue } from './bounds.ts'
+import { checkRoom } from './bounds.ts'
 import { secretSubject } from './find.ts'
 import { checkedHosts, checkName, checkValue, checkValueForHosts } from './rules.ts'
 import { sealForCells } from './seal.ts'
@@ -57,10 +58,10 @@ async function create(
   const work = async (tx: ChangeTx) => {
     await checkAllowed(readerOf(tx), owner, secret)
     await checkRoom(tx, owner)
-    await takeValue(tx, owner.organization_id, call.now)
     if (!(await insertSecret(tx, secret))) throw fail('conflict', 'name_taken', 'There is a secret of this name already')
     const version = { id: deps.ids.next(), secret_id: id, version: 1, created_at: call.now }
     await insertVersion(tx, version, await sealForCells(tx, { ...owner, secret_id: id, version: 1 }, body.value))
+    await takeOfDay(tx, 'secret_values', owner.organization_id, call.now)
   }
   await changing(deps, call, work, () => secretSubject(secret))
   return { status: 201, body: secretView({ ...secret, updated_at: call.now, deleted_at: null }) }

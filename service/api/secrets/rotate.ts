@@ -3,9 +3,9 @@ import type { SecretVersion } from '../../../contract/schemas/secrets.ts'
 import type { ChangeTx } from '../../core/changes/mutate.ts'
 import type { Call, Reply } from '../../http/call.ts'
 import { fail } from '../../lib/fail.ts'
+import { takeOfDay } from '../daily/take.ts'
 import type { ApiDeps } from '../deps.ts'
 import { changeAndAnswer, type Worked } from '../idempotency/change.ts'
-import { takeValue } from './bounds.ts'
 import { findSecret, lockSecretForChange, refuseDeletedSecret } from './find.ts'
 import { checkValue, checkValueForHosts } from './rules.ts'
 import { sealForCells } from './seal.ts'
@@ -27,13 +27,13 @@ export async function rotateSecret(call: Call<typeof secretVersionsCreate>, deps
     const secret = await lockSecretForChange(tx, call)
     refuseDeletedSecret(secret)
     checkValueForHosts(call.body.value, secret.hosts)
-    await takeValue(tx, secret.organization_id, call.now)
     const { id: secret_id, organization_id, project_id, name } = secret
     const version = secret.version + 1
     const row = { id: deps.ids.next(), secret_id, version, created_at: call.now }
     await insertVersion(tx, row, await sealForCells(tx, { organization_id, secret_id, version }, call.body.value))
     await eraseVersions(tx, secret_id, version, call.now)
     await writeSecret(tx, secret_id, { version }, call.now)
+    await takeOfDay(tx, 'secret_values', organization_id, call.now)
     return {
       status: 201,
       scope: { organization_id, project_id },

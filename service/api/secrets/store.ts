@@ -83,21 +83,6 @@ export async function countSecrets(
   return row
 }
 
-/** Takes one from a budget that is full again when it began before then. @returns when it began, where it is used up; else null. */
-export async function takeFromBudget(tx: Tx, name: string, tokens: number, full_before: Date, now: Date): Promise<Date | null> {
-  const { rows } = await sql`insert into rate_buckets as b (name, tokens, updated_at) values (${name}, ${tokens}::int - 1, ${now})
-    on conflict (name) do update set
-      tokens = case when b.updated_at <= ${full_before} then ${tokens}::int - 1 else b.tokens - 1 end,
-      updated_at = case when b.updated_at <= ${full_before} then ${now} else b.updated_at end
-    where b.tokens >= 1 or b.updated_at <= ${full_before}
-    returning name`.execute(tx)
-  if (rows.length > 0) return null
-  const { updated_at } = await sql<{ updated_at: Date }>`select updated_at from rate_buckets where name = ${name}`
-    .execute(tx)
-    .then((found) => found.rows[0] ?? { updated_at: now })
-  return updated_at
-}
-
 /** @returns false where the name is taken. */
 export async function insertSecret(tx: ChangeTx, secret: Omit<SecretRow, 'updated_at' | 'deleted_at'>): Promise<boolean> {
   const { numInsertedOrUpdatedRows } = await tx

@@ -4,6 +4,7 @@ import { aboutBuild, insertOperation } from '../../core/operations/store.ts'
 import { buildRefusal } from '../../core/template-builds/plan.ts'
 import { readerOf } from '../../db/reader.ts'
 import { fail } from '../../lib/fail.ts'
+import { takeOfDay } from '../daily/take.ts'
 import type { ApiDeps } from '../deps.ts'
 import { workedOnBuild, type WorkedOnBuild } from './cancel.ts'
 import { countBuilds, insertBuild, isPlatformSlug, lockOrMakeTemplate, readBuildLimit, type NewBuild, type NewTemplate } from './store.ts'
@@ -58,5 +59,6 @@ export async function beginBuild(
   const operation = { id: build.operation_id, kind: 'template_build', cell_id, input, now: asked.now } as const
   await insertOperation(tx, { ...aboutBuild(build), ...operation }, null)
   await insertBuild(tx, build)
+  await takeOfDay(tx, 'template_builds', build.organization_id, asked.now)
   return workedOnBuild(build, 202)
 }

@@ -8,6 +8,7 @@ import { insertFirstOperation, insertTreeWorkspace, takeWorkspaceKey, type NewWo
 import { readerOf } from '../../db/reader.ts'
 import { fail } from '../../lib/fail.ts'
 import type { Owned } from '../auth/scope.ts'
+import { takeOfDay } from '../daily/take.ts'
 import type { ApiDeps } from '../deps.ts'
 import type { TemplateVersion } from './store.ts'
 
@@ -54,6 +55,7 @@ export async function createWorkspace(
   }
   const operation = { ...aboutWorkspace(workspace), id: operation_id, kind: 'open', cell_id, input: {}, now: given.now } as const
   await insertFirstOperation(tx, workspace, operation)
+  await takeOfDay(tx, 'workspaces', organization_id, given.now)
   return { workspace_id: id, operation_id }
 }
 
@@ -79,5 +81,6 @@ export async function createTreeWorkspace(deps: ApiDeps, tx: ChangeTx, { project
     ceilings: ceilingsOf({ template: version.settings, caps: given.caps, plan }),
     cell_id,
   })
+  await takeOfDay(tx, 'workspaces', organization_id, given.now)
   return id
 }

@@ -8,6 +8,7 @@ import { insertTreeFork, takeWorkspaceKey } from '../../core/workspaces/create-s
 import { readerOf } from '../../db/reader.ts'
 import type { Call, Reply } from '../../http/call.ts'
 import { fail } from '../../lib/fail.ts'
+import { takeOfDay } from '../daily/take.ts'
 import type { ApiDeps } from '../deps.ts'
 import { changeAndAnswer } from '../idempotency/change.ts'
 import { copyBinding } from '../secrets/store.ts'
@@ -72,5 +73,6 @@ async function forkFrom(deps: ApiDeps, tx: ChangeTx, call: ForkTreeCall, source:
   }
   if (names.length > 0) await copyBinding(tx, source.id, workspace)
   await copyOverride(deps, tx, call, source.id, workspace)
+  await takeOfDay(tx, 'workspaces', workspace.organization_id, now)
   return workedOn(workspace, { status: 201, operation_id: null, changed: true })
 }

@@ -12,6 +12,7 @@ import { fail } from '../../lib/fail.ts'
 import { failpoint } from '../../lib/failpoints.ts'
 import { copyAttachments, readAttachments } from '../attachments/store.ts'
 import { readEgressFacts } from '../../core/egress/store.ts'
+import { takeOfDay } from '../daily/take.ts'
 import type { ApiDeps } from '../deps.ts'
 import { insertEgressVersion } from '../egress/store.ts'
 import { changeAndAnswer } from '../idempotency/change.ts'
@@ -91,6 +92,7 @@ async function forkFrom(deps: ApiDeps, tx: ChangeTx, call: ForkCall, source: Wor
   if (names.length > 0) await copyBinding(tx, source.id, workspace)
   await copyAuthority(tx, source.id, id)
   await copyOverride(deps, tx, call, source.id, workspace)
+  await takeOfDay(tx, 'workspaces', source.organization_id, now)
   return workedOn(workspace, { status: 202, operation_id, changed: true })
 }
 
