@@ -1,4 +1,5 @@
 import { BUILD_LIMITS } from './limits-builds.ts'
+import { PER_DAY } from './limits-per-day.ts'
 
 /** Every bound of both documents' "Limits", and those that Berth adds (marked so), by what they bound. Units are in the names. */
 export const LIMITS = {
@@ -126,15 +127,7 @@ export const LIMITS = {
     keys_per_project_max: 500, // in force
     key_name_characters_max: 100,
   },
-  // Berth's own: what one organization makes in a day; more answer 429. What is deleted, revoked or over leaves a row.
-  per_day: {
-    workspaces: 100_000,
-    secret_values: 5000, // creates and rotations
-    api_keys: 2000,
-    invitations: 1000,
-    port_credentials: 200_000,
-    template_builds: 5000,
-  },
+  per_day: PER_DAY,
   json: {
     body_bytes_max: 1 << 20, // Berth's own
     values_max: 10_000, // Berth's own: no body has this many; more would only be time spent on a long list of issues

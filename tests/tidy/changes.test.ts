@@ -20,6 +20,7 @@ const NO_CHANGES: Record<string, string> = {
   'service/api/idempotency/store.ts keep': 'what repeats are answered with',
   'service/api/idempotency/store.ts forgetOutcomes': 'what repeats are answered with, when it is old',
   'service/api/tool-tokens/store.ts countToken': 'one statement, which writes the record itself',
+  'service/api/tool-tokens/store.ts dropOldSessions': 'old sessions go by themselves, as expired rows do',
   'service/api/tool-tokens/store.ts publishKey': 'the public half of a key that a process has made for itself',
   'service/core/secrets/store.ts insertFirstSealingKey': 'the public half of a key that a process has made for itself',
   'service/core/secrets/rewrap-store.ts writeWrapped':
