@@ -282,6 +282,11 @@ test('what the HTTP parser refuses is answered in the envelope', async () => {
   }
 })
 
+test('a connection that the kernel cannot accept does not end the server', async () => {
+  for (const { http } of [app, cell]) http.emit('error', Object.assign(new Error('accept ENOBUFS'), { code: 'ENOBUFS' }))
+  assert.equal((await fetch(`${base}/nope`)).status, 404)
+})
+
 test('on the cell unknown fields and bad parameters are 400, bad values 422', async () => {
   const cellEcho = (body: string, query = '') => send(`${cellBase}/v1/echo${query}`, { method: 'POST', headers: json, body })
   assert.equal((await cellEcho('{"name":"a"}')).status, 200)

@@ -7,6 +7,7 @@ import { pathsOf, type Route } from '../../contract/route.ts'
 import type { Clock } from '../lib/clock.ts'
 import { fail, type Failure } from '../lib/fail.ts'
 import type { Ids } from '../lib/ids.ts'
+import { outliveErrors } from '../lib/outlive.ts'
 import { methodsOf } from './methods.ts'
 import { refuseKind, refuseRole, refuseStale, refuseToolless } from './access.ts'
 import { checkRefusal, compileDeclared, type Declared } from './answers.ts'
@@ -105,6 +106,7 @@ export function createServer<Deps, Ticket = undefined>(options: ServerOptions<De
       sendRefusal(options, null, request, reply, fail('bad_request', null, 'The address of the request is malformed'))
     },
   })
+  outliveErrors(app.server, logger)
   // A tunnel is asked for: without a listener the connection would be closed without a word.
   app.server.on('connect', (_request, socket) => answerBrokenRequest(surface, ids, {}, socket))
   // An expectation that is none of 100-continue may be ignored (RFC 9110, 10.1.1); node would answer a bare 417.

@@ -2,6 +2,7 @@ import { chmod, rm } from 'node:fs/promises'
 import { createServer, type Socket } from 'node:net'
 import { LIMITS } from '../../../contract/limits.ts'
 import type { Logger } from 'pino'
+import { outliveErrors } from '../../lib/outlive.ts'
 import { parseFrame, type FromProxy, type ToProxy } from './frames.ts'
 
 /** One connection of a proxy. */
@@ -30,6 +31,7 @@ export async function listenForProxies(
     converse(socket, log, begin)
   })
   server.maxConnections = CONNECTIONS_MAX
+  outliveErrors(server, log)
   await rm(path, { force: true }) // of an earlier run: whoever acts for the cell is alone
   const { promise, resolve, reject } = Promise.withResolvers<void>()
   server.once('error', reject)
