@@ -10,9 +10,12 @@ import (
 	"log"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"net/http/httputil"
 	"net/url"
 	"slices"
+	"sync/atomic"
+	"time"
 )
 
 // RefusedHeader is of every answer that the proxy gives itself. Its value is a word for the reason.
@@ -57,6 +60,9 @@ type putting struct {
 	target    *url.URL
 	authority string
 	secrets   []placed // none once they are put in: a request may last, and values are to be forgotten
+	decided   time.Time
+	sum       [sha256.Size]byte // of the secrets
+	stale     atomic.Bool
 }
 
 // handle puts secrets into one request and passes it on to where its connection was to go.
@@ -82,6 +88,7 @@ func (p *Proxy) handle(w http.ResponseWriter, r *http.Request) {
 	}
 	defer endTurn()
 	port := int(f.to.Port())
+	decided := time.Now()
 	said, err := p.answers.of(r.Context(), f.of)
 	if err != nil {
 		refuse(w, http.StatusServiceUnavailable, refusedUnknown)
@@ -121,8 +128,34 @@ func (p *Proxy) handle(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	holds[headBytes] += made
-	put := &putting{targetAt(r, f.name, port), authority, secrets}
-	p.onward(f, r.ProtoMajor).ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), putKey{}, put)))
+	put := &putting{target: targetAt(r, f.name, port), authority: authority, secrets: secrets, decided: decided, sum: sumOf(secrets)}
+	ctx := httptrace.WithClientTrace(context.WithValue(r.Context(), putKey{}, put), &httptrace.ClientTrace{
+		GotConn: func(got httptrace.GotConnInfo) { p.lookAgain(r.Context(), f, put, got.Conn) }})
+	p.onward(f, put, r.ProtoMajor).ServeHTTP(w, r.WithContext(ctx))
+}
+
+// lookAgain is called before anything of a request is written. It may have waited long for a connection: a value that is out of use by then is not sent.
+func (p *Proxy) lookAgain(ctx context.Context, f *flow, put *putting, conn net.Conn) {
+	if time.Since(put.decided) < answerKept {
+		return
+	}
+	said, err := p.answers.of(ctx, f.of)
+	if err == nil && sumOf(said.placedAt(f.name, int(f.to.Port()))) == put.sum {
+		return
+	}
+	put.stale.Store(true)
+	conn.Close()
+}
+
+// sumOf stands for values and their places.
+func sumOf(secrets []placed) [sha256.Size]byte {
+	all := sha256.New()
+	for _, one := range secrets {
+		text, _ := json.Marshal(one.at) // it came as JSON
+		all.Write(one.secret.sum[:])
+		all.Write(text)
+	}
+	return [sha256.Size]byte(all.Sum(nil))
 }
 
 func refuseLoad(w http.ResponseWriter) {
@@ -131,7 +164,7 @@ func refuseLoad(w http.ResponseWriter) {
 }
 
 // onward is the way of one connection to its server. A WebSocket begins in HTTP/1.1, so that a connection of that is passed on as one.
-func (p *Proxy) onward(f *flow, protocol int) *httputil.ReverseProxy {
+func (p *Proxy) onward(f *flow, put *putting, protocol int) *httputil.ReverseProxy {
 	f.mu.Lock()
 	if f.transport == nil {
 		f.transport = p.transport(f, protocol)
@@ -150,7 +183,7 @@ func (p *Proxy) onward(f *flow, protocol int) *httputil.ReverseProxy {
 				refuse(w, http.StatusBadGateway, refusedUntrusted)
 			case errors.Is(err, errTooMuch):
 				refuseLoad(w)
-			case errors.Is(err, errChanged):
+			case put.stale.Load():
 				refuse(w, http.StatusServiceUnavailable, refusedUnknown)
 			default:
 				refuse(w, http.StatusBadGateway, refusedUnreachable)
@@ -166,14 +199,8 @@ func (p *Proxy) transport(f *flow, protocol int) *http.Transport {
 		DialTLSContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return p.connect(ctx, f, protocol) }}
 }
 
-var errChanged = errors.New("the secrets of the host have changed since the request came")
-
-// connect begins a connection to a host of secrets. A server may be slow to answer: a value that is out of use by then is not sent.
+// connect begins a connection to a host of secrets.
 func (p *Proxy) connect(ctx context.Context, f *flow, protocol int) (net.Conn, error) {
-	before, err := p.placedNow(ctx, f)
-	if err != nil {
-		return nil, err
-	}
 	holds := load{onward: 1}
 	if !p.budget.take(f, holds) {
 		return nil, errTooMuch
@@ -189,14 +216,7 @@ func (p *Proxy) connect(ctx context.Context, f *flow, protocol int) (net.Conn, e
 	secured := tls.Client(conn, &tls.Config{RootCAs: p.roots, ServerName: f.name, MinVersion: tls.VersionTLS12, NextProtos: offers})
 	within, cancel := context.WithTimeout(ctx, p.handshake)
 	defer cancel()
-	err = secured.HandshakeContext(within)
-	if err == nil {
-		var now [sha256.Size]byte
-		if now, err = p.placedNow(ctx, f); err == nil && now != before {
-			err = errChanged
-		}
-	}
-	if err != nil {
+	if err := secured.HandshakeContext(within); err != nil {
 		conn.Close()
 		return nil, err
 	}
@@ -206,24 +226,6 @@ func (p *Proxy) connect(ctx context.Context, f *flow, protocol int) (net.Conn, e
 	}
 	f.widen(turns)
 	return secured, nil
-}
-
-// placedNow stands for the secrets of the connection's host.
-func (p *Proxy) placedNow(ctx context.Context, f *flow) (sum [sha256.Size]byte, err error) {
-	said, err := p.answers.of(ctx, f.of)
-	if err != nil {
-		return sum, errChanged
-	}
-	all := sha256.New()
-	for _, one := range said.placedAt(f.name, int(f.to.Port())) {
-		text, err := json.Marshal(one.at)
-		if err != nil {
-			return sum, err
-		}
-		all.Write(one.secret.sum[:])
-		all.Write(text)
-	}
-	return [sha256.Size]byte(all.Sum(nil)), nil
 }
 
 // rewrite leaves everything that is not a secret as the machine wrote it, but what belongs to its connection and what names a host.
