@@ -37,6 +37,9 @@ func TestBoundsTogetherFitTheProcess(t *testing.T) {
 	if limit := MemoryBytesMax / 4 * 3; memory > limit {
 		t.Errorf("all bounds together are %d MiB, and Go keeps to %d", memory>>20, limit>>20)
 	}
+	if left := MemoryBytesMax / 4; socketsTogether > left {
+		t.Errorf("sockets may hold %d MiB, and %d are left", socketsTogether>>20, left>>20)
+	}
 	for _, most := range []int{1024, 4096, 20_000, openFilesMax} {
 		b := newBudget()
 		b.fit(most)
@@ -189,6 +192,34 @@ func TestOneMachineHoldsNoMoreThanItsShare(t *testing.T) {
 	}
 	cancel()
 	asking.Wait()
+}
+
+// What nobody takes lies in the kernel, on the account of the process.
+func TestTheLargestSocketsOfTheMachineWithMostAreCut(t *testing.T) {
+	listener := must(net.Listen("tcp4", "127.0.0.1:0"))
+	defer listener.Close()
+	at := func(machine byte, size int) (*flow, int) {
+		sends := must(net.Dial("tcp4", listener.Addr().String()))
+		conn := must(listener.Accept())
+		t.Cleanup(func() { sends.Close(); conn.Close() })
+		must(sends.Write(make([]byte, size)))
+		f := &flow{Conn: conn, machine: netip.AddrFrom4([4]byte{10, 0, 0, machine})}
+		eventually(t, "the bytes have come", func() bool { return f.socketBytes() >= size })
+		return f, f.socketBytes()
+	}
+	most, mostBytes := at(1, 40<<10)
+	more, moreBytes := at(1, 20<<10)
+	other, otherBytes := at(2, 30<<10)
+	all := []*flow{other, more, most}
+	if got := largest(all, mostBytes+moreBytes+otherBytes, (*flow).socketBytes); len(got) > 0 {
+		t.Fatal("one is cut within the bound")
+	}
+	if got := largest(all, moreBytes+otherBytes, (*flow).socketBytes); len(got) != 1 || got[0] != most {
+		t.Fatalf("%d are cut, and not the largest of the machine with most", len(got))
+	}
+	if got := largest(all, moreBytes, (*flow).socketBytes); len(got) != 2 || got[1] != other {
+		t.Fatalf("%d are cut, and not one of the machine that has more then", len(got))
+	}
 }
 
 func TestAHeadOfTooManyFieldsIsNotRead(t *testing.T) {

@@ -148,6 +148,18 @@ func (b *budget) drop(f *flow) {
 	}
 }
 
+// flows are the connections of all machines.
+func (b *budget) flows() (found []*flow) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, one := range b.machines {
+		for f := range one.flows {
+			found = append(found, f)
+		}
+	}
+	return found
+}
+
 // flowsOf are the connections of a machine.
 func (b *budget) flowsOf(machine netip.Addr) (found []*flow) {
 	b.mu.Lock()

@@ -93,6 +93,7 @@ type flowKey struct{}
 func (p *Proxy) serve(ctx context.Context, requests, answers net.Listener, link net.Conn) error {
 	ended := make(chan error, 3)
 	go p.answers.letGo(ctx)
+	go p.watchSockets(ctx)
 	go p.listenToHost(link)
 	go func() { ended <- p.answers.accept(answers, p.uid) }()
 	go func() { ended <- p.server.Serve(chosen{p.ended, requests.Addr()}) }()
