@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/google/nftables"
+	"github.com/google/nftables/expr"
 )
 
 const (
@@ -31,9 +32,9 @@ var flowsMax = [...]int{4096, 1024, 256, 64}
 // another bound holds, so no machine ever has more flows than the sum of the bounds.
 type limits struct {
 	packets, questions, streams *nftables.Set
-	proxied                     *nftables.Set
-	flows                       map[int]*nftables.Set
-	newFlows                    *nftables.Chain
+	flows, proxied              map[int]*nftables.Set
+	proxiedPace                 map[int]*nftables.Set
+	newFlows, newProxied        *nftables.Chain
 	flowsOfEach                 int // the bound that holds
 }
 
@@ -41,12 +42,14 @@ func (l *limits) write(conn *nftables.Conn, table *nftables.Table, flowsOfEach i
 	count := func(name string) *nftables.Set {
 		return &nftables.Set{Table: table, Name: name, KeyType: nftables.TypeIPAddr, Dynamic: true, Size: machinesMax}
 	}
-	l.packets, l.questions, l.streams, l.flows = count("packets"), count("questions"), count("streams"), map[int]*nftables.Set{}
-	l.proxied = count("proxied_streams")
-	sets := []*nftables.Set{l.packets, l.questions, l.streams, l.proxied}
+	l.packets, l.questions, l.streams = count("packets"), count("questions"), count("streams")
+	l.flows, l.proxied, l.proxiedPace = map[int]*nftables.Set{}, map[int]*nftables.Set{}, map[int]*nftables.Set{}
+	sets := []*nftables.Set{l.packets, l.questions, l.streams}
 	for _, bound := range flowsMax {
 		l.flows[bound] = count("flows_" + strconv.Itoa(bound))
-		sets = append(sets, l.flows[bound])
+		l.proxied[bound] = count("proxied_" + strconv.Itoa(bound))
+		l.proxiedPace[bound] = count("proxied_pace_" + strconv.Itoa(bound))
+		sets = append(sets, l.flows[bound], l.proxied[bound], l.proxiedPace[bound])
 	}
 	for _, set := range sets {
 		if err := conn.AddSet(set, nil); err != nil {
@@ -54,15 +57,23 @@ func (l *limits) write(conn *nftables.Conn, table *nftables.Table, flowsOfEach i
 		}
 	}
 	l.newFlows = conn.AddChain(&nftables.Chain{Table: table, Name: "new_flows"})
+	l.newProxied = conn.AddChain(&nftables.Chain{Table: table, Name: "new_proxied"})
 	l.writeFlows(conn, flowsOfEach)
 	return nil
 }
 
 func (l *limits) writeFlows(conn *nftables.Conn, flowsOfEach int) {
 	l.flowsOfEach = flowsOfEach
-	for _, exprs := range []words{rule(over(l.flows[flowsOfEach], uint32(flowsOfEach)), drop()), accept()} {
-		conn.AddRule(&nftables.Rule{Table: l.newFlows.Table, Chain: l.newFlows, Exprs: exprs})
+	write := func(chain *nftables.Chain, list ...words) {
+		for _, exprs := range list {
+			conn.AddRule(&nftables.Rule{Table: chain.Table, Chain: chain, Exprs: exprs})
+		}
 	}
+	write(l.newFlows, rule(over(l.flows[flowsOfEach], uint32(flowsOfEach)), drop()), accept())
+	// A connection that has ended is tracked for two minutes, and the kernel does not count it as one.
+	proxied := uint32(flowsOfEach / proxiedShare)
+	write(l.newProxied, rule(over(l.proxied[flowsOfEach], proxied), drop()),
+		rule(fasterThan(l.proxiedPace[flowsOfEach], uint64(proxied), expr.LimitTimeMinute, proxied), drop()), accept())
 }
 
 // fitFlows makes the bound hold that fits the number of connected machines, as a part of the change by which it became another one.
@@ -70,6 +81,7 @@ func (r *Router) fitFlows(conn *nftables.Conn) {
 	limits := &r.rules.limits
 	if fitting := r.flowsOfEach(); fitting != limits.flowsOfEach {
 		conn.FlushChain(limits.newFlows)
+		conn.FlushChain(limits.newProxied)
 		limits.writeFlows(conn, fitting)
 	}
 }

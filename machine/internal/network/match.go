@@ -136,8 +136,12 @@ func over(set *nftables.Set, connections uint32) words {
 
 // faster matches a sender's packets beyond so many a second.
 func faster(set *nftables.Set, packets uint64, burst uint32) words {
+	return fasterThan(set, packets, expr.LimitTimeSecond, burst)
+}
+
+func fasterThan(set *nftables.Set, packets uint64, in expr.LimitTime, burst uint32) words {
 	return words{load(saddrOffset), &expr.Dynset{SrcRegKey: register1, SetName: set.Name, SetID: set.ID, Operation: uint32(unix.NFT_DYNSET_OP_UPDATE),
-		Exprs: []expr.Any{&expr.Limit{Type: expr.LimitTypePkts, Rate: packets, Unit: expr.LimitTimeSecond, Burst: burst, Over: true}}}}
+		Exprs: []expr.Any{&expr.Limit{Type: expr.LimitTypePkts, Rate: packets, Unit: in, Burst: burst, Over: true}}}}
 }
 
 func accept() words     { return words{&expr.Verdict{Kind: expr.VerdictAccept}} }

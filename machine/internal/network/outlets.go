@@ -98,7 +98,7 @@ func (r *Router) writeOutlets(conn *nftables.Conn, table *nftables.Table) error 
 		prohibited())
 	writeChain(conn, table, chainRefusedIn, rule(protocol(unix.IPPROTO_TCP), reset()), drop())
 	writeChain(conn, table, chainProxied, toAddress(r.nameserver(), SecretsPort))
-	writeChain(conn, table, chainToProxy, rule(state(expr.CtStateBitNEW), over(r.rules.limits.proxied, proxiedStreamsMax), drop()), accept())
+	writeChain(conn, table, chainToProxy, rule(state(expr.CtStateBitNEW), goTo(r.rules.limits.newProxied.Name)), accept())
 	writeChain(conn, table, chainSpecial, outwards.decide(o.refusers), goTo(chainRefused))
 	for s, outlet := range r.connectedOutlets() {
 		if outlet.counts {

@@ -45,11 +45,17 @@ type policed struct {
 
 func openPoliced(t *testing.T, p wire.EgressPolicy, more ...string) policed {
 	t.Helper()
+	return openPolicedWith(t, func(*Config) {}, p, more...)
+}
+
+func openPolicedWith(t *testing.T, change func(*Config), p wire.EgressPolicy, more ...string) policed {
+	t.Helper()
 	uplink := testNamespace(t, append(more, public, second, third)...)
 	for _, port := range []int{80, 443} {
 		serve(t, uplink, port)
 	}
 	c := testConfig(t, uplink.Name())
+	change(&c)
 	r := openTest(t, c)
 	w := policed{t: t, c: c, r: r, uplink: uplink, a: attach(t, r, "a")}
 	must(t, errors.Join(r.SetEgress("a", p), r.Connect("a")))

@@ -19,8 +19,8 @@ import (
 const (
 	// SecretsPort of the nameserver's address is where connections arrive that the proxy of secrets has to see. Nothing else gets there.
 	SecretsPort = 3129
-	// proxiedStreamsMax are connections of one machine through the proxy, those that ended in the last two minutes included.
-	proxiedStreamsMax = 1024
+	// proxiedShare is what part of its tracked connections one machine may have to the proxy at a time, and begin in a minute.
+	proxiedShare = 2
 
 	chainProxied  = "proxied"
 	chainToProxy  = "to_proxy"

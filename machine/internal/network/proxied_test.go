@@ -103,6 +103,23 @@ func TestNobodyConnectsToTheProxyItself(t *testing.T) {
 	}
 }
 
+func TestConnectionsToTheProxyAreAShareOfWhatIsTracked(t *testing.T) {
+	w := openPolicedWith(t, func(c *Config) { c.conntrackMax = 1 }, mode("open", wire.EgressAllowAll)) // the least bound holds
+	proxy(t, w.r)
+	w.withSecrets(mode("secrets", wire.EgressAllowAll), 443)
+	most := flowsMax[len(flowsMax)-1] / proxiedShare
+	came := 0
+	for range 3 * most { // each ends at once, and is tracked for two minutes
+		if conn, err := dial(w.a.ns, public, 443, 50*time.Millisecond); err == nil {
+			conn.Close()
+			came++
+		}
+	}
+	if came == 0 || came > 2*most { // a minute brings as many again
+		t.Errorf("%d connections come to the proxy, and %d at a time may", came, most)
+	}
+}
+
 func TestWhatIsLedToTheProxyStaysSoForTheNextHostd(t *testing.T) {
 	w := openPoliced(t, mode("open", wire.EgressAllowAll))
 	w.withSecrets(mode("secrets", wire.EgressAllowAll), 443)
