@@ -134,7 +134,7 @@ func TestWhatIsLedToTheProxyStaysSoForTheNextHostd(t *testing.T) {
 	}
 }
 
-// listenAsProxy is the proxy's socket, where connections wait until somebody takes them.
+// listenAsProxy is the proxy's socket, where connections wait until the test accepts them.
 func listenAsProxy(t *testing.T, r *Router) net.Listener {
 	t.Helper()
 	file, err := r.ListenForSecrets()

@@ -22,9 +22,9 @@ import (
 // What each thing costs in memory at the most. TestOneMachineHoldsNoMoreThanItsShare measures some of them together.
 const (
 	passedCost  = 44 << 10  // a connection that is passed on: two buffers, two stacks
-	boundCost   = 234 << 10 // one whose TLS ends here: TLS, a head that is being read, what is sent ahead
+	boundCost   = 234 << 10 // a connection whose TLS ends here: TLS, a head that is being read, data that is sent ahead
 	requestCost = 68 << 10  // its stacks and two buffers for bodies
-	onwardCost  = 176 << 10 // TLS, buffers, a head that is being read, what is sent ahead
+	onwardCost  = 176 << 10 // TLS, buffers, a head that is being read, data that is sent ahead
 	headCost    = 2         // for each byte of heads: they are also encoded
 	certificate = 8 << 10
 	othersCost  = 16 << 20 // the program itself, and one answer of the cell
@@ -194,7 +194,7 @@ func TestOneMachineHoldsNoMoreThanItsShare(t *testing.T) {
 	asking.Wait()
 }
 
-// What nobody takes lies in the kernel, on the account of the process.
+// The kernel holds bytes that no end reads, on the account of the process.
 func TestTheLargestSocketsOfTheMachineWithMostAreCut(t *testing.T) {
 	listener := must(net.Listen("tcp4", "127.0.0.1:0"))
 	defer listener.Close()

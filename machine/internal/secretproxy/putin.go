@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// fieldBytes is what a field costs in memory beside its text.
+// fieldBytes is the memory of a field, in addition to its text.
 const fieldBytes = 128
 
 // sizeOf is a head as a machine wrote it.

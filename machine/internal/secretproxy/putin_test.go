@@ -108,7 +108,7 @@ func TestCallersThatWaitForTheCellTogetherAreToldTogether(t *testing.T) {
 	for range 10 {
 		waiting.Go(func() {
 			if _, err := w.proxy.answers.of(t.Context(), workspace); err == nil {
-				t.Error("somebody answered")
+				t.Error("there is an answer without a cell")
 			}
 		})
 	}

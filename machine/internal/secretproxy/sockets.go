@@ -17,7 +17,7 @@ const (
 	socketsEvery    = 100 * time.Millisecond
 )
 
-// watchSockets cuts connections whose bytes nobody takes, when the kernel holds too many: those of the machine with most.
+// watchSockets cuts connections when the kernel holds too many bytes that no end reads: the largest of the machine with most.
 func (p *Proxy) watchSockets(ctx context.Context) {
 	ticks := time.NewTicker(socketsEvery)
 	defer ticks.Stop()

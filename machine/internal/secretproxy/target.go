@@ -19,7 +19,7 @@ func isForHost(r *http.Request) bool {
 // authorityOf is the host that a request names, in the spelling of the certificate; false where any part of the request names another one.
 func authorityOf(r *http.Request, name string, port int) (string, bool) {
 	authority, ok := sameHost(r.Host, name, port)
-	for _, also := range r.Header["Host"] { // HTTP/2 may have it beside :authority
+	for _, also := range r.Header["Host"] { // HTTP/2 may have it in addition to :authority
 		_, same := sameHost(also, name, port)
 		ok = ok && same
 	}

@@ -26,7 +26,7 @@ func reads(r *http.Request) string {
 
 const (
 	anyPort = "PORT"                                       // stands for the port of the server
-	noHost  = "GET / at api.example.com as \"%s\" with []" // what arrives of a request whose other fields are taken out
+	noHost  = "GET / at api.example.com as \"%s\" with []" // a request that arrives without its other fields
 )
 
 // None of these requests may carry the value to a server that takes it for one to another host. "" is a refusal: nothing arrives.

@@ -60,7 +60,7 @@ export function listSecrets(reads: Reader, scope: SecretScope, include_deleted: 
   )
 }
 
-/** Whoever makes a secret of the organization, or of one of its projects, waits here for each other. */
+/** Creates of secrets of an organization and its projects wait here for each other. */
 export async function lockSecrets(tx: Tx, organization_id: string): Promise<void> {
   await sql`select pg_advisory_xact_lock(hashtextextended(${`secrets of ${organization_id}`}, 0))`.execute(tx)
 }
