@@ -9,7 +9,7 @@ export const PORT_REFUSALS = {
   credential_invalid: { status: 401, by: 'cell', means: 'The credential is not for this port, or is not known' },
   credential_expired: { status: 401, by: 'cell', means: 'Its time is over' },
   credential_revoked: { status: 401, by: 'cell', means: 'It was revoked while a request or WebSocket was open' },
-  origin_refused: { status: 403, by: 'proxy', means: 'A WebSocket with a cookie from a page of another origin' },
+  origin_refused: { status: 403, by: 'proxy', means: 'A WebSocket or a write with a cookie, and not from a page of the workspace' },
   host_unknown: { status: 404, by: 'proxy', means: 'The host name is that of no port' },
   path_reserved: { status: 404, by: 'proxy', means: 'Paths below /__service/ belong to the platform' },
   port_closed: { status: 404, by: 'cell', means: 'The port was closed while a request or WebSocket was open' },

@@ -1,7 +1,6 @@
 package door
 
 import (
-	"net/url"
 	"strings"
 
 	"github.com/berth-dev/berth/machine/internal/ports/httpwire"
@@ -58,7 +57,8 @@ func appendKnown(fields httpwire.Fields, field httpwire.Field, request *httpwire
 		}
 	}
 	switch field.Known {
-	case httpwire.Authorization, httpwire.Cookie, httpwire.Referer, httpwire.Accept, httpwire.Origin, httpwire.SetCookie, httpwire.Trailer:
+	case httpwire.Authorization, httpwire.Cookie, httpwire.Referer, httpwire.Accept, httpwire.Origin, httpwire.SecFetchSite,
+		httpwire.SetCookie, httpwire.Trailer:
 		if !isNamed(named, field.Name) && !strings.Contains(field.Value, credential.Value) {
 			return append(fields, field)
 		}
@@ -159,21 +159,38 @@ func Trailers(fields httpwire.Fields) httpwire.Fields {
 }
 
 // CheckOrigin refuses a request of a page that may not use this port's cookie. All ports are of one site to a browser, so the browser adds
-// the cookie to requests of other ports' pages. A page of another origin may open no WebSocket, and a page of another workspace may only read.
+// the cookie to requests of other workspaces' pages. A page of another origin may open no WebSocket. A write needs proof that it is none
+// of another workspace's page: a page hides its origin by `no-referrer`, which makes it `null`, so an origin that cannot be read is no proof.
 func (n Names) CheckOrigin(request *httpwire.Request, place Place, public Public) *Refusal {
-	origin, count := request.Fields.Only(httpwire.Origin)
-	if request.Upgrade != "" && (count != 1 || origin != public.Scheme+"://"+request.Host) {
-		return refuse(reasonOriginRefused)
-	}
-	if count == 0 || request.Method == "GET" || request.Method == "HEAD" || request.Method == "OPTIONS" {
+	origin, origins := request.Fields.Only(httpwire.Origin)
+	switch {
+	case request.Upgrade != "":
+		if origins == 1 && origin == public.Scheme+"://"+request.Host {
+			return nil
+		}
+	case request.Method == "GET", request.Method == "HEAD", request.Method == "OPTIONS":
+		return nil
+	case origins <= 1 && (isOwnPage(request.Fields) || n.isOfWorkspace(origin, request.Host, place, public)):
 		return nil
 	}
-	parsed, err := url.Parse(origin)
-	if count > 1 || err != nil {
-		return refuse(reasonOriginRefused)
-	}
-	if from, ours := n.Place(parsed.Host); ours && from.HostID != place.HostID {
-		return refuse(reasonOriginRefused)
-	}
-	return nil
+	return refuse(reasonOriginRefused)
+}
+
+// isOwnPage: browsers say it, and no page can change it. `none` is a person's own doing, such as a bookmark.
+func isOwnPage(fields httpwire.Fields) bool {
+	site, sites := fields.Only(httpwire.SecFetchSite)
+	return sites == 1 && (site == "same-origin" || site == "none")
+}
+
+// isOfWorkspace says whether an origin is a port of the workspace, under the scheme and the port number by which this request came. Apps
+// use several ports of their workspace together.
+func (n Names) isOfWorkspace(origin, host string, place Place, public Public) bool {
+	name, found := strings.CutPrefix(origin, public.Scheme+"://")
+	from, ours := n.Place(name)
+	return found && ours && from.HostID == place.HostID && publicPort(name) == publicPort(host)
+}
+
+func publicPort(host string) string {
+	_, port, _ := strings.Cut(host, ":")
+	return port
 }

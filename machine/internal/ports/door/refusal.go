@@ -30,7 +30,7 @@ var refusals = map[string]Refusal{
 	reasonCredentialMissing: {401, reasonCredentialMissing, "This port is private: a port token, a signed link or a callback URL is needed.", 0},
 	reasonCredentialInvalid: {401, reasonCredentialInvalid, "This credential does not open this port.", 0},
 	reasonPathReserved:      {404, reasonPathReserved, "Paths below /__service/ are the platform's, and it has nothing at this one.", 0},
-	reasonOriginRefused:     {403, reasonOriginRefused, "A page of another origin may not use this port's cookie for this.", 0},
+	reasonOriginRefused:     {403, reasonOriginRefused, "With a cookie, this is for pages of the workspace alone. A program uses a port token.", 0},
 	"bad_request":           {400, "bad_request", "The request cannot be understood.", 0},
 	"request_timeout":       {408, "request_timeout", "The request did not arrive in time.", 0},
 	"too_many_requests":     {429, "too_many_requests", "There are too many requests from here or for this port.", 1},

@@ -20,6 +20,7 @@ const (
 	Origin
 	ProxyConnection
 	Referer
+	SecFetchSite
 	ServiceReason
 	ServiceToken
 	SetCookie
@@ -44,6 +45,7 @@ var knownNames = map[string]Known{
 	"origin":            Origin,
 	"proxy-connection":  ProxyConnection,
 	"referer":           Referer,
+	"sec-fetch-site":    SecFetchSite,
 	"x-service-reason":  ServiceReason,
 	"x-service-token":   ServiceToken,
 	"set-cookie":        SetCookie,

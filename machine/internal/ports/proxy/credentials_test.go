@@ -159,6 +159,19 @@ func TestACookieOpensConnectionsAndWritesForItsOwnPagesAlone(t *testing.T) {
 		"a write":               with("POST", "Connection: close\r\nOrigin: http://3000-"+otherID+"."+portHost),
 		"two":                   with("POST", "Connection: close\r\nOrigin: http://"+host+"\r\nOrigin: http://"+otherHost),
 		"a neighbour's, deeper": with("DELETE", "Connection: close\r\nOrigin: https://1-"+otherID+"."+portHost+":444"),
+		// A page of another workspace with `Referrer-Policy: no-referrer` sends this.
+		"a write of null":              with("POST", "Connection: close\r\nOrigin: null\r\nSec-Fetch-Site: same-site"),
+		"a write of null, unsaid":      with("DELETE", "Connection: close\r\nOrigin: null"),
+		"a write without an origin":    with("POST", "Connection: close"),
+		"an origin of no port":         with("POST", "Connection: close\r\nOrigin: http://"+portHost),
+		"an origin from outside":       with("POST", "Connection: close\r\nOrigin: http://evil.test\r\nSec-Fetch-Site: cross-site"),
+		"an origin with a path":        with("POST", "Connection: close\r\nOrigin: http://"+host+"/"),
+		"an origin of another scheme":  with("POST", "Connection: close\r\nOrigin: https://"+host),
+		"an origin at another port":    with("POST", "Connection: close\r\nOrigin: http://"+host+":81"),
+		"an empty origin":              with("POST", "Connection: close\r\nOrigin:"),
+		"two sites":                    with("POST", "Connection: close\r\nSec-Fetch-Site: same-origin\r\nSec-Fetch-Site: same-site"),
+		"a site with another spelling": with("POST", "Connection: close\r\nSec_Fetch_Site: same-origin"),
+		"own site, two origins":        with("POST", "Connection: close\r\nSec-Fetch-Site: same-origin\r\nOrigin: null\r\nOrigin: null"),
 	} {
 		t.Run(name, func(t *testing.T) { expectRefusal(t, w.exchange(bytes), 403, "origin_refused") })
 	}
@@ -166,9 +179,13 @@ func TestACookieOpensConnectionsAndWritesForItsOwnPagesAlone(t *testing.T) {
 		t.Fatalf("%d questions", w.cell.Asked())
 	}
 	for name, bytes := range map[string]string{
-		"its own write":         with("POST", "Connection: close\r\nOrigin: http://"+host),
-		"another port's write":  with("POST", "Connection: close\r\nOrigin: http://3001-"+hostID+"."+portHost),
-		"a read of a neighbour": with("GET", "Connection: close\r\nOrigin: http://"+otherHost),
+		"its own write":                   with("POST", "Connection: close\r\nOrigin: http://"+host),
+		"another port's write":            with("POST", "Connection: close\r\nOrigin: http://3001-"+hostID+"."+portHost),
+		"its own write, by the site":      with("POST", "Connection: close\r\nOrigin: null\r\nSec-Fetch-Site: same-origin"),
+		"a write of no page":              with("PUT", "Connection: close\r\nSec-Fetch-Site: none"),
+		"another port's write, same site": with("POST", "Connection: close\r\nSec-Fetch-Site: same-site\r\nOrigin: http://3001-"+hostID+"."+portHost),
+		"a token's write":                 strings.Replace(with("POST", "Connection: close\r\nOrigin: null"), "Cookie: berth-port="+cookie, "X-Service-Token: "+token, 1),
+		"a read of a neighbour":           with("GET", "Connection: close\r\nOrigin: http://"+otherHost),
 	} {
 		if answer := w.exchange(bytes); status(answer) != "200 OK" {
 			t.Errorf("%s: %q", name, answer)
