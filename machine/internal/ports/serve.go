@@ -9,16 +9,22 @@ import (
 	"net"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"syscall"
 	"time"
 
 	"github.com/berth-dev/berth/machine/internal/ports/door"
 	"github.com/berth-dev/berth/machine/internal/ports/proxy"
 	"github.com/berth-dev/berth/machine/internal/ports/question"
+	"github.com/berth-dev/berth/machine/internal/rlimit"
 )
 
 // Serve runs until the context ends, and then as long as requests under way take, within bounds.
 func Serve(ctx context.Context, config Config, log *slog.Logger) error {
+	bounds, err := boundsHere()
+	if err != nil {
+		return err
+	}
 	certificates, err := openCertificates(config, log)
 	if err != nil {
 		return err
@@ -35,12 +41,25 @@ func Serve(ctx context.Context, config Config, log *slog.Logger) error {
 	go link.Run(linked)
 	server := proxy.NewServer(proxy.Options{
 		Names: door.NewNames(config.PortHost), Link: link, Pool: pool, Scheme: config.PublicScheme, Certificates: certificates, Trusted: config.TrustedProxies, Log: log,
-		Times: proxy.DefaultTimes, Bounds: proxy.DefaultBounds,
+		Times: proxy.DefaultTimes, Bounds: bounds,
 	})
 	log.Info("portd serves", "listen", listener.Addr().String(), "port_host", config.PortHost, "tls", certificates != nil)
 	err = server.Serve(ctx, listener, time.Duration(config.DrainSeconds)*time.Second)
 	link.Flush()
 	return err
+}
+
+// boundsHere are the service's, or smaller ones where this process may not open the files that they need.
+func boundsHere() (proxy.Bounds, error) {
+	debug.SetMemoryLimit(proxy.MemoryMax)
+	if err := rlimit.RaiseOpenFiles(uint64(proxy.DefaultBounds.Files())); err != nil {
+		return proxy.Bounds{}, err
+	}
+	var limit syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+		return proxy.Bounds{}, err
+	}
+	return proxy.DefaultBounds.Within(limit.Cur), nil
 }
 
 func openCertificates(config Config, log *slog.Logger) (*proxy.Certificates, error) {

@@ -45,7 +45,7 @@ const (
 	reservedPath   = "/__service"
 	callbackPath   = reservedPath + "/callback/"
 	linkPath       = reservedPath + "/link"
-	cookiesTried   = 4 // a neighbour may set more of the name where there is no TLS; one that is right among these is found
+	cookiesTried   = 32 // a neighbour may set more of the name where there is no TLS; one that is right among these is found
 )
 
 // Show finds what a request shows: a path of the platform first, then a header, then cookies.
@@ -62,9 +62,7 @@ func Show(request *httpwire.Request, cookieName string) (Shown, *Refusal) {
 		return shown, nil
 	}
 	for _, value := range cookieValues(request.Fields, cookieName) {
-		if isSecret(value, cookiePrefix) && len(shown.Credentials) < cookiesTried {
-			shown.Credentials = append(shown.Credentials, Credential{Cookie, value})
-		}
+		shown.Credentials = append(shown.Credentials, Credential{Cookie, value})
 	}
 	if len(shown.Credentials) == 0 {
 		return shown, refuse(reasonCredentialMissing)
@@ -143,14 +141,19 @@ func isSecret(text, prefix string) bool {
 	return true
 }
 
+// cookieValues are those that may be a cookie of ours, each once.
 func cookieValues(fields httpwire.Fields, name string) (values []string) {
 	for _, field := range fields {
 		if field.Known != httpwire.Cookie || field.Twisted {
 			continue
 		}
 		for pair := range strings.SplitSeq(field.Value, ";") {
-			if key, value, _ := strings.Cut(strings.Trim(pair, " \t"), "="); key == name && !slices.Contains(values, value) {
-				values = append(values, value)
+			key, value, _ := strings.Cut(strings.Trim(pair, " \t"), "=")
+			if key != name || !isSecret(value, cookiePrefix) || slices.Contains(values, value) {
+				continue
+			}
+			if values = append(values, value); len(values) == cookiesTried {
+				return values
 			}
 		}
 	}

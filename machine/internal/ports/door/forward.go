@@ -1,6 +1,7 @@
 package door
 
 import (
+	"net/netip"
 	"strings"
 
 	"github.com/berth-dev/berth/machine/internal/ports/httpwire"
@@ -9,7 +10,7 @@ import (
 // Public is how the visitor reached this service.
 type Public struct {
 	Scheme string // https or http
-	Client string // the visitor's address
+	Client netip.Addr
 }
 
 // ForApp are the fields that the app gets: those of the visitor in their order, without the platform's credentials, without what
@@ -28,7 +29,7 @@ func ForApp(request *httpwire.Request, credential Credential, public Public) htt
 		}
 	}
 	return append(fields,
-		httpwire.MakeField("X-Forwarded-For", public.Client),
+		httpwire.MakeField("X-Forwarded-For", public.Client.String()),
 		httpwire.MakeField("X-Forwarded-Proto", public.Scheme),
 		httpwire.MakeField("X-Forwarded-Host", request.Host),
 	)

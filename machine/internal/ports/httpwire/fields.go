@@ -46,6 +46,27 @@ func (f Fields) HasToken(known Known, token string) bool {
 	return false
 }
 
+const namedMax = 32
+
+// namesTooMany: each name of a Connection header is compared with each field.
+func (f Fields) namesTooMany() bool {
+	names := 0
+	for i := range f {
+		if f[i].Known == Connection {
+			names += 1 + strings.Count(f[i].Value, ",")
+		}
+	}
+	return names > namedMax
+}
+
+// Bytes is what they take in HTTP/1.1.
+func (f Fields) Bytes() (bytes int) {
+	for i := range f {
+		bytes += len(f[i].Name) + len(f[i].Value) + len(": \r\n")
+	}
+	return bytes
+}
+
 func hasToken(list, token string) bool {
 	for part := range strings.SplitSeq(list, ",") {
 		if strings.EqualFold(strings.Trim(part, " \t"), token) {

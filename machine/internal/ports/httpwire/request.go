@@ -95,6 +95,9 @@ func (q *Request) Check() error {
 			return bad("A header field cannot be passed on.")
 		}
 	}
+	if q.Fields.namesTooMany() {
+		return tooManyNames()
+	}
 	return q.checkLine()
 }
 
@@ -118,6 +121,9 @@ func (q *Request) understand() error {
 		return bad("A request has one Host header.")
 	}
 	q.Host = host
+	if q.Fields.namesTooMany() {
+		return tooManyNames()
+	}
 	framing, err := requestFraming(q.Fields, q.Minor)
 	if err != nil {
 		return err
@@ -128,6 +134,8 @@ func (q *Request) understand() error {
 	q.Close = q.Fields.HasToken(Connection, "close") || q.Minor == 0
 	return q.understandUpgrade()
 }
+
+func tooManyNames() error { return bad("The Connection header names too many fields.") }
 
 func requestFraming(fields Fields, minor int) (Framing, error) {
 	length, lengths := fields.Only(ContentLength)

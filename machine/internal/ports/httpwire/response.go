@@ -31,13 +31,20 @@ func ReadResponse(r *bufio.Reader, method string) (*Response, error) {
 	}
 	response := &Response{}
 	line, rest := cutLine(lines)
-	if !response.parseLine(line) {
+	if !response.parseLine(line) || response.isInterim() && len(lines) > interimHeadMax {
 		return nil, ErrBadAnswer
 	}
 	if response.Fields, err = parseFields(rest, 2*FieldsMax); err != nil {
 		return nil, answerProblem(err)
 	}
 	return response, response.understand(method)
+}
+
+// interimHeadMax: an app may send many of them for one request.
+const interimHeadMax = 8 << 10
+
+func (p *Response) isInterim() bool {
+	return p.Status < http.StatusOK && p.Status != http.StatusSwitchingProtocols
 }
 
 // answerProblem: the connection's errors stay what they are.
@@ -61,6 +68,9 @@ func (p *Response) parseLine(line string) bool {
 }
 
 func (p *Response) understand(method string) error {
+	if p.Fields.namesTooMany() {
+		return ErrBadAnswer
+	}
 	length, lengths := p.Fields.Only(ContentLength)
 	coding, codings := p.Fields.Only(TransferEncoding)
 	bytes, ok := parseLength(length)

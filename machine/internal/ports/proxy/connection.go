@@ -11,6 +11,7 @@ import (
 	"net/netip"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/berth-dev/berth/machine/internal/ports/door"
@@ -28,13 +29,15 @@ type connection struct {
 	writer  *bufio.Writer
 	address netip.Addr
 	trusted bool // it is of a proxy that is believed
+	seat    seat
+	began   atomic.Bool // a request has come
 
 	mu      sync.Mutex
 	resting bool // between two requests
 }
 
 func newConnection(s *Server, raw net.Conn, address netip.Addr, trusted bool) *connection {
-	return &connection{server: s, raw: raw, address: address, trusted: trusted}
+	return &connection{server: s, raw: raw, address: address, trusted: trusted, seat: seat{group: door.ClientGroup(address)}}
 }
 
 func (c *connection) serve() {
@@ -67,6 +70,12 @@ func (c *connection) handshake() (*tls.Conn, bool) {
 		return nil, false
 	}
 	if secured.ConnectionState().NegotiatedProtocol == "h2" {
+		first := time.AfterFunc(c.server.options.Times.First, func() {
+			if !c.began.Load() {
+				c.raw.Close()
+			}
+		})
+		defer first.Stop()
 		c.server.h2.serve(secured)
 		return nil, false
 	}
@@ -87,7 +96,7 @@ func (c *connection) next() bool {
 		return false
 	}
 	v := newPlain(c.conn, c.raw, c.reader, c.writer, request)
-	refusal := c.server.handle(context.Background(), request, v, c.public(request))
+	refusal := c.handle(context.Background(), request, v)
 	if refusal != nil && !v.started() {
 		v.forget()
 		c.server.writeRefusal(v, request, refusal, request.Close || !v.source.Ended())
@@ -99,6 +108,14 @@ func (c *connection) next() bool {
 	return !c.server.draining.Load()
 }
 
+// handle serves a request of any protocol.
+func (c *connection) handle(ctx context.Context, request *httpwire.Request, v visitor) *door.Refusal {
+	c.began.Store(true)
+	c.server.lobby.begin(c)
+	defer c.server.lobby.end(c)
+	return c.server.handle(ctx, request, v, c.public(request))
+}
+
 // awaitRequest returns false when none comes.
 func (c *connection) awaitRequest() bool {
 	c.mu.Lock()
@@ -107,7 +124,11 @@ func (c *connection) awaitRequest() bool {
 	if c.server.draining.Load() {
 		return false
 	}
-	_ = c.conn.SetReadDeadline(time.Now().Add(c.server.options.Times.KeepAlive))
+	patience := c.server.options.Times.KeepAlive
+	if !c.began.Load() {
+		patience = c.server.options.Times.First
+	}
+	_ = c.conn.SetReadDeadline(time.Now().Add(patience))
 	_, err := c.reader.Peek(1)
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -151,7 +172,7 @@ func (c *connection) linger() {
 
 // public is how the visitor reached the service: its address is what a trusted proxy says, else the connection's.
 func (c *connection) public(request *httpwire.Request) door.Public {
-	public := door.Public{Scheme: c.server.options.Scheme, Client: c.address.String()}
+	public := door.Public{Scheme: c.server.options.Scheme, Client: c.address}
 	if c.trusted {
 		public.Client = c.server.clientBehind(request.Fields, public.Client)
 	}
@@ -159,7 +180,7 @@ func (c *connection) public(request *httpwire.Request) door.Public {
 }
 
 // clientBehind reads X-Forwarded-For from its end: the last address that is none of the trusted proxies' is the visitor's.
-func (s *Server) clientBehind(fields httpwire.Fields, nearest string) string {
+func (s *Server) clientBehind(fields httpwire.Fields, nearest netip.Addr) netip.Addr {
 	var hops []string
 	for _, field := range fields {
 		if field.Known == httpwire.XForwardedFor && !field.Twisted {
@@ -171,7 +192,7 @@ func (s *Server) clientBehind(fields httpwire.Fields, nearest string) string {
 		if err != nil {
 			return nearest
 		}
-		if nearest = address.Unmap().String(); !s.trusts(address.Unmap()) {
+		if nearest = address.Unmap(); !s.trusts(nearest) {
 			return nearest
 		}
 	}

@@ -136,10 +136,18 @@ func TestASignedLinkBecomesACookieOfThisHost(t *testing.T) {
 
 func TestACookieThatANeighbourSetLocksNobodyOut(t *testing.T) {
 	w := newWorld(t, answering(t, ok).Addr())
-	tossed := strings.Repeat("berth-port=evil; ", 200) + "berth-port=sfc_" + strings.Repeat("e", 43) + "; "
+	tossed := strings.Repeat("berth-port=evil; ", 200)
+	for i := range 31 {
+		tossed += fmt.Sprintf("berth-port=sfc_%043d; berth-port=sfc_%043d; ", i, i)
+	}
 	answer := w.exchange("GET / HTTP/1.1\r\nHost: " + host + "\r\nConnection: close\r\nCookie: " + tossed + "berth-port=" + cookie + "\r\n\r\n")
 	if status(answer) != "200 OK" {
 		t.Fatalf("%q", answer)
+	}
+	asked := w.cell.Asked() // the right one is the first to be tried from now on
+	w.exchange("GET / HTTP/1.1\r\nHost: " + host + "\r\nConnection: close\r\nCookie: " + strings.ReplaceAll(tossed, "sfc_0", "sfc_1") + "berth-port=" + cookie + "\r\n\r\n")
+	if w.cell.Asked() != asked {
+		t.Fatal(w.cell.Asked(), asked)
 	}
 }
 

@@ -3,6 +3,7 @@ package proxy
 import (
 	"context"
 	"net/http"
+	"net/netip"
 	"sync"
 	"sync/atomic"
 
@@ -18,6 +19,8 @@ type exchange struct {
 	visitor visitor
 	place   door.Place
 	public  door.Public
+	group   netip.Addr // of the client
+	counts  counts
 
 	credential door.Credential // the one that was right
 	target     string          // what the app is asked for
@@ -35,6 +38,52 @@ type exchange struct {
 	headIsHere bool
 	frames     *frames // of a WebSocket, to the visitor
 	unwatch    func()
+}
+
+// counts says among what a request counts while it lasts.
+type counts uint8
+
+const (
+	uncounted counts = iota
+	amongStrangers
+	ofWorkspace
+)
+
+// Unproven counts the request for its client: what it shows may be nothing, so it takes no place of the workspace that it names.
+func (e *exchange) Unproven() *door.Refusal {
+	if e.counts != uncounted {
+		return nil
+	}
+	bounds := e.server.options.Bounds
+	if !e.server.strangers.enter(e.group, e, bounds.RequestsOfAClient, bounds.RequestsUnproven) {
+		return door.Refuse("too_many_requests")
+	}
+	e.counts = amongStrangers
+	return nil
+}
+
+// Proven counts it for its workspace.
+func (e *exchange) Proven() *door.Refusal {
+	if e.counts == ofWorkspace {
+		return nil
+	}
+	e.leavePlace()
+	bounds := e.server.options.Bounds
+	if !e.server.workspaces.enter(e.place.HostID, e, bounds.RequestsOfAWorkspace, bounds.Requests) {
+		return door.Refuse("too_many_requests")
+	}
+	e.counts = ofWorkspace
+	return nil
+}
+
+func (e *exchange) leavePlace() {
+	switch e.counts {
+	case amongStrangers:
+		e.server.strangers.leave(e.group, e)
+	case ofWorkspace:
+		e.server.workspaces.leave(e.place.HostID, e)
+	}
+	e.counts = uncounted
 }
 
 // run answers the request. It returns a refusal that is still to be written, or nil.
@@ -90,7 +139,7 @@ func (e *exchange) attempt(ctx context.Context, shown door.Shown) *door.Refusal 
 	e.cancel = cancel
 	e.mu.Unlock()
 	if refusal := e.acquire(ctx, shown); refusal != nil {
-		return refusal
+		return e.cutOr(refusal)
 	}
 	defer e.use.End()
 	e.target = door.TargetForApp(shown.Target, e.credential)
@@ -98,9 +147,9 @@ func (e *exchange) attempt(ctx context.Context, shown door.Shown) *door.Refusal 
 }
 
 func (e *exchange) acquire(ctx context.Context, shown door.Shown) (refusal *door.Refusal) {
-	for _, credential := range shown.Credentials {
+	for _, credential := range e.server.options.Link.Likely(e.place, shown.Credentials) {
 		e.credential = credential
-		e.use, refusal = e.server.options.Link.Acquire(ctx, e.question(credential), e.cut)
+		e.use, refusal = e.server.options.Link.Acquire(ctx, e.question(credential), e)
 		if refusal == nil || refusal.Status != http.StatusUnauthorized {
 			break
 		}
@@ -114,8 +163,8 @@ func (e *exchange) question(credential door.Credential) question.Question {
 	}
 }
 
-// cut ends the exchange because its right has ended, or the service does.
-func (e *exchange) cut(refusal *door.Refusal) {
+// Cut ends the exchange because its right has ended, the service does, or its place is another's.
+func (e *exchange) Cut(refusal *door.Refusal) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if !e.over {

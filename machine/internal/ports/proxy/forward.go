@@ -84,11 +84,19 @@ func (e *exchange) head() (*httpwire.Response, error) {
 		case response.Status == http.StatusContinue && !e.request.Continue:
 			continue
 		}
-		if err := e.visitor.interim(response.Status, response.Phrase, door.ForVisitor(response.Fields)); err != nil {
+		fields := e.forVisitor(response)
+		if err := e.visitor.interim(response.Status, response.Phrase, fields); err != nil {
 			return nil, errGone
 		}
 	}
 	return nil, httpwire.ErrBadAnswer
+}
+
+// forVisitor also counts the head: it leaves the workspace as its body does.
+func (e *exchange) forVisitor(response *httpwire.Response) httpwire.Fields {
+	fields := door.ForVisitor(response.Fields)
+	e.use.Sent(len("HTTP/1.1 200 \r\n\r\n") + len(response.Phrase) + fields.Bytes())
+	return fields
 }
 
 func isOffered(offered, chosen string) bool {
@@ -125,14 +133,16 @@ func (e *exchange) answer(response *httpwire.Response) *door.Refusal {
 		return e.noAnswer()
 	}
 	e.visitor.begin(answerHead{
-		status: response.Status, phrase: response.Phrase, fields: door.ForVisitor(response.Fields), framing: framing, length: response.Length,
+		status: response.Status, phrase: response.Phrase, fields: e.forVisitor(response), framing: framing, length: response.Length,
 		close: e.closes(),
 	})
 	body := httpwire.NewBody(u.reader, framing)
 	from := &settling{Body: body, u: u, short: framing.Kind == httpwire.FixedBody && framing.Length <= bufferBytes}
 	readErr, writeErr := pump(counting{from, e.use.Sent}, e.visitor)
 	if readErr == nil && writeErr == nil {
-		writeErr = e.visitor.finish(door.Trailers(body.Trailers()))
+		trailers := door.Trailers(body.Trailers())
+		e.use.Sent(trailers.Bytes())
+		writeErr = e.visitor.finish(trailers)
 	}
 	if readErr != nil && !e.visitor.started() {
 		e.visitor.forget()

@@ -26,7 +26,10 @@ type h2Side struct {
 	once   sync.Once
 }
 
-const h2StreamsMax = 128
+const (
+	h2StreamsMax   = 128
+	h2ReceiveBytes = 128 << 10 // of bodies that an app has not read, on one connection
+)
 
 type connectionKey struct{}
 
@@ -51,7 +54,10 @@ func newH2Side(s *Server) *h2Side {
 		IdleTimeout:       s.options.Times.KeepAlive,
 		ReadHeaderTimeout: s.options.Times.Head,
 		ErrorLog:          log.New(io.Discard, "", 0), // what visitors do wrong is no news
-		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: h2StreamsMax, WriteByteTimeout: s.options.Times.Write},
+		HTTP2: &http.HTTP2Config{
+			MaxConcurrentStreams: h2StreamsMax, WriteByteTimeout: s.options.Times.Write,
+			MaxReceiveBufferPerConnection: h2ReceiveBytes, MaxReceiveBufferPerStream: h2ReceiveBytes,
+		},
 		ConnContext: func(ctx context.Context, conn net.Conn) context.Context {
 			return context.WithValue(ctx, connectionKey{}, conn.(*tls.Conn).NetConn().(*owned).of)
 		},
@@ -94,7 +100,7 @@ func (h *h2Side) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		refusal = refusalOfHead(err)
 	} else {
-		refusal = h.server.handle(r.Context(), request, v, c.public(request))
+		refusal = c.handle(r.Context(), request, v)
 	}
 	if refusal != nil && !v.started() {
 		v.forget()

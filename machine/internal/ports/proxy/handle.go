@@ -17,23 +17,13 @@ func (s *Server) handle(ctx context.Context, request *httpwire.Request, v visito
 	if !known {
 		return door.Refuse("host_unknown")
 	}
-	if !s.requestsBy.add(public.Client, s.options.Bounds.RequestsOfAClient) {
+	group := door.ClientGroup(public.Client)
+	if !s.requestsBy.add(group, s.options.Bounds.RequestsOfAClient) {
 		return door.Refuse("too_many_requests")
 	}
-	defer s.requestsBy.remove(public.Client)
-	if !s.requestsOf.add(place, s.options.Bounds.RequestsOfAHost) {
-		return door.Refuse("too_many_requests")
-	}
-	defer s.requestsOf.remove(place)
-	e := &exchange{server: s, request: request, visitor: v, place: place, public: public}
-	s.mu.Lock()
-	s.exchanges[e] = struct{}{}
-	s.mu.Unlock()
-	defer func() {
-		s.mu.Lock()
-		delete(s.exchanges, e)
-		s.mu.Unlock()
-	}()
+	defer s.requestsBy.remove(group)
+	e := &exchange{server: s, request: request, visitor: v, place: place, public: public, group: group}
+	defer e.leavePlace()
 	return e.run(ctx)
 }
 

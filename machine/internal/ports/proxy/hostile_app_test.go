@@ -18,6 +18,8 @@ func TestAnAnswerThatIsNoneIsABadAnswerAndTheNextVisitorIsServed(t *testing.T) {
 		"status 99":                      "HTTP/1.1 099 What\r\nContent-Length: 0\r\n\r\n",
 		"status 20":                      "HTTP/1.1 20 What\r\nContent-Length: 0\r\n\r\n",
 		"endless hints":                  strings.Repeat("HTTP/1.1 103 Early Hints\r\n\r\n", 10_000),
+		"a hint of 9 KiB":                "HTTP/1.1 103 Early Hints\r\nX-A: " + strings.Repeat("a", 9<<10) + "\r\n\r\n" + ok,
+		"Connection names many fields":   "HTTP/1.1 200 OK\r\nConnection: " + strings.Repeat("a,", 32) + "b\r\nContent-Length: 0\r\n\r\n",
 		"a head of 1 MiB":                "HTTP/1.1 200 OK\r\nX-A: " + strings.Repeat("a", 1<<20) + "\r\n\r\n",
 		"many fields":                    "HTTP/1.1 200 OK\r\n" + strings.Repeat("a: b\r\n", 5_000) + "\r\n",
 		"a body that is too short":       "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nshort",
@@ -84,7 +86,7 @@ func TestAnAnswerThatEndsInTheMiddleIsNotTakenForAWholeOne(t *testing.T) {
 
 func TestAnAppThatNeverAnswersAndOneThatDoesNotListenAreToldApart(t *testing.T) {
 	silent := newRawApp(t, func(_ net.Conn, reader *bufio.Reader) { _, _ = io.Copy(io.Discard, reader) })
-	short := func(o *Options) { o.Times.Answer, o.Times.Start = 300*time.Millisecond, 300*time.Millisecond }
+	short := func(o *Options) { o.Times.Answer, o.Times.Start = 300*time.Millisecond, 2*time.Second }
 	expectRefusal(t, newWorld(t, silent.Addr(), short).exchange(request("GET /")), 504, "app_timeout")
 	expectRefusal(t, newWorld(t, silent.Addr(), short).exchange(request("POST /", "Content-Length: 1")+"x"), 504, "app_timeout")
 	silent.Close()

@@ -15,7 +15,7 @@ func (e *exchange) followLink(ctx context.Context, credential door.Credential) *
 	}
 	ctx, cancel := context.WithTimeout(ctx, e.server.options.Times.Start)
 	defer cancel()
-	redirect, refusal := e.server.options.Link.Follow(ctx, e.question(credential))
+	redirect, refusal := e.server.options.Link.Follow(ctx, e.question(credential), e)
 	if refusal != nil {
 		return refusal
 	}

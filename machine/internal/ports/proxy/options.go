@@ -27,6 +27,7 @@ type Options struct {
 // Times bound every wait.
 type Times struct {
 	Head      time.Duration // from the first byte of a head to its last, and of a TLS handshake
+	First     time.Duration // from the beginning of a connection to its first request
 	KeepAlive time.Duration // between two requests of a connection
 	Body      time.Duration // between two pieces of a request's body
 	Start     time.Duration // until the workspace runs and the port accepts
@@ -39,6 +40,7 @@ type Times struct {
 // DefaultTimes are those of the service.
 var DefaultTimes = Times{
 	Head:      10 * time.Second,
+	First:     10 * time.Second,
 	KeepAlive: 60 * time.Second,
 	Body:      60 * time.Second,
 	Start:     30 * time.Second,
@@ -48,13 +50,48 @@ var DefaultTimes = Times{
 	Linger:    time.Second,
 }
 
-// Bounds of what is served at a time.
+// Bounds of what is served at a time. Of what all share, no client and no workspace keeps others out: see lobby and fair.
 type Bounds struct {
-	Connections          int
-	ConnectionsOfAClient int
-	RequestsOfAHost      int
+	Connections          int // of all visitors
+	ConnectionsOfAClient int // of one address, or of one network of IPv6
+	Requests             int // with a good credential, of all workspaces; a WebSocket is one, too
+	RequestsOfAWorkspace int
+	RequestsUnproven     int // whose credential the cell still judges, of all clients
 	RequestsOfAClient    int
 }
 
-// DefaultBounds are those of the service. A connection takes two files at most, and some 20 KiB.
-var DefaultBounds = Bounds{Connections: 8_192, ConnectionsOfAClient: 512, RequestsOfAHost: 1_024, RequestsOfAClient: 1_024}
+// DefaultBounds are those of the service. A test multiplies them by what each takes of memory and files.
+var DefaultBounds = Bounds{
+	Connections: 8_192, ConnectionsOfAClient: 512,
+	Requests: 4_096, RequestsOfAWorkspace: 1_024,
+	RequestsUnproven: 1_024, RequestsOfAClient: 1_024,
+}
+
+// What the bounds come to. The worst case is HTTP/2 over TLS, where every app reads nothing of what is sent to it.
+const (
+	connectionBytes = 40 << 10 // of a visitor: TLS, buffers, two stacks
+	exchangeBytes   = 48 << 10 // heads, buffers and stacks of both sides
+	spareFiles      = 256      // of the process itself
+)
+
+// Bytes is what all that is served at a time may hold.
+func (b Bounds) Bytes() int {
+	exchanges := b.Requests + b.RequestsUnproven
+	return b.Connections*connectionBytes + exchanges*(exchangeBytes+h2ReceiveBytes)
+}
+
+// Files is how many may be open: each request has a connection to its app.
+func (b Bounds) Files() int {
+	return b.Connections + b.Requests + b.RequestsUnproven + pooledInAll + spareFiles
+}
+
+// Within are smaller bounds, where this process may not open so many files.
+func (b Bounds) Within(files uint64) Bounds {
+	for uint64(b.Files()) > files && b.RequestsUnproven > 64 {
+		b.Connections, b.Requests, b.RequestsUnproven = b.Connections/2, b.Requests/2, b.RequestsUnproven/2
+	}
+	return b
+}
+
+// MemoryMax is where the garbage collector works against more.
+const MemoryMax = 1_280 << 20

@@ -9,8 +9,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/berth-dev/berth/machine/internal/ports/door"
 )
 
 const (
@@ -25,20 +23,18 @@ type Server struct {
 	tls      *tls.Config
 	h2       *h2Side
 
-	mu          sync.Mutex
-	connections map[*connection]struct{}
-	exchanges   map[*exchange]struct{}
-	left        sync.WaitGroup
+	lobby lobby
+	left  sync.WaitGroup
 
-	ofClient   counted[netip.Addr]
-	requestsOf counted[door.Place]
-	requestsBy counted[string]
+	requestsBy counted[netip.Addr]
+	strangers  fair[netip.Addr] // requests whose credential is still judged, by their client
+	workspaces fair[string]     // requests with a good one, by the host id
 	tally      tally
 }
 
 // NewServer is of use once Serve runs.
 func NewServer(options Options) *Server {
-	s := &Server{options: options, connections: map[*connection]struct{}{}, exchanges: map[*exchange]struct{}{}}
+	s := &Server{options: options}
 	if options.Certificates != nil {
 		s.tls = options.Certificates.config()
 		s.h2 = newH2Side(s)
@@ -60,8 +56,9 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener, drain time.Du
 			return nil
 		case errors.Is(err, net.ErrClosed):
 			return err
-		case err != nil: // no more files, most likely: some come back
+		case err != nil: // no more files, most likely
 			s.options.Log.Warn("a connection could not be accepted", "error", err)
+			s.lobby.spare()
 			time.Sleep(acceptPause)
 		default:
 			s.welcome(conn)
@@ -87,52 +84,28 @@ func (s *Server) sweep(ctx context.Context) {
 func (s *Server) welcome(conn net.Conn) {
 	address := addressOf(conn)
 	trusted := s.trusts(address)
-	bound := s.options.Bounds.ConnectionsOfAClient
+	each := s.options.Bounds.ConnectionsOfAClient
 	if trusted {
-		bound = s.options.Bounds.Connections
-	}
-	group := clientGroup(address)
-	if !s.ofClient.add(group, bound) {
-		s.tally.turnAway()
-		conn.Close()
-		return
+		each = s.options.Bounds.Connections
 	}
 	c := newConnection(s, conn, address, trusted)
-	s.mu.Lock()
-	full := len(s.connections) >= s.options.Bounds.Connections
-	if !full {
-		s.connections[c] = struct{}{}
-		s.left.Add(1)
-	}
-	s.mu.Unlock()
-	if full {
+	if !s.lobby.enter(c, each, s.options.Bounds.Connections) {
 		s.tally.turnAway()
-		s.ofClient.remove(group)
 		conn.Close()
 		return
 	}
+	s.left.Add(1)
 	go func() {
-		defer s.farewell(c, group)
+		defer s.left.Done()
+		defer s.lobby.leave(c)
 		c.serve()
 	}()
-}
-
-func (s *Server) farewell(c *connection, group netip.Addr) {
-	s.mu.Lock()
-	delete(s.connections, c)
-	s.mu.Unlock()
-	s.ofClient.remove(group)
-	s.left.Done()
 }
 
 // drain lets requests end. Connections between two requests end at once, what is not over in time is cut.
 func (s *Server) drain(within time.Duration) {
 	s.draining.Store(true)
-	s.mu.Lock()
-	for c := range s.connections {
-		c.rest()
-	}
-	s.mu.Unlock()
+	s.lobby.each((*connection).rest)
 	if s.h2 != nil {
 		go s.h2.drain(within)
 	}
@@ -153,19 +126,13 @@ func (s *Server) drain(within time.Duration) {
 }
 
 func (s *Server) cutAll() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for e := range s.exchanges {
+	for _, e := range append(s.strangers.all(), s.workspaces.all()...) {
 		go e.farewell()
 	}
 }
 
 func (s *Server) killAll() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for c := range s.connections {
-		c.raw.Close()
-	}
+	s.lobby.each(func(c *connection) { c.raw.Close() })
 }
 
 func (s *Server) trusts(address netip.Addr) bool {
@@ -182,16 +149,4 @@ func addressOf(conn net.Conn) netip.Addr {
 		return address.AddrPort().Addr().Unmap()
 	}
 	return netip.Addr{}
-}
-
-// clientGroup: whoever has one IPv6 address has 2^64 of them.
-func clientGroup(address netip.Addr) netip.Addr {
-	if address.Is4() || !address.IsValid() {
-		return address
-	}
-	prefix, err := address.Prefix(64)
-	if err != nil {
-		return address
-	}
-	return prefix.Addr()
 }

@@ -68,6 +68,27 @@ func (w *world) client(h2 bool) *http.Client {
 	}}
 }
 
+func (w *world) tlsDial(protocol string) *tls.Conn {
+	w.t.Helper()
+	conn, err := tls.Dial("tcp", w.address, &tls.Config{InsecureSkipVerify: true, ServerName: host, NextProtos: []string{protocol}})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	_ = conn.SetDeadline(time.Now().Add(patienceT))
+	w.t.Cleanup(func() { conn.Close() })
+	return conn
+}
+
+func h2Get(t testing.TB, client *http.Client) *http.Response {
+	t.Helper()
+	response, err := client.Get("https://" + host + "/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	response.Body.Close()
+	return response
+}
+
 func TestTLSWithBothVersionsOfHTTP(t *testing.T) {
 	app := handlerApp(t, func(rw http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
@@ -319,7 +340,7 @@ func TestAWebSocketIsToldBetweenTwoFramesThatTheServiceEnds(t *testing.T) {
 
 func TestConnectionsAndRequestsHaveBounds(t *testing.T) {
 	w := newWorld(t, streaming(t).Addr(), func(o *Options) {
-		o.Bounds = Bounds{Connections: 6, ConnectionsOfAClient: 4, RequestsOfAHost: 2, RequestsOfAClient: 3}
+		o.Bounds = Bounds{Connections: 6, ConnectionsOfAClient: 4, Requests: 9, RequestsOfAWorkspace: 2, RequestsUnproven: 9, RequestsOfAClient: 3}
 	})
 	first, _ := w.open()
 	w.open()

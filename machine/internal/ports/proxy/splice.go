@@ -21,7 +21,7 @@ func (e *exchange) splice(response *httpwire.Response) *door.Refusal {
 	if conn == nil {
 		return door.Refuse("app_bad_answer")
 	}
-	e.visitor.begin(answerHead{status: response.Status, phrase: response.Phrase, fields: door.ForVisitor(response.Fields), length: -1, upgrade: response.Upgrade})
+	e.visitor.begin(answerHead{status: response.Status, phrase: response.Phrase, fields: e.forVisitor(response), length: -1, upgrade: response.Upgrade})
 	if e.visitor.flush() != nil {
 		return nil
 	}

@@ -40,10 +40,7 @@ func (t *tally) take() (refused map[string]int64, turnedAway int64) {
 // tell brings the counts to the cell, or keeps them for the next time.
 func (s *Server) tell() {
 	refused, turnedAway := s.tally.take()
-	s.mu.Lock()
-	connections := len(s.connections)
-	s.mu.Unlock()
-	if !s.options.Link.Tell(question.Tally{Connections: connections, TurnedAway: turnedAway, Refused: refused}) {
+	if !s.options.Link.Tell(question.Tally{Connections: s.lobby.many(), TurnedAway: turnedAway, Refused: refused}) {
 		s.tally.add(refused, turnedAway)
 	}
 }

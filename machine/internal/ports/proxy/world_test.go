@@ -73,6 +73,9 @@ func (w *world) serve(address string, changes ...change) {
 	w.link = question.NewLink(question.Options{Socket: w.cell.Socket, PortHost: portHost, Gone: pool.Drop, Unconfirmed: w.unconfirmed, Log: log})
 	linked, unlink := context.WithCancel(context.Background())
 	go w.link.Run(linked)
+	for late := time.Now().Add(patienceT); !w.link.Connected() && time.Now().Before(late); { // the fake cell answers on the connection that came last
+		time.Sleep(time.Millisecond)
+	}
 	options := Options{Names: door.NewNames(portHost), Link: w.link, Pool: pool, Log: log, Scheme: "http", Times: DefaultTimes, Bounds: DefaultBounds}
 	for _, change := range changes {
 		change(&options)

@@ -14,6 +14,8 @@ func (l *Link) receive(frame received) error {
 	switch {
 	case frame.Grant != nil:
 		return l.receiveGrant(frame.Grant)
+	case frame.Known != nil:
+		l.receiveKnown(frame.Known)
 	case frame.Ready != nil:
 		l.receiveReady(frame.Ready)
 	case frame.Redirect != nil:
@@ -41,6 +43,7 @@ func (l *Link) receiveGrant(grant *grantFrame) error {
 		l.gone(lease.target)
 		lease.cutUsers()
 	}
+	l.prove(lease)
 	lease.id, lease.state, lease.target = grant.Lease, granted, target
 	lease.unconfirmedUntil, lease.usedAt, lease.expires = time.Time{}, time.Now(), time.Time{}
 	if grant.ExpiresInMs != nil {
@@ -49,6 +52,19 @@ func (l *Link) receiveGrant(grant *grantFrame) error {
 	l.granted[grant.Lease] = lease
 	lease.announce()
 	return nil
+}
+
+// receiveKnown: the credential is good, and the machine is not there yet.
+func (l *Link) receiveKnown(known *knownFrame) {
+	if lease := l.asked[known.ID]; lease != nil {
+		l.prove(lease)
+		lease.announce()
+	}
+}
+
+func (l *Link) prove(lease *Lease) {
+	lease.proven = true
+	l.budgets.good.remember(leaseKey{lease.question.Place, lease.question.Credential})
 }
 
 // cutUsers ends the streams of a machine that is another one now.
@@ -156,7 +172,10 @@ func (a *linkAnswer) refuse(refusal *door.Refusal) {
 }
 
 // Follow asks what a signed link leads to.
-func (l *Link) Follow(ctx context.Context, question Question) (*Redirect, *door.Refusal) {
+func (l *Link) Follow(ctx context.Context, question Question, visitor Visitor) (*Redirect, *door.Refusal) {
+	if refusal := visitor.Unproven(); refusal != nil {
+		return nil, refusal
+	}
 	if !l.awaitSession(ctx) {
 		return nil, door.Refuse("unavailable")
 	}
@@ -179,14 +198,14 @@ func (l *Link) Follow(ctx context.Context, question Question) (*Redirect, *door.
 func (l *Link) askForLink(question Question) (uint64, *linkAnswer, *door.Refusal) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	now := time.Now()
-	if refusal := l.refused.find(leaseKey{question.Place, question.Credential}, now); refusal != nil {
+	key, now := leaseKey{question.Place, question.Credential}, time.Now()
+	if refusal := l.refused.find(key, now); refusal != nil {
 		return 0, nil, refusal
 	}
 	if l.session == nil {
 		return 0, nil, door.Refuse("unavailable")
 	}
-	if len(l.asked)+len(l.links) >= askedMax || !l.budgets.take(question, now) {
+	if !l.budgets.take(question, key, now) {
 		return 0, nil, door.Refuse("too_many_requests")
 	}
 	l.lastID++
@@ -202,6 +221,7 @@ func (l *Link) receiveRedirect(redirect *redirectFrame) {
 		return
 	}
 	delete(l.links, redirect.ID)
+	l.budgets.good.remember(leaseKey{answer.question.Place, answer.question.Credential})
 	answer.redirect = &Redirect{redirect.Path, redirect.Cookie, redirect.MaxAgeSeconds}
 	close(answer.done)
 }

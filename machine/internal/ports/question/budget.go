@@ -2,6 +2,7 @@ package question
 
 import (
 	"crypto/sha256"
+	"net/netip"
 	"strconv"
 	"time"
 
@@ -11,13 +12,14 @@ import (
 )
 
 const (
-	refusedFor      = time.Second
-	refusedMax      = 4_096
-	perClient       = 50 // questions a second
-	perHost         = 100
-	burstSeconds    = 2
-	budgetsMax      = 10_000
-	budgetForgotten = 10 * time.Second
+	refusedFor    = time.Second
+	refusedMax    = 4_096
+	perClient     = 50  // questions a second of a stranger
+	perHost       = 100 // of all visitors of a workspace that the cell has let in before
+	burstSeconds  = 2
+	budgetsMax    = 10_000
+	provenMax     = 20_000
+	provenOfAHost = 1_024
 )
 
 // negatives remembers for a moment what was refused for its credential: the same request costs the cell nothing then.
@@ -65,42 +67,84 @@ func (n *negatives) forget(now time.Time) {
 	}
 }
 
-// budgets bound how often the cell is asked, for each client first: one alone cannot use up what a host has.
+// budgets bound how often the cell is asked. What a stranger asks counts for the stranger alone: it takes nothing from a workspace that
+// it names. What the cell has let in before counts for its workspace.
 type budgets struct {
-	clients, hosts map[string]*budget
+	clients *recent[netip.Addr, *rate.Limiter]
+	hosts   *recent[string, *rate.Limiter]
+	good    proven
 }
 
-type budget struct {
-	*rate.Limiter
-	used time.Time
+func newBudgets() budgets {
+	return budgets{newRecent[netip.Addr, *rate.Limiter](budgetsMax), newRecent[string, *rate.Limiter](budgetsMax), proven{}}
 }
 
-func (b *budgets) take(question Question, now time.Time) bool {
-	if b.clients == nil {
-		b.clients, b.hosts = map[string]*budget{}, map[string]*budget{}
+func (b *budgets) take(question Question, key leaseKey, now time.Time) bool {
+	if b.good.has(key) {
+		return takeFrom(b.hosts, question.Place.HostID, perHost, now)
 	}
-	return takeFrom(b.clients, question.Client, perClient, now) && takeFrom(b.hosts, question.Place.HostID, perHost, now)
+	return takeFrom(b.clients, door.ClientGroup(question.Client), perClient, now)
 }
 
-func takeFrom(all map[string]*budget, name string, perSecond int, now time.Time) bool {
-	found := all[name]
-	if found == nil {
-		if len(all) >= budgetsMax {
-			return false
-		}
-		found = &budget{Limiter: rate.NewLimiter(rate.Limit(perSecond), perSecond*burstSeconds)}
-		all[name] = found
+func takeFrom[K comparable](all *recent[K, *rate.Limiter], of K, perSecond int, now time.Time) bool {
+	limiter := all.use(of, func() *rate.Limiter { return rate.NewLimiter(rate.Limit(perSecond), perSecond*burstSeconds) })
+	return limiter.AllowN(now, 1)
+}
+
+// proven remembers which credentials the cell has let in, by their digests. Where there are too many, the workspace with the most loses
+// those that were not used for longest.
+type proven struct {
+	hosts map[string]*recent[[32]byte, struct{}]
+	many  int
+}
+
+func (p *proven) has(key leaseKey) bool {
+	host := p.hosts[key.place.HostID]
+	return host != nil && host.has(key.digest())
+}
+
+func (p *proven) remember(key leaseKey) {
+	if p.hosts == nil {
+		p.hosts = map[string]*recent[[32]byte, struct{}]{}
 	}
-	found.used = now
-	return found.AllowN(now, 1)
+	if p.many >= provenMax {
+		p.makeRoom()
+	}
+	host := p.hosts[key.place.HostID]
+	if host == nil {
+		host = newRecent[[32]byte, struct{}](provenOfAHost)
+		p.hosts[key.place.HostID] = host
+	}
+	before := len(host.found)
+	host.use(key.digest(), func() struct{} { return struct{}{} })
+	p.many += len(host.found) - before
 }
 
-func (b *budgets) forget(now time.Time) {
-	for _, all := range []map[string]*budget{b.clients, b.hosts} {
-		for name, each := range all {
-			if now.Sub(each.used) > budgetForgotten {
-				delete(all, name)
-			}
+func (p *proven) forget(key leaseKey) {
+	if host := p.hosts[key.place.HostID]; host != nil && host.has(key.digest()) {
+		host.drop(key.digest())
+		p.left(key.place.HostID, host, 1)
+	}
+}
+
+func (p *proven) makeRoom() {
+	most := ""
+	for id, host := range p.hosts {
+		if most == "" || len(host.found) > len(p.hosts[most].found) {
+			most = id
 		}
+	}
+	host := p.hosts[most]
+	going := (len(host.found) + 1) / 2 // so that many come before this is looked for again
+	for range going {
+		host.dropOldest()
+	}
+	p.left(most, host, going)
+}
+
+func (p *proven) left(id string, host *recent[[32]byte, struct{}], many int) {
+	p.many -= many
+	if len(host.found) == 0 {
+		delete(p.hosts, id)
 	}
 }

@@ -73,6 +73,7 @@ type abortFrame struct {
 // received is one frame of the cell.
 type received struct {
 	Grant    *grantFrame    `json:"grant"`
+	Known    *knownFrame    `json:"known"`
 	Ready    *readyFrame    `json:"ready"`
 	Redirect *redirectFrame `json:"redirect"`
 	Refuse   *refuseFrame   `json:"refuse"`
@@ -87,6 +88,11 @@ type grantFrame struct {
 	WorkspaceID string `json:"workspace_id"`
 	Epoch       int64  `json:"epoch"`
 	ExpiresInMs *int64 `json:"expires_in_ms"`
+}
+
+// A good credential whose workspace is still to be woken or waited for.
+type knownFrame struct {
+	ID uint64 `json:"id"`
 }
 
 type readyFrame struct {

@@ -3,6 +3,7 @@ package question
 import (
 	"context"
 	"errors"
+	"net/netip"
 	"sync/atomic"
 	"time"
 
@@ -13,8 +14,7 @@ const (
 	idleAfter    = time.Second      // the cell is told of a pause that lasts so long, and when it began
 	releaseAfter = 10 * time.Second // without a request
 	countEvery   = 5 * time.Second
-	leasesMax    = 20_000
-	askedMax     = 1_024
+	leasesMax    = 20_000 // as many as the cell grants: LIMITS.port.leases_max
 )
 
 // Question is what the cell is asked.
@@ -23,7 +23,7 @@ type Question struct {
 	Credential door.Credential
 	WebSocket  bool
 	Method     string
-	Client     string
+	Client     netip.Addr
 }
 
 // Target is where a granted request goes.
@@ -56,6 +56,7 @@ type Lease struct {
 	// Under the link's lock.
 	id               uint64 // of the lease, or of the question while it is asked
 	state            leaseState
+	proven           bool          // the credential is good, or was when it was last judged
 	refusal          *door.Refusal // why it ended; nil: it is worth to ask anew
 	changed          chan struct{} // closed at the next change of all this
 	waiting          int
@@ -81,59 +82,6 @@ type Use struct {
 // Moved is the reason of a cut after which it is worth to ask again.
 const Moved = "machine_moved"
 
-// Acquire waits until the request may go on, or is refused. cut is called at most once, when the right ends before End has
-// returned, or while it does.
-func (l *Link) Acquire(ctx context.Context, question Question, cut func(*door.Refusal)) (*Use, *door.Refusal) {
-	key := leaseKey{question.Place, question.Credential}
-	for {
-		l.mu.Lock()
-		if l.session == nil {
-			l.mu.Unlock()
-			if !l.awaitSession(ctx) {
-				return nil, door.Refuse("unavailable")
-			}
-			continue
-		}
-		lease, refusal := l.leaseFor(key, question)
-		if refusal != nil {
-			l.mu.Unlock()
-			return nil, refusal
-		}
-		if use := lease.use(cut); use != nil {
-			l.mu.Unlock()
-			return use, nil
-		}
-		refusal, again := l.waitFor(ctx, lease)
-		if !again {
-			return nil, refusal
-		}
-	}
-}
-
-// leaseFor finds or asks for one.
-func (l *Link) leaseFor(key leaseKey, question Question) (*Lease, *door.Refusal) {
-	now := time.Now()
-	lease := l.leases[key]
-	if lease != nil && !lease.expires.IsZero() && now.After(lease.expires) {
-		l.count(lease, now)
-		l.cutAll(lease, expired())
-		lease = nil
-	}
-	if lease != nil {
-		return lease, nil
-	}
-	if refusal := l.refused.find(key, now); refusal != nil {
-		return nil, refusal
-	}
-	if len(l.asked)+len(l.links) >= askedMax || len(l.leases) >= leasesMax || !l.budgets.take(question, now) {
-		return nil, door.Refuse("too_many_requests")
-	}
-	lease = &Lease{link: l, question: question, changed: make(chan struct{}), users: map[*Use]struct{}{}, usedAt: now, countedAt: now}
-	l.leases[key] = lease
-	l.ask(lease)
-	return lease, nil
-}
-
 func expired() *door.Refusal {
 	return &door.Refusal{Status: 401, Reason: "credential_expired", Message: "This credential has expired."}
 }
@@ -146,7 +94,7 @@ func (l *Link) ask(lease *Lease) {
 }
 
 func askOf(id uint64, q Question) *askFrame {
-	return &askFrame{id, q.Place.HostID, q.Place.Port, q.Credential, q.WebSocket, q.Method, q.Client}
+	return &askFrame{id, q.Place.HostID, q.Place.Port, q.Credential, q.WebSocket, q.Method, q.Client.String()}
 }
 
 // use returns nil when the lease is not there yet, or the machine may sleep and has to be asked for.
@@ -223,6 +171,9 @@ func (lease *Lease) announce() {
 func (l *Link) cutAll(lease *Lease, refusal *door.Refusal) {
 	users := lease.users
 	lease.users = map[*Use]struct{}{}
+	if refusal.Status == 401 || refusal.Status == 404 {
+		l.budgets.good.forget(leaseKey{lease.question.Place, lease.question.Credential})
+	}
 	if lease.state == asking {
 		delete(l.asked, lease.id)
 	}
@@ -289,7 +240,6 @@ func (l *Link) lookAfter(now time.Time) {
 		}
 	}
 	l.refused.forget(now)
-	l.budgets.forget(now)
 }
 
 func (l *Link) report(lease *Lease, now time.Time) {
@@ -297,9 +247,7 @@ func (l *Link) report(lease *Lease, now time.Time) {
 	free := len(lease.users) == 0 && lease.waiting == 0
 	switch {
 	case free && unused >= releaseAfter:
-		l.count(lease, now)
-		l.send(sent{Release: &releaseFrame{lease.id, unused.Milliseconds()}})
-		l.finish(lease, nil)
+		l.giveBack(lease, now)
 		return
 	case free && !lease.idle && unused >= idleAfter:
 		lease.idle = true

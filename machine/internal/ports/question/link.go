@@ -69,6 +69,7 @@ func NewLink(options Options) *Link {
 		links:     map[uint64]*linkAnswer{},
 		leases:    map[leaseKey]*Lease{},
 		granted:   map[uint64]*Lease{},
+		budgets:   newBudgets(),
 	}
 }
 

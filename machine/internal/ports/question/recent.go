@@ -1,0 +1,48 @@
+package question
+
+import "container/list"
+
+// recent keeps a bounded number of values. A new one takes the place of the one that was not used for longest.
+type recent[K comparable, V any] struct {
+	most  int
+	found map[K]*list.Element
+	order list.List // the one that was not used for longest comes first
+}
+
+type recentEntry[K comparable, V any] struct {
+	key   K
+	value V
+}
+
+func newRecent[K comparable, V any](most int) *recent[K, V] {
+	return &recent[K, V]{most: most, found: map[K]*list.Element{}}
+}
+
+// use is the value of a key, made where there is none.
+func (r *recent[K, V]) use(key K, make func() V) V {
+	if element := r.found[key]; element != nil {
+		r.order.MoveToBack(element)
+		return element.Value.(recentEntry[K, V]).value
+	}
+	if len(r.found) >= r.most {
+		r.dropOldest()
+	}
+	value := make()
+	r.found[key] = r.order.PushBack(recentEntry[K, V]{key, value})
+	return value
+}
+
+func (r *recent[K, V]) has(key K) bool { return r.found[key] != nil }
+
+func (r *recent[K, V]) drop(key K) {
+	if element := r.found[key]; element != nil {
+		r.order.Remove(element)
+		delete(r.found, key)
+	}
+}
+
+func (r *recent[K, V]) dropOldest() {
+	if oldest := r.order.Front(); oldest != nil {
+		r.drop(oldest.Value.(recentEntry[K, V]).key)
+	}
+}
