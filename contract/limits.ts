@@ -58,6 +58,7 @@ export const LIMITS = {
     step_up_seconds: 10 * 60,
     signing_key_overlap_seconds: 60, // Berth's own: until every api signs with the new key after a rotation
     revocation_seconds_max: 30,
+    revocation_held_seconds_max: 45, // Berth's own: until the answer to a revocation leaves although a computer has not confirmed it
     signatures_at_once_max: 2, // Berth's own, as the next two: of tool tokens that a gateway sees for the first time
     signatures_waiting_per_address_max: 500, // more answer 429
     signatures_waiting_max: 2000,
@@ -227,7 +228,9 @@ export const LIMITS = {
     wait_seconds_max: 30,
     expired_kept_seconds: 24 * 3600, // Berth's own: for so long a credential is told that its time is over
     leases_max: 20_000, // Berth's own: visitors of one computer at once, by credential; more answer 429
-    asks_waiting_max: 5000, // Berth's own: requests that wait for their workspace
+    settle_seconds_max: 5, // Berth's own: a proxy that has not ended what was cut by then is cut off itself
+    unconfirmed_seconds: 30, // Berth's own: so long a proxy passes open streams on while it cannot ask
+    asks_waiting_max: 6000, // Berth's own: requests that wait for their workspace
     asks_per_workspace_max: 500, // Berth's own
     frame_bytes_max: 64 << 10, // Berth's own: of what proxy and cell say to each other
   },

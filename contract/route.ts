@@ -41,6 +41,8 @@ interface RouteOf<S extends Surface, C extends string> {
   idempotent?: boolean
   /** Honours `Prefer: wait`. */
   waits?: boolean
+  /** Takes a right away. The answer leaves when that holds: on the computer of the workspace, on those of the project, or on all. */
+  revokes?: 'workspace' | 'project' | 'everywhere'
   params?: TSchema
   query?: TSchema
   /** Request headers that mean something to this route alone, by name; others may come beside them. */

@@ -12,6 +12,7 @@ import type { PaymentService } from './payment/service.ts'
 import type { PackageIndex } from './template-packages/package-index.ts'
 import type { Waits } from './operations/waits.ts'
 import type { Turns } from './turns.ts'
+import type { Revocations } from './revocations/revocations.ts'
 import type { Signer } from './tool-tokens/signer.ts'
 
 /** What every handler of the application API works with. */
@@ -22,6 +23,7 @@ export interface ApiDeps {
   clock: Clock
   ids: Ids
   waits: Waits
+  revocations: Pick<Revocations, 'held'>
   cells: Cells
   turns: Turns
   signer: Signer

@@ -7,6 +7,7 @@ import { openStore } from '../db/reader.ts'
 import type { DatabaseOptions } from '../db/options.ts'
 import { API_CHANNELS, openListener } from '../db/listen.ts'
 import { openPersonSecrets } from '../core/people/person-secrets.ts'
+import type { RevocationScope } from '../core/revocations/words.ts'
 import { openKeyRings } from '../core/key-ring/ring.ts'
 import { createBuckets } from '../http/buckets.ts'
 import { createEdge } from '../http/edge.ts'
@@ -33,6 +34,7 @@ import { startCollector } from './payment/collector.ts'
 import type { StripeConfig } from './payment/stripe.ts'
 import { startMoneyClock } from './money-clock.ts'
 import { openWaits } from './operations/waits.ts'
+import { openRevocations } from './revocations/revocations.ts'
 import { ANSWERS, API_ROUTES } from './routes.ts'
 import { ask, newestIds } from './store.ts'
 import { openSigner } from './tool-tokens/signer.ts'
@@ -81,6 +83,8 @@ export interface ApiOptions {
   package_mirror?: string
   /** How long the answer to a delete waits for a cell at most; tests that have none shorten it. */
   delete_told_seconds?: number
+  /** How long the answer to a revocation waits for its enforcers at most; the same. */
+  revocation_held_seconds?: number
   clock: Clock
   ids: Ids
   logger: Logger
@@ -106,11 +110,14 @@ export async function openApi(options: ApiOptions): Promise<Api> {
   const { clock, ids, logger, base_url } = options
   const store = openStore(options.database)
   const { db, reads } = store
-  const listener = await openListener(options.database, API_CHANNELS)
+  const listener_name = `${options.database.application_name}-listener`
+  const listener = await openListener({ ...options.database, application_name: listener_name }, API_CHANNELS)
   for (const id of await newestIds(reads)) ids.seen(id) // a clock that was set back must not bring older ones
   const rings = await openKeyRings({ directory: options.signing_keys_dir, db, listener, clock, logger })
   const verdicts = openVerdicts(listener)
   const waits = openWaits(reads, listener)
+  const held_seconds = options.revocation_held_seconds ?? LIMITS.credential.revocation_held_seconds_max
+  const revocations = openRevocations({ db, listener, clock, logger, listener_name, seconds: held_seconds })
   const secrets = await openPersonSecrets(options.signing_keys_dir)
   const { mail } = options
   const sender = mail && startSender({ db, clock, logger, secrets, transport: openTransport(mail), base_url })
@@ -121,6 +128,7 @@ export async function openApi(options: ApiOptions): Promise<Api> {
     clock,
     ids,
     waits,
+    revocations,
     cells: openCells(clock),
     turns: createTurns(turnLimits(options.database.connections_max)),
     signer: await openSigner({ directory: options.signing_keys_dir, db, listener, clock, logger }),
@@ -170,6 +178,7 @@ export async function openApi(options: ApiOptions): Promise<Api> {
     admit: async (arrival, who) => held.take(arrival, who as Principal),
     ...(options.edge_requests_per_minute ? { edge: createEdge(options.edge_requests_per_minute, clock) } : {}),
     ...(options.cors_origins ? { cors_origins: options.cors_origins } : {}),
+    held: (call, revokes) => revocations.held(scopeOf(call, revokes), call.signal),
     idempotency: idempotency(rings.idempotency, ANSWERS, refusals),
     validate_answers: options.validate_answers ?? false,
     ...(options.observe ? { observe: options.observe } : {}),
@@ -184,6 +193,7 @@ export async function openApi(options: ApiOptions): Promise<Api> {
     async close() {
       const drained = server.close()
       waits.close() // what is held answers at once, so that the server can end
+      revocations.close()
       await drained
       await money.close()
       await sender?.close()
@@ -197,6 +207,12 @@ export async function openApi(options: ApiOptions): Promise<Api> {
       await Promise.all([listener.close(), store.close()])
     },
   }
+}
+
+function scopeOf({ params }: { params: unknown }, revokes: 'workspace' | 'project' | 'everywhere'): RevocationScope {
+  const { workspace_id = '', project_id = '' } = params as { workspace_id?: string; project_id?: string }
+  if (revokes === 'everywhere') return 'everywhere'
+  return revokes === 'workspace' ? `workspace:${workspace_id.toLowerCase()}` : `project:${project_id.toLowerCase()}`
 }
 
 const UNLIMITED: Guesses = { look: (_address, _digest, find) => find() }

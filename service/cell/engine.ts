@@ -3,7 +3,7 @@ import type { Listener } from '../db/listen.ts'
 import type { AskActivity, AskAlive } from './machines/ask-activity.ts'
 import type { EgressBook } from './egress/book.ts'
 import { startDenials } from './egress/denials.ts'
-import { startEgressKeeper } from './egress/keeper.ts'
+import { startEgressKeeper, type EgressKeeper } from './egress/keeper.ts'
 import { startAllowanceClock } from './machines/allowance-clock.ts'
 import { describeCell } from './machines/cells-store.ts'
 import { startSeen } from './machines/seen.ts'
@@ -62,6 +62,8 @@ export interface Engine {
   ready: Promise<void>
   runner(): Runner | null
   watch(): Watch | null
+  /** Resolves when policies that were heard of before this call are at their machines. @throws where this process does not act. */
+  settled(of: { workspace_id: string } | { project_id: string }): Promise<void>
   /** Takes no more work and waits for what is under way, at most so long; then gives the cell up. */
   close(drain_ms: number): Promise<void>
 }
@@ -71,6 +73,7 @@ const DOUBT_MS = 2000
 
 interface Term {
   runner: Runner
+  keeper: EgressKeeper
   watch: Watch
   controller: AbortController
 }
@@ -128,7 +131,7 @@ export function startEngine(options: EngineOptions): Engine {
     startCollectingLayers(cell, signal)
     startListing(cell, options.listener, signal)
     startWarming({ ...cell, kept_max: cell.warm_machines_max }, options.listener, open)
-    term = { runner, watch, controller }
+    term = { runner, keeper, watch, controller }
     cell.log.info('this process acts for the cell')
     first.resolve()
   }
@@ -157,6 +160,10 @@ export function startEngine(options: EngineOptions): Engine {
     ready: first.promise,
     runner: () => term?.runner ?? null,
     watch: () => term?.watch ?? null,
+    async settled(of) {
+      if (term === null) throw new Error('this process does not act for the cell')
+      await term.keeper.settled(of)
+    },
     async close(drain_ms) {
       closed = true
       closing.abort()

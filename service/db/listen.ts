@@ -11,6 +11,8 @@ export type Channel =
   | 'berth_checkpoint'
   | 'berth_egress'
   | 'berth_port'
+  | 'berth_revocation'
+  | 'berth_revoked'
   | 'berth_api_key'
   | 'berth_signing_key'
   | 'berth_service_key'
@@ -18,13 +20,24 @@ export type Channel =
   | 'berth_layer_list'
   | 'berth_template_capture'
 
-export const API_CHANNELS: Channels = new Map(
-  (['berth_operation', 'berth_api_key', 'berth_signing_key', 'berth_service_key'] as const).map((channel) => [channel, channel]),
-)
+export const API_CHANNELS: Channels = new Map<string, Channel>([
+  ...(['berth_operation', 'berth_api_key', 'berth_signing_key', 'berth_service_key', 'berth_revoked'] as const).map(
+    (channel) => [channel, channel] as const,
+  ),
+  ['berth_revocation_api', 'berth_revocation'],
+])
 
 /** Of its own workspaces, operations and checkpoints alone, and of those that have no cell yet (the function cell_channel of the database). */
 export function cellChannels(cell_id: string): Channels {
-  const of_cells = (['berth_operation', 'berth_workspace', 'berth_checkpoint', 'berth_egress', 'berth_port'] as const).flatMap((channel) =>
+  const told_of_cells = [
+    'berth_operation',
+    'berth_workspace',
+    'berth_checkpoint',
+    'berth_egress',
+    'berth_port',
+    'berth_revocation',
+  ] as const
+  const of_cells = told_of_cells.flatMap((channel) =>
     [cell_id.replaceAll('-', ''), 'unplaced'].map((suffix) => [`${channel}_${suffix}`, channel] as const),
   )
   const of_all = (['berth_api_key', 'berth_signing_key', 'berth_membership', 'berth_layer_list', 'berth_template_capture'] as const).map(
@@ -42,6 +55,8 @@ export interface Listener {
   on(channel: Channel, heard: (id: string | null) => void): () => void
   /** Milliseconds of monotonic time since contact with the database was last proven; 0 while it is good. */
   lost_ms(): number
+  /** Of the connection, as the database knows it; null while there is none. */
+  pid(): number | null
   close(): Promise<void>
 }
 
@@ -53,6 +68,7 @@ export async function openListener(options: DatabaseOptions, channels: Channels)
   let client: pg.Client | null = null
   let closed = false
   let lost_since: number | null = null
+  let pid: number | null = null
   let retry: NodeJS.Timeout | undefined
 
   const tell = (channel: Channel, id: string | null) => {
@@ -61,6 +77,7 @@ export async function openListener(options: DatabaseOptions, channels: Channels)
   const lose = (which: pg.Client) => {
     if (client !== which) return
     client = null
+    pid = null
     lost_since ??= performance.now()
     void which.end().catch(() => undefined) // it is broken already; only its socket is left to free
     if (!closed) retry = setTimeout(() => void connect().catch(() => undefined), RECONNECT_MS)
@@ -77,6 +94,8 @@ export async function openListener(options: DatabaseOptions, channels: Channels)
     try {
       await next.connect()
       await next.query([...channels.keys()].map((name) => `listen ${name}`).join('; '))
+      const { rows } = await next.query<{ pid: number }>('select pg_backend_pid() as pid')
+      pid = rows[0]?.pid ?? null
     } catch (error) {
       lose(next)
       throw error
@@ -109,6 +128,7 @@ export async function openListener(options: DatabaseOptions, channels: Channels)
       subscribers.set(channel, set.add(heard))
       return () => void set.delete(heard)
     },
+    pid: () => pid,
     lost_ms: () => (lost_since === null ? 0 : performance.now() - lost_since),
     close,
   }

@@ -64,6 +64,8 @@ export interface ServerOptions<Deps, Ticket> {
   /** Headers of a refusal of a known caller, beside those that it has. Never fails. */
   refusalHeaders?(route: Route, who: Who): Promise<Record<string, string>>
   idempotency?: Idempotency<Deps, Ticket>
+  /** Resolves when what the call has revoked holds everywhere; asked of routes that revoke, also for a repeat. */
+  held?(call: Call, revokes: NonNullable<Route['revokes']>): Promise<void>
   /** Refuse to send what the contract does not declare: for tests and development. */
   validate_answers?: boolean
   observe?(seen: Observation): void
@@ -207,6 +209,7 @@ export function createServer<Deps, Ticket = undefined>(options: ServerOptions<De
       const { call, ticket } = await receive(o, entry, request, ending)
       const repeated = call.idempotency && o.idempotency ? await o.idempotency.replay(call, o.deps, ticket) : null
       const answer = repeated ?? (await answerOf(o, entry, call, ticket))
+      if (entry.route.revokes !== undefined && o.held) await o.held(call, entry.route.revokes)
       if (o.reader_stalled_ms !== undefined) endStalled(reply.raw, o.reader_stalled_ms)
       return await send(entry.declared, request, reply, answer)
     } catch (thrown) {

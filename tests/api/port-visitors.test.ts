@@ -6,21 +6,29 @@ import { after, before, test } from 'node:test'
 import { cookieOf } from '../../service/core/ports/credentials.ts'
 import { hostIdOf } from '../../service/core/ports/host-id.ts'
 import { startPorts, type Ports } from '../../service/cell/ports/ports.ts'
+import { startConfirming } from '../../service/cell/revocations/confirm.ts'
+import { revocationEnforcers } from '../../service/cell/revocations/enforcers.ts'
+import { depth } from '../support/depth.ts'
 import { portProxy, type PortProxy } from '../support/port-proxy.ts'
 import { until } from '../support/processes.ts'
+import { seeder } from './support.ts'
 import { worldWithCell, type CellWorld } from './with-cell.ts'
 
 let w: CellWorld
 let ports: Ports
 let proxy: PortProxy
+let stop_confirming: () => void
 const folder = mkdtempSync(join(tmpdir(), 'berth-ports-test-'))
 const socket = join(folder, 'socket')
 before(async () => {
-  w = await worldWithCell()
+  const capacity = { cpu_millis: 1_000_000, memory_mib: 1_000_000, disk_gib: 100_000 }
+  w = await worldWithCell({ capacity }, { revocation_held_seconds: 60 })
   ports = await startPorts(w.ports_deps, socket)
+  stop_confirming = startConfirming(w.ports_deps, revocationEnforcers({ ...w, ports }))
   proxy = await portProxy(socket)
 })
 after(async () => {
+  stop_confirming()
   proxy[Symbol.dispose]()
   await ports.close()
   await w[Symbol.asyncDispose]()
@@ -210,6 +218,68 @@ test('a callback URL that is replaced or revoked is over, and a token of the por
   await w.call('DELETE', path(id, '/callback'))
   assert.equal((await cutOf(again))?.reason, 'credential_revoked')
   assert.ok(!proxy.said.some(({ cut }) => cut?.lease === kept.lease))
+})
+
+const callbackOf = (url: string) => new URL(url).pathname.split('/')[3] ?? ''
+
+test('a revocation is answered when the proxy has ended the streams of what was revoked', async () => {
+  const kinds: Record<string, (id: string) => Promise<{ status: number }>> = {
+    replaced: (id) => w.post(path(id, '/callback')),
+    revoked: (id) => w.call('DELETE', path(id, '/callback')),
+    closed: (id) => w.call('DELETE', path(id, '')),
+    deleted: (id) => w.call('DELETE', `/v1/workspaces/${id}`),
+  }
+  for (const [name, revoke] of Object.entries(kinds)) {
+    const { id } = await exposed(`held-${name}`)
+    const callback = callbackOf((await w.post(path(id, '/callback'))).body.url)
+    const lease = (await proxy.ask(id, 3000, 'callback', callback)).grant?.lease ?? 0
+    proxy.settles = false
+    const before = proxy.said.length
+    let is_answered = false
+    const answer = revoke(id).finally(() => (is_answered = true))
+    await proxy.heard('a settle', (one) => one.settle !== undefined && proxy.said.indexOf(one) >= before)
+    assert.ok(
+      proxy.said.findIndex(({ cut }) => cut?.lease === lease) < proxy.said.findIndex((one, at) => at >= before && one.settle !== undefined),
+      name,
+    )
+    assert.equal(is_answered, false, name)
+    proxy.settles = true
+    for (const { settle } of proxy.said.slice(before)) if (settle !== undefined) proxy.say({ settled: { id: settle.id } })
+    assert.ok((await answer).status < 300, name)
+  }
+})
+
+test('a credential opens nothing after the answer that revokes it', async () => {
+  const { id } = await exposed('at-once')
+  let old = callbackOf((await w.post(path(id, '/callback'))).body.url)
+  for (let round = 0; round < depth({ short: 20, long: 200 }); round += 1) {
+    assert.ok((await proxy.ask(id, 3000, 'callback', old)).grant)
+    const next = callbackOf((await w.post(path(id, '/callback'))).body.url)
+    assert.equal((await proxy.ask(id, 3000, 'callback', old)).refuse?.reason, 'credential_invalid', `replaced, round ${round}`)
+    assert.ok((await proxy.ask(id, 3000, 'callback', next)).grant)
+    await w.call('DELETE', path(id, '/callback'))
+    assert.equal((await proxy.ask(id, 3000, 'callback', next)).refuse?.reason, 'credential_invalid', `revoked, round ${round}`)
+    old = callbackOf((await w.post(path(id, '/callback'))).body.url)
+    const { token } = (await w.post(path(id, '/tokens'))).body
+    assert.ok((await proxy.ask(id, 3000, 'token', token)).grant)
+    await w.call('DELETE', path(id, ''))
+    assert.equal((await proxy.ask(id, 3000, 'token', token)).refuse?.reason, 'credential_invalid', `closed, round ${round}`)
+    await w.call('PUT', path(id, ''))
+    old = callbackOf((await w.post(path(id, '/callback'))).body.url)
+  }
+})
+
+test('an API key is refused by every api process after the answer that revokes it', async () => {
+  const second = await w.second()
+  const owner = await seeder(w.database, w.clock, w.ids).person(w.a.organization_id, 'owner', { stepped_up: true })
+  const keys = `/v1/projects/${w.a.project_id}/api-keys`
+  for (let round = 0; round < depth({ short: 10, long: 200 }); round += 1) {
+    const made = (await w.post(keys, { name: `of ${round}`, tool_permissions: ['exec'] }, { as: owner.token })).body
+    const asked = { as: made.api_key, base: second }
+    assert.equal((await w.get('/v1/me', asked)).status, 200)
+    assert.equal((await w.call('DELETE', `${keys}/${made.id}`, { as: owner.token })).status, 204)
+    assert.equal((await w.get('/v1/me', asked)).status, 401, `round ${round}`)
+  }
 })
 
 test('a signed link is exchanged for its cookie without waking anything, and the cookie opens the port', async () => {

@@ -79,9 +79,10 @@ export const SETTINGS: TemplateSettings = {
 }
 
 type Bounds = 'edge_requests_per_minute' | 'caller_requests_per_minute' | 'wrong_credentials_per_minute' | 'kept_refusals_per_hour'
-type Kinds = 'layered_opens' | 'file_first' | 'uploads_dir' | 'package_mirror' | 'delete_told_seconds' | 'stripe' | 'collects_payments'
+type Waits = 'delete_told_seconds' | 'revocation_held_seconds'
+type Kinds = 'layered_opens' | 'file_first' | 'uploads_dir' | 'package_mirror' | 'stripe' | 'collects_payments'
 
-export interface WorldOptions extends Pick<ApiOptions, Bounds | Kinds | 'cors_origins'> {
+export interface WorldOptions extends Pick<ApiOptions, Bounds | Kinds | Waits | 'cors_origins'> {
   check?: boolean
   /** Absent: open. */
   registration?: 'invitation' | 'open' | string[]
@@ -117,6 +118,7 @@ export async function world({ check = true, ...given }: WorldOptions = {}): Prom
       logger: pino({ level: process.env['BERTH_TEST_LOG'] ?? 'silent' }),
       validate_answers: check,
       delete_told_seconds: 0.02,
+      revocation_held_seconds: 0.02,
       registration: 'open',
       sign_in_limits: NO_BOUNDS,
       uploads_dir,

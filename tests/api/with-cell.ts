@@ -1,7 +1,7 @@
 import pino from 'pino'
 import { createEgressBook, type EgressBook } from '../../service/cell/egress/book.ts'
 import { enforcing } from '../../service/cell/egress/enforcing.ts'
-import { startEngine } from '../../service/cell/engine.ts'
+import { startEngine, type Engine } from '../../service/cell/engine.ts'
 import { createFakeHost, type FakeHost, type FakeOptions } from '../../service/cell/links/fake/host.ts'
 import { lookAtAllowances } from '../../service/cell/machines/allowance-clock.ts'
 import type { AskActivity } from '../../service/cell/machines/ask-activity.ts'
@@ -26,6 +26,7 @@ export interface CellWorld extends World {
   trees: Trees
   table: LiveTable
   parking: Parking
+  engine: Engine
   /** What answering proxies of ports needs. */
   ports_deps: PortsDeps
   /** What every guest says of its running commands when it is asked; several are at once. */
@@ -97,6 +98,7 @@ export async function worldWithCell(options: FakeOptions = {}, given: WorldOptio
     trees,
     table,
     parking,
+    engine,
     ports_deps: { ...cell, listener, waking: parking },
     guests,
     startup,

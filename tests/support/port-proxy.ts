@@ -10,12 +10,16 @@ export interface Said {
   redirect?: { id: number; path: string; cookie: string; max_age_seconds: number }
   refuse?: { id: number } & Refused
   cut?: { lease: number; reason: string; status: number }
+  settle?: { id: number }
+  known?: { id: number }
 }
 
 /** The proxy's side of the conversation with a cell, without a proxy. */
 export interface PortProxy extends Disposable {
   readonly said: Said[]
   readonly closed: boolean
+  /** Says that it has ended what was cut, as soon as it is asked; false: a test says so, or does not. */
+  settles: boolean
   say(frame: object): void
   /** Writes these bytes as they are. */
   write(text: string): void
@@ -37,7 +41,9 @@ export async function portProxy(path: string): Promise<PortProxy> {
   socket.on('data', (text: string) => {
     const lines = (rest + text).split('\n')
     rest = lines.pop() ?? ''
-    said.push(...lines.map((line) => JSON.parse(line) as Said))
+    const heard = lines.map((line) => JSON.parse(line) as Said)
+    said.push(...heard)
+    for (const { settle } of heard) if (settle !== undefined && proxy.settles) say({ settled: { id: settle.id } })
   })
   socket.on('close', () => (closed = true))
   socket.on('error', () => undefined) // its close is what counts
@@ -52,8 +58,9 @@ export async function portProxy(path: string): Promise<PortProxy> {
     if (found === undefined) throw new Error(`the cell closed the connection before ${what}`)
     return found
   }
-  say({ hello: { version: 1, port_host: 'ports.test' } })
-  return {
+  say({ hello: { version: 2, port_host: 'ports.test' } })
+  const proxy: PortProxy = {
+    settles: true,
     said,
     get closed() {
       return closed
@@ -77,4 +84,5 @@ export async function portProxy(path: string): Promise<PortProxy> {
     },
     [Symbol.dispose]: () => void socket.destroy(),
   }
+  return proxy
 }

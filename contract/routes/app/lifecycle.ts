@@ -100,6 +100,7 @@ export const workspacesClose = appRoute({
   method: 'POST',
   path: '/v1/workspaces/{workspace_id}/close',
   summary: 'End a session workspace; its key opens a new one',
+  revokes: 'workspace',
   access: operators('workspace'),
   idempotent: true,
   params: workspaceParams,

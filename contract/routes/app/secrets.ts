@@ -156,6 +156,7 @@ export const workspacesSetSecrets = appRoute({
   method: 'PUT',
   path: '/v1/workspaces/{workspace_id}/secrets',
   summary: 'Bind these secrets and no others, from the next start of a command or terminal on',
+  revokes: 'workspace',
   access: operators('workspace'),
   params: workspaceParams,
   body: WorkspaceSecretsRequest,

@@ -109,6 +109,7 @@ function discard(form: Form) {
     method: 'DELETE',
     path: `${form.path}/{slug}/draft`,
     summary: 'Discard the draft of a template with its states; its test instances end',
+    revokes: 'everywhere',
     access: { ...DEVELOPERS, within: form.within },
     idempotent: true,
     params: templateParams(form),

@@ -103,6 +103,7 @@ export const workspacesDelete = appRoute({
   method: 'DELETE',
   path: '/v1/workspaces/{workspace_id}',
   summary: 'Delete a workspace; its key is never used again',
+  revokes: 'workspace',
   access: operators('workspace'),
   idempotent: true,
   params: workspaceParams,

@@ -46,7 +46,9 @@ export async function putWorkspaceEgress(call: Call<typeof workspaceEgressPut>, 
   }
   // The answer has the version of this call, even where another was written since.
   const { facts } = await changing(deps, call, work, ({ row, version }) => workspaceSubject(row, { mode: policy.mode, version }))
-  return answerOf(facts)
+  await deps.revocations.held(`workspace:${call.params.workspace_id}`, call.signal)
+  const { override } = facts
+  return answerOf({ ...(await factsOf(deps.reads, call.params.workspace_id)), override })
 }
 
 /** DELETE /v1/workspaces/{workspace_id}/egress-policy */

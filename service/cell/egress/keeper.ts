@@ -30,6 +30,8 @@ export interface KeeperContext {
 export interface EgressKeeper {
   /** Takes over what the host says of its machines, and puts right what is not as it should be. */
   compare(inventory: Inventory): Promise<void>
+  /** Resolves when what was heard of before this call is at the machines of the workspace or the project. */
+  settled(of: { workspace_id: string } | { project_id: string }): Promise<void>
 }
 
 /** done: as it should be, or no machine's any more. soon: somebody else was at work. later: the host did not do it. */
@@ -48,10 +50,10 @@ const OF_PROJECT = 'project:'
  */
 export function startEgressKeeper(context: KeeperContext, listener: Listener, book: EgressBook, signal: AbortSignal): EgressKeeper {
   const { db, log } = context
-  const working = new Map<string, { again: boolean }>()
+  const working = new Map<string, Working>()
   const inTurn = turns(AT_ONCE_MAX)
 
-  const work = async (workspace_id: string, asked: { again: boolean }) => {
+  const work = async (workspace_id: string, asked: Working) => {
     for (let later_ms = LATER_MS_MIN; !signal.aborted;) {
       asked.again = false
       await book.started(workspace_id) // with a policy that may be older than the change
@@ -62,6 +64,7 @@ export function startEgressKeeper(context: KeeperContext, listener: Listener, bo
       if (outcome === 'done') {
         if (isAskedAgain(asked)) continue
         working.delete(workspace_id) // at once: whoever asks from here on begins anew
+        asked.done.resolve()
         return
       }
       await setTimeout(outcome === 'soon' ? SOON_MS : later_ms, undefined, { signal }).catch(() => undefined)
@@ -75,7 +78,7 @@ export function startEgressKeeper(context: KeeperContext, listener: Listener, bo
         under_way.again = true
         continue
       }
-      const asked = { again: false }
+      const asked = { again: false, done: Promise.withResolvers<void>() }
       working.set(id, asked)
       void work(id, asked) // what fails in it is logged and tried again
     }
@@ -101,6 +104,12 @@ export function startEgressKeeper(context: KeeperContext, listener: Listener, bo
     look(await notAsWanted(db, book.all()))
     await executions.compare(inventory)
   }
+  const settled: EgressKeeper['settled'] = async (of) => {
+    const ids = 'workspace_id' in of ? [of.workspace_id] : await idsOfProject(db, context.cell_id, of.project_id)
+    if ('project_id' in of) look(ids) // that the project's were read may still be under way
+    await executions.changed('workspace_id' in of ? { workspace_ids: ids } : of)
+    await Promise.all(ids.map((id) => working.get(id)?.done.promise))
+  }
   const stop = listener.on('berth_egress', (told) => {
     if (told === null) {
       void lookAtAll(notAsWanted(db, book.all())) // nobody knows what was not heard
@@ -113,7 +122,13 @@ export function startEgressKeeper(context: KeeperContext, listener: Listener, bo
   })
   book.onStale(lookAtOne)
   signal.addEventListener('abort', stop, { once: true })
-  return { compare }
+  return { compare, settled }
+}
+
+/** A workspace whose policy is being brought to its machine. */
+interface Working {
+  again: boolean
+  done: PromiseWithResolvers<void>
 }
 
 /** Set by others, while the work waited. */

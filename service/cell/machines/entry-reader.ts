@@ -6,6 +6,8 @@ export interface EntryReader {
   read(id: string): Promise<void>
   /** Reads until it succeeds: a change was told of, and what is kept must not stay older than that. */
   keepFresh(ids: string[]): void
+  /** Resolves when what was told to be kept fresh before this call is. */
+  settled(): Promise<void>
   /** How long something has been known to be stale. */
   staleMs(): number
   close(): void
@@ -57,6 +59,7 @@ export function createEntryReader(query: (ids: string[]) => Promise<void>): Entr
   return {
     read: (id) => ask([id]),
     keepFresh,
+    settled: () => (stale.size === 0 ? Promise.resolve() : ask(stale.keys())),
     staleMs() {
       const [oldest] = stale.values()
       return oldest === undefined ? 0 : performance.now() - oldest

@@ -25,6 +25,8 @@ export interface LiveTable extends MachineTable {
   isDead(workspace_id: string, fence: number): boolean
   /** Whether a later machine has taken its place, maybe before the commit that makes it the workspace's machine. */
   hasSuccessor(workspace_id: string, fence: number): boolean
+  /** Resolves when every change that was heard of before this call is taken in. */
+  settled(): Promise<void>
   /** Makes these workspaces known. */
   preload(workspace_ids: string[]): Promise<void>
   close(): void
@@ -158,6 +160,7 @@ export function createMachineTable(context: TableContext, entries_max = ENTRIES_
     },
     isDead: (workspace_id, fence) => deaths.has(deathKey(workspace_id, fence)),
     hasSuccessor: (workspace_id, fence) => (machines.get(workspace_id)?.fence ?? 0) > fence,
+    settled: reader.settled,
     async preload(workspace_ids) {
       if (workspace_ids.length > 0) accept(workspace_ids, await readEntries(context.db, workspace_ids))
     },

@@ -28,17 +28,24 @@ export interface Conversation {
   readonly leases: Leases
   /** @returns false where it makes no sense: the connection is to be closed. */
   hear(frame: FromProxy): boolean
+  /** Resolves when every stream of what was cut before has ended. @returns false where the proxy does not say so: its connection is over. */
+  settle(): Promise<boolean>
   close(): void
 }
 
-const VERSION = 1
+/** Two adds `known`, `settle` and `settled`: a proxy of one is told none of them. */
+const VERSIONS: ReadonlySet<number> = new Set([1, 2])
+const SETTLE_MS = LIMITS.port.settle_seconds_max * 1000
 
-export function createConversation(deps: ConversationDeps, say: (frame: ToProxy) => void): Conversation {
+/** @param end closes the connection. */
+export function createConversation(deps: ConversationDeps, say: (frame: ToProxy) => void, end: () => void): Conversation {
   const { clock } = deps
   const leases = createLeases(clock, deps.nextLease, say)
   const asks = new Map<number, AbortController>()
   const waits = createWaits()
-  let greeted = false
+  const settling = new Map<number, (is_settled: boolean) => void>()
+  let version = 0 // 0: it has not greeted
+  let last_settle = 0
   let closed = false
   let connections = 0
 
@@ -48,7 +55,8 @@ export function createConversation(deps: ConversationDeps, say: (frame: ToProxy)
   }
   const answer = async (asked: Ask, signal: AbortSignal) => {
     try {
-      say(await answerTo(deps, leases, waits, asked, signal))
+      const known = () => version > 1 && say({ known: { id: asked.id } })
+      say(await answerTo(deps, leases, { waits, known }, asked, signal))
     } catch (error) {
       if (signal.reason === LEFT) return // nobody waits for the answer
       refuse(asked, refusalOr(deps, error))
@@ -90,11 +98,11 @@ export function createConversation(deps: ConversationDeps, say: (frame: ToProxy)
     hear(frame) {
       if (closed) return false
       if ('hello' in frame) {
-        const is_first = !greeted
-        greeted = true
-        return is_first && frame.hello.version === VERSION
+        const is_first = version === 0
+        version = frame.hello.version
+        return is_first && VERSIONS.has(version)
       }
-      if (!greeted) return false
+      if (version === 0) return false
       if ('ask' in frame) return ask(frame.ask)
       if ('abort' in frame) {
         asks.get(frame.abort.id)?.abort(LEFT)
@@ -105,6 +113,10 @@ export function createConversation(deps: ConversationDeps, say: (frame: ToProxy)
         const found = leases.countedFor(frame.count.lease)
         if (found !== undefined) deps.use.count(found, frame.count)
         if (found !== undefined) deps.metrics?.used(frame.count)
+        return true
+      }
+      if ('settled' in frame) {
+        settling.get(frame.settled.id)?.(true)
         return true
       }
       if ('tally' in frame) {
@@ -118,8 +130,23 @@ export function createConversation(deps: ConversationDeps, say: (frame: ToProxy)
         lease.held = null
       })
     },
+    async settle() {
+      if (closed || version === 0) return false
+      if (version < 2) return true // it cannot say so
+      const { promise, resolve } = Promise.withResolvers<boolean>()
+      const id = (last_settle += 1)
+      settling.set(id, resolve)
+      // One that does not do what it is told is cut off: what it still passes on ends by itself then.
+      const late = setTimeout(end, SETTLE_MS)
+      say({ settle: { id } })
+      return promise.finally(() => {
+        clearTimeout(late)
+        settling.delete(id)
+      })
+    },
     close() {
       closed = true
+      for (const resolve of settling.values()) resolve(false)
       for (const abort of asks.values()) abort.abort(LEFT)
       leases.close()
       deps.metrics?.tallied({ connections: 0, turned_away: 0, refused: [] }, -connections)
@@ -155,10 +182,17 @@ const LEFT = new Error('The visitor has left')
 const LATE = new Error('The visitor has waited long enough')
 
 /** @throws a Refusal, or what nobody has foreseen. */
-async function answerTo(deps: ConversationDeps, leases: Leases, waits: Waits, asked: Ask, signal: AbortSignal): Promise<ToProxy> {
+async function answerTo(
+  deps: ConversationDeps,
+  leases: Leases,
+  { waits, known }: { waits: Waits; known: () => void },
+  asked: Ask,
+  signal: AbortSignal,
+): Promise<ToProxy> {
   const found = await credentialOf(deps, asked)
   if (found.kind === 'link') return redirectTo(deps, asked, found)
   using _place = waits.take(found.workspace_id)
+  known()
   const { entry, place, held } = await admitBy(deps, found, signal)
   // It may have been revoked while the machine woke. Nothing is waited for between this and the grant: what is heard of later cuts it.
   const still = await credentialOf(deps, asked).catch((error: unknown) => {

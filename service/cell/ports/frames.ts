@@ -42,6 +42,8 @@ export type FromProxy =
   /** The visitor has left before the answer. */
   | { abort: { id: number } }
   | { tally: Tally }
+  /** What a settle asked for has happened. */
+  | { settled: { id: number } }
 
 /** Where a machine is. The number names it and no other: connections of one are none of another. */
 export interface Place {
@@ -59,10 +61,14 @@ export interface Refused {
 /** One line to the proxy. */
 export type ToProxy =
   | { grant: { id: number; lease: number; port: number; workspace_id: string; expires_in_ms: number | null } & Place }
+  /** The credential is good, and the answer waits for the machine. */
+  | { known: { id: number } }
   | { ready: { lease: number } & Place }
   | { redirect: { id: number; path: string; cookie: string; max_age_seconds: number } }
   | { refuse: { id: number } & Refused }
   | { cut: { lease: number; reason: PortRefusal; status: number } }
+  /** Say so when every stream of what was cut before has ended. */
+  | { settle: { id: number } }
 
 /** null: it is no frame, and whoever says it is not the proxy. What is not known is looked over. */
 export function parseFrame(line: string): FromProxy | null {
@@ -84,6 +90,8 @@ export function parseFrame(line: string): FromProxy | null {
       return isCount(body['lease']) ? { release: { lease: body['lease'] } } : null
     case 'abort':
       return isCount(body['id']) ? { abort: { id: body['id'] } } : null
+    case 'settled':
+      return isCount(body['id']) ? { settled: { id: body['id'] } } : null
     case 'tally':
       return tallyOf(body)
     default:

@@ -1,4 +1,5 @@
 import type { Logger } from 'pino'
+import { LIMITS } from '../../../contract/limits.ts'
 import type { Db } from '../../db/database.ts'
 import type { Listener } from '../../db/listen.ts'
 import type { Clock } from '../../lib/clock.ts'
@@ -28,6 +29,8 @@ export interface PortsDeps {
   waking: Waking
   log: Logger
   metrics?: PortMetrics
+  /** Proxies may pass on what an earlier process let in. */
+  had_proxies?: boolean
 }
 
 /** What proxies of ports ask of this cell. */
@@ -36,6 +39,8 @@ export interface Ports {
   leases(): Lease[]
   /** Writes what visitors did. */
   flush(): Promise<void>
+  /** Resolves when everything that was heard to be gone before this call is passed on by no proxy any more. */
+  settled(): Promise<void>
   close(): Promise<void>
 }
 
@@ -59,29 +64,41 @@ export async function startPorts(deps: PortsDeps, socket: string): Promise<Ports
     nextLease: () => (last_lease += 1),
     resume: (visit: { workspace_id: string; port: number }) => resumeForVisitor(deps, visit, clock.now()),
   }
+  const cutting = new Set<Promise<void>>()
+  const cut = (work: Promise<void>, failed: (error: unknown) => void) => {
+    const done = work.catch(failed).finally(() => cutting.delete(done))
+    cutting.add(done)
+  }
   const leases = () => [...conversations].flatMap((each) => each.leases.all())
   const unsubscribe = listener.on('berth_port', (port_id) => {
-    cutWhatIsGone(conversations, port_id, closing.signal, deps).catch((error: unknown) =>
-      log.error({ err: error }, 'leases could not be judged'),
-    )
+    cut(cutWhatIsGone(conversations, port_id, closing.signal, deps), (error) => log.error({ err: error }, 'leases could not be judged'))
   })
   const unsubscribeHolds = listener.on('berth_workspace', (workspace_id) => {
-    cutWhatIsEnding(conversations, workspace_id, table).catch((error: unknown) => log.warn({ err: error }, 'leases could not be judged'))
+    cut(cutWhatIsEnding(conversations, workspace_id, table), (error) => log.warn({ err: error }, 'leases could not be judged'))
   })
-  const server = await listenForProxies(socket, log, (say) => {
-    const begun = createConversation(conversation, say)
+  const unconfirmed = createUnconfirmed(clock)
+  const server = await listenForProxies(socket, log, (say, end) => {
+    const begun = createConversation(conversation, say, end)
     conversations.add(begun)
     return {
       hear: (frame) => begun.hear(frame),
       close() {
         conversations.delete(begun)
+        if (begun.leases.size > 0) unconfirmed.begin()
         begun.close()
       },
     }
   })
+  if (deps.had_proxies === true) unconfirmed.begin()
   return {
     leases,
     flush: () => use.flush(),
+    async settled() {
+      await Promise.all(cutting)
+      const settled = await Promise.all([...conversations].map((each) => each.settle()))
+      if (settled.includes(false)) throw new Error('A proxy of ports went away while it ended what was cut')
+      if (unconfirmed.has() && settled.length === 0) throw new Error('A proxy of ports is away and may pass on what it was let in for')
+    },
     async close() {
       closing.abort()
       await server.close()
@@ -91,6 +108,18 @@ export async function startPorts(deps: PortsDeps, socket: string): Promise<Ports
       changes.close()
       await use.flush().catch(() => undefined) // a few seconds of counts; without a database they are lost
     },
+  }
+}
+
+/**
+ * A proxy whose connection is lost passes open streams on for a while, until they are granted anew. One that is back asks for each of
+ * them first, and settles no earlier than they are judged.
+ */
+function createUnconfirmed(clock: Clock) {
+  let until_ms = 0
+  return {
+    begin: () => void (until_ms = clock.monotonic_ms() + LIMITS.port.unconfirmed_seconds * 1000),
+    has: () => clock.monotonic_ms() < until_ms,
   }
 }
 

@@ -22,7 +22,7 @@ const UNREAD_BYTES_MAX = 16 << 20
 export async function listenForProxies(
   path: string,
   log: Logger,
-  begin: (say: (frame: ToProxy) => void) => Heard,
+  begin: (say: (frame: ToProxy) => void, end: () => void) => Heard,
 ): Promise<{ close(): Promise<void> }> {
   const sockets = new Set<Socket>()
   const server = createServer((socket) => {
@@ -47,12 +47,13 @@ export async function listenForProxies(
   }
 }
 
-function converse(socket: Socket, log: Logger, begin: (say: (frame: ToProxy) => void) => Heard): void {
-  const heard = begin((frame) => {
+function converse(socket: Socket, log: Logger, begin: Parameters<typeof listenForProxies>[2]): void {
+  const say = (frame: ToProxy) => {
     if (socket.destroyed) return
     socket.write(`${JSON.stringify(frame)}\n`)
     if (socket.writableLength > UNREAD_BYTES_MAX) socket.destroy(new Error('The proxy does not read'))
-  })
+  }
+  const heard = begin(say, () => socket.destroy(new Error('The proxy does not end what was cut')))
   const refuse = (why: string) => {
     log.warn({ why }, 'a connection of a proxy of ports is closed')
     socket.destroy()

@@ -44,7 +44,7 @@ func await(t testing.TB, cell *fakecell.Cell, word string) (value struct {
 
 func TestTheCellIsToldOfPausesAndCounts(t *testing.T) {
 	w := newWorld(t, answering(t, ok).Addr())
-	if hello := await(t, w.cell, "hello"); hello.Version != 1 || hello.PortHost != portHost {
+	if hello := await(t, w.cell, "hello"); hello.Version != 2 || hello.PortHost != portHost {
 		t.Fatal(hello)
 	}
 	answer := w.exchange(request("GET /"))
@@ -224,6 +224,57 @@ func TestAStreamThatNobodyConfirmsEnds(t *testing.T) {
 	w.cell.Stop()
 	if _, err := reader.ReadByte(); err == nil {
 		t.Fatal("it goes on")
+	}
+}
+
+func TestTheCellIsToldWhenEveryStreamOfWhatItCutHasEnded(t *testing.T) {
+	ended := make(chan struct{})
+	app := newRawApp(t, func(conn net.Conn, reader *bufio.Reader) {
+		_ = readHeadOf(reader)
+		_, _ = io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\nx")
+		_, _ = io.Copy(io.Discard, reader)
+		close(ended)
+	})
+	w := newWorld(t, app.Addr())
+	w.open(upgrade)
+	w.cell.Cut(w.lease(), "credential_revoked", 401)
+	w.cell.Send(map[string]any{"settle": map[string]any{"id": 7}})
+	if settled := await(t, w.cell, "settled"); settled.ID != 7 {
+		t.Fatal(settled)
+	}
+	select {
+	case <-ended: // what portd has closed ends here in a moment
+	case <-time.After(patienceT):
+		t.Fatal("the app's side goes on")
+	}
+}
+
+// While the cell was away, what they are for may have been revoked.
+func TestStreamsThatAreNotConfirmedAreNotSettled(t *testing.T) {
+	w := newWorld(t, streaming(t).Addr())
+	asks := make(chan fakecell.Ask, 9)
+	w.cell = fakecell.Start(t, func(asked fakecell.Ask) any {
+		if asks <- asked; len(asks) > 1 {
+			return nil
+		}
+		return w.grant()
+	})
+	w.serve("127.0.0.1:0")
+	_, reader := w.open(upgrade)
+	w.cell.Stop()
+	for w.link.Connected() {
+		time.Sleep(time.Millisecond)
+	}
+	w.cell.Listen(t)
+	await(t, w.cell, "ask")
+	again := await(t, w.cell, "ask")
+	w.cell.Send(map[string]any{"settle": map[string]any{"id": 1}})
+	w.cell.Send(map[string]any{"refuse": map[string]any{"id": again.ID, "status": 401, "reason": "credential_invalid", "message": "m"}})
+	if settled := await(t, w.cell, "settled"); settled.ID != 1 {
+		t.Fatal(settled)
+	}
+	if rest, _ := io.ReadAll(reader); len(rest) > 0 {
+		t.Fatalf("%q", rest)
 	}
 }
 

@@ -24,6 +24,8 @@ func (l *Link) receive(frame received) error {
 		l.receiveRefusal(frame.Refuse)
 	case frame.Cut != nil:
 		l.receiveCut(frame.Cut)
+	case frame.Settle != nil:
+		l.settle(frame.Settle)
 	}
 	return nil
 }
@@ -71,7 +73,7 @@ func (l *Link) prove(lease *Lease) {
 func (lease *Lease) cutUsers() {
 	users := lease.users
 	lease.users = map[*Use]struct{}{}
-	cutUses(users, moved())
+	lease.link.cutUses(users, moved())
 }
 
 func moved() *door.Refusal {

@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	protocolVersion = 1
+	protocolVersion = 2
 	frameMax        = 64 << 10
 )
 
@@ -26,6 +26,7 @@ type sent struct {
 	Release *releaseFrame `json:"release,omitempty"`
 	Abort   *abortFrame   `json:"abort,omitempty"`
 	Tally   *Tally        `json:"tally,omitempty"`
+	Settled *settleFrame  `json:"settled,omitempty"`
 
 	written chan struct{} // nothing is sent: closed when everything before has left
 }
@@ -78,6 +79,7 @@ type received struct {
 	Redirect *redirectFrame `json:"redirect"`
 	Refuse   *refuseFrame   `json:"refuse"`
 	Cut      *cutFrame      `json:"cut"`
+	Settle   *settleFrame   `json:"settle"`
 }
 
 type grantFrame struct {
@@ -117,6 +119,11 @@ type refuseFrame struct {
 type cutFrame struct {
 	Lease uint64 `json:"lease"`
 	door.Refusal
+}
+
+// The cell asks whether every stream of what it has cut before has ended, and is told when.
+type settleFrame struct {
+	ID uint64 `json:"id"`
 }
 
 var errProtocol = errors.New("the cell sent a frame that is none")

@@ -182,14 +182,7 @@ func (l *Link) cutAll(lease *Lease, refusal *door.Refusal) {
 	} else {
 		l.finish(lease, refusal)
 	}
-	cutUses(users, refusal)
-}
-
-func cutUses(users map[*Use]struct{}, refusal *door.Refusal) {
-	for use := range users {
-		use.ended = refusal
-		go use.cut(refusal)
-	}
+	l.cutUses(users, refusal)
 }
 
 // End says that the request is over.

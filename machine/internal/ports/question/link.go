@@ -48,6 +48,7 @@ type Link struct {
 	leases    map[leaseKey]*Lease
 	granted   map[uint64]*Lease // by the id of the lease
 	refused   negatives
+	cutting   map[chan struct{}]struct{} // streams that are being ended
 	budgets   budgets
 	// toldConnections is what the cell of this session knows.
 	toldConnections int
@@ -70,6 +71,7 @@ func NewLink(options Options) *Link {
 		leases:    map[leaseKey]*Lease{},
 		granted:   map[uint64]*Lease{},
 		budgets:   newBudgets(),
+		cutting:   map[chan struct{}]struct{}{},
 	}
 }
 

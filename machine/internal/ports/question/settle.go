@@ -1,0 +1,80 @@
+package question
+
+import (
+	"sync"
+
+	"github.com/berth-dev/berth/machine/internal/ports/door"
+)
+
+// cutUses ends streams, each by itself: one that is slow to end delays no other.
+func (l *Link) cutUses(users map[*Use]struct{}, refusal *door.Refusal) {
+	if len(users) == 0 {
+		return
+	}
+	var left sync.WaitGroup
+	for use := range users {
+		use.ended = refusal
+		left.Go(func() { use.cut(refusal) })
+	}
+	done := make(chan struct{})
+	l.cutting[done] = struct{}{}
+	go func() {
+		left.Wait()
+		close(done)
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		delete(l.cutting, done)
+	}()
+}
+
+// settle tells the cell when nothing of what it has cut is passed on any more. Streams that it has not confirmed since its connection
+// came back may be of something that was revoked meanwhile: they are waited for, too.
+func (l *Link) settle(frame *settleFrame) {
+	asked, cuts := l.session, l.cuts()
+	var unconfirmed []*Lease
+	for _, lease := range l.leases {
+		if lease.state == asking && len(lease.users) > 0 {
+			unconfirmed = append(unconfirmed, lease)
+		}
+	}
+	go func() {
+		awaitAll(cuts)
+		for _, lease := range unconfirmed {
+			l.awaitConfirmed(lease)
+		}
+		l.mu.Lock()
+		cuts := l.cuts() // also of those that were not confirmed
+		l.mu.Unlock()
+		awaitAll(cuts)
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if l.session == asked {
+			l.send(sent{Settled: frame})
+		}
+	}()
+}
+
+func (l *Link) cuts() (those []chan struct{}) {
+	for done := range l.cutting {
+		those = append(those, done)
+	}
+	return those
+}
+
+func awaitAll(those []chan struct{}) {
+	for _, done := range those {
+		<-done
+	}
+}
+
+// awaitConfirmed returns when the lease is granted anew, or over.
+func (l *Link) awaitConfirmed(lease *Lease) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for lease.state == asking {
+		changed := lease.changed
+		l.mu.Unlock()
+		<-changed
+		l.mu.Lock()
+	}
+}

@@ -1,0 +1,113 @@
+import { randomUUID } from 'node:crypto'
+import type { Logger } from 'pino'
+import { LIMITS } from '../../../contract/limits.ts'
+import { answerText, askText, parseAnswer, parseAsk, type RevocationScope } from '../../core/revocations/words.ts'
+import { tellConfirmed } from '../../core/revocations/store.ts'
+import type { Db } from '../../db/database.ts'
+import type { Listener } from '../../db/listen.ts'
+import type { Clock } from '../../lib/clock.ts'
+import { askEnforcers } from './store.ts'
+
+export interface Revocations {
+  /**
+   * Waits until all that was committed before this call holds wherever it is enforced. Notifications arrive in the order of their
+   * commits, so whoever answers has heard of it. After the bound it holds by itself: see `revocation_held_seconds_max`.
+   */
+  held(scope: RevocationScope, signal: AbortSignal): Promise<void>
+  /** Lets every call that waits answer at once: the process is about to end. */
+  close(): void
+}
+
+interface Waiter {
+  scope: RevocationScope
+  /** Answers to questions from this number on count. */
+  from: number
+  answered: Set<string>
+  /** null: not known yet. */
+  expected: Set<string> | null
+  done(): void
+}
+
+const ASK_AGAIN_MS = 1000
+
+interface Context {
+  db: Db
+  listener: Listener
+  clock: Clock
+  logger: Logger
+  listener_name: string
+  /** How long a call waits at most. */
+  seconds: number
+}
+
+export function openRevocations({ db, listener, clock, logger, listener_name, seconds }: Context): Revocations {
+  const asker = randomUUID()
+  const waiters = new Set<Waiter>()
+  let last = 0
+  let closed = false
+
+  const look = (waiter: Waiter) => {
+    const { expected, answered } = waiter
+    if (expected !== null && [...expected].every((by) => answered.has(by))) waiter.done()
+  }
+  const ask = async (scope: RevocationScope, number: number, those: Iterable<Waiter>) => {
+    const seen_since = new Date(clock.now().getTime() - LIMITS.credential.revocation_held_seconds_max * 1000)
+    const expected = new Set(await askEnforcers(db, { scope, payload: askText({ asker, number, scope }), seen_since, listener_name }))
+    for (const waiter of those) {
+      waiter.expected = expected
+      look(waiter)
+    }
+  }
+  // One question stands for all who wait: it comes after the commits of all.
+  const again = setInterval(() => {
+    for (const scope of new Set([...waiters].map((waiter) => waiter.scope))) {
+      last += 1
+      const those = [...waiters].filter((waiter) => waiter.scope === scope)
+      ask(scope, last, those).catch((error: unknown) => logger.warn({ err: error }, 'nobody could be asked whether a revocation holds'))
+    }
+  }, ASK_AGAIN_MS)
+  again.unref()
+
+  const stop_hearing = listener.on('berth_revoked', (text) => {
+    const answer = text === null ? null : parseAnswer(text)
+    if (answer === null || answer.asker !== asker) return
+    for (const waiter of waiters) {
+      if (waiter.scope !== answer.scope || answer.number < waiter.from) continue
+      waiter.answered.add(answer.by)
+      look(waiter)
+    }
+  })
+  // What this process has heard of keys before, it does not let in any more: its verdicts were dropped as it heard.
+  const stop_answering = listener.on('berth_revocation', (text) => {
+    const asked = text === null ? null : parseAsk(text)
+    const pid = listener.pid()
+    if (asked === null || pid === null) return
+    tellConfirmed(db, answerText({ ...asked, by: `api:${pid}` })).catch(() => undefined) // it is asked again
+  })
+  return {
+    async held(scope, signal) {
+      if (signal.aborted || closed) return
+      const { promise, resolve } = Promise.withResolvers<void>()
+      last += 1
+      const waiter: Waiter = { scope, from: last, answered: new Set(), expected: null, done: resolve }
+      const deadline = setTimeout(resolve, seconds * 1000)
+      signal.addEventListener('abort', waiter.done, { once: true })
+      waiters.add(waiter)
+      try {
+        await ask(scope, last, [waiter]).catch(() => undefined) // asked again in a second
+        await promise
+      } finally {
+        clearTimeout(deadline)
+        signal.removeEventListener('abort', waiter.done)
+        waiters.delete(waiter)
+      }
+    },
+    close() {
+      closed = true
+      clearInterval(again)
+      stop_hearing()
+      stop_answering()
+      for (const waiter of waiters) waiter.done()
+    },
+  }
+}

@@ -1,0 +1,34 @@
+import { sql } from 'kysely'
+import type { RevocationScope } from '../../core/revocations/words.ts'
+import { idOf } from '../../core/revocations/words.ts'
+import type { Db } from '../../db/database.ts'
+
+/** A process acts for the cell: the lock of service/cell/operations/ownership.ts, a hash of 64 bits in two halves. */
+const LOCKED = sql`exists (
+  select from pg_locks l where l.locktype = 'advisory' and l.granted and l.objsubid = 1
+    and (l.classid::bigint << 32 | l.objid::bigint) = hashtextextended('berth cell ' || cells.id, 0))`
+
+export interface Asked {
+  scope: RevocationScope
+  payload: string
+  /** A cell that has said nothing since then, and holds its lock no more, lets nobody in. */
+  seen_since: Date
+  /** How listeners of apis name themselves to the database. */
+  listener_name: string
+}
+
+/** Asks all who enforce. @returns who is to answer. */
+export async function askEnforcers(db: Db, { scope, payload, seen_since, listener_name }: Asked): Promise<string[]> {
+  const workspace_id = idOf(scope, 'workspace')
+  const of_workspace = sql`select cell_id from workspaces where id = ${workspace_id}::uuid`
+  const { rows } = await sql<{ by: string }>`
+    with cell as materialized (
+      select id, pg_notify(cell_channel('berth_revocation', id), ${payload}) from cells
+      where (seen_at > ${seen_since} or ${LOCKED}) and (${workspace_id}::uuid is null or id = (${of_workspace}))
+    ), api as materialized (
+      select pid from pg_stat_activity where datname = current_database() and application_name = ${listener_name}
+    ), asked as materialized (select pg_notify('berth_revocation_api', ${payload}))
+    select 'cell:' || id as by from cell
+    union all select 'api:' || pid from api, asked where ${scope} = 'everywhere'`.execute(db)
+  return rows.map(({ by }) => by)
+}

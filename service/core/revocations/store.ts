@@ -1,0 +1,7 @@
+import { sql } from 'kysely'
+import type { Db } from '../../db/database.ts'
+
+/** Tells the apis that what was committed before their question holds here. */
+export async function tellConfirmed(db: Db, payload: string): Promise<void> {
+  await sql`select pg_notify('berth_revoked', ${payload})`.execute(db)
+}

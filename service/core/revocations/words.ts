@@ -1,0 +1,50 @@
+import { isUuid } from '../../lib/ids.ts'
+
+/** What a revocation is about: who enforces it is asked for no more than that. */
+export type RevocationScope = 'everywhere' | `workspace:${string}` | `project:${string}`
+
+/** An api's question whether everything that was committed before it holds. Numbers of one asker grow. */
+export interface RevocationAsk {
+  asker: string
+  number: number
+  scope: RevocationScope
+}
+
+export interface RevocationAnswer extends RevocationAsk {
+  /** `cell:<id>` or `api:<pid of its listener>`. */
+  by: string
+}
+
+export function askText({ asker, number, scope }: RevocationAsk): string {
+  return `${asker} ${number} ${scope}`
+}
+
+export function answerText({ by, ...ask }: RevocationAnswer): string {
+  return `${askText(ask)} ${by}`
+}
+
+/** null: it is none. */
+export function parseAsk(text: string): RevocationAsk | null {
+  const [asker = '', number = '', scope = '', ...more] = text.split(' ')
+  return more.length === 0 && isUuid(asker) && isScope(scope) && isNumber(number) ? { asker, number: Number(number), scope } : null
+}
+
+export function parseAnswer(text: string): RevocationAnswer | null {
+  const at = text.lastIndexOf(' ')
+  const ask = parseAsk(text.slice(0, Math.max(0, at)))
+  return ask && { ...ask, by: text.slice(at + 1) }
+}
+
+/** The workspace or project of a scope. */
+export function idOf(scope: RevocationScope, kind: 'workspace' | 'project'): string | null {
+  return scope.startsWith(`${kind}:`) ? scope.slice(kind.length + 1) : null
+}
+
+function isScope(text: string): text is RevocationScope {
+  const [kind = '', id = ''] = text.split(':')
+  return text === 'everywhere' || ((kind === 'workspace' || kind === 'project') && isUuid(id))
+}
+
+function isNumber(text: string): boolean {
+  return /^[0-9]{1,15}$/.test(text)
+}
