@@ -108,7 +108,7 @@ export function startEgressKeeper(context: KeeperContext, listener: Listener, bo
     const ids = 'workspace_id' in of ? [of.workspace_id] : await idsOfProject(db, context.cell_id, of.project_id)
     if ('project_id' in of) look(ids) // that the project's were read may still be under way
     await executions.changed('workspace_id' in of ? { workspace_ids: ids } : of)
-    await Promise.all(ids.map((id) => working.get(id)?.done.promise))
+    await Promise.all(ids.flatMap((id) => working.get(id)?.done.promise ?? []))
   }
   const stop = listener.on('berth_egress', (told) => {
     if (told === null) {
