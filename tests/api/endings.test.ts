@@ -100,8 +100,10 @@ test('an organization is deleted with its workspaces, volumes, secrets, keys, me
   const member = await seeds().person(organization_id, 'admin')
   await w.post(`/v1/organizations/${organization_id}/invitations`, { email: 'late@example.com', role: 'member' }, { as: owner.token })
 
+  assert.equal((await w.call('PUT', `/v1/workspaces/${running}/ports/3000`, { as: t.key })).status, 200)
   const deleted = await remove(organization_id, t.slug, owner.token)
   assert.equal(deleted.status, 202)
+  assert.deepEqual(await db().selectFrom('workspace_ports').select('id').where('workspace_id', '=', running).execute(), [])
   assert.deepEqual([deleted.body.kind, deleted.body.workspace_id, deleted.body.input.organization_id], ['delete', null, organization_id])
   // Nobody else is in it, and whoever asked only watches. A key that was good a moment ago ends when the process hears of it.
   await until('the key is refused', 30_000, async () => (await w.get(`/v1/workspaces/${running}`, { as: t.key })).status === 401)

@@ -58,13 +58,21 @@ export function openRevocations({ db, listener, clock, logger, listener_name, se
       look(waiter)
     }
   }
-  // One question stands for all who wait: it comes after the commits of all.
-  const again = setInterval(() => {
+  // One question stands for all who wait: it comes after the commits of all. They are asked one after the other, however many wait.
+  const askAgain = async () => {
     for (const scope of new Set([...waiters].map((waiter) => waiter.scope))) {
       last += 1
       const those = [...waiters].filter((waiter) => waiter.scope === scope)
-      ask(scope, last, those).catch((error: unknown) => logger.warn({ err: error }, 'nobody could be asked whether a revocation holds'))
+      await ask(scope, last, those)
     }
+  }
+  let asking = false
+  const again = setInterval(() => {
+    if (asking || waiters.size === 0) return
+    asking = true
+    askAgain()
+      .catch((error: unknown) => logger.warn({ err: error }, 'the enforcers of a revocation could not be asked'))
+      .finally(() => (asking = false))
   }, ASK_AGAIN_MS)
   again.unref()
 

@@ -1,8 +1,8 @@
 import type { ChangeTx } from '../changes/mutate.ts'
 
 /**
- * From here on nothing new is made in it: its keys and invitations are good no more, and nobody is in it but whoever watches its end, who
- * changes nothing any more (the role of billing).
+ * From here on nothing new is made in it: its keys and invitations are good no more, its ports are closed, and nobody is in it but whoever
+ * watches its end, who changes nothing any more (the role of billing). Its workspaces end later, one by one.
  */
 export async function beginEnding(tx: ChangeTx, id: string, watcher_id: string, now: Date): Promise<void> {
   await tx.updateTable('organizations').set({ deleting_at: now }).where('id', '=', id).execute()
@@ -13,6 +13,10 @@ export async function beginEnding(tx: ChangeTx, id: string, watcher_id: string, 
     .where('organization_id', '=', id)
     .where('accepted_at', 'is', null)
     .where('revoked_at', 'is', null)
+    .execute()
+  await tx
+    .deleteFrom('workspace_ports')
+    .where('workspace_id', 'in', (query) => query.selectFrom('workspaces').select('id').where('organization_id', '=', id))
     .execute()
   await tx.deleteFrom('memberships').where('organization_id', '=', id).where('person_id', '!=', watcher_id).execute()
   await tx

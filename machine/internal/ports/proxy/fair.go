@@ -14,6 +14,9 @@ type fair[K comparable] struct {
 	many int
 }
 
+// emptyKept: a key that comes again in a moment, as most do, finds its map.
+const emptyKept = 256
+
 func (f *fair[K]) enter(key K, e *exchange, each, all int) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -64,7 +67,7 @@ func (f *fair[K]) drop(key K, e *exchange) {
 		return
 	}
 	f.many--
-	if delete(those, e); len(those) == 0 {
+	if delete(those, e); len(those) == 0 && len(f.of) > emptyKept {
 		delete(f.of, key)
 	}
 }
