@@ -141,7 +141,7 @@ export async function startCell(config: CellConfig, parts: CellParts = {}): Prom
     const { listen, base_url: issuer, cell_endpoint: endpoint, cors_origins = [] } = config
     const parts = { table, host, agents, waking: parking, showResidency, secrets, trees, executions, db, listener, clock, ids, log }
     gateway = await startGateway({ ...parts, listen, cell_id, issuer, endpoint, cors_origins })
-    ports = await startPorts({ ...parts, cell_id, metrics: metrics.ports, had_proxies: true }, config.ports_socket)
+    ports = await startPorts({ ...parts, cell_id, metrics: metrics.ports }, config.ports_socket)
     const enforcers = revocationEnforcers({ table, engine, ports })
     closing.signal.addEventListener('abort', startConfirming({ cell_id, db, listener, log }, enforcers), { once: true })
     log.info({ gateway: gateway.address }, 'serving')

@@ -6,6 +6,7 @@ import path from 'node:path'
 import { after, before, test } from 'node:test'
 import { type Chromium, openChromium } from '../support/chromium.ts'
 import { createClient, type Client, type OpenedWorkspace } from '../support/client.ts'
+import { depth } from '../support/depth.ts'
 import { DEV_APP } from '../support/dev-app.ts'
 import { machinesOf } from '../support/machines.ts'
 import { PORT_APP } from '../support/port-app.ts'
@@ -195,8 +196,28 @@ async function browser(): Promise<Chromium> {
   )
   return openChromium(path.join(service.data_dir, 'layers', `${template?.layers[0]}.erofs`))
 }
+test('nothing reaches the app by a credential after the answer that revokes it', async () => {
+  const made = async () => (await ports<{ url: string }>('POST', '/callback')).url
+  const revoking = {
+    replaced: made,
+    deleted: () => ports('DELETE', '/callback'),
+    closed: () => ports('DELETE'),
+  }
+  for (let round = 0; round < depth({ short: 10, long: 200 }); round += 1) {
+    for (const [kind, revoke] of Object.entries(revoking)) {
+      const callback = await made()
+      assert.equal((await visit(callback)).status, 200)
+      await revoke()
+      assert.equal((await visit(callback)).status, 401, `${kind}, round ${round}`)
+    }
+    await ports('PUT')
+  }
+  token = (await ports<{ token: string }>('POST', '/tokens')).token
+})
+
 const titleOf = (chromium: Chromium) => (what: string) =>
-  until(`the title is ${what}`, WAIT_MS, async () => (await chromium.evaluate('document.title')) === what)
+  // A page that is just being loaded anew answers nothing.
+  until(`the title is ${what}`, WAIT_MS, async () => (await chromium.evaluate('document.title').catch(() => null)) === what)
 
 test('Chromium opens a signed link to an app with a WebSocket in a suspended workspace, and closing the port cuts it', async () => {
   const chromium = await browser()

@@ -122,6 +122,7 @@ export async function serve(database: TestDatabase, { taken_at, callers, service
     ids: createIds(clock),
     logger: pino({ level: 'silent' }),
     validate_answers: true,
+    revocation_held_seconds: 0.02,
   })
   const base = await api.server.listen({ host: '127.0.0.1', port: 0 })
   const authorization = (as: string) => ({ authorization: `Bearer ${callers[as]}` })

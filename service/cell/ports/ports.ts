@@ -1,3 +1,5 @@
+import { existsSync } from 'node:fs'
+import { writeFile } from 'node:fs/promises'
 import type { Logger } from 'pino'
 import { LIMITS } from '../../../contract/limits.ts'
 import type { Db } from '../../db/database.ts'
@@ -29,8 +31,6 @@ export interface PortsDeps {
   waking: Waking
   log: Logger
   metrics?: PortMetrics
-  /** Proxies may pass on what an earlier process let in. */
-  had_proxies?: boolean
 }
 
 /** What proxies of ports ask of this cell. */
@@ -81,7 +81,10 @@ export async function startPorts(deps: PortsDeps, socket: string): Promise<Ports
     const begun = createConversation(conversation, say, end)
     conversations.add(begun)
     return {
-      hear: (frame) => begun.hear(frame),
+      hear(frame) {
+        if ('hello' in frame) noteProxies(socket, log)
+        return begun.hear(frame)
+      },
       close() {
         conversations.delete(begun)
         if (begun.leases.size > 0) unconfirmed.begin()
@@ -89,7 +92,7 @@ export async function startPorts(deps: PortsDeps, socket: string): Promise<Ports
       },
     }
   })
-  if (deps.had_proxies === true) unconfirmed.begin()
+  if (existsSync(noteOf(socket))) unconfirmed.begin()
   return {
     leases,
     flush: () => use.flush(),
@@ -121,6 +124,14 @@ function createUnconfirmed(clock: Clock) {
     begin: () => void (until_ms = clock.monotonic_ms() + LIMITS.port.unconfirmed_seconds * 1000),
     has: () => clock.monotonic_ms() < until_ms,
   }
+}
+
+/** Beside the socket: proxies have asked here, so they may pass on what an earlier process let in. */
+const noteOf = (socket: string) => `${socket}.asked`
+
+function noteProxies(socket: string, log: Logger): void {
+  // Without it, a revocation in the first moments after a start might be answered early.
+  writeFile(noteOf(socket), '').catch((error: unknown) => log.warn({ err: error }, 'that proxies ask here could not be noted'))
 }
 
 /** Operations that end the machine: who comes from now on waits for their end. */
