@@ -71,13 +71,14 @@ var DefaultBounds = Bounds{
 const (
 	connectionBytes = 40 << 10 // of a visitor: TLS, buffers, two stacks
 	exchangeBytes   = 48 << 10 // heads, buffers and stacks of both sides
+	bookBytes       = 64 << 20 // leases, budgets and what was good before
 	spareFiles      = 256      // of the process itself
 )
 
 // Bytes is what all that is served at a time may hold.
 func (b Bounds) Bytes() int {
 	exchanges := b.Requests + b.RequestsUnproven
-	return b.Connections*connectionBytes + exchanges*(exchangeBytes+h2ReceiveBytes)
+	return bookBytes + b.Connections*connectionBytes + exchanges*(exchangeBytes+h2ReceiveBytes)
 }
 
 // Files is how many may be open: each request has a connection to its app.
