@@ -15,6 +15,11 @@ const (
 	usableMax = 30 * time.Minute
 	// addressesMax of one answer are told and granted.
 	addressesMax = 64
+	// recordsMax of an answer to a machine with an allowlist are looked at; the rest is left out. The machine chooses the name, and so may
+	// have written the answer.
+	recordsMax = 256
+	// aliasesMax is how many CNAME records are followed from the name on.
+	aliasesMax = 16
 )
 
 // prohibited says that there is no such name: some libraries wait for seconds when they are refused. Who asks for more than the code is told why.
@@ -45,6 +50,7 @@ func (s *Server) letOut(ctx context.Context, machine netip.Addr, question, answe
 // keepNamed leaves in an answer what says something of the name or of those that it is another word for, bounds how long it may be used, and
 // lists its IPv4 addresses.
 func (s *Server) keepNamed(name string, answer *dns.Msg) (addresses []netip.Addr, usable time.Duration) {
+	answer.Answer = answer.Answer[:min(len(answer.Answer), recordsMax)]
 	named := aliasesOf(name, answer.Answer)
 	answer.Extra = slices.DeleteFunc(answer.Extra, func(record dns.RR) bool { return len(addressesIn(record)) > 0 })
 	answer.Answer = slices.DeleteFunc(answer.Answer, func(record dns.RR) bool {
@@ -66,15 +72,23 @@ func (s *Server) keepNamed(name string, answer *dns.Msg) (addresses []netip.Addr
 	return addresses, usable
 }
 
-// aliasesOf follows the answer's CNAME records from the name on.
+// aliasesOf follows the answer's CNAME records from the name on. A name has one such record: of several the first counts.
 func aliasesOf(name string, records []dns.RR) map[string]bool {
-	named := map[string]bool{strings.ToLower(name): true}
-	for range records { // each can lead one step further
-		for _, record := range records {
-			if alias, ok := record.(*dns.CNAME); ok && named[strings.ToLower(alias.Hdr.Name)] {
-				named[strings.ToLower(alias.Target)] = true
+	next := map[string]string{}
+	for _, record := range records {
+		if alias, ok := record.(*dns.CNAME); ok {
+			if owner := strings.ToLower(alias.Hdr.Name); next[owner] == "" {
+				next[owner] = strings.ToLower(alias.Target)
 			}
 		}
+	}
+	at := strings.ToLower(name)
+	named := map[string]bool{at: true}
+	for range aliasesMax {
+		if at = next[at]; at == "" {
+			break
+		}
+		named[at] = true
 	}
 	return named
 }

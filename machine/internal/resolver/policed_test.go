@@ -190,6 +190,36 @@ func TestOnlyPublicAddressesOfTheNameItselfAreGranted(t *testing.T) {
 	}
 }
 
+// The machine may have chosen a name whose answers it wrote itself.
+func TestALongAnswerIsLookedAtOnceAndToABound(t *testing.T) {
+	answer := func(records ...string) (kept int, addresses []netip.Addr) {
+		message := new(dns.Msg).SetQuestion("n0.example.com.", dns.TypeA)
+		for _, text := range records {
+			message.Answer = append(message.Answer, record(t, text))
+		}
+		addresses, _ = new(Server).keepNamed("n0.example.com.", message)
+		return len(message.Answer), addresses
+	}
+	chain := func(length int) (records []string) {
+		for i := range length { // the last step comes first: each record by itself leads nowhere when it is met
+			records = append(records, fmt.Sprintf("n%d.example.com. CNAME n%d.example.com.", length-1-i, length-i))
+		}
+		return append(records, fmt.Sprintf("n%d.example.com. A 203.0.113.10", length))
+	}
+	if kept, addresses := answer(chain(aliasesMax)...); kept != aliasesMax+1 || len(addresses) != 1 {
+		t.Errorf("%d steps: %d records, %v", aliasesMax, kept, addresses)
+	}
+	if _, addresses := answer(chain(aliasesMax + 1)...); len(addresses) != 0 {
+		t.Errorf("a step more: %v", addresses)
+	}
+	if _, addresses := answer("n0.example.com. CNAME n1.example.com.", "n1.example.com. CNAME n0.example.com.", "n1.example.com. A 203.0.113.10"); len(addresses) != 1 {
+		t.Errorf("a circle: %v", addresses)
+	}
+	if kept, _ := answer(slices.Repeat([]string{"n0.example.com. CNAME n1.example.com."}, 5000)...); kept != recordsMax {
+		t.Errorf("%d records were kept of 5000", kept)
+	}
+}
+
 func TestAPolicyHoldsFromItsAcknowledgementOn(t *testing.T) {
 	upstream, _ := upstream(t, record(t, "api.example.com. A 203.0.113.10"))
 	at, host := servePoliced(t, nil, upstream)
