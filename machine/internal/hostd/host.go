@@ -130,6 +130,7 @@ func (h *Host) openParts(ctx context.Context) error {
 		return fmt.Errorf("network: %w", err)
 	}
 	h.secrets.adopt(h.router.WithSecrets())
+	h.names.isLetOut = h.router.IsLetOut
 	h.router.OnRelease(func(machine netip.Addr) {
 		h.names.forget(machine)
 		h.secrets.forget(machine)

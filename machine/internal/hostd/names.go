@@ -41,6 +41,8 @@ type names struct {
 	once  sync.Once
 
 	denied map[netip.Addr]map[string]*deniedName
+	// isLetOut says whether a machine is at an address. The resolver tells of the last one there a moment longer.
+	isLetOut func(netip.Addr) bool
 }
 
 type deniedName struct {
@@ -49,7 +51,7 @@ type deniedName struct {
 }
 
 func newNames() *names {
-	return &names{alone: make(chan struct{}), denied: map[netip.Addr]map[string]*deniedName{}}
+	return &names{alone: make(chan struct{}), denied: map[netip.Addr]map[string]*deniedName{}, isLetOut: func(netip.Addr) bool { return true }}
 }
 
 func (n *names) beAlone() { n.once.Do(func() { close(n.alone) }) }
@@ -153,7 +155,8 @@ func (l *nameLink) write(message resolver.FromHost) error {
 	return err
 }
 
-// forget is for a machine that is gone. Nobody waits for it: its address rests.
+// forget is for a machine that is gone. It does not wait for the resolver: no other owner's machine is at the address for as long as the
+// resolver may still answer or tell of the last one.
 func (n *names) forget(machine netip.Addr) {
 	n.mu.Lock()
 	link := n.link
@@ -212,7 +215,7 @@ func (n *names) deny(one resolver.Denied, now time.Time) {
 	if len(name) > deniedNameBytes {
 		name = name[:deniedNameBytes]
 	}
-	if one.Count < 1 || strings.IndexFunc(name, func(r rune) bool { return r <= ' ' || r > '~' }) >= 0 {
+	if one.Count < 1 || !n.isLetOut(one.Machine) || strings.IndexFunc(name, func(r rune) bool { return r <= ' ' || r > '~' }) >= 0 {
 		return
 	}
 	n.mu.Lock()

@@ -129,6 +129,12 @@ func TestRefusedNamesOfAMachineAreBoundedAndChecked(t *testing.T) {
 	if list := n.refusedTo(someMachine, now.Add(2*deniedNamesKept)); len(list) != 0 {
 		t.Errorf("after a day: %d", len(list))
 	}
+	n.isLetOut = func(machine netip.Addr) bool { return machine != someMachine }
+	n.deny(resolver.Denied{Machine: someMachine, Name: "told.late.", Count: 1}, now)
+	if list := n.refusedTo(someMachine, now); len(list) != 0 {
+		t.Errorf("kept for an address where no machine is: %+v", list)
+	}
+	n.isLetOut = func(netip.Addr) bool { return true }
 	n.deny(resolver.Denied{Machine: someMachine, Name: "a.", Count: 1}, now)
 	n.forget(someMachine)
 	if list := n.refusedTo(someMachine, now); len(list) != 0 {

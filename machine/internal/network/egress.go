@@ -121,6 +121,14 @@ func (r *Router) Restricted() map[netip.Addr]wire.EgressPolicy {
 	return found
 }
 
+// IsLetOut says whether a machine is let out at the address.
+func (r *Router) IsLetOut(machine netip.Addr) bool {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	s := r.byIP[machine]
+	return s != nil && s.connected
+}
+
 // OnRelease is called with the address of each machine whose network is gone, before another one may get it.
 func (r *Router) OnRelease(tell func(netip.Addr)) { r.onRelease = tell }
 
