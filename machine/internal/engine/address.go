@@ -10,11 +10,11 @@ import (
 
 // GiveAddress has a shell take the address that its guest knows as its own, where that is free and the engine can tell the sandbox. Otherwise
 // the shell keeps what it has. After a failure it is good for nothing, and a hostd that finds it must not take it for one that waits.
-func (e *Engine) GiveAddress(ctx context.Context, s *Sandbox, wanted netip.Addr) error {
+func (e *Engine) GiveAddress(ctx context.Context, s *Sandbox, wanted network.Wish) error {
 	record := s.Record()
 	had, err := netip.ParseAddr(record.Address)
 	// One of an older build was made for this restore, at the address where it was free.
-	if err != nil || !wanted.IsValid() || had == wanted || record.Build() != e.Current() {
+	if err != nil || !wanted.Address.IsValid() || had == wanted.Address || record.Build() != e.Current() {
 		return err
 	}
 	if able, err := e.canTellAddresses(ctx, s, had); err != nil || !able {
@@ -30,7 +30,7 @@ func (e *Engine) GiveAddress(ctx context.Context, s *Sandbox, wanted netip.Addr)
 	if err := e.tellAddress(ctx, s, at); err != nil {
 		return err
 	}
-	return s.Update(func(r *Record) { r.Address = wanted.String() })
+	return s.Update(func(r *Record) { r.Address = wanted.Address.String() })
 }
 
 // canTellAddresses asks once, by telling a shell the address that it has: one that it had left for the question could be another's by the answer.
@@ -38,7 +38,7 @@ func (e *Engine) canTellAddresses(ctx context.Context, s *Sandbox, had netip.Add
 	if known := e.tellsAddresses.Load(); known != nil {
 		return *known, nil
 	}
-	at, err := e.router.Move(s.Slot, had)
+	at, err := e.router.Move(s.Slot, network.Wish{Address: had})
 	if err != nil {
 		return false, err
 	}

@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"net/netip"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -16,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/berth-dev/berth/machine/internal/cgroup"
+	"github.com/berth-dev/berth/machine/internal/network"
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
@@ -24,7 +24,7 @@ const answerTime = 30 * time.Second
 
 // StartSlot starts a sandbox of the current build whose agent waits to be claimed.
 func (e *Engine) StartSlot(ctx context.Context, size Size) (*Sandbox, error) {
-	return e.launch(ctx, KindSlot, size, e.Current(), netip.Addr{}, func(s *Sandbox) error {
+	return e.launch(ctx, KindSlot, size, e.Current(), network.Wish{}, func(s *Sandbox) error {
 		if err := e.create(ctx, s); err != nil {
 			return err
 		}
@@ -34,13 +34,13 @@ func (e *Engine) StartSlot(ctx context.Context, size Size) (*Sandbox, error) {
 
 // CreateShell creates a sandbox that a checkpoint of a build can be restored into. Its size is the size of the machine it will be, and
 // its address is the wanted one where that is free.
-func (e *Engine) CreateShell(ctx context.Context, size Size, build Build, wanted netip.Addr) (*Sandbox, error) {
+func (e *Engine) CreateShell(ctx context.Context, size Size, build Build, wanted network.Wish) (*Sandbox, error) {
 	return e.launch(ctx, KindShell, size, build, wanted, func(s *Sandbox) error { return e.create(ctx, s) })
 }
 
 // CreateShellAhead creates one of the current build that nobody waits for yet, and has it take what its restore will need.
 func (e *Engine) CreateShellAhead(ctx context.Context, size Size) (*Sandbox, error) {
-	return e.launch(ctx, KindShell, size, e.Current(), netip.Addr{}, func(s *Sandbox) error {
+	return e.launch(ctx, KindShell, size, e.Current(), network.Wish{}, func(s *Sandbox) error {
 		if err := e.create(ctx, s); err != nil {
 			return err
 		}
@@ -90,7 +90,7 @@ func (e *Engine) begin(ctx context.Context, s *Sandbox) error {
 	return errors.Join(e.noteProtocol(s, answer), e.confined(s))
 }
 
-func (e *Engine) launch(ctx context.Context, kind string, size Size, build Build, wanted netip.Addr, run func(*Sandbox) error) (*Sandbox, error) {
+func (e *Engine) launch(ctx context.Context, kind string, size Size, build Build, wanted network.Wish, run func(*Sandbox) error) (*Sandbox, error) {
 	s, err := e.prepare(kind, size, build, wanted)
 	if err == nil {
 		err = run(s)
@@ -109,7 +109,7 @@ func (e *Engine) launch(ctx context.Context, kind string, size Size, build Build
 }
 
 // prepare makes everything that a sandbox needs around it. What it returns with an error still has to be removed.
-func (e *Engine) prepare(kind string, size Size, build Build, wanted netip.Addr) (*Sandbox, error) {
+func (e *Engine) prepare(kind string, size Size, build Build, wanted network.Wish) (*Sandbox, error) {
 	slot := newSlotName()
 	e.hold(slot)
 	s := &Sandbox{Slot: slot, Dir: filepath.Join(e.slotsDir(), slot)}

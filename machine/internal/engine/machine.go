@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/berth-dev/berth/machine/internal/layers"
+	"github.com/berth-dev/berth/machine/internal/network"
 )
 
 const (
@@ -143,12 +144,24 @@ func (e *Engine) Remove(ctx context.Context, s *Sandbox) error {
 		return err
 	}
 	s.closeAgent()
-	e.releaseNetwork(s.Slot)
+	e.releaseNetwork(s.Slot, ownerOf(s.Record()))
 	return nil
 }
 
-func (e *Engine) releaseNetwork(slot string) {
-	e.router.Leave(slot)
+// ownerOf is whose machine ran in the slot. It may be a machine's slot where there is no record: then it rests from every machine.
+func ownerOf(r Record) string {
+	switch {
+	case r.Claim != nil:
+		return r.Claim.Owner
+	case r.Kind == "":
+		return network.UnknownOwner
+	default:
+		return ""
+	}
+}
+
+func (e *Engine) releaseNetwork(slot, owner string) {
+	e.router.Leave(slot, owner)
 	e.releases.Go(func() {
 		defer e.letGo(slot)
 		if err := e.router.Release(slot); err != nil {

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/berth-dev/berth/machine/internal/engine"
+	"github.com/berth-dev/berth/machine/internal/network"
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
@@ -107,7 +108,7 @@ func (h *Host) restoreSandbox(ctx context.Context, r wire.RestoreRequest, m mani
 		return nil, err
 	}
 	size := sizeOf(r.Resources)
-	wanted := m.addressFor(r)
+	wanted := network.Wish{Address: m.addressFor(r), Owner: r.Owner()}
 	s, err := h.stock.takeShell(ctx, size, m.build(), wanted)
 	if err != nil {
 		return nil, err

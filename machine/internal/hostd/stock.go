@@ -3,7 +3,6 @@ package hostd
 import (
 	"context"
 	"errors"
-	"net/netip"
 	"runtime"
 	"slices"
 	"sync"
@@ -11,6 +10,7 @@ import (
 	"time"
 
 	"github.com/berth-dev/berth/machine/internal/engine"
+	"github.com/berth-dev/berth/machine/internal/network"
 )
 
 // stock is what waits ahead of need: slots for starts, some of them fitted, and shells for restores. It is filled in the background, one
@@ -99,9 +99,9 @@ func (k *stock) startShell(ctx context.Context, size engine.Size) *engine.Sandbo
 
 // takeShell gives a shell of the right build: those that wait are of the current one. One that has the wanted address is taken first. How
 // many processors the guest sees comes from the checkpoint.
-func (k *stock) takeShell(ctx context.Context, size engine.Size, build engine.Build, wanted netip.Addr) (*engine.Sandbox, error) {
+func (k *stock) takeShell(ctx context.Context, size engine.Size, build engine.Build, wanted network.Wish) (*engine.Sandbox, error) {
 	fits := func(s *engine.Sandbox) bool { return s.Record().Build() == build }
-	there := func(s *engine.Sandbox) bool { return fits(s) && s.Record().Address == wanted.String() }
+	there := func(s *engine.Sandbox) bool { return fits(s) && s.Record().Address == wanted.Address.String() }
 	for _, wants := range []func(*engine.Sandbox) bool{there, fits} {
 		if s := k.takeSized(ctx, &k.shells, size, wants); s != nil {
 			return s, nil

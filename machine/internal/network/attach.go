@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"time"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
@@ -20,11 +21,11 @@ type Attachment struct {
 
 // Attach makes the slot's namespace, link and address, or takes those that are there. The machine can be called by the host
 // and can ask nothing but its nameserver, until Connect. ErrNoAddress: the machine network is full.
-func (r *Router) Attach(name string) (*Attachment, error) { return r.AttachAt(name, netip.Addr{}) }
+func (r *Router) Attach(name string) (*Attachment, error) { return r.AttachAt(name, Wish{}) }
 
-// AttachAt is Attach at an address, where that is free.
-func (r *Router) AttachAt(name string, wanted netip.Addr) (*Attachment, error) {
-	r.awaitLeft(wanted)
+// AttachAt is Attach at an address, where that is free. Where only addresses that rest are left, it waits for one of them.
+func (r *Router) AttachAt(name string, wanted Wish) (*Attachment, error) {
+	r.awaitLeft(wanted.Address)
 	s, err := r.reserve(name, wanted)
 	if err != nil {
 		return nil, err
@@ -40,36 +41,42 @@ func (r *Router) AttachAt(name string, wanted netip.Addr) (*Attachment, error) {
 	return &Attachment{NetnsPath: r.machinePin(name), Address: r.address(s.index, 2), Gateway: r.address(s.index, 1), Nameserver: r.nameserver()}, nil
 }
 
-func (r *Router) reserve(name string, wanted netip.Addr) (*slot, error) {
+func (r *Router) reserve(name string, wanted Wish) (*slot, error) {
 	if !slotPattern.MatchString(name) {
 		return nil, fmt.Errorf("slot name %q is not allowed: %w", name, unix.EINVAL)
 	}
+	for deadline := time.Now().Add(2 * r.restLeast()); ; {
+		s, wait, err := r.tryReserve(name, wanted, time.Now())
+		if s != nil || err != nil {
+			return s, err
+		}
+		if time.Now().Add(wait).After(deadline) { // others were first, each time
+			return nil, fmt.Errorf("%s, every free address rests: %w", r.config.MachineNetwork, ErrNoAddress)
+		}
+		time.Sleep(min(wait, restLook))
+	}
+}
+
+// tryReserve says how long to wait where every address that is not used has to rest.
+func (r *Router) tryReserve(name string, wanted Wish, now time.Time) (*slot, time.Duration, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if s := r.slots[name]; s != nil {
-		return s, nil
+		return s, 0, nil
 	}
-	index, ok := r.indexOf(wanted)
-	if !ok || r.used[index] {
-		if index, ok = r.freeIndex(); !ok {
-			return nil, fmt.Errorf("%s, %d machines: %w", r.config.MachineNetwork, len(r.slots), ErrNoAddress)
+	index, ok := r.indexOf(wanted.Address)
+	if !ok || r.used[index] || r.restsFrom(index, wanted.Owner, now) {
+		var wait time.Duration
+		if index, wait, ok = r.freeIndex(now); !ok {
+			return nil, 0, fmt.Errorf("%s, %d machines: %w", r.config.MachineNetwork, len(r.slots), ErrNoAddress)
+		}
+		if wait > 0 {
+			return nil, wait, nil
 		}
 	}
 	s := &slot{name: name, index: index, link: r.freeLink(index), outlet: openOutlet()}
 	r.know(s)
-	return s, nil
-}
-
-func (r *Router) freeIndex() (int, bool) {
-	for range r.indexes() - firstIndex {
-		if r.next++; r.next >= r.indexes() {
-			r.next = firstIndex
-		}
-		if !r.used[r.next] {
-			return r.next, true
-		}
-	}
-	return 0, false
+	return s, 0, nil
 }
 
 func (r *Router) attach(s *slot) error {
@@ -131,7 +138,7 @@ func (r *Router) Connect(name string) error {
 // Release takes the slot's network away (tens of milliseconds: call it in the background). The address is free as soon as nothing passes and
 // nobody remembers it, a few milliseconds after the call. A slot that is not there is fine.
 func (r *Router) Release(name string) error {
-	r.Leave(name)
+	r.leave(name, "")
 	defer r.releaseTurn(name)()
 	err := r.busyWith(name, r.dismantle)
 	if errors.Is(err, ErrUnknown) && slotPattern.MatchString(name) {
@@ -165,6 +172,9 @@ func (r *Router) vacate(s *slot) error {
 	}
 	if r.onRelease != nil {
 		r.onRelease(address)
+	}
+	if err := r.rest(s, time.Now()); err != nil {
+		return err
 	}
 	r.remember(s, func() {
 		delete(r.byIP, address)

@@ -15,8 +15,8 @@ var ErrTaken = errors.New("the address is not free")
 
 // Move gives a slot another address, where that is free. Its link stays, and with it the socket that was handed out. Its sandbox must have
 // sent nothing yet, and has to be told.
-func (r *Router) Move(name string, wanted netip.Addr) (to Place, err error) {
-	r.awaitLeft(wanted)
+func (r *Router) Move(name string, wanted Wish) (to Place, err error) {
+	r.awaitLeft(wanted.Address)
 	err = r.withSlot(name, func(s *slot) error {
 		if s.connected {
 			return errors.New("the machine is let out already")
@@ -53,22 +53,35 @@ func (r *Router) awaitLeft(address netip.Addr) {
 	}
 }
 
-// Leave says that a slot's Release comes next, so that whoever wants its address waits for it.
-func (r *Router) Leave(name string) {
+// Leave says that a slot's Release comes next, so that a machine which wants its address waits for it. The address rests then, from every
+// machine but those of the owner. owner "": no machine ever ran there, and the address need not rest.
+func (r *Router) Leave(name, owner string) { r.leave(name, owner) }
+
+func (r *Router) leave(name, owner string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if s := r.slots[name]; s != nil && s.left == nil {
+	s := r.slots[name]
+	if s == nil {
+		return
+	}
+	if s.left == nil {
 		s.left = make(chan struct{})
+	}
+	if owner != "" {
+		s.owner = owner
 	}
 }
 
-// claim keeps an address from everybody else.
-func (r *Router) claim(s *slot, wanted netip.Addr) (int, error) {
+// claim keeps an address from every other slot.
+func (r *Router) claim(s *slot, wanted Wish) (int, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	index, ok := r.indexOf(wanted)
-	if !ok || r.used[index] && index != s.index {
-		return 0, fmt.Errorf("%s: %w", wanted, ErrTaken)
+	index, ok := r.indexOf(wanted.Address)
+	if ok && index == s.index {
+		return index, nil
+	}
+	if !ok || r.used[index] || r.restsFrom(index, wanted.Owner, time.Now()) {
+		return 0, fmt.Errorf("%s: %w", wanted.Address, ErrTaken)
 	}
 	r.used[index] = true
 	return index, nil

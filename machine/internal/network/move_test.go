@@ -14,7 +14,7 @@ import (
 
 // another is an address of a machine that nobody has.
 func another(r *Router) netip.Addr {
-	index, _ := r.freeIndex()
+	index, _, _ := r.freeIndex(time.Now())
 	return r.address(index, 2)
 }
 
@@ -24,7 +24,7 @@ func moved(t *testing.T, r *Router, m machine, slot string, wanted netip.Addr) m
 	out, err := r.HandOut(slot)
 	must(t, err)
 	must(t, out.Socket.Close())
-	place, err := r.Move(slot, wanted)
+	place, err := r.Move(slot, Wish{Address: wanted})
 	must(t, err)
 	if place.Address.Addr() != wanted {
 		t.Fatalf("moved to %s where %s was wanted", place.Address, wanted)
@@ -43,7 +43,7 @@ func moved(t *testing.T, r *Router, m machine, slot string, wanted netip.Addr) m
 // servingAt is a machine that has an address which another one has left, and serves there.
 func servingAt(t *testing.T, r *Router, slot string, address netip.Addr) machine {
 	t.Helper()
-	attachment, err := r.AttachAt(slot, address)
+	attachment, err := r.AttachAt(slot, Wish{Address: address})
 	must(t, err)
 	if attachment.Address != address {
 		t.Fatalf("the address %s is not free: there is %s", address, attachment.Address)
@@ -95,20 +95,20 @@ func TestAnAddressThatIsNotFreeIsRefusedAndTheMachineStaysWhereItIs(t *testing.T
 		b.Address, b.Gateway, r.hostAddress(), r.nameserver(), r.address(1, 2),
 		netip.MustParseAddr(public), netip.MustParseAddr("::1"), {},
 	} {
-		if _, err := r.Move("a", wanted); !errors.Is(err, ErrTaken) {
+		if _, err := r.Move("a", Wish{Address: wanted}); !errors.Is(err, ErrTaken) {
 			t.Errorf("move to %s: %v", wanted, err)
 		}
 	}
-	if to, err := r.Move("a", a.Address); to.Address.Addr() != a.Address || to.Gateway != a.Gateway || err != nil {
+	if to, err := r.Move("a", Wish{Address: a.Address}); to.Address.Addr() != a.Address || to.Gateway != a.Gateway || err != nil {
 		t.Errorf("move to where it is: %v, %v", to, err)
 	}
 	serve(t, a.ns, 65100)
 	call(t, hostNamespace(t), a.Address.String(), 65100)
 	must(t, r.Connect("b"))
-	if _, err := r.Move("b", another(r)); err == nil {
+	if _, err := r.Move("b", Wish{Address: another(r)}); err == nil {
 		t.Error("a machine that is let out was moved")
 	}
-	if again, err := r.AttachAt("c", b.Address); err != nil || again.Address == b.Address {
+	if again, err := r.AttachAt("c", Wish{Address: b.Address}); err != nil || again.Address == b.Address {
 		t.Errorf("an address was given to two machines: %v, %v", again, err)
 	}
 }
@@ -120,7 +120,7 @@ func TestARouterThatStartsAgainKnowsMovedMachinesByTheirAddress(t *testing.T) {
 	a := moved(t, first, attach(t, first, "a"), "a", another(first))
 	cut := attach(t, first, "cut")
 	wanted := another(first)
-	index, err := first.claim(first.slots["cut"], wanted)
+	index, err := first.claim(first.slots["cut"], Wish{Address: wanted})
 	must(t, err)
 	link, err := first.links.LinkByName(first.machineLink(first.slots["cut"].link))
 	must(t, err)
@@ -134,13 +134,13 @@ func TestARouterThatStartsAgainKnowsMovedMachinesByTheirAddress(t *testing.T) {
 		t.Errorf("the address changed from %v to %v", a.Address, again.Address)
 	}
 	for _, address := range []netip.Addr{cut.Address, wanted} {
-		if got, err := r.AttachAt("early-"+fmt.Sprint(number(address)), address); err != nil || got.Address == address {
+		if got, err := r.AttachAt("early-"+fmt.Sprint(number(address)), Wish{Address: address}); err != nil || got.Address == address {
 			t.Errorf("%s was given away while the slot whose move was cut short may have it: %v", address, err)
 		}
 	}
 	must(t, r.Release("cut"))
 	for _, address := range []netip.Addr{cut.Address, wanted} {
-		if got, err := r.AttachAt("late-"+fmt.Sprint(number(address)), address); err != nil || got.Address != address {
+		if got, err := r.AttachAt("late-"+fmt.Sprint(number(address)), Wish{Address: address}); err != nil || got.Address != address {
 			t.Errorf("%s is not free after the release: %v, %v", address, got, err)
 		}
 	}
@@ -182,7 +182,7 @@ func TestASecondReleaseTakesNothingFromWhoeverHasTheLinkNext(t *testing.T) {
 	case <-time.After(blocked):
 	}
 	must(t, r.dismantle(s)) // the first
-	if _, err := r.AttachAt("b", a.Address); err != nil || r.slots["b"].link != s.link {
+	if _, err := r.AttachAt("b", Wish{Address: a.Address}); err != nil || r.slots["b"].link != s.link {
 		t.Fatalf("the link is not the next one's: %v", err)
 	}
 	b := attach(t, r, "b")
@@ -207,12 +207,12 @@ func TestAnAddressIsNotFreeWhileSomebodyHasTheTurnOfItsSlot(t *testing.T) {
 	released := make(chan error, 1)
 	go func() { released <- r.Release("a") }()
 	time.Sleep(blocked)
-	if b, err := r.AttachAt("b", a.Address); err != nil || b.Address == a.Address {
+	if b, err := r.AttachAt("b", Wish{Address: a.Address}); err != nil || b.Address == a.Address {
 		t.Errorf("it is another machine's: %v", err)
 	}
 	turn.Unlock()
 	must(t, <-released)
-	if c, err := r.AttachAt("c", a.Address); err != nil || c.Address != a.Address {
+	if c, err := r.AttachAt("c", Wish{Address: a.Address}); err != nil || c.Address != a.Address {
 		t.Errorf("it is not free after the turn: %v", err)
 	}
 }
@@ -223,13 +223,13 @@ func TestAnAddressThatIsBeingLeftIsWaitedForAndNoOther(t *testing.T) {
 	r := openTest(t, c)
 	a := attach(t, r, "a")
 	attach(t, r, "b")
-	if _, err := r.Move("b", a.Address); !errors.Is(err, ErrTaken) {
+	if _, err := r.Move("b", Wish{Address: a.Address}); !errors.Is(err, ErrTaken) {
 		t.Errorf("the address of a machine that stays: %v", err)
 	}
-	r.Leave("a")
+	r.Leave("a", "")
 	moved := make(chan error, 1)
 	go func() {
-		_, err := r.Move("b", a.Address)
+		_, err := r.Move("b", Wish{Address: a.Address})
 		moved <- err
 	}()
 	select {
@@ -243,8 +243,8 @@ func TestAnAddressThatIsBeingLeftIsWaitedForAndNoOther(t *testing.T) {
 		t.Errorf("it is at %s, %v", at, err)
 	}
 	r.config.handOver = time.Millisecond
-	r.Leave("b")
-	if c, err := r.AttachAt("c", a.Address); err != nil || c.Address == a.Address {
+	r.Leave("b", "")
+	if c, err := r.AttachAt("c", Wish{Address: a.Address}); err != nil || c.Address == a.Address {
 		t.Errorf("a release that does not come: %v, %v", c, err)
 	}
 }
@@ -257,7 +257,7 @@ func TestMovesCostNoAddress(t *testing.T) {
 		attach(t, r, fmt.Sprintf("s%d", i))
 	}
 	for i := range 3 {
-		_, err := r.Move(fmt.Sprintf("s%d", i), another(r))
+		_, err := r.Move(fmt.Sprintf("s%d", i), Wish{Address: another(r)})
 		must(t, err)
 	}
 	attach(t, r, "one")
@@ -280,7 +280,7 @@ func BenchmarkMove(b *testing.B) {
 		b.Fatal(err)
 	}
 	for b.Loop() {
-		if _, err := r.Move("a", another(r)); err != nil {
+		if _, err := r.Move("a", Wish{Address: another(r)}); err != nil {
 			b.Fatal(err)
 		}
 	}

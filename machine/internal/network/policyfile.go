@@ -45,7 +45,7 @@ func (r *Router) writePolicy(s *slot, o outlet) error {
 }
 
 func (r *Router) removePolicy(slot string) error {
-	if err := os.Remove(r.policyPath(slot)); err != nil && !errors.Is(err, os.ErrNotExist) {
+	if err := removeIfThere(r.policyPath(slot)); err != nil {
 		return fmt.Errorf("forget the policy of slot %s: %w", slot, err)
 	}
 	return nil

@@ -43,6 +43,7 @@ type Config struct {
 	documentation    bool // 203.0.113.0/24 is public behind the host, too
 	conntrackMax     int  // in place of what this computer tracks
 	handOver         time.Duration
+	restLeast        time.Duration
 	packetsPerSecond uint64 // of one machine
 }
 
@@ -89,7 +90,8 @@ type Router struct {
 	byIP      map[netip.Addr]*slot
 	used      map[int]bool // addresses, by their index
 	usedLinks map[int]bool
-	next      int // where the search for a free index goes on, so that an address rests before it is given away again
+	next      int // where the search for a free index goes on
+	resting   map[int]rested
 }
 
 type slot struct {
@@ -102,7 +104,8 @@ type slot struct {
 	// guarded by Router.mu:
 	index     int           // of its address; nowhere while it has none
 	former    int           // of a second address, kept for it while it moves; else nowhere
-	left      chan struct{} // closed when its address is free; nil while nobody releases it
+	left      chan struct{} // closed when its address is free; nil before Leave
+	owner     string        // of the machine that ran here; "" before Leave
 	connected bool
 	outlet    outlet    // changed only by whoever is busy with the slot
 	past      []Refusal // what was counted in sets that are gone
@@ -115,7 +118,7 @@ func Open(ctx context.Context, c Config) (*Router, error) {
 		return nil, err
 	}
 	r := newRouter(c)
-	return r, r.run(ctx, r.openHost, r.checkFree, r.openNamespace, r.refuseMove, r.joinHost, r.joinUplink, r.adopt, r.adoptPolicies, r.openRules, r.openHostRules)
+	return r, r.run(ctx, r.openHost, r.checkFree, r.openNamespace, r.refuseMove, r.joinHost, r.joinUplink, r.adopt, r.adoptRests, r.adoptPolicies, r.openRules, r.openHostRules)
 }
 
 // OpenToRemove finds what is there, for Close. It needs no uplink, and no setting that fits what is there.
@@ -128,7 +131,7 @@ func OpenToRemove(ctx context.Context, c Config) (*Router, error) {
 }
 
 func newRouter(c Config) *Router {
-	return &Router{config: c, mtu: linkMTU, slots: map[string]*slot{}, byIP: map[netip.Addr]*slot{}, used: map[int]bool{}, usedLinks: map[int]bool{},
+	return &Router{config: c, mtu: linkMTU, slots: map[string]*slot{}, byIP: map[netip.Addr]*slot{}, used: map[int]bool{}, usedLinks: map[int]bool{}, resting: map[int]rested{},
 		releaseTurn: func(string) func() { return func() {} }}
 }
 
@@ -297,6 +300,7 @@ func (r *Router) Close() error {
 	err = errors.Join(err, r.closeFirewalls(), r.removeHostRules(), deleteLink(r.hostLinks, r.name("h")), deleteLink(r.links, r.name("u")))
 	err = errors.Join(err, removeNamespace(r.pin("router")))
 	r.release()
+	err = errors.Join(err, os.RemoveAll(r.restDir()))
 	for _, dir := range []string{"netns", "egress"} {
 		_ = os.Remove(filepath.Join(r.config.RunDir, dir)) // only when it is empty
 	}
