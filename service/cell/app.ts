@@ -10,6 +10,7 @@ import { enforcing } from './egress/enforcing.ts'
 import { startEngine } from './engine.ts'
 import { startGateway, type Gateway } from './gateway/server.ts'
 import { createAgentLinks } from './links/agent.ts'
+import { createGuestLinks } from './links/guest-links.ts'
 import type { MachineHost } from './links/hostd.ts'
 import { answerProxy } from './links/secret-proxy.ts'
 import { connectHostd } from './links/hostd-client.ts'
@@ -113,8 +114,9 @@ export async function startCell(config: CellConfig, parts: CellParts = {}): Prom
   const putIn = (workspace_id: string, epoch: number) => whatToPutIn({ cell_id, db, opener, authorities }, workspace_id, epoch)
   if (parts.host === undefined) void answerProxy(config.secrets_socket, putIn, log, closing.signal)
   const trees = createTrees({ db, clock, folder: config.trees_dir, kept: config.tree_revisions_kept })
-  const executions = createExecutions({ cell_id, db, clock, ids, host, room, trees, log })
-  const cell = { cell_id, db, clock, ids, host, table, room, parking, agents, secrets, trees, executions, log }
+  const guests = createGuestLinks()
+  const executions = createExecutions({ cell_id, db, clock, ids, host, room, trees, log, openLink: guests.open })
+  const cell = { cell_id, db, clock, ids, host, table, room, parking, agents, guests, secrets, trees, executions, log }
   const watched: WatchedMachines = new Map()
   const showResidency = residencyViewer({ table, parking, park_after: config.park_after, started_at: clock.now() }, watched)
   const engine = startEngine({

@@ -7,6 +7,7 @@ import { createEgressBook, type EgressBook } from '../../service/cell/egress/boo
 import { enforcing } from '../../service/cell/egress/enforcing.ts'
 import { startEngine, type Engine } from '../../service/cell/engine.ts'
 import type { AskActivity } from '../../service/cell/machines/ask-activity.ts'
+import { createGuestLinks, type GuestLinks } from '../../service/cell/links/guest-links.ts'
 import type { MachineHost } from '../../service/cell/links/hostd.ts'
 import { registerCell } from '../../service/cell/machines/cells-store.ts'
 import { createMachineTable, type LiveTable } from '../../service/cell/machines/live-table.ts'
@@ -52,6 +53,7 @@ export interface Process {
   parking: Parking
   room: Room
   egress: EgressBook
+  guests: GuestLinks
   /** Ends it at once, without waiting for what is under way. */
   kill(): Promise<void>
   close(): Promise<void>
@@ -140,6 +142,7 @@ export async function createWorld(options: FakeOptions = {}): Promise<World> {
       secrets: guests.secrets,
       trees: createTrees({ db: connection, clock, folder: treesFolder() }),
       executions: { recover: async () => undefined },
+      guests: createGuestLinks(),
       log,
     }
     const engine = startEngine({
@@ -158,7 +161,8 @@ export async function createWorld(options: FakeOptions = {}): Promise<World> {
       await listener.close()
       await connection.destroy()
     }
-    const started: Process = { db: connection, engine, table, parking, room, egress, kill: () => end(0), close: () => end(5000) }
+    const parts = { db: connection, engine, table, parking, room, egress, guests: cell.guests }
+    const started: Process = { ...parts, kill: () => end(0), close: () => end(5000) }
     processes.add(started)
     if (wait) await engine.ready
     return started

@@ -4,7 +4,6 @@ import type { BuildPlan } from '../../core/templates/build-plan.ts'
 import { Failure } from '../../lib/fail.ts'
 import { hostEgress } from '../egress/enforcing.ts'
 import { openLink as openAgentLink, type OpenLink } from '../links/agent.ts'
-import type { AgentPlace } from '../links/agent-http.ts'
 import { AgentTrouble } from '../links/agent-trouble.ts'
 import { UNCOUNTED } from '../links/answer-room.ts'
 import { type Fence, HostFailure, type Machine, type MachineHost } from '../links/hostd.ts'
@@ -28,8 +27,8 @@ export interface LayerDeps {
   cache: StepCache
   /** Where uploads are; null: none are kept. */
   uploads_dir: string | null
-  /** A test's own agent. */
-  openLink?: (place: AgentPlace) => OpenLink
+  /** Ends the link with the machine; a test does without. */
+  openLink?: (machine: Machine) => OpenLink
 }
 
 /** A build whose machine has been granted, under this fence. */
@@ -188,8 +187,7 @@ async function clear(host: LayerDeps['host'], speak: (step: string) => Fence, ma
 }
 
 async function withGuest(deps: LayerDeps, run: BuildRun, machine: Machine, work: (guest: Guest) => Promise<void>): Promise<void> {
-  const { address, agent_key, epoch, agent_protocol } = machine
-  const { link, close } = (deps.openLink ?? openAgentLink)({ address, agent_key, epoch, agent_protocol })
+  const { link, close } = (deps.openLink ?? openAgentLink)(machine)
   const bounds = { signal: run.signal, room: UNCOUNTED }
   const guest = { link, bounds, plan: run.plan, uploads_dir: deps.uploads_dir, say: (text: Buffer) => run.say(text) }
   try {

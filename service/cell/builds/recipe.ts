@@ -28,7 +28,8 @@ export async function buildFromRecipe(work: BuildWork): Promise<Made> {
   try {
     await takeRoom(work, spec)
     const run = { build_id: build.id, operation_id: work.operation.id, fence: work.operation.fence, plan: spec, say: log.say, signal }
-    const layers = await buildLayers({ host: cell.host, cache: cacheOf(work), uploads_dir: cell.uploads_dir || null }, run)
+    const deps = { host: cell.host, cache: cacheOf(work), uploads_dir: cell.uploads_dir || null }
+    const layers = await buildLayers({ ...deps, ...(cell.guests && { openLink: cell.guests.open }) }, run)
     const { settings, ceiling: egress, description, auto_publish } = spec
     return { layered: true, layers, settings, egress, description, findings: [], auto_publish }
   } catch (error) {

@@ -8,7 +8,6 @@ import { failpoint } from '../../lib/failpoints.ts'
 import type { Ids } from '../../lib/ids.ts'
 import { type AgentExec, type AgentLink, openLink as openAgentLink, type OpenLink } from '../links/agent.ts'
 import type { Bounds } from '../links/agent-answer.ts'
-import type { AgentPlace } from '../links/agent-http.ts'
 import { UNCOUNTED } from '../links/answer-room.ts'
 import { type Fence, HostFailure, type Machine, type MachineHost } from '../links/hostd.ts'
 import type { Subject } from '../links/subject.ts'
@@ -37,8 +36,8 @@ export interface ExecutionDeps {
   room: Room
   trees: Trees
   log: Logger
-  /** A test's own agent. */
-  openLink?: (place: AgentPlace) => OpenLink
+  /** Ends the link with the machine; a test does without, or has an agent of its own. */
+  openLink?: (machine: Machine) => OpenLink
 }
 
 /** One execution under way. */
@@ -198,8 +197,7 @@ function apply(run: Run, from: Tree | null, to: Tree, step: string): Promise<voi
 
 /** Runs the command to its end. */
 export async function execute(run: Run, { machine }: Begun, { exec, output_limit_bytes, trusting }: Command): Promise<Output> {
-  const place = { address: machine.address, agent_key: machine.agent_key, epoch: machine.epoch, agent_protocol: machine.agent_protocol }
-  const { link, close } = (run.deps.openLink ?? openAgentLink)(place)
+  const { link, close } = (run.deps.openLink ?? openAgentLink)(machine)
   const bounds = { signal: new AbortController().signal, room: UNCOUNTED }
   try {
     await failpoint('execution.E3')

@@ -24,12 +24,15 @@ export interface AgentRequest {
   streams?: boolean
 }
 
-/** Connections to one incarnation of a machine. They end with it: its address may be another's afterwards. */
+/** Connections to one incarnation of a machine. */
 export interface AgentConnections {
   send(asked: AgentRequest): Promise<IncomingMessage>
   /** The connection itself, once it is switched; or the answer of an agent that did not. */
   switch(asked: AgentRequest & { upgrade: string }): Promise<{ response: IncomingMessage; socket: Socket | null }>
+  /** Breaks the connections that there are. */
   close(): void
+  /** Breaks them and makes no other: the machine has ended, and its address may be another machine's. */
+  end(): void
 }
 
 /** How long an agent may take. */
@@ -82,20 +85,30 @@ export function openConnections(machine: AgentPlace, deadlines: AgentDeadlines =
       headers: { ...headers, ...bodyHeaders(asked) },
       maxHeaderSize: HEADER_BYTES_MAX,
     })
+  let ended = false
+  const close = () => {
+    agents.tapped.destroy()
+    agents.plain.destroy()
+  }
+  const attempt = async (asked: AgentRequest) => {
+    if (ended) throw new AgentTrouble('unreachable', 'The machine has ended')
+    return exchange(open(asked), asked, deadlines)
+  }
   const begin = async (asked: AgentRequest) => {
     try {
-      return await exchange(open(asked), asked, deadlines)
+      return await attempt(asked)
     } catch (error) {
       if (!(error instanceof StaleConnection) || !asked.safe || asked.body instanceof Readable) throw error
-      return exchange(open(asked), asked, deadlines)
+      return attempt(asked)
     }
   }
   return {
     send: async (asked) => (await begin(asked)).response,
     switch: begin,
-    close() {
-      agents.tapped.destroy()
-      agents.plain.destroy()
+    close,
+    end() {
+      ended = true
+      close()
     },
   }
 }

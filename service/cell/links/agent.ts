@@ -186,25 +186,27 @@ export interface OpenLink {
 /** One link that its caller closes. */
 export function openLink(machine: AgentPlace, deadlines: AgentDeadlines = AGENT_DEADLINES): OpenLink {
   const connections = openConnections(machine, deadlines)
-  return { link: linkOf(createLink(connections, deadlines), machine.agent_protocol), close: connections.close }
+  return { link: linkOf(createLink(connections, deadlines), machine.agent_protocol), close: connections.end }
 }
 
 export function createAgentLinks(deadlines: AgentDeadlines = AGENT_DEADLINES): AgentLinks {
-  const open = new Map<string, { machine: string; link: AgentLink; connections: AgentConnections }>()
+  const open = new Map<string, { place: string; machine: string; link: AgentLink; connections: AgentConnections }>()
   const end = (epoch: string) => {
-    open.get(epoch)?.connections.close()
+    open.get(epoch)?.connections.end()
     open.delete(epoch)
   }
   const to = (workspace_id: string, machine: LiveMachine, gone: AbortSignal) => {
     const epoch = `${workspace_id} ${machine.epoch}`
-    const name = `${machine.fence} ${machine.address} ${machine.stood_still}`
+    const place = `${machine.fence} ${machine.address}`
+    const name = `${place} ${machine.stood_still}`
     const known = open.get(epoch)
     if (known?.machine === name) return known
     // Nobody used what stood still. Its connections may have been given up on either side, which only the next call would notice.
-    known?.connections.close()
+    if (known?.place === place) known.connections.close()
+    else known?.connections.end()
     const connections = openConnections(machine, deadlines)
     const link = linkOf(createLink(connections, deadlines), machine.agent_protocol)
-    const made = { machine: name, link, connections }
+    const made = { place, machine: name, link, connections }
     open.set(epoch, made)
     if (gone.aborted) end(epoch)
     else if (known === undefined) gone.addEventListener('abort', () => end(epoch), { once: true })

@@ -1,13 +1,16 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { createWorld, type World } from '../../../tests/engine/world.ts'
+import { AT_ONCE_MS, createWorld, type World } from '../../../tests/engine/world.ts'
+import { AgentTrouble } from '../links/agent-trouble.ts'
+import { UNCOUNTED } from '../links/answer-room.ts'
+import type { Machine } from '../links/hostd.ts'
 import type { Subject } from '../links/subject.ts'
 
 const RESOURCES = { cpu_millis: 500, memory_mib: 128, disk_gib: 1 }
 
-async function start(world: World, subject: Subject): Promise<void> {
+async function start(world: World, subject: Subject): Promise<Machine> {
   const fence = { subject, operation_id: world.ids.next(), step: 'start', epoch: 1, fence: 1 }
-  await world.host.start({ ...fence, resources: RESOURCES, hostname: 'box', layers: [] })
+  return world.host.start({ ...fence, resources: RESOURCES, hostname: 'box', layers: [] })
 }
 
 async function row(world: World, subject: Subject, workspace_id: string): Promise<void> {
@@ -17,6 +20,32 @@ async function row(world: World, subject: Subject, workspace_id: string): Promis
   const grants = { grant_cpu_millis, grant_memory_mib, grant_disk_gib }
   await world.db.insertInto('machines').values({ ...subject, workspace_id, organization_id, project_id, cell_id, epoch: 1, ...grants }).execute() // prettier-ignore
 }
+
+const bounds = () => ({ signal: AbortSignal.timeout(AT_ONCE_MS), room: UNCOUNTED })
+
+test('the link to the machine of a build or an execution ends for good with its death, however the cell hears of it', async () => {
+  await using world = await createWorld()
+  const { workspace_id, operation_id } = await world.open()
+  const process = await world.startProcess()
+  await world.ended(operation_id)
+  const told: Subject = { kind: 'build', id: world.ids.next() }
+  const found: Subject = { kind: 'execution', id: world.ids.next() }
+  for (const subject of [told, found]) await row(world, subject, workspace_id)
+  const build = process.guests.open(await start(world, told))
+  const execution = process.guests.open(await start(world, found))
+  const isGone = async ({ link }: typeof build) => {
+    const error: unknown = await link.getExec('x', bounds()).catch((error: unknown) => error)
+    return error instanceof AgentTrouble && error.message === 'The machine has ended'
+  }
+  world.host.kill(told)
+  const died_ms = performance.now()
+  await world.until(() => isGone(build))
+  assert.ok(performance.now() - died_ms < AT_ONCE_MS, 'only a comparison found it')
+  assert.equal(await isGone(execution), false)
+  world.host.reboot() // no event
+  await process.engine.watch()?.sweep()
+  assert.equal(await isGone(execution), true)
+})
 
 test('the sweep leaves machines of other kinds that a row names, and deletes those that none does, of every kind', async () => {
   await using world = await createWorld()

@@ -3,6 +3,7 @@ import { LIMITS } from '../../../contract/limits.ts'
 import type { Db } from '../../db/database.ts'
 import type { Clock } from '../../lib/clock.ts'
 import type { Ids } from '../../lib/ids.ts'
+import type { GuestLinks } from '../links/guest-links.ts'
 import type { Fence, MachineHost } from '../links/hostd.ts'
 import type { CellMetrics, Recovery } from '../metrics.ts'
 import type { LiveTable } from './live-table.ts'
@@ -26,6 +27,8 @@ export interface ReconcileContext {
   room?: Pick<Room, 'freed'>
   /** Moves between resident and parked put their own things right; a test does without. */
   parking?: Pick<Parking, 'moving'>
+  /** Links to machines of other kinds end with them; a test does without. */
+  guests?: Pick<GuestLinks, 'died' | 'comparing'>
 }
 
 /** One comparison of what the rows say with what the host has. */

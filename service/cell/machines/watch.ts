@@ -39,7 +39,9 @@ export function watchHost(context: ReconcileContext, signal: AbortSignal, seen: 
     const next = sweeping.then(async () => {
       asked = false
       if (signal.aborted) return
+      const compareGuests = context.guests?.comparing()
       const inventory = await reconcile(context, !begun)
+      compareGuests?.(inventory.machines)
       begun = true
       await seen(inventory)
     })
@@ -89,7 +91,9 @@ function troubleOf(error: unknown): string {
 }
 
 async function handle(context: ReconcileContext, event: HostEvent): Promise<void> {
-  if (event.kind !== 'died' || !isWorkspace(event)) return // whoever owns another kind's machine waits for it itself
+  if (event.kind !== 'died') return
+  // What an execution or a build waits for fails, and it tidies up itself.
+  if (!isWorkspace(event)) return context.guests?.died(event)
   const { subject, epoch, fence, reason } = event
   const workspace_id = subject.id
   context.log.warn({ workspace_id, epoch, reason }, 'a machine died')

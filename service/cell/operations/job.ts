@@ -5,6 +5,7 @@ import type { OperationError } from '../../db/schema.ts'
 import type { Clock } from '../../lib/clock.ts'
 import type { Ids } from '../../lib/ids.ts'
 import type { AgentLinks } from '../links/agent.ts'
+import type { GuestLinks } from '../links/guest-links.ts'
 import { HostFailure, type Fence, type Machine, type MachineHost } from '../links/hostd.ts'
 import type { LiveTable } from '../machines/live-table.ts'
 import type { Parking } from '../machines/parking.ts'
@@ -26,6 +27,8 @@ export interface CellContext {
   room: Room
   parking: Parking
   agents: Pick<AgentLinks, 'greet' | 'of'>
+  /** A test does without. */
+  guests?: GuestLinks
   secrets: Pick<Secrets, 'valuesFor' | 'trust'>
   trees: Trees
   executions: Pick<Executions, 'recover'>

@@ -1,0 +1,61 @@
+import { type OpenLink, openLink } from './agent.ts'
+import type { HostEvent, Machine } from './hostd.ts'
+import { subjectName } from './subject.ts'
+
+/**
+ * Links to machines of executions and builds, which the table of machines does not know. A link ends with its machine: afterwards the address
+ * may be that of another tenant's machine, which must get no call and must not be believed.
+ */
+export interface GuestLinks {
+  open(machine: Machine): OpenLink
+  /** The host tells of the death of a machine. */
+  died(event: Death): void
+  /** Called before the host is asked for its machines. The result takes the answer, and ends the links to machines that are not in it. */
+  comparing(): (machines: readonly Named[]) => void
+}
+
+type Named = Pick<Machine, 'subject' | 'fence'>
+type Death = Pick<HostEvent, 'subject' | 'fence' | 'at'>
+
+/** Deaths that are remembered: the host may tell of one before the call that started the machine has returned. */
+const DEATHS_MAX = 1000
+
+export function createGuestLinks(open = openLink): GuestLinks {
+  const links = new Set<{ machine: Machine; close(): void }>()
+  const deaths = new Map<string, string>()
+  return {
+    open(machine) {
+      const { link, close } = open(machine)
+      const opened = { machine, close: () => (links.delete(opened), close()) }
+      links.add(opened)
+      const died_at = deaths.get(nameOf(machine))
+      if (died_at !== undefined && isOf(machine, died_at)) opened.close()
+      return { link, close: opened.close }
+    },
+    died(event) {
+      const name = nameOf(event)
+      deaths.set(name, event.at)
+      for (const first of deaths.keys()) {
+        if (deaths.size <= DEATHS_MAX) break
+        deaths.delete(first)
+      }
+      for (const opened of links) if (nameOf(opened.machine) === name && isOf(opened.machine, event.at)) opened.close()
+    },
+    comparing() {
+      const before = [...links]
+      return (machines) => {
+        const there = new Set(machines.map(nameOf))
+        for (const opened of before) if (!there.has(nameOf(opened.machine))) opened.close()
+      }
+    },
+  }
+}
+
+function nameOf({ subject, fence }: Named): string {
+  return `${subjectName(subject)} ${fence}`
+}
+
+/** Machines of one attempt of a build follow each other under one fence. Both times are of the host's clock. */
+function isOf({ started_at }: Machine, died_at: string): boolean {
+  return started_at <= died_at
+}
