@@ -16,6 +16,7 @@ import (
 	"syscall"
 
 	"github.com/berth-dev/berth/machine/internal/hostd"
+	"github.com/berth-dev/berth/machine/internal/layerscan"
 	"github.com/berth-dev/berth/machine/internal/resolver"
 	"github.com/berth-dev/berth/machine/internal/rlimit"
 	"github.com/berth-dev/berth/machine/internal/secretproxy"
@@ -60,6 +61,8 @@ func run(args []string) error {
 		return hostd.Hold()
 	case command == resolver.Command:
 		return resolver.Run()
+	case command == layerscan.Command:
+		return layerscan.Run()
 	case command == secretproxy.Command:
 		return secretproxy.Run()
 	case command != "" && !clean, *path == "", flags.NArg() > 0:

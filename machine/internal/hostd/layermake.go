@@ -4,19 +4,21 @@ import (
 	"context"
 	"errors"
 	"os"
+	"os/exec"
 	"path"
 	"path/filepath"
 	"strings"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/berth-dev/berth/machine/internal/cgroup"
 	"github.com/berth-dev/berth/machine/internal/layers"
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
 const (
 	dropMax          = 256
-	layerEntriesMax  = 4_000_000
+	layerEntriesMax  = 2_000_000
 	layerBytesMax    = int64(diskGiBMax) << 30
 	layerRefusedCode = "layer_refused"
 )
@@ -39,17 +41,26 @@ func (h *Host) makeLayer(ctx context.Context, r wire.LayerRequest) (wire.Layer, 
 	defer from.Close()
 	findings := []wire.LayerFinding{}
 	if r.Scan {
-		if findings, err = scanForSecrets(ctx, from, dropped); err != nil {
+		if findings, err = h.scanForSecrets(ctx, from, r); err != nil {
 			return wire.Layer{}, layerError(err)
 		}
 	}
-	plan := layers.Plan{From: from, Dropped: dropped, BytesMax: r.BytesMax, EntriesMax: r.EntriesMax,
+	plan := layers.Plan{From: from, Dropped: dropped, BytesMax: r.BytesMax, EntriesMax: r.EntriesMax, Run: h.runImage,
 		At: func(step string) error { return h.points.at("layer_make." + step) }}
 	made, err := h.layers.Make(ctx, layers.MakingName(r.Owner(), r.Fence.Fence), plan)
 	if err != nil {
 		return wire.Layer{}, layerError(err)
 	}
 	return wire.Layer{Digest: made.Digest, SizeBytes: made.SizeBytes, Entries: made.Entries, Findings: findings}, h.points.at("layer_make.answer")
+}
+
+// imageLimits are those of the program that writes an image. It compresses, and a caller waits: it is as much as a machine.
+func imageLimits(memoryBytes int64) cgroup.Limits {
+	return cgroup.Limits{CPUMillis: 2000, MemoryBytes: memoryBytes, Pids: 64}
+}
+
+func (h *Host) runImage(command *exec.Cmd, memoryBytes int64) error {
+	return h.runAside("image", imageLimits(memoryBytes), command, func() error { return nil })
 }
 
 // diskForLayer is a disk that nobody writes to, and the layers that lay below it.

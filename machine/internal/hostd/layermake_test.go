@@ -11,7 +11,7 @@ import (
 func (d *daemon) layerRequest(source, id string) wire.LayerRequest {
 	fence := d.fence(newID(), 0)
 	fence.Kind = wire.KindBuild
-	return wire.LayerRequest{Fence: fence, Of: &wire.CheckpointName{Subject: wire.Workspace(source), CheckpointID: id}, BytesMax: 1 << 30, EntriesMax: 1000}
+	return wire.LayerRequest{Fence: fence, Of: &wire.CheckpointName{Subject: wire.Workspace(source), CheckpointID: id}, BytesMax: 1 << 30, EntriesMax: 1000, Scan: true}
 }
 
 // images are the layers that are there, whole or not.
@@ -39,7 +39,7 @@ func (d *daemon) dieInLayerMake(point, source, id string) {
 	var first, second wire.Layer
 	d.ok(d.call("POST", "/layers/make", request, &first))
 	d.ok(d.call("POST", "/layers/make", d.layerRequest(source, id), &second))
-	if first.Digest != second.Digest || first.SizeBytes != second.SizeBytes || first.Digest == "" {
+	if first.Digest != second.Digest || first.SizeBytes != second.SizeBytes || first.Digest == "" || len(first.Findings) > 0 {
 		d.t.Fatalf("one disk made two layers: %+v and %+v", first, second)
 	}
 	image := filepath.Join(d.dir, "layers", first.Digest+".erofs")

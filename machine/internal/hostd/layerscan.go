@@ -1,72 +1,87 @@
 package hostd
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"io/fs"
 	"os"
-	"path/filepath"
-	"strings"
+	"os/exec"
+	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
-	"github.com/berth-dev/berth/machine/internal/layers"
-	"github.com/berth-dev/berth/machine/internal/secretscan"
+	"github.com/berth-dev/berth/machine/internal/cgroup"
+	"github.com/berth-dev/berth/machine/internal/layerscan"
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// scanBytesMax bounds the work for one layer: what is beyond it is said to be not scanned.
-const scanBytesMax = 4 << 30
+const (
+	// asideWeight, in percent of a machine's: what works on a layer leaves the processors to machines that want them.
+	asideWeight = 25
+	// scanAnswerMax: of a path each byte may be six of JSON.
+	scanAnswerMax = wire.LayerFindingsMax * (6*unix.PathMax + 256)
+	scanTimeMax   = layerscan.LayerTime + 30*time.Second
+)
 
-// scanForSecrets looks at every file that the layer is to hold. The files are read as bytes, and no link is followed.
-func scanForSecrets(ctx context.Context, from *os.File, dropped layers.Dropped) (found []wire.LayerFinding, err error) {
-	found = []wire.LayerFinding{}
-	root := fmt.Sprintf("/proc/self/fd/%d/", from.Fd())
-	scanned := int64(0)
-	err = filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
-		if err = errors.Join(err, ctx.Err()); err != nil {
-			return err
-		}
-		relative := strings.TrimPrefix(strings.TrimPrefix(path, root), "/")
-		if relative != "" && dropped.Holds(relative) {
-			if entry.IsDir() {
-				return fs.SkipDir
-			}
-			return nil
-		}
-		if !entry.Type().IsRegular() {
-			return nil
-		}
-		if scanned > scanBytesMax {
-			found = append(found, wire.LayerFinding{Path: "/" + relative, Rule: wire.FindingNotScanned, Line: 1})
-			return fs.SkipAll
-		}
-		text, err := readBeginning(from, relative)
-		if err != nil {
-			return err
-		}
-		scanned += int64(len(text))
-		for _, one := range secretscan.Scan("/"+relative, text) {
-			found = append(found, wire.LayerFinding{Path: "/" + strings.ToValidUTF8(relative, "\uFFFD"), Rule: one.Rule, Line: one.Line})
-		}
-		if len(found) >= wire.LayerFindingsMax {
-			found = append(found[:wire.LayerFindingsMax-1], wire.LayerFinding{Path: "/" + strings.ToValidUTF8(relative, "\uFFFD"), Rule: wire.FindingTooMany, Line: 1})
-			return fs.SkipAll
-		}
-		return nil
-	})
-	return found, err
+var scanLimits = cgroup.Limits{CPUMillis: 1000, MemoryBytes: layerscan.MemoryBytesMax, Pids: 64, WeightPercent: asideWeight}
+
+// scanForSecrets looks at every file that the layer is to hold. The findings are advice to the owner: where the scan itself fails, they say that
+// nothing was scanned, and the layer is made. An error is of a context that has ended.
+func (h *Host) scanForSecrets(ctx context.Context, from *os.File, r wire.LayerRequest) ([]wire.LayerFinding, error) {
+	found, err := h.scanAside(ctx, from, layerscan.Setup{Drop: r.Drop, EntriesMax: r.EntriesMax})
+	if err == nil || ctx.Err() != nil {
+		return found, ctx.Err()
+	}
+	h.log.Error("a layer is not scanned for secrets", "subject", r.Owner(), "error", err)
+	return []wire.LayerFinding{{Path: "/", Rule: wire.FindingNotScanned, Line: 1}}, nil
 }
 
-func readBeginning(root *os.File, relative string) ([]byte, error) {
-	how := &unix.OpenHow{Flags: unix.O_RDONLY | unix.O_CLOEXEC | unix.O_NOATIME, Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS}
-	fd, err := unix.Openat2(int(root.Fd()), relative, how)
+func (h *Host) scanAside(ctx context.Context, from *os.File, setup layerscan.Setup) ([]wire.LayerFinding, error) {
+	ctx, cancel := context.WithTimeout(ctx, scanTimeMax)
+	defer cancel()
+	line, err := json.Marshal(setup)
 	if err != nil {
-		return nil, &os.PathError{Op: "open", Path: relative, Err: err}
+		return nil, err
 	}
-	file := os.NewFile(uintptr(fd), relative)
-	defer file.Close()
-	return io.ReadAll(io.LimitReader(file, secretscan.BytesMax))
+	input, send, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	defer input.Close()
+	defer send.Close()
+	answer := &bounded{max: scanAnswerMax}
+	command := exec.CommandContext(ctx, "/proc/self/exe")
+	command.Args = []string{"berth-" + h.config.Instance + "-scan", layerscan.Command}
+	command.Env, command.Dir = []string{"GOTRACEBACK=single", "GOMAXPROCS=1"}, "/"
+	command.Stdin, command.Stdout, command.Stderr, command.ExtraFiles = input, answer, os.Stderr, []*os.File{from}
+	command.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Cloneflags: unix.CLONE_NEWNET | unix.CLONE_NEWIPC,
+		Credential: &syscall.Credential{Uid: nobody, Gid: nobody}, AmbientCaps: layerscan.Capabilities}
+	err = h.runAside("scan", scanLimits, command, func() error {
+		_, err := send.Write(append(line, '\n'))
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("scanning for secrets: %w", err)
+	}
+	found := []wire.LayerFinding{}
+	if err := json.Unmarshal(answer.Bytes(), &found); err != nil || len(found) > wire.LayerFindingsMax {
+		return nil, errors.Join(err, fmt.Errorf("the scan found %d things", len(found)))
+	}
+	return found, nil
+}
+
+// bounded keeps what a program says, which must not be more than max.
+type bounded struct {
+	bytes.Buffer
+	max int
+}
+
+func (b *bounded) Write(text []byte) (int, error) {
+	if b.Len()+len(text) > b.max {
+		return 0, errors.New("the program says too much")
+	}
+	return b.Buffer.Write(text)
 }

@@ -1,19 +1,17 @@
 package layers
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
 
-	"github.com/berth-dev/berth/machine/internal/pool"
 	"golang.org/x/sys/unix"
 )
 
@@ -23,6 +21,8 @@ type Plan struct {
 	Dropped    Dropped
 	BytesMax   int64
 	EntriesMax int
+	// Run runs the program that writes the image, and gives it no more memory than this.
+	Run func(command *exec.Cmd, memoryBytes int64) error
 	// At is asked at each step, by its name.
 	At func(step string) error
 }
@@ -55,7 +55,7 @@ var mkfsFlags = []string{"-zlz4", "-C16384", "-T0", "--preserve-mtime", "-U00000
 // SweepMaking removes. Errors: ErrTooLarge, ErrTooManyEntries, ENAMETOOLONG, ENOSPC.
 func (s *Store) Make(ctx context.Context, name string, plan Plan) (Made, error) {
 	made := Made{}
-	bytes, entries, err := measure(plan)
+	size, entries, err := measure(ctx, plan)
 	if err != nil {
 		return made, err
 	}
@@ -65,7 +65,7 @@ func (s *Store) Make(ctx context.Context, name string, plan Plan) (Made, error) 
 	}
 	image := filepath.Join(s.dir, makingDir, name+".erofs")
 	defer os.Remove(image)
-	if err := writeImage(ctx, plan, image, bytes+imageOverhead+int64(entries)*imageOverheadEntry); err != nil {
+	if err := writeImage(ctx, plan, entries, image, size+imageOverhead+int64(entries)*imageOverheadEntry); err != nil {
 		return made, err
 	}
 	if made.Digest, made.SizeBytes, err = sealImage(image); err != nil {
@@ -82,71 +82,49 @@ func (s *Store) SweepMaking() error { return os.RemoveAll(filepath.Join(s.dir, m
 
 // measure counts what the layer is to hold, before a byte of it is written. A file that is mostly holes counts with all that it says to be
 // long: every one of its bytes is read.
-func measure(plan Plan) (bytes int64, entries int, err error) {
-	root := fmt.Sprintf("/proc/self/fd/%d/", plan.From.Fd())
+func measure(ctx context.Context, plan Plan) (bytes int64, entries int, err error) {
 	links := map[uint64]bool{}
-	err = filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		relative := strings.TrimPrefix(strings.TrimPrefix(path, root), "/")
-		if relative != "" && plan.Dropped.Holds(relative) {
-			if entry.IsDir() {
-				return fs.SkipDir
-			}
-			return nil
-		}
+	entries = 1 // the root
+	err = Walk(plan.From, plan.Dropped, func(found Found) error {
 		if entries++; entries > plan.EntriesMax {
 			return ErrTooManyEntries
 		}
-		if !entry.Type().IsRegular() {
-			return nil
+		stat := &found.Stat
+		if stat.Mode&unix.S_IFMT != unix.S_IFREG || links[stat.Ino] {
+			return ctx.Err()
 		}
-		size, err := sizeOnce(entry, links)
-		if bytes += size; bytes > plan.BytesMax {
+		if stat.Nlink > 1 { // a file of several names counts once
+			links[stat.Ino] = true
+		}
+		if bytes += stat.Size; bytes > plan.BytesMax {
 			return ErrTooLarge
 		}
-		return err
+		return ctx.Err()
 	})
 	return bytes, entries, err
 }
 
-// sizeOnce counts a file of several names once.
-func sizeOnce(entry fs.DirEntry, links map[uint64]bool) (int64, error) {
-	info, err := entry.Info()
-	if err != nil {
-		return 0, err
-	}
-	stat, ok := info.Sys().(*syscall.Stat_t)
-	if ok && stat.Nlink > 1 {
-		if links[stat.Ino] {
-			return 0, nil
-		}
-		links[stat.Ino] = true
-	}
-	return info.Size(), nil
-}
+// ProgramMemory is what the program may use that writes an image of so many entries. It was measured to take 4.7 KiB for each, whatever the
+// length of its name: the rest is for extended attributes. What needs more is refused.
+func ProgramMemory(entries int) int64 { return 256<<20 + int64(entries)*5<<10 }
 
-// writeImage ends its program when this process ends.
-func writeImage(ctx context.Context, plan Plan, image string, sizeMax int64) error {
+func writeImage(ctx context.Context, plan Plan, entries int, image string, sizeMax int64) error {
 	if err := os.MkdirAll(filepath.Dir(image), 0o700); err != nil {
 		return err
 	}
-	// The kernel ends the program with the thread that started it.
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
 	arguments := append([]string{fmt.Sprintf("--fsize=%d", sizeMax), "--core=0", "mkfs.erofs"}, mkfsFlags...)
 	for _, expression := range plan.Dropped.expressions {
 		arguments = append(arguments, "--exclude-regex="+expression)
 	}
 	command := exec.CommandContext(ctx, "prlimit", append(arguments, image, "/proc/self/fd/3/")...)
 	command.ExtraFiles = []*os.File{plan.From}
-	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: unix.SIGKILL}
-	output, err := command.CombinedOutput()
-	if err == nil {
-		return nil
+	var output bytes.Buffer
+	command.Stdout, command.Stderr = &output, &output
+	err := plan.Run(command, ProgramMemory(entries))
+	if err == nil || ctx.Err() != nil {
+		return errors.Join(err, ctx.Err())
 	}
-	return imageError(err, string(output), image)
+	return imageError(err, output.String(), image)
 }
 
 // imageError finds the reason in the program's words and in how it ended; it has no other form.
@@ -154,8 +132,11 @@ func imageError(err error, output, image string) error {
 	wrong := fmt.Errorf("writing a layer: %w: %.500s", err, output)
 	var exit *exec.ExitError
 	if errors.As(err, &exit) {
-		if status, ok := exit.Sys().(syscall.WaitStatus); ok && status.Signaled() && status.Signal() == unix.SIGXFSZ {
+		switch status, _ := exit.Sys().(syscall.WaitStatus); {
+		case status.Signaled() && status.Signal() == unix.SIGXFSZ:
 			return errors.Join(wrong, ErrTooLarge)
+		case status.Signaled() && status.Signal() == unix.SIGKILL: // its memory was at its limit
+			return errors.Join(wrong, ErrTooManyEntries)
 		}
 	}
 	var fs unix.Statfs_t
@@ -189,13 +170,13 @@ func (s *Store) place(image, digest string) error {
 	defer s.mu.Unlock()
 	s.uses.note(digest)
 	target := filepath.Join(s.dir, digest+".erofs")
-	if sum, err := hashFile(target); err == nil && sum == digest {
-		return nil
+	if sum, err := hashFile(target); err != nil || sum != digest {
+		if err := os.Rename(image, target); err != nil {
+			return err
+		}
 	}
-	if err := os.Rename(image, target); err != nil {
-		return err
-	}
-	return pool.SyncDir(s.dir)
+	// A process that died after its rename may not have come to this.
+	return s.syncDir(s.dir)
 }
 
 // MakingName is a file name for what a subject makes in one attempt.

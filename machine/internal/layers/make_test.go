@@ -3,11 +3,16 @@ package layers
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"runtime"
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/berth-dev/berth/machine/internal/pool"
 )
 
 func plan(t *testing.T, from string, drop ...string) Plan {
@@ -17,7 +22,8 @@ func plan(t *testing.T, from string, drop ...string) Plan {
 	t.Cleanup(func() { file.Close() })
 	dropped, err := ParseDropped(drop)
 	must(t, err)
-	return Plan{From: file, Dropped: dropped, BytesMax: 64 << 20, EntriesMax: 1000, At: func(string) error { return nil }}
+	return Plan{From: file, Dropped: dropped, BytesMax: 64 << 20, EntriesMax: 1000, At: func(string) error { return nil },
+		Run: func(command *exec.Cmd, _ int64) error { return command.Run() }}
 }
 
 func makeOf(t *testing.T, store *Store, p Plan) Made {
@@ -105,7 +111,13 @@ func TestOneDirectoryMakesOneLayerHoweverOften(t *testing.T) {
 	}
 	must(t, os.Chmod(filepath.Join(store.dir, first.Digest+".erofs"), 0o600))
 	must(t, os.WriteFile(filepath.Join(store.dir, first.Digest+".erofs"), []byte("damaged"), 0o600))
+	synced := 0
+	store.syncDir = func(dir string) error { synced++; return pool.SyncDir(dir) }
 	makeOf(t, store, plan(t, tree))
+	makeOf(t, store, plan(t, tree))
+	if synced != 2 {
+		t.Errorf("the directory was made durable %d times for two answers: the process of the first may have died before it was", synced)
+	}
 	if _, err := store.Mount(first.Digest); err != nil {
 		t.Fatalf("a layer that was damaged and made again: %v", err)
 	}
@@ -128,9 +140,14 @@ func TestALayerThatIsTooLargeIsRefusedBeforeItIsWrittenAndOneThatFailsLeavesNoth
 		}
 		return nil
 	}
-	for want, p := range map[error]Plan{ErrTooLarge: big, ErrTooManyEntries: many, errHalt: halted} {
-		if _, err := store.Make(context.Background(), "one.1", p); !errors.Is(err, want) {
-			t.Errorf("%v instead of %v", err, want)
+	killed := plan(t, t.TempDir())
+	killed.Run = func(*exec.Cmd, int64) error { return exec.Command("sh", "-c", "kill -9 $$").Run() }
+	for _, refused := range []struct {
+		why  error
+		plan Plan
+	}{{ErrTooLarge, big}, {ErrTooManyEntries, many}, {errHalt, halted}, {ErrTooManyEntries, killed}} {
+		if _, err := store.Make(context.Background(), "one.1", refused.plan); !errors.Is(err, refused.why) {
+			t.Errorf("%v instead of %v", err, refused.why)
 		}
 	}
 	left, err := filepath.Glob(filepath.Join(dir, "*", "*.erofs"))
@@ -139,6 +156,23 @@ func TestALayerThatIsTooLargeIsRefusedBeforeItIsWrittenAndOneThatFailsLeavesNoth
 	must(t, err)
 	if len(left)+len(images) > 0 {
 		t.Fatalf("left: %v %v", left, images)
+	}
+}
+
+// A guest may have made millions of names in one directory.
+func TestADirectoryIsReadNoFurtherThanItsEntriesMayBe(t *testing.T) {
+	tree := t.TempDir()
+	for i := range 20_000 {
+		must(t, os.WriteFile(filepath.Join(tree, fmt.Sprint(i)), nil, 0o600))
+	}
+	p := plan(t, tree)
+	p.EntriesMax = 10
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	_, entries, err := measure(context.Background(), p)
+	runtime.ReadMemStats(&after)
+	if took := after.TotalAlloc - before.TotalAlloc; !errors.Is(err, ErrTooManyEntries) || entries != 11 || took > 512<<10 {
+		t.Errorf("%d entries, %v; %d bytes of memory", entries, err, took)
 	}
 }
 

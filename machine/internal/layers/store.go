@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/berth-dev/berth/machine/internal/loopdev"
+	"github.com/berth-dev/berth/machine/internal/pool"
 	"golang.org/x/sys/unix"
 )
 
@@ -31,6 +32,7 @@ type Store struct {
 	uses uses
 	// secondLook is called before a file is looked at again, by tests.
 	secondLook func(image string)
+	syncDir    func(dir string) error
 }
 
 // errTouched: the file's identity is another than before. Whether its bytes are, only reading them again can tell.
@@ -40,7 +42,7 @@ var errTouched = errors.New("the file changed meanwhile")
 const looksMax = 5
 
 func Open(dir string) *Store {
-	return &Store{dir: filepath.Clean(dir), uses: uses{began: time.Now()}}
+	return &Store{dir: filepath.Clean(dir), uses: uses{began: time.Now()}, syncDir: pool.SyncDir}
 }
 
 // Mount returns where the layer is mounted, and mounts it first where needed. Errors: os.ErrNotExist (no such image),

@@ -4,6 +4,7 @@ package secretscan
 import (
 	"bytes"
 	"math"
+	"math/bits"
 	"path"
 	"strings"
 )
@@ -17,88 +18,142 @@ type Finding struct {
 const (
 	// BytesMax of a file are looked at.
 	BytesMax = 4 << 20
-	lineMax  = 16 << 10 // of a longer line, what is around the word
-	binary   = 8 << 10  // a NUL in so many first bytes makes a file a binary one
-	hitsMax  = 2000     // words that one rule looks at in a file
+	// A longer line is looked at in windows. Each begins in the middle of the one before, so that what a rule looks for lies whole in one of them.
+	window = 1 << 10
+	step   = window / 2
+	binary = 8 << 10 // a NUL in so many first bytes makes a file a binary one
+	// matchesMax of one rule are looked at in a window.
+	matchesMax = 20
+	// pieceBytes are read for words between two questions whether to stop.
+	pieceBytes = 16 << 10
 )
 
-// Scan looks at the text of one file. It finds nothing in a binary file, which has no lines.
-func Scan(name string, text []byte) (found []Finding) {
-	text = text[:min(len(text), BytesMax)]
-	isBinary := bytes.IndexByte(text[:min(len(text), binary)], 0) >= 0
-	if isBinary {
-		return nil
+// Scan looks at the text of one file. It finds nothing in a binary file, which has no lines. Its time grows with the text alone: each byte is read
+// once for all words, and each window is looked at once by a rule at most. Where stop says so it ends, and says on which line; 0: at no line.
+func Scan(name string, text []byte, stop func() bool) (found []Finding, stopped int) {
+	s := newScan(name, stop)
+	s.read(text[:min(len(text), BytesMax)])
+	if s.stopped {
+		stopped = s.line
 	}
-	small := bytes.ToLower(text)
-	if len(small) != len(text) { // a letter that has another length in small: words are looked for as they are
-		small = text
+	return s.found, stopped
+}
+
+func newScan(name string, stop func() bool) *scan {
+	s := &scan{stop: stop, wanted: everyRule, line: 1}
+	if isNoisy(name) {
+		s.wanted &^= genericRules
 	}
-	noisy := isNoisy(name)
-	seen := map[string]bool{}
-	for _, rule := range rules {
-		if seen[rule.name] || rule.generic && noisy {
+	return s
+}
+
+func (s *scan) read(text []byte) {
+	if bytes.IndexByte(text[:min(len(text), binary)], 0) >= 0 {
+		return
+	}
+	for {
+		line, rest, more := bytes.Cut(text, []byte("\n"))
+		s.readLine(line)
+		if s.stopped || !more {
+			return
+		}
+		text = rest
+		s.line++
+	}
+}
+
+// scan is of one file.
+type scan struct {
+	stop    func() bool
+	stopped bool
+	wanted  ruleSet // those that have found nothing yet
+	found   []Finding
+	line    int
+	unasked int // bytes since stop was asked
+	looked  int // bytes that expressions were given
+}
+
+var everyRule, genericRules = sets()
+
+func sets() (every, generic ruleSet) {
+	for i, rule := range rules {
+		every |= 1 << i
+		if rule.generic {
+			generic |= 1 << i
+		}
+	}
+	return every, generic
+}
+
+// readLine finds the words of each half window, and has the rules look at a window when both its halves were read.
+func (s *scan) readLine(line []byte) {
+	var before ruleSet // whose words ended in the half before
+	state := uint16(0)
+	for start := 0; start < len(line); start += step {
+		half := line[start:min(start+step, len(line))]
+		var here ruleSet
+		for _, char := range half {
+			state = words.next[state][char]
+			here |= words.rules[state]
+		}
+		end := start + len(half)
+		// The first window of a line begins with its first half; one of a short line is the whole line.
+		if start > 0 || end == len(line) {
+			s.look(line, max(0, start-step), end, before|here)
+		}
+		before = here
+		if s.ask(len(half)); s.stopped {
+			return
+		}
+	}
+}
+
+func (s *scan) ask(read int) {
+	if s.unasked += read + 1; s.unasked >= pieceBytes {
+		s.unasked, s.stopped = 0, s.stop()
+	}
+}
+
+func (s *scan) look(line []byte, start, end int, by ruleSet) {
+	for by &= s.wanted; by != 0 && !s.stopped; by &= by - 1 {
+		at := bits.TrailingZeros64(uint64(by))
+		s.looked += end - start
+		s.ask(end - start)
+		if rules[at].holds(line, start, end) {
+			s.found = append(s.found, Finding{Rule: rules[at].name, Line: s.line})
+			s.wanted &^= sameName[at]
+			by &= s.wanted | 1<<at
+		}
+	}
+}
+
+// sameName are, for each rule, all that find the same.
+var sameName = func() (same [64]ruleSet) {
+	for i := range rules {
+		for j := range rules {
+			if rules[i].name == rules[j].name {
+				same[i] |= 1 << j
+			}
+		}
+	}
+	return same
+}()
+
+// holds does not believe a match that the edge of a window may have cut: another window has it whole.
+func (r rule) holds(line []byte, start, end int) bool {
+	for _, match := range r.expression.FindAllSubmatchIndex(line[start:end], matchesMax) {
+		if match[0] == 0 && start > 0 || match[1] == end-start && end < len(line) {
 			continue
 		}
-		if at := rule.first(text, small); at >= 0 {
-			seen[rule.name] = true
-			found = append(found, Finding{Rule: rule.name, Line: 1 + bytes.Count(text[:at], []byte("\n"))})
-		}
-	}
-	return found
-}
-
-// first is where the rule holds at first; -1: nowhere.
-func (r rule) first(text, small []byte) int {
-	first := -1
-	for _, word := range r.words {
-		if at := r.firstAt(text, small, []byte(word)); at >= 0 && (first < 0 || at < first) {
-			first = at
-		}
-	}
-	return first
-}
-
-func (r rule) firstAt(text, small, word []byte) int {
-	from := 0
-	for range hitsMax {
-		next := bytes.Index(small[from:], word)
-		if next < 0 {
-			return -1
-		}
-		at := from + next
-		start, end := lineAround(text, at)
-		if r.holds(text[start:end]) {
-			return at
-		}
-		from = max(end, at+len(word))
-		if from >= len(small) {
-			return -1
-		}
-	}
-	return -1
-}
-
-func (r rule) holds(line []byte) bool {
-	for _, match := range r.expression.FindAllSubmatch(line, 20) {
-		value := match[0]
-		if len(match) > 1 {
-			value = match[1]
+		value := line[start+match[0] : start+match[1]]
+		if len(match) > 2 {
+			value = line[start+match[2] : start+match[3]]
 		}
 		if r.entropyMin == 0 || (entropy(value) >= r.entropyMin && !isPlaceholder(value) && (!r.generic || isMixed(value))) {
 			return true
 		}
 	}
 	return false
-}
-
-func lineAround(text []byte, at int) (start, end int) {
-	start = bytes.LastIndexByte(text[:at], '\n') + 1
-	if next := bytes.IndexByte(text[at:], '\n'); next >= 0 {
-		end = at + next
-	} else {
-		end = len(text)
-	}
-	return max(start, at-lineMax/2), min(end, at+lineMax/2)
 }
 
 // entropy in bits a character.

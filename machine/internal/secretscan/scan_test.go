@@ -1,6 +1,7 @@
 package secretscan
 
 import (
+	"bytes"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -123,10 +124,15 @@ func harmless() []sample {
 	}
 }
 
+func scanned(name string, text []byte) []Finding {
+	found, _ := Scan(name, text, func() bool { return false })
+	return found
+}
+
 func TestOfFortySecretsAtMostTwoAreMissedAndOfFortyHarmlessLinesNoneIsTakenForOne(t *testing.T) {
 	found, alarms := 0, 0
 	for _, one := range secrets() {
-		rules := fmt.Sprint(Scan(one.name, []byte(one.text)))
+		rules := fmt.Sprint(scanned(one.name, []byte(one.text)))
 		if strings.Contains(rules, one.rule+" ") {
 			found++
 		} else {
@@ -134,7 +140,7 @@ func TestOfFortySecretsAtMostTwoAreMissedAndOfFortyHarmlessLinesNoneIsTakenForOn
 		}
 	}
 	for _, one := range harmless() {
-		if rules := Scan(one.name, []byte(one.text)); len(rules) > 0 {
+		if rules := scanned(one.name, []byte(one.text)); len(rules) > 0 {
 			alarms++
 			t.Errorf("%s: %q is taken for %v", one.name, one.text, rules)
 		}
@@ -147,11 +153,52 @@ func TestOfFortySecretsAtMostTwoAreMissedAndOfFortyHarmlessLinesNoneIsTakenForOn
 
 func TestAFindingSaysTheFirstLineOfEachRule(t *testing.T) {
 	text := "one\ntwo\nA=ghp_" + of(alnum, 36) + "\nB=ghp_" + of(alnum, 36) + "\n"
-	if found := Scan("/home/user/x", []byte(text)); len(found) != 1 || found[0] != (Finding{Rule: "github_token", Line: 3}) {
+	if found := scanned("/home/user/x", []byte(text)); len(found) != 1 || found[0] != (Finding{Rule: "github_token", Line: 3}) {
 		t.Fatalf("%+v", found)
 	}
-	if found := Scan("/home/user/empty", nil); len(found) > 0 {
+	if found := scanned("/home/user/empty", nil); len(found) > 0 {
 		t.Fatalf("%+v", found)
+	}
+}
+
+func TestASecretInALongLineIsFoundWhereverItLies(t *testing.T) {
+	for _, one := range secrets() {
+		if strings.Contains(one.text, "\n") {
+			continue
+		}
+		for before := 3 * window; before < 4*window; before += 37 {
+			text := strings.Repeat(" ", before) + one.text + strings.Repeat(" ", 2*window)
+			if short, long := fmt.Sprint(scanned(one.name, []byte(one.text))), fmt.Sprint(scanned(one.name, []byte(text))); short != long {
+				t.Fatalf("%s after %d characters: %s, alone %s", one.rule, before, long, short)
+			}
+		}
+	}
+}
+
+// A file of the words that rules look for, in one line or in many.
+func TestEachWindowIsLookedAtOnceByARule(t *testing.T) {
+	for _, end := range []string{" = ", " = \n", " " + strings.Repeat("x", window-20) + "\n"} {
+		var piece []byte
+		for _, rule := range rules {
+			for _, word := range rule.words {
+				piece = append(append(piece, word...), end...)
+			}
+		}
+		text := bytes.Repeat(piece, (64<<10)/len(piece)+1)
+		s := newScan("/home/user/x", func() bool { return false })
+		s.read(text)
+		if most := 2 * len(rules) * len(text); s.looked > most || len(s.found) > 0 {
+			t.Errorf("%q: %d bytes are given to expressions, %d at most; %v", end, s.looked, most, s.found)
+		}
+	}
+}
+
+func TestAScanEndsInTheMiddleOfALine(t *testing.T) {
+	asked := 0
+	text := "one\n" + strings.Repeat("word ", BytesMax/5)
+	_, stopped := Scan("/home/user/x", []byte(text), func() bool { asked++; return asked == 3 })
+	if stopped != 2 || asked != 3 {
+		t.Errorf("stopped at line %d, asked %d times", stopped, asked)
 	}
 }
 
@@ -160,7 +207,7 @@ func FuzzAnyTextIsScannedWithoutAPanic(f *testing.F) {
 		f.Add(one.text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		for _, one := range Scan("/home/user/file", []byte(text)) {
+		for _, one := range scanned("/home/user/file", []byte(text)) {
 			if one.Line < 1 || one.Line > strings.Count(text, "\n")+1 {
 				t.Fatalf("%+v", one)
 			}

@@ -32,7 +32,8 @@ var home = []string{"home", "user"}
 // ofGuests is the mode that the tree's root gets where the guest has removed that root, and left no directory there.
 const ofGuests = 0o755
 
-const namesAtOnce = 1024
+// namesAtOnce are held at each level: a guest chooses how many names a directory has, and how deep it lies.
+const namesAtOnce = 64
 
 // refusedError is told in the stream: what the guest left cannot be a tree.
 type refusedError struct{ why, path string }

@@ -1,0 +1,53 @@
+package hostd
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/berth-dev/berth/machine/internal/cgroup"
+)
+
+const asideEnds = 10 * time.Second
+
+// runAside runs a program that works on what a guest wrote. It is in a group beside the machines, with limits of its own and a small part of the
+// processors, and it is the first that the kernel ends where memory is short. It ends with this process.
+func (h *Host) runAside(name string, limits cgroup.Limits, command *exec.Cmd, begun func() error) (err error) {
+	group, err := h.groups.Create(name+"-"+strings.ToLower(rand.Text()[:12]), limits)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		ctx, cancel := context.WithTimeout(context.Background(), asideEnds)
+		defer cancel()
+		err = errors.Join(err, group.Kill(ctx), group.Delete())
+	}()
+	// The kernel ends the program with the thread that started it.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	if command.SysProcAttr == nil {
+		command.SysProcAttr = &syscall.SysProcAttr{}
+	}
+	command.SysProcAttr.Pdeathsig = unix.SIGKILL
+	if err := command.Start(); err != nil {
+		return err
+	}
+	_ = os.WriteFile(fmt.Sprintf("/proc/%d/oom_score_adj", command.Process.Pid), []byte("1000"), 0) // it has just ended, or is as protected as hostd
+	err = group.Add(command.Process.Pid)
+	if err == nil {
+		err = begun()
+	}
+	if err != nil {
+		return errors.Join(err, command.Process.Kill(), command.Wait())
+	}
+	return command.Wait()
+}

@@ -1,0 +1,83 @@
+package layers
+
+import (
+	"errors"
+	"io"
+	"os"
+	"path"
+
+	"golang.org/x/sys/unix"
+)
+
+// namesAtOnce is how many names of a directory are held at each level of a walk. A guest may have made millions in one directory.
+const namesAtOnce = 64
+
+// pathMax leaves room for what programs write before a path of the layer.
+const pathMax = unix.PathMax - len("/proc/self/fd/1000/")
+
+// Found is one name that a walk comes to.
+type Found struct {
+	At   string   // relative to where the walk began
+	Dir  *os.File // has it
+	Name string
+	Stat unix.Stat_t
+}
+
+// Walk visits all that lies below a directory but what is dropped. It reads a directory piece by piece, in the order in which the file system
+// has it, and follows no link. Nothing writes there meanwhile. ENAMETOOLONG: a path is too long for a layer.
+func Walk(root *os.File, dropped Dropped, visit func(Found) error) error {
+	dir, err := reopen(root)
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	return walk(dir, "", dropped, visit)
+}
+
+func walk(dir *os.File, below string, dropped Dropped, visit func(Found) error) error {
+	for {
+		names, err := dir.Readdirnames(namesAtOnce)
+		for _, name := range names {
+			if err := step(Found{At: path.Join(below, name), Dir: dir, Name: name}, dropped, visit); err != nil {
+				return err
+			}
+		}
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+func step(found Found, dropped Dropped, visit func(Found) error) error {
+	if dropped.Holds(found.At) {
+		return nil
+	}
+	if len(found.At) >= pathMax {
+		return &os.PathError{Op: "walk", Path: found.At[:256], Err: unix.ENAMETOOLONG}
+	}
+	if err := unix.Fstatat(int(found.Dir.Fd()), found.Name, &found.Stat, unix.AT_SYMLINK_NOFOLLOW); err != nil {
+		return &os.PathError{Op: "lstat", Path: found.At, Err: err}
+	}
+	if err := visit(found); err != nil || found.Stat.Mode&unix.S_IFMT != unix.S_IFDIR {
+		return err
+	}
+	fd, err := unix.Openat(int(found.Dir.Fd()), found.Name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return &os.PathError{Op: "open", Path: found.At, Err: err}
+	}
+	dir := os.NewFile(uintptr(fd), found.At)
+	defer dir.Close()
+	return walk(dir, found.At, dropped, visit)
+}
+
+// reopen gives the directory with a place of its own in it.
+func reopen(dir *os.File) (*os.File, error) {
+	fd, err := unix.Openat(int(dir.Fd()), ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, &os.PathError{Op: "open", Path: dir.Name(), Err: err}
+	}
+	return os.NewFile(uintptr(fd), dir.Name()), nil
+}
