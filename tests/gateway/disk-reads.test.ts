@@ -41,7 +41,7 @@ test('a file of a suspended workspace is read from its disk, and is no tool acti
     [response.status, await response.text(), response.headers.get('x-served-from'), response.headers.get('content-range')],
     [206, 'sle', 'disk', 'bytes 1-3/6'],
   )
-  assert.deepEqual(asked, [{ workspace_id: bench.workspace_id, checkpoint_id: 'c1', layers: [] }])
+  assert.deepEqual(asked, [{ workspace_id: bench.workspace_id, tenant: bench.life.entry.organization_id, checkpoint_id: 'c1', layers: [] }])
   assert.deepEqual(bench.table.touched, [])
 })
 

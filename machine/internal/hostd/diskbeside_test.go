@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -238,7 +239,8 @@ func settledChanges(changes []wire.Change) []wire.Change {
 func TestReadersBesideMachinesLeaveRoomForSleepingDisksAlsoWhileTheyAreStarted(t *testing.T) {
 	d := diskReads{readers: map[string]*openReader{}}
 	reserve := func(disk string) bool {
-		return d.reserve(&openReader{source: wire.DiskReadRequest{WorkspaceID: newID()}, disk: disk})
+		_, placed := d.reserve(&openReader{source: wire.DiskReadRequest{WorkspaceID: newID()}, disk: disk}, time.Now())
+		return placed
 	}
 	for range besidesMax {
 		if !reserve("disk") {

@@ -15,8 +15,6 @@ import (
 )
 
 const (
-	diskReadersMax = 16               // at once, 15-30 MiB each
-	besidesMax     = 8                // of them may read the disks of running machines, which can be read by their machines, too
 	diskReaderIdle = 30 * time.Second // then a reader ends by itself
 	// A reader that answered this lately is not about to end.
 	diskReaderFresh = diskReaderIdle / 2
@@ -39,6 +37,8 @@ type openReader struct {
 	source wire.DiskReadRequest
 	disk   string // that a machine runs on; "": the workspace sleeps
 	seen   time.Time
+	used   time.Time    // when it was handed out last; guarded by diskReads.mu
+	end    func() error // once, whoever asks
 }
 
 // readDisk hands out the reader of a workspace's disk, and starts one where there is none.
@@ -89,6 +89,7 @@ func (h *Host) readRunning(ctx context.Context, r wire.DiskReadRequest) (wire.Di
 
 func (h *Host) handOutReader(ctx context.Context, r wire.DiskReadRequest, disk string, find func() (diskread.Disk, error)) (wire.DiskReader, error) {
 	if known := h.knownReader(ctx, r, disk); known != nil {
+		h.reads.use(known)
 		return known.Access, nil
 	}
 	if err := h.endDiskReader(r.WorkspaceID); err != nil {
@@ -150,8 +151,8 @@ func (h *Host) sleepingDisk(r wire.DiskReadRequest) ([]string, error) {
 
 func (h *Host) startReader(ctx context.Context, open *openReader, disk diskread.Disk) (*openReader, error) {
 	workspace := open.source.WorkspaceID
-	if !h.reads.reserve(open) {
-		return nil, refuse("no_capacity", "Too many workspaces' disks are being read")
+	if err := h.placeReader(open); err != nil {
+		return nil, err
 	}
 	reader, err := h.reads.starter.Start(ctx, h.engine.Agent(), disk)
 	h.reads.mu.Lock()
@@ -160,27 +161,11 @@ func (h *Host) startReader(ctx context.Context, open *openReader, disk diskread.
 		delete(h.reads.readers, workspace)
 		return nil, err
 	}
-	open.Reader, open.seen = reader, time.Now()
+	open.Reader, open.seen, open.used = reader, time.Now(), time.Now()
+	open.end = sync.OnceValue(func() error { return endReader(reader) })
 	h.reads.readers[workspace] = open
 	go h.clearEndedReader(workspace, open)
 	return open, nil
-}
-
-// reserve keeps a place for a reader that is about to be started.
-func (d *diskReads) reserve(open *openReader) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	besides := 0
-	for _, reader := range d.readers {
-		if reader.disk != "" {
-			besides++
-		}
-	}
-	if len(d.readers) >= diskReadersMax || open.disk != "" && besides >= besidesMax {
-		return false
-	}
-	d.readers[open.source.WorkspaceID] = open
-	return true
 }
 
 // clearEndedReader clears up after a reader that ended by itself.
@@ -195,7 +180,7 @@ func (h *Host) clearEndedReader(workspace string, reader *openReader) {
 	if !mine {
 		return // whoever ended it clears up
 	}
-	if err := endReader(reader); err != nil {
+	if err := reader.end(); err != nil {
 		h.log.Error("a disk's reader is not cleared away", "workspace", workspace, "error", err)
 	}
 }
@@ -209,7 +194,7 @@ func (h *Host) endDiskReader(workspace string) error {
 	if !reader.runs() {
 		return nil
 	}
-	return endReader(reader)
+	return reader.end()
 }
 
 // endReaderBeside ends the one that reads the disk of a machine which has ended.
@@ -238,21 +223,21 @@ func (h *Host) endDiskReaders() error {
 	var failed error
 	for _, reader := range readers {
 		if reader.runs() {
-			failed = errors.Join(failed, endReader(reader))
+			failed = errors.Join(failed, reader.end())
 		}
 	}
 	return failed
 }
 
-func endReader(reader *openReader) error {
+func endReader(reader *diskread.Reader) error {
 	ctx, cancel := context.WithTimeout(context.Background(), endReaderTime)
 	defer cancel()
 	return reader.End(ctx)
 }
 
 func checkDiskRead(r wire.DiskReadRequest) error {
-	if !uuidPattern.MatchString(r.WorkspaceID) {
-		return refuse("bad_request", "workspace_id is not a UUID")
+	if !uuidPattern.MatchString(r.WorkspaceID) || r.Tenant != "" && !uuidPattern.MatchString(r.Tenant) {
+		return refuse("bad_request", "workspace_id or tenant is not a UUID")
 	}
 	if r.MachineEpoch != 0 {
 		if r.MachineEpoch < 0 || r.CheckpointID != "" || len(r.Layers) > 0 {

@@ -15,6 +15,8 @@ package wire
 // DiskReadRequest names the machine whose disk is read, or what a sleeping workspace would start from.
 type DiskReadRequest struct {
 	WorkspaceID string `json:"workspace_id"`
+	// Tenant is who shares readers with its other workspaces; "" is the workspace alone.
+	Tenant string `json:"tenant,omitempty"`
 	// CheckpointID is its checkpoint; "" is a workspace that would start blank, and Layers are its template's then.
 	CheckpointID string   `json:"checkpoint_id,omitempty"`
 	Layers       []string `json:"layers,omitempty"`

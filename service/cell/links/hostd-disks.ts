@@ -2,6 +2,8 @@
 
 export interface DiskReadRequest {
   workspace_id: string
+  /** Whose workspaces share readers: its organization. Absent: the workspace alone. */
+  tenant?: string
   /** null: the workspace would start blank, and is its template's layers. */
   checkpoint_id: string | null
   layers: readonly string[]

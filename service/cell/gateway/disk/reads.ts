@@ -78,12 +78,12 @@ export function createDiskReads({ host, table, clock, deadlines }: DiskReadsDeps
     throw changed()
   }
   return {
-    beside({ id }, machine_epoch) {
+    beside({ id, organization_id: tenant }, machine_epoch) {
       const read = async <T>(ask: (link: BesideReads) => Promise<T>): Promise<T> => {
         besides.admit(id)
         const began_ms = clock.monotonic_ms()
         try {
-          return await attempt({ workspace_id: id, machine_epoch, checkpoint_id: null, layers: [] }, ask)
+          return await attempt({ workspace_id: id, tenant, machine_epoch, checkpoint_id: null, layers: [] }, ask)
         } finally {
           besides.spend(id, { ms: clock.monotonic_ms() - began_ms })
         }

@@ -9,7 +9,7 @@ export type DiskSource = Omit<DiskReadRequest, 'doubted_address'>
 export function diskOf(entry: WorkspaceEntry): DiskSource | null {
   const sleeps = entry.observed_state === 'suspended' || (entry.observed_state === 'running' && entry.residency !== 'resident')
   if (!sleeps || entry.mode !== 'processful' || entry.disk_layout !== 'layered') return null
-  return { workspace_id: entry.id, checkpoint_id: entry.checkpoint_id, layers: entry.layers }
+  return { workspace_id: entry.id, tenant: entry.organization_id, checkpoint_id: entry.checkpoint_id, layers: entry.layers }
 }
 
 /** Of a suspended workspace without such a disk: a full copy of its template is not read. */
