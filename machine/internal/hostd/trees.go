@@ -174,12 +174,23 @@ func (h *Host) ownerOfHome(digests []string) (treefiles.Owner, error) {
 		return treefiles.Owner{}, err
 	}
 	for _, layer := range lower {
-		var stat unix.Stat_t
-		if err := unix.Lstat(filepath.Join(layer, "home/user"), &stat); err == nil && stat.Mode&unix.S_IFMT == unix.S_IFDIR {
-			return treefiles.Owner{UID: int(stat.Uid), GID: int(stat.Gid)}, nil
+		if owner, ok := ownerIn(layer); ok {
+			return owner, nil
 		}
 	}
 	return treefiles.Owner{UID: treeUserID, GID: treeUserID}, nil
+}
+
+// ownerIn follows no link: a template's /home may lead anywhere on the host.
+func ownerIn(layer string) (owner treefiles.Owner, ok bool) {
+	home, err := unix.Open(filepath.Join(layer, "home"), unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return owner, false
+	}
+	defer unix.Close(home)
+	var stat unix.Stat_t
+	err = unix.Fstatat(home, "user", &stat, unix.AT_SYMLINK_NOFOLLOW)
+	return treefiles.Owner{UID: int(stat.Uid), GID: int(stat.Gid)}, err == nil && stat.Mode&unix.S_IFMT == unix.S_IFDIR
 }
 
 // handleTreeChanges answers with the entries themselves. It has the subject's turn while it does.

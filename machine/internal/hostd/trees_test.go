@@ -4,6 +4,8 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/berth-dev/berth/machine/internal/wire"
@@ -22,6 +24,25 @@ func (d *daemon) applyTree(r wire.TreeApplyRequest, content string) *wire.HostEr
 		}
 	}
 	return d.send("POST", "/trees/apply", body, nil)
+}
+
+func TestTheOwnerOfAHomeIsNeverThatOfWhatALinkLeadsTo(t *testing.T) {
+	real, links := t.TempDir(), t.TempDir()
+	must(t, os.MkdirAll(filepath.Join(real, "home/user"), 0o755))
+	must(t, os.Chown(filepath.Join(real, "home/user"), 4242, 4243))
+	if owner, ok := ownerIn(real); !ok || owner.UID != 4242 || owner.GID != 4243 {
+		t.Errorf("%+v, %v", owner, ok)
+	}
+	must(t, os.Symlink(filepath.Join(real, "home"), filepath.Join(links, "home")))
+	if owner, ok := ownerIn(links); ok {
+		t.Errorf("a link was followed to %+v", owner)
+	}
+	must(t, os.Remove(filepath.Join(links, "home")))
+	must(t, os.Mkdir(filepath.Join(links, "home"), 0o755))
+	must(t, os.Symlink(filepath.Join(real, "home/user"), filepath.Join(links, "home/user")))
+	if owner, ok := ownerIn(links); ok {
+		t.Errorf("a link below it was followed to %+v", owner)
+	}
 }
 
 func treeDigest(content string) string {
