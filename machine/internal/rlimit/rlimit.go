@@ -4,6 +4,8 @@ package rlimit
 import (
 	"fmt"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 )
 
 // RaiseOpenFiles lets this process and its children have `wanted` files open. Inside a container, where the hard limit may only be
@@ -25,8 +27,18 @@ func RaiseOpenFiles(wanted uint64) error {
 }
 
 // NoCoreFiles keeps this process and its children from ever writing their memory to a file: keys and guests are in it.
-func NoCoreFiles() error {
-	if err := syscall.Setrlimit(syscall.RLIMIT_CORE, &syscall.Rlimit{}); err != nil {
+func NoCoreFiles() error { return NoCoreFilesOf(0) }
+
+// NoCoreFilesOf does it for another process; 0 is this one. A limit of one byte is less than any file has, and is the one that the kernel
+// heeds where core files go to a program: of a limit of zero it takes no notice then.
+func NoCoreFilesOf(pid int) error {
+	var had unix.Rlimit
+	err := unix.Prlimit(pid, unix.RLIMIT_CORE, nil, &had)
+	if err == nil {
+		least := min(1, had.Max) // only root may raise it
+		err = unix.Prlimit(pid, unix.RLIMIT_CORE, &unix.Rlimit{Cur: least, Max: least}, nil)
+	}
+	if err != nil {
 		return fmt.Errorf("forbidding core files: %w", err)
 	}
 	return nil

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/berth-dev/berth/machine/internal/rlimit"
 )
 
 // markVariable stands in the environment of every child, so that one whose pid was never written down is found all the same.
@@ -75,6 +77,17 @@ func start(config Config, child Child, env []string) (*process, error) {
 
 // adopt finds the child that an earlier supervisor left running; nil when there is none.
 func adopt(config Config, child Child) (*process, error) {
+	found, err := find(config, child)
+	if found != nil && err == nil {
+		// An earlier version may have started it.
+		if err = rlimit.NoCoreFilesOf(found.PID); errors.Is(err, unix.ESRCH) {
+			err = nil // it has just ended
+		}
+	}
+	return found, err
+}
+
+func find(config Config, child Child) (*process, error) {
 	text, err := os.ReadFile(pidPath(config, child))
 	if err == nil {
 		if found := reopen(text); found != nil {

@@ -14,12 +14,17 @@ import (
 	"time"
 
 	"github.com/coreos/go-systemd/v22/daemon"
+
+	"github.com/berth-dev/berth/machine/internal/rlimit"
 )
 
 // Run starts everything, prints the announcement and returns after the context has ended and the children with it, or when a
 // child cannot be started.
 func Run(ctx context.Context, config Config, out io.Writer) error {
 	report := func(line string) { fmt.Fprintln(out, line) }
+	if err := rlimit.NoCoreFiles(); err != nil { // its children inherit it
+		return err
+	}
 	for _, dir := range []string{config.RunDir, config.LogDir} {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			return err

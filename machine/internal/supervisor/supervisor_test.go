@@ -16,6 +16,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // Some tests need a supervisor that can be killed: this binary is one when the variable names a configuration.
@@ -251,13 +253,30 @@ func killedSupervisor(t *testing.T, config Config) int {
 	return pid
 }
 
+func coreLimit(t *testing.T, pid int) uint64 {
+	t.Helper()
+	var limit unix.Rlimit
+	if err := unix.Prlimit(pid, unix.RLIMIT_CORE, nil, &limit); err != nil {
+		t.Fatal(err)
+	}
+	return limit.Max
+}
+
 func TestAKilledSupervisorsChildIsTakenOver(t *testing.T) {
 	config := testConfig(t, shell("child", "exec sleep 1000", 1))
 	left := killedSupervisor(t, config)
+	most := coreLimit(t, left)
+	// As an earlier version would have left it, where the test may do that.
+	if err := unix.Prlimit(left, unix.RLIMIT_CORE, &unix.Rlimit{Cur: 1 << 30, Max: 1 << 30}, nil); err != nil {
+		t.Logf("the limit of core files stays as it is: %v", err)
+	}
 	out, stop := background(t, config)
 	eventually(t, "ready", func() bool { return strings.Contains(out.String(), "child is ready") })
 	if got := pidOf(t, config, "child"); got != left {
 		t.Fatalf("process %d runs beside %d", got, left)
+	}
+	if again := coreLimit(t, left); most > 1 || again > 1 {
+		t.Errorf("core files may have %d bytes, and %d after the child was taken over", most, again)
 	}
 	stop()
 	if syscall.Kill(left, 0) == nil {
