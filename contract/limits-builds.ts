@@ -12,6 +12,8 @@ export const BUILD_LIMITS = {
     recipe_bytes_max: 512 << 10,
     script_bytes_max: 64 << 10,
     steps_max: 100,
+    dockerfile_instructions_max: 1000,
+    dockerfile_variables_max: 1000,
     files_max: 500,
     hosts_max: 100,
     packages_max: 500,

@@ -1,3 +1,5 @@
+import { LIMITS } from '../limits.ts'
+
 /** One instruction of a Dockerfile: its keyword, what follows with its continuations joined, and the documents that lines after it hold. */
 export interface Instruction {
   line: number
@@ -38,10 +40,17 @@ export function splitDockerfile(text: string): { instructions: Instruction[]; pr
     const instruction = { line, keyword: keyword.toUpperCase(), rest: rest.trimEnd(), heredocs: [] as Heredoc[], escape }
     if (WITH_HEREDOCS.includes(instruction.keyword)) {
       const read = readHeredocs(lines, at, instruction.rest)
-      if (read === null) problems.push({ line, message: `the heredoc that begins with << in ${instruction.keyword} has no end` })
-      else ({ heredocs: instruction.heredocs, next: at } = read)
+      if (read === null) {
+        // All that follows may belong to it.
+        problems.push({ line, message: `the heredoc that begins with << in ${instruction.keyword} has no end` })
+        break
+      }
+      ;({ heredocs: instruction.heredocs, next: at } = read)
     }
     instructions.push(instruction)
+    if (instructions.length <= LIMITS.build.dockerfile_instructions_max) continue
+    problems.push({ line, message: `it has more than ${LIMITS.build.dockerfile_instructions_max} instructions` })
+    break
   }
   return { instructions, problems }
 }

@@ -1,3 +1,5 @@
+import { LIMITS } from '../limits.ts'
+
 /** Splits into words as Docker does: blanks outside of quotes separate them. Quotes and escapes stay, for `expand` to judge. null: a quote has no end. */
 export function splitWords(text: string, escape: string): string[] | null {
   const words: string[] = []
@@ -19,13 +21,28 @@ export function splitWords(text: string, escape: string): string[] | null {
   return word === '' ? words : [...words, word]
 }
 
-const VARIABLE = /^\$(?:([A-Za-z_][A-Za-z0-9_]*)|\{([A-Za-z_][A-Za-z0-9_]*)(?::([-+])([^{}]*))?\})/
+const VARIABLE = /\$(?:([A-Za-z_][A-Za-z0-9_]*)|\{([A-Za-z_][A-Za-z0-9_]*)(?::([-+])([^{}]*))?\})/y
+
+/** Nothing is copied for it: a word may be half a MiB of `$`. */
+function variableAt(word: string, at: number): RegExpExecArray | null {
+  VARIABLE.lastIndex = at
+  return VARIABLE.exec(word)
+}
+
+/** The values of variables, by their names. */
+export interface Variables {
+  get(name: string): string | undefined
+}
+
+/** Each variable may hold the one before many times, so that a few lines would make a text of any length. */
+export class TooLong extends Error {}
 
 /**
  * A word without its quotes and escapes, with variables in the place of `$NAME`, `${NAME}`, `${NAME:-word}` and `${NAME:+word}`; not within
  * single quotes. null: a form that is not known.
+ * @throws TooLong
  */
-export function expand(word: string, variables: ReadonlyMap<string, string>, escape: string): string | null {
+export function expand(word: string, variables: Variables, escape: string): string | null {
   let text = ''
   let quote = ''
   for (let at = 0; at < word.length; at++) {
@@ -34,7 +51,7 @@ export function expand(word: string, variables: ReadonlyMap<string, string>, esc
       const next = word.charAt(++at)
       text += quote === '"' && !['"', '$', escape].includes(next) ? char + next : next
     } else if (char === '$' && quote !== "'") {
-      const found = VARIABLE.exec(word.slice(at))
+      const found = variableAt(word, at)
       if (found === null) {
         if (word.charAt(at + 1) === '{') return null
         text += char
@@ -42,6 +59,7 @@ export function expand(word: string, variables: ReadonlyMap<string, string>, esc
       }
       const value = valueOf(found, variables)
       text += value
+      if (text.length > LIMITS.build.recipe_bytes_max) throw new TooLong()
       at += found[0].length - 1
     } else if (quote === '' && (char === '"' || char === "'")) quote = char
     else if (char === quote && quote !== '') quote = ''
@@ -50,7 +68,7 @@ export function expand(word: string, variables: ReadonlyMap<string, string>, esc
   return text
 }
 
-function valueOf([, plain, braced, sign, other = '']: RegExpExecArray, variables: ReadonlyMap<string, string>): string {
+function valueOf([, plain, braced, sign, other = '']: RegExpExecArray, variables: Variables): string {
   const value = variables.get(plain ?? braced ?? '') ?? ''
   if (sign === '-') return value === '' ? other : value
   if (sign === '+') return value === '' ? '' : other

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { Value } from 'typebox/value'
+import { LIMITS } from '../limits.ts'
 import { Recipe } from '../schemas/recipes.ts'
 import { recipeIssues } from './check.ts'
 import { translateDockerfile } from './dockerfile.ts'
@@ -165,4 +166,43 @@ test('whatever comes is answered with a recipe of the right shape or with proble
         assert.ok(Value.Check(Recipe, translated.recipe), `round ${round}: ${JSON.stringify([text, translated.recipe])}`)
     }
   }
+})
+
+test('a Dockerfile that a few lines make large, or that has lines without end, is refused', () => {
+  const { recipe_bytes_max, steps_max, dockerfile_instructions_max, dockerfile_variables_max } = LIMITS.build
+  const first = (text: string) => problems(lines('FROM base', text))[0]
+  const too_long = `with its variables it has more than ${recipe_bytes_max} characters`
+  const doubled = ['ENV A=0123456789', ...Array<string>(40).fill('ENV A=$A$A')].join('\n')
+  assert.deepEqual(first(doubled), { line: 18, message: too_long })
+  const long = `ENV A=${'a'.repeat(1000)}`
+  assert.deepEqual(first(lines(long, `COPY${' $A/'.repeat(10_000)} /x`)), { line: 3, message: too_long })
+  assert.deepEqual(first(lines(long, 'COPY <<E /x', '$A"'.repeat(10_000), 'E')), { line: 3, message: too_long })
+  const variables = Array.from({ length: dockerfile_variables_max + 1 }, (_, i) => ` v${i}=1`).join('')
+  const many = `it has more than ${dockerfile_variables_max} variables`
+  assert.deepEqual(
+    [first(`ENV${variables}`), first(`ARG${variables}`)],
+    [
+      { line: 2, message: many },
+      { line: 2, message: many },
+    ],
+  )
+  const environments = lines(
+    `ENV${Array.from({ length: 500 }, (_, i) => ` v${i}=${'x'.repeat(100)}`).join('')}`,
+    ...Array<string>(20).fill('RUN x'),
+  )
+  assert.match(first(environments)?.message ?? '', /^the environments of its steps have more than/)
+  assert.equal(
+    first(
+      Array<string>(steps_max + 1)
+        .fill('RUN x')
+        .join('\n'),
+    )?.message,
+    `it has more than ${steps_max} steps`,
+  )
+  const instructions = problems(lines('FROM base', ...Array<string>(10_000).fill('WORKDIR a')))
+  assert.deepEqual(instructions, [
+    { line: dockerfile_instructions_max + 1, message: `it has more than ${dockerfile_instructions_max} instructions` },
+  ])
+  const open = problems(lines('FROM base', ...Array<string>(1000).fill('RUN <<A')))
+  assert.deepEqual(open, [{ line: 2, message: 'the heredoc that begins with << in RUN has no end' }])
 })

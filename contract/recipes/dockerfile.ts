@@ -1,7 +1,8 @@
+import { LIMITS } from '../limits.ts'
 import type { CopyStep, Recipe, RunStep } from '../schemas/recipes.ts'
 import { UPLOAD_BASE } from './check.ts'
 import { type DockerfileProblem, type Instruction, splitDockerfile } from './dockerfile-lines.ts'
-import { execForm, expand, splitWords } from './dockerfile-words.ts'
+import { execForm, expand, splitWords, TooLong, type Variables } from './dockerfile-words.ts'
 
 export type Translated = { recipe: Recipe } | { problems: DockerfileProblem[] }
 
@@ -22,11 +23,18 @@ interface State {
   cmd: string[] | null
   entrypoint: string[] | null
   steps: (RunStep | CopyStep)[]
+  /** Of the environments of all steps. */
+  characters: number
+  /** Of all words with their variables. */
+  expanded_characters: number
 }
 
 /** Thrown by what reads one instruction; its line is added where it is caught. */
 class NotUnderstood extends Error {}
 
+const { recipe_bytes_max, steps_max, dockerfile_variables_max } = LIMITS.build
+/** A long text in a variable can stand in each of 100,000 words. */
+const EXPANDED_MAX = 4 * recipe_bytes_max
 const SHELL = ['/bin/sh', '-c']
 
 /**
@@ -48,6 +56,8 @@ export function translateDockerfile(text: string, build_args: Readonly<Record<st
     cmd: null,
     entrypoint: null,
     steps: [],
+    characters: 0,
+    expanded_characters: 0,
   }
   const declared = new Set<string>()
   for (const instruction of instructions) {
@@ -55,8 +65,9 @@ export function translateDockerfile(text: string, build_args: Readonly<Record<st
       if (state.base === null && !['FROM', 'ARG'].includes(instruction.keyword)) throw new NotUnderstood('FROM must come first')
       read(state, instruction, { build_args, declared })
     } catch (error) {
-      if (!(error instanceof NotUnderstood)) throw error
-      problems.push({ line: instruction.line, message: error.message })
+      if (!(error instanceof NotUnderstood || error instanceof TooLong)) throw error
+      const message = error instanceof TooLong ? `with its variables it has more than ${recipe_bytes_max} characters` : error.message
+      problems.push({ line: instruction.line, message })
     }
   }
   if (state.base === null && problems.length === 0) problems.push({ line: 1, message: 'it has no FROM' })
@@ -134,9 +145,9 @@ function readArg(state: State, instruction: Instruction, { build_args, declared 
     const [, name = '', value] = /^([A-Za-z_][A-Za-z0-9_]*)(?:=([^]*))?$/.exec(word) ?? refuse('ARG takes NAME or NAME=value')
     declared.add(name)
     const told = Object.hasOwn(build_args, name) ? build_args[name] : undefined
-    if (told !== undefined) state.args.set(name, told)
-    else if (value !== undefined) state.args.set(name, expanded(state, instruction, value))
-    else if (state.outer_args.has(name)) state.args.set(name, state.outer_args.get(name) ?? '')
+    if (told !== undefined) setVariable(state.args, name, told)
+    else if (value !== undefined) setVariable(state.args, name, expanded(state, instruction, value))
+    else if (state.outer_args.has(name)) setVariable(state.args, name, state.outer_args.get(name) ?? '')
   }
 }
 
@@ -144,7 +155,6 @@ function readEnv(state: State, instruction: Instruction): void {
   const words = splitWords(instruction.rest, instruction.escape) ?? refuse('a quote has no end')
   const [first = ''] = words
   if (first === '') refuse('ENV takes NAME=value')
-  const before = new Map(state.env)
   if (!first.includes('=')) {
     const value = instruction.rest.slice(first.length).trim()
     if (value === '') refuse('ENV takes NAME=value')
@@ -152,13 +162,18 @@ function readEnv(state: State, instruction: Instruction): void {
   }
   const pairs = words.map((word) => /^([^=]+)=([^]*)$/.exec(word) ?? refuse('ENV takes NAME=value'))
   // All values are of what was there before the line.
-  const values = pairs.map(([, name = '', value = '']) => [name, expanded({ ...state, env: before }, instruction, value)] as const)
+  const values = pairs.map(([, name = '', value = '']) => [name, expanded(state, instruction, value)] as const)
   for (const [name, value] of values) setEnv(state, name, value)
 }
 
 function setEnv(state: State, name: string, value: string): void {
   if (!/^[A-Za-z_][A-Za-z0-9_]{0,127}$/.test(name)) refuse(`ENV: ${name.slice(0, 100)} is no name of a variable`)
-  state.env.set(name, value)
+  setVariable(state.env, name, value)
+}
+
+function setVariable(variables: Map<string, string>, name: string, value: string): void {
+  variables.set(name, value)
+  if (variables.size > dockerfile_variables_max) refuse(`it has more than ${dockerfile_variables_max} variables`)
 }
 
 function readRun(state: State, instruction: Instruction): void {
@@ -215,9 +230,8 @@ function writeDocuments(
   if (sources.length !== heredocs.length) refuse(`${keyword} takes either files or documents`)
   const to_directory = to.endsWith('/')
   if (heredocs.length > 1 && !to_directory) refuse(`${keyword} of several documents goes to a directory, which ends with /`)
-  const variables = variablesOf(state)
   const commands = heredocs.map(({ name, content, expands }) => {
-    const text = expands ? expandDocument(content, variables, escape) : content
+    const text = expands ? expandDocument(state, content, escape) : content
     const path = quoted(to_directory ? `${to}${name}` : to)
     const base64 = Buffer.from(text).toString('base64')
     const then = [user === undefined ? '' : ` && chown ${quoted(user)}: ${path}`, ` && chmod ${mode ?? '644'} ${path}`].join('')
@@ -226,12 +240,14 @@ function writeDocuments(
   state.steps.push({ run: commands.join(' && '), user: 'root', env: {} })
 }
 
-function expandDocument(text: string, variables: ReadonlyMap<string, string>, escape: string): string {
+function expandDocument(state: State, text: string, escape: string): string {
   // Quotes mean nothing in a document.
   return text
     .split(/(["'])/)
     .map((part) =>
-      part === '"' || part === "'" ? part : (expand(part, variables, escape) ?? refuse('a variable of the document is not understood')),
+      part === '"' || part === "'"
+        ? part
+        : spent(state, expand(part, lookup(state), escape) ?? refuse('a variable of the document is not understood')),
     )
     .join('')
 }
@@ -253,16 +269,27 @@ function commandOf(state: State, { rest, keyword }: Instruction): string[] {
 
 function add(state: State, step: Pick<RunStep, 'run'>): void {
   const { user, cwd } = state
-  state.steps.push({ ...step, user, cwd, env: Object.fromEntries(variablesOf(state)) })
+  if (state.steps.length >= steps_max) refuse(`it has more than ${steps_max} steps`)
+  const variables = [...state.args, ...state.env]
+  for (const [name, value] of variables) state.characters += name.length + value.length
+  if (state.characters > recipe_bytes_max) refuse(`the environments of its steps have more than ${recipe_bytes_max} characters together`)
+  state.steps.push({ ...step, user, cwd, env: Object.fromEntries(variables) })
   state.cwd_is_new = false
 }
 
-function variablesOf({ args, env }: Pick<State, 'args' | 'env'>): Map<string, string> {
-  return new Map([...args, ...env])
+/** What ENV says goes before what ARG says. Nothing is copied: it is asked for each word. */
+function lookup({ args, env }: Pick<State, 'args' | 'env'>): Variables {
+  return { get: (name) => env.get(name) ?? args.get(name) }
 }
 
-function expanded(state: Pick<State, 'args' | 'env'>, { escape }: Instruction, text: string): string {
-  return expand(text, variablesOf(state), escape) ?? refuse('a variable is written in a way that is not understood')
+function expanded(state: State, { escape }: Instruction, text: string): string {
+  return spent(state, expand(text, lookup(state), escape) ?? refuse('a variable is written in a way that is not understood'))
+}
+
+function spent(state: State, text: string): string {
+  state.expanded_characters += text.length
+  if (state.expanded_characters > EXPANDED_MAX) throw new TooLong()
+  return text
 }
 
 function flagsAndWords(state: State, instruction: Instruction): { flags: Map<string, string>; words: string[] } {
