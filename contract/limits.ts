@@ -308,6 +308,7 @@ export const LIMITS = {
     patch_body_bytes_max: 7 << 20,
     patch_edits_max: 1000, // Berth's own
     patch_file_bytes_max: 16 << 20, // Berth's own: the largest file that edits apply to
+    patch_read_bytes_max: 256 << 20, // Berth's own: edits, times the bytes of a file without a machine
     changes_page_max: 1000,
     changes_hash_bytes_max: 256 << 20, // Berth's own
   },

@@ -1,26 +1,45 @@
+import { setImmediate } from 'node:timers/promises'
 import { LIMITS } from '../../../contract/limits.ts'
 import type { FilePatch } from '../../../contract/schemas/cell/file.ts'
 import { fail } from '../../lib/fail.ts'
 
 type TextEdit = NonNullable<FilePatch['edits']>[number]
 
-/** Applies each edit to the text that the one before left, as the agent does (machine/internal/agent/files). Pure. */
-export function applyEdits(content: Buffer, edits: readonly TextEdit[]): { content: Buffer; replacements: number } {
+/** For how long other calls of the cell wait between two edits. */
+const TURN_MS = 20
+
+/**
+ * Applies each edit to the text that the one before left, as the agent does (machine/internal/agent/files). An edit reads the text three times at
+ * most, whatever is in it, and all edits of a patch together read it up to a bound.
+ */
+export async function applyEdits(content: Buffer, edits: readonly TextEdit[]): Promise<{ content: Buffer; replacements: number }> {
   if (!isText(content)) throw fail('validation_failed', 'edit_not_text', 'The file is not UTF-8 text')
   let replacements = 0
   let text = content
+  const read_bytes_max = LIMITS.file.patch_read_bytes_max
+  const most_bytes = Math.floor(read_bytes_max / edits.length)
+  if (content.length > most_bytes) throw tooLargeToEdit(most_bytes)
+  let read_bytes = 0
+  let turn_ms = performance.now()
   for (const [index, edit] of edits.entries()) {
+    read_bytes += text.length
+    if (read_bytes > read_bytes_max) throw tooLargeToEdit(most_bytes) // the first edits have made it larger
+    if (performance.now() - turn_ms > TURN_MS) {
+      await setImmediate()
+      turn_ms = performance.now()
+    }
     const [old_text, new_text] = [Buffer.from(edit.old_text), Buffer.from(edit.new_text)]
-    const found = occurrences(text, old_text, edit.replace_all === true, index)
-    if (text.length + found.length * (new_text.length - old_text.length) > LIMITS.file.patch_file_bytes_max) throw tooLargeToEdit()
-    text = replaceAt(text, found, old_text.length, new_text)
-    replacements += found.length
+    const found = count(text, old_text, edit.replace_all === true, index)
+    const bytes = text.length + found * (new_text.length - old_text.length)
+    if (bytes > LIMITS.file.patch_file_bytes_max) throw tooLargeToEdit()
+    text = replaced(text, old_text, new_text, { found, bytes })
+    replacements += found
   }
   return { content: text, replacements }
 }
 
-export function tooLargeToEdit() {
-  const max_bytes = LIMITS.file.patch_file_bytes_max
+/** @param max_bytes less where there are many edits. */
+export function tooLargeToEdit(max_bytes: number = LIMITS.file.patch_file_bytes_max) {
   return fail('payload_too_large', null, 'The file is too large to edit', { details: { max_bytes } })
 }
 
@@ -34,28 +53,74 @@ function isText(content: Buffer): boolean {
   }
 }
 
-/** Where the old text is, from left to right and not within each other. */
-function occurrences(text: Buffer, old_text: Buffer, all: boolean, index: number): number[] {
-  const first = text.indexOf(old_text)
-  if (first < 0) throw fail('validation_failed', 'edit_not_found', 'The old text is not in the file', { details: { index } })
-  if (!all) {
+/** How often the old text is there, from left to right and not within each other. */
+function count(text: Buffer, old_text: Buffer, all: boolean, index: number): number {
+  const next = occurrences(text, old_text, !all)
+  if (next() < 0) throw fail('validation_failed', 'edit_not_found', 'The old text is not in the file', { details: { index } })
+  let found = 1
+  while (next() >= 0) {
+    found += 1
+    if (all) continue
     // Occurrences that overlap are two as well: which one was meant is not known.
-    if (text.indexOf(old_text, first + 1) < 0) return [first]
     const message = 'The old text occurs more than once: add context, or set replace_all'
     throw fail('validation_failed', 'edit_ambiguous', message, { details: { index } })
   }
-  const found: number[] = []
-  for (let at = first; at >= 0; at = text.indexOf(old_text, at + old_text.length)) found.push(at)
   return found
 }
 
-function replaceAt(text: Buffer, found: readonly number[], old_bytes: number, new_text: Buffer): Buffer {
-  const pieces: Buffer[] = []
+function replaced(text: Buffer, old_text: Buffer, new_text: Buffer, { found, bytes }: { found: number; bytes: number }): Buffer {
+  const result = Buffer.allocUnsafe(bytes)
+  const next = occurrences(text, old_text, false)
   let from = 0
-  for (const at of found) {
-    pieces.push(text.subarray(from, at), new_text)
-    from = at + old_bytes
+  let at = 0
+  for (let i = 0; i < found; i++) {
+    const begin = next()
+    at = copy(text, from, begin, result, at)
+    at = copy(new_text, 0, new_text.length, result, at)
+    from = begin + old_text.length
   }
-  pieces.push(text.subarray(from))
-  return Buffer.concat(pieces)
+  copy(text, from, text.length, result, at)
+  return result
+}
+
+/** A call of the runtime for each of 16 million pieces of a byte would take seconds. */
+const SHORT_BYTES = 32
+
+function copy(source: Buffer, from: number, to: number, target: Buffer, at: number): number {
+  if (to - from > SHORT_BYTES) return at + source.copy(target, at, from, to)
+  for (let i = from; i < to; i++) target[at++] = source[i] ?? 0
+  return at
+}
+
+/**
+ * Gives one place after the other, then -1. It reads each byte once (Knuth, Morris and Pratt): Buffer.indexOf takes the product of both lengths
+ * for texts that repeat themselves.
+ */
+function occurrences(text: Buffer, old_text: Buffer, overlapping: boolean): () => number {
+  const borders = bordersOf(old_text)
+  let at = 0
+  let matched = 0
+  return () => {
+    while (at < text.length) {
+      const byte = text[at++]
+      while (matched > 0 && byte !== old_text[matched]) matched = borders[matched - 1] ?? 0
+      if (byte === old_text[matched]) matched += 1
+      if (matched < old_text.length) continue
+      matched = overlapping ? (borders[matched - 1] ?? 0) : 0
+      return at - old_text.length
+    }
+    return -1
+  }
+}
+
+/** For each beginning of the text, the length of the longest other beginning that it ends with. */
+function bordersOf(text: Buffer): Uint32Array {
+  const borders = new Uint32Array(text.length)
+  let length = 0
+  for (let at = 1; at < text.length; at++) {
+    while (length > 0 && text[at] !== text[length]) length = borders[length - 1] ?? 0
+    if (text[at] === text[length]) length += 1
+    borders[at] = length
+  }
+  return borders
 }

@@ -106,7 +106,7 @@ async function patched({ blobs }: Seen, { path, edits, content }: FilePatch, old
   if (old === null) throw notThere(path)
   if (old.size > LIMITS.file.patch_file_bytes_max) throw tooLargeToEdit()
   room.take(2 * old.size)
-  const { content: next, replacements } = applyEdits(await readPart(blobs, old, 0, old.size), edits ?? [])
+  const { content: next, replacements } = await applyEdits(await readPart(blobs, old, 0, old.size), edits ?? [])
   return { next, replacements }
 }
 
