@@ -2,6 +2,7 @@ package hostd
 
 import (
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 
@@ -21,12 +22,31 @@ func (h *Host) diskFromLayer(name wire.CheckpointName, workspace, path string) e
 	if err := h.snapshotOf(m, workspace, path); err != nil {
 		return err
 	}
-	left, err := os.ReadDir(filepath.Join(path, "state"))
-	for _, entry := range left {
-		err = errors.Join(err, os.RemoveAll(filepath.Join(path, "state", entry.Name())))
-	}
-	return err
+	return emptyDirectory(filepath.Join(path, "state"))
 }
+
+// emptyDirectory reads piece by piece: there may be any number of names.
+func emptyDirectory(path string) error {
+	for {
+		dir, err := os.Open(path)
+		if err != nil {
+			return err
+		}
+		names, err := dir.Readdirnames(namesAtOnce)
+		dir.Close()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		for _, name := range names {
+			err = errors.Join(err, os.RemoveAll(filepath.Join(path, name)))
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+const namesAtOnce = 1024
 
 // diskOfCheckpoint makes a disk of what a checkpoint of the same workspace has captured of one. The agent finds what it knew of its commands, as after
 // a death: they are lost, and what they said can be read.

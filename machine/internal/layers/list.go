@@ -24,7 +24,7 @@ import (
 // list that was broken off goes on from any directory. What lies in a directory whose name is not UTF-8 is left out: nobody could ask for it.
 // Errors: ErrTooManyEntries.
 func List(ctx context.Context, root, after string) (wire.LayerList, error) {
-	l := lister{ctx: ctx, root: root, list: wire.LayerList{Directories: []wire.LayerDirectory{}}}
+	l := lister{ctx: ctx, root: root, heldMax: heldMax, list: wire.LayerList{Directories: []wire.LayerDirectory{}}}
 	var from []string
 	if after != "" {
 		from = append(from, "")
@@ -49,7 +49,12 @@ type lister struct {
 	list    wire.LayerList
 	entries int
 	bytes   int64
+	held    int // names of the directories that the walk is in
+	heldMax int
 }
+
+// heldMax: directories lie in each other, and a guest may have filled each of them.
+const heldMax = 2 * wire.LayerDirectoryMax
 
 // walk goes through a directory and all below it. `from` has the names from here to the directory that came last; none: all is new.
 func (l *lister) walk(dir string, from []string) error {
@@ -59,6 +64,11 @@ func (l *lister) walk(dir string, from []string) error {
 	names, err := l.names(dir)
 	if err != nil {
 		return err
+	}
+	l.held += len(names)
+	defer func() { l.held -= len(names) }()
+	if l.held > l.heldMax {
+		return fmt.Errorf("%s and what it lies in: %w", dir, ErrTooManyEntries)
 	}
 	if len(from) == 0 {
 		if err := l.add(dir, names); err != nil {

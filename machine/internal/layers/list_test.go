@@ -2,6 +2,7 @@ package layers
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -76,6 +77,10 @@ func TestAListGoesOnAfterAnyDirectory(t *testing.T) {
 	all, pieces := piecesOf(t, root)
 	if len(all) != 81 || pieces < 3 || all[0].Path != "/" || all[1].Path != "/d0" || all[2].Path != "/d0/in" {
 		t.Fatalf("%d directories in %d pieces: %s, %s, %s", len(all), pieces, all[0].Path, all[1].Path, all[2].Path)
+	}
+	holding := lister{ctx: context.Background(), root: root, heldMax: 440}
+	if err := holding.walk("/", nil); !errors.Is(err, ErrTooManyEntries) || holding.held != 0 {
+		t.Errorf("a walk that would hold the names of three directories: %v, %d are held", err, holding.held)
 	}
 	for i, directory := range all {
 		list, err := List(context.Background(), root, directory.Path)
