@@ -144,6 +144,36 @@ func TestWhileManyAskEachHasItsShareAndNoneHasNothing(t *testing.T) {
 	}
 }
 
+func TestLongAnswersStayWithinTheMemoryOfTheProcessAndNoMachineHasAllOfIt(t *testing.T) {
+	if most := longMax*longAnswer*readTimes + asksTogether*answerBytesMax*readTimes; most > MemoryBytesMax*3/4 {
+		t.Errorf("answers may take %d MiB", most>>20)
+	}
+	s := longShares{}
+	enters := func(who netip.Addr) (times int) {
+		for s.enter(who) {
+			times++
+		}
+		return times
+	}
+	if got := enters(machine(0)); got != longEach {
+		t.Errorf("alone: %d", got)
+	}
+	address, others := netip.MustParseAddr("10.0.0.0"), 0
+	for range longMax {
+		address = address.Next()
+		others += enters(address)
+	}
+	if others != longMax-longEach {
+		t.Errorf("the others have %d of %d", others, longMax-longEach)
+	}
+	for range longEach {
+		s.leave(machine(0))
+	}
+	if late := netip.MustParseAddr("10.1.0.0"); enters(late) == 0 || s.total > longMax {
+		t.Errorf("a machine that comes late has nothing, or all have %d", s.total)
+	}
+}
+
 func TestQuestionsOfOneMachineAreBoundedInTime(t *testing.T) {
 	s, now := shares{}, time.Now()
 	s.open()

@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	connectionsMax    = 16  // TCP, of one machine
+	connectionsMax    = 8   // TCP, of one machine; each may have a question of 64 KiB begun
 	connectionAsksMax = 128 // questions over one of them
 	readTimeout       = 2 * time.Second
 	idleTimeout       = 10 * time.Second
@@ -32,6 +32,7 @@ type Server struct {
 	Blocked   []netip.Prefix // what no machine reaches: no answer names an address there
 
 	shares shares
+	long   longShares
 	host   *hostLink // nil: every machine may ask for everything
 }
 
@@ -72,8 +73,15 @@ func (s *Server) Police(conn net.Conn, policies map[netip.Addr]wire.EgressPolicy
 
 // answer takes bytes of a hostile machine. A new message goes on, with an id of ours.
 func (s *Server) answer(ctx context.Context, w dns.ResponseWriter, question *dns.Msg) {
-	network := w.LocalAddr().Network()
-	answer := s.decide(ctx, addressOf(w.RemoteAddr()), network, question)
+	network, machine := w.LocalAddr().Network(), addressOf(w.RemoteAddr())
+	if network == "tcp" {
+		if !s.long.enter(machine) {
+			_ = w.WriteMsg(failure(question, dns.RcodeServerFailure)) // as below
+			return
+		}
+		defer s.long.leave(machine) // when the answer is written: a machine may be slow to take it
+	}
+	answer := s.decide(ctx, machine, network, question)
 	if network == "udp" {
 		answer.Truncate(udpSize(question))
 	}

@@ -52,3 +52,44 @@ func (s *shares) enter(machine netip.Addr, now time.Time) bool {
 }
 
 func (s *shares) leave(machine netip.Addr) { s.asking.Give(machine) }
+
+const (
+	longMax    = 64 // questions over TCP at once, of all machines
+	longEach   = 8  // of one machine, while few ask
+	longAnswer = 64 << 10
+	readTimes  = 16 // what an answer takes of memory while it is read and written, in its own length: twice what was measured
+)
+
+// longShares bounds what answers over TCP take of the process's memory. The share of each machine shrinks as others ask.
+type longShares struct {
+	mu    sync.Mutex
+	of    map[netip.Addr]int
+	total int
+}
+
+func (s *longShares) enter(machine netip.Addr) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	others := len(s.of)
+	if s.of[machine] > 0 {
+		others--
+	}
+	if s.total >= longMax || s.of[machine] >= min(longEach, max(1, longMax/(others+1))) {
+		return false
+	}
+	if s.of == nil {
+		s.of = map[netip.Addr]int{}
+	}
+	s.of[machine]++
+	s.total++
+	return true
+}
+
+func (s *longShares) leave(machine netip.Addr) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.total--
+	if s.of[machine]--; s.of[machine] == 0 {
+		delete(s.of, machine)
+	}
+}
