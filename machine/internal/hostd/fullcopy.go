@@ -1,16 +1,14 @@
 package hostd
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
-	"syscall"
 
-	"golang.org/x/sys/unix"
-
+	"github.com/berth-dev/berth/machine/internal/cgroup"
 	"github.com/berth-dev/berth/machine/internal/layers"
 )
 
@@ -27,22 +25,25 @@ func (h *Host) fillDisk(ctx context.Context, digests []string, disk string) erro
 		return err
 	}
 	defer tree.Close()
-	if err := copyTree(ctx, tree, filepath.Join(disk, "upper")); err != nil {
+	if err := h.copyTree(ctx, tree, filepath.Join(disk, "upper")); err != nil {
 		return err
 	}
 	return h.pool.Sync(disk)
 }
 
+// copyLimits: the program remembers each file of several names, which a layer has layerEntriesMax of at most.
+var copyLimits = cgroup.Limits{CPUMillis: 2000, MemoryBytes: 64<<20 + layerEntriesMax*copyBytesEntry, Pids: 64}
+
+const copyBytesEntry = 256
+
 // copyTree ends its program when hostd ends: an orphan would go on writing to a disk that is being taken away.
-func copyTree(ctx context.Context, from *os.File, to string) error {
-	// The kernel ends the program with the thread that started it.
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
+func (h *Host) copyTree(ctx context.Context, from *os.File, to string) error {
 	command := exec.CommandContext(ctx, "cp", "--archive", "--one-file-system", "/proc/self/fd/3/.", to)
 	command.ExtraFiles = []*os.File{from}
-	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: unix.SIGKILL}
-	if output, err := command.CombinedOutput(); err != nil {
-		return fmt.Errorf("copying the template: %w: %.500s", err, output)
+	var output bytes.Buffer
+	command.Stdout, command.Stderr = &output, &output
+	if err := h.runAside("copy", copyLimits, command, func() error { return nil }); err != nil {
+		return fmt.Errorf("copying the template: %w: %.500s", err, output.String())
 	}
 	return nil
 }

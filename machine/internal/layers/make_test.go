@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -160,7 +161,7 @@ func TestALayerThatIsTooLargeIsRefusedBeforeItIsWrittenAndOneThatFailsLeavesNoth
 }
 
 // A guest may have made millions of names in one directory.
-func TestADirectoryIsReadNoFurtherThanItsEntriesMayBe(t *testing.T) {
+func TestAManyNamedDirectoryIsReadNoFurtherThanItsEntriesMayBeAndFitsIntoTheMemoryOfItsProgram(t *testing.T) {
 	tree := t.TempDir()
 	for i := range 20_000 {
 		must(t, os.WriteFile(filepath.Join(tree, fmt.Sprint(i)), nil, 0o600))
@@ -174,6 +175,17 @@ func TestADirectoryIsReadNoFurtherThanItsEntriesMayBe(t *testing.T) {
 	if took := after.TotalAlloc - before.TotalAlloc; !errors.Is(err, ErrTooManyEntries) || entries != 11 || took > 512<<10 {
 		t.Errorf("%d entries, %v; %d bytes of memory", entries, err, took)
 	}
+
+	p.EntriesMax = 20_001
+	p.Run = func(command *exec.Cmd, memory int64) error {
+		err := command.Run()
+		usage, _ := command.ProcessState.SysUsage().(*syscall.Rusage)
+		if used := usage.Maxrss << 10; memory != ProgramMemory(20_001) || used > memory {
+			t.Errorf("the program used %d MiB and may use %d", used>>20, memory>>20)
+		}
+		return err
+	}
+	makeOf(t, openTestStore(t, t.TempDir()), p)
 }
 
 func TestWhatIsDroppedIsNamedByAbsolutePaths(t *testing.T) {
