@@ -3,6 +3,7 @@ import { flushCompileCache } from 'node:module'
 import { parseArgs } from 'node:util'
 import { readApiConfig, readCellConfig, readSetupConfig } from './config.ts'
 import { armFailpoints, listFailpoints } from './lib/failpoints.ts'
+import { surviveFullOutput } from './lib/log.ts'
 
 interface Service {
   close(): Promise<void>
@@ -51,6 +52,7 @@ function failpoints(): string {
 }
 
 async function serve(start: () => Promise<Service>): Promise<void> {
+  surviveFullOutput()
   const told = new Promise<void>((resolve) => {
     for (const signal of ['SIGTERM', 'SIGINT'] as const) process.once(signal, () => resolve())
   })
