@@ -7,6 +7,19 @@ export const BUILD_LIMITS = {
     steps_per_organization_max: 500, // on one computer; those that were repeated longest ago are run again
     removals_per_look_max: 100,
   },
+  template_upload: {
+    bytes_max: 5 * 2 ** 30,
+    part_bytes_max: 64 << 20, // Berth's own, as all that follow
+    part_bytes_min: 1 << 20, // of every part but the last; more where an upload would have too many parts
+    parts_max: 1000,
+    per_organization_max: 50,
+    organization_bytes_max: 20 * 2 ** 30, // of its uploads together, by the size that each was begun with
+    parts_at_once_max: 2, // received at once, of one upload; more answer 429
+    parts_at_once_per_organization_max: 8,
+    unfinished_hours: 24,
+    unused_hours: 7 * 24,
+    finish_minutes: 10, // after its last byte, until an upload is finished that a process did not come to
+  },
   // Berth's own: what a build of a template may be made of, and take.
   build: {
     recipe_bytes_max: 512 << 10,

@@ -153,13 +153,6 @@ export const LIMITS = {
   },
   warm: { seconds_max: 900, retry_seconds: 3600, room_wait_seconds: 60 }, // Berth's own: machines that are started up ahead
   ...BUILD_LIMITS,
-  template_upload: {
-    bytes_max: 5 * 2 ** 30,
-    part_bytes_max: 64 << 20, // Berth's own, as all that follow
-    per_organization_max: 50,
-    unfinished_hours: 24,
-    unused_hours: 7 * 24,
-  },
   template_package: {
     lookups_per_minute: 120,
     index_hours: 24, // Berth's own: how old an index may be before it is read anew
@@ -290,6 +283,7 @@ export const LIMITS = {
     output_bytes_max: 16 << 20,
     changed_max: 10_000,
     kept_days: 7,
+    results_bytes_per_organization_max: 2 * 2 ** 30, // Berth's own: beyond these the oldest results keep no output and no list of changes
     timeout_ms_default: 3600 * 1000, // Berth's own: nothing can cancel one, and its workspace takes no change until it ends
     changes_max: 200_000, // Berth's own: files, directories and links that one may change
     room_wait_ms: 15_000, // Berth's own: how long a call waits for room
@@ -322,6 +316,7 @@ export const LIMITS = {
     diff_names_max: 100_000, // Berth's own: of both sides, looked at for one page of a comparison, or for a summary
     diff_seconds_max: 10, // Berth's own
     restore_counted_max: 10_000, // Berth's own: differences that are counted while a restore is waited for
+    written_disks_per_hour_max: 2, // Berth's own: how many times its disk a workspace stores in that time
     blob_grace_seconds: 3600, // Berth's own: what nothing names goes this long after it was last used
   },
   tar: {

@@ -24,6 +24,8 @@ interface ProcessConfig {
   cors_origins: string[]
   database: DatabaseOptions
   log_level: 'debug' | 'info' | 'warn' | 'error'
+  /** The file system that PostgreSQL writes to, and how much of it stays free. */
+  disk: { folder: string; reserve_bytes: number }
   /** Named places to fail at, only ever set by a test. */
   failpoints: string
 }
@@ -113,6 +115,10 @@ const PROCESS = {
   cors_origins: Type.Array(Type.String({ pattern: '^https?://[^/]+$' })),
   database_url: Type.String({ minLength: 1 }),
   log_level: Type.Union([Type.Literal('debug'), Type.Literal('info'), Type.Literal('warn'), Type.Literal('error')]),
+  disk: Type.Object(
+    { folder: Type.String({ minLength: 1 }), reserve_bytes: Type.Integer({ minimum: 0 }) },
+    { additionalProperties: false },
+  ),
 }
 const strict = { additionalProperties: false }
 const ApiFile = Type.Object(

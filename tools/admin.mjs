@@ -44,6 +44,7 @@ function placesOf(settings) {
     embedded: settings.database_url === '',
     instance,
     data_dir,
+    data_reserve_bytes: settings.data_reserve_gib * 2 ** 30,
     run_dir,
     hostd_socket: layoutOf(settings).hostd_socket,
     api_ops: settings.api_ops_listen,

@@ -30,7 +30,7 @@ export function judge(places: DoctorPlaces, facts: Facts): Finding[] {
   return [
     ...ofKernel(facts),
     ...ofProcesses(facts),
-    ...ofDisk(facts),
+    ...ofDisk(places, facts),
     ...ofHost(places, facts),
     ...(facts.stored === null
       ? [finding('database', 'wrong', 'The database does not answer, or is empty')]
@@ -108,9 +108,17 @@ function ofMail({ mail_directory = '' }: DoctorPlaces, { mails }: StoredFacts): 
   return finding('mail', 'ok', `Mail goes ${where}${waiting > 0 ? `; ${waiting} wait` : ''}`)
 }
 
-function ofDisk({ data_free_bytes, data_bytes, host }: Facts): Finding[] {
-  const text = `${gib(data_free_bytes)} of ${gib(data_bytes)} free where the data lies`
-  const own = finding('data_disk', data_free_bytes < GIB ? 'wrong' : data_free_bytes < data_bytes / 20 ? 'notice' : 'ok', text)
+/** The first fifth above the reserve is the time to make room. */
+const NEARLY = 1.2
+
+export function ofDisk(
+  { data_reserve_bytes = 0 }: Pick<DoctorPlaces, 'data_reserve_bytes'>,
+  { data_free_bytes, data_bytes, host }: Pick<Facts, 'data_free_bytes' | 'data_bytes' | 'host'>,
+): Finding[] {
+  const is_short = data_free_bytes < data_reserve_bytes
+  const what = is_short ? 'calls that would fill it are refused until there is room' : 'below it, calls that would fill it are refused'
+  const text = `${gib(data_free_bytes)} of ${gib(data_bytes)} free where the data lies, ${gib(data_reserve_bytes)} of it kept free: ${what}`
+  const own = finding('data_disk', is_short ? 'wrong' : data_free_bytes < data_reserve_bytes * NEARLY ? 'notice' : 'ok', text)
   if (host === null) return [own]
   const { pool_bytes, pool_free_bytes, reserve_bytes } = host.capacity
   const usable = pool_free_bytes - reserve_bytes

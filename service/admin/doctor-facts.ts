@@ -13,6 +13,8 @@ export interface DoctorPlaces {
   embedded: boolean
   instance: string
   data_dir: string
+  /** What stays free of its file system; absent: nothing. */
+  data_reserve_bytes?: number
   run_dir: string
   hostd_socket: string
   api_ops: { host: string; port: number }

@@ -1,8 +1,10 @@
-import pino from 'pino'
 import type { DatabaseOptions } from '../db/options.ts'
 import { checkSchema } from '../db/schema-version.ts'
 import { systemClock } from '../lib/clock.ts'
+import { createDiskReserve, NO_RESERVE } from '../lib/disk-reserve.ts'
 import { createIds } from '../lib/ids.ts'
+import { openLog } from '../lib/log.ts'
+import { processMetrics } from '../lib/process-metrics.ts'
 import { LIMITS } from '../../contract/limits.ts'
 import { startLinker } from './audit/linker.ts'
 import { dropExports } from './exports/store.ts'
@@ -35,6 +37,8 @@ export interface ApiConfig {
   mail: { smtp_url: string; from: string; directory: string }
   stripe: StripeConfig | null
   log_level: 'debug' | 'info' | 'warn' | 'error'
+  /** The file system that PostgreSQL writes to, and how much of it stays free; absent: no call is refused for it. */
+  disk?: { folder: string; reserve_bytes: number }
 }
 
 const MAIL_MS = LIMITS.mail.kept_days * 24 * 3600 * 1000
@@ -45,15 +49,19 @@ const FORGET_MS = 10 * 60 * 1000
 
 /** The api process: serves until it is closed. */
 export async function startApi(config: ApiConfig): Promise<{ close(): Promise<void> }> {
-  const logger = pino({ level: config.log_level, base: { service: 'api' } })
+  const log = openLog({ level: config.log_level, base: { service: 'api' } })
+  const { logger } = log
   await checkSchema(config.database)
   const metrics = openMetrics()
   const clock = systemClock
+  const reserve = config.disk === undefined ? NO_RESERVE : createDiskReserve({ ...config.disk, clock })
+  processMetrics(metrics.registry, reserve, log)
   const api = await openApi({
     ...config,
     clock,
     ids: createIds(clock),
     logger,
+    reserve,
     ends_organizations: true,
     makes_exports: true,
     collects_payments: true,

@@ -2,6 +2,7 @@ import type { Logger } from 'pino'
 import type { Db } from '../db/database.ts'
 import type { Reader } from '../db/reader.ts'
 import type { Clock } from '../lib/clock.ts'
+import type { DiskReserve } from '../lib/disk-reserve.ts'
 import type { KeyRing } from '../core/key-ring/ring.ts'
 import type { Ids } from '../lib/ids.ts'
 import type { PeopleDeps } from './auth/people.ts'
@@ -13,6 +14,7 @@ import type { PackageIndex } from './template-packages/package-index.ts'
 import type { Waits } from './operations/waits.ts'
 import type { Turns } from './turns.ts'
 import type { Revocations } from './revocations/revocations.ts'
+import type { PartPlaces } from './template-uploads/places.ts'
 import type { Signer } from './tool-tokens/signer.ts'
 
 /** What every handler of the application API works with. */
@@ -39,8 +41,11 @@ export interface ApiDeps {
   base_url: string
   /** Scheme, host and public port of the URLs of ports: a name of its own below that host for each. */
   ports_url: string
+  /** What stays free of the disk that PostgreSQL writes to. */
+  reserve: DiskReserve
   /** Where the bytes of uploads are; null: none are kept. */
   uploads_dir: string | null
+  part_places: PartPlaces
   /** Where builds take Debian's packages from, other than Debian's own mirrors; null: from those. */
   package_mirror: string | null
   /** What the mirror of Debian packages has; null: none is configured. */

@@ -14,6 +14,7 @@ import { createEdge } from '../http/edge.ts'
 import { createServer, type Observation, type ServerHandle } from '../http/pipeline.ts'
 import type { Principal } from '../http/call.ts'
 import type { Clock } from '../lib/clock.ts'
+import { NO_RESERVE, type DiskReserve } from '../lib/disk-reserve.ts'
 import type { Ids } from '../lib/ids.ts'
 import { authenticate } from './auth/authenticate.ts'
 import { roleOf } from './auth/role.ts'
@@ -30,6 +31,7 @@ import { idempotency } from './idempotency/replay.ts'
 import { startSender } from './mail/sender.ts'
 import { openTransport, type MailConfig } from './mail/transports.ts'
 import { startEnders } from './organizations/ender.ts'
+import { refuseGrowth } from './growth.ts'
 import { startCollector } from './payment/collector.ts'
 import type { StripeConfig } from './payment/stripe.ts'
 import { startMoneyClock } from './money-clock.ts'
@@ -39,6 +41,7 @@ import { ANSWERS, API_ROUTES } from './routes.ts'
 import { ask, newestIds } from './store.ts'
 import { openSigner } from './tool-tokens/signer.ts'
 import { createTurns, turnLimits } from './turns.ts'
+import { createPartPlaces } from './template-uploads/places.ts'
 import { createLookups } from './template-packages/lookup.ts'
 import { createPackageIndex } from './template-packages/package-index.ts'
 import { openCells } from './workspaces/cells.ts'
@@ -79,6 +82,8 @@ export interface ApiOptions {
   makes_exports?: boolean
   /** Where the bytes of uploads are; absent or empty: none are kept. */
   uploads_dir?: string
+  /** What stays free of the disk that PostgreSQL writes to; absent: no call is refused for it. */
+  reserve?: DiskReserve
   /** A mirror of Debian packages; absent or empty: none. */
   package_mirror?: string
   /** How long the answer to a delete waits for a cell at most; tests that have none shorten it. */
@@ -138,7 +143,9 @@ export async function openApi(options: ApiOptions): Promise<Api> {
     cursor_keys: rings.cursor,
     base_url,
     ports_url: options.ports_url,
+    reserve: options.reserve ?? NO_RESERVE,
     uploads_dir: options.uploads_dir || null,
+    part_places: createPartPlaces(),
     package_mirror: otherMirror(options.package_mirror),
     packages: options.package_mirror ? createPackageIndex({ mirror: options.package_mirror, clock, logger }) : null,
     package_lookups: createLookups(clock),
@@ -175,7 +182,10 @@ export async function openApi(options: ApiOptions): Promise<Api> {
     authenticate: (arrival): Promise<Principal> => authenticate({ db, reads, clock, verdicts, guesses }, arrival),
     roleOf: (call, who) => roleOf({ reads }, who, call),
     rate: async (_arrival, who) => caller_rate?.(who as Principal), // authenticate() makes no other
-    admit: async (arrival, who) => held.take(arrival, who as Principal),
+    admit: async (arrival, who) => {
+      await refuseGrowth(deps.reserve, arrival.route)
+      return held.take(arrival, who as Principal)
+    },
     ...(options.edge_requests_per_minute ? { edge: createEdge(options.edge_requests_per_minute, clock) } : {}),
     ...(options.cors_origins ? { cors_origins: options.cors_origins } : {}),
     held: (call, revokes) => revocations.held(scopeOf(call, revokes), call.signal),

@@ -1,10 +1,13 @@
-import pino, { type Logger } from 'pino'
+import type { Logger } from 'pino'
 import { openDatabase } from '../db/database.ts'
 import type { DatabaseOptions } from '../db/options.ts'
 import { cellChannels, openListener } from '../db/listen.ts'
 import { checkSchema } from '../db/schema-version.ts'
 import { systemClock, type Clock } from '../lib/clock.ts'
+import { createDiskReserve, NO_RESERVE } from '../lib/disk-reserve.ts'
 import { createIds } from '../lib/ids.ts'
+import { openLog } from '../lib/log.ts'
+import { processMetrics } from '../lib/process-metrics.ts'
 import { createEgressBook } from './egress/book.ts'
 import { enforcing } from './egress/enforcing.ts'
 import { startEngine } from './engine.ts'
@@ -58,6 +61,8 @@ export interface CellConfig {
   tree_revisions_kept: KeptRevisions
   database: DatabaseOptions
   log_level: 'debug' | 'info' | 'warn' | 'error'
+  /** The file system that PostgreSQL writes to, and how much of it stays free; absent: no call is refused for it. */
+  disk?: { folder: string; reserve_bytes: number }
   park_after: ParkAfter
   /** Private keys by which secrets are opened: a folder that only this process's user can enter. */
   secret_keys_dir: string
@@ -88,7 +93,9 @@ const DRAIN_MS = 7000 // less than the supervisor waits
 /** Owns the machines of one computer: drives its host, works off its operations, serves its gateway. */
 export async function startCell(config: CellConfig, parts: CellParts = {}): Promise<Cell> {
   const clock = parts.clock ?? systemClock
-  const log = parts.log ?? pino({ level: config.log_level, base: { process: 'cell' } })
+  const own_log = openLog({ level: config.log_level, base: { process: 'cell' } })
+  const log = parts.log ?? own_log.logger
+  const reserve = config.disk === undefined ? NO_RESERVE : createDiskReserve({ ...config.disk, clock })
   const ids = createIds(clock)
   await checkSchema(config.database)
   const db = openDatabase(config.database)
@@ -106,6 +113,7 @@ export async function startCell(config: CellConfig, parts: CellParts = {}): Prom
   const whyNotReady = (): string | null => engine.whyNot() ?? (gateway === null ? 'the gateway is being started' : null)
   const room = createRoom({ db, cell_id })
   const metrics = openCellMetrics({ cell_id, db, clock, host, table, room, isReady })
+  processMetrics(metrics.registry, reserve, own_log)
   const parking = createParking({ cell_id, db, clock, ids, host, table, room, log, metrics })
   const agents = createAgentLinks()
   const opener = await openSecretKeys({ directory: config.secret_keys_dir, command: config.secret_keys_command, db, clock, log })
@@ -113,7 +121,7 @@ export async function startCell(config: CellConfig, parts: CellParts = {}): Prom
   const secrets = createSecrets({ db, opener, authorities, clock, log })
   const putIn = (workspace_id: string, epoch: number) => whatToPutIn({ cell_id, db, opener, authorities }, workspace_id, epoch)
   if (parts.host === undefined) void answerProxy(config.secrets_socket, putIn, log, closing.signal)
-  const trees = createTrees({ db, clock, folder: config.trees_dir, kept: config.tree_revisions_kept })
+  const trees = createTrees({ db, clock, folder: config.trees_dir, kept: config.tree_revisions_kept, reserve })
   const guests = createGuestLinks()
   const executions = createExecutions({ cell_id, db, clock, ids, host, room, trees, log, openLink: guests.open })
   const cell = { cell_id, db, clock, ids, host, table, room, parking, agents, guests, secrets, trees, executions, log }

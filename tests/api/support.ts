@@ -80,7 +80,7 @@ export const SETTINGS: TemplateSettings = {
 
 type Bounds = 'edge_requests_per_minute' | 'caller_requests_per_minute' | 'wrong_credentials_per_minute' | 'kept_refusals_per_hour'
 type Waits = 'delete_told_seconds' | 'revocation_held_seconds'
-type Kinds = 'layered_opens' | 'file_first' | 'uploads_dir' | 'package_mirror' | 'stripe' | 'collects_payments'
+type Kinds = 'layered_opens' | 'file_first' | 'uploads_dir' | 'package_mirror' | 'stripe' | 'collects_payments' | 'reserve'
 
 export interface WorldOptions extends Pick<ApiOptions, Bounds | Kinds | Waits | 'cors_origins'> {
   check?: boolean

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { createHash, randomBytes } from 'node:crypto'
-import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
@@ -48,6 +48,33 @@ const digest = (bytes: Buffer) => createHash('sha256').update(bytes).digest('hex
 const begin = (bytes: Buffer, more: object = {}) =>
   w.post('/v1/template-uploads', { size_bytes: bytes.length, sha256: digest(bytes), ...more })
 
+const MIB = 2 ** 20
+const inMinutes = (minutes: number) => new Date(w.clock.now().getTime() + minutes * 60_000)
+const partNames = async (id: string) => {
+  const [kept] = await w.database.superuser.selectFrom('template_uploads').select('parts').where('id', '=', id).execute()
+  return (kept?.parts as { name: string }[]).map(({ name }) => name)
+}
+
+/** A first part of 1 MiB whose last byte waits for `end`. */
+function slowPart(id: string): { end(): Promise<Answer> } {
+  const { promise, resolve } = Promise.withResolvers<void>()
+  const body = async function* () {
+    yield Buffer.alloc(MIB - 1)
+    await promise
+    yield Buffer.alloc(1)
+  }
+  const headers = { authorization: `Bearer ${w.a.key}`, 'content-type': 'application/octet-stream' }
+  const init = { method: 'PUT', headers, body: ReadableStream.from(body()), duplex: 'half' } as RequestInit
+  const answered = fetch(`${w.base}/v1/template-uploads/${id}?offset=0`, init)
+  return {
+    async end() {
+      resolve()
+      const response = await answered
+      return { status: response.status, body: await response.json(), headers: response.headers }
+    },
+  }
+}
+
 async function part(id: string, offset: number, bytes: Buffer, as = w.a.key, base = w.base): Promise<Answer> {
   const headers = { authorization: `Bearer ${as}`, 'content-type': 'application/octet-stream' }
   const response = await fetch(`${base}/v1/template-uploads/${id}?offset=${offset}`, {
@@ -59,22 +86,79 @@ async function part(id: string, offset: number, bytes: Buffer, as = w.a.key, bas
 }
 
 test('an upload comes in parts, goes on where it was, and is complete when its digest is right', async () => {
-  const bytes = randomBytes(3000)
+  const bytes = randomBytes(2 * MIB + 1000)
   const begun = await begin(bytes)
   assert.deepEqual([begun.status, begun.body.state, begun.body.received_bytes], [201, 'receiving', 0])
   const { id } = begun.body
-  assert.equal((await part(id, 0, bytes.subarray(0, 1000))).body.received_bytes, 1000)
-  assert.deepEqual(said(await part(id, 0, bytes.subarray(0, 1000))), [422, 'validation_failed', undefined])
-  assert.equal((await w.get(`/v1/template-uploads/${id}`)).body.received_bytes, 1000)
-  const [one, two] = await Promise.all([part(id, 1000, bytes.subarray(1000)), part(id, 1000, bytes.subarray(1000))])
+  assert.equal((await part(id, 0, bytes.subarray(0, MIB))).body.received_bytes, MIB)
+  assert.deepEqual(said(await part(id, 0, bytes.subarray(0, MIB))), [422, 'validation_failed', undefined])
+  assert.equal((await w.get(`/v1/template-uploads/${id}`)).body.received_bytes, MIB)
+  const [one, two] = await Promise.all([part(id, MIB, bytes.subarray(MIB)), part(id, MIB, bytes.subarray(MIB))])
   assert.deepEqual([one.status, two.status].sort(), [200, 422])
   assert.equal((await w.get(`/v1/template-uploads/${id}`)).body.state, 'complete')
-  const [kept] = await w.database.superuser.selectFrom('template_uploads').select('parts').where('id', '=', id).execute()
-  const names = (kept?.parts as { name: string }[]).map(({ name }) => name)
+  const names = await partNames(id)
   assert.deepEqual(Buffer.concat(names.map((name) => readFileSync(join(uploads_dir, id, name)))), bytes)
   assert.deepEqual(readdirSync(join(uploads_dir, id)).sort(), [...names].sort())
   assert.equal((await w.call('DELETE', `/v1/template-uploads/${id}`)).status, 204)
   assert.deepEqual([(await w.get(`/v1/template-uploads/${id}`)).status, readdirSync(uploads_dir).includes(id)], [404, false])
+})
+
+test('a part that is not the last has at least 1 MiB, and a thousandth of its upload', async () => {
+  const { id } = (await begin(randomBytes(3000))).body
+  assert.deepEqual(said(await part(id, 0, randomBytes(1000))), [422, 'validation_failed', undefined])
+  const [size_bytes, sha256] = [LIMITS.template_upload.bytes_max, '0'.repeat(64)]
+  const large = (await w.post('/v1/template-uploads', { size_bytes, sha256 })).body
+  const refused = await part(large.id, 0, randomBytes(2 * MIB))
+  assert.deepEqual(
+    [said(refused), /at least 5368710 bytes/.test(refused.body.error.message)],
+    [[422, 'validation_failed', undefined], true],
+  )
+  assert.deepEqual([readdirSync(join(uploads_dir, id)), readdirSync(join(uploads_dir, large.id))], [[], []])
+  await w.call('DELETE', `/v1/template-uploads/${large.id}`)
+})
+
+test('an upload that has all of its bytes and no digest is finished by an empty part, or by the sweep', async () => {
+  const bytes = randomBytes(3000)
+  const ends = {
+    part: (id: string) => part(id, 3000, Buffer.alloc(0)),
+    sweep: () => sweepUploads(w.database.api, uploads_dir, inMinutes(20)),
+  }
+  for (const end of [ends.part, ends.sweep]) {
+    const { id } = (await begin(bytes)).body
+    assert.equal((await part(id, 0, bytes)).body.state, 'complete')
+    // As a process leaves it that dies between its two transactions.
+    await w.database.superuser.updateTable('template_uploads').set({ complete: false }).where('id', '=', id).execute()
+    await end(id)
+    assert.equal((await w.get(`/v1/template-uploads/${id}`)).body.state, 'complete')
+  }
+})
+
+test('an upload receives two parts at once; what comes for one that was deleted meanwhile leaves nothing', async () => {
+  const { id } = (await begin(randomBytes(2 * MIB))).body
+  const slow = [slowPart(id), slowPart(id)]
+  await until(
+    'both parts are received',
+    30_000,
+    async () => existsSync(join(uploads_dir, id)) && readdirSync(join(uploads_dir, id)).length === 2,
+  )
+  assert.deepEqual(said(await part(id, 0, randomBytes(MIB))), [429, 'rate_limited', undefined])
+  assert.equal((await w.call('DELETE', `/v1/template-uploads/${id}`)).status, 204)
+  for (const each of slow) assert.equal((await each.end()).status, 404)
+  assert.equal(existsSync(join(uploads_dir, id)), false)
+})
+
+test("an organization's uploads together have a bound of bytes, which counts when an upload is begun", async () => {
+  await using other = await world({ uploads_dir })
+  const { bytes_max, organization_bytes_max } = LIMITS.template_upload
+  const upload = { size_bytes: bytes_max, sha256: '0'.repeat(64) }
+  const made = []
+  for (let bytes = 0; bytes < organization_bytes_max; bytes += bytes_max)
+    made.push((await other.post('/v1/template-uploads', upload)).body.id)
+  const refused = await other.post('/v1/template-uploads', { ...upload, size_bytes: 1 })
+  assert.deepEqual([said(refused), refused.body.error.details.limit], [[403, 'quota_exceeded', undefined], 'template_upload_bytes'])
+  assert.equal((await other.post('/v1/template-uploads', upload, { as: other.b.key })).status, 201)
+  await other.call('DELETE', `/v1/template-uploads/${made[0]}`)
+  assert.equal((await other.post('/v1/template-uploads', upload)).status, 201)
 })
 
 test('bytes of another digest are refused, and the upload begins anew', async () => {

@@ -7,6 +7,7 @@ import { LIMITS } from '../../contract/limits.ts'
 import type { Execution } from '../../contract/schemas/cell/execution.ts'
 import { forgetResults } from '../../service/cell/executions/forget.ts'
 import { encodeEntry, type StreamEntry } from '../../service/cell/executions/entries.ts'
+import { boundedResults } from '../../service/cell/executions/results.ts'
 import { HostFailure, type HostFailureCode } from '../../service/cell/links/hostd.ts'
 import { armFailpoint } from '../../service/lib/failpoints.ts'
 import { executionCalls } from './support/executions.ts'
@@ -139,4 +140,25 @@ test('a result is kept for 7 days, whatever the clock does meanwhile, and goes t
   assert.equal(await refusalOf(await find(execution_id)), '404 not_found')
   assert.equal((await start({ execution_id })).status, 201)
   days(3 - LIMITS.execution.kept_days - 0.1)
+})
+
+test("an organization's results keep their output up to a bound; the oldest keep what they came to", async () => {
+  const results = boundedResults({ db: bench.database.cell, log: undefined as never }, { bytes_max: 250_000, step_bytes: 1 })
+  using _play = playing((session) => {
+    session.write('stdout', Buffer.alloc(100_000, 'x'))
+    session.exit(3)
+  })
+  const ids: string[] = []
+  for (let made = 0; made < 4; made++) ids.push((await run()).execution_id)
+  const shown = async () => {
+    const rows = await Promise.all(ids.map((execution_id) => bench.executions.find({ workspace_id: bench.workspace_id, execution_id })))
+    return rows.map((row) => [row?.exit_code, row?.stdout.length, row?.stdout_truncated])
+  }
+  assert.deepEqual(new Set((await shown()).map(String)), new Set(['3,100000,false']))
+  await results.note(bench.workspace_id, { stdout: Buffer.alloc(1), stderr: Buffer.alloc(0), changed: [] })
+  const [whole, emptied] = [
+    [3, 100_000, false],
+    [3, 0, true],
+  ]
+  assert.deepEqual(await shown(), [emptied, emptied, whole, whole])
 })

@@ -43,6 +43,7 @@ const CONFIG = {
   base_url: 'http://api.test',
   cell_endpoint: 'http://cell.test',
   cors_origins: [],
+  disk: { folder: '/', reserve_bytes: 0 },
   ports_url: 'http://ports.test',
   log_level: 'info',
   registration: 'open',

@@ -12,6 +12,7 @@ export async function startCellProcess(w: World, hostd_socket: string): Promise<
     ...{ ports_socket: at('ports'), secrets_socket: at('secrets'), trees_dir: at('trees'), uploads_dir: '' },
     ...{ secret_keys_dir: at('cell'), secret_keys_command: '', tree_revisions_kept: { seconds: 3600, count: 100 } },
     cors_origins: [],
+    disk: { folder: '/', reserve_bytes: 0 },
     park_after: { freeze_after_seconds: 0, hibernate_after_seconds: 0 },
     quarantine_days: 7,
     warm_machines_max: 0,

@@ -16,7 +16,7 @@ export function smallFileSystem(size_gib: number): SmallFileSystem {
   const image = path.join(directory, 'image')
   const mounted = path.join(directory, 'mounted')
   mkdirSync(mounted)
-  execFileSync('truncate', ['-s', `${size_gib}G`, image])
+  execFileSync('truncate', ['-s', `${Math.round(size_gib * 1024)}M`, image])
   execFileSync('mkfs.ext4', ['-q', '-m', '0', '-E', 'lazy_itable_init=1,nodiscard', image])
   execFileSync('mount', ['-o', 'loop', image, mounted])
   return {

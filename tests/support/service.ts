@@ -259,6 +259,7 @@ async function defaults() {
     machine_network: freeMachineNetwork(),
     uplink: 'none',
     pool_image_gib: 6,
+    data_reserve_gib: 0.25, // the computer's disk is what it is
     slots: 1,
     shells: 1,
     // Machines stand still in tests of that alone.

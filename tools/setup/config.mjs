@@ -85,6 +85,7 @@ export function hostdConfig(settings, { accounts, binaries, runsc, host }) {
       reserve_bytes: Math.round(settings.pool_reserve_gib * GIB),
     },
     layers_dir: layout.layers,
+    data_reserve_bytes: diskOf(settings).reserve_bytes,
     slots: { count: settings.slots, cpu_millis: settings.slot_cpu_millis, memory_mib: settings.slot_memory_mib },
     shells: { count: settings.shells },
     capacity: capacityOf(settings, host),
@@ -199,7 +200,13 @@ function processConfig(settings, name) {
     cors_origins: settings.cors_origins,
     database_url: settings[`${name}_database_url`] || databaseUrl(settings, `berth_${name}`),
     log_level: settings.log_level,
+    disk: diskOf(settings),
   }
+}
+
+/** The file system that PostgreSQL writes to, and how much of it stays free. */
+function diskOf({ data_dir, data_reserve_gib }) {
+  return { folder: data_dir, reserve_bytes: Math.round(data_reserve_gib * GIB) }
 }
 
 /** The process tree. `versions` names what a child reads at its start beside its command line. */

@@ -39,13 +39,14 @@ export function instanceOf(data_dir) {
 
 function facts({ data_dir }) {
   const place = existingParent(data_dir)
-  const { bavail, bsize } = statfsSync(place)
+  const { bavail, blocks, bsize } = statfsSync(place)
   const pool = join(data_dir, 'pool.img')
   return {
     instance: instanceOf(data_dir),
     memory_mib: Math.floor(totalmem() / 2 ** 20),
     cpus: availableParallelism(),
     free_gib: (bavail * bsize) / GIB,
+    disk_gib: (blocks * bsize) / GIB,
     ...(existsSync(pool) ? { pool_gib: Math.max(4, Math.round(statSync(pool).size / GIB)) } : {}),
   }
 }

@@ -97,6 +97,12 @@ export const SETTINGS = {
     fallback: (settings) => settings.pool_image_gib / 20,
     about: 'kept free in it for suspends',
   },
+  data_reserve_gib: {
+    parse: number(0, 1 << 20),
+    // The pool's image has all of its blocks from the start: what grows beside it is the database, logs, layers, uploads and trees.
+    fallback: (_, host) => Math.max(2, Math.round(host.disk_gib * 5) / 100),
+    about: 'kept free on the file system of data_dir: below it, calls that would fill it are refused',
+  },
   slots: {
     parse: wholeNumber(0, 64),
     fallback: (_, host) => clamp(Math.round(host.memory_mib / 8192), 1, 4),

@@ -20,26 +20,28 @@ import (
 
 // Config is the file that hostd is started with. A setting that it does not know is an error.
 type Config struct {
-	Instance       string         `json:"instance"` // 4 hex digits: part of every kernel object's name
-	DataDir        string         `json:"data_dir"`
-	RunDir         string         `json:"run_dir"`
-	Socket         string         `json:"socket"`
-	SocketUID      int            `json:"socket_uid"` // who may talk to hostd beside root
-	SocketGID      int            `json:"socket_gid"`
-	Runsc          string         `json:"runsc"`
-	Agent          string         `json:"agent"`
-	MachineNetwork netip.Prefix   `json:"machine_network"`
-	Uplink         string         `json:"uplink"`
-	Resolvers      []string       `json:"resolvers"`
-	ResolverUID    int            `json:"resolver_uid,omitempty"` // whom the process runs as that reads machines' questions; 0: nobody
-	ResolverGID    int            `json:"resolver_gid,omitempty"`
-	CallerUIDs     []uint32       `json:"caller_uids,omitempty"` // users of this computer who may connect to machines; none: all
-	Firewall       string         `json:"firewall,omitempty"`    // auto, which is the default, or manual
-	Pool           PoolConfig     `json:"pool"`
-	LayersDir      string         `json:"layers_dir"`
-	Slots          SlotsConfig    `json:"slots"`
-	Shells         ShellsConfig   `json:"shells"`
-	Capacity       CapacityConfig `json:"capacity"`
+	Instance       string       `json:"instance"` // 4 hex digits: part of every kernel object's name
+	DataDir        string       `json:"data_dir"`
+	RunDir         string       `json:"run_dir"`
+	Socket         string       `json:"socket"`
+	SocketUID      int          `json:"socket_uid"` // who may talk to hostd beside root
+	SocketGID      int          `json:"socket_gid"`
+	Runsc          string       `json:"runsc"`
+	Agent          string       `json:"agent"`
+	MachineNetwork netip.Prefix `json:"machine_network"`
+	Uplink         string       `json:"uplink"`
+	Resolvers      []string     `json:"resolvers"`
+	ResolverUID    int          `json:"resolver_uid,omitempty"` // whom the process runs as that reads machines' questions; 0: nobody
+	ResolverGID    int          `json:"resolver_gid,omitempty"`
+	CallerUIDs     []uint32     `json:"caller_uids,omitempty"` // users of this computer who may connect to machines; none: all
+	Firewall       string       `json:"firewall,omitempty"`    // auto, which is the default, or manual
+	Pool           PoolConfig   `json:"pool"`
+	LayersDir      string       `json:"layers_dir"`
+	// DataReserveBytes stay free on the file system of DataDir and LayersDir: PostgreSQL writes to it.
+	DataReserveBytes int64          `json:"data_reserve_bytes,omitempty"`
+	Slots            SlotsConfig    `json:"slots"`
+	Shells           ShellsConfig   `json:"shells"`
+	Capacity         CapacityConfig `json:"capacity"`
 	// SecretsSocket is where the cell answers what goes into machines' requests; "": no secret goes into any.
 	SecretsSocket  string `json:"secrets_socket,omitempty"`
 	SecretProxyUID int    `json:"secret_proxy_uid,omitempty"` // whom the process runs as that puts secrets in; 0: nobody
@@ -122,6 +124,7 @@ func (c *Config) check() error {
 		expect(filepath.IsAbs(path) && filepath.Clean(path) == path && !strings.ContainsAny(path, ":,\\"), name+" is a plain absolute path")
 	}
 	expect(c.Pool.Image == "" || filepath.IsAbs(c.Pool.Image), "pool.image is an absolute path or empty")
+	expect(c.DataReserveBytes >= 0, "data_reserve_bytes is not negative")
 	expect(c.Pool.ReserveBytes >= 0 && c.Pool.SizeBytes >= 0, "pool sizes are not negative")
 	expect(c.Slots.Count >= 0 && c.Slots.Count <= slotsMax, "slots.count is 0 to 64")
 	expect(c.Shells.Count >= 0 && c.Shells.Count <= slotsMax, "shells.count is 0 to 64")

@@ -123,6 +123,7 @@ func (h *Host) openParts(ctx context.Context) error {
 	}
 	h.volumes.storage = h.pool
 	h.layers = layers.Open(c.LayersDir)
+	h.layers.KeepFree(c.DataReserveBytes)
 	if err := h.openDiskReads(); err != nil {
 		return fmt.Errorf("readers of disks: %w", err)
 	}

@@ -45,6 +45,7 @@ const (
 	// imageOverhead is what an image may have beyond its files' bytes, for each entry and in all.
 	imageOverhead      = 4 << 20
 	imageOverheadEntry = 512
+	statBlockBytes     = 512
 )
 
 // The same directory gives the same image: no name, no date and no random number of the making is in it. LZ4 takes a fifth of the time of
@@ -55,17 +56,22 @@ var mkfsFlags = []string{"-zlz4", "-C16384", "-T0", "--preserve-mtime", "-U00000
 // SweepMaking removes. Errors: ErrTooLarge, ErrTooManyEntries, ENAMETOOLONG, ENOSPC.
 func (s *Store) Make(ctx context.Context, name string, plan Plan) (Made, error) {
 	made := Made{}
-	size, entries, err := measure(ctx, plan)
+	size, err := measure(ctx, plan)
 	if err != nil {
 		return made, err
 	}
-	made.Entries = entries
+	made.Entries = size.entries
+	release, err := s.hold(size.taken + size.overhead())
+	if err != nil {
+		return made, err
+	}
+	defer release()
 	if err := plan.At("write"); err != nil {
 		return made, err
 	}
 	image := filepath.Join(s.dir, makingDir, name+".erofs")
 	defer os.Remove(image)
-	if err := writeImage(ctx, plan, entries, image, size+imageOverhead+int64(entries)*imageOverheadEntry); err != nil {
+	if err := writeImage(ctx, plan, size.entries, image, size.bytes+size.overhead()); err != nil {
 		return made, err
 	}
 	if made.Digest, made.SizeBytes, err = sealImage(image); err != nil {
@@ -80,13 +86,22 @@ func (s *Store) Make(ctx context.Context, name string, plan Plan) (Made, error) 
 // SweepMaking removes what a process that died has left of layers that it made.
 func (s *Store) SweepMaking() error { return os.RemoveAll(filepath.Join(s.dir, makingDir)) }
 
+// measured is what a layer is to hold.
+type measured struct {
+	bytes   int64 // that its files say to be long
+	taken   int64 // without their holes, which take next to nothing in an image
+	entries int
+}
+
+func (m measured) overhead() int64 { return imageOverhead + int64(m.entries)*imageOverheadEntry }
+
 // measure counts what the layer is to hold, before a byte of it is written. A file that is mostly holes counts with all that it says to be
 // long: every one of its bytes is read.
-func measure(ctx context.Context, plan Plan) (bytes int64, entries int, err error) {
+func measure(ctx context.Context, plan Plan) (size measured, err error) {
 	links := map[uint64]bool{}
-	entries = 1 // the root
+	size.entries = 1 // the root
 	err = Walk(plan.From, plan.Dropped, func(found Found) error {
-		if entries++; entries > plan.EntriesMax {
+		if size.entries++; size.entries > plan.EntriesMax {
 			return ErrTooManyEntries
 		}
 		stat := &found.Stat
@@ -96,12 +111,13 @@ func measure(ctx context.Context, plan Plan) (bytes int64, entries int, err erro
 		if stat.Nlink > 1 { // a file of several names counts once
 			links[stat.Ino] = true
 		}
-		if bytes += stat.Size; bytes > plan.BytesMax {
+		size.taken += min(stat.Size, stat.Blocks*statBlockBytes)
+		if size.bytes += stat.Size; size.bytes > plan.BytesMax {
 			return ErrTooLarge
 		}
 		return ctx.Err()
 	})
-	return bytes, entries, err
+	return size, err
 }
 
 // ProgramMemory is what the program may use that writes an image of so many entries. It was measured to take 4.7 KiB for each, whatever the

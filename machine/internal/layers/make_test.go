@@ -170,10 +170,10 @@ func TestAManyNamedDirectoryIsReadNoFurtherThanItsEntriesMayBeAndFitsIntoTheMemo
 	p.EntriesMax = 10
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	_, entries, err := measure(context.Background(), p)
+	size, err := measure(context.Background(), p)
 	runtime.ReadMemStats(&after)
-	if took := after.TotalAlloc - before.TotalAlloc; !errors.Is(err, ErrTooManyEntries) || entries != 11 || took > 512<<10 {
-		t.Errorf("%d entries, %v; %d bytes of memory", entries, err, took)
+	if took := after.TotalAlloc - before.TotalAlloc; !errors.Is(err, ErrTooManyEntries) || size.entries != 11 || took > 512<<10 {
+		t.Errorf("%d entries, %v; %d bytes of memory", size.entries, err, took)
 	}
 
 	p.EntriesMax = 20_001
@@ -205,5 +205,31 @@ func TestWhatIsDroppedIsNamedByAbsolutePaths(t *testing.T) {
 		if _, err := ParseDropped([]string{wrong}); err == nil {
 			t.Errorf("%q is taken", wrong)
 		}
+	}
+}
+
+func TestAnImageLeavesTheReserve(t *testing.T) {
+	dir, tree := t.TempDir(), t.TempDir()
+	store := openTestStore(t, dir)
+	must(t, os.WriteFile(filepath.Join(tree, "file"), make([]byte, 1<<20), 0o600))
+	must(t, os.WriteFile(filepath.Join(tree, "holes"), nil, 0o600))
+	must(t, os.Truncate(filepath.Join(tree, "holes"), 32<<20)) // it takes nothing of the disk
+	var fs unix.Statfs_t
+	must(t, unix.Statfs(dir, &fs))
+	free := int64(fs.Bavail) * fs.Bsize
+	store.KeepFree(2 * free)
+	if _, err := store.Make(context.Background(), "one.1", plan(t, tree)); !errors.Is(err, unix.ENOSPC) {
+		t.Fatalf("an image that would take of the reserve: %v", err)
+	}
+	store.KeepFree(free / 2)
+	makeOf(t, store, plan(t, tree))
+	release, err := store.hold(free / 3) // another image is being written
+	must(t, err)
+	if _, err := store.hold(free / 3); !errors.Is(err, unix.ENOSPC) {
+		t.Fatalf("two images that would take of the reserve together: %v", err)
+	}
+	release()
+	if store.reserve.held != 0 {
+		t.Fatalf("%d bytes stay held", store.reserve.held)
 	}
 }

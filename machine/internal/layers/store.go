@@ -27,9 +27,10 @@ var ErrCorrupt = errors.New("the layer does not have the digest of its name")
 var digestPattern = regexp.MustCompile(`^[0-9a-f]{64}$`)
 
 type Store struct {
-	dir  string
-	mu   sync.Mutex
-	uses uses
+	dir     string
+	mu      sync.Mutex
+	uses    uses
+	reserve reserve
 	// secondLook is called before a file is looked at again, by tests.
 	secondLook func(image string)
 	syncDir    func(dir string) error

@@ -3,6 +3,7 @@ import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { createGzip } from 'node:zlib'
 import { LIMITS } from '../../../contract/limits.ts'
+import type { DiskReserve } from '../../lib/disk-reserve.ts'
 import { failpoint } from '../../lib/failpoints.ts'
 import type { ApiDeps } from '../deps.ts'
 import { lookRegularly, type Looking } from '../looking.ts'
@@ -16,6 +17,8 @@ const HELD_MS = 60_000
 const { part_bytes, kept_hours, minutes_max, attempts_max } = LIMITS.export
 
 export type MakerDeps = Pick<ApiDeps, 'db' | 'clock' | 'logger'> & {
+  /** Absent: nothing stays free. */
+  reserve?: DiskReserve
   /** As `contract/limits.ts` has them where it is absent. */
   bounds?: Bounds
 }
@@ -62,11 +65,12 @@ async function makeOne(deps: MakerDeps, row: ExportRow, stopped: () => boolean):
 
 /** The archive is compressed as it is read, and kept part by part: no more than a file of it is ever in memory. */
 async function keepParts(deps: MakerDeps, row: ExportRow, stopped: () => boolean): Promise<{ size_bytes: number; sha256: string }> {
-  const { db, clock } = deps
+  const { db, clock, reserve } = deps
   const hash = createHash('sha256')
   let [size_bytes, number] = [0, 0]
   const ends_at = clock.now().getTime() + minutes_max * 60_000
   const keep = async (bytes: Buffer) => {
+    using _reserved = await reserve?.take(bytes.length)
     const now = clock.now()
     if (stopped() || now.getTime() > ends_at || !(await insertPart(db, row, number++, bytes, heldUntil(now)))) throw new Lost()
     hash.update(bytes)

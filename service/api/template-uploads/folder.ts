@@ -16,7 +16,8 @@ export class TooMuch extends Error {}
 /** Keeps a part; it is durable when this answers, and counts when its row says so. @throws TooMuch */
 export async function writePart(folder: string, id: string, source: AsyncIterable<Buffer>, bytes_max: number): Promise<UploadPart> {
   const directory = join(folder, id)
-  await mkdir(directory, { mode: FOLDER_MODE, recursive: true })
+  const made = await mkdir(directory, { mode: FOLDER_MODE, recursive: true })
+  if (made !== undefined) await syncFolder(folder) // without it a power cut may take the directory of a part that counts
   const name = randomBytes(12).toString('hex')
   const path = join(directory, name)
   const handle = await open(path, 'wx', FILE_MODE)

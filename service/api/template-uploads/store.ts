@@ -29,15 +29,15 @@ export async function readUpload(reads: Reader, id: string): Promise<UploadRow |
   return row ?? null
 }
 
-/** Makes the uploads of an organization come one after another, so that their number is true. @returns how many it has. */
-export async function countUploads(tx: ChangeTx, organization_id: string): Promise<number> {
+/** Makes the uploads of an organization come one after another, so that their number is true. @returns how many it has, and of how many bytes. */
+export async function countUploads(tx: ChangeTx, organization_id: string): Promise<{ count: number; bytes: number }> {
   await sql`select pg_advisory_xact_lock(hashtextextended(${`template_uploads:${organization_id}`}, 0))`.execute(tx)
-  const { count } = await tx
+  const { count, bytes } = await tx
     .selectFrom('template_uploads')
-    .select((e) => e.fn.countAll<string>().as('count'))
+    .select((e) => [e.fn.countAll<string>().as('count'), e.fn.sum<string | null>('size_bytes').as('bytes')])
     .where('organization_id', '=', organization_id)
     .executeTakeFirstOrThrow()
-  return Number(count)
+  return { count: Number(count), bytes: Number(bytes ?? 0) }
 }
 
 export async function insertUpload(
@@ -63,9 +63,19 @@ export async function completeUpload(tx: Tx, id: string, now: Date): Promise<voi
   await sql`update template_uploads set complete = true, used_at = ${now} where id = ${id} and received_bytes = size_bytes`.execute(tx)
 }
 
-/** What came is not what was said: it begins anew. */
-export async function restartUpload(tx: Tx, id: string): Promise<void> {
-  await sql`update template_uploads set parts = '[]', received_bytes = 0 where id = ${id} and not complete`.execute(tx)
+/** Forgets parts that have another digest than was said. Another call may have done so, and newer parts may have come since: these stay. */
+export async function restartUpload(tx: Tx, id: string, parts: readonly UploadPart[]): Promise<void> {
+  await sql`
+    update template_uploads set parts = '[]', received_bytes = 0
+    where id = ${id} and not complete and parts = ${JSON.stringify(parts)}::jsonb`.execute(tx)
+}
+
+/** Uploads that have all of their bytes and were not finished: the process that received the last part ended, or its statement failed. */
+export async function readUnfinished(reads: Db, before: Date, most: number): Promise<UploadRow[]> {
+  const { rows } = await sql<UploadRow>`
+    select ${sql.raw(COLUMNS)} from template_uploads where received_bytes = size_bytes and not complete and used_at < ${before}
+    order by used_at limit ${most}`.execute(reads)
+  return rows
 }
 
 /** What a build takes files from: it stays for as long as one that has just come. null: the project has none that is complete. */

@@ -1,16 +1,23 @@
 import { LIMITS } from '../../../contract/limits.ts'
 import type { Db } from '../../db/database.ts'
+import { finishUpload } from './finish.ts'
 import { oldFolders, removeUpload } from './folder.ts'
-import { dropOldUploads, knownUploads } from './store.ts'
+import { dropOldUploads, knownUploads, readUnfinished } from './store.ts'
 
 const ROWS_MAX = 100
+const FINISHED_MAX = 4 // each may be 5 GiB to read
 const HOUR_MS = 3600_000
 
-/** Removes uploads that nobody uses, and bytes that no row names: a process that died while it deleted one left them. @returns how many went. */
+/**
+ * Removes unused uploads, and bytes that no row names: a process that died while it deleted an upload left them. Finishes uploads whose
+ * process died before it had compared the digest. @returns how many uploads went.
+ */
 export async function sweepUploads(db: Db, folder: string | null, now: Date): Promise<number> {
   if (folder === null) return 0
   const { unfinished_hours, unused_hours } = LIMITS.template_upload
   const before = { unfinished: hoursAgo(now, unfinished_hours), unused: hoursAgo(now, unused_hours) }
+  const finish_before = new Date(now.getTime() - LIMITS.template_upload.finish_minutes * 60_000)
+  for (const upload of await readUnfinished(db, finish_before, FINISHED_MAX)) await finishUpload(db, folder, upload, now)
   const dropped = await dropOldUploads(db, before, ROWS_MAX)
   for (const id of dropped) await removeUpload(folder, id)
   const folders = await oldFolders(folder, now)

@@ -15,20 +15,20 @@ import { maySee, notFound } from '../auth/scope.ts'
 import type { ApiDeps } from '../deps.ts'
 import { changing } from '../idempotency/change.ts'
 import { projectOf } from '../projects/project-of.ts'
-import { digestOfParts, removePart, removeUpload, TooMuch, writePart } from './folder.ts'
-import {
-  addPart,
-  completeUpload,
-  countUploads,
-  deleteUpload,
-  insertUpload,
-  readUpload,
-  restartUpload,
-  type UploadPart,
-  type UploadRow,
-} from './store.ts'
+import { finishUpload } from './finish.ts'
+import { removePart, removeUpload, TooMuch, writePart } from './folder.ts'
+import { addPart, countUploads, deleteUpload, insertUpload, readUpload, type UploadPart, type UploadRow } from './store.ts'
 
-const { bytes_max, part_bytes_max, per_organization_max, unfinished_hours, unused_hours } = LIMITS.template_upload
+const {
+  bytes_max,
+  part_bytes_max,
+  part_bytes_min,
+  parts_max,
+  per_organization_max,
+  organization_bytes_max,
+  unfinished_hours,
+  unused_hours,
+} = LIMITS.template_upload
 const HOUR_MS = 3600_000
 
 /** POST /v1/template-uploads */
@@ -43,8 +43,9 @@ export async function createUpload(call: Call<typeof templateUploadsCreate>, dep
   }
   const id = deps.ids.next()
   const work = async (tx: ChangeTx) => {
-    const current = await countUploads(tx, project.organization_id)
-    if (current >= per_organization_max) throw tooMany(current)
+    const { count, bytes } = await countUploads(tx, project.organization_id)
+    if (count >= per_organization_max) throw tooMuch('template_uploads', per_organization_max, count)
+    if (bytes + size_bytes > organization_bytes_max) throw tooMuch('template_upload_bytes', organization_bytes_max, bytes)
     await insertUpload(tx, { id, ...project, size_bytes, sha256, created_at: now })
   }
   await changing(deps, call, work, () => subjectOf({ id, ...project }))
@@ -56,52 +57,77 @@ export async function getUpload({ who, params }: Call<typeof templateUploadsGet>
   return { status: 200, body: uploadView(await findIn(deps.reads, who, params.upload_id)) }
 }
 
-/** PUT /v1/template-uploads/{upload_id}: what comes is a file of its own before anything counts it. */
+/**
+ * PUT /v1/template-uploads/{upload_id}: a part is a file of its own before a row counts it. An empty body at the end of an upload finishes
+ * it, where the process that received the last part did not come to it.
+ */
 export async function putPart(call: Call<typeof templateUploadsPart>, deps: ApiDeps): Promise<Reply> {
   const { who, params, query, now } = call
   const upload = await findIn(deps.reads, who, params.upload_id)
   const folder = folderOf(deps)
   const { offset = 0 } = query
   if (upload.received_bytes !== offset || upload.complete) throw notNext(upload)
-  const most = Math.min(part_bytes_max, upload.size_bytes - upload.received_bytes)
-  const part = await receive(call, folder, upload.id, most)
+  using _place = deps.part_places.take(upload)
+  const part = await receive(call, deps, folder, upload)
+  if (part === null) return await finish(call, deps, folder, upload)
   const kept = await changing(
     deps,
     call,
     (tx) => addPart(tx, upload.id, offset, part, now),
     (added) => (added ? subjectOf(upload) : null),
   )
-  const found = await findIn(deps.reads, who, params.upload_id)
-  if (!kept) {
-    await removePart(folder, upload.id, part)
-    throw notNext(found)
-  }
+  // Before anything else can fail: an upload that was deleted meanwhile has no row by which the part would be found.
+  if (!kept) await removePart(folder, upload.id, part)
+  const found = await readUpload(deps.reads, upload.id)
+  if (found === null) await removeUpload(folder, upload.id)
+  if (found === null || !maySee(who, found)) throw notFound('upload')
+  if (!kept) throw notNext(found)
   if (found.received_bytes < found.size_bytes) return { status: 200, body: uploadView(found) }
-  return finish(call, deps, folder, found)
+  return await finish(call, deps, folder, found)
 }
 
-async function receive(call: Call<typeof templateUploadsPart>, folder: string, id: string, most: number): Promise<UploadPart> {
-  const source = call.body_stream as AsyncIterable<Buffer>
+/** @returns null where nothing was sent and nothing is missing. */
+async function receive(
+  call: Call<typeof templateUploadsPart>,
+  deps: ApiDeps,
+  folder: string,
+  { id, size_bytes, received_bytes }: UploadRow,
+): Promise<UploadPart | null> {
+  const left = size_bytes - received_bytes
+  const most = Math.min(part_bytes_max, left)
+  using _reserved = await deps.reserve.take(Math.min(Number(call.headers['content-length'] ?? most), most))
+  let part: UploadPart
   try {
-    const part = await writePart(folder, id, source, most)
-    if (part.bytes > 0) return part
-    await removePart(folder, id, part)
+    part = await writePart(folder, id, call.body_stream as AsyncIterable<Buffer>, most)
   } catch (error) {
     if (error instanceof TooMuch)
       throw fail('payload_too_large', null, 'The part has more than is left, or than a part may have', { details: { max_bytes: most } })
+    if (isMissing(error)) throw notFound('upload') // it was deleted meanwhile, with its directory
     if (call.body_stream.destroyed) throw fail('bad_request', null, 'The part broke off: nothing of it was kept', { cause: error })
     throw error
   }
-  throw fail('bad_request', null, 'The part is empty')
+  const least = Math.min(leastPart(size_bytes), left)
+  if (part.bytes > 0 && part.bytes >= least) return part
+  await removePart(folder, id, part)
+  if (part.bytes === 0 && left === 0) return null
+  if (part.bytes === 0) throw fail('bad_request', null, 'The part is empty')
+  const message = `A part of this upload has at least ${least} bytes, unless it is the last`
+  throw fail('validation_failed', null, message, { details: { field: 'body', issues: [{ path: 'body', message }] } })
+}
+
+function isMissing(error: unknown): boolean {
+  return error instanceof Error && 'code' in error && error.code === 'ENOENT'
+}
+
+/** Each part costs a file and a rewrite of the row that lists them. */
+function leastPart(size_bytes: number): number {
+  return Math.max(part_bytes_min, Math.ceil(size_bytes / parts_max))
 }
 
 async function finish(call: Call<typeof templateUploadsPart>, deps: ApiDeps, folder: string, upload: UploadRow): Promise<Reply> {
-  const digest = await digestOfParts(folder, upload.id, upload.parts)
-  const whole = digest === upload.sha256
-  await deps.db.transaction().execute((tx) => (whole ? completeUpload(tx, upload.id, call.now) : restartUpload(tx, upload.id)))
-  if (whole) return { status: 200, body: uploadView(await findIn(deps.reads, call.who, upload.id)) }
-  for (const part of upload.parts) await removePart(folder, upload.id, part)
-  const message = `What came has the digest ${digest}: the upload begins anew`
+  const digest = await finishUpload(deps.db, folder, upload, call.now)
+  if (digest === null) return { status: 200, body: uploadView(await findIn(deps.reads, call.who, upload.id)) }
+  const message = `What came has the digest ${digest}: the upload begins again`
   throw fail('validation_failed', 'upload_digest_mismatch', message, { details: { field: 'sha256' } })
 }
 
@@ -139,8 +165,8 @@ function notNext({ received_bytes, complete }: UploadRow): Failure {
   return fail('validation_failed', null, message, { details: { field: 'offset', issues: [{ path: 'offset', message }] } })
 }
 
-function tooMany(current: number): Failure {
-  const details = { limit: 'template_uploads', limit_value: per_organization_max, current }
+function tooMuch(limit: string, limit_value: number, current: number): Failure {
+  const details = { limit, limit_value, current }
   return fail('quota_exceeded', null, 'The organization has as many uploads as it may have: delete some', { details })
 }
 

@@ -4,6 +4,7 @@ import { executionInProgress } from '../gateway/tree/calls.ts'
 import { errorOf, explain, NoHost, Unsuccessful } from './outcome.ts'
 import type { Output } from './output.ts'
 import { ofOutput, publish } from './publish.ts'
+import { boundedResults } from './results.ts'
 import { abandon, begin, type Begun, type Command, execute, type ExecutionDeps, prepare, type Run, takeRoom, timed } from './run.ts'
 import {
   dropEndedMachines,
@@ -44,18 +45,21 @@ interface Live {
 export function createExecutions(deps: ExecutionDeps): Executions {
   const live = new Map<string, Live>()
   const nameOf = ({ workspace_id, execution_id }: ExecutionKey) => `${workspace_id} ${execution_id}`
+  const results = boundedResults(deps)
   const find = (key: ExecutionKey) => readExecution(deps.db, key)
 
   const start = async (asked: Asked): Promise<{ row: ExecutionRow; ran: boolean }> => {
     const known = await find(asked)
     if (known !== null) return { row: matching(known, asked), ran: false }
     const command = await asked.command()
+    ;(await deps.trees.reserve.take(0))[Symbol.dispose]() // its result and its changes go to the disk of the database
     await failpoint('execution.E1')
     const base_revision = await insertExecution(deps.db, { ...asked, cell_id: deps.cell_id, now: deps.clock.now() })
     if (base_revision === null) return { row: await notRecorded(asked), ran: false }
     await drive(deps, asked, base_revision, command)
     const row = await find(asked)
     if (row === null) throw gone()
+    void results.note(asked.workspace_id, row) // it never rejects, and no caller waits for it
     await failpoint('execution.E7')
     return { row, ran: true }
   }

@@ -4,7 +4,8 @@ import { Failure } from '../../lib/fail.ts'
 import { AgentTrouble } from '../links/agent-trouble.ts'
 import { HostFailure } from '../links/hostd.ts'
 import { BlobTrouble } from '../trees/blobs.ts'
-import { TreeFull, TreeMoved } from '../trees/trees.ts'
+import { fullMessage, TreeFull } from '../trees/full.ts'
+import { TreeMoved } from '../trees/trees.ts'
 import { ChangesRefused } from './changes.ts'
 
 /** Why an execution has no revision. */
@@ -47,12 +48,14 @@ export function explain(error: unknown): Unsuccessful {
     )
   }
   if (error instanceof TreeFull) {
-    const what = error.what === 'bytes' ? "The workspace's files would be larger than its disk" : 'The workspace would have too many files'
-    return new Unsuccessful('failed', 'disk_full', what, options)
+    return new Unsuccessful('failed', 'disk_full', fullMessage(error), options)
   }
   if (error instanceof TreeMoved) return new Unsuccessful('failed', 'tree_moved', 'The tree has moved on', options)
   if (error instanceof AgentTrouble) return new Unsuccessful('lost', 'host_unreachable', 'The machine does not answer any more', options)
   if (error instanceof HostFailure) return ofHost(error)
+  // The reserve of the disk was reached while the command ran.
+  if (error instanceof Failure && error.code === 'dependency_unavailable')
+    return new Unsuccessful('failed', 'disk_full', error.message, options)
   // The guest's own refusal, and names that no tree has.
   if (error instanceof Failure && error.reason === 'invalid_path') {
     return new Unsuccessful('failed', 'invalid_name', 'A name is none that a file can have', options)

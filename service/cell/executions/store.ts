@@ -192,6 +192,37 @@ export async function dropEndedMachines(db: Db, cell_id: string): Promise<void> 
       select from executions e where e.workspace_id = m.id and e.finished_at is null)`.execute(db)
 }
 
+/** The organization that a workspace belongs to. */
+export async function readOwner(db: Db, workspace_id: string): Promise<string | null> {
+  const row = await db.selectFrom('workspaces').select('organization_id').where('id', '=', workspace_id).executeTakeFirst()
+  return row?.organization_id ?? null
+}
+
+/**
+ * Drops output and lists of changes of an organization's oldest results, as long as all of them together have more bytes than this. What
+ * they came to stays.
+ * @returns how many were emptied
+ */
+export async function emptyOldResults(db: Db, organization_id: string, bytes_max: number): Promise<number> {
+  const { rows } = await sql`
+    with sized as (
+      select e.workspace_id, e.execution_id, octet_length(e.stdout) + octet_length(e.stderr) + pg_column_size(e.changed) as bytes,
+        sum(octet_length(e.stdout) + octet_length(e.stderr) + pg_column_size(e.changed)) over (order by e.finished_at desc, e.execution_id) as total
+      from executions e join workspaces w on w.id = e.workspace_id
+      where w.organization_id = ${organization_id} and e.finished_at is not null
+    )
+    update executions e set stdout = '', stderr = '', changed = '[]',
+      stdout_truncated = e.stdout_truncated or e.stdout <> '', stderr_truncated = e.stderr_truncated or e.stderr <> '',
+      changed_truncated = e.changed_truncated or e.changed <> '[]'::jsonb
+    from sized s
+    where s.total > ${bytes_max} and s.bytes > ${EMPTY_BYTES} and e.workspace_id = s.workspace_id and e.execution_id = s.execution_id
+    returning e.execution_id`.execute(db)
+  return rows.length
+}
+
+/** What an empty list takes. */
+const EMPTY_BYTES = 16
+
 const BATCH = 500
 
 /** @returns how many results have gone. */

@@ -2,6 +2,7 @@ import type { Logger } from 'pino'
 import type { Db } from '../../db/database.ts'
 import type { Listener } from '../../db/listen.ts'
 import type { Clock } from '../../lib/clock.ts'
+import type { DiskReserve } from '../../lib/disk-reserve.ts'
 import { HostFailure, type MachineHost } from '../links/hostd.ts'
 import { oneAtATime, soon, tickEvery } from '../machines/ticking.ts'
 import { dropStrangeLists, markUnavailable, wantedLists, writePiece, type WantedList } from './store.ts'
@@ -11,6 +12,8 @@ interface ListingContext {
   clock: Clock
   log: Logger
   host: Pick<MachineHost, 'listLayer'>
+  /** Absent: lists are made however full the disk of the database is. */
+  trees?: { readonly reserve: DiskReserve }
 }
 
 /** How often the rows are looked at without a notice, since a notice may be lost. */
@@ -18,6 +21,8 @@ const LOOK_MS = 60_000
 const HEARD_MS = 20
 const LISTS_AT_A_TIME = 10
 const STRANGE_MS = 24 * 3600_000
+/** What a piece of a list takes in the database, roughly. */
+const PIECE_BYTES = 1 << 20
 
 /** Makes lists of layers that are asked for, one after the other: their files are read whole, and nobody's machine is to wait for that. */
 export function startListing(context: ListingContext, listener: Listener, signal: AbortSignal): void {
@@ -55,12 +60,13 @@ export async function listWanted(context: ListingContext, signal: AbortSignal): 
   }
 }
 
-async function list({ db, clock, log, host }: ListingContext, { layer, reached }: WantedList, signal: AbortSignal): Promise<void> {
+async function list({ db, clock, log, host, trees }: ListingContext, { layer, reached }: WantedList, signal: AbortSignal): Promise<void> {
   let after = reached ?? ''
   try {
     for (;;) {
       signal.throwIfAborted()
       const piece = await host.listLayer(layer, after)
+      using _reserved = await trees?.reserve.take(PIECE_BYTES) // else the next look goes on from here
       await writePiece(db, layer, piece, clock.now())
       if (piece.done) return
       after = piece.directories.at(-1)?.path ?? after

@@ -54,19 +54,20 @@ export function openBlobFiles(folder: string, clock: Clock): BlobFiles {
     }
     await rename(beside, placeOf(digest))
   }
-  const store = async (digest: Digest, content: Buffer): Promise<void> => {
+  const store = async (digest: Digest, content: Buffer, stored: (content: Buffer) => void): Promise<void> => {
     // One that is there and damaged is written anew: whoever stores it is told that it is stored.
     if ((await use(digest)) && (await holds(placeOf(digest), content))) return
     await write(digest, content)
+    stored(content)
   }
   return {
-    async put(contents) {
+    async put(contents, stored = () => undefined) {
       const digests = contents.map(digestOf)
       const each = new Map(digests.map((digest, i) => [digest, contents[i] as Buffer]))
       const folders = new Set(digests.map((digest) => path.dirname(placeOf(digest))))
       await mkdir(temporary, { recursive: true, mode: 0o700 })
       const made = await inTurns([...folders], (each) => mkdir(each, { recursive: true, mode: 0o700 }))
-      await inTurns([...each], ([digest, content]) => store(digest, content))
+      await inTurns([...each], ([digest, content]) => store(digest, content, stored))
       // Also of a blob that was there: another writer's rename may not be on the disk yet.
       await inTurns([...folders], syncFolder)
       if (made.some((first) => first !== undefined)) await syncFolder(folder).then(() => syncFolder(path.dirname(folder)))

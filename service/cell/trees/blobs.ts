@@ -9,8 +9,11 @@ export interface BlobPart {
 
 /** Content that is named by its digest. Whoever stores the same bytes twice stores them once. */
 export interface Blobs {
-  /** All of them are durable when it answers: after a power cut they are there whole. A blob that is there counts as used anew. */
-  put(contents: readonly Buffer[]): Promise<Digest[]>
+  /**
+   * All of them are durable when it answers: after a power cut they are there whole. A blob that is there counts as used again.
+   * @param stored is called for each that was not there
+   */
+  put(contents: readonly Buffer[], stored?: (content: Buffer) => void): Promise<Digest[]>
   /** The bytes that the digest names, or a BlobTrouble: never others. */
   get(digest: Digest, part?: BlobPart): Promise<Buffer>
   has(digest: Digest): Promise<boolean>

@@ -36,7 +36,8 @@ export function startCollecting(context: CollectContext & StrangersContext, sign
 
 export async function collectTrees(context: CollectContext, signal: AbortSignal): Promise<void> {
   const { db, cell_id, clock, trees, log } = context
-  for (const store_id of await readCollectable(db, cell_id, clock.now(), TREES_A_LOOK, trees.kept)) {
+  const changed = await readCollectable(db, cell_id, clock.now(), TREES_A_LOOK, trees.kept)
+  for (const store_id of new Set([...changed, ...trees.leftovers.due()])) {
     if (signal.aborted) return
     try {
       const removed = await collectTree(context, store_id)
@@ -44,6 +45,7 @@ export async function collectTrees(context: CollectContext, signal: AbortSignal)
     } catch (error) {
       // A damaged tree is its workspace's trouble alone. Nothing of it goes: what it names is not known.
       log.error({ err: error, workspace_id: store_id }, 'a tree could not be collected')
+      trees.leftovers.collected(store_id, clock.now())
       await noteCollected(db, store_id, clock.now())
     }
   }
@@ -71,6 +73,7 @@ export async function collectTree({ db, clock, trees }: CollectContext, store_id
   for await (const digest of files.unusedSince(before)) {
     if (!marks.has(digest) && (await files.deleteUnused(digest, before))) removed += 1
   }
+  trees.leftovers.collected(store_id, before)
   await noteCollected(db, store_id, now)
   return removed
 }

@@ -13,7 +13,8 @@ import { readCollectable } from './collect-store.ts'
 import { readTreeBytes } from './store.ts'
 import { removeStrangers } from './strangers.ts'
 import { findEntry, listEntries, type TreeChange } from './tree.ts'
-import { TreeFull, TreeMoved, type Trees } from './trees.ts'
+import { TreeFull } from './full.ts'
+import { TreeMoved, type Trees } from './trees.ts'
 
 const DAY_MS = 24 * 3600 * 1000
 
@@ -32,8 +33,7 @@ const put = (name: string, text: string): { change: TreeChange; content: Buffer 
 async function write(id: string, base: number, name: string, text: string, trees: Trees = bed.trees) {
   using publication = trees.begin(id)
   const { change, content } = put(name, text)
-  await publication.put([content])
-  return await publication.publish(base, [change])
+  return await publication.publish(base, [change], { contents: [content] })
 }
 
 async function read(id: string, name: string, revision?: number, trees: Trees = bed.trees): Promise<string | null> {

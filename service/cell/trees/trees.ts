@@ -4,10 +4,13 @@ import { LIMITS } from '../../../contract/limits.ts'
 import type { Db } from '../../db/database.ts'
 import type { MadeBy } from '../../db/schema-trees.ts'
 import type { Clock } from '../../lib/clock.ts'
+import { type DiskReserve, NO_RESERVE } from '../../lib/disk-reserve.ts'
 import { failpoint } from '../../lib/failpoints.ts'
 import { type BlobFiles, openBlobFiles } from './blob-files.ts'
 import type { Blobs, Digest } from './blobs.ts'
 import type { DirectoryEntry } from './entries.ts'
+import { TreeFull } from './full.ts'
+import { createGrowth, createLeftovers, type Leftovers, sizeOnDisk } from './growth.ts'
 import { checkChanges } from './names.ts'
 import { keepingRevisions, type KeptRevisions, readSharers } from './collect-store.ts'
 import { diffTrees, noCounts, type Counts } from './diff.ts'
@@ -47,16 +50,6 @@ export class TreeBusy extends Error {
   }
 }
 
-/** The tree would have more than it may have: nothing was published. */
-export class TreeFull extends Error {
-  readonly what: 'bytes' | 'entries'
-
-  constructor(what: 'bytes' | 'entries') {
-    super(`The tree would have too many ${what}`)
-    this.what = what
-  }
-}
-
 /** The revision that was to be restored is not kept: nothing was published. */
 export class RevisionGone extends Error {
   readonly revision: number
@@ -67,15 +60,22 @@ export class RevisionGone extends Error {
   }
 }
 
+export interface PublishOptions {
+  contents?: readonly Buffer[]
+  kept?: KeptAnswer | undefined
+  made_by?: MadeBy
+}
+
 /** Somebody who prepares a revision. Until it is disposed of, nothing that was put through it is collected. */
 export interface Publication extends Disposable {
   /** Puts contents ahead of the changes that name them. */
   put(contents: readonly Buffer[]): Promise<Digest[]>
   /**
    * Makes the next revision of what the base is with these changes, whatever they do: it is there whole and durable, or not at all.
+   * Contents that only these changes name are stored when it is known that the tree may have them.
    * @throws TreeMoved, TreeBusy, TreeFull, TreeMismatch, and a Failure for names that no tree has.
    */
-  publish(base_revision: number, changes: readonly TreeChange[], kept?: KeptAnswer, made_by?: MadeBy): Promise<Revision>
+  publish(base_revision: number, changes: readonly TreeChange[], options?: PublishOptions): Promise<Revision>
   /**
    * Makes the next revision of one that is kept, in the place of the base.
    * @throws TreeMoved, TreeFull, RevisionGone
@@ -108,6 +108,8 @@ export interface Trees {
   /** Where these are. */
   folder(store_id: string): string
   busySince(workspace_id: string): Date | null
+  readonly leftovers: Leftovers
+  readonly reserve: DiskReserve
   /** How long earlier revisions are read, and how many of a workspace. */
   readonly kept: KeptRevisions
 }
@@ -117,12 +119,16 @@ export interface TreesOptions {
   clock: Clock
   folder: string
   kept?: KeptRevisions
+  /** Absent: no change is refused for the disk. */
+  reserve?: DiskReserve
 }
 
 const KEPT = { seconds: LIMITS.tree.revisions_kept_seconds_default, count: LIMITS.tree.revisions_kept_default }
 const STORES_KNOWN_MAX = 10_000
 
-export function createTrees({ db, clock, folder, kept: kept_revisions = KEPT }: TreesOptions): Trees {
+export function createTrees({ db, clock, folder, kept: kept_revisions = KEPT, reserve = NO_RESERVE }: TreesOptions): Trees {
+  const growth = createGrowth(clock, reserve)
+  const leftovers = createLeftovers(clock)
   const publications = new Map<string, Set<Date>>()
   const turns = new Map<string, Promise<unknown>>()
   const stores = new Map<string, string>()
@@ -142,7 +148,7 @@ export function createTrees({ db, clock, folder, kept: kept_revisions = KEPT }: 
   const blobsOf = (workspace_id: string): Blobs => {
     const found = async () => store(await storeOf(workspace_id))
     return {
-      put: async (contents) => (await found()).put(contents),
+      put: async (contents, stored) => (await found()).put(contents, stored),
       get: async (digest, part) => (await found()).get(digest, part),
       has: async (digest) => (await found()).has(digest),
       delete: async (digest) => (await found()).delete(digest),
@@ -178,7 +184,10 @@ export function createTrees({ db, clock, folder, kept: kept_revisions = KEPT }: 
   const commit = async (workspace_id: string, base: Revision, edited: EditedTree, said: Said): Promise<Revision> => {
     const { entries, bytes } = sizeUnder(base, edited.root)
     await failpoint('tree.T0')
-    await blobsOf(workspace_id).put(edited.blobs)
+    // Removals go on when the disk is full. A smaller content in the place of a larger one does not: both are kept for an hour.
+    const { contents } = said
+    if (contents.length === 0 && isSmaller(base, edited.root)) await blobsOf(workspace_id).put(edited.blobs)
+    else await putCounted(workspace_id, base.bytes_max, [...contents, ...edited.blobs])
     await failpoint('tree.T1')
     const { revision: base_revision, bytes_max } = base
     const move = { workspace_id, base_revision, root: edited.digest, entries, bytes, now: said.now, ...said.of }
@@ -186,6 +195,13 @@ export function createTrees({ db, clock, folder, kept: kept_revisions = KEPT }: 
     await failpoint('tree.T2')
     if (!moved) throw notMoved(await readTree(db, workspace_id), base_revision)
     return { revision: base_revision + 1, root: edited.root, bytes_max, execution_id: null }
+  }
+  const putCounted = async (workspace_id: string, disk_bytes: number, contents: readonly Buffer[]): Promise<Digest[]> => {
+    using taken = await growth.take(workspace_id, sizeOnDisk(contents), disk_bytes)
+    let stored_bytes = 0
+    const digests = await blobsOf(workspace_id).put(contents, (content) => void (stored_bytes += sizeOnDisk([content])))
+    taken.stored(stored_bytes)
+    return digests
   }
   const restoreTree = async (workspace_id: string, revision: number, move: TreeMove) =>
     keepingRevisions(db, await storeOf(workspace_id), async (tx) => {
@@ -198,13 +214,18 @@ export function createTrees({ db, clock, folder, kept: kept_revisions = KEPT }: 
     workspace_id: string,
     base_revision: number,
     changes: readonly TreeChange[],
-    said: { kept: KeptAnswer | null; made_by: MadeBy | null },
+    { contents = [], kept, made_by }: PublishOptions,
   ): Promise<Revision> => {
     checkChanges(changes)
     const base = await baseOf(workspace_id, base_revision)
     const now = clock.now()
     const edited = await editTree({ blobs: blobsOf(workspace_id) }, base.root, changes, now.getTime())
-    return commit(workspace_id, base, edited, { now, restores: null, of: { ...said, changes: edited.counts } })
+    return commit(workspace_id, base, edited, {
+      now,
+      restores: null,
+      contents,
+      of: { kept: kept ?? null, made_by: made_by ?? null, changes: edited.counts },
+    })
   }
   const restore = async (workspace_id: string, base_revision: number, revision: number, made_by: MadeBy | null): Promise<Revision> => {
     const base = await baseOf(workspace_id, base_revision)
@@ -214,13 +235,15 @@ export function createTrees({ db, clock, folder, kept: kept_revisions = KEPT }: 
     const now = clock.now()
     const edited = await editTree({ blobs }, earlier.root, [], now.getTime()) // it has its root alone to store, as it was
     const changes = await countDifferences({ blobs }, base.root, earlier.root)
-    return commit(workspace_id, base, edited, { now, restores: revision, of: { kept: null, made_by, changes } })
+    return commit(workspace_id, base, edited, { now, restores: revision, contents: [], of: { kept: null, made_by, changes } })
   }
   return {
     current,
     revision: async (workspace_id) => (await readTree(db, workspace_id))?.revision ?? null,
     at,
     kept: kept_revisions,
+    reserve,
+    leftovers,
     blobs: blobsOf,
     storeOf,
     store,
@@ -229,12 +252,23 @@ export function createTrees({ db, clock, folder, kept: kept_revisions = KEPT }: 
       const since = clock.now()
       const busy = publications.get(workspace_id) ?? new Set()
       publications.set(workspace_id, busy.add(since))
+      let disk_bytes: Promise<number> | null = null
+      let leaves = false
+      const published = (made: Revision): Revision => {
+        leaves = false
+        return made
+      }
       return {
-        put: (contents) => blobsOf(workspace_id).put(contents),
-        publish: (base_revision, changes, kept, made_by) =>
-          publish(workspace_id, base_revision, changes, { kept: kept ?? null, made_by: made_by ?? null }),
-        restore: (base_revision, revision, made_by) => restore(workspace_id, base_revision, revision, made_by ?? null),
+        async put(contents) {
+          disk_bytes ??= readTree(db, workspace_id).then((row) => row?.bytes_max ?? 0)
+          const max = await disk_bytes
+          leaves = true
+          return putCounted(workspace_id, max, contents)
+        },
+        publish: (base_revision, changes, options = {}) => publish(workspace_id, base_revision, changes, options).then(published),
+        restore: (base_revision, revision, made_by) => restore(workspace_id, base_revision, revision, made_by ?? null).then(published),
         [Symbol.dispose]() {
+          if (leaves) leftovers.note(stores.get(workspace_id) ?? workspace_id)
           busy.delete(since)
           if (busy.size === 0) publications.delete(workspace_id)
         },
@@ -277,6 +311,7 @@ interface Said {
   now: Date
   /** The revision that is made current again. */
   restores: number | null
+  contents: readonly Buffer[]
   of: Pick<TreeMove, 'kept' | 'made_by' | 'changes'>
 }
 
@@ -286,6 +321,12 @@ function sizeUnder({ root: before, bytes_max }: Revision, { page }: DirectoryEnt
   if (bytes > bytes_max && bytes > (before.page?.bytes ?? 0)) throw new TreeFull('bytes')
   if (entries > LIMITS.tree.entries_max && entries > (before.page?.entries ?? 0)) throw new TreeFull('entries')
   return { entries, bytes }
+}
+
+function isSmaller({ root: before }: Revision, { page }: DirectoryEntry): boolean {
+  const { entries = 0, bytes = 0 } = page ?? {}
+  const was = before.page ?? { entries: 0, bytes: 0 }
+  return bytes <= was.bytes && entries <= was.entries && (bytes < was.bytes || entries < was.entries)
 }
 
 /** null where there are too many to be counted while somebody waits. */

@@ -22,6 +22,7 @@ import { openSealingKey, type SealingKey } from '../../../service/core/key-ring/
 import { startGateway, type Gateway } from '../../../service/cell/gateway/server.ts'
 import { cellChannels, openListener, type Listener } from '../../../service/db/listen.ts'
 import type { Clock } from '../../../service/lib/clock.ts'
+import { type DiskReserve, NO_RESERVE } from '../../../service/lib/disk-reserve.ts'
 import { createIds } from '../../../service/lib/ids.ts'
 import { createTrees, type Trees } from '../../../service/cell/trees/trees.ts'
 import { freshDatabase, type TestDatabase } from '../../support/postgres.ts'
@@ -97,10 +98,12 @@ export interface BenchOptions {
   reader_stalled_ms?: number
   cors_origins?: readonly string[]
   secret_resolutions_per_minute?: number
+  trees_folder?: string
+  reserve?: DiskReserve
 }
 
 export async function openBench(options: BenchOptions = {}): Promise<Bench> {
-  const { secret_resolutions_per_minute, ...gateway_options } = options
+  const { secret_resolutions_per_minute, trees_folder = treesFolder(), reserve = NO_RESERVE, ...gateway_options } = options
   const database = await freshDatabase()
   const clock = new MovableClock()
   const ids = createIds(clock)
@@ -119,8 +122,7 @@ export async function openBench(options: BenchOptions = {}): Promise<Bench> {
   const keys_dir = mkdtempSync(join(tmpdir(), 'berth-bench-'))
   const opener = await openSecretKeys({ directory: keys_dir, command: '', db: database.cell, clock, log })
   const sealing_key = await openSealingKey(keys_dir, 'first')
-  const trees_folder = treesFolder()
-  const trees = createTrees({ db: database.cell, clock, folder: trees_folder })
+  const trees = createTrees({ db: database.cell, clock, folder: trees_folder, reserve })
   const machine_host = createFakeHost({ clock })
   const room = createRoom({ db: database.cell, cell_id: seeded.cell_id })
   const place = () => ({ address: agent.address, agent_key: 'agent-key', epoch: 3, agent_protocol: AGENT_PROTOCOLS.current })

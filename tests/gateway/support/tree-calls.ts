@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
-import { type Bench, openBench, refusalOf } from './gateway.ts'
+import { type Bench, type BenchOptions, openBench, refusalOf } from './gateway.ts'
 
 /** A gateway with one file-first workspace, whose tree is empty. */
-export async function openTreeBench(): Promise<Bench> {
-  const bench = await openBench()
+export async function openTreeBench(options: BenchOptions = {}): Promise<Bench> {
+  const bench = await openBench(options)
   await asTree(bench)
   return bench
 }

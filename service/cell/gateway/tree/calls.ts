@@ -7,7 +7,8 @@ import type { Blobs } from '../../trees/blobs.ts'
 import { BlobTrouble } from '../../trees/blobs.ts'
 import { readKept } from '../../trees/store.ts'
 import type { TreeChange } from '../../trees/tree.ts'
-import { type Revision, RevisionGone, TreeBusy, TreeFull, TreeMoved } from '../../trees/trees.ts'
+import { fullMessage, TreeFull } from '../../trees/full.ts'
+import { type Revision, RevisionGone, TreeBusy, TreeMoved } from '../../trees/trees.ts'
 import { crowded } from '../ask.ts'
 import type { Ticket } from '../gate/ticket.ts'
 import type { GatewayDeps, GatewayHandler } from '../handler.ts'
@@ -92,6 +93,7 @@ export interface Keyed {
 }
 
 const TRIES_MAX = 5
+const WRITTEN_RETRY_SECONDS = 60
 
 /**
  * Makes the next revision: by what `plan` makes of the current one, which is planned again where another process was faster. Changes of
@@ -114,13 +116,16 @@ export async function changing(
       if (at.execution_id !== null) throw executionInProgress(at.execution_id)
       if (if_match !== null && if_match !== at.revision) throw mismatch(at.revision)
       using publication = trees.begin(id)
-      const { changes, contents = [], restores, status, body } = await plan({ ...at, blobs: trees.blobs(id) })
-      await publication.put(contents)
+      const { changes, contents, restores, status, body } = await plan({ ...at, blobs: trees.blobs(id) })
       const answer = { status, ...(body === undefined ? {} : { body }) }
       const made_by = { call: route.id }
       const published =
         restores === undefined
-          ? await publication.publish(at.revision, changes, key === null ? undefined : { key, fingerprint, answer }, made_by)
+          ? await publication.publish(at.revision, changes, {
+              ...(contents === undefined ? {} : { contents }),
+              kept: key === null ? undefined : { key, fingerprint, answer },
+              made_by,
+            })
           : await publication.restore(at.revision, restores, made_by)
       return { ...answer, headers: { [HEADER]: String(published.revision) } }
     })
@@ -206,9 +211,9 @@ export function asFailure(error: unknown): unknown {
   if (error instanceof RevisionGone) return notKept(error.revision)
   if (error instanceof TreeBusy) return executionInProgress(error.execution_id)
   if (error instanceof TreeFull) {
-    const message =
-      error.what === 'bytes' ? "The workspace's files would be larger than its disk" : 'The workspace would have too many files'
-    return fail('rate_limited', 'disk_full', message, { retry_after_seconds: 1 })
+    return fail('rate_limited', 'disk_full', fullMessage(error), {
+      retry_after_seconds: error.what === 'written' ? WRITTEN_RETRY_SECONDS : 1,
+    })
   }
   if (error instanceof AgentTrouble && error.kind === 'crowded') return crowded()
   const { code } = error as { code?: unknown }

@@ -1,0 +1,38 @@
+package layers
+
+import (
+	"fmt"
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+// reserve keeps a part of the file system of the images free: PostgreSQL and the fences lie on it too.
+type reserve struct {
+	mu    sync.Mutex
+	bytes int64
+	held  int64 // by images that are being written
+}
+
+// KeepFree makes Make refuse an image that would leave fewer free bytes than this.
+func (s *Store) KeepFree(bytes int64) { s.reserve.bytes = bytes }
+
+// hold takes room for one image. Its bytes count until release, because the file system does not know of them yet. Errors: ENOSPC.
+func (s *Store) hold(bytes int64) (release func(), err error) {
+	r := &s.reserve
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var fs unix.Statfs_t
+	if err := unix.Statfs(s.dir, &fs); err != nil {
+		return nil, fmt.Errorf("statfs %s: %w", s.dir, err)
+	}
+	if free := int64(fs.Bavail) * fs.Bsize; r.bytes > 0 && free-r.held-bytes < r.bytes {
+		return nil, fmt.Errorf("an image of up to %d bytes would leave less than the reserve of %d: %w", bytes, r.bytes, unix.ENOSPC)
+	}
+	r.held += bytes
+	return func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.held -= bytes
+	}, nil
+}

@@ -1,0 +1,16 @@
+import type { Db } from '../../db/database.ts'
+import { digestOfParts, removePart } from './folder.ts'
+import { completeUpload, restartUpload, type UploadRow } from './store.ts'
+
+/**
+ * Compares the digest of an upload that has all of its bytes. Safe to repeat, also at the same time: both find the same.
+ * @returns null when it is complete; else the digest of what came, which begins again.
+ */
+export async function finishUpload(db: Db, folder: string, { id, sha256, parts }: UploadRow, now: Date): Promise<string | null> {
+  const digest = await digestOfParts(folder, id, parts)
+  const is_whole = digest === sha256
+  await db.transaction().execute((tx) => (is_whole ? completeUpload(tx, id, now) : restartUpload(tx, id, parts)))
+  if (is_whole) return null
+  for (const part of parts) await removePart(folder, id, part)
+  return digest
+}
