@@ -36,6 +36,8 @@ export const LIMITS = {
   cors: {
     preflight_seconds: 600, // Berth's own: for so long a browser need not ask again what a page of another origin may
   },
+  // Berth's own: lines about refusals that one process writes into its log, of a few hundred bytes each. The log holds 16 MiB.
+  log: { path_characters_max: 300, strangers_per_minute: 120, source_per_minute: 30, caller_per_minute: 600, errors_per_minute: 60 },
   wait: {
     seconds_max: 20,
     held_calls_max: 5000, // Berth's own: calls held at once in one process; more answer 503

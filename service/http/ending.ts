@@ -1,8 +1,10 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Logger } from 'pino'
 import type { Route } from '../../contract/route.ts'
+import { LIMITS } from '../../contract/limits.ts'
 import type { Clock } from '../lib/clock.ts'
 import type { Who } from './call.ts'
+import type { LogShare } from './log-share.ts'
 
 export interface Observation {
   route: Route | null
@@ -14,6 +16,7 @@ export interface Observation {
 export interface Endings {
   clock: Clock
   logger: Logger
+  log_share: LogShare
   observe?(seen: Observation): void
   in_progress: CallCount
 }
@@ -100,17 +103,34 @@ export class Ending {
 
   /** Reads that went well are many and say little: debug. No query, no header: they may carry what is nobody's business. */
   #log(logger: Logger, status: number, seconds: number): void {
-    const { id, method, url } = this.#request
+    const { id, method, url, raw } = this.#request
     const level = method === 'GET' && status < 400 ? 'debug' : 'info'
     if (!logger.isLevelEnabled(level)) return
     const who = this.who
     const principal = who === null ? undefined : who.type === 'tool_token' ? who.principal_id : who.id
-    const path = url.split('?', 1)[0]?.replaceAll(CREDENTIAL, '$1…')
+    const left_out = status < 400 ? 0 : this.#endings.log_share.refusal(principal ?? null, raw.socket.remoteAddress ?? '')
+    if (left_out === null) return
+    const path = shortened((url.split('?', 1)[0] ?? '').replaceAll(CREDENTIAL, '$1…'))
     logger[level](
-      { request_id: id, method, path, route: this.#route?.id, status, ms: Math.round(seconds * 1e5) / 100, principal },
+      {
+        request_id: id,
+        method,
+        path,
+        route: this.#route?.id,
+        status,
+        ms: Math.round(seconds * 1e5) / 100,
+        principal,
+        ...(left_out > 0 ? { left_out } : {}),
+      },
       'request',
     )
   }
+}
+
+/** A path may be as long as a head. It is cut after credentials are taken out: a part of one would not be found. */
+function shortened(path: string): string {
+  const most = LIMITS.log.path_characters_max
+  return path.length <= most ? path : `${path.slice(0, most)}…`
 }
 
 function dispose(held: unknown): void {

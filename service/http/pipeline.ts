@@ -20,6 +20,7 @@ import { createCors } from './cors.ts'
 import { CallCount, Ending, type Endings, type Observation } from './ending.ts'
 import { asFailure, refusal } from './envelope.ts'
 import { type Fingerprints, requestId } from './headers.ts'
+import { createLogShare } from './log-share.ts'
 import { parse, type Parser } from './parse.ts'
 import { logRefusal, NO_STORE, send, sendRefusal } from './respond.ts'
 import { createWebSockets, type Goodbye } from './websocket.ts'
@@ -89,7 +90,9 @@ interface Entry<Deps, Ticket> extends Bound<Deps, Ticket> {
 }
 
 /** Serves routes: the one way from a request to its answer, on both surfaces. */
-export function createServer<Deps, Ticket = undefined>(options: ServerOptions<Deps, Ticket>): ServerHandle {
+export function createServer<Deps, Ticket = undefined>(given: ServerOptions<Deps, Ticket>): ServerHandle {
+  const log_share = createLogShare(given.clock)
+  const options = { ...given, log_share }
   const { surface, clock, ids, logger } = options
   const routes = options.routes.map(({ route }) => route)
   const websockets = createWebSockets(surface, routes, ids)
@@ -115,7 +118,7 @@ export function createServer<Deps, Ticket = undefined>(options: ServerOptions<De
   app.server.on('checkExpectation', (request, response) => app.server.emit('request', request, response))
   const allowed = methodsOf(routes, surface)
   const in_progress = new CallCount()
-  const endings: Endings = { clock, logger, in_progress, ...(options.observe ? { observe: options.observe } : {}) }
+  const endings: Endings = { clock, logger, log_share, in_progress, ...(options.observe ? { observe: options.observe } : {}) }
   // Bodies are read by serve() below, after it is known who asks.
   app.removeAllContentTypeParsers()
   app.addContentTypeParser('*', (_request, _payload, done) => done(null))

@@ -7,6 +7,7 @@ import type { Failure } from '../lib/fail.ts'
 import { checkAnswer, jsonOf, watchHead, type Declared } from './answers.ts'
 import type { Reply } from './call.ts'
 import { refusal } from './envelope.ts'
+import type { LogShare } from './log-share.ts'
 
 /** Whatever a route does not declare to be for everybody's cache is kept by none: no answer with a token or a secret can be forgotten. */
 export const NO_STORE = 'no-store'
@@ -36,15 +37,21 @@ async function stream(declared: Declared | null, response: ServerResponse, write
   await write(response)
 }
 
+interface RefusalLog {
+  surface: Surface
+  logger: Logger
+  log_share: LogShare
+}
+
 /** Sends the error envelope. */
 export function sendRefusal(
-  { surface, logger }: { surface: Surface; logger: Logger },
+  { surface, logger, log_share }: RefusalLog,
   route: Route | null,
   request: FastifyRequest,
   reply: FastifyReply,
   failure: Failure,
 ): FastifyReply {
-  logRefusal({ surface, logger }, route, request.id, failure)
+  logRefusal({ surface, logger, log_share }, route, request.id, failure)
   const { status, headers, body } = refusal(surface, failure, request.id)
   // What is left of a body that is too large is not worth reading.
   if (status === 413) reply.header('connection', 'close')
@@ -57,14 +64,12 @@ export function sendRefusal(
 }
 
 /** What is our own fault is logged with its cause. @returns the refusal's status. */
-export function logRefusal(
-  { surface, logger }: { surface: Surface; logger: Logger },
-  route: Route | null,
-  request_id: string,
-  failure: Failure,
-): number {
+export function logRefusal({ surface, logger, log_share }: RefusalLog, route: Route | null, request_id: string, failure: Failure): number {
   const { status } = refusal(surface, failure, request_id)
-  if (status >= 500)
-    logger.error({ err: failure.options.cause ?? failure, request_id, route: route?.id, code: failure.code }, failure.message)
+  if (status < 500) return status
+  const left_out = log_share.error(`${route?.id} ${failure.code}`)
+  if (left_out === null) return status
+  const err = failure.options.cause ?? failure
+  logger.error({ err, request_id, route: route?.id, code: failure.code, ...(left_out > 0 ? { left_out } : {}) }, failure.message)
   return status
 }
