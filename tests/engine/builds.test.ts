@@ -118,17 +118,18 @@ test('a Dockerfile copies from its upload, and what leads out of it is refused',
   execFileSync('ln', ['-s', '/etc', join(context, 'out')])
   const tar = execFileSync('tar', ['-cz', '-C', context, '.'])
   rmSync(context, { recursive: true })
+  const PARTS = ['1'.repeat(24), '2'.repeat(24)] as const
   const upload = {
     id: randomUUID(),
     sha256: createHash('sha256').update(tar).digest('hex'),
     parts: [
-      { name: 'p1', bytes: 100 },
-      { name: 'p2', bytes: tar.length - 100 },
+      { name: PARTS[0], bytes: 100 },
+      { name: PARTS[1], bytes: tar.length - 100 },
     ],
   }
   mkdirSync(join(uploads_dir, upload.id))
-  writeFileSync(join(uploads_dir, upload.id, 'p1'), tar.subarray(0, 100))
-  writeFileSync(join(uploads_dir, upload.id, 'p2'), tar.subarray(100))
+  writeFileSync(join(uploads_dir, upload.id, PARTS[0]), tar.subarray(0, 100))
+  writeFileSync(join(uploads_dir, upload.id, PARTS[1]), tar.subarray(100))
   const recipe = (text: string) => {
     const translated = translateDockerfile(`FROM base\n${text}`)
     assert.ok('recipe' in translated, JSON.stringify(translated))

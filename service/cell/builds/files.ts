@@ -1,4 +1,5 @@
-import { createReadStream } from 'node:fs'
+import { constants } from 'node:fs'
+import { open } from 'node:fs/promises'
 import { join } from 'node:path'
 import { Readable } from 'node:stream'
 import { LIMITS } from '../../../contract/limits.ts'
@@ -6,6 +7,9 @@ import type { PlannedFile } from '../../../contract/recipes/plan.ts'
 import type { BuildUpload } from '../../core/templates/build-plan.ts'
 import type { AgentLink } from '../links/agent.ts'
 import type { Bounds } from '../links/agent-answer.ts'
+import { BuildFailed } from './failed.ts'
+
+const { O_DIRECTORY, O_NOFOLLOW, O_NONBLOCK, O_RDONLY } = constants
 
 /** Memory of the machine, or left out of every layer: nothing of it is kept. */
 const PLACE = '/tmp/.berth-build'
@@ -22,15 +26,28 @@ export async function bringUpload(
 ): Promise<void> {
   let append = false
   for (const { name } of upload.parts) {
-    for await (const piece of pieces(join(uploads_dir, upload.id, name))) {
+    for await (const piece of pieces(uploads_dir, upload.id, name)) {
       await write(link, to, piece, { append, mode: '0600', create_parents: true }, bounds)
       append = true
     }
   }
 }
 
-async function* pieces(path: string): AsyncGenerator<Buffer> {
-  for await (const piece of createReadStream(path, { highWaterMark: LIMITS.file.write_bytes_max })) yield piece as Buffer
+const UPLOAD = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/
+const PART = /^[0-9a-f]{24}$/
+
+/**
+ * The api writes both names, and the folder that they are in. An api that was taken over must not make the cell read its own files, which
+ * hold the keys of secrets: no name leads out of the folder, and no link is followed.
+ */
+async function* pieces(uploads_dir: string, upload_id: string, name: string): AsyncGenerator<Buffer> {
+  if (!UPLOAD.test(upload_id) || !PART.test(name)) throw new BuildFailed('a part of the upload has a name that no upload has')
+  await using folder = await open(join(uploads_dir, upload_id), O_RDONLY | O_DIRECTORY | O_NOFOLLOW)
+  // Below the open directory: its own name may become a link meanwhile.
+  await using file = await open(`/proc/self/fd/${folder.fd}/${name}`, O_RDONLY | O_NOFOLLOW | O_NONBLOCK)
+  if (!(await file.stat()).isFile()) throw new BuildFailed('a part of the upload is no file')
+  const highWaterMark = LIMITS.file.write_bytes_max
+  for await (const piece of file.createReadStream({ highWaterMark, autoClose: false })) yield piece as Buffer
 }
 
 export async function bringFile(link: AgentLink, { path, content_base64, mode }: PlannedFile, bounds: Bounds): Promise<void> {
