@@ -156,6 +156,6 @@ test('clean takes everything out of the kernel and keeps the data', async () => 
   // Whoever looks into every new device, as udev does, keeps it for a moment.
   const attached = async () => (await execute('losetup', ['--list', '--noheadings', '--output', 'BACK-FILE'])).stdout.includes(file)
   await until('the image is detached', 30_000, async () => !(await attached()))
-  await service.stop()
+  assert.deepEqual(await service.stop(), ['config.json'], 'clean --data leaves the file of the settings alone')
   assert.equal(existsSync(service.data_dir), false)
 })

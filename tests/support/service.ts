@@ -1,6 +1,17 @@
 import { execFile, execFileSync, spawn } from 'node:child_process'
 import { createHash, randomInt } from 'node:crypto'
-import { chmodSync, closeSync, existsSync, mkdirSync, mkdtempSync, openSync, readFileSync, realpathSync, writeFileSync } from 'node:fs'
+import {
+  chmodSync,
+  closeSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  realpathSync,
+  writeFileSync,
+} from 'node:fs'
 import { cp, glob, readFile, rm, writeFile } from 'node:fs/promises'
 import { createServer } from 'node:net'
 import path from 'node:path'
@@ -45,8 +56,8 @@ export interface Service {
   layer: string
   /** Of a login that owns everything. */
   database_url(): string
-  /** Ends it and removes everything it made. */
-  stop(): Promise<void>
+  /** Ends it and removes everything it made. @returns what `clean --data` left in the data directory */
+  stop(): Promise<string[]>
   /** Ends the processes as SIGTERM does; machines run on. */
   stopProcesses(): Promise<void>
   /** Ends the processes as SIGTERM does and starts them again, with other settings where some are given; machines run on. */
@@ -160,8 +171,10 @@ function serviceOf(at: Place, released: () => void): Service {
         env: cleanEnvironment(),
         timeout: COMMAND_MS,
       })
+      const left = existsSync(at.data_dir) ? readdirSync(at.data_dir) : []
       for (const folder of [at.data_dir, at.folder]) await rm(folder, { recursive: true, force: true })
       released()
+      return left
     },
     stopProcesses: () => stopSupervisor(at),
     async restart(settings = {}) {

@@ -66,7 +66,7 @@ export async function sharedService(): Promise<SharedService> {
   if (given === undefined) {
     const service = await startService({ settings: SETTINGS })
     const user = await becomeUser(service)
-    return viewOf(service, user, () => service.stop())
+    return viewOf(service, user, async () => void (await service.stop()))
   }
   const service = leastUsed((JSON.parse(given) as string[]).map(attachService))
   await forgetTheDead(service)

@@ -2,15 +2,18 @@
 import { spawnSync } from 'node:child_process'
 import { existsSync, readdirSync, readFileSync, realpathSync } from 'node:fs'
 import { readFile, readdir, rm, rmdir } from 'node:fs/promises'
-import { dirname, join } from 'node:path'
+import { basename, dirname, join } from 'node:path'
 import { exists, run } from './cached-build.mjs'
 import { layoutOf } from './config.mjs'
 
-/** All that Berth makes in a data directory; anything else in it is somebody else's and stays. */
-const DATA = [
-  ...['agents', 'compiled', 'engines', 'fences', 'keys', 'layers', 'logs', 'pg', '.initdb-pg', 'pool.img', '.restoring', 'slots'],
-  'supervisor.lock',
-]
+/** What hostd, the supervisor and the making of the database add to the places of `layoutOf`. */
+const MADE_BY_PROCESSES = ['agents', 'engines', 'fences', 'slots', '.initdb-pg', 'supervisor.lock']
+
+/** All that Berth makes in a data directory. Anything else in it, the operator's config.json among it, stays. */
+export function dataNames(settings) {
+  const places = Object.values(layoutOf(settings)).filter((place) => typeof place === 'string' && dirname(place) === settings.data_dir)
+  return [...places.map((place) => basename(place)), ...MADE_BY_PROCESSES]
+}
 const STOP_SIGNALS = { postgres: 'SIGINT' }
 const SUPERVISOR_STOPS_SECONDS = 120
 const CHILD_STOPS_SECONDS = 20
@@ -34,7 +37,7 @@ export async function clean(settings, { with_data, log }) {
   await unmountBelow(settings.run_dir)
   await removeRunDirectory(settings.run_dir)
   for (const left of leftovers(settings.instance)) log(`left behind: ${left}`)
-  if (with_data) await removeData(settings.data_dir, log)
+  if (with_data) await removeData(settings, log)
   log(with_data ? `${settings.data_dir} is gone` : `nothing of ${settings.data_dir} runs; its data is kept (--data removes it)`)
 }
 
@@ -88,8 +91,9 @@ async function removeRunDirectory(run_dir) {
   await rmdir(dirname(run_dir)).catch(() => {}) // other installations are in it
 }
 
-async function removeData(data_dir, log) {
-  for (const name of DATA) await rm(join(data_dir, name), { recursive: true, force: true })
+async function removeData(settings, log) {
+  const { data_dir } = settings
+  for (const name of dataNames(settings)) await rm(join(data_dir, name), { recursive: true, force: true })
   if (!(await exists(data_dir))) return
   const others = await readdir(data_dir)
   if (others.length === 0) await rmdir(data_dir)
