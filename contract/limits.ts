@@ -78,9 +78,12 @@ export const LIMITS = {
     body_bytes_max: 16 << 10,
     wrong_passwords_per_account_and_hour: 60, // of an address that there may be no account of
     wrong_passwords_per_source_and_minute: 120, // of one network address
-    wrong_passwords_per_minute: 3000, // of everybody together
+    wrong_passwords_per_minute: 600, // of everybody together, but for accounts and sources that signed in lately: half of what one processor hashes
+    wrong_passwords_per_session_and_hour: 60,
+    known_days: 30, // for so long a sign-in makes its account and its source known to a process
     mails_per_address_and_hour: 5, // that anybody may ask for without a session
     mails_per_source_and_hour: 200,
+    hashes_waiting_per_source_max: 100, // of one network address, or of one session
     hashes_waiting_max: 500, // passwords that wait for their turn to be checked; more answer 503
     wrong_codes_max: 5, // of the second factor, before it is locked
     lock_seconds: 15 * 60, // doubled with each wrong code after the first lock

@@ -10,6 +10,7 @@ export const NO_BOUNDS: SignInLimits = {
   wrong_passwords_per_account_and_hour: 1e9,
   wrong_passwords_per_source_and_minute: 1e9,
   wrong_passwords_per_minute: 1e9,
+  wrong_passwords_per_session_and_hour: 1e9,
   mails_per_address_and_hour: 1e9,
   mails_per_source_and_hour: 1e9,
 }
@@ -22,7 +23,7 @@ export interface PersonOptions {
 
 /** Of every seeded person. Hashed once, by the parameters of the service. */
 export const PASSWORD = 'correct horse battery staple'
-const PASSWORD_HASH = await (await openPasswords()).hash(PASSWORD)
+const PASSWORD_HASH = await (await openPasswords()).hash(PASSWORD, { address: '' })
 const SESSION_MS = 90 * 24 * 3600 * 1000
 
 export function personSeeds(db: Db, ids: Ids, created_at: Date) {

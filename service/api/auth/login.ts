@@ -17,7 +17,7 @@ export async function logIn(call: Call<typeof authLogin>, deps: ApiDeps): Promis
   const email = normalizeEmail(call.body.email) ?? call.body.email
   const account = await bounds.guess(email, call.address, async () => {
     const found = await findAccount(deps.reads, email)
-    const is_right = await passwords.matches(found?.password_hash ?? null, call.body.password)
+    const is_right = await passwords.matches(found?.password_hash ?? null, call.body.password, call)
     return is_right ? found : null
   })
   if (account === null) throw invalidCredentials()

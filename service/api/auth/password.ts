@@ -31,7 +31,7 @@ export async function changePassword(call: Call<typeof authPasswordChange>, deps
   const { current_password, new_password, end_other_sessions = false } = call.body
   refuseCommon(new_password, 'new_password', email)
   const checked = await checkPassword(call, deps, current_password)
-  const password_hash = await deps.people.passwords.hash(new_password)
+  const password_hash = await deps.people.passwords.hash(new_password, { session_id: session.id })
   const work = async (tx: ChangeTx) => {
     const row = await lockCredentials(tx, id)
     if (row.password_hash !== checked) throw invalidCredentials() // another change was quicker
@@ -56,7 +56,7 @@ export async function confirmReset(call: Call<typeof authResetConfirm>, deps: Ap
   const token_sha256 = digestOf(call.body.token)
   refuseCommon(call.body.new_password, 'new_password')
   if ((await personOfToken(deps.reads, token_sha256)) === null) throw tokenInvalid() // before a core is busy for nothing
-  const password_hash = await deps.people.passwords.hash(call.body.new_password)
+  const password_hash = await deps.people.passwords.hash(call.body.new_password, call)
   const work = async (tx: ChangeTx) => {
     const taken = await takeEmailToken(tx, { token_sha256, purpose: 'reset_password', now: call.now })
     if (taken === undefined) throw tokenInvalid()
@@ -75,11 +75,11 @@ export async function confirmReset(call: Call<typeof authResetConfirm>, deps: Ap
 
 /** @returns what was kept of the password at that moment. */
 async function checkPassword(call: Call, deps: ApiDeps, password: string): Promise<string> {
-  const { id, email } = personOf(call.who)
+  const { id, session } = personOf(call.who)
   const { bounds, passwords } = deps.people
-  const checked = await bounds.guess(email, call.address, async () => {
+  const checked = await bounds.guessInSession(session.id, async () => {
     const kept = (await readAccount(deps.reads, id))?.password_hash ?? null
-    return (await passwords.matches(kept, password)) ? kept : null
+    return (await passwords.matches(kept, password, { session_id: session.id })) ? kept : null
   })
   if (checked === null) throw invalidCredentials()
   return checked

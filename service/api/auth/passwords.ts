@@ -1,14 +1,19 @@
 import { availableParallelism } from 'node:os'
 import { hash, type Options, verify } from '@node-rs/argon2'
 import { LIMITS } from '../../../contract/limits.ts'
+import { sourceOf } from '../../http/source.ts'
 import { fail } from '../../lib/fail.ts'
+import { createFairLine } from '../../lib/fair-line.ts'
 
 /** Checks and hashes passwords off the event loop, a bounded number at once: each takes a core and 46 MiB for some 50 ms. */
 export interface Passwords {
-  hash(password: string): Promise<string>
+  hash(password: string, asker: Asker): Promise<string>
   /** @param kept null: there is no such account, or it has no password. It takes as long, and is never right. */
-  matches(kept: string | null, password: string): Promise<boolean>
+  matches(kept: string | null, password: string, asker: Asker): Promise<boolean>
 }
+
+/** Askers take turns. Sessions have a line of their own: strangers who guess never keep a signed-in person waiting. */
+export type Asker = { address: string } | { session_id: string }
 
 /** Of argon2id, which the module takes where nothing else is said: OWASP's recommendation with one pass. */
 export const ARGON2: Options = {
@@ -21,12 +26,16 @@ const RETRY_SECONDS = 2
 
 /** All but one of the cores: requests without a password are served meanwhile. */
 export async function openPasswords(at_once = Math.max(1, Math.min(4, availableParallelism() - 1))): Promise<Passwords> {
-  const turn = createLine(at_once, LIMITS.sign_in.hashes_waiting_max)
+  const { hashes_waiting_max: waiting, hashes_waiting_per_source_max: waiting_per_name } = LIMITS.sign_in
+  const strangers = createFairLine({ at_once, waiting_per_name, waiting }, tooMany)
+  const sessions = createFairLine({ at_once: 1, waiting_per_name, waiting }, tooMany)
+  const turn = <Result>(asker: Asker, work: () => Promise<Result>): Promise<Result> =>
+    'session_id' in asker ? sessions.run(asker.session_id, work) : strangers.run(sourceOf(asker.address), work)
   const nobodys = await hash('nobody has this password', ARGON2)
   return {
-    hash: (password) => turn(() => hash(composed(password), ARGON2)),
-    matches: (kept, password) =>
-      turn(async () => {
+    hash: (password, asker) => turn(asker, () => hash(composed(password), ARGON2)),
+    matches: (kept, password, asker) =>
+      turn(asker, async () => {
         const is_right = await verify(kept ?? nobodys, composed(password), ARGON2)
         return is_right && kept !== null
       }),
@@ -38,23 +47,6 @@ function composed(password: string): string {
   return password.normalize('NFC')
 }
 
-/** Work in the order in which it came, so much at once. */
-function createLine(at_once: number, waiting_max: number): <Result>(work: () => Promise<Result>) => Promise<Result> {
-  const waiting: (() => void)[] = []
-  let running = 0
-  return async (work) => {
-    if (running >= at_once) {
-      if (waiting.length >= waiting_max) {
-        throw fail('dependency_unavailable', null, 'Too many passwords are being checked', { retry_after_seconds: RETRY_SECONDS })
-      }
-      await new Promise<void>((resolve) => waiting.push(resolve))
-    } else running += 1
-    try {
-      return await work()
-    } finally {
-      const next = waiting.shift()
-      if (next === undefined) running -= 1
-      else next() // its place is handed over
-    }
-  }
+function tooMany() {
+  return fail('dependency_unavailable', null, 'Too many passwords are being checked', { retry_after_seconds: RETRY_SECONDS })
 }

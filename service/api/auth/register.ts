@@ -25,7 +25,7 @@ export async function register(call: Call<typeof authRegister>, deps: ApiDeps): 
   refuseCommon(password, 'password', email)
   const is_invited = await refuseUninvited(call, deps, email, invitation_token)
   deps.people.bounds.mail(email, call.address)
-  const password_hash = await deps.people.passwords.hash(password)
+  const password_hash = await deps.people.passwords.hash(password, call)
   const id = deps.ids.next()
   const work = async (tx: ChangeTx) => {
     const person = { id, email, email_verified: is_invited, display_name, created_at: call.now }

@@ -11,6 +11,8 @@ import { fail } from '../../lib/fail.ts'
 export interface SignInBounds {
   /** Refuses, or does the work; only what turns out wrong (null) counts. */
   guess<Found>(email: string, address: string, work: () => Promise<Found | null>): Promise<Found | null>
+  /** The same of a person who is signed in: strangers' guesses at the account do not count for them. */
+  guessInSession<Found>(session_id: string, work: () => Promise<Found | null>): Promise<Found | null>
   /** Refuses a mail too many. */
   mail(email: string, address: string): void
 }
@@ -19,6 +21,7 @@ export interface SignInLimits {
   wrong_passwords_per_account_and_hour: number
   wrong_passwords_per_source_and_minute: number
   wrong_passwords_per_minute: number
+  wrong_passwords_per_session_and_hour: number
   mails_per_address_and_hour: number
   mails_per_source_and_hour: number
 }
@@ -29,29 +32,54 @@ export function createSignInBounds(clock: Clock, limits: SignInLimits = LIMITS.s
   const accounts = buckets(limits.wrong_passwords_per_account_and_hour, 3600)
   const sources = buckets(limits.wrong_passwords_per_source_and_minute, 60)
   const everybody = buckets(limits.wrong_passwords_per_minute, 60)
+  const sessions = buckets(limits.wrong_passwords_per_session_and_hour, 3600)
+  const known = createKnown(clock)
   const mailed = buckets(limits.mails_per_address_and_hour, 3600)
   const mailers = buckets(limits.mails_per_source_and_hour, 3600)
   return {
     async guess(email, address, work) {
-      const taken = take([
-        [sources, sourceOf(address)],
-        [accounts, email],
-        [everybody, 'all'],
-      ])
-      let is_wrong = false
-      try {
-        const found = await work()
-        is_wrong = found === null
-        return found
-      } finally {
-        if (!is_wrong) taken.giveBack()
-      }
+      const source = sourceOf(address)
+      const is_known = known.has(`account ${email}`) || known.has(`source ${source}`)
+      const found = await counted(
+        [[sources, source], [accounts, email], ...(is_known ? [] : ([[everybody, 'all']] as [Buckets, string][]))],
+        work,
+      )
+      if (found !== null) for (const name of [`account ${email}`, `source ${source}`]) known.add(name)
+      return found
     },
+    guessInSession: (session_id, work) => counted([[sessions, session_id]], work),
     mail(email, address) {
       take([
         [mailers, sourceOf(address)],
         [mailed, email],
       ])
+    },
+  }
+}
+
+/** Only what turns out wrong counts. */
+async function counted<Found>(wanted: [Buckets, string][], work: () => Promise<Found | null>): Promise<Found | null> {
+  const taken = take(wanted)
+  let is_wrong = false
+  try {
+    const found = await work()
+    is_wrong = found === null
+    return found
+  } finally {
+    if (!is_wrong) taken.giveBack()
+  }
+}
+
+/** Accounts and sources that signed in lately. What is kept in memory is bounded: the longest unused go first. */
+function createKnown(clock: Clock): { has(name: string): boolean; add(name: string): void } {
+  const known_ms = LIMITS.sign_in.known_days * 24 * 3600 * 1000
+  const names = new Map<string, number>()
+  return {
+    has: (name) => clock.monotonic_ms() - (names.get(name) ?? -Infinity) < known_ms,
+    add(name) {
+      names.delete(name)
+      names.set(name, clock.monotonic_ms())
+      if (names.size > LIMITS.caller.addresses_counted_max) names.delete(names.keys().next().value ?? '')
     },
   }
 }

@@ -1,0 +1,101 @@
+import type { Failure } from './fail.ts'
+
+/** Bounds how much of one kind of work is done at once. Names (tenants, addresses) take turns, so that each waits behind its own work. */
+export interface FairLine {
+  /**
+   * Does the work when it is the turn of its name.
+   * @param signal ends the waiting; the work itself is to look at it
+   * @throws what `refusal` makes, where too much waits already
+   */
+  run<Result>(name: string, work: () => Promise<Result>, signal?: AbortSignal): Promise<Result>
+  waiting(): number
+}
+
+export interface FairLineLimits {
+  at_once: number
+  /** Of one name; absent: as many as of all. */
+  at_once_per_name?: number
+  waiting_per_name: number
+  waiting: number
+}
+
+interface Waiter {
+  resolve(): void
+  reject(error: unknown): void
+}
+
+export function createFairLine(limits: FairLineLimits, refusal: () => Failure): FairLine {
+  const { at_once, at_once_per_name = at_once } = limits
+  const lines = new Map<string, Waiter[]>() // the name whose turn is next comes first
+  const running = new Map<string, number>()
+  let all_running = 0
+  let waiting = 0
+
+  const mayRun = (name: string) => all_running < at_once && (running.get(name) ?? 0) < at_once_per_name
+  const begin = (name: string): void => {
+    all_running += 1
+    running.set(name, (running.get(name) ?? 0) + 1)
+  }
+  const end = (name: string): void => {
+    all_running -= 1
+    const left = (running.get(name) ?? 1) - 1
+    if (left === 0) running.delete(name)
+    else running.set(name, left)
+    for (const [next, line] of lines) {
+      if (all_running >= at_once) return
+      if (!mayRun(next)) continue
+      const waiter = line.shift()
+      lines.delete(next)
+      if (line.length > 0) lines.set(next, line) // behind all others
+      waiting -= 1
+      begin(next)
+      waiter?.resolve()
+    }
+  }
+  const leave = (name: string, waiter: Waiter): boolean => {
+    const line = lines.get(name)
+    const at = line?.indexOf(waiter) ?? -1
+    if (line === undefined || at < 0) return false
+    line.splice(at, 1)
+    if (line.length === 0) lines.delete(name)
+    waiting -= 1
+    return true
+  }
+  /** The last of the longest line is sent away: however many names take all they can, the next one still finds a place. */
+  const makeRoom = (length: number): void => {
+    let [longest, name] = [0, '']
+    for (const [each, line] of lines) if (line.length > longest) [longest, name] = [line.length, each]
+    const last = lines.get(name)?.at(-1)
+    if (last === undefined || longest <= length + 1) throw refusal()
+    leave(name, last)
+    last.reject(refusal())
+  }
+  const stand = async (name: string, signal: AbortSignal | undefined): Promise<void> => {
+    signal?.throwIfAborted()
+    const line = lines.get(name) ?? []
+    if (line.length >= limits.waiting_per_name) throw refusal()
+    if (waiting >= limits.waiting) makeRoom(line.length)
+    const { promise, resolve, reject } = Promise.withResolvers<void>()
+    const waiter = { resolve, reject }
+    lines.set(name, line)
+    line.push(waiter)
+    waiting += 1
+    const give_up = () => {
+      if (leave(name, waiter)) reject(signal?.reason)
+    }
+    signal?.addEventListener('abort', give_up, { once: true })
+    await promise.finally(() => signal?.removeEventListener('abort', give_up))
+  }
+  return {
+    async run(name, work, signal) {
+      if (mayRun(name)) begin(name)
+      else await stand(name, signal)
+      try {
+        return await work()
+      } finally {
+        end(name)
+      }
+    },
+    waiting: () => waiting,
+  }
+}
