@@ -1,5 +1,6 @@
 import { BUILD_LIMITS } from './limits-builds.ts'
 import { PER_DAY } from './limits-per-day.ts'
+import { SHARE_LIMITS } from './limits-shares.ts'
 
 /** Every bound of both documents' "Limits", and those that Berth adds (marked so), by what they bound. Units are in the names. */
 export const LIMITS = {
@@ -36,8 +37,6 @@ export const LIMITS = {
   cors: {
     preflight_seconds: 600, // Berth's own: for so long a browser need not ask again what a page of another origin may
   },
-  // Berth's own: lines about refusals that one process writes into its log, of a few hundred bytes each. The log holds 16 MiB.
-  log: { path_characters_max: 300, strangers_per_minute: 120, source_per_minute: 30, caller_per_minute: 600, errors_per_minute: 60 },
   wait: {
     seconds_max: 20,
     held_calls_max: 5000, // Berth's own: calls held at once in one process; more answer 503
@@ -158,6 +157,7 @@ export const LIMITS = {
   },
   warm: { seconds_max: 900, retry_seconds: 3600, room_wait_seconds: 60 }, // Berth's own: machines that are started up ahead
   ...BUILD_LIMITS,
+  ...SHARE_LIMITS,
   template_package: {
     lookups_per_minute: 120,
     index_hours: 24, // Berth's own: how old an index may be before it is read anew

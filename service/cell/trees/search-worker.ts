@@ -1,18 +1,21 @@
-import { parentPort, workerData } from 'node:worker_threads'
+import { parentPort } from 'node:worker_threads'
 import { systemClock } from '../../lib/clock.ts'
 import { openBlobFiles } from './blob-files.ts'
 import { BlobTrouble } from './blobs.ts'
 import { runSearch } from './search-run.ts'
 import type { SearchAnswer, SearchOrder } from './search.ts'
 
-// One search, in a thread of its own: matching would stand in the way of everybody else's calls.
-const { folder, within_ms, ...task } = workerData as SearchOrder
-const blobs = openBlobFiles(folder, systemClock)
-const answer: SearchAnswer = await runSearch({ blobs }, { ...task, until_ms: performance.now() + within_ms }).then(
-  (result) => ({ result }),
-  (error: unknown) => {
-    if (!(error instanceof BlobTrouble)) throw error
-    return { trouble: { kind: error.kind, digest: error.digest } }
-  },
-)
-parentPort?.postMessage(answer)
+// Searches, one after another, in a thread of their own: matching would stand in the way of all other calls.
+parentPort?.on('message', ({ folder, within_ms, ...task }: SearchOrder) => {
+  const blobs = openBlobFiles(folder, systemClock)
+  const until_ms = performance.now() + within_ms
+  void runSearch({ blobs }, { ...task, until_ms })
+    .then(
+      (result): SearchAnswer => ({ result }),
+      (error: unknown): SearchAnswer => {
+        if (!(error instanceof BlobTrouble)) throw error // it ends the thread, which fails the search
+        return { trouble: { kind: error.kind, digest: error.digest } }
+      },
+    )
+    .then((answer) => parentPort?.postMessage(answer))
+})

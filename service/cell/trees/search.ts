@@ -3,6 +3,7 @@ import { Worker } from 'node:worker_threads'
 import { LIMITS } from '../../../contract/limits.ts'
 import type { SearchResult } from '../../../contract/schemas/cell/search.ts'
 import { fail } from '../../lib/fail.ts'
+import { createFairLine, type FairLine } from '../../lib/fair-line.ts'
 import { BlobTrouble } from './blobs.ts'
 import type { SearchTask } from './search-run.ts'
 
@@ -15,59 +16,112 @@ export interface SearchOrder extends Omit<SearchTask, 'until_ms'> {
 
 export type SearchAnswer = { result: SearchResult } | { trouble: Pick<BlobTrouble, 'kind' | 'digest'> }
 
-/** As many as a computer of two processors bears beside its calls. */
-const AT_ONCE = 2
-const WAITING_MAX = 64
+/** Whose search it is. */
+export interface Searcher {
+  id: string
+  organization_id: string
+}
+
+export interface Searches {
+  /** Searches in a thread of its own, until its time, counted from the call, is over, or its caller leaves. */
+  search(who: Searcher, order: Omit<SearchOrder, 'within_ms'>, signal: AbortSignal): Promise<SearchResult>
+}
+
 /** A pattern that is at one line when its time is over is cut off then: what was found is lost with it. */
 const LATE_MS = 2000
 const HEAP_MIB_MAX = 512
+const { at_once_max, at_once_per_organization_max, waiting_max, waiting_per_organization_max, per_workspace_max } = LIMITS.tree_search
+const retry_after_seconds = LIMITS.tool_call.resource_limit_retry_seconds
 
-let running = 0
-const waiting: (() => void)[] = []
-
-/** Searches in a thread of its own, which ends with the search, with its time and with the caller's patience. */
-export async function searchTree(order: Omit<SearchOrder, 'within_ms'>, signal: AbortSignal): Promise<SearchResult> {
-  await place()
-  try {
-    signal.throwIfAborted()
-    return await inThread({ ...order, within_ms: LIMITS.search.seconds_max * 1000 }, signal)
-  } finally {
-    running -= 1
-    waiting.shift()?.()
+export function createSearches(): Searches {
+  const line = createFairLine(
+    {
+      at_once: at_once_max,
+      at_once_per_name: at_once_per_organization_max,
+      waiting_per_name: waiting_per_organization_max,
+      waiting: waiting_max,
+    },
+    crowded,
+  )
+  const counts = new Map<string, number>()
+  const threads = createThreads()
+  return {
+    async search({ id, organization_id }, order, signal) {
+      const own = counts.get(id) ?? 0
+      if (own >= per_workspace_max)
+        throw fail('rate_limited', null, 'Too many searches of the workspace are under way', { retry_after_seconds })
+      counts.set(id, own + 1)
+      try {
+        return await inTurn(line, organization_id, (within_ms) => threads.run({ ...order, within_ms }, signal), signal)
+      } finally {
+        const left = (counts.get(id) ?? 1) - 1
+        if (left === 0) counts.delete(id)
+        else counts.set(id, left)
+      }
+    },
   }
 }
 
-async function place(): Promise<void> {
-  if (running >= AT_ONCE) {
-    if (waiting.length >= WAITING_MAX) {
-      throw fail('service_unavailable', null, 'Too many searches are waiting', {
-        retry_after_seconds: LIMITS.tool_call.resource_limit_retry_seconds,
-      })
-    }
-    const { promise, resolve } = Promise.withResolvers<void>()
-    waiting.push(resolve)
-    await promise
-  }
-  running += 1
-}
-
-async function inThread(order: SearchOrder, signal: AbortSignal): Promise<SearchResult> {
-  const worker = new Worker(new URL('./search-worker.ts', import.meta.url), {
-    workerData: order,
-    resourceLimits: { maxOldGenerationSizeMb: HEAP_MIB_MAX },
-    stdout: true,
-    stderr: true,
-  })
-  const late = AbortSignal.timeout(order.within_ms + LATE_MS)
+/** The time in line is part of the search's. */
+async function inTurn<Result>(
+  line: FairLine,
+  organization_id: string,
+  work: (within_ms: number) => Promise<Result>,
+  signal: AbortSignal,
+): Promise<Result> {
+  const most_ms = LIMITS.search.seconds_max * 1000
+  const until_ms = performance.now() + most_ms
+  const late = AbortSignal.timeout(most_ms)
   try {
-    const [answer] = (await once(worker, 'message', { signal: AbortSignal.any([signal, late]) })) as [SearchAnswer]
-    if ('result' in answer) return answer.result
-    throw new BlobTrouble(answer.trouble.kind, answer.trouble.digest)
+    return await line.run(
+      organization_id,
+      () => work(Math.max(0, Math.round(until_ms - performance.now()))),
+      AbortSignal.any([signal, late]),
+    )
   } catch (error) {
-    if (late.aborted && !signal.aborted)
-      return { matches: [], truncated: true, stop_reason: 'time_limit', files_scanned: 0, next_cursor: null }
+    if (late.aborted && error === late.reason) throw crowded()
     throw error
-  } finally {
-    await worker.terminate()
+  }
+}
+
+function crowded() {
+  return fail('service_unavailable', null, 'Too many searches are waiting', { retry_after_seconds })
+}
+
+/** Threads are kept: to start one takes longer than most searches do. As many are begun as searches run at once. */
+function createThreads() {
+  const idle: Worker[] = []
+  const begin = (): Worker => {
+    const worker = new Worker(new URL('./search-worker.ts', import.meta.url), {
+      resourceLimits: { maxOldGenerationSizeMb: HEAP_MIB_MAX },
+      stdout: true,
+      stderr: true,
+    })
+    const drop = () => {
+      const at = idle.indexOf(worker)
+      if (at >= 0) idle.splice(at, 1)
+    }
+    worker.on('error', drop).on('exit', drop)
+    worker.unref()
+    return worker
+  }
+  return {
+    async run(order: SearchOrder, signal: AbortSignal): Promise<SearchResult> {
+      signal.throwIfAborted()
+      const worker = idle.pop() ?? begin()
+      const late = AbortSignal.timeout(order.within_ms + LATE_MS)
+      try {
+        worker.postMessage(order)
+        const [answer] = (await once(worker, 'message', { signal: AbortSignal.any([signal, late]) })) as [SearchAnswer]
+        idle.push(worker)
+        if ('result' in answer) return answer.result
+        throw new BlobTrouble(answer.trouble.kind, answer.trouble.digest)
+      } catch (error) {
+        if (!(error instanceof BlobTrouble)) await worker.terminate() // it may be at one line for ever
+        if (late.aborted && !signal.aborted)
+          return { matches: [], truncated: true, stop_reason: 'time_limit', files_scanned: 0, next_cursor: null }
+        throw error
+      }
+    },
   }
 }

@@ -4,11 +4,14 @@ import { bookmarkOf } from '../../trees/bookmark.ts'
 import { globProblem } from '../../trees/globs.ts'
 import { resolvePath } from '../../trees/paths.ts'
 import { patternProblem } from '../../trees/search-pattern.ts'
-import { searchTree } from '../../trees/search.ts'
+import { createSearches } from '../../trees/search.ts'
 import { checkPath } from '../files/path.ts'
 import { searchOf } from '../files/search.ts'
 import { reading, type TreeHandler } from './calls.ts'
 import { checkInside, found, notAFile } from './rules.ts'
+
+/** Of this process: its threads are few. */
+const searches = createSearches()
 
 export const searchTreeFiles: TreeHandler<typeof filesSearch> = (call, deps, ticket) => {
   checkInside(checkPath('path', call.body.path), 'read')
@@ -26,7 +29,7 @@ export const searchTreeFiles: TreeHandler<typeof filesSearch> = (call, deps, tic
     const { entry } = found(await resolvePath(seen, seen.root, search.path, { follow: true }), search.path, 'read')
     if (entry.type === 'symlink') throw notAFile(search.path, entry)
     const folder = deps.trees.folder(await deps.trees.storeOf(ticket.entry.id))
-    return { status: 200, body: await searchTree({ folder, search, begin, entry, path: search.path }, call.signal) }
+    return { status: 200, body: await searches.search(ticket.entry, { folder, search, begin, entry, path: search.path }, call.signal) }
   })
 }
 
