@@ -32,6 +32,7 @@ import { startForgetting } from './executions/forget.ts'
 import { startCollectingLayers } from './layers/collect.ts'
 import { startListing } from './layer-lists/listing.ts'
 import { startCollecting } from './trees/collect.ts'
+import { followTrees } from './trees/follow.ts'
 import { startWarming } from './warm/keeper.ts'
 
 export interface EngineOptions {
@@ -103,6 +104,7 @@ export function startEngine(options: EngineOptions): Engine {
     beginning = watch
     await Promise.race([watch.ready, watch.ended])
     signal.throwIfAborted()
+    await followTrees(cell, signal) // after the host has taken the database for its own
     // What its owner has deleted gives its room back as soon as the files are gone.
     signal.addEventListener('abort', options.listener.on('berth_checkpoint', watch.sweepSoon))
     // A host that does not end a machine is asked again long before the next regular comparison: somebody may wait for its room.

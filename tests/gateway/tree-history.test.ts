@@ -181,7 +181,7 @@ test('a revision that is not kept is not compared, restored or listed', async ()
   const at = revisionOf(await stat(HOME))
   const { trees, clock, database, cell_id, workspace_id } = bench
   clock.ahead_ms += (LIMITS.tree.revisions_kept_seconds_default + LIMITS.tree.blob_grace_seconds + 60) * 1000
-  await collectTree({ db: database.cell, clock, trees, cell_id, log: pino({ level: 'silent' }) }, workspace_id)
+  await collectTree({ db: database.cell, clock, trees, cell_id, log: pino({ level: 'silent' }), quarantine_days: 7 }, workspace_id)
   const token = await bench.token()
   for (const call of [
     () => bench.call('GET', `/tree/diff?from=${at - 1}`, { token }),

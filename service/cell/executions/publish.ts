@@ -122,6 +122,7 @@ async function commit(run: Run, edited: EditedTree | null, result: Result): Prom
     }
     if (!(await moveTree(tx, move))) throw new TreeMoved(base.revision)
   })
+  await deps.trees.note(workspace_id, { revision: base.revision + 1, root: edited.digest })
 }
 
 export function ofOutput({ ending, stdout, stderr, stdout_truncated, stderr_truncated }: Output) {

@@ -11,8 +11,8 @@ const AT_ONCE = 16
 const DIGEST = /^[0-9a-f]{64}$/
 
 export interface BlobFiles extends Blobs {
-  /** Those that nobody has used since then, in the order in which the folders come. */
-  unusedSince(before: Date): AsyncIterable<Digest>
+  /** Those that no writer has used since then, in the order in which the folders come. @param after those of before it are left out. */
+  unusedSince(before: Date, after?: number): AsyncIterable<Digest>
   /** Deletes a blob unless it was used since. @returns whether it is gone. */
   deleteUnused(digest: Digest, before: Date): Promise<boolean>
   /** Files of writers that have ended in the middle. */
@@ -96,11 +96,13 @@ export function openBlobFiles(folder: string, clock: Clock): BlobFiles {
       }
     },
     delete: (digest) => rm(placeOf(digest), { force: true }),
-    async *unusedSince(before) {
+    async *unusedSince(before, after = -Infinity) {
       for (const name of await namesOf(folder)) {
         if (name.length !== 2) continue
         for (const digest of await namesOf(path.join(folder, name))) {
-          if (DIGEST.test(digest) && (await wasUsedBefore(placeOf(digest), before))) yield digest
+          if (!DIGEST.test(digest)) continue
+          const used_ms = await usedAt(placeOf(digest))
+          if (used_ms !== null && used_ms < before.getTime() && used_ms > after) yield digest
         }
       }
     },
@@ -157,10 +159,16 @@ async function read(file: string): Promise<Buffer> {
 }
 
 async function wasUsedBefore(file: string, before: Date): Promise<boolean> {
+  const used_ms = await usedAt(file)
+  return used_ms !== null && used_ms < before.getTime()
+}
+
+/** null: it is gone. */
+async function usedAt(file: string): Promise<number | null> {
   try {
-    return (await stat(file)).mtimeMs < before.getTime()
+    return (await stat(file)).mtimeMs
   } catch (error) {
-    if (isMissing(error)) return false
+    if (isMissing(error)) return null
     throw error
   }
 }

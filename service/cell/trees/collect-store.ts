@@ -73,6 +73,13 @@ export async function readRoots(db: Db, store_id: string): Promise<Digest[]> {
   return rows.map(({ root }) => root)
 }
 
+/** The revision of every tree of a store. */
+export async function readLast(db: Db, store_id: string): Promise<{ workspace_id: string; revision: number; root: Digest | null }[]> {
+  const { rows } = await sql<{ workspace_id: string; revision: number; root: Digest | null }>`
+    select workspace_id, revision, root from trees where workspace_id = ${store_id} or store_id = ${store_id}`.execute(db)
+  return rows
+}
+
 export async function noteCollected(db: Db, store_id: string, now: Date): Promise<void> {
   await sql`update trees set collected_at = ${now} where workspace_id = ${store_id} or store_id = ${store_id}`.execute(db)
 }

@@ -4,8 +4,10 @@ import type { Db } from '../../db/database.ts'
 import type { Clock } from '../../lib/clock.ts'
 import { failpoint } from '../../lib/failpoints.ts'
 import { oneAtATime, tickEvery } from '../machines/ticking.ts'
-import { forgetEarlier, noteCollected, readCollectable, readRoots, readSharers } from './collect-store.ts'
+import { forgetEarlier, noteCollected, readCollectable, readLast, readRoots, readSharers } from './collect-store.ts'
+import { forgetStranger, heldSince, markStranger, strangersOf } from './held-stores.ts'
 import { removeStrangers, type StrangersContext } from './strangers.ts'
+import type { Digest } from './blobs.ts'
 import { createMarks, markTree } from './tree.ts'
 import type { Trees } from './trees.ts'
 
@@ -15,8 +17,11 @@ export interface CollectContext {
   clock: Clock
   trees: Trees
   log: Logger
+  /** For how long what a database did not know is kept. */
+  quarantine_days: number
 }
 
+const DAY_MS = 24 * 3600 * 1000
 const LOOK_MS = 60_000
 const TREES_A_LOOK = 20
 
@@ -54,10 +59,12 @@ export async function collectTrees(context: CollectContext, signal: AbortSignal)
 /**
  * Deletes the blobs of a store that are named by no root and that no writer has used for the grace time, nor since the oldest publication
  * that is under way began. A fork that is made meanwhile has a root that was kept when the roots were read, or is of a later revision. A revision that is published after the roots are read consists of blobs that its publication has used, and of what
- * its base has, which is either marked or was published after them, too.
+ * its base has, which is either marked or was published after them, too. After a database was found to be older than the store, what
+ * the store had then stays for the quarantine's days.
  * @returns how many blobs went.
  */
-export async function collectTree({ db, clock, trees }: CollectContext, store_id: string): Promise<number> {
+export async function collectTree(context: CollectContext, store_id: string): Promise<number> {
+  const { db, clock, trees, quarantine_days } = context
   const now = clock.now()
   const grace_ms = now.getTime() - LIMITS.tree.blob_grace_seconds * 1000
   // Before the roots are read: what is used from here on is younger than this.
@@ -68,12 +75,40 @@ export async function collectTree({ db, clock, trees }: CollectContext, store_id
   await files.dropLeftovers(before)
   const marks = createMarks()
   for (const root of await readRoots(db, store_id)) await markTree({ blobs: files }, root, marks)
+  for (const root of await notedRoots(context, store_id, now)) await markTree({ blobs: files }, root, marks)
   await failpoint('tree.T3')
+  const held = (await heldSince(trees.folder(store_id), now, quarantine_days)) ?? undefined
   let removed = 0
-  for await (const digest of files.unusedSince(before)) {
+  for await (const digest of files.unusedSince(before, held)) {
     if (!marks.has(digest) && (await files.deleteUnused(digest, before))) removed += 1
   }
   trees.leftovers.collected(store_id, before)
   await noteCollected(db, store_id, now)
   return removed
+}
+
+/**
+ * The roots that the store names itself. Those are the ones of the rows, unless the database is older than the store. A tree of which
+ * nothing is noted is noted here: a version of Berth before may have made it, or a process that was killed.
+ */
+async function notedRoots({ db, trees, quarantine_days }: CollectContext, store_id: string, now: Date): Promise<Digest[]> {
+  const lasts = trees.lastRevisions(store_id)
+  const noted = await lasts.workspaces() // before the rows: a name is only ever made for a row that is there already
+  const rows = await readLast(db, store_id)
+  for (const { workspace_id, revision, root } of rows) {
+    const last = await lasts.newest(workspace_id)
+    if (root !== null && (last === null || last.revision < revision)) await lasts.note(workspace_id, { revision, root })
+  }
+  const known = new Set(rows.map(({ workspace_id }) => workspace_id))
+  const strangers = await strangersOf(lasts)
+  const roots: Digest[] = []
+  for (const workspace_id of noted) {
+    const since = strangers.get(workspace_id)
+    if (known.has(workspace_id)) await forgetStranger(lasts, workspace_id)
+    else if (since === undefined) await markStranger(lasts, workspace_id, now)
+    else if (now.getTime() - since >= quarantine_days * DAY_MS) await lasts.drop(workspace_id)
+    const last = await lasts.newest(workspace_id)
+    if (last !== null) roots.push(last.root)
+  }
+  return roots
 }

@@ -47,6 +47,7 @@ const collecting = () => ({
   clock: bed.clock,
   trees: bed.trees,
   log: pino({ level: 'silent' }),
+  quarantine_days: 7,
 })
 const revisionOf = async (id: string) => (await bed.trees.current(id))?.revision
 const blobsOf = async (id: string) =>

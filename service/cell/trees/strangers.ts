@@ -1,10 +1,12 @@
-import { open, rm, stat, utimes } from 'node:fs/promises'
+import { rm } from 'node:fs/promises'
 import path from 'node:path'
 import type { Logger } from 'pino'
 import { LIMITS } from '../../../contract/limits.ts'
 import type { Db } from '../../db/database.ts'
 import type { Clock } from '../../lib/clock.ts'
 import { readFates } from './collect-store.ts'
+import { strangersOf } from './held-stores.ts'
+import { timeOf, writeMark } from './mark-files.ts'
 import type { Trees } from './trees.ts'
 
 export interface StrangersContext {
@@ -44,33 +46,29 @@ export async function removeStrangers(context: StrangersContext, signal: AbortSi
   return removed
 }
 
-async function isOver(context: StrangersContext, workspace_id: string, fate: 'kept' | 'deleted' | undefined): Promise<boolean> {
+async function isOver(context: StrangersContext, store_id: string, fate: 'kept' | 'deleted' | undefined): Promise<boolean> {
   const { clock, trees, log, quarantine_days } = context
-  if (fate === 'deleted') return true
-  const mark = path.join(trees.folder(workspace_id), MARK)
+  const is_old = (since: number) => clock.now().getTime() - since >= quarantine_days * DAY_MS
+  if (fate === 'deleted') return dropStrangers(trees, store_id, is_old)
+  const mark = path.join(trees.folder(store_id), MARK)
   if (fate === 'kept') {
     await rm(mark, { force: true }) // its row has come back with another restore
     return false
   }
   const since = await timeOf(mark)
-  if (since !== null) return clock.now().getTime() - since >= quarantine_days * DAY_MS
+  if (since !== null) return is_old(since)
   await writeMark(mark, clock.now())
-  log.warn({ workspace_id }, `no row names this tree; it is kept for ${quarantine_days} days`)
+  log.warn({ workspace_id: store_id }, `no row names this tree; it is kept for ${quarantine_days} days`)
   return false
 }
 
-/** The time of the file says since when, so a restart does not begin anew. */
-async function writeMark(mark: string, now: Date): Promise<void> {
-  await using file = await open(mark, 'w', 0o600)
-  await file.sync()
-  await utimes(mark, now, now)
-}
-
-async function timeOf(mark: string): Promise<number | null> {
-  try {
-    return (await stat(mark)).mtimeMs
-  } catch (error) {
-    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return null
-    throw error
+/** A fork that no row names keeps its store as long as a store of its own. @returns whether none is left. */
+async function dropStrangers(trees: Trees, store_id: string, is_old: (since: number) => boolean): Promise<boolean> {
+  const lasts = trees.lastRevisions(store_id)
+  const strangers = await strangersOf(lasts)
+  for (const [workspace_id, since] of strangers) {
+    if (!is_old(since)) return false
+    await lasts.drop(workspace_id)
   }
+  return true
 }

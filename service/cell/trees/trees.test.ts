@@ -58,6 +58,7 @@ const collecting = () => ({
   clock: bed.clock,
   trees: bed.trees,
   log: pino({ level: 'silent' }),
+  quarantine_days: 7,
 })
 
 test('a tree begins empty at revision 0, and each publication is one revision more', async () => {
@@ -244,7 +245,7 @@ test('a tree that no row names is kept for the days of the quarantine, also over
     .where('id', '=', deleted)
     .execute()
   const look = async (trees: Trees) => {
-    await removeStrangers({ ...collecting(), trees, quarantine_days: 7 }, new AbortController().signal)
+    await removeStrangers({ ...collecting(), trees }, new AbortController().signal)
     const stored = await bed.trees.stored()
     return [stranger, returned, deleted, kept].map((id) => stored.includes(id))
   }

@@ -14,6 +14,9 @@ import { createGrowth, createLeftovers, type Leftovers, sizeOnDisk } from './gro
 import { checkChanges } from './names.ts'
 import { keepingRevisions, type KeptRevisions, readSharers } from './collect-store.ts'
 import { diffTrees, noCounts, type Counts } from './diff.ts'
+import { type Followed, followTree } from './follow-tree.ts'
+import { strangersOf } from './held-stores.ts'
+import { type LastRevision, type LastRevisions, openLastRevisions } from './last-revisions.ts'
 import type { PageReads } from './pages.ts'
 import { dropTree, type KeptAnswer, moveTree, readEarlierRoot, readStore, readTree, type TreeMove, type TreeRow } from './store.ts'
 import { type EditedTree, editTree, emptyRoot, readRoot, type TreeChange } from './tree.ts'
@@ -110,6 +113,11 @@ export interface Trees {
   busySince(workspace_id: string): Date | null
   readonly leftovers: Leftovers
   readonly reserve: DiskReserve
+  lastRevisions(store_id: string): LastRevisions
+  /** Keeps the last revision beside the contents, when its row has moved and before the caller is answered. */
+  note(workspace_id: string, last: LastRevision): Promise<void>
+  /** Brings the row to the last revision that was noted, where a database that was put back is behind it. */
+  follow(workspace_id: string): Promise<Followed>
   /** How long earlier revisions are read, and how many of a workspace. */
   readonly kept: KeptRevisions
 }
@@ -155,6 +163,14 @@ export function createTrees({ db, clock, folder, kept: kept_revisions = KEPT, re
     }
   }
 
+  const lastRevisions = (store_id: string) => openLastRevisions(folderOf(store_id))
+  const note: Trees['note'] = async (workspace_id, last) => lastRevisions(await storeOf(workspace_id)).note(workspace_id, last)
+  const follow: Trees['follow'] = async (workspace_id) => {
+    const store_id = await storeOf(workspace_id)
+    const of_store = { store: folderOf(store_id), lasts: lastRevisions(store_id) }
+    return followTree(db, { workspace_id, ...of_store, blobs: blobsOf(workspace_id), now: clock.now() })
+  }
+
   const current: Trees['current'] = async (workspace_id) => {
     const row = await readTree(db, workspace_id)
     if (row === null) return null
@@ -178,6 +194,9 @@ export function createTrees({ db, clock, folder, kept: kept_revisions = KEPT, re
     if (base === null) throw new TreeMoved(base_revision)
     if (base.execution_id !== null) throw new TreeBusy(base.execution_id)
     if (base.revision !== base_revision) throw new TreeMoved(base.revision)
+    // The database may have been put back since this process began to act: no other revision gets a number that was acknowledged.
+    const last = await lastRevisions(await storeOf(workspace_id)).newest(workspace_id)
+    if (last !== null && last.revision > base_revision && (await follow(workspace_id)) === 'followed') throw new TreeMoved(last.revision)
     return base
   }
   /** Stores what the next revision consists of, and moves the tree to it. */
@@ -194,6 +213,7 @@ export function createTrees({ db, clock, folder, kept: kept_revisions = KEPT, re
     const moved = said.restores === null ? await moveTree(db, move) : await restoreTree(workspace_id, said.restores, move)
     await failpoint('tree.T2')
     if (!moved) throw notMoved(await readTree(db, workspace_id), base_revision)
+    await note(workspace_id, { revision: base_revision + 1, root: edited.digest })
     return { revision: base_revision + 1, root: edited.root, bytes_max, execution_id: null }
   }
   const putCounted = async (workspace_id: string, disk_bytes: number, contents: readonly Buffer[]): Promise<Digest[]> => {
@@ -247,6 +267,9 @@ export function createTrees({ db, clock, folder, kept: kept_revisions = KEPT, re
     blobs: blobsOf,
     storeOf,
     store,
+    lastRevisions,
+    note,
+    follow,
     folder: folderOf,
     begin(workspace_id) {
       const since = clock.now()
@@ -299,7 +322,9 @@ export function createTrees({ db, clock, folder, kept: kept_revisions = KEPT, re
         const store_id = await readStore(db, workspace_id)
         await dropTree(db, workspace_id)
         stores.delete(workspace_id)
-        if ((await readSharers(db, store_id)).length > 0) return
+        const lasts = lastRevisions(store_id)
+        await lasts.drop(workspace_id)
+        if ((await readSharers(db, store_id)).length > 0 || (await strangersOf(lasts)).size > 0) return
         await rm(folderOf(store_id), { recursive: true, force: true, maxRetries: 3 })
       })
     },

@@ -1,0 +1,48 @@
+import type { Db } from '../../db/database.ts'
+import { type Blobs, BlobTrouble, type Digest } from './blobs.ts'
+import { forwardTree } from './follow-store.ts'
+import { holdStore } from './held-stores.ts'
+import type { LastRevisions } from './last-revisions.ts'
+import { readTree } from './store.ts'
+import { createMarks, markTree, readRoot } from './tree.ts'
+
+/** What became of a tree: it was not behind, it went on at its last revision, or that one cannot be read. */
+export type Followed = 'current' | 'followed' | 'unreadable'
+
+export interface Following {
+  workspace_id: string
+  /** The folder of its store. */
+  store: string
+  blobs: Blobs
+  lasts: LastRevisions
+  now: Date
+}
+
+/** Brings the row of a tree to the last revision that its store knows, where the row is behind. */
+export async function followTree(db: Db, { workspace_id, store, blobs, lasts, now }: Following): Promise<Followed> {
+  // The name before the row: it is only ever made for a row that is there already.
+  const last = await lasts.newest(workspace_id)
+  const row = await readTree(db, workspace_id)
+  if (last === null || row === null || row.revision >= last.revision) return 'current'
+  await holdStore(store, now)
+  if (!(await isWhole(blobs, last.root))) {
+    await lasts.setAside(workspace_id, last)
+    return 'unreadable'
+  }
+  const { page } = await readRoot({ blobs }, last.root)
+  const { entries = 0, bytes = 0 } = page ?? {}
+  // What the row names may have been collected, since it was an earlier revision already.
+  const keeps_earlier = row.root === null || (await isWhole(blobs, row.root))
+  const is_moved = await forwardTree(db, { workspace_id, ...last, entries, bytes, now, keeps_earlier })
+  return is_moved ? 'followed' : 'current'
+}
+
+async function isWhole(blobs: Blobs, root: Digest): Promise<boolean> {
+  try {
+    await markTree({ blobs }, root, createMarks())
+    return true
+  } catch (error) {
+    if (error instanceof BlobTrouble) return false
+    throw error
+  }
+}

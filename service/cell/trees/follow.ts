@@ -1,0 +1,72 @@
+import type { Logger } from 'pino'
+import type { Db } from '../../db/database.ts'
+import type { Clock } from '../../lib/clock.ts'
+import { inTurns } from './blob-files.ts'
+import { readKnown } from './follow-store.ts'
+import { forgetStranger, holdStore, markStranger, strangersOf } from './held-stores.ts'
+import type { LastRevision } from './last-revisions.ts'
+import type { Trees } from './trees.ts'
+
+export interface FollowContext {
+  db: Db
+  clock: Clock
+  trees: Trees
+  log: Logger
+}
+
+interface Noted {
+  store_id: string
+  workspace_id: string
+  last: LastRevision
+}
+
+const ROWS_A_READ = 1000
+
+/**
+ * Trees follow their stores as rows of machines follow their disks (decisions 70 and 297): after a database was put back, a tree goes on
+ * at the last revision that was acknowledged. Nothing else of the cell may act before. A store that knew more than the database is not
+ * collected for the quarantine's days.
+ */
+export async function followTrees(context: FollowContext, signal: AbortSignal): Promise<void> {
+  const noted = await readNoted(context.trees)
+  for (let at = 0; at < noted.length; at += ROWS_A_READ) {
+    signal.throwIfAborted()
+    const some = noted.slice(at, at + ROWS_A_READ)
+    // After the names in the stores: a name is only ever made for a row that is there already.
+    const ids = some.map(({ workspace_id }) => workspace_id)
+    const known = await readKnown(context.db, ids)
+    for (const one of some) await compare(context, one, known.get(one.workspace_id))
+  }
+}
+
+async function readNoted(trees: Trees): Promise<Noted[]> {
+  const of_stores = await inTurns(await trees.stored(), async (store_id) => {
+    const noted: Noted[] = []
+    const lasts = trees.lastRevisions(store_id)
+    for (const workspace_id of await lasts.workspaces()) {
+      const last = await lasts.newest(workspace_id)
+      if (last !== null) noted.push({ store_id, workspace_id, last })
+    }
+    return noted
+  })
+  return of_stores.flat()
+}
+
+async function compare({ clock, trees, log }: FollowContext, { store_id, workspace_id, last }: Noted, row: number | 'deleted' | undefined) {
+  const lasts = trees.lastRevisions(store_id)
+  if (row === 'deleted') return lasts.drop(workspace_id) // it was deleted while its store had other trees
+  const is_stranger = (await strangersOf(lasts)).has(workspace_id)
+  if (row === undefined) {
+    // A fork that the database has never heard of has its contents in a store that it knows.
+    if (is_stranger) return
+    await holdStore(trees.folder(store_id), clock.now())
+    return markStranger(lasts, workspace_id, clock.now())
+  }
+  if (is_stranger) await forgetStranger(lasts, workspace_id) // its row has come back with another restore
+  if (row >= last.revision) return
+  const became = await trees.follow(workspace_id)
+  const said = { workspace_id, revision: row, last_revision: last.revision }
+  if (became === 'followed') log.warn(said, 'the database is older than this tree, which goes on at its last revision')
+  if (became === 'unreadable')
+    log.error(said, 'the database is older than this tree, whose last revision cannot be read: its contents are kept for the quarantine')
+}

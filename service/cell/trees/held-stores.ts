@@ -1,0 +1,44 @@
+import { rm } from 'node:fs/promises'
+import path from 'node:path'
+import type { LastRevisions } from './last-revisions.ts'
+import { timeOf, writeMark } from './mark-files.ts'
+
+const DAY_MS = 24 * 3600 * 1000
+const BEHIND = 'behind'
+const STRANGER = 'stranger'
+
+/** Keeps what a store has by now: the database knew less than the store, and another restore may know more. */
+export async function holdStore(store: string, now: Date): Promise<void> {
+  await writeMark(path.join(store, BEHIND), now)
+}
+
+/** What was used last at this time or before is kept; null: nothing is. Days that are over are forgotten. */
+export async function heldSince(store: string, now: Date, quarantine_days: number): Promise<number | null> {
+  const mark = path.join(store, BEHIND)
+  const since = await timeOf(mark)
+  if (since === null || now.getTime() - since < quarantine_days * DAY_MS) return since
+  await rm(mark, { force: true })
+  return null
+}
+
+/** The workspaces of a store that no row names, with the time since when. */
+export async function strangersOf(lasts: LastRevisions): Promise<Map<string, number>> {
+  const strangers = new Map<string, number>()
+  for (const workspace_id of await lasts.workspaces()) {
+    const since = await timeOf(strangerMark(lasts, workspace_id))
+    if (since !== null) strangers.set(workspace_id, since)
+  }
+  return strangers
+}
+
+export async function markStranger(lasts: LastRevisions, workspace_id: string, now: Date): Promise<void> {
+  await writeMark(strangerMark(lasts, workspace_id), now)
+}
+
+export async function forgetStranger(lasts: LastRevisions, workspace_id: string): Promise<void> {
+  await rm(strangerMark(lasts, workspace_id), { force: true })
+}
+
+function strangerMark(lasts: LastRevisions, workspace_id: string): string {
+  return path.join(lasts.folder(workspace_id), STRANGER)
+}
