@@ -4,6 +4,7 @@ import { execFile, execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import {
   appendFileSync,
+  chownSync,
   existsSync,
   mkdirSync,
   mkdtempSync,
@@ -104,6 +105,32 @@ test('a restore brings back every file with its owner, the pool with all its blo
   assert.ok(statSync(path.join(fresh, 'pool.img')).blocks * 512 >= POOL_BYTES)
   const owners = ['pg/PG_VERSION', 'keys/api/first', 'keys/host.key'].map((name) => statSync(path.join(fresh, name)).uid)
   assert.deepEqual(owners, [accountOf(ACCOUNTS.postgres).uid, accountOf(ACCOUNTS.api).uid, 0])
+})
+
+test('what belongs to a process belongs to the user of that process on the computer that a restore is on', async () => {
+  const files = {
+    postgres: ['pg/PG_VERSION'],
+    api: ['keys/api/first', 'uploads/0198c2a0-0000-7000-8000-000000000001/part'],
+    cell: ['keys/cell/first', 'trees/0198c2a0-0000-7000-8000-000000000001/aa/blob'],
+  }
+  for (const name of Object.values(files).flat()) {
+    mkdirSync(path.join(data, path.dirname(name)), { recursive: true })
+    writeFileSync(path.join(data, name), name)
+    // As another computer numbers its users.
+    for (let each = name; !['.', 'keys'].includes(each); each = path.dirname(each)) chownSync(path.join(data, each), 4242, 4242)
+  }
+  await backedUp()
+  const { code, said } = await restore()
+  assert.equal(code, 0, said)
+  for (const [role, names] of Object.entries(files)) {
+    for (const name of names) {
+      assert.equal(readFileSync(path.join(fresh, name), 'utf8'), name)
+      for (let each = name; !['.', 'keys'].includes(each); each = path.dirname(each))
+        assert.equal(statSync(path.join(fresh, each)).uid, accountOf(ACCOUNTS[role]).uid, each)
+    }
+  }
+  const uploads = statSync(path.join(fresh, 'uploads'))
+  assert.deepEqual([uploads.gid, uploads.mode & 0o7777], [accountOf(ACCOUNTS.cell).gid, 0o2750])
 })
 
 test('an installation that runs, or whose pool is in use, is not copied', async (t) => {

@@ -10,7 +10,7 @@ export const FORMAT = 1
 export const POOL = 'pool.img'
 export const DATABASE = 'pg'
 /** What of a data directory must outlive it. Logs, compiled sources, slots and the lock are made anew. */
-export const KEPT = ['agents', 'config.json', 'engines', 'fences', 'keys', 'layers', 'trees', DATABASE, POOL]
+export const KEPT = ['agents', 'config.json', 'engines', 'fences', 'keys', 'layers', 'trees', 'uploads', DATABASE, POOL]
 const COPY_SECONDS = 7 * 24 * 3600
 const NAMED_MAX = 5
 

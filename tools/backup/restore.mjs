@@ -3,6 +3,7 @@ import { basename, join } from 'node:path'
 import { ensureAccounts } from '../setup/accounts.mjs'
 import { exists, run, timed } from '../setup/cached-build.mjs'
 import { layoutOf } from '../setup/config.mjs'
+import { ownedFolders } from '../setup/owned-folders.mjs'
 import { copy, KEPT, POOL, readWhole, sync, writeDurably } from './contents.mjs'
 
 /** Names that an empty data directory may have: one of its file system, one of the supervisor's lock. */
@@ -56,18 +57,15 @@ async function bringBack(name, { source, layout, settings, signal }) {
 }
 
 /** Users have other numbers on another computer. */
-async function giveAway({ postgres_data, api_keys }, accounts) {
-  const owned = [
-    [postgres_data, accounts.postgres],
-    [api_keys, accounts.api],
-  ]
-  for (const [folder, { uid, gid }] of owned) {
-    if (!(await exists(folder))) continue
-    await run('chown', ['--recursive', '--no-dereference', `${uid}:${gid}`, folder])
-    await chmod(folder, 0o700)
+async function giveAway(layout, accounts) {
+  const owned = [{ path: layout.postgres_data, mode: 0o700, owner: accounts.postgres }, ...ownedFolders(layout, accounts)]
+  for (const { path, mode, owner } of owned) {
+    if (!(await exists(path))) continue
+    await run('chown', ['--recursive', '--no-dereference', `${owner.uid}:${owner.gid}`, path])
+    await chmod(path, mode)
   }
   // Left of a server that was killed, its number may be another server's here, and PostgreSQL would not start.
-  await rm(join(postgres_data, 'postmaster.pid'), { force: true })
+  await rm(join(layout.postgres_data, 'postmaster.pid'), { force: true })
 }
 
 async function checkEmpty(data_dir, { restoring }) {

@@ -8,6 +8,7 @@ import { ensureAccounts } from './accounts.mjs'
 import * as config from './config.mjs'
 import { loadSettings } from './load.mjs'
 import { report } from './main.mjs'
+import { ownedFolders } from './owned-folders.mjs'
 import { CLONE } from './packages.mjs'
 import { clusterConfiguration, ensureCluster, POSTGRES_SUPERUSER, runAs, writeClusterFiles } from './postgres.mjs'
 import { publishLayer } from './publish-layer.mjs'
@@ -38,12 +39,9 @@ async function makeDirectories(settings, layout, accounts) {
   await directory(settings.data_dir, 0o755, root)
   await directory(settings.run_dir, 0o755, root)
   await directory(layout.keys, 0o711, root)
-  await directory(layout.api_keys, 0o700, accounts.api)
-  await directory(layout.cell_keys, 0o700, accounts.cell)
+  for (const { path, mode, owner } of ownedFolders(layout, accounts)) await directory(path, mode, owner)
   await directory(layout.mail, 0o700, accounts.api)
   await directory(layout.layers, 0o755, root)
-  await directory(layout.trees, 0o700, accounts.cell)
-  await directory(layout.uploads, 0o2750, { uid: accounts.api.uid, gid: accounts.cell.gid })
   await directory(layout.logs, 0o700, root)
   await directory(layout.compiled, 0o711, root)
   await directory(layout.config, 0o755, root)
