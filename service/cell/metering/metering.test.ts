@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { sql } from 'kysely'
 import pino from 'pino'
 import { createWorld, type Process, type World } from '../../../tests/engine/world.ts'
 import { LIMITS } from '../../../contract/limits.ts'
@@ -135,6 +136,37 @@ test('a disk counts without a gap and never twice, with a machine and without, t
   assert.equal(await sum(world, 'sampled_ms'), 45_000)
   await stored(920 + 86_400) // a day without a cell
   assert.equal(await sum(world, 'checkpoint_byte_ms'), (900_000 + 600_000) * 7)
+})
+
+/** Runs the second while the transaction of the first is open, until it waits for it, and ends both. */
+async function overlapping(world: World, first: (db: World['db']) => Promise<unknown>, second: () => Promise<unknown>): Promise<void> {
+  let other: Promise<unknown> = Promise.resolve()
+  await world.db.transaction().execute(async (tx) => {
+    await first(tx)
+    other = second()
+    await world.until(async () => {
+      const waiting = sql`select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`
+      return (await waiting.execute(world.db)).rows.length > 0
+    })
+  })
+  await other
+}
+
+test('two readings that overlap, and both find no earlier one, count once: of a machine, and of what is stored', async () => {
+  await using world = await createWorld()
+  const { workspace_id: id } = await world.open()
+  const first = { ...counters(id, 7, 10_000_000), ran_ms: 10_000 }
+  const read = (db: World['db']) => addSamples(db, [first], at(0), 30_000)
+  await overlapping(world, read, () => read(world.db))
+  assert.deepEqual([await sum(world, 'cpu_usec'), await sum(world, 'sampled_ms')], [10_000_000, 10_000])
+  const stored = (db: World['db'], seconds: number) =>
+    addStored(db, [{ workspace_id: id, disk_bytes: 10, checkpoint_bytes: 0 }], at(seconds), { run: RUN, monotonic_ms: seconds * 1000 })
+  await stored(world.db, 0)
+  const before = await sum(world, 'disk_byte_ms')
+  // The last counters of a command come while the storage is looked at: both are of the same disk since its last reading.
+  const machine = () => addSamples(world.db, [{ ...counters(id, 8, 0), ran_ms: 0 }], at(300), 30_000, { run: RUN, monotonic_ms: 300_000 })
+  await overlapping(world, (tx) => stored(tx, 300), machine)
+  assert.equal((await sum(world, 'disk_byte_ms')) - before, 300_000 * 10)
 })
 
 test('what is stored is sampled in every state: suspended, hibernated, failed, running with snapshots, and no more once deleted', async () => {

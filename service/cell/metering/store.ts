@@ -1,6 +1,7 @@
 import { sql } from 'kysely'
 import type { Db } from '../../db/database.ts'
 import type { MachineStats } from '../links/hostd.ts'
+import { oneMeterAtATime } from './meter-lock.ts'
 
 const BATCH = 1000
 
@@ -24,6 +25,10 @@ export const STORED_ELAPSED_MS_MAX = 600_000
  */
 export async function addSamples(db: Db, read: MachineStats[], now: Date, elapsed_ms_max: number, mark?: Mark): Promise<number> {
   if (read.length === 0) return 0
+  return oneMeterAtATime(db, 'workspaces', namesOf(read), (tx) => writeSamples(tx, read, now, elapsed_ms_max, mark))
+}
+
+async function writeSamples(tx: Db, read: MachineStats[], now: Date, elapsed_ms_max: number, mark?: Mark): Promise<number> {
   const { run, monotonic_ms } = mark ?? NO_MARK
   const until = sql`${now}::timestamptz, ${run}::uuid, ${monotonic_ms === null ? null : Math.round(monotonic_ms)}::bigint`
   const { rows } = await sql`
@@ -67,9 +72,11 @@ export async function addSamples(db: Db, read: MachineStats[], now: Date, elapse
       cpu_usec = u.cpu_usec + excluded.cpu_usec, memory_byte_ms = u.memory_byte_ms + excluded.memory_byte_ms,
       disk_byte_ms = u.disk_byte_ms + excluded.disk_byte_ms, rx_bytes = u.rx_bytes + excluded.rx_bytes,
       tx_bytes = u.tx_bytes + excluded.tx_bytes, sampled_ms = u.sampled_ms + excluded.sampled_ms, is_open = true
-    returning u.workspace_id`.execute(db)
+    returning u.workspace_id`.execute(tx)
   return rows.length
 }
+
+const namesOf = (read: readonly { workspace_id: string }[]) => read.map(({ workspace_id }) => workspace_id)
 
 /** The last reading of any machine of the workspace that `s` names. */
 const lastCounters = sql`
@@ -84,8 +91,12 @@ export interface Stored {
 }
 
 /** Adds what is stored, for the time since it was last read, as addSamples does with what machines use. @returns how many were read. */
-export async function addStored(db: Db, read: Stored[], now: Date, { run, monotonic_ms }: Mark): Promise<number> {
+export async function addStored(db: Db, read: Stored[], now: Date, mark: Mark): Promise<number> {
   if (read.length === 0) return 0
+  return oneMeterAtATime(db, 'workspaces', namesOf(read), (tx) => writeStored(tx, read, now, mark))
+}
+
+async function writeStored(tx: Db, read: Stored[], now: Date, { run, monotonic_ms }: Mark): Promise<number> {
   const until = sql`${now}::timestamptz, ${run}::uuid, ${Math.round(monotonic_ms)}::bigint`
   const { rows } = await sql`
     with seen as (
@@ -117,7 +128,7 @@ export async function addStored(db: Db, read: Stored[], now: Date, { run, monoto
     from grown where coalesce(disk_bytes, 0) + checkpoint_bytes > 0 order by workspace_id
     on conflict (workspace_id, hour, organization_id, project_id) do update set
       disk_byte_ms = u.disk_byte_ms + excluded.disk_byte_ms, checkpoint_byte_ms = u.checkpoint_byte_ms + excluded.checkpoint_byte_ms, is_open = true
-    returning u.workspace_id`.execute(db)
+    returning u.workspace_id`.execute(tx)
   return rows.length
 }
 

@@ -1,5 +1,6 @@
 import { sql } from 'kysely'
 import type { Db } from '../../db/database.ts'
+import { oneMeterAtATime } from './meter-lock.ts'
 import { STORED_ELAPSED_MS_MAX, type Mark } from './store.ts'
 
 /** What a volume holds. */
@@ -25,8 +26,13 @@ export async function readVolumesOf(db: Db, cell_id: string): Promise<string[]> 
  * reading of a volume begins its account.
  * @returns how many were read.
  */
-export async function addStoredVolumes(db: Db, read: StoredVolume[], now: Date, { run, monotonic_ms }: Mark): Promise<number> {
+export async function addStoredVolumes(db: Db, read: StoredVolume[], now: Date, mark: Mark): Promise<number> {
   if (read.length === 0) return 0
+  const ids = read.map(({ volume_id }) => volume_id)
+  return oneMeterAtATime(db, 'volumes', ids, (tx) => writeStoredVolumes(tx, read, now, mark))
+}
+
+async function writeStoredVolumes(tx: Db, read: StoredVolume[], now: Date, { run, monotonic_ms }: Mark): Promise<number> {
   const until = sql`${now}::timestamptz, ${run}::uuid, ${Math.round(monotonic_ms)}::bigint`
   const { rows } = await sql`
     with seen as (
@@ -48,7 +54,7 @@ export async function addStoredVolumes(db: Db, read: StoredVolume[], now: Date, 
     from grown order by volume_id
     on conflict (volume_id, hour) do update set
       stored_byte_ms = u.stored_byte_ms + excluded.stored_byte_ms, sampled_ms = u.sampled_ms + excluded.sampled_ms, is_open = true
-    returning u.volume_id`.execute(db)
+    returning u.volume_id`.execute(tx)
   return rows.length
 }
 
