@@ -50,7 +50,11 @@ async function end(argv: string[], { clock, output, change }: Context, state: 'p
 async function closeAll(argv: string[], { db, output, clock, ids }: Context): Promise<void> {
   parseArgs({ args: argv, options: {} })
   const by = byOperator({ clock, ids })
-  const { closed, invoices } = await closePeriods(db, by)
+  const { closed, invoices, failed } = await closePeriods(db, by)
   await judgePayments(db, by)
   output.note(`${closed} billing periods closed, ${invoices} invoices made`)
+  for (const { organization_id, error } of failed)
+    output.note(
+      `A period of organization ${organization_id} could not be closed: ${error instanceof Error ? error.message : String(error)}`,
+    )
 }

@@ -74,7 +74,7 @@ test('a period is closed when its last hour is final, once, however many process
     [done.reduce((sum, { closed }) => sum + closed, 0), done.reduce((sum, { invoices }) => sum + invoices, 0)],
     [2, 3], // two currencies of a, one of b
   )
-  assert.deepEqual(await closePeriods(api, by(now)), { closed: 0, invoices: 0 })
+  assert.deepEqual(await closePeriods(api, by(now)), { closed: 0, invoices: 0, failed: [] })
   const all = await invoices()
   const month = period.starts_at.toISOString().slice(0, 7)
   assert.deepEqual(
@@ -184,4 +184,37 @@ test('where an operator says what is paid no plan is bought, and nobody has an a
   const without = (await seeder(w.database, w.clock, w.ids).person(w.a.organization_id, 'billing')).token
   assert.equal((await buy('unlimited', without)).body.error.code, 'step_up_required')
   assert.equal((await buy('unlimited', w.a.key)).status, 403)
+})
+
+test('a deleted organization is invoiced for the month of its end and none after, and one that cannot be closed stops no other', async () => {
+  const { superuser: db, api } = w.database
+  const plan_id = (await db.selectFrom('organizations').select('plan_id').where('id', '=', w.b.organization_id).executeTakeFirstOrThrow())
+    .plan_id
+  const seeds = seeder(w.database, w.clock, w.ids)
+  const [stuck, gone] = [await seeds.tenant('stuck', plan_id), await seeds.tenant('gone', plan_id)]
+  const ids = [stuck.organization_id, gone.organization_id]
+  const half = new Date((period.starts_at.getTime() + period.ends_at.getTime()) / 2)
+  await db
+    .updateTable('organizations')
+    .set({ created_at: period.starts_at, billed_through: period.starts_at })
+    .where('id', 'in', ids)
+    .execute()
+  await db.updateTable('organizations').set({ deleting_at: half, deleted_at: half }).where('id', '=', gone.organization_id).execute()
+  // An invoice of its month is there already: closing it fails.
+  const [there] = await db.selectFrom('invoices').selectAll().where('organization_id', '=', w.b.organization_id).execute()
+  assert.ok(there)
+  const other = { id: w.ids.next(), organization_id: stuck.organization_id, number: 'stuck-once', lines: '[]' }
+  await db
+    .insertInto('invoices')
+    .values({ ...there, ...other })
+    .execute()
+  const closed = await closePeriods(api, by(now))
+  assert.deepEqual(
+    [closed.closed, closed.invoices, closed.failed.map(({ organization_id }) => organization_id)],
+    [1, 1, [stuck.organization_id]],
+  )
+  const next = periodOf(period.ends_at)
+  await closePeriods(api, by(new Date(next.ends_at.getTime() + 4 * 3600_000)))
+  const rows = await db.selectFrom('invoices').select('total_minor').where('organization_id', '=', gone.organization_id).execute()
+  assert.deepEqual(rows, [{ total_minor: 2500 }])
 })

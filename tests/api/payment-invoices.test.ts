@@ -215,6 +215,28 @@ for (const state of ['paid', 'void'] as const) {
   })
 }
 
+for (const step of ['POST invoices', 'finalize']) {
+  test(`an invoice that an operator says is paid during ${step} is not collected there, whatever another process does meanwhile`, async () => {
+    await using shop = await owing()
+    let is_paid = false
+    shop.double.before_answer = async (at) => {
+      if (is_paid || !(at.startsWith(step) || at.endsWith(step))) return
+      is_paid = true
+      await operate(shop, shop.id, 'paid')
+      await shop.collect()
+    }
+    await shop.collect()
+    assert.ok(is_paid)
+    await shop.collect()
+    assert.deepEqual(
+      there(shop).filter(([status]) => status !== 'paid'),
+      [],
+    )
+    const [row] = await shop.w.database.superuser.selectFrom('payment_invoices').select('settled_at').execute()
+    assert.notEqual(row?.settled_at, null)
+  })
+}
+
 test('an invoice that is void before it was pushed is never there', async () => {
   await using shop = await owing()
   await operate(shop, shop.id, 'void')

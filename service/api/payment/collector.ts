@@ -7,6 +7,9 @@ import {
   addInvoices,
   endCheckout,
   endEvent,
+  isOpen,
+  keepRemote,
+  lookAtInvoice,
   takeCheckouts,
   takeEvent,
   takeInvoice,
@@ -63,34 +66,44 @@ async function pushInvoices(deps: PaymentDeps, stopped: () => boolean): Promise<
   while (!stopped()) {
     const there = await takeInvoice(db, clock.now(), taken(clock.now()))
     if (there === undefined) return
-    const { id, number } = there.invoice
+    const { number } = there.invoice
     try {
       await bringTogether(deps, there)
     } catch (error) {
       logger.warn({ err: error, invoice: number, tries: there.tries }, 'an invoice waits for the payment service')
-      await writeInvoice(db, id, { next_try_at: afterFailure(there.tries, clock.now()), last_error: textOf(error) })
+      await writeInvoice(db, there, { next_try_at: afterFailure(there.tries, clock.now()), last_error: textOf(error) })
     }
   }
 }
 
 /** One that is open is pushed, or looked at where it has been; one that is over here is over there. */
-async function bringTogether(deps: PaymentDeps, { invoice, remote_id, pushed_at, customer_id }: InvoiceThere): Promise<void> {
+async function bringTogether(deps: PaymentDeps, there: InvoiceThere): Promise<void> {
   const { db, clock, payment } = deps
-  const { id, number, currency, lines, total_minor, state } = invoice
-  if (state !== 'open') {
-    if (remote_id !== null) await payment.settleInvoice(remote_id, state)
-    return writeInvoice(db, id, { settled_at: clock.now(), last_error: null })
+  const { invoice, remote_id, pushed_at } = there
+  if (invoice.state !== 'open') {
+    if (remote_id !== null) await payment.settleInvoice(remote_id, invoice.state).catch(unlessGone)
+    await writeInvoice(db, there, { settled_at: clock.now(), last_error: null })
+    return
   }
-  if (remote_id !== null && pushed_at !== null) {
-    await bringIn(deps, { kind: 'invoice', object_id: remote_id })
-    return writeInvoice(db, id, { next_try_at: later(clock.now()), tries: 0, last_error: null })
-  }
+  if (remote_id === null || pushed_at === null) return push(deps, there)
+  await bringIn(deps, { kind: 'invoice', object_id: remote_id })
+  await writeInvoice(db, there, { next_try_at: later(clock.now()), tries: 0, last_error: null })
+}
+
+/** An operator may say meanwhile that it is paid, or void: whatever was made there by then is ended there by the next look. */
+async function push(deps: PaymentDeps, there: InvoiceThere): Promise<void> {
+  const { db, clock, payment, logger } = deps
+  const { remote_id, customer_id } = there
+  const { id, number, currency, lines, total_minor } = there.invoice
   const pushed = { id, number, currency, lines, total_minor }
   const made = remote_id ?? (await payment.createInvoice(customer_id, pushed))
-  if (remote_id === null) await writeInvoice(db, id, { remote_id: made })
-  await payment.completeInvoice(made, customer_id, pushed)
+  if (remote_id === null) await keepRemote(db, id, made)
+  const is_whole = await payment.completeInvoice(made, customer_id, pushed, () => isOpen(db, id))
+  if (!is_whole) return lookAtInvoice(db, id, clock.now())
   await failpoint('payment.P3')
-  await writeInvoice(db, id, { pushed_at: clock.now(), next_try_at: later(clock.now()), tries: 0, last_error: null })
+  if (await writeInvoice(db, there, { pushed_at: clock.now(), next_try_at: later(clock.now()), tries: 0, last_error: null })) return
+  logger.info({ invoice: number }, 'an invoice ended here while it was completed there, and is looked at once more')
+  await lookAtInvoice(db, id, clock.now())
 }
 
 /** Events may be lost, and a process may end between a checkout and its page. */

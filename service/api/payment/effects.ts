@@ -15,8 +15,8 @@ import {
   findInvoice,
   findPlanOf,
   lockAccount,
+  settleInvoice,
   supersede,
-  writeInvoice,
   writeSubscription,
 } from './store.ts'
 
@@ -140,7 +140,7 @@ async function bringInInvoice({ db, clock, ids, logger, payment }: PaymentDeps, 
     },
     (ended) => (ended ? subjectOf(organization_id, { number }) : null),
   )
-  await writeInvoice(db, id, { settled_at: now, last_error: null })
+  await settleInvoice(db, id, now)
 }
 
 export function later(now: Date): Date {

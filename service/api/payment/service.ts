@@ -54,8 +54,11 @@ export interface PaymentService {
   openPortal(customer_id: string): Promise<string>
   /** Makes a draft. */
   createInvoice(customer_id: string, invoice: InvoiceToPush): Promise<string>
-  /** Puts the lines on a draft that has not all of them, and has it collected. */
-  completeInvoice(remote_id: string, customer_id: string, invoice: InvoiceToPush): Promise<void>
+  /**
+   * Puts the lines on a draft that has not all of them, and has it collected, where it is still wanted by then.
+   * @returns whether it was.
+   */
+  completeInvoice(remote_id: string, customer_id: string, invoice: InvoiceToPush, is_wanted: () => Promise<boolean>): Promise<boolean>
   readInvoice(remote_id: string): Promise<RemoteInvoiceState>
   /** Ends an invoice there that was paid elsewhere, or that is not to be paid. */
   settleInvoice(remote_id: string, as: 'paid' | 'void'): Promise<void>

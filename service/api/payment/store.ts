@@ -154,6 +154,7 @@ export interface InvoiceThere {
   remote_id: string | null
   pushed_at: Date | null
   tries: number
+  next_try_at: Date
   customer_id: string
   invoice: InvoiceRow
 }
@@ -184,21 +185,55 @@ export async function findInvoice(db: Db, where: { invoice_id: string } | { remo
     .innerJoin('invoices as i', 'i.id', 'p.invoice_id')
     .innerJoin('payment_accounts as a', 'a.organization_id', 'i.organization_id')
     .selectAll('i')
-    .select(['p.remote_id', 'p.pushed_at', 'p.tries', 'a.customer_id'])
+    .select(['p.remote_id', 'p.pushed_at', 'p.tries', 'p.next_try_at', 'a.customer_id'])
   const row = await (
     'invoice_id' in where ? rows.where('p.invoice_id', '=', where.invoice_id) : rows.where('p.remote_id', '=', where.remote_id)
   ).executeTakeFirst()
   if (row === undefined) return undefined
-  const { remote_id, pushed_at, tries, customer_id, ...invoice } = row
-  return { remote_id, pushed_at, tries, customer_id, invoice }
+  const { remote_id, pushed_at, tries, next_try_at, customer_id, ...invoice } = row
+  return { remote_id, pushed_at, tries, next_try_at, customer_id, invoice }
 }
 
+/**
+ * Writes how far an invoice is there, where it is still as it was taken.
+ * @returns false: its time was over, or it was ended here meanwhile. Another look has it then.
+ */
 export async function writeInvoice(
   db: Db,
-  invoice_id: string,
-  change: { remote_id?: string; pushed_at?: Date; settled_at?: Date; next_try_at?: Date; tries?: number; last_error?: string | null },
-): Promise<void> {
-  await db.updateTable('payment_invoices').set(change).where('invoice_id', '=', invoice_id).execute()
+  { invoice, tries, next_try_at }: InvoiceThere,
+  change: { pushed_at?: Date; settled_at?: Date; next_try_at?: Date; tries?: number; last_error?: string | null },
+): Promise<boolean> {
+  const { numUpdatedRows } = await db
+    .updateTable('payment_invoices')
+    .set(change)
+    .where('invoice_id', '=', invoice.id)
+    .where('tries', '=', tries)
+    .where('next_try_at', '=', next_try_at)
+    .executeTakeFirst()
+  return numUpdatedRows > 0n
+}
+
+/** What the service has made is never forgotten: an invoice that was ended here meanwhile has to be ended there, too. */
+export async function keepRemote(db: Db, invoice_id: string, remote_id: string): Promise<void> {
+  await db.updateTable('payment_invoices').set({ remote_id, settled_at: null }).where('invoice_id', '=', invoice_id).execute()
+}
+
+/** It is over there. */
+export async function settleInvoice(db: Db, invoice_id: string, now: Date): Promise<void> {
+  await db.updateTable('payment_invoices').set({ settled_at: now, last_error: null }).where('invoice_id', '=', invoice_id).execute()
+}
+
+export async function lookAtInvoice(db: Db, invoice_id: string, now: Date): Promise<void> {
+  await db
+    .updateTable('payment_invoices')
+    .set((e) => ({ settled_at: null, next_try_at: now, tries: e('tries', '+', 1) }))
+    .where('invoice_id', '=', invoice_id)
+    .execute()
+}
+
+export async function isOpen(db: Db, invoice_id: string): Promise<boolean> {
+  const row = await db.selectFrom('invoices').select('id').where('id', '=', invoice_id).where('state', '=', 'open').executeTakeFirst()
+  return row !== undefined
 }
 
 /** Ids of events by which nobody needs to know a repeat any more, and checkouts that nobody will pay. */

@@ -123,13 +123,15 @@ function invoicesOf(stripe: Stripe): Pick<PaymentService, 'createInvoice' | 'com
         } as const
         return (await stripe.invoices.create(draft, once(`invoice-${id}`))).id
       }),
-    completeInvoice: (remote_id, customer, invoice) =>
+    completeInvoice: (remote_id, customer, invoice, is_wanted) =>
       asking(async () => {
-        if ((await read(remote_id)) !== 'draft') return
+        if ((await read(remote_id)) !== 'draft') return true
         await addLines(stripe, remote_id, customer, invoice)
         const { total } = await stripe.invoices.retrieve(remote_id)
         if (total !== invoice.total_minor) throw new PaymentError(`Invoice ${invoice.number} has another total at the payment service`)
+        if (!(await is_wanted())) return false
         await stripe.invoices.finalizeInvoice(remote_id, { auto_advance: true })
+        return true
       }),
     readInvoice: (remote_id) => asking(() => read(remote_id)),
     settleInvoice: (remote_id, as) =>

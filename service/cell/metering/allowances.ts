@@ -29,19 +29,28 @@ export interface JudgeContext {
  * @returns the organizations of which something else is true now.
  */
 export async function judgeAllowances(context: JudgeContext): Promise<string[]> {
-  const reads = readerOf(context.db)
-  const now = context.clock.now()
-  const period = periodOf(now)
   const changed: string[] = []
-  for (const one of await readJudged(reads, context.cell_id, period.starts_at)) {
-    const scope = { organization_id: one.organization_id, project_id: null, subject: null }
-    const used = await readUsageTotals(reads, scope, rangeOf(period))
-    const granted = one.has_grants ? await drawGrants(context.db, one.organization_id, { included: one, used, period, at: now }) : NO_GRANTS
-    const facts: SpendFacts = { prices: one, choice: one, used, granted, period, past_due: one.past_due }
-    await noteAlerts(context, one, facts, now)
-    if (await write(context, one, judge(facts))) changed.push(one.organization_id)
+  const failures: unknown[] = []
+  const now = context.clock.now()
+  for (const one of await readJudged(readerOf(context.db), context.cell_id, periodOf(now).starts_at)) {
+    try {
+      if (await judgeOne(context, one, now)) changed.push(one.organization_id)
+    } catch (error) {
+      failures.push(error) // the next organizations are judged all the same
+    }
   }
+  if (failures.length > 0) throw new AggregateError(failures, 'some organizations could not be judged')
   return changed
+}
+
+async function judgeOne(context: JudgeContext, one: Judged, now: Date): Promise<boolean> {
+  const period = periodOf(now)
+  const scope = { organization_id: one.organization_id, project_id: null, subject: null }
+  const used = await readUsageTotals(readerOf(context.db), scope, rangeOf(period))
+  const granted = one.has_grants ? await drawGrants(context.db, one.organization_id, { included: one, used, period, at: now }) : NO_GRANTS
+  const facts: SpendFacts = { prices: one, choice: one, used, granted, period, past_due: one.past_due }
+  await noteAlerts(context, one, facts, now)
+  return write(context, one, judge(facts))
 }
 
 /** @returns whether something else is true now. */

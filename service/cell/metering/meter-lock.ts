@@ -14,7 +14,9 @@ export async function oneMeterAtATime<T>(
   const locked = async (tx: Db) => {
     await sql`
       select pg_advisory_xact_lock(hashtextextended('metering ' || cell, 0))
-      from (select distinct coalesce(cell_id::text, '') as cell from ${sql.table(table)} where id = any(${ids}::uuid[]) order by 1) cells`.execute(tx)
+      from (select distinct coalesce(cell_id::text, '') as cell from ${sql.table(table)} where id = any(${ids}::uuid[]) order by 1) cells`.execute(
+      tx,
+    )
     // A statement of its own: it sees what the one before it in the lock has committed.
     return add(tx)
   }

@@ -61,7 +61,7 @@ test('counters become what each hour used, once, over repeats, late readings, ne
 })
 
 const RUN = '01920000-0000-7000-8000-000000000001'
-const sum = async (world: World, column: 'disk_byte_ms' | 'memory_byte_ms' | 'checkpoint_byte_ms' | 'sampled_ms') =>
+const sum = async (world: World, column: 'cpu_usec' | 'disk_byte_ms' | 'memory_byte_ms' | 'checkpoint_byte_ms' | 'sampled_ms') =>
   (await world.db.selectFrom('usage_samples').select(column).execute()).reduce((all, row) => all + Number(row[column]), 0)
 
 test('a wall clock that is set counts for nothing: between two readings of a process its own clock does', async () => {

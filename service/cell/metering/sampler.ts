@@ -30,20 +30,24 @@ const COLLECT_TICKS = 40 // ten minutes
 /** Names the clock of this process. */
 const RUN = randomUUID()
 
-/** Reads every machine's counters four times a minute. What one uses after the last of these readings is told with its end: addFinal. */
+/**
+ * Reads every machine's counters four times a minute. What one uses after the last of these readings is told with its end: addFinal. Each
+ * part of a tick is done though another fails: neither a host that is away nor one organization holds up the ledger.
+ */
 export function startMetering(context: MeteringContext & JudgeContext, signal: AbortSignal): void {
+  const failed = (error: unknown) => context.log.warn({ err: error }, 'a part of the metering failed')
   let ticks = 0
   const tick = oneAtATime(async () => {
     ticks += 1
-    const machines = await sample(context)
-    await judgeAllowances(context)
-    if (ticks % STORAGE_TICKS === 0) await Promise.all([sampleStorage(context, machines), sampleVolumes(context)])
-    if (ticks % COLLECT_TICKS === 0) {
-      await closeLedger(context)
-      await collect(context)
-    }
+    const machines = await sample(context).catch(failed)
+    await judgeAllowances(context).catch(failed)
+    if (ticks % STORAGE_TICKS === 0 && machines !== undefined)
+      await Promise.all([sampleStorage(context, machines).catch(failed), sampleVolumes(context).catch(failed)])
+    if (ticks % COLLECT_TICKS !== 0) return
+    await closeLedger(context).catch(failed)
+    // Counters of machines that could not be read for days are not old: their next reading would count from the beginning.
+    if (machines !== undefined) await collect(context).catch(failed)
   })
-  const failed = (error: unknown) => context.log.warn({ err: error }, 'the machines could not be sampled')
   tickEvery(SAMPLE_MS, tick, failed, signal)
 }
 

@@ -21,24 +21,38 @@ export function finalThrough(now: Date): Date {
   return periodOf(new Date(now.getTime() - (LIMITS.usage.final_after_hours + 1) * HOUR_MS)).starts_at
 }
 
+/** What closing came to. */
+export interface Closing {
+  /** Periods that were closed. */
+  closed: number
+  invoices: number
+  /** Organizations of which a period could not be closed: the others do not wait for them. */
+  failed: { organization_id: string; error: unknown }[]
+}
+
 /**
  * Closes every billing period that is final and not closed: an invoice for each currency in which an organization owes something. One
  * organization and period at a time, in a transaction of its own that holds nothing which a workspace needs. Any number of processes may do it.
- * @returns how many periods were closed, and how many invoices made.
  */
-export async function closePeriods(db: Db, by: By): Promise<{ closed: number; invoices: number }> {
+export async function closePeriods(db: Db, by: By): Promise<Closing> {
   const through = finalThrough(by.now)
-  const done = { closed: 0, invoices: 0 }
+  const done: Closing = { closed: 0, invoices: 0, failed: [] }
   for (let after: string | null = null; ;) {
     const found: string[] = await findUnbilled(db, through, after, BATCH)
-    for (const id of found) {
-      for (let made = await closeNext(db, by, id, through); made !== null; made = await closeNext(db, by, id, through)) {
-        done.closed += 1
-        done.invoices += made
-      }
+    for (const organization_id of found) {
+      await closeAll(db, by, organization_id, through, done).catch((error: unknown) => done.failed.push({ organization_id, error }))
     }
     after = found.at(-1) ?? null
     if (found.length < BATCH) return done
+  }
+}
+
+async function closeAll(db: Db, by: By, organization_id: string, through: Date, done: Closing): Promise<void> {
+  for (;;) {
+    const made = await closeNext(db, by, organization_id, through)
+    if (made === null) return
+    done.closed += 1
+    done.invoices += made
   }
 }
 
@@ -69,9 +83,9 @@ function nextPeriod({ billed_through }: Billed, through: Date): Period | null {
 }
 
 /** Credits for what was used after the last reading of the period. */
-async function drawRest(db: Db, organization_id: string, { terms, created_at }: Billed, period: Period): Promise<void> {
+async function drawRest(db: Db, organization_id: string, { terms, charged }: Billed, period: Period): Promise<void> {
   const changes = await db.transaction().execute((tx) => listTermsBefore(tx, organization_id, period.starts_at))
-  const { at_end } = spansOf(terms, changes, period, created_at)
+  const { at_end } = spansOf(terms, changes, period, charged)
   const used = await readUsageTotals(readerOf(db), { organization_id, project_id: null, subject: null }, rangeOf(period))
   await drawGrants(db, organization_id, { included: at_end, used, period, at: rangeOf(period).to })
 }
@@ -81,7 +95,7 @@ async function close(tx: ChangeTx, { ids, now }: By, organization_id: string, pe
   const row = await lockBilled(tx, organization_id)
   if (row === undefined || (row.billed_through !== null && row.billed_through >= period.ends_at)) return null
   const reads = readerOf(tx)
-  const spans = spansOf(row.terms, await listTermsBefore(tx, organization_id, period.starts_at), period, row.created_at)
+  const spans = spansOf(row.terms, await listTermsBefore(tx, organization_id, period.starts_at), period, row.charged)
   const used = await readUsageTotals(reads, { organization_id, project_id: null, subject: null }, rangeOf(period))
   const granted = grantedBy(await readGrants(reads, organization_id, period.starts_at), rangeOf(period).to)
   const lines = invoiceLines(spans, { used, granted, period, overage: await readOverage(tx, organization_id, period) })

@@ -2,9 +2,9 @@ import type { By } from '../changes/audit.ts'
 import { mutate, type ChangeTx } from '../changes/mutate.ts'
 import type { Db } from '../../db/database.ts'
 import { paymentStanding } from './payment.ts'
-import { findToJudge, firstDue, writePaymentStanding } from './store.ts'
+import { findToJudge, firstDue, type ToJudge, writePaymentStanding } from './store.ts'
 
-const ORGANIZATIONS_MAX = 10_000
+const BATCH = 1000
 
 /** Writes what an organization's open invoices come to. @returns whether something else is true now. */
 export async function judgePayment(tx: ChangeTx, organization_id: string, now: Date): Promise<boolean> {
@@ -14,16 +14,27 @@ export async function judgePayment(tx: ChangeTx, organization_id: string, now: D
 /** Invoices become due and grace ends without anybody asking. @returns the organizations of which something else is true now. */
 export async function judgePayments(db: Db, by: By): Promise<string[]> {
   const changed: string[] = []
-  for (const organization_id of await findToJudge(db, by.now, ORGANIZATIONS_MAX)) {
-    const subject = { kind: 'organization', id: organization_id, organization_id, project_id: null } as const
-    const is_other = await mutate(
-      db,
-      by,
-      'billing.judge',
-      (tx) => judgePayment(tx, organization_id, by.now),
-      (is_other) => (is_other ? subject : null),
-    )
-    if (is_other) changed.push(organization_id)
+  for (let after: string | null = null; ;) {
+    const found: ToJudge[] = await findToJudge(db, by.now, after, BATCH)
+    for (const { id } of found.filter((one) => isOther(one, by.now))) if (await judgeOne(db, by, id)) changed.push(id)
+    after = found.at(-1)?.id ?? null
+    if (found.length < BATCH) return changed
   }
-  return changed
+}
+
+/** Most organizations that owe something have been judged long ago: they cost no transaction. */
+function isOther({ due_at, payment_refuses_starts, payment_grace_until }: ToJudge, now: Date): boolean {
+  const found = paymentStanding(due_at, now)
+  return found.payment_refuses_starts !== payment_refuses_starts || found.payment_grace_until?.getTime() !== payment_grace_until?.getTime()
+}
+
+function judgeOne(db: Db, by: By, organization_id: string): Promise<boolean> {
+  const subject = { kind: 'organization', id: organization_id, organization_id, project_id: null } as const
+  return mutate(
+    db,
+    by,
+    'billing.judge',
+    (tx) => judgePayment(tx, organization_id, by.now),
+    (is_other) => (is_other ? subject : null),
+  )
 }

@@ -4,7 +4,7 @@ import type { Tx } from '../../db/reader.ts'
 import type { Database } from '../../db/schema.ts'
 import type { ChangeTx } from '../changes/mutate.ts'
 import type { PaymentStanding } from './payment.ts'
-import type { Overage, Terms, TermsBefore } from './terms.ts'
+import type { Charged, Overage, Terms, TermsBefore } from './terms.ts'
 import type { Period } from '../usage/period.ts'
 
 export type InvoiceRow = Selectable<Database['invoices']>
@@ -21,11 +21,12 @@ export async function keepTerms(tx: ChangeTx, of: { organization_id: string } | 
     from organizations g join plans p on p.id = g.plan_id where ${whose}`.execute(tx)
 }
 
-/** Organizations that may owe something for a period that has ended, after one in their order. */
+/** Organizations that may owe something for a period that has ended, after one in their order. One that is deleted owes nothing for what comes after. */
 export async function findUnbilled(db: Db, through: Date, after: string | null, limit: number): Promise<string[]> {
   const { rows } = await sql<{ id: string }>`
     select g.id from organizations g join plans p on p.id = g.plan_id
     where coalesce(g.billed_through, '-infinity') < ${through} and (${after}::uuid is null or g.id > ${after}::uuid) and g.created_at < ${through}
+      and (g.deleting_at is null or g.deleting_at > coalesce(g.billed_through, '-infinity'))
       and (p.currency is not null or exists (select from subscription_changes c where c.organization_id = g.id and c.currency is not null))
     order by g.id limit ${limit}`.execute(db)
   return rows.map(({ id }) => id)
@@ -33,7 +34,7 @@ export async function findUnbilled(db: Db, through: Date, after: string | null, 
 
 export interface Billed {
   slug: string
-  created_at: Date
+  charged: Charged
   billed_through: Date | null
   terms: Terms
 }
@@ -43,13 +44,13 @@ export async function lockBilled(tx: Tx, id: string): Promise<Billed | undefined
   const row = await tx
     .selectFrom('organizations as g')
     .innerJoin('plans as p', 'p.id', 'g.plan_id')
-    .select(['g.slug', 'g.created_at', 'g.billed_through', 'p.slug as plan', ...TERMS])
+    .select(['g.slug', 'g.created_at', 'g.deleting_at', 'g.billed_through', 'p.slug as plan', ...TERMS])
     .where('g.id', '=', id)
     .forNoKeyUpdate('g')
     .executeTakeFirst()
   if (row === undefined) return undefined
-  const { slug, created_at, billed_through, ...terms } = row
-  return { slug, created_at, billed_through, terms }
+  const { slug, created_at, deleting_at, billed_through, ...terms } = row
+  return { slug, charged: { from: created_at, until: deleting_at }, billed_through, terms }
 }
 
 export function listTermsBefore(tx: Tx, organization_id: string, after: Date): Promise<TermsBefore[]> {
@@ -91,9 +92,13 @@ export function lockInvoice(tx: Tx, id: string): Promise<InvoiceRow | undefined>
 
 export async function endInvoice(tx: ChangeTx, id: string, change: { state: 'paid'; paid_at: Date } | { state: 'void'; voided_at: Date }) {
   await tx.updateTable('invoices').set(change).where('id', '=', id).where('state', '=', 'open').execute()
-  // Where a payment service has it, it is told at once.
+  // Where a payment service has it, it is told at once. Another number of tries tells a process that pushes it meanwhile.
   const at = 'paid_at' in change ? change.paid_at : change.voided_at
-  await tx.updateTable('payment_invoices').set({ next_try_at: at, tries: 0 }).where('invoice_id', '=', id).execute()
+  await tx
+    .updateTable('payment_invoices')
+    .set((e) => ({ next_try_at: at, tries: e('tries', '+', 1) }))
+    .where('invoice_id', '=', id)
+    .execute()
 }
 
 export function listInvoicesOf(db: Db, organization_id: string) {
@@ -151,9 +156,21 @@ export async function writePaymentStanding(tx: ChangeTx, id: string, standing: P
 }
 
 /** Organizations whose open invoices may say something else than what is written. */
-export async function findToJudge(db: Db, due_before: Date, limit: number): Promise<string[]> {
-  const { rows } = await sql<{ id: string }>`
-    select i.organization_id as id from invoices i where i.state = 'open' and i.due_at <= ${due_before}
-    union select id from organizations where payment_refuses_starts is not null limit ${limit}`.execute(db)
-  return rows.map(({ id }) => id)
+/** What an organization's invoices come to, as it is known and as it may be by now. */
+export interface ToJudge extends PaymentStanding {
+  id: string
+  /** Of the open invoice that was due first. */
+  due_at: Date | null
+}
+
+/** Organizations with an open invoice that is due, or that something is refused for one, after one in their order. */
+export async function findToJudge(db: Db, due_before: Date, after: string | null, limit: number): Promise<ToJudge[]> {
+  const { rows } = await sql<ToJudge>`
+    select g.id, g.payment_refuses_starts, g.payment_grace_until,
+      (select min(i.due_at) from invoices i where i.organization_id = g.id and i.state = 'open') as due_at
+    from organizations g
+    where (${after}::uuid is null or g.id > ${after}::uuid) and (g.payment_refuses_starts is not null
+      or g.id in (select i.organization_id from invoices i where i.state = 'open' and i.due_at <= ${due_before}))
+    order by g.id limit ${limit}`.execute(db)
+  return rows
 }

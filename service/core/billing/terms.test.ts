@@ -29,8 +29,17 @@ function terms(plan: string, price_minor: number | null, change: Partial<Terms> 
 
 const until = (number: number, before: Terms): TermsBefore => ({ ...before, changed_at: day(number) })
 
-function amounts(current: Terms, changes: TermsBefore[], { used = NOTHING, overage = OFF, created_at = LONG_AGO } = {}) {
-  const lines = invoiceLines(spansOf(current, changes, PERIOD, created_at), { used, granted: NO_GRANTS, period: PERIOD, overage })
+function amounts(
+  current: Terms,
+  changes: TermsBefore[],
+  { used = NOTHING, overage = OFF, created_at = LONG_AGO, deleted_at = null as Date | null } = {},
+) {
+  const lines = invoiceLines(spansOf(current, changes, PERIOD, { from: created_at, until: deleted_at }), {
+    used,
+    granted: NO_GRANTS,
+    period: PERIOD,
+    overage,
+  })
   return [...lines].map(([currency, all]) => [currency, ...all.map(({ kind, plan, amount_minor }) => `${kind} ${plan} ${amount_minor}`)])
 }
 
@@ -45,6 +54,17 @@ test('a plan that stays costs its price, and one that is changed costs its part 
   // A change of something else is no line of its own.
   assert.deepEqual(amounts(terms('small', 3000, { cpu_hours: 20 }), [until(11, small)]), [['EUR', 'plan small 3000']])
   assert.deepEqual(amounts(terms('free', null), [until(16, small)]), [['EUR', 'plan small 1500']])
+})
+
+test('an organization that was deleted costs its part of that month, with what it used, and nothing of a month after', () => {
+  const [small, large] = [terms('small', 3000), terms('large', 9000)]
+  assert.deepEqual(amounts(small, [], { deleted_at: day(11) }), [['EUR', 'plan small 1000']])
+  assert.deepEqual(amounts(large, [until(6, small)], { deleted_at: day(11) }), [['EUR', 'plan small 500', 'plan large 1500']])
+  assert.deepEqual(amounts(large, [until(21, small)], { deleted_at: day(11) }), [['EUR', 'plan small 1000']])
+  assert.deepEqual(amounts(small, [], { deleted_at: day(41) }), [['EUR', 'plan small 3000']])
+  const used = { ...NOTHING, cpu_seconds: 12 * 3600 }
+  assert.deepEqual(amounts(small, [], { used, overage: ON, deleted_at: day(11) }), [['EUR', 'plan small 1000', 'overage small 200']])
+  assert.deepEqual(amounts(small, [], { used, overage: ON, deleted_at: PERIOD.starts_at }), [])
 })
 
 test('currencies are never mixed: each has its own lines', () => {

@@ -20,23 +20,33 @@ export interface Span {
   ends_at: Date
 }
 
-/** What an organization had in each part of a period, and at its end. Pure. @param changes the oldest first. */
+/** From when on an organization is charged for its plan, and until when: it was deleted then. null: it goes on. */
+export interface Charged {
+  from: Date
+  until: Date | null
+}
+
+/**
+ * What an organization had in each part of a period, and at its end: none where it was not charged for any part of it. Pure.
+ * @param changes the oldest first.
+ */
 export function spansOf(
   current: Terms,
   changes: readonly TermsBefore[],
   period: Period,
-  created_at: Date,
+  { from, until }: Charged,
 ): { spans: Span[]; at_end: Terms } {
   const spans: Span[] = []
-  let starts_at = created_at > period.starts_at ? created_at : period.starts_at
+  const ends_at = until !== null && until < period.ends_at ? until : period.ends_at
+  let starts_at = from > period.starts_at ? from : period.starts_at
   for (const { changed_at, ...terms } of changes) {
     if (changed_at <= starts_at) continue
-    const ends_at = changed_at < period.ends_at ? changed_at : period.ends_at
-    if (ends_at > starts_at) spans.push({ terms, starts_at, ends_at })
-    starts_at = ends_at
-    if (changed_at >= period.ends_at) return { spans, at_end: terms }
+    const span_ends_at = changed_at < ends_at ? changed_at : ends_at
+    if (span_ends_at > starts_at) spans.push({ terms, starts_at, ends_at: span_ends_at })
+    starts_at = span_ends_at
+    if (changed_at >= ends_at) return { spans, at_end: terms }
   }
-  if (starts_at < period.ends_at) spans.push({ terms: current, starts_at, ends_at: period.ends_at })
+  if (starts_at < ends_at) spans.push({ terms: current, starts_at, ends_at })
   return { spans, at_end: current }
 }
 
@@ -68,7 +78,7 @@ export function invoiceLines(
     if (amount_minor > 0)
       add(currency, { kind: 'plan', plan, ...times, allowance: null, units: null, unit_minor: price_minor, amount_minor })
   }
-  if (hasOverage(at_end) && overage.was_on)
+  if (spans.length > 0 && hasOverage(at_end) && overage.was_on)
     for (const line of overageLines(at_end, { used, granted, period, overage })) add(at_end.currency, line)
   return by_currency
 }
