@@ -1,17 +1,25 @@
 import { dropEvents } from '../core/changes/chain-store.ts'
 import { forgetFeedback } from '../core/feedback/store.ts'
 import type { Db } from '../db/database.ts'
+import { forgetSessions } from '../core/people/sessions-store.ts'
 import { forgetOutcomes } from './idempotency/store.ts'
+import { forgetInvitations } from './invitations/store.ts'
+import { forgetBudgets } from './tool-tokens/store.ts'
 
 /** Longer than a year, so that a year can be compared with the one before. */
 export const AUDIT_DAYS = 400
 const DAY_MS = 24 * 3600 * 1000
 const TURNS_MAX = 1000
 
-/** Removes what is kept for a time only: outcomes for repeats, and records of changes. @returns how many went. */
+/** How long sessions that are over are known, longer than any token that one of them was asked for. */
+const SESSION_DAYS = 30
+const BUDGET_DAYS = 1
+
+/** Removes what is kept for a time only. @returns how many outcomes for repeats, and records of changes, went. */
 export async function forgetOld(db: Db, now: Date): Promise<{ outcomes: number; audit_events: number }> {
+  const daysAgo = (days: number) => new Date(now.getTime() - days * DAY_MS)
   const outcomes = await forgetOutcomes(db, now)
-  const created_before = new Date(now.getTime() - AUDIT_DAYS * DAY_MS)
+  const created_before = daysAgo(AUDIT_DAYS)
   let audit_events = 0
   for (let turn = 0; turn < TURNS_MAX; turn++) {
     const dropped = await dropEvents(db, created_before)
@@ -19,5 +27,8 @@ export async function forgetOld(db: Db, now: Date): Promise<{ outcomes: number; 
     if (dropped === 0) break
   }
   await forgetFeedback(db, created_before)
+  await forgetInvitations(db, created_before)
+  await forgetSessions(db, daysAgo(SESSION_DAYS))
+  await forgetBudgets(db, daysAgo(BUDGET_DAYS))
   return { outcomes, audit_events }
 }

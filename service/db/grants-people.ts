@@ -35,12 +35,13 @@ export const PEOPLE_GRANTS = {
       select: 'all',
       insert: 'all',
       update: ['token_sha256', 'last_used_at', 'revoked_at', 'mfa_pending', 'stepped_up_at', 'device', 'address'],
+      delete: true,
     },
     cell: { select: ['id', 'person_id', 'revoked_at'] },
   },
   email_tokens: { api: { select: 'all', insert: 'all', update: ['used_at'], delete: true }, cell: NOTHING },
   invitations: {
-    api: { select: 'all', insert: 'all', update: ['token_sha256', 'expires_at', 'accepted_at', 'revoked_at'] },
+    api: { select: 'all', insert: 'all', update: ['token_sha256', 'expires_at', 'accepted_at', 'revoked_at'], delete: true },
     cell: NOTHING,
   },
   exports: {

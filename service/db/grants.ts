@@ -76,7 +76,10 @@ export const GRANTS = {
   templates: { api: { select: 'all', insert: 'all', update: ['archived_at'] }, cell: READS },
   // The cell makes versions, and never changes one.
   template_versions: { api: { select: 'all', update: ['published_at', 'archived_at'] }, cell: { select: 'all', insert: 'all' } },
-  template_builds: { api: { select: 'all', insert: 'all' }, cell: { select: 'all', update: ['findings', 'version_id', 'log_bytes'] } },
+  template_builds: {
+    api: { select: 'all', insert: 'all' },
+    cell: { select: 'all', update: ['findings', 'version_id', 'log_bytes', 'spec'] },
+  },
   template_drafts: { api: { select: 'all', insert: 'all', update: ['discarded_at'] }, cell: READS },
   // The api names what is captured, the cell makes its layer.
   template_draft_states: { api: { select: 'all', insert: 'all' }, cell: { select: 'all', update: ['layers'] } },
@@ -220,7 +223,7 @@ export const GRANTS = {
   },
   agent_sessions: {
     api: { select: 'all', insert: 'all', update: ['last_used_at'], delete: true },
-    cell: { select: ['workspace_id'], delete: true },
+    cell: { select: ['id', 'workspace_id', 'last_used_at'], delete: true },
   },
   service_keys: { api: { select: 'all', insert: 'all', update: ['check_sha256', 'retired_at'] }, cell: NOTHING },
   signing_keys: { api: { select: 'all', insert: 'all' }, cell: READS },
@@ -255,7 +258,7 @@ export const GRANTS = {
   // The cell makes them and opens their keys; a fork is given its source's.
   authorities: { api: NOTHING, cell: { select: 'all', insert: 'all' } },
   workspace_authorities: { api: { select: 'all', insert: 'all' }, cell: { select: 'all', insert: 'all' } },
-  rate_buckets: { api: { select: 'all', insert: 'all', update: ['tokens', 'updated_at'] }, cell: NOTHING },
+  rate_buckets: { api: { select: 'all', insert: 'all', update: ['tokens', 'updated_at'], delete: true }, cell: NOTHING },
   usage_samples: {
     api: READS,
     cell: {

@@ -12,7 +12,7 @@ create table agent_sessions (
   PRIMARY KEY (id),
   FOREIGN KEY (workspace_id) REFERENCES workspaces(id),
   CHECK ((principal_type = ANY (ARRAY['api_key'::text, 'user'::text])))
-); -- delete, insert, select to berth_api; update (last_used_at) to berth_api; delete to berth_cell; select (workspace_id) to berth_cell
+); -- delete, insert, select to berth_api; update (last_used_at) to berth_api; delete to berth_cell; select (id, workspace_id, last_used_at) to berth_cell
 
 create table api_key_uses (
   api_key_id uuid not null,
@@ -294,7 +294,7 @@ create table invitations (
   FOREIGN KEY (invited_by) REFERENCES people(id),
   FOREIGN KEY (organization_id) REFERENCES organizations(id),
   CHECK ((role = ANY (ARRAY['owner'::text, 'admin'::text, 'member'::text, 'billing'::text])))
-); -- insert, select to berth_api; update (token_sha256, expires_at, accepted_at, revoked_at) to berth_api
+); -- delete, insert, select to berth_api; update (token_sha256, expires_at, accepted_at, revoked_at) to berth_api
 
 create table invoices (
   id uuid not null,
@@ -540,7 +540,7 @@ create table person_sessions (
   UNIQUE (token_sha256),
   PRIMARY KEY (id),
   FOREIGN KEY (person_id) REFERENCES people(id)
-); -- insert, select to berth_api; update (token_sha256, last_used_at, revoked_at, mfa_pending, stepped_up_at, device, address) to berth_api; select (id, person_id, revoked_at) to berth_cell
+); -- delete, insert, select to berth_api; update (token_sha256, last_used_at, revoked_at, mfa_pending, stepped_up_at, device, address) to berth_api; select (id, person_id, revoked_at) to berth_cell
 
 create table plans (
   id uuid not null,
@@ -623,7 +623,7 @@ create table rate_buckets (
   tokens double precision not null,
   updated_at timestamp with time zone not null,
   PRIMARY KEY (name)
-); -- insert, select to berth_api; update (tokens, updated_at) to berth_api
+); -- delete, insert, select to berth_api; update (tokens, updated_at) to berth_api
 
 create table recovery_codes (
   person_id uuid not null,
@@ -788,7 +788,7 @@ create table template_builds (
   FOREIGN KEY (template_id) REFERENCES templates(id) ON DELETE CASCADE,
   FOREIGN KEY (version_id) REFERENCES template_versions(id) ON DELETE SET NULL,
   CHECK ((kind = ANY (ARRAY['save_as_template'::text, 'draft'::text, 'recipe'::text])))
-); -- insert, select to berth_api; select to berth_cell; update (findings, version_id, log_bytes) to berth_cell
+); -- insert, select to berth_api; select to berth_cell; update (spec, findings, version_id, log_bytes) to berth_cell
 
 create table template_captures (
   id uuid not null,
@@ -1344,6 +1344,8 @@ CREATE INDEX feedback_of_principal ON public.feedback USING btree (principal_id,
 
 CREATE INDEX idempotency_entries_by_age ON public.idempotency_entries USING btree (created_at);
 
+CREATE INDEX invitations_by_age ON public.invitations USING btree (created_at);
+
 CREATE UNIQUE INDEX invitations_in_force ON public.invitations USING btree (organization_id, email) WHERE ((accepted_at IS NULL) AND (revoked_at IS NULL));
 
 CREATE INDEX invitations_newest ON public.invitations USING btree (organization_id, uuid_send(id) DESC);
@@ -1380,11 +1382,15 @@ CREATE INDEX organizations_refused_for_payment ON public.organizations USING btr
 
 CREATE INDEX payment_accounts_to_look_at ON public.payment_accounts USING btree (look_at) WHERE (subscription_id IS NOT NULL);
 
+CREATE INDEX payment_events_by_end ON public.payment_events USING btree (applied_at) WHERE (applied_at IS NOT NULL);
+
 CREATE INDEX payment_events_waiting ON public.payment_events USING btree (next_try_at) WHERE (applied_at IS NULL);
 
 CREATE INDEX payment_invoices_waiting ON public.payment_invoices USING btree (next_try_at) WHERE (settled_at IS NULL);
 
 CREATE UNIQUE INDEX people_by_email ON public.people USING btree (lower(email));
+
+CREATE INDEX person_sessions_by_end ON public.person_sessions USING btree (expires_at);
 
 CREATE INDEX person_sessions_by_person ON public.person_sessions USING btree (person_id);
 
@@ -1420,6 +1426,8 @@ CREATE INDEX spend_alerts_waiting ON public.spend_alerts USING btree (reached_at
 
 CREATE INDEX subscription_changes_of_organization ON public.subscription_changes USING btree (organization_id, changed_at);
 
+CREATE INDEX template_builds_by_age ON public.template_builds USING btree (created_at) WHERE (spec <> '{}'::jsonb);
+
 CREATE INDEX template_builds_of_organization ON public.template_builds USING btree (organization_id, uuid_send(id) DESC);
 
 CREATE INDEX template_builds_of_template ON public.template_builds USING btree (template_id, uuid_send(id) DESC);
@@ -1442,6 +1450,8 @@ CREATE INDEX trees_of_store ON public.trees USING btree (store_id) WHERE (store_
 
 CREATE INDEX usage_counters_by_time ON public.usage_counters USING btree (read_at);
 
+CREATE INDEX usage_counters_newest ON public.usage_counters USING btree (workspace_id, read_at DESC);
+
 CREATE INDEX usage_grants_newest ON public.usage_grants USING btree (organization_id, uuid_send(id) DESC);
 
 CREATE INDEX usage_samples_by_hour ON public.usage_samples USING btree (hour);
@@ -1460,6 +1470,8 @@ CREATE INDEX usage_storage_by_time ON public.usage_storage USING btree (read_at)
 
 CREATE INDEX volume_attachments_by_volume ON public.volume_attachments USING btree (volume_id);
 
+CREATE INDEX volume_usage_samples_by_hour ON public.volume_usage_samples USING btree (hour);
+
 CREATE INDEX volume_usage_samples_by_organization ON public.volume_usage_samples USING btree (organization_id, hour);
 
 CREATE INDEX volume_usage_samples_by_project ON public.volume_usage_samples USING btree (project_id, hour);
@@ -1477,6 +1489,8 @@ CREATE INDEX volumes_of_cell ON public.volumes USING btree (cell_id);
 CREATE INDEX volumes_of_project ON public.volumes USING btree (project_id, uuid_send(id) DESC);
 
 CREATE INDEX volumes_shared ON public.volumes USING btree (organization_id, uuid_send(id) DESC) WHERE org_shared;
+
+CREATE INDEX volumes_tombstones ON public.volumes USING btree (deleted_at) WHERE (state = 'deleted'::text);
 
 CREATE INDEX workspace_authorities_by_authority ON public.workspace_authorities USING btree (authority_id);
 

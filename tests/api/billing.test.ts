@@ -113,7 +113,10 @@ test('an invoice that nobody pays refuses starts with a grace, then without one,
   const grace_until = new Date(due.getTime() + 14 * DAY_MS)
   assert.deepEqual(await judgePayments(api, by(new Date(due.getTime() - 1))), [])
   assert.deepEqual((await judgePayments(api, by(due))).sort(), [w.a.organization_id, w.b.organization_id].sort())
-  assert.deepEqual(await judgePayments(api, by(due)), [])
+  await w.database.superuser.transaction().execute(async (tx) => {
+    await tx.selectFrom('organizations').select('id').forUpdate().execute()
+    assert.deepEqual(await judgePayments(api, by(due)), [], 'nothing is asked of organizations that were judged before')
+  })
   assert.deepEqual(await start(), [402, 'entitlement_required', 'payment_past_due', grace_until.toISOString()])
   const { state, refuses_starts, grace_until: told } = await subscription()
   assert.deepEqual([state, refuses_starts, told], ['past_due', 'payment_past_due', grace_until.toISOString()])

@@ -33,6 +33,7 @@ export function unrecordedWrites({ file, text }: { file: string; text: string })
 
 function isWrite(node: ts.Node): boolean {
   if (ts.isCallExpression(node) && ts.isPropertyAccessExpression(node.expression)) return WRITERS.has(node.expression.name.text)
+  if (ts.isCallExpression(node) && ts.isIdentifier(node.expression)) return node.expression.text === 'deleteOld'
   if (ts.isStringLiteralLike(node) || ts.isTemplateExpression(node)) return WRITING_SQL.test(node.getText())
   return false
 }

@@ -1,6 +1,8 @@
-import type { Insertable, Selectable } from 'kysely'
+import { sql, type Insertable, type Selectable } from 'kysely'
 import type { Role } from '../../../contract/access.ts'
 import type { ChangeTx } from '../../core/changes/mutate.ts'
+import type { Db } from '../../db/database.ts'
+import { deleteOld } from '../../db/delete-old.ts'
 import type { Reader } from '../../db/reader.ts'
 import type { Database } from '../../db/schema.ts'
 import type { Page } from '../pages.ts'
@@ -109,4 +111,9 @@ export function takeInvitation(
     .where('expires_at', '>', now)
     .returning(['id', 'organization_id', 'role'])
     .executeTakeFirst()
+}
+
+/** Invitations that were accepted, withdrawn or over before then. */
+export async function forgetInvitations(db: Db, ended_before: Date): Promise<number> {
+  return deleteOld(db, 'invitations', sql`created_at < ${ended_before} and coalesce(accepted_at, revoked_at, expires_at) < ${ended_before}`)
 }

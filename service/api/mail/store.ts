@@ -2,6 +2,7 @@ import { sql } from 'kysely'
 import type { Role } from '../../../contract/access.ts'
 import type { AlertSubject } from '../../../contract/schemas/spend.ts'
 import type { Db } from '../../db/database.ts'
+import { deleteOld } from '../../db/delete-old.ts'
 import { insertEmailToken } from '../../core/people/email-tokens-store.ts'
 import type { Mail } from '../../core/mail/store.ts'
 
@@ -84,10 +85,6 @@ export async function giveEmailToken(db: Db, token: Parameters<typeof insertEmai
 
 /** What is known of mails that are over, and tokens that are good no more. */
 export async function forgetMails(db: Db, ended_before: Date): Promise<void> {
-  await db
-    .deleteFrom('mails')
-    .where('created_at', '<', ended_before)
-    .where((e) => e.or([e('sent_at', 'is not', null), e('given_up_at', 'is not', null)]))
-    .execute()
-  await db.deleteFrom('email_tokens').where('expires_at', '<', ended_before).execute()
+  await deleteOld(db, 'mails', sql`created_at < ${ended_before} and (sent_at is not null or given_up_at is not null)`)
+  await deleteOld(db, 'email_tokens', sql`expires_at < ${ended_before}`)
 }

@@ -2,6 +2,7 @@ import { sql, type Insertable, type Selectable } from 'kysely'
 import type { InvoiceRow } from '../../core/billing/store.ts'
 import type { ChangeTx } from '../../core/changes/mutate.ts'
 import type { Db } from '../../db/database.ts'
+import { deleteOld } from '../../db/delete-old.ts'
 import type { Reader, Tx } from '../../db/reader.ts'
 import type { Database } from '../../db/schema.ts'
 import type { PaymentEvent } from './service.ts'
@@ -238,6 +239,6 @@ export async function isOpen(db: Db, invoice_id: string): Promise<boolean> {
 
 /** Ids of events by which nobody needs to know a repeat any more, and checkouts that nobody will pay. */
 export async function forgetPayments(db: Db, before: Date): Promise<void> {
-  await db.deleteFrom('payment_events').where('applied_at', '<', before).execute()
-  await db.deleteFrom('checkouts').where('created_at', '<', before).where('state', 'in', ['expired', 'superseded']).execute()
+  await deleteOld(db, 'payment_events', sql`applied_at < ${before}`)
+  await deleteOld(db, 'checkouts', sql`created_at < ${before} and state in ('expired', 'superseded')`)
 }

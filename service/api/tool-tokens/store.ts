@@ -1,8 +1,10 @@
+import { sql } from 'kysely'
 import { LIMITS } from '../../../contract/limits.ts'
 import type { ToolTokenKeys } from '../../../contract/schemas/tool-tokens.ts'
 import { auditText, auditValues, type AuditEvent } from '../../core/changes/store.ts'
 import type { Reader } from '../../db/reader.ts'
 import type { Db } from '../../db/database.ts'
+import { deleteOld } from '../../db/delete-old.ts'
 import type { Page } from '../pages.ts'
 
 const HOUR_MS = 3600 * 1000
@@ -74,6 +76,11 @@ export async function dropOldSessions(reads: Reader, workspace_id: string): Prom
     `delete from agent_sessions where id in (select id from agent_sessions where workspace_id = $1 order by last_used_at desc, id desc offset $2)`,
     [workspace_id, LIMITS.workspace.agent_sessions_max],
   )
+}
+
+/** Budgets that are filled up since then: a principal without one begins with a full one. */
+export async function forgetBudgets(db: Db, used_before: Date): Promise<number> {
+  return deleteOld(db, 'rate_buckets', sql`updated_at < ${used_before}`)
 }
 
 /** Seconds until the principal's budget is filled up again. */

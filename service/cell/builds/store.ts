@@ -131,16 +131,19 @@ export async function appendLog(db: Db, build_id: string, text: string): Promise
   })
 }
 
-/** Logs whose time is over. */
-export async function forgetLogs(db: Db, before: Date): Promise<void> {
-  await db
-    .deleteFrom('template_build_logs')
-    .where('build_id', 'in', (query) =>
-      query
-        .selectFrom('template_builds as b')
-        .innerJoin('operations as o', 'o.id', 'b.operation_id')
-        .select('b.id')
-        .where('o.completed_at', '<', before),
-    )
-    .execute()
+const BUILDS_A_STATEMENT = 100
+
+/** Logs of builds that are over for so long, and what they were built with: a recipe may be large. Versions keep what they need. */
+export async function forgetBuilds(db: Db, before: Date): Promise<void> {
+  for (let is_all = false; !is_all;) {
+    const { rows } = await sql`
+      with over as (
+        select b.id from template_builds b join operations o on o.id = b.operation_id
+        where b.spec <> '{}' and b.created_at < ${before} and o.completed_at < ${before} limit ${BUILDS_A_STATEMENT}
+      ), logs as (
+        delete from template_build_logs l using over where l.build_id = over.id
+      )
+      update template_builds b set spec = '{}' from over where b.id = over.id returning b.id`.execute(db)
+    is_all = rows.length < BUILDS_A_STATEMENT
+  }
 }

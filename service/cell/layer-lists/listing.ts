@@ -23,6 +23,8 @@ const LISTS_AT_A_TIME = 10
 const STRANGE_MS = 24 * 3600_000
 /** What a piece of a list takes in the database, roughly. */
 const PIECE_BYTES = 1 << 20
+/** Looks between two removals of lists: a list more or less harms nothing. */
+const STRANGE_LOOKS = 60
 
 /** Makes lists of layers that are asked for, one after the other: their files are read whole, and nobody's machine is to wait for that. */
 export function startListing(context: ListingContext, listener: Listener, signal: AbortSignal): void {
@@ -43,9 +45,11 @@ export function startListing(context: ListingContext, listener: Listener, signal
     begin()
   }
   signal.addEventListener('abort', listener.on('berth_layer_list', hear), { once: true })
+  let looks = 0
   const tick = async () => {
     await look()
-    await dropStrangeLists(context.db, new Date(context.clock.now().getTime() - STRANGE_MS))
+    looks += 1
+    if (looks % STRANGE_LOOKS === 1) await dropStrangeLists(context.db, new Date(context.clock.now().getTime() - STRANGE_MS))
   }
   tickEvery(LOOK_MS, tick, failed, signal)
   begin()

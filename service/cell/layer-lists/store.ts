@@ -43,8 +43,17 @@ export async function markUnavailable(db: Db, layer: string, now: Date): Promise
   await wanted.set({ state: 'unavailable', updated_at: now }).execute()
 }
 
+/** A list may have 100,000 directories, which go with it. */
+const LISTS_A_STATEMENT = 5
+
 /** Lists of layers that no version has any more. One that is asked for again is made again. */
 export async function dropStrangeLists(db: Db, before: Date): Promise<void> {
-  await sql`delete from layer_lists l where l.updated_at < ${before}
-    and not exists (select 1 from template_versions v where l.layer = any(v.layers))`.execute(db)
+  for (let is_all = false; !is_all;) {
+    // All layers of versions once, and not all versions for each list.
+    const { rows } = await sql`delete from layer_lists where layer = any(array(
+      select l.layer from layer_lists l where l.updated_at < ${before}
+        and not exists (select from (select unnest(v.layers) as layer from template_versions v) named where named.layer = l.layer)
+      limit ${LISTS_A_STATEMENT})) returning layer`.execute(db)
+    is_all = rows.length < LISTS_A_STATEMENT
+  }
 }

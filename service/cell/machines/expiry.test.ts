@@ -4,7 +4,7 @@ import { sql } from 'kysely'
 import pino from 'pino'
 import { LIMITS } from '../../../contract/limits.ts'
 import { createWorld } from '../../../tests/engine/world.ts'
-import { expire } from './expiry.ts'
+import { expire, forgetHistories } from './expiry.ts'
 
 const waiting = sql`select from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()`
 
@@ -124,4 +124,60 @@ test("a checkpoint that its owner deleted has no files after a comparison, and i
   world.clock.advance(2 * 3600)
   await expire(context)
   assert.deepEqual(await rows(), [standing?.id])
+})
+
+test('old operations and agent sessions of a living workspace go, but for the newest', async () => {
+  await using world = await createWorld()
+  await world.startProcess()
+  const { workspace_id, operation_id } = await world.open()
+  await world.ended(operation_id)
+  const { operations_kept, agent_sessions_kept, tombstone_days } = LIMITS.workspace
+  const now = world.clock.now()
+  const over = new Date(now.getTime() - (tombstone_days + 1) * 24 * 3600_000)
+  const young = new Date(now.getTime() - (tombstone_days - 1) * 24 * 3600_000)
+  const add = (kind: string, count: number, at: Date) =>
+    sql`
+    insert into operations (id, organization_id, project_id, workspace_id, subject_id, kind, state, created_at, updated_at, completed_at, fence)
+    select uuid_in(overlay(md5(random()::text) placing '0100000000007' from 1)::cstring), organization_id, project_id, id, id, ${kind}, 'succeeded', ${at}, ${at}, ${at}, 0
+    from workspaces, generate_series(1, ${count}) where id = ${workspace_id}`.execute(world.db)
+  await add('suspend', operations_kept + 1500, over)
+  await add('fork', 3, over)
+  await add('suspend', 2, young)
+  await sql`insert into agent_sessions (id, workspace_id, principal_type, principal_id, agent_label, created_at, last_used_at)
+    select gen_random_uuid(), ${workspace_id}, 'api_key', gen_random_uuid(), n::text, ${over}, ${over}
+    from generate_series(1, ${agent_sessions_kept + 5}) n`.execute(world.db)
+  const { cell_id } = await world.workspace(workspace_id)
+  const context = { cell_id: cell_id ?? '', db: world.database.cell, clock: world.clock }
+  assert.equal(await forgetHistories(context, null), null)
+  const left = async (table: 'operations' | 'agent_sessions') => (await world.db.selectFrom(table).select('id').execute()).length
+  assert.equal((await world.operation(operation_id)).state, 'succeeded') // it is the newest
+  const operations = await left('operations')
+  assert.ok(operations >= operations_kept && operations <= operations_kept + 5, `${operations} are left`)
+  assert.equal(await left('agent_sessions'), agent_sessions_kept)
+  const { rows } = await sql<{
+    count: number
+  }>`select count(*)::int as count from operations where kind = 'fork' or completed_at = ${young}`.execute(world.db)
+  assert.equal(rows[0]?.count, 5)
+})
+
+test('what a build was made with goes with its log, and the row of a deleted volume with its operations', async () => {
+  await using world = await createWorld()
+  const { workspace_id, operation_id } = await world.open()
+  const over = new Date(world.clock.now().getTime() - 400 * 24 * 3600_000)
+  await sql`update operations set state = 'canceled', completed_at = ${over} where id = ${operation_id}`.execute(world.db)
+  await sql`insert into template_builds (id, organization_id, project_id, template_id, operation_id, kind, spec, created_at)
+    select ${workspace_id}, w.organization_id, w.project_id, t.id, ${operation_id}, 'recipe', '{"files": "large"}', ${over}
+    from workspaces w, templates t where w.id = ${workspace_id} limit 1`.execute(world.db)
+  await sql`insert into template_build_logs (build_id, start_byte, text) values (${workspace_id}, 0, 'said')`.execute(world.db)
+  const volume = (state: string, deleted_at: Date | null) =>
+    sql`
+    insert into volumes (id, organization_id, project_id, name, quota_gib, org_shared, state, created_at, updated_at, deleted_at)
+    select gen_random_uuid(), organization_id, project_id, ${state}, 1, false, ${state}, ${over}, ${over}, ${deleted_at}
+    from workspaces where id = ${workspace_id}`.execute(world.db)
+  await volume('deleted', over)
+  await volume('available', null)
+  await expire({ db: world.database.cell, clock: world.clock, log: pino({ level: 'silent' }) })
+  const build = await world.db.selectFrom('template_builds').select('spec').executeTakeFirstOrThrow()
+  assert.deepEqual([build.spec, await world.db.selectFrom('template_build_logs').select('text').execute()], [{}, []])
+  assert.deepEqual(await world.db.selectFrom('volumes').select('state').execute(), [{ state: 'available' }])
 })

@@ -4,10 +4,13 @@ import type { Db } from '../../db/database.ts'
 import type { Clock } from '../../lib/clock.ts'
 import { BATCH, dropExpiredCheckpoints, dropTombstones } from './expiry-store.ts'
 import { dropExpiredCredentials, EXPIRED_BATCH } from '../ports/store.ts'
-import { forgetLogs } from '../builds/store.ts'
+import { forgetBuilds } from '../builds/store.ts'
+import { dropOldAgentSessions, dropOldOperations, nextWorkspaces } from './history-store.ts'
+import { dropDeletedVolumes } from '../volumes/store.ts'
 import { tickEvery } from './ticking.ts'
 
 export interface ExpiryContext {
+  cell_id: string
   db: Db
   clock: Clock
   log: Logger
@@ -17,14 +20,41 @@ const EXPIRE_MS = 10 * 60_000
 const DAY_MS = 24 * 3600_000
 /** Of each kind in one tick: what is over then waits for the next. That is 4,000 workspaces in ten minutes. */
 const BATCHES_A_TICK = 20
+/** Whose histories are looked at in one tick. */
+const WORKSPACES_A_TICK = 500
 
 /** Removes rows whose time is over, every ten minutes. */
 export function startExpiry(context: ExpiryContext, signal: AbortSignal): void {
   const failed = (error: unknown) => context.log.warn({ err: error }, 'expired rows could not be removed')
-  tickEvery(EXPIRE_MS, () => expire(context), failed, signal)
+  let after: string | null = null
+  const tick = async () => {
+    await expire(context)
+    after = await forgetHistories(context, after)
+  }
+  tickEvery(EXPIRE_MS, tick, failed, signal)
 }
 
-export async function expire({ db, clock, log }: ExpiryContext): Promise<void> {
+/**
+ * Removes old operations and agent sessions of the next living workspaces, but for the newest of each. All workspaces of a cell have their
+ * turn within a day, where there are 70,000.
+ * @returns the last workspace that was done; null: the next turn begins with the first.
+ */
+export async function forgetHistories({ cell_id, db, clock }: Omit<ExpiryContext, 'log'>, after: string | null): Promise<string | null> {
+  const before = new Date(clock.now().getTime() - LIMITS.workspace.tombstone_days * DAY_MS)
+  const ids = await nextWorkspaces(db, cell_id, after, WORKSPACES_A_TICK)
+  const operations = await untilDone(() => dropOldOperations(db, ids, before))
+  const agent_sessions = await untilDone(() => dropOldAgentSessions(db, ids, before))
+  if (!operations || !agent_sessions) return after // the same ones once more
+  return ids.length < WORKSPACES_A_TICK ? null : (ids.at(-1) ?? null)
+}
+
+/** @returns whether nothing is left, within the tick's share. */
+async function untilDone(drop: () => Promise<boolean>): Promise<boolean> {
+  for (let round = 0; round < BATCHES_A_TICK; round++) if (!(await drop())) return true
+  return false
+}
+
+export async function expire({ db, clock, log }: Omit<ExpiryContext, 'cell_id'>): Promise<void> {
   const now_ms = clock.now().getTime()
   const deleted_before = new Date(now_ms - LIMITS.workspace.tombstone_days * DAY_MS)
   const checkpoints = await inBatches(BATCH.checkpoints, () => dropExpiredCheckpoints(db, new Date(now_ms), deleted_before))
@@ -32,7 +62,9 @@ export async function expire({ db, clock, log }: ExpiryContext): Promise<void> {
   const expired_before = new Date(now_ms - LIMITS.port.expired_kept_seconds * 1000)
   const credentials = await inBatches(EXPIRED_BATCH, () => dropExpiredCredentials(db, expired_before))
   if (credentials > 0) log.info({ credentials }, 'removed expired credentials of ports')
-  await forgetLogs(db, new Date(now_ms - LIMITS.template_build.log_seconds * 1000))
+  await forgetBuilds(db, new Date(now_ms - LIMITS.template_build.log_seconds * 1000))
+  const volumes = await inBatches(BATCH.tombstones, () => dropDeletedVolumes(db, deleted_before))
+  if (volumes > 0) log.info({ volumes }, 'removed rows of deleted volumes')
   const tombstones = await inBatches(BATCH.tombstones, () => dropTombstones(db, deleted_before))
   if (tombstones > 0) log.info({ tombstones }, 'removed tombstones')
 }

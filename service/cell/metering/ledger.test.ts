@@ -66,10 +66,10 @@ test('volumes have entries, too, and a sample that no entry has yet is never dro
   const read = [{ volume_id, stored_bytes: 3 * GIB }]
   for (const seconds of [0, 60]) await addStoredVolumes(world.db, read, at(seconds), { run: world.ids.next(), monotonic_ms: 0 })
   await addSamples(world.db, [counters(workspace_id, 1, 1)], at(0), 30_000)
-  assert.equal(await dropOldSamples(world.db, at(99 * HOUR), at(0)), 0)
+  assert.equal(await dropOldSamples(world.db, world.ids.next(), at(99 * HOUR), at(0)), 0)
   assert.equal(await closeAt(world, 3 * HOUR), 2)
   assert.deepEqual(await entries(world), [['10', 0, 0, 0, 0, 0, 0, 180]]) // the workspace used no whole unit of anything
-  assert.equal(await dropOldSamples(world.db, at(99 * HOUR), at(0)), 1)
+  assert.equal(await dropOldSamples(world.db, world.ids.next(), at(99 * HOUR), at(0)), 1)
 })
 
 test('two cells that close at once write every entry once', async () => {

@@ -6,7 +6,7 @@ import { createWorld, type Process, type World } from '../../../tests/engine/wor
 import { LIMITS } from '../../../contract/limits.ts'
 import { HostFailure, type MachineStats } from '../links/hostd.ts'
 import { closeLedger, collect, sample, sampleStorage } from './sampler.ts'
-import { addSamples, addStored } from './store.ts'
+import { addSamples, addStored, lastCounters } from './store.ts'
 
 const HOUR_MS = 3600_000
 const START = new Date('2026-03-01T10:59:50.000Z')
@@ -287,8 +287,42 @@ test('samples go after 400 days and the counters of machines that are gone after
   await addSamples(world.db, [counters(id, 2, 10)], ago(LIMITS.usage.sample_days - 1), 30_000)
   await addSamples(world.db, [counters(id, 3, 10)], ago(LIMITS.usage.counter_days - 1), 30_000)
   await closeLedger(world)
-  await collect({ cell_id: '', db: world.db, clock: world.clock, host: world.host, log: pino({ level: 'silent' }) })
+  await collect({ cell_id: world.ids.next(), db: world.db, clock: world.clock, host: world.host, log: pino({ level: 'silent' }) })
   const kept = await world.db.selectFrom('usage_samples').select('hour').execute()
   const machines = await world.db.selectFrom('usage_counters').select('fence').execute()
   assert.deepEqual([kept.length, machines], [2, [{ fence: 3 }]])
+})
+
+test('however many rows are old, one look removes them; what is of a cell that is away stays, and the last reading of a workspace is found at once', async () => {
+  await using world = await createWorld()
+  const { workspace_id: id } = await world.open()
+  const other = await world.open()
+  const cell_id = world.ids.next()
+  const now = world.clock.now()
+  const old = new Date(now.getTime() - (LIMITS.usage.sample_days + 1) * 24 * HOUR_MS)
+  await sql`insert into cells (id, name, endpoint, created_at) values (${cell_id}, 'away', '', ${now})`.execute(world.db)
+  await sql`update workspaces set cell_id = ${cell_id} where id = ${other.workspace_id}`.execute(world.db)
+  await sql`insert into usage_counters (workspace_id, fence, cpu_usec, rx_bytes, tx_bytes, read_at)
+    select w.id, n, 0, 0, 0, ${old}::timestamptz + n * interval '1 second' from (values (${id}::uuid, 5000), (${other.workspace_id}::uuid, 20000)) w(id, most), generate_series(1, w.most) n`.execute(
+    world.db,
+  )
+  await sql`insert into usage_samples (workspace_id, hour, organization_id, project_id, is_open)
+    select id, ${old}::timestamptz - n * interval '1 hour', organization_id, project_id, false from workspaces, generate_series(1, 2500) n
+    where id = ${id}`.execute(world.db)
+  await sql`analyze usage_counters`.execute(world.db)
+  const plan = await sql<Record<string, string>>`
+    explain select l.* from (values (${id}::uuid)) s(workspace_id), lateral (${lastCounters}) l`.execute(world.db)
+  const text = plan.rows.map((row) => row['QUERY PLAN']).join()
+  assert.match(text, /usage_counters_newest/)
+  assert.doesNotMatch(text, /Sort|Seq Scan/)
+  await collect({
+    cell_id: world.ids.next(),
+    db: world.database.cell,
+    clock: world.clock,
+    host: world.host,
+    log: pino({ level: 'silent' }),
+  })
+  const { rows: left } = await sql`select workspace_id, count(*)::int as count from usage_counters group by 1`.execute(world.db)
+  assert.deepEqual(left, [{ workspace_id: other.workspace_id, count: 20_000 }])
+  assert.deepEqual(await world.db.selectFrom('usage_samples').select('hour').execute(), [])
 })

@@ -127,10 +127,11 @@ async function withDisks(host: Pick<MachineHost, 'measureDisks'>, sleepers: Slee
   return measured
 }
 
-export async function collect({ db, clock, log }: MeteringContext): Promise<void> {
+export async function collect({ cell_id, db, clock, log }: MeteringContext): Promise<void> {
   const now_ms = clock.now().getTime()
   const dropped = await dropOldSamples(
     db,
+    cell_id,
     new Date(now_ms - LIMITS.usage.sample_days * DAY_MS),
     new Date(now_ms - LIMITS.usage.counter_days * DAY_MS),
   )

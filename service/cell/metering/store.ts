@@ -1,9 +1,8 @@
 import { sql } from 'kysely'
 import type { Db } from '../../db/database.ts'
+import { deleteOld } from '../../db/delete-old.ts'
 import type { MachineStats } from '../links/hostd.ts'
-import { oneMeterAtATime } from './meter-lock.ts'
-
-const BATCH = 1000
+import { oneMeterAtATime } from './meter-lock-store.ts'
 
 /** When something was read, by a clock that nobody sets: milliseconds of one process, which `run` names. */
 export interface Mark {
@@ -79,7 +78,7 @@ async function writeSamples(tx: Db, read: MachineStats[], now: Date, elapsed_ms_
 const namesOf = (read: readonly { workspace_id: string }[]) => read.map(({ workspace_id }) => workspace_id)
 
 /** The last reading of any machine of the workspace that `s` names. */
-const lastCounters = sql`
+export const lastCounters = sql`
   select c.read_at, c.run, c.monotonic_ms from usage_counters c where c.workspace_id = s.workspace_id order by c.read_at desc limit 1`
 
 /** What a workspace has stored. */
@@ -164,18 +163,15 @@ export async function readSleepers(db: Db, cell_id: string): Promise<Sleeping[]>
   return rows.map((row) => ({ ...row, cpu_usec: 0, received_bytes: 0, sent_bytes: 0 }))
 }
 
-/** Samples and counters whose time is over, a batch of each. */
-export async function dropOldSamples(db: Db, samples_before: Date, counters_before: Date): Promise<number> {
-  const samples = await sql`
-    delete from usage_samples where ctid = any(array(select ctid from usage_samples where hour < ${samples_before} and not is_open limit ${BATCH}))
-    returning workspace_id`.execute(db)
-  const counters = await sql`
-    delete from usage_counters where (workspace_id, fence) in (
-      select workspace_id, fence from usage_counters where read_at < ${counters_before} limit ${BATCH}
-    ) returning workspace_id`.execute(db)
-  const storage = await sql`
-    delete from usage_storage where workspace_id in (
-      select workspace_id from usage_storage where read_at < ${counters_before} limit ${BATCH}
-    ) returning workspace_id`.execute(db)
-  return samples.rows.length + counters.rows.length + storage.rows.length
+/**
+ * Samples and counters whose time is over. Counters only of this cell's workspaces, and of those that are no more: the machines of a cell
+ * that is away are read again one day, and would count from the beginning.
+ */
+export async function dropOldSamples(db: Db, cell_id: string, samples_before: Date, counters_before: Date): Promise<number> {
+  const of_others = (table: string) =>
+    sql`exists (select from workspaces w where w.id = ${sql.ref(`${table}.workspace_id`)} and w.cell_id <> ${cell_id})`
+  const old = (table: string) => sql`read_at < ${counters_before} and not ${of_others(table)}`
+  const samples = await deleteOld(db, 'usage_samples', sql`hour < ${samples_before} and not is_open`)
+  const counters = await deleteOld(db, 'usage_counters', old('usage_counters'))
+  return samples + counters + (await deleteOld(db, 'usage_storage', old('usage_storage')))
 }

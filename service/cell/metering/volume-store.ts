@@ -1,6 +1,7 @@
 import { sql } from 'kysely'
 import type { Db } from '../../db/database.ts'
-import { oneMeterAtATime } from './meter-lock.ts'
+import { deleteOld } from '../../db/delete-old.ts'
+import { oneMeterAtATime } from './meter-lock-store.ts'
 import { STORED_ELAPSED_MS_MAX, type Mark } from './store.ts'
 
 /** What a volume holds. */
@@ -58,12 +59,7 @@ async function writeStoredVolumes(tx: Db, read: StoredVolume[], now: Date, { run
   return rows.length
 }
 
-const BATCH = 1000
-
-/** Samples whose time is over, a batch. */
+/** Samples whose time is over. */
 export async function dropOldVolumeSamples(db: Db, before: Date): Promise<number> {
-  const { rows } = await sql`
-    delete from volume_usage_samples where ctid = any(array(select ctid from volume_usage_samples where hour < ${before} and not is_open limit ${BATCH}))
-    returning volume_id`.execute(db)
-  return rows.length
+  return deleteOld(db, 'volume_usage_samples', sql`hour < ${before} and not is_open`)
 }

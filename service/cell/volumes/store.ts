@@ -67,3 +67,20 @@ export async function moveVolume(
 export async function dropAttachmentsOf(tx: Tx, volume_id: string): Promise<void> {
   await tx.deleteFrom('volume_attachments').where('volume_id', '=', volume_id).execute()
 }
+
+const TOMBSTONES = 200
+
+/** Volumes that were deleted before then, with their operations. What they stored stays in the ledger. @returns how many went. */
+export async function dropDeletedVolumes(db: Db, deleted_before: Date): Promise<number> {
+  const { rows } = await sql`
+    with gone as (
+      delete from volumes where id = any(array(
+        select v.id from volumes v where v.state = 'deleted' and v.deleted_at < ${deleted_before}
+          and not exists (select from volume_attachments a where a.volume_id = v.id) limit ${TOMBSTONES}))
+      returning id
+    ), operations as (
+      delete from operations o using gone where o.subject_kind = 'volume' and o.subject_id = gone.id and o.completed_at is not null
+    )
+    select id from gone`.execute(db)
+  return rows.length
+}

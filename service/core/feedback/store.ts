@@ -1,5 +1,6 @@
-import type { Insertable, Selectable } from 'kysely'
+import { sql, type Insertable, type Selectable } from 'kysely'
 import type { Db } from '../../db/database.ts'
+import { deleteOld } from '../../db/delete-old.ts'
 import type { Database } from '../../db/schema.ts'
 import type { ChangeTx } from '../changes/mutate.ts'
 
@@ -22,5 +23,5 @@ export function listFeedback(db: Db, since: Date, limit: number): Promise<Feedba
 }
 
 export async function forgetFeedback(db: Db, received_before: Date): Promise<void> {
-  await db.deleteFrom('feedback').where('received_at', '<', received_before).execute()
+  await deleteOld(db, 'feedback', sql`received_at < ${received_before}`, 'id')
 }

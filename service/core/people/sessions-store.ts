@@ -1,5 +1,7 @@
 import { sql, type Insertable, type Selectable } from 'kysely'
 import { LIMITS } from '../../../contract/limits.ts'
+import type { Db } from '../../db/database.ts'
+import { deleteOld } from '../../db/delete-old.ts'
 import type { Database } from '../../db/schema.ts'
 import type { ChangeTx } from '../changes/mutate.ts'
 
@@ -68,4 +70,9 @@ export async function revokeSession(tx: ChangeTx, person_id: string, id: string,
   if (row.revoked_at !== null) return false
   await tx.updateTable('person_sessions').set({ revoked_at: now }).where('id', '=', id).execute()
   return true
+}
+
+/** Sessions whose time was over before then, also those that were ended earlier. */
+export async function forgetSessions(db: Db, expired_before: Date): Promise<number> {
+  return deleteOld(db, 'person_sessions', sql`expires_at < ${expired_before}`)
 }
