@@ -5,6 +5,7 @@ import { createDiskReserve, NO_RESERVE } from '../lib/disk-reserve.ts'
 import { createIds } from '../lib/ids.ts'
 import { openLog } from '../lib/log.ts'
 import { processMetrics } from '../lib/process-metrics.ts'
+import { steadily } from '../lib/steadily.ts'
 import { LIMITS } from '../../contract/limits.ts'
 import { startLinker } from './audit/linker.ts'
 import { dropExports } from './exports/store.ts'
@@ -70,16 +71,19 @@ export async function startApi(config: ApiConfig): Promise<{ close(): Promise<vo
   const address = await api.server.listen(config.listen)
   const linker = startLinker({ db: api.deps.db, logger })
   const ops = await startOps({ listen: config.ops_listen, registry: metrics.registry, check: api.check })
-  const forgetting = setInterval(() => {
+  const forget = steadily(clock, logger, 'removal of what is old', async () => {
     const now = clock.now()
-    Promise.all([
+    await Promise.all([
       forgetOld(api.deps.db, now),
       forgetMails(api.deps.db, new Date(now.getTime() - MAIL_MS)),
       forgetPayments(api.deps.db, new Date(now.getTime() - PAYMENTS_MS)),
       forgetWatchers(api.deps.db, new Date(now.getTime() - WATCHED_MS)),
       dropExports(api.deps.db, now, new Date(now.getTime() - EXPORTS_TOLD_MS)),
       sweepUploads(api.deps.db, api.deps.uploads_dir, now),
-    ]).catch((error: unknown) => logger.warn({ err: error }, 'what is old was not removed'))
+    ])
+  })
+  const forgetting = setInterval(() => {
+    forget().catch((error: unknown) => logger.warn({ err: error }, 'what is old was not removed'))
   }, FORGET_MS)
   forgetting.unref()
   logger.info({ address, ops: ops.address }, 'the application API serves')

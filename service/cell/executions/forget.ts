@@ -2,6 +2,7 @@ import type { Logger } from 'pino'
 import { LIMITS } from '../../../contract/limits.ts'
 import type { Db } from '../../db/database.ts'
 import type { Clock } from '../../lib/clock.ts'
+import { steadily } from '../../lib/steadily.ts'
 import { oneAtATime, tickEvery } from '../machines/ticking.ts'
 import { dropOldExecutions } from './store.ts'
 
@@ -18,12 +19,8 @@ const DAY_MS = 24 * 3600_000
 /** Removes results whose time is over. */
 export function startForgetting(context: ForgetContext, signal: AbortSignal): void {
   const failed = (error: unknown) => context.log.warn({ err: error }, 'results of executions could not be removed')
-  tickEvery(
-    LOOK_MS,
-    oneAtATime(() => forgetResults(context)),
-    failed,
-    signal,
-  )
+  const look = oneAtATime(() => forgetResults(context))
+  tickEvery(LOOK_MS, steadily(context.clock, context.log, 'removal of results', look), failed, signal)
 }
 
 export async function forgetResults({ cell_id, db, clock }: ForgetContext): Promise<void> {

@@ -3,6 +3,7 @@ import type { Logger } from 'pino'
 import { LIMITS } from '../../../contract/limits.ts'
 import type { Db } from '../../db/database.ts'
 import type { Clock } from '../../lib/clock.ts'
+import { steadily } from '../../lib/steadily.ts'
 import { MEASURES_MAX, type MachineCounters, type MachineHost, type MachineStats } from '../links/hostd.ts'
 import { oneAtATime, tickEvery } from '../machines/ticking.ts'
 import { judgeAllowances, type JudgeContext } from './allowances.ts'
@@ -36,6 +37,7 @@ const RUN = randomUUID()
  */
 export function startMetering(context: MeteringContext & JudgeContext, signal: AbortSignal): void {
   const failed = (error: unknown) => context.log.warn({ err: error }, 'a part of the metering failed')
+  const removeOld = steadily(context.clock, context.log, 'removal of samples', () => collect(context))
   let ticks = 0
   const tick = oneAtATime(async () => {
     ticks += 1
@@ -46,7 +48,7 @@ export function startMetering(context: MeteringContext & JudgeContext, signal: A
     if (ticks % COLLECT_TICKS !== 0) return
     await closeLedger(context).catch(failed)
     // Counters of machines that could not be read for days are not old: their next reading would count from the beginning.
-    if (machines !== undefined) await collect(context).catch(failed)
+    if (machines !== undefined) await removeOld().catch(failed)
   })
   tickEvery(SAMPLE_MS, tick, failed, signal)
 }

@@ -3,6 +3,7 @@ import { LIMITS } from '../../../contract/limits.ts'
 import type { Db } from '../../db/database.ts'
 import type { Clock } from '../../lib/clock.ts'
 import { failpoint } from '../../lib/failpoints.ts'
+import { steadily } from '../../lib/steadily.ts'
 import { oneAtATime, tickEvery } from '../machines/ticking.ts'
 import { forgetEarlier, noteCollected, readCollectable, readLast, readRoots, readSharers } from './collect-store.ts'
 import { forgetStranger, heldSince, markStranger, strangersOf } from './held-stores.ts'
@@ -28,15 +29,11 @@ const TREES_A_LOOK = 20
 /** Removes what no revision names any more, tree by tree, and trees that no row names. */
 export function startCollecting(context: CollectContext & StrangersContext, signal: AbortSignal): void {
   const failed = (error: unknown) => context.log.warn({ err: error }, 'trees could not be collected')
-  tickEvery(
-    LOOK_MS,
-    oneAtATime(async () => {
-      await removeStrangers(context, signal)
-      await collectTrees(context, signal)
-    }),
-    failed,
-    signal,
-  )
+  const look = oneAtATime(async () => {
+    await removeStrangers(context, signal)
+    await collectTrees(context, signal)
+  })
+  tickEvery(LOOK_MS, steadily(context.clock, context.log, 'collection of trees', look), failed, signal)
 }
 
 export async function collectTrees(context: CollectContext, signal: AbortSignal): Promise<void> {
