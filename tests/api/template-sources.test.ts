@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { createHash, randomBytes } from 'node:crypto'
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
@@ -190,12 +190,17 @@ test("an upload is its project's; those who do not work on templates make none",
 })
 
 test('an organization has so many uploads at most; those that nobody uses go, and so do bytes that no row names', async () => {
-  const { per_organization_max, unfinished_hours } = LIMITS.template_upload
+  const { per_organization_max, unfinished_hours, unused_hours } = LIMITS.template_upload
+  const stranger = join(uploads_dir, w.ids.next()) // as after an older database was put back
+  mkdirSync(stranger)
   for (let made = 0; made < per_organization_max; made++) await begin(randomBytes(10), {})
   assert.deepEqual(said(await begin(randomBytes(10))), [403, 'quota_exceeded', undefined])
   const later = new Date(w.clock.now().getTime() + (unfinished_hours + 1) * 3600_000)
   assert.ok((await sweepUploads(w.database.api, uploads_dir, later)) >= per_organization_max - 5)
   assert.equal((await begin(randomBytes(10))).status, 201)
+  assert.ok(existsSync(stranger))
+  await sweepUploads(w.database.api, uploads_dir, new Date(w.clock.now().getTime() + (unused_hours + 1) * 3600_000))
+  assert.ok(!existsSync(stranger))
 })
 
 test('an installation without uploads says so', async () => {

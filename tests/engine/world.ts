@@ -15,7 +15,7 @@ import { createParking, type Parking } from '../../service/cell/machines/parking
 import { createRoom, type Room } from '../../service/cell/room/room.ts'
 import type { ParkAfter } from '../../service/cell/machines/residency-rules.ts'
 import type { WorkspaceEntry } from '../../service/cell/machines/table.ts'
-import { createTrees } from '../../service/cell/trees/trees.ts'
+import { createTrees, type Trees } from '../../service/cell/trees/trees.ts'
 import type { Clock } from '../../service/lib/clock.ts'
 import { createIds, type Ids } from '../../service/lib/ids.ts'
 import { freshDatabase, type TestDatabase } from '../support/postgres.ts'
@@ -57,6 +57,7 @@ export interface Process {
   /** Ends it at once, without waiting for what is under way. */
   kill(): Promise<void>
   close(): Promise<void>
+  trees: Trees
 }
 
 /** The workspace as the process has it, read again. */
@@ -100,6 +101,7 @@ export async function createWorld(options: FakeOptions = {}): Promise<World> {
   const ids = createIds(clock)
   const fake = createFakeHost(options)
   const guests = startupGuests()
+  const trees_dir = treesFolder()
   const processes = new Set<Process>()
   const log = pino({ level: process.env['BERTH_TEST_LOG'] ?? 'silent' })
 
@@ -140,7 +142,7 @@ export async function createWorld(options: FakeOptions = {}): Promise<World> {
       parking,
       agents: guests.agents,
       secrets: guests.secrets,
-      trees: createTrees({ db: connection, clock, folder: treesFolder() }),
+      trees: createTrees({ db: connection, clock, folder: trees_dir }),
       executions: { recover: async () => undefined },
       guests: createGuestLinks(),
       log,
@@ -161,7 +163,7 @@ export async function createWorld(options: FakeOptions = {}): Promise<World> {
       await listener.close()
       await connection.destroy()
     }
-    const parts = { db: connection, engine, table, parking, room, egress, guests: cell.guests }
+    const parts = { db: connection, engine, table, parking, room, egress, trees: cell.trees, guests: cell.guests }
     const started: Process = { ...parts, kill: () => end(0), close: () => end(5000) }
     processes.add(started)
     if (wait) await engine.ready

@@ -3,6 +3,7 @@ import { createReadStream } from 'node:fs'
 import { mkdir, open, readdir, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { createHash } from 'node:crypto'
+import { LIMITS } from '../../../contract/limits.ts'
 import { syncFolder } from '../../lib/sync-folder.ts'
 import type { UploadPart } from './store.ts'
 
@@ -53,15 +54,18 @@ export async function removeUpload(folder: string, id: string): Promise<void> {
   await rm(join(folder, id), { recursive: true, force: true })
 }
 
-const STRANGER_MS = 24 * 3600 * 1000
+const UNUSED_MS = LIMITS.template_upload.unused_hours * 3600 * 1000
 
-/** Ids of folders that are a day old at least: an upload that is being begun has none of these. */
+/**
+ * Ids of folders that no upload would keep for being used by now. A younger one without a row may be an upload that is being begun, or one
+ * that a database which was put back does not know, and a later one does.
+ */
 export async function oldFolders(folder: string, now: Date): Promise<string[]> {
   const names = (await readdir(folder)).filter((name) => /^[0-9a-f-]{36}$/.test(name))
   const old: string[] = []
   for (const name of names) {
     const { mtimeMs } = await stat(join(folder, name)).catch(() => ({ mtimeMs: Infinity })) // gone meanwhile
-    if (mtimeMs < now.getTime() - STRANGER_MS) old.push(name)
+    if (mtimeMs < now.getTime() - UNUSED_MS) old.push(name)
   }
   return old
 }

@@ -3,7 +3,7 @@ import { readerOf } from '../../db/reader.ts'
 import type { Inventory, Machine, SubjectFiles } from '../links/hostd.ts'
 import { endMove } from './parking-store.ts'
 import { dropStaleHolds, drawFence, readExpected, settle, settleLostFork, type ExpectedRow } from './reconcile-store.ts'
-import { raiseFences } from './strange-store.ts'
+import { raiseFences, restartQuarantine } from './strange-store.ts'
 import { dropUnnamed, followHost, sweepStrangers } from './strangers.ts'
 import { sweepOtherKinds } from './other-kinds.ts'
 import { sweepVolumes } from '../volumes/strangers.ts'
@@ -29,8 +29,9 @@ export async function reconcile(context: ReconcileContext, begins = false): Prom
 async function beginAboveHost(context: ReconcileContext): Promise<void> {
   await claimHost(context)
   const { highest_fence } = await context.host.glance()
-  if (await raiseFences(context.db, highest_fence))
-    context.log.warn({ highest_fence }, 'the database is older than this host: it goes on above the fences that the host has seen')
+  if (!(await raiseFences(context.db, highest_fence))) return
+  await restartQuarantine(context.db, context.cell_id)
+  context.log.warn({ highest_fence }, 'the database is older than this host: it goes on above the fences that the host has seen')
 }
 
 /** The database of another installation knows nothing of what is here: by its word nothing may be changed. */

@@ -15,6 +15,11 @@ export async function raiseFences(db: Db, highest: number): Promise<boolean> {
   return rows.length > 0
 }
 
+/** What this database says of how long layers have had no name is of a history that went on: it counts from now on. */
+export async function restartQuarantine(db: Db, cell_id: string): Promise<void> {
+  await db.deleteFrom('unnamed_layers').where('cell_id', '=', cell_id).execute()
+}
+
 /** The highest fence that the rows of each workspace know. Read after the inventory: a later attempt only makes it higher. */
 export async function readKnownFences(db: Db, workspace_ids: string[]): Promise<Map<string, number>> {
   const { rows } = await sql<{ id: string; fence: number }>`

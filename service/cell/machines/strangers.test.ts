@@ -3,6 +3,7 @@ import { test } from 'node:test'
 import { sql } from 'kysely'
 import { createWorld, type World } from '../../../tests/engine/world.ts'
 import { dumpRows } from '../../../tests/support/put-back.ts'
+import { textFile } from '../../../tests/support/trees.ts'
 
 async function running(world: World): Promise<string> {
   const { workspace_id, operation_id } = await world.open()
@@ -67,6 +68,36 @@ test('a workspace that was suspended anew since the dump is suspended to what it
   assert.ok(row.ownership_epoch > newest.ownership_epoch - 1)
   await done(world, id, 'resume')
   assert.equal(world.host.guest(id).files.get('/written'), 'since the dump')
+})
+
+test('before a cell acts a tree is at its last revision again, and layers without a name have their days again', async () => {
+  await using world = await createWorld()
+  const process = await world.startProcess()
+  const id = await running(world)
+  const { cell_id } = await world.workspace(id)
+  const { trees } = process
+  const write = async (base: number, text: string) => {
+    using publication = trees.begin(id)
+    const { entry, content } = textFile(text)
+    await publication.put([content])
+    await publication.publish(base, [{ kind: 'put', path: ['a'], entry }])
+  }
+  const now = world.clock.now()
+  await world.db.insertInto('trees').values({ workspace_id: id, root: null, created_at: now, updated_at: now }).execute()
+  const since = new Date(now.getTime() - EIGHT_DAYS * 1000)
+  await world.db
+    .insertInto('unnamed_layers')
+    .values({ cell_id: cell_id ?? '', layer: 'b'.repeat(64), size_bytes: 1, since })
+    .execute()
+  await write(0, 'of the dump')
+  const putBack = await dumpRows(world.db)
+  await write(1, 'since the dump')
+  await done(world, id, 'suspend') // the host has seen a later fence
+  await process.kill()
+  await putBack()
+  const next = await world.startProcess()
+  assert.equal(await next.trees.revision(id), 2)
+  assert.deepEqual(await world.db.selectFrom('unnamed_layers').select('layer').execute(), [])
 })
 
 test('a machine that was started since the dump is the workspace of which the dump says that it sleeps', async () => {

@@ -4,6 +4,7 @@ import path from 'node:path'
 import { after, before, test } from 'node:test'
 import { sql } from 'kysely'
 import pino from 'pino'
+import { dumpRows } from '../../../tests/support/put-back.ts'
 import { textFile, treesBed, type TreesBed } from '../../../tests/support/trees.ts'
 import { collectTree } from './collect.ts'
 import { readPart } from './contents.ts'
@@ -48,18 +49,6 @@ async function read(id: string, name: string, revision?: number): Promise<string
 const blobsOf = async (id: string) =>
   (await readdir(bed.trees.folder(id), { recursive: true })).filter((name) => path.basename(name).length === 64).length
 
-/** The rows of a tree as they are. @returns what puts them back, as a restore of a dump does. */
-async function dump(id: string): Promise<() => Promise<void>> {
-  const { superuser: db } = bed.database
-  const tree = await db.selectFrom('trees').selectAll().where('workspace_id', '=', id).executeTakeFirstOrThrow()
-  return async () => {
-    const { revision, root, entries, bytes, updated_at, collected_at } = tree
-    await db.deleteFrom('tree_revisions').where('workspace_id', '=', id).where('revision', '>=', revision).execute()
-    await db.updateTable('trees').set({ revision, root, entries, bytes, updated_at, collected_at }).where('workspace_id', '=', id).execute()
-    await db.updateTable('workspaces').set({ tree_revision: revision }).where('id', '=', id).execute()
-  }
-}
-
 /** A fork of a tree, as the api makes one, at revision 0. */
 async function fork(source: string): Promise<string> {
   const id = await bed.open()
@@ -71,7 +60,7 @@ async function fork(source: string): Promise<string> {
 test('after an older database was put back a tree goes on at the last revision that was acknowledged, and nothing of it is collected', async () => {
   const id = await bed.open()
   await write(id, 0, 'a', 'of the dump')
-  const putBack = await dump(id)
+  const putBack = await dumpRows(bed.database.superuser)
   await write(id, 1, 'b', 'since the dump')
   await write(id, 2, 'c', 'the last')
   bed.clock.ahead_ms += 2 * HOUR_MS
@@ -92,7 +81,7 @@ test('after an older database was put back a tree goes on at the last revision t
 test('a tree whose last revision was never noted is noted by the collector', async () => {
   const id = await bed.open()
   await write(id, 0, 'a', 'of an earlier version of Berth')
-  const putBack = await dump(id)
+  const putBack = await dumpRows(bed.database.superuser)
   await write(id, 1, 'b', 'since')
   await rm(path.join(bed.trees.folder(id), 'revisions'), { recursive: true })
   await collectTree(context(), id)
@@ -103,7 +92,7 @@ test('a tree whose last revision was never noted is noted by the collector', asy
 
 test('no change makes a revision under a number that was acknowledged before the database was put back', async () => {
   const id = await bed.open()
-  const putBack = await dump(id)
+  const putBack = await dumpRows(bed.database.superuser)
   await write(id, 0, 'a', 'acknowledged')
   await putBack()
   await assert.rejects(write(id, 0, 'b', 'on the older tree'), (error) => error instanceof TreeMoved && error.current_revision === 1)
@@ -113,7 +102,7 @@ test('no change makes a revision under a number that was acknowledged before the
 test('where the last revision cannot be read, the row stays, and the contents are kept for the days of the quarantine', async () => {
   const id = await bed.open()
   await write(id, 0, 'a', 'of the dump')
-  const putBack = await dump(id)
+  const putBack = await dumpRows(bed.database.superuser)
   await write(id, 1, 'b', 'since the dump')
   await putBack()
   const last = await bed.trees.lastRevisions(id).newest(id)
