@@ -1,3 +1,6 @@
+/** Of every client: they are released together. */
+export const RELEASE_NOTES_URL = 'https://github.com/berth-dev/berth/releases'
+
 /** App, "Client versions": the packages of sdk/ and cli/, as their manifests say; a test compares. */
 export const CLIENT_PACKAGES = [
   {

@@ -95,4 +95,6 @@ test('client versions and the signing keys need no credential, and a wrong one d
       assert.deepEqual([status, headers.get('cache-control')], [200, cache], path)
     }
   }
+  const { clients } = (await w.get('/v1/client-versions', { as: null })).body as { clients: { release_notes_url: string }[] }
+  for (const { release_notes_url } of clients) assert.match(release_notes_url, /^https:\/\/[^/]+\/.*\/releases$/)
 })
