@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { test } from 'node:test'
 import { CLIENT_PACKAGES } from '../../contract/client-packages.ts'
+import { VERSION } from '../../sdk/typescript/src/version-check.ts'
 import { bundleCli } from '../../tools/sdk/bundle.ts'
 
 const ROOT = path.resolve(import.meta.dirname, '../..')
@@ -33,6 +34,8 @@ test('GET /v1/client-versions tells what the manifests say', () => {
   })
   const told = CLIENT_PACKAGES.map(({ ecosystem: _where, upgrade_command: _how, ...rest }) => rest)
   assert.deepEqual(told, said)
+  const inside = readFileSync(path.join(ROOT, 'sdk/python/berth/__init__.py'), 'utf8')
+  assert.deepEqual([VERSION, /^__version__ = "(.*)"$/m.exec(inside)?.[1]], [told[0]?.version, told[2]?.version])
 })
 
 test('what the command line is built with is what the clone has', () => {

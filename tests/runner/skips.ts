@@ -12,6 +12,7 @@ const NEED_PYTHON = [
   'tests/sdk/python.test.ts',
   'tests/sdk/operations.test.ts',
   'tests/sdk/histories.test.ts',
+  'tests/sdk/version-check.test.ts',
   'tests/acceptance/clients.test.ts',
   'tests/acceptance/sdk-methods-python.test.ts',
   'tests/acceptance/tasks.test.ts',

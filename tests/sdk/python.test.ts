@@ -29,6 +29,7 @@ test('the Python SDK does what its tests say, against the double of the service'
       PATH: process.env['PATH'] ?? '',
       PYTHONPATH: PYTHON_PACKAGES,
       PYTHONDONTWRITEBYTECODE: '1',
+      BERTH_NO_VERSION_CHECK: '1',
       BERTH_URL: calm.url,
       BERTH_API_KEY: calm.api_key,
       BERTH_TEST_FAULTY_URL: faulty.url,

@@ -30,16 +30,22 @@ export interface AppOptions {
   fetch: Fetch
   project: string | undefined
   organization: string | undefined
+  /** Told after each call that was answered. */
+  onAnswer: () => void
 }
 
-export function createApp({ url, apiKey, fetch, project, organization }: AppOptions): App {
+export function createApp({ url, apiKey, fetch, project, organization, onAnswer }: AppOptions): App {
   let who: Promise<Principal> | undefined
   const target = () => ({ url, token: apiKey })
   const app: App = {
     url,
     fetch,
     call: <T>(request: Request, options?: CallOptions) => app.send<T>(request, deadlineFor(options), read),
-    send: (request, deadline, read) => send(fetch, { request, target, deadline, read, repair }),
+    async send(request, deadline, read) {
+      const answer = await send(fetch, { request, target, deadline, read, repair })
+      onAnswer()
+      return answer
+    },
     async ended(operation_id, deadline) {
       for (let attempt = 0; ; attempt += 1) {
         const asked = { method: 'GET', path: `/v1/operations/${operation_id}`, headers: PREFER_WAIT }

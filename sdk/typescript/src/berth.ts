@@ -16,6 +16,7 @@ import type {
 } from './schemas.ts'
 import { templatesOf } from './templates.ts'
 import { type CallOptions, deadlineFor, type Fetch, readJson } from './transport.ts'
+import { checkVersionOnce } from './version-check.ts'
 import { Workspace } from './workspace.ts'
 
 export interface BerthOptions {
@@ -26,8 +27,10 @@ export interface BerthOptions {
   /** For a person's session: the project that is meant where a call does not say one. */
   project?: string
   organization?: string
-  /** In the place of the platform's own. */
+  /** In the place of the platform's own. With one, the library does not ask whether the service still supports its version. */
   fetch?: Fetch
+  /** false: the library does not ask whether the service still supports its version. BERTH_NO_VERSION_CHECK says the same. */
+  versionCheck?: boolean
   /** In the place of the platform's own; Node.js before 22 has none, and terminals need one. */
   WebSocket?: typeof WebSocket
 }
@@ -52,11 +55,21 @@ export class Berth {
   readonly #app: App
   readonly #socket: typeof WebSocket
 
-  constructor({ url, apiKey, project, organization, fetch, WebSocket: socket }: BerthOptions = {}) {
+  constructor({ url, apiKey, project, organization, fetch, versionCheck = fetch === undefined, WebSocket: socket }: BerthOptions = {}) {
     this.url = (url ?? variable('BERTH_URL') ?? 'http://127.0.0.1:8080').replace(/\/+$/, '')
     const key = apiKey ?? variable('BERTH_API_KEY')
     if (!key) throw new TypeError('An API key is needed: give `apiKey`, or set BERTH_API_KEY')
-    const app = createApp({ url: this.url, apiKey: key, fetch: fetch ?? globalThis.fetch.bind(globalThis), project, organization })
+    const onAnswer = () => {
+      if (versionCheck) checkVersionOnce(this.url)
+    }
+    const app = createApp({
+      url: this.url,
+      apiKey: key,
+      fetch: fetch ?? globalThis.fetch.bind(globalThis),
+      project,
+      organization,
+      onAnswer,
+    })
     this.#app = app
     this.#socket = socket ?? (globalThis as { WebSocket?: typeof WebSocket }).WebSocket ?? NoWebSocket
     this.secrets = secretsOf(app)

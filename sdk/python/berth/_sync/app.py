@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from .._requests import CALL_SECONDS, OPERATION_SECONDS, PREFER_WAIT, Deadline, Request, deadline_of, wait_before
+from .._version_check import check_version_once
 from ..errors import BerthError, OperationError
 from . import platform
 from .transport import json_of, send
@@ -15,19 +16,23 @@ if TYPE_CHECKING:
 
 
 class App:
-    def __init__(self, url: str, api_key: str, project: str | None, organization: str | None) -> None:
+    def __init__(self, url: str, api_key: str, project: str | None, organization: str | None, version_check: bool) -> None:
         self.url = url
         self.client = platform.http_client()
         self._api_key = api_key
         self._project = project
         self._organization = organization
+        self._version_check = version_check
         self._me: types.Principal | None = None
 
     def call(self, request: Request, wait_seconds: float | None = None) -> Any:
         return self.send(request, deadline_of(wait_seconds, CALL_SECONDS))
 
     def send(self, request: Request, deadline: Deadline) -> Any:
-        return json_of(send(self.client, request, deadline, self._target, self._repair))
+        answer = json_of(send(self.client, request, deadline, self._target, self._repair))
+        if self._version_check:
+            check_version_once(self.url)
+        return answer
 
     def ended(self, operation_id: str, deadline: Deadline) -> types.Operation:
         """Returns when it is over, however it ended."""

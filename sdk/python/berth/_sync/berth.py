@@ -26,6 +26,8 @@ class Berth:
     """``url`` and ``api_key`` are BERTH_URL and BERTH_API_KEY where they are not given.
 
     ``project`` and ``organization``: for a person's session, those that are meant where a call does not say one.
+
+    ``version_check=False``, or BERTH_NO_VERSION_CHECK: the library does not ask whether the service still supports its version.
     """
 
     def __init__(
@@ -35,6 +37,7 @@ class Berth:
         *,
         project: str | None = None,
         organization: str | None = None,
+        version_check: bool = True,
     ) -> None:
         self.url = (url or os.environ.get("BERTH_URL") or "http://127.0.0.1:8080").rstrip("/")
         if not re.match(r"https?://", self.url):
@@ -45,7 +48,7 @@ class Berth:
         # A library below names the header that it refuses, with what is in it.
         if not re.fullmatch(r"[\x21-\x7e]+", key):
             raise ValueError("The API key has characters that no key has")
-        self._app = app = App(self.url, key, project, organization)
+        self._app = app = App(self.url, key, project, organization, version_check)
         self.secrets = Secrets(app)
         self.volumes = Volumes(app)
         self.egress = Egress(app)

@@ -1,0 +1,56 @@
+"""App, "Client versions": once a process, in the background. No call waits for it, and nothing fails because of it."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import threading
+
+import httpx
+
+from . import __version__
+
+_PACKAGE = "berth-sdk"
+_ANSWER_SECONDS = 10.0
+_TEXT_CHARACTERS_MAX = 200
+_LOCK = threading.Lock()
+_is_done = False
+
+
+def check_version_once(url: str) -> None:
+    """Warns where the service no longer supports this version. Asked after a call was answered, so the first call comes before it."""
+    global _is_done
+    if _is_done or os.environ.get("BERTH_NO_VERSION_CHECK"):
+        return
+    with _LOCK:
+        if _is_done:
+            return
+        _is_done = True
+    try:
+        # A daemon keeps no process alive.
+        threading.Thread(target=_check, args=(url,), name="berth-version-check", daemon=True).start()
+    except RuntimeError:
+        pass  # the process is about to end, or has no room for a thread
+
+
+def _check(url: str) -> None:
+    try:
+        answer = httpx.get(f"{url}/v1/client-versions", timeout=_ANSWER_SECONDS, follow_redirects=False)
+        client = next(each for each in answer.json()["clients"] if each["package"] == _PACKAGE)
+        minimum = str(client["minimum_supported"])
+        if _is_older(__version__, minimum):
+            said = f"This is {_PACKAGE} {__version__}, and the service supports {minimum} and newer. Try: %s"
+            logging.getLogger("berth").warning(said, _plain(client["upgrade_command"]))
+    except Exception:
+        pass  # the program has asked for something else
+
+
+def _is_older(version: str, than: str) -> bool:
+    a, b = (re.fullmatch(r"(\d+)\.(\d+)\.(\d+)", text) for text in (version, than))
+    return a is not None and b is not None and [int(part) for part in a.groups()] < [int(part) for part in b.groups()]
+
+
+def _plain(text: object) -> str:
+    """What a service says is printed without what a terminal obeys."""
+    return re.sub(r"[^\x20-\x7e]", "?", str(text)[:_TEXT_CHARACTERS_MAX])
