@@ -180,12 +180,17 @@ test('an allowlist of nothing is a policy', () => {
 })
 
 test('what is left out is as the contract says, and nothing stands twice', () => {
-  const rules = [{ host: 'A.example' }, { host: 'b.example', ports: [80, 443, 80], protocols: ['tcp' as const] }]
+  const rules = [
+    { host: 'A.example' },
+    { host: 'b.example', ports: [80, 443, 80], protocols: ['tcp' as const] },
+    { host: 'a.example', ports: [443] },
+    { host: 'B.example', ports: [443, 80] },
+  ]
   assert.deepEqual(normalPolicy({ mode: 'allowlist', rules, cidrs: ['8.8.8.0/24', '8.8.8.0/24'] }), {
     mode: 'allowlist',
     rules: [
       { host: 'a.example', ports: [443], protocols: ['tcp'] },
-      { host: 'b.example', ports: [80, 443], protocols: ['tcp'] },
+      { host: 'b.example', ports: [443, 80], protocols: ['tcp'] },
     ],
     cidrs: ['8.8.8.0/24'],
   })
@@ -218,7 +223,7 @@ test('every problem of a policy is told at once, with path, reason and message',
       'rules.0.protocols.0 invalid_protocol',
       'rules.1.port unknown_property',
       'rules.1.host invalid_type',
-      'rules.1.ports too_many',
+      'rules.1.ports too_few',
       'rules.2.host required',
       'rules.2.ports invalid_type',
       'rules.2.protocols invalid_type',

@@ -2,7 +2,7 @@ import { LIMITS } from '../limits.ts'
 import type { Issue } from '../schemas/error.ts'
 import { normalCidr } from './cidrs.ts'
 import { normalHost } from './hosts.ts'
-import { EGRESS_MODES, EGRESS_PORTS_DEFAULT, type EgressPolicy, type EgressPolicyInput } from './policy.ts'
+import { EGRESS_MODES, EGRESS_PORTS_DEFAULT, type EgressPolicy, type EgressPolicyInput, type EgressRule } from './policy.ts'
 
 type Found = Issue & { reason: string }
 
@@ -21,15 +21,17 @@ export function policyIssues(body: unknown): Found[] {
   ]
 }
 
-/** The policy that a body without issues means, normalized. */
+/** The policy that a body without issues means, normalized. Rules are a set, and so are networks and ports: none stands twice. */
 export function normalPolicy({ mode, rules = [], cidrs = [] }: EgressPolicyInput): EgressPolicy {
   return {
     mode,
-    rules: rules.map(({ host, ports = EGRESS_PORTS_DEFAULT }) => {
-      const normal = normalHost(host)
-      if ('reason' in normal) throw new Error('a policy was not checked before it was normalized')
-      return { host: normal.host, ports: [...new Set(ports)], protocols: ['tcp'] }
-    }),
+    rules: different(
+      rules.map(({ host, ports = EGRESS_PORTS_DEFAULT }) => {
+        const normal = normalHost(host)
+        if ('reason' in normal) throw new Error('a policy was not checked before it was normalized')
+        return { host: normal.host, ports: [...new Set(ports)], protocols: ['tcp'] }
+      }),
+    ),
     cidrs: [
       ...new Set(
         cidrs.map((given) => {
@@ -40,6 +42,11 @@ export function normalPolicy({ mode, rules = [], cidrs = [] }: EgressPolicyInput
       ),
     ],
   }
+}
+
+function different(rules: EgressRule[]): EgressRule[] {
+  const nameOf = ({ host, ports }: EgressRule) => `${host} ${ports.toSorted((a, b) => a - b).join()}`
+  return [...new Map(rules.map((rule) => [nameOf(rule), rule])).values()]
 }
 
 function modeIssues(mode: unknown): Found[] {
@@ -83,7 +90,8 @@ function portsIssues(path: string, ports: unknown): Found[] {
   if (ports === undefined) return []
   const most = LIMITS.egress.ports_max
   if (!Array.isArray(ports)) return [issue(path, 'invalid_type', 'must be a list')]
-  if (ports.length === 0 || ports.length > most) return [issue(path, 'too_many', `must have 1 to ${most} ports`)]
+  if (ports.length === 0 || ports.length > most)
+    return [issue(path, ports.length === 0 ? 'too_few' : 'too_many', `must have 1 to ${most} ports`)]
   return ports.flatMap((port: unknown, at) =>
     typeof port === 'number' && Number.isInteger(port) && port >= 1 && port <= 65535
       ? []

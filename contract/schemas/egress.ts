@@ -21,6 +21,7 @@ export const EgressRules = Type.Object(
         { host: Type.String({ description: HOST }), ports: Type.Array(port()), protocols: Type.Array(Word(['tcp'])) },
         { title: 'EgressRule' },
       ),
+      { description: 'A set, as cidrs and ports are: their order means nothing, and may be another in each answer' },
     ),
     cidrs: Type.Array(Type.String({ description: CIDR })),
   },

@@ -353,6 +353,7 @@ class EgressRule(TypedDict):
 class EgressRules(TypedDict):
     #: allow_all: all that is public. allowlist: what rules and cidrs name, and nothing without them. deny_all: nothing
     mode: Literal["allow_all", "allowlist", "deny_all"]
+    #: A set, as cidrs and ports are: their order means nothing, and may be another in each answer
     rules: list[EgressRule]
     cidrs: list[str]
 
@@ -367,6 +368,7 @@ class EgressVersion(TypedDict):
     #: The override was taken back: mode is null
     cleared: bool
     mode: Union[Literal["allow_all", "allowlist", "deny_all"], None]
+    #: A set, as cidrs and ports are: their order means nothing, and may be another in each answer
     rules: list[EgressRule]
     cidrs: list[str]
     created_at: str
@@ -1213,6 +1215,7 @@ class ProjectEgressPolicy(TypedDict):
     project_id: str
     #: allow_all: all that is public. allowlist: what rules and cidrs name, and nothing without them. deny_all: nothing
     mode: Literal["allow_all", "allowlist", "deny_all"]
+    #: A set, as cidrs and ports are: their order means nothing, and may be another in each answer
     rules: list[EgressRule]
     cidrs: list[str]
     #: Of the project; 0: nobody has set a policy. The value of If-Match, and the ETag
@@ -2398,6 +2401,7 @@ class WorkspaceEgressPolicy(TypedDict):
     workspace_id: str
     #: allow_all: all that is public. allowlist: what rules and cidrs name, and nothing without them. deny_all: nothing
     mode: Literal["allow_all", "allowlist", "deny_all"]
+    #: A set, as cidrs and ports are: their order means nothing, and may be another in each answer
     rules: list[EgressRule]
     cidrs: list[str]
     #: Whose policy it is: the workspace's own override, its project's, or the platform's

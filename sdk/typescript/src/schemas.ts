@@ -326,6 +326,7 @@ export type EgressRule = {
 export type EgressRules = {
   /** allow_all: all that is public. allowlist: what rules and cidrs name, and nothing without them. deny_all: nothing */
   mode: 'allow_all' | 'allowlist' | 'deny_all'
+  /** A set, as cidrs and ports are: their order means nothing, and may be another in each answer */
   rules: EgressRule[]
   cidrs: string[]
 }
@@ -335,6 +336,7 @@ export type EgressVersion = {
   /** The override was taken back: mode is null */
   cleared: boolean
   mode: ('allow_all' | 'allowlist' | 'deny_all') | null
+  /** A set, as cidrs and ports are: their order means nothing, and may be another in each answer */
   rules: EgressRule[]
   cidrs: string[]
   created_at: string
@@ -1133,6 +1135,7 @@ export type ProjectEgressPolicy = {
   project_id: string
   /** allow_all: all that is public. allowlist: what rules and cidrs name, and nothing without them. deny_all: nothing */
   mode: 'allow_all' | 'allowlist' | 'deny_all'
+  /** A set, as cidrs and ports are: their order means nothing, and may be another in each answer */
   rules: EgressRule[]
   cidrs: string[]
   /** Of the project; 0: nobody has set a policy. The value of If-Match, and the ETag */
@@ -2246,6 +2249,7 @@ export type WorkspaceEgressPolicy = {
   workspace_id: string
   /** allow_all: all that is public. allowlist: what rules and cidrs name, and nothing without them. deny_all: nothing */
   mode: 'allow_all' | 'allowlist' | 'deny_all'
+  /** A set, as cidrs and ports are: their order means nothing, and may be another in each answer */
   rules: EgressRule[]
   cidrs: string[]
   /** Whose policy it is: the workspace's own override, its project's, or the platform's */
