@@ -80,6 +80,10 @@ test('credentials reach the server alone: no file, no command line and no log ev
   const headers = { 'x-git-authorization': `Basic ${BASIC}` }
   assert.equal((await post('clone', { url, path: '/home/user/p' }, headers)).status, 201)
   await internet.visited(({ authorization }) => authorization === `Basic ${BASIC}`)
+  const { body: me } = await client.api<{ api_key: { project_id: string } }>('/v1/me')
+  const secret = { name: 'LOGIN', value: `Basic ${BASIC}`, allowed_tools: ['git'] }
+  assert.equal((await client.api(`/v1/projects/${me.api_key.project_id}/secrets`, { json: secret })).status, 201)
+  assert.equal((await post('clone', { url, path: '/home/user/q', authorization_secret: 'LOGIN' })).status, 201)
   const search = `sudo grep -rlE '${TOKEN}|${BASIC}' /home /root /tmp /var /etc /run 2>/dev/null; echo searched`
   // The search's own command line is in no file of these.
   assert.equal(await shell(search), 'searched\n')

@@ -89,7 +89,8 @@ export const NEVER_ANSWERED: Readonly<Record<'app' | 'cell', Readonly<Record<str
   app: {
     'forbidden/secret_not_available': 'commands and terminals start at the gateway, which answers it',
     'not_found/log_not_available': 'a build has a log from its beginning on; one of no lines is an empty text (decision 299)',
-    'conflict/guest_feature_unavailable': 'no route of the application API asks a guest: the gateway answers it, and an operation fails with it',
+    'conflict/guest_feature_unavailable':
+      'no route of the application API asks a guest: the gateway answers it, and an operation fails with it',
     'validation_failed/services_unsupported': 'every version may have services',
     'validation_failed/slug_not_supported_by_builder': 'every slug that a template may have can be built',
     'dependency_unavailable/build_log_bucket_not_configured': 'logs of builds are rows of the database: there is nothing to configure',

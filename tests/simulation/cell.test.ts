@@ -54,11 +54,15 @@ describe('after any history everything is consistent and no file is lost', { con
   }
 })
 
-test('machines were frozen, hibernated and woken, and snapshots deleted, in these histories', { skip: SEEDS < 6 }, () => {
-  for (const count of Object.values(moved)) assert.ok(count > 0, JSON.stringify(moved))
-  assert.ok(given_up > 0)
-  assert.ok(evicted > 0)
-})
+test(
+  'machines were frozen, hibernated and woken, and snapshots deleted, in these histories',
+  { skip: SEEDS < 6 && 'so few histories need not have all of it' },
+  () => {
+    for (const count of Object.values(moved)) assert.ok(count > 0, JSON.stringify(moved))
+    assert.ok(given_up > 0)
+    assert.ok(evicted > 0)
+  },
+)
 
 class History {
   private readonly world: World

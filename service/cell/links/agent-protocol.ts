@@ -43,8 +43,8 @@ const LATER: Partial<Record<keyof AgentLink, Later>> = {
 export function linkOf(link: AgentLink, protocol: number): AgentLink {
   if (protocol >= AGENT_PROTOCOLS.current) return link
   const unknown = Object.entries(LATER).filter(([, { since }]) => protocol < since)
-  const refusals = unknown.map(([verb, { feature }]) => [verb, () => refuse(feature)])
-  return { ...link, ...olderCalls(link, protocol), ...Object.fromEntries(refusals) }
+  const refusals: Partial<AgentLink> = Object.fromEntries(unknown.map(([verb, { feature }]) => [verb, () => refuse(feature)]))
+  return { ...link, ...olderCalls(link, protocol), ...refusals }
 }
 
 /** Calls that it knows, without what it does not know of them. */
@@ -55,15 +55,14 @@ function olderCalls(link: AgentLink, protocol: number): Pick<AgentLink, 'startEx
   return {
     startExec: (exec, bounds) => (exec.stdin_open && lacks(STDIN) ? refuse(STDIN.feature) : link.startExec(exec, bounds)),
     listFiles: (path, asked, bounds) =>
-      (asked.cursor !== undefined || asked.recursive) && lacks(FILE_LIST)
-        ? refuse(FILE_LIST.feature)
-        : link.listFiles(path, asked, bounds),
+      (asked.cursor !== undefined || asked.recursive) && lacks(FILE_LIST) ? refuse(FILE_LIST.feature) : link.listFiles(path, asked, bounds),
     searchFiles,
     beginSearch: (asked, _on_disk_after_ms, bounds) => searchFiles(asked, bounds),
   }
 }
 
 function refuse(feature: string): Promise<never> {
-  const message = 'The workspace was saved by an older version that cannot do this. It can after a reset, or after its next start from its disk'
+  const message =
+    'The workspace was saved by an older version that cannot do this. It can after a reset, or after its next start from its disk'
   return Promise.reject(fail('conflict', 'guest_feature_unavailable', message, { details: { feature } }))
 }

@@ -213,7 +213,7 @@ export const APP_CLAUSES: readonly Clause[] = [
     name: 'Authentication',
     says: [
       'A project’s API key is `sfk_`, its public id and its secret. It is of one project and bounds the tools of its tokens. Without one, with another kind of header, or with one that is malformed, unknown, revoked or expired, a call is 401. Cookies are ignored.',
-      'A person’s session is `sfu_` and 43 characters. It ends 30 days after its last use and after 90 days in any case. Signing in, a step-up, a new password and a change of the second factor give a new one and revoke the one before. Routes of accounts take nothing but it. It is refused as `mfa_required`, `email_unverified`, or `step_up_required` where the password was not asked for in the last 10 minutes.',
+      'A person’s session is `sfu_` and 43 characters. It ends 30 days after its last use and after 90 days in any case. Signing in, a step-up, a new password and a change of the second factor give a new one and revoke the one before. Routes of accounts take nothing but it, and so does the route that sets the spend policy: a key that leaked raises no cap. It is refused as `mfa_required`, `email_unverified`, or `step_up_required` where the password was not asked for in the last 10 minutes.',
       'A tool token is taken by a cell only, and a cell takes nothing else.',
       'The versions of clients are public.',
       'A key that is revoked and a workspace that is deleted stop new tool calls within 30 seconds.',
